@@ -1,0 +1,427 @@
+//! The facts a capture holds, as the kernel gave them. Meaning is computed elsewhere.
+//!
+//! `None` says that the rung in use, or the running kernel, could not tell. It never means zero.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::hist::LogHist;
+use crate::ids::{Tid, VcpuId, VmIndex, VmKey, VmmKind};
+
+/// What ended a halt.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum WakeSource {
+    /// A timer of this vCPU: LAPIC, PIT, arch timer.
+    Timer,
+    /// Another vCPU of the same VM.
+    Ipi,
+    /// A device: irqfd, vhost, an ioctl of the VMM.
+    Device,
+    /// Known, and none of these: a signal, an NMI, an unblock request.
+    Other,
+    /// Could not be told.
+    #[default]
+    Unknown,
+}
+
+impl WakeSource {
+    /// All of them, in the order in which they are stored and printed.
+    pub const ALL: [Self; 5] = [
+        Self::Timer,
+        Self::Ipi,
+        Self::Device,
+        Self::Other,
+        Self::Unknown,
+    ];
+
+    /// The code stored in a capture.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Timer => 0,
+            Self::Ipi => 1,
+            Self::Device => 2,
+            Self::Other => 3,
+            Self::Unknown => 4,
+        }
+    }
+
+    /// The inverse of [`WakeSource::code`]; a code of a newer writer reads as unknown.
+    pub fn from_code(code: u8) -> Self {
+        Self::ALL
+            .get(usize::from(code))
+            .copied()
+            .unwrap_or(Self::Unknown)
+    }
+
+    /// The name printed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Timer => "timer",
+            Self::Ipi => "ipi",
+            Self::Device => "device",
+            Self::Other => "other",
+            Self::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for WakeSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Where the ceiling of a halt came from.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum CeilingSource {
+    /// The module parameter `halt_poll_ns`, live.
+    Param,
+    /// The VM's own `max_halt_poll_ns`, set by `KVM_CAP_HALT_POLL`.
+    Cap,
+    /// The value that the VM took from the module parameter when it was made (kernels 5.8 to 6.0);
+    /// on those kernels a cap looks the same.
+    Snapshot,
+    /// Could not be told.
+    #[default]
+    Unknown,
+}
+
+impl CeilingSource {
+    /// The code stored in a capture.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Param => 0,
+            Self::Cap => 1,
+            Self::Snapshot => 2,
+            Self::Unknown => 3,
+        }
+    }
+
+    /// The inverse of [`CeilingSource::code`].
+    pub fn from_code(code: u8) -> Self {
+        match code {
+            0 => Self::Param,
+            1 => Self::Cap,
+            2 => Self::Snapshot,
+            _ => Self::Unknown,
+        }
+    }
+}
+
+/// One halt of one vCPU: one pass through `kvm_vcpu_halt` (`kvm_vcpu_block` before 5.17).
+///
+/// Example: a window of 50 us, an interrupt after 70 us, awake 30 us later:
+/// `poll_ns = 50_000`, `waited`, `wake_latency_ns = 30_000`, `halt_ns = 100_000`, gap 70 us.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Halt {
+    /// When the halt began: its end less `halt_ns`. `CLOCK_MONOTONIC` of the host.
+    pub start_ns: u64,
+    /// KVM's own measure of the whole halt, polling and wake-up latency included
+    /// (`kvm_vcpu_wakeup.ns`).
+    pub halt_ns: u64,
+    /// The VM, where the thread could be placed.
+    pub vm: Option<VmIndex>,
+    /// The vCPU, where the thread could be placed.
+    pub vcpu: Option<VcpuId>,
+    /// The thread that ran the vCPU.
+    pub tid: Tid,
+    /// The vCPU was really scheduled out (`kvm_vcpu_wakeup.waited`).
+    pub waited: bool,
+    /// KVM counted the wake-up as valid (`kvm_vcpu_wakeup.valid`); false on s390 only.
+    pub valid: bool,
+    /// Polling window in force at entry, clamped to the ceiling as KVM does.
+    pub window_ns: Option<u32>,
+    /// Polling window that the rule left behind.
+    pub window_next_ns: Option<u32>,
+    /// Ceiling in force.
+    pub ceiling_ns: Option<u32>,
+    /// Who set that ceiling.
+    pub ceiling_source: CeilingSource,
+    /// KVM called its grow or shrink for this halt (`kvm_halt_poll_ns` fired).
+    pub change: WindowCall,
+    /// Time polled, as KVM booked it. 0 where the vCPU was not allowed to poll.
+    pub poll_ns: Option<u64>,
+    /// From the wake event until KVM had the vCPU running again; 0 if it did not wait.
+    pub wake_latency_ns: Option<u64>,
+    /// What ended the halt.
+    pub wake: WakeSource,
+    /// Polling stopped because another task wanted the CPU (`kvm_vcpu_can_poll`).
+    pub poll_cut: bool,
+}
+
+/// Which of the window's two rules KVM called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WindowCall {
+    /// Neither: the window stayed, or was clamped or zeroed in silence.
+    #[default]
+    None,
+    /// `grow_halt_poll_ns`.
+    Grow,
+    /// `shrink_halt_poll_ns`.
+    Shrink,
+}
+
+impl Halt {
+    /// When the halt ended.
+    pub fn end_ns(&self) -> u64 {
+        self.start_ns.saturating_add(self.halt_ns)
+    }
+
+    /// What the guest's world decided: the time until the wake event.
+    ///
+    /// `None` where the wake-up latency of a halt that waited is not known.
+    pub fn gap_ns(&self) -> Option<u64> {
+        self.wake_latency_ns
+            .map(|latency| self.halt_ns.saturating_sub(latency))
+    }
+
+    /// Time neither polled nor waking: the vCPU slept and its CPU was free for others.
+    pub fn sleep_ns(&self) -> Option<u64> {
+        if !self.waited {
+            return Some(0);
+        }
+        let awake = self.poll_ns?.saturating_add(self.wake_latency_ns?);
+        Some(self.halt_ns.saturating_sub(awake))
+    }
+}
+
+/// KVM called grow or shrink (`kvm_halt_poll_ns`), changed or not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WindowChange {
+    /// When, on the host's `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// The VM, where known.
+    pub vm: Option<VmIndex>,
+    /// The vCPU, as the tracepoint names it.
+    pub vcpu: Option<VcpuId>,
+    /// The thread that ran the vCPU.
+    pub tid: Tid,
+    /// Grow (true) or shrink.
+    pub grow: bool,
+    /// Window before.
+    pub old_ns: u32,
+    /// Window after; may exceed the ceiling from 6.1 on, where the clamp comes at the next halt.
+    pub new_ns: u32,
+}
+
+/// A VM that was seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vm {
+    /// Its row; what `vm` columns refer to.
+    pub index: VmIndex,
+    /// Its identity.
+    pub key: VmKey,
+    /// What its VMM calls it; else the process's name and number.
+    pub name: String,
+    /// Which VMM.
+    pub vmm: VmmKind,
+    /// Whether its halts can be seen, and if not, why.
+    pub observable: Observable,
+}
+
+/// Whether a VM's or vCPU's halts can be seen at all.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "state", content = "reason")]
+pub enum Observable {
+    /// Halts were seen, or nothing speaks against seeing them.
+    #[default]
+    Yes,
+    /// Not observable, for this reason. Not the same as idle.
+    No(String),
+}
+
+/// A vCPU that was seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vcpu {
+    /// Its VM.
+    pub vm: VmIndex,
+    /// Its number.
+    pub id: VcpuId,
+    /// The thread that runs it.
+    pub tid: Tid,
+    /// Window when last looked at.
+    pub window_ns: Option<u32>,
+    /// Ceiling when last looked at.
+    pub ceiling_ns: Option<u32>,
+    /// Who set that ceiling.
+    pub ceiling_source: CeilingSource,
+    /// The guest switched host polling off (x86 `MSR_KVM_POLL_CONTROL` bit 0 clear).
+    pub guest_veto: Option<bool>,
+}
+
+/// A setting in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Knob {
+    /// When it was read.
+    pub time_ns: u64,
+    /// KVM's or the governor's name for it, for example `halt_poll_ns`.
+    pub name: String,
+    /// Whom it binds.
+    pub scope: KnobScope,
+    /// Its value as the kernel prints it.
+    pub value: String,
+}
+
+/// Whom a setting binds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KnobScope {
+    /// Every VM of the host (module `kvm`).
+    Host,
+    /// This machine as a guest of another (module `haltpoll`).
+    GuestOfOther,
+    /// One VM (`KVM_CAP_HALT_POLL`).
+    Vm(VmIndex),
+}
+
+/// The host's own state, once per flush.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct HostSample {
+    /// When.
+    pub time_ns: u64,
+    /// CPUs online.
+    pub cpus: u32,
+    /// CPU time of all CPUs that was not idle, since boot.
+    pub busy_ns: u64,
+    /// CPU time of all CPUs, since boot.
+    pub total_ns: u64,
+    /// Time in which some task waited for a CPU, since boot (pressure stall information).
+    pub cpu_pressure_ns: Option<u64>,
+    /// CPU time that the recorder itself has used since it started.
+    pub recorder_cpu_ns: u64,
+    /// CPU time of the recorder's BPF programs, where the kernel accounts it.
+    pub bpf_cpu_ns: Option<u64>,
+    /// Resident memory of the recorder, in bytes.
+    pub recorder_rss_bytes: u64,
+}
+
+/// Events that never reached us.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lost {
+    /// Noticed at.
+    pub time_ns: u64,
+    /// How many.
+    pub count: u64,
+    /// Which stage lost them, for example `ring buffer full`.
+    pub place: String,
+}
+
+/// One vCPU's halts of one interval, counted in the kernel (`--mode counts`).
+///
+/// Every histogram has the buckets of [`crate::hist::LogHist`].
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct HaltCounts {
+    /// End of the interval.
+    pub time_ns: u64,
+    /// Its length.
+    pub interval_ns: u64,
+    /// The VM, where known.
+    pub vm: Option<VmIndex>,
+    /// The vCPU, where known.
+    pub vcpu: Option<VcpuId>,
+    /// The thread that ran the vCPU.
+    pub tid: Tid,
+    /// Halts that ended in the interval.
+    pub halts: u64,
+    /// Of these, how many were really scheduled out.
+    pub waited: u64,
+    /// How many polled at all, where known.
+    pub polled: Option<u64>,
+    /// How many polled and were never scheduled out (KVM's `halt_successful_poll`), where known.
+    pub successful_polls: Option<u64>,
+    /// How many polls were cut short for another task, where known.
+    pub poll_cuts: Option<u64>,
+    /// Halts by [`WakeSource`], in the order of [`WakeSource::ALL`].
+    pub wakes: [u64; 5],
+    /// Whole halts (KVM's `halt_ns`).
+    pub halt_ns: LogHist,
+    /// Gaps of the halts whose wake-up latency is known.
+    pub gap_ns: LogHist,
+    /// Time polled by halts that were never scheduled out.
+    pub poll_success_ns: LogHist,
+    /// Time polled in vain by halts that were scheduled out.
+    pub poll_fail_ns: LogHist,
+    /// Wake-up latency of halts that waited.
+    pub wake_latency_ns: LogHist,
+}
+
+/// What a recorder hands to a capture in one flush: some rows of each table.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Facts {
+    /// Halts, in order of their end for each vCPU.
+    pub halts: Vec<Halt>,
+    /// Calls of grow and shrink.
+    pub windows: Vec<WindowChange>,
+    /// Counts per vCPU and interval (counts mode).
+    pub counts: Vec<HaltCounts>,
+    /// Settings, when first read and whenever they change.
+    pub knobs: Vec<Knob>,
+    /// The host's own state.
+    pub host: Vec<HostSample>,
+    /// Losses.
+    pub lost: Vec<Lost>,
+}
+
+impl Facts {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.halts.is_empty()
+            && self.windows.is_empty()
+            && self.counts.is_empty()
+            && self.knobs.is_empty()
+            && self.host.is_empty()
+            && self.lost.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn gap_is_the_halt_less_its_wake_up_latency() {
+        let halt = Halt {
+            halt_ns: 100_000,
+            waited: true,
+            poll_ns: Some(50_000),
+            wake_latency_ns: Some(30_000),
+            ..Halt::default()
+        };
+        assert_eq!(halt.gap_ns(), Some(70_000));
+        assert_eq!(halt.sleep_ns(), Some(20_000));
+    }
+
+    #[test]
+    fn unknown_stays_unknown() {
+        let halt = Halt {
+            halt_ns: 100_000,
+            waited: true,
+            ..Halt::default()
+        };
+        assert_eq!(halt.gap_ns(), None);
+        assert_eq!(halt.sleep_ns(), None);
+    }
+
+    #[test]
+    fn codes_come_back() {
+        for wake in WakeSource::ALL {
+            assert_eq!(WakeSource::from_code(wake.code()), wake);
+        }
+        for source in [
+            CeilingSource::Param,
+            CeilingSource::Cap,
+            CeilingSource::Snapshot,
+            CeilingSource::Unknown,
+        ] {
+            assert_eq!(CeilingSource::from_code(source.code()), source);
+        }
+    }
+}

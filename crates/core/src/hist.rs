@@ -1,0 +1,261 @@
+//! Histograms of nanoseconds: KVM's own, and ours, which is eight times finer.
+//!
+//! [`KvmHist`] is the kernel's: 32 buckets by powers of two (`kvm_stats_log_hist_update` in
+//! `include/linux/kvm_host.h`). [`LogHist`] splits every power of two into eight equal parts,
+//! so that a value is known to 12.5 %; the collector's BPF programs fill the same buckets.
+
+use serde::{Deserialize, Serialize};
+
+/// Parts into which [`LogHist`] splits each power of two, as a power of two itself.
+pub const SUB_BITS: u32 = 3;
+
+/// Buckets of a [`LogHist`] that covers all of `u64`.
+pub const BUCKETS: usize = bucket_of(u64::MAX) + 1;
+
+/// Buckets kept in the kernel: up to 2^35 ns (34 s); longer values fall into the last.
+pub const KERNEL_BUCKETS: usize = bucket_of((1 << 35) - 1) + 1;
+
+/// The bucket of a value: 0..8 are exact, then eight buckets for each power of two.
+///
+/// Example: 1000 lies in [960, 1024), the last eighth of [512, 1024).
+#[expect(clippy::cast_possible_truncation, reason = "at most 495")]
+pub const fn bucket_of(value: u64) -> usize {
+    if value < 1 << SUB_BITS {
+        return value as usize;
+    }
+    let octave = value.ilog2();
+    let part = (value >> (octave - SUB_BITS)) & ((1 << SUB_BITS) - 1);
+    (((octave - SUB_BITS + 1) << SUB_BITS) as u64 + part) as usize
+}
+
+/// The smallest value of a bucket.
+pub const fn bucket_low(bucket: usize) -> u64 {
+    let bucket = bucket as u64;
+    if bucket < 1 << SUB_BITS {
+        return bucket;
+    }
+    let octave = (bucket >> SUB_BITS) + SUB_BITS as u64 - 1;
+    let part = bucket & ((1 << SUB_BITS) - 1);
+    ((1 << SUB_BITS) + part) << (octave - SUB_BITS as u64)
+}
+
+/// The largest value of a bucket.
+pub const fn bucket_high(bucket: usize) -> u64 {
+    if bucket + 1 >= BUCKETS {
+        u64::MAX
+    } else {
+        bucket_low(bucket + 1) - 1
+    }
+}
+
+/// A histogram with eight buckets for each power of two.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct LogHist {
+    /// Counts by [`bucket_of`]; as long as the highest bucket used.
+    counts: Vec<u64>,
+    /// How many values.
+    count: u64,
+    /// Their sum (saturating), where the values themselves were seen.
+    sum: u64,
+    /// The largest value, where the values themselves were seen.
+    max: u64,
+}
+
+impl LogHist {
+    /// Adds one value.
+    pub fn record(&mut self, value: u64) {
+        self.add_count(bucket_of(value), 1);
+        self.sum = self.sum.saturating_add(value);
+        self.max = self.max.max(value);
+    }
+
+    /// Adds counts that the kernel kept, with their true sum.
+    pub fn add_buckets(&mut self, counts: impl IntoIterator<Item = u64>, sum: u64) {
+        for (bucket, count) in counts.into_iter().enumerate() {
+            if count > 0 {
+                self.add_count(bucket, count);
+                self.max = self.max.max(bucket_high(bucket));
+            }
+        }
+        self.sum = self.sum.saturating_add(sum);
+    }
+
+    /// Adds another histogram.
+    pub fn merge(&mut self, other: &Self) {
+        for (bucket, &count) in other.counts.iter().enumerate() {
+            if count > 0 {
+                self.add_count(bucket, count);
+            }
+        }
+        self.sum = self.sum.saturating_add(other.sum);
+        self.max = self.max.max(other.max);
+    }
+
+    fn add_count(&mut self, bucket: usize, count: u64) {
+        let bucket = bucket.min(BUCKETS - 1);
+        if bucket >= self.counts.len() {
+            self.counts.resize(bucket + 1, 0);
+        }
+        self.counts[bucket] += count;
+        self.count += count;
+    }
+
+    /// How many values.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Sum of the values.
+    pub fn sum(&self) -> u64 {
+        self.sum
+    }
+
+    /// The largest value; the upper edge of its bucket if the kernel kept the counts.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// Mean of the values.
+    pub fn mean(&self) -> Option<u64> {
+        self.sum.checked_div(self.count)
+    }
+
+    /// Counts by bucket, up to the highest used.
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// The value below or at which the share `p` (0 to 1) of all values lies, to 12.5 %:
+    /// linear inside its bucket, never beyond the largest value.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "p is clamped to 0..=1, so ranks and values stay inside u64"
+    )]
+    pub fn percentile(&self, p: f64) -> Option<u64> {
+        if self.count == 0 {
+            return None;
+        }
+        let rank = ((self.count as f64 * p.clamp(0.0, 1.0)).ceil() as u64).clamp(1, self.count);
+        let mut below = 0;
+        for (bucket, &count) in self.counts.iter().enumerate() {
+            if below + count >= rank {
+                let low = bucket_low(bucket);
+                let width = bucket_high(bucket).min(self.max.max(low)) - low;
+                let inside = width as f64 * (rank - below) as f64 / count as f64;
+                return Some((low + inside as u64).min(self.max));
+            }
+            below += count;
+        }
+        Some(self.max)
+    }
+
+    /// Folds the eighths into powers of two: `(low, high, count)`, empty ones between included.
+    pub fn octaves(&self) -> Vec<(u64, u64, u64)> {
+        let Some(first) = self.counts.iter().position(|&c| c > 0) else {
+            return Vec::new();
+        };
+        let octave = |bucket: usize| bucket_low(bucket).checked_ilog2();
+        let mut rows: Vec<(u64, u64, u64)> = Vec::new();
+        let mut current = None;
+        for (bucket, &count) in self.counts.iter().enumerate().skip(first) {
+            if current != Some(octave(bucket)) {
+                current = Some(octave(bucket));
+                let (low, high) = match octave(bucket) {
+                    None => (0, 0),
+                    Some(n) => (1 << n, (1_u64 << n) | ((1_u64 << n) - 1)),
+                };
+                rows.push((low, high, 0));
+            }
+            if let Some(last) = rows.last_mut() {
+                last.2 += count;
+            }
+        }
+        rows
+    }
+}
+
+/// Buckets of KVM's logarithmic halt histograms (`HALT_POLL_HIST_COUNT`, `include/linux/kvm_types.h`).
+pub const KVM_HIST_BUCKETS: usize = 32;
+
+/// KVM's own histogram: bucket 0 holds 0, bucket N holds [2^(N-1), 2^N), the last all above.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct KvmHist(pub [u64; KVM_HIST_BUCKETS]);
+
+impl KvmHist {
+    /// The bucket that KVM puts a value in: `min(fls64(value), 31)`.
+    pub fn bucket_of(value: u64) -> usize {
+        let fls64 = u64::BITS - value.leading_zeros();
+        (fls64 as usize).min(KVM_HIST_BUCKETS - 1)
+    }
+
+    /// How many values in all.
+    pub fn count(&self) -> u64 {
+        self.0.iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn every_bucket_starts_where_the_one_before_ends() {
+        assert_eq!((BUCKETS, KERNEL_BUCKETS), (496, 264));
+        for bucket in 0..BUCKETS {
+            assert_eq!(bucket_of(bucket_low(bucket)), bucket);
+            assert_eq!(bucket_of(bucket_high(bucket)), bucket);
+            if bucket > 0 {
+                assert_eq!(bucket_high(bucket - 1) + 1, bucket_low(bucket));
+            }
+        }
+    }
+
+    #[test]
+    fn percentiles_of_a_known_line() {
+        let mut hist = LogHist::default();
+        for value in 1..=1000 {
+            hist.record(value);
+        }
+        for (p, expected) in [(0.0, 1), (0.5, 500), (0.99, 990), (1.0, 1000)] {
+            let got = hist.percentile(p).unwrap();
+            assert!(
+                got.abs_diff(expected) * 8 <= expected.max(8),
+                "p{p}: {got} for {expected}"
+            );
+        }
+        assert_eq!(
+            (hist.count(), hist.sum(), hist.max()),
+            (1000, 500_500, 1000)
+        );
+        assert_eq!(LogHist::default().percentile(0.5), None);
+    }
+
+    #[test]
+    fn octaves_keep_every_count_and_the_gaps_between() {
+        let mut hist = LogHist::default();
+        for value in [0, 1, 3, 100, 127, 1000] {
+            hist.record(value);
+        }
+        let rows = hist.octaves();
+        assert_eq!(rows.first(), Some(&(0, 0, 1)));
+        assert_eq!(rows.iter().find(|r| r.0 == 64), Some(&(64, 127, 2)));
+        assert_eq!(rows.iter().find(|r| r.0 == 256), Some(&(256, 511, 0)));
+        assert_eq!(rows.iter().map(|r| r.2).sum::<u64>(), 6);
+    }
+
+    #[test]
+    fn kvm_buckets_as_the_kernel_counts_them() {
+        for (value, bucket) in [
+            (0, 0),
+            (1, 1),
+            (2, 2),
+            (3, 2),
+            (4, 3),
+            (1 << 30, 31),
+            (u64::MAX, 31),
+        ] {
+            assert_eq!(KvmHist::bucket_of(value), bucket, "{value}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Who: processes, threads, virtual machines, virtual CPUs.
+//!
+//! Numbers of different meaning have different types, so that a thread id is never taken for a vCPU index.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+        )]
+        #[serde(transparent)]
+        pub struct $name(pub u32);
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(&self.0, f)
+            }
+        }
+    };
+}
+
+id! {
+    /// A process (a thread group) as the root PID namespace numbers it: the VMM.
+    Pid
+}
+id! {
+    /// A thread as the root PID namespace numbers it: what runs a vCPU.
+    Tid
+}
+id! {
+    /// KVM's `vcpu_id`, the number given to `KVM_CREATE_VCPU`.
+    VcpuId
+}
+id! {
+    /// The row of a VM in a capture's table of VMs; meaningful inside one capture only.
+    VmIndex
+}
+
+/// One virtual machine for ever: its VMM process, told from later ones of the same number by its start time.
+///
+/// A VMM process that runs several VMs has one `VmKey` for each, told apart by `ordinal`
+/// (the order in which their first vCPU was seen).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct VmKey {
+    /// The VMM's process.
+    pub pid: Pid,
+    /// Start of that process, in clock ticks since boot (field 22 of `/proc/PID/stat`).
+    pub start_ticks: u64,
+    /// 0 for the first VM of the process.
+    pub ordinal: u32,
+}
+
+/// Which VMM runs a VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum VmmKind {
+    /// QEMU, started by hand or by libvirt.
+    Qemu,
+    /// crosvm.
+    Crosvm,
+    /// Firecracker.
+    Firecracker,
+    /// Cloud Hypervisor.
+    CloudHypervisor,
+    /// haltwise's own lab.
+    HaltwiseLab,
+    /// Any other user of /dev/kvm.
+    Other,
+}
+
+impl VmmKind {
+    /// The name printed and stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Qemu => "qemu",
+            Self::Crosvm => "crosvm",
+            Self::Firecracker => "firecracker",
+            Self::CloudHypervisor => "cloud-hypervisor",
+            Self::HaltwiseLab => "haltwise-lab",
+            Self::Other => "other",
+        }
+    }
+
+    /// The inverse of [`VmmKind::as_str`]; an unknown name is [`VmmKind::Other`].
+    pub fn from_name(name: &str) -> Self {
+        match name {
+            "qemu" => Self::Qemu,
+            "crosvm" => Self::Crosvm,
+            "firecracker" => Self::Firecracker,
+            "cloud-hypervisor" => Self::CloudHypervisor,
+            "haltwise-lab" => Self::HaltwiseLab,
+            _ => Self::Other,
+        }
+    }
+}
+
+impl fmt::Display for VmmKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}

@@ -1,0 +1,25 @@
+//! # haltwise-core: what a halt is, and what it costs
+//!
+//! Pure code: no I/O, no clock, no thread, no ambient randomness, no `unsafe`, no hash-map order.
+//! Everything here can be recomputed from a capture, byte for byte.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`units`] | nanoseconds, durations as people write them |
+//! | [`ids`] | processes, threads, VMs, vCPUs |
+//! | [`event`] | the facts: [`event::Halt`] and its neighbours |
+//! | [`recording`] | how the facts were obtained, and what is missing from them |
+//! | [`hist`] | KVM's log2 histogram and our finer one |
+//! | [`stats`] | medians, percentiles, intervals |
+//! | [`workload`] | seeded processes that draw the gaps between wake-ups |
+//!
+//! Later modules stand on these in this order: `kvm -> policy -> replay -> tune -> pilot`.
+#![forbid(unsafe_code)]
+
+pub mod event;
+pub mod hist;
+pub mod ids;
+pub mod recording;
+pub mod stats;
+pub mod units;
+pub mod workload;

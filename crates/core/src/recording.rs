@@ -1,0 +1,132 @@
+//! How a recording was made: from which rung, in which mode, and what is missing from it.
+//!
+//! These travel with every capture and reach the last lines of every result.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::event::{Vcpu, Vm};
+
+/// Where facts come from, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Rung {
+    /// BPF programs on tracepoints, with the vCPUs themselves in view.
+    Bpf,
+    /// Tracepoints through perf events.
+    Tracepoints,
+    /// A recording of another tool.
+    Import,
+}
+
+impl Rung {
+    /// The name printed and accepted.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Bpf => "bpf",
+            Self::Tracepoints => "tracepoints",
+            Self::Import => "import",
+        }
+    }
+}
+
+/// What is kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mode {
+    /// One record for each halt.
+    Full,
+    /// Histograms only, kept in the kernel.
+    Counts,
+}
+
+impl Mode {
+    /// The name printed and accepted.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Full => "full",
+            Self::Counts => "counts",
+        }
+    }
+}
+
+/// A name that is no rung or mode.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{given}` is none of {known}")]
+pub struct UnknownName {
+    given: String,
+    known: &'static str,
+}
+
+impl FromStr for Rung {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [Self::Bpf, Self::Tracepoints]
+            .into_iter()
+            .find(|rung| rung.as_str() == text)
+            .ok_or_else(|| UnknownName {
+                given: text.to_owned(),
+                known: "bpf, tracepoints",
+            })
+    }
+}
+
+impl FromStr for Mode {
+    type Err = UnknownName;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [Self::Full, Self::Counts]
+            .into_iter()
+            .find(|mode| mode.as_str() == text)
+            .ok_or_else(|| UnknownName {
+                given: text.to_owned(),
+                known: "full, counts",
+            })
+    }
+}
+
+impl fmt::Display for Rung {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// A fact that this recording cannot hold, and why.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Missing {
+    /// The field, as the capture names it, for example `poll_ns`.
+    pub field: String,
+    /// Why, for example "struct kvm_vcpu has no stat.generic on this kernel".
+    pub reason: String,
+}
+
+/// What the recorder itself cost.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Overhead {
+    /// CPU time of the recorder's process.
+    pub recorder_cpu_ns: u64,
+    /// CPU time of its BPF programs, where the kernel accounts it.
+    pub bpf_cpu_ns: Option<u64>,
+    /// Largest resident memory, in bytes.
+    pub recorder_rss_bytes: u64,
+    /// Time that the programs add to each halt, measured while recording, where it can be.
+    pub added_ns_per_halt: Option<f64>,
+}
+
+/// Everyone that was seen: VMs and their vCPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Roster {
+    /// VMs, by index.
+    pub vms: Vec<Vm>,
+    /// vCPUs, in order of VM and number.
+    pub vcpus: Vec<Vcpu>,
+}
