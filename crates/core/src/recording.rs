@@ -105,7 +105,7 @@ impl fmt::Display for Mode {
 pub struct Missing {
     /// The field, as the capture names it, for example `poll_ns`.
     pub field: String,
-    /// Why, for example "struct kvm_vcpu has no stat.generic on this kernel".
+    /// Why, for example `struct kvm_vcpu has no stat.generic on this kernel`.
     pub reason: String,
 }
 

@@ -287,10 +287,6 @@ impl SplitMix64 {
     }
 
     /// Evenly in 0..n (0 if n is 0), by the high half of a 128-bit product.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the high half of n * 2^64 is below n"
-    )]
     pub fn below(&mut self, n: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
