@@ -94,6 +94,19 @@ pub enum CeilingSource {
 }
 
 impl CeilingSource {
+    /// All of them, in the order in which they are stored and printed.
+    pub const ALL: [Self; 4] = [Self::Param, Self::Cap, Self::Snapshot, Self::Unknown];
+
+    /// The name stored and printed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Param => "param",
+            Self::Cap => "cap",
+            Self::Snapshot => "snapshot",
+            Self::Unknown => "unknown",
+        }
+    }
+
     /// The code stored in a capture.
     pub fn code(self) -> u8 {
         match self {
@@ -167,6 +180,20 @@ pub enum WindowCall {
     Grow,
     /// `shrink_halt_poll_ns`.
     Shrink,
+}
+
+impl WindowCall {
+    /// All of them, in the order in which they are stored and printed.
+    pub const ALL: [Self; 3] = [Self::None, Self::Grow, Self::Shrink];
+
+    /// The name stored and printed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Grow => "grow",
+            Self::Shrink => "shrink",
+        }
+    }
 }
 
 impl Halt {

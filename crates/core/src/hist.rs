@@ -62,6 +62,28 @@ pub struct LogHist {
 }
 
 impl LogHist {
+    /// A histogram from what a capture stored. `None` if it has more than [`BUCKETS`] counts, or
+    /// if their total does not fit.
+    pub fn from_parts(mut counts: Vec<u64>, sum: u64, max: u64) -> Option<Self> {
+        if counts.len() > BUCKETS {
+            return None;
+        }
+        let count = counts
+            .iter()
+            .try_fold(0_u64, |all, &n| all.checked_add(n))?;
+        let used = counts
+            .iter()
+            .rposition(|&n| n > 0)
+            .map_or(0, |last| last + 1);
+        counts.truncate(used);
+        Some(Self {
+            counts,
+            count,
+            sum,
+            max,
+        })
+    }
+
     /// Adds one value.
     pub fn record(&mut self, value: u64) {
         self.add_count(bucket_of(value), 1);
@@ -96,8 +118,8 @@ impl LogHist {
         if bucket >= self.counts.len() {
             self.counts.resize(bucket + 1, 0);
         }
-        self.counts[bucket] += count;
-        self.count += count;
+        self.counts[bucket] = self.counts[bucket].saturating_add(count);
+        self.count = self.count.saturating_add(count);
     }
 
     /// How many values.
@@ -137,17 +159,32 @@ impl LogHist {
             return None;
         }
         let rank = ((self.count as f64 * p.clamp(0.0, 1.0)).ceil() as u64).clamp(1, self.count);
-        let mut below = 0;
+        let mut below = 0_u64;
         for (bucket, &count) in self.counts.iter().enumerate() {
-            if below + count >= rank {
+            if below.saturating_add(count) >= rank {
                 let low = bucket_low(bucket);
                 let width = bucket_high(bucket).min(self.max.max(low)) - low;
                 let inside = width as f64 * (rank - below) as f64 / count as f64;
                 return Some((low + inside as u64).min(self.max));
             }
-            below += count;
+            below = below.saturating_add(count);
         }
         Some(self.max)
+    }
+
+    /// The share (0 to 1) of all values that are at most `limit`; linear inside its bucket.
+    pub fn share_up_to(&self, limit: u64) -> Option<f64> {
+        if self.count == 0 {
+            return None;
+        }
+        let bucket = bucket_of(limit);
+        let below = self.counts.iter().take(bucket);
+        let below = below.fold(0, |sum: u64, &count| sum.saturating_add(count));
+        let inside = self.counts.get(bucket).copied().unwrap_or(0);
+        let low = bucket_low(bucket);
+        let high = bucket_high(bucket).min(self.max.max(low));
+        let part = ((limit - low) as f64 + 1.0) / ((high - low) as f64 + 1.0);
+        Some((below as f64 + inside as f64 * part.min(1.0)) / self.count as f64)
     }
 
     /// Folds the eighths into powers of two: `(low, high, count)`, empty ones between included.
@@ -168,7 +205,7 @@ impl LogHist {
                 rows.push((low, high, 0));
             }
             if let Some(last) = rows.last_mut() {
-                last.2 += count;
+                last.2 = last.2.saturating_add(count);
             }
         }
         rows
@@ -229,6 +266,31 @@ mod test {
             (1000, 500_500, 1000)
         );
         assert_eq!(LogHist::default().percentile(0.5), None);
+    }
+
+    #[test]
+    fn parts_come_back_and_nonsense_does_not() {
+        let mut hist = LogHist::default();
+        [0, 7, 1000, 1000].map(|value| hist.record(value));
+        let mut counts = hist.counts().to_vec();
+        counts.push(0);
+        let again = LogHist::from_parts(counts, hist.sum(), hist.max());
+        assert_eq!(again, Some(hist));
+        assert_eq!(LogHist::from_parts(vec![0; BUCKETS + 1], 0, 0), None);
+        assert_eq!(LogHist::from_parts(vec![u64::MAX, 1], 0, 0), None);
+    }
+
+    #[test]
+    fn shares_up_to_a_limit() {
+        let mut hist = LogHist::default();
+        for value in 1..=1000 {
+            hist.record(value);
+        }
+        for (limit, share) in [(0, 0.0), (5, 0.005), (500, 0.5), (1000, 1.0), (9999, 1.0)] {
+            let got = hist.share_up_to(limit).unwrap();
+            assert!((got - share).abs() < 0.01, "{limit}: {got}");
+        }
+        assert_eq!(LogHist::default().share_up_to(5), None);
     }
 
     #[test]

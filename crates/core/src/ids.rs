@@ -69,7 +69,8 @@ pub enum VmmKind {
     CloudHypervisor,
     /// haltwise's own lab.
     HaltwiseLab,
-    /// Any other user of /dev/kvm.
+    /// Any other user of /dev/kvm; also a VMM that only a newer haltwise knows by name.
+    #[serde(other)]
     Other,
 }
 
