@@ -6,6 +6,12 @@
 //! | module | holds |
 //! |---|---|
 //! | [`collector`] | what every rung offers: drain facts, stop, tell who was seen |
+//! | [`root`] | where `/proc`, `/sys` and `/dev` are; reads with errors that name the path |
+//! | [`discovery`] | which VMs run here, their names and threads, the roster |
+//! | [`params`] | the settings in force, and what changed |
 #![deny(unsafe_code)]
 
 pub mod collector;
+pub mod discovery;
+pub mod params;
+pub mod root;

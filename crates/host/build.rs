@@ -1,0 +1,32 @@
+//! Compiles the BPF programs with clang and generates their Rust skeleton.
+
+use std::env;
+use std::path::PathBuf;
+
+use libbpf_cargo::SkeletonBuilder;
+
+const SOURCE: &str = "src/bpf/collector.bpf.c";
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    let arch = match env::var("CARGO_CFG_TARGET_ARCH")?.as_str() {
+        "x86_64" => "x86",
+        "aarch64" => "arm64",
+        "s390x" => "s390",
+        "powerpc64" => "powerpc",
+        "riscv64" => "riscv",
+        "loongarch64" => "loongarch",
+        other => return Err(format!("no BPF argument layout known for {other}").into()),
+    };
+    SkeletonBuilder::new()
+        .source(SOURCE)
+        .clang_args([
+            format!("-D__TARGET_ARCH_{arch}"),
+            "-Wall".to_owned(),
+            "-Werror".to_owned(),
+        ])
+        .build_and_generate(out.join("collector.skel.rs"))
+        .map_err(|error| format!("compile {SOURCE} (needs clang): {error:#}"))?;
+    println!("cargo:rerun-if-changed=src/bpf");
+    Ok(())
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
+/*
+ * The collector's BPF programs: one record for each halt, or one histogram entry.
+ *
+ * Order of the kernel's events within a halt (kvm_vcpu_halt in virt/kvm/kvm_main.c):
+ * [sched_waking of the thread] -> [kvm_halt_poll_ns] -> kvm_vcpu_wakeup, the last two in the
+ * vCPU's own thread. What comes before is kept per thread; kvm_vcpu_wakeup sends it all at once.
+ *
+ * Facts only: what they mean is said in Rust (haltwise_host::bpf). Raw tracepoints, since they
+ * need no more of a kernel than the tracepoint itself.
+ */
+#include "kernel.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+
+#include "intf.h"
+#include "state.bpf.h"
+#include "walk.bpf.h"
+#include "wake.bpf.h"
+#include "counts.bpf.h"
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+/* Types that Rust takes over. */
+const volatile struct halt_record halt_record_type = {};
+const volatile struct vcpu_record vcpu_record_type = {};
+const volatile struct vcpu_counts vcpu_counts_type = {};
+const volatile enum halt_flag halt_flag_type = 0;
+const volatile enum count_hist count_hist_type = 0;
+const volatile enum lost_cause lost_cause_type = 0;
+
+static __always_inline struct vcpu_thread *this_thread(__u32 tid, __u32 tgid)
+{
+	struct vcpu_thread *thread = bpf_map_lookup_elem(&threads, &tid);
+	struct vcpu_thread fresh = {};
+
+	if (thread)
+		return thread;
+	if (!is_wanted(tgid))
+		return NULL;
+	if (bpf_map_update_elem(&threads, &tid, &fresh, BPF_NOEXIST))
+		count_lost(LOST_THREADS_FULL);
+	return bpf_map_lookup_elem(&threads, &tid);
+}
+
+/* trace_kvm_halt_poll_ns(grow, vcpu_id, new, old): grow_halt_poll_ns, shrink_halt_poll_ns */
+SEC("raw_tp/kvm_halt_poll_ns")
+int BPF_PROG(on_halt_poll_ns, bool grow, __u32 vcpu_id, __u32 new_ns, __u32 old_ns)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct vcpu_thread *thread = this_thread(id, id >> 32);
+
+	if (!thread)
+		return 0;
+	thread->change = grow ? HALT_GREW : HALT_SHRANK;
+	thread->change_ns = bpf_ktime_get_ns();
+	thread->change_old_ns = old_ns;
+	thread->change_new_ns = new_ns;
+	thread->change_vcpu_id = vcpu_id;
+	return 0;
+}
+
+/* The ceiling in force: kvm_vcpu_max_halt_poll_ns in virt/kvm/kvm_main.c. */
+static __always_inline void read_ceiling(struct kvm *kvm, struct halt_record *halt)
+{
+	if (bpf_core_field_exists(kvm->override_halt_poll_ns)) {
+		if (BPF_CORE_READ(kvm, override_halt_poll_ns)) {
+			halt->ceiling_ns = BPF_CORE_READ(kvm, max_halt_poll_ns);
+			halt->flags |= HALT_CEILING_KNOWN | HALT_CEILING_CAP;
+			return;
+		}
+	} else if (bpf_core_field_exists(kvm->max_halt_poll_ns)) {
+		halt->ceiling_ns = BPF_CORE_READ(kvm, max_halt_poll_ns);
+		halt->flags |= HALT_CEILING_KNOWN | HALT_CEILING_SNAPSHOT;
+		return;
+	}
+	if (param_known) {
+		halt->ceiling_ns = param_halt_poll_ns;
+		halt->flags |= HALT_CEILING_KNOWN;
+	}
+}
+
+/* Time polled, from the growth of KVM's own counters (update_halt_poll_stats). */
+static __always_inline void read_poll(struct kvm_vcpu *vcpu, struct vcpu_thread *thread,
+				      struct halt_record *halt)
+{
+	struct vcpu_thread now;
+
+	now.attempted = now.success_ns = now.fail_ns = 0;
+	if (!read_poll_stats(vcpu, &now))
+		return;
+	if (thread->stats_known) {
+		halt->poll_ns = now.success_ns - thread->success_ns + now.fail_ns - thread->fail_ns;
+		halt->flags |= HALT_POLL_KNOWN;
+		if (now.attempted != thread->attempted)
+			halt->flags |= HALT_POLLED;
+	}
+	thread->attempted = now.attempted;
+	thread->success_ns = now.success_ns;
+	thread->fail_ns = now.fail_ns;
+	thread->stats_known = true;
+}
+
+static __always_inline void read_vcpu(struct vcpu_thread *thread, struct halt_record *halt)
+{
+	struct kvm_vcpu *vcpu = (void *)thread->vcpu;
+	struct pid *pid;
+
+	if (!vcpu)
+		return;
+	/* The memory may have gone to another vCPU, or the vCPU to another thread. */
+	pid = BPF_CORE_READ(vcpu, pid);
+	if (!pid || BPF_CORE_READ(pid, numbers[0].nr) != (int)halt->tid ||
+	    (__u64)BPF_CORE_READ(vcpu, kvm) != thread->kvm) {
+		thread->vcpu = 0;
+		thread->kvm = 0;
+		thread->stats_known = false;
+		thread->window_known = false;
+		return;
+	}
+	halt->vcpu = thread->vcpu;
+	halt->flags |= HALT_VCPU_KNOWN | HALT_NEXT_KNOWN;
+	halt->window_next_ns = BPF_CORE_READ(vcpu, halt_poll_ns);
+	read_ceiling((void *)thread->kvm, halt);
+	read_poll(vcpu, thread, halt);
+	if (!(halt->flags & HALT_WAKER_HRTIMER))
+		halt->flags |= read_pending(vcpu, halt->tgid, &halt->vector);
+}
+
+/* The window at entry: as the last halt left it, clamped as KVM does on the way in. */
+static __always_inline void read_window(struct vcpu_thread *thread, struct halt_record *halt)
+{
+	if (thread->change) {
+		halt->flags |= thread->change | HALT_WINDOW_KNOWN;
+		halt->change_old_ns = thread->change_old_ns;
+		halt->change_new_ns = thread->change_new_ns;
+		halt->vcpu_id_seen = thread->change_vcpu_id;
+		halt->window_ns = thread->change_old_ns;
+		if (!(halt->flags & HALT_NEXT_KNOWN)) {
+			halt->window_next_ns = thread->change_new_ns;
+			halt->flags |= HALT_NEXT_KNOWN;
+		}
+		thread->change = 0;
+	} else if (thread->window_known) {
+		halt->flags |= HALT_WINDOW_KNOWN;
+		halt->window_ns = thread->window_ns;
+		if (halt->flags & HALT_CEILING_KNOWN && halt->window_ns > halt->ceiling_ns)
+			halt->window_ns = halt->ceiling_ns;
+	}
+	thread->window_known = halt->flags & HALT_NEXT_KNOWN;
+	thread->window_ns = halt->window_next_ns;
+}
+
+/* trace_kvm_vcpu_wakeup(ns, waited, valid): kvm_vcpu_halt; kvm_vcpu_block before 5.17 */
+SEC("raw_tp/kvm_vcpu_wakeup")
+int BPF_PROG(on_vcpu_wakeup, __u64 ns, bool waited, bool valid)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	struct halt_record halt = {
+		.end_ns = bpf_ktime_get_ns(),
+		.halt_ns = ns,
+		.tid = id,
+		.tgid = id >> 32,
+	};
+	struct vcpu_thread *thread = this_thread(halt.tid, halt.tgid);
+
+	if (!thread)
+		return 0;
+	if (waited)
+		halt.flags |= HALT_WAITED;
+	if (valid)
+		halt.flags |= HALT_VALID;
+	if (thread->change)
+		halt.end_ns = thread->change_ns; /* nearer to KVM's own last look at the clock */
+	if (waited && thread->waking_ns > halt.end_ns - ns && thread->waking_ns <= halt.end_ns) {
+		halt.flags |= thread->waker_flags;
+		halt.waking_ns = thread->waking_ns;
+		halt.waker_tid = thread->waker_tid;
+	}
+	read_vcpu(thread, &halt);
+	read_window(thread, &halt);
+
+	if (counts_mode)
+		count_halt(&halt);
+	else if (bpf_ringbuf_output(&halts, &halt, sizeof(halt), BPF_RB_NO_WAKEUP))
+		count_lost(LOST_RING_FULL);
+	return 0;
+}

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
+ *
+ * Counts mode: a halt folded into its thread's histograms, in the kernel.
+ */
+#ifndef HALTWISE_COUNTS_BPF_H
+#define HALTWISE_COUNTS_BPF_H
+
+/* haltwise_core::hist::bucket_of. A function of its own, so that the verifier reads it once. */
+__noinline __u64 bucket_of(__u64 value)
+{
+	__u32 octave = 0;
+	__u64 rest = value;
+
+	if (value < (1 << HIST_SUB_BITS))
+		return value;
+	if (rest >> 32) { octave += 32; rest >>= 32; }
+	if (rest >> 16) { octave += 16; rest >>= 16; }
+	if (rest >> 8) { octave += 8; rest >>= 8; }
+	if (rest >> 4) { octave += 4; rest >>= 4; }
+	if (rest >> 2) { octave += 2; rest >>= 2; }
+	if (rest >> 1) octave += 1;
+
+	__u32 part = (value >> (octave - HIST_SUB_BITS)) & ((1 << HIST_SUB_BITS) - 1);
+	__u32 bucket = ((octave - HIST_SUB_BITS + 1) << HIST_SUB_BITS) + part;
+
+	return bucket < HIST_BUCKETS ? bucket : HIST_BUCKETS - 1;
+}
+
+static __always_inline void add_to(struct vcpu_counts *counted, enum count_hist hist, __u64 value)
+{
+	__u64 bucket = bucket_of(value);
+
+	/* The verifier must see the check on the very register that is used. */
+	barrier_var(bucket);
+	if (bucket < HIST_BUCKETS) {
+		counted->hist[hist][bucket]++;
+		counted->sum_ns[hist] += value;
+	}
+}
+
+/* A map value is too large for the stack: new entries are copied from this one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct vcpu_counts);
+} no_counts SEC(".maps");
+
+static __always_inline struct vcpu_counts *counts_of(__u32 tid)
+{
+	struct vcpu_counts *counted = bpf_map_lookup_elem(&counts, &tid);
+	__u32 zero = 0;
+
+	if (counted)
+		return counted;
+	void *none = bpf_map_lookup_elem(&no_counts, &zero);
+	if (none)
+		bpf_map_update_elem(&counts, &tid, none, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&counts, &tid);
+}
+
+static __always_inline void count_halt(const struct halt_record *halt)
+{
+	struct vcpu_counts *counted = counts_of(halt->tid);
+	bool waited = halt->flags & HALT_WAITED;
+
+	if (!counted) {
+		count_lost(LOST_COUNTS_FULL);
+		return;
+	}
+	counted->halts++;
+	add_to(counted, COUNT_HALT, halt->halt_ns);
+	if (waited)
+		counted->waited++;
+	if (halt->flags & HALT_POLL_KNOWN) {
+		counted->poll_known++;
+		if (halt->flags & HALT_POLLED) {
+			counted->polled++;
+			if (!waited)
+				counted->successful_polls++;
+			else if ((halt->flags & HALT_WINDOW_KNOWN) && halt->poll_ns < halt->window_ns)
+				counted->poll_cuts++;
+			add_to(counted, waited ? COUNT_POLL_FAIL : COUNT_POLL_SUCCESS, halt->poll_ns);
+		}
+	}
+	if (!waited) {
+		add_to(counted, COUNT_GAP, halt->halt_ns);
+	} else if (halt->flags & HALT_WOKEN) {
+		__u64 latency = halt->end_ns - halt->waking_ns;
+
+		add_to(counted, COUNT_WAKE_LATENCY, latency);
+		add_to(counted, COUNT_GAP, halt->halt_ns > latency ? halt->halt_ns - latency : 0);
+	}
+	counted->wakes[(halt->flags >> WAKE_SHIFT) & (WAKE_FACTS - 1)]++;
+}
+
+#endif

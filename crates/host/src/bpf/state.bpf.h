@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
+ *
+ * The collector's maps and settings: what it knows of each vCPU thread between two events.
+ */
+#ifndef HALTWISE_STATE_BPF_H
+#define HALTWISE_STATE_BPF_H
+
+/* Settings, fixed when the programs are loaded. */
+const volatile bool counts_mode = false; /* histograms in place of records */
+const volatile bool filter_by_process = false; /* only processes in `wanted` */
+
+/* Settings that the recorder keeps up to date. */
+__u32 param_halt_poll_ns = 0; /* as last read from the module's parameter */
+bool param_known = false;
+
+#define MAX_VCPUS 16384
+
+/* A thread that runs a vCPU. Written by that thread, but for the waking part. */
+struct vcpu_thread {
+	__u64 vcpu; /* struct kvm_vcpu, 0 while not known */
+	__u64 kvm;
+	/* as after the last halt */
+	__u64 attempted;
+	__u64 success_ns;
+	__u64 fail_ns;
+	__u32 window_ns;
+	bool window_known;
+	bool stats_known;
+	/* of the halt under way: kvm_halt_poll_ns */
+	__u32 change; /* 0, HALT_GREW or HALT_SHRANK */
+	__u64 change_ns;
+	__u32 change_old_ns;
+	__u32 change_new_ns;
+	__u32 change_vcpu_id;
+	/* of the last sched_waking of this thread */
+	__u32 waker_tid;
+	__u64 waking_ns;
+	__u32 waker_flags;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_VCPUS);
+	__type(key, __u32);
+	__type(value, struct vcpu_thread);
+} threads SEC(".maps");
+
+/* Processes to look at, when filter_by_process. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u8);
+} wanted SEC(".maps");
+
+/* What each vector of a process's VMs was seen to carry: a bit each. */
+struct vectors {
+	__u64 ipi[4]; /* sent by a vCPU as an IPI */
+	__u64 pit[4]; /* raised by the kvm-pit thread */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, struct vectors);
+} vectors_by_process SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 16 << 20);
+} halts SEC(".maps");
+
+/* Counts mode. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, MAX_VCPUS);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct vcpu_counts);
+} counts SEC(".maps");
+
+/* What never reached the recorder, by cause; per CPU, so that counting costs nothing. */
+enum lost_cause {
+	LOST_RING_FULL,
+	LOST_THREADS_FULL,
+	LOST_COUNTS_FULL,
+	LOST_CAUSES,
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, LOST_CAUSES);
+	__type(key, __u32);
+	__type(value, __u64);
+} lost SEC(".maps");
+
+static __always_inline void count_lost(__u32 cause)
+{
+	__u64 *count = bpf_map_lookup_elem(&lost, &cause);
+
+	if (count)
+		(*count)++;
+}
+
+static __always_inline bool is_wanted(__u32 tgid)
+{
+	return !filter_by_process || bpf_map_lookup_elem(&wanted, &tgid);
+}
+
+#endif

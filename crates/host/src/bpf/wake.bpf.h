@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
+ *
+ * What ends a halt: who woke the thread, from where, and which interrupt was then pending.
+ * Facts only; haltwise_host::bpf::wake turns them into a source.
+ */
+#ifndef HALTWISE_WAKE_BPF_H
+#define HALTWISE_WAKE_BPF_H
+
+/* Whether an hrtimer's function is running on this CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} in_hrtimer SEC(".maps");
+
+SEC("raw_tp/hrtimer_expire_entry")
+int BPF_PROG(on_hrtimer_entry)
+{
+	__u32 zero = 0;
+	__u32 *inside = bpf_map_lookup_elem(&in_hrtimer, &zero);
+
+	if (inside)
+		*inside = 1;
+	return 0;
+}
+
+SEC("raw_tp/hrtimer_expire_exit")
+int BPF_PROG(on_hrtimer_exit)
+{
+	__u32 zero = 0;
+	__u32 *inside = bpf_map_lookup_elem(&in_hrtimer, &zero);
+
+	if (inside)
+		*inside = 0;
+	return 0;
+}
+
+/* "kvm-pit/", the name of the kernel thread that raises a PIT's interrupts, as eight bytes
+ * (kvm_create_pit in arch/x86/kvm/i8254.c); the VMM's process number follows. */
+#define PIT_THREAD 0x2f7469702d6d766bULL
+
+SEC("raw_tp/sched_waking")
+int BPF_PROG(on_sched_waking, struct task_struct *woken)
+{
+	__u32 tid = BPF_CORE_READ(woken, pid);
+	struct vcpu_thread *thread = bpf_map_lookup_elem(&threads, &tid);
+	__u32 zero = 0;
+
+	if (!thread)
+		return 0;
+
+	__u32 *inside = bpf_map_lookup_elem(&in_hrtimer, &zero);
+	__u32 waker_tid = bpf_get_current_pid_tgid();
+	__u32 flags = HALT_WOKEN;
+
+	if (inside && *inside) {
+		flags |= HALT_WAKER_HRTIMER;
+	} else if (waker_tid) {
+		struct vcpu_thread *waker = bpf_map_lookup_elem(&threads, &waker_tid);
+		__u64 comm[2] = {};
+
+		if (waker && waker->kvm && waker->kvm == thread->kvm)
+			flags |= HALT_WAKER_VCPU;
+		else if (!waker && !bpf_get_current_comm(comm, sizeof(comm)) &&
+			 comm[0] == PIT_THREAD)
+			flags |= HALT_WAKER_PIT;
+	}
+	thread->waker_tid = waker_tid;
+	thread->waker_flags = flags;
+	thread->waking_ns = bpf_ktime_get_ns();
+	return 0;
+}
+
+static __always_inline struct vectors *vectors_of(__u32 tgid)
+{
+	struct vectors *seen = bpf_map_lookup_elem(&vectors_by_process, &tgid);
+	struct vectors none = {};
+
+	if (seen)
+		return seen;
+	bpf_map_update_elem(&vectors_by_process, &tgid, &none, BPF_NOEXIST);
+	return bpf_map_lookup_elem(&vectors_by_process, &tgid);
+}
+
+/* trace_kvm_apic_ipi(icr_low, dest_id): kvm_apic_send_ipi in arch/x86/kvm/lapic.c */
+SEC("raw_tp/kvm_apic_ipi")
+int BPF_PROG(on_apic_ipi, __u32 icr_low)
+{
+	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	__u32 vector = icr_low & 0xff;
+
+	if (!is_wanted(tgid))
+		return 0;
+	struct vectors *seen = vectors_of(tgid);
+	if (seen)
+		seen->ipi[(vector / 64) & 3] |= 1ULL << (vector % 64);
+	return 0;
+}
+
+/* trace_kvm_ioapic_set_irq(redirection entry, pin, coalesced): ioapic_service in
+ * arch/x86/kvm/ioapic.c. From the kvm-pit thread alone: which vector a PIT's tick arrives by. */
+SEC("raw_tp/kvm_ioapic_set_irq")
+int BPF_PROG(on_ioapic_set_irq, __u64 entry)
+{
+	union {
+		__u64 head;
+		char text[16];
+	} comm = {};
+	__u32 vector = entry & 0xff;
+	__u32 tgid = 0;
+
+	if (bpf_get_current_comm(&comm, sizeof(comm)) || comm.head != PIT_THREAD)
+		return 0;
+	for (int i = 8; i < 15; i++) {
+		if (comm.text[i] < '0' || comm.text[i] > '9')
+			break;
+		tgid = tgid * 10 + (comm.text[i] - '0');
+	}
+	if (!tgid || !is_wanted(tgid))
+		return 0;
+	struct vectors *seen = vectors_of(tgid);
+	if (seen)
+		seen->pit[(vector / 64) & 3] |= 1ULL << (vector % 64);
+	return 0;
+}
+
+/* Offsets in the LAPIC's register page: IRR (eight words, 16 bytes apart) and LVT timer. */
+#define APIC_IRR 0x200
+#define APIC_LVTT 0x320
+
+/* Index of the highest bit set. A function of its own, so that the verifier reads it once. */
+__noinline __u32 highest_bit(__u32 bits)
+{
+	__u32 top = 0;
+
+	if (bits >> 16) { top += 16; bits >>= 16; }
+	if (bits >> 8) { top += 8; bits >>= 8; }
+	if (bits >> 4) { top += 4; bits >>= 4; }
+	if (bits >> 2) { top += 2; bits >>= 2; }
+	return top + (bits >> 1);
+}
+
+/* Which vector the LAPIC would deliver next, and what that vector was seen to carry. */
+static __always_inline __u32 read_irr(void *regs, __u32 tgid, __u8 *vector)
+{
+	__u32 irr[29] = {}; /* up to the last word of the eight */
+	__u32 lvtt = 0;
+	__u32 bits = 0;
+	__u32 base = 0;
+
+	if (bpf_probe_read_kernel(irr, sizeof(irr), regs + APIC_IRR))
+		return 0;
+	for (int word = 0; word < 8; word++) {
+		if (irr[word * 4]) {
+			bits = irr[word * 4];
+			base = word * 32;
+		}
+	}
+	if (!bits)
+		return 0;
+
+	__u32 found = base + highest_bit(bits);
+	__u32 flags = HALT_INTERRUPT;
+	struct vectors *seen = bpf_map_lookup_elem(&vectors_by_process, &tgid);
+	__u64 bit = 1ULL << (found % 64);
+
+	*vector = found;
+	if (seen && seen->ipi[(found / 64) & 3] & bit)
+		flags |= HALT_INTERRUPT_IPI;
+	if (seen && seen->pit[(found / 64) & 3] & bit)
+		flags |= HALT_INTERRUPT_TIMER;
+	if (!bpf_probe_read_kernel(&lvtt, sizeof(lvtt), regs + APIC_LVTT) && (lvtt & 0xff) == found)
+		flags |= HALT_INTERRUPT_TIMER;
+	return flags;
+}
+
+static __always_inline __u32 read_pic(struct kvm_vcpu *vcpu)
+{
+	struct kvm *kvm = BPF_CORE_READ(vcpu, kvm);
+	struct kvm_pic *pic;
+
+	if (!bpf_core_field_exists(kvm->arch.vpic))
+		return 0;
+	pic = BPF_CORE_READ(kvm, arch.vpic);
+	if (!pic || !BPF_CORE_READ(pic, output))
+		return 0;
+	if ((BPF_CORE_READ(pic, pics[0].irr) & ~BPF_CORE_READ(pic, pics[0].imr) & 1) ||
+	    (BPF_CORE_READ(pic, pics[1].irr) & ~BPF_CORE_READ(pic, pics[1].imr) & 1))
+		return HALT_INTERRUPT | HALT_INTERRUPT_TIMER;
+	return HALT_INTERRUPT;
+}
+
+/* Which interrupt waits for this vCPU, in its own thread, right after the halt. */
+static __always_inline __u32 read_pending(struct kvm_vcpu *vcpu, __u32 tgid, __u8 *vector)
+{
+	struct kvm_lapic *apic;
+	__u32 flags = 0;
+	void *regs;
+
+	if (!bpf_core_field_exists(vcpu->arch.apic))
+		return 0;
+	apic = BPF_CORE_READ(vcpu, arch.apic);
+	if (!apic)
+		return 0;
+	if (BPF_CORE_READ(apic, lapic_timer.pending.counter) > 0)
+		return HALT_TIMER_PENDING;
+	regs = BPF_CORE_READ(apic, regs);
+	if (regs)
+		flags = read_irr(regs, tgid, vector);
+	return flags ? flags : read_pic(vcpu);
+}
+
+#endif

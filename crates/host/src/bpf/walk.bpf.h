@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
+ *
+ * Finding the vCPUs: a walk over every open file of the host that is named kvm-vcpu.
+ *
+ * The halt tracepoint carries no vCPU. The file of a vCPU does: its private data is
+ * struct kvm_vcpu (kvm_vm_ioctl_create_vcpu, create_vcpu_fd in virt/kvm/kvm_main.c), and that
+ * names the thread which last ran it.
+ */
+#ifndef HALTWISE_WALK_BPF_H
+#define HALTWISE_WALK_BPF_H
+
+/* Fills KVM's own polling counters as they stand; false where the kernel has none. */
+static __always_inline bool read_poll_stats(struct kvm_vcpu *vcpu, struct vcpu_thread *into)
+{
+	if (bpf_core_field_exists(vcpu->stat.generic.halt_poll_fail_ns)) {
+		into->attempted = BPF_CORE_READ(vcpu, stat.generic.halt_attempted_poll);
+		into->success_ns = BPF_CORE_READ(vcpu, stat.generic.halt_poll_success_ns);
+		into->fail_ns = BPF_CORE_READ(vcpu, stat.generic.halt_poll_fail_ns);
+		return true;
+	}
+	struct kvm_vcpu___v5_8 *old = (void *)vcpu;
+	if (bpf_core_field_exists(old->stat.halt_poll_fail_ns)) {
+		into->attempted = BPF_CORE_READ(old, stat.halt_attempted_poll);
+		into->success_ns = BPF_CORE_READ(old, stat.halt_poll_success_ns);
+		into->fail_ns = BPF_CORE_READ(old, stat.halt_poll_fail_ns);
+		return true;
+	}
+	return false;
+}
+
+static __always_inline void learn_thread(struct kvm_vcpu *vcpu, const struct vcpu_record *record)
+{
+	struct vcpu_thread *known = bpf_map_lookup_elem(&threads, &record->tid);
+
+	if (known && known->vcpu == record->vcpu)
+		return;
+	if (known) {
+		known->window_ns = record->window_ns;
+		known->window_known = true;
+		known->stats_known = read_poll_stats(vcpu, known);
+		known->kvm = record->kvm;
+		known->vcpu = record->vcpu;
+		return;
+	}
+	struct vcpu_thread fresh = {};
+
+	fresh.window_ns = record->window_ns;
+	fresh.window_known = true;
+	fresh.stats_known = read_poll_stats(vcpu, &fresh);
+	fresh.kvm = record->kvm;
+	fresh.vcpu = record->vcpu;
+	if (bpf_map_update_elem(&threads, &record->tid, &fresh, BPF_NOEXIST))
+		count_lost(LOST_THREADS_FULL);
+}
+
+static __always_inline bool is_vcpu_file(struct file *file)
+{
+	const char wanted_name[] = "kvm-vcpu";
+	const unsigned char *name = BPF_CORE_READ(file, f_path.dentry, d_name.name);
+	char head[sizeof(wanted_name)] = {};
+
+	if (!name || bpf_probe_read_kernel(head, sizeof(head) - 1, name))
+		return false;
+	for (int i = 0; i < (int)sizeof(wanted_name) - 1; i++)
+		if (head[i] != wanted_name[i])
+			return false;
+	return true;
+}
+
+/* Whether KVM sees this vCPU's halts at all. */
+static __always_inline void read_blindness(struct kvm_vcpu *vcpu, struct kvm *kvm,
+					   struct vcpu_record *record)
+{
+	struct kvm___each_exit *older = (void *)kvm;
+
+	if (bpf_core_field_exists(kvm->arch.disabled_exits))
+		record->hlt_in_guest =
+			!!(BPF_CORE_READ(kvm, arch.disabled_exits) & KVM_X86_DISABLE_EXITS_HLT);
+	else if (bpf_core_field_exists(older->arch.hlt_in_guest))
+		record->hlt_in_guest = BPF_CORE_READ(older, arch.hlt_in_guest);
+	if (bpf_core_field_exists(vcpu->arch.apic))
+		record->no_lapic = !BPF_CORE_READ(vcpu, arch.apic);
+}
+
+SEC("iter/task_file")
+int walk_vcpus(struct bpf_iter__task_file *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct file *file = ctx->file;
+
+	if (!task || !file || !is_vcpu_file(file))
+		return 0;
+
+	struct kvm_vcpu *vcpu = file->private_data;
+	struct kvm *kvm = BPF_CORE_READ(vcpu, kvm);
+	struct vcpu_record record = {
+		.kvm = (__u64)kvm,
+		.vcpu = (__u64)vcpu,
+		.tgid = task->tgid,
+		.vcpu_id = BPF_CORE_READ(vcpu, vcpu_id),
+		.window_ns = BPF_CORE_READ(vcpu, halt_poll_ns),
+	};
+	if (!kvm || !is_wanted(record.tgid))
+		return 0;
+
+	struct pid *pid = BPF_CORE_READ(vcpu, pid);
+	if (pid)
+		record.tid = BPF_CORE_READ(pid, numbers[0].nr);
+	if (bpf_core_field_exists(kvm->max_halt_poll_ns)) {
+		record.has_max = 1;
+		record.max_halt_poll_ns = BPF_CORE_READ(kvm, max_halt_poll_ns);
+	}
+	if (bpf_core_field_exists(kvm->override_halt_poll_ns)) {
+		record.has_override = 1;
+		record.override = BPF_CORE_READ(kvm, override_halt_poll_ns);
+	}
+	if (bpf_core_field_exists(vcpu->arch.msr_kvm_poll_control)) {
+		record.has_poll_control = 1;
+		record.poll_control = BPF_CORE_READ(vcpu, arch.msr_kvm_poll_control) & 1;
+	}
+	read_blindness(vcpu, kvm, &record);
+	if (record.tid)
+		learn_thread(vcpu, &record);
+	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	return 0;
+}
+
+#endif
