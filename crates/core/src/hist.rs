@@ -271,7 +271,9 @@ mod test {
     #[test]
     fn parts_come_back_and_nonsense_does_not() {
         let mut hist = LogHist::default();
-        [0, 7, 1000, 1000].map(|value| hist.record(value));
+        for value in [0, 7, 1000, 1000] {
+            hist.record(value);
+        }
         let mut counts = hist.counts().to_vec();
         counts.push(0);
         let again = LogHist::from_parts(counts, hist.sum(), hist.max());

@@ -10,12 +10,14 @@
 //! | [`event`] | the facts: [`event::Halt`] and its neighbours |
 //! | [`recording`] | how the facts were obtained, and what is missing from them |
 //! | [`hist`] | KVM's log2 histogram and our finer one |
+//! | [`account`] | where halted time goes, of a vCPU, a VM, a host |
 //! | [`stats`] | medians, percentiles, intervals |
 //! | [`workload`] | seeded processes that draw the gaps between wake-ups |
 //!
 //! Later modules stand on these in this order: `kvm -> policy -> replay -> tune -> pilot`.
 #![forbid(unsafe_code)]
 
+pub mod account;
 pub mod event;
 pub mod hist;
 pub mod ids;

@@ -1,0 +1,344 @@
+//! The halt account: where halted time goes, of one vCPU, one VM or a whole host.
+//!
+//! Facts go in one by one, in any order and in batches of any size; the account that comes out is
+//! the same. Accounts of parts add up to the account of the whole, so a VM is the sum of its vCPUs
+//! and a host the sum of its VMs. An account is as large after ten thousand million halts as after
+//! ten. It draws no chart and prints nothing: that is the rim's.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`parts`] | halted time split into poll, sleep and wake-up latency |
+//! | [`series`] | windows and polling over time, in slots that widen by themselves |
+//! | [`seen`] | ceilings, settings, losses: small tables that cannot grow without end |
+//! | [`ledger`] | the accounts of all vCPUs, and what the host says of itself |
+//! | [`worth`] | what polling cost here and what it spared |
+
+pub mod ledger;
+pub mod parts;
+pub mod seen;
+pub mod series;
+pub mod worth;
+
+use serde::Serialize;
+
+use crate::event::{CeilingSource, Halt, HaltCounts, WakeSource, WindowChange};
+use crate::hist::LogHist;
+use parts::Parts;
+use seen::{Bounded, Fold, Newest, Span};
+use series::Series;
+
+/// Different ceilings of one account that are told apart; larger ones are lumped together.
+pub const CEILINGS: usize = 16;
+
+/// The halts of somebody, summed up.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Account {
+    /// Halts.
+    pub halts: u64,
+    /// Halts in which the vCPU was really scheduled out. Each is two context switches.
+    pub waits: u64,
+    /// Halts whose wake-up KVM did not count as valid.
+    pub invalid: u64,
+    /// Halts of which it is known whether they polled.
+    pub poll_known: u64,
+    /// Halts that polled.
+    pub polled: u64,
+    /// Halts that polled and were never scheduled out (KVM's `halt_successful_poll`).
+    pub successful_polls: u64,
+    /// Halts of which it is known whether their poll was cut.
+    pub cut_known: u64,
+    /// Polls that stopped because another task wanted the CPU.
+    pub poll_cuts: u64,
+    /// Halted time, split.
+    pub parts: Parts,
+    /// Halts by [`WakeSource`], in the order of `WakeSource::ALL`.
+    pub wakes: [u64; 5],
+    /// Whole halts.
+    pub halt_ns: LogHist,
+    /// Gaps, where the wake-up latency is known.
+    pub gap_ns: LogHist,
+    /// Wake-up latency of halts that waited.
+    pub wake_latency_ns: LogHist,
+    /// Time polled by successful polls.
+    pub poll_success_ns: LogHist,
+    /// Time polled by polls that ended in a wait.
+    pub poll_fail_ns: LogHist,
+    /// Halts that lack a field.
+    pub unknown: Unknown,
+    /// Windows and polling over time.
+    pub series: Series,
+    /// The window that the newest halt left behind. Of several vCPUs: of the one that halted last.
+    pub window_now: Newest<u32>,
+    /// Ceilings in force, with the halts that each governed.
+    pub ceilings: Bounded<Ceiling, Span, CEILINGS>,
+    /// Calls of grow.
+    pub grows: u64,
+    /// Calls of shrink.
+    pub shrinks: u64,
+    /// First start and last end of everything seen here.
+    pub span: Span,
+}
+
+/// A ceiling and who set it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ceiling {
+    /// Its value.
+    pub ns: u32,
+    /// Who set it.
+    pub source: CeilingSource,
+}
+
+/// How many halts lack which field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Unknown {
+    /// The window in force.
+    pub window_ns: u64,
+    /// The ceiling in force.
+    pub ceiling_ns: u64,
+    /// The time polled.
+    pub poll_ns: u64,
+    /// The wake-up latency of a halt that waited.
+    pub wake_latency_ns: u64,
+    /// The wake source.
+    pub wake: u64,
+}
+
+impl Account {
+    /// Adds one halt.
+    pub fn halt(&mut self, halt: &Halt) {
+        count(&mut self.halts, true);
+        count(&mut self.waits, halt.waited);
+        count(&mut self.invalid, !halt.valid);
+        count(&mut self.cut_known, true);
+        count(&mut self.poll_cuts, halt.poll_cut);
+        self.parts.fold(&Parts::of_halt(halt));
+        count(&mut self.wakes[usize::from(halt.wake.code())], true);
+        self.halt_ns.record(halt.halt_ns);
+        if let Some(gap) = halt.gap_ns() {
+            self.gap_ns.record(gap);
+        }
+        if let (true, Some(latency)) = (halt.waited, halt.wake_latency_ns) {
+            self.wake_latency_ns.record(latency);
+        }
+        self.poll(halt);
+        self.unknown.halt(halt);
+        self.window_of(halt);
+        self.span.fold(&Span::between(halt.start_ns, halt.end_ns()));
+    }
+
+    /// Books the poll of a halt. A poll that succeeds at its first look lasted 0 ns, and is told
+    /// from a halt that did not poll by its window.
+    fn poll(&mut self, halt: &Halt) {
+        let Some(poll_ns) = halt.poll_ns else { return };
+        count(&mut self.poll_known, true);
+        let at_first_look = !halt.waited && halt.window_ns.is_some_and(|w| w > 0);
+        if poll_ns == 0 && !at_first_look {
+            return;
+        }
+        count(&mut self.polled, true);
+        if halt.waited {
+            self.poll_fail_ns.record(poll_ns);
+        } else {
+            count(&mut self.successful_polls, true);
+            self.poll_success_ns.record(poll_ns);
+        }
+    }
+
+    fn window_of(&mut self, halt: &Halt) {
+        let end_ns = halt.end_ns();
+        let slot = self.series.slot(end_ns);
+        count(&mut slot.halts, true);
+        count(&mut slot.waits, halt.waited);
+        add(&mut slot.poll_ns, halt.poll_ns.unwrap_or(0));
+        if let Some(window) = halt.window_ns {
+            slot.window.record(window);
+        }
+        if let Some(window) = halt.window_next_ns.or(halt.window_ns) {
+            self.window_now.see(end_ns, window);
+        }
+        if let Some(ns) = halt.ceiling_ns {
+            let source = halt.ceiling_source;
+            let governed = Span::of_one(end_ns);
+            self.ceilings.add(Ceiling { ns, source }, &governed);
+        }
+    }
+
+    /// Adds one call of grow or shrink.
+    pub fn window(&mut self, change: &WindowChange) {
+        count(&mut self.grows, change.grow);
+        count(&mut self.shrinks, !change.grow);
+        self.series
+            .slot(change.time_ns)
+            .change
+            .record(change.new_ns);
+        self.window_now.see(change.time_ns, change.new_ns);
+    }
+
+    /// Adds the counts of one interval (`--mode counts`). Windows and ceilings stay unknown.
+    pub fn counts(&mut self, counts: &HaltCounts) {
+        add(&mut self.halts, counts.halts);
+        add(&mut self.waits, counts.waited);
+        if let Some(polled) = counts.polled {
+            add(&mut self.poll_known, counts.halts);
+            add(&mut self.polled, polled);
+        }
+        add(
+            &mut self.successful_polls,
+            counts.successful_polls.unwrap_or(0),
+        );
+        if let Some(cuts) = counts.poll_cuts {
+            add(&mut self.cut_known, counts.halts);
+            add(&mut self.poll_cuts, cuts);
+        }
+        self.parts.fold(&Parts::of_counts(counts));
+        for (sum, &n) in self.wakes.iter_mut().zip(&counts.wakes) {
+            add(sum, n);
+        }
+        self.halt_ns.merge(&counts.halt_ns);
+        self.gap_ns.merge(&counts.gap_ns);
+        self.wake_latency_ns.merge(&counts.wake_latency_ns);
+        self.poll_success_ns.merge(&counts.poll_success_ns);
+        self.poll_fail_ns.merge(&counts.poll_fail_ns);
+        self.unknown.counts(counts);
+        let slot = self.series.slot(counts.time_ns);
+        add(&mut slot.halts, counts.halts);
+        add(&mut slot.waits, counts.waited);
+        add(&mut slot.poll_ns, counts.poll_success_ns.sum());
+        add(&mut slot.poll_ns, counts.poll_fail_ns.sum());
+        let start = counts.time_ns.saturating_sub(counts.interval_ns);
+        self.span.fold(&Span::between(start, counts.time_ns));
+    }
+
+    /// Whether nothing was seen.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Halted time in all, KVM's own measure.
+    pub fn halted_ns(&self) -> u64 {
+        self.halt_ns.sum()
+    }
+
+    /// Halts that did not poll, where that is known.
+    pub fn not_polled(&self) -> Option<u64> {
+        (self.poll_known > 0).then(|| self.poll_known.saturating_sub(self.polled))
+    }
+
+    /// Polls that ended in a wait.
+    pub fn failed_polls(&self) -> u64 {
+        self.polled.saturating_sub(self.successful_polls)
+    }
+
+    /// CPU time burnt by polling; `None` if no halt says how long it polled.
+    pub fn poll_ns(&self) -> Option<u64> {
+        let sum = self
+            .poll_success_ns
+            .sum()
+            .saturating_add(self.poll_fail_ns.sum());
+        (self.poll_known > 0).then_some(sum)
+    }
+}
+
+impl Unknown {
+    fn halt(&mut self, halt: &Halt) {
+        count(&mut self.window_ns, halt.window_ns.is_none());
+        count(&mut self.ceiling_ns, halt.ceiling_ns.is_none());
+        count(&mut self.poll_ns, halt.poll_ns.is_none());
+        let no_latency = halt.waited && halt.wake_latency_ns.is_none();
+        count(&mut self.wake_latency_ns, no_latency);
+        count(&mut self.wake, halt.wake == WakeSource::Unknown);
+    }
+
+    fn counts(&mut self, counts: &HaltCounts) {
+        add(&mut self.window_ns, counts.halts);
+        add(&mut self.ceiling_ns, counts.halts);
+        if counts.polled.is_none() {
+            add(&mut self.poll_ns, counts.halts);
+        }
+        let with_latency = counts.wake_latency_ns.count();
+        add(
+            &mut self.wake_latency_ns,
+            counts.waited.saturating_sub(with_latency),
+        );
+        let told = counts.wakes[..4]
+            .iter()
+            .fold(0_u64, |sum, &n| sum.saturating_add(n));
+        add(&mut self.wake, counts.halts.saturating_sub(told));
+    }
+}
+
+impl Fold for Unknown {
+    fn fold(&mut self, other: &Self) {
+        add(&mut self.window_ns, other.window_ns);
+        add(&mut self.ceiling_ns, other.ceiling_ns);
+        add(&mut self.poll_ns, other.poll_ns);
+        add(&mut self.wake_latency_ns, other.wake_latency_ns);
+        add(&mut self.wake, other.wake);
+    }
+}
+
+/// Sums saturate: a hostile capture may overflow nothing.
+fn add(sum: &mut u64, n: u64) {
+    *sum = sum.saturating_add(n);
+}
+
+fn count(sum: &mut u64, yes: bool) {
+    add(sum, u64::from(yes));
+}
+
+impl Fold for Account {
+    fn fold(&mut self, other: &Self) {
+        add(&mut self.halts, other.halts);
+        add(&mut self.waits, other.waits);
+        add(&mut self.invalid, other.invalid);
+        add(&mut self.poll_known, other.poll_known);
+        add(&mut self.polled, other.polled);
+        add(&mut self.successful_polls, other.successful_polls);
+        add(&mut self.cut_known, other.cut_known);
+        add(&mut self.poll_cuts, other.poll_cuts);
+        self.parts.fold(&other.parts);
+        for (sum, &n) in self.wakes.iter_mut().zip(&other.wakes) {
+            add(sum, n);
+        }
+        self.halt_ns.merge(&other.halt_ns);
+        self.gap_ns.merge(&other.gap_ns);
+        self.wake_latency_ns.merge(&other.wake_latency_ns);
+        self.poll_success_ns.merge(&other.poll_success_ns);
+        self.poll_fail_ns.merge(&other.poll_fail_ns);
+        self.unknown.fold(&other.unknown);
+        self.series.fold(&other.series);
+        self.window_now.fold(&other.window_now);
+        self.ceilings.fold(&other.ceilings);
+        add(&mut self.grows, other.grows);
+        add(&mut self.shrinks, other.shrinks);
+        self.span.fold(&other.span);
+    }
+}
+
+/// Percentiles of a histogram, each known to 12.5 %; the largest exactly, unless the kernel counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Spread {
+    /// Median.
+    pub p50: u64,
+    /// 95 of 100 are at most this.
+    pub p95: u64,
+    /// 99 of 100 are at most this.
+    pub p99: u64,
+    /// The largest.
+    pub max: u64,
+}
+
+impl Spread {
+    /// Of a histogram; `None` of an empty one.
+    pub fn of(hist: &LogHist) -> Option<Self> {
+        Some(Self {
+            p50: hist.percentile(0.50)?,
+            p95: hist.percentile(0.95)?,
+            p99: hist.percentile(0.99)?,
+            max: hist.max(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod test;

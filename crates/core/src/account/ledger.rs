@@ -1,0 +1,250 @@
+//! The accounts of every vCPU of a recording, and what the host and the recorder say of themselves.
+
+use std::collections::BTreeMap;
+
+use super::Account;
+use super::seen::{Bounded, Fold, Newest, Span};
+use crate::event::{Facts, Halt, HaltCounts, HostSample, Knob, KnobScope, Lost, WindowChange};
+use crate::ids::{VcpuId, VmIndex};
+
+/// Settings told apart; a host has a dozen.
+const KNOBS: usize = 1024;
+
+/// Places of loss told apart.
+const LOSSES: usize = 16;
+
+/// Whose halts these are. `None`: the thread could not be placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Place {
+    /// The VM.
+    pub vm: Option<VmIndex>,
+    /// Its vCPU.
+    pub vcpu: Option<VcpuId>,
+}
+
+/// A setting over the time of a recording.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KnobSeen {
+    /// How often it was told: when first read, then at every change.
+    pub told: Span,
+    /// The value in force at last.
+    pub now: Newest<String>,
+}
+
+impl Fold for KnobSeen {
+    fn fold(&mut self, other: &Self) {
+        self.told.fold(&other.told);
+        self.now.fold(&other.now);
+    }
+}
+
+/// All accounts of a recording.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Ledger {
+    places: BTreeMap<Place, Account>,
+    /// Settings by scope and name.
+    pub knobs: Bounded<(KnobScope, String), KnobSeen, KNOBS>,
+    /// Events lost, by the stage that lost them; the count is that of the events.
+    pub lost: Bounded<String, Span, LOSSES>,
+    /// The host's state and the recorder's cost.
+    pub host: HostUse,
+}
+
+impl Ledger {
+    /// Adds one halt.
+    pub fn halt(&mut self, halt: &Halt) {
+        self.place(halt.vm, halt.vcpu).halt(halt);
+    }
+
+    /// Adds one call of grow or shrink.
+    pub fn window(&mut self, change: &WindowChange) {
+        self.place(change.vm, change.vcpu).window(change);
+    }
+
+    /// Adds one interval's counts.
+    pub fn counts(&mut self, counts: &HaltCounts) {
+        self.place(counts.vm, counts.vcpu).counts(counts);
+    }
+
+    /// Adds a setting.
+    pub fn knob(&mut self, knob: &Knob) {
+        let mut seen = KnobSeen {
+            told: Span::of_one(knob.time_ns),
+            now: Newest::default(),
+        };
+        seen.now.see(knob.time_ns, knob.value.clone());
+        self.knobs.add((knob.scope, knob.name.clone()), &seen);
+    }
+
+    /// Adds a sample of the host.
+    pub fn host(&mut self, sample: &HostSample) {
+        self.host.sample(sample);
+    }
+
+    /// Adds a loss.
+    pub fn lost(&mut self, lost: &Lost) {
+        let at = Span::of_one(lost.time_ns).times(lost.count);
+        self.lost.add(lost.place.clone(), &at);
+    }
+
+    /// Adds a batch.
+    pub fn facts(&mut self, facts: &Facts) {
+        facts.halts.iter().for_each(|halt| self.halt(halt));
+        facts.windows.iter().for_each(|change| self.window(change));
+        facts.counts.iter().for_each(|counts| self.counts(counts));
+        facts.knobs.iter().for_each(|knob| self.knob(knob));
+        facts.host.iter().for_each(|sample| self.host(sample));
+        facts.lost.iter().for_each(|lost| self.lost(lost));
+    }
+
+    fn place(&mut self, vm: Option<VmIndex>, vcpu: Option<VcpuId>) -> &mut Account {
+        self.places.entry(Place { vm, vcpu }).or_default()
+    }
+
+    /// Every account with its place, placed ones by VM and vCPU, the unplaced first.
+    pub fn places(&self) -> impl Iterator<Item = (Place, &Account)> {
+        self.places.iter().map(|(place, account)| (*place, account))
+    }
+
+    /// The account of one vCPU.
+    pub fn vcpu(&self, vm: VmIndex, vcpu: VcpuId) -> Option<&Account> {
+        let place = Place {
+            vm: Some(vm),
+            vcpu: Some(vcpu),
+        };
+        self.places.get(&place)
+    }
+
+    /// The account of a VM: the sum of its vCPUs.
+    pub fn vm(&self, vm: VmIndex) -> Account {
+        self.sum(|place| place.vm == Some(vm))
+    }
+
+    /// The account of halts that could not be given to a VM.
+    pub fn unplaced(&self) -> Account {
+        self.sum(|place| place.vm.is_none())
+    }
+
+    /// The account of the host: the sum of everything.
+    pub fn total(&self) -> Account {
+        self.sum(|_| true)
+    }
+
+    fn sum(&self, wanted: impl Fn(&Place) -> bool) -> Account {
+        let mut sum = Account::default();
+        for (_, account) in self.places.iter().filter(|(place, _)| wanted(place)) {
+            sum.fold(account);
+        }
+        sum
+    }
+
+    /// Events lost in all.
+    pub fn lost_count(&self) -> u64 {
+        let rows = self.lost.rows().map(|(_, span)| span);
+        rows.chain(self.lost.rest())
+            .fold(0, |sum, span| sum.saturating_add(span.count))
+    }
+
+    /// The value of a setting in force at last.
+    pub fn knob_value(&self, scope: KnobScope, name: &str) -> Option<&str> {
+        let seen = self.knobs.get(&(scope, name.to_owned()))?;
+        seen.now.value().map(String::as_str)
+    }
+}
+
+impl Fold for Ledger {
+    fn fold(&mut self, other: &Self) {
+        for (place, account) in &other.places {
+            self.places.entry(*place).or_default().fold(account);
+        }
+        self.knobs.fold(&other.knobs);
+        self.lost.fold(&other.lost);
+        self.host.fold(&other.host);
+    }
+}
+
+/// The host between the first sample and the last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HostUse {
+    first: Option<Sample>,
+    last: Option<Sample>,
+    /// CPUs online, at most.
+    pub cpus: u32,
+    /// Resident memory of the recorder, at most, in bytes.
+    pub recorder_rss_bytes: u64,
+}
+
+/// A sample's running counters, in an order in which samples can be compared.
+#[expect(
+    clippy::struct_field_names,
+    reason = "the names of the facts, which carry their unit"
+)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+struct Sample {
+    time_ns: u64,
+    busy_ns: u64,
+    total_ns: u64,
+    cpu_pressure_ns: Option<u64>,
+    recorder_cpu_ns: u64,
+    bpf_cpu_ns: Option<u64>,
+}
+
+impl HostUse {
+    fn sample(&mut self, sample: &HostSample) {
+        let at = Sample {
+            time_ns: sample.time_ns,
+            busy_ns: sample.busy_ns,
+            total_ns: sample.total_ns,
+            cpu_pressure_ns: sample.cpu_pressure_ns,
+            recorder_cpu_ns: sample.recorder_cpu_ns,
+            bpf_cpu_ns: sample.bpf_cpu_ns,
+        };
+        self.fold(&Self {
+            first: Some(at),
+            last: Some(at),
+            cpus: sample.cpus,
+            recorder_rss_bytes: sample.recorder_rss_bytes,
+        });
+    }
+
+    /// CPUs busy on average, of all CPUs; `None` of fewer than two samples.
+    pub fn busy_cpus(&self) -> Option<f64> {
+        let (first, last) = (self.first?, self.last?);
+        let total = last
+            .total_ns
+            .checked_sub(first.total_ns)
+            .filter(|t| *t > 0)?;
+        let busy = last.busy_ns.checked_sub(first.busy_ns)?;
+        Some(busy as f64 / total as f64 * f64::from(self.cpus))
+    }
+
+    /// Share of the time in which some task waited for a CPU.
+    pub fn cpu_pressure(&self) -> Option<f64> {
+        let (first, last) = (self.first?, self.last?);
+        let time = last.time_ns.checked_sub(first.time_ns).filter(|t| *t > 0)?;
+        let waited = last.cpu_pressure_ns?.checked_sub(first.cpu_pressure_ns?)?;
+        Some(waited as f64 / time as f64)
+    }
+
+    /// CPU time of the recorder's process since it started, as last sampled.
+    pub fn recorder_cpu_ns(&self) -> Option<u64> {
+        Some(self.last?.recorder_cpu_ns)
+    }
+
+    /// CPU time of the recorder's BPF programs, as last sampled.
+    pub fn bpf_cpu_ns(&self) -> Option<u64> {
+        self.last?.bpf_cpu_ns
+    }
+}
+
+impl Fold for HostUse {
+    fn fold(&mut self, other: &Self) {
+        self.first = match (self.first, other.first) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        self.last = self.last.max(other.last);
+        self.cpus = self.cpus.max(other.cpus);
+        self.recorder_rss_bytes = self.recorder_rss_bytes.max(other.recorder_rss_bytes);
+    }
+}

@@ -1,0 +1,210 @@
+//! Small tables and marks that add up in any order and cannot grow without end.
+
+use std::collections::BTreeMap;
+
+/// What can be added to its like, in any order and grouping, with the same result.
+pub trait Fold {
+    /// Adds another.
+    fn fold(&mut self, other: &Self);
+}
+
+/// How many, and from when to when.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Span {
+    /// How many were seen.
+    pub count: u64,
+    /// First time; meaningless while `count` is 0.
+    pub first_ns: u64,
+    /// Last time; meaningless while `count` is 0.
+    pub last_ns: u64,
+}
+
+impl Span {
+    /// One thing, at this time.
+    pub fn of_one(time_ns: u64) -> Self {
+        Self::between(time_ns, time_ns)
+    }
+
+    /// One thing, from then till then.
+    pub fn between(first_ns: u64, last_ns: u64) -> Self {
+        Self {
+            count: 1,
+            first_ns,
+            last_ns,
+        }
+    }
+
+    /// The same span for so many things.
+    #[must_use]
+    pub fn times(self, count: u64) -> Self {
+        Self { count, ..self }
+    }
+}
+
+impl Fold for Span {
+    fn fold(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        if self.count == 0 {
+            *self = *other;
+            return;
+        }
+        self.count = self.count.saturating_add(other.count);
+        self.first_ns = self.first_ns.min(other.first_ns);
+        self.last_ns = self.last_ns.max(other.last_ns);
+    }
+}
+
+/// The newest value seen; of two at the same time, the larger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Newest<T>(Option<(u64, T)>);
+
+impl<T> Default for Newest<T> {
+    fn default() -> Self {
+        Self(None)
+    }
+}
+
+impl<T: Ord + Clone> Newest<T> {
+    /// A value, and when it held.
+    pub fn see(&mut self, time_ns: u64, value: T) {
+        let seen = Some((time_ns, value));
+        if seen > self.0 {
+            self.0 = seen;
+        }
+    }
+
+    /// The newest value.
+    pub fn value(&self) -> Option<&T> {
+        self.0.as_ref().map(|(_, value)| value)
+    }
+
+    /// When it held.
+    pub fn time_ns(&self) -> Option<u64> {
+        self.0.as_ref().map(|(time_ns, _)| *time_ns)
+    }
+}
+
+impl<T: Ord + Clone> Fold for Newest<T> {
+    fn fold(&mut self, other: &Self) {
+        if other.0 > self.0 {
+            self.0.clone_from(&other.0);
+        }
+    }
+}
+
+/// A table of at most `LIMIT` rows: those of the smallest keys; all others are one row, `rest`.
+///
+/// That choice, unlike "the first" or "the most frequent", does not depend on the order in which
+/// rows come: a key that belongs to the smallest of all belongs to the smallest at any time before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bounded<K: Ord, V, const LIMIT: usize> {
+    kept: BTreeMap<K, V>,
+    rest: Option<V>,
+}
+
+impl<K: Ord, V, const LIMIT: usize> Default for Bounded<K, V, LIMIT> {
+    fn default() -> Self {
+        Self {
+            kept: BTreeMap::new(),
+            rest: None,
+        }
+    }
+}
+
+impl<K: Ord + Clone, V: Fold + Clone, const LIMIT: usize> Bounded<K, V, LIMIT> {
+    /// Adds to a key's row.
+    pub fn add(&mut self, key: K, value: &V) {
+        if let Some(row) = self.kept.get_mut(&key) {
+            row.fold(value);
+            return;
+        }
+        if self.kept.len() < LIMIT {
+            self.kept.insert(key, value.clone());
+            return;
+        }
+        let evicted = match self.kept.last_entry() {
+            Some(last) if *last.key() > key => {
+                let evicted = last.remove();
+                self.kept.insert(key, value.clone());
+                evicted
+            }
+            _ => value.clone(),
+        };
+        self.add_rest(&evicted);
+    }
+
+    fn add_rest(&mut self, value: &V) {
+        match &mut self.rest {
+            Some(rest) => rest.fold(value),
+            None => self.rest = Some(value.clone()),
+        }
+    }
+
+    /// The rows kept, by key.
+    pub fn rows(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
+        self.kept.iter()
+    }
+
+    /// The row of a key.
+    pub fn get(&self, key: &K) -> Option<&V> {
+        self.kept.get(key)
+    }
+
+    /// All that found no row.
+    pub fn rest(&self) -> Option<&V> {
+        self.rest.as_ref()
+    }
+
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.kept.len()
+    }
+
+    /// Whether there is no row.
+    pub fn is_empty(&self) -> bool {
+        self.kept.is_empty()
+    }
+}
+
+impl<K: Ord + Clone, V: Fold + Clone, const LIMIT: usize> Fold for Bounded<K, V, LIMIT> {
+    fn fold(&mut self, other: &Self) {
+        for (key, value) in &other.kept {
+            self.add(key.clone(), value);
+        }
+        if let Some(rest) = &other.rest {
+            self.add_rest(rest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_full_table_keeps_the_smallest_keys_whatever_the_order() {
+        let mut tables = Vec::new();
+        for order in [[1, 2, 3, 4, 3], [4, 3, 3, 2, 1], [3, 1, 4, 3, 2]] {
+            let mut table = Bounded::<u32, Span, 2>::default();
+            for key in order {
+                table.add(key, &Span::of_one(u64::from(key)));
+            }
+            tables.push(table);
+        }
+        assert_eq!(tables[0], tables[1]);
+        assert_eq!(tables[0], tables[2]);
+        assert_eq!(tables[0].len(), 2);
+        assert_eq!(tables[0].rest(), Some(&Span::between(3, 4).times(3)));
+    }
+
+    #[test]
+    fn the_newest_of_a_tie_is_the_larger() {
+        let mut newest = Newest::default();
+        newest.see(5, 1);
+        newest.see(5, 7);
+        newest.see(4, 9);
+        assert_eq!((newest.value(), newest.time_ns()), (Some(&7), Some(5)));
+    }
+}

@@ -1,0 +1,197 @@
+//! Boundary tables of the account. Its laws are in `tests/account_laws.rs`.
+
+use super::*;
+
+/// The example of [`Halt`]: window 50 us, interrupt after 70 us, awake 30 us later.
+fn slept() -> Halt {
+    Halt {
+        start_ns: 1_000,
+        halt_ns: 100_000,
+        waited: true,
+        valid: true,
+        window_ns: Some(50_000),
+        window_next_ns: Some(100_000),
+        ceiling_ns: Some(200_000),
+        ceiling_source: CeilingSource::Param,
+        poll_ns: Some(50_000),
+        wake_latency_ns: Some(30_000),
+        wake: WakeSource::Device,
+        ..Halt::default()
+    }
+}
+
+/// A poll that a timer ended after 20 us.
+fn caught() -> Halt {
+    Halt {
+        start_ns: 201_000,
+        halt_ns: 20_000,
+        waited: false,
+        poll_ns: Some(20_000),
+        wake_latency_ns: Some(0),
+        wake: WakeSource::Timer,
+        ..slept()
+    }
+}
+
+#[test]
+fn two_halts_by_hand() {
+    let mut account = Account::default();
+    account.halt(&slept());
+    account.halt(&caught());
+    assert_eq!(
+        account.parts,
+        Parts {
+            poll_success_ns: 20_000,
+            poll_fail_ns: 50_000,
+            sleep_ns: 20_000,
+            wake_latency_ns: 30_000,
+            ..Parts::default()
+        }
+    );
+    assert_eq!((account.halts, account.waits, account.polled), (2, 1, 2));
+    assert_eq!((account.successful_polls, account.failed_polls()), (1, 1));
+    assert_eq!(account.poll_ns(), Some(70_000));
+    assert_eq!(account.wakes, [1, 0, 1, 0, 0]);
+    assert_eq!(account.gap_ns.sum(), 90_000);
+    assert_eq!(account.wake_latency_ns.count(), 1);
+    assert_eq!(account.span, Span::between(1_000, 221_000).times(2));
+    assert_eq!(account.window_now.value(), Some(&100_000));
+}
+
+#[test]
+fn a_poll_of_no_time_is_a_poll_only_with_a_window() {
+    let mut account = Account::default();
+    let at_once = Halt {
+        halt_ns: 0,
+        poll_ns: Some(0),
+        ..caught()
+    };
+    account.halt(&at_once);
+    account.halt(&Halt {
+        window_ns: Some(0),
+        ..at_once
+    });
+    account.halt(&Halt {
+        poll_ns: Some(0),
+        ..slept()
+    });
+    assert_eq!((account.polled, account.successful_polls), (1, 1));
+    assert_eq!(account.not_polled(), Some(2));
+}
+
+#[test]
+fn what_a_halt_does_not_say_is_unknown_time() {
+    let unknown = |halt: Halt| Parts::of_halt(&halt).unknown_ns;
+    let slept_known = slept();
+    assert_eq!(unknown(slept_known), 0);
+    assert_eq!(
+        unknown(Halt {
+            poll_ns: None,
+            ..slept()
+        }),
+        70_000
+    );
+    assert_eq!(
+        unknown(Halt {
+            wake_latency_ns: None,
+            ..slept()
+        }),
+        50_000
+    );
+    assert_eq!(
+        unknown(Halt {
+            poll_ns: None,
+            ..caught()
+        }),
+        20_000
+    );
+}
+
+#[test]
+fn time_on_the_way_to_a_sleep_not_entered_is_told_apart() {
+    let parts = Parts::of_halt(&Halt {
+        halt_ns: 21_500,
+        ..caught()
+    });
+    assert_eq!(
+        (parts.poll_success_ns, parts.turned_back_ns),
+        (20_000, 1_500)
+    );
+}
+
+#[test]
+fn parts_that_overlap_are_cut_to_the_halt() {
+    let parts = Parts::of_halt(&Halt {
+        poll_ns: Some(90_000),
+        ..slept()
+    });
+    assert_eq!(
+        (parts.poll_fail_ns, parts.wake_latency_ns),
+        (90_000, 10_000)
+    );
+    assert_eq!(parts.total_ns(), 100_000);
+}
+
+#[test]
+fn counts_and_halts_of_the_same_halts_agree_where_both_know() {
+    let (mut halts, mut counts) = (Account::default(), Account::default());
+    halts.halt(&slept());
+    halts.halt(&caught());
+    counts.counts(&HaltCounts {
+        time_ns: 221_000,
+        interval_ns: 220_000,
+        halts: 2,
+        waited: 1,
+        polled: Some(2),
+        successful_polls: Some(1),
+        poll_cuts: Some(0),
+        wakes: [1, 0, 1, 0, 0],
+        halt_ns: halts.halt_ns.clone(),
+        gap_ns: halts.gap_ns.clone(),
+        poll_success_ns: halts.poll_success_ns.clone(),
+        poll_fail_ns: halts.poll_fail_ns.clone(),
+        wake_latency_ns: halts.wake_latency_ns.clone(),
+        ..HaltCounts::default()
+    });
+    assert_eq!(counts.parts, halts.parts);
+    assert_eq!(counts.poll_ns(), halts.poll_ns());
+    assert_eq!(counts.wakes, halts.wakes);
+    assert_eq!(Spread::of(&counts.gap_ns), Spread::of(&halts.gap_ns));
+    assert_eq!(counts.window_now.value(), None, "counts know no window");
+    assert_eq!(counts.unknown.window_ns, 2);
+}
+
+#[test]
+fn counts_of_a_kernel_that_cannot_say_leave_it_unknown() {
+    let mut halt_ns = LogHist::default();
+    halt_ns.record(100_000);
+    let mut account = Account::default();
+    account.counts(&HaltCounts {
+        halts: 1,
+        waited: 1,
+        halt_ns,
+        ..HaltCounts::default()
+    });
+    assert_eq!(account.parts.unknown_ns, 100_000);
+    assert_eq!((account.poll_ns(), account.not_polled()), (None, None));
+    assert_eq!(account.unknown.wake_latency_ns, 1);
+}
+
+#[test]
+fn every_ceiling_is_told_with_the_halts_that_it_governed() {
+    let mut account = Account::default();
+    account.halt(&slept());
+    account.halt(&caught());
+    account.halt(&Halt {
+        start_ns: 500_000,
+        ceiling_ns: Some(50_000),
+        ceiling_source: CeilingSource::Cap,
+        ..slept()
+    });
+    let rows: Vec<_> = account
+        .ceilings
+        .rows()
+        .map(|(c, s)| (c.ns, s.count))
+        .collect();
+    assert_eq!(rows, [(50_000, 1), (200_000, 2)]);
+}

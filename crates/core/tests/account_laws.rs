@@ -1,0 +1,199 @@
+//! Laws of the halt account, each in one sentence.
+
+use haltwise_core::account::ledger::Ledger;
+use haltwise_core::account::seen::Fold;
+use haltwise_core::event::{
+    CeilingSource, Facts, Halt, HaltCounts, HostSample, Knob, KnobScope, Lost, WakeSource,
+    WindowCall, WindowChange,
+};
+use haltwise_core::hist::LogHist;
+use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use proptest::prelude::*;
+
+/// Times from a few microseconds to hours, so that series have to widen, and now and then the
+/// worst that a hostile capture can hold.
+fn time() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        8 => 0..2_000_000_000_u64,
+        4 => 0..20_000_000_000_000_u64,
+        1 => Just(u64::MAX),
+    ]
+}
+
+fn length() -> impl Strategy<Value = u64> {
+    prop_oneof![8 => 0..500_000_u64, 2 => 0..5_000_000_000_u64, 1 => Just(u64::MAX)]
+}
+
+fn place() -> impl Strategy<Value = (Option<VmIndex>, Option<VcpuId>)> {
+    (
+        proptest::option::weighted(0.9, (0..3_u32).prop_map(VmIndex)),
+        proptest::option::weighted(0.9, (0..3_u32).prop_map(VcpuId)),
+    )
+}
+
+prop_compose! {
+    fn halt()(
+        (vm, vcpu) in place(),
+        (start_ns, halt_ns) in (time(), length()),
+        (waited, valid, poll_cut) in any::<(bool, bool, bool)>(),
+        window_ns in proptest::option::of(0..200_000_u32),
+        window_next_ns in proptest::option::of(0..200_000_u32),
+        ceiling_ns in proptest::option::of(0..40_u32),
+        poll_ns in proptest::option::of(length()),
+        latency in proptest::option::of(length()),
+        wake in 0..5_u8,
+        source in 0..4_u8,
+    ) -> Halt {
+        Halt {
+            start_ns, halt_ns, vm, vcpu, tid: Tid(1), waited, valid, window_ns, window_next_ns,
+            ceiling_ns, ceiling_source: CeilingSource::from_code(source),
+            change: WindowCall::None, poll_ns,
+            wake_latency_ns: if waited { latency } else { Some(0) },
+            wake: WakeSource::from_code(wake), poll_cut,
+        }
+    }
+}
+
+prop_compose! {
+    fn hist()(values in proptest::collection::vec(length(), 0..20)) -> LogHist {
+        let mut hist = LogHist::default();
+        for value in values {
+            hist.record(value);
+        }
+        hist
+    }
+}
+
+prop_compose! {
+    fn counts()(
+        (vm, vcpu) in place(),
+        (time_ns, interval_ns) in (time(), length()),
+        (halts, waited) in (0..100_u64, 0..100_u64),
+        polled in proptest::option::of(0..100_u64),
+        successful_polls in proptest::option::of(0..100_u64),
+        poll_cuts in proptest::option::of(0..100_u64),
+        wakes in any::<[u64; 5]>(),
+        (halt_ns, gap_ns, poll_success_ns, poll_fail_ns, wake_latency_ns)
+            in (hist(), hist(), hist(), hist(), hist()),
+    ) -> HaltCounts {
+        HaltCounts {
+            time_ns, interval_ns, vm, vcpu, tid: Tid(1), halts, waited, polled, successful_polls,
+            poll_cuts, wakes, halt_ns, gap_ns, poll_success_ns, poll_fail_ns, wake_latency_ns,
+        }
+    }
+}
+
+prop_compose! {
+    fn change()(
+        (vm, vcpu) in place(), time_ns in time(), grow in any::<bool>(), new_ns in any::<u32>(),
+    ) -> WindowChange {
+        WindowChange { time_ns, vm, vcpu, tid: Tid(1), grow, old_ns: 0, new_ns }
+    }
+}
+
+prop_compose! {
+    fn knob()(time_ns in time(), name in "[abc]", vm in 0..3_u32, value in "[0-9]") -> Knob {
+        Knob { time_ns, name, scope: KnobScope::Vm(VmIndex(vm)), value }
+    }
+}
+
+prop_compose! {
+    fn sample()(
+        (time_ns, busy_ns, total_ns) in (time(), time(), time()),
+        cpu_pressure_ns in proptest::option::of(time()),
+        (recorder_cpu_ns, recorder_rss_bytes) in any::<(u64, u64)>(),
+    ) -> HostSample {
+        HostSample {
+            time_ns, cpus: 2, busy_ns, total_ns, cpu_pressure_ns, recorder_cpu_ns,
+            bpf_cpu_ns: None, recorder_rss_bytes,
+        }
+    }
+}
+
+prop_compose! {
+    fn lost()(time_ns in time(), count in any::<u64>(), place in "[a-z]") -> Lost {
+        Lost { time_ns, count, place }
+    }
+}
+
+/// Single facts, each as a batch of its own.
+fn facts() -> impl Strategy<Value = Vec<Facts>> {
+    let one = prop_oneof![
+        8 => halt().prop_map(|halt| Facts { halts: vec![halt], ..Facts::default() }),
+        3 => change().prop_map(|change| Facts { windows: vec![change], ..Facts::default() }),
+        3 => counts().prop_map(|counts| Facts { counts: vec![counts], ..Facts::default() }),
+        1 => knob().prop_map(|knob| Facts { knobs: vec![knob], ..Facts::default() }),
+        1 => sample().prop_map(|sample| Facts { host: vec![sample], ..Facts::default() }),
+        2 => lost().prop_map(|lost| Facts { lost: vec![lost], ..Facts::default() }),
+    ];
+    proptest::collection::vec(one, 0..120)
+}
+
+fn ledger<'a>(batches: impl IntoIterator<Item = &'a Facts>) -> Ledger {
+    let mut ledger = Ledger::default();
+    batches.into_iter().for_each(|batch| ledger.facts(batch));
+    ledger
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// The account of the whole is the sum of the accounts of its parts, however it is cut.
+    #[test]
+    fn parts_add_up_to_the_whole(facts in facts(), picks in any::<u128>()) {
+        let left = |n: usize| picks >> (n % 128) & 1 == 1;
+        let split = |want: bool| {
+            let part = facts.iter().enumerate().filter(|(n, _)| left(*n) == want);
+            ledger(part.map(|(_, batch)| batch))
+        };
+        let (mut sum, other) = (split(true), split(false));
+        sum.fold(&other);
+        prop_assert_eq!(sum, ledger(&facts));
+    }
+
+    /// The same facts in another order, or in one batch, give the same account.
+    #[test]
+    fn neither_order_nor_batches_matter(facts in facts()) {
+        let whole = ledger(&facts);
+        prop_assert_eq!(&ledger(facts.iter().rev()), &whole);
+        let mut one = Facts::default();
+        for batch in &facts {
+            one.halts.extend(&batch.halts);
+            one.windows.extend(&batch.windows);
+            one.counts.extend(batch.counts.iter().cloned());
+            one.knobs.extend(batch.knobs.iter().cloned());
+            one.host.extend(&batch.host);
+            one.lost.extend(batch.lost.iter().cloned());
+        }
+        prop_assert_eq!(&ledger([&one]), &whole);
+    }
+
+    /// The parts of halted time add up to the halted time, of every vCPU, VM and the host.
+    #[test]
+    fn halted_time_is_spent_on_something(facts in facts()) {
+        let ledger = ledger(&facts);
+        for (place, account) in ledger.places() {
+            prop_assert_eq!(account.parts.total_ns(), account.halted_ns(), "{:?}", place);
+        }
+        let total = ledger.total();
+        prop_assert_eq!(total.parts.total_ns(), total.halted_ns());
+    }
+
+    /// A host is the sum of its VMs and of what could not be placed.
+    #[test]
+    fn a_host_is_the_sum_of_its_vms(facts in facts()) {
+        let ledger = ledger(&facts);
+        let mut sum = ledger.unplaced();
+        for vm in 0..3 {
+            sum.fold(&ledger.vm(VmIndex(vm)));
+        }
+        prop_assert_eq!(sum, ledger.total());
+    }
+
+    /// A series never has more slots than it promises.
+    #[test]
+    fn series_stay_bounded(facts in facts()) {
+        let total = ledger(&facts).total();
+        prop_assert!(total.series.slots().count() <= 64);
+    }
+}
