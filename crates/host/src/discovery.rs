@@ -1,0 +1,267 @@
+//! Which VMs run on this host, found without BPF: processes that hold KVM's descriptors.
+//!
+//! KVM names its descriptors `anon_inode:kvm-vm` and `anon_inode:kvm-vcpu:N`; who holds one runs a VM.
+//! The name of the VM comes from the VMM's command line, the thread of each vCPU from thread names,
+//! as far as the VMM gives them. Which thread really runs which vCPU only the kernel knows; the rungs
+//! correct what is read here.
+//!
+//! A process that ends while it is read is skipped: that is normal. One that we may not look into is
+//! counted in [`Scan::denied`]: there may be VMs that nobody sees.
+
+mod arguments;
+mod cloud_hypervisor;
+mod crosvm;
+mod firecracker;
+mod lab;
+mod name;
+mod qemu;
+mod roster;
+mod selector;
+mod vmm;
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use haltwise_core::ids::{Pid, Tid, VcpuId, VmKey, VmmKind};
+
+use self::arguments::Arguments;
+use crate::root::{Root, RootError};
+
+pub use self::name::{LONGEST_NAME, printable};
+pub use self::roster::{RosterBuilder, VmLabel};
+pub use self::selector::{SelectError, VmSelector};
+
+/// A process that runs one or more VMs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VmProcess {
+    /// The process, as the first VM in it.
+    pub key: VmKey,
+    /// Which VMM it is.
+    pub vmm: VmmKind,
+    /// What its VMM calls it; else the process's name and number. Printable and short.
+    pub name: String,
+    /// The UUID that its VMM was given.
+    pub uuid: Option<String>,
+    /// How many descriptors of VMs it holds.
+    pub vm_descriptors: usize,
+    /// The vCPUs it holds descriptors of, in order; a number that comes twice belongs to two VMs,
+    /// or its descriptor was copied.
+    pub vcpus: Vec<VcpuId>,
+    /// Threads that run vCPUs, as far as their names say so.
+    pub threads: Vec<VcpuThread>,
+    /// It holds devices of the host (VFIO), whose interrupts may wake a vCPU from a hard interrupt.
+    pub vfio: bool,
+}
+
+/// A thread that runs a vCPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VcpuThread {
+    /// The thread.
+    pub tid: Tid,
+    /// The vCPU that its name tells of.
+    pub id: VcpuId,
+}
+
+impl VmProcess {
+    /// Name and kind, for a roster.
+    pub fn label(&self) -> VmLabel {
+        VmLabel {
+            name: self.name.clone(),
+            vmm: self.vmm,
+        }
+    }
+
+    /// The process.
+    pub fn pid(&self) -> Pid {
+        self.key.pid
+    }
+
+    /// Whether it runs several VMs, which this way of looking cannot tell apart.
+    pub fn has_several(&self) -> bool {
+        self.vm_descriptors > 1 && self.vcpus.windows(2).any(|pair| pair[0] == pair[1])
+    }
+}
+
+/// Everything found in one look at all processes.
+#[derive(Debug, Default)]
+pub struct Scan {
+    /// Processes with VMs, by process number.
+    pub vms: Vec<VmProcess>,
+    /// Processes that we may not look into.
+    pub denied: usize,
+    /// Processes whose files could not be read for other reasons, with these.
+    pub failed: Vec<RootError>,
+}
+
+/// Looks at every process of the host.
+pub fn scan(root: &Root) -> Result<Scan, RootError> {
+    let mut scan = Scan::default();
+    for pid in root.numbers("proc")? {
+        match look(root, Pid(pid)) {
+            Ok(Some(vm)) => scan.vms.push(vm),
+            Ok(None) => {}
+            Err(error) if error.is_absent() => {}
+            Err(error) if error.is_denied() => scan.denied += 1,
+            Err(error) => scan.failed.push(error),
+        }
+    }
+    Ok(scan)
+}
+
+/// Looks at one process: `None` if it runs no VM, has ended, or may not be looked into.
+pub fn identify(root: &Root, pid: Pid) -> Option<VmProcess> {
+    look(root, pid).ok().flatten()
+}
+
+/// The identity of the VM in a process, whether or not its descriptors can be seen.
+pub fn key_of(root: &Root, pid: Pid) -> Result<VmKey, RootError> {
+    let file = format!("proc/{pid}/stat");
+    let stat = root.text(&file)?;
+    let start_ticks =
+        start_ticks(&stat).ok_or_else(|| root.malformed(&file, &stat, "a process's stat"))?;
+    Ok(VmKey {
+        pid,
+        start_ticks,
+        ordinal: 0,
+    })
+}
+
+/// The name of a process or thread, printable.
+pub fn comm_of(root: &Root, tid: Tid) -> Result<String, RootError> {
+    let comm = root.value(format!("proc/{tid}/comm"))?;
+    Ok(printable(&comm).unwrap_or_default())
+}
+
+fn look(root: &Root, pid: Pid) -> Result<Option<VmProcess>, RootError> {
+    let held = Held::by(root, pid)?;
+    if held.vms == 0 && held.vcpus.is_empty() {
+        return Ok(None);
+    }
+    let key = key_of(root, pid)?;
+    let comm = comm_of(root, Tid(pid.0))?;
+    // Command line and program may be hidden from us although the descriptors are not.
+    let arguments = Arguments::parse(
+        &root
+            .bytes(format!("proc/{pid}/cmdline"))
+            .unwrap_or_default(),
+    );
+    let exe = root.link(format!("proc/{pid}/exe")).ok();
+    let vmm = vmm::recognise(
+        exe.as_deref()
+            .and_then(program)
+            .as_deref()
+            .into_iter()
+            .chain(arguments.program())
+            .chain([comm.as_str()]),
+    );
+    let given = (vmm.name)(&arguments).and_then(|name| printable(&name));
+    Ok(Some(VmProcess {
+        key,
+        vmm: vmm.kind,
+        name: given.unwrap_or_else(|| fallback_name(&comm, pid)),
+        uuid: (vmm.uuid)(&arguments).and_then(|uuid| printable(&uuid)),
+        vm_descriptors: held.vms,
+        vcpus: held.vcpus,
+        threads: threads(root, pid, vmm.vcpu)?,
+        vfio: held.vfio,
+    }))
+}
+
+/// KVM's descriptors that a process holds.
+#[derive(Debug, Default)]
+struct Held {
+    vms: usize,
+    vcpus: Vec<VcpuId>,
+    vfio: bool,
+}
+
+impl Held {
+    fn by(root: &Root, pid: Pid) -> Result<Self, RootError> {
+        let mut held = Self::default();
+        let folder = format!("proc/{pid}/fd");
+        for fd in root.list(&folder)? {
+            let target = match root.link(PathBuf::from(&folder).join(fd)) {
+                Ok(target) => target,
+                Err(error) if error.is_absent() => continue,
+                Err(error) => return Err(error),
+            };
+            let target = target.as_os_str().as_bytes();
+            if target == b"anon_inode:kvm-vm" {
+                held.vms += 1;
+            } else if let Some(number) = target.strip_prefix(b"anon_inode:kvm-vcpu:") {
+                let number = str::from_utf8(number).ok().and_then(|n| n.parse().ok());
+                held.vcpus.extend(number.map(VcpuId));
+            } else if target.starts_with(b"/dev/vfio/") || target == b"anon_inode:[vfio-device]" {
+                held.vfio = true;
+            }
+        }
+        held.vcpus.sort_unstable();
+        Ok(held)
+    }
+}
+
+fn threads(
+    root: &Root,
+    pid: Pid,
+    vcpu: fn(&str) -> Option<VcpuId>,
+) -> Result<Vec<VcpuThread>, RootError> {
+    let folder = format!("proc/{pid}/task");
+    let mut threads = Vec::new();
+    for tid in root.numbers(&folder)? {
+        let Ok(comm) = root.text(format!("{folder}/{tid}/comm")) else {
+            continue;
+        };
+        if let Some(id) = vcpu(comm.trim_end_matches('\n')) {
+            threads.push(VcpuThread { tid: Tid(tid), id });
+        }
+    }
+    Ok(threads)
+}
+
+fn fallback_name(comm: &str, pid: Pid) -> String {
+    if comm.is_empty() {
+        format!("process-{pid}")
+    } else {
+        format!("{comm}-{pid}")
+    }
+}
+
+/// The file name of `/proc/PID/exe`, without the note that the file was replaced.
+fn program(exe: &Path) -> Option<String> {
+    let name = exe.file_name()?.to_str()?;
+    Some(name.strip_suffix(" (deleted)").unwrap_or(name).to_owned())
+}
+
+/// Field 22 of `/proc/PID/stat`. The name in field 2 may hold spaces and brackets.
+fn start_ticks(stat: &str) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn start_time_is_found_behind_any_name() {
+        let fields = "S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 4711 1000 200";
+        for name in ["vmm", "a b", "a) S 1 (b", ")", ""] {
+            assert_eq!(
+                start_ticks(&format!("42 ({name}) {fields}")),
+                Some(4711),
+                "{name}"
+            );
+        }
+        for bad in ["", "42 (vmm", "42 (vmm) S 1", "no brackets at all"] {
+            assert_eq!(start_ticks(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_replaced_program_keeps_its_name() {
+        let exe = |text: &str| program(Path::new(text));
+        assert_eq!(exe("/usr/bin/crosvm (deleted)").as_deref(), Some("crosvm"));
+        assert_eq!(exe("/usr/bin/crosvm").as_deref(), Some("crosvm"));
+        assert_eq!(exe("/"), None);
+    }
+}

@@ -1,0 +1,76 @@
+//! The command line of a process, as `/proc/PID/cmdline` gives it.
+
+use std::borrow::Cow;
+
+/// Arguments of a process.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Arguments(Vec<String>);
+
+impl Arguments {
+    /// Splits the bytes of `/proc/PID/cmdline`. Bytes that are no UTF-8 become U+FFFD.
+    pub(super) fn parse(bytes: &[u8]) -> Self {
+        let bytes = bytes.strip_suffix(b"\0").unwrap_or(bytes);
+        if bytes.is_empty() {
+            return Self::default();
+        }
+        let text = bytes.split(|&b| b == 0).map(String::from_utf8_lossy);
+        Self(text.map(Cow::into_owned).collect())
+    }
+
+    /// The last part of the path of the program, as its caller named it.
+    pub(super) fn program(&self) -> Option<&str> {
+        let first = self.0.first()?;
+        first.rsplit('/').next().filter(|name| !name.is_empty())
+    }
+
+    /// The value of an option in either form, `--name VALUE` or `--name=VALUE`; the last one counts.
+    pub(super) fn option(&self, name: &str) -> Option<&str> {
+        let mut found = None;
+        let mut rest = self.0.iter().skip(1);
+        while let Some(argument) = rest.next() {
+            if argument == name {
+                found = rest.next().map(String::as_str).or(found);
+            } else if let Some(value) = argument
+                .strip_prefix(name)
+                .and_then(|rest| rest.strip_prefix('='))
+            {
+                found = Some(value);
+            }
+        }
+        found
+    }
+}
+
+/// The name of a socket's file without its ending: `/run/vm/web.sock` is `web`.
+pub(super) fn stem(path: &str) -> Option<&str> {
+    let file = path.rsplit('/').next()?;
+    let stem = file.split_once('.').map_or(file, |(stem, _)| stem);
+    (!stem.is_empty()).then_some(stem)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn options_come_in_both_forms_and_the_last_counts() {
+        let arguments = Arguments::parse(b"/usr/bin/vmm\0--name\0a\0--id=b\0--name=c\0--last\0");
+        assert_eq!(arguments.program(), Some("vmm"));
+        assert_eq!(arguments.option("--name"), Some("c"));
+        assert_eq!(arguments.option("--id"), Some("b"));
+        assert_eq!(arguments.option("--last"), None);
+        assert_eq!(arguments.option("--i"), None);
+    }
+
+    #[test]
+    fn odd_command_lines_do_no_harm() {
+        for bytes in [&b""[..], b"\0", b"\0\0\0", b"\xff\xfe", b"/", b"--name"] {
+            let arguments = Arguments::parse(bytes);
+            assert_eq!(arguments.option("--name"), None);
+        }
+        assert_eq!(stem("/run/web.sock"), Some("web"));
+        assert_eq!(stem("web"), Some("web"));
+        assert_eq!(stem("/run/.hidden"), None);
+        assert_eq!(stem(""), None);
+    }
+}

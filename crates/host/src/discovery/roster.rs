@@ -1,0 +1,149 @@
+//! Keeps the roster of a recording: a row for each VM and vCPU that was ever seen.
+//!
+//! Rows are never removed and a VM's row never changes its index, because the facts recorded so far
+//! point to it. Both rungs feed it; neither needs to know what the other found.
+
+use std::collections::BTreeMap;
+
+use haltwise_core::event::{CeilingSource, Observable, Vcpu, Vm};
+use haltwise_core::ids::{Tid, VcpuId, VmIndex, VmKey, VmmKind};
+use haltwise_core::recording::Roster;
+
+/// What a VM is called, and by whom.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VmLabel {
+    /// Its name.
+    pub name: String,
+    /// Its VMM.
+    pub vmm: VmmKind,
+}
+
+/// Builds a [`Roster`] from sightings.
+#[derive(Debug, Clone, Default)]
+pub struct RosterBuilder {
+    roster: Roster,
+    by_key: BTreeMap<VmKey, VmIndex>,
+}
+
+impl RosterBuilder {
+    /// The roster so far.
+    pub fn roster(&self) -> &Roster {
+        &self.roster
+    }
+
+    /// The row of a VM; a new one if it was never seen, and only then `describe` is called.
+    pub fn vm(&mut self, key: VmKey, describe: impl FnOnce() -> VmLabel) -> VmIndex {
+        if let Some(&index) = self.by_key.get(&key) {
+            return index;
+        }
+        let index = VmIndex(u32::try_from(self.roster.vms.len()).unwrap_or(u32::MAX));
+        let label = describe();
+        self.roster.vms.push(Vm {
+            index,
+            key,
+            name: label.name,
+            vmm: label.vmm,
+            observable: Observable::Yes,
+        });
+        self.by_key.insert(key, index);
+        index
+    }
+
+    /// The row of a VM seen before.
+    pub fn find(&self, key: &VmKey) -> Option<VmIndex> {
+        self.by_key.get(key).copied()
+    }
+
+    /// A VM's row, to note whether it can be observed.
+    pub fn vm_mut(&mut self, index: VmIndex) -> Option<&mut Vm> {
+        self.roster.vms.get_mut(usize::try_from(index.0).ok()?)
+    }
+
+    /// The row of a vCPU, new if it was never seen; a vCPU that moved to another thread keeps its row.
+    pub fn vcpu(&mut self, vm: VmIndex, id: VcpuId, tid: Tid) -> &mut Vcpu {
+        let place = self
+            .roster
+            .vcpus
+            .binary_search_by_key(&(vm, id), |vcpu| (vcpu.vm, vcpu.id));
+        let at = match place {
+            Ok(at) => {
+                self.roster.vcpus[at].tid = tid;
+                at
+            }
+            Err(at) => {
+                self.roster.vcpus.insert(at, fresh(vm, id, tid));
+                at
+            }
+        };
+        &mut self.roster.vcpus[at]
+    }
+}
+
+/// A row with nothing known but who it is.
+fn fresh(vm: VmIndex, id: VcpuId, tid: Tid) -> Vcpu {
+    Vcpu {
+        vm,
+        id,
+        tid,
+        window_ns: None,
+        ceiling_ns: None,
+        ceiling_source: CeilingSource::Unknown,
+        guest_veto: None,
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use haltwise_core::ids::Pid;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn key(pid: u32, ordinal: u32) -> VmKey {
+        VmKey {
+            pid: Pid(pid),
+            start_ticks: 9,
+            ordinal,
+        }
+    }
+
+    fn label(name: &str) -> VmLabel {
+        VmLabel {
+            name: name.to_owned(),
+            vmm: VmmKind::Other,
+        }
+    }
+
+    #[test]
+    fn indices_follow_the_order_of_appearance_and_stay() {
+        let mut builder = RosterBuilder::default();
+        assert_eq!(builder.vm(key(70, 0), || label("b")), VmIndex(0));
+        assert_eq!(builder.vm(key(7, 0), || label("a")), VmIndex(1));
+        assert_eq!(builder.vm(key(7, 1), || label("c")), VmIndex(2));
+        assert_eq!(
+            builder.vm(key(70, 0), || unreachable!("known already")),
+            VmIndex(0)
+        );
+        let names: Vec<_> = builder.roster().vms.iter().map(|vm| &vm.name).collect();
+        assert_eq!(names, ["b", "a", "c"]);
+        assert_eq!(builder.find(&key(7, 1)), Some(VmIndex(2)));
+        assert_eq!(builder.find(&key(8, 0)), None);
+        builder.vm_mut(VmIndex(1)).unwrap().observable = Observable::No("why".into());
+        assert!(builder.vm_mut(VmIndex(3)).is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn vcpus_are_unique_and_in_order(seen in prop::collection::vec((0..3_u32, 0..5_u32, 1..99_u32), 0..40)) {
+            let mut builder = RosterBuilder::default();
+            for &(vm, id, tid) in &seen {
+                builder.vcpu(VmIndex(vm), VcpuId(id), Tid(tid)).window_ns = Some(id);
+            }
+            let rows: Vec<_> = builder.roster().vcpus.iter().map(|v| (v.vm, v.id)).collect();
+            prop_assert!(rows.windows(2).all(|pair| pair[0] < pair[1]));
+            for &(vm, id, _) in &seen {
+                prop_assert!(rows.contains(&(VmIndex(vm), VcpuId(id))));
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `--vm 1234` and `--vm NAME`: which of the VMs found is meant.
+
+use std::convert::Infallible;
+use std::fmt;
+use std::str::FromStr;
+
+use super::VmProcess;
+
+/// What a user wrote to name a VM: the number of its process, or its exact name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VmSelector(String);
+
+/// Why a selection names no VM, or not one only.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SelectError {
+    /// Nothing of that number or name.
+    #[error("no VM is `{wanted}`; there is {}", Listing(.found))]
+    NoSuchVm {
+        /// What was asked for.
+        wanted: String,
+        /// What there is: number and name of each.
+        found: Vec<(u32, String)>,
+    },
+    /// Several of that name.
+    #[error("`{wanted}` is the name of {} VMs; say which by number: {}", .found.len(), Listing(.found))]
+    Ambiguous {
+        /// What was asked for.
+        wanted: String,
+        /// The VMs of that name.
+        found: Vec<(u32, String)>,
+    },
+}
+
+impl FromStr for VmSelector {
+    type Err = Infallible;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Ok(Self(text.trim().to_owned()))
+    }
+}
+
+impl fmt::Display for VmSelector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl VmSelector {
+    /// Finds the one VM that is meant. A number is a process first and a name second.
+    pub fn select<'a>(&self, vms: &'a [VmProcess]) -> Result<&'a VmProcess, SelectError> {
+        let number = self.0.parse::<u32>().ok();
+        if let Some(vm) = vms.iter().find(|vm| Some(vm.pid().0) == number) {
+            return Ok(vm);
+        }
+        let named: Vec<_> = vms.iter().filter(|vm| vm.name == self.0).collect();
+        match named[..] {
+            [vm] => Ok(vm),
+            [] => Err(SelectError::NoSuchVm {
+                wanted: self.0.clone(),
+                found: vms.iter().map(entry).collect(),
+            }),
+            _ => Err(SelectError::Ambiguous {
+                wanted: self.0.clone(),
+                found: named.into_iter().map(entry).collect(),
+            }),
+        }
+    }
+}
+
+fn entry(vm: &VmProcess) -> (u32, String) {
+    (vm.pid().0, vm.name.clone())
+}
+
+/// VMs in a sentence, at most ten of them.
+struct Listing<'a>(&'a [(u32, String)]);
+
+impl fmt::Display for Listing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        const SHOWN: usize = 10;
+        if self.0.is_empty() {
+            return f.write_str("none running that we may see");
+        }
+        for (i, (pid, name)) in self.0.iter().take(SHOWN).enumerate() {
+            let comma = if i == 0 { "" } else { ", " };
+            write!(f, "{comma}{pid} ({name})")?;
+        }
+        match self.0.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(f, " and {more} more"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use haltwise_core::ids::{Pid, VmKey, VmmKind};
+
+    use super::*;
+
+    fn vm(pid: u32, name: &str) -> VmProcess {
+        VmProcess {
+            key: VmKey {
+                pid: Pid(pid),
+                start_ticks: 1,
+                ordinal: 0,
+            },
+            vmm: VmmKind::Other,
+            name: name.to_owned(),
+            uuid: None,
+            vm_descriptors: 1,
+            vcpus: Vec::new(),
+            threads: Vec::new(),
+            vfio: false,
+        }
+    }
+
+    fn select(wanted: &str, vms: &[VmProcess]) -> Result<u32, String> {
+        let selector: VmSelector = wanted.parse().unwrap();
+        match selector.select(vms) {
+            Ok(vm) => Ok(vm.pid().0),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+
+    #[test]
+    fn a_number_is_a_process_first_and_a_name_second() {
+        let vms = [vm(7, "web"), vm(8, "7"), vm(9, "100")];
+        assert_eq!(select("7", &vms), Ok(7));
+        assert_eq!(select("web", &vms), Ok(7));
+        assert_eq!(select("100", &vms), Ok(9));
+        assert_eq!(select(" web ", &vms), Ok(7));
+    }
+
+    #[test]
+    fn the_error_says_what_there_is() {
+        let vms = [vm(7, "web"), vm(8, "db")];
+        assert_eq!(
+            select("wob", &vms).unwrap_err(),
+            "no VM is `wob`; there is 7 (web), 8 (db)"
+        );
+        assert_eq!(
+            select("web", &[]).unwrap_err(),
+            "no VM is `web`; there is none running that we may see"
+        );
+        let same = [vm(7, "web"), vm(8, "web")];
+        assert_eq!(
+            select("web", &same).unwrap_err(),
+            "`web` is the name of 2 VMs; say which by number: 7 (web), 8 (web)"
+        );
+        let many: Vec<_> = (0..13).map(|pid| vm(pid, "x")).collect();
+        assert!(select("y", &many).unwrap_err().ends_with("and 3 more"));
+    }
+}

@@ -1,0 +1,133 @@
+//! The VMMs we know: how each is recognised, how it names its VM and its threads.
+//!
+//! One file per VMM beside this one; this is the table of them.
+
+use haltwise_core::ids::{VcpuId, VmmKind};
+
+use super::arguments::Arguments;
+use super::{cloud_hypervisor, crosvm, firecracker, lab, qemu};
+
+/// What we know of one VMM.
+#[derive(Debug)]
+pub(super) struct Vmm {
+    /// Its kind.
+    pub(super) kind: VmmKind,
+    /// Whether a program of this name is it.
+    is: fn(&str) -> bool,
+    /// The name that its command line gives to the VM.
+    pub(super) name: fn(&Arguments) -> Option<String>,
+    /// The UUID that its command line gives to the VM.
+    pub(super) uuid: fn(&Arguments) -> Option<String>,
+    /// The vCPU that a thread of this name runs.
+    pub(super) vcpu: fn(&str) -> Option<VcpuId>,
+}
+
+const KNOWN: [Vmm; 5] = [
+    Vmm {
+        kind: VmmKind::Qemu,
+        is: qemu::is,
+        name: qemu::name,
+        uuid: qemu::uuid,
+        vcpu: qemu::vcpu,
+    },
+    Vmm {
+        kind: VmmKind::Crosvm,
+        is: crosvm::is,
+        name: crosvm::name,
+        uuid: nothing,
+        vcpu: vcpu_by_number,
+    },
+    Vmm {
+        kind: VmmKind::Firecracker,
+        is: firecracker::is,
+        name: firecracker::name,
+        uuid: nothing,
+        vcpu: vcpu_by_number,
+    },
+    Vmm {
+        kind: VmmKind::CloudHypervisor,
+        is: cloud_hypervisor::is,
+        name: cloud_hypervisor::name,
+        uuid: nothing,
+        vcpu: vcpu_by_number,
+    },
+    Vmm {
+        kind: VmmKind::HaltwiseLab,
+        is: lab::is,
+        name: lab::name,
+        uuid: nothing,
+        vcpu: vcpu_by_number,
+    },
+];
+
+const OTHER: Vmm = Vmm {
+    kind: VmmKind::Other,
+    is: |_| true,
+    name: nothing,
+    uuid: nothing,
+    vcpu: vcpu_by_number,
+};
+
+/// Which VMM a process is, by the names of its program, the best source first.
+pub(super) fn recognise<'a>(programs: impl IntoIterator<Item = &'a str>) -> &'static Vmm {
+    programs
+        .into_iter()
+        .find_map(|program| KNOWN.iter().find(|vmm| (vmm.is)(program)))
+        .unwrap_or(&OTHER)
+}
+
+fn nothing(_: &Arguments) -> Option<String> {
+    None
+}
+
+/// The number at the end of a name that says `vcpu`: `fc_vcpu 0`, `vcpu0`, `crosvm_vcpu0`, `vcpu-0`,
+/// `kvm-vcpu-0`.
+fn vcpu_by_number(comm: &str) -> Option<VcpuId> {
+    let lower = comm.to_ascii_lowercase();
+    let (_, rest) = lower.rsplit_once("vcpu")?;
+    let number = rest.trim_start_matches([' ', '-', '_', '#', ':', '/']);
+    number.parse().ok().map(VcpuId)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn programs_are_recognised() {
+        for (program, kind) in [
+            ("qemu-system-x86_64", VmmKind::Qemu),
+            ("qemu-kvm", VmmKind::Qemu),
+            ("kvm", VmmKind::Qemu),
+            ("crosvm", VmmKind::Crosvm),
+            ("firecracker", VmmKind::Firecracker),
+            ("cloud-hypervisor", VmmKind::CloudHypervisor),
+            ("cloud-hyperviso", VmmKind::CloudHypervisor),
+            ("haltwise-lab", VmmKind::HaltwiseLab),
+            ("lkvm", VmmKind::Other),
+        ] {
+            assert_eq!(recognise([program]).kind, kind, "{program}");
+        }
+        assert_eq!(recognise(["x", "crosvm"]).kind, VmmKind::Crosvm);
+        assert_eq!(recognise([]).kind, VmmKind::Other);
+    }
+
+    #[test]
+    fn threads_are_numbered() {
+        for (comm, id) in [
+            ("fc_vcpu 0", Some(0)),
+            ("vcpu12", Some(12)),
+            ("crosvm_vcpu3", Some(3)),
+            ("vcpu-1", Some(1)),
+            ("kvm-vcpu-7", Some(7)),
+            ("vm1-vcpu-2", Some(2)),
+            ("vcpu", None),
+            ("vcpu1-io", None),
+            ("vcpu99999999999", None),
+            ("api", None),
+            ("", None),
+        ] {
+            assert_eq!(vcpu_by_number(comm), id.map(VcpuId), "{comm}");
+        }
+    }
+}
