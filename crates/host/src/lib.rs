@@ -6,11 +6,15 @@
 //! | module | holds |
 //! |---|---|
 //! | [`collector`] | what every rung offers: drain facts, stop, tell who was seen |
+//! | [`bpf`] | the first rung: BPF programs on raw tracepoints |
+//! | [`clock`] | the time |
 //! | [`root`] | where `/proc`, `/sys` and `/dev` are; reads with errors that name the path |
 //! | [`discovery`] | which VMs run here, their names and threads, the roster |
 //! | [`params`] | the settings in force, and what changed |
 #![deny(unsafe_code)]
 
+pub mod bpf;
+pub mod clock;
 pub mod collector;
 pub mod discovery;
 pub mod params;

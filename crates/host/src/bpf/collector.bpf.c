@@ -29,6 +29,7 @@ const volatile struct vcpu_counts vcpu_counts_type = {};
 const volatile enum halt_flag halt_flag_type = 0;
 const volatile enum count_hist count_hist_type = 0;
 const volatile enum lost_cause lost_cause_type = 0;
+const volatile enum kernel_support kernel_support_type = 0;
 
 static __always_inline struct vcpu_thread *this_thread(__u32 tid, __u32 tgid)
 {

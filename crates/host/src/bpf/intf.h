@@ -59,6 +59,15 @@ struct halt_record {
 	__u8 pad[3];
 };
 
+/* What the running kernel's structures hold, each a bit of `support`. */
+enum kernel_support {
+	SUPPORT_WALKED = 1 << 0, /* the other bits are filled */
+	SUPPORT_POLL_STATS = 1 << 1, /* halt_poll_success_ns, halt_poll_fail_ns (5.8 and later) */
+	SUPPORT_VM_CEILING = 1 << 2, /* kvm.max_halt_poll_ns (5.8 and later) */
+	SUPPORT_OVERRIDE = 1 << 3, /* kvm.override_halt_poll_ns (6.1 and later) */
+	SUPPORT_LAPIC = 1 << 4, /* x86: pending interrupts can be seen */
+};
+
 /* One vCPU, as the walk over open files finds it. */
 struct vcpu_record {
 	__u64 kvm; /* address, as identity only */

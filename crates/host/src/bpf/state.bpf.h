@@ -13,6 +13,9 @@ const volatile bool filter_by_process = false; /* only processes in `wanted` */
 __u32 param_halt_poll_ns = 0; /* as last read from the module's parameter */
 bool param_known = false;
 
+/* What the running kernel offers, as the walk finds out: enum kernel_support. */
+__u32 support = 0;
+
 #define MAX_VCPUS 16384
 
 /* A thread that runs a vCPU. Written by that thread, but for the waking part. */

@@ -82,13 +82,37 @@ static __always_inline void read_blindness(struct kvm_vcpu *vcpu, struct kvm *kv
 		record->no_lapic = !BPF_CORE_READ(vcpu, arch.apic);
 }
 
+/* Once, at the end of a walk. */
+static __always_inline void note_support(void)
+{
+	struct kvm_vcpu___v5_8 *old = NULL;
+	struct kvm_vcpu *vcpu = NULL;
+	struct kvm *kvm = NULL;
+	__u32 found = SUPPORT_WALKED;
+
+	if (bpf_core_field_exists(vcpu->stat.generic.halt_poll_fail_ns) ||
+	    bpf_core_field_exists(old->stat.halt_poll_fail_ns))
+		found |= SUPPORT_POLL_STATS;
+	if (bpf_core_field_exists(kvm->max_halt_poll_ns))
+		found |= SUPPORT_VM_CEILING;
+	if (bpf_core_field_exists(kvm->override_halt_poll_ns))
+		found |= SUPPORT_OVERRIDE;
+	if (bpf_core_field_exists(vcpu->arch.apic))
+		found |= SUPPORT_LAPIC;
+	support = found;
+}
+
 SEC("iter/task_file")
 int walk_vcpus(struct bpf_iter__task_file *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct file *file = ctx->file;
 
-	if (!task || !file || !is_vcpu_file(file))
+	if (!task || !file) {
+		note_support();
+		return 0;
+	}
+	if (!is_vcpu_file(file))
 		return 0;
 
 	struct kvm_vcpu *vcpu = file->private_data;

@@ -1,0 +1,203 @@
+//! Loading and attaching the programs, and what is missing where a part of the kernel is.
+
+use std::mem::MaybeUninit;
+
+use haltwise_core::recording::{Missing, Mode};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, OpenObject, ProgramMut};
+
+use super::skel::types::kernel_support;
+use super::skel::{CollectorProgs, CollectorSkel, CollectorSkelBuilder};
+use crate::collector::{CollectError, CollectOptions};
+
+/// What loading and attaching BPF programs takes.
+const NEED: &str = "root, or CAP_BPF and CAP_PERFMON";
+
+/// A libbpf error as one of ours.
+pub(super) fn explain(what: &str, error: &libbpf_rs::Error) -> CollectError {
+    match error.kind() {
+        ErrorKind::PermissionDenied => CollectError::Denied {
+            what: what.to_owned(),
+            need: NEED,
+        },
+        ErrorKind::NotFound | ErrorKind::Unsupported => CollectError::Unsupported {
+            what: what.to_owned(),
+            source: Some(std::io::Error::other(format!("{error:#}"))),
+        },
+        _ => CollectError::Failed {
+            what: what.to_owned(),
+            source: std::io::Error::other(format!("{error:#}")),
+        },
+    }
+}
+
+/// The programs, loaded and attached. Dropping them detaches.
+pub(super) struct Attached {
+    pub(super) skel: CollectorSkel<'static>,
+    /// Of the tracepoint programs; the walk's is [`Attached::walk`].
+    pub(super) links: Vec<Link>,
+    pub(super) walk: Link,
+    pub(super) missing: Vec<Missing>,
+}
+
+impl std::fmt::Debug for Attached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Attached")
+            .field("programs", &self.links.len())
+            .field("missing", &self.missing)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Loads the programs and attaches them.
+pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError> {
+    // libbpf-rs wants the object's place to outlive the skeleton. It is a few words, and a process
+    // makes one or two collectors in its life: leaking it is simpler than a self-reference.
+    let place: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = CollectorSkelBuilder::default()
+        .open(place)
+        .map_err(|error| explain("open the BPF programs", &error))?;
+    let counts = options.mode == Mode::Counts;
+    if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
+        settings.counts_mode = counts;
+        settings.filter_by_process = !options.vms.is_empty();
+    }
+    let ring = if counts { 4096 } else { options.buffer_bytes };
+    open.maps
+        .halts
+        .set_max_entries(ring)
+        .map_err(|error| explain("size the ring", &error))?;
+    let skel = open
+        .load()
+        .map_err(|error| explain("load the BPF programs", &error))?;
+    for pid in &options.vms {
+        skel.maps
+            .wanted
+            .update(&pid.0.to_ne_bytes(), &[1], MapFlags::ANY)
+            .map_err(|error| explain("note the VMs wanted", &error))?;
+    }
+    let walk = skel
+        .progs
+        .walk_vcpus
+        .attach()
+        .map_err(|error| explain("attach the walk over open files", &error))?;
+    let mut attached = Attached {
+        skel,
+        links: Vec::new(),
+        walk,
+        missing: Vec::new(),
+    };
+    attached.attach_tracepoints()?;
+    Ok(attached)
+}
+
+/// Tracepoints that a recording can do without: program, tracepoint, field, what is missing then.
+fn optional<'a>(
+    progs: &'a CollectorProgs<'_>,
+) -> [(&'a ProgramMut<'a>, &'static str, &'static str, &'static str); 6] {
+    [
+        (
+            &progs.on_halt_poll_ns,
+            "kvm_halt_poll_ns",
+            "change",
+            "calls of grow and shrink are not seen",
+        ),
+        (
+            &progs.on_sched_waking,
+            "sched_waking",
+            "wake_latency_ns",
+            "wake-up latency and gaps of halts that waited are not known",
+        ),
+        (
+            &progs.on_hrtimer_entry,
+            "hrtimer_expire_entry",
+            "wake",
+            "timers that woke a vCPU read as devices",
+        ),
+        (
+            &progs.on_hrtimer_exit,
+            "hrtimer_expire_exit",
+            "wake",
+            "devices that woke a vCPU may read as timers",
+        ),
+        (
+            &progs.on_apic_ipi,
+            "kvm_apic_ipi",
+            "wake",
+            "IPIs that ended a poll read as devices",
+        ),
+        (
+            &progs.on_ioapic_set_irq,
+            "kvm_ioapic_set_irq",
+            "wake",
+            "PIT ticks that ended a poll read as devices",
+        ),
+    ]
+}
+
+impl Attached {
+    fn attach_tracepoints(&mut self) -> Result<(), CollectError> {
+        let progs = &self.skel.progs;
+        let mut links = Vec::new();
+        let mut missing = Vec::new();
+        for (program, tracepoint, field, without_it) in optional(progs) {
+            match program.attach() {
+                Ok(link) => links.push(link),
+                Err(error) => missing.push(Missing {
+                    field: field.to_owned(),
+                    reason: format!(
+                        "{without_it}: tracepoint {tracepoint} cannot be attached ({error})"
+                    ),
+                }),
+            }
+        }
+        // Last, so that the first halt finds everything else in place.
+        links.push(progs.on_vcpu_wakeup.attach().map_err(|error| {
+            explain("attach kvm_vcpu_wakeup (is the kvm module loaded?)", &error)
+        })?);
+        self.links = links;
+        self.missing = missing;
+        Ok(())
+    }
+
+    /// What this kernel's structures do not hold. Needs one walk to have run.
+    pub(super) fn missing_fields(&self) -> Vec<Missing> {
+        let support = self
+            .skel
+            .maps
+            .bss_data
+            .as_ref()
+            .map_or(0, |bss| bss.support);
+        let has = |bit: kernel_support| support & bit.0 != 0;
+        if !has(kernel_support::SUPPORT_WALKED) {
+            return Vec::new();
+        }
+        let mut missing = Vec::new();
+        let mut note = |field: &str, reason: &str| {
+            missing.push(Missing {
+                field: field.to_owned(),
+                reason: reason.to_owned(),
+            });
+        };
+        if !has(kernel_support::SUPPORT_POLL_STATS) {
+            note(
+                "poll_ns",
+                "this kernel's vCPUs count no polled time (before 5.8)",
+            );
+        }
+        if has(kernel_support::SUPPORT_VM_CEILING) && !has(kernel_support::SUPPORT_OVERRIDE) {
+            note(
+                "ceiling_source",
+                "this kernel does not tell a per-VM cap from the value a VM took over when it was \
+                 made (5.8 to 6.0)",
+            );
+        }
+        if cfg!(target_arch = "x86_64") && !has(kernel_support::SUPPORT_LAPIC) {
+            note(
+                "wake",
+                "what ended a poll is not known: the LAPIC cannot be seen",
+            );
+        }
+        missing
+    }
+}

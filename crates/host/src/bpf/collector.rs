@@ -1,0 +1,382 @@
+//! The BPF rung as a [`Collector`]: drains the ring, places each halt, looks for new VMs.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+use haltwise_core::event::{CeilingSource, Facts, Lost, Observable};
+use haltwise_core::ids::{Pid, Tid, VmIndex, VmKey, VmmKind};
+use haltwise_core::recording::{Missing, Mode, Roster, Rung};
+use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder};
+
+use super::attach::{Attached, attach, explain};
+use super::cost::Cost;
+use super::counts::CountsReader;
+use super::record::{Place, RawHalt};
+use super::skel::types::lost_cause;
+use super::walk::{FoundVcpu, walk};
+use crate::clock;
+use crate::collector::{CollectError, CollectOptions, Collector};
+use crate::discovery::{self, RosterBuilder, VmLabel};
+use crate::params;
+use crate::root::Root;
+
+/// Between two walks, if nothing unknown halts.
+const WALK_NS: u64 = 2_000_000_000;
+/// Between two walks, however much of the unknown halts.
+const WALK_AGAIN_NS: u64 = 20_000_000;
+
+/// Records through BPF.
+#[derive(Debug)]
+pub struct BpfCollector {
+    attached: Attached,
+    ring: Option<RingBuffer<'static>>,
+    drained: Rc<RefCell<Drained>>,
+    options: CollectOptions,
+    root: Root,
+    roster: RosterBuilder,
+    places: Places,
+    counts: CountsReader,
+    cost: Cost,
+    last_walk_ns: u64,
+    lost_before: [u64; LOST_CAUSES],
+}
+
+const LOST_CAUSES: usize = lost_cause::LOST_CAUSES.0 as usize;
+
+/// What the ring's callback leaves behind.
+#[derive(Debug, Default)]
+struct Drained {
+    halts: Vec<RawHalt>,
+    short: Option<usize>,
+}
+
+/// Which VM and vCPU a halt belongs to.
+#[derive(Debug, Default)]
+struct Places {
+    /// By address of the vCPU and by its thread: an address alone may serve again.
+    by_vcpu: BTreeMap<(u64, u32), Place>,
+    by_tid: BTreeMap<u32, Place>,
+    /// VMs of a process, in the order in which they were first seen.
+    vms: BTreeMap<Pid, Vec<u64>>,
+}
+
+impl Places {
+    fn find(&self, halt: &RawHalt) -> Option<Place> {
+        if halt.vcpu == 0 {
+            return None;
+        }
+        self.by_vcpu.get(&(halt.vcpu, halt.tid)).copied()
+    }
+}
+
+impl BpfCollector {
+    /// Loads, attaches, and looks for the VMs that already run.
+    pub fn start(options: CollectOptions, root: Root) -> Result<Self, CollectError> {
+        let attached = attach(&options)?;
+        let drained = Rc::new(RefCell::new(Drained::default()));
+        let ring = match options.mode {
+            Mode::Full => Some(ring(&attached, &drained)?),
+            Mode::Counts => None,
+        };
+        let mut collector = Self {
+            attached,
+            ring,
+            drained,
+            options,
+            root,
+            roster: RosterBuilder::default(),
+            places: Places::default(),
+            counts: CountsReader::default(),
+            cost: Cost::default(),
+            last_walk_ns: 0,
+            lost_before: [0; LOST_CAUSES],
+        };
+        let now = clock::monotonic_ns();
+        collector.refresh_param();
+        collector.walk(now)?;
+        collector.counts.start(now);
+        collector.tick_cost(now);
+        Ok(collector)
+    }
+
+    /// Tells the programs the module's ceiling, which they cannot read themselves.
+    fn refresh_param(&mut self) {
+        let Some(settings) = self.attached.skel.maps.bss_data.as_deref_mut() else {
+            return;
+        };
+        match params::param_halt_poll_ns(&self.root) {
+            Ok(value) => {
+                settings.param_halt_poll_ns = value;
+                settings.param_known = true;
+            }
+            Err(_) => settings.param_known = false,
+        }
+    }
+
+    fn walk(&mut self, now_ns: u64) -> Result<(), CollectError> {
+        self.last_walk_ns = now_ns;
+        let found = walk(&self.attached.walk)?;
+        let mut vms_of: BTreeMap<Pid, BTreeSet<u64>> = BTreeMap::new();
+        for vcpu in &found {
+            vms_of.entry(vcpu.pid).or_default().insert(vcpu.vm);
+        }
+        let param = params::param_halt_poll_ns(&self.root).ok();
+        for vcpu in &found {
+            let several = vms_of.get(&vcpu.pid).is_some_and(|vms| vms.len() > 1);
+            self.place(vcpu, several, param);
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, found: &FoundVcpu, several: bool, param: Option<u32>) {
+        let vms = self.places.vms.entry(found.pid).or_default();
+        let ordinal = vms
+            .iter()
+            .position(|vm| *vm == found.vm)
+            .unwrap_or_else(|| {
+                vms.push(found.vm);
+                vms.len() - 1
+            });
+        let ordinal = u32::try_from(ordinal).unwrap_or(u32::MAX);
+        let vm = vm_row(&mut self.roster, &self.root, found.pid, ordinal, several);
+        if let Some(reason) = blind(found)
+            && let Some(row) = self.roster.vm_mut(vm)
+        {
+            row.observable = Observable::No(reason.to_owned());
+        }
+        let row = self.roster.vcpu(vm, found.id, found.tid.unwrap_or(Tid(0)));
+        row.window_ns = Some(found.window_ns);
+        row.guest_veto = found.guest_veto;
+        (row.ceiling_ns, row.ceiling_source) = match (found.vm_ceiling, param) {
+            (Some((ceiling, source)), _) => (Some(ceiling), source),
+            (None, Some(param)) => (Some(param), CeilingSource::Param),
+            (None, None) => (None, CeilingSource::Unknown),
+        };
+        if let Some(tid) = found.tid {
+            let place = Place {
+                vm: Some(vm),
+                vcpu: Some(found.id),
+            };
+            self.places.by_vcpu.insert((found.address, tid.0), place);
+            self.places.by_tid.insert(tid.0, place);
+        }
+    }
+
+    /// Places a halt whose vCPU no walk has seen: its VM by its process, its vCPU by the last walk.
+    fn place_by_thread(&mut self, halt: &RawHalt) -> Place {
+        if let Some(place) = self.places.by_tid.get(&halt.tid) {
+            return *place;
+        }
+        let vm = vm_row(&mut self.roster, &self.root, Pid(halt.tgid), 0, false);
+        Place {
+            vm: Some(vm),
+            vcpu: None,
+        }
+    }
+
+    fn drain_ring(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
+        let Some(ring) = &self.ring else {
+            return Ok(());
+        };
+        ring.consume()
+            .map_err(|error| explain("read the ring", &error))?;
+        let drained = std::mem::take(&mut *self.drained.borrow_mut());
+        if let Some(got) = drained.short {
+            let expected = size_of::<super::skel::types::halt_record>();
+            return Err(CollectError::Record { got, expected });
+        }
+        let unknown = drained
+            .halts
+            .iter()
+            .any(|halt| self.places.find(halt).is_none());
+        if unknown && now_ns.saturating_sub(self.last_walk_ns) >= WALK_AGAIN_NS {
+            self.walk(now_ns)?;
+        }
+        facts.halts.reserve(drained.halts.len());
+        for halt in &drained.halts {
+            let place = match self.places.find(halt) {
+                Some(place) => place,
+                None => self.place_by_thread(halt),
+            };
+            facts.halts.push(halt.halt(place));
+            facts.windows.extend(halt.window_change(place));
+        }
+        Ok(())
+    }
+
+    fn drain_counts(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
+        self.walk(now_ns)?;
+        let by_tid = &self.places.by_tid;
+        let mut place = |tid: u32| by_tid.get(&tid).copied().unwrap_or_default();
+        let rows = self
+            .counts
+            .read(&self.attached.skel.maps.counts, now_ns, &mut place)?;
+        facts.counts.extend(rows);
+        Ok(())
+    }
+
+    fn drain_lost(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
+        for (cause, place) in [
+            (lost_cause::LOST_RING_FULL, "ring buffer full"),
+            (lost_cause::LOST_THREADS_FULL, "table of vCPU threads full"),
+            (lost_cause::LOST_COUNTS_FULL, "table of counts full"),
+        ] {
+            let map = &self.attached.skel.maps.lost;
+            let per_cpu = map
+                .lookup_percpu(&cause.0.to_ne_bytes(), MapFlags::ANY)
+                .map_err(|error| explain("read the count of losses", &error))?;
+            let total: u64 = per_cpu
+                .unwrap_or_default()
+                .iter()
+                .filter_map(|bytes| Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?)))
+                .sum();
+            let before = &mut self.lost_before[cause.0 as usize];
+            if total > *before {
+                let count = total - *before;
+                facts.lost.push(Lost {
+                    time_ns: now_ns,
+                    count,
+                    place: place.to_owned(),
+                });
+                *before = total;
+            }
+        }
+        Ok(())
+    }
+
+    fn programs(attached: &Attached) -> Vec<BorrowedFd<'_>> {
+        let progs = &attached.skel.progs;
+        vec![
+            progs.on_vcpu_wakeup.as_fd(),
+            progs.on_halt_poll_ns.as_fd(),
+            progs.on_sched_waking.as_fd(),
+            progs.on_hrtimer_entry.as_fd(),
+            progs.on_hrtimer_exit.as_fd(),
+            progs.on_apic_ipi.as_fd(),
+            progs.on_ioapic_set_irq.as_fd(),
+        ]
+    }
+
+    fn tick_cost(&mut self, now_ns: u64) {
+        self.cost.tick(now_ns, &Self::programs(&self.attached));
+    }
+}
+
+/// The ring that fills `drained`.
+fn ring(
+    attached: &Attached,
+    drained: &Rc<RefCell<Drained>>,
+) -> Result<RingBuffer<'static>, CollectError> {
+    let into = Rc::clone(drained);
+    let mut builder = RingBufferBuilder::new();
+    builder
+        .add(&attached.skel.maps.halts, move |bytes| {
+            let mut drained = into.borrow_mut();
+            match RawHalt::decode(bytes) {
+                Some(halt) => drained.halts.push(halt),
+                None => drained.short = Some(bytes.len()),
+            }
+            0
+        })
+        .map_err(|error| explain("map the ring", &error))?;
+    builder
+        .build()
+        .map_err(|error| explain("map the ring", &error))
+}
+
+/// The row of a VM, by its process and its order within it.
+fn vm_row(
+    roster: &mut RosterBuilder,
+    root: &Root,
+    pid: Pid,
+    ordinal: u32,
+    several: bool,
+) -> VmIndex {
+    let key = discovery::key_of(root, pid).unwrap_or(VmKey {
+        pid,
+        start_ticks: 0,
+        ordinal: 0,
+    });
+    let key = VmKey { ordinal, ..key };
+    roster.vm(key, || {
+        let mut label = discovery::identify(root, pid).map_or_else(
+            || VmLabel {
+                name: format!("pid {pid} (gone)"),
+                vmm: VmmKind::Other,
+            },
+            |process| process.label(),
+        );
+        if several || ordinal > 0 {
+            label.name = format!("{}-{ordinal}", label.name);
+        }
+        label
+    })
+}
+
+/// Why KVM never sees a halt of this vCPU.
+fn blind(found: &FoundVcpu) -> Option<&'static str> {
+    if found.hlt_in_guest {
+        Some("exits on HLT are disabled (KVM_CAP_X86_DISABLE_EXITS; QEMU: -overcommit cpu-pm=on)")
+    } else if found.no_lapic {
+        Some("no interrupt controller in the kernel: the VMM handles HLT itself")
+    } else {
+        None
+    }
+}
+
+impl Collector for BpfCollector {
+    fn rung(&self) -> Rung {
+        Rung::Bpf
+    }
+
+    fn drain(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
+        let now = clock::monotonic_ns();
+        self.refresh_param();
+        if now.saturating_sub(self.last_walk_ns) >= WALK_NS {
+            self.walk(now)?;
+        }
+        self.drain_ring(facts, now)?;
+        if self.options.mode == Mode::Counts {
+            let since = now.saturating_sub(self.counts.interval_start_ns().unwrap_or(now));
+            if Duration::from_nanos(since) >= self.options.interval {
+                self.drain_counts(facts, now)?;
+            }
+        }
+        self.drain_lost(facts, now)?;
+        self.tick_cost(now);
+        Ok(())
+    }
+
+    fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
+        let now = clock::monotonic_ns();
+        self.cost.end_sample(now, &Self::programs(&self.attached));
+        self.attached.links.clear();
+        self.walk(now)?;
+        self.drain_ring(facts, now)?;
+        if self.options.mode == Mode::Counts {
+            self.drain_counts(facts, now)?;
+        }
+        self.drain_lost(facts, now)
+    }
+
+    fn roster(&self) -> &Roster {
+        self.roster.roster()
+    }
+
+    fn missing(&self) -> Vec<Missing> {
+        let mut missing = self.attached.missing.clone();
+        missing.extend(self.attached.missing_fields());
+        missing
+    }
+
+    fn kernel_cpu_ns(&self) -> Option<u64> {
+        self.cost.total_ns(clock::monotonic_ns())
+    }
+
+    fn added_ns_per_halt(&self) -> Option<f64> {
+        self.cost.per_halt_ns()
+    }
+}

@@ -1,0 +1,225 @@
+//! Counts mode: the kernel's histograms, read and turned into one row for each vCPU and interval.
+
+use std::collections::BTreeMap;
+use std::mem::{offset_of, size_of};
+
+use haltwise_core::event::{HaltCounts, WakeSource};
+use haltwise_core::hist::{KERNEL_BUCKETS, LogHist};
+use haltwise_core::ids::Tid;
+use libbpf_rs::{MapCore, MapFlags, MapMut};
+
+use super::attach::explain;
+use super::record::Place;
+use super::skel::types::{count_hist, vcpu_counts};
+use super::wake;
+use crate::collector::CollectError;
+
+const SIZE: usize = size_of::<vcpu_counts>();
+const HISTS: usize = count_hist::COUNT_HISTS.0 as usize;
+const WAKE_FACTS: usize = 256;
+const _: () = assert!(
+    SIZE == 6 * 8 + HISTS * 8 + HISTS * KERNEL_BUCKETS * 4 + WAKE_FACTS * 4,
+    "vcpu_counts in intf.h changed: look at this decoder"
+);
+
+/// All counts of one thread since its first halt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Totals {
+    halts: u64,
+    waited: u64,
+    poll_known: u64,
+    polled: u64,
+    successful_polls: u64,
+    poll_cuts: u64,
+    sum_ns: [u64; HISTS],
+    hist: Vec<u32>,
+    wakes: Vec<u32>,
+}
+
+impl Totals {
+    fn none() -> Self {
+        Self {
+            halts: 0,
+            waited: 0,
+            poll_known: 0,
+            polled: 0,
+            successful_polls: 0,
+            poll_cuts: 0,
+            sum_ns: [0; HISTS],
+            hist: vec![0; HISTS * KERNEL_BUCKETS],
+            wakes: vec![0; WAKE_FACTS],
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let u64_of = |offset: usize| {
+            Some(u64::from_ne_bytes(
+                bytes.get(offset..offset + 8)?.try_into().ok()?,
+            ))
+        };
+        let words = |offset: usize, count: usize| -> Option<Vec<u32>> {
+            let (words, _) = bytes.get(offset..offset + count * 4)?.as_chunks::<4>();
+            Some(words.iter().map(|word| u32::from_ne_bytes(*word)).collect())
+        };
+        let mut sum_ns = [0; HISTS];
+        for (index, sum) in sum_ns.iter_mut().enumerate() {
+            *sum = u64_of(offset_of!(vcpu_counts, sum_ns) + index * 8)?;
+        }
+        Some(Self {
+            halts: u64_of(offset_of!(vcpu_counts, halts))?,
+            waited: u64_of(offset_of!(vcpu_counts, waited))?,
+            poll_known: u64_of(offset_of!(vcpu_counts, poll_known))?,
+            polled: u64_of(offset_of!(vcpu_counts, polled))?,
+            successful_polls: u64_of(offset_of!(vcpu_counts, successful_polls))?,
+            poll_cuts: u64_of(offset_of!(vcpu_counts, poll_cuts))?,
+            sum_ns,
+            hist: words(offset_of!(vcpu_counts, hist), HISTS * KERNEL_BUCKETS)?,
+            wakes: words(offset_of!(vcpu_counts, wakes), WAKE_FACTS)?,
+        })
+    }
+
+    /// What came since `before`. The kernel's 32-bit counts may have wrapped once.
+    fn since(&self, before: &Self, time_ns: u64, interval_ns: u64, tid: Tid) -> HaltCounts {
+        let hist = |which: count_hist| {
+            let which = which.0 as usize;
+            let range = which * KERNEL_BUCKETS..(which + 1) * KERNEL_BUCKETS;
+            let grown = self.hist[range.clone()]
+                .iter()
+                .zip(&before.hist[range])
+                .map(|(now, then)| u64::from(now.wrapping_sub(*then)));
+            let mut hist = LogHist::default();
+            hist.add_buckets(grown, self.sum_ns[which].wrapping_sub(before.sum_ns[which]));
+            hist
+        };
+        let halts = self.halts.wrapping_sub(before.halts);
+        let known = self.poll_known.wrapping_sub(before.poll_known) == halts;
+        let if_known = |now: u64, then: u64| known.then(|| now.wrapping_sub(then));
+        let mut wakes = [0; 5];
+        for (index, (now, then)) in (0_u8..=u8::MAX).zip(self.wakes.iter().zip(&before.wakes)) {
+            let source: WakeSource = wake::source(wake::facts_of_index(index));
+            wakes[usize::from(source.code())] += u64::from(now.wrapping_sub(*then));
+        }
+        HaltCounts {
+            time_ns,
+            interval_ns,
+            vm: None,
+            vcpu: None,
+            tid,
+            halts,
+            waited: self.waited.wrapping_sub(before.waited),
+            polled: if_known(self.polled, before.polled),
+            successful_polls: if_known(self.successful_polls, before.successful_polls),
+            poll_cuts: if_known(self.poll_cuts, before.poll_cuts),
+            wakes,
+            halt_ns: hist(count_hist::COUNT_HALT),
+            gap_ns: hist(count_hist::COUNT_GAP),
+            poll_success_ns: hist(count_hist::COUNT_POLL_SUCCESS),
+            poll_fail_ns: hist(count_hist::COUNT_POLL_FAIL),
+            wake_latency_ns: hist(count_hist::COUNT_WAKE_LATENCY),
+        }
+    }
+}
+
+/// Reads the kernel's counts and remembers what was already handed on.
+#[derive(Debug, Default)]
+pub(super) struct CountsReader {
+    before: BTreeMap<u32, Totals>,
+    last_ns: Option<u64>,
+}
+
+impl CountsReader {
+    /// The first interval begins.
+    pub(super) fn start(&mut self, now_ns: u64) {
+        self.last_ns = Some(now_ns);
+    }
+
+    /// When the interval under way began.
+    pub(super) fn interval_start_ns(&self) -> Option<u64> {
+        self.last_ns
+    }
+
+    /// One row for each thread that halted since the last call.
+    pub(super) fn read(
+        &mut self,
+        map: &MapMut<'_>,
+        now_ns: u64,
+        place: &mut dyn FnMut(u32) -> Place,
+    ) -> Result<Vec<HaltCounts>, CollectError> {
+        let interval_ns = now_ns.saturating_sub(self.last_ns.unwrap_or(now_ns));
+        self.last_ns = Some(now_ns);
+        let mut rows = Vec::new();
+        for key in map.keys() {
+            let Ok(tid) = <[u8; 4]>::try_from(key.as_slice()).map(u32::from_ne_bytes) else {
+                continue;
+            };
+            let value = map
+                .lookup(&key, MapFlags::ANY)
+                .map_err(|error| explain("read the kernel's counts", &error))?;
+            let Some(bytes) = value else { continue };
+            let now = Totals::decode(&bytes).ok_or(CollectError::Record {
+                got: bytes.len(),
+                expected: SIZE,
+            })?;
+            let before = self.before.entry(tid).or_insert_with(Totals::none);
+            if now.halts != before.halts {
+                let mut row = now.since(before, now_ns, interval_ns, Tid(tid));
+                let place = place(tid);
+                (row.vm, row.vcpu) = (place.vm, place.vcpu);
+                rows.push(row);
+            }
+            *before = now;
+        }
+        rows.sort_by_key(|row| (row.vm, row.vcpu, row.tid));
+        Ok(rows)
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn growth_is_taken_across_a_wrap_of_the_kernels_32_bits() {
+        let mut before = Totals::none();
+        before.hist[3] = u32::MAX;
+        before.halts = 10;
+        let mut now = before.clone();
+        now.hist[3] = 1;
+        now.halts = 12;
+        now.waited = 2;
+        now.sum_ns[0] = 6;
+        let row = now.since(&before, 5, 5, Tid(1));
+        assert_eq!(
+            (
+                row.halts,
+                row.waited,
+                row.halt_ns.count(),
+                row.halt_ns.sum()
+            ),
+            (2, 2, 2, 6)
+        );
+        // Two halts, for none of which the polling counters were known.
+        assert_eq!(
+            (row.polled, row.successful_polls, row.poll_cuts),
+            (None, None, None)
+        );
+    }
+
+    #[test]
+    fn wake_facts_become_sources() {
+        let mut now = Totals::none();
+        now.halts = 3;
+        now.poll_known = 3;
+        now.wakes[0] = 1;
+        now.wakes[1] = 2; // woken, by neither timer nor vCPU
+        let row = now.since(&Totals::none(), 1, 1, Tid(1));
+        assert_eq!(row.wakes, [0, 0, 2, 0, 1]);
+        assert_eq!(row.polled, Some(0));
+    }
+
+    #[test]
+    fn a_short_value_is_refused() {
+        assert_eq!(Totals::decode(&[0; SIZE - 1]), None);
+        assert_eq!(Totals::decode(&[0; SIZE]), Some(Totals::none()));
+    }
+}

@@ -1,0 +1,298 @@
+//! One halt as the kernel side sends it: bytes in, facts out.
+//!
+//! The layout is that of `struct halt_record` in `intf.h`; offsets come from the type generated out
+//! of it, values by checked copies, so that no byte from the kernel is ever cast.
+
+use std::mem::{offset_of, size_of};
+
+use haltwise_core::event::{CeilingSource, Halt, WindowCall, WindowChange};
+use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+
+use super::skel::types::{halt_flag, halt_record};
+use super::wake;
+
+const SIZE: usize = size_of::<halt_record>();
+const _: () = assert!(
+    SIZE == 80,
+    "halt_record in intf.h changed: look at this decoder"
+);
+
+/// A halt as sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct RawHalt {
+    pub(super) end_ns: u64,
+    pub(super) halt_ns: u64,
+    pub(super) waking_ns: u64,
+    pub(super) vcpu: u64,
+    pub(super) tid: u32,
+    pub(super) tgid: u32,
+    pub(super) poll_ns: u32,
+    pub(super) window_ns: u32,
+    pub(super) window_next_ns: u32,
+    pub(super) ceiling_ns: u32,
+    pub(super) change_old_ns: u32,
+    pub(super) change_new_ns: u32,
+    pub(super) vcpu_id_seen: u32,
+    pub(super) flags: u32,
+}
+
+/// Where a halt belongs, as far as that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Place {
+    pub(super) vm: Option<VmIndex>,
+    pub(super) vcpu: Option<VcpuId>,
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+    let bytes = bytes.get(offset..offset + 4)?;
+    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
+    let bytes = bytes.get(offset..offset + 8)?;
+    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+impl RawHalt {
+    /// `None` if there are too few bytes; more are ignored (the ring pads to eight).
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let u32_of = |offset| u32_at(bytes, offset);
+        let u64_of = |offset| u64_at(bytes, offset);
+        Some(Self {
+            end_ns: u64_of(offset_of!(halt_record, end_ns))?,
+            halt_ns: u64_of(offset_of!(halt_record, halt_ns))?,
+            waking_ns: u64_of(offset_of!(halt_record, waking_ns))?,
+            vcpu: u64_of(offset_of!(halt_record, vcpu))?,
+            tid: u32_of(offset_of!(halt_record, tid))?,
+            tgid: u32_of(offset_of!(halt_record, tgid))?,
+            poll_ns: u32_of(offset_of!(halt_record, poll_ns))?,
+            window_ns: u32_of(offset_of!(halt_record, window_ns))?,
+            window_next_ns: u32_of(offset_of!(halt_record, window_next_ns))?,
+            ceiling_ns: u32_of(offset_of!(halt_record, ceiling_ns))?,
+            change_old_ns: u32_of(offset_of!(halt_record, change_old_ns))?,
+            change_new_ns: u32_of(offset_of!(halt_record, change_new_ns))?,
+            vcpu_id_seen: u32_of(offset_of!(halt_record, vcpu_id_seen))?,
+            flags: u32_of(offset_of!(halt_record, flags))?,
+        })
+    }
+
+    pub(super) fn has(&self, flag: halt_flag) -> bool {
+        self.flags & flag.0 != 0
+    }
+
+    fn if_has<T>(&self, flag: halt_flag, value: T) -> Option<T> {
+        self.has(flag).then_some(value)
+    }
+
+    /// The call of grow or shrink that came with this halt.
+    fn call(&self) -> WindowCall {
+        if self.has(halt_flag::HALT_GREW) {
+            WindowCall::Grow
+        } else if self.has(halt_flag::HALT_SHRANK) {
+            WindowCall::Shrink
+        } else {
+            WindowCall::None
+        }
+    }
+
+    fn ceiling_source(&self) -> CeilingSource {
+        if !self.has(halt_flag::HALT_CEILING_KNOWN) {
+            CeilingSource::Unknown
+        } else if self.has(halt_flag::HALT_CEILING_CAP) {
+            CeilingSource::Cap
+        } else if self.has(halt_flag::HALT_CEILING_SNAPSHOT) {
+            CeilingSource::Snapshot
+        } else {
+            CeilingSource::Param
+        }
+    }
+
+    /// Time polled: KVM's own count; else 0 where the window was 0; else not known.
+    fn poll_ns(&self) -> Option<u64> {
+        if self.has(halt_flag::HALT_POLL_KNOWN) {
+            let polled = self.has(halt_flag::HALT_POLLED);
+            return Some(if polled { u64::from(self.poll_ns) } else { 0 });
+        }
+        (self.has(halt_flag::HALT_WINDOW_KNOWN) && self.window_ns == 0).then_some(0)
+    }
+
+    fn wake_latency_ns(&self) -> Option<u64> {
+        if !self.has(halt_flag::HALT_WAITED) {
+            return Some(0);
+        }
+        self.if_has(
+            halt_flag::HALT_WOKEN,
+            self.end_ns.saturating_sub(self.waking_ns),
+        )
+    }
+
+    /// The poll ended before its window did, and yet the vCPU slept: another task wanted the CPU
+    /// (`kvm_vcpu_can_poll`; a poll that runs its course is booked with at least the window).
+    fn poll_cut(&self) -> bool {
+        let known = halt_flag::HALT_POLL_KNOWN.0
+            | halt_flag::HALT_POLLED.0
+            | halt_flag::HALT_WINDOW_KNOWN.0
+            | halt_flag::HALT_WAITED.0;
+        self.flags & known == known && self.poll_ns < self.window_ns
+    }
+
+    /// The halt, with its place.
+    pub(super) fn halt(&self, place: Place) -> Halt {
+        Halt {
+            start_ns: self.end_ns.saturating_sub(self.halt_ns),
+            halt_ns: self.halt_ns,
+            vm: place.vm,
+            vcpu: place.vcpu,
+            tid: Tid(self.tid),
+            waited: self.has(halt_flag::HALT_WAITED),
+            valid: self.has(halt_flag::HALT_VALID),
+            window_ns: self.if_has(halt_flag::HALT_WINDOW_KNOWN, self.window_ns),
+            window_next_ns: self.if_has(halt_flag::HALT_NEXT_KNOWN, self.window_next_ns),
+            ceiling_ns: self.if_has(halt_flag::HALT_CEILING_KNOWN, self.ceiling_ns),
+            ceiling_source: self.ceiling_source(),
+            change: self.call(),
+            poll_ns: self.poll_ns(),
+            wake_latency_ns: self.wake_latency_ns(),
+            wake: wake::source(wake::facts(self.flags)),
+            poll_cut: self.poll_cut(),
+        }
+    }
+
+    /// The call of grow or shrink, where there was one.
+    pub(super) fn window_change(&self, place: Place) -> Option<WindowChange> {
+        let grow = match self.call() {
+            WindowCall::None => return None,
+            WindowCall::Grow => true,
+            WindowCall::Shrink => false,
+        };
+        Some(WindowChange {
+            time_ns: self.end_ns,
+            vm: place.vm,
+            vcpu: Some(VcpuId(self.vcpu_id_seen)),
+            tid: Tid(self.tid),
+            grow,
+            old_ns: self.change_old_ns,
+            new_ns: self.change_new_ns,
+        })
+    }
+}
+
+/// Decodes any bytes as a record and reads every fact of it: the door for fuzzing.
+#[doc(hidden)]
+pub fn fuzz_record(bytes: &[u8]) -> Option<(Halt, Option<WindowChange>)> {
+    let raw = RawHalt::decode(bytes)?;
+    Some((
+        raw.halt(Place::default()),
+        raw.window_change(Place::default()),
+    ))
+}
+
+#[cfg(test)]
+mod test {
+    use haltwise_core::event::WakeSource;
+
+    use super::*;
+
+    fn raw(flags: &[halt_flag]) -> RawHalt {
+        RawHalt {
+            end_ns: 1_000_000,
+            halt_ns: 100_000,
+            waking_ns: 970_000,
+            poll_ns: 50_000,
+            window_ns: 50_000,
+            window_next_ns: 25_000,
+            ceiling_ns: 200_000,
+            flags: flags.iter().fold(0, |all, flag| all | flag.0),
+            ..RawHalt::default()
+        }
+    }
+
+    #[test]
+    fn bytes_are_read_where_the_header_puts_them() {
+        let mut bytes = [0_u8; SIZE + 3];
+        bytes[offset_of!(halt_record, halt_ns)..][..8].copy_from_slice(&77_u64.to_ne_bytes());
+        bytes[offset_of!(halt_record, tid)..][..4].copy_from_slice(&4711_u32.to_ne_bytes());
+        bytes[offset_of!(halt_record, flags)..][..4].copy_from_slice(&1_u32.to_ne_bytes());
+        let raw = RawHalt::decode(&bytes).unwrap();
+        assert_eq!((raw.halt_ns, raw.tid, raw.flags), (77, 4711, 1));
+        for cut in 0..offset_of!(halt_record, flags) + 4 {
+            assert_eq!(RawHalt::decode(&bytes[..cut]), None, "{cut} bytes");
+        }
+    }
+
+    #[test]
+    fn a_failed_poll_with_everything_known() {
+        let halt = raw(&[
+            halt_flag::HALT_WAITED,
+            halt_flag::HALT_VALID,
+            halt_flag::HALT_WINDOW_KNOWN,
+            halt_flag::HALT_CEILING_KNOWN,
+            halt_flag::HALT_POLL_KNOWN,
+            halt_flag::HALT_POLLED,
+            halt_flag::HALT_NEXT_KNOWN,
+            halt_flag::HALT_SHRANK,
+            halt_flag::HALT_WOKEN,
+            halt_flag::HALT_WAKER_HRTIMER,
+        ])
+        .halt(Place::default());
+        assert_eq!(halt.start_ns, 900_000);
+        assert_eq!(halt.wake_latency_ns, Some(30_000));
+        assert_eq!(halt.gap_ns(), Some(70_000));
+        assert_eq!(halt.sleep_ns(), Some(20_000));
+        assert_eq!(halt.ceiling_source, CeilingSource::Param);
+        assert_eq!(
+            (halt.wake, halt.change),
+            (WakeSource::Timer, WindowCall::Shrink)
+        );
+        assert!(!halt.poll_cut);
+    }
+
+    #[test]
+    fn a_poll_shorter_than_its_window_was_cut_only_if_the_vcpu_slept() {
+        let flags = [
+            halt_flag::HALT_WINDOW_KNOWN,
+            halt_flag::HALT_POLL_KNOWN,
+            halt_flag::HALT_POLLED,
+            halt_flag::HALT_WAITED,
+        ];
+        let mut cut = raw(&flags);
+        cut.poll_ns = 49_999;
+        assert!(cut.poll_cut());
+        let mut woke = raw(&flags[..3]);
+        woke.poll_ns = 49_999;
+        assert!(!woke.poll_cut());
+    }
+
+    #[test]
+    fn what_was_not_seen_is_none_and_never_zero() {
+        let halt = raw(&[halt_flag::HALT_WAITED]).halt(Place::default());
+        assert_eq!(
+            (
+                halt.window_ns,
+                halt.window_next_ns,
+                halt.ceiling_ns,
+                halt.poll_ns
+            ),
+            (None, None, None, None)
+        );
+        assert_eq!((halt.wake_latency_ns, halt.gap_ns()), (None, None));
+        assert_eq!(halt.wake, WakeSource::Unknown);
+        assert_eq!(halt.ceiling_source, CeilingSource::Unknown);
+    }
+
+    #[test]
+    fn a_window_of_zero_polls_nothing_even_where_kvm_keeps_no_count() {
+        let mut halt = raw(&[halt_flag::HALT_WINDOW_KNOWN]);
+        halt.window_ns = 0;
+        assert_eq!(halt.poll_ns(), Some(0));
+    }
+
+    #[test]
+    fn a_call_of_grow_or_shrink_is_a_fact_of_its_own() {
+        assert_eq!(raw(&[]).window_change(Place::default()), None);
+        let change = raw(&[halt_flag::HALT_GREW])
+            .window_change(Place::default())
+            .unwrap();
+        assert!(change.grow);
+    }
+}

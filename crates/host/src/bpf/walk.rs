@@ -1,0 +1,174 @@
+//! The vCPUs of the host, found by a walk over every open file (`walk.bpf.h`).
+
+use std::io::Read;
+use std::mem::{MaybeUninit, offset_of, size_of};
+
+use haltwise_core::event::CeilingSource;
+use haltwise_core::ids::{Pid, Tid, VcpuId};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{Iter, Link};
+
+use super::attach::explain;
+use super::skel::CollectorSkelBuilder;
+use super::skel::types::vcpu_record;
+use crate::collector::CollectError;
+
+const SIZE: usize = size_of::<vcpu_record>();
+const _: () = assert!(
+    SIZE == 48,
+    "vcpu_record in intf.h changed: look at this decoder"
+);
+
+/// A vCPU, found by its open file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FoundVcpu {
+    /// The process that holds it.
+    pub pid: Pid,
+    /// Its VM: an address in the kernel, good for telling VMs apart and nothing else.
+    pub vm: u64,
+    /// Itself: an address in the kernel, as above.
+    pub address: u64,
+    /// Its number.
+    pub id: VcpuId,
+    /// The thread that last ran it; `None` if it never ran.
+    pub tid: Option<Tid>,
+    /// Its polling window.
+    pub window_ns: u32,
+    /// The VM's own ceiling, where it is in force (a cap), or may be (a snapshot).
+    pub vm_ceiling: Option<(u32, CeilingSource)>,
+    /// The guest switched host polling off.
+    pub guest_veto: Option<bool>,
+    /// Exits on HLT are disabled: no halt ever reaches KVM.
+    pub hlt_in_guest: bool,
+    /// No LAPIC in the kernel: HLT goes to the VMM.
+    pub no_lapic: bool,
+}
+
+fn decode(bytes: &[u8]) -> Option<FoundVcpu> {
+    let u32_of = |offset: usize| {
+        Some(u32::from_ne_bytes(
+            bytes.get(offset..offset + 4)?.try_into().ok()?,
+        ))
+    };
+    let u64_of = |offset: usize| {
+        Some(u64::from_ne_bytes(
+            bytes.get(offset..offset + 8)?.try_into().ok()?,
+        ))
+    };
+    let flag = |offset: usize| bytes.get(offset).map(|byte| *byte != 0);
+    let tid = u32_of(offset_of!(vcpu_record, tid))?;
+    let max = u32_of(offset_of!(vcpu_record, max_halt_poll_ns))?;
+    let has_override = flag(offset_of!(vcpu_record, has_override))?;
+    let overridden = flag(offset_of!(vcpu_record, r#override))?;
+    let vm_ceiling = if has_override {
+        overridden.then_some((max, CeilingSource::Cap))
+    } else {
+        flag(offset_of!(vcpu_record, has_max))?.then_some((max, CeilingSource::Snapshot))
+    };
+    let may_veto = flag(offset_of!(vcpu_record, has_poll_control))?;
+    let polls = flag(offset_of!(vcpu_record, poll_control))?;
+    Some(FoundVcpu {
+        pid: Pid(u32_of(offset_of!(vcpu_record, tgid))?),
+        vm: u64_of(offset_of!(vcpu_record, kvm))?,
+        address: u64_of(offset_of!(vcpu_record, vcpu))?,
+        id: VcpuId(u32_of(offset_of!(vcpu_record, vcpu_id))?),
+        tid: (tid != 0).then_some(Tid(tid)),
+        window_ns: u32_of(offset_of!(vcpu_record, window_ns))?,
+        vm_ceiling,
+        guest_veto: may_veto.then_some(!polls),
+        hlt_in_guest: flag(offset_of!(vcpu_record, hlt_in_guest))?,
+        no_lapic: flag(offset_of!(vcpu_record, no_lapic))?,
+    })
+}
+
+/// One walk, through the link of the walk program. A file copied to several descriptors comes once.
+pub(super) fn walk(link: &Link) -> Result<Vec<FoundVcpu>, CollectError> {
+    let mut bytes = Vec::new();
+    Iter::new(link)
+        .map_err(|error| explain("walk over open files", &error))?
+        .read_to_end(&mut bytes)
+        .map_err(|source| CollectError::Failed {
+            what: "walk over open files".into(),
+            source,
+        })?;
+    let mut found = Vec::new();
+    for record in bytes.chunks(SIZE) {
+        found.push(decode(record).ok_or(CollectError::Record {
+            got: record.len(),
+            expected: SIZE,
+        })?);
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    found.retain(|vcpu: &FoundVcpu| seen.insert(vcpu.address));
+    Ok(found)
+}
+
+/// Looks once at every vCPU of the host, without recording anything.
+pub fn vcpus() -> Result<Vec<FoundVcpu>, CollectError> {
+    let mut object = MaybeUninit::uninit();
+    let mut open = CollectorSkelBuilder::default()
+        .open(&mut object)
+        .map_err(|error| explain("open the BPF programs", &error))?;
+    for mut program in open.open_object_mut().progs_mut() {
+        let wanted = program.name() == "walk_vcpus";
+        program.set_autoload(wanted);
+    }
+    // Only this walk's maps are filled, and they end with it: keep them small.
+    open.maps
+        .halts
+        .set_max_entries(4096)
+        .map_err(|error| explain("size the ring", &error))?;
+    let skel = open
+        .load()
+        .map_err(|error| explain("load the walk program", &error))?;
+    let link = skel
+        .progs
+        .walk_vcpus
+        .attach()
+        .map_err(|error| explain("attach the walk program", &error))?;
+    walk(&link)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn bytes(fill: impl Fn(&mut Vec<u8>)) -> Vec<u8> {
+        let mut bytes = vec![0; SIZE];
+        fill(&mut bytes);
+        bytes
+    }
+
+    #[test]
+    fn a_cap_is_told_from_a_snapshot_and_from_neither() {
+        let put = |bytes: &mut Vec<u8>, offset: usize, byte| bytes[offset] = byte;
+        let with = |has_max, has_override, overridden| {
+            decode(&bytes(|b| {
+                b[offset_of!(vcpu_record, max_halt_poll_ns)..][..4]
+                    .copy_from_slice(&50_000_u32.to_ne_bytes());
+                put(b, offset_of!(vcpu_record, has_max), has_max);
+                put(b, offset_of!(vcpu_record, has_override), has_override);
+                put(b, offset_of!(vcpu_record, r#override), overridden);
+            }))
+            .unwrap()
+            .vm_ceiling
+        };
+        assert_eq!(with(1, 1, 1), Some((50_000, CeilingSource::Cap)));
+        assert_eq!(with(1, 1, 0), None);
+        assert_eq!(with(1, 0, 0), Some((50_000, CeilingSource::Snapshot)));
+        assert_eq!(with(0, 0, 0), None);
+    }
+
+    #[test]
+    fn a_short_record_is_refused() {
+        for cut in 0..offset_of!(vcpu_record, no_lapic) + 1 {
+            assert_eq!(decode(&vec![0; cut]), None, "{cut} bytes");
+        }
+    }
+
+    #[test]
+    fn a_vcpu_that_never_ran_has_no_thread_and_a_kernel_without_the_msr_no_veto() {
+        let found = decode(&bytes(|_| ())).unwrap();
+        assert_eq!((found.tid, found.guest_veto), (None, None));
+    }
+}

@@ -1,0 +1,19 @@
+//! The one place that asks for the time.
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// Now, on the clock that KVM and BPF measure by: `CLOCK_MONOTONIC`.
+pub fn monotonic_ns() -> u64 {
+    nanoseconds(clock_gettime(ClockId::Monotonic))
+}
+
+/// Now, as nanoseconds since 1970: `CLOCK_REALTIME`.
+pub fn wall_ns() -> u64 {
+    nanoseconds(clock_gettime(ClockId::Realtime))
+}
+
+fn nanoseconds(time: rustix::time::Timespec) -> u64 {
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let rest = u64::try_from(time.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
+}

@@ -1,0 +1,140 @@
+//! The host's own state once per flush: how busy it is, and what the recorder takes of it.
+
+use haltwise_core::event::HostSample;
+
+use crate::clock;
+use crate::root::{Root, RootError};
+
+/// Reads the host's state.
+///
+/// `kernel_cpu_ns` is what the kernel spent for the recorder (BPF programs), where a rung knows it.
+/// Pressure is `None` on kernels that do not account it.
+pub fn read(root: &Root, kernel_cpu_ns: Option<u64>) -> Result<HostSample, RootError> {
+    let text = root.text("proc/stat")?;
+    let stat =
+        CpuTimes::parse(&text).ok_or_else(|| root.malformed("proc/stat", &text, "CPU times"))?;
+    let ns_per_tick = 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1);
+    Ok(HostSample {
+        time_ns: clock::monotonic_ns(),
+        cpus: stat.cpus,
+        busy_ns: stat.busy.saturating_mul(ns_per_tick),
+        total_ns: stat.total.saturating_mul(ns_per_tick),
+        cpu_pressure_ns: root
+            .text("proc/pressure/cpu")
+            .ok()
+            .and_then(|text| pressure_ns(&text)),
+        recorder_cpu_ns: clock::process_cpu_ns(),
+        bpf_cpu_ns: kernel_cpu_ns,
+        recorder_rss_bytes: resident_bytes(&root.text("proc/self/statm").unwrap_or_default()),
+    })
+}
+
+/// CPU times of all CPUs since boot, in clock ticks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct CpuTimes {
+    cpus: u32,
+    busy: u64,
+    total: u64,
+}
+
+impl CpuTimes {
+    /// Reads `/proc/stat`. Guest time is part of user time there and is not counted twice; idle
+    /// and waiting for I/O are idle; time stolen by a hypervisor above is not.
+    fn parse(text: &str) -> Option<Self> {
+        let all = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let fields: Vec<u64> = all
+            .split_ascii_whitespace()
+            .map_while(|field| field.parse().ok())
+            .take(8)
+            .collect();
+        let idle = fields.get(3)?.saturating_add(*fields.get(4).unwrap_or(&0));
+        let total = fields.iter().fold(0, |sum: u64, &n| sum.saturating_add(n));
+        let cpus = text
+            .lines()
+            .filter(|line| {
+                line.strip_prefix("cpu")
+                    .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+            })
+            .count();
+        Some(Self {
+            cpus: u32::try_from(cpus).ok()?,
+            busy: total.saturating_sub(idle),
+            total,
+        })
+    }
+}
+
+/// `total` of the line `some`, which the kernel counts in microseconds.
+fn pressure_ns(text: &str) -> Option<u64> {
+    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    let total = some
+        .split_ascii_whitespace()
+        .find_map(|field| field.strip_prefix("total="))?;
+    total.parse::<u64>().ok()?.checked_mul(1_000)
+}
+
+/// The second field of `/proc/self/statm`, in bytes.
+fn resident_bytes(statm: &str) -> u64 {
+    let pages = statm
+        .split_ascii_whitespace()
+        .nth(1)
+        .and_then(|field| field.parse::<u64>().ok())
+        .unwrap_or(0);
+    let page = u64::try_from(rustix::param::page_size()).unwrap_or(0);
+    pages.saturating_mul(page)
+}
+
+#[cfg(test)]
+mod test {
+    use std::fs;
+
+    use super::*;
+
+    const STAT: &str = "cpu  10 1 5 100 4 2 3 7 9 9\ncpu0 5 0 2 50 2 1 1 3 0 0\n\
+                        cpu1 5 1 3 50 2 1 2 4 0 0\nintr 9\ncpus 3\nbtime 1\n";
+
+    #[test]
+    fn guest_time_is_not_counted_twice() {
+        assert_eq!(
+            CpuTimes::parse(STAT),
+            Some(CpuTimes {
+                cpus: 2,
+                busy: 28,
+                total: 132
+            })
+        );
+        for bad in ["", "cpu", "cpu  1 2 3", "cpu  a b c d"] {
+            assert_eq!(CpuTimes::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn pressure_is_in_microseconds_or_missing() {
+        let text = "some avg10=0.00 avg60=1.80 avg300=3.69 total=36540744\nfull total=0\n";
+        assert_eq!(pressure_ns(text), Some(36_540_744_000));
+        for bad in ["", "full total=5\n", "some total=x", "some avg10=1"] {
+            assert_eq!(pressure_ns(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_sample_of_a_made_up_host() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir_all(dir.path().join("proc/self")).unwrap();
+        fs::write(dir.path().join("proc/stat"), STAT).unwrap();
+        fs::write(dir.path().join("proc/self/statm"), "900 3 1 1 0 1 0\n").unwrap();
+        let sample = read(&Root::at(dir.path()), Some(7)).unwrap();
+        assert_eq!((sample.cpus, sample.bpf_cpu_ns), (2, Some(7)));
+        assert_eq!(sample.cpu_pressure_ns, None);
+        let page = u64::try_from(rustix::param::page_size()).unwrap();
+        assert_eq!(sample.recorder_rss_bytes, 3 * page);
+        assert!(sample.busy_ns < sample.total_ns);
+    }
+
+    #[test]
+    fn a_host_without_stat_is_an_error_that_names_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let error = read(&Root::at(dir.path()), None).unwrap_err();
+        assert!(error.to_string().contains("proc/stat"), "{error}");
+    }
+}

@@ -1,0 +1,89 @@
+//! Which kernel runs here, as far as the rules of halting depend on it.
+
+use std::fmt;
+
+use crate::root::{Root, RootError};
+
+/// The number of a kernel's release.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelRelease {
+    /// `(6, 18, 44)` of `6.18.44-1-amd64`; a number that is not there is 0.
+    pub version: (u32, u32, u32),
+    /// The whole text.
+    pub text: String,
+}
+
+impl KernelRelease {
+    /// Reads the release of the running kernel.
+    pub fn read(root: &Root) -> Result<Self, RootError> {
+        const PATH: &str = "proc/sys/kernel/osrelease";
+        let text = root.value(PATH)?;
+        Self::parse(&text).ok_or_else(|| root.malformed(PATH, &text, "a kernel's release"))
+    }
+
+    /// Reads a release as `uname -r` prints it.
+    pub fn parse(text: &str) -> Option<Self> {
+        let end = text
+            .find(|c: char| !(c.is_ascii_digit() || c == '.'))
+            .unwrap_or(text.len());
+        let mut numbers = text.get(..end)?.split('.');
+        let major = numbers.next()?.parse().ok()?;
+        let minor = numbers.next()?.parse().ok()?;
+        let patch = numbers.next().and_then(|n| n.parse().ok()).unwrap_or(0);
+        Some(Self {
+            version: (major, minor, patch),
+            text: crate::discovery::printable(text)?,
+        })
+    }
+
+    /// Whether it is of this version or a later one.
+    pub fn is_from(&self, major: u32, minor: u32) -> bool {
+        self.version >= (major, minor, 0)
+    }
+
+    /// Whether a distributor keeps an old number and carries newer code under it.
+    pub fn has_backports(&self) -> bool {
+        self.text.contains(".el") || self.text.contains(".amzn") || self.text.contains("-uek")
+    }
+}
+
+impl fmt::Display for KernelRelease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn releases_as_distributions_write_them() {
+        for (text, version) in [
+            ("6.18.44-1-amd64", (6, 18, 44)),
+            ("5.15.0-91-generic", (5, 15, 0)),
+            ("7.2.13+", (7, 2, 13)),
+            ("6.19-rc3", (6, 19, 0)),
+            ("4.18.0-513.el8.x86_64", (4, 18, 0)),
+            ("6.1", (6, 1, 0)),
+        ] {
+            assert_eq!(
+                KernelRelease::parse(text).map(|k| k.version),
+                Some(version),
+                "{text}"
+            );
+        }
+        for bad in ["", "six", "6", "6.", ".1", "99999999999.1", "ü6.1"] {
+            assert_eq!(KernelRelease::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn versions_compare_by_number() {
+        let kernel = KernelRelease::parse("6.9.12").unwrap();
+        assert!(kernel.is_from(6, 9) && kernel.is_from(5, 17));
+        assert!(!kernel.is_from(6, 10) && !kernel.is_from(7, 0));
+        assert!(KernelRelease::parse("4.18.0-513.el8.x86_64").unwrap().has_backports());
+        assert!(!kernel.has_backports());
+    }
+}
