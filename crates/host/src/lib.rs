@@ -11,11 +11,17 @@
 //! | [`root`] | where `/proc`, `/sys` and `/dev` are; reads with errors that name the path |
 //! | [`discovery`] | which VMs run here, their names and threads, the roster |
 //! | [`params`] | the settings in force, and what changed |
+//! | [`host_sample`] | how busy the host is, and what the recorder takes of it |
+//! | [`support`] | which rungs this host allows, and the traps of its kernel |
+//! | [`tracefs`] | where the kernel describes its tracepoints |
 #![deny(unsafe_code)]
 
 pub mod bpf;
 pub mod clock;
 pub mod collector;
 pub mod discovery;
+pub mod host_sample;
 pub mod params;
 pub mod root;
+pub mod support;
+pub mod tracefs;

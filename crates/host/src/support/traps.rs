@@ -91,7 +91,8 @@ pub(super) fn by_settings(kernel: &KernelRelease, knobs: &[Knob]) -> Vec<Finding
         };
         add(
             Level::Note,
-            "halt_poll_ns_shrink is 0: one halt longer than the ceiling resets the window to 0".into(),
+            "halt_poll_ns_shrink is 0: one halt longer than the ceiling resets the window to 0"
+                .into(),
             why,
             None,
         );
@@ -197,9 +198,15 @@ mod test {
             ("halt_poll_ns_shrink", "0", "resets the window"),
             ("halt_poll_ns_grow", "0", "do not grow"),
         ] {
-            assert!(settings("6.18.0", &[(name, value)]).contains(said), "{name}");
+            assert!(
+                settings("6.18.0", &[(name, value)]).contains(said),
+                "{name}"
+            );
         }
-        let toggle = [("halt_poll_ns", "50000"), ("halt_poll_ns_grow_start", "50000")];
+        let toggle = [
+            ("halt_poll_ns", "50000"),
+            ("halt_poll_ns_grow_start", "50000"),
+        ];
         assert!(settings("6.18.0", &toggle).contains("not below"));
         assert_eq!(settings("6.18.0", &[("halt_poll_ns", "rubbish")]), "");
     }

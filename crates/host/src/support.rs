@@ -1,0 +1,266 @@
+//! What this host allows: which rungs of the ladder, and what to know about the rest.
+//!
+//! Looks and judges nothing away: a rung that is refused says which right or which part of the kernel
+//! it lacks. It loads, mounts and changes nothing; the rungs themselves have the last word.
+
+mod kernel;
+mod rights;
+mod traps;
+
+use haltwise_core::event::Knob;
+use haltwise_core::recording::Rung;
+
+use crate::params;
+use crate::root::{Root, RootError};
+use crate::tracefs::{self, Standing};
+
+pub use self::kernel::KernelRelease;
+pub use self::rights::{Capability, Rights};
+
+/// How much a finding matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// As it should be.
+    Good,
+    /// Worth knowing.
+    Note,
+    /// Likely to mislead or to cost.
+    Warning,
+    /// Something does not work.
+    Problem,
+}
+
+/// Something to know about this host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// How much it matters.
+    pub level: Level,
+    /// What was found.
+    pub what: String,
+    /// Why it matters, or where it comes from.
+    pub why: String,
+    /// What to do about it.
+    pub remedy: Option<String>,
+}
+
+impl Finding {
+    fn new(level: Level, what: impl Into<String>, why: &str, remedy: Option<&str>) -> Self {
+        Self {
+            level,
+            what: what.into(),
+            why: why.to_owned(),
+            remedy: remedy.map(str::to_owned),
+        }
+    }
+}
+
+/// Why a rung cannot be used here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// The kernel lacks something.
+    #[error("{what}: not offered by this kernel")]
+    Unsupported {
+        /// What it lacks.
+        what: &'static str,
+    },
+    /// We lack a right.
+    #[error("{what}: not permitted (needs {need})")]
+    Denied {
+        /// What we may not do.
+        what: &'static str,
+        /// What it takes.
+        need: &'static str,
+    },
+}
+
+/// What this host allows.
+#[derive(Debug, Clone)]
+pub struct Support {
+    /// The kernel.
+    pub kernel: KernelRelease,
+    /// The settings in force.
+    pub knobs: Vec<Knob>,
+    /// Whether the BPF rung should work.
+    pub bpf: Result<(), Refusal>,
+    /// Whether the tracepoint rung should work.
+    pub tracepoints: Result<(), Refusal>,
+    /// Everything worth knowing, in no order of weight.
+    pub findings: Vec<Finding>,
+}
+
+impl Support {
+    /// The best rung that this host allows.
+    pub fn best_rung(&self) -> Option<Rung> {
+        if self.bpf.is_ok() {
+            Some(Rung::Bpf)
+        } else if self.tracepoints.is_ok() {
+            Some(Rung::Tracepoints)
+        } else {
+            None
+        }
+    }
+}
+
+/// Looks at the host.
+pub fn inspect(root: &Root, time_ns: u64) -> Result<Support, RootError> {
+    let kernel = KernelRelease::read(root)?;
+    let rights = Rights::read(root)?;
+    let knobs = params::read(root, time_ns)?;
+    let mut findings = traps::by_version(&kernel);
+    findings.extend(traps::by_settings(&kernel, &knobs));
+    findings.extend(kvm(root));
+    findings.extend(own_rights(rights));
+    Ok(Support {
+        bpf: bpf(root, &kernel, rights),
+        tracepoints: tracepoints(root, rights),
+        kernel,
+        knobs,
+        findings,
+    })
+}
+
+/// The BPF rung: rights, types of the kernel and of kvm.
+fn bpf(root: &Root, kernel: &KernelRelease, rights: Rights) -> Result<(), Refusal> {
+    if !root.exists("sys/module/kvm") {
+        return Err(Refusal::Unsupported { what: "find KVM" });
+    }
+    if !kernel.is_from(5, 8) && !kernel.has_backports() {
+        return Err(Refusal::Unsupported {
+            what: "walk open files with BPF (5.8)",
+        });
+    }
+    if !root.exists("sys/kernel/btf/vmlinux") {
+        return Err(Refusal::Unsupported {
+            what: "read the kernel's types (CONFIG_DEBUG_INFO_BTF)",
+        });
+    }
+    if is_loaded_as_module(root, "kvm") && !root.exists("sys/kernel/btf/kvm") {
+        return Err(Refusal::Unsupported {
+            what: "read the types of module kvm (CONFIG_DEBUG_INFO_BTF_MODULES)",
+        });
+    }
+    if is_confidential(root) {
+        return Err(Refusal::Denied {
+            what: "read kernel memory with BPF",
+            need: "a kernel that is not locked down for confidentiality",
+        });
+    }
+    if !rights.may_load_bpf() {
+        return Err(Refusal::Denied {
+            what: "load BPF programs",
+            need: "CAP_BPF and CAP_PERFMON",
+        });
+    }
+    Ok(())
+}
+
+/// The tracepoint rung: perf events, tracefs and the events themselves.
+fn tracepoints(root: &Root, rights: Rights) -> Result<(), Refusal> {
+    if rights.perf_event_paranoid.is_none() {
+        return Err(Refusal::Unsupported {
+            what: "open perf events (CONFIG_PERF_EVENTS)",
+        });
+    }
+    if is_confidential(root) {
+        return Err(Refusal::Denied {
+            what: "read tracepoints",
+            need: "a kernel that is not locked down for confidentiality",
+        });
+    }
+    if !rights.may_trace() {
+        return Err(Refusal::Denied {
+            what: "read tracepoints of the whole host",
+            need: "CAP_PERFMON, or kernel.perf_event_paranoid = -1",
+        });
+    }
+    match tracefs::standing(root) {
+        Standing::Mounted(at) if root.exists(format!("{at}/events/kvm/kvm_vcpu_wakeup")) => Ok(()),
+        Standing::Mounted(_) => Err(Refusal::Unsupported {
+            what: "find tracepoint kvm:kvm_vcpu_wakeup",
+        }),
+        Standing::Mountable if rights.has(Capability::SysAdmin) => Ok(()),
+        Standing::Mountable => Err(Refusal::Denied {
+            what: "mount tracefs",
+            need: "CAP_SYS_ADMIN, or `mount -t tracefs tracefs /sys/kernel/tracing` by root",
+        }),
+        Standing::Closed(_) => Err(Refusal::Denied {
+            what: "read tracefs",
+            need: "root, or CAP_DAC_READ_SEARCH",
+        }),
+        Standing::Unsupported => Err(Refusal::Unsupported {
+            what: "find tracefs (CONFIG_TRACING)",
+        }),
+    }
+}
+
+fn is_loaded_as_module(root: &Root, name: &str) -> bool {
+    root.text("proc/modules").is_ok_and(|text| {
+        text.lines()
+            .any(|line| line.split(' ').next() == Some(name))
+    })
+}
+
+fn is_confidential(root: &Root) -> bool {
+    root.text("sys/kernel/security/lockdown")
+        .is_ok_and(|text| text.contains("[confidentiality]"))
+}
+
+fn kvm(root: &Root) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !root.exists("sys/module/kvm") {
+        findings.push(Finding::new(
+            Level::Problem,
+            "KVM is not loaded",
+            "no VM can run on this host",
+            Some("modprobe kvm_intel or kvm_amd, and enable virtualisation in the firmware"),
+        ));
+    } else if !root.exists("dev/kvm") {
+        findings.push(Finding::new(
+            Level::Problem,
+            "/dev/kvm is not there",
+            "VMMs cannot start VMs",
+            Some("modprobe kvm_intel or kvm_amd"),
+        ));
+    }
+    if params::vendor_module(root) == Some("kvm_pvm") {
+        findings.push(Finding::new(
+            Level::Note,
+            "KVM virtualises in software here (kvm_pvm)",
+            "halts, polling and wake-ups are real; guest code runs far slower than on hardware",
+            None,
+        ));
+    }
+    let path = root.path("sys/module/kvm/parameters/halt_poll_ns");
+    if let Ok(metadata) = path.metadata()
+        && metadata.permissions().readonly()
+    {
+        findings.push(Finding::new(
+            Level::Note,
+            "KVM's parameters cannot be written on this kernel",
+            "built so; settings can be studied but not applied while it runs",
+            Some("set them on the kernel command line: kvm.halt_poll_ns=…"),
+        ));
+    }
+    findings
+}
+
+fn own_rights(rights: Rights) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if !rights.has(Capability::SysPtrace) {
+        findings.push(Finding::new(
+            Level::Warning,
+            "other users' processes are closed to us",
+            "their VMs may be recorded without a name, or not found at all",
+            Some("run with CAP_SYS_PTRACE, or as root"),
+        ));
+    }
+    if !rights.initial_pid_namespace {
+        findings.push(Finding::new(
+            Level::Warning,
+            "we run in a PID namespace of our own",
+            "the kernel's events name threads by other numbers than /proc does here",
+            Some("run in the host's PID namespace (docker --pid=host, hostPID: true)"),
+        ));
+    }
+    findings
+}
