@@ -1,0 +1,266 @@
+//! `capture.json`: who recorded what, where and how.
+//!
+//! It is small, written whole each time it changes, and replaced in one step. Fields that a newer
+//! writer of the same schema adds are ignored; a newer schema is refused.
+
+use std::collections::BTreeMap;
+
+use haltwise_core::event::Knob;
+use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung};
+use serde::{Deserialize, Serialize};
+
+/// The schema that this code writes, and the newest that it reads.
+pub const SCHEMA: u32 = 1;
+
+/// The name of the file.
+pub(crate) const FILE: &str = "capture.json";
+
+/// The largest `capture.json` that is read, in bytes: far more than ten thousand vCPUs need.
+pub(crate) const MAX_BYTES: u64 = 64 << 20;
+
+/// What `capture.json` holds.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CaptureInfo {
+    /// Schema of the whole capture.
+    pub schema: u32,
+    /// Whether the recording has ended.
+    pub state: State,
+    /// What recorded.
+    pub tool: Tool,
+    /// Where.
+    pub host: Host,
+    /// When, and how the tables' clock relates to the calendar.
+    pub clock: Clock,
+    /// Where the facts came from.
+    pub rung: Rung,
+    /// What was kept.
+    pub mode: Mode,
+    /// The recorder's command line.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// What this recording cannot hold, and why.
+    #[serde(default)]
+    pub missing: Vec<Missing>,
+    /// Settings in force at the start; later ones are in the table `knobs`.
+    #[serde(default)]
+    pub knobs: Vec<Knob>,
+    /// VMs and vCPUs seen so far.
+    #[serde(default)]
+    pub roster: Roster,
+    /// Events lost in all, by place; known when the recording has ended.
+    #[serde(default)]
+    pub lost: BTreeMap<String, u64>,
+    /// What the recorder cost; known when the recording has ended.
+    #[serde(default)]
+    pub overhead: Option<Overhead>,
+    /// How it ended.
+    #[serde(default)]
+    pub ended: Option<Ended>,
+    /// What became of a recording that its recorder did not end.
+    #[serde(default)]
+    pub cut: Option<Cut>,
+    /// Rows and bytes of each Parquet table; known when the recording has ended.
+    #[serde(default)]
+    pub tables: BTreeMap<String, TableSize>,
+    /// Halts that stand after a later halt of the same vCPU.
+    #[serde(default)]
+    pub halts_out_of_order: u64,
+}
+
+impl CaptureInfo {
+    /// What is known when a recording starts. The other fields are public: fill in what is known.
+    pub fn new(tool: Tool, host: Host, clock: Clock, rung: Rung, mode: Mode) -> Self {
+        Self {
+            schema: SCHEMA,
+            state: State::Recording,
+            tool,
+            host,
+            clock,
+            rung,
+            mode,
+            command: Vec::new(),
+            missing: Vec::new(),
+            knobs: Vec::new(),
+            roster: Roster::default(),
+            lost: BTreeMap::new(),
+            overhead: None,
+            ended: None,
+            cut: None,
+            tables: BTreeMap::new(),
+            halts_out_of_order: 0,
+        }
+    }
+}
+
+/// Whether a recording has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Not ended: streams grow, or were cut.
+    Recording,
+    /// Ended: every table is Parquet.
+    Complete,
+}
+
+/// A program and its version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tool {
+    /// Its name.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+}
+
+/// The machine that was watched.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// `uname -r`.
+    pub kernel_release: String,
+    /// `uname -m`.
+    pub arch: String,
+    /// The CPU's name, where known.
+    #[serde(default)]
+    pub cpu_model: Option<String>,
+    /// CPUs online.
+    pub cpus: u32,
+    /// Its name, where it may be kept.
+    #[serde(default)]
+    pub hostname: Option<String>,
+}
+
+/// One moment on both clocks: every `…_ns` time of the tables is `CLOCK_MONOTONIC`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clock {
+    /// Start of the recording on `CLOCK_MONOTONIC`.
+    pub start_monotonic_ns: u64,
+    /// The same moment, in nanoseconds since 1970 (UTC).
+    pub start_unix_ns: u64,
+    /// The same once more, for people (RFC 3339). Not read back.
+    #[serde(default)]
+    pub start_utc: String,
+}
+
+impl Clock {
+    /// A moment read from both clocks.
+    pub fn new(start_monotonic_ns: u64, start_unix_ns: u64) -> Self {
+        Self {
+            start_monotonic_ns,
+            start_unix_ns,
+            start_utc: rfc3339(start_unix_ns),
+        }
+    }
+
+    /// A time of a table in nanoseconds since 1970, if it lies in the range of that scale.
+    pub fn unix_ns(&self, monotonic_ns: u64) -> Option<u64> {
+        let unix = i128::from(monotonic_ns) - i128::from(self.start_monotonic_ns)
+            + i128::from(self.start_unix_ns);
+        u64::try_from(unix).ok()
+    }
+}
+
+/// How a recording ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// When, on the tables' clock.
+    pub time_ns: u64,
+    /// By what, for example `SIGINT`, `duration`, `command ended`.
+    pub by: String,
+}
+
+/// What became of a recording that its recorder did not end.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Cut {
+    /// Bytes at the end of each stream that were no whole batch.
+    #[serde(default)]
+    pub torn_bytes: BTreeMap<String, u64>,
+}
+
+/// How large a table is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct TableSize {
+    /// Rows.
+    pub rows: u64,
+    /// Bytes of its file.
+    pub bytes: u64,
+}
+
+/// Why bytes are not a `capture.json`. The caller knows the path.
+#[derive(Debug)]
+pub(crate) enum ParseError {
+    /// Not JSON, or not ours.
+    Json(serde_json::Error),
+    /// A schema that this code does not read.
+    Schema(u64),
+}
+
+impl From<serde_json::Error> for ParseError {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Json(error)
+    }
+}
+
+/// Reads the bytes of a `capture.json`, the schema first.
+pub(crate) fn parse(bytes: &[u8]) -> Result<CaptureInfo, ParseError> {
+    #[derive(Deserialize)]
+    struct OnlySchema {
+        schema: u64,
+    }
+    let OnlySchema { schema } = serde_json::from_slice(bytes)?;
+    if schema == 0 || schema > u64::from(SCHEMA) {
+        return Err(ParseError::Schema(schema));
+    }
+    Ok(serde_json::from_slice(bytes)?)
+}
+
+/// A time as RFC 3339 in UTC, to the millisecond.
+fn rfc3339(unix_ns: u64) -> String {
+    let (seconds, millis) = (unix_ns / 1_000_000_000, unix_ns / 1_000_000 % 1000);
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Days to date, by eras of 400 years that start on 1 March (Hinnant, `civil_from_days`).
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = (month_from_march + 2) % 12 + 1;
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}.{millis:03}Z",
+        second / 3600,
+        second / 60 % 60,
+        second % 60
+    )
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn calendar_times_as_date_prints_them() {
+        // date -u -d @N +%FT%T
+        for (seconds, text) in [
+            (0, "1970-01-01T00:00:00.000Z"),
+            (951_782_399, "2000-02-28T23:59:59.000Z"),
+            (951_782_400, "2000-02-29T00:00:00.000Z"),
+            (951_868_800, "2000-03-01T00:00:00.000Z"),
+            (1_735_689_599, "2024-12-31T23:59:59.000Z"),
+            (1_735_689_600, "2025-01-01T00:00:00.000Z"),
+            (4_107_542_399, "2100-02-28T23:59:59.000Z"),
+            (4_107_542_400, "2100-03-01T00:00:00.000Z"),
+        ] {
+            assert_eq!(rfc3339(seconds * 1_000_000_000), text);
+        }
+        assert_eq!(rfc3339(1_999_999_999), "1970-01-01T00:00:01.999Z");
+    }
+
+    #[test]
+    fn both_clocks_meet() {
+        let clock = Clock::new(5_000, 1_000_000);
+        assert_eq!(clock.unix_ns(5_001), Some(1_000_001));
+        assert_eq!(clock.unix_ns(0), Some(995_000));
+        assert_eq!(Clock::new(10, 5).unix_ns(0), None);
+    }
+}

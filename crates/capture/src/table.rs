@@ -1,0 +1,213 @@
+//! The tables of a capture: their names, their files and their columns.
+//!
+//! The columns of each table stand beside its rows, in `tables/`. Here is what they have in
+//! common. `docs/capture-format.md` describes the same for readers; a test keeps the two equal.
+
+use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+
+use crate::tables;
+
+/// One table of a capture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Table {
+    /// One row for each halt.
+    Halts,
+    /// Calls of grow and shrink.
+    WindowChanges,
+    /// Halts counted per vCPU and interval.
+    HaltCounts,
+    /// Settings in force.
+    Knobs,
+    /// The host's own state.
+    HostSamples,
+    /// Events that never reached the recorder.
+    Lost,
+    /// VMs that were seen.
+    Vms,
+    /// vCPUs that were seen.
+    Vcpus,
+}
+
+impl Table {
+    /// All of them, in the order in which they are written.
+    pub const ALL: [Self; 8] = [
+        Self::Halts,
+        Self::WindowChanges,
+        Self::HaltCounts,
+        Self::Knobs,
+        Self::HostSamples,
+        Self::Lost,
+        Self::Vms,
+        Self::Vcpus,
+    ];
+
+    /// The tables that grow while recording, each as a stream. The others come from the roster.
+    pub const STREAMED: [Self; 6] = [
+        Self::Halts,
+        Self::WindowChanges,
+        Self::HaltCounts,
+        Self::Knobs,
+        Self::HostSamples,
+        Self::Lost,
+    ];
+
+    /// Its name: what its files are called.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Halts => "halts",
+            Self::WindowChanges => "window_changes",
+            Self::HaltCounts => "halt_counts",
+            Self::Knobs => "knobs",
+            Self::HostSamples => "host_samples",
+            Self::Lost => "lost",
+            Self::Vms => "vms",
+            Self::Vcpus => "vcpus",
+        }
+    }
+
+    /// The file that it grows in while recording.
+    pub fn stream_file(self) -> String {
+        format!("{self}.arrows")
+    }
+
+    /// The file that it ends in.
+    pub fn parquet_file(self) -> String {
+        format!("{self}.parquet")
+    }
+
+    /// Its columns, in order.
+    pub fn columns(self) -> &'static [Column] {
+        match self {
+            Self::Halts => tables::halts::COLUMNS,
+            Self::WindowChanges => tables::window_changes::COLUMNS,
+            Self::HaltCounts => tables::halt_counts::COLUMNS,
+            Self::Knobs => tables::knobs::COLUMNS,
+            Self::HostSamples => tables::host_samples::COLUMNS,
+            Self::Lost => tables::lost::COLUMNS,
+            Self::Vms => tables::vms::COLUMNS,
+            Self::Vcpus => tables::vcpus::COLUMNS,
+        }
+    }
+
+    /// The Arrow schema of these columns.
+    pub(crate) fn schema(self) -> SchemaRef {
+        static SCHEMAS: LazyLock<[SchemaRef; 8]> = LazyLock::new(|| {
+            Table::ALL.map(|table| {
+                let fields: Vec<Field> = table.columns().iter().map(Column::field).collect();
+                Arc::new(Schema::new(fields))
+            })
+        });
+        let [halts, windows, counts, knobs, host, lost, vms, vcpus] = &*SCHEMAS;
+        Arc::clone(match self {
+            Self::Halts => halts,
+            Self::WindowChanges => windows,
+            Self::HaltCounts => counts,
+            Self::Knobs => knobs,
+            Self::HostSamples => host,
+            Self::Lost => lost,
+            Self::Vms => vms,
+            Self::Vcpus => vcpus,
+        })
+    }
+
+    /// How many rows one batch of a stream may hold, so that a batch stays a few megabytes.
+    pub(crate) fn batch_rows(self) -> usize {
+        match self {
+            Self::HaltCounts => 512,
+            _ => 32 * 1024,
+        }
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What a column holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Unsigned, 64 bits.
+    U64,
+    /// Unsigned, 32 bits.
+    U32,
+    /// True or false.
+    Bool,
+    /// One of a few names, stored as a dictionary.
+    Name,
+    /// Any text.
+    Text,
+    /// Counts by bucket of [`haltwise_core::hist::LogHist`].
+    Buckets,
+}
+
+impl Kind {
+    /// How the documentation calls it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::U64 => "uint64",
+            Self::U32 => "uint32",
+            Self::Bool => "bool",
+            Self::Name => "dictionary of string",
+            Self::Text => "string",
+            Self::Buckets => "list of uint64",
+        }
+    }
+
+    /// How Arrow calls it.
+    pub(crate) fn data_type(self) -> DataType {
+        match self {
+            Self::U64 => DataType::UInt64,
+            Self::U32 => DataType::UInt32,
+            Self::Bool => DataType::Boolean,
+            // Signed keys: pandas takes no others.
+            Self::Name => DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)),
+            Self::Text => DataType::Utf8,
+            Self::Buckets => DataType::List(bucket_field()),
+        }
+    }
+}
+
+/// The field of one count inside a list of buckets.
+pub(crate) fn bucket_field() -> Arc<Field> {
+    Arc::new(Field::new("element", DataType::UInt64, false))
+}
+
+/// One column of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Column {
+    /// Its name, unit included.
+    pub name: &'static str,
+    /// What it holds.
+    pub kind: Kind,
+    /// Whether it may be NULL: not known, which is not zero.
+    pub nullable: bool,
+}
+
+impl Column {
+    /// A column that always has a value.
+    pub(crate) const fn new(name: &'static str, kind: Kind) -> Self {
+        Self {
+            name,
+            kind,
+            nullable: false,
+        }
+    }
+
+    /// A column that may be NULL.
+    pub(crate) const fn nullable(name: &'static str, kind: Kind) -> Self {
+        Self {
+            name,
+            kind,
+            nullable: true,
+        }
+    }
+
+    fn field(&self) -> Field {
+        Field::new(self.name, self.kind.data_type(), self.nullable)
+    }
+}

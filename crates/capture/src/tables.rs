@@ -1,0 +1,44 @@
+//! The rows of each table: how facts become columns, and columns facts again.
+//!
+//! One file for each table. None of them touches a file; `stream`, `parquet_form` and `recording` do.
+
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow_schema::ArrowError;
+
+use crate::columns::Columns;
+use crate::error::CaptureReadError;
+use crate::table::Table;
+
+pub(crate) mod halt_counts;
+pub(crate) mod halts;
+pub(crate) mod host_samples;
+pub(crate) mod knobs;
+pub(crate) mod lost;
+pub(crate) mod vcpus;
+pub(crate) mod vms;
+pub(crate) mod window_changes;
+
+/// A fact that is a row of a table.
+pub(crate) trait Row: Sized {
+    /// The table.
+    const TABLE: Table;
+
+    /// One array for each of the table's columns, in their order.
+    fn encode(rows: &[Self]) -> Vec<ArrayRef>;
+
+    /// The rows of a batch; every value is checked.
+    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError>;
+}
+
+/// Rows as a batch of their table.
+pub(crate) fn batch_of<R: Row>(rows: &[R]) -> Result<RecordBatch, ArrowError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+    RecordBatch::try_new_with_options(R::TABLE.schema(), R::encode(rows), &options)
+}
+
+/// An array behind the pointer that batches hold.
+pub(crate) fn array<A: arrow_array::Array + 'static>(array: A) -> ArrayRef {
+    Arc::new(array)
+}

@@ -1,0 +1,157 @@
+//! `halt_counts`: halts counted in the kernel, per vCPU and interval.
+
+use arrow_array::builder::{ListBuilder, UInt64Builder};
+use arrow_array::{ArrayRef, UInt32Array, UInt64Array};
+use haltwise_core::event::HaltCounts;
+use haltwise_core::hist::LogHist;
+use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+
+use crate::columns::{Columns, maybe};
+use crate::error::CaptureReadError;
+use crate::table::{Column, Kind, Table, bucket_field};
+use crate::tables::{Row, array};
+
+/// The columns.
+pub(crate) const COLUMNS: &[Column] = &[
+    Column::new("time_ns", Kind::U64),
+    Column::new("interval_ns", Kind::U64),
+    Column::nullable("vm", Kind::U32),
+    Column::nullable("vcpu", Kind::U32),
+    Column::new("tid", Kind::U32),
+    Column::new("halts", Kind::U64),
+    Column::new("waited", Kind::U64),
+    Column::nullable("polled", Kind::U64),
+    Column::nullable("successful_polls", Kind::U64),
+    Column::nullable("poll_cuts", Kind::U64),
+    Column::new("wakes_timer", Kind::U64),
+    Column::new("wakes_ipi", Kind::U64),
+    Column::new("wakes_device", Kind::U64),
+    Column::new("wakes_other", Kind::U64),
+    Column::new("wakes_unknown", Kind::U64),
+    Column::new("halt_ns_hist", Kind::Buckets),
+    Column::new("halt_ns_sum", Kind::U64),
+    Column::new("halt_ns_max", Kind::U64),
+    Column::new("gap_ns_hist", Kind::Buckets),
+    Column::new("gap_ns_sum", Kind::U64),
+    Column::new("gap_ns_max", Kind::U64),
+    Column::new("poll_success_ns_hist", Kind::Buckets),
+    Column::new("poll_success_ns_sum", Kind::U64),
+    Column::new("poll_success_ns_max", Kind::U64),
+    Column::new("poll_fail_ns_hist", Kind::Buckets),
+    Column::new("poll_fail_ns_sum", Kind::U64),
+    Column::new("poll_fail_ns_max", Kind::U64),
+    Column::new("wake_latency_ns_hist", Kind::Buckets),
+    Column::new("wake_latency_ns_sum", Kind::U64),
+    Column::new("wake_latency_ns_max", Kind::U64),
+];
+
+/// The columns of [`HaltCounts::wakes`], in its order.
+const WAKES: [&str; 5] = [
+    "wakes_timer",
+    "wakes_ipi",
+    "wakes_device",
+    "wakes_other",
+    "wakes_unknown",
+];
+
+impl Row for HaltCounts {
+    const TABLE: Table = Table::HaltCounts;
+
+    fn encode(rows: &[Self]) -> Vec<ArrayRef> {
+        let u64s =
+            |of: &dyn Fn(&Self) -> u64| array(UInt64Array::from_iter_values(rows.iter().map(of)));
+        let maybe_u64s =
+            |of: fn(&Self) -> Option<u64>| array(rows.iter().map(of).collect::<UInt64Array>());
+        let maybe_u32s =
+            |of: fn(&Self) -> Option<u32>| array(rows.iter().map(of).collect::<UInt32Array>());
+        let mut arrays = vec![
+            u64s(&|c| c.time_ns),
+            u64s(&|c| c.interval_ns),
+            maybe_u32s(|c| c.vm.map(|vm| vm.0)),
+            maybe_u32s(|c| c.vcpu.map(|vcpu| vcpu.0)),
+            array(UInt32Array::from_iter_values(rows.iter().map(|c| c.tid.0))),
+            u64s(&|c| c.halts),
+            u64s(&|c| c.waited),
+            maybe_u64s(|c| c.polled),
+            maybe_u64s(|c| c.successful_polls),
+            maybe_u64s(|c| c.poll_cuts),
+        ];
+        for wake in 0..WAKES.len() {
+            arrays.push(u64s(&|c| c.wakes[wake]));
+        }
+        let hists: [fn(&Self) -> &LogHist; 5] = [
+            |c| &c.halt_ns,
+            |c| &c.gap_ns,
+            |c| &c.poll_success_ns,
+            |c| &c.poll_fail_ns,
+            |c| &c.wake_latency_ns,
+        ];
+        for hist in hists {
+            arrays.push(bucket_lists(rows.iter().map(hist)));
+            arrays.push(u64s(&|c| hist(c).sum()));
+            arrays.push(u64s(&|c| hist(c).max()));
+        }
+        arrays
+    }
+
+    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
+        let time_ns = columns.u64s("time_ns")?;
+        let interval_ns = columns.u64s("interval_ns")?;
+        let vm = columns.maybe_u32s("vm")?;
+        let vcpu = columns.maybe_u32s("vcpu")?;
+        let tid = columns.u32s("tid")?;
+        let halts = columns.u64s("halts")?;
+        let waited = columns.u64s("waited")?;
+        let polled = columns.maybe_u64s("polled")?;
+        let successful_polls = columns.maybe_u64s("successful_polls")?;
+        let poll_cuts = columns.maybe_u64s("poll_cuts")?;
+        let mut wakes = [&[][..]; WAKES.len()];
+        for (place, name) in wakes.iter_mut().zip(WAKES) {
+            *place = columns.u64s(name)?;
+        }
+        let mut hists = [
+            columns.hists("halt_ns")?.into_iter(),
+            columns.hists("gap_ns")?.into_iter(),
+            columns.hists("poll_success_ns")?.into_iter(),
+            columns.hists("poll_fail_ns")?.into_iter(),
+            columns.hists("wake_latency_ns")?.into_iter(),
+        ];
+        let counts = |row| {
+            let [
+                halt_ns,
+                gap_ns,
+                poll_success_ns,
+                poll_fail_ns,
+                wake_latency_ns,
+            ] = hists.each_mut().map(|hist| hist.next().unwrap_or_default());
+            Self {
+                time_ns: time_ns[row],
+                interval_ns: interval_ns[row],
+                vm: maybe(vm, row).map(VmIndex),
+                vcpu: maybe(vcpu, row).map(VcpuId),
+                tid: Tid(tid[row]),
+                halts: halts[row],
+                waited: waited[row],
+                polled: maybe(polled, row),
+                successful_polls: maybe(successful_polls, row),
+                poll_cuts: maybe(poll_cuts, row),
+                wakes: wakes.map(|wake| wake[row]),
+                halt_ns,
+                gap_ns,
+                poll_success_ns,
+                poll_fail_ns,
+                wake_latency_ns,
+            }
+        };
+        Ok((0..columns.len()).map(counts).collect())
+    }
+}
+
+fn bucket_lists<'a>(hists: impl Iterator<Item = &'a LogHist>) -> ArrayRef {
+    let mut lists = ListBuilder::new(UInt64Builder::new()).with_field(bucket_field());
+    for hist in hists {
+        lists.values().append_slice(hist.counts());
+        lists.append(true);
+    }
+    array(lists.finish())
+}

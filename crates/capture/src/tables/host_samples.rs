@@ -1,0 +1,63 @@
+//! `host_samples`: the host's own state, once per flush.
+
+use arrow_array::{ArrayRef, UInt32Array, UInt64Array};
+use haltwise_core::event::HostSample;
+
+use crate::columns::{Columns, maybe};
+use crate::error::CaptureReadError;
+use crate::table::{Column, Kind, Table};
+use crate::tables::{Row, array};
+
+/// The columns.
+pub(crate) const COLUMNS: &[Column] = &[
+    Column::new("time_ns", Kind::U64),
+    Column::new("cpus", Kind::U32),
+    Column::new("busy_ns", Kind::U64),
+    Column::new("total_ns", Kind::U64),
+    Column::nullable("cpu_pressure_ns", Kind::U64),
+    Column::new("recorder_cpu_ns", Kind::U64),
+    Column::nullable("bpf_cpu_ns", Kind::U64),
+    Column::new("recorder_rss_bytes", Kind::U64),
+];
+
+impl Row for HostSample {
+    const TABLE: Table = Table::HostSamples;
+
+    fn encode(rows: &[Self]) -> Vec<ArrayRef> {
+        let u64s = |of: fn(&Self) -> u64| array(UInt64Array::from_iter_values(rows.iter().map(of)));
+        let maybe_u64s =
+            |of: fn(&Self) -> Option<u64>| array(rows.iter().map(of).collect::<UInt64Array>());
+        vec![
+            u64s(|s| s.time_ns),
+            array(UInt32Array::from_iter_values(rows.iter().map(|s| s.cpus))),
+            u64s(|s| s.busy_ns),
+            u64s(|s| s.total_ns),
+            maybe_u64s(|s| s.cpu_pressure_ns),
+            u64s(|s| s.recorder_cpu_ns),
+            maybe_u64s(|s| s.bpf_cpu_ns),
+            u64s(|s| s.recorder_rss_bytes),
+        ]
+    }
+
+    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
+        let time_ns = columns.u64s("time_ns")?;
+        let cpus = columns.u32s("cpus")?;
+        let busy_ns = columns.u64s("busy_ns")?;
+        let total_ns = columns.u64s("total_ns")?;
+        let cpu_pressure_ns = columns.maybe_u64s("cpu_pressure_ns")?;
+        let recorder_cpu_ns = columns.u64s("recorder_cpu_ns")?;
+        let bpf_cpu_ns = columns.maybe_u64s("bpf_cpu_ns")?;
+        let recorder_rss_bytes = columns.u64s("recorder_rss_bytes")?;
+        let sample = |row| Self {
+            time_ns: time_ns[row],
+            cpus: cpus[row],
+            busy_ns: busy_ns[row],
+            total_ns: total_ns[row],
+            cpu_pressure_ns: maybe(cpu_pressure_ns, row),
+            recorder_cpu_ns: recorder_cpu_ns[row],
+            bpf_cpu_ns: maybe(bpf_cpu_ns, row),
+            recorder_rss_bytes: recorder_rss_bytes[row],
+        };
+        Ok((0..columns.len()).map(sample).collect())
+    }
+}

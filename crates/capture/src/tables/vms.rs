@@ -1,0 +1,79 @@
+//! `vms`: the VMs that were seen, as the roster in `capture.json` names them.
+
+use arrow_array::{Array, ArrayRef, BooleanArray, StringArray, UInt32Array, UInt64Array};
+use haltwise_core::event::{Observable, Vm};
+use haltwise_core::ids::{Pid, VmIndex, VmKey, VmmKind};
+
+use crate::columns::Columns;
+use crate::error::CaptureReadError;
+use crate::table::{Column, Kind, Table};
+use crate::tables::{Row, array};
+
+/// The columns.
+pub(crate) const COLUMNS: &[Column] = &[
+    Column::new("vm", Kind::U32),
+    Column::new("name", Kind::Text),
+    Column::new("vmm", Kind::Text),
+    Column::new("pid", Kind::U32),
+    Column::new("start_ticks", Kind::U64),
+    Column::new("ordinal", Kind::U32),
+    Column::new("observable", Kind::Bool),
+    Column::nullable("unobservable_reason", Kind::Text),
+];
+
+impl Row for Vm {
+    const TABLE: Table = Table::Vms;
+
+    fn encode(rows: &[Self]) -> Vec<ArrayRef> {
+        let u32s = |of: fn(&Self) -> u32| array(UInt32Array::from_iter_values(rows.iter().map(of)));
+        let observable = rows.iter().map(|vm| Some(vm.observable == Observable::Yes));
+        let reason = rows.iter().map(|vm| match &vm.observable {
+            Observable::Yes => None,
+            Observable::No(reason) => Some(reason),
+        });
+        vec![
+            u32s(|vm| vm.index.0),
+            array(StringArray::from_iter_values(
+                rows.iter().map(|vm| &vm.name),
+            )),
+            array(StringArray::from_iter_values(
+                rows.iter().map(|vm| vm.vmm.as_str()),
+            )),
+            u32s(|vm| vm.key.pid.0),
+            array(UInt64Array::from_iter_values(
+                rows.iter().map(|vm| vm.key.start_ticks),
+            )),
+            u32s(|vm| vm.key.ordinal),
+            array(observable.collect::<BooleanArray>()),
+            array(reason.collect::<StringArray>()),
+        ]
+    }
+
+    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
+        let index = columns.u32s("vm")?;
+        let name = columns.texts("name")?;
+        let vmm = columns.texts("vmm")?;
+        let pid = columns.u32s("pid")?;
+        let start_ticks = columns.u64s("start_ticks")?;
+        let ordinal = columns.u32s("ordinal")?;
+        let observable = columns.bools("observable")?;
+        let reason = columns.maybe_texts("unobservable_reason")?;
+        let vm = |row: usize| Self {
+            index: VmIndex(index[row]),
+            key: VmKey {
+                pid: Pid(pid[row]),
+                start_ticks: start_ticks[row],
+                ordinal: ordinal[row],
+            },
+            name: name.value(row).to_owned(),
+            vmm: VmmKind::from_name(vmm.value(row)),
+            observable: if observable.value(row) {
+                Observable::Yes
+            } else {
+                let known = reason.is_valid(row).then(|| reason.value(row));
+                Observable::No(known.unwrap_or_default().to_owned())
+            },
+        };
+        Ok((0..columns.len()).map(vm).collect())
+    }
+}

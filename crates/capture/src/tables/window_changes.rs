@@ -1,0 +1,66 @@
+//! `window_changes`: one row for each call of grow or shrink.
+
+use arrow_array::{ArrayRef, UInt32Array, UInt64Array};
+use haltwise_core::event::WindowChange;
+use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+
+use crate::columns::{Columns, maybe, name_array};
+use crate::error::CaptureReadError;
+use crate::table::{Column, Kind, Table};
+use crate::tables::{Row, array};
+
+/// The columns.
+pub(crate) const COLUMNS: &[Column] = &[
+    Column::new("time_ns", Kind::U64),
+    Column::nullable("vm", Kind::U32),
+    Column::nullable("vcpu", Kind::U32),
+    Column::new("tid", Kind::U32),
+    Column::new("change", Kind::Name),
+    Column::new("old_ns", Kind::U32),
+    Column::new("new_ns", Kind::U32),
+];
+
+impl Row for WindowChange {
+    const TABLE: Table = Table::WindowChanges;
+
+    fn encode(rows: &[Self]) -> Vec<ArrayRef> {
+        let maybe_u32s =
+            |of: fn(&Self) -> Option<u32>| array(rows.iter().map(of).collect::<UInt32Array>());
+        let u32s = |of: fn(&Self) -> u32| array(UInt32Array::from_iter_values(rows.iter().map(of)));
+        vec![
+            array(UInt64Array::from_iter_values(
+                rows.iter().map(|w| w.time_ns),
+            )),
+            maybe_u32s(|w| w.vm.map(|vm| vm.0)),
+            maybe_u32s(|w| w.vcpu.map(|vcpu| vcpu.0)),
+            u32s(|w| w.tid.0),
+            name_array(&["shrink", "grow"], rows.iter().map(|w| u8::from(w.grow))),
+            u32s(|w| w.old_ns),
+            u32s(|w| w.new_ns),
+        ]
+    }
+
+    fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
+        let time_ns = columns.u64s("time_ns")?;
+        let vm = columns.maybe_u32s("vm")?;
+        let vcpu = columns.maybe_u32s("vcpu")?;
+        let tid = columns.u32s("tid")?;
+        let grow = columns.names("change", |name| match name {
+            "grow" => Some(true),
+            "shrink" => Some(false),
+            _ => None,
+        })?;
+        let old_ns = columns.u32s("old_ns")?;
+        let new_ns = columns.u32s("new_ns")?;
+        let change = |row| Self {
+            time_ns: time_ns[row],
+            vm: maybe(vm, row).map(VmIndex),
+            vcpu: maybe(vcpu, row).map(VcpuId),
+            tid: Tid(tid[row]),
+            grow: grow[row],
+            old_ns: old_ns[row],
+            new_ns: new_ns[row],
+        };
+        Ok((0..columns.len()).map(change).collect())
+    }
+}
