@@ -84,6 +84,16 @@ fn resident_bytes(statm: &str) -> u64 {
     pages.saturating_mul(page)
 }
 
+/// The name of the CPU, as `/proc/cpuinfo` gives it on this architecture.
+pub fn cpu_model(root: &Root) -> Option<String> {
+    let text = root.text("proc/cpuinfo").ok()?;
+    text.lines().find_map(|line| {
+        let (key, value) = line.split_once(':')?;
+        let wanted = ["model name", "cpu model", "cpu", "Model Name"].contains(&key.trim());
+        wanted.then(|| value.trim().to_owned())
+    })
+}
+
 #[cfg(test)]
 mod test {
     use std::fs;

@@ -91,7 +91,7 @@ static __always_inline void read_poll(struct kvm_vcpu *vcpu, struct vcpu_thread 
 	now.attempted = now.success_ns = now.fail_ns = 0;
 	if (!read_poll_stats(vcpu, &now))
 		return;
-	if (thread->stats_known) {
+	if (thread->stats_known || !now.attempted) {
 		halt->poll_ns = now.success_ns - thread->success_ns + now.fail_ns - thread->fail_ns;
 		halt->flags |= HALT_POLL_KNOWN;
 		if (now.attempted != thread->attempted)
@@ -108,6 +108,12 @@ static __always_inline void read_vcpu(struct vcpu_thread *thread, struct halt_re
 	struct kvm_vcpu *vcpu = (void *)thread->vcpu;
 	struct pid *pid;
 
+	if (!vcpu && !thread->looked) {
+		thread->looked = true;
+		vcpu = own_vcpu(halt->tid);
+		thread->vcpu = (__u64)vcpu;
+		thread->kvm = (__u64)BPF_CORE_READ(vcpu, kvm);
+	}
 	if (!vcpu)
 		return;
 	/* The memory may have gone to another vCPU, or the vCPU to another thread. */
@@ -118,6 +124,7 @@ static __always_inline void read_vcpu(struct vcpu_thread *thread, struct halt_re
 		thread->kvm = 0;
 		thread->stats_known = false;
 		thread->window_known = false;
+		thread->looked = false;
 		return;
 	}
 	halt->vcpu = thread->vcpu;

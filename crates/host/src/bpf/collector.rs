@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
 use super::attach::{Attached, attach, explain};
-use super::cost::Cost;
+use super::cost::{Cost, Programs};
 use super::counts::CountsReader;
 use super::record::{Place, RawHalt};
 use super::skel::types::lost_cause;
@@ -247,17 +247,19 @@ impl BpfCollector {
         Ok(())
     }
 
-    fn programs(attached: &Attached) -> Vec<BorrowedFd<'_>> {
+    fn programs(attached: &Attached) -> Programs<'_> {
         let progs = &attached.skel.progs;
-        vec![
-            progs.on_vcpu_wakeup.as_fd(),
-            progs.on_halt_poll_ns.as_fd(),
-            progs.on_sched_waking.as_fd(),
-            progs.on_hrtimer_entry.as_fd(),
-            progs.on_hrtimer_exit.as_fd(),
-            progs.on_apic_ipi.as_fd(),
-            progs.on_ioapic_set_irq.as_fd(),
-        ]
+        Programs {
+            halt: progs.on_vcpu_wakeup.as_fd(),
+            window: progs.on_halt_poll_ns.as_fd(),
+            waking: progs.on_sched_waking.as_fd(),
+            others: [
+                progs.on_hrtimer_entry.as_fd(),
+                progs.on_hrtimer_exit.as_fd(),
+                progs.on_apic_ipi.as_fd(),
+                progs.on_ioapic_set_irq.as_fd(),
+            ],
+        }
     }
 
     fn tick_cost(&mut self, now_ns: u64) {

@@ -17,13 +17,33 @@ const SAMPLE_NS: u64 = 200_000_000;
 /// From the start of one sample to the start of the next.
 const PERIOD_NS: u64 = 4_000_000_000;
 
-/// Runs and run time of some programs.
+/// Our programs, as the sums are kept: what runs for every halt, and what runs for every task.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Programs<'a> {
+    /// `kvm_vcpu_wakeup`: once for each halt.
+    pub(super) halt: BorrowedFd<'a>,
+    /// `kvm_halt_poll_ns`: at most once for each halt.
+    pub(super) window: BorrowedFd<'a>,
+    /// `sched_waking`: for every task that is woken; once for a halt that waited.
+    pub(super) waking: BorrowedFd<'a>,
+    /// The others: interrupts and timers of the whole host.
+    pub(super) others: [BorrowedFd<'a>; 4],
+}
+
+/// Runs and run time of a program.
 #[derive(Debug, Clone, Copy, Default)]
 struct Runs {
-    /// Of the halt program alone: one for each halt.
-    halts: u64,
-    /// Of all programs.
+    count: u64,
     time_ns: u64,
+}
+
+/// Runs and run time of all programs.
+#[derive(Debug, Clone, Copy, Default)]
+struct AllRuns {
+    halt: Runs,
+    window: Runs,
+    waking: Runs,
+    others: Runs,
 }
 
 /// Samples the run time of our programs.
@@ -32,16 +52,16 @@ pub(super) struct Cost {
     /// Held while the kernel is asked to time programs.
     timing: Option<OwnedFd>,
     sample_start_ns: u64,
-    at_start: Runs,
+    at_start: AllRuns,
     next_ns: u64,
-    sampled: Runs,
+    sampled: AllRuns,
     sampled_ns: u64,
     first_ns: Option<u64>,
 }
 
 impl Cost {
-    /// Starts and ends samples as their time comes. `programs`: the halt program first.
-    pub(super) fn tick(&mut self, now_ns: u64, programs: &[BorrowedFd<'_>]) {
+    /// Starts and ends samples as their time comes.
+    pub(super) fn tick(&mut self, now_ns: u64, programs: &Programs<'_>) {
         let first = *self.first_ns.get_or_insert(now_ns);
         if self.timing.is_some() {
             if now_ns.saturating_sub(self.sample_start_ns) >= SAMPLE_NS {
@@ -51,24 +71,34 @@ impl Cost {
             self.next_ns = now_ns + PERIOD_NS;
             self.sample_start_ns = now_ns;
             self.timing = start_timing();
-            self.at_start = runs(programs);
+            self.at_start = all_runs(programs);
         }
     }
 
     /// Ends a sample under way.
-    pub(super) fn end_sample(&mut self, now_ns: u64, programs: &[BorrowedFd<'_>]) {
+    pub(super) fn end_sample(&mut self, now_ns: u64, programs: &Programs<'_>) {
         if self.timing.take().is_none() {
             return;
         }
-        let end = runs(programs);
-        self.sampled.halts += end.halts.saturating_sub(self.at_start.halts);
-        self.sampled.time_ns += end.time_ns.saturating_sub(self.at_start.time_ns);
+        let end = all_runs(programs);
+        let start = self.at_start;
+        self.sampled.halt.add(end.halt.since(start.halt));
+        self.sampled.window.add(end.window.since(start.window));
+        self.sampled.waking.add(end.waking.since(start.waking));
+        self.sampled.others.add(end.others.since(start.others));
         self.sampled_ns += now_ns.saturating_sub(self.sample_start_ns);
     }
 
-    /// Time that all programs together add for each halt.
+    /// Time that the programs add to one halt that waited: the halt program, its share of calls of
+    /// grow and shrink, and one wake-up.
     pub(super) fn per_halt_ns(&self) -> Option<f64> {
-        (self.sampled.halts > 0).then(|| self.sampled.time_ns as f64 / self.sampled.halts as f64)
+        let halts = self.sampled.halt.count;
+        if halts == 0 {
+            return None;
+        }
+        let own = (self.sampled.halt.time_ns + self.sampled.window.time_ns) as f64 / halts as f64;
+        let waking = self.sampled.waking;
+        Some(own + waking.time_ns as f64 / waking.count.max(1) as f64)
     }
 
     /// CPU time of all programs since the first tick: the samples, stretched to the whole time.
@@ -79,8 +109,9 @@ impl Cost {
     )]
     pub(super) fn total_ns(&self, now_ns: u64) -> Option<u64> {
         let elapsed = now_ns.saturating_sub(self.first_ns?);
-        (self.sampled_ns > 0)
-            .then(|| (self.sampled.time_ns as f64 * elapsed as f64 / self.sampled_ns as f64) as u64)
+        (self.sampled_ns > 0).then(|| {
+            (self.sampled.time_ns() as f64 * elapsed as f64 / self.sampled_ns as f64) as u64
+        })
     }
 }
 
@@ -94,29 +125,54 @@ fn start_timing() -> Option<OwnedFd> {
     Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn runs(programs: &[BorrowedFd<'_>]) -> Runs {
-    let mut sum = Runs::default();
-    for (index, program) in programs.iter().enumerate() {
-        let Some((count, time_ns)) = run_count(*program) else {
-            continue;
-        };
-        if index == 0 {
-            sum.halts = count;
-        }
-        sum.time_ns += time_ns;
+impl Runs {
+    fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.time_ns += other.time_ns;
     }
-    sum
+
+    fn since(self, start: Self) -> Self {
+        Self {
+            count: self.count.saturating_sub(start.count),
+            time_ns: self.time_ns.saturating_sub(start.time_ns),
+        }
+    }
+}
+
+impl AllRuns {
+    fn time_ns(&self) -> u64 {
+        self.halt.time_ns + self.window.time_ns + self.waking.time_ns + self.others.time_ns
+    }
+}
+
+fn all_runs(programs: &Programs<'_>) -> AllRuns {
+    let mut others = Runs::default();
+    for program in programs.others {
+        others.add(run_count(program));
+    }
+    AllRuns {
+        halt: run_count(programs.halt),
+        window: run_count(programs.window),
+        waking: run_count(programs.waking),
+        others,
+    }
 }
 
 /// How often a program ran and for how long, while timing was on.
-fn run_count(program: BorrowedFd<'_>) -> Option<(u64, u64)> {
+fn run_count(program: BorrowedFd<'_>) -> Runs {
     let mut info = libbpf_sys::bpf_prog_info::default();
-    let mut size = u32::try_from(size_of_val(&info)).ok()?;
+    let mut size = u32::try_from(size_of_val(&info)).unwrap_or(0);
     let target = std::ptr::from_mut(&mut info).cast();
     // SAFETY: `target` points to `size` bytes that live until the call returns; the kernel fills at
     // most that many.
     let failed = unsafe {
         libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), target, &raw mut size)
     };
-    (failed == 0).then_some((info.run_cnt, info.run_time_ns))
+    if failed != 0 {
+        return Runs::default();
+    }
+    Runs {
+        count: info.run_cnt,
+        time_ns: info.run_time_ns,
+    }
 }

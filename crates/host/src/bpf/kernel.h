@@ -59,9 +59,21 @@ struct pid {
 	struct upid numbers[1];
 };
 
+struct file;
+
+struct fdtable {
+	unsigned int max_fds;
+	struct file **fd;
+};
+
+struct files_struct {
+	struct fdtable *fdt;
+};
+
 struct task_struct {
 	int pid;
 	int tgid;
+	struct files_struct *files;
 };
 
 struct qstr {

@@ -29,6 +29,7 @@ struct vcpu_thread {
 	__u32 window_ns;
 	bool window_known;
 	bool stats_known;
+	bool looked; /* for its vCPU, among its own files */
 	/* of the halt under way: kvm_halt_poll_ns */
 	__u32 change; /* 0, HALT_GREW or HALT_SHRANK */
 	__u64 change_ns;

@@ -67,6 +67,36 @@ static __always_inline bool is_vcpu_file(struct file *file)
 	return true;
 }
 
+/* Descriptors looked at to find the vCPU of a thread that no walk has seen yet. The walk that
+ * follows finds those beyond. */
+#define OWN_FILES 512
+
+/* The vCPU that this thread runs, among its process's first open files. Once for a thread, at its
+ * first halt, so that the facts of a VM are whole from the start. */
+static __noinline struct kvm_vcpu *own_vcpu(__u32 tid)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct file **files = BPF_CORE_READ(table, fd);
+	__u32 count = BPF_CORE_READ(table, max_fds);
+
+	for (__u32 i = 0; i < OWN_FILES && i < count; i++) {
+		struct file *file = NULL;
+		struct kvm_vcpu *vcpu;
+		struct pid *pid;
+
+		if (bpf_probe_read_kernel(&file, sizeof(file), files + i) || !file)
+			continue;
+		if (!is_vcpu_file(file))
+			continue;
+		vcpu = BPF_CORE_READ(file, private_data);
+		pid = BPF_CORE_READ(vcpu, pid);
+		if (pid && BPF_CORE_READ(pid, numbers[0].nr) == (int)tid)
+			return vcpu;
+	}
+	return NULL;
+}
+
 /* Whether KVM sees this vCPU's halts at all. */
 static __always_inline void read_blindness(struct kvm_vcpu *vcpu, struct kvm *kvm,
 					   struct vcpu_record *record)

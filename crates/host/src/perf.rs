@@ -1,0 +1,28 @@
+//! The second rung: KVM's tracepoints through perf events, without BPF.
+//!
+//! ```text
+//! kernel ─ open ─► ring, one per CPU ─► record ─► events ─► order ─► decode ─► Halt, WindowChange
+//!            ▲                                                  └► counts ─► HaltCounts
+//!            └─ filter: only what happens to known vCPU threads
+//! ```
+//!
+//! `open` and `ring` do the I/O; `record`, `events`, `order`, `decode`, `counts`, `filter` and
+//! `waker` are pure. `collector` joins them.
+//!
+//! What this rung cannot see is named by [`Collector::missing`](crate::collector::Collector::missing):
+//! ceilings of single VMs before a clamp shows them, wake sources of halts that only polled, guests
+//! that switched host polling off.
+
+mod collector;
+mod counts;
+pub mod decode;
+mod events;
+mod filter;
+mod open;
+mod order;
+mod places;
+mod record;
+mod ring;
+mod waker;
+
+pub use self::collector::PerfCollector;

@@ -1,0 +1,200 @@
+//! Folds tracepoints into halts: a state machine per thread. Pure; the clock is in the events.
+//!
+//! Works on any source of KVM's tracepoints that is in order of time: perf events here, text of
+//! ftrace later. The events of one halt, in the order in which KVM emits them:
+//!
+//! ```text
+//!   start                    window ends          woken            running again
+//!     │────── polling ─────────│─ sched_switch ──── sched_waking ────│ kvm_halt_poll_ns
+//!                                (slept)             (who, when)       kvm_vcpu_wakeup(ns)
+//! ```
+//!
+//! `kvm_vcpu_wakeup` alone says that there was a halt, and how long it was; the start is its time less
+//! its length. All else is looked up in what the thread did since. The window at entry is the `old` of
+//! the halt's own `kvm_halt_poll_ns`; without one it is what the last one left, clamped to the ceiling
+//! as KVM does (since 6.1) at entry. A ceiling below what the rule left shows itself by that clamp.
+
+mod thread;
+
+use std::collections::BTreeMap;
+
+use haltwise_core::event::{Halt, WakeSource, WindowChange};
+use haltwise_core::ids::{Tid, VcpuId};
+
+use self::thread::Thread;
+
+/// A tracepoint that fired.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// When, on `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// What.
+    pub what: What,
+}
+
+/// Which tracepoint, with its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum What {
+    /// `kvm:kvm_vcpu_wakeup`: a halt of the running thread ended.
+    VcpuWakeup {
+        /// The running thread.
+        tid: Tid,
+        /// The whole halt.
+        ns: u64,
+        /// It was scheduled out.
+        waited: bool,
+        /// KVM counts the wake-up as valid.
+        valid: bool,
+    },
+    /// `kvm:kvm_halt_poll_ns`: the rule of the window was called for the running thread.
+    HaltPollNs {
+        /// The running thread.
+        tid: Tid,
+        /// Its vCPU.
+        vcpu: VcpuId,
+        /// Grow or shrink.
+        grow: bool,
+        /// Window before.
+        old: u32,
+        /// Window after.
+        new: u32,
+    },
+    /// `sched:sched_waking`: somebody woke a thread that sleeps.
+    Waking {
+        /// The thread that sleeps.
+        tid: Tid,
+        /// By what, as far as the waker's context tells.
+        source: WakeSource,
+    },
+    /// `sched:sched_switch`: a thread gave up its CPU to sleep (not because it was preempted).
+    Slept {
+        /// That thread.
+        tid: Tid,
+    },
+    /// Events of some CPU are missing up to here.
+    Gap,
+}
+
+/// What the decoder must be told of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rules {
+    /// KVM clamps the window to the ceiling when a halt begins (since 6.1), not when it grows.
+    pub clamps_at_entry: bool,
+}
+
+/// What came out of an event.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Fact {
+    /// A halt ended. VM and vCPU are left open except what the events said.
+    Halt(Halt),
+    /// The rule was called.
+    Window(WindowChange),
+}
+
+/// Folds events into facts.
+#[derive(Debug)]
+pub struct Decoder {
+    rules: Rules,
+    param_halt_poll_ns: Option<u32>,
+    threads: BTreeMap<Tid, Thread>,
+}
+
+impl Decoder {
+    /// A decoder that knows nobody yet.
+    pub fn new(rules: Rules) -> Self {
+        Self {
+            rules,
+            param_halt_poll_ns: None,
+            threads: BTreeMap::new(),
+        }
+    }
+
+    /// Tells the module's ceiling, now and whenever it changes.
+    pub fn set_param(&mut self, param_halt_poll_ns: Option<u32>) {
+        if self.param_halt_poll_ns != param_halt_poll_ns {
+            self.param_halt_poll_ns = param_halt_poll_ns;
+            for thread in self.threads.values_mut() {
+                thread.forget_ceiling();
+            }
+        }
+    }
+
+    /// From `since_ns` on, no [`What::Waking`] and no [`What::Slept`] of this thread is held back.
+    pub fn watch(&mut self, tid: Tid, since_ns: u64) {
+        let thread = self.threads.entry(tid).or_default();
+        thread.watched_since.get_or_insert(since_ns);
+    }
+
+    /// Forgets a thread that ended.
+    pub fn forget(&mut self, tid: Tid) {
+        self.threads.remove(&tid);
+    }
+
+    /// Takes the next event in order of time.
+    pub fn push(&mut self, event: &Event) -> Option<Fact> {
+        let now = event.time_ns;
+        match event.what {
+            What::VcpuWakeup {
+                tid,
+                ns,
+                waited,
+                valid,
+            } => {
+                let thread = self.threads.entry(tid).or_default();
+                let ended = thread::Ended {
+                    time_ns: now,
+                    halt_ns: ns,
+                    waited,
+                    valid,
+                };
+                let clamp = self
+                    .rules
+                    .clamps_at_entry
+                    .then_some(self.param_halt_poll_ns)
+                    .flatten();
+                Some(Fact::Halt(thread.end(tid, ended, clamp)))
+            }
+            What::HaltPollNs {
+                tid,
+                vcpu,
+                grow,
+                old,
+                new,
+            } => {
+                let change = WindowChange {
+                    time_ns: now,
+                    vm: None,
+                    vcpu: Some(vcpu),
+                    tid,
+                    grow,
+                    old_ns: old,
+                    new_ns: new,
+                };
+                let thread = self.threads.entry(tid).or_default();
+                thread.change(change, self.rules.clamps_at_entry);
+                Some(Fact::Window(change))
+            }
+            What::Waking { tid, source } => {
+                if let Some(thread) = self.threads.get_mut(&tid) {
+                    thread.woken(now, source);
+                }
+                None
+            }
+            What::Slept { tid } => {
+                if let Some(thread) = self.threads.get_mut(&tid) {
+                    thread.slept(now);
+                }
+                None
+            }
+            What::Gap => {
+                for thread in self.threads.values_mut() {
+                    thread.gap(now);
+                }
+                None
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,129 @@
+//! Puts events of many CPUs in order of time, in rounds.
+//!
+//! Every CPU has a ring of its own, and rings are read one after the other. An event of CPU 1 may
+//! therefore be read before an older one of CPU 0. But whatever happened before a reading round began
+//! is in its ring when the *next* round reads it. So a round hands out what is older than the start of
+//! the round before, and keeps the rest.
+//!
+//! An event that comes later than that (its writer was held up for more than a round) would be out of
+//! order. It is refused and counted; the count is data, see [`Order::take_late`].
+
+/// Events waiting for their turn.
+#[derive(Debug)]
+pub(super) struct Order<T> {
+    waiting: Vec<(u64, T)>,
+    /// Everything before this time was handed out.
+    handed_out: u64,
+    /// When the round before this one began.
+    round_before: u64,
+    late: u64,
+}
+
+impl<T> Default for Order<T> {
+    fn default() -> Self {
+        Self {
+            waiting: Vec::new(),
+            handed_out: 0,
+            round_before: 0,
+            late: 0,
+        }
+    }
+}
+
+impl<T> Order<T> {
+    /// Takes an event read in this round.
+    pub(super) fn push(&mut self, time_ns: u64, event: T) {
+        if time_ns < self.handed_out {
+            self.late += 1;
+        } else {
+            self.waiting.push((time_ns, event));
+        }
+    }
+
+    /// Ends the round that began at `began_ns`: hands out, in order, what is older than the start of
+    /// the round before. Events of the same time keep the order in which they were pushed.
+    pub(super) fn end_round(&mut self, began_ns: u64) -> Vec<T> {
+        let horizon = self.round_before;
+        self.round_before = began_ns.max(horizon);
+        self.hand_out(horizon)
+    }
+
+    /// Hands out everything, when no more will come.
+    pub(super) fn finish(&mut self) -> Vec<T> {
+        self.hand_out(u64::MAX)
+    }
+
+    /// How many events came too late since the last call.
+    pub(super) fn take_late(&mut self) -> u64 {
+        std::mem::take(&mut self.late)
+    }
+
+    fn hand_out(&mut self, horizon: u64) -> Vec<T> {
+        self.waiting.sort_by_key(|(time, _)| *time);
+        let ready = self.waiting.partition_point(|(time, _)| *time < horizon);
+        self.handed_out = self.handed_out.max(horizon);
+        self.waiting.drain(..ready).map(|(_, event)| event).collect()
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn an_event_waits_for_one_whole_round() {
+        let mut order = Order::default();
+        order.push(15, "b");
+        order.push(5, "a");
+        assert_eq!(order.end_round(10), [""; 0]);
+        // Written before round 1 began, but read only in round 2: still in time.
+        order.push(4, "c");
+        order.push(25, "d");
+        assert_eq!(order.end_round(20), ["c", "a"]);
+        assert_eq!(order.end_round(30), ["b"]);
+        assert_eq!(order.finish(), ["d"]);
+        assert_eq!(order.take_late(), 0);
+    }
+
+    #[test]
+    fn a_late_event_is_counted_and_never_out_of_order() {
+        let mut order = Order::default();
+        order.push(5, 5);
+        order.end_round(10);
+        assert_eq!(order.end_round(20), [5]);
+        order.push(9, 9);
+        order.push(10, 10);
+        assert_eq!(order.end_round(30), [10]);
+        assert_eq!((order.take_late(), order.take_late()), (1, 0));
+    }
+
+    proptest! {
+        /// Events become readable some time after they happened. If that is less than a round,
+        /// all come out, in order.
+        #[test]
+        fn what_is_held_up_for_less_than_a_round_comes_in_order(
+            events in prop::collection::vec((0..10_000_u64, 0..99_u64), 0..200),
+        ) {
+            const ROUND: u64 = 100;
+            let mut order = Order::default();
+            let mut out = Vec::new();
+            for round in 0..110 {
+                let began = round * ROUND;
+                for &(time, delay) in &events {
+                    let readable = time + delay;
+                    if readable < began && readable + ROUND >= began {
+                        order.push(time, time);
+                    }
+                }
+                out.extend(order.end_round(began));
+            }
+            out.extend(order.finish());
+            let mut expected: Vec<u64> = events.iter().map(|(time, _)| *time).collect();
+            expected.sort_unstable();
+            prop_assert_eq!(order.take_late(), 0);
+            prop_assert_eq!(out, expected);
+        }
+    }
+}

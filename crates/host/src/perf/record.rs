@@ -1,0 +1,109 @@
+//! Records of a perf ring: bytes in, samples and losses out. Pure.
+//!
+//! The layout is that of `PERF_SAMPLE_TID | PERF_SAMPLE_TIME | PERF_SAMPLE_RAW` with
+//! `sample_id_all`, in the order of `perf_output_sample` in `kernel/events/core.c`.
+
+/// `PERF_RECORD_LOST` of `include/uapi/linux/perf_event.h`.
+const PERF_RECORD_LOST: u32 = 2;
+/// `PERF_RECORD_SAMPLE`.
+const PERF_RECORD_SAMPLE: u32 = 9;
+
+/// What a record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Record<'a> {
+    /// A tracepoint fired.
+    Sample {
+        /// The process that ran, as this PID namespace numbers it.
+        pid: u32,
+        /// When.
+        time_ns: u64,
+        /// The event's own bytes.
+        raw: &'a [u8],
+    },
+    /// Events did not fit into the ring.
+    Lost {
+        /// How many.
+        count: u64,
+        /// When the kernel could say so.
+        time_ns: u64,
+    },
+    /// Of a kind that we did not ask for (throttling): nothing of ours.
+    Other,
+}
+
+/// Reads the body of a record of type `kind`; `None` if it is too short for its kind.
+pub(super) fn parse(kind: u32, body: &[u8]) -> Option<Record<'_>> {
+    match kind {
+        PERF_RECORD_SAMPLE => {
+            let length = usize::try_from(u32_at(body, 16)?).ok()?;
+            Some(Record::Sample {
+                pid: u32_at(body, 0)?,
+                time_ns: u64_at(body, 8)?,
+                raw: body.get(20..20_usize.checked_add(length)?)?,
+            })
+        }
+        // id, lost, then the trailer: pid, tid, time.
+        PERF_RECORD_LOST => Some(Record::Lost {
+            count: u64_at(body, 8)?,
+            time_ns: u64_at(body, 24)?,
+        }),
+        _ => Some(Record::Other),
+    }
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+    let bytes = bytes.get(offset..offset + 4)?;
+    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
+    let bytes = bytes.get(offset..offset + 8)?;
+    Some(u64::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+#[cfg(test)]
+mod test {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn words(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_ne_bytes()).collect()
+    }
+
+    #[test]
+    fn a_sample_holds_the_bytes_of_its_event() {
+        let mut body = Vec::new();
+        body.extend(7_u32.to_ne_bytes());
+        body.extend(8_u32.to_ne_bytes());
+        body.extend(99_u64.to_ne_bytes());
+        body.extend(4_u32.to_ne_bytes());
+        body.extend([1, 2, 3, 4, 0, 0, 0, 0]);
+        let expected = Record::Sample {
+            pid: 7,
+            time_ns: 99,
+            raw: &[1, 2, 3, 4],
+        };
+        assert_eq!(parse(PERF_RECORD_SAMPLE, &body), Some(expected));
+        assert_eq!(parse(PERF_RECORD_SAMPLE, &body[..22]), None);
+    }
+
+    #[test]
+    fn losses_carry_their_number() {
+        let body = words(&[1, 42, 0, 77]);
+        let expected = Record::Lost {
+            count: 42,
+            time_ns: 77,
+        };
+        assert_eq!(parse(PERF_RECORD_LOST, &body), Some(expected));
+        assert_eq!(parse(PERF_RECORD_LOST, &body[..31]), None);
+        assert_eq!(parse(5, &[]), Some(Record::Other));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_it_panic(kind in 0..12_u32, body in prop::collection::vec(any::<u8>(), 0..80)) {
+            let _ = parse(kind, &body);
+        }
+    }
+}
