@@ -1,1 +1,45 @@
-//! Placeholder until the first module lands.
+//! # haltwise-lab: a VMM small enough to read in an hour
+//!
+//! It boots guests of a few instructions on real KVM, wakes them in a known rhythm, counts what they
+//! did, and says so exactly. It knows nothing of tracing: whoever watches a lab VM from outside
+//! must come to the same numbers on its own.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`memory`] | where everything lies in a guest's one MiB |
+//! | [`event`] | an eventfd that both KVM and `poll` take |
+//! | [`interrupt`] | SIGINT and SIGTERM as a file |
+//! | [`ioctl`] | the KVM ioctls that have no safe wrapper elsewhere |
+//! | [`vm`] | KVM's VM object: memory, irqchip, PIT, interrupt lines, cap |
+//! | [`vcpu`] | KVM's vCPU object: CPUID, registers, local APIC; its thread and run loop |
+//! | [`exit`] | what a vCPU comes out of `KVM_RUN` with, parsed once |
+//! | [`stats_fd`] | KVM's binary statistics: a parser of bytes |
+//! | [`thread_stats`] | CPU time and context switches of a thread |
+//! | [`clock`] | the monotonic clock, waiting for an instant, pinning |
+//! | [`guest`] | the guests, one file each, with their disassembly |
+//! | [`drive`] | the host's side of `pingpong` |
+//! | [`experiment`] | the description of a run |
+//! | [`run`] | an experiment, from its description to its outcome |
+//! | [`running`] | everything that is alive during a run |
+//! | [`tally`] | turns what is left of a run into its outcome |
+//! | [`outcome`] | what an experiment found, as JSON |
+//! | [`render`] | outcomes as text of 80 columns |
+
+pub mod clock;
+pub mod drive;
+pub mod event;
+pub mod exit;
+pub mod experiment;
+pub mod guest;
+pub mod interrupt;
+pub mod ioctl;
+pub mod memory;
+pub mod outcome;
+pub mod render;
+pub mod run;
+pub mod running;
+pub mod stats_fd;
+pub mod tally;
+pub mod thread_stats;
+pub mod vcpu;
+pub mod vm;

@@ -1,2 +1,108 @@
-//! Placeholder.
-fn main() {}
+//! `haltwise-lab`: parses the command line, calls the library, prints, picks the exit code.
+
+mod args;
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Parser as _;
+use haltwise_lab::guest::{Guest, listing};
+use haltwise_lab::interrupt::Interrupt;
+use haltwise_lab::render;
+use haltwise_lab::run::{Finished, RunError, run};
+use haltwise_lab::vm::OpenError;
+
+use crate::args::{Cli, RunArgs, Verb};
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.verb {
+        Verb::Run(args) => run_verb(&args),
+        Verb::List { verbose } => list_verb(verbose),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn run_verb(args: &RunArgs) -> anyhow::Result<()> {
+    let experiment = args.experiment()?;
+    let interrupt = Interrupt::new().context("listen for signals")?;
+    let finished = run(&experiment, &interrupt)?;
+    if let Some(file) = &args.rounds_out {
+        write_rounds(file, &finished).with_context(|| format!("write `{}`", file.display()))?;
+    }
+    if args.json {
+        print(&(serde_json::to_string_pretty(&finished.outcome)? + "\n"))
+    } else {
+        print(&render::outcome(&finished.outcome))
+    }
+}
+
+fn list_verb(verbose: bool) -> anyhow::Result<()> {
+    let mut text = String::new();
+    for guest in Guest::ALL {
+        text += &format!("{guest:<10}{}\n", guest.purpose());
+        if verbose {
+            let program = guest.program().context("assemble")?;
+            for line in listing(&program).lines() {
+                text += &format!("    {line}\n");
+            }
+            for (vector, ip) in &program.vectors {
+                text += &format!("    vector {vector:#x} enters at {ip:04x}\n");
+            }
+            text.push('\n');
+        }
+    }
+    print(&text)
+}
+
+fn write_rounds(path: &Path, finished: &Finished) -> anyhow::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    writeln!(file, "vm,vcpu,round,gap_ns,signal_ns,answer_ns")?;
+    for (vm, vcpus) in finished.rounds.iter().enumerate() {
+        for (vcpu, rounds) in vcpus.iter().enumerate() {
+            for (index, round) in rounds.iter().enumerate() {
+                let (gap, signal, answer) = (round.gap_ns, round.signal_ns, round.answer_ns);
+                writeln!(file, "{vm},{vcpu},{index},{gap},{signal},{answer}")?;
+            }
+        }
+    }
+    Ok(file.flush()?)
+}
+
+/// Prints; a reader that has left (`| head`) is not our failure.
+fn print(text: &str) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("write to stdout"),
+    }
+}
+
+/// Says what went wrong and what to do, and picks the exit code.
+#[expect(
+    clippy::print_stderr,
+    reason = "the rim: the one place that speaks of errors"
+)]
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {error:#}");
+    let (code, hint) = match error.downcast_ref::<RunError>() {
+        Some(RunError::Open(OpenError::Unsupported(_))) => (
+            3,
+            "load the kvm module (modprobe kvm_intel or kvm_amd), or enable nested \
+             virtualisation of this machine",
+        ),
+        Some(RunError::Open(OpenError::Denied(_))) => (
+            4,
+            "run as root, or as a member of the group that owns /dev/kvm",
+        ),
+        Some(RunError::Experiment(_)) => (2, "see `haltwise-lab run --help`"),
+        _ => return ExitCode::from(1),
+    };
+    eprintln!("hint: {hint}");
+    ExitCode::from(code)
+}

@@ -1,0 +1,154 @@
+//! The command line, and what it becomes.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use haltwise_core::units::{HaltPollNs, Nanos};
+use haltwise_core::workload::{GapSpec, parse_trace};
+use haltwise_lab::clock::HostWait;
+use haltwise_lab::experiment::{Experiment, Length};
+use haltwise_lab::guest::Guest;
+
+const RUN_EXAMPLES: &str = "\
+EXAMPLES:
+  haltwise-lab run pingpong --gap exp:60us --cap 50us
+  haltwise-lab run pingpong --vms 2 --vcpus 2 --duration 5s --name web
+  haltwise-lab run tick --gap bimodal:0.8:100us:2ms --rounds 5000 --json
+  haltwise-lab run exits --rounds 3";
+
+/// Boots guests of a few instructions on real KVM and counts what they do
+#[derive(Debug, Parser)]
+#[command(version, help_expected = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Runs a guest and prints what it did
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(Box<RunArgs>),
+    /// Lists the guests
+    List {
+        /// Print each guest's disassembly too
+        #[arg(short, long)]
+        verbose: bool,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// The guest: pingpong, tick, tick-pit, ipi, idle, exits
+    pub(crate) guest: Guest,
+    /// VMs at once
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) vms: u32,
+    /// vCPUs of each VM [default: 2 for ipi, else 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) vcpus: Option<u32>,
+    /// End after so many rounds on each vCPU [default: by guest]
+    #[arg(long, value_name = "N", conflicts_with = "duration")]
+    pub(crate) rounds: Option<u32>,
+    /// End after this time instead (10s, 1m)
+    #[arg(long, value_name = "TIME")]
+    pub(crate) duration: Option<Nanos>,
+    /// Time between wake-ups: fixed:50us, uniform:5us:400us, exp:60us, bimodal:0.8:15us:2ms,
+    /// phases:20us*200:3ms*50, trace:FILE [default: by guest]
+    #[arg(long, value_name = "SPEC")]
+    pub(crate) gap: Option<GapSpec>,
+    /// Seed of the gaps; each further vCPU (timer guests: VM) takes the next seed
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Ceiling of halt polling of each VM (KVM_CAP_HALT_POLL): 50us, 0 or off [default: the
+    /// module parameter in force]
+    #[arg(long, value_name = "TIME|off")]
+    pub(crate) cap: Option<Cap>,
+    /// Pin vCPU threads to these CPUs in turn [default: not pinned]
+    #[arg(long, value_name = "CPU", value_delimiter = ',')]
+    pub(crate) pin: Vec<u32>,
+    /// Pin the host's threads that wake the guests to this CPU [default: not pinned]
+    #[arg(long, value_name = "CPU")]
+    pub(crate) host_pin: Option<u32>,
+    /// How the host waits for instants and answers; spin is exact and takes a CPU; auto spins
+    /// for one vCPU on a host of two CPUs or more
+    #[arg(long, default_value = "auto", value_name = "HOW")]
+    pub(crate) host_wait: HostWaitArg,
+    /// Name of the VM; several are NAME-0, NAME-1 … in order of creation
+    #[arg(long, default_value = "lab", value_name = "NAME")]
+    pub(crate) name: String,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Write every round as CSV: vm, vcpu, round, and CLOCK_MONOTONIC nanoseconds (pingpong only)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) rounds_out: Option<PathBuf>,
+    /// Fail if a vCPU makes no progress for so long
+    #[arg(long, default_value = "10s", value_name = "TIME")]
+    pub(crate) timeout: Nanos,
+}
+
+/// A ceiling as written on the command line.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cap(HaltPollNs);
+
+impl FromStr for Cap {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "off" {
+            return Ok(Self(HaltPollNs(0)));
+        }
+        let ns = text.parse::<Nanos>().map_err(|e| e.to_string())?.0;
+        let ns = u32::try_from(ns).map_err(|_| format!("`{text}` is above KVM's 4.29 s"))?;
+        Ok(Self(HaltPollNs(ns)))
+    }
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum HostWaitArg {
+    /// Spin for one vCPU, else block
+    Auto,
+    /// Keep a CPU busy
+    Spin,
+    /// Sleep
+    Block,
+}
+
+impl RunArgs {
+    /// The experiment that is asked for.
+    pub(crate) fn experiment(&self) -> anyhow::Result<Experiment> {
+        let mut experiment = Experiment::new(self.guest);
+        experiment.vms = self.vms;
+        experiment.vcpus = self.vcpus.unwrap_or(experiment.vcpus);
+        if let Some(rounds) = self.rounds {
+            experiment.length = Length::Rounds(rounds);
+        }
+        if let Some(duration) = self.duration {
+            experiment.length = Length::Duration(duration);
+        }
+        if let Some(spec) = &self.gap {
+            if let GapSpec::Trace(file) = spec {
+                let text = std::fs::read_to_string(file)
+                    .with_context(|| format!("read the gaps of `{file}`"))?;
+                experiment.rhythm.trace =
+                    parse_trace(&text).with_context(|| format!("read the gaps of `{file}`"))?;
+            }
+            experiment.rhythm.spec = spec.clone();
+        }
+        experiment.rhythm.seed = self.seed;
+        experiment.vm_max_halt_poll_ns = self.cap.map(|cap| cap.0);
+        experiment.vcpu_cpus.clone_from(&self.pin);
+        experiment.host_cpu = self.host_pin;
+        experiment.name.clone_from(&self.name);
+        experiment.timeout = self.timeout;
+        experiment.host_wait = match self.host_wait {
+            HostWaitArg::Spin => HostWait::Spin,
+            HostWaitArg::Block => HostWait::Block,
+            HostWaitArg::Auto => HostWait::suited_to(experiment.vms * experiment.vcpus),
+        };
+        Ok(experiment)
+    }
+}

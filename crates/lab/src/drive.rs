@@ -1,0 +1,113 @@
+//! The host's side of `pingpong`: waits a drawn gap, raises the wake line, waits for the answer.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use haltwise_core::workload::Gaps;
+
+use crate::clock::{self, HostWait};
+use crate::event::Event;
+use crate::vm::Lines;
+
+/// Tells every thread of the host's side that the run is over.
+#[derive(Debug)]
+pub struct Ending {
+    flag: AtomicBool,
+    event: Event,
+}
+
+impl Ending {
+    /// Not yet.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            flag: AtomicBool::new(false),
+            event: Event::new()?,
+        })
+    }
+
+    /// Now.
+    pub fn begin(&self) -> io::Result<()> {
+        self.flag.store(true, Ordering::Release);
+        self.event.signal()
+    }
+
+    fn has_begun(&self) -> bool {
+        self.flag.load(Ordering::Acquire)
+    }
+}
+
+/// One wake-up and its answer, on `CLOCK_MONOTONIC`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Round {
+    /// From the answer before (for the first round: from the guest's announcement) to the signal.
+    pub gap_ns: u64,
+    /// Just before the wake line was raised.
+    pub signal_ns: u64,
+    /// Just after it was raised: what lies between is the waker's cost.
+    pub signalled_ns: u64,
+    /// When the host saw the answer.
+    pub answer_ns: u64,
+}
+
+impl Round {
+    /// From the signal to the answer.
+    pub fn round_trip_ns(&self) -> u64 {
+        self.answer_ns.saturating_sub(self.signal_ns)
+    }
+
+    /// What raising the line cost the host's thread.
+    pub fn signal_cost_ns(&self) -> u64 {
+        self.signalled_ns.saturating_sub(self.signal_ns)
+    }
+}
+
+/// Plays rounds until there were enough, or until the run ends.
+pub fn drive(
+    lines: &Lines,
+    mut gaps: Gaps,
+    rounds: Option<u64>,
+    how: HostWait,
+    ending: &Ending,
+) -> io::Result<Vec<Round>> {
+    clock::sleep_exactly()?;
+    let mut played = Vec::new();
+    let Some(mut answer_ns) = wait_answer(lines, how, ending)? else {
+        return Ok(played);
+    };
+    while rounds.is_none_or(|rounds| (played.len() as u64) < rounds) {
+        let due_ns = answer_ns.saturating_add(gaps.draw().0);
+        if !clock::wait_until(due_ns, how, &ending.event)? || ending.has_begun() {
+            break;
+        }
+        let signal_ns = clock::now_ns();
+        lines.wake.signal()?;
+        let signalled_ns = clock::now_ns();
+        let Some(seen_ns) = wait_answer(lines, how, ending)? else {
+            break;
+        };
+        played.push(Round {
+            gap_ns: signal_ns.saturating_sub(answer_ns),
+            signal_ns,
+            signalled_ns,
+            answer_ns: seen_ns,
+        });
+        answer_ns = seen_ns;
+    }
+    Ok(played)
+}
+
+/// Waits for an answer and says when it was seen; `None` if the run ended first.
+fn wait_answer(lines: &Lines, how: HostWait, ending: &Ending) -> io::Result<Option<u64>> {
+    loop {
+        if lines.answer.take()? > 0 {
+            return Ok(Some(clock::now_ns()));
+        }
+        if ending.has_begun() {
+            return Ok(None);
+        }
+        if how == HostWait::Block {
+            use std::os::fd::AsFd;
+            clock::wait_any([lines.answer.as_fd(), ending.event.as_fd()], None)?;
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! An eventfd that both KVM and `poll` take: vmm-sys-util's, with `AsFd`.
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
+
+/// A counter in the kernel that can be added to, and taken down to zero.
+#[derive(Debug)]
+pub struct Event(EventFd);
+
+impl Event {
+    /// One at zero, never blocking.
+    pub fn new() -> io::Result<Self> {
+        EventFd::new(EFD_NONBLOCK | EFD_CLOEXEC).map(Self)
+    }
+
+    /// Adds one.
+    pub fn signal(&self) -> io::Result<()> {
+        self.0.write(1)
+    }
+
+    /// Takes what has been added since, 0 if nothing.
+    pub fn take(&self) -> io::Result<u64> {
+        match self.0.read() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(0),
+            other => other,
+        }
+    }
+
+    /// As kvm-ioctls wants it.
+    pub fn fd(&self) -> &EventFd {
+        &self.0
+    }
+}
+
+impl AsFd for Event {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        // SAFETY: the descriptor is open as long as self, which the result borrows.
+        unsafe { BorrowedFd::borrow_raw(self.0.as_raw_fd()) }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn what_is_added_is_taken_once() {
+        let event = Event::new().unwrap();
+        assert_eq!(event.take().unwrap(), 0);
+        event.signal().unwrap();
+        event.signal().unwrap();
+        assert_eq!(event.take().unwrap(), 2);
+        assert_eq!(event.take().unwrap(), 0);
+    }
+}

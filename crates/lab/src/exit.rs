@@ -1,0 +1,92 @@
+//! What a vCPU comes out of `KVM_RUN` with, parsed once; nothing else looks at `VcpuExit`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use kvm_ioctls::VcpuExit;
+
+/// Where a guest says that it has finished: any `out` to it ends the vCPU's thread.
+pub const STOP_PORT: u16 = 0xf4;
+/// Where vCPU 0 of a guest announces and answers; vCPU N uses this plus N. Each has an ioeventfd,
+/// so these never reach the VMM as exits.
+pub const ANSWER_PORT: u16 = 0x600;
+
+/// A userspace exit that a guest may make and that is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum UserspaceExit {
+    /// `out` to a port.
+    PioOut(u16),
+    /// `in` from a port.
+    PioIn(u16),
+    /// A read from an address without memory.
+    MmioRead(u64),
+    /// A write to an address without memory.
+    MmioWrite(u64),
+}
+
+impl fmt::Display for UserspaceExit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PioOut(port) => write!(f, "pio-out-{port:#x}"),
+            Self::PioIn(port) => write!(f, "pio-in-{port:#x}"),
+            Self::MmioRead(address) => write!(f, "mmio-read-{address:#x}"),
+            Self::MmioWrite(address) => write!(f, "mmio-write-{address:#x}"),
+        }
+    }
+}
+
+/// How often each was made.
+pub type ExitCounts = BTreeMap<UserspaceExit, u64>;
+
+/// What the run loop does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Next {
+    /// Counts it and runs on; reads have been answered with zeroes.
+    Count(UserspaceExit),
+    /// Ends: the guest said so.
+    Stop,
+    /// Ends with an error: no guest of ours does this.
+    Unexpected(String),
+}
+
+/// Reads an exit, answering reads with zeroes.
+pub fn parse(exit: VcpuExit<'_>) -> Next {
+    match exit {
+        VcpuExit::IoOut(STOP_PORT, _) => Next::Stop,
+        VcpuExit::IoOut(port, _) => Next::Count(UserspaceExit::PioOut(port)),
+        VcpuExit::IoIn(port, data) => {
+            data.fill(0);
+            Next::Count(UserspaceExit::PioIn(port))
+        }
+        VcpuExit::MmioRead(address, data) => {
+            data.fill(0);
+            Next::Count(UserspaceExit::MmioRead(address))
+        }
+        VcpuExit::MmioWrite(address, _) => Next::Count(UserspaceExit::MmioWrite(address)),
+        other => Next::Unexpected(format!("{other:?}")),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn exits_are_told_apart() {
+        let mut data = [9];
+        assert_eq!(parse(VcpuExit::IoOut(STOP_PORT, &[0])), Next::Stop);
+        assert_eq!(
+            parse(VcpuExit::IoIn(5, &mut data)),
+            Next::Count(UserspaceExit::PioIn(5))
+        );
+        assert_eq!(data, [0]);
+        assert_eq!(
+            parse(VcpuExit::MmioWrite(0xd000_0000, &[1])),
+            Next::Count(UserspaceExit::MmioWrite(0xd000_0000))
+        );
+        assert_eq!(
+            parse(VcpuExit::Shutdown),
+            Next::Unexpected("Shutdown".to_owned())
+        );
+    }
+}

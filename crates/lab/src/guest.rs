@@ -1,0 +1,325 @@
+//! The guests: programs of a few instructions in 16-bit real mode, one file each.
+//!
+//! All of them share one shape. Interrupts are off except at `sti; hlt`, so every interrupt ends
+//! exactly one HLT; its vector points straight at the code that follows the HLT, which drops the
+//! interrupt frame and goes round again, never `iret`. [`STOP`] is of a higher class than every other vector,
+//! so it is taken first wherever the guest is, and ends it. Hence HLTs = interrupts = `halt_exits`, always.
+//!
+//! A HLT whose interrupt is pending already is an exit, but not a halt: KVM goes on without
+//! `kvm_vcpu_halt`, and no tracepoint fires. See [`SHORT_GAP`].
+
+pub mod exits;
+pub mod idle;
+pub mod ipi;
+pub mod pingpong;
+pub mod tick;
+
+use std::fmt;
+use std::str::FromStr;
+
+use haltwise_core::units::Nanos;
+use iced_x86::code_asm::{AsmRegister32, CodeAssembler, CodeLabel, dword_ptr, eax, ecx, edx, sp};
+use iced_x86::{BlockEncoderOptions, Decoder, DecoderOptions, Formatter, IcedError, NasmFormatter};
+
+use crate::exit::STOP_PORT;
+use crate::memory::{CODE, CODE_BYTES, STACK_TOP, counter, param};
+
+/// Vector of the host's wake line.
+pub const WAKE: u8 = 0x40;
+/// Vector of every timer.
+pub const TICK: u8 = 0x41;
+/// Vector of the interrupts that vCPUs send each other.
+pub const IPI: u8 = 0x42;
+/// Vector of the host's stop line.
+pub const STOP: u8 = 0x50;
+
+/// Gaps below this may find the guest still on its way to HLT: it then halts without
+/// `kvm_vcpu_halt`, and the stats show fewer halts than HLTs.
+pub const SHORT_GAP: Nanos = Nanos(20_000);
+
+/// x2APIC registers and the deadline as MSRs: Intel SDM volume 3, "x2APIC register address space".
+mod msr {
+    pub(super) const EOI: u32 = 0x80b;
+    pub(super) const ICR: u32 = 0x830;
+    pub(super) const LVT_TIMER: u32 = 0x832;
+    pub(super) const TIMER_INITIAL_COUNT: u32 = 0x838;
+    pub(super) const TIMER_DIVIDE: u32 = 0x83e;
+    pub(super) const TSC_DEADLINE: u32 = 0x6e0;
+}
+
+/// A guest's code, and where interrupts enter it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Program {
+    /// Bytes from [`CODE`] on.
+    pub code: Vec<u8>,
+    /// First instruction.
+    pub entry: u16,
+    /// Vectors and their instruction pointers.
+    pub vectors: Vec<(u8, u16)>,
+}
+
+/// Which timer wakes `tick`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Timer {
+    /// The local APIC's, one-shot, armed anew each round by TSC deadline.
+    #[default]
+    TscDeadline,
+    /// The in-kernel PIT, periodic.
+    Pit,
+}
+
+/// A guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guest {
+    /// Answers the host.
+    Pingpong,
+    /// Wakes itself.
+    Tick(Timer),
+    /// vCPUs wake each other.
+    Ipi,
+    /// Does next to nothing.
+    Idle,
+    /// Makes known numbers of exits.
+    Exits,
+}
+
+/// Not a guest's name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is not a guest (pingpong, tick, tick-pit, ipi, idle, exits)")]
+pub struct UnknownGuest(String);
+
+impl Guest {
+    /// All, in the order in which they are listed.
+    pub const ALL: [Self; 6] = [
+        Self::Pingpong,
+        Self::Tick(Timer::TscDeadline),
+        Self::Tick(Timer::Pit),
+        Self::Ipi,
+        Self::Idle,
+        Self::Exits,
+    ];
+
+    /// Its name on the command line and in results.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Pingpong => "pingpong",
+            Self::Tick(Timer::TscDeadline) => "tick",
+            Self::Tick(Timer::Pit) => "tick-pit",
+            Self::Ipi => "ipi",
+            Self::Idle => "idle",
+            Self::Exits => "exits",
+        }
+    }
+
+    /// What it is for, in a line.
+    pub fn purpose(self) -> &'static str {
+        match self {
+            Self::Pingpong => "the host wakes each vCPU after a drawn gap; it answers",
+            Self::Tick(Timer::TscDeadline) => "each vCPU wakes itself by one-shot TSC deadlines",
+            Self::Tick(Timer::Pit) => "the in-kernel PIT wakes vCPU 0 periodically",
+            Self::Ipi => "vCPUs in a ring wake each other by x2APIC IPIs",
+            Self::Idle => "halts; a slow periodic APIC timer is all that wakes it",
+            Self::Exits => "known prime numbers of PIO, MMIO, CPUID, MSR and HLT exits",
+        }
+    }
+
+    /// Assembles it.
+    pub fn program(self) -> Result<Program, IcedError> {
+        match self {
+            Self::Pingpong => pingpong::program(),
+            Self::Tick(Timer::TscDeadline) => tick::deadline_program(),
+            Self::Tick(Timer::Pit) => tick::pit_program(),
+            Self::Ipi => ipi::program(),
+            Self::Idle => idle::program(),
+            Self::Exits => exits::program(),
+        }
+    }
+}
+
+impl FromStr for Guest {
+    type Err = UnknownGuest;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let found = Self::ALL.into_iter().find(|guest| guest.name() == text);
+        found.ok_or_else(|| UnknownGuest(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Guest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A program disassembled, an instruction a line, with its address.
+pub fn listing(program: &Program) -> String {
+    let mut decoder = Decoder::with_ip(16, &program.code, CODE.into(), DecoderOptions::NONE);
+    let mut formatter = NasmFormatter::new();
+    let options = formatter.options_mut();
+    options.set_hex_prefix("0x");
+    options.set_hex_suffix("");
+    options.set_uppercase_hex(false);
+    options.set_branch_leading_zeros(false);
+    options.set_show_branch_size(false);
+    options.set_small_hex_numbers_in_decimal(false);
+    let mut text = String::new();
+    while decoder.can_decode() {
+        let instruction = decoder.decode();
+        text.push_str(&format!("{:04x}  ", instruction.ip16()));
+        formatter.format(&instruction, &mut text);
+        text.push('\n');
+    }
+    text
+}
+
+/// An assembler and the vectors that enter its code.
+struct Assembly {
+    asm: CodeAssembler,
+    vectors: Vec<(u8, CodeLabel)>,
+    /// Jump here when all rounds are done.
+    done: CodeLabel,
+}
+
+impl Assembly {
+    fn new() -> Result<Self, IcedError> {
+        let mut asm = CodeAssembler::new(16)?;
+        let done = asm.create_label();
+        Ok(Self {
+            asm,
+            vectors: Vec::new(),
+            done,
+        })
+    }
+
+    /// Writes to an MSR.
+    fn wrmsr(&mut self, register: u32, high: u32, low: u32) -> Result<(), IcedError> {
+        let a = &mut self.asm;
+        a.mov(ecx, register)?;
+        load(a, eax, low)?;
+        load(a, edx, high)?;
+        a.wrmsr()
+    }
+
+    /// Counts a HLT and executes it; `vector` continues right behind it.
+    fn halt(&mut self, vector: u8) -> Result<(), IcedError> {
+        let a = &mut self.asm;
+        a.inc(dword_ptr(counter::HALTS))?;
+        a.sti()?;
+        a.hlt()?;
+        self.enter(vector)
+    }
+
+    /// The code of `vector` starts here: drops the frame, counts.
+    fn enter(&mut self, vector: u8) -> Result<(), IcedError> {
+        let a = &mut self.asm;
+        let mut here = a.create_label();
+        a.set_label(&mut here)?;
+        self.vectors.push((vector, here));
+        a.mov(sp, u32::from(STACK_TOP))?;
+        a.inc(dword_ptr(counter::INTERRUPTS))
+    }
+
+    /// Jumps to `again` until as many interrupts as rounds were taken, then to the end.
+    fn until_rounds_are_done(&mut self, again: CodeLabel) -> Result<(), IcedError> {
+        let a = &mut self.asm;
+        a.mov(eax, dword_ptr(counter::INTERRUPTS))?;
+        a.cmp(eax, dword_ptr(param::ROUNDS))?;
+        a.jb(again)?;
+        a.jmp(self.done)
+    }
+
+    /// The end, and the way in to it by [`STOP`]. Returns the bytes.
+    fn finish(mut self) -> Result<Program, IcedError> {
+        self.enter(STOP)?;
+        self.asm.set_label(&mut self.done)?;
+        self.asm.out(u32::from(STOP_PORT), iced_x86::code_asm::al)?;
+        let options = BlockEncoderOptions::RETURN_NEW_INSTRUCTION_OFFSETS;
+        let done = self.asm.assemble_options(CODE.into(), options)?;
+        let ip = |label: &CodeLabel| -> Result<u16, IcedError> {
+            let ip = done.label_ip(label)?;
+            Ok(u16::try_from(ip).expect("code lies in the first 64 KiB"))
+        };
+        let vectors = self
+            .vectors
+            .iter()
+            .map(|(vector, label)| Ok((*vector, ip(label)?)))
+            .collect::<Result<_, IcedError>>()?;
+        let code = done.inner.code_buffer;
+        assert!(code.len() <= CODE_BYTES, "a guest is a few instructions");
+        Ok(Program {
+            code,
+            entry: CODE,
+            vectors,
+        })
+    }
+}
+
+fn load(a: &mut CodeAssembler, register: AsmRegister32, value: u32) -> Result<(), IcedError> {
+    if value == 0 {
+        a.xor(register, register)
+    } else {
+        a.mov(register, value)
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    /// The listing in a guest's own documentation, without comments.
+    fn documented(source: &str, index: usize) -> String {
+        let text: Vec<&str> = source
+            .lines()
+            .filter_map(|line| line.strip_prefix("//!"))
+            .map(|line| line.strip_prefix(' ').unwrap_or(line))
+            .collect();
+        let text = text.join("\n");
+        let block = text.split("```nasm\n").nth(index + 1).unwrap();
+        let block = block.split("```").next().unwrap();
+        let strip = |line: &str| {
+            line.split(';')
+                .next()
+                .unwrap_or_default()
+                .trim_end()
+                .to_owned()
+        };
+        let lines = block.lines().map(strip).filter(|line| !line.is_empty());
+        lines.map(|line| line + "\n").collect()
+    }
+
+    #[test]
+    fn every_listing_in_the_documentation_is_what_runs() {
+        for (guest, source, index) in [
+            (Guest::Pingpong, include_str!("guest/pingpong.rs"), 0),
+            (
+                Guest::Tick(Timer::TscDeadline),
+                include_str!("guest/tick.rs"),
+                0,
+            ),
+            (Guest::Tick(Timer::Pit), include_str!("guest/tick.rs"), 1),
+            (Guest::Ipi, include_str!("guest/ipi.rs"), 0),
+            (Guest::Idle, include_str!("guest/idle.rs"), 0),
+            (Guest::Exits, include_str!("guest/exits.rs"), 0),
+        ] {
+            let real = listing(&guest.program().unwrap());
+            assert_eq!(documented(source, index), real, "{guest} is\n{real}");
+        }
+    }
+
+    #[test]
+    fn every_guest_can_be_stopped_and_found_by_name() {
+        for guest in Guest::ALL {
+            let program = guest.program().unwrap();
+            assert!(program.vectors.iter().any(|(vector, _)| *vector == STOP));
+            assert_eq!(guest.name().parse(), Ok(guest));
+        }
+        assert!("linux".parse::<Guest>().is_err());
+    }
+
+    #[test]
+    fn stop_is_of_a_higher_class_than_every_other_vector() {
+        for vector in [WAKE, TICK, IPI] {
+            assert!(STOP >> 4 > vector >> 4);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The KVM ioctls for which kvm-ioctls has no safe wrapper. All `unsafe` of this crate is here.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use kvm_bindings::{KVMIO, kvm_reinject_control, kvm_userspace_memory_region};
+use kvm_ioctls::VmFd;
+use vmm_sys_util::ioctl::{_IOC_NONE, ioctl, ioctl_expr, ioctl_with_ref};
+
+use crate::memory::{GuestMemory, MEMORY_BYTES, MemoryError};
+
+const KVM_REINJECT_CONTROL: u32 = 0x71;
+const KVM_GET_STATS_FD: u32 = 0xce;
+
+/// `_IO(KVMIO, nr)`.
+fn request(nr: u32) -> std::ffi::c_ulong {
+    ioctl_expr(_IOC_NONE, KVMIO, nr, 0)
+}
+
+/// A file from which the binary statistics of a VM or a vCPU are read.
+pub fn stats_fd(of: &impl AsRawFd) -> io::Result<OwnedFd> {
+    // SAFETY: KVM_GET_STATS_FD takes no argument; on a file of another kind it fails with ENOTTY.
+    let fd = unsafe { ioctl(of, request(KVM_GET_STATS_FD)) };
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has just opened this descriptor for us, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Lets PIT ticks that a halted or slow guest missed be lost, as real hardware does.
+pub fn disable_pit_reinjection(vm: &VmFd) -> io::Result<()> {
+    let control = kvm_reinject_control {
+        pit_reinject: 0,
+        reserved: [0; 31],
+    };
+    // SAFETY: the kernel reads one kvm_reinject_control, which outlives the call.
+    let result = unsafe { ioctl_with_ref(vm, request(KVM_REINJECT_CONTROL), &control) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Why a guest's memory could not be given to KVM.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SetMemoryError {
+    /// It has no address.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// KVM refused it.
+    #[error("set memory slot 0")]
+    Ioctl(#[source] kvm_ioctls::Error),
+}
+
+/// Gives a guest's memory to KVM as slot 0 at guest-physical address 0.
+///
+/// The VM takes a clone of `memory` along (see `vm::Vm`), so that the mapping lives as long as KVM uses it.
+pub fn set_memory(vm: &VmFd, memory: &GuestMemory) -> Result<(), SetMemoryError> {
+    let region = kvm_userspace_memory_region {
+        slot: 0,
+        flags: 0,
+        guest_phys_addr: 0,
+        memory_size: MEMORY_BYTES as u64,
+        userspace_addr: memory.host_address()?,
+    };
+    // SAFETY: the region is one mapping of MEMORY_BYTES, kept alive by the VM object that owns both.
+    unsafe { vm.set_user_memory_region(region) }.map_err(SetMemoryError::Ioctl)
+}

@@ -1,0 +1,193 @@
+//! Where everything lies in a guest's memory, and typed access to it.
+//!
+//! Not KVM's side of memory: `vm` hands this to the kernel as slot 0.
+//!
+//! ```text
+//! 0x00000  interrupt vector table of real mode: 256 x (offset, segment)
+//! 0x02000  code, at most a page, cs:0x2000
+//! 0x10000  table of 8192 timer deltas in TSC ticks of 64 bits, gs:0 .. gs:0xfff8
+//! 0x20000  8 KiB per vCPU: its own page (ds:0), then a page of stack (ss:0 .. ss:0x1000)
+//! 0xa0000  end of the room for 64 vCPUs
+//! ```
+
+use std::sync::atomic::Ordering;
+
+use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
+
+/// Size of a guest's memory.
+pub const MEMORY_BYTES: usize = 1 << 20;
+/// Where code is loaded; also the `ip` of its first byte, as `cs` is 0.
+pub const CODE: u16 = 0x2000;
+/// Room for code.
+pub const CODE_BYTES: usize = 0x1000;
+/// Where the table of timer deltas lies.
+pub const TABLE: u32 = 0x1_0000;
+/// Entries of the table; its size is exactly what a 16-bit index wraps at.
+pub const TABLE_ENTRIES: usize = 8192;
+/// Where the first vCPU's pages lie.
+pub const VCPU_PAGES: u32 = 0x2_0000;
+/// Distance from one vCPU's pages to the next one's.
+pub const VCPU_STRIDE: u32 = 0x2000;
+/// First byte above a vCPU's stack, as an offset from `ss`.
+pub const STACK_TOP: u16 = 0x1000;
+/// vCPUs that fit.
+pub const MAX_VCPUS: u32 = 64;
+/// Guest-physical address of the emulated device that nothing in memory backs, `fs:0`.
+pub const MMIO: u32 = 0xd000_0000;
+
+/// Words of a vCPU's page that the guest counts in (offsets from `ds`).
+pub mod counter {
+    /// HLTs about to be executed.
+    pub const HALTS: u16 = 0;
+    /// Interrupts taken.
+    pub const INTERRUPTS: u16 = 4;
+    /// CPUIDs executed.
+    pub const CPUIDS: u16 = 8;
+    /// RDMSRs of the counted register executed.
+    pub const RDMSRS: u16 = 12;
+    /// WRMSRs of the counted register executed.
+    pub const WRMSRS: u16 = 16;
+}
+
+/// Words of a vCPU's page that the VMM sets before the guest starts (offsets from `ds`).
+pub mod param {
+    /// A guest that counts rounds itself ends after so many.
+    pub const ROUNDS: u16 = 0x40;
+    /// What to program into a periodic timer: PIT divisor or APIC initial count.
+    pub const PERIOD: u16 = 0x44;
+    /// APIC id of the next vCPU in the ring.
+    pub const NEXT: u16 = 0x48;
+}
+
+/// Access to guest memory failed: always a mistake of the VMM.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The memory itself could not be had.
+    #[error("map {MEMORY_BYTES} bytes of guest memory")]
+    Map(#[source] vm_memory::mmap::FromRangesError),
+    /// An address outside of it.
+    #[error("access guest memory at {address:#x}")]
+    Access {
+        /// Guest-physical.
+        address: u32,
+        /// Why not.
+        #[source]
+        source: vm_memory::GuestMemoryError,
+    },
+}
+
+/// A guest's memory.
+#[derive(Debug, Clone)]
+pub struct GuestMemory(GuestMemoryMmap<()>);
+
+impl GuestMemory {
+    /// One MiB of zeroes.
+    pub fn new() -> Result<Self, MemoryError> {
+        GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)])
+            .map(Self)
+            .map_err(MemoryError::Map)
+    }
+
+    /// Where it is mapped in the VMM.
+    pub fn host_address(&self) -> Result<u64, MemoryError> {
+        let found = self.0.get_host_address(GuestAddress(0));
+        found
+            .map(|p| p.addr() as u64)
+            .map_err(|source| MemoryError::Access { address: 0, source })
+    }
+
+    /// Copies bytes in.
+    pub fn write(&self, address: u32, bytes: &[u8]) -> Result<(), MemoryError> {
+        self.0
+            .write_slice(bytes, GuestAddress(u64::from(address)))
+            .map_err(|source| MemoryError::Access { address, source })
+    }
+
+    /// Copies bytes out.
+    pub fn read(&self, address: u32, bytes: &mut [u8]) -> Result<(), MemoryError> {
+        self.0
+            .read_slice(bytes, GuestAddress(u64::from(address)))
+            .map_err(|source| MemoryError::Access { address, source })
+    }
+
+    /// Points an interrupt vector at code.
+    pub fn set_vector(&self, vector: u8, ip: u16) -> Result<(), MemoryError> {
+        self.write(u32::from(vector) * 4, &u32::from(ip).to_le_bytes())
+    }
+
+    /// Sets a word of a vCPU's page.
+    pub fn set_word(&self, vcpu: u32, offset: u16, value: u32) -> Result<(), MemoryError> {
+        let address = vcpu_page(vcpu) + u32::from(offset);
+        self.0
+            .store(value, GuestAddress(u64::from(address)), Ordering::Release)
+            .map_err(|source| MemoryError::Access { address, source })
+    }
+
+    /// Reads a word of a vCPU's page, while the guest may be writing it.
+    pub fn word(&self, vcpu: u32, offset: u16) -> Result<u32, MemoryError> {
+        let address = vcpu_page(vcpu) + u32::from(offset);
+        self.0
+            .load(GuestAddress(u64::from(address)), Ordering::Acquire)
+            .map_err(|source| MemoryError::Access { address, source })
+    }
+
+    /// Fills the table of timer deltas, repeating what is given as often as it fits.
+    pub fn set_table(&self, ticks: &[u64]) -> Result<(), MemoryError> {
+        let words = ticks.iter().cycle().take(TABLE_ENTRIES);
+        let bytes: Vec<u8> = words.flat_map(|t| t.to_le_bytes()).collect();
+        self.write(TABLE, &bytes)
+    }
+}
+
+/// Where a vCPU's own page lies.
+pub fn vcpu_page(vcpu: u32) -> u32 {
+    VCPU_PAGES + vcpu * VCPU_STRIDE
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn the_parts_do_not_overlap_and_end_below_the_end() {
+        let parts = [
+            (0, 256 * 4),
+            (u32::from(CODE), CODE_BYTES),
+            (TABLE, TABLE_ENTRIES * 8),
+            (VCPU_PAGES, (VCPU_STRIDE * MAX_VCPUS) as usize),
+        ];
+        for pair in parts.windows(2) {
+            assert!(pair[0].0 as usize + pair[0].1 <= pair[1].0 as usize);
+        }
+        let last = parts[parts.len() - 1];
+        assert_eq!(last.0 as usize + last.1, 0xa_0000);
+        assert!(last.0 as usize + last.1 <= MEMORY_BYTES);
+        assert_eq!(TABLE_ENTRIES * 8, 1 << 16, "si wraps with the table");
+    }
+
+    #[test]
+    fn words_come_back_and_lie_where_the_guest_looks() {
+        let memory = GuestMemory::new().unwrap();
+        memory.set_word(3, param::NEXT, 7).unwrap();
+        let mut bytes = [0; 4];
+        memory
+            .read(0x2_0000 + 3 * 0x2000 + 0x48, &mut bytes)
+            .unwrap();
+        assert_eq!(bytes, [7, 0, 0, 0]);
+        assert_eq!(memory.word(3, param::NEXT).unwrap(), 7);
+        memory.set_vector(0x50, 0x2034).unwrap();
+        memory.read(0x140, &mut bytes).unwrap();
+        assert_eq!(bytes, [0x34, 0x20, 0, 0], "offset, then segment 0");
+        memory.set_table(&[1, 2, 3]).unwrap();
+        memory.read(TABLE + 3 * 8, &mut bytes).unwrap();
+        assert_eq!(bytes, [1, 0, 0, 0], "the table goes round");
+    }
+
+    #[test]
+    fn outside_is_an_error_with_the_address() {
+        let memory = GuestMemory::new().unwrap();
+        let error = memory.write(0xf_ffff, &[0, 0]).unwrap_err();
+        assert_eq!(error.to_string(), "access guest memory at 0xfffff");
+    }
+}

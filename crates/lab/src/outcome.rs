@@ -1,0 +1,146 @@
+//! What an experiment found: the shape of `haltwise-lab run --json`.
+//!
+//! Other tools and tests read this. Fields are added, never renamed or removed, within one [`SCHEMA`].
+
+use std::collections::BTreeMap;
+
+use haltwise_core::hist::KvmHist;
+use haltwise_core::stats::percentile_of_sorted;
+use serde::{Deserialize, Serialize};
+
+use crate::stats_fd::{StatKind, Stats};
+
+/// Version of the shape.
+pub const SCHEMA: u32 = 1;
+
+/// What ended a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EndedBy {
+    /// All rounds were played.
+    Rounds,
+    /// The time was up.
+    Duration,
+    /// SIGINT or SIGTERM.
+    Signal,
+}
+
+/// A whole run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Outcome {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// The guest's name.
+    pub guest: String,
+    /// The seed that the gaps were drawn with.
+    pub seed: u64,
+    /// The gap process, as it can be given again.
+    pub gap: String,
+    /// `spin` or `block`, where the host wakes the guest.
+    pub host_wait: Option<String>,
+    /// What ended it.
+    pub ended_by: EndedBy,
+    /// From the start of the first vCPU to the end of the last.
+    pub elapsed_ns: u64,
+    /// The VMs in order of creation.
+    pub vms: Vec<VmOutcome>,
+}
+
+/// One VM of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VmOutcome {
+    /// Its name.
+    pub name: String,
+    /// The process that ran it: the same for all VMs of a run.
+    pub pid: u32,
+    /// The ceiling it was given; the module parameter was in force if `None`.
+    pub vm_max_halt_poll_ns: Option<u32>,
+    /// Its vCPUs by index.
+    pub vcpus: Vec<VcpuOutcome>,
+    /// From signal to answer, over all vCPUs, where the host wakes the guest.
+    pub round_trip_ns: Option<Quantiles>,
+    /// From answer to signal, likewise.
+    pub gap_ns: Option<Quantiles>,
+    /// The VM's own statistics, by KVM's names; empty if the kernel keeps none.
+    pub stats: BTreeMap<String, u64>,
+}
+
+/// One vCPU of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct VcpuOutcome {
+    /// KVM's `vcpu_id`.
+    pub id: u32,
+    /// Its thread.
+    pub tid: u32,
+    /// HLTs, as the guest counted them.
+    pub halts: u64,
+    /// Interrupts taken, as the guest counted them.
+    pub interrupts: u64,
+    /// Rounds played, where the host wakes the guest.
+    pub rounds: Option<u64>,
+    /// CPU time of its thread in `KVM_RUN` and the run loop.
+    pub cpu_ns: u64,
+    /// Context switches because it waited.
+    pub voluntary_switches: Option<u64>,
+    /// Context switches because another thread was given the CPU.
+    pub involuntary_switches: Option<u64>,
+    /// Exits by kind: those to the VMM as it counted them, the others as the guest counted them.
+    pub exits: BTreeMap<String, u64>,
+    /// What each single statistic grew by (states: what it was at the end), by KVM's names.
+    pub stats: BTreeMap<String, u64>,
+    /// What each logarithmic histogram grew by.
+    pub hist: BTreeMap<String, KvmHist>,
+}
+
+impl VcpuOutcome {
+    /// Halts that were scheduled out, by the stats fd's histogram; `None` before 5.15.
+    pub fn waits(&self) -> Option<u64> {
+        self.hist.get("halt_wait_hist").map(KvmHist::count)
+    }
+}
+
+/// Order statistics of some times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Quantiles {
+    /// How many.
+    pub count: u64,
+    /// The median.
+    pub p50: u64,
+    /// 95 of 100 are not longer.
+    pub p95: u64,
+    /// 99 of 100 are not longer.
+    pub p99: u64,
+    /// The longest.
+    pub max: u64,
+}
+
+impl Quantiles {
+    /// Of times in any order; `None` of none.
+    pub fn of(mut times: Vec<u64>) -> Option<Self> {
+        times.sort_unstable();
+        let at = |p| percentile_of_sorted(&times, p);
+        Some(Self {
+            count: times.len() as u64,
+            p50: at(0.5)?,
+            p95: at(0.95)?,
+            p99: at(0.99)?,
+            max: at(1.0)?,
+        })
+    }
+}
+
+/// The single values among statistics.
+pub fn scalars(stats: &Stats) -> BTreeMap<String, u64> {
+    let names = stats.0.keys();
+    names
+        .filter_map(|name| Some((name.clone(), stats.scalar(name)?)))
+        .collect()
+}
+
+/// The logarithmic histograms among statistics.
+pub fn log_hists(stats: &Stats) -> BTreeMap<String, KvmHist> {
+    let logarithmic = stats.0.iter().filter(|(_, s)| s.kind == StatKind::LogHist);
+    logarithmic
+        .filter_map(|(name, _)| Some((name.clone(), stats.log_hist(name)?)))
+        .collect()
+}

@@ -1,0 +1,150 @@
+//! An experiment, from its description to its outcome.
+//!
+//! ```text
+//! create VMs -> read stats -> start vCPUs (and the host's drivers) -> supervise
+//!   -> end: tell the drivers, raise every stop line, kick what does not end -> read stats -> Outcome
+//! ```
+//! The supervisor sleeps in `poll`; nothing wakes it while the guests run.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use haltwise_core::units::Nanos;
+use haltwise_core::workload::GapSpecError;
+use iced_x86::IcedError;
+use kvm_ioctls::Kvm;
+
+use crate::drive::Round;
+use crate::experiment::{Experiment, ExperimentError};
+use crate::guest::{Guest, Timer};
+use crate::memory::{MemoryError, param};
+use crate::outcome::Outcome;
+use crate::running::Running;
+use crate::stats_fd::StatsReadError;
+use crate::tally;
+use crate::vcpu::VcpuError;
+use crate::vm::{OpenError, Vm, VmConfig, VmError};
+
+/// Why a run failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// It makes no sense.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// No KVM.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A VM could not be made.
+    #[error(transparent)]
+    Vm(#[from] VmError),
+    /// A vCPU failed.
+    #[error("VM `{vm}`")]
+    Vcpu {
+        /// Which VM.
+        vm: String,
+        /// What is wrong.
+        #[source]
+        source: VcpuError,
+    },
+    /// A vCPU made no progress.
+    #[error("run VM `{vm}`: vCPU {vcpu} made no progress for {after}")]
+    Hung {
+        /// Which VM.
+        vm: String,
+        /// Which vCPU.
+        vcpu: u32,
+        /// How long.
+        after: Nanos,
+    },
+    /// Guest memory.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
+    /// The guest could not be assembled.
+    #[error("assemble `{guest}`")]
+    Assemble {
+        /// Which guest.
+        guest: Guest,
+        /// Why not.
+        #[source]
+        source: IcedError,
+    },
+    /// Gaps could not be drawn.
+    #[error("draw gaps")]
+    Gaps(#[from] GapSpecError),
+    /// The statistics.
+    #[error(transparent)]
+    Stats(#[from] StatsReadError),
+    /// Something of the host's side.
+    #[error("{step}")]
+    Io {
+        /// Which step.
+        step: &'static str,
+        /// The system's answer.
+        #[source]
+        source: io::Error,
+    },
+}
+
+pub(crate) fn io_step(step: &'static str) -> impl Fn(io::Error) -> RunError {
+    move |source| RunError::Io { step, source }
+}
+
+/// What a run leaves.
+#[derive(Debug)]
+pub struct Finished {
+    /// Counts and times.
+    pub outcome: Outcome,
+    /// Every round of each vCPU by VM and vCPU, where the host wakes the guest.
+    pub rounds: Vec<Vec<Vec<Round>>>,
+}
+
+/// Runs an experiment until its end, or until `interrupt` is readable.
+pub fn run(experiment: &Experiment, interrupt: &impl AsFd) -> Result<Finished, RunError> {
+    experiment.check()?;
+    let kvm = crate::vm::open()?;
+    let vms = create(&kvm, experiment)?;
+    let mut running = Running::new(experiment, vms)?;
+    let started = running.start();
+    let supervised = started.and_then(|()| running.supervise(interrupt.as_fd()));
+    let ended = running.end();
+    let ended_by = supervised?;
+    tally::tally(experiment, ended?, ended_by)
+}
+
+fn create(kvm: &Kvm, experiment: &Experiment) -> Result<Vec<Vm>, RunError> {
+    let guest = experiment.guest;
+    let program = guest
+        .program()
+        .map_err(|source| RunError::Assemble { guest, source })?;
+    (0..experiment.vms)
+        .map(|index| {
+            let config = VmConfig {
+                name: experiment.vm_name(index),
+                vcpus: experiment.vcpus,
+                vm_max_halt_poll_ns: experiment.vm_max_halt_poll_ns,
+                pit: guest == Guest::Tick(Timer::Pit),
+            };
+            let vm = Vm::create(kvm, config, &program)?;
+            set_params(experiment, index, &vm)?;
+            Ok(vm)
+        })
+        .collect()
+}
+
+fn set_params(experiment: &Experiment, index: u32, vm: &Vm) -> Result<(), RunError> {
+    let rounds = experiment.rounds().unwrap_or(u32::MAX);
+    for vcpu in 0..experiment.vcpus {
+        let next = (vcpu + 1) % experiment.vcpus;
+        vm.memory.set_word(vcpu, param::ROUNDS, rounds)?;
+        vm.memory
+            .set_word(vcpu, param::PERIOD, experiment.period()?)?;
+        vm.memory.set_word(vcpu, param::NEXT, next)?;
+    }
+    let tsc_khz = vm.vcpus[0].tsc_khz().map_err(|source| RunError::Vcpu {
+        vm: vm.config.name.clone(),
+        source,
+    })?;
+    vm.memory.set_table(&experiment.ticks(index, tsc_khz)?)?;
+    Ok(())
+}

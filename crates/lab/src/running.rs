@@ -1,0 +1,312 @@
+//! Everything that is alive during a run: vCPU threads, the host's drivers, and their supervisor.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use haltwise_core::ids::{Tid, VcpuId};
+use haltwise_core::units::Nanos;
+
+use crate::clock;
+use crate::drive::{Ending, Round, drive};
+use crate::event::Event;
+use crate::experiment::{Experiment, Length};
+use crate::guest::Guest;
+use crate::memory::counter;
+use crate::outcome::EndedBy;
+use crate::run::{RunError, io_step};
+use crate::stats_fd::{Stats, StatsFd};
+use crate::vcpu::{Ends, Vcpu, VcpuEnd, VcpuThread};
+use crate::vm::Vm;
+
+/// What does not end by its stop line within this is kicked out.
+const STOP_GRACE: Nanos = Nanos(2_000_000_000);
+/// Between two kicks of a vCPU: a signal just before `KVM_RUN` is lost.
+const KICK_INTERVAL: Nanos = Nanos(10_000_000);
+
+type Driver = JoinHandle<io::Result<Vec<Round>>>;
+
+/// A vCPU and what belongs to it while it runs.
+struct RunningVcpu {
+    thread: VcpuThread,
+    driver: Option<Driver>,
+    stats: Option<Arc<StatsFd>>,
+    before: Option<Stats>,
+    /// Its counters when the supervisor last looked.
+    progress: u64,
+}
+
+/// A VM and its vCPUs while they run.
+struct RunningVm {
+    vm: Vm,
+    before: Option<Stats>,
+    vcpus: Vec<RunningVcpu>,
+}
+
+/// A run.
+pub(crate) struct Running<'a> {
+    experiment: &'a Experiment,
+    vms: Vec<RunningVm>,
+    ends: Arc<Ends>,
+    drivers_done: Arc<Event>,
+    ending: Arc<Ending>,
+    start_ns: u64,
+}
+
+/// What is left of a vCPU.
+pub(crate) struct EndedVcpu {
+    pub(crate) id: VcpuId,
+    pub(crate) tid: Option<Tid>,
+    pub(crate) end: VcpuEnd,
+    pub(crate) rounds: Option<Vec<Round>>,
+    /// What its statistics changed by.
+    pub(crate) stats: Stats,
+}
+
+/// What is left of a VM.
+pub(crate) struct EndedVm {
+    pub(crate) vm: Vm,
+    pub(crate) vcpus: Vec<EndedVcpu>,
+    /// What its statistics changed by.
+    pub(crate) stats: Stats,
+}
+
+/// What is left of a run.
+pub(crate) struct Ended {
+    pub(crate) vms: Vec<EndedVm>,
+    pub(crate) elapsed_ns: u64,
+}
+
+fn read(stats: Option<&StatsFd>) -> Result<Option<Stats>, RunError> {
+    Ok(stats.map(StatsFd::read).transpose()?)
+}
+
+fn change(stats: Option<&StatsFd>, before: Option<&Stats>) -> Result<Stats, RunError> {
+    let after = read(stats)?.unwrap_or_default();
+    Ok(before.map(|before| after.since(before)).unwrap_or_default())
+}
+
+impl<'a> Running<'a> {
+    /// Nothing runs yet.
+    pub(crate) fn new(experiment: &'a Experiment, vms: Vec<Vm>) -> Result<Self, RunError> {
+        let failed = || io_step("create an eventfd");
+        let vms = vms.into_iter().map(|vm| {
+            let before = read(vm.stats.as_ref())?;
+            let vcpus = Vec::new();
+            Ok(RunningVm { vm, before, vcpus })
+        });
+        Ok(Self {
+            experiment,
+            vms: vms.collect::<Result<_, RunError>>()?,
+            ends: Arc::new(Ends::new().map_err(failed())?),
+            drivers_done: Arc::new(Event::new().map_err(failed())?),
+            ending: Arc::new(Ending::new().map_err(failed())?),
+            start_ns: clock::now_ns(),
+        })
+    }
+
+    /// Starts every vCPU. Where vCPUs wake each other, vCPU 0 starts when all others are ready.
+    pub(crate) fn start(&mut self) -> Result<(), RunError> {
+        self.start_ns = clock::now_ns();
+        for vm in 0..self.vms.len() {
+            let mut waiting = std::mem::take(&mut self.vms[vm].vm.vcpus);
+            while let Some(vcpu) = waiting.pop() {
+                if waiting.is_empty() && self.experiment.guest == Guest::Ipi {
+                    self.wait_for_followers(vm)?;
+                }
+                let vcpu = self.start_vcpu(vm, vcpu)?;
+                self.vms[vm].vcpus.insert(0, vcpu);
+            }
+        }
+        Ok(())
+    }
+
+    fn wait_for_followers(&self, vm: usize) -> Result<(), RunError> {
+        let vm = &self.vms[vm].vm;
+        for (vcpu, lines) in vm.lines.iter().enumerate().skip(1) {
+            let ready = clock::wait_readable(&lines.answer, Some(self.experiment.timeout))
+                .map_err(io_step("wait for a vCPU to be ready"))?;
+            if !ready {
+                return Err(RunError::Hung {
+                    vm: vm.config.name.clone(),
+                    vcpu: u32::try_from(vcpu).unwrap_or(u32::MAX),
+                    after: self.experiment.timeout,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    fn start_vcpu(&self, vm: usize, vcpu: Vcpu) -> Result<RunningVcpu, RunError> {
+        let (number, id) = (u32::try_from(vm).unwrap_or(u32::MAX), vcpu.id);
+        let cpu = self.experiment.cpu_of(number, id.0);
+        let stats = vcpu.stats.clone();
+        let before = read(stats.as_deref())?;
+        let thread = vcpu
+            .start(format!("vm{vm}-vcpu{id}"), cpu, Arc::clone(&self.ends))
+            .map_err(|source| self.vcpu_failed(vm, source))?;
+        let driver = match self.experiment.guest {
+            Guest::Pingpong => Some(self.start_driver(vm, id)?),
+            _ => None,
+        };
+        Ok(RunningVcpu {
+            thread,
+            driver,
+            stats,
+            before,
+            progress: 0,
+        })
+    }
+
+    fn start_driver(&self, vm: usize, vcpu: VcpuId) -> Result<Driver, RunError> {
+        let experiment = self.experiment;
+        let stream = u32::try_from(vm).unwrap_or(u32::MAX) * experiment.vcpus + vcpu.0;
+        let gaps = experiment.rhythm.gaps(stream)?;
+        let lines = Arc::clone(&self.vms[vm].vm.lines[vcpu.0 as usize]);
+        let (ending, done) = (Arc::clone(&self.ending), Arc::clone(&self.drivers_done));
+        let rounds = experiment.rounds().map(u64::from);
+        let (how, cpu) = (experiment.host_wait, experiment.host_cpu);
+        std::thread::Builder::new()
+            .name(format!("vm{vm}-host{vcpu}"))
+            .spawn(move || {
+                let pinned = cpu.map_or(Ok(()), clock::pin);
+                let rounds = pinned.and_then(|()| drive(&lines, gaps, rounds, how, &ending));
+                done.signal()?;
+                rounds
+            })
+            .map_err(io_step("start a driver thread"))
+    }
+
+    fn vcpu_failed(&self, vm: usize, source: crate::vcpu::VcpuError) -> RunError {
+        RunError::Vcpu {
+            vm: self.vms[vm].vm.config.name.clone(),
+            source,
+        }
+    }
+
+    /// Waits until the run is over: all rounds played, time up, interrupted, or something failed.
+    pub(crate) fn supervise(&mut self, interrupt: BorrowedFd<'_>) -> Result<EndedBy, RunError> {
+        let until = match self.experiment.length {
+            Length::Duration(duration) => self.start_ns.saturating_add(duration.0),
+            Length::Rounds(_) => u64::MAX,
+        };
+        let all: u64 = self.vms.iter().map(|vm| vm.vcpus.len() as u64).sum();
+        let timeout = self.experiment.timeout.0;
+        let (mut drivers, mut vcpus) = (0, 0);
+        let mut look_again = clock::now_ns().saturating_add(timeout);
+        loop {
+            let now = clock::now_ns();
+            if now >= until {
+                return Ok(EndedBy::Duration);
+            }
+            if now >= look_again {
+                self.check_progress()?;
+                look_again = now.saturating_add(timeout);
+            }
+            let files = [
+                interrupt,
+                self.drivers_done.as_fd(),
+                self.ends.event.as_fd(),
+            ];
+            let [interrupted, ..] =
+                clock::wait_any(files, Some(Nanos(until.min(look_again) - now)))
+                    .map_err(io_step("wait for the run's end"))?;
+            let taken = io_step("read an eventfd");
+            drivers += self.drivers_done.take().map_err(&taken)?;
+            vcpus += self.ends.event.take().map_err(&taken)?;
+            if drivers == all || vcpus == all || self.ends.failed() {
+                return Ok(EndedBy::Rounds);
+            }
+            if interrupted {
+                return Ok(EndedBy::Signal);
+            }
+        }
+    }
+
+    /// Fails if a vCPU's counters are what they were when we last looked.
+    fn check_progress(&mut self) -> Result<(), RunError> {
+        for vm in &mut self.vms {
+            for vcpu in &mut vm.vcpus {
+                let mut progress = 0;
+                for word in [
+                    counter::INTERRUPTS,
+                    counter::CPUIDS,
+                    counter::RDMSRS,
+                    counter::WRMSRS,
+                ] {
+                    progress += u64::from(vm.vm.memory.word(vcpu.thread.id.0, word)?);
+                }
+                if progress == vcpu.progress && !vcpu.thread.is_finished() {
+                    return Err(RunError::Hung {
+                        vm: vm.vm.config.name.clone(),
+                        vcpu: vcpu.thread.id.0,
+                        after: self.experiment.timeout,
+                    });
+                }
+                vcpu.progress = progress;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends everything and gathers what is left.
+    pub(crate) fn end(self) -> Result<Ended, RunError> {
+        self.stop().map_err(io_step("stop the guests"))?;
+        let elapsed_ns = clock::now_ns().saturating_sub(self.start_ns);
+        let mut vms = Vec::new();
+        for RunningVm { vm, before, vcpus } in self.vms {
+            let vcpus = vcpus.into_iter().map(|vcpu| gather(&vm, vcpu));
+            let vcpus = vcpus.collect::<Result<_, _>>()?;
+            let stats = change(vm.stats.as_ref(), before.as_ref())?;
+            vms.push(EndedVm { vm, vcpus, stats });
+        }
+        Ok(Ended { vms, elapsed_ns })
+    }
+
+    /// Tells drivers and guests to stop, and kicks out the guests that do not.
+    fn stop(&self) -> io::Result<()> {
+        self.ending.begin()?;
+        let vcpus = || self.vms.iter().flat_map(|vm| &vm.vcpus);
+        // A driver that still raised its wake line after the stop line would be one interrupt too many.
+        while vcpus().any(|v| v.driver.as_ref().is_some_and(|d| !d.is_finished())) {
+            clock::wait_readable(&self.drivers_done, Some(KICK_INTERVAL))?;
+            self.drivers_done.take()?;
+        }
+        for lines in self.vms.iter().flat_map(|vm| &vm.vm.lines) {
+            lines.stop.signal()?;
+        }
+        let deadline = clock::now_ns().saturating_add(STOP_GRACE.0);
+        while vcpus().any(|vcpu| !vcpu.thread.is_finished()) {
+            if clock::now_ns() >= deadline {
+                let hung = vcpus().filter(|vcpu| !vcpu.thread.is_finished());
+                hung.for_each(|vcpu| vcpu.thread.kick());
+            }
+            clock::wait_readable(&self.ends.event, Some(KICK_INTERVAL))?;
+            self.ends.event.take()?;
+        }
+        Ok(())
+    }
+}
+
+fn gather(vm: &Vm, vcpu: RunningVcpu) -> Result<EndedVcpu, RunError> {
+    let (id, tid) = (vcpu.thread.id, vcpu.thread.tid());
+    let mut end = vcpu.thread.join();
+    let result = std::mem::replace(&mut end.result, Ok(()));
+    result.map_err(|source| RunError::Vcpu {
+        vm: vm.config.name.clone(),
+        source,
+    })?;
+    let rounds = vcpu.driver.map(|driver| {
+        let lost = || io::Error::other("the driver thread panicked");
+        let rounds = driver.join().unwrap_or_else(|_| Err(lost()));
+        rounds.map_err(io_step("drive a vCPU"))
+    });
+    Ok(EndedVcpu {
+        id,
+        tid,
+        end,
+        rounds: rounds.transpose()?,
+        stats: change(vcpu.stats.as_deref(), vcpu.before.as_ref())?,
+    })
+}

@@ -1,0 +1,328 @@
+//! KVM's binary statistics: a parser of bytes, and the file they come from.
+//!
+//! Layout: `Documentation/virt/kvm/api.rst`, `KVM_GET_STATS_FD`. A header says where an id, the
+//! descriptors and the data lie; a descriptor says what a statistic is called and where it lies in
+//! the data. Nothing here assumes an offset or a name; a statistic that the kernel lacks is absent.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use haltwise_core::hist::{KVM_HIST_BUCKETS, KvmHist};
+
+use crate::ioctl;
+
+/// No kernel's statistics come near this; a file that does is not one of theirs.
+const MAX_BYTES: usize = 1 << 20;
+const HEADER_BYTES: usize = 24;
+/// A descriptor before its name.
+const DESCRIPTOR_BYTES: usize = 16;
+
+/// Why bytes are not KVM's statistics.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StatsParseError {
+    /// They end too early.
+    #[error("read {what} at byte {offset}: {needed} bytes needed, the file ends at {end}")]
+    Truncated {
+        /// What was read.
+        what: &'static str,
+        /// Where.
+        offset: u64,
+        /// How many bytes of it there should be.
+        needed: u64,
+        /// Where the bytes end.
+        end: usize,
+    },
+    /// Descriptors share data, which no kernel's do, and together claim more than the file holds.
+    #[error("read statistic {index}: all up to it claim more bytes than the {end} of the file")]
+    Overlap {
+        /// Which descriptor.
+        index: u32,
+        /// Where the bytes end.
+        end: usize,
+    },
+    /// A name is not text.
+    #[error("read the name of statistic {index}: not UTF-8")]
+    Name {
+        /// Which descriptor.
+        index: u32,
+    },
+}
+
+/// Why statistics could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StatsReadError {
+    /// The file.
+    #[error("read the stats fd")]
+    Io(#[from] io::Error),
+    /// Its content.
+    #[error("parse the stats fd")]
+    Parse(#[from] StatsParseError),
+}
+
+/// What a statistic's values mean (`KVM_STATS_TYPE_*`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StatKind {
+    /// Only ever grows.
+    Cumulative,
+    /// Goes up and down.
+    Instant,
+    /// The highest so far.
+    Peak,
+    /// Counts in buckets of equal width.
+    LinearHist,
+    /// Counts in buckets by powers of two.
+    LogHist,
+    /// Of a newer kernel.
+    Unknown(u8),
+}
+
+impl StatKind {
+    fn from_flags(flags: u32) -> Self {
+        match flags.to_le_bytes()[0] & 0xf {
+            0 => Self::Cumulative,
+            1 => Self::Instant,
+            2 => Self::Peak,
+            3 => Self::LinearHist,
+            4 => Self::LogHist,
+            other => Self::Unknown(other),
+        }
+    }
+}
+
+/// One statistic.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stat {
+    /// What its values mean.
+    pub kind: StatKind,
+    /// One value, or the buckets of a histogram.
+    pub values: Vec<u64>,
+}
+
+/// All statistics of a VM or vCPU at one moment, by KVM's names.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Stats(pub BTreeMap<String, Stat>);
+
+impl Stats {
+    /// A single value; `None` if this kernel does not keep it.
+    pub fn scalar(&self, name: &str) -> Option<u64> {
+        match self.0.get(name)?.values[..] {
+            [value] => Some(value),
+            _ => None,
+        }
+    }
+
+    /// A logarithmic histogram; `None` if this kernel does not keep it.
+    pub fn log_hist(&self, name: &str) -> Option<KvmHist> {
+        let stat = self.0.get(name)?;
+        let buckets = <[u64; KVM_HIST_BUCKETS]>::try_from(&stat.values[..]).ok()?;
+        (stat.kind == StatKind::LogHist).then_some(KvmHist(buckets))
+    }
+
+    /// What happened since an earlier reading: counts are subtracted, states are kept.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        let change = |(name, now): (&String, &Stat)| {
+            let mut stat = now.clone();
+            let counts = !matches!(now.kind, StatKind::Instant | StatKind::Peak);
+            if let (true, Some(then)) = (counts, before.0.get(name)) {
+                for (value, old) in stat.values.iter_mut().zip(&then.values) {
+                    *value = value.saturating_sub(*old);
+                }
+            }
+            (name.clone(), stat)
+        };
+        Self(self.0.iter().map(change).collect())
+    }
+}
+
+/// Bytes, and reads that check that they are there.
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn bytes(
+        &self,
+        what: &'static str,
+        offset: u64,
+        len: u64,
+    ) -> Result<&'a [u8], StatsParseError> {
+        let range = || {
+            let start = usize::try_from(offset).ok()?;
+            let end = start.checked_add(usize::try_from(len).ok()?)?;
+            self.0.get(start..end)
+        };
+        range().ok_or(StatsParseError::Truncated {
+            what,
+            offset,
+            needed: len,
+            end: self.0.len(),
+        })
+    }
+}
+
+fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[offset..offset + 4]);
+    u32::from_le_bytes(word)
+}
+
+/// Parses what a stats fd holds. Takes any bytes: never panics, never allocates more than they warrant.
+pub fn parse(bytes: &[u8]) -> Result<Stats, StatsParseError> {
+    let reader = Reader(bytes);
+    let header = reader.bytes("the header", 0, HEADER_BYTES as u64)?;
+    let name_bytes = u64::from(u32_at(header, 4));
+    let count = u32_at(header, 8);
+    let descriptors = u64::from(u32_at(header, 16));
+    let data = u64::from(u32_at(header, 20));
+    let mut stats = BTreeMap::new();
+    let mut unclaimed = bytes.len() as u64;
+    for index in 0..count {
+        let stride = DESCRIPTOR_BYTES as u64 + name_bytes;
+        let offset = descriptors + u64::from(index) * stride;
+        let descriptor = reader.bytes("a descriptor", offset, stride)?;
+        let (fixed, name) = descriptor.split_at(DESCRIPTOR_BYTES);
+        let len = u64::from(u32_at(fixed, 4) >> 16) * 8;
+        let place = data + u64::from(u32_at(fixed, 8));
+        let values = reader.bytes("the data of a statistic", place, len)?;
+        let end = bytes.len();
+        unclaimed = unclaimed
+            .checked_sub(len)
+            .ok_or(StatsParseError::Overlap { index, end })?;
+        let name = name.split(|byte| *byte == 0).next().unwrap_or_default();
+        let name = str::from_utf8(name).map_err(|_| StatsParseError::Name { index })?;
+        let word = |chunk: &[u8]| {
+            chunk
+                .iter()
+                .rev()
+                .fold(0, |word, b| word << 8 | u64::from(*b))
+        };
+        let stat = Stat {
+            kind: StatKind::from_flags(u32_at(fixed, 0)),
+            values: values.chunks_exact(8).map(word).collect(),
+        };
+        stats.insert(name.to_owned(), stat);
+    }
+    Ok(Stats(stats))
+}
+
+/// The file that the statistics of a VM or vCPU are read from.
+#[derive(Debug)]
+pub struct StatsFd(OwnedFd);
+
+impl StatsFd {
+    /// The statistics of a VM or vCPU; fails where the kernel has none (before 5.14).
+    pub fn of(fd: &impl AsRawFd) -> io::Result<Self> {
+        ioctl::stats_fd(fd).map(Self)
+    }
+
+    /// Reads them as they are now.
+    pub fn read(&self) -> Result<Stats, StatsReadError> {
+        let mut bytes = Vec::new();
+        let mut chunk = [0; 16 << 10];
+        while bytes.len() < MAX_BYTES {
+            let n = rustix::io::pread(&self.0, &mut chunk, bytes.len() as u64)
+                .map_err(io::Error::from)?;
+            if n == 0 {
+                break;
+            }
+            bytes.extend_from_slice(&chunk[..n]);
+        }
+        Ok(parse(&bytes)?)
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    /// A file as a kernel would write it, from (name, type, values).
+    fn file(stats: &[(&str, u32, &[u64])]) -> Vec<u8> {
+        const NAME: usize = 16;
+        let descriptors = HEADER_BYTES + NAME;
+        let data = descriptors + stats.len() * (DESCRIPTOR_BYTES + NAME);
+        let words = |words: &[usize]| -> Vec<u8> {
+            let word = |w: &usize| u32::try_from(*w).unwrap().to_le_bytes();
+            words.iter().flat_map(word).collect()
+        };
+        let mut bytes = words(&[0, NAME, stats.len(), HEADER_BYTES, descriptors, data]);
+        bytes.extend(*b"kvm-1/vcpu-0\0\0\0\0");
+        let mut offset = 0;
+        for (name, kind, values) in stats {
+            bytes.extend(words(&[*kind as usize, values.len() << 16, offset, 0]));
+            let mut padded = name.as_bytes().to_vec();
+            padded.resize(NAME, 0);
+            bytes.extend(padded);
+            offset += values.len() * 8;
+        }
+        let values = stats.iter().flat_map(|(_, _, values)| values.iter());
+        bytes.extend(values.flat_map(|value| value.to_le_bytes()));
+        bytes
+    }
+
+    #[test]
+    fn statistics_are_found_by_name() {
+        let mut buckets = [0; KVM_HIST_BUCKETS];
+        buckets[17] = 5;
+        let bytes = file(&[
+            ("exits", 0, &[7]),
+            ("wait", 4, &buckets),
+            ("blocking", 0x41, &[1]),
+        ]);
+        let stats = parse(&bytes).unwrap();
+        assert_eq!(stats.scalar("exits"), Some(7));
+        assert_eq!(stats.log_hist("wait").unwrap().count(), 5);
+        assert_eq!(stats.0["blocking"].kind, StatKind::Instant);
+        assert_eq!(stats.scalar("wait"), None, "a histogram is not a value");
+        assert_eq!(stats.log_hist("exits"), None, "nor a value a histogram");
+        assert_eq!(stats.scalar("of a newer kernel"), None);
+    }
+
+    #[test]
+    fn counts_are_subtracted_and_states_are_kept() {
+        let before = parse(&file(&[("exits", 0, &[7]), ("blocking", 1, &[1])])).unwrap();
+        let after = parse(&file(&[("exits", 0, &[9]), ("blocking", 1, &[1])])).unwrap();
+        let change = after.since(&before);
+        assert_eq!(
+            (change.scalar("exits"), change.scalar("blocking")),
+            (Some(2), Some(1))
+        );
+    }
+
+    #[test]
+    fn every_truncation_is_an_error_that_says_where() {
+        let bytes = file(&[("exits", 0, &[7]), ("halts", 0, &[1])]);
+        for end in 0..bytes.len() {
+            let error = parse(&bytes[..end]).unwrap_err();
+            assert!(matches!(error, StatsParseError::Truncated { end: e, .. } if e == end));
+        }
+    }
+
+    #[test]
+    fn hostile_bytes_are_refused_without_harm() {
+        let good = file(&[("exits", 0, &[7]), ("halts", 0, &[1])]);
+        for offset in 0..good.len() {
+            for value in [0, 0x7f, 0xff] {
+                let mut bytes = good.clone();
+                bytes[offset] = value;
+                let _ = parse(&bytes);
+            }
+        }
+        assert!(parse(&[0xff; 4096]).is_err());
+        let one: &[u64] = &[1];
+        let mut sharing = file(&[("a", 0, one); 64]);
+        for index in 0..64 {
+            let descriptor = HEADER_BYTES + 16 + index * 32;
+            sharing[descriptor + 6..descriptor + 8].copy_from_slice(&60_u16.to_le_bytes());
+            sharing[descriptor + 8..descriptor + 12].copy_from_slice(&0_u32.to_le_bytes());
+        }
+        assert!(matches!(
+            parse(&sharing),
+            Err(StatsParseError::Overlap { .. })
+        ));
+        let mut latin1 = good;
+        latin1[HEADER_BYTES + 16 + DESCRIPTOR_BYTES] = 0xe9;
+        assert_eq!(parse(&latin1), Err(StatsParseError::Name { index: 0 }));
+    }
+}

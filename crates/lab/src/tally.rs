@@ -1,0 +1,98 @@
+//! Turns what is left of a run into its outcome: reads the guest's counters, names, adds up.
+
+use std::collections::BTreeMap;
+
+use crate::clock::HostWait;
+use crate::drive::Round;
+use crate::experiment::Experiment;
+use crate::guest::Guest;
+use crate::memory::{GuestMemory, MemoryError, counter};
+use crate::outcome::{
+    EndedBy, Outcome, Quantiles, SCHEMA, VcpuOutcome, VmOutcome, log_hists, scalars,
+};
+use crate::run::{Finished, RunError};
+use crate::running::{Ended, EndedVcpu, EndedVm};
+
+/// Adds up a run.
+pub(crate) fn tally(
+    experiment: &Experiment,
+    ended: Ended,
+    ended_by: EndedBy,
+) -> Result<Finished, RunError> {
+    let mut vms = Vec::new();
+    let mut rounds = Vec::new();
+    for vm in ended.vms {
+        let (outcome, played) = tally_vm(experiment, vm)?;
+        vms.push(outcome);
+        rounds.push(played);
+    }
+    let host_wait = match experiment.host_wait {
+        HostWait::Spin => "spin",
+        HostWait::Block => "block",
+    };
+    let outcome = Outcome {
+        schema: SCHEMA,
+        guest: experiment.guest.name().to_owned(),
+        seed: experiment.rhythm.seed,
+        gap: experiment.rhythm.spec.to_string(),
+        host_wait: (experiment.guest == Guest::Pingpong).then(|| host_wait.to_owned()),
+        ended_by,
+        elapsed_ns: ended.elapsed_ns,
+        vms,
+    };
+    Ok(Finished { outcome, rounds })
+}
+
+fn tally_vm(
+    experiment: &Experiment,
+    ended: EndedVm,
+) -> Result<(VmOutcome, Vec<Vec<Round>>), RunError> {
+    let memory = &ended.vm.memory;
+    let mut vcpus = Vec::new();
+    let mut rounds = Vec::new();
+    for vcpu in ended.vcpus {
+        vcpus.push(tally_vcpu(experiment, memory, &vcpu)?);
+        rounds.push(vcpu.rounds.unwrap_or_default());
+    }
+    let all = |time: fn(&Round) -> u64| Quantiles::of(rounds.iter().flatten().map(time).collect());
+    let outcome = VmOutcome {
+        name: ended.vm.config.name.clone(),
+        pid: std::process::id(),
+        vm_max_halt_poll_ns: ended.vm.config.vm_max_halt_poll_ns.map(|cap| cap.0),
+        vcpus,
+        round_trip_ns: all(Round::round_trip_ns),
+        gap_ns: all(|round| round.gap_ns),
+        stats: scalars(&ended.stats),
+    };
+    Ok((outcome, rounds))
+}
+
+fn tally_vcpu(
+    experiment: &Experiment,
+    memory: &GuestMemory,
+    vcpu: &EndedVcpu,
+) -> Result<VcpuOutcome, MemoryError> {
+    let count = |word| Ok(u64::from(memory.word(vcpu.id.0, word)?));
+    let exits = vcpu.end.exits.iter();
+    let mut exits: BTreeMap<_, _> = exits.map(|(exit, n)| (exit.to_string(), *n)).collect();
+    if experiment.guest == Guest::Exits {
+        exits.insert("cpuid".to_owned(), count(counter::CPUIDS)?);
+        exits.insert("rdmsr".to_owned(), count(counter::RDMSRS)?);
+        exits.insert("wrmsr".to_owned(), count(counter::WRMSRS)?);
+        exits.insert("hlt".to_owned(), count(counter::HALTS)?);
+    }
+    let used = &vcpu.end.thread;
+    Ok(VcpuOutcome {
+        id: vcpu.id.0,
+        tid: vcpu.tid.map_or(0, |tid| tid.0),
+        halts: count(counter::HALTS)?,
+        interrupts: count(counter::INTERRUPTS)?,
+        rounds: vcpu.rounds.as_ref().map(|rounds| rounds.len() as u64),
+        cpu_ns: used.cpu_ns,
+        voluntary_switches: used.switches.map(|switches| switches.voluntary),
+        involuntary_switches: used.switches.map(|switches| switches.involuntary),
+        exits,
+        stats: scalars(&vcpu.stats),
+        hist: log_hists(&vcpu.stats),
+    })
+}

@@ -1,0 +1,375 @@
+//! KVM's vCPU object: how it is set up, and the thread that runs it.
+//!
+//! Every vCPU starts in 16-bit real mode at the program's entry, runnable, its local APIC enabled in
+//! x2APIC mode by the VMM, interrupts off. Segments are set by base, not by selector:
+//! `cs` = 0, `ds` = its own page, `ss` = its stack, `fs` = MMIO, `gs` = table of timer deltas;
+//! `bp` = its answer port. Delivery of an interrupt changes none of them but `cs`, which is 0 again.
+//!
+//! ```text
+//! created -- start() --> running -- out STOP_PORT --> ended(Ok)
+//!                           |------ unexpected exit -> ended(Err)
+//!                           '------ kick() ----------> ended(Err(Kicked))
+//! ```
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use haltwise_core::ids::{Tid, VcpuId};
+use kvm_bindings::{
+    CpuId, KVM_MP_STATE_RUNNABLE, kvm_lapic_state, kvm_mp_state, kvm_regs, kvm_segment,
+};
+use kvm_ioctls::{VcpuFd, VmFd};
+use vmm_sys_util::signal::Killable;
+
+use crate::clock;
+use crate::event::Event;
+use crate::exit::{self, ANSWER_PORT, ExitCounts, Next};
+use crate::memory::{GuestMemory, MMIO, STACK_TOP, TABLE, vcpu_page};
+use crate::stats_fd::StatsFd;
+use crate::thread_stats::ThreadUse;
+
+/// The signal that gets a thread out of `KVM_RUN`; its handler only exists.
+const KICK: i32 = signal_hook::consts::SIGUSR1;
+
+/// Why a vCPU could not be made, or ended other than by its guest's word.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VcpuError {
+    /// KVM refused a step.
+    #[error("{step} of vCPU {vcpu}")]
+    Ioctl {
+        /// Which step.
+        step: &'static str,
+        /// Which vCPU.
+        vcpu: VcpuId,
+        /// KVM's answer.
+        #[source]
+        source: kvm_ioctls::Error,
+    },
+    /// Something about its thread.
+    #[error("{step} of vCPU {vcpu}")]
+    Thread {
+        /// Which step.
+        step: &'static str,
+        /// Which vCPU.
+        vcpu: VcpuId,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// It left the guest for a reason that no guest of ours gives.
+    #[error("run vCPU {vcpu}: unexpected exit {exit}")]
+    UnexpectedExit {
+        /// Which vCPU.
+        vcpu: VcpuId,
+        /// The exit as KVM names it.
+        exit: String,
+    },
+    /// It did not end by itself and was taken out.
+    #[error("run vCPU {vcpu}: it hung and was kicked out")]
+    Kicked {
+        /// Which vCPU.
+        vcpu: VcpuId,
+    },
+    /// Its thread panicked.
+    #[error("run vCPU {vcpu}: its thread panicked")]
+    Panicked {
+        /// Which vCPU.
+        vcpu: VcpuId,
+    },
+}
+
+/// A vCPU that has not been started.
+#[derive(Debug)]
+pub struct Vcpu {
+    /// KVM's number for it, and its APIC id.
+    pub id: VcpuId,
+    /// Its statistics, if the kernel keeps them.
+    pub stats: Option<Arc<StatsFd>>,
+    fd: VcpuFd,
+    /// Keeps the guest's memory mapped as long as this may run.
+    memory: GuestMemory,
+}
+
+impl Vcpu {
+    /// Creates vCPU `id`, ready to run from `entry`.
+    pub fn create(
+        vm: &VmFd,
+        id: u32,
+        cpuid: &CpuId,
+        memory: &GuestMemory,
+        entry: u16,
+    ) -> Result<Self, VcpuError> {
+        let step = Steps(VcpuId(id));
+        let fd = step.ioctl("KVM_CREATE_VCPU", vm.create_vcpu(id.into()))?;
+        step.ioctl("KVM_SET_CPUID2", fd.set_cpuid2(&cpuid_of(cpuid, id)))?;
+        let mut sregs = step.ioctl("KVM_GET_SREGS", fd.get_sregs())?;
+        let page = vcpu_page(id);
+        for (segment, base) in [
+            (&mut sregs.cs, 0),
+            (&mut sregs.ds, page),
+            (&mut sregs.ss, page + u32::from(STACK_TOP)),
+            (&mut sregs.fs, MMIO),
+            (&mut sregs.gs, TABLE),
+        ] {
+            set_base(segment, base);
+        }
+        sregs.apic_base |= APIC_ENABLED | X2APIC_MODE;
+        step.ioctl("KVM_SET_SREGS", fd.set_sregs(&sregs))?;
+        let regs = kvm_regs {
+            rip: entry.into(),
+            rsp: STACK_TOP.into(),
+            rbp: u64::from(ANSWER_PORT) + u64::from(id),
+            rflags: 2,
+            ..Default::default()
+        };
+        step.ioctl("KVM_SET_REGS", fd.set_regs(&regs))?;
+        let mut lapic = step.ioctl("KVM_GET_LAPIC", fd.get_lapic())?;
+        set_apic_register(&mut lapic, 0xf0, APIC_SOFTWARE_ENABLED | 0xff);
+        step.ioctl("KVM_SET_LAPIC", fd.set_lapic(&lapic))?;
+        let runnable = kvm_mp_state {
+            mp_state: KVM_MP_STATE_RUNNABLE,
+        };
+        step.ioctl("KVM_SET_MP_STATE", fd.set_mp_state(runnable))?;
+        let stats = StatsFd::of(&fd).ok().map(Arc::new);
+        Ok(Self {
+            id: VcpuId(id),
+            stats,
+            fd,
+            memory: memory.clone(),
+        })
+    }
+
+    /// Ticks of its TSC in a millisecond.
+    pub fn tsc_khz(&self) -> Result<u32, VcpuError> {
+        Steps(self.id).ioctl("KVM_GET_TSC_KHZ", self.fd.get_tsc_khz())
+    }
+
+    /// Its guest's memory.
+    pub fn memory(&self) -> &GuestMemory {
+        &self.memory
+    }
+
+    /// Starts its thread; `ends` hears of its end.
+    pub fn start(
+        mut self,
+        thread_name: String,
+        cpu: Option<u32>,
+        ends: Arc<Ends>,
+    ) -> Result<VcpuThread, VcpuError> {
+        let id = self.id;
+        let thread = move |step| {
+            move |source| VcpuError::Thread {
+                step,
+                vcpu: id,
+                source,
+            }
+        };
+        let ignored = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(KICK, ignored).map_err(thread("register the kick signal"))?;
+        let kicked = Arc::new(AtomicBool::new(false));
+        let tid = Arc::new(OnceLock::new());
+        let (thread_kicked, thread_tid) = (Arc::clone(&kicked), Arc::clone(&tid));
+        let handle = std::thread::Builder::new()
+            .name(thread_name)
+            .spawn(move || {
+                let raw = rustix::thread::gettid().as_raw_nonzero().get();
+                let _ = thread_tid.set(Tid(u32::try_from(raw).unwrap_or(0)));
+                let end = self.account(cpu, &thread_kicked);
+                let told = ends.tell(end.result.is_err());
+                VcpuEnd {
+                    result: end.result.and(told.map_err(thread("signal the end"))),
+                    ..end
+                }
+            })
+            .map_err(thread("start the thread"))?;
+        Ok(VcpuThread {
+            id,
+            tid,
+            kicked,
+            handle,
+        })
+    }
+
+    /// Runs, and takes the thread's use of CPU before and after.
+    fn account(&mut self, cpu: Option<u32>, kicked: &AtomicBool) -> VcpuEnd {
+        let mut end = VcpuEnd {
+            exits: ExitCounts::new(),
+            thread: ThreadUse::default(),
+            result: Ok(()),
+        };
+        let id = self.id;
+        let failed = |step| {
+            move |source| VcpuError::Thread {
+                step,
+                vcpu: id,
+                source,
+            }
+        };
+        let result = (|| {
+            cpu.map_or(Ok(()), clock::pin)
+                .map_err(failed("pin the thread"))?;
+            let use_so_far = || ThreadUse::of_this_thread().map_err(failed("read the CPU time"));
+            let before = use_so_far()?;
+            let result = self.run(kicked, &mut end.exits);
+            end.thread = use_so_far()?.since(&before);
+            result
+        })();
+        VcpuEnd { result, ..end }
+    }
+
+    /// The run loop.
+    fn run(&mut self, kicked: &AtomicBool, exits: &mut ExitCounts) -> Result<(), VcpuError> {
+        let vcpu = self.id;
+        loop {
+            match self.fd.run().map(exit::parse) {
+                Ok(Next::Count(exit)) => *exits.entry(exit).or_default() += 1,
+                Ok(Next::Stop) => return Ok(()),
+                Ok(Next::Unexpected(exit)) => {
+                    return Err(VcpuError::UnexpectedExit { vcpu, exit });
+                }
+                Err(errno) if errno.errno() == rustix::io::Errno::INTR.raw_os_error() => {
+                    if kicked.load(Ordering::Acquire) {
+                        return Err(VcpuError::Kicked { vcpu });
+                    }
+                }
+                Err(source) => {
+                    let step = "KVM_RUN";
+                    return Err(VcpuError::Ioctl { step, vcpu, source });
+                }
+            }
+        }
+    }
+}
+
+/// Where the vCPUs of a run say that they have ended.
+#[derive(Debug)]
+pub struct Ends {
+    /// One for each end.
+    pub event: Event,
+    failed: AtomicBool,
+}
+
+impl Ends {
+    /// None has.
+    pub fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            event: Event::new()?,
+            failed: AtomicBool::new(false),
+        })
+    }
+
+    /// Whether one of them failed.
+    pub fn failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
+    }
+
+    fn tell(&self, failed: bool) -> std::io::Result<()> {
+        self.failed.fetch_or(failed, Ordering::AcqRel);
+        self.event.signal()
+    }
+}
+
+/// A running vCPU.
+#[derive(Debug)]
+pub struct VcpuThread {
+    /// Which.
+    pub id: VcpuId,
+    tid: Arc<OnceLock<Tid>>,
+    kicked: Arc<AtomicBool>,
+    handle: JoinHandle<VcpuEnd>,
+}
+
+/// What is left when a vCPU has ended.
+#[derive(Debug)]
+pub struct VcpuEnd {
+    /// Exits to the VMM, other than the last.
+    pub exits: ExitCounts,
+    /// What its thread used between its first and its last instruction.
+    pub thread: ThreadUse,
+    /// Whether the guest ended it.
+    pub result: Result<(), VcpuError>,
+}
+
+impl VcpuThread {
+    /// Its thread id, once it has started.
+    pub fn tid(&self) -> Option<Tid> {
+        self.tid.get().copied()
+    }
+
+    /// Whether its thread has ended.
+    pub fn is_finished(&self) -> bool {
+        self.handle.is_finished()
+    }
+
+    /// Asks it out of the guest. A signal just before `KVM_RUN` is lost, so call this until it has ended.
+    pub fn kick(&self) {
+        self.kicked.store(true, Ordering::Release);
+        // It may have ended meanwhile: that is what we want.
+        let _ = self.handle.kill(KICK);
+    }
+
+    /// Waits for its end.
+    pub fn join(self) -> VcpuEnd {
+        let vcpu = self.id;
+        self.handle.join().unwrap_or_else(|_| VcpuEnd {
+            exits: ExitCounts::new(),
+            thread: ThreadUse::default(),
+            result: Err(VcpuError::Panicked { vcpu }),
+        })
+    }
+}
+
+const APIC_ENABLED: u64 = 1 << 11;
+const X2APIC_MODE: u64 = 1 << 10;
+/// Bit 8 of the spurious-interrupt vector register.
+const APIC_SOFTWARE_ENABLED: u32 = 1 << 8;
+/// CPUID leaf 1, register ecx.
+const CPUID_X2APIC: u32 = 1 << 21;
+const CPUID_TSC_DEADLINE: u32 = 1 << 24;
+
+/// The host's CPUID with this vCPU's APIC id, x2APIC and the TSC deadline timer.
+fn cpuid_of(supported: &CpuId, apic_id: u32) -> CpuId {
+    let mut cpuid = supported.clone();
+    for entry in cpuid.as_mut_slice() {
+        match entry.function {
+            1 => {
+                entry.ecx |= CPUID_X2APIC | CPUID_TSC_DEADLINE;
+                entry.ebx = entry.ebx & 0x00ff_ffff | apic_id << 24;
+            }
+            0xb | 0x1f => entry.edx = apic_id,
+            _ => {}
+        }
+    }
+    cpuid
+}
+
+fn set_base(segment: &mut kvm_segment, base: u32) {
+    segment.base = base.into();
+    segment.selector = u16::try_from(base >> 4).unwrap_or(0);
+}
+
+fn set_apic_register(lapic: &mut kvm_lapic_state, offset: usize, value: u32) {
+    for (place, byte) in lapic.regs[offset..].iter_mut().zip(value.to_le_bytes()) {
+        *place = byte.cast_signed();
+    }
+}
+
+/// Puts the step and the vCPU to an error.
+struct Steps(VcpuId);
+
+impl Steps {
+    fn ioctl<T>(
+        &self,
+        step: &'static str,
+        result: Result<T, kvm_ioctls::Error>,
+    ) -> Result<T, VcpuError> {
+        result.map_err(|source| VcpuError::Ioctl {
+            step,
+            vcpu: self.0,
+            source,
+        })
+    }
+}

@@ -1,0 +1,352 @@
+//! KVM's VM object: memory, in-kernel irqchip and PIT, interrupt lines, polling cap, statistics.
+//!
+//! Interrupts need no IOAPIC: the GSI routing table holds nothing but MSIs, each to one vector of
+//! one vCPU's local APIC.
+//!
+//! | GSI | from | to |
+//! |---|---|---|
+//! | 0 | the in-kernel PIT | vCPU 0, [`guest::TICK`] |
+//! | 24 + 2N | [`Lines::wake`], an irqfd | vCPU N, [`guest::WAKE`] |
+//! | 25 + 2N | [`Lines::stop`], an irqfd | vCPU N, [`guest::STOP`] |
+
+use std::io;
+use std::sync::Arc;
+
+use haltwise_core::units::HaltPollNs;
+use kvm_bindings::{
+    CpuId, KVM_IRQ_ROUTING_MSI, KVM_MAX_CPUID_ENTRIES, KvmIrqRouting, kvm_enable_cap,
+    kvm_irq_routing_entry, kvm_irq_routing_entry__bindgen_ty_1, kvm_irq_routing_msi,
+    kvm_pit_config,
+};
+use kvm_ioctls::{IoEventAddress, Kvm, NoDatamatch, VmFd};
+
+use crate::event::Event;
+use crate::exit::ANSWER_PORT;
+use crate::guest::{self, Program};
+use crate::ioctl::{self, SetMemoryError};
+use crate::memory::{CODE, GuestMemory, MAX_VCPUS, MemoryError};
+use crate::stats_fd::StatsFd;
+use crate::vcpu::{Vcpu, VcpuError};
+
+const KVM_CAP_HALT_POLL: u32 = 182;
+const PIT_GSI: u32 = 0;
+const FIRST_LINE_GSI: u32 = 24;
+/// Three pages that VMX uses for real mode on CPUs that cannot run it directly.
+const TSS_ADDRESS: usize = 0xfffb_d000;
+const IDENTITY_MAP_ADDRESS: u64 = 0xfffb_c000;
+
+/// Why /dev/kvm could not be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// No KVM here.
+    #[error("open /dev/kvm: this host offers no KVM")]
+    Unsupported(#[source] kvm_ioctls::Error),
+    /// Not for us.
+    #[error("open /dev/kvm: not permitted")]
+    Denied(#[source] kvm_ioctls::Error),
+    /// Anything else.
+    #[error("open /dev/kvm")]
+    Failed(#[source] kvm_ioctls::Error),
+}
+
+/// Why a VM could not be made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum VmError {
+    /// KVM refused a step.
+    #[error("{step} of VM `{vm}`")]
+    Ioctl {
+        /// Which step.
+        step: &'static str,
+        /// Which VM.
+        vm: String,
+        /// KVM's answer.
+        #[source]
+        source: kvm_ioctls::Error,
+    },
+    /// The kernel refused a step outside of kvm-ioctls.
+    #[error("{step} of VM `{vm}`")]
+    Io {
+        /// Which step.
+        step: &'static str,
+        /// Which VM.
+        vm: String,
+        /// Its answer.
+        #[source]
+        source: io::Error,
+    },
+    /// Guest memory.
+    #[error("lay out memory of VM `{vm}`")]
+    Memory {
+        /// Which VM.
+        vm: String,
+        /// What is wrong.
+        #[source]
+        source: MemoryError,
+    },
+    /// Guest memory, in KVM's hands.
+    #[error("give memory to VM `{vm}`")]
+    SetMemory {
+        /// Which VM.
+        vm: String,
+        /// What is wrong.
+        #[source]
+        source: SetMemoryError,
+    },
+    /// A vCPU.
+    #[error("create vCPU of VM `{vm}`")]
+    Vcpu {
+        /// Which VM.
+        vm: String,
+        /// What is wrong.
+        #[source]
+        source: VcpuError,
+    },
+    /// This kernel has no per-VM cap.
+    #[error("set the polling cap of VM `{vm}`: this kernel has no KVM_CAP_HALT_POLL (since 5.8)")]
+    NoCap {
+        /// Which VM.
+        vm: String,
+    },
+    /// Too many.
+    #[error("create {0} vCPUs in a VM: 1 to {MAX_VCPUS} are possible")]
+    VcpuCount(u32),
+}
+
+/// Opens /dev/kvm.
+pub fn open() -> Result<Kvm, OpenError> {
+    Kvm::new().map_err(
+        |error| match rustix::io::Errno::from_raw_os_error(error.errno()) {
+            rustix::io::Errno::ACCESS | rustix::io::Errno::PERM => OpenError::Denied(error),
+            rustix::io::Errno::NOENT | rustix::io::Errno::NODEV | rustix::io::Errno::NXIO => {
+                OpenError::Unsupported(error)
+            }
+            _ => OpenError::Failed(error),
+        },
+    )
+}
+
+/// What a VM is to be.
+#[derive(Debug, Clone)]
+pub struct VmConfig {
+    /// Its name, for people.
+    pub name: String,
+    /// How many vCPUs.
+    pub vcpus: u32,
+    /// Its ceiling of halt polling (`KVM_CAP_HALT_POLL`); the module parameter is in force if `None`.
+    pub vm_max_halt_poll_ns: Option<HaltPollNs>,
+    /// Whether it has a PIT.
+    pub pit: bool,
+}
+
+/// The VMM's ends of the lines to one vCPU.
+#[derive(Debug)]
+pub struct Lines {
+    /// Raises [`guest::WAKE`].
+    pub wake: Event,
+    /// Raises [`guest::STOP`].
+    pub stop: Event,
+    /// Signalled by the guest's `out` to its answer port.
+    pub answer: Event,
+}
+
+/// A VM whose vCPUs have not been started.
+#[derive(Debug)]
+pub struct Vm {
+    /// What it was made from.
+    pub config: VmConfig,
+    /// Its memory.
+    pub memory: GuestMemory,
+    /// Lines by vCPU.
+    pub lines: Vec<Arc<Lines>>,
+    /// vCPUs by index, until their threads take them.
+    pub vcpus: Vec<Vcpu>,
+    /// Statistics of the VM itself, if the kernel keeps them.
+    pub stats: Option<StatsFd>,
+    fd: VmFd,
+}
+
+impl Vm {
+    /// Creates a VM that will run `program` from its first instruction on.
+    pub fn create(kvm: &Kvm, config: VmConfig, program: &Program) -> Result<Self, VmError> {
+        if !(1..=MAX_VCPUS).contains(&config.vcpus) {
+            return Err(VmError::VcpuCount(config.vcpus));
+        }
+        let step = Steps(&config.name);
+        let fd = step.ioctl("KVM_CREATE_VM", kvm.create_vm())?;
+        let memory = step.memory(GuestMemory::new())?;
+        ioctl::set_memory(&fd, &memory).map_err(|source| VmError::SetMemory {
+            vm: config.name.clone(),
+            source,
+        })?;
+        step.ioctl("KVM_SET_TSS_ADDR", fd.set_tss_address(TSS_ADDRESS))?;
+        step.ioctl(
+            "KVM_SET_IDENTITY_MAP_ADDR",
+            fd.set_identity_map_address(IDENTITY_MAP_ADDRESS),
+        )?;
+        step.ioctl("KVM_CREATE_IRQCHIP", fd.create_irq_chip())?;
+        if config.pit {
+            step.ioctl("KVM_CREATE_PIT2", fd.create_pit2(kvm_pit_config::default()))?;
+            step.io("KVM_REINJECT_CONTROL", ioctl::disable_pit_reinjection(&fd))?;
+        }
+        if let Some(cap) = config.vm_max_halt_poll_ns {
+            set_cap(&fd, &config.name, cap)?;
+        }
+        step.memory(load(&memory, program))?;
+        step.ioctl(
+            "KVM_SET_GSI_ROUTING",
+            fd.set_gsi_routing(&routing(config.vcpus)),
+        )?;
+        let lines = (0..config.vcpus)
+            .map(|vcpu| lines(&fd, &step, vcpu))
+            .collect::<Result<_, _>>()?;
+        let cpuid = step.ioctl(
+            "KVM_GET_SUPPORTED_CPUID",
+            kvm.get_supported_cpuid(KVM_MAX_CPUID_ENTRIES),
+        )?;
+        let vcpus = create_vcpus(&fd, &config, &cpuid, &memory, program)?;
+        let stats = StatsFd::of(&fd).ok();
+        Ok(Self {
+            config,
+            memory,
+            lines,
+            vcpus,
+            stats,
+            fd,
+        })
+    }
+
+    /// The VM's own descriptor, for what this type does not cover.
+    pub fn fd(&self) -> &VmFd {
+        &self.fd
+    }
+}
+
+fn create_vcpus(
+    fd: &VmFd,
+    config: &VmConfig,
+    cpuid: &CpuId,
+    memory: &GuestMemory,
+    program: &Program,
+) -> Result<Vec<Vcpu>, VmError> {
+    (0..config.vcpus)
+        .map(|id| {
+            Vcpu::create(fd, id, cpuid, memory, program.entry).map_err(|source| VmError::Vcpu {
+                vm: config.name.clone(),
+                source,
+            })
+        })
+        .collect()
+}
+
+/// Sets the ceiling of halt polling of one VM.
+fn set_cap(fd: &VmFd, vm: &str, ceiling: HaltPollNs) -> Result<(), VmError> {
+    if fd.check_extension_raw(KVM_CAP_HALT_POLL.into()) <= 0 {
+        return Err(VmError::NoCap { vm: vm.to_owned() });
+    }
+    let mut cap = kvm_enable_cap {
+        cap: KVM_CAP_HALT_POLL,
+        ..Default::default()
+    };
+    cap.args[0] = ceiling.0.into();
+    Steps(vm).ioctl("KVM_ENABLE_CAP(KVM_CAP_HALT_POLL)", fd.enable_cap(&cap))
+}
+
+fn load(memory: &GuestMemory, program: &Program) -> Result<(), MemoryError> {
+    memory.write(CODE.into(), &program.code)?;
+    program
+        .vectors
+        .iter()
+        .try_for_each(|&(vector, ip)| memory.set_vector(vector, ip))
+}
+
+fn wake_gsi(vcpu: u32) -> u32 {
+    FIRST_LINE_GSI + 2 * vcpu
+}
+
+fn stop_gsi(vcpu: u32) -> u32 {
+    wake_gsi(vcpu) + 1
+}
+
+fn lines(fd: &VmFd, step: &Steps<'_>, vcpu: u32) -> Result<Arc<Lines>, VmError> {
+    let event = || step.io("eventfd", Event::new());
+    let lines = Lines {
+        wake: event()?,
+        stop: event()?,
+        answer: event()?,
+    };
+    step.ioctl(
+        "KVM_IRQFD",
+        fd.register_irqfd(lines.wake.fd(), wake_gsi(vcpu)),
+    )?;
+    step.ioctl(
+        "KVM_IRQFD",
+        fd.register_irqfd(lines.stop.fd(), stop_gsi(vcpu)),
+    )?;
+    let port = IoEventAddress::Pio(u64::from(ANSWER_PORT) + u64::from(vcpu));
+    step.ioctl(
+        "KVM_IOEVENTFD",
+        fd.register_ioevent(lines.answer.fd(), &port, NoDatamatch),
+    )?;
+    Ok(Arc::new(lines))
+}
+
+fn routing(vcpus: u32) -> KvmIrqRouting {
+    let mut entries = vec![msi(PIT_GSI, 0, guest::TICK)];
+    for vcpu in 0..vcpus {
+        entries.push(msi(wake_gsi(vcpu), vcpu, guest::WAKE));
+        entries.push(msi(stop_gsi(vcpu), vcpu, guest::STOP));
+    }
+    KvmIrqRouting::from_entries(&entries).expect("129 entries at most, 4096 are allowed")
+}
+
+/// Fixed delivery, physical destination, edge: Intel SDM volume 3, "Message Signalled Interrupts".
+fn msi(gsi: u32, vcpu: u32, vector: u8) -> kvm_irq_routing_entry {
+    kvm_irq_routing_entry {
+        gsi,
+        type_: KVM_IRQ_ROUTING_MSI,
+        flags: 0,
+        pad: 0,
+        u: kvm_irq_routing_entry__bindgen_ty_1 {
+            msi: kvm_irq_routing_msi {
+                address_lo: 0xfee0_0000 | vcpu << 12,
+                address_hi: 0,
+                data: vector.into(),
+                ..Default::default()
+            },
+        },
+    }
+}
+
+/// Puts the step and the VM's name to an error.
+struct Steps<'a>(&'a str);
+
+impl Steps<'_> {
+    fn ioctl<T>(
+        &self,
+        step: &'static str,
+        result: Result<T, kvm_ioctls::Error>,
+    ) -> Result<T, VmError> {
+        result.map_err(|source| VmError::Ioctl {
+            step,
+            vm: self.0.to_owned(),
+            source,
+        })
+    }
+
+    fn io<T>(&self, step: &'static str, result: io::Result<T>) -> Result<T, VmError> {
+        result.map_err(|source| VmError::Io {
+            step,
+            vm: self.0.to_owned(),
+            source,
+        })
+    }
+
+    fn memory<T>(&self, result: Result<T, MemoryError>) -> Result<T, VmError> {
+        result.map_err(|source| VmError::Memory {
+            vm: self.0.to_owned(),
+            source,
+        })
+    }
+}
