@@ -1,2 +1,65 @@
-//! Placeholder.
-fn main() {}
+//! haltwise: finds out what halts cost the virtual machines of a host.
+//!
+//! This file wires; each verb is a file under `verb/`.
+#![forbid(unsafe_code)]
+
+mod doctor;
+mod exit;
+mod report;
+mod terminal;
+mod verb;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::exit::Exit;
+
+/// Finds out where the halted time of this host's KVM virtual machines goes
+#[derive(Debug, Parser)]
+#[command(
+    name = "haltwise",
+    version,
+    help_expected = true,
+    disable_help_subcommand = true,
+    max_term_width = 80,
+    after_help = "EXAMPLES
+  haltwise doctor                          what can be seen on this host
+  haltwise record -o cap --duration 10s    record the halts of all VMs
+  haltwise report cap                      where their halted time goes
+
+EXIT CODES
+  0 done   1 failed   2 usage   3 unsupported host   4 not permitted
+  5 done, but data was lost or is partial"
+)]
+struct Cli {
+    /// What to do
+    #[command(subcommand)]
+    verb: verb::Verb,
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    match cli.verb.run() {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            terminal::complain(&failure);
+            failure.exit.into()
+        }
+    }
+}
+
+/// Help and version go to stdout and are no error; the rest is a wrong command line.
+fn usage(error: &clap::Error) -> ExitCode {
+    let exit = if error.use_stderr() {
+        Exit::Usage
+    } else {
+        Exit::Done
+    };
+    // A reader of help that went away is no error either.
+    drop(error.print());
+    exit.into()
+}

@@ -226,6 +226,11 @@ impl HostUse {
         Some(waited as f64 / time as f64)
     }
 
+    /// When the last sample was taken.
+    pub fn last_ns(&self) -> Option<u64> {
+        Some(self.last?.time_ns)
+    }
+
     /// CPU time of the recorder's process since it started, as last sampled.
     pub fn recorder_cpu_ns(&self) -> Option<u64> {
         Some(self.last?.recorder_cpu_ns)

@@ -1,0 +1,159 @@
+//! Asks the host, and changes nothing on it.
+
+use std::collections::BTreeMap;
+
+use haltwise_core::event::{CeilingSource, KnobScope};
+use haltwise_core::ids::Pid;
+use haltwise_core::recording::Rung;
+use haltwise_host::bpf::{self, FoundVcpu};
+use haltwise_host::discovery::{self, VmProcess};
+use haltwise_host::root::Root;
+use haltwise_host::support::{self, Finding, Level, Refusal, Support};
+use haltwise_host::{clock, params};
+
+use super::SCHEMA;
+use super::view::{Diagnosis, FindingView, KnobView, RungView, VmView};
+
+/// Looks at the host, its settings and its VMs.
+pub(crate) fn examine(root: &Root) -> anyhow::Result<Diagnosis> {
+    let support = support::inspect(root, clock::monotonic_ns())?;
+    let scan = discovery::scan(root)?;
+    let (found, vms_unread) = match &support.bpf {
+        Ok(()) => match bpf::vcpus() {
+            Ok(found) => (found, None),
+            Err(error) => (Vec::new(), Some(format!("{:#}", anyhow::Error::new(error)))),
+        },
+        Err(refusal) => (Vec::new(), Some(refusal.to_string())),
+    };
+    let ceiling = params::param_halt_poll_ns(root).ok();
+    let mut findings = support.findings.clone();
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
+    Ok(Diagnosis {
+        schema: SCHEMA,
+        kernel: support.kernel.to_string(),
+        best_rung: support.best_rung(),
+        rungs: rungs(&support),
+        knobs: knobs(&support),
+        vms: vms(&scan.vms, &found, ceiling),
+        vms_unread,
+        processes_denied: scan.denied,
+        findings: findings.into_iter().map(finding).collect(),
+    })
+}
+
+fn rungs(support: &Support) -> Vec<RungView> {
+    let view = |rung, allowed: &Result<(), Refusal>| RungView {
+        rung,
+        refused: allowed.as_ref().err().map(ToString::to_string),
+        denied: matches!(allowed, Err(Refusal::Denied { .. })),
+    };
+    vec![
+        view(Rung::Bpf, &support.bpf),
+        view(Rung::Tracepoints, &support.tracepoints),
+    ]
+}
+
+fn knobs(support: &Support) -> Vec<KnobView> {
+    let rows = support.knobs.iter();
+    rows.map(|knob| KnobView {
+        name: knob.name.clone(),
+        value: knob.value.clone(),
+        binds: binds(support, &knob.name, knob.scope),
+    })
+    .collect()
+}
+
+/// Whom a setting binds, by name: the ceiling is the one with exceptions.
+fn binds(support: &Support, name: &str, scope: KnobScope) -> &'static str {
+    let snapshots = support.kernel.is_from(5, 8) && !support.kernel.is_from(6, 1);
+    match (scope, name) {
+        (KnobScope::Host, "halt_poll_ns") if snapshots => "VMs started after it was set",
+        (KnobScope::Host, "halt_poll_ns") => "every VM without a cap of its own",
+        (KnobScope::Host, _) if name.starts_with("halt_poll") => "every VM of the host",
+        (KnobScope::Host, _) => "the host",
+        (KnobScope::GuestOfOther, _) => "this machine, as a guest of another",
+        (KnobScope::Vm(_), _) => "one VM",
+    }
+}
+
+fn finding(finding: Finding) -> FindingView {
+    FindingView {
+        level: match finding.level {
+            Level::Good => "good",
+            Level::Note => "note",
+            Level::Warning => "warning",
+            Level::Problem => "problem",
+        },
+        what: finding.what,
+        why: finding.why,
+        remedy: finding.remedy,
+    }
+}
+
+/// A row for each VM: what the walk over vCPUs found, with the names that discovery found, and the
+/// VMs that only discovery found.
+fn vms(named: &[VmProcess], found: &[FoundVcpu], param: Option<u32>) -> Vec<VmView> {
+    let mut by_vm: BTreeMap<(Pid, u64), Vec<&FoundVcpu>> = BTreeMap::new();
+    for vcpu in found {
+        by_vm.entry((vcpu.pid, vcpu.vm)).or_default().push(vcpu);
+    }
+    let process = |pid: Pid| named.iter().find(|vm| vm.pid() == pid);
+    let mut rows: Vec<VmView> = by_vm
+        .iter()
+        .map(|((pid, _), vcpus)| walked(*pid, process(*pid), vcpus, param))
+        .collect();
+    for vm in named {
+        if !by_vm.keys().any(|(pid, _)| *pid == vm.pid()) {
+            rows.push(only_named(vm));
+        }
+    }
+    rows
+}
+
+fn walked(pid: Pid, named: Option<&VmProcess>, vcpus: &[&FoundVcpu], param: Option<u32>) -> VmView {
+    let own = vcpus.iter().find_map(|vcpu| vcpu.vm_ceiling);
+    let (ceiling_ns, ceiling_source) = match own {
+        Some((ns, source)) => (Some(ns), source),
+        None if param.is_some() => (param, CeilingSource::Param),
+        None => (None, CeilingSource::Unknown),
+    };
+    let windows = vcpus.iter().map(|vcpu| vcpu.window_ns);
+    let vetoed = vcpus.iter().filter(|vcpu| vcpu.guest_veto == Some(true));
+    VmView {
+        name: named.map_or_else(|| format!("process {pid}"), |vm| vm.name.clone()),
+        vmm: named.map_or("other", |vm| vm.vmm.as_str()),
+        pid: pid.0,
+        vcpus: vcpus.len(),
+        ceiling_ns,
+        ceiling_source,
+        window_ns: windows.clone().min().zip(windows.max()),
+        vetoed_vcpus: vetoed.map(|vcpu| vcpu.id.0).collect(),
+        not_observable: blind(vcpus),
+    }
+}
+
+/// Why no halt of these vCPUs reaches KVM's halt path.
+fn blind(vcpus: &[&FoundVcpu]) -> Option<String> {
+    let reason = if vcpus.iter().any(|vcpu| vcpu.hlt_in_guest) {
+        "exits on HLT are disabled: halts stay inside the guest"
+    } else if vcpus.iter().any(|vcpu| vcpu.no_lapic) {
+        "no LAPIC in the kernel: halts go to the VMM"
+    } else {
+        return None;
+    };
+    Some(reason.to_owned())
+}
+
+fn only_named(vm: &VmProcess) -> VmView {
+    VmView {
+        name: vm.name.clone(),
+        vmm: vm.vmm.as_str(),
+        pid: vm.pid().0,
+        vcpus: vm.vcpus.len(),
+        ceiling_ns: None,
+        ceiling_source: CeilingSource::Unknown,
+        window_ns: None,
+        vetoed_vcpus: Vec::new(),
+        not_observable: None,
+    }
+}

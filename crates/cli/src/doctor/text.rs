@@ -1,0 +1,129 @@
+//! The diagnosis on a screen.
+
+use super::view::{Diagnosis, VmView};
+use crate::report::number::nanos;
+use crate::report::text::{Page, Stands, harmless};
+use crate::report::words::ceiling_source;
+
+/// Lays the diagnosis out.
+pub(crate) fn render(diagnosis: &Diagnosis, width: usize) -> String {
+    let mut page = Page::new(width);
+    page.heading(&format!(
+        "What can be recorded here (Linux {})",
+        diagnosis.kernel
+    ));
+    let best = diagnosis.best_rung;
+    for rung in &diagnosis.rungs {
+        let text = match &rung.refused {
+            None if best == Some(rung.rung) => "yes, and it will be used".to_owned(),
+            None => "yes".to_owned(),
+            Some(reason) => format!("no: {reason}"),
+        };
+        page.wrapped(&format!("  {:<12} ", rung.rung), &text, 15);
+    }
+    if best.is_none() {
+        page.wrapped("  ", "Nothing can be recorded here as things are.", 2);
+    }
+    page.heading("Settings in force");
+    let mut rows = vec![["setting", "value", "binds"].map(str::to_owned).to_vec()];
+    for knob in &diagnosis.knobs {
+        let value = harmless(&knob.value);
+        let value = match value.parse() {
+            Ok(ns) if is_time(&knob.name) => format!("{value} ({})", nanos(ns)),
+            _ => value,
+        };
+        rows.push(vec![harmless(&knob.name), value, knob.binds.to_owned()]);
+    }
+    page.table(2, &[Stands::Left; 3], &rows);
+    vms(&mut page, diagnosis);
+    findings(&mut page, diagnosis);
+    page.finish()
+}
+
+fn is_time(name: &str) -> bool {
+    name.ends_with("_ns") || name.ends_with("_start")
+}
+
+fn vms(page: &mut Page, diagnosis: &Diagnosis) {
+    page.heading("VMs that run now");
+    if diagnosis.vms.is_empty() {
+        page.wrapped("  ", "None was found.", 2);
+    } else {
+        let header = ["VM", "pid", "vCPUs", "ceiling", "set by", "window"];
+        let mut rows = vec![header.map(str::to_owned).to_vec()];
+        rows.extend(diagnosis.vms.iter().map(row));
+        let stands = [
+            Stands::Left,
+            Stands::Right,
+            Stands::Right,
+            Stands::Right,
+            Stands::Left,
+            Stands::Left,
+        ];
+        page.table(2, &stands, &rows);
+    }
+    for vm in &diagnosis.vms {
+        if let Some(reason) = &vm.not_observable {
+            let text = format!("{}: not observable: {reason}", harmless(&vm.name));
+            page.wrapped("  ", &text, 4);
+        }
+        if !vm.vetoed_vcpus.is_empty() {
+            let ids: Vec<String> = vm.vetoed_vcpus.iter().map(ToString::to_string).collect();
+            let text = format!(
+                "{}: the guest switched host polling off for vCPU {}",
+                harmless(&vm.name),
+                ids.join(", ")
+            );
+            page.wrapped("  ", &text, 4);
+        }
+    }
+    if let Some(reason) = &diagnosis.vms_unread {
+        let text = format!("Caps, windows and vetoes of VMs are not known: {reason}.");
+        page.wrapped("  ", &text, 2);
+    }
+    if diagnosis.processes_denied > 0 {
+        let text = format!(
+            "{} processes are closed to us; there may be VMs among them.",
+            diagnosis.processes_denied
+        );
+        page.wrapped("  ", &text, 2);
+    }
+}
+
+fn row(vm: &VmView) -> Vec<String> {
+    let ceiling = vm
+        .ceiling_ns
+        .map_or_else(|| "-".to_owned(), |ns| nanos(ns.into()));
+    let window = match vm.window_ns {
+        None => "-".to_owned(),
+        Some((low, high)) if low == high => nanos(low.into()),
+        Some((low, high)) => format!("{} to {}", nanos(low.into()), nanos(high.into())),
+    };
+    let set_by = if vm.ceiling_ns.is_some() {
+        ceiling_source(vm.ceiling_source)
+    } else {
+        "-"
+    };
+    vec![
+        harmless(&vm.name),
+        vm.pid.to_string(),
+        vm.vcpus.to_string(),
+        ceiling,
+        set_by.to_owned(),
+        window,
+    ]
+}
+
+fn findings(page: &mut Page, diagnosis: &Diagnosis) {
+    page.heading("What to know and what to do");
+    if diagnosis.findings.is_empty() {
+        page.wrapped("  ", "Nothing.", 2);
+    }
+    for finding in &diagnosis.findings {
+        let what = format!("{} ({})", harmless(&finding.what), harmless(&finding.why));
+        page.wrapped(&format!("  {:<8} ", finding.level), &what, 11);
+        if let Some(remedy) = &finding.remedy {
+            page.wrapped("           do: ", &harmless(remedy), 15);
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! How the program ends: one table of exit codes, and errors that know theirs.
+
+use std::process::ExitCode;
+
+/// Every way in which haltwise ends. The numbers are a promise to scripts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Done.
+    Done = 0,
+    /// Failed.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// This host lacks what the verb needs.
+    Unsupported = 3,
+    /// Not permitted.
+    Denied = 4,
+    /// Done, but data was lost, or the result is partial.
+    Partial = 5,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// An error, the code to leave with, and what to do about it.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The code.
+    pub(crate) exit: Exit,
+    /// What failed; printed as a chain.
+    pub(crate) error: anyhow::Error,
+    /// What to do about it.
+    pub(crate) hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure with its code.
+    pub(crate) fn new(exit: Exit, error: impl Into<anyhow::Error>) -> Self {
+        Self {
+            exit,
+            error: error.into(),
+            hint: None,
+        }
+    }
+
+    /// The same with a hint.
+    #[must_use]
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::new(Exit::Failed, error)
+    }
+}
+
+/// What a verb returns.
+pub(crate) type Outcome = Result<Exit, Failure>;

@@ -1,0 +1,16 @@
+//! The report: from the accounts of a recording to one screen per VM, or to JSON.
+//!
+//! [`view`] holds what is said, [`build`] computes it, [`text`] lays it out. The text shows nothing
+//! that the JSON does not hold.
+
+pub(crate) mod build;
+pub(crate) mod chart;
+pub(crate) mod load;
+pub(crate) mod number;
+pub(crate) mod recording;
+pub(crate) mod text;
+pub(crate) mod view;
+pub(crate) mod words;
+
+/// Version of the JSON report; documented in `docs/report-json.md`.
+pub(crate) const SCHEMA: u32 = 1;

@@ -1,0 +1,325 @@
+//! From the accounts of a recording to what the report says.
+
+use haltwise_core::account::ledger::Ledger;
+use haltwise_core::account::series::{Series, Slot};
+use haltwise_core::account::worth::Worth;
+use haltwise_core::account::{Account, Spread};
+use haltwise_core::event::{KnobScope, Observable, Vcpu, Vm};
+use haltwise_core::hist::LogHist;
+use haltwise_core::ids::VcpuId;
+
+use super::SCHEMA;
+use super::recording::Recording;
+use super::view::{
+    AccountView, BucketView, CeilingView, HostView, KnobView, LossView, PollBarView, PollView,
+    RecordingView, Report, SlotView, UnknownView, VcpuView, VmView, WakesView, WindowView,
+};
+
+/// Clock ticks in which `/proc/PID/stat` counts: `USER_HZ` is 100 wherever KVM runs.
+const TICK_NS: u64 = 10_000_000;
+
+/// Makes the report of a recording, about all VMs or only those that `wanted` picks.
+pub(crate) fn report(recording: &Recording, wanted: impl Fn(&Vm) -> bool) -> Report {
+    let ledger = &recording.ledger;
+    let span_ns = duration_ns(recording);
+    let vcpus = vcpus_seen(recording);
+    let unplaced = ledger.unplaced();
+    let vms = recording.roster.vms.iter().filter(|vm| wanted(vm));
+    Report {
+        schema: SCHEMA,
+        recording: recording_view(recording, span_ns),
+        host: HostView {
+            name: recording.hostname.clone(),
+            kernel: recording.kernel.clone(),
+            cpus: Some(ledger.host.cpus).filter(|cpus| *cpus > 0),
+            busy_cpus: ledger.host.busy_cpus(),
+            cpu_pressure: ledger.host.cpu_pressure(),
+            knobs: knobs(ledger),
+            account: account_view(&ledger.total(), span_ns, vcpus),
+        },
+        vms: vms.map(|vm| vm_view(recording, vm)).collect(),
+        unplaced: (!unplaced.is_empty()).then(|| account_view(&unplaced, span_ns, 1)),
+    }
+}
+
+/// How many vCPUs halted or are known to be there.
+fn vcpus_seen(recording: &Recording) -> usize {
+    let vms = recording.roster.vms.iter();
+    vms.map(|vm| vcpu_ids(recording, vm).len()).sum()
+}
+
+fn duration_ns(recording: &Recording) -> u64 {
+    recording.end_ns.saturating_sub(recording.start_ns)
+}
+
+fn recording_view(recording: &Recording, duration_ns: u64) -> RecordingView {
+    let lost = recording.lost.iter();
+    let places = lost.map(|(place, count)| LossView {
+        place: place.clone(),
+        count: *count,
+    });
+    let counts = recording.lost.iter().map(|(_, count)| *count);
+    RecordingView {
+        rung: recording.rung,
+        mode: recording.mode,
+        recorder: recording.recorder.clone(),
+        wall_ns: recording.wall_ns,
+        start_ns: recording.start_ns,
+        duration_ns,
+        cut: recording.cut,
+        lost: counts.fold(0, u64::saturating_add),
+        lost_by_place: places.collect(),
+        missing: recording.missing.clone(),
+        notes: recording.notes.clone(),
+        overhead: recording.overhead,
+    }
+}
+
+fn knobs(ledger: &Ledger) -> Vec<KnobView> {
+    let rows = ledger.knobs.rows();
+    rows.map(|((scope, name), seen)| KnobView {
+        name: name.clone(),
+        scope: match scope {
+            KnobScope::Host => "host",
+            KnobScope::GuestOfOther => "guest-of-other",
+            KnobScope::Vm(_) => "vm",
+        },
+        vm: match scope {
+            KnobScope::Vm(vm) => Some(vm.0),
+            KnobScope::Host | KnobScope::GuestOfOther => None,
+        },
+        value: seen.now.value().cloned().unwrap_or_default(),
+        changes: seen.told.count.saturating_sub(1),
+    })
+    .collect()
+}
+
+/// The vCPUs of a VM that halted or that the roster names.
+fn vcpu_ids(recording: &Recording, vm: &Vm) -> Vec<VcpuId> {
+    let listed = recording.roster.vcpus.iter().filter(|v| v.vm == vm.index);
+    let halted = recording.ledger.places().map(|(place, _)| place);
+    let halted = halted.filter(|place| place.vm == Some(vm.index));
+    let mut ids: Vec<VcpuId> = listed.map(|vcpu| vcpu.id).collect();
+    ids.extend(halted.filter_map(|place| place.vcpu));
+    ids.sort_unstable();
+    ids.dedup();
+    ids
+}
+
+fn vm_view(recording: &Recording, vm: &Vm) -> VmView {
+    let ids = vcpu_ids(recording, vm);
+    let span_ns = presence_ns(recording, vm);
+    let account = recording.ledger.vm(vm.index);
+    VmView {
+        index: vm.index.0,
+        name: vm.name.clone(),
+        vmm: vm.vmm,
+        pid: vm.key.pid.0,
+        start_ticks: vm.key.start_ticks,
+        ordinal: vm.key.ordinal,
+        not_observable: match &vm.observable {
+            Observable::Yes => None,
+            Observable::No(reason) => Some(reason.clone()),
+        },
+        account: account_view(&account, span_ns, ids.len().max(1)),
+        vcpus: ids
+            .into_iter()
+            .map(|id| vcpu_view(recording, vm, id, span_ns))
+            .collect(),
+    }
+}
+
+/// How long a VM can have been seen: from the start of the recording, or of its process if that
+/// came later, to the end. A first halt in the middle does not mean that the VM came then.
+fn presence_ns(recording: &Recording, vm: &Vm) -> u64 {
+    let came_ns = vm.key.start_ticks.saturating_mul(TICK_NS);
+    let late = (recording.start_ns..recording.end_ns).contains(&came_ns);
+    let from = if late { came_ns } else { recording.start_ns };
+    recording.end_ns.saturating_sub(from)
+}
+
+fn vcpu_view(recording: &Recording, vm: &Vm, id: VcpuId, span_ns: u64) -> VcpuView {
+    let listed = recording.roster.vcpus.iter();
+    let listed: Option<&Vcpu> = listed.rev().find(|v| v.vm == vm.index && v.id == id);
+    let nothing = Account::default();
+    let account = recording.ledger.vcpu(vm.index, id).unwrap_or(&nothing);
+    let newest = account.ceilings.rows().max_by_key(|(_, span)| span.last_ns);
+    let newest = newest.map(|(ceiling, _)| *ceiling);
+    VcpuView {
+        id: id.0,
+        tid: listed.map(|vcpu| vcpu.tid.0),
+        window_ns: account
+            .window_now
+            .value()
+            .copied()
+            .or_else(|| listed?.window_ns),
+        ceiling_ns: newest.map(|c| c.ns).or_else(|| listed?.ceiling_ns),
+        ceiling_source: newest
+            .map(|c| c.source)
+            .or_else(|| Some(listed?.ceiling_source))
+            .unwrap_or_default(),
+        guest_veto: listed.and_then(|vcpu| vcpu.guest_veto),
+        account: account_view(account, span_ns, 1),
+    }
+}
+
+/// An account over a span of time in which so many vCPUs were there.
+fn account_view(account: &Account, span_ns: u64, vcpus: usize) -> AccountView {
+    let seconds = span_ns as f64 / 1e9;
+    let per_s = |n: u64| {
+        if span_ns == 0 {
+            0.0
+        } else {
+            n as f64 / seconds
+        }
+    };
+    let available = span_ns as f64 * vcpus.max(1) as f64;
+    let halted_ns = account.halted_ns();
+    AccountView {
+        span_ns,
+        vcpus,
+        halts: account.halts,
+        halts_per_s: per_s(account.halts),
+        waits: account.waits,
+        waits_per_s: per_s(account.waits),
+        invalid: account.invalid,
+        halted_ns,
+        halted_share: if available > 0.0 {
+            halted_ns as f64 / available
+        } else {
+            0.0
+        },
+        parts: account.parts,
+        poll: poll_view(account, span_ns),
+        wakes: wakes_view(account),
+        halt_ns: Spread::of(&account.halt_ns),
+        gap_ns: Spread::of(&account.gap_ns),
+        wake_latency_ns: Spread::of(&account.wake_latency_ns),
+        gap_histogram: buckets(&account.gap_ns),
+        wake_latency_histogram: buckets(&account.wake_latency_ns),
+        window: WindowView {
+            grows: account.grows,
+            shrinks: account.shrinks,
+            now_ns: account.window_now.value().copied(),
+            slot_ns: account.series.width_ns(),
+            slots: slots(&account.series),
+        },
+        ceilings: ceilings(account),
+        worth: Worth::of(account),
+        unknown: unknown(account),
+    }
+}
+
+fn poll_view(account: &Account, span_ns: u64) -> PollView {
+    let ns = account.poll_ns();
+    let percent = |ns: u64| {
+        if span_ns == 0 {
+            0.0
+        } else {
+            ns as f64 / span_ns as f64 * 100.0
+        }
+    };
+    let mut bars = poll_bars(&account.poll_success_ns, &account.poll_fail_ns);
+    let has_zero = bars.first().is_some_and(|bar| bar.high_ns == 0);
+    let zero = if has_zero {
+        bars.remove(0)
+    } else {
+        PollBarView::default()
+    };
+    PollView {
+        known: account.poll_known,
+        polled: account.polled,
+        successful: account.successful_polls,
+        failed: account.failed_polls(),
+        cut: (account.cut_known > 0).then_some(account.poll_cuts),
+        not_polled: account.not_polled(),
+        ns,
+        cpu_percent: ns.map(percent),
+        useful_cpu_percent: ns.map(|_| percent(account.poll_success_ns.sum())),
+        wasted_cpu_percent: ns.map(|_| percent(account.poll_fail_ns.sum())),
+        zero,
+        time_against_count: bars,
+    }
+}
+
+/// Both histograms in the same buckets.
+fn poll_bars(success: &LogHist, fail: &LogHist) -> Vec<PollBarView> {
+    let mut both = success.clone();
+    both.merge(fail);
+    let of = |rows: &[(u64, u64, u64)], low: u64| {
+        let row = rows.iter().find(|row| row.0 == low);
+        row.map_or(0, |row| row.2)
+    };
+    let (success, fail) = (success.octaves(), fail.octaves());
+    let rows = both.octaves().into_iter();
+    rows.map(|(low_ns, high_ns, _)| PollBarView {
+        low_ns,
+        high_ns,
+        successful: of(&success, low_ns),
+        failed: of(&fail, low_ns),
+    })
+    .collect()
+}
+
+fn wakes_view(account: &Account) -> WakesView {
+    let [timer, ipi, device, other, unknown] = account.wakes;
+    WakesView {
+        timer,
+        ipi,
+        device,
+        other,
+        unknown,
+    }
+}
+
+fn buckets(hist: &LogHist) -> Vec<BucketView> {
+    let rows = hist.octaves().into_iter();
+    rows.map(|(low_ns, high_ns, count)| BucketView {
+        low_ns,
+        high_ns,
+        count,
+    })
+    .collect()
+}
+
+fn slots(series: &Series) -> Vec<SlotView> {
+    let view = |(start_ns, slot): (u64, &Slot)| {
+        let windows = if slot.window.count > 0 {
+            slot.window
+        } else {
+            slot.change
+        };
+        SlotView {
+            start_ns,
+            halts: slot.halts,
+            waits: slot.waits,
+            poll_ns: slot.poll_ns,
+            window_mean_ns: windows.mean(),
+            window_max_ns: (windows.count > 0).then_some(windows.max),
+        }
+    };
+    series.slots().map(view).collect()
+}
+
+fn ceilings(account: &Account) -> Vec<CeilingView> {
+    let rows = account.ceilings.rows();
+    rows.map(|(ceiling, span)| CeilingView {
+        ns: ceiling.ns,
+        source: ceiling.source,
+        halts: span.count,
+        first_ns: span.first_ns,
+        last_ns: span.last_ns,
+    })
+    .collect()
+}
+
+fn unknown(account: &Account) -> UnknownView {
+    let share = |n: u64| n as f64 / account.halts.max(1) as f64;
+    UnknownView {
+        window_ns: share(account.unknown.window_ns),
+        ceiling_ns: share(account.unknown.ceiling_ns),
+        poll_ns: share(account.unknown.poll_ns),
+        wake_latency_ns: share(account.unknown.wake_latency_ns),
+        wake: share(account.unknown.wake),
+    }
+}

@@ -1,0 +1,137 @@
+//! The head of the report: the host, its settings, and a row for each VM.
+
+use super::layout::{Page, Stands, harmless};
+use crate::report::number::{maybe_nanos, nanos, scaled, share, three_digits};
+use crate::report::view::{AccountView, KnobView, Report};
+use crate::report::words::plural;
+
+/// Shows the host.
+pub(super) fn host(page: &mut Page, report: &Report) {
+    let host = &report.host;
+    page.heading(&format!("Host {}", harmless(&host.name)));
+    let mut machine = vec![format!("Linux {}", harmless(&host.kernel))];
+    machine.extend(host.cpus.map(|n| plural(n as usize, "CPU")));
+    let busy = |cpus| format!("{} of them busy", three_digits(cpus));
+    machine.extend(host.busy_cpus.map(busy));
+    let pressure = |p| format!("tasks waited for a CPU {} of the time", share(p));
+    machine.extend(host.cpu_pressure.map(pressure));
+    page.wrapped("  ", &machine.join(", "), 2);
+    knobs(page, &host.knobs);
+    let account = &host.account;
+    let cpus_polling = account.poll.ns.map(|ns| {
+        let cpus = ns as f64 / account.span_ns.max(1) as f64;
+        format!(", polling takes {} CPUs", three_digits(cpus))
+    });
+    page.wrapped(
+        "  ",
+        &format!(
+            "{}, {} in {}: {} halts, {} halts/s{}",
+            plural(report.vms.len(), "VM"),
+            plural(account.vcpus, "vCPU"),
+            nanos(account.span_ns),
+            scaled(account.halts as f64),
+            scaled(account.halts_per_s),
+            cpus_polling.unwrap_or_default(),
+        ),
+        2,
+    );
+    vms(page, report);
+}
+
+/// The rule's four parameters in one line, then what else is set, then what changed.
+fn knobs(page: &mut Page, knobs: &[KnobView]) {
+    const RULE: [&str; 4] = [
+        "halt_poll_ns",
+        "halt_poll_ns_grow",
+        "halt_poll_ns_grow_start",
+        "halt_poll_ns_shrink",
+    ];
+    let of_host: Vec<&KnobView> = knobs.iter().filter(|k| k.scope == "host").collect();
+    let value = |name: &str| {
+        let knob = of_host.iter().find(|knob| knob.name == name)?;
+        Some(harmless(&knob.value))
+    };
+    let mut rule: Vec<String> = Vec::new();
+    for name in RULE {
+        let Some(value) = value(name) else { continue };
+        let short = name.strip_prefix("halt_poll_ns_").unwrap_or(name);
+        rule.push(format!("{short} {value}"));
+    }
+    if !rule.is_empty() {
+        page.wrapped("  kvm: ", &rule.join(", "), 7);
+    }
+    let others = of_host.iter().filter(|k| !RULE.contains(&k.name.as_str()));
+    let others: Vec<String> = others
+        .map(|knob| format!("{} {}", harmless(&knob.name), harmless(&knob.value)))
+        .collect();
+    if !others.is_empty() {
+        page.wrapped("  also: ", &others.join(", "), 8);
+    }
+    let guest = knobs.iter().filter(|k| k.scope == "guest-of-other");
+    let guest: Vec<String> = guest
+        .map(|knob| format!("{} {}", harmless(&knob.name), harmless(&knob.value)))
+        .collect();
+    if !guest.is_empty() {
+        let text = format!("{} (this host is itself a guest)", guest.join(", "));
+        page.wrapped("  haltpoll: ", &text, 12);
+    }
+    for knob in knobs.iter().filter(|knob| knob.changes > 0) {
+        let times = plural(usize::try_from(knob.changes).unwrap_or(usize::MAX), "time");
+        let text = format!("{} changed {times} while recording", harmless(&knob.name));
+        page.wrapped("  note: ", &text, 8);
+    }
+}
+
+fn vms(page: &mut Page, report: &Report) {
+    if report.vms.is_empty() {
+        page.wrapped("  ", "No VM was seen.", 2);
+        return;
+    }
+    page.gap();
+    let mut rows = vec![header("VM")];
+    for vm in &report.vms {
+        let mut cells = vec![harmless(&vm.name)];
+        if vm.not_observable.is_some() && vm.account.halts == 0 {
+            cells.push("not observable, see below".to_owned());
+        } else {
+            cells.extend(row(&vm.account));
+        }
+        rows.push(cells);
+    }
+    page.table(2, &STANDS, &rows);
+}
+
+/// How the columns of [`row`] stand, a name before them.
+pub(super) const STANDS: [Stands; 8] = [
+    Stands::Left,
+    Stands::Right,
+    Stands::Right,
+    Stands::Right,
+    Stands::Right,
+    Stands::Right,
+    Stands::Right,
+    Stands::Right,
+];
+
+/// Names of the columns of [`row`].
+pub(super) fn header(first: &str) -> Vec<String> {
+    [
+        first, "halts/s", "halted", "poll CPU", "in vain", "waits/s", "gap p50", "wake p50",
+    ]
+    .map(str::to_owned)
+    .to_vec()
+}
+
+/// An account in a row.
+pub(super) fn row(account: &AccountView) -> Vec<String> {
+    let percent = |p: Option<f64>| p.map_or_else(|| "-".to_owned(), |p| share(p / 100.0));
+    vec![
+        scaled(account.halts_per_s),
+        share(account.halted_share),
+        percent(account.poll.cpu_percent),
+        percent(account.poll.wasted_cpu_percent),
+        scaled(account.waits_per_s),
+        maybe_nanos(account.gap_ns.map(|spread| spread.p50)),
+        maybe_nanos(account.wake_latency_ns.map(|spread| spread.p50)),
+    ]
+}

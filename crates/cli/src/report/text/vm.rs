@@ -1,0 +1,104 @@
+//! The screen of one VM.
+
+use super::account::{account, parts_bar, window};
+use super::host::{STANDS, header, row};
+use super::layout::{Page, Stands, harmless};
+use crate::report::number::nanos;
+use crate::report::view::{Report, VcpuView, VmView};
+use crate::report::words::{ceilings, plural};
+
+/// Shows a VM.
+pub(super) fn vm(page: &mut Page, report: &Report, vm: &VmView, vcpus: bool) {
+    let which = match vm.ordinal {
+        0 => String::new(),
+        n => format!(", VM {} of this process", n + 1),
+    };
+    page.heading(&format!(
+        "VM {} ({}, pid {}{which}), {}",
+        harmless(&vm.name),
+        vm.vmm,
+        vm.pid,
+        plural(vm.vcpus.len(), "vCPU"),
+    ));
+    if let Some(reason) = &vm.not_observable {
+        let text = format!("Not observable, which is not idle: {}.", harmless(reason));
+        page.wrapped("  ", &text, 2);
+        if vm.account.halts == 0 {
+            return;
+        }
+    }
+    if vm.account.span_ns < report.recording.duration_ns {
+        let text = format!(
+            "It came late and was there for {}.",
+            nanos(vm.account.span_ns)
+        );
+        page.wrapped("  ", &text, 2);
+    }
+    page.wrapped("  ceiling ", &ceilings(vm), 10);
+    vetoes(page, vm);
+    if vm.account.halts == 0 {
+        page.wrapped(
+            "  ",
+            "No halt ended while recording: all its vCPUs slept through or never halted.",
+            2,
+        );
+    } else {
+        account(page, report, &vm.account);
+    }
+    if vcpus {
+        vcpu_table(page, report, vm);
+    }
+}
+
+fn vetoes(page: &mut Page, vm: &VmView) {
+    let vetoed: Vec<String> = vm
+        .vcpus
+        .iter()
+        .filter(|vcpu| vcpu.guest_veto == Some(true))
+        .map(|vcpu| vcpu.id.to_string())
+        .collect();
+    if !vetoed.is_empty() {
+        let text = format!(
+            "the guest switched host polling off for vCPU {}",
+            vetoed.join(", ")
+        );
+        page.wrapped("  veto    ", &text, 10);
+    }
+}
+
+fn vcpu_table(page: &mut Page, report: &Report, vm: &VmView) {
+    page.gap();
+    let mut rows = vec![header("vCPU (tid)")];
+    for vcpu in &vm.vcpus {
+        let mut cells = vec![name(vcpu)];
+        cells.extend(row(&vcpu.account));
+        rows.push(cells);
+    }
+    page.table(2, &STANDS, &rows);
+    for vcpu in vm.vcpus.iter().filter(|vcpu| vcpu.account.halts > 0) {
+        page.gap();
+        let mut now = Vec::new();
+        now.extend(
+            vcpu.window_ns
+                .map(|ns| format!("window now {}", nanos(ns.into()))),
+        );
+        now.extend(
+            vcpu.ceiling_ns
+                .map(|ns| format!("ceiling {}", nanos(ns.into()))),
+        );
+        if vcpu.guest_veto == Some(true) {
+            now.push("switched off by the guest".to_owned());
+        }
+        let cells = vec![format!("vCPU {}", vcpu.id), now.join(", ")];
+        page.table(2, &[Stands::Left, Stands::Left], &[cells]);
+        parts_bar(page, &vcpu.account);
+        window(page, report, &vcpu.account);
+    }
+}
+
+fn name(vcpu: &VcpuView) -> String {
+    match vcpu.tid {
+        Some(tid) => format!("{} ({tid})", vcpu.id),
+        None => vcpu.id.to_string(),
+    }
+}

@@ -1,0 +1,41 @@
+//! The verbs, one file each.
+
+mod completions;
+mod doctor;
+mod man;
+mod report;
+mod version;
+
+use clap::Subcommand;
+
+use crate::exit::Outcome;
+
+/// What haltwise can do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Show where the halted time of a capture goes
+    Report(report::Arguments),
+    /// Say what can be seen on this host, and which settings are in force
+    Doctor(doctor::Arguments),
+    /// Print the version
+    Version(version::Arguments),
+    /// Print completions for a shell
+    #[command(hide = true)]
+    Completions(completions::Arguments),
+    /// Print the manual page, or write one for each verb
+    #[command(hide = true)]
+    Man(man::Arguments),
+}
+
+impl Verb {
+    /// Does it.
+    pub(crate) fn run(self) -> Outcome {
+        match self {
+            Self::Report(arguments) => report::run(&arguments),
+            Self::Doctor(arguments) => doctor::run(&arguments),
+            Self::Version(arguments) => version::run(&arguments),
+            Self::Completions(arguments) => completions::run(&arguments),
+            Self::Man(arguments) => man::run(&arguments),
+        }
+    }
+}

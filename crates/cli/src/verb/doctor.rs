@@ -1,0 +1,45 @@
+//! `haltwise doctor`: what can be seen on this host, and which settings are in force.
+
+use haltwise_host::root::Root;
+
+use crate::doctor::view::Diagnosis;
+use crate::doctor::{examine, text};
+use crate::exit::{Exit, Outcome};
+use crate::terminal;
+
+/// Arguments of `haltwise doctor`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "EXAMPLES
+  haltwise doctor
+  haltwise doctor --json | jq -r .best_rung
+
+Changes nothing. Exits with 0 if halts can be recorded here, with 4 if that
+takes more rights, and with 3 if this kernel does not offer it.")]
+pub(crate) struct Arguments {
+    /// Print JSON (schema 1) instead of text
+    #[arg(long)]
+    json: bool,
+}
+
+/// Examines the host and prints the diagnosis.
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let diagnosis = examine::examine(&Root::host())?;
+    if arguments.json {
+        let mut json = serde_json::to_string_pretty(&diagnosis)?;
+        json.push('\n');
+        terminal::print(&json)?;
+    } else {
+        terminal::print(&text::render(&diagnosis, terminal::columns()))?;
+    }
+    Ok(exit(&diagnosis))
+}
+
+fn exit(diagnosis: &Diagnosis) -> Exit {
+    if diagnosis.best_rung.is_some() {
+        Exit::Done
+    } else if diagnosis.rungs.iter().any(|rung| rung.denied) {
+        Exit::Denied
+    } else {
+        Exit::Unsupported
+    }
+}
