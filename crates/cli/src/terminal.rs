@@ -3,7 +3,7 @@
 //! A reader that goes away (`haltwise report … | head`) is not an error. Nothing here depends on
 //! colour, and nothing is coloured; help is coloured by clap, which heeds `NO_COLOR`.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, Write};
 
 use crate::exit::Failure;
 
