@@ -5,6 +5,8 @@
 
 mod doctor;
 mod exit;
+mod progress;
+mod record;
 mod report;
 mod terminal;
 mod verb;

@@ -3,6 +3,7 @@
 mod completions;
 mod doctor;
 mod man;
+mod record;
 mod report;
 mod version;
 
@@ -13,6 +14,8 @@ use crate::exit::Outcome;
 /// What haltwise can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Record the halts of the virtual machines on this host
+    Record(record::Arguments),
     /// Show where the halted time of a capture goes
     Report(report::Arguments),
     /// Say what can be seen on this host, and which settings are in force
@@ -31,6 +34,7 @@ impl Verb {
     /// Does it.
     pub(crate) fn run(self) -> Outcome {
         match self {
+            Self::Record(arguments) => record::run(arguments),
             Self::Report(arguments) => report::run(&arguments),
             Self::Doctor(arguments) => doctor::run(&arguments),
             Self::Version(arguments) => version::run(&arguments),

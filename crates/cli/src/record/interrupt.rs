@@ -1,0 +1,40 @@
+//! SIGINT, SIGTERM and SIGHUP end a recording cleanly.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use anyhow::Context;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+
+/// Remembers the signal that came.
+#[derive(Debug)]
+pub(crate) struct Interrupt {
+    signal: Arc<AtomicUsize>,
+}
+
+const WATCHED: [(i32, usize, &str); 3] = [
+    (SIGINT, 2, "SIGINT"),
+    (SIGTERM, 15, "SIGTERM"),
+    (SIGHUP, 1, "SIGHUP"),
+];
+
+impl Interrupt {
+    /// From now on these signals are remembered and no longer end the program.
+    pub(crate) fn watch() -> anyhow::Result<Self> {
+        let signal = Arc::new(AtomicUsize::new(0));
+        for (number, code, name) in WATCHED {
+            signal_hook::flag::register_usize(number, Arc::clone(&signal), code)
+                .with_context(|| format!("watch for {name}"))?;
+        }
+        Ok(Self { signal })
+    }
+
+    /// The name of the signal that came, if one did.
+    pub(crate) fn came(&self) -> Option<&'static str> {
+        let came = self.signal.load(Ordering::Relaxed);
+        WATCHED
+            .iter()
+            .find(|(_, code, _)| *code == came)
+            .map(|(_, _, name)| *name)
+    }
+}

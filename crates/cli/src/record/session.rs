@@ -1,0 +1,184 @@
+//! The loop from the first drain to the last, and the end of the capture.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use haltwise_capture::info::Ended;
+use haltwise_capture::recording::{Ending, Recording};
+use haltwise_core::event::Facts;
+use haltwise_core::recording::{Overhead, Roster};
+use haltwise_host::collector::Collector;
+use haltwise_host::params::Watch;
+use haltwise_host::root::Root;
+use haltwise_host::{clock, host_sample};
+
+use super::child::Child;
+use super::interrupt::Interrupt;
+use super::start::{Started, explain};
+use super::summary::Summary;
+use crate::exit::Failure;
+use crate::progress::Progress;
+
+/// Between two drains. The ring holds seconds, even at a hundred thousand halts per second.
+const DRAIN: Duration = Duration::from_millis(20);
+/// Between two writes: what kill -9 can cost.
+const FLUSH_NS: u64 = 500_000_000;
+/// Between two samples of the host's own state.
+const SAMPLE_NS: u64 = 1_000_000_000;
+
+/// A recording under way.
+pub(crate) struct Session {
+    collector: Box<dyn Collector>,
+    recording: Recording,
+    knobs: Watch,
+    root: Root,
+    pending: Facts,
+    roster: Roster,
+    start_ns: u64,
+    last_flush_ns: u64,
+    last_sample_ns: u64,
+    halts: u64,
+    lost: BTreeMap<String, u64>,
+    peak_rss: u64,
+    output: std::path::PathBuf,
+}
+
+impl Session {
+    /// Takes over what was started.
+    pub(crate) fn begin(started: Started, root: Root) -> Self {
+        let roster = started.collector.roster().clone();
+        Self {
+            collector: started.collector,
+            recording: started.recording,
+            knobs: started.knobs,
+            root,
+            pending: Facts::default(),
+            roster,
+            start_ns: started.start_ns,
+            last_flush_ns: started.start_ns,
+            last_sample_ns: 0,
+            halts: 0,
+            lost: BTreeMap::new(),
+            peak_rss: 0,
+            output: started.output,
+        }
+    }
+
+    /// Records until time is up, a signal comes, or the command ends; says which.
+    pub(crate) fn run(
+        &mut self,
+        duration: Option<Duration>,
+        interrupt: &Interrupt,
+        child: &mut Child,
+    ) -> Result<String, Failure> {
+        let mut progress = Progress::start(duration);
+        loop {
+            self.turn()?;
+            if let Some(signal) = interrupt.came() {
+                return Ok(signal.to_owned());
+            }
+            if child.has_ended() {
+                return Ok("command ended".to_owned());
+            }
+            let elapsed = Duration::from_nanos(clock::monotonic_ns().saturating_sub(self.start_ns));
+            let rest = duration.map_or(DRAIN, |duration| duration.saturating_sub(elapsed));
+            if rest.is_zero() {
+                return Ok("duration".to_owned());
+            }
+            progress.show(elapsed, || {
+                format!("{} halts", self.halts + self.unwritten())
+            });
+            std::thread::sleep(rest.min(DRAIN));
+        }
+    }
+
+    fn unwritten(&self) -> u64 {
+        halts_in(&self.pending)
+    }
+
+    /// One drain, and a write if it is time.
+    fn turn(&mut self) -> Result<(), Failure> {
+        self.collector.drain(&mut self.pending).map_err(explain)?;
+        let now = clock::monotonic_ns();
+        if now.saturating_sub(self.last_sample_ns) >= SAMPLE_NS {
+            self.last_sample_ns = now;
+            self.sample();
+        }
+        if now.saturating_sub(self.last_flush_ns) >= FLUSH_NS {
+            self.last_flush_ns = now;
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Host state and changed settings. What cannot be read now may be next time.
+    fn sample(&mut self) {
+        let now = clock::monotonic_ns();
+        if let Ok(sample) = host_sample::read(&self.root, self.collector.kernel_cpu_ns()) {
+            self.peak_rss = self.peak_rss.max(sample.recorder_rss_bytes);
+            self.pending.host.push(sample);
+        }
+        self.pending
+            .knobs
+            .extend(self.knobs.changes(&self.root, now).unwrap_or_default());
+    }
+
+    fn flush(&mut self) -> Result<(), Failure> {
+        if self.roster != *self.collector.roster() {
+            self.roster = self.collector.roster().clone();
+            self.recording.set_roster(&self.roster)?;
+        }
+        let facts = std::mem::take(&mut self.pending);
+        self.halts += halts_in(&facts);
+        for lost in &facts.lost {
+            *self.lost.entry(lost.place.clone()).or_default() += lost.count;
+        }
+        if !facts.is_empty() {
+            self.recording.append(&facts)?;
+        }
+        Ok(())
+    }
+
+    /// Detaches, writes the rest and ends the capture.
+    pub(crate) fn finish(mut self, ended_by: String) -> Result<Summary, Failure> {
+        self.collector.stop(&mut self.pending).map_err(explain)?;
+        self.sample();
+        let cost = self.pending.host.last().copied().unwrap_or_default();
+        self.flush()?;
+        let end_ns = clock::monotonic_ns();
+        let overhead = Overhead {
+            recorder_cpu_ns: cost.recorder_cpu_ns,
+            bpf_cpu_ns: self.collector.kernel_cpu_ns(),
+            recorder_rss_bytes: self.peak_rss.max(cost.recorder_rss_bytes),
+            added_ns_per_halt: self.collector.added_ns_per_halt(),
+        };
+        self.recording.set_missing(&self.collector.missing())?;
+        let written = self.recording.finish(Ending {
+            ended: Ended {
+                time_ns: end_ns,
+                by: ended_by.clone(),
+            },
+            lost: self.lost.clone(),
+            overhead: Some(overhead),
+        })?;
+        Ok(Summary {
+            output: self.output,
+            ended_by,
+            rung: self.collector.rung(),
+            seconds: end_ns.saturating_sub(self.start_ns) as f64 / 1e9,
+            vms: self.roster.vms.len(),
+            vcpus: self.roster.vcpus.len(),
+            halts: self.halts,
+            bytes: written.tables.values().map(|table| table.bytes).sum(),
+            lost: self.lost,
+            overhead,
+        })
+    }
+}
+
+fn halts_in(facts: &Facts) -> u64 {
+    let counted: u64 = facts.counts.iter().map(|row| row.halts).sum();
+    u64::try_from(facts.halts.len())
+        .unwrap_or(u64::MAX)
+        .saturating_add(counted)
+}

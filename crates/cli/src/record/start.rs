@@ -1,0 +1,163 @@
+//! What is decided before the first halt is recorded: the rung, the VMs, the directory.
+
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use haltwise_capture::info::{CaptureInfo, Clock, Host, Tool};
+use haltwise_capture::recording::Recording;
+use haltwise_core::ids::Pid;
+use haltwise_core::recording::Rung;
+use haltwise_host::bpf::BpfCollector;
+use haltwise_host::collector::{CollectError, CollectOptions, Collector};
+use haltwise_host::params::Watch;
+
+use haltwise_host::root::Root;
+use haltwise_host::{clock, discovery, host_sample};
+
+use super::Wanted;
+use crate::exit::{Exit, Failure};
+use crate::terminal;
+
+/// Attached, and a capture open to write to.
+pub(crate) struct Started {
+    pub(crate) collector: Box<dyn Collector>,
+    pub(crate) recording: Recording,
+    pub(crate) knobs: Watch,
+    pub(crate) start_ns: u64,
+    pub(crate) output: std::path::PathBuf,
+}
+
+/// Refuses a directory in use before anything is attached.
+pub(crate) fn check_output(output: &Path) -> Result<(), Failure> {
+    match std::fs::read_dir(output).map(|mut entries| entries.next().is_some()) {
+        Ok(true) => Err(Failure::new(
+            Exit::Failed,
+            anyhow!("write {}: the directory is not empty", output.display()),
+        )
+        .hint("recorded data is never overwritten: name another directory")),
+        Ok(false) => Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(anyhow!(error)
+            .context(format!("write {}", output.display()))
+            .into()),
+    }
+}
+
+/// Attaches and opens the capture.
+pub(crate) fn start(wanted: &Wanted, root: &Root) -> Result<Started, Failure> {
+    let options = CollectOptions {
+        mode: wanted.mode,
+        vms: select(wanted, root)?,
+        interval: wanted.interval,
+        buffer_bytes: wanted.buffer_bytes,
+    };
+    let collector = attach(wanted.rung, &options, root)?;
+    let start_ns = clock::monotonic_ns();
+    let mut knobs = Watch::default();
+    let first_knobs = knobs
+        .changes(root, start_ns)
+        .context("read KVM's settings")?;
+    let tool = Tool {
+        name: "haltwise".into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    let times = Clock::new(start_ns, clock::wall_ns());
+    let mut info = CaptureInfo::new(tool, this_host(root), times, collector.rung(), wanted.mode);
+    info.command = std::env::args_os()
+        .map(|arg| arg.to_string_lossy().into_owned())
+        .collect();
+    info.missing = collector.missing();
+    info.knobs = first_knobs;
+    info.roster = collector.roster().clone();
+    let recording = Recording::create(&wanted.output, info)?;
+    Ok(Started {
+        collector,
+        recording,
+        knobs,
+        start_ns,
+        output: wanted.output.clone(),
+    })
+}
+
+/// The processes of the VMs asked for.
+fn select(wanted: &Wanted, root: &Root) -> Result<Vec<Pid>, Failure> {
+    if wanted.vms.is_empty() {
+        return Ok(Vec::new());
+    }
+    let scan = discovery::scan(root).context("look for VMs")?;
+    wanted
+        .vms
+        .iter()
+        .map(|selector| Ok(selector.select(&scan.vms)?.pid()))
+        .collect::<anyhow::Result<_>>()
+        .map_err(|error| {
+            Failure::new(Exit::Failed, error)
+                .hint("`haltwise doctor` lists the VMs that run; without --vm all are recorded")
+        })
+}
+
+/// The rung asked for, or the best one that works.
+fn attach(
+    rung: Option<Rung>,
+    options: &CollectOptions,
+    root: &Root,
+) -> Result<Box<dyn Collector>, Failure> {
+    let bpf = || BpfCollector::start(options.clone(), root.clone());
+    let tracepoints = || BpfCollector::start(options.clone(), root.clone());
+    match rung {
+        Some(Rung::Bpf) => Ok(Box::new(bpf().map_err(explain)?)),
+        Some(_) => Ok(Box::new(tracepoints().map_err(explain)?)),
+        None => match bpf() {
+            Ok(collector) => Ok(Box::new(collector)),
+            Err(first) => match tracepoints() {
+                Ok(collector) => {
+                    terminal::say(&format!(
+                        "note: {}; recording through tracepoints",
+                        chain(&first)
+                    ));
+                    Ok(Box::new(collector))
+                }
+                // The better rung's reason is the one worth mending.
+                Err(_) => Err(explain(first)),
+            },
+        },
+    }
+}
+
+fn chain(error: &CollectError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}
+
+/// A collector's error with its exit code and what to do.
+pub(crate) fn explain(error: CollectError) -> Failure {
+    let (exit, hint) = match &error {
+        CollectError::Denied { .. } => (
+            Exit::Denied,
+            "run as root, or `haltwise doctor` to see what works without it",
+        ),
+        CollectError::Unsupported { .. } => (
+            Exit::Unsupported,
+            "`haltwise doctor` says what this host offers",
+        ),
+        _ => (Exit::Failed, "`haltwise doctor` says what this host offers"),
+    };
+    Failure::new(exit, error).hint(hint)
+}
+
+fn this_host(root: &Root) -> Host {
+    let name = rustix::system::uname();
+    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+    Host {
+        kernel_release: text(name.release()),
+        arch: text(name.machine()),
+        cpu_model: host_sample::cpu_model(root),
+        cpus: host_sample::read(root, None).map_or(0, |sample| sample.cpus),
+        hostname: Some(text(name.nodename())),
+    }
+}

@@ -1,0 +1,109 @@
+//! What is said when a recording has ended.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use haltwise_core::recording::{Overhead, Rung};
+use haltwise_core::units::Nanos;
+use serde::Serialize;
+
+use super::Wanted;
+use super::start::Started;
+
+impl Started {
+    /// The line that says what is going on.
+    pub(crate) fn greeting(&self, wanted: &Wanted) -> String {
+        let roster = self.collector.roster();
+        let end = match (wanted.duration, wanted.command.is_empty()) {
+            (Some(duration), _) => format!("For {:.1} s, or until Ctrl-C", duration.as_secs_f64()),
+            (None, true) => "Ctrl-C to end".to_owned(),
+            (None, false) => "Until the command ends".to_owned(),
+        };
+        let vms = roster.vms.len();
+        let vcpus = roster.vcpus.len();
+        format!(
+            "Recording halts of {vms} VM{} ({vcpus} vCPU{}) and of those to come, by {}. {end}.",
+            if vms == 1 { "" } else { "s" },
+            if vcpus == 1 { "" } else { "s" },
+            self.collector.rung(),
+        )
+    }
+}
+
+/// A recording that has ended.
+#[derive(Debug, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) output: PathBuf,
+    pub(crate) ended_by: String,
+    pub(crate) rung: Rung,
+    pub(crate) seconds: f64,
+    pub(crate) vms: usize,
+    pub(crate) vcpus: usize,
+    pub(crate) halts: u64,
+    /// Bytes of all tables together.
+    pub(crate) bytes: u64,
+    pub(crate) lost: BTreeMap<String, u64>,
+    pub(crate) overhead: Overhead,
+}
+
+impl Summary {
+    /// Whether events were lost.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.lost.values().any(|count| *count > 0)
+    }
+
+    /// As JSON, with its schema.
+    pub(crate) fn json(&self) -> serde_json::Result<String> {
+        let mut value = serde_json::to_value(self)?;
+        if let Some(object) = value.as_object_mut() {
+            object.insert("schema".to_owned(), 1.into());
+        }
+        serde_json::to_string_pretty(&value).map(|text| text + "\n")
+    }
+
+    /// For people.
+    pub(crate) fn text(&self) -> String {
+        let per_halt = if self.halts == 0 {
+            0.0
+        } else {
+            self.bytes as f64 / self.halts as f64
+        };
+        let recorder = self.overhead.recorder_cpu_ns as f64 / 1e7 / self.seconds.max(1e-9);
+        let mut text = format!(
+            "Recorded {} halts of {} VMs ({} vCPUs) in {:.1} s to {} ({:.1} MB, {per_halt:.1} \
+             bytes per halt)\nCost: recorder {recorder:.1} % of a CPU, {:.0} MB",
+            self.halts,
+            self.vms,
+            self.vcpus,
+            self.seconds,
+            self.output.display(),
+            self.bytes as f64 / 1e6,
+            self.overhead.recorder_rss_bytes as f64 / 1e6,
+        );
+        if let Some(added) = self.overhead.added_ns_per_halt {
+            text.push_str(&format!("; programs {} per halt", Nanos(round(added))));
+        }
+        text.push('\n');
+        for (place, count) in &self.lost {
+            text.push_str(&format!("Lost: {count} events ({place})\n"));
+        }
+        if self.halts == 0 {
+            text.push_str("No halt was seen; `haltwise doctor` says what that may mean\n");
+        } else {
+            text.push_str(&format!(
+                "Next: haltwise report {}\n",
+                self.output.display()
+            ));
+        }
+        text
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a time per halt: not negative and far below 2^63; the cast saturates"
+)]
+fn round(ns: f64) -> u64 {
+    ns.round() as u64
+}

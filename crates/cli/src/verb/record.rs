@@ -1,0 +1,81 @@
+//! `haltwise record`: the command line; the work is in [`crate::record`].
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use haltwise_core::recording::{Mode, Rung};
+use haltwise_core::units::Nanos;
+use haltwise_host::discovery::VmSelector;
+
+use crate::exit::Outcome;
+use crate::record::{self, Wanted};
+
+/// What to record, and where to.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Record the halts of the virtual machines on this host
+
+Every halt of every VM becomes a row: how long, polled how long, asleep, woken \
+by what and how late, under which window and ceiling. Nothing on the host is \
+changed. Recording ends after --duration, with COMMAND, or with Ctrl-C.",
+    after_help = "EXAMPLES
+  haltwise record -o cap --duration 10s         all VMs, ten seconds
+  haltwise record -o cap --vm web-1             one VM, until Ctrl-C
+  haltwise record -o cap -- ./load-test.sh      as long as the command runs
+  haltwise record -o cap --mode counts          histograms only: the cheapest"
+)]
+pub(crate) struct Arguments {
+    /// Directory to write; must not exist yet, or be empty
+    #[arg(short, long, value_name = "DIR")]
+    output: PathBuf,
+    /// How long, for example 10s or 5m [default: until Ctrl-C]
+    #[arg(long, value_name = "TIME")]
+    duration: Option<Nanos>,
+    /// Only this VM, by process number or name; may be given again [default: all]
+    #[arg(long = "vm", value_name = "PID|NAME")]
+    vms: Vec<VmSelector>,
+    /// Source of the facts: bpf or tracepoints [default: the best that works]
+    #[arg(long)]
+    rung: Option<Rung>,
+    /// What to keep: full (a row for each halt) or counts (histograms)
+    #[arg(long, default_value = "full")]
+    mode: Mode,
+    /// Length of a row in counts mode
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    interval: Nanos,
+    /// Buffer between kernel and recorder in MiB, a power of two
+    #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = buffer_mib)]
+    buffer: u32,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+    /// Command to run while recording
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+fn buffer_mib(text: &str) -> Result<u32, String> {
+    match text.parse::<u32>() {
+        Ok(mib) if mib.is_power_of_two() && mib <= 1024 => Ok(mib),
+        _ => Err("a power of two from 1 to 1024 is needed".to_owned()),
+    }
+}
+
+/// Records.
+pub(crate) fn run(arguments: Arguments) -> Outcome {
+    record::run(Wanted {
+        output: arguments.output,
+        duration: arguments
+            .duration
+            .map(|duration| Duration::from_nanos(duration.0)),
+        vms: arguments.vms,
+        rung: arguments.rung,
+        mode: arguments.mode,
+        interval: Duration::from_nanos(arguments.interval.0),
+        buffer_bytes: arguments.buffer << 20,
+        json: arguments.json,
+        command: arguments.command,
+    })
+}
