@@ -1,4 +1,9 @@
 //! Tests of the capture from the outside: through its public interface and its files.
+#![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
 
 mod common;
+mod damage;
+mod edited;
 mod round_trip;
+mod size;
+mod survival;

@@ -99,7 +99,7 @@ proptest! {
 fn every_byte_of_a_small_stream_may_be_the_last() {
     let dir = tempfile::tempdir().unwrap();
     let mut recording = Recording::create(dir.path(), info()).unwrap();
-    for n in 1..=3 {
+    for n in 1..=2 {
         recording.append(&some_halts(n)).unwrap();
     }
     drop(recording);
@@ -115,5 +115,5 @@ fn every_byte_of_a_small_stream_may_be_the_last() {
     }
     assert!(seen.is_sorted());
     seen.dedup();
-    assert_eq!(seen, [0, 1, 3, 6]);
+    assert_eq!(seen, [0, 1, 3]);
 }

@@ -1,0 +1,297 @@
+//! Captures that were cut, edited, replaced or made to harm: a clear error or note, never a panic.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use haltwise_capture::capture::Capture;
+use haltwise_capture::convert::convert;
+use haltwise_capture::error::{CaptureReadError, CaptureWriteError};
+use haltwise_capture::note::Note;
+use haltwise_capture::recording::Recording;
+use haltwise_capture::table::Table;
+use haltwise_core::event::Facts;
+use tempfile::TempDir;
+
+use crate::common::{ending, info, some_halts};
+
+/// A complete capture of 100 halts.
+pub(crate) fn complete() -> TempDir {
+    let dir = cut();
+    convert(dir.path()).unwrap();
+    dir
+}
+
+/// A capture of 100 halts in ten batches whose recorder went away.
+fn cut() -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recording = Recording::create(dir.path(), info()).unwrap();
+    for flush in some_halts(100).halts.chunks(10) {
+        let halts = flush.to_vec();
+        recording
+            .append(&Facts {
+                halts,
+                ..Facts::default()
+            })
+            .unwrap();
+    }
+    dir
+}
+
+/// The first error of the table `halts`, with its causes.
+pub(crate) fn halts_error(dir: &Path) -> String {
+    let halts = Capture::open(dir).unwrap().halts();
+    let error = match halts {
+        Err(error) => error,
+        Ok(mut rows) => rows.find_map(Result::err).expect("an error"),
+    };
+    format!("{:#}", anyhow::Error::from(error))
+}
+
+fn open_error(dir: &Path) -> String {
+    format!("{:#}", anyhow::Error::from(Capture::open(dir).unwrap_err()))
+}
+
+#[test]
+fn a_directory_that_is_not_empty_is_refused() {
+    let dir = complete();
+    let error = Recording::create(dir.path(), info()).unwrap_err();
+    assert!(matches!(error, CaptureWriteError::NotEmpty { .. }));
+    assert!(
+        error.to_string().ends_with("the directory is not empty"),
+        "{error}"
+    );
+    assert_eq!(
+        Capture::open(dir.path()).unwrap().rows(Table::Halts),
+        Some(100)
+    );
+}
+
+#[test]
+fn what_is_no_capture_says_so() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(open_error(dir.path()).contains("it holds no capture.json"));
+    assert!(open_error(&dir.path().join("nowhere")).contains("No such file"));
+    fs::write(dir.path().join("capture.json"), "{ \"schema\": 1, ").unwrap();
+    assert!(open_error(dir.path()).contains("line 1 column"));
+    fs::write(dir.path().join("capture.json"), "{ \"schema\": 1 }").unwrap();
+    assert!(open_error(dir.path()).contains("missing field"));
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_new_fields_are_not() {
+    let dir = complete();
+    let path = dir.path().join("capture.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"schema\": 1", "\"schema\": 2")).unwrap();
+    let error = open_error(dir.path());
+    assert!(
+        error.ends_with(
+            "written by a newer haltwise (schema 2, this one reads up to 1): update haltwise"
+        ),
+        "{error}"
+    );
+    fs::write(&path, text.replace("\"schema\": 1", "\"schema\": 0")).unwrap();
+    assert!(open_error(dir.path()).contains("never written"));
+    let newer = text.replace("\"schema\": 1", "\"schema\": 1, \"weather\": [\"fair\"]");
+    fs::write(&path, newer).unwrap();
+    assert_eq!(Capture::open(dir.path()).unwrap().info().schema, 1);
+}
+
+#[test]
+fn a_missing_table_is_noted_and_empty() {
+    let dir = complete();
+    fs::remove_file(dir.path().join("halts.parquet")).unwrap();
+    let capture = Capture::open(dir.path()).unwrap();
+    let path = dir.path().join("halts.parquet");
+    let table = Table::Halts;
+    assert!(
+        capture
+            .notes()
+            .contains(&Note::MissingTable { table, path })
+    );
+    assert_eq!(capture.rows(Table::Halts), None);
+    assert_eq!(capture.halts().unwrap().count(), 0);
+}
+
+#[test]
+fn a_table_that_was_replaced_is_noted() {
+    let (dir, other) = (complete(), tempfile::tempdir().unwrap());
+    let mut recording = Recording::create(other.path(), info()).unwrap();
+    recording.append(&some_halts(7)).unwrap();
+    recording.finish(ending()).unwrap();
+    fs::copy(
+        other.path().join("halts.parquet"),
+        dir.path().join("halts.parquet"),
+    )
+    .unwrap();
+    let capture = Capture::open(dir.path()).unwrap();
+    let (table, written, found) = (Table::Halts, 100, 7);
+    assert!(capture.notes().contains(&Note::RowsDiffer {
+        table,
+        written,
+        found
+    }));
+}
+
+#[test]
+fn a_truncated_parquet_names_the_file_and_spares_the_others() {
+    let dir = complete();
+    let path = dir.path().join("halts.parquet");
+    let bytes = fs::read(&path).unwrap();
+    for length in [
+        0,
+        3,
+        8,
+        100,
+        bytes.len() / 2,
+        bytes.len() - 5,
+        bytes.len() - 1,
+    ] {
+        fs::write(&path, &bytes[..length]).unwrap();
+        let error = halts_error(dir.path());
+        assert!(
+            error.contains("read table halts") && error.contains("halts.parquet"),
+            "{error}"
+        );
+        let capture = Capture::open(dir.path()).unwrap();
+        let unreadable = |note: &Note| matches!(note, Note::UnreadableTable { .. });
+        assert!(
+            capture.notes().iter().any(unreadable),
+            "{:?}",
+            capture.notes()
+        );
+        assert_eq!(capture.knobs().unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn a_stream_that_is_damaged_inside_gives_the_rows_before_and_the_offset() {
+    let dir = cut();
+    let path = dir.path().join("halts.arrows");
+    let good = fs::read(&path).unwrap();
+    // A frame: the marker, then the length of its metadata, which is below 64 KiB.
+    let is_frame = |i: &usize| {
+        good[*i..].starts_with(&[0xff; 4]) && good[i - 1] != 0xff && good[i + 6..i + 8] == [0, 0]
+    };
+    let middle = (good.len() / 2..good.len() - 8).find(is_frame).unwrap();
+    let mut bytes = good.clone();
+    bytes[middle] = 7;
+    fs::write(&path, &bytes).unwrap();
+    let capture = Capture::open(dir.path()).unwrap();
+    let rows: Vec<_> = capture.halts().unwrap().collect();
+    let (last, before) = rows.split_last().unwrap();
+    assert!(!before.is_empty() && before.len() % 10 == 0 && before.iter().all(Result::is_ok));
+    let error = last.as_ref().unwrap_err().to_string();
+    assert!(
+        error.contains(&format!("offset {middle}: no frame starts here")),
+        "{error}"
+    );
+    assert!(matches!(
+        convert(dir.path()),
+        Err(CaptureWriteError::Read(_))
+    ));
+    assert!(path.exists() && !dir.path().join("halts.parquet").exists());
+}
+
+#[test]
+fn zeros_after_a_loss_of_power_are_a_torn_tail() {
+    let dir = cut();
+    let path = dir.path().join("halts.arrows");
+    let length = fs::metadata(&path).unwrap().len();
+    File::options()
+        .write(true)
+        .open(&path)
+        .unwrap()
+        .set_len(length + 5000)
+        .unwrap();
+    let capture = Capture::open(dir.path()).unwrap();
+    assert_eq!(capture.halts().unwrap().map(Result::unwrap).count(), 100);
+    assert!(capture.notes().contains(&Note::TornTail {
+        table: Table::Halts,
+        path,
+        offset: length,
+        bytes: 5000
+    }));
+    convert(dir.path()).unwrap();
+    let repaired = Capture::open(dir.path()).unwrap();
+    assert_eq!(
+        repaired.info().cut.as_ref().unwrap().torn_bytes["halts"],
+        5000
+    );
+    assert_eq!(repaired.notes(), [Note::Cut]);
+}
+
+#[test]
+fn a_stream_that_claims_huge_sizes_is_refused_before_any_allocation() {
+    let dir = cut();
+    let path = dir.path().join("halts.arrows");
+    let good = fs::read(&path).unwrap();
+    // The first packed buffer of the first batch: 8 bytes of unpacked length, then the LZ4 magic.
+    let magic = good
+        .windows(4)
+        .position(|w| w == [0x04, 0x22, 0x4d, 0x18])
+        .unwrap();
+    for claim in [i64::MAX, 1 << 40, -2] {
+        let mut bytes = good.clone();
+        bytes[magic - 8..magic].copy_from_slice(&claim.to_le_bytes());
+        fs::write(&path, &bytes).unwrap();
+        let error = halts_error(dir.path());
+        assert!(error.contains("unpack"), "{claim}: {error}");
+    }
+}
+
+#[test]
+fn parquet_that_was_made_before_a_crash_is_counted_once() {
+    let (dir, done) = (cut(), complete());
+    // The recorder died after the first table was converted, and before capture.json said so.
+    fs::copy(
+        done.path().join("halts.parquet"),
+        dir.path().join("halts.parquet"),
+    )
+    .unwrap();
+    fs::write(dir.path().join("window_changes.parquet.tmp"), "half").unwrap();
+    let capture = Capture::open(dir.path()).unwrap();
+    assert_eq!(capture.rows(Table::Halts), Some(100));
+    assert_eq!(capture.halts().unwrap().map(Result::unwrap).count(), 100);
+    assert_eq!(convert(dir.path()).unwrap().tables["halts"].rows, 100);
+    // It died once more, before the streams were removed.
+    fs::copy(
+        cut().path().join("halts.arrows"),
+        dir.path().join("halts.arrows"),
+    )
+    .unwrap();
+    let capture = Capture::open(dir.path()).unwrap();
+    assert_eq!(capture.halts().unwrap().map(Result::unwrap).count(), 100);
+}
+
+#[test]
+fn a_capture_being_recorded_is_not_converted() {
+    let dir = tempfile::tempdir().unwrap();
+    let recording = Recording::create(dir.path(), info()).unwrap();
+    let refused = convert(dir.path());
+    assert!(
+        matches!(refused, Err(CaptureWriteError::StillRecording { .. })),
+        "{refused:?}"
+    );
+    drop(recording);
+    convert(dir.path()).unwrap();
+}
+
+#[test]
+fn halts_out_of_order_are_counted_and_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recording = Recording::create(dir.path(), info()).unwrap();
+    recording.append(&some_halts(3)).unwrap();
+    recording.append(&some_halts(2)).unwrap();
+    let summary = recording.finish(ending()).unwrap();
+    assert_eq!(summary.halts_out_of_order, 2);
+    let capture = Capture::open(dir.path()).unwrap();
+    assert_eq!(capture.notes(), [Note::OutOfOrder { halts: 2 }]);
+}
+
+#[test]
+fn errors_can_be_sent_and_kept() {
+    fn is_error<E: std::error::Error + Send + Sync + 'static>() {}
+    is_error::<CaptureReadError>();
+    is_error::<CaptureWriteError>();
+}

@@ -1,0 +1,147 @@
+//! Tables that somebody edited: errors name the column and the row, harmless edits are read.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow_array::{
+    Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
+};
+use haltwise_capture::capture::Capture;
+use parquet::arrow::ArrowWriter;
+
+use crate::damage::{complete, halts_error};
+
+/// Puts an array in the place of a column.
+fn with(batch: &RecordBatch, name: &str, array: impl Array + 'static) -> RecordBatch {
+    let array: ArrayRef = Arc::new(array);
+    let schema = batch.schema();
+    let columns = schema.fields().iter().zip(batch.columns());
+    let columns = columns.map(|(field, column)| {
+        let here = field.name() == name;
+        let column = if here { &array } else { column };
+        (field.name().clone(), Arc::clone(column), true)
+    });
+    RecordBatch::try_from_iter_with_nullable(columns.collect::<Vec<_>>()).unwrap()
+}
+
+fn edit(dir: &Path, change: impl Fn(&RecordBatch) -> RecordBatch) {
+    let path = dir.join("halts.parquet");
+    let file = File::open(&path).unwrap();
+    let reader = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file);
+    let batches: Vec<_> = reader
+        .unwrap()
+        .build()
+        .unwrap()
+        .map(Result::unwrap)
+        .collect();
+    let edited = change(&batches[0]);
+    let file = File::create(&path).unwrap();
+    let mut writer = ArrowWriter::try_new(file, edited.schema(), None).unwrap();
+    writer.write(&edited).unwrap();
+    writer.close().unwrap();
+}
+
+/// The error after an edit of the 100 halts.
+fn error_after(change: impl Fn(&RecordBatch) -> RecordBatch) -> String {
+    let dir = complete();
+    edit(dir.path(), change);
+    let error = halts_error(dir.path());
+    assert!(
+        error.starts_with("read table halts: ") && error.contains("halts.parquet"),
+        "{error}"
+    );
+    error
+}
+
+#[test]
+fn a_wrong_type_names_the_column() {
+    let negative = error_after(|b| with(b, "halt_ns", Int64Array::from(vec![-1; 100])));
+    assert!(
+        negative.contains("column `halt_ns` is Int64, not uint64"),
+        "{negative}"
+    );
+    let text = error_after(|b| with(b, "start_ns", StringArray::from(vec!["x"; 100])));
+    assert!(
+        text.contains("column `start_ns` is Utf8, not uint64"),
+        "{text}"
+    );
+    let wide = error_after(|b| with(b, "tid", UInt64Array::from(vec![1; 100])));
+    assert!(
+        wide.contains("column `tid` is UInt64, not uint32"),
+        "{wide}"
+    );
+    let code = error_after(|b| with(b, "change", UInt32Array::from(vec![1; 100])));
+    assert!(
+        code.contains("column `change` is UInt32, not dictionary of string"),
+        "{code}"
+    );
+    let dropped = error_after(|b| b.project(&(0..15).collect::<Vec<_>>()).unwrap());
+    assert!(dropped.contains("has no column `poll_cut`"), "{dropped}");
+}
+
+#[test]
+fn a_wrong_value_names_column_and_row() {
+    let name = error_after(|b| {
+        let mut names = vec!["timer"; 100];
+        names[42] = "moon";
+        with(b, "wake", StringArray::from(names))
+    });
+    assert!(
+        name.contains("column `wake`, row 42: the unknown name `moon`"),
+        "{name}"
+    );
+    let many = error_after(|b| {
+        let names: Vec<String> = (0..100).map(|n| format!("moon {n}")).collect();
+        with(b, "wake", StringArray::from(names))
+    });
+    assert!(
+        many.contains("column `wake`, row 0: the unknown name `moon 0`"),
+        "{many}"
+    );
+    let null = error_after(|b| {
+        let mut waited = vec![Some(true); 100];
+        waited[99] = None;
+        with(b, "waited", BooleanArray::from(waited))
+    });
+    assert!(
+        null.contains("column `waited`, row 99: NULL where a value must be"),
+        "{null}"
+    );
+    let no_name = error_after(|b| {
+        let mut names = vec![Some("grow"); 100];
+        names[7] = None;
+        with(b, "change", StringArray::from(names))
+    });
+    assert!(
+        no_name.contains("column `change`, row 7: NULL where a value must be"),
+        "{no_name}"
+    );
+}
+
+#[test]
+fn harmless_edits_are_read() {
+    let dir = complete();
+    // As pandas writes it: names as plain strings, columns nullable, one more column in front.
+    edit(dir.path(), |batch| {
+        let batch = with(
+            batch,
+            "wake",
+            StringArray::from(vec!["ipi"; batch.num_rows()]),
+        );
+        let index: ArrayRef = Arc::new(UInt64Array::from(vec![1; batch.num_rows()]));
+        let mut columns = vec![("index".to_owned(), index)];
+        let fields = batch.schema();
+        let names = fields.fields().iter().map(|field| field.name().clone());
+        columns.extend(names.zip(batch.columns().iter().cloned()));
+        RecordBatch::try_from_iter(columns).unwrap()
+    });
+    let capture = Capture::open(dir.path()).unwrap();
+    let halts: Vec<_> = capture.halts().unwrap().map(Result::unwrap).collect();
+    assert_eq!(halts.len(), 100);
+    assert!(
+        halts
+            .iter()
+            .all(|halt| halt.wake.as_str() == "ipi" && halt.vm.is_some())
+    );
+}
