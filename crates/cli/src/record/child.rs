@@ -65,7 +65,7 @@ impl Child {
         let asked = self.running.is_some() && !self.has_ended();
         if asked && let Some(mut running) = self.running.take() {
             if let Some(pid) = i32::try_from(running.id()).ok().and_then(Pid::from_raw) {
-                drop(kill_process(pid, Signal::TERM));
+                let _gone_already = kill_process(pid, Signal::TERM);
             }
             for _ in 0..PATIENCE {
                 if matches!(running.try_wait(), Ok(Some(_))) {

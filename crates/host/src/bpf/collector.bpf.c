@@ -103,23 +103,51 @@ static __always_inline void read_poll(struct kvm_vcpu *vcpu, struct vcpu_thread 
 	thread->stats_known = true;
 }
 
+/* What is read of struct kvm_vcpu at every halt. */
+struct vcpu_head {
+	__u64 kvm;
+	__u64 pid;
+	__u32 window_ns;
+};
+
+/* In one read where the three lie near the start, which they do since 4.3. */
+static __always_inline void read_head(struct kvm_vcpu *vcpu, struct vcpu_head *head)
+{
+	__u64 at_kvm = bpf_core_field_offset(vcpu->kvm);
+	__u64 at_pid = bpf_core_field_offset(vcpu->pid);
+	__u64 at_window = bpf_core_field_offset(vcpu->halt_poll_ns);
+	__u32 zero = 0;
+	struct scratch *room = bpf_map_lookup_elem(&scratch, &zero);
+
+	if (room && at_kvm <= HEAD_BYTES - 8 && at_pid <= HEAD_BYTES - 8 &&
+	    at_window <= HEAD_BYTES - 4 &&
+	    !bpf_probe_read_kernel(room->head, HEAD_BYTES, vcpu)) {
+		head->kvm = *(__u64 *)(room->head + at_kvm);
+		head->pid = *(__u64 *)(room->head + at_pid);
+		head->window_ns = *(__u32 *)(room->head + at_window);
+		return;
+	}
+	head->kvm = (__u64)BPF_CORE_READ(vcpu, kvm);
+	head->pid = (__u64)BPF_CORE_READ(vcpu, pid);
+	head->window_ns = BPF_CORE_READ(vcpu, halt_poll_ns);
+}
+
 static __always_inline void read_vcpu(struct vcpu_thread *thread, struct halt_record *halt)
 {
 	struct kvm_vcpu *vcpu = (void *)thread->vcpu;
-	struct pid *pid;
+	struct vcpu_head head = {};
 
 	if (!vcpu && !thread->looked) {
 		thread->looked = true;
 		vcpu = own_vcpu(halt->tid);
-		thread->vcpu = (__u64)vcpu;
-		thread->kvm = (__u64)BPF_CORE_READ(vcpu, kvm);
+		if (vcpu)
+			learn_vcpu(thread, vcpu);
 	}
 	if (!vcpu)
 		return;
+	read_head(vcpu, &head);
 	/* The memory may have gone to another vCPU, or the vCPU to another thread. */
-	pid = BPF_CORE_READ(vcpu, pid);
-	if (!pid || BPF_CORE_READ(pid, numbers[0].nr) != (int)halt->tid ||
-	    (__u64)BPF_CORE_READ(vcpu, kvm) != thread->kvm) {
+	if (!head.pid || head.pid != thread->pid || head.kvm != thread->kvm) {
 		thread->vcpu = 0;
 		thread->kvm = 0;
 		thread->stats_known = false;
@@ -129,11 +157,12 @@ static __always_inline void read_vcpu(struct vcpu_thread *thread, struct halt_re
 	}
 	halt->vcpu = thread->vcpu;
 	halt->flags |= HALT_VCPU_KNOWN | HALT_NEXT_KNOWN;
-	halt->window_next_ns = BPF_CORE_READ(vcpu, halt_poll_ns);
+	halt->window_next_ns = head.window_ns;
 	read_ceiling((void *)thread->kvm, halt);
 	read_poll(vcpu, thread, halt);
-	if (!(halt->flags & HALT_WAKER_HRTIMER))
-		halt->flags |= read_pending(vcpu, halt->tgid, &halt->vector);
+	/* Who woke a halt that slept says enough, unless it was a vCPU: see wake.rs. */
+	if (!(halt->flags & HALT_WOKEN) || halt->flags & HALT_WAKER_VCPU)
+		halt->flags |= read_pending(thread, halt);
 }
 
 /* The window at entry: as the last halt left it, clamped as KVM does on the way in. */

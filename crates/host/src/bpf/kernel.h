@@ -42,6 +42,9 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_RINGBUF = 27,
 };
 
+/* include/linux/sched.h */
+#define PF_KTHREAD 0x00200000
+
 /* include/uapi/linux/kvm.h */
 #define KVM_X86_DISABLE_EXITS_HLT (1 << 1)
 
@@ -73,6 +76,7 @@ struct files_struct {
 struct task_struct {
 	int pid;
 	int tgid;
+	unsigned int flags;
 	struct files_struct *files;
 };
 

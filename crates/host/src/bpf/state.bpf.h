@@ -22,6 +22,9 @@ __u32 support = 0;
 struct vcpu_thread {
 	__u64 vcpu; /* struct kvm_vcpu, 0 while not known */
 	__u64 kvm;
+	__u64 pid; /* its struct pid: equal for as long as the vCPU is this thread's */
+	__u64 apic; /* its struct kvm_lapic, 0 if there is none */
+	__u64 apic_regs; /* and that one's register page */
 	/* as after the last halt */
 	__u64 attempted;
 	__u64 success_ns;
@@ -98,6 +101,22 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } lost SEC(".maps");
+
+/* Room for copies of kernel memory that are too large for the stack; per CPU. */
+#define HEAD_BYTES 256
+#define IRR_WORDS 76 /* from the first word of the IRR past the LVT timer's */
+
+struct scratch {
+	__u8 head[HEAD_BYTES]; /* of struct kvm_vcpu */
+	__u32 irr[IRR_WORDS];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct scratch);
+} scratch SEC(".maps");
 
 static __always_inline void count_lost(__u32 cause)
 {

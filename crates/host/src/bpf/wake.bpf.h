@@ -40,10 +40,11 @@ int BPF_PROG(on_hrtimer_exit)
  * (kvm_create_pit in arch/x86/kvm/i8254.c); the VMM's process number follows. */
 #define PIT_THREAD 0x2f7469702d6d766bULL
 
-SEC("raw_tp/sched_waking")
+/* Typed, so that the task can be read without a call: this runs for every task of the host. */
+SEC("tp_btf/sched_waking")
 int BPF_PROG(on_sched_waking, struct task_struct *woken)
 {
-	__u32 tid = BPF_CORE_READ(woken, pid);
+	__u32 tid = woken->pid;
 	struct vcpu_thread *thread = bpf_map_lookup_elem(&threads, &tid);
 	__u32 zero = 0;
 
@@ -57,14 +58,18 @@ int BPF_PROG(on_sched_waking, struct task_struct *woken)
 	if (inside && *inside) {
 		flags |= HALT_WAKER_HRTIMER;
 	} else if (waker_tid) {
-		struct vcpu_thread *waker = bpf_map_lookup_elem(&threads, &waker_tid);
+		struct task_struct *current = bpf_get_current_task_btf();
 		__u64 comm[2] = {};
 
-		if (waker && waker->kvm && waker->kvm == thread->kvm)
-			flags |= HALT_WAKER_VCPU;
-		else if (!waker && !bpf_get_current_comm(comm, sizeof(comm)) &&
-			 comm[0] == PIT_THREAD)
-			flags |= HALT_WAKER_PIT;
+		if (current->flags & PF_KTHREAD) {
+			if (!bpf_get_current_comm(comm, sizeof(comm)) && comm[0] == PIT_THREAD)
+				flags |= HALT_WAKER_PIT;
+		} else {
+			struct vcpu_thread *waker = bpf_map_lookup_elem(&threads, &waker_tid);
+
+			if (waker && waker->kvm && waker->kvm == thread->kvm)
+				flags |= HALT_WAKER_VCPU;
+		}
 	}
 	thread->waker_tid = waker_tid;
 	thread->waker_flags = flags;
@@ -142,18 +147,18 @@ __noinline __u32 highest_bit(__u32 bits)
 }
 
 /* Which vector the LAPIC would deliver next, and what that vector was seen to carry. */
-static __always_inline __u32 read_irr(void *regs, __u32 tgid, __u8 *vector)
+static __always_inline __u32 read_irr(void *regs, struct halt_record *halt)
 {
-	__u32 irr[29] = {}; /* up to the last word of the eight */
-	__u32 lvtt = 0;
+	__u32 zero = 0;
 	__u32 bits = 0;
 	__u32 base = 0;
+	struct scratch *room = bpf_map_lookup_elem(&scratch, &zero);
 
-	if (bpf_probe_read_kernel(irr, sizeof(irr), regs + APIC_IRR))
+	if (!room || bpf_probe_read_kernel(room->irr, sizeof(room->irr), regs + APIC_IRR))
 		return 0;
 	for (int word = 0; word < 8; word++) {
-		if (irr[word * 4]) {
-			bits = irr[word * 4];
+		if (room->irr[word * 4]) {
+			bits = room->irr[word * 4];
 			base = word * 32;
 		}
 	}
@@ -161,23 +166,22 @@ static __always_inline __u32 read_irr(void *regs, __u32 tgid, __u8 *vector)
 		return 0;
 
 	__u32 found = base + highest_bit(bits);
-	__u32 flags = HALT_INTERRUPT;
-	struct vectors *seen = bpf_map_lookup_elem(&vectors_by_process, &tgid);
 	__u64 bit = 1ULL << (found % 64);
+	struct vectors *seen;
 
-	*vector = found;
+	halt->vector = found;
+	if ((room->irr[(APIC_LVTT - APIC_IRR) / 4] & 0xff) == found)
+		return HALT_INTERRUPT | HALT_INTERRUPT_TIMER;
+	seen = bpf_map_lookup_elem(&vectors_by_process, &halt->tgid);
 	if (seen && seen->ipi[(found / 64) & 3] & bit)
-		flags |= HALT_INTERRUPT_IPI;
+		return HALT_INTERRUPT | HALT_INTERRUPT_IPI;
 	if (seen && seen->pit[(found / 64) & 3] & bit)
-		flags |= HALT_INTERRUPT_TIMER;
-	if (!bpf_probe_read_kernel(&lvtt, sizeof(lvtt), regs + APIC_LVTT) && (lvtt & 0xff) == found)
-		flags |= HALT_INTERRUPT_TIMER;
-	return flags;
+		return HALT_INTERRUPT | HALT_INTERRUPT_TIMER;
+	return HALT_INTERRUPT;
 }
 
-static __always_inline __u32 read_pic(struct kvm_vcpu *vcpu)
+static __always_inline __u32 read_pic(struct kvm *kvm)
 {
-	struct kvm *kvm = BPF_CORE_READ(vcpu, kvm);
 	struct kvm_pic *pic;
 
 	if (!bpf_core_field_exists(kvm->arch.vpic))
@@ -192,23 +196,18 @@ static __always_inline __u32 read_pic(struct kvm_vcpu *vcpu)
 }
 
 /* Which interrupt waits for this vCPU, in its own thread, right after the halt. */
-static __always_inline __u32 read_pending(struct kvm_vcpu *vcpu, __u32 tgid, __u8 *vector)
+static __always_inline __u32 read_pending(struct vcpu_thread *thread, struct halt_record *halt)
 {
-	struct kvm_lapic *apic;
+	struct kvm_lapic *apic = (void *)thread->apic;
 	__u32 flags = 0;
-	void *regs;
 
-	if (!bpf_core_field_exists(vcpu->arch.apic))
-		return 0;
-	apic = BPF_CORE_READ(vcpu, arch.apic);
 	if (!apic)
 		return 0;
 	if (BPF_CORE_READ(apic, lapic_timer.pending.counter) > 0)
 		return HALT_TIMER_PENDING;
-	regs = BPF_CORE_READ(apic, regs);
-	if (regs)
-		flags = read_irr(regs, tgid, vector);
-	return flags ? flags : read_pic(vcpu);
+	if (thread->apic_regs)
+		flags = read_irr((void *)thread->apic_regs, halt);
+	return flags ? flags : read_pic((void *)thread->kvm);
 }
 
 #endif

@@ -55,10 +55,7 @@ pub(super) fn source(facts: WakeFacts) -> WakeSource {
     }
     if facts.has(halt_flag::HALT_WOKEN) {
         // Neither a timer nor a vCPU: the VMM, vhost, irqfd's worker, an interrupt of the host.
-        return match pending {
-            Some(WakeSource::Ipi) => WakeSource::Ipi,
-            _ => WakeSource::Device,
-        };
+        return WakeSource::Device;
     }
     pending.unwrap_or(WakeSource::Unknown)
 }

@@ -9,10 +9,29 @@
 #ifndef HALTWISE_WALK_BPF_H
 #define HALTWISE_WALK_BPF_H
 
+/* The counters as they lie in struct kvm_vcpu_stat_generic, in one read; false if they do not. */
+static __always_inline bool read_adjacent_stats(struct kvm_vcpu *vcpu, struct vcpu_thread *into)
+{
+	__u64 at = bpf_core_field_offset(vcpu->stat.generic.halt_attempted_poll);
+	__u64 counters[5];
+
+	if (bpf_core_field_offset(vcpu->stat.generic.halt_poll_success_ns) != at + 24 ||
+	    bpf_core_field_offset(vcpu->stat.generic.halt_poll_fail_ns) != at + 32)
+		return false;
+	if (bpf_core_read(counters, sizeof(counters), &vcpu->stat.generic.halt_attempted_poll))
+		return false;
+	into->attempted = counters[0];
+	into->success_ns = counters[3];
+	into->fail_ns = counters[4];
+	return true;
+}
+
 /* Fills KVM's own polling counters as they stand; false where the kernel has none. */
 static __always_inline bool read_poll_stats(struct kvm_vcpu *vcpu, struct vcpu_thread *into)
 {
 	if (bpf_core_field_exists(vcpu->stat.generic.halt_poll_fail_ns)) {
+		if (read_adjacent_stats(vcpu, into))
+			return true;
 		into->attempted = BPF_CORE_READ(vcpu, stat.generic.halt_attempted_poll);
 		into->success_ns = BPF_CORE_READ(vcpu, stat.generic.halt_poll_success_ns);
 		into->fail_ns = BPF_CORE_READ(vcpu, stat.generic.halt_poll_fail_ns);
@@ -28,6 +47,24 @@ static __always_inline bool read_poll_stats(struct kvm_vcpu *vcpu, struct vcpu_t
 	return false;
 }
 
+/* Takes over a vCPU, with what never changes about it. */
+static __always_inline void learn_vcpu(struct vcpu_thread *thread, struct kvm_vcpu *vcpu)
+{
+	struct kvm_lapic *apic;
+
+	thread->kvm = (__u64)BPF_CORE_READ(vcpu, kvm);
+	thread->pid = (__u64)BPF_CORE_READ(vcpu, pid);
+	thread->apic = 0;
+	thread->apic_regs = 0;
+	if (bpf_core_field_exists(vcpu->arch.apic)) {
+		apic = BPF_CORE_READ(vcpu, arch.apic);
+		thread->apic = (__u64)apic;
+		if (apic)
+			thread->apic_regs = (__u64)BPF_CORE_READ(apic, regs);
+	}
+	thread->vcpu = (__u64)vcpu;
+}
+
 static __always_inline void learn_thread(struct kvm_vcpu *vcpu, const struct vcpu_record *record)
 {
 	struct vcpu_thread *known = bpf_map_lookup_elem(&threads, &record->tid);
@@ -38,8 +75,7 @@ static __always_inline void learn_thread(struct kvm_vcpu *vcpu, const struct vcp
 		known->window_ns = record->window_ns;
 		known->window_known = true;
 		known->stats_known = read_poll_stats(vcpu, known);
-		known->kvm = record->kvm;
-		known->vcpu = record->vcpu;
+		learn_vcpu(known, vcpu);
 		return;
 	}
 	struct vcpu_thread fresh = {};
@@ -47,8 +83,7 @@ static __always_inline void learn_thread(struct kvm_vcpu *vcpu, const struct vcp
 	fresh.window_ns = record->window_ns;
 	fresh.window_known = true;
 	fresh.stats_known = read_poll_stats(vcpu, &fresh);
-	fresh.kvm = record->kvm;
-	fresh.vcpu = record->vcpu;
+	learn_vcpu(&fresh, vcpu);
 	if (bpf_map_update_elem(&threads, &record->tid, &fresh, BPF_NOEXIST))
 		count_lost(LOST_THREADS_FULL);
 }
