@@ -1,2 +1,27 @@
-//! Placeholder.
-fn main() {}
+//! The tasks of the repository: the gate, the tests in stock kernels, the benchmarks.
+//!
+//! One file per command. What needs a tool that is missing says `skipped: reason`.
+
+#![forbid(unsafe_code)]
+
+mod kernels;
+mod repo;
+mod say;
+mod tool;
+
+use anyhow::Result;
+use clap::Parser;
+
+/// Tasks of the haltwise repository.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+enum Task {
+    /// Test inside Debian's stock kernels, under emulation
+    Kernels(kernels::Args),
+}
+
+fn main() -> Result<()> {
+    match Task::parse() {
+        Task::Kernels(args) => kernels::run(&args),
+    }
+}

@@ -1,0 +1,137 @@
+//! `cargo xtask kernels`: haltwise and the lab inside Debian's stock kernels, under emulation.
+//!
+//! What cannot run here is skipped with its reason; what runs and fails, fails.
+
+mod deb;
+mod guest;
+mod initramfs;
+mod modules;
+mod scenario;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{repo, say, tool};
+use deb::{Kernel, SERIES, Series};
+use guest::Guest;
+
+/// What `cargo xtask kernels` takes.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Args {
+    /// Only this kernel: 6.1 or 6.12 [default: all]
+    #[arg(long, value_name = "SERIES")]
+    kernel: Option<String>,
+    /// Fetch the kernels again, in case that Debian has newer ones
+    #[arg(long)]
+    refresh: bool,
+    /// Run this script of the guest's shell instead of the checks, and print what it says
+    #[arg(long, value_name = "FILE")]
+    script: Option<PathBuf>,
+    /// Run only checks whose name contains this text
+    #[arg(last = true, value_name = "FILTER")]
+    filter: Option<String>,
+}
+
+/// A guest that takes longer is stuck: on a busy machine of two cores the checks end far earlier.
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// Runs the checks, or the caller's script, in each kernel.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    for program in guest::NEEDED {
+        if tool::find(program).is_none() {
+            say::skipped(&format!(
+                "kernels: {program} is not installed; run tools/setup"
+            ));
+            return Ok(());
+        }
+    }
+    let wanted = |series: &&Series| args.kernel.as_ref().is_none_or(|name| *name == series.name);
+    let chosen: Vec<_> = SERIES.iter().filter(wanted).collect();
+    if chosen.is_empty() {
+        let known = SERIES.map(|series| series.name).join(" or ");
+        bail!(
+            "no kernel `{}`; there is {known}",
+            args.kernel.as_deref().unwrap_or_default()
+        );
+    }
+    let binaries = Binaries::beside_us()?;
+    let cache = repo::target_dir().join("kernels");
+    let mut failed = Vec::new();
+    for series in chosen {
+        let kernel = match deb::fetch(*series, &cache, args.refresh) {
+            Ok(kernel) => kernel,
+            Err(error) => {
+                say::skipped(&format!("kernel {}: {error:#}", series.name));
+                continue;
+            }
+        };
+        say::step(&format!("kernel {kernel}"));
+        let work = cache.join(format!("{}.run", series.name));
+        std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
+        let done = match &args.script {
+            Some(script) => plain(kernel, &binaries, script, &work),
+            None => scenario::run(kernel, &binaries, args.filter.as_deref(), &work),
+        };
+        if let Err(error) = done {
+            say::note(&format!("FAILED: {error:#}"));
+            failed.push(series.name);
+        }
+    }
+    if failed.is_empty() {
+        return Ok(());
+    }
+    bail!("failed in kernel {}", failed.join(" and "))
+}
+
+/// Our programs, as they were built together with us.
+#[derive(Debug)]
+pub(crate) struct Binaries {
+    haltwise: PathBuf,
+    lab: PathBuf,
+}
+
+impl Binaries {
+    /// Those that lie beside this program.
+    pub(crate) fn beside_us() -> Result<Self> {
+        let own = std::env::current_exe().context("find our own program")?;
+        // A test's program lies one folder deeper.
+        let dir = own
+            .ancestors()
+            .skip(1)
+            .find(|dir| dir.join("haltwise-lab").is_file());
+        let dir = dir.context("haltwise-lab is not built: run cargo build --workspace")?;
+        let [haltwise, lab] = ["haltwise", "haltwise-lab"].map(|name| dir.join(name));
+        if !haltwise.is_file() {
+            bail!("haltwise is not built: run cargo build --workspace");
+        }
+        Ok(Self { haltwise, lab })
+    }
+
+    /// A guest that has both.
+    fn guest(&self, kernel: Kernel) -> Result<Guest> {
+        Guest::new(kernel)?
+            .file(&self.haltwise, "bin/haltwise")?
+            .file(&self.lab, "bin/haltwise-lab")
+    }
+}
+
+/// Runs any script inside: for looking at a kernel by hand.
+fn plain(kernel: Kernel, binaries: &Binaries, script: &Path, work: &Path) -> Result<()> {
+    let text =
+        std::fs::read_to_string(script).with_context(|| format!("read {}", script.display()))?;
+    let run = binaries.guest(kernel)?.script(&text).run(work, LIMIT)?;
+    for line in run.console.lines() {
+        say::note(line);
+    }
+    say::note(&format!(
+        "results in {}, {}",
+        run.out_dir.display(),
+        say::seconds(run.elapsed)
+    ));
+    if run.exit_code != 0 {
+        bail!("the script returned {}", run.exit_code);
+    }
+    Ok(())
+}

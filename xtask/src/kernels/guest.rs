@@ -1,0 +1,271 @@
+//! A guest with a stock kernel, emulated by QEMU: files go in, a script runs, its results come out.
+//!
+//! Emulation needs no /dev/kvm here, yet gives the guest a CPU with SVM, so that the stock
+//! kernel's own kvm_amd runs virtual machines inside. Times are stretched; rules are the kernel's.
+//! What goes in is an initramfs; what comes out is a tar archive on a raw disk.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use super::deb::Kernel;
+use super::initramfs::Initramfs;
+use super::modules;
+use crate::tool;
+
+/// A guest that is being prepared.
+#[derive(Debug)]
+pub(crate) struct Guest {
+    kernel: Kernel,
+    root: Initramfs,
+    modules: Vec<&'static str>,
+    cpus: u32,
+}
+
+/// A guest that has ended by itself, on a kernel that never complained.
+#[derive(Debug)]
+pub(crate) struct GuestRun {
+    /// All that the kernel, init and the script wrote to the console.
+    pub(crate) console: String,
+    /// What the script returned.
+    pub(crate) exit_code: i32,
+    /// The folder with what the script left in /out.
+    pub(crate) out_dir: PathBuf,
+    /// From QEMU's start to its end.
+    pub(crate) elapsed: Duration,
+}
+
+/// Programs of this machine that a guest cannot do without.
+pub(crate) const NEEDED: [&str; 2] = ["qemu-system-x86_64", "busybox"];
+
+impl Guest {
+    /// A guest of two CPUs with busybox and with KVM's modules.
+    pub(crate) fn new(kernel: Kernel) -> Result<Self> {
+        let busybox = tool::find("busybox").context("busybox is not installed")?;
+        let mut root = Initramfs::default();
+        root.program("bin/busybox", &busybox)?;
+        root.file("init", include_bytes!("init.sh").to_vec());
+        Ok(Self {
+            kernel,
+            root,
+            modules: vec!["virtio_pci", "virtio_blk", "kvm_amd"],
+            cpus: 2,
+        })
+    }
+
+    /// Adds a program with the libraries that it needs, or any other file.
+    pub(crate) fn file(mut self, source: &Path, path: &str) -> Result<Self> {
+        self.root.program(path, source)?;
+        Ok(self)
+    }
+
+    /// Sets what runs inside. Its folder is /out, from which everything is brought back.
+    pub(crate) fn script(mut self, text: &str) -> Self {
+        self.root.file("script", text.as_bytes().to_vec());
+        self
+    }
+
+    /// Boots, waits for the end, fetches the results into `work`, and checks that the kernel has
+    /// found no fault in itself.
+    ///
+    /// # Errors
+    /// Where QEMU does not start, or the guest does not end in time, leaves no results, or its
+    /// kernel reports an oops.
+    pub(crate) fn run(mut self, work: &Path, limit: Duration) -> Result<GuestRun> {
+        self.add_modules()?;
+        let out_dir = work.join("out");
+        if out_dir.exists() {
+            std::fs::remove_dir_all(&out_dir)
+                .with_context(|| format!("empty {}", out_dir.display()))?;
+        }
+        std::fs::create_dir_all(&out_dir)
+            .with_context(|| format!("create {}", out_dir.display()))?;
+        std::fs::write(work.join("initramfs"), self.root.archive()?).context("write initramfs")?;
+        let disk = std::fs::File::create(work.join("disk")).context("create the disk")?;
+        disk.set_len(512 << 20).context("size the disk")?;
+
+        let started = Instant::now();
+        let ended = self.boot(work, limit);
+        let elapsed = started.elapsed();
+        let console = console(&work.join("console"));
+        ended.with_context(|| format!("the console ends with:\n{}", tail(&console, 25)))?;
+        if let Some(line) = trouble(&console) {
+            bail!(
+                "the kernel reports `{line}`; the console is {}",
+                work.join("console").display()
+            );
+        }
+        tool::ask(
+            Command::new("tar")
+                .current_dir(work)
+                .args(["-x", "-f", "disk", "-C", "out"]),
+        )
+        .with_context(|| format!("no results; the console ends:\n{}", tail(&console, 25)))?;
+        let log = std::fs::read_to_string(out_dir.join("dmesg")).context("read dmesg")?;
+        if let Some(line) = trouble(&log) {
+            bail!(
+                "the kernel reports `{line}`; see {}",
+                out_dir.join("dmesg").display()
+            );
+        }
+        let code = std::fs::read_to_string(out_dir.join("exit_code")).context("read exit_code")?;
+        let exit_code = code
+            .trim()
+            .parse()
+            .with_context(|| format!("exit code `{code}`"))?;
+        Ok(GuestRun {
+            console,
+            exit_code,
+            out_dir,
+            elapsed,
+        })
+    }
+
+    fn add_modules(&mut self) -> Result<()> {
+        let mut order = String::new();
+        for module in modules::closure(&self.kernel, &self.modules)? {
+            order.push_str(&module.name);
+            order.push('\n');
+            self.root
+                .file(&format!("lib/modules/{}.ko", module.name), module.elf);
+        }
+        self.root.file("lib/modules/order", order.into_bytes());
+        Ok(())
+    }
+
+    fn boot(&self, work: &Path, limit: Duration) -> Result<()> {
+        let qemu = tool::find(NEEDED[0]).context("qemu-system-x86_64 is not installed")?;
+        let complaints = std::fs::File::create(work.join("qemu")).context("create qemu's log")?;
+        let mut child = Command::new(qemu)
+            .current_dir(work)
+            .args(["-accel", "tcg,thread=multi", "-cpu", "max", "-m", "1024"])
+            .args(["-smp", &self.cpus.to_string()])
+            .args([
+                "-nodefaults",
+                "-display",
+                "none",
+                "-no-reboot",
+                "-serial",
+                "file:console",
+            ])
+            .args(["-drive", "file=disk,if=virtio,format=raw,cache=unsafe"])
+            .args(["-initrd", "initramfs", "-kernel"])
+            .arg(&self.kernel.image)
+            // The emulated TSCs are one clock; the kernel's own check of that is fooled by load
+            // and would fall back to a clock that takes 20 us to read here.
+            .args(["-append", "console=ttyS0 quiet panic=-1 tsc=reliable"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(complaints)
+            .spawn()
+            .context("start qemu-system-x86_64")?;
+        if !wait(&mut child, limit)? {
+            bail!("the guest did not end within {} s", limit.as_secs());
+        }
+        let complaints = std::fs::read_to_string(work.join("qemu")).unwrap_or_default();
+        if !complaints.trim().is_empty() {
+            // QEMU names CPU features that it cannot emulate; only its end says whether it failed.
+            crate::say::note(&format!("qemu: {}", complaints.trim().replace('\n', "; ")));
+        }
+        Ok(())
+    }
+}
+
+/// Waits until a child ends, at most `limit`; then it is killed. True if it ended well by itself.
+fn wait(child: &mut Child, limit: Duration) -> Result<bool> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(status) = child.try_wait().context("wait for qemu")? {
+            if status.success() {
+                return Ok(true);
+            }
+            bail!("qemu ended with {status}");
+        }
+        if Instant::now() >= deadline {
+            child.kill().context("end qemu")?;
+            child.wait().context("wait for qemu")?;
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The console's text without the firmware's control characters.
+fn console(path: &Path) -> String {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    String::from_utf8_lossy(&bytes)
+        .chars()
+        .filter(|char| *char == '\n' || *char == '\t' || !char.is_control())
+        .collect()
+}
+
+/// The last lines of a text.
+fn tail(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+/// The first line in which a kernel says that something is wrong with it. Stalls and late timers
+/// are not among them: under emulation on a busy machine they say nothing about the kernel.
+pub(crate) fn trouble(log: &str) -> Option<&str> {
+    const SIGNS: [&str; 7] = [
+        "Oops:",
+        "BUG:",
+        "Kernel panic",
+        "general protection fault",
+        "kernel NULL pointer",
+        "unable to handle page fault",
+        "WARNING: CPU:",
+    ];
+    let stall = |line: &str| line.contains("soft lockup") || line.contains("workqueue lockup");
+    log.lines()
+        .find(|line| SIGNS.iter().any(|sign| line.contains(sign)) && !stall(line))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn an_oops_is_trouble_and_a_stall_is_not() {
+        let oops = "[ 1.0] fine\n[ 2.0] BUG: kernel NULL pointer dereference\n[ 2.1] Oops: 0002";
+        assert_eq!(
+            trouble(oops),
+            Some("[ 2.0] BUG: kernel NULL pointer dereference")
+        );
+        assert_eq!(
+            trouble("Kernel panic - not syncing: no init"),
+            trouble("Kernel panic - not syncing: no init\n")
+        );
+        assert!(trouble("Kernel panic - not syncing").is_some());
+        assert_eq!(
+            trouble("watchdog: BUG: soft lockup - CPU#0 stuck for 22s!"),
+            None
+        );
+        assert_eq!(
+            trouble("kvm: SMP vm created on host with unstable TSC"),
+            None
+        );
+    }
+
+    #[test]
+    fn a_child_that_does_not_end_is_killed() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(!wait(&mut child, Duration::from_millis(1)).unwrap());
+        assert!(child.try_wait().unwrap().is_some(), "the child is gone");
+    }
+
+    #[test]
+    fn a_child_that_fails_is_an_error() {
+        let mut child = Command::new("false").spawn().unwrap();
+        assert!(wait(&mut child, Duration::from_secs(10)).is_err());
+    }
+
+    #[test]
+    fn the_tail_is_the_end() {
+        assert_eq!(tail("a\nb\nc", 2), "b\nc");
+        assert_eq!(tail("a", 2), "a");
+    }
+}

@@ -1,0 +1,28 @@
+#!/bin/busybox sh
+# The first process of a test guest: mounts what a Linux system has, loads the modules, runs
+# /script, and writes what it left in /out to the disk as a tar archive. Then it powers off.
+/bin/busybox mkdir -p /bin /sbin /usr/bin /usr/sbin
+/bin/busybox --install -s /bin
+export PATH=/bin:/sbin:/usr/bin:/usr/sbin HOME=/ TERM=dumb
+mkdir -p /proc /sys /dev /tmp /run /out /var/lib
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mount -t tmpfs tmpfs /tmp
+mount -t tmpfs tmpfs /run
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mount -t bpf bpf /sys/fs/bpf
+mount -t debugfs debugfs /sys/kernel/debug
+mount -t tracefs tracefs /sys/kernel/tracing
+ip link set lo up
+while read -r module; do
+    insmod "/lib/modules/$module.ko" || echo "init: cannot load $module"
+done </lib/modules/order
+cd /out
+sh /script
+echo $? >/out/exit_code
+dmesg >/out/dmesg
+sync
+tar -c -f /dev/vda -C /out . && echo "init: results are on the disk"
+sync
+poweroff -f

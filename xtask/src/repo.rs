@@ -1,0 +1,90 @@
+//! The checkout: its root, its tracked files, its build directory.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::tool;
+
+/// The repository's root: the folder above this crate.
+pub(crate) fn root() -> PathBuf {
+    let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
+    manifest
+        .parent()
+        .expect("xtask lies in a folder of the repository")
+        .to_path_buf()
+}
+
+/// Where cargo builds, and where we keep what can be made again.
+pub(crate) fn target_dir() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
+}
+
+/// Paths of all files that belong to the repository, relative to its root and in order: tracked
+/// ones, and new ones that no `.gitignore` rule names.
+pub(crate) fn files(root: &Path) -> Result<Vec<String>> {
+    let listed = tool::ask(Command::new("git").current_dir(root).args([
+        "ls-files",
+        "-z",
+        "--cached",
+        "--others",
+        "--exclude-standard",
+    ]));
+    let mut files = match listed {
+        Ok(names) => names
+            .split('\0')
+            .filter(|name| !name.is_empty())
+            .map(String::from)
+            .collect(),
+        // A source archive has no git folder: take what lies there.
+        Err(_) => walk(root, root)?,
+    };
+    files.retain(|name| root.join(name).is_file());
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
+fn walk(root: &Path, dir: &Path) -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(dir).with_context(|| format!("list {}", dir.display()))? {
+        let path = entry?.path();
+        let name = path
+            .strip_prefix(root)
+            .unwrap_or(&path)
+            .to_string_lossy()
+            .into_owned();
+        if name.starts_with('.') || name == "target" {
+            continue;
+        }
+        if path.is_dir() {
+            found.extend(walk(root, &path)?);
+        } else {
+            found.push(name);
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn lists_itself() {
+        let files = files(&root()).expect("the checkout can be listed");
+        assert!(files.iter().any(|name| name == "xtask/src/repo.rs"));
+        assert!(!files.iter().any(|name| name.starts_with("target/")));
+    }
+
+    #[test]
+    fn an_archive_without_git_is_walked() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        std::fs::create_dir_all(dir.path().join("a/b")).unwrap();
+        std::fs::create_dir_all(dir.path().join("target")).unwrap();
+        std::fs::write(dir.path().join("a/b/c.rs"), "").unwrap();
+        std::fs::write(dir.path().join("target/d.rs"), "").unwrap();
+        assert_eq!(walk(dir.path(), dir.path()).unwrap(), ["a/b/c.rs"]);
+    }
+}

@@ -1,0 +1,54 @@
+//! How the tasks speak: headings and results on stdout, so that a log reads from top to bottom.
+//!
+//! Not a logger. Errors leave through `main`'s result.
+
+use std::time::Duration;
+
+/// Says that a step begins.
+#[expect(
+    clippy::print_stdout,
+    reason = "the rim of xtask: its output is for people"
+)]
+pub(crate) fn step(what: &str) {
+    println!("==> {what}");
+}
+
+/// Says one thing found out on the way.
+#[expect(
+    clippy::print_stdout,
+    reason = "the rim of xtask: its output is for people"
+)]
+pub(crate) fn note(what: &str) {
+    println!("    {what}");
+}
+
+/// Says that something could not run here, and why. Tests and tasks share the form.
+#[expect(
+    clippy::print_stdout,
+    reason = "the rim of xtask: its output is for people"
+)]
+pub(crate) fn skipped(reason: &str) {
+    println!("skipped: {reason}");
+}
+
+/// A duration as people read it: `0.3 s`, `12.0 s`, `3 min 05 s`.
+pub(crate) fn seconds(elapsed: Duration) -> String {
+    let whole = elapsed.as_secs();
+    if whole < 120 {
+        format!("{:.1} s", elapsed.as_secs_f64())
+    } else {
+        format!("{} min {:02} s", whole / 60, whole % 60)
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn durations_read_well() {
+        assert_eq!(seconds(Duration::from_millis(250)), "0.2 s");
+        assert_eq!(seconds(Duration::from_secs(119)), "119.0 s");
+        assert_eq!(seconds(Duration::from_secs(185)), "3 min 05 s");
+    }
+}

@@ -1,0 +1,87 @@
+//! Other programs: how they are found, run and asked.
+//!
+//! Every failure names the command line, so that it can be repeated by hand.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// Runs a command with its output going where ours goes; an exit code other than 0 is an error.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let line = line_of(command);
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .with_context(|| format!("start `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// Runs a command and gives back what it wrote to stdout; stderr is part of the error.
+pub(crate) fn ask(command: &mut Command) -> Result<String> {
+    let line = line_of(command);
+    let output = command
+        .stdin(Stdio::null())
+        .output()
+        .with_context(|| format!("start `{line}`"))?;
+    if !output.status.success() {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        bail!("`{line}` ended with {}: {}", output.status, stderr.trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Where a program lies, looking through `PATH` and the places of system programs.
+pub(crate) fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin", "/sbin"].map(PathBuf::from))
+        .map(|dir| dir.join(program))
+        .find(|candidate| candidate.is_file())
+}
+
+/// The cargo that runs us, in the repository's root.
+pub(crate) fn cargo(root: &Path) -> Command {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.current_dir(root);
+    command
+}
+
+/// A command line as one would type it.
+fn line_of(command: &Command) -> String {
+    std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(OsStr::to_string_lossy)
+        .collect::<Vec<_>>()
+        .join(" ")
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn failure_names_the_command_and_its_stderr() {
+        let error = ask(Command::new("sh").args(["-c", "echo why >&2; exit 3"]))
+            .expect_err("the script fails");
+        let text = format!("{error:#}");
+        assert!(text.contains("sh -c") && text.contains("why"), "{text}");
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let error = run(&mut Command::new("no-such-program-here")).expect_err("cannot start");
+        assert!(format!("{error:#}").contains("no-such-program-here"));
+        assert_eq!(find("no-such-program-here"), None);
+    }
+
+    #[test]
+    fn finds_the_shell() {
+        assert!(find("sh").is_some());
+    }
+}
