@@ -101,6 +101,16 @@ impl FromStr for Nanos {
     }
 }
 
+impl Nanos {
+    /// The shortest text that reads back as exactly this: `20us`, `1500ns`, `0ns`.
+    pub fn to_exact(self) -> String {
+        let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
+        let whole = |(per_unit, _): &(u64, _)| self.0 > 0 && self.0.is_multiple_of(*per_unit);
+        let (per_unit, unit) = units.into_iter().find(whole).unwrap_or((1, "ns"));
+        format!("{}{unit}", self.0 / per_unit)
+    }
+}
+
 impl fmt::Display for Nanos {
     /// Three significant digits in the unit that suits the size: `740 ns`, `5.71 us`, `30.6 us`, `1.20 ms`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -169,6 +179,20 @@ mod test {
             ("99999999999999h", E::OutOfRange("99999999999999h".into())),
         ] {
             assert_eq!(text.parse::<Nanos>(), Err(error), "{text}");
+        }
+    }
+
+    #[test]
+    fn exact_texts_are_short_and_lose_nothing() {
+        for (ns, text) in [
+            (0, "0ns"),
+            (1_500, "1500ns"),
+            (20_000, "20us"),
+            (2_000_000, "2ms"),
+            (60_000_000_000, "60s"),
+        ] {
+            assert_eq!(Nanos(ns).to_exact(), text);
+            assert_eq!(text.parse::<Nanos>(), Ok(Nanos(ns)));
         }
     }
 

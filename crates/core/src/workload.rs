@@ -143,17 +143,19 @@ impl fmt::Display for GapSpec {
     /// The text that parses back to the same process.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Fixed(gap) => write!(f, "fixed:{}ns", gap.0),
-            Self::Uniform(low, high) => write!(f, "uniform:{}ns:{}ns", low.0, high.0),
-            Self::Exp(mean) => write!(f, "exp:{}ns", mean.0),
+            Self::Fixed(gap) => write!(f, "fixed:{}", gap.to_exact()),
+            Self::Uniform(low, high) => {
+                write!(f, "uniform:{}:{}", low.to_exact(), high.to_exact())
+            }
+            Self::Exp(mean) => write!(f, "exp:{}", mean.to_exact()),
             Self::Bimodal(p, first, second) => {
-                write!(f, "bimodal:{p}:{}ns:{}ns", first.0, second.0)
+                write!(f, "bimodal:{p}:{}:{}", first.to_exact(), second.to_exact())
             }
             Self::Phases(phases) => {
                 f.write_str("phases")?;
                 phases
                     .iter()
-                    .try_for_each(|(gap, n)| write!(f, ":{}ns*{n}", gap.0))
+                    .try_for_each(|(gap, n)| write!(f, ":{}*{n}", gap.to_exact()))
             }
             Self::Trace(file) => write!(f, "trace:{file}"),
         }
@@ -323,8 +325,10 @@ mod test {
             "trace:/tmp/a:b",
         ] {
             let spec: GapSpec = text.parse().unwrap();
-            assert_eq!(spec.to_string().parse::<GapSpec>().unwrap(), spec, "{text}");
+            assert_eq!(spec.to_string(), text);
         }
+        let odd: GapSpec = "fixed:0.0015ms".parse().unwrap();
+        assert_eq!(odd.to_string(), "fixed:1500ns");
     }
 
     #[test]
