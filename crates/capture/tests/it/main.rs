@@ -4,6 +4,7 @@
 mod common;
 mod damage;
 mod edited;
+mod python;
 mod round_trip;
 mod size;
 mod survival;
