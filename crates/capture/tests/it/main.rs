@@ -3,6 +3,7 @@
 
 mod common;
 mod damage;
+mod document;
 mod edited;
 mod python;
 mod round_trip;
