@@ -7,7 +7,8 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use haltwise_core::units::{HaltPollNs, Nanos};
 use haltwise_core::workload::{GapSpec, parse_trace};
-use haltwise_lab::clock::HostWait;
+use haltwise_lab::calibrate::Plan;
+use haltwise_lab::clock::{self, HostWait};
 use haltwise_lab::experiment::{Experiment, Length};
 use haltwise_lab::guest::Guest;
 
@@ -31,12 +32,40 @@ pub(crate) enum Verb {
     /// Runs a guest and prints what it did
     #[command(after_help = RUN_EXAMPLES)]
     Run(Box<RunArgs>),
+    /// Measures what halting costs on this host: wake-up latency, CPU of a wait, a HLT round trip
+    Calibrate(CalibrateArgs),
     /// Lists the guests
     List {
         /// Print each guest's disassembly too
         #[arg(short, long)]
         verbose: bool,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CalibrateArgs {
+    /// A rough idea in less than ten seconds, instead of a good one in less than sixty
+    #[arg(long)]
+    quick: bool,
+    /// Print JSON instead of text
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// CPU of the vCPU [default: the last that we may use]
+    #[arg(long, value_name = "CPU")]
+    pin: Option<u32>,
+    /// CPU of the host's thread [default: the first that we may use]
+    #[arg(long, value_name = "CPU")]
+    host_pin: Option<u32>,
+}
+
+impl CalibrateArgs {
+    /// The plan for this host: vCPU and host as far apart as we are allowed.
+    pub(crate) fn plan(&self) -> anyhow::Result<Plan> {
+        let cpus = clock::allowed_cpus().context("read our CPU affinity")?;
+        let vcpu_cpu = self.pin.or(cpus.last().copied()).unwrap_or(0);
+        let host_cpu = self.host_pin.or(cpus.first().copied()).unwrap_or(0);
+        Ok(Plan::new(self.quick, vcpu_cpu, host_cpu))
+    }
 }
 
 #[derive(Debug, Args)]
@@ -62,7 +91,7 @@ pub(crate) struct RunArgs {
     /// Seed of the gaps; each further vCPU (timer guests: VM) takes the next seed
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
-    /// Ceiling of halt polling of each VM (KVM_CAP_HALT_POLL): 50us, 0 or off [default: the
+    /// Ceiling of halt polling of each VM (`KVM_CAP_HALT_POLL`): 50us, 0 or off [default: the
     /// module parameter in force]
     #[arg(long, value_name = "TIME|off")]
     pub(crate) cap: Option<Cap>,
@@ -82,7 +111,8 @@ pub(crate) struct RunArgs {
     /// Print JSON instead of text
     #[arg(long)]
     pub(crate) json: bool,
-    /// Write every round as CSV: vm, vcpu, round, and CLOCK_MONOTONIC nanoseconds (pingpong only)
+    /// Write every round as CSV: vm, vcpu, round, and nanoseconds of `CLOCK_MONOTONIC`
+    /// (pingpong only)
     #[arg(long, value_name = "FILE")]
     pub(crate) rounds_out: Option<PathBuf>,
     /// Fail if a vCPU makes no progress for so long

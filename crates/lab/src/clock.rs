@@ -105,6 +105,13 @@ pub fn sleep_exactly() -> io::Result<()> {
     Ok(rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?)
 }
 
+/// The CPUs that the calling thread may use, in order.
+pub fn allowed_cpus() -> io::Result<Vec<u32>> {
+    let set = rustix::thread::sched_getaffinity(None)?;
+    let allowed = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
+    Ok(allowed.filter_map(|cpu| u32::try_from(cpu).ok()).collect())
+}
+
 /// Keeps the calling thread on one CPU.
 pub fn pin(cpu: u32) -> io::Result<()> {
     let mut set = CpuSet::new();

@@ -7,6 +7,7 @@ use haltwise_core::workload::Gaps;
 
 use crate::clock::{self, HostWait};
 use crate::event::Event;
+use crate::tsc::TscClock;
 use crate::vm::Lines;
 
 /// Tells every thread of the host's side that the run is over.
@@ -45,6 +46,8 @@ pub struct Round {
     pub signal_ns: u64,
     /// Just after it was raised: what lies between is the waker's cost.
     pub signalled_ns: u64,
+    /// The guest's stamp of its first instruction after the wake-up, if it takes any.
+    pub woke_tsc: Option<u64>,
     /// When the host saw the answer.
     pub answer_ns: u64,
 }
@@ -61,9 +64,32 @@ impl Round {
     }
 }
 
-/// Plays rounds until there were enough, or until the run ends.
+/// The rounds of one vCPU, and what reads its stamps.
+#[derive(Debug, Clone, Default)]
+pub struct VcpuRounds {
+    /// In the order played.
+    pub rounds: Vec<Round>,
+    /// What turns stamps into monotonic time.
+    pub tsc: Option<TscClock>,
+}
+
+impl VcpuRounds {
+    /// When the guest ran again, on `CLOCK_MONOTONIC`.
+    pub fn woke_ns(&self, round: &Round) -> Option<u64> {
+        Some(self.tsc?.ns(round.woke_tsc?))
+    }
+
+    /// From the signal until the guest ran again, of all rounds that were stamped.
+    pub fn wake_latencies_ns(&self) -> Vec<u64> {
+        let latency = |round| Some(self.woke_ns(round)?.saturating_sub(round.signal_ns));
+        self.rounds.iter().filter_map(latency).collect()
+    }
+}
+
+/// Plays rounds until there were enough, or until the run ends. `woke` reads the guest's last stamp.
 pub fn drive(
     lines: &Lines,
+    woke: impl Fn() -> Option<u64>,
     mut gaps: Gaps,
     rounds: Option<u64>,
     how: HostWait,
@@ -89,6 +115,7 @@ pub fn drive(
             gap_ns: signal_ns.saturating_sub(answer_ns),
             signal_ns,
             signalled_ns,
+            woke_tsc: woke(),
             answer_ns: seen_ns,
         });
         answer_ns = seen_ns;

@@ -111,7 +111,7 @@ impl Experiment {
     /// What a guest does if nothing else is asked of it.
     pub fn new(guest: Guest) -> Self {
         let (gap_us, rounds) = match guest {
-            Guest::Pingpong => (50, 10_000),
+            Guest::Pingpong(_) => (50, 10_000),
             Guest::Tick(Timer::TscDeadline) => (1_000, 1_000),
             Guest::Tick(Timer::Pit) => (10_000, 100),
             Guest::Ipi => (0, 10_000),
@@ -227,6 +227,7 @@ impl Experiment {
 #[cfg(test)]
 mod test {
     use super::*;
+    use crate::guest::Stamps;
 
     #[test]
     fn every_guest_runs_as_it_is() {
@@ -260,7 +261,7 @@ mod test {
         for (guest, vcpus) in [
             (Guest::Ipi, 1),
             (Guest::Tick(Timer::Pit), 2),
-            (Guest::Pingpong, 0),
+            (Guest::Pingpong(Stamps::None), 0),
             (Guest::Idle, 65),
         ] {
             let experiment = Experiment {
@@ -291,7 +292,7 @@ mod test {
             vms: 2,
             vcpus: 2,
             vcpu_cpus: vec![1, 0, 5],
-            ..Experiment::new(Guest::Pingpong)
+            ..Experiment::new(Guest::Pingpong(Stamps::None))
         };
         assert_eq!(experiment.vm_name(1), "lab-1");
         let cpus = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(vm, vcpu)| experiment.cpu_of(vm, vcpu));

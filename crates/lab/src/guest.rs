@@ -14,7 +14,7 @@ pub mod ipi;
 pub mod pingpong;
 pub mod tick;
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
 use haltwise_core::units::Nanos;
@@ -68,11 +68,21 @@ pub enum Timer {
     Pit,
 }
 
+/// Whether `pingpong` notes when it woke.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Stamps {
+    /// No: as few instructions as can be.
+    #[default]
+    None,
+    /// Its first instruction after a wake-up reads the TSC.
+    Woke,
+}
+
 /// A guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guest {
     /// Answers the host.
-    Pingpong,
+    Pingpong(Stamps),
     /// Wakes itself.
     Tick(Timer),
     /// vCPUs wake each other.
@@ -85,13 +95,14 @@ pub enum Guest {
 
 /// Not a guest's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a guest (pingpong, tick, tick-pit, ipi, idle, exits)")]
+#[error("`{0}` is not a guest (pingpong, pingpong-stamped, tick, tick-pit, ipi, idle, exits)")]
 pub struct UnknownGuest(String);
 
 impl Guest {
     /// All, in the order in which they are listed.
-    pub const ALL: [Self; 6] = [
-        Self::Pingpong,
+    pub const ALL: [Self; 7] = [
+        Self::Pingpong(Stamps::None),
+        Self::Pingpong(Stamps::Woke),
         Self::Tick(Timer::TscDeadline),
         Self::Tick(Timer::Pit),
         Self::Ipi,
@@ -102,7 +113,8 @@ impl Guest {
     /// Its name on the command line and in results.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Pingpong => "pingpong",
+            Self::Pingpong(Stamps::None) => "pingpong",
+            Self::Pingpong(Stamps::Woke) => "pingpong-stamped",
             Self::Tick(Timer::TscDeadline) => "tick",
             Self::Tick(Timer::Pit) => "tick-pit",
             Self::Ipi => "ipi",
@@ -114,7 +126,10 @@ impl Guest {
     /// What it is for, in a line.
     pub fn purpose(self) -> &'static str {
         match self {
-            Self::Pingpong => "the host wakes each vCPU after a drawn gap; it answers",
+            Self::Pingpong(Stamps::None) => {
+                "the host wakes each vCPU after a drawn gap; it answers"
+            }
+            Self::Pingpong(Stamps::Woke) => "pingpong that also notes the TSC when it woke",
             Self::Tick(Timer::TscDeadline) => "each vCPU wakes itself by one-shot TSC deadlines",
             Self::Tick(Timer::Pit) => "the in-kernel PIT wakes vCPU 0 periodically",
             Self::Ipi => "vCPUs in a ring wake each other by x2APIC IPIs",
@@ -126,7 +141,7 @@ impl Guest {
     /// Assembles it.
     pub fn program(self) -> Result<Program, IcedError> {
         match self {
-            Self::Pingpong => pingpong::program(),
+            Self::Pingpong(stamps) => pingpong::program(stamps),
             Self::Tick(Timer::TscDeadline) => tick::deadline_program(),
             Self::Tick(Timer::Pit) => tick::pit_program(),
             Self::Ipi => ipi::program(),
@@ -165,7 +180,7 @@ pub fn listing(program: &Program) -> String {
     let mut text = String::new();
     while decoder.can_decode() {
         let instruction = decoder.decode();
-        text.push_str(&format!("{:04x}  ", instruction.ip16()));
+        let _ = write!(text, "{:04x}  ", instruction.ip16());
         formatter.format(&instruction, &mut text);
         text.push('\n');
     }
@@ -290,7 +305,16 @@ mod test {
     #[test]
     fn every_listing_in_the_documentation_is_what_runs() {
         for (guest, source, index) in [
-            (Guest::Pingpong, include_str!("guest/pingpong.rs"), 0),
+            (
+                Guest::Pingpong(Stamps::None),
+                include_str!("guest/pingpong.rs"),
+                0,
+            ),
+            (
+                Guest::Pingpong(Stamps::Woke),
+                include_str!("guest/pingpong.rs"),
+                1,
+            ),
             (
                 Guest::Tick(Timer::TscDeadline),
                 include_str!("guest/tick.rs"),

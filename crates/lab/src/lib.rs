@@ -15,6 +15,7 @@
 //! | [`exit`] | what a vCPU comes out of `KVM_RUN` with, parsed once |
 //! | [`stats_fd`] | KVM's binary statistics: a parser of bytes |
 //! | [`thread_stats`] | CPU time and context switches of a thread |
+//! | [`tsc`] | from a guest's TSC to the monotonic clock |
 //! | [`clock`] | the monotonic clock, waiting for an instant, pinning |
 //! | [`guest`] | the guests, one file each, with their disassembly |
 //! | [`drive`] | the host's side of `pingpong` |
@@ -23,8 +24,10 @@
 //! | [`running`] | everything that is alive during a run |
 //! | [`tally`] | turns what is left of a run into its outcome |
 //! | [`outcome`] | what an experiment found, as JSON |
+//! | [`calibrate`] | what halting costs on this host |
 //! | [`render`] | outcomes as text of 80 columns |
 
+pub mod calibrate;
 pub mod clock;
 pub mod drive;
 pub mod event;
@@ -41,5 +44,6 @@ pub mod running;
 pub mod stats_fd;
 pub mod tally;
 pub mod thread_stats;
+pub mod tsc;
 pub mod vcpu;
 pub mod vm;

@@ -3,25 +3,28 @@
 mod args;
 
 use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::{BufWriter, IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
-use haltwise_lab::guest::{Guest, listing};
+use haltwise_lab::calibrate::calibrate;
 use haltwise_lab::interrupt::Interrupt;
 use haltwise_lab::render;
 use haltwise_lab::run::{Finished, RunError, run};
 use haltwise_lab::vm::OpenError;
 
-use crate::args::{Cli, RunArgs, Verb};
+use crate::args::{CalibrateArgs, Cli, RunArgs, Verb};
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.verb {
         Verb::Run(args) => run_verb(&args),
-        Verb::List { verbose } => list_verb(verbose),
+        Verb::Calibrate(args) => calibrate_verb(&args),
+        Verb::List { verbose } => render::guests(verbose)
+            .context("assemble")
+            .and_then(|text| print(&text)),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -43,32 +46,34 @@ fn run_verb(args: &RunArgs) -> anyhow::Result<()> {
     }
 }
 
-fn list_verb(verbose: bool) -> anyhow::Result<()> {
-    let mut text = String::new();
-    for guest in Guest::ALL {
-        text += &format!("{guest:<10}{}\n", guest.purpose());
-        if verbose {
-            let program = guest.program().context("assemble")?;
-            for line in listing(&program).lines() {
-                text += &format!("    {line}\n");
-            }
-            for (vector, ip) in &program.vectors {
-                text += &format!("    vector {vector:#x} enters at {ip:04x}\n");
-            }
-            text.push('\n');
+fn calibrate_verb(args: &CalibrateArgs) -> anyhow::Result<()> {
+    let interrupt = Interrupt::new().context("listen for signals")?;
+    let terminal = std::io::stderr().is_terminal();
+    let found = calibrate(&args.plan()?, &interrupt, |done, all| {
+        if terminal {
+            let end = if done == all { "\n" } else { "\r" };
+            // A stderr that takes nothing is no reason to stop measuring.
+            let _ = write!(std::io::stderr(), "repetition {done} of {all}{end}");
         }
-    }
-    print(&text)
+    })?;
+    print(&if args.json {
+        serde_json::to_string_pretty(&found)? + "\n"
+    } else {
+        render::calibration(&found)
+    })
 }
 
 fn write_rounds(path: &Path, finished: &Finished) -> anyhow::Result<()> {
     let mut file = BufWriter::new(File::create(path)?);
-    writeln!(file, "vm,vcpu,round,gap_ns,signal_ns,answer_ns")?;
+    writeln!(file, "vm,vcpu,round,gap_ns,signal_ns,woke_ns,answer_ns")?;
     for (vm, vcpus) in finished.rounds.iter().enumerate() {
         for (vcpu, rounds) in vcpus.iter().enumerate() {
-            for (index, round) in rounds.iter().enumerate() {
+            for (index, round) in rounds.rounds.iter().enumerate() {
                 let (gap, signal, answer) = (round.gap_ns, round.signal_ns, round.answer_ns);
-                writeln!(file, "{vm},{vcpu},{index},{gap},{signal},{answer}")?;
+                let woke = rounds
+                    .woke_ns(round)
+                    .map_or(String::new(), |ns| ns.to_string());
+                writeln!(file, "{vm},{vcpu},{index},{gap},{signal},{woke},{answer}")?;
             }
         }
     }

@@ -47,6 +47,8 @@ pub mod counter {
     pub const RDMSRS: u16 = 12;
     /// WRMSRs of the counted register executed.
     pub const WRMSRS: u16 = 16;
+    /// TSC at the first instruction after the last wake-up, 64 bits.
+    pub const WOKE: u16 = 24;
 }
 
 /// Words of a vCPU's page that the VMM sets before the guest starts (offsets from `ds`).
@@ -130,6 +132,12 @@ impl GuestMemory {
         self.0
             .load(GuestAddress(u64::from(address)), Ordering::Acquire)
             .map_err(|source| MemoryError::Access { address, source })
+    }
+
+    /// Reads two words of a vCPU's page as one number; the guest must not be writing them.
+    pub fn double_word(&self, vcpu: u32, offset: u16) -> Result<u64, MemoryError> {
+        let (low, high) = (self.word(vcpu, offset)?, self.word(vcpu, offset + 4)?);
+        Ok(u64::from(low) | u64::from(high) << 32)
     }
 
     /// Fills the table of timer deltas, repeating what is given as often as it fits.

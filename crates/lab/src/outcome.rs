@@ -61,6 +61,8 @@ pub struct VmOutcome {
     pub round_trip_ns: Option<Quantiles>,
     /// From answer to signal, likewise.
     pub gap_ns: Option<Quantiles>,
+    /// From signal to the guest's first instruction, where it stamps that.
+    pub wake_latency_ns: Option<Quantiles>,
     /// The VM's own statistics, by KVM's names; empty if the kernel keeps none.
     pub stats: BTreeMap<String, u64>,
 }

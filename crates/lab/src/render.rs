@@ -1,5 +1,8 @@
 //! Outcomes as text, at most 80 columns wide.
 
+mod calibration;
+mod guests;
+
 use std::fmt::Write as _;
 
 use haltwise_core::hist::KvmHist;
@@ -8,7 +11,12 @@ use haltwise_core::units::Nanos;
 use crate::guest::{Guest, SHORT_GAP};
 use crate::outcome::{EndedBy, Outcome, Quantiles, VcpuOutcome, VmOutcome};
 
+pub use calibration::calibration;
+pub use guests::guests;
+
 const BAR_COLUMNS: usize = 24;
+/// Failed polls shorter than this on average were cut: no window is that short.
+const CUT_SHORT_NS: u64 = 1_000;
 
 /// The whole outcome.
 pub fn outcome(outcome: &Outcome) -> String {
@@ -59,14 +67,7 @@ fn vm_text(outcome: &Outcome, vm: &VmOutcome) -> String {
     let mut text = format!("vm {} (pid {}) {cap}\n", vm.name, vm.pid);
     text.push_str(&table(
         &[
-            "vcpu",
-            "halts",
-            "interrupts",
-            "waits",
-            "polls ok",
-            "CPU",
-            "vol. sw",
-            "invol.",
+            "vcpu", "halts", "irqs", "waits", "polls ok", "CPU", "vol. sw", "invol.",
         ],
         vm.vcpus.iter().map(counts).collect(),
     ));
@@ -75,6 +76,9 @@ fn vm_text(outcome: &Outcome, vm: &VmOutcome) -> String {
     }
     if let Some(gap) = vm.gap_ns {
         text.push_str(&quantiles("gap", gap));
+    }
+    if let Some(latency) = vm.wake_latency_ns {
+        text.push_str(&quantiles("wake-up", latency));
     }
     text.push_str(&poll_table(vm));
     if outcome.guest == Guest::Exits.name() {
@@ -212,6 +216,14 @@ fn notes(outcome: &Outcome) -> String {
             text,
             "note: half of the gaps or more are below {SHORT_GAP}: the guest may still be on its \
              way to HLT\n      then, and KVM sees fewer halts than the {halts} HLTs\n",
+        );
+    }
+    let sum = |name| vcpus().filter_map(|vcpu| vcpu.stats.get(name)).sum::<u64>();
+    let failed = sum("halt_attempted_poll").saturating_sub(sum("halt_successful_poll"));
+    if failed > 10 && sum("halt_poll_fail_ns") / failed < CUT_SHORT_NS {
+        text.push_str(
+            "note: polls that failed ended within a microsecond: other tasks wanted these CPUs,\n      \
+             and KVM then stops polling\n",
         );
     }
     if vcpus().any(|vcpu| vcpu.stats.is_empty()) {

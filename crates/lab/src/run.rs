@@ -14,7 +14,7 @@ use haltwise_core::workload::GapSpecError;
 use iced_x86::IcedError;
 use kvm_ioctls::Kvm;
 
-use crate::drive::Round;
+use crate::drive::VcpuRounds;
 use crate::experiment::{Experiment, ExperimentError};
 use crate::guest::{Guest, Timer};
 use crate::memory::{MemoryError, param};
@@ -96,7 +96,7 @@ pub struct Finished {
     /// Counts and times.
     pub outcome: Outcome,
     /// Every round of each vCPU by VM and vCPU, where the host wakes the guest.
-    pub rounds: Vec<Vec<Vec<Round>>>,
+    pub rounds: Vec<Vec<VcpuRounds>>,
 }
 
 /// Runs an experiment until its end, or until `interrupt` is readable.

@@ -12,7 +12,7 @@ use crate::clock;
 use crate::drive::{Ending, Round, drive};
 use crate::event::Event;
 use crate::experiment::{Experiment, Length};
-use crate::guest::Guest;
+use crate::guest::{Guest, Stamps};
 use crate::memory::counter;
 use crate::outcome::EndedBy;
 use crate::run::{RunError, io_step};
@@ -147,7 +147,7 @@ impl<'a> Running<'a> {
             .start(format!("vm{vm}-vcpu{id}"), cpu, Arc::clone(&self.ends))
             .map_err(|source| self.vcpu_failed(vm, source))?;
         let driver = match self.experiment.guest {
-            Guest::Pingpong => Some(self.start_driver(vm, id)?),
+            Guest::Pingpong(_) => Some(self.start_driver(vm, id)?),
             _ => None,
         };
         Ok(RunningVcpu {
@@ -167,11 +167,17 @@ impl<'a> Running<'a> {
         let (ending, done) = (Arc::clone(&self.ending), Arc::clone(&self.drivers_done));
         let rounds = experiment.rounds().map(u64::from);
         let (how, cpu) = (experiment.host_wait, experiment.host_cpu);
+        let memory = self.vms[vm].vm.memory.clone();
+        let stamped = experiment.guest == Guest::Pingpong(Stamps::Woke);
+        let woke = move || {
+            let stamp = || memory.double_word(vcpu.0, counter::WOKE).ok();
+            stamped.then(stamp).flatten()
+        };
         std::thread::Builder::new()
             .name(format!("vm{vm}-host{vcpu}"))
             .spawn(move || {
                 let pinned = cpu.map_or(Ok(()), clock::pin);
-                let rounds = pinned.and_then(|()| drive(&lines, gaps, rounds, how, &ending));
+                let rounds = pinned.and_then(|()| drive(&lines, woke, gaps, rounds, how, &ending));
                 done.signal()?;
                 rounds
             })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::clock::HostWait;
-use crate::drive::Round;
+use crate::drive::{Round, VcpuRounds};
 use crate::experiment::Experiment;
 use crate::guest::Guest;
 use crate::memory::{GuestMemory, MemoryError, counter};
@@ -35,7 +35,7 @@ pub(crate) fn tally(
         guest: experiment.guest.name().to_owned(),
         seed: experiment.rhythm.seed,
         gap: experiment.rhythm.spec.to_string(),
-        host_wait: (experiment.guest == Guest::Pingpong).then(|| host_wait.to_owned()),
+        host_wait: (matches!(experiment.guest, Guest::Pingpong(_))).then(|| host_wait.to_owned()),
         ended_by,
         elapsed_ns: ended.elapsed_ns,
         vms,
@@ -46,15 +46,22 @@ pub(crate) fn tally(
 fn tally_vm(
     experiment: &Experiment,
     ended: EndedVm,
-) -> Result<(VmOutcome, Vec<Vec<Round>>), RunError> {
+) -> Result<(VmOutcome, Vec<VcpuRounds>), RunError> {
     let memory = &ended.vm.memory;
     let mut vcpus = Vec::new();
     let mut rounds = Vec::new();
     for vcpu in ended.vcpus {
         vcpus.push(tally_vcpu(experiment, memory, &vcpu)?);
-        rounds.push(vcpu.rounds.unwrap_or_default());
+        rounds.push(VcpuRounds {
+            rounds: vcpu.rounds.unwrap_or_default(),
+            tsc: vcpu.end.tsc,
+        });
     }
-    let all = |time: fn(&Round) -> u64| Quantiles::of(rounds.iter().flatten().map(time).collect());
+    let all = |time: fn(&Round) -> u64| {
+        let played = rounds.iter().flat_map(|vcpu| &vcpu.rounds);
+        Quantiles::of(played.map(time).collect())
+    };
+    let latencies = rounds.iter().flat_map(VcpuRounds::wake_latencies_ns);
     let outcome = VmOutcome {
         name: ended.vm.config.name.clone(),
         pid: std::process::id(),
@@ -62,6 +69,7 @@ fn tally_vm(
         vcpus,
         round_trip_ns: all(Round::round_trip_ns),
         gap_ns: all(|round| round.gap_ns),
+        wake_latency_ns: Quantiles::of(latencies.collect()),
         stats: scalars(&ended.stats),
     };
     Ok((outcome, rounds))

@@ -38,6 +38,7 @@ impl ThreadUse {
     }
 
     /// What was used since an earlier reading.
+    #[must_use]
     pub fn since(&self, before: &Self) -> Self {
         let switches = self.switches.zip(before.switches);
         Self {

@@ -29,6 +29,7 @@ use crate::exit::{self, ANSWER_PORT, ExitCounts, Next};
 use crate::memory::{GuestMemory, MMIO, STACK_TOP, TABLE, vcpu_page};
 use crate::stats_fd::StatsFd;
 use crate::thread_stats::ThreadUse;
+use crate::tsc::{Moment, TscClock};
 
 /// The signal that gets a thread out of `KVM_RUN`; its handler only exists.
 const KICK: i32 = signal_hook::consts::SIGUSR1;
@@ -198,6 +199,7 @@ impl Vcpu {
         let mut end = VcpuEnd {
             exits: ExitCounts::new(),
             thread: ThreadUse::default(),
+            tsc: None,
             result: Ok(()),
         };
         let id = self.id;
@@ -212,9 +214,12 @@ impl Vcpu {
             cpu.map_or(Ok(()), clock::pin)
                 .map_err(failed("pin the thread"))?;
             let use_so_far = || ThreadUse::of_this_thread().map_err(failed("read the CPU time"));
+            let first = Moment::now(&self.fd);
             let before = use_so_far()?;
             let result = self.run(kicked, &mut end.exits);
             end.thread = use_so_far()?.since(&before);
+            let both = first.zip(Moment::now(&self.fd));
+            end.tsc = both.and_then(|(first, last)| TscClock::new(first, last));
             result
         })();
         VcpuEnd { result, ..end }
@@ -289,6 +294,8 @@ pub struct VcpuEnd {
     pub exits: ExitCounts,
     /// What its thread used between its first and its last instruction.
     pub thread: ThreadUse,
+    /// What turns its TSC into monotonic time, if KVM tells.
+    pub tsc: Option<TscClock>,
     /// Whether the guest ended it.
     pub result: Result<(), VcpuError>,
 }
@@ -317,6 +324,7 @@ impl VcpuThread {
         self.handle.join().unwrap_or_else(|_| VcpuEnd {
             exits: ExitCounts::new(),
             thread: ThreadUse::default(),
+            tsc: None,
             result: Err(VcpuError::Panicked { vcpu }),
         })
     }

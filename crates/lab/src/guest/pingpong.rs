@@ -20,15 +20,40 @@
 //! 2025  inc dword [0x4]             ; interrupts
 //! 202a  out 0xf4,al                 ; the end
 //! ```
+//!
+//! `pingpong-stamped` reads the TSC first of all after a wake-up, at the price of four instructions
+//! before the answer.
+//!
+//! ```nasm
+//! 2000  mov ecx,0x80b               ; EOI
+//! 2006  xor eax,eax
+//! 2009  mov dx,bp                   ; answer port
+//! 200b  inc dword [0x0]             ; HLTs
+//! 2010  out dx,al                   ; answer
+//! 2011  sti
+//! 2012  hlt                         ; WAKE goes on below
+//! 2013  rdtsc                       ; WAKE enters
+//! 2015  mov [0x18],eax              ; woke
+//! 2019  mov [0x1c],edx
+//! 201e  xor eax,eax
+//! 2021  mov sp,0x1000               ; drop the frame
+//! 2024  inc dword [0x4]             ; interrupts
+//! 2029  xor edx,edx
+//! 202c  wrmsr
+//! 202e  jmp 0x2009
+//! 2030  mov sp,0x1000               ; STOP enters: drop the frame
+//! 2033  inc dword [0x4]             ; interrupts
+//! 2038  out 0xf4,al                 ; the end
+//! ```
 
 use iced_x86::IcedError;
-use iced_x86::code_asm::{al, bp, dword_ptr, dx, eax, ecx, edx};
+use iced_x86::code_asm::{al, bp, dword_ptr, dx, eax, ecx, edx, sp};
 
-use super::{Assembly, Program, WAKE, msr};
-use crate::memory::counter;
+use super::{Assembly, Program, Stamps, WAKE, msr};
+use crate::memory::{STACK_TOP, counter};
 
 /// Assembles it.
-pub fn program() -> Result<Program, IcedError> {
+pub fn program(stamps: Stamps) -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
     let a = &mut assembly.asm;
     a.mov(ecx, msr::EOI)?;
@@ -40,8 +65,17 @@ pub fn program() -> Result<Program, IcedError> {
     a.out(dx, al)?;
     a.sti()?;
     a.hlt()?;
-    assembly.enter(WAKE)?;
-    let a = &mut assembly.asm;
+    let mut wake = a.create_label();
+    a.set_label(&mut wake)?;
+    assembly.vectors.push((WAKE, wake));
+    if stamps == Stamps::Woke {
+        a.rdtsc()?;
+        a.mov(dword_ptr(counter::WOKE), eax)?;
+        a.mov(dword_ptr(counter::WOKE + 4), edx)?;
+        a.xor(eax, eax)?;
+    }
+    a.mov(sp, u32::from(STACK_TOP))?;
+    a.inc(dword_ptr(counter::INTERRUPTS))?;
     a.xor(edx, edx)?;
     a.wrmsr()?;
     a.jmp(answer)?;

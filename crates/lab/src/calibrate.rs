@@ -1,0 +1,390 @@
+//! What halting costs on this host: wake-up latency by length of sleep, CPU of one block and wake,
+//! a polled HLT round trip.
+//!
+//! `pingpong-stamped` runs once with polling off (cap 0) and once always polled (a cap that no gap
+//! exceeds), for every gap class, round and round, so that drift of the host meets both alike. Each
+//! repetition gives one value of every cost; what is reported is their median with its 95 % interval.
+//!
+//! **Wake-up latency** of a repetition: median time from the host's signal to the guest's first
+//! instruction, blocked, minus the same polled. Raising the line, injecting the interrupt and
+//! entering the guest take part in both and cancel out, but for caches that went cold.
+//!
+//! **`switch_cpu`**: with N halts of which w waited, a vCPU thread uses
+//! `C = N x base + w x switch_cpu + polling time`. KVM's statistics give w and the polling time of both
+//! runs, so
+//!
+//! ```text
+//!               (C0 - poll0) / N0  -  (C1 - poll1) / N1
+//! switch_cpu =  ---------------------------------------      0: blocked, 1: polled
+//!                       w0 / N0  -  w1 / N1
+//! ```
+//! Halts that waited although they should have polled (the window grows at first; other tasks cut
+//! polls) do no harm. Biases: KVM's polling time leaves out the clock reads around the loop,
+//! which makes this too small by some 0.1 us; the CPU that the *waker* spends is not in it and
+//! is given as `waker_cpu`; what the idle CPU spends on going to sleep and waking is in neither.
+
+use std::os::fd::AsFd;
+
+use haltwise_core::stats::{Estimate, median_estimate, percentile_of_sorted};
+use haltwise_core::units::{HaltPollNs, Nanos};
+use haltwise_core::workload::GapSpec;
+use serde::{Deserialize, Serialize};
+
+use crate::clock::{self, HostWait};
+use crate::drive::{Round, VcpuRounds};
+use crate::experiment::{Experiment, Length};
+use crate::guest::{Guest, Stamps};
+use crate::outcome::{EndedBy, SCHEMA, VcpuOutcome};
+use crate::run::{Finished, RunError, run};
+
+/// Rounds in which the window grows; not looked at.
+const WARM_UP: usize = 16;
+/// Rounds of a run that are looked at: as many as fit in this time, within bounds.
+const RUN_NS: u64 = 60_000_000;
+const MOST_ROUNDS: u64 = 200;
+const FEWEST_ROUNDS: u64 = 5;
+/// Share of successful polls below which a run was not polled.
+const POLLED: f64 = 0.75;
+/// Gap at which a polled round trip is measured.
+const ROUND_TRIP_GAP: Nanos = Nanos(50_000);
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Gap classes.
+    pub gaps: Vec<Nanos>,
+    /// How often, if time allows.
+    pub repetitions: u32,
+    /// No repetition begins that would probably not end within this.
+    pub budget: Nanos,
+    /// CPU of the vCPU.
+    pub vcpu_cpu: u32,
+    /// CPU of the host's thread; the guest can only be polled for if it is another one.
+    pub host_cpu: u32,
+}
+
+impl Plan {
+    /// All classes in some 40 s, or a rough idea in a few.
+    pub fn new(quick: bool, vcpu_cpu: u32, host_cpu: u32) -> Self {
+        let gaps_us: &[u64] = if quick {
+            &[30, 300, 3_000]
+        } else {
+            &[10, 30, 100, 300, 1_000, 3_000, 10_000, 20_000]
+        };
+        Self {
+            gaps: gaps_us.iter().map(|us| Nanos(us * 1_000)).collect(),
+            repetitions: if quick { 5 } else { 15 },
+            budget: Nanos(if quick { 9 } else { 55 } * 1_000_000_000),
+            vcpu_cpu,
+            host_cpu,
+        }
+    }
+}
+
+/// Costs of one gap class. `None`: polling was cut in every repetition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GapClass {
+    /// How long the vCPU was left halted.
+    pub gap_ns: u64,
+    /// What a wait adds between signal and guest.
+    pub wake_latency_ns: Option<Estimate>,
+    /// Signal to first instruction, blocked.
+    pub signal_to_guest_blocked_ns: Option<Estimate>,
+    /// Signal to first instruction, polled.
+    pub signal_to_guest_polled_ns: Option<Estimate>,
+    /// CPU of the vCPU's thread for one block and wake.
+    pub switch_cpu_ns: Option<Estimate>,
+    /// What raising the line costs the waker more if the vCPU waits.
+    pub waker_cpu_ns: Option<Estimate>,
+}
+
+/// What halting costs on this host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Calibration {
+    /// Version of this shape.
+    pub schema: u32,
+    /// CPU of the vCPU.
+    pub vcpu_cpu: u32,
+    /// CPU of the host's thread.
+    pub host_cpu: u32,
+    /// Repetitions done.
+    pub repetitions: u32,
+    /// How long it all took.
+    pub elapsed_ns: u64,
+    /// Costs by gap, ascending.
+    pub classes: Vec<GapClass>,
+    /// CPU of the vCPU's thread for one block and wake, over all classes.
+    pub switch_cpu_ns: Option<Estimate>,
+    /// The same for the waker's thread.
+    pub waker_cpu_ns: Option<Estimate>,
+    /// Signal to answer of plain `pingpong` when the poll succeeds.
+    pub polled_round_trip_ns: Option<Estimate>,
+    /// What could not be measured, and why.
+    pub notes: Vec<String>,
+}
+
+/// Values of one class, one of each kind for each repetition that gave one.
+#[derive(Debug, Clone, Default)]
+struct Samples {
+    latency: Vec<f64>,
+    blocked: Vec<f64>,
+    polled: Vec<f64>,
+    switch_cpu: Vec<f64>,
+    waker_cpu: Vec<f64>,
+}
+
+/// Measures. `progress` hears how many of how many repetitions are done.
+pub fn calibrate(
+    plan: &Plan,
+    interrupt: &impl AsFd,
+    mut progress: impl FnMut(u32, u32),
+) -> Result<Calibration, RunError> {
+    let start_ns = clock::now_ns();
+    let mut classes = vec![Samples::default(); plan.gaps.len()];
+    let mut round_trips = Vec::new();
+    let mut repetitions = 0;
+    let elapsed_ns = || clock::now_ns().saturating_sub(start_ns);
+    let fits = |done: u64| done == 0 || elapsed_ns() / done * (done + 1) <= plan.budget.0;
+    'all: while repetitions < plan.repetitions && fits(repetitions.into()) {
+        progress(repetitions, plan.repetitions);
+        for (gap, samples) in plan.gaps.iter().zip(&mut classes) {
+            let Some(blocked) = measure(plan, *gap, Stamps::Woke, Polling::Never, interrupt)?
+            else {
+                break 'all;
+            };
+            let Some(polled) = measure(plan, *gap, Stamps::Woke, Polling::Always, interrupt)?
+            else {
+                break 'all;
+            };
+            samples.add(&blocked, &polled);
+        }
+        let unstamped = measure(
+            plan,
+            ROUND_TRIP_GAP,
+            Stamps::None,
+            Polling::Always,
+            interrupt,
+        )?;
+        let Some(unstamped) = unstamped else { break };
+        if unstamped.was_polled() {
+            round_trips.extend(unstamped.median(Round::round_trip_ns));
+        }
+        repetitions += 1;
+    }
+    progress(repetitions, plan.repetitions);
+    let all = |of: fn(&Samples) -> &Vec<f64>| -> Vec<f64> {
+        classes
+            .iter()
+            .flat_map(|samples| of(samples).clone())
+            .collect()
+    };
+    Ok(Calibration {
+        schema: SCHEMA,
+        vcpu_cpu: plan.vcpu_cpu,
+        host_cpu: plan.host_cpu,
+        repetitions,
+        elapsed_ns: elapsed_ns(),
+        classes: plan
+            .gaps
+            .iter()
+            .zip(&classes)
+            .map(|(gap, s)| s.estimate(*gap))
+            .collect(),
+        switch_cpu_ns: median_estimate(&all(|samples| &samples.switch_cpu)),
+        waker_cpu_ns: median_estimate(&all(|samples| &samples.waker_cpu)),
+        polled_round_trip_ns: median_estimate(&round_trips),
+        notes: notes(plan, repetitions, &classes),
+    })
+}
+
+fn notes(plan: &Plan, repetitions: u32, classes: &[Samples]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if repetitions < plan.repetitions {
+        let all = plan.repetitions;
+        notes.push(format!(
+            "ended early: {repetitions} of {all} repetitions were done"
+        ));
+    }
+    if plan.vcpu_cpu == plan.host_cpu {
+        notes.push("vCPU and host share a CPU: nothing can be polled for".to_owned());
+    }
+    let polled: usize = classes.iter().map(|samples| samples.latency.len()).sum();
+    let wanted = repetitions as usize * classes.len();
+    if polled < wanted {
+        notes.push(format!(
+            "{} of {wanted} polled runs were not polled enough: other tasks wanted CPU {}",
+            wanted - polled,
+            plan.vcpu_cpu
+        ));
+    }
+    notes
+}
+
+impl Samples {
+    fn add(&mut self, blocked: &Measured, polled: &Measured) {
+        let signal_cost = |run: &Measured| run.median(Round::signal_cost_ns);
+        let latency = |run: &Measured| median(run.rounds.wake_latencies_ns());
+        self.blocked.extend(latency(blocked));
+        self.switch_cpu
+            .extend(switch_cpu(&blocked.vcpu, &polled.vcpu));
+        if polled.was_polled() {
+            self.polled.extend(latency(polled));
+            let both = latency(blocked).zip(latency(polled));
+            self.latency
+                .extend(both.map(|(blocked, polled)| blocked - polled));
+            let both = signal_cost(blocked).zip(signal_cost(polled));
+            self.waker_cpu
+                .extend(both.map(|(blocked, polled)| blocked - polled));
+        }
+    }
+
+    fn estimate(&self, gap: Nanos) -> GapClass {
+        GapClass {
+            gap_ns: gap.0,
+            wake_latency_ns: median_estimate(&self.latency),
+            signal_to_guest_blocked_ns: median_estimate(&self.blocked),
+            signal_to_guest_polled_ns: median_estimate(&self.polled),
+            switch_cpu_ns: median_estimate(&self.switch_cpu),
+            waker_cpu_ns: median_estimate(&self.waker_cpu),
+        }
+    }
+}
+
+/// The estimator of the module's text; `None` if both runs waited about as often, or the kernel
+/// does not tell.
+fn switch_cpu(blocked: &VcpuOutcome, polled: &VcpuOutcome) -> Option<f64> {
+    let per_halt = |vcpu: &VcpuOutcome| {
+        let stat = |name| vcpu.stats.get(name).copied();
+        let poll = stat("halt_poll_success_ns")?.checked_add(stat("halt_poll_fail_ns")?)?;
+        let halts = vcpu.halts.max(1) as f64;
+        let busy = vcpu.cpu_ns as f64 - poll as f64;
+        Some((busy / halts, vcpu.waits()? as f64 / halts))
+    };
+    let ((busy0, waits0), (busy1, waits1)) = (per_halt(blocked)?, per_halt(polled)?);
+    (waits0 - waits1 >= 0.5).then(|| (busy0 - busy1) / (waits0 - waits1))
+}
+
+/// Whether a run is polled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Polling {
+    Never,
+    Always,
+}
+
+/// One run, without its warm-up.
+struct Measured {
+    vcpu: VcpuOutcome,
+    rounds: VcpuRounds,
+}
+
+impl Measured {
+    fn was_polled(&self) -> bool {
+        let polls = self
+            .vcpu
+            .stats
+            .get("halt_successful_poll")
+            .copied()
+            .unwrap_or(0);
+        // The window's growth costs a dozen halts of a short run.
+        let halts = self.vcpu.halts.saturating_sub(WARM_UP as u64).max(1);
+        polls as f64 >= POLLED * halts as f64
+    }
+
+    fn median(&self, time: fn(&Round) -> u64) -> Option<f64> {
+        median(self.rounds.rounds.iter().map(time).collect())
+    }
+}
+
+fn median(mut times: Vec<u64>) -> Option<f64> {
+    times.sort_unstable();
+    percentile_of_sorted(&times, 0.5).map(|median| median as f64)
+}
+
+/// One run; `None` if it was interrupted.
+fn measure(
+    plan: &Plan,
+    gap: Nanos,
+    stamps: Stamps,
+    polling: Polling,
+    interrupt: &impl AsFd,
+) -> Result<Option<Measured>, RunError> {
+    let rounds = (RUN_NS / gap.0.max(1)).clamp(FEWEST_ROUNDS, MOST_ROUNDS) + WARM_UP as u64;
+    let mut experiment = Experiment::new(Guest::Pingpong(stamps));
+    experiment.length = Length::Rounds(u32::try_from(rounds).unwrap_or(u32::MAX));
+    experiment.rhythm.spec = GapSpec::Fixed(gap);
+    experiment.vm_max_halt_poll_ns = Some(match polling {
+        Polling::Never => HaltPollNs(0),
+        Polling::Always => HaltPollNs(u32::MAX / 2),
+    });
+    experiment.vcpu_cpus = vec![plan.vcpu_cpu];
+    experiment.host_cpu = Some(plan.host_cpu);
+    experiment.host_wait = if plan.vcpu_cpu == plan.host_cpu {
+        HostWait::Block
+    } else {
+        HostWait::Spin
+    };
+    "calibrate".clone_into(&mut experiment.name);
+    let Finished { outcome, rounds } = run(&experiment, interrupt)?;
+    if outcome.ended_by == EndedBy::Signal {
+        return Ok(None);
+    }
+    let vcpu = outcome
+        .vms
+        .into_iter()
+        .next()
+        .and_then(|vm| vm.vcpus.into_iter().next());
+    let rounds = rounds
+        .into_iter()
+        .next()
+        .and_then(|vm| vm.into_iter().next());
+    Ok(vcpu.zip(rounds).map(|(vcpu, mut rounds)| {
+        rounds.rounds.drain(..WARM_UP.min(rounds.rounds.len()));
+        Measured { vcpu, rounds }
+    }))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use haltwise_core::hist::KvmHist;
+
+    fn vcpu(halts: u64, waits: u64, cpu_ns: u64, poll_ns: u64) -> VcpuOutcome {
+        let mut hist = KvmHist::default();
+        hist.0[17] = waits;
+        let stats = [("halt_poll_success_ns", poll_ns), ("halt_poll_fail_ns", 0)];
+        VcpuOutcome {
+            id: 0,
+            tid: 1,
+            halts,
+            interrupts: halts,
+            rounds: None,
+            cpu_ns,
+            voluntary_switches: None,
+            involuntary_switches: None,
+            exits: std::collections::BTreeMap::new(),
+            stats: stats.map(|(name, ns)| (name.to_owned(), ns)).into(),
+            hist: [("halt_wait_hist".to_owned(), hist)].into(),
+        }
+    }
+
+    #[test]
+    fn switch_cpu_is_found_from_its_own_equation() {
+        // base 10 us, switch_cpu 6 us.
+        let blocked = vcpu(100, 100, 100 * 16_000, 0);
+        for waits in [0, 20, 50] {
+            let cpu_ns = 200 * 10_000 + waits * 6_000 + 7_000_000;
+            let polled = vcpu(200, waits, cpu_ns, 7_000_000);
+            let found = switch_cpu(&blocked, &polled).unwrap();
+            assert!((found - 6_000.0).abs() < 0.001, "{waits}: {found}");
+        }
+    }
+
+    #[test]
+    fn without_contrast_there_is_no_estimate() {
+        let blocked = vcpu(100, 100, 1_600_000, 0);
+        assert_eq!(switch_cpu(&blocked, &vcpu(100, 60, 1_600_000, 0)), None);
+        let mut silent = vcpu(100, 0, 1_000_000, 0);
+        silent.stats.clear();
+        assert_eq!(switch_cpu(&blocked, &silent), None);
+    }
+}

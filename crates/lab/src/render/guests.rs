@@ -1,0 +1,42 @@
+//! The text of `haltwise-lab list`.
+
+use std::fmt::Write as _;
+
+use iced_x86::IcedError;
+
+use crate::guest::{Guest, listing};
+
+/// A line for each guest; with its disassembly and vectors if `verbose`.
+pub fn guests(verbose: bool) -> Result<String, IcedError> {
+    let mut text = String::new();
+    for guest in Guest::ALL {
+        let _ = writeln!(text, "{guest:<18}{}", guest.purpose());
+        if !verbose {
+            continue;
+        }
+        let program = guest.program()?;
+        for line in listing(&program).lines() {
+            let _ = writeln!(text, "    {line}");
+        }
+        for (vector, ip) in &program.vectors {
+            let _ = writeln!(text, "    vector {vector:#x} enters at {ip:04x}");
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn the_list_fits_in_eighty_columns() {
+        let text = guests(true).unwrap();
+        assert!(
+            text.lines().all(|line| line.chars().count() <= 80),
+            "{text}"
+        );
+        assert_eq!(guests(false).unwrap().lines().count(), Guest::ALL.len());
+    }
+}
