@@ -63,7 +63,7 @@ fn recording_view(recording: &Recording, duration_ns: u64) -> RecordingView {
         rung: recording.rung,
         mode: recording.mode,
         recorder: recording.recorder.clone(),
-        wall_ns: recording.wall_ns,
+        started_utc: recording.started_utc.clone(),
         start_ns: recording.start_ns,
         duration_ns,
         cut: recording.cut,

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use haltwise_capture::capture::Capture;
 use haltwise_capture::error::CaptureReadError;
+use haltwise_capture::info::Clock;
 use haltwise_capture::note::Note;
 use haltwise_capture::rows::Rows;
 use haltwise_core::account::ledger::Ledger;
@@ -30,7 +31,7 @@ pub(crate) fn load(dir: &Path) -> Result<Recording, Failure> {
             .unwrap_or_else(|| "unnamed".to_owned()),
         kernel: info.host.kernel_release.clone(),
         recorder: format!("{} {}", info.tool.name, info.tool.version),
-        wall_ns: Some(info.clock.start_unix_ns).filter(|ns| *ns > 0),
+        started_utc: started_utc(&info.clock),
         start_ns: info.clock.start_monotonic_ns,
         end_ns: 0,
         cut: false,
@@ -121,6 +122,12 @@ fn feed<T>(
         take(row?);
     }
     Ok(())
+}
+
+/// The calendar time, computed anew: the text in the file is for people only.
+fn started_utc(clock: &Clock) -> Option<String> {
+    let known = clock.start_unix_ns > 0;
+    known.then(|| Clock::new(clock.start_monotonic_ns, clock.start_unix_ns).start_utc)
 }
 
 /// The last thing that a recording without an end tells of.

@@ -16,8 +16,8 @@ pub(crate) struct Recording {
     pub(crate) kernel: String,
     /// Who recorded, with version.
     pub(crate) recorder: String,
-    /// Wall clock at the start, in nanoseconds since 1970, where known.
-    pub(crate) wall_ns: Option<u64>,
+    /// Wall clock at the start (RFC 3339), where known.
+    pub(crate) started_utc: Option<String>,
     /// Start, on the host's `CLOCK_MONOTONIC`.
     pub(crate) start_ns: u64,
     /// End, on the same clock.

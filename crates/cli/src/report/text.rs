@@ -1,6 +1,7 @@
 //! The report on a screen: the host, then a screen for each VM, then how it was recorded.
 
 mod account;
+mod charts;
 mod closing;
 mod host;
 mod layout;
@@ -27,7 +28,7 @@ pub(crate) fn render(report: &Report, options: Options) -> String {
     }
     if let Some(account) = &report.unplaced {
         page.heading("Halts that belong to no VM that was found");
-        account::account(&mut page, report, account);
+        account::short(&mut page, account);
     }
     closing::closing(&mut page, report);
     page.finish()

@@ -31,8 +31,8 @@ pub(crate) struct RecordingView {
     pub(crate) rung: Rung,
     pub(crate) mode: Mode,
     pub(crate) recorder: String,
-    /// Wall clock at the start, since 1970.
-    pub(crate) wall_ns: Option<u64>,
+    /// Wall clock at the start, RFC 3339.
+    pub(crate) started_utc: Option<String>,
     pub(crate) start_ns: u64,
     pub(crate) duration_ns: u64,
     /// It did not end by itself.

@@ -3,11 +3,50 @@
 use haltwise_core::account::worth::{NotPolling, Worth};
 use haltwise_core::event::CeilingSource;
 
-use super::number::{nanos, nanos_f64, percent, scaled, share, three_digits};
+use super::number::{count, nanos, nanos_f64, percent, share, three_digits};
 use super::view::{AccountView, CeilingView, VmView};
 
-/// Does polling pay here? In one or two sentences.
-pub(crate) fn worth(account: &AccountView) -> String {
+/// Below this share of the wakes, it matters little what polling costs or spares.
+const HARDLY: f64 = 0.05;
+
+/// From this share of cut polls on, the host has too few CPUs for its vCPUs.
+const MANY_CUTS: f64 = 0.2;
+
+/// A median wake-up latency that no mere switch of tasks takes.
+const LONG_LATENCY_NS: u64 = 100_000;
+
+/// Does polling pay here? In a few sentences. `vetoed`: the guest switched polling off.
+pub(crate) fn verdict(account: &AccountView, vetoed: bool) -> String {
+    let mut sentences = vec![worth(account, vetoed)];
+    sentences.extend(cuts(account));
+    sentences.extend(latency(account));
+    sentences.join(" ")
+}
+
+fn cuts(account: &AccountView) -> Option<String> {
+    let polled = account.poll.polled.max(1);
+    let cut = account.poll.cut? as f64 / polled as f64;
+    (cut > MANY_CUTS).then(|| {
+        format!(
+            "{} of the polls were cut because another task wanted the CPU: more wants to run here \
+             than there are CPUs.",
+            share(cut)
+        )
+    })
+}
+
+fn latency(account: &AccountView) -> Option<String> {
+    let median = account.wake_latency_ns?.p50;
+    let part = account.parts.wake_latency_ns as f64 / account.halted_ns.max(1) as f64;
+    (median > LONG_LATENCY_NS && part > 0.5).then(|| {
+        format!(
+            "{} of the halted time is wake-up latency: vCPUs that were woken wait for a CPU.",
+            share(part)
+        )
+    })
+}
+
+fn worth(account: &AccountView, vetoed: bool) -> String {
     match account.worth {
         Worth::NoHalts => "No halt was seen.".to_owned(),
         Worth::Unknown => {
@@ -18,6 +57,9 @@ pub(crate) fn worth(account: &AccountView) -> String {
             "Polling does not pay here: {} of CPU went into it, and no poll caught a wake.",
             nanos(poll_ns)
         ),
+        Worth::NotPolling { .. } if vetoed => {
+            "Nothing is polled: the guest switched host polling off.".to_owned()
+        }
         Worth::NotPolling { why, gaps_within } => not_polling(account, why, gaps_within),
         Worth::Polling {
             caught,
@@ -25,50 +67,58 @@ pub(crate) fn worth(account: &AccountView) -> String {
             spared_ns,
             price,
         } => {
-            let caught = format!(
-                "Polling caught {} of the wakes. Each wake caught cost {} of CPU",
-                share(caught),
-                nanos_f64(cost_ns)
-            );
-            match (spared_ns, price) {
-                (Some(spared), Some(price)) => format!(
-                    "{} {caught} and spared a sleep that takes {} to wake from (median): at most \
-                     {} ns of CPU for each ns of latency.",
-                    pays(price),
-                    nanos(spared),
-                    three_digits(price)
-                ),
-                _ => format!(
-                    "{caught}; what a sleep would have cost instead cannot be told, for none was \
-                     seen."
-                ),
-            }
+            let each = format!("Each wake caught cost {} of CPU", nanos_f64(cost_ns));
+            let (Some(spared), Some(price)) = (spared_ns, price) else {
+                return format!(
+                    "Polling caught {} of the wakes. {each}; what a sleep would have cost instead \
+                     cannot be told, for none was seen.",
+                    share(caught)
+                );
+            };
+            let caught = if caught < HARDLY {
+                format!(
+                    "Polling hardly matters here: it caught {} of the wakes.",
+                    share(caught)
+                )
+            } else {
+                format!("{}. It caught {} of the wakes.", pays(price), share(caught))
+            };
+            format!(
+                "{caught} {each} and spared a sleep that takes {} to wake from (median): at most \
+                 {} ns of CPU for each ns of latency.",
+                nanos(spared),
+                three_digits(price)
+            )
         }
     }
 }
 
-/// The weights of DESIGN's goals: balanced takes a ns of CPU for a ns of latency, latency takes ten.
+/// A balanced goal gives a ns of CPU for a ns of latency; one that wants latency alone gives ten.
 fn pays(price: f64) -> &'static str {
     if price <= 1.0 {
-        "Polling pays here."
+        "Polling pays here"
     } else if price <= 10.0 {
-        "Polling pays here only where latency matters more than CPU."
+        "Polling pays here only where latency matters more than CPU"
     } else {
-        "Polling hardly pays here."
+        "Polling hardly pays here"
     }
 }
 
 fn not_polling(account: &AccountView, why: NotPolling, gaps_within: Option<f64>) -> String {
     let ceiling = account.ceilings.last().map_or(0, |ceiling| ceiling.ns);
     let ceiling = nanos(u64::from(ceiling));
-    let gaps = gaps_within.map_or_else(|| "an unknown share".to_owned(), share);
+    let gaps = match gaps_within {
+        None => "an unknown share".to_owned(),
+        Some(none) if none <= 0.0 => "none".to_owned(),
+        Some(part) => share(part),
+    };
     match why {
         NotPolling::Off => match short_gaps(account) {
             Some(short) => format!("Polling is off: the ceiling is 0. {short}"),
             None => "Polling is off: the ceiling is 0.".to_owned(),
         },
         NotPolling::GapsTooLong => format!(
-            "Nothing is polled, and little could be caught: only {gaps} of the gaps are within the \
+            "Nothing is polled, and there is little to catch: {gaps} of the gaps are within the \
              ceiling of {ceiling}."
         ),
         NotPolling::LockedOut => format!(
@@ -161,7 +211,7 @@ pub(crate) fn ceiling_source(source: CeilingSource) -> &'static str {
 }
 
 /// `3 vCPUs`, `1 vCPU`.
-pub(crate) fn plural(n: usize, one: &str) -> String {
+pub(crate) fn plural(n: u64, one: &str) -> String {
     let s = if n == 1 { "" } else { "s" };
-    format!("{} {one}{s}", scaled(n as f64))
+    format!("{} {one}{s}", count(n))
 }

@@ -8,17 +8,20 @@ use crate::report::view::{Report, UnknownView};
 pub(super) fn closing(page: &mut Page, report: &Report) {
     page.heading("How this was recorded");
     let recording = &report.recording;
+    let started = recording.started_utc.as_ref();
+    let started = started.map(|utc| format!(" from {utc}"));
     let mut say = |what: &str, text: &str| {
         page.wrapped(&format!("  {what:<15} "), text, 18);
     };
     say(
         "recorder",
         &format!(
-            "{}, rung {}, mode {}, {}",
+            "{}, rung {}, mode {}, {}{}",
             harmless(&recording.recorder),
             recording.rung,
             recording.mode,
-            nanos(recording.duration_ns)
+            nanos(recording.duration_ns),
+            started.unwrap_or_default(),
         ),
     );
     say("lost", &lost(report));
@@ -70,11 +73,11 @@ fn lost(report: &Report) -> String {
         .map(|loss| format!("{} ({})", count(loss.count), harmless(&loss.place)))
         .collect();
     let seen = report.host.account.halts.saturating_add(recording.lost);
+    let part = percent(recording.lost as f64, seen as f64);
     format!(
-        "{} events: {}. That is {} of all; shares and rates leave them out",
+        "{} events, {part} of all: {}; shares and rates leave them out",
         count(recording.lost),
         places.join(", "),
-        percent(recording.lost as f64, seen as f64)
     )
 }
 

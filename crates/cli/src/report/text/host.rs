@@ -1,7 +1,7 @@
 //! The head of the report: the host, its settings, and a row for each VM.
 
 use super::layout::{Page, Stands, harmless};
-use crate::report::number::{maybe_nanos, nanos, scaled, share, three_digits};
+use crate::report::number::{count, maybe_nanos, nanos, scaled, share, three_digits};
 use crate::report::view::{AccountView, KnobView, Report};
 use crate::report::words::plural;
 
@@ -10,7 +10,7 @@ pub(super) fn host(page: &mut Page, report: &Report) {
     let host = &report.host;
     page.heading(&format!("Host {}", harmless(&host.name)));
     let mut machine = vec![format!("Linux {}", harmless(&host.kernel))];
-    machine.extend(host.cpus.map(|n| plural(n as usize, "CPU")));
+    machine.extend(host.cpus.map(|n| plural(n.into(), "CPU")));
     let busy = |cpus| format!("{} of them busy", three_digits(cpus));
     machine.extend(host.busy_cpus.map(busy));
     let pressure = |p| format!("tasks waited for a CPU {} of the time", share(p));
@@ -20,16 +20,16 @@ pub(super) fn host(page: &mut Page, report: &Report) {
     let account = &host.account;
     let cpus_polling = account.poll.ns.map(|ns| {
         let cpus = ns as f64 / account.span_ns.max(1) as f64;
-        format!(", polling takes {} CPUs", three_digits(cpus))
+        format!(", polling takes {} of a CPU", share(cpus))
     });
     page.wrapped(
         "  ",
         &format!(
             "{}, {} in {}: {} halts, {} halts/s{}",
-            plural(report.vms.len(), "VM"),
-            plural(account.vcpus, "vCPU"),
+            plural(report.vms.len() as u64, "VM"),
+            plural(account.vcpus as u64, "vCPU"),
             nanos(account.span_ns),
-            scaled(account.halts as f64),
+            count(account.halts),
             scaled(account.halts_per_s),
             cpus_polling.unwrap_or_default(),
         ),
@@ -76,7 +76,7 @@ fn knobs(page: &mut Page, knobs: &[KnobView]) {
         page.wrapped("  haltpoll: ", &text, 12);
     }
     for knob in knobs.iter().filter(|knob| knob.changes > 0) {
-        let times = plural(usize::try_from(knob.changes).unwrap_or(usize::MAX), "time");
+        let times = plural(knob.changes, "time");
         let text = format!("{} changed {times} while recording", harmless(&knob.name));
         page.wrapped("  note: ", &text, 8);
     }
@@ -92,7 +92,8 @@ fn vms(page: &mut Page, report: &Report) {
     for vm in &report.vms {
         let mut cells = vec![harmless(&vm.name)];
         if vm.not_observable.is_some() && vm.account.halts == 0 {
-            cells.push("not observable, see below".to_owned());
+            cells.push("not seen".to_owned());
+            cells.resize(STANDS.len(), "-".to_owned());
         } else {
             cells.extend(row(&vm.account));
         }

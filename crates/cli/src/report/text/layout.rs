@@ -62,7 +62,7 @@ impl Page {
     pub(crate) fn wrapped(&mut self, first: &str, text: &str, indent: usize) {
         let mut line = first.to_owned();
         let mut empty = true;
-        for word in text.split_whitespace() {
+        for word in words(text) {
             if !empty && line.width() + 1 + word.width() > self.width {
                 self.line(&line);
                 line = " ".repeat(indent);
@@ -71,7 +71,7 @@ impl Page {
             if !empty {
                 line.push(' ');
             }
-            line.push_str(word);
+            line.push_str(&word);
             empty = false;
         }
         self.line(&line);
@@ -106,6 +106,25 @@ impl Page {
             self.line(&line);
         }
     }
+}
+
+/// The words of a text, a number and its unit as one.
+fn words(text: &str) -> Vec<String> {
+    const UNITS: [&str; 14] = [
+        "%", "ns", "us", "ms", "s", "k", "M", "G", "MiB", "CPUs", "CPU", "VMs", "VM", "vCPUs",
+    ];
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let bare = word.trim_end_matches([',', '.', ';', ':', ')']);
+        match words.last_mut() {
+            Some(last) if UNITS.contains(&bare) && last.ends_with(|c: char| c.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
 }
 
 /// A text in at most so many columns; one that was cut ends in `~`.
@@ -155,6 +174,14 @@ mod test {
         assert_eq!(fit("abcdef", 6), "abcdef");
         assert_eq!(fit("abcdef", 5), "abcd~");
         assert_eq!(fit("数据库", 5), "数据~");
+    }
+
+    #[test]
+    fn a_number_keeps_its_unit() {
+        assert_eq!(
+            words("takes 1.20 ms, 5 % of"),
+            ["takes", "1.20 ms,", "5 %", "of"]
+        );
     }
 
     #[test]

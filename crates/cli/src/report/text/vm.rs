@@ -1,6 +1,7 @@
 //! The screen of one VM.
 
-use super::account::{account, parts_bar, window};
+use super::account::{account, parts_bar};
+use super::charts::window;
 use super::host::{STANDS, header, row};
 use super::layout::{Page, Stands, harmless};
 use crate::report::number::nanos;
@@ -18,7 +19,7 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &VmView, vcpus: bool) {
         harmless(&vm.name),
         vm.vmm,
         vm.pid,
-        plural(vm.vcpus.len(), "vCPU"),
+        plural(vm.vcpus.len() as u64, "vCPU"),
     ));
     if let Some(reason) = &vm.not_observable {
         let text = format!("Not observable, which is not idle: {}.", harmless(reason));
@@ -39,11 +40,12 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &VmView, vcpus: bool) {
     if vm.account.halts == 0 {
         page.wrapped(
             "  ",
-            "No halt ended while recording: all its vCPUs slept through or never halted.",
+            "No halt ended while recording: each vCPU was busy all the time, or asleep.",
             2,
         );
     } else {
-        account(page, report, &vm.account);
+        let vetoed = vm.vcpus.iter().any(|vcpu| vcpu.guest_veto == Some(true));
+        account(page, report, &vm.account, vetoed);
     }
     if vcpus {
         vcpu_table(page, report, vm);

@@ -1,0 +1,244 @@
+//! The charts of an account: poll time against count, gaps and latencies, the window over time.
+
+use super::layout::Page;
+use crate::report::chart::{bar, sparkline, stacked};
+use crate::report::number::{count, nanos, percent};
+use crate::report::view::{AccountView, BucketView, PollBarView, Report, SlotView};
+
+/// Rows of a chart at most; those at the low end are folded into one.
+const ROWS: usize = 14;
+
+/// *Poll time against count*: the chart by which one tunes a ceiling.
+pub(super) fn poll_chart(page: &mut Page, account: &AccountView) {
+    let poll = &account.poll;
+    let Some(not_polled) = poll.not_polled else {
+        page.wrapped("  ", "Poll time against count: not known for any halt.", 2);
+        return;
+    };
+    let cut = match poll.cut {
+        Some(0) | None => String::new(),
+        Some(cut) => format!(
+            "; {} ({} of polls) cut for another task",
+            count(cut),
+            percent(cut as f64, poll.polled as f64)
+        ),
+    };
+    page.wrapped(
+        "  ",
+        &format!(
+            "Poll time against count: {} polls, # {} woken by it, x {} in vain{cut}",
+            count(poll.polled),
+            count(poll.successful),
+            count(poll.failed),
+        ),
+        2,
+    );
+    if poll.polled == 0 {
+        return;
+    }
+    let zero = &poll.zero;
+    let mut rows = vec![("no poll".to_owned(), '-', not_polled, 0)];
+    if zero.successful + zero.failed > 0 {
+        rows.push(("0".to_owned(), '#', zero.successful, zero.failed));
+    }
+    for bar in &folded(&poll.time_against_count) {
+        rows.push((nanos(bar.low_ns), '#', bar.successful, bar.failed));
+    }
+    let full = rows.iter().map(|row| row.2.saturating_add(row.3)).max();
+    let full = full.unwrap_or(0);
+    let width = page.width().saturating_sub(32);
+    for (label, mark, successful, failed) in rows {
+        let all = successful.saturating_add(failed);
+        let drawn = bar(mark, all, full, width);
+        let length = drawn.chars().count();
+        let drawn = if all == 0 || drawn == "." {
+            drawn
+        } else {
+            stacked(&[(mark, successful), ('x', failed)], length)
+        };
+        page.line(&format!(
+            "  {label:>8} {:>7} {:>7} |{drawn}",
+            count(all),
+            percent(all as f64, poll.known as f64),
+        ));
+    }
+}
+
+/// The bars that matter.
+fn folded(bars: &[PollBarView]) -> Vec<PollBarView> {
+    if bars.is_empty() {
+        return Vec::new();
+    }
+    let mut kept: Vec<PollBarView> = bars.iter().map(|bar| PollBarView { ..*bar }).collect();
+    let first = low_end(
+        bars.iter()
+            .map(|bar| bar.successful.saturating_add(bar.failed)),
+    );
+    for bar in kept.drain(1..=first).collect::<Vec<_>>() {
+        kept[0].successful = kept[0].successful.saturating_add(bar.successful);
+        kept[0].failed = kept[0].failed.saturating_add(bar.failed);
+    }
+    kept
+}
+
+/// How many rows after the first are to be added to it: those that hold, with it, less than one in
+/// two hundred, and those beyond [`ROWS`]. A row reaches from its label to that of the next, so
+/// nothing is said wrong.
+fn low_end(counts: impl Iterator<Item = u64>) -> usize {
+    let counts: Vec<u64> = counts.collect();
+    let all = counts.iter().fold(0, |sum: u64, n| sum.saturating_add(*n));
+    let mut below = 0_u64;
+    let small = counts.iter().take_while(|n| {
+        below = below.saturating_add(**n);
+        below.saturating_mul(200) < all
+    });
+    let beyond = counts.len().saturating_sub(ROWS);
+    small
+        .count()
+        .saturating_sub(1)
+        .max(beyond)
+        .min(counts.len().saturating_sub(1))
+}
+
+/// Gaps and wake-up latencies side by side, with the ceiling marked.
+pub(super) fn histograms(page: &mut Page, account: &AccountView) {
+    let rows = octaves(&account.gap_histogram, &account.wake_latency_histogram);
+    if rows.is_empty() {
+        return;
+    }
+    let ceiling = account.ceilings.last().map_or(0, |ceiling| ceiling.ns);
+    let ceiling = u64::from(ceiling);
+    let legend = if ceiling > 0 {
+        format!(" (> holds the ceiling, {})", nanos(ceiling))
+    } else {
+        String::new()
+    };
+    page.wrapped(
+        "  ",
+        &format!("Gaps and wake-up latencies by powers of two{legend}"),
+        2,
+    );
+    let column = |of: fn(&Octave) -> u64| {
+        let all = rows.iter().map(of).fold(0, u64::saturating_add);
+        (all, rows.iter().map(of).max().unwrap_or(0))
+    };
+    let (gaps, wakes) = (column(|row| row.gaps), column(|row| row.wakes));
+    let width = page.width().saturating_sub(35) / 2;
+    page.line(&format!(
+        "  {:>10}  {:<wide$} wake-up latency",
+        "from",
+        "gap",
+        wide = width + 10
+    ));
+    for row in &rows {
+        let cell = |n: u64, (all, most): (u64, u64)| {
+            let drawn = format!("|{}", bar('#', n, most, width));
+            let told = if n == 0 {
+                String::new()
+            } else {
+                percent(n as f64, all as f64)
+            };
+            format!("{drawn:<wide$} {told:>8}", wide = width + 1)
+        };
+        let holds_ceiling = ceiling > 0 && row.low <= ceiling && ceiling <= row.high;
+        page.line(&format!(
+            "  {}{:>9}  {} {}",
+            if holds_ceiling { '>' } else { ' ' },
+            nanos(row.low),
+            cell(row.gaps, gaps),
+            cell(row.wakes, wakes),
+        ));
+    }
+}
+
+/// Both histograms in one power of two.
+#[derive(Debug, Clone, Copy)]
+struct Octave {
+    low: u64,
+    high: u64,
+    gaps: u64,
+    wakes: u64,
+}
+
+fn octaves(gaps: &[BucketView], wakes: &[BucketView]) -> Vec<Octave> {
+    let all = || gaps.iter().chain(wakes);
+    let Some(first) = all().map(|row| row.low_ns).min() else {
+        return Vec::new();
+    };
+    let last = all().map(|row| row.low_ns).max().unwrap_or(first);
+    let of = |rows: &[BucketView], low| {
+        let row = rows.iter().find(|row| row.low_ns == low);
+        row.map_or(0, |row| row.count)
+    };
+    let mut rows = Vec::new();
+    let mut low = first;
+    loop {
+        rows.push(Octave {
+            low,
+            high: if low == 0 { 0 } else { low + (low - 1) },
+            gaps: of(gaps, low),
+            wakes: of(wakes, low),
+        });
+        if low >= last {
+            break;
+        }
+        low = (low * 2).max(1);
+    }
+    let first = low_end(rows.iter().map(|row| row.gaps.saturating_add(row.wakes)));
+    for row in rows.drain(1..=first).collect::<Vec<_>>() {
+        rows[0].high = row.high;
+        rows[0].gaps = rows[0].gaps.saturating_add(row.gaps);
+        rows[0].wakes = rows[0].wakes.saturating_add(row.wakes);
+    }
+    rows
+}
+
+/// The window over the time of the recording.
+pub(super) fn window(page: &mut Page, report: &Report, account: &AccountView) {
+    let view = &account.window;
+    let known = view.slots.iter().filter_map(|slot| slot.window_max_ns);
+    let Some(largest) = known.max() else { return };
+    if largest == 0 {
+        page.wrapped("  ", "Window over time: 0 all the time.", 2);
+        return;
+    }
+    let ceiling = account.ceilings.last().map(|ceiling| ceiling.ns);
+    let full = u64::from(ceiling.unwrap_or(0).max(largest));
+    let values = timeline(report, account, page.width().saturating_sub(6));
+    let changes = match (view.grows, view.shrinks) {
+        (0, 0) => String::new(),
+        (grows, shrinks) => format!(
+            ", grew {} and shrank {} times",
+            count(grows),
+            count(shrinks)
+        ),
+    };
+    page.wrapped(
+        "  ",
+        &format!(
+            "Window over time (mean of each {}, full height {}){changes}",
+            nanos(view.slot_ns),
+            nanos(full)
+        ),
+        2,
+    );
+    page.line(&format!("  [{}]", sparkline(&values, full)));
+}
+
+/// One value for each slot from the start of the recording to its end.
+fn timeline(report: &Report, account: &AccountView, columns: usize) -> Vec<Option<u64>> {
+    let slot_ns = account.window.slot_ns.max(1);
+    let first = report.recording.start_ns / slot_ns;
+    let end = report.recording.start_ns + report.recording.duration_ns;
+    let n = usize::try_from((end / slot_ns).saturating_sub(first)).unwrap_or(usize::MAX);
+    let n = n.saturating_add(1).min(columns);
+    let mut values = vec![None; n];
+    let place =
+        |slot: &SlotView| usize::try_from((slot.start_ns / slot_ns).checked_sub(first)?).ok();
+    for slot in &account.window.slots {
+        if let Some(value) = place(slot).and_then(|at| values.get_mut(at)) {
+            *value = slot.window_mean_ns;
+        }
+    }
+    values
+}

@@ -1,0 +1,254 @@
+//! Every reading verb on every capture, and the help of every verb, against committed texts.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p haltwise --test golden` makes captures and texts anew; review the
+//! difference. The captures come from `scenarios.rs`, which draws everything from seeds. Own
+//! comparison and not insta: the texts are named by capture and verb, and thirty lines do it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a test"
+)]
+
+mod guest;
+mod scenarios;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use haltwise_capture::info::{CaptureInfo, Clock, Host, Tool};
+use haltwise_capture::recording::Recording;
+use haltwise_core::event::{Knob, KnobScope};
+use scenarios::Scenario;
+use unicode_width::UnicodeWidthStr;
+
+/// Start of every recording on the host's clock.
+const START_NS: u64 = 100_000_000_000;
+
+/// Length of every recording.
+const LENGTH_NS: u64 = 60_000_000;
+
+fn home() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+fn updates() -> bool {
+    std::env::var_os("UPDATE_GOLDEN").is_some()
+}
+
+fn knobs(time_ns: u64, ceiling: &str) -> Vec<Knob> {
+    let rows = [
+        ("halt_poll_ns", ceiling),
+        ("halt_poll_ns_grow", "2"),
+        ("halt_poll_ns_grow_start", "10000"),
+        ("halt_poll_ns_shrink", "2"),
+    ];
+    rows.map(|(name, value)| Knob {
+        time_ns,
+        name: name.to_owned(),
+        scope: KnobScope::Host,
+        value: value.to_owned(),
+    })
+    .to_vec()
+}
+
+/// Writes a scenario as a capture.
+fn write(scenario: Scenario, dir: &Path) {
+    let tool = Tool {
+        name: "haltwise".into(),
+        version: "0.1.0".into(),
+    };
+    let host = Host {
+        kernel_release: "6.12.0-golden".into(),
+        arch: "x86_64".into(),
+        cpu_model: None,
+        cpus: 4,
+        hostname: Some("golden-1".into()),
+    };
+    let clock = Clock::new(START_NS, 1_767_225_600_000_000_000);
+    let mut info = CaptureInfo::new(tool, host, clock, scenario.rung, scenario.mode);
+    info.knobs = knobs(START_NS, "200000");
+    info.missing = scenario.missing;
+    info.roster = scenario.roster;
+    let mut recording = Recording::create(dir, info).unwrap();
+    recording.append(&scenario.facts).unwrap();
+    if let Some(ending) = scenario.ending {
+        recording.finish(ending).unwrap();
+    }
+}
+
+/// Runs haltwise where the captures are; gives stdout and the exit code.
+fn haltwise(home: &Path, arguments: &[&str]) -> (String, Option<i32>) {
+    let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        .args(arguments)
+        .current_dir(home)
+        .env_remove("COLUMNS")
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "", "{arguments:?}");
+    (
+        String::from_utf8(output.stdout).unwrap(),
+        output.status.code(),
+    )
+}
+
+/// JSON with everything that holds no other list or object on one line: a fifth of the lines.
+fn flat(json: &serde_json::Value, indent: usize) -> String {
+    use serde_json::Value;
+    let nests = |value: &Value| value.is_array() || value.is_object();
+    let pad = " ".repeat(indent + 1);
+    let (ends, items): (_, Vec<String>) = match json {
+        Value::Array(items) if items.iter().any(nests) => (
+            "[]",
+            items
+                .iter()
+                .map(|item| pad.clone() + &flat(item, indent + 1))
+                .collect(),
+        ),
+        Value::Object(fields) if fields.values().any(nests) => {
+            let item = |(key, value)| format!("{pad}\"{key}\": {}", flat(value, indent + 1));
+            ("{}", fields.iter().map(item).collect())
+        }
+        _ => return json.to_string(),
+    };
+    let (open, close) = ends.split_at(1);
+    format!(
+        "{open}\n{}\n{}{close}",
+        items.join(",\n"),
+        " ".repeat(indent)
+    )
+}
+
+/// Compares a text with the committed one, or commits it.
+fn compare(file: &str, got: &str) -> Result<(), String> {
+    let path = home().join("expected").join(file);
+    if updates() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, got).unwrap();
+        return Ok(());
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    let mut lines = expected.lines().zip(got.lines()).enumerate();
+    match lines.find(|(_, (expected, got))| expected != got) {
+        Some((n, (expected, got))) => Err(format!(
+            "{file}, line {}:\n  expected {expected}\n  got      {got}\n",
+            n + 1
+        )),
+        None if expected == got => Ok(()),
+        None => Err(format!(
+            "{file}: {} lines expected, {} got\n",
+            expected.lines().count(),
+            got.lines().count()
+        )),
+    }
+}
+
+fn fits(file: &str, text: &str) -> Result<(), String> {
+    match text.lines().find(|line| line.width() > 80) {
+        Some(line) => Err(format!("{file}: more than 80 columns:\n  {line}\n")),
+        None => Ok(()),
+    }
+}
+
+const REPORTS: [(&str, &[&str]); 3] = [
+    ("report.txt", &[]),
+    ("vcpus.txt", &["--vcpus"]),
+    ("report.json", &["--json"]),
+];
+
+/// Reports on a capture in every way, with the exit code as the last line.
+fn reports(home: &Path, name: &str) -> Vec<(String, String)> {
+    let capture = format!("captures/{name}");
+    let made = REPORTS.iter().map(|(file, options)| {
+        let mut arguments = vec!["report", &capture];
+        arguments.extend_from_slice(options);
+        let (text, code) = haltwise(home, &arguments);
+        let code = code.unwrap();
+        let text = if file.ends_with("json") {
+            flat(&serde_json::from_str(&text).unwrap(), 0) + "\n"
+        } else {
+            text + &format!("(exit code {code})\n")
+        };
+        (format!("{name}/{file}"), text)
+    });
+    made.collect()
+}
+
+#[test]
+fn reports_are_as_committed() {
+    let mut wrong = String::new();
+    for scenario in scenarios::all() {
+        let name = scenario.name;
+        if updates() {
+            let dir = home().join("captures").join(name);
+            if dir.exists() {
+                fs::remove_dir_all(&dir).unwrap();
+            }
+            write(scenario, &dir);
+        }
+        for (file, text) in reports(&home(), name) {
+            wrong.extend(compare(&file, &text).err());
+            if !file.ends_with("json") {
+                wrong.extend(fits(&file, &text).err());
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// The captures committed are those that the seeds make: what is written today reads the same.
+#[test]
+fn captures_made_anew_give_the_same_reports() {
+    if updates() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut wrong = String::new();
+    for scenario in scenarios::all() {
+        let name = scenario.name;
+        write(scenario, &dir.path().join("captures").join(name));
+        for (file, text) in reports(dir.path(), name) {
+            wrong.extend(compare(&file, &text).err());
+        }
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn help_is_as_committed_and_ends_with_examples() {
+    let mut wrong = String::new();
+    for verb in [
+        "",
+        "record",
+        "report",
+        "doctor",
+        "version",
+        "completions",
+        "man",
+    ] {
+        let mut arguments: Vec<&str> = vec![verb, "--help"];
+        arguments.retain(|argument| !argument.is_empty());
+        let (text, code) = haltwise(&home(), &arguments);
+        assert_eq!(code, Some(0));
+        assert!(text.contains("EXAMPLES"), "{verb}");
+        let verb = if verb.is_empty() { "haltwise" } else { verb };
+        let file = format!("help/{verb}.txt");
+        wrong.extend(compare(&file, &text).err());
+        wrong.extend(fits(&file, &text).err());
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn a_wide_screen_is_used_and_a_narrow_one_is_enough() {
+    for (width, limit) in [("60", 60), ("132", 132)] {
+        for scenario in scenarios::all() {
+            let capture = format!("captures/{}", scenario.name);
+            let (text, _) = haltwise(&home(), &["report", &capture, "--vcpus", "--width", width]);
+            let widest = text.lines().map(UnicodeWidthStr::width).max();
+            assert!(widest <= Some(limit), "{} at {width}", scenario.name);
+            assert_eq!(widest, Some(limit), "{} at {width}", scenario.name);
+        }
+    }
+}
