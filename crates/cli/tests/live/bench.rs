@@ -1,0 +1,167 @@
+//! The workbench of these tests: run the lab under the recorder, read both sides back.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use haltwise_capture::capture::Capture;
+use haltwise_core::event::{Halt, HaltCounts};
+use serde_json::Value;
+
+/// Where recordings and the lab's output go.
+pub(crate) struct Bench {
+    pub(crate) dir: tempfile::TempDir,
+    lab: PathBuf,
+}
+
+/// Why the tests of this file cannot run here, if they cannot.
+fn obstacle(lab: &Path) -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        return Some("not root: BPF cannot be loaded".into());
+    }
+    if let Err(error) = std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/kvm")
+    {
+        return Some(format!("no use of /dev/kvm: {error}"));
+    }
+    if !lab.exists() {
+        return Some(format!("{} is not built", lab.display()));
+    }
+    None
+}
+
+impl Bench {
+    /// `None`, and the reason printed, where live tests cannot run.
+    pub(crate) fn set_up() -> Option<Self> {
+        let lab = haltwise().with_file_name("haltwise-lab");
+        if let Some(reason) = obstacle(&lab) {
+            println!("skipped: {reason}");
+            return None;
+        }
+        Some(Self {
+            dir: tempfile::tempdir().unwrap(),
+            lab,
+        })
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// The lab's binary.
+    pub(crate) fn lab(&self) -> Command {
+        Command::new(&self.lab)
+    }
+
+    /// Records while the lab runs with these arguments; both succeed.
+    pub(crate) fn record(&self, options: &[&str], lab: &[&str]) -> Recorded {
+        let capture = self.path("capture");
+        let output = Command::new(haltwise())
+            .args(["record", "--json", "-o"])
+            .arg(&capture)
+            .args(options)
+            .arg("--")
+            // The lab's output goes to a file: stdout is the recorder's.
+            .args(["sh", "-c", "out=$1; shift; exec \"$@\" >\"$out\"", "sh"])
+            .arg(self.path("lab.json"))
+            .arg(&self.lab)
+            .args(["run", "--json"])
+            .args(lab)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", told(&output));
+        let lab = std::fs::read_to_string(self.path("lab.json")).unwrap();
+        Recorded {
+            capture: Capture::open(&capture).unwrap(),
+            lab: serde_json::from_str(&lab).unwrap(),
+            summary: serde_json::from_slice(&output.stdout).unwrap(),
+        }
+    }
+}
+
+/// The binary under test.
+pub(crate) fn haltwise() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_haltwise"))
+}
+
+/// Everything a failed command said.
+pub(crate) fn told(output: &Output) -> String {
+    format!(
+        "{}\nstdout: {}\nstderr: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    )
+}
+
+/// A recording and what the lab says of the same run.
+pub(crate) struct Recorded {
+    pub(crate) capture: Capture,
+    pub(crate) lab: Value,
+    pub(crate) summary: Value,
+}
+
+/// One vCPU as the lab and KVM's stats fd counted it.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    pub(crate) vm: String,
+    pub(crate) id: u32,
+    pub(crate) tid: u32,
+    /// HLTs that the guest executed.
+    pub(crate) hlts: u64,
+    pub(crate) halt_exits: u64,
+    pub(crate) waits: u64,
+    pub(crate) attempted: u64,
+    pub(crate) successful: u64,
+    pub(crate) success_ns: u64,
+    pub(crate) fail_ns: u64,
+    pub(crate) wait_ns: u64,
+    pub(crate) voluntary: u64,
+}
+
+impl Recorded {
+    /// All vCPUs of all VMs.
+    pub(crate) fn counted(&self) -> Vec<Counted> {
+        let mut all = Vec::new();
+        for vm in self.lab["vms"].as_array().unwrap() {
+            for vcpu in vm["vcpus"].as_array().unwrap() {
+                let stat = |name: &str| vcpu["stats"][name].as_u64().unwrap();
+                let number = |name: &str| vcpu[name].as_u64().unwrap();
+                let waits = vcpu["hist"]["halt_wait_hist"].as_array().unwrap();
+                all.push(Counted {
+                    vm: vm["name"].as_str().unwrap().to_owned(),
+                    id: u32::try_from(number("id")).unwrap(),
+                    tid: u32::try_from(number("tid")).unwrap(),
+                    hlts: number("halts"),
+                    halt_exits: stat("halt_exits"),
+                    waits: waits.iter().map(|count| count.as_u64().unwrap()).sum(),
+                    attempted: stat("halt_attempted_poll"),
+                    successful: stat("halt_successful_poll"),
+                    success_ns: stat("halt_poll_success_ns"),
+                    fail_ns: stat("halt_poll_fail_ns"),
+                    wait_ns: stat("halt_wait_ns"),
+                    voluntary: number("voluntary_switches"),
+                });
+            }
+        }
+        all
+    }
+
+    /// Every halt of one thread, in order.
+    pub(crate) fn halts_of(&self, tid: u32) -> Vec<Halt> {
+        let rows = self.capture.halts().unwrap().map(Result::unwrap);
+        rows.filter(|halt| halt.tid.0 == tid).collect()
+    }
+
+    /// Every row of counts mode of one thread.
+    pub(crate) fn counts_of(&self, tid: u32) -> Vec<HaltCounts> {
+        let rows = self.capture.halt_counts().unwrap().map(Result::unwrap);
+        rows.filter(|row| row.tid.0 == tid).collect()
+    }
+
+    /// Events that the recording says were lost.
+    pub(crate) fn lost(&self) -> u64 {
+        self.capture.info().lost.values().sum()
+    }
+}

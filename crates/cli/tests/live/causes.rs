@@ -1,0 +1,141 @@
+//! What woke a vCPU, and when: against what the lab did.
+
+use std::collections::BTreeMap;
+
+use haltwise_core::event::{CeilingSource, WakeSource};
+
+use crate::bench::{Bench, Recorded};
+
+/// Wake sources of all halts of the lab's vCPUs.
+fn sources(recorded: &Recorded) -> BTreeMap<WakeSource, usize> {
+    let mut sources = BTreeMap::new();
+    for counted in recorded.counted() {
+        for halt in recorded.halts_of(counted.tid) {
+            *sources.entry(halt.wake).or_default() += 1;
+        }
+    }
+    sources
+}
+
+#[test]
+fn each_guest_is_woken_by_what_wakes_it() {
+    let cases: [(&[&str], WakeSource); 7] = [
+        (&["pingpong", "--cap", "0"], WakeSource::Device),
+        (&["pingpong", "--cap", "400us"], WakeSource::Device),
+        (&["tick", "--cap", "0"], WakeSource::Timer),
+        (
+            &["tick", "--cap", "400us", "--gap", "fixed:100us"],
+            WakeSource::Timer,
+        ),
+        (&["tick-pit"], WakeSource::Timer),
+        (&["ipi", "--cap", "0"], WakeSource::Ipi),
+        (&["ipi", "--cap", "400us"], WakeSource::Ipi),
+    ];
+    for (guest, expected) in cases {
+        let Some(bench) = Bench::set_up() else { return };
+        let recorded = bench.record(&[], &[guest, &["--rounds", "500"]].concat());
+        let sources = sources(&recorded);
+        let all: usize = sources.values().sum();
+        let right = sources.get(&expected).copied().unwrap_or(0);
+        // The start and the stop of a guest are wake-ups of another kind: a few of 500.
+        assert!(all >= 250 && right + 8 >= all, "{guest:?}: {sources:?}");
+    }
+}
+
+#[test]
+fn a_cap_is_the_ceiling_and_is_named_as_its_source() {
+    let Some(bench) = Bench::set_up() else { return };
+    let recorded = bench.record(&[], &["pingpong", "--rounds", "300", "--cap", "123us"]);
+    let tid = recorded.counted()[0].tid;
+    for halt in recorded.halts_of(tid) {
+        assert_eq!(
+            (halt.ceiling_ns, halt.ceiling_source),
+            (Some(123_000), CeilingSource::Cap)
+        );
+    }
+    let vcpu = &recorded.capture.info().roster.vcpus[0];
+    assert_eq!(
+        (vcpu.ceiling_ns, vcpu.ceiling_source),
+        (Some(123_000), CeilingSource::Cap)
+    );
+}
+
+#[test]
+fn without_a_cap_the_modules_parameter_is_the_ceiling() {
+    let Some(bench) = Bench::set_up() else { return };
+    let param: u32 = std::fs::read_to_string("/sys/module/kvm/parameters/halt_poll_ns")
+        .unwrap()
+        .trim()
+        .parse()
+        .unwrap();
+    let recorded = bench.record(&[], &["pingpong", "--rounds", "300"]);
+    for halt in recorded.halts_of(recorded.counted()[0].tid) {
+        assert_eq!(
+            (halt.ceiling_ns, halt.ceiling_source),
+            (Some(param), CeilingSource::Param)
+        );
+    }
+}
+
+/// The lab's own times of each round: signal sent, answer seen.
+fn rounds(csv: &str) -> Vec<(u64, u64)> {
+    let mut lines = csv.lines().filter(|line| !line.starts_with('#'));
+    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
+    let column = |name: &str| header.iter().position(|h| *h == name).unwrap();
+    let (signal, answer) = (column("signal_ns"), column("answer_ns"));
+    lines
+        .map(|line| {
+            let cells: Vec<u64> = line
+                .split(',')
+                .map(|cell| cell.parse().unwrap_or(0))
+                .collect();
+            (cells[signal], cells[answer])
+        })
+        .collect()
+}
+
+#[test]
+fn each_wake_event_lies_between_the_labs_signal_and_its_answer() {
+    let Some(bench) = Bench::set_up() else { return };
+    let csv = bench.path("rounds.csv");
+    let csv = csv.to_str().unwrap();
+    let guest = [
+        "pingpong",
+        "--rounds",
+        "2000",
+        "--gap",
+        "fixed:100us",
+        "--cap",
+        "0",
+        "--rounds-out",
+        csv,
+    ];
+    let recorded = bench.record(&[], &guest);
+    let rounds = rounds(&std::fs::read_to_string(csv).unwrap());
+    assert_eq!(rounds.len(), 2000);
+    let halts = recorded.halts_of(recorded.counted()[0].tid);
+    let mut matched = 0;
+    for halt in halts.iter().filter(|halt| halt.waited) {
+        let Some(latency) = halt.wake_latency_ns else {
+            continue;
+        };
+        let woken = halt.end_ns() - latency;
+        let after = rounds.partition_point(|(signal, _)| *signal <= woken);
+        let Some((signal, answer)) = after.checked_sub(1).map(|i| rounds[i]) else {
+            continue;
+        };
+        assert!(signal <= woken, "{halt:?}");
+        if woken <= answer {
+            // The vCPU ran again before its answer could be seen.
+            assert!(
+                halt.end_ns() <= answer,
+                "{halt:?} against ({signal}, {answer})"
+            );
+            matched += 1;
+        }
+    }
+    assert!(
+        matched >= 1_900,
+        "{matched} of 2000 rounds have their wake-up in the recording"
+    );
+}

@@ -1,0 +1,9 @@
+//! On real KVM: what the recorder says against what the lab and KVM's own counters say.
+//!
+//! Needs root, /dev/kvm and the lab's binary beside ours; says `skipped: reason` where one is missing.
+//! Nothing here measures time: every check is an equality of counts, or an order of events.
+
+mod bench;
+mod causes;
+mod ends;
+mod witnesses;

@@ -1,0 +1,200 @@
+//! Three witnesses agree: the guest's own count, KVM's stats fd, the recorder.
+
+use haltwise_core::event::Halt;
+
+use crate::bench::{Bench, Counted, Recorded};
+
+/// Guests with enough options that each takes well under three seconds.
+const GUESTS: [&[&str]; 9] = [
+    &["pingpong", "--rounds", "3000", "--gap", "exp:60us"],
+    &[
+        "pingpong",
+        "--rounds",
+        "2000",
+        "--gap",
+        "bimodal:0.8:30us:2ms",
+        "--cap",
+        "0",
+    ],
+    &[
+        "pingpong",
+        "--rounds",
+        "3000",
+        "--gap",
+        "fixed:50us",
+        "--cap",
+        "400us",
+    ],
+    &[
+        "pingpong",
+        "--rounds",
+        "500",
+        "--vms",
+        "3",
+        "--vcpus",
+        "2",
+        "--host-wait",
+        "block",
+    ],
+    &["tick", "--rounds", "1000", "--gap", "uniform:100us:1ms"],
+    &["tick-pit", "--rounds", "300"],
+    &["ipi", "--rounds", "2000", "--vcpus", "3"],
+    &["idle", "--rounds", "20"],
+    &["exits", "--rounds", "2"],
+];
+
+fn assert_same_counts(counted: &Counted, halts: &[Halt], what: &str) {
+    let count = |test: &dyn Fn(&Halt) -> bool| halts.iter().filter(|h| test(h)).count() as u64;
+    let sum = |waited: bool| -> u64 {
+        halts
+            .iter()
+            .filter(|h| h.waited == waited)
+            .map(|h| h.poll_ns.unwrap())
+            .sum()
+    };
+    let who = format!("{what}: {counted:?}");
+    assert_eq!(
+        counted.hlts, counted.halt_exits,
+        "guest against stats fd: {who}"
+    );
+    assert_eq!(count(&|h| h.waited), counted.waits, "waits: {who}");
+    assert_eq!(sum(true), counted.fail_ns, "time polled in vain: {who}");
+    assert_eq!(
+        sum(false),
+        counted.success_ns,
+        "time polled with success: {who}"
+    );
+    let polled = |h: &Halt| h.poll_ns.unwrap() > 0;
+    // A poll that saw its event at the first look lasted 0 ns and still counts.
+    assert!(
+        count(&|h| !h.waited && polled(h)) <= counted.successful,
+        "successful polls: {who}"
+    );
+    assert!(
+        count(&|h| !h.waited) >= counted.successful,
+        "successful polls: {who}"
+    );
+    assert!(
+        count(&polled) <= counted.attempted,
+        "attempted polls: {who}"
+    );
+    // Every HLT is one halt, except where an interrupt was already pending.
+    assert!(halts.len() as u64 <= counted.hlts, "halts: {who}");
+    assert!(
+        halts.len() as u64 >= counted.waits + counted.successful,
+        "halts: {who}"
+    );
+    let slept: u64 = halts.iter().filter(|h| h.waited).map(|h| h.halt_ns).sum();
+    assert_eq!(slept - sum(true), counted.wait_ns, "time waited: {who}");
+}
+
+fn assert_facts_hold(halts: &[Halt]) {
+    for halt in halts {
+        assert!(
+            halt.poll_ns.is_none_or(|poll| poll <= halt.halt_ns),
+            "{halt:?}"
+        );
+        assert!(
+            halt.wake_latency_ns.is_none_or(|late| late <= halt.halt_ns),
+            "{halt:?}"
+        );
+        assert!(
+            halt.window_ns.is_none_or(|w| Some(w) <= halt.ceiling_ns),
+            "{halt:?}"
+        );
+        assert!(halt.valid, "x86 has no invalid wake-ups: {halt:?}");
+    }
+    for pair in halts.windows(2) {
+        assert!(
+            pair[0].end_ns() <= pair[1].start_ns + 2_000,
+            "halts overlap: {pair:?}"
+        );
+    }
+}
+
+fn assert_agreement(recorded: &Recorded, what: &str) {
+    assert_eq!(recorded.lost(), 0, "{what}");
+    let roster = &recorded.capture.info().roster;
+    for counted in recorded.counted() {
+        let halts = recorded.halts_of(counted.tid);
+        assert_same_counts(&counted, &halts, what);
+        assert_facts_hold(&halts);
+        let vm = halts[0].vm.unwrap();
+        assert!(
+            halts
+                .iter()
+                .all(|h| h.vm == Some(vm) && h.vcpu.unwrap().0 == counted.id)
+        );
+        let row = roster.vms.iter().find(|row| row.index == vm).unwrap();
+        assert_eq!(row.name, counted.vm, "{what}");
+    }
+}
+
+#[test]
+fn every_guest_is_counted_alike_by_all_three() {
+    for guest in GUESTS {
+        let Some(bench) = Bench::set_up() else { return };
+        let arguments = [guest, &["--name", "witness"]].concat();
+        assert_agreement(&bench.record(&[], &arguments), guest[0]);
+    }
+}
+
+#[test]
+fn counts_mode_counts_the_same() {
+    for guest in GUESTS {
+        let Some(bench) = Bench::set_up() else { return };
+        let recorded = bench.record(&["--mode", "counts", "--interval", "100ms"], guest);
+        assert_eq!(recorded.lost(), 0);
+        for counted in recorded.counted() {
+            let rows = recorded.counts_of(counted.tid);
+            let sum = |of: &dyn Fn(&haltwise_core::event::HaltCounts) -> u64| -> u64 {
+                rows.iter().map(of).sum()
+            };
+            assert_eq!(sum(&|r| r.waited), counted.waits, "{guest:?} {counted:?}");
+            assert_eq!(
+                sum(&|r| r.poll_fail_ns.sum()),
+                counted.fail_ns,
+                "{guest:?} {counted:?}"
+            );
+            assert_eq!(
+                sum(&|r| r.poll_success_ns.sum()),
+                counted.success_ns,
+                "{counted:?}"
+            );
+            assert_eq!(
+                sum(&|r| r.successful_polls.unwrap()),
+                counted.successful,
+                "{counted:?}"
+            );
+            assert_eq!(
+                sum(&|r| r.polled.unwrap()),
+                counted.attempted,
+                "{guest:?} {counted:?}"
+            );
+            assert_eq!(sum(&|r| r.halts), sum(&|r| r.halt_ns.count()));
+            assert_eq!(sum(&|r| r.halts), sum(&|r| r.wakes.iter().sum()));
+        }
+    }
+}
+
+#[test]
+fn the_lab_sees_its_waits_as_context_switches() {
+    let Some(bench) = Bench::set_up() else { return };
+    let recorded = bench.record(&[], &["pingpong", "--rounds", "2000", "--cap", "0"]);
+    let counted = recorded.counted();
+    // The thread may also give up its CPU elsewhere in KVM_RUN, but never less often than it waits.
+    assert!(counted[0].voluntary >= counted[0].waits, "{counted:?}");
+    assert!(
+        counted[0].voluntary <= counted[0].waits + counted[0].waits / 100 + 10,
+        "{counted:?}"
+    );
+}
+
+#[test]
+fn a_summary_tells_what_was_recorded() {
+    let Some(bench) = Bench::set_up() else { return };
+    let recorded = bench.record(&[], &["pingpong", "--rounds", "500"]);
+    let halts = recorded.halts_of(recorded.counted()[0].tid).len();
+    assert!(recorded.summary["halts"].as_u64().unwrap() >= halts as u64);
+    assert_eq!(recorded.summary["ended_by"], "command ended");
+}
