@@ -71,7 +71,7 @@ fn binds(support: &Support, name: &str, scope: KnobScope) -> &'static str {
         (KnobScope::Host, "halt_poll_ns") => "every VM without a cap of its own",
         (KnobScope::Host, _) if name.starts_with("halt_poll") => "every VM of the host",
         (KnobScope::Host, _) => "the host",
-        (KnobScope::GuestOfOther, _) => "this machine, as a guest of another",
+        (KnobScope::GuestOfOther, _) => "this host, as a guest itself",
         (KnobScope::Vm(_), _) => "one VM",
     }
 }

@@ -3,7 +3,7 @@
 use super::view::{Diagnosis, VmView};
 use crate::report::number::nanos;
 use crate::report::text::{Page, Stands, harmless};
-use crate::report::words::ceiling_source;
+use crate::report::words::{ceiling_source, plural};
 
 /// Lays the diagnosis out.
 pub(crate) fn render(diagnosis: &Diagnosis, width: usize) -> String {
@@ -82,10 +82,8 @@ fn vms(page: &mut Page, diagnosis: &Diagnosis) {
         page.wrapped("  ", &text, 2);
     }
     if diagnosis.processes_denied > 0 {
-        let text = format!(
-            "{} processes are closed to us; there may be VMs among them.",
-            diagnosis.processes_denied
-        );
+        let processes = plural(diagnosis.processes_denied as u64, "process");
+        let text = format!("{processes} closed to us; there may be VMs among them.");
         page.wrapped("  ", &text, 2);
     }
 }
@@ -120,7 +118,7 @@ fn findings(page: &mut Page, diagnosis: &Diagnosis) {
         page.wrapped("  ", "Nothing.", 2);
     }
     for finding in &diagnosis.findings {
-        let what = format!("{} ({})", harmless(&finding.what), harmless(&finding.why));
+        let what = format!("{}: {}", harmless(&finding.what), harmless(&finding.why));
         page.wrapped(&format!("  {:<8} ", finding.level), &what, 11);
         if let Some(remedy) = &finding.remedy {
             page.wrapped("           do: ", &harmless(remedy), 15);

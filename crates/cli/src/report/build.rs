@@ -1,9 +1,10 @@
 //! From the accounts of a recording to what the report says.
 
 use haltwise_core::account::ledger::Ledger;
+use haltwise_core::account::seen::Span;
 use haltwise_core::account::series::{Series, Slot};
 use haltwise_core::account::worth::Worth;
-use haltwise_core::account::{Account, Spread};
+use haltwise_core::account::{Account, Ceiling, Spread};
 use haltwise_core::event::{KnobScope, Observable, Vcpu, Vm};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::VcpuId;
@@ -35,6 +36,7 @@ pub(crate) fn report(recording: &Recording, wanted: impl Fn(&Vm) -> bool) -> Rep
             busy_cpus: ledger.host.busy_cpus(),
             cpu_pressure: ledger.host.cpu_pressure(),
             knobs: knobs(ledger),
+            vms: recording.roster.vms.len(),
             account: account_view(&ledger.total(), span_ns, vcpus),
         },
         vms: vms.map(|vm| vm_view(recording, vm)).collect(),
@@ -109,7 +111,12 @@ fn vcpu_ids(recording: &Recording, vm: &Vm) -> Vec<VcpuId> {
 fn vm_view(recording: &Recording, vm: &Vm) -> VmView {
     let ids = vcpu_ids(recording, vm);
     let span_ns = presence_ns(recording, vm);
-    let account = recording.ledger.vm(vm.index);
+    let mut account = recording.ledger.vm(vm.index);
+    if account.ceilings.is_empty() {
+        for vcpu in recording.roster.vcpus.iter().filter(|v| v.vm == vm.index) {
+            add_ceiling(&mut account, vcpu);
+        }
+    }
     VmView {
         index: vm.index.0,
         name: vm.name.clone(),
@@ -138,11 +145,24 @@ fn presence_ns(recording: &Recording, vm: &Vm) -> u64 {
     recording.end_ns.saturating_sub(from)
 }
 
+/// Where no halt tells its ceiling, the vCPU does, as it was when last looked at: governing no halt.
+fn add_ceiling(account: &mut Account, vcpu: &Vcpu) {
+    if let Some(ns) = vcpu.ceiling_ns {
+        let source = vcpu.ceiling_source;
+        account
+            .ceilings
+            .add(Ceiling { ns, source }, &Span::default());
+    }
+}
+
 fn vcpu_view(recording: &Recording, vm: &Vm, id: VcpuId, span_ns: u64) -> VcpuView {
     let listed = recording.roster.vcpus.iter();
     let listed: Option<&Vcpu> = listed.rev().find(|v| v.vm == vm.index && v.id == id);
-    let nothing = Account::default();
-    let account = recording.ledger.vcpu(vm.index, id).unwrap_or(&nothing);
+    let account = recording.ledger.vcpu(vm.index, id);
+    let mut account = account.cloned().unwrap_or_default();
+    if let (true, Some(vcpu)) = (account.ceilings.is_empty(), listed) {
+        add_ceiling(&mut account, vcpu);
+    }
     let newest = account.ceilings.rows().max_by_key(|(_, span)| span.last_ns);
     let newest = newest.map(|(ceiling, _)| *ceiling);
     VcpuView {
@@ -153,13 +173,10 @@ fn vcpu_view(recording: &Recording, vm: &Vm, id: VcpuId, span_ns: u64) -> VcpuVi
             .value()
             .copied()
             .or_else(|| listed?.window_ns),
-        ceiling_ns: newest.map(|c| c.ns).or_else(|| listed?.ceiling_ns),
-        ceiling_source: newest
-            .map(|c| c.source)
-            .or_else(|| Some(listed?.ceiling_source))
-            .unwrap_or_default(),
+        ceiling_ns: newest.map(|c| c.ns),
+        ceiling_source: newest.map(|c| c.source).unwrap_or_default(),
         guest_veto: listed.and_then(|vcpu| vcpu.guest_veto),
-        account: account_view(account, span_ns, 1),
+        account: account_view(&account, span_ns, 1),
     }
 }
 

@@ -45,7 +45,10 @@ pub(crate) fn load(dir: &Path) -> Result<Recording, Failure> {
     };
     take_notes(&mut recording, capture.notes());
     let broken = read_tables(&mut recording, &capture);
-    let nothing_read = recording.ledger.places().next().is_none();
+    let accounts = recording.ledger.places().map(|(_, account)| account);
+    let nothing_read = accounts
+        .map(|account| account.halts)
+        .all(|halts| halts == 0);
     for (is_main, error) in broken {
         if is_main && nothing_read {
             return Err(explain(error));

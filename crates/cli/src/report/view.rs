@@ -62,6 +62,8 @@ pub(crate) struct HostView {
     /// Share of the time in which some task waited for a CPU.
     pub(crate) cpu_pressure: Option<f64>,
     pub(crate) knobs: Vec<KnobView>,
+    /// VMs that were seen, reported here or not.
+    pub(crate) vms: usize,
     /// All halts, placed or not.
     pub(crate) account: AccountView,
 }

@@ -157,42 +157,24 @@ pub(crate) fn ceilings(vm: &VmView) -> String {
     let mut seen: Vec<&CeilingView> = vm.account.ceilings.iter().collect();
     seen.sort_by_key(|ceiling| std::cmp::Reverse(ceiling.halts));
     match &seen[..] {
-        [] => listed_ceilings(vm),
+        [] => "not known".to_owned(),
         [only] => one_ceiling(only.ns, only.source),
         more => {
             let all: u64 = more.iter().map(|ceiling| ceiling.halts).sum();
-            let told: Vec<String> = more
-                .iter()
-                .take(3)
-                .map(|ceiling| {
-                    format!(
-                        "{} for {} of halts",
-                        one_ceiling(ceiling.ns, ceiling.source),
-                        percent(ceiling.halts as f64, all as f64)
-                    )
-                })
-                .collect();
+            let one = |ceiling: &&CeilingView| {
+                let told = one_ceiling(ceiling.ns, ceiling.source);
+                match ceiling.halts {
+                    0 => told,
+                    n => format!("{told} for {} of halts", percent(n as f64, all as f64)),
+                }
+            };
+            let told: Vec<String> = more.iter().take(3).map(one).collect();
             let rest = match more.len() - told.len() {
                 0 => String::new(),
                 n => format!(", and {n} more"),
             };
-            format!("changed: {}{rest}", told.join(", "))
+            format!("several: {}{rest}", told.join(", "))
         }
-    }
-}
-
-/// What the vCPUs themselves said when the VM was looked at, where halts do not tell.
-fn listed_ceilings(vm: &VmView) -> String {
-    let mut listed: Vec<(u32, CeilingSource)> = Vec::new();
-    for vcpu in &vm.vcpus {
-        if let Some(ns) = vcpu.ceiling_ns {
-            listed.push((ns, vcpu.ceiling_source));
-        }
-    }
-    listed.dedup();
-    match listed[..] {
-        [] => "not known".to_owned(),
-        [(ns, source), ..] => one_ceiling(ns, source),
     }
 }
 
@@ -212,6 +194,10 @@ pub(crate) fn ceiling_source(source: CeilingSource) -> &'static str {
 
 /// `3 vCPUs`, `1 vCPU`.
 pub(crate) fn plural(n: u64, one: &str) -> String {
-    let s = if n == 1 { "" } else { "s" };
+    let s = match n {
+        1 => "",
+        _ if one.ends_with('s') => "es",
+        _ => "s",
+    };
     format!("{} {one}{s}", count(n))
 }

@@ -66,8 +66,8 @@ fn halted_time(page: &mut Page, account: &AccountView) {
             '~' => "woken on the way to sleep".to_owned(),
             _ => "the recording cannot tell".to_owned(),
         };
-        // Of unknown time, nobody knows whether it holds some of this.
-        let told = ns > 0 || account.parts.unknown_ns == 0;
+        // Of time that is mostly unknown, nobody knows whether it holds some of this.
+        let told = ns > 0 || account.parts.unknown_ns <= whole / 2;
         let or_dash = |text: String| if told { text } else { "-".to_owned() };
         rows.push(vec![
             format!("{mark} {name}"),

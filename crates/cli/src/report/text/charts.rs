@@ -1,5 +1,7 @@
 //! The charts of an account: poll time against count, gaps and latencies, the window over time.
 
+use std::collections::VecDeque;
+
 use super::layout::Page;
 use crate::report::chart::{bar, sparkline, stacked};
 use crate::report::number::{count, nanos, percent};
@@ -15,6 +17,10 @@ pub(super) fn poll_chart(page: &mut Page, account: &AccountView) {
         page.wrapped("  ", "Poll time against count: not known for any halt.", 2);
         return;
     };
+    if poll.polled == 0 {
+        page.wrapped("  ", "Poll time against count: no halt polled.", 2);
+        return;
+    }
     let cut = match poll.cut {
         Some(0) | None => String::new(),
         Some(cut) => format!(
@@ -33,9 +39,6 @@ pub(super) fn poll_chart(page: &mut Page, account: &AccountView) {
         ),
         2,
     );
-    if poll.polled == 0 {
-        return;
-    }
     let zero = &poll.zero;
     let mut rows = vec![("no poll".to_owned(), '-', not_polled, 0)];
     if zero.successful + zero.failed > 0 {
@@ -64,40 +67,45 @@ pub(super) fn poll_chart(page: &mut Page, account: &AccountView) {
     }
 }
 
-/// The bars that matter.
+/// The bars that matter. A bar reaches from its label to that of the next.
 fn folded(bars: &[PollBarView]) -> Vec<PollBarView> {
-    if bars.is_empty() {
-        return Vec::new();
-    }
-    let mut kept: Vec<PollBarView> = bars.iter().map(|bar| PollBarView { ..*bar }).collect();
-    let first = low_end(
-        bars.iter()
-            .map(|bar| bar.successful.saturating_add(bar.failed)),
-    );
-    for bar in kept.drain(1..=first).collect::<Vec<_>>() {
-        kept[0].successful = kept[0].successful.saturating_add(bar.successful);
-        kept[0].failed = kept[0].failed.saturating_add(bar.failed);
-    }
-    kept
+    let copy = bars.iter().map(|bar| PollBarView { ..*bar }).collect();
+    let weight = |bar: &PollBarView| bar.successful.saturating_add(bar.failed);
+    fold_ends(copy, weight, |into, bar| {
+        into.low_ns = into.low_ns.min(bar.low_ns);
+        into.high_ns = into.high_ns.max(bar.high_ns);
+        into.successful = into.successful.saturating_add(bar.successful);
+        into.failed = into.failed.saturating_add(bar.failed);
+    })
 }
 
-/// How many rows after the first are to be added to it: those that hold, with it, less than one in
-/// two hundred, and those beyond [`ROWS`]. A row reaches from its label to that of the next, so
-/// nothing is said wrong.
-fn low_end(counts: impl Iterator<Item = u64>) -> usize {
-    let counts: Vec<u64> = counts.collect();
-    let all = counts.iter().fold(0, |sum: u64, n| sum.saturating_add(*n));
-    let mut below = 0_u64;
-    let small = counts.iter().take_while(|n| {
-        below = below.saturating_add(**n);
-        below.saturating_mul(200) < all
-    });
-    let beyond = counts.len().saturating_sub(ROWS);
-    small
-        .count()
-        .saturating_sub(1)
-        .max(beyond)
-        .min(counts.len().saturating_sub(1))
+/// Adds rows at the ends to their neighbours: at the low end those that together hold less than one
+/// in two hundred, then at the lighter end whatever is beyond [`ROWS`]. Each row reaches from its
+/// label to that of the next, the last to the largest value, so nothing is said wrong.
+fn fold_ends<T>(rows: Vec<T>, weight: impl Fn(&T) -> u64, add: impl Fn(&mut T, &T)) -> Vec<T> {
+    let all = rows.iter().map(&weight).fold(0, u64::saturating_add);
+    let mut rows: VecDeque<T> = rows.into();
+    while rows.front().is_some_and(|row| weight(row) == 0) {
+        rows.pop_front();
+    }
+    while let [Some(first), Some(second), Some(last)] =
+        [rows.front(), rows.get(1), rows.back()].map(|row| row.map(&weight))
+    {
+        let is_small = first.saturating_add(second).saturating_mul(200) < all;
+        if !is_small && rows.len() <= ROWS {
+            break;
+        }
+        let low_end = is_small || first <= last;
+        let (end, near) = if low_end {
+            (rows.pop_front(), rows.front_mut())
+        } else {
+            (rows.pop_back(), rows.back_mut())
+        };
+        if let (Some(end), Some(near)) = (end, near) {
+            add(near, &end);
+        }
+    }
+    rows.into()
 }
 
 /// Gaps and wake-up latencies side by side, with the ceiling marked.
@@ -184,13 +192,13 @@ fn octaves(gaps: &[BucketView], wakes: &[BucketView]) -> Vec<Octave> {
         }
         low = (low * 2).max(1);
     }
-    let first = low_end(rows.iter().map(|row| row.gaps.saturating_add(row.wakes)));
-    for row in rows.drain(1..=first).collect::<Vec<_>>() {
-        rows[0].high = row.high;
-        rows[0].gaps = rows[0].gaps.saturating_add(row.gaps);
-        rows[0].wakes = rows[0].wakes.saturating_add(row.wakes);
-    }
-    rows
+    let weight = |row: &Octave| row.gaps.saturating_add(row.wakes);
+    fold_ends(rows, weight, |into, row| {
+        into.low = into.low.min(row.low);
+        into.high = into.high.max(row.high);
+        into.gaps = into.gaps.saturating_add(row.gaps);
+        into.wakes = into.wakes.saturating_add(row.wakes);
+    })
 }
 
 /// The window over the time of the recording.
@@ -241,4 +249,25 @@ fn timeline(report: &Report, account: &AccountView, columns: usize) -> Vec<Optio
         }
     }
     values
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn ends_are_folded_and_nothing_is_lost() {
+        let fold = |counts: Vec<u64>| fold_ends(counts, |n| *n, |into, n| *into += n);
+        assert!(fold(vec![]).is_empty());
+        assert_eq!(fold(vec![5]), [5]);
+        assert_eq!(
+            fold(vec![1, 0, 1, 1000, 2]),
+            [2, 1000, 2],
+            "little at the low end"
+        );
+        let many: Vec<u64> = (0..40).map(|n| 100 + n).collect();
+        let folded = fold(many.clone());
+        assert_eq!(folded.len(), ROWS);
+        assert_eq!(folded.iter().sum::<u64>(), many.iter().sum::<u64>());
+    }
 }

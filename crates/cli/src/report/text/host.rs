@@ -26,7 +26,7 @@ pub(super) fn host(page: &mut Page, report: &Report) {
         "  ",
         &format!(
             "{}, {} in {}: {} halts, {} halts/s{}",
-            plural(report.vms.len() as u64, "VM"),
+            plural(host.vms as u64, "VM"),
             plural(account.vcpus as u64, "vCPU"),
             nanos(account.span_ns),
             count(account.halts),
@@ -69,7 +69,15 @@ fn knobs(page: &mut Page, knobs: &[KnobView]) {
     }
     let guest = knobs.iter().filter(|k| k.scope == "guest-of-other");
     let guest: Vec<String> = guest
-        .map(|knob| format!("{} {}", harmless(&knob.name), harmless(&knob.value)))
+        .map(|knob| {
+            let name = knob
+                .name
+                .strip_prefix("guest_halt_poll_")
+                .unwrap_or(&knob.name);
+            let name = if name == "ns" { &knob.name } else { name };
+            let name = name.strip_prefix("cpuidle_haltpoll.").unwrap_or(name);
+            format!("{} {}", harmless(name), harmless(&knob.value))
+        })
         .collect();
     if !guest.is_empty() {
         let text = format!("{} (this host is itself a guest)", guest.join(", "));

@@ -93,7 +93,11 @@ impl Page {
         for row in rows {
             let mut line = " ".repeat(indent);
             for (n, (cell, width)) in row.iter().zip(&widths).enumerate() {
-                let cell = fit(cell, *width);
+                let cell = if n == 0 {
+                    fit_middle(cell, *width)
+                } else {
+                    fit(cell, *width)
+                };
                 let pad = " ".repeat(width.saturating_sub(cell.width()));
                 if n > 0 {
                     line.push_str("  ");
@@ -145,6 +149,25 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
     cut
 }
 
+/// The same with `~` in the middle: names often differ at their end only.
+fn fit_middle(text: &str, width: usize) -> String {
+    if text.width() <= width || width < 8 {
+        return fit(text, width);
+    }
+    let mut tail: Vec<char> = Vec::new();
+    let mut used = 0;
+    for c in text.chars().rev() {
+        used += c.width().unwrap_or(0);
+        if used > width / 2 {
+            break;
+        }
+        tail.push(c);
+    }
+    tail.reverse();
+    let tail: String = tail.into_iter().collect();
+    fit(text, width - tail.width()) + &tail
+}
+
 /// A text of a stranger: what could steer a terminal, or hide, becomes `?`.
 pub(crate) fn harmless(text: &str) -> String {
     let shown = |c: char| c.width().is_some_and(|w| w > 0) && !is_steering(c);
@@ -174,6 +197,7 @@ mod test {
         assert_eq!(fit("abcdef", 6), "abcdef");
         assert_eq!(fit("abcdef", 5), "abcd~");
         assert_eq!(fit("数据库", 5), "数据~");
+        assert_eq!(fit_middle("web-frontend-7f9c-x2", 12), "web-f~f9c-x2");
     }
 
     #[test]
@@ -199,6 +223,6 @@ mod test {
         );
         let text = page.finish();
         assert!(text.lines().all(|line| line.width() <= 60), "{text}");
-        assert!(text.contains("~  12\n"), "{text}");
+        assert!(text.contains("x~x") && text.contains("x  12\n"), "{text}");
     }
 }

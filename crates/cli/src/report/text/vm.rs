@@ -28,7 +28,7 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &VmView, vcpus: bool) {
             return;
         }
     }
-    if vm.account.span_ns < report.recording.duration_ns {
+    if vm.account.span_ns < report.recording.duration_ns / 100 * 99 {
         let text = format!(
             "It came late and was there for {}.",
             nanos(vm.account.span_ns)

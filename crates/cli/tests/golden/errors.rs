@@ -1,0 +1,164 @@
+//! What is said, and with which exit code, when a report cannot be made, or not wholly.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use super::{home, scenarios, write};
+
+/// A capture of its own for each test, named `cap`, in a directory of its own.
+fn capture(name: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let scenario = scenarios::all().into_iter().find(|s| s.name == name);
+    write(scenario.unwrap(), &dir.path().join("cap"));
+    dir
+}
+
+/// Exit code, stdout and stderr of haltwise in a directory.
+fn haltwise(dir: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        .args(arguments)
+        .current_dir(dir)
+        .env_remove("COLUMNS")
+        .output()
+        .unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    let code = output.status.code().unwrap();
+    (code, text(output.stdout), text(output.stderr))
+}
+
+fn cut_file(path: &Path, keep: impl Fn(usize) -> usize) {
+    let bytes = fs::read(path).unwrap();
+    fs::write(path, &bytes[..keep(bytes.len())]).unwrap();
+}
+
+#[test]
+fn a_directory_that_is_not_there() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, out, err) = haltwise(dir.path(), &["report", "nowhere"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert_eq!(
+        err,
+        "error: read nowhere/capture.json: No such file or directory (os error 2)\n\
+         hint: is the directory's name right?\n"
+    );
+}
+
+#[test]
+fn a_directory_that_is_no_capture() {
+    let dir = tempfile::tempdir().unwrap();
+    let (code, _, err) = haltwise(dir.path(), &["report", "."]);
+    assert_eq!(code, 1);
+    assert_eq!(
+        err,
+        "error: open capture .: it holds no capture.json, so it is not a capture\n\
+         hint: `haltwise record -o DIR` makes a capture; DIR is what report wants\n"
+    );
+}
+
+#[test]
+fn a_capture_of_a_newer_schema() {
+    let dir = capture("transactional");
+    let path = dir.path().join("cap/capture.json");
+    let json = fs::read_to_string(&path).unwrap();
+    fs::write(&path, json.replacen("\"schema\": 1", "\"schema\": 99", 1)).unwrap();
+    let (code, out, err) = haltwise(dir.path(), &["report", "cap"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(
+        err.contains("written by a newer haltwise (schema 99"),
+        "{err}"
+    );
+    assert!(err.contains("\nhint: "), "{err}");
+}
+
+#[test]
+fn a_capture_whose_description_is_no_json() {
+    let dir = capture("transactional");
+    cut_file(&dir.path().join("cap/capture.json"), |n| n / 2);
+    let (code, _, err) = haltwise(dir.path(), &["report", "cap"]);
+    assert_eq!(code, 1);
+    assert!(
+        err.starts_with("error: read cap/capture.json: EOF while parsing"),
+        "{err}"
+    );
+}
+
+#[test]
+fn the_table_of_halts_is_truncated() {
+    let dir = capture("transactional");
+    cut_file(&dir.path().join("cap/halts.parquet"), |n| n / 2);
+    let (code, out, err) = haltwise(dir.path(), &["report", "cap"]);
+    assert_eq!((code, out.as_str()), (1, ""));
+    assert!(
+        err.starts_with("error: read table halts: cap/halts.parquet: "),
+        "{err}"
+    );
+    assert!(err.contains("\nhint: "), "{err}");
+}
+
+#[test]
+fn another_table_is_truncated() {
+    let dir = capture("transactional");
+    cut_file(&dir.path().join("cap/window_changes.parquet"), |n| n / 2);
+    let (code, out, err) = haltwise(dir.path(), &["report", "cap"]);
+    assert_eq!((code, err.as_str()), (5, ""));
+    assert!(out.contains("table window_changes cannot be read"), "{out}");
+    assert!(
+        out.contains("18.8 k halts/s"),
+        "the rest is reported: {out}"
+    );
+}
+
+#[test]
+fn a_stream_ends_in_the_middle_of_a_batch() {
+    let dir = capture("cut");
+    cut_file(&dir.path().join("cap/halts.arrows"), |n| n - 100);
+    let (code, out, err) = haltwise(dir.path(), &["report", "cap"]);
+    assert_eq!((code, err.as_str()), (5, ""));
+    assert!(out.contains("table halts has a torn tail"), "{out}");
+    assert!(out.contains("the recording did not end by itself"), "{out}");
+}
+
+#[test]
+fn a_vm_that_is_not_in_it() {
+    let (code, out, err) = haltwise(&home(), &["report", "captures/fleet", "--vm", "web-2"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.starts_with("error: no VM `web-2` in this capture\nhint: it holds web-1 (4711), "));
+}
+
+#[test]
+fn a_vm_by_name_and_by_process_is_the_same() {
+    let by = |vm| haltwise(&home(), &["report", "captures/fleet", "--vm", vm]);
+    let (code, by_name, _) = by("db");
+    assert_eq!(code, 0);
+    assert!(by_name.contains("== VM db (") && !by_name.contains("== VM web-1 ("));
+    assert_eq!(by("4811").1, by_name);
+}
+
+#[test]
+fn a_wrong_command_line() {
+    for arguments in [
+        &["repport"][..],
+        &["report"],
+        &["report", "x", "--width", "10"],
+    ] {
+        let (code, out, err) = haltwise(&home(), arguments);
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}");
+        assert!(err.starts_with("error: "), "{err}");
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        .args(["report", "captures/fleet", "--json"])
+        .current_dir(home())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert_eq!(output.status.code(), Some(0));
+}

@@ -1,0 +1,59 @@
+//! `docs/report-json.md` and the JSON agree: every field printed is described, and every field
+//! described is printed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::{haltwise, home, scenarios};
+
+fn keys(json: &Value, found: &mut BTreeSet<String>) {
+    match json {
+        Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                found.insert(key.clone());
+                keys(value, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Everything between backticks in a text.
+fn quoted(text: &str) -> BTreeSet<String> {
+    text.split('`')
+        .skip(1)
+        .step_by(2)
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn the_page_describes_every_field() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/report-json.md");
+    let page = fs::read_to_string(page).unwrap();
+    let described = quoted(&page);
+    let mut printed = BTreeSet::new();
+    for scenario in scenarios::all() {
+        let capture = format!("captures/{}", scenario.name);
+        let (text, _) = haltwise(&home(), &["report", &capture, "--json"]);
+        keys(&serde_json::from_str(&text).unwrap(), &mut printed);
+    }
+    let missing: Vec<_> = printed.difference(&described).collect();
+    assert!(missing.is_empty(), "not described: {missing:?}");
+
+    let report = page.split("## `haltwise doctor").next().unwrap();
+    // First cells of tables are field names.
+    let rows = report.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.filter_map(|line| line.split('|').nth(1));
+    let named: BTreeSet<String> = cells.flat_map(quoted).collect();
+    let verdicts = ["no-halts", "unknown", "not-polling", "in-vain", "polling"];
+    let gone: Vec<_> = named
+        .difference(&printed)
+        .filter(|name| !verdicts.contains(&name.as_str()))
+        .collect();
+    assert!(gone.is_empty(), "described, but never printed: {gone:?}");
+}
