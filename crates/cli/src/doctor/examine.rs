@@ -157,3 +157,84 @@ fn only_named(vm: &VmProcess) -> VmView {
         not_observable: None,
     }
 }
+
+#[cfg(test)]
+mod test {
+    use haltwise_core::ids::{Tid, VcpuId, VmKey, VmmKind};
+
+    use super::*;
+
+    fn found(pid: u32, vm: u64, id: u32) -> FoundVcpu {
+        FoundVcpu {
+            pid: Pid(pid),
+            vm,
+            address: u64::from(id) + vm,
+            id: VcpuId(id),
+            tid: Some(Tid(pid + id)),
+            window_ns: 10_000 * id,
+            vm_ceiling: None,
+            guest_veto: None,
+            hlt_in_guest: false,
+            no_lapic: false,
+        }
+    }
+
+    fn named(pid: u32, name: &str) -> VmProcess {
+        VmProcess {
+            key: VmKey {
+                pid: Pid(pid),
+                start_ticks: 1,
+                ordinal: 0,
+            },
+            vmm: VmmKind::Qemu,
+            name: name.to_owned(),
+            uuid: None,
+            vm_descriptors: 1,
+            vcpus: vec![VcpuId(0)],
+            threads: Vec::new(),
+            vfio: false,
+        }
+    }
+
+    #[test]
+    fn a_vm_has_its_own_ceiling_or_that_of_the_module() {
+        let capped = FoundVcpu {
+            vm_ceiling: Some((50_000, CeilingSource::Cap)),
+            ..found(10, 2, 0)
+        };
+        let vms = vms(
+            &[named(10, "a")],
+            &[found(10, 1, 0), found(10, 1, 3), capped],
+            Some(200_000),
+        );
+        let rows: Vec<_> = vms
+            .iter()
+            .map(|vm| (vm.vcpus, vm.ceiling_ns, vm.ceiling_source, vm.window_ns))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                (2, Some(200_000), CeilingSource::Param, Some((0, 30_000))),
+                (1, Some(50_000), CeilingSource::Cap, Some((0, 0))),
+            ],
+            "two VMs of one process"
+        );
+    }
+
+    #[test]
+    fn what_cannot_be_seen_is_said_with_its_reason() {
+        let pinned = FoundVcpu {
+            hlt_in_guest: true,
+            guest_veto: Some(true),
+            ..found(10, 1, 5)
+        };
+        let vms = vms(&[named(11, "unwalked")], &[pinned], None);
+        assert_eq!(vms[0].vetoed_vcpus, [5]);
+        assert!(vms[0].not_observable.as_ref().unwrap().contains("HLT"));
+        assert_eq!(
+            (vms[0].name.as_str(), vms[0].ceiling_ns),
+            ("process 10", None)
+        );
+        assert_eq!((vms[1].name.as_str(), vms[1].window_ns), ("unwalked", None));
+    }
+}

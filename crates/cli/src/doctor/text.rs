@@ -125,3 +125,64 @@ fn findings(page: &mut Page, diagnosis: &Diagnosis) {
         }
     }
 }
+
+#[cfg(test)]
+mod test {
+    use haltwise_core::event::CeilingSource;
+    use haltwise_core::recording::Rung;
+    use unicode_width::UnicodeWidthStr;
+
+    use super::*;
+    use crate::doctor::view::{FindingView, KnobView, RungView};
+
+    #[test]
+    fn a_screen_says_what_is_refused_and_what_to_do() {
+        let diagnosis = Diagnosis {
+            schema: 1,
+            kernel: "5.15.0".into(),
+            best_rung: Some(Rung::Tracepoints),
+            rungs: vec![RungView {
+                rung: Rung::Bpf,
+                refused: Some("load BPF programs: not permitted (needs CAP_BPF)".into()),
+                denied: true,
+            }],
+            knobs: vec![KnobView {
+                name: "halt_poll_ns".into(),
+                value: "200000".into(),
+                binds: "VMs started after it was set",
+            }],
+            vms: vec![VmView {
+                name: "a-long-name-\u{1b}[2J".repeat(5),
+                vmm: "qemu",
+                pid: 4_711,
+                vcpus: 2,
+                ceiling_ns: Some(200_000),
+                ceiling_source: CeilingSource::Snapshot,
+                window_ns: Some((0, 80_000)),
+                vetoed_vcpus: vec![1],
+                not_observable: None,
+            }],
+            vms_unread: None,
+            processes_denied: 1,
+            findings: vec![FindingView {
+                level: "warning",
+                what: "a VM keeps its ceiling".into(),
+                why: "kernels 5.8 to 6.0".into(),
+                remedy: Some("restart it".into()),
+            }],
+        };
+        let text = render(&diagnosis, 80);
+        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+        for part in [
+            "  bpf          no: load BPF programs: not permitted (needs CAP_BPF)\n",
+            "200000 (200 us)  VMs started after it was set\n",
+            "fixed when the VM was made  0 ns to 80.0 us\n",
+            "switched host polling off for vCPU 1\n",
+            "1 process closed to us",
+            "  warning  a VM keeps its ceiling: kernels 5.8 to 6.0\n           do: restart it\n",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+        assert!(!text.contains('\u{1b}'));
+    }
+}
