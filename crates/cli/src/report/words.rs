@@ -75,7 +75,7 @@ fn worth(account: &AccountView, vetoed: bool) -> String {
                     share(caught)
                 );
             };
-            let caught = if caught < HARDLY {
+            let caught = if caught < HARDLY && price <= 10.0 {
                 format!(
                     "Polling hardly matters here: it caught {} of the wakes.",
                     share(caught)
