@@ -7,6 +7,7 @@
 //! |---|---|
 //! | [`collector`] | what every rung offers: drain facts, stop, tell who was seen |
 //! | [`bpf`] | the first rung: BPF programs on raw tracepoints |
+//! | [`perf`] | the second rung: tracepoints through perf events |
 //! | [`clock`] | the time |
 //! | [`root`] | where `/proc`, `/sys` and `/dev` are; reads with errors that name the path |
 //! | [`discovery`] | which VMs run here, their names and threads, the roster |
@@ -22,6 +23,7 @@ pub mod collector;
 pub mod discovery;
 pub mod host_sample;
 pub mod params;
+pub mod perf;
 pub mod root;
 pub mod support;
 pub mod tracefs;

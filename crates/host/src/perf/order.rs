@@ -62,7 +62,10 @@ impl<T> Order<T> {
         self.waiting.sort_by_key(|(time, _)| *time);
         let ready = self.waiting.partition_point(|(time, _)| *time < horizon);
         self.handed_out = self.handed_out.max(horizon);
-        self.waiting.drain(..ready).map(|(_, event)| event).collect()
+        self.waiting
+            .drain(..ready)
+            .map(|(_, event)| event)
+            .collect()
     }
 }
 

@@ -1,0 +1,431 @@
+//! The tracepoint rung as a [`Collector`]: reads the rings, orders, decodes, places.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+use haltwise_core::event::{Facts, Lost};
+use haltwise_core::ids::Tid;
+use haltwise_core::recording::{Missing, Mode, Roster, Rung};
+
+use super::counts::Counts;
+use super::decode::{Decoder, Event, Fact, Rules, What};
+use super::events::{self, Events, Seen, SeenWhat};
+use super::order::Order;
+use super::places::Places;
+use super::ring::Ring;
+use crate::clock;
+use crate::collector::{CollectError, CollectOptions, Collector};
+use crate::params;
+use crate::root::{Root, RootError};
+use crate::support::{KernelRelease, Rights};
+use crate::tracefs::Tracefs;
+
+/// Between two looks at all processes and CPUs.
+const SCAN_NS: u64 = 5_000_000_000;
+
+/// The halts that these belong to are recorded; their wake-up latency or poll is unknown.
+const LOST_SCHED: &str = "wake-up or sleep counted but not recorded";
+
+/// Records through perf events on KVM's tracepoints.
+#[derive(Debug)]
+pub struct PerfCollector {
+    options: CollectOptions,
+    root: Root,
+    events: Events,
+    rings: BTreeMap<u32, Ring>,
+    order: Order<Seen>,
+    decoder: Decoder,
+    counts: Counts,
+    places: Places,
+    watched: BTreeSet<Tid>,
+    missing: Vec<Missing>,
+    last_scan_ns: u64,
+    told: Told,
+}
+
+/// Losses already handed out.
+#[derive(Debug, Default)]
+struct Told {
+    lost: u64,
+    unreadable: u64,
+}
+
+impl PerfCollector {
+    /// Opens KVM's tracepoints on every CPU, and looks for the VMs that already run.
+    pub fn start(options: CollectOptions, root: Root) -> Result<Self, CollectError> {
+        let tracefs = Tracefs::find(&root).map_err(events::explain)?;
+        let (events, mut missing) = Events::load(&tracefs)?;
+        let kernel = KernelRelease::read(&root).map_err(explain_read)?;
+        missing.extend(blind_spots());
+        missing.extend(Rights::read(&root).ok().and_then(namespace_note));
+        let now = clock::monotonic_ns();
+        let interval_ns = u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX);
+        let mut collector = Self {
+            places: Places::new(root.clone(), &options.vms),
+            events,
+            rings: BTreeMap::new(),
+            order: Order::default(),
+            decoder: Decoder::new(Rules {
+                clamps_at_entry: kernel.is_from(6, 1),
+            }),
+            counts: Counts::new(interval_ns, now),
+            watched: BTreeSet::new(),
+            missing,
+            last_scan_ns: now,
+            told: Told::default(),
+            options,
+            root,
+        };
+        collector.refresh_param();
+        collector.scan()?;
+        collector.open_cpus()?;
+        collector.watch_threads()?;
+        Ok(collector)
+    }
+
+    /// Opens the CPUs that are online and not open yet.
+    fn open_cpus(&mut self) -> Result<(), CollectError> {
+        const ONLINE: &str = "sys/devices/system/cpu/online";
+        let text = self.root.value(ONLINE).map_err(explain_read)?;
+        let online = cpu_list(&text)
+            .ok_or_else(|| explain_read(self.root.malformed(ONLINE, &text, "a list of CPUs")))?;
+        let bytes = ring_bytes(self.options.buffer_bytes, online.len());
+        for cpu in online {
+            if self.rings.contains_key(&cpu) {
+                continue;
+            }
+            match Ring::open(&self.events, cpu, bytes) {
+                Ok(mut ring) => {
+                    let tids: Vec<Tid> = self.watched.iter().copied().collect();
+                    ring.watch(&self.events, &tids)
+                        .and_then(|()| ring.enable())
+                        .map_err(|error| explain(cpu, error))?;
+                    self.rings.insert(cpu, ring);
+                }
+                // It went offline in between.
+                Err(error) if is_errno(&error, rustix::io::Errno::NODEV) => {}
+                Err(error) => return Err(explain(cpu, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the kernel pass the sleeps and wake-ups of the threads known now.
+    fn watch_threads(&mut self) -> Result<(), CollectError> {
+        let Some(tids) = self.places.take_changed() else {
+            return Ok(());
+        };
+        for (&cpu, ring) in &mut self.rings {
+            ring.watch(&self.events, &tids)
+                .map_err(|error| explain(cpu, error))?;
+        }
+        if self.events.sees_sched() {
+            let since = clock::monotonic_ns();
+            for tid in &tids {
+                self.decoder.watch(*tid, since);
+            }
+        }
+        self.watched = tids.into_iter().collect();
+        Ok(())
+    }
+
+    fn scan(&mut self) -> Result<(), CollectError> {
+        for gone in self.places.scan().map_err(explain_read)? {
+            self.decoder.forget(gone);
+        }
+        Ok(())
+    }
+
+    fn refresh_param(&mut self) {
+        let param = params::param_halt_poll_ns(&self.root).ok();
+        self.decoder.set_param(param);
+    }
+
+    fn read_rings(&mut self) {
+        let (events, order) = (&self.events, &mut self.order);
+        for ring in self.rings.values_mut() {
+            ring.read(events, |seen| order.push(seen.time_ns, seen));
+        }
+    }
+
+    fn fold(&mut self, ready: &[Seen], facts: &mut Facts) {
+        for seen in ready {
+            self.counts.advance(seen.time_ns, &mut facts.counts);
+            let Some(what) = self.place(seen) else {
+                continue;
+            };
+            let event = Event {
+                time_ns: seen.time_ns,
+                what,
+            };
+            match self.decoder.push(&event) {
+                Some(Fact::Halt(mut halt)) => {
+                    self.places.place(&mut halt);
+                    match self.options.mode {
+                        Mode::Full => facts.halts.push(halt),
+                        Mode::Counts => self.counts.add(&halt),
+                    }
+                }
+                Some(Fact::Window(mut change)) if self.options.mode == Mode::Full => {
+                    change.vm = self.places.vm_of(change.tid);
+                    facts.windows.push(change);
+                }
+                Some(Fact::Window(_)) | None => {}
+            }
+        }
+    }
+
+    /// An event in the decoder's words; `None` if it concerns nobody who is wanted.
+    fn place(&mut self, seen: &Seen) -> Option<What> {
+        match seen.what {
+            SeenWhat::VcpuWakeup {
+                tid,
+                ns,
+                waited,
+                valid,
+            } => self
+                .places
+                .halts(tid, seen.pid)
+                .then_some(What::VcpuWakeup {
+                    tid,
+                    ns,
+                    waited,
+                    valid,
+                }),
+            SeenWhat::HaltPollNs {
+                tid,
+                vcpu,
+                grow,
+                old,
+                new,
+            } => {
+                if !self.places.halts(tid, seen.pid) {
+                    return None;
+                }
+                self.places.runs(tid, vcpu);
+                Some(What::HaltPollNs {
+                    tid,
+                    vcpu,
+                    grow,
+                    old,
+                    new,
+                })
+            }
+            SeenWhat::Waking { tid, waker } => {
+                let source = self.places.source(tid, waker, seen.pid)?;
+                Some(What::Waking { tid, source })
+            }
+            SeenWhat::Slept { tid } => Some(What::Slept { tid }),
+            SeenWhat::Gap => Some(What::Gap),
+        }
+    }
+
+    /// Hands out what was lost since the last time.
+    fn tell_losses(&mut self, facts: &mut Facts, now_ns: u64) {
+        let tallies = || self.rings.values().map(Ring::tally);
+        let lost: u64 = tallies().map(|tally| tally.lost).sum();
+        let unreadable: u64 = tallies().map(|tally| tally.unreadable).sum();
+        for (count, place) in [
+            (lost - self.told.lost, "perf ring full"),
+            (unreadable - self.told.unreadable, "record not understood"),
+            (self.order.take_late(), "event too late to be put in order"),
+        ] {
+            push_lost(facts, now_ns, count, place);
+        }
+        self.told = Told { lost, unreadable };
+    }
+
+    /// The kernel counted every event. What it counted and did not record, and did not tell either,
+    /// shows at the end. (Seen: single wake-ups from interrupts, on 6.18.)
+    fn tell_last_losses(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
+        let (mut kvm, mut sched) = (0, 0);
+        for (&cpu, ring) in &mut self.rings {
+            let (k, s) = ring.unaccounted().map_err(|error| explain(cpu, error))?;
+            kvm += k;
+            sched += s;
+        }
+        push_lost(facts, now_ns, kvm, "KVM event counted but not recorded");
+        push_lost(facts, now_ns, sched, LOST_SCHED);
+        Ok(())
+    }
+}
+
+impl Collector for PerfCollector {
+    fn rung(&self) -> Rung {
+        Rung::Tracepoints
+    }
+
+    fn drain(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
+        let began = clock::monotonic_ns();
+        self.refresh_param();
+        self.read_rings();
+        let ready = self.order.end_round(began);
+        self.fold(&ready, facts);
+        self.tell_losses(facts, began);
+        if began.saturating_sub(self.last_scan_ns) >= SCAN_NS {
+            self.last_scan_ns = began;
+            self.scan()?;
+            self.open_cpus()?;
+        }
+        self.watch_threads()?;
+        self.places.refresh_roster();
+        Ok(())
+    }
+
+    fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
+        for (&cpu, ring) in &mut self.rings {
+            ring.disable().map_err(|error| explain(cpu, error))?;
+        }
+        let now = clock::monotonic_ns();
+        self.read_rings();
+        let ready = self.order.finish();
+        self.fold(&ready, facts);
+        self.counts.finish(now, &mut facts.counts);
+        self.tell_losses(facts, now);
+        let told = self.tell_last_losses(facts, now);
+        self.places.refresh_roster();
+        self.rings.clear();
+        told
+    }
+
+    fn roster(&self) -> &Roster {
+        self.places.roster()
+    }
+
+    fn missing(&self) -> Vec<Missing> {
+        let mut missing = self.missing.clone();
+        missing.extend(self.places.missing());
+        missing
+    }
+}
+
+fn push_lost(facts: &mut Facts, time_ns: u64, count: u64, place: &str) {
+    if count > 0 {
+        facts.lost.push(Lost {
+            time_ns,
+            count,
+            place: place.to_owned(),
+        });
+    }
+}
+
+/// What no kernel lets this rung see.
+fn blind_spots() -> Vec<Missing> {
+    [
+        (
+            "ceiling_ns",
+            "without BPF a VM's ceiling shows itself only when a window is clamped to it",
+        ),
+        (
+            "ceiling_source",
+            "without BPF it cannot be read who set a ceiling",
+        ),
+        (
+            "window_ns",
+            "a vCPU's window is known from its first kvm_halt_poll_ns on; until a clamp shows its \
+             ceiling, that is taken to be the module's",
+        ),
+        (
+            "wake",
+            "a halt that ended while it polled had nobody woken; a signal looks like a device",
+        ),
+        (
+            "guest_veto",
+            "without BPF it cannot be read whether a guest switched host polling off",
+        ),
+    ]
+    .into_iter()
+    .map(|(field, reason)| Missing {
+        field: field.to_owned(),
+        reason: reason.to_owned(),
+    })
+    .collect()
+}
+
+fn namespace_note(rights: Rights) -> Option<Missing> {
+    (!rights.initial_pid_namespace).then(|| Missing {
+        field: "tid".to_owned(),
+        reason: "we run in a PID namespace of our own: threads have the numbers of the host's, \
+                 and wake-ups are seen only of threads that halted before"
+            .to_owned(),
+    })
+}
+
+/// Reads `0-3,8,10-11`.
+fn cpu_list(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        if last.checked_sub(first)? > 65_535 {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    Some(cpus)
+}
+
+/// A CPU's share of the buffer, a power of two between 512 KiB and 16 MiB.
+fn ring_bytes(total: u32, cpus: usize) -> usize {
+    let share = usize::try_from(total).unwrap_or(0) / cpus.max(1);
+    share
+        .checked_next_power_of_two()
+        .unwrap_or(usize::MAX)
+        .clamp(512 << 10, 16 << 20)
+}
+
+fn is_errno(error: &io::Error, errno: rustix::io::Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+fn explain(cpu: u32, source: io::Error) -> CollectError {
+    use rustix::io::Errno;
+    let what = format!("open KVM's tracepoints on CPU {cpu}");
+    if is_errno(&source, Errno::PERM) || is_errno(&source, Errno::ACCESS) {
+        CollectError::Denied {
+            what,
+            need: "CAP_PERFMON",
+        }
+    } else if [Errno::NOENT, Errno::NOSYS, Errno::OPNOTSUPP, Errno::INVAL]
+        .into_iter()
+        .any(|errno| is_errno(&source, errno))
+        || source.kind() == io::ErrorKind::Unsupported
+    {
+        CollectError::Unsupported {
+            what,
+            source: Some(source),
+        }
+    } else {
+        CollectError::Failed { what, source }
+    }
+}
+
+fn explain_read(error: RootError) -> CollectError {
+    let path = error.path().to_owned();
+    CollectError::Read {
+        path,
+        source: io::Error::other(error),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn cpus_as_the_kernel_lists_them() {
+        assert_eq!(cpu_list("0-1"), Some(vec![0, 1]));
+        assert_eq!(cpu_list("0,2-3,9"), Some(vec![0, 2, 3, 9]));
+        for bad in ["", "x", "3-1", "0-4294967295", "1,"] {
+            assert_eq!(cpu_list(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_ring_is_a_fair_share_within_bounds() {
+        assert_eq!(ring_bytes(16 << 20, 2), 8 << 20);
+        assert_eq!(ring_bytes(16 << 20, 3), 8 << 20);
+        assert_eq!(ring_bytes(16 << 20, 256), 512 << 10);
+        assert_eq!(ring_bytes(u32::MAX, 1), 16 << 20);
+    }
+}

@@ -1,0 +1,197 @@
+//! What one thread did since its last halt, and the halt that this amounts to.
+
+use haltwise_core::event::{CeilingSource, Halt, WakeSource, WindowCall, WindowChange};
+use haltwise_core::ids::{Tid, VcpuId};
+
+use super::ceiling::Ceiling;
+
+/// How well the start of a halt is known. It is the time of the halt's event less its length, and that
+/// event comes some time after KVM took the end of the halt: the start is late by as much, seldom by
+/// more than this. So a sleep or wake-up up to this much earlier belongs to the halt (a thread cannot
+/// have slept elsewhere and halted since in so short a time), and a poll counts as cut only if the
+/// thread slept this much before its window's end.
+const MARGIN_NS: u64 = 2_000;
+
+/// A thread between two halts.
+#[derive(Debug, Default)]
+pub(super) struct Thread {
+    /// Since when its sleeping and waking is seen.
+    pub(super) watched_since: Option<u64>,
+    vcpu: Option<VcpuId>,
+    window: Option<u32>,
+    ceiling: Ceiling,
+    change: Option<WindowChange>,
+    woken: Option<(u64, WakeSource)>,
+    slept: Sleeps,
+}
+
+/// When a thread went to sleep since its last halt: once per halt, and whenever its VMM waited for
+/// something between halts. Only the latest few are kept.
+#[derive(Debug, Default)]
+struct Sleeps {
+    times: Vec<u64>,
+    forgotten: bool,
+}
+
+impl Sleeps {
+    const KEPT: usize = 16;
+
+    fn push(&mut self, time_ns: u64) {
+        if self.times.len() == Self::KEPT {
+            self.times.remove(0);
+            self.forgotten = true;
+        }
+        self.times.push(time_ns);
+    }
+
+    /// The first sleep since a time: `None` if there was none, or it may have been forgotten.
+    fn first_since(&self, since_ns: u64) -> Option<u64> {
+        let at = self.times.partition_point(|&time| time < since_ns);
+        if at == 0 && self.forgotten {
+            return None;
+        }
+        self.times.get(at).copied()
+    }
+
+    fn clear(&mut self) {
+        self.times.clear();
+        self.forgotten = false;
+    }
+}
+
+/// A halt as `kvm_vcpu_wakeup` tells it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Ended {
+    pub(super) time_ns: u64,
+    pub(super) halt_ns: u64,
+    pub(super) waited: bool,
+    pub(super) valid: bool,
+}
+
+/// How a halt polled.
+#[derive(Debug, Clone, Copy)]
+struct Poll {
+    ns: u64,
+    cut: bool,
+}
+
+impl Thread {
+    pub(super) fn woken(&mut self, time_ns: u64, source: WakeSource) {
+        self.woken = Some((time_ns, source));
+    }
+
+    pub(super) fn slept(&mut self, time_ns: u64) {
+        self.slept.push(time_ns);
+    }
+
+    pub(super) fn change(&mut self, change: WindowChange, clamps_at_entry: bool) {
+        if let Some(left) = self.window
+            && clamps_at_entry
+        {
+            self.ceiling = self.ceiling.seen(left, change.old_ns);
+        }
+        self.vcpu = change.vcpu;
+        self.window = Some(change.new_ns);
+        self.change = Some(change);
+    }
+
+    pub(super) fn forget_ceiling(&mut self) {
+        self.ceiling = Ceiling::default();
+    }
+
+    /// Events are missing: what they might have said is unknown from here on.
+    pub(super) fn gap(&mut self, time_ns: u64) {
+        self.window = None;
+        self.change = None;
+        self.woken = None;
+        self.slept.clear();
+        if let Some(since) = &mut self.watched_since {
+            *since = time_ns.max(*since);
+        }
+    }
+
+    /// Ends a halt. `param` is the ceiling to assume where none was seen.
+    pub(super) fn end(&mut self, tid: Tid, ended: Ended, param: Option<u32>) -> Halt {
+        // A change from before this halt belongs to one whose end was lost.
+        let earliest = ended.time_ns.saturating_sub(ended.halt_ns);
+        let change = self.change.take().filter(|c| c.time_ns >= earliest);
+        // The first event after the halt is closest to its end.
+        let end_ns = change.map_or(ended.time_ns, |c| c.time_ns);
+        let start_ns = end_ns.saturating_sub(ended.halt_ns);
+        let window = change.map_or_else(
+            || self.window.map(|left| self.ceiling.clamp(left, param)),
+            |c| Some(c.old_ns),
+        );
+        if change.is_none() {
+            self.window = window;
+        }
+        let since = start_ns.saturating_sub(MARGIN_NS);
+        let woken = self.woken.take().filter(|(time, _)| *time >= since);
+        let watched = self.watched_since.is_some_and(|since| since <= start_ns);
+        let poll = self.poll(start_ns, ended, window, watched, woken);
+        self.slept.clear();
+        Halt {
+            start_ns,
+            halt_ns: ended.halt_ns,
+            vm: None,
+            vcpu: self.vcpu,
+            tid,
+            waited: ended.waited,
+            valid: ended.valid,
+            window_ns: window,
+            window_next_ns: self.window,
+            ceiling_ns: self.ceiling.known(),
+            ceiling_source: CeilingSource::Unknown,
+            change: match change {
+                None => WindowCall::None,
+                Some(change) if change.grow => WindowCall::Grow,
+                Some(_) => WindowCall::Shrink,
+            },
+            poll_ns: poll.map(|poll| poll.ns),
+            wake_latency_ns: match (ended.waited, woken) {
+                (false, _) => Some(0),
+                (true, Some((time, _))) if watched => Some(end_ns.saturating_sub(time)),
+                (true, _) => None,
+            },
+            wake: woken.map_or(WakeSource::Unknown, |(_, source)| source),
+            poll_cut: poll.is_some_and(|poll| poll.cut),
+        }
+    }
+
+    fn poll(
+        &self,
+        start_ns: u64,
+        ended: Ended,
+        window: Option<u32>,
+        watched: bool,
+        woken: Option<(u64, WakeSource)>,
+    ) -> Option<Poll> {
+        let window = u64::from(window?);
+        let whole = ended.halt_ns.min(window);
+        if window == 0 || !ended.waited {
+            return Some(Poll {
+                ns: whole,
+                cut: false,
+            });
+        }
+        if !watched {
+            return None;
+        }
+        match self.slept.first_since(start_ns.saturating_sub(MARGIN_NS)) {
+            // It polled until it slept; what lies between the two is KVM's way there.
+            Some(slept) => {
+                let until_slept = slept.saturating_sub(start_ns);
+                let cut = until_slept.saturating_add(MARGIN_NS) < window;
+                Some(Poll {
+                    ns: if cut { until_slept } else { whole },
+                    cut,
+                })
+            }
+            // Woken before it slept: it polled until then at the longest.
+            None => woken.map(|(time, _)| Poll {
+                ns: whole.min(time.saturating_sub(start_ns)),
+                cut: false,
+            }),
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! The tracepoints of this rung: which they are, where their fields lie, what their bytes say.
+//!
+//! Offsets come from the running kernel's format files and from nowhere else.
+
+use haltwise_core::ids::{Pid, Tid, VcpuId};
+use haltwise_core::recording::Missing;
+
+use crate::collector::CollectError;
+use crate::tracefs::{EventFormat, Field, FormatError, Tracefs, TracefsError};
+
+/// An event as the ring gave it, before the waker was looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Seen {
+    /// When.
+    pub(super) time_ns: u64,
+    /// The process that ran.
+    pub(super) pid: Pid,
+    /// What happened.
+    pub(super) what: SeenWhat,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SeenWhat {
+    /// `kvm:kvm_vcpu_wakeup`.
+    VcpuWakeup {
+        tid: Tid,
+        ns: u64,
+        waited: bool,
+        valid: bool,
+    },
+    /// `kvm:kvm_halt_poll_ns`.
+    HaltPollNs {
+        tid: Tid,
+        vcpu: VcpuId,
+        grow: bool,
+        old: u32,
+        new: u32,
+    },
+    /// `sched:sched_waking`.
+    Waking { tid: Tid, waker: Waker },
+    /// `sched:sched_switch`.
+    Slept { tid: Tid },
+    /// Events were lost.
+    Gap,
+}
+
+/// Who woke a thread, as the event's own fields tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Waker {
+    /// The thread that ran, or that was interrupted.
+    pub(super) tid: Tid,
+    /// The event's `common_flags`.
+    pub(super) flags: u8,
+}
+
+/// The layouts of the events that this kernel has.
+#[derive(Debug)]
+pub(super) struct Events {
+    wakeup: Wakeup,
+    window: Option<Window>,
+    waking: Option<Waking>,
+    switch: Option<Switch>,
+    common_type: Field,
+    common_pid: Field,
+}
+
+#[derive(Debug)]
+struct Wakeup {
+    id: u64,
+    ns: Field,
+    waited: Field,
+    valid: Option<Field>,
+}
+
+#[derive(Debug)]
+struct Window {
+    id: u64,
+    vcpu_id: Field,
+    grow: Field,
+    old: Field,
+    new: Field,
+}
+
+#[derive(Debug)]
+struct Waking {
+    id: u64,
+    pid: Field,
+    flags: Field,
+}
+
+#[derive(Debug)]
+struct Switch {
+    id: u64,
+    prev_pid: Field,
+}
+
+/// Which field a filter by thread goes by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Filter {
+    /// Every event is wanted: vCPU threads tell themselves.
+    None,
+    /// Threads that are woken.
+    Waking,
+    /// Threads that go to sleep.
+    Slept,
+}
+
+impl Events {
+    /// Reads the layouts. Only `kvm_vcpu_wakeup` is indispensable; what else is absent is told.
+    pub(super) fn load(tracefs: &Tracefs) -> Result<(Self, Vec<Missing>), CollectError> {
+        let mut missing = Vec::new();
+        let wakeup = tracefs.event("kvm", "kvm_vcpu_wakeup").map_err(explain)?;
+        let common_type = number(&wakeup, "common_type")?;
+        let common_pid = number(&wakeup, "common_pid")?;
+        let valid = wakeup.number("valid").ok();
+        if valid.is_none() {
+            missing.push(note(
+                "valid",
+                "kvm_vcpu_wakeup has no such field before 4.7",
+            ));
+        }
+        let wakeup = Wakeup {
+            id: wakeup.id,
+            ns: number(&wakeup, "ns")?,
+            waited: number(&wakeup, "waited")?,
+            valid,
+        };
+        let mut optional =
+            |system: &str, name: &str, fields: &str| match tracefs.event(system, name) {
+                Ok(format) => Ok(Some(format)),
+                Err(TracefsError::NoEvent { event }) => {
+                    missing.push(note(
+                        fields,
+                        &format!("this kernel has no tracepoint {event}"),
+                    ));
+                    Ok(None)
+                }
+                Err(error) => Err(explain(error)),
+            };
+        let window = optional("kvm", "kvm_halt_poll_ns", "window_ns, change, poll_ns")?;
+        let waking = optional("sched", "sched_waking", "wake_latency_ns, wake")?;
+        let switch = optional("sched", "sched_switch", "poll_ns, poll_cut")?;
+        let events = Self {
+            wakeup,
+            window: window.as_ref().map(Window::of).transpose()?,
+            waking: waking.as_ref().map(Waking::of).transpose()?,
+            switch: switch.as_ref().map(Switch::of).transpose()?,
+            common_type,
+            common_pid,
+        };
+        Ok((events, missing))
+    }
+
+    /// The events to open: number, and by what they are filtered.
+    pub(super) fn to_open(&self) -> Vec<(u64, Filter)> {
+        let mut ids = vec![(self.wakeup.id, Filter::None)];
+        ids.extend(self.window.as_ref().map(|e| (e.id, Filter::None)));
+        ids.extend(self.waking.as_ref().map(|e| (e.id, Filter::Waking)));
+        ids.extend(self.switch.as_ref().map(|e| (e.id, Filter::Slept)));
+        ids
+    }
+
+    /// Whether sleeps and wake-ups can be seen at all.
+    pub(super) fn sees_sched(&self) -> bool {
+        self.waking.is_some() && self.switch.is_some()
+    }
+
+    /// Reads an event's bytes; `None` if they are none of ours or too few.
+    pub(super) fn parse(&self, raw: &[u8]) -> Option<SeenWhat> {
+        let id = self.common_type.read(raw)?;
+        let tid = Tid(self.common_pid.read_u32(raw)?);
+        if id == self.wakeup.id {
+            let event = &self.wakeup;
+            return Some(SeenWhat::VcpuWakeup {
+                tid,
+                ns: event.ns.read(raw)?,
+                waited: event.waited.read(raw)? != 0,
+                valid: event.valid.as_ref().map_or(Some(1), |f| f.read(raw))? != 0,
+            });
+        }
+        if let Some(event) = self.window.as_ref().filter(|event| event.id == id) {
+            return Some(SeenWhat::HaltPollNs {
+                tid,
+                vcpu: VcpuId(event.vcpu_id.read_u32(raw)?),
+                grow: event.grow.read(raw)? != 0,
+                old: event.old.read_u32(raw)?,
+                new: event.new.read_u32(raw)?,
+            });
+        }
+        if let Some(event) = self.waking.as_ref().filter(|event| event.id == id) {
+            let flags = event.flags.read(raw)?;
+            return Some(SeenWhat::Waking {
+                tid: Tid(event.pid.read_u32(raw)?),
+                waker: Waker {
+                    tid,
+                    flags: u8::try_from(flags).ok()?,
+                },
+            });
+        }
+        let event = self.switch.as_ref().filter(|event| event.id == id)?;
+        Some(SeenWhat::Slept {
+            tid: Tid(event.prev_pid.read_u32(raw)?),
+        })
+    }
+}
+
+impl Window {
+    fn of(format: &EventFormat) -> Result<Self, CollectError> {
+        Ok(Self {
+            id: format.id,
+            vcpu_id: number(format, "vcpu_id")?,
+            grow: number(format, "grow")?,
+            old: number(format, "old")?,
+            new: number(format, "new")?,
+        })
+    }
+}
+
+impl Waking {
+    fn of(format: &EventFormat) -> Result<Self, CollectError> {
+        Ok(Self {
+            id: format.id,
+            pid: number(format, "pid")?,
+            flags: number(format, "common_flags")?,
+        })
+    }
+}
+
+impl Switch {
+    fn of(format: &EventFormat) -> Result<Self, CollectError> {
+        // The filter goes by this one.
+        number(format, "prev_state")?;
+        Ok(Self {
+            id: format.id,
+            prev_pid: number(format, "prev_pid")?,
+        })
+    }
+}
+
+fn note(field: &str, reason: &str) -> Missing {
+    Missing {
+        field: field.to_owned(),
+        reason: reason.to_owned(),
+    }
+}
+
+fn number(format: &EventFormat, field: &str) -> Result<Field, CollectError> {
+    format.number(field).map_err(|error| unsupported(&error))
+}
+
+fn unsupported(error: &FormatError) -> CollectError {
+    CollectError::Unsupported {
+        what: error.to_string(),
+        source: None,
+    }
+}
+
+/// A failed look-up in tracefs as a collector's error.
+pub(super) fn explain(error: TracefsError) -> CollectError {
+    let what = error.to_string();
+    match error {
+        TracefsError::Unsupported | TracefsError::NoEvent { .. } => CollectError::Unsupported {
+            what: what
+                .trim_end_matches(": not offered by this kernel")
+                .to_owned(),
+            source: None,
+        },
+        TracefsError::Denied { what, need, .. } => CollectError::Denied {
+            what: format!("{what} tracefs"),
+            need,
+        },
+        TracefsError::Mount { source, .. } => CollectError::Failed { what, source },
+        TracefsError::Format { source, .. } => CollectError::Unsupported {
+            what: format!("{what}: {source}"),
+            source: None,
+        },
+        TracefsError::Read(error) => CollectError::Failed {
+            what,
+            source: std::io::Error::other(error),
+        },
+    }
+}
+
+#[cfg(test)]
+mod test;

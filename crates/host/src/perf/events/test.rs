@@ -1,0 +1,132 @@
+//! Events of a running kernel (6.18, x86): its format files, and bytes as its ring gave them.
+
+use std::fs;
+
+use super::*;
+use crate::root::Root;
+
+fn events_with(names: &[(&str, &str)]) -> Result<(Events, Vec<Missing>), CollectError> {
+    let dir = tempfile::tempdir().unwrap();
+    for (system, name) in names {
+        let folder = dir
+            .path()
+            .join(format!("sys/kernel/tracing/events/{system}/{name}"));
+        fs::create_dir_all(&folder).unwrap();
+        let text = match *name {
+            "kvm_vcpu_wakeup" => include_str!("../../../tests/fixtures/kvm_vcpu_wakeup.format"),
+            "kvm_halt_poll_ns" => include_str!("../../../tests/fixtures/kvm_halt_poll_ns.format"),
+            "sched_waking" => include_str!("../../../tests/fixtures/sched_waking.format"),
+            _ => include_str!("../../../tests/fixtures/sched_switch.format"),
+        };
+        fs::write(folder.join("format"), text).unwrap();
+    }
+    fs::create_dir_all(dir.path().join("sys/kernel/tracing/events")).unwrap();
+    Events::load(&Tracefs::find(&Root::at(dir.path())).unwrap())
+}
+
+const ALL: [(&str, &str); 4] = [
+    ("kvm", "kvm_vcpu_wakeup"),
+    ("kvm", "kvm_halt_poll_ns"),
+    ("sched", "sched_waking"),
+    ("sched", "sched_switch"),
+];
+
+/// The common fields, then bytes at offsets.
+fn raw(id: u16, flags: u8, tid: u32, length: usize, fields: &[(usize, &[u8])]) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    bytes[..2].copy_from_slice(&id.to_ne_bytes());
+    bytes[2] = flags;
+    bytes[4..8].copy_from_slice(&tid.to_ne_bytes());
+    for (offset, field) in fields {
+        bytes[*offset..offset + field.len()].copy_from_slice(field);
+    }
+    bytes
+}
+
+#[test]
+fn every_event_is_read_by_its_format() {
+    let (events, missing) = events_with(&ALL).unwrap();
+    assert_eq!(missing, []);
+    let wakeup = raw(
+        41,
+        1,
+        77,
+        20,
+        &[(8, &31_000_u64.to_ne_bytes()), (16, &[1, 1])],
+    );
+    assert_eq!(
+        events.parse(&wakeup),
+        Some(SeenWhat::VcpuWakeup {
+            tid: Tid(77),
+            ns: 31_000,
+            waited: true,
+            valid: true
+        })
+    );
+    let fields: [(usize, &[u8]); 4] = [
+        (8, &[1]),
+        (12, &3_u32.to_ne_bytes()),
+        (16, &20_000_u32.to_ne_bytes()),
+        (20, &10_000_u32.to_ne_bytes()),
+    ];
+    assert_eq!(
+        events.parse(&raw(31, 0, 77, 24, &fields)),
+        Some(SeenWhat::HaltPollNs {
+            tid: Tid(77),
+            vcpu: VcpuId(3),
+            grow: true,
+            old: 10_000,
+            new: 20_000
+        })
+    );
+    let waking = raw(375, 0x0d, 5, 36, &[(24, &77_u32.to_ne_bytes())]);
+    assert_eq!(
+        events.parse(&waking),
+        Some(SeenWhat::Waking {
+            tid: Tid(77),
+            waker: Waker {
+                tid: Tid(5),
+                flags: 0x0d
+            }
+        })
+    );
+    let switch = raw(372, 0, 77, 64, &[(24, &77_u32.to_ne_bytes())]);
+    assert_eq!(
+        events.parse(&switch),
+        Some(SeenWhat::Slept { tid: Tid(77) })
+    );
+}
+
+#[test]
+fn bytes_of_no_event_of_ours_are_refused() {
+    let (events, _) = events_with(&ALL).unwrap();
+    assert_eq!(events.parse(&raw(999, 0, 1, 64, &[])), None);
+    for length in 0..36 {
+        assert_eq!(
+            events.parse(&raw(375, 0, 1, 36, &[])[..length.min(27)]),
+            None
+        );
+    }
+    assert_eq!(events.parse(&[]), None);
+}
+
+#[test]
+fn events_that_a_kernel_lacks_are_told() {
+    let (events, missing) = events_with(&ALL[..1]).unwrap();
+    assert_eq!(events.to_open().len(), 1);
+    assert!(!events.sees_sched());
+    let fields: Vec<_> = missing.iter().map(|m| m.field.as_str()).collect();
+    assert_eq!(
+        fields,
+        [
+            "window_ns, change, poll_ns",
+            "wake_latency_ns, wake",
+            "poll_ns, poll_cut"
+        ]
+    );
+    let error = events_with(&ALL[1..]).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "find tracepoint kvm:kvm_vcpu_wakeup: not offered by this kernel"
+    );
+}

@@ -1,0 +1,64 @@
+//! Opens tracepoints as perf events, and the two requests for which the crate has no safe call.
+//!
+//! The only file of this rung with unsafe code. JUSTIFICATION: `perf-event2` opens, maps, enables and
+//! reads events safely, but lets nobody set a filter or share a ring.
+#![expect(
+    unsafe_code,
+    reason = "two ioctls for which perf-event2 has no safe call"
+)]
+
+use std::ffi::{CString, c_char};
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use perf_event::events::Tracepoint;
+use perf_event::{Builder, Clock, Counter, ReadFormat, SampleFlag, Sampler};
+use rustix::ioctl::{IntegerSetter, Opcode, ioctl, opcode};
+
+/// Opens a tracepoint on one CPU, disabled. `ring_bytes` is what its ring will have.
+pub(super) fn tracepoint(id: u64, cpu: u32, ring_bytes: usize) -> io::Result<Counter> {
+    let cpu = usize::try_from(cpu).map_err(io::Error::other)?;
+    Builder::new(Tracepoint::with_id(id))
+        .any_pid()
+        .one_cpu(cpu)
+        .include_kernel()
+        .include_hv()
+        .sample_period(1)
+        .sample(SampleFlag::TID | SampleFlag::TIME | SampleFlag::RAW)
+        .sample_id_all(true)
+        .read_format(ReadFormat::empty())
+        .clockid(Clock::MONOTONIC)
+        // Nobody sleeps on the ring; it is read when the recorder gets to it.
+        .wakeup_watermark(ring_bytes / 2)
+        .build()
+}
+
+/// `PERF_EVENT_IOC_SET_OUTPUT` of `include/uapi/linux/perf_event.h`.
+const SET_OUTPUT: Opcode = opcode::none(b'$', 5);
+/// `PERF_EVENT_IOC_SET_FILTER`.
+const SET_FILTER: Opcode = opcode::write::<*mut c_char>(b'$', 6);
+
+/// Lets the kernel drop events for which `filter` is false.
+pub(super) fn set_filter(counter: &Counter, filter: &str) -> io::Result<()> {
+    let filter = CString::new(filter).map_err(io::Error::other)?;
+    let text = filter.as_ptr().cast_mut().cast();
+    // SAFETY: this request takes the address of a text; `filter` outlives the call below.
+    let request = unsafe { IntegerSetter::<SET_FILTER>::new_pointer(text) };
+    // SAFETY: `counter` is an open perf event. The kernel reads the text up to its NUL and writes
+    // nothing.
+    unsafe { ioctl(borrow(counter), request) }.map_err(Into::into)
+}
+
+/// Sends what `counter` records to the ring of `ring`, an event on the same CPU.
+pub(super) fn share_ring(counter: &Counter, ring: &Sampler) -> io::Result<()> {
+    let fd = usize::try_from(ring.as_raw_fd()).map_err(io::Error::other)?;
+    // SAFETY: this request takes a descriptor's number by value.
+    let request = unsafe { IntegerSetter::<SET_OUTPUT>::new_usize(fd) };
+    // SAFETY: both descriptors are open perf events; the request touches no memory of ours.
+    unsafe { ioctl(borrow(counter), request) }.map_err(Into::into)
+}
+
+fn borrow(counter: &Counter) -> BorrowedFd<'_> {
+    // SAFETY: the descriptor belongs to `counter`, which stays borrowed for as long as the result.
+    unsafe { BorrowedFd::borrow_raw(counter.as_raw_fd()) }
+}

@@ -1,0 +1,188 @@
+//! The ring of one CPU, and the events that write to it.
+
+use std::{fmt, io};
+
+use haltwise_core::ids::{Pid, Tid};
+use perf_event::{Counter, Sampler};
+
+use super::events::{Events, Filter, Seen, SeenWhat};
+use super::record::{self, Record};
+use super::{filter, open};
+
+/// One CPU's events. The first owns the ring, the others write into it too.
+pub(super) struct Ring {
+    cpu: u32,
+    bytes: usize,
+    owner: Sampler,
+    unfiltered: Vec<Counter>,
+    filtered: Vec<Counter>,
+    /// What the filtered events before these had counted.
+    retired: u64,
+    tally: Tally,
+}
+
+/// What was read from a ring so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// Samples read of the events that are not filtered: KVM's.
+    pub(super) kvm: u64,
+    /// Samples read of the filtered events: the scheduler's.
+    pub(super) sched: u64,
+    /// Events of which the kernel said that they were lost.
+    pub(super) lost: u64,
+    /// Records that could not be read: a fault of ours or of the kernel.
+    pub(super) unreadable: u64,
+}
+
+impl fmt::Debug for Ring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ring")
+            .field("cpu", &self.cpu)
+            .field("tally", &self.tally)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Ring {
+    /// Opens the events that are not filtered, disabled.
+    pub(super) fn open(events: &Events, cpu: u32, bytes: usize) -> io::Result<Self> {
+        let mut ids = events
+            .to_open()
+            .into_iter()
+            .filter(|(_, by)| *by == Filter::None);
+        let (first, _) = ids
+            .next()
+            .ok_or_else(|| io::Error::other("no event to open"))?;
+        let owner = open::tracepoint(first, cpu, bytes)?.sampled(bytes)?;
+        let mut unfiltered = Vec::new();
+        for (id, _) in ids {
+            let counter = open::tracepoint(id, cpu, bytes)?;
+            open::share_ring(&counter, &owner)?;
+            unfiltered.push(counter);
+        }
+        Ok(Self {
+            cpu,
+            bytes,
+            owner,
+            unfiltered,
+            filtered: Vec::new(),
+            retired: 0,
+            tally: Tally::default(),
+        })
+    }
+
+    /// Begins to record. The event that ends a halt comes last, so that no halt is seen whose other
+    /// events were not.
+    pub(super) fn enable(&mut self) -> io::Result<()> {
+        for counter in &mut self.unfiltered {
+            counter.enable()?;
+        }
+        self.owner.enable()
+    }
+
+    /// Ends recording. What is in the ring stays readable.
+    pub(super) fn disable(&mut self) -> io::Result<()> {
+        let mut result = self.owner.disable();
+        for counter in self.unfiltered.iter_mut().chain(&mut self.filtered) {
+            result = result.and(counter.disable());
+        }
+        result
+    }
+
+    /// Sees the sleeps and wake-ups of these threads, and of few others.
+    ///
+    /// An event takes one filter in its life (`ftrace_profile_set_filter`), so new events replace the
+    /// old. For a moment both record; what comes twice says the same twice.
+    pub(super) fn watch(&mut self, events: &Events, tids: &[Tid]) -> io::Result<()> {
+        let mut fresh = Vec::new();
+        for (id, by) in events.to_open() {
+            let filter = match by {
+                Filter::None => continue,
+                Filter::Waking => filter::threads("pid", tids),
+                // TASK_INTERRUPTIBLE: how KVM blocks (kvm_vcpu_block). Preemption is not sleep.
+                Filter::Slept => {
+                    let threads = filter::threads("prev_pid", tids);
+                    format!("prev_state==1&&({threads})")
+                }
+            };
+            let mut counter = open::tracepoint(id, self.cpu, self.bytes)?;
+            open::set_filter(&counter, &filter)?;
+            open::share_ring(&counter, &self.owner)?;
+            counter.enable()?;
+            fresh.push(counter);
+        }
+        for mut old in std::mem::replace(&mut self.filtered, fresh) {
+            old.disable()?;
+            self.retired = self.retired.saturating_add(old.read()?);
+        }
+        Ok(())
+    }
+
+    /// Reads what is in the ring.
+    pub(super) fn read(&mut self, events: &Events, mut sink: impl FnMut(Seen)) {
+        while let Some(record) = self.owner.next_record() {
+            let body = record.to_contiguous();
+            let seen = match record::parse(record.ty(), &body) {
+                Some(Record::Sample { pid, time_ns, raw }) => events.parse(raw).map(|what| {
+                    match what {
+                        SeenWhat::Waking { .. } | SeenWhat::Slept { .. } => self.tally.sched += 1,
+                        _ => self.tally.kvm += 1,
+                    }
+                    Seen {
+                        time_ns,
+                        pid: Pid(pid),
+                        what,
+                    }
+                }),
+                Some(Record::Lost { count, time_ns }) => {
+                    self.tally.lost = self.tally.lost.saturating_add(count);
+                    Some(Seen {
+                        time_ns,
+                        pid: Pid(0),
+                        what: SeenWhat::Gap,
+                    })
+                }
+                Some(Record::Other) => continue,
+                None => None,
+            };
+            match seen {
+                Some(seen) => sink(seen),
+                None => self.tally.unreadable += 1,
+            }
+        }
+    }
+
+    /// What was read so far.
+    pub(super) fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// How many events the kernel counted that were neither read nor told as lost: KVM's and the
+    /// scheduler's. Only meaningful when recording has ended and the ring is empty.
+    pub(super) fn unaccounted(&mut self) -> io::Result<(u64, u64)> {
+        let sum = |counters: &mut [Counter]| -> io::Result<u64> {
+            let mut sum = 0_u64;
+            for counter in counters {
+                sum = sum.saturating_add(counter.read()?);
+            }
+            Ok(sum)
+        };
+        let kvm = self
+            .owner
+            .read()?
+            .saturating_add(sum(&mut self.unfiltered)?);
+        let sched = self.retired.saturating_add(sum(&mut self.filtered)?);
+        let Tally {
+            kvm: kvm_read,
+            sched: sched_read,
+            lost,
+            unreadable,
+        } = self.tally;
+        // What was told as lost may have been of either kind.
+        let kvm = kvm.saturating_sub(kvm_read);
+        let sched = sched.saturating_sub(sched_read);
+        let told = lost.saturating_add(unreadable);
+        let left = told.saturating_sub(kvm);
+        Ok((kvm.saturating_sub(told), sched.saturating_sub(left)))
+    }
+}

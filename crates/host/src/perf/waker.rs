@@ -1,0 +1,127 @@
+//! Who ended a halt, told from the context in which the thread was woken.
+//!
+//! This rung sees the waker, not the interrupt. A hard interrupt is taken for a timer's only where
+//! nothing else raises guest interrupts from there (see [`Kin::hard_interrupts_are_timers`]); a thread
+//! of the VMM may also have sent a signal, which cannot be told from a device's interrupt.
+
+use haltwise_core::event::WakeSource;
+
+use super::events::Waker;
+
+/// `TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ` and `TRACE_FLAG_NMI` of `include/linux/trace_events.h`.
+const HARDIRQ: u8 = 0x08;
+const SOFTIRQ: u8 = 0x10;
+const NMI: u8 = 0x40;
+
+/// What is known of the waker in relation to the woken vCPU.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Kin<'a> {
+    /// It runs another vCPU of the same VM.
+    pub(super) vcpu_of_same_vm: bool,
+    /// It is another thread of the same VMM.
+    pub(super) same_vmm: bool,
+    /// The name of its process, where it belongs to another; empty if that could not be read.
+    pub(super) comm: &'a str,
+    /// Neither devices passed through (VFIO) nor virtualised IPIs raise interrupts of this VM.
+    pub(super) hard_interrupts_are_timers: bool,
+}
+
+/// What ended the halt.
+pub(super) fn source(waker: Waker, kin: Kin<'_>) -> WakeSource {
+    if waker.flags & NMI != 0 {
+        WakeSource::Other
+    } else if waker.flags & HARDIRQ != 0 {
+        if kin.hard_interrupts_are_timers {
+            WakeSource::Timer
+        } else {
+            WakeSource::Unknown
+        }
+    } else if waker.flags & SOFTIRQ != 0 || waker.tid.0 == 0 {
+        WakeSource::Unknown
+    } else if kin.vcpu_of_same_vm {
+        WakeSource::Ipi
+    } else if kin.same_vmm {
+        WakeSource::Device
+    } else {
+        by_name(kin.comm)
+    }
+}
+
+/// Kernel threads that inject interrupts, and other processes: back-ends that write to an irqfd.
+fn by_name(comm: &str) -> WakeSource {
+    if comm.starts_with("kvm-pit/") {
+        WakeSource::Timer
+    } else if comm.is_empty() || comm.starts_with("ksoftirqd/") || comm.starts_with("migration/") {
+        WakeSource::Unknown
+    } else {
+        // vhost-PID, kworker (deferred irqfd), irq/N-…, vhost-user back-ends.
+        WakeSource::Device
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use haltwise_core::ids::Tid;
+
+    use super::*;
+
+    const STRANGER: Kin<'static> = Kin {
+        vcpu_of_same_vm: false,
+        same_vmm: false,
+        comm: "",
+        hard_interrupts_are_timers: true,
+    };
+
+    fn told(tid: u32, flags: u8, kin: Kin<'_>) -> WakeSource {
+        source(
+            Waker {
+                tid: Tid(tid),
+                flags,
+            },
+            kin,
+        )
+    }
+
+    #[test]
+    fn interrupts_come_first_whoever_they_interrupted() {
+        let kin = Kin {
+            vcpu_of_same_vm: true,
+            ..STRANGER
+        };
+        assert_eq!(told(5, HARDIRQ, kin), WakeSource::Timer);
+        assert_eq!(told(0, HARDIRQ | 0x25, STRANGER), WakeSource::Timer);
+        assert_eq!(told(5, NMI | HARDIRQ, kin), WakeSource::Other);
+        assert_eq!(told(5, SOFTIRQ, kin), WakeSource::Unknown);
+        let vfio = Kin {
+            hard_interrupts_are_timers: false,
+            ..STRANGER
+        };
+        assert_eq!(told(5, HARDIRQ, vfio), WakeSource::Unknown);
+    }
+
+    #[test]
+    fn threads_are_told_by_their_kin() {
+        let vcpu = Kin {
+            vcpu_of_same_vm: true,
+            same_vmm: true,
+            ..STRANGER
+        };
+        let vmm = Kin {
+            same_vmm: true,
+            ..STRANGER
+        };
+        assert_eq!(told(5, 0, vcpu), WakeSource::Ipi);
+        assert_eq!(told(5, 1, vmm), WakeSource::Device);
+        for (comm, expected) in [
+            ("kvm-pit/123", WakeSource::Timer),
+            ("vhost-123", WakeSource::Device),
+            ("kworker/0:1-kvm", WakeSource::Device),
+            ("ovs-vswitchd", WakeSource::Device),
+            ("ksoftirqd/0", WakeSource::Unknown),
+            ("", WakeSource::Unknown),
+        ] {
+            assert_eq!(told(5, 0, Kin { comm, ..STRANGER }), expected, "{comm}");
+        }
+        assert_eq!(told(0, 0, STRANGER), WakeSource::Unknown);
+    }
+}
