@@ -7,6 +7,7 @@ mod guest;
 mod initramfs;
 mod modules;
 mod scenario;
+mod witness;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -56,6 +57,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             args.kernel.as_deref().unwrap_or_default()
         );
     }
+    tool::ask(tool::cargo(&repo::root()).args([
+        "build",
+        "-q",
+        "-p",
+        "haltwise",
+        "-p",
+        "haltwise-lab",
+    ]))?;
     let binaries = Binaries::beside_us()?;
     let cache = repo::target_dir().join("kernels");
     let mut failed = Vec::new();
@@ -71,8 +80,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         let work = cache.join(format!("{}.run", series.name));
         std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
         let done = match &args.script {
-            Some(script) => plain(kernel, &binaries, script, &work),
-            None => scenario::run(kernel, &binaries, args.filter.as_deref(), &work),
+            Some(script) => plain(&kernel, &binaries, script, &work),
+            None => scenario::run(&kernel, &binaries, args.filter.as_deref(), &work),
         };
         if let Err(error) = done {
             say::note(&format!("FAILED: {error:#}"));
@@ -110,18 +119,21 @@ impl Binaries {
     }
 
     /// A guest that has both.
-    fn guest(&self, kernel: Kernel) -> Result<Guest> {
-        Guest::new(kernel)?
+    fn guest(&self, kernel: &Kernel) -> Result<Guest> {
+        Guest::new(kernel.clone())?
             .file(&self.haltwise, "bin/haltwise")?
             .file(&self.lab, "bin/haltwise-lab")
     }
 }
 
 /// Runs any script inside: for looking at a kernel by hand.
-fn plain(kernel: Kernel, binaries: &Binaries, script: &Path, work: &Path) -> Result<()> {
+fn plain(kernel: &Kernel, binaries: &Binaries, script: &Path, work: &Path) -> Result<()> {
     let text =
         std::fs::read_to_string(script).with_context(|| format!("read {}", script.display()))?;
-    let run = binaries.guest(kernel)?.script(&text).run(work, LIMIT)?;
+    let run = binaries
+        .guest(kernel)?
+        .script(&text)
+        .run_patiently(work, LIMIT)?;
     for line in run.console.lines() {
         say::note(line);
     }

@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bench;
 mod kernels;
 mod repo;
 mod say;
@@ -16,12 +17,16 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
+    /// Measure: overhead, truth, loss
+    #[command(subcommand)]
+    Bench(bench::Bench),
     /// Test inside Debian's stock kernels, under emulation
     Kernels(kernels::Args),
 }
 
 fn main() -> Result<()> {
     match Task::parse() {
+        Task::Bench(bench) => bench::run(&bench),
         Task::Kernels(args) => kernels::run(&args),
     }
 }

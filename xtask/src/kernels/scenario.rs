@@ -1,19 +1,219 @@
-//! The checks inside a stock kernel.
+//! The checks inside a stock kernel: each lab guest runs under `haltwise record`, and its three
+//! witnesses are compared.
+//!
+//! All checks of a kernel share one boot.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
 
 use super::deb::Kernel;
+use super::witness::{self, Expected, Wake};
 use super::{Binaries, LIMIT};
+use crate::say;
 
-/// Placeholder.
+/// One experiment of the lab.
+#[derive(Debug)]
+struct Check {
+    name: &'static str,
+    /// Arguments of `haltwise-lab run`.
+    lab: &'static str,
+    expected: Expected,
+}
+
+/// One recording, while several experiments come and go. Loading BPF programs takes seconds under
+/// emulation, so that there are few recordings.
+#[derive(Debug)]
+struct Recording {
+    name: &'static str,
+    /// Arguments of `haltwise record`.
+    record: &'static str,
+    checks: Vec<Check>,
+}
+
+const fn check(name: &'static str, lab: &'static str, wake: Option<Wake>) -> Check {
+    Check {
+        name,
+        lab,
+        expected: Expected {
+            wake,
+            polls: true,
+            ceiling_ns: None,
+        },
+    }
+}
+
+/// All recordings. Gaps are long, because everything takes ten times as long under emulation.
+fn recordings() -> Vec<Recording> {
+    let mut capped = check(
+        "cap",
+        "pingpong --rounds 200 --gap bimodal:0.5:50us:3ms --cap 70us",
+        None,
+    );
+    capped.expected.ceiling_ns = Some(70_000);
+    let several = "pingpong --vms 2 --vcpus 2 --rounds 100 --gap exp:1ms --host-wait block";
+    let mut plain = check("tracepoints", several, None);
+    // The tracepoints do not say whether KVM polled.
+    plain.expected.polls = false;
+    vec![
+        Recording {
+            name: "full",
+            record: "",
+            checks: vec![
+                check(
+                    "pingpong",
+                    "pingpong --rounds 300 --gap fixed:2ms",
+                    Some(Wake::Device),
+                ),
+                check("pingpong-vms", several, Some(Wake::Device)),
+                check(
+                    "tick",
+                    "tick --rounds 200 --gap uniform:500us:3ms",
+                    Some(Wake::Timer),
+                ),
+                check("tick-pit", "tick-pit --rounds 100", Some(Wake::Timer)),
+                check("ipi", "ipi --rounds 200", Some(Wake::Ipi)),
+                check("idle", "idle --rounds 20", Some(Wake::Timer)),
+                check("exits", "exits --rounds 20", None),
+                capped,
+            ],
+        },
+        Recording {
+            name: "counts",
+            record: "--mode counts",
+            checks: vec![check("counts", several, None)],
+        },
+        Recording {
+            name: "tracepoints",
+            record: "--rung tracepoints",
+            checks: vec![plain],
+        },
+    ]
+}
+
+/// Runs all checks whose name contains `filter`.
 pub(crate) fn run(
-    kernel: Kernel,
+    kernel: &Kernel,
     binaries: &Binaries,
-    _filter: Option<&str>,
+    filter: Option<&str>,
     work: &Path,
 ) -> Result<()> {
-    binaries.guest(kernel)?.script("true").run(work, LIMIT)?;
+    let mut recordings = recordings();
+    for recording in &mut recordings {
+        recording
+            .checks
+            .retain(|check| filter.is_none_or(|text| check.name.contains(text)));
+    }
+    recordings.retain(|recording| !recording.checks.is_empty());
+    if recordings.is_empty() {
+        bail!("no check is named like `{}`", filter.unwrap_or_default());
+    }
+    let guest = binaries.guest(kernel)?.script(&script(&recordings));
+    let run = guest.run_patiently(work, LIMIT)?;
+    for line in run
+        .console
+        .lines()
+        .filter_map(|line| line.strip_prefix("check:"))
+    {
+        say::note(line.trim());
+    }
+    if run.exit_code != 0 {
+        bail!(
+            "the script returned {}; see {}",
+            run.exit_code,
+            work.join("console").display()
+        );
+    }
+    let mut disagreements = 0;
+    for recording in &recordings {
+        let dir = run.out_dir.join(recording.name);
+        for check in &recording.checks {
+            let found = witness::compare(&dir, check.name, &check.expected)
+                .with_context(|| format!("check {}", check.name))?;
+            say::note(&format!("{:<13} {}", check.name, found.summary));
+            for text in &found.disagreements {
+                say::note(&format!("{:<13} DISAGREES: {text}", ""));
+            }
+            disagreements += found.disagreements.len();
+        }
+    }
+    say::note(&format!("all within {}", say::seconds(run.elapsed)));
+    if disagreements > 0 {
+        bail!(
+            "{disagreements} disagreements; captures are in {}",
+            run.out_dir.display()
+        );
+    }
     Ok(())
+}
+
+/// What the script of a guest begins with.
+const PRELUDE: &str = r#"lab() { # name, arguments: runs inside the recording
+    # shellcheck disable=SC2086
+    haltwise-lab run $2 --timeout 8s --json >"/out/$1.json" 2>/run/lab.err && return 0
+    if grep -q 'made no progress' /run/lab.err; then
+        # QEMU's emulation of SVM now and then loses an interrupt between two virtual CPUs, which
+        # leaves a guest waiting for ever. The guest is not at fault, so it has a second try.
+        echo "check: $1: the emulated CPU lost an interrupt; tried again" >&2
+        haltwise-lab run $2 --timeout 8s --json >"/out/$1.json" 2>/run/lab.err && return 0
+    fi
+    echo "check: $1: $(cat /run/lab.err)" >&2
+    exit 1
+}
+"#;
+
+/// The guest's script. For each recording it leaves a folder with `record.json`, `report.json`,
+/// the capture, and for each check what the lab found.
+fn script(recordings: &[Recording]) -> String {
+    let mut text = format!("cat >/run/lab.sh <<'END'\n{PRELUDE}END\nfailed=0\n");
+    for Recording {
+        name,
+        record,
+        checks,
+    } in recordings
+    {
+        // Formatting into a String cannot fail.
+        let _ = writeln!(text, "mkdir /out/{name}\n(cat /run/lab.sh; cat <<'END'");
+        for check in checks {
+            let _ = writeln!(text, "lab {name}/{} '{}'", check.name, check.lab);
+        }
+        let _ = writeln!(
+            text,
+            "END\n) >/run/{name}.sh\n\
+             haltwise record {record} --json -o /out/{name}/capture -- sh /run/{name}.sh \
+             >/out/{name}/record.json || {{ echo \"check: record {name} returned $?\"; failed=1; }}\n\
+             haltwise report --json /out/{name}/capture >/out/{name}/report.json \
+             || {{ echo \"check: report {name} returned $?\"; failed=1; }}"
+        );
+    }
+    text.push_str("exit $failed\n");
+    text
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn every_check_is_in_the_script_once() {
+        let recordings = recordings();
+        let text = script(&recordings);
+        for check in recordings.iter().flat_map(|recording| &recording.checks) {
+            assert_eq!(text.matches(&format!("/{} '", check.name)).count(), 1);
+            assert!(
+                !check.lab.contains('\''),
+                "{} breaks the quotes",
+                check.name
+            );
+        }
+    }
+
+    #[test]
+    fn the_script_is_a_shell_script() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("script");
+        std::fs::write(&path, script(&recordings())).unwrap();
+        crate::tool::ask(std::process::Command::new("sh").arg("-n").arg(path)).unwrap();
+    }
 }

@@ -1,0 +1,34 @@
+//! `cargo xtask bench`: figures with their peers in the same run, and where they are kept.
+//!
+//! Timing is measured here and asserted nowhere. Every figure is a median over interleaved rounds with
+//! its 95 % interval, and the raw rounds are kept under `measurements/`.
+
+mod kept;
+mod loss;
+mod overhead;
+mod run;
+mod truth;
+mod watcher;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+/// What to measure.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Bench {
+    /// Time per round trip and bytes per halt: nothing, haltwise, perf, trace-cmd
+    Overhead(overhead::Args),
+    /// Gap and wake-up latency as recorded, against the lab's own clock
+    Truth(truth::Args),
+    /// Losses at the highest rate of halts that this machine can make
+    Loss(loss::Args),
+}
+
+/// Measures.
+pub(crate) fn run(bench: &Bench) -> Result<()> {
+    match bench {
+        Bench::Overhead(args) => overhead::run(args),
+        Bench::Truth(args) => truth::run(args),
+        Bench::Loss(args) => loss::run(args),
+    }
+}
