@@ -43,12 +43,12 @@ pub(crate) struct Wanted {
 }
 
 /// Records until something ends it.
-pub(crate) fn run(wanted: Wanted) -> Outcome {
+pub(crate) fn run(wanted: &Wanted) -> Outcome {
     let root = Root::host();
     start::check_output(&wanted.output)?;
     let interrupt = Interrupt::watch()?;
-    let started = start::start(&wanted, &root)?;
-    terminal::say(&started.greeting(&wanted));
+    let started = start::start(wanted, &root)?;
+    terminal::say(&started.greeting(wanted));
     let mut session = Session::begin(started, root);
     let mut child = Child::spawn(&wanted.command)?;
     let ended = session.run(wanted.duration, &interrupt, &mut child);

@@ -40,6 +40,8 @@ pub(crate) struct Session {
     halts: u64,
     lost: BTreeMap<String, u64>,
     peak_rss: u64,
+    /// CPU time that the recorder had used when recording began.
+    cpu_before_ns: u64,
     output: std::path::PathBuf,
 }
 
@@ -47,6 +49,7 @@ impl Session {
     /// Takes over what was started.
     pub(crate) fn begin(started: Started, root: Root) -> Self {
         let roster = started.collector.roster().clone();
+        let cpu_before_ns = host_sample::read(&root, None).map_or(0, |host| host.recorder_cpu_ns);
         Self {
             collector: started.collector,
             recording: started.recording,
@@ -60,6 +63,7 @@ impl Session {
             halts: 0,
             lost: BTreeMap::new(),
             peak_rss: 0,
+            cpu_before_ns,
             output: started.output,
         }
     }
@@ -147,7 +151,7 @@ impl Session {
         self.flush()?;
         let end_ns = clock::monotonic_ns();
         let overhead = Overhead {
-            recorder_cpu_ns: cost.recorder_cpu_ns,
+            recorder_cpu_ns: cost.recorder_cpu_ns.saturating_sub(self.cpu_before_ns),
             bpf_cpu_ns: self.collector.kernel_cpu_ns(),
             recorder_rss_bytes: self.peak_rss.max(cost.recorder_rss_bytes),
             added_ns_per_halt: self.collector.added_ns_per_halt(),

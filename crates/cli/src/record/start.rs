@@ -10,6 +10,7 @@ use haltwise_core::recording::Rung;
 use haltwise_host::bpf::BpfCollector;
 use haltwise_host::collector::{CollectError, CollectOptions, Collector};
 use haltwise_host::params::Watch;
+use haltwise_host::perf::PerfCollector;
 
 use haltwise_host::root::Root;
 use haltwise_host::{clock, discovery, host_sample};
@@ -103,7 +104,7 @@ fn attach(
     root: &Root,
 ) -> Result<Box<dyn Collector>, Failure> {
     let bpf = || BpfCollector::start(options.clone(), root.clone());
-    let tracepoints = || BpfCollector::start(options.clone(), root.clone());
+    let tracepoints = || PerfCollector::start(options.clone(), root.clone());
     match rung {
         Some(Rung::Bpf) => Ok(Box::new(bpf().map_err(explain)?)),
         Some(_) => Ok(Box::new(tracepoints().map_err(explain)?)),

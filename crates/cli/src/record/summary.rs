@@ -19,12 +19,10 @@ impl Started {
             (None, true) => "Ctrl-C to end".to_owned(),
             (None, false) => "Until the command ends".to_owned(),
         };
-        let vms = roster.vms.len();
-        let vcpus = roster.vcpus.len();
         format!(
-            "Recording halts of {vms} VM{} ({vcpus} vCPU{}) and of those to come, by {}. {end}.",
-            if vms == 1 { "" } else { "s" },
-            if vcpus == 1 { "" } else { "s" },
+            "Recording halts of {} ({}) and of those to come, by {}. {end}.",
+            counted(roster.vms.len(), "VM"),
+            counted(roster.vcpus.len(), "vCPU"),
             self.collector.rung(),
         )
     }
@@ -63,40 +61,53 @@ impl Summary {
 
     /// For people.
     pub(crate) fn text(&self) -> String {
-        let per_halt = if self.halts == 0 {
-            0.0
+        let mut lines = vec![self.what(), self.cost()];
+        lines.extend(
+            self.lost
+                .iter()
+                .map(|(place, count)| format!("Lost: {count} events ({place})")),
+        );
+        lines.push(if self.halts == 0 {
+            "No halt was seen; `haltwise doctor` says what that may mean".to_owned()
         } else {
-            self.bytes as f64 / self.halts as f64
+            format!("Next: haltwise report {}", self.output.display())
+        });
+        lines.push(String::new());
+        lines.join("\n")
+    }
+
+    fn what(&self) -> String {
+        let per_halt = match self.halts {
+            0 => String::new(),
+            halts => format!(", {:.1} bytes per halt", self.bytes as f64 / halts as f64),
         };
-        let recorder = self.overhead.recorder_cpu_ns as f64 / 1e7 / self.seconds.max(1e-9);
-        let mut text = format!(
-            "Recorded {} halts of {} VMs ({} vCPUs) in {:.1} s to {} ({:.1} MB, {per_halt:.1} \
-             bytes per halt)\nCost: recorder {recorder:.1} % of a CPU, {:.0} MB",
+        format!(
+            "Recorded {} halts of {} and {} in {:.1} s to {} ({:.1} MB{per_halt})",
             self.halts,
-            self.vms,
-            self.vcpus,
+            counted(self.vms, "VM"),
+            counted(self.vcpus, "vCPU"),
             self.seconds,
             self.output.display(),
             self.bytes as f64 / 1e6,
-            self.overhead.recorder_rss_bytes as f64 / 1e6,
-        );
-        if let Some(added) = self.overhead.added_ns_per_halt {
-            text.push_str(&format!("; programs {} per halt", Nanos(round(added))));
-        }
-        text.push('\n');
-        for (place, count) in &self.lost {
-            text.push_str(&format!("Lost: {count} events ({place})\n"));
-        }
-        if self.halts == 0 {
-            text.push_str("No halt was seen; `haltwise doctor` says what that may mean\n");
-        } else {
-            text.push_str(&format!(
-                "Next: haltwise report {}\n",
-                self.output.display()
-            ));
-        }
-        text
+        )
     }
+
+    fn cost(&self) -> String {
+        let recorder = self.overhead.recorder_cpu_ns as f64 / 1e7 / self.seconds.max(1e-9);
+        let programs = match self.overhead.added_ns_per_halt {
+            Some(added) => format!("; BPF programs {} per halt", Nanos(round(added))),
+            None => String::new(),
+        };
+        format!(
+            "Cost: recorder {recorder:.1} % of a CPU, {:.0} MB{programs}",
+            self.overhead.recorder_rss_bytes as f64 / 1e6,
+        )
+    }
+}
+
+/// `1 VM`, `2 VMs`.
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 #[expect(

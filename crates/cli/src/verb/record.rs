@@ -65,7 +65,7 @@ fn buffer_mib(text: &str) -> Result<u32, String> {
 
 /// Records.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
-    record::run(Wanted {
+    record::run(&Wanted {
         output: arguments.output,
         duration: arguments
             .duration

@@ -62,7 +62,11 @@ pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError>
         settings.counts_mode = counts;
         settings.filter_by_process = !options.vms.is_empty();
     }
-    let ring = if counts { 4096 } else { options.buffer_bytes };
+    let ring = if counts {
+        1 << 20
+    } else {
+        options.buffer_bytes
+    };
     open.maps
         .halts
         .set_max_entries(ring)

@@ -32,7 +32,7 @@ const WALK_AGAIN_NS: u64 = 20_000_000;
 #[derive(Debug)]
 pub struct BpfCollector {
     attached: Attached,
-    ring: Option<RingBuffer<'static>>,
+    ring: RingBuffer<'static>,
     drained: Rc<RefCell<Drained>>,
     options: CollectOptions,
     root: Root,
@@ -77,10 +77,7 @@ impl BpfCollector {
     pub fn start(options: CollectOptions, root: Root) -> Result<Self, CollectError> {
         let attached = attach(&options)?;
         let drained = Rc::new(RefCell::new(Drained::default()));
-        let ring = match options.mode {
-            Mode::Full => Some(ring(&attached, &drained)?),
-            Mode::Counts => None,
-        };
+        let ring = ring(&attached, &drained)?;
         let mut collector = Self {
             attached,
             ring,
@@ -171,17 +168,18 @@ impl BpfCollector {
             return *place;
         }
         let vm = vm_row(&mut self.roster, &self.root, Pid(halt.tgid), 0, false);
-        Place {
+        let place = Place {
             vm: Some(vm),
             vcpu: None,
-        }
+        };
+        // Its VM may be gone before anybody looks; a walk that finds it knows better.
+        self.places.by_tid.insert(halt.tid, place);
+        place
     }
 
     fn drain_ring(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
-        let Some(ring) = &self.ring else {
-            return Ok(());
-        };
-        ring.consume()
+        self.ring
+            .consume()
             .map_err(|error| explain("read the ring", &error))?;
         let drained = std::mem::take(&mut *self.drained.borrow_mut());
         if let Some(got) = drained.short {
@@ -201,8 +199,11 @@ impl BpfCollector {
                 Some(place) => place,
                 None => self.place_by_thread(halt),
             };
-            facts.halts.push(halt.halt(place));
-            facts.windows.extend(halt.window_change(place));
+            // In counts mode a thread's first halt comes through the ring only to be placed.
+            if self.options.mode == Mode::Full {
+                facts.halts.push(halt.halt(place));
+                facts.windows.extend(halt.window_change(place));
+            }
         }
         Ok(())
     }
@@ -371,6 +372,14 @@ impl Collector for BpfCollector {
     fn missing(&self) -> Vec<Missing> {
         let mut missing = self.attached.missing.clone();
         missing.extend(self.attached.missing_fields());
+        if self.options.mode == Mode::Counts {
+            for field in ["window_ns", "ceiling_ns"] {
+                missing.push(Missing {
+                    field: field.to_owned(),
+                    reason: "counts mode keeps none for each halt".to_owned(),
+                });
+            }
+        }
         missing
     }
 

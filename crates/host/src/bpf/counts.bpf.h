@@ -46,8 +46,9 @@ struct {
 	__type(value, struct vcpu_counts);
 } no_counts SEC(".maps");
 
-static __always_inline struct vcpu_counts *counts_of(__u32 tid)
+static __always_inline struct vcpu_counts *counts_of(const struct halt_record *halt)
 {
+	__u32 tid = halt->tid;
 	struct vcpu_counts *counted = bpf_map_lookup_elem(&counts, &tid);
 	__u32 zero = 0;
 
@@ -56,12 +57,14 @@ static __always_inline struct vcpu_counts *counts_of(__u32 tid)
 	void *none = bpf_map_lookup_elem(&no_counts, &zero);
 	if (none)
 		bpf_map_update_elem(&counts, &tid, none, BPF_NOEXIST);
+	/* A thread's first halt is told, so that it can be placed while its VM lives. */
+	bpf_ringbuf_output(&halts, (void *)halt, sizeof(*halt), BPF_RB_NO_WAKEUP);
 	return bpf_map_lookup_elem(&counts, &tid);
 }
 
 static __always_inline void count_halt(const struct halt_record *halt)
 {
-	struct vcpu_counts *counted = counts_of(halt->tid);
+	struct vcpu_counts *counted = counts_of(halt);
 	bool waited = halt->flags & HALT_WAITED;
 
 	if (!counted) {
