@@ -59,7 +59,8 @@ pub fn calibration(found: &Calibration) -> String {
 }
 
 fn row(class: &GapClass) -> String {
-    let middle = |estimate: Option<Estimate>| estimate.map_or("-".to_owned(), |e| ns(e.median));
+    let middle =
+        |estimate: Option<Estimate>| estimate.map_or("-".to_owned(), |e| us(e.median) + " us");
     let line = format!(
         "{:>8}  {:<24}{:>10}{:>10}  {}",
         Nanos(class.gap_ns).to_exact(),
@@ -71,7 +72,7 @@ fn row(class: &GapClass) -> String {
     line.trim_end().to_owned() + "\n"
 }
 
-/// `6.12 us (5.98 .. 6.30)`, or a dash. Differences of medians can be negative.
+/// `6.12 us (5.98 .. 6.30)`, or a dash.
 fn interval(estimate: Option<Estimate>) -> String {
     let Some(Estimate {
         median, low, high, ..
@@ -79,12 +80,18 @@ fn interval(estimate: Option<Estimate>) -> String {
     else {
         return "-".to_owned();
     };
-    let us = |ns: f64| format!("{:.2}", ns / 1e3);
     format!("{} us ({} .. {})", us(median), us(low), us(high))
 }
 
-fn ns(value: f64) -> String {
-    format!("{:.2} us", value / 1e3)
+/// Microseconds with three significant digits; differences of medians can be negative.
+fn us(ns: f64) -> String {
+    let us = ns / 1e3;
+    let decimals = match us.abs() {
+        size if size < 9.995 => 2,
+        size if size < 99.95 => 1,
+        _ => 0,
+    };
+    format!("{us:.decimals$}")
 }
 
 #[cfg(test)]
@@ -94,8 +101,8 @@ mod test {
     #[test]
     fn every_line_fits_in_eighty_columns_and_what_is_missing_is_a_dash() {
         let estimate = Some(Estimate {
-            median: 123_456.0,
-            low: 98_765.0,
+            median: -12_345.0,
+            low: -98_765.0,
             high: 234_567.0,
             samples: 9,
         });
