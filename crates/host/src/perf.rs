@@ -17,11 +17,15 @@ mod collector;
 mod counts;
 pub mod decode;
 mod events;
+mod explain;
 mod filter;
+mod limits;
 mod open;
 mod order;
 mod places;
 mod record;
+#[cfg(test)]
+mod recorded;
 mod ring;
 mod waker;
 

@@ -5,11 +5,12 @@
 )]
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use haltwise_core::recording::Rung;
 use haltwise_host::root::Root;
 use haltwise_host::support::{Level, Refusal, Support, inspect};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 const ALL_RIGHTS: &str = "000001ffffffffff";
 
@@ -137,6 +138,25 @@ fn tracefs_that_is_not_mounted_is_mounted_by_those_who_may() {
     assert!(refused(&support.tracepoints).contains("mount tracefs"));
     let support = host.remove("proc/filesystems").inspect();
     assert!(refused(&support.tracepoints).contains("CONFIG_TRACING"));
+}
+
+#[test]
+fn tracefs_that_is_closed_to_us_is_told_from_one_that_is_not_there() {
+    let host = FakeHost::new();
+    let closed = host.dir.path().join("sys/kernel/tracing");
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).unwrap();
+    let root = Root::at(host.dir.path());
+    // Capabilities belong to the thread: this one alone gives up the right to read everything.
+    let support = std::thread::spawn(move || {
+        let mut sets = capabilities(None).unwrap();
+        sets.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+        set_capabilities(None, sets).unwrap();
+        inspect(&root, 0).unwrap()
+    })
+    .join()
+    .unwrap();
+    fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).unwrap();
+    assert!(refused(&support.tracepoints).contains("read tracefs: not permitted"));
 }
 
 #[test]

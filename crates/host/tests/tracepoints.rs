@@ -13,10 +13,11 @@ use std::time::Duration;
 use haltwise_core::event::{Facts, Halt, WakeSource};
 use haltwise_core::ids::VmmKind;
 use haltwise_core::recording::{Mode, Rung};
-use haltwise_host::collector::{CollectOptions, Collector};
+use haltwise_host::collector::{CollectError, CollectOptions, Collector};
 use haltwise_host::perf::PerfCollector;
 use haltwise_host::root::Root;
 use haltwise_host::support::inspect;
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use serde_json::Value;
 
 /// What one run of the lab gave, and what was recorded of it.
@@ -233,6 +234,32 @@ fn counts_sum_up_to_the_same_halts() {
         assert_eq!(
             waited,
             waits.iter().map(|n| n.as_u64().unwrap()).sum::<u64>()
+        );
+    }
+}
+
+#[test]
+fn without_the_right_to_trace_it_says_which_is_needed() {
+    if lab().is_none() {
+        return;
+    }
+    // Capabilities belong to the thread: this one alone gives them up.
+    let refused = std::thread::spawn(|| {
+        let mut sets = capabilities(None).unwrap();
+        sets.effective -= CapabilitySet::SYS_ADMIN | CapabilitySet::PERFMON;
+        set_capabilities(None, sets).unwrap();
+        if inspect(&Root::host(), 0).unwrap().tracepoints.is_ok() {
+            // kernel.perf_event_paranoid allows it to everyone.
+            return None;
+        }
+        let refused = PerfCollector::start(CollectOptions::default(), Root::host());
+        Some(refused.unwrap_err())
+    });
+    if let Some(refused) = refused.join().unwrap() {
+        assert!(matches!(refused, CollectError::Denied { .. }), "{refused}");
+        assert!(
+            refused.to_string().ends_with("(needs CAP_PERFMON)"),
+            "{refused}"
         );
     }
 }

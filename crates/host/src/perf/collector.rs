@@ -1,7 +1,6 @@
 //! The tracepoint rung as a [`Collector`]: reads the rings, orders, decodes, places.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 
 use haltwise_core::event::{Facts, Lost};
 use haltwise_core::ids::Tid;
@@ -9,14 +8,16 @@ use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 
 use super::counts::Counts;
 use super::decode::{Decoder, Event, Fact, Rules, What};
-use super::events::{self, Events, Seen, SeenWhat};
+use super::events::{Events, Seen, SeenWhat};
+use super::explain::{explain, explain_read, explain_tracefs, is_gone};
+use super::limits;
 use super::order::Order;
 use super::places::Places;
 use super::ring::Ring;
 use crate::clock;
 use crate::collector::{CollectError, CollectOptions, Collector};
 use crate::params;
-use crate::root::{Root, RootError};
+use crate::root::Root;
 use crate::support::{KernelRelease, Rights};
 use crate::tracefs::Tracefs;
 
@@ -53,11 +54,11 @@ struct Told {
 impl PerfCollector {
     /// Opens KVM's tracepoints on every CPU, and looks for the VMs that already run.
     pub fn start(options: CollectOptions, root: Root) -> Result<Self, CollectError> {
-        let tracefs = Tracefs::find(&root).map_err(events::explain)?;
+        let tracefs = Tracefs::find(&root).map_err(explain_tracefs)?;
         let (events, mut missing) = Events::load(&tracefs)?;
         let kernel = KernelRelease::read(&root).map_err(explain_read)?;
-        missing.extend(blind_spots());
-        missing.extend(Rights::read(&root).ok().and_then(namespace_note));
+        missing.extend(limits::of_every_kernel());
+        missing.extend(Rights::read(&root).ok().and_then(limits::of_namespace));
         let now = clock::monotonic_ns();
         let interval_ns = u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX);
         let mut collector = Self {
@@ -103,7 +104,7 @@ impl PerfCollector {
                     self.rings.insert(cpu, ring);
                 }
                 // It went offline in between.
-                Err(error) if is_errno(&error, rustix::io::Errno::NODEV) => {}
+                Err(error) if is_gone(&error) => {}
                 Err(error) => return Err(explain(cpu, error)),
             }
         }
@@ -141,10 +142,19 @@ impl PerfCollector {
         self.decoder.set_param(param);
     }
 
+    /// Reads all rings. A thread that was never seen to halt is learnt here, before its events have
+    /// their turn, so that it is watched as soon as can be.
     fn read_rings(&mut self) {
-        let (events, order) = (&self.events, &mut self.order);
+        let (events, order, places) = (&self.events, &mut self.order, &mut self.places);
         for ring in self.rings.values_mut() {
-            ring.read(events, |seen| order.push(seen.time_ns, seen));
+            ring.read(events, |seen| {
+                if let SeenWhat::VcpuWakeup { tid, .. } | SeenWhat::HaltPollNs { tid, .. } =
+                    seen.what
+                {
+                    places.halts(tid, seen.pid);
+                }
+                order.push(seen.time_ns, seen);
+            });
         }
     }
 
@@ -259,6 +269,7 @@ impl Collector for PerfCollector {
         let began = clock::monotonic_ns();
         self.refresh_param();
         self.read_rings();
+        self.watch_threads()?;
         let ready = self.order.end_round(began);
         self.fold(&ready, facts);
         self.tell_losses(facts, began);
@@ -309,48 +320,6 @@ fn push_lost(facts: &mut Facts, time_ns: u64, count: u64, place: &str) {
     }
 }
 
-/// What no kernel lets this rung see.
-fn blind_spots() -> Vec<Missing> {
-    [
-        (
-            "ceiling_ns",
-            "without BPF a VM's ceiling shows itself only when a window is clamped to it",
-        ),
-        (
-            "ceiling_source",
-            "without BPF it cannot be read who set a ceiling",
-        ),
-        (
-            "window_ns",
-            "a vCPU's window is known from its first kvm_halt_poll_ns on; until a clamp shows its \
-             ceiling, that is taken to be the module's",
-        ),
-        (
-            "wake",
-            "a halt that ended while it polled had nobody woken; a signal looks like a device",
-        ),
-        (
-            "guest_veto",
-            "without BPF it cannot be read whether a guest switched host polling off",
-        ),
-    ]
-    .into_iter()
-    .map(|(field, reason)| Missing {
-        field: field.to_owned(),
-        reason: reason.to_owned(),
-    })
-    .collect()
-}
-
-fn namespace_note(rights: Rights) -> Option<Missing> {
-    (!rights.initial_pid_namespace).then(|| Missing {
-        field: "tid".to_owned(),
-        reason: "we run in a PID namespace of our own: threads have the numbers of the host's, \
-                 and wake-ups are seen only of threads that halted before"
-            .to_owned(),
-    })
-}
-
 /// Reads `0-3,8,10-11`.
 fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
@@ -372,40 +341,6 @@ fn ring_bytes(total: u32, cpus: usize) -> usize {
         .checked_next_power_of_two()
         .unwrap_or(usize::MAX)
         .clamp(512 << 10, 16 << 20)
-}
-
-fn is_errno(error: &io::Error, errno: rustix::io::Errno) -> bool {
-    error.raw_os_error() == Some(errno.raw_os_error())
-}
-
-fn explain(cpu: u32, source: io::Error) -> CollectError {
-    use rustix::io::Errno;
-    let what = format!("open KVM's tracepoints on CPU {cpu}");
-    if is_errno(&source, Errno::PERM) || is_errno(&source, Errno::ACCESS) {
-        CollectError::Denied {
-            what,
-            need: "CAP_PERFMON",
-        }
-    } else if [Errno::NOENT, Errno::NOSYS, Errno::OPNOTSUPP, Errno::INVAL]
-        .into_iter()
-        .any(|errno| is_errno(&source, errno))
-        || source.kind() == io::ErrorKind::Unsupported
-    {
-        CollectError::Unsupported {
-            what,
-            source: Some(source),
-        }
-    } else {
-        CollectError::Failed { what, source }
-    }
-}
-
-fn explain_read(error: RootError) -> CollectError {
-    let path = error.path().to_owned();
-    CollectError::Read {
-        path,
-        source: io::Error::other(error),
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 use haltwise_core::ids::{Pid, Tid, VcpuId};
 use haltwise_core::recording::Missing;
 
+use super::explain::explain_tracefs;
 use crate::collector::CollectError;
 use crate::tracefs::{EventFormat, Field, FormatError, Tracefs, TracefsError};
 
@@ -110,7 +111,9 @@ impl Events {
     /// Reads the layouts. Only `kvm_vcpu_wakeup` is indispensable; what else is absent is told.
     pub(super) fn load(tracefs: &Tracefs) -> Result<(Self, Vec<Missing>), CollectError> {
         let mut missing = Vec::new();
-        let wakeup = tracefs.event("kvm", "kvm_vcpu_wakeup").map_err(explain)?;
+        let wakeup = tracefs
+            .event("kvm", "kvm_vcpu_wakeup")
+            .map_err(explain_tracefs)?;
         let common_type = number(&wakeup, "common_type")?;
         let common_pid = number(&wakeup, "common_pid")?;
         let valid = wakeup.number("valid").ok();
@@ -136,7 +139,7 @@ impl Events {
                     ));
                     Ok(None)
                 }
-                Err(error) => Err(explain(error)),
+                Err(error) => Err(explain_tracefs(error)),
             };
         let window = optional("kvm", "kvm_halt_poll_ns", "window_ns, change, poll_ns")?;
         let waking = optional("sched", "sched_waking", "wake_latency_ns, wake")?;
@@ -253,32 +256,6 @@ fn unsupported(error: &FormatError) -> CollectError {
     CollectError::Unsupported {
         what: error.to_string(),
         source: None,
-    }
-}
-
-/// A failed look-up in tracefs as a collector's error.
-pub(super) fn explain(error: TracefsError) -> CollectError {
-    let what = error.to_string();
-    match error {
-        TracefsError::Unsupported | TracefsError::NoEvent { .. } => CollectError::Unsupported {
-            what: what
-                .trim_end_matches(": not offered by this kernel")
-                .to_owned(),
-            source: None,
-        },
-        TracefsError::Denied { what, need, .. } => CollectError::Denied {
-            what: format!("{what} tracefs"),
-            need,
-        },
-        TracefsError::Mount { source, .. } => CollectError::Failed { what, source },
-        TracefsError::Format { source, .. } => CollectError::Unsupported {
-            what: format!("{what}: {source}"),
-            source: None,
-        },
-        TracefsError::Read(error) => CollectError::Failed {
-            what,
-            source: std::io::Error::other(error),
-        },
     }
 }
 

@@ -1,0 +1,98 @@
+//! What the kernel refused, in the words of [`CollectError`].
+
+use std::io;
+
+use rustix::io::Errno;
+
+use crate::collector::CollectError;
+use crate::root::RootError;
+use crate::tracefs::TracefsError;
+
+/// A failed look-up in tracefs as a collector's error.
+pub(super) fn explain_tracefs(error: TracefsError) -> CollectError {
+    let what = error.to_string();
+    match error {
+        TracefsError::Unsupported | TracefsError::NoEvent { .. } => CollectError::Unsupported {
+            what: what
+                .trim_end_matches(": not offered by this kernel")
+                .to_owned(),
+            source: None,
+        },
+        TracefsError::Denied { what, need, .. } => CollectError::Denied {
+            what: format!("{what} tracefs"),
+            need,
+        },
+        TracefsError::Mount { source, .. } => CollectError::Failed { what, source },
+        TracefsError::Format { source, .. } => CollectError::Unsupported {
+            what: format!("{what}: {source}"),
+            source: None,
+        },
+        TracefsError::Read(error) => CollectError::Failed {
+            what,
+            source: std::io::Error::other(error),
+        },
+    }
+}
+
+/// The CPU went offline.
+pub(super) fn is_gone(error: &io::Error) -> bool {
+    is_errno(error, Errno::NODEV)
+}
+
+fn is_errno(error: &io::Error, errno: Errno) -> bool {
+    error.raw_os_error() == Some(errno.raw_os_error())
+}
+
+/// A failed request to a CPU's events.
+pub(super) fn explain(cpu: u32, source: io::Error) -> CollectError {
+    let what = format!("open KVM's tracepoints on CPU {cpu}");
+    if is_errno(&source, Errno::PERM) || is_errno(&source, Errno::ACCESS) {
+        CollectError::Denied {
+            what,
+            need: "CAP_PERFMON",
+        }
+    } else if [Errno::NOENT, Errno::NOSYS, Errno::OPNOTSUPP, Errno::INVAL]
+        .into_iter()
+        .any(|errno| is_errno(&source, errno))
+        || source.kind() == io::ErrorKind::Unsupported
+    {
+        CollectError::Unsupported {
+            what,
+            source: Some(source),
+        }
+    } else {
+        CollectError::Failed { what, source }
+    }
+}
+
+/// A file that could not be read.
+pub(super) fn explain_read(error: RootError) -> CollectError {
+    let path = error.path().to_owned();
+    CollectError::Read {
+        path,
+        source: io::Error::other(error),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn told(errno: Errno) -> String {
+        explain(3, errno.into()).to_string()
+    }
+
+    #[test]
+    fn each_refusal_says_what_it_takes() {
+        assert_eq!(
+            told(Errno::ACCESS),
+            "open KVM's tracepoints on CPU 3: not permitted (needs CAP_PERFMON)"
+        );
+        assert_eq!(
+            told(Errno::OPNOTSUPP),
+            "open KVM's tracepoints on CPU 3: not offered by this kernel"
+        );
+        assert_eq!(told(Errno::MFILE), "open KVM's tracepoints on CPU 3");
+        assert!(is_gone(&Errno::NODEV.into()));
+    }
+}

@@ -1,0 +1,53 @@
+//! What this rung cannot know, in words for the last lines of a result.
+
+use haltwise_core::recording::Missing;
+
+use crate::support::Rights;
+
+/// What no kernel lets this rung see.
+pub(super) fn of_every_kernel() -> Vec<Missing> {
+    [
+        (
+            "ceiling_ns",
+            "without BPF a VM's ceiling shows itself only when a window is clamped to it",
+        ),
+        (
+            "ceiling_source",
+            "without BPF it cannot be read who set a ceiling",
+        ),
+        (
+            "window_ns",
+            "a vCPU's window is known from its first kvm_halt_poll_ns on; until a clamp shows its \
+             ceiling, that is taken to be the module's",
+        ),
+        (
+            "wake",
+            "a halt that ended while it polled had nobody woken; a signal looks like a device",
+        ),
+        (
+            "poll_ns",
+            "KVM's own count is not seen: a poll that was cut is booked until the vCPU was off its \
+             CPU, about 1 us more than it polled",
+        ),
+        (
+            "guest_veto",
+            "without BPF it cannot be read whether a guest switched host polling off",
+        ),
+    ]
+    .into_iter()
+    .map(|(field, reason)| Missing {
+        field: field.to_owned(),
+        reason: reason.to_owned(),
+    })
+    .collect()
+}
+
+/// What a PID namespace of our own hides.
+pub(super) fn of_namespace(rights: Rights) -> Option<Missing> {
+    (!rights.initial_pid_namespace).then(|| Missing {
+        field: "tid".to_owned(),
+        reason: "we run in a PID namespace of our own: threads have the numbers of the host's, \
+                 and wake-ups are seen only of threads that halted before"
+            .to_owned(),
+    })
+}
