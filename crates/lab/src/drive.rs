@@ -1,39 +1,31 @@
 //! The host's side of `pingpong`: waits a drawn gap, raises the wake line, waits for the answer.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use haltwise_core::workload::Gaps;
 
 use crate::clock::{self, HostWait};
-use crate::event::Event;
+use crate::event::Flag;
 use crate::tsc::TscClock;
 use crate::vm::Lines;
 
 /// Tells every thread of the host's side that the run is over.
 #[derive(Debug)]
 pub struct Ending {
-    flag: AtomicBool,
-    event: Event,
+    /// Begin no further round. A round under way is played to its answer: otherwise its wake-up
+    /// would be counted by the guest and missing in our rounds.
+    pub no_more_rounds: Flag,
+    /// Wait for no answer either: the guest will not give it.
+    pub no_more_answers: Flag,
 }
 
 impl Ending {
     /// Not yet.
     pub fn new() -> io::Result<Self> {
         Ok(Self {
-            flag: AtomicBool::new(false),
-            event: Event::new()?,
+            no_more_rounds: Flag::new()?,
+            no_more_answers: Flag::new()?,
         })
-    }
-
-    /// Now.
-    pub fn begin(&self) -> io::Result<()> {
-        self.flag.store(true, Ordering::Release);
-        self.event.signal()
-    }
-
-    fn has_begun(&self) -> bool {
-        self.flag.load(Ordering::Acquire)
     }
 }
 
@@ -102,7 +94,8 @@ pub fn drive(
     };
     while rounds.is_none_or(|rounds| (played.len() as u64) < rounds) {
         let due_ns = answer_ns.saturating_add(gaps.draw().0);
-        if !clock::wait_until(due_ns, how, &ending.event)? || ending.has_begun() {
+        let due = clock::wait_until(due_ns, how, &ending.no_more_rounds)?;
+        if !due || ending.no_more_rounds.is_raised() {
             break;
         }
         let signal_ns = clock::now_ns();
@@ -123,18 +116,18 @@ pub fn drive(
     Ok(played)
 }
 
-/// Waits for an answer and says when it was seen; `None` if the run ended first.
+/// Waits for an answer and says when it was seen; `None` if none is to be expected.
 fn wait_answer(lines: &Lines, how: HostWait, ending: &Ending) -> io::Result<Option<u64>> {
     loop {
         if lines.answer.take()? > 0 {
             return Ok(Some(clock::now_ns()));
         }
-        if ending.has_begun() {
+        if ending.no_more_answers.is_raised() {
             return Ok(None);
         }
         if how == HostWait::Block {
             use std::os::fd::AsFd;
-            clock::wait_any([lines.answer.as_fd(), ending.event.as_fd()], None)?;
+            clock::wait_any([lines.answer.as_fd(), ending.no_more_answers.as_fd()], None)?;
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use vmm_sys_util::eventfd::{EFD_CLOEXEC, EFD_NONBLOCK, EventFd};
 
@@ -38,6 +39,40 @@ impl AsFd for Event {
     fn as_fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the descriptor is open as long as self, which the result borrows.
         unsafe { BorrowedFd::borrow_raw(self.0.as_raw_fd()) }
+    }
+}
+
+/// Something that happens once: seen without a system call, and waited for in `poll`.
+#[derive(Debug)]
+pub struct Flag {
+    raised: AtomicBool,
+    event: Event,
+}
+
+impl Flag {
+    /// Not yet.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            raised: AtomicBool::new(false),
+            event: Event::new()?,
+        })
+    }
+
+    /// Now, and for ever.
+    pub fn raise(&self) -> io::Result<()> {
+        self.raised.store(true, Ordering::Release);
+        self.event.signal()
+    }
+
+    /// Whether it has happened.
+    pub fn is_raised(&self) -> bool {
+        self.raised.load(Ordering::Acquire)
+    }
+}
+
+impl AsFd for Flag {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
     }
 }
 

@@ -272,17 +272,21 @@ impl<'a> Running<'a> {
 
     /// Tells drivers and guests to stop, and kicks out the guests that do not.
     fn stop(&self) -> io::Result<()> {
-        self.ending.begin()?;
+        self.ending.no_more_rounds.raise()?;
         let vcpus = || self.vms.iter().flat_map(|vm| &vm.vcpus);
+        let mut deadline = clock::now_ns().saturating_add(STOP_GRACE.0);
         // A driver that still raised its wake line after the stop line would be one interrupt too many.
         while vcpus().any(|v| v.driver.as_ref().is_some_and(|d| !d.is_finished())) {
+            if self.ends.failed() || clock::now_ns() >= deadline {
+                self.ending.no_more_answers.raise()?;
+            }
             clock::wait_readable(&self.drivers_done, Some(KICK_INTERVAL))?;
             self.drivers_done.take()?;
         }
         for lines in self.vms.iter().flat_map(|vm| &vm.vm.lines) {
             lines.stop.signal()?;
         }
-        let deadline = clock::now_ns().saturating_add(STOP_GRACE.0);
+        deadline = clock::now_ns().saturating_add(STOP_GRACE.0);
         while vcpus().any(|vcpu| !vcpu.thread.is_finished()) {
             if clock::now_ns() >= deadline {
                 let hung = vcpus().filter(|vcpu| !vcpu.thread.is_finished());

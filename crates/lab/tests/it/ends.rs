@@ -49,6 +49,20 @@ fn a_duration_ends_every_guest() {
 }
 
 #[test]
+fn a_round_under_way_is_played_to_its_answer() {
+    if !kvm() {
+        return;
+    }
+    // With gaps this short, the end nearly always comes in the middle of a round.
+    for _ in 0..10 {
+        let outcome = run("pingpong --gap fixed:1us --duration 3ms --vcpus 2");
+        for vcpu in vcpus(&outcome) {
+            assert_eq!(Some(vcpu.halts), vcpu.rounds.map(|rounds| rounds + 1));
+        }
+    }
+}
+
+#[test]
 fn sigterm_ends_a_run_which_still_reports() {
     if !kvm() {
         return;
