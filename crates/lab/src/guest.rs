@@ -6,7 +6,9 @@
 //! so it is taken first wherever the guest is, and ends it. Hence HLTs = interrupts = `halt_exits`, always.
 //!
 //! A HLT whose interrupt is pending already is an exit, but not a halt: KVM goes on without
-//! `kvm_vcpu_halt`, and no tracepoint fires. See [`SHORT_GAP`].
+//! `kvm_vcpu_halt`, and no tracepoint fires. That happens when a gap is shorter than the guest's way back
+//! to its HLT: a microsecond or so, more where instructions are emulated, and much more for a
+//! vCPU whose thread does not get a CPU. Runs say how many of their HLTs that may concern.
 
 pub mod exits;
 pub mod idle;
@@ -17,7 +19,6 @@ pub mod tick;
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
-use haltwise_core::units::Nanos;
 use iced_x86::code_asm::{AsmRegister32, CodeAssembler, CodeLabel, dword_ptr, eax, ecx, edx, sp};
 use iced_x86::{BlockEncoderOptions, Decoder, DecoderOptions, Formatter, IcedError, NasmFormatter};
 
@@ -32,10 +33,6 @@ pub const TICK: u8 = 0x41;
 pub const IPI: u8 = 0x42;
 /// Vector of the host's stop line.
 pub const STOP: u8 = 0x50;
-
-/// Gaps below this may find the guest still on its way to HLT: it then halts without
-/// `kvm_vcpu_halt`, and the stats show fewer halts than HLTs.
-pub const SHORT_GAP: Nanos = Nanos(20_000);
 
 /// x2APIC registers and the deadline as MSRs: Intel SDM volume 3, "x2APIC register address space".
 mod msr {

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use haltwise_core::hist::KvmHist;
 use haltwise_core::units::Nanos;
 
-use crate::guest::{Guest, SHORT_GAP};
+use crate::guest::Guest;
 use crate::outcome::{EndedBy, Outcome, Quantiles, VcpuOutcome, VmOutcome};
 
 pub use calibration::calibration;
@@ -133,7 +133,7 @@ fn poll_table(vm: &VmOutcome) -> String {
         ]
     });
     let heads = [
-        "kvm",
+        "vcpu",
         "HLT exits",
         "wake-ups",
         "attempts",
@@ -201,21 +201,23 @@ fn hist(name: &str, vm: &VmOutcome) -> String {
     text
 }
 
+/// HLTs that were neither waits nor successful polls; `None` if this kernel cannot tell.
+fn instant_halts(vcpu: &VcpuOutcome) -> Option<u64> {
+    let polls = vcpu.stats.get("halt_successful_poll")?;
+    Some(vcpu.halts.saturating_sub(vcpu.waits()? + polls))
+}
+
 /// What the numbers need to be read rightly.
 fn notes(outcome: &Outcome) -> String {
     let mut text = String::new();
     let vcpus = || outcome.vms.iter().flat_map(|vm| &vm.vcpus);
     let halts: u64 = vcpus().map(|vcpu| vcpu.halts).sum();
-    let short = outcome.vms.iter().filter_map(|vm| vm.gap_ns);
-    if short
-        .map(|gap| gap.p50)
-        .min()
-        .is_some_and(|p50| p50 < SHORT_GAP.0)
-    {
+    let instant: u64 = vcpus().filter_map(instant_halts).sum();
+    if instant > 0 {
         let _ = write!(
             text,
-            "note: half of the gaps or more are below {SHORT_GAP}: the guest may still be on its \
-             way to HLT\n      then, and KVM sees fewer halts than the {halts} HLTs\n",
+            "note: {instant} of {halts} HLTs neither waited nor were polled for: their interrupt was pending\n      \
+             or came at once, and KVM may not even have called them halts\n",
         );
     }
     let sum = |name| vcpus().filter_map(|vcpu| vcpu.stats.get(name)).sum::<u64>();
