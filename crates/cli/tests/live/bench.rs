@@ -1,10 +1,11 @@
 //! The workbench of these tests: run the lab under the recorder, read both sides back.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output};
 
 use haltwise_capture::capture::Capture;
 use haltwise_core::event::{Halt, HaltCounts};
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Where recordings and the lab's output go.
@@ -83,6 +84,39 @@ impl Bench {
 /// The binary under test.
 pub(crate) fn haltwise() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_haltwise"))
+}
+
+/// A program of ours that is ended with the test, however the test ends.
+pub(crate) struct Running(Option<Child>);
+
+impl Running {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(Some(command.spawn().unwrap()))
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let id = self.0.as_ref().unwrap().id();
+        kill_process(Pid::from_raw(i32::try_from(id).unwrap()).unwrap(), signal).unwrap();
+    }
+
+    pub(crate) fn output(mut self) -> Output {
+        self.0.take().unwrap().wait_with_output().unwrap()
+    }
+
+    /// Sends a signal and waits for the end.
+    pub(crate) fn end(self, signal: Signal) -> Output {
+        self.signal(signal);
+        self.output()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            drop(child.kill());
+            drop(child.wait());
+        }
+    }
 }
 
 /// Everything a failed command said.

@@ -53,7 +53,8 @@ fn a_cap_is_the_ceiling_and_is_named_as_its_source() {
             (Some(123_000), CeilingSource::Cap)
         );
     }
-    let vcpu = &recorded.capture.info().roster.vcpus[0];
+    let vcpus = &recorded.capture.info().roster.vcpus;
+    let vcpu = vcpus.iter().find(|vcpu| vcpu.tid.0 == tid).unwrap();
     assert_eq!(
         (vcpu.ceiling_ns, vcpu.ceiling_source),
         (Some(123_000), CeilingSource::Cap)

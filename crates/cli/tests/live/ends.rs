@@ -4,9 +4,9 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use haltwise_capture::capture::Capture;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 
-use crate::bench::{Bench, haltwise, told};
+use crate::bench::{Bench, Running, haltwise, told};
 
 /// BPF programs of ours in the kernel.
 fn programs_of_ours() -> usize {
@@ -16,28 +16,28 @@ fn programs_of_ours() -> usize {
 }
 
 /// A lab that keeps halting, and a recorder of it that has written something.
-fn recorder(bench: &Bench) -> (std::process::Child, std::process::Child) {
-    let lab = bench
-        .lab()
-        .args([
-            "run",
-            "pingpong",
-            "--duration",
-            "30s",
-            "--gap",
-            "fixed:200us",
-        ])
-        .args(["--host-wait", "block", "--json"])
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let recorder = Command::new(haltwise())
-        .args(["record", "--duration", "30s", "-o"])
-        .arg(bench.path("capture"))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+fn recorder(bench: &Bench) -> (Running, Running) {
+    let lab = Running::start(
+        bench
+            .lab()
+            .args([
+                "run",
+                "pingpong",
+                "--duration",
+                "30s",
+                "--gap",
+                "fixed:200us",
+            ])
+            .args(["--host-wait", "block", "--json"])
+            .stdout(Stdio::null()),
+    );
+    let recorder = Running::start(
+        Command::new(haltwise())
+            .args(["record", "--duration", "30s", "-o"])
+            .arg(bench.path("capture"))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
     let stream = bench.path("capture/halts.arrows");
     for _ in 0..200 {
         if std::fs::metadata(&stream).is_ok_and(|file| file.len() > 20_000) {
@@ -46,11 +46,6 @@ fn recorder(bench: &Bench) -> (std::process::Child, std::process::Child) {
         std::thread::sleep(Duration::from_millis(25));
     }
     panic!("nothing was written to {}", stream.display());
-}
-
-fn signal(child: &std::process::Child, signal: Signal) {
-    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
-    kill_process(pid, signal).unwrap();
 }
 
 fn halts(bench: &Bench) -> (Capture, usize) {
@@ -62,11 +57,9 @@ fn halts(bench: &Bench) -> (Capture, usize) {
 #[test]
 fn sigterm_ends_a_recording_cleanly() {
     let Some(bench) = Bench::set_up() else { return };
-    let (mut lab, child) = recorder(&bench);
-    signal(&child, Signal::TERM);
-    let output = child.wait_with_output().unwrap();
-    signal(&lab, Signal::TERM);
-    lab.wait().unwrap();
+    let (lab, recorder) = recorder(&bench);
+    let output = recorder.end(Signal::TERM);
+    lab.end(Signal::TERM);
     assert!(output.status.success(), "{}", told(&output));
     let (capture, halts) = halts(&bench);
     assert!(halts > 0);
@@ -77,11 +70,9 @@ fn sigterm_ends_a_recording_cleanly() {
 #[test]
 fn after_kill_9_what_was_written_is_there_and_nothing_stays_attached() {
     let Some(bench) = Bench::set_up() else { return };
-    let (mut lab, mut child) = recorder(&bench);
-    signal(&child, Signal::KILL);
-    child.wait().unwrap();
-    signal(&lab, Signal::TERM);
-    lab.wait().unwrap();
+    let (lab, recorder) = recorder(&bench);
+    recorder.end(Signal::KILL);
+    lab.end(Signal::TERM);
     let (capture, halts) = halts(&bench);
     assert!(halts > 0);
     assert!(!capture.notes().is_empty(), "a cut capture must say so");
@@ -96,11 +87,9 @@ fn after_kill_9_what_was_written_is_there_and_nothing_stays_attached() {
 #[test]
 fn a_vm_that_dies_while_recorded_is_kept() {
     let Some(bench) = Bench::set_up() else { return };
-    let (mut lab, child) = recorder(&bench);
-    signal(&lab, Signal::KILL);
-    lab.wait().unwrap();
-    signal(&child, Signal::INT);
-    let output = child.wait_with_output().unwrap();
+    let (lab, recorder) = recorder(&bench);
+    lab.end(Signal::KILL);
+    let output = recorder.end(Signal::INT);
     assert!(output.status.success(), "{}", told(&output));
     let (capture, halts) = halts(&bench);
     assert!(halts > 0);

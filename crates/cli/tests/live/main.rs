@@ -3,7 +3,14 @@
 //! Needs root, /dev/kvm and the lab's binary beside ours; says `skipped: reason` where one is missing.
 //! Nothing here measures time: every check is an equality of counts, or an order of events.
 
+#![expect(clippy::print_stdout, reason = "a test that cannot run here says why")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of test functions"
+)]
+
 mod bench;
 mod causes;
+mod crowd;
 mod ends;
 mod witnesses;
