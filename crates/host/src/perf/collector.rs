@@ -159,6 +159,9 @@ impl PerfCollector {
     }
 
     fn fold(&mut self, ready: &[Seen], facts: &mut Facts) {
+        for tid in self.places.take_reused() {
+            self.decoder.forget(tid);
+        }
         for seen in ready {
             self.counts.advance(seen.time_ns, &mut facts.counts);
             let Some(what) = self.place(seen) else {

@@ -25,6 +25,7 @@ pub(super) struct Places {
     processes: BTreeMap<Pid, Process>,
     /// Names of other processes that woke a vCPU, until the next look at all processes.
     comms: BTreeMap<Pid, String>,
+    reused: Vec<Tid>,
     denied: usize,
     virtual_ipis: bool,
     changed: bool,
@@ -61,6 +62,7 @@ impl Places {
             threads: BTreeMap::new(),
             processes: BTreeMap::new(),
             comms: BTreeMap::new(),
+            reused: Vec::new(),
             denied: 0,
             virtual_ipis,
             changed: true,
@@ -97,17 +99,28 @@ impl Places {
 
     /// A thread halts: learns it and its process if they are new. Whether they are wanted.
     pub(super) fn halts(&mut self, tid: Tid, pid: Pid) -> bool {
-        if self.threads.get(&tid).is_some_and(|t| t.pid == pid) {
-            return true;
+        match self.threads.get(&tid) {
+            Some(thread) if thread.pid == pid => return true,
+            // The number serves again, in another process.
+            Some(_) => {
+                self.threads.remove(&tid);
+                self.reused.push(tid);
+            }
+            None => {}
         }
         if !self.is_wanted(pid) {
             return false;
         }
-        if !self.processes.contains_key(&pid) {
-            self.look_up(pid);
+        self.look_up(pid);
+        if !self.threads.contains_key(&tid) {
+            self.add_thread(tid, pid, None);
         }
-        self.add_thread(tid, pid, None);
         true
+    }
+
+    /// Threads whose numbers now serve in other processes: what they did before is void.
+    pub(super) fn take_reused(&mut self) -> Vec<Tid> {
+        std::mem::take(&mut self.reused)
     }
 
     /// An event named the vCPU that a thread runs.
@@ -214,6 +227,9 @@ impl Places {
             self.learn(&vm);
             return;
         }
+        if self.processes.contains_key(&pid) {
+            return;
+        }
         // It ended, or is closed to us. Its number and perhaps its start are all that is known.
         let key = discovery::key_of(&self.root, pid).unwrap_or(VmKey {
             pid,
@@ -263,3 +279,6 @@ impl Places {
         }
     }
 }
+
+#[cfg(test)]
+mod test;
