@@ -210,7 +210,7 @@ impl Places {
             missing.push(Missing {
                 field: "vm".to_owned(),
                 reason: format!(
-                    "{} processes are closed to us; VMs in them are seen only when they halt",
+                    "processes closed to us: {}; a VM in one of them is seen only when it halts",
                     self.denied
                 ),
             });

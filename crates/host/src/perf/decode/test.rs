@@ -253,10 +253,26 @@ fn before_a_thread_is_watched_its_sleep_is_unknown_and_not_zero() {
     let mut decoder = decoder(MAX);
     decoder.forget(TID);
     decoder.watch(TID, kvm.now);
-    let halt = halts(&mut decoder, &kvm.events)[1];
+    let hidden = |e: &&Event| !matches!(e.what, What::Slept { .. } | What::Waking { .. });
+    let events: Vec<Event> = kvm.events.iter().filter(hidden).copied().collect();
+    let halt = halts(&mut decoder, &events)[1];
     assert_eq!(halt.window_ns, Some(10_000));
     assert_eq!((halt.poll_ns, halt.wake_latency_ns), (None, None));
     assert_eq!(halt.gap_ns(), None);
+}
+
+#[test]
+fn a_wake_up_seen_counts_even_if_the_halt_began_unwatched() {
+    let mut kvm = Kvm::new(MAX);
+    kvm.halt(30_000, 5_000, None);
+    let truth = kvm.halt(30_000, 5_000, None);
+    let mut decoder = decoder(MAX);
+    decoder.forget(TID);
+    decoder.watch(TID, kvm.now - 20_000);
+    let halt = halts(&mut decoder, &kvm.events)[1];
+    assert_eq!(halt.poll_ns, None);
+    assert_eq!(halt.wake_latency_ns, Some(truth.wake_latency_ns));
+    assert_eq!(halt.gap_ns(), Some(30_000));
 }
 
 #[test]

@@ -150,8 +150,9 @@ impl Thread {
             poll_ns: poll.map(|poll| poll.ns),
             wake_latency_ns: match (ended.waited, woken) {
                 (false, _) => Some(0),
-                (true, Some((time, _))) if watched => Some(end_ns.saturating_sub(time)),
-                (true, _) => None,
+                // The last wake-up counts: once one was seen, none after it was held back.
+                (true, Some((time, _))) => Some(end_ns.saturating_sub(time)),
+                (true, None) => None,
             },
             wake: woken.map_or(WakeSource::Unknown, |(_, source)| source),
             poll_cut: poll.is_some_and(|poll| poll.cut),
