@@ -1,21 +1,21 @@
 //! The first rung: BPF programs on raw tracepoints, with every vCPU of the host in view.
 //!
 //! `kvm_vcpu_wakeup` carries neither VM nor vCPU. So the vCPUs are found first, by a walk over open
-//! files ([`walk`]); the programs then read each halt's window, ceiling and polled time from
+//! files (`walk`); the programs then read each halt's window, ceiling and polled time from
 //! `struct kvm_vcpu` itself, in the vCPU's own thread. The programs report facts. What they mean is
-//! decided here: [`wake`] says what ended a halt, [`record`] makes a [`haltwise_core::event::Halt`].
+//! decided here: `wake` says what ended a halt, `record` makes a [`haltwise_core::event::Halt`].
 //!
 //! | file | holds |
 //! |---|---|
 //! | `bpf/*.bpf.c, *.h` | the programs; `intf.h` is the one border to Rust |
-//! | [`skel`] | generated from them |
-//! | [`attach`] | load and attach, and what is missing if a part cannot be |
-//! | [`walk`] | the vCPUs of the host |
-//! | [`record`] | the bytes of a halt, decoded |
-//! | [`wake`] | what ended it |
-//! | [`counts`] | counts mode |
-//! | [`cost`] | what the programs themselves cost |
-//! | [`collector`] | all of it, as a [`crate::collector::Collector`] |
+//! | `skel` | generated from them |
+//! | `attach` | load and attach, and what is missing if a part cannot be |
+//! | `walk` | the vCPUs of the host |
+//! | `record` | the bytes of a halt, decoded |
+//! | `wake` | what ended it |
+//! | `counts` | counts mode |
+//! | `cost` | what the programs themselves cost |
+//! | `collector` | all of it, as a [`crate::collector::Collector`] |
 
 mod attach;
 mod collector;
