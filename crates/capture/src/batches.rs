@@ -1,14 +1,10 @@
-//! The batches of one table, one at a time, from either form, with panics contained.
+//! The batches of one table, one at a time, from either form.
 //!
-//! **The decode boundary.** The Arrow and Parquet decoders are written for files of honest writers.
-//! On hostile bytes they mostly return errors, but they hold assertions too. [`contain`] turns a
-//! panic into an error, and the decoder is not used again after one. Sizes that a file claims are
-//! checked before (`frames`), because a failed allocation cannot be contained.
+//! Decoders are called inside [`contain`] only, and not again after a panic.
 
 use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, Read, Seek};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use arrow_array::RecordBatch;
@@ -18,6 +14,7 @@ use arrow_schema::ArrowError;
 use parquet::errors::ParquetError;
 
 use crate::capture::is_parquet;
+use crate::contain::contain;
 use crate::error::CaptureReadError;
 use crate::frames::{FrameError, Frames};
 use crate::parquet_form;
@@ -91,13 +88,11 @@ impl Batches {
         reader: R,
     ) -> Result<Self, CaptureReadError> {
         let mut batches = Self::none(table, path);
-        match contain(|| parquet_form::open(table, reader)) {
-            Ok(source) => {
-                let source = source.map(|batch| batch.map_err(BatchError::Arrow));
-                batches.source = Some(Box::new(source));
-            }
-            Err(error) => return Err(batches.error(error)),
-        }
+        let opened = decode(|| parquet_form::open(table, reader), BatchError::Parquet);
+        let mut decoder = opened.map_err(|error| batches.error(error))?;
+        batches.source = Some(Box::new(std::iter::from_fn(move || {
+            decode(|| decoder.next().transpose(), BatchError::Arrow).transpose()
+        })));
         Ok(batches)
     }
 
@@ -107,7 +102,7 @@ impl Batches {
         path: &Path,
         file: &File,
     ) -> Result<u64, CaptureReadError> {
-        contain(|| parquet_form::rows(file))
+        decode(|| parquet_form::rows(file), BatchError::Parquet)
             .map_err(|error| Self::none(table, path.to_owned()).error(error))
     }
 
@@ -196,8 +191,8 @@ impl Iterator for Batches {
 
     fn next(&mut self) -> Option<Self::Item> {
         let mut source = self.source.take()?;
-        let item = match contain(|| source.next().transpose()) {
-            Ok(item) => item?,
+        let item = match source.next()? {
+            Ok(item) => item,
             Err(error) => return Some(Err(self.error(error))),
         };
         self.rows = self.rows.saturating_add(item.num_rows() as u64);
@@ -206,18 +201,13 @@ impl Iterator for Batches {
     }
 }
 
-/// Runs a decoder. A panic inside becomes an error.
-fn contain<T>(decode: impl FnOnce() -> Result<T, BatchError>) -> Result<T, BatchError> {
-    // What the closure touches is dropped after a panic, so that no broken state is seen again.
-    catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|panic| {
-        let text = panic
-            .downcast_ref::<String>()
-            .map(String::as_str)
-            .or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(BatchError::Panicked(
-            text.unwrap_or("no message").to_owned(),
-        ))
-    })
+fn decode<T, E>(
+    decoder: impl FnOnce() -> Result<T, E>,
+    error: fn(E) -> BatchError,
+) -> Result<T, BatchError> {
+    contain(decoder)
+        .map_err(BatchError::Panicked)?
+        .map_err(error)
 }
 
 /// The batches of a stream: whole frames, each handed to the decoder.
@@ -247,7 +237,7 @@ impl<R: Read + Seek> StreamBatches<R> {
             // The decoder hands a batch out as soon as it is whole, so one frame gives at most one.
             let mut batch = None;
             while !bytes.is_empty() {
-                batch = self.decoder.decode(&mut bytes).map_err(BatchError::Arrow)?;
+                batch = decode(|| self.decoder.decode(&mut bytes), BatchError::Arrow)?;
             }
             if batch.is_some() {
                 return Ok(batch);

@@ -14,6 +14,7 @@
 //! | [`table`] | the tables, their files and columns |
 //! | [`note`] | what a reader must know about a damaged capture |
 //! | [`error`] | what can go wrong |
+//! | [`contain`] | panics of decoders become errors |
 //!
 //! Private: `tables` (facts to columns and back), `columns` (checked access), `stream` (writing a
 //! stream), `frames` and `batches` (reading one), `parquet_form` (the Parquet encoding), `files`.
@@ -22,6 +23,7 @@
 mod batches;
 pub mod capture;
 mod columns;
+pub mod contain;
 pub mod convert;
 pub mod error;
 mod files;

@@ -17,7 +17,6 @@ use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::reader::ChunkReader;
 use parquet::schema::types::ColumnPath;
 
-use crate::batches::BatchError;
 use crate::table::{Column, Kind, Table};
 
 /// Rows that are decoded at once.
@@ -59,30 +58,27 @@ fn is_delta(column: &Column) -> bool {
 pub(crate) fn open<R: ChunkReader + 'static>(
     table: Table,
     reader: R,
-) -> Result<ParquetRecordBatchReader, BatchError> {
+) -> Result<ParquetRecordBatchReader, ParquetError> {
     // The Arrow schema that a writer may have put into the file is not trusted: the types come
     // from Parquet's own schema, and names are read as dictionaries.
     let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let metadata = ArrowReaderMetadata::load(&reader, options()).map_err(BatchError::Parquet)?;
+    let metadata = ArrowReaderMetadata::load(&reader, options())?;
     let schema = with_dictionaries(table, metadata.schema());
     let metadata = ArrowReaderMetadata::try_new(
         Arc::clone(metadata.metadata()),
         options().with_schema(Arc::new(schema)),
-    )
-    .map_err(BatchError::Parquet)?;
+    )?;
     ParquetRecordBatchReaderBuilder::new_with_metadata(reader, metadata)
         .with_batch_size(BATCH_ROWS)
         .build()
-        .map_err(BatchError::Parquet)
 }
 
 /// How many rows the footer of a Parquet file promises.
-pub(crate) fn rows<R: ChunkReader>(reader: &R) -> Result<u64, BatchError> {
+pub(crate) fn rows<R: ChunkReader>(reader: &R) -> Result<u64, ParquetError> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    let metadata = ArrowReaderMetadata::load(reader, options).map_err(BatchError::Parquet)?;
+    let metadata = ArrowReaderMetadata::load(reader, options)?;
     let rows = metadata.metadata().file_metadata().num_rows();
-    u64::try_from(rows)
-        .map_err(|_| BatchError::Parquet(ParquetError::General(format!("{rows} rows"))))
+    u64::try_from(rows).map_err(|_| ParquetError::General(format!("{rows} rows")))
 }
 
 /// The schema found, with our columns of names as dictionaries.

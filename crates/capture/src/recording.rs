@@ -112,9 +112,9 @@ impl Recording {
 
     /// Appends what one flush brought. When this returns, the kernel has it.
     ///
-    /// Halts are put in order of their start first. On an error, tables are written up to the one
-    /// named in it; it may be tried again with the next flush, and rows refused are counted as lost
-    /// when the recording ends.
+    /// Halts are put in order of their start first. Every table is tried, and the first error is
+    /// returned: rows that were refused are not tried again, but counted as lost when the
+    /// recording ends. The next flush may succeed.
     pub fn append(&mut self, facts: &Facts) -> Result<(), CaptureWriteError> {
         let by_start = |a: &Halt, b: &Halt| a.start_ns.cmp(&b.start_ns);
         let mut sorted = Vec::new();

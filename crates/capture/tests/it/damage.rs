@@ -295,3 +295,16 @@ fn errors_can_be_sent_and_kept() {
     is_error::<CaptureReadError>();
     is_error::<CaptureWriteError>();
 }
+
+#[test]
+fn a_panic_of_the_decoder_is_an_error() {
+    let dir = complete();
+    let seed = "../../fuzz/seeds/capture_parquet/negative_column_length";
+    let seed = Path::new(env!("CARGO_MANIFEST_DIR")).join(seed);
+    fs::copy(seed, dir.path().join("halts.parquet")).unwrap();
+    let error = halts_error(dir.path());
+    assert!(
+        error.contains("halts.parquet, after row 0: the decoder gave up: column"),
+        "{error}"
+    );
+}

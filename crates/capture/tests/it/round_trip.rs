@@ -117,3 +117,20 @@ fn every_byte_of_a_small_stream_may_be_the_last() {
     seen.dedup();
     assert_eq!(seen, [0, 1, 3]);
 }
+
+#[test]
+fn no_batch_is_large_however_large_the_flush() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recording = Recording::create(dir.path(), info()).unwrap();
+    recording.append(&some_halts(200_000)).unwrap();
+    let longest = |dir: &std::path::Path| {
+        let mut rows = Capture::open(dir).unwrap().halts().unwrap();
+        let batches = std::iter::from_fn(|| rows.next_batch()).map(|batch| batch.unwrap().len());
+        let batches: Vec<usize> = batches.collect();
+        assert_eq!(batches.iter().sum::<usize>(), 200_000);
+        batches.into_iter().max()
+    };
+    assert_eq!(longest(dir.path()), Some(32 * 1024));
+    recording.finish(ending()).unwrap();
+    assert_eq!(longest(dir.path()), Some(16 * 1024));
+}
