@@ -73,7 +73,7 @@ impl Plan {
         };
         Self {
             gaps: gaps_us.iter().map(|us| Nanos(us * 1_000)).collect(),
-            repetitions: if quick { 5 } else { 15 },
+            repetitions: if quick { 6 } else { 15 },
             budget: Nanos(if quick { 9 } else { 55 } * 1_000_000_000),
             vcpu_cpu,
             host_cpu,
@@ -205,6 +205,9 @@ fn notes(plan: &Plan, repetitions: u32, classes: &[Samples]) -> Vec<String> {
             "ended early: {repetitions} of {all} repetitions were done"
         ));
     }
+    if repetitions < 6 {
+        notes.push("fewer than six repetitions: an interval is their whole range".to_owned());
+    }
     if plan.vcpu_cpu == plan.host_cpu {
         notes.push("vCPU and host share a CPU: nothing can be polled for".to_owned());
     }
@@ -291,11 +294,12 @@ impl Measured {
     }
 
     fn median(&self, time: fn(&Round) -> u64) -> Option<f64> {
-        median(self.rounds.rounds.iter().map(time).collect())
+        let times = self.rounds.rounds.iter().map(time);
+        median(times.filter_map(|ns| i64::try_from(ns).ok()).collect())
     }
 }
 
-fn median(mut times: Vec<u64>) -> Option<f64> {
+fn median(mut times: Vec<i64>) -> Option<f64> {
     times.sort_unstable();
     percentile_of_sorted(&times, 0.5).map(|median| median as f64)
 }

@@ -71,9 +71,13 @@ impl VcpuRounds {
         Some(self.tsc?.ns(round.woke_tsc?))
     }
 
-    /// From the signal until the guest ran again, of all rounds that were stamped.
-    pub fn wake_latencies_ns(&self) -> Vec<u64> {
-        let latency = |round| Some(self.woke_ns(round)?.saturating_sub(round.signal_ns));
+    /// From the signal until the guest ran again, of all rounds that were stamped. Where the two
+    /// clocks do not compare well, a quick wake-up can come out below zero.
+    pub fn wake_latencies_ns(&self) -> Vec<i64> {
+        let latency = |round| {
+            let woke = i128::from(self.woke_ns(round)?);
+            i64::try_from(woke - i128::from(round.signal_ns)).ok()
+        };
         self.rounds.iter().filter_map(latency).collect()
     }
 }

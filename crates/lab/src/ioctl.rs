@@ -1,16 +1,22 @@
-//! The KVM ioctls for which kvm-ioctls has no safe wrapper. All `unsafe` of this crate is here.
+//! The KVM ioctls for which kvm-ioctls has no safe wrapper, and RDTSC.
+//!
+//! All `unsafe` of this crate is here, but for one line of `event`.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-use kvm_bindings::{KVMIO, kvm_reinject_control, kvm_userspace_memory_region};
-use kvm_ioctls::VmFd;
-use vmm_sys_util::ioctl::{_IOC_NONE, ioctl, ioctl_expr, ioctl_with_ref};
+use kvm_bindings::{
+    KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, KVMIO, kvm_device_attr, kvm_reinject_control,
+    kvm_userspace_memory_region,
+};
+use kvm_ioctls::{VcpuFd, VmFd};
+use vmm_sys_util::ioctl::{_IOC_NONE, _IOC_WRITE, ioctl, ioctl_expr, ioctl_with_ref};
 
 use crate::memory::{GuestMemory, MEMORY_BYTES, MemoryError};
 
 const KVM_REINJECT_CONTROL: u32 = 0x71;
 const KVM_GET_STATS_FD: u32 = 0xce;
+const KVM_GET_DEVICE_ATTR: u32 = 0xe2;
 
 /// `_IO(KVMIO, nr)`.
 fn request(nr: u32) -> std::ffi::c_ulong {
@@ -40,6 +46,32 @@ pub fn disable_pit_reinjection(vm: &VmFd) -> io::Result<()> {
         return Err(io::Error::last_os_error());
     }
     Ok(())
+}
+
+/// What a vCPU's TSC is ahead of the host's; fails before 5.16.
+pub fn tsc_offset(vcpu: &VcpuFd) -> io::Result<u64> {
+    let mut offset = 0_u64;
+    let attribute = kvm_device_attr {
+        group: KVM_VCPU_TSC_CTRL,
+        attr: KVM_VCPU_TSC_OFFSET.into(),
+        addr: (&raw mut offset).expose_provenance() as u64,
+        flags: 0,
+    };
+    let size = u32::try_from(size_of::<kvm_device_attr>()).unwrap_or(0);
+    let request = ioctl_expr(_IOC_WRITE, KVMIO, KVM_GET_DEVICE_ATTR, size);
+    // SAFETY: the kernel reads one kvm_device_attr and writes eight bytes to the u64 that it points
+    // to; both outlive the call.
+    let result = unsafe { ioctl_with_ref(vcpu, request, &attribute) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(offset)
+}
+
+/// The host's TSC.
+pub fn host_tsc() -> u64 {
+    // SAFETY: every x86-64 CPU has RDTSC, and Linux does not forbid it to user space.
+    unsafe { std::arch::x86_64::_rdtsc() }
 }
 
 /// Why a guest's memory could not be given to KVM.

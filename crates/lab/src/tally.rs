@@ -62,6 +62,7 @@ fn tally_vm(
         Quantiles::of(played.map(time).collect())
     };
     let latencies = rounds.iter().flat_map(VcpuRounds::wake_latencies_ns);
+    let latencies = latencies.map(|ns| u64::try_from(ns).unwrap_or(0));
     let outcome = VmOutcome {
         name: ended.vm.config.name.clone(),
         pid: std::process::id(),

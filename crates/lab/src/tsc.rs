@@ -1,13 +1,13 @@
 //! From a guest's TSC to the host's monotonic clock, by two points at which both were read.
 //!
-//! A guest of ours sees the host's TSC plus an offset, perhaps scaled. Between two readings of both
+//! A guest of ours sees the host's TSC plus an offset that KVM tells. Between two readings of both
 //! clocks, before and after a run, the line through them says when a stamp was taken; the error is
-//! that of the readings (half the time of an ioctl) and of what NTP bent in between.
+//! that of the readings (half of what lies between two clock reads) and of what NTP bent in between.
 
 use kvm_bindings::{Msrs, kvm_msr_entry};
 use kvm_ioctls::VcpuFd;
 
-use crate::clock;
+use crate::{clock, ioctl};
 
 const IA32_TSC: u32 = 0x10;
 /// The quickest of so many readings is kept: nothing came between its two clocks.
@@ -23,24 +23,34 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Reads both; `None` if KVM does not tell the guest's TSC.
+    /// Reads both: the host's TSC plus KVM's offset, or, before 5.16, the guest's as an MSR, which is
+    /// good to a microsecond or two. `None` if KVM tells neither.
     pub fn now(vcpu: &VcpuFd) -> Option<Self> {
+        let offset = ioctl::tsc_offset(vcpu).ok();
+        let guest_tsc = || match offset {
+            Some(offset) => Some(ioctl::host_tsc().wrapping_add(offset)),
+            None => read_msr(vcpu),
+        };
         let reading = |_| {
-            let entry = kvm_msr_entry {
-                index: IA32_TSC,
-                ..Default::default()
-            };
-            let mut msrs = Msrs::from_entries(&[entry]).ok()?;
             let before = clock::now_ns();
-            let read = vcpu.get_msrs(&mut msrs).ok()?;
+            let tsc = guest_tsc()?;
             let took = clock::now_ns().saturating_sub(before);
-            let tsc = msrs.as_slice().first().filter(|_| read == 1)?.data;
             let ns = before + took / 2;
             Some((took, Self { tsc, ns }))
         };
         let quickest = (0..TRIES).filter_map(reading).min_by_key(|(took, _)| *took);
         quickest.map(|(_, moment)| moment)
     }
+}
+
+fn read_msr(vcpu: &VcpuFd) -> Option<u64> {
+    let entry = kvm_msr_entry {
+        index: IA32_TSC,
+        ..Default::default()
+    };
+    let mut msrs = Msrs::from_entries(&[entry]).ok()?;
+    let read = vcpu.get_msrs(&mut msrs).ok()?;
+    Some(msrs.as_slice().first().filter(|_| read == 1)?.data)
 }
 
 /// The line through two moments.
