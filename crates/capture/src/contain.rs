@@ -1,7 +1,7 @@
 //! The decode boundary: a panic of a decoder becomes an error.
 //!
 //! The Arrow and Parquet decoders are written for files of honest writers. On hostile bytes they
-//! mostly return errors, but they hold assertions too. [`contain`] wraps exactly the calls into
+//! mostly return errors, but they hold assertions too. `contain` wraps exactly the calls into
 //! them. A failed allocation cannot be contained; the sizes that a stream claims are therefore
 //! checked before (`frames`).
 

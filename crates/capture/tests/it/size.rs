@@ -12,7 +12,7 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use haltwise_core::units::Nanos;
 use haltwise_core::workload::{Gaps, SplitMix64};
 
-use crate::common::{ending, info};
+use crate::common::{ending, info, some_halts};
 
 /// Rows of one flush: 100 ms of 100,000 halts per second.
 const FLUSH: usize = 10_000;
@@ -141,4 +141,30 @@ fn a_halt_takes_at_most_24_bytes() {
         assert!(stream <= 40.0, "{name}: {stream:.1} in the stream");
         assert!(parquet <= 24.0, "{name}: {parquet:.1} in Parquet");
     }
+}
+
+#[test]
+#[expect(
+    clippy::print_stdout,
+    reason = "the figure is the test's second result"
+)]
+fn a_flush_has_a_fixed_cost() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recording = Recording::create(dir.path(), info()).unwrap();
+    let path = dir.path().join(Table::Halts.stream_file());
+    let before = fs::metadata(&path).unwrap().len();
+    for i in 0..100 {
+        let halts = some_halts(i + 1)
+            .halts
+            .split_off(usize::try_from(i).unwrap());
+        recording
+            .append(&Facts {
+                halts,
+                ..Facts::default()
+            })
+            .unwrap();
+    }
+    let each = (fs::metadata(&path).unwrap().len() - before) / 100;
+    println!("a flush of one halt takes {each} bytes of the stream");
+    assert!(each <= 2048, "{each}");
 }
