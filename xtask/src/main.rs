@@ -5,9 +5,14 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod check;
+mod demo;
+mod fuzz;
 mod kernels;
 mod repo;
 mod say;
+mod test_run;
+mod tidy;
 mod tool;
 
 use anyhow::Result;
@@ -17,16 +22,34 @@ use clap::Parser;
 #[derive(Debug, Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 enum Task {
+    /// The gate: format, tidy, lints, documentation, all tests
+    Check(check::Args),
+    /// Boot a lab VM, record every halt of it, print the report
+    Demo(demo::Args),
+    /// Run every tier of tests
+    Test(test_run::Args),
     /// Measure: overhead, truth, loss
     #[command(subcommand)]
     Bench(bench::Bench),
     /// Test inside Debian's stock kernels, under emulation
     Kernels(kernels::Args),
+    /// Fuzz every reader of bytes
+    Fuzz(fuzz::Args),
+    /// See that the fuzz targets work
+    FuzzSmoke,
+    /// Check the rules that no compiler knows
+    Tidy,
 }
 
 fn main() -> Result<()> {
     match Task::parse() {
+        Task::Check(args) => check::run(args),
+        Task::Demo(args) => demo::run(args),
+        Task::Test(args) => test_run::run(args),
+        Task::Fuzz(args) => fuzz::run(&args),
+        Task::FuzzSmoke => fuzz::smoke(),
         Task::Bench(bench) => bench::run(&bench),
         Task::Kernels(args) => kernels::run(&args),
+        Task::Tidy => tidy::run(),
     }
 }

@@ -22,6 +22,15 @@ pub(crate) fn note(what: &str) {
     println!("    {what}");
 }
 
+/// Passes on a line of something that ran for the reader.
+#[expect(
+    clippy::print_stdout,
+    reason = "the rim of xtask: its output is for people"
+)]
+pub(crate) fn line(text: &str) {
+    println!("{text}");
+}
+
 /// Says that something could not run here, and why. Tests and tasks share the form.
 #[expect(
     clippy::print_stdout,

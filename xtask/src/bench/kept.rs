@@ -33,7 +33,7 @@ impl Kept<'_> {
             .to_owned();
         let stem = format!("{date}-{}-{}", short_host(), self.name);
         let base = repo::root().join("measurements");
-        let folder = (1..)
+        let folder = (1..1000)
             .map(|n| {
                 if n == 1 {
                     stem.clone()

@@ -1,7 +1,7 @@
 //! A guest with a stock kernel, emulated by QEMU: files go in, a script runs, its results come out.
 //!
 //! Emulation needs no /dev/kvm here, yet gives the guest a CPU with SVM, so that the stock
-//! kernel's own kvm_amd runs virtual machines inside. Times are stretched; rules are the kernel's.
+//! kernel's own `kvm_amd` runs virtual machines inside. Times are stretched; rules are the kernel's.
 //! What goes in is an initramfs; what comes out is a tar archive on a raw disk.
 
 use std::path::{Path, PathBuf};

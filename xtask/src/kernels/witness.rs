@@ -162,13 +162,13 @@ fn judge(lab: &Lab, report: &Report, expected: &Expected) -> Found {
             *sum += count;
         }
     }
-    let [hlts, halts, waits, polled, successful] = sum;
-    found.summary = format!("{hlts} HLTs, {halts} halts, {waits} waits");
-    if expected.polls {
-        found
-            .summary
-            .push_str(&format!(", {polled} polls, {successful} successful"));
-    }
+    let [executed, halts, waits, polled, successful] = sum;
+    let polls = if expected.polls {
+        format!(", {polled} polls, {successful} successful")
+    } else {
+        String::new()
+    };
+    found.summary = format!("{executed} HLTs, {halts} halts, {waits} waits{polls}");
     found
 }
 

@@ -1,0 +1,107 @@
+//! `cargo xtask check`: the one gate, cheap to dear. What it accepts may be committed.
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+
+use crate::{fuzz, repo, say, test_run, tidy, tool};
+
+/// What `cargo xtask check` takes.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Args {
+    /// Leave out the stock kernels and the fuzzer
+    #[arg(long)]
+    quick: bool,
+}
+
+/// Runs all steps; the first that fails ends it.
+pub(crate) fn run(args: Args) -> Result<()> {
+    let started = Instant::now();
+    step("format", format)?;
+    step("tidy", tidy::run)?;
+    step("BPF programs", bpf)?;
+    step("clippy", clippy)?;
+    step("documentation", documentation)?;
+    if !args.quick {
+        step("fuzz smoke", fuzz::smoke)?;
+    }
+    step("tests", || {
+        test_run::run(test_run::Args {
+            no_kernels: args.quick,
+        })
+    })?;
+    say::step(&format!("all is well, {}", say::seconds(started.elapsed())));
+    Ok(())
+}
+
+fn step(name: &str, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    say::step(&format!("check: {name}"));
+    let started = Instant::now();
+    work().with_context(|| format!("check: {name}"))?;
+    say::note(&format!("{name}: {}", say::seconds(started.elapsed())));
+    Ok(())
+}
+
+fn format() -> Result<()> {
+    tool::run(tool::cargo(&repo::root()).args(["fmt", "--all", "--check"]))
+}
+
+/// Warnings that clang can find in BPF programs without knowing a kernel: their headers' syntax.
+/// The programs themselves are compiled, with all warnings, by the build of crates/host.
+fn bpf() -> Result<()> {
+    let root = repo::root();
+    let Some(clang) = tool::find("clang") else {
+        say::skipped("BPF programs: clang is not installed");
+        return Ok(());
+    };
+    for path in repo::files(&root)?
+        .iter()
+        .filter(|path| path.ends_with("/intf.h"))
+    {
+        let flags = [
+            "-fsyntax-only",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-xc",
+            "-include",
+        ];
+        let file = root.join(path);
+        // The border between kernel side and Rust stands on fixed-width types alone.
+        tool::run(
+            Command::new(&clang)
+                .args(flags)
+                .arg("linux/types.h")
+                .arg(file),
+        )?;
+    }
+    Ok(())
+}
+
+fn clippy() -> Result<()> {
+    let args = [
+        "clippy",
+        "--workspace",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    tool::run(tool::cargo(&repo::root()).args(args))
+}
+
+fn documentation() -> Result<()> {
+    let args = [
+        "doc",
+        "--workspace",
+        "--no-deps",
+        "--document-private-items",
+        "--quiet",
+    ];
+    tool::run(
+        tool::cargo(&repo::root())
+            .args(args)
+            .env("RUSTDOCFLAGS", "-D warnings"),
+    )
+}

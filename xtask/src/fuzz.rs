@@ -1,0 +1,110 @@
+//! `cargo xtask fuzz`, `cargo xtask fuzz-smoke`: the fuzz targets of every reader of bytes.
+//!
+//! They need a nightly compiler and cargo-fuzz. The targets' seeds also run as ordinary tests on a
+//! stable compiler, so that a machine without those is not without any check.
+
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::{repo, say, tool};
+
+/// What `cargo xtask fuzz` takes.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Args {
+    /// How long each target runs
+    #[arg(long, value_name = "MINUTES", default_value_t = 10)]
+    minutes: u32,
+    /// Only targets whose name contains this text
+    filter: Option<String>,
+}
+
+/// Runs each target for some minutes.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let filter = args.filter.as_deref().unwrap_or_default();
+    each(filter, &[format!("-max_total_time={}", args.minutes * 60)])
+}
+
+/// Runs each target for as long as it takes to see that it works.
+pub(crate) fn smoke() -> Result<()> {
+    each("", &["-runs=20000".into(), "-max_total_time=10".into()])
+}
+
+fn each(filter: &str, limits: &[String]) -> Result<()> {
+    let root = repo::root();
+    if let Some(reason) = obstacle() {
+        say::skipped(&format!("fuzzing: {reason}"));
+        return Ok(());
+    }
+    for target in targets(&repo::files(&root)?)
+        .iter()
+        .filter(|name| name.contains(filter))
+    {
+        say::step(&format!("fuzz {target}"));
+        // The fuzzer adds to the first folder what it finds; the seeds only seed.
+        let found = repo::target_dir().join("fuzz-corpus").join(target);
+        std::fs::create_dir_all(&found).with_context(|| format!("create {}", found.display()))?;
+        let seeds = root.join("fuzz/seeds").join(target);
+        let mut command = Command::new("cargo");
+        command
+            .current_dir(root.join("fuzz"))
+            // The toolchain that runs us must not stand in for the nightly one.
+            .env_remove("RUSTUP_TOOLCHAIN")
+            .env_remove("CARGO")
+            .args(["+nightly", "fuzz", "run", target])
+            .arg(found);
+        if seeds.is_dir() {
+            command.arg(seeds);
+        }
+        // 2 GiB is far more than any reader may need for a small file.
+        let bounds = ["-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1"];
+        tool::run(command.arg("--").args(bounds).args(limits))?;
+    }
+    Ok(())
+}
+
+/// Why fuzzing cannot run here.
+fn obstacle() -> Option<String> {
+    let cargo = |args: [&str; 2]| {
+        let mut command = Command::new("cargo");
+        let command = command
+            .env_remove("RUSTUP_TOOLCHAIN")
+            .env_remove("CARGO")
+            .args(args);
+        tool::ask(command).is_ok()
+    };
+    if !cargo(["+nightly", "--version"]) {
+        return Some("there is no nightly compiler (rustup toolchain install nightly)".into());
+    }
+    (!cargo(["fuzz", "--version"])).then(|| "cargo-fuzz is not installed".into())
+}
+
+/// The targets by name.
+fn targets(files: &[String]) -> Vec<String> {
+    files
+        .iter()
+        .filter_map(|path| path.strip_prefix("fuzz/fuzz_targets/")?.strip_suffix(".rs"))
+        .map(String::from)
+        .collect()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn targets_are_files() {
+        let files = [
+            "fuzz/Cargo.toml",
+            "fuzz/fuzz_targets/a.rs",
+            "fuzz/seeds/a/b",
+        ];
+        assert_eq!(targets(&files.map(String::from)), ["a"]);
+    }
+
+    #[test]
+    fn this_repository_has_targets() {
+        let files = repo::files(&repo::root()).unwrap();
+        assert!(!targets(&files).is_empty());
+    }
+}

@@ -1,0 +1,44 @@
+//! `cargo xtask test`: every tier of tests, cheap to dear. The last words are the test runner's.
+
+use anyhow::{Result, bail};
+
+use crate::{repo, say, tool};
+
+/// What `cargo xtask test` takes.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub(crate) struct Args {
+    /// Leave out the stock kernels
+    #[arg(long)]
+    pub(crate) no_kernels: bool,
+}
+
+/// Runs the tests. A tier that fails does not keep the next from running.
+pub(crate) fn run(args: Args) -> Result<()> {
+    let root = repo::root();
+    say::step("building all programs: tests run them as processes");
+    tool::run(tool::cargo(&root).args(["build", "--workspace", "--bins"]))?;
+    say::step("tests of all crates");
+    // Tests that cannot run here print `skipped: reason`; that must be seen.
+    let all = [
+        "test",
+        "--workspace",
+        "--no-fail-fast",
+        "--",
+        "--show-output",
+    ];
+    let mut outcome = vec![tool::run(tool::cargo(&root).args(all))];
+    if !args.no_kernels {
+        say::step("stock kernels under emulation");
+        let kernels = ["test", "-p", "xtask", "--test", "kernels", "--"];
+        let visibly = ["--ignored", "--nocapture", "--test-threads=1"];
+        outcome.push(tool::run(tool::cargo(&root).args(kernels).args(visibly)));
+    }
+    let failed: Vec<String> = outcome
+        .into_iter()
+        .filter_map(|done| Some(format!("{:#}", done.err()?)))
+        .collect();
+    if !failed.is_empty() {
+        bail!("{}", failed.join("\n"));
+    }
+    Ok(())
+}

@@ -1,0 +1,195 @@
+//! `cargo xtask tidy`: the rules of this repository that no compiler knows.
+//!
+//! Each rule family is a pure function from the repository's files to findings, and has a test for
+//! each rule that shows it failing. `cargo test` runs them on the repository itself.
+
+mod docs;
+mod layering;
+mod purity;
+mod shape;
+mod source;
+mod unsafety;
+mod words;
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use crate::{repo, say};
+use source::Source;
+
+/// Something to put right.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finding {
+    path: String,
+    line: usize,
+    text: String,
+}
+
+impl std::fmt::Display for Finding {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}: {}", self.path, self.line, self.text)
+    }
+}
+
+impl Source {
+    fn finding(&self, line: usize, text: String) -> Finding {
+        Finding {
+            path: self.path.clone(),
+            line,
+            text,
+        }
+    }
+}
+
+/// The files that rules look at.
+#[derive(Debug)]
+pub(crate) struct Repo {
+    sources: Vec<Source>,
+    /// Paths of all files, also of those that are not text.
+    paths: Vec<String>,
+    /// Words that this checkout's owner keeps out of the repository.
+    private_words: Vec<String>,
+}
+
+impl Repo {
+    /// Reads the repository at `root`.
+    fn load(root: &Path) -> Result<Self> {
+        let paths = repo::files(root)?;
+        let mut sources = Vec::new();
+        for path in &paths {
+            // Files that are not text hold nothing for us.
+            if let Ok(text) = std::fs::read_to_string(root.join(path)) {
+                sources.push(Source::new(path, &text));
+            }
+        }
+        mark_test_files(&mut sources);
+        let listed = std::fs::read_to_string(root.join(".git/info/banned-words"));
+        let private_words = listed
+            .unwrap_or_default()
+            .lines()
+            .map(String::from)
+            .collect();
+        Ok(Self {
+            sources,
+            paths,
+            private_words,
+        })
+    }
+
+    fn source(&self, path: &str) -> Option<&Source> {
+        self.sources.iter().find(|source| source.path == path)
+    }
+}
+
+/// Marks the files of modules that their parents declare for tests only.
+fn mark_test_files(sources: &mut [Source]) {
+    let mut names = Vec::new();
+    for source in sources.iter() {
+        let stem = source.path.strip_suffix(".rs").unwrap_or(&source.path);
+        let root = ["lib", "main"]
+            .iter()
+            .find_map(|name| stem.strip_suffix(name));
+        let folder = root.map_or(format!("{stem}/"), String::from);
+        names.extend(
+            source
+                .test_modules()
+                .map(|name| format!("{folder}{name}.rs")),
+        );
+    }
+    for source in sources
+        .iter_mut()
+        .filter(|source| names.contains(&source.path))
+    {
+        source.mark_as_test();
+    }
+}
+
+type Rule = fn(&Repo) -> Vec<Finding>;
+
+const RULES: [Rule; 6] = [
+    shape::check,
+    unsafety::check,
+    purity::check,
+    layering::check,
+    words::check,
+    docs::check,
+];
+
+fn findings(repo: &Repo) -> Vec<Finding> {
+    let mut found: Vec<Finding> = RULES.iter().flat_map(|rule| rule(repo)).collect();
+    found.sort();
+    found
+}
+
+/// Checks the repository.
+pub(crate) fn run() -> Result<()> {
+    let repo = Repo::load(&repo::root())?;
+    let found = findings(&repo);
+    for finding in &found {
+        say::note(&finding.to_string());
+    }
+    say::note(&shape::summary(&repo));
+    if !found.is_empty() {
+        bail!("tidy: {} findings", found.len());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod fixture {
+    use super::*;
+
+    /// A repository of these files.
+    pub(crate) fn repo(files: &[(&str, &str)]) -> Repo {
+        Repo {
+            sources: files
+                .iter()
+                .map(|(path, text)| Source::new(path, text))
+                .collect(),
+            paths: files.iter().map(|(path, _)| (*path).to_string()).collect(),
+            private_words: vec!["codename".into()],
+        }
+    }
+
+    /// What a rule finds in a repository of one file.
+    pub(crate) fn findings(rule: Rule, path: &str, text: &str) -> Vec<String> {
+        rule(&repo(&[(path, text)]))
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_file_is_a_test_where_its_parent_says_so() {
+        let text = "#[cfg(test)]\nmod b;\nmod c;\n";
+        let mut repo = fixture::repo(&[
+            ("x/src/lib.rs", text),
+            ("x/src/a.rs", text),
+            ("x/src/b.rs", "1\n"),
+            ("x/src/a/b.rs", "1\n"),
+            ("x/src/a/c.rs", "1\n"),
+        ]);
+        mark_test_files(&mut repo.sources);
+        let is_code = |source: &&Source| source.code_without_tests().count() > 0;
+        let code: Vec<_> = repo
+            .sources
+            .iter()
+            .filter(is_code)
+            .map(|s| s.path.as_str())
+            .collect();
+        assert_eq!(code, ["x/src/lib.rs", "x/src/a.rs", "x/src/a/c.rs"]);
+    }
+
+    #[test]
+    fn the_repository_is_tidy() {
+        let repo = Repo::load(&repo::root()).expect("the checkout can be read");
+        let found: Vec<String> = findings(&repo).iter().map(ToString::to_string).collect();
+        assert!(found.is_empty(), "cargo xtask tidy:\n{}", found.join("\n"));
+    }
+}

@@ -1,0 +1,141 @@
+//! Documents: those that must exist, and that what they link to exists.
+
+use super::{Finding, Repo, Source};
+
+/// What every checkout has.
+const REQUIRED: [&str; 6] = [
+    "README.md",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
+    "CHANGELOG.md",
+    "LICENSE-MIT",
+    "LICENSE-APACHE",
+];
+
+/// All rules of this family.
+pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+    let missing = REQUIRED
+        .iter()
+        .filter(|name| !repo.paths.iter().any(|path| path == *name));
+    let mut found: Vec<Finding> = missing
+        .map(|name| Finding {
+            path: (*name).into(),
+            line: 1,
+            text: "is missing".into(),
+        })
+        .collect();
+    for source in repo.sources.iter().filter(|source| source.is_prose()) {
+        found.extend(dead_links(repo, source));
+    }
+    // A README names documents also without linking to them.
+    if let Some(readme) = repo.source("README.md") {
+        found.extend(dead_names(repo, readme));
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
+/// Relative links whose target is not there.
+fn dead_links(repo: &Repo, source: &Source) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (line, text) in source.lines() {
+        for part in text.split("](").skip(1) {
+            let target = part.split([')', '#', ' ']).next().unwrap_or_default();
+            let elsewhere = target.contains("://") || target.starts_with("mailto:");
+            if target.is_empty() || elsewhere {
+                continue;
+            }
+            if !exists(repo, &resolve(&source.path, target)) {
+                found.push(source.finding(line, format!("links to {target}, which is not there")));
+            }
+        }
+    }
+    found
+}
+
+/// Documents that a text names in backquotes and that are not there.
+fn dead_names(repo: &Repo, source: &Source) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (line, text) in source.lines() {
+        let quoted = text.split('`').skip(1).step_by(2);
+        for name in quoted.filter(|name| is_document(name)) {
+            if !exists(repo, name) {
+                found.push(source.finding(line, format!("names {name}, which is not there")));
+            }
+        }
+    }
+    found
+}
+
+fn is_document(name: &str) -> bool {
+    name.rsplit_once('.')
+        .is_some_and(|(_, extension)| extension == "md")
+        && !name.contains(' ')
+}
+
+/// A link's target as a path from the repository's root.
+fn resolve(from: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = from.split('/').collect();
+    parts.pop();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+fn exists(repo: &Repo, path: &str) -> bool {
+    let folder = format!("{path}/");
+    path.is_empty()
+        || repo
+            .paths
+            .iter()
+            .any(|found| found == path || found.starts_with(&folder))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::tidy::fixture::repo;
+
+    fn found(files: &[(&str, &str)]) -> Vec<String> {
+        let required = REQUIRED.map(|name| (name, "\n"));
+        let given = |name: &str| files.iter().any(|(path, _)| *path == name);
+        let mut all: Vec<_> = required
+            .into_iter()
+            .filter(|(name, _)| !given(name))
+            .collect();
+        all.extend_from_slice(files);
+        check(&repo(&all)).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn required_documents_exist() {
+        assert_eq!(found(&[]), [""; 0]);
+        assert_eq!(check(&repo(&[])).len(), REQUIRED.len());
+    }
+
+    #[test]
+    fn links_lead_somewhere() {
+        assert_eq!(
+            found(&[("docs/a.md", "[b](b.md) [c](../README.md#x) [d](#y)\n")]).len(),
+            1
+        );
+        assert_eq!(
+            found(&[("docs/a.md", "[x](https://example.org) [y](../docs)\n")]).len(),
+            0
+        );
+    }
+
+    #[test]
+    fn documents_that_the_readme_names_exist() {
+        assert_eq!(
+            found(&[("README.md", "See `docs/none.md` and `CHANGELOG.md`.\n")]).len(),
+            1
+        );
+    }
+}

@@ -1,0 +1,168 @@
+//! Who may touch the world: the core nothing, the host the system's files, and only one module of
+//! it may write to them.
+
+use super::words::begins_word;
+use super::{Finding, Repo, Source};
+
+/// What the core does without, and why.
+const IMPURE: [(&str, &str); 14] = [
+    ("std::fs", "the core does no I/O"),
+    ("std::net", "the core does no I/O"),
+    ("std::io", "the core does no I/O"),
+    ("std::process", "the core starts nothing"),
+    ("std::env", "the core is told what it needs"),
+    ("std::thread", "the core has no threads"),
+    ("std::sync", "the core shares nothing"),
+    ("Instant::now", "the core has no clock"),
+    ("SystemTime", "the core has no clock"),
+    ("println!", "only the rim prints"),
+    ("eprintln!", "only the rim prints"),
+    ("HashMap", "its order is not the same in each run"),
+    ("HashSet", "its order is not the same in each run"),
+    ("unsafe", "the core needs none"),
+];
+
+/// Folders of the system that only `host` may name, outside tests.
+const SYSTEM: [&str; 3] = ["/sys", "/proc", "/dev"];
+
+/// What others may name nevertheless.
+const EXCEPTIONS: [(&str, &[&str]); 3] = [
+    ("crates/host/", &["/sys", "/proc", "/dev"]),
+    (
+        "crates/lab/",
+        &["/dev/kvm", "/proc/self", "/proc/thread-self"],
+    ),
+    ("xtask/", &["/sys", "/proc", "/dev"]),
+];
+
+/// Calls that write files.
+const WRITES: [&str; 6] = [
+    "fs::write(",
+    "File::create(",
+    "OpenOptions",
+    "fs::remove_",
+    "fs::rename(",
+    "create_dir",
+];
+
+/// The part of `host` that may write to the machine.
+const WRITER: &str = "crates/host/src/knob";
+
+/// All rules of this family.
+pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for source in repo.sources.iter().filter(|source| source.is_rust()) {
+        if source.path.starts_with("crates/core/src") {
+            found.extend(impurities(source));
+        }
+        if source.path.starts_with("crates/host/src") && !source.path.starts_with(WRITER) {
+            found.extend(writes(source));
+        }
+        found.extend(system_paths(source));
+    }
+    found
+}
+
+fn impurities(source: &Source) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (line, code) in source.code_without_tests() {
+        for (name, reason) in IMPURE {
+            let is_lint = code.contains("unsafe_code");
+            if begins_word(code, name) && !is_lint {
+                found.push(source.finding(line, format!("{name}: {reason}")));
+            }
+        }
+    }
+    found
+}
+
+fn writes(source: &Source) -> Vec<Finding> {
+    let hits = source.code_without_tests().filter_map(|(line, code)| {
+        let call = WRITES.iter().find(|call| code.contains(*call))?;
+        let text = format!(
+            "`{}`: only {WRITER} writes to the machine",
+            call.trim_end_matches('(')
+        );
+        Some(source.finding(line, text))
+    });
+    hits.collect()
+}
+
+fn system_paths(source: &Source) -> Vec<Finding> {
+    let excepted = EXCEPTIONS
+        .iter()
+        .filter(|(owner, _)| source.path.starts_with(owner))
+        .flat_map(|(_, paths)| paths.iter())
+        .copied()
+        .collect::<Vec<_>>();
+    let below = |text: &str, root: &str| {
+        text.strip_prefix(root)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    };
+    source
+        .literals_without_tests()
+        .filter(|(_, text)| SYSTEM.iter().any(|root| below(text, root)))
+        .filter(|(_, text)| !excepted.iter().any(|root| below(text, root)))
+        .map(|(line, text)| {
+            source.finding(
+                line,
+                format!("`{text}`: only crates/host knows the system's files"),
+            )
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::tidy::fixture::findings;
+
+    #[test]
+    fn the_core_is_pure() {
+        let core = |text: &str| findings(check, "crates/core/src/a.rs", text).len();
+        for (name, _) in IMPURE {
+            assert_eq!(core(&format!("use {name};\n")), 1, "{name}");
+        }
+        assert_eq!(core("//! No std::fs here.\n#![forbid(unsafe_code)]\n"), 0);
+        assert_eq!(core("#[cfg(test)]\nmod test {\n    use std::fs;\n}\n"), 0);
+        assert_eq!(
+            findings(check, "crates/cli/src/a.rs", "use std::fs;\n").len(),
+            0
+        );
+    }
+
+    #[test]
+    fn only_the_host_names_system_files() {
+        let text = "a(\"/sys/module\");\n";
+        assert_eq!(findings(check, "crates/cli/src/a.rs", text).len(), 1);
+        assert_eq!(
+            findings(check, "crates/capture/src/a.rs", "a(\"/proc\");\n").len(),
+            1
+        );
+        assert_eq!(findings(check, "crates/host/src/a.rs", text).len(), 0);
+        assert_eq!(findings(check, "crates/cli/tests/a.rs", text).len(), 0);
+        assert_eq!(
+            findings(check, "crates/cli/src/a.rs", "a(\"/system\");\n").len(),
+            0
+        );
+        assert_eq!(
+            findings(check, "crates/lab/src/a.rs", "a(\"/dev/kvm\");\n").len(),
+            0
+        );
+        assert_eq!(
+            findings(check, "crates/lab/src/a.rs", "a(\"/dev/sda\");\n").len(),
+            1
+        );
+    }
+
+    #[test]
+    fn only_the_knobs_write() {
+        let text = "fs::write(path, value);\n";
+        assert_eq!(findings(check, "crates/host/src/params.rs", text).len(), 1);
+        assert_eq!(
+            findings(check, "crates/host/src/knob/sysfs.rs", text).len(),
+            0
+        );
+        assert_eq!(findings(check, "crates/host/tests/a.rs", text).len(), 0);
+    }
+}

@@ -1,0 +1,216 @@
+//! Words: none that sell, no names that say nothing, no paths of one machine, nothing left to do
+//! without an issue.
+
+use super::{Finding, Repo, Source};
+
+/// Words for people who sell.
+const WORDS: &str = include_str!("words.txt");
+
+/// The files that must name what they forbid.
+const OWN: [&str; 2] = ["xtask/src/tidy/words.rs", "xtask/src/tidy/words.txt"];
+
+/// Where paths begin that only one machine has.
+const MACHINE_PATHS: [&str; 6] = [
+    "/home/",
+    "/root/",
+    "/Users/",
+    "/work/",
+    "/workspace/",
+    "/tmp/",
+];
+
+/// Ends of type names that say nothing.
+const VAGUE: [&str; 6] = ["Manager", "Handler", "Helper", "Util", "Utils", "Engine"];
+
+/// All rules of this family.
+pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
+    let listed = WORDS
+        .lines()
+        .filter(|word| !word.is_empty() && !word.starts_with('#'));
+    let private = repo
+        .private_words
+        .iter()
+        .map(String::as_str)
+        .filter(|word| !word.is_empty());
+    let words: Vec<&str> = listed.chain(private).collect();
+    let mut found = Vec::new();
+    for source in repo.sources.iter().filter(|source| is_ours(source)) {
+        found.extend(banned(source, &words));
+        found.extend(machine_paths(source));
+        found.extend(unfinished(source));
+        if source.is_rust() {
+            found.extend(vague_types(source));
+            found.extend(silent_ignores(source));
+        }
+    }
+    found
+}
+
+/// Prose and code that we wrote, rather than lists, data and what the kernel's authors wrote.
+fn is_ours(source: &Source) -> bool {
+    let script = source.path.starts_with("tools/") || source.path.starts_with(".ci/");
+    let kind = source.is_rust()
+        || source.is_c()
+        || source.is_prose()
+        || script
+        || source.is_a("sh")
+        || source.is_a("toml")
+        || source.path == "Makefile";
+    kind && !source.path.ends_with("vmlinux.h") && !OWN.contains(&source.path.as_str())
+}
+
+fn banned(source: &Source, words: &[&str]) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (line, text) in source.lines() {
+        let text = text.to_lowercase();
+        for word in words {
+            if begins_word(&text, word) {
+                found.push(source.finding(line, format!("`{word}`: say it plainly")));
+            }
+        }
+    }
+    found
+}
+
+/// Whether a word of the text begins so.
+pub(crate) fn begins_word(text: &str, word: &str) -> bool {
+    text.match_indices(word).any(|(at, _)| {
+        text[..at]
+            .chars()
+            .next_back()
+            .is_none_or(|before| !before.is_alphanumeric())
+    })
+}
+
+/// Paths of one machine. Tests may make up any.
+fn machine_paths(source: &Source) -> Vec<Finding> {
+    let mut found = Vec::new();
+    let is_test = ["/tests/", "/test.rs", "/fixtures/"]
+        .iter()
+        .any(|part| source.path.contains(part));
+    if is_test || source.is_a("sh") {
+        return found;
+    }
+    let code_lines: Vec<usize> = source.code_without_tests().map(|(line, _)| line).collect();
+    for (line, text) in source.lines() {
+        if source.is_rust() && code_lines.binary_search(&line).is_err() {
+            continue;
+        }
+        for path in MACHINE_PATHS {
+            let begins = text.match_indices(path).any(|(at, _)| {
+                let before = text[..at].chars().next_back();
+                before.is_none_or(|char| !char.is_alphanumeric() && !"./_-}".contains(char))
+            });
+            if begins {
+                found.push(source.finding(line, format!("`{path}`: a path of one machine")));
+            }
+        }
+    }
+    found
+}
+
+/// What is left to do belongs into an issue, whose number the note names.
+fn unfinished(source: &Source) -> Vec<Finding> {
+    let notes = source.lines().filter(|(_, text)| {
+        let note = ["TODO", "FIXME", "XXX"].iter().any(|word| {
+            let found = text.match_indices(word);
+            let mut alone = found.filter(|(at, _)| {
+                let after = text[at + word.len()..].chars().next();
+                let before = text[..*at].chars().next_back();
+                let letter =
+                    |char: Option<char>| char.is_some_and(|c| c.is_alphanumeric() || c == '_');
+                !letter(after) && !letter(before)
+            });
+            alone.next().is_some()
+        });
+        note && !text.contains('#')
+    });
+    let left = notes.map(|(line, _)| {
+        source.finding(
+            line,
+            "a note without the number of its issue (TODO #12)".into(),
+        )
+    });
+    let macros = source.code().filter(|(_, code)| {
+        source.is_rust() && (code.contains("todo!(") || code.contains("unimplemented!("))
+    });
+    left.chain(macros.map(|(line, _)| source.finding(line, "finish it, or leave it out".into())))
+        .collect()
+}
+
+fn vague_types(source: &Source) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (line, code) in source.code() {
+        let mut words = code.split(|char: char| !char.is_alphanumeric() && char != '_');
+        let kinds = ["struct", "enum", "trait", "type"];
+        let Some(_) = words.find(|word| kinds.contains(word)) else {
+            continue;
+        };
+        let name = words.next().unwrap_or_default();
+        if VAGUE.iter().any(|end| name.ends_with(end)) {
+            found.push(source.finding(line, format!("`{name}` does not say what it is")));
+        }
+    }
+    found
+}
+
+fn silent_ignores(source: &Source) -> Vec<Finding> {
+    source
+        .code()
+        .filter(|(_, code)| code.contains("#[ignore]"))
+        .map(|(line, _)| source.finding(line, "say why: #[ignore = \"reason\"]".into()))
+        .collect()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::tidy::fixture::findings;
+
+    fn count(path: &str, text: &str) -> usize {
+        findings(check, path, text).len()
+    }
+
+    #[test]
+    fn words_that_sell_are_refused() {
+        assert_eq!(count("README.md", "A seamlessly powerful tool.\n"), 2);
+        assert_eq!(count("README.md", "An underpowered one.\n"), 0);
+        assert_eq!(count("README.md", "Codename X.\n"), 1);
+        assert_eq!(count("data.csv", "powerful\n"), 0);
+    }
+
+    #[test]
+    fn paths_of_one_machine_are_refused() {
+        assert_eq!(count("docs/a.md", "look in /home/me/x\n"), 1);
+        assert_eq!(count("crates/a/src/b.rs", "a(\"/tmp/x\");\n"), 1);
+        assert_eq!(count("crates/a/tests/b.rs", "a(\"/tmp/x\");\n"), 0);
+        assert_eq!(
+            count(
+                "crates/a/src/b.rs",
+                "#[cfg(test)]\nmod test {\n    a(\"/tmp/x\");\n}\n"
+            ),
+            0
+        );
+        assert_eq!(count("docs/a.md", "below $DIR/tmp/x and a/home/b\n"), 0);
+    }
+
+    #[test]
+    fn notes_need_an_issue() {
+        assert_eq!(count("a.rs", "// TODO: later\n"), 1);
+        assert_eq!(count("a.rs", "// TODO #12: later\n"), 0);
+        assert_eq!(count("a.rs", "const XXXL: u8 = 1;\n"), 0);
+        assert_eq!(count("a.rs", "    todo!()\n"), 1);
+    }
+
+    #[test]
+    fn vague_types_are_refused() {
+        assert_eq!(count("a.rs", "pub(crate) struct VmManager {\n"), 1);
+        assert_eq!(count("a.rs", "impl Search for Engineer {\n"), 0);
+    }
+
+    #[test]
+    fn an_ignored_test_needs_a_reason() {
+        assert_eq!(count("a.rs", "#[ignore]\n"), 1);
+        assert_eq!(count("a.rs", "#[ignore = \"boots a kernel\"]\n"), 0);
+    }
+}
