@@ -46,6 +46,7 @@ pub enum HostWait {
 impl HostWait {
     /// Spins if one vCPU is to be woken and leaves the host another CPU, else blocks: drivers that
     /// spin on the vCPUs' own CPUs would cut their polling short.
+    /// The price of blocking on the host we build on: gaps of 50 us came out as 66 us, against 50.1 us.
     pub fn suited_to(vcpus: u32) -> Self {
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         if vcpus == 1 && cpus >= 2 {
