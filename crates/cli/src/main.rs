@@ -41,6 +41,8 @@ struct Cli {
 }
 
 fn main() -> ExitCode {
+    // What a table decoder panics over comes back as an error that names the file.
+    haltwise_capture::contain::silence_contained_panics();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

@@ -52,9 +52,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     let programs = Programs::build()?;
-    let watchers: Vec<_> = Watcher::ALL.into_iter().filter(|w| w.is_here()).collect();
-    for absent in Watcher::ALL.into_iter().filter(|w| !w.is_here()) {
-        say::skipped(&format!("{} is not installed", absent.name()));
+    let mut watchers = Vec::new();
+    for watcher in Watcher::ALL {
+        match watcher.obstacle(&programs) {
+            None => watchers.push(watcher),
+            Some(reason) => say::skipped(&format!("{}: {reason}", watcher.name())),
+        }
     }
     let mut order = SplitMix64(u64::from(args.rounds));
     let mut figures = Vec::new();

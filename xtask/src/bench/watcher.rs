@@ -62,12 +62,13 @@ impl Watcher {
         }
     }
 
-    /// Whether the program is here.
-    pub(crate) fn is_here(self) -> bool {
-        match self {
-            Self::Nobody | Self::Haltwise { .. } => true,
-            Self::Perf => tool::find("perf").is_some(),
-            Self::TraceCmd => tool::find("trace-cmd").is_some(),
+    /// Why it cannot watch here, if so: found out by letting it.
+    pub(crate) fn obstacle(self, programs: &Programs) -> Option<String> {
+        let folder = tempfile::tempdir().ok()?;
+        let started = self.start(programs, folder.path().to_owned());
+        match started.and_then(Watching::stop) {
+            Ok(_) => None,
+            Err(error) => Some(format!("{error:#}").replace('\n', " ")),
         }
     }
 
