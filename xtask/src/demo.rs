@@ -82,8 +82,9 @@ fn here() -> Result<()> {
 /// Inside a stock kernel.
 fn emulated() -> Result<()> {
     let script = format!(
-        "echo '==> haltwise record -o capture -- haltwise-lab {LAB}'\n\
-         haltwise record -o capture -- haltwise-lab {LAB} || exit 1\n\
+        "set -o pipefail\n\
+         echo '==> haltwise record -o capture -- haltwise-lab {LAB}'\n\
+         haltwise record -o capture -- haltwise-lab {LAB} 2>&1 | cat || exit 1\n\
          echo '==> haltwise report capture'\n\
          haltwise report capture\n"
     );

@@ -15,6 +15,8 @@ mod test_run;
 mod tidy;
 mod tool;
 
+use std::process::ExitCode;
+
 use anyhow::Result;
 use clap::Parser;
 
@@ -41,8 +43,20 @@ enum Task {
     Tidy,
 }
 
-fn main() -> Result<()> {
-    match Task::parse() {
+#[expect(clippy::print_stderr, reason = "the last word of a task that failed")]
+fn main() -> ExitCode {
+    match run(Task::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Not `{:?}`: a backtrace through our own tasks tells nobody anything.
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Task) -> Result<()> {
+    match task {
         Task::Check(args) => check::run(args),
         Task::Demo(args) => demo::run(args),
         Task::Test(args) => test_run::run(args),

@@ -38,7 +38,7 @@ pub(crate) struct GuestRun {
 }
 
 /// How often a boot that the emulator spoilt is tried in all.
-const TRIES: usize = 4;
+const TRIES: usize = 6;
 
 /// Programs of this machine that a guest cannot do without.
 pub(crate) const NEEDED: [&str; 2] = ["qemu-system-x86_64", "busybox"];
@@ -111,13 +111,13 @@ impl Guest {
                 work.join("console").display()
             );
         }
-        ended.with_context(|| format!("the console ends with:\n{}", tail(&console, 25)))?;
+        ended.with_context(|| format!("the console ends with:\n{}", tail(&console, 60)))?;
         tool::ask(
             Command::new("tar")
                 .current_dir(work)
                 .args(["-x", "-f", "disk", "-C", "out"]),
         )
-        .with_context(|| format!("no results; the console ends:\n{}", tail(&console, 25)))?;
+        .with_context(|| format!("no results; the console ends:\n{}", tail(&console, 60)))?;
         let log = std::fs::read_to_string(out_dir.join("dmesg")).context("read dmesg")?;
         if let Some(line) = trouble(&log) {
             bail!(

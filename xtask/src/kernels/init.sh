@@ -20,6 +20,16 @@ echo 1 >/proc/sys/kernel/bpf_stats_enabled
 while read -r module; do
     insmod "/lib/modules/$module.ko" || echo "init: cannot load $module"
 done </lib/modules/order
+# Should the script hang, say where, while the console still can.
+(
+    sleep 150
+    echo "init: still running after 150 s; its tasks:"
+    for task in /proc/[0-9]*/task/*; do
+        [ -s "$task/cmdline" ] || continue
+        echo "init: $(tr '\0' ' ' <"$task/cmdline") $task $(cat "$task/wchan")"
+        cat "$task/syscall" "$task/stack"
+    done
+) &
 cd /out
 sh /script
 echo $? >/out/exit_code
