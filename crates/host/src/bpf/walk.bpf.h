@@ -88,18 +88,20 @@ static __always_inline void learn_thread(struct kvm_vcpu *vcpu, const struct vcp
 		count_lost(LOST_THREADS_FULL);
 }
 
+/* Named kvm-vcpu:N, or kvm-vcpu before 4.16; kvm-vcpu-stats is another file of the same vCPU, which
+ * a VMM may hand to a process that does not run it. */
 static __always_inline bool is_vcpu_file(struct file *file)
 {
 	const char wanted_name[] = "kvm-vcpu";
 	const unsigned char *name = BPF_CORE_READ(file, f_path.dentry, d_name.name);
 	char head[sizeof(wanted_name)] = {};
 
-	if (!name || bpf_probe_read_kernel(head, sizeof(head) - 1, name))
+	if (!name || bpf_probe_read_kernel(head, sizeof(head), name))
 		return false;
 	for (int i = 0; i < (int)sizeof(wanted_name) - 1; i++)
 		if (head[i] != wanted_name[i])
 			return false;
-	return true;
+	return head[sizeof(head) - 1] == ':' || head[sizeof(head) - 1] == 0;
 }
 
 /* Descriptors looked at to find the vCPU of a thread that no walk has seen yet. The walk that
