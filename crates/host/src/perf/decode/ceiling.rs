@@ -33,6 +33,15 @@ impl Ceiling {
         }
     }
 
+    /// A halt began with a window of `old`: a ceiling below it is not in force any more. What raised
+    /// it may lie where events were lost.
+    pub(super) fn not_below(self, old: u32) -> Self {
+        match self {
+            Self::Is(ceiling) if ceiling < old => Self::AtLeast(old),
+            _ => self,
+        }
+    }
+
     /// The window with which a halt begins, if the rule left `left`. Where the ceiling was not seen
     /// it is taken to be `param`, the module's.
     pub(super) fn clamp(self, left: u32, param: Option<u32>) -> u32 {
@@ -84,6 +93,9 @@ mod test {
             Ceiling::Is(50_000).seen(80_000, 80_000),
             Ceiling::AtLeast(80_000)
         );
+        let is = Ceiling::Is(50_000);
+        assert_eq!(is.not_below(80_000), Ceiling::AtLeast(80_000));
+        assert_eq!(is.not_below(50_000), is);
         assert_eq!(Ceiling::Unseen.seen(80_000, 0), Ceiling::Unseen);
         assert_eq!(Ceiling::Unseen.clamp(80_000, None), 80_000);
         assert_eq!(Ceiling::Unseen.clamp(80_000, Some(0)), 0);

@@ -85,10 +85,11 @@ impl Thread {
     }
 
     pub(super) fn change(&mut self, change: WindowChange, clamps_at_entry: bool) {
-        if let Some(left) = self.window
-            && clamps_at_entry
-        {
-            self.ceiling = self.ceiling.seen(left, change.old_ns);
+        if clamps_at_entry {
+            self.ceiling = self.ceiling.not_below(change.old_ns);
+            if let Some(left) = self.window {
+                self.ceiling = self.ceiling.seen(left, change.old_ns);
+            }
         }
         self.vcpu = change.vcpu;
         self.window = Some(change.new_ns);
