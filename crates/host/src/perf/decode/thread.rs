@@ -151,8 +151,9 @@ impl Thread {
             poll_ns: poll.map(|poll| poll.ns),
             wake_latency_ns: match (ended.waited, woken) {
                 (false, _) => Some(0),
-                // The last wake-up counts: once one was seen, none after it was held back.
-                (true, Some((time, _))) => Some(end_ns.saturating_sub(time)),
+                // The last wake-up counts: once one was seen, none after it was held back. The margin
+                // may put it before the start.
+                (true, Some((time, _))) => Some(end_ns.saturating_sub(time).min(ended.halt_ns)),
                 (true, None) => None,
             },
             wake: woken.map_or(WakeSource::Unknown, |(_, source)| source),
