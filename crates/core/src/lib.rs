@@ -19,6 +19,8 @@
 
 pub mod account;
 pub mod event;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod hist;
 pub mod ids;
 pub mod recording;

@@ -12,6 +12,8 @@ mod arguments;
 mod cloud_hypervisor;
 mod crosvm;
 mod firecracker;
+#[doc(hidden)]
+pub mod fuzz;
 mod lab;
 mod name;
 mod qemu;

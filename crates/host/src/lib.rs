@@ -21,6 +21,8 @@ pub mod bpf;
 pub mod clock;
 pub mod collector;
 pub mod discovery;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod host_sample;
 pub mod params;
 pub mod perf;

@@ -19,6 +19,8 @@ pub mod decode;
 mod events;
 mod explain;
 mod filter;
+#[doc(hidden)]
+pub mod fuzz;
 mod limits;
 mod open;
 mod order;

@@ -33,6 +33,8 @@ pub mod drive;
 pub mod event;
 pub mod exit;
 pub mod experiment;
+#[doc(hidden)]
+pub mod fuzz;
 pub mod guest;
 pub mod interrupt;
 pub mod ioctl;

@@ -114,21 +114,12 @@ impl Events {
         let wakeup = tracefs
             .event("kvm", "kvm_vcpu_wakeup")
             .map_err(explain_tracefs)?;
-        let common_type = number(&wakeup, "common_type")?;
-        let common_pid = number(&wakeup, "common_pid")?;
-        let valid = wakeup.number("valid").ok();
-        if valid.is_none() {
+        if wakeup.number("valid").is_err() {
             missing.push(note(
                 "valid",
                 "kvm_vcpu_wakeup has no such field before 4.7",
             ));
         }
-        let wakeup = Wakeup {
-            id: wakeup.id,
-            ns: number(&wakeup, "ns")?,
-            waited: number(&wakeup, "waited")?,
-            valid,
-        };
         let mut optional =
             |system: &str, name: &str, fields: &str| match tracefs.event(system, name) {
                 Ok(format) => Ok(Some(format)),
@@ -144,15 +135,24 @@ impl Events {
         let window = optional("kvm", "kvm_halt_poll_ns", "window_ns, change, poll_ns")?;
         let waking = optional("sched", "sched_waking", "wake_latency_ns, wake")?;
         let switch = optional("sched", "sched_switch", "poll_ns, poll_cut")?;
-        let events = Self {
-            wakeup,
-            window: window.as_ref().map(Window::of).transpose()?,
-            waking: waking.as_ref().map(Waking::of).transpose()?,
-            switch: switch.as_ref().map(Switch::of).transpose()?,
-            common_type,
-            common_pid,
-        };
-        Ok((events, missing))
+        let others = [&window, &waking, &switch].map(Option::as_ref);
+        Ok((Self::of(&wakeup, others)?, missing))
+    }
+
+    /// The layouts out of format files: `kvm_vcpu_wakeup`, and, as far as they are there,
+    /// `kvm_halt_poll_ns`, `sched_waking` and `sched_switch`.
+    pub(super) fn of(
+        wakeup: &EventFormat,
+        [window, waking, switch]: [Option<&EventFormat>; 3],
+    ) -> Result<Self, CollectError> {
+        Ok(Self {
+            wakeup: Wakeup::of(wakeup)?,
+            window: window.map(Window::of).transpose()?,
+            waking: waking.map(Waking::of).transpose()?,
+            switch: switch.map(Switch::of).transpose()?,
+            common_type: number(wakeup, "common_type")?,
+            common_pid: number(wakeup, "common_pid")?,
+        })
     }
 
     /// The events to open: number, and by what they are filtered.
@@ -204,6 +204,17 @@ impl Events {
         let event = self.switch.as_ref().filter(|event| event.id == id)?;
         Some(SeenWhat::Slept {
             tid: Tid(event.prev_pid.read_u32(raw)?),
+        })
+    }
+}
+
+impl Wakeup {
+    fn of(format: &EventFormat) -> Result<Self, CollectError> {
+        Ok(Self {
+            id: format.id,
+            ns: number(format, "ns")?,
+            waited: number(format, "waited")?,
+            valid: format.number("valid").ok(),
         })
     }
 }

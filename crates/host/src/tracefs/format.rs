@@ -83,6 +83,11 @@ impl EventFormat {
         })
     }
 
+    /// Every field, in the order of the file.
+    pub fn fields(&self) -> &[Field] {
+        &self.fields
+    }
+
     /// A field by its name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)

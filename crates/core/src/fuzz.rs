@@ -1,0 +1,66 @@
+//! Entry point for the fuzz target and its smoke run: any text in, no panic, no text that lies.
+//!
+//! Not part of the library's interface.
+
+use crate::units::Nanos;
+use crate::workload::{GapSpec, Gaps, parse_trace};
+
+/// How many gaps are drawn of a process.
+const DRAWN: usize = 16;
+
+/// Reads bytes as a duration, a gap process and a trace; gives as how many of the three.
+///
+/// # Panics
+/// If what is printed does not read back as the same, or a gap lies outside its process.
+pub fn text(bytes: &[u8]) -> u64 {
+    let text = String::from_utf8_lossy(bytes);
+    u64::from(duration(&text)) + u64::from(process(&text)) + u64::from(trace(&text))
+}
+
+fn duration(text: &str) -> bool {
+    let Ok(read) = text.parse::<Nanos>() else {
+        return false;
+    };
+    assert_eq!(read.to_exact().parse(), Ok(read), "printed exactly");
+    // Three digits: half a unit of the last one, and what a float takes away. Above 2^64 ns the
+    // rounded text does not fit any more.
+    if let Ok(rounded) = read.to_string().parse::<Nanos>() {
+        let error = rounded.0.abs_diff(read.0);
+        assert!(error <= read.0 / 199, "{read} for {} ns", read.0);
+    }
+    true
+}
+
+fn process(text: &str) -> bool {
+    let Ok(spec) = text.parse::<GapSpec>() else {
+        return false;
+    };
+    assert_eq!(spec.to_string().parse(), Ok(spec.clone()), "{spec}");
+    let Ok(mut gaps) = Gaps::new(spec.clone(), 1) else {
+        assert!(matches!(spec, GapSpec::Trace(_)), "{spec} draws nothing");
+        return true;
+    };
+    for _ in 0..DRAWN {
+        let gap = gaps.draw();
+        let expected = match &spec {
+            GapSpec::Fixed(only) => gap == *only,
+            GapSpec::Uniform(low, high) => (*low..=*high).contains(&gap),
+            GapSpec::Bimodal(_, first, second) => [*first, *second].contains(&gap),
+            GapSpec::Phases(phases) => phases.iter().any(|(phase, _)| *phase == gap),
+            GapSpec::Exp(_) | GapSpec::Trace(_) => true,
+        };
+        assert!(expected, "{spec} drew {gap}");
+    }
+    true
+}
+
+fn trace(text: &str) -> bool {
+    let Ok(gaps) = parse_trace(text) else {
+        return false;
+    };
+    let lines: String = gaps.iter().map(|gap| gap.to_exact() + "\n").collect();
+    assert_eq!(parse_trace(&lines), Ok(gaps.clone()), "printed as a trace");
+    let drawn = Gaps::from_trace("fuzz", gaps.clone()).map(|mut drawn| drawn.draw());
+    assert_eq!(drawn.ok().as_ref(), gaps.first(), "its first gap");
+    true
+}

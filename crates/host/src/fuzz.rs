@@ -1,0 +1,61 @@
+//! Entry points for the fuzz targets and their smoke run: any bytes in, no panic, no contradiction.
+//!
+//! Not part of the library's interface. Each gives how much it could read.
+
+use crate::bpf;
+use crate::tracefs::EventFormat;
+
+pub use crate::discovery::fuzz::cmdline;
+pub use crate::perf::fuzz::{decode, perf_record};
+
+/// Reads bytes up to the first 0 as an event's format file, and the rest as such an event; gives how
+/// many fields have a value.
+///
+/// # Panics
+/// If a value does not fit into its field, or is read out of bytes that end before it.
+pub fn format(bytes: &[u8]) -> u64 {
+    let end = bytes.iter().position(|byte| *byte == 0);
+    let (text, event) = bytes.split_at(end.unwrap_or(bytes.len()));
+    let event = event.get(1..).unwrap_or_default();
+    let Ok(format) = EventFormat::parse(&String::from_utf8_lossy(text)) else {
+        return 0;
+    };
+    let mut read = 0;
+    for field in format.fields() {
+        let Some(value) = field.read(event) else {
+            continue;
+        };
+        read += 1;
+        assert!(field.offset + field.size <= event.len(), "{field:?}");
+        assert!(matches!(field.size, 1 | 2 | 4 | 8), "{field:?}");
+        if field.size < 8 {
+            let high = value >> (8 * field.size - 1);
+            let negative = u64::MAX >> (8 * field.size - 1);
+            let fits = high <= 1 || (field.signed && high == negative);
+            assert!(fits, "{field:?} is {value:#x}");
+        }
+        let low = field.read_u32(event).map(u64::from);
+        assert_eq!(low, Some(value & 0xffff_ffff), "{field:?}");
+        assert_eq!(field.read(&event[..field.offset]), None, "{field:?}");
+        assert!(format.field(&field.name).is_some(), "{field:?}");
+    }
+    read
+}
+
+/// Reads bytes as a halt that a BPF program sent; 1 if there are enough of them.
+///
+/// # Panics
+/// If the halt says what its own flags do not.
+pub fn bpf_record(bytes: &[u8]) -> u64 {
+    let Some((halt, change)) = bpf::fuzz_record(bytes) else {
+        return 0;
+    };
+    assert!(halt.waited || halt.wake_latency_ns == Some(0), "{halt:?}");
+    assert!(halt.gap_ns() <= Some(halt.halt_ns), "{halt:?}");
+    assert!(halt.sleep_ns() <= Some(halt.halt_ns), "{halt:?}");
+    assert!(!halt.poll_cut || halt.waited, "{halt:?}");
+    if let Some(change) = change {
+        assert_eq!(change.tid, halt.tid, "{change:?}");
+    }
+    1
+}

@@ -1,0 +1,253 @@
+//! Entry points for fuzzing this rung: its record parser on any bytes, its decoder on any events.
+//!
+//! Not part of the library's interface.
+
+use std::sync::LazyLock;
+
+use haltwise_core::event::{Halt, WakeSource};
+use haltwise_core::ids::{Tid, VcpuId};
+
+use super::decode::{Decoder, Event, Fact, Rules, What};
+use super::events::{Events, SeenWhat};
+use super::order::Order;
+use super::record::{self, Record};
+use super::waker::{self, Kin};
+use crate::tracefs::EventFormat;
+
+/// The formats of a real kernel, as the fixtures keep them.
+const FORMATS: [&str; 4] = [
+    include_str!("../../tests/fixtures/kvm_vcpu_wakeup.format"),
+    include_str!("../../tests/fixtures/kvm_halt_poll_ns.format"),
+    include_str!("../../tests/fixtures/sched_waking.format"),
+    include_str!("../../tests/fixtures/sched_switch.format"),
+];
+
+static EVENTS: LazyLock<Option<Events>> = LazyLock::new(|| {
+    let [wakeup, others @ ..] = FORMATS.map(|text| EventFormat::parse(text).ok());
+    Events::of(&wakeup?, others.each_ref().map(Option::as_ref)).ok()
+});
+
+/// The bits of a record's first byte: the CPU it came from, and that a round of reading ends.
+const CPU_BITS: u8 = 0x7f;
+const ROUND_ENDS: u8 = 0x80;
+
+/// Reads bytes as records of perf rings and puts them through every pure part of this rung; gives
+/// how many halts come out. A record is framed as in the recorded fixture: CPU, type, length of the
+/// body in two bytes, body.
+///
+/// # Panics
+/// If a halt contradicts itself.
+pub fn perf_record(bytes: &[u8]) -> u64 {
+    let Some(events) = EVENTS.as_ref() else {
+        return 0;
+    };
+    let mut order = Order::default();
+    let mut decoder = new_decoder(bytes);
+    let mut halts = 0;
+    let mut rest = bytes;
+    while let [cpu, kind, low, high, after @ ..] = rest {
+        let length = usize::from(u16::from_le_bytes([*low, *high])).min(after.len());
+        let (body, following) = after.split_at(length);
+        rest = following;
+        let event = event(events, u32::from(*kind), body, cpu & CPU_BITS);
+        let time_ns = event.map_or(0, |event| event.time_ns);
+        if let Some(event) = event {
+            order.push(time_ns, event);
+        }
+        if cpu & ROUND_ENDS != 0 {
+            halts += fold(&mut decoder, order.end_round(time_ns));
+        }
+    }
+    halts + fold(&mut decoder, order.finish())
+}
+
+/// A record in the decoder's words; `None` if it cannot be read.
+fn event(events: &Events, kind: u32, body: &[u8], bits: u8) -> Option<Event> {
+    let (time_ns, raw) = match record::parse(kind, body)? {
+        Record::Sample { time_ns, raw, .. } => (time_ns, raw),
+        Record::Lost { time_ns, .. } => {
+            let what = What::Gap;
+            return Some(Event { time_ns, what });
+        }
+        Record::Other => return None,
+    };
+    let what = match events.parse(raw)? {
+        SeenWhat::VcpuWakeup {
+            tid,
+            ns,
+            waited,
+            valid,
+        } => What::VcpuWakeup {
+            tid,
+            ns,
+            waited,
+            valid,
+        },
+        SeenWhat::HaltPollNs {
+            tid,
+            vcpu,
+            grow,
+            old,
+            new,
+        } => What::HaltPollNs {
+            tid,
+            vcpu,
+            grow,
+            old,
+            new,
+        },
+        SeenWhat::Waking { tid, waker } => {
+            let kin = Kin {
+                vcpu_of_same_vm: bits & 1 != 0,
+                same_vmm: bits & 2 != 0,
+                comm: ["", "kvm-pit/1", "vhost-1", "ksoftirqd/0"][usize::from(bits >> 2 & 3)],
+                hard_interrupts_are_timers: bits & 16 != 0,
+            };
+            let source = waker::source(waker, kin);
+            What::Waking { tid, source }
+        }
+        SeenWhat::Slept { tid } => What::Slept { tid },
+        SeenWhat::Gap => What::Gap,
+    };
+    Some(Event { time_ns, what })
+}
+
+/// A decoder under rules that the length of the input chooses, which knows the fixture's thread.
+fn new_decoder(bytes: &[u8]) -> Decoder {
+    let mut decoder = Decoder::new(Rules {
+        clamps_at_entry: bytes.len().is_multiple_of(2),
+    });
+    decoder.set_param(Some(200_000));
+    decoder.watch(Tid(25_368), 0);
+    decoder
+}
+
+/// Reads bytes as instructions to the decoder (an operation, then its numbers, little-endian) and
+/// follows them; gives how many halts come out. Time never runs backwards.
+///
+/// # Panics
+/// If a halt contradicts itself.
+pub fn decode(bytes: &[u8]) -> u64 {
+    let mut script = Script(bytes);
+    let mut decoder = new_decoder(bytes);
+    let mut now_ns = 0_u64;
+    let mut halts = 0;
+    while let Some(step) = script.step() {
+        match step {
+            Step::Wait(ns) => now_ns = now_ns.saturating_add(ns),
+            Step::Param(param) => decoder.set_param(param),
+            Step::Watch(tid) => decoder.watch(tid, now_ns),
+            Step::Forget(tid) => decoder.forget(tid),
+            Step::Event(what) => {
+                let time_ns = now_ns;
+                halts += fold(&mut decoder, vec![Event { time_ns, what }]);
+            }
+        }
+    }
+    halts
+}
+
+/// An instruction.
+enum Step {
+    Wait(u64),
+    Param(Option<u32>),
+    Watch(Tid),
+    Forget(Tid),
+    Event(What),
+}
+
+/// Instructions to the decoder that were not followed yet.
+struct Script<'a>(&'a [u8]);
+
+impl Script<'_> {
+    /// The next number of so many bytes; `None` at the end.
+    fn number(&mut self, bytes: usize) -> Option<u64> {
+        let (number, rest) = self.0.split_at_checked(bytes)?;
+        self.0 = rest;
+        Some(
+            number
+                .iter()
+                .rev()
+                .fold(0, |sum, byte| sum << 8 | u64::from(*byte)),
+        )
+    }
+
+    fn small(&mut self) -> Option<u32> {
+        self.number(4).and_then(|number| u32::try_from(number).ok())
+    }
+
+    /// The next instruction; `None` at the end.
+    fn step(&mut self) -> Option<Step> {
+        let operation = self.number(1)?;
+        let tid = Tid(u32::try_from(operation >> 4 & 3).ok()?);
+        let flag = |bit: u32| operation >> bit & 1 != 0;
+        let wide = flag(3);
+        Some(match operation & 7 {
+            0 => Step::Wait(self.number(if wide { 8 } else { 2 })?),
+            1 => Step::Event(What::VcpuWakeup {
+                tid,
+                ns: self.number(if wide { 8 } else { 3 })?,
+                waited: flag(6),
+                valid: flag(7),
+            }),
+            2 => Step::Event(What::HaltPollNs {
+                tid,
+                vcpu: VcpuId(tid.0),
+                grow: flag(6),
+                old: self.small()?,
+                new: self.small()?,
+            }),
+            3 => Step::Event(What::Waking {
+                tid,
+                source: WakeSource::from_code(u8::try_from(operation >> 6).ok()?),
+            }),
+            4 => Step::Event(What::Slept { tid }),
+            5 => Step::Event(What::Gap),
+            6 => Step::Param(if wide { Some(self.small()?) } else { None }),
+            _ if wide => Step::Watch(tid),
+            _ => Step::Forget(tid),
+        })
+    }
+}
+
+/// Pushes events; gives how many halts came out.
+fn fold(decoder: &mut Decoder, events: Vec<Event>) -> u64 {
+    let mut halts = 0;
+    for event in events {
+        match decoder.push(&event) {
+            Some(Fact::Halt(halt)) => {
+                must_be_sound(&halt, event.time_ns);
+                halts += 1;
+            }
+            Some(Fact::Window(change)) => assert_eq!(change.time_ns, event.time_ns),
+            None => {}
+        }
+    }
+    halts
+}
+
+/// What holds of every halt, whatever the events were.
+fn must_be_sound(halt: &Halt, told_ns: u64) {
+    assert!(halt.start_ns <= told_ns, "begins in the future: {halt:?}");
+    if halt.halt_ns <= told_ns {
+        assert!(halt.end_ns() <= told_ns, "ends in the future: {halt:?}");
+    }
+    if !halt.waited {
+        assert_eq!(halt.wake_latency_ns, Some(0), "{halt:?}");
+        assert!(!halt.poll_cut, "{halt:?}");
+    }
+    let parts = [halt.wake_latency_ns, halt.poll_ns];
+    for part in parts.into_iter().flatten() {
+        assert!(part <= halt.halt_ns, "a part exceeds the whole: {halt:?}");
+    }
+    if let (Some(poll), Some(window)) = (halt.poll_ns, halt.window_ns) {
+        assert!(
+            poll <= u64::from(window),
+            "polled past its window: {halt:?}"
+        );
+        assert!(!halt.poll_cut || poll < u64::from(window), "{halt:?}");
+    }
+    if let (Some(window), Some(ceiling)) = (halt.window_ns, halt.ceiling_ns) {
+        assert!(window <= ceiling, "a window above its ceiling: {halt:?}");
+    }
+}

@@ -1,0 +1,34 @@
+//! The fuzz targets' smoke run: their seeds, and seeded mutations of them, on a stable compiler.
+//!
+//! The real runs are `cargo +nightly fuzz run TARGET`; see `fuzz/README.md`.
+#![allow(clippy::unwrap_used, reason = "a test that fails may panic")]
+
+use haltwise_host::fuzz;
+
+#[path = "../../../fuzz/smoke.rs"]
+mod smoke;
+
+#[test]
+fn host_format_smoke() {
+    smoke::run("host_format", fuzz::format, 2_000);
+}
+
+#[test]
+fn host_bpf_record_smoke() {
+    smoke::run("host_bpf_record", fuzz::bpf_record, 2_000);
+}
+
+#[test]
+fn host_perf_record_smoke() {
+    smoke::run("host_perf_record", fuzz::perf_record, 2_000);
+}
+
+#[test]
+fn host_decode_smoke() {
+    smoke::run("host_decode", fuzz::decode, 2_000);
+}
+
+#[test]
+fn host_cmdline_smoke() {
+    smoke::run("host_cmdline", fuzz::cmdline, 2_000);
+}
