@@ -180,7 +180,9 @@ impl Thread {
         if !watched {
             return None;
         }
-        match self.slept.first_since(start_ns.saturating_sub(MARGIN_NS)) {
+        let slept = self.slept.first_since(start_ns.saturating_sub(MARGIN_NS));
+        // A sleep after the halt's end is not its own.
+        match slept.filter(|slept| *slept <= start_ns.saturating_add(ended.halt_ns)) {
             // It polled until it slept; what lies between the two is KVM's way there.
             Some(slept) => {
                 let until_slept = slept.saturating_sub(start_ns);
