@@ -5,7 +5,7 @@
 //! What goes in is an initramfs; what comes out is a tar archive on a raw disk.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -13,6 +13,7 @@ use anyhow::{Context, Result, bail};
 use super::deb::Kernel;
 use super::initramfs::Initramfs;
 use super::modules;
+use super::qemu::{self, Ended};
 use crate::{say, tool};
 
 /// A guest that is being prepared.
@@ -37,11 +38,19 @@ pub(crate) struct GuestRun {
     pub(crate) elapsed: Duration,
 }
 
+/// A boot, seen from its end.
+#[derive(Debug)]
+enum Boot {
+    Whole(GuestRun),
+    /// The emulator is at fault, and this is what was seen.
+    Spoilt(String),
+}
+
 /// How often a boot that the emulator spoilt is tried in all.
 const TRIES: usize = 6;
 
 /// Programs of this machine that a guest cannot do without.
-pub(crate) const NEEDED: [&str; 2] = ["qemu-system-x86_64", "busybox"];
+pub(crate) const NEEDED: [&str; 2] = [qemu::PROGRAM, "busybox"];
 
 impl Guest {
     /// A guest of two CPUs with busybox and with KVM's modules.
@@ -80,17 +89,20 @@ impl Guest {
         self.add_modules()?;
         std::fs::write(work.join("initramfs"), self.root.archive()?).context("write initramfs")?;
         for _ in 1..TRIES {
-            match self.run_once(work, limit) {
-                Err(error) if spoilt(&console(&work.join("console"))) => {
-                    say::note(&format!("the emulator spoilt this boot, again: {error}"));
+            match self.run_once(work, limit)? {
+                Boot::Whole(run) => return Ok(run),
+                Boot::Spoilt(why) => {
+                    say::note(&format!("the emulator spoilt this boot, once more: {why}"));
                 }
-                done => return done,
             }
         }
-        self.run_once(work, limit)
+        match self.run_once(work, limit)? {
+            Boot::Whole(run) => Ok(run),
+            Boot::Spoilt(why) => bail!("{TRIES} boots were spoilt, the last: {why}"),
+        }
     }
 
-    fn run_once(&self, work: &Path, limit: Duration) -> Result<GuestRun> {
+    fn run_once(&self, work: &Path, limit: Duration) -> Result<Boot> {
         let out_dir = work.join("out");
         if out_dir.exists() {
             std::fs::remove_dir_all(&out_dir)
@@ -102,16 +114,27 @@ impl Guest {
         disk.set_len(512 << 20).context("size the disk")?;
 
         let started = Instant::now();
-        let ended = self.boot(work, limit);
+        let ended = qemu::boot(work, &self.kernel.image, self.cpus, limit)?;
         let elapsed = started.elapsed();
         let console = console(&work.join("console"));
         if let Some(line) = trouble(&console) {
+            if is_stale_breakpoint(line) {
+                return Ok(Boot::Spoilt(format!("the kernel reports `{line}`")));
+            }
             bail!(
-                "the kernel reports `{line}`; the console is {}",
-                work.join("console").display()
+                "the kernel reports `{line}`; the console ends:\n{}",
+                tail(&console, 60)
             );
         }
-        ended.with_context(|| format!("the console ends with:\n{}", tail(&console, 60)))?;
+        match ended {
+            Ended::ByItself => {}
+            Ended::Frozen(place) => return Ok(Boot::Spoilt(format!("it stands still, {place}"))),
+            Ended::Late => bail!(
+                "not at its end after {} s; the console ends:\n{}",
+                limit.as_secs(),
+                tail(&console, 60)
+            ),
+        }
         tool::ask(
             Command::new("tar")
                 .current_dir(work)
@@ -130,12 +153,12 @@ impl Guest {
             .trim()
             .parse()
             .with_context(|| format!("exit code `{code}`"))?;
-        Ok(GuestRun {
+        Ok(Boot::Whole(GuestRun {
             console,
             exit_code,
             out_dir,
             elapsed,
-        })
+        }))
     }
 
     fn add_modules(&mut self) -> Result<()> {
@@ -148,62 +171,6 @@ impl Guest {
         }
         self.root.file("lib/modules/order", order.into_bytes());
         Ok(())
-    }
-
-    fn boot(&self, work: &Path, limit: Duration) -> Result<()> {
-        let qemu = tool::find(NEEDED[0]).context("qemu-system-x86_64 is not installed")?;
-        let complaints = std::fs::File::create(work.join("qemu")).context("create qemu's log")?;
-        let mut child = Command::new(qemu)
-            .current_dir(work)
-            .args(["-accel", "tcg,thread=multi", "-cpu", "max", "-m", "1024"])
-            .args(["-smp", &self.cpus.to_string()])
-            .args([
-                "-nodefaults",
-                "-display",
-                "none",
-                "-no-reboot",
-                "-serial",
-                "file:console",
-            ])
-            .args(["-drive", "file=disk,if=virtio,format=raw,cache=unsafe"])
-            .args(["-initrd", "initramfs", "-kernel"])
-            .arg(&self.kernel.image)
-            // The emulated TSCs are one clock; the kernel's own check of that is fooled by load
-            // and would fall back to a clock that takes 20 us to read here.
-            .args(["-append", "console=ttyS0 quiet panic=-1 tsc=reliable"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(complaints)
-            .spawn()
-            .context("start qemu-system-x86_64")?;
-        if !wait(&mut child, limit)? {
-            bail!("the guest did not end within {} s", limit.as_secs());
-        }
-        let complaints = std::fs::read_to_string(work.join("qemu")).unwrap_or_default();
-        if !complaints.trim().is_empty() {
-            // QEMU names CPU features that it cannot emulate; only its end says whether it failed.
-            say::note(&format!("qemu: {}", complaints.trim().replace('\n', "; ")));
-        }
-        Ok(())
-    }
-}
-
-/// Waits until a child ends, at most `limit`; then it is killed. True if it ended well by itself.
-fn wait(child: &mut Child, limit: Duration) -> Result<bool> {
-    let deadline = Instant::now() + limit;
-    loop {
-        if let Some(status) = child.try_wait().context("wait for qemu")? {
-            if status.success() {
-                return Ok(true);
-            }
-            bail!("qemu ended with {status}");
-        }
-        if Instant::now() >= deadline {
-            child.kill().context("end qemu")?;
-            child.wait().context("wait for qemu")?;
-            return Ok(false);
-        }
-        std::thread::sleep(Duration::from_millis(50));
     }
 }
 
@@ -226,8 +193,8 @@ fn tail(text: &str, count: usize) -> String {
 /// change its code, with a breakpoint in place meanwhile. QEMU before 8.1 can miss the end of that
 /// while another CPU translates the same code ("accel/tcg: Always lock pages before translation"),
 /// so that the breakpoint stays for that CPU. No kernel does this on a real CPU.
-fn spoilt(console: &str) -> bool {
-    trouble(console).is_some_and(|line| line.contains("int3"))
+fn is_stale_breakpoint(trouble: &str) -> bool {
+    trouble.contains("int3")
 }
 
 /// The first line in which a kernel says that something is wrong with it. Stalls and late timers
@@ -271,19 +238,6 @@ mod test {
             trouble("kvm: SMP vm created on host with unstable TSC"),
             None
         );
-    }
-
-    #[test]
-    fn a_child_that_does_not_end_is_killed() {
-        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
-        assert!(!wait(&mut child, Duration::from_millis(1)).unwrap());
-        assert!(child.try_wait().unwrap().is_some(), "the child is gone");
-    }
-
-    #[test]
-    fn a_child_that_fails_is_an_error() {
-        let mut child = Command::new("false").spawn().unwrap();
-        assert!(wait(&mut child, Duration::from_secs(10)).is_err());
     }
 
     #[test]

@@ -20,10 +20,11 @@ echo 1 >/proc/sys/kernel/bpf_stats_enabled
 while read -r module; do
     insmod "/lib/modules/$module.ko" || echo "init: cannot load $module"
 done </lib/modules/order
-# Should the script hang, say where, while the console still can.
+# A pulse, by which those outside see that we live; and should the script hang, where it does.
+while echo; do sleep 2; done >/dev/ttyS1 &
 (
-    sleep 150
-    echo "init: still running after 150 s; its tasks:"
+    sleep 120
+    echo "init: still running after 120 s; its tasks:"
     for task in /proc/[0-9]*/task/*; do
         [ -s "$task/cmdline" ] || continue
         echo "init: $(tr '\0' ' ' <"$task/cmdline") $task $(cat "$task/wchan")"

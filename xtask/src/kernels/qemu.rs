@@ -1,0 +1,161 @@
+//! QEMU as a process: started, watched, ended.
+//!
+//! A guest writes a pulse to its second serial port. Where the pulse stops, the whole guest has
+//! stopped, which no script can bring about; where only the end does not come, a program hangs.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+
+use crate::{say, tool};
+
+/// The program.
+pub(crate) const PROGRAM: &str = "qemu-system-x86_64";
+
+/// How long a pulse may stay away. It comes every two seconds once the guest has booted.
+const PULSE_PATIENCE: Duration = Duration::from_mins(1);
+
+/// How a guest's time ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// It switched itself off.
+    ByItself,
+    /// It stood still, with its CPUs as QEMU describes them.
+    Frozen(String),
+    /// It lived, but did not come to its end in time.
+    Late,
+}
+
+/// Boots a kernel with the files `initramfs` and `disk` of `work`, and waits for its end. Leaves
+/// `console`, `pulse`, `monitor` and `qemu` (QEMU's complaints) there.
+pub(crate) fn boot(work: &Path, kernel: &Path, cpus: u32, limit: Duration) -> Result<Ended> {
+    let qemu = tool::find(PROGRAM).with_context(|| format!("{PROGRAM} is not installed"))?;
+    let create = |name: &str| {
+        let path = work.join(name);
+        File::create(&path).with_context(|| format!("create {}", path.display()))
+    };
+    create("pulse")?;
+    let mut child = Command::new(qemu)
+        .current_dir(work)
+        .args(["-accel", "tcg,thread=multi", "-cpu", "max", "-m", "1024"])
+        .args(["-smp", &cpus.to_string()])
+        .args(["-nodefaults", "-display", "none", "-no-reboot"])
+        .args(["-serial", "file:console", "-serial", "file:pulse"])
+        .args(["-monitor", "stdio"])
+        .args(["-drive", "file=disk,if=virtio,format=raw,cache=unsafe"])
+        .args(["-initrd", "initramfs", "-kernel"])
+        .arg(kernel)
+        // The emulated TSCs are one clock; the kernel's own check of that is fooled by load and
+        // would fall back to a clock that takes 20 us to read here. Without address randomisation
+        // a frozen guest's registers say something.
+        .args([
+            "-append",
+            "console=ttyS0 quiet panic=-1 tsc=reliable nokaslr",
+        ])
+        .stdin(Stdio::piped())
+        .stdout(create("monitor")?)
+        .stderr(create("qemu")?)
+        .spawn()
+        .with_context(|| format!("start {PROGRAM}"))?;
+    let ended = watch(&mut child, work, limit);
+    // After its own end there is nothing to kill; the result is the same.
+    let _ = child.kill();
+    let _ = child.wait();
+    let complaints = std::fs::read_to_string(work.join("qemu")).unwrap_or_default();
+    if !complaints.trim().is_empty() {
+        // QEMU names CPU features that it cannot emulate; only its end says whether it failed.
+        say::note(&format!("qemu: {}", complaints.trim().replace('\n', "; ")));
+    }
+    ended
+}
+
+/// Waits until the guest ends, freezes, or its time is up.
+fn watch(child: &mut Child, work: &Path, limit: Duration) -> Result<Ended> {
+    let started = Instant::now();
+    let mut last = (started, 0);
+    loop {
+        if let Some(status) = child.try_wait().context("wait for qemu")? {
+            if status.success() {
+                return Ok(Ended::ByItself);
+            }
+            bail!("qemu ended with {status}");
+        }
+        let now = Instant::now();
+        let pulse = std::fs::metadata(work.join("pulse")).map_or(0, |file| file.len());
+        if pulse != last.1 {
+            last = (now, pulse);
+        }
+        if now - last.0 > PULSE_PATIENCE {
+            return Ok(Ended::Frozen(registers(child, work)));
+        }
+        if now - started > limit {
+            return Ok(Ended::Late);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Where each CPU of the guest is, as QEMU's monitor says.
+fn registers(child: &mut Child, work: &Path) -> String {
+    let asked = child
+        .stdin
+        .take()
+        .map(|mut stdin| stdin.write_all(b"info registers -a\n"));
+    if !matches!(asked, Some(Ok(()))) {
+        return "QEMU does not answer".into();
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    let answer = std::fs::read_to_string(work.join("monitor")).unwrap_or_default();
+    places(&answer)
+}
+
+/// The instruction pointers in the monitor's answer.
+fn places(answer: &str) -> String {
+    let pointers: Vec<&str> = answer
+        .split_whitespace()
+        .filter_map(|word| word.strip_prefix("RIP="))
+        .collect();
+    format!("CPUs at {}", pointers.join(", "))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn watched(script: &str, limit: Duration) -> Result<Ended> {
+        let dir = tempfile::tempdir().unwrap();
+        let mut child = Command::new("sh").args(["-c", script]).spawn().unwrap();
+        let ended = watch(&mut child, dir.path(), limit);
+        let _ = child.kill();
+        child.wait().unwrap();
+        ended
+    }
+
+    #[test]
+    fn an_end_is_an_end() {
+        assert_eq!(
+            watched("true", Duration::from_mins(1)).unwrap(),
+            Ended::ByItself
+        );
+        let error = watched("exit 3", Duration::from_mins(1)).expect_err("it failed");
+        assert!(error.to_string().contains('3'), "{error}");
+    }
+
+    #[test]
+    fn time_is_up_at_the_limit() {
+        assert_eq!(
+            watched("exec sleep 60", Duration::ZERO).unwrap(),
+            Ended::Late
+        );
+    }
+
+    #[test]
+    fn registers_name_a_place_per_cpu() {
+        let answer = "CPU#0\nRAX=00 RBX=01\nRIP=ffffffff81 RFL=2\nCPU#1\nRIP=ffffffff82 RFL=2\n";
+        assert_eq!(places(answer), "CPUs at ffffffff81, ffffffff82");
+    }
+}
