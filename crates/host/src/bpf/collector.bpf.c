@@ -62,35 +62,47 @@ int BPF_PROG(on_halt_poll_ns, bool grow, __u32 vcpu_id, __u32 new_ns, __u32 old_
 	return 0;
 }
 
+/*
+ * The functions below that take a halt are not static: the verifier then reads each once by itself,
+ * and not once for every way that leads to it.
+ */
+
 /* The ceiling in force: kvm_vcpu_max_halt_poll_ns in virt/kvm/kvm_main.c. */
-static __always_inline void read_ceiling(struct kvm *kvm, struct halt_record *halt)
+__noinline int read_ceiling(struct vcpu_thread *thread, struct halt_record *halt)
 {
+	struct kvm *kvm;
+
+	if (!thread || !halt)
+		return 0;
+	kvm = (void *)thread->kvm;
 	if (bpf_core_field_exists(kvm->override_halt_poll_ns)) {
 		if (BPF_CORE_READ(kvm, override_halt_poll_ns)) {
 			halt->ceiling_ns = BPF_CORE_READ(kvm, max_halt_poll_ns);
 			halt->flags |= HALT_CEILING_KNOWN | HALT_CEILING_CAP;
-			return;
+			return 0;
 		}
 	} else if (bpf_core_field_exists(kvm->max_halt_poll_ns)) {
 		halt->ceiling_ns = BPF_CORE_READ(kvm, max_halt_poll_ns);
 		halt->flags |= HALT_CEILING_KNOWN | HALT_CEILING_SNAPSHOT;
-		return;
+		return 0;
 	}
 	if (param_known) {
 		halt->ceiling_ns = param_halt_poll_ns;
 		halt->flags |= HALT_CEILING_KNOWN;
 	}
+	return 0;
 }
 
 /* Time polled, from the growth of KVM's own counters (update_halt_poll_stats). */
-static __always_inline void read_poll(struct kvm_vcpu *vcpu, struct vcpu_thread *thread,
-				      struct halt_record *halt)
+__noinline int read_poll(struct vcpu_thread *thread, struct halt_record *halt)
 {
 	struct vcpu_thread now;
 
+	if (!thread || !halt)
+		return 0;
 	now.attempted = now.success_ns = now.fail_ns = 0;
-	if (!read_poll_stats(vcpu, &now))
-		return;
+	if (!read_poll_stats((void *)thread->vcpu, &now))
+		return 0;
 	if (thread->stats_known || !now.attempted) {
 		halt->poll_ns = now.success_ns - thread->success_ns + now.fail_ns - thread->fail_ns;
 		halt->flags |= HALT_POLL_KNOWN;
@@ -101,6 +113,7 @@ static __always_inline void read_poll(struct kvm_vcpu *vcpu, struct vcpu_thread 
 	thread->success_ns = now.success_ns;
 	thread->fail_ns = now.fail_ns;
 	thread->stats_known = true;
+	return 0;
 }
 
 /* What is read of struct kvm_vcpu at every halt. */
@@ -132,19 +145,23 @@ static __always_inline void read_head(struct kvm_vcpu *vcpu, struct vcpu_head *h
 	head->window_ns = BPF_CORE_READ(vcpu, halt_poll_ns);
 }
 
-static __always_inline void read_vcpu(struct vcpu_thread *thread, struct halt_record *halt)
+__noinline int read_vcpu(struct vcpu_thread *thread, struct halt_record *halt)
 {
-	struct kvm_vcpu *vcpu = (void *)thread->vcpu;
 	struct vcpu_head head = {};
+	struct kvm_vcpu *vcpu;
+
+	if (!thread || !halt)
+		return 0;
+	vcpu = (void *)thread->vcpu;
 
 	if (!vcpu && !thread->looked) {
 		thread->looked = true;
-		vcpu = own_vcpu(halt->tid);
+		vcpu = (void *)own_vcpu(halt->tid);
 		if (vcpu)
 			learn_vcpu(thread, vcpu);
 	}
 	if (!vcpu)
-		return;
+		return 0;
 	read_head(vcpu, &head);
 	/* The memory may have gone to another vCPU, or the vCPU to another thread. */
 	if (!head.pid || head.pid != thread->pid || head.kvm != thread->kvm) {
@@ -153,16 +170,17 @@ static __always_inline void read_vcpu(struct vcpu_thread *thread, struct halt_re
 		thread->stats_known = false;
 		thread->window_known = false;
 		thread->looked = false;
-		return;
+		return 0;
 	}
 	halt->vcpu = thread->vcpu;
 	halt->flags |= HALT_VCPU_KNOWN | HALT_NEXT_KNOWN;
 	halt->window_next_ns = head.window_ns;
-	read_ceiling((void *)thread->kvm, halt);
-	read_poll(vcpu, thread, halt);
+	read_ceiling(thread, halt);
+	read_poll(thread, halt);
 	/* Who woke a halt that slept says enough, unless it was a vCPU: see wake.rs. */
 	if (!(halt->flags & HALT_WOKEN) || halt->flags & HALT_WAKER_VCPU)
 		halt->flags |= read_pending(thread, halt);
+	return 0;
 }
 
 /* The window at entry: as the last halt left it, clamped as KVM does on the way in. */

@@ -48,6 +48,10 @@ enum bpf_map_type {
 /* include/uapi/linux/kvm.h */
 #define KVM_X86_DISABLE_EXITS_HLT (1 << 1)
 
+enum bpf_func_id {
+	BPF_FUNC_loop = 181,
+};
+
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct bpf_raw_tracepoint_args {

@@ -196,10 +196,14 @@ static __always_inline __u32 read_pic(struct kvm *kvm)
 }
 
 /* Which interrupt waits for this vCPU, in its own thread, right after the halt. */
-static __always_inline __u32 read_pending(struct vcpu_thread *thread, struct halt_record *halt)
+__noinline __u32 read_pending(struct vcpu_thread *thread, struct halt_record *halt)
 {
-	struct kvm_lapic *apic = (void *)thread->apic;
+	struct kvm_lapic *apic;
 	__u32 flags = 0;
+
+	if (!thread || !halt)
+		return 0;
+	apic = (void *)thread->apic;
 
 	if (!apic)
 		return 0;

@@ -88,50 +88,84 @@ static __always_inline void learn_thread(struct kvm_vcpu *vcpu, const struct vcp
 		count_lost(LOST_THREADS_FULL);
 }
 
+/* "kvm-vcpu" as eight bytes, which compare at once. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define VCPU_FILE 0x757063762d6d766bULL
+#else
+#define VCPU_FILE 0x6b766d2d76637075ULL
+#endif
+
 /* Named kvm-vcpu:N, or kvm-vcpu before 4.16; kvm-vcpu-stats is another file of the same vCPU, which
  * a VMM may hand to a process that does not run it. */
 static __always_inline bool is_vcpu_file(struct file *file)
 {
-	const char wanted_name[] = "kvm-vcpu";
 	const unsigned char *name = BPF_CORE_READ(file, f_path.dentry, d_name.name);
-	char head[sizeof(wanted_name)] = {};
+	union {
+		__u64 word;
+		char text[16];
+	} head = {};
 
-	if (!name || bpf_probe_read_kernel(head, sizeof(head), name))
+	if (!name || bpf_probe_read_kernel(&head, 9, name))
 		return false;
-	for (int i = 0; i < (int)sizeof(wanted_name) - 1; i++)
-		if (head[i] != wanted_name[i])
-			return false;
-	return head[sizeof(head) - 1] == ':' || head[sizeof(head) - 1] == 0;
+	return head.word == VCPU_FILE && (head.text[8] == ':' || head.text[8] == 0);
 }
 
 /* Descriptors looked at to find the vCPU of a thread that no walk has seen yet. The walk that
  * follows finds those beyond. */
-#define OWN_FILES 512
+#define OWN_FILES 4096
+#define OWN_FILES_UNROLLED 128 /* where each costs the verifier a reading of its own */
 
-/* The vCPU that this thread runs, among its process's first open files. Once for a thread, at its
- * first halt, so that the facts of a VM are whole from the start. */
-static __noinline struct kvm_vcpu *own_vcpu(__u32 tid)
+struct file_search {
+	struct file **files;
+	__u32 count;
+	__u32 tid;
+	__u64 found;
+};
+
+/* Looks at one descriptor; 1 ends the search. */
+static long look_at_file(__u32 index, struct file_search *search)
+{
+	struct file *file = NULL;
+	struct kvm_vcpu *vcpu;
+	struct pid *pid;
+
+	if (index >= search->count)
+		return 1;
+	if (bpf_probe_read_kernel(&file, sizeof(file), search->files + index) || !file)
+		return 0;
+	if (!is_vcpu_file(file))
+		return 0;
+	vcpu = BPF_CORE_READ(file, private_data);
+	pid = BPF_CORE_READ(vcpu, pid);
+	if (!pid || BPF_CORE_READ(pid, numbers[0].nr) != (int)search->tid)
+		return 0;
+	search->found = (__u64)vcpu;
+	return 1;
+}
+
+/* The vCPU that this thread runs, among its process's first open files; 0 if it is not there. Once
+ * for a thread, at its first halt, so that the facts of a VM are whole from the start.
+ *
+ * Not static, so that the verifier reads it once and not once for each state of its caller. */
+__noinline __u64 own_vcpu(__u32 tid)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-	struct file **files = BPF_CORE_READ(table, fd);
-	__u32 count = BPF_CORE_READ(table, max_fds);
+	struct file_search search = {
+		.files = BPF_CORE_READ(table, fd),
+		.count = BPF_CORE_READ(table, max_fds),
+		.tid = tid,
+	};
 
-	for (__u32 i = 0; i < OWN_FILES && i < count; i++) {
-		struct file *file = NULL;
-		struct kvm_vcpu *vcpu;
-		struct pid *pid;
-
-		if (bpf_probe_read_kernel(&file, sizeof(file), files + i) || !file)
-			continue;
-		if (!is_vcpu_file(file))
-			continue;
-		vcpu = BPF_CORE_READ(file, private_data);
-		pid = BPF_CORE_READ(vcpu, pid);
-		if (pid && BPF_CORE_READ(pid, numbers[0].nr) == (int)tid)
-			return vcpu;
+	/* bpf_loop came with 5.17 (e6f2dd0f8067): the verifier reads its body once. */
+	if (bpf_core_enum_value_exists(enum bpf_func_id, BPF_FUNC_loop)) {
+		bpf_loop(OWN_FILES, look_at_file, &search, 0);
+		return search.found;
 	}
-	return NULL;
+	for (__u32 i = 0; i < OWN_FILES_UNROLLED; i++)
+		if (look_at_file(i, &search))
+			break;
+	return search.found;
 }
 
 /* Whether KVM sees this vCPU's halts at all. */
