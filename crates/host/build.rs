@@ -20,8 +20,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     SkeletonBuilder::new()
         .source(SOURCE)
+        // v3: 32-bit registers, and atomics that return what was there (5.12).
         .clang_args([
             format!("-D__TARGET_ARCH_{arch}"),
+            "-mcpu=v3".to_owned(),
             "-Wall".to_owned(),
             "-Werror".to_owned(),
         ])

@@ -13,6 +13,9 @@ use crate::collector::{CollectError, CollectOptions};
 /// What loading and attaching BPF programs takes.
 const NEED: &str = "root, or CAP_BPF and CAP_PERFMON";
 
+/// vCPU threads that counts mode has room for: 6.4 kB each.
+const COUNTS_SLOTS: u32 = 4096;
+
 /// A libbpf error as one of ours.
 pub(super) fn explain(what: &str, error: &libbpf_rs::Error) -> CollectError {
     match error.kind() {
@@ -71,6 +74,14 @@ pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError>
         .halts
         .set_max_entries(ring)
         .map_err(|error| explain("size the ring", &error))?;
+    let slots = if counts { COUNTS_SLOTS } else { 1 };
+    open.maps
+        .counts
+        .set_max_entries(slots)
+        .map_err(|error| explain("size the counts", &error))?;
+    if let Some(settings) = open.maps.bss_data.as_deref_mut() {
+        settings.counts_slots = slots;
+    }
     let skel = open
         .load()
         .map_err(|error| explain("load the BPF programs", &error))?;
@@ -162,6 +173,12 @@ impl Attached {
         self.links = links;
         self.missing = missing;
         Ok(())
+    }
+
+    /// Slots of counts mode that are taken.
+    pub(super) fn counts_used(&self) -> u32 {
+        let bss = self.skel.maps.bss_data.as_ref();
+        bss.map_or(0, |bss| bss.counts_used.min(bss.counts_slots))
     }
 
     /// What this kernel's structures do not hold. Needs one walk to have run.

@@ -31,26 +31,33 @@ const volatile enum count_hist count_hist_type = 0;
 const volatile enum lost_cause lost_cause_type = 0;
 const volatile enum kernel_support kernel_support_type = 0;
 
-static __always_inline struct vcpu_thread *this_thread(__u32 tid, __u32 tgid)
+static __always_inline struct vcpu_thread *this_thread(void)
 {
-	struct vcpu_thread *thread = bpf_map_lookup_elem(&threads, &tid);
-	struct vcpu_thread fresh = {};
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct vcpu_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	struct vcpu_thread *walked_thread;
+	__u32 tid = task->pid;
 
 	if (thread)
 		return thread;
-	if (!is_wanted(tgid))
+	if (!is_wanted(task->tgid))
 		return NULL;
-	if (bpf_map_update_elem(&threads, &tid, &fresh, BPF_NOEXIST))
+	thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread) {
 		count_lost(LOST_THREADS_FULL);
-	return bpf_map_lookup_elem(&threads, &tid);
+		return NULL;
+	}
+	walked_thread = bpf_map_lookup_elem(&walked, &tid);
+	if (walked_thread)
+		*thread = *walked_thread;
+	return thread;
 }
 
 /* trace_kvm_halt_poll_ns(grow, vcpu_id, new, old): grow_halt_poll_ns, shrink_halt_poll_ns */
 SEC("raw_tp/kvm_halt_poll_ns")
 int BPF_PROG(on_halt_poll_ns, bool grow, __u32 vcpu_id, __u32 new_ns, __u32 old_ns)
 {
-	__u64 id = bpf_get_current_pid_tgid();
-	struct vcpu_thread *thread = this_thread(id, id >> 32);
+	struct vcpu_thread *thread = this_thread();
 
 	if (!thread)
 		return 0;
@@ -177,8 +184,8 @@ __noinline int read_vcpu(struct vcpu_thread *thread, struct halt_record *halt)
 	halt->window_next_ns = head.window_ns;
 	read_ceiling(thread, halt);
 	read_poll(thread, halt);
-	/* Who woke a halt that slept says enough, unless it was a vCPU: see wake.rs. */
-	if (!(halt->flags & HALT_WOKEN) || halt->flags & HALT_WAKER_VCPU)
+	/* A timer that woke it says enough: see wake.rs. */
+	if (!(halt->flags & (HALT_WAKER_HRTIMER | HALT_WAKER_PIT)))
 		halt->flags |= read_pending(thread, halt);
 	return 0;
 }
@@ -218,7 +225,7 @@ int BPF_PROG(on_vcpu_wakeup, __u64 ns, bool waited, bool valid)
 		.tid = id,
 		.tgid = id >> 32,
 	};
-	struct vcpu_thread *thread = this_thread(halt.tid, halt.tgid);
+	struct vcpu_thread *thread = this_thread();
 
 	if (!thread)
 		return 0;
@@ -237,7 +244,7 @@ int BPF_PROG(on_vcpu_wakeup, __u64 ns, bool waited, bool valid)
 	read_window(thread, &halt);
 
 	if (counts_mode)
-		count_halt(&halt);
+		count_halt(thread, &halt);
 	else if (bpf_ringbuf_output(&halts, &halt, sizeof(halt), BPF_RB_NO_WAKEUP))
 		count_lost(LOST_RING_FULL);
 	return 0;

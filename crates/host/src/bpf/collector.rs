@@ -212,9 +212,9 @@ impl BpfCollector {
         self.walk(now_ns)?;
         let by_tid = &self.places.by_tid;
         let mut place = |tid: u32| by_tid.get(&tid).copied().unwrap_or_default();
-        let rows = self
-            .counts
-            .read(&self.attached.skel.maps.counts, now_ns, &mut place)?;
+        let used = self.attached.counts_used();
+        let map = &self.attached.skel.maps.counts;
+        let rows = self.counts.read(map, used, now_ns, &mut place)?;
         facts.counts.extend(rows);
         Ok(())
     }

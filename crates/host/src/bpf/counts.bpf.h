@@ -38,33 +38,31 @@ static __always_inline void add_to(struct vcpu_counts *counted, enum count_hist 
 	}
 }
 
-/* A map value is too large for the stack: new entries are copied from this one. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct vcpu_counts);
-} no_counts SEC(".maps");
-
-static __always_inline struct vcpu_counts *counts_of(const struct halt_record *halt)
+static __always_inline struct vcpu_counts *counts_of(struct vcpu_thread *thread,
+						      const struct halt_record *halt)
 {
-	__u32 tid = halt->tid;
-	struct vcpu_counts *counted = bpf_map_lookup_elem(&counts, &tid);
-	__u32 zero = 0;
+	struct vcpu_counts *counted;
+	__u32 slot = thread->counts_slot - 1;
 
-	if (counted)
-		return counted;
-	void *none = bpf_map_lookup_elem(&no_counts, &zero);
-	if (none)
-		bpf_map_update_elem(&counts, &tid, none, BPF_NOEXIST);
+	if (thread->counts_slot)
+		return bpf_map_lookup_elem(&counts, &slot);
+	slot = __sync_fetch_and_add(&counts_used, 1);
+	if (slot >= counts_slots)
+		return NULL;
+	counted = bpf_map_lookup_elem(&counts, &slot);
+	if (!counted)
+		return NULL;
+	thread->counts_slot = slot + 1;
+	counted->tid = halt->tid;
+	counted->tgid = halt->tgid;
 	/* A thread's first halt is told, so that it can be placed while its VM lives. */
 	bpf_ringbuf_output(&halts, (void *)halt, sizeof(*halt), BPF_RB_NO_WAKEUP);
-	return bpf_map_lookup_elem(&counts, &tid);
+	return counted;
 }
 
-static __always_inline void count_halt(const struct halt_record *halt)
+static __always_inline void count_halt(struct vcpu_thread *thread, const struct halt_record *halt)
 {
-	struct vcpu_counts *counted = counts_of(halt);
+	struct vcpu_counts *counted = counts_of(thread, halt);
 	bool waited = halt->flags & HALT_WAITED;
 
 	if (!counted) {

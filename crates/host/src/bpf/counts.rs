@@ -9,7 +9,7 @@ use haltwise_core::ids::Tid;
 use libbpf_rs::{MapCore, MapFlags, MapMut};
 
 use super::attach::explain;
-use super::record::Place;
+use super::record::{Place, u32_at};
 use super::skel::types::{count_hist, vcpu_counts};
 use super::wake;
 use crate::collector::CollectError;
@@ -18,7 +18,7 @@ const SIZE: usize = size_of::<vcpu_counts>();
 const HISTS: usize = count_hist::COUNT_HISTS.0 as usize;
 const WAKE_FACTS: usize = 256;
 const _: () = assert!(
-    SIZE == 6 * 8 + HISTS * 8 + HISTS * KERNEL_BUCKETS * 4 + WAKE_FACTS * 4,
+    SIZE == 6 * 8 + HISTS * 8 + HISTS * KERNEL_BUCKETS * 4 + WAKE_FACTS * 4 + 2 * 4,
     "vcpu_counts in intf.h changed: look at this decoder"
 );
 
@@ -52,6 +52,9 @@ impl Totals {
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
+        if bytes.len() < SIZE {
+            return None;
+        }
         let u64_of = |offset: usize| {
             Some(u64::from_ne_bytes(
                 bytes.get(offset..offset + 8)?.try_into().ok()?,
@@ -123,6 +126,7 @@ impl Totals {
 /// Reads the kernel's counts and remembers what was already handed on.
 #[derive(Debug, Default)]
 pub(super) struct CountsReader {
+    /// By slot.
     before: BTreeMap<u32, Totals>,
     last_ns: Option<u64>,
 }
@@ -138,29 +142,29 @@ impl CountsReader {
         self.last_ns
     }
 
-    /// One row for each thread that halted since the last call.
+    /// One row for each thread that halted since the last call. `used`: slots taken so far.
     pub(super) fn read(
         &mut self,
         map: &MapMut<'_>,
+        used: u32,
         now_ns: u64,
         place: &mut dyn FnMut(u32) -> Place,
     ) -> Result<Vec<HaltCounts>, CollectError> {
         let interval_ns = now_ns.saturating_sub(self.last_ns.unwrap_or(now_ns));
         self.last_ns = Some(now_ns);
         let mut rows = Vec::new();
-        for key in map.keys() {
-            let Ok(tid) = <[u8; 4]>::try_from(key.as_slice()).map(u32::from_ne_bytes) else {
-                continue;
-            };
+        for slot in 0..used {
             let value = map
-                .lookup(&key, MapFlags::ANY)
+                .lookup(&slot.to_ne_bytes(), MapFlags::ANY)
                 .map_err(|error| explain("read the kernel's counts", &error))?;
             let Some(bytes) = value else { continue };
-            let now = Totals::decode(&bytes).ok_or(CollectError::Record {
+            let refused = || CollectError::Record {
                 got: bytes.len(),
                 expected: SIZE,
-            })?;
-            let before = self.before.entry(tid).or_insert_with(Totals::none);
+            };
+            let now = Totals::decode(&bytes).ok_or_else(refused)?;
+            let tid = u32_at(&bytes, offset_of!(vcpu_counts, tid)).ok_or_else(refused)?;
+            let before = self.before.entry(slot).or_insert_with(Totals::none);
             if now.halts != before.halts {
                 let mut row = now.since(before, now_ns, interval_ns, Tid(tid));
                 let place = place(tid);
@@ -219,7 +223,7 @@ mod test {
 
     #[test]
     fn a_short_value_is_refused() {
-        assert_eq!(Totals::decode(&[0; SIZE - 1]), None);
+        assert!(Totals::decode(&[0; SIZE - 1]).is_none());
         assert_eq!(Totals::decode(&[0; SIZE]), Some(Totals::none()));
     }
 }

@@ -108,6 +108,8 @@ struct vcpu_counts {
 	__u64 sum_ns[COUNT_HISTS];
 	__u32 hist[COUNT_HISTS][HIST_BUCKETS];
 	__u32 wakes[WAKE_FACTS]; /* by the wake bits of halt_flag */
+	__u32 tid;
+	__u32 tgid;
 };
 
 #endif

@@ -34,12 +34,14 @@ enum {
 	BPF_NOEXIST = 1,
 	BPF_F_NO_PREALLOC = 1,
 	BPF_RB_NO_WAKEUP = 1,
+	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
 };
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_RINGBUF = 27,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
 
 /* include/linux/sched.h */

@@ -43,7 +43,7 @@ pub(super) struct Place {
     pub(super) vcpu: Option<VcpuId>,
 }
 
-fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
+pub(super) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     let bytes = bytes.get(offset..offset + 4)?;
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }

@@ -43,14 +43,25 @@ struct vcpu_thread {
 	__u32 waker_tid;
 	__u64 waking_ns;
 	__u32 waker_flags;
+	/* counts mode: its slot plus one, 0 while it has none */
+	__u32 counts_slot;
 };
 
+/* With the task itself: found without hashing, gone with the task. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct vcpu_thread);
+} threads SEC(".maps");
+
+/* What the walk knows of threads that have not halted since. By thread. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MAX_VCPUS);
 	__type(key, __u32);
 	__type(value, struct vcpu_thread);
-} threads SEC(".maps");
+} walked SEC(".maps");
 
 /* Processes to look at, when filter_by_process. */
 struct {
@@ -78,11 +89,14 @@ struct {
 	__uint(max_entries, 16 << 20);
 } halts SEC(".maps");
 
-/* Counts mode. */
+/* Counts mode: a slot for each thread, in the order of their first halts. The recorder sets how
+ * many there are. */
+__u32 counts_slots = 0;
+__u32 counts_used = 0;
+
 struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MAX_VCPUS);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
 	__type(key, __u32);
 	__type(value, struct vcpu_counts);
 } counts SEC(".maps");

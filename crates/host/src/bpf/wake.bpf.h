@@ -44,8 +44,7 @@ int BPF_PROG(on_hrtimer_exit)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_sched_waking, struct task_struct *woken)
 {
-	__u32 tid = woken->pid;
-	struct vcpu_thread *thread = bpf_map_lookup_elem(&threads, &tid);
+	struct vcpu_thread *thread = bpf_task_storage_get(&threads, woken, 0, 0);
 	__u32 zero = 0;
 
 	if (!thread)
@@ -65,7 +64,7 @@ int BPF_PROG(on_sched_waking, struct task_struct *woken)
 			if (!bpf_get_current_comm(comm, sizeof(comm)) && comm[0] == PIT_THREAD)
 				flags |= HALT_WAKER_PIT;
 		} else {
-			struct vcpu_thread *waker = bpf_map_lookup_elem(&threads, &waker_tid);
+			struct vcpu_thread *waker = bpf_task_storage_get(&threads, current, 0, 0);
 
 			if (waker && waker->kvm && waker->kvm == thread->kvm)
 				flags |= HALT_WAKER_VCPU;

@@ -54,8 +54,12 @@ pub(super) fn source(facts: WakeFacts) -> WakeSource {
         return pending.unwrap_or(WakeSource::Ipi);
     }
     if facts.has(halt_flag::HALT_WOKEN) {
-        // Neither a timer nor a vCPU: the VMM, vhost, irqfd's worker, an interrupt of the host.
-        return WakeSource::Device;
+        // Neither a timer nor a known vCPU: the VMM, vhost, irqfd's worker, an interrupt of the host;
+        // or a vCPU thread that has not halted yet, and which only its vector gives away.
+        return match pending {
+            Some(WakeSource::Ipi) => WakeSource::Ipi,
+            _ => WakeSource::Device,
+        };
     }
     pending.unwrap_or(WakeSource::Unknown)
 }
@@ -101,6 +105,10 @@ mod test {
             ),
             (&[f::HALT_WOKEN], WakeSource::Device),
             (&[f::HALT_WOKEN, f::HALT_INTERRUPT], WakeSource::Device),
+            (
+                &[f::HALT_WOKEN, f::HALT_INTERRUPT, f::HALT_INTERRUPT_IPI],
+                WakeSource::Ipi,
+            ),
             // A timer that came during the wake-up does not change what woke it.
             (&[f::HALT_WOKEN, f::HALT_TIMER_PENDING], WakeSource::Device),
             (&[f::HALT_WOKEN, f::HALT_WAKER_VCPU], WakeSource::Ipi),

@@ -65,26 +65,18 @@ static __always_inline void learn_vcpu(struct vcpu_thread *thread, struct kvm_vc
 	thread->vcpu = (__u64)vcpu;
 }
 
+/* Leaves what is known of a vCPU for its thread's first halt. */
 static __always_inline void learn_thread(struct kvm_vcpu *vcpu, const struct vcpu_record *record)
 {
-	struct vcpu_thread *known = bpf_map_lookup_elem(&threads, &record->tid);
-
-	if (known && known->vcpu == record->vcpu)
-		return;
-	if (known) {
-		known->window_ns = record->window_ns;
-		known->window_known = true;
-		known->stats_known = read_poll_stats(vcpu, known);
-		learn_vcpu(known, vcpu);
-		return;
-	}
 	struct vcpu_thread fresh = {};
 
+	if (bpf_map_lookup_elem(&walked, &record->tid))
+		return;
 	fresh.window_ns = record->window_ns;
 	fresh.window_known = true;
 	fresh.stats_known = read_poll_stats(vcpu, &fresh);
 	learn_vcpu(&fresh, vcpu);
-	if (bpf_map_update_elem(&threads, &record->tid, &fresh, BPF_NOEXIST))
+	if (bpf_map_update_elem(&walked, &record->tid, &fresh, BPF_NOEXIST))
 		count_lost(LOST_THREADS_FULL);
 }
 
