@@ -10,9 +10,12 @@ use crate::{fuzz, repo, say, test_run, tidy, tool};
 /// What `cargo xtask check` takes.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Args {
-    /// Leave out the stock kernels and the fuzzer
+    /// Leave out the stock kernels
     #[arg(long)]
     quick: bool,
+    /// Run the fuzzer for a moment too; the first time that builds everything again
+    #[arg(long)]
+    fuzz: bool,
 }
 
 /// Runs all steps; the first that fails ends it.
@@ -23,7 +26,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     step("BPF programs", bpf)?;
     step("clippy", clippy)?;
     step("documentation", documentation)?;
-    if !args.quick {
+    if args.fuzz {
         step("fuzz smoke", fuzz::smoke)?;
     }
     step("tests", || {
