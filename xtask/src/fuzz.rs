@@ -57,7 +57,12 @@ fn each(filter: &str, limits: &[String]) -> Result<()> {
             command.arg(seeds);
         }
         // 2 GiB is far more than any reader may need for a small file.
-        let bounds = ["-timeout=20", "-rss_limit_mb=2048", "-print_final_stats=1"];
+        let bounds = [
+            "-verbosity=0",
+            "-timeout=20",
+            "-rss_limit_mb=2048",
+            "-print_final_stats=1",
+        ];
         tool::run(command.arg("--").args(bounds).args(limits))?;
     }
     Ok(())
