@@ -61,7 +61,7 @@ fn recordings() -> Vec<Recording> {
     vec![
         Recording {
             name: "full",
-            record: "",
+            record: "--rung bpf",
             checks: vec![
                 check(
                     "pingpong",
@@ -83,7 +83,7 @@ fn recordings() -> Vec<Recording> {
         },
         Recording {
             name: "counts",
-            record: "--mode counts",
+            record: "--rung bpf --mode counts",
             checks: vec![check("counts", several, None)],
         },
         Recording {

@@ -17,8 +17,19 @@ const NEED: &str = "root, or CAP_BPF and CAP_PERFMON";
 const COUNTS_SLOTS: u32 = 4096;
 
 /// A libbpf error as one of ours.
+///
+/// EPERM is a missing right. EACCES comes from the kernel's verifier, which did not accept a program:
+/// then we are at fault, not the user.
 pub(super) fn explain(what: &str, error: &libbpf_rs::Error) -> CollectError {
+    let failed = |text: String| CollectError::Failed {
+        what: what.to_owned(),
+        source: std::io::Error::other(text),
+    };
     match error.kind() {
+        ErrorKind::PermissionDenied if is_errno(error, EACCES) => failed(format!(
+            "this kernel's verifier refuses a program of haltwise, please report it \
+             ({LOG_VARIABLE}=1 shows why): {error:#}"
+        )),
         ErrorKind::PermissionDenied => CollectError::Denied {
             what: what.to_owned(),
             need: NEED,
@@ -27,11 +38,26 @@ pub(super) fn explain(what: &str, error: &libbpf_rs::Error) -> CollectError {
             what: what.to_owned(),
             source: Some(std::io::Error::other(format!("{error:#}"))),
         },
-        _ => CollectError::Failed {
-            what: what.to_owned(),
-            source: std::io::Error::other(format!("{error:#}")),
-        },
+        _ => failed(format!("{error:#}")),
     }
+}
+
+const EACCES: i32 = 13;
+
+/// Set to anything, it lets libbpf say on stderr what it does.
+const LOG_VARIABLE: &str = "HALTWISE_LIBBPF_LOG";
+
+/// libbpf says everything it meets on stderr, verifier logs of a thousand lines too.
+pub(super) fn hush_libbpf() {
+    if std::env::var_os(LOG_VARIABLE).is_none() {
+        libbpf_rs::set_print(None);
+    }
+}
+
+/// Whether the operating system's error is this one. libbpf-rs keeps the number to itself and tells
+/// it in its text alone.
+fn is_errno(error: &libbpf_rs::Error, number: i32) -> bool {
+    format!("{error:#}").contains(&format!("(os error {number})"))
 }
 
 /// The programs, loaded and attached. Dropping them detaches.
@@ -54,6 +80,7 @@ impl std::fmt::Debug for Attached {
 
 /// Loads the programs and attaches them.
 pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError> {
+    hush_libbpf();
     // libbpf-rs wants the object's place to outlive the skeleton. It is a few words, and a process
     // makes one or two collectors in its life: leaking it is simpler than a self-reference.
     let place: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -220,5 +247,26 @@ impl Attached {
             );
         }
         missing
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_refusal_of_the_verifier_is_not_a_missing_right() {
+        let refused = explain("load", &libbpf_rs::Error::from_raw_os_error(EACCES));
+        assert!(
+            matches!(refused, CollectError::Failed { .. }),
+            "{refused:?}"
+        );
+        let denied = explain("load", &libbpf_rs::Error::from_raw_os_error(1));
+        assert!(matches!(denied, CollectError::Denied { .. }), "{denied:?}");
+        let absent = explain("attach", &libbpf_rs::Error::from_raw_os_error(2));
+        assert!(
+            matches!(absent, CollectError::Unsupported { .. }),
+            "{absent:?}"
+        );
     }
 }

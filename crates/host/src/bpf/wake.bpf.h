@@ -166,12 +166,13 @@ static __always_inline __u32 read_irr(void *regs, struct halt_record *halt)
 
 	__u32 found = base + highest_bit(bits);
 	__u64 bit = 1ULL << (found % 64);
+	__u32 tgid = halt->tgid; /* before 6.2 a key may not lie in a caller's memory */
 	struct vectors *seen;
 
 	halt->vector = found;
 	if ((room->irr[(APIC_LVTT - APIC_IRR) / 4] & 0xff) == found)
 		return HALT_INTERRUPT | HALT_INTERRUPT_TIMER;
-	seen = bpf_map_lookup_elem(&vectors_by_process, &halt->tgid);
+	seen = bpf_map_lookup_elem(&vectors_by_process, &tgid);
 	if (seen && seen->ipi[(found / 64) & 3] & bit)
 		return HALT_INTERRUPT | HALT_INTERRUPT_IPI;
 	if (seen && seen->pit[(found / 64) & 3] & bit)

@@ -8,7 +8,7 @@ use haltwise_core::ids::{Pid, Tid, VcpuId};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{Iter, Link};
 
-use super::attach::explain;
+use super::attach::{explain, hush_libbpf};
 use super::skel::CollectorSkelBuilder;
 use super::skel::types::vcpu_record;
 use crate::collector::CollectError;
@@ -105,6 +105,7 @@ pub(super) fn walk(link: &Link) -> Result<Vec<FoundVcpu>, CollectError> {
 
 /// Looks once at every vCPU of the host, without recording anything.
 pub fn vcpus() -> Result<Vec<FoundVcpu>, CollectError> {
+    hush_libbpf();
     let mut object = MaybeUninit::uninit();
     let mut open = CollectorSkelBuilder::default()
         .open(&mut object)
