@@ -15,6 +15,7 @@ mount -t bpf bpf /sys/fs/bpf
 mount -t debugfs debugfs /sys/kernel/debug
 mount -t tracefs tracefs /sys/kernel/tracing
 ip link set lo up
+hostname "stock-$(uname -r | cut -d. -f1,2)"
 # Statistics of BPF programs stay on, so that no recorder has to change the kernel's code for them.
 echo 1 >/proc/sys/kernel/bpf_stats_enabled
 while read -r module; do
