@@ -2,7 +2,7 @@
 //!
 //! The kernel times BPF programs only while somebody asks for it, and that costs a little itself
 //! (two looks at the clock for each run). So it is asked for in short samples: for
-//! [`SAMPLE`] after attaching and then once in every [`PERIOD`].
+//! 0.2 s after attaching and then once in every four seconds.
 #![allow(
     unsafe_code,
     reason = "bpf_enable_stats has no safe wrapper in libbpf-rs"
