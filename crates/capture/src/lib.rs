@@ -17,7 +17,7 @@
 //! | [`contain`] | panics of decoders become errors |
 //!
 //! Private: `tables` (facts to columns and back), `columns` (checked access), `stream` (writing a
-//! stream), `frames` and `batches` (reading one), `parquet_form` (the Parquet encoding), `files`.
+//! stream), `frames` and `batches` (reading one), `parquet_form` (the Parquet encoding), `footer` (a look before it is decoded), `files`.
 #![forbid(unsafe_code)]
 
 mod batches;
@@ -27,6 +27,7 @@ pub mod contain;
 pub mod convert;
 pub mod error;
 mod files;
+mod footer;
 mod frames;
 #[doc(hidden)]
 pub mod fuzz;

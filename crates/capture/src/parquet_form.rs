@@ -17,6 +17,7 @@ use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::reader::ChunkReader;
 use parquet::schema::types::ColumnPath;
 
+use crate::footer;
 use crate::table::{Column, Kind, Table};
 
 /// Rows that are decoded at once.
@@ -62,6 +63,7 @@ pub(crate) fn open<R: ChunkReader + 'static>(
     // The Arrow schema that a writer may have put into the file is not trusted: the types come
     // from Parquet's own schema, and names are read as dictionaries.
     let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    footer::check(&reader)?;
     let metadata = ArrowReaderMetadata::load(&reader, options())?;
     let schema = with_dictionaries(table, metadata.schema());
     let metadata = ArrowReaderMetadata::try_new(
@@ -76,6 +78,7 @@ pub(crate) fn open<R: ChunkReader + 'static>(
 /// How many rows the footer of a Parquet file promises.
 pub(crate) fn rows<R: ChunkReader>(reader: &R) -> Result<u64, ParquetError> {
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    footer::check(reader)?;
     let metadata = ArrowReaderMetadata::load(reader, options)?;
     let rows = metadata.metadata().file_metadata().num_rows();
     u64::try_from(rows).map_err(|_| ParquetError::General(format!("{rows} rows")))
