@@ -69,6 +69,25 @@ int BPF_PROG(on_halt_poll_ns, bool grow, __u32 vcpu_id, __u32 new_ns, __u32 old_
 	return 0;
 }
 
+/* The VM's own ceiling, as the two fields lie in struct kvm. */
+struct vm_ceiling {
+	bool overrides;
+	__u32 max_ns;
+};
+
+/* In one read where they lie side by side, which they do since 6.1. */
+static __always_inline void read_vm_ceiling(struct kvm *kvm, struct vm_ceiling *own)
+{
+	__u64 at = bpf_core_field_offset(kvm->override_halt_poll_ns);
+
+	if (bpf_core_field_offset(kvm->max_halt_poll_ns) == at + 4) {
+		bpf_probe_read_kernel(own, sizeof(*own), (void *)kvm + at);
+		return;
+	}
+	own->overrides = BPF_CORE_READ(kvm, override_halt_poll_ns);
+	own->max_ns = BPF_CORE_READ(kvm, max_halt_poll_ns);
+}
+
 /*
  * The functions below that take a halt are not static: the verifier then reads each once by itself,
  * and not once for every way that leads to it.
@@ -83,8 +102,11 @@ __noinline int read_ceiling(struct vcpu_thread *thread, struct halt_record *halt
 		return 0;
 	kvm = (void *)thread->kvm;
 	if (bpf_core_field_exists(kvm->override_halt_poll_ns)) {
-		if (BPF_CORE_READ(kvm, override_halt_poll_ns)) {
-			halt->ceiling_ns = BPF_CORE_READ(kvm, max_halt_poll_ns);
+		struct vm_ceiling own = {};
+
+		read_vm_ceiling(kvm, &own);
+		if (own.overrides) {
+			halt->ceiling_ns = own.max_ns;
 			halt->flags |= HALT_CEILING_KNOWN | HALT_CEILING_CAP;
 			return 0;
 		}
@@ -103,22 +125,20 @@ __noinline int read_ceiling(struct vcpu_thread *thread, struct halt_record *halt
 /* Time polled, from the growth of KVM's own counters (update_halt_poll_stats). */
 __noinline int read_poll(struct vcpu_thread *thread, struct halt_record *halt)
 {
-	struct vcpu_thread now;
+	struct poll_stats now = {};
 
 	if (!thread || !halt)
 		return 0;
-	now.attempted = now.success_ns = now.fail_ns = 0;
 	if (!read_poll_stats((void *)thread->vcpu, &now))
 		return 0;
 	if (thread->stats_known || !now.attempted) {
-		halt->poll_ns = now.success_ns - thread->success_ns + now.fail_ns - thread->fail_ns;
+		halt->poll_ns = now.success_ns - thread->polls.success_ns +
+				now.fail_ns - thread->polls.fail_ns;
 		halt->flags |= HALT_POLL_KNOWN;
-		if (now.attempted != thread->attempted)
+		if (now.attempted != thread->polls.attempted)
 			halt->flags |= HALT_POLLED;
 	}
-	thread->attempted = now.attempted;
-	thread->success_ns = now.success_ns;
-	thread->fail_ns = now.fail_ns;
+	thread->polls = now;
 	thread->stats_known = true;
 	return 0;
 }
@@ -131,15 +151,14 @@ struct vcpu_head {
 };
 
 /* In one read where the three lie near the start, which they do since 4.3. */
-static __always_inline void read_head(struct kvm_vcpu *vcpu, struct vcpu_head *head)
+static __always_inline void read_head(struct kvm_vcpu *vcpu, struct vcpu_thread *room,
+				      struct vcpu_head *head)
 {
 	__u64 at_kvm = bpf_core_field_offset(vcpu->kvm);
 	__u64 at_pid = bpf_core_field_offset(vcpu->pid);
 	__u64 at_window = bpf_core_field_offset(vcpu->halt_poll_ns);
-	__u32 zero = 0;
-	struct scratch *room = bpf_map_lookup_elem(&scratch, &zero);
 
-	if (room && at_kvm <= HEAD_BYTES - 8 && at_pid <= HEAD_BYTES - 8 &&
+	if (at_kvm <= HEAD_BYTES - 8 && at_pid <= HEAD_BYTES - 8 &&
 	    at_window <= HEAD_BYTES - 4 &&
 	    !bpf_probe_read_kernel(room->head, HEAD_BYTES, vcpu)) {
 		head->kvm = *(__u64 *)(room->head + at_kvm);
@@ -169,7 +188,7 @@ __noinline int read_vcpu(struct vcpu_thread *thread, struct halt_record *halt)
 	}
 	if (!vcpu)
 		return 0;
-	read_head(vcpu, &head);
+	read_head(vcpu, thread, &head);
 	/* The memory may have gone to another vCPU, or the vCPU to another thread. */
 	if (!head.pid || head.pid != thread->pid || head.kvm != thread->kvm) {
 		thread->vcpu = 0;

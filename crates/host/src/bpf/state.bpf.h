@@ -18,7 +18,21 @@ __u32 support = 0;
 
 #define MAX_VCPUS 16384
 
-/* A thread that runs a vCPU. Written by that thread, but for the waking part. */
+/* KVM's own polling counters. */
+struct poll_stats {
+	__u64 attempted;
+	__u64 success_ns;
+	__u64 fail_ns;
+};
+
+/* Copies of kernel memory that are too large for the stack. */
+#define HEAD_BYTES 256
+#define IRR_WORDS 76 /* from the first word of the IRR past the LVT timer's */
+
+/* A thread that runs a vCPU. Written by that thread, but for the waking part.
+ *
+ * All that a halt needs is here, in as few pages as can be: after a guest has run, what costs is not
+ * the instructions but the first touch of each page. */
 struct vcpu_thread {
 	__u64 vcpu; /* struct kvm_vcpu, 0 while not known */
 	__u64 kvm;
@@ -26,9 +40,7 @@ struct vcpu_thread {
 	__u64 apic; /* its struct kvm_lapic, 0 if there is none */
 	__u64 apic_regs; /* and that one's register page */
 	/* as after the last halt */
-	__u64 attempted;
-	__u64 success_ns;
-	__u64 fail_ns;
+	struct poll_stats polls;
 	__u32 window_ns;
 	bool window_known;
 	bool stats_known;
@@ -45,6 +57,13 @@ struct vcpu_thread {
 	__u32 waker_flags;
 	/* counts mode: its slot plus one, 0 while it has none */
 	__u32 counts_slot;
+	/* the interrupt last found pending, and what that vector was known to carry then */
+	__u32 last_vector;
+	__u32 last_flags;
+	__u32 last_learned;
+	/* room for copies */
+	__u8 head[HEAD_BYTES]; /* of struct kvm_vcpu */
+	__u32 irr[IRR_WORDS];
 };
 
 /* With the task itself: found without hashing, gone with the task. */
@@ -63,6 +82,14 @@ struct {
 	__type(value, struct vcpu_thread);
 } walked SEC(".maps");
 
+/* New entries are copied from this one: it is too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct vcpu_thread);
+} no_thread SEC(".maps");
+
 /* Processes to look at, when filter_by_process. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -70,6 +97,9 @@ struct {
 	__type(key, __u32);
 	__type(value, __u8);
 } wanted SEC(".maps");
+
+/* Grows whenever a vector is seen to carry something new. */
+__u32 vectors_learned = 0;
 
 /* What each vector of a process's VMs was seen to carry: a bit each. */
 struct vectors {
@@ -115,22 +145,6 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } lost SEC(".maps");
-
-/* Room for copies of kernel memory that are too large for the stack; per CPU. */
-#define HEAD_BYTES 256
-#define IRR_WORDS 76 /* from the first word of the IRR past the LVT timer's */
-
-struct scratch {
-	__u8 head[HEAD_BYTES]; /* of struct kvm_vcpu */
-	__u32 irr[IRR_WORDS];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct scratch);
-} scratch SEC(".maps");
 
 static __always_inline void count_lost(__u32 cause)
 {

@@ -87,6 +87,16 @@ static __always_inline struct vectors *vectors_of(__u32 tgid)
 	return bpf_map_lookup_elem(&vectors_by_process, &tgid);
 }
 
+static __always_inline void learn_vector(__u64 *bits, __u32 vector)
+{
+	__u64 bit = 1ULL << (vector % 64);
+
+	if (*bits & bit)
+		return;
+	*bits |= bit;
+	vectors_learned++;
+}
+
 /* trace_kvm_apic_ipi(icr_low, dest_id): kvm_apic_send_ipi in arch/x86/kvm/lapic.c */
 SEC("raw_tp/kvm_apic_ipi")
 int BPF_PROG(on_apic_ipi, __u32 icr_low)
@@ -98,7 +108,7 @@ int BPF_PROG(on_apic_ipi, __u32 icr_low)
 		return 0;
 	struct vectors *seen = vectors_of(tgid);
 	if (seen)
-		seen->ipi[(vector / 64) & 3] |= 1ULL << (vector % 64);
+		learn_vector(&seen->ipi[(vector / 64) & 3], vector);
 	return 0;
 }
 
@@ -125,7 +135,7 @@ int BPF_PROG(on_ioapic_set_irq, __u64 entry)
 		return 0;
 	struct vectors *seen = vectors_of(tgid);
 	if (seen)
-		seen->pit[(vector / 64) & 3] |= 1ULL << (vector % 64);
+		learn_vector(&seen->pit[(vector / 64) & 3], vector);
 	return 0;
 }
 
@@ -145,39 +155,47 @@ __noinline __u32 highest_bit(__u32 bits)
 	return top + (bits >> 1);
 }
 
-/* Which vector the LAPIC would deliver next, and what that vector was seen to carry. */
-static __always_inline __u32 read_irr(void *regs, struct halt_record *halt)
+/* What a vector was seen to carry in this process. */
+static __always_inline __u32 look_up_vector(__u32 vector, __u32 tgid)
 {
-	__u32 zero = 0;
+	struct vectors *seen = bpf_map_lookup_elem(&vectors_by_process, &tgid);
+	__u64 bit = 1ULL << (vector % 64);
+
+	if (seen && seen->ipi[(vector / 64) & 3] & bit)
+		return HALT_INTERRUPT | HALT_INTERRUPT_IPI;
+	if (seen && seen->pit[(vector / 64) & 3] & bit)
+		return HALT_INTERRUPT | HALT_INTERRUPT_TIMER;
+	return HALT_INTERRUPT;
+}
+
+/* Which vector the LAPIC would deliver next, and what that vector was seen to carry. */
+static __always_inline __u32 read_irr(struct vcpu_thread *thread, struct halt_record *halt)
+{
 	__u32 bits = 0;
 	__u32 base = 0;
-	struct scratch *room = bpf_map_lookup_elem(&scratch, &zero);
+	__u32 found;
 
-	if (!room || bpf_probe_read_kernel(room->irr, sizeof(room->irr), regs + APIC_IRR))
+	if (bpf_probe_read_kernel(thread->irr, sizeof(thread->irr),
+				  (void *)thread->apic_regs + APIC_IRR))
 		return 0;
 	for (int word = 0; word < 8; word++) {
-		if (room->irr[word * 4]) {
-			bits = room->irr[word * 4];
+		if (thread->irr[word * 4]) {
+			bits = thread->irr[word * 4];
 			base = word * 32;
 		}
 	}
 	if (!bits)
 		return 0;
-
-	__u32 found = base + highest_bit(bits);
-	__u64 bit = 1ULL << (found % 64);
-	__u32 tgid = halt->tgid; /* before 6.2 a key may not lie in a caller's memory */
-	struct vectors *seen;
-
+	found = base + highest_bit(bits);
 	halt->vector = found;
-	if ((room->irr[(APIC_LVTT - APIC_IRR) / 4] & 0xff) == found)
+	if ((thread->irr[(APIC_LVTT - APIC_IRR) / 4] & 0xff) == found)
 		return HALT_INTERRUPT | HALT_INTERRUPT_TIMER;
-	seen = bpf_map_lookup_elem(&vectors_by_process, &tgid);
-	if (seen && seen->ipi[(found / 64) & 3] & bit)
-		return HALT_INTERRUPT | HALT_INTERRUPT_IPI;
-	if (seen && seen->pit[(found / 64) & 3] & bit)
-		return HALT_INTERRUPT | HALT_INTERRUPT_TIMER;
-	return HALT_INTERRUPT;
+	if (thread->last_vector != found || thread->last_learned != vectors_learned) {
+		thread->last_learned = vectors_learned;
+		thread->last_vector = found;
+		thread->last_flags = look_up_vector(found, halt->tgid);
+	}
+	return thread->last_flags;
 }
 
 static __always_inline __u32 read_pic(struct kvm *kvm)
@@ -210,7 +228,7 @@ __noinline __u32 read_pending(struct vcpu_thread *thread, struct halt_record *ha
 	if (BPF_CORE_READ(apic, lapic_timer.pending.counter) > 0)
 		return HALT_TIMER_PENDING;
 	if (thread->apic_regs)
-		flags = read_irr((void *)thread->apic_regs, halt);
+		flags = read_irr(thread, halt);
 	return flags ? flags : read_pic((void *)thread->kvm);
 }
 

@@ -10,7 +10,7 @@
 #define HALTWISE_WALK_BPF_H
 
 /* The counters as they lie in struct kvm_vcpu_stat_generic, in one read; false if they do not. */
-static __always_inline bool read_adjacent_stats(struct kvm_vcpu *vcpu, struct vcpu_thread *into)
+static __always_inline bool read_adjacent_stats(struct kvm_vcpu *vcpu, struct poll_stats *into)
 {
 	__u64 at = bpf_core_field_offset(vcpu->stat.generic.halt_attempted_poll);
 	__u64 counters[5];
@@ -27,7 +27,7 @@ static __always_inline bool read_adjacent_stats(struct kvm_vcpu *vcpu, struct vc
 }
 
 /* Fills KVM's own polling counters as they stand; false where the kernel has none. */
-static __always_inline bool read_poll_stats(struct kvm_vcpu *vcpu, struct vcpu_thread *into)
+static __always_inline bool read_poll_stats(struct kvm_vcpu *vcpu, struct poll_stats *into)
 {
 	if (bpf_core_field_exists(vcpu->stat.generic.halt_poll_fail_ns)) {
 		if (read_adjacent_stats(vcpu, into))
@@ -68,16 +68,24 @@ static __always_inline void learn_vcpu(struct vcpu_thread *thread, struct kvm_vc
 /* Leaves what is known of a vCPU for its thread's first halt. */
 static __always_inline void learn_thread(struct kvm_vcpu *vcpu, const struct vcpu_record *record)
 {
-	struct vcpu_thread fresh = {};
+	struct vcpu_thread *fresh;
+	__u32 zero = 0;
+	void *none;
 
 	if (bpf_map_lookup_elem(&walked, &record->tid))
 		return;
-	fresh.window_ns = record->window_ns;
-	fresh.window_known = true;
-	fresh.stats_known = read_poll_stats(vcpu, &fresh);
-	learn_vcpu(&fresh, vcpu);
-	if (bpf_map_update_elem(&walked, &record->tid, &fresh, BPF_NOEXIST))
+	none = bpf_map_lookup_elem(&no_thread, &zero);
+	if (!none)
+		return;
+	if (bpf_map_update_elem(&walked, &record->tid, none, BPF_NOEXIST))
 		count_lost(LOST_THREADS_FULL);
+	fresh = bpf_map_lookup_elem(&walked, &record->tid);
+	if (!fresh)
+		return;
+	fresh->window_ns = record->window_ns;
+	fresh->window_known = true;
+	fresh->stats_known = read_poll_stats(vcpu, &fresh->polls);
+	learn_vcpu(fresh, vcpu);
 }
 
 /* "kvm-vcpu" as eight bytes, which compare at once. */
