@@ -199,6 +199,7 @@ __noinline int read_vcpu(struct vcpu_thread *thread, struct halt_record *halt)
 		return 0;
 	}
 	halt->vcpu = thread->vcpu;
+	halt->vcpu_id = thread->vcpu_id;
 	halt->flags |= HALT_VCPU_KNOWN | HALT_NEXT_KNOWN;
 	halt->window_next_ns = head.window_ns;
 	read_ceiling(thread, halt);
@@ -216,7 +217,7 @@ static __always_inline void read_window(struct vcpu_thread *thread, struct halt_
 		halt->flags |= thread->change | HALT_WINDOW_KNOWN;
 		halt->change_old_ns = thread->change_old_ns;
 		halt->change_new_ns = thread->change_new_ns;
-		halt->vcpu_id_seen = thread->change_vcpu_id;
+		halt->vcpu_id = thread->change_vcpu_id;
 		halt->window_ns = thread->change_old_ns;
 		if (!(halt->flags & HALT_NEXT_KNOWN)) {
 			halt->window_next_ns = thread->change_new_ns;

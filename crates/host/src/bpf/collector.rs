@@ -164,13 +164,15 @@ impl BpfCollector {
 
     /// Places a halt whose vCPU no walk has seen: its VM by its process, its vCPU by the last walk.
     fn place_by_thread(&mut self, halt: &RawHalt) -> Place {
-        if let Some(place) = self.places.by_tid.get(&halt.tid) {
+        if let Some(place) = self.places.by_tid.get(&halt.tid)
+            && place.vcpu.is_some()
+        {
             return *place;
         }
         let vm = vm_row(&mut self.roster, &self.root, Pid(halt.tgid), 0, false);
         let place = Place {
             vm: Some(vm),
-            vcpu: None,
+            vcpu: halt.vcpu_id(),
         };
         // Its VM may be gone before anybody looks; a walk that finds it knows better.
         self.places.by_tid.insert(halt.tid, place);

@@ -52,7 +52,7 @@ struct halt_record {
 	__u32 ceiling_ns;
 	__u32 change_old_ns; /* of kvm_halt_poll_ns */
 	__u32 change_new_ns;
-	__u32 vcpu_id_seen; /* as kvm_halt_poll_ns names it */
+	__u32 vcpu_id; /* with HALT_VCPU_KNOWN, HALT_GREW or HALT_SHRANK */
 	__u32 waker_tid;
 	__u32 flags; /* enum halt_flag */
 	__u8 vector;

@@ -32,7 +32,7 @@ pub(super) struct RawHalt {
     pub(super) ceiling_ns: u32,
     pub(super) change_old_ns: u32,
     pub(super) change_new_ns: u32,
-    pub(super) vcpu_id_seen: u32,
+    pub(super) vcpu_id: u32,
     pub(super) flags: u32,
 }
 
@@ -71,7 +71,7 @@ impl RawHalt {
             ceiling_ns: u32_of(offset_of!(halt_record, ceiling_ns))?,
             change_old_ns: u32_of(offset_of!(halt_record, change_old_ns))?,
             change_new_ns: u32_of(offset_of!(halt_record, change_new_ns))?,
-            vcpu_id_seen: u32_of(offset_of!(halt_record, vcpu_id_seen))?,
+            vcpu_id: u32_of(offset_of!(halt_record, vcpu_id))?,
             flags: u32_of(offset_of!(halt_record, flags))?,
         })
     }
@@ -82,6 +82,13 @@ impl RawHalt {
 
     fn if_has<T>(&self, flag: halt_flag, value: T) -> Option<T> {
         self.has(flag).then_some(value)
+    }
+
+    /// The vCPU's number, where the kernel side knew it.
+    pub(super) fn vcpu_id(&self) -> Option<VcpuId> {
+        let known =
+            halt_flag::HALT_VCPU_KNOWN.0 | halt_flag::HALT_GREW.0 | halt_flag::HALT_SHRANK.0;
+        (self.flags & known != 0).then_some(VcpuId(self.vcpu_id))
     }
 
     /// The call of grow or shrink that came with this halt.
@@ -168,7 +175,7 @@ impl RawHalt {
         Some(WindowChange {
             time_ns: self.end_ns,
             vm: place.vm,
-            vcpu: Some(VcpuId(self.vcpu_id_seen)),
+            vcpu: Some(VcpuId(self.vcpu_id)),
             tid: Tid(self.tid),
             grow,
             old_ns: self.change_old_ns,

@@ -39,6 +39,7 @@ struct vcpu_thread {
 	__u64 pid; /* its struct pid: equal for as long as the vCPU is this thread's */
 	__u64 apic; /* its struct kvm_lapic, 0 if there is none */
 	__u64 apic_regs; /* and that one's register page */
+	__u32 vcpu_id;
 	/* as after the last halt */
 	struct poll_stats polls;
 	__u32 window_ns;

@@ -54,6 +54,7 @@ static __always_inline void learn_vcpu(struct vcpu_thread *thread, struct kvm_vc
 
 	thread->kvm = (__u64)BPF_CORE_READ(vcpu, kvm);
 	thread->pid = (__u64)BPF_CORE_READ(vcpu, pid);
+	thread->vcpu_id = BPF_CORE_READ(vcpu, vcpu_id);
 	thread->apic = 0;
 	thread->apic_regs = 0;
 	if (bpf_core_field_exists(vcpu->arch.apic)) {
