@@ -132,6 +132,11 @@ pub fn vendor_module(root: &Root) -> Option<&'static str> {
         .find(|name| root.exists(format!("sys/module/{name}")))
 }
 
+/// Whether KVM is there, as a module or built in: its parameters are.
+pub fn kvm_is_loaded(root: &Root) -> bool {
+    root.exists("sys/module/kvm")
+}
+
 /// The module parameter `halt_poll_ns`: the ceiling of every VM without its own.
 pub fn param_halt_poll_ns(root: &Root) -> Result<u32, RootError> {
     root.number("sys/module/kvm/parameters/halt_poll_ns")

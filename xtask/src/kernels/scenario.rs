@@ -189,9 +189,23 @@ fn script(recordings: &[Recording]) -> String {
              || {{ echo \"check: report {name} returned $?\"; failed=1; }}"
         );
     }
+    text.push_str(WITHOUT_KVM);
     text.push_str("exit $failed\n");
     text
 }
+
+/// Last: what is said where there is no KVM.
+const WITHOUT_KVM: &str = r#"
+rmmod kvm_amd && rmmod kvm || { echo "check: KVM cannot be unloaded"; failed=1; }
+for act in "haltwise record -o /run/none --duration 1s" "haltwise-lab run idle"; do
+    $act >/dev/null 2>/run/said
+    code=$?
+    if [ $code != 3 ] || ! grep -q '^hint: ' /run/said; then
+        echo "check: $act without KVM returned $code: $(cat /run/said)"
+        failed=1
+    fi
+done
+"#;
 
 #[cfg(test)]
 mod test {

@@ -9,7 +9,7 @@ use haltwise_core::ids::Pid;
 use haltwise_core::recording::Rung;
 use haltwise_host::bpf::BpfCollector;
 use haltwise_host::collector::{CollectError, CollectOptions, Collector};
-use haltwise_host::params::Watch;
+use haltwise_host::params::{self, Watch};
 use haltwise_host::perf::PerfCollector;
 
 use haltwise_host::root::Root;
@@ -46,6 +46,11 @@ pub(crate) fn check_output(output: &Path) -> Result<(), Failure> {
 
 /// Attaches and opens the capture.
 pub(crate) fn start(wanted: &Wanted, root: &Root) -> Result<Started, Failure> {
+    if !params::kvm_is_loaded(root) {
+        let error = anyhow!("record halts: KVM is not loaded on this host");
+        return Err(Failure::new(Exit::Unsupported, error)
+            .hint("load it (modprobe kvm_intel or kvm_amd), or record where the VMs run"));
+    }
     let options = CollectOptions {
         mode: wanted.mode,
         vms: select(wanted, root)?,
