@@ -7,7 +7,7 @@
  * vCPU's own thread. What comes before is kept per thread; kvm_vcpu_wakeup sends it all at once.
  *
  * Facts only: what they mean is said in Rust (haltwise_host::bpf). Raw tracepoints, since they
- * need no more of a kernel than the tracepoint itself.
+ * need no more of a kernel than the tracepoint itself; sched_waking alone is typed (wake.bpf.h).
  */
 #include "kernel.h"
 #include <bpf/bpf_helpers.h>
@@ -258,7 +258,6 @@ int BPF_PROG(on_vcpu_wakeup, __u64 ns, bool waited, bool valid)
 	if (waited && thread->waking_ns > halt.end_ns - ns && thread->waking_ns <= halt.end_ns) {
 		halt.flags |= thread->waker_flags;
 		halt.waking_ns = thread->waking_ns;
-		halt.waker_tid = thread->waker_tid;
 	}
 	read_vcpu(thread, &halt);
 	read_window(thread, &halt);

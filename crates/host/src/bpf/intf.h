@@ -30,7 +30,7 @@ enum halt_flag {
 	HALT_WAKER_PIT = 1 << 18, /* ... from the kernel's kvm-pit thread */
 	HALT_WAKER_VCPU = 1 << 19, /* ... while a vCPU thread of the same VM ran there */
 	HALT_TIMER_PENDING = 1 << 20, /* the LAPIC timer expired and is not yet injected */
-	HALT_INTERRUPT = 1 << 21, /* LAPIC (vector is filled) or PIC hold an interrupt */
+	HALT_INTERRUPT = 1 << 21, /* LAPIC or PIC hold an interrupt */
 	HALT_INTERRUPT_IPI = 1 << 22, /* ... whose vector a vCPU of this process sent as an IPI */
 	HALT_INTERRUPT_TIMER = 1 << 23, /* ... which is the LAPIC timer's, the PIT's or the RTC's */
 };
@@ -53,10 +53,7 @@ struct halt_record {
 	__u32 change_old_ns; /* of kvm_halt_poll_ns */
 	__u32 change_new_ns;
 	__u32 vcpu_id; /* with HALT_VCPU_KNOWN, HALT_GREW or HALT_SHRANK */
-	__u32 waker_tid;
 	__u32 flags; /* enum halt_flag */
-	__u8 vector;
-	__u8 pad[3];
 };
 
 /* What the running kernel's structures hold, each a bit of `support`. */

@@ -13,7 +13,7 @@ use super::wake;
 
 const SIZE: usize = size_of::<halt_record>();
 const _: () = assert!(
-    SIZE == 80,
+    SIZE == 72,
     "halt_record in intf.h changed: look at this decoder"
 );
 

@@ -53,7 +53,6 @@ struct vcpu_thread {
 	__u32 change_new_ns;
 	__u32 change_vcpu_id;
 	/* of the last sched_waking of this thread */
-	__u32 waker_tid;
 	__u64 waking_ns;
 	__u32 waker_flags;
 	/* counts mode: its slot plus one, 0 while it has none */

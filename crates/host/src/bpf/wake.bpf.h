@@ -70,7 +70,6 @@ int BPF_PROG(on_sched_waking, struct task_struct *woken)
 				flags |= HALT_WAKER_VCPU;
 		}
 	}
-	thread->waker_tid = waker_tid;
 	thread->waker_flags = flags;
 	thread->waking_ns = bpf_ktime_get_ns();
 	return 0;
@@ -187,7 +186,6 @@ static __always_inline __u32 read_irr(struct vcpu_thread *thread, struct halt_re
 	if (!bits)
 		return 0;
 	found = base + highest_bit(bits);
-	halt->vector = found;
 	if ((thread->irr[(APIC_LVTT - APIC_IRR) / 4] & 0xff) == found)
 		return HALT_INTERRUPT | HALT_INTERRUPT_TIMER;
 	if (thread->last_vector != found || thread->last_learned != vectors_learned) {
