@@ -15,6 +15,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "intf.h"
+#include "peek.bpf.h"
 #include "state.bpf.h"
 #include "walk.bpf.h"
 #include "wake.bpf.h"
@@ -80,6 +81,11 @@ static __always_inline void read_vm_ceiling(struct kvm *kvm, struct vm_ceiling *
 {
 	__u64 at = bpf_core_field_offset(kvm->override_halt_poll_ns);
 
+	if (CAN_PEEK) {
+		own->overrides = peek8((void *)kvm + at);
+		own->max_ns = peek32(&kvm->max_halt_poll_ns);
+		return;
+	}
 	if (bpf_core_field_offset(kvm->max_halt_poll_ns) == at + 4) {
 		bpf_probe_read_kernel(own, sizeof(*own), (void *)kvm + at);
 		return;
@@ -158,6 +164,12 @@ static __always_inline void read_head(struct kvm_vcpu *vcpu, struct vcpu_thread 
 	__u64 at_pid = bpf_core_field_offset(vcpu->pid);
 	__u64 at_window = bpf_core_field_offset(vcpu->halt_poll_ns);
 
+	if (CAN_PEEK) {
+		head->kvm = peek64(&vcpu->kvm);
+		head->pid = peek64(&vcpu->pid);
+		head->window_ns = peek32(&vcpu->halt_poll_ns);
+		return;
+	}
 	if (at_kvm <= HEAD_BYTES - 8 && at_pid <= HEAD_BYTES - 8 &&
 	    at_window <= HEAD_BYTES - 4 &&
 	    !bpf_probe_read_kernel(room->head, HEAD_BYTES, vcpu)) {
@@ -202,7 +214,9 @@ __noinline int read_vcpu(struct vcpu_thread *thread, struct halt_record *halt)
 	halt->vcpu_id = thread->vcpu_id;
 	halt->flags |= HALT_VCPU_KNOWN | HALT_NEXT_KNOWN;
 	halt->window_next_ns = head.window_ns;
-	read_ceiling(thread, halt);
+	/* Counts want the ceiling only to tell cut polls, and those waited. */
+	if (!counts_mode || halt->flags & HALT_WAITED)
+		read_ceiling(thread, halt);
 	read_poll(thread, halt);
 	/* A timer that woke it says enough: see wake.rs. */
 	if (!(halt->flags & (HALT_WAKER_HRTIMER | HALT_WAKER_PIT)))
@@ -240,7 +254,6 @@ int BPF_PROG(on_vcpu_wakeup, __u64 ns, bool waited, bool valid)
 {
 	__u64 id = bpf_get_current_pid_tgid();
 	struct halt_record halt = {
-		.end_ns = bpf_ktime_get_ns(),
 		.halt_ns = ns,
 		.tid = id,
 		.tgid = id >> 32,
@@ -255,6 +268,8 @@ int BPF_PROG(on_vcpu_wakeup, __u64 ns, bool waited, bool valid)
 		halt.flags |= HALT_VALID;
 	if (thread->change)
 		halt.end_ns = thread->change_ns; /* nearer to KVM's own last look at the clock */
+	else if (!counts_mode || waited)
+		halt.end_ns = bpf_ktime_get_ns();
 	if (waited && thread->waking_ns > halt.end_ns - ns && thread->waking_ns <= halt.end_ns) {
 		halt.flags |= thread->waker_flags;
 		halt.waking_ns = thread->waking_ns;

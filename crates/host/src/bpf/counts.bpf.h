@@ -70,6 +70,13 @@ static __always_inline void count_halt(struct vcpu_thread *thread, const struct 
 		return;
 	}
 	counted->halts++;
+	counted->wakes[(halt->flags >> WAKE_SHIFT) & (WAKE_FACTS - 1)]++;
+	/* What most halts of a guest in a window are: one entry for three histograms. */
+	if (!waited && halt->flags & HALT_POLLED && halt->poll_ns == halt->halt_ns) {
+		counted->whole_polls++;
+		add_to(counted, COUNT_WHOLE_POLL, halt->halt_ns);
+		return;
+	}
 	add_to(counted, COUNT_HALT, halt->halt_ns);
 	if (waited)
 		counted->waited++;
@@ -92,7 +99,6 @@ static __always_inline void count_halt(struct vcpu_thread *thread, const struct 
 		add_to(counted, COUNT_WAKE_LATENCY, latency);
 		add_to(counted, COUNT_GAP, halt->halt_ns > latency ? halt->halt_ns - latency : 0);
 	}
-	counted->wakes[(halt->flags >> WAKE_SHIFT) & (WAKE_FACTS - 1)]++;
 }
 
 #endif

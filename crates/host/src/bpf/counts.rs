@@ -18,7 +18,7 @@ const SIZE: usize = size_of::<vcpu_counts>();
 const HISTS: usize = count_hist::COUNT_HISTS.0 as usize;
 const WAKE_FACTS: usize = 256;
 const _: () = assert!(
-    SIZE == 6 * 8 + HISTS * 8 + HISTS * KERNEL_BUCKETS * 4 + WAKE_FACTS * 4 + 2 * 4,
+    SIZE == 7 * 8 + HISTS * 8 + HISTS * KERNEL_BUCKETS * 4 + WAKE_FACTS * 4 + 2 * 4,
     "vcpu_counts in intf.h changed: look at this decoder"
 );
 
@@ -26,6 +26,8 @@ const _: () = assert!(
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Totals {
     halts: u64,
+    /// In the last histogram, and in none of the counts that follow.
+    whole_polls: u64,
     waited: u64,
     poll_known: u64,
     polled: u64,
@@ -40,6 +42,7 @@ impl Totals {
     fn none() -> Self {
         Self {
             halts: 0,
+            whole_polls: 0,
             waited: 0,
             poll_known: 0,
             polled: 0,
@@ -70,6 +73,7 @@ impl Totals {
         }
         Some(Self {
             halts: u64_of(offset_of!(vcpu_counts, halts))?,
+            whole_polls: u64_of(offset_of!(vcpu_counts, whole_polls))?,
             waited: u64_of(offset_of!(vcpu_counts, waited))?,
             poll_known: u64_of(offset_of!(vcpu_counts, poll_known))?,
             polled: u64_of(offset_of!(vcpu_counts, polled))?,
@@ -83,20 +87,30 @@ impl Totals {
 
     /// What came since `before`. The kernel's 32-bit counts may have wrapped once.
     fn since(&self, before: &Self, time_ns: u64, interval_ns: u64, tid: Tid) -> HaltCounts {
-        let hist = |which: count_hist| {
+        let add = |to: &mut LogHist, which: count_hist| {
             let which = which.0 as usize;
             let range = which * KERNEL_BUCKETS..(which + 1) * KERNEL_BUCKETS;
             let grown = self.hist[range.clone()]
                 .iter()
                 .zip(&before.hist[range])
                 .map(|(now, then)| u64::from(now.wrapping_sub(*then)));
+            to.add_buckets(grown, self.sum_ns[which].wrapping_sub(before.sum_ns[which]));
+        };
+        let alone = |which| {
             let mut hist = LogHist::default();
-            hist.add_buckets(grown, self.sum_ns[which].wrapping_sub(before.sum_ns[which]));
+            add(&mut hist, which);
+            hist
+        };
+        let with_whole_polls = |which| {
+            let mut hist = alone(which);
+            add(&mut hist, count_hist::COUNT_WHOLE_POLL);
             hist
         };
         let halts = self.halts.wrapping_sub(before.halts);
-        let known = self.poll_known.wrapping_sub(before.poll_known) == halts;
-        let if_known = |now: u64, then: u64| known.then(|| now.wrapping_sub(then));
+        let whole = self.whole_polls.wrapping_sub(before.whole_polls);
+        let known = self.poll_known.wrapping_sub(before.poll_known) + whole == halts;
+        let if_known =
+            |now: u64, then: u64, whole: u64| known.then(|| now.wrapping_sub(then) + whole);
         let mut wakes = [0; 5];
         for (index, (now, then)) in (0_u8..=u8::MAX).zip(self.wakes.iter().zip(&before.wakes)) {
             let source: WakeSource = wake::source(wake::facts_of_index(index));
@@ -110,15 +124,15 @@ impl Totals {
             tid,
             halts,
             waited: self.waited.wrapping_sub(before.waited),
-            polled: if_known(self.polled, before.polled),
-            successful_polls: if_known(self.successful_polls, before.successful_polls),
-            poll_cuts: if_known(self.poll_cuts, before.poll_cuts),
+            polled: if_known(self.polled, before.polled, whole),
+            successful_polls: if_known(self.successful_polls, before.successful_polls, whole),
+            poll_cuts: if_known(self.poll_cuts, before.poll_cuts, 0),
             wakes,
-            halt_ns: hist(count_hist::COUNT_HALT),
-            gap_ns: hist(count_hist::COUNT_GAP),
-            poll_success_ns: hist(count_hist::COUNT_POLL_SUCCESS),
-            poll_fail_ns: hist(count_hist::COUNT_POLL_FAIL),
-            wake_latency_ns: hist(count_hist::COUNT_WAKE_LATENCY),
+            halt_ns: with_whole_polls(count_hist::COUNT_HALT),
+            gap_ns: with_whole_polls(count_hist::COUNT_GAP),
+            poll_success_ns: with_whole_polls(count_hist::COUNT_POLL_SUCCESS),
+            poll_fail_ns: alone(count_hist::COUNT_POLL_FAIL),
+            wake_latency_ns: alone(count_hist::COUNT_WAKE_LATENCY),
         }
     }
 }
@@ -181,6 +195,29 @@ impl CountsReader {
 #[cfg(test)]
 mod test {
     use super::*;
+
+    #[test]
+    fn a_whole_poll_is_a_halt_a_gap_and_a_successful_poll() {
+        let before = Totals::none();
+        let mut now = before.clone();
+        now.halts = 3;
+        now.whole_polls = 2;
+        now.waited = 1;
+        now.poll_known = 1;
+        let whole = count_hist::COUNT_WHOLE_POLL.0 as usize;
+        now.hist[whole * KERNEL_BUCKETS + 5] = 2;
+        now.sum_ns[whole] = 10;
+        let halt = count_hist::COUNT_HALT.0 as usize;
+        now.hist[halt * KERNEL_BUCKETS + 7] = 1;
+        now.sum_ns[halt] = 7;
+        let row = now.since(&before, 5, 5, Tid(1));
+        assert_eq!((row.halts, row.waited), (3, 1));
+        assert_eq!((row.polled, row.successful_polls), (Some(2), Some(2)));
+        assert_eq!((row.halt_ns.count(), row.halt_ns.sum()), (3, 17));
+        assert_eq!((row.gap_ns.count(), row.gap_ns.sum()), (2, 10));
+        assert_eq!(row.poll_success_ns.count(), 2);
+        assert_eq!(row.poll_fail_ns.count(), 0);
+    }
 
     #[test]
     fn growth_is_taken_across_a_wrap_of_the_kernels_32_bits() {

@@ -91,12 +91,14 @@ enum count_hist {
 	COUNT_POLL_SUCCESS,
 	COUNT_POLL_FAIL,
 	COUNT_WAKE_LATENCY,
+	COUNT_WHOLE_POLL, /* halt, gap and successful poll at once: it polled until it was woken */
 	COUNT_HISTS,
 };
 
 /* What counts mode keeps for each vCPU thread. */
 struct vcpu_counts {
 	__u64 halts;
+	__u64 whole_polls; /* in COUNT_WHOLE_POLL and, of the fields below, in `wakes` alone */
 	__u64 waited;
 	__u64 poll_known;
 	__u64 polled;

@@ -68,6 +68,10 @@ struct pid {
 	struct upid numbers[1];
 };
 
+struct timespec64 {
+	__s64 tv_sec;
+};
+
 struct file;
 
 struct fdtable {

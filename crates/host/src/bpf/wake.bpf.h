@@ -167,26 +167,49 @@ static __always_inline __u32 look_up_vector(__u32 vector, __u32 tgid)
 	return HALT_INTERRUPT;
 }
 
+/* What of a LAPIC's register page tells the interrupt that waits. */
+struct lapic_pending {
+	__u32 bits; /* the highest word of the IRR that is not empty */
+	__u32 base; /* the vector of its first bit */
+	__u32 lvt_timer;
+};
+
+static __always_inline void keep_highest(struct lapic_pending *pending, int word, __u32 bits)
+{
+	if (bits) {
+		pending->bits = bits;
+		pending->base = word * 32;
+	}
+}
+
+static __always_inline bool read_lapic(struct vcpu_thread *thread, struct lapic_pending *pending)
+{
+	void *irr = (void *)thread->apic_regs + APIC_IRR;
+
+	if (CAN_PEEK) {
+		for (int word = 0; word < 8; word++)
+			keep_highest(pending, word, peek32(irr + word * 16));
+		pending->lvt_timer = peek32((void *)thread->apic_regs + APIC_LVTT);
+		return true;
+	}
+	if (bpf_probe_read_kernel(thread->irr, sizeof(thread->irr), irr))
+		return false;
+	for (int word = 0; word < 8; word++)
+		keep_highest(pending, word, thread->irr[word * 4]);
+	pending->lvt_timer = thread->irr[(APIC_LVTT - APIC_IRR) / 4];
+	return true;
+}
+
 /* Which vector the LAPIC would deliver next, and what that vector was seen to carry. */
 static __always_inline __u32 read_irr(struct vcpu_thread *thread, struct halt_record *halt)
 {
-	__u32 bits = 0;
-	__u32 base = 0;
+	struct lapic_pending pending = {};
 	__u32 found;
 
-	if (bpf_probe_read_kernel(thread->irr, sizeof(thread->irr),
-				  (void *)thread->apic_regs + APIC_IRR))
+	if (!read_lapic(thread, &pending) || !pending.bits)
 		return 0;
-	for (int word = 0; word < 8; word++) {
-		if (thread->irr[word * 4]) {
-			bits = thread->irr[word * 4];
-			base = word * 32;
-		}
-	}
-	if (!bits)
-		return 0;
-	found = base + highest_bit(bits);
-	if ((thread->irr[(APIC_LVTT - APIC_IRR) / 4] & 0xff) == found)
+	found = pending.base + highest_bit(pending.bits);
+	if ((pending.lvt_timer & 0xff) == found)
 		return HALT_INTERRUPT | HALT_INTERRUPT_TIMER;
 	if (thread->last_vector != found || thread->last_learned != vectors_learned) {
 		thread->last_learned = vectors_learned;
@@ -216,6 +239,7 @@ __noinline __u32 read_pending(struct vcpu_thread *thread, struct halt_record *ha
 {
 	struct kvm_lapic *apic;
 	__u32 flags = 0;
+	int timers;
 
 	if (!thread || !halt)
 		return 0;
@@ -223,7 +247,9 @@ __noinline __u32 read_pending(struct vcpu_thread *thread, struct halt_record *ha
 
 	if (!apic)
 		return 0;
-	if (BPF_CORE_READ(apic, lapic_timer.pending.counter) > 0)
+	timers = CAN_PEEK ? (int)peek32(&apic->lapic_timer.pending.counter)
+			  : BPF_CORE_READ(apic, lapic_timer.pending.counter);
+	if (timers > 0)
 		return HALT_TIMER_PENDING;
 	if (thread->apic_regs)
 		flags = read_irr(thread, halt);

@@ -30,6 +30,12 @@ static __always_inline bool read_adjacent_stats(struct kvm_vcpu *vcpu, struct po
 static __always_inline bool read_poll_stats(struct kvm_vcpu *vcpu, struct poll_stats *into)
 {
 	if (bpf_core_field_exists(vcpu->stat.generic.halt_poll_fail_ns)) {
+		if (CAN_PEEK) {
+			into->attempted = peek64(&vcpu->stat.generic.halt_attempted_poll);
+			into->success_ns = peek64(&vcpu->stat.generic.halt_poll_success_ns);
+			into->fail_ns = peek64(&vcpu->stat.generic.halt_poll_fail_ns);
+			return true;
+		}
 		if (read_adjacent_stats(vcpu, into))
 			return true;
 		into->attempted = BPF_CORE_READ(vcpu, stat.generic.halt_attempted_poll);
