@@ -13,6 +13,7 @@
 //! | [`account`] | where halted time goes, of a vCPU, a VM, a host |
 //! | [`stats`] | medians, percentiles, intervals |
 //! | [`workload`] | seeded processes that draw the gaps between wake-ups |
+//! | [`kvm`] | the transcript: what KVM and the guest's governor do with a halt, kernel by kernel |
 //!
 //! Later modules stand on these in this order: `kvm -> policy -> replay -> tune -> pilot`.
 #![forbid(unsafe_code)]
@@ -23,6 +24,7 @@ pub mod event;
 pub mod fuzz;
 pub mod hist;
 pub mod ids;
+pub mod kvm;
 pub mod recording;
 pub mod stats;
 pub mod units;

@@ -1,0 +1,162 @@
+//! Which of KVM's ports runs the VMs.
+//!
+//! Ports differ in the default ceiling, in whether a vCPU may be kept from polling, and in whether
+//! wakeups can be invalid. One, powerpc's `kvm-hv`, has a rule of its own.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+/// One of KVM's ports, told apart where the rule of halting differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arch {
+    /// `arch/x86/kvm`: polling can be switched off by the guest, see [`super::no_poll::x86`].
+    X86,
+    /// `arch/arm64/kvm`, and `arch/arm/kvm` as long as it existed.
+    ///
+    /// A WFI that is not trapped makes no halt that KVM sees: `kvm_vcpu_should_clear_twi` in
+    /// `arch/arm64/kvm/arm.c`.
+    Arm64,
+    /// `arch/s390/kvm`: the only port whose wakeups can be invalid, and which stops polling by steal
+    /// time, see [`super::no_poll::s390`].
+    S390,
+    /// `arch/powerpc/kvm/book3s_hv.c` where a virtual core has one window for all its threads:
+    /// `kvmppc_vcore_blocked`. Before POWER9; on POWER9 and later only on old kernels (5.10 still
+    /// does, 6.1 blocks there without any polling, which is a ceiling of 0).
+    PowerpcHv,
+    /// The other ports of powerpc (PR, `BookE`), which halt as everybody does.
+    Powerpc,
+    /// `arch/riscv/kvm`.
+    Riscv,
+    /// `arch/loongarch/kvm`.
+    Loongarch,
+    /// `arch/mips/kvm`.
+    Mips,
+}
+
+/// Why a text does not name one of KVM's ports.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "`{0}` is not an architecture of KVM: x86, arm64, s390, powerpc-hv, powerpc, riscv, loongarch, \
+     mips, or what `uname -m` prints there"
+)]
+pub struct ArchParseError(pub String);
+
+impl Arch {
+    /// All of them, in the order in which they are printed.
+    pub const ALL: [Self; 8] = [
+        Self::X86,
+        Self::Arm64,
+        Self::S390,
+        Self::PowerpcHv,
+        Self::Powerpc,
+        Self::Riscv,
+        Self::Loongarch,
+        Self::Mips,
+    ];
+
+    /// The name printed and stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::X86 => "x86",
+            Self::Arm64 => "arm64",
+            Self::S390 => "s390",
+            Self::PowerpcHv => "powerpc-hv",
+            Self::Powerpc => "powerpc",
+            Self::Riscv => "riscv",
+            Self::Loongarch => "loongarch",
+            Self::Mips => "mips",
+        }
+    }
+
+    /// The port behind what `uname -m` prints.
+    ///
+    /// A machine's name cannot tell powerpc's `kvm-hv` from the others, so `ppc64le` gives
+    /// [`Arch::Powerpc`]: a halt that was seen by the tracepoint `kvm_vcpu_wakeup` took that path.
+    /// The virtual core's rule has to be asked for by its name.
+    pub fn of_machine(machine: &str) -> Option<Self> {
+        Some(match machine {
+            "x86_64" | "amd64" | "i386" | "i486" | "i586" | "i686" => Self::X86,
+            "aarch64" | "aarch64_be" | "arm" => Self::Arm64,
+            "s390x" => Self::S390,
+            "ppc" | "ppcle" | "ppc64" | "ppc64le" => Self::Powerpc,
+            "riscv32" | "riscv64" => Self::Riscv,
+            "loongarch64" => Self::Loongarch,
+            "mips64" => Self::Mips,
+            _ if machine.starts_with("armv") => Self::Arm64,
+            _ => return None,
+        })
+    }
+}
+
+impl FromStr for Arch {
+    type Err = ArchParseError;
+
+    /// Reads one of the names of [`Arch::as_str`], or what `uname -m` prints.
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let name = text.trim();
+        Self::ALL
+            .into_iter()
+            .find(|arch| arch.as_str() == name)
+            .or_else(|| Self::of_machine(name))
+            .ok_or_else(|| ArchParseError(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Arch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn names_read_back() {
+        for arch in Arch::ALL {
+            assert_eq!(arch.to_string().parse(), Ok(arch));
+        }
+        let mut names = Arch::ALL.map(Arch::as_str);
+        names.sort_unstable();
+        assert!(names.windows(2).all(|pair| pair[0] != pair[1]));
+    }
+
+    #[test]
+    fn machines_have_their_port() {
+        for (machine, arch) in [
+            ("x86_64", Arch::X86),
+            ("i686", Arch::X86),
+            ("aarch64", Arch::Arm64),
+            ("armv7l", Arch::Arm64),
+            ("s390x", Arch::S390),
+            ("ppc64le", Arch::Powerpc),
+            ("riscv64", Arch::Riscv),
+            ("loongarch64", Arch::Loongarch),
+            ("mips64", Arch::Mips),
+        ] {
+            assert_eq!(machine.parse(), Ok(arch), "{machine}");
+        }
+        assert_eq!(" x86_64\n".parse(), Ok(Arch::X86));
+    }
+
+    #[test]
+    fn other_texts_are_refused_by_name() {
+        for bad in [
+            "",
+            "x86-64",
+            "X86",
+            "sparc64",
+            "power",
+            "powerpc hv",
+            "arm 64",
+        ] {
+            let error = bad.parse::<Arch>().unwrap_err();
+            assert_eq!(error, ArchParseError(bad.to_owned()));
+            assert!(error.to_string().contains("powerpc-hv"), "{error}");
+        }
+    }
+}

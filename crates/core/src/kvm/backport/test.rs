@@ -1,0 +1,72 @@
+//! Which field each backport moves, and where it does nothing.
+
+use super::super::rule::{Clamp, GrowthCap};
+use super::*;
+use crate::kvm::{Arch, Version};
+
+fn rule(version: &str) -> Rule {
+    Rule::of(version.parse().unwrap(), Arch::X86)
+}
+
+#[test]
+fn a_stable_5_10_is_described_by_two_backports() {
+    let plain = rule("5.10");
+    let stable = plain
+        .with(Backport::NeedResched)
+        .with(Backport::ShrinkFloor);
+    assert_eq!(
+        stable,
+        Rule {
+            stops_on_need_resched: true,
+            shrink_floor: true,
+            ..plain
+        }
+    );
+    assert_ne!(stable, plain);
+}
+
+#[test]
+fn the_live_ceiling_makes_6_0_into_6_1() {
+    assert_eq!(rule("6.0").with(Backport::LiveCeiling), rule("6.1"));
+    assert_ne!(rule("6.0"), rule("6.1"));
+    let found = rule("5.10").with(Backport::LiveCeiling);
+    assert_eq!(
+        (found.growth_cap, found.clamp),
+        (GrowthCap::None, Clamp::AtEntry)
+    );
+}
+
+#[test]
+fn a_backport_does_nothing_to_a_kernel_that_has_it() {
+    for (backport, since) in [
+        (Backport::NeedResched, "5.13"),
+        (Backport::ShrinkFloor, "5.16"),
+        (Backport::LiveCeiling, "6.1"),
+    ] {
+        for arch in Arch::ALL {
+            let rule = Rule::of(Version::new(7, 2), arch);
+            assert_eq!(rule.with(backport), rule, "{backport} {arch}");
+        }
+        assert_eq!(rule(since).with(backport), rule(since), "{backport}");
+    }
+}
+
+#[test]
+fn a_backport_needs_something_to_change() {
+    for kept in ["4.0", "4.3", "5.7"] {
+        assert_eq!(rule(kept).with(Backport::LiveCeiling), rule(kept), "{kept}");
+    }
+    assert_eq!(rule("4.2").with(Backport::ShrinkFloor), rule("4.2"));
+    let core = Rule::of(Version::new(5, 10), Arch::PowerpcHv);
+    assert_eq!(core.with(Backport::ShrinkFloor), core);
+    assert_eq!(core.with(Backport::LiveCeiling), core);
+}
+
+#[test]
+fn names_read_back() {
+    for backport in Backport::ALL {
+        assert_eq!(backport.to_string().parse(), Ok(backport));
+    }
+    let error = "floor".parse::<Backport>().unwrap_err();
+    assert!(error.to_string().contains("`floor`"), "{error}");
+}

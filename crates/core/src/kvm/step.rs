@@ -1,0 +1,164 @@
+//! The rule itself: what a window is when a halt begins, and what becomes of it when the halt is over.
+//!
+//! Transcribes `kvm_vcpu_halt` (up to 5.16 `kvm_vcpu_block`), `grow_halt_poll_ns` and
+//! `shrink_halt_poll_ns` of `virt/kvm/kvm_main.c`, and where a virtual core has the window,
+//! `kvmppc_vcore_blocked` of `arch/powerpc/kvm/book3s_hv.c`. How long to poll is decided at
+//! [`Rule::entry`]; when polling ends early is in [`super::poll`].
+//!
+//! Knobs and ceiling may change during a halt. The kernel reads them anew where it ends, so
+//! [`Rule::after`] takes those of the end. (Before 6.1 it reads the ceiling up to five times there, and
+//! a change between two of them mixes old and new; the transcript takes all reads for one.)
+//!
+//! Left open: 4.3 to 4.5 compute in `int`, which differs from this above 2^31 ns. That the very first
+//! 4.3 sets the window to 0 at a ceiling of 0, as all read kernels do, is from memory.
+
+use super::knobs::{GROW_START, Knobs};
+use super::rule::{Clamp, GrowStart, GrowthCap, NoPoll, Rule, WindowOf};
+
+/// What KVM sees of a halt when it is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Observed {
+    /// The whole halt in nanoseconds, polling and wake-up latency included.
+    ///
+    /// The clock is read once for each turn of the polling loop, after the check: a halt that a poll
+    /// ended is measured up to the last turn that found nothing. A success in the first turn is 0 ns.
+    pub halt_ns: u64,
+    /// Whether the wakeup was valid. Always so but on s390: elsewhere the rule does not look.
+    pub valid: bool,
+    /// Whether the vCPU was allowed to poll, see [`super::no_poll`]. Always so but on x86 and s390:
+    /// elsewhere the rule does not look. (Before 5.17 the kernel asks twice, at both ends of the halt,
+    /// and this is the answer at its end; since then it asks once, where the halt begins.)
+    pub allowed: bool,
+}
+
+impl Observed {
+    /// A halt with a valid wakeup of a vCPU that may poll: all there is on most ports.
+    pub const fn valid(halt_ns: u64) -> Self {
+        Self {
+            halt_ns,
+            valid: true,
+            allowed: true,
+        }
+    }
+}
+
+/// A call of grow or shrink, as the tracepoint `kvm_halt_poll_ns` tells it.
+///
+/// There is one for every call, also where `new == old`: an invalid wakeup at a window of 0, a factor
+/// of 0. For a virtual core the call is made and nothing tells it, see [`Rule::is_traced`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Call {
+    /// Whether it is grow rather than shrink.
+    pub grow: bool,
+    /// The window before in nanoseconds, as it was during the halt.
+    pub old: u32,
+    /// The window after in nanoseconds. Where growth is not capped, it may exceed the ceiling.
+    pub new: u32,
+}
+
+/// What a halt does to a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Step {
+    /// The window after the halt in nanoseconds, as the kernel keeps it: possibly above the ceiling.
+    /// [`Rule::entry`] of the next halt makes it the window in force.
+    pub window: u32,
+    /// The call that moved it; `None` if nothing did, or the kernel wrote the window itself.
+    pub call: Option<Call>,
+}
+
+impl Step {
+    const fn silent(window: u32) -> Self {
+        Self { window, call: None }
+    }
+
+    const fn called(grow: bool, old: u32, new: u32) -> Self {
+        Self {
+            window: new,
+            call: Some(Call { grow, old, new }),
+        }
+    }
+}
+
+impl Rule {
+    /// The window in force in nanoseconds: for how long this halt polls, if it may. 0 is not at all.
+    ///
+    /// `window` is what the last halt left, 0 for a new vCPU; `ceiling` is that of this moment.
+    pub fn entry(&self, window: u32, ceiling: u32) -> u32 {
+        match (self.window, self.clamp) {
+            (WindowOf::NoPolling, _) => 0,
+            (WindowOf::Nobody, _) => ceiling,
+            (_, Clamp::AtEntry) => window.min(ceiling),
+            (_, Clamp::Never | Clamp::AfterHalt) => window,
+        }
+    }
+
+    /// What a halt leaves behind.
+    ///
+    /// `window` is the window in force during the halt, as [`Rule::entry`] gave it; `knobs` and
+    /// `ceiling` are those of the halt's end. `knobs.halt_poll_ns` is looked at only where growth is
+    /// capped at the module parameter.
+    pub fn after(&self, knobs: &Knobs, ceiling: u32, window: u32, observed: Observed) -> Step {
+        match self.window {
+            WindowOf::NoPolling => return Step::silent(0),
+            WindowOf::Nobody => return Step::silent(ceiling),
+            WindowOf::Vcpu | WindowOf::Vcore => {}
+        }
+        let step = self.adapt(knobs, ceiling, window, observed);
+        if self.clamp == Clamp::AfterHalt {
+            let window = step.window.min(ceiling);
+            return Step { window, ..step };
+        }
+        step
+    }
+
+    fn adapt(&self, knobs: &Knobs, ceiling: u32, window: u32, observed: Observed) -> Step {
+        let halt_ns = observed.halt_ns;
+        if self.no_poll == NoPoll::Freezes && !observed.allowed {
+            Step::silent(window)
+        } else if self.invalid_wakeups && !observed.valid {
+            self.shrink(knobs, window)
+        } else if ceiling == 0 {
+            Step::silent(0)
+        } else if halt_ns <= u64::from(window) {
+            Step::silent(window)
+        } else if window > 0 && halt_ns > u64::from(ceiling) {
+            self.shrink(knobs, window)
+        } else if window < ceiling && halt_ns < u64::from(ceiling) {
+            self.grow(knobs, ceiling, window)
+        } else {
+            Step::silent(window)
+        }
+    }
+
+    /// `grow_halt_poll_ns`.
+    fn grow(&self, knobs: &Knobs, ceiling: u32, old: u32) -> Step {
+        let product = old.wrapping_mul(knobs.grow);
+        let grown = match (self.grow_start, old, knobs.grow) {
+            // Leaves before the cap: a window that is above it stays there.
+            (GrowStart::Param, _, 0) => return Step::called(true, old, old),
+            (GrowStart::Param, _, _) => product.max(knobs.grow_start),
+            (GrowStart::Fixed, 0, 1..) => GROW_START,
+            (GrowStart::Fixed, _, _) => product,
+        };
+        let new = match self.growth_cap {
+            GrowthCap::None => grown,
+            GrowthCap::Param => grown.min(knobs.halt_poll_ns),
+            GrowthCap::Ceiling => grown.min(ceiling),
+        };
+        Step::called(true, old, new)
+    }
+
+    /// `shrink_halt_poll_ns`.
+    fn shrink(&self, knobs: &Knobs, old: u32) -> Step {
+        let shrunk = old.checked_div(knobs.shrink).unwrap_or(0);
+        let new = if self.shrink_floor && shrunk < knobs.grow_start {
+            0
+        } else {
+            shrunk
+        };
+        Step::called(false, old, new)
+    }
+}
+
+#[cfg(test)]
+mod test;
