@@ -1,7 +1,9 @@
-//! Entry point for the fuzz target and its smoke run: any text in, no panic, no text that lies.
+//! Entry point for the fuzz target and its smoke run: any text in, no panic, no text that lies. And
+//! what holds of every halt, for the targets of other crates.
 //!
 //! Not part of the library's interface.
 
+use crate::event::Halt;
 use crate::units::Nanos;
 use crate::workload::{GapSpec, Gaps, parse_trace};
 
@@ -63,4 +65,33 @@ fn trace(text: &str) -> bool {
     let drawn = Gaps::from_trace("fuzz", gaps.clone()).map(|mut drawn| drawn.draw());
     assert_eq!(drawn.ok().as_ref(), gaps.first(), "its first gap");
     true
+}
+
+/// What holds of every halt, whatever the events were that it was told by up to `told_ns`.
+///
+/// # Panics
+/// If the halt contradicts itself.
+pub fn must_be_sound(halt: &Halt, told_ns: u64) {
+    assert!(halt.start_ns <= told_ns, "begins in the future: {halt:?}");
+    if halt.halt_ns <= told_ns {
+        assert!(halt.end_ns() <= told_ns, "ends in the future: {halt:?}");
+    }
+    if !halt.waited {
+        assert_eq!(halt.wake_latency_ns, Some(0), "{halt:?}");
+        assert!(!halt.poll_cut, "{halt:?}");
+    }
+    let parts = [halt.wake_latency_ns, halt.poll_ns];
+    for part in parts.into_iter().flatten() {
+        assert!(part <= halt.halt_ns, "a part exceeds the whole: {halt:?}");
+    }
+    if let (Some(poll), Some(window)) = (halt.poll_ns, halt.window_ns) {
+        assert!(
+            poll <= u64::from(window),
+            "polled past its window: {halt:?}"
+        );
+        assert!(!halt.poll_cut || poll < u64::from(window), "{halt:?}");
+    }
+    if let (Some(window), Some(ceiling)) = (halt.window_ns, halt.ceiling_ns) {
+        assert!(window <= ceiling, "a window above its ceiling: {halt:?}");
+    }
 }

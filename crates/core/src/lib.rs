@@ -9,6 +9,7 @@
 //! | [`ids`] | processes, threads, VMs, vCPUs |
 //! | [`event`] | the facts: [`event::Halt`] and its neighbours |
 //! | [`recording`] | how the facts were obtained, and what is missing from them |
+//! | [`decode`] | tracepoints in order of time, folded into halts |
 //! | [`hist`] | KVM's log2 histogram and our finer one |
 //! | [`account`] | where halted time goes, of a vCPU, a VM, a host |
 //! | [`stats`] | medians, percentiles, intervals |
@@ -19,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod decode;
 pub mod event;
 #[doc(hidden)]
 pub mod fuzz;

@@ -6,8 +6,8 @@
 //!            └─ filter: only what happens to known vCPU threads
 //! ```
 //!
-//! `open` and `ring` do the I/O; `record`, `events`, `order`, `decode`, `counts`, `filter` and
-//! `waker` are pure. `collector` joins them.
+//! `open` and `ring` do the I/O; `record`, `events`, `counts` and `filter` are pure, as is what order
+//! and meaning come from: [`haltwise_core::decode`]. `collector` joins them.
 //!
 //! What this rung cannot see is named by [`Collector::missing`](crate::collector::Collector::missing):
 //! ceilings of single VMs before a clamp shows them, wake sources of halts that only polled, guests
@@ -15,7 +15,6 @@
 
 mod collector;
 mod counts;
-pub mod decode;
 mod events;
 mod explain;
 mod filter;
@@ -23,12 +22,10 @@ mod filter;
 pub mod fuzz;
 mod limits;
 mod open;
-mod order;
 mod places;
 mod record;
 #[cfg(test)]
 mod recorded;
 mod ring;
-mod waker;
 
 pub use self::collector::PerfCollector;

@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use haltwise_core::decode::{Decoder, Event, Fact, Order, Rules, What};
 use haltwise_core::event::{Facts, Lost};
 use haltwise_core::ids::Tid;
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 
 use super::counts::Counts;
-use super::decode::{Decoder, Event, Fact, Rules, What};
 use super::events::{Events, Seen, SeenWhat};
 use super::explain::{explain, explain_read, explain_tracefs, is_gone};
 use super::limits;
-use super::order::Order;
 use super::places::Places;
 use super::ring::Ring;
 use crate::clock;

@@ -2,6 +2,7 @@
 //!
 //! Offsets come from the running kernel's format files and from nowhere else.
 
+use haltwise_core::decode::waker::Waker;
 use haltwise_core::ids::{Pid, Tid, VcpuId};
 use haltwise_core::recording::Missing;
 
@@ -44,15 +45,6 @@ pub(super) enum SeenWhat {
     Slept { tid: Tid },
     /// Events were lost.
     Gap,
-}
-
-/// Who woke a thread, as the event's own fields tell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Waker {
-    /// The thread that ran, or that was interrupted.
-    pub(super) tid: Tid,
-    /// The event's `common_flags`.
-    pub(super) flags: u8,
 }
 
 /// The layouts of the events that this kernel has.

@@ -4,14 +4,14 @@
 
 use std::sync::LazyLock;
 
-use haltwise_core::event::{Halt, WakeSource};
+use haltwise_core::decode::waker::{self, Kin};
+use haltwise_core::decode::{Decoder, Event, Fact, Order, Rules, What};
+use haltwise_core::event::WakeSource;
+use haltwise_core::fuzz::must_be_sound;
 use haltwise_core::ids::{Tid, VcpuId};
 
-use super::decode::{Decoder, Event, Fact, Rules, What};
 use super::events::{Events, SeenWhat};
-use super::order::Order;
 use super::record::{self, Record};
-use super::waker::{self, Kin};
 use crate::tracefs::EventFormat;
 
 /// The formats of a real kernel, as the fixtures keep them.
@@ -224,30 +224,4 @@ fn fold(decoder: &mut Decoder, events: Vec<Event>) -> u64 {
         }
     }
     halts
-}
-
-/// What holds of every halt, whatever the events were.
-fn must_be_sound(halt: &Halt, told_ns: u64) {
-    assert!(halt.start_ns <= told_ns, "begins in the future: {halt:?}");
-    if halt.halt_ns <= told_ns {
-        assert!(halt.end_ns() <= told_ns, "ends in the future: {halt:?}");
-    }
-    if !halt.waited {
-        assert_eq!(halt.wake_latency_ns, Some(0), "{halt:?}");
-        assert!(!halt.poll_cut, "{halt:?}");
-    }
-    let parts = [halt.wake_latency_ns, halt.poll_ns];
-    for part in parts.into_iter().flatten() {
-        assert!(part <= halt.halt_ns, "a part exceeds the whole: {halt:?}");
-    }
-    if let (Some(poll), Some(window)) = (halt.poll_ns, halt.window_ns) {
-        assert!(
-            poll <= u64::from(window),
-            "polled past its window: {halt:?}"
-        );
-        assert!(!halt.poll_cut || poll < u64::from(window), "{halt:?}");
-    }
-    if let (Some(window), Some(ceiling)) = (halt.window_ns, halt.ceiling_ns) {
-        assert!(window <= ceiling, "a window above its ceiling: {halt:?}");
-    }
 }

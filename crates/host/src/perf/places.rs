@@ -5,12 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use haltwise_core::decode::waker::{self, Kin, Waker};
 use haltwise_core::event::{Halt, WakeSource};
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::{Missing, Roster};
 
-use super::events::Waker;
-use super::waker::{self, Kin};
 use crate::discovery::{self, RosterBuilder, VmLabel, VmProcess};
 use crate::root::{Root, RootError};
 

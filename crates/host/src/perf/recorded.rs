@@ -4,12 +4,11 @@
 
 use std::fs;
 
+use haltwise_core::decode::{Decoder, Event, Fact, Order, Rules, What};
 use haltwise_core::event::{Halt, WakeSource, WindowCall};
 use haltwise_core::ids::Tid;
 
-use super::decode::{Decoder, Event, Fact, Rules, What};
 use super::events::{Events, SeenWhat};
-use super::order::Order;
 use super::record::{self, Record};
 use crate::root::Root;
 use crate::tracefs::Tracefs;

@@ -1,33 +1,43 @@
 //! Who ended a halt, told from the context in which the thread was woken.
 //!
-//! This rung sees the waker, not the interrupt. A hard interrupt is taken for a timer's only where
+//! A tracepoint shows the waker, not the interrupt. A hard interrupt is taken for a timer's only where
 //! nothing else raises guest interrupts from there (see [`Kin::hard_interrupts_are_timers`]); a thread
 //! of the VMM may also have sent a signal, which cannot be told from a device's interrupt.
 
-use haltwise_core::event::WakeSource;
-
-use super::events::Waker;
+use crate::event::WakeSource;
+use crate::ids::Tid;
 
 /// `TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ` and `TRACE_FLAG_NMI` of `include/linux/trace_events.h`.
-const HARDIRQ: u8 = 0x08;
-const SOFTIRQ: u8 = 0x10;
-const NMI: u8 = 0x40;
+pub const HARDIRQ: u8 = 0x08;
+/// See [`HARDIRQ`].
+pub const SOFTIRQ: u8 = 0x10;
+/// See [`HARDIRQ`].
+pub const NMI: u8 = 0x40;
+
+/// Who woke a thread, as the event's own fields tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Waker {
+    /// The thread that ran, or that was interrupted.
+    pub tid: Tid,
+    /// The event's `common_flags`.
+    pub flags: u8,
+}
 
 /// What is known of the waker in relation to the woken vCPU.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Kin<'a> {
+pub struct Kin<'a> {
     /// It runs another vCPU of the same VM.
-    pub(super) vcpu_of_same_vm: bool,
+    pub vcpu_of_same_vm: bool,
     /// It is another thread of the same VMM.
-    pub(super) same_vmm: bool,
+    pub same_vmm: bool,
     /// The name of its process, where it belongs to another; empty if that could not be read.
-    pub(super) comm: &'a str,
+    pub comm: &'a str,
     /// Neither devices passed through (VFIO) nor virtualised IPIs raise interrupts of this VM.
-    pub(super) hard_interrupts_are_timers: bool,
+    pub hard_interrupts_are_timers: bool,
 }
 
 /// What ended the halt.
-pub(super) fn source(waker: Waker, kin: Kin<'_>) -> WakeSource {
+pub fn source(waker: Waker, kin: Kin<'_>) -> WakeSource {
     if waker.flags & NMI != 0 {
         WakeSource::Other
     } else if waker.flags & HARDIRQ != 0 {
@@ -61,8 +71,6 @@ fn by_name(comm: &str) -> WakeSource {
 
 #[cfg(test)]
 mod test {
-    use haltwise_core::ids::Tid;
-
     use super::*;
 
     const STRANGER: Kin<'static> = Kin {

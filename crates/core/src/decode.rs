@@ -1,7 +1,8 @@
 //! Folds tracepoints into halts: a state machine per thread. Pure; the clock is in the events.
 //!
-//! Works on any source of KVM's tracepoints that is in order of time: perf events here, text of
-//! ftrace later. The events of one halt, in the order in which KVM emits them:
+//! Works on any source of KVM's tracepoints: perf events on a running host, text of other tools. What
+//! such a source must do for itself is to read events; [`Order`] puts them in order of time, [`waker`]
+//! judges who woke a thread. The events of one halt, in the order in which KVM emits them:
 //!
 //! ```text
 //!   start                    window ends          woken            running again
@@ -15,14 +16,17 @@
 //! as KVM does (since 6.1) at entry. A ceiling below what the rule left shows itself by that clamp.
 
 mod ceiling;
+mod order;
 mod thread;
+pub mod waker;
 
 use std::collections::BTreeMap;
 
-use haltwise_core::event::{Halt, WakeSource, WindowChange};
-use haltwise_core::ids::{Tid, VcpuId};
+use crate::event::{CeilingSource, Halt, WakeSource, WindowChange};
+use crate::ids::{Tid, VcpuId};
 
-use self::thread::Thread;
+pub use self::order::Order;
+use self::thread::{Assumed, Thread};
 
 /// A tracepoint that fired.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +78,11 @@ pub enum What {
     },
     /// Events of some CPU are missing up to here.
     Gap,
+    /// Events of this thread are missing up to here.
+    ThreadGap {
+        /// The thread.
+        tid: Tid,
+    },
 }
 
 /// What the decoder must be told of the kernel.
@@ -81,6 +90,15 @@ pub enum What {
 pub struct Rules {
     /// KVM clamps the window to the ceiling when a halt begins (since 6.1), not when it grows.
     pub clamps_at_entry: bool,
+}
+
+/// A ceiling that the events do not tell, but somebody who knows the host does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToldCeiling {
+    /// The ceiling.
+    pub ns: u32,
+    /// Who set it.
+    pub source: CeilingSource,
 }
 
 /// What came out of an event.
@@ -97,6 +115,7 @@ pub enum Fact {
 pub struct Decoder {
     rules: Rules,
     param_halt_poll_ns: Option<u32>,
+    told: Option<ToldCeiling>,
     threads: BTreeMap<Tid, Thread>,
 }
 
@@ -106,6 +125,7 @@ impl Decoder {
         Self {
             rules,
             param_halt_poll_ns: None,
+            told: None,
             threads: BTreeMap::new(),
         }
     }
@@ -118,6 +138,12 @@ impl Decoder {
                 thread.forget_ceiling();
             }
         }
+    }
+
+    /// Tells the ceiling of every vCPU. It is believed of all whose windows do not speak against it.
+    pub fn tell_ceiling(&mut self, told: ToldCeiling) {
+        self.set_param(Some(told.ns));
+        self.told = Some(told);
     }
 
     /// From `since_ns` on, no [`What::Waking`] and no [`What::Slept`] of this thread is held back.
@@ -148,12 +174,12 @@ impl Decoder {
                     waited,
                     valid,
                 };
-                let clamp = self
-                    .rules
-                    .clamps_at_entry
-                    .then_some(self.param_halt_poll_ns)
-                    .flatten();
-                Some(Fact::Halt(thread.end(tid, ended, clamp)))
+                let clamps = self.rules.clamps_at_entry;
+                let assumed = Assumed {
+                    clamp: clamps.then_some(self.param_halt_poll_ns).flatten(),
+                    told: self.told,
+                };
+                Some(Fact::Halt(thread.end(tid, ended, assumed)))
             }
             What::HaltPollNs {
                 tid,
@@ -189,6 +215,12 @@ impl Decoder {
             }
             What::Gap => {
                 for thread in self.threads.values_mut() {
+                    thread.gap(now);
+                }
+                None
+            }
+            What::ThreadGap { tid } => {
+                if let Some(thread) = self.threads.get_mut(&tid) {
                     thread.gap(now);
                 }
                 None

@@ -1,9 +1,9 @@
 //! What one thread did since its last halt, and the halt that this amounts to.
 
-use haltwise_core::event::{CeilingSource, Halt, WakeSource, WindowCall, WindowChange};
-use haltwise_core::ids::{Tid, VcpuId};
-
+use super::ToldCeiling;
 use super::ceiling::Ceiling;
+use crate::event::{Halt, WakeSource, WindowCall, WindowChange};
+use crate::ids::{Tid, VcpuId};
 
 /// How well the start of a halt is known. It is the time of the halt's event less its length, and that
 /// event comes some time after KVM took the end of the halt: the start is late by as much, seldom by
@@ -68,6 +68,16 @@ pub(super) struct Ended {
     pub(super) valid: bool,
 }
 
+/// What to take for a ceiling that did not show itself.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Assumed {
+    /// Windows are cut down to this when a halt begins; `None` where this kernel does not, or nobody
+    /// knows.
+    pub(super) clamp: Option<u32>,
+    /// What was told.
+    pub(super) told: Option<ToldCeiling>,
+}
+
 /// How a halt polled.
 #[derive(Debug, Clone, Copy)]
 struct Poll {
@@ -111,16 +121,21 @@ impl Thread {
         }
     }
 
-    /// Ends a halt. `param` is the ceiling to assume where none was seen.
-    pub(super) fn end(&mut self, tid: Tid, ended: Ended, param: Option<u32>) -> Halt {
-        // A change from before this halt belongs to one whose end was lost.
-        let earliest = ended.time_ns.saturating_sub(ended.halt_ns);
+    /// Ends a halt.
+    pub(super) fn end(&mut self, tid: Tid, ended: Ended, assumed: Assumed) -> Halt {
+        // A change from before this halt belongs to one whose end was lost. A halt may be shorter than
+        // the time between its two events.
+        let length = ended.halt_ns.saturating_add(MARGIN_NS);
+        let earliest = ended.time_ns.saturating_sub(length);
         let change = self.change.take().filter(|c| c.time_ns >= earliest);
         // The first event after the halt is closest to its end.
         let end_ns = change.map_or(ended.time_ns, |c| c.time_ns);
         let start_ns = end_ns.saturating_sub(ended.halt_ns);
         let window = change.map_or_else(
-            || self.window.map(|left| self.ceiling.clamp(left, param)),
+            || {
+                self.window
+                    .map(|left| self.ceiling.clamp(left, assumed.clamp))
+            },
             |c| Some(c.old_ns),
         );
         if change.is_none() {
@@ -129,6 +144,7 @@ impl Thread {
         let since = start_ns.saturating_sub(MARGIN_NS);
         let woken = self.woken.take().filter(|(time, _)| *time >= since);
         let watched = self.watched_since.is_some_and(|since| since <= start_ns);
+        let (ceiling_ns, ceiling_source) = self.ceiling.known(window, assumed.told);
         let poll = self.poll(start_ns, ended, window, watched, woken);
         self.slept.clear();
         Halt {
@@ -141,8 +157,8 @@ impl Thread {
             valid: ended.valid,
             window_ns: window,
             window_next_ns: self.window,
-            ceiling_ns: self.ceiling.known(),
-            ceiling_source: CeilingSource::Unknown,
+            ceiling_ns,
+            ceiling_source,
             change: match change {
                 None => WindowCall::None,
                 Some(change) if change.grow => WindowCall::Grow,

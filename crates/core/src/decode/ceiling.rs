@@ -4,6 +4,9 @@
 //! ceiling and clamps it when the next halt begins, so that a halt's `old` is either what the halt
 //! before left, and then the ceiling is no smaller, or it is the ceiling itself.
 
+use super::ToldCeiling;
+use crate::event::CeilingSource;
+
 /// A vCPU's ceiling, as far as its windows showed it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) enum Ceiling {
@@ -53,11 +56,27 @@ impl Ceiling {
         }
     }
 
-    /// The ceiling, if it showed itself.
-    pub(super) fn known(self) -> Option<u32> {
-        match self {
-            Self::Is(ceiling) => Some(ceiling),
-            Self::Unseen | Self::AtLeast(_) => None,
+    /// The ceiling of a halt that began with `window`, and who set it: what showed itself, else what
+    /// was told, unless a larger window speaks against that.
+    pub(super) fn known(
+        self,
+        window: Option<u32>,
+        told: Option<ToldCeiling>,
+    ) -> (Option<u32>, CeilingSource) {
+        let seen = match self {
+            Self::Is(ceiling) => {
+                let told = told.filter(|told| told.ns == ceiling);
+                return (
+                    Some(ceiling),
+                    told.map(|told| told.source).unwrap_or_default(),
+                );
+            }
+            Self::AtLeast(seen) => seen.max(window.unwrap_or(0)),
+            Self::Unseen => window.unwrap_or(0),
+        };
+        match told.filter(|told| seen <= told.ns) {
+            Some(told) => (Some(told.ns), told.source),
+            None => (None, CeilingSource::Unknown),
         }
     }
 }
@@ -66,12 +85,15 @@ impl Ceiling {
 mod test {
     use super::*;
 
+    const NOBODY: (Option<u32>, CeilingSource) = (None, CeilingSource::Unknown);
+
     #[test]
     fn a_clamp_shows_the_ceiling() {
         let ceiling = Ceiling::default()
             .seen(10_000, 10_000)
             .seen(320_000, 200_000);
-        assert_eq!(ceiling.known(), Some(200_000));
+        let shown = (Some(200_000), CeilingSource::Unknown);
+        assert_eq!(ceiling.known(None, None), shown);
         assert_eq!(ceiling.clamp(320_000, Some(50_000)), 200_000);
         assert_eq!(ceiling.seen(40_000, 40_000), ceiling);
     }
@@ -79,10 +101,8 @@ mod test {
     #[test]
     fn a_window_above_the_modules_ceiling_shows_that_the_vm_has_its_own() {
         let ceiling = Ceiling::Unseen.seen(160_000, 160_000);
-        assert_eq!(
-            (ceiling, ceiling.known()),
-            (Ceiling::AtLeast(160_000), None)
-        );
+        assert_eq!(ceiling, Ceiling::AtLeast(160_000));
+        assert_eq!(ceiling.known(None, None), NOBODY);
         assert_eq!(ceiling.clamp(160_000, Some(50_000)), 160_000);
         assert_eq!(ceiling.clamp(160_000, Some(0)), 160_000);
     }
@@ -99,5 +119,29 @@ mod test {
         assert_eq!(Ceiling::Unseen.seen(80_000, 0), Ceiling::Unseen);
         assert_eq!(Ceiling::Unseen.clamp(80_000, None), 80_000);
         assert_eq!(Ceiling::Unseen.clamp(80_000, Some(0)), 0);
+    }
+
+    #[test]
+    fn what_is_told_is_believed_unless_a_window_speaks_against_it() {
+        let told = ToldCeiling {
+            ns: 200_000,
+            source: CeilingSource::Param,
+        };
+        let believed = (Some(200_000), CeilingSource::Param);
+        for (ceiling, window, known) in [
+            (Ceiling::Unseen, None, believed),
+            (Ceiling::Unseen, Some(200_000), believed),
+            (Ceiling::Unseen, Some(200_001), NOBODY),
+            (Ceiling::AtLeast(200_000), Some(0), believed),
+            (Ceiling::AtLeast(320_000), Some(0), NOBODY),
+            (Ceiling::Is(200_000), Some(0), believed),
+            (
+                Ceiling::Is(50_000),
+                Some(0),
+                (Some(50_000), CeilingSource::Unknown),
+            ),
+        ] {
+            assert_eq!(ceiling.known(window, Some(told)), known, "{ceiling:?}");
+        }
     }
 }

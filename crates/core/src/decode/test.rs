@@ -1,9 +1,9 @@
 //! The decoder against halts made up by KVM's own rule, whose answers are known exactly.
 
-use haltwise_core::event::WindowCall;
 use proptest::prelude::*;
 
 use super::*;
+use crate::event::WindowCall;
 
 const TID: Tid = Tid(7);
 const MAX: u32 = 200_000;
@@ -329,4 +329,72 @@ fn a_change_whose_halt_was_lost_belongs_to_no_other() {
         (WindowCall::None, Some(10_000))
     );
     assert_eq!(halt.start_ns, 85_000);
+}
+
+#[test]
+fn a_halt_shorter_than_the_time_between_its_events_keeps_its_change() {
+    // The window was 0 and the interrupt pending. Text may round both times to microseconds besides.
+    let change = What::HaltPollNs {
+        tid: TID,
+        vcpu: VcpuId(0),
+        grow: true,
+        old: 0,
+        new: 10_000,
+    };
+    let wakeup = What::VcpuWakeup {
+        tid: TID,
+        ns: 210,
+        waited: false,
+        valid: true,
+    };
+    let events =
+        [(50_000, change), (50_460, wakeup)].map(|(time_ns, what)| Event { time_ns, what });
+    let halt = halts(&mut decoder(MAX), &events)[0];
+    assert_eq!(halt.change, WindowCall::Grow);
+    assert_eq!(
+        (halt.window_ns, halt.window_next_ns),
+        (Some(0), Some(10_000))
+    );
+}
+
+#[test]
+fn a_gap_in_one_threads_events_leaves_the_others_alone() {
+    const OTHER: Tid = Tid(8);
+    let mut kvm = Kvm::new(MAX);
+    for _ in 0..3 {
+        kvm.halt(30_000, 5_000, None);
+    }
+    for (gap, window) in [(TID, None), (OTHER, Some(40_000))] {
+        let mut decoder = decoder(MAX);
+        halts(&mut decoder, &kvm.events);
+        let time_ns = kvm.now;
+        let gap = What::ThreadGap { tid: gap };
+        let wakeup = What::VcpuWakeup {
+            tid: TID,
+            ns: 5_000,
+            waited: false,
+            valid: true,
+        };
+        let events = [gap, wakeup].map(|what| Event { time_ns, what });
+        assert_eq!(halts(&mut decoder, &events)[0].window_ns, window);
+    }
+}
+
+#[test]
+fn a_ceiling_that_was_told_is_the_ceiling_of_each_halt() {
+    let mut kvm = Kvm::new(MAX);
+    for _ in 0..8 {
+        kvm.halt(150_000, 5_000, None);
+    }
+    let mut decoder = decoder(0);
+    decoder.tell_ceiling(ToldCeiling {
+        ns: MAX,
+        source: CeilingSource::Param,
+    });
+    for halt in halts(&mut decoder, &kvm.events) {
+        assert_eq!(
+            (halt.ceiling_ns, halt.ceiling_source),
+            (Some(MAX), CeilingSource::Param)
+        );
+    }
 }

@@ -1,8 +1,8 @@
 //! Puts events of many CPUs in order of time, in rounds.
 //!
-//! Every CPU has a ring of its own, and rings are read one after the other. An event of CPU 1 may
+//! Every CPU has a buffer of its own, and they are read one after the other. An event of CPU 1 may
 //! therefore be read before an older one of CPU 0. But whatever happened before a reading round began
-//! is in its ring when the *next* round reads it. So a round hands out what is older than the start of
+//! is in its buffer when the *next* round reads it. So a round hands out what is older than the start of
 //! the round before, and keeps the rest.
 //!
 //! An event that comes later than that (its writer was held up for more than a round) would be out of
@@ -10,7 +10,7 @@
 
 /// Events waiting for their turn.
 #[derive(Debug)]
-pub(super) struct Order<T> {
+pub struct Order<T> {
     waiting: Vec<(u64, T)>,
     /// Everything before this time was handed out.
     handed_out: u64,
@@ -32,7 +32,7 @@ impl<T> Default for Order<T> {
 
 impl<T> Order<T> {
     /// Takes an event read in this round.
-    pub(super) fn push(&mut self, time_ns: u64, event: T) {
+    pub fn push(&mut self, time_ns: u64, event: T) {
         if time_ns < self.handed_out {
             self.late += 1;
         } else {
@@ -42,19 +42,19 @@ impl<T> Order<T> {
 
     /// Ends the round that began at `began_ns`: hands out, in order, what is older than the start of
     /// the round before. Events of the same time keep the order in which they were pushed.
-    pub(super) fn end_round(&mut self, began_ns: u64) -> Vec<T> {
+    pub fn end_round(&mut self, began_ns: u64) -> Vec<T> {
         let horizon = self.round_before;
         self.round_before = began_ns.max(horizon);
         self.hand_out(horizon)
     }
 
     /// Hands out everything, when no more will come.
-    pub(super) fn finish(&mut self) -> Vec<T> {
+    pub fn finish(&mut self) -> Vec<T> {
         self.hand_out(u64::MAX)
     }
 
     /// How many events came too late since the last call.
-    pub(super) fn take_late(&mut self) -> u64 {
+    pub fn take_late(&mut self) -> u64 {
         std::mem::take(&mut self.late)
     }
 
