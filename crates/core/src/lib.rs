@@ -12,6 +12,7 @@
 //! | [`decode`] | tracepoints in order of time, folded into halts |
 //! | [`hist`] | KVM's log2 histogram and our finer one |
 //! | [`account`] | where halted time goes, of a vCPU, a VM, a host |
+//! | [`policy`] | rules that decide how long to poll, and the texts that name them |
 //! | [`stats`] | medians, percentiles, intervals |
 //! | [`workload`] | seeded processes that draw the gaps between wake-ups |
 //! | [`kvm`] | the transcript: what KVM and the guest's governor do with a halt, kernel by kernel |
@@ -27,6 +28,7 @@ pub mod fuzz;
 pub mod hist;
 pub mod ids;
 pub mod kvm;
+pub mod policy;
 pub mod recording;
 pub mod stats;
 pub mod units;

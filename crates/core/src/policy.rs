@@ -1,0 +1,131 @@
+//! Rules that decide how long a halted vCPU polls: KVM's own, history's, the literature's and ours.
+//!
+//! `kvm` is transcript, this is opinion. A policy is asked before each halt for its window, and told
+//! afterwards what came of it, exactly what a kernel or a VMM could know at that moment. So the same
+//! value drives a replay and the halt loop of a real VMM. One policy serves one vCPU.
+//!
+//! A policy is one file and one line of [`registry`]; the text that names one is a [`Spec`].
+
+pub mod registry;
+pub mod spec;
+
+mod clairvoyant;
+mod fixed;
+mod kvm;
+mod off;
+
+use crate::kvm::{Arch, Knobs, Version};
+
+pub use registry::{Entry, POLICIES};
+pub use spec::{Spec, SpecError};
+
+/// What is known when a halt begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ask {
+    /// Now, in nanoseconds of a clock that only ever advances.
+    pub now_ns: u64,
+    /// Time until this vCPU's own next timer, in nanoseconds, where whoever asks knows it.
+    pub timer_ns: Option<u64>,
+    /// The gap of this very halt, in nanoseconds. Only a replay knows it, and only the clairvoyant
+    /// may look: `no_policy_but_the_clairvoyant_sees_the_future` holds all others to that.
+    pub future_gap_ns: Option<u64>,
+}
+
+/// What came of a halt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Seen {
+    /// The whole halt in nanoseconds: polling, sleep and wake-up latency (KVM's `halt_ns`).
+    pub halt_ns: u64,
+    /// Time polled in nanoseconds.
+    pub poll_ns: u64,
+    /// From the wake event until running, in nanoseconds; 0 if it did not wait.
+    pub wake_latency_ns: u64,
+    /// It was scheduled out.
+    pub waited: bool,
+    /// KVM counted the wake-up as valid; false on s390 only.
+    pub valid: bool,
+}
+
+impl Seen {
+    /// Time until the wake event, in nanoseconds.
+    pub fn gap_ns(&self) -> u64 {
+        self.halt_ns.saturating_sub(self.wake_latency_ns)
+    }
+}
+
+/// Who polls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// The host, after the vCPU has exited.
+    #[default]
+    Host,
+    /// The guest, before it executes HLT: a poll that ends in a wake saves the exit too.
+    Guest,
+}
+
+/// A rule that decides how long to poll.
+pub trait Policy: std::fmt::Debug {
+    /// How long this halt may poll, in nanoseconds. 0: not at all. [`u64::MAX`]: until it is woken.
+    fn window(&mut self, ask: &Ask) -> u64;
+
+    /// Takes note of what came of it.
+    fn learn(&mut self, seen: &Seen);
+
+    /// Who does the polling.
+    fn side(&self) -> Side {
+        Side::Host
+    }
+}
+
+/// Where a policy that adapts begins. The two ends of a replay: if they end differently, the load has
+/// two steady states.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Start {
+    /// With no window, as a new vCPU does.
+    #[default]
+    Zero,
+    /// With its largest window.
+    Ceiling,
+}
+
+/// What a policy may be built upon: the machine it would run on, and what a block costs there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Setting {
+    /// The kernel whose rule `kvm` means unless told otherwise.
+    pub version: Version,
+    /// Its port.
+    pub arch: Arch,
+    /// The parameters that `kvm` means unless told otherwise: those in force when recorded.
+    pub knobs: Knobs,
+    /// The ceiling in force when recorded, in nanoseconds: `knobs.halt_poll_ns` unless the VM had its
+    /// own.
+    pub ceiling_ns: u32,
+    /// What one block costs, in nanoseconds of CPU: `switch_cpu + lambda x wake-up latency`. A poll
+    /// that lasts as long breaks even.
+    pub break_even_ns: u64,
+    /// Seed of all draws of this policy.
+    pub seed: u64,
+    /// Where to begin.
+    pub start: Start,
+}
+
+impl Setting {
+    /// An upstream kernel with its own defaults, for tests and examples.
+    pub fn upstream(version: Version, arch: Arch, break_even_ns: u64) -> Self {
+        let knobs = Knobs::defaults(version, arch);
+        Self {
+            version,
+            arch,
+            knobs,
+            ceiling_ns: knobs.halt_poll_ns,
+            break_even_ns,
+            seed: 0,
+            start: Start::Zero,
+        }
+    }
+}
+
+#[cfg(test)]
+mod test;

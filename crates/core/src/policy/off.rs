@@ -1,0 +1,24 @@
+//! `off`: never polls.
+//!
+//! Wins where gaps are longer than a block is worth, and where the CPU is wanted elsewhere. Loses a
+//! wake-up latency on every halt. Source: what KVM did before 4.0, and does at `halt_poll_ns` 0.
+
+use super::{Ask, Entry, Policy, Seen};
+
+pub(super) const ENTRY: Entry = Entry {
+    name: "off",
+    form: "",
+    summary: "never polls",
+    build: |_, _| Ok(Box::new(Off)),
+};
+
+#[derive(Debug)]
+struct Off;
+
+impl Policy for Off {
+    fn window(&mut self, _: &Ask) -> u64 {
+        0
+    }
+
+    fn learn(&mut self, _: &Seen) {}
+}

@@ -1,0 +1,332 @@
+//! The text that names a policy: `kvm:max=200us,grow=2,kernel=6.12`, `fixed:50us`, `off`.
+//!
+//! ```text
+//! spec   = name [ ":" arg *( "," arg ) ]
+//! arg    = key "=" value | value
+//! ```
+//!
+//! A value without a key comes first, and only where the policy has one that needs no name. Times
+//! carry units (`50us`; a bare 0 needs none), factors are whole numbers, shares end in `%`. A policy
+//! that wraps another takes its own arguments first and the other's spec after a bar:
+//! `budget:2%|kvm:max=200us`.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::registry::{Entry, POLICIES};
+use super::{Policy, Setting};
+use crate::kvm::{Version, VersionParseError};
+use crate::units::{DurationParseError, Nanos};
+
+/// Why a text names no policy.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SpecError {
+    /// No policy of that name.
+    #[error("there is no policy `{name}`{}", nearest(.name))]
+    UnknownPolicy {
+        /// The name given.
+        name: String,
+    },
+    /// The policy takes no such argument.
+    #[error("policy `{policy}` takes no `{key}`: {form}")]
+    UnknownKey {
+        /// The policy.
+        policy: String,
+        /// The key given.
+        key: String,
+        /// What it takes.
+        form: String,
+    },
+    /// The same key twice.
+    #[error("policy `{policy}` is given `{key}` twice")]
+    Twice {
+        /// The policy.
+        policy: String,
+        /// The key.
+        key: String,
+    },
+    /// An argument that the policy cannot do without.
+    #[error("policy `{policy}` needs {what}: {form}")]
+    Missing {
+        /// The policy.
+        policy: String,
+        /// What is missing.
+        what: &'static str,
+        /// What it takes.
+        form: String,
+    },
+    /// A time that cannot be read.
+    #[error("policy `{policy}`, `{key}`: {source}")]
+    Time {
+        /// The policy.
+        policy: String,
+        /// The key.
+        key: String,
+        /// Why.
+        source: DurationParseError,
+    },
+    /// A kernel version that cannot be read.
+    #[error("policy `{policy}`, `{key}`: {source}")]
+    Kernel {
+        /// The policy.
+        policy: String,
+        /// The key.
+        key: String,
+        /// Why.
+        source: VersionParseError,
+    },
+    /// A value of the wrong kind, or out of range.
+    #[error("policy `{policy}`: `{key}={value}` is not {expected}")]
+    Value {
+        /// The policy.
+        policy: String,
+        /// The key.
+        key: String,
+        /// The value given.
+        value: String,
+        /// What would be.
+        expected: &'static str,
+    },
+}
+
+/// A hint at what was meant: all names, where nothing is near.
+fn nearest(name: &str) -> String {
+    let starts = |entry: &&Entry| {
+        !name.is_empty() && (entry.name.starts_with(name) || name.starts_with(entry.name))
+    };
+    if let Some(entry) = POLICIES.iter().find(starts) {
+        return format!(" (did you mean `{}`?)", entry.name);
+    }
+    let names: Vec<_> = POLICIES.iter().map(|entry| entry.name).collect();
+    format!(" (there are: {})", names.join(", "))
+}
+
+/// A policy by name and arguments: checked, and ready to be built for each vCPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spec {
+    text: String,
+    name: String,
+    args: Vec<(String, String)>,
+    inner: Option<Box<Spec>>,
+}
+
+impl Spec {
+    /// Makes the policy for one vCPU.
+    pub fn build(&self, setting: &Setting) -> Result<Box<dyn Policy>, SpecError> {
+        let entry = self.entry()?;
+        let mut args = Args {
+            spec: self,
+            form: entry.form,
+            used: vec![false; self.args.len()],
+            inner_used: false,
+        };
+        let policy = (entry.build)(&mut args, setting)?;
+        args.finish()?;
+        Ok(policy)
+    }
+
+    /// The policy's name, without arguments.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn entry(&self) -> Result<&'static Entry, SpecError> {
+        POLICIES
+            .iter()
+            .find(|entry| entry.name == self.name)
+            .ok_or_else(|| SpecError::UnknownPolicy {
+                name: self.name.clone(),
+            })
+    }
+}
+
+impl FromStr for Spec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (own, inner) = match text.split_once('|') {
+            Some((own, inner)) => (own, Some(Box::new(inner.parse()?))),
+            None => (text, None),
+        };
+        let (name, rest) = own.split_once(':').unwrap_or((own, ""));
+        let pair = |arg: &str| {
+            let (key, value) = arg.split_once('=').unwrap_or(("", arg));
+            (key.trim().to_owned(), value.trim().to_owned())
+        };
+        let args = match rest.trim() {
+            "" => Vec::new(),
+            rest => rest.split(',').map(pair).collect(),
+        };
+        let spec = Self {
+            text: text.trim().to_owned(),
+            name: name.trim().to_owned(),
+            args,
+            inner,
+        };
+        spec.entry()?;
+        for (index, (key, _)) in spec.args.iter().enumerate() {
+            if spec.args[..index].iter().any(|(other, _)| other == key) {
+                let (policy, key) = (spec.name.clone(), key.clone());
+                return Err(SpecError::Twice { policy, key });
+            }
+        }
+        Ok(spec)
+    }
+}
+
+impl fmt::Display for Spec {
+    /// As it was given.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+/// The arguments of a spec, while a policy takes its own out of them.
+#[derive(Debug)]
+pub struct Args<'a> {
+    spec: &'a Spec,
+    form: &'static str,
+    used: Vec<bool>,
+    inner_used: bool,
+}
+
+impl Args<'_> {
+    /// A time in nanoseconds. The empty key is the value without one.
+    pub fn time(&mut self, key: &'static str) -> Result<Option<u64>, SpecError> {
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
+        let Nanos(ns) = value.parse().map_err(|source| SpecError::Time {
+            policy: self.spec.name.clone(),
+            key: key.to_owned(),
+            source,
+        })?;
+        Ok(Some(ns))
+    }
+
+    /// A time that KVM can hold: `unsigned int` nanoseconds, up to 4.29 s.
+    pub fn kvm_time(&mut self, key: &'static str) -> Result<Option<u32>, SpecError> {
+        let ns = self.time(key)?;
+        ns.map(u32::try_from).transpose().map_err(|_| {
+            self.refuse(
+                key,
+                "a time that KVM can hold (32 bits of nanoseconds, up to 4.29 s)",
+            )
+        })
+    }
+
+    /// A whole number that KVM can hold: `unsigned int`.
+    pub fn whole(&mut self, key: &'static str) -> Result<Option<u32>, SpecError> {
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
+        let number = value.parse().ok();
+        number
+            .map(Some)
+            .ok_or_else(|| self.refuse(key, "a whole number of 32 bits"))
+    }
+
+    /// A share, from `0%` to `100%`, as a number from 0 to 1.
+    pub fn share(&mut self, key: &'static str) -> Result<Option<f64>, SpecError> {
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
+        let share = value
+            .strip_suffix('%')
+            .and_then(|percent| percent.trim().parse::<f64>().ok())
+            .filter(|percent| (0.0..=100.0).contains(percent));
+        share
+            .map(|percent| Some(percent / 100.0))
+            .ok_or_else(|| self.refuse(key, "a share from 0% to 100%"))
+    }
+
+    /// A kernel's version.
+    pub fn kernel(&mut self, key: &'static str) -> Result<Option<Version>, SpecError> {
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
+        let version = value.parse().map_err(|source| SpecError::Kernel {
+            policy: self.spec.name.clone(),
+            key: key.to_owned(),
+            source,
+        })?;
+        Ok(Some(version))
+    }
+
+    /// A word, by a table of those there are.
+    pub fn word<T: Copy>(
+        &mut self,
+        key: &'static str,
+        words: &[(&str, T)],
+        expected: &'static str,
+    ) -> Result<Option<T>, SpecError> {
+        let Some(value) = self.take(key) else {
+            return Ok(None);
+        };
+        let found = words.iter().find(|(word, _)| *word == value);
+        found
+            .map(|(_, meaning)| Some(*meaning))
+            .ok_or_else(|| self.refuse(key, expected))
+    }
+
+    /// The policy after the bar.
+    pub fn inner(&mut self, setting: &Setting) -> Result<Option<Box<dyn Policy>>, SpecError> {
+        self.inner_used = true;
+        let inner = self.spec.inner.as_ref();
+        inner.map(|inner| inner.build(setting)).transpose()
+    }
+
+    /// The error that something is missing.
+    pub fn missing(&self, what: &'static str) -> SpecError {
+        SpecError::Missing {
+            policy: self.spec.name.clone(),
+            what,
+            form: self.form_text(),
+        }
+    }
+
+    /// The error that a value was given which is not `expected`.
+    pub fn refuse(&self, key: &'static str, expected: &'static str) -> SpecError {
+        let given = self.spec.args.iter().find(|(name, _)| name == key);
+        SpecError::Value {
+            policy: self.spec.name.clone(),
+            key: key.to_owned(),
+            value: given.map(|(_, value)| value.clone()).unwrap_or_default(),
+            expected,
+        }
+    }
+
+    fn take(&mut self, key: &str) -> Option<String> {
+        let index = self.spec.args.iter().position(|(name, _)| name == key)?;
+        self.used[index] = true;
+        Some(self.spec.args[index].1.clone())
+    }
+
+    fn form_text(&self) -> String {
+        match self.form {
+            "" => "it takes no arguments".to_owned(),
+            form => format!("it is written {}:{form}", self.spec.name),
+        }
+    }
+
+    fn finish(&self) -> Result<(), SpecError> {
+        let unknown = self.used.iter().position(|used| !used);
+        let key = match unknown {
+            Some(index) => match &self.spec.args[index] {
+                (key, value) if key.is_empty() => value.clone(),
+                (key, _) => key.clone(),
+            },
+            None if self.spec.inner.is_some() && !self.inner_used => "|".to_owned(),
+            None => return Ok(()),
+        };
+        Err(SpecError::UnknownKey {
+            policy: self.spec.name.clone(),
+            key,
+            form: self.form_text(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod test;

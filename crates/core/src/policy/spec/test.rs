@@ -1,0 +1,92 @@
+use super::*;
+use crate::kvm::Arch;
+use crate::policy::Ask;
+
+fn setting() -> Setting {
+    Setting::upstream(Version::new(6, 12), Arch::X86, 30_000)
+}
+
+fn build(text: &str) -> Result<Box<dyn Policy>, SpecError> {
+    text.parse::<Spec>()?.build(&setting())
+}
+
+#[test]
+fn what_can_be_written() {
+    for (text, first_window) in [
+        ("off", 0),
+        (" off ", 0),
+        ("fixed:50us", 50_000),
+        ("fixed: 50us", 50_000),
+        ("fixed:0", 0),
+        ("fixed:always", u64::MAX),
+        ("kvm", 0),
+        (
+            "kvm:max=200us,grow=2,grow_start=10us,shrink=2,kernel=6.12",
+            0,
+        ),
+        ("kvm:max=70us,kernel=4.1", 70_000),
+        ("kvm:knobs=default,kernel=4.9,cap=80us", 0),
+    ] {
+        let mut policy = build(text).unwrap_or_else(|error| panic!("{text}: {error}"));
+        assert_eq!(policy.window(&Ask::default()), first_window, "{text}");
+    }
+}
+
+#[test]
+fn what_cannot_is_refused_with_the_way_it_is_written() {
+    for (text, message) in [
+        (
+            "kwm",
+            "there is no policy `kwm` (there are: off, fixed, kvm",
+        ),
+        ("", "there is no policy `` (there are: off"),
+        (
+            "fix:3us",
+            "there is no policy `fix` (did you mean `fixed`?)",
+        ),
+        (
+            "off:3us",
+            "policy `off` takes no `3us`: it takes no arguments",
+        ),
+        (
+            "fixed",
+            "policy `fixed` needs a time: it is written fixed:TIME, or fixed:always",
+        ),
+        (
+            "fixed:50",
+            "policy `fixed`, ``: `50` has no unit (ns, us, ms, s, m, h)",
+        ),
+        ("fixed:max=5us", "policy `fixed` needs a time"),
+        (
+            "kvm:mux=5us",
+            "policy `kvm` takes no `mux`: it is written kvm:max=TIME",
+        ),
+        ("kvm:max=5us,max=6us", "policy `kvm` is given `max` twice"),
+        ("kvm:max=-1", "`-1` is not a duration"),
+        (
+            "kvm:max=5s",
+            "policy `kvm`: `max=5s` is not a time that KVM can hold",
+        ),
+        (
+            "kvm:grow=-1",
+            "policy `kvm`: `grow=-1` is not a whole number of 32 bits",
+        ),
+        ("kvm:grow=4294967296", "is not a whole number of 32 bits"),
+        ("kvm:kernel=six", "policy `kvm`, `kernel`: "),
+        ("kvm:knobs=mine", "`knobs=mine` is not `default`"),
+        ("off|kvm", "policy `off` takes no `|`"),
+        ("off|nothing", "there is no policy `nothing`"),
+    ] {
+        let error = build(text).expect_err(text).to_string();
+        assert!(error.contains(message), "{text}: {error}");
+    }
+}
+
+#[test]
+fn a_spec_is_printed_as_it_was_given() {
+    let spec: Spec = "kvm:max=200us,grow=2".parse().unwrap();
+    assert_eq!(
+        (spec.to_string().as_str(), spec.name()),
+        ("kvm:max=200us,grow=2", "kvm")
+    );
+}

@@ -1,0 +1,74 @@
+use super::*;
+
+fn every_policy(setting: &Setting) -> Vec<(&'static str, Box<dyn Policy>)> {
+    let build = |entry: &Entry| {
+        let texts = [
+            entry.name.to_owned(),
+            format!("{}:50us", entry.name),
+            format!("{}:2%|kvm", entry.name),
+        ];
+        let built = texts
+            .iter()
+            .find_map(|text| text.parse::<Spec>().ok()?.build(setting).ok());
+        (
+            entry.name,
+            built.unwrap_or_else(|| panic!("{}: none of {texts:?}", entry.name)),
+        )
+    };
+    POLICIES.iter().map(build).collect()
+}
+
+fn setting() -> Setting {
+    Setting::upstream(Version::new(6, 12), Arch::X86, 30_000)
+}
+
+#[test]
+fn no_policy_but_the_clairvoyant_sees_the_future() {
+    let play = |future: fn(u64) -> Option<u64>| -> Vec<(&str, Vec<u64>)> {
+        let play_one = |(name, mut policy): (&'static str, Box<dyn Policy>)| {
+            let windows = (0..2_000_u64).map(|index| {
+                let gap_ns = index * 7_919 % 90_000;
+                let now_ns = index * 200_000;
+                let window = policy.window(&Ask {
+                    now_ns,
+                    timer_ns: None,
+                    future_gap_ns: future(gap_ns),
+                });
+                let waited = gap_ns > window;
+                let wake_latency_ns = if waited { 20_000 } else { 0 };
+                policy.learn(&Seen {
+                    halt_ns: gap_ns + wake_latency_ns,
+                    poll_ns: gap_ns.min(window),
+                    wake_latency_ns,
+                    waited,
+                    valid: true,
+                });
+                window
+            });
+            (name, windows.collect())
+        };
+        every_policy(&setting()).into_iter().map(play_one).collect()
+    };
+    let (known, unknown) = (play(Some), play(|_| None));
+    for ((name, told), (_, untold)) in known.iter().zip(&unknown) {
+        assert_eq!(told == untold, *name != "clairvoyant", "{name}");
+    }
+}
+
+#[test]
+fn names_are_unique_and_every_policy_says_what_it_does() {
+    for (index, entry) in POLICIES.iter().enumerate() {
+        assert!(
+            POLICIES[..index]
+                .iter()
+                .all(|other| other.name != entry.name),
+            "{}",
+            entry.name
+        );
+        assert!(
+            !entry.summary.is_empty() && entry.summary.len() < 64,
+            "{}",
+            entry.name
+        );
+    }
+}
