@@ -150,6 +150,7 @@ fn write_temporary(
     for batch in batches {
         let batch = batch?;
         rows += batch.num_rows() as u64;
+        parquet_form::check_texts(&batch).map_err(parquet)?;
         writer.write(&batch).map_err(parquet)?;
     }
     let file = writer.into_inner().map_err(parquet)?;

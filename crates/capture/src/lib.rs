@@ -17,7 +17,8 @@
 //! | [`contain`] | panics of decoders become errors |
 //!
 //! Private: `tables` (facts to columns and back), `columns` (checked access), `stream` (writing a
-//! stream), `frames` and `batches` (reading one), `parquet_form` (the Parquet encoding), `footer` (a look before it is decoded), `files`.
+//! stream), `frames` and `batches` (reading one), `parquet_form` (the Parquet encoding), `footer` and
+//! `pages` (checked by `thrift` before they are decoded), `files`.
 #![forbid(unsafe_code)]
 
 mod batches;
@@ -33,9 +34,11 @@ mod frames;
 pub mod fuzz;
 pub mod info;
 pub mod note;
+mod pages;
 mod parquet_form;
 pub mod recording;
 pub mod rows;
 mod stream;
 pub mod table;
 mod tables;
+mod thrift;

@@ -6,7 +6,10 @@
 
 use std::sync::Arc;
 
+use arrow_array::cast::AsArray;
+use arrow_array::{RecordBatch, StringArray};
 use arrow_schema::{DataType, Field, Schema};
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader,
     ParquetRecordBatchReaderBuilder,
@@ -18,6 +21,7 @@ use parquet::file::reader::ChunkReader;
 use parquet::schema::types::ColumnPath;
 
 use crate::footer;
+use crate::pages::Pages;
 use crate::table::{Column, Kind, Table};
 
 /// Rows that are decoded at once.
@@ -26,11 +30,26 @@ const BATCH_ROWS: usize = 16 * 1024;
 /// Level of zstd: the default of its authors.
 const ZSTD_LEVEL: i32 = 3;
 
+/// The size at which a page or a dictionary ends, in bytes: the default of parquet 60.1, said here
+/// because what a reader takes for possible hangs on it (`pages::MAX_PAGE`).
+pub(crate) const PAGE_BYTES: usize = 1 << 20;
+
+/// Rows at which a page ends: likewise, for `pages::MAX_VALUES`.
+const PAGE_ROWS: usize = 20_000;
+
+/// Longest text that is written, in bytes. A page holds a text whole, so a reader's bound on pages
+/// needs one. Texts are names of VMs, at most one argument of a command line (Linux: 32 pages of
+/// memory, `MAX_ARG_STRLEN`), values of settings, and our own words.
+pub(crate) const MAX_TEXT: usize = 4 << 20;
+
 /// How a table is written.
 pub(crate) fn properties(table: Table) -> Result<WriterProperties, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
+        .set_data_page_size_limit(PAGE_BYTES)
+        .set_dictionary_page_size_limit(PAGE_BYTES)
+        .set_data_page_row_count_limit(PAGE_ROWS)
         .set_max_row_group_row_count(Some(row_group_rows(table)))
         .set_created_by(format!("haltwise {}", env!("CARGO_PKG_VERSION")));
     for column in table.columns().iter().filter(|column| is_delta(column)) {
@@ -55,33 +74,61 @@ fn is_delta(column: &Column) -> bool {
     column.kind == Kind::U64
 }
 
+/// Refuses what a reader would not take back.
+pub(crate) fn check_texts(batch: &RecordBatch) -> Result<(), ParquetError> {
+    let texts = batch.columns().iter().filter_map(|c| c.as_string_opt());
+    for column in texts {
+        let column: &StringArray = column;
+        let longest = column.offsets().lengths().max().unwrap_or(0);
+        if longest > MAX_TEXT {
+            let what = format!("a text of {longest} bytes, more than {MAX_TEXT}");
+            return Err(ParquetError::General(what));
+        }
+    }
+    Ok(())
+}
+
 /// Opens the Parquet form of a table.
 pub(crate) fn open<R: ChunkReader + 'static>(
     table: Table,
     reader: R,
 ) -> Result<ParquetRecordBatchReader, ParquetError> {
+    let metadata = footer::read(&reader)?;
     // The Arrow schema that a writer may have put into the file is not trusted: the types come
     // from Parquet's own schema, and names are read as dictionaries.
     let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    footer::check(&reader)?;
-    let metadata = ArrowReaderMetadata::load(&reader, options())?;
-    let schema = with_dictionaries(table, metadata.schema());
-    let metadata = ArrowReaderMetadata::try_new(
-        Arc::clone(metadata.metadata()),
-        options().with_schema(Arc::new(schema)),
-    )?;
-    ParquetRecordBatchReaderBuilder::new_with_metadata(reader, metadata)
-        .with_batch_size(BATCH_ROWS)
+    let found = ArrowReaderMetadata::try_new(Arc::clone(&metadata), options())?;
+    let schema = with_dictionaries(table, found.schema());
+    let wanted = wanted(table, &schema)?;
+    let metadata = ArrowReaderMetadata::try_new(metadata, options().with_schema(Arc::new(schema)))?;
+    let roots = ProjectionMask::roots(metadata.parquet_schema(), wanted);
+    ParquetRecordBatchReaderBuilder::new_with_metadata(Pages::new(reader), metadata)
+        .with_projection(roots)
+        .with_batch_size(table.batch_rows().min(BATCH_ROWS))
         .build()
 }
 
 /// How many rows the footer of a Parquet file promises.
 pub(crate) fn rows<R: ChunkReader>(reader: &R) -> Result<u64, ParquetError> {
-    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    footer::check(reader)?;
-    let metadata = ArrowReaderMetadata::load(reader, options)?;
-    let rows = metadata.metadata().file_metadata().num_rows();
+    let rows = footer::read(reader)?.file_metadata().num_rows();
     u64::try_from(rows).map_err(|_| ParquetError::General(format!("{rows} rows")))
+}
+
+/// The columns found that are ours, by place. Others are not decoded; nor are lists in the place of
+/// plain values, of which one row may claim any number.
+fn wanted(table: Table, found: &Schema) -> Result<Vec<usize>, ParquetError> {
+    let mut wanted = Vec::new();
+    for (place, field) in found.fields().iter().enumerate() {
+        let ours = table.columns().iter().find(|c| c.name == field.name());
+        let Some(column) = ours else { continue };
+        if field.data_type().is_nested() && column.kind != Kind::Buckets {
+            let (name, kind) = (column.name, column.kind.as_str());
+            let what = format!("column {name} is {}, not {kind}", field.data_type());
+            return Err(ParquetError::General(what));
+        }
+        wanted.push(place);
+    }
+    Ok(wanted)
 }
 
 /// The schema found, with our columns of names as dictionaries.
@@ -104,3 +151,6 @@ fn with_dictionaries(table: Table, found: &Schema) -> Schema {
         .collect();
     Schema::new(fields)
 }
+
+#[cfg(test)]
+mod test;
