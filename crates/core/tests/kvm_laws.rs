@@ -246,6 +246,23 @@ proptest! {
         }
     }
 
+    /// What is read as a kernel, a port or a backport prints as something that reads back the same.
+    #[test]
+    fn what_reads_prints_back(
+        text in prop_oneof!["[0-9v ]{0,11}[.][0-9]{0,11}[-+.a-z]{0,6}", "[a-z0-9_-]{0,12}", any::<String>()],
+    ) {
+        if let Ok(version) = text.parse::<Version>() {
+            prop_assert_eq!(version.to_string().parse(), Ok(version));
+            prop_assert!(text.trim().starts_with(|first: char| first.is_ascii_digit()));
+        }
+        if let Ok(arch) = text.parse::<Arch>() {
+            prop_assert_eq!(arch.to_string().parse(), Ok(arch));
+        }
+        if let Ok(backport) = text.parse::<Backport>() {
+            prop_assert_eq!(backport.to_string(), text);
+        }
+    }
+
     /// A guest's limit never passes a ceiling that stays.
     #[test]
     fn a_guests_limit_stays_below_its_ceiling(

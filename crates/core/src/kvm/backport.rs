@@ -15,8 +15,9 @@ use super::rule::{Rule, WindowOf};
 pub enum Backport {
     /// Polling stops when the CPU has to reschedule. Upstream 5.13; in stable 5.10.223 (read there).
     NeedResched,
-    /// A window that shrinks below `grow_start` goes to 0. Upstream 5.16; in stable 5.10.223 (read
-    /// there). The fix was posted for older stable trees too; which took it is not known here.
+    /// A window that shrinks below `grow_start` goes to 0. Upstream 5.16; in stable 5.10.223 and in a
+    /// stable 5.4 (read in both; that 5.4 lacks the stop for the scheduler). The fix was posted for
+    /// older stable trees too; which took it is not known here.
     ShrinkFloor,
     /// VMs without a cap follow the module parameter live, the window is clamped when a halt begins
     /// and no longer when it grows. Upstream 6.1 (commits 97b6847a, 175d5dc7, 9eb8ca04); whether

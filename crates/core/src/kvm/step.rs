@@ -124,6 +124,7 @@ impl Rule {
         } else if window > 0 && halt_ns > u64::from(ceiling) {
             self.shrink(knobs, window)
         } else if window < ceiling && halt_ns < u64::from(ceiling) {
+            // That the window is below the ceiling follows; the kernel asks all the same.
             self.grow(knobs, ceiling, window)
         } else {
             Step::silent(window)
