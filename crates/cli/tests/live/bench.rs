@@ -1,7 +1,7 @@
 //! The workbench of these tests: run the lab under the recorder, read both sides back.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 
 use haltwise_capture::capture::Capture;
 use haltwise_core::event::{Halt, HaltCounts};
@@ -53,6 +53,17 @@ impl Bench {
     /// The lab's binary.
     pub(crate) fn lab(&self) -> Command {
         Command::new(&self.lab)
+    }
+
+    /// A pingpong guest that halts every so often, for longer than any test takes.
+    pub(crate) fn keep_halting(&self, gap: &str, options: &[&str]) -> Running {
+        Running::start(
+            self.lab()
+                .args(["run", "pingpong", "--duration", "30s", "--gap", gap])
+                .args(["--host-wait", "block"])
+                .args(options)
+                .stdout(Stdio::null()),
+        )
     }
 
     /// Records while the lab runs with these arguments; both succeed.

@@ -59,23 +59,7 @@ fn vms_that_come_and_go_are_each_named() {
 #[test]
 fn only_the_vms_asked_for_are_recorded() {
     let Some(bench) = Bench::set_up() else { return };
-    let start = |name: &str| {
-        Running::start(
-            bench
-                .lab()
-                .args([
-                    "run",
-                    "pingpong",
-                    "--duration",
-                    "30s",
-                    "--gap",
-                    "fixed:500us",
-                ])
-                .args(["--host-wait", "block", "--name", name])
-                .stdout(Stdio::null()),
-        )
-    };
-    let labs = [start("wanted"), start("other")];
+    let labs = ["wanted", "other"].map(|name| bench.keep_halting("fixed:500us", &["--name", name]));
     std::thread::sleep(Duration::from_millis(500));
     let mut names = Vec::new();
     for rung in ["bpf", "tracepoints"] {

@@ -17,20 +17,7 @@ fn programs_of_ours() -> usize {
 
 /// A lab that keeps halting, and a recorder of it that has written something.
 fn recorder(bench: &Bench) -> (Running, Running) {
-    let lab = Running::start(
-        bench
-            .lab()
-            .args([
-                "run",
-                "pingpong",
-                "--duration",
-                "30s",
-                "--gap",
-                "fixed:200us",
-            ])
-            .args(["--host-wait", "block", "--json"])
-            .stdout(Stdio::null()),
-    );
+    let lab = bench.keep_halting("fixed:200us", &[]);
     let recorder = Running::start(
         Command::new(haltwise())
             .args(["record", "--duration", "30s", "-o"])
