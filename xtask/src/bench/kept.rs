@@ -19,10 +19,31 @@ pub(crate) struct Kept<'a> {
     pub(crate) method: &'a str,
     /// Columns of `raw.csv`.
     pub(crate) columns: &'a [&'a str],
-    /// Rows of `raw.csv`.
-    pub(crate) rows: &'a [Row],
-    /// What was printed.
-    pub(crate) summary: &'a str,
+    /// What was measured.
+    pub(crate) figures: Figures,
+}
+
+/// Figures as they come: rows of `raw.csv`, and the lines that are printed.
+pub(crate) struct Figures {
+    pub(crate) rows: Vec<Row>,
+    pub(crate) summary: String,
+}
+
+impl Figures {
+    /// None yet, below these lines.
+    pub(crate) fn new(head: String) -> Self {
+        Self {
+            rows: Vec::new(),
+            summary: head,
+        }
+    }
+
+    /// One more row, and the line that tells of it.
+    pub(crate) fn add(&mut self, row: Row, line: &str) {
+        self.rows.push(row);
+        self.summary.push_str(line);
+        self.summary.push('\n');
+    }
 }
 
 impl Kept<'_> {
@@ -46,8 +67,8 @@ impl Kept<'_> {
             .context("name a folder for the measurement")?;
         std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
         put(&folder, "README.md", &self.readme())?;
-        put(&folder, "raw.csv", &csv(self.columns, self.rows))?;
-        put(&folder, "summary.txt", self.summary)?;
+        put(&folder, "raw.csv", &csv(self.columns, &self.figures.rows))?;
+        put(&folder, "summary.txt", &self.figures.summary)?;
         say::note(&format!("kept in measurements/{}", name_of(&folder)));
         Ok(folder)
     }

@@ -3,14 +3,13 @@
 //! Goal: VMs on every CPU, each halting as often as it can, for each rung and mode; halts by KVM's own
 //! counters against halts in the capture. Non-goal: the guest's speed.
 
-use std::fmt::Write as _;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::kept::{Kept, Row};
-use super::run::{Programs, obstacle};
+use super::kept::{Figures, Kept};
+use super::run::{Programs, bench, recorded};
 use crate::{say, tool};
 
 /// Options of the loss benchmark.
@@ -70,23 +69,37 @@ const LOADS: [(&str, &[&str]); 3] = [
 
 /// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if let Some(reason) = obstacle() {
-        say::skipped(reason);
-        return Ok(());
-    }
-    let programs = Programs::build()?;
-    let mut rows: Vec<Row> = Vec::new();
-    let mut summary = format!(
+    bench(args.discard, |programs| {
+        Ok(Kept {
+            name: "loss",
+            method: "The lab's busiest guests under `haltwise record -- haltwise-lab run`. `kvm` is \
+                     waits and successful polls by the stats fd; `recorded` is what the recorder says \
+                     it wrote (a halt that neither polled nor waited is recorded and counted by no \
+                     KVM counter); `lost` is what it says it lost.",
+            columns: &[
+                "load",
+                "rung",
+                "mode",
+                "halts_per_s",
+                "kvm",
+                "recorded",
+                "lost",
+            ],
+            figures: figures(programs, &args.duration)?,
+        })
+    })
+}
+
+fn figures(programs: &Programs, duration: &str) -> Result<Figures> {
+    let mut figures = Figures::new(format!(
         "{:<20} {:<18} {:>10} {:>10} {:>10} {:>7}\n",
         "load", "recorder", "halts/s", "kvm saw", "recorded", "lost"
-    );
+    ));
     for (load, guest) in LOADS {
         for (rung, mode) in [("bpf", "full"), ("bpf", "counts"), ("tracepoints", "full")] {
             say::step(&format!("{load}, {rung} {mode}"));
-            let seen = one(&programs, guest, &args.duration, rung, mode)?;
-            // Writing to a String cannot fail.
-            let _written = writeln!(
-                summary,
+            let seen = one(programs, guest, duration, rung, mode)?;
+            let line = format!(
                 "{load:<20} {:<18} {:>10.0} {:>10} {:>10} {:>7}",
                 format!("{rung} {mode}"),
                 seen.rate,
@@ -94,7 +107,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 seen.recorded,
                 seen.lost,
             );
-            rows.push(vec![
+            let row = vec![
                 format!("\"{load}\""),
                 rung.into(),
                 mode.into(),
@@ -102,26 +115,11 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 seen.kvm.to_string(),
                 seen.recorded.to_string(),
                 seen.lost.to_string(),
-            ]);
+            ];
+            figures.add(row, &line);
         }
     }
-    for line in summary.lines() {
-        say::note(line);
-    }
-    if !args.discard {
-        Kept {
-            name: "loss",
-            method: "The lab's busiest guests under `haltwise record -- haltwise-lab run`. `kvm` is \
-                     waits and successful polls by the stats fd; `recorded` is what the recorder says \
-                     it wrote (a halt that neither polled nor waited is recorded and counted by no \
-                     KVM counter); `lost` is what it says it lost.",
-            columns: &["load", "rung", "mode", "halts_per_s", "kvm", "recorded", "lost"],
-            rows: &rows,
-            summary: &summary,
-        }
-        .write()?;
-    }
-    Ok(())
+    Ok(figures)
 }
 
 struct Seen {
@@ -139,26 +137,19 @@ fn one(
     mode: &str,
 ) -> Result<Seen> {
     let folder = tempfile::tempdir().context("create a folder for the capture")?;
-    let lab_json = folder.path().join("lab.json");
-    let text = ask_partial(
-        Command::new(&programs.haltwise)
-            .args(["record", "--json", "--rung", rung, "--mode", mode, "-o"])
-            .arg(folder.path().join("capture"))
-            .args([
-                "--",
-                "sh",
-                "-c",
-                "out=$1; shift; exec \"$@\" >\"$out\"",
-                "sh",
-            ])
-            .arg(&lab_json)
-            .arg(&programs.lab)
-            .args(["run", "--json", "--duration", duration])
-            .args(guest),
+    let mut record = Command::new(&programs.haltwise);
+    record.args(["record", "--json", "--rung", rung, "--mode", mode, "-o"]);
+    record.arg(folder.path().join("capture"));
+    let guest = [&["--duration", duration], guest].concat();
+    let (text, lab) = recorded(
+        programs,
+        ask_partial,
+        &mut record,
+        &[],
+        &guest,
+        folder.path(),
     )?;
     let summary: Value = serde_json::from_str(&text).context("read the recorder's summary")?;
-    let lab = std::fs::read_to_string(&lab_json).context("read what the lab printed")?;
-    let lab: Value = serde_json::from_str(&lab).context("read what the lab printed")?;
     let kvm = halts_by_kvm(&lab);
     let elapsed = lab["elapsed_ns"].as_f64().unwrap_or(1.0) / 1e9;
     let lost = summary["lost"]
@@ -173,10 +164,10 @@ fn one(
 }
 
 /// stdout of a recorder, whose exit code 5 says only that something was lost.
-fn ask_partial(command: &mut Command) -> Result<String> {
-    let output = command.output().context("start haltwise record")?;
+fn ask_partial(record: &mut Command) -> Result<String> {
+    let output = record.output().context("start haltwise record")?;
     if !matches!(output.status.code(), Some(0 | 5)) {
-        return tool::ask(command);
+        return tool::ask(record);
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

@@ -10,8 +10,8 @@ use anyhow::{Context, Result};
 use haltwise_core::stats::{Estimate, median_estimate};
 use haltwise_core::workload::SplitMix64;
 
-use super::kept::{Kept, Row};
-use super::run::{Programs, number, obstacle};
+use super::kept::{Figures, Kept};
+use super::run::{Programs, bench, number};
 use super::watcher::Watcher;
 use crate::say;
 
@@ -47,34 +47,25 @@ struct Figure {
 
 /// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if let Some(reason) = obstacle() {
-        say::skipped(reason);
-        return Ok(());
-    }
-    let programs = Programs::build()?;
-    let mut watchers = Vec::new();
-    for watcher in Watcher::ALL {
-        match watcher.obstacle(&programs) {
-            None => watchers.push(watcher),
-            Some(reason) => say::skipped(&format!("{}: {reason}", watcher.name())),
+    bench(args.discard, |programs| {
+        let mut watchers = Vec::new();
+        for watcher in Watcher::ALL {
+            match watcher.obstacle(programs) {
+                None => watchers.push(watcher),
+                Some(reason) => say::skipped(&format!("{}: {reason}", watcher.name())),
+            }
         }
-    }
-    let mut order = SplitMix64(u64::from(args.rounds));
-    let mut figures = Vec::new();
-    for round in 0..args.rounds {
-        say::step(&format!("round {} of {}", round + 1, args.rounds));
-        for watcher in shuffled(&watchers, &mut order) {
-            figures.push(measure(args, &programs, round, watcher)?);
+        let mut order = SplitMix64(u64::from(args.rounds));
+        let mut figures = Vec::new();
+        for round in 0..args.rounds {
+            say::step(&format!("round {} of {}", round + 1, args.rounds));
+            for watcher in shuffled(&watchers, &mut order) {
+                figures.push(measure(args, programs, round, watcher)?);
+            }
         }
-    }
-    let summary = summary(args, &watchers, &figures);
-    for line in summary.lines() {
-        say::note(line);
-    }
-    if !args.discard {
-        keep(&figures, &summary)?;
-    }
-    Ok(())
+        let summary = summary(args, &watchers, &figures);
+        Ok(kept(&figures, summary))
+    })
 }
 
 fn shuffled(watchers: &[Watcher], order: &mut SplitMix64) -> Vec<Watcher> {
@@ -170,8 +161,8 @@ fn summary(args: &Args, watchers: &[Watcher], figures: &[Figure]) -> String {
     text
 }
 
-fn keep(figures: &[Figure], summary: &str) -> Result<()> {
-    let rows: Vec<Row> = figures
+fn kept(figures: &[Figure], summary: String) -> Kept<'static> {
+    let rows = figures
         .iter()
         .map(|f| {
             vec![
@@ -190,12 +181,16 @@ fn keep(figures: &[Figure], summary: &str) -> Result<()> {
                  runs on CPU 0. In each round every watcher comes once, in an order drawn anew. \
                  `trip_ns` is the median round trip of a run; `added` is its difference to nobody in \
                  the same round.",
-        columns: &["round", "watcher", "trip_ns", "p99_ns", "bytes_per_halt", "successful_polls"],
-        rows: &rows,
-        summary,
+        columns: &[
+            "round",
+            "watcher",
+            "trip_ns",
+            "p99_ns",
+            "bytes_per_halt",
+            "successful_polls",
+        ],
+        figures: Figures { rows, summary },
     }
-    .write()?;
-    Ok(())
 }
 
 #[cfg(test)]

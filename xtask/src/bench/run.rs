@@ -1,11 +1,13 @@
-//! The programs under measurement: built once, for release; and one run of the lab.
+//! What every benchmark does: build the programs once, for release, measure, print, keep. And what it
+//! does it with: one run of the lab, alone or recorded.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
 
+use super::kept::Kept;
 use crate::{repo, say, tool};
 
 /// The release binaries.
@@ -46,8 +48,53 @@ impl Programs {
     }
 }
 
+/// Measures, prints the summary and keeps the figures; says so where nothing can be measured.
+pub(crate) fn bench<'a>(
+    discard: bool,
+    measure: impl FnOnce(&Programs) -> Result<Kept<'a>>,
+) -> Result<()> {
+    if let Some(reason) = obstacle() {
+        say::skipped(reason);
+        return Ok(());
+    }
+    let kept = measure(&Programs::build()?)?;
+    for line in kept.figures.summary.lines() {
+        say::note(line);
+    }
+    if !discard {
+        kept.write()?;
+    }
+    Ok(())
+}
+
+/// Makes `record` record the lab, which prints its JSON into a file, and gives what both say. `pin` is
+/// a command that starts the lab, if any; `ask` runs the recorder and gives its stdout.
+pub(crate) fn recorded(
+    programs: &Programs,
+    ask: fn(&mut Command) -> Result<String>,
+    record: &mut Command,
+    pin: &[&str],
+    lab: &[&str],
+    folder: &Path,
+) -> Result<(String, Value)> {
+    let lab_json = folder.join("lab.json");
+    // stdout is the recorder's.
+    record.args([
+        "--",
+        "sh",
+        "-c",
+        "out=$1; shift; exec \"$@\" >\"$out\"",
+        "sh",
+    ]);
+    record.arg(&lab_json).args(pin).arg(&programs.lab);
+    let said = ask(record.args(["run", "--json"]).args(lab))?;
+    let text = std::fs::read_to_string(&lab_json).context("read what the lab printed")?;
+    let lab = serde_json::from_str(&text).context("read what the lab printed")?;
+    Ok((said, lab))
+}
+
 /// Why nothing can be measured here, if so.
-pub(crate) fn obstacle() -> Option<&'static str> {
+fn obstacle() -> Option<&'static str> {
     let kvm = std::fs::File::options()
         .read(true)
         .write(true)

@@ -5,15 +5,14 @@
 //! more than the recorder's latency: the way from the signal to the wake event, and the guest's way
 //! from running to its answer; what these take is measured by rounds that were still polling.
 
-use std::fmt::Write as _;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde_json::Value;
 
-use super::kept::{Kept, Row};
-use super::run::{Programs, number, obstacle};
-use crate::{repo, say, tool};
+use super::kept::{Figures, Kept, Row};
+use super::run::{Programs, bench, number, recorded};
+use crate::{repo, tool};
 
 /// Options of the truth benchmark.
 #[derive(Debug, clap::Args)]
@@ -39,79 +38,65 @@ const CASES: [(&str, &str); 5] = [
 
 /// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if let Some(reason) = obstacle() {
-        say::skipped(reason);
-        return Ok(());
-    }
-    let programs = Programs::build()?;
-    let mut rows: Vec<Row> = Vec::new();
-    let mut summary = format!(
-        "medians in us\n{:<12} {:>8} {:>10} {:>10} {:>12} {:>12}\n",
-        "gap", "ceiling", "lab gap", "rec. gap", "lab trip", "rec. latency"
-    );
-    for round in 0..args.rounds {
-        for (gap, cap) in CASES {
-            let seen = one(&programs, args.trips, gap, cap)?;
-            // Writing to a String cannot fail.
-            let _written = writeln!(
-                summary,
-                "{gap:<12} {cap:>8} {:>10.2} {:>10.2} {:>12.2} {:>12.2}",
-                seen[0] / 1e3,
-                seen[1] / 1e3,
-                seen[2] / 1e3,
-                seen[3] / 1e3
-            );
-            let mut row: Row = vec![round.to_string(), gap.into(), cap.into()];
-            row.extend(seen.iter().map(|ns| format!("{ns:.0}")));
-            rows.push(row);
-        }
-    }
-    for line in summary.lines() {
-        say::note(line);
-    }
-    if !args.discard {
-        Kept {
+    bench(args.discard, |programs| {
+        Ok(Kept {
             name: "truth",
             method: "A pingpong guest recorded with `--rung bpf`; the lab's medians of gap (answer to \
                      next signal) and round trip (signal to answer) beside the recorder's medians of \
                      gap (start of halt to wake event) and wake-up latency (wake event until running).",
-            columns: &["round", "gap", "cap", "lab_gap_ns", "gap_ns", "lab_trip_ns", "latency_ns"],
-            rows: &rows,
-            summary: &summary,
+            columns: &[
+                "round",
+                "gap",
+                "cap",
+                "lab_gap_ns",
+                "gap_ns",
+                "lab_trip_ns",
+                "latency_ns",
+            ],
+            figures: figures(programs, args)?,
+        })
+    })
+}
+
+fn figures(programs: &Programs, args: &Args) -> Result<Figures> {
+    let mut figures = Figures::new(format!(
+        "medians in us\n{:<12} {:>8} {:>10} {:>10} {:>12} {:>12}\n",
+        "gap", "ceiling", "lab gap", "rec. gap", "lab trip", "rec. latency"
+    ));
+    for round in 0..args.rounds {
+        for (gap, cap) in CASES {
+            let seen = one(programs, args.trips, gap, cap)?;
+            let [lab_gap, rec_gap, lab_trip, latency] = seen.map(|ns| ns / 1e3);
+            let line = format!(
+                "{gap:<12} {cap:>8} {lab_gap:>10.2} {rec_gap:>10.2} {lab_trip:>12.2} {latency:>12.2}"
+            );
+            let mut row: Row = vec![round.to_string(), gap.into(), cap.into()];
+            row.extend(seen.iter().map(|ns| format!("{ns:.0}")));
+            figures.add(row, &line);
         }
-        .write()?;
     }
-    Ok(())
+    Ok(figures)
 }
 
 /// Lab's gap, recorder's gap, lab's round trip, recorder's latency: medians in ns.
 fn one(programs: &Programs, trips: u32, gap: &str, cap: &str) -> Result<[f64; 4]> {
     let folder = tempfile::tempdir().context("create a folder for the capture")?;
-    let lab_json = folder.path().join("lab.json");
     let capture = folder.path().join("capture");
+    let mut record = Command::new("taskset");
+    record.args(["-c", "0"]).arg(&programs.haltwise);
+    record.args(["record", "-o"]).arg(&capture);
     let trips = trips.to_string();
-    tool::ask(
-        Command::new("taskset")
-            .args(["-c", "0"])
-            .arg(&programs.haltwise)
-            .args(["record", "-o"])
-            .arg(&capture)
-            .args([
-                "--",
-                "sh",
-                "-c",
-                "out=$1; shift; exec taskset -c 0,1 \"$@\" >\"$out\"",
-                "sh",
-            ])
-            .arg(&lab_json)
-            .arg(&programs.lab)
-            .args([
-                "run", "pingpong", "--json", "--rounds", &trips, "--gap", gap, "--cap", cap,
-            ])
-            .args(["--pin", "1", "--host-pin", "0", "--host-wait", "spin"]),
+    let mut guest = vec!["pingpong", "--rounds", &trips, "--gap", gap, "--cap", cap];
+    guest.extend(["--pin", "1", "--host-pin", "0", "--host-wait", "spin"]);
+    let pin = ["taskset", "-c", "0,1"];
+    let (_, lab) = recorded(
+        programs,
+        tool::ask,
+        &mut record,
+        &pin,
+        &guest,
+        folder.path(),
     )?;
-    let lab = std::fs::read_to_string(&lab_json).context("read what the lab printed")?;
-    let lab: Value = serde_json::from_str(&lab).context("read what the lab printed")?;
     // Exact medians: a report's percentiles come from buckets.
     let medians = tool::ask(
         tool::cargo(&repo::root())
