@@ -16,6 +16,7 @@
 //! | [`stats`] | medians, percentiles, intervals |
 //! | [`workload`] | seeded processes that draw the gaps between wake-ups |
 //! | [`kvm`] | the transcript: what KVM and the guest's governor do with a halt, kernel by kernel |
+//! | [`verify`] | recorded halts, held against the transcript |
 //!
 //! Later modules stand on these in this order: `kvm -> policy -> replay -> tune -> pilot`.
 #![forbid(unsafe_code)]
@@ -32,4 +33,5 @@ pub mod policy;
 pub mod recording;
 pub mod stats;
 pub mod units;
+pub mod verify;
 pub mod workload;

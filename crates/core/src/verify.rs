@@ -1,0 +1,185 @@
+//! Holds recorded halts against the kernel's own rule: what KVM did with each window, and what
+//! [`crate::kvm`] says that it does.
+//!
+//! Of every halt the window that the halt before it left is known. The rule makes of it the window in
+//! force, the call of grow or shrink (or none), and the window left behind; all that was recorded of
+//! these must be equal, to the nanosecond. What cannot be checked is counted with its reason and never
+//! taken for a match.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`settings`] | what the parameters may have been at a moment |
+//! | [`loss`] | when events were lost |
+//! | [`calls`] | which call belongs to which halt |
+//! | [`tally`] | what was checked, what matched, what was not checked |
+//!
+//! **Settings in doubt.** A recorder looks at the parameters now and then, and at a VM's ceiling when a
+//! halt ends. While one changes, two values are possible; a halt then matches if one of them explains
+//! all of it, and is counted as judged against several settings.
+//!
+//! **Windows in doubt.** Where only calls are seen, a window that changed in silence shows at the next
+//! call. Until then every window that is possible is carried along.
+//!
+//! **vCPUs are told apart by their threads.** A vCPU that moves to another thread and back within a
+//! recording would be taken for two that alternate; no VMM is known to do that.
+
+pub mod calls;
+mod judge;
+pub mod loss;
+pub mod settings;
+pub mod tally;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::event::{Halt, WindowChange};
+use crate::ids::{Tid, VcpuId, VmIndex};
+use crate::kvm::{Arch, Call, Rule};
+
+use self::judge::{Found, Judged, Thread};
+use self::loss::Losses;
+use self::settings::Settings;
+use self::tally::{Skip, Tally, Transition};
+
+/// How much of a window a recording shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sight {
+    /// `vcpu->halt_poll_ns` itself, after every halt.
+    Vcpu,
+    /// Only calls of grow and shrink. Windows of halts without a call are what a decoder made of them,
+    /// and no evidence.
+    Calls,
+}
+
+/// What halts are held against.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    /// The rule.
+    pub rule: Rule,
+    /// The port it is the rule of.
+    pub arch: Arch,
+    /// What the recording shows.
+    pub sight: Sight,
+    /// The parameters over time.
+    pub settings: Settings,
+    /// The ceiling of every VM, whatever was recorded.
+    pub cap: Option<u32>,
+    /// When events were lost.
+    pub losses: Losses,
+    /// vCPUs whose guest switched polling off, as far as somebody looked.
+    pub vetoed: BTreeSet<(VmIndex, VcpuId)>,
+}
+
+/// Holds halts against the rule, one by one.
+#[derive(Debug)]
+pub struct Verifier {
+    setup: Setup,
+    threads: BTreeMap<Tid, Thread>,
+    tally: Tally,
+}
+
+/// What became of a halt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// All that was recorded is as the rule has it.
+    Matched(Transition),
+    /// It could not be checked.
+    Skipped(Skip),
+    /// The kernel did something else.
+    Differs(Box<Difference>),
+}
+
+/// A halt that is not as the rule has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Difference {
+    /// The halt.
+    pub halt: Halt,
+    /// The window that the halt before left.
+    pub before_ns: u32,
+    /// What the rule does, under the newest settings that are possible.
+    pub expected: Did,
+    /// What was recorded.
+    pub found: Did,
+    /// The ceiling that the rule was given.
+    pub ceiling_ns: u32,
+    /// How many settings were tried.
+    pub settings: usize,
+    /// KVM did as it does with a vCPU that must not poll.
+    pub as_if_vetoed: bool,
+}
+
+/// What happened to a window in a halt; `None` where it was not recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Did {
+    /// The window in force.
+    pub window_ns: Option<u32>,
+    /// The call that was made, if any.
+    pub call: Option<Call>,
+    /// The window left behind.
+    pub next_ns: Option<u32>,
+}
+
+impl Verifier {
+    /// Nothing checked yet.
+    pub fn new(setup: Setup) -> Self {
+        Self {
+            setup,
+            threads: BTreeMap::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// What was found so far.
+    pub fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// What the halts are held against.
+    pub fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// The next halt, in order for each thread, with the call that it made where that was recorded.
+    pub fn halt(&mut self, halt: &Halt, row: Option<&WindowChange>) -> Verdict {
+        let verdict = self.judge(halt, row);
+        self.tally.add(&verdict);
+        verdict
+    }
+
+    fn judge(&mut self, halt: &Halt, row: Option<&WindowChange>) -> Verdict {
+        if halt.vm.is_none() {
+            return Verdict::Skipped(Skip::Unplaced);
+        }
+        let thread = self.threads.entry(halt.tid).or_default();
+        let found = Found::of(halt, row, self.setup.sight);
+        if let Some(why) = thread.not_checked(&self.setup, halt, found.as_ref()) {
+            thread.start_over(halt, found.as_ref(), why);
+            return Verdict::Skipped(why);
+        }
+        // Without evidence it was not checked, see above.
+        let Some(found) = found else {
+            return Verdict::Skipped(Skip::Window);
+        };
+        let judged = thread.judge(&self.setup, halt, &found);
+        let (verdict, windows) = match judged {
+            Judged::Matched {
+                transitions,
+                settings,
+                windows,
+            } => {
+                self.tally.judged(settings, transitions);
+                (Verdict::Matched(transitions.end), windows)
+            }
+            Judged::Vetoed { windows } => (Verdict::Skipped(Skip::Veto), windows),
+            Judged::TooMany => (Verdict::Skipped(Skip::Settings), Vec::new()),
+            Judged::Differs(difference) => {
+                self.tally.judged_differently(&difference);
+                (Verdict::Differs(difference), Vec::new())
+            }
+        };
+        thread.go_on(halt, &found, windows);
+        verdict
+    }
+}
+
+#[cfg(test)]
+mod test;

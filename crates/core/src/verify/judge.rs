@@ -1,0 +1,234 @@
+//! One halt: which settings and windows were possible, and whether one of them explains it.
+
+mod cases;
+mod found;
+
+use super::tally::{Skip, Transition, Transitions};
+use super::{Did, Difference, Setup, Sight};
+use crate::event::{Halt, WindowCall};
+use crate::ids::{VcpuId, VmIndex};
+use crate::kvm::rule::NoPoll;
+use crate::kvm::{Arch, Observed, Step};
+
+use self::cases::{Case, Ceiling, MOST, Times};
+pub(super) use self::found::Found;
+
+/// A thread between two halts.
+#[derive(Debug, Default)]
+pub(super) struct Thread {
+    place: Option<(VmIndex, Option<VcpuId>)>,
+    end_ns: u64,
+    /// What the last halt may have left; empty if that is unknown.
+    windows: Vec<u32>,
+    /// Why it is unknown.
+    lost_by: Option<Skip>,
+    ceiling: Option<Ceiling>,
+    /// The last halt that could tell was not allowed to poll.
+    vetoed: bool,
+}
+
+/// What came of a halt.
+pub(super) enum Judged {
+    Matched {
+        transitions: Transitions,
+        settings: usize,
+        windows: Vec<u32>,
+    },
+    Vetoed {
+        windows: Vec<u32>,
+    },
+    /// There were too many settings to try.
+    TooMany,
+    Differs(Box<Difference>),
+}
+
+impl Thread {
+    /// Why this halt cannot be checked.
+    pub(super) fn not_checked(
+        &self,
+        setup: &Setup,
+        halt: &Halt,
+        found: Option<&Found>,
+    ) -> Option<Skip> {
+        let Some((vm, vcpu)) = self.place else {
+            return Some(Skip::First);
+        };
+        let another = vcpu.zip(halt.vcpu).is_some_and(|(was, is)| was != is);
+        if Some(vm) != halt.vm || another {
+            Some(Skip::First)
+        } else if halt.end_ns() < self.end_ns {
+            Some(Skip::OutOfOrder)
+        } else if setup.losses.between(self.end_ns, halt.end_ns()) {
+            Some(Skip::Loss)
+        } else if found.is_none() {
+            Some(Skip::Window)
+        } else if self.windows.is_empty() {
+            Some(self.lost_by.unwrap_or(Skip::Window))
+        } else {
+            None
+        }
+    }
+
+    /// Goes on from a halt that was not checked.
+    pub(super) fn start_over(&mut self, halt: &Halt, found: Option<&Found>, why: Skip) {
+        let left = found.and_then(Found::left);
+        let behind = halt.end_ns() < self.end_ns;
+        self.place = halt.vm.map(|vm| (vm, halt.vcpu));
+        self.ceiling = Some(Ceiling::of(halt));
+        // After a halt that came too late, its end says nothing about what the next one starts from.
+        self.windows = left.filter(|_| !behind).into_iter().collect();
+        self.lost_by = Some(why).filter(|why| *why != Skip::First);
+        self.end_ns = halt.end_ns().max(self.end_ns);
+    }
+
+    /// Goes on from a halt that was checked; `windows` is what it may have left.
+    pub(super) fn go_on(&mut self, halt: &Halt, found: &Found, windows: Vec<u32>) {
+        self.place = halt
+            .vm
+            .map(|vm| (vm, halt.vcpu.or(self.place.and_then(|(_, vcpu)| vcpu))));
+        self.ceiling = Some(Ceiling::of(halt));
+        self.windows = match found.left() {
+            Some(left) => vec![left],
+            None => windows,
+        };
+        self.lost_by = None;
+        self.end_ns = halt.end_ns();
+    }
+
+    /// Holds a halt against the rule; the window before it is known.
+    pub(super) fn judge(&mut self, setup: &Setup, halt: &Halt, found: &Found) -> Judged {
+        let times = Times::of(self.end_ns, halt);
+        let ceiling = Ceiling::of(halt);
+        let cases = cases::possible(setup, times, self.ceiling.unwrap_or(ceiling), ceiling);
+        let Some((cases, newest)) = cases.and_then(|all| all.last().copied().map(|it| (all, it)))
+        else {
+            return Judged::TooMany;
+        };
+        // While settings change, the recorder's own idea of the window in force is a guess too.
+        let certain = cases.len() == 1 || found.call.is_some();
+        let found = Found {
+            window: found.window.filter(|_| certain),
+            ..*found
+        };
+        let vetoed = self.may_be_vetoed(setup, halt);
+        let differs = |as_if_vetoed| {
+            let settings = cases.len();
+            let as_expected = self.difference(setup, halt, newest);
+            Judged::Differs(Box::new(Difference {
+                found: found.did(),
+                settings,
+                as_if_vetoed,
+                ..as_expected
+            }))
+        };
+        let mut answers = Answers::default();
+        for allowed in [true, false] {
+            let observed = Observed {
+                halt_ns: halt.halt_ns,
+                valid: halt.valid,
+                allowed,
+            };
+            for case in &cases {
+                for &before in &self.windows {
+                    let window = setup.rule.entry(before, case.entry_ceiling);
+                    let step = setup
+                        .rule
+                        .after(&case.knobs, case.ceiling, window, observed);
+                    if found.fits(window, step) {
+                        answers.add(before, window, step);
+                    }
+                }
+            }
+            if answers.first.is_some() {
+                return match (allowed, vetoed) {
+                    (true, _) => answers.matched(cases.len()),
+                    (false, true) => Judged::Vetoed {
+                        windows: answers.windows,
+                    },
+                    (false, false) => differs(true),
+                };
+            }
+        }
+        differs(false)
+    }
+
+    /// What the rule does with a halt, and nothing of what was found.
+    fn difference(&self, setup: &Setup, halt: &Halt, case: Case) -> Difference {
+        let observed = Observed {
+            halt_ns: halt.halt_ns,
+            valid: halt.valid,
+            allowed: true,
+        };
+        let before_ns = self.windows.last().copied().unwrap_or(0);
+        let window = setup.rule.entry(before_ns, case.entry_ceiling);
+        let step = setup
+            .rule
+            .after(&case.knobs, case.ceiling, window, observed);
+        Difference {
+            halt: *halt,
+            before_ns,
+            expected: Did {
+                window_ns: Some(window),
+                call: step.call,
+                next_ns: Some(step.window),
+            },
+            found: Did::default(),
+            ceiling_ns: case.ceiling,
+            settings: 1,
+            as_if_vetoed: false,
+        }
+    }
+
+    /// Whether the vCPU may not have been allowed to poll, in a kernel that leaves its window alone.
+    fn may_be_vetoed(&mut self, setup: &Setup, halt: &Halt) -> bool {
+        if setup.rule.no_poll != NoPoll::Freezes {
+            return false;
+        }
+        // A poll that sees its event at the first look lasts 0 ns, and so does its halt.
+        let polls = halt.window_next_ns.is_some_and(|ns| ns > 0) && halt.halt_ns > 0;
+        if setup.sight == Sight::Vcpu && polls && halt.change == WindowCall::None {
+            self.vetoed = halt.poll_ns == Some(0);
+        }
+        let looked = halt.vm.zip(halt.vcpu);
+        let looked = looked.is_some_and(|place| setup.vetoed.contains(&place));
+        self.vetoed || looked || setup.arch == Arch::S390
+    }
+}
+
+/// What explains a halt.
+#[derive(Debug, Default)]
+struct Answers {
+    first: Option<Transitions>,
+    windows: Vec<u32>,
+}
+
+impl Answers {
+    fn add(&mut self, before: u32, window: u32, step: Step) {
+        let end = match step.call {
+            Some(call) if call.grow => Transition::Grow,
+            Some(_) => Transition::Shrink,
+            None if step.window != before => Transition::Silent,
+            None => Transition::None,
+        };
+        self.first.get_or_insert(Transitions {
+            also_cut: step.call.is_some() && window != before,
+            end,
+        });
+        if !self.windows.contains(&step.window) {
+            self.windows.push(step.window);
+        }
+    }
+
+    /// Too many windows to carry along are as good as none.
+    fn matched(self, settings: usize) -> Judged {
+        let Some(transitions) = self.first else {
+            return Judged::TooMany;
+        };
+        let few = self.windows.len() <= MOST;
+        Judged::Matched {
+            transitions,
+            settings,
+            windows: if few { self.windows } else { Vec::new() },
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What was checked, what matched, and what was not checked and why.
+
+use std::collections::BTreeMap;
+
+use super::{Difference, Verdict};
+
+/// What KVM did with a window at the end of a halt, or where it began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Transition {
+    /// It called grow.
+    Grow,
+    /// It called shrink.
+    Shrink,
+    /// It changed the window without a word: cut it to the ceiling, or set it to 0 under a ceiling of 0.
+    Silent,
+    /// It left the window as it was.
+    None,
+}
+
+impl Transition {
+    /// All of them, in the order in which they are printed.
+    pub const ALL: [Self; 4] = [Self::Grow, Self::Shrink, Self::Silent, Self::None];
+
+    /// The name printed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Grow => "grow",
+            Self::Shrink => "shrink",
+            Self::Silent => "silent",
+            Self::None => "none",
+        }
+    }
+}
+
+/// Why a halt could not be checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Skip {
+    /// The first of its vCPU: nobody knows which window the halt before left.
+    First,
+    /// Events were lost since the halt before.
+    Loss,
+    /// It stands after a later halt of its thread, or comes right after such a one.
+    OutOfOrder,
+    /// Its thread could not be given to a VM.
+    Unplaced,
+    /// Its window, or that of the halt before, was not recorded.
+    Window,
+    /// The vCPU was not allowed to poll, and KVM left its window alone.
+    Veto,
+    /// The settings changed more often since the last halt than can be tried.
+    Settings,
+}
+
+impl Skip {
+    /// All of them, in the order in which they are printed.
+    pub const ALL: [Self; 7] = [
+        Self::First,
+        Self::Loss,
+        Self::OutOfOrder,
+        Self::Unplaced,
+        Self::Window,
+        Self::Veto,
+        Self::Settings,
+    ];
+
+    /// The name in JSON.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::First => "first",
+            Self::Loss => "loss",
+            Self::OutOfOrder => "out-of-order",
+            Self::Unplaced => "unplaced",
+            Self::Window => "window",
+            Self::Veto => "veto",
+            Self::Settings => "settings",
+        }
+    }
+
+    /// The reason in words, after a count of halts.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Self::First => "first of their vCPU",
+            Self::Loss => "after a loss of events",
+            Self::OutOfOrder => "out of order",
+            Self::Unplaced => "of threads that no VM is known for",
+            Self::Window => "whose window was not recorded",
+            Self::Veto => "of a vCPU that was not allowed to poll",
+            Self::Settings => "before which settings changed too often",
+        }
+    }
+}
+
+/// So many of so many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Count {
+    /// Checked.
+    pub checked: u64,
+    /// Of these, as the rule has it.
+    pub matched: u64,
+}
+
+/// The transitions of one halt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Transitions {
+    /// The window was cut where the halt began, beside what happened at its end.
+    pub(super) also_cut: bool,
+    /// What happened in all; at its end, if there are two.
+    pub(super) end: Transition,
+}
+
+/// The result so far.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// All halts seen.
+    pub halts: u64,
+    /// Halts checked, and matched.
+    pub checked: Count,
+    /// Of those checked, how many against more than one set of settings.
+    pub several_settings: u64,
+    /// Of the differences, how many are as of a vCPU that must not poll.
+    pub as_if_vetoed: u64,
+    /// Halts not checked, by reason.
+    pub skipped: BTreeMap<Skip, u64>,
+    transitions: BTreeMap<Transition, Count>,
+}
+
+impl Tally {
+    /// Transitions of a kind. A halt that had its window cut where it began, and grew or shrank where
+    /// it ended, counts in both kinds.
+    pub fn of(&self, transition: Transition) -> Count {
+        self.transitions
+            .get(&transition)
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Differences.
+    pub fn differences(&self) -> u64 {
+        self.checked.checked - self.checked.matched
+    }
+
+    /// Halts that were not checked.
+    pub fn not_checked(&self) -> u64 {
+        self.skipped.values().sum()
+    }
+
+    pub(super) fn add(&mut self, verdict: &Verdict) {
+        self.halts += 1;
+        match verdict {
+            Verdict::Matched(_) => {
+                self.checked.checked += 1;
+                self.checked.matched += 1;
+            }
+            Verdict::Differs(_) => self.checked.checked += 1,
+            Verdict::Skipped(why) => *self.skipped.entry(*why).or_default() += 1,
+        }
+    }
+
+    pub(super) fn judged(&mut self, settings: usize, transitions: Transitions) {
+        self.several_settings += u64::from(settings > 1);
+        let also = transitions.also_cut.then_some(Transition::Silent);
+        for transition in also.into_iter().chain([transitions.end]) {
+            let count = self.transitions.entry(transition).or_default();
+            count.checked += 1;
+            count.matched += 1;
+        }
+    }
+
+    /// A difference counts as what the kernel did.
+    pub(super) fn judged_differently(&mut self, difference: &Difference) {
+        self.several_settings += u64::from(difference.settings > 1);
+        self.as_if_vetoed += u64::from(difference.as_if_vetoed);
+        let found = difference.found;
+        let did = match found.call {
+            Some(call) if call.grow => Transition::Grow,
+            Some(_) => Transition::Shrink,
+            None if found.next_ns.is_some_and(|ns| ns != difference.before_ns) => {
+                Transition::Silent
+            }
+            None => Transition::None,
+        };
+        self.transitions.entry(did).or_default().checked += 1;
+    }
+}
