@@ -331,6 +331,54 @@ fn a_change_whose_halt_was_lost_belongs_to_no_other() {
     assert_eq!(halt.start_ns, 85_000);
 }
 
+/// Seen on 6.12 under emulation: 4 ms between the two events of a halt of 2.5 ms.
+#[test]
+fn a_thread_put_aside_between_the_two_events_of_its_halt_keeps_its_change() {
+    let events = |woken_ns| {
+        [
+            (500_000, What::Slept { tid: TID }),
+            (
+                woken_ns,
+                What::Waking {
+                    tid: TID,
+                    source: WakeSource::Device,
+                },
+            ),
+            (
+                900_000,
+                What::HaltPollNs {
+                    tid: TID,
+                    vcpu: VcpuId(0),
+                    grow: true,
+                    old: 0,
+                    new: 10_000,
+                },
+            ),
+            (
+                5_000_000,
+                What::VcpuWakeup {
+                    tid: TID,
+                    ns: 450_000,
+                    waited: true,
+                    valid: true,
+                },
+            ),
+        ]
+        .map(|(time_ns, what)| Event { time_ns, what })
+    };
+    let halt = halts(&mut decoder(MAX), &events(870_000))[0];
+    assert_eq!((halt.change, halt.window_ns), (WindowCall::Grow, Some(0)));
+    assert_eq!(
+        (halt.end_ns(), halt.wake_latency_ns),
+        (900_000, Some(30_000))
+    );
+    // A wake-up after the change is that of a later halt.
+    let mut later = events(4_900_000);
+    later.swap(1, 2);
+    let halt = halts(&mut decoder(MAX), &later)[0];
+    assert_eq!((halt.change, halt.end_ns()), (WindowCall::None, 5_000_000));
+}
+
 #[test]
 fn a_halt_shorter_than_the_time_between_its_events_keeps_its_change() {
     // The window was 0 and the interrupt pending. Text may round both times to microseconds besides.

@@ -127,7 +127,8 @@ impl Thread {
         // the time between its two events.
         let length = ended.halt_ns.saturating_add(MARGIN_NS);
         let earliest = ended.time_ns.saturating_sub(length);
-        let change = self.change.take().filter(|c| c.time_ns >= earliest);
+        let change = self.change.take();
+        let change = change.filter(|c| c.time_ns >= earliest || self.woke_before(c, ended));
         // The first event after the halt is closest to its end.
         let end_ns = change.map_or(ended.time_ns, |c| c.time_ns);
         let start_ns = end_ns.saturating_sub(ended.halt_ns);
@@ -175,6 +176,13 @@ impl Thread {
             wake: woken.map_or(WakeSource::Unknown, |(_, source)| source),
             poll_cut: poll.is_some_and(|poll| poll.cut),
         }
+    }
+
+    /// The thread was put aside between the two events of a halt: it waited, and what woke it came
+    /// before its change. Another halt since then would have had a wake-up of its own.
+    fn woke_before(&self, change: &WindowChange, ended: Ended) -> bool {
+        let woken = self.woken.map(|(time, _)| time);
+        ended.waited && woken.is_some_and(|time| time <= change.time_ns)
     }
 
     fn poll(
