@@ -95,6 +95,12 @@ pub(crate) struct RunArgs {
     /// module parameter in force]
     #[arg(long, value_name = "TIME|off")]
     pub(crate) cap: Option<Cap>,
+    /// Change the ceiling of each VM while it runs: to these, in turn and again and again (0,50us)
+    #[arg(long, value_name = "TIME|off", value_delimiter = ',')]
+    pub(crate) caps: Vec<Cap>,
+    /// How long each of --caps lasts
+    #[arg(long, value_name = "TIME", default_value = "100ms", requires = "caps")]
+    pub(crate) caps_every: Nanos,
     /// Pin vCPU threads to these CPUs in turn [default: not pinned]
     #[arg(long, value_name = "CPU", value_delimiter = ',')]
     pub(crate) pin: Vec<u32>,
@@ -170,6 +176,8 @@ impl RunArgs {
         }
         experiment.rhythm.seed = self.seed;
         experiment.vm_max_halt_poll_ns = self.cap.map(|cap| cap.0);
+        experiment.caps = self.caps.iter().map(|cap| cap.0).collect();
+        experiment.caps_every = self.caps_every;
         experiment.vcpu_cpus.clone_from(&self.pin);
         experiment.host_cpu = self.host_pin;
         experiment.name.clone_from(&self.name);

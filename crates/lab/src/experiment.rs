@@ -56,6 +56,10 @@ pub struct Experiment {
     pub rhythm: Rhythm,
     /// Ceiling of halt polling of each VM; the module parameter if `None`.
     pub vm_max_halt_poll_ns: Option<HaltPollNs>,
+    /// Ceilings that each VM is given while it runs, in turn and again and again.
+    pub caps: Vec<HaltPollNs>,
+    /// How long each of these lasts.
+    pub caps_every: Nanos,
     /// CPUs that vCPU threads are pinned to, in turn; not pinned if empty.
     pub vcpu_cpus: Vec<u32>,
     /// CPU that the host's own threads are pinned to.
@@ -129,6 +133,8 @@ impl Experiment {
                 seed: 1,
             },
             vm_max_halt_poll_ns: None,
+            caps: Vec::new(),
+            caps_every: Nanos(100_000_000),
             vcpu_cpus: Vec::new(),
             host_cpu: None,
             name: "lab".to_owned(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use haltwise_core::ids::{Tid, VcpuId};
-use haltwise_core::units::Nanos;
+use haltwise_core::units::{HaltPollNs, Nanos};
 
 use crate::clock;
 use crate::drive::{Ending, Round, drive};
@@ -201,11 +201,13 @@ impl<'a> Running<'a> {
         let timeout = self.experiment.timeout.0;
         let (mut drivers, mut vcpus) = (0, 0);
         let mut look_again = clock::now_ns().saturating_add(timeout);
+        let mut caps = Caps::of(self.experiment);
         loop {
             let now = clock::now_ns();
             if now >= until {
                 return Ok(EndedBy::Duration);
             }
+            let next_cap = caps.turn(&self.vms, now)?;
             if now >= look_again {
                 self.check_progress()?;
                 look_again = now.saturating_add(timeout);
@@ -215,9 +217,11 @@ impl<'a> Running<'a> {
                 self.drivers_done.as_fd(),
                 self.ends.event.as_fd(),
             ];
-            let [interrupted, ..] =
-                clock::wait_any(files, Some(Nanos(until.min(look_again) - now)))
-                    .map_err(io_step("wait for the run's end"))?;
+            let [interrupted, ..] = clock::wait_any(
+                files,
+                Some(Nanos(until.min(look_again).min(next_cap) - now)),
+            )
+            .map_err(io_step("wait for the run's end"))?;
             let taken = io_step("read an eventfd");
             drivers += self.drivers_done.take().map_err(&taken)?;
             vcpus += self.ends.event.take().map_err(&taken)?;
@@ -296,6 +300,39 @@ impl<'a> Running<'a> {
             self.ends.event.take()?;
         }
         Ok(())
+    }
+}
+
+/// The ceilings that VMs are given while they run.
+struct Caps<'a> {
+    turns: std::iter::Cycle<std::slice::Iter<'a, HaltPollNs>>,
+    every_ns: u64,
+    next_ns: u64,
+}
+
+impl<'a> Caps<'a> {
+    fn of(experiment: &'a Experiment) -> Self {
+        Self {
+            turns: experiment.caps.iter().cycle(),
+            // Of two changes at once only the second could be seen.
+            every_ns: experiment.caps_every.0.max(1),
+            next_ns: 0,
+        }
+    }
+
+    /// Gives every VM its next ceiling if it is time; says when it is again.
+    fn turn(&mut self, vms: &[RunningVm], now_ns: u64) -> Result<u64, RunError> {
+        if now_ns < self.next_ns {
+            return Ok(self.next_ns);
+        }
+        let Some(cap) = self.turns.next() else {
+            return Ok(u64::MAX);
+        };
+        for vm in vms {
+            vm.vm.set_cap(*cap)?;
+        }
+        self.next_ns = now_ns.saturating_add(self.every_ns);
+        Ok(self.next_ns)
     }
 }
 

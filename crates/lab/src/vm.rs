@@ -217,6 +217,11 @@ impl Vm {
         })
     }
 
+    /// Sets the ceiling of halt polling, at any time.
+    pub fn set_cap(&self, ceiling: HaltPollNs) -> Result<(), VmError> {
+        set_cap(&self.fd, &self.config.name, ceiling)
+    }
+
     /// The VM's own descriptor, for what this type does not cover.
     pub fn fd(&self) -> &VmFd {
         &self.fd
