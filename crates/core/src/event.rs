@@ -287,7 +287,8 @@ pub struct Vcpu {
 /// A setting in force.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Knob {
-    /// When it was read.
+    /// When it had this value. Where it changes, the old value is told once more with the last moment
+    /// at which it is known to have been there, then the new one.
     pub time_ns: u64,
     /// KVM's or the governor's name for it, for example `halt_poll_ns`.
     pub name: String,
@@ -339,6 +340,12 @@ pub struct Lost {
     pub count: u64,
     /// Which stage lost them, for example `ring buffer full`.
     pub place: String,
+}
+
+impl Lost {
+    /// The place of losses that leave every halt and window whole: only a wake-up latency, or the
+    /// length of a poll, is unknown for them.
+    pub const SCHED: &str = "wake-up or sleep counted but not recorded";
 }
 
 /// One vCPU's halts of one interval, counted in the kernel (`--mode counts`).

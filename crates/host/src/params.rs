@@ -101,8 +101,21 @@ const VENDORS: [&str; 3] = ["kvm_intel", "kvm_amd", "kvm_pvm"];
 
 /// Reads every setting that this kernel has.
 pub fn read(root: &Root, time_ns: u64) -> Result<Vec<Knob>, RootError> {
-    let mut knobs = Vec::new();
-    for source in &SOURCES {
+    let mut knobs = read_from(root, time_ns, &SOURCES)?;
+    if let Some(vendor) = vendor_module(root) {
+        knobs.push(Knob {
+            time_ns,
+            name: "kvm.vendor_module".to_owned(),
+            scope: KnobScope::Host,
+            value: vendor.to_owned(),
+        });
+    }
+    Ok(knobs)
+}
+
+fn read_from(root: &Root, time_ns: u64, sources: &[Source]) -> Result<Vec<Knob>, RootError> {
+    let mut knobs = Vec::with_capacity(sources.len() + 1);
+    for source in sources {
         match root.value(source.path) {
             Ok(value) => knobs.push(Knob {
                 time_ns,
@@ -113,14 +126,6 @@ pub fn read(root: &Root, time_ns: u64) -> Result<Vec<Knob>, RootError> {
             Err(error) if error.is_absent() => {}
             Err(error) => return Err(error),
         }
-    }
-    if let Some(vendor) = vendor_module(root) {
-        knobs.push(Knob {
-            time_ns,
-            name: "kvm.vendor_module".to_owned(),
-            scope: KnobScope::Host,
-            value: vendor.to_owned(),
-        });
     }
     Ok(knobs)
 }
@@ -142,25 +147,78 @@ pub fn param_halt_poll_ns(root: &Root) -> Result<u32, RootError> {
     root.number("sys/module/kvm/parameters/halt_poll_ns")
 }
 
+/// Which settings are looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// All of them.
+    All,
+    /// KVM's four parameters of the polling window: cheap enough to be looked at often, and what a
+    /// replay of the kernel's rule has to know to the moment.
+    Window,
+}
+
+/// How many of the first sources [`Look::Window`] means.
+const WINDOW_SOURCES: usize = 4;
+
 /// Reads the settings again and again and tells what changed.
 #[derive(Debug, Default)]
 pub struct Watch {
-    last: BTreeMap<(String, KnobScope), String>,
+    last: BTreeMap<(String, KnobScope), Last>,
+}
+
+/// What a setting was when it was last looked at.
+#[derive(Debug)]
+struct Last {
+    value: String,
+    /// It was that at this moment, or later.
+    time_ns: u64,
 }
 
 impl Watch {
     /// Rows for the settings that are new or have another value than the last time.
     ///
-    /// A setting that went away with its module is forgotten, and told again when it comes back.
-    pub fn changes(&mut self, root: &Root, time_ns: u64) -> Result<Vec<Knob>, RootError> {
-        let now = read(root, time_ns)?;
-        let last = std::mem::take(&mut self.last);
+    /// A new value has the time by which it was there. Before it comes the old one once more, with the
+    /// time at which it was last there: in between it changed. A setting that went away with its
+    /// module is forgotten, and told again when it comes back.
+    pub fn changes(
+        &mut self,
+        root: &Root,
+        look: Look,
+        clock: impl Fn() -> u64,
+    ) -> Result<Vec<Knob>, RootError> {
+        let before_ns = clock();
+        let mut now = match look {
+            Look::All => read(root, before_ns)?,
+            Look::Window => read_from(root, before_ns, &SOURCES[..WINDOW_SOURCES])?,
+        };
+        let after_ns = clock();
+        for knob in &mut now {
+            knob.time_ns = after_ns;
+        }
+        if look == Look::All {
+            self.last.retain(|id, _| {
+                now.iter()
+                    .any(|knob| (&knob.name, knob.scope) == (&id.0, id.1))
+            });
+        }
         let mut changed = Vec::new();
         for knob in now {
             let id = (knob.name.clone(), knob.scope);
-            self.last.insert(id.clone(), knob.value.clone());
-            if last.get(&id) != Some(&knob.value) {
-                changed.push(knob);
+            let is = Last {
+                value: knob.value.clone(),
+                time_ns: before_ns,
+            };
+            match self.last.insert(id, is) {
+                Some(last) if last.value == knob.value => {}
+                Some(last) => {
+                    changed.push(Knob {
+                        time_ns: last.time_ns,
+                        value: last.value,
+                        ..knob.clone()
+                    });
+                    changed.push(knob);
+                }
+                None => changed.push(knob),
             }
         }
         Ok(changed)
@@ -219,18 +277,34 @@ mod test {
         let path = "sys/module/kvm/parameters/halt_poll_ns";
         let (dir, root) = root_with(&[(path, "200000\n")]);
         let mut watch = Watch::default();
-        assert_eq!(watch.changes(&root, 1).unwrap().len(), 1);
-        assert_eq!(watch.changes(&root, 2).unwrap(), []);
+        let time = std::cell::Cell::new(0);
+        let clock = || {
+            time.set(time.get() + 1);
+            time.get()
+        };
+        let mut told = |look| {
+            let rows = watch.changes(&root, look, clock).unwrap();
+            rows.into_iter()
+                .map(|knob| (knob.time_ns, knob.value))
+                .collect::<Vec<_>>()
+        };
+        let row = |time_ns, value: &str| (time_ns, value.to_owned());
+        assert_eq!(told(Look::All), [row(2, "200000")]);
+        assert_eq!(told(Look::Window), []);
         fs::write(dir.path().join(path), "50000\n").unwrap();
-        let changed = watch.changes(&root, 3).unwrap();
-        assert_eq!(
-            (changed[0].time_ns, changed[0].value.as_str()),
-            (3, "50000")
-        );
+        // It was the old one at 3, before it was read, and the new one by 6.
+        assert_eq!(told(Look::Window), [row(3, "200000"), row(6, "50000")]);
+        assert_eq!(told(Look::All), []);
         fs::remove_file(dir.path().join(path)).unwrap();
-        assert_eq!(watch.changes(&root, 4).unwrap(), []);
+        assert_eq!(told(Look::All), []);
         fs::write(dir.path().join(path), "50000\n").unwrap();
-        assert_eq!(watch.changes(&root, 5).unwrap().len(), 1);
+        assert_eq!(told(Look::Window), [row(12, "50000")]);
+    }
+
+    #[test]
+    fn the_windows_parameters_come_first() {
+        let names = SOURCES[..WINDOW_SOURCES].iter().map(|source| source.name);
+        assert!(names.clone().all(|name| name.starts_with("halt_poll_ns")));
     }
 
     #[test]

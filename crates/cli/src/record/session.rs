@@ -8,7 +8,7 @@ use haltwise_capture::recording::{Ending, Recording};
 use haltwise_core::event::Facts;
 use haltwise_core::recording::{Overhead, Roster};
 use haltwise_host::collector::Collector;
-use haltwise_host::params::Watch;
+use haltwise_host::params::{Look, Watch};
 use haltwise_host::root::Root;
 use haltwise_host::{clock, host_sample};
 
@@ -25,6 +25,8 @@ const DRAIN: Duration = Duration::from_millis(20);
 const FLUSH_NS: u64 = 500_000_000;
 /// Between two samples of the host's own state.
 const SAMPLE_NS: u64 = 1_000_000_000;
+/// Between two looks at the parameters of the polling window: a change is known to so much.
+const LOOK_NS: u64 = 100_000_000;
 
 /// A recording under way.
 pub(crate) struct Session {
@@ -37,6 +39,7 @@ pub(crate) struct Session {
     start_ns: u64,
     last_flush_ns: u64,
     last_sample_ns: u64,
+    last_look_ns: u64,
     halts: u64,
     lost: BTreeMap<String, u64>,
     peak_rss: u64,
@@ -60,6 +63,7 @@ impl Session {
             start_ns: started.start_ns,
             last_flush_ns: started.start_ns,
             last_sample_ns: 0,
+            last_look_ns: 0,
             halts: 0,
             lost: BTreeMap::new(),
             peak_rss: 0,
@@ -106,7 +110,11 @@ impl Session {
         let now = clock::monotonic_ns();
         if now.saturating_sub(self.last_sample_ns) >= SAMPLE_NS {
             self.last_sample_ns = now;
+            self.last_look_ns = now;
             self.sample();
+        } else if now.saturating_sub(self.last_look_ns) >= LOOK_NS {
+            self.last_look_ns = now;
+            self.look(Look::Window);
         }
         if now.saturating_sub(self.last_flush_ns) >= FLUSH_NS {
             self.last_flush_ns = now;
@@ -117,14 +125,16 @@ impl Session {
 
     /// Host state and changed settings. What cannot be read now may be next time.
     fn sample(&mut self) {
-        let now = clock::monotonic_ns();
         if let Ok(sample) = host_sample::read(&self.root, self.collector.kernel_cpu_ns()) {
             self.peak_rss = self.peak_rss.max(sample.recorder_rss_bytes);
             self.pending.host.push(sample);
         }
-        self.pending
-            .knobs
-            .extend(self.knobs.changes(&self.root, now).unwrap_or_default());
+        self.look(Look::All);
+    }
+
+    fn look(&mut self, look: Look) {
+        let changes = self.knobs.changes(&self.root, look, clock::monotonic_ns);
+        self.pending.knobs.extend(changes.unwrap_or_default());
     }
 
     fn flush(&mut self) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use haltwise_core::ids::Pid;
 use haltwise_core::recording::Rung;
 use haltwise_host::bpf::BpfCollector;
 use haltwise_host::collector::{CollectError, CollectOptions, Collector};
-use haltwise_host::params::{self, Watch};
+use haltwise_host::params::{self, Look, Watch};
 use haltwise_host::perf::PerfCollector;
 
 use haltwise_host::root::Root;
@@ -61,7 +61,7 @@ pub(crate) fn start(wanted: &Wanted, root: &Root) -> Result<Started, Failure> {
     let start_ns = clock::monotonic_ns();
     let mut knobs = Watch::default();
     let first_knobs = knobs
-        .changes(root, start_ns)
+        .changes(root, Look::All, clock::monotonic_ns)
         .context("read KVM's settings")?;
     let tool = Tool {
         name: "haltwise".into(),

@@ -104,7 +104,9 @@ fn read_tables(recording: &mut Recording, capture: &Capture) -> Vec<(bool, Captu
         feed(capture.window_changes(), |change| ledger.window(&change)),
     );
     let knobs = feed(capture.knobs(), |knob| {
-        if !start_knobs.contains(&knob) {
+        // A value told once more says until when it was there, and is no change.
+        let told = ledger.knob_value(knob.scope, &knob.name) == Some(&knob.value);
+        if !told && !start_knobs.contains(&knob) {
             ledger.knob(&knob);
         }
     });
@@ -151,16 +153,17 @@ fn sampled_cost(ledger: &Ledger) -> Option<Overhead> {
     })
 }
 
-fn explain(error: CaptureReadError) -> Failure {
+/// An error of a capture's reader with its exit code and what to do.
+pub(crate) fn explain(error: CaptureReadError) -> Failure {
     let hint = match &error {
         CaptureReadError::NotACapture { .. } => {
-            Some("`haltwise record -o DIR` makes a capture; DIR is what report wants")
+            Some("`haltwise record -o DIR` makes a capture; DIR is what is wanted here")
         }
         CaptureReadError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
             Some("is the directory's name right?")
         }
         CaptureReadError::NewerSchema { .. } => {
-            Some("the capture is fine; report it with the haltwise that wrote it, or a newer one")
+            Some("the capture is fine; read it with the haltwise that wrote it, or a newer one")
         }
         CaptureReadError::Io { .. } => None,
         _ => Some("the file was cut or changed after it was written; the other tables may be read"),

@@ -52,7 +52,7 @@ fn a_directory_that_is_no_capture() {
     assert_eq!(
         err,
         "error: open capture .: it holds no capture.json, so it is not a capture\n\
-         hint: `haltwise record -o DIR` makes a capture; DIR is what report wants\n"
+         hint: `haltwise record -o DIR` makes a capture; DIR is what is wanted here\n"
     );
 }
 

@@ -224,7 +224,10 @@ __noinline int read_vcpu(struct vcpu_thread *thread, struct halt_record *halt)
 	return 0;
 }
 
-/* The window at entry: as the last halt left it, clamped as KVM does on the way in. */
+/*
+ * The window at entry. A halt without a call leaves it as it was, or sets it to 0 under a ceiling of 0;
+ * in that case it is what the last halt left, clamped as KVM does on the way in.
+ */
 static __always_inline void read_window(struct vcpu_thread *thread, struct halt_record *halt)
 {
 	if (thread->change) {
@@ -238,6 +241,9 @@ static __always_inline void read_window(struct vcpu_thread *thread, struct halt_
 			halt->flags |= HALT_NEXT_KNOWN;
 		}
 		thread->change = 0;
+	} else if (halt->flags & HALT_NEXT_KNOWN && halt->window_next_ns) {
+		halt->flags |= HALT_WINDOW_KNOWN;
+		halt->window_ns = halt->window_next_ns;
 	} else if (thread->window_known) {
 		halt->flags |= HALT_WINDOW_KNOWN;
 		halt->window_ns = thread->window_ns;

@@ -23,9 +23,6 @@ use crate::tracefs::Tracefs;
 /// Between two looks at all processes and CPUs.
 const SCAN_NS: u64 = 5_000_000_000;
 
-/// The halts that these belong to are recorded; their wake-up latency or poll is unknown.
-const LOST_SCHED: &str = "wake-up or sleep counted but not recorded";
-
 /// Records through perf events on KVM's tracepoints.
 #[derive(Debug)]
 pub struct PerfCollector {
@@ -257,7 +254,7 @@ impl PerfCollector {
             sched += s;
         }
         push_lost(facts, now_ns, kvm, "KVM event counted but not recorded");
-        push_lost(facts, now_ns, sched, LOST_SCHED);
+        push_lost(facts, now_ns, sched, Lost::SCHED);
         Ok(())
     }
 }
