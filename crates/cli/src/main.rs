@@ -10,6 +10,7 @@ mod record;
 mod report;
 mod terminal;
 mod verb;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -29,6 +30,7 @@ use crate::exit::Exit;
   haltwise doctor                          what can be seen on this host
   haltwise record -o cap --duration 10s    record the halts of all VMs
   haltwise report cap                      where their halted time goes
+  haltwise verify cap                      whether KVM did as its rule says
 
 EXIT CODES
   0 done   1 failed   2 usage   3 unsupported host   4 not permitted

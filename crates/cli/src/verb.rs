@@ -4,7 +4,8 @@ mod completions;
 mod doctor;
 mod man;
 mod record;
-mod report;
+pub(crate) mod report;
+mod verify;
 mod version;
 
 use clap::Subcommand;
@@ -18,6 +19,8 @@ pub(crate) enum Verb {
     Record(record::Arguments),
     /// Show where the halted time of a capture goes
     Report(report::Arguments),
+    /// Hold recorded halts against the kernel's own rule
+    Verify(verify::Arguments),
     /// Say what can be seen on this host, and which settings are in force
     Doctor(doctor::Arguments),
     /// Print the version
@@ -36,6 +39,7 @@ impl Verb {
         match self {
             Self::Record(arguments) => record::run(arguments),
             Self::Report(arguments) => report::run(&arguments),
+            Self::Verify(arguments) => verify::run(arguments),
             Self::Doctor(arguments) => doctor::run(&arguments),
             Self::Version(arguments) => version::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),

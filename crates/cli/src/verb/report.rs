@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use haltwise_core::event::Vm;
+use haltwise_core::ids::VmIndex;
+use haltwise_core::recording::Roster;
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::report::recording::Recording;
 use crate::report::text::Options;
 use crate::report::{build, load, text};
 use crate::terminal;
@@ -43,7 +44,7 @@ pub(crate) struct Arguments {
 /// Makes the report and prints it.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let recording = load::load(&arguments.dir)?;
-    let wanted = wanted(&recording, arguments.vm.as_deref())?;
+    let wanted = wanted(&recording.roster, arguments.vm.as_deref())?;
     let report = build::report(&recording, |vm| wanted.contains(&vm.index));
     let text = if arguments.json {
         let mut json = serde_json::to_string_pretty(&report)?;
@@ -66,11 +67,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 /// The VMs that `--vm` means: by name, else by process. Without it, all.
-fn wanted(
-    recording: &Recording,
-    selector: Option<&str>,
-) -> Result<Vec<haltwise_core::ids::VmIndex>, Failure> {
-    let vms = &recording.roster.vms;
+pub(crate) fn wanted(roster: &Roster, selector: Option<&str>) -> Result<Vec<VmIndex>, Failure> {
+    let vms = &roster.vms;
     let pick = |is_it: &dyn Fn(&Vm) -> bool| -> Vec<_> {
         vms.iter()
             .filter(|vm| is_it(vm))

@@ -63,6 +63,8 @@ impl Guest {
         let mut window = 0;
         let mut now = self.from_ns + self.run_ns;
         loop {
+            // A window that has grown past the ceiling is cut when the next halt begins.
+            window = window.min(self.ceiling_ns);
             let mut halt = self.halt(now, gaps.draw().0, window, &mut random);
             if halt.end_ns() > self.until_ns {
                 return;
@@ -112,7 +114,7 @@ impl Guest {
         let (length, ceiling) = (halt.halt_ns, u64::from(self.ceiling_ns));
         let window_ns = u64::from(window);
         if length <= window_ns || ceiling == 0 {
-            return window.min(self.ceiling_ns);
+            return if ceiling == 0 { 0 } else { window };
         }
         let new = if window > 0 && length > ceiling {
             halt.change = WindowCall::Shrink;
@@ -133,7 +135,7 @@ impl Guest {
             old_ns: window,
             new_ns: new,
         });
-        new.min(self.ceiling_ns)
+        new
     }
 }
 

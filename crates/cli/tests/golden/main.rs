@@ -14,6 +14,7 @@ mod errors;
 mod guest;
 mod scenarios;
 mod schema;
+mod verify;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -224,6 +225,7 @@ fn help_is_as_committed_and_ends_with_examples() {
         "",
         "record",
         "report",
+        "verify",
         "doctor",
         "version",
         "completions",

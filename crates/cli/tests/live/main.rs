@@ -13,4 +13,5 @@ mod bench;
 mod causes;
 mod crowd;
 mod ends;
+mod verify;
 mod witnesses;

@@ -1,0 +1,171 @@
+//! `haltwise verify` on the captures, and on what cannot be verified.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::{compare, fits, flat, haltwise, home, scenarios, updates, write};
+
+/// Capture, options, and what the text is kept as.
+const CASES: [(&str, &[&str], &str); 8] = [
+    ("transactional", &[], "verify.txt"),
+    // Its guest had a shrink of 0 all along, and its host says 2.
+    ("bursty", &[], "verify.txt"),
+    ("bursty", &["--json"], "verify.json"),
+    ("bursty", &["--shrink", "0"], "verify-told.txt"),
+    ("over-committed", &[], "verify.txt"),
+    ("locked-out", &[], "verify.txt"),
+    ("tracepoints", &[], "verify.txt"),
+    ("cut", &[], "verify.txt"),
+];
+
+/// Where the captures are: those committed, or while these are made anew, others from the same seeds.
+fn captures() -> (Option<tempfile::TempDir>, PathBuf) {
+    if !updates() {
+        return (None, home());
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for scenario in scenarios::all() {
+        let name = scenario.name;
+        write(scenario, &dir.path().join("captures").join(name));
+    }
+    let path = dir.path().to_owned();
+    (Some(dir), path)
+}
+
+#[test]
+fn results_are_as_committed() {
+    let (_dir, home) = captures();
+    let mut wrong = String::new();
+    for (name, options, file) in CASES {
+        let capture = format!("captures/{name}");
+        let (text, code) = haltwise(&home, &[&["verify", &capture], options].concat());
+        let file = format!("{name}/{file}");
+        let text = if options.contains(&"--json") {
+            flat(&serde_json::from_str(&text).unwrap(), 0) + "\n"
+        } else {
+            wrong.extend(fits(&file, &text).err());
+            text + &format!("(exit code {})\n", code.unwrap())
+        };
+        wrong.extend(compare(&file, &text).err());
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// Code, stdout and stderr.
+fn verify(home: &Path, arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        .arg("verify")
+        .args(arguments)
+        .current_dir(home)
+        .env_remove("COLUMNS")
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let code = output.status.code().unwrap();
+    (code, text(&output.stdout), text(&output.stderr))
+}
+
+#[test]
+fn what_cannot_be_verified_is_no_success() {
+    let (_dir, home) = captures();
+    for (arguments, said, hint) in [
+        (
+            &["captures/counts"][..],
+            "the capture holds counts",
+            "--mode full",
+        ),
+        (
+            &["captures/no-halts"],
+            "the capture holds no halt",
+            "haltwise doctor",
+        ),
+        (
+            &["captures/lossy"],
+            "after a loss of events",
+            "record for longer",
+        ),
+        (
+            &["captures/bursty", "--kernel", "4.2"],
+            "on 4.2 (x86) KVM does not tell",
+            "--kernel",
+        ),
+        (&["captures"], "it is not a capture", "haltwise record"),
+    ] {
+        let (code, _, error) = verify(&home, arguments);
+        assert_eq!(code, 1, "{arguments:?}: {error}");
+        assert!(error.starts_with("error: "), "{arguments:?}: {error}");
+        assert!(error.contains(said), "{arguments:?}: {error}");
+        let hints = error.split("\nhint: ").nth(1).unwrap_or_default();
+        assert!(hints.contains(hint), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn impossible_knobs_are_a_wrong_command_line() {
+    let (_dir, home) = captures();
+    for (arguments, said) in [
+        (&["--kernel", "six"][..], "`six` is not a kernel release"),
+        (
+            &["--arch", "sparc64"],
+            "`sparc64` is not an architecture of KVM",
+        ),
+        (&["--backport", "magic"], "`magic` is not a known backport"),
+        (&["--max", "5s"], "KVM keeps no more than 4294967295 ns"),
+        (
+            &["--cap", "4294967296"],
+            "KVM keeps no more than 4294967295 ns",
+        ),
+        (&["--max", "-1"], "'-1'"),
+        (&["--grow", "x"], "'x'"),
+    ] {
+        let (code, out, error) = verify(&home, &[&["captures/bursty"], arguments].concat());
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {error}");
+        assert!(error.contains(said), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn an_unreadable_table_of_calls_is_told_and_the_halts_stand_for_it() {
+    let (_dir, home) = captures();
+    let dir = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(home.join("captures/transactional")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+    }
+    std::fs::write(dir.path().join("window_changes.parquet"), "PAR1 no more").unwrap();
+    let (code, out, _) = verify(dir.path(), &["."]);
+    assert_eq!(code, 5, "{out}");
+    assert!(out.contains("window_changes cannot be read"), "{out}");
+    assert!(out.contains("calls of grow or shrink are missing"), "{out}");
+}
+
+fn keys(json: &Value, found: &mut BTreeSet<String>) {
+    match json {
+        Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                found.insert(key.clone());
+                keys(value, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_page_describes_every_field_and_no_other() {
+    let (_dir, home) = captures();
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/verify-json.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.filter_map(|line| line.split('|').nth(1));
+    let quoted = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2));
+    let described: BTreeSet<String> = quoted.map(str::to_owned).collect();
+    let (json, _) = haltwise(&home, &["verify", "captures/bursty", "--json"]);
+    let mut printed = BTreeSet::new();
+    keys(&serde_json::from_str(&json).unwrap(), &mut printed);
+    assert_eq!(described, printed);
+}

@@ -1,0 +1,132 @@
+//! This host's KVM does as its rule has it: per-VM ceilings of every size, and some that change, under
+//! several loads. The module's parameters are as they are.
+
+use std::collections::BTreeSet;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::bench::{Bench, haltwise, told};
+
+/// What a run must show beside matching.
+const ALL: &[&str] = &["grow", "shrink", "silent", "none"];
+
+/// Guests with their ceilings, and the transitions that must have happened.
+const RUNS: [(&str, &[&str]); 9] = [
+    // Nothing wakes so soon that a window of 10 us could grow; what cannot grow cannot shrink.
+    (
+        "pingpong --rounds 3000 --gap uniform:1us:30us --cap 10us",
+        &["none"],
+    ),
+    (
+        "pingpong --rounds 3000 --gap uniform:5us:100us --cap 0",
+        &["none"],
+    ),
+    (
+        "pingpong --rounds 3000 --gap uniform:1us:60us --cap 50us",
+        &["none"],
+    ),
+    (
+        "pingpong --rounds 3000 --gap uniform:5us:240us --cap 150us",
+        ALL,
+    ),
+    (
+        "pingpong --rounds 3000 --gap uniform:5us:600us --cap 500us",
+        ALL,
+    ),
+    (
+        "tick --rounds 1500 --gap uniform:100us:1ms --cap 700us",
+        ALL,
+    ),
+    ("ipi --rounds 3000 --vcpus 3 --cap 200us", &["grow", "none"]),
+    (
+        "pingpong --vms 2 --vcpus 2 --duration 3s --gap uniform:5us:300us --host-wait block \
+         --caps 0,200us,20us,500us,10us,50us --caps-every 100ms",
+        ALL,
+    ),
+    (
+        "pingpong --duration 2s --gap uniform:5us:300us --caps 500us,0,90us,300us --caps-every 7ms",
+        ALL,
+    ),
+];
+
+/// Verifies one VM of the lab: others may run here and be recorded too.
+fn verify(bench: &Bench, load: &str, vm: &str) -> Value {
+    let output = Command::new(haltwise())
+        .args(["verify", "--json", "--vm", vm])
+        .arg(bench.path("capture"))
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{load}: {}", told(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn every_transition_is_as_the_rule_has_it() {
+    for (load, allowed) in RUNS {
+        let Some(bench) = Bench::set_up() else { return };
+        let arguments = load.split_whitespace().chain(["--name", "verified"]);
+        let arguments: Vec<&str> = arguments.collect();
+        let recorded = bench.record(&["--rung", "bpf"], &arguments);
+        assert_eq!(recorded.lost(), 0, "{load}");
+        let vms: BTreeSet<String> = recorded.counted().into_iter().map(|it| it.vm).collect();
+        for vm in vms {
+            let result = verify(&bench, load, &vm);
+            let count = |name: &str| result[name].as_u64().unwrap();
+            assert_eq!(count("differences"), 0, "{load}");
+            assert!(count("checked") > 500, "{load}: {result}");
+            assert!(
+                count("checked") * 10 > count("halts") * 9,
+                "{load}: {result}"
+            );
+            for transition in allowed {
+                let matched = &result["transitions"][transition]["matched"];
+                assert!(
+                    matched.as_u64() > Some(0),
+                    "{load}: no {transition}: {result}"
+                );
+            }
+        }
+    }
+}
+
+/// The second rung sees calls only, and must come to the same.
+#[test]
+fn calls_alone_match_too() {
+    let Some(bench) = Bench::set_up() else { return };
+    let load = "pingpong --rounds 3000 --gap uniform:5us:240us --name calls";
+    let arguments: Vec<&str> = load.split_whitespace().collect();
+    let recorded = bench.record(&["--rung", "tracepoints"], &arguments);
+    let result = verify(&bench, load, &recorded.counted()[0].vm);
+    assert!(result["checked"].as_u64() > Some(500), "{result}");
+}
+
+/// A wrong setting is found out: the test above can fail.
+#[test]
+fn a_wrong_setting_differs() {
+    let Some(bench) = Bench::set_up() else { return };
+    let load = "pingpong --rounds 1000 --gap uniform:5us:240us --cap 150us";
+    let arguments: Vec<&str> = load.split_whitespace().collect();
+    bench.record(&["--rung", "bpf"], &arguments);
+    for wrong in [
+        ["--grow", "3"],
+        ["--shrink", "7"],
+        ["--cap", "100us"],
+        ["--grow-start", "11us"],
+    ] {
+        let output = Command::new(haltwise())
+            .args(["verify", "--json"])
+            .arg(bench.path("capture"))
+            .args(wrong)
+            .output()
+            .unwrap();
+        assert_eq!(
+            output.status.code(),
+            Some(1),
+            "{wrong:?}: {}",
+            told(&output)
+        );
+        let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert!(result["differences"].as_u64() > Some(0), "{wrong:?}");
+    }
+}
