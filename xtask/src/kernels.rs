@@ -7,6 +7,7 @@ mod guest;
 mod initramfs;
 mod modules;
 mod qemu;
+mod rule;
 mod scenario;
 mod witness;
 
@@ -31,6 +32,9 @@ pub(crate) struct Args {
     /// Run this script of the guest's shell instead of the checks, and print what it says
     #[arg(long, value_name = "FILE")]
     script: Option<PathBuf>,
+    /// Check the rule of halt polling only, with five thousand halts of each setting
+    #[arg(long)]
+    thorough: bool,
     /// Run only checks whose name contains this text
     #[arg(last = true, value_name = "FILTER")]
     filter: Option<String>,
@@ -71,7 +75,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
         let done = match &args.script {
             Some(script) => plain(&kernel, &binaries, script, &work),
-            None => scenario::run(&kernel, &binaries, args.filter.as_deref(), &work),
+            None => check(&kernel, &binaries, args, &work),
         };
         if let Err(error) = done {
             say::note(&format!("FAILED: {error:#}"));
@@ -82,6 +86,32 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     bail!("failed in kernel {}", failed.join(" and "))
+}
+
+/// Runs the checks of one kernel.
+fn check(kernel: &Kernel, binaries: &Binaries, args: &Args, work: &Path) -> Result<()> {
+    let filter = args.filter.as_deref();
+    let wanted =
+        |names: &[&str]| filter.is_none_or(|text| names.iter().any(|it| it.contains(text)));
+    let (witnesses, rules) = (scenario::names(), rule::names());
+    let (witnesses, rules) = (wanted(&witnesses), wanted(&rules));
+    if !witnesses && !rules {
+        bail!("no check is named like `{}`", filter.unwrap_or_default());
+    }
+    let depth = if args.thorough {
+        rule::Depth::Thorough
+    } else {
+        rule::Depth::Quick
+    };
+    let agree = if witnesses && !args.thorough {
+        scenario::run(kernel, binaries, filter, work)
+    } else {
+        Ok(())
+    };
+    if rules {
+        rule::run(kernel, binaries, filter, depth, work)?;
+    }
+    agree
 }
 
 /// Builds what goes into a guest.

@@ -87,6 +87,10 @@ impl Guest {
     /// kernel reports an oops.
     pub(crate) fn run_patiently(mut self, work: &Path, limit: Duration) -> Result<GuestRun> {
         self.add_modules()?;
+        // Some time before its end, so that a guest that hangs can say where.
+        let patience = limit.as_secs() * 4 / 5;
+        self.root
+            .file("patience", format!("{patience}\n").into_bytes());
         std::fs::write(work.join("initramfs"), self.root.archive()?).context("write initramfs")?;
         for _ in 1..TRIES {
             match self.run_once(work, limit)? {

@@ -24,8 +24,9 @@ done </lib/modules/order
 # A pulse, by which those outside see that we live; and should the script hang, where it does.
 while echo; do sleep 2; done >/dev/ttyS1 &
 (
-    sleep 120
-    echo "init: still running after 120 s; its tasks:"
+    patience=$(cat /patience)
+    sleep "$patience"
+    echo "init: still running after $patience s; its tasks:"
     for task in /proc/[0-9]*/task/*; do
         [ -s "$task/cmdline" ] || continue
         echo "init: $(tr '\0' ' ' <"$task/cmdline") $task $(cat "$task/wchan")"

@@ -1,0 +1,65 @@
+//! The script of the grid, and what counts as a disagreement.
+
+use super::*;
+use crate::tool;
+
+#[test]
+fn the_script_is_a_shell_script_with_every_setting_once() {
+    let settings = settings();
+    let text = script(&settings, Depth::Quick);
+    for setting in &settings {
+        let name = setting.name;
+        assert_eq!(text.matches(&format!("lab {name}/lab '")).count(), 1);
+        let all = setting.during.iter().chain([&setting.before]);
+        for parameters in all {
+            assert_eq!(parameters.split(' ').count(), 4, "{name}: {parameters}");
+        }
+    }
+    assert!(!text.contains("ROUNDS"));
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("script");
+    std::fs::write(&path, text).unwrap();
+    tool::ask(Command::new("sh").arg("-n").arg(path)).unwrap();
+}
+
+fn verified(differences: u64, silent: u64) -> Verified {
+    serde_json::from_value(serde_json::json!({
+        "checked": 599, "differences": differences, "several_settings": 7,
+        "transitions": {
+            "grow": {"checked": 100, "matched": 100}, "shrink": {"checked": 90, "matched": 90},
+            "silent": {"checked": silent, "matched": silent},
+            "none": {"checked": 400, "matched": 400},
+        },
+        "skipped": {"first": 1}, "capture": {"lost": 0},
+        "shown": [{"vm": 0}],
+    }))
+    .unwrap()
+}
+
+#[test]
+fn what_differs_is_missing_or_was_lost_disagrees() {
+    let usual = settings()[0];
+    let quick = Depth::Quick;
+    let fine = verified(0, 9);
+    assert_eq!(fine.disagreements(&usual, quick), Vec::<String>::new());
+    assert_eq!(
+        fine.summary(),
+        "599 checked, 0 differ: 100 grow, 90 shrink, 9 silent, 400 none; 1 not checked, 7 against \
+         several settings"
+    );
+    assert_eq!(
+        fine.disagreements(&usual, Depth::Thorough),
+        ["only 599 halts were checked"]
+    );
+    assert_eq!(
+        verified(0, 0).disagreements(&usual, quick),
+        ["there was no silent"]
+    );
+    assert_eq!(
+        verified(2, 9).disagreements(&usual, quick),
+        ["2 differences, the first: {\"vm\":0}"]
+    );
+    let mut lossy = verified(0, 9);
+    lossy.capture.lost = 3;
+    assert_eq!(lossy.disagreements(&usual, quick), ["3 events were lost"]);
+}
