@@ -11,8 +11,14 @@ pub mod spec;
 
 mod clairvoyant;
 mod fixed;
+mod guest_haltpoll;
 mod kvm;
+mod list_v3;
+mod list_v4;
 mod off;
+mod ski_rental;
+mod smart_idle_poll;
+mod toggle;
 
 use crate::kvm::{Arch, Knobs, Version};
 
@@ -88,6 +94,16 @@ pub enum Start {
     Zero,
     /// With its largest window.
     Ceiling,
+}
+
+impl Start {
+    /// The first window of a vCPU under a ceiling, in nanoseconds.
+    pub fn window<T: Default>(self, ceiling: T) -> T {
+        match self {
+            Self::Zero => T::default(),
+            Self::Ceiling => ceiling,
+        }
+    }
 }
 
 /// What a policy may be built upon: the machine it would run on, and what a block costs there.

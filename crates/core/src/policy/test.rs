@@ -1,3 +1,8 @@
+//! What holds for all policies at once.
+
+mod laws;
+pub(super) mod model;
+
 use super::*;
 
 fn every_policy(setting: &Setting) -> Vec<(&'static str, Box<dyn Policy>)> {
