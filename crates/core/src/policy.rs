@@ -32,9 +32,10 @@ pub struct Ask {
     pub now_ns: u64,
     /// Time until this vCPU's own next timer, in nanoseconds, where whoever asks knows it.
     pub timer_ns: Option<u64>,
-    /// The gap of this very halt, in nanoseconds. Only a replay knows it, and only the clairvoyant
-    /// may look: `no_policy_but_the_clairvoyant_sees_the_future` holds all others to that.
-    pub future_gap_ns: Option<u64>,
+    /// The window that costs least for this very halt, in nanoseconds. Only a replay knows it, and
+    /// only the clairvoyant may look: `no_policy_but_the_clairvoyant_sees_the_future` holds all others
+    /// to that.
+    pub best_window_ns: Option<u64>,
 }
 
 /// What came of a halt.

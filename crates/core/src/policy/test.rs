@@ -37,7 +37,7 @@ fn no_policy_but_the_clairvoyant_sees_the_future() {
                 let window = policy.window(&Ask {
                     now_ns,
                     timer_ns: None,
-                    future_gap_ns: future(gap_ns),
+                    best_window_ns: future(gap_ns),
                 });
                 let waited = gap_ns > window;
                 let wake_latency_ns = if waited { 20_000 } else { 0 };
