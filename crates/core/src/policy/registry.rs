@@ -3,8 +3,8 @@
 use super::spec::{Args, SpecError};
 use super::{Policy, Setting};
 use super::{
-    clairvoyant, fixed, guest_haltpoll, kvm, list_v3, list_v4, off, ski_rental, smart_idle_poll,
-    toggle,
+    clairvoyant, fixed, guest_haltpoll, kvm, learned, learned_by_class, list_v3, list_v4, off,
+    share, ski_rental, smart_idle_poll, toggle,
 };
 
 /// Makes a policy for one vCPU out of its arguments.
@@ -34,5 +34,8 @@ pub const POLICIES: &[Entry] = &[
     guest_haltpoll::ENTRY,
     smart_idle_poll::ENTRY,
     ski_rental::ENTRY,
+    learned::ENTRY,
+    learned_by_class::ENTRY,
+    share::ENTRY,
     clairvoyant::ENTRY,
 ];

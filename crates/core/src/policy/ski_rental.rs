@@ -50,7 +50,7 @@ impl Policy for SkiRental {
     reason = "the logarithm lies in 0..1, and the cast saturates"
 )]
 fn drawn(unit: f64, break_even_ns: u64) -> u64 {
-    let share = (unit * (std::f64::consts::E - 1.0)).ln_1p();
+    let share = (1.0 + unit * (std::f64::consts::E - 1.0)).ln();
     let ns = share * break_even_ns as f64;
     (ns.round() as u64).min(break_even_ns)
 }

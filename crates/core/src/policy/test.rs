@@ -2,6 +2,7 @@
 
 mod laws;
 pub(super) mod model;
+mod worth;
 
 use super::*;
 

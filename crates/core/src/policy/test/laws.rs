@@ -112,4 +112,47 @@ proptest! {
         let windows = walk(build("ski-rental:draw=random", &setting).as_mut(), &gaps);
         prop_assert!(windows.iter().all(|window| *window <= break_even_ns));
     }
+
+    /// What is learned never leaves its safe range, and so no halt costs more than one block and the
+    /// range.
+    #[test]
+    fn a_learned_window_never_leaves_its_range(
+        gaps in proptest::collection::vec(ns(), 0..200), break_even_ns in 0..1_u64 << 40,
+        clamp in 0..10_u64, half_life in 1..200_u32, at_ceiling in any::<bool>(),
+        name in proptest::sample::select(vec!["learned", "learned-by-class"]),
+    ) {
+        let start = if at_ceiling { Start::Ceiling } else { Start::Zero };
+        let setting = Setting { start, ..setting(break_even_ns) };
+        let text = format!("{name}:half_life={half_life},clamp={clamp}");
+        let windows = walk(build(&text, &setting).as_mut(), &gaps);
+        prop_assert!(windows.iter().all(|window| *window <= clamp * break_even_ns), "{:?}", windows);
+    }
+
+    /// A share is a mean of its experts: never above the largest.
+    #[test]
+    fn a_share_never_polls_longer_than_two_blocks(
+        gaps in proptest::collection::vec(ns(), 0..200), break_even_ns in 0..1_u64 << 40,
+        eta in 0..=100_u32, percent in 0..=100_u32, at_ceiling in any::<bool>(),
+    ) {
+        let start = if at_ceiling { Start::Ceiling } else { Start::Zero };
+        let setting = Setting { start, ..setting(break_even_ns) };
+        let text = format!("share:eta={eta},alpha={percent}%");
+        let windows = walk(build(&text, &setting).as_mut(), &gaps);
+        prop_assert!(windows.iter().all(|window| *window <= 2 * break_even_ns), "{:?}", windows);
+    }
+
+    /// A constant gap that is worth polling is polled for always, and one that is not never, by all
+    /// that learn; a few halts in.
+    #[test]
+    fn constant_gaps_are_learned(gap_ns in 1_000..1_000_000_u64, at_ceiling in any::<bool>()) {
+        // The buckets are an eighth of a power of two wide: near the break-even either is right.
+        prop_assume!(!(25_000..=36_000).contains(&gap_ns));
+        let start = if at_ceiling { Start::Ceiling } else { Start::Zero };
+        let setting = Setting { start, ..setting(30_000) };
+        for text in ["learned", "learned-by-class", "learned:half_life=1"] {
+            let windows = walk(build(text, &setting).as_mut(), &[gap_ns; 20]);
+            let polls = |window: &u64| if gap_ns < 30_000 { *window >= gap_ns } else { *window == 0 };
+            prop_assert!(windows[2..].iter().all(polls), "{} {:?}", text, windows);
+        }
+    }
 }
