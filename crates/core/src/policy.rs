@@ -9,6 +9,7 @@
 pub mod registry;
 pub mod spec;
 
+mod budget;
 mod clairvoyant;
 mod fixed;
 mod guest_haltpoll;
@@ -21,6 +22,7 @@ mod off;
 mod share;
 mod ski_rental;
 mod smart_idle_poll;
+mod timer_aware;
 mod toggle;
 
 use crate::kvm::{Arch, Knobs, Version};

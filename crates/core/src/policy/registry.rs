@@ -3,8 +3,8 @@
 use super::spec::{Args, SpecError};
 use super::{Policy, Setting};
 use super::{
-    clairvoyant, fixed, guest_haltpoll, kvm, learned, learned_by_class, list_v3, list_v4, off,
-    share, ski_rental, smart_idle_poll, toggle,
+    budget, clairvoyant, fixed, guest_haltpoll, kvm, learned, learned_by_class, list_v3, list_v4,
+    off, share, ski_rental, smart_idle_poll, timer_aware, toggle,
 };
 
 /// Makes a policy for one vCPU out of its arguments.
@@ -37,5 +37,7 @@ pub const POLICIES: &[Entry] = &[
     learned::ENTRY,
     learned_by_class::ENTRY,
     share::ENTRY,
+    timer_aware::ENTRY,
+    budget::ENTRY,
     clairvoyant::ENTRY,
 ];
