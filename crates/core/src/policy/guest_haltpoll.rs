@@ -16,8 +16,8 @@ use crate::kvm::guest::{Last, Params, Rule};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "guest-haltpoll",
-    form: "guest_halt_poll_ns=TIME,guest_halt_poll_grow=N,guest_halt_poll_grow_start=TIME,\
-           guest_halt_poll_shrink=N,guest_halt_poll_allow_shrink=Y or N,kernel=VERSION, \
+    form: "guest_halt_poll_ns=TIME, guest_halt_poll_grow=N, guest_halt_poll_grow_start=TIME, \
+           guest_halt_poll_shrink=N, guest_halt_poll_allow_shrink=Y or N, kernel=VERSION, \
            each optional",
     summary: "the governor of a guest that polls before it halts",
     build: |args, setting| {

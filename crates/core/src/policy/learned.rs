@@ -40,8 +40,10 @@ pub(super) const FORM: &str = "half_life=HALTS,clamp=N, each optional";
 /// What a learner goes by.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Terms {
-    half_life: u32,
-    clamp: u32,
+    /// In halts, from 1 to [`LONGEST_HALF_LIFE`].
+    pub(super) half_life: u32,
+    /// The top of the safe range in break-evens.
+    pub(super) clamp: u32,
 }
 
 impl Terms {

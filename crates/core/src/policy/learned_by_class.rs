@@ -10,7 +10,7 @@
 //! with phases; that the last halt foretells the next is the sense of KVM's own rule.
 
 use super::learned::{FORM, Learner, Terms};
-use super::{Ask, Entry, Policy, Seen};
+use super::{Ask, Entry, Policy, Seen, Setting};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "learned-by-class",
@@ -18,12 +18,7 @@ pub(super) const ENTRY: Entry = Entry {
     summary: "learned, by whether the last gap was short or long",
     build: |args, setting| {
         let terms = Terms::of(args)?;
-        let learner = || Learner::new(terms, setting);
-        Ok(Box::new(LearnedByClass {
-            break_even_ns: setting.break_even_ns,
-            learners: [learner(), learner(), learner()],
-            class: LONG,
-        }))
+        Ok(Box::new(LearnedByClass::new(terms, setting)))
     },
 };
 
@@ -42,6 +37,15 @@ struct LearnedByClass {
 }
 
 impl LearnedByClass {
+    fn new(terms: Terms, setting: &Setting) -> Self {
+        let learner = || Learner::new(terms, setting);
+        Self {
+            break_even_ns: setting.break_even_ns,
+            learners: [learner(), learner(), learner()],
+            class: LONG,
+        }
+    }
+
     fn class_of(&self, gap_ns: u64) -> usize {
         if gap_ns <= self.break_even_ns {
             0

@@ -18,7 +18,7 @@ use super::{Ask, Entry, Policy, Seen, Side};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "smart-idle-poll",
-    form: "paravirt_poll_threshold_ns=TIME,paravirt_poll_grow=N,paravirt_poll_shrink=N, \
+    form: "paravirt_poll_threshold_ns=TIME, paravirt_poll_grow=N, paravirt_poll_shrink=N, \
            each optional",
     summary: "Alibaba's polling in the guest, a reconstruction",
     build: |args, setting| {

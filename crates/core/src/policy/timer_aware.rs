@@ -62,12 +62,11 @@ impl Policy for TimerAware {
 
     fn learn(&mut self, seen: &Seen) {
         let is_timers = |timer_ns: &u64| seen.gap_ns().saturating_add(EARLY_NS) >= *timer_ns;
-        match self.timer_ns.take().filter(is_timers) {
+        match self.timer_ns.filter(is_timers) {
             None => self.inner.learn(seen),
             Some(timer_ns) if timer_ns <= self.break_even_ns => {}
             Some(_) => self.inner.learn(&Seen {
                 halt_ns: u64::MAX,
-                wake_latency_ns: 0,
                 ..*seen
             }),
         }

@@ -43,6 +43,10 @@ fn the_cheapest_threshold() {
     ] {
         assert_eq!(learned(gaps), expected, "{gaps:?}");
     }
+    // The way to the top of the range pays by steps of 25 us; what lies beyond it is out of reach.
+    let steps = [vec![10_000; 10], vec![35_000; 8]].concat();
+    assert_eq!(learned(&[&steps[..], &[60_000]].concat()), 60_000);
+    assert_eq!(learned(&[&steps[..], &[60_001]].concat()), 36_863);
 }
 
 #[test]

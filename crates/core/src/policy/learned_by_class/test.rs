@@ -1,8 +1,29 @@
 //! What the class of the last gap changes.
 
+use super::LearnedByClass;
+use crate::policy::learned::Terms;
 use crate::policy::test::model::{build, gaps, ratio, setting, walk};
 
 const BREAK_EVEN_NS: u64 = 50_000;
+
+#[test]
+fn the_classes() {
+    let terms = Terms {
+        half_life: 64,
+        clamp: 2,
+    };
+    let policy = LearnedByClass::new(terms, &setting(BREAK_EVEN_NS));
+    for (gap_ns, class) in [
+        (0, 0),
+        (50_000, 0),
+        (50_001, 1),
+        (400_000, 1),
+        (400_001, 2),
+        (u64::MAX, 2),
+    ] {
+        assert_eq!(policy.class_of(gap_ns), class, "{gap_ns}");
+    }
+}
 
 #[test]
 fn each_class_has_a_threshold_of_its_own() {

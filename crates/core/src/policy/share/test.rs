@@ -53,6 +53,17 @@ fn one_loss() {
 }
 
 #[test]
+fn a_threshold_polls_for_a_gap_as_long_as_itself() {
+    for (gap_ns, polls) in [(44_999, true), (45_000, true), (45_001, false)] {
+        let mut share = share(4.0, 0.08);
+        share.weights = [1.0 / 16.0; EXPERTS];
+        share.learn(&gap(gap_ns));
+        let alike = (share.weights[0] - share.weights[1]).abs() < 1e-12;
+        assert_eq!(alike, polls, "{gap_ns}");
+    }
+}
+
+#[test]
 fn where_it_starts() {
     for (start, first) in [(Start::Zero, 0), (Start::Ceiling, 60_000)] {
         let setting = Setting {
