@@ -13,6 +13,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`arrivals`] | whether waking earlier makes the next gap longer |
 //! | [`cost`] | what polling, blocking and waiting are worth |
 //! | [`latency`] | `L`: wake-up latency by length of sleep, as recorded |
 //! | [`sample`] | what a replay takes of one halt |
@@ -20,11 +21,12 @@
 //! | [`outcome`] | what came of it, and what was recorded, in the same figures |
 //! | [`session`] | many policies on every vCPU of a capture |
 //!
-//! **Assumptions.** The next gap does not depend on how soon the vCPU ran, but where a timer ends it,
-//! see [`sample::Arrivals`]. A poll that another task cut short is cut at the same length. Sleeps of
+//! **Assumptions.** How far the next gap depends on how soon the vCPU ran is taken from the recording,
+//! see [`arrivals`]. A poll that another task cut short is cut at the same length. Sleeps of
 //! a length that never was recorded wake as fast as those of the nearest length that was. How many
 //! halts each of these touched is counted in [`outcome::Doubts`].
 
+pub mod arrivals;
 pub mod cost;
 pub mod latency;
 pub mod outcome;
@@ -32,9 +34,10 @@ pub mod run;
 pub mod sample;
 pub mod session;
 
+pub use arrivals::Arrivals;
 pub use cost::Cost;
 pub use outcome::{Doubts, Outcome};
-pub use sample::{Arrivals, Sample};
+pub use sample::Sample;
 pub use session::{Seat, Session};
 
 #[cfg(test)]

@@ -10,8 +10,10 @@ use crate::hist::LogHist;
 pub struct Doubts {
     /// Polling was cut short for another task, and is replayed as cut at the same length.
     pub poll_cut: u64,
-    /// What ended them is not known, so their gaps are taken as fixed.
+    /// What ended them is not known.
     pub wake_unknown: u64,
+    /// Nothing recorded shows whether waking earlier makes such gaps longer; a timer's is taken to.
+    pub arrival_assumed: u64,
     /// Their gaps were guessed: the wake-up latency was not recorded.
     pub gap_guessed: u64,
     /// They slept in the replay for a length of which no wake-up was recorded.
@@ -22,6 +24,7 @@ impl Doubts {
     fn add(&mut self, other: &Self) {
         self.poll_cut += other.poll_cut;
         self.wake_unknown += other.wake_unknown;
+        self.arrival_assumed += other.arrival_assumed;
         self.gap_guessed += other.gap_guessed;
         self.latency_guessed += other.latency_guessed;
     }

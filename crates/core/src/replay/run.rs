@@ -1,9 +1,10 @@
 //! One policy on the halts of one vCPU.
 
+use super::arrivals::Follow;
 use super::cost::Cost;
 use super::latency::{Table, class_end, class_of};
 use super::outcome::Outcome;
-use super::sample::{Arrivals, Sample};
+use super::sample::Sample;
 use crate::event::WakeSource;
 use crate::policy::{Ask, Policy, Seen, Side};
 
@@ -14,8 +15,8 @@ pub struct Frame<'a> {
     pub table: &'a Table,
     /// What things cost.
     pub cost: Cost,
-    /// Whether waking earlier makes the next gap longer.
-    pub arrivals: Arrivals,
+    /// How far waking earlier makes its next gap longer.
+    pub follow: Follow,
 }
 
 /// A policy on its way through the halts of a vCPU.
@@ -64,11 +65,8 @@ impl Run {
     pub fn step(&mut self, sample: &Sample, frame: &Frame<'_>) -> u64 {
         let turn = self.turn;
         self.turn += 1;
-        let gap_ns = if sample.is_due(frame.arrivals) {
-            sample.gap_ns.saturating_add_signed(self.ahead_ns)
-        } else {
-            sample.gap_ns
-        };
+        let follow = &frame.follow;
+        let gap_ns = follow.gap_ns(sample.gap_ns, sample.wake, self.ahead_ns);
         let yardstick = least(gap_ns, sample, frame, turn);
         let ask = Ask {
             now_ns: sample.start_ns,
@@ -87,6 +85,8 @@ impl Run {
         });
         self.ahead_ns = difference(sample.latency_ns, played.latency_ns);
         self.outcome.clairvoyant_milli += yardstick.milli;
+        let assumed = follow.is_assumed(sample.wake);
+        self.outcome.doubts.arrival_assumed += u64::from(assumed);
         self.book(sample, gap_ns, window_ns, played);
         window_ns
     }

@@ -3,34 +3,6 @@
 use super::latency::{Table, class_of};
 use crate::event::{Halt, WakeSource};
 
-/// Whether waking earlier makes the next gap longer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Arrivals {
-    /// A timer is due at a fixed time, whenever the halt began; a reply, an interrupt of a device or
-    /// of another vCPU comes a fixed time after it began. The wake source decides.
-    #[default]
-    BySource,
-    /// Every gap stays as it was.
-    FixedGap,
-    /// Every wake event comes when it came.
-    FixedTime,
-}
-
-impl Arrivals {
-    /// All readings, in the order in which the help lists them.
-    pub const ALL: [Self; 3] = [Self::BySource, Self::FixedGap, Self::FixedTime];
-
-    /// The name as options and outputs write it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::BySource => "by-source",
-            Self::FixedGap => "fixed-gap",
-            Self::FixedTime => "fixed-time",
-        }
-    }
-}
-
 /// One halt, as far as a replay is concerned. Times in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sample {
@@ -83,15 +55,6 @@ impl Sample {
             wake: halt.wake,
             valid: halt.valid,
             gap_guessed,
-        }
-    }
-
-    /// Whether its wake event comes at a fixed time.
-    pub fn is_due(&self, arrivals: Arrivals) -> bool {
-        match arrivals {
-            Arrivals::BySource => self.wake == WakeSource::Timer,
-            Arrivals::FixedGap => false,
-            Arrivals::FixedTime => true,
         }
     }
 }

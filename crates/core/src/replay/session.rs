@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use super::arrivals::{Arrivals, Evidence, Follow};
 use super::cost::Cost;
 use super::latency::{Latencies, Table};
 use super::outcome::Outcome;
 use super::run::{Frame, Run};
-use super::sample::{Arrivals, Sample};
+use super::sample::Sample;
 use crate::event::Halt;
 use crate::hist::LogHist;
 use crate::ids::{Tid, VcpuId, VmIndex};
@@ -37,10 +38,17 @@ impl Seat {
     }
 }
 
-/// The first pass: what the recorded sleeps tell of wake-ups.
+/// What the first pass learns of a vCPU.
+#[derive(Debug, Default)]
+struct Learned {
+    latencies: Latencies,
+    evidence: Evidence,
+}
+
+/// The first pass: what the recorded sleeps tell of wake-ups, and of what follows them.
 #[derive(Debug, Default)]
 pub struct Survey {
-    seats: BTreeMap<Seat, Latencies>,
+    seats: BTreeMap<Seat, Learned>,
     vms: BTreeMap<Option<VmIndex>, Latencies>,
     host: Latencies,
 }
@@ -50,11 +58,12 @@ impl Survey {
     pub fn halt(&mut self, halt: &Halt) {
         let seat = Seat::of(halt);
         let own = self.seats.entry(seat).or_default();
+        own.evidence.halt(halt);
         if !halt.waited {
             return;
         }
         if let (Some(slept_ns), Some(latency_ns)) = (halt.sleep_ns(), halt.wake_latency_ns) {
-            own.add(slept_ns, latency_ns);
+            own.latencies.add(slept_ns, latency_ns);
             self.vms
                 .entry(halt.vm)
                 .or_default()
@@ -77,13 +86,20 @@ impl Survey {
     /// time). `None` where nobody knows any.
     fn table(&self, seat: Seat, elsewhere: Option<&Latencies>) -> Option<Table> {
         let sources = [
-            self.seats.get(&seat),
+            self.seats.get(&seat).map(|own| &own.latencies),
             self.vms.get(&seat.vm),
             Some(&self.host),
             elsewhere,
         ];
         let sources: Vec<&Latencies> = sources.into_iter().flatten().collect();
         Table::new(&sources)
+    }
+
+    /// How far a vCPU's gaps follow its wake-ups.
+    fn follow(&self, seat: Seat, arrivals: Arrivals) -> Follow {
+        let nothing = Evidence::default();
+        let evidence = self.seats.get(&seat).map(|own| &own.evidence);
+        Follow::new(arrivals, evidence.unwrap_or(&nothing))
     }
 }
 
@@ -166,6 +182,7 @@ pub const BISTABLE_SHARE: f64 = 0.05;
 #[derive(Debug)]
 struct Player {
     table: Table,
+    follow: Follow,
     runs: Vec<[Run; 2]>,
     apart: Vec<u64>,
     recorded: Outcome,
@@ -221,7 +238,7 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
         let frame = Frame {
             table: &player.table,
             cost: self.plan.cost,
-            arrivals: self.plan.arrivals,
+            follow: player.follow,
         };
         for ([zero, ceiling], apart) in player.runs.iter_mut().zip(&mut player.apart) {
             let windows = (zero.step(&sample, &frame), ceiling.step(&sample, &frame));
@@ -252,6 +269,7 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
             .collect();
         Ok(Player {
             table,
+            follow: self.survey.follow(seat, self.plan.arrivals),
             apart: vec![0; self.plan.specs.len()],
             runs: runs?,
             recorded: Outcome::default(),

@@ -36,7 +36,9 @@ fn plan(specs: &[&str]) -> Plan {
 
 fn replay(plan: Plan, halts: &[Halt]) -> session::SeatResult {
     let mut survey = Survey::default();
-    halts.iter().for_each(|halt| survey.halt(halt));
+    for halt in halts {
+        survey.halt(halt);
+    }
     let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
     let mut session = Session::new(plan, survey, |_: &Halt| setting);
     for halt in halts {
@@ -106,6 +108,7 @@ fn a_ceiling_between_gap_and_gap_plus_latency_has_two_steady_states() {
 #[test]
 fn a_timer_stays_due_when_the_vcpu_wakes_sooner() {
     let halts = slept([100 * US; 10], 30 * US, WakeSource::Timer);
+    // Ten equal latencies show nothing, so by its source a timer is due at a fixed time.
     let gaps = |arrivals| {
         let plan = Plan {
             arrivals,
