@@ -5,6 +5,7 @@
 
 mod doctor;
 mod exit;
+mod import;
 mod progress;
 mod record;
 mod report;

@@ -2,6 +2,7 @@
 
 mod completions;
 mod doctor;
+mod import;
 mod man;
 mod record;
 mod report;
@@ -16,6 +17,8 @@ use crate::exit::Outcome;
 pub(crate) enum Verb {
     /// Record the halts of the virtual machines on this host
     Record(record::Arguments),
+    /// Make a capture of what ftrace, perf or trace-cmd recorded
+    Import(import::Arguments),
     /// Show where the halted time of a capture goes
     Report(report::Arguments),
     /// Say what can be seen on this host, and which settings are in force
@@ -35,6 +38,7 @@ impl Verb {
     pub(crate) fn run(self) -> Outcome {
         match self {
             Self::Record(arguments) => record::run(arguments),
+            Self::Import(arguments) => import::run(arguments),
             Self::Report(arguments) => report::run(&arguments),
             Self::Doctor(arguments) => doctor::run(&arguments),
             Self::Version(arguments) => version::run(&arguments),

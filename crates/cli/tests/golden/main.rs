@@ -12,6 +12,7 @@
 
 mod errors;
 mod guest;
+mod import;
 mod scenarios;
 mod schema;
 
@@ -223,6 +224,7 @@ fn help_is_as_committed_and_ends_with_examples() {
     for verb in [
         "",
         "record",
+        "import",
         "report",
         "doctor",
         "version",
