@@ -8,6 +8,7 @@ mod exit;
 mod import;
 mod progress;
 mod record;
+mod replay;
 mod report;
 mod terminal;
 mod verb;

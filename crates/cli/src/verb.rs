@@ -5,6 +5,7 @@ mod doctor;
 mod import;
 mod man;
 mod record;
+mod replay;
 mod report;
 mod version;
 
@@ -21,6 +22,8 @@ pub(crate) enum Verb {
     Import(import::Arguments),
     /// Show where the halted time of a capture goes
     Report(report::Arguments),
+    /// Say what the recorded halts would have cost under other policies
+    Replay(Box<replay::Arguments>),
     /// Say what can be seen on this host, and which settings are in force
     Doctor(doctor::Arguments),
     /// Print the version
@@ -40,6 +43,7 @@ impl Verb {
             Self::Record(arguments) => record::run(arguments),
             Self::Import(arguments) => import::run(arguments),
             Self::Report(arguments) => report::run(&arguments),
+            Self::Replay(arguments) => replay::run(&arguments),
             Self::Doctor(arguments) => doctor::run(&arguments),
             Self::Version(arguments) => version::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),

@@ -151,7 +151,8 @@ fn sampled_cost(ledger: &Ledger) -> Option<Overhead> {
     })
 }
 
-fn explain(error: CaptureReadError) -> Failure {
+/// A capture that cannot be read, with what to do about it.
+pub(crate) fn explain(error: CaptureReadError) -> Failure {
     let hint = match &error {
         CaptureReadError::NotACapture { .. } => {
             Some("`haltwise record -o DIR` makes a capture; DIR is what report wants")

@@ -13,6 +13,7 @@
 mod errors;
 mod guest;
 mod import;
+mod replay;
 mod scenarios;
 mod schema;
 
@@ -226,6 +227,7 @@ fn help_is_as_committed_and_ends_with_examples() {
         "record",
         "import",
         "report",
+        "replay",
         "doctor",
         "version",
         "completions",

@@ -59,6 +59,8 @@ pub struct Outcome {
     pub span_ns: u64,
     /// The least that these halts can cost, in thousandths of a nanosecond, see [`Outcome::ratio`].
     pub clairvoyant_milli: u128,
+    /// Halts of which nobody recorded how long they polled: above, they count as not polling.
+    pub poll_unknown: u64,
     /// On how many halts assumptions rest.
     pub doubts: Doubts,
 }
@@ -79,12 +81,14 @@ impl Outcome {
         self.hlt_exits += other.hlt_exits;
         self.span_ns += other.span_ns;
         self.clairvoyant_milli += other.clairvoyant_milli;
+        self.poll_unknown += other.poll_unknown;
         self.doubts.add(&other.doubts);
     }
 
     /// Adds a halt as it was recorded. `sample` is what a replay takes of it.
     pub fn add_recorded(&mut self, halt: &Halt, sample: &Sample) {
         let poll_ns = halt.poll_ns.unwrap_or(0);
+        self.poll_unknown += u64::from(halt.poll_ns.is_none());
         self.halts += 1;
         self.hlt_exits += 1;
         if poll_ns > 0 || halt.window_ns.is_some_and(|window| window > 0) {

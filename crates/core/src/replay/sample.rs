@@ -29,10 +29,7 @@ pub struct Sample {
 impl Sample {
     /// Takes what matters out of a halt. `turn` is its number, for [`Table::at`].
     pub fn new(halt: &Halt, table: &Table, turn: u64) -> Self {
-        let polled_ns = halt.poll_ns.unwrap_or_else(|| {
-            let window_ns = halt.window_ns.map_or(0, u64::from);
-            window_ns.min(halt.halt_ns)
-        });
+        let polled_ns = polled_ns(halt);
         let latency_ns = match halt.wake_latency_ns {
             Some(latency_ns) => latency_ns,
             None if !halt.waited => 0,
@@ -57,4 +54,17 @@ impl Sample {
             gap_guessed,
         }
     }
+}
+
+/// Time polled, in nanoseconds; where that was not recorded, the window in force.
+fn polled_ns(halt: &Halt) -> u64 {
+    halt.poll_ns
+        .unwrap_or_else(|| halt.window_ns.map_or(0, u64::from).min(halt.halt_ns))
+}
+
+/// How long a halt slept and how long it took to wake, in nanoseconds, where that is known.
+pub fn sleep_and_latency_ns(halt: &Halt) -> Option<(u64, u64)> {
+    let latency_ns = halt.wake_latency_ns.filter(|_| halt.waited)?;
+    let gap_ns = halt.halt_ns.saturating_sub(latency_ns);
+    Some((gap_ns.saturating_sub(polled_ns(halt)), latency_ns))
 }

@@ -10,7 +10,7 @@ use super::cost::Cost;
 use super::latency::{Latencies, Table};
 use super::outcome::Outcome;
 use super::run::{Frame, Run};
-use super::sample::Sample;
+use super::sample::{Sample, sleep_and_latency_ns};
 use crate::event::Halt;
 use crate::hist::LogHist;
 use crate::ids::{Tid, VcpuId, VmIndex};
@@ -59,10 +59,7 @@ impl Survey {
         let seat = Seat::of(halt);
         let own = self.seats.entry(seat).or_default();
         own.evidence.halt(halt);
-        if !halt.waited {
-            return;
-        }
-        if let (Some(slept_ns), Some(latency_ns)) = (halt.sleep_ns(), halt.wake_latency_ns) {
+        if let Some((slept_ns, latency_ns)) = sleep_and_latency_ns(halt) {
             own.latencies.add(slept_ns, latency_ns);
             self.vms
                 .entry(halt.vm)
