@@ -14,6 +14,8 @@ use crate::rows::rows_of;
 use crate::table::Table;
 use crate::tables::Row;
 
+pub use crate::import::fuzz::import_text;
+
 /// Reads bytes as `capture.json`; 1 if they are one.
 pub fn capture_json(bytes: &[u8]) -> u64 {
     u64::from(info::parse(bytes).is_ok())

@@ -10,6 +10,7 @@
 //! | [`capture`] | reading: [`capture::Capture`] |
 //! | [`rows`] | the rows of a table: [`rows::Rows`] |
 //! | [`convert`] | from streams to Parquet, also of a capture that was cut |
+//! | [`import`] | recordings of other tools as captures |
 //! | [`info`] | `capture.json` |
 //! | [`table`] | the tables, their files and columns |
 //! | [`note`] | what a reader must know about a damaged capture |
@@ -32,6 +33,7 @@ mod footer;
 mod frames;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod import;
 pub mod info;
 pub mod note;
 mod pages;

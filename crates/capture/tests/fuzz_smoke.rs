@@ -28,6 +28,11 @@ fn capture_parquet_smoke() {
 }
 
 #[test]
+fn capture_import_smoke() {
+    smoke::run("capture_import", fuzz::import_text, 3000);
+}
+
+#[test]
 #[ignore = "writes the committed seeds anew"]
 fn write_seeds() {
     write::all();

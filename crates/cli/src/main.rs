@@ -5,8 +5,10 @@
 
 mod doctor;
 mod exit;
+mod import;
 mod progress;
 mod record;
+mod replay;
 mod report;
 mod terminal;
 mod verb;

@@ -9,7 +9,7 @@
 //! | [`summary`] | what is said at the end |
 
 mod child;
-mod interrupt;
+pub(crate) mod interrupt;
 mod session;
 mod start;
 mod summary;

@@ -2,8 +2,10 @@
 
 mod completions;
 mod doctor;
+mod import;
 mod man;
 mod record;
+mod replay;
 pub(crate) mod report;
 mod verify;
 mod version;
@@ -17,10 +19,14 @@ use crate::exit::Outcome;
 pub(crate) enum Verb {
     /// Record the halts of the virtual machines on this host
     Record(record::Arguments),
+    /// Make a capture of what ftrace, perf or trace-cmd recorded
+    Import(import::Arguments),
     /// Show where the halted time of a capture goes
     Report(report::Arguments),
     /// Hold recorded halts against the kernel's own rule
     Verify(verify::Arguments),
+    /// Say what the recorded halts would have cost under other policies
+    Replay(Box<replay::Arguments>),
     /// Say what can be seen on this host, and which settings are in force
     Doctor(doctor::Arguments),
     /// Print the version
@@ -38,8 +44,10 @@ impl Verb {
     pub(crate) fn run(self) -> Outcome {
         match self {
             Self::Record(arguments) => record::run(arguments),
+            Self::Import(arguments) => import::run(arguments),
             Self::Report(arguments) => report::run(&arguments),
             Self::Verify(arguments) => verify::run(arguments),
+            Self::Replay(arguments) => replay::run(&arguments),
             Self::Doctor(arguments) => doctor::run(&arguments),
             Self::Version(arguments) => version::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),

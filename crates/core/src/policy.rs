@@ -9,10 +9,21 @@
 pub mod registry;
 pub mod spec;
 
+mod budget;
 mod clairvoyant;
 mod fixed;
+mod guest_haltpoll;
 mod kvm;
+mod learned;
+mod learned_by_class;
+mod list_v3;
+mod list_v4;
 mod off;
+mod share;
+mod ski_rental;
+mod smart_idle_poll;
+mod timer_aware;
+mod toggle;
 
 use crate::kvm::{Arch, Knobs, Version};
 
@@ -26,9 +37,10 @@ pub struct Ask {
     pub now_ns: u64,
     /// Time until this vCPU's own next timer, in nanoseconds, where whoever asks knows it.
     pub timer_ns: Option<u64>,
-    /// The gap of this very halt, in nanoseconds. Only a replay knows it, and only the clairvoyant
-    /// may look: `no_policy_but_the_clairvoyant_sees_the_future` holds all others to that.
-    pub future_gap_ns: Option<u64>,
+    /// The window that costs least for this very halt, in nanoseconds. Only a replay knows it, and
+    /// only the clairvoyant may look: `no_policy_but_the_clairvoyant_sees_the_future` holds all others
+    /// to that.
+    pub best_window_ns: Option<u64>,
 }
 
 /// What came of a halt.
@@ -88,6 +100,16 @@ pub enum Start {
     Zero,
     /// With its largest window.
     Ceiling,
+}
+
+impl Start {
+    /// The first window of a vCPU under a ceiling, in nanoseconds.
+    pub fn window<T: Default>(self, ceiling: T) -> T {
+        match self {
+            Self::Zero => T::default(),
+            Self::Ceiling => ceiling,
+        }
+    }
 }
 
 /// What a policy may be built upon: the machine it would run on, and what a block costs there.

@@ -153,7 +153,7 @@ fn sampled_cost(ledger: &Ledger) -> Option<Overhead> {
     })
 }
 
-/// An error of a capture's reader with its exit code and what to do.
+/// A capture that cannot be read, with what to do about it.
 pub(crate) fn explain(error: CaptureReadError) -> Failure {
     let hint = match &error {
         CaptureReadError::NotACapture { .. } => {

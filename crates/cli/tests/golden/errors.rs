@@ -162,3 +162,45 @@ fn a_reader_that_goes_away_is_no_error() {
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     assert_eq!(output.status.code(), Some(0));
 }
+
+#[test]
+fn a_replay_that_cannot_be_made_says_why_and_what_to_do() {
+    for (name, options, code, what, hint) in [
+        (
+            "counts",
+            &[][..],
+            1,
+            "this capture was made with --mode counts and holds no single halts",
+            "record again without --mode counts",
+        ),
+        (
+            "no-halts",
+            &[],
+            1,
+            "this capture holds no halts: there is nothing to replay",
+            "`haltwise report` says why",
+        ),
+        (
+            "idle",
+            &["--policy", "fixed:7"],
+            2,
+            "policy `fixed`: `7` has no unit (ns, us, ms, s, m, h)",
+            "`haltwise replay --policies` lists them all",
+        ),
+        (
+            "idle",
+            &["--calibration", "cap/capture.json"],
+            1,
+            "cap/capture.json is not a calibration: missing field `classes`",
+            "`haltwise-lab calibrate --json` writes such files",
+        ),
+    ] {
+        let dir = capture(name);
+        let mut arguments = vec!["replay", "cap"];
+        arguments.extend(options);
+        let (got, out, err) = haltwise(dir.path(), &arguments);
+        assert_eq!((got, out.as_str()), (code, ""), "{name}");
+        assert!(err.starts_with(&format!("error: {what}")), "{err}");
+        assert!(err.ends_with(&format!("hint: {hint}\n")), "{err}");
+    }
+}

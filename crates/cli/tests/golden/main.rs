@@ -12,6 +12,8 @@
 
 mod errors;
 mod guest;
+mod import;
+mod replay;
 mod scenarios;
 mod schema;
 mod verify;
@@ -224,8 +226,10 @@ fn help_is_as_committed_and_ends_with_examples() {
     for verb in [
         "",
         "record",
+        "import",
         "report",
         "verify",
+        "replay",
         "doctor",
         "version",
         "completions",

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{haltwise, home, scenarios};
 
-fn keys(json: &Value, found: &mut BTreeSet<String>) {
+pub(super) fn keys(json: &Value, found: &mut BTreeSet<String>) {
     match json {
         Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
         Value::Object(fields) => {
@@ -23,7 +23,7 @@ fn keys(json: &Value, found: &mut BTreeSet<String>) {
 }
 
 /// Everything between backticks in a text.
-fn quoted(text: &str) -> BTreeSet<String> {
+pub(super) fn quoted(text: &str) -> BTreeSet<String> {
     text.split('`')
         .skip(1)
         .step_by(2)

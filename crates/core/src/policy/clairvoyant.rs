@@ -10,24 +10,15 @@ pub(super) const ENTRY: Entry = Entry {
     name: "clairvoyant",
     form: "",
     summary: "knows each gap beforehand: the yardstick, not a rule",
-    build: |_, setting| {
-        Ok(Box::new(Clairvoyant {
-            break_even_ns: setting.break_even_ns,
-        }))
-    },
+    build: |_, _| Ok(Box::new(Clairvoyant)),
 };
 
 #[derive(Debug)]
-struct Clairvoyant {
-    break_even_ns: u64,
-}
+struct Clairvoyant;
 
 impl Policy for Clairvoyant {
     fn window(&mut self, ask: &Ask) -> u64 {
-        match ask.future_gap_ns {
-            Some(gap_ns) if gap_ns <= self.break_even_ns => gap_ns,
-            _ => 0,
-        }
+        ask.best_window_ns.unwrap_or(0)
     }
 
     fn learn(&mut self, _: &Seen) {}

@@ -7,7 +7,7 @@
 //! last halt foretells the next. Loses on steady gaps between what a block is worth and the ceiling:
 //! it polls all of them to the end. Source: [`crate::kvm`].
 
-use super::{Ask, Entry, Policy, Seen, Setting, Start};
+use super::{Ask, Entry, Policy, Seen, Setting};
 use crate::kvm::{Knobs, Observed, Rule};
 
 pub(super) const ENTRY: Entry = Entry {
@@ -47,17 +47,13 @@ pub(super) struct Kvm {
 }
 
 impl Kvm {
-    /// For a vCPU at its [`Start`]; of `setting`, only that is looked at.
+    /// For a vCPU at its [start](super::Start); of `setting`, only that is looked at.
     fn new(rule: Rule, knobs: Knobs, ceiling: u32, setting: &Setting) -> Self {
-        let window = match setting.start {
-            Start::Zero => 0,
-            Start::Ceiling => ceiling,
-        };
         Self {
             rule,
             knobs,
             ceiling,
-            window,
+            window: setting.start.window(ceiling),
         }
     }
 }

@@ -1,7 +1,11 @@
 //! All policies there are: a line each.
 
 use super::spec::{Args, SpecError};
-use super::{Policy, Setting, clairvoyant, fixed, kvm, off};
+use super::{Policy, Setting};
+use super::{
+    budget, clairvoyant, fixed, guest_haltpoll, kvm, learned, learned_by_class, list_v3, list_v4,
+    off, share, ski_rental, smart_idle_poll, timer_aware, toggle,
+};
 
 /// Makes a policy for one vCPU out of its arguments.
 pub type Build = fn(&mut Args<'_>, &Setting) -> Result<Box<dyn Policy>, SpecError>;
@@ -20,4 +24,20 @@ pub struct Entry {
 }
 
 /// Every policy, in the order in which the help lists them.
-pub const POLICIES: &[Entry] = &[off::ENTRY, fixed::ENTRY, kvm::ENTRY, clairvoyant::ENTRY];
+pub const POLICIES: &[Entry] = &[
+    off::ENTRY,
+    fixed::ENTRY,
+    kvm::ENTRY,
+    toggle::ENTRY,
+    list_v3::ENTRY,
+    list_v4::ENTRY,
+    guest_haltpoll::ENTRY,
+    smart_idle_poll::ENTRY,
+    ski_rental::ENTRY,
+    learned::ENTRY,
+    learned_by_class::ENTRY,
+    share::ENTRY,
+    timer_aware::ENTRY,
+    budget::ENTRY,
+    clairvoyant::ENTRY,
+];

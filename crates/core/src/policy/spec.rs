@@ -57,24 +57,24 @@ pub enum SpecError {
         form: String,
     },
     /// A time that cannot be read.
-    #[error("policy `{policy}`, `{key}`: {source}")]
+    #[error("policy `{policy}`{}: {reason}", of_key(.key))]
     Time {
         /// The policy.
         policy: String,
         /// The key.
         key: String,
         /// Why.
-        source: DurationParseError,
+        reason: DurationParseError,
     },
     /// A kernel version that cannot be read.
-    #[error("policy `{policy}`, `{key}`: {source}")]
+    #[error("policy `{policy}`{}: {reason}", of_key(.key))]
     Kernel {
         /// The policy.
         policy: String,
         /// The key.
         key: String,
         /// Why.
-        source: VersionParseError,
+        reason: VersionParseError,
     },
     /// A value of the wrong kind, or out of range.
     #[error("policy `{policy}`: `{key}={value}` is not {expected}")]
@@ -88,6 +88,14 @@ pub enum SpecError {
         /// What would be.
         expected: &'static str,
     },
+}
+
+/// Names a key, where the value has one.
+fn of_key(key: &str) -> String {
+    match key {
+        "" => String::new(),
+        key => format!(", `{key}`"),
+    }
 }
 
 /// A hint at what was meant: all names, where nothing is near.
@@ -197,10 +205,10 @@ impl Args<'_> {
         let Some(value) = self.take(key) else {
             return Ok(None);
         };
-        let Nanos(ns) = value.parse().map_err(|source| SpecError::Time {
+        let Nanos(ns) = value.parse().map_err(|reason| SpecError::Time {
             policy: self.spec.name.clone(),
             key: key.to_owned(),
-            source,
+            reason,
         })?;
         Ok(Some(ns))
     }
@@ -246,10 +254,10 @@ impl Args<'_> {
         let Some(value) = self.take(key) else {
             return Ok(None);
         };
-        let version = value.parse().map_err(|source| SpecError::Kernel {
+        let version = value.parse().map_err(|reason| SpecError::Kernel {
             policy: self.spec.name.clone(),
             key: key.to_owned(),
-            source,
+            reason,
         })?;
         Ok(Some(version))
     }

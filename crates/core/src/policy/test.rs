@@ -1,3 +1,9 @@
+//! What holds for all policies at once.
+
+mod laws;
+pub(super) mod model;
+mod worth;
+
 use super::*;
 
 fn every_policy(setting: &Setting) -> Vec<(&'static str, Box<dyn Policy>)> {
@@ -32,7 +38,7 @@ fn no_policy_but_the_clairvoyant_sees_the_future() {
                 let window = policy.window(&Ask {
                     now_ns,
                     timer_ns: None,
-                    future_gap_ns: future(gap_ns),
+                    best_window_ns: future(gap_ns),
                 });
                 let waited = gap_ns > window;
                 let wake_latency_ns = if waited { 20_000 } else { 0 };

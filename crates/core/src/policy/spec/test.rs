@@ -1,3 +1,5 @@
+//! What can be written, and what is refused.
+
 use super::*;
 use crate::kvm::Arch;
 use crate::policy::Ask;
@@ -54,7 +56,7 @@ fn what_cannot_is_refused_with_the_way_it_is_written() {
         ),
         (
             "fixed:50",
-            "policy `fixed`, ``: `50` has no unit (ns, us, ms, s, m, h)",
+            "policy `fixed`: `50` has no unit (ns, us, ms, s, m, h)",
         ),
         ("fixed:max=5us", "policy `fixed` needs a time"),
         (

@@ -1,0 +1,282 @@
+//! Recordings of other tools as captures: text of ftrace, `perf script` and `trace-cmd report`.
+//!
+//! The text must hold `kvm_vcpu_wakeup`; with `kvm_halt_poll_ns` windows are known, with
+//! `sched_waking` and `sched_switch` also who woke a vCPU, how late, and how long it polled. Threads
+//! and CPUs may be interleaved as they like. What is damaged is passed over and counted; and what it
+//! may have said is not assumed: after it, windows are unknown until they are told again.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `lines` | lines of bounded length |
+//! | `line` | one line, in the form of any tool |
+//! | `clock` | the times of each CPU |
+//! | `places` | which thread is which vCPU |
+//! | `reading` | all of these, and [`haltwise_core::decode`] at their end |
+//! | `told` | what only the user knows: [`Told`] |
+//! | `tally` | what was passed over: [`Skipped`] |
+//! | `missing` | what such a capture cannot hold |
+//! | `directory` | all of a capture, or nothing |
+//! | `binary` | recordings that are no text |
+
+mod binary;
+mod clock;
+mod directory;
+mod error;
+pub(crate) mod fuzz;
+mod line;
+mod lines;
+mod missing;
+mod places;
+mod reading;
+mod tally;
+mod told;
+
+use std::collections::BTreeMap;
+use std::io::BufRead;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use haltwise_core::event::Facts;
+use haltwise_core::recording::{Missing, Mode, Rung};
+
+pub use self::error::ImportError;
+pub use self::tally::Skipped;
+pub use self::told::Told;
+
+use self::directory::Directory;
+use self::line::About;
+use self::lines::{Line, Lines};
+use self::reading::{Reading, Sign};
+use crate::info::{CaptureInfo, Clock, Ended, Host, Tool};
+use crate::recording::{Ending, Recording};
+
+/// Rows that are written together.
+const FLUSH: usize = 1 << 14;
+
+/// Lines between two looks at whether to go on.
+const STEP: u64 = 1 << 14;
+
+/// A text without any event for so long is none of a tracer.
+const HOPELESS_BYTES: u64 = 64 << 20;
+
+/// What was imported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported {
+    /// The capture.
+    pub directory: PathBuf,
+    /// Bytes read.
+    pub bytes_read: u64,
+    /// Lines read.
+    pub lines: u64,
+    /// Of these, how many were events.
+    pub events: u64,
+    /// Halts written.
+    pub halts: u64,
+    /// Calls of grow and shrink written.
+    pub window_changes: u64,
+    /// VMs seen.
+    pub vms: usize,
+    /// vCPUs seen, as far as their numbers were told.
+    pub vcpus: usize,
+    /// From the first to the last event, in nanoseconds.
+    pub span_ns: u64,
+    /// Bytes of all tables.
+    pub bytes_written: u64,
+    /// What was passed over or lost.
+    pub skipped: BTreeMap<Skipped, u64>,
+    /// What the capture cannot hold.
+    pub missing: Vec<Missing>,
+}
+
+/// How far an import is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes read.
+    pub bytes: u64,
+    /// Halts found.
+    pub halts: u64,
+}
+
+/// Reads a text to its end and writes a capture, which appears at `output` whole or not at all.
+///
+/// `tool` and `command` are what the capture says of its maker. `go_on` is asked now and then.
+pub fn import(
+    mut input: impl BufRead,
+    output: &Path,
+    told: Told,
+    (tool, command): (Tool, Vec<String>),
+    mut go_on: impl FnMut(Progress) -> ControlFlow<()>,
+) -> Result<Imported, ImportError> {
+    let directory = Directory::find(output)?;
+    let start = input
+        .fill_buf()
+        .map_err(|source| ImportError::Read { bytes: 0, source })?;
+    if let Some((what, remedy)) = binary::known(&start[..start.len().min(binary::TELLING)]) {
+        return Err(ImportError::Binary { what, remedy });
+    }
+    let mut writing = Writing {
+        reading: Reading::new(told),
+        facts: Facts::default(),
+        recording: None,
+        directory,
+        maker: (tool, command),
+    };
+    let mut lines = Lines::new(input);
+    let mut count = 0;
+    loop {
+        let bytes = lines.bytes();
+        match lines
+            .next()
+            .map_err(|source| ImportError::Read { bytes, source })?
+        {
+            None => break,
+            Some(Line::TooLong) => writing.reading.too_long(),
+            Some(Line::Text(line)) => writing.reading.line(line, &mut writing.facts),
+        }
+        count += 1;
+        writing.flush(FLUSH)?;
+        let hopeless = writing.reading.tally.events == 0 && bytes > HOPELESS_BYTES;
+        if hopeless {
+            break;
+        }
+        if count % STEP == 0 {
+            let halts = writing.reading.text.halts;
+            if go_on(Progress { bytes, halts }).is_break() {
+                return Err(ImportError::Interrupted { bytes });
+            }
+        }
+    }
+    let bytes_read = lines.bytes();
+    writing.reading.finish(&mut writing.facts);
+    writing.must_hold_halts(bytes_read, count)?;
+    writing.flush(1)?;
+    writing.finish(bytes_read, count)
+}
+
+/// A capture that is being made.
+struct Writing {
+    reading: Reading,
+    facts: Facts,
+    recording: Option<Recording>,
+    directory: Directory,
+    maker: (Tool, Vec<String>),
+}
+
+impl Writing {
+    /// Writes the facts if there are that many.
+    fn flush(&mut self, enough: usize) -> Result<(), ImportError> {
+        if self.facts.halts.len() + self.facts.windows.len() < enough {
+            return Ok(());
+        }
+        if self.recording.is_none() {
+            let info = self.info();
+            let recording = Recording::create(self.directory.temporary(), info)?;
+            self.recording = Some(recording);
+        }
+        if let Some(recording) = &mut self.recording {
+            recording.append(&std::mem::take(&mut self.facts))?;
+        }
+        Ok(())
+    }
+
+    /// What is known of the recording before its first rows.
+    fn info(&self) -> CaptureInfo {
+        let text = &self.reading.text;
+        let fact = |about| text.host.get(&about).cloned();
+        let unknown = || "unknown".to_owned();
+        let release = self.reading.told().kernel_release.clone();
+        let host = Host {
+            kernel_release: release.unwrap_or_else(unknown),
+            arch: fact(About::Arch).unwrap_or_else(unknown),
+            cpu_model: fact(About::Processor),
+            cpus: fact(About::Cpus)
+                .and_then(|cpus| cpus.parse().ok())
+                .unwrap_or(0),
+            hostname: fact(About::Name),
+        };
+        let start_ns = text.first_ns.unwrap_or(0);
+        let (tool, command) = self.maker.clone();
+        let clock = Clock::new(start_ns, 0);
+        let mut info = CaptureInfo::new(tool, host, clock, Rung::Import, Mode::Full);
+        info.command = command;
+        info.knobs = self.reading.told().knobs(start_ns);
+        info
+    }
+
+    /// Says why there is no halt, if there is none.
+    fn must_hold_halts(&self, bytes: u64, lines: u64) -> Result<(), ImportError> {
+        let (text, tally) = (&self.reading.text, &self.reading.tally);
+        let skipped = |why| tally.skipped().get(&why).copied().unwrap_or(0);
+        let ticks = skipped(Skipped::Ticks);
+        if text.halts > 0 {
+            Ok(())
+        } else if bytes == 0 {
+            Err(ImportError::Empty)
+        } else if ticks > tally.events {
+            Err(ImportError::Ticks { lines: ticks })
+        } else if tally.events == 0 {
+            Err(ImportError::NoTrace { lines })
+        } else if text.saw(Sign::ValidTold) || text.saw(Sign::ValidAssumed) {
+            Err(ImportError::NothingLeft {
+                events: tally.events,
+                skipped: in_words(tally.skipped()),
+            })
+        } else {
+            let names = missing::names(&self.reading);
+            Err(ImportError::NoHalts {
+                events: tally.events,
+                others: match names.as_str() {
+                    "" => String::new(),
+                    names => format!("; there are {names}"),
+                },
+            })
+        }
+    }
+
+    fn finish(mut self, bytes_read: u64, lines: u64) -> Result<Imported, ImportError> {
+        let roster = self.reading.places.roster();
+        let missing = missing::of(&self.reading);
+        let skipped = self.reading.tally.skipped().clone();
+        let mut bytes_written = 0;
+        if let Some(mut recording) = self.recording.take() {
+            recording.set_roster(&roster)?;
+            recording.set_missing(&missing)?;
+            let lost = skipped
+                .iter()
+                .map(|(why, count)| (why.as_str().to_owned(), *count));
+            let summary = recording.finish(Ending {
+                ended: Ended {
+                    time_ns: self.reading.text.last_ns,
+                    by: "end of the text".to_owned(),
+                },
+                lost: lost.collect(),
+                overhead: None,
+            })?;
+            bytes_written = summary.tables.values().map(|table| table.bytes).sum();
+        }
+        let text = &self.reading.text;
+        Ok(Imported {
+            bytes_read,
+            lines,
+            events: self.reading.tally.events,
+            halts: text.halts,
+            window_changes: text.window_calls,
+            vms: roster.vms.len(),
+            vcpus: roster.vcpus.len(),
+            span_ns: text.last_ns.saturating_sub(text.first_ns.unwrap_or(0)),
+            bytes_written,
+            skipped,
+            missing,
+            directory: self.directory.settle()?,
+        })
+    }
+}
+
+/// What was passed over, in words.
+fn in_words(skipped: &BTreeMap<Skipped, u64>) -> String {
+    let words: Vec<String> = skipped
+        .iter()
+        .map(|(why, count)| format!("{count} {}", why.as_str()))
+        .collect();
+    words.join(", ")
+}

@@ -1,0 +1,74 @@
+//! A directory that is there whole or not at all.
+//!
+//! A capture is written next to its place, under a name that no one takes for a capture, and takes its
+//! place by a single renaming. What is left of an import that was killed is that other directory.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::error::ImportError;
+use crate::error::CaptureWriteError;
+
+/// A directory on its way.
+#[derive(Debug)]
+pub(super) struct Directory {
+    output: PathBuf,
+    temporary: PathBuf,
+    settled: bool,
+}
+
+impl Directory {
+    /// Looks whether `output` can be made: it must not exist, or be an empty directory.
+    pub(super) fn find(output: &Path) -> Result<Self, ImportError> {
+        let failed = |source| ImportError::Output {
+            act: "write",
+            path: output.to_owned(),
+            source,
+        };
+        match fs::read_dir(output).map(|mut entries| entries.next().is_some()) {
+            Ok(true) => {
+                let path = output.to_owned();
+                return Err(CaptureWriteError::NotEmpty { path }.into());
+            }
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            Ok(false) | Err(_) => {}
+        }
+        let name = output
+            .file_name()
+            .ok_or_else(|| failed(io::ErrorKind::InvalidInput.into()))?;
+        let mut temporary = std::ffi::OsString::from(".");
+        temporary.push(name);
+        temporary.push(format!(".import-{}", std::process::id()));
+        Ok(Self {
+            temporary: output.with_file_name(temporary),
+            output: output.to_owned(),
+            settled: false,
+        })
+    }
+
+    /// Where to write.
+    pub(super) fn temporary(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// Gives it its place.
+    pub(super) fn settle(mut self) -> Result<PathBuf, ImportError> {
+        fs::rename(&self.temporary, &self.output).map_err(|source| ImportError::Output {
+            act: "give its place to",
+            path: self.output.clone(),
+            source,
+        })?;
+        self.settled = true;
+        Ok(self.output.clone())
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        if !self.settled {
+            // It may never have been made; and the first error is the one that matters.
+            drop(fs::remove_dir_all(&self.temporary));
+        }
+    }
+}

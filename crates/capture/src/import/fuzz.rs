@@ -1,0 +1,53 @@
+//! Entry point for fuzzing the reader of text: any bytes in, no panic, no halt that contradicts itself.
+
+use haltwise_core::event::{CeilingSource, Facts};
+use haltwise_core::fuzz::must_be_sound;
+
+use super::lines::{Line, Lines};
+use super::reading::Reading;
+use super::told::Told;
+
+/// Reads bytes as a text; gives how many halts come out. The number of bytes chooses what is told of
+/// the host.
+///
+/// # Panics
+/// If a halt contradicts itself.
+pub fn import_text(bytes: &[u8]) -> u64 {
+    let told = |bit: usize| bytes.len() >> bit & 1 != 0;
+    let mut reading = Reading::new(Told {
+        param_halt_poll_ns: told(0).then_some(200_000),
+        vm_max_halt_poll_ns: told(1).then_some(50_000),
+        kernel_release: told(2).then(|| "5.15".to_owned()),
+        ..Told::default()
+    });
+    let mut lines = Lines::new(bytes);
+    let mut facts = Facts::default();
+    let mut halts = 0;
+    while let Ok(Some(line)) = lines.next() {
+        match line {
+            Line::TooLong => reading.too_long(),
+            Line::Text(line) => reading.line(line, &mut facts),
+        }
+        halts += check(&reading, &mut facts);
+    }
+    reading.finish(&mut facts);
+    halts + check(&reading, &mut facts)
+}
+
+/// What holds of all facts; takes them, and gives how many halts there were.
+fn check(reading: &Reading, facts: &mut Facts) -> u64 {
+    let facts = std::mem::take(facts);
+    for halt in &facts.halts {
+        must_be_sound(halt, reading.text.last_ns);
+        assert!(
+            halt.vm
+                .is_none_or(|vm| reading.places.vms()[vm.0 as usize].index == vm)
+        );
+        let told = halt.ceiling_source != CeilingSource::Unknown;
+        assert!(!told || halt.ceiling_ns.is_some(), "{halt:?}");
+    }
+    for lost in &facts.lost {
+        assert!(lost.count > 0, "{lost:?}");
+    }
+    facts.halts.len() as u64
+}

@@ -1,0 +1,115 @@
+//! One line of text, whichever tool printed it: an event of use, something known, or damage.
+//!
+//! ```text
+//!  ftrace      CPU 0/KVM-4201    (   4190) [001] d..1.  12.345678: kvm_vcpu_wakeup: wait time …
+//!  trace-cmd   CPU 0/KVM-4201  [001]  12.345678: kvm_vcpu_wakeup:      wait time …
+//!  perf        CPU 0/KVM  4190/4201 [001]  12.345678:  1  kvm:kvm_vcpu_wakeup: wait time …
+//!              ╰─────────── head ───────────╯ ╰ time ╯     ╰── event ──╯  ╰ fields ╯
+//! ```
+//!
+//! All are told apart line by line, so that it does not matter which tool, version or option printed
+//! them, nor whether a file holds several. Pure, and without memory of other lines.
+
+pub(super) mod fields;
+mod head;
+mod notice;
+mod number;
+
+use self::fields::What;
+pub(super) use self::head::{Comm, Head, Process};
+pub(super) use self::notice::{About, Notice};
+
+/// What a line says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said<'a> {
+    /// An event of use.
+    Event(Head, What),
+    /// An event of no use, by its name.
+    OtherEvent(&'a [u8]),
+    /// Something about the recording.
+    Notice(Notice<'a>),
+    /// Nothing: a blank line, a comment, a stack.
+    Nothing,
+    /// It was an event, but its time is in ticks of a clock of unknown speed.
+    Ticks,
+    /// More than one event on a line.
+    RunTogether,
+    /// Not what any tool prints.
+    Damaged(Damage),
+}
+
+/// Whom a damaged line concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Damage {
+    /// This thread alone: the line says so, and that it was an event of KVM.
+    Of(Head),
+    /// Anybody.
+    OfAnybody,
+}
+
+/// Reads a line.
+pub(super) fn read(line: &[u8]) -> Said<'_> {
+    if let Some(notice) = notice::read(line) {
+        return Said::Notice(notice);
+    }
+    if is_nothing(line) {
+        return Said::Nothing;
+    }
+    let Some(parts) = head::split(line) else {
+        return if head::has_ticks(line) {
+            Said::Ticks
+        } else {
+            Said::Damaged(Damage::OfAnybody)
+        };
+    };
+    if parts.is_preceded {
+        return Said::RunTogether;
+    }
+    if let Some(notice) = notice::of_event(parts.rest) {
+        return Said::Notice(notice);
+    }
+    let Some((name, fields)) = parts.event() else {
+        // A line of the function tracer, or a stack.
+        return if mentions_kvm(parts.rest) {
+            Said::RunTogether
+        } else {
+            Said::Nothing
+        };
+    };
+    let head = parts.head;
+    match fields::read(name, fields) {
+        fields::Read::Known(what) if !head::follows(fields) => Said::Event(head, what),
+        fields::Read::Useless if !mentions_kvm(fields) => Said::OtherEvent(name),
+        fields::Read::Known(_) | fields::Read::Useless => Said::RunTogether,
+        fields::Read::Damaged if head::follows(fields) => Said::RunTogether,
+        fields::Read::Damaged => Said::Damaged(if name.starts_with(b"kvm_") {
+            Damage::Of(head)
+        } else {
+            Damage::OfAnybody
+        }),
+    }
+}
+
+/// Comments, blank lines, and the frames of a stack.
+fn is_nothing(line: &[u8]) -> bool {
+    let text = line.trim_ascii();
+    if text.is_empty() || text.starts_with(b"#") || text.starts_with(b"=>") {
+        return true;
+    }
+    // perf: `ffffffff810a kvm_vcpu_halt+0x1a ([kvm])`; at least eight digits tell it from a word.
+    let address = text.split(u8::is_ascii_whitespace).next().unwrap_or(text);
+    let indented = line.first().is_some_and(u8::is_ascii_whitespace);
+    indented && address.len() >= 8 && address.iter().all(u8::is_ascii_hexdigit)
+}
+
+fn mentions_kvm(text: &[u8]) -> bool {
+    ["kvm_vcpu_wakeup:", "kvm_halt_poll_ns:"]
+        .iter()
+        .any(|name| {
+            text.windows(name.len())
+                .any(|piece| piece == name.as_bytes())
+        })
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,102 @@
+//! Lines of any input, one at a time: memory does not grow with the input, nor with a line of it.
+
+use std::io::{self, BufRead, Read};
+
+/// The longest line taken, in bytes. The kernel prints no event longer than 8 KiB (`TRACE_SEQ_SIZE`).
+const LONGEST: u64 = 64 << 10;
+
+/// Reads lines.
+#[derive(Debug)]
+pub(super) struct Lines<R> {
+    input: R,
+    line: Vec<u8>,
+    bytes: u64,
+}
+
+/// A line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    /// Without its end.
+    Text(&'a [u8]),
+    /// One that is longer than any event; it was passed over.
+    TooLong,
+}
+
+impl<R: BufRead> Lines<R> {
+    pub(super) fn new(input: R) -> Self {
+        Self {
+            input,
+            line: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Bytes read so far.
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The next line; `None` at the end.
+    pub(super) fn next(&mut self) -> io::Result<Option<Line<'_>>> {
+        self.line.clear();
+        let mut bounded = (&mut self.input).take(LONGEST);
+        let read = bounded.read_until(b'\n', &mut self.line)? as u64;
+        self.bytes += read;
+        if read == 0 {
+            return Ok(None);
+        }
+        if self.line.last() == Some(&b'\n') {
+            self.line.pop();
+        } else if read == LONGEST {
+            self.bytes += self.input.skip_until(b'\n')? as u64;
+            return Ok(Some(Line::TooLong));
+        }
+        if self.line.last() == Some(&b'\r') {
+            self.line.pop();
+        }
+        Ok(Some(Line::Text(&self.line)))
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use std::io::BufReader;
+
+    use super::*;
+
+    #[test]
+    fn lines_end_as_any_system_ends_them() {
+        let mut lines = Lines::new(&b"a\nb\r\n\n\r\nlast"[..]);
+        for expected in ["a", "b", "", "", "last"] {
+            assert_eq!(lines.next().unwrap(), Some(Line::Text(expected.as_bytes())));
+        }
+        assert_eq!(lines.next().unwrap(), None);
+        assert_eq!(lines.bytes(), 12);
+    }
+
+    #[test]
+    fn a_line_without_end_costs_no_memory() {
+        // A line of 1 GB, then one that counts.
+        let endless = io::repeat(b'x').take(1 << 30);
+        let mut lines = Lines::new(BufReader::with_capacity(
+            1 << 20,
+            endless.chain(&b"\nb"[..]),
+        ));
+        assert_eq!(lines.next().unwrap(), Some(Line::TooLong));
+        assert_eq!(lines.next().unwrap(), Some(Line::Text(b"b")));
+        assert!(lines.line.capacity() <= 1 << 18);
+        assert_eq!(lines.bytes(), (1 << 30) + 2);
+    }
+
+    #[test]
+    fn the_longest_line_is_taken_and_no_longer_one() {
+        let longest = usize::try_from(LONGEST).unwrap();
+        let text = [vec![b'x'; longest - 1], vec![b'y'; longest]].join(&b'\n');
+        let mut lines = Lines::new(&text[..]);
+        assert!(
+            matches!(lines.next().unwrap(), Some(Line::Text(line)) if line.len() == longest - 1)
+        );
+        assert_eq!(lines.next().unwrap(), Some(Line::TooLong));
+        assert_eq!(lines.next().unwrap(), None);
+    }
+}

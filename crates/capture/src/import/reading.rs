@@ -1,0 +1,399 @@
+//! From lines to facts: clocks, order, who is who, halts. Pure; memory does not grow with the text.
+//!
+//! ```text
+//! line ─► read ─► clock: each CPU's times ─► order: all CPUs' ─► places: who ─► decoder ─► facts
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use haltwise_core::decode::{Decoder, Event, Fact, Order, What as Happened};
+use haltwise_core::event::Facts;
+use haltwise_core::ids::Tid;
+
+use super::clock::{Clock, Dropped};
+use super::line::fields::What;
+use super::line::{self, About, Damage, Head, Notice, Said};
+use super::places::{Halting, Places};
+use super::tally::{Skipped, Tally};
+use super::told::Told;
+
+/// Events read in one round: one that is overtaken by two rounds of others comes too late.
+const ROUND: u32 = 4096;
+
+/// The longest value of a host's fact that is kept.
+const LONGEST_FACT: usize = 128;
+
+/// A text that is being read.
+#[derive(Debug)]
+pub(super) struct Reading {
+    told: Told,
+    clock: Clock<Item>,
+    order: Order<(u64, Item)>,
+    decoder: Decoder,
+    pub(super) places: Places,
+    pub(super) tally: Tally,
+    pub(super) text: TextFacts,
+    /// Events of this round.
+    in_round: u32,
+    /// The time that was read last, and that when this round began. Not the latest: a wrong time must
+    /// not make all others late.
+    read_ns: u64,
+    round_began_ns: u64,
+    /// VMs whose settings were handed out.
+    vms_told: usize,
+}
+
+/// What was learnt of the text as a whole.
+#[derive(Debug, Default)]
+pub(super) struct TextFacts {
+    /// The first time.
+    pub(super) first_ns: Option<u64>,
+    /// The last time that went into the capture.
+    pub(super) last_ns: u64,
+    /// Facts about the host.
+    pub(super) host: BTreeMap<About, String>,
+    /// Halts were told.
+    pub(super) halts: u64,
+    /// Calls of the window's rule were told.
+    pub(super) window_calls: u64,
+    signs: BTreeSet<Sign>,
+}
+
+/// Something seen once at least.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Sign {
+    /// Times printed to the microsecond.
+    Rounded,
+    /// Names of threads.
+    Names,
+    /// KVM's word on whether a wake-up was valid.
+    ValidTold,
+    /// A wake-up without it, which is taken for valid.
+    ValidAssumed,
+    /// Wake-ups.
+    Wakings,
+    /// Threads giving up their CPUs.
+    Switches,
+    /// A waker without its context.
+    NoFlags,
+    /// Older events of some CPUs were overwritten.
+    Overwritten,
+}
+
+impl TextFacts {
+    fn see(&mut self, sign: Sign) {
+        if !self.saw(sign) {
+            self.signs.insert(sign);
+        }
+    }
+
+    /// Whether it was seen.
+    pub(super) fn saw(&self, sign: Sign) -> bool {
+        self.signs.contains(&sign)
+    }
+}
+
+/// An event on its way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Item {
+    Event(Head, What),
+    Gap,
+    ThreadGap(Tid),
+}
+
+impl Reading {
+    pub(super) fn new(told: Told) -> Self {
+        let mut decoder = Decoder::new(told.rules());
+        if let Some(ceiling) = told.ceiling() {
+            decoder.tell_ceiling(ceiling);
+        }
+        Self {
+            told,
+            clock: Clock::default(),
+            order: Order::default(),
+            decoder,
+            places: Places::default(),
+            tally: Tally::default(),
+            text: TextFacts::default(),
+            in_round: 0,
+            read_ns: 0,
+            round_began_ns: 0,
+            vms_told: 0,
+        }
+    }
+
+    /// What the user told, and what the text itself told since.
+    pub(super) fn told(&self) -> &Told {
+        &self.told
+    }
+
+    /// Takes a line that is too long to be one.
+    pub(super) fn too_long(&mut self) {
+        self.tally.skip(Skipped::Damaged, 1);
+        self.clock.gap();
+    }
+
+    /// Takes the next line.
+    pub(super) fn line(&mut self, line: &[u8], facts: &mut Facts) {
+        match line::read(line) {
+            Said::Event(head, what) => {
+                self.tally.events += 1;
+                if self.is_cut(&head, what) {
+                    self.tally.skip(Skipped::Damaged, 1);
+                    self.clock.gap();
+                } else {
+                    self.event(&head, what, facts);
+                }
+            }
+            Said::OtherEvent(name) => {
+                self.tally.events += 1;
+                self.tally.other(name);
+            }
+            Said::Notice(notice) => self.notice(notice),
+            Said::Nothing => {}
+            Said::Ticks => self.tally.skip(Skipped::Ticks, 1),
+            Said::RunTogether => {
+                self.tally.skip(Skipped::RunTogether, 1);
+                self.clock.gap();
+            }
+            Said::Damaged(damage) => {
+                self.tally.skip(Skipped::Damaged, 1);
+                match damage {
+                    Damage::OfAnybody => self.clock.gap(),
+                    Damage::Of(head) => {
+                        let item = head.tid.map_or(Item::Gap, Item::ThreadGap);
+                        self.pass(&head, item, facts);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The text is at its end.
+    pub(super) fn finish(&mut self, facts: &mut Facts) {
+        for (time_ns, item) in self.clock.finish() {
+            self.order.push(time_ns, (time_ns, item));
+        }
+        let ready = self.order.finish();
+        self.fold(&ready, facts);
+        self.tally.skip(Skipped::OutOfOrder, self.order.take_late());
+        facts.lost.extend(self.tally.take_lost(self.text.last_ns));
+    }
+
+    /// Whether a line lost its beginning or its end where that cannot be seen from it alone: a name
+    /// that perf gives to all others, or KVM's word on the wake-up. Also whether it does not tell
+    /// whose halt it is.
+    fn is_cut(&mut self, head: &Head, what: What) -> bool {
+        let of_kvm = matches!(what, What::VcpuWakeup { .. } | What::HaltPollNs { .. });
+        let nobodys = of_kvm && head.tid.is_none();
+        let nameless = head.is_perf && head.comm.is_empty() && self.text.saw(Sign::Names);
+        if !head.comm.is_empty() {
+            self.text.see(Sign::Names);
+        }
+        let mut wordless = false;
+        match what {
+            What::VcpuWakeup { valid: Some(_), .. } => self.text.see(Sign::ValidTold),
+            What::VcpuWakeup { valid: None, .. } if self.text.saw(Sign::ValidTold) => {
+                wordless = true;
+            }
+            What::VcpuWakeup { valid: None, .. } => self.text.see(Sign::ValidAssumed),
+            _ => {}
+        }
+        nobodys || nameless || wordless
+    }
+
+    fn event(&mut self, head: &Head, what: What, facts: &mut Facts) {
+        if head.is_rounded {
+            self.text.see(Sign::Rounded);
+        }
+        if what == What::Switched {
+            // It tells of nobody who halts, and yet that the tracer saw CPUs change hands.
+            self.text.see(Sign::Switches);
+        } else {
+            self.pass(head, Item::Event(*head, what), facts);
+        }
+    }
+
+    fn pass(&mut self, head: &Head, item: Item, facts: &mut Facts) {
+        let passed = self.clock.pass(head.cpu, head.time_ns, item);
+        if let Some((time_ns, item)) = passed.ready {
+            self.read_ns = time_ns;
+            self.order.push(time_ns, (time_ns, item));
+        }
+        if let Some(time_ns) = passed.gap_ns {
+            self.order.push(time_ns, (time_ns, Item::Gap));
+        }
+        if passed.first && self.text.saw(Sign::Overwritten) {
+            // What this CPU told until now was overwritten.
+            self.order.push(head.time_ns, (head.time_ns, Item::Gap));
+        }
+        if let Some(dropped) = passed.dropped {
+            let why = match dropped {
+                Dropped::OutOfOrder => Skipped::OutOfOrder,
+                Dropped::SteppedBack => Skipped::SteppedBack,
+            };
+            self.tally.skip(why, 1);
+        }
+        self.in_round += 1;
+        if self.in_round >= ROUND {
+            self.end_round(facts);
+        }
+    }
+
+    fn end_round(&mut self, facts: &mut Facts) {
+        self.in_round = 0;
+        let ready = self.order.end_round(self.round_began_ns);
+        self.round_began_ns = self.read_ns;
+        self.fold(&ready, facts);
+        let late = self.order.take_late();
+        if late > 0 {
+            self.tally.skip(Skipped::OutOfOrder, late);
+            let time_ns = self.text.last_ns;
+            let what = Happened::Gap;
+            self.decoder.push(&Event { time_ns, what });
+        }
+        facts.lost.extend(self.tally.take_lost(self.text.last_ns));
+    }
+
+    fn fold(&mut self, ready: &[(u64, Item)], facts: &mut Facts) {
+        for &(time_ns, item) in ready {
+            self.text.first_ns.get_or_insert(time_ns);
+            let what = match item {
+                Item::Event(head, what) => self.place(&head, what),
+                Item::Gap => Some(Happened::Gap),
+                Item::ThreadGap(tid) => Some(Happened::ThreadGap { tid }),
+            };
+            let Some(what) = what else { continue };
+            self.text.last_ns = self.text.last_ns.max(time_ns);
+            match self.decoder.push(&Event { time_ns, what }) {
+                Some(Fact::Halt(mut halt)) => {
+                    let (vm, vcpu) = self.places.of(halt.tid);
+                    halt.vm = vm;
+                    halt.vcpu = halt.vcpu.or(vcpu);
+                    self.text.halts += 1;
+                    facts.halts.push(halt);
+                }
+                Some(Fact::Window(mut change)) => {
+                    change.vm = self.places.of(change.tid).0;
+                    self.text.window_calls += 1;
+                    facts.windows.push(change);
+                }
+                None => {}
+            }
+            for vm in &self.places.vms()[self.vms_told..] {
+                facts.knobs.extend(self.told.knob_of(vm, time_ns));
+            }
+            self.vms_told = self.places.vms().len();
+        }
+    }
+
+    /// An event in the decoder's words; `None` if it concerns no vCPU.
+    fn place(&mut self, head: &Head, what: What) -> Option<Happened> {
+        match what {
+            What::VcpuWakeup { ns, waited, valid } => {
+                let tid = self.halting(head)?;
+                Some(Happened::VcpuWakeup {
+                    tid,
+                    ns,
+                    waited,
+                    valid: valid.unwrap_or(true),
+                })
+            }
+            What::HaltPollNs {
+                vcpu,
+                grow,
+                old,
+                new,
+            } => {
+                let tid = self.halting(head)?;
+                self.places.runs(tid, Some(vcpu));
+                Some(Happened::HaltPollNs {
+                    tid,
+                    vcpu,
+                    grow,
+                    old,
+                    new,
+                })
+            }
+            What::Waking { woken } => {
+                self.text.see(Sign::Wakings);
+                self.places.knows(woken).then(|| {
+                    if head.flags.is_none() {
+                        self.text.see(Sign::NoFlags);
+                    }
+                    Happened::Waking {
+                        tid: woken,
+                        source: self.places.source(woken, head),
+                    }
+                })
+            }
+            What::Slept { tid } => {
+                self.text.see(Sign::Switches);
+                self.places.knows(tid).then(|| {
+                    // Only who was seen to sleep can be said not to have slept.
+                    self.decoder.watch(tid, head.time_ns);
+                    Happened::Slept { tid }
+                })
+            }
+            What::Runs(vcpu) => {
+                self.places.runs(head.tid?, vcpu);
+                None
+            }
+            What::Switched => None,
+        }
+    }
+
+    /// The thread that halts, if it can be told apart.
+    fn halting(&mut self, head: &Head) -> Option<Tid> {
+        let tid = head.tid?;
+        match self.places.halts(tid, head.process, head.comm) {
+            Halting::Known => Some(tid),
+            Halting::Reused => {
+                self.decoder.forget(tid);
+                Some(tid)
+            }
+            Halting::Refused => {
+                self.tally.skip(Skipped::TooManyThreads, 1);
+                None
+            }
+        }
+    }
+
+    fn notice(&mut self, notice: Notice<'_>) {
+        match notice {
+            Notice::Lost { events } => {
+                self.tally.skip(Skipped::ByTracer, events.unwrap_or(1));
+                self.clock.gap();
+            }
+            Notice::Overwritten { events, cpus } => {
+                self.tally.skip(Skipped::Overwritten, events);
+                if events > 0 {
+                    self.text.see(Sign::Overwritten);
+                }
+                if let Some(cpus) = cpus {
+                    self.text.host.insert(About::Cpus, cpus.to_string());
+                }
+            }
+            Notice::Host(about, value) => {
+                let value = String::from_utf8_lossy(&value[..value.len().min(LONGEST_FACT)]);
+                if about == About::Release && self.told.kernel_release.is_none() {
+                    self.learn_kernel(&value);
+                }
+                self.text.host.insert(about, value.into_owned());
+            }
+        }
+    }
+
+    /// perf's header names the kernel before the first event.
+    fn learn_kernel(&mut self, release: &str) {
+        if self.tally.events > 0 {
+            return;
+        }
+        self.told.kernel_release = Some(release.to_owned());
+        *self = Self {
+            tally: std::mem::take(&mut self.tally),
+            text: std::mem::take(&mut self.text),
+            ..Self::new(self.told.clone())
+        };
+    }
+}

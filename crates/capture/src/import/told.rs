@@ -1,0 +1,153 @@
+//! What the user knows of the host that the text does not tell: its kernel and its settings.
+
+use haltwise_core::decode::{Rules, ToldCeiling};
+use haltwise_core::event::{CeilingSource, Knob, KnobScope, Vm};
+use haltwise_core::kvm::rule::Clamp;
+use haltwise_core::kvm::{Arch, Ceilings, Rule, Version};
+
+/// Settings in force while the text was recorded, as far as somebody knows. Times are in nanoseconds,
+/// 32 bits of them as in the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Told {
+    /// The module parameter `halt_poll_ns`.
+    pub param_halt_poll_ns: Option<u32>,
+    /// `halt_poll_ns_grow`.
+    pub grow: Option<u32>,
+    /// `halt_poll_ns_grow_start`.
+    pub grow_start: Option<u32>,
+    /// `halt_poll_ns_shrink`.
+    pub shrink: Option<u32>,
+    /// Each VM's own `max_halt_poll_ns` (`KVM_CAP_HALT_POLL`).
+    pub vm_max_halt_poll_ns: Option<u32>,
+    /// The kernel, as `uname -r` prints it.
+    pub kernel_release: Option<String>,
+}
+
+impl Told {
+    /// The kernel's version, if that is told and can be read.
+    pub(super) fn version(&self) -> Option<Version> {
+        self.kernel_release.as_ref()?.parse().ok()
+    }
+
+    /// The rule of that kernel. Ports differ in nothing that is asked of it here, save for powerpc's
+    /// virtual cores, whose tracepoints are others.
+    fn rule(&self) -> Option<Rule> {
+        self.version().map(|version| Rule::of(version, Arch::X86))
+    }
+
+    /// What the decoder needs to know. An unknown kernel is taken for a recent one: on an older one a
+    /// window does not exceed its ceiling in the first place.
+    pub(super) fn rules(&self) -> Rules {
+        Rules {
+            clamps_at_entry: self.rule().is_none_or(|rule| rule.clamp == Clamp::AtEntry),
+        }
+    }
+
+    /// The ceiling of every VM, if anything that sets it is told.
+    pub(super) fn ceiling(&self) -> Option<ToldCeiling> {
+        let cap = self.vm_max_halt_poll_ns;
+        let param = self.param_halt_poll_ns.or(cap)?;
+        let set = Ceilings {
+            vm_max_halt_poll_ns: cap,
+            ..Ceilings::of_param(param)
+        };
+        let (ns, source) = match self.rule() {
+            Some(rule) => rule.ceiling(set),
+            None => cap.map_or((param, CeilingSource::Param), |ns| (ns, CeilingSource::Cap)),
+        };
+        // Before 5.8 a VM had no ceiling of its own, whatever was told.
+        let nobodys = source == CeilingSource::Param && self.param_halt_poll_ns.is_none();
+        (!nobodys).then_some(ToldCeiling { ns, source })
+    }
+
+    /// The host's settings, as a capture keeps them.
+    pub(super) fn knobs(&self, time_ns: u64) -> Vec<Knob> {
+        [
+            ("halt_poll_ns", self.param_halt_poll_ns),
+            ("halt_poll_ns_grow", self.grow),
+            ("halt_poll_ns_grow_start", self.grow_start),
+            ("halt_poll_ns_shrink", self.shrink),
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| {
+            Some(Knob {
+                time_ns,
+                name: name.to_owned(),
+                scope: KnobScope::Host,
+                value: value?.to_string(),
+            })
+        })
+        .collect()
+    }
+
+    /// A VM's own setting.
+    pub(super) fn knob_of(&self, vm: &Vm, time_ns: u64) -> Option<Knob> {
+        self.vm_max_halt_poll_ns.map(|value| Knob {
+            time_ns,
+            name: "max_halt_poll_ns".to_owned(),
+            scope: KnobScope::Vm(vm.index),
+            value: value.to_string(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn told(param: Option<u32>, cap: Option<u32>, kernel: Option<&str>) -> Told {
+        Told {
+            param_halt_poll_ns: param,
+            vm_max_halt_poll_ns: cap,
+            kernel_release: kernel.map(str::to_owned),
+            ..Told::default()
+        }
+    }
+
+    #[test]
+    fn the_ceiling_is_whose_word_counts_on_that_kernel() {
+        use CeilingSource::{Cap, Param, Snapshot};
+        for (param, cap, kernel, ceiling) in [
+            (None, None, Some("6.12"), None),
+            (Some(200), None, Some("6.12"), Some((200, Param))),
+            (Some(200), Some(50), Some("6.12"), Some((50, Cap))),
+            (None, Some(50), Some("6.12"), Some((50, Cap))),
+            (Some(200), None, Some("5.15"), Some((200, Snapshot))),
+            (None, Some(50), Some("5.15"), Some((50, Cap))),
+            // No such capability yet.
+            (Some(200), Some(50), Some("5.4"), Some((200, Param))),
+            (None, Some(50), Some("5.4"), None),
+            (Some(200), None, None, Some((200, Param))),
+            (Some(200), Some(50), None, Some((50, Cap))),
+            (Some(0), None, None, Some((0, Param))),
+        ] {
+            let got = told(param, cap, kernel).ceiling();
+            assert_eq!(got.map(|c| (c.ns, c.source)), ceiling, "{kernel:?}");
+        }
+    }
+
+    #[test]
+    fn windows_are_clamped_where_the_kernel_does_it() {
+        for (kernel, clamps) in [
+            (Some("4.9"), false),
+            (Some("6.0"), false),
+            (Some("6.1.0-51-cloud-amd64"), true),
+            (Some("7.2"), true),
+            (None, true),
+        ] {
+            let rules = told(None, None, kernel).rules();
+            assert_eq!(rules.clamps_at_entry, clamps, "{kernel:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_told_becomes_a_setting() {
+        assert_eq!(Told::default().knobs(0), []);
+        let knobs = told(Some(0), Some(5), None).knobs(7);
+        assert_eq!((knobs.len(), knobs[0].time_ns), (1, 7));
+        assert_eq!(
+            (knobs[0].name.as_str(), knobs[0].value.as_str()),
+            ("halt_poll_ns", "0")
+        );
+    }
+}

@@ -1,0 +1,157 @@
+//! Texts that cannot be imported, and those of which a part can.
+
+use std::fs;
+use std::io::{self, BufReader, Read};
+use std::ops::ControlFlow;
+
+use haltwise_capture::error::CaptureWriteError;
+use haltwise_capture::import::{self, ImportError, Skipped, Told};
+use haltwise_capture::info::Tool;
+use haltwise_core::event::Lost;
+
+use super::{Made, capture_of, import_to};
+
+const HALT: &str = "kvm_vcpu_wakeup: wait time 50000 ns, polling valid";
+
+/// A halt's line at a time in microseconds.
+fn halt(cpu: u32, time_us: u64) -> String {
+    let (seconds, micros) = (time_us / 1_000_000, time_us % 1_000_000);
+    format!("  CPU 0/KVM-42 [{cpu:03}] d..1. {seconds}.{micros:06}: {HALT}\n")
+}
+
+fn skipped(text: &str) -> (u64, Vec<(Skipped, u64)>) {
+    let made = capture_of(text.as_bytes(), Told::default()).unwrap();
+    let Made {
+        imported,
+        capture,
+        halts,
+        ..
+    } = &made;
+    let lost: Vec<Lost> = capture.lost().unwrap().map(Result::unwrap).collect();
+    let told: u64 = lost.iter().map(|lost| lost.count).sum();
+    assert_eq!(told, imported.skipped.values().sum::<u64>());
+    assert_eq!(capture.info().lost.values().sum::<u64>(), told);
+    assert!(halts.is_sorted_by_key(|halt| halt.start_ns));
+    let skipped = imported.skipped.iter();
+    (imported.halts, skipped.map(|(why, n)| (*why, *n)).collect())
+}
+
+#[test]
+fn what_is_passed_over_is_counted_by_its_reason() {
+    let good = halt(0, 1_000_000);
+    for (bad, why) in [
+        (good.replace(", polling valid", ", pol"), Skipped::Damaged),
+        (good.replace(", polling valid", ""), Skipped::Damaged),
+        (good.trim_end().repeat(2) + "\n", Skipped::RunTogether),
+        ("x".repeat(70_000) + "\n", Skipped::Damaged),
+        ("\0\0\0\0\n".to_owned(), Skipped::Damaged),
+        (
+            "  vm-1 [000] ..... 123456789: sched_waking: x\n".to_owned(),
+            Skipped::Ticks,
+        ),
+    ] {
+        let text = good.clone() + &bad + &halt(0, 2_000_000);
+        assert_eq!(skipped(&text), (2, vec![(why, 1)]), "{bad:.80}");
+    }
+    let lost = good + "CPU:0 [LOST 17 EVENTS]\n" + &halt(0, 2_000_000);
+    assert_eq!(skipped(&lost), (2, vec![(Skipped::ByTracer, 17)]));
+}
+
+#[test]
+fn a_clock_that_steps_back_costs_what_it_repeats() {
+    let times = [
+        1_000_000, 2_000_000, 3_000_000, 1_100_000, 1_200_000, 1_300_000, 3_100_000,
+    ];
+    let text: String = times.iter().map(|&time| halt(0, time)).collect();
+    let expected = vec![(Skipped::OutOfOrder, 1), (Skipped::SteppedBack, 2)];
+    assert_eq!(skipped(&text), (4, expected));
+    // One digit gone wrong is not a clock.
+    let times = [1_000_000, 2_000_000, 93_000_000, 4_000_000, 5_000_000];
+    let text: String = times.iter().map(|&time| halt(0, time)).collect();
+    assert_eq!(skipped(&text), (4, vec![(Skipped::OutOfOrder, 1)]));
+}
+
+#[test]
+fn what_is_overtaken_by_thousands_comes_too_late() {
+    let mut text: String = (0..20_000).map(|n| halt(0, 1_000_000 + n * 100)).collect();
+    text += &halt(1, 1_000_050);
+    text += &halt(1, 4_000_000);
+    assert_eq!(skipped(&text), (20_001, vec![(Skipped::OutOfOrder, 1)]));
+}
+
+#[test]
+fn texts_that_hold_no_halt_are_refused_with_the_reason() {
+    let error = |text: &[u8]| capture_of(text, Told::default()).err().unwrap();
+    assert!(matches!(error(b""), ImportError::Empty));
+    assert!(matches!(
+        error(b"hello\nworld\n"),
+        ImportError::NoTrace { lines: 2 }
+    ));
+    let packed = error(b"\x1f\x8b\x08\0\0");
+    assert_eq!(packed.to_string(), "it is packed with gzip, not text");
+    assert!(matches!(
+        error(b"PERFILE2\x68\0"),
+        ImportError::Binary { .. }
+    ));
+    let other = error(b"  x-1 [000] ..... 1.000000: kvm_msr: msr_read 1\n");
+    assert_eq!(
+        other.to_string(),
+        "none of its 1 events tells of a halt (kvm_vcpu_wakeup); there are kvm_msr"
+    );
+    let ticks = halt(0, 1_000_000).replace("1.000000", "2289408631289");
+    assert!(matches!(
+        error(ticks.as_bytes()),
+        ImportError::Ticks { lines: 1 }
+    ));
+}
+
+/// A file on a disk that went away.
+struct Breaks;
+
+impl Read for Breaks {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        Err(io::Error::other("gone"))
+    }
+}
+
+#[test]
+fn nothing_is_written_over_and_nothing_half() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = dir.path().join("cap");
+    let text = halt(0, 1_000_000);
+    fs::create_dir(&output).unwrap();
+    fs::write(output.join("mine"), "").unwrap();
+    let error = import_to(text.as_bytes(), Told::default(), &output).unwrap_err();
+    assert!(matches!(
+        error,
+        ImportError::Write(CaptureWriteError::NotEmpty { .. })
+    ));
+    // An empty directory may be taken.
+    fs::remove_file(output.join("mine")).unwrap();
+    import_to(text.as_bytes(), Told::default(), &output).unwrap();
+    // A text that breaks off, or an import that is stopped, leaves nothing.
+    let long: String = (0..40_000).map(|n| halt(0, 1_000_000 + n * 100)).collect();
+    let other = dir.path().join("other");
+    let tool = || Tool {
+        name: "test".into(),
+        version: "0".into(),
+    };
+    let broken = BufReader::new(long.as_bytes().chain(Breaks));
+    let go_on = |_| ControlFlow::Continue(());
+    let error = import::import(broken, &other, Told::default(), (tool(), vec![]), go_on);
+    assert!(matches!(error, Err(ImportError::Read { bytes, .. }) if bytes > 1_000_000));
+    let stop = |_| ControlFlow::Break(());
+    let error = import::import(
+        long.as_bytes(),
+        &other,
+        Told::default(),
+        (tool(), vec![]),
+        stop,
+    );
+    assert!(matches!(error, Err(ImportError::Interrupted { .. })));
+    let left: Vec<_> = fs::read_dir(dir.path())
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    assert_eq!(left, ["cap"]);
+}

@@ -1,0 +1,254 @@
+//! vCPUs under KVM's rule (6.1 and later, grow 2, shrink 2), and their events as each tool prints them.
+
+use std::fmt::Write;
+
+use haltwise_core::event::WindowCall;
+
+pub(crate) const CEILING: u32 = 200_000;
+const GROW_START: u32 = 10_000;
+
+/// What happened in a halt, and when.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Truth {
+    pub(crate) vcpu: usize,
+    pub(crate) end_ns: u64,
+    pub(crate) halt_ns: u64,
+    pub(crate) waited: bool,
+    pub(crate) window_ns: u32,
+    pub(crate) change: WindowCall,
+    pub(crate) latency_ns: u64,
+}
+
+/// An event of a thread: when, on which CPU, by whom, and its words.
+#[derive(Debug, Clone)]
+pub(crate) struct Printed {
+    pub(crate) time_ns: u64,
+    pub(crate) cpu: u32,
+    who: Who,
+    event: &'static str,
+    plain: String,
+    bare: String,
+}
+
+#[derive(Debug, Clone)]
+struct Who {
+    comm: String,
+    tid: u32,
+    process: u32,
+}
+
+fn vcpu_thread(vcpu: usize) -> Who {
+    let number = u32::try_from(vcpu).unwrap();
+    Who {
+        comm: format!("CPU {number}/KVM"),
+        tid: 4201 + number,
+        process: 4190,
+    }
+}
+
+/// Halts of vCPUs that all begin at the same time; each has gaps and wake-up latencies of its own.
+pub(crate) fn run(vcpus: &[Vec<(u64, u64)>]) -> (Vec<Truth>, Vec<Printed>) {
+    let (mut truths, mut events) = (Vec::new(), Vec::new());
+    for (vcpu, halts) in vcpus.iter().enumerate() {
+        let (mut now, mut window) = (5_000_000_000, 0);
+        for &(gap, latency) in halts {
+            let truth = halt(vcpu, now, (gap, latency), window);
+            window = print(&truth, now, gap, &mut events);
+            now = truth.end_ns + 5_000;
+            truths.push(truth);
+        }
+    }
+    events.sort_by_key(|event| event.time_ns);
+    (truths, events)
+}
+
+fn halt(vcpu: usize, start: u64, (gap, latency): (u64, u64), window: u32) -> Truth {
+    let window_ns = window.min(CEILING);
+    let waited = gap > u64::from(window_ns);
+    let halt_ns = if waited { gap + latency } else { gap };
+    let ceiling = u64::from(CEILING);
+    let change = if halt_ns <= u64::from(window_ns) {
+        WindowCall::None
+    } else if window_ns > 0 && halt_ns > ceiling {
+        WindowCall::Shrink
+    } else if window_ns < CEILING && halt_ns < ceiling {
+        WindowCall::Grow
+    } else {
+        WindowCall::None
+    };
+    Truth {
+        vcpu,
+        end_ns: start + halt_ns,
+        halt_ns,
+        waited,
+        window_ns,
+        change,
+        latency_ns: if waited { latency } else { 0 },
+    }
+}
+
+/// The window that a halt leaves.
+fn window_after(truth: &Truth) -> u32 {
+    let old = truth.window_ns;
+    match truth.change {
+        WindowCall::Grow => (old * 2).max(GROW_START),
+        WindowCall::Shrink if old / 2 < GROW_START => 0,
+        WindowCall::Shrink => old / 2,
+        WindowCall::None => old,
+    }
+}
+
+/// Prints a halt's events; gives the window that it leaves.
+fn print(truth: &Truth, start: u64, gap: u64, events: &mut Vec<Printed>) -> u32 {
+    let who = vcpu_thread(truth.vcpu);
+    let cpu = u32::try_from(truth.vcpu % 3).unwrap();
+    let (vcpu, old, new) = (truth.vcpu, truth.window_ns, window_after(truth));
+    if truth.waited {
+        sleep(&who, cpu, [start + u64::from(old), start + gap], events);
+    }
+    let mut say = |time_ns, event, plain, bare| {
+        events.push(Printed {
+            time_ns,
+            cpu,
+            who: who.clone(),
+            event,
+            plain,
+            bare,
+        });
+    };
+    if truth.change != WindowCall::None {
+        let grow = u8::from(truth.change == WindowCall::Grow);
+        let word = truth.change.as_str();
+        let plain = format!("vcpu {vcpu}: halt_poll_ns {new} ({word} {old})");
+        let bare = format!("grow={grow} vcpu_id={vcpu} new={new} old={old}");
+        say(truth.end_ns, "kvm:kvm_halt_poll_ns", plain, bare);
+    }
+    let (ns, waited) = (truth.halt_ns, u8::from(truth.waited));
+    let word = if truth.waited { "wait" } else { "poll" };
+    let plain = format!("{word} time {ns} ns, polling valid");
+    let bare = format!("ns={ns} waited={waited} valid=1");
+    say(truth.end_ns + 300, "kvm:kvm_vcpu_wakeup", plain, bare);
+    new
+}
+
+/// Prints that a thread went to sleep, and that it was woken.
+fn sleep(who: &Who, cpu: u32, [slept_ns, woken_ns]: [u64; 2], events: &mut Vec<Printed>) {
+    let Who { comm, tid, .. } = who;
+    let tail = "next_comm=swapper/0 next_pid=0 next_prio=120";
+    let head = format!("prev_comm={comm} prev_pid={tid} prev_prio=120 prev_state=");
+    events.push(Printed {
+        time_ns: slept_ns,
+        cpu,
+        who: who.clone(),
+        event: "sched:sched_switch",
+        plain: format!("{head}S ==> {tail}"),
+        bare: format!("{head}1 {tail}"),
+    });
+    let text = format!("comm={comm} pid={tid} prio=120 target_cpu=000");
+    events.push(Printed {
+        time_ns: woken_ns,
+        cpu: 7,
+        who: Who {
+            comm: "IO mon-iothread".to_owned(),
+            tid: 4195,
+            process: 4190,
+        },
+        event: "sched:sched_waking",
+        plain: text.clone(),
+        bare: text,
+    });
+}
+
+/// A tool that prints events.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tool {
+    Ftrace,
+    FtraceTgid,
+    FtraceWithoutIrqInfo,
+    TraceCmd,
+    TraceCmdRaw,
+    Perf,
+    PerfPid,
+}
+
+impl Tool {
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Ftrace,
+        Self::FtraceTgid,
+        Self::FtraceWithoutIrqInfo,
+        Self::TraceCmd,
+        Self::TraceCmdRaw,
+        Self::Perf,
+        Self::PerfPid,
+    ];
+
+    /// Whether it prints whole nanoseconds.
+    pub(crate) fn is_exact(self) -> bool {
+        matches!(self, Self::TraceCmd | Self::PerfPid)
+    }
+
+    pub(crate) fn names_processes(self) -> bool {
+        matches!(self, Self::FtraceTgid | Self::PerfPid)
+    }
+
+    /// One line.
+    pub(crate) fn line(self, event: &Printed) -> String {
+        let Printed {
+            cpu, plain, bare, ..
+        } = event;
+        let Who { comm, tid, process } = &event.who;
+        let name = event.event.split_once(':').unwrap().1;
+        let seconds = event.time_ns / 1_000_000_000;
+        let rest = event.time_ns % 1_000_000_000;
+        let mut time = format!("{seconds}.{rest:09}");
+        if !self.is_exact() {
+            time.truncate(time.len() - 3);
+        }
+        let mut line = String::new();
+        match self {
+            Self::Ftrace => write!(
+                line,
+                "{comm:>16}-{tid:<7} [{cpu:03}] d..1. {time:>12}: {name}: {plain}"
+            ),
+            Self::FtraceTgid => write!(
+                line,
+                "{comm:>16}-{tid:<7} ({process:>7}) [{cpu:03}] d..1. {time:>12}: {name}: {plain}"
+            ),
+            Self::FtraceWithoutIrqInfo => {
+                write!(
+                    line,
+                    "{comm:>16}-{tid:<7} [{cpu:03}]  {time:>12}: {name}: {plain}"
+                )
+            }
+            Self::TraceCmd => write!(
+                line,
+                "{comm:>16}-{tid:<5} [{cpu:03}] {time:>14}: {name:<20} {plain}",
+                name = format!("{name}:")
+            )
+            .map(|()| line = line.replace("::", ":")),
+            Self::TraceCmdRaw => write!(
+                line,
+                "{comm:>16}-{tid:<5} [{cpu:03}] {time:>12}: {:<21} {bare}",
+                format!("{name}:")
+            ),
+            Self::Perf => write!(
+                line,
+                "{comm:>16} {tid:>5} [{cpu:03}] {time:>12}: {:>20}: {plain}",
+                event.event
+            ),
+            Self::PerfPid => write!(
+                line,
+                "{comm:>16} {process:>5}/{tid:<5} [{cpu:03}] {time:>15}: {:>20}: {plain}",
+                event.event
+            ),
+        }
+        .unwrap();
+        line.push('\n');
+        line
+    }
+
+    /// All lines.
+    pub(crate) fn text(self, events: &[Printed]) -> String {
+        events.iter().map(|event| self.line(event)).collect()
+    }
+}

@@ -1,0 +1,173 @@
+//! What is printed comes back, whoever printed it.
+
+use std::collections::BTreeMap;
+
+use haltwise_capture::import::Told;
+use haltwise_core::event::{CeilingSource, Halt, WakeSource, WindowCall};
+use haltwise_core::ids::{Tid, VcpuId};
+use proptest::prelude::*;
+
+use super::kvm::{self, CEILING, Tool, Truth};
+use super::{Made, capture_of};
+
+fn told() -> Told {
+    Told {
+        param_halt_poll_ns: Some(CEILING),
+        kernel_release: Some("6.12".to_owned()),
+        ..Told::default()
+    }
+}
+
+/// Gaps and wake-up latencies of some vCPUs.
+fn vcpus() -> impl Strategy<Value = Vec<Vec<(u64, u64)>>> {
+    let gap = prop_oneof![0..30_000_u64, 0..400_000_u64];
+    let halts = prop::collection::vec((gap, 3_000..60_000_u64), 1..40);
+    prop::collection::vec(halts, 1..5)
+}
+
+fn by_vcpu(halts: &[Halt]) -> BTreeMap<Tid, Vec<Halt>> {
+    let mut threads = BTreeMap::<_, Vec<Halt>>::new();
+    for halt in halts {
+        threads.entry(halt.tid).or_default().push(*halt);
+    }
+    threads
+}
+
+/// One vCPU's halts against what happened.
+fn check(tool: Tool, halts: &[Halt], truths: &[&Truth]) -> Result<(), TestCaseError> {
+    prop_assert_eq!(halts.len(), truths.len());
+    let (mut window_known, mut watched) = (false, false);
+    for (halt, truth) in halts.iter().zip(truths) {
+        let vcpu = VcpuId(u32::try_from(truth.vcpu).unwrap());
+        window_known |= truth.change != WindowCall::None;
+        prop_assert_eq!(
+            (halt.halt_ns, halt.waited, halt.valid),
+            (truth.halt_ns, truth.waited, true)
+        );
+        prop_assert_eq!(halt.change, truth.change);
+        prop_assert_eq!(
+            (halt.ceiling_ns, halt.ceiling_source),
+            (Some(CEILING), CeilingSource::Param)
+        );
+        prop_assert_eq!(halt.window_ns, window_known.then_some(truth.window_ns));
+        prop_assert_eq!(halt.vcpu, window_known.then_some(vcpu));
+        // The event of a halt comes 300 ns after its end; times may be cut to the microsecond.
+        let slack = 300 + if tool.is_exact() { 0 } else { 1_000 };
+        prop_assert!(
+            halt.end_ns().abs_diff(truth.end_ns) <= slack,
+            "{:?} {:?}",
+            halt,
+            truth
+        );
+        if !truth.waited {
+            prop_assert_eq!(halt.wake_latency_ns, Some(0));
+        } else if watched {
+            // From the second halt on the thread is known to be a vCPU's when it is woken.
+            let latency = halt.wake_latency_ns.unwrap();
+            prop_assert!(
+                latency.abs_diff(truth.latency_ns) <= slack + 1_000,
+                "{:?} {:?}",
+                halt,
+                truth
+            );
+            let device = tool == Tool::FtraceTgid;
+            prop_assert_eq!(halt.wake == WakeSource::Device, device, "{:?}", halt);
+        }
+        watched = true;
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Halts printed by any tool and imported are the halts that were.
+    #[test]
+    fn what_is_printed_comes_back(vcpus in vcpus(), tool in prop::sample::select(&Tool::ALL[..])) {
+        let (truths, events) = kvm::run(&vcpus);
+        let made = capture_of(tool.text(&events).as_bytes(), told()).unwrap();
+        let (imported, capture, halts) = (&made.imported, &made.capture, &made.halts);
+        prop_assert!(imported.skipped.is_empty(), "{:?}", imported.skipped);
+        prop_assert_eq!(imported.events, events.len() as u64);
+        let vms = if tool.names_processes() { 1 } else { vcpus.len() };
+        prop_assert_eq!(capture.info().roster.vms.len(), vms);
+        prop_assert_eq!(capture.info().halts_out_of_order, 0);
+        let threads = by_vcpu(halts);
+        prop_assert_eq!(threads.len(), vcpus.len());
+        for (vcpu, halts) in threads.values().enumerate() {
+            let truths: Vec<&Truth> = truths.iter().filter(|truth| truth.vcpu == vcpu).collect();
+            check(tool, halts, &truths)?;
+        }
+    }
+
+    /// However the lines of several CPUs are interleaved, as long as each CPU's are in order and none
+    /// is overtaken by thousands, the same comes out.
+    #[test]
+    fn interleaving_changes_nothing(vcpus in vcpus(), picks in prop::collection::vec(any::<prop::sample::Index>(), 800)) {
+        let (_, events) = kvm::run(&vcpus);
+        let mut cpus = BTreeMap::<u32, Vec<String>>::new();
+        for event in events.iter().rev() {
+            cpus.entry(event.cpu).or_default().push(Tool::FtraceTgid.line(event));
+        }
+        let mut shuffled = String::new();
+        for pick in picks {
+            cpus.retain(|_, lines| !lines.is_empty());
+            if cpus.is_empty() {
+                break;
+            }
+            let which = pick.index(cpus.len());
+            let lines = cpus.values_mut().nth(which);
+            shuffled += &lines.unwrap().pop().unwrap();
+        }
+        prop_assume!(cpus.values().all(Vec::is_empty));
+        let expected = capture_of(Tool::FtraceTgid.text(&events).as_bytes(), told()).unwrap().halts;
+        let made = capture_of(shuffled.as_bytes(), told()).unwrap();
+        let (imported, halts) = (made.imported, made.halts);
+        prop_assert!(imported.skipped.is_empty());
+        // Events of the same microsecond may change places.
+        prop_assert_eq!(expected.len(), halts.len());
+        let sum = |halts: &[Halt]| halts.iter().map(|halt| halt.halt_ns).sum::<u64>();
+        prop_assert_eq!(sum(&expected), sum(&halts));
+        for (expected, halts) in by_vcpu(&expected).values().zip(by_vcpu(&halts).values()) {
+            for (expected, halt) in expected.iter().zip(halts) {
+                let kept = |halt: &Halt| (halt.start_ns, halt.halt_ns, halt.window_ns, halt.change);
+                prop_assert_eq!(kept(expected), kept(halt));
+            }
+        }
+    }
+
+    /// A damaged line costs itself, and never makes a halt that was not, nor a window that was not.
+    #[test]
+    fn damage_makes_nothing_up(
+        vcpus in vcpus(),
+        hits in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..8),
+    ) {
+        let (truths, events) = kvm::run(&vcpus);
+        let mut lines: Vec<String> = events.iter().map(|event| Tool::PerfPid.line(event)).collect();
+        for (line, at) in hits {
+            // The line ends in its middle, and the next one follows at once.
+            let line = &mut lines[line.index(events.len())];
+            // Of a line that lost all but blanks nothing tells.
+            let least = (line.len() - line.trim_start().len() + 8).min(line.len());
+            line.truncate(least + at.index(line.len() - least + 1));
+        }
+        let Ok(Made { halts, .. }) = capture_of(lines.concat().as_bytes(), told()) else {
+            // So little was left that no halt is.
+            return Ok(());
+        };
+        for halt in halts {
+            let of = |truth: &&Truth| {
+                Tid(4201 + u32::try_from(truth.vcpu).unwrap()) == halt.tid
+                    && truth.halt_ns == halt.halt_ns
+                    && truth.end_ns.abs_diff(halt.end_ns()) <= 300
+            };
+            let truth = truths.iter().find(of);
+            prop_assert!(truth.is_some(), "made up: {:?}", halt);
+            let truth = truth.unwrap();
+            prop_assert_eq!(halt.waited, truth.waited);
+            if let Some(window) = halt.window_ns {
+                prop_assert_eq!(window, truth.window_ns, "{:?}", halt);
+            }
+        }
+    }
+}

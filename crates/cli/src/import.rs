@@ -1,0 +1,84 @@
+//! Importing: open, read with progress, say what came of it.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`source`] | a file or stdin, and Ctrl-C while it keeps us waiting |
+//! | [`summary`] | what is said at the end |
+//! | [`explain`] | errors with what to do about them |
+
+mod explain;
+mod source;
+mod summary;
+
+use std::io::BufReader;
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haltwise_capture::import::{self, Told};
+use haltwise_capture::info::Tool;
+use haltwise_host::clock;
+
+use self::source::Source;
+use self::summary::Summary;
+use crate::exit::{Exit, Outcome};
+use crate::progress::Progress;
+use crate::record::interrupt::Interrupt;
+use crate::terminal;
+
+/// Bytes read at a time.
+const BUFFER: usize = 1 << 20;
+
+/// What the user asked for.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    pub(crate) file: PathBuf,
+    pub(crate) output: PathBuf,
+    pub(crate) told: Told,
+    pub(crate) json: bool,
+}
+
+/// Imports a text, wholly or not at all.
+pub(crate) fn run(wanted: Wanted) -> Outcome {
+    let interrupt = Interrupt::watch()?;
+    let source = Source::open(&wanted.file, &interrupt).map_err(explain::opening)?;
+    let size = source.size();
+    let mut progress = Progress::start(None);
+    let start_ns = clock::monotonic_ns();
+    let tool = Tool {
+        name: "haltwise".into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+    };
+    let command = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
+    let imported = import::import(
+        BufReader::with_capacity(BUFFER, source),
+        &wanted.output,
+        wanted.told,
+        (tool, command.collect()),
+        |now| {
+            let elapsed = Duration::from_nanos(clock::monotonic_ns().saturating_sub(start_ns));
+            progress.show(elapsed, || summary::so_far(now, size));
+            match interrupt.came() {
+                Some(_) => ControlFlow::Break(()),
+                None => ControlFlow::Continue(()),
+            }
+        },
+    );
+    drop(progress);
+    let imported =
+        imported.map_err(|error| explain::importing(error, &wanted.file, interrupt.came()))?;
+    let summary = Summary::of(&imported);
+    for line in summary.skipped() {
+        terminal::say(&line);
+    }
+    if wanted.json {
+        terminal::print(&summary.json()?)?;
+    } else {
+        terminal::print(&summary.text())?;
+    }
+    Ok(if summary.is_partial() {
+        Exit::Partial
+    } else {
+        Exit::Done
+    })
+}

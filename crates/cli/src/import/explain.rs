@@ -1,0 +1,72 @@
+//! Errors of an import, with what to do about them.
+
+use std::io;
+use std::path::Path;
+
+use anyhow::anyhow;
+use haltwise_capture::error::CaptureWriteError;
+use haltwise_capture::import::ImportError;
+
+use super::source::NotOpened;
+use crate::exit::{Exit, Failure};
+
+/// The file cannot be opened.
+pub(super) fn opening(error: NotOpened) -> Failure {
+    let (exit, hint) = match error.source.kind() {
+        io::ErrorKind::PermissionDenied => (Exit::Denied, Some("recordings are often root's")),
+        io::ErrorKind::IsADirectory => (
+            Exit::Failed,
+            Some("import reads a text; a directory that is a capture needs no import"),
+        ),
+        _ => (Exit::Failed, None),
+    };
+    let text = format!("read {}", error.path.display());
+    let failure = Failure::new(exit, anyhow!(error.source).context(text));
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+/// The text cannot be imported.
+pub(super) fn importing(error: ImportError, file: &Path, signal: Option<&str>) -> Failure {
+    let name = if file == Path::new("-") {
+        "stdin".to_owned()
+    } else {
+        file.display().to_string()
+    };
+    if let Some(signal) = signal {
+        return anyhow!("import {name}: {signal} came; nothing was written").into();
+    }
+    let hint = hint(&error, &name);
+    let failure = Failure::from(anyhow!(error).context(format!("import {name}")));
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+fn hint(error: &ImportError, name: &str) -> Option<String> {
+    const EVENTS: &str = "record kvm:kvm_vcpu_wakeup and kvm:kvm_halt_poll_ns, with \
+                          sched:sched_waking and sched:sched_switch if there is room";
+    Some(match error {
+        ImportError::Binary { remedy: "", .. } => {
+            "import reads text of ftrace, perf script and trace-cmd report".to_owned()
+        }
+        ImportError::Binary { remedy, .. } => format!(
+            "make text of it first: {} | haltwise import -o DIR -",
+            remedy.replace("FILE", name)
+        ),
+        ImportError::Empty | ImportError::NoHalts { .. } => EVENTS.to_owned(),
+        ImportError::NoTrace { .. } => "import reads what ftrace's trace and trace_pipe hold and \
+                                        what perf script and trace-cmd report print"
+            .to_owned(),
+        ImportError::Ticks { .. } => "record with a clock of nanoseconds: `mono` in ftrace's \
+                                      trace_clock, `trace-cmd record -C mono`"
+            .to_owned(),
+        ImportError::Write(CaptureWriteError::NotEmpty { .. }) => {
+            "captures are never overwritten: name another directory".to_owned()
+        }
+        _ => return None,
+    })
+}

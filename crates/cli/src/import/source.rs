@@ -1,0 +1,80 @@
+//! Where the text comes from. Reading waits in short steps, so that a signal ends it even while
+//! nothing comes.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::record::interrupt::Interrupt;
+
+/// Between two looks for a signal.
+const WAIT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 200_000_000,
+};
+
+/// A text that can be interrupted.
+#[derive(Debug)]
+pub(super) struct Source<'a> {
+    file: File,
+    interrupt: &'a Interrupt,
+}
+
+/// Why a text cannot be opened.
+#[derive(Debug)]
+pub(super) struct NotOpened {
+    pub(super) path: PathBuf,
+    pub(super) source: io::Error,
+}
+
+impl<'a> Source<'a> {
+    /// Opens a file; `-` is stdin.
+    pub(super) fn open(path: &Path, interrupt: &'a Interrupt) -> Result<Self, NotOpened> {
+        let opened = if path == Path::new("-") {
+            io::stdin().as_fd().try_clone_to_owned().map(OwnedFd::into)
+        } else {
+            open_text(path)
+        };
+        match opened {
+            Ok(file) => Ok(Self { file, interrupt }),
+            Err(source) => Err(NotOpened {
+                path: path.to_owned(),
+                source,
+            }),
+        }
+    }
+
+    /// Its size in bytes, where that is known.
+    pub(super) fn size(&self) -> Option<u64> {
+        let metadata = self.file.metadata().ok()?;
+        (metadata.is_file() && metadata.len() > 0).then_some(metadata.len())
+    }
+}
+
+fn open_text(path: &Path) -> io::Result<File> {
+    let file = File::open(path)?;
+    if file.metadata()?.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    Ok(file)
+}
+
+impl Read for Source<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            if self.interrupt.came().is_some() {
+                // Not `Interrupted`: whoever reads would try again.
+                return Err(io::Error::other("interrupted"));
+            }
+            let mut fds = [PollFd::new(&self.file, PollFlags::IN)];
+            match poll(&mut fds, Some(&WAIT)) {
+                Ok(0) | Err(rustix::io::Errno::INTR) => {}
+                Ok(_) => return self.file.read(buffer),
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! What is said when an import has ended.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use haltwise_capture::import::{Imported, Progress};
+use haltwise_core::recording::Missing;
+use haltwise_core::units::Nanos;
+use serde::Serialize;
+
+/// An import that has ended.
+#[derive(Debug, Serialize)]
+pub(super) struct Summary {
+    schema: u32,
+    output: PathBuf,
+    bytes_read: u64,
+    lines: u64,
+    events: u64,
+    halts: u64,
+    window_changes: u64,
+    vms: usize,
+    vcpus: usize,
+    span_ns: u64,
+    bytes_written: u64,
+    /// By reason.
+    skipped: BTreeMap<&'static str, u64>,
+    missing: Vec<Missing>,
+}
+
+impl Summary {
+    pub(super) fn of(imported: &Imported) -> Self {
+        let skipped = imported.skipped.iter();
+        Self {
+            schema: 1,
+            output: imported.directory.clone(),
+            bytes_read: imported.bytes_read,
+            lines: imported.lines,
+            events: imported.events,
+            halts: imported.halts,
+            window_changes: imported.window_changes,
+            vms: imported.vms,
+            vcpus: imported.vcpus,
+            span_ns: imported.span_ns,
+            bytes_written: imported.bytes_written,
+            skipped: skipped.map(|(why, n)| (why.as_str(), *n)).collect(),
+            missing: imported.missing.clone(),
+        }
+    }
+
+    /// Whether anything was passed over.
+    pub(super) fn is_partial(&self) -> bool {
+        self.skipped.values().any(|count| *count > 0)
+    }
+
+    /// What was passed over, a line for each reason.
+    pub(super) fn skipped(&self) -> Vec<String> {
+        let line = |(why, count): (&&str, &u64)| format!("Skipped: {count} ({why})");
+        self.skipped.iter().map(line).collect()
+    }
+
+    /// As JSON, with its schema.
+    pub(super) fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|text| text + "\n")
+    }
+
+    /// For people.
+    pub(super) fn text(&self) -> String {
+        let Self {
+            halts,
+            lines,
+            events,
+            ..
+        } = self;
+        format!(
+            "Read {lines} lines, {events} of them events\n\
+             Imported {halts} halts of {} over {} to {} ({:.1} MB)\n\
+             Next: haltwise report {}\n",
+            self.who(),
+            Nanos(self.span_ns),
+            self.output.display(),
+            self.bytes_written as f64 / 1e6,
+            self.output.display(),
+        )
+    }
+
+    fn who(&self) -> String {
+        let counted = |count: usize, what: &str| {
+            let plural = if count == 1 { "" } else { "s" };
+            format!("{count} {what}{plural}")
+        };
+        let vms = counted(self.vms, "VM");
+        match self.vcpus {
+            0 => vms,
+            vcpus => format!("{vms} and {}", counted(vcpus, "vCPU")),
+        }
+    }
+}
+
+/// One line while it goes on.
+pub(super) fn so_far(now: Progress, size: Option<u64>) -> String {
+    let of = size.map_or(String::new(), |size| {
+        format!(" of {:.0}", size as f64 / 1e6)
+    });
+    format!("{:.0}{of} MB, {} halts", now.bytes as f64 / 1e6, now.halts)
+}

@@ -1,0 +1,10 @@
+//! The replay of a capture under other policies: [`play`] reads and plays, [`costs`] finds out what a
+//! block costs, [`view`] holds what is said, [`text`] lays it out.
+
+pub(crate) mod costs;
+pub(crate) mod play;
+pub(crate) mod text;
+pub(crate) mod view;
+
+/// Version of the JSON; documented in `docs/replay-json.md`.
+pub(crate) const SCHEMA: u32 = 1;

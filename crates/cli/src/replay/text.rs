@@ -1,0 +1,289 @@
+//! A replay on a screen: two tables for each VM, what is bistable, and what it all rests on.
+
+use super::costs::Source;
+use super::view::{Basis, Group, PlayedView, Row, View};
+use crate::report::number::{count, nanos, nanos_f64, percent, scaled, share, three_digits};
+use crate::report::text::{Page, Stands, harmless};
+
+/// Lays a replay out.
+pub(crate) fn render(view: &View, width: usize) -> String {
+    let mut page = Page::new(width);
+    for group in &view.vms {
+        show(&mut page, group, &title(group));
+    }
+    if view.vms.iter().filter(|group| group.vcpu.is_none()).count() > 1 {
+        let title = format!("All of the host, {} vCPUs", view.host.vcpus);
+        show(&mut page, &view.host, &title);
+    }
+    closing(&mut page, view);
+    page.finish()
+}
+
+fn title(group: &Group) -> String {
+    let name = match (&group.name, group.pid) {
+        (Some(name), Some(pid)) => format!("{} (process {pid})", harmless(name)),
+        _ => "Halts that belong to no VM that was found".to_owned(),
+    };
+    match group.vcpu {
+        Some(vcpu) => format!("{name}, vCPU {vcpu}"),
+        None if group.vcpus == 1 => format!("{name}, 1 vCPU"),
+        None => format!("{name}, {} vCPUs", group.vcpus),
+    }
+}
+
+fn show(page: &mut Page, group: &Group, title: &str) {
+    page.heading(title);
+    page.line(&format!(
+        "  {} halts, half of the gaps up to {}",
+        count(group.halts),
+        group.gap_p50_ns.map_or_else(|| "-".to_owned(), nanos),
+    ));
+    page.gap();
+    page.table(2, &CPU_STANDS, &table(group, &CPU_HEAD, cpu_row));
+    page.gap();
+    page.table(
+        2,
+        &LATENCY_STANDS,
+        &table(group, &LATENCY_HEAD, latency_row),
+    );
+    for played in group.played.iter().filter(|played| played.bistable) {
+        page.gap();
+        page.wrapped("  !", &two_states(group, played), 4);
+    }
+}
+
+const CPU_HEAD: [&str; 8] = [
+    "what it costs",
+    "polled",
+    "in a wake",
+    "blocks/s",
+    "polling",
+    "CPU",
+    "awake",
+    "x best",
+];
+const CPU_STANDS: [Stands; 8] = stands();
+const LATENCY_HEAD: [&str; 7] = [
+    "what it buys: latency",
+    "mean",
+    "p50",
+    "p95",
+    "p99",
+    "total",
+    "HLT exits",
+];
+const LATENCY_STANDS: [Stands; 7] = stands();
+
+const fn stands<const N: usize>() -> [Stands; N] {
+    let mut stands = [Stands::Right; N];
+    stands[0] = Stands::Left;
+    stands
+}
+
+/// A row of the table for what was recorded and for each policy, two where they differ.
+fn table<const N: usize>(
+    group: &Group,
+    head: &[&str; N],
+    figures: fn(&Group, &Row) -> Vec<String>,
+) -> Vec<Vec<String>> {
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mut add = |name: String, row: &Row| {
+        let mut cells = vec![name];
+        cells.extend(figures(group, row));
+        rows.push(cells);
+    };
+    add("recorded".to_owned(), &group.recorded);
+    for played in &group.played {
+        let name = harmless(&played.policy);
+        add(name.clone(), &played.from_zero);
+        if played.bistable {
+            add("  once polling".to_owned(), &played.from_ceiling);
+        }
+    }
+    rows
+}
+
+fn cpu_row(group: &Group, row: &Row) -> Vec<String> {
+    let of_halts = |n: Option<u64>| n.map_or_else(dash, |n| percent(n as f64, group.halts as f64));
+    let of_a_hundred = |part: Option<f64>| part.map_or_else(dash, |part| share(part / 100.0));
+    vec![
+        of_halts(row.polls),
+        of_halts(row.successful_polls),
+        scaled(row.blocks_per_s),
+        of_a_hundred(row.poll_cpu_percent),
+        of_a_hundred(row.cpu_percent),
+        of_a_hundred(row.awake_percent),
+        row.ratio.map_or_else(dash, three_digits),
+    ]
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+fn latency_row(_: &Group, row: &Row) -> Vec<String> {
+    vec![
+        nanos_f64(row.latency_mean_ns),
+        nanos(row.latency_p50_ns),
+        nanos(row.latency_p95_ns),
+        nanos(row.latency_p99_ns),
+        nanos(row.latency_ns),
+        count(row.hlt_exits),
+    ]
+}
+
+/// Why a policy has two steady states, in a sentence.
+fn two_states(group: &Group, played: &PlayedView) -> String {
+    let halts = group.halts as f64;
+    let met = |row: &Row| percent(row.successful_polls.unwrap_or(0) as f64, halts);
+    let (zero, ceiling) = (&played.from_zero, &played.from_ceiling);
+    let mut text = format!(
+        "{} has two steady states here: a vCPU that starts without a window ends {} of its halts in \
+         a poll, one that polls already {}.",
+        harmless(&played.policy),
+        met(zero),
+        met(ceiling),
+    );
+    if zero.successful_polls < ceiling.successful_polls {
+        text.push_str(
+            " This is the lock-out: KVM judges a halt by its whole length, and one that slept is \
+             longer by its wake-up latency. The gaps would fit under the ceiling; gap and latency \
+             together do not, so the window never grows. A ceiling above both has one state.",
+        );
+    }
+    text
+}
+
+fn closing(page: &mut Page, view: &View) {
+    page.heading("What this rests on");
+    let basis = &view.basis;
+    let mut say = |what: &str, text: &str| {
+        page.wrapped(&format!("  {what:<12} "), text, 15);
+    };
+    say("cost", &cost(basis));
+    say(
+        "arrivals",
+        &format!("{}: {}", basis.arrivals.as_str(), arrivals(basis)),
+    );
+    let mut rule = format!("`kvm` is the rule of {} on {}", basis.kernel, basis.arch);
+    if !basis.knobs_assumed.is_empty() {
+        rule.push_str("; not in the capture, so as that kernel has them: ");
+        rule.push_str(&basis.knobs_assumed.join(", "));
+    }
+    say("rule", &rule);
+    for (what, text) in doubts(view) {
+        say(what, &text);
+    }
+    if basis.vetoed_vcpus > 0 {
+        let vetoed = basis.vetoed_vcpus;
+        say(
+            "veto",
+            &format!(
+                "{vetoed} vCPUs: the guest switched host polling off, so no setting of this host reaches them"
+            ),
+        );
+    }
+    if basis.lost > 0 {
+        say(
+            "lost",
+            &format!(
+                "{} events while recording: their halts are not here",
+                count(basis.lost)
+            ),
+        );
+    }
+    if basis.partial {
+        say(
+            "partial",
+            "the capture is cut or damaged: `haltwise report` says where",
+        );
+    }
+}
+
+fn cost(basis: &Basis) -> String {
+    let source = match basis.switch_cpu_source {
+        Source::Calibrated => "as calibrated",
+        Source::Given => "as given",
+        Source::Assumed => {
+            "assumed: half of what the shortest sleeps take to wake; measure it with \
+             `haltwise-lab calibrate`"
+        }
+    };
+    format!(
+        "a block takes {} of CPU ({source}); a nanosecond of latency counts as {} of CPU; `x best` is \
+         the cost over the least possible with these gaps",
+        nanos(basis.switch_cpu_ns),
+        three_digits(basis.latency_weight),
+    )
+}
+
+fn arrivals(basis: &Basis) -> &'static str {
+    use haltwise_core::replay::Arrivals;
+    match basis.arrivals {
+        Arrivals::BySource => {
+            "by vCPU and wake source as far as the recording shows how gaps follow wake-ups"
+        }
+        Arrivals::FixedGap => "every wake comes as long after its halt began as it did",
+        Arrivals::FixedTime => "every wake comes when it came",
+    }
+}
+
+fn doubts(view: &View) -> Vec<(&'static str, String)> {
+    let halts = view.host.halts;
+    let doubts = &view.basis.doubts;
+    let guessed = view.host.played.iter().map(|played| {
+        let row = played
+            .from_zero
+            .latency_guessed
+            .max(played.from_ceiling.latency_guessed);
+        (row, harmless(&played.policy))
+    });
+    let mut said = Vec::new();
+    let mut say = |what, n: u64, text: &str| {
+        if n > 0 {
+            said.push((
+                what,
+                format!("{} of the halts: {text}", percent(n as f64, halts as f64)),
+            ));
+        }
+    };
+    say(
+        "cut polls",
+        doubts.poll_cut,
+        "another task wanted the CPU; replayed as cut at the same length",
+    );
+    say(
+        "wake unknown",
+        doubts.wake_unknown,
+        "what ended them is not known",
+    );
+    say(
+        "arrivals",
+        doubts.arrival_assumed,
+        "nothing recorded shows how their gaps follow wake-ups; timers are taken to come when they \
+         came, all else as long after the halt began",
+    );
+    say(
+        "gap guessed",
+        doubts.gap_guessed,
+        "the wake-up latency was not recorded; taken as that of like sleeps",
+    );
+    if let Some((n, policy)) = guessed.max_by_key(|(n, _)| *n) {
+        let text = format!(
+            "under {policy} they sleep for a length of which no wake-up was recorded; they wake as the nearest length did"
+        );
+        say("sleeps", n, &text);
+    }
+    say(
+        "out of order",
+        view.basis.out_of_order,
+        "they step back in time and were left out",
+    );
+    if said.is_empty() {
+        said.push((
+            "doubts",
+            "none: every gap, wake source and length of sleep was recorded".to_owned(),
+        ));
+    }
+    said
+}

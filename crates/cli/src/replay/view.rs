@@ -1,0 +1,289 @@
+//! What a replay says: the JSON, and all that the text shows.
+
+use std::collections::BTreeMap;
+
+use haltwise_capture::info::CaptureInfo;
+use haltwise_core::hist::LogHist;
+use haltwise_core::ids::VmIndex;
+use haltwise_core::policy::{Side, Spec};
+use haltwise_core::replay::session::{Played, SeatResult};
+use haltwise_core::replay::{Arrivals, Cost, Doubts, Outcome};
+use serde::Serialize;
+
+use super::costs::Source;
+use super::play::Replayed;
+
+/// The whole result.
+#[derive(Debug, Serialize)]
+pub(crate) struct View {
+    /// Version of this shape.
+    pub(crate) schema: u32,
+    /// What it rests on.
+    pub(crate) basis: Basis,
+    /// VM by VM.
+    pub(crate) vms: Vec<Group>,
+    /// All of them together.
+    pub(crate) host: Group,
+}
+
+/// What the figures rest on.
+#[derive(Debug, Serialize)]
+pub(crate) struct Basis {
+    /// The recorded host's name, where kept.
+    pub(crate) hostname: Option<String>,
+    /// The kernel whose rule `kvm` means.
+    pub(crate) kernel: String,
+    /// Its port.
+    pub(crate) arch: String,
+    /// Parameters that the capture does not tell, taken at that kernel's defaults.
+    pub(crate) knobs_assumed: Vec<&'static str>,
+    /// CPU time of one block and wake.
+    pub(crate) switch_cpu_ns: u64,
+    /// Where that comes from.
+    pub(crate) switch_cpu_source: Source,
+    /// What a nanosecond of latency is worth in nanoseconds of CPU.
+    pub(crate) latency_weight: f64,
+    /// Whether waking earlier makes the next gap longer.
+    pub(crate) arrivals: Arrivals,
+    /// Events lost while recording.
+    pub(crate) lost: u64,
+    /// Halts that step back in time, left out.
+    pub(crate) out_of_order: u64,
+    /// On how many of the recorded halts assumptions rest, whatever the policy.
+    pub(crate) doubts: Doubts,
+    /// vCPUs whose guest switched host polling off: no setting of the host reaches them.
+    pub(crate) vetoed_vcpus: u64,
+    /// The capture is not whole.
+    pub(crate) partial: bool,
+}
+
+/// Some vCPUs together.
+#[derive(Debug, Serialize)]
+pub(crate) struct Group {
+    /// The VM's name; `None` for the host, and for halts that belong to no VM that was found.
+    pub(crate) name: Option<String>,
+    /// Its VMM's process.
+    pub(crate) pid: Option<u32>,
+    /// The vCPU, where there is only one.
+    pub(crate) vcpu: Option<u32>,
+    /// vCPUs that halted.
+    pub(crate) vcpus: u64,
+    /// Halts.
+    pub(crate) halts: u64,
+    /// Median gap.
+    pub(crate) gap_p50_ns: Option<u64>,
+    /// As recorded.
+    pub(crate) recorded: Row,
+    /// Under each policy, from both starts.
+    pub(crate) played: Vec<PlayedView>,
+}
+
+/// One policy on a group.
+#[derive(Debug, Serialize)]
+pub(crate) struct PlayedView {
+    /// The policy, as it was given.
+    pub(crate) policy: String,
+    /// Who polls.
+    pub(crate) side: Side,
+    /// Beginning without a window.
+    pub(crate) from_zero: Row,
+    /// Beginning with the largest.
+    pub(crate) from_ceiling: Row,
+    /// The two end differently.
+    pub(crate) bistable: bool,
+}
+
+/// The figures of some halts. `None` where nobody recorded how long they polled.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Row {
+    /// Halts that polled.
+    pub(crate) polls: Option<u64>,
+    /// Polls that ended in a wake.
+    pub(crate) successful_polls: Option<u64>,
+    /// Halts that slept: two context switches each.
+    pub(crate) blocks: u64,
+    /// Blocks per second and vCPU.
+    pub(crate) blocks_per_s: f64,
+    /// Time polled.
+    pub(crate) poll_ns: Option<u64>,
+    /// Of it, in vain.
+    pub(crate) poll_fail_ns: Option<u64>,
+    /// Polling, in % of a CPU for all vCPUs together.
+    pub(crate) poll_cpu_percent: Option<f64>,
+    /// Polling and switching, in % of a CPU for all vCPUs together.
+    pub(crate) cpu_percent: Option<f64>,
+    /// Wake-up latency in all.
+    pub(crate) latency_ns: u64,
+    /// Mean over all halts.
+    pub(crate) latency_mean_ns: f64,
+    /// Over all halts, 0 for those that did not sleep.
+    pub(crate) latency_p50_ns: u64,
+    /// The same.
+    pub(crate) latency_p95_ns: u64,
+    /// The same.
+    pub(crate) latency_p99_ns: u64,
+    /// Exits on HLT.
+    pub(crate) hlt_exits: u64,
+    /// Exits that polling of the same success in the guest would avoid.
+    pub(crate) avoidable_exits: u64,
+    /// Time not asleep, in % (C0 residency).
+    pub(crate) awake_percent: Option<f64>,
+    /// Cost in nanoseconds of CPU.
+    pub(crate) cost_ns: Option<f64>,
+    /// The same as a multiple of the least possible.
+    pub(crate) ratio: Option<f64>,
+    /// Halts that slept for a length of which no wake-up was recorded.
+    pub(crate) latency_guessed: u64,
+}
+
+impl Row {
+    fn new(outcome: &Outcome, vcpus: u64, cost: &Cost) -> Self {
+        // Each vCPU was seen for its own time; together they were for about the mean of these.
+        let wall_ns = outcome.span_ns as f64 / vcpus.max(1) as f64;
+        let of_a_cpu = |ns: u64| 100.0 * ns as f64 / wall_ns.max(1.0);
+        let percentile = |p| outcome.latency.percentile(p).unwrap_or(0);
+        let known = outcome.poll_unknown == 0;
+        Self {
+            polls: known.then_some(outcome.polls),
+            successful_polls: known.then_some(outcome.successful_polls),
+            blocks: outcome.blocks,
+            blocks_per_s: outcome.blocks as f64 / (outcome.span_ns.max(1) as f64 / 1e9),
+            poll_ns: known.then_some(outcome.poll_ns),
+            poll_fail_ns: known.then_some(outcome.poll_fail_ns),
+            poll_cpu_percent: known.then(|| of_a_cpu(outcome.poll_ns)),
+            cpu_percent: known.then(|| of_a_cpu(outcome.cpu_ns(cost))),
+            latency_ns: outcome.latency_ns,
+            latency_mean_ns: outcome.latency_ns as f64 / outcome.halts.max(1) as f64,
+            latency_p50_ns: percentile(0.5),
+            latency_p95_ns: percentile(0.95),
+            latency_p99_ns: percentile(0.99),
+            hlt_exits: outcome.hlt_exits,
+            avoidable_exits: (outcome.hlt_exits).saturating_sub(outcome.blocks),
+            awake_percent: outcome
+                .awake_share()
+                .filter(|_| known)
+                .map(|share| share * 100.0),
+            cost_ns: known.then(|| outcome.cost_ns(cost)),
+            ratio: outcome.ratio(cost).filter(|_| known),
+            latency_guessed: outcome.doubts.latency_guessed,
+        }
+    }
+}
+
+/// vCPUs added up.
+#[derive(Debug, Default)]
+struct Sum {
+    vcpus: u64,
+    recorded: Outcome,
+    played: Vec<Played>,
+    gaps: LogHist,
+}
+
+impl Sum {
+    fn add(&mut self, seat: &SeatResult) {
+        self.vcpus += 1;
+        self.recorded.add(&seat.recorded);
+        self.gaps.merge(&seat.gaps);
+        self.played.resize(seat.played.len(), Played::default());
+        for (sum, played) in self.played.iter_mut().zip(&seat.played) {
+            sum.add(played);
+        }
+    }
+
+    fn group(&self, specs: &[(Spec, Side)], cost: &Cost) -> Group {
+        let row = |outcome: &Outcome| Row::new(outcome, self.vcpus, cost);
+        let played = |((spec, side), played): (&(Spec, Side), &Played)| PlayedView {
+            policy: spec.to_string(),
+            side: *side,
+            from_zero: row(&played.from_zero),
+            from_ceiling: row(&played.from_ceiling),
+            bistable: played.is_bistable(cost),
+        };
+        Group {
+            name: None,
+            pid: None,
+            vcpu: None,
+            vcpus: self.vcpus,
+            halts: self.recorded.halts,
+            gap_p50_ns: self.gaps.percentile(0.5),
+            recorded: row(&self.recorded),
+            played: specs.iter().zip(&self.played).map(played).collect(),
+        }
+    }
+}
+
+/// Adds up, names, and puts in order.
+pub(crate) fn view(
+    info: &CaptureInfo,
+    replayed: &Replayed,
+    specs: &[(Spec, Side)],
+    arrivals: Arrivals,
+    by_vcpu: bool,
+    partial: bool,
+) -> View {
+    let cost = &replayed.cost;
+    let mut host = Sum::default();
+    let mut groups: BTreeMap<(Option<VmIndex>, Option<u32>), Sum> = BTreeMap::new();
+    for seat in &replayed.seats {
+        host.add(seat);
+        let vcpu = seat.seat.vcpu.filter(|_| by_vcpu).map(|vcpu| vcpu.0);
+        groups.entry((seat.seat.vm, None)).or_default().add(seat);
+        let alone = replayed
+            .seats
+            .iter()
+            .filter(|other| other.seat.vm == seat.seat.vm)
+            .count()
+            == 1;
+        if vcpu.is_some() && !alone {
+            groups.entry((seat.seat.vm, vcpu)).or_default().add(seat);
+        }
+    }
+    let named = |((index, vcpu), sum): (&(Option<VmIndex>, Option<u32>), &Sum)| {
+        let vm = info.roster.vms.iter().find(|vm| Some(vm.index) == *index);
+        Group {
+            name: vm.map(|vm| vm.name.clone()),
+            pid: vm.map(|vm| vm.key.pid.0),
+            vcpu: *vcpu,
+            ..sum.group(specs, cost)
+        }
+    };
+    View {
+        schema: super::SCHEMA,
+        basis: basis(info, replayed, &host, arrivals, partial),
+        vms: groups.iter().map(named).collect(),
+        host: host.group(specs, cost),
+    }
+}
+
+fn basis(
+    info: &CaptureInfo,
+    replayed: &Replayed,
+    host: &Sum,
+    arrivals: Arrivals,
+    partial: bool,
+) -> Basis {
+    let vetoed = info
+        .roster
+        .vcpus
+        .iter()
+        .filter(|vcpu| vcpu.guest_veto == Some(true));
+    let first = host.played.first().map(|played| &played.from_zero);
+    Basis {
+        hostname: info.host.hostname.clone(),
+        kernel: replayed.version.to_string(),
+        arch: replayed.arch.to_string(),
+        knobs_assumed: replayed.knobs_assumed.clone(),
+        switch_cpu_ns: replayed.known.switch_cpu_ns,
+        switch_cpu_source: replayed.known.source,
+        latency_weight: replayed.cost.latency_weight_milli as f64 / 1e3,
+        arrivals,
+        lost: info.lost.values().sum(),
+        out_of_order: replayed.seats.iter().map(|seat| seat.out_of_order).sum(),
+        doubts: Doubts {
+            latency_guessed: 0,
+            ..first.map(|outcome| outcome.doubts).unwrap_or_default()
+        },
+        vetoed_vcpus: vetoed.count() as u64,
+        partial,
+    }
+}

@@ -1,0 +1,104 @@
+//! `haltwise replay` on every capture, against committed texts; its JSON against its page.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use super::schema::{keys, quoted};
+use super::{compare, fits, flat, haltwise, home, scenarios, updates};
+
+/// Policies whose rule is the kernel's or the field's: their figures change only with the replay.
+const POLICIES: [&str; 8] = [
+    "--policy",
+    "off",
+    "--policy",
+    "kvm",
+    "--policy",
+    "kvm:max=50us,shrink=0",
+    "--policy",
+    "fixed:30us",
+];
+
+fn arguments<'a>(capture: &'a str, options: &[&'a str]) -> Vec<&'a str> {
+    let mut arguments = vec!["replay", capture];
+    arguments.extend(POLICIES);
+    arguments.extend(options);
+    arguments
+}
+
+/// Captures that hold single halts, and sleeps to learn from.
+fn replayable() -> impl Iterator<Item = &'static str> {
+    let names = scenarios::all().into_iter().map(|scenario| scenario.name);
+    names.filter(|name| !["counts", "no-halts"].contains(name))
+}
+
+#[test]
+fn replays_are_as_committed() {
+    let mut wrong = String::new();
+    for name in replayable() {
+        let capture = format!("captures/{name}");
+        let (text, code) = haltwise(&home(), &arguments(&capture, &["--vcpus"]));
+        let text = text + &format!("(exit code {})\n", code.unwrap());
+        let file = format!("{name}/replay.txt");
+        wrong.extend(compare(&file, &text).err());
+        wrong.extend(fits(&file, &text).err());
+        let (json, _) = haltwise(&home(), &arguments(&capture, &["--json"]));
+        let json = flat(&serde_json::from_str(&json).unwrap(), 0) + "\n";
+        wrong.extend(compare(&format!("{name}/replay.json"), &json).err());
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn the_same_capture_gives_the_same_bytes() {
+    for options in [
+        &["--json"][..],
+        &["--policy", "ski-rental:draw=random", "--policy", "share"],
+    ] {
+        let run = || haltwise(&home(), &arguments("captures/bursty", options));
+        assert_eq!(run(), run());
+    }
+}
+
+#[test]
+fn the_stock_rule_replayed_is_what_was_recorded() {
+    for name in ["transactional", "bursty", "idle"] {
+        let capture = format!("captures/{name}");
+        let (json, _) = haltwise(&home(), &arguments(&capture, &["--json"]));
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let figure = |of: &str, field: &str| {
+            json.pointer(&format!("/host/{of}/{field}"))
+                .unwrap()
+                .clone()
+        };
+        for field in ["successful_polls", "blocks"] {
+            let replayed = figure("played/1/from_zero", field);
+            assert_eq!(replayed, figure("recorded", field), "{name}: {field}");
+        }
+    }
+}
+
+#[test]
+fn the_page_describes_every_field() {
+    if updates() {
+        return;
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/replay-json.md");
+    let page = fs::read_to_string(page).unwrap();
+    let mut printed = BTreeSet::new();
+    for name in replayable() {
+        let capture = format!("captures/{name}");
+        let (text, _) = haltwise(&home(), &arguments(&capture, &["--json"]));
+        keys(&serde_json::from_str(&text).unwrap(), &mut printed);
+    }
+    let described = quoted(&page);
+    let missing: Vec<_> = printed.difference(&described).collect();
+    assert!(missing.is_empty(), "not described: {missing:?}");
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let named: BTreeSet<String> = rows
+        .filter_map(|line| line.split('|').nth(1))
+        .flat_map(quoted)
+        .collect();
+    let gone: Vec<_> = named.difference(&printed).collect();
+    assert!(gone.is_empty(), "described, but never printed: {gone:?}");
+}

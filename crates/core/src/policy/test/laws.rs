@@ -1,0 +1,208 @@
+//! Laws of the policies, each in one sentence.
+
+use proptest::prelude::*;
+
+use super::super::*;
+use super::every_policy;
+use super::model::{build, cost_ns, seen, setting, walk};
+
+/// Nanoseconds of every size.
+fn ns() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        1 => Just(0),
+        2 => 1..20_u64,
+        8 => 1..1_000_000_u64,
+        2 => 0..1_u64 << 36,
+        1 => any::<u64>(),
+        1 => Just(u64::MAX),
+    ]
+}
+
+fn gaps() -> impl Strategy<Value = Vec<u64>> {
+    proptest::collection::vec(ns(), 0..60)
+}
+
+prop_compose! {
+    fn ask()(now_ns in ns(), timer_ns in proptest::option::of(ns())) -> Ask {
+        Ask { now_ns, timer_ns, ..Ask::default() }
+    }
+}
+
+prop_compose! {
+    fn any_seen()(
+        halt_ns in ns(), poll_ns in ns(), wake_latency_ns in ns(), waited in any::<bool>(),
+        valid in any::<bool>(),
+    ) -> Seen {
+        Seen { halt_ns, poll_ns, wake_latency_ns, waited, valid }
+    }
+}
+
+proptest! {
+    /// Whatever a policy is asked and told, true or not, it answers, and the same each time.
+    #[test]
+    fn nothing_upsets_a_policy(
+        halts in proptest::collection::vec((ask(), any_seen()), 0..40),
+        break_even_ns in ns(), seed in any::<u64>(), at_ceiling in any::<bool>(),
+    ) {
+        let start = if at_ceiling { Start::Ceiling } else { Start::Zero };
+        let setting = Setting { seed, start, ..setting(break_even_ns) };
+        let run = |mut policy: Box<dyn Policy>| -> Vec<u64> {
+            let answer = |(ask, seen): &(Ask, Seen)| {
+                let window_ns = policy.window(ask);
+                policy.learn(seen);
+                window_ns
+            };
+            halts.iter().map(answer).collect()
+        };
+        for ((name, one), (_, other)) in every_policy(&setting).into_iter().zip(every_policy(&setting)) {
+            prop_assert_eq!(run(one), run(other), "{}", name);
+        }
+    }
+
+    /// A fixed threshold of 0 is off.
+    #[test]
+    fn fixed_at_0_is_off(gaps in gaps()) {
+        let windows = |text| walk(build(text, &setting(30_000)).as_mut(), &gaps);
+        prop_assert_eq!(windows("fixed:0"), windows("off"));
+    }
+
+    /// With factor 1, divisor 1 and the start at the ceiling, KVM's rule is a fixed threshold from the
+    /// first halt on that is shorter, and nothing before.
+    #[test]
+    fn kvm_can_be_set_to_any_fixed_threshold(gaps in gaps(), threshold_ns in 2..2_000_000_u64) {
+        let text = format!("kvm:max={threshold_ns}ns,grow=1,grow_start={threshold_ns}ns,shrink=1");
+        let windows = walk(build(&text, &setting(30_000)).as_mut(), &gaps);
+        let shorter = |gap: &u64| 0 < *gap && *gap < threshold_ns;
+        let armed = gaps.iter().position(shorter).map_or(windows.len(), |halt| halt + 1);
+        prop_assert!(windows[..armed].iter().all(|window| *window == 0), "{:?}", windows);
+        prop_assert!(windows[armed..].iter().all(|window| *window == threshold_ns), "{:?}", windows);
+    }
+
+    /// KVM's rule with the start at the ceiling and a divisor of 2 or more is the toggle.
+    #[test]
+    fn the_toggle_is_kvm_with_the_start_at_the_ceiling(
+        gaps in gaps(), ceiling_ns in 1..2_000_000_u32, grow in 1..5_u32, shrink in 2..5_u32,
+        at_ceiling in any::<bool>(),
+    ) {
+        let start = if at_ceiling { Start::Ceiling } else { Start::Zero };
+        let setting = Setting { start, ..setting(30_000) };
+        let windows = |text: String| walk(build(&text, &setting).as_mut(), &gaps);
+        prop_assert_eq!(
+            windows(format!("toggle:max={ceiling_ns}ns")),
+            windows(format!(
+                "kvm:max={ceiling_ns}ns,grow={grow},grow_start={ceiling_ns}ns,shrink={shrink}"
+            ))
+        );
+    }
+
+    /// Ski rental never costs more than twice the clairvoyant, in any single halt.
+    #[test]
+    fn ski_rental_costs_at_most_twice_the_best(gap_ns in ns(), break_even_ns in 0..1_u64 << 62) {
+        let window_ns = walk(build("ski-rental", &setting(break_even_ns)).as_mut(), &[])[0];
+        let cost = cost_ns(gap_ns, window_ns, break_even_ns);
+        prop_assert!(cost <= 2 * gap_ns.min(break_even_ns), "{cost}");
+    }
+
+    /// The randomised rule never costs more than twice the price of a block.
+    #[test]
+    fn the_randomised_rule_never_polls_longer_than_a_block_costs(
+        gaps in gaps(), break_even_ns in ns(), seed in any::<u64>(),
+    ) {
+        let setting = Setting { seed, ..setting(break_even_ns) };
+        let windows = walk(build("ski-rental:draw=random", &setting).as_mut(), &gaps);
+        prop_assert!(windows.iter().all(|window| *window <= break_even_ns));
+    }
+
+    /// Whatever the halts, the time polled since the first never exceeds the share of the time passed
+    /// since, and that between any two of them never exceeds the share of it and one burst.
+    #[test]
+    fn a_budget_is_never_exceeded(
+        halts in proptest::collection::vec((0..2_000_000_u64, ns()), 1..60),
+        first_ns in 0..1_u64 << 40, percent in 0..=100_u64, burst_ns in 0..3_000_000_u64,
+        inner in proptest::sample::select(vec![
+            "fixed:always", "fixed:50us", "kvm", "list-v4", "toggle", "learned", "timer-aware", "share",
+        ]),
+    ) {
+        let text = format!("budget:{percent}%,burst={burst_ns}ns|{inner}");
+        let mut policy = build(&text, &setting(30_000));
+        let (mut now_ns, mut polled) = (first_ns, vec![]);
+        for (between_ns, gap_ns) in &halts {
+            now_ns += between_ns;
+            let window_ns = policy.window(&Ask { now_ns, ..Ask::default() });
+            let gap_ns = (*gap_ns).min(1 << 40);
+            let halt = seen(gap_ns, window_ns, 20_000);
+            policy.learn(&halt);
+            polled.push((now_ns, halt.poll_ns));
+            now_ns += halt.halt_ns;
+        }
+        for (first, (start_ns, _)) in polled.iter().enumerate() {
+            let burst_ns = if first == 0 { 0 } else { burst_ns };
+            let mut sum_ns = 0;
+            for (begun_ns, poll_ns) in &polled[first..] {
+                sum_ns += poll_ns;
+                let allowed = u128::from(begun_ns - start_ns) * u128::from(percent);
+                prop_assert!(u128::from(sum_ns) * 100 <= allowed + u128::from(burst_ns) * 100);
+            }
+        }
+    }
+
+    /// Where a halt ends by its timer at the latest, knowing the timer never makes it cost more.
+    #[test]
+    fn knowing_a_timer_that_is_never_late_costs_nothing(
+        timer_ns in 0..1_u64 << 40, early_ns in ns(), window_ns in 0..1_u64 << 40,
+        break_even_ns in 0..1_u64 << 40,
+    ) {
+        let gap_ns = timer_ns.saturating_sub(early_ns);
+        let cost = |text: &str| {
+            let mut policy = build(text, &setting(break_even_ns));
+            let ask = Ask { timer_ns: Some(timer_ns), ..Ask::default() };
+            cost_ns(gap_ns, policy.window(&ask), break_even_ns)
+        };
+        let alone = format!("fixed:{window_ns}ns");
+        let knowing = format!("timer-aware|{alone}");
+        prop_assert!(cost(&knowing) <= cost(&alone));
+    }
+
+    /// What is learned never leaves its safe range, and so no halt costs more than one block and the
+    /// range.
+    #[test]
+    fn a_learned_window_never_leaves_its_range(
+        gaps in proptest::collection::vec(ns(), 0..200), break_even_ns in 0..1_u64 << 40,
+        clamp in 0..10_u64, half_life in 1..200_u32, at_ceiling in any::<bool>(),
+        name in proptest::sample::select(vec!["learned", "learned-by-class"]),
+    ) {
+        let start = if at_ceiling { Start::Ceiling } else { Start::Zero };
+        let setting = Setting { start, ..setting(break_even_ns) };
+        let text = format!("{name}:half_life={half_life},clamp={clamp}");
+        let windows = walk(build(&text, &setting).as_mut(), &gaps);
+        prop_assert!(windows.iter().all(|window| *window <= clamp * break_even_ns), "{:?}", windows);
+    }
+
+    /// A share is a mean of its experts: never above the largest.
+    #[test]
+    fn a_share_never_polls_longer_than_two_blocks(
+        gaps in proptest::collection::vec(ns(), 0..200), break_even_ns in 0..1_u64 << 40,
+        eta in 0..=100_u32, percent in 0..=100_u32, at_ceiling in any::<bool>(),
+    ) {
+        let start = if at_ceiling { Start::Ceiling } else { Start::Zero };
+        let setting = Setting { start, ..setting(break_even_ns) };
+        let text = format!("share:eta={eta},alpha={percent}%");
+        let windows = walk(build(&text, &setting).as_mut(), &gaps);
+        prop_assert!(windows.iter().all(|window| *window <= 2 * break_even_ns), "{:?}", windows);
+    }
+
+    /// A constant gap that is worth polling is polled for always, and one that is not never, by all
+    /// that learn; a few halts in.
+    #[test]
+    fn constant_gaps_are_learned(gap_ns in 1_000..1_000_000_u64, at_ceiling in any::<bool>()) {
+        // The buckets are an eighth of a power of two wide: near the break-even either is right.
+        prop_assume!(!(25_000..=36_000).contains(&gap_ns));
+        let start = if at_ceiling { Start::Ceiling } else { Start::Zero };
+        let setting = Setting { start, ..setting(30_000) };
+        for text in ["learned", "learned-by-class", "learned:half_life=1"] {
+            let windows = walk(build(text, &setting).as_mut(), &[gap_ns; 20]);
+            let polls = |window: &u64| if gap_ns < 30_000 { *window >= gap_ns } else { *window == 0 };
+            prop_assert!(windows[2..].iter().all(polls), "{} {:?}", text, windows);
+        }
+    }
+}

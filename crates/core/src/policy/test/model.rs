@@ -1,0 +1,86 @@
+//! A vCPU in few lines, to try policies on: gaps in, windows and costs out. The replay proper lives
+//! elsewhere and knows more.
+
+use super::super::*;
+use crate::workload::Gaps;
+
+/// Where policies are tried: upstream 6.12 on x86, with this break-even.
+pub(in crate::policy) fn setting(break_even_ns: u64) -> Setting {
+    Setting::upstream(Version::new(6, 12), Arch::X86, break_even_ns)
+}
+
+/// A policy from its text.
+pub(in crate::policy) fn build(text: &str, setting: &Setting) -> Box<dyn Policy> {
+    let spec: Spec = text
+        .parse()
+        .unwrap_or_else(|error| panic!("{text}: {error}"));
+    spec.build(setting)
+        .unwrap_or_else(|error| panic!("{text}: {error}"))
+}
+
+/// Why a text builds no policy.
+pub(in crate::policy) fn refusal(text: &str) -> String {
+    let built = text
+        .parse::<Spec>()
+        .and_then(|spec| spec.build(&setting(30_000)));
+    built.expect_err(text).to_string()
+}
+
+/// What came of a halt under a window, on a machine that wakes after `latency_ns`.
+pub(in crate::policy) fn seen(gap_ns: u64, window_ns: u64, latency_ns: u64) -> Seen {
+    let waited = gap_ns > window_ns;
+    let wake_latency_ns = if waited { latency_ns } else { 0 };
+    Seen {
+        halt_ns: gap_ns.saturating_add(wake_latency_ns),
+        poll_ns: gap_ns.min(window_ns),
+        wake_latency_ns,
+        waited,
+        valid: true,
+    }
+}
+
+/// The windows of halts with these gaps, and of the one after; waking takes no time.
+pub(in crate::policy) fn walk(policy: &mut dyn Policy, gaps: &[u64]) -> Vec<u64> {
+    let mut now_ns = 0_u64;
+    let mut windows = Vec::new();
+    for gap_ns in gaps {
+        let ask = Ask {
+            now_ns,
+            ..Ask::default()
+        };
+        let window_ns = policy.window(&ask);
+        windows.push(window_ns);
+        policy.learn(&seen(*gap_ns, window_ns, 0));
+        now_ns = now_ns.saturating_add(*gap_ns);
+    }
+    windows.push(policy.window(&Ask {
+        now_ns,
+        ..Ask::default()
+    }));
+    windows
+}
+
+/// What a halt costs: its polling, and the break-even if it blocks.
+pub(in crate::policy) fn cost_ns(gap_ns: u64, window_ns: u64, break_even_ns: u64) -> u64 {
+    if gap_ns <= window_ns {
+        gap_ns
+    } else {
+        window_ns.saturating_add(break_even_ns)
+    }
+}
+/// What halts with these gaps cost under a policy, each worth `break_even_ns` if it blocks, relative
+/// to the clairvoyant.
+pub(in crate::policy) fn ratio(text: &str, break_even_ns: u64, gaps: &[u64]) -> f64 {
+    let mut policy = build(text, &setting(break_even_ns));
+    let windows = walk(policy.as_mut(), gaps);
+    let costs = gaps.iter().zip(&windows);
+    let cost: u64 = costs.map(|(gap, w)| cost_ns(*gap, *w, break_even_ns)).sum();
+    let least: u64 = gaps.iter().map(|gap| (*gap).min(break_even_ns)).sum();
+    cost as f64 / least as f64
+}
+
+/// So many gaps of a process, always the same.
+pub(in crate::policy) fn gaps(process: &str, count: usize) -> Vec<u64> {
+    let mut gaps = Gaps::new(process.parse().unwrap(), 7).unwrap();
+    (0..count).map(|_| gaps.draw().0).collect()
+}

@@ -1,0 +1,44 @@
+//! What the recorded halts would have cost under another policy.
+//!
+//! A replay holds fixed what the guest's world decided, the gap between the start of a halt and its
+//! wake event, and lets a policy choose anew how long to poll. For a gap `g` under a window `w`:
+//!
+//! ```text
+//! g <= w:  the poll succeeds.  cpu = g               latency = 0         halt_ns = g
+//! g >  w:  it blocks.          cpu = w + switch_cpu  latency = L(g - w)  halt_ns = g + L(g - w)
+//! ```
+//!
+//! The policy then sees that `halt_ns`, just as KVM's rule does: with the wake-up latency in it. That
+//! is what makes a ceiling a little above the gaps lock polling out, which no histogram of gaps shows.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`arrivals`] | whether waking earlier makes the next gap longer |
+//! | [`cost`] | what polling, blocking and waiting are worth |
+//! | [`latency`] | `L`: wake-up latency by length of sleep, as recorded |
+//! | [`sample`] | what a replay takes of one halt |
+//! | [`run`] | one policy on one vCPU |
+//! | [`outcome`] | what came of it, and what was recorded, in the same figures |
+//! | [`session`] | many policies on every vCPU of a capture |
+//!
+//! **Assumptions.** How far the next gap depends on how soon the vCPU ran is taken from the recording,
+//! see [`arrivals`]. A poll that another task cut short is cut at the same length. Sleeps of
+//! a length that never was recorded wake as fast as those of the nearest length that was. How many
+//! halts each of these touched is counted in [`outcome::Doubts`].
+
+pub mod arrivals;
+pub mod cost;
+pub mod latency;
+pub mod outcome;
+pub mod run;
+pub mod sample;
+pub mod session;
+
+pub use arrivals::Arrivals;
+pub use cost::Cost;
+pub use outcome::{Doubts, Outcome};
+pub use sample::Sample;
+pub use session::{Seat, Session};
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,262 @@
+//! Whether waking earlier makes the next gap longer, and what a recording tells of that.
+//!
+//! A periodic timer is due at a fixed time: whoever wakes sooner waits longer for it. A reply comes a
+//! fixed time after the request, and so does a timer that is set anew after each wake (`nanosleep`, a
+//! TSC deadline from now): there the gap stays. Nothing in a halt says which it was, but wake-ups that
+//! were late by chance do: at a fixed time, a halt that follows a wake-up late by `x` has a gap shorter
+//! by `x`; at a fixed gap, it has not. The slope of gap over the last wake-up latency is that share,
+//! estimated for each vCPU and wake source by least squares.
+
+use crate::event::{Halt, WakeSource};
+
+/// Whether waking earlier makes the next gap longer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// As far as the recording shows, by vCPU and wake source. Where it shows nothing, timers come at a
+    /// fixed time, all else at a fixed gap.
+    #[default]
+    BySource,
+    /// Every gap stays as it was.
+    FixedGap,
+    /// Every wake event comes when it came.
+    FixedTime,
+}
+
+impl Arrivals {
+    /// All readings, in the order in which the help lists them.
+    pub const ALL: [Self; 3] = [Self::BySource, Self::FixedGap, Self::FixedTime];
+
+    /// The name as options and outputs write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::BySource => "by-source",
+            Self::FixedGap => "fixed-gap",
+            Self::FixedTime => "fixed-time",
+        }
+    }
+}
+
+/// How far gaps follow: by which share of a wake-up's earliness the next gap grows, in thousandths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Follow {
+    milli: [u16; WakeSource::ALL.len()],
+    assumed: [bool; WakeSource::ALL.len()],
+}
+
+/// All of it: the wake event comes when it came.
+const ALL_OF_IT: u16 = 1_000;
+
+impl Follow {
+    /// What holds for a vCPU with this evidence under a reading.
+    pub fn new(arrivals: Arrivals, evidence: &Evidence) -> Self {
+        let fixed = |milli| Self {
+            milli: [milli; WakeSource::ALL.len()],
+            assumed: [false; WakeSource::ALL.len()],
+        };
+        match arrivals {
+            Arrivals::FixedGap => fixed(0),
+            Arrivals::FixedTime => fixed(ALL_OF_IT),
+            Arrivals::BySource => {
+                let shown = WakeSource::ALL.map(|source| evidence.sources[index(source)].share());
+                let by_nature = WakeSource::ALL.map(|source| match source {
+                    WakeSource::Timer => ALL_OF_IT,
+                    _ => 0,
+                });
+                Self {
+                    milli: std::array::from_fn(|n| shown[n].unwrap_or(by_nature[n])),
+                    assumed: shown.map(|share| share.is_none()),
+                }
+            }
+        }
+    }
+
+    /// The gap of a halt whose vCPU woke `ahead_ns` sooner than recorded (negative: later) last time.
+    pub fn gap_ns(&self, gap_ns: u64, wake: WakeSource, ahead_ns: i64) -> u64 {
+        match self.milli[index(wake)] {
+            0 => gap_ns,
+            ALL_OF_IT => gap_ns.saturating_add_signed(ahead_ns),
+            milli => {
+                let moved = i128::from(ahead_ns) * i128::from(milli) / i128::from(ALL_OF_IT);
+                gap_ns.saturating_add_signed(i64::try_from(moved).unwrap_or(0))
+            }
+        }
+    }
+
+    /// Whether nothing recorded shows how gaps that end so follow.
+    pub fn is_assumed(&self, wake: WakeSource) -> bool {
+        self.assumed[index(wake)]
+    }
+}
+
+fn index(wake: WakeSource) -> usize {
+    usize::from(wake.code())
+}
+
+/// What a recording shows of one vCPU.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Evidence {
+    sources: [Slope; WakeSource::ALL.len()],
+    last: Option<Last>,
+}
+
+/// The halt before.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Last {
+    end_ns: u64,
+    latency_ns: u64,
+}
+
+/// Wake-ups later than this are not looked at: timers that came due meanwhile pile up.
+const LATE_NS: u64 = 1_000_000;
+
+impl Evidence {
+    /// Adds a halt; halts come in order.
+    pub fn halt(&mut self, halt: &Halt) {
+        let before = self.last.take();
+        let (Some(gap_ns), Some(latency_ns)) = (halt.gap_ns(), halt.wake_latency_ns) else {
+            return;
+        };
+        if let Some(last) = before
+            && halt.start_ns >= last.end_ns
+            && last.latency_ns <= LATE_NS
+        {
+            self.sources[index(halt.wake)].add(last.latency_ns as f64, gap_ns as f64);
+        }
+        self.last = Some(Last {
+            end_ns: halt.end_ns(),
+            latency_ns,
+        });
+    }
+}
+
+/// A least-squares line through points that come one by one (Welford's recurrence).
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Slope {
+    n: f64,
+    mean_x: f64,
+    mean_y: f64,
+    xx: f64,
+    xy: f64,
+    yy: f64,
+}
+
+/// The largest standard error of a slope that shows anything.
+const SHOWS: f64 = 0.2;
+
+impl Slope {
+    fn add(&mut self, x: f64, y: f64) {
+        self.n += 1.0;
+        let (dx, dy) = (x - self.mean_x, y - self.mean_y);
+        self.mean_x += dx / self.n;
+        self.mean_y += dy / self.n;
+        self.xx += dx * (x - self.mean_x);
+        self.xy += dx * (y - self.mean_y);
+        self.yy += dy * (y - self.mean_y);
+    }
+
+    /// The share by which gaps follow, in thousandths. `None` if the points do not show it. What
+    /// cannot be told from nothing is nothing, and what cannot be told from all of it is all.
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between 0 and 1000"
+    )]
+    fn share(&self) -> Option<u16> {
+        if self.n < 20.0 || self.xx <= 0.0 {
+            return None;
+        }
+        let slope = self.xy / self.xx;
+        let rest = (self.yy / self.xx - slope * slope).max(0.0);
+        let error = (rest / (self.n - 2.0)).sqrt();
+        let share = -slope;
+        if error > SHOWS {
+            return None;
+        }
+        let near = |end: f64| (share - end).abs() <= (3.0 * error).max(0.1);
+        match () {
+            () if share <= 0.0 || near(0.0) => Some(0),
+            () if share >= 1.0 || near(1.0) => Some(ALL_OF_IT),
+            () => Some((share * f64::from(ALL_OF_IT)).round() as u16),
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::workload::SplitMix64;
+
+    const US: u64 = 1_000;
+
+    /// Halts that a timer ends: set anew after each wake, or due every `period_ns`.
+    fn timers(periodic: bool, spread_ns: u64, wake: WakeSource) -> Evidence {
+        let mut draw = SplitMix64(3);
+        let mut evidence = Evidence::default();
+        let (mut now_ns, mut due_ns) = (0, 0);
+        for _ in 0..2_000 {
+            now_ns += 5 * US;
+            let gap = 100 * US + draw.below(spread_ns + 1);
+            due_ns = if periodic {
+                due_ns + 200 * US
+            } else {
+                now_ns + gap
+            };
+            let latency_ns = 20 * US + draw.below(20 * US);
+            let halt = Halt {
+                start_ns: now_ns,
+                halt_ns: due_ns - now_ns + latency_ns,
+                waited: true,
+                wake_latency_ns: Some(latency_ns),
+                wake,
+                ..Halt::default()
+            };
+            now_ns = halt.end_ns();
+            evidence.halt(&halt);
+        }
+        evidence
+    }
+
+    fn moved(evidence: &Evidence, wake: WakeSource) -> (u64, bool) {
+        let follow = Follow::new(Arrivals::BySource, evidence);
+        (follow.gap_ns(100, wake, 30), follow.is_assumed(wake))
+    }
+
+    #[test]
+    fn a_recording_shows_whether_timers_are_periodic_or_set_anew() {
+        use WakeSource::{Device, Timer};
+        assert_eq!(moved(&timers(true, 0, Timer), Timer), (130, false));
+        assert_eq!(moved(&timers(false, 5 * US, Timer), Timer), (100, false));
+        assert_eq!(
+            moved(&timers(true, 0, Device), Device),
+            (130, false),
+            "frames of a display"
+        );
+        assert_eq!(moved(&timers(false, 5 * US, Device), Device), (100, false));
+    }
+
+    #[test]
+    fn where_it_shows_nothing_the_source_decides() {
+        use WakeSource::{Device, Ipi, Timer};
+        let nothing = Evidence::default();
+        assert_eq!(moved(&nothing, Timer), (130, true));
+        assert_eq!(moved(&nothing, Device), (100, true));
+        assert_eq!(moved(&nothing, Ipi), (100, true));
+        let noisy = timers(false, 900_000 * US, Timer);
+        assert_eq!(moved(&noisy, Timer), (130, true));
+    }
+
+    #[test]
+    fn readings_that_are_told_leave_nothing_to_the_recording() {
+        let evidence = timers(true, 0, WakeSource::Timer);
+        for (arrivals, gap_ns) in [(Arrivals::FixedGap, 100), (Arrivals::FixedTime, 130)] {
+            let follow = Follow::new(arrivals, &evidence);
+            for wake in WakeSource::ALL {
+                assert_eq!(follow.gap_ns(100, wake, 30), gap_ns);
+                assert!(!follow.is_assumed(wake));
+            }
+        }
+        let all = Follow::new(Arrivals::FixedTime, &evidence);
+        assert_eq!(all.gap_ns(100, WakeSource::Timer, -130), 0);
+    }
+}

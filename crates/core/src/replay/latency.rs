@@ -1,0 +1,236 @@
+//! `L`: how long a wake-up takes, by how long the vCPU has slept.
+//!
+//! Longer sleeps wake more slowly: deeper C-states, colder caches. Sleeps are put in classes of a
+//! power of two from 1 us up, and each vCPU keeps some of its recorded latencies of each class. A
+//! replayed sleep takes the one whose turn it is, by the number of the halt: no dice, every policy
+//! gets the same, and the spread of the latencies stays what it was. (One median for a class would
+//! lose that spread, and with it whether a noisy latency now and then opens or shuts the window.)
+//! What a vCPU never did is taken from its VM, else from the host, else from the nearest class.
+
+/// Classes of sleep: below 1 us, then by powers of two; the last begins at 2^24 us (17 s).
+pub const CLASSES: usize = 26;
+
+/// Latencies kept of each class: enough for a 99th percentile, small for ten thousand vCPUs.
+const KEPT: usize = 512;
+
+/// The class of a sleep of `ns` nanoseconds.
+pub fn class_of(ns: u64) -> usize {
+    let units = ns >> 10;
+    let class = u64::BITS - units.leading_zeros();
+    (class as usize).min(CLASSES - 1)
+}
+
+/// The longest sleep of a class, in nanoseconds.
+pub fn class_end(class: usize) -> u64 {
+    if class + 1 >= CLASSES {
+        u64::MAX
+    } else {
+        (1 << (10 + class)) - 1
+    }
+}
+
+/// Every `stride`th value of a sequence, where `stride` doubles whenever the room is full: an even
+/// selection in a fixed room, the same each time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Selection {
+    kept: Vec<u64>,
+    stride: u64,
+    seen: u64,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self {
+            kept: Vec::new(),
+            stride: 1,
+            seen: 0,
+        }
+    }
+}
+
+impl Selection {
+    fn add(&mut self, value: u64) {
+        if self.seen.is_multiple_of(self.stride) {
+            if self.kept.len() == KEPT {
+                let mut keep = false;
+                self.kept.retain(|_| {
+                    keep = !keep;
+                    keep
+                });
+                self.stride *= 2;
+            }
+            if self.seen.is_multiple_of(self.stride) {
+                self.kept.push(value);
+            }
+        }
+        self.seen += 1;
+    }
+}
+
+/// Recorded wake-up latencies of one vCPU, VM or host, by class of sleep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Latencies {
+    classes: [Selection; CLASSES],
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self {
+            classes: std::array::from_fn(|_| Selection::default()),
+        }
+    }
+}
+
+impl Latencies {
+    /// Adds a wake-up that was recorded.
+    pub fn add(&mut self, slept_ns: u64, latency_ns: u64) {
+        self.classes[class_of(slept_ns)].add(latency_ns);
+    }
+
+    /// Whether nothing was added.
+    pub fn is_empty(&self) -> bool {
+        self.classes.iter().all(|class| class.seen == 0)
+    }
+
+    /// The median latency of the shortest sleeps there are, in nanoseconds.
+    pub fn shortest_sleeps_ns(&self) -> Option<u64> {
+        let class = self.classes.iter().find(|class| class.seen > 0)?;
+        median(&class.kept)
+    }
+}
+
+fn median(values: &[u64]) -> Option<u64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    crate::stats::percentile_of_sorted(&sorted, 0.5)
+}
+
+/// `L` for one vCPU: an answer for every class.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Table {
+    /// Latencies in turn; none is empty.
+    turns: [Vec<u64>; CLASSES],
+    /// No sleep of this class was recorded anywhere.
+    guessed: [bool; CLASSES],
+}
+
+impl Table {
+    /// Puts a table together from the nearest source that knows: `sources` in order of preference,
+    /// the vCPU's own first. `None` if none of them saw any sleep.
+    pub fn new(sources: &[&Latencies]) -> Option<Self> {
+        let of_class = |class: usize| {
+            let known = |source: &&&Latencies| source.classes[class].seen > 0;
+            let source = sources.iter().find(known)?;
+            Some(source.classes[class].kept.clone())
+        };
+        let known: [Option<Vec<u64>>; CLASSES] = std::array::from_fn(of_class);
+        let nearest = |class: usize| {
+            let distance = |other: &usize| (class.abs_diff(*other), *other);
+            let others = (0..CLASSES).filter(|&other| known[other].is_some());
+            known[others.min_by_key(distance)?].clone()
+        };
+        nearest(0)?;
+        Some(Self {
+            turns: std::array::from_fn(|class| nearest(class).unwrap_or_default()),
+            guessed: std::array::from_fn(|class| known[class].is_none()),
+        })
+    }
+
+    /// A table of latencies measured elsewhere: (length of sleep, latency), both in nanoseconds.
+    pub fn measured(points: &[(u64, u64)]) -> Option<Self> {
+        let mut latencies = Latencies::default();
+        for &(slept_ns, latency_ns) in points {
+            latencies.add(slept_ns, latency_ns);
+        }
+        Self::new(&[&latencies])
+    }
+
+    /// The latency of a class at its turn, in nanoseconds, and whether it had to be guessed.
+    pub fn at(&self, class: usize, turn: u64) -> (u64, bool) {
+        let turns = &self.turns[class];
+        let index = turn % turns.len().max(1) as u64;
+        let latency_ns = usize::try_from(index)
+            .ok()
+            .and_then(|index| turns.get(index));
+        (latency_ns.copied().unwrap_or(0), self.guessed[class])
+    }
+
+    /// The median latency of a class, in nanoseconds.
+    pub fn median(&self, class: usize) -> u64 {
+        median(&self.turns[class]).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn classes_are_powers_of_two_from_a_microsecond_up() {
+        for (ns, class) in [
+            (0, 0),
+            (1_023, 0),
+            (1_024, 1),
+            (2_047, 1),
+            (2_048, 2),
+            (1 << 33, 24),
+            (1 << 34, 25),
+            (u64::MAX, 25),
+        ] {
+            assert_eq!(class_of(ns), class, "{ns}");
+        }
+        for class in 0..CLASSES {
+            assert_eq!(class_of(class_end(class)), class);
+            assert_eq!(
+                class_of(class_end(class).saturating_add(1)),
+                (class + 1).min(CLASSES - 1)
+            );
+        }
+    }
+
+    #[test]
+    fn a_selection_is_even_and_bounded() {
+        let mut selection = Selection::default();
+        for value in 0..100_000 {
+            selection.add(value);
+        }
+        assert!(selection.kept.len() <= KEPT && selection.kept.len() * 2 >= KEPT);
+        let steps: Vec<u64> = selection
+            .kept
+            .windows(2)
+            .map(|pair| pair[1] - pair[0])
+            .collect();
+        assert!(
+            steps.iter().all(|&step| step == selection.stride),
+            "{steps:?}"
+        );
+    }
+
+    #[test]
+    fn the_nearest_source_that_knows_a_class_answers() {
+        let (mut own, mut vm, mut host) = (
+            Latencies::default(),
+            Latencies::default(),
+            Latencies::default(),
+        );
+        assert_eq!(Table::new(&[&own, &vm, &host]), None);
+        own.add(5_000, 20);
+        own.add(5_000, 21);
+        vm.add(5_000, 99);
+        vm.add(40_000, 30);
+        host.add(40_000, 98);
+        host.add(1_000_000, 50);
+        let table = Table::new(&[&own, &vm, &host]).unwrap();
+        let at = |ns, turn| table.at(class_of(ns), turn);
+        assert_eq!(
+            (at(5_000, 0), at(5_000, 1), at(5_000, 2)),
+            ((20, false), (21, false), (20, false))
+        );
+        assert_eq!(at(40_000, 7), (30, false));
+        assert_eq!(at(1_000_000, 7), (50, false));
+        assert_eq!(at(100_000_000, 3), (50, true));
+        assert_eq!(at(100, 0), (20, true));
+        assert_eq!(table.median(class_of(5_000)), 20);
+        assert_eq!(own.shortest_sleeps_ns(), Some(20));
+    }
+}

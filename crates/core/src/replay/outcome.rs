@@ -1,0 +1,131 @@
+//! What came of halts: replayed or recorded, in the same figures.
+
+use super::cost::Cost;
+use super::sample::Sample;
+use crate::event::Halt;
+use crate::hist::LogHist;
+
+/// On how many halts an assumption rests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Doubts {
+    /// Polling was cut short for another task, and is replayed as cut at the same length.
+    pub poll_cut: u64,
+    /// What ended them is not known.
+    pub wake_unknown: u64,
+    /// Nothing recorded shows whether waking earlier makes such gaps longer; a timer's is taken to.
+    pub arrival_assumed: u64,
+    /// Their gaps were guessed: the wake-up latency was not recorded.
+    pub gap_guessed: u64,
+    /// They slept in the replay for a length of which no wake-up was recorded.
+    pub latency_guessed: u64,
+}
+
+impl Doubts {
+    fn add(&mut self, other: &Self) {
+        self.poll_cut += other.poll_cut;
+        self.wake_unknown += other.wake_unknown;
+        self.arrival_assumed += other.arrival_assumed;
+        self.gap_guessed += other.gap_guessed;
+        self.latency_guessed += other.latency_guessed;
+    }
+}
+
+/// What came of the halts of a vCPU, a VM or a host. Times in nanoseconds.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Outcome {
+    /// Halts.
+    pub halts: u64,
+    /// Halts that polled.
+    pub polls: u64,
+    /// Polls that ended in a wake.
+    pub successful_polls: u64,
+    /// Halts that slept: two context switches each.
+    pub blocks: u64,
+    /// Time polled.
+    pub poll_ns: u64,
+    /// Of it, by polls that did not end in a wake.
+    pub poll_fail_ns: u64,
+    /// Wake-up latency in all.
+    pub latency_ns: u64,
+    /// Wake-up latency of every halt; 0 for those that did not sleep.
+    pub latency: LogHist,
+    /// Whole halts.
+    pub halt_ns: u64,
+    /// Time asleep: from the end of polling to the wake event.
+    pub sleep_ns: u64,
+    /// Exits on HLT: fewer than halts where the guest polled with success.
+    pub hlt_exits: u64,
+    /// Time over which the halts were seen, vCPU by vCPU.
+    pub span_ns: u64,
+    /// The least that these halts can cost, in thousandths of a nanosecond, see [`Outcome::ratio`].
+    pub clairvoyant_milli: u128,
+    /// Halts of which nobody recorded how long they polled: above, they count as not polling.
+    pub poll_unknown: u64,
+    /// On how many halts assumptions rest.
+    pub doubts: Doubts,
+}
+
+impl Outcome {
+    /// Adds another's halts.
+    pub fn add(&mut self, other: &Self) {
+        self.halts += other.halts;
+        self.polls += other.polls;
+        self.successful_polls += other.successful_polls;
+        self.blocks += other.blocks;
+        self.poll_ns += other.poll_ns;
+        self.poll_fail_ns += other.poll_fail_ns;
+        self.latency_ns += other.latency_ns;
+        self.latency.merge(&other.latency);
+        self.halt_ns += other.halt_ns;
+        self.sleep_ns += other.sleep_ns;
+        self.hlt_exits += other.hlt_exits;
+        self.span_ns += other.span_ns;
+        self.clairvoyant_milli += other.clairvoyant_milli;
+        self.poll_unknown += other.poll_unknown;
+        self.doubts.add(&other.doubts);
+    }
+
+    /// Adds a halt as it was recorded. `sample` is what a replay takes of it.
+    pub fn add_recorded(&mut self, halt: &Halt, sample: &Sample) {
+        let poll_ns = halt.poll_ns.unwrap_or(0);
+        self.poll_unknown += u64::from(halt.poll_ns.is_none());
+        self.halts += 1;
+        self.hlt_exits += 1;
+        if poll_ns > 0 || halt.window_ns.is_some_and(|window| window > 0) {
+            self.polls += 1;
+            self.successful_polls += u64::from(!halt.waited);
+        }
+        self.blocks += u64::from(halt.waited);
+        self.poll_ns += poll_ns;
+        if halt.waited {
+            self.poll_fail_ns += poll_ns;
+            self.sleep_ns += sample.gap_ns.saturating_sub(poll_ns);
+        }
+        self.latency_ns += sample.latency_ns;
+        self.latency.record(sample.latency_ns);
+        self.halt_ns += halt.halt_ns;
+    }
+
+    /// CPU burnt: polling and switching, in nanoseconds.
+    pub fn cpu_ns(&self, cost: &Cost) -> u64 {
+        let switches = self.blocks.saturating_mul(cost.switch_cpu_ns);
+        self.poll_ns.saturating_add(switches)
+    }
+
+    /// What it cost in all, in nanoseconds of CPU.
+    pub fn cost_ns(&self, cost: &Cost) -> f64 {
+        cost.milli(self.poll_ns, self.blocks, self.latency_ns) as f64 / 1e3
+    }
+
+    /// Its cost as a multiple of the least possible on the same halts. `None` where that is 0.
+    pub fn ratio(&self, cost: &Cost) -> Option<f64> {
+        let milli = cost.milli(self.poll_ns, self.blocks, self.latency_ns);
+        (self.clairvoyant_milli > 0).then(|| milli as f64 / self.clairvoyant_milli as f64)
+    }
+
+    /// Share of the time in which the vCPU was not asleep (C0 residency, 0 to 1).
+    pub fn awake_share(&self) -> Option<f64> {
+        let share = 1.0 - self.sleep_ns as f64 / self.span_ns.max(1) as f64;
+        (self.span_ns > 0).then(|| share.clamp(0.0, 1.0))
+    }
+}

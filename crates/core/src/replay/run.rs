@@ -1,0 +1,179 @@
+//! One policy on the halts of one vCPU.
+
+use super::arrivals::Follow;
+use super::cost::Cost;
+use super::latency::{Table, class_end, class_of};
+use super::outcome::Outcome;
+use super::sample::Sample;
+use crate::event::WakeSource;
+use crate::policy::{Ask, Policy, Seen, Side};
+
+/// What does not change from halt to halt.
+#[derive(Debug, Clone, Copy)]
+pub struct Frame<'a> {
+    /// Wake-up latencies of this vCPU.
+    pub table: &'a Table,
+    /// What things cost.
+    pub cost: Cost,
+    /// How far waking earlier makes its next gap longer.
+    pub follow: Follow,
+}
+
+/// A policy on its way through the halts of a vCPU.
+#[derive(Debug)]
+pub struct Run {
+    policy: Box<dyn Policy>,
+    outcome: Outcome,
+    turn: u64,
+    /// How much sooner than recorded the last halt ended, in nanoseconds; negative if later.
+    ahead_ns: i64,
+}
+
+/// What a halt comes to under a window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Played {
+    poll_ns: u64,
+    latency_ns: u64,
+    waited: bool,
+    guessed: bool,
+}
+
+impl Run {
+    /// Before the first halt.
+    pub fn new(policy: Box<dyn Policy>) -> Self {
+        Self {
+            policy,
+            outcome: Outcome::default(),
+            turn: 0,
+            ahead_ns: 0,
+        }
+    }
+
+    /// What came of the halts so far.
+    pub fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    /// What came of all halts, which were seen over `span_ns` as recorded.
+    pub fn finish(mut self, span_ns: u64, recorded_halt_ns: u64) -> Outcome {
+        let ran_ns = span_ns.saturating_sub(recorded_halt_ns);
+        self.outcome.span_ns = ran_ns.saturating_add(self.outcome.halt_ns);
+        self.outcome
+    }
+
+    /// Plays one halt; gives the window that it had, in nanoseconds.
+    pub fn step(&mut self, sample: &Sample, frame: &Frame<'_>) -> u64 {
+        let turn = self.turn;
+        self.turn += 1;
+        let follow = &frame.follow;
+        let gap_ns = follow.gap_ns(sample.gap_ns, sample.wake, self.ahead_ns);
+        let yardstick = least(gap_ns, sample, frame, turn);
+        let ask = Ask {
+            now_ns: sample.start_ns,
+            timer_ns: (sample.wake == WakeSource::Timer).then_some(gap_ns),
+            best_window_ns: Some(yardstick.window_ns),
+        };
+        let window_ns = self.policy.window(&ask).min(sample.cut_ns);
+        let played = play(gap_ns, window_ns, sample, frame, turn);
+        let halt_ns = gap_ns.saturating_add(played.latency_ns);
+        self.policy.learn(&Seen {
+            halt_ns,
+            poll_ns: played.poll_ns,
+            wake_latency_ns: played.latency_ns,
+            waited: played.waited,
+            valid: sample.valid,
+        });
+        self.ahead_ns = difference(sample.latency_ns, played.latency_ns);
+        self.outcome.clairvoyant_milli += yardstick.milli;
+        let assumed = follow.is_assumed(sample.wake);
+        self.outcome.doubts.arrival_assumed += u64::from(assumed);
+        self.book(sample, gap_ns, window_ns, played);
+        window_ns
+    }
+
+    fn book(&mut self, sample: &Sample, gap_ns: u64, window_ns: u64, played: Played) {
+        let success = window_ns > 0 && !played.waited;
+        let in_guest = success && self.policy.side() == Side::Guest;
+        let outcome = &mut self.outcome;
+        outcome.halts += 1;
+        outcome.polls += u64::from(window_ns > 0);
+        outcome.successful_polls += u64::from(success);
+        outcome.hlt_exits += u64::from(!in_guest);
+        outcome.poll_ns += played.poll_ns;
+        outcome.halt_ns += gap_ns.saturating_add(played.latency_ns);
+        outcome.latency_ns += played.latency_ns;
+        outcome.latency.record(played.latency_ns);
+        if played.waited {
+            outcome.blocks += 1;
+            outcome.poll_fail_ns += played.poll_ns;
+            outcome.sleep_ns += gap_ns.saturating_sub(played.poll_ns);
+        }
+        let doubts = &mut outcome.doubts;
+        doubts.poll_cut += u64::from(sample.cut_ns != u64::MAX);
+        doubts.wake_unknown += u64::from(sample.wake == WakeSource::Unknown);
+        doubts.gap_guessed += u64::from(sample.gap_guessed);
+        doubts.latency_guessed += u64::from(played.guessed);
+    }
+}
+
+fn difference(recorded_ns: u64, played_ns: u64) -> i64 {
+    let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+    signed(recorded_ns) - signed(played_ns)
+}
+
+fn play(gap_ns: u64, window_ns: u64, sample: &Sample, frame: &Frame<'_>, turn: u64) -> Played {
+    if gap_ns <= window_ns {
+        return Played {
+            poll_ns: if window_ns > 0 { gap_ns } else { 0 },
+            latency_ns: 0,
+            waited: false,
+            guessed: false,
+        };
+    }
+    let (latency_ns, guessed) = latency(class_of(gap_ns - window_ns), sample, frame, turn);
+    Played {
+        poll_ns: window_ns,
+        latency_ns,
+        waited: true,
+        guessed,
+    }
+}
+
+/// Its own latency where it slept about as long, else the one whose turn it is.
+fn latency(class: usize, sample: &Sample, frame: &Frame<'_>, turn: u64) -> (u64, bool) {
+    if sample.slept_class == Some(class) {
+        (sample.latency_ns, false)
+    } else {
+        frame.table.at(class, turn)
+    }
+}
+
+/// The window that costs least for this very halt, and that cost.
+struct Least {
+    window_ns: u64,
+    milli: u128,
+}
+
+/// Looks through all that could be done: poll to the end, not at all, or (where shorter sleeps wake
+/// faster) just long enough to sleep in a shorter class.
+fn least(gap_ns: u64, sample: &Sample, frame: &Frame<'_>, turn: u64) -> Least {
+    let cost = frame.cost;
+    let mut best = Least {
+        window_ns: gap_ns,
+        milli: cost.milli(gap_ns, 0, 0),
+    };
+    let longest = class_of(gap_ns);
+    for class in (0..=longest).rev() {
+        let window_ns = gap_ns.saturating_sub(class_end(class));
+        let polled = window_ns.min(sample.cut_ns);
+        if gap_ns == 0 || cost.milli(window_ns, 1, 0) >= best.milli {
+            break;
+        }
+        let (latency_ns, _) = latency(class_of(gap_ns - polled), sample, frame, turn);
+        let milli = cost.milli(polled, 1, latency_ns);
+        if milli < best.milli {
+            best = Least { window_ns, milli };
+        }
+    }
+    best
+}

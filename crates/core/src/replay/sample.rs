@@ -1,0 +1,70 @@
+//! What a replay takes of one halt.
+
+use super::latency::{Table, class_of};
+use crate::event::{Halt, WakeSource};
+
+/// One halt, as far as a replay is concerned. Times in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// When it began.
+    pub start_ns: u64,
+    /// From there to the wake event.
+    pub gap_ns: u64,
+    /// The whole halt as recorded.
+    pub halt_ns: u64,
+    /// From the wake event until it ran, as recorded; 0 if it did not wait.
+    pub latency_ns: u64,
+    /// How long it slept, by class, where that is known: its own latency holds for that class.
+    pub slept_class: Option<usize>,
+    /// Where a cut poll stopped; [`u64::MAX`] where none was cut.
+    pub cut_ns: u64,
+    /// What ended it.
+    pub wake: WakeSource,
+    /// KVM counted the wake-up as valid.
+    pub valid: bool,
+    /// The gap had to be guessed: the wake-up latency was not recorded.
+    pub gap_guessed: bool,
+}
+
+impl Sample {
+    /// Takes what matters out of a halt. `turn` is its number, for [`Table::at`].
+    pub fn new(halt: &Halt, table: &Table, turn: u64) -> Self {
+        let polled_ns = polled_ns(halt);
+        let latency_ns = match halt.wake_latency_ns {
+            Some(latency_ns) => latency_ns,
+            None if !halt.waited => 0,
+            None => {
+                let class = class_of(halt.halt_ns.saturating_sub(polled_ns));
+                table.at(class, turn).0
+            }
+        };
+        let gap_guessed = halt.waited && halt.wake_latency_ns.is_none();
+        let gap_ns = halt.halt_ns.saturating_sub(latency_ns);
+        let slept_ns = gap_ns.saturating_sub(polled_ns);
+        let cut_ns = if halt.poll_cut { polled_ns } else { u64::MAX };
+        Self {
+            start_ns: halt.start_ns,
+            gap_ns,
+            halt_ns: halt.halt_ns,
+            latency_ns: latency_ns.min(halt.halt_ns),
+            slept_class: (halt.waited && !gap_guessed).then(|| class_of(slept_ns)),
+            cut_ns,
+            wake: halt.wake,
+            valid: halt.valid,
+            gap_guessed,
+        }
+    }
+}
+
+/// Time polled, in nanoseconds; where that was not recorded, the window in force.
+fn polled_ns(halt: &Halt) -> u64 {
+    halt.poll_ns
+        .unwrap_or_else(|| halt.window_ns.map_or(0, u64::from).min(halt.halt_ns))
+}
+
+/// How long a halt slept and how long it took to wake, in nanoseconds, where that is known.
+pub fn sleep_and_latency_ns(halt: &Halt) -> Option<(u64, u64)> {
+    let latency_ns = halt.wake_latency_ns.filter(|_| halt.waited)?;
+    let gap_ns = halt.halt_ns.saturating_sub(latency_ns);
+    Some((gap_ns.saturating_sub(polled_ns(halt)), latency_ns))
+}

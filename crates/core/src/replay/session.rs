@@ -1,0 +1,315 @@
+//! Many policies on every vCPU of a capture, in two passes over its halts.
+//!
+//! The first pass ([`Survey`]) learns how long wake-ups take; the second ([`Session`]) plays. Memory
+//! depends on the number of vCPUs and policies, not on the length of the capture.
+
+use std::collections::BTreeMap;
+
+use super::arrivals::{Arrivals, Evidence, Follow};
+use super::cost::Cost;
+use super::latency::{Latencies, Table};
+use super::outcome::Outcome;
+use super::run::{Frame, Run};
+use super::sample::{Sample, sleep_and_latency_ns};
+use crate::event::Halt;
+use crate::hist::LogHist;
+use crate::ids::{Tid, VcpuId, VmIndex};
+use crate::policy::{Setting, Spec, SpecError, Start};
+
+/// Whose halts these are: a vCPU, or a thread that could not be placed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Seat {
+    /// The VM, where known.
+    pub vm: Option<VmIndex>,
+    /// The vCPU, where known.
+    pub vcpu: Option<VcpuId>,
+    /// The thread, where nothing else tells it from others.
+    pub tid: Option<Tid>,
+}
+
+impl Seat {
+    /// Whose halt this is.
+    pub fn of(halt: &Halt) -> Self {
+        Self {
+            vm: halt.vm,
+            vcpu: halt.vcpu,
+            tid: (halt.vm.is_none() || halt.vcpu.is_none()).then_some(halt.tid),
+        }
+    }
+}
+
+/// What the first pass learns of a vCPU.
+#[derive(Debug, Default)]
+struct Learned {
+    latencies: Latencies,
+    evidence: Evidence,
+}
+
+/// The first pass: what the recorded sleeps tell of wake-ups, and of what follows them.
+#[derive(Debug, Default)]
+pub struct Survey {
+    seats: BTreeMap<Seat, Learned>,
+    vms: BTreeMap<Option<VmIndex>, Latencies>,
+    host: Latencies,
+}
+
+impl Survey {
+    /// Adds a halt.
+    pub fn halt(&mut self, halt: &Halt) {
+        let seat = Seat::of(halt);
+        let own = self.seats.entry(seat).or_default();
+        own.evidence.halt(halt);
+        if let Some((slept_ns, latency_ns)) = sleep_and_latency_ns(halt) {
+            own.latencies.add(slept_ns, latency_ns);
+            self.vms
+                .entry(halt.vm)
+                .or_default()
+                .add(slept_ns, latency_ns);
+            self.host.add(slept_ns, latency_ns);
+        }
+    }
+
+    /// Whose halts were seen.
+    pub fn seats(&self) -> impl Iterator<Item = Seat> {
+        self.seats.keys().copied()
+    }
+
+    /// The median wake-up latency of the host's shortest sleeps, in nanoseconds.
+    pub fn shortest_sleeps_ns(&self) -> Option<u64> {
+        self.host.shortest_sleeps_ns()
+    }
+
+    /// Wake-up latencies of a vCPU, from itself, its VM, the host, or `elsewhere` (measured another
+    /// time). `None` where nobody knows any.
+    fn table(&self, seat: Seat, elsewhere: Option<&Latencies>) -> Option<Table> {
+        let sources = [
+            self.seats.get(&seat).map(|own| &own.latencies),
+            self.vms.get(&seat.vm),
+            Some(&self.host),
+            elsewhere,
+        ];
+        let sources: Vec<&Latencies> = sources.into_iter().flatten().collect();
+        Table::new(&sources)
+    }
+
+    /// How far a vCPU's gaps follow its wake-ups.
+    fn follow(&self, seat: Seat, arrivals: Arrivals) -> Follow {
+        let nothing = Evidence::default();
+        let evidence = self.seats.get(&seat).map(|own| &own.evidence);
+        Follow::new(arrivals, evidence.unwrap_or(&nothing))
+    }
+}
+
+/// What holds for all of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    /// The policies.
+    pub specs: Vec<Spec>,
+    /// What things cost.
+    pub cost: Cost,
+    /// Whether waking earlier makes the next gap longer.
+    pub arrivals: Arrivals,
+    /// Wake-up latencies measured another time, for lengths of sleep that the capture lacks.
+    pub elsewhere: Option<Latencies>,
+}
+
+/// Why a replay cannot be made.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// A policy that cannot be built.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// Nobody knows what a wake-up costs.
+    #[error("no vCPU of this capture slept with a known wake-up latency")]
+    NoLatency,
+}
+
+/// The results of one policy on one vCPU.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Played {
+    /// As a new vCPU would begin.
+    pub from_zero: Outcome,
+    /// As one whose window stands at its ceiling would go on.
+    pub from_ceiling: Outcome,
+    /// Halts at which the two had different windows.
+    pub apart: u64,
+}
+
+/// The results on one vCPU.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SeatResult {
+    /// Whose halts they are.
+    pub seat: Seat,
+    /// What was recorded.
+    pub recorded: Outcome,
+    /// What each policy would have done, in the plan's order.
+    pub played: Vec<Played>,
+    /// Gaps as recorded.
+    pub gaps: LogHist,
+    /// Halts that began before an earlier one, and were left out.
+    pub out_of_order: u64,
+}
+
+impl Played {
+    /// Whether the load has two steady states under this policy: starts that differ stay apart for
+    /// more than [`BISTABLE_SHARE`] of the halts, and end apart in cost by as much.
+    pub fn is_bistable(&self, cost: &Cost) -> bool {
+        let (zero, ceiling) = (
+            self.from_zero.cost_ns(cost),
+            self.from_ceiling.cost_ns(cost),
+        );
+        let halts = self.from_zero.halts as f64;
+        self.apart as f64 > BISTABLE_SHARE * halts
+            && (zero - ceiling).abs() > BISTABLE_SHARE * zero.min(ceiling)
+    }
+
+    /// Adds the results on another vCPU.
+    pub fn add(&mut self, other: &Self) {
+        self.from_zero.add(&other.from_zero);
+        self.from_ceiling.add(&other.from_ceiling);
+        self.apart += other.apart;
+    }
+}
+
+/// How far two starts may be apart, as a share of the halts and of the cheaper one's cost.
+pub const BISTABLE_SHARE: f64 = 0.05;
+
+/// What one vCPU is at in the second pass.
+#[derive(Debug)]
+struct Player {
+    table: Table,
+    follow: Follow,
+    runs: Vec<[Run; 2]>,
+    apart: Vec<u64>,
+    recorded: Outcome,
+    gaps: LogHist,
+    turn: u64,
+    first_ns: u64,
+    last_start_ns: u64,
+    last_end_ns: u64,
+    out_of_order: u64,
+}
+
+/// The second pass.
+#[derive(Debug)]
+pub struct Session<F> {
+    plan: Plan,
+    survey: Survey,
+    setting: F,
+    players: BTreeMap<Seat, Player>,
+}
+
+impl<F: Fn(&Halt) -> Setting> Session<F> {
+    /// Before the first halt. `setting` says what a vCPU's policies are built upon, from its first
+    /// halt; [`Setting::start`] and [`Setting::break_even_ns`] are filled in here.
+    pub fn new(plan: Plan, survey: Survey, setting: F) -> Self {
+        Self {
+            plan,
+            survey,
+            setting,
+            players: BTreeMap::new(),
+        }
+    }
+
+    /// Plays a halt under every policy.
+    pub fn halt(&mut self, halt: &Halt) -> Result<(), SessionError> {
+        let seat = Seat::of(halt);
+        if !self.players.contains_key(&seat) {
+            let player = self.seat_down(seat, halt)?;
+            self.players.insert(seat, player);
+        }
+        let Some(player) = self.players.get_mut(&seat) else {
+            return Ok(());
+        };
+        if halt.start_ns < player.last_start_ns {
+            player.out_of_order += 1;
+            return Ok(());
+        }
+        player.last_start_ns = halt.start_ns;
+        player.last_end_ns = player.last_end_ns.max(halt.end_ns());
+        let sample = Sample::new(halt, &player.table, player.turn);
+        player.turn += 1;
+        player.recorded.add_recorded(halt, &sample);
+        player.gaps.record(sample.gap_ns);
+        let frame = Frame {
+            table: &player.table,
+            cost: self.plan.cost,
+            follow: player.follow,
+        };
+        for ([zero, ceiling], apart) in player.runs.iter_mut().zip(&mut player.apart) {
+            let windows = (zero.step(&sample, &frame), ceiling.step(&sample, &frame));
+            *apart += u64::from(windows.0 != windows.1);
+        }
+        Ok(())
+    }
+
+    fn seat_down(&self, seat: Seat, first: &Halt) -> Result<Player, SessionError> {
+        let elsewhere = self.plan.elsewhere.as_ref();
+        let table = self.survey.table(seat, elsewhere);
+        let table = table.ok_or(SessionError::NoLatency)?;
+        let base = (self.setting)(first);
+        let build = |spec: &Spec, start: Start| -> Result<Run, SpecError> {
+            let break_even_ns = self.plan.cost.break_even_ns(table.median(0));
+            let setting = Setting {
+                break_even_ns,
+                start,
+                ..base
+            };
+            Ok(Run::new(spec.build(&setting)?))
+        };
+        let runs: Result<Vec<[Run; 2]>, SpecError> = self
+            .plan
+            .specs
+            .iter()
+            .map(|spec| Ok([build(spec, Start::Zero)?, build(spec, Start::Ceiling)?]))
+            .collect();
+        Ok(Player {
+            table,
+            follow: self.survey.follow(seat, self.plan.arrivals),
+            apart: vec![0; self.plan.specs.len()],
+            runs: runs?,
+            recorded: Outcome::default(),
+            gaps: LogHist::default(),
+            turn: 0,
+            first_ns: first.start_ns,
+            last_start_ns: 0,
+            last_end_ns: 0,
+            out_of_order: 0,
+        })
+    }
+
+    /// The results, vCPU by vCPU.
+    pub fn finish(self) -> Vec<SeatResult> {
+        let players = self.players.into_iter();
+        players.map(|(seat, player)| player.finish(seat)).collect()
+    }
+}
+
+impl Player {
+    fn finish(mut self, seat: Seat) -> SeatResult {
+        let span_ns = self.last_end_ns.saturating_sub(self.first_ns);
+        let halt_ns = self.recorded.halt_ns;
+        self.recorded.span_ns = span_ns;
+        let played: Vec<Played> = self
+            .runs
+            .into_iter()
+            .zip(self.apart)
+            .map(|([zero, ceiling], apart)| Played {
+                from_zero: zero.finish(span_ns, halt_ns),
+                from_ceiling: ceiling.finish(span_ns, halt_ns),
+                apart,
+            })
+            .collect();
+        if let Some(first) = played.first() {
+            self.recorded.clairvoyant_milli = first.from_zero.clairvoyant_milli;
+        }
+        SeatResult {
+            seat,
+            recorded: self.recorded,
+            played,
+            gaps: self.gaps,
+            out_of_order: self.out_of_order,
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Worked examples, and laws that hold for any halts.
+
+use proptest::prelude::*;
+
+use super::latency::Latencies;
+use super::session::{Plan, Survey};
+use super::*;
+use crate::event::{Halt, WakeSource};
+use crate::ids::{VcpuId, VmIndex};
+use crate::kvm::{Arch, Version};
+use crate::policy::Setting;
+use crate::workload::SplitMix64;
+
+const US: u64 = 1_000;
+
+fn plan(specs: &[&str]) -> Plan {
+    let measured = [
+        (20 * US, 30 * US),
+        (200 * US, 40 * US),
+        (2_000 * US, 90 * US),
+    ];
+    let mut elsewhere = Latencies::default();
+    for (slept_ns, latency_ns) in measured {
+        elsewhere.add(slept_ns, latency_ns);
+    }
+    Plan {
+        specs: specs.iter().map(|text| text.parse().unwrap()).collect(),
+        cost: Cost {
+            switch_cpu_ns: 10 * US,
+            latency_weight_milli: 1_000,
+        },
+        arrivals: Arrivals::BySource,
+        elsewhere: Some(elsewhere),
+    }
+}
+
+fn replay(plan: Plan, halts: &[Halt]) -> session::SeatResult {
+    let mut survey = Survey::default();
+    for halt in halts {
+        survey.halt(halt);
+    }
+    let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
+    let mut session = Session::new(plan, survey, |_: &Halt| setting);
+    for halt in halts {
+        session.halt(halt).unwrap();
+    }
+    session.finish().remove(0)
+}
+
+/// Halts that were recorded without polling: each slept for its gap and woke after `latency_ns`.
+fn slept(gaps: impl IntoIterator<Item = u64>, latency_ns: u64, wake: WakeSource) -> Vec<Halt> {
+    let mut now_ns = 1_000_000;
+    let halt = |gap_ns: u64| {
+        let halt = Halt {
+            start_ns: now_ns,
+            halt_ns: gap_ns + latency_ns,
+            vm: Some(VmIndex(0)),
+            vcpu: Some(VcpuId(0)),
+            waited: true,
+            valid: true,
+            window_ns: Some(0),
+            poll_ns: Some(0),
+            wake_latency_ns: Some(latency_ns),
+            wake,
+            ..Halt::default()
+        };
+        now_ns = halt.end_ns() + 5 * US;
+        halt
+    };
+    gaps.into_iter().map(halt).collect()
+}
+
+#[test]
+fn a_window_above_the_gaps_saves_every_block() {
+    let halts = slept([20 * US; 100], 30 * US, WakeSource::Device);
+    let result = replay(plan(&["off", "fixed:50us", "fixed:15us"]), &halts);
+    let [off, enough, short] = [0, 1, 2].map(|index| result.played[index].from_zero.clone());
+    assert_eq!(
+        (off.blocks, off.poll_ns, off.latency_ns),
+        (100, 0, 3_000 * US)
+    );
+    assert_eq!(
+        (enough.blocks, enough.poll_ns, enough.latency_ns),
+        (0, 2_000 * US, 0)
+    );
+    assert_eq!(
+        (short.blocks, short.poll_ns, short.poll_fail_ns),
+        (100, 1_500 * US, 1_500 * US)
+    );
+    assert_eq!(off.halt_ns, result.recorded.halt_ns);
+    assert_eq!(
+        (off.sleep_ns, off.span_ns),
+        (result.recorded.sleep_ns, result.recorded.span_ns)
+    );
+}
+
+#[test]
+fn a_ceiling_between_gap_and_gap_plus_latency_has_two_steady_states() {
+    let halts = slept([20 * US; 500], 40 * US, WakeSource::Device);
+    let result = replay(plan(&["kvm:max=50us", "kvm:max=70us"]), &halts);
+    let [narrow, wide] = [0, 1].map(|index| result.played[index].clone());
+    assert_eq!(narrow.from_zero.successful_polls, 0, "locked out");
+    assert_eq!(narrow.from_ceiling.successful_polls, 500, "polls for good");
+    assert!(wide.from_zero.successful_polls > 490);
+    assert_eq!(wide.from_ceiling.successful_polls, 500);
+}
+
+#[test]
+fn a_timer_stays_due_when_the_vcpu_wakes_sooner() {
+    let halts = slept([100 * US; 10], 30 * US, WakeSource::Timer);
+    // Ten equal latencies show nothing, so by its source a timer is due at a fixed time.
+    let gaps = |arrivals| {
+        let plan = Plan {
+            arrivals,
+            ..plan(&["fixed:always"])
+        };
+        replay(plan, &halts).played[0].from_zero.halt_ns
+    };
+    assert_eq!(gaps(Arrivals::FixedGap), 10 * 100 * US);
+    assert_eq!(gaps(Arrivals::BySource), 10 * 100 * US + 9 * 30 * US);
+    assert_eq!(gaps(Arrivals::FixedTime), gaps(Arrivals::BySource));
+}
+
+#[test]
+fn a_poll_cut_short_is_cut_at_the_same_length() {
+    let mut halts = slept([100 * US], 30 * US, WakeSource::Device);
+    halts[0].poll_cut = true;
+    halts[0].window_ns = Some(200_000);
+    halts[0].poll_ns = Some(3 * US);
+    let outcome = &replay(plan(&["fixed:200us"]), &halts).played[0].from_zero;
+    assert_eq!(
+        (outcome.poll_ns, outcome.blocks, outcome.doubts.poll_cut),
+        (3 * US, 1, 1)
+    );
+}
+
+#[test]
+fn what_nobody_recorded_is_counted_as_a_guess() {
+    let mut halts = slept([20 * US; 4], 30 * US, WakeSource::Unknown);
+    halts[0].wake_latency_ns = None;
+    halts[1].halt_ns = 9_000_000 * US;
+    let doubts = replay(plan(&["off"]), &halts).played[0].from_zero.doubts;
+    assert_eq!((doubts.gap_guessed, doubts.wake_unknown), (1, 4));
+    assert_eq!(doubts.latency_guessed, 0, "its own latency is known");
+    let doubts = replay(plan(&["fixed:8s"]), &halts).played[0]
+        .from_zero
+        .doubts;
+    assert_eq!(doubts.latency_guessed, 1);
+}
+
+#[test]
+fn halts_that_step_back_in_time_are_left_out_and_counted() {
+    let mut halts = slept([20 * US; 4], 30 * US, WakeSource::Device);
+    halts[2].start_ns = 5;
+    let result = replay(plan(&["off"]), &halts);
+    assert_eq!((result.out_of_order, result.recorded.halts), (1, 3));
+}
+
+#[test]
+fn without_any_sleep_nothing_can_be_said_of_sleeping() {
+    let mut halts = slept([20 * US], 0, WakeSource::Device);
+    halts[0].waited = false;
+    let mut survey = Survey::default();
+    survey.halt(&halts[0]);
+    let plan = Plan {
+        elsewhere: None,
+        ..plan(&["off"])
+    };
+    let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
+    let mut session = Session::new(plan, survey, |_: &Halt| setting);
+    assert_eq!(
+        session.halt(&halts[0]),
+        Err(session::SessionError::NoLatency)
+    );
+}
+
+fn any_halts() -> impl Strategy<Value = Vec<Halt>> {
+    let one = (
+        0..400 * US,
+        0..100 * US,
+        any::<bool>(),
+        0..5_u8,
+        any::<bool>(),
+    );
+    prop::collection::vec(one, 1..80).prop_map(|halts| {
+        let mut now_ns = 1_000;
+        let halt = |(gap_ns, latency_ns, waited, wake, cut)| {
+            let latency_ns = if waited { latency_ns } else { 0 };
+            let poll_ns = if waited { gap_ns / 3 } else { gap_ns };
+            let halt = Halt {
+                start_ns: now_ns,
+                halt_ns: gap_ns + latency_ns,
+                vm: Some(VmIndex(0)),
+                vcpu: Some(VcpuId(0)),
+                waited,
+                valid: true,
+                window_ns: u32::try_from(poll_ns).ok(),
+                poll_ns: Some(poll_ns),
+                wake_latency_ns: Some(latency_ns),
+                wake: WakeSource::from_code(wake),
+                poll_cut: waited && cut,
+                ..Halt::default()
+            };
+            now_ns = halt.end_ns() + 1;
+            halt
+        };
+        halts.into_iter().map(halt).collect()
+    })
+}
+
+fn any_policy() -> impl Strategy<Value = String> {
+    let policies: Vec<&'static str> = crate::policy::POLICIES
+        .iter()
+        .map(|entry| entry.name)
+        .collect();
+    (prop::sample::select(policies), 0..300_u64).prop_map(|(name, us)| {
+        let texts = [
+            name.to_owned(),
+            format!("{name}:{us}us"),
+            format!("{name}:{}%|kvm", us % 101),
+        ];
+        let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 30 * US);
+        let builds = |text: &&String| {
+            text.parse::<crate::policy::Spec>()
+                .is_ok_and(|spec| spec.build(&setting).is_ok())
+        };
+        texts.iter().find(builds).unwrap().clone()
+    })
+}
+
+fn any_arrivals() -> impl Strategy<Value = Arrivals> {
+    prop::sample::select(Arrivals::ALL.to_vec())
+}
+
+proptest! {
+    #[test]
+    fn poll_time_never_exceeds_halt_time(halts in any_halts(), policy in any_policy(), arrivals in any_arrivals()) {
+        let plan = Plan { arrivals, ..plan(&[&policy]) };
+        let played = replay(plan, &halts).played.remove(0);
+        for outcome in [played.from_zero, played.from_ceiling] {
+            prop_assert!(outcome.poll_ns <= outcome.halt_ns);
+            prop_assert!(outcome.poll_fail_ns <= outcome.poll_ns);
+            prop_assert!(outcome.poll_fail_ns + outcome.sleep_ns + outcome.latency_ns <= outcome.halt_ns);
+            prop_assert!(outcome.successful_polls <= outcome.polls);
+            prop_assert!(outcome.successful_polls + outcome.blocks <= outcome.halts);
+        }
+    }
+
+    #[test]
+    fn no_policy_beats_the_clairvoyant(halts in any_halts(), policy in any_policy(), arrivals in any_arrivals(), weight in 0..20_000_u64) {
+        let plan = Plan { arrivals, cost: Cost { switch_cpu_ns: 10 * US, latency_weight_milli: weight }, ..plan(&[&policy, "clairvoyant"]) };
+        let cost = plan.cost;
+        let result = replay(plan, &halts);
+        for played in &result.played {
+            for outcome in [&played.from_zero, &played.from_ceiling] {
+                let milli = cost.milli(outcome.poll_ns, outcome.blocks, outcome.latency_ns);
+                prop_assert!(milli >= outcome.clairvoyant_milli, "{milli} < {}", outcome.clairvoyant_milli);
+            }
+        }
+    }
+
+    #[test]
+    fn thresholds_at_the_ends_are_off_and_always(halts in any_halts(), arrivals in any_arrivals()) {
+        let plan = Plan { arrivals, ..plan(&["off", "fixed:0", "fixed:always", "fixed:1h"]) };
+        let played = replay(plan, &halts).played;
+        prop_assert_eq!(&played[0], &played[1]);
+        prop_assert_eq!(&played[2], &played[3]);
+    }
+
+    #[test]
+    fn off_replayed_on_what_was_recorded_without_polling_is_what_was_recorded(seed in any::<u64>(), latency in 0..90_u64) {
+        let mut draw = SplitMix64(seed);
+        let gaps = (0..50).map(|_| draw.below(900 * US) + 1);
+        let halts = slept(gaps, latency * US, WakeSource::Timer);
+        let result = replay(plan(&["off"]), &halts);
+        let off = &result.played[0].from_zero;
+        let figures = |outcome: &Outcome| (outcome.halts, outcome.blocks, outcome.poll_ns, outcome.latency_ns, outcome.halt_ns, outcome.sleep_ns);
+        prop_assert_eq!(figures(off), figures(&result.recorded));
+    }
+}
