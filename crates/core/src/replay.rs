@@ -20,6 +20,7 @@
 //! | [`run`] | one policy on one vCPU |
 //! | [`outcome`] | what came of it, and what was recorded, in the same figures |
 //! | [`session`] | many policies on every vCPU of a capture |
+//! | [`grid`] | KVM's rule under many settings at once |
 //!
 //! **Assumptions.** How far the next gap depends on how soon the vCPU ran is taken from the recording,
 //! see [`arrivals`]. A poll that another task cut short is cut at the same length. Sleeps of
@@ -28,6 +29,7 @@
 
 pub mod arrivals;
 pub mod cost;
+pub mod grid;
 pub mod latency;
 pub mod outcome;
 pub mod run;

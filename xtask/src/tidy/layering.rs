@@ -16,7 +16,7 @@ const LAYERS: [(&str, &[&str]); 6] = [
 ];
 
 /// All that the core may depend on, tests aside.
-const CORE_USES: [&str; 2] = ["serde", "thiserror"];
+const CORE_USES: [&str; 3] = ["pulp", "serde", "thiserror"];
 
 /// How many dependencies may share one comment, when they are parts of one thing.
 const SHARED: usize = 5;

@@ -45,7 +45,7 @@ pub struct Follow {
 }
 
 /// All of it: the wake event comes when it came.
-const ALL_OF_IT: u16 = 1_000;
+pub(super) const ALL_OF_IT: u16 = 1_000;
 
 impl Follow {
     /// What holds for a vCPU with this evidence under a reading.
@@ -81,6 +81,11 @@ impl Follow {
                 gap_ns.saturating_add_signed(i64::try_from(moved).unwrap_or(0))
             }
         }
+    }
+
+    /// By which share, in thousandths, the gaps follow that end so.
+    pub fn share_milli(&self, wake: WakeSource) -> u16 {
+        self.milli[index(wake)]
     }
 
     /// Whether nothing recorded shows how gaps that end so follow.

@@ -31,11 +31,11 @@ pub struct Run {
 
 /// What a halt comes to under a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Played {
-    poll_ns: u64,
-    latency_ns: u64,
-    waited: bool,
-    guessed: bool,
+pub(super) struct Played {
+    pub(super) poll_ns: u64,
+    pub(super) latency_ns: u64,
+    pub(super) waited: bool,
+    pub(super) guessed: bool,
 }
 
 impl Run {
@@ -74,7 +74,7 @@ impl Run {
             best_window_ns: Some(yardstick.window_ns),
         };
         let window_ns = self.policy.window(&ask).min(sample.cut_ns);
-        let played = play(gap_ns, window_ns, sample, frame, turn);
+        let played = play(gap_ns, window_ns, sample, frame.table, turn);
         let halt_ns = gap_ns.saturating_add(played.latency_ns);
         self.policy.learn(&Seen {
             halt_ns,
@@ -116,12 +116,20 @@ impl Run {
     }
 }
 
-fn difference(recorded_ns: u64, played_ns: u64) -> i64 {
+/// How much sooner than recorded a halt ends that wakes after `played_ns`.
+pub(super) fn difference(recorded_ns: u64, played_ns: u64) -> i64 {
     let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
     signed(recorded_ns) - signed(played_ns)
 }
 
-fn play(gap_ns: u64, window_ns: u64, sample: &Sample, frame: &Frame<'_>, turn: u64) -> Played {
+/// What a gap comes to under a window.
+pub(super) fn play(
+    gap_ns: u64,
+    window_ns: u64,
+    sample: &Sample,
+    table: &Table,
+    turn: u64,
+) -> Played {
     if gap_ns <= window_ns {
         return Played {
             poll_ns: if window_ns > 0 { gap_ns } else { 0 },
@@ -130,7 +138,7 @@ fn play(gap_ns: u64, window_ns: u64, sample: &Sample, frame: &Frame<'_>, turn: u
             guessed: false,
         };
     }
-    let (latency_ns, guessed) = latency(class_of(gap_ns - window_ns), sample, frame, turn);
+    let (latency_ns, guessed) = latency(class_of(gap_ns - window_ns), sample, table, turn);
     Played {
         poll_ns: window_ns,
         latency_ns,
@@ -140,11 +148,11 @@ fn play(gap_ns: u64, window_ns: u64, sample: &Sample, frame: &Frame<'_>, turn: u
 }
 
 /// Its own latency where it slept about as long, else the one whose turn it is.
-fn latency(class: usize, sample: &Sample, frame: &Frame<'_>, turn: u64) -> (u64, bool) {
+pub(super) fn latency(class: usize, sample: &Sample, table: &Table, turn: u64) -> (u64, bool) {
     if sample.slept_class == Some(class) {
         (sample.latency_ns, false)
     } else {
-        frame.table.at(class, turn)
+        table.at(class, turn)
     }
 }
 
@@ -169,7 +177,7 @@ fn least(gap_ns: u64, sample: &Sample, frame: &Frame<'_>, turn: u64) -> Least {
         if gap_ns == 0 || cost.milli(window_ns, 1, 0) >= best.milli {
             break;
         }
-        let (latency_ns, _) = latency(class_of(gap_ns - polled), sample, frame, turn);
+        let (latency_ns, _) = latency(class_of(gap_ns - polled), sample, frame.table, turn);
         let milli = cost.milli(polled, 1, latency_ns);
         if milli < best.milli {
             best = Least { window_ns, milli };

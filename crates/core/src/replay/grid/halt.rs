@@ -1,0 +1,266 @@
+//! What a halt may come to, worked out once for all lanes.
+//!
+//! The wake-up latency of a lane depends on how long it sleeps, the gap less its window, and that only
+//! by class. From the longest to the shortest sleep that any window leaves, a halt has few classes: a
+//! lane starts with the latency of the longest and takes the next one for each class end that its
+//! sleep does not exceed. The last step is a poll that ends in the wake: a sleep of 0, a latency of 0.
+//!
+//! Times are taken off what all lanes have in common until they fit in 32 bits: from a gap that
+//! exceeds every window by far, only its distance to the class ends matters.
+
+use super::super::arrivals::{ALL_OF_IT, Follow};
+use super::super::latency::{CLASSES, Table, class_end, class_of};
+use super::super::sample::Sample;
+use super::group::LONGEST;
+use crate::kvm::Rule;
+
+/// The longest gap in a vector. A latency can be added and a window taken off without overflow.
+const LONGEST_GAP: u64 = 1 << 29;
+
+/// Bit of a [coded](Prepared::top) latency that was guessed.
+pub(super) const GUESSED: i32 = 1 << 28;
+
+/// Sums are emptied before they reach this.
+const FULL: u64 = 1 << 31;
+
+/// Which of the steps a halt takes, see [`super::kernel`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The wake event was there when it began.
+    Zero,
+    /// It is longer than every window and ceiling: all lanes sleep, all windows shrink.
+    Long,
+    /// Lanes differ in what comes of it.
+    Mixed,
+    /// The same, with a poll that was cut, an invalid wake-up, or a gap that follows in part.
+    Odd,
+}
+
+/// A halt, ready for all lanes.
+#[derive(Debug, Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub(super) struct Prepared {
+    pub(super) kind: Kind,
+    /// Whether the last halt's latency comes off the gap.
+    pub(super) due: bool,
+    /// Whether sums must be emptied first.
+    pub(super) empties: bool,
+    /// Whether any of the latencies had to be guessed.
+    pub(super) guesses: bool,
+    /// KVM takes the wake-up for invalid.
+    pub(super) invalid: bool,
+    /// The gap; where it is due, the gap after a halt without latency.
+    pub(super) gap: i32,
+    /// By how much a gap that follows is longer than recorded after a halt without latency.
+    pub(super) most: i32,
+    /// The share by which it follows.
+    pub(super) share: f64,
+    /// The last halt's latency as recorded.
+    pub(super) recorded: i32,
+    /// Where polling was cut.
+    pub(super) cut: i32,
+    /// The latency of the longest sleep, plus [`GUESSED`] if it was.
+    pub(super) top: i32,
+    /// How many steps follow.
+    pub(super) steps: usize,
+    /// The longest sleep of each step, falling; [`i32::MIN`] where there is no step.
+    pub(super) ends: [i32; CLASSES],
+    /// The latency of each, coded as `top` is.
+    pub(super) latencies: [i32; CLASSES],
+}
+
+/// What is known for all lanes on their way through the halts.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Ahead {
+    /// The longest window of any lane, in nanoseconds; no ceiling is above it.
+    pub(super) longest: u32,
+    /// Halts that vectors played.
+    pub(super) halts: u64,
+    /// Of them, those that slept under every setting and are in no lane's sum.
+    pub(super) asleep: u64,
+    /// Gaps of all of them, before lanes' [shares](super::group::Sums::shorter) come off.
+    pub(super) gaps_ns: u64,
+    turn: u64,
+    /// Latency of the last halt as recorded.
+    recorded_ns: u64,
+    /// The longest latency that the last halt had in any lane.
+    last_ns: u64,
+    /// The last halt was not played by vectors.
+    apart: bool,
+    /// What a lane's sum may have come to.
+    filled: u64,
+}
+
+impl Ahead {
+    /// The number of the next halt.
+    pub(super) fn turn(&self) -> u64 {
+        self.turn
+    }
+
+    /// The latency of the last halt as recorded, in nanoseconds.
+    pub(super) fn recorded_ns(&self) -> u64 {
+        self.recorded_ns
+    }
+
+    /// Whether vectors have played the last halt.
+    pub(super) fn is_last_known(&self) -> bool {
+        !self.apart
+    }
+
+    /// Notes a halt that vectors did not play.
+    pub(super) fn went_apart(&mut self, sample: &Sample) {
+        self.turn += 1;
+        self.recorded_ns = sample.latency_ns;
+        self.apart = true;
+    }
+
+    /// Prepares the next halt. `None` if vectors do not cover it: play it apart.
+    pub(super) fn prepare(
+        &mut self,
+        rule: &Rule,
+        sample: &Sample,
+        table: &Table,
+        follow: &Follow,
+    ) -> Option<Prepared> {
+        let share = follow.share_milli(sample.wake);
+        let due = share > 0;
+        if due && (self.apart || self.recorded_ns > u64::from(LONGEST)) {
+            return None;
+        }
+        // Latency can only take away from what there is without.
+        let most_ns = if due {
+            self.recorded_ns * u64::from(share) / u64::from(ALL_OF_IT)
+        } else {
+            0
+        };
+        let gap_ns = sample.gap_ns.checked_add(most_ns)?;
+        let shortest_ns = if due {
+            // One more for what parts of a nanosecond may come to.
+            gap_ns.saturating_sub(self.last_ns + 1)
+        } else {
+            gap_ns
+        };
+        let mut prepared = Prepared {
+            kind: Kind::Mixed,
+            due,
+            empties: false,
+            guesses: false,
+            invalid: rule.invalid_wakeups && !sample.valid,
+            gap: narrow(gap_ns.min(LONGEST_GAP)),
+            most: narrow(most_ns),
+            share: f64::from(share),
+            recorded: if due { narrow(self.recorded_ns) } else { 0 },
+            cut: narrow(sample.cut_ns.min(u64::from(LONGEST))),
+            top: 0,
+            steps: 0,
+            ends: [i32::MIN; CLASSES],
+            latencies: [0; CLASSES],
+        };
+        let is_cut = sample.cut_ns < u64::from(self.longest);
+        if gap_ns == 0 && !prepared.invalid && !is_cut {
+            prepared.kind = Kind::Zero;
+            self.book(sample, &mut prepared, 0, 0);
+            return Some(prepared);
+        }
+        let longest_ns = u64::from(self.longest);
+        let mut steps = Steps {
+            sample,
+            table,
+            turn: self.turn,
+            off_ns: gap_ns.saturating_sub(LONGEST_GAP),
+            highest_ns: 0,
+            guessed: false,
+        };
+        let polled_ns = longest_ns.min(sample.cut_ns);
+        steps.put(&mut prepared, gap_ns, shortest_ns, polled_ns)?;
+        prepared.guesses = steps.guessed;
+        prepared.kind = match () {
+            () if is_cut || (due && share != ALL_OF_IT) => Kind::Odd,
+            () if shortest_ns > longest_ns => Kind::Long,
+            () if prepared.invalid => Kind::Odd,
+            () => Kind::Mixed,
+        };
+        self.asleep += u64::from(prepared.kind == Kind::Long);
+        let highest_ns = steps.highest_ns;
+        self.book(sample, &mut prepared, gap_ns, highest_ns);
+        Some(prepared)
+    }
+
+    fn book(&mut self, sample: &Sample, prepared: &mut Prepared, gap_ns: u64, highest_ns: u64) {
+        // The most that this halt can add to any sum; 1 where only counts move.
+        let adds = highest_ns.max(u64::from(self.longest)).max(self.last_ns) + 1;
+        self.filled += adds;
+        prepared.empties = self.filled >= FULL;
+        if prepared.empties {
+            self.filled = adds;
+        }
+        self.halts += 1;
+        self.gaps_ns = self.gaps_ns.wrapping_add(gap_ns);
+        self.turn += 1;
+        self.recorded_ns = sample.latency_ns;
+        self.last_ns = highest_ns;
+        self.apart = false;
+    }
+}
+
+/// The way from the longest sleep to the shortest.
+struct Steps<'a> {
+    sample: &'a Sample,
+    table: &'a Table,
+    turn: u64,
+    /// What is taken off all times.
+    off_ns: u64,
+    highest_ns: u64,
+    guessed: bool,
+}
+
+impl Steps<'_> {
+    /// Puts down a step for each class that a gap from `shortest_ns` to `gap_ns` can sleep in after a
+    /// poll of up to `polled_ns`. `None` if a latency is too long for vectors.
+    fn put(
+        &mut self,
+        prepared: &mut Prepared,
+        gap_ns: u64,
+        shortest_ns: u64,
+        polled_ns: u64,
+    ) -> Option<()> {
+        let lowest = class_of(shortest_ns.saturating_sub(polled_ns).max(1));
+        let highest = class_of(gap_ns.max(1));
+        let mut coded = self.latency(highest)?;
+        prepared.top = coded;
+        let mut step = |end, latency| {
+            prepared.ends[prepared.steps] = end;
+            prepared.latencies[prepared.steps] = latency;
+            prepared.steps += 1;
+        };
+        for class in (lowest..highest).rev() {
+            let latency = self.latency(class)?;
+            if latency != coded {
+                // Below 2^30: the class ends below the gap.
+                let end_ns = class_end(class).checked_sub(self.off_ns);
+                step(end_ns.map_or(i32::MIN, narrow), latency);
+                coded = latency;
+            }
+        }
+        if shortest_ns <= polled_ns {
+            step(0, 0);
+        }
+        Some(())
+    }
+
+    fn latency(&mut self, class: usize) -> Option<i32> {
+        let (latency_ns, guessed) =
+            super::super::run::latency(class, self.sample, self.table, self.turn);
+        if latency_ns > u64::from(LONGEST) {
+            return None;
+        }
+        self.highest_ns = self.highest_ns.max(latency_ns);
+        self.guessed |= guessed;
+        let code = if guessed { GUESSED } else { 0 };
+        Some(narrow(latency_ns) | code)
+    }
+}
+
+fn narrow(ns: u64) -> i32 {
+    i32::try_from(ns).unwrap_or(i32::MAX)
+}

@@ -1,0 +1,348 @@
+//! The grid against the scalar replay: the same figures to the nanosecond, whatever the halts.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::event::{Halt, WakeSource};
+use crate::kvm::{Arch, Version};
+use crate::policy::{Setting, Spec};
+use crate::replay::arrivals::{Arrivals, Evidence};
+use crate::replay::run::{Frame, Run};
+use crate::replay::{Cost, Outcome};
+use crate::workload::SplitMix64;
+
+const US: u64 = 1_000;
+
+const KERNELS: [&str; 8] = ["4.4", "4.19", "5.2", "5.10", "5.15", "5.19", "6.1", "6.12"];
+
+/// What a scenario draws its halts from.
+#[derive(Debug, Clone, Copy)]
+struct World {
+    seed: u64,
+    halts: u64,
+    /// Gaps up to this.
+    gap_ns: u64,
+    latency_ns: u64,
+    /// Of a hundred halts, how many polls were cut.
+    cuts: u64,
+    arrivals: Arrivals,
+    /// The share by which the recording shows gaps to follow, in percent.
+    follows: u64,
+}
+
+impl World {
+    fn table(&self) -> Table {
+        let mut draw = SplitMix64(self.seed);
+        let points: Vec<(u64, u64)> = (0..20)
+            .map(|_| {
+                let slept_ns = draw.below(self.gap_ns) >> draw.below(20);
+                (slept_ns, draw.below(self.latency_ns))
+            })
+            .collect();
+        Table::measured(&points).unwrap()
+    }
+
+    fn samples(&self) -> Vec<Sample> {
+        let mut draw = SplitMix64(self.seed ^ 1);
+        let mut one = |turn| {
+            let gap_ns = match draw.below(4) {
+                0 => 0,
+                1 => draw.below(self.gap_ns),
+                _ => draw.below(self.gap_ns) >> draw.below(24),
+            };
+            let waits = draw.below(2) == 0;
+            let latency_ns = if waits {
+                draw.below(self.latency_ns)
+            } else {
+                0
+            };
+            let slept_ns = gap_ns - draw.below(gap_ns / 2 + 1);
+            Sample {
+                start_ns: turn * self.gap_ns,
+                gap_ns,
+                halt_ns: gap_ns + latency_ns,
+                latency_ns,
+                slept_class: waits.then(|| super::super::latency::class_of(slept_ns)),
+                cut_ns: if draw.below(100) < self.cuts {
+                    draw.below(gap_ns + 1)
+                } else {
+                    u64::MAX
+                },
+                wake: WakeSource::ALL[usize::try_from(draw.below(5)).unwrap()],
+                valid: draw.below(8) > 0,
+                gap_guessed: false,
+            }
+        };
+        (0..self.halts).map(&mut one).collect()
+    }
+
+    fn follow(&self) -> Follow {
+        let mut draw = SplitMix64(self.seed ^ 2);
+        let mut evidence = Evidence::default();
+        let (mut now_ns, mut last_ns) = (0, 0);
+        for turn in 0..400 {
+            let latency_ns = draw.below(50 * US);
+            let gap_ns = 100 * US - last_ns * self.follows / 100;
+            let halt = Halt {
+                start_ns: now_ns,
+                halt_ns: gap_ns + latency_ns,
+                waited: true,
+                wake_latency_ns: Some(latency_ns),
+                wake: if turn % 2 == 0 {
+                    WakeSource::Timer
+                } else {
+                    WakeSource::Ipi
+                },
+                ..Halt::default()
+            };
+            now_ns = halt.end_ns() + US;
+            last_ns = latency_ns;
+            evidence.halt(&halt);
+        }
+        Follow::new(self.arrivals, &evidence)
+    }
+}
+
+fn scalar(setting: &Setting, world: &World) -> Tally {
+    let spec: Spec = "kvm".parse().unwrap();
+    let mut run = Run::new(spec.build(setting).unwrap());
+    let table = world.table();
+    let frame = Frame {
+        table: &table,
+        cost: Cost {
+            switch_cpu_ns: 0,
+            latency_weight_milli: 0,
+        },
+        follow: world.follow(),
+    };
+    for sample in world.samples() {
+        run.step(&sample, &frame);
+    }
+    figures(run.outcome())
+}
+
+fn figures(outcome: &Outcome) -> Tally {
+    Tally {
+        halts: outcome.halts,
+        polls: outcome.polls,
+        successful_polls: outcome.successful_polls,
+        blocks: outcome.blocks,
+        poll_ns: outcome.poll_ns,
+        poll_fail_ns: outcome.poll_fail_ns,
+        latency_ns: outcome.latency_ns,
+        sleep_ns: outcome.sleep_ns,
+        halt_ns: outcome.halt_ns,
+        latency_guessed: outcome.doubts.latency_guessed,
+    }
+}
+
+/// Plays all settings at once, in slices of `slice` halts, and each alone.
+fn both(
+    version: Version,
+    arch: Arch,
+    choices: &[Choice],
+    world: &World,
+    slice: usize,
+) -> [Vec<Tally>; 2] {
+    let mut grid = Grid::new(Rule::of(version, arch), choices).unwrap();
+    let (table, follow) = (world.table(), world.follow());
+    for samples in world.samples().chunks(slice) {
+        grid.play(samples, &table, &follow);
+    }
+    let alone = |choice: &Choice| {
+        let setting = Setting {
+            knobs: choice.knobs,
+            ceiling_ns: choice.ceiling_ns,
+            start: choice.start,
+            ..Setting::upstream(version, arch, 0)
+        };
+        scalar(&setting, world)
+    };
+    [grid.tallies(), choices.iter().map(alone).collect()]
+}
+
+fn any_ns() -> impl Strategy<Value = u32> {
+    prop_oneof![
+        2 => Just(0_u32),
+        8 => 0..400_000_u32,
+        4 => (0..28_u32, any::<u32>()).prop_map(|(bits, ns)| ns >> 4 >> bits),
+        1 => any::<u32>(),
+        1 => Just(group::LONGEST),
+        1 => Just(u32::MAX),
+    ]
+}
+
+fn any_factor() -> impl Strategy<Value = u32> {
+    prop_oneof![8 => 0..5_u32, 2 => 0..300_u32, 1 => any::<u32>(), 1 => Just(1 << 28), 1 => Just(u32::MAX)]
+}
+
+fn any_choice() -> impl Strategy<Value = Choice> {
+    (
+        any_ns(),
+        any_ns(),
+        any::<bool>(),
+        any_factor(),
+        any_ns(),
+        any_factor(),
+        any::<bool>(),
+    )
+        .prop_map(
+            |(ceiling_ns, param, same, grow, grow_start, shrink, zero)| Choice {
+                knobs: Knobs {
+                    halt_poll_ns: if same { ceiling_ns } else { param },
+                    grow,
+                    grow_start,
+                    shrink,
+                },
+                ceiling_ns,
+                start: if zero { Start::Zero } else { Start::Ceiling },
+            },
+        )
+}
+
+fn any_world() -> impl Strategy<Value = World> {
+    let gap_ns = prop_oneof![
+        8 => 1_000..2_000 * US,
+        2 => Just(1 << 29),
+        1 => Just(1 << 31),
+        1 => 1..1_u64 << 40,
+    ];
+    let latency_ns = prop_oneof![8 => 1..200 * US, 1 => Just(1 << 28), 1 => 1..1_u64 << 33];
+    let arrivals = prop::sample::select(Arrivals::ALL.to_vec());
+    let cuts = prop_oneof![2 => Just(0_u64), 1 => 0..50_u64];
+    (
+        any::<u64>(),
+        0..700_u64,
+        gap_ns,
+        latency_ns,
+        cuts,
+        arrivals,
+        0..101_u64,
+    )
+        .prop_map(
+            |(seed, halts, gap_ns, latency_ns, cuts, arrivals, follows)| World {
+                seed,
+                halts,
+                gap_ns,
+                latency_ns,
+                cuts,
+                arrivals,
+                follows,
+            },
+        )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn grid_and_scalar_agree(
+        kernel in prop::sample::select(KERNELS.to_vec()),
+        arch in prop::sample::select(vec![Arch::X86, Arch::X86, Arch::Arm64, Arch::S390, Arch::PowerpcHv]),
+        choices in prop::collection::vec(any_choice(), 1..40),
+        world in any_world(),
+        slice in 1..400_usize,
+    ) {
+        let version: Version = kernel.parse().unwrap();
+        prop_assume!(Grid::new(Rule::of(version, arch), &[]).is_ok());
+        let [grid, scalar] = both(version, arch, &choices, &world, slice);
+        for ((choice, grid), scalar) in choices.iter().zip(grid).zip(scalar) {
+            prop_assert_eq!(grid, scalar, "{:?}", choice);
+        }
+    }
+
+    #[test]
+    fn dividing_by_a_reciprocal_is_dividing(window in 0..=group::LONGEST, divisor in any_factor()) {
+        let (magic, shift) = group::reciprocal(divisor);
+        let product = u64::from(window << 4) * u64::from(magic);
+        prop_assert_eq!((product >> 32) >> shift, u64::from(window.checked_div(divisor).unwrap_or(0)));
+    }
+}
+
+#[test]
+fn every_shrink_up_to_a_thousand_divides_exactly_around_its_multiples() {
+    for divisor in 0..1_000_u32 {
+        let (magic, shift) = group::reciprocal(divisor);
+        for multiple in [1, 2, 3, 1_000, group::LONGEST / divisor.max(1)] {
+            for window in [
+                multiple * divisor,
+                (multiple * divisor).saturating_sub(1),
+                group::LONGEST,
+            ] {
+                let quotient = (u64::from(window << 4) * u64::from(magic)) >> 32 >> shift;
+                let expected = window.checked_div(divisor).unwrap_or(0);
+                assert_eq!(quotient, u64::from(expected), "{window} / {divisor}");
+            }
+        }
+    }
+}
+
+#[test]
+fn usual_settings_are_played_by_vectors_and_odd_ones_one_by_one() {
+    let rule = Rule::of(Version::new(6, 12), Arch::X86);
+    let is_vector = |ceiling_ns, grow, grow_start| {
+        let knobs = Knobs {
+            halt_poll_ns: ceiling_ns,
+            grow,
+            grow_start,
+            shrink: 2,
+        };
+        let choice = Choice {
+            knobs,
+            ceiling_ns,
+            start: Start::Zero,
+        };
+        group::Terms::of(&choice, &rule).is_some()
+    };
+    assert!(is_vector(200_000, 2, 10_000));
+    assert!(is_vector(10_000_000, 16, 0));
+    assert!(is_vector(0, 0, u32::MAX));
+    assert!(is_vector(200_000, 0, u32::MAX));
+    assert!(is_vector(group::LONGEST, 2, 10_000));
+    assert!(!is_vector(group::LONGEST + 1, 2, 10_000));
+    assert!(!is_vector(200_000, u32::MAX, 10_000), "the product wraps");
+    let old = Rule::of(Version::new(5, 0), Arch::X86);
+    let stock = Knobs::defaults(Version::new(5, 0), Arch::X86);
+    let choice = Choice {
+        knobs: stock,
+        ceiling_ns: stock.halt_poll_ns,
+        start: Start::Zero,
+    };
+    assert!(group::Terms::of(&choice, &old).is_none());
+}
+
+#[test]
+fn rules_without_a_window_are_refused() {
+    let refused = |version| Grid::new(Rule::of(version, Arch::X86), &[]).err();
+    assert_eq!(refused(Version::new(4, 2)), Some(GridError::NoWindow));
+    assert_eq!(refused(Version::new(3, 10)), Some(GridError::NoWindow));
+    assert_eq!(refused(Version::new(4, 3)), None);
+}
+
+#[test]
+fn sums_beyond_32_bits_are_kept() {
+    let world = World {
+        seed: 7,
+        halts: 60_000,
+        gap_ns: 900 * US,
+        latency_ns: 100 * US,
+        cuts: 5,
+        arrivals: Arrivals::FixedTime,
+        follows: 0,
+    };
+    let knobs = Knobs {
+        halt_poll_ns: 1_000_000,
+        grow: 2,
+        grow_start: 10_000,
+        shrink: 3,
+    };
+    let choice = |ceiling_ns| Choice {
+        knobs,
+        ceiling_ns,
+        start: Start::Zero,
+    };
+    let choices: Vec<Choice> = (0..40).map(|n| choice(n * 25_000)).collect();
+    let [grid, scalar] = both(Version::new(6, 12), Arch::X86, &choices, &world, 1_000);
+    assert_eq!(grid, scalar);
+    assert!(grid.iter().any(|tally| tally.poll_ns > 1 << 33));
+}
