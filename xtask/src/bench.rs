@@ -6,6 +6,7 @@
 mod kept;
 mod loss;
 mod overhead;
+mod prediction;
 mod run;
 mod truth;
 mod watcher;
@@ -20,6 +21,8 @@ pub(crate) enum Bench {
     Overhead(overhead::Args),
     /// Gap and wake-up latency as recorded, against the lab's own clock
     Truth(truth::Args),
+    /// What a replay predicts of other settings, against what they give
+    Prediction(prediction::Args),
     /// Losses at the highest rate of halts that this machine can make
     Loss(loss::Args),
 }
@@ -29,6 +32,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     match bench {
         Bench::Overhead(args) => overhead::run(args),
         Bench::Truth(args) => truth::run(args),
+        Bench::Prediction(args) => prediction::run(args),
         Bench::Loss(args) => loss::run(args),
     }
 }

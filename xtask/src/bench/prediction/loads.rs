@@ -1,0 +1,52 @@
+//! The loads and the settings.
+
+/// A load of the lab.
+pub(super) struct Load {
+    /// What it is called in the tables.
+    pub(super) name: &'static str,
+    /// The lab's guest.
+    pub(super) guest: &'static str,
+    /// Its gaps.
+    pub(super) gap: &'static str,
+    /// The host sees the answer: round trips are measured.
+    pub(super) round_trips: bool,
+    /// Of the number of rounds asked for, one in so many: loads with long gaps.
+    pub(super) fewer: u32,
+}
+
+const fn pingpong(name: &'static str, gap: &'static str, fewer: u32) -> Load {
+    Load {
+        name,
+        guest: "pingpong",
+        gap,
+        round_trips: true,
+        fewer,
+    }
+}
+
+const fn tick(name: &'static str, gap: &'static str, fewer: u32) -> Load {
+    Load {
+        name,
+        guest: "tick",
+        gap,
+        round_trips: false,
+        fewer,
+    }
+}
+
+/// What a real host has of each kind: replies at once, replies of all lengths, two kinds of waits,
+/// phases, and timers that are due whatever the vCPU did before.
+pub(super) const LOADS: &[Load] = &[
+    pingpong("reply 20us", "fixed:20us", 1),
+    pingpong("reply 80us", "fixed:80us", 1),
+    pingpong("reply exp 60us", "exp:60us", 1),
+    pingpong("reply 5-400us", "uniform:5us:400us", 1),
+    pingpong("bimodal", "bimodal:0.8:15us:2ms", 1),
+    pingpong("phases", "phases:20us*200:3ms*50", 1),
+    pingpong("sparse 1ms", "exp:1ms", 2),
+    tick("timer 60us", "fixed:60us", 1),
+    tick("timer 20-300us", "uniform:20us:300us", 1),
+];
+
+/// Ceilings, as the lab and a policy both read them.
+pub(super) const SETTINGS: [&str; 6] = ["0", "20us", "50us", "100us", "200us", "500us"];
