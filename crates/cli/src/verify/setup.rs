@@ -2,6 +2,7 @@
 
 use anyhow::anyhow;
 use haltwise_capture::capture::Capture;
+use haltwise_capture::info::CaptureInfo;
 use haltwise_core::event::{HostSample, Knob, Lost};
 use haltwise_core::kvm::{Arch, Knobs, Rule, Version};
 use haltwise_core::recording::{Mode, Rung};
@@ -21,6 +22,7 @@ const LOSS_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(super) struct Setup {
     pub(super) kernel: Version,
+    pub(super) arch_origin: Origin,
     pub(super) backports: Vec<String>,
     pub(super) core: verify::Setup,
     /// In the order of [`Parameter::ALL`].
@@ -51,7 +53,7 @@ pub(super) fn setup(capture: &Capture, told: &Told) -> Result<Setup, Failure> {
         );
     }
     let kernel = kernel(&info.host.kernel_release, told)?;
-    let arch = arch(&info.host.arch, told)?;
+    let (arch, arch_origin) = arch(info, told)?;
     let upstream = Rule::of(kernel, arch);
     let rule = told
         .backports
@@ -70,6 +72,7 @@ pub(super) fn setup(capture: &Capture, told: &Told) -> Result<Setup, Failure> {
     let vetoed = vcpus.filter(|vcpu| vcpu.guest_veto == Some(true));
     Ok(Setup {
         kernel,
+        arch_origin,
         backports: told.backports.iter().map(ToString::to_string).collect(),
         core: verify::Setup {
             rule,
@@ -101,17 +104,20 @@ fn kernel(recorded: &str, told: &Told) -> Result<Version, Failure> {
     })
 }
 
-fn arch(recorded: &str, told: &Told) -> Result<Arch, Failure> {
+/// The port, and who says so. Text of other tools seldom names the machine; nearly all of it comes
+/// from x86, and the other ports' rule differs in defaults and on s390 only.
+fn arch(info: &CaptureInfo, told: &Told) -> Result<(Arch, Origin), Failure> {
     if let Some(arch) = told.arch {
-        return Ok(arch);
+        return Ok((arch, Origin::Told));
     }
-    recorded.parse().map_err(|error| {
-        Failure::new(
-            Exit::Failed,
-            anyhow::Error::new(error).context("tell the recorded machine"),
-        )
-        .hint("name it: --arch x86")
-    })
+    match info.host.arch.parse() {
+        Ok(arch) => Ok((arch, Origin::Recorded)),
+        Err(_) if info.rung == Rung::Import => Ok((Arch::X86, Origin::Assumed)),
+        Err(error) => {
+            let error = anyhow::Error::new(error).context("tell the recorded machine");
+            Err(Failure::new(Exit::Failed, error).hint("name it: --arch x86"))
+        }
+    }
 }
 
 /// A parameter that was told, with the last moment that is known to have had the value before.

@@ -37,6 +37,7 @@ fn counted(count: u64, what: &str) -> String {
 fn rule(page: &mut Page, view: &View) {
     let rule = &view.rule;
     let mut text = format!("Linux {} on {}", rule.kernel, rule.arch);
+    text.push_str(origin(rule.arch_origin));
     if !rule.backports.is_empty() {
         text = format!("{text}, with {}", rule.backports.join(", "));
     }
@@ -51,12 +52,16 @@ fn rule(page: &mut Page, view: &View) {
     }
 }
 
-fn setting(setting: &SettingView) -> String {
-    let origin = match setting.origin {
+fn origin(origin: Origin) -> &'static str {
+    match origin {
         Origin::Recorded => "",
         Origin::Told => " (told)",
         Origin::Assumed => " (assumed)",
-    };
+    }
+}
+
+fn setting(setting: &SettingView) -> String {
+    let origin = origin(setting.origin);
     let mut text = format!("{} {}{origin}", setting.name, setting.first);
     if setting.changes > 0 {
         let changes = counted(setting.changes as u64, "change");

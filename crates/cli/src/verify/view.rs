@@ -52,6 +52,7 @@ pub(super) struct CaptureView {
 pub(super) struct RuleView {
     pub(super) kernel: String,
     pub(super) arch: Arch,
+    pub(super) arch_origin: Origin,
     pub(super) backports: Vec<String>,
     pub(super) transcribed: bool,
     /// Some backport would make another rule of it.
@@ -185,6 +186,7 @@ pub(super) fn view(capture: &Capture, setup: &Setup, fed: &Fed) -> View {
         rule: RuleView {
             kernel: setup.kernel.to_string(),
             arch: setup.core.arch,
+            arch_origin: setup.arch_origin,
             backports: setup.backports.clone(),
             transcribed: setup.kernel.is_transcribed(),
             could_be_other: moves_windows_otherwise(setup.core.rule),

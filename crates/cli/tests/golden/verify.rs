@@ -142,6 +142,31 @@ fn an_unreadable_table_of_calls_is_told_and_the_halts_stand_for_it() {
     assert!(out.contains("calls of grow or shrink are missing"), "{out}");
 }
 
+/// Text of other tools, taken on hosts whose KVM had its default settings.
+#[test]
+fn imported_text_matches() {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capture/tests/import/samples");
+    let dir = tempfile::tempdir().unwrap();
+    let mut checked = 0;
+    for entry in std::fs::read_dir(samples).unwrap() {
+        let sample = entry.unwrap().path();
+        let name = sample.file_stem().unwrap().to_str().unwrap().to_owned();
+        let text = sample.to_str().unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+            .args(["import", text, "-o", &name])
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 5)), "{name}");
+        let arguments = [&name, "--json", "--kernel", "6.18", "--max", "200us"];
+        let (_, out, error) = verify(dir.path(), &arguments);
+        let result: Value = serde_json::from_str(&out).expect(&error);
+        assert_eq!(result["differences"], 0, "{name}: {out}");
+        checked += result["checked"].as_u64().unwrap();
+    }
+    assert!(checked > 300, "{checked}");
+}
+
 fn keys(json: &Value, found: &mut BTreeSet<String>) {
     match json {
         Value::Array(items) => items.iter().for_each(|item| keys(item, found)),

@@ -1,5 +1,6 @@
 //! When settings changed, and who says what they were.
 
+use haltwise_capture::info::{Clock, Host, Tool};
 use haltwise_core::event::KnobScope;
 
 use super::*;
@@ -75,27 +76,43 @@ fn what_is_told_counts_whatever_was_recorded() {
     );
 }
 
+fn info(machine: &str, rung: Rung) -> CaptureInfo {
+    let tool = Tool {
+        name: "haltwise".into(),
+        version: "0".into(),
+    };
+    let host = Host {
+        kernel_release: "6.12".into(),
+        arch: machine.to_owned(),
+        cpu_model: None,
+        cpus: 1,
+        hostname: None,
+    };
+    CaptureInfo::new(tool, host, Clock::new(0, 0), rung, Mode::Full)
+}
+
 #[test]
 fn a_kernel_or_machine_that_is_not_known_has_to_be_told() {
     let nobody = told([None; 4]);
     for failure in [
         kernel("unknown", &nobody).unwrap_err(),
-        arch("sparc64", &nobody).unwrap_err(),
+        arch(&info("sparc64", Rung::Bpf), &nobody).unwrap_err(),
     ] {
         assert_eq!(failure.exit, Exit::Failed);
         assert!(failure.hint.unwrap().starts_with("name it: --"));
     }
+    let assumed = arch(&info("unknown", Rung::Import), &nobody).unwrap();
+    assert_eq!(assumed, (Arch::X86, Origin::Assumed));
+    let recorded = arch(&info("aarch64", Rung::Import), &nobody).unwrap();
+    assert_eq!(recorded, (Arch::Arm64, Origin::Recorded));
     let told = Told {
         kernel: Some(Version::new(6, 1)),
         arch: Some(Arch::S390),
         ..nobody
     };
     assert_eq!(kernel("unknown", &told).unwrap(), Version::new(6, 1));
-    assert_eq!(arch("x86_64", &told).unwrap(), Arch::S390);
-    assert_eq!(
-        arch("aarch64", &self::told([None; 4])).unwrap(),
-        Arch::Arm64
-    );
+    let arch = arch(&info("x86_64", Rung::Bpf), &told).unwrap();
+    assert_eq!(arch, (Arch::S390, Origin::Told));
 }
 
 #[test]
