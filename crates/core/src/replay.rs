@@ -21,6 +21,7 @@
 //! | [`outcome`] | what came of it, and what was recorded, in the same figures |
 //! | [`session`] | many policies on every vCPU of a capture |
 //! | [`grid`] | KVM's rule under many settings at once |
+//! | [`thresholds`] | every fixed threshold at once |
 //!
 //! **Assumptions.** How far the next gap depends on how soon the vCPU ran is taken from the recording,
 //! see [`arrivals`]. A poll that another task cut short is cut at the same length. Sleeps of
@@ -35,6 +36,7 @@ pub mod outcome;
 pub mod run;
 pub mod sample;
 pub mod session;
+pub mod thresholds;
 
 pub use arrivals::Arrivals;
 pub use cost::Cost;

@@ -27,6 +27,7 @@ mod lane;
 
 use super::arrivals::Follow;
 use super::latency::Table;
+use super::outcome::Outcome;
 use super::sample::Sample;
 use crate::kvm::rule::WindowOf;
 use crate::kvm::{Knobs, Rule};
@@ -77,6 +78,24 @@ pub struct Tally {
     pub halt_ns: u64,
     /// Halts that slept for a length of which no wake-up was recorded.
     pub latency_guessed: u64,
+}
+
+impl Tally {
+    /// The same figures of a replay of one policy.
+    pub fn of(outcome: &Outcome) -> Self {
+        Self {
+            halts: outcome.halts,
+            polls: outcome.polls,
+            successful_polls: outcome.successful_polls,
+            blocks: outcome.blocks,
+            poll_ns: outcome.poll_ns,
+            poll_fail_ns: outcome.poll_fail_ns,
+            latency_ns: outcome.latency_ns,
+            sleep_ns: outcome.sleep_ns,
+            halt_ns: outcome.halt_ns,
+            latency_guessed: outcome.doubts.latency_guessed,
+        }
+    }
 }
 
 /// Why a grid cannot be made.

@@ -6,9 +6,9 @@ use super::*;
 use crate::event::{Halt, WakeSource};
 use crate::kvm::{Arch, Version};
 use crate::policy::{Setting, Spec};
+use crate::replay::Cost;
 use crate::replay::arrivals::{Arrivals, Evidence};
 use crate::replay::run::{Frame, Run};
-use crate::replay::{Cost, Outcome};
 use crate::workload::SplitMix64;
 
 const US: u64 = 1_000;
@@ -118,22 +118,7 @@ fn scalar(setting: &Setting, world: &World) -> Tally {
     for sample in world.samples() {
         run.step(&sample, &frame);
     }
-    figures(run.outcome())
-}
-
-fn figures(outcome: &Outcome) -> Tally {
-    Tally {
-        halts: outcome.halts,
-        polls: outcome.polls,
-        successful_polls: outcome.successful_polls,
-        blocks: outcome.blocks,
-        poll_ns: outcome.poll_ns,
-        poll_fail_ns: outcome.poll_fail_ns,
-        latency_ns: outcome.latency_ns,
-        sleep_ns: outcome.sleep_ns,
-        halt_ns: outcome.halt_ns,
-        latency_guessed: outcome.doubts.latency_guessed,
-    }
+    Tally::of(run.outcome())
 }
 
 /// Plays all settings at once, in slices of `slice` halts, and each alone.

@@ -1,0 +1,213 @@
+//! A threshold on its way up, with the sums of what it has passed.
+
+use super::super::cost::Cost;
+use super::super::grid::Tally;
+use super::super::latency::{CLASSES, class_end, class_of};
+use super::{Halt, Threshold, Thresholds};
+
+/// A halt whose poll is cut: what changes at a threshold.
+#[derive(Debug, Clone, Copy)]
+struct Event {
+    at_ns: u64,
+    latency_ns: i64,
+    guessed: i64,
+    /// Its polls do not become longer from here on.
+    stops: bool,
+}
+
+/// The sweep. Halts reach a class in the order of their gaps, so one position for each class says how
+/// far the threshold has come there.
+#[derive(Debug)]
+pub(super) struct Sweep<'a> {
+    of: &'a Thresholds<'a>,
+    at_ns: u64,
+    /// By class: the first halt that sleeps for longer than it.
+    positions: [usize; CLASSES],
+    /// The first halt that the threshold has not reached.
+    reached: usize,
+    events: Vec<Event>,
+    /// The first of the events that is ahead.
+    event: usize,
+    /// All gaps.
+    gaps_ns: u64,
+    /// Gaps that were reached.
+    won_ns: u64,
+    /// Halts whose polls stopped at their cut, and how long they polled.
+    stopped: u64,
+    stopped_ns: u64,
+    /// Of them, those that were cut at once.
+    stopped_at_once: u64,
+    latency_ns: u64,
+    guessed: u64,
+}
+
+impl<'a> Sweep<'a> {
+    /// Below the first threshold: everybody sleeps for all of the gap.
+    pub(super) fn new(of: &'a Thresholds<'a>) -> Self {
+        let mut sweep = Self {
+            of,
+            at_ns: 0,
+            positions: std::array::from_fn(|class| {
+                let end_ns = class_end(class);
+                of.halts.partition_point(|halt| halt.gap_ns <= end_ns)
+            }),
+            reached: 0,
+            events: Vec::new(),
+            event: 0,
+            gaps_ns: 0,
+            won_ns: 0,
+            stopped: 0,
+            stopped_ns: 0,
+            stopped_at_once: 0,
+            latency_ns: 0,
+            guessed: 0,
+        };
+        for halt in of.halts.iter().chain(of.cut.iter().map(|(halt, _)| halt)) {
+            let (latency_ns, guessed) = halt.latency(class_of(halt.gap_ns), of.table);
+            sweep.gaps_ns += halt.gap_ns;
+            sweep.latency_ns += latency_ns;
+            sweep.guessed += u64::from(guessed);
+        }
+        for (halt, cut_ns) in &of.cut {
+            sweep.put_events(halt, *cut_ns);
+        }
+        sweep.events.sort_unstable_by_key(|event| event.at_ns);
+        sweep
+    }
+
+    fn put_events(&mut self, halt: &Halt, cut_ns: u64) {
+        let class = class_of(halt.gap_ns);
+        for shorter in (0..class).rev() {
+            let at_ns = halt.gap_ns - class_end(shorter);
+            if at_ns > cut_ns {
+                break;
+            }
+            let (latency_ns, guessed) = self.change(halt, shorter);
+            self.events.push(Event {
+                at_ns,
+                latency_ns,
+                guessed,
+                stops: false,
+            });
+        }
+        self.events.push(Event {
+            at_ns: cut_ns,
+            latency_ns: 0,
+            guessed: 0,
+            stops: true,
+        });
+    }
+
+    /// What changes when a sleep falls into a class from the one above it.
+    fn change(&self, halt: &Halt, class: usize) -> (i64, i64) {
+        let (before_ns, guess_before) = halt.latency(class + 1, self.of.table);
+        let (after_ns, guess_after) = halt.latency(class, self.of.table);
+        (
+            after_ns.wrapping_sub(before_ns).cast_signed(),
+            i64::from(guess_after) - i64::from(guess_before),
+        )
+    }
+
+    /// Goes up to a threshold. One that lies below changes nothing.
+    pub(super) fn advance(&mut self, threshold_ns: u64) {
+        self.at_ns = self.at_ns.max(threshold_ns);
+        for class in (0..CLASSES - 1).rev() {
+            self.shorten(class);
+        }
+        while let Some(halt) = self.of.halts.get(self.reached)
+            && halt.gap_ns <= self.at_ns
+        {
+            let (latency_ns, guessed) = halt.latency(0, self.of.table);
+            self.latency_ns = self.latency_ns.wrapping_sub(latency_ns);
+            self.guessed -= u64::from(guessed);
+            self.won_ns += halt.gap_ns;
+            self.reached += 1;
+        }
+        while let Some(event) = self.events.get(self.event)
+            && event.at_ns <= self.at_ns
+        {
+            self.latency_ns = self.latency_ns.wrapping_add_signed(event.latency_ns);
+            self.guessed = self.guessed.wrapping_add_signed(event.guessed);
+            self.stopped += u64::from(event.stops);
+            self.stopped_ns += if event.stops { event.at_ns } else { 0 };
+            self.stopped_at_once += u64::from(event.stops && event.at_ns == 0);
+            self.event += 1;
+        }
+    }
+
+    /// Halts whose sleep is now short enough for a class.
+    fn shorten(&mut self, class: usize) {
+        let end_ns = class_end(class);
+        while let Some(halt) = self.of.halts.get(self.positions[class])
+            && halt.gap_ns - end_ns <= self.at_ns
+        {
+            let (latency_ns, guessed) = self.change(halt, class);
+            self.latency_ns = self.latency_ns.wrapping_add_signed(latency_ns);
+            self.guessed = self.guessed.wrapping_add_signed(guessed);
+            self.positions[class] += 1;
+        }
+    }
+
+    /// The next threshold at which anything happens but longer polls.
+    pub(super) fn next_ns(&self) -> Option<u64> {
+        let shorter = self.positions[..CLASSES - 1].iter().enumerate();
+        let shorter = shorter.filter_map(|(class, position)| {
+            let halt = self.of.halts.get(*position)?;
+            Some(halt.gap_ns - class_end(class))
+        });
+        let reached = self.of.halts.get(self.reached).map(|halt| halt.gap_ns);
+        let event = self.events.get(self.event).map(|event| event.at_ns);
+        shorter.chain(reached).chain(event).min()
+    }
+
+    fn blocks(&self) -> u64 {
+        (self.of.halts.len() - self.reached + self.of.cut.len()) as u64
+    }
+
+    fn poll_fail_ns(&self) -> u64 {
+        let polling = self.blocks() - self.stopped;
+        self.stopped_ns
+            .saturating_add(polling.saturating_mul(self.at_ns))
+    }
+
+    fn poll_ns(&self) -> u64 {
+        self.won_ns.saturating_add(self.poll_fail_ns())
+    }
+
+    /// What the threshold costs, in thousandths of a nanosecond of CPU.
+    pub(super) fn milli(&self, cost: &Cost) -> u128 {
+        cost.milli(self.poll_ns(), self.blocks(), self.latency_ns)
+    }
+
+    /// Of it, polling, which no higher threshold does less of.
+    pub(super) fn polled_milli(&self, cost: &Cost) -> u128 {
+        cost.milli(self.poll_ns(), 0, 0)
+    }
+
+    /// What the threshold gives.
+    pub(super) fn point(&self) -> Threshold {
+        let polls = self.at_ns > 0;
+        let halts = (self.of.halts.len() + self.of.cut.len()) as u64;
+        let poll_ns = self.poll_ns();
+        let tally = Tally {
+            halts: halts + self.of.over_at_once,
+            polls: if polls {
+                halts - self.stopped_at_once
+            } else {
+                0
+            },
+            successful_polls: if polls { self.reached as u64 } else { 0 },
+            blocks: self.blocks(),
+            poll_ns,
+            poll_fail_ns: self.poll_fail_ns(),
+            latency_ns: self.latency_ns,
+            sleep_ns: self.gaps_ns.saturating_sub(poll_ns),
+            halt_ns: self.gaps_ns.wrapping_add(self.latency_ns),
+            latency_guessed: self.guessed,
+        };
+        Threshold {
+            threshold_ns: self.at_ns,
+            tally,
+        }
+    }
+}
