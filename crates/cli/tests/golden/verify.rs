@@ -150,6 +150,9 @@ fn imported_text_matches() {
     let mut checked = 0;
     for entry in std::fs::read_dir(samples).unwrap() {
         let sample = entry.unwrap().path();
+        if sample.extension().is_none_or(|name| name != "txt") {
+            continue;
+        }
         let name = sample.file_stem().unwrap().to_str().unwrap().to_owned();
         let text = sample.to_str().unwrap();
         let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
