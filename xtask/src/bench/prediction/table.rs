@@ -145,6 +145,9 @@ fn spread(values: impl Iterator<Item = f64>) -> Option<[f64; 3]> {
     Some([median, *sorted.first()?, *sorted.last()?])
 }
 
+/// Two states that fewer than one prediction in so many sees are not counted as predicted.
+const FEW: usize = 6;
+
 /// What one cell of the table compares.
 struct Pair {
     truth: Option<[f64; 3]>,
@@ -197,7 +200,7 @@ fn line(name: &str, measured: &[Measured], predicted: &[Predicted], errors: &mut
     let shown = pairs(measured, predicted).map(|pair| pair.show());
     let cells: Vec<&str> = shown.iter().map(|(cell, _)| cell.as_str()).collect();
     let text = format!("{name:<8} {}", cells.join(" "));
-    if bistable > 0 {
+    if bistable * FEW > predicted.len() {
         return text + &two_states(measured, predicted, bistable, errors);
     }
     let into = [
