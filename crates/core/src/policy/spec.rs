@@ -38,6 +38,12 @@ pub enum SpecError {
         /// What it takes.
         form: String,
     },
+    /// Policies within policies within policies.
+    #[error("a policy wraps {bars} others; {MOST_BARS} is the most")]
+    TooDeep {
+        /// Bars in the text.
+        bars: usize,
+    },
     /// The same key twice.
     #[error("policy `{policy}` is given `{key}` twice")]
     Twice {
@@ -89,6 +95,9 @@ pub enum SpecError {
         expected: &'static str,
     },
 }
+
+/// How many policies may be wrapped in one: more says nothing, and far more would exhaust the stack.
+const MOST_BARS: usize = 8;
 
 /// Names a key, where the value has one.
 fn of_key(key: &str) -> String {
@@ -153,6 +162,10 @@ impl FromStr for Spec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let bars = text.matches('|').count();
+        if bars > MOST_BARS {
+            return Err(SpecError::TooDeep { bars });
+        }
         let (own, inner) = match text.split_once('|') {
             Some((own, inner)) => (own, Some(Box::new(inner.parse()?))),
             None => (text, None),

@@ -21,8 +21,12 @@ impl Cost {
     pub fn milli(&self, poll_ns: u64, blocks: u64, latency_ns: u64) -> u128 {
         let cpu = u128::from(poll_ns) + u128::from(blocks) * u128::from(self.switch_cpu_ns);
         let latency = u128::from(latency_ns) * u128::from(self.latency_weight_milli);
-        cpu.saturating_mul(u128::from(MILLI))
-            .saturating_add(latency)
+        // One multiplication where 64 bits hold it, which is nearly always: a replay asks for each halt.
+        let cpu = match u64::try_from(cpu) {
+            Ok(cpu) => u128::from(cpu) * u128::from(MILLI),
+            Err(_) => cpu.saturating_mul(u128::from(MILLI)),
+        };
+        cpu.saturating_add(latency)
     }
 
     /// What one block costs that wakes after `latency_ns`, in nanoseconds: a poll that lasts as long

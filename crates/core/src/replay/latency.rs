@@ -30,7 +30,7 @@ pub fn class_end(class: usize) -> u64 {
 }
 
 /// Every `stride`th value of a sequence, where `stride` doubles whenever the room is full: an even
-/// selection in a fixed room, the same each time.
+/// selection in a fixed room, the same each time. A `stride` is a power of two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Selection {
     kept: Vec<u64>,
@@ -49,8 +49,12 @@ impl Default for Selection {
 }
 
 impl Selection {
+    fn is_next_kept(&self) -> bool {
+        self.seen & (self.stride - 1) == 0
+    }
+
     fn add(&mut self, value: u64) {
-        if self.seen.is_multiple_of(self.stride) {
+        if self.is_next_kept() {
             if self.kept.len() == KEPT {
                 let mut keep = false;
                 self.kept.retain(|_| {
@@ -59,7 +63,7 @@ impl Selection {
                 });
                 self.stride *= 2;
             }
-            if self.seen.is_multiple_of(self.stride) {
+            if self.is_next_kept() {
                 self.kept.push(value);
             }
         }

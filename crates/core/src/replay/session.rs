@@ -4,12 +4,13 @@
 //! depends on the number of vCPUs and policies, not on the length of the capture.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::arrivals::{Arrivals, Evidence, Follow};
 use super::cost::Cost;
 use super::latency::{Latencies, Table};
 use super::outcome::Outcome;
-use super::run::{Frame, Run};
+use super::run::{Frame, Run, Yardstick};
 use super::sample::{Sample, sleep_and_latency_ns};
 use crate::event::Halt;
 use crate::hist::LogHist;
@@ -215,12 +216,17 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
     /// Plays a halt under every policy.
     pub fn halt(&mut self, halt: &Halt) -> Result<(), SessionError> {
         let seat = Seat::of(halt);
-        if !self.players.contains_key(&seat) {
-            let player = self.seat_down(seat, halt)?;
-            self.players.insert(seat, player);
-        }
-        let Some(player) = self.players.get_mut(&seat) else {
-            return Ok(());
+        let Self {
+            plan,
+            survey,
+            setting,
+            players,
+        } = self;
+        let player = match players.entry(seat) {
+            Entry::Occupied(seated) => seated.into_mut(),
+            Entry::Vacant(free) => {
+                free.insert(Player::sit_down(seat, plan, survey, setting(halt), halt)?)
+            }
         };
         if halt.start_ns < player.last_start_ns {
             player.out_of_order += 1;
@@ -234,23 +240,38 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
         player.gaps.record(sample.gap_ns);
         let frame = Frame {
             table: &player.table,
-            cost: self.plan.cost,
+            cost: plan.cost,
             follow: player.follow,
         };
+        let mut yardstick = Yardstick::default();
         for ([zero, ceiling], apart) in player.runs.iter_mut().zip(&mut player.apart) {
-            let windows = (zero.step(&sample, &frame), ceiling.step(&sample, &frame));
-            *apart += u64::from(windows.0 != windows.1);
+            let zero_ns = zero.step_beside(&sample, &frame, &mut yardstick);
+            let ceiling_ns = ceiling.step_beside(&sample, &frame, &mut yardstick);
+            *apart += u64::from(zero_ns != ceiling_ns);
         }
         Ok(())
     }
 
-    fn seat_down(&self, seat: Seat, first: &Halt) -> Result<Player, SessionError> {
-        let elsewhere = self.plan.elsewhere.as_ref();
-        let table = self.survey.table(seat, elsewhere);
+    /// The results, vCPU by vCPU.
+    pub fn finish(self) -> Vec<SeatResult> {
+        let players = self.players.into_iter();
+        players.map(|(seat, player)| player.finish(seat)).collect()
+    }
+}
+
+impl Player {
+    fn sit_down(
+        seat: Seat,
+        plan: &Plan,
+        survey: &Survey,
+        base: Setting,
+        first: &Halt,
+    ) -> Result<Self, SessionError> {
+        let elsewhere = plan.elsewhere.as_ref();
+        let table = survey.table(seat, elsewhere);
         let table = table.ok_or(SessionError::NoLatency)?;
-        let base = (self.setting)(first);
         let build = |spec: &Spec, start: Start| -> Result<Run, SpecError> {
-            let break_even_ns = self.plan.cost.break_even_ns(table.median(0));
+            let break_even_ns = plan.cost.break_even_ns(table.median(0));
             let setting = Setting {
                 break_even_ns,
                 start,
@@ -258,16 +279,15 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
             };
             Ok(Run::new(spec.build(&setting)?))
         };
-        let runs: Result<Vec<[Run; 2]>, SpecError> = self
-            .plan
+        let runs: Result<Vec<[Run; 2]>, SpecError> = plan
             .specs
             .iter()
             .map(|spec| Ok([build(spec, Start::Zero)?, build(spec, Start::Ceiling)?]))
             .collect();
-        Ok(Player {
+        Ok(Self {
             table,
-            follow: self.survey.follow(seat, self.plan.arrivals),
-            apart: vec![0; self.plan.specs.len()],
+            follow: survey.follow(seat, plan.arrivals),
+            apart: vec![0; plan.specs.len()],
             runs: runs?,
             recorded: Outcome::default(),
             gaps: LogHist::default(),
@@ -279,14 +299,6 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
         })
     }
 
-    /// The results, vCPU by vCPU.
-    pub fn finish(self) -> Vec<SeatResult> {
-        let players = self.players.into_iter();
-        players.map(|(seat, player)| player.finish(seat)).collect()
-    }
-}
-
-impl Player {
     fn finish(mut self, seat: Seat) -> SeatResult {
         let span_ns = self.last_end_ns.saturating_sub(self.first_ns);
         let halt_ns = self.recorded.halt_ns;

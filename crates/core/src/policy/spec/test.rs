@@ -92,3 +92,24 @@ fn a_spec_is_printed_as_it_was_given() {
         ("kvm:max=200us,grow=2", "kvm")
     );
 }
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_refused_or_builds_what_prints_as_given(text in "[a-z-]{0,12}(:[a-z_=0-9,%.|us-]{0,40})?") {
+        if let Ok(spec) = text.parse::<Spec>() {
+            assert_eq!(spec.to_string(), text);
+            if let Ok(mut policy) = spec.build(&setting()) {
+                policy.window(&Ask::default());
+            }
+        }
+    }
+}
+
+#[test]
+fn bars_nest_up_to_a_bound() {
+    let nested = |depth: usize| build(&("budget:2%|".repeat(depth) + "kvm"));
+    assert_eq!(nested(MOST_BARS).unwrap().window(&Ask::default()), 0);
+    let too_deep = |bars| SpecError::TooDeep { bars };
+    assert_eq!(nested(MOST_BARS + 1).unwrap_err(), too_deep(MOST_BARS + 1));
+    assert_eq!(nested(100_000).unwrap_err(), too_deep(100_000));
+}
