@@ -1,7 +1,8 @@
 //! The settings that a kernel's rule is tried with.
 //!
 //! Under emulation a wake-up takes some 100 us and a round of the lab a millisecond, so that ceilings
-//! are ten times as large as elsewhere. Gaps lie on both sides of each.
+//! are ten times as large as elsewhere. Gaps lie on both sides of each, and first steps are such that
+//! doubling them passes the ceiling often, so that windows are cut.
 
 /// One setting, and what runs under it.
 #[derive(Debug, Clone, Copy)]
@@ -40,14 +41,14 @@ const fn setting(
 pub(super) fn settings() -> Vec<Setting> {
     const ALL: &[&str] = &["grow", "shrink", "silent", "none"];
     vec![
-        setting("usual", "3000000 2 100000 2", ALL),
+        setting("usual", "3000000 2 400000 2", ALL),
         Setting {
             rung: "tracepoints",
-            ..setting("tracepoints", "3000000 2 100000 2", ALL)
+            ..setting("tracepoints", "3000000 2 400000 2", ALL)
         },
-        setting("shrink-0", "3000000 2 100000 0", ALL),
-        setting("shrink-1", "3000000 2 100000 1", ALL),
-        setting("shrink-3", "3000000 3 70000 3", ALL),
+        setting("shrink-0", "3000000 2 400000 0", ALL),
+        setting("shrink-1", "3000000 2 400000 1", ALL),
+        setting("shrink-3", "3000000 3 350000 3", ALL),
         // Grow is called and leaves the window at 0, with which nothing can shrink.
         setting("grow-0", "3000000 0 100000 2", &["grow"]),
         // A fixed window: grown to the ceiling at once, and shrunk to what it is.
@@ -66,8 +67,8 @@ pub(super) fn settings() -> Vec<Setting> {
             ..setting("cap-below", "3000000 2 600000 2", ALL)
         },
         Setting {
-            load: "pingpong --rounds ROUNDS --gap uniform:5us:3ms --host-wait block --cap 3ms",
-            ..setting("cap-above", "200000 2 100000 2", ALL)
+            load: "pingpong --rounds ROUNDS --gap uniform:5us:3ms --host-wait block --cap 2ms",
+            ..setting("cap-above", "200000 2 700000 2", ALL)
         },
         Setting {
             load: "pingpong --rounds ROUNDS --gap uniform:5us:3ms --host-wait block --cap 0",
@@ -75,11 +76,11 @@ pub(super) fn settings() -> Vec<Setting> {
         },
         Setting {
             load: "tick --rounds ROUNDS --gap uniform:200us:3ms",
-            ..setting("timer", "3000000 2 100000 2", ALL)
+            ..setting("timer", "3000000 2 400000 2", ALL)
         },
         Setting {
-            during: &["0 2 100000 2", "3000000 2 100000 2"],
-            ..setting("on-and-off", "3000000 2 100000 2", ALL)
+            during: &["0 2 400000 2", "3000000 2 400000 2"],
+            ..setting("on-and-off", "3000000 2 400000 2", ALL)
         },
         Setting {
             during: &[
@@ -89,7 +90,7 @@ pub(super) fn settings() -> Vec<Setting> {
                 "3000000 3 0 1",
             ],
             load: "pingpong --vms 2 --rounds ROUNDS --gap uniform:5us:3ms --host-wait block",
-            ..setting("changed", "3000000 2 100000 2", ALL)
+            ..setting("changed", "3000000 2 400000 2", ALL)
         },
     ]
 }
