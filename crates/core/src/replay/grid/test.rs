@@ -28,15 +28,21 @@ struct World {
     arrivals: Arrivals,
     /// The share by which the recording shows gaps to follow, in percent.
     follows: u64,
+    /// Gaps and latencies are multiples of this: coarse ones meet ceilings and windows exactly.
+    grain_ns: u64,
 }
 
 impl World {
+    fn coarse(&self, ns: u64) -> u64 {
+        ns / self.grain_ns * self.grain_ns
+    }
+
     fn table(&self) -> Table {
         let mut draw = SplitMix64(self.seed);
         let points: Vec<(u64, u64)> = (0..20)
             .map(|_| {
                 let slept_ns = draw.below(self.gap_ns) >> draw.below(20);
-                (slept_ns, draw.below(self.latency_ns))
+                (slept_ns, self.coarse(draw.below(self.latency_ns)))
             })
             .collect();
         Table::measured(&points).unwrap()
@@ -50,9 +56,10 @@ impl World {
                 1 => draw.below(self.gap_ns),
                 _ => draw.below(self.gap_ns) >> draw.below(24),
             };
+            let gap_ns = self.coarse(gap_ns);
             let waits = draw.below(2) == 0;
             let latency_ns = if waits {
-                draw.below(self.latency_ns)
+                self.coarse(draw.below(self.latency_ns))
             } else {
                 0
             };
@@ -150,6 +157,7 @@ fn any_ns() -> impl Strategy<Value = u32> {
     prop_oneof![
         2 => Just(0_u32),
         8 => 0..400_000_u32,
+        8 => (0..40_u32).prop_map(|n| n * 10_000),
         4 => (0..28_u32, any::<u32>()).prop_map(|(bits, ns)| ns >> 4 >> bits),
         1 => any::<u32>(),
         1 => Just(group::LONGEST),
@@ -203,9 +211,10 @@ fn any_world() -> impl Strategy<Value = World> {
         cuts,
         arrivals,
         0..101_u64,
+        prop_oneof![Just(1_u64), Just(10 * US)],
     )
         .prop_map(
-            |(seed, halts, gap_ns, latency_ns, cuts, arrivals, follows)| World {
+            |(seed, halts, gap_ns, latency_ns, cuts, arrivals, follows, grain_ns)| World {
                 seed,
                 halts,
                 gap_ns,
@@ -213,6 +222,7 @@ fn any_world() -> impl Strategy<Value = World> {
                 cuts,
                 arrivals,
                 follows,
+                grain_ns,
             },
         )
 }
@@ -314,6 +324,7 @@ fn sums_beyond_32_bits_are_kept() {
         cuts: 5,
         arrivals: Arrivals::FixedTime,
         follows: 0,
+        grain_ns: 1,
     };
     let knobs = Knobs {
         halt_poll_ns: 1_000_000,

@@ -36,17 +36,17 @@ fn any_gap() -> impl Strategy<Value = u64> {
 }
 
 fn any_samples() -> impl Strategy<Value = Vec<Sample>> {
-    let one = (any_gap(), 0..200_000_u64, 0..4_u8, any::<u64>());
-    let one = one.prop_map(|(gap_ns, latency_ns, kind, cut)| Sample {
+    let one = (any_gap(), 0..200_000_u64, any::<bool>(), any::<u64>());
+    let one = one.prop_map(|(gap_ns, latency_ns, known, cut)| Sample {
         start_ns: 0,
         gap_ns,
         halt_ns: gap_ns + latency_ns,
         latency_ns,
-        slept_class: (kind & 1 > 0).then(|| class_of(gap_ns)),
-        cut_ns: if kind & 2 > 0 && cut % 3 == 0 {
-            cut % (gap_ns + 10)
-        } else {
-            u64::MAX
+        slept_class: known.then(|| class_of(gap_ns)),
+        cut_ns: match cut % 6 {
+            0 => 0,
+            1 => cut % (gap_ns + 10),
+            _ => u64::MAX,
         },
         wake: WakeSource::Timer,
         valid: true,
