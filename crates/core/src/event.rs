@@ -135,6 +135,9 @@ impl CeilingSource {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Halt {
     /// When the halt began: its end less `halt_ns`. `CLOCK_MONOTONIC` of the host.
+    ///
+    /// The end is when the kernel told of it. A thread that loses its CPU between KVM's last look at
+    /// the clock and that moment is told late, and the wake-up latency is longer by as much.
     pub start_ns: u64,
     /// KVM's own measure of the whole halt, polling and wake-up latency included
     /// (`kvm_vcpu_wakeup.ns`).
