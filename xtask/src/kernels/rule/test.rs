@@ -51,14 +51,9 @@ fn what_differs_is_missing_or_was_lost_disagrees() {
         fine.disagreements(&usual, Depth::Thorough),
         ["only 599 halts were checked"]
     );
-    let forced = settings().into_iter().find(|s| s.name == "start-above");
-    assert_eq!(
-        verified(0, 0).disagreements(&forced.unwrap(), quick),
-        ["there was no silent"]
-    );
     assert_eq!(
         verified(0, 0).disagreements(&usual, quick),
-        Vec::<String>::new()
+        ["there was no silent"]
     );
     assert_eq!(
         verified(2, 9).disagreements(&usual, quick),
