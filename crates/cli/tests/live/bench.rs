@@ -163,6 +163,7 @@ pub(crate) struct Counted {
     pub(crate) fail_ns: u64,
     pub(crate) wait_ns: u64,
     pub(crate) voluntary: u64,
+    pub(crate) involuntary: u64,
 }
 
 impl Recorded {
@@ -187,6 +188,7 @@ impl Recorded {
                     fail_ns: stat("halt_poll_fail_ns"),
                     wait_ns: stat("halt_wait_ns"),
                     voluntary: number("voluntary_switches"),
+                    involuntary: number("involuntary_switches"),
                 });
             }
         }
