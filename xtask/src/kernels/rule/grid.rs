@@ -51,8 +51,12 @@ pub(super) fn settings() -> Vec<Setting> {
         setting("shrink-3", "3000000 3 350000 3", ALL),
         // Grow is called and leaves the window at 0, with which nothing can shrink.
         setting("grow-0", "3000000 0 100000 2", &["grow"]),
-        // A fixed window: grown to the ceiling at once, and shrunk to what it is.
-        setting("fixed", "2000000 1 2000000 1", &["grow", "shrink", "none"]),
+        // A fixed window: grown to the ceiling at once, and shrunk to what it is. Switched off between,
+        // so that it grows more than once: the first halt of a recording cannot be checked.
+        Setting {
+            during: &["0 1 2000000 1", "2000000 1 2000000 1"],
+            ..setting("fixed", "2000000 1 2000000 1", &["grow", "shrink", "none"])
+        },
         // On and off: the first step is the ceiling, and any shrinking ends at 0.
         setting("toggle", "2000000 2 2000000 2", &["grow", "shrink", "none"]),
         // 0 times anything: it grows from 0 to 0.
