@@ -30,9 +30,33 @@ pub(crate) enum Ended {
     Late,
 }
 
+/// How the guest's CPUs are emulated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Threads {
+    /// Each on a thread of its own: fast, but one may run code that another is just patching.
+    Each,
+    /// All on one, in turn: slower, and free of that.
+    One,
+}
+
+impl Threads {
+    fn accelerator(self) -> &'static str {
+        match self {
+            Self::Each => "tcg,thread=multi",
+            Self::One => "tcg,thread=single",
+        }
+    }
+}
+
 /// Boots a kernel with the files `initramfs` and `disk` of `work`, and waits for its end. Leaves
 /// `console`, `pulse`, `monitor` and `qemu` (QEMU's complaints) there.
-pub(crate) fn boot(work: &Path, kernel: &Path, cpus: u32, limit: Duration) -> Result<Ended> {
+pub(crate) fn boot(
+    work: &Path,
+    kernel: &Path,
+    cpus: u32,
+    threads: Threads,
+    limit: Duration,
+) -> Result<Ended> {
     let qemu = tool::find(PROGRAM).with_context(|| format!("{PROGRAM} is not installed"))?;
     let create = |name: &str| {
         let path = work.join(name);
@@ -41,7 +65,8 @@ pub(crate) fn boot(work: &Path, kernel: &Path, cpus: u32, limit: Duration) -> Re
     create("pulse")?;
     let mut child = Command::new(qemu)
         .current_dir(work)
-        .args(["-accel", "tcg,thread=multi", "-cpu", "max", "-m", "1024"])
+        .args(["-accel", threads.accelerator()])
+        .args(["-cpu", "max", "-m", "1024"])
         .args(["-smp", &cpus.to_string()])
         .args(["-nodefaults", "-display", "none", "-no-reboot"])
         .args(["-serial", "file:console", "-serial", "file:pulse"])
