@@ -3,9 +3,13 @@
 //! This file wires; each verb is a file under `verb/`.
 #![forbid(unsafe_code)]
 
+mod chart;
 mod doctor;
 mod exit;
 mod import;
+mod number;
+mod open;
+mod page;
 mod progress;
 mod record;
 mod replay;
@@ -13,6 +17,7 @@ mod report;
 mod terminal;
 mod verb;
 mod verify;
+mod words;
 
 use std::process::ExitCode;
 

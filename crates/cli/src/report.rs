@@ -4,13 +4,11 @@
 //! that the JSON does not hold.
 
 pub(crate) mod build;
-pub(crate) mod chart;
 pub(crate) mod load;
-pub(crate) mod number;
 pub(crate) mod recording;
 pub(crate) mod text;
+pub(crate) mod verdict;
 pub(crate) mod view;
-pub(crate) mod words;
 
 /// Version of the JSON report; documented in `docs/report-json.md`.
 pub(crate) const SCHEMA: u32 = 1;

@@ -15,7 +15,7 @@ use haltwise_capture::capture::Capture;
 use haltwise_core::kvm::{Arch, Backport, Version};
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::report::load::explain;
+use crate::open::explain;
 use crate::{terminal, verb};
 
 /// Version of the JSON; documented in `docs/verify-json.md`.

@@ -1,9 +1,9 @@
 //! The diagnosis on a screen.
 
 use super::view::{Diagnosis, VmView};
-use crate::report::number::nanos;
-use crate::report::text::{Page, Stands, harmless};
-use crate::report::words::{ceiling_source, plural};
+use crate::number::nanos;
+use crate::page::{Page, Stands, harmless};
+use crate::words::{ceiling_source, plural};
 
 /// Lays the diagnosis out.
 pub(crate) fn render(diagnosis: &Diagnosis, width: usize) -> String {

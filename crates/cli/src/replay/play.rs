@@ -15,9 +15,9 @@ use haltwise_core::replay::{Arrivals, Cost};
 
 use super::costs::{self, Known, Told};
 use crate::exit::{Exit, Failure};
+use crate::number::count;
+use crate::open::explain;
 use crate::progress::Progress;
-use crate::report::load::explain;
-use crate::report::number::count;
 
 /// What to play.
 #[derive(Debug)]

@@ -2,8 +2,8 @@
 
 use super::costs::Source;
 use super::view::{Basis, Group, PlayedView, Row, View};
-use crate::report::number::{count, nanos, nanos_f64, percent, scaled, share, three_digits};
-use crate::report::text::{Page, Stands, harmless};
+use crate::number::{count, nanos, nanos_f64, percent, scaled, share, three_digits};
+use crate::page::{Page, Stands, harmless};
 
 /// Lays a replay out.
 pub(crate) fn render(view: &View, width: usize) -> String {

@@ -4,11 +4,10 @@ mod account;
 mod charts;
 mod closing;
 mod host;
-mod layout;
 mod vm;
 
-pub(crate) use self::layout::{Page, Stands, harmless};
 use super::view::Report;
+use crate::page::Page;
 
 /// What to show.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +20,7 @@ pub(crate) struct Options {
 
 /// Lays the report out.
 pub(crate) fn render(report: &Report, options: Options) -> String {
-    let mut page = layout::Page::new(options.width);
+    let mut page = Page::new(options.width);
     host::host(&mut page, report);
     for vm in &report.vms {
         vm::vm(&mut page, report, vm, options.vcpus);

@@ -10,11 +10,11 @@ use haltwise_core::replay::Arrivals;
 use haltwise_core::units::Nanos;
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::open::explain;
+use crate::page::Page;
 use crate::replay::costs::Told;
 use crate::replay::play::{self, Wish};
 use crate::replay::{text, view};
-use crate::report::load::explain;
-use crate::report::text::Page;
 use crate::terminal;
 
 /// Arguments of `haltwise replay`.

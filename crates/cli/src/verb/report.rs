@@ -8,6 +8,7 @@ use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::Roster;
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::page;
 use crate::report::text::Options;
 use crate::report::{build, load, text};
 use crate::terminal;
@@ -85,9 +86,9 @@ pub(crate) fn wanted(roster: &Roster, selector: Option<&str>) -> Result<Vec<VmIn
     if picked.is_empty() {
         let known: Vec<String> = vms
             .iter()
-            .map(|vm| format!("{} ({})", text::harmless(&vm.name), vm.key.pid))
+            .map(|vm| format!("{} ({})", page::harmless(&vm.name), vm.key.pid))
             .collect();
-        let error = anyhow!("no VM `{}` in this capture", text::harmless(selector));
+        let error = anyhow!("no VM `{}` in this capture", page::harmless(selector));
         let hint = if known.is_empty() {
             "the capture holds no VM at all".to_owned()
         } else {

@@ -12,7 +12,7 @@ use haltwise_core::verify::{Difference, Verdict, Verifier};
 
 use super::setup::Setup;
 use crate::exit::Failure;
-use crate::report::load::explain;
+use crate::open::explain;
 
 /// Calls that may wait for their halts. A recorder writes both at every flush, twice a second, so that
 /// more can wait only where the two tables do not belong together.

@@ -12,7 +12,7 @@ use haltwise_core::verify::{self, Sight};
 
 use super::Told;
 use crate::exit::{Exit, Failure};
-use crate::report::load::explain;
+use crate::open::explain;
 
 /// How far around a loss its events may lie where the recorder left no samples of its own: as far as
 /// these would be apart.

@@ -4,8 +4,8 @@ use haltwise_core::verify::tally::Transition;
 
 use super::setup::Origin;
 use super::view::{DidView, DifferenceView, SettingView, View};
-use crate::report::number::percent;
-use crate::report::text::{Page, Stands, harmless};
+use crate::number::percent;
+use crate::page::{Page, Stands, harmless};
 
 /// Lays out the result in so many columns.
 pub(super) fn render(view: &View, width: usize) -> String {

@@ -1,11 +1,11 @@
 //! One account: the verdict, and where the time went. The charts below it are in [`super::charts`].
 
 use super::charts::{histograms, poll_chart, window};
-use super::layout::{Page, Stands};
-use crate::report::chart::stacked;
-use crate::report::number::{count, maybe_nanos, nanos, percent, scaled, share};
+use crate::chart::stacked;
+use crate::number::{count, maybe_nanos, nanos, percent, scaled, share};
+use crate::page::{Page, Stands};
+use crate::report::verdict::verdict;
 use crate::report::view::{AccountView, Report};
-use crate::report::words;
 
 /// Marks of the parts of halted time, in the order of `Parts::named`.
 const MARKS: [char; 6] = ['#', 'x', '.', 'w', '~', '?'];
@@ -21,7 +21,7 @@ pub(super) fn short(page: &mut Page, account: &AccountView) {
 /// Shows an account. `vetoed`: the guest switched polling off.
 pub(super) fn account(page: &mut Page, report: &Report, account: &AccountView, vetoed: bool) {
     page.gap();
-    page.wrapped("  ", &words::verdict(account, vetoed), 2);
+    page.wrapped("  ", &verdict(account, vetoed), 2);
     page.gap();
     halted_time(page, account);
     page.gap();

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::layout::Page;
-use crate::report::chart::{bar, sparkline, stacked};
-use crate::report::number::{count, nanos, percent};
+use crate::chart::{bar, sparkline, stacked};
+use crate::number::{count, nanos, percent};
+use crate::page::Page;
 use crate::report::view::{AccountView, BucketView, PollBarView, Report, SlotView};
 
 /// Rows of a chart at most; those at the low end are folded into one.

@@ -1,7 +1,7 @@
 //! The last lines: how it was recorded, what is missing, and what recording cost. Always there.
 
-use super::layout::{Page, harmless};
-use crate::report::number::{count, nanos, percent, share, three_digits};
+use crate::number::{count, nanos, percent, share, three_digits};
+use crate::page::{Page, harmless};
 use crate::report::view::{Report, UnknownView};
 
 /// Shows how the report came to be.

@@ -1,9 +1,9 @@
 //! The head of the report: the host, its settings, and a row for each VM.
 
-use super::layout::{Page, Stands, harmless};
-use crate::report::number::{count, maybe_nanos, nanos, scaled, share, three_digits};
+use crate::number::{count, maybe_nanos, nanos, scaled, share, three_digits};
+use crate::page::{Page, Stands, harmless};
 use crate::report::view::{AccountView, KnobView, Report};
-use crate::report::words::plural;
+use crate::words::plural;
 
 /// Shows the host.
 pub(super) fn host(page: &mut Page, report: &Report) {

@@ -3,10 +3,11 @@
 use super::account::{account, parts_bar};
 use super::charts::window;
 use super::host::{STANDS, header, row};
-use super::layout::{Page, Stands, harmless};
-use crate::report::number::nanos;
+use crate::number::nanos;
+use crate::page::{Page, Stands, harmless};
+use crate::report::verdict::ceilings;
 use crate::report::view::{Report, VcpuView, VmView};
-use crate::report::words::{ceilings, plural};
+use crate::words::plural;
 
 /// Shows a VM.
 pub(super) fn vm(page: &mut Page, report: &Report, vm: &VmView, vcpus: bool) {

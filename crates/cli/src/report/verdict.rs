@@ -1,10 +1,11 @@
-//! Sentences: what an account says about polling, and who set a ceiling.
+//! Sentences: what an account says about polling, and under which ceilings it was.
 
 use haltwise_core::account::worth::{NotPolling, Worth};
 use haltwise_core::event::CeilingSource;
 
-use super::number::{count, nanos, nanos_f64, percent, share, three_digits};
 use super::view::{AccountView, CeilingView, VmView};
+use crate::number::{nanos, nanos_f64, percent, share, three_digits};
+use crate::words::ceiling_source;
 
 /// Below this share of the wakes, it matters little what polling costs or spares.
 const HARDLY: f64 = 0.05;
@@ -180,24 +181,4 @@ pub(crate) fn ceilings(vm: &VmView) -> String {
 
 fn one_ceiling(ns: u32, source: CeilingSource) -> String {
     format!("{} ({})", nanos(u64::from(ns)), ceiling_source(source))
-}
-
-/// Who set a ceiling.
-pub(crate) fn ceiling_source(source: CeilingSource) -> &'static str {
-    match source {
-        CeilingSource::Param => "module parameter",
-        CeilingSource::Cap => "the VM's own cap",
-        CeilingSource::Snapshot => "fixed when the VM was made",
-        CeilingSource::Unknown => "set by whom is not known",
-    }
-}
-
-/// `3 vCPUs`, `1 vCPU`.
-pub(crate) fn plural(n: u64, one: &str) -> String {
-    let s = match n {
-        1 => "",
-        _ if one.ends_with('s') => "es",
-        _ => "s",
-    };
-    format!("{} {one}{s}", count(n))
 }
