@@ -1,0 +1,147 @@
+//! The plan file: a setting of KVM's module parameters that `tune` recommends and `apply` writes.
+//!
+//! `docs/plan-json.md` describes it. A plan is data: nothing here reads or writes a parameter. The
+//! reader is strict, because what it lets through is written to a kernel: a field that is missing,
+//! unknown or out of range is an error that says which.
+
+mod file;
+mod settings;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use settings::Settings;
+
+/// What the field `schema` says.
+pub(crate) const SCHEMA: &str = "haltwise-plan";
+
+/// The version that is written, and the only one that is read.
+pub(crate) const VERSION: u32 = 1;
+
+/// A plan. A field that may be `null` must be there all the same.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Plan {
+    /// [`SCHEMA`].
+    pub(crate) schema: String,
+    /// [`VERSION`].
+    pub(crate) version: u32,
+    /// What made it.
+    pub(crate) tool: Tool,
+    /// The recording that it rests on.
+    pub(crate) capture: Basis,
+    /// What it is to be good at.
+    pub(crate) goal: Goal,
+    /// For whom the parameters hold.
+    pub(crate) scope: Scope,
+    /// The parameters in force when the capture was made.
+    pub(crate) before: Settings,
+    /// The parameters as they shall be; none to leave everything as it is.
+    pub(crate) settings: Settings,
+    /// What that changes, against [`Plan::before`]; `None` where nothing changes.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) expected: Option<Expected>,
+    /// Why, in a sentence for people.
+    pub(crate) reason: String,
+}
+
+/// A program and its version.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tool {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its version.
+    pub(crate) version: String,
+}
+
+/// What tells a recording from others: where and when it was made, not where its files lie.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Basis {
+    /// The recorded host's name, where it was kept.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) hostname: Option<String>,
+    /// Its `uname -r`.
+    pub(crate) kernel_release: String,
+    /// Its `uname -m`.
+    pub(crate) arch: String,
+    /// When the recording began, in nanoseconds since 1970 (UTC); 0 where that is not known.
+    pub(crate) started_unix_ns: u64,
+    /// When it ended, by the same count; `None` where it was cut.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) ended_unix_ns: Option<u64>,
+    /// How many halts it holds.
+    pub(crate) halts: u64,
+}
+
+/// What a plan is to be good at.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Goal {
+    /// `density`, `balanced`, `latency`, or `lambda` for a weight of the user's own.
+    pub(crate) name: String,
+    /// What a nanosecond of wake-up latency is worth in nanoseconds of CPU: 0 to 1000000.
+    pub(crate) lambda: f64,
+    /// The most that polling may take, in % of one CPU for all vCPUs together.
+    #[serde(deserialize_with = "Option::deserialize")]
+    pub(crate) max_poll_cpu_percent: Option<f64>,
+}
+
+/// For whom parameters hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Scope {
+    /// KVM's module parameters: every VM of the host.
+    Host,
+}
+
+/// What a plan is expected to change.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Expected {
+    /// What the intervals mean.
+    pub(crate) interval: Interval,
+    /// The halts that it was judged on.
+    pub(crate) halts: u64,
+    /// What the goal counts, in nanoseconds of CPU per halt.
+    pub(crate) cost_ns_per_halt: Effect,
+    /// Polling, in % of one CPU for all vCPUs together.
+    pub(crate) poll_cpu_percent: Effect,
+    /// Mean wake-up latency over all halts, in nanoseconds.
+    pub(crate) wake_latency_mean_ns: Effect,
+}
+
+/// What an interval means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Interval {
+    /// It holds the true change in 95 of 100 repetitions (bootstrap over blocks of time).
+    #[serde(rename = "confidence-95")]
+    Confidence95,
+    /// The change lies in it whatever the histogram hides.
+    #[serde(rename = "bounds")]
+    Bounds,
+}
+
+/// One figure under the setting in force and under the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Effect {
+    /// Under [`Plan::before`].
+    pub(crate) before: f64,
+    /// Under [`Plan::settings`].
+    pub(crate) after: f64,
+    /// Lower end of the interval of `after - before`.
+    pub(crate) change_low: f64,
+    /// Its upper end.
+    pub(crate) change_high: f64,
+}
+
+impl Plan {
+    /// Whether nothing is to be changed.
+    pub(crate) fn leaves_it(&self) -> bool {
+        self.settings.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod test;

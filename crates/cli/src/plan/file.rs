@@ -1,0 +1,156 @@
+//! Plans on disk: read with suspicion, written whole or not at all.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use serde::Deserialize;
+
+use super::{Effect, Expected, Plan, SCHEMA, VERSION};
+use crate::exit::{Exit, Failure};
+
+/// The largest plan that is read, in bytes: a hundred times what `tune` writes.
+const MAX_BYTES: u64 = 256 << 10;
+
+const HINT: &str = "`haltwise tune DIR --plan FILE` writes plans; docs/plan-json.md describes them";
+
+/// What every version of a plan says of itself.
+#[derive(Debug, Deserialize)]
+struct Head {
+    schema: String,
+    version: u32,
+}
+
+impl Plan {
+    /// Reads a plan. Fails if it cannot be read, is no plan, is of another version, lacks a field, has
+    /// one too many, or holds a value that no setting can have.
+    pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
+        let read = || -> io::Result<Vec<u8>> {
+            let mut bytes = Vec::new();
+            File::open(path)?
+                .take(MAX_BYTES + 1)
+                .read_to_end(&mut bytes)?;
+            Ok(bytes)
+        };
+        let bytes = read()
+            .with_context(|| format!("read the plan {}", path.display()))
+            .map_err(|error| Failure::new(Exit::Failed, error).hint(HINT))?;
+        Self::parse(&bytes)
+            .with_context(|| format!("read the plan {}", path.display()))
+            .map_err(|error| Failure::new(Exit::Failed, error).hint(HINT))
+    }
+
+    /// Reads the text of a plan.
+    pub(super) fn parse(bytes: &[u8]) -> anyhow::Result<Self> {
+        if bytes.len() as u64 > MAX_BYTES {
+            return Err(anyhow!(
+                "it is larger than {MAX_BYTES} bytes; no plan is that large"
+            ));
+        }
+        let head: Head = serde_json::from_slice(bytes).context("it is not a plan")?;
+        if head.schema != SCHEMA {
+            return Err(anyhow!(
+                "its schema is {:?}; a plan's is {SCHEMA:?}",
+                head.schema
+            ));
+        }
+        if head.version != VERSION {
+            return Err(anyhow!(
+                "it is of version {}; this haltwise reads version {VERSION}: make it anew with this one",
+                head.version
+            ));
+        }
+        let plan: Self = serde_json::from_slice(bytes).context("it is not a whole plan")?;
+        plan.check().map_err(|what| anyhow!(what))?;
+        Ok(plan)
+    }
+
+    /// What is wrong with the values.
+    fn check(&self) -> Result<(), String> {
+        self.settings
+            .check()
+            .map_err(|what| format!("settings: {what}"))?;
+        if !(0.0..=1e6).contains(&self.goal.lambda) {
+            let lambda = self.goal.lambda;
+            return Err(format!("goal: lambda is {lambda}; it may be 0 to 1000000"));
+        }
+        if self.goal.max_poll_cpu_percent.is_some_and(|max| max < 0.0) {
+            return Err("goal: max_poll_cpu_percent is below 0".to_owned());
+        }
+        if self.reason.trim().is_empty() {
+            return Err("reason: it is empty; every plan says why".to_owned());
+        }
+        match &self.expected {
+            Some(_) if self.leaves_it() => {
+                Err("expected: it must be null where settings is empty".to_owned())
+            }
+            Some(expected) => expected.check(),
+            None => Ok(()),
+        }
+    }
+
+    /// Writes a plan in one step: whoever reads sees the old file or the new, never a part.
+    pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
+        let mut text = serde_json::to_string_pretty(self)?;
+        text.push('\n');
+        replace(path, text.as_bytes())
+            .with_context(|| format!("write the plan {}", path.display()))
+            .map_err(|error| {
+                Failure::new(Exit::Failed, error)
+                    .hint("name a file in a directory that you may write to")
+            })
+    }
+}
+
+impl Expected {
+    fn check(&self) -> Result<(), String> {
+        let effects = [
+            ("cost_ns_per_halt", &self.cost_ns_per_halt),
+            ("poll_cpu_percent", &self.poll_cpu_percent),
+            ("wake_latency_mean_ns", &self.wake_latency_mean_ns),
+        ];
+        for (name, effect) in effects {
+            let Effect {
+                before,
+                after,
+                change_low,
+                change_high,
+            } = *effect;
+            if before < 0.0 || after < 0.0 {
+                return Err(format!("expected: {name} is below 0"));
+            }
+            if change_low > change_high {
+                return Err(format!(
+                    "expected: {name} has an interval that ends ({change_high}) before it begins \
+                     ({change_low})"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Replaces a small file by way of a temporary one beside it.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let Some(name) = path.file_name() else {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "it names no file",
+        ));
+    };
+    let mut temporary = name.to_owned();
+    temporary.push(format!(".{}.tmp", std::process::id()));
+    let temporary = path.with_file_name(temporary);
+    let written = (|| {
+        let mut file = File::create(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    })();
+    if written.is_err() {
+        // Best effort: the first error is the one that matters.
+        drop(fs::remove_file(&temporary));
+    }
+    written
+}

@@ -1,0 +1,80 @@
+//! Values of KVM's module parameters, under the names that `/sys/module/kvm/parameters` has.
+
+use serde::{Deserialize, Serialize};
+
+/// Some of the four module parameters that move the window. `None`: not said, or not there.
+///
+/// Each is an `unsigned int` in the kernel; times are nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(clippy::struct_field_names, reason = "the kernel's own names")]
+pub(crate) struct Settings {
+    /// The ceiling of every VM that has none of its own; 0 does not poll.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) halt_poll_ns: Option<u32>,
+    /// The factor by which a window grows. Since 4.3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) halt_poll_ns_grow: Option<u32>,
+    /// The first window above 0. Since 5.1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) halt_poll_ns_grow_start: Option<u32>,
+    /// The divisor by which a window shrinks; 0 for at once to 0. Since 4.3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) halt_poll_ns_shrink: Option<u32>,
+}
+
+/// The longest poll that anybody can want, in nanoseconds: a second.
+const LONGEST_NS: u32 = 1_000_000_000;
+
+/// The largest factor or divisor that can be told from the next smaller one: above it, one step takes
+/// any window of at most [`LONGEST_NS`] to its end.
+const LARGEST_FACTOR: u32 = LONGEST_NS;
+
+impl Settings {
+    /// The parameters that are said, by name, in the order in which they should be written: the
+    /// ceiling last, so that no window grows by the old factors under the new ceiling.
+    pub(crate) fn named(&self) -> impl Iterator<Item = (&'static str, u32)> + use<> {
+        let all = [
+            ("halt_poll_ns_grow", self.halt_poll_ns_grow),
+            ("halt_poll_ns_grow_start", self.halt_poll_ns_grow_start),
+            ("halt_poll_ns_shrink", self.halt_poll_ns_shrink),
+            ("halt_poll_ns", self.halt_poll_ns),
+        ];
+        all.into_iter()
+            .filter_map(|(name, value)| Some((name, value?)))
+    }
+
+    /// Whether none is said.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.named().next().is_none()
+    }
+
+    /// The parameters of `self` that are not in `other` with the same value.
+    pub(crate) fn beyond(&self, other: &Self) -> Self {
+        let differs = |own: Option<u32>, theirs| own.filter(|_| own != theirs);
+        Self {
+            halt_poll_ns: differs(self.halt_poll_ns, other.halt_poll_ns),
+            halt_poll_ns_grow: differs(self.halt_poll_ns_grow, other.halt_poll_ns_grow),
+            halt_poll_ns_grow_start: differs(
+                self.halt_poll_ns_grow_start,
+                other.halt_poll_ns_grow_start,
+            ),
+            halt_poll_ns_shrink: differs(self.halt_poll_ns_shrink, other.halt_poll_ns_shrink),
+        }
+    }
+
+    /// Refuses values that are slips rather than settings: times above a second, and factors that
+    /// large (`-1` reads as 4294967295 in the kernel).
+    pub(crate) fn check(&self) -> Result<(), String> {
+        for (name, value) in self.named() {
+            let most = match name {
+                "halt_poll_ns" | "halt_poll_ns_grow_start" => LONGEST_NS,
+                _ => LARGEST_FACTOR,
+            };
+            if value > most {
+                return Err(format!("{name} is {value}; a plan may hold 0 to {most}"));
+            }
+        }
+        Ok(())
+    }
+}

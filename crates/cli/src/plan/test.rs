@@ -1,0 +1,303 @@
+//! Plans come back as they were written, and what is not a plan is refused by name.
+
+use super::*;
+use serde_json::{Value, json};
+
+fn plan() -> Plan {
+    let effect = |before, after, change_low, change_high| Effect {
+        before,
+        after,
+        change_low,
+        change_high,
+    };
+    Plan {
+        schema: SCHEMA.to_owned(),
+        version: VERSION,
+        tool: Tool {
+            name: "haltwise".to_owned(),
+            version: "0.1.0".to_owned(),
+        },
+        capture: Basis {
+            hostname: Some("alder".to_owned()),
+            kernel_release: "6.12.8".to_owned(),
+            arch: "x86_64".to_owned(),
+            started_unix_ns: 1_763_740_800_000_000_000,
+            ended_unix_ns: None,
+            halts: 1_204_331,
+        },
+        goal: Goal {
+            name: "balanced".to_owned(),
+            lambda: 1.0,
+            max_poll_cpu_percent: None,
+        },
+        scope: Scope::Host,
+        before: Settings {
+            halt_poll_ns: Some(200_000),
+            halt_poll_ns_grow: Some(2),
+            halt_poll_ns_grow_start: Some(10_000),
+            halt_poll_ns_shrink: Some(2),
+        },
+        settings: Settings {
+            halt_poll_ns: Some(35_000),
+            halt_poll_ns_grow: Some(1),
+            halt_poll_ns_grow_start: Some(35_000),
+            halt_poll_ns_shrink: Some(1),
+        },
+        expected: Some(Expected {
+            interval: Interval::Confidence95,
+            halts: 401_000,
+            cost_ns_per_halt: effect(31_000.0, 20_500.0, -11_000.0, -9_800.0),
+            poll_cpu_percent: effect(11.8, 9.3, -2.9, -2.1),
+            wake_latency_mean_ns: effect(8_400.0, 1_200.5, -7_500.0, -6_900.0),
+        }),
+        reason: "most gaps lie below 30 us, and a block costs 29 us".to_owned(),
+    }
+}
+
+fn text(plan: &Plan) -> Value {
+    serde_json::to_value(plan).unwrap()
+}
+
+fn refused(value: &Value) -> String {
+    let error = Plan::parse(value.to_string().as_bytes()).unwrap_err();
+    format!("{error:#}")
+}
+
+/// The plan with a field (`a/b`) set to a value, or taken out.
+fn with(path: &str, value: Option<Value>) -> Value {
+    let mut whole = text(&plan());
+    let (parent, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let pointer = if parent.is_empty() {
+        String::new()
+    } else {
+        format!("/{parent}")
+    };
+    let fields = whole.pointer_mut(&pointer).unwrap();
+    let fields = fields.as_object_mut().unwrap();
+    match value {
+        Some(value) => drop(fields.insert(name.to_owned(), value)),
+        None => drop(fields.remove(name).unwrap()),
+    }
+    whole
+}
+
+#[test]
+fn a_plan_comes_back_as_it_was_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("plan.json");
+    let leave = Plan {
+        settings: Settings::default(),
+        expected: None,
+        reason: "nothing better is significant".to_owned(),
+        ..plan()
+    };
+    for wanted in [plan(), leave] {
+        wanted.write(&path).unwrap();
+        let read = Plan::read(&path).unwrap();
+        assert_eq!(read, wanted);
+        assert_eq!(read.leaves_it(), wanted.expected.is_none());
+    }
+    let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+    assert_eq!(names.len(), 1, "nothing but the plan is left: {names:?}");
+}
+
+#[test]
+fn a_plan_that_cannot_be_written_leaves_the_old_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("plan.json");
+    // A directory cannot be replaced by a file.
+    std::fs::create_dir(&path).unwrap();
+    let failure = plan().write(&path).unwrap_err();
+    assert!(format!("{:#}", failure.error).starts_with("write the plan "));
+    assert!(failure.hint.is_some());
+    let names: Vec<_> = std::fs::read_dir(dir.path()).unwrap().collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+}
+
+#[test]
+fn every_field_must_be_there() {
+    for path in [
+        "tool",
+        "tool/name",
+        "tool/version",
+        "capture",
+        "capture/hostname",
+        "capture/kernel_release",
+        "capture/arch",
+        "capture/started_unix_ns",
+        "capture/ended_unix_ns",
+        "capture/halts",
+        "goal",
+        "goal/name",
+        "goal/lambda",
+        "goal/max_poll_cpu_percent",
+        "scope",
+        "before",
+        "settings",
+        "expected",
+        "expected/interval",
+        "expected/halts",
+        "expected/cost_ns_per_halt",
+        "expected/poll_cpu_percent/change_low",
+        "reason",
+    ] {
+        let error = refused(&with(path, None));
+        let name = path.rsplit('/').next().unwrap();
+        assert!(error.contains(&format!("`{name}`")), "{path}: {error}");
+    }
+    for (path, name) in [("schema", "schema"), ("version", "version")] {
+        let error = refused(&with(path, None));
+        assert!(error.starts_with("it is not a plan: "), "{error}");
+        assert!(error.contains(name), "{error}");
+    }
+}
+
+#[test]
+fn a_field_too_many_is_refused() {
+    for path in [
+        "more",
+        "tool/more",
+        "capture/more",
+        "goal/more",
+        "before/more",
+        "settings/halt_poll_ns_growth",
+        "expected/more",
+        "expected/cost_ns_per_halt/more",
+    ] {
+        let error = refused(&with(path, Some(json!(1))));
+        assert!(error.contains("unknown field"), "{path}: {error}");
+    }
+}
+
+#[test]
+fn values_that_no_setting_can_have_are_refused() {
+    for (path, value, says) in [
+        ("schema", json!("haltwise-report"), "haltwise-report"),
+        ("version", json!(2), "version 2"),
+        ("version", json!(0), "version 0"),
+        ("version", json!("1"), "it is not a plan"),
+        ("scope", json!("vm"), "unknown variant `vm`"),
+        ("settings/halt_poll_ns", json!(-1), "-1"),
+        (
+            "settings/halt_poll_ns",
+            json!(4_294_967_296_u64),
+            "4294967296",
+        ),
+        (
+            "settings/halt_poll_ns",
+            json!(u32::MAX),
+            "settings: halt_poll_ns is 4294967295; a plan may hold 0 to 1000000000",
+        ),
+        (
+            "settings/halt_poll_ns_grow",
+            json!(u32::MAX),
+            "halt_poll_ns_grow",
+        ),
+        ("settings/halt_poll_ns", json!(0.5), "0.5"),
+        ("settings/halt_poll_ns", json!("80us"), "80us"),
+        ("goal/lambda", json!(-1.0), "lambda is -1"),
+        ("goal/lambda", json!(1e7), "lambda is 10000000"),
+        (
+            "goal/max_poll_cpu_percent",
+            json!(-2.0),
+            "max_poll_cpu_percent is below 0",
+        ),
+        ("reason", json!(" "), "reason: it is empty"),
+        ("settings", json!({}), "expected: it must be null"),
+        (
+            "expected/poll_cpu_percent/change_low",
+            json!(7.0),
+            "ends (-2.1) before it begins (7)",
+        ),
+        (
+            "expected/cost_ns_per_halt/after",
+            json!(-1.0),
+            "cost_ns_per_halt is below 0",
+        ),
+    ] {
+        let error = refused(&with(path, Some(value.clone())));
+        assert!(error.contains(says), "{path} = {value}: {error}");
+    }
+}
+
+#[test]
+fn what_is_no_plan_at_all_is_refused_with_a_hint() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = text(&plan()).to_string();
+    let deep = "[".repeat(100_000);
+    let spaces = " ".repeat(300 << 10);
+    let twice = whole.replacen("\"version\"", "\"version\":1,\"version\"", 1);
+    for bytes in [
+        b"".as_slice(),
+        b"{}",
+        b"[]",
+        b"\xff\xfe",
+        b"null",
+        &whole.as_bytes()[..whole.len() - 1],
+        whole.replace("31000.0", "1e999").as_bytes(),
+        whole.replace("31000.0", "NaN").as_bytes(),
+        format!("{whole}x").as_bytes(),
+        format!("{whole}{spaces}").as_bytes(),
+        deep.as_bytes(),
+        twice.as_bytes(),
+    ] {
+        let path = dir.path().join("plan.json");
+        std::fs::write(&path, bytes).unwrap();
+        let failure = Plan::read(&path).unwrap_err();
+        let shown = format!("{:#}", failure.error);
+        assert!(shown.starts_with("read the plan "), "{shown}");
+        assert!(shown.len() < 1_000, "{} bytes", shown.len());
+        assert!(failure.hint.is_some());
+    }
+    let failure = Plan::read(&dir.path().join("none.json")).unwrap_err();
+    assert!(format!("{:#}", failure.error).contains("No such file"));
+}
+
+#[test]
+fn parameters_come_by_the_kernels_names_and_the_ceiling_last() {
+    let plan = plan();
+    let names: Vec<_> = plan.settings.named().collect();
+    assert_eq!(
+        names,
+        [
+            ("halt_poll_ns_grow", 1),
+            ("halt_poll_ns_grow_start", 35_000),
+            ("halt_poll_ns_shrink", 1),
+            ("halt_poll_ns", 35_000),
+        ]
+    );
+    let only = Settings {
+        halt_poll_ns_grow: Some(2),
+        halt_poll_ns: Some(35_000),
+        ..Settings::default()
+    };
+    let changed: Vec<_> = only.beyond(&plan.before).named().collect();
+    assert_eq!(changed, [("halt_poll_ns", 35_000)]);
+    assert!(plan.before.beyond(&plan.before).is_empty());
+}
+
+/// The page names every field that a plan has, and none that it has not.
+#[test]
+fn the_page_describes_every_field() {
+    let page = include_str!("../../../../docs/plan-json.md");
+    let mut keys = Vec::new();
+    collect(&text(&plan()), &mut keys);
+    for key in &keys {
+        assert!(page.contains(&format!("`{key}`")), "not described: {key}");
+    }
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    for row in rows {
+        for name in row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2) {
+            assert!(keys.iter().any(|key| key == name), "no such field: {name}");
+        }
+    }
+}
+
+fn collect(json: &Value, keys: &mut Vec<String>) {
+    if let Value::Object(fields) = json {
+        for (key, value) in fields {
+            keys.push(key.clone());
+            collect(value, keys);
+        }
+    }
+}
