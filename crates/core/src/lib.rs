@@ -14,6 +14,7 @@
 //! | [`account`] | where halted time goes, of a vCPU, a VM, a host |
 //! | [`policy`] | rules that decide how long to poll, and the texts that name them |
 //! | [`replay`] | what recorded halts would have cost under a policy |
+//! | [`prove`] | two settings measured in turn: the experiment's design and its judgement |
 //! | [`stats`] | medians, percentiles, intervals |
 //! | [`workload`] | seeded processes that draw the gaps between wake-ups |
 //! | [`kvm`] | the transcript: what KVM and the guest's governor do with a halt, kernel by kernel |
@@ -31,6 +32,7 @@ pub mod hist;
 pub mod ids;
 pub mod kvm;
 pub mod policy;
+pub mod prove;
 pub mod recording;
 pub mod replay;
 pub mod stats;

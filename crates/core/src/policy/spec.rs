@@ -148,6 +148,12 @@ impl Spec {
         &self.name
     }
 
+    /// The value of an argument as it was given.
+    pub fn arg(&self, key: &str) -> Option<&str> {
+        let arg = self.args.iter().find(|(name, _)| name == key);
+        arg.map(|(_, value)| value.as_str())
+    }
+
     fn entry(&self) -> Result<&'static Entry, SpecError> {
         POLICIES
             .iter()

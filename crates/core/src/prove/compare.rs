@@ -1,0 +1,122 @@
+//! A, B and the control, figure by figure, and the verdict.
+
+use serde::{Deserialize, Serialize};
+
+use super::figure::{Figure, Figures};
+use super::rank::{FEWEST, Interval};
+use crate::stats::median_estimate;
+
+/// The figures of one round.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Round {
+    /// Under A.
+    pub a: Figures,
+    /// Under B.
+    pub b: Figures,
+    /// Under A once more.
+    pub control: Figures,
+}
+
+/// One figure over all rounds that have it in every block.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// Which figure.
+    pub figure: Figure,
+    /// Median of the blocks under A.
+    pub a: f64,
+    /// Median of the blocks under B.
+    pub b: f64,
+    /// Median of the control blocks.
+    pub control: f64,
+    /// B less A.
+    pub effect: Interval,
+    /// Control less A: what the host makes of settings that are the same.
+    pub noise: Interval,
+}
+
+/// What the experiment says of B.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "says")]
+pub enum Verdict {
+    /// It costs less than A.
+    Better,
+    /// It costs more.
+    Worse,
+    /// No difference was seen; one of this size or more, in the figure's unit, would have been.
+    NoDifference {
+        /// The largest difference that the interval does not rule out.
+        seen_from: f64,
+    },
+    /// The host was too noisy: A differs from itself by up to so much, in the figure's unit.
+    TooNoisy {
+        /// The largest difference of A from itself that the control does not rule out.
+        noise: f64,
+    },
+    /// There are too few rounds for any interval of 95 %.
+    TooFewRounds {
+        /// Rounds that would be needed.
+        needed: usize,
+    },
+}
+
+impl Comparison {
+    /// Compares a figure. `None` where no round has it in all its blocks.
+    pub fn of(figure: Figure, rounds: &[Round]) -> Option<Self> {
+        let whole: Vec<[f64; 3]> = rounds
+            .iter()
+            .filter_map(|round| {
+                Some([
+                    round.a.get(figure)?,
+                    round.b.get(figure)?,
+                    round.control.get(figure)?,
+                ])
+            })
+            .collect();
+        let median = |index: usize| {
+            let values: Vec<f64> = whole.iter().map(|blocks| blocks[index]).collect();
+            Some(median_estimate(&values)?.median)
+        };
+        let less_a = |index: usize| {
+            let pairs = whole.iter().map(|blocks| blocks[index] - blocks[0]);
+            Interval::of(&pairs.collect::<Vec<f64>>())
+        };
+        Some(Self {
+            figure,
+            a: median(0)?,
+            b: median(1)?,
+            control: median(2)?,
+            effect: less_a(1)?,
+            noise: less_a(2)?,
+        })
+    }
+
+    /// The verdict on B, for a figure of which less is better. `asked` is the smallest difference that
+    /// matters, as a share of A.
+    ///
+    /// A difference counts if its interval excludes zero and if it is larger than what A against itself
+    /// may differ by. Where there is none, it can be said that there is none if the control is quiet
+    /// enough to have shown one of the size asked for.
+    pub fn verdict(&self, asked: f64) -> Verdict {
+        let noise = self.noise.reach();
+        if self.effect.rounds < FEWEST {
+            return Verdict::TooFewRounds { needed: FEWEST };
+        }
+        if self.effect.excludes_zero() && self.effect.estimate.abs() > noise {
+            return if self.effect.estimate < 0.0 {
+                Verdict::Better
+            } else {
+                Verdict::Worse
+            };
+        }
+        if noise <= asked * self.a.abs() {
+            let seen_from = self.effect.reach();
+            return Verdict::NoDifference { seen_from };
+        }
+        Verdict::TooNoisy { noise }
+    }
+
+    /// A difference as a share of A. `None` where A is zero.
+    pub fn share_of_a(&self, difference: f64) -> Option<f64> {
+        (self.a != 0.0).then(|| difference / self.a.abs())
+    }
+}

@@ -1,0 +1,162 @@
+//! What is compared: the figures of a block.
+
+use serde::{Deserialize, Serialize};
+
+use crate::replay::{Cost, Outcome};
+
+/// A figure of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Figure {
+    /// Cost of a halt at the goal's weight of latency, in nanoseconds of CPU. The verdict is about this.
+    Cost,
+    /// Polling, in % of a CPU for all vCPUs together.
+    PollCpu,
+    /// Mean wake-up latency over all halts, in nanoseconds; 0 for a halt that did not wait.
+    LatencyMean,
+    /// Its median.
+    LatencyP50,
+    /// Its 99th percentile.
+    LatencyP99,
+    /// Halts a second, of all vCPUs together.
+    Halts,
+    /// Polls that ended in a wake, in % of the halts.
+    SuccessfulPolls,
+    /// Blocks, in % of the halts.
+    Blocks,
+    /// CPU time of the threads that run vCPUs, in % of a CPU.
+    VcpuCpu,
+    /// CPUs of the host awake (C0 residency), in %.
+    Awake,
+    /// Power drawn by the CPU packages, in watts.
+    Power,
+    /// The command's own figure.
+    Metric,
+}
+
+/// How many figures there are.
+const COUNT: usize = 12;
+
+impl Figure {
+    /// All of them, in the order in which they are printed.
+    pub const ALL: [Self; COUNT] = [
+        Self::Cost,
+        Self::PollCpu,
+        Self::LatencyMean,
+        Self::LatencyP50,
+        Self::LatencyP99,
+        Self::Halts,
+        Self::SuccessfulPolls,
+        Self::Blocks,
+        Self::VcpuCpu,
+        Self::Awake,
+        Self::Power,
+        Self::Metric,
+    ];
+
+    /// Those that a replay predicts.
+    pub const PREDICTED: [Self; 8] = [
+        Self::Cost,
+        Self::PollCpu,
+        Self::LatencyMean,
+        Self::LatencyP50,
+        Self::LatencyP99,
+        Self::Halts,
+        Self::SuccessfulPolls,
+        Self::Blocks,
+    ];
+
+    /// The name in data.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cost => "cost",
+            Self::PollCpu => "poll-cpu",
+            Self::LatencyMean => "latency-mean",
+            Self::LatencyP50 => "latency-p50",
+            Self::LatencyP99 => "latency-p99",
+            Self::Halts => "halts",
+            Self::SuccessfulPolls => "successful-polls",
+            Self::Blocks => "blocks",
+            Self::VcpuCpu => "vcpu-cpu",
+            Self::Awake => "awake",
+            Self::Power => "power",
+            Self::Metric => "metric",
+        }
+    }
+
+    /// What it is counted in.
+    pub fn unit(self) -> Unit {
+        match self {
+            Self::Cost | Self::LatencyMean | Self::LatencyP50 | Self::LatencyP99 => Unit::Nanos,
+            Self::PollCpu | Self::SuccessfulPolls | Self::Blocks | Self::VcpuCpu | Self::Awake => {
+                Unit::Percent
+            }
+            Self::Halts => Unit::PerSecond,
+            Self::Power => Unit::Watts,
+            Self::Metric => Unit::Plain,
+        }
+    }
+}
+
+/// What a figure is counted in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Unit {
+    /// Nanoseconds.
+    Nanos,
+    /// Hundredths of a whole.
+    Percent,
+    /// Per second.
+    PerSecond,
+    /// Watts.
+    Watts,
+    /// Whatever the command counts in.
+    Plain,
+}
+
+/// The figures of one block. What could not be read is `None`, never zero.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Figures([Option<f64>; COUNT]);
+
+impl Figures {
+    /// A figure.
+    pub fn get(&self, figure: Figure) -> Option<f64> {
+        self.0[figure as usize]
+    }
+
+    /// The same with another value of a figure; one that is no number is none.
+    #[must_use]
+    pub fn with(mut self, figure: Figure, value: Option<f64>) -> Self {
+        self.0[figure as usize] = value.filter(|value| value.is_finite());
+        self
+    }
+
+    /// Those that follow from what came of the halts of `vcpus` vCPUs. Polling and cost are `None` where
+    /// nobody recorded how long the halts polled.
+    pub fn of(outcome: &Outcome, vcpus: u64, cost: &Cost) -> Self {
+        if outcome.halts == 0 {
+            return Self::default();
+        }
+        let halts = outcome.halts as f64;
+        let known = |value: f64| (outcome.poll_unknown == 0).then_some(value);
+        // Each vCPU was seen for its own time; together they were for about the mean of these.
+        let wall_ns = outcome.span_ns as f64 / vcpus.max(1) as f64;
+        let percentile = |p| outcome.latency.percentile(p).map(|ns| ns as f64);
+        let share = |n: u64| 100.0 * n as f64 / halts;
+        Self::default()
+            .with(Figure::Cost, known(outcome.cost_ns(cost) / halts))
+            .with(
+                Figure::PollCpu,
+                known(100.0 * outcome.poll_ns as f64 / wall_ns),
+            )
+            .with(Figure::LatencyMean, Some(outcome.latency_ns as f64 / halts))
+            .with(Figure::LatencyP50, percentile(0.5))
+            .with(Figure::LatencyP99, percentile(0.99))
+            .with(Figure::Halts, Some(halts / (wall_ns / 1e9)))
+            .with(
+                Figure::SuccessfulPolls,
+                known(share(outcome.successful_polls)),
+            )
+            .with(Figure::Blocks, Some(share(outcome.blocks)))
+    }
+}

@@ -1,0 +1,87 @@
+//! What a replay said, held against what was measured.
+//!
+//! The blocks under one setting are replayed under the other, round by round. A measured difference lies
+//! *within* the prediction if it is inside the interval of the predicted differences, widened on both
+//! sides by what A against itself may differ by: no prediction can be held to more than the host can.
+
+use serde::{Deserialize, Serialize};
+
+use super::compare::Comparison;
+use super::figure::{Figure, Figures};
+use super::rank::Interval;
+use crate::stats::median_estimate;
+
+/// What one round says of one direction: the block that was replayed, what came out, and what was
+/// measured under the setting that was predicted.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Pair {
+    /// The block that the prediction was made from.
+    pub from: Figures,
+    /// What the replay said.
+    pub predicted: Figures,
+    /// What was measured.
+    pub measured: Figures,
+}
+
+/// One figure, predicted and measured.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Prediction {
+    /// Which figure.
+    pub figure: Figure,
+    /// Median of what was predicted.
+    pub predicted: f64,
+    /// Median of what was measured.
+    pub measured: f64,
+    /// Predicted less measured, round by round.
+    pub error: Interval,
+    /// The predicted difference from the setting that the prediction was made from.
+    pub effect: Interval,
+    /// The measured one.
+    pub measured_effect: Interval,
+    /// Whether the measured difference lies within the predicted interval, widened by the noise.
+    pub within: bool,
+}
+
+impl Prediction {
+    /// Holds a figure's prediction against the measurement. `None` where no round has it.
+    pub fn of(comparison: &Comparison, pairs: &[Pair]) -> Option<Self> {
+        let figure = comparison.figure;
+        let whole: Vec<[f64; 3]> = pairs
+            .iter()
+            .filter_map(|pair| {
+                Some([
+                    pair.from.get(figure)?,
+                    pair.predicted.get(figure)?,
+                    pair.measured.get(figure)?,
+                ])
+            })
+            .collect();
+        let median = |index: usize| {
+            let values: Vec<f64> = whole.iter().map(|values| values[index]).collect();
+            Some(median_estimate(&values)?.median)
+        };
+        let less = |one: usize, other: usize| {
+            let pairs = whole.iter().map(|values| values[one] - values[other]);
+            Interval::of(&pairs.collect::<Vec<f64>>())
+        };
+        let effect = less(1, 0)?;
+        let measured_effect = less(2, 0)?;
+        let slack = comparison.noise.reach();
+        let bounds = effect.low - slack..=effect.high + slack;
+        Some(Self {
+            figure,
+            predicted: median(1)?,
+            measured: median(2)?,
+            error: less(1, 2)?,
+            effect,
+            measured_effect,
+            within: bounds.contains(&measured_effect.estimate),
+        })
+    }
+
+    /// The error as a share of what was measured. `None` where that is zero.
+    pub fn relative_error(&self) -> Option<f64> {
+        let apart = self.predicted - self.measured;
+        (self.measured != 0.0).then(|| apart / self.measured.abs())
+    }
+}

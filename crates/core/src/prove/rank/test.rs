@@ -1,0 +1,77 @@
+//! Boundary tables of the interval, against printed tables and a count by hand.
+
+use super::*;
+
+fn close(left: f64, right: f64) -> bool {
+    (left - right).abs() < 1e-9
+}
+
+#[test]
+fn the_cuts_are_those_of_printed_tables() {
+    // Largest sum with a one-sided probability of at most 2.5 %: Wilcoxon and Wilcox (1964), table 1.
+    for (n, cut) in [
+        (6, 0),
+        (7, 2),
+        (8, 3),
+        (9, 5),
+        (10, 8),
+        (12, 13),
+        (15, 25),
+        (20, 52),
+        (25, 89),
+        (30, 137),
+    ] {
+        assert_eq!(cut_of(n).0, cut, "n = {n}");
+        assert!(cut_of(n).1 >= CONFIDENCE, "n = {n}");
+    }
+}
+
+#[test]
+fn too_few_say_how_little_they_are_worth() {
+    for (n, confidence) in [(1, 0.0), (2, 0.5), (3, 0.75), (5, 0.9375), (6, 0.96875)] {
+        assert!(close(cut_of(n).1, confidence), "n = {n}");
+        assert_eq!(cut_of(n).0, 0);
+    }
+    assert_eq!(Interval::of(&[]), None);
+}
+
+#[test]
+fn an_interval_by_hand() {
+    // Means of pairs of 1, 2, 6: 1, 1.5, 2, 3.5, 4, 6.
+    let interval = Interval::of(&[6.0, 1.0, 2.0]).unwrap();
+    assert!(close(interval.estimate, 2.75));
+    assert!(close(interval.low, 1.0) && close(interval.high, 6.0));
+    assert!(interval.excludes_zero());
+    assert!(close(interval.reach(), 6.0));
+}
+
+#[test]
+fn one_disturbed_round_of_twelve_leaves_the_interval_small() {
+    let mut differences: Vec<f64> = (0..12).map(|n| f64::from(n) / 10.0).collect();
+    let calm = Interval::of(&differences).unwrap();
+    differences[11] = 1e9;
+    let disturbed = Interval::of(&differences).unwrap();
+    assert!(disturbed.high < 2.0, "{disturbed:?}");
+    assert!(disturbed.low >= calm.low);
+}
+
+/// Every way in which the signs of n differences can fall: the interval misses zero in exactly as many
+/// as its confidence says.
+#[test]
+fn in_small_worlds_the_confidence_is_exact() {
+    for n in 1..=12_u32 {
+        let sizes: Vec<f64> = (0..n).map(|k| f64::from(1 << k)).collect();
+        let mut missed = 0;
+        for signs in 0..1_u32 << n {
+            let sign = |k: usize| if signs >> k & 1 == 1 { 1.0 } else { -1.0 };
+            let signed: Vec<f64> = (0..).zip(&sizes).map(|(k, size)| sign(k) * size).collect();
+            let interval = Interval::of(&signed).unwrap();
+            missed += u32::from(interval.excludes_zero());
+        }
+        let said = 1.0 - cut_of(usize::try_from(n).unwrap()).1;
+        assert!(
+            close(f64::from(missed) / f64::from(1_u32 << n), said),
+            "n = {n}: {missed}"
+        );
+    }
+}

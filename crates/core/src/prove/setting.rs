@@ -1,0 +1,140 @@
+//! Which settings a kernel can be put under, and the texts that name them.
+//!
+//! The texts are those of policies ([`crate::policy::spec`]). Of all policies a kernel can only be put
+//! under its own rule: `kvm` with parameters, or `off`, which is that rule under a ceiling of 0. `current`
+//! and `in-force` name what is in force when the experiment begins.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::kvm::{Arch, Knobs, Version};
+use crate::policy::{Setting, Spec, SpecError};
+use crate::units::Nanos;
+
+/// A setting that a kernel can be put under. What is `None` stays as it is in force.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    text: String,
+    /// The ceiling, in nanoseconds.
+    pub halt_poll_ns: Option<u32>,
+    /// Factor of growth.
+    pub grow: Option<u32>,
+    /// First window above 0, in nanoseconds.
+    pub grow_start: Option<u32>,
+    /// Divisor of shrinking.
+    pub shrink: Option<u32>,
+    /// What is not given is not as in force, but as the kernel has it by itself.
+    pub defaults: bool,
+}
+
+/// Why a text names no setting that a kernel can be put under.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingError {
+    /// It is no policy at all.
+    #[error(transparent)]
+    Spec(#[from] SpecError),
+    /// A policy that no kernel has.
+    #[error(
+        "`{policy}` cannot be put in force: a kernel has only its own rule. Give `off`, `current`, or \
+         `kvm:max=TIME,grow=N,grow_start=TIME,shrink=N`"
+    )]
+    NotKvms {
+        /// Its name.
+        policy: String,
+    },
+    /// A kernel of another version.
+    #[error(
+        "`kernel=` cannot be put in force: the running kernel's rule is the one that is measured"
+    )]
+    Kernel,
+    /// A ceiling of the VM's own.
+    #[error(
+        "`cap=` is not set here: give `max=`, and write {{halt_poll_ns}} in the command that starts the \
+         VMs where it takes the VM's ceiling"
+    )]
+    Cap,
+}
+
+impl FromStr for Wanted {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let text = text.trim();
+        let mut wanted = Self {
+            text: text.to_owned(),
+            halt_poll_ns: None,
+            grow: None,
+            grow_start: None,
+            shrink: None,
+            defaults: false,
+        };
+        if matches!(text, "current" | "in-force") {
+            return Ok(wanted);
+        }
+        let spec: Spec = text.parse()?;
+        if !matches!(spec.name(), "off" | "kvm") {
+            let policy = spec.name().to_owned();
+            return Err(SettingError::NotKvms { policy });
+        }
+        // Whatever the machine, an argument is right or wrong.
+        spec.build(&Setting::upstream(Version::new(6, 12), Arch::X86, 0))?;
+        if spec.name() == "off" {
+            wanted.halt_poll_ns = Some(0);
+            return Ok(wanted);
+        }
+        if spec.arg("kernel").is_some() {
+            return Err(SettingError::Kernel);
+        }
+        if spec.arg("cap").is_some() {
+            return Err(SettingError::Cap);
+        }
+        let time = |key| {
+            let Nanos(ns) = spec.arg(key)?.parse().ok()?;
+            u32::try_from(ns).ok()
+        };
+        wanted.halt_poll_ns = time("max");
+        wanted.grow_start = time("grow_start");
+        wanted.grow = spec.arg("grow").and_then(|value| value.parse().ok());
+        wanted.shrink = spec.arg("shrink").and_then(|value| value.parse().ok());
+        wanted.defaults = spec.arg("knobs").is_some();
+        Ok(wanted)
+    }
+}
+
+impl fmt::Display for Wanted {
+    /// As it was given.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+impl Wanted {
+    /// All parameters, where `in_force` are those at the beginning.
+    pub fn resolve(&self, in_force: Knobs, version: Version, arch: Arch) -> Knobs {
+        let base = if self.defaults {
+            Knobs::defaults(version, arch)
+        } else {
+            in_force
+        };
+        Knobs {
+            halt_poll_ns: self.halt_poll_ns.unwrap_or(base.halt_poll_ns),
+            grow: self.grow.unwrap_or(base.grow),
+            grow_start: self.grow_start.unwrap_or(base.grow_start),
+            shrink: self.shrink.unwrap_or(base.shrink),
+        }
+    }
+}
+
+/// The policy that plays KVM's rule under these parameters.
+pub fn as_policy(knobs: &Knobs) -> Result<Spec, SpecError> {
+    let [max, start] =
+        [knobs.halt_poll_ns, knobs.grow_start].map(|ns| Nanos(u64::from(ns)).to_exact());
+    let (grow, shrink) = (knobs.grow, knobs.shrink);
+    format!("kvm:max={max},grow={grow},grow_start={start},shrink={shrink}").parse()
+}
+
+/// The policy that plays KVM's rule for VMs with a ceiling of their own.
+pub fn as_capped_policy(ceiling_ns: u32) -> Result<Spec, SpecError> {
+    format!("kvm:cap={}", Nanos(u64::from(ceiling_ns)).to_exact()).parse()
+}

@@ -1,0 +1,210 @@
+//! Laws of the judgement: how often it is wrong, and whether it finds what is there.
+
+use crate::prove::compare::{Comparison, Round, Verdict};
+use crate::prove::figure::{Figure, Figures};
+use crate::prove::schedule::{Block, draw};
+use crate::workload::SplitMix64;
+
+/// How a host spoils measurements.
+#[derive(Debug, Clone, Copy)]
+enum Noise {
+    /// Even around the truth.
+    Uniform,
+    /// Many a little above, few far above.
+    Skewed,
+    /// One block in ten is ten times as disturbed.
+    Disturbed,
+    /// The host grows slower from block to block, by as much as its noise within a round.
+    Drifting,
+}
+
+const NOISES: [Noise; 4] = [
+    Noise::Uniform,
+    Noise::Skewed,
+    Noise::Disturbed,
+    Noise::Drifting,
+];
+
+const TRUTH: f64 = 100.0;
+
+/// A simulated host: measures A as 100 and B as so much more, with noise of about 1.
+fn experiment(seed: u64, rounds: u32, more: f64, noise: Noise) -> Vec<Round> {
+    let mut random = SplitMix64(seed ^ 0x5eed);
+    let mut block = 0.0;
+    let mut measure = |under: Block| {
+        let spoilt = match noise {
+            Noise::Skewed => -(1.0 - random.unit()).ln(),
+            Noise::Disturbed if random.unit() < 0.1 => random.unit() * 40.0,
+            Noise::Uniform | Noise::Drifting | Noise::Disturbed => random.unit() * 4.0 - 2.0,
+        };
+        block += 1.0;
+        let drift = if matches!(noise, Noise::Drifting) {
+            block * 2.0
+        } else {
+            0.0
+        };
+        let truth = TRUTH + if under.is_b() { more } else { 0.0 };
+        Figures::default().with(Figure::Cost, Some(truth + spoilt + drift))
+    };
+    let orders = draw(seed, rounds).into_iter();
+    let round = |order: [Block; 3]| {
+        let mut round = Round::default();
+        for under in order {
+            let figures = measure(under);
+            match under {
+                Block::A => round.a = figures,
+                Block::B => round.b = figures,
+                Block::Control => round.control = figures,
+            }
+        }
+        round
+    };
+    orders.map(round).collect()
+}
+
+fn compare(seed: u64, rounds: u32, more: f64, noise: Noise) -> Comparison {
+    Comparison::of(Figure::Cost, &experiment(seed, rounds, more, noise)).unwrap()
+}
+
+/// How many of `of` experiments are as `is` says.
+fn share(of: u64, is: impl Fn(u64) -> bool) -> f64 {
+    let mut seeds = SplitMix64(SEED);
+    let hits = (0..of).filter(|_| is(seeds.next_u64())).count();
+    hits as f64 / of as f64
+}
+
+/// Where the seeds of all experiments come from; a failure prints it, or the seed itself.
+const SEED: u64 = 0x70_72_6f_76_65;
+
+const MANY: u64 = 2_000;
+
+/// Four standard deviations of a share of 5 % over 2000 experiments.
+const SLACK: f64 = 0.02;
+
+#[test]
+fn settings_that_are_the_same_are_told_apart_in_no_more_than_5_of_100() {
+    for noise in NOISES {
+        for rounds in [6, 12, 20] {
+            let excluded = share(MANY, |seed| {
+                let comparison = compare(seed, rounds, 0.0, noise);
+                let verdict = comparison.verdict(0.1);
+                let judged = matches!(verdict, Verdict::Better | Verdict::Worse);
+                assert!(!judged || comparison.effect.excludes_zero());
+                comparison.effect.excludes_zero()
+            });
+            assert!(
+                excluded <= 0.05 + SLACK,
+                "{noise:?}, {rounds} rounds, seed {SEED}: {excluded}"
+            );
+        }
+    }
+}
+
+#[test]
+fn the_interval_holds_the_truth_as_often_as_it_says_and_not_much_more_often() {
+    for noise in NOISES {
+        for rounds in [6, 12, 20] {
+            let said = compare(1, rounds, 7.0, noise).effect.confidence;
+            let held = share(MANY, |seed| {
+                let effect = compare(seed, rounds, 7.0, noise).effect;
+                (effect.low..=effect.high).contains(&7.0)
+            });
+            assert!(
+                (held - said).abs() <= SLACK,
+                "{noise:?}, {rounds} rounds, seed {SEED}: {held}, not {said}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_difference_of_five_times_the_noise_is_found_with_its_sign() {
+    for noise in NOISES {
+        // A disturbed host needs more rounds, and may hide it; it never shows the wrong sign.
+        let (rounds, least) = match noise {
+            Noise::Uniform | Noise::Skewed => (12, 0.99),
+            Noise::Disturbed | Noise::Drifting => (24, 0.9),
+        };
+        for (more, verdict) in [(8.0, Verdict::Worse), (-8.0, Verdict::Better)] {
+            let found = share(300, |seed| {
+                let said = compare(seed, rounds, more, noise).verdict(0.1);
+                let judged = matches!(said, Verdict::Better | Verdict::Worse);
+                assert!(!judged || said == verdict, "{noise:?}, seed {seed}");
+                said == verdict
+            });
+            assert!(found >= least, "{noise:?}, {more}, seed {SEED}: {found}");
+        }
+    }
+}
+
+/// The verdicts, case by case, with figures that are the same in each round.
+#[test]
+fn every_verdict_by_hand() {
+    let steady = |b: f64, wobble: f64, rounds: usize| {
+        let figures = |value: f64| Figures::default().with(Figure::Cost, Some(value));
+        let sign = |n: usize| if n.is_multiple_of(2) { 1.0 } else { -1.0 };
+        let round = |n: usize| Round {
+            a: figures(100.0),
+            b: figures(b),
+            control: figures(100.0 + sign(n) * wobble),
+        };
+        let rounds: Vec<Round> = (0..rounds).map(round).collect();
+        Comparison::of(Figure::Cost, &rounds).unwrap()
+    };
+    for (b, wobble, rounds, asked, verdict) in [
+        (90.0, 1.0, 12, 0.1, Verdict::Better),
+        (110.0, 1.0, 12, 0.1, Verdict::Worse),
+        (
+            100.5,
+            1.0,
+            12,
+            0.1,
+            Verdict::NoDifference { seen_from: 0.5 },
+        ),
+        (
+            100.0,
+            0.0,
+            12,
+            0.0,
+            Verdict::NoDifference { seen_from: 0.0 },
+        ),
+        // An effect, but A differs from itself by as much.
+        (90.0, 12.0, 12, 0.1, Verdict::TooNoisy { noise: 12.0 }),
+        // No effect, and the control would not have shown 0.5 %.
+        (100.0, 1.0, 12, 0.005, Verdict::TooNoisy { noise: 1.0 }),
+        (90.0, 1.0, 5, 0.1, Verdict::TooFewRounds { needed: 6 }),
+    ] {
+        assert_eq!(
+            steady(b, wobble, rounds).verdict(asked),
+            verdict,
+            "{b} {wobble} {rounds} {asked}"
+        );
+    }
+}
+
+#[test]
+fn a_round_without_the_figure_in_one_block_does_not_count() {
+    let mut rounds = experiment(7, 8, 0.0, Noise::Uniform);
+    rounds[3].control = Figures::default();
+    let comparison = Comparison::of(Figure::Cost, &rounds).unwrap();
+    assert_eq!(comparison.effect.rounds, 7);
+    assert_eq!(Comparison::of(Figure::Power, &rounds), None);
+    let nothing = Figures::default().with(Figure::Power, Some(f64::NAN));
+    assert_eq!(nothing.get(Figure::Power), None);
+}
+
+#[test]
+fn every_order_of_a_round_is_as_likely_and_a_seed_draws_the_same() {
+    let orders = draw(3, 6_000);
+    assert_eq!(orders, draw(3, 6_000));
+    assert_ne!(orders, draw(4, 6_000));
+    let mut seen = std::collections::BTreeMap::new();
+    for order in &orders {
+        let mut sorted = *order;
+        sorted.sort_unstable();
+        assert_eq!(sorted, Block::ALL);
+        *seen.entry(*order).or_insert(0_u32) += 1;
+    }
+    assert_eq!(seen.len(), 6);
+    assert!(seen.values().all(|n| (850..1_150).contains(n)), "{seen:?}");
+}

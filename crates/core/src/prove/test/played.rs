@@ -1,0 +1,132 @@
+//! A simulated host that does as a replay says: there, the prediction is the measurement.
+
+use crate::event::{Halt, WakeSource};
+use crate::ids::{Tid, VcpuId, VmIndex};
+use crate::kvm::{Arch, Version};
+use crate::policy::{Ask, Seen, Setting, Spec};
+use crate::prove::compare::{Comparison, Round};
+use crate::prove::figure::{Figure, Figures};
+use crate::prove::predict::{Pair, Prediction};
+use crate::prove::tally::{Tally, tally};
+use crate::replay::Cost;
+use crate::workload::{GapSpec, Gaps};
+
+const COST: Cost = Cost {
+    switch_cpu_ns: 10_000,
+    latency_weight_milli: 1_000,
+};
+
+fn setting(_: &Halt) -> Setting {
+    Setting::upstream(Version::new(6, 12), Arch::X86, 0)
+}
+
+/// Halts of a vCPU under a policy: gaps that are drawn, wake-ups that all take as long.
+fn host(policy: &Spec, seed: u64) -> Vec<Halt> {
+    const LATENCY_NS: u64 = 20_000;
+    let mut policy = policy.build(&setting(&Halt::default())).unwrap();
+    let mut gaps = Gaps::new("exp:60us".parse::<GapSpec>().unwrap(), seed).unwrap();
+    let mut now_ns = 1_000_000;
+    let mut halt = |_| {
+        let gap_ns = gaps.draw().0;
+        let window_ns = policy.window(&Ask {
+            now_ns,
+            ..Ask::default()
+        });
+        let waited = gap_ns > window_ns;
+        let latency_ns = if waited { LATENCY_NS } else { 0 };
+        let halt = Halt {
+            start_ns: now_ns,
+            halt_ns: gap_ns + latency_ns,
+            vm: Some(VmIndex(0)),
+            vcpu: Some(VcpuId(0)),
+            tid: Tid(1),
+            waited,
+            valid: true,
+            window_ns: u32::try_from(window_ns).ok(),
+            poll_ns: Some(gap_ns.min(window_ns)),
+            wake_latency_ns: Some(latency_ns),
+            wake: WakeSource::Device,
+            ..Halt::default()
+        };
+        policy.learn(&Seen {
+            halt_ns: halt.halt_ns,
+            poll_ns: gap_ns.min(window_ns),
+            wake_latency_ns: latency_ns,
+            waited,
+            valid: true,
+        });
+        now_ns += halt.halt_ns + 5_000;
+        halt
+    };
+    (0..2_000).map(&mut halt).collect()
+}
+
+fn measured(tally: &Tally) -> Figures {
+    Figures::of(&tally.recorded, tally.vcpus, &COST)
+}
+
+fn predicted(tally: &Tally) -> Figures {
+    let played = tally.predicted.as_ref().unwrap();
+    Figures::of(&played.from_zero, tally.vcpus, &COST)
+}
+
+#[test]
+fn on_a_host_that_does_as_the_model_says_the_prediction_is_the_measurement() {
+    let [a, b]: [Spec; 2] = ["kvm:max=0", "kvm:max=100us"].map(|text| text.parse().unwrap());
+    let mut rounds = Vec::new();
+    let mut pairs = Vec::new();
+    for seed in 0..6 {
+        let under_a = tally(&host(&a, seed), &b, None, setting).unwrap();
+        let under_b = tally(&host(&b, seed), &a, None, setting).unwrap();
+        let round = Round {
+            a: measured(&under_a),
+            b: measured(&under_b),
+            control: measured(&under_a),
+        };
+        for figure in Figure::PREDICTED {
+            let (said, is) = (predicted(&under_a).get(figure), round.b.get(figure));
+            assert_eq!(said, is, "{figure:?}, seed {seed}, from A");
+            let (said, is) = (predicted(&under_b).get(figure), round.a.get(figure));
+            assert_eq!(said, is, "{figure:?}, seed {seed}, from B");
+        }
+        rounds.push(round);
+        pairs.push(Pair {
+            from: round.a,
+            predicted: predicted(&under_a),
+            measured: round.b,
+        });
+    }
+    for figure in Figure::PREDICTED {
+        let comparison = Comparison::of(figure, &rounds).unwrap();
+        let prediction = Prediction::of(&comparison, &pairs).unwrap();
+        assert!(prediction.within, "{prediction:?}");
+        assert!(prediction.error.reach() <= 0.0, "{prediction:?}");
+        assert!(prediction.relative_error().unwrap_or(0.0).abs() <= 0.0);
+    }
+    let cost = Comparison::of(Figure::Cost, &rounds).unwrap();
+    assert!(cost.effect.excludes_zero(), "{cost:?}");
+}
+
+#[test]
+fn a_block_that_never_slept_is_tallied_and_not_predicted() {
+    let mut halts = host(&"kvm:max=100us".parse().unwrap(), 1);
+    halts.retain(|halt| !halt.waited);
+    let off: Spec = "kvm:max=0".parse().unwrap();
+    let tallied = tally(&halts, &off, None, setting).unwrap();
+    assert_eq!(tallied.predicted, None);
+    assert_eq!(tallied.recorded.halts, halts.len() as u64);
+    assert_eq!(tallied.recorded.blocks, 0);
+    let mut elsewhere = crate::replay::latency::Latencies::default();
+    elsewhere.add(50_000, 20_000);
+    let tallied = tally(&halts, &off, Some(&elsewhere), setting).unwrap();
+    let played = tallied.predicted.unwrap();
+    assert_eq!(played.from_zero.blocks, halts.len() as u64);
+}
+
+#[test]
+fn no_halts_give_no_figures() {
+    let off: Spec = "off".parse().unwrap();
+    let nothing = tally(&[], &off, None, setting).unwrap();
+    assert_eq!((nothing.vcpus, &nothing.predicted), (0, &None));
+    assert_eq!(measured(&nothing), Figures::default());
+}
