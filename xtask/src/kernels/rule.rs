@@ -135,7 +135,7 @@ fn run_boot(
         let verified = verify(binaries, &dir).with_context(|| format!("rule {}", setting.name))?;
         say::note(&format!("{:<16} {}", setting.name, verified.summary()));
         for text in verified.disagreements(setting, depth) {
-            say::note(&format!("{:<16} DISAGREES: {text}", ""));
+            say::note(&format!("{:<16} DISAGREES: {text}", setting.name));
             disagreements += 1;
         }
     }
@@ -214,11 +214,15 @@ fn script(settings: &[Setting], depth: Depth) -> String {
         let load = setting.load.replace("ROUNDS", &rounds);
         if setting.during.is_empty() {
             let _ = writeln!(text, "lab {name}/lab '{load}'");
+            if let Some(then) = setting.then {
+                let load = then.replace("ROUNDS", &(depth.rounds() / 4).to_string());
+                let _ = writeln!(text, "lab {name}/then '{load}'");
+            }
         } else {
             let _ = writeln!(text, "lab {name}/lab '{load}' & lab=$!\n");
             let _ = writeln!(text, "while kill -0 $lab 2>/dev/null; do");
             for parameters in setting.during {
-                let _ = writeln!(text, "set_all {parameters}\nsleep 1");
+                let _ = writeln!(text, "set_all {parameters}\nsleep 0.5");
             }
             let _ = writeln!(text, "done\nwait $lab");
         }

@@ -140,7 +140,7 @@ pub(crate) fn run(
                 .with_context(|| format!("check {}", check.name))?;
             say::note(&format!("{:<13} {}", check.name, found.summary));
             for text in &found.disagreements {
-                say::note(&format!("{:<13} DISAGREES: {text}", ""));
+                say::note(&format!("{:<13} DISAGREES: {text}", check.name));
             }
             disagreements += found.disagreements.len();
         }

@@ -2,7 +2,8 @@
 //!
 //! Under emulation a wake-up takes some 100 us and a round of the lab a millisecond, so that ceilings
 //! are ten times as large as elsewhere. Gaps lie on both sides of each, and first steps are such that
-//! doubling them passes the ceiling often, so that windows are cut.
+//! doubling them passes the ceiling. What a setting must have shown is never left to the draw of a gap:
+//! where the drawn gaps bring a transition about only now and then, a second load forces it.
 
 /// One setting, and what runs under it.
 #[derive(Debug, Clone, Copy)]
@@ -10,10 +11,12 @@ pub(super) struct Setting {
     pub(super) name: &'static str,
     /// `halt_poll_ns`, grow, `grow_start` and shrink when the recording begins.
     pub(super) before: &'static str,
-    /// The same while the lab runs, one after the other, a second each, again and again.
+    /// The same while the lab runs, one after the other, half a second each, again and again.
     pub(super) during: &'static [&'static str],
     /// Arguments of `haltwise-lab run`.
     pub(super) load: &'static str,
+    /// The same for a second run within the recording, a quarter as long; or nothing.
+    pub(super) then: Option<&'static str>,
     pub(super) rung: &'static str,
     /// What must have happened at least once.
     pub(super) allows: &'static [&'static str],
@@ -21,6 +24,11 @@ pub(super) struct Setting {
 
 /// A host that wakes one vCPU after gaps on both sides of 3 ms.
 const LOAD: &str = "pingpong --rounds ROUNDS --gap uniform:5us:3ms --host-wait block";
+
+/// Halts that take a window of 3 ms through every transition, once in 14 rounds: it doubles from
+/// `grow_start` while gaps of 1.75 ms miss it, passes 1.6 ms and with it the ceiling, is cut, shrinks to
+/// 0 under gaps of 6 ms, and is left as it is by those that it meets.
+const CYCLE: &str = "pingpong --rounds ROUNDS --gap phases:1750us*6:6ms*4:20us*4 --host-wait block";
 
 const fn setting(
     name: &'static str,
@@ -32,23 +40,34 @@ const fn setting(
         before,
         during: &[],
         load: LOAD,
+        then: None,
         rung: "bpf",
         allows,
     }
 }
 
+/// A setting under which [`CYCLE`] forces every transition.
+const fn cycled(name: &'static str, before: &'static str) -> Setting {
+    Setting {
+        then: Some(CYCLE),
+        ..setting(name, before, ALL)
+    }
+}
+
+/// Every transition.
+const ALL: &[&str] = &["grow", "shrink", "silent", "none"];
+
 /// All settings.
 pub(super) fn settings() -> Vec<Setting> {
-    const ALL: &[&str] = &["grow", "shrink", "silent", "none"];
     vec![
-        setting("usual", "3000000 2 400000 2", ALL),
+        cycled("usual", "3000000 2 400000 2"),
         Setting {
             rung: "tracepoints",
-            ..setting("tracepoints", "3000000 2 400000 2", ALL)
+            ..cycled("tracepoints", "3000000 2 400000 2")
         },
-        setting("shrink-0", "3000000 2 400000 0", ALL),
+        cycled("shrink-0", "3000000 2 400000 0"),
         setting("shrink-1", "3000000 2 400000 1", ALL),
-        setting("shrink-3", "3000000 3 350000 3", ALL),
+        cycled("shrink-3", "3000000 3 350000 3"),
         // Grow is called and leaves the window at 0, with which nothing can shrink.
         setting("grow-0", "3000000 0 100000 2", &["grow"]),
         // A fixed window: grown to the ceiling at once, and shrunk to what it is. Switched off between,
@@ -80,11 +99,13 @@ pub(super) fn settings() -> Vec<Setting> {
         },
         Setting {
             load: "tick --rounds ROUNDS --gap uniform:200us:3ms",
+            then: Some("tick --rounds ROUNDS --gap phases:1750us*6:6ms*4:200us*4"),
             // A factor that passes the ceiling in the second step.
             ..setting("timer", "3000000 8 400000 2", ALL)
         },
         Setting {
             during: &["0 2 400000 2", "3000000 2 400000 2"],
+            load: CYCLE,
             ..setting("on-and-off", "3000000 2 400000 2", ALL)
         },
         Setting {
