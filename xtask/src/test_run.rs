@@ -1,5 +1,7 @@
 //! `cargo xtask test`: every tier of tests, cheap to dear. The last words are the test runner's.
 
+mod quiet;
+
 use anyhow::{Result, bail};
 
 use crate::{repo, say, tool};
@@ -18,7 +20,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
     say::step("building all programs: tests run them as processes");
     tool::run(tool::cargo(&root).args(["build", "--workspace", "--bins"]))?;
     say::step("tests of all crates");
-    // Tests that cannot run here print `skipped: reason`; that must be seen.
+    // Tests that cannot run here print `skipped: reason`; that must be seen, and no more of what
+    // tests say that succeed.
     let all = [
         "test",
         "--workspace",
@@ -29,7 +32,12 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let mut cargo = tool::cargo(&root);
     // Some tests make decoders panic, a thousand times over; a line for each is enough.
     cargo.args(all).env("RUST_BACKTRACE", "0");
-    let mut outcome = vec![tool::run(&mut cargo)];
+    let mut quiet = quiet::Quiet::default();
+    let mut outcome = vec![tool::run_reading(&mut cargo, |line| {
+        if quiet.shows(line) {
+            say::line(line);
+        }
+    })];
     if !args.no_kernels {
         say::step("stock kernels under emulation");
         let kernels = ["test", "-p", "xtask", "--test", "kernels", "--"];

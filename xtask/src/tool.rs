@@ -3,6 +3,7 @@
 //! Every failure names the command line, so that it can be repeated by hand.
 
 use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -15,6 +16,27 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
         .stdin(Stdio::null())
         .status()
         .with_context(|| format!("start `{line}`"))?;
+    if !status.success() {
+        bail!("`{line}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// Runs a command and hands each line of its stdout to `take` as it comes; an exit code other than 0
+/// is an error. What is no UTF-8 is shown as near as can be.
+pub(crate) fn run_reading(command: &mut Command, mut take: impl FnMut(&str)) -> Result<()> {
+    let line = line_of(command);
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("start `{line}`"))?;
+    let stdout = child.stdout.take().context("its stdout is piped")?;
+    for said in BufReader::new(stdout).split(b'\n') {
+        let said = said.with_context(|| format!("read from `{line}`"))?;
+        take(&String::from_utf8_lossy(&said));
+    }
+    let status = child.wait().with_context(|| format!("wait for `{line}`"))?;
     if !status.success() {
         bail!("`{line}` ended with {status}");
     }
@@ -71,6 +93,16 @@ mod test {
             .expect_err("the script fails");
         let text = format!("{error:#}");
         assert!(text.contains("sh -c") && text.contains("why"), "{text}");
+    }
+
+    #[test]
+    fn lines_come_one_by_one_and_a_failure_after_them() {
+        let mut lines = Vec::new();
+        let mut script = Command::new("sh");
+        script.args(["-c", "echo a; printf 'b\\377'; exit 3"]);
+        let done = run_reading(&mut script, |line| lines.push(line.to_owned()));
+        assert!(done.is_err_and(|error| error.to_string().contains('3')));
+        assert_eq!(lines, ["a", "b\u{fffd}"]);
     }
 
     #[test]

@@ -1,14 +1,34 @@
 //! Boots stock kernels under emulation and compares three witnesses inside. See
 //! `xtask/src/kernels.rs`; these tests let the test runner count and report it.
 
-use std::process::Command;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
 
+/// Runs the checks of a kernel, shows what they say, and repeats at the end what was wrong: a log may
+/// be read from its end only.
+#[expect(
+    clippy::print_stdout,
+    reason = "the checks speak through the test runner"
+)]
 fn check(series: &str) {
-    let status = Command::new(env!("CARGO_BIN_EXE_xtask"))
+    let mut child = Command::new(env!("CARGO_BIN_EXE_xtask"))
         .args(["kernels", "--kernel", series])
-        .status()
+        .stdout(Stdio::piped())
+        .spawn()
         .expect("xtask starts");
-    assert!(status.success(), "kernel {series}: {status}");
+    let said = BufReader::new(child.stdout.take().expect("it is piped"));
+    let mut wrong = Vec::new();
+    for line in said.lines() {
+        let line = line.expect("it says text");
+        println!("{line}");
+        let signs = ["DISAGREES", "FAILED", "check: ", "spoilt"];
+        if !wrong.is_empty() || signs.iter().any(|sign| line.contains(sign)) {
+            wrong.push(line);
+        }
+    }
+    let status = child.wait().expect("xtask ends");
+    let wrong = wrong.join("\n");
+    assert!(status.success(), "kernel {series}: {status}:\n{wrong}");
 }
 
 #[test]
