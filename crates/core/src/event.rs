@@ -405,6 +405,8 @@ pub struct Facts {
     pub host: Vec<HostSample>,
     /// Losses.
     pub lost: Vec<Lost>,
+    /// Exits, counted per vCPU, cause and interval.
+    pub exits: Vec<crate::exit::Exits>,
 }
 
 impl Facts {
@@ -416,6 +418,7 @@ impl Facts {
             && self.knobs.is_empty()
             && self.host.is_empty()
             && self.lost.is_empty()
+            && self.exits.is_empty()
     }
 }
 

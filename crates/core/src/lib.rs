@@ -8,6 +8,7 @@
 //! | [`units`] | nanoseconds, durations as people write them |
 //! | [`ids`] | processes, threads, VMs, vCPUs |
 //! | [`event`] | the facts: [`event::Halt`] and its neighbours |
+//! | [`exit`] | exits counted by cause, the names of their reasons, and their account |
 //! | [`recording`] | how the facts were obtained, and what is missing from them |
 //! | [`decode`] | tracepoints in order of time, folded into halts |
 //! | [`hist`] | KVM's log2 histogram and our finer one |
@@ -19,6 +20,7 @@
 //! | [`workload`] | seeded processes that draw the gaps between wake-ups |
 //! | [`kvm`] | the transcript: what KVM and the guest's governor do with a halt, kernel by kernel |
 //! | [`verify`] | recorded halts, held against the transcript |
+//! | [`tune`] | which setting serves recorded halts best |
 //!
 //! Later modules stand on these in this order: `kvm -> policy -> replay -> tune -> pilot`.
 #![forbid(unsafe_code)]
@@ -26,6 +28,7 @@
 pub mod account;
 pub mod decode;
 pub mod event;
+pub mod exit;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod hist;
@@ -36,6 +39,7 @@ pub mod prove;
 pub mod recording;
 pub mod replay;
 pub mod stats;
+pub mod tune;
 pub mod units;
 pub mod verify;
 pub mod workload;

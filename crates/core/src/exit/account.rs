@@ -1,0 +1,236 @@
+//! The account of a recording's exits: how many, how long, and whose.
+//!
+//! Rows go in one by one, in any order. What comes out is as large as there are causes, or VMs, or
+//! vCPUs, or seconds: never as there are rows.
+//!
+//! A halt's exit lasts until something wakes the guest: time in which its CPU is free for others. So
+//! the halt account is taken in its place: what the vCPU polled and what its wake-up took is the
+//! host's work, what it slept is not.
+
+use std::collections::BTreeMap;
+
+use super::{Cause, Exits, Isa, Kind};
+use crate::account::parts::Parts;
+use crate::hist::LogHist;
+use crate::ids::{VcpuId, VmIndex};
+
+/// By what exits are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum By {
+    /// By reason.
+    #[default]
+    Reason,
+    /// By VM.
+    Vm,
+    /// By vCPU.
+    Vcpu,
+    /// By second of the recording.
+    Second,
+}
+
+/// How often, and how long.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// How often.
+    pub count: u64,
+    /// Of `handling_ns`, what was spent in user space.
+    pub user_ns: u64,
+    /// Times, of those whose time is known.
+    pub handling_ns: LogHist,
+}
+
+impl Tally {
+    fn add(&mut self, row: &Exits) {
+        self.count = self.count.saturating_add(row.count);
+        self.user_ns = self.user_ns.saturating_add(row.user_ns);
+        self.handling_ns.merge(&row.handling_ns);
+    }
+
+    /// Adds another.
+    pub fn fold(&mut self, other: &Self) {
+        self.count = self.count.saturating_add(other.count);
+        self.user_ns = self.user_ns.saturating_add(other.user_ns);
+        self.handling_ns.merge(&other.handling_ns);
+    }
+
+    /// All of its time.
+    pub fn time_ns(&self) -> u64 {
+        self.handling_ns.sum()
+    }
+
+    /// Of that, what was spent in the kernel.
+    pub fn kernel_ns(&self) -> u64 {
+        self.time_ns().saturating_sub(self.user_ns)
+    }
+
+    /// Those whose time is not known.
+    pub fn untimed(&self) -> u64 {
+        self.count.saturating_sub(self.handling_ns.count())
+    }
+}
+
+/// Whose exits they are; `None` where they are not told apart by it, or where it is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Group {
+    /// The VM.
+    pub vm: Option<VmIndex>,
+    /// The vCPU.
+    pub vcpu: Option<VcpuId>,
+    /// The second of the recording, from 0.
+    pub second: Option<u64>,
+}
+
+/// What passed between the guests and the host, of one group.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Passed {
+    /// Exits other than those by which the guest halted.
+    pub exits: Tally,
+    /// Exits by which the guest halted.
+    pub halts: Tally,
+    /// Returns of `KVM_RUN` to the VMM.
+    pub userspace: Tally,
+    /// Entries.
+    pub entries: u64,
+    /// Entries after another, with no exit told between them.
+    pub lone_entries: u64,
+    /// Interrupts injected.
+    pub injections: u64,
+    /// Instructions emulated, or tried.
+    pub emulations: u64,
+    /// Exits that found no room in the recorder's table: neither whose nor which is known.
+    pub other: u64,
+}
+
+impl Passed {
+    /// All exits that were told apart.
+    pub fn exits_in_all(&self) -> u64 {
+        self.exits.count.saturating_add(self.halts.count)
+    }
+
+    fn add(&mut self, row: &Exits) {
+        let more = |sum: &mut u64| *sum = sum.saturating_add(row.count);
+        match row.cause.kind {
+            Kind::Exit if row.cause.is_halt() => self.halts.add(row),
+            Kind::Exit => self.exits.add(row),
+            Kind::UserspaceExit => self.userspace.add(row),
+            Kind::Entry => more(&mut self.entries),
+            Kind::LoneEntry => more(&mut self.lone_entries),
+            Kind::InjVirq => more(&mut self.injections),
+            Kind::EmulateInsn => more(&mut self.emulations),
+            Kind::Other => more(&mut self.other),
+            // What an exit was about counts nothing of its own.
+            _ => {}
+        }
+    }
+}
+
+/// The exits of a recording, summed up.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Account {
+    /// By cause; sub-keys are causes of their own.
+    pub causes: BTreeMap<Cause, Tally>,
+    /// By group. One group, all `None`, if they are told apart by reason.
+    pub groups: BTreeMap<Group, Passed>,
+    by: By,
+    start_ns: u64,
+}
+
+impl Account {
+    /// An empty account of a recording that began at `start_ns`.
+    pub fn new(by: By, start_ns: u64) -> Self {
+        Self {
+            by,
+            start_ns,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a row.
+    pub fn add(&mut self, row: &Exits) {
+        self.causes.entry(row.cause).or_default().add(row);
+        if !row.cause.kind.is_sub() {
+            self.groups.entry(self.group(row)).or_default().add(row);
+        }
+    }
+
+    fn group(&self, row: &Exits) -> Group {
+        match self.by {
+            By::Reason => Group::default(),
+            By::Vm => Group {
+                vm: row.vm,
+                ..Group::default()
+            },
+            By::Vcpu => Group {
+                vm: row.vm,
+                vcpu: row.vcpu,
+                second: None,
+            },
+            // The middle of an interval, whose ends lie near those of seconds.
+            By::Second => Group {
+                second: Some(
+                    row.time_ns
+                        .saturating_sub(row.interval_ns / 2)
+                        .saturating_sub(self.start_ns)
+                        / 1_000_000_000,
+                ),
+                ..Group::default()
+            },
+        }
+    }
+
+    /// Everything that passed.
+    pub fn total(&self) -> Passed {
+        let mut total = Passed::default();
+        for passed in self.groups.values() {
+            total.exits.fold(&passed.exits);
+            total.halts.fold(&passed.halts);
+            total.userspace.fold(&passed.userspace);
+            for (sum, more) in [
+                (&mut total.entries, passed.entries),
+                (&mut total.lone_entries, passed.lone_entries),
+                (&mut total.injections, passed.injections),
+                (&mut total.emulations, passed.emulations),
+                (&mut total.other, passed.other),
+            ] {
+                *sum = sum.saturating_add(more);
+            }
+        }
+        total
+    }
+
+    /// Causes of a kind, the longest time first, then the most frequent, then by number. A halt's
+    /// exits stand by what they cost the host: see [`host_ns`].
+    pub fn ranked(&self, wanted: impl Fn(&Cause) -> bool, halted: &Parts) -> Vec<(Cause, &Tally)> {
+        let mut rows: Vec<_> = self
+            .causes
+            .iter()
+            .filter(|(cause, _)| wanted(cause))
+            .map(|(cause, tally)| (*cause, tally))
+            .collect();
+        rows.sort_by_key(|(cause, tally)| {
+            let first = std::cmp::Reverse((host_ns(cause, tally, halted), tally.count));
+            (first, *cause)
+        });
+        rows
+    }
+
+    /// The instruction set of the exits, if there were any.
+    pub fn isa(&self) -> Option<Isa> {
+        let mut exits = self.causes.keys().filter(|cause| cause.kind == Kind::Exit);
+        exits.next().map(|cause| cause.isa)
+    }
+}
+
+/// What exits of a cause cost the host: all of their time, but for the sleep of halts.
+///
+/// `halted` is the halt account of the same vCPUs.
+pub fn host_ns(cause: &Cause, tally: &Tally, halted: &Parts) -> u64 {
+    if cause.is_halt() {
+        tally.time_ns().saturating_sub(halted.sleep_ns)
+    } else {
+        tally.time_ns()
+    }
+}
+
+#[cfg(test)]
+mod test;

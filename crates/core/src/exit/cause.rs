@@ -1,0 +1,227 @@
+//! What is counted: exits, what they were about, and what else passes between guest and host.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::names;
+
+/// Which instruction set numbers a reason.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Isa {
+    /// No reason of an instruction set, or one that is not known.
+    #[default]
+    None,
+    /// Intel VMX.
+    Vmx,
+    /// AMD SVM.
+    Svm,
+    /// 64-bit Arm.
+    Arm64,
+    /// IBM Z.
+    S390,
+    /// RISC-V.
+    Riscv,
+    /// `LoongArch`.
+    Loongarch,
+    /// PowerPC.
+    Powerpc,
+}
+
+impl Isa {
+    /// All of them, in the order of their codes.
+    pub const ALL: [Self; 8] = [
+        Self::None,
+        Self::Vmx,
+        Self::Svm,
+        Self::Arm64,
+        Self::S390,
+        Self::Riscv,
+        Self::Loongarch,
+        Self::Powerpc,
+    ];
+
+    /// The name stored and printed.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Vmx => "vmx",
+            Self::Svm => "svm",
+            Self::Arm64 => "arm64",
+            Self::S390 => "s390",
+            Self::Riscv => "riscv",
+            Self::Loongarch => "loongarch",
+            Self::Powerpc => "powerpc",
+        }
+    }
+
+    /// The inverse of [`Isa::as_str`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|isa| isa.as_str() == name)
+    }
+
+    /// What the collector's programs call it; a code of none of ours is none.
+    pub fn from_code(code: u32) -> Self {
+        let place = usize::try_from(code).ok();
+        place
+            .and_then(|place| Self::ALL.get(place).copied())
+            .unwrap_or_default()
+    }
+
+    /// The reason of an exit by which a guest halts, where it has one of its own.
+    pub fn halt_reason(self) -> Option<u32> {
+        match self {
+            Self::Vmx => Some(12),
+            Self::Svm => Some(0x78),
+            Self::Arm64 => Some(1),
+            Self::S390 => Some(0x1c),
+            Self::Loongarch => Some(64),
+            Self::None | Self::Riscv | Self::Powerpc => None,
+        }
+    }
+}
+
+impl fmt::Display for Isa {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+        /// What a row of [`super::Exits`] counts.
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        #[serde(rename_all = "snake_case")]
+        pub enum Kind {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Kind {
+            /// All of them, in the order of the collector's codes (`enum exit_kind`).
+            pub const ALL: [Self; 17] = [$(Self::$name,)*];
+
+            /// The name stored and printed.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// `kvm_exit`, by reason.
+    Exit = "exit",
+    /// `kvm_entry`.
+    Entry = "entry",
+    /// A `kvm_entry` after another, with no `kvm_exit` told between them: the kernel re-enters by
+    /// itself, or an exit was lost.
+    LoneEntry = "lone_entry",
+    /// `kvm_userspace_exit`: `KVM_RUN` returned to the VMM, by `KVM_EXIT_*` or errno.
+    UserspaceExit = "userspace_exit",
+    /// `kvm_inj_virq`: an interrupt handed to the guest.
+    InjVirq = "inj_virq",
+    /// `kvm_emulate_insn`: an instruction emulated (reason 0), or not (reason 1). Where KVM
+    /// virtualises in software, these stand for exits.
+    EmulateInsn = "emulate_insn",
+    /// Exits that found no room of their own in the recorder's table.
+    Other = "other",
+    /// Sub-key: the MSR read.
+    MsrRead = "msr_read",
+    /// Sub-key: the MSR written.
+    MsrWrite = "msr_write",
+    /// Sub-key: the I/O port read.
+    PioRead = "pio_read",
+    /// Sub-key: the I/O port written.
+    PioWrite = "pio_write",
+    /// Sub-key: the guest physical address read.
+    MmioRead = "mmio_read",
+    /// Sub-key: the guest physical address written.
+    MmioWrite = "mmio_write",
+    /// Sub-key: the guest page that faulted, by the address of its first byte.
+    PageFault = "page_fault",
+    /// Sub-key: the number of a hypercall.
+    Hypercall = "hypercall",
+    /// Sub-key: the vector of an injected interrupt.
+    Vector = "vector",
+    /// Sub-key: the leaf of a CPUID.
+    Cpuid = "cpuid",
+}
+
+impl Kind {
+    /// The inverse of [`Kind::as_str`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
+    /// What the collector's programs call it.
+    pub fn from_code(code: u32) -> Option<Self> {
+        Self::ALL.get(usize::try_from(code).ok()?).copied()
+    }
+
+    /// Whether it says what an exit was about, and so counts nothing of its own.
+    pub fn is_sub(self) -> bool {
+        self >= Self::MsrRead
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// What was counted, to the last detail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Cause {
+    /// Of what kind.
+    pub kind: Kind,
+    /// Whose reason it is; [`Isa::None`] for what is KVM's own.
+    pub isa: Isa,
+    /// The reason: of an exit, the instruction set's; of a userspace exit, `KVM_EXIT_*`, or
+    /// [`names::ERRNO`] and the errno. Of a sub-key, that of its exit, where there was one.
+    pub reason: Option<u32>,
+    /// The sub-key.
+    pub sub: Option<u64>,
+}
+
+impl Cause {
+    /// The name of its reason, as the kernel prints it.
+    pub fn name(&self, names: &names::Names) -> String {
+        match self.kind {
+            Kind::UserspaceExit => match self.reason {
+                Some(reason) => names::userspace_exit(reason),
+                None => self.kind.to_string(),
+            },
+            Kind::EmulateInsn if self.reason == Some(1) => "emulate_insn failed".to_owned(),
+            Kind::EmulateInsn | Kind::Entry | Kind::LoneEntry | Kind::InjVirq | Kind::Other => {
+                self.kind.to_string()
+            }
+            _ => match self.reason {
+                Some(reason) => names.reason(self.isa, reason),
+                None if self.kind.is_sub() => "-".to_owned(),
+                None => format!("unknown ({})", self.isa),
+            },
+        }
+    }
+
+    /// The sub-key as people write it: ports, MSRs and addresses in hexadecimal.
+    pub fn sub_name(&self) -> Option<String> {
+        let sub = self.sub?;
+        Some(match self.kind {
+            Kind::Hypercall | Kind::Vector => format!("{} {sub}", self.kind),
+            _ => format!("{} {sub:#x}", self.kind),
+        })
+    }
+
+    /// Whether it is an exit by which the guest halted.
+    pub fn is_halt(&self) -> bool {
+        self.kind == Kind::Exit && self.reason.is_some() && self.reason == self.isa.halt_reason()
+    }
+}

@@ -1,0 +1,125 @@
+//! What the kernel calls its exit reasons.
+//!
+//! The tables are facts of the kernel's headers; each names its own. The running kernel's names come
+//! before them: a recorder reads them from the tracepoint's format file, and a capture keeps those
+//! that differ. What has no name in either is shown as its number and instruction set.
+
+mod arm64;
+mod loongarch;
+mod powerpc;
+mod riscv;
+mod s390;
+mod svm;
+mod userspace;
+mod vmx;
+
+use std::collections::BTreeMap;
+
+use super::Isa;
+
+/// Set in the reason of a userspace exit that is an errno.
+pub const ERRNO: u32 = 1 << 31;
+
+/// In a VMX reason: the entry failed (`VMX_EXIT_REASONS_FAILED_VMENTRY` in
+/// `arch/x86/include/uapi/asm/vmx.h`). The bits from 16 up are flags, not part of the number.
+const FAILED_VMENTRY: u32 = 1 << 31;
+const VMX_NUMBER: u32 = 0xffff;
+
+/// Names that a kernel has and our tables do not have, or have otherwise.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Names {
+    told: BTreeMap<(Isa, u32), String>,
+}
+
+impl Names {
+    /// Takes over what a kernel says.
+    pub fn tell(&mut self, isa: Isa, reason: u32, name: impl Into<String>) {
+        self.told.insert((isa, reason), name.into());
+    }
+
+    /// The name of a reason.
+    pub fn reason(&self, isa: Isa, reason: u32) -> String {
+        if isa == Isa::Vmx && reason & !VMX_NUMBER != 0 {
+            let name = self.plain(isa, reason & VMX_NUMBER);
+            let flags = reason & !VMX_NUMBER;
+            return match flags {
+                FAILED_VMENTRY => format!("{name} FAILED_VMENTRY"),
+                _ => format!("{name} {flags:#x}"),
+            };
+        }
+        self.plain(isa, reason)
+    }
+
+    fn plain(&self, isa: Isa, reason: u32) -> String {
+        let told = self.told.get(&(isa, reason)).map(String::as_str);
+        match told.or_else(|| known(isa, reason)) {
+            Some(name) => name.to_owned(),
+            None => format!("{reason:#x} ({isa})"),
+        }
+    }
+
+    /// The reasons that this text means: a name in any case, or a number.
+    ///
+    /// Empty if it means none.
+    pub fn find(&self, isa: Isa, text: &str) -> Vec<u32> {
+        let told = self.told.iter().filter(|((of, _), _)| *of == isa);
+        let told = told.map(|((_, reason), name)| (*reason, name.as_str()));
+        let named: Vec<u32> = told
+            .chain(table(isa).iter().copied())
+            .filter(|(_, name)| name.eq_ignore_ascii_case(text))
+            .map(|(reason, _)| reason)
+            .collect();
+        if !named.is_empty() {
+            return named;
+        }
+        let number = match text.strip_prefix("0x") {
+            Some(digits) => u32::from_str_radix(digits, 16).ok(),
+            None => text.parse().ok(),
+        };
+        number.into_iter().collect()
+    }
+}
+
+/// The name that our table has for a reason.
+pub fn known(isa: Isa, reason: u32) -> Option<&'static str> {
+    look_up(table(isa), reason)
+}
+
+/// Why `KVM_RUN` returned: `KVM_EXIT_*`; `restart` for EINTR and `error` for another errno, as
+/// `kvm_userspace_exit` prints them.
+pub fn userspace_exit(reason: u32) -> String {
+    if reason & ERRNO != 0 {
+        let errno = reason & !ERRNO;
+        let word = if errno == EINTR { "restart" } else { "error" };
+        return format!("{word} ({errno})");
+    }
+    match look_up(userspace::NAMES, reason) {
+        Some(name) => name.to_owned(),
+        None => format!("KVM_EXIT_{reason}"),
+    }
+}
+
+const EINTR: u32 = 4;
+
+fn look_up(table: &'static [(u32, &'static str)], reason: u32) -> Option<&'static str> {
+    let place = table
+        .binary_search_by_key(&reason, |(number, _)| *number)
+        .ok()?;
+    Some(table[place].1)
+}
+
+fn table(isa: Isa) -> &'static [(u32, &'static str)] {
+    match isa {
+        Isa::None => &[],
+        Isa::Vmx => vmx::NAMES,
+        Isa::Svm => svm::NAMES,
+        Isa::Arm64 => arm64::NAMES,
+        Isa::S390 => s390::NAMES,
+        Isa::Riscv => riscv::NAMES,
+        Isa::Loongarch => loongarch::NAMES,
+        Isa::Powerpc => powerpc::NAMES,
+    }
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,35 @@
+//! Causes of RISC-V traps: `EXC_*` and, with the highest bit set, `IRQ_*` in
+//! `arch/riscv/include/asm/csr.h`. The kernel's tracepoint prints the bare number.
+
+/// Number and name, by number.
+pub(super) const NAMES: &[(u32, &str)] = &[
+    (0x0, "INST_MISALIGNED"),
+    (0x1, "INST_ACCESS"),
+    (0x2, "INST_ILLEGAL"),
+    (0x3, "BREAKPOINT"),
+    (0x4, "LOAD_MISALIGNED"),
+    (0x5, "LOAD_ACCESS"),
+    (0x6, "STORE_MISALIGNED"),
+    (0x7, "STORE_ACCESS"),
+    (0x8, "SYSCALL"),
+    (0x9, "HYPERVISOR_SYSCALL"),
+    (0xa, "SUPERVISOR_SYSCALL"),
+    (0xc, "INST_PAGE_FAULT"),
+    (0xd, "LOAD_PAGE_FAULT"),
+    (0xf, "STORE_PAGE_FAULT"),
+    (0x14, "INST_GUEST_PAGE_FAULT"),
+    (0x15, "LOAD_GUEST_PAGE_FAULT"),
+    (0x16, "VIRTUAL_INST_FAULT"),
+    (0x17, "STORE_GUEST_PAGE_FAULT"),
+    (0x8000_0001, "S_SOFT"),
+    (0x8000_0002, "VS_SOFT"),
+    (0x8000_0003, "M_SOFT"),
+    (0x8000_0005, "S_TIMER"),
+    (0x8000_0006, "VS_TIMER"),
+    (0x8000_0007, "M_TIMER"),
+    (0x8000_0009, "S_EXT"),
+    (0x8000_000a, "VS_EXT"),
+    (0x8000_000b, "M_EXT"),
+    (0x8000_000c, "S_GEXT"),
+    (0x8000_000d, "PMU_OVF"),
+];

@@ -1,0 +1,62 @@
+//! What is counted: codes, names, halts.
+
+use super::names::Names;
+use super::*;
+
+#[test]
+fn names_and_codes_come_back() {
+    for (code, kind) in (0..).zip(Kind::ALL) {
+        assert_eq!(Kind::from_name(kind.as_str()), Some(kind));
+        assert_eq!(Kind::from_code(code), Some(kind));
+    }
+    for (code, isa) in (0..).zip(Isa::ALL) {
+        assert_eq!(Isa::from_name(isa.as_str()), Some(isa));
+        assert_eq!(Isa::from_code(code), isa);
+    }
+    assert_eq!(Kind::from_code(17), None);
+    assert_eq!(Isa::from_code(8), Isa::None);
+}
+
+#[test]
+fn an_exit_is_a_halt_by_the_number_of_its_own_instruction_set() {
+    let exit = |isa, reason| Cause {
+        kind: Kind::Exit,
+        isa,
+        reason: Some(reason),
+        sub: None,
+    };
+    for (isa, name) in [
+        (Isa::Vmx, "HLT"),
+        (Isa::Svm, "hlt"),
+        (Isa::Arm64, "WFx"),
+        (Isa::S390, "Wait state"),
+        (Isa::Loongarch, "IDLE"),
+    ] {
+        let halt = exit(isa, isa.halt_reason().unwrap());
+        assert!(halt.is_halt());
+        assert_eq!(halt.name(&Names::default()), name);
+    }
+    assert!(!exit(Isa::Svm, 12).is_halt());
+    let unknown = Cause {
+        reason: None,
+        ..exit(Isa::Riscv, 0)
+    };
+    assert!(!unknown.is_halt());
+    assert_eq!(unknown.name(&Names::default()), "unknown (riscv)");
+}
+
+#[test]
+fn sub_keys_say_what_they_are() {
+    let sub = |kind, sub| {
+        let cause = Cause {
+            kind,
+            isa: Isa::None,
+            reason: None,
+            sub: Some(sub),
+        };
+        cause.sub_name().unwrap()
+    };
+    assert_eq!(sub(Kind::MsrWrite, 0x830), "msr_write 0x830");
+    assert_eq!(sub(Kind::Vector, 236), "vector 236");
+    assert_eq!(sub(Kind::PageFault, 0xfee0_0000), "page_fault 0xfee00000");
+}
