@@ -15,6 +15,7 @@
 //! | [`host_sample`] | how busy the host is, and what the recorder takes of it |
 //! | [`support`] | which rungs this host allows, and the traps of its kernel |
 //! | [`tracefs`] | where the kernel describes its tracepoints |
+//! | [`usage`] | what CPUs and threads used: time idle, energy, CPU time |
 #![deny(unsafe_code)]
 
 pub mod bpf;
@@ -29,3 +30,4 @@ pub mod perf;
 pub mod root;
 pub mod support;
 pub mod tracefs;
+pub mod usage;
