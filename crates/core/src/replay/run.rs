@@ -54,6 +54,12 @@ impl Run {
         &self.outcome
     }
 
+    /// What came of the halts so far, or since it was last taken; counting begins anew, the policy goes
+    /// on.
+    pub fn take(&mut self) -> Outcome {
+        std::mem::take(&mut self.outcome)
+    }
+
     /// What came of all halts, which were seen over `span_ns` as recorded.
     pub fn finish(mut self, span_ns: u64, recorded_halt_ns: u64) -> Outcome {
         let ran_ns = span_ns.saturating_sub(recorded_halt_ns);

@@ -82,7 +82,7 @@ impl Survey {
 
     /// Wake-up latencies of a vCPU, from itself, its VM, the host, or `elsewhere` (measured another
     /// time). `None` where nobody knows any.
-    fn table(&self, seat: Seat, elsewhere: Option<&Latencies>) -> Option<Table> {
+    pub fn table(&self, seat: Seat, elsewhere: Option<&Latencies>) -> Option<Table> {
         let sources = [
             self.seats.get(&seat).map(|own| &own.latencies),
             self.vms.get(&seat.vm),
@@ -94,7 +94,7 @@ impl Survey {
     }
 
     /// How far a vCPU's gaps follow its wake-ups.
-    fn follow(&self, seat: Seat, arrivals: Arrivals) -> Follow {
+    pub fn follow(&self, seat: Seat, arrivals: Arrivals) -> Follow {
         let nothing = Evidence::default();
         let evidence = self.seats.get(&seat).map(|own| &own.evidence);
         Follow::new(arrivals, evidence.unwrap_or(&nothing))

@@ -1,0 +1,45 @@
+//! Which setting of KVM's module parameters serves recorded halts best.
+//!
+//! Every setting that the kernel can be given is looked at on a grid, then around the best; the first
+//! part of a capture chooses, the rest judges. What comes of it is a recommendation with an interval,
+//! or the word to leave everything as it is.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`material`] | the halts of a capture, vCPU by vCPU, cut into the part that fits and the parts that judge |
+//! | [`crew`] | how work is handed out to whoever has threads; this crate has none |
+//! | [`candidates`] | the settings that can be reached, and their neighbours |
+//! | [`sums`] | what came of halts, as far as a choice depends on it |
+//! | [`stage`] | many settings on all halts, block by block |
+//! | [`search`] | the grid, and the refinement around the best of it |
+//! | [`pareto`] | settings that no other beats in both polling and latency |
+//! | [`interval`] | how far a difference can be trusted: bootstrap over blocks of time |
+//! | [`advice`] | one recommendation for a goal, and why others were not taken |
+//! | [`caps`] | what a ceiling for each VM of its own would add |
+//! | [`figures`] | finalists and policies of any kind, with all figures that a page shows |
+//! | [`counted`] | the same question where only histograms were kept: answers with bounds |
+//!
+//! **What a recommendation rests on.** All that a replay rests on ([`crate::replay`]), and that the
+//! load stays as it was. The second is tested within the capture: what gains on its first part and not
+//! on the rest is rejected.
+
+pub mod advice;
+pub mod candidates;
+pub mod caps;
+pub mod counted;
+pub mod crew;
+pub mod figures;
+pub mod interval;
+pub mod material;
+pub mod pareto;
+pub mod search;
+pub mod stage;
+pub mod sums;
+
+pub use advice::{Advice, Goal};
+pub use crew::{Alone, Crew};
+pub use material::{Material, Terms};
+pub use sums::Sums;
+
+#[cfg(test)]
+mod test;

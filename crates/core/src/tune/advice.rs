@@ -1,0 +1,357 @@
+//! One recommendation for a goal: who is left when the unsafe ones are gone, and whether that is
+//! better than what is in force.
+
+use super::candidates::Reach;
+use super::crew::Crew;
+use super::interval::{Interval, bootstrap};
+use super::material::{Material, Seated};
+use super::pareto;
+use super::search::{self, Aim, Found};
+use super::stage::{self, CeilingsOf, Entry, Part};
+use super::sums::Sums;
+use crate::kvm::Knobs;
+use crate::policy::Start;
+use crate::replay::Cost;
+use crate::replay::session::BISTABLE_SHARE;
+
+/// What is wanted: a name for people, and the aim.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Goal {
+    /// `density`, `balanced`, `latency`, `lambda`.
+    pub name: String,
+    /// What is sought.
+    pub aim: Aim,
+}
+
+/// A setting that was played on the whole capture, from both starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finalist {
+    /// The parameters.
+    pub knobs: Knobs,
+    /// Sums of each part from the start that counts: the part that fits, then the judging blocks.
+    pub parts: Vec<Sums>,
+    /// From the other start.
+    pub others: Vec<Sums>,
+}
+
+impl Finalist {
+    /// What came of the part that fits.
+    pub fn fit(&self) -> Sums {
+        self.parts.first().copied().unwrap_or_default()
+    }
+
+    /// The judging blocks.
+    pub fn blocks(&self) -> &[Sums] {
+        self.parts.get(1..).unwrap_or_default()
+    }
+
+    /// What came of the part that judges.
+    pub fn judged(&self) -> Sums {
+        Sums::total(self.blocks())
+    }
+
+    /// Costs per halt on the judging part from both starts, where they differ by more than
+    /// [`BISTABLE_SHARE`]: the load has two steady states there, and chance picks one.
+    pub fn two_states(&self, cost: &Cost) -> Option<(f64, f64)> {
+        let others = self.others.get(1..).unwrap_or_default();
+        let own = self.judged().cost_per_halt_ns(cost);
+        let other = Sums::total(others).cost_per_halt_ns(cost);
+        ((own - other).abs() > BISTABLE_SHARE * own.min(other)).then_some((own, other))
+    }
+}
+
+/// Everything that came into the final.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Final {
+    /// The setting in force, with each VM's own ceiling, from the start that came nearer to what was
+    /// recorded.
+    pub in_force: Finalist,
+    /// The kernel's default.
+    pub default: Finalist,
+    /// The others: the best for each aim, and a selection of the front.
+    pub others: Vec<Finalist>,
+}
+
+/// The best that come into the final for each aim.
+const BEST: usize = 16;
+
+/// Settings of the front that come into the final.
+const OF_FRONT: usize = 32;
+
+/// Plays the best of a search on the whole capture.
+pub fn play_final(material: &Material, found: &[Found], aims: &[Aim], crew: &impl Crew) -> Final {
+    let mut wanted: Vec<Knobs> = Vec::new();
+    let mut want = |knobs: Knobs| {
+        if !wanted.contains(&knobs) {
+            wanted.push(knobs);
+        }
+    };
+    for aim in aims {
+        let best = search::best(found, aim, material, BEST);
+        for found in best {
+            want(found.knobs);
+        }
+    }
+    let points: Vec<pareto::Point> = (found.iter())
+        .map(|found| (found.fit.poll_ns, found.fit.latency_ns))
+        .collect();
+    for index in pareto::thin(&pareto::front(&points), &points, OF_FRONT) {
+        want(found[index].knobs);
+    }
+    let in_force = Entry {
+        ceilings: CeilingsOf::Recorded,
+        ..Entry::new(material.terms.in_force)
+    };
+    let mut zero = vec![in_force, Entry::new(material.terms.default_knobs())];
+    zero.extend(wanted.into_iter().map(Entry::new));
+    let entries: Vec<Entry> = (zero.iter())
+        .flat_map(|entry| {
+            let ceiling = Entry {
+                start: Start::Ceiling,
+                ..*entry
+            };
+            [*entry, ceiling]
+        })
+        .collect();
+    let seats: Vec<&Seated> = material.seats.iter().collect();
+    let sums = stage::play(material, &seats, &entries, Part::Whole, "judge", crew);
+    let mut finalists = zero
+        .iter()
+        .zip(sums.chunks(2))
+        .map(|(entry, pair)| Finalist {
+            knobs: entry.knobs,
+            parts: pair[0].clone(),
+            others: pair[1].clone(),
+        });
+    let empty = || Finalist {
+        knobs: material.terms.in_force,
+        parts: Vec::new(),
+        others: Vec::new(),
+    };
+    let mut in_force = finalists.next().unwrap_or_else(empty);
+    let default = finalists.next().unwrap_or_else(empty);
+    let recorded: u64 = (material.seats.iter())
+        .map(|seated| seated.recorded.blocks)
+        .sum();
+    let off = |parts: &[Sums]| Sums::total(parts).blocks.abs_diff(recorded);
+    if off(&in_force.others) < off(&in_force.parts) {
+        std::mem::swap(&mut in_force.parts, &mut in_force.others);
+    }
+    Final {
+        in_force,
+        default,
+        others: finalists.collect(),
+    }
+}
+
+/// Why a setting that looked better was not taken.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Rejected {
+    /// It has two steady states: costs per halt in nanoseconds, from no window and from the ceiling.
+    Bistable(f64, f64),
+    /// What it gained on the part that fits (as a share of the cost in force) it did not gain on the
+    /// rest.
+    OverFitted(f64, f64),
+    /// On the judging part it polls for more than it may, in % of one CPU.
+    OverLimit(f64),
+}
+
+/// What to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Take the setting: it is better, for certain as far as the interval goes.
+    Change,
+    /// Take it: what is in force polls for more than it may.
+    ObeyLimit,
+    /// Leave it: what is in force is the best that was found.
+    AlreadyBest,
+    /// Leave it: the difference may be chance.
+    NotSignificant,
+    /// Leave it: the difference is certain, and below [`LEAST_GAIN`].
+    TooSmall,
+    /// Leave it: the judging part has too few blocks with halts to tell.
+    TooShort,
+    /// Leave it: everything that looked better was rejected.
+    AllRejected,
+    /// Leave it: this kernel does not poll.
+    NoPolling,
+}
+
+impl Verdict {
+    /// Whether a setting is to be written.
+    pub fn changes(self) -> bool {
+        matches!(self, Self::Change | Self::ObeyLimit)
+    }
+}
+
+/// A gain that is worth a change, as a share of the cost in force. Predictions of this replay were off
+/// by about as much (measurements/2026-11-21-vm-prediction).
+pub const LEAST_GAIN: f64 = 0.02;
+
+/// Costs nearer than this count as equal, and the setting that changes fewer parameters is taken.
+const TIE: f64 = 0.01;
+
+/// The share of a gain that must be kept on the judging part.
+const KEPT: f64 = 0.5;
+
+/// The differences between two settings on the judging part: own less other.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Comparison {
+    /// Cost per halt, in nanoseconds of CPU.
+    pub cost_ns_per_halt: Interval,
+    /// The same as a share of the other's.
+    pub cost_share: Interval,
+    /// Polling in % of one CPU, for all vCPUs together.
+    pub poll_cpu_percent: Interval,
+    /// Mean wake-up latency over all halts, in nanoseconds.
+    pub latency_mean_ns: Interval,
+}
+
+/// A recommendation.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Advice {
+    /// For what.
+    pub goal: Goal,
+    /// What to do.
+    pub verdict: Verdict,
+    /// The best setting that was not rejected; `None` where there is none but what is in force.
+    pub choice: Option<Finalist>,
+    /// It against what is in force.
+    pub against_in_force: Option<Comparison>,
+    /// It against the kernel's default.
+    pub against_default: Option<Comparison>,
+    /// Settings that looked better on the part that fits, and why they were not taken.
+    pub rejected: Vec<(Knobs, Rejected)>,
+}
+
+/// Compares two settings on the judging part.
+pub fn compare(material: &Material, own: &[Sums], other: &[Sums], cost: &Cost) -> Comparison {
+    let seed = material.terms.seed;
+    let wall = &material.judged_wall;
+    let halts = Sums::total(own).halts.max(1) as f64;
+    // A draw of blocks takes as much time as it has halts.
+    let poll = |sums: &Sums| {
+        let drawn = sums.halts as f64 / halts;
+        let scaled = super::sums::Wall {
+            span_ns: share_of(wall.span_ns, drawn),
+            halt_ns: share_of(wall.halt_ns, drawn),
+            vcpus: wall.vcpus,
+        };
+        scaled.poll_cpu_percent(sums)
+    };
+    let per_halt = |sums: &Sums| sums.cost_per_halt_ns(cost);
+    Comparison {
+        cost_ns_per_halt: bootstrap(own, other, seed, |a, b| per_halt(a) - per_halt(b)),
+        cost_share: bootstrap(own, other, seed, |a, b| -a.gain_on(b, cost)),
+        poll_cpu_percent: bootstrap(own, other, seed, |a, b| poll(a) - poll(b)),
+        latency_mean_ns: bootstrap(own, other, seed, |a, b| {
+            a.latency_mean_ns() - b.latency_mean_ns()
+        }),
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, and a share is not negative"
+)]
+fn share_of(ns: u64, share: f64) -> u64 {
+    (ns as f64 * share) as u64
+}
+
+/// Recommends for a goal.
+pub fn advise(material: &Material, of: &Final, goal: &Goal) -> Advice {
+    let cost = &goal.aim.cost;
+    let reach = Reach::of(&material.terms.rule());
+    let in_force = &of.in_force;
+    let mut order: Vec<&Finalist> = (of.others.iter())
+        .filter(|finalist| search::is_within(&goal.aim, material, &finalist.fit()))
+        .collect();
+    order.sort_by_key(|finalist| finalist.fit().milli(cost));
+    let mut rejected = Vec::new();
+    let mut choice: Option<&Finalist> = None;
+    for finalist in order {
+        let near = |best: &Finalist| {
+            let (best, own) = (best.fit().milli(cost), finalist.fit().milli(cost));
+            own as f64 <= best as f64 * (1.0 + TIE)
+        };
+        if choice.is_some_and(|best| !near(best)) {
+            break;
+        }
+        match reject(material, in_force, finalist, &goal.aim) {
+            Some(why) if choice.is_none() => rejected.push((finalist.knobs, why)),
+            Some(_) => {}
+            None => {
+                let changes = |of: &Finalist| reach.changes(&of.knobs, &in_force.knobs);
+                if choice.is_none_or(|best| changes(finalist) < changes(best)) {
+                    choice = Some(finalist);
+                }
+            }
+        }
+    }
+    let compared = |other: &Finalist| {
+        choice.map(|choice| compare(material, choice.blocks(), other.blocks(), cost))
+    };
+    let against_in_force = compared(in_force);
+    let verdict = verdict(material, in_force, choice, against_in_force, goal);
+    let verdict = match verdict {
+        Verdict::AlreadyBest if choice.is_none() && !rejected.is_empty() => Verdict::AllRejected,
+        _ if !reach.polls => Verdict::NoPolling,
+        other => other,
+    };
+    Advice {
+        goal: goal.clone(),
+        verdict,
+        choice: choice.cloned(),
+        against_in_force,
+        against_default: compared(&of.default),
+        rejected,
+    }
+}
+
+fn reject(
+    material: &Material,
+    in_force: &Finalist,
+    finalist: &Finalist,
+    aim: &Aim,
+) -> Option<Rejected> {
+    let cost = &aim.cost;
+    let judged = finalist.judged();
+    let polls = material.judged_wall.poll_cpu_percent(&judged);
+    if aim.max_poll_cpu_percent.is_some_and(|max| polls > max) {
+        return Some(Rejected::OverLimit(polls));
+    }
+    if let Some((zero, ceiling)) = finalist.two_states(cost) {
+        return Some(Rejected::Bistable(zero, ceiling));
+    }
+    let fitted = finalist.fit().gain_on(&in_force.fit(), cost);
+    let kept = judged.gain_on(&in_force.judged(), cost);
+    (fitted >= LEAST_GAIN && kept < KEPT * fitted).then_some(Rejected::OverFitted(fitted, kept))
+}
+
+fn verdict(
+    material: &Material,
+    in_force: &Finalist,
+    choice: Option<&Finalist>,
+    against: Option<Comparison>,
+    goal: &Goal,
+) -> Verdict {
+    let reach = Reach::of(&material.terms.rule());
+    let (Some(choice), Some(against)) = (choice, against) else {
+        return Verdict::AlreadyBest;
+    };
+    let polls = material.judged_wall.poll_cpu_percent(&in_force.judged());
+    let is_over = |max| polls > max || !search::is_within(&goal.aim, material, &in_force.fit());
+    if goal.aim.max_poll_cpu_percent.is_some_and(is_over) {
+        return Verdict::ObeyLimit;
+    }
+    let gain = against.cost_share;
+    match () {
+        () if !gain.is_known() => Verdict::TooShort,
+        () if reach.is_same(&choice.knobs, &in_force.knobs) => Verdict::AlreadyBest,
+        () if gain.value >= 0.0 => Verdict::AlreadyBest,
+        () if !gain.is_below_zero() => Verdict::NotSignificant,
+        () if gain.value > -LEAST_GAIN => Verdict::TooSmall,
+        () => Verdict::Change,
+    }
+}

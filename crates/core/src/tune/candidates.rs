@@ -1,0 +1,225 @@
+//! The settings that can be reached through the module parameters, and their neighbours.
+//!
+//! Off, every fixed threshold (`grow` 1, `grow_start` at the ceiling, `shrink` 1) and toggling
+//! (`grow_start` at the ceiling, another `shrink`) are members like all others.
+
+use crate::kvm::knobs::GROW_START;
+use crate::kvm::rule::{GrowStart, WindowOf};
+use crate::kvm::{Knobs, Rule};
+
+/// Ceilings of the grid in nanoseconds: a third to a quarter apart, round as people write them.
+pub const CEILINGS_NS: [u32; 24] = [
+    0, 5_000, 8_000, 10_000, 12_000, 15_000, 20_000, 25_000, 30_000, 40_000, 50_000, 60_000,
+    75_000, 100_000, 125_000, 150_000, 200_000, 250_000, 300_000, 400_000, 500_000, 600_000,
+    750_000, 1_000_000,
+];
+
+/// First windows of the grid in nanoseconds; the ceiling itself comes to them.
+const FIRST_WINDOWS_NS: [u32; 6] = [5_000, 10_000, 20_000, 40_000, 80_000, 160_000];
+
+/// Factors of growth. 1 stays at the first window; 0 would freeze every window where it stands.
+const GROWS: [u32; 3] = [1, 2, 4];
+
+/// Divisors of shrinking: at once to 0, never, by half, to a quarter.
+const SHRINKS: [u32; 4] = [0, 1, 2, 4];
+
+/// No ceiling is sought above this, in nanoseconds: longer polls burn a CPU for most of the time.
+pub const LONGEST_NS: u32 = 2_000_000;
+
+/// Shortest ceiling and first window that are sought, in nanoseconds.
+const SHORTEST_NS: u32 = 1_000;
+
+/// What of the parameters a kernel has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reach {
+    /// It has a window that adapts, and with it `grow` and `shrink`.
+    pub adapts: bool,
+    /// It has the parameter `grow_start`.
+    pub grow_start: bool,
+    /// It polls at all.
+    pub polls: bool,
+}
+
+impl Reach {
+    /// Of a rule.
+    pub fn of(rule: &Rule) -> Self {
+        Self {
+            adapts: matches!(rule.window, WindowOf::Vcpu | WindowOf::Vcore),
+            grow_start: rule.grow_start == GrowStart::Param,
+            polls: rule.window != WindowOf::NoPolling,
+        }
+    }
+
+    /// Whether two settings do the same on this kernel, as far as parameters can tell.
+    pub fn is_same(&self, a: &Knobs, b: &Knobs) -> bool {
+        let adapts = !self.adapts || (a.grow, a.shrink) == (b.grow, b.shrink);
+        let starts = !self.grow_start || a.grow_start == b.grow_start;
+        let off = a.halt_poll_ns == 0 && b.halt_poll_ns == 0;
+        off || (a.halt_poll_ns == b.halt_poll_ns && adapts && starts)
+    }
+
+    /// How many parameters differ.
+    pub fn changes(&self, a: &Knobs, b: &Knobs) -> u32 {
+        let ceiling = u32::from(a.halt_poll_ns != b.halt_poll_ns);
+        let pair = u32::from(a.grow != b.grow) + u32::from(a.shrink != b.shrink);
+        let start = u32::from(a.grow_start != b.grow_start);
+        ceiling + if self.adapts { pair } else { 0 } + if self.grow_start { start } else { 0 }
+    }
+}
+
+/// The whole grid. Where a parameter makes no difference it is as in `in_force`.
+pub fn grid(rule: &Rule, in_force: &Knobs) -> Vec<Knobs> {
+    let mut grid = Vec::new();
+    if Reach::of(rule).polls {
+        for ceiling_ns in CEILINGS_NS {
+            put_ceiling(rule, in_force, ceiling_ns, &mut grid);
+        }
+    }
+    grid
+}
+
+fn put_ceiling(rule: &Rule, in_force: &Knobs, ceiling_ns: u32, grid: &mut Vec<Knobs>) {
+    let reach = Reach::of(rule);
+    let base = Knobs {
+        halt_poll_ns: ceiling_ns,
+        ..*in_force
+    };
+    if ceiling_ns == 0 || !reach.adapts {
+        grid.push(base);
+        return;
+    }
+    if !reach.grow_start {
+        for grow in [2, 4, AT_ONCE] {
+            for shrink in SHRINKS {
+                grid.push(Knobs {
+                    grow,
+                    shrink,
+                    ..base
+                });
+            }
+        }
+        return;
+    }
+    for grow_start in FIRST_WINDOWS_NS.into_iter().filter(|&ns| ns < ceiling_ns) {
+        for grow in GROWS {
+            for shrink in SHRINKS {
+                grid.push(Knobs {
+                    grow,
+                    grow_start,
+                    shrink,
+                    ..base
+                });
+            }
+        }
+    }
+    grid.push(fixed(ceiling_ns));
+    grid.push(toggle(ceiling_ns, in_force));
+}
+
+/// A factor that takes the first window of old kernels to any ceiling in one step.
+const AT_ONCE: u32 = LONGEST_NS / GROW_START;
+
+/// A window of one length, from the first short halt on.
+pub fn fixed(ceiling_ns: u32) -> Knobs {
+    Knobs {
+        halt_poll_ns: ceiling_ns,
+        grow: 1,
+        grow_start: ceiling_ns,
+        shrink: 1,
+    }
+}
+
+/// The same on any kernel that polls: where there is no `grow_start`, a factor takes the window to the
+/// ceiling at once.
+pub fn threshold(reach: Reach, in_force: &Knobs, ceiling_ns: u32) -> Knobs {
+    let ceiling = Knobs {
+        halt_poll_ns: ceiling_ns,
+        ..*in_force
+    };
+    match reach {
+        _ if ceiling_ns == 0 => ceiling,
+        Reach {
+            grow_start: true, ..
+        } => fixed(ceiling_ns),
+        Reach { adapts: true, .. } => Knobs {
+            grow: AT_ONCE,
+            shrink: 1,
+            ..ceiling
+        },
+        _ => ceiling,
+    }
+}
+
+/// All or nothing, by the last halt.
+pub fn toggle(ceiling_ns: u32, in_force: &Knobs) -> Knobs {
+    Knobs {
+        halt_poll_ns: ceiling_ns,
+        // Whatever the factor, the ceiling is the end.
+        grow: in_force.grow.max(1),
+        grow_start: ceiling_ns,
+        shrink: if in_force.shrink == 1 {
+            0
+        } else {
+            in_force.shrink
+        },
+    }
+}
+
+/// Settings around one, each a step away. `steps` are factors for times.
+pub fn neighbours(rule: &Rule, around: &Knobs, steps: &[f64]) -> Vec<Knobs> {
+    let reach = Reach::of(rule);
+    if around.halt_poll_ns == 0 || !reach.polls {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let is_at_ceiling = around.grow_start >= around.halt_poll_ns;
+    for &step in steps {
+        let ceiling_ns = scaled(around.halt_poll_ns, step);
+        let grow_start = scaled(around.grow_start, step);
+        let with_ceiling = Knobs {
+            halt_poll_ns: ceiling_ns,
+            ..*around
+        };
+        if !reach.adapts || !reach.grow_start {
+            found.push(with_ceiling);
+            continue;
+        }
+        let both = Knobs {
+            grow_start: if is_at_ceiling {
+                ceiling_ns
+            } else {
+                grow_start
+            },
+            ..with_ceiling
+        };
+        found.extend([
+            both,
+            with_ceiling,
+            Knobs {
+                grow_start,
+                ..*around
+            },
+        ]);
+    }
+    if reach.adapts {
+        for grow in [around.grow - u32::from(around.grow > 1), around.grow + 1] {
+            found.push(Knobs { grow, ..*around });
+        }
+        for shrink in [0, 1, 2, 3, 4, 8] {
+            found.push(Knobs { shrink, ..*around });
+        }
+    }
+    found.retain(|knobs| !reach.grow_start || knobs.grow_start <= knobs.halt_poll_ns);
+    found
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, and the result is clamped"
+)]
+fn scaled(ns: u32, step: f64) -> u32 {
+    let grain = if ns < 20_000 { 500.0 } else { 1_000.0 };
+    let scaled = (f64::from(ns) * step / grain).round() * grain;
+    (scaled as u32).clamp(SHORTEST_NS, LONGEST_NS)
+}

@@ -1,0 +1,288 @@
+//! The same question where only histograms were kept: fixed thresholds, with bounds.
+//!
+//! A histogram of gaps knows how many there are of each length and not in which order they came. A
+//! window that adapts lives by that order, and so does the lock-out (a ceiling between gap and gap plus
+//! wake-up latency never opens). A fixed threshold does not: what it costs follows from the counts, but
+//! for where in its bucket each gap lay. Both ends of that are computed. Which sleeps woke slowly is not
+//! known either; each is taken to wake after the mean.
+//!
+//! A threshold comes about by `grow` 1, `grow_start` at the ceiling and `shrink` 1, from the first halt
+//! on that is shorter than the ceiling; only thresholds are offered that recorded halts fall below.
+
+use super::advice::LEAST_GAIN;
+use super::candidates::{self, LONGEST_NS, Reach};
+use super::sums::Wall;
+use crate::event::HaltCounts;
+use crate::hist::{KvmHist, LogHist, bucket_high, bucket_low};
+use crate::kvm::Knobs;
+use crate::replay::Cost;
+
+/// What a histogram says of some gaps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bucket {
+    low_ns: u64,
+    high_ns: u64,
+    halts: u64,
+}
+
+/// What was counted of some vCPUs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counted {
+    buckets: Vec<Bucket>,
+    /// Halts of which the gap is known.
+    pub halts: u64,
+    /// Halts of which it is not.
+    pub gap_unknown: u64,
+    /// Halts that slept.
+    pub blocks: u64,
+    /// Time polled, where known.
+    pub poll_ns: Option<u64>,
+    /// Wake-up latency in all, of those where it is known.
+    pub latency_ns: u64,
+    /// How many these are.
+    pub latencies: u64,
+    /// The shortest halt lies at or above this, in nanoseconds.
+    pub shortest_ns: Option<u64>,
+    /// The time in which they happened.
+    pub wall: Wall,
+}
+
+impl Counted {
+    /// From what a recorder counted; `vcpus` is of how many, `span_ns` over how long.
+    pub fn of_counts<'a>(
+        rows: impl IntoIterator<Item = &'a HaltCounts>,
+        vcpus: u64,
+        span_ns: u64,
+    ) -> Self {
+        let (mut gaps, mut halts_ns, mut latency) =
+            (LogHist::default(), LogHist::default(), LogHist::default());
+        let mut counted = Self::default();
+        let (mut halts, mut polls) = (0_u64, Some(0_u64));
+        for row in rows {
+            gaps.merge(&row.gap_ns);
+            halts_ns.merge(&row.halt_ns);
+            latency.merge(&row.wake_latency_ns);
+            halts = halts.saturating_add(row.halts);
+            counted.blocks = counted.blocks.saturating_add(row.waited);
+            let polled_ns = row
+                .poll_success_ns
+                .sum()
+                .saturating_add(row.poll_fail_ns.sum());
+            polls = polls.filter(|_| row.polled.is_some());
+            polls = polls.map(|sum| sum.saturating_add(polled_ns));
+        }
+        counted.buckets = (gaps.counts().iter().enumerate())
+            .filter(|(_, n)| **n > 0)
+            .map(|(bucket, &halts)| Bucket {
+                low_ns: bucket_low(bucket),
+                high_ns: bucket_high(bucket),
+                halts,
+            })
+            .collect();
+        counted.halts = gaps.count();
+        counted.gap_unknown = halts.saturating_sub(gaps.count());
+        counted.poll_ns = polls;
+        counted.latency_ns = latency.sum();
+        counted.latencies = latency.count();
+        let shortest = halts_ns.counts().iter().position(|&n| n > 0);
+        counted.shortest_ns = shortest.map(bucket_low);
+        counted.wall = Wall {
+            span_ns,
+            halt_ns: halts_ns.sum(),
+            vcpus,
+        };
+        counted
+    }
+
+    /// From KVM's own statistics (`halt_poll_success_hist`, `halt_poll_fail_hist`, `halt_wait_hist`),
+    /// of one stretch of time: successful polls are gaps; a halt that waited has a gap of its poll plus
+    /// its wait, of which only that one is known.
+    ///
+    /// `sums` are `halt_poll_success_ns` and `halt_poll_fail_ns` together; the wait has the wake-up
+    /// latency in it, `latency_ns` on average, which these statistics do not tell.
+    pub fn of_kvm(
+        success: &KvmHist,
+        wait: &KvmHist,
+        window_ns: u64,
+        poll_ns: u64,
+        latency_ns: u64,
+        wall: Wall,
+    ) -> Self {
+        let edges = |bucket: usize| match bucket {
+            0 => (0, 0),
+            n if n + 1 == success.0.len() => (1 << (n - 1), u64::MAX),
+            n => (1 << (n - 1), (1_u64 << n) - 1),
+        };
+        let mut buckets = Vec::new();
+        for (bucket, &halts) in success.0.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let (low_ns, high_ns) = edges(bucket);
+            buckets.push(Bucket {
+                low_ns,
+                high_ns,
+                halts,
+            });
+        }
+        for (bucket, &halts) in wait.0.iter().enumerate().filter(|(_, n)| **n > 0) {
+            let (low_ns, high_ns) = edges(bucket);
+            buckets.push(Bucket {
+                // Between none of the window and all of it was polled before.
+                low_ns: low_ns.saturating_sub(latency_ns),
+                high_ns: high_ns.saturating_add(window_ns),
+                halts,
+            });
+        }
+        let blocks = wait.count();
+        Self {
+            halts: success.count().saturating_add(blocks),
+            gap_unknown: 0,
+            blocks,
+            poll_ns: Some(poll_ns),
+            latency_ns: latency_ns.saturating_mul(blocks),
+            latencies: blocks,
+            shortest_ns: buckets.iter().map(|bucket| bucket.low_ns).min(),
+            buckets,
+            wall,
+        }
+    }
+
+    /// Mean wake-up latency of a halt that slept, in nanoseconds.
+    pub fn latency_mean_ns(&self) -> Option<u64> {
+        self.latency_ns.checked_div(self.latencies)
+    }
+
+    /// What a threshold comes to at the least and at the most. `None` where no wake-up was seen.
+    pub fn bounds(&self, threshold_ns: u64, cost: &Cost) -> Option<Bounds> {
+        let block_latency_ns = self.latency_mean_ns()?;
+        let mut bounds = Bounds::default();
+        for bucket in &self.buckets {
+            let halts = bucket.halts;
+            let many = |ns: u64| halts.saturating_mul(ns);
+            let won = |ns| (cost.milli(many(ns), 0, 0), many(ns), 0);
+            let lost = (
+                cost.milli(many(threshold_ns), halts, many(block_latency_ns)),
+                many(threshold_ns),
+                many(block_latency_ns),
+            );
+            let (low, high) = match () {
+                () if threshold_ns == 0 || bucket.low_ns > threshold_ns => (lost, lost),
+                () if bucket.high_ns <= threshold_ns => (won(bucket.low_ns), won(bucket.high_ns)),
+                () => (won(bucket.low_ns), lost),
+            };
+            bounds.low.add(low);
+            bounds.high.add(high);
+        }
+        Some(bounds)
+    }
+
+    /// What the setting in force came to, as it was counted: at the least, and at the most where it is
+    /// known how long halts polled.
+    pub fn in_force(&self, cost: &Cost) -> InForce {
+        let low = cost.milli(0, self.blocks, self.latency_ns);
+        let known = self
+            .poll_ns
+            .map(|ns| cost.milli(ns, self.blocks, self.latency_ns));
+        InForce {
+            least_milli: known.unwrap_or(low),
+            known_milli: known,
+        }
+    }
+
+    /// The threshold whose worst case is best, among those that can come about; 0 does not poll.
+    pub fn best(&self, cost: &Cost, max_poll_cpu_percent: Option<f64>) -> Option<(u64, Bounds)> {
+        let shortest_ns = self.shortest_ns.unwrap_or(u64::MAX);
+        let edges = self.buckets.iter().map(|bucket| bucket.high_ns);
+        let can_open = |&ns: &u64| ns > shortest_ns && ns <= u64::from(LONGEST_NS);
+        let thresholds = std::iter::once(0).chain(edges.filter(can_open));
+        let within = |bounds: &Bounds| {
+            max_poll_cpu_percent.is_none_or(|max| self.percent(bounds.high.poll_ns) <= max)
+        };
+        thresholds
+            .filter_map(|ns| Some((ns, self.bounds(ns, cost)?)))
+            .filter(|(_, bounds)| within(bounds))
+            .min_by_key(|(ns, bounds)| (bounds.high.milli, *ns))
+    }
+
+    /// A time in % of one CPU.
+    pub fn percent(&self, ns: u64) -> f64 {
+        100.0 * ns as f64 / self.wall.span_ns.max(1) as f64
+    }
+}
+
+/// One end of what a threshold comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bound {
+    /// Cost in thousandths of a nanosecond of CPU.
+    pub milli: u128,
+    /// Time polled, in nanoseconds.
+    pub poll_ns: u64,
+    /// Wake-up latency in all, in nanoseconds.
+    pub latency_ns: u64,
+}
+
+impl Bound {
+    fn add(&mut self, (milli, poll_ns, latency_ns): (u128, u64, u64)) {
+        self.milli = self.milli.saturating_add(milli);
+        self.poll_ns = self.poll_ns.saturating_add(poll_ns);
+        self.latency_ns = self.latency_ns.saturating_add(latency_ns);
+    }
+}
+
+/// Both ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Bounds {
+    /// If each gap lay where it costs least.
+    pub low: Bound,
+    /// If each lay where it costs most.
+    pub high: Bound,
+}
+
+/// What the setting in force came to, in thousandths of a nanosecond of CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InForce {
+    /// At the least.
+    pub least_milli: u128,
+    /// Exactly, where it is known how long halts polled.
+    pub known_milli: Option<u128>,
+}
+
+/// What histograms recommend.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CountedAdvice {
+    /// The threshold in nanoseconds; 0 does not poll.
+    pub threshold_ns: u64,
+    /// The parameters that make it.
+    pub knobs: Knobs,
+    /// What it comes to.
+    pub bounds: Bounds,
+    /// What is in force comes to.
+    pub in_force: InForce,
+    /// Better even in the worst case, or beyond what polling may take as things are.
+    pub changes: bool,
+}
+
+/// Recommends a threshold. `None` where no wake-up was seen, or nothing stays within the limit.
+pub fn advise(
+    counted: &Counted,
+    reach: Reach,
+    knobs: &Knobs,
+    cost: &Cost,
+    max_poll_cpu_percent: Option<f64>,
+) -> Option<CountedAdvice> {
+    let (threshold_ns, bounds) = counted.best(cost, max_poll_cpu_percent)?;
+    let in_force = counted.in_force(cost);
+    let polls = counted.poll_ns.map(|ns| counted.percent(ns));
+    let is_over = max_poll_cpu_percent.is_some_and(|max| polls.is_some_and(|polls| polls > max));
+    let worth_it = bounds.high.milli as f64 <= in_force.least_milli as f64 * (1.0 - LEAST_GAIN);
+    let ceiling_ns = u32::try_from(threshold_ns).unwrap_or(LONGEST_NS);
+    let threshold = candidates::threshold(reach, knobs, ceiling_ns);
+    Some(CountedAdvice {
+        threshold_ns,
+        knobs: threshold,
+        bounds,
+        in_force,
+        changes: (worth_it || is_over) && !reach.is_same(&threshold, knobs),
+    })
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,152 @@
+//! Bounds hold for every order and place that the buckets allow.
+
+use super::*;
+use crate::kvm::{Arch, Rule, Version};
+use crate::workload::SplitMix64;
+
+const COST: Cost = Cost {
+    switch_cpu_ns: 10_000,
+    latency_weight_milli: 1_000,
+};
+
+const LATENCY_NS: u64 = 20_000;
+
+/// Counts of gaps that were recorded without polling.
+fn counts(gaps_ns: &[u64]) -> HaltCounts {
+    let mut row = HaltCounts {
+        halts: gaps_ns.len() as u64,
+        waited: gaps_ns.len() as u64,
+        polled: Some(0),
+        ..HaltCounts::default()
+    };
+    for &gap_ns in gaps_ns {
+        row.gap_ns.record(gap_ns);
+        row.halt_ns.record(gap_ns + LATENCY_NS);
+        row.wake_latency_ns.record(LATENCY_NS);
+    }
+    row
+}
+
+fn counted(gaps_ns: &[u64]) -> Counted {
+    Counted::of_counts([&counts(gaps_ns)], 1, 1_000_000_000)
+}
+
+fn exact_milli(gaps_ns: &[u64], threshold_ns: u64) -> u128 {
+    let one = |&gap_ns: &u64| {
+        if gap_ns <= threshold_ns && threshold_ns > 0 {
+            COST.milli(gap_ns, 0, 0)
+        } else {
+            COST.milli(threshold_ns, 1, LATENCY_NS)
+        }
+    };
+    gaps_ns.iter().map(one).sum()
+}
+
+fn reach() -> Reach {
+    Reach::of(&Rule::of(Version::new(6, 12), Arch::X86))
+}
+
+fn defaults() -> Knobs {
+    Knobs::defaults(Version::new(6, 12), Arch::X86)
+}
+
+proptest::proptest! {
+    /// What a threshold really costs lies between its bounds.
+    #[test]
+    fn bounds_hold_the_truth(
+        gaps_ns in proptest::collection::vec(0_u64..3_000_000, 1..200),
+        threshold_ns in 0_u64..2_500_000,
+    ) {
+        let bounds = counted(&gaps_ns).bounds(threshold_ns, &COST).unwrap();
+        let exact = exact_milli(&gaps_ns, threshold_ns);
+        proptest::prop_assert!(bounds.low.milli <= exact, "{bounds:?} {exact}");
+        proptest::prop_assert!(exact <= bounds.high.milli, "{bounds:?} {exact}");
+    }
+
+    /// The recommended threshold is, at its worst, no dearer than not polling at all.
+    #[test]
+    fn the_best_is_never_worse_than_off(
+        gaps_ns in proptest::collection::vec(0_u64..3_000_000, 1..200),
+    ) {
+        let counted = counted(&gaps_ns);
+        let (_, best) = counted.best(&COST, None).unwrap();
+        let off = counted.bounds(0, &COST).unwrap();
+        proptest::prop_assert!(best.high.milli <= off.high.milli);
+    }
+}
+
+#[test]
+fn short_gaps_are_worth_a_threshold_above_them() {
+    // Half of the halts are short enough, with their wake-up, to open a window of 50 us.
+    let mut draw = SplitMix64(1);
+    let gaps: Vec<u64> = (0..1_000).map(|_| 5_000 + draw.below(10_000)).collect();
+    let counted = counted(&gaps);
+    let advice = advise(&counted, reach(), &defaults(), &COST, None).unwrap();
+    // Halts of 25 us open nothing below that, gaps of 15 us need no more.
+    assert!((25_000..30_000).contains(&advice.threshold_ns) || advice.threshold_ns == 0);
+    let (best, _) = counted.best(&COST, None).unwrap();
+    assert_eq!(best, advice.threshold_ns);
+}
+
+#[test]
+fn a_threshold_that_no_recorded_halt_falls_below_is_not_offered() {
+    let counted = counted(&[15_000; 100]);
+    assert_eq!(counted.shortest_ns, Some(32_768));
+    // The only bucket with gaps ends below 32 us.
+    assert_eq!(counted.best(&COST, None).unwrap().0, 0);
+}
+
+#[test]
+fn a_recording_that_polled_tells_what_it_cost() {
+    let mut row = counts(&[500_000; 10]);
+    row.polled = Some(10);
+    for _ in 0..10 {
+        row.poll_fail_ns.record(200_000);
+    }
+    let counted = Counted::of_counts([&row], 1, 10_000_000);
+    let in_force = counted.in_force(&COST);
+    assert_eq!(
+        in_force.known_milli,
+        Some(COST.milli(2_000_000, 10, 200_000))
+    );
+    let advice = advise(&counted, reach(), &defaults(), &COST, None).unwrap();
+    assert_eq!((advice.threshold_ns, advice.changes), (0, true));
+    assert_eq!(advice.knobs.halt_poll_ns, 0);
+    assert_eq!(advice.bounds.low, advice.bounds.high);
+}
+
+#[test]
+fn where_polling_is_unknown_only_a_certain_gain_counts() {
+    let mut row = counts(&[500_000; 10]);
+    row.polled = None;
+    let counted = Counted::of_counts([&row], 1, 10_000_000);
+    assert_eq!(counted.in_force(&COST).known_milli, None);
+    let advice = advise(&counted, reach(), &defaults(), &COST, None).unwrap();
+    assert!(!advice.changes, "off is no better than blocks alone");
+}
+
+#[test]
+fn nothing_counted_recommends_nothing() {
+    let none = Counted::of_counts([], 0, 0);
+    assert_eq!(advise(&none, reach(), &defaults(), &COST, None), None);
+}
+
+#[test]
+fn kvms_own_histograms_bound_the_same_gaps() {
+    let mut success = KvmHist::default();
+    success.0[KvmHist::bucket_of(12_000)] = 90;
+    let mut wait = KvmHist::default();
+    wait.0[KvmHist::bucket_of(900_000)] = 10;
+    let counted = Counted::of_kvm(
+        &success,
+        &wait,
+        50_000,
+        1_580_000,
+        LATENCY_NS,
+        Wall::default(),
+    );
+    let bounds = counted.bounds(50_000, &COST).unwrap();
+    let exact = COST.milli(90 * 12_000 + 10 * 50_000, 10, 10 * LATENCY_NS);
+    assert!(bounds.low.milli <= exact && exact <= bounds.high.milli);
+    assert_eq!(counted.halts, 100);
+}

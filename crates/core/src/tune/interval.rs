@@ -1,0 +1,81 @@
+//! How far a difference between two settings can be trusted: bootstrap over blocks of time.
+//!
+//! Halts of a vCPU hang together, and a load has moods; blocks of time hardly do. So blocks are drawn
+//! with replacement, the same for both settings, and the difference computed anew, many times. The
+//! middle 95 % of what comes of it is the interval (Künsch, "The Jackknife and the Bootstrap for
+//! General Stationary Observations", 1989, with blocks that do not overlap).
+
+use super::sums::Sums;
+use crate::stats::percentile_of_sorted;
+use crate::workload::SplitMix64;
+
+/// How often blocks are drawn.
+pub const DRAWS: usize = 2_000;
+
+/// Fewer blocks with halts than this give no interval.
+pub const FEWEST_BLOCKS: usize = 8;
+
+/// A figure and the interval that holds the true one in 95 of 100 repetitions.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Interval {
+    /// As measured on all blocks.
+    pub value: f64,
+    /// Lower end; minus infinity where there are too few blocks.
+    pub low: f64,
+    /// Upper end; infinity where there are too few blocks.
+    pub high: f64,
+}
+
+impl Interval {
+    /// Whether all of it lies below 0.
+    pub fn is_below_zero(&self) -> bool {
+        self.high < 0.0
+    }
+
+    /// Whether it says anything.
+    pub fn is_known(&self) -> bool {
+        self.low.is_finite() && self.high.is_finite()
+    }
+}
+
+/// The interval of a figure of two settings, over the same blocks. `seed` draws the blocks.
+pub fn bootstrap(
+    own: &[Sums],
+    other: &[Sums],
+    seed: u64,
+    figure: impl Fn(&Sums, &Sums) -> f64,
+) -> Interval {
+    let value = figure(&Sums::total(own), &Sums::total(other));
+    let full: Vec<(&Sums, &Sums)> = own
+        .iter()
+        .zip(other)
+        .filter(|(own, _)| own.halts > 0)
+        .collect();
+    if full.len() < FEWEST_BLOCKS {
+        return Interval {
+            value,
+            low: f64::NEG_INFINITY,
+            high: f64::INFINITY,
+        };
+    }
+    let mut draw = SplitMix64(seed);
+    let mut drawn: Vec<f64> = (0..DRAWS)
+        .map(|_| {
+            let (mut sum, mut others) = (Sums::default(), Sums::default());
+            for _ in 0..full.len() {
+                let index = usize::try_from(draw.below(full.len() as u64)).unwrap_or(0);
+                let (own, other) = full[index];
+                sum.add(own);
+                others.add(other);
+            }
+            figure(&sum, &others)
+        })
+        .collect();
+    drawn.sort_by(f64::total_cmp);
+    let at = |share| percentile_of_sorted(&drawn, share).unwrap_or(value);
+    Interval {
+        value,
+        low: at(0.025),
+        high: at(0.975),
+    }
+}

@@ -1,0 +1,166 @@
+//! The search: the whole grid on the part that fits, then twice around the best of it.
+
+use std::collections::BTreeSet;
+
+use super::candidates::{self, Reach};
+use super::crew::Crew;
+use super::material::{Material, Seated};
+use super::stage::{self, Entry, Part};
+use super::sums::Sums;
+use crate::kvm::Knobs;
+use crate::replay::Cost;
+use crate::replay::thresholds::Thresholds;
+
+/// What is sought.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Aim {
+    /// What things cost.
+    pub cost: Cost,
+    /// The most that polling may take, in % of one CPU for all vCPUs together.
+    pub max_poll_cpu_percent: Option<f64>,
+}
+
+/// A setting that was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// The parameters.
+    pub knobs: Knobs,
+    /// What came of the part that fits.
+    pub fit: Sums,
+}
+
+/// Factors for times, round by round.
+const STEPS: [&[f64]; 2] = [&[0.75, 0.875, 1.125, 1.25], &[0.94, 1.06]];
+
+/// Around how many of the best, for each aim, a round looks.
+const AROUND: usize = 4;
+
+/// Looks through the grid and around the best of it, for every aim. No setting comes twice; the first
+/// are those of the grid, in its order.
+pub fn search(material: &Material, aims: &[Aim], crew: &impl Crew) -> Vec<Found> {
+    let rule = material.terms.rule();
+    let in_force = &material.terms.in_force;
+    let mut first = candidates::grid(&rule, in_force);
+    first.push(material.terms.default_knobs());
+    first.push(*in_force);
+    if Reach::of(&rule).grow_start {
+        first.extend(fixed_thresholds(material, aims, crew));
+    }
+    let mut known = BTreeSet::new();
+    let mut found = play(material, first, &mut known, "grid", crew);
+    for steps in STEPS {
+        let mut around = Vec::new();
+        for aim in aims {
+            for best in best(&found, aim, material, AROUND) {
+                around.extend(candidates::neighbours(&rule, &best.knobs, steps));
+            }
+        }
+        found.extend(play(material, around, &mut known, "refine", crew));
+    }
+    found
+}
+
+/// What tells settings apart.
+fn key(knobs: &Knobs) -> [u32; 4] {
+    [
+        knobs.halt_poll_ns,
+        knobs.grow_start,
+        knobs.grow,
+        knobs.shrink,
+    ]
+}
+
+fn play(
+    material: &Material,
+    mut wanted: Vec<Knobs>,
+    known: &mut BTreeSet<[u32; 4]>,
+    what: &str,
+    crew: &impl Crew,
+) -> Vec<Found> {
+    wanted.retain(|knobs| known.insert(key(knobs)));
+    let entries: Vec<Entry> = wanted.into_iter().map(Entry::new).collect();
+    let seats: Vec<&Seated> = material.seats.iter().collect();
+    let sums = stage::play(material, &seats, &entries, Part::Fit, what, crew);
+    let found = |(entry, sums): (Entry, Vec<Sums>)| Found {
+        knobs: entry.knobs,
+        fit: Sums::total(&sums),
+    };
+    entries.into_iter().zip(sums).map(found).collect()
+}
+
+/// Whether polling stays within what it may take, on the part that fits.
+pub fn is_within(aim: &Aim, material: &Material, fit: &Sums) -> bool {
+    (aim.max_poll_cpu_percent).is_none_or(|max| material.fit_wall.poll_cpu_percent(fit) <= max)
+}
+
+/// The cheapest that stay within what polling may take, on the part that fits; of equal ones, those
+/// that change fewer parameters.
+pub fn best<'a>(
+    found: &'a [Found],
+    aim: &Aim,
+    material: &Material,
+    count: usize,
+) -> Vec<&'a Found> {
+    let in_force = &material.terms.in_force;
+    let reach = Reach::of(&material.terms.rule());
+    let mut within: Vec<&Found> = found
+        .iter()
+        .filter(|found| is_within(aim, material, &found.fit))
+        .collect();
+    within.sort_by_key(|found| {
+        let changes = reach.changes(&found.knobs, in_force);
+        (found.fit.milli(&aim.cost), changes, key(&found.knobs))
+    });
+    within.truncate(count);
+    within
+}
+
+/// Thresholds that are looked at, in nanoseconds: 16 for each power of two from 1 us to 2 ms.
+fn thresholds_ns() -> impl Iterator<Item = u64> {
+    let octaves = 10..21;
+    octaves.flat_map(|octave| (0..16).map(move |part| (1_u64 << octave) + (part << (octave - 4))))
+}
+
+/// The best fixed threshold for each aim, and the ways in which parameters can come by it: for good
+/// from the first short halt on, and only while halts are short, where short takes in the wake-up of
+/// the threshold's own length.
+fn fixed_thresholds(material: &Material, aims: &[Aim], crew: &impl Crew) -> Vec<Knobs> {
+    let all: Vec<u64> = thresholds_ns().collect();
+    let curves = crew.each("thresholds", material.seats.len(), |number| {
+        let seated = &material.seats[number];
+        let fit = seated.samples[..seated.ends[0]].iter().copied();
+        let thresholds = Thresholds::new(fit, &seated.table);
+        let curve = thresholds.curve(all.iter().copied());
+        let sums = curve.iter().map(|point| Sums::of_tally(&point.tally));
+        sums.collect::<Vec<Sums>>()
+    });
+    let mut sums = vec![Sums::default(); all.len()];
+    for curve in &curves {
+        for (sum, point) in sums.iter_mut().zip(curve) {
+            sum.add(point);
+        }
+    }
+    let latency_ns = material.seats.iter().map(|seated| seated.table.median(0));
+    let latency_ns = latency_ns.max().unwrap_or(0);
+    let mut found = Vec::new();
+    for aim in aims {
+        let points = all.iter().zip(&sums);
+        let within = points.filter(|(_, sums)| is_within(aim, material, sums));
+        let best = within.min_by_key(|(ns, sums)| (sums.milli(&aim.cost), **ns));
+        let Some(Ok(threshold_ns)) = best.map(|(ns, _)| u32::try_from(*ns)) else {
+            continue;
+        };
+        found.push(candidates::fixed(threshold_ns));
+        let above = u64::from(threshold_ns).saturating_add(latency_ns);
+        if let Ok(ceiling_ns) = u32::try_from(above) {
+            let gated = |shrink| Knobs {
+                halt_poll_ns: ceiling_ns.min(candidates::LONGEST_NS),
+                grow: 1,
+                grow_start: threshold_ns,
+                shrink,
+            };
+            found.extend([gated(0), gated(1)]);
+        }
+    }
+    found
+}

@@ -1,0 +1,235 @@
+//! Many settings on all halts, block by block.
+//!
+//! Work is cut into pieces of some settings on some vCPUs. Sums are whole numbers, so what comes of it
+//! does not depend on who did which piece.
+
+use super::crew::Crew;
+use super::material::{Material, Seated, Terms};
+use super::sums::Sums;
+use crate::kvm::Knobs;
+use crate::policy::{Setting, Spec, SpecError, Start};
+use crate::replay::Cost;
+use crate::replay::grid::{Choice, Grid};
+use crate::replay::run::{Frame, Run};
+
+/// A setting, and from where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// The parameters.
+    pub knobs: Knobs,
+    /// Whose ceilings hold.
+    pub ceilings: CeilingsOf,
+    /// Where windows begin.
+    pub start: Start,
+}
+
+/// Whose ceilings hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CeilingsOf {
+    /// The module parameter's, but for VMs that have their own.
+    Param,
+    /// Those that were recorded, VM by VM.
+    Recorded,
+    /// This one for every VM, in nanoseconds, as a cap of its own.
+    Caps(u32),
+}
+
+impl Entry {
+    /// A setting of the module, from no window.
+    pub fn new(knobs: Knobs) -> Self {
+        Self {
+            knobs,
+            ceilings: CeilingsOf::Param,
+            start: Start::Zero,
+        }
+    }
+
+    /// The ceiling of a vCPU, in nanoseconds.
+    pub fn ceiling_ns(&self, seated: &Seated) -> u32 {
+        match self.ceilings {
+            CeilingsOf::Param => seated.ceiling_under(self.knobs.halt_poll_ns),
+            CeilingsOf::Recorded => seated.ceiling_ns,
+            CeilingsOf::Caps(ns) => ns,
+        }
+    }
+}
+
+/// Which halts are played.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Those that fit.
+    Fit,
+    /// All, in parts: those that fit, then each judging block.
+    Whole,
+}
+
+/// Settings of one piece: what a first-level cache holds.
+const SETTINGS: usize = 256;
+
+/// Pieces that vCPUs are put into at most.
+const LOTS: usize = 16;
+
+/// Plays settings on some vCPUs; gives for each the sums of each part.
+pub fn play(
+    material: &Material,
+    seats: &[&Seated],
+    entries: &[Entry],
+    part: Part,
+    what: &str,
+    crew: &impl Crew,
+) -> Vec<Vec<Sums>> {
+    let lots = lots(seats);
+    let chunks: Vec<&[Entry]> = entries.chunks(chunk(entries.len())).collect();
+    let pieces = crew.each(what, lots.len() * chunks.len(), |number| {
+        let (lot, chunk) = (&lots[number / chunks.len()], chunks[number % chunks.len()]);
+        play_piece(&material.terms, lot, chunk, part)
+    });
+    let mut sums: Vec<Vec<Sums>> = Vec::with_capacity(entries.len());
+    for (number, piece) in pieces.into_iter().enumerate() {
+        if number < chunks.len() {
+            sums.extend(piece);
+            continue;
+        }
+        let first = (number % chunks.len()) * chunk(entries.len());
+        for (sum, piece) in sums[first..].iter_mut().zip(piece) {
+            sum.iter_mut()
+                .zip(&piece)
+                .for_each(|(sum, part)| sum.add(part));
+        }
+    }
+    sums
+}
+
+/// Chunks of like size, none too large.
+fn chunk(entries: usize) -> usize {
+    let chunks = entries.div_ceil(SETTINGS).max(1);
+    entries.div_ceil(chunks).max(1)
+}
+
+/// vCPUs in groups with about as many halts each.
+fn lots<'a>(seats: &[&'a Seated]) -> Vec<Vec<&'a Seated>> {
+    let mut by_size = seats.to_vec();
+    by_size.sort_by_key(|seated| std::cmp::Reverse(seated.samples.len()));
+    let mut lots: Vec<(usize, Vec<&Seated>)> = vec![(0, Vec::new()); LOTS.min(seats.len())];
+    for seated in by_size {
+        if let Some(lightest) = lots.iter_mut().min_by_key(|(halts, _)| *halts) {
+            lightest.0 += seated.samples.len();
+            lightest.1.push(seated);
+        }
+    }
+    lots.into_iter().map(|(_, lot)| lot).collect()
+}
+
+fn play_piece(terms: &Terms, lot: &[&Seated], entries: &[Entry], part: Part) -> Vec<Vec<Sums>> {
+    let mut sums: Vec<Vec<Sums>> = vec![Vec::new(); entries.len()];
+    for seated in lot {
+        let ends = match part {
+            Part::Fit => &seated.ends[..1],
+            Part::Whole => &seated.ends[..],
+        };
+        let mut player = Player::new(terms, seated, entries);
+        let mut last = vec![Sums::default(); entries.len()];
+        let mut from = 0;
+        for (block, &end) in ends.iter().enumerate() {
+            let so_far = player.play(seated, from, end);
+            from = end;
+            for ((sums, last), so_far) in sums.iter_mut().zip(&mut last).zip(so_far) {
+                if sums.len() <= block {
+                    sums.resize(block + 1, Sums::default());
+                }
+                sums[block].add(&so_far.since(last));
+                *last = so_far;
+            }
+        }
+    }
+    sums
+}
+
+/// Settings on their way through the halts of one vCPU.
+enum Player {
+    /// Side by side.
+    Grid(Box<Grid>),
+    /// One by one, where the rule has no window that adapts.
+    Runs(Vec<Run>),
+}
+
+impl Player {
+    fn new(terms: &Terms, seated: &Seated, entries: &[Entry]) -> Self {
+        let choice = |entry: &Entry| Choice {
+            knobs: entry.knobs,
+            ceiling_ns: entry.ceiling_ns(seated),
+            start: entry.start,
+        };
+        let choices: Vec<Choice> = entries.iter().map(choice).collect();
+        match Grid::new(terms.rule(), &choices) {
+            Ok(grid) => Self::Grid(Box::new(grid)),
+            Err(_) => Self::Runs(
+                (entries.iter())
+                    .filter_map(|entry| kvm(terms, seated, entry).ok())
+                    .collect(),
+            ),
+        }
+    }
+
+    /// Plays on; gives the sums of all so far.
+    fn play(&mut self, seated: &Seated, from: usize, end: usize) -> Vec<Sums> {
+        let samples = &seated.samples[from..end];
+        match self {
+            Self::Grid(grid) => {
+                grid.play(samples, &seated.table, &seated.follow);
+                grid.tallies().iter().map(Sums::of_tally).collect()
+            }
+            Self::Runs(runs) => {
+                // What a clairvoyant would pay is not asked here, so any cost will do.
+                let frame = frame(
+                    seated,
+                    Cost {
+                        switch_cpu_ns: 0,
+                        latency_weight_milli: 0,
+                    },
+                );
+                for run in runs.iter_mut() {
+                    for sample in samples {
+                        run.step(sample, &frame);
+                    }
+                }
+                let sums = |run: &Run| Sums::of_outcome(run.outcome());
+                runs.iter().map(sums).collect()
+            }
+        }
+    }
+}
+
+/// A vCPU's own terms of a replay.
+pub(super) fn frame(seated: &Seated, cost: Cost) -> Frame<'_> {
+    Frame {
+        table: &seated.table,
+        cost,
+        follow: seated.follow,
+    }
+}
+
+/// KVM's rule under a setting, ready to run on a vCPU.
+pub(super) fn kvm(terms: &Terms, seated: &Seated, entry: &Entry) -> Result<Run, SpecError> {
+    let spec: Spec = "kvm".parse()?;
+    let policy = spec.build(&setting(terms, seated, entry, 0))?;
+    Ok(Run::new(policy))
+}
+
+/// What a policy on a vCPU is built upon.
+pub(super) fn setting(
+    terms: &Terms,
+    seated: &Seated,
+    entry: &Entry,
+    break_even_ns: u64,
+) -> Setting {
+    Setting {
+        version: terms.version,
+        arch: terms.arch,
+        knobs: entry.knobs,
+        ceiling_ns: entry.ceiling_ns(seated),
+        break_even_ns,
+        seed: terms.seed,
+        start: entry.start,
+    }
+}

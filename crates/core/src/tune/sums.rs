@@ -1,0 +1,130 @@
+//! What came of halts, as far as a choice between settings depends on it.
+
+use crate::replay::grid::Tally;
+use crate::replay::{Cost, Outcome};
+
+/// Sums over halts. Times in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Sums {
+    /// Halts.
+    pub halts: u64,
+    /// Halts that slept.
+    pub blocks: u64,
+    /// Time polled.
+    pub poll_ns: u64,
+    /// Wake-up latency in all.
+    pub latency_ns: u64,
+    /// Whole halts.
+    pub halt_ns: u64,
+}
+
+impl Sums {
+    /// Of a replay under many settings.
+    pub fn of_tally(tally: &Tally) -> Self {
+        Self {
+            halts: tally.halts,
+            blocks: tally.blocks,
+            poll_ns: tally.poll_ns,
+            latency_ns: tally.latency_ns,
+            halt_ns: tally.halt_ns,
+        }
+    }
+
+    /// Of a replay of one policy.
+    pub fn of_outcome(outcome: &Outcome) -> Self {
+        Self {
+            halts: outcome.halts,
+            blocks: outcome.blocks,
+            poll_ns: outcome.poll_ns,
+            latency_ns: outcome.latency_ns,
+            halt_ns: outcome.halt_ns,
+        }
+    }
+
+    /// Adds others.
+    pub fn add(&mut self, other: &Self) {
+        self.halts += other.halts;
+        self.blocks += other.blocks;
+        self.poll_ns += other.poll_ns;
+        self.latency_ns += other.latency_ns;
+        self.halt_ns = self.halt_ns.saturating_add(other.halt_ns);
+    }
+
+    /// What was added since `earlier`.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            halts: self.halts - earlier.halts,
+            blocks: self.blocks - earlier.blocks,
+            poll_ns: self.poll_ns - earlier.poll_ns,
+            latency_ns: self.latency_ns.wrapping_sub(earlier.latency_ns),
+            halt_ns: self.halt_ns.wrapping_sub(earlier.halt_ns),
+        }
+    }
+
+    /// All of them together.
+    pub fn total<'a>(parts: impl IntoIterator<Item = &'a Self>) -> Self {
+        let mut total = Self::default();
+        for part in parts {
+            total.add(part);
+        }
+        total
+    }
+
+    /// What they cost, in thousandths of a nanosecond of CPU.
+    pub fn milli(&self, cost: &Cost) -> u128 {
+        cost.milli(self.poll_ns, self.blocks, self.latency_ns)
+    }
+
+    /// What a halt costs on average, in nanoseconds of CPU; 0 without halts.
+    pub fn cost_per_halt_ns(&self, cost: &Cost) -> f64 {
+        self.milli(cost) as f64 / 1e3 / self.halts.max(1) as f64
+    }
+
+    /// Mean wake-up latency, in nanoseconds; 0 for halts that did not sleep.
+    pub fn latency_mean_ns(&self) -> f64 {
+        self.latency_ns as f64 / self.halts.max(1) as f64
+    }
+
+    /// By how much less this costs than `other`, as a share of it; negative if it costs more.
+    pub fn gain_on(&self, other: &Self, cost: &Cost) -> f64 {
+        let (own, theirs) = (self.milli(cost) as f64, other.milli(cost) as f64);
+        if theirs > 0.0 {
+            1.0 - own / theirs
+        } else {
+            0.0
+        }
+    }
+}
+
+/// The time in which halts happened, which is longer or shorter under another setting: whoever wakes
+/// sooner goes on sooner.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+pub struct Wall {
+    /// As recorded, in nanoseconds.
+    pub span_ns: u64,
+    /// Whole halts as recorded, of all vCPUs.
+    pub halt_ns: u64,
+    /// vCPUs.
+    pub vcpus: u64,
+}
+
+impl Wall {
+    /// The time that it takes under another setting, in nanoseconds.
+    pub fn under(&self, sums: &Sums) -> f64 {
+        let longer = sums.halt_ns as f64 - self.halt_ns as f64;
+        let span = self.span_ns as f64 + longer / self.vcpus.max(1) as f64;
+        span.max(1.0)
+    }
+
+    /// Polling in % of one CPU, of all vCPUs together.
+    pub fn poll_cpu_percent(&self, sums: &Sums) -> f64 {
+        100.0 * sums.poll_ns as f64 / self.under(sums)
+    }
+
+    /// Polling and switching, in the same way.
+    pub fn cpu_percent(&self, sums: &Sums, cost: &Cost) -> f64 {
+        let cpu_ns = sums.poll_ns as f64 + sums.blocks as f64 * cost.switch_cpu_ns as f64;
+        100.0 * cpu_ns / self.under(sums)
+    }
+}

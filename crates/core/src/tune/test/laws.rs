@@ -1,0 +1,113 @@
+//! What holds for every load.
+
+use super::*;
+
+fn some_load() -> impl proptest::strategy::Strategy<Value = (Vec<Halt>, u64)> {
+    use proptest::prelude::*;
+    let spec = prop_oneof![
+        Just("fixed:20us"),
+        Just("exp:60us"),
+        Just("uniform:5us:400us"),
+        Just("bimodal:0.8:15us:2ms"),
+        Just("phases:20us*20:3ms*5"),
+    ];
+    let weight = prop_oneof![Just(0_u64), Just(1_000), Just(10_000)];
+    (spec, 2_usize..300, any::<u64>(), weight)
+        .prop_map(|(spec, count, seed, weight)| (load(0, spec, count, seed), weight))
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(24))]
+
+    /// On the part that fits, the best that was found costs no more than any member of the grid.
+    #[test]
+    fn no_member_of_the_grid_is_cheaper((halts, weight) in some_load()) {
+        let cost = Cost { latency_weight_milli: weight, ..COST };
+        let aim = Aim { cost, ..AIM };
+        let material = material(terms("6.12"), &halts);
+        let found = search(&material, &[aim], &Alone);
+        let best = search::best(&found, &aim, &material, 1)[0];
+        let grid = candidates::grid(&material.terms.rule(), &material.terms.in_force);
+        let entries: Vec<Entry> = grid.into_iter().map(Entry::new).collect();
+        let seats: Vec<_> = material.seats.iter().collect();
+        for sums in stage::play(&material, &seats, &entries, Part::Fit, "", &Alone) {
+            proptest::prop_assert!(best.fit.milli(&cost) <= sums[0].milli(&cost));
+        }
+    }
+
+    /// Parts of the whole add up to a replay of the whole, whoever plays them.
+    #[test]
+    fn parts_add_up((halts, _) in some_load(), other in 0_u64..1_000) {
+        let mut both = halts.clone();
+        both.extend(load(1, "exp:40us", 100, other));
+        let material = material(terms("6.12"), &both);
+        let seats: Vec<_> = material.seats.iter().collect();
+        let knobs = material.terms.default_knobs();
+        let entries = [Entry::new(knobs), Entry { start: Start::Ceiling, ..Entry::new(knobs) }];
+        let parts = stage::play(&material, &seats, &entries, Part::Whole, "", &Alone);
+        for (entry, parts) in entries.iter().zip(&parts) {
+            let mut expected = Sums::default();
+            for seated in &material.seats {
+                let mut run = stage::kvm(&material.terms, seated, entry).unwrap();
+                let frame = stage::frame(seated, COST);
+                for sample in &seated.samples {
+                    run.step(sample, &frame);
+                }
+                expected.add(&Sums::of_outcome(run.outcome()));
+            }
+            proptest::prop_assert_eq!(Sums::total(parts), expected);
+        }
+    }
+
+    /// The same halts give the same recommendation, and one that obeys what it was told: never worse
+    /// than what is in force by its own judgement, never above the limit, never bistable.
+    #[test]
+    fn a_recommendation_keeps_its_word((halts, weight) in some_load(), limit in 0.0..20.0_f64) {
+        let aim = Aim {
+            cost: Cost { latency_weight_milli: weight, ..COST },
+            max_poll_cpu_percent: Some(limit),
+        };
+        let material = material(terms("6.12"), &halts);
+        let (of, advice) = tune(&material, aim);
+        proptest::prop_assert_eq!(&tune(&material, aim), &(of, advice.clone()));
+        if let Some(choice) = advice.choice.filter(|_| advice.verdict == Verdict::Change) {
+            let polls = material.judged_wall.poll_cpu_percent(&choice.judged());
+            proptest::prop_assert!(polls <= limit);
+            proptest::prop_assert!(choice.two_states(&aim.cost).is_none());
+            let against = advice.against_in_force.unwrap();
+            proptest::prop_assert!(against.cost_share.high < 0.0);
+        }
+    }
+}
+
+/// Every kernel has a grid of its own, without parameters that it lacks, and no setting twice.
+#[test]
+fn grids_hold_only_what_a_kernel_has() {
+    for (version, arch, least) in [
+        ("3.19", Arch::X86, 0),
+        ("4.1", Arch::X86, 20),
+        ("4.19", Arch::X86, 200),
+        ("5.0", Arch::S390, 200),
+        ("5.1", Arch::X86, 1_000),
+        ("5.15", Arch::X86, 1_000),
+        ("6.12", Arch::Arm64, 1_000),
+    ] {
+        let version: Version = version.parse().unwrap();
+        let rule = Rule::of(version, arch);
+        let defaults = Knobs::defaults(version, arch);
+        let reach = Reach::of(&rule);
+        let grid = candidates::grid(&rule, &defaults);
+        assert!(grid.len() >= least, "{version}: {}", grid.len());
+        assert!(grid.len() < 2_048);
+        for (number, knobs) in grid.iter().enumerate() {
+            assert!(reach.grow_start || knobs.grow_start == defaults.grow_start);
+            assert!(reach.adapts || knobs.grow == defaults.grow);
+            assert!(!grid[..number].contains(knobs), "{version}: {knobs:?}");
+            for around in candidates::neighbours(&rule, knobs, &[0.5, 2.0]) {
+                assert!(reach.grow_start || around.grow_start == defaults.grow_start);
+                assert!(around.halt_poll_ns <= candidates::LONGEST_NS);
+                assert!(around.halt_poll_ns > 0);
+            }
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! What is recommended for loads whose answer is known beforehand, and in corners.
+
+use super::*;
+
+/// The judged cost per halt of the choice, and what off and the clairvoyant would pay.
+fn judged_ns(finalist: &advice::Finalist) -> f64 {
+    finalist.judged().cost_per_halt_ns(&COST)
+}
+
+/// What matters of an advice, for a test that fails.
+fn said(advice: &Advice) -> String {
+    let choice = advice.choice.as_ref().map(|choice| choice.knobs);
+    let share = advice.against_in_force.map(|against| against.cost_share);
+    format!(
+        "{:?} {choice:?} {share:?} {:?}",
+        advice.verdict, advice.rejected
+    )
+}
+
+/// Halts under the default ceiling.
+fn under_default(mut halts: Vec<Halt>) -> Vec<Halt> {
+    for halt in &mut halts {
+        halt.ceiling_ns = Some(200_000);
+    }
+    halts
+}
+
+#[test]
+fn short_gaps_are_polled_through() {
+    let material = material(terms("6.12"), &load(0, "fixed:20us", 4_000, 1));
+    let (of, advice) = tune(&material, AIM);
+    assert_eq!(advice.verdict, Verdict::Change, "{}", said(&advice));
+    let choice = advice.choice.unwrap();
+    // Each gap is polled to its end, 20 us; off pays the block and its latency, 30 us.
+    assert!(
+        (judged_ns(&choice) - 20_000.0).abs() < 200.0,
+        "{:?}",
+        choice.knobs
+    );
+    assert!(judged_ns(&of.in_force) > 29_000.0);
+    // Off sees halts of 38 us and more: a lower ceiling would never open from there.
+    assert!(choice.knobs.halt_poll_ns >= 38_000, "{:?}", choice.knobs);
+    let share = advice.against_in_force.unwrap().cost_share;
+    assert!(share.high < -0.25 && share.low > -0.40, "{share:?}");
+}
+
+#[test]
+fn long_gaps_are_left_alone_under_off() {
+    let material = material(terms("6.12"), &load(0, "uniform:900us:3ms", 4_000, 2));
+    let (_, advice) = tune(&material, AIM);
+    assert_eq!(advice.verdict, Verdict::AlreadyBest, "{}", said(&advice));
+}
+
+#[test]
+fn long_gaps_are_not_polled_where_the_default_polls() {
+    let in_force = Knobs::defaults(Version::new(6, 12), Arch::X86);
+    let terms = Terms {
+        in_force,
+        ..terms("6.12")
+    };
+    // Every 150 us: the default polls all of it to the end, five times what a block costs.
+    let material = material(terms, &under_default(load(0, "fixed:150us", 4_000, 3)));
+    let (_, advice) = tune(&material, AIM);
+    assert_eq!(advice.verdict, Verdict::Change, "{}", said(&advice));
+    let choice = advice.choice.unwrap();
+    assert_eq!(choice.judged().poll_ns, 0, "{:?}", choice.knobs);
+}
+
+#[test]
+fn a_limit_is_obeyed_and_said() {
+    let in_force = Knobs::defaults(Version::new(6, 12), Arch::X86);
+    let terms = Terms {
+        in_force,
+        ..terms("6.12")
+    };
+    let material = material(terms, &under_default(load(0, "fixed:20us", 4_000, 4)));
+    let aim = Aim {
+        max_poll_cpu_percent: Some(2.0),
+        ..AIM
+    };
+    let (_, advice) = tune(&material, aim);
+    assert_eq!(advice.verdict, Verdict::ObeyLimit, "{}", said(&advice));
+    let polls = material.judged_wall;
+    let choice = advice.choice.unwrap();
+    assert!(polls.poll_cpu_percent(&choice.judged()) <= 2.0);
+}
+
+#[test]
+fn what_fits_the_first_part_alone_is_rejected() {
+    let mut halts = load(0, "fixed:20us", 2_000, 5);
+    let shift_ns = halts.last().unwrap().end_ns() + 5_000;
+    // The second half of the time brings gaps that no poll is worth.
+    halts.extend(load(0, "fixed:400us", 200, 5).into_iter().map(|halt| Halt {
+        start_ns: halt.start_ns + shift_ns,
+        ..halt
+    }));
+    let material = material(terms("6.12"), &halts);
+    let (_, advice) = tune(&material, AIM);
+    assert!(!advice.verdict.changes(), "{}", said(&advice));
+    let over_fitted = |(_, why): &(Knobs, Rejected)| matches!(why, Rejected::OverFitted(..));
+    assert!(advice.rejected.iter().any(over_fitted), "{}", said(&advice));
+}
+
+#[test]
+fn a_setting_with_two_steady_states_is_rejected() {
+    let material = material(terms("6.12"), &load(0, "fixed:20us", 4_000, 6));
+    // Gaps of 20 us with wake-ups of 20: under a ceiling of 30 a window never opens, nor does one that
+    // is open ever close.
+    let knobs = Knobs {
+        halt_poll_ns: 30_000,
+        ..material.terms.default_knobs()
+    };
+    let found = [search::Found {
+        knobs,
+        fit: Sums::default(),
+    }];
+    let of = play_final(&material, &found, &[AIM], &Alone);
+    assert!(of.others[0].two_states(&COST).is_some());
+    let advice = advise(&material, &of, &goal(AIM));
+    let bistable = |(_, why): &(Knobs, Rejected)| matches!(why, Rejected::Bistable(..));
+    assert!(advice.rejected.iter().all(bistable), "{}", said(&advice));
+    assert_eq!(advice.verdict, Verdict::AllRejected);
+}
+
+#[test]
+fn corners_have_answers() {
+    let cut = |halt: Halt| Halt {
+        poll_cut: true,
+        poll_ns: Some(1_000),
+        window_ns: Some(200_000),
+        ..halt
+    };
+    let unseen = |halt: Halt| Halt {
+        poll_ns: None,
+        window_ns: None,
+        ceiling_ns: None,
+        ..halt
+    };
+    let some = load(0, "fixed:20us", 2_000, 7);
+    let all_cut: Vec<Halt> = some.iter().copied().map(cut).collect();
+    let all_unseen: Vec<Halt> = some.iter().copied().map(unseen).collect();
+    for (what, halts, verdict) in [
+        // The part that judges is empty, so nothing tells any setting from what is in force.
+        ("one halt", &some[..1], Verdict::TooShort),
+        ("two halts", &some[..2], Verdict::TooShort),
+        // A microsecond of each poll is in vain, of 31 that a halt costs.
+        ("polls cut at once", &all_cut[..], Verdict::Change),
+        ("polls unknown", &all_unseen[..], Verdict::AlreadyBest),
+    ] {
+        let terms = Terms {
+            in_force: Knobs::defaults(Version::new(6, 12), Arch::X86),
+            ..terms("6.12")
+        };
+        let material = material(terms, &under_default(halts.to_vec()));
+        let (of, advice) = tune(&material, AIM);
+        assert_eq!(of.in_force.judged().halts, of.default.judged().halts);
+        assert_eq!(advice.verdict, verdict, "{what}: {}", said(&advice));
+    }
+}
+
+#[test]
+fn old_kernels_are_tuned_by_what_they_have() {
+    for version in ["4.1", "4.4", "4.19", "5.10", "5.15"] {
+        let material = material(terms(version), &load(0, "fixed:20us", 2_000, 8));
+        let (_, advice) = tune(&material, AIM);
+        assert_eq!(
+            advice.verdict,
+            Verdict::Change,
+            "{version}: {}",
+            said(&advice)
+        );
+        let choice = advice.choice.unwrap();
+        assert!(
+            (judged_ns(&choice) - 20_000.0).abs() < 500.0,
+            "{version}: {:?}",
+            choice.knobs
+        );
+    }
+    let none = material(terms("3.19"), &load(0, "fixed:20us", 200, 8));
+    assert_eq!(tune(&none, AIM).1.verdict, Verdict::NoPolling);
+}
+
+#[test]
+fn vms_that_want_different_ceilings_gain_by_caps() {
+    let mut halts = load(0, "fixed:20us", 4_000, 9);
+    halts.extend(load(1, "fixed:150us", 1_000, 9));
+    let material = material(terms("6.12"), &halts);
+    let (_, advice) = tune(&material, AIM);
+    let base = advice
+        .choice
+        .map_or(material.terms.in_force, |choice| choice.knobs);
+    let caps = caps::seek(&material, &base, &COST, &Alone).unwrap();
+    assert_eq!(caps.vms.len(), 2);
+    assert!(caps.vms[0].ceiling_ns > caps.vms[1].ceiling_ns, "{caps:?}");
+    let alone = super::material(terms("6.12"), &load(0, "fixed:20us", 100, 9));
+    assert_eq!(caps::seek(&alone, &base, &COST, &Alone), None);
+}
+
+#[test]
+fn a_vms_own_ceiling_is_not_moved() {
+    let mut halts = load(0, "fixed:20us", 2_000, 10);
+    for halt in &mut halts {
+        halt.ceiling_ns = Some(10_000);
+        halt.ceiling_source = CeilingSource::Cap;
+    }
+    let material = material(terms("6.12"), &halts);
+    let entry = Entry::new(candidates::fixed(100_000));
+    assert_eq!(entry.ceiling_ns(&material.seats[0]), 10_000);
+    let (_, advice) = tune(&material, AIM);
+    assert!(!advice.verdict.changes(), "{}", said(&advice));
+}
+
+#[test]
+fn a_long_capture_is_thinned_by_stretches_of_time() {
+    let halts = load(0, "fixed:20us", 10_000, 11);
+    let mut survey = Survey::default();
+    for halt in &halts {
+        survey.halt(halt);
+    }
+    let span_ns = halts.last().unwrap().end_ns() - halts[0].start_ns;
+    let keep = Keep::at_most(2_500, 10_000, span_ns);
+    let mut gather = Gather::new(terms("6.12"), &survey, keep);
+    for halt in &halts {
+        gather.halt(halt).unwrap();
+    }
+    let thinned = gather.finish();
+    assert_eq!(thinned.halts() + thinned.skipped, 10_000);
+    assert!(
+        (2_400..2_600).contains(&thinned.halts()),
+        "{}",
+        thinned.halts()
+    );
+    let (_, advice) = tune(&thinned, AIM);
+    assert_eq!(advice.verdict, Verdict::Change);
+}
