@@ -76,6 +76,11 @@ pub enum What {
         /// That thread.
         tid: Tid,
     },
+    /// `sched:sched_switch`: a thread lost its CPU to another while it could run (preempted).
+    PutAside {
+        /// That thread.
+        tid: Tid,
+    },
     /// Events of some CPU are missing up to here.
     Gap,
     /// Events of this thread are missing up to here.
@@ -146,7 +151,8 @@ impl Decoder {
         self.told = Some(told);
     }
 
-    /// From `since_ns` on, no [`What::Waking`] and no [`What::Slept`] of this thread is held back.
+    /// From `since_ns` on, no [`What::Waking`], [`What::Slept`] and [`What::PutAside`] of this
+    /// thread is held back.
     pub fn watch(&mut self, tid: Tid, since_ns: u64) {
         let thread = self.threads.entry(tid).or_default();
         thread.watched_since.get_or_insert(since_ns);
@@ -201,27 +207,18 @@ impl Decoder {
                 thread.change(change, self.rules.clamps_at_entry);
                 Some(Fact::Window(change))
             }
-            What::Waking { tid, source } => {
-                if let Some(thread) = self.threads.get_mut(&tid) {
-                    thread.woken(now, source);
-                }
-                None
-            }
-            What::Slept { tid } => {
-                if let Some(thread) = self.threads.get_mut(&tid) {
-                    thread.slept(now);
-                }
-                None
-            }
             What::Gap => {
                 for thread in self.threads.values_mut() {
                     thread.gap(now);
                 }
                 None
             }
-            What::ThreadGap { tid } => {
+            What::Waking { tid, .. }
+            | What::Slept { tid }
+            | What::PutAside { tid }
+            | What::ThreadGap { tid } => {
                 if let Some(thread) = self.threads.get_mut(&tid) {
-                    thread.gap(now);
+                    thread.between_halts(event);
                 }
                 None
             }

@@ -335,6 +335,10 @@ impl Reading {
                     Happened::Slept { tid }
                 })
             }
+            What::PutAside { tid } => {
+                let known = self.places.knows(tid);
+                known.then_some(Happened::PutAside { tid })
+            }
             What::Runs(vcpu) => {
                 self.places.runs(head.tid?, vcpu);
                 None

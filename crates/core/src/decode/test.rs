@@ -194,7 +194,8 @@ fn any_event() -> impl Strategy<Value = Event> {
             tid,
             source: WakeSource::Ipi
         }),
-        tid.prop_map(|tid| What::Slept { tid }),
+        tid.clone().prop_map(|tid| What::Slept { tid }),
+        tid.prop_map(|tid| What::PutAside { tid }),
         Just(What::Gap),
     ];
     (any::<u64>(), what).prop_map(|(time_ns, what)| Event { time_ns, what })
@@ -377,6 +378,49 @@ fn a_thread_put_aside_between_the_two_events_of_its_halt_keeps_its_change() {
     later.swap(1, 2);
     let halt = halts(&mut decoder(MAX), &later)[0];
     assert_eq!((halt.change, halt.end_ns()), (WindowCall::None, 5_000_000));
+}
+
+/// Seen on 6.12 with the emulated CPUs in turn: a halt that did not wait, and a preemption between its
+/// two events that lasted longer than the halt.
+#[test]
+fn a_short_halt_put_aside_between_its_two_events_keeps_its_change() {
+    let change = What::HaltPollNs {
+        tid: TID,
+        vcpu: VcpuId(0),
+        grow: true,
+        old: 0,
+        new: 10_000,
+    };
+    let wakeup = What::VcpuWakeup {
+        tid: TID,
+        ns: 5_000,
+        waited: false,
+        valid: true,
+    };
+    let aside = What::PutAside { tid: TID };
+    let slept = What::Slept { tid: TID };
+    let told = |events: &[(u64, What)]| {
+        let events = events.iter();
+        let events: Vec<_> = events
+            .map(|&(time_ns, what)| Event { time_ns, what })
+            .collect();
+        let halt = halts(&mut decoder(MAX), &events)[0];
+        (halt.change, halt.window_ns, halt.end_ns())
+    };
+    let kept = (WindowCall::Grow, Some(0), 100_000);
+    let left = (WindowCall::None, Some(10_000), 900_000);
+    let (begun, ended) = ((100_000, change), (900_000, wakeup));
+    assert_eq!(told(&[begun, (100_200, aside), ended]), kept);
+    // Put aside before, or asleep since: the change is that of a halt whose end was lost.
+    assert_eq!(told(&[(99_000, aside), begun, ended]), left);
+    assert_eq!(
+        told(&[begun, (100_200, aside), (300_000, slept), ended]),
+        left
+    );
+    assert_eq!(told(&[begun, ended]), left);
+    // What is missing may have been anything.
+    let (_, window, _) = told(&[begun, (100_200, aside), (200_000, What::Gap), ended]);
+    assert_eq!(window, None);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What one thread did since its last halt, and the halt that this amounts to.
 
-use super::ToldCeiling;
 use super::ceiling::Ceiling;
+use super::{Event, ToldCeiling, What};
 use crate::event::{Halt, WakeSource, WindowCall, WindowChange};
 use crate::ids::{Tid, VcpuId};
 
@@ -23,6 +23,8 @@ pub(super) struct Thread {
     change: Option<WindowChange>,
     woken: Option<(u64, WakeSource)>,
     slept: Sleeps,
+    /// When it last lost its CPU while it could run.
+    put_aside: Option<u64>,
 }
 
 /// When a thread went to sleep since its last halt: once per halt, and whenever its VMM waited for
@@ -86,12 +88,16 @@ struct Poll {
 }
 
 impl Thread {
-    pub(super) fn woken(&mut self, time_ns: u64, source: WakeSource) {
-        self.woken = Some((time_ns, source));
-    }
-
-    pub(super) fn slept(&mut self, time_ns: u64) {
-        self.slept.push(time_ns);
+    /// Takes what happens to a thread that neither calls the rule nor ends a halt.
+    pub(super) fn between_halts(&mut self, event: &Event) {
+        let now = event.time_ns;
+        match event.what {
+            What::Waking { source, .. } => self.woken = Some((now, source)),
+            What::Slept { .. } => self.slept.push(now),
+            What::PutAside { .. } => self.put_aside = Some(now),
+            What::ThreadGap { .. } => self.gap(now),
+            What::VcpuWakeup { .. } | What::HaltPollNs { .. } | What::Gap => {}
+        }
     }
 
     pub(super) fn change(&mut self, change: WindowChange, clamps_at_entry: bool) {
@@ -116,6 +122,7 @@ impl Thread {
         self.change = None;
         self.woken = None;
         self.slept.clear();
+        self.put_aside = None;
         if let Some(since) = &mut self.watched_since {
             *since = time_ns.max(*since);
         }
@@ -128,7 +135,7 @@ impl Thread {
         let length = ended.halt_ns.saturating_add(MARGIN_NS);
         let earliest = ended.time_ns.saturating_sub(length);
         let change = self.change.take();
-        let change = change.filter(|c| c.time_ns >= earliest || self.woke_before(c, ended));
+        let change = change.filter(|c| c.time_ns >= earliest || self.was_held_up(c, ended));
         // The first event after the halt is closest to its end.
         let end_ns = change.map_or(ended.time_ns, |c| c.time_ns);
         let start_ns = end_ns.saturating_sub(ended.halt_ns);
@@ -148,6 +155,7 @@ impl Thread {
         let (ceiling_ns, ceiling_source) = self.ceiling.known(window, assumed.told);
         let poll = self.poll(start_ns, ended, window, watched, woken);
         self.slept.clear();
+        self.put_aside = None;
         Halt {
             start_ns,
             halt_ns: ended.halt_ns,
@@ -178,9 +186,14 @@ impl Thread {
         }
     }
 
-    /// The thread was put aside between the two events of a halt: it waited, and what woke it came
-    /// before its change. Another halt since then would have had a wake-up of its own.
-    fn woke_before(&self, change: &WindowChange, ended: Ended) -> bool {
+    /// The thread was put aside between the two events of one halt, as is seen by either of two signs.
+    /// It lost its CPU after its change, and has not slept since. Or it waited, and what woke it came
+    /// before its change: another halt since then would have had a wake-up of its own.
+    fn was_held_up(&self, change: &WindowChange, ended: Ended) -> bool {
+        let after = |time: u64| time >= change.time_ns;
+        if self.put_aside.is_some_and(after) && self.slept.first_since(change.time_ns).is_none() {
+            return true;
+        }
         let woken = self.woken.map(|(time, _)| time);
         ended.waited && woken.is_some_and(|time| time <= change.time_ns)
     }

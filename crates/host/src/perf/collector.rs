@@ -225,6 +225,7 @@ impl PerfCollector {
                 Some(What::Waking { tid, source })
             }
             SeenWhat::Slept { tid } => Some(What::Slept { tid }),
+            SeenWhat::PutAside { tid } => Some(What::PutAside { tid }),
             SeenWhat::Gap => Some(What::Gap),
         }
     }

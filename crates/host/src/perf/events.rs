@@ -41,8 +41,10 @@ pub(super) enum SeenWhat {
     },
     /// `sched:sched_waking`.
     Waking { tid: Tid, waker: Waker },
-    /// `sched:sched_switch`.
+    /// `sched:sched_switch` of a thread that goes to sleep.
     Slept { tid: Tid },
+    /// `sched:sched_switch` of a thread that could go on.
+    PutAside { tid: Tid },
     /// Events were lost.
     Gap,
 }
@@ -86,6 +88,21 @@ struct Waking {
 struct Switch {
     id: u64,
     prev_pid: Field,
+    prev_state: Field,
+}
+
+/// `TASK_INTERRUPTIBLE`: how KVM blocks (`kvm_vcpu_block`).
+const ASLEEP: u64 = 1;
+
+/// What `prev_state` is at least where a task was preempted; all states in which one may sleep are
+/// below. (`__trace_sched_switch_state`: `TASK_REPORT_MAX` is 0x100 since 4.14, and was `TASK_STATE_MAX`
+/// before, which was never less than 0x400.)
+const PREEMPTED: u64 = 0x100;
+
+/// The states with which a switch says something here, as a filter of `sched_switch`: running, asleep,
+/// preempted.
+pub(super) fn telling_states() -> String {
+    format!("(prev_state<={ASLEEP}||prev_state>={PREEMPTED})")
 }
 
 /// Which field a filter by thread goes by.
@@ -95,8 +112,8 @@ pub(super) enum Filter {
     None,
     /// Threads that are woken.
     Waking,
-    /// Threads that go to sleep.
-    Slept,
+    /// Threads that give up their CPU.
+    Switch,
 }
 
 impl Events {
@@ -152,7 +169,7 @@ impl Events {
         let mut ids = vec![(self.wakeup.id, Filter::None)];
         ids.extend(self.window.as_ref().map(|e| (e.id, Filter::None)));
         ids.extend(self.waking.as_ref().map(|e| (e.id, Filter::Waking)));
-        ids.extend(self.switch.as_ref().map(|e| (e.id, Filter::Slept)));
+        ids.extend(self.switch.as_ref().map(|e| (e.id, Filter::Switch)));
         ids
     }
 
@@ -194,9 +211,12 @@ impl Events {
             });
         }
         let event = self.switch.as_ref().filter(|event| event.id == id)?;
-        Some(SeenWhat::Slept {
-            tid: Tid(event.prev_pid.read_u32(raw)?),
-        })
+        let tid = Tid(event.prev_pid.read_u32(raw)?);
+        match event.prev_state.read(raw)? {
+            ASLEEP => Some(SeenWhat::Slept { tid }),
+            0 | PREEMPTED.. => Some(SeenWhat::PutAside { tid }),
+            _ => None,
+        }
     }
 }
 
@@ -235,11 +255,10 @@ impl Waking {
 
 impl Switch {
     fn of(format: &EventFormat) -> Result<Self, CollectError> {
-        // The filter goes by this one.
-        number(format, "prev_state")?;
         Ok(Self {
             id: format.id,
             prev_pid: number(format, "prev_pid")?,
+            prev_state: number(format, "prev_state")?,
         })
     }
 }

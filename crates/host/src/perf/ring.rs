@@ -7,7 +7,7 @@ use perf_event::{Counter, Sampler};
 
 use super::events::{Events, Filter, Seen, SeenWhat};
 use super::record::{self, Record};
-use super::{filter, open};
+use super::{events, filter, open};
 
 /// One CPU's events. The first owns the ring, the others write into it too.
 pub(super) struct Ring {
@@ -99,10 +99,9 @@ impl Ring {
             let filter = match by {
                 Filter::None => continue,
                 Filter::Waking => filter::threads("pid", tids),
-                // TASK_INTERRUPTIBLE: how KVM blocks (kvm_vcpu_block). Preemption is not sleep.
-                Filter::Slept => {
+                Filter::Switch => {
                     let threads = filter::threads("prev_pid", tids);
-                    format!("prev_state==1&&({threads})")
+                    format!("{}&&({threads})", events::telling_states())
                 }
             };
             let mut counter = open::tracepoint(id, self.cpu, self.bytes)?;
@@ -125,7 +124,9 @@ impl Ring {
             let seen = match record::parse(record.ty(), &body) {
                 Some(Record::Sample { pid, time_ns, raw }) => events.parse(raw).map(|what| {
                     match what {
-                        SeenWhat::Waking { .. } | SeenWhat::Slept { .. } => self.tally.sched += 1,
+                        SeenWhat::Waking { .. }
+                        | SeenWhat::Slept { .. }
+                        | SeenWhat::PutAside { .. } => self.tally.sched += 1,
                         _ => self.tally.kvm += 1,
                     }
                     Seen {

@@ -39,13 +39,22 @@ pub(super) fn switch(text: &[u8]) -> Option<What> {
         let blank = before.iter().rposition(|byte| *byte == b' ')?;
         (plugin_task(&before[..blank])?, &before[blank + 1..])
     };
-    // TASK_INTERRUPTIBLE, in which kvm_vcpu_block sleeps. Others were preempted, or wait elsewhere.
-    let slept = matches!(state, b"S" | b"1" | b"0x1" | b"0x1 (1)");
-    Some(if slept {
-        What::Slept { tid }
-    } else {
-        What::Switched
+    Some(match state {
+        // TASK_INTERRUPTIBLE, in which kvm_vcpu_block sleeps.
+        b"S" | b"1" | b"0x1" | b"0x1 (1)" => What::Slept { tid },
+        state if could_go_on(state) => What::PutAside { tid },
+        // It waits elsewhere.
+        _ => What::Switched,
     })
+}
+
+/// A task that runs (`R`, 0) or was preempted (`R+`; as a number from 0x100 on).
+fn could_go_on(state: &[u8]) -> bool {
+    if state.starts_with(b"R") {
+        return true;
+    }
+    let first = state.split(|byte| *byte == b' ').next().unwrap_or(state);
+    number::any(first).is_some_and(|state| state == 0 || state >= 0x100)
 }
 
 /// A task as the plugin prints it, `comm:pid [prio]`, at the end of a text.
