@@ -8,6 +8,7 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use haltwise_core::event::{Halt, HaltCounts, HostSample, Knob, Lost, Vcpu, Vm, WindowChange};
+use haltwise_core::exit::Exits;
 
 use crate::batches::Batches;
 use crate::error::CaptureReadError;
@@ -107,6 +108,11 @@ impl Capture {
         self.table()
     }
 
+    /// The exits. None unless they were asked for: see [`CaptureInfo::exits`].
+    pub fn exits(&self) -> Result<Rows<Exits>, CaptureReadError> {
+        self.table()
+    }
+
     /// The VMs, as `vms.parquet` has them. [`CaptureInfo::roster`] is the same, and always there.
     pub fn vms(&self) -> Result<Rows<Vm>, CaptureReadError> {
         self.table()
@@ -145,7 +151,8 @@ impl Capture {
         let state = self.info.state;
         let Some(path) = file_of(&self.directory, table, state) else {
             let of_roster = !Table::STREAMED.contains(&table);
-            if !(of_roster && state == State::Recording) {
+            let never_there = table.is_optional() && !self.info.tables.contains_key(table.as_str());
+            if !(of_roster && state == State::Recording || never_there) {
                 let path = expected_file(&self.directory, table, state);
                 self.notes.push(Note::MissingTable { table, path });
             }

@@ -6,6 +6,7 @@ use std::io::Cursor;
 use std::path::PathBuf;
 
 use haltwise_core::event::{Halt, HaltCounts, HostSample, Knob, Lost, WindowChange};
+use haltwise_core::exit::Exits;
 
 use crate::batches::Batches;
 use crate::frames::Frames;
@@ -31,6 +32,7 @@ pub fn stream(bytes: &[u8]) -> u64 {
         + rows::<Knob>(bytes)
         + rows::<HostSample>(bytes)
         + rows::<Lost>(bytes)
+        + rows::<Exits>(bytes)
 }
 
 /// Reads bytes as the table `halts` in Parquet.

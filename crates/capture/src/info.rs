@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use haltwise_core::event::Knob;
+use haltwise_core::exit::Recorded;
 use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung};
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +66,9 @@ pub struct CaptureInfo {
     /// Halts that stand after a later halt of the same vCPU.
     #[serde(default)]
     pub halts_out_of_order: u64,
+    /// How exits were recorded; `None` if they were not.
+    #[serde(default)]
+    pub exits: Option<Recorded>,
 }
 
 impl CaptureInfo {
@@ -88,6 +92,7 @@ impl CaptureInfo {
             cut: None,
             tables: BTreeMap::new(),
             halts_out_of_order: 0,
+            exits: None,
         }
     }
 }

@@ -65,6 +65,7 @@ pub(crate) fn properties(table: Table) -> Result<WriterProperties, ParquetError>
 pub(crate) fn row_group_rows(table: Table) -> usize {
     match table {
         Table::HaltCounts => 16 * 1024,
+        Table::Exits => 64 * 1024,
         _ => 512 * 1024,
     }
 }

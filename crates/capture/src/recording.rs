@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use haltwise_core::event::{Facts, Halt, HaltCounts, HostSample, Knob, Lost, WindowChange};
+use haltwise_core::exit::Exits;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use haltwise_core::recording::{Missing, Overhead, Roster};
 
@@ -31,6 +32,8 @@ pub struct Recording {
     knobs: TableStream,
     host: TableStream,
     lost: TableStream,
+    /// Made with the first exits.
+    exits: Option<TableStream>,
     order: StartOrder,
     /// Rows that could not be appended, by table.
     refused: BTreeMap<String, u64>,
@@ -100,6 +103,7 @@ impl Recording {
             knobs: TableStream::create::<Knob>(directory)?,
             host: TableStream::create::<HostSample>(directory)?,
             lost: TableStream::create::<Lost>(directory)?,
+            exits: None,
             directory: directory.to_owned(),
             info,
             halts,
@@ -132,6 +136,7 @@ impl Recording {
             append(&mut self.knobs, &facts.knobs, &mut self.refused),
             append(&mut self.host, &facts.host, &mut self.refused),
             append(&mut self.lost, &facts.lost, &mut self.refused),
+            self.append_exits(&facts.exits),
         ];
         if appended[0].is_ok() {
             for halt in halts {
@@ -139,6 +144,17 @@ impl Recording {
             }
         }
         appended.into_iter().collect()
+    }
+
+    /// Few recordings hold exits: those that do not have no table of them either.
+    fn append_exits(&mut self, rows: &[Exits]) -> Result<(), CaptureWriteError> {
+        if self.exits.is_none() && !rows.is_empty() {
+            self.exits = Some(TableStream::create::<Exits>(&self.directory)?);
+        }
+        match &mut self.exits {
+            Some(stream) => append(stream, rows, &mut self.refused),
+            None => Ok(()),
+        }
     }
 
     /// Writes who was seen, if that has changed.

@@ -29,11 +29,13 @@ pub enum Table {
     Vms,
     /// vCPUs that were seen.
     Vcpus,
+    /// Exits counted per vCPU, cause and interval.
+    Exits,
 }
 
 impl Table {
     /// All of them, in the order in which they are written.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Halts,
         Self::WindowChanges,
         Self::HaltCounts,
@@ -42,17 +44,24 @@ impl Table {
         Self::Lost,
         Self::Vms,
         Self::Vcpus,
+        Self::Exits,
     ];
 
     /// The tables that grow while recording, each as a stream. The others come from the roster.
-    pub const STREAMED: [Self; 6] = [
+    pub const STREAMED: [Self; 7] = [
         Self::Halts,
         Self::WindowChanges,
         Self::HaltCounts,
         Self::Knobs,
         Self::HostSamples,
         Self::Lost,
+        Self::Exits,
     ];
+
+    /// Whether a capture has it only if something was recorded for it.
+    pub fn is_optional(self) -> bool {
+        self == Self::Exits
+    }
 
     /// Its name: what its files are called.
     pub fn as_str(self) -> &'static str {
@@ -65,6 +74,7 @@ impl Table {
             Self::Lost => "lost",
             Self::Vms => "vms",
             Self::Vcpus => "vcpus",
+            Self::Exits => "exits",
         }
     }
 
@@ -89,18 +99,19 @@ impl Table {
             Self::Lost => tables::lost::COLUMNS,
             Self::Vms => tables::vms::COLUMNS,
             Self::Vcpus => tables::vcpus::COLUMNS,
+            Self::Exits => tables::exits::COLUMNS,
         }
     }
 
     /// The Arrow schema of these columns.
     pub(crate) fn schema(self) -> SchemaRef {
-        static SCHEMAS: LazyLock<[SchemaRef; 8]> = LazyLock::new(|| {
+        static SCHEMAS: LazyLock<[SchemaRef; 9]> = LazyLock::new(|| {
             Table::ALL.map(|table| {
                 let fields: Vec<Field> = table.columns().iter().map(Column::field).collect();
                 Arc::new(Schema::new(fields))
             })
         });
-        let [halts, windows, counts, knobs, host, lost, vms, vcpus] = &*SCHEMAS;
+        let [halts, windows, counts, knobs, host, lost, vms, vcpus, exits] = &*SCHEMAS;
         Arc::clone(match self {
             Self::Halts => halts,
             Self::WindowChanges => windows,
@@ -110,6 +121,7 @@ impl Table {
             Self::Lost => lost,
             Self::Vms => vms,
             Self::Vcpus => vcpus,
+            Self::Exits => exits,
         })
     }
 
@@ -117,6 +129,7 @@ impl Table {
     pub(crate) fn batch_rows(self) -> usize {
         match self {
             Self::HaltCounts => 512,
+            Self::Exits => 2048,
             _ => 32 * 1024,
         }
     }

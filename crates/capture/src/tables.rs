@@ -11,6 +11,7 @@ use crate::columns::Columns;
 use crate::error::CaptureReadError;
 use crate::table::Table;
 
+pub(crate) mod exits;
 pub(crate) mod halt_counts;
 pub(crate) mod halts;
 pub(crate) mod host_samples;

@@ -13,7 +13,7 @@ pub mod account;
 pub mod cause;
 pub mod names;
 
-pub use cause::{Cause, Isa, Kind};
+pub use cause::{Cause, Isa, Kind, SubKey};
 
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +43,45 @@ pub struct Exits {
     /// same thread; of a userspace exit, from the return of `KVM_RUN` to the next one. Fewer than
     /// `count` where the next entry was not seen, or has not come yet.
     pub handling_ns: LogHist,
+}
+
+/// How exits were recorded: part of a capture that holds them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Recorded {
+    /// What was told of exits beside their reasons.
+    #[serde(default)]
+    pub sub_keys: Vec<SubKey>,
+    /// Only these vCPUs, by number; empty for all.
+    #[serde(default)]
+    pub vcpus: Vec<u32>,
+    /// Only exits of these reasons, as they were asked for; empty for all.
+    #[serde(default)]
+    pub reasons: Vec<String>,
+    /// Names that the kernel has and the tables of this program do not have, or have otherwise.
+    #[serde(default)]
+    pub names: Vec<Named>,
+}
+
+/// The name of a reason, as a kernel printed it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Named {
+    /// Whose reason.
+    pub isa: Isa,
+    /// Its number.
+    pub reason: u32,
+    /// Its name.
+    pub name: String,
+}
+
+impl Recorded {
+    /// The names to print: the kernel's own before ours.
+    pub fn names(&self) -> names::Names {
+        let mut names = names::Names::default();
+        for named in &self.names {
+            names.tell(named.isa, named.reason, &named.name);
+        }
+        names
+    }
 }
 
 #[cfg(test)]

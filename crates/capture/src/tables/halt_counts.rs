@@ -147,7 +147,8 @@ impl Row for HaltCounts {
     }
 }
 
-fn bucket_lists<'a>(hists: impl Iterator<Item = &'a LogHist>) -> ArrayRef {
+/// Histograms as lists of counts.
+pub(crate) fn bucket_lists<'a>(hists: impl Iterator<Item = &'a LogHist>) -> ArrayRef {
     let mut lists = ListBuilder::new(UInt64Builder::new()).with_field(bucket_field());
     for hist in hists {
         lists.values().append_slice(hist.counts());

@@ -11,6 +11,7 @@ use haltwise_core::event::{
     CeilingSource, Facts, Halt, HaltCounts, HostSample, Knob, KnobScope, Lost, WakeSource,
     WindowCall, WindowChange,
 };
+use haltwise_core::exit::{Cause, Exits, Isa, Kind};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use haltwise_core::recording::{Mode, Rung};
@@ -82,6 +83,7 @@ pub(crate) fn read_all(capture: &Capture) -> Facts {
         knobs: all(capture.knobs()),
         host: all(capture.host_samples()),
         lost: all(capture.lost()),
+        exits: all(capture.exits()),
     }
 }
 
@@ -239,6 +241,33 @@ fn lost() -> impl Strategy<Value = Lost> {
     })
 }
 
+fn exits() -> impl Strategy<Value = Exits> {
+    let what = (
+        prop::sample::select(Kind::ALL.to_vec()),
+        prop::sample::select(Isa::ALL.to_vec()),
+        option::of(any::<u32>()),
+        option::of(number()),
+    );
+    (number(), number(), who(), what, number(), number(), hist()).prop_map(
+        |(time_ns, interval_ns, (vm, vcpu, tid), what, count, user_ns, handling_ns)| Exits {
+            time_ns,
+            interval_ns,
+            vm,
+            vcpu,
+            tid,
+            cause: Cause {
+                kind: what.0,
+                isa: what.1,
+                reason: what.2,
+                sub: what.3,
+            },
+            count,
+            user_ns,
+            handling_ns,
+        },
+    )
+}
+
 /// One flush of anything.
 pub(crate) fn facts() -> impl Strategy<Value = Facts> {
     (
@@ -248,13 +277,15 @@ pub(crate) fn facts() -> impl Strategy<Value = Facts> {
         prop::collection::vec(knob(), 0..4),
         prop::collection::vec(host_sample(), 0..3),
         prop::collection::vec(lost(), 0..3),
+        prop::collection::vec(exits(), 0..4),
     )
-        .prop_map(|(halts, windows, counts, knobs, host, lost)| Facts {
+        .prop_map(|(halts, windows, counts, knobs, host, lost, exits)| Facts {
             halts,
             windows,
             counts,
             knobs,
             host,
             lost,
+            exits,
         })
 }

@@ -9,6 +9,7 @@ use haltwise_core::event::{
     CeilingSource, Facts, Halt, HaltCounts, HostSample, Knob, KnobScope, Lost, Observable, Vcpu,
     Vm, WakeSource, WindowCall, WindowChange,
 };
+use haltwise_core::exit::{Cause, Exits, Isa, Kind};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::Roster;
@@ -63,6 +64,22 @@ fn facts() -> Facts {
             time_ns: 1,
             count: 2,
             place: "ring buffer full".into(),
+        }],
+        exits: vec![Exits {
+            time_ns: 1,
+            interval_ns: 1,
+            vm: None,
+            vcpu: None,
+            tid: Tid(1),
+            cause: Cause {
+                kind: Kind::MsrWrite,
+                isa: Isa::Vmx,
+                reason: Some(32),
+                sub: Some(0x830),
+            },
+            count: 1,
+            user_ns: 0,
+            handling_ns: LogHist::default(),
         }],
     }
 }

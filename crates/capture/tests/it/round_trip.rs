@@ -21,6 +21,7 @@ fn joined(flushes: &[Facts]) -> Facts {
         all.knobs.extend(flush.knobs);
         all.host.extend(flush.host);
         all.lost.extend(flush.lost);
+        all.exits.extend(flush.exits);
     }
     all
 }

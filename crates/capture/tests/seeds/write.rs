@@ -18,6 +18,7 @@ use haltwise_core::event::{
     CeilingSource, Facts, Halt, HaltCounts, HostSample, Knob, KnobScope, Lost, Observable, Vcpu,
     Vm, WakeSource, WindowCall, WindowChange,
 };
+use haltwise_core::exit::{Cause, Exits, Isa, Kind};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
@@ -184,6 +185,7 @@ fn facts(from: u64) -> Facts {
     for value in [0, 3, 3, 5_700, 91_000] {
         halt_ns.record(value + from);
     }
+    let exit_ns = halt_ns.clone();
     let time_ns = 1_000_000_000 + from;
     let (vm, vcpu, tid) = (Some(VmIndex(0)), Some(VcpuId(1)), Tid(4711));
     let (old_ns, new_ns) = (10_000, 20_000);
@@ -225,6 +227,22 @@ fn facts(from: u64) -> Facts {
             time_ns,
             count: 3,
             place: "ring buffer full".into(),
+        }],
+        exits: vec![Exits {
+            time_ns,
+            interval_ns: 1_000_000_000,
+            vm,
+            vcpu,
+            tid,
+            cause: Cause {
+                kind: Kind::MsrWrite,
+                isa: Isa::Vmx,
+                reason: Some(32),
+                sub: Some(0x830),
+            },
+            count: 7,
+            user_ns: from,
+            handling_ns: exit_ns,
         }],
     }
 }

@@ -225,3 +225,69 @@ impl Cause {
         self.kind == Kind::Exit && self.reason.is_some() && self.reason == self.isa.halt_reason()
     }
 }
+
+/// What a recording can be asked to tell of exits beside their reasons.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SubKey {
+    /// MSRs read and written.
+    Msr,
+    /// I/O ports read and written.
+    Pio,
+    /// Guest physical addresses read and written that are no memory.
+    Mmio,
+    /// Guest pages that faulted.
+    Gpa,
+    /// Hypercalls.
+    Hypercall,
+    /// Vectors of injected interrupts.
+    Vector,
+    /// Leaves of CPUID.
+    Cpuid,
+}
+
+impl SubKey {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Msr,
+        Self::Pio,
+        Self::Mmio,
+        Self::Gpa,
+        Self::Hypercall,
+        Self::Vector,
+        Self::Cpuid,
+    ];
+
+    /// The name printed and accepted.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Msr => "msr",
+            Self::Pio => "pio",
+            Self::Mmio => "mmio",
+            Self::Gpa => "gpa",
+            Self::Hypercall => "hypercall",
+            Self::Vector => "vector",
+            Self::Cpuid => "cpuid",
+        }
+    }
+}
+
+/// A text that names no sub-key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{given}` is none of msr, pio, mmio, gpa, hypercall, vector, cpuid")]
+pub struct UnknownSubKey {
+    given: String,
+}
+
+impl std::str::FromStr for SubKey {
+    type Err = UnknownSubKey;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::ALL
+            .into_iter()
+            .find(|key| key.as_str() == text)
+            .ok_or_else(|| UnknownSubKey {
+                given: text.to_owned(),
+            })
+    }
+}

@@ -13,6 +13,10 @@ fn names_and_codes_come_back() {
         assert_eq!(Isa::from_name(isa.as_str()), Some(isa));
         assert_eq!(Isa::from_code(code), isa);
     }
+    for key in SubKey::ALL {
+        assert_eq!(key.as_str().parse(), Ok(key));
+    }
+    assert!("port".parse::<SubKey>().is_err());
     assert_eq!(Kind::from_code(17), None);
     assert_eq!(Isa::from_code(8), Isa::None);
 }
