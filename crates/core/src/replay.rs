@@ -19,6 +19,7 @@
 //! | [`sample`] | what a replay takes of one halt |
 //! | [`run`] | one policy on one vCPU |
 //! | [`outcome`] | what came of it, and what was recorded, in the same figures |
+//! | `twins` | one policy from two starts, as long as they differ |
 //! | [`session`] | many policies on every vCPU of a capture |
 //! | [`grid`] | KVM's rule under many settings at once |
 //! | [`thresholds`] | every fixed threshold at once |
@@ -37,6 +38,7 @@ pub mod run;
 pub mod sample;
 pub mod session;
 pub mod thresholds;
+mod twins;
 
 pub use arrivals::Arrivals;
 pub use cost::Cost;

@@ -85,6 +85,15 @@ impl Outcome {
         self.doubts.add(&other.doubts);
     }
 
+    /// The same halts as seen over `span_ns` as recorded, of which `recorded_halt_ns` were halted: the
+    /// time in which the guest ran stays what it was.
+    #[must_use]
+    pub(super) fn over(mut self, span_ns: u64, recorded_halt_ns: u64) -> Self {
+        let ran_ns = span_ns.saturating_sub(recorded_halt_ns);
+        self.span_ns = ran_ns.saturating_add(self.halt_ns);
+        self
+    }
+
     /// Adds a halt as it was recorded. `sample` is what a replay takes of it.
     pub fn add_recorded(&mut self, halt: &Halt, sample: &Sample) {
         let poll_ns = halt.poll_ns.unwrap_or(0);

@@ -61,10 +61,16 @@ impl Run {
     }
 
     /// What came of all halts, which were seen over `span_ns` as recorded.
-    pub fn finish(mut self, span_ns: u64, recorded_halt_ns: u64) -> Outcome {
-        let ran_ns = span_ns.saturating_sub(recorded_halt_ns);
-        self.outcome.span_ns = ran_ns.saturating_add(self.outcome.halt_ns);
-        self.outcome
+    pub fn finish(self, span_ns: u64, recorded_halt_ns: u64) -> Outcome {
+        self.outcome.over(span_ns, recorded_halt_ns)
+    }
+
+    /// Whether another run of the same policy on the same halts is in the same state, so that all that
+    /// comes will be the same for both. A policy's state is what its `Debug` shows, which is derived.
+    pub(super) fn is_where(&self, other: &Self) -> bool {
+        self.turn == other.turn
+            && self.ahead_ns == other.ahead_ns
+            && format!("{:?}", self.policy) == format!("{:?}", other.policy)
     }
 
     /// Plays one halt; gives the window that it had, in nanoseconds.

@@ -12,6 +12,7 @@ use super::latency::{Latencies, Table};
 use super::outcome::Outcome;
 use super::run::{Frame, Run, Yardstick};
 use super::sample::{Sample, sleep_and_latency_ns};
+use super::twins::Twins;
 use crate::event::Halt;
 use crate::hist::LogHist;
 use crate::ids::{Tid, VcpuId, VmIndex};
@@ -181,8 +182,7 @@ pub const BISTABLE_SHARE: f64 = 0.05;
 struct Player {
     table: Table,
     follow: Follow,
-    runs: Vec<[Run; 2]>,
-    apart: Vec<u64>,
+    twins: Vec<Twins>,
     recorded: Outcome,
     gaps: LogHist,
     turn: u64,
@@ -244,10 +244,8 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
             follow: player.follow,
         };
         let mut yardstick = Yardstick::default();
-        for ([zero, ceiling], apart) in player.runs.iter_mut().zip(&mut player.apart) {
-            let zero_ns = zero.step_beside(&sample, &frame, &mut yardstick);
-            let ceiling_ns = ceiling.step_beside(&sample, &frame, &mut yardstick);
-            *apart += u64::from(zero_ns != ceiling_ns);
+        for twins in &mut player.twins {
+            twins.step(&sample, &frame, &mut yardstick);
         }
         Ok(())
     }
@@ -279,16 +277,15 @@ impl Player {
             };
             Ok(Run::new(spec.build(&setting)?))
         };
-        let runs: Result<Vec<[Run; 2]>, SpecError> = plan
-            .specs
-            .iter()
-            .map(|spec| Ok([build(spec, Start::Zero)?, build(spec, Start::Ceiling)?]))
-            .collect();
+        let twins = |spec: &Spec| -> Result<Twins, SpecError> {
+            let [zero, ceiling] = [build(spec, Start::Zero)?, build(spec, Start::Ceiling)?];
+            Ok(Twins::new(zero, ceiling))
+        };
+        let twins: Result<Vec<Twins>, SpecError> = plan.specs.iter().map(twins).collect();
         Ok(Self {
             table,
             follow: survey.follow(seat, plan.arrivals),
-            apart: vec![0; plan.specs.len()],
-            runs: runs?,
+            twins: twins?,
             recorded: Outcome::default(),
             gaps: LogHist::default(),
             turn: 0,
@@ -303,16 +300,8 @@ impl Player {
         let span_ns = self.last_end_ns.saturating_sub(self.first_ns);
         let halt_ns = self.recorded.halt_ns;
         self.recorded.span_ns = span_ns;
-        let played: Vec<Played> = self
-            .runs
-            .into_iter()
-            .zip(self.apart)
-            .map(|([zero, ceiling], apart)| Played {
-                from_zero: zero.finish(span_ns, halt_ns),
-                from_ceiling: ceiling.finish(span_ns, halt_ns),
-                apart,
-            })
-            .collect();
+        let played = self.twins.into_iter();
+        let played: Vec<Played> = played.map(|twins| twins.finish(span_ns, halt_ns)).collect();
         if let Some(first) = played.first() {
             self.recorded.clairvoyant_milli = first.from_zero.clairvoyant_milli;
         }

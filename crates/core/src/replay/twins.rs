@@ -1,0 +1,100 @@
+//! One policy from two starts: with no window, and with its window at the ceiling.
+//!
+//! Where both are in the same state they stay so, for what comes is the same for both. From then on
+//! only one is played: a policy that knows no start costs what one replay costs, and so does KVM's
+//! rule where the load has one steady state.
+
+use super::outcome::Outcome;
+use super::run::{Frame, Run, Yardstick};
+use super::sample::Sample;
+use super::session::Played;
+
+/// How many halts with equal windows pass before the states are first compared. Comparing costs about
+/// as much as this many halts.
+const FIRST_LOOK: u64 = 64;
+
+/// Two replays of the same halts.
+#[derive(Debug)]
+pub(super) struct Twins {
+    /// From no window; and, once the two are one, both.
+    zero: Run,
+    ceiling: Other,
+    /// Halts at which the windows differed.
+    apart: u64,
+    /// Halts with equal windows since the states were last compared, and how many there shall be.
+    alike: u64,
+    look: u64,
+}
+
+/// The replay that began at the ceiling.
+#[derive(Debug)]
+enum Other {
+    Apart(Box<Run>),
+    /// What came of either until they were one: from no window, from the ceiling.
+    SameAsZero(Box<[Outcome; 2]>),
+}
+
+impl Twins {
+    /// The same policy, built for the two starts.
+    pub(super) fn new(zero: Run, ceiling: Run) -> Self {
+        let mut twins = Self {
+            zero,
+            ceiling: Other::Apart(Box::new(ceiling)),
+            apart: 0,
+            alike: 0,
+            look: FIRST_LOOK,
+        };
+        twins.look();
+        twins
+    }
+
+    /// Plays one halt.
+    pub(super) fn step(&mut self, sample: &Sample, frame: &Frame<'_>, yardstick: &mut Yardstick) {
+        let zero_ns = self.zero.step_beside(sample, frame, yardstick);
+        let Other::Apart(ceiling) = &mut self.ceiling else {
+            return;
+        };
+        if ceiling.step_beside(sample, frame, yardstick) != zero_ns {
+            self.apart += 1;
+            return;
+        }
+        self.alike += 1;
+        if self.alike == self.look {
+            self.alike = 0;
+            // Those that never meet are not to be looked at for ever.
+            self.look = self.look.saturating_mul(2);
+            self.look();
+        }
+    }
+
+    /// Makes the two one if they are in the same state.
+    fn look(&mut self) {
+        if let Other::Apart(ceiling) = &mut self.ceiling
+            && self.zero.is_where(ceiling)
+        {
+            let until_now = [self.zero.take(), ceiling.take()];
+            self.ceiling = Other::SameAsZero(Box::new(until_now));
+        }
+    }
+
+    /// What came of all halts, which were seen over `span_ns` as recorded.
+    pub(super) fn finish(self, span_ns: u64, recorded_halt_ns: u64) -> Played {
+        let [from_zero, from_ceiling] = match self.ceiling {
+            Other::Apart(ceiling) => [self.zero, *ceiling].map(|mut run| run.take()),
+            Other::SameAsZero(until) => {
+                let mut zero = self.zero;
+                let since = zero.take();
+                until.map(|mut outcome| {
+                    outcome.add(&since);
+                    outcome
+                })
+            }
+        }
+        .map(|outcome| outcome.over(span_ns, recorded_halt_ns));
+        Played {
+            from_zero,
+            from_ceiling,
+            apart: self.apart,
+        }
+    }
+}
