@@ -11,6 +11,7 @@
 //! | [`clock`] | the time |
 //! | [`root`] | where `/proc`, `/sys` and `/dev` are; reads with errors that name the path |
 //! | [`discovery`] | which VMs run here, their names and threads, the roster |
+//! | [`knob`] | the only writer: parameters set, journaled and undone |
 //! | [`params`] | the settings in force, and what changed |
 //! | [`host_sample`] | how busy the host is, and what the recorder takes of it |
 //! | [`support`] | which rungs this host allows, and the traps of its kernel |
@@ -25,6 +26,7 @@ pub mod discovery;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod host_sample;
+pub mod knob;
 pub mod params;
 pub mod perf;
 pub mod root;

@@ -1,0 +1,183 @@
+//! Every write to the machine, one small effect after the other, and the ways in which they can end.
+//!
+//! An effect is what a crash can fall between: a write, a flush, a rename. Each is counted, so that
+//! tests can end the program before any of them, or amid the one that a crash can cut.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// Where the program is to end, for tests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// Before this effect, counted from 1, end as `kill -9` would; a line that is being appended is
+    /// cut in its middle.
+    Kill {
+        /// The effect.
+        before: u64,
+    },
+    /// Before this effect, and at every later one, fail as if there were no more program; a line that
+    /// is being appended is cut after some bytes.
+    Stop {
+        /// The effect.
+        before: u64,
+        /// How much of a line is written.
+        torn: usize,
+    },
+}
+
+/// The hand that writes.
+#[derive(Debug, Default)]
+pub(super) struct Disk {
+    effects: u64,
+    fault: Option<Fault>,
+}
+
+/// What went wrong with an effect.
+#[derive(Debug)]
+pub(super) struct DiskError {
+    /// What was tried: `write`, `rename`.
+    pub(super) what: &'static str,
+    /// On what.
+    pub(super) path: PathBuf,
+    /// What the kernel said.
+    pub(super) source: io::Error,
+}
+
+impl Disk {
+    pub(super) fn new(fault: Option<Fault>) -> Self {
+        Self { effects: 0, fault }
+    }
+
+    /// How many effects there were.
+    pub(super) fn effects(&self) -> u64 {
+        self.effects
+    }
+
+    /// Counts an effect; ends the program there if that is wanted. `cut` is what a crash in its
+    /// middle leaves.
+    fn effect(&mut self, cut: impl FnOnce(Option<usize>) -> io::Result<()>) -> io::Result<()> {
+        self.effects += 1;
+        match self.fault {
+            Some(Fault::Kill { before }) if self.effects >= before => {
+                // Whether it is cut or not, there is nobody left to tell.
+                drop(cut(None));
+                let this = rustix::process::getpid();
+                let _ = rustix::process::kill_process(this, rustix::process::Signal::KILL);
+                Err(stopped())
+            }
+            Some(Fault::Stop { before, torn }) if self.effects >= before => {
+                if self.effects == before {
+                    drop(cut(Some(torn)));
+                }
+                Err(stopped())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Appends a line, and has it on the disk before it returns.
+    pub(super) fn append(
+        &mut self,
+        file: &mut File,
+        path: &Path,
+        line: &[u8],
+    ) -> Result<(), DiskError> {
+        let told = |what| move |source| failed(what, path, source);
+        let cut = |torn: Option<usize>| {
+            let keep = torn.unwrap_or(line.len() / 2).min(line.len());
+            file.write_all(&line[..keep])
+        };
+        self.effect(cut).map_err(told("append to"))?;
+        file.write_all(line).map_err(told("append to"))?;
+        self.effect(|_| Ok(())).map_err(told("flush"))?;
+        file.sync_data().map_err(told("flush"))
+    }
+
+    /// Cuts a file to its whole lines.
+    pub(super) fn cut(&mut self, file: &File, path: &Path, length: u64) -> Result<(), DiskError> {
+        let told = |source| failed("cut", path, source);
+        self.effect(|_| Ok(())).map_err(told)?;
+        file.set_len(length)
+            .and_then(|()| file.sync_data())
+            .map_err(told)
+    }
+
+    /// Writes a value into a file of the kernel, in one call.
+    pub(super) fn set(&mut self, path: &Path, value: &str) -> Result<(), DiskError> {
+        let told = |source| failed("write", path, source);
+        self.effect(|_| Ok(())).map_err(told)?;
+        let set = || {
+            // Not created: a parameter that went away with its module stays away.
+            let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
+            file.write_all(format!("{value}\n").as_bytes())
+        };
+        set().map_err(told)
+    }
+
+    /// Puts a small file in the place of another, or where none was: whoever looks sees one or the
+    /// other, whole.
+    pub(super) fn replace(&mut self, path: &Path, text: &str) -> Result<(), DiskError> {
+        let temporary = temporary(path);
+        let told = |what| move |source| failed(what, path, source);
+        self.effect(|_| Ok(())).map_err(told("write"))?;
+        let write = || {
+            let mut file = File::create(&temporary)?;
+            file.write_all(text.as_bytes())?;
+            file.set_permissions(fs::Permissions::from_mode(0o644))?;
+            file.sync_all()
+        };
+        write().map_err(told("write"))?;
+        self.effect(|_| Ok(())).map_err(told("rename to"))?;
+        fs::rename(&temporary, path).map_err(told("rename to"))?;
+        self.flush_directory_of(path)
+    }
+
+    /// Removes what a crash left of [`Disk::replace`].
+    pub(super) fn clear(&mut self, path: &Path) -> Result<(), DiskError> {
+        let temporary = temporary(path);
+        if temporary.exists() {
+            self.remove(&temporary)?;
+        }
+        Ok(())
+    }
+
+    /// Removes a file.
+    pub(super) fn remove(&mut self, path: &Path) -> Result<(), DiskError> {
+        let told = |source| failed("remove", path, source);
+        self.effect(|_| Ok(())).map_err(told)?;
+        fs::remove_file(path).map_err(told)?;
+        self.flush_directory_of(path)
+    }
+
+    /// Has the names in a file's directory on the disk.
+    pub(super) fn flush_directory_of(&mut self, path: &Path) -> Result<(), DiskError> {
+        let Some(directory) = path.parent() else {
+            return Ok(());
+        };
+        let told = |source| failed("flush", directory, source);
+        self.effect(|_| Ok(())).map_err(told)?;
+        File::open(directory)
+            .and_then(|directory| directory.sync_all())
+            .map_err(told)
+    }
+}
+
+/// Where a file is written before it takes its place; nothing that reads such directories minds it,
+/// because it does not end in `.conf`.
+fn temporary(path: &Path) -> PathBuf {
+    path.with_extension("haltwise-new")
+}
+
+fn failed(what: &'static str, path: &Path, source: io::Error) -> DiskError {
+    DiskError {
+        what,
+        path: path.to_owned(),
+        source,
+    }
+}
+
+fn stopped() -> io::Error {
+    io::Error::other("ended here, as a test wanted")
+}

@@ -1,0 +1,93 @@
+//! What the machine says now: parameters and boot files, read.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+
+use super::disk::Disk;
+use super::entry::{Target, Turn};
+use super::error::KnobError;
+use super::parameter::Parameter;
+use crate::params;
+use crate::root::{Root, RootError};
+
+/// No boot file that we keep for an undo is longer, in bytes.
+const LONGEST_FILE: u64 = 64 << 10;
+
+/// This boot's name.
+pub(super) fn boot(root: &Root) -> Result<String, KnobError> {
+    Ok(root.value("proc/sys/kernel/random/boot_id")?)
+}
+
+/// What something is now. `None`: it is not there.
+pub(super) fn read(root: &Root, target: Target) -> Result<Option<String>, KnobError> {
+    match target {
+        Target::Parameter(parameter) => match root.number::<u32>(parameter.path()) {
+            Ok(value) => Ok(Some(value.to_string())),
+            Err(error) if error.is_absent() => Ok(None),
+            Err(error) => Err(error.into()),
+        },
+        Target::File(_) => file(root, target),
+    }
+}
+
+fn file(root: &Root, target: Target) -> Result<Option<String>, KnobError> {
+    let path = root.path(target.path());
+    let mut bytes = Vec::new();
+    match File::open(&path).and_then(|file| file.take(LONGEST_FILE + 1).read_to_end(&mut bytes)) {
+        Ok(_) => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(RootError::Denied { path }.into());
+        }
+        Err(source) => return Err(RootError::Failed { path, source }.into()),
+    }
+    if bytes.len() as u64 > LONGEST_FILE {
+        let why = "it is longer than 64 KiB";
+        return Err(KnobError::NotText { path, why });
+    }
+    String::from_utf8(bytes).map(Some).map_err(|_| {
+        let why = "it is no UTF-8";
+        KnobError::NotText { path, why }
+    })
+}
+
+/// A parameter's value, where it is there and may be written by somebody.
+pub(super) fn writable(root: &Root, parameter: Parameter) -> Result<String, KnobError> {
+    if !params::kvm_is_loaded(root) {
+        return Err(KnobError::NoKvm);
+    }
+    let value = read(root, Target::Parameter(parameter))?.ok_or(KnobError::Absent(parameter))?;
+    let path = root.path(parameter.path());
+    let mode = match fs::metadata(&path) {
+        Ok(metadata) => metadata.permissions().mode(),
+        Err(source) => return Err(RootError::Failed { path, source }.into()),
+    };
+    // sysfs refuses to open such a file for writing, whoever asks (kernfs_fop_open, fs/kernfs/file.c).
+    if mode & 0o222 == 0 {
+        return Err(KnobError::ReadOnly { parameter, path });
+    }
+    Ok(value)
+}
+
+/// Makes a turn, and looks whether it was taken.
+pub(super) fn turn(root: &Root, disk: &mut Disk, turn: &Turn) -> Result<(), KnobError> {
+    let path = root.path(turn.target.path());
+    match (turn.target, &turn.new) {
+        (Target::Parameter(_), Some(value)) => disk.set(&path, value)?,
+        (Target::File(_), Some(text)) => disk.replace(&path, text)?,
+        // A parameter cannot be taken away; no intent says so.
+        (Target::Parameter(_), None) => return Ok(()),
+        (Target::File(_), None) => disk.remove(&path)?,
+    }
+    let found = read(root, turn.target)?;
+    if found == turn.new {
+        return Ok(());
+    }
+    let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
+    Err(KnobError::NotTaken {
+        name: turn.target.name(),
+        wanted: text(&turn.new),
+        found: text(&found),
+    })
+}

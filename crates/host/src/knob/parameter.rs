@@ -1,0 +1,186 @@
+//! The parameters that can be written, and the values that they take.
+//!
+//! All four are `unsigned int` of module `kvm` (`virt/kvm/kvm_main.c`): live, and for the whole host.
+
+use std::fmt;
+use std::str::FromStr;
+
+use haltwise_core::units::{DurationParseError, Nanos};
+use serde::{Deserialize, Serialize};
+
+/// One of KVM's four parameters of the polling window, under the name that the kernel gives it.
+///
+/// The order is the one in which they are written: the ceiling last, so that no window grows by the
+/// old factors under the new ceiling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Parameter {
+    /// `halt_poll_ns_grow`: the factor by which a window grows. Since 4.3, writable since 4.6.
+    #[serde(rename = "halt_poll_ns_grow")]
+    Grow,
+    /// `halt_poll_ns_grow_start`: the first window above 0, in nanoseconds. Since 5.1.
+    #[serde(rename = "halt_poll_ns_grow_start")]
+    GrowStart,
+    /// `halt_poll_ns_shrink`: the divisor by which a window shrinks, 0 for at once to 0. Since 4.3,
+    /// writable since 4.6.
+    #[serde(rename = "halt_poll_ns_shrink")]
+    Shrink,
+    /// `halt_poll_ns`: the ceiling, in nanoseconds, of every VM that has none of its own.
+    #[serde(rename = "halt_poll_ns")]
+    HaltPollNs,
+}
+
+/// Why a text is no value for a parameter, or names none.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// There is no such parameter.
+    #[error(
+        "`{0}` is no parameter of KVM's polling: there are halt_poll_ns, halt_poll_ns_grow, \
+         halt_poll_ns_grow_start and halt_poll_ns_shrink"
+    )]
+    Name(String),
+    /// Below 0.
+    #[error(
+        "{parameter} cannot be `{text}`: it is unsigned, so that nothing below 0 means off or \
+         default; {zero}"
+    )]
+    Negative {
+        /// The parameter.
+        parameter: Parameter,
+        /// The text.
+        text: String,
+        /// What 0 means there.
+        zero: &'static str,
+    },
+    /// Above 2^32-1.
+    #[error("{parameter} cannot be `{text}`: it is an unsigned int, 4294967295 at most")]
+    Large {
+        /// The parameter.
+        parameter: Parameter,
+        /// The text.
+        text: String,
+    },
+    /// A factor or divisor with a unit, or no number at all.
+    #[error("{parameter} cannot be `{text}`: it is a {kind}, a whole number without a unit")]
+    NoFactor {
+        /// The parameter.
+        parameter: Parameter,
+        /// The text.
+        text: String,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// No time.
+    #[error("{parameter} cannot be `{text}`; it takes nanoseconds (80000) or a time (80us)")]
+    NoTime {
+        /// The parameter.
+        parameter: Parameter,
+        /// The text.
+        text: String,
+        /// What is wrong with it.
+        #[source]
+        source: DurationParseError,
+    },
+}
+
+impl Parameter {
+    /// All four, in the order in which they are written.
+    pub const ALL: [Self; 4] = [Self::Grow, Self::GrowStart, Self::Shrink, Self::HaltPollNs];
+
+    /// The kernel's name for it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::HaltPollNs => "halt_poll_ns",
+            Self::Grow => "halt_poll_ns_grow",
+            Self::GrowStart => "halt_poll_ns_grow_start",
+            Self::Shrink => "halt_poll_ns_shrink",
+        }
+    }
+
+    /// Its file, below a [`crate::root::Root`].
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::HaltPollNs => "sys/module/kvm/parameters/halt_poll_ns",
+            Self::Grow => "sys/module/kvm/parameters/halt_poll_ns_grow",
+            Self::GrowStart => "sys/module/kvm/parameters/halt_poll_ns_grow_start",
+            Self::Shrink => "sys/module/kvm/parameters/halt_poll_ns_shrink",
+        }
+    }
+
+    /// Whether it is a time in nanoseconds, and not a factor or divisor.
+    pub const fn is_time(self) -> bool {
+        matches!(self, Self::HaltPollNs | Self::GrowStart)
+    }
+
+    /// The first kernel that lets it be written while it runs.
+    pub const fn since(self) -> &'static str {
+        match self {
+            Self::HaltPollNs => "4.0",
+            Self::Grow | Self::Shrink => "4.6",
+            Self::GrowStart => "5.1",
+        }
+    }
+
+    /// Reads a value as people write it: `80us`, `80000`, `0`; factors without a unit.
+    pub fn value(self, text: &str) -> Result<u32, ValueError> {
+        let text = text.trim();
+        let own = || text.to_owned();
+        if text.starts_with('-') {
+            return Err(ValueError::Negative {
+                parameter: self,
+                text: own(),
+                zero: match self {
+                    Self::HaltPollNs => "0 switches polling off",
+                    Self::Grow => "0 keeps windows from growing",
+                    Self::GrowStart => "0 starts at what halt_poll_ns_grow makes of 0",
+                    Self::Shrink => "0 takes a window to 0 at once",
+                },
+            });
+        }
+        let large = || ValueError::Large {
+            parameter: self,
+            text: own(),
+        };
+        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+            return text.parse().map_err(|_| large());
+        }
+        if !self.is_time() {
+            let kind = if self == Self::Grow {
+                "factor"
+            } else {
+                "divisor"
+            };
+            return Err(ValueError::NoFactor {
+                parameter: self,
+                text: own(),
+                kind,
+            });
+        }
+        match text.parse::<Nanos>() {
+            Ok(Nanos(ns)) => ns.try_into().map_err(|_| large()),
+            Err(source) => Err(ValueError::NoTime {
+                parameter: self,
+                text: own(),
+                source,
+            }),
+        }
+    }
+}
+
+impl FromStr for Parameter {
+    type Err = ValueError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let known = Self::ALL.into_iter().find(|it| it.name() == text.trim());
+        known.ok_or_else(|| ValueError::Name(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Parameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+#[cfg(test)]
+mod test;

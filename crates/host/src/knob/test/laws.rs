@@ -1,0 +1,225 @@
+//! Apply followed by undo is the identity, whatever happens between.
+//!
+//! `HALTWISE_SEED=N cargo test -p haltwise-host knob` repeats a run; the seed is printed.
+
+use proptest::prelude::*;
+use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+
+use super::world::{AT_BOOT, World};
+use crate::knob::*;
+
+#[derive(Debug, Clone)]
+enum Event {
+    Apply(Wish, Option<Fault>),
+    Undo(Option<u64>, Option<Fault>),
+    /// Somebody else sets a parameter.
+    Set(Parameter),
+    /// Somebody else writes or removes a boot file.
+    SetFile(BootFile, bool),
+    Reboot,
+    /// A line that was cut while it was appended.
+    Torn(Vec<u8>),
+}
+
+/// Ours are 1 above a thousand; what others set is 7 above; what a boot sets is neither.
+fn ours() -> impl Strategy<Value = u32> {
+    (1_u32..60).prop_map(|value| value * 1_000 + 1)
+}
+
+fn parameter() -> impl Strategy<Value = Parameter> {
+    prop::sample::select(Parameter::ALL.to_vec())
+}
+
+fn fault() -> impl Strategy<Value = Option<Fault>> {
+    let stop = (1_u64..24, 0_usize..600).prop_map(|(before, torn)| Fault::Stop { before, torn });
+    prop::option::of(stop)
+}
+
+fn wish() -> impl Strategy<Value = Wish> {
+    let parameters = prop::collection::btree_map(parameter(), ours(), 1..4);
+    (parameters, prop::bool::weighted(0.3), any::<bool>()).prop_map(
+        |(parameters, persist, take_over)| Wish {
+            parameters: parameters.into_iter().collect(),
+            persist,
+            take_over,
+        },
+    )
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        8 => (wish(), fault()).prop_map(|(wish, fault)| Event::Apply(wish, fault)),
+        4 => (prop::option::of(1_u64..12), fault())
+            .prop_map(|(step, fault)| Event::Undo(step, fault)),
+        2 => parameter().prop_map(Event::Set),
+        1 => (prop::sample::select(BootFile::ALL.to_vec()), any::<bool>())
+            .prop_map(|(file, there)| Event::SetFile(file, there)),
+        1 => Just(Event::Reboot),
+        1 => prop::collection::vec(any::<u8>().prop_map(|byte| byte.max(b' ')), 1..80)
+            .prop_map(Event::Torn),
+    ]
+}
+
+/// What others did last, as far as it should still be there.
+#[derive(Debug, Default)]
+struct Others {
+    parameters: [Option<u32>; 4],
+    /// Whether they did, and the text if they left one.
+    files: [(bool, Option<String>); 2],
+}
+
+/// Errors that a command may end with here.
+fn is_fair(error: &KnobError) -> bool {
+    matches!(
+        error,
+        KnobError::Theirs(_)
+            | KnobError::Occupied { .. }
+            | KnobError::Nothing
+            | KnobError::NoStep { .. }
+            | KnobError::Later { .. }
+    ) || format!("{error:?}").contains("as a test wanted")
+}
+
+fn happen(world: &mut World, others: &mut Others, at: usize, event: Event) {
+    let journal = world.journal();
+    let done = match event {
+        Event::Apply(wish, fault) => world.apply(&wish, fault).map(drop),
+        Event::Undo(step, fault) => {
+            let which = step.map_or(Which::Newest, Which::Step);
+            world.undo(which, fault).map(drop)
+        }
+        Event::Set(parameter) => {
+            let value = u32::try_from(at).unwrap() * 1_000 + 7;
+            world.set(parameter, value);
+            let place = Parameter::ALL.iter().position(|it| *it == parameter);
+            others.parameters[place.unwrap()] = Some(value);
+            Ok(())
+        }
+        Event::SetFile(file, there) => {
+            let text = there.then(|| format!("# somebody else's, at {at}\n"));
+            world.set_file(file, text.as_deref());
+            let place = BootFile::ALL.iter().position(|it| *it == file);
+            others.files[place.unwrap()] = (true, text);
+            Ok(())
+        }
+        Event::Reboot => {
+            world.reboot();
+            others.parameters = [None; 4];
+            Ok(())
+        }
+        Event::Torn(bytes) => {
+            let path = world.path(JOURNAL);
+            if path.exists() {
+                std::fs::write(path, [journal, bytes].concat()).unwrap();
+            }
+            return;
+        }
+    };
+    if let Err(error) = done {
+        assert!(is_fair(&error), "{error}: {error:?}");
+    }
+    // Nothing that was ever recorded is lost.
+    let whole = journal.iter().rposition(|byte| *byte == b'\n');
+    let whole = &journal[..whole.map_or(0, |last| last + 1)];
+    assert!(world.journal().starts_with(whole), "the journal lost lines");
+}
+
+fn law(events: Vec<Event>) -> Result<(), TestCaseError> {
+    let mut world = World::new();
+    let mut others = Others::default();
+    for (at, event) in events.into_iter().enumerate() {
+        happen(&mut world, &mut others, at + 1, event);
+    }
+    world.undo_all();
+    for ((parameter, theirs), at_boot) in Parameter::ALL
+        .into_iter()
+        .zip(others.parameters)
+        .zip(AT_BOOT)
+    {
+        let value = world.get(parameter);
+        match theirs {
+            Some(theirs) => prop_assert_eq!(value, theirs, "{}", parameter),
+            None => prop_assert!(
+                value == at_boot || value % 1_000 == 7,
+                "{parameter} {value}"
+            ),
+        }
+    }
+    for (file, theirs) in BootFile::ALL.into_iter().zip(others.files) {
+        let (touched, text) = theirs;
+        prop_assert!(touched || text.is_none());
+        prop_assert_eq!(world.file(file), text);
+    }
+    for directory in ["etc/modprobe.d", "etc/tmpfiles.d"] {
+        for entry in std::fs::read_dir(world.path(directory)).unwrap() {
+            let name = entry.unwrap().file_name();
+            prop_assert_eq!(name.to_str(), Some("haltwise.conf"));
+        }
+    }
+    world.reboot();
+    prop_assert_eq!(world.values(), AT_BOOT);
+    Ok(())
+}
+
+/// After any applies and undos, each cut off anywhere, any boots and any writes of others, undoing all
+/// leaves what others set last, and else nothing of ours; and the next boot is as the first.
+#[test]
+#[expect(clippy::print_stderr, reason = "the seed repeats the run")]
+fn undoing_all_leaves_nothing_of_ours_and_everything_of_others() {
+    let seed = std::env::var("HALTWISE_SEED").ok();
+    let seed = seed.map_or_else(crate::clock::wall_ns, |seed| seed.parse().unwrap());
+    eprintln!("HALTWISE_SEED={seed}");
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let rng = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
+    let config = Config {
+        cases: 400,
+        failure_persistence: None,
+        ..Config::default()
+    };
+    let mut runner = TestRunner::new_with_rng(config, rng);
+    let events = prop::collection::vec(event(), 1..14);
+    if let Err(error) = runner.run(&events, law) {
+        panic!("HALTWISE_SEED={seed}: {error}");
+    }
+}
+
+/// One apply, of two parameters and both files, cut off before each of its effects in turn; and the
+/// undo of it the same.
+#[test]
+fn a_cut_at_every_effect_is_undone() {
+    let wish = Wish {
+        parameters: vec![(Parameter::HaltPollNs, 80_001), (Parameter::Shrink, 2_001)],
+        persist: true,
+        take_over: false,
+    };
+    let world = World::new();
+    let effects = |cut: &dyn Fn(&World, Fault) -> bool| {
+        (1..100)
+            .find(|before| {
+                let world = World::new();
+                let fault = Fault::Stop {
+                    before: *before,
+                    torn: 100,
+                };
+                let whole = cut(&world, fault);
+                world.undo_all();
+                assert_eq!(world.values(), AT_BOOT, "before effect {before}");
+                assert!(BootFile::ALL.iter().all(|it| world.file(*it).is_none()));
+                whole
+            })
+            .unwrap()
+            - 1
+    };
+    let applied = effects(&|world, fault| world.apply(&wish, Some(fault)).is_ok());
+    let undone = effects(&|world, fault| {
+        world.apply(&wish, None).unwrap();
+        world.undo(Which::Newest, Some(fault)).is_ok()
+    });
+    let mut keeper = Keeper::open(&world.root(), "haltwise apply", None).unwrap();
+    let proposal = keeper.propose(&wish).unwrap();
+    keeper.apply(&proposal).unwrap();
+    assert_eq!(applied, keeper.effects());
+    // Two lines of the journal, two parameters, two files removed.
+    assert_eq!(undone, 4 + 2 + 4);
+}

@@ -1,0 +1,141 @@
+//! A made-up host with the files that matter, and what a boot does to them.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::knob::*;
+use crate::root::Root;
+
+/// What the parameters are after a boot, in the order of [`Parameter::ALL`].
+pub(super) const AT_BOOT: [u32; 4] = [2, 10_000, 0, 200_000];
+
+#[derive(Debug)]
+pub(super) struct World {
+    dir: tempfile::TempDir,
+    boots: u32,
+}
+
+impl World {
+    pub(super) fn new() -> Self {
+        // In memory where that can be had: every entry of the journal is flushed.
+        let dir = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let dir = dir.unwrap();
+        for below in [
+            "proc/sys/kernel/random",
+            "sys/module/kvm/parameters",
+            "etc/modprobe.d",
+            "etc/tmpfiles.d",
+        ] {
+            fs::create_dir_all(dir.path().join(below)).unwrap();
+        }
+        let mut world = Self { dir, boots: 0 };
+        world.reboot();
+        world
+    }
+
+    pub(super) fn root(&self) -> Root {
+        Root::at(self.dir.path())
+    }
+
+    pub(super) fn path(&self, below: &str) -> PathBuf {
+        self.dir.path().join(below)
+    }
+
+    /// Parameters come back as the kernel has them, then what the boot files say is set. Reads them
+    /// as modprobe and systemd-tmpfiles would, not as haltwise does.
+    pub(super) fn reboot(&mut self) {
+        self.boots += 1;
+        let boot = format!("boot-{}\n", self.boots);
+        fs::write(self.path("proc/sys/kernel/random/boot_id"), boot).unwrap();
+        for (parameter, value) in Parameter::ALL.into_iter().zip(AT_BOOT) {
+            self.set(parameter, value);
+        }
+        let modprobe = self.file(BootFile::Modprobe).unwrap_or_default();
+        for line in modprobe.lines().filter(|line| !line.starts_with('#')) {
+            let words: Vec<&str> = line.split(' ').collect();
+            assert_eq!(words[..2], ["options", "kvm"]);
+            for pair in &words[2..] {
+                let (name, value) = pair.split_once('=').unwrap();
+                self.set(name.parse().unwrap(), value.parse().unwrap());
+            }
+        }
+        let tmpfiles = self.file(BootFile::Tmpfiles).unwrap_or_default();
+        for line in tmpfiles.lines().filter(|line| !line.starts_with('#')) {
+            let words: Vec<&str> = line.split(' ').collect();
+            assert_eq!((words[0], &words[2..6]), ("w", &["-"; 4][..]));
+            fs::write(self.path(&words[1][1..]), words[6]).unwrap();
+        }
+    }
+
+    pub(super) fn set(&self, parameter: Parameter, value: u32) {
+        fs::write(self.path(parameter.path()), format!("{value}\n")).unwrap();
+    }
+
+    pub(super) fn get(&self, parameter: Parameter) -> u32 {
+        let text = fs::read_to_string(self.path(parameter.path())).unwrap();
+        text.trim().parse().unwrap()
+    }
+
+    pub(super) fn values(&self) -> [u32; 4] {
+        Parameter::ALL.map(|parameter| self.get(parameter))
+    }
+
+    pub(super) fn file(&self, file: BootFile) -> Option<String> {
+        fs::read_to_string(self.path(Target::File(file).path())).ok()
+    }
+
+    pub(super) fn set_file(&self, file: BootFile, text: Option<&str>) {
+        let path = self.path(Target::File(file).path());
+        match text {
+            Some(text) => fs::write(path, text).unwrap(),
+            None => drop(fs::remove_file(path)),
+        }
+    }
+
+    pub(super) fn journal(&self) -> Vec<u8> {
+        fs::read(self.path(JOURNAL)).unwrap_or_default()
+    }
+
+    pub(super) fn apply(
+        &self,
+        wish: &Wish,
+        fault: Option<Fault>,
+    ) -> Result<Option<u64>, KnobError> {
+        let mut keeper = Keeper::open(&self.root(), "haltwise apply", fault)?;
+        let proposal = keeper.propose(wish)?;
+        keeper.apply(&proposal)
+    }
+
+    pub(super) fn undo(&self, which: Which, fault: Option<Fault>) -> Result<Reversal, KnobError> {
+        self.undo_as(which, false, fault)
+    }
+
+    pub(super) fn undo_as(
+        &self,
+        which: Which,
+        take_over: bool,
+        fault: Option<Fault>,
+    ) -> Result<Reversal, KnobError> {
+        let mut keeper = Keeper::open(&self.root(), "haltwise undo", fault)?;
+        let reversal = keeper.reversal(which, take_over)?;
+        keeper.undo(&reversal)?;
+        Ok(reversal)
+    }
+
+    pub(super) fn undo_all(&self) {
+        loop {
+            match self.undo(Which::Newest, None) {
+                Ok(_) => {}
+                Err(KnobError::Nothing) => return,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    }
+}
+
+pub(super) fn wish(parameters: &[(Parameter, u32)]) -> Wish {
+    Wish {
+        parameters: parameters.to_vec(),
+        ..Wish::default()
+    }
+}
