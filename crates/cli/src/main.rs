@@ -7,6 +7,7 @@ mod chart;
 mod doctor;
 mod exit;
 mod import;
+mod ledger;
 mod number;
 mod open;
 mod page;
@@ -16,6 +17,7 @@ mod page;
 )]
 mod plan;
 mod progress;
+mod prove;
 mod record;
 mod replay;
 mod report;

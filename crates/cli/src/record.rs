@@ -11,7 +11,7 @@
 mod child;
 pub(crate) mod interrupt;
 mod session;
-mod start;
+pub(crate) mod start;
 mod summary;
 
 use std::ffi::OsString;

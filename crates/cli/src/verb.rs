@@ -3,7 +3,9 @@
 mod completions;
 mod doctor;
 mod import;
+mod ledger;
 mod man;
+mod prove;
 mod record;
 mod replay;
 pub(crate) mod report;
@@ -27,6 +29,10 @@ pub(crate) enum Verb {
     Verify(verify::Arguments),
     /// Say what the recorded halts would have cost under other policies
     Replay(Box<replay::Arguments>),
+    /// Measure two settings in turn and say which is better
+    Prove(Box<prove::Arguments>),
+    /// Say how good predictions were: what prove foresaw, and what came of it
+    Ledger(ledger::Arguments),
     /// Say what can be seen on this host, and which settings are in force
     Doctor(doctor::Arguments),
     /// Print the version
@@ -48,6 +54,8 @@ impl Verb {
             Self::Report(arguments) => report::run(&arguments),
             Self::Verify(arguments) => verify::run(arguments),
             Self::Replay(arguments) => replay::run(&arguments),
+            Self::Prove(arguments) => prove::run(*arguments),
+            Self::Ledger(arguments) => ledger::run(&arguments),
             Self::Doctor(arguments) => doctor::run(&arguments),
             Self::Version(arguments) => version::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),

@@ -103,7 +103,7 @@ fn select(wanted: &Wanted, root: &Root) -> Result<Vec<Pid>, Failure> {
 }
 
 /// The rung asked for, or the best one that works.
-fn attach(
+pub(crate) fn attach(
     rung: Option<Rung>,
     options: &CollectOptions,
     root: &Root,

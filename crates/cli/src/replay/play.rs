@@ -130,7 +130,7 @@ pub(crate) fn kernel_of(info: &CaptureInfo, told: Option<Version>) -> Result<Ver
 
 /// The module parameters in force when a recording began; what it does not tell is as that kernel has
 /// it by itself, and named.
-fn knobs_of(told: &[Knob], version: Version, arch: Arch) -> (Knobs, Vec<&'static str>) {
+pub(crate) fn knobs_of(told: &[Knob], version: Version, arch: Arch) -> (Knobs, Vec<&'static str>) {
     let mut knobs = Knobs::defaults(version, arch);
     let mut assumed = Vec::new();
     let fields: [(&'static str, &mut u32); 4] = [

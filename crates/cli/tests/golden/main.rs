@@ -230,6 +230,8 @@ fn help_is_as_committed_and_ends_with_examples() {
         "report",
         "verify",
         "replay",
+        "prove",
+        "ledger",
         "doctor",
         "version",
         "completions",

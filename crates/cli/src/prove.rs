@@ -1,0 +1,143 @@
+//! Two settings, measured in turn and compared. The design and the judgement are pure:
+//! [`haltwise_core::prove`]. Here is what starts, records, sets and prints.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`means`] | how a setting is put in force, and what was before |
+//! | [`command`] | the command of a block, and what it printed |
+//! | [`meters`] | counters of the host read around a block |
+//! | [`watch`] | one block: from the facts that come in to its halts |
+//! | [`experiment`] | all blocks, round by round |
+//! | [`judge`] | from what was measured to what is said |
+//! | [`view`] | what is said: the JSON |
+//! | [`text`] | the same on a page |
+
+mod command;
+mod experiment;
+mod judge;
+mod means;
+mod meters;
+pub(crate) mod text;
+pub(crate) mod view;
+mod watch;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haltwise_core::prove::setting::Wanted as Setting;
+use haltwise_host::discovery::VmSelector;
+use haltwise_host::root::Root;
+use regex::Regex;
+
+use self::experiment::Experiment;
+use self::view::View;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::ledger;
+use crate::record::interrupt::Interrupt;
+use crate::replay::costs::Told;
+use crate::terminal;
+
+/// Version of the JSON; documented in `docs/prove-json.md`.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// What the user asked for.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// The two settings.
+    pub(crate) a: Setting,
+    /// The second.
+    pub(crate) b: Setting,
+    /// Rounds of three blocks.
+    pub(crate) rounds: u32,
+    /// Length of a block without a command.
+    pub(crate) duration: Duration,
+    /// What to cut off the beginning of each block; a tenth of it if not given.
+    pub(crate) warm_up: Option<Duration>,
+    /// Seed of the orders.
+    pub(crate) seed: u64,
+    /// The command's own figure.
+    pub(crate) metric: Option<Regex>,
+    /// The weight of latency, in thousandths.
+    pub(crate) latency_weight_milli: u64,
+    /// The smallest difference that matters, as a share of A.
+    pub(crate) detect: f64,
+    /// `--calibration`.
+    pub(crate) calibration: Option<PathBuf>,
+    /// `--switch-cpu`.
+    pub(crate) switch_cpu_ns: Option<u64>,
+    /// `--wake-latency`.
+    pub(crate) wake_latency_ns: Option<u64>,
+    /// VMs, where not all.
+    pub(crate) vms: Vec<VmSelector>,
+    /// The host's parameters may be written.
+    pub(crate) yes: bool,
+    /// Where predictions and outcomes are kept.
+    pub(crate) ledger: Option<PathBuf>,
+    /// As JSON.
+    pub(crate) json: bool,
+    /// Columns of the text.
+    pub(crate) width: usize,
+    /// The command that makes the load, or starts the VMs.
+    pub(crate) command: Vec<OsString>,
+}
+
+impl Wanted {
+    fn told(&self) -> Told<'_> {
+        Told {
+            calibration: self.calibration.as_deref(),
+            switch_cpu_ns: self.switch_cpu_ns,
+            wake_latency_ns: self.wake_latency_ns,
+        }
+    }
+}
+
+/// Measures, judges, keeps and prints.
+pub(crate) fn run(wanted: &Wanted) -> Outcome {
+    let root = Root::host();
+    let interrupt = Interrupt::watch()?;
+    let mut experiment = Experiment::prepare(wanted, &root)?;
+    terminal::say(&experiment.greeting());
+    let finished = experiment.run(&interrupt);
+    let measured = experiment.measured();
+    if measured.whole_rounds() < FEWEST_SHOWN {
+        return match finished {
+            Ok(()) => Err(too_short()),
+            Err(failure) => Err(failure),
+        };
+    }
+    let mut view = judge::view(wanted, &measured)?;
+    if let Some(file) = &wanted.ledger {
+        ledger::keep(file, &mut view);
+    }
+    show(&view, wanted.json, wanted.width)?;
+    finished?;
+    Ok(exit_of(&view))
+}
+
+/// A result of fewer rounds would be a guess.
+const FEWEST_SHOWN: usize = 2;
+
+fn too_short() -> Failure {
+    let error = anyhow::anyhow!("ended before two rounds were measured: there is nothing to say");
+    Failure::new(Exit::Failed, error).hint("each round holds three blocks: let it run longer")
+}
+
+/// Prints a result.
+pub(crate) fn show(view: &View, json: bool, width: usize) -> Result<(), Failure> {
+    let text = if json {
+        serde_json::to_string_pretty(view)? + "\n"
+    } else {
+        text::render(view, width)
+    };
+    terminal::print(&text)
+}
+
+/// How a result ends the program.
+pub(crate) fn exit_of(view: &View) -> Exit {
+    if view.partial || view.lost > 0 {
+        Exit::Partial
+    } else {
+        Exit::Done
+    }
+}

@@ -1,0 +1,265 @@
+//! From what was measured to what is said.
+
+use std::collections::BTreeMap;
+
+use haltwise_core::prove::compare::{Comparison, Round, Verdict};
+use haltwise_core::prove::figure::{Figure, Figures};
+use haltwise_core::prove::predict::{Pair, Prediction};
+use haltwise_core::prove::rank::FEWEST;
+use haltwise_core::prove::schedule::Block;
+use haltwise_core::replay::Cost;
+use haltwise_core::stats::median_estimate;
+
+use super::Wanted;
+use super::experiment::{Measured, Result};
+use super::view::{
+    BlockView, CostView, Design, FigureView, HostView, Predictions, SettingView, View,
+};
+use crate::exit::Failure;
+use crate::replay::costs::{self, Source};
+
+/// Judges.
+pub(crate) fn view(wanted: &Wanted, measured: &Result<'_>) -> std::result::Result<View, Failure> {
+    let known = costs::know(&wanted.told(), measured.survey)?;
+    let cost = Cost {
+        switch_cpu_ns: known.switch_cpu_ns,
+        latency_weight_milli: wanted.latency_weight_milli,
+    };
+    let rounds: Vec<[&Measured; 3]> = measured.rounds.iter().filter_map(|r| sorted(r)).collect();
+    let table: Vec<Round> = rounds
+        .iter()
+        .map(|[a, b, control]| Round {
+            a: figures(a, &cost),
+            b: figures(b, &cost),
+            control: figures(control, &cost),
+        })
+        .collect();
+    let compared = Figure::ALL.into_iter();
+    let compared: Vec<Comparison> = compared
+        .filter_map(|figure| Comparison::of(figure, &table))
+        .collect();
+    let main = compared.iter().find(|one| one.figure == Figure::Cost);
+    let verdict = main.map_or(Verdict::TooFewRounds { needed: FEWEST }, |main| {
+        main.verdict(wanted.detect)
+    });
+    let blocks = blocks(measured, &cost);
+    let name = rustix::system::uname();
+    let sides = measured.sides;
+    Ok(View {
+        schema: super::SCHEMA,
+        a: setting(&wanted.a.to_string(), sides.a),
+        b: setting(&wanted.b.to_string(), sides.b),
+        means: measured.means.to_owned(),
+        command: wanted
+            .command
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        host: HostView {
+            hostname: name.nodename().to_string_lossy().into_owned(),
+            kernel: name.release().to_string_lossy().into_owned(),
+            rung: measured.rung.clone(),
+            knobs_assumed: sides.assumed.iter().map(|&name| name.to_owned()).collect(),
+        },
+        design: design(wanted, &rounds),
+        cost: CostView {
+            switch_cpu_ns: known.switch_cpu_ns,
+            switch_cpu_source: source(known.source).to_owned(),
+            latency_weight: wanted.latency_weight_milli as f64 / 1e3,
+        },
+        verdict,
+        predictions: predictions(&rounds, &table, &compared, &cost),
+        missing: missing(wanted, measured, &compared),
+        figures: compared.into_iter().map(figure).collect(),
+        lost: blocks.iter().map(|block| block.lost).sum(),
+        blocks,
+        partial: rounds.len() < wanted.rounds as usize,
+        ended_by: measured.ended_by.to_owned(),
+        ledger: None,
+    })
+}
+
+/// A round's blocks as A, B and control; `None` of a round that was cut short.
+fn sorted(round: &[Measured]) -> Option<[&Measured; 3]> {
+    let find = |wanted| round.iter().find(|measured| measured.block == wanted);
+    Some([find(Block::A)?, find(Block::B)?, find(Block::Control)?])
+}
+
+fn figures(measured: &Measured, cost: &Cost) -> Figures {
+    let tally = &measured.tally;
+    Figures::of(&tally.recorded, tally.vcpus, cost)
+        .with(Figure::VcpuCpu, measured.used.vcpu_percent)
+        .with(Figure::Awake, measured.used.awake_percent)
+        .with(Figure::Power, measured.used.watts)
+        .with(Figure::Metric, measured.metric)
+}
+
+fn predicted(measured: &Measured, cost: &Cost) -> Figures {
+    let tally = &measured.tally;
+    let played = tally.predicted.as_ref();
+    played.map_or_else(Figures::default, |played| {
+        Figures::of(&played.from_zero, tally.vcpus, cost)
+    })
+}
+
+fn setting(spec: &str, knobs: haltwise_core::kvm::Knobs) -> SettingView {
+    SettingView {
+        spec: spec.to_owned(),
+        halt_poll_ns: knobs.halt_poll_ns,
+        halt_poll_ns_grow: knobs.grow,
+        halt_poll_ns_grow_start: knobs.grow_start,
+        halt_poll_ns_shrink: knobs.shrink,
+    }
+}
+
+fn design(wanted: &Wanted, rounds: &[[&Measured; 3]]) -> Design {
+    let blocks = || rounds.iter().flatten();
+    let median = |values: Vec<f64>| median_estimate(&values).map_or(0.0, |found| found.median);
+    Design {
+        rounds: rounds.len() as u64,
+        rounds_wanted: wanted.rounds,
+        seed: wanted.seed,
+        warm_up_ns: wanted
+            .warm_up
+            .map(|warm_up| u64::try_from(warm_up.as_nanos()).unwrap_or(u64::MAX)),
+        block_seconds: median(blocks().map(|block| block.seconds).collect()),
+        block_halts: median(
+            blocks()
+                .map(|block| block.tally.recorded.halts as f64)
+                .collect(),
+        ),
+        vms: blocks().map(|block| block.vms as u64).max().unwrap_or(0),
+        detect_percent: wanted.detect * 100.0,
+    }
+}
+
+fn source(source: Source) -> &'static str {
+    match source {
+        Source::Calibrated => "calibrated",
+        Source::Given => "given",
+        Source::Assumed => "assumed",
+    }
+}
+
+fn figure(comparison: Comparison) -> FigureView {
+    let effect = comparison.effect;
+    let share = comparison.share_of_a(effect.estimate);
+    FigureView {
+        unit: comparison.figure.unit(),
+        effect_percent: share.map(|share| share * 100.0),
+        differs: matches!(comparison.verdict(0.0), Verdict::Better | Verdict::Worse),
+        comparison,
+    }
+}
+
+fn predictions(
+    rounds: &[[&Measured; 3]],
+    table: &[Round],
+    compared: &[Comparison],
+    cost: &Cost,
+) -> Predictions {
+    let pairs = |is_b: bool| -> Vec<Pair> {
+        let both = rounds.iter().zip(table);
+        both.map(|([a, b, _], round)| {
+            let (from, measured, replayed) = if is_b {
+                (round.a, round.b, a)
+            } else {
+                (round.b, round.a, b)
+            };
+            Pair {
+                from,
+                predicted: predicted(replayed, cost),
+                measured,
+            }
+        })
+        .collect()
+    };
+    let held = |pairs: &[Pair]| -> Vec<Prediction> {
+        let known = compared.iter();
+        let known = known.filter(|one| Figure::PREDICTED.contains(&one.figure));
+        known.filter_map(|one| Prediction::of(one, pairs)).collect()
+    };
+    let bistable = |of: usize| {
+        let played = rounds
+            .iter()
+            .filter_map(|round| round[of].tally.predicted.as_ref());
+        played.filter(|played| played.is_bistable(cost)).count() as u64
+    };
+    let mut notes = Vec::new();
+    for (from, name, other) in [(0, "A", "B"), (1, "B", "A")] {
+        let blind = rounds
+            .iter()
+            .filter(|round| round[from].tally.predicted.is_none())
+            .count();
+        if blind > 0 {
+            notes.push(format!(
+                "{other} is not predicted from {blind} of {} blocks under {name}: no halt slept in \
+                 them, so how long a wake-up takes is not known; give --calibration or --wake-latency",
+                rounds.len()
+            ));
+        }
+    }
+    Predictions {
+        of_b: held(&pairs(true)),
+        of_a: held(&pairs(false)),
+        bistable_b: bistable(0),
+        bistable_a: bistable(1),
+        notes,
+    }
+}
+
+/// Figures that are not there, and why.
+fn missing(
+    wanted: &Wanted,
+    measured: &Result<'_>,
+    compared: &[Comparison],
+) -> BTreeMap<String, String> {
+    let mut missing: BTreeMap<String, String> = BTreeMap::new();
+    for figure in Figure::ALL {
+        if compared.iter().any(|one| one.figure == figure) {
+            continue;
+        }
+        let told = measured
+            .missing
+            .iter()
+            .find(|(name, _)| *name == figure.as_str());
+        let why = match (figure, told) {
+            (_, Some((_, why))) => why.clone(),
+            (Figure::Metric, None) if wanted.metric.is_none() => continue,
+            (Figure::Metric, None) => "no round has it in all blocks".to_owned(),
+            (Figure::Cost | Figure::PollCpu | Figure::SuccessfulPolls, None) => {
+                "how long halts polled is not recorded here".to_owned()
+            }
+            (_, None) => "blocks are too short to read it twice".to_owned(),
+        };
+        missing.insert(figure.as_str().to_owned(), why);
+    }
+    missing
+}
+
+fn blocks(measured: &Result<'_>, cost: &Cost) -> Vec<BlockView> {
+    let mut blocks = Vec::new();
+    for (round, in_round) in measured.rounds.iter().enumerate() {
+        for one in in_round {
+            let of = |figures: Figures| {
+                let known = Figure::ALL.into_iter();
+                known
+                    .filter_map(|figure| Some((figure, figures.get(figure)?)))
+                    .collect()
+            };
+            blocks.push(BlockView {
+                number: blocks.len() as u64 + 1,
+                round: round as u64 + 1,
+                block: one.block,
+                seconds: one.seconds,
+                vms: one.vms as u64,
+                halts: one.tally.recorded.halts,
+                lost: one.lost,
+                figures: of(figures(one, cost)),
+                predicted: of(predicted(one, cost)),
+                notes: one.notes.clone(),
+            });
+        }
+    }
+    blocks
+}

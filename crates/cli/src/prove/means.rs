@@ -1,0 +1,147 @@
+//! How a setting is put in force: through the host's parameters, or through the command, which gives
+//! each VM that it starts a ceiling of its own.
+
+use std::ffi::OsString;
+
+use anyhow::anyhow;
+use haltwise_core::kvm::{Arch, Knobs, Version};
+use haltwise_core::policy::Spec;
+use haltwise_core::prove::setting::{as_capped_policy, as_policy};
+use haltwise_host::root::Root;
+use haltwise_host::{clock, params};
+
+use super::Wanted;
+use super::command::{self, PLACE};
+use crate::exit::{Exit, Failure};
+use crate::replay::play::knobs_of;
+
+/// What both settings come to on this host.
+#[derive(Debug, Clone)]
+pub(crate) struct Sides {
+    /// What was in force at the beginning.
+    pub(crate) in_force: Knobs,
+    /// Parameters that this host does not tell, taken at its kernel's defaults.
+    pub(crate) assumed: Vec<&'static str>,
+    /// Under A.
+    pub(crate) a: Knobs,
+    /// Under B.
+    pub(crate) b: Knobs,
+    /// The kernel.
+    pub(crate) version: Version,
+    /// Its port.
+    pub(crate) arch: Arch,
+}
+
+impl Sides {
+    /// Reads what is in force, and what the settings come to.
+    pub(crate) fn read(wanted: &Wanted, root: &Root) -> Result<Self, Failure> {
+        let name = rustix::system::uname();
+        let release = name.release().to_string_lossy();
+        let version: Version = release.parse()?;
+        let machine = name.machine().to_string_lossy();
+        let arch = Arch::of_machine(&machine).unwrap_or(Arch::X86);
+        let told = params::read(root, clock::monotonic_ns())?;
+        let (in_force, assumed) = knobs_of(&told, version, arch);
+        Ok(Self {
+            in_force,
+            assumed,
+            a: wanted.a.resolve(in_force, version, arch),
+            b: wanted.b.resolve(in_force, version, arch),
+            version,
+            arch,
+        })
+    }
+
+    /// The setting of a block.
+    pub(crate) fn under(&self, is_b: bool) -> Knobs {
+        if is_b { self.b } else { self.a }
+    }
+}
+
+/// How a setting is put in force.
+#[derive(Debug)]
+pub(crate) enum Means {
+    /// The command starts VMs under the ceiling that it is given.
+    Command(Vec<OsString>),
+    /// Nothing needs to be set: both settings are the one in force.
+    InForce(Vec<OsString>),
+}
+
+impl Means {
+    /// Chooses, and checks that both settings can be reached so.
+    pub(crate) fn choose(wanted: &Wanted, sides: &Sides) -> Result<Self, Failure> {
+        let command = wanted.command.clone();
+        if command::takes_ceiling(&command) {
+            only_the_ceiling(wanted, sides)?;
+            return Ok(Self::Command(command));
+        }
+        if sides.a == sides.in_force && sides.b == sides.in_force {
+            return Ok(Self::InForce(command));
+        }
+        let (exit, error) = if wanted.yes {
+            let error = anyhow!("set the host's parameters: this haltwise cannot");
+            (Exit::Unsupported, error)
+        } else {
+            let error = anyhow!("set the host's parameters: not without --yes");
+            (Exit::Usage, error)
+        };
+        Err(Failure::new(exit, error).hint(format!(
+            "give a command that starts the VMs, with {PLACE} where it takes their ceiling"
+        )))
+    }
+
+    /// The name in data.
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Command(_) => "vm-ceiling",
+            Self::InForce(_) => "in-force",
+        }
+    }
+
+    /// The command of a block, if there is one.
+    pub(crate) fn command(&self, knobs: &Knobs) -> Option<Vec<OsString>> {
+        let (Self::Command(words) | Self::InForce(words)) = self;
+        (!words.is_empty()).then(|| command::with_ceiling(words, knobs.halt_poll_ns))
+    }
+
+    /// Whether the VMs that matter are those that the command starts.
+    pub(crate) fn starts_vms(&self) -> bool {
+        matches!(self, Self::Command(_))
+    }
+
+    /// The policy that a replay plays for a setting.
+    pub(crate) fn policy(&self, knobs: &Knobs) -> Result<Spec, Failure> {
+        Ok(match self {
+            Self::Command(_) => as_capped_policy(knobs.halt_poll_ns)?,
+            Self::InForce(_) => as_policy(knobs)?,
+        })
+    }
+}
+
+/// A command sets the ceiling and nothing else.
+fn only_the_ceiling(wanted: &Wanted, sides: &Sides) -> Result<(), Failure> {
+    for (name, setting, knobs) in [("--a", &wanted.a, sides.a), ("--b", &wanted.b, sides.b)] {
+        let with_theirs = Knobs {
+            halt_poll_ns: knobs.halt_poll_ns,
+            ..sides.in_force
+        };
+        if knobs == with_theirs {
+            continue;
+        }
+        let Knobs {
+            grow,
+            grow_start,
+            shrink,
+            ..
+        } = sides.in_force;
+        let error = anyhow!(
+            "{name} {setting} asks for more than a ceiling, and {PLACE} in the command sets the VM's \
+             ceiling alone: growing and shrinking follow the host's parameters (in force: \
+             grow={grow},grow_start={grow_start}ns,shrink={shrink})"
+        );
+        return Err(Failure::new(Exit::Usage, error).hint(format!(
+            "leave {PLACE} out of the command and the host's own parameters are set (--yes)"
+        )));
+    }
+    Ok(())
+}

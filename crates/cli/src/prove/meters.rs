@@ -1,0 +1,158 @@
+//! Counters of the host, read again and again during a block: time that CPUs stood still, energy, and
+//! the CPU time of threads that run vCPUs. What was used is told from where the warm-up ends, which may
+//! not be known before the block has ended.
+
+use std::collections::BTreeMap;
+
+use haltwise_core::ids::Tid;
+use haltwise_host::root::{Root, RootError};
+use haltwise_host::usage::{self, Idle, Package};
+
+/// A reading of the host.
+#[derive(Debug)]
+struct Reading {
+    time_ns: u64,
+    idle: Option<Idle>,
+    packages: Option<Vec<Package>>,
+}
+
+/// Meters of one block.
+#[derive(Debug, Default)]
+pub(crate) struct Meters {
+    host: Vec<Reading>,
+    /// Of each thread: when, and the CPU time it had used, both in nanoseconds.
+    threads: BTreeMap<Tid, Vec<(u64, u64)>>,
+}
+
+/// What they show.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(crate) struct Used {
+    /// CPUs awake, in %.
+    pub(crate) awake_percent: Option<f64>,
+    /// In watts.
+    pub(crate) watts: Option<f64>,
+    /// CPU time of vCPUs, in % of a CPU, all together.
+    pub(crate) vcpu_percent: Option<f64>,
+}
+
+impl Meters {
+    /// Reads everything. A thread that has ended keeps what it last had.
+    pub(crate) fn read(&mut self, root: &Root, time_ns: u64, tids: impl Iterator<Item = Tid>) {
+        self.host.push(Reading {
+            time_ns,
+            idle: usage::idle(root).ok(),
+            packages: usage::packages(root).ok(),
+        });
+        for tid in tids {
+            if let Ok(cpu_ns) = usage::thread_cpu_ns(root, tid) {
+                self.threads.entry(tid).or_default().push((time_ns, cpu_ns));
+            }
+        }
+    }
+
+    /// What was used from `since_ns` to the last reading.
+    pub(crate) fn used(&self, since_ns: u64) -> Used {
+        let vcpu_percent = self.vcpu_percent(since_ns);
+        let counted = self.host.iter().find(|reading| reading.time_ns >= since_ns);
+        let (Some(first), Some(last)) = (counted, self.host.last()) else {
+            return Used::default();
+        };
+        let wall_ns = last.time_ns.saturating_sub(first.time_ns) as f64;
+        if wall_ns <= 0.0 {
+            return Used {
+                vcpu_percent,
+                ..Used::default()
+            };
+        }
+        let idle = first.idle.zip(last.idle);
+        let awake_percent = idle.filter(|(one, other)| one.cpus == other.cpus);
+        let awake_percent = awake_percent.map(|(before, after)| {
+            let idle_ns = after.idle_ns.saturating_sub(before.idle_ns) as f64;
+            let share = 1.0 - idle_ns / (wall_ns * f64::from(after.cpus));
+            100.0 * share.clamp(0.0, 1.0)
+        });
+        let energy = first.packages.as_ref().zip(last.packages.as_ref());
+        let energy = energy.and_then(|(before, after)| usage::energy_uj(before, after));
+        Used {
+            awake_percent,
+            watts: energy.map(|uj| uj as f64 * 1e3 / wall_ns),
+            vcpu_percent,
+        }
+    }
+
+    /// Each thread over the time that it was seen for.
+    fn vcpu_percent(&self, since_ns: u64) -> Option<f64> {
+        let share = |seen: &Vec<(u64, u64)>| {
+            let (from_ns, before_ns) = seen.iter().find(|(time_ns, _)| *time_ns >= since_ns)?;
+            let (to_ns, after_ns) = seen.last()?;
+            let seen_ns = to_ns.saturating_sub(*from_ns);
+            let used_ns = after_ns.saturating_sub(*before_ns);
+            (seen_ns > 0).then(|| 100.0 * used_ns as f64 / seen_ns as f64)
+        };
+        let shares: Vec<f64> = self.threads.values().filter_map(share).collect();
+        (!shares.is_empty()).then(|| shares.iter().sum())
+    }
+}
+
+/// What cannot be read on this host, by figure, and why.
+pub(crate) fn missing(root: &Root) -> Vec<(&'static str, String)> {
+    let why = |error: RootError| format!("{:#}", anyhow::Error::new(error));
+    let idle = usage::idle(root).err().map(why);
+    let power = usage::packages(root).err().map(why);
+    let named = [("awake", idle), ("power", power)].into_iter();
+    named
+        .filter_map(|(figure, why)| Some((figure, why?)))
+        .collect()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn reading(time_ns: u64, idle_ns: u64, energy_uj: u64) -> Reading {
+        Reading {
+            time_ns,
+            idle: Some(Idle { cpus: 2, idle_ns }),
+            packages: Some(vec![Package {
+                package: 0,
+                energy_uj,
+                range_uj: 1_000_000,
+            }]),
+        }
+    }
+
+    #[test]
+    fn what_was_used_counts_from_the_end_of_the_warm_up() {
+        let mut meters = Meters {
+            host: vec![
+                reading(0, 0, 0),
+                reading(100, 200, 7),
+                reading(200, 250, 17),
+                reading(300, 300, 27),
+            ],
+            threads: BTreeMap::new(),
+        };
+        meters
+            .threads
+            .insert(Tid(1), vec![(0, 0), (100, 90), (300, 100)]);
+        meters.threads.insert(Tid(2), vec![(150, 5), (250, 105)]);
+        // Ended during the warm-up.
+        meters.threads.insert(Tid(3), vec![(0, 0), (50, 50)]);
+        let used = meters.used(90);
+        // 100 of 400 ns idle; 20 uJ in 200 ns; 5 % and 100 % of a CPU.
+        assert_eq!(used.awake_percent, Some(75.0));
+        assert_eq!(used.watts, Some(100.0));
+        assert_eq!(used.vcpu_percent, Some(105.0));
+    }
+
+    #[test]
+    fn too_few_readings_tell_nothing() {
+        assert_eq!(Meters::default().used(0), Used::default());
+        let meters = Meters {
+            host: vec![reading(100, 0, 0)],
+            threads: BTreeMap::from([(Tid(1), vec![(100, 5)])]),
+        };
+        assert_eq!(meters.used(0), Used::default());
+        assert_eq!(meters.used(200), Used::default());
+    }
+}

@@ -1,0 +1,210 @@
+//! A comparison on a page: the verdict, what was measured, what replay had said, and what it rests on.
+
+pub(crate) mod figure;
+mod rests;
+
+use haltwise_core::prove::compare::Verdict;
+use haltwise_core::prove::figure::{Figure, Unit};
+use haltwise_core::prove::predict::Prediction;
+
+use super::view::{FigureView, View};
+use crate::number::three_digits;
+use crate::page::{Page, Stands, harmless};
+use crate::words::plural;
+
+/// Lays a result out.
+pub(crate) fn render(view: &View, width: usize) -> String {
+    let mut page = Page::new(width);
+    let (a, b) = (harmless(&view.a.spec), harmless(&view.b.spec));
+    page.heading(&format!("A: {a}   B: {b}"));
+    page.wrapped("  ", &verdict(view), 2);
+    if view.partial {
+        let wanted = plural(u64::from(view.design.rounds_wanted), "round");
+        let text = format!(
+            "Partial: ended by {} after {} of {wanted}.",
+            view.ended_by, view.design.rounds
+        );
+        page.wrapped("  ", &text, 2);
+    }
+    measured(&mut page, view);
+    predicted(&mut page, view);
+    rests::rests(&mut page, view);
+    page.finish()
+}
+
+/// The verdict in a sentence or two.
+fn verdict(view: &View) -> String {
+    let main = view
+        .figures
+        .iter()
+        .find(|one| one.comparison.figure == Figure::Cost);
+    let Some(main) = main else {
+        return "No verdict: the cost of halts is not known in any round.".to_owned();
+    };
+    let effect = main.comparison.effect;
+    let unit = main.unit;
+    let share = |ns: f64| {
+        let percent = main
+            .comparison
+            .share_of_a(ns)
+            .map(|share| share.abs() * 100.0);
+        percent.map_or_else(String::new, |percent| {
+            format!("{} % of A", three_digits(percent))
+        })
+    };
+    let rounds = plural(view.design.rounds, "round");
+    let by = || {
+        let [one, other] = [effect.low, effect.high].map(&share);
+        let (least, most) = if effect.estimate < 0.0 {
+            (other, one)
+        } else {
+            (one, other)
+        };
+        let least = least.trim_end_matches(" of A").to_owned();
+        format!(
+            "by {} ({}; between {least} and {most})",
+            figure::value(unit, effect.estimate.abs()),
+            share(effect.estimate),
+        )
+    };
+    match view.verdict {
+        Verdict::Better => format!("B is better: a halt costs less, {}.", by()),
+        Verdict::Worse => format!("B is worse: a halt costs more, {}.", by()),
+        Verdict::NoDifference { seen_from } => format!(
+            "No difference seen in {rounds}: one of {} or more ({}) in the cost of a halt would have \
+             been.",
+            figure::value(unit, seen_from),
+            share(seen_from),
+        ),
+        Verdict::TooNoisy { noise } => format!(
+            "The host was too noisy: in the cost of a halt, A measured against itself differs by up to \
+             {} ({}). B differs from it by {}, and {} % of A is asked for. Measure longer blocks, more \
+             rounds, or a quieter host.",
+            figure::value(unit, noise),
+            share(noise),
+            figure::value(unit, effect.estimate.abs()),
+            three_digits(view.design.detect_percent),
+        ),
+        Verdict::TooFewRounds { needed } => format!(
+            "No verdict: {rounds} of at least {needed} that it takes. The interval below holds the \
+             truth in {} of 100 such experiments only.",
+            three_digits(effect.confidence * 100.0),
+        ),
+    }
+}
+
+const STANDS: [Stands; 7] = [
+    Stands::Left,
+    Stands::Right,
+    Stands::Right,
+    Stands::Right,
+    Stands::Right,
+    Stands::Right,
+    Stands::Right,
+];
+
+fn measured(page: &mut Page, view: &View) {
+    page.heading("Measured");
+    let head = ["", "A", "B", "B less A", "between", "noise"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(view.figures.iter().map(row));
+    page.table(0, &STANDS[..6], &rows);
+    page.gap();
+    let text = format!(
+        "* more than A against itself may differ by, which is the noise. Medians over {}; B less A is \
+         the typical difference within a round, and lies between those two in 95 of 100 such \
+         experiments. Only the cost is judged.",
+        plural(view.design.rounds, "round"),
+    );
+    page.wrapped("  ", &text, 2);
+}
+
+fn row(view: &FigureView) -> Vec<String> {
+    let one = &view.comparison;
+    let unit = view.unit;
+    let mark = if view.differs { "* " } else { "  " };
+    vec![
+        format!("{mark}{}", figure::name(one.figure)),
+        figure::value(unit, one.a),
+        figure::value(unit, one.b),
+        figure::difference(unit, one.effect.estimate),
+        figure::span(unit, one.effect.low, one.effect.high),
+        figure::value(unit, one.noise.reach()),
+    ]
+}
+
+fn dash() -> String {
+    "-".to_owned()
+}
+
+fn predicted(page: &mut Page, view: &View) {
+    let told = &view.predictions;
+    if told.of_a.is_empty() && told.of_b.is_empty() {
+        page.heading("Not predicted");
+    } else {
+        page.heading("What replay had said");
+        let head = ["", "B from A", "is", "off by", "A from B", "is", "off by"];
+        let mut rows = vec![head.map(str::to_owned).to_vec()];
+        for wanted in Figure::PREDICTED {
+            let find = |of: &[Prediction]| of.iter().find(|one| one.figure == wanted).copied();
+            let (of_b, of_a) = (find(&told.of_b), find(&told.of_a));
+            if of_b.is_none() && of_a.is_none() {
+                continue;
+            }
+            let outside = [of_b, of_a].iter().flatten().any(|one| !one.within);
+            let mark = if outside { "! " } else { "  " };
+            let mut row = vec![format!("{mark}{}", figure::name(wanted))];
+            row.extend(cells(wanted.unit(), of_b));
+            row.extend(cells(wanted.unit(), of_a));
+            rows.push(row);
+        }
+        page.table(0, &STANDS, &rows);
+        page.gap();
+        page.wrapped("  ", &within(view), 2);
+    }
+    for (name, rounds) in [("B", told.bistable_b), ("A", told.bistable_a)] {
+        if rounds > 0 {
+            let text = format!(
+                "{name} has two steady states here by prediction, in {rounds} of {}: which of them a \
+                 vCPU lands in is chance. Told is the one that begins without a window.",
+                plural(view.design.rounds, "round")
+            );
+            page.wrapped("  ", &text, 2);
+        }
+    }
+    for note in &told.notes {
+        page.wrapped("  ", &format!("{note}."), 2);
+    }
+}
+
+fn cells(unit: Unit, prediction: Option<Prediction>) -> [String; 3] {
+    let Some(prediction) = prediction else {
+        return [dash(), dash(), dash()];
+    };
+    let error = prediction.predicted - prediction.measured;
+    // A share of a share misleads: those are told in points.
+    let off = match (unit, prediction.relative_error()) {
+        (Unit::Percent, _) | (_, None) => figure::difference(unit, error),
+        (_, Some(share)) => figure::percent(share * 100.0),
+    };
+    [
+        figure::value(unit, prediction.predicted),
+        figure::value(unit, prediction.measured),
+        off,
+    ]
+}
+
+fn within(view: &View) -> String {
+    let told = &view.predictions;
+    let all = || told.of_a.iter().chain(&told.of_b);
+    let within = all().filter(|one| one.within).count();
+    let mut text = format!(
+        "{within} of {} measured differences fell within the predicted interval, widened by the noise",
+        all().count()
+    );
+    if within < all().count() {
+        text.push_str("; ! marks those that did not");
+    }
+    text.push('.');
+    text
+}

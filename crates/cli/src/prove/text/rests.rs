@@ -1,0 +1,136 @@
+//! The last lines of a comparison: what it rests on, what is missing, what went wrong.
+
+use super::figure;
+use crate::number::{count, nanos, three_digits};
+use crate::page::{Page, harmless};
+use crate::prove::view::{BlockView, View};
+use crate::words::plural;
+
+/// Notes that are told one by one; more are counted.
+const MOST_NOTES: usize = 5;
+
+pub(super) fn rests(page: &mut Page, view: &View) {
+    page.heading("What this rests on");
+    let mut say = |what: &str, text: &str| page.wrapped(&format!("  {what:<9} "), text, 12);
+    say("rounds", &rounds(view));
+    say("settings", &settings(view));
+    say("cost", &cost(view));
+    say("host", &host(view));
+    for (figure, why) in &view.missing {
+        say("missing", &format!("{figure}: {}", harmless(why)));
+    }
+    for text in troubles(view) {
+        say("!", &text);
+    }
+    if let Some(ledger) = &view.ledger {
+        say(
+            "ledger",
+            &format!("predictions and outcomes added to {}", harmless(ledger)),
+        );
+    }
+}
+
+fn rounds(view: &View) -> String {
+    let design = &view.design;
+    let cut = match design.warm_up_ns {
+        None => "the first tenth of each is cut off".to_owned(),
+        Some(0) => "nothing is cut off".to_owned(),
+        Some(ns) => format!("the first {} of each is cut off", nanos(ns)),
+    };
+    format!(
+        "{} of 3 blocks (A, B, A again) in an order drawn from seed {}; a block is {} and {} halts \
+         of {} (medians), {cut}",
+        design.rounds,
+        design.seed,
+        figure::value(
+            haltwise_core::prove::figure::Unit::Nanos,
+            design.block_seconds * 1e9
+        ),
+        count(to_count(design.block_halts)),
+        plural(design.vms, "VM"),
+    )
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count that was made a float; the cast saturates"
+)]
+fn to_count(halts: f64) -> u64 {
+    halts.round() as u64
+}
+
+fn settings(view: &View) -> String {
+    let how = match view.means.as_str() {
+        "vm-ceiling" => "the command gave each VM its ceiling",
+        "in-force" => "both are what is in force; nothing was set",
+        _ => "set through the host's parameters, and put back",
+    };
+    let of = |setting: &crate::prove::view::SettingView| {
+        format!(
+            "halt_poll_ns {} grow {} grow_start {} shrink {}",
+            setting.halt_poll_ns,
+            setting.halt_poll_ns_grow,
+            setting.halt_poll_ns_grow_start,
+            setting.halt_poll_ns_shrink
+        )
+    };
+    let mut text = format!("{how}. A: {}. B: {}", of(&view.a), of(&view.b));
+    if !view.host.knobs_assumed.is_empty() {
+        let assumed = view.host.knobs_assumed.join(", ");
+        text.push_str("; not told by the host, so as its kernel has it: ");
+        text.push_str(&assumed);
+    }
+    text
+}
+
+fn cost(view: &View) -> String {
+    let cost = &view.cost;
+    let source = match cost.switch_cpu_source.as_str() {
+        "calibrated" => "as calibrated",
+        "given" => "as given",
+        _ => "assumed: half of what the shortest sleeps take to wake",
+    };
+    format!(
+        "polling, {} of CPU for each block ({source}), and each nanosecond of latency as {} of CPU",
+        nanos(cost.switch_cpu_ns),
+        three_digits(cost.latency_weight),
+    )
+}
+
+fn host(view: &View) -> String {
+    let host = &view.host;
+    format!(
+        "{}, Linux {}, by {}",
+        harmless(&host.hostname),
+        harmless(&host.kernel),
+        host.rung
+    )
+}
+
+/// Blocks with losses, and what happened in blocks.
+fn troubles(view: &View) -> Vec<String> {
+    let place = |block: &BlockView| {
+        format!(
+            "block {} (round {}, {})",
+            block.number,
+            block.round,
+            block.block.as_str()
+        )
+    };
+    let mut all: Vec<String> = Vec::new();
+    for block in &view.blocks {
+        if block.lost > 0 {
+            let lost = plural(block.lost, "event");
+            all.push(format!("{}: {lost} lost while recording", place(block)));
+        }
+        let notes = block.notes.iter();
+        all.extend(notes.map(|note| format!("{}: {}", place(block), harmless(note))));
+    }
+    let more = all.len().saturating_sub(MOST_NOTES);
+    all.truncate(MOST_NOTES);
+    if more > 0 {
+        all.push(format!("and {more} more: see --json"));
+    }
+    all
+}

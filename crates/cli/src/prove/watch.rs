@@ -1,0 +1,249 @@
+//! One block: recorded in process, by the collector that `haltwise record` uses, and cut to what counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use haltwise_core::event::{Facts, Halt, Vm};
+use haltwise_core::ids::{Tid, VmIndex};
+use haltwise_host::collector::Collector;
+use haltwise_host::root::Root;
+use haltwise_host::{clock, discovery};
+use rustix::process::{Pid, getpgid};
+
+use super::command::Running;
+use super::meters::{Meters, Used};
+use crate::exit::Failure;
+use crate::record::interrupt::Interrupt;
+use crate::record::start::explain;
+
+/// Between two drains. The ring holds seconds, even at a hundred thousand halts per second.
+const DRAIN: Duration = Duration::from_millis(20);
+/// Between two looks at the host's counters, in blocks longer than [`SHORT_NS`].
+const LOOK_NS: u64 = 100_000_000;
+const SHORT_NS: u64 = 1_000_000_000;
+/// Of a block whose warm-up nobody gave, the first tenth.
+const WARM_UP_PART: u64 = 10;
+
+/// The recorder of all blocks.
+#[derive(Debug)]
+pub(crate) struct Watcher {
+    collector: Box<dyn Collector>,
+    root: Root,
+    facts: Facts,
+}
+
+/// What a block is made of.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// Until the command ends, or for so long.
+    pub(crate) duration: Duration,
+    /// Only VMs that the command started count.
+    pub(crate) own_vms: bool,
+    /// What to cut off.
+    pub(crate) warm_up: Option<Duration>,
+}
+
+/// What came of a block.
+#[derive(Debug, Default)]
+pub(crate) struct Watched {
+    /// Halts of the VMs that count, after the warm-up.
+    pub(crate) halts: Vec<Halt>,
+    /// Those VMs.
+    pub(crate) vms: usize,
+    /// From the end of the warm-up to the end of the last halt.
+    pub(crate) seconds: f64,
+    /// Events lost.
+    pub(crate) lost: u64,
+    /// What CPUs used.
+    pub(crate) used: Used,
+    /// What there is to say.
+    pub(crate) notes: Vec<String>,
+}
+
+/// How a block ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// The time was up.
+    Duration,
+    /// The command ended.
+    Command(ExitStatus),
+    /// A signal came.
+    Signal(&'static str),
+}
+
+/// A block under way.
+struct Block {
+    begun_ns: u64,
+    /// Whether a VM counts; decided once for each.
+    counts: BTreeMap<VmIndex, bool>,
+    /// VMs that were there when it began.
+    before: BTreeSet<VmIndex>,
+    meters: Meters,
+    looked_ns: u64,
+}
+
+impl Watcher {
+    /// With a collector that is attached.
+    pub(crate) fn new(collector: Box<dyn Collector>, root: &Root) -> Self {
+        Self {
+            collector,
+            root: root.clone(),
+            facts: Facts::default(),
+        }
+    }
+
+    /// Where the facts come from.
+    pub(crate) fn collector(&self) -> &dyn Collector {
+        &*self.collector
+    }
+
+    fn drain(&mut self) -> Result<(), Failure> {
+        self.collector.drain(&mut self.facts).map_err(explain)
+    }
+
+    /// Watches one block.
+    pub(crate) fn block(
+        &mut self,
+        plan: &Plan,
+        mut running: Option<&mut Running>,
+        interrupt: &Interrupt,
+        mut progress: impl FnMut(Duration),
+    ) -> Result<(End, Watched), Failure> {
+        let mut block = self.begin();
+        let group = running.as_ref().and_then(|running| running.group());
+        let end = loop {
+            self.drain()?;
+            let now_ns = clock::monotonic_ns();
+            self.look(&mut block, plan, group, now_ns);
+            if let Some(signal) = interrupt.came() {
+                return Ok((End::Signal(signal), Watched::default()));
+            }
+            if let Some(running) = &mut running
+                && let Some(status) = running.ended()?
+            {
+                break End::Command(status);
+            }
+            let elapsed = Duration::from_nanos(now_ns.saturating_sub(block.begun_ns));
+            let rest = match running {
+                Some(_) => DRAIN,
+                None => plan.duration.saturating_sub(elapsed),
+            };
+            if rest.is_zero() {
+                break End::Duration;
+            }
+            progress(elapsed);
+            std::thread::sleep(rest.min(DRAIN));
+        };
+        let ended_ns = clock::monotonic_ns();
+        // What the kernel handed over last may lie in another CPU's buffer until the next drain.
+        std::thread::sleep(DRAIN);
+        self.drain()?;
+        self.place(&mut block, plan, group);
+        Ok((end, self.finish(&block, plan, ended_ns)))
+    }
+
+    /// What was recorded before belongs to no block.
+    fn begin(&mut self) -> Block {
+        drop(self.drain());
+        self.facts = Facts::default();
+        let vms = self.collector.roster().vms.iter();
+        let living = vms.filter(|vm| is_alive(&self.root, vm));
+        Block {
+            begun_ns: clock::monotonic_ns(),
+            counts: BTreeMap::new(),
+            before: living.map(|vm| vm.index).collect(),
+            meters: Meters::default(),
+            looked_ns: 0,
+        }
+    }
+
+    /// Decides for each new VM whether it counts.
+    fn place(&self, block: &mut Block, plan: &Plan, group: Option<Pid>) {
+        for vm in &self.collector.roster().vms {
+            block.counts.entry(vm.index).or_insert_with(|| {
+                if !plan.own_vms {
+                    return true;
+                }
+                let pid = i32::try_from(vm.key.pid.0).ok().and_then(Pid::from_raw);
+                match pid.map(|pid| getpgid(Some(pid))) {
+                    Some(Ok(of_vm)) => Some(of_vm) == group,
+                    // It has ended already: ours if it began with this block.
+                    _ => !block.before.contains(&vm.index),
+                }
+            });
+        }
+    }
+
+    fn look(&self, block: &mut Block, plan: &Plan, group: Option<Pid>, now_ns: u64) {
+        self.place(block, plan, group);
+        let is_short = now_ns.saturating_sub(block.begun_ns) < SHORT_NS;
+        if !is_short && now_ns.saturating_sub(block.looked_ns) < LOOK_NS {
+            return;
+        }
+        block.looked_ns = now_ns;
+        let counts = &block.counts;
+        let vcpus = self.collector.roster().vcpus.iter();
+        let ours = vcpus.filter(|vcpu| counts.get(&vcpu.vm) == Some(&true));
+        let tids: BTreeSet<Tid> = ours.map(|vcpu| vcpu.tid).collect();
+        block.meters.read(&self.root, now_ns, tids.into_iter());
+    }
+
+    /// Cuts the warm-up off, and what belongs to others.
+    fn finish(&mut self, block: &Block, plan: &Plan, ended_ns: u64) -> Watched {
+        let facts = std::mem::take(&mut self.facts);
+        let ours = |halt: &Halt| match halt.vm {
+            Some(vm) => block.counts.get(&vm) == Some(&true),
+            None => !plan.own_vms,
+        };
+        let inside = |halt: &Halt| halt.start_ns >= block.begun_ns && halt.end_ns() <= ended_ns;
+        let mut halts = facts.halts;
+        halts.retain(|halt| ours(halt) && inside(halt));
+        let first_ns = if plan.own_vms {
+            halts.iter().map(|halt| halt.start_ns).min()
+        } else {
+            Some(block.begun_ns)
+        };
+        let last_ns = halts.iter().map(Halt::end_ns).max();
+        let (first_ns, last_ns) = (first_ns.unwrap_or(ended_ns), last_ns.unwrap_or(ended_ns));
+        let warm_up_ns = match plan.warm_up {
+            Some(given) => u64::try_from(given.as_nanos()).unwrap_or(u64::MAX),
+            None => last_ns.saturating_sub(first_ns) / WARM_UP_PART,
+        };
+        let since_ns = first_ns.saturating_add(warm_up_ns);
+        halts.retain(|halt| halt.start_ns >= since_ns);
+        let vms: BTreeSet<VmIndex> = halts.iter().filter_map(|halt| halt.vm).collect();
+        let mut notes = Vec::new();
+        if !plan.own_vms {
+            notes.extend(self.comings_and_goings(block));
+        }
+        Watched {
+            vms: vms.len(),
+            seconds: last_ns.saturating_sub(since_ns) as f64 / 1e9,
+            lost: facts.lost.iter().map(|lost| lost.count).sum(),
+            used: block.meters.used(since_ns),
+            halts,
+            notes,
+        }
+    }
+
+    /// A block with other VMs than the next cannot be compared with it.
+    fn comings_and_goings(&self, block: &Block) -> Vec<String> {
+        let mut notes = Vec::new();
+        for vm in &self.collector.roster().vms {
+            let was_there = block.before.contains(&vm.index);
+            let is_there = is_alive(&self.root, vm);
+            if was_there && !is_there {
+                notes.push(format!("VM {} ended meanwhile", vm.name));
+            } else if is_there && !was_there {
+                notes.push(format!("VM {} began meanwhile", vm.name));
+            }
+        }
+        notes
+    }
+}
+
+/// Whether a VM's process is still the same.
+fn is_alive(root: &Root, vm: &Vm) -> bool {
+    discovery::key_of(root, vm.key.pid).is_ok_and(|key| key.start_ticks == vm.key.start_ticks)
+}
