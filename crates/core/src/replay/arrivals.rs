@@ -135,12 +135,14 @@ impl Evidence {
     }
 }
 
-/// A least-squares line through points that come one by one (Welford's recurrence).
+/// A least-squares line through points that come one by one, kept as sums of how far each lies from
+/// the first: no division for each point, and no difference of large squares at the end.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Slope {
     n: f64,
-    mean_x: f64,
-    mean_y: f64,
+    first: (f64, f64),
+    x: f64,
+    y: f64,
     xx: f64,
     xy: f64,
     yy: f64,
@@ -151,13 +153,16 @@ const SHOWS: f64 = 0.2;
 
 impl Slope {
     fn add(&mut self, x: f64, y: f64) {
+        if self.n == 0.0 {
+            self.first = (x, y);
+        }
+        let (dx, dy) = (x - self.first.0, y - self.first.1);
         self.n += 1.0;
-        let (dx, dy) = (x - self.mean_x, y - self.mean_y);
-        self.mean_x += dx / self.n;
-        self.mean_y += dy / self.n;
-        self.xx += dx * (x - self.mean_x);
-        self.xy += dx * (y - self.mean_y);
-        self.yy += dy * (y - self.mean_y);
+        self.x += dx;
+        self.y += dy;
+        self.xx += dx * dx;
+        self.xy += dx * dy;
+        self.yy += dy * dy;
     }
 
     /// The share by which gaps follow, in thousandths. `None` if the points do not show it. What
@@ -168,11 +173,17 @@ impl Slope {
         reason = "between 0 and 1000"
     )]
     fn share(&self) -> Option<u16> {
-        if self.n < 20.0 || self.xx <= 0.0 {
+        if self.n < 20.0 {
             return None;
         }
-        let slope = self.xy / self.xx;
-        let rest = (self.yy / self.xx - slope * slope).max(0.0);
+        let xx = self.xx - self.x * self.x / self.n;
+        let xy = self.xy - self.x * self.y / self.n;
+        let yy = self.yy - self.y * self.y / self.n;
+        if xx <= 0.0 {
+            return None;
+        }
+        let slope = xy / xx;
+        let rest = (yy / xx - slope * slope).max(0.0);
         let error = (rest / (self.n - 2.0)).sqrt();
         let share = -slope;
         if error > SHOWS {
