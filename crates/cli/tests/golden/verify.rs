@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use super::schema::keys;
 use super::{compare, fits, flat, haltwise, home, scenarios, updates, write};
 
 /// Capture, options, and what the text is kept as.
@@ -168,19 +169,6 @@ fn imported_text_matches() {
         checked += result["checked"].as_u64().unwrap();
     }
     assert!(checked > 300, "{checked}");
-}
-
-fn keys(json: &Value, found: &mut BTreeSet<String>) {
-    match json {
-        Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
-        Value::Object(fields) => {
-            for (key, value) in fields {
-                found.insert(key.clone());
-                keys(value, found);
-            }
-        }
-        _ => {}
-    }
 }
 
 #[test]
