@@ -98,7 +98,12 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
     let interrupt = Interrupt::watch()?;
     let mut experiment = Experiment::prepare(wanted, &root)?;
     terminal::say(&experiment.greeting());
-    let finished = experiment.run(&interrupt);
+    let stopped = experiment.run(&interrupt);
+    let finished = match (stopped, experiment.restore()) {
+        (stopped, Ok(())) => stopped,
+        // What the host was left under matters more than why the experiment ended.
+        (_, Err(failure)) => Err(failure),
+    };
     let measured = experiment.measured();
     if measured.whole_rounds() < FEWEST_SHOWN {
         return match finished {

@@ -20,11 +20,12 @@ use super::means::{Means, Sides};
 use super::meters::{self, Used};
 use super::watch::{End, Plan, Watched, Watcher};
 use crate::exit::{Exit, Failure};
+use crate::number::{nanos, percent};
 use crate::progress::Progress;
 use crate::record::interrupt::Interrupt;
 use crate::record::start::attach;
 use crate::replay::costs;
-use crate::words::plural;
+use crate::words::{ceiling_source, plural};
 
 /// An experiment that is ready to run, or has run.
 #[derive(Debug)]
@@ -97,7 +98,7 @@ impl<'a> Experiment<'a> {
                 .hint("load it (modprobe kvm_intel or kvm_amd), or measure where the VMs run"));
         }
         let sides = Sides::read(wanted, root)?;
-        let means = Means::choose(wanted, &sides)?;
+        let means = Means::choose(wanted, &sides, root)?;
         let told = wanted.told();
         let elsewhere = if told.calibration.is_some() || told.wake_latency_ns.is_some() {
             costs::know(&told, &Survey::default())?.elsewhere
@@ -186,6 +187,7 @@ impl<'a> Experiment<'a> {
         mut progress: impl FnMut(),
     ) -> std::result::Result<Option<&'static str>, Failure> {
         let knobs = self.sides.under(place.block.is_b());
+        self.means.put(&knobs)?;
         let command = self.means.command(&knobs);
         let mut running = command.map(|words| Running::start(&words)).transpose()?;
         let plan = Plan {
@@ -213,7 +215,17 @@ impl<'a> Experiment<'a> {
         if watched.halts.is_empty() {
             return Err(no_halts(&plan, &watched));
         }
-        let measured = self.tally(place.block, watched, &output)?;
+        let (others, all) = under_others(&watched.halts, knobs.halt_poll_ns);
+        if others == all && all > 0 {
+            return Err(not_in_force(&watched.halts, knobs.halt_poll_ns));
+        }
+        let mut measured = self.tally(place.block, watched, &output)?;
+        if others as f64 > MOST_UNDER_OTHERS * all as f64 {
+            measured.notes.push(format!(
+                "{} of the halts were under another ceiling than this setting's",
+                percent(others as f64, all as f64)
+            ));
+        }
         if let Some(round) = self.rounds.last_mut() {
             round.push(measured);
         }
@@ -256,6 +268,11 @@ impl<'a> Experiment<'a> {
             metric,
             notes: watched.notes,
         })
+    }
+
+    /// Puts back what was in force before.
+    pub(crate) fn restore(&mut self) -> std::result::Result<(), Failure> {
+        self.means.restore()
     }
 
     /// What was measured so far.
@@ -304,6 +321,36 @@ impl Place {
             ..failure
         }
     }
+}
+
+/// From this share on, halts under another ceiling are told of: those that were under way while it
+/// changed are fewer.
+const MOST_UNDER_OTHERS: f64 = 0.01;
+
+/// Halts under another ceiling than this, of all whose ceiling is known.
+fn under_others(halts: &[Halt], ceiling_ns: u32) -> (usize, usize) {
+    let known = || halts.iter().filter_map(|halt| halt.ceiling_ns);
+    let others = known().filter(|known| *known != ceiling_ns);
+    (others.count(), known().count())
+}
+
+fn not_in_force(halts: &[Halt], ceiling_ns: u32) -> Failure {
+    let found = halts.iter().find_map(|halt| {
+        let ceiling = nanos(u64::from(halt.ceiling_ns?));
+        Some(format!(
+            "{ceiling} ({})",
+            ceiling_source(halt.ceiling_source)
+        ))
+    });
+    let error = anyhow!(
+        "the setting was not in force: every halt was under another ceiling than {}, such as {}",
+        nanos(u64::from(ceiling_ns)),
+        found.unwrap_or_default()
+    );
+    Failure::new(Exit::Failed, error).hint(
+        "a VM with a ceiling of its own does not follow the host's parameter, nor does one that was \
+         made under Linux 5.8 to 6.0; does the command hand {halt_poll_ns} on to the VM?",
+    )
 }
 
 /// The last lines that a command printed.

@@ -1,6 +1,8 @@
 //! How a setting is put in force: through the host's parameters, or through the command, which gives
 //! each VM that it starts a ceiling of its own.
 
+mod parameters;
+
 use std::ffi::OsString;
 
 use anyhow::anyhow;
@@ -10,6 +12,7 @@ use haltwise_core::prove::setting::{as_capped_policy, as_policy};
 use haltwise_host::root::Root;
 use haltwise_host::{clock, params};
 
+use self::parameters::Parameters;
 use super::Wanted;
 use super::command::{self, PLACE};
 use crate::exit::{Exit, Failure};
@@ -63,13 +66,15 @@ impl Sides {
 pub(crate) enum Means {
     /// The command starts VMs under the ceiling that it is given.
     Command(Vec<OsString>),
+    /// The host's parameters, and the command that makes the load, if there is one.
+    Host(Box<Parameters>, Vec<OsString>),
     /// Nothing needs to be set: both settings are the one in force.
     InForce(Vec<OsString>),
 }
 
 impl Means {
     /// Chooses, and checks that both settings can be reached so.
-    pub(crate) fn choose(wanted: &Wanted, sides: &Sides) -> Result<Self, Failure> {
+    pub(crate) fn choose(wanted: &Wanted, sides: &Sides, root: &Root) -> Result<Self, Failure> {
         let command = wanted.command.clone();
         if command::takes_ceiling(&command) {
             only_the_ceiling(wanted, sides)?;
@@ -78,29 +83,41 @@ impl Means {
         if sides.a == sides.in_force && sides.b == sides.in_force {
             return Ok(Self::InForce(command));
         }
-        let (exit, error) = if wanted.yes {
-            let error = anyhow!("set the host's parameters: this haltwise cannot");
-            (Exit::Unsupported, error)
-        } else {
-            let error = anyhow!("set the host's parameters: not without --yes");
-            (Exit::Usage, error)
-        };
-        Err(Failure::new(exit, error).hint(format!(
-            "give a command that starts the VMs, with {PLACE} where it takes their ceiling"
-        )))
+        if !wanted.yes {
+            return Err(parameters::refusal(sides));
+        }
+        let parameters = Parameters::take(root, sides)?;
+        Ok(Self::Host(Box::new(parameters), command))
     }
 
     /// The name in data.
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Command(_) => "vm-ceiling",
+            Self::Host(..) => "host-parameters",
             Self::InForce(_) => "in-force",
+        }
+    }
+
+    /// Puts a setting in force.
+    pub(crate) fn put(&mut self, knobs: &Knobs) -> Result<(), Failure> {
+        match self {
+            Self::Host(parameters, _) => parameters.put(knobs),
+            Self::Command(_) | Self::InForce(_) => Ok(()),
+        }
+    }
+
+    /// Puts back what was in force before.
+    pub(crate) fn restore(&mut self) -> Result<(), Failure> {
+        match self {
+            Self::Host(parameters, _) => parameters.restore(),
+            Self::Command(_) | Self::InForce(_) => Ok(()),
         }
     }
 
     /// The command of a block, if there is one.
     pub(crate) fn command(&self, knobs: &Knobs) -> Option<Vec<OsString>> {
-        let (Self::Command(words) | Self::InForce(words)) = self;
+        let (Self::Command(words) | Self::Host(_, words) | Self::InForce(words)) = self;
         (!words.is_empty()).then(|| command::with_ceiling(words, knobs.halt_poll_ns))
     }
 
@@ -113,7 +130,7 @@ impl Means {
     pub(crate) fn policy(&self, knobs: &Knobs) -> Result<Spec, Failure> {
         Ok(match self {
             Self::Command(_) => as_capped_policy(knobs.halt_poll_ns)?,
-            Self::InForce(_) => as_policy(knobs)?,
+            Self::Host(..) | Self::InForce(_) => as_policy(knobs)?,
         })
     }
 }

@@ -1,0 +1,143 @@
+//! In a made-up root: what is set, and that all is put back.
+
+use std::fs;
+
+use haltwise_core::kvm::{Arch, Version};
+
+use super::*;
+
+const IN_FORCE: Knobs = Knobs {
+    halt_poll_ns: 200_000,
+    grow: 2,
+    grow_start: 10_000,
+    shrink: 2,
+};
+
+struct World {
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        let world = Self {
+            dir: tempfile::tempdir().unwrap(),
+        };
+        world.write("proc/sys/kernel/random/boot_id", "one");
+        for parameter in Parameter::ALL {
+            let file = format!("sys/module/kvm/parameters/{parameter}");
+            world.write(&file, &value(&IN_FORCE, parameter).to_string());
+        }
+        world
+    }
+
+    fn write(&self, file: &str, text: &str) {
+        let path = self.dir.path().join(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{text}\n")).unwrap();
+    }
+
+    fn root(&self) -> Root {
+        Root::at(self.dir.path())
+    }
+
+    fn now(&self) -> Knobs {
+        let read = |parameter: Parameter| -> u32 {
+            let file = format!("sys/module/kvm/parameters/{parameter}");
+            let text = fs::read_to_string(self.dir.path().join(file)).unwrap();
+            text.trim().parse().unwrap()
+        };
+        Knobs {
+            halt_poll_ns: read(Parameter::HaltPollNs),
+            grow: read(Parameter::Grow),
+            grow_start: read(Parameter::GrowStart),
+            shrink: read(Parameter::Shrink),
+        }
+    }
+}
+
+fn sides(a: &str, b: &str) -> Sides {
+    let (version, arch) = (Version::new(6, 12), Arch::X86);
+    let resolve = |text: &str| {
+        let wanted: haltwise_core::prove::setting::Wanted = text.parse().unwrap();
+        wanted.resolve(IN_FORCE, version, arch)
+    };
+    Sides {
+        in_force: IN_FORCE,
+        assumed: Vec::new(),
+        a: resolve(a),
+        b: resolve(b),
+        version,
+        arch,
+    }
+}
+
+#[test]
+fn each_setting_is_in_force_while_it_should_be_and_none_afterwards() {
+    let world = World::new();
+    let sides = sides("current", "kvm:max=50us,shrink=0");
+    let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
+    for knobs in [sides.a, sides.b, sides.b, sides.a, sides.b] {
+        parameters.put(&knobs).unwrap();
+        assert_eq!(world.now(), knobs);
+    }
+    parameters.restore().unwrap();
+    assert_eq!(world.now(), IN_FORCE);
+    // Nothing is left for an undo.
+    drop(parameters);
+    let keeper = Keeper::open(&world.root(), "test", None).unwrap();
+    assert!(keeper.state().steps.is_empty(), "{:?}", keeper.state());
+}
+
+#[test]
+fn what_goes_away_puts_back() {
+    let world = World::new();
+    let sides = sides("off", "kvm:max=50us");
+    let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
+    parameters.put(&sides.b).unwrap();
+    assert_eq!(world.now(), sides.b);
+    drop(parameters);
+    assert_eq!(world.now(), IN_FORCE);
+}
+
+#[test]
+fn what_somebody_else_sets_meanwhile_is_theirs() {
+    let world = World::new();
+    let sides = sides("off", "kvm:max=50us");
+    let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
+    parameters.put(&sides.a).unwrap();
+    world.write("sys/module/kvm/parameters/halt_poll_ns", "77");
+    let failure = parameters.put(&sides.b).unwrap_err();
+    assert_eq!(failure.exit, Exit::Failed);
+    drop(parameters);
+    assert_eq!(world.now().halt_poll_ns, 77);
+}
+
+#[test]
+fn only_what_differs_is_named_before_it_is_written() {
+    let failure = refusal(&sides("off", "kvm:max=50us,grow=4"));
+    let text = format!("{:#}", failure.error);
+    assert_eq!(failure.exit, Exit::Usage);
+    for part in [
+        "halt_poll_ns_grow to 2 and 4 in turn (now 2)",
+        "halt_poll_ns to 0 and 50000 in turn (now 200000)",
+        "--yes",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+    assert!(!text.contains("shrink"), "{text}");
+}
+
+#[test]
+fn a_parameter_that_nobody_may_write_is_refused_before_anything_is_set() {
+    use std::os::unix::fs::PermissionsExt;
+    let world = World::new();
+    let file = world
+        .dir
+        .path()
+        .join("sys/module/kvm/parameters/halt_poll_ns");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+    let sides = sides("off", "kvm:max=50us,grow=4");
+    let failure = Parameters::take(&world.root(), &sides).unwrap_err();
+    assert_eq!(failure.exit, Exit::Unsupported);
+    assert_eq!(world.now(), IN_FORCE);
+}
