@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use libbpf_cargo::SkeletonBuilder;
 
-const SOURCE: &str = "src/bpf/collector.bpf.c";
+/// What records halts, and what counts exits: each loads by itself.
+const SOURCES: [&str; 2] = ["collector", "exits"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
@@ -18,17 +19,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "loongarch64" => "loongarch",
         other => return Err(format!("no BPF argument layout known for {other}").into()),
     };
-    SkeletonBuilder::new()
-        .source(SOURCE)
-        // v3: 32-bit registers, and atomics that return what was there (5.12).
-        .clang_args([
-            format!("-D__TARGET_ARCH_{arch}"),
-            "-mcpu=v3".to_owned(),
-            "-Wall".to_owned(),
-            "-Werror".to_owned(),
-        ])
-        .build_and_generate(out.join("collector.skel.rs"))
-        .map_err(|error| format!("compile {SOURCE} (needs clang): {error:#}"))?;
+    for name in SOURCES {
+        let source = format!("src/bpf/{name}.bpf.c");
+        SkeletonBuilder::new()
+            .source(&source)
+            // v3: 32-bit registers, and atomics that return what was there (5.12).
+            .clang_args([
+                format!("-D__TARGET_ARCH_{arch}"),
+                "-mcpu=v3".to_owned(),
+                "-Wall".to_owned(),
+                "-Werror".to_owned(),
+            ])
+            .build_and_generate(out.join(format!("{name}.skel.rs")))
+            .map_err(|error| format!("compile {source} (needs clang): {error:#}"))?;
+    }
     println!("cargo:rerun-if-changed=src/bpf");
     Ok(())
 }

@@ -15,12 +15,14 @@
 //! | `wake` | what ended it |
 //! | `counts` | counts mode |
 //! | `cost` | what the programs themselves cost |
+//! | `exits` | exits: programs of their own (`exits*.bpf.[ch]`), loaded only when asked for |
 //! | `collector` | all of it, as a [`crate::collector::Collector`] |
 
 mod attach;
 mod collector;
 mod cost;
 mod counts;
+mod exits;
 mod record;
 mod skel;
 mod wake;

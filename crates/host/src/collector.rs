@@ -8,6 +8,8 @@ use std::time::Duration;
 use haltwise_core::event::Facts;
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 
+use crate::exits::ExitOptions;
+
 /// A source of halts that is attached to this host.
 pub trait Collector: std::fmt::Debug {
     /// Which rung this is.
@@ -47,6 +49,8 @@ pub struct CollectOptions {
     pub interval: Duration,
     /// Size of the buffer between kernel and recorder, in bytes (a power of two).
     pub buffer_bytes: u32,
+    /// Exits, if they are wanted too. Only the BPF rung can.
+    pub exits: Option<ExitOptions>,
 }
 
 impl Default for CollectOptions {
@@ -56,6 +60,7 @@ impl Default for CollectOptions {
             vms: Vec::new(),
             interval: Duration::from_secs(1),
             buffer_bytes: 16 << 20,
+            exits: None,
         }
     }
 }

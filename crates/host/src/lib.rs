@@ -9,6 +9,7 @@
 //! | [`bpf`] | the first rung: BPF programs on raw tracepoints |
 //! | [`perf`] | the second rung: tracepoints through perf events |
 //! | [`clock`] | the time |
+//! | [`exits`] | what to record of exits, and what the kernel calls its reasons |
 //! | [`root`] | where `/proc`, `/sys` and `/dev` are; reads with errors that name the path |
 //! | [`discovery`] | which VMs run here, their names and threads, the roster |
 //! | [`knob`] | the only writer: parameters set, journaled and undone |
@@ -23,6 +24,7 @@ pub mod bpf;
 pub mod clock;
 pub mod collector;
 pub mod discovery;
+pub mod exits;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod host_sample;

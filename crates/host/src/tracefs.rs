@@ -128,6 +128,12 @@ impl Tracefs {
         }
     }
 
+    /// The format file of an event, as it is; `None` where it cannot be read.
+    pub fn format_text(&self, system: &str, name: &str) -> Option<String> {
+        let path = format!("{}/events/{system}/{name}/format", self.at);
+        self.root.text(path).ok()
+    }
+
     /// Reads where the fields of an event are.
     pub fn event(&self, system: &str, name: &str) -> Result<EventFormat, TracefsError> {
         let event = || format!("{system}:{name}");

@@ -7,13 +7,14 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use haltwise_core::event::{CeilingSource, Facts, Lost, Observable};
-use haltwise_core::ids::{Pid, Tid, VmIndex, VmKey, VmmKind};
+use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
 use super::attach::{Attached, attach, explain};
 use super::cost::{Cost, Programs};
 use super::counts::CountsReader;
+use super::exits::{ExitCounter, Who};
 use super::record::{Place, RawHalt};
 use super::skel::types::lost_cause;
 use super::walk::{FoundVcpu, walk};
@@ -39,6 +40,7 @@ pub struct BpfCollector {
     roster: RosterBuilder,
     places: Places,
     counts: CountsReader,
+    exits: Option<ExitCounter>,
     cost: Cost,
     last_walk_ns: u64,
     lost_before: [u64; LOST_CAUSES],
@@ -87,6 +89,7 @@ impl BpfCollector {
             roster: RosterBuilder::default(),
             places: Places::default(),
             counts: CountsReader::default(),
+            exits: None,
             cost: Cost::default(),
             last_walk_ns: 0,
             lost_before: [0; LOST_CAUSES],
@@ -95,6 +98,7 @@ impl BpfCollector {
         collector.refresh_param();
         collector.walk(now)?;
         collector.counts.start(now);
+        collector.start_exits(now)?;
         collector.tick_cost(now);
         Ok(collector)
     }
@@ -219,6 +223,50 @@ impl BpfCollector {
         let rows = self.counts.read(map, used, now_ns, &mut place)?;
         facts.counts.extend(rows);
         Ok(())
+    }
+
+    /// After the first walk, which says how many vCPUs there are.
+    fn start_exits(&mut self, now_ns: u64) -> Result<(), CollectError> {
+        if let Some(wanted) = &self.options.exits {
+            let vcpus = self.roster.roster().vcpus.len();
+            let counter = ExitCounter::start(wanted, &self.options.vms, vcpus, now_ns)?;
+            self.exits = Some(counter);
+        }
+        Ok(())
+    }
+
+    fn drain_exits(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
+        let Some(mut exits) = self.exits.take() else {
+            return Ok(());
+        };
+        let rows = exits.read(now_ns, &mut |who| self.place_exits(who));
+        let lost = exits.lost(now_ns);
+        self.exits = Some(exits);
+        facts.exits.extend(rows?);
+        facts.lost.extend(lost?);
+        Ok(())
+    }
+
+    /// Whose exits these are: by the vCPU's address and thread, or by the thread, where a walk has
+    /// seen it; else by the process, and by what the vCPU said of itself.
+    fn place_exits(&mut self, who: Who) -> Place {
+        let known = self.places.by_vcpu.get(&(who.vcpu, who.tid));
+        if let Some(place) = known.or_else(|| self.places.by_tid.get(&who.tid))
+            && place.vcpu.is_some()
+        {
+            return *place;
+        }
+        let vms = self.places.vms.entry(Pid(who.tgid)).or_default();
+        let ordinal = vms.iter().position(|vm| *vm == who.kvm).unwrap_or(0);
+        let ordinal = u32::try_from(ordinal).unwrap_or(u32::MAX);
+        let several = vms.len() > 1;
+        let pid = Pid(who.tgid);
+        let vm = vm_row(&mut self.roster, &self.root, pid, ordinal, several);
+        let vcpu = (who.vcpu != 0).then_some(VcpuId(who.vcpu_id));
+        if let Some(id) = vcpu {
+            self.roster.vcpu(vm, id, Tid(who.tid));
+        }
+        Place { vm: Some(vm), vcpu }
     }
 
     fn drain_lost(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
@@ -350,6 +398,10 @@ impl Collector for BpfCollector {
                 self.drain_counts(facts, now)?;
             }
         }
+        if self.exits.as_ref().is_some_and(|exits| exits.is_due(now)) {
+            self.walk(now)?;
+            self.drain_exits(facts, now)?;
+        }
         self.drain_lost(facts, now)?;
         self.tick_cost(now);
         Ok(())
@@ -359,11 +411,15 @@ impl Collector for BpfCollector {
         let now = clock::monotonic_ns();
         self.cost.end_sample(now, &Self::programs(&self.attached));
         self.attached.links.clear();
+        if let Some(exits) = &mut self.exits {
+            exits.detach();
+        }
         self.walk(now)?;
         self.drain_ring(facts, now)?;
         if self.options.mode == Mode::Counts {
             self.drain_counts(facts, now)?;
         }
+        self.drain_exits(facts, now)?;
         self.drain_lost(facts, now)
     }
 
@@ -374,6 +430,9 @@ impl Collector for BpfCollector {
     fn missing(&self) -> Vec<Missing> {
         let mut missing = self.attached.missing.clone();
         missing.extend(self.attached.missing_fields());
+        if let Some(exits) = &self.exits {
+            missing.extend_from_slice(exits.missing());
+        }
         if self.options.mode == Mode::Counts {
             for field in ["window_ns", "ceiling_ns"] {
                 missing.push(Missing {

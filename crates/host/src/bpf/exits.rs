@@ -1,0 +1,176 @@
+//! Exits, counted in the kernel by programs of their own, and read once a second.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `exits.bpf.c`, `exits_*.bpf.h` | the programs; `exits_intf.h` is their border to Rust |
+//! | `skel` | generated from them |
+//! | `load` | loading and attaching: only what was asked for |
+//! | `cell` | one count of the kernel's table, and what came since |
+
+mod cell;
+mod load;
+mod skel;
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use haltwise_core::event::Lost;
+use haltwise_core::exit::Exits;
+use haltwise_core::ids::Pid;
+use haltwise_core::recording::Missing;
+use libbpf_rs::{MapCore, MapFlags};
+
+use self::cell::{Cell, Told};
+use self::load::Loaded;
+use self::skel::types::exit_lost;
+use super::attach::explain;
+use super::record::Place;
+use crate::collector::CollectError;
+use crate::exits::ExitOptions;
+
+/// Between two looks at the kernel's table.
+const INTERVAL_NS: u64 = 1_000_000_000;
+
+/// `CELL_OTHER` in `exits_intf.h`.
+const CELL_OTHER: u32 = 1;
+
+/// Whose exits a count is of, as the kernel knows it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Who {
+    /// Address of `struct kvm`; 0 where the vCPU is not known.
+    pub(super) kvm: u64,
+    /// Address of `struct kvm_vcpu`; 0 where it is not known.
+    pub(super) vcpu: u64,
+    /// Its number, where it is known.
+    pub(super) vcpu_id: u32,
+    /// The thread.
+    pub(super) tid: u32,
+    /// Its process.
+    pub(super) tgid: u32,
+}
+
+/// Counts exits.
+#[derive(Debug)]
+pub(super) struct ExitCounter {
+    loaded: Loaded,
+    /// By cell.
+    told: Vec<Told>,
+    last_ns: u64,
+    lost_before: u64,
+}
+
+impl ExitCounter {
+    /// Loads and attaches. `vcpus`: how many there are already.
+    pub(super) fn start(
+        options: &ExitOptions,
+        vms: &[Pid],
+        vcpus: usize,
+        now_ns: u64,
+    ) -> Result<Self, CollectError> {
+        Ok(Self {
+            loaded: load::load(options, vms, vcpus)?,
+            told: Vec::new(),
+            last_ns: now_ns,
+            lost_before: 0,
+        })
+    }
+
+    /// Whether it is time to look.
+    pub(super) fn is_due(&self, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.last_ns) >= INTERVAL_NS
+    }
+
+    /// Counts no more. What was counted can still be read.
+    pub(super) fn detach(&mut self) {
+        self.loaded.links.clear();
+    }
+
+    /// What cannot be told on this host.
+    pub(super) fn missing(&self) -> &[Missing] {
+        &self.loaded.missing
+    }
+
+    /// One row for each vCPU thread and cause that anything came of since the last call.
+    pub(super) fn read(
+        &mut self,
+        now_ns: u64,
+        place: &mut dyn FnMut(Who) -> Place,
+    ) -> Result<Vec<Exits>, CollectError> {
+        let interval_ns = now_ns.saturating_sub(self.last_ns);
+        self.last_ns = now_ns;
+        // A vCPU may have several cells of one cause: from before its place was known, and after.
+        let mut rows: BTreeMap<_, Exits> = BTreeMap::new();
+        for slot in CELL_OTHER..=CELL_OTHER + self.loaded.cells_given() {
+            let cell = self.cell(slot)?;
+            let at = slot as usize;
+            if at >= self.told.len() {
+                self.told.resize_with(at + 1, Told::default);
+            }
+            let place = match slot {
+                CELL_OTHER => Place::default(),
+                _ => place(cell.key.who()),
+            };
+            let Some(row) = cell.since(&mut self.told[at], now_ns, interval_ns, place) else {
+                continue;
+            };
+            match rows.entry((row.vm, row.vcpu, row.tid, row.cause)) {
+                Entry::Vacant(free) => drop(free.insert(row)),
+                Entry::Occupied(mut same) => {
+                    let same = same.get_mut();
+                    same.count += row.count;
+                    same.user_ns += row.user_ns;
+                    same.handling_ns.merge(&row.handling_ns);
+                }
+            }
+        }
+        Ok(rows.into_values().collect())
+    }
+
+    fn cell(&self, slot: u32) -> Result<Cell, CollectError> {
+        let map = &self.loaded.skel.maps.cells;
+        let bytes = map
+            .lookup(&slot.to_ne_bytes(), MapFlags::ANY)
+            .map_err(|error| explain("read the kernel's counts of exits", &error))?
+            .unwrap_or_default();
+        Cell::decode(&bytes, slot == CELL_OTHER).ok_or(CollectError::Record {
+            got: bytes.len(),
+            expected: cell::SIZE,
+        })
+    }
+
+    /// Exits of threads that could not be remembered, since the last call.
+    pub(super) fn lost(&mut self, now_ns: u64) -> Result<Option<Lost>, CollectError> {
+        let cause = exit_lost::EXIT_LOST_THREADS.0.to_ne_bytes();
+        let per_cpu = self
+            .loaded
+            .skel
+            .maps
+            .lost
+            .lookup_percpu(&cause, MapFlags::ANY)
+            .map_err(|error| explain("read the count of lost exits", &error))?;
+        let total: u64 = per_cpu
+            .unwrap_or_default()
+            .iter()
+            .filter_map(|bytes| Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?)))
+            .sum();
+        let count = total.saturating_sub(self.lost_before);
+        self.lost_before = total;
+        Ok((count > 0).then(|| Lost {
+            time_ns: now_ns,
+            count,
+            place: "exits of threads that could not be remembered".to_owned(),
+        }))
+    }
+}
+
+impl cell::Key {
+    fn who(&self) -> Who {
+        Who {
+            kvm: self.kvm,
+            vcpu: self.vcpu,
+            vcpu_id: self.vcpu_id,
+            tid: self.tid,
+            tgid: self.tgid,
+        }
+    }
+}

@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0
+ *
+ * Maps and settings of the programs that count exits, and how a cell is found.
+ */
+#ifndef HALTWISE_EXITS_STATE_BPF_H
+#define HALTWISE_EXITS_STATE_BPF_H
+
+/* Settings, fixed when the programs are loaded. */
+const volatile bool filter_by_process = false; /* only processes in `wanted` */
+const volatile bool filter_by_vcpu = false; /* only numbers in `wanted_vcpus` */
+const volatile bool filter_by_reason = false; /* only reasons in `wanted_reasons` */
+
+/* How many cells there are, which the recorder sets, and the last that was given out. */
+#define CELL_UNWANTED 0xffff
+__u32 cells_max = 0;
+__u32 cells_last = 0;
+
+/* Reasons whose cell a thread remembers without a look-up: all of VMX and most of SVM below 0x100,
+ * and SVM's from 0x400 on behind them. */
+#define NEAR_REASONS 0x100
+#define SVM_FAR 0x400
+#define FAR_REASONS 16
+#define REMEMBERED (NEAR_REASONS + FAR_REASONS)
+
+/* A thread that runs a vCPU. Read and written by that thread alone. */
+struct exit_thread {
+	__u64 vcpu; /* struct kvm_vcpu, 0 while not known */
+	__u64 kvm;
+	__u32 vcpu_id;
+	__u32 tid;
+	__u32 tgid;
+	bool known; /* adopt_vcpu ran */
+	bool unwanted; /* by a filter */
+	bool entered; /* the last of kvm_entry and kvm_exit was an entry */
+	/* the exit being handled */
+	__u64 exit_ns;
+	__u64 exit_user_ns;
+	__u32 exit_cell; /* 0: there is none */
+	__u32 exit_reason;
+	__u32 exit_isa;
+	__u32 subs; /* sub-kinds it has, a bit each */
+	__u32 sub_cells[EXIT_SUB_KINDS];
+	/* the time in user space under way */
+	__u64 user_start_ns;
+	__u64 user_exits; /* the vCPU's own count of exits when it began */
+	__u32 user_cell; /* 0: there is none */
+	/* cells that are often needed */
+	__u16 entry_cell;
+	__u16 lone_cell;
+	__u16 injection_cell;
+	__u16 emulation_cell;
+	__u16 reason_cells[REMEMBERED];
+};
+
+/* With the task itself: found without hashing, gone with the task. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct exit_thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct exit_cell);
+} cells SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, struct exit_key);
+	__type(value, __u32);
+} cell_of SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u8);
+} wanted SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u8);
+} wanted_vcpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, __u8);
+} wanted_reasons SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, EXIT_LOST_CAUSES);
+	__type(key, __u32);
+	__type(value, __u64);
+} lost SEC(".maps");
+
+static __always_inline void count_lost(__u32 cause)
+{
+	__u64 *count = bpf_map_lookup_elem(&lost, &cause);
+
+	if (count)
+		(*count)++;
+}
+
+/* The cell of a key, made if need be. Not static, so that the verifier reads it once. */
+__noinline __u32 find_cell(struct exit_thread *thread, __u32 kind, __u32 isa, __u32 reason,
+			   __u64 sub)
+{
+	struct exit_key key = {};
+	struct exit_cell *cell;
+	__u32 *found;
+	__u32 slot;
+
+	if (!thread)
+		return 0;
+	key.kvm = thread->kvm;
+	key.vcpu = thread->vcpu;
+	key.tid = thread->tid;
+	key.kind = kind;
+	key.isa = isa;
+	key.reason = reason;
+	key.sub = sub;
+	found = bpf_map_lookup_elem(&cell_of, &key);
+	if (found)
+		return *found;
+	if (filter_by_reason && kind == EXIT_KIND_EXIT &&
+	    !bpf_map_lookup_elem(&wanted_reasons, &reason))
+		return CELL_UNWANTED;
+	if (cells_last + CELL_OTHER >= cells_max)
+		return CELL_OTHER;
+	slot = __sync_add_and_fetch(&cells_last, 1) + CELL_OTHER;
+	if (slot >= cells_max)
+		return CELL_OTHER;
+	cell = bpf_map_lookup_elem(&cells, &slot);
+	if (!cell)
+		return CELL_OTHER;
+	cell->tgid = thread->tgid;
+	cell->vcpu_id = thread->vcpu_id;
+	cell->key = key;
+	if (bpf_map_update_elem(&cell_of, &key, &slot, BPF_ANY))
+		return CELL_OTHER;
+	return slot;
+}
+
+/* A thread has begun to run this vCPU (0: it is not known yet). */
+__noinline int adopt_vcpu(struct exit_thread *thread, __u64 address)
+{
+	struct kvm_vcpu *vcpu = (void *)address;
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 number;
+
+	if (!thread)
+		return 0;
+	__builtin_memset(thread, 0, sizeof(*thread));
+	thread->known = true;
+	thread->vcpu = address;
+	thread->tid = id;
+	thread->tgid = id >> 32;
+	if (address) {
+		thread->kvm = (__u64)BPF_CORE_READ(vcpu, kvm);
+		thread->vcpu_id = BPF_CORE_READ(vcpu, vcpu_id);
+	}
+	number = thread->vcpu_id;
+	if (filter_by_vcpu && (!address || !bpf_map_lookup_elem(&wanted_vcpus, &number)))
+		thread->unwanted = true;
+	return 0;
+}
+
+/* The state of the current thread; NULL if nobody wants to know of it. `vcpu` may be 0. */
+static __always_inline struct exit_thread *this_thread(__u64 vcpu)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct exit_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+
+	if (!thread) {
+		__u32 tgid = task->tgid;
+
+		if (filter_by_process && !bpf_map_lookup_elem(&wanted, &tgid))
+			return NULL;
+		thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		if (!thread) {
+			count_lost(EXIT_LOST_THREADS);
+			return NULL;
+		}
+	}
+	if (!thread->known || (vcpu && thread->vcpu != vcpu))
+		adopt_vcpu(thread, vcpu);
+	return thread->unwanted ? NULL : thread;
+}
+
+static __always_inline struct exit_cell *cell_at(__u32 slot)
+{
+	return bpf_map_lookup_elem(&cells, &slot);
+}
+
+/* One more. */
+static __always_inline void count_in(__u32 slot)
+{
+	struct exit_cell *cell = cell_at(slot);
+
+	if (!cell)
+		return;
+	if (slot == CELL_OTHER)
+		__sync_fetch_and_add(&cell->count, 1);
+	else
+		cell->count++;
+}
+
+/* haltwise_core::hist::bucket_of */
+static __always_inline __u32 bucket_of(__u64 value)
+{
+	__u32 octave = 0;
+	__u64 rest = value;
+
+	if (value < (1 << HIST_SUB_BITS))
+		return value;
+	if (rest >> 32) { octave += 32; rest >>= 32; }
+	if (rest >> 16) { octave += 16; rest >>= 16; }
+	if (rest >> 8) { octave += 8; rest >>= 8; }
+	if (rest >> 4) { octave += 4; rest >>= 4; }
+	if (rest >> 2) { octave += 2; rest >>= 2; }
+	if (rest >> 1) octave += 1;
+
+	__u32 part = (value >> (octave - HIST_SUB_BITS)) & ((1 << HIST_SUB_BITS) - 1);
+	__u32 bucket = ((octave - HIST_SUB_BITS + 1) << HIST_SUB_BITS) + part;
+
+	return bucket < HIST_BUCKETS ? bucket : HIST_BUCKETS - 1;
+}
+
+/* A time of one that was counted. Not static, so that the verifier reads it once. */
+__noinline int add_time(__u32 slot, __u64 ns, __u64 user_ns)
+{
+	struct exit_cell *cell = bpf_map_lookup_elem(&cells, &slot);
+	__u32 bucket;
+
+	if (!cell || slot <= CELL_OTHER)
+		return 0;
+	cell->sum_ns += ns;
+	cell->user_ns += user_ns;
+	if (ns > cell->max_ns)
+		cell->max_ns = ns;
+	bucket = bucket_of(ns);
+	/* The verifier must see the check on the very register that is used. */
+	barrier_var(bucket);
+	if (bucket < HIST_BUCKETS)
+		cell->hist[bucket]++;
+	return 0;
+}
+
+#endif
