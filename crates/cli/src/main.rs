@@ -6,6 +6,7 @@
 mod chart;
 mod doctor;
 mod exit;
+mod exits;
 mod import;
 mod ledger;
 mod number;

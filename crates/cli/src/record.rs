@@ -3,12 +3,14 @@
 //! | file | holds |
 //! |---|---|
 //! | [`start`] | which rung, which VMs, what is known at the start |
+//! | [`exits`] | exits beside the halts: what was asked for, and what of it this host can |
 //! | [`session`] | the loop from the first drain to the last |
 //! | [`child`] | the command that runs meanwhile |
 //! | [`interrupt`] | SIGINT, SIGTERM, SIGHUP |
 //! | [`summary`] | what is said at the end |
 
 mod child;
+mod exits;
 pub(crate) mod interrupt;
 mod session;
 pub(crate) mod start;
@@ -23,6 +25,7 @@ use haltwise_host::discovery::VmSelector;
 use haltwise_host::root::Root;
 
 use self::child::Child;
+pub(crate) use self::exits::ExitsWanted;
 use self::interrupt::Interrupt;
 use self::session::Session;
 use crate::exit::{Exit, Outcome};
@@ -38,6 +41,7 @@ pub(crate) struct Wanted {
     pub(crate) mode: Mode,
     pub(crate) interval: Duration,
     pub(crate) buffer_bytes: u32,
+    pub(crate) exits: Option<ExitsWanted>,
     pub(crate) json: bool,
     pub(crate) command: Vec<OsString>,
 }

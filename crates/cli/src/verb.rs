@@ -2,6 +2,7 @@
 
 mod completions;
 mod doctor;
+mod exits;
 mod import;
 mod ledger;
 mod man;
@@ -25,6 +26,8 @@ pub(crate) enum Verb {
     Import(import::Arguments),
     /// Show where the halted time of a capture goes
     Report(report::Arguments),
+    /// Show what made guests exit, and what that cost
+    Exits(exits::Arguments),
     /// Hold recorded halts against the kernel's own rule
     Verify(verify::Arguments),
     /// Say what the recorded halts would have cost under other policies
@@ -52,6 +55,7 @@ impl Verb {
             Self::Record(arguments) => record::run(arguments),
             Self::Import(arguments) => import::run(arguments),
             Self::Report(arguments) => report::run(&arguments),
+            Self::Exits(arguments) => exits::run(&arguments),
             Self::Verify(arguments) => verify::run(arguments),
             Self::Replay(arguments) => replay::run(&arguments),
             Self::Prove(arguments) => prove::run(*arguments),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use haltwise_capture::info::Ended;
 use haltwise_capture::recording::{Ending, Recording};
 use haltwise_core::event::Facts;
+use haltwise_core::exit::Kind;
 use haltwise_core::recording::{Overhead, Roster};
 use haltwise_host::collector::Collector;
 use haltwise_host::params::{Look, Watch};
@@ -41,6 +42,7 @@ pub(crate) struct Session {
     last_sample_ns: u64,
     last_look_ns: u64,
     halts: u64,
+    exits: u64,
     lost: BTreeMap<String, u64>,
     peak_rss: u64,
     /// CPU time that the recorder had used when recording began.
@@ -65,6 +67,7 @@ impl Session {
             last_sample_ns: 0,
             last_look_ns: 0,
             halts: 0,
+            exits: 0,
             lost: BTreeMap::new(),
             peak_rss: 0,
             cpu_before_ns,
@@ -144,6 +147,7 @@ impl Session {
         }
         let facts = std::mem::take(&mut self.pending);
         self.halts += halts_in(&facts);
+        self.exits += exits_in(&facts);
         for lost in &facts.lost {
             *self.lost.entry(lost.place.clone()).or_default() += lost.count;
         }
@@ -167,6 +171,7 @@ impl Session {
             added_ns_per_halt: self.collector.added_ns_per_halt(),
         };
         self.recording.set_missing(&self.collector.missing())?;
+        let exits = self.recording.info().exits.as_ref().map(|_| self.exits);
         let written = self.recording.finish(Ending {
             ended: Ended {
                 time_ns: end_ns,
@@ -183,11 +188,18 @@ impl Session {
             vms: self.roster.vms.len(),
             vcpus: self.roster.vcpus.len(),
             halts: self.halts,
+            exits,
             bytes: written.tables.values().map(|table| table.bytes).sum(),
             lost: self.lost,
             overhead,
         })
     }
+}
+
+fn exits_in(facts: &Facts) -> u64 {
+    let exits = facts.exits.iter();
+    let exits = exits.filter(|row| matches!(row.cause.kind, Kind::Exit | Kind::Other));
+    exits.map(|row| row.count).sum()
 }
 
 fn halts_in(facts: &Facts) -> u64 {

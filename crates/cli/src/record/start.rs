@@ -51,13 +51,21 @@ pub(crate) fn start(wanted: &Wanted, root: &Root) -> Result<Started, Failure> {
         return Err(Failure::new(Exit::Unsupported, error)
             .hint("load it (modprobe kvm_intel or kvm_amd), or record where the VMs run"));
     }
+    let exits = wanted
+        .exits
+        .as_ref()
+        .map(|exits| exits.settle(wanted.rung, root))
+        .transpose()?;
     let options = CollectOptions {
         mode: wanted.mode,
         vms: select(wanted, root)?,
         interval: wanted.interval,
         buffer_bytes: wanted.buffer_bytes,
+        exits: exits.as_ref().map(|exits| exits.options.clone()),
     };
-    let collector = attach(wanted.rung, &options, root)?;
+    // Only that rung counts exits: without it there is nothing to fall back to.
+    let rung = exits.as_ref().map_or(wanted.rung, |_| Some(Rung::Bpf));
+    let collector = attach(rung, &options, root)?;
     let start_ns = clock::monotonic_ns();
     let mut knobs = Watch::default();
     let first_knobs = knobs
@@ -73,6 +81,7 @@ pub(crate) fn start(wanted: &Wanted, root: &Root) -> Result<Started, Failure> {
         .map(|arg| arg.to_string_lossy().into_owned())
         .collect();
     info.missing = collector.missing();
+    info.exits = exits.map(|exits| exits.recorded);
     info.knobs = first_knobs;
     info.roster = collector.roster().clone();
     let recording = Recording::create(&wanted.output, info)?;

@@ -38,6 +38,8 @@ pub(crate) struct Summary {
     pub(crate) vms: usize,
     pub(crate) vcpus: usize,
     pub(crate) halts: u64,
+    /// Exits counted; null if they were not asked for.
+    pub(crate) exits: Option<u64>,
     /// Bytes of all tables together.
     pub(crate) bytes: u64,
     pub(crate) lost: BTreeMap<String, u64>,
@@ -61,7 +63,9 @@ impl Summary {
 
     /// For people.
     pub(crate) fn text(&self) -> String {
-        let mut lines = vec![self.what(), self.cost()];
+        let mut lines = vec![self.what()];
+        lines.extend(self.exits.map(|exits| format!("Counted {exits} exits")));
+        lines.push(self.cost());
         lines.extend(
             self.lost
                 .iter()
@@ -72,6 +76,9 @@ impl Summary {
         } else {
             format!("Next: haltwise report {}", self.output.display())
         });
+        if self.exits.is_some() {
+            lines.push(format!("Next: haltwise exits {}", self.output.display()));
+        }
         lines.push(String::new());
         lines.join("\n")
     }

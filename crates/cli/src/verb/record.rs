@@ -5,12 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use haltwise_core::exit::SubKey;
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
 
-use crate::exit::Outcome;
-use crate::record::{self, Wanted};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::record::{self, ExitsWanted, Wanted};
 
 /// What to record, and where to.
 #[derive(Debug, Args)]
@@ -24,7 +25,8 @@ changed. Recording ends after --duration, with COMMAND, or with Ctrl-C.",
   haltwise record -o cap --duration 10s         all VMs, ten seconds
   haltwise record -o cap --vm web-1             one VM, until Ctrl-C
   haltwise record -o cap -- ./load-test.sh      as long as the command runs
-  haltwise record -o cap --mode counts          histograms only: the cheapest"
+  haltwise record -o cap --mode counts          histograms only: the cheapest
+  haltwise record -o cap --exits=msr,pio        exits too, by MSR and port"
 )]
 pub(crate) struct Arguments {
     /// Directory to write; must not exist yet, or be empty
@@ -48,6 +50,24 @@ pub(crate) struct Arguments {
     /// Buffer between kernel and recorder in MiB, a power of two
     #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = buffer_mib)]
     buffer: u32,
+    /// Count exits too: `--exits`, or with what they were about, for example
+    /// `--exits=msr,pio` (msr, pio, mmio, gpa, hypercall, vector, cpuid)
+    #[arg(
+        long,
+        value_name = "KEYS",
+        num_args = 0..=1,
+        require_equals = true,
+        value_delimiter = ',',
+        default_missing_value = ""
+    )]
+    exits: Option<Vec<String>>,
+    /// Only exits of this vCPU, by number; may be given again [default: all]
+    #[arg(long = "exits-vcpu", value_name = "N", requires = "exits")]
+    exit_vcpus: Vec<u32>,
+    /// Only exits of this reason, by the kernel's name or number; may be given
+    /// again [default: all]
+    #[arg(long = "exits-reason", value_name = "NAME", requires = "exits")]
+    exit_reasons: Vec<String>,
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
@@ -63,6 +83,25 @@ fn buffer_mib(text: &str) -> Result<u32, String> {
     }
 }
 
+/// What is asked for of exits. Reasons stay texts until the host's own names are known.
+fn wanted_exits(
+    keys: Option<&[String]>,
+    vcpus: Vec<u32>,
+    reasons: Vec<String>,
+) -> Result<Option<ExitsWanted>, Failure> {
+    let Some(keys) = keys else { return Ok(None) };
+    let keys = keys.iter().filter(|key| !key.is_empty());
+    let sub_keys = keys
+        .map(|key| key.parse::<SubKey>())
+        .collect::<Result<_, _>>()
+        .map_err(|error| Failure::new(Exit::Usage, anyhow::anyhow!("--exits: {error}")))?;
+    Ok(Some(ExitsWanted {
+        sub_keys,
+        vcpus: vcpus.into_iter().collect(),
+        reasons,
+    }))
+}
+
 /// Records.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     record::run(&Wanted {
@@ -75,6 +114,11 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         mode: arguments.mode,
         interval: Duration::from_nanos(arguments.interval.0),
         buffer_bytes: arguments.buffer << 20,
+        exits: wanted_exits(
+            arguments.exits.as_deref(),
+            arguments.exit_vcpus,
+            arguments.exit_reasons,
+        )?,
         json: arguments.json,
         command: arguments.command,
     })

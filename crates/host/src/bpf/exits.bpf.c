@@ -51,31 +51,46 @@ static __always_inline __u32 cell_of_exit(struct exit_thread *thread, const stru
 	return cell;
 }
 
-SEC(SEC_EXIT)
-int on_exit(struct bpf_raw_tracepoint_args *ctx)
+static __always_inline int note_exit(const struct told_exit *exit)
 {
 	__u64 now = bpf_ktime_get_ns();
-	struct told_exit exit = {};
-	struct exit_thread *thread;
+	struct exit_thread *thread = this_thread(exit->vcpu);
 	__u32 cell;
 
-	told(ctx->args, &exit);
-	thread = this_thread(exit.vcpu);
 	if (!thread)
 		return 0;
 	thread->entered = false;
 	thread->subs = 0;
 	thread->exit_cell = 0;
-	cell = cell_of_exit(thread, &exit);
+	cell = cell_of_exit(thread, exit);
 	if (cell == CELL_UNWANTED)
 		return 0;
 	thread->exit_cell = cell;
-	thread->exit_reason = exit.reason;
-	thread->exit_isa = exit.isa;
+	thread->exit_reason = exit->reason;
+	thread->exit_isa = exit->isa;
 	thread->exit_user_ns = 0;
 	thread->exit_ns = now;
 	count_in(cell);
 	return 0;
+}
+
+SEC(SEC_EXIT)
+int on_exit(__u64 *args)
+{
+	struct told_exit exit = {};
+
+	told(args, &exit);
+	return note_exit(&exit);
+}
+
+/* As older kernels of this architecture tell it. */
+SEC(SEC_EXIT)
+int on_exit_before(__u64 *args)
+{
+	struct told_exit exit = {};
+
+	told_before(args, &exit);
+	return note_exit(&exit);
 }
 
 /* The vCPU's own count of its exits: equal for as long as it has not run elsewhere. */
@@ -137,9 +152,9 @@ __noinline int end_exit(struct exit_thread *thread, __u64 now)
 			 : ((thread)->place = find_cell(thread, kind, EXIT_ISA_NONE, 0, 0)))
 
 SEC(SEC_ENTRY)
-int on_entry(struct bpf_raw_tracepoint_args *ctx)
+int on_entry(__u64 *args)
 {
-	__u64 vcpu = ENTRY_NAMES_VCPU ? ctx->args[0] : 0;
+	__u64 vcpu = ENTRY_NAMES_VCPU ? args[0] : 0;
 	struct exit_thread *thread;
 	__u64 now;
 
@@ -273,10 +288,10 @@ int BPF_PROG(on_mmio, int type, int len, __u64 gpa)
 /* trace_kvm_page_fault(vcpu, fault_address, error_code) since 6.1 (faddc0d6ce67); before, without
  * the vCPU. Its page, since a guest's memory has many addresses. */
 SEC("raw_tp/kvm_page_fault")
-int on_page_fault(struct bpf_raw_tracepoint_args *ctx)
+int on_page_fault(__u64 *args)
 {
 	/* A guest's physical address is below 2^52, the kernel's own addresses are not. */
-	__u64 address = ctx->args[0] >> 52 ? ctx->args[1] : ctx->args[0];
+	__u64 address = args[0] >> 52 ? args[1] : args[0];
 
 	count_sub(EXIT_KIND_PAGE_FAULT, address & ~0xfffULL);
 	return 0;

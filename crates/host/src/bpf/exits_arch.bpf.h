@@ -2,9 +2,10 @@
  *
  * Where each architecture's tracepoints carry the vCPU and the reason of an exit.
  *
- * x86: kvm_exit has carried (vcpu, isa) since 5.16 (0a62a0319abb); the reason is where KVM itself
- * reads it from for the tracepoint: vmx_get_exit_info, svm_get_exit_info. Before, it was
- * (exit_reason, vcpu, isa), and a reason is never a kernel address.
+ * x86: kvm_exit has carried (vcpu, isa) since 5.16 (0a62a0319abb); the reason is read from where KVM
+ * takes it for the tracepoint: vmx_get_exit_info, svm_get_exit_info. Before, it was (exit_reason,
+ * vcpu, isa). A program that looks at a third argument cannot be attached where there are two, so
+ * there is one for each.
  */
 #ifndef HALTWISE_EXITS_ARCH_BPF_H
 #define HALTWISE_EXITS_ARCH_BPF_H
@@ -100,15 +101,17 @@ static __always_inline __u32 read_reason(__u64 vcpu, __u32 isa)
 
 static __always_inline void told(__u64 *args, struct told_exit *exit)
 {
-	if (args[0] >> 32) {
-		exit->vcpu = args[0];
-		exit->isa = args[1];
-		exit->reason = read_reason(exit->vcpu, exit->isa);
-	} else {
-		exit->vcpu = args[1];
-		exit->isa = args[2];
-		exit->reason = args[0];
-	}
+	exit->vcpu = args[0];
+	exit->isa = args[1];
+	exit->reason = read_reason(exit->vcpu, exit->isa);
+}
+
+#define TOLD_BEFORE 1
+static __always_inline void told_before(__u64 *args, struct told_exit *exit)
+{
+	exit->reason = args[0];
+	exit->vcpu = args[1];
+	exit->isa = args[2];
 }
 
 #elif defined(__TARGET_ARCH_arm64)
@@ -177,6 +180,10 @@ static __always_inline void told(__u64 *args, struct told_exit *exit)
 
 #else
 #error "no layout of kvm_exit known for this architecture"
+#endif
+
+#ifndef TOLD_BEFORE
+#define told_before told
 #endif
 
 #endif

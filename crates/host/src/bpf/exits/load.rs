@@ -134,8 +134,7 @@ type Part<'a> = (&'a ProgramMut<'a>, &'static str, &'static str);
 
 /// Attaches what was loaded. A part that a kernel lacks is missing, and no error.
 fn attach(progs: &ExitsProgs<'_>, options: &ExitOptions) -> (Vec<Link>, Vec<Missing>) {
-    // Exits last, so that the first finds everything else in place.
-    let always: [Part<'_>; 6] = [
+    let always: [Part<'_>; 5] = [
         (
             &progs.on_userspace_exit,
             "kvm_userspace_exit",
@@ -161,7 +160,6 @@ fn attach(progs: &ExitsProgs<'_>, options: &ExitOptions) -> (Vec<Link>, Vec<Miss
             "kvm_entry",
             "entries are not counted, and exits have no times",
         ),
-        (&progs.on_exit, "kvm_exit", "exits are not counted"),
     ];
     let subs: [(SubKey, Part<'_>); 7] = [
         (SubKey::Msr, (&progs.on_msr, "kvm_msr", NO_SUB)),
@@ -184,8 +182,8 @@ fn attach(progs: &ExitsProgs<'_>, options: &ExitOptions) -> (Vec<Link>, Vec<Miss
         .map(|(_, part)| part);
     let mut links = Vec::new();
     let mut missing = Vec::new();
-    for (program, tracepoint, without_it) in wanted.chain(always) {
-        match program.attach() {
+    let mut book =
+        |attached: libbpf_rs::Result<Link>, tracepoint: &str, without_it: &str| match attached {
             Ok(link) => links.push(link),
             Err(error) => missing.push(Missing {
                 field: "exits".to_owned(),
@@ -193,8 +191,18 @@ fn attach(progs: &ExitsProgs<'_>, options: &ExitOptions) -> (Vec<Link>, Vec<Miss
                     "{without_it}: tracepoint {tracepoint} cannot be attached ({error})"
                 ),
             }),
-        }
+        };
+    for (program, tracepoint, without_it) in wanted.chain(always) {
+        book(program.attach(), tracepoint, without_it);
     }
+    // Exits last, so that the first finds everything else in place. Older kernels tell more with an
+    // exit: where the program for those cannot be attached, the other can.
+    let before = cfg!(target_arch = "x86_64").then(|| progs.on_exit_before.attach());
+    let exits = match before {
+        Some(Ok(link)) => Ok(link),
+        _ => progs.on_exit.attach(),
+    };
+    book(exits, "kvm_exit", "exits are not counted");
     (links, missing)
 }
 

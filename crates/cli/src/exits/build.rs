@@ -1,0 +1,178 @@
+//! The view, computed from the account.
+
+use haltwise_core::account::Spread;
+use haltwise_core::exit::account::{Group, Passed, Tally, host_ns};
+use haltwise_core::exit::names::Names;
+use haltwise_core::exit::{Cause, Kind};
+
+use super::load::Loaded;
+use super::view::{GroupView, ReasonView, RecordingView, TotalView, View};
+use crate::exits::SCHEMA;
+
+/// What to say.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Wanted<'a> {
+    /// Only this reason, by name or number.
+    pub(crate) reason: Option<&'a str>,
+    /// Groups too.
+    pub(crate) groups: bool,
+}
+
+/// Computes the view. `None` if no exit has the reason wanted.
+pub(crate) fn build(loaded: &Loaded, wanted: Wanted<'_>) -> Option<View> {
+    let names = loaded.recorded.names();
+    let is_wanted = |cause: &Cause| wanted.reason.is_none_or(|text| means(cause, text, &names));
+    let table = |belongs: &dyn Fn(Kind) -> bool| {
+        let rows = |cause: &Cause| belongs(cause.kind) && is_wanted(cause);
+        reasons(loaded, &rows, &names)
+    };
+    let view = View {
+        schema: SCHEMA,
+        recording: recording(loaded),
+        total: total(loaded),
+        halted: loaded.halted,
+        reasons: table(&|kind| matches!(kind, Kind::Exit | Kind::Other)),
+        userspace: table(&|kind| kind == Kind::UserspaceExit),
+        subs: table(&Kind::is_sub),
+        groups: if wanted.groups {
+            groups(loaded)
+        } else {
+            Vec::new()
+        },
+    };
+    let found = !view.reasons.is_empty() || !view.userspace.is_empty() || !view.subs.is_empty();
+    (found || wanted.reason.is_none()).then_some(view)
+}
+
+/// Whether a text means this cause: the name of its reason in any case, or its number.
+fn means(cause: &Cause, text: &str, names: &Names) -> bool {
+    let by_name = cause.name(names).eq_ignore_ascii_case(text);
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    };
+    let by_number = cause.kind != Kind::UserspaceExit && number.is_some();
+    by_name || (by_number && cause.reason == number)
+}
+
+fn recording(loaded: &Loaded) -> RecordingView {
+    let recording = &loaded.recording;
+    RecordingView {
+        rung: recording.rung,
+        host: recording.hostname.clone(),
+        kernel: recording.kernel.clone(),
+        isa: loaded.account.isa(),
+        vms: recording.roster.vms.len(),
+        duration_ns: recording.end_ns.saturating_sub(recording.start_ns),
+        sub_keys: loaded.recorded.sub_keys.clone(),
+        only_vcpus: loaded.recorded.vcpus.clone(),
+        only_reasons: loaded.recorded.reasons.clone(),
+        cut: recording.cut,
+        lost: recording.lost.iter().map(|(_, count)| count).sum(),
+        missing: recording.missing.clone(),
+        notes: recording.notes.clone(),
+    }
+}
+
+fn total(loaded: &Loaded) -> TotalView {
+    let passed = loaded.account.total();
+    let halts = passed
+        .halts
+        .time_ns()
+        .saturating_sub(loaded.halted.sleep_ns);
+    TotalView {
+        exits: passed.exits_in_all(),
+        halt_exits: passed.halts.count,
+        untimed: passed.exits.untimed() + passed.halts.untimed(),
+        host_ns: passed.exits.time_ns().saturating_add(halts),
+        kernel_ns: passed.exits.kernel_ns(),
+        user_ns: passed.exits.user_ns,
+        entries: passed.entries,
+        lone_entries: passed.lone_entries,
+        userspace_exits: passed.userspace.count,
+        injections: passed.injections,
+        emulations: passed.emulations,
+        other: passed.other,
+    }
+}
+
+fn reasons(loaded: &Loaded, belongs: &dyn Fn(&Cause) -> bool, names: &Names) -> Vec<ReasonView> {
+    let rows = loaded.account.ranked(belongs, &loaded.halted);
+    let costs = rows
+        .iter()
+        .map(|(cause, tally)| host_ns(cause, tally, &loaded.halted));
+    let all: u64 = costs.fold(0, u64::saturating_add);
+    rows.into_iter()
+        .map(|(cause, tally)| reason(loaded, cause, tally, all, names))
+        .collect()
+}
+
+fn reason(loaded: &Loaded, cause: Cause, tally: &Tally, all: u64, names: &Names) -> ReasonView {
+    let recording = &loaded.recording;
+    let seconds = recording.end_ns.saturating_sub(recording.start_ns) as f64 / 1e9;
+    let host_ns = host_ns(&cause, tally, &loaded.halted);
+    ReasonView {
+        kind: cause.kind,
+        isa: cause.isa,
+        reason: cause.reason,
+        name: cause.name(names),
+        sub: cause.sub,
+        sub_name: cause.sub_name(),
+        count: tally.count,
+        per_second: if seconds > 0.0 {
+            tally.count as f64 / seconds
+        } else {
+            0.0
+        },
+        untimed: tally.untimed(),
+        is_halt: cause.is_halt(),
+        host_ns,
+        share: (all > 0).then(|| host_ns as f64 / all as f64),
+        time_ns: tally.time_ns(),
+        kernel_ns: tally.kernel_ns(),
+        user_ns: tally.user_ns,
+        spread_ns: if cause.is_halt() {
+            None
+        } else {
+            Spread::of(&tally.handling_ns)
+        },
+    }
+}
+
+/// Groups, what took longest first; seconds in their order.
+fn groups(loaded: &Loaded) -> Vec<GroupView> {
+    let mut rows: Vec<(&Group, &Passed)> = loaded.account.groups.iter().collect();
+    rows.sort_by_key(|(group, passed)| {
+        let time = passed.exits.time_ns();
+        let count = passed.exits_in_all().max(passed.emulations);
+        let rank = match group.second {
+            Some(_) => (0, 0),
+            None => (u64::MAX - time, u64::MAX - count),
+        };
+        (rank, **group)
+    });
+    let named = |vm: u32| {
+        let vms = &loaded.recording.roster.vms;
+        let vm = vms.iter().find(|known| known.index.0 == vm)?;
+        Some(vm.name.clone())
+    };
+    rows.into_iter()
+        .map(|(group, passed)| GroupView {
+            vm: group.vm.map(|vm| vm.0),
+            vm_name: group.vm.and_then(|vm| named(vm.0)),
+            vcpu: group.vcpu.map(|vcpu| vcpu.0),
+            second: group.second,
+            exits: passed.exits.count,
+            halt_exits: passed.halts.count,
+            untimed: passed.exits.untimed() + passed.halts.untimed(),
+            time_ns: passed.exits.time_ns(),
+            kernel_ns: passed.exits.kernel_ns(),
+            user_ns: passed.exits.user_ns,
+            spread_ns: Spread::of(&passed.exits.handling_ns),
+            entries: passed.entries,
+            userspace_exits: passed.userspace.count,
+            injections: passed.injections,
+            emulations: passed.emulations,
+        })
+        .collect()
+}
