@@ -161,6 +161,25 @@ fn roster() -> Roster {
     }
 }
 
+fn exits(from: u64, handling_ns: LogHist) -> Exits {
+    Exits {
+        time_ns: 1_000_000_000 + from,
+        interval_ns: 1_000_000_000,
+        vm: Some(VmIndex(0)),
+        vcpu: Some(VcpuId(1)),
+        tid: Tid(4711),
+        cause: Cause {
+            kind: Kind::MsrWrite,
+            isa: Isa::Vmx,
+            reason: Some(32),
+            sub: Some(0x830),
+        },
+        count: 7,
+        user_ns: from,
+        handling_ns,
+    }
+}
+
 /// Ten halts from this number on, and a little of everything else.
 fn facts(from: u64) -> Facts {
     let halt = |i: u64| Halt {
@@ -228,21 +247,6 @@ fn facts(from: u64) -> Facts {
             count: 3,
             place: "ring buffer full".into(),
         }],
-        exits: vec![Exits {
-            time_ns,
-            interval_ns: 1_000_000_000,
-            vm,
-            vcpu,
-            tid,
-            cause: Cause {
-                kind: Kind::MsrWrite,
-                isa: Isa::Vmx,
-                reason: Some(32),
-                sub: Some(0x830),
-            },
-            count: 7,
-            user_ns: from,
-            handling_ns: exit_ns,
-        }],
+        exits: vec![exits(from, exit_ns)],
     }
 }

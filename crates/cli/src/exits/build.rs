@@ -22,18 +22,21 @@ pub(crate) struct Wanted<'a> {
 pub(crate) fn build(loaded: &Loaded, wanted: Wanted<'_>) -> Option<View> {
     let names = loaded.recorded.names();
     let is_wanted = |cause: &Cause| wanted.reason.is_none_or(|text| means(cause, text, &names));
-    let table = |belongs: &dyn Fn(Kind) -> bool| {
+    let table = |belongs: &dyn Fn(Kind) -> bool, whole_ns: Option<u64>| {
         let rows = |cause: &Cause| belongs(cause.kind) && is_wanted(cause);
-        reasons(loaded, &rows, &names)
+        reasons(loaded, &rows, whole_ns, &names)
     };
+    let reasons = table(&|kind| matches!(kind, Kind::Exit | Kind::Other), None);
+    // An exit may be about several things: they are parts of the exits, not of each other.
+    let whole_ns = reasons.iter().map(|row| row.host_ns).sum();
     let view = View {
         schema: SCHEMA,
         recording: recording(loaded),
         total: total(loaded),
         halted: loaded.halted,
-        reasons: table(&|kind| matches!(kind, Kind::Exit | Kind::Other)),
-        userspace: table(&|kind| kind == Kind::UserspaceExit),
-        subs: table(&Kind::is_sub),
+        reasons,
+        userspace: table(&|kind| kind == Kind::UserspaceExit, None),
+        subs: table(&|kind| kind.is_sub(), Some(whole_ns)),
         groups: if wanted.groups {
             groups(loaded)
         } else {
@@ -96,12 +99,17 @@ fn total(loaded: &Loaded) -> TotalView {
     }
 }
 
-fn reasons(loaded: &Loaded, belongs: &dyn Fn(&Cause) -> bool, names: &Names) -> Vec<ReasonView> {
+fn reasons(
+    loaded: &Loaded,
+    belongs: &dyn Fn(&Cause) -> bool,
+    whole_ns: Option<u64>,
+    names: &Names,
+) -> Vec<ReasonView> {
     let rows = loaded.account.ranked(belongs, &loaded.halted);
     let costs = rows
         .iter()
         .map(|(cause, tally)| host_ns(cause, tally, &loaded.halted));
-    let all: u64 = costs.fold(0, u64::saturating_add);
+    let all = whole_ns.unwrap_or_else(|| costs.fold(0, u64::saturating_add));
     rows.into_iter()
         .map(|(cause, tally)| reason(loaded, cause, tally, all, names))
         .collect()
@@ -141,7 +149,14 @@ fn reason(loaded: &Loaded, cause: Cause, tally: &Tally, all: u64, names: &Names)
 
 /// Groups, what took longest first; seconds in their order.
 fn groups(loaded: &Loaded) -> Vec<GroupView> {
-    let mut rows: Vec<(&Group, &Passed)> = loaded.account.groups.iter().collect();
+    // Exits that found no room are nobody's; the total tells of them.
+    let told_apart = |passed: &Passed| {
+        let others = [passed.entries, passed.injections, passed.emulations];
+        passed.exits_in_all() + passed.userspace.count + others.iter().sum::<u64>() > 0
+    };
+    let groups = loaded.account.groups.iter();
+    let mut rows: Vec<(&Group, &Passed)> =
+        groups.filter(|(_, passed)| told_apart(passed)).collect();
     rows.sort_by_key(|(group, passed)| {
         let time = passed.exits.time_ns();
         let count = passed.exits_in_all().max(passed.emulations);

@@ -1,5 +1,6 @@
 //! The view on a screen.
 
+use haltwise_core::account::Spread;
 use haltwise_core::exit::Kind;
 
 use super::view::{GroupView, ReasonView, View};
@@ -36,12 +37,12 @@ pub(crate) fn render(view: &View, options: Options) -> String {
         Table::Reasons => {
             if !view.reasons.is_empty() {
                 page.heading("Exits by reason");
-                reasons(&mut page, &view.reasons, options.rows, "reason");
+                reasons(&mut page, &view.reasons, options.rows);
                 halted(&mut page, view);
             }
             if !view.userspace.is_empty() {
                 page.heading("Returns to the VMM");
-                reasons(&mut page, &view.userspace, options.rows, "reason");
+                reasons(&mut page, &view.userspace, options.rows);
             }
         }
         Table::Subs => {
@@ -49,7 +50,7 @@ pub(crate) fn render(view: &View, options: Options) -> String {
             if view.subs.is_empty() {
                 page.wrapped("  ", &no_subs(view), 2);
             } else {
-                reasons(&mut page, &view.subs, options.rows, "what (reason)");
+                subs(&mut page, &view.subs, options.rows);
             }
         }
         Table::Groups => {
@@ -134,8 +135,8 @@ const HEAD: [&str; 8] = [
     "count", "time", "share", "in VMM", "p50", "p95", "p99", "max",
 ];
 
-fn reasons(page: &mut Page, rows: &[ReasonView], most: usize, what: &str) {
-    let mut cells = vec![heads(what, &HEAD)];
+fn reasons(page: &mut Page, rows: &[ReasonView], most: usize) {
+    let mut cells = vec![heads("reason", &HEAD)];
     cells.extend(rows.iter().take(most).map(reason));
     let mut stands = vec![Stands::Left];
     stands.resize(HEAD.len() + 1, Stands::Right);
@@ -153,39 +154,55 @@ fn tight(ns: u64) -> String {
     nanos(ns).replace(' ', "")
 }
 
-fn reason(row: &ReasonView) -> Vec<String> {
-    let name = match (&row.sub_name, row.kind) {
-        (Some(sub), _) if row.name == "-" => sub.clone(),
-        (Some(sub), _) => format!("{sub} ({})", row.name),
-        (None, Kind::UserspaceExit) => row.name.trim_start_matches("KVM_EXIT_").to_owned(),
-        (None, _) => row.name.clone(),
-    };
-    // Nothing of it has a time: it did not come with an exit.
+/// A row's figures: count, time, share, time in the VMM, and the spread; a dash where nothing of it has
+/// a time, since it did not come with an exit.
+fn figures(row: &ReasonView) -> [String; 8] {
+    let none = || "-".to_owned();
     let timed = row.count > row.untimed;
-    let time = |ns: u64| if timed { tight(ns) } else { "-".to_owned() };
-    let spread = |of: fn(&haltwise_core::account::Spread) -> u64| {
-        row.spread_ns
-            .as_ref()
-            .map_or_else(|| "-".to_owned(), |spread| tight(of(spread)))
+    let time = |ns: u64| if timed { tight(ns) } else { none() };
+    let spread =
+        |of: fn(&Spread) -> u64| row.spread_ns.as_ref().map_or_else(none, |it| tight(of(it)));
+    let in_vmm = match row.kind {
+        Kind::UserspaceExit => none(),
+        _ => time(row.user_ns),
     };
-    vec![
-        harmless(&name),
+    let part = row.share.filter(|_| timed);
+    [
         count(row.count).replace(' ', ""),
         time(row.host_ns),
-        match row.share {
-            Some(part) if timed => share(part).replace(' ', ""),
-            _ => "-".to_owned(),
-        },
-        if row.kind == Kind::UserspaceExit {
-            "-".to_owned()
-        } else {
-            time(row.user_ns)
-        },
+        part.map_or_else(none, |part| share(part).replace(' ', "")),
+        in_vmm,
         spread(|spread| spread.p50),
         spread(|spread| spread.p95),
         spread(|spread| spread.p99),
         spread(|spread| spread.max),
     ]
+}
+
+fn reason(row: &ReasonView) -> Vec<String> {
+    // All have the same beginning.
+    let name = match row.kind {
+        Kind::UserspaceExit => row.name.trim_start_matches("KVM_EXIT_"),
+        _ => &row.name,
+    };
+    let mut cells = vec![harmless(name)];
+    cells.extend(figures(row));
+    cells
+}
+
+const SUB_HEAD: [&str; 7] = ["reason", "count", "time", "share", "p50", "p99", "max"];
+
+fn subs(page: &mut Page, rows: &[ReasonView], most: usize) {
+    let mut cells = vec![heads("what", &SUB_HEAD)];
+    cells.extend(rows.iter().take(most).map(|row| {
+        let [count, time, share, _, p50, _, p99, max] = figures(row);
+        let what = row.sub_name.clone().unwrap_or_default();
+        vec![what, harmless(&row.name), count, time, share, p50, p99, max]
+    }));
+    let mut stands = vec![Stands::Left; 2];
+    stands.resize(SUB_HEAD.len() + 1, Stands::Right);
+    page.table(0, &stands, &cells);
+    more(page, rows.len(), most);
 }
 
 fn more(page: &mut Page, rows: usize, most: usize) {

@@ -16,6 +16,10 @@ use crate::terminal;
 
 /// Arguments of `haltwise exits`.
 #[derive(Debug, clap::Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a switch of the command line"
+)]
 #[command(after_help = "EXAMPLES
   haltwise exits cap                        by reason, the dearest first
   haltwise exits cap --by vm                by VM, vcpu or second

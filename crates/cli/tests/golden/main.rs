@@ -11,6 +11,7 @@
 )]
 
 mod errors;
+mod exits;
 mod guest;
 mod import;
 mod replay;
@@ -228,6 +229,7 @@ fn help_is_as_committed_and_ends_with_examples() {
         "record",
         "import",
         "report",
+        "exits",
         "verify",
         "replay",
         "prove",

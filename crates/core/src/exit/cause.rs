@@ -211,11 +211,12 @@ impl Cause {
         }
     }
 
-    /// The sub-key as people write it: ports, MSRs and addresses in hexadecimal.
+    /// The sub-key as people write it: ports, MSRs, leaves and addresses in hexadecimal.
     pub fn sub_name(&self) -> Option<String> {
         let sub = self.sub?;
         Some(match self.kind {
             Kind::Hypercall | Kind::Vector => format!("{} {sub}", self.kind),
+            Kind::PageFault => format!("page {sub:#x}"),
             _ => format!("{} {sub:#x}", self.kind),
         })
     }

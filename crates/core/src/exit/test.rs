@@ -62,5 +62,5 @@ fn sub_keys_say_what_they_are() {
     };
     assert_eq!(sub(Kind::MsrWrite, 0x830), "msr_write 0x830");
     assert_eq!(sub(Kind::Vector, 236), "vector 236");
-    assert_eq!(sub(Kind::PageFault, 0xfee0_0000), "page_fault 0xfee00000");
+    assert_eq!(sub(Kind::PageFault, 0xfee0_0000), "page 0xfee00000");
 }

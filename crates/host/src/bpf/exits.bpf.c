@@ -231,7 +231,8 @@ int BPF_PROG(on_emulation, __u64 vcpu, __u8 failed)
 	return 0;
 }
 
-/* What the exit being handled is about. The first of a kind has the exit's time. */
+/* What the exit being handled is about. The first of a kind has the exit's time, but for a vector:
+ * an interrupt comes on the way back, and is not what took the time. */
 __noinline int count_sub(__u32 kind, __u64 sub)
 {
 	struct exit_thread *thread = this_thread(0);
@@ -246,7 +247,8 @@ __noinline int count_sub(__u32 kind, __u64 sub)
 			 thread->exit_cell ? thread->exit_reason : EXIT_NO_REASON, sub);
 	count_in(cell);
 	barrier_var(place);
-	if (place < EXIT_SUB_KINDS && thread->exit_cell && !(thread->subs & (1 << place))) {
+	if (place < EXIT_SUB_KINDS && kind != EXIT_KIND_VECTOR && thread->exit_cell &&
+	    !(thread->subs & (1 << place))) {
 		thread->subs |= 1 << place;
 		thread->sub_cells[place] = cell;
 	}

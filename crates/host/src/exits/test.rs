@@ -50,5 +50,5 @@ fn only_what_our_tables_do_not_say_is_kept() {
             (Isa::Vmx, 99, "NEW")
         );
     }
-    assert!(kernel_names(&Root::at(&dir.path().join("none"))).is_empty());
+    assert!(kernel_names(&Root::at(dir.path().join("none"))).is_empty());
 }

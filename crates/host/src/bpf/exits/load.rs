@@ -161,22 +161,7 @@ fn attach(progs: &ExitsProgs<'_>, options: &ExitOptions) -> (Vec<Link>, Vec<Miss
             "entries are not counted, and exits have no times",
         ),
     ];
-    let subs: [(SubKey, Part<'_>); 7] = [
-        (SubKey::Msr, (&progs.on_msr, "kvm_msr", NO_SUB)),
-        (SubKey::Pio, (&progs.on_pio, "kvm_pio", NO_SUB)),
-        (SubKey::Mmio, (&progs.on_mmio, "kvm_mmio", NO_SUB)),
-        (
-            SubKey::Gpa,
-            (&progs.on_page_fault, "kvm_page_fault", NO_SUB),
-        ),
-        (
-            SubKey::Hypercall,
-            (&progs.on_hypercall, "kvm_hypercall", NO_SUB),
-        ),
-        (SubKey::Vector, (&progs.on_vector, "kvm_inj_virq", NO_SUB)),
-        (SubKey::Cpuid, (&progs.on_cpuid, "kvm_cpuid", NO_SUB)),
-    ];
-    let wanted = subs
+    let wanted = subs(progs)
         .into_iter()
         .filter(|(key, _)| options.sub_keys.contains(key))
         .map(|(_, part)| part);
@@ -204,6 +189,25 @@ fn attach(progs: &ExitsProgs<'_>, options: &ExitOptions) -> (Vec<Link>, Vec<Miss
     };
     book(exits, "kvm_exit", "exits are not counted");
     (links, missing)
+}
+
+/// The programs that tell what exits were about.
+fn subs<'a>(progs: &'a ExitsProgs<'_>) -> [(SubKey, Part<'a>); 7] {
+    [
+        (SubKey::Msr, (&progs.on_msr, "kvm_msr", NO_SUB)),
+        (SubKey::Pio, (&progs.on_pio, "kvm_pio", NO_SUB)),
+        (SubKey::Mmio, (&progs.on_mmio, "kvm_mmio", NO_SUB)),
+        (
+            SubKey::Gpa,
+            (&progs.on_page_fault, "kvm_page_fault", NO_SUB),
+        ),
+        (
+            SubKey::Hypercall,
+            (&progs.on_hypercall, "kvm_hypercall", NO_SUB),
+        ),
+        (SubKey::Vector, (&progs.on_vector, "kvm_inj_virq", NO_SUB)),
+        (SubKey::Cpuid, (&progs.on_cpuid, "kvm_cpuid", NO_SUB)),
+    ]
 }
 
 const NO_SUB: &str = "a sub-key is not told";
