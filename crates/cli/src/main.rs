@@ -23,6 +23,7 @@ mod record;
 mod replay;
 mod report;
 mod terminal;
+mod tune;
 mod verb;
 mod verify;
 mod words;

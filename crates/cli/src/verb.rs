@@ -10,6 +10,7 @@ mod prove;
 mod record;
 mod replay;
 pub(crate) mod report;
+mod tune;
 mod verify;
 mod version;
 
@@ -32,6 +33,8 @@ pub(crate) enum Verb {
     Verify(verify::Arguments),
     /// Say what the recorded halts would have cost under other policies
     Replay(Box<replay::Arguments>),
+    /// Recommend the setting that serves the recorded halts best
+    Tune(Box<tune::Arguments>),
     /// Measure two settings in turn and say which is better
     Prove(Box<prove::Arguments>),
     /// Say how good predictions were: what prove foresaw, and what came of it
@@ -58,6 +61,7 @@ impl Verb {
             Self::Exits(arguments) => exits::run(&arguments),
             Self::Verify(arguments) => verify::run(arguments),
             Self::Replay(arguments) => replay::run(&arguments),
+            Self::Tune(arguments) => tune::run(&arguments),
             Self::Prove(arguments) => prove::run(*arguments),
             Self::Ledger(arguments) => ledger::run(&arguments),
             Self::Doctor(arguments) => doctor::run(&arguments),

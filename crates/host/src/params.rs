@@ -9,6 +9,9 @@ use haltwise_core::event::{Knob, KnobScope};
 
 use crate::root::{Root, RootError};
 
+/// Where KVM's module parameters are, for texts that tell people what to type.
+pub const KVM: &str = "/sys/module/kvm/parameters";
+
 /// A file that holds one setting.
 #[derive(Debug)]
 struct Source {

@@ -83,6 +83,11 @@ const CALIBRATION_SCHEMA: u32 = 1;
 
 /// Puts together what is known.
 pub(crate) fn know(told: &Told<'_>, survey: &Survey) -> Result<Known, Failure> {
+    of_latency(told, survey.shortest_sleeps_ns())
+}
+
+/// The same, where the capture's shortest sleeps take `shortest_ns` to wake.
+pub(crate) fn of_latency(told: &Told<'_>, shortest_ns: Option<u64>) -> Result<Known, Failure> {
     let calibration = told.calibration.map(read).transpose()?;
     let mut points: Vec<(u64, u64)> = Vec::new();
     if let Some(calibration) = &calibration {
@@ -98,8 +103,7 @@ pub(crate) fn know(told: &Told<'_>, survey: &Survey) -> Result<Known, Failure> {
     }
     let elsewhere = (!elsewhere.is_empty()).then_some(elsewhere);
     let calibrated = calibration.and_then(|calibration| Some(calibration.switch_cpu_ns?.ns()));
-    let shortest = survey.shortest_sleeps_ns();
-    let shortest = shortest.or_else(|| elsewhere.as_ref()?.shortest_sleeps_ns());
+    let shortest = shortest_ns.or_else(|| elsewhere.as_ref()?.shortest_sleeps_ns());
     let (switch_cpu_ns, source) = match (told.switch_cpu_ns, calibrated, shortest) {
         (Some(ns), _, _) => (ns, Source::Given),
         (None, Some(ns), _) => (ns, Source::Calibrated),

@@ -151,14 +151,16 @@ pub(crate) fn knobs_of(told: &[Knob], version: Version, arch: Arch) -> (Knobs, V
 }
 
 /// The time since the work began, and how much of it there is.
-struct Clock {
+#[derive(Debug)]
+pub(crate) struct Clock {
     began: Instant,
     progress: Progress,
     halts: Option<u64>,
 }
 
 impl Clock {
-    fn start(capture: &Capture) -> Self {
+    /// Starts now.
+    pub(crate) fn start(capture: &Capture) -> Self {
         Self {
             began: Instant::now(),
             progress: Progress::start(None),
@@ -175,7 +177,8 @@ impl Clock {
     }
 }
 
-fn each_halt(
+/// Hands out every halt, and shows how far it is.
+pub(crate) fn each_halt(
     capture: &Capture,
     clock: &mut Clock,
     what: &str,

@@ -16,6 +16,7 @@ use crate::replay::costs::Told;
 use crate::replay::play::{self, Wish};
 use crate::replay::{text, view};
 use crate::terminal;
+use crate::tune::goal::{self, Named};
 
 /// Arguments of `haltwise replay`.
 #[derive(Debug, clap::Args)]
@@ -45,9 +46,9 @@ pub(crate) struct Arguments {
     /// What latency is worth: density counts CPU alone, balanced a nanosecond of
     /// latency as one of CPU, latency as ten
     #[arg(long, value_name = "GOAL", default_value = "balanced")]
-    goal: Goal,
+    goal: Named,
     /// The same as a number: nanoseconds of CPU for one of latency
-    #[arg(long, value_name = "X", conflicts_with = "goal", value_parser = weight)]
+    #[arg(long, value_name = "X", conflicts_with = "goal", value_parser = goal::weight)]
     lambda: Option<u64>,
     /// Whether waking earlier makes the next gap longer
     #[arg(long, value_name = "READING", default_value = "by-source", value_parser = reading)]
@@ -81,43 +82,11 @@ pub(crate) struct Arguments {
     width: Option<u16>,
 }
 
-/// What latency is worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Goal {
-    /// CPU alone counts.
-    Density,
-    /// A nanosecond of latency counts as one of CPU.
-    Balanced,
-    /// ... as ten.
-    Latency,
-}
-
-impl Goal {
-    fn weight_milli(self) -> u64 {
-        match self {
-            Self::Density => 0,
-            Self::Balanced => 1_000,
-            Self::Latency => 10_000,
-        }
-    }
-}
-
 /// Policies that are played when none is named.
 const FIRST_LOOK: [&str; 5] = ["off", "kvm", "kvm:knobs=default", "learned", "clairvoyant"];
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "in 0..=1e9"
-)]
-fn weight(text: &str) -> Result<u64, String> {
-    let weight = text.parse::<f64>().ok();
-    let weight = weight.filter(|weight| (0.0..=1e6).contains(weight));
-    let milli = weight.map(|weight| (weight * 1e3).round() as u64);
-    milli.ok_or_else(|| "expected a number from 0 to 1000000".to_owned())
-}
-
-fn reading(text: &str) -> Result<Arrivals, String> {
+/// Reads how gaps follow wake-ups.
+pub(super) fn reading(text: &str) -> Result<Arrivals, String> {
     let found = Arrivals::ALL
         .into_iter()
         .find(|reading| reading.as_str() == text);

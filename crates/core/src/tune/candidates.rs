@@ -40,6 +40,15 @@ pub struct Reach {
     pub polls: bool,
 }
 
+/// Which parameters a search may move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Moves {
+    /// All that the kernel has.
+    All,
+    /// The ceiling.
+    Ceiling,
+}
+
 impl Reach {
     /// Of a rule.
     pub fn of(rule: &Rule) -> Self {
@@ -68,8 +77,15 @@ impl Reach {
 }
 
 /// The whole grid. Where a parameter makes no difference it is as in `in_force`.
-pub fn grid(rule: &Rule, in_force: &Knobs) -> Vec<Knobs> {
+pub fn grid(rule: &Rule, in_force: &Knobs, moves: Moves) -> Vec<Knobs> {
     let mut grid = Vec::new();
+    if moves == Moves::Ceiling {
+        let ceiling = |halt_poll_ns| Knobs {
+            halt_poll_ns,
+            ..*in_force
+        };
+        return CEILINGS_NS.map(ceiling).to_vec();
+    }
     if Reach::of(rule).polls {
         for ceiling_ns in CEILINGS_NS {
             put_ceiling(rule, in_force, ceiling_ns, &mut grid);
@@ -166,7 +182,7 @@ pub fn toggle(ceiling_ns: u32, in_force: &Knobs) -> Knobs {
 }
 
 /// Settings around one, each a step away. `steps` are factors for times.
-pub fn neighbours(rule: &Rule, around: &Knobs, steps: &[f64]) -> Vec<Knobs> {
+pub fn neighbours(rule: &Rule, around: &Knobs, steps: &[f64], moves: Moves) -> Vec<Knobs> {
     let reach = Reach::of(rule);
     if around.halt_poll_ns == 0 || !reach.polls {
         return Vec::new();
@@ -180,7 +196,7 @@ pub fn neighbours(rule: &Rule, around: &Knobs, steps: &[f64]) -> Vec<Knobs> {
             halt_poll_ns: ceiling_ns,
             ..*around
         };
-        if !reach.adapts || !reach.grow_start {
+        if !reach.adapts || !reach.grow_start || moves == Moves::Ceiling {
             found.push(with_ceiling);
             continue;
         }
@@ -201,7 +217,7 @@ pub fn neighbours(rule: &Rule, around: &Knobs, steps: &[f64]) -> Vec<Knobs> {
             },
         ]);
     }
-    if reach.adapts {
+    if reach.adapts && moves == Moves::All {
         for grow in [around.grow - u32::from(around.grow > 1), around.grow + 1] {
             found.push(Knobs { grow, ..*around });
         }
@@ -209,17 +225,30 @@ pub fn neighbours(rule: &Rule, around: &Knobs, steps: &[f64]) -> Vec<Knobs> {
             found.push(Knobs { shrink, ..*around });
         }
     }
-    found.retain(|knobs| !reach.grow_start || knobs.grow_start <= knobs.halt_poll_ns);
+    found.retain(|knobs| {
+        moves == Moves::Ceiling || !reach.grow_start || knobs.grow_start <= knobs.halt_poll_ns
+    });
     found
+}
+
+/// A time as a person would write it: to half a microsecond below 20 us, to one below 100, to five
+/// below 1 ms, to fifty above.
+pub fn rounded(ns: u32) -> u32 {
+    let grain = match ns {
+        0..20_000 => 500,
+        20_000..100_000 => 1_000,
+        100_000..1_000_000 => 5_000,
+        _ => 50_000,
+    };
+    let whole = ns.saturating_add(grain / 2) / grain * grain;
+    whole.clamp(SHORTEST_NS, LONGEST_NS)
 }
 
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "the cast saturates, and the result is clamped"
+    reason = "the cast saturates, and no step is negative"
 )]
 fn scaled(ns: u32, step: f64) -> u32 {
-    let grain = if ns < 20_000 { 500.0 } else { 1_000.0 };
-    let scaled = (f64::from(ns) * step / grain).round() * grain;
-    (scaled as u32).clamp(SHORTEST_NS, LONGEST_NS)
+    rounded((f64::from(ns) * step) as u32)
 }

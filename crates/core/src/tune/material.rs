@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use super::candidates::Moves;
 use super::sums::Wall;
 use crate::event::{CeilingSource, Halt};
 use crate::kvm::{Arch, Knobs, Rule, Version};
@@ -28,12 +29,24 @@ pub struct Terms {
     pub elsewhere: Option<Latencies>,
     /// Seed of policies that draw, and of the bootstrap.
     pub seed: u64,
+    /// Only the ceiling is sought, as a VM's own cap sets it; the other parameters stay as they are, and
+    /// a VM's own ceiling is taken for one that can be moved.
+    pub ceiling_only: bool,
 }
 
 impl Terms {
     /// The rule of that kernel.
     pub fn rule(&self) -> Rule {
         Rule::of(self.version, self.arch)
+    }
+
+    /// Which parameters may move.
+    pub fn moves(&self) -> Moves {
+        if self.ceiling_only {
+            Moves::Ceiling
+        } else {
+            Moves::All
+        }
     }
 
     /// What the parameters are there when nobody sets them.
@@ -235,7 +248,7 @@ fn sit_down(
     let table = survey.table(seat, terms.elsewhere.as_ref());
     let own = first
         .ceiling_ns
-        .filter(|_| first.ceiling_source == CeilingSource::Cap);
+        .filter(|_| first.ceiling_source == CeilingSource::Cap && !terms.ceiling_only);
     Ok(Seated {
         seat,
         samples: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::candidates::{self, Reach};
+use super::candidates::{self, Moves, Reach};
 use super::crew::Crew;
 use super::material::{Material, Seated};
 use super::stage::{self, Entry, Part};
@@ -40,10 +40,13 @@ const AROUND: usize = 4;
 pub fn search(material: &Material, aims: &[Aim], crew: &impl Crew) -> Vec<Found> {
     let rule = material.terms.rule();
     let in_force = &material.terms.in_force;
-    let mut first = candidates::grid(&rule, in_force);
-    first.push(material.terms.default_knobs());
+    let moves = material.terms.moves();
+    let mut first = candidates::grid(&rule, in_force, moves);
     first.push(*in_force);
-    if Reach::of(&rule).grow_start {
+    if moves == Moves::All {
+        first.push(material.terms.default_knobs());
+    }
+    if moves == Moves::All && Reach::of(&rule).grow_start {
         first.extend(fixed_thresholds(material, aims, crew));
     }
     let mut known = BTreeSet::new();
@@ -52,7 +55,7 @@ pub fn search(material: &Material, aims: &[Aim], crew: &impl Crew) -> Vec<Found>
         let mut around = Vec::new();
         for aim in aims {
             for best in best(&found, aim, material, AROUND) {
-                around.extend(candidates::neighbours(&rule, &best.knobs, steps));
+                around.extend(candidates::neighbours(&rule, &best.knobs, steps, moves));
             }
         }
         found.extend(play(material, around, &mut known, "refine", crew));
@@ -150,11 +153,12 @@ fn fixed_thresholds(material: &Material, aims: &[Aim], crew: &impl Crew) -> Vec<
         let Some(Ok(threshold_ns)) = best.map(|(ns, _)| u32::try_from(*ns)) else {
             continue;
         };
+        let threshold_ns = candidates::rounded(threshold_ns);
         found.push(candidates::fixed(threshold_ns));
         let above = u64::from(threshold_ns).saturating_add(latency_ns);
         if let Ok(ceiling_ns) = u32::try_from(above) {
             let gated = |shrink| Knobs {
-                halt_poll_ns: ceiling_ns.min(candidates::LONGEST_NS),
+                halt_poll_ns: candidates::rounded(ceiling_ns),
                 grow: 1,
                 grow_start: threshold_ns,
                 shrink,

@@ -1,7 +1,7 @@
 //! Laws of the search and of what is recommended, and its corners.
 
 use super::advice::{Final, Rejected, Verdict, advise, play_final};
-use super::candidates::{self, Reach};
+use super::candidates::{self, Moves, Reach};
 use super::material::{Gather, Keep};
 use super::search::{Aim, search};
 use super::stage::{self, Entry, Part};
@@ -69,6 +69,7 @@ fn terms(version: &str) -> Terms {
         arrivals: Arrivals::FixedGap,
         elsewhere: None,
         seed: 1,
+        ceiling_only: false,
     }
 }
 

@@ -27,7 +27,11 @@ proptest::proptest! {
         let material = material(terms("6.12"), &halts);
         let found = search(&material, &[aim], &Alone);
         let best = search::best(&found, &aim, &material, 1)[0];
-        let grid = candidates::grid(&material.terms.rule(), &material.terms.in_force);
+        let grid = candidates::grid(
+            &material.terms.rule(),
+            &material.terms.in_force,
+            Moves::All,
+        );
         let entries: Vec<Entry> = grid.into_iter().map(Entry::new).collect();
         let seats: Vec<_> = material.seats.iter().collect();
         for sums in stage::play(&material, &seats, &entries, Part::Fit, "", &Alone) {
@@ -96,14 +100,14 @@ fn grids_hold_only_what_a_kernel_has() {
         let rule = Rule::of(version, arch);
         let defaults = Knobs::defaults(version, arch);
         let reach = Reach::of(&rule);
-        let grid = candidates::grid(&rule, &defaults);
+        let grid = candidates::grid(&rule, &defaults, Moves::All);
         assert!(grid.len() >= least, "{version}: {}", grid.len());
         assert!(grid.len() < 2_048);
         for (number, knobs) in grid.iter().enumerate() {
             assert!(reach.grow_start || knobs.grow_start == defaults.grow_start);
             assert!(reach.adapts || knobs.grow == defaults.grow);
             assert!(!grid[..number].contains(knobs), "{version}: {knobs:?}");
-            for around in candidates::neighbours(&rule, knobs, &[0.5, 2.0]) {
+            for around in candidates::neighbours(&rule, knobs, &[0.5, 2.0], Moves::All) {
                 assert!(reach.grow_start || around.grow_start == defaults.grow_start);
                 assert!(around.halt_poll_ns <= candidates::LONGEST_NS);
                 assert!(around.halt_poll_ns > 0);

@@ -233,3 +233,26 @@ fn a_long_capture_is_thinned_by_stretches_of_time() {
     let (_, advice) = tune(&thinned, AIM);
     assert_eq!(advice.verdict, Verdict::Change);
 }
+
+#[test]
+fn a_search_for_a_ceiling_moves_nothing_else() {
+    let mut halts = load(0, "fixed:20us", 2_000, 12);
+    for halt in &mut halts {
+        halt.ceiling_source = CeilingSource::Cap;
+    }
+    let terms = Terms {
+        ceiling_only: true,
+        ..terms("6.12")
+    };
+    let in_force = terms.in_force;
+    let material = material(terms, &halts);
+    let (of, advice) = tune(&material, AIM);
+    assert_eq!(advice.verdict, Verdict::Change, "{}", said(&advice));
+    for finalist in &of.others {
+        let with_ceiling = Knobs {
+            halt_poll_ns: finalist.knobs.halt_poll_ns,
+            ..in_force
+        };
+        assert_eq!(finalist.knobs, with_ceiling);
+    }
+}

@@ -1,0 +1,283 @@
+//! The same where only histograms were kept (`record --mode counts`): a fixed threshold, with bounds.
+
+use std::collections::BTreeSet;
+
+use anyhow::anyhow;
+use haltwise_capture::capture::Capture;
+use haltwise_core::event::HaltCounts;
+use haltwise_core::kvm::Rule;
+use haltwise_core::replay::{Cost, Doubts};
+use haltwise_core::tune::candidates::Reach;
+use haltwise_core::tune::counted::{Bound, Counted, CountedAdvice, advise};
+use serde::Serialize;
+
+use super::seek::{Wish, arch_of, goals};
+use super::view::{Basis, GoalView, View, settings};
+use super::{SCHEMA, say};
+use crate::exit::{Exit, Failure};
+use crate::number::{count, nanos, nanos_f64, share};
+use crate::open::explain;
+use crate::page::{Page, Stands};
+use crate::plan::{Effect, Expected, Interval};
+use crate::replay::costs;
+use crate::replay::play::{kernel_of, knobs_of};
+
+/// What histograms tell.
+#[derive(Debug, Serialize)]
+pub(crate) struct CountedView {
+    /// The threshold that is best at its worst; 0 does not poll.
+    pub(crate) threshold_ns: u64,
+    /// Halts of which the gap is known.
+    pub(crate) halts: u64,
+    /// Halts of which it is not.
+    pub(crate) gap_unknown: u64,
+    /// What is in force came to; upper end `None` where it is not known how long halts polled.
+    pub(crate) in_force: Ends,
+    /// What the threshold comes to.
+    pub(crate) threshold: Ends,
+    /// What not polling at all comes to.
+    pub(crate) off: Ends,
+}
+
+/// Figures between two ends.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Ends {
+    /// Cost of a halt at the least.
+    pub(crate) cost_low_ns: f64,
+    /// And at the most.
+    pub(crate) cost_high_ns: Option<f64>,
+    /// Polling in % of one CPU, at the least.
+    pub(crate) poll_cpu_percent_low: Option<f64>,
+    /// And at the most.
+    pub(crate) poll_cpu_percent_high: Option<f64>,
+    /// Mean wake-up latency over all halts, at the least.
+    pub(crate) latency_mean_low_ns: f64,
+    /// And at the most.
+    pub(crate) latency_mean_high_ns: f64,
+}
+
+/// Reads the histograms and recommends.
+pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>, partial: bool) -> Result<View, Failure> {
+    let info = capture.info();
+    let version = kernel_of(info, wish.kernel)?;
+    let arch = arch_of(capture, wish);
+    let (in_force, knobs_assumed) = knobs_of(&info.knobs, version, arch);
+    let reach = Reach::of(&Rule::of(version, arch));
+    let rows = read(capture, wish)?;
+    let counted = counted(&rows);
+    let shortest = counted.latency_mean_ns();
+    let known = costs::of_latency(&wish.told, shortest)?;
+    let goals = goals(wish, known.switch_cpu_ns);
+    let cost = goals[0].aim.cost;
+    let max = wish.max_poll_cpu_percent;
+    let advice = advise(&counted, reach, &in_force, &cost, max).ok_or_else(costs::nothing_known)?;
+    let recommended = advice.changes.then(|| settings(&advice.knobs, reach));
+    let basis = Basis {
+        hostname: info.host.hostname.clone(),
+        kernel: version.to_string(),
+        arch: arch.to_string(),
+        knobs_assumed,
+        switch_cpu_ns: known.switch_cpu_ns,
+        switch_cpu_source: known.source,
+        arrivals: wish.arrivals,
+        halts: counted.halts + counted.gap_unknown,
+        judged_halts: counted.halts,
+        judged_ns: counted.wall.span_ns,
+        blocks_recorded: counted.blocks,
+        blocks_replayed: counted.blocks,
+        doubts: Doubts::default(),
+        skipped: 0,
+        out_of_order: 0,
+        vetoed_vcpus: 0,
+        own_ceiling_vcpus: 0,
+        ceiling_is_snapshot: say::is_snapshot(&Rule::of(version, arch)),
+        lost: info.lost.values().sum(),
+        partial,
+    };
+    Ok(View {
+        schema: SCHEMA,
+        basis,
+        goal: GoalView {
+            name: wish.weight.0.clone(),
+            lambda: wish.weight.1 as f64 / 1e3,
+            max_poll_cpu_percent: max,
+        },
+        verdict: if advice.changes {
+            "change"
+        } else {
+            "not-significant"
+        },
+        changes: advice.changes,
+        reason: reason(&counted, &advice),
+        in_force: settings(&in_force, reach),
+        commands: recommended.as_ref().map_or_else(Vec::new, say::commands),
+        recommended,
+        played: None,
+        counted: Some(view(&counted, &advice, &cost)),
+    })
+}
+
+fn read(capture: &Capture, wish: &Wish<'_>) -> Result<Vec<HaltCounts>, Failure> {
+    let mut rows = Vec::new();
+    for row in capture.halt_counts().map_err(explain)? {
+        let row = row.map_err(explain)?;
+        let wanted =
+            (wish.vms.as_ref()).is_none_or(|vms| row.vm.is_some_and(|vm| vms.contains(&vm)));
+        if wanted && row.halts > 0 {
+            rows.push(row);
+        }
+    }
+    if rows.is_empty() {
+        let error = anyhow!("this capture counted no halts: there is nothing to tune by");
+        return Err(Failure::new(Exit::Failed, error).hint("`haltwise report` says why"));
+    }
+    Ok(rows)
+}
+
+fn counted(rows: &[HaltCounts]) -> Counted {
+    let vcpus: BTreeSet<_> = rows.iter().map(|row| (row.vm, row.vcpu, row.tid)).collect();
+    let first = (rows.iter())
+        .map(|row| row.time_ns.saturating_sub(row.interval_ns))
+        .min();
+    let last = rows.iter().map(|row| row.time_ns).max();
+    let span_ns = last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
+    Counted::of_counts(rows, vcpus.len() as u64, span_ns)
+}
+
+fn per_halt(milli: u128, counted: &Counted) -> f64 {
+    milli as f64 / 1e3 / counted.halts.max(1) as f64
+}
+
+fn view(counted: &Counted, advice: &CountedAdvice, cost: &Cost) -> CountedView {
+    let ends = |low: &Bound, high: &Bound| Ends {
+        cost_low_ns: per_halt(low.milli, counted),
+        cost_high_ns: Some(per_halt(high.milli, counted)),
+        poll_cpu_percent_low: Some(counted.percent(low.poll_ns.min(high.poll_ns))),
+        poll_cpu_percent_high: Some(counted.percent(low.poll_ns.max(high.poll_ns))),
+        latency_mean_low_ns: low.latency_ns as f64 / counted.halts.max(1) as f64,
+        latency_mean_high_ns: high.latency_ns as f64 / counted.halts.max(1) as f64,
+    };
+    let in_force = advice.in_force;
+    let polls = counted.poll_ns.map(|ns| counted.percent(ns));
+    let latency = counted.latency_ns as f64 / (counted.halts + counted.gap_unknown).max(1) as f64;
+    let off = counted.bounds(0, cost).unwrap_or_default();
+    CountedView {
+        threshold_ns: advice.threshold_ns,
+        halts: counted.halts,
+        gap_unknown: counted.gap_unknown,
+        in_force: Ends {
+            cost_low_ns: per_halt(in_force.least_milli, counted),
+            cost_high_ns: in_force.known_milli.map(|milli| per_halt(milli, counted)),
+            poll_cpu_percent_low: polls,
+            poll_cpu_percent_high: polls,
+            latency_mean_low_ns: latency,
+            latency_mean_high_ns: latency,
+        },
+        threshold: ends(&advice.bounds.low, &advice.bounds.high),
+        off: ends(&off.low, &off.high),
+    }
+}
+
+fn reason(counted: &Counted, advice: &CountedAdvice) -> String {
+    let low = nanos_f64(per_halt(advice.bounds.low.milli, counted));
+    let high = nanos_f64(per_halt(advice.bounds.high.milli, counted));
+    let in_force = per_halt(advice.in_force.least_milli, counted);
+    let least = match advice.in_force.known_milli {
+        Some(_) => nanos_f64(in_force),
+        None => format!("{} or more", nanos_f64(in_force)),
+    };
+    let name = match advice.threshold_ns {
+        0 => "Not polling at all".to_owned(),
+        ns => format!("A fixed threshold of {}", nanos(ns)),
+    };
+    let verdict = if advice.changes {
+        ""
+    } else {
+        ", which is not certainly better"
+    };
+    format!(
+        "{name} costs between {low} and {high} a halt, wherever in its bucket each gap lay; what is in \
+         force cost {least}{verdict}. The histograms do not know in which order gaps came, so nothing \
+         can be said of windows that grow and shrink: record without --mode counts for that."
+    )
+}
+
+/// The table of the page.
+pub(super) fn show(page: &mut Page, view: &CountedView) {
+    page.gap();
+    let mut stands = [Stands::Right; 4];
+    stands[0] = Stands::Left;
+    let head = ["from histograms", "polling", "late", "a halt"].map(str::to_owned);
+    let mut table = vec![head.to_vec()];
+    let name = match view.threshold_ns {
+        0 => "off".to_owned(),
+        ns => format!("fixed {}", nanos(ns)),
+    };
+    let rows = [
+        ("in force, as counted".to_owned(), &view.in_force),
+        (name, &view.threshold),
+        ("not polling".to_owned(), &view.off),
+    ];
+    let between = |low: String, high: String| {
+        if low == high {
+            low
+        } else {
+            format!("{low} to {high}")
+        }
+    };
+    let unknown = || "?".to_owned();
+    let percent = |of: Option<f64>| of.map_or_else(unknown, |percent| share(percent / 100.0));
+    for (name, ends) in rows {
+        table.push(vec![
+            name,
+            between(
+                percent(ends.poll_cpu_percent_low),
+                percent(ends.poll_cpu_percent_high),
+            ),
+            between(
+                nanos_f64(ends.latency_mean_low_ns),
+                nanos_f64(ends.latency_mean_high_ns),
+            ),
+            between(
+                nanos_f64(ends.cost_low_ns),
+                ends.cost_high_ns.map_or_else(unknown, nanos_f64),
+            ),
+        ]);
+    }
+    page.table(2, &stands, &table);
+    if view.gap_unknown > 0 {
+        let text = format!(
+            "{} halts more have no known gap and are not in these figures.",
+            count(view.gap_unknown)
+        );
+        page.wrapped("  ", &text, 2);
+    }
+}
+
+impl CountedView {
+    /// What a plan expects; `None` where it is not known how long halts polled.
+    pub(super) fn expected(&self) -> Option<Expected> {
+        let (own, other) = (&self.threshold, &self.in_force);
+        let effect = |before: f64, low: f64, high: f64| Effect {
+            before,
+            after: high,
+            change_low: low - before,
+            change_high: high - before,
+        };
+        Some(Expected {
+            interval: Interval::Bounds,
+            halts: self.halts,
+            cost_ns_per_halt: effect(other.cost_high_ns?, own.cost_low_ns, own.cost_high_ns?),
+            poll_cpu_percent: effect(
+                other.poll_cpu_percent_high?,
+                own.poll_cpu_percent_low?,
+                own.poll_cpu_percent_high?,
+            ),
+            wake_latency_mean_ns: effect(
+                other.latency_mean_high_ns,
+                own.latency_mean_low_ns,
+                own.latency_mean_high_ns,
+            ),
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! What latency is worth, by name or by number.
+
+/// The weights that have names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Named {
+    /// CPU alone counts.
+    Density,
+    /// A nanosecond of latency counts as one of CPU.
+    Balanced,
+    /// ... as ten.
+    Latency,
+}
+
+impl Named {
+    /// All of them, in the order in which they are shown.
+    pub(crate) const ALL: [Self; 3] = [Self::Density, Self::Balanced, Self::Latency];
+
+    /// What latency is worth, in thousandths of CPU.
+    pub(crate) fn weight_milli(self) -> u64 {
+        match self {
+            Self::Density => 0,
+            Self::Balanced => 1_000,
+            Self::Latency => 10_000,
+        }
+    }
+
+    /// The name.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Density => "density",
+            Self::Balanced => "balanced",
+            Self::Latency => "latency",
+        }
+    }
+}
+
+/// Reads a weight: nanoseconds of CPU for one of latency; gives thousandths.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "in 0..=1e9"
+)]
+pub(crate) fn weight(text: &str) -> Result<u64, String> {
+    let weight = text.parse::<f64>().ok();
+    let weight = weight.filter(|weight| (0.0..=1e6).contains(weight));
+    let milli = weight.map(|weight| (weight * 1e3).round() as u64);
+    milli.ok_or_else(|| "expected a number from 0 to 1000000".to_owned())
+}
+
+/// Reads a share of one CPU: `2%`, `2`, `0.5%`; gives percent.
+pub(crate) fn percent(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').unwrap_or(text).trim();
+    let percent = number.parse::<f64>().ok();
+    let percent = percent.filter(|percent| (0.0..=1e6).contains(percent));
+    percent.ok_or_else(|| "expected a share of one CPU, for example 2%".to_owned())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn weights_and_shares_read_as_people_write_them() {
+        for (text, milli) in [
+            ("0", 0),
+            ("1", 1_000),
+            ("2.5", 2_500),
+            ("1000000", 1_000_000_000),
+        ] {
+            assert_eq!(weight(text), Ok(milli), "{text}");
+        }
+        for (text, wanted) in [
+            ("2%", 2.0),
+            ("2", 2.0),
+            ("0.5 %", 0.5),
+            ("0%", 0.0),
+            ("150%", 150.0),
+        ] {
+            let read = percent(text).unwrap();
+            assert!((read - wanted).abs() < 1e-9, "{text}");
+        }
+        for bad in ["", "-1", "NaN", "inf", "1e7", "x", "%", "2%%"] {
+            assert!(percent(bad).is_err() && weight(bad).is_err(), "{bad}");
+        }
+    }
+}

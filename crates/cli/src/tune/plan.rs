@@ -1,0 +1,68 @@
+//! The plan that a recommendation comes to.
+
+use haltwise_capture::info::CaptureInfo;
+
+use super::seek::Row;
+use super::view::{Figures, IntervalView, PlayedView, View};
+use crate::plan::{Basis, Effect, Expected, Goal, Interval, Plan, SCHEMA, Scope, Tool, VERSION};
+
+/// Makes it.
+pub(crate) fn plan(info: &CaptureInfo, view: &View) -> Plan {
+    let ended = info.ended.as_ref();
+    Plan {
+        schema: SCHEMA.to_owned(),
+        version: VERSION,
+        tool: Tool {
+            name: "haltwise".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+        },
+        capture: Basis {
+            hostname: info.host.hostname.clone(),
+            kernel_release: info.host.kernel_release.clone(),
+            arch: info.host.arch.clone(),
+            started_unix_ns: info.clock.start_unix_ns,
+            ended_unix_ns: ended.and_then(|ended| info.clock.unix_ns(ended.time_ns)),
+            halts: view.basis.halts,
+        },
+        goal: Goal {
+            name: view.goal.name.clone(),
+            lambda: view.goal.lambda,
+            max_poll_cpu_percent: view.goal.max_poll_cpu_percent,
+        },
+        scope: Scope::Host,
+        before: view.in_force,
+        settings: view.recommended.unwrap_or_default(),
+        expected: (view.recommended).and_then(|_| expected(view)),
+        reason: view.reason.clone(),
+    }
+}
+
+fn expected(view: &View) -> Option<Expected> {
+    let played = match (&view.played, &view.counted) {
+        (Some(played), _) => played,
+        (None, Some(counted)) => return counted.expected(),
+        (None, None) => return None,
+    };
+    let against = played.against_in_force.as_ref()?;
+    let of = |row| figures(played, row);
+    let effect = |figure: fn(&Figures) -> f64, interval: &IntervalView| {
+        Some(Effect {
+            before: figure(of(Row::InForce)?),
+            after: figure(of(Row::Choice)?),
+            change_low: interval.low.unwrap_or(interval.value),
+            change_high: interval.high.unwrap_or(interval.value),
+        })
+    };
+    Some(Expected {
+        interval: Interval::Confidence95,
+        halts: view.basis.judged_halts,
+        cost_ns_per_halt: effect(|of| of.cost_ns_per_halt, &against.cost_ns_per_halt)?,
+        poll_cpu_percent: effect(|of| of.poll_cpu_percent, &against.poll_cpu_percent)?,
+        wake_latency_mean_ns: effect(|of| of.latency_mean_ns, &against.latency_mean_ns)?,
+    })
+}
+
+fn figures(played: &PlayedView, row: Row) -> Option<&Figures> {
+    let found = played.rows.iter().find(|of| of.row == row);
+    found.map(|of| &of.figures)
+}

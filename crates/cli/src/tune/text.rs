@@ -1,0 +1,334 @@
+//! A recommendation on a screen: what to do, what it buys, what else there is, what it rests on.
+
+mod closing;
+
+use super::counted;
+use super::plot::{self, Mark};
+use super::say;
+use super::seek::Row;
+use super::view::{Figures, GoalAdvice, IntervalView, PlayedView, PointView, View};
+use crate::number::{count, nanos, nanos_f64, share, three_digits};
+use crate::page::{Page, Stands, harmless};
+
+/// Rejected settings that are shown.
+const REJECTED: usize = 4;
+
+/// The share of polls cut short from which on it is said first.
+const CUTS: f64 = 0.05;
+
+/// Lays a recommendation out. `plan` is the file that was written, `dir` the capture's.
+pub(crate) fn render(view: &View, plan: Option<&str>, width: usize) -> String {
+    let mut page = Page::new(width);
+    head(&mut page, view);
+    if let Some(played) = &view.played {
+        rows(&mut page, view, played);
+        against(&mut page, view, played);
+        goals(&mut page, view, played);
+        front(&mut page, view, played);
+        rejected(&mut page, played);
+        caps(&mut page, view, played);
+    }
+    if let Some(counted) = &view.counted {
+        counted::show(&mut page, counted);
+    }
+    commands(&mut page, view, plan);
+    closing::show(&mut page, view);
+    page.finish()
+}
+
+fn head(page: &mut Page, view: &View) {
+    let goal = &view.goal;
+    let name = match goal.name.as_str() {
+        "lambda" => format!("lambda {}", three_digits(goal.lambda)),
+        name => name.to_owned(),
+    };
+    let limit = goal.max_poll_cpu_percent.map_or_else(String::new, |max| {
+        format!(", polling at most {} of a CPU", share(max / 100.0))
+    });
+    page.heading(&format!("Goal {name}{limit}"));
+    let what = match &view.recommended {
+        Some(setting) => format!("Set {}.", say::parameters(setting)),
+        None => "Leave it as it is.".to_owned(),
+    };
+    page.wrapped("  ", &what, 2);
+    page.gap();
+    page.wrapped("  ", &view.reason, 2);
+    let cuts = view.basis.doubts.poll_cut as f64 / view.basis.judged_halts.max(1) as f64;
+    if cuts > CUTS {
+        let text = format!(
+            "In {} of these halts another task wanted the CPU and cut polling short, and no setting \
+             polls on. Record while a CPU is to spare to see what polling could do.",
+            share(cuts)
+        );
+        page.gap();
+        page.wrapped("  !", &text, 4);
+    }
+}
+
+const HEAD: [&str; 8] = [
+    "second half",
+    "polling",
+    "CPU",
+    "blocks/s",
+    "late",
+    "p99",
+    "a halt",
+    "x best",
+];
+
+fn rows(page: &mut Page, view: &View, played: &PlayedView) {
+    page.gap();
+    let mut stands = [Stands::Right; 8];
+    stands[0] = Stands::Left;
+    let mut table = vec![HEAD.map(str::to_owned).to_vec()];
+    for row in &played.rows {
+        let name = match row.row {
+            Row::InForce => "in force".to_owned(),
+            Row::Default => "default".to_owned(),
+            Row::Choice if view.changes => "recommended".to_owned(),
+            Row::Choice => "best found".to_owned(),
+            Row::Clairvoyant => "clairvoyant".to_owned(),
+        };
+        table.push(cells(name, &row.figures));
+    }
+    if let Some(best) = &played.best_policy {
+        table.push(cells(best.policy.clone(), &best.figures));
+    }
+    page.table(2, &stands, &table);
+}
+
+fn cells(name: String, figures: &Figures) -> Vec<String> {
+    vec![
+        name,
+        share(figures.poll_cpu_percent / 100.0),
+        share(figures.cpu_percent / 100.0),
+        crate::number::scaled(figures.blocks_per_s),
+        nanos_f64(figures.latency_mean_ns),
+        nanos(figures.latency_p99_ns),
+        nanos_f64(figures.cost_ns_per_halt),
+        figures.ratio.map_or_else(|| "-".to_owned(), three_digits),
+    ]
+}
+
+fn against(page: &mut Page, view: &View, played: &PlayedView) {
+    page.gap();
+    let mut text = format!("In force: {}.", say::setting(&view.in_force));
+    if played.is_default_in_force {
+        text.push_str(" That is the kernel's default.");
+    }
+    page.wrapped("  ", &text, 2);
+    let is_default = played.is_default_in_force;
+    if let Some(against) = played.against_default.as_ref().filter(|_| !is_default) {
+        page.gap();
+        let text = format!(
+            "Against the kernel's default: {}.",
+            difference(&against.cost_share)
+        );
+        page.wrapped("  ", &text, 2);
+    }
+    if let Some(text) = distance(played) {
+        page.gap();
+        page.wrapped("  ", &text, 2);
+    }
+}
+
+/// How far the parameters are from the best policy of any kind.
+fn distance(played: &PlayedView) -> Option<String> {
+    let best = played.best_policy.as_ref()?;
+    let is_ours = |row: &&super::view::RowView| row.row == Row::Choice || row.row == Row::InForce;
+    let ours = played
+        .rows
+        .iter()
+        .filter(is_ours)
+        .map(|row| row.figures.cost_ns_per_halt);
+    let ours = ours.fold(f64::INFINITY, f64::min);
+    let theirs = best.figures.cost_ns_per_halt;
+    let name = &best.policy;
+    Some(if theirs < ours {
+        format!(
+            "The best of seven policies of any other kind, {name}, would cost {} than the best that \
+             KVM's parameters can do.",
+            say::change(theirs / ours - 1.0)
+        )
+    } else {
+        format!(
+            "None of seven policies of any other kind does better here than KVM's parameters can; the \
+             best of them, {name}, would cost {}.",
+            say::change(theirs / ours.max(f64::MIN_POSITIVE) - 1.0)
+        )
+    })
+}
+
+fn difference(of: &IntervalView) -> String {
+    let ends = haltwise_core::tune::interval::Interval {
+        value: of.value,
+        low: of.low.unwrap_or(f64::NEG_INFINITY),
+        high: of.high.unwrap_or(f64::INFINITY),
+    };
+    format!("{} ({})", say::change(of.value), say::interval(&ends))
+}
+
+fn goals(page: &mut Page, view: &View, played: &PlayedView) {
+    page.heading("For each goal");
+    let mut stands = [Stands::Right; 5];
+    stands[0] = Stands::Left;
+    stands[1] = Stands::Left;
+    let head = ["goal", "setting", "polling", "late", "cost"].map(str::to_owned);
+    let mut table = vec![head.to_vec()];
+    for advice in &played.goals {
+        table.push(goal_row(view, advice));
+    }
+    page.table(2, &stands, &table);
+}
+
+fn goal_row(view: &View, advice: &GoalAdvice) -> Vec<String> {
+    let mark = if advice.goal.name == view.goal.name {
+        "*"
+    } else {
+        ""
+    };
+    let setting = if advice.changes {
+        say::setting(&advice.setting)
+    } else {
+        "as it is".to_owned()
+    };
+    let cost = advice.cost_share.as_ref();
+    vec![
+        format!("{}{mark}", advice.goal.name),
+        setting,
+        share(advice.poll_cpu_percent / 100.0),
+        nanos_f64(advice.latency_mean_ns),
+        cost.map_or_else(|| "-".to_owned(), |cost| say::change(cost.value)),
+    ]
+}
+
+fn front(page: &mut Page, view: &View, played: &PlayedView) {
+    if played.front.is_empty() {
+        return;
+    }
+    page.heading("Polling against latency");
+    let mark = |point: &PointView, letter| Mark {
+        x: point.poll_cpu_percent,
+        y: point.latency_mean_ns,
+        letter,
+    };
+    let mut marks: Vec<Mark> = played.front.iter().map(|point| mark(point, '.')).collect();
+    for row in &played.rows {
+        let letter = match row.row {
+            Row::Clairvoyant => 'c',
+            Row::Default => 'd',
+            Row::InForce => 'i',
+            Row::Choice => 'R',
+        };
+        marks.push(Mark {
+            x: row.figures.poll_cpu_percent,
+            y: row.figures.latency_mean_ns,
+            letter,
+        });
+    }
+    let left = 10;
+    let (lines, most_x, most_y) = plot::draw(&marks, page.width().saturating_sub(left + 4));
+    let last = lines.len() - 1;
+    for (number, line) in lines.iter().enumerate() {
+        let label = match number {
+            0 => nanos_f64(most_y),
+            n if n == last => "0 late".to_owned(),
+            _ => String::new(),
+        };
+        page.line(&format!("{label:>left$} |{line}"));
+    }
+    let right = format!("polling {} of a CPU", share(most_x / 100.0));
+    let fill = page.width().saturating_sub(left + 4 + right.len() + 1);
+    page.line(&format!("{:>left$} 0{}{right}", "", " ".repeat(fill)));
+    let choice = if view.changes {
+        "recommended"
+    } else {
+        "best found"
+    };
+    page.wrapped(
+        "  ",
+        &format!(". beaten by none in both; i in force, d default, R {choice}, c clairvoyant"),
+        4,
+    );
+}
+
+fn rejected(page: &mut Page, played: &PlayedView) {
+    if played.rejected.is_empty() {
+        return;
+    }
+    page.heading("Looked better and was not taken");
+    for rejected in played.rejected.iter().take(REJECTED) {
+        let text = format!("{}: {}", say::setting(&rejected.setting), rejected.text);
+        page.wrapped("  ", &text, 4);
+    }
+    let more = played.rejected.len().saturating_sub(REJECTED);
+    if more > 0 {
+        page.line(&format!("  and {more} more, see --json"));
+    }
+}
+
+/// VMs that are named.
+const NAMED: usize = 6;
+
+fn caps(page: &mut Page, view: &View, played: &PlayedView) {
+    let Some(caps) = &played.caps else {
+        return;
+    };
+    page.heading("A ceiling for each VM of its own");
+    let stands = if view.changes {
+        "the recommended setting"
+    } else {
+        "what is in force"
+    };
+    if caps.cost_share.value >= 0.0 {
+        page.wrapped("  ", &format!("Would add nothing to {stands}."), 2);
+        return;
+    }
+    let mut vms: Vec<String> = (caps.vms.iter().take(NAMED))
+        .map(|cap| {
+            let name = cap.name.as_deref().map_or_else(|| "?".to_owned(), harmless);
+            let ceiling = match cap.ceiling_ns {
+                0 => "off".to_owned(),
+                ns => say::time(ns),
+            };
+            format!("{name} {ceiling}")
+        })
+        .collect();
+    if caps.vms.len() > NAMED {
+        let more = caps.vms.len() - NAMED;
+        vms.push(format!("{} more, see --json", count(more as u64)));
+    }
+    let text = format!(
+        "Would cost {} than {stands}: {}, over {}.",
+        difference(&caps.cost_share),
+        vms.join(", "),
+        say::parameters(&crate::plan::Settings {
+            halt_poll_ns: None,
+            ..caps.setting
+        }),
+    );
+    page.wrapped("  ", &text, 2);
+}
+
+fn commands(page: &mut Page, view: &View, plan: Option<&str>) {
+    if view.commands.is_empty() {
+        return;
+    }
+    page.heading("To follow it");
+    match plan {
+        Some(file) => page.line(&format!("  haltwise apply {} --yes", harmless(file))),
+        None => page.line("  haltwise tune ... --plan plan.json && haltwise apply plan.json --yes"),
+    }
+    page.line("or, without a way back but your own notes,");
+    for command in &view.commands {
+        page.line(&format!("  {command}"));
+    }
+    if view.basis.ceiling_is_snapshot {
+        page.wrapped(
+            "  ",
+            "On this kernel (5.8 to 6.0) a VM keeps the ceiling that it began with: halt_poll_ns \
+             reaches VMs that are started afterwards.",
+            2,
+        );
+    }
+}

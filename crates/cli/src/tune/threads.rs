@@ -1,0 +1,89 @@
+//! The search's work, done by as many threads as there are CPUs.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
+
+use haltwise_core::tune::Crew;
+
+use crate::progress::Progress;
+
+/// Threads, and a line that says how far they are.
+#[derive(Debug)]
+pub(super) struct Threads {
+    count: usize,
+    began: Instant,
+    progress: Mutex<Progress>,
+}
+
+impl Threads {
+    /// One for each CPU that this process may use.
+    pub(super) fn new() -> Self {
+        Self {
+            count: thread::available_parallelism().map_or(1, usize::from),
+            began: Instant::now(),
+            progress: Mutex::new(Progress::start(None)),
+        }
+    }
+
+    fn show(&self, what: &str, done: usize, count: usize) {
+        // Whoever finds the line taken leaves it to the other.
+        if let Ok(mut progress) = self.progress.try_lock() {
+            progress.show(self.began.elapsed(), || {
+                format!("{what}: {done} of {count} pieces")
+            });
+        }
+    }
+}
+
+impl Crew for Threads {
+    fn each<T: Send>(&self, what: &str, count: usize, piece: impl Fn(usize) -> T + Sync) -> Vec<T> {
+        let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let work = || {
+            let mut results = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    return results;
+                }
+                results.push((number, piece(number)));
+                self.show(what, done.fetch_add(1, Ordering::Relaxed) + 1, count);
+            }
+        };
+        let mut results = thread::scope(|scope| {
+            let others: Vec<_> = (1..self.count.min(count))
+                .map(|_| scope.spawn(work))
+                .collect();
+            let mut results = work();
+            for other in others {
+                match other.join() {
+                    Ok(theirs) => results.extend(theirs),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            results
+        });
+        results.sort_by_key(|(number, _)| *number);
+        results.into_iter().map(|(_, result)| result).collect()
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn results_come_in_order_whoever_did_them() {
+        for threads in [1, 2, 7] {
+            let crew = Threads {
+                count: threads,
+                ..Threads::new()
+            };
+            let squares = crew.each("squares", 100, |number| number * number);
+            let expected: Vec<usize> = (0..100).map(|number| number * number).collect();
+            assert_eq!(squares, expected);
+            assert!(crew.each("nothing", 0, |number| number).is_empty());
+        }
+    }
+}
