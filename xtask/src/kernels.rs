@@ -3,6 +3,7 @@
 //! What cannot run here is skipped with its reason; what runs and fails, fails.
 
 mod deb;
+mod exits;
 mod guest;
 mod initramfs;
 mod modules;

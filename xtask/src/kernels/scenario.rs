@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use super::deb::Kernel;
 use super::witness::{self, Expected, Wake};
-use super::{Binaries, LIMIT};
+use super::{Binaries, LIMIT, exits};
 use crate::say;
 
 /// One experiment of the lab.
@@ -30,6 +30,13 @@ struct Recording {
     /// Arguments of `haltwise record`.
     record: &'static str,
     checks: Vec<Check>,
+}
+
+impl Recording {
+    /// Whether it counts exits too.
+    fn counts_exits(&self) -> bool {
+        self.record.contains("--exits")
+    }
 }
 
 const fn check(name: &'static str, lab: &'static str, wake: Option<Wake>) -> Check {
@@ -81,6 +88,11 @@ fn recordings() -> Vec<Recording> {
                 check("exits", "exits --rounds 20", None),
                 capped,
             ],
+        },
+        Recording {
+            name: "exits-counted",
+            record: "--rung bpf --exits=msr,pio,mmio,gpa,hypercall,vector,cpuid",
+            checks: vec![check("primes", "exits --rounds 11", None)],
         },
         Recording {
             name: "counts",
@@ -138,11 +150,12 @@ pub(crate) fn run(
         for check in &recording.checks {
             let found = witness::compare(&dir, check.name, &check.expected)
                 .with_context(|| format!("check {}", check.name))?;
-            say::note(&format!("{:<13} {}", check.name, found.summary));
-            for text in &found.disagreements {
-                say::note(&format!("{:<13} DISAGREES: {text}", check.name));
+            disagreements += tell(check.name, &found);
+            if recording.counts_exits() {
+                let found = exits::compare(&dir, check.name)
+                    .with_context(|| format!("exits of check {}", check.name))?;
+                disagreements += tell(check.name, &found);
             }
-            disagreements += found.disagreements.len();
         }
     }
     say::note(&format!("all within {}", say::seconds(run.elapsed)));
@@ -153,6 +166,15 @@ pub(crate) fn run(
         );
     }
     Ok(())
+}
+
+/// Says what a comparison found; gives the number of disagreements.
+fn tell(check: &str, found: &witness::Found) -> usize {
+    say::note(&format!("{check:<13} {}", found.summary));
+    for text in &found.disagreements {
+        say::note(&format!("{check:<13} DISAGREES: {text}"));
+    }
+    found.disagreements.len()
 }
 
 /// What the script of a guest begins with.
@@ -174,12 +196,12 @@ pub(super) const PRELUDE: &str = r#"lab() { # name, arguments: runs inside the r
 /// the capture, and for each check what the lab found.
 fn script(recordings: &[Recording]) -> String {
     let mut text = format!("cat >/run/lab.sh <<'END'\n{PRELUDE}END\nfailed=0\n");
-    for Recording {
-        name,
-        record,
-        checks,
-    } in recordings
-    {
+    for recording in recordings {
+        let Recording {
+            name,
+            record,
+            checks,
+        } = recording;
         // Formatting into a String cannot fail.
         let _ = writeln!(text, "mkdir /out/{name}\n(cat /run/lab.sh; cat <<'END'");
         for check in checks {
@@ -193,6 +215,13 @@ fn script(recordings: &[Recording]) -> String {
              haltwise report --json /out/{name}/capture >/out/{name}/report.json \
              || {{ echo \"check: report {name} returned $?\"; failed=1; }}"
         );
+        if recording.counts_exits() {
+            let _ = writeln!(
+                text,
+                "haltwise exits --json /out/{name}/capture >/out/{name}/exits.json \
+                 || {{ echo \"check: exits {name} returned $?\"; failed=1; }}"
+            );
+        }
     }
     text.push_str(WITHOUT_KVM);
     text.push_str("exit $failed\n");

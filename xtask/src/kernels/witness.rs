@@ -118,7 +118,8 @@ pub(crate) fn compare(dir: &Path, check: &str, expected: &Expected) -> Result<Fo
     Ok(judge(&lab, &report, expected))
 }
 
-fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
+/// Reads what a program in the guest printed.
+pub(super) fn read<T: DeserializeOwned>(path: &Path) -> Result<T> {
     let text = std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("understand {}", path.display()))
 }

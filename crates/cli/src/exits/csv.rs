@@ -1,4 +1,4 @@
-//! The table of a view for other programs: one header, one line for each row (RFC 4180).
+//! The table of a view for other programs: one header, one line for each row, quoted as RFC 4180 says.
 
 use super::view::{GroupView, ReasonView, View};
 use crate::exits::text::Table;
@@ -122,7 +122,7 @@ fn group(row: &GroupView) -> [String; 18] {
 fn line(text: &mut String, cells: &[String]) {
     let quoted: Vec<String> = cells.iter().map(|cell| quote(cell)).collect();
     text.push_str(&quoted.join(","));
-    text.push_str("\r\n");
+    text.push('\n');
 }
 
 /// A cell; what could be taken for the end of one stands between quotes.

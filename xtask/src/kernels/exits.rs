@@ -1,0 +1,222 @@
+//! Exits, counted by the recorder, against those that the lab's guest makes and KVM's own count.
+//!
+//! The guest makes prime numbers of each kind at places of their own, so that each must come back to
+//! the unit, by its reason and by its port, MSR, address or leaf.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::Result;
+use serde::Deserialize;
+
+use super::witness::{Found, read};
+
+/// What we read of `haltwise-lab run --json`.
+#[derive(Debug, Deserialize)]
+struct Lab {
+    vms: Vec<LabVm>,
+}
+
+#[derive(Debug, Deserialize)]
+struct LabVm {
+    vcpus: Vec<LabVcpu>,
+}
+
+#[derive(Debug, Deserialize)]
+struct LabVcpu {
+    exits: BTreeMap<String, u64>,
+    stats: BTreeMap<String, u64>,
+}
+
+/// What we read of `haltwise exits --json`.
+#[derive(Debug, Deserialize)]
+struct Exits {
+    total: Total,
+    reasons: Vec<Row>,
+    userspace: Vec<Row>,
+    subs: Vec<Row>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Total {
+    exits: u64,
+    entries: u64,
+    lone_entries: u64,
+    other: u64,
+    untimed: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Row {
+    kind: String,
+    name: String,
+    sub: Option<u64>,
+    count: u64,
+    time_ns: u64,
+    kernel_ns: u64,
+    user_ns: u64,
+}
+
+/// The guest's kinds that have a sub-key: the lab's name, and what the recorder must call it.
+const SUBS: [(&str, &str, u64); 7] = [
+    ("pio-out-0x510", "pio_write", 0x510),
+    ("pio-in-0x511", "pio_read", 0x511),
+    ("mmio-write-0xd0000000", "mmio_write", 0xd000_0000),
+    ("mmio-read-0xd0000004", "mmio_read", 0xd000_0004),
+    ("cpuid", "cpuid", 0x4000_0000),
+    ("rdmsr", "msr_read", 0x179),
+    ("wrmsr", "msr_write", 0x17a),
+];
+
+/// The guest says by one `out` that it has ended.
+const END: u64 = 1;
+
+/// Compares what one guest did with what was counted meanwhile.
+pub(super) fn compare(dir: &Path, check: &str) -> Result<Found> {
+    let lab: Lab = read(&dir.join(check).with_extension("json"))?;
+    let exits: Exits = read(&dir.join("exits.json"))?;
+    Ok(judge(&lab, &exits))
+}
+
+fn judge(lab: &Lab, exits: &Exits) -> Found {
+    let mut found = Found::default();
+    let vcpus: Vec<&LabVcpu> = lab.vms.iter().flat_map(|vm| &vm.vcpus).collect();
+    let made = |name: &str| -> u64 { vcpus.iter().filter_map(|it| it.exits.get(name)).sum() };
+    let stat = |name: &str| -> u64 { vcpus.iter().filter_map(|it| it.stats.get(name)).sum() };
+    let mut equal = |what: &str, counted: u64, expected: u64| {
+        if counted != expected {
+            let text = format!("{what}: {counted} counted, {expected} made");
+            found.disagreements.push(text);
+        }
+    };
+    let sum = |rows: &[Row], is_it: &dyn Fn(&Row) -> bool| -> u64 {
+        rows.iter()
+            .filter(|row| is_it(row))
+            .map(|row| row.count)
+            .sum()
+    };
+    for (made_as, kind, sub) in SUBS {
+        let is_it = |row: &Row| row.kind == kind && row.sub == Some(sub);
+        equal(made_as, sum(&exits.subs, &is_it), made(made_as));
+    }
+    let reason = |name: &str| sum(&exits.reasons, &|row| row.name.eq_ignore_ascii_case(name));
+    let returned = |name: &str| sum(&exits.userspace, &|row| row.name == name);
+    let ports = made("pio-out-0x510") + made("pio-in-0x511") + END;
+    let memory = made("mmio-write-0xd0000000") + made("mmio-read-0xd0000004");
+    let msrs = sum(&exits.subs, &|row| row.kind.starts_with("msr_"));
+    equal("reason cpuid", reason("cpuid"), made("cpuid"));
+    equal("reason io", reason("io"), ports);
+    equal("reason msr", reason("msr"), msrs);
+    equal("reason hlt", reason("hlt"), stat("halt_exits"));
+    equal(
+        "all exits, by KVM's own count",
+        exits.total.exits,
+        stat("exits"),
+    );
+    equal("KVM_EXIT_IO", returned("KVM_EXIT_IO"), ports);
+    equal("KVM_EXIT_MMIO", returned("KVM_EXIT_MMIO"), memory);
+    equal("entries", exits.total.entries, exits.total.exits);
+    equal("entries without an exit", exits.total.lone_entries, 0);
+    equal("exits without room", exits.total.other, 0);
+    // The last exit of each vCPU has no entry after it, and every other exit has.
+    equal(
+        "exits without a time",
+        exits.total.untimed,
+        vcpus.len() as u64,
+    );
+    for row in &exits.reasons {
+        let parts = row.kernel_ns + row.user_ns;
+        equal(
+            &format!("parts of the time of {}", row.name),
+            parts,
+            row.time_ns,
+        );
+    }
+    found.summary = format!(
+        "{} exits ({} io, {} msr, {} cpuid, {} hlt), {} returns to the VMM: as made",
+        exits.total.exits,
+        reason("io"),
+        reason("msr"),
+        reason("cpuid"),
+        reason("hlt"),
+        ports + memory,
+    );
+    found
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn row(kind: &str, name: &str, sub: Option<u64>, count: u64) -> Row {
+        Row {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+            sub,
+            count,
+            time_ns: 9,
+            kernel_ns: 5,
+            user_ns: 4,
+        }
+    }
+
+    /// A guest that made as many of each kind as its place in the list, and what tells of it.
+    fn agreeing() -> (Lab, Exits) {
+        let made = (1..)
+            .zip(SUBS)
+            .map(|(n, (name, _, _))| (name.to_owned(), n));
+        let stats = [("halt_exits", 30), ("exits", 3 + 1 + 13 + 5 + 30 + 7)];
+        let lab = Lab {
+            vms: vec![LabVm {
+                vcpus: vec![LabVcpu {
+                    exits: made.collect(),
+                    stats: stats.map(|(name, n)| (name.to_owned(), n)).into(),
+                }],
+            }],
+        };
+        let subs = (1..).zip(SUBS);
+        let exits = Exits {
+            total: Total {
+                exits: 59,
+                entries: 59,
+                lone_entries: 0,
+                other: 0,
+                untimed: 1,
+            },
+            reasons: vec![
+                row("exit", "io", None, 4),
+                row("exit", "msr", None, 13),
+                row("exit", "cpuid", None, 5),
+                row("exit", "hlt", None, 30),
+                row("exit", "npf", None, 7),
+            ],
+            userspace: vec![
+                row("userspace_exit", "KVM_EXIT_IO", None, 4),
+                row("userspace_exit", "KVM_EXIT_MMIO", None, 7),
+            ],
+            subs: subs
+                .map(|(n, (_, kind, sub))| row(kind, "", Some(sub), n))
+                .collect(),
+        };
+        (lab, exits)
+    }
+
+    #[test]
+    fn agreement_is_found_and_one_off_is_not() {
+        let (lab, exits) = agreeing();
+        assert_eq!(judge(&lab, &exits).disagreements, [""; 0]);
+        for nth in 0..7 {
+            let (lab, mut exits) = agreeing();
+            exits.subs[nth].count += 1;
+            assert!(!judge(&lab, &exits).disagreements.is_empty(), "{nth}");
+        }
+        for nth in 0..4 {
+            let (lab, mut exits) = agreeing();
+            exits.reasons[nth].count -= 1;
+            assert_eq!(judge(&lab, &exits).disagreements.len(), 1, "{nth}");
+        }
+        let (lab, mut exits) = agreeing();
+        exits.total.untimed = 2;
+        assert_eq!(judge(&lab, &exits).disagreements.len(), 1);
+    }
+}
