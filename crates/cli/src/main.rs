@@ -3,6 +3,7 @@
 //! This file wires; each verb is a file under `verb/`.
 #![forbid(unsafe_code)]
 
+mod apply;
 mod chart;
 mod doctor;
 mod exit;
@@ -22,8 +23,10 @@ mod prove;
 mod record;
 mod replay;
 mod report;
+mod status;
 mod terminal;
 mod tune;
+mod undo;
 mod verb;
 mod verify;
 mod words;

@@ -1,5 +1,6 @@
 //! The verbs, one file each.
 
+mod apply;
 mod completions;
 mod doctor;
 mod exits;
@@ -11,6 +12,8 @@ mod record;
 mod replay;
 pub(crate) mod report;
 mod tune;
+mod status;
+mod undo;
 mod verify;
 mod version;
 
@@ -39,6 +42,12 @@ pub(crate) enum Verb {
     Prove(Box<prove::Arguments>),
     /// Say how good predictions were: what prove foresaw, and what came of it
     Ledger(ledger::Arguments),
+    /// Set KVM's parameters, in a way that can be undone
+    Apply(apply::Arguments),
+    /// Take back what apply has set
+    Undo(undo::Arguments),
+    /// Say what is set, who set it, and which VMs follow
+    Status(status::Arguments),
     /// Say what can be seen on this host, and which settings are in force
     Doctor(doctor::Arguments),
     /// Print the version
@@ -64,6 +73,9 @@ impl Verb {
             Self::Tune(arguments) => tune::run(&arguments),
             Self::Prove(arguments) => prove::run(*arguments),
             Self::Ledger(arguments) => ledger::run(&arguments),
+            Self::Apply(arguments) => apply::run(arguments),
+            Self::Undo(arguments) => undo::run(arguments),
+            Self::Status(arguments) => status::run(arguments),
             Self::Doctor(arguments) => doctor::run(&arguments),
             Self::Version(arguments) => version::run(&arguments),
             Self::Completions(arguments) => completions::run(&arguments),

@@ -15,6 +15,7 @@
 //! | `boot_files` | what makes a setting outlast a boot |
 //! | `propose` | what an apply or an undo would do |
 //! | `keeper` | does it |
+//! | [`effect`] | whether running VMs follow, found out by watching them |
 //!
 //! `docs/journal.md` is the journal's format. Every path lies below a [`crate::root::Root`].
 
@@ -22,6 +23,7 @@ mod advice;
 mod book;
 mod boot_files;
 mod disk;
+pub mod effect;
 mod entry;
 mod error;
 #[doc(hidden)]
@@ -43,7 +45,7 @@ pub use self::keeper::{Keeper, Look, Settled};
 pub use self::line::Damage;
 pub use self::parameter::{Parameter, ValueError};
 pub use self::propose::{Proposal, Reversal, Which, Wish};
-pub use self::state::{Contradiction, Held, Open, State, Step};
+pub use self::state::{Contradiction, Held, Lost, Open, State, Step};
 
 #[cfg(test)]
 mod test;

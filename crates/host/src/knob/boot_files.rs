@@ -16,8 +16,7 @@ use crate::root::Root;
 /// Values by parameter.
 pub(super) type Values = BTreeMap<Parameter, u32>;
 
-const HEAD: &str =
-    "# Written by haltwise; `haltwise undo` takes it back, `haltwise status` says more.\n";
+const HEAD: &str = "# Written by haltwise; see `haltwise status` and `haltwise undo`.\n";
 
 impl BootFile {
     /// Both.

@@ -8,7 +8,7 @@ use super::disk::DiskError;
 use super::entry::Target;
 use super::line::Damage;
 use super::parameter::{Parameter, ValueError};
-use super::state::{Contradiction, Step};
+use super::state::Contradiction;
 use crate::root::RootError;
 
 /// Why a knob was not turned, or the journal not read.
@@ -161,20 +161,11 @@ pub struct Foreign {
     pub who: String,
 }
 
-impl Foreign {
-    pub(super) fn new(
-        target: Target,
-        found: Option<String>,
-        ours: Option<String>,
-        step: &Step,
-    ) -> Self {
-        Self {
-            target,
-            found,
-            ours,
-            step: step.number,
-            who: step.who.clone(),
-        }
+impl KnobError {
+    /// Another haltwise holds the journal of this host.
+    pub fn busy(root: &crate::root::Root) -> Self {
+        let path = root.path(super::JOURNAL);
+        Self::Busy { path }
     }
 }
 

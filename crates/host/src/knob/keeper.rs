@@ -3,6 +3,8 @@
 //! Whoever takes hold of the journal first settles what the last one left open: a turn whose thing has
 //! the new value was made, one with the old value was not, and anything else is somebody else's.
 
+use std::collections::BTreeMap;
+
 use super::book::{Book, By, Pages};
 use super::disk::{Disk, Fault};
 use super::entry::{Act, BootFile, End, Entry, Intent, Outcome, Target, Turn};
@@ -109,7 +111,8 @@ impl Keeper {
 
     /// Looks what undoing comes to.
     pub fn reversal(&self, which: Which, take_over: bool) -> Result<Reversal, KnobError> {
-        propose::undo(&self.root, &self.state(), which, take_over)
+        let read = |target| machine::read(&self.root, target);
+        propose::undo(read, &self.state(), which, take_over)
     }
 
     /// Undoes.
@@ -284,7 +287,50 @@ impl Look {
 
     /// Looks what undoing would come to.
     pub fn reversal(&self, which: Which, take_over: bool) -> Result<Reversal, KnobError> {
-        propose::undo(&self.root, &self.state, which, take_over)
+        let read = |target| machine::read(&self.root, target);
+        propose::undo(read, &self.state, which, take_over)
+    }
+
+    /// Looks what undoing all steps would come to, newest first: each as if those before were done.
+    pub fn reversals(&self, take_over: bool) -> Result<Vec<Reversal>, KnobError> {
+        let mut state = self.state.clone();
+        let mut undone: BTreeMap<Target, Option<String>> = BTreeMap::new();
+        let mut reversals = Vec::new();
+        while !state.steps.is_empty() || reversals.is_empty() {
+            let read = |target| match undone.get(&target) {
+                Some(value) => Ok(value.clone()),
+                None => machine::read(&self.root, target),
+            };
+            let reversal = propose::undo(read, &state, Which::Newest, take_over)?;
+            for turn in &reversal.turns {
+                undone.insert(turn.target, turn.new.clone());
+            }
+            let step = state.last_step + 1;
+            let results = vec![Outcome::Done; reversal.turns.len()];
+            let end = End {
+                step,
+                results,
+                found_later: false,
+            };
+            let acts = [Act::Intend(reversal.intent(step)), Act::End(end)];
+            for (act, seq) in acts.into_iter().zip(state.last_seq + 1..) {
+                let entry = Entry {
+                    seq,
+                    unix_ns: 0,
+                    boot: state.boot.clone(),
+                    who: String::new(),
+                    act,
+                };
+                state
+                    .take(&entry)
+                    .map_err(|source| KnobError::Contradicts {
+                        path: self.root.path(super::JOURNAL),
+                        source,
+                    })?;
+            }
+            reversals.push(reversal);
+        }
+        Ok(reversals)
     }
 
     /// What we turned and is not as we left it.

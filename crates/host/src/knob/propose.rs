@@ -129,11 +129,20 @@ fn persist(
     Ok(())
 }
 
-/// Says so if something that we turned is not as we left it.
+/// Says so if something that we turned is not as we left it, or was somebody else's before.
 pub(super) fn foreign(state: &State, target: Target, found: Option<&str>) -> Option<Foreign> {
+    let told = |ours: &Option<String>, step, who: &String| Foreign {
+        target,
+        found: found.map(str::to_owned),
+        ours: ours.clone(),
+        step,
+        who: who.clone(),
+    };
+    if let Some(lost) = state.left.get(&target) {
+        return Some(told(&lost.ours, lost.step, &lost.who));
+    }
     let (step, turn) = state.last_turn(target)?;
-    let found_now = found.map(str::to_owned);
-    (turn.new.as_deref() != found).then(|| Foreign::new(target, found_now, turn.new.clone(), step))
+    (turn.new.as_deref() != found).then(|| told(&turn.new, step.number, &step.who))
 }
 
 impl Proposal {
@@ -169,9 +178,9 @@ pub struct Reversal {
     takes_over: Vec<Target>,
 }
 
-/// Looks what undoing a step comes to, by the state in this boot.
+/// Looks what undoing a step comes to, by the state in this boot and by what `read` says is there.
 pub(super) fn undo(
-    root: &Root,
+    read: impl Fn(Target) -> Result<Option<String>, KnobError>,
     state: &State,
     which: Which,
     take_over: bool,
@@ -196,7 +205,7 @@ pub(super) fn undo(
                 name: target.name(),
             });
         }
-        let found = machine::read(root, target)?;
+        let found = read(target)?;
         let counts = state.counts(held);
         let gone = target.parameter().is_some() && found.is_none();
         let why = if gone || (!counts && !held.lost) {

@@ -21,8 +21,8 @@ pub struct State {
     pub last_seq: u64,
     /// Number of the last step.
     pub last_step: u64,
-    /// What is somebody else's since we turned it, and the step that had.
-    pub left: BTreeMap<Target, u64>,
+    /// Parameters that are somebody else's since we turned them, in this boot.
+    pub left: BTreeMap<Target, Lost>,
     /// The boot that turns of parameters count for.
     pub boot: String,
 }
@@ -49,6 +49,17 @@ pub struct Held {
     pub boot: String,
     /// Somebody else has turned it since, in that boot.
     pub lost: bool,
+}
+
+/// What is somebody else's now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lost {
+    /// The step that had turned it.
+    pub step: u64,
+    /// Who.
+    pub who: String,
+    /// To what.
+    pub ours: Option<String>,
 }
 
 /// An intent that has no end yet.
@@ -166,7 +177,8 @@ impl State {
         for (turn, outcome) in turns.iter().zip(&end.results) {
             let target = turn.target;
             if *outcome == Outcome::Theirs {
-                self.leave(target, *number);
+                let (who, ours) = (step.who.clone(), turn.new.clone());
+                self.leave(target, *number, who, ours);
             } else if matches!(outcome, Outcome::Done | Outcome::Mended) {
                 self.left.remove(&target);
                 if takes_over.contains(&target) {
@@ -191,12 +203,12 @@ impl State {
                 Outcome::Done => self.drop_turn(number, turn.target),
                 // What is mended counted until now; see `mend`.
                 Outcome::NotDone | Outcome::Mended => {}
-                Outcome::Theirs => self.leave(turn.target, number),
+                Outcome::Theirs => self.leave_turn(number, turn.target),
             }
         }
         for Left { target, why, .. } in &intent.leaves {
             match why {
-                Why::Theirs => self.leave(*target, number),
+                Why::Theirs => self.leave_turn(number, *target),
                 Why::Rebooted if self.step(number).is_some_and(Step::persists) => {}
                 Why::Rebooted => self.drop_turn(number, *target),
             }
@@ -226,9 +238,23 @@ impl State {
     }
 
     /// It is somebody else's from now on.
-    fn leave(&mut self, target: Target, number: u64) {
+    fn leave(&mut self, target: Target, step: u64, who: String, ours: Option<String>) {
         self.disown(target);
-        self.left.insert(target, number);
+        if target.parameter().is_some() {
+            self.left.insert(target, Lost { step, who, ours });
+        }
+    }
+
+    /// The same for what a step in force had turned.
+    fn leave_turn(&mut self, number: u64, target: Target) {
+        let Some(step) = self.step(number) else {
+            return;
+        };
+        let mut turns = step.turns.iter().map(|held| &held.turn);
+        let ours = turns.find(|turn| turn.target == target);
+        let ours = ours.and_then(|turn| turn.new.clone());
+        let who = step.who.clone();
+        self.leave(target, number, who, ours);
     }
 
     /// None of our turns of it counts any more: of a parameter until the next boot, of a file ever.
@@ -271,6 +297,7 @@ impl State {
             return;
         }
         let from = std::mem::replace(&mut self.boot, boot.to_owned());
+        self.left.clear();
         let mut before: BTreeMap<Target, Option<String>> = BTreeMap::new();
         for step in &mut self.steps {
             let persists = step.persists();

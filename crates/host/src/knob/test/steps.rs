@@ -71,8 +71,12 @@ fn what_somebody_else_set_is_theirs() {
         (world.get(CEILING), world.get(Parameter::Shrink)),
         (70_000, 0)
     );
-    // And from now on there is nothing to refuse.
-    world.apply(&wish(&[(CEILING, 50_000)]), None).unwrap();
+    // And theirs it stays, until somebody says otherwise, or the host is booted.
+    let mut again = wish(&[(CEILING, 50_000)]);
+    let refused = world.apply(&again, None).unwrap_err();
+    assert!(matches!(refused, KnobError::Theirs(_)), "{refused}");
+    again.take_over = true;
+    world.apply(&again, None).unwrap();
     world.undo_all();
     assert_eq!(world.get(CEILING), 70_000);
 }

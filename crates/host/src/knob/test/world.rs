@@ -123,12 +123,22 @@ impl World {
     }
 
     pub(super) fn undo_all(&self) {
+        let look = Look::at(&self.root()).unwrap().unwrap();
+        let meant = look.reversals(false);
+        let mut done = Vec::new();
         loop {
             match self.undo(Which::Newest, None) {
-                Ok(_) => {}
-                Err(KnobError::Nothing) => return,
+                Ok(reversal) => done.push((reversal.turns, reversal.leaves)),
+                Err(KnobError::Nothing) => break,
                 Err(error) => panic!("{error}"),
             }
+        }
+        // What looking said would be done is what was done; unless boot files had to be put right.
+        let mends = |open: &Settled| open.results.contains(&Outcome::Mended);
+        if !look.open.as_ref().is_some_and(mends) {
+            let meant = meant.unwrap_or_default().into_iter();
+            let meant: Vec<_> = meant.map(|it| (it.turns, it.leaves)).collect();
+            assert_eq!(meant, done);
         }
     }
 }

@@ -1,0 +1,25 @@
+//! What `haltwise status` says: what is set, who set it, which VMs follow, and how the journal is.
+//!
+//! [`collect`] asks, [`view`] holds the answers, [`text`] lays them out. Changes nothing.
+
+mod collect;
+mod text;
+mod view;
+
+use haltwise_host::root::Root;
+
+use crate::exit::{Exit, Outcome};
+use crate::terminal;
+
+/// Prints what is in force.
+pub(crate) fn run(root: &Root, json: bool) -> Outcome {
+    let status = collect::collect(root)?;
+    if json {
+        let mut json = serde_json::to_string_pretty(&status)?;
+        json.push('\n');
+        terminal::print(&json)?;
+    } else {
+        terminal::print(&text::render(&status, terminal::columns()))?;
+    }
+    Ok(Exit::Done)
+}

@@ -1,0 +1,105 @@
+//! Asks the journal, the parameters and the VMs.
+
+use haltwise_capture::info::Clock;
+use haltwise_core::kvm::Knobs;
+use haltwise_host::knob::{self, JOURNAL, Look, Parameter, State, Step, Target};
+use haltwise_host::root::Root;
+use haltwise_host::support::KernelRelease;
+
+use super::view::{Journal, KnobView, Persisted, Status, StepView};
+use crate::apply::explain::explain;
+use crate::apply::view::{SettledView, TurnView};
+use crate::apply::{self, SCHEMA, watching};
+use crate::exit::Failure;
+
+/// Collects everything.
+pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
+    let kernel = KernelRelease::read(root)?;
+    let look = Look::at(root).map_err(explain)?;
+    let state = look
+        .as_ref()
+        .map_or_else(State::default, |it| it.state.clone());
+    let foreign = match &look {
+        Some(look) => look.foreign().map_err(explain)?,
+        None => Vec::new(),
+    };
+    let defaults =
+        watching::kernel(&kernel.text).map(|(version, arch)| Knobs::defaults(version, arch));
+    let is_foreign = |target| foreign.iter().any(|it| it.target == target);
+    let knob = |parameter: Parameter| {
+        let target = Target::Parameter(parameter);
+        let value = apply::value(root, parameter);
+        let default = defaults.map(|it| default(&it, parameter));
+        let ours = state.last_turn(target).filter(|_| !is_foreign(target));
+        KnobView {
+            name: parameter.name(),
+            value,
+            default,
+            set_by: match ours {
+                Some(_) => "haltwise",
+                None if value == default => "default",
+                None => "other",
+            },
+            step: ours.map(|(step, _)| step.number),
+        }
+    };
+    let vms = apply::vms(root);
+    let persisted = knob::persisted(&state).into_iter();
+    Ok(Status {
+        schema: SCHEMA,
+        kernel: kernel.to_string(),
+        // The ceiling first, as people think of it.
+        knobs: Parameter::ALL.into_iter().rev().map(knob).collect(),
+        steps: state
+            .steps
+            .iter()
+            .rev()
+            .map(|it| step(&state, it))
+            .collect(),
+        persisted: persisted
+            .map(|(parameter, value)| Persisted {
+                name: parameter.name(),
+                value,
+            })
+            .collect(),
+        theirs: foreign.iter().map(ToString::to_string).collect(),
+        vms: vms.rows,
+        vms_unwatched: vms.unwatched,
+        journal: journal(root, look.as_ref()),
+    })
+}
+
+fn step(state: &State, step: &Step) -> StepView {
+    let counts = |held: &&knob::Held| state.counts(held);
+    let gone = step.turns.iter().filter(|held| !state.counts(held));
+    StepView {
+        step: step.number,
+        time: Clock::new(0, step.unix_ns).start_utc,
+        who: step.who.clone(),
+        turns: (step.turns.iter().filter(counts))
+            .map(|held| TurnView::from(&held.turn))
+            .collect(),
+        gone: gone.map(|held| held.turn.target.name()).collect(),
+        persists: step.persists(),
+        undo: format!("haltwise undo --step {}", step.number),
+    }
+}
+
+fn journal(root: &Root, look: Option<&Look>) -> Journal {
+    Journal {
+        path: root.path(JOURNAL).display().to_string(),
+        entries: look.map_or(0, |it| it.entries.len()),
+        busy: look.is_none(),
+        torn_bytes: look.map_or(0, |it| it.torn_bytes),
+        open: look.and_then(|it| it.open.as_ref()).map(SettledView::from),
+    }
+}
+
+fn default(knobs: &Knobs, parameter: Parameter) -> u32 {
+    match parameter {
+        Parameter::HaltPollNs => knobs.halt_poll_ns,
+        Parameter::Grow => knobs.grow,
+        Parameter::GrowStart => knobs.grow_start,
+        Parameter::Shrink => knobs.shrink,
+    }
+}

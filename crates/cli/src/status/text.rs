@@ -1,0 +1,97 @@
+//! Status on a screen.
+
+use super::view::{KnobView, Status, StepView};
+use crate::apply::text::{page_settled, turns, vms};
+use crate::number::nanos;
+use crate::page::{Page, Stands, harmless};
+use crate::words::plural;
+
+/// Lays it out.
+pub(crate) fn render(status: &Status, width: usize) -> String {
+    let mut page = Page::new(width);
+    page.heading(&format!("In force (Linux {})", harmless(&status.kernel)));
+    let mut rows = vec![
+        ["parameter", "value", "default", "set by"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    rows.extend(status.knobs.iter().map(row));
+    page.table(2, &[Stands::Left; 4], &rows);
+    for text in &status.theirs {
+        page.wrapped("  Not ours any more: ", &harmless(text), 4);
+    }
+    if !status.persisted.is_empty() {
+        let values = status.persisted.iter();
+        let values: Vec<String> = values
+            .map(|it| format!("{}={}", it.name, it.value))
+            .collect();
+        page.wrapped("  Set again at every boot: ", &values.join(" "), 4);
+    }
+    page.heading("Steps that can be undone");
+    if status.steps.is_empty() {
+        page.line("  None.");
+    }
+    for it in &status.steps {
+        step(&mut page, it);
+    }
+    page.heading("VMs that run now");
+    if status.vms.is_empty() && status.vms_unwatched.is_none() {
+        page.line("  None was found.");
+    }
+    vms(&mut page, &status.vms, status.vms_unwatched.as_deref());
+    journal(&mut page, status);
+    page.finish()
+}
+
+fn row(knob: &KnobView) -> Vec<String> {
+    let is_time = knob.name.ends_with("_ns") || knob.name.ends_with("_start");
+    let text = |value: Option<u32>| match value {
+        None => "-".to_owned(),
+        Some(value) if is_time => format!("{value} ({})", nanos(value.into())),
+        Some(value) => value.to_string(),
+    };
+    let set_by = match (knob.value, knob.set_by, knob.step) {
+        (None, ..) => "not in this kernel".to_owned(),
+        (_, _, Some(step)) => format!("haltwise, step {step}"),
+        (_, "default", _) => "the kernel".to_owned(),
+        _ => "somebody else".to_owned(),
+    };
+    vec![
+        knob.name.to_owned(),
+        text(knob.value),
+        text(knob.default),
+        set_by,
+    ]
+}
+
+fn step(page: &mut Page, step: &StepView) {
+    let lasts = if step.persists { ", at every boot" } else { "" };
+    page.line(&format!("  Step {}, {}{lasts}", step.step, step.time));
+    page.wrapped("    by: ", &harmless(&step.who), 8);
+    turns(page, &step.turns);
+    for name in &step.gone {
+        page.line(&format!("  {name} is not ours any more"));
+    }
+    page.line(&format!("    undo: {}", step.undo));
+}
+
+fn journal(page: &mut Page, status: &Status) {
+    let journal = &status.journal;
+    page.heading("Journal");
+    let entries = match journal.entries {
+        1 => "1 entry".to_owned(),
+        n => format!("{n} entries"),
+    };
+    page.wrapped("  ", &format!("{}, {entries}", harmless(&journal.path)), 4);
+    if journal.busy {
+        page.line("  Another haltwise is writing it just now; look again in a moment.");
+    }
+    if journal.torn_bytes > 0 {
+        let bytes = plural(journal.torn_bytes, "byte");
+        let text = format!("Its last line was cut ({bytes}); nothing that was done is in it.");
+        page.wrapped("  ", &text, 4);
+    }
+    if let Some(open) = &journal.open {
+        page_settled(page, open);
+    }
+}

@@ -1,0 +1,256 @@
+//! apply, undo and status as programs, over made-up hosts: what they print, return and leave behind.
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p haltwise --test knob` writes the expected texts anew.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+mod document;
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A host below `root` in a directory of its own.
+struct Host(tempfile::TempDir);
+
+impl Host {
+    fn new(kernel: &str) -> Self {
+        let host = Self(tempfile::tempdir().unwrap());
+        for (file, text) in [
+            ("proc/sys/kernel/random/boot_id", "boot-1"),
+            ("proc/sys/kernel/osrelease", kernel),
+            ("sys/module/kvm/parameters/halt_poll_ns", "200000"),
+            ("sys/module/kvm/parameters/halt_poll_ns_grow", "2"),
+            ("sys/module/kvm/parameters/halt_poll_ns_grow_start", "10000"),
+            ("sys/module/kvm/parameters/halt_poll_ns_shrink", "2"),
+            ("etc/modprobe.d/other.conf", ""),
+            ("etc/tmpfiles.d/other.conf", ""),
+        ] {
+            host.set(file, text);
+        }
+        host
+    }
+
+    fn path(&self, file: &str) -> PathBuf {
+        self.0.path().join("root").join(file)
+    }
+
+    fn set(&self, file: &str, text: &str) {
+        let path = self.path(file);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{text}\n")).unwrap();
+    }
+
+    fn parameter(&self, name: &str) -> String {
+        let path = self.path("sys/module/kvm/parameters").join(name);
+        fs::read_to_string(path).unwrap().trim().to_owned()
+    }
+
+    /// The exit code, stdout and stderr of a command line; times are taken out.
+    fn run(&self, line: &str) -> (Option<i32>, String, String) {
+        let mut words = line.split(' ').collect::<Vec<_>>();
+        words.extend(["--root", "root"]);
+        let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+            .args(words)
+            .current_dir(self.0.path())
+            .env_remove("COLUMNS")
+            .output()
+            .unwrap();
+        let text = |bytes| timeless(&String::from_utf8(bytes).unwrap());
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    }
+}
+
+/// Puts the same time in the place of every time.
+fn timeless(text: &str) -> String {
+    const TIME: &str = "2026-01-01T00:00:00.000Z";
+    let is_time = |at: usize| {
+        let text = text.as_bytes().get(at..at + TIME.len());
+        text.is_some_and(|text| {
+            text.iter().zip(TIME.bytes()).all(|(found, like)| {
+                *found == like || (like.is_ascii_digit() && found.is_ascii_digit())
+            })
+        })
+    };
+    let mut out = text.to_owned();
+    for at in (0..text.len()).filter(|at| is_time(*at)) {
+        out.replace_range(at..at + TIME.len(), TIME);
+    }
+    out
+}
+
+/// Runs the lines and compares everything that they say with the committed text.
+fn transcript(name: &str, host: &Host, lines: &[&str]) {
+    let mut said = String::new();
+    for line in lines {
+        if let Some((file, text)) = line.strip_prefix("set ").and_then(|it| it.split_once(' ')) {
+            writeln!(said, "$ echo {text} > {file}").unwrap();
+            host.set(file, text);
+            continue;
+        }
+        let (code, out, err) = host.run(line);
+        let code = code.map_or("killed".to_owned(), |code| code.to_string());
+        writeln!(said, "$ haltwise {line}\n{out}{err}(exit code {code})\n").unwrap();
+        let wide = out.lines().find(|line| line.chars().count() > 80);
+        assert_eq!(wide, None);
+    }
+    let expected = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/knob/expected");
+    let expected = expected.join(format!("{name}.txt"));
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::create_dir_all(expected.parent().unwrap()).unwrap();
+        fs::write(&expected, &said).unwrap();
+    }
+    let expected = fs::read_to_string(&expected).unwrap_or_default();
+    assert_eq!(said, expected, "{name}");
+}
+
+const CEILING: &str = "set sys/module/kvm/parameters/halt_poll_ns";
+
+#[test]
+fn a_step_and_back() {
+    let host = Host::new("6.12.8-golden");
+    transcript(
+        "step",
+        &host,
+        &[
+            "status",
+            "apply --set halt_poll_ns=80us --set halt_poll_ns_shrink=0",
+            "apply --set halt_poll_ns=80us --set halt_poll_ns_shrink=0 --yes",
+            "apply --set halt_poll_ns=80us --yes",
+            "apply --set halt_poll_ns=50us --persist --yes",
+            "apply --set halt_poll_ns=40us",
+            "status",
+            "undo --all --dry-run",
+            "undo",
+            "undo --step 1",
+            "undo",
+        ],
+    );
+    assert_eq!(host.parameter("halt_poll_ns"), "200000");
+    assert!(!host.path("etc/modprobe.d/haltwise.conf").exists());
+}
+
+#[test]
+fn values_that_cannot_be_and_values_that_cost() {
+    let host = Host::new("6.12.8-golden");
+    transcript(
+        "values",
+        &host,
+        &[
+            "apply --set halt_poll_ns=-1",
+            "apply --set halt_poll_ns=4294967296",
+            "apply --set halt_poll_ns_shrink=2us",
+            "apply --set halt_poll=1",
+            "apply --set halt_poll_ns",
+            "apply --set halt_poll_ns=1 --set halt_poll_ns=2",
+            "apply --set halt_poll_ns=80",
+            "apply --set halt_poll_ns=1ms",
+            "apply --set halt_poll_ns=24000000",
+            "apply --set halt_poll_ns=0",
+        ],
+    );
+    assert!(!host.path("var").exists());
+}
+
+#[test]
+fn what_others_set_is_theirs() {
+    let host = Host::new("6.12.8-golden");
+    transcript(
+        "others",
+        &host,
+        &[
+            "apply --set halt_poll_ns=80us --set halt_poll_ns_grow=4 --yes",
+            &format!("{CEILING} 70000"),
+            "status",
+            "apply --set halt_poll_ns=50us --yes",
+            "apply --set halt_poll_ns=50us --yes --take-over",
+            "undo",
+            &format!("{CEILING} 60000"),
+            "undo",
+        ],
+    );
+    assert_eq!(host.parameter("halt_poll_ns"), "60000");
+    assert_eq!(host.parameter("halt_poll_ns_grow"), "2");
+}
+
+#[test]
+fn a_kill_between_journal_and_parameter() {
+    let host = Host::new("6.12.8-golden");
+    transcript(
+        "killed",
+        &host,
+        &[
+            "apply --set halt_poll_ns=80us --yes --die-before 5",
+            "status",
+            "apply --set halt_poll_ns=80us --yes --die-before 5",
+            "undo",
+        ],
+    );
+    assert_eq!(host.parameter("halt_poll_ns"), "200000");
+}
+
+#[test]
+fn a_boot() {
+    let host = Host::new("6.12.8-golden");
+    transcript(
+        "boot",
+        &host,
+        &[
+            "apply --set halt_poll_ns=80us --yes",
+            "apply --set halt_poll_ns_shrink=0 --persist --yes",
+            "set proc/sys/kernel/random/boot_id boot-2",
+            &format!("{CEILING} 200000"),
+            "status",
+            "undo --all",
+        ],
+    );
+    assert_eq!(host.parameter("halt_poll_ns_shrink"), "2");
+}
+
+#[test]
+fn hosts_on_which_it_cannot_be() {
+    use std::os::unix::fs::PermissionsExt;
+    let host = Host::new("4.19.0-golden");
+    let parameters = host.path("sys/module/kvm/parameters");
+    fs::remove_file(parameters.join("halt_poll_ns_grow_start")).unwrap();
+    let read_only = fs::Permissions::from_mode(0o444);
+    fs::set_permissions(parameters.join("halt_poll_ns_grow"), read_only).unwrap();
+    fs::remove_dir_all(host.path("etc")).unwrap();
+    transcript(
+        "unsupported",
+        &host,
+        &[
+            "apply --set halt_poll_ns_grow_start=10us",
+            "apply --set halt_poll_ns_grow=2 --yes",
+            "apply --set halt_poll_ns=10us --persist",
+            "undo",
+            "status",
+        ],
+    );
+    assert!(!host.path("var").exists());
+    fs::remove_dir_all(host.path("sys")).unwrap();
+    transcript(
+        "without-kvm",
+        &host,
+        &["apply --set halt_poll_ns=0", "status"],
+    );
+}
+
+#[test]
+fn a_journal_that_cannot_be_trusted() {
+    let host = Host::new("6.12.8-golden");
+    host.set(
+        "var/lib/haltwise/journal",
+        "{\"sum\":\"00000000\",\"entry\":{}}",
+    );
+    transcript(
+        "damaged",
+        &host,
+        &["status", "undo", "apply --set halt_poll_ns=0 --yes"],
+    );
+    assert_eq!(host.parameter("halt_poll_ns"), "200000");
+}

@@ -1,0 +1,195 @@
+//! Whether running VMs follow a new ceiling, found out by watching them.
+//!
+//! Not by the kernel's version: kernels 5.8 to 6.0 copy `halt_poll_ns` when a VM is made, stable and
+//! distribution kernels carry fixes early, and any VM may have a cap of its own. The first rung reads
+//! each VM's ceiling where KVM does ([`Walk`]). Without it, halts tell: one whose length lies between
+//! the old ceiling and the new is judged differently under each ([`Halts`]).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use haltwise_core::event::{CeilingSource, Facts, Halt, WindowCall};
+use haltwise_core::ids::Pid;
+use haltwise_core::kvm::{Arch, Knobs, Observed, Rule, Version};
+
+use crate::bpf::{self, FoundVcpu};
+use crate::collector::{CollectError, CollectOptions, Collector};
+use crate::discovery::{self, VmProcess};
+use crate::perf::PerfCollector;
+use crate::root::Root;
+
+/// A ceiling that was changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// `halt_poll_ns` before, in nanoseconds.
+    pub old: u32,
+    /// All four parameters now.
+    pub now: Knobs,
+}
+
+/// What a running VM does about a new ceiling.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// It follows.
+    Follows,
+    /// It has a cap of its own, in nanoseconds, which no parameter changes.
+    OwnCap(u32),
+    /// It keeps another ceiling, in nanoseconds where that is known: the one copied when it was made,
+    /// or its own cap, which looks the same on such kernels. It has to be started anew to follow.
+    Keeps(Option<u32>),
+    /// It cannot be told.
+    NotTold(String),
+}
+
+/// A running VM and what it does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Watched {
+    /// Its process.
+    pub pid: Pid,
+    /// What its VMM calls it.
+    pub name: String,
+    /// How many vCPUs were seen.
+    pub vcpus: usize,
+    /// Smallest and largest window of its vCPUs, in nanoseconds, where they could be read.
+    pub window_ns: Option<(u32, u32)>,
+    /// What it does.
+    pub effect: Effect,
+}
+
+/// A way to find out.
+pub trait Watch: std::fmt::Debug {
+    /// Watches every VM of the host under a change that has been made; or the value in force, if the
+    /// change is none.
+    fn watch(&mut self, change: &Change) -> Result<Vec<Watched>, CollectError>;
+}
+
+/// Reads each VM's ceiling in the kernel: the first rung's walk.
+#[derive(Debug)]
+pub struct Walk {
+    /// Where the VMs' names are read.
+    pub root: Root,
+}
+
+impl Watch for Walk {
+    fn watch(&mut self, change: &Change) -> Result<Vec<Watched>, CollectError> {
+        let found = bpf::vcpus()?;
+        let named = discovery::scan(&self.root).unwrap_or_default().vms;
+        Ok(by_ceiling(&found, &named, change.now.halt_poll_ns))
+    }
+}
+
+/// Watches halts for a while: the second rung.
+#[derive(Debug)]
+pub struct Halts {
+    /// The host.
+    pub root: Root,
+    /// How long.
+    pub time: Duration,
+    /// The kernel's rule.
+    pub kernel: (Version, Arch),
+}
+
+impl Watch for Halts {
+    fn watch(&mut self, change: &Change) -> Result<Vec<Watched>, CollectError> {
+        let mut collector = PerfCollector::start(CollectOptions::default(), self.root.clone())?;
+        std::thread::sleep(self.time);
+        let mut facts = Facts::default();
+        collector.stop(&mut facts)?;
+        let named = discovery::scan(&self.root).unwrap_or_default().vms;
+        let process = |halt: &Halt| {
+            let place = usize::try_from(halt.vm?.0).ok()?;
+            Some(collector.roster().vms.get(place)?.key.pid)
+        };
+        let mut halts: BTreeMap<Pid, Vec<Halt>> = BTreeMap::new();
+        for halt in facts.halts {
+            if let Some(pid) = process(&halt) {
+                halts.entry(pid).or_default().push(halt);
+            }
+        }
+        let rule = Rule::of(self.kernel.0, self.kernel.1);
+        let none = Vec::new();
+        let watched = named.iter().map(|vm| Watched {
+            pid: vm.pid(),
+            name: vm.name.clone(),
+            vcpus: vm.vcpus.len(),
+            window_ns: None,
+            effect: by_halts(halts.get(&vm.pid()).unwrap_or(&none), &rule, change),
+        });
+        Ok(watched.collect())
+    }
+}
+
+/// What the ceilings that were read say.
+pub fn by_ceiling(found: &[FoundVcpu], named: &[VmProcess], param: u32) -> Vec<Watched> {
+    let mut vms: BTreeMap<(Pid, u64), Vec<&FoundVcpu>> = BTreeMap::new();
+    for vcpu in found {
+        vms.entry((vcpu.pid, vcpu.vm)).or_default().push(vcpu);
+    }
+    let name = |pid: Pid| {
+        let named = named.iter().find(|vm| vm.pid() == pid);
+        named.map_or_else(|| format!("process {pid}"), |vm| vm.name.clone())
+    };
+    let rows = vms.iter().map(|((pid, _), vcpus)| {
+        let windows = || vcpus.iter().map(|vcpu| vcpu.window_ns);
+        let effect = match vcpus.iter().find_map(|vcpu| vcpu.vm_ceiling) {
+            None => Effect::Follows,
+            Some((ns, CeilingSource::Cap)) => Effect::OwnCap(ns),
+            Some((ns, _)) if ns == param => Effect::Follows,
+            Some((ns, _)) => Effect::Keeps(Some(ns)),
+        };
+        let blind = vcpus.iter().any(|vcpu| vcpu.hlt_in_guest || vcpu.no_lapic);
+        Watched {
+            pid: *pid,
+            name: name(*pid),
+            vcpus: vcpus.len(),
+            window_ns: windows().min().zip(windows().max()),
+            effect: if blind {
+                Effect::NotTold("its halts never reach KVM's polling".to_owned())
+            } else {
+                effect
+            },
+        }
+    });
+    rows.collect()
+}
+
+/// What halts after the change say: those that the old ceiling and the new would have ended with
+/// different calls of grow and shrink. All must agree.
+pub fn by_halts(halts: &[Halt], rule: &Rule, change: &Change) -> Effect {
+    let not_told = |why: &str| Effect::NotTold(why.to_owned());
+    if change.old == change.now.halt_poll_ns {
+        return not_told("only a changed ceiling shows in halts");
+    }
+    let call = |ceiling: u32, window: u32, halt: &Halt| {
+        let observed = Observed {
+            halt_ns: halt.halt_ns,
+            valid: halt.valid,
+            allowed: true,
+        };
+        match rule.after(&change.now, ceiling, window, observed).call {
+            None => WindowCall::None,
+            Some(call) if call.grow => WindowCall::Grow,
+            Some(_) => WindowCall::Shrink,
+        }
+    };
+    let (mut new, mut old) = (0_u64, 0_u64);
+    for halt in halts {
+        let Some(window) = halt.window_ns else {
+            continue;
+        };
+        let under = |ceiling| call(ceiling, rule.entry(window, ceiling), halt);
+        let (by_new, by_old) = (under(change.now.halt_poll_ns), under(change.old));
+        new += u64::from(by_new != by_old && halt.change == by_new);
+        old += u64::from(by_new != by_old && halt.change == by_old);
+    }
+    match (new, old) {
+        (0, 0) if halts.is_empty() => not_told("none of its halts was seen"),
+        (0, 0) => not_told("none of its halts tells the old ceiling from the new"),
+        (_, 0) => Effect::Follows,
+        (0, _) => Effect::Keeps(Some(change.old)),
+        _ => not_told("some of its halts go by the old ceiling and some by the new"),
+    }
+}
+
+#[cfg(test)]
+mod test;
