@@ -125,7 +125,7 @@ fn judge(lab: &Lab, exits: &Exits) -> Found {
         vcpus.len() as u64,
     );
     for row in &exits.reasons {
-        let parts = row.kernel_ns + row.user_ns;
+        let both = row.kernel_ns + row.user_ns;
         equal(
             &format!("parts of the time of {}", row.name),
             parts,

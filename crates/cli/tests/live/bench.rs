@@ -106,8 +106,13 @@ impl Running {
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
-        let id = self.0.as_ref().unwrap().id();
+        let id = self.id();
         kill_process(Pid::from_raw(i32::try_from(id).unwrap()).unwrap(), signal).unwrap();
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.0.as_ref().unwrap().id()
     }
 
     pub(crate) fn output(mut self) -> Output {

@@ -13,5 +13,6 @@ mod bench;
 mod causes;
 mod crowd;
 mod ends;
+mod exits;
 mod verify;
 mod witnesses;
