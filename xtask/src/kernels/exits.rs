@@ -128,7 +128,7 @@ fn judge(lab: &Lab, exits: &Exits) -> Found {
         let both = row.kernel_ns + row.user_ns;
         equal(
             &format!("parts of the time of {}", row.name),
-            parts,
+            both,
             row.time_ns,
         );
     }
