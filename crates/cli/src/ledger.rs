@@ -4,7 +4,7 @@
 //! | file | holds |
 //! |---|---|
 //! | [`entry`] | one proof, as a line of the file |
-//! | [`file`] | lines added so that a crash loses at most the last, and read with suspicion |
+//! | [`mod@file`] | lines added so that a crash loses at most the last, and read with suspicion |
 //! | [`summary`] | how often a measurement fell within its prediction, and by how much they differ |
 //! | [`text`] | the same on a page |
 

@@ -91,8 +91,8 @@ pub(crate) struct RunArgs {
     /// Seed of the gaps; each further vCPU (timer guests: VM) takes the next seed
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
-    /// Ceiling of halt polling of each VM (`KVM_CAP_HALT_POLL`): 50us, 0 or off [default: the
-    /// module parameter in force]
+    /// Ceiling of halt polling of each VM (`KVM_CAP_HALT_POLL`): 50us, 50000 (nanoseconds), 0 or
+    /// off [default: the module parameter in force]
     #[arg(long, value_name = "TIME|off")]
     pub(crate) cap: Option<Cap>,
     /// Change the ceiling of each VM while it runs: to these, in turn and again and again (0,50us)
@@ -136,6 +136,10 @@ impl FromStr for Cap {
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "off" {
             return Ok(Self(HaltPollNs(0)));
+        }
+        // A bare number is KVM's own: nanoseconds.
+        if let Ok(ns) = text.parse() {
+            return Ok(Self(HaltPollNs(ns)));
         }
         let ns = text.parse::<Nanos>().map_err(|e| e.to_string())?.0;
         let ns = u32::try_from(ns).map_err(|_| format!("`{text}` is above KVM's 4.29 s"))?;

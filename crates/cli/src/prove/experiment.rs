@@ -15,7 +15,6 @@ use haltwise_host::params;
 use haltwise_host::root::Root;
 
 use super::Wanted;
-use super::command::Running;
 use super::means::{Means, Sides};
 use super::meters::{self, Used};
 use super::watch::{End, Plan, Watched, Watcher};
@@ -189,7 +188,6 @@ impl<'a> Experiment<'a> {
         let knobs = self.sides.under(place.block.is_b());
         self.means.put(&knobs)?;
         let command = self.means.command(&knobs);
-        let mut running = command.map(|words| Running::start(&words)).transpose()?;
         let plan = Plan {
             duration: self.wanted.duration,
             own_vms: self.means.starts_vms(),
@@ -197,21 +195,18 @@ impl<'a> Experiment<'a> {
         };
         let watched = self
             .watcher
-            .block(&plan, running.as_mut(), interrupt, |_| progress());
+            .block(&plan, command.as_deref(), interrupt, |_| progress());
         let (end, watched) = watched?;
-        let mut output = String::new();
-        match end {
+        let output = match end {
             End::Signal(signal) => return Ok(Some(signal)),
-            End::Duration => {}
-            End::Command(status) => {
-                if let Some(running) = &mut running {
-                    output = running.output()?;
-                    if !status.success() {
-                        return Err(command_failed(running.name(), status, &output));
-                    }
-                }
-            }
-        }
+            End::Duration => String::new(),
+            End::Command {
+                status,
+                name,
+                output,
+            } if !status.success() => return Err(command_failed(&name, status, &output)),
+            End::Command { output, .. } => output,
+        };
         if watched.halts.is_empty() {
             return Err(no_halts(&plan, &watched));
         }

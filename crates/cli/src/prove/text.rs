@@ -70,6 +70,14 @@ fn verdict(view: &View) -> String {
     match view.verdict {
         Verdict::Better => format!("B is better: a halt costs less, {}.", by()),
         Verdict::Worse => format!("B is worse: a halt costs more, {}.", by()),
+        Verdict::NoDifference { .. } if effect.excludes_zero() => format!(
+            "No difference beyond the noise: in the cost of a halt, B differs from A by {} ({}), and A \
+             measured against itself by up to {} ({}). One of more would have been told.",
+            figure::difference(unit, effect.estimate),
+            share(effect.estimate),
+            figure::value(unit, main.comparison.noise.reach()),
+            share(main.comparison.noise.reach()),
+        ),
         Verdict::NoDifference { seen_from } => format!(
             "No difference seen in {rounds}: one of {} or more ({}) in the cost of a halt would have \
              been.",
@@ -88,7 +96,7 @@ fn verdict(view: &View) -> String {
         Verdict::TooFewRounds { needed } => format!(
             "No verdict: {rounds} of at least {needed} that it takes. The interval below holds the \
              truth in {} of 100 such experiments only.",
-            three_digits(effect.confidence * 100.0),
+            (effect.confidence * 100.0).floor(),
         ),
     }
 }
@@ -110,11 +118,17 @@ fn measured(page: &mut Page, view: &View) {
     rows.extend(view.figures.iter().map(row));
     page.table(0, &STANDS[..6], &rows);
     page.gap();
+    let confidences = view
+        .figures
+        .iter()
+        .map(|one| one.comparison.effect.confidence);
+    let confidence = confidences.fold(1.0, f64::min);
     let text = format!(
         "* more than A against itself may differ by, which is the noise. Medians over {}; B less A is \
-         the typical difference within a round, and lies between those two in 95 of 100 such \
+         the typical difference within a round, and lies between those two in {:.0} of 100 such \
          experiments. Only the cost is judged.",
         plural(view.design.rounds, "round"),
+        (100.0 * confidence).floor(),
     );
     page.wrapped("  ", &text, 2);
 }

@@ -1,6 +1,7 @@
 //! One block: recorded in process, by the collector that `haltwise record` uses, and cut to what counts.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -67,7 +68,14 @@ pub(crate) enum End {
     /// The time was up.
     Duration,
     /// The command ended.
-    Command(ExitStatus),
+    Command {
+        /// How.
+        status: ExitStatus,
+        /// What it is called.
+        name: String,
+        /// What it printed.
+        output: String,
+    },
     /// A signal came.
     Signal(&'static str),
 }
@@ -106,12 +114,14 @@ impl Watcher {
     pub(crate) fn block(
         &mut self,
         plan: &Plan,
-        mut running: Option<&mut Running>,
+        command: Option<&[OsString]>,
         interrupt: &Interrupt,
         mut progress: impl FnMut(Duration),
     ) -> Result<(End, Watched), Failure> {
         let mut block = self.begin();
-        let group = running.as_ref().and_then(|running| running.group());
+        // Only now: its VMs' first halts belong to the block.
+        let mut running = command.map(Running::start).transpose()?;
+        let group = running.as_ref().and_then(Running::group);
         let end = loop {
             self.drain()?;
             let now_ns = clock::monotonic_ns();
@@ -122,7 +132,11 @@ impl Watcher {
             if let Some(running) = &mut running
                 && let Some(status) = running.ended()?
             {
-                break End::Command(status);
+                break End::Command {
+                    status,
+                    name: running.name().to_owned(),
+                    output: running.output()?,
+                };
             }
             let elapsed = Duration::from_nanos(now_ns.saturating_sub(block.begun_ns));
             let rest = match running {

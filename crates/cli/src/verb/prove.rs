@@ -16,6 +16,7 @@ use crate::ledger;
 use crate::prove::view::View;
 use crate::prove::{self, SCHEMA, Wanted};
 use crate::terminal;
+use crate::tune::goal::{self, Named};
 
 /// Arguments of `haltwise prove`.
 #[derive(Debug, clap::Args)]
@@ -33,7 +34,7 @@ changed. Without it the host's own parameters are set, which needs --yes, and \
 put back at the end.",
     after_help = "EXAMPLES
   haltwise prove --a off --b kvm:max=50us -- \\
-      haltwise-lab run pingpong --gap exp:60us --cap {halt_poll_ns}ns
+      haltwise-lab run pingpong --gap exp:60us --cap {halt_poll_ns}
   haltwise prove --a current --b kvm:max=80us,shrink=0 --duration 10s --yes
   haltwise prove --a current --b off --metric 'p99 +([0-9.]+)' --yes -- \\
       ./load.sh
@@ -71,9 +72,9 @@ pub(crate) struct Arguments {
     /// What latency is worth: density counts CPU alone, balanced a nanosecond of
     /// latency as one of CPU, latency as ten
     #[arg(long, value_name = "GOAL", default_value = "balanced")]
-    goal: Goal,
+    goal: Named,
     /// The same as a number: nanoseconds of CPU for one of latency
-    #[arg(long, value_name = "X", conflicts_with = "goal", value_parser = weight)]
+    #[arg(long, value_name = "X", conflicts_with = "goal", value_parser = goal::weight)]
     lambda: Option<u64>,
     /// The smallest difference that matters, in percent of A: a host too noisy to
     /// show it is said to be
@@ -112,39 +113,6 @@ pub(crate) struct Arguments {
     /// Command of each block: starts the VMs, or makes the load
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
-}
-
-/// What latency is worth.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Goal {
-    /// CPU alone counts.
-    Density,
-    /// A nanosecond of latency counts as one of CPU.
-    Balanced,
-    /// ... as ten.
-    Latency,
-}
-
-impl Goal {
-    fn weight_milli(self) -> u64 {
-        match self {
-            Self::Density => 0,
-            Self::Balanced => 1_000,
-            Self::Latency => 10_000,
-        }
-    }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "in 0..=1e9"
-)]
-fn weight(text: &str) -> Result<u64, String> {
-    let weight = text.parse::<f64>().ok();
-    let weight = weight.filter(|weight| (0.0..=1e6).contains(weight));
-    let milli = weight.map(|weight| (weight * 1e3).round() as u64);
-    milli.ok_or_else(|| "expected a number from 0 to 1000000".to_owned())
 }
 
 fn metric(text: &str) -> Result<Regex, String> {

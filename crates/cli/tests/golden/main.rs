@@ -14,6 +14,7 @@ mod errors;
 mod exits;
 mod guest;
 mod import;
+mod prove;
 mod replay;
 mod scenarios;
 mod schema;

@@ -14,5 +14,6 @@ mod causes;
 mod crowd;
 mod ends;
 mod exits;
+mod prove;
 mod verify;
 mod witnesses;

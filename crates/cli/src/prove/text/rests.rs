@@ -38,9 +38,9 @@ fn rounds(view: &View) -> String {
         Some(ns) => format!("the first {} of each is cut off", nanos(ns)),
     };
     format!(
-        "{} of 3 blocks (A, B, A again) in an order drawn from seed {}; a block is {} and {} halts \
+        "{} of 3 blocks (A, B, A again), in an order drawn from seed {}; a block is {} and {} halts \
          of {} (medians), {cut}",
-        design.rounds,
+        plural(design.rounds, "round"),
         design.seed,
         figure::value(
             haltwise_core::prove::figure::Unit::Nanos,

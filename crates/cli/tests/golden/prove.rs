@@ -1,0 +1,179 @@
+//! `haltwise prove --from` on results that were measured, and `haltwise ledger` on one that was kept,
+//! against committed texts; and their JSON against their pages.
+//!
+//! The results are in `prove/`: recorded on a host with two CPUs, with its name taken out. Those of the
+//! odd cases are made from them, here.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::schema::{keys, quoted};
+use super::{compare, fits, flat, haltwise, home, updates};
+
+/// Results as they were measured.
+const MEASURED: [&str; 5] = ["better", "worse", "same", "noisy", "bistable"];
+
+fn measured(name: &str) -> Value {
+    let text = fs::read(home().join(format!("prove/{name}.json"))).unwrap();
+    serde_json::from_slice(&text).unwrap()
+}
+
+/// A result that was interrupted after three rounds, with losses, of VMs that come and go.
+fn interrupted() -> Value {
+    let mut result = measured("better");
+    result["partial"] = json!(true);
+    result["ended_by"] = json!("SIGINT");
+    result["design"]["rounds"] = json!(3);
+    result["design"]["warm_up_ns"] = json!(100_000_000);
+    result["means"] = json!("host-parameters");
+    result["command"] = json!([]);
+    result["verdict"] = json!({"says": "too-few-rounds", "needed": 6});
+    for figure in result["figures"].as_array_mut().unwrap() {
+        figure["differs"] = json!(false);
+        figure["effect"]["confidence"] = json!(0.75);
+        figure["effect"]["rounds"] = json!(3);
+    }
+    result["lost"] = json!(41);
+    result["ledger"] = Value::Null;
+    result["blocks"][1]["lost"] = json!(41);
+    for block in 2..10 {
+        result["blocks"][block]["notes"] = json!(["VM web\u{1b}[2J-1 ended meanwhile"]);
+    }
+    result["host"]["knobs_assumed"] = json!(["halt_poll_ns_grow_start"]);
+    result
+}
+
+/// Neither cost nor any prediction is known.
+fn blind() -> Value {
+    let mut result = measured("same");
+    let figures = result["figures"].as_array_mut().unwrap();
+    figures.retain(|figure| !["cost", "poll-cpu"].contains(&figure["figure"].as_str().unwrap()));
+    result["predictions"] = json!({"of_a": [], "of_b": [], "bistable_a": 0, "bistable_b": 0,
+        "notes": ["B is not predicted from 12 of 12 blocks under A: no halt slept in them, so how \
+                   long a wake-up takes is not known; give --calibration or --wake-latency"]});
+    result["missing"]["cost"] = json!("how long halts polled is not recorded here");
+    result
+}
+
+fn results() -> impl Iterator<Item = (&'static str, Value)> {
+    let made = [("interrupted", interrupted()), ("blind", blind())];
+    MEASURED
+        .into_iter()
+        .map(|name| (name, measured(name)))
+        .chain(made)
+}
+
+#[test]
+fn pages_of_results_are_as_committed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut wrong = String::new();
+    for (name, result) in results() {
+        let file = dir.path().join("result.json");
+        fs::write(&file, serde_json::to_vec(&result).unwrap()).unwrap();
+        let (text, code) = haltwise(dir.path(), &["prove", "--from", "result.json"]);
+        let text = text + &format!("(exit code {})\n", code.unwrap());
+        let file = format!("prove/{name}.txt");
+        wrong.extend(compare(&file, &text).err());
+        wrong.extend(fits(&file, &text).err());
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn a_result_is_printed_as_it_was_read() {
+    for name in MEASURED {
+        let file = format!("prove/{name}.json");
+        let (text, _) = haltwise(&home(), &["prove", "--from", &file, "--json"]);
+        let again: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(again, measured(name), "{name}");
+    }
+}
+
+#[test]
+fn a_file_that_is_no_result_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let newer = json!({"schema": 2}).to_string();
+    for (text, reason) in [
+        ("", "is not a result of prove"),
+        ("[1]", "is not a result of prove"),
+        ("{\"schema\": 1}", "missing field"),
+        (&newer, "has schema 2; this haltwise reads 1"),
+    ] {
+        fs::write(dir.path().join("result.json"), text).unwrap();
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_haltwise"))
+            .args(["prove", "--from", "result.json"])
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{said}");
+        assert!(said.contains(reason) && said.contains("hint: "), "{said}");
+    }
+}
+
+#[test]
+fn the_ledger_is_as_committed() {
+    let mut wrong = String::new();
+    for (file, name) in [
+        ("prove/ledger.jsonl", "ledger"),
+        ("prove/none", "ledger-empty"),
+    ] {
+        let (text, code) = haltwise(&home(), &["ledger", "--ledger", file]);
+        let text = text + &format!("(exit code {})\n", code.unwrap());
+        let page = format!("prove/{name}.txt");
+        wrong.extend(compare(&page, &text).err());
+        wrong.extend(fits(&page, &text).err());
+    }
+    let (text, _) = haltwise(
+        &home(),
+        &["ledger", "--ledger", "prove/ledger.jsonl", "--json"],
+    );
+    let summary: Value = serde_json::from_str(&text).unwrap();
+    let summary = flat(&summary["summary"], 0) + "\n";
+    wrong.extend(compare("prove/ledger-summary.json", &summary).err());
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// Names in the first cells of a page's tables.
+fn named(page: &str) -> BTreeSet<String> {
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    rows.filter_map(|line| line.split('|').nth(1))
+        .flat_map(quoted)
+        .collect()
+}
+
+fn agree(page: &str, printed: &BTreeSet<String>) {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../docs")
+        .join(page);
+    let page = fs::read_to_string(page).unwrap();
+    let described = quoted(&page);
+    let missing: Vec<_> = printed.difference(&described).collect();
+    assert!(missing.is_empty(), "not described: {missing:?}");
+    let named = named(&page);
+    let gone: Vec<_> = named.difference(printed).collect();
+    assert!(gone.is_empty(), "described, but never printed: {gone:?}");
+}
+
+#[test]
+fn the_pages_describe_every_field() {
+    if updates() {
+        return;
+    }
+    let mut printed = BTreeSet::new();
+    for (_, result) in results() {
+        keys(&result, &mut printed);
+    }
+    // Reasons, by figure, are keys too.
+    agree("prove-json.md", &printed);
+    let (text, _) = haltwise(
+        &home(),
+        &["ledger", "--ledger", "prove/ledger.jsonl", "--json"],
+    );
+    let mut printed = BTreeSet::new();
+    keys(&serde_json::from_str(&text).unwrap(), &mut printed);
+    agree("ledger.md", &printed);
+}

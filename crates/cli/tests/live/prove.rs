@@ -1,0 +1,252 @@
+//! Proofs on real KVM: what is counted, what is refused, what is kept. No verdict is expected that
+//! depends on how fast or busy this machine is.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use haltwise_core::prove::schedule::draw;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::bench::{Bench, Running, haltwise, told};
+
+/// `haltwise prove` with a command that starts the lab; JSON of both on their way out.
+fn prove(bench: &Bench, options: &[&str], lab: &[&str]) -> Command {
+    let mut command = Command::new(haltwise());
+    command.args(["prove", "--a", "off", "--b", "kvm:max=150us", "--json"]);
+    command
+        .args(options)
+        .arg("--")
+        .arg(bench.lab().get_program());
+    command.args(["run", "--json"]).args(lab);
+    command
+}
+
+const LAB: [&str; 7] = [
+    "pingpong",
+    "--rounds",
+    "300",
+    "--gap",
+    "uniform:5us:100us",
+    "--cap",
+    "{halt_poll_ns}",
+];
+
+/// Two rounds of nothing but what the lab counts itself.
+const EXACT: [&str; 7] = [
+    "--rounds",
+    "2",
+    "--warm-up",
+    "0",
+    "--no-ledger",
+    "--metric",
+    r#""halt_wakeup": (\d+)"#,
+];
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", told(output)))
+}
+
+#[test]
+fn every_block_counts_the_halts_of_its_own_vm_and_no_others() {
+    let Some(bench) = Bench::set_up() else { return };
+    // Somebody else's VM, before and meanwhile.
+    let _other = bench.keep_halting("fixed:300us", &["--name", "other"]);
+    let output = prove(&bench, &EXACT, &LAB).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let result = json(&output);
+    let blocks = result["blocks"].as_array().unwrap();
+    let order: Vec<&str> = blocks
+        .iter()
+        .map(|block| block["block"].as_str().unwrap())
+        .collect();
+    let drawn: Vec<Value> = draw(1, 2)
+        .concat()
+        .into_iter()
+        .map(|block| serde_json::to_value(block).unwrap())
+        .collect();
+    assert_eq!(order, drawn);
+    for block in blocks {
+        let figures = &block["figures"];
+        assert_eq!(block["vms"], 1, "{block:#}");
+        assert_eq!(block["lost"], 0, "{block:#}");
+        // KVM's own counter, printed by the lab, is the second witness.
+        let of_halts = figures["blocks"].as_f64().unwrap() / 100.0;
+        let blocks = (block["halts"].as_f64().unwrap() * of_halts).round();
+        assert_eq!(Some(blocks), figures["metric"].as_f64(), "{block:#}");
+        if block["block"] != "b" {
+            assert_eq!(figures["poll-cpu"].as_f64(), Some(0.0), "{block:#}");
+            assert_eq!(figures["successful-polls"].as_f64(), Some(0.0), "{block:#}");
+        }
+    }
+    assert_eq!(result["a"]["halt_poll_ns"], 0);
+    assert_eq!(result["b"]["halt_poll_ns"], 150_000);
+    assert_eq!(result["means"], "vm-ceiling");
+    assert_eq!(result["verdict"]["says"], "too-few-rounds");
+    assert_eq!(
+        (&result["partial"], &result["ledger"]),
+        (&false.into(), &Value::Null)
+    );
+}
+
+#[test]
+fn six_rounds_are_a_proof_that_the_ledger_keeps() {
+    let Some(bench) = Bench::set_up() else { return };
+    let ledger = bench.path("state/ledger.jsonl");
+    let options = ["--rounds", "6", "--ledger", ledger.to_str().unwrap()];
+    for proofs in 1..=2 {
+        let output = prove(&bench, &options, &LAB).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+        let verdict = json(&output)["verdict"]["says"].clone();
+        assert_ne!(verdict, "too-few-rounds");
+        let kept = Command::new(haltwise())
+            .args(["ledger", "--json", "--ledger"])
+            .arg(&ledger)
+            .output()
+            .unwrap();
+        assert_eq!(kept.status.code(), Some(0), "{}", told(&kept));
+        let kept = json(&kept);
+        assert_eq!(kept["summary"]["proofs"], proofs);
+        let last = kept["entries"].as_array().unwrap().last().unwrap();
+        assert_eq!(last["verdict"]["says"], verdict);
+        // Nothing polls under A, so A is predicted without doubt: no successful polls, all blocks.
+        let of_a = last["predictions"].as_array().unwrap().iter();
+        let polls = of_a.filter(|kept| kept["of"] == "a" && kept["figure"] == "successful-polls");
+        for kept in polls {
+            assert_eq!(
+                (kept["predicted"].as_f64(), &kept["within"]),
+                (Some(0.0), &true.into())
+            );
+        }
+    }
+}
+
+#[test]
+fn a_vm_that_runs_is_measured_under_what_is_in_force() {
+    let Some(bench) = Bench::set_up() else { return };
+    let running = bench.keep_halting("fixed:300us", &["--name", "in-force"]);
+    // It is there once it can be selected by its name.
+    let prove = || {
+        Command::new(haltwise())
+            .args(["prove", "--a", "current", "--b", "current", "--rounds", "2"])
+            .args([
+                "--duration",
+                "200ms",
+                "--no-ledger",
+                "--json",
+                "--vm",
+                "in-force",
+            ])
+            .output()
+            .unwrap()
+    };
+    let output = (0..50)
+        .map(|_| prove())
+        .find(|output| output.status.success())
+        .unwrap();
+    drop(running);
+    let result = json(&output);
+    assert_eq!(
+        (&result["means"], &result["design"]["vms"]),
+        (&"in-force".into(), &1.into())
+    );
+    for block in result["blocks"].as_array().unwrap() {
+        assert!(block["halts"].as_u64().unwrap() > 0, "{block:#}");
+        assert_eq!(block["notes"], serde_json::json!([]), "{block:#}");
+    }
+}
+
+#[test]
+fn what_goes_wrong_is_said_with_its_block() {
+    let Some(bench) = Bench::set_up() else { return };
+    let shell = |script: &str| {
+        let output = Command::new(haltwise())
+            .args(["prove", "--a", "off", "--b", "kvm:max=50us", "--no-ledger"])
+            .args(["--", "sh", "-c", script, "sh", "{halt_poll_ns}"])
+            .arg(bench.lab().get_program())
+            .arg(bench.dir.path())
+            .output()
+            .unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let lab = "\"$2\" run pingpong --rounds 100";
+    for (script, reason) in [
+        (
+            "echo oh no; exit 7".to_owned(),
+            "block 1 (round 1, A): `sh` failed: exit status: 7; it said: oh no",
+        ),
+        ("exit 0".to_owned(), "started no VM that was seen to halt"),
+        (
+            format!("{lab} --cap 30us; : $1"),
+            "every halt was under another ceiling than 0 ns, such as 30.0 us (the VM's own cap)",
+        ),
+        // The fourth run fails: the first round is whole, and one round is not enough to show.
+        (
+            format!("echo >>\"$3/runs\"; test $(wc -l <\"$3/runs\") -lt 4 && {lab} --cap $1"),
+            "block 4 (round 2, ",
+        ),
+    ] {
+        let said = shell(&script);
+        assert!(
+            said.contains(reason) && said.contains("hint: "),
+            "{script}: {said}"
+        );
+    }
+}
+
+fn lines(file: &Path) -> usize {
+    fs::read_to_string(file).map_or(0, |text| text.lines().count())
+}
+
+#[test]
+fn an_interrupt_keeps_whole_rounds_and_leaves_nothing_running() {
+    let Some(bench) = Bench::set_up() else { return };
+    let (begun, ledger) = (bench.path("begun"), bench.path("ledger.jsonl"));
+    // The ninth block never ends by itself: the third round is not whole.
+    let script = "echo $$ >>\"$1\"; n=$(wc -l <\"$1\"); shift; test $n -lt 9 || exec sleep 1000; exec \"$@\"";
+    let running = Running::start(
+        Command::new(haltwise())
+            .args([
+                "prove",
+                "--a",
+                "off",
+                "--b",
+                "kvm:max=50us",
+                "--json",
+                "--ledger",
+            ])
+            .arg(&ledger)
+            .args(["--", "sh", "-c", script, "sh"])
+            .arg(&begun)
+            .arg(bench.lab().get_program())
+            .args([
+                "run",
+                "pingpong",
+                "--rounds",
+                "100",
+                "--cap",
+                "{halt_poll_ns}",
+            ])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
+    while lines(&begun) < 9 {
+        std::thread::yield_now();
+    }
+    let output = running.end(Signal::INT);
+    assert_eq!(output.status.code(), Some(5), "{}", told(&output));
+    let result = json(&output);
+    assert_eq!(
+        (&result["partial"], &result["ended_by"]),
+        (&true.into(), &"SIGINT".into())
+    );
+    assert_eq!(result["design"]["rounds"], 2);
+    assert_eq!(result["blocks"].as_array().unwrap().len(), 8);
+    assert!(!ledger.exists(), "too few rounds for the ledger");
+    let pids = fs::read_to_string(&begun).unwrap();
+    let last: i32 = pids.lines().last().unwrap().parse().unwrap();
+    let last = rustix::process::Pid::from_raw(last).unwrap();
+    assert!(rustix::process::test_kill_process(last).is_err());
+}
