@@ -98,12 +98,12 @@ impl<'a> Experiment<'a> {
         }
         let sides = Sides::read(wanted, root)?;
         let means = Means::choose(wanted, &sides, root)?;
-        let told = wanted.told();
-        let elsewhere = if told.calibration.is_some() || told.wake_latency_ns.is_some() {
-            costs::know(&told, &Survey::default())?.elsewhere
-        } else {
-            None
+        // What a block costs is asked after all blocks; here, only which latencies are known already.
+        let told = costs::Told {
+            switch_cpu_ns: Some(0),
+            ..wanted.told()
         };
+        let elsewhere = costs::know(&told, &Survey::default())?.elsewhere;
         let mut options = CollectOptions::default();
         if !wanted.vms.is_empty() {
             let scan = discovery::scan(root)?;
