@@ -12,7 +12,7 @@ use haltwise_core::tune::counted::{Bound, Counted, CountedAdvice, advise};
 use serde::Serialize;
 
 use super::seek::{Wish, arch_of, goals};
-use super::view::{Basis, GoalView, View, settings};
+use super::view::{Basis, GoalView, View, commands, settings};
 use super::{SCHEMA, say};
 use crate::exit::{Exit, Failure};
 use crate::number::{count, nanos, nanos_f64, share};
@@ -67,7 +67,7 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>, partial: bool) -> Result<
     let counted = counted(&rows);
     let shortest = counted.latency_mean_ns();
     let known = costs::of_latency(&wish.told, shortest)?;
-    let goals = goals(wish, known.switch_cpu_ns);
+    let goals = goals(wish, known.switch_cpu_ns, None);
     let cost = goals[0].aim.cost;
     let max = wish.max_poll_cpu_percent;
     let advice = advise(&counted, reach, &in_force, &cost, max).ok_or_else(costs::nothing_known)?;
@@ -86,6 +86,8 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>, partial: bool) -> Result<
         blocks_recorded: counted.blocks,
         blocks_replayed: counted.blocks,
         doubts: Doubts::default(),
+        latency_guessed: 0,
+        idle_cpu_percent: None,
         skipped: 0,
         out_of_order: 0,
         vetoed_vcpus: 0,
@@ -109,8 +111,9 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>, partial: bool) -> Result<
         },
         changes: advice.changes,
         reason: reason(&counted, &advice),
+        notes: Vec::new(),
         in_force: settings(&in_force, reach),
-        commands: recommended.as_ref().map_or_else(Vec::new, say::commands),
+        commands: commands(recommended, settings(&in_force, reach)),
         recommended,
         played: None,
         counted: Some(view(&counted, &advice, &cost)),
@@ -195,10 +198,15 @@ fn reason(counted: &Counted, advice: &CountedAdvice) -> String {
     } else {
         ", which is not certainly better"
     };
+    let costs = if low == high {
+        low
+    } else {
+        format!("between {low} and {high}, wherever in its bucket each gap lay")
+    };
     format!(
-        "{name} costs between {low} and {high} a halt, wherever in its bucket each gap lay; what is in \
-         force cost {least}{verdict}. The histograms do not know in which order gaps came, so nothing \
-         can be said of windows that grow and shrink: record without --mode counts for that."
+        "{name} costs {costs} for a halt; what is in force cost {least}{verdict}. The histograms do not \
+         know in which order gaps came, so nothing can be said of windows that grow and shrink: record \
+         without --mode counts for that."
     )
 }
 
@@ -227,7 +235,8 @@ pub(super) fn show(page: &mut Page, view: &CountedView) {
     };
     let unknown = || "?".to_owned();
     let percent = |of: Option<f64>| of.map_or_else(unknown, |percent| share(percent / 100.0));
-    for (name, ends) in rows {
+    let of_its_own = if view.threshold_ns == 0 { 2 } else { 3 };
+    for (name, ends) in rows.into_iter().take(of_its_own) {
         table.push(vec![
             name,
             between(

@@ -7,6 +7,7 @@ use haltwise_core::tune::advice::{Advice, Finalist, LEAST_GAIN, Rejected, Verdic
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::interval::Interval;
 
+use super::seek::Sought;
 use super::view::settings;
 use crate::number::{nanos_f64, share, three_digits};
 use crate::plan::Settings;
@@ -74,8 +75,11 @@ pub(crate) fn commands(of: &Settings) -> Vec<String> {
     of.named().map(write).collect()
 }
 
-/// `33 % less`, `2.1 % more`.
+/// `33 % less`, `2.1 % more`, `as much`.
 pub(crate) fn change(part: f64) -> String {
+    if part.abs() < 5e-5 {
+        return "as much".to_owned();
+    }
     let word = if part < 0.0 { "less" } else { "more" };
     format!("{} {word}", share(part.abs()))
 }
@@ -153,9 +157,54 @@ fn without_choice(advice: &Advice) -> String {
              eight of fifty blocks. Record for longer."
         }
         Verdict::NoPolling => "KVM does not poll on this kernel: there is nothing to set.",
-        _ => "Nothing that stays within the limit is better than what is in force.",
+        _ => "Nothing else that may poll so much looks better than what is in force.",
     };
     text.to_owned()
+}
+
+/// The share of polls cut short from which on it is said first.
+const CUTS: f64 = 0.05;
+
+/// What must be known beside the recommendation.
+pub(crate) fn notes(sought: &Sought) -> Vec<String> {
+    let mut notes = Vec::new();
+    let (material, in_force) = (&sought.material, &sought.of.in_force);
+    if let Some((own, other)) = in_force.two_states(&sought.advice.goal.aim.cost) {
+        notes.push(format!(
+            "What is in force has two steady states here, and chance picks one: a halt costs {} in the \
+             state that was recorded, {} in the other.",
+            nanos_f64(own),
+            nanos_f64(other),
+        ));
+    }
+    let own = material
+        .seats
+        .iter()
+        .filter(|seated| seated.own_ceiling_ns.is_some())
+        .count();
+    if own > 0 {
+        notes.push(format!(
+            "{} in VMs with a ceiling of their own, which halt_poll_ns does not move; --ceiling-only \
+             seeks one for them.",
+            match own {
+                1 => "1 vCPU runs".to_owned(),
+                own => format!("{own} vCPUs run"),
+            },
+        ));
+    }
+    let judged = in_force.judged().halts.max(1) as f64;
+    let cut = sought
+        .rows
+        .first()
+        .map_or(0, |(_, outcome)| outcome.doubts.poll_cut);
+    if cut as f64 / judged > CUTS {
+        notes.push(format!(
+            "In {} of the judging halts another task wanted the CPU and cut polling short, and no \
+             setting polls on there. Record while a CPU is to spare to see what polling could do.",
+            share(cut as f64 / judged),
+        ));
+    }
+    notes
 }
 
 /// Why a setting was not taken.

@@ -3,7 +3,7 @@
 use anyhow::anyhow;
 use haltwise_capture::capture::Capture;
 use haltwise_capture::table::Table;
-use haltwise_core::event::Halt;
+use haltwise_core::event::{Halt, HostSample};
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::policy::Spec;
@@ -69,6 +69,8 @@ pub(crate) struct Sought {
     pub(crate) rows: Vec<(Row, Outcome)>,
     /// The cheapest policy of any kind.
     pub(crate) best_policy: Option<(String, Outcome)>,
+    /// What the host's CPUs were idle, in % of one CPU.
+    pub(crate) idle_cpu_percent: Option<f64>,
     /// vCPUs whose guest switched host polling off, left out.
     pub(crate) vetoed_vcpus: u64,
 }
@@ -116,7 +118,9 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>) -> Result<Sought, Failure
             "the guest decides: see its parameter guest_halt_poll_ns and MSR_KVM_POLL_CONTROL",
         ));
     }
-    let goals = goals(wish, known.switch_cpu_ns);
+    let idle_cpu_percent = idle_cpu_percent(capture);
+    let possible = idle_cpu_percent.map(|idle| idle + material.recorded_poll_cpu_percent());
+    let goals = goals(wish, known.switch_cpu_ns, possible);
     let crew = Threads::new();
     let aims: Vec<Aim> = goals.iter().map(|goal| goal.aim).collect();
     let found: Vec<Found> = search::search(&material, &aims, &crew);
@@ -142,6 +146,7 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>) -> Result<Sought, Failure
         advice,
         known,
         knobs_assumed,
+        idle_cpu_percent,
         vetoed_vcpus,
         material,
     })
@@ -154,7 +159,11 @@ pub(super) fn arch_of(capture: &Capture, wish: &Wish<'_>) -> Arch {
 }
 
 /// What is asked for first, then every goal that has a name.
-pub(super) fn goals(wish: &Wish<'_>, switch_cpu_ns: u64) -> Vec<Goal> {
+pub(super) fn goals(
+    wish: &Wish<'_>,
+    switch_cpu_ns: u64,
+    possible_poll_cpu_percent: Option<f64>,
+) -> Vec<Goal> {
     let goal = |name: &str, latency_weight_milli| Goal {
         name: name.to_owned(),
         aim: Aim {
@@ -163,12 +172,27 @@ pub(super) fn goals(wish: &Wish<'_>, switch_cpu_ns: u64) -> Vec<Goal> {
                 latency_weight_milli,
             },
             max_poll_cpu_percent: wish.max_poll_cpu_percent,
+            possible_poll_cpu_percent,
         },
     };
     let mut goals = vec![goal(&wish.weight.0, wish.weight.1)];
     let named = Named::ALL.map(|named| goal(named.as_str(), named.weight_milli()));
     goals.extend(named);
     goals
+}
+
+/// What the host's CPUs were idle while recorded, in % of one CPU; `None` where that was not sampled.
+fn idle_cpu_percent(capture: &Capture) -> Option<f64> {
+    let samples = capture.host_samples().ok()?;
+    let samples: Vec<HostSample> = samples.map_while(Result::ok).collect();
+    let (first, last) = (samples.first()?, samples.last()?);
+    let total_ns = last
+        .total_ns
+        .checked_sub(first.total_ns)
+        .filter(|&ns| ns > 0)?;
+    let busy_ns = last.busy_ns.checked_sub(first.busy_ns)?;
+    let idle = 1.0 - busy_ns as f64 / total_ns as f64;
+    Some(100.0 * idle.max(0.0) * f64::from(last.cpus))
 }
 
 /// The setting that stands after the recommendation is followed.

@@ -10,12 +10,6 @@ use super::view::{Figures, GoalAdvice, IntervalView, PlayedView, PointView, View
 use crate::number::{count, nanos, nanos_f64, share, three_digits};
 use crate::page::{Page, Stands, harmless};
 
-/// Rejected settings that are shown.
-const REJECTED: usize = 4;
-
-/// The share of polls cut short from which on it is said first.
-const CUTS: f64 = 0.05;
-
 /// Lays a recommendation out. `plan` is the file that was written, `dir` the capture's.
 pub(crate) fn render(view: &View, plan: Option<&str>, width: usize) -> String {
     let mut page = Page::new(width);
@@ -47,21 +41,15 @@ fn head(page: &mut Page, view: &View) {
     });
     page.heading(&format!("Goal {name}{limit}"));
     let what = match &view.recommended {
-        Some(setting) => format!("Set {}.", say::parameters(setting)),
+        Some(setting) => format!("Set {}.", say::parameters(&setting.beyond(&view.in_force))),
         None => "Leave it as it is.".to_owned(),
     };
     page.wrapped("  ", &what, 2);
     page.gap();
     page.wrapped("  ", &view.reason, 2);
-    let cuts = view.basis.doubts.poll_cut as f64 / view.basis.judged_halts.max(1) as f64;
-    if cuts > CUTS {
-        let text = format!(
-            "In {} of these halts another task wanted the CPU and cut polling short, and no setting \
-             polls on. Record while a CPU is to spare to see what polling could do.",
-            share(cuts)
-        );
+    for text in &view.notes {
         page.gap();
-        page.wrapped("  !", &text, 4);
+        page.wrapped("  ! ", text, 4);
     }
 }
 
@@ -118,10 +106,15 @@ fn against(page: &mut Page, view: &View, played: &PlayedView) {
     }
     page.wrapped("  ", &text, 2);
     let is_default = played.is_default_in_force;
+    let who = if view.changes {
+        "The recommended setting"
+    } else {
+        "The best that was found"
+    };
     if let Some(against) = played.against_default.as_ref().filter(|_| !is_default) {
         page.gap();
         let text = format!(
-            "Against the kernel's default: {}.",
+            "{who} against the kernel's default: {}.",
             difference(&against.cost_share)
         );
         page.wrapped("  ", &text, 2);
@@ -146,8 +139,8 @@ fn distance(played: &PlayedView) -> Option<String> {
     let name = &best.policy;
     Some(if theirs < ours {
         format!(
-            "The best of seven policies of any other kind, {name}, would cost {} than the best that \
-             KVM's parameters can do.",
+            "The best of seven policies of any other kind, {name}, would cost {} than the best \
+             that KVM's parameters can do.",
             say::change(theirs / ours - 1.0)
         )
     } else {
@@ -257,13 +250,16 @@ fn rejected(page: &mut Page, played: &PlayedView) {
         return;
     }
     page.heading("Looked better and was not taken");
-    for rejected in played.rejected.iter().take(REJECTED) {
-        let text = format!("{}: {}", say::setting(&rejected.setting), rejected.text);
-        page.wrapped("  ", &text, 4);
-    }
-    let more = played.rejected.len().saturating_sub(REJECTED);
-    if more > 0 {
-        page.line(&format!("  and {more} more, see --json"));
+    for why in ["bistable", "over-fitted", "over-limit"] {
+        let mut like = played.rejected.iter().filter(|of| of.why == why);
+        if let Some(first) = like.next() {
+            let more = match like.count() {
+                0 => String::new(),
+                more => format!(" ({more} more like it, see --json)"),
+            };
+            let text = format!("{}: {}{more}", say::setting(&first.setting), first.text);
+            page.wrapped("  ", &text, 4);
+        }
     }
 }
 
@@ -319,7 +315,7 @@ fn commands(page: &mut Page, view: &View, plan: Option<&str>) {
         Some(file) => page.line(&format!("  haltwise apply {} --yes", harmless(file))),
         None => page.line("  haltwise tune ... --plan plan.json && haltwise apply plan.json --yes"),
     }
-    page.line("or, without a way back but your own notes,");
+    page.line("  or, without a way back but your own notes,");
     for command in &view.commands {
         page.line(&format!("  {command}"));
     }

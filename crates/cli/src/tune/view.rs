@@ -33,6 +33,8 @@ pub(crate) struct View {
     pub(crate) changes: bool,
     /// Why, in a sentence.
     pub(crate) reason: String,
+    /// What must be known beside it, each a sentence or two.
+    pub(crate) notes: Vec<String>,
     /// The parameters in force when recorded.
     pub(crate) in_force: Settings,
     /// The parameters to write; `None` to leave them.
@@ -112,6 +114,11 @@ pub(crate) struct Basis {
     pub(crate) blocks_replayed: u64,
     /// On how many of the judging halts assumptions rest, under the setting in force.
     pub(crate) doubts: Doubts,
+    /// Of the judging halts, those that under the choice sleep for a length of which no wake-up was
+    /// recorded.
+    pub(crate) latency_guessed: u64,
+    /// What the host's CPUs were idle, in % of one CPU; nobody is told to poll for more on top.
+    pub(crate) idle_cpu_percent: Option<f64>,
     /// Halts left out because there were too many to keep.
     pub(crate) skipped: u64,
     /// Halts that step back in time, left out.
@@ -303,6 +310,12 @@ pub(crate) fn settings(knobs: &Knobs, reach: Reach) -> Settings {
     }
 }
 
+/// How to write by hand what differs.
+pub(super) fn commands(recommended: Option<Settings>, in_force: Settings) -> Vec<String> {
+    let changes = recommended.map(|setting| setting.beyond(&in_force));
+    changes.as_ref().map_or_else(Vec::new, say::commands)
+}
+
 /// Puts it together.
 pub(crate) fn view(capture: &Capture, sought: &Sought, partial: bool) -> View {
     let material = &sought.material;
@@ -317,8 +330,9 @@ pub(crate) fn view(capture: &Capture, sought: &Sought, partial: bool) -> View {
         verdict: say::verdict(advice.verdict),
         changes: advice.verdict.changes(),
         reason: say::reason(material, advice, &sought.of.in_force, reach),
+        notes: say::notes(sought),
         in_force: settings(in_force, reach),
-        commands: recommended.as_ref().map_or_else(Vec::new, say::commands),
+        commands: commands(recommended, settings(in_force, reach)),
         recommended,
         played: Some(played(capture.info(), sought, reach)),
         counted: None,
@@ -439,6 +453,7 @@ fn basis(info: &CaptureInfo, sought: &Sought, partial: bool) -> Basis {
     let material = &sought.material;
     let terms = &material.terms;
     let recorded = material.seats.iter().map(|seated| seated.recorded.blocks);
+    let guessed = sought.rows.iter().find(|(row, _)| *row == Row::Choice);
     let doubts = sought.rows.first().map(|(_, outcome)| outcome.doubts);
     let own = material
         .seats
@@ -458,6 +473,8 @@ fn basis(info: &CaptureInfo, sought: &Sought, partial: bool) -> Basis {
         blocks_recorded: recorded.sum(),
         blocks_replayed: Sums::total(&sought.of.in_force.parts).blocks,
         doubts: doubts.unwrap_or_default(),
+        latency_guessed: guessed.map_or(0, |(_, outcome)| outcome.doubts.latency_guessed),
+        idle_cpu_percent: sought.idle_cpu_percent,
         skipped: material.skipped,
         out_of_order: material.out_of_order,
         vetoed_vcpus: sought.vetoed_vcpus,

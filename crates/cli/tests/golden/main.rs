@@ -18,6 +18,7 @@ mod prove;
 mod replay;
 mod scenarios;
 mod schema;
+mod tune;
 mod verify;
 
 use std::fs;
@@ -233,6 +234,7 @@ fn help_is_as_committed_and_ends_with_examples() {
         "exits",
         "verify",
         "replay",
+        "tune",
         "prove",
         "ledger",
         "apply",

@@ -75,6 +75,9 @@ pub struct Final {
 /// The best that come into the final for each aim.
 const BEST: usize = 16;
 
+/// Of those that cost about as little, the simplest that come into the final.
+const SIMPLEST: usize = 8;
+
 /// Settings of the front that come into the final.
 const OF_FRONT: usize = 32;
 
@@ -88,7 +91,8 @@ pub fn play_final(material: &Material, found: &[Found], aims: &[Aim], crew: &imp
     };
     for aim in aims {
         let best = search::best(found, aim, material, BEST);
-        for found in best {
+        let simplest = search::simplest(found, aim, material, SIMPLEST);
+        for found in best.into_iter().chain(simplest) {
             want(found.knobs);
         }
     }
@@ -189,7 +193,7 @@ impl Verdict {
 pub const LEAST_GAIN: f64 = 0.02;
 
 /// Costs nearer than this count as equal, and the setting that changes fewer parameters is taken.
-const TIE: f64 = 0.01;
+pub const TIE: f64 = 0.01;
 
 /// The share of a gain that must be kept on the judging part.
 const KEPT: f64 = 0.5;
@@ -279,7 +283,9 @@ pub fn advise(material: &Material, of: &Final, goal: &Goal) -> Advice {
             break;
         }
         match reject(material, in_force, finalist, &goal.aim) {
-            Some(why) if choice.is_none() => rejected.push((finalist.knobs, why)),
+            Some(why) if choice.is_none() && looks_better(finalist, in_force, cost) => {
+                rejected.push((finalist.knobs, why));
+            }
             Some(_) => {}
             None => {
                 let changes = |of: &Finalist| reach.changes(&of.knobs, &in_force.knobs);
@@ -309,6 +315,11 @@ pub fn advise(material: &Material, of: &Final, goal: &Goal) -> Advice {
     }
 }
 
+/// Whether it would be taken for better by the part that fits.
+fn looks_better(finalist: &Finalist, in_force: &Finalist, cost: &Cost) -> bool {
+    finalist.fit().gain_on(&in_force.fit(), cost) >= LEAST_GAIN
+}
+
 fn reject(
     material: &Material,
     in_force: &Finalist,
@@ -318,7 +329,7 @@ fn reject(
     let cost = &aim.cost;
     let judged = finalist.judged();
     let polls = material.judged_wall.poll_cpu_percent(&judged);
-    if aim.max_poll_cpu_percent.is_some_and(|max| polls > max) {
+    if polls > aim.limit_percent() {
         return Some(Rejected::OverLimit(polls));
     }
     if let Some((zero, ceiling)) = finalist.two_states(cost) {
@@ -341,7 +352,8 @@ fn verdict(
         return Verdict::AlreadyBest;
     };
     let polls = material.judged_wall.poll_cpu_percent(&in_force.judged());
-    let is_over = |max| polls > max || !search::is_within(&goal.aim, material, &in_force.fit());
+    let fit_polls = material.fit_wall.poll_cpu_percent(&in_force.fit());
+    let is_over = |max| polls > max || fit_polls > max;
     if goal.aim.max_poll_cpu_percent.is_some_and(is_over) {
         return Verdict::ObeyLimit;
     }

@@ -27,7 +27,7 @@ const SHRINKS: [u32; 4] = [0, 1, 2, 4];
 pub const LONGEST_NS: u32 = 2_000_000;
 
 /// Shortest ceiling and first window that are sought, in nanoseconds.
-const SHORTEST_NS: u32 = 1_000;
+pub const SHORTEST_NS: u32 = 1_000;
 
 /// What of the parameters a kernel has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

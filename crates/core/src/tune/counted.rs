@@ -10,7 +10,7 @@
 //! on that is shorter than the ceiling; only thresholds are offered that recorded halts fall below.
 
 use super::advice::LEAST_GAIN;
-use super::candidates::{self, LONGEST_NS, Reach};
+use super::candidates::{self, LONGEST_NS, Reach, SHORTEST_NS};
 use super::sums::Wall;
 use crate::event::HaltCounts;
 use crate::hist::{KvmHist, LogHist, bucket_high, bucket_low};
@@ -191,15 +191,20 @@ impl Counted {
     pub fn best(&self, cost: &Cost, max_poll_cpu_percent: Option<f64>) -> Option<(u64, Bounds)> {
         let shortest_ns = self.shortest_ns.unwrap_or(u64::MAX);
         let edges = self.buckets.iter().map(|bucket| bucket.high_ns);
-        let can_open = |&ns: &u64| ns > shortest_ns && ns <= u64::from(LONGEST_NS);
-        let thresholds = std::iter::once(0).chain(edges.filter(can_open));
+        let lengths = u64::from(SHORTEST_NS)..=u64::from(LONGEST_NS);
+        let can_open = |ns: &u64| *ns > shortest_ns && lengths.contains(ns);
+        let off = self.bounds(0, cost)?;
+        // Not worth it unless it saves something even at its worst.
+        let most = off.high.milli as f64 * (1.0 - LEAST_GAIN);
         let within = |bounds: &Bounds| {
             max_poll_cpu_percent.is_none_or(|max| self.percent(bounds.high.poll_ns) <= max)
         };
-        thresholds
+        edges
+            .filter(can_open)
             .filter_map(|ns| Some((ns, self.bounds(ns, cost)?)))
-            .filter(|(_, bounds)| within(bounds))
+            .filter(|(_, bounds)| within(bounds) && bounds.high.milli as f64 <= most)
             .min_by_key(|(ns, bounds)| (bounds.high.milli, *ns))
+            .or(Some((0, off)))
     }
 
     /// A time in % of one CPU.

@@ -262,6 +262,20 @@ fn sit_down(
 }
 
 impl Material {
+    /// Polling as recorded, in % of one CPU; what nobody recorded counts as none.
+    pub fn recorded_poll_cpu_percent(&self) -> f64 {
+        let polled_ns: u64 = self
+            .seats
+            .iter()
+            .map(|seated| seated.recorded.poll_ns)
+            .sum();
+        let span_ns = self
+            .fit_wall
+            .span_ns
+            .saturating_add(self.judged_wall.span_ns);
+        100.0 * polled_ns as f64 / span_ns.max(1) as f64
+    }
+
     /// Halts that are here.
     pub fn halts(&self) -> u64 {
         let lengths = self.seats.iter().map(|seated| seated.samples.len() as u64);

@@ -18,6 +18,17 @@ pub struct Aim {
     pub cost: Cost,
     /// The most that polling may take, in % of one CPU for all vCPUs together.
     pub max_poll_cpu_percent: Option<f64>,
+    /// The most that it can take, in the same way: what polled when recorded and what was idle then. Who
+    /// polls for more takes the CPU from somebody who wants it, and no replay knows what that costs.
+    pub possible_poll_cpu_percent: Option<f64>,
+}
+
+impl Aim {
+    /// The lower of both limits.
+    pub fn limit_percent(&self) -> f64 {
+        let may = self.max_poll_cpu_percent.unwrap_or(f64::INFINITY);
+        may.min(self.possible_poll_cpu_percent.unwrap_or(f64::INFINITY))
+    }
 }
 
 /// A setting that was looked at.
@@ -93,7 +104,7 @@ fn play(
 
 /// Whether polling stays within what it may take, on the part that fits.
 pub fn is_within(aim: &Aim, material: &Material, fit: &Sums) -> bool {
-    (aim.max_poll_cpu_percent).is_none_or(|max| material.fit_wall.poll_cpu_percent(fit) <= max)
+    material.fit_wall.poll_cpu_percent(fit) <= aim.limit_percent()
 }
 
 /// The cheapest that stay within what polling may take, on the part that fits; of equal ones, those
@@ -116,6 +127,30 @@ pub fn best<'a>(
     });
     within.truncate(count);
     within
+}
+
+/// The simplest of those that cost about as little as the best, see [`super::advice::TIE`]: those that
+/// change the fewest parameters, and of these the lowest ceilings.
+pub fn simplest<'a>(
+    found: &'a [Found],
+    aim: &Aim,
+    material: &Material,
+    count: usize,
+) -> Vec<&'a Found> {
+    let in_force = &material.terms.in_force;
+    let reach = Reach::of(&material.terms.rule());
+    let Some(best) = best(found, aim, material, 1).first().copied() else {
+        return Vec::new();
+    };
+    let most = best.fit.milli(&aim.cost) as f64 * (1.0 + super::advice::TIE);
+    let mut near: Vec<&Found> = found
+        .iter()
+        .filter(|found| is_within(aim, material, &found.fit))
+        .filter(|found| found.fit.milli(&aim.cost) as f64 <= most)
+        .collect();
+    near.sort_by_key(|found| (reach.changes(&found.knobs, in_force), key(&found.knobs)));
+    near.truncate(count);
+    near
 }
 
 /// Thresholds that are looked at, in nanoseconds: 16 for each power of two from 1 us to 2 ms.

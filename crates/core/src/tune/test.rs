@@ -25,6 +25,7 @@ const COST: Cost = Cost {
 const AIM: Aim = Aim {
     cost: COST,
     max_poll_cpu_percent: None,
+    possible_poll_cpu_percent: None,
 };
 
 /// Halts of one vCPU that were recorded without polling: gaps of a process, wake-ups of about 20 us.

@@ -3,7 +3,7 @@
 use haltwise_core::replay::Arrivals;
 
 use super::super::view::{Basis, View};
-use crate::number::{count, nanos, percent, three_digits};
+use crate::number::{count, nanos, percent, share, three_digits};
 use crate::page::Page;
 use crate::replay::costs::Source;
 
@@ -29,6 +29,14 @@ pub(super) fn show(page: &mut Page, view: &View) {
         );
         say("replay", &replay(basis));
         say("arrivals", arrivals(basis.arrivals));
+        if let Some(idle) = basis.idle_cpu_percent {
+            let text = format!(
+                "the host's CPUs were idle for {} of one; no setting that polls for more on top was \
+                 considered",
+                share(idle / 100.0)
+            );
+            say("spare", &text);
+        }
     }
     let mut rule = format!("that of {} on {}", basis.kernel, basis.arch);
     if !basis.knobs_assumed.is_empty() {
@@ -93,6 +101,12 @@ fn doubts(basis: &Basis) -> Vec<(&'static str, String)> {
             "arrivals",
             basis.doubts.arrival_assumed,
             "of the judging halts: nothing recorded shows how their gaps follow wake-ups",
+        ),
+        (
+            "sleeps",
+            basis.latency_guessed,
+            "of the judging halts would sleep for a length of which no wake-up was recorded; they wake \
+             as the nearest length did",
         ),
         (
             "veto",

@@ -70,6 +70,7 @@ proptest::proptest! {
         let aim = Aim {
             cost: Cost { latency_weight_milli: weight, ..COST },
             max_poll_cpu_percent: Some(limit),
+            ..AIM
         };
         let material = material(terms("6.12"), &halts);
         let (of, advice) = tune(&material, aim);

@@ -103,12 +103,14 @@ fn what_fits_the_first_part_alone_is_rejected() {
 
 #[test]
 fn a_setting_with_two_steady_states_is_rejected() {
-    let material = material(terms("6.12"), &load(0, "fixed:20us", 4_000, 6));
-    // Gaps of 20 us with wake-ups of 20: under a ceiling of 30 a window never opens, nor does one that
-    // is open ever close.
+    let material = material(terms("6.12"), &load(0, "bimodal:0.8:15us:2ms", 4_000, 6));
+    // A window that begins with nothing grows to 15 us and stays there; one that stands at the ceiling
+    // stays there too, and polls 200 us of each long gap in vain.
     let knobs = Knobs {
-        halt_poll_ns: 30_000,
-        ..material.terms.default_knobs()
+        halt_poll_ns: 200_000,
+        grow: 2,
+        grow_start: 15_500,
+        shrink: 1,
     };
     let found = [search::Found {
         knobs,
@@ -117,9 +119,9 @@ fn a_setting_with_two_steady_states_is_rejected() {
     let of = play_final(&material, &found, &[AIM], &Alone);
     assert!(of.others[0].two_states(&COST).is_some());
     let advice = advise(&material, &of, &goal(AIM));
-    let bistable = |(_, why): &(Knobs, Rejected)| matches!(why, Rejected::Bistable(..));
-    assert!(advice.rejected.iter().all(bistable), "{}", said(&advice));
-    assert_eq!(advice.verdict, Verdict::AllRejected);
+    assert_eq!(advice.verdict, Verdict::AllRejected, "{}", said(&advice));
+    assert_eq!(advice.rejected.len(), 1);
+    assert!(matches!(advice.rejected[0], (of, Rejected::Bistable(..)) if of == knobs));
 }
 
 #[test]
@@ -255,4 +257,17 @@ fn a_search_for_a_ceiling_moves_nothing_else() {
         };
         assert_eq!(finalist.knobs, with_ceiling);
     }
+}
+
+#[test]
+fn nobody_is_told_to_poll_with_cpus_that_are_not_there() {
+    let material = material(terms("6.12"), &load(0, "fixed:20us", 4_000, 13));
+    let aim = Aim {
+        possible_poll_cpu_percent: Some(30.0),
+        ..AIM
+    };
+    let (of, advice) = tune(&material, aim);
+    // What is in force does not poll: that is no reason to change it.
+    assert!(!advice.verdict.changes(), "{}", said(&advice));
+    assert_eq!(of.in_force.judged().poll_ns, 0);
 }

@@ -1,0 +1,323 @@
+//! `haltwise tune` on every capture and on longer ones made here, against committed texts; its JSON
+//! against its page, its plans against what wrote them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use haltwise_capture::info::{CaptureInfo, Clock, Ended, Host, Tool};
+use haltwise_capture::recording::{Ending, Recording};
+use haltwise_core::event::{CeilingSource, Facts, Halt, WakeSource};
+use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use haltwise_core::recording::{Mode, Rung};
+use haltwise_core::workload::{Gaps, SplitMix64};
+use serde_json::Value;
+
+use super::schema::{keys, quoted};
+use super::{START_NS, compare, fits, flat, haltwise, home, knobs, scenarios, updates};
+
+/// Loads long enough to judge: a name, the ceiling in force, and each vCPU's gaps.
+const LOADS: [(&str, &str, &[&str]); 5] = [
+    ("polled-through", "0", &["fixed:20us"]),
+    ("in-vain", "200000", &["fixed:150us"]),
+    ("drifts", "0", &["phases:20us*1700:400us*300"]),
+    ("two-vms", "50000", &["fixed:20us", "exp:150us"]),
+    ("mixed", "200000", &["bimodal:0.8:15us:2ms"]),
+];
+
+/// What a vCPU does that polls for a fixed window of the ceiling.
+fn halts(vm: u32, gaps: &str, ceiling_ns: u32, span_ns: u64) -> Vec<Halt> {
+    let mut gaps = Gaps::new(gaps.parse().unwrap(), u64::from(vm) + 1).unwrap();
+    let mut draw = SplitMix64(u64::from(vm) + 7);
+    let mut now_ns = START_NS + 1_000;
+    let mut halts = Vec::new();
+    while now_ns < START_NS + span_ns {
+        let gap_ns = gaps.draw().0;
+        let waited = gap_ns > u64::from(ceiling_ns);
+        let latency_ns = if waited {
+            18_000 + draw.below(4_000)
+        } else {
+            0
+        };
+        let halt = Halt {
+            start_ns: now_ns,
+            halt_ns: gap_ns + latency_ns,
+            vm: Some(VmIndex(vm)),
+            vcpu: Some(VcpuId(0)),
+            tid: Tid(5_000 + vm),
+            waited,
+            valid: true,
+            window_ns: Some(ceiling_ns),
+            window_next_ns: Some(ceiling_ns),
+            ceiling_ns: Some(ceiling_ns),
+            ceiling_source: CeilingSource::Param,
+            poll_ns: Some(gap_ns.min(u64::from(ceiling_ns))),
+            wake_latency_ns: Some(latency_ns),
+            wake: WakeSource::Device,
+            ..Halt::default()
+        };
+        now_ns = halt.end_ns() + 5_000;
+        halts.push(halt);
+    }
+    halts
+}
+
+/// Writes a load as a capture.
+fn record(dir: &Path, ceiling: &str, gaps: &[&str]) {
+    let span_ns = 150_000_000;
+    let (tool, host) = (
+        Tool {
+            name: "haltwise".into(),
+            version: "0.1.0".into(),
+        },
+        Host {
+            kernel_release: "6.12.0-golden".into(),
+            arch: "x86_64".into(),
+            cpu_model: None,
+            cpus: 4,
+            hostname: Some("golden-1".into()),
+        },
+    );
+    let clock = Clock::new(START_NS, 1_767_225_600_000_000_000);
+    let mut info = CaptureInfo::new(tool, host, clock, Rung::Bpf, Mode::Full);
+    info.knobs = knobs(START_NS, ceiling);
+    info.roster = scenarios::all().remove(5).roster;
+    let mut all = Vec::new();
+    for (vm, gaps) in (0..).zip(gaps) {
+        all.extend(halts(vm, gaps, ceiling.parse().unwrap(), span_ns));
+    }
+    all.sort_by_key(|halt| halt.start_ns);
+    let facts = Facts {
+        halts: all,
+        ..Facts::default()
+    };
+    let mut recording = Recording::create(dir, info).unwrap();
+    recording.append(&facts).unwrap();
+    let ending = Ending {
+        ended: Ended {
+            time_ns: START_NS + span_ns,
+            by: "duration".into(),
+        },
+        ..scenarios::all().remove(0).ending.unwrap()
+    };
+    recording.finish(ending).unwrap();
+}
+
+const COST: [&str; 4] = ["--switch-cpu", "10us", "--wake-latency", "20us"];
+
+fn tune(home: &Path, capture: &str, options: &[&str]) -> (String, i32) {
+    let mut arguments = vec!["tune", capture];
+    arguments.extend(COST);
+    arguments.extend(options);
+    let (text, code) = haltwise(home, &arguments);
+    (text, code.unwrap())
+}
+
+fn tuned(home: &Path, capture: &str, options: &[&str]) -> Value {
+    let mut options = options.to_vec();
+    options.push("--json");
+    serde_json::from_str(&tune(home, capture, &options).0).unwrap()
+}
+
+/// Captures of the other golden tests that can be tuned by.
+fn committed() -> impl Iterator<Item = &'static str> {
+    let names = scenarios::all().into_iter().map(|scenario| scenario.name);
+    names.filter(|name| *name != "no-halts")
+}
+
+#[test]
+fn recommendations_are_as_committed() {
+    let mut wrong = String::new();
+    let mut check = |file: String, (text, code): (String, i32)| {
+        let text = text + &format!("(exit code {code})\n");
+        wrong.extend(compare(&file, &text).err());
+        wrong.extend(fits(&file, &text).err());
+    };
+    for name in committed() {
+        let capture = format!("captures/{name}");
+        check(format!("{name}/tune.txt"), tune(&home(), &capture, &[]));
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for (name, ceiling, gaps) in LOADS {
+        record(&dir.path().join(name), ceiling, gaps);
+        check(format!("tune/{name}.txt"), tune(dir.path(), name, &[]));
+    }
+    let limited = tune(
+        dir.path(),
+        "in-vain",
+        &["--max-poll-cpu", "2%", "--lambda", "20"],
+    );
+    check("tune/in-vain-limited.txt".to_owned(), limited);
+    let json = flat(&tuned(dir.path(), "two-vms", &[]), 0) + "\n";
+    wrong.extend(compare("tune/two-vms.json", &json).err());
+    let counted = flat(&tuned(&home(), "captures/counts", &[]), 0) + "\n";
+    wrong.extend(compare("counts/tune.json", &counted).err());
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn the_same_capture_gives_the_same_bytes_at_any_width() {
+    if updates() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    record(
+        &dir.path().join("cap"),
+        "50000",
+        &["exp:60us", "fixed:20us"],
+    );
+    let run = || tune(dir.path(), "cap", &["--json"]);
+    assert_eq!(run(), run());
+    for width in ["60", "132"] {
+        let (text, _) = tune(dir.path(), "cap", &["--width", width]);
+        let limit: usize = width.parse().unwrap();
+        for line in text.lines() {
+            assert!(line.chars().count() <= limit, "{width}: {line}");
+        }
+    }
+}
+
+/// What is recommended is what `replay` says is cheaper than what is in force, and by as much.
+#[test]
+fn a_recommendation_and_a_replay_of_it_agree() {
+    let dir = tempfile::tempdir().unwrap();
+    record(&dir.path().join("cap"), "0", &["fixed:20us"]);
+    let tuned = tuned(dir.path(), "cap", &[]);
+    let of = |name: &str| tuned["recommended"][name].as_u64().unwrap();
+    let policy = format!(
+        "kvm:max={}ns,grow={},grow_start={}ns,shrink={}",
+        of("halt_poll_ns"),
+        of("halt_poll_ns_grow"),
+        of("halt_poll_ns_grow_start"),
+        of("halt_poll_ns_shrink")
+    );
+    let mut arguments = vec!["replay", "cap", "--policy", &policy, "--policy", "kvm"];
+    arguments.extend(COST);
+    arguments.push("--json");
+    let (json, _) = haltwise(dir.path(), &arguments);
+    let replayed: Value = serde_json::from_str(&json).unwrap();
+    let cost = |n: usize| {
+        let row = &replayed["host"]["played"][n]["from_zero"];
+        row["cost_ns"].as_f64().unwrap() / replayed["host"]["halts"].as_f64().unwrap()
+    };
+    let row = |n: usize| {
+        tuned["played"]["rows"][n]["figures"]["cost_ns_per_halt"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!(
+        (row(2) / cost(0) - 1.0).abs() < 0.01,
+        "{} {}",
+        row(2),
+        cost(0)
+    );
+    assert!(
+        (row(0) / cost(1) - 1.0).abs() < 0.01,
+        "{} {}",
+        row(0),
+        cost(1)
+    );
+}
+
+#[test]
+fn a_plan_says_what_the_page_says() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, ceiling, gaps, changes) in [
+        ("better", "0", "fixed:20us", true),
+        ("best", "0", "fixed:2ms", false),
+    ] {
+        record(&dir.path().join(name), ceiling, &[gaps]);
+        let said = tuned(dir.path(), name, &["--plan", "plan.json"]);
+        let plan = fs::read_to_string(dir.path().join("plan.json")).unwrap();
+        let plan: Value = serde_json::from_str(&plan).unwrap();
+        assert_eq!(said["changes"], Value::Bool(changes));
+        assert_eq!(plan["reason"], said["reason"]);
+        assert_eq!(plan["before"], said["in_force"]);
+        if changes {
+            assert_eq!(plan["settings"], said["recommended"]);
+            let effect = &plan["expected"]["cost_ns_per_halt"];
+            let change = effect["after"].as_f64().unwrap() - effect["before"].as_f64().unwrap();
+            assert!(effect["change_low"].as_f64().unwrap() <= change);
+            assert!(effect["change_high"].as_f64().unwrap() >= change);
+        } else {
+            assert_eq!(plan["settings"], serde_json::json!({}));
+            assert_eq!(plan["expected"], Value::Null);
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_tuned_says_why() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_haltwise"))
+            .args(arguments)
+            .current_dir(home())
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        (output.status.code().unwrap(), text)
+    };
+    let plan = dir.path().join("none/plan.json");
+    let plan = plan.to_str().unwrap();
+    for (arguments, code, says) in [
+        (&["tune"][..], 2, "<DIR>"),
+        (&["tune", "captures/no-halts"], 1, "holds no halts"),
+        (&["tune", "captures/none"], 1, "captures/none"),
+        (
+            &["tune", "captures/idle", "--vm", "nobody"],
+            2,
+            "no VM `nobody`",
+        ),
+        (&["tune", "captures/idle", "--goal", "speed"], 2, "density"),
+        (
+            &[
+                "tune",
+                "captures/idle",
+                "--goal",
+                "latency",
+                "--lambda",
+                "2",
+            ],
+            2,
+            "--lambda",
+        ),
+        (
+            &["tune", "captures/idle", "--max-poll-cpu=-1"],
+            2,
+            "a share of one CPU",
+        ),
+        (
+            &["tune", "captures/idle", "--max-poll-cpu", "much"],
+            2,
+            "a share of one CPU",
+        ),
+        (
+            &["tune", "captures/idle", "--plan", plan],
+            1,
+            "write the plan",
+        ),
+    ] {
+        let (got, text) = run(arguments);
+        assert_eq!(got, code, "{arguments:?}: {text}");
+        assert!(text.contains(says), "{arguments:?}: {text}");
+        assert!(!text.contains("panicked"), "{text}");
+    }
+}
+
+#[test]
+fn the_page_describes_every_field() {
+    if updates() {
+        return;
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tune-json.md");
+    let page = fs::read_to_string(page).unwrap();
+    let mut printed = BTreeSet::new();
+    for file in ["tune/two-vms.json", "counts/tune.json"] {
+        let text = fs::read_to_string(home().join("expected").join(file)).unwrap();
+        keys(&serde_json::from_str(&text).unwrap(), &mut printed);
+    }
+    let described = quoted(&page);
+    let missing: Vec<_> = printed.difference(&described).collect();
+    assert!(missing.is_empty(), "not described: {missing:?}");
+}
