@@ -32,9 +32,9 @@ pub(super) struct Programs<'a> {
 
 /// Runs and run time of a program.
 #[derive(Debug, Clone, Copy, Default)]
-struct Runs {
-    count: u64,
-    time_ns: u64,
+pub(super) struct Runs {
+    pub(super) count: u64,
+    pub(super) time_ns: u64,
 }
 
 /// Runs and run time of all programs.
@@ -115,7 +115,7 @@ impl Cost {
     }
 }
 
-fn start_timing() -> Option<OwnedFd> {
+pub(super) fn start_timing() -> Option<OwnedFd> {
     // SAFETY: takes a plain enum value and returns a new descriptor or a negative number.
     let fd = unsafe { libbpf_sys::bpf_enable_stats(libbpf_sys::BPF_STATS_RUN_TIME) };
     if fd < 0 {
@@ -159,7 +159,7 @@ fn all_runs(programs: &Programs<'_>) -> AllRuns {
 }
 
 /// How often a program ran and for how long, while timing was on.
-fn run_count(program: BorrowedFd<'_>) -> Runs {
+pub(super) fn run_count(program: BorrowedFd<'_>) -> Runs {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut size = u32::try_from(size_of_val(&info)).unwrap_or(0);
     let target = std::ptr::from_mut(&mut info).cast();

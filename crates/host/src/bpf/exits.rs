@@ -6,17 +6,20 @@
 //! | `skel` | generated from them |
 //! | `load` | loading and attaching: only what was asked for |
 //! | `cell` | one count of the kernel's table, and what came since |
+//! | `synthetic` | exits that never happened, for tests |
 
 mod cell;
 mod load;
 mod skel;
+pub mod synthetic;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use haltwise_core::event::Lost;
-use haltwise_core::exit::Exits;
-use haltwise_core::ids::Pid;
+use haltwise_core::exit::{Cause, Exits, Isa, Kind};
+use haltwise_core::hist::LogHist;
+use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex};
 use haltwise_core::recording::Missing;
 use libbpf_rs::{MapCore, MapFlags};
 
@@ -99,7 +102,7 @@ impl ExitCounter {
         let interval_ns = now_ns.saturating_sub(self.last_ns);
         self.last_ns = now_ns;
         // A vCPU may have several cells of one cause: from before its place was known, and after.
-        let mut rows: BTreeMap<_, Exits> = BTreeMap::new();
+        let mut rows = BTreeMap::new();
         for slot in CELL_OTHER..=CELL_OTHER + self.loaded.cells_given() {
             let cell = self.cell(slot)?;
             let at = slot as usize;
@@ -113,15 +116,10 @@ impl ExitCounter {
             let Some(row) = cell.since(&mut self.told[at], now_ns, interval_ns, place) else {
                 continue;
             };
-            match rows.entry((row.vm, row.vcpu, row.tid, row.cause)) {
-                Entry::Vacant(free) => drop(free.insert(row)),
-                Entry::Occupied(mut same) => {
-                    let same = same.get_mut();
-                    same.count += row.count;
-                    same.user_ns += row.user_ns;
-                    same.handling_ns.merge(&row.handling_ns);
-                }
+            if let Some(entries) = entries_of(&row) {
+                add(&mut rows, entries);
             }
+            add(&mut rows, row);
         }
         Ok(rows.into_values().collect())
     }
@@ -161,6 +159,37 @@ impl ExitCounter {
             place: "exits of threads that could not be remembered".to_owned(),
         }))
     }
+}
+
+type Rows = BTreeMap<(Option<VmIndex>, Option<VcpuId>, Tid, Cause), Exits>;
+
+fn add(rows: &mut Rows, row: Exits) {
+    match rows.entry((row.vm, row.vcpu, row.tid, row.cause)) {
+        Entry::Vacant(free) => drop(free.insert(row)),
+        Entry::Occupied(mut same) => {
+            let same = same.get_mut();
+            same.count += row.count;
+            same.user_ns += row.user_ns;
+            same.handling_ns.merge(&row.handling_ns);
+        }
+    }
+}
+
+/// The entries that ended these exits: each time is that of one. The programs count only the others.
+fn entries_of(row: &Exits) -> Option<Exits> {
+    let count = row.handling_ns.count();
+    (row.cause.kind == Kind::Exit && count > 0).then(|| Exits {
+        cause: Cause {
+            kind: Kind::Entry,
+            isa: Isa::None,
+            reason: None,
+            sub: None,
+        },
+        count,
+        user_ns: 0,
+        handling_ns: LogHist::default(),
+        ..row.clone()
+    })
 }
 
 impl cell::Key {

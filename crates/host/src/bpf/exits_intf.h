@@ -13,7 +13,7 @@
 /* What a cell counts: haltwise_core::exit::Kind, by its code. */
 enum exit_kind {
 	EXIT_KIND_EXIT, /* kvm_exit, by ISA and reason */
-	EXIT_KIND_ENTRY, /* kvm_entry */
+	EXIT_KIND_ENTRY, /* kvm_entry, but for those that gave an exit its time */
 	EXIT_KIND_LONE_ENTRY, /* ... after another, with no kvm_exit between them */
 	EXIT_KIND_USERSPACE, /* kvm_userspace_exit, by KVM_EXIT_* or by errno */
 	EXIT_KIND_INJECTION, /* kvm_inj_virq */

@@ -14,7 +14,7 @@ use crate::collector::CollectError;
 use crate::exits::ExitOptions;
 
 /// Cells made for each vCPU that runs already: a guest rarely has as many reasons.
-const CELLS_PER_VCPU: usize = 40;
+const CELLS_PER_VCPU: usize = 32;
 /// The same with sub-keys: ports, MSRs, pages.
 const SUB_CELLS_PER_VCPU: usize = 200;
 /// Cells for vCPUs to come.
@@ -39,12 +39,22 @@ impl std::fmt::Debug for Loaded {
 }
 
 impl Loaded {
+    /// Bytes of keys and values of the two tables of counts.
+    pub(super) fn table_bytes(&self) -> u64 {
+        let maps = &self.skel.maps;
+        size_of_table(&maps.cells) + size_of_table(&maps.cell_of)
+    }
+
     /// How many cells were given out.
     pub(super) fn cells_given(&self) -> u32 {
         let bss = self.skel.maps.bss_data.as_ref();
         // The two that are none's and everybody's do not count; racing threads may have gone beyond.
         bss.map_or(0, |bss| bss.cells_last.min(bss.cells_max.saturating_sub(2)))
     }
+}
+
+fn size_of_table(map: &MapMut<'_>) -> u64 {
+    u64::from(map.max_entries()) * u64::from(map.key_size() + map.value_size())
 }
 
 /// Loads and attaches.

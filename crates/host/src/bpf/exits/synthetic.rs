@@ -1,0 +1,142 @@
+//! Exits that never happened, through the real programs: for what real guests cannot show here.
+//!
+//! The kernel runs a program on request (`BPF_PROG_TEST_RUN`) in the task that asks. So a thread that
+//! asks for exits and entries in turn looks to the programs like the thread of a vCPU. Not part of the
+//! library's interface: tests use it.
+#![allow(
+    unsafe_code,
+    reason = "libbpf-rs runs a program only through a handle that no other thread may hold"
+)]
+
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::sync::Barrier;
+
+use haltwise_core::exit::Exits;
+use haltwise_core::ids::{VcpuId, VmIndex};
+use libbpf_rs::libbpf_sys;
+
+use super::super::cost::{run_count, start_timing};
+use super::super::record::Place;
+use super::ExitCounter;
+use crate::clock;
+use crate::collector::CollectError;
+use crate::exits::ExitOptions;
+
+/// What to play.
+#[derive(Debug, Clone, Copy)]
+pub struct Synthetic {
+    /// Threads, each a vCPU of its own; all alive at once.
+    pub vcpus: u32,
+    /// Of so many the table of counts is told before.
+    pub expected_vcpus: u32,
+    /// Exits of each.
+    pub exits: u32,
+    /// Their reasons, one after the other, from 0 up.
+    pub reasons: u32,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Played {
+    /// The rows of one reading after all was played.
+    pub rows: Vec<Exits>,
+    /// Time of the two programs together for one exit and its entry, as the kernel measures it, less
+    /// `measuring_ns`.
+    pub ns_per_exit: f64,
+    /// What the kernel measures of two programs that do nothing: its own looks at the clock.
+    pub measuring_ns: f64,
+    /// Bytes that the kernel's tables take: fixed when they are loaded.
+    pub table_bytes: u64,
+}
+
+/// `KVM_ISA_VMX` in `arch/x86/kvm/trace.h`.
+const VMX: u64 = 1;
+
+/// Plays; an error where BPF is not to be had. x86 only: the arguments are laid out as its older
+/// kernels do, where the reason is one of them.
+pub fn play(wanted: Synthetic) -> Result<Played, CollectError> {
+    let now = clock::monotonic_ns();
+    let vcpus = usize::try_from(wanted.expected_vcpus).unwrap_or(usize::MAX);
+    let mut counter = ExitCounter::start(&ExitOptions::default(), &[], vcpus, now)?;
+    // Only what is played is to be counted.
+    counter.detach();
+    let progs = &counter.loaded.skel.progs;
+    let (exit, entry) = (progs.on_exit_before.as_fd(), progs.on_entry.as_fd());
+    // KVM puts the guest's FPU away at the end of KVM_RUN: nothing to do.
+    let idle = progs.on_fpu.as_fd();
+    let timing = start_timing();
+    let start = Barrier::new(wanted.vcpus as usize);
+    let played: io::Result<()> = std::thread::scope(|scope| {
+        let start = &start;
+        let threads: Vec<_> = (0..wanted.vcpus)
+            .map(|vcpu| {
+                let thread = std::thread::Builder::new().stack_size(64 << 10);
+                thread.spawn_scoped(scope, move || {
+                    start.wait();
+                    one([exit, entry, idle], vcpu, wanted)
+                })
+            })
+            .collect::<io::Result<_>>()?;
+        for thread in threads {
+            thread
+                .join()
+                .map_err(|_| io::Error::other("a thread panicked"))??;
+        }
+        Ok(())
+    });
+    played.map_err(|source| CollectError::Failed {
+        what: "play exits".to_owned(),
+        source,
+    })?;
+    drop(timing);
+    let (exits, entries) = (run_count(exit), run_count(entry));
+    let idle = run_count(idle);
+    let measuring_ns = 2.0 * idle.time_ns as f64 / idle.count.max(1) as f64;
+    let both = (exits.time_ns + entries.time_ns) as f64 / exits.count.max(1) as f64;
+    let table_bytes = counter.loaded.table_bytes();
+    let place = |who: super::Who| Place {
+        vm: Some(VmIndex(0)),
+        vcpu: Some(VcpuId(who.tid)),
+    };
+    let rows = counter.read(clock::monotonic_ns(), &mut |who| place(who))?;
+    Ok(Played {
+        rows,
+        ns_per_exit: both - measuring_ns,
+        measuring_ns,
+        table_bytes,
+    })
+}
+
+/// One vCPU: an entry, then exits, each with the next entry. What lies at the address of its
+/// `struct kvm_vcpu` cannot be read, which the programs must bear.
+fn one(programs: [BorrowedFd<'_>; 3], vcpu: u32, wanted: Synthetic) -> io::Result<()> {
+    let [exit, entry, idle] = programs;
+    let address = 0xdead_0000_0000_0000 | u64::from(vcpu + 1) << 12;
+    run(entry, &[address])?;
+    for nth in 0..wanted.exits {
+        run(exit, &[u64::from(nth % wanted.reasons), address, VMX])?;
+        run(entry, &[address])?;
+        run(idle, &[0])?;
+    }
+    Ok(())
+}
+
+fn run(program: BorrowedFd<'_>, arguments: &[u64]) -> io::Result<()> {
+    let size = |bytes: usize| u32::try_from(bytes).unwrap_or(0);
+    let mut options = libbpf_sys::bpf_test_run_opts {
+        sz: size(size_of::<libbpf_sys::bpf_test_run_opts>()).into(),
+        ctx_in: arguments.as_ptr().cast(),
+        ctx_size_in: size(size_of_val(arguments)),
+        ..Default::default()
+    };
+    // SAFETY: the descriptor is borrowed for the call; `options` says the true size of `arguments`,
+    // which outlives the call, and asks the kernel to write nowhere else.
+    let failed =
+        unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
+    if failed == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::from_raw_os_error(-failed))
+    }
+}
