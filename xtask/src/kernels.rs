@@ -6,6 +6,7 @@ mod deb;
 mod exits;
 mod guest;
 mod initramfs;
+mod knob;
 mod modules;
 mod qemu;
 mod rule;
@@ -96,7 +97,8 @@ fn check(kernel: &Kernel, binaries: &Binaries, args: &Args, work: &Path) -> Resu
         |names: &[&str]| filter.is_none_or(|text| names.iter().any(|it| it.contains(text)));
     let (witnesses, rules) = (scenario::names(), rule::names());
     let (witnesses, rules) = (wanted(&witnesses), wanted(&rules));
-    if !witnesses && !rules {
+    let knobs = wanted(&[knob::NAME]);
+    if !witnesses && !rules && !knobs {
         bail!("no check is named like `{}`", filter.unwrap_or_default());
     }
     let depth = if args.thorough {
@@ -109,6 +111,9 @@ fn check(kernel: &Kernel, binaries: &Binaries, args: &Args, work: &Path) -> Resu
     } else {
         Ok(())
     };
+    if knobs && !args.thorough {
+        knob::run(kernel, binaries, work)?;
+    }
     if rules {
         rule::run(kernel, binaries, filter, depth, work)?;
     }

@@ -81,8 +81,5 @@ fn where_all_follow_nothing_is_advised() {
 #[test]
 fn not_being_able_to_look_is_told() {
     let text = screen(&mut Refused);
-    assert!(
-        text.contains("needs CAP_BPF"),
-        "{text}"
-    );
+    assert!(text.contains("needs CAP_BPF"), "{text}");
 }

@@ -1,0 +1,180 @@
+//! apply, undo and status on a real kernel's parameters: the only place where they write any.
+//!
+//! `knob/script.sh` runs inside and judges values and exit codes; what running VMs made of the write is
+//! judged here, by what haltwise and its recorder left behind.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use super::deb::Kernel;
+use super::witness::read;
+use super::{Binaries, LIMIT};
+use crate::say;
+
+/// The check's name.
+pub(crate) const NAME: &str = "knob";
+
+const SCRIPT: &str = include_str!("knob/script.sh");
+
+/// The ceiling before, and the one that is applied while VMs run, in nanoseconds.
+const CEILINGS: [u32; 2] = [200_000, 80_000];
+
+/// The cap that one of the VMs is given.
+const CAP: u32 = 70_000;
+
+#[derive(Debug, Deserialize)]
+struct Applied {
+    vms: Vec<Vm>,
+    vms_unwatched: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Vm {
+    name: String,
+    effect: String,
+    ceiling_ns: Option<u32>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Report {
+    vms: Vec<Reported>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Reported {
+    name: String,
+    account: Account,
+}
+
+#[derive(Debug, Deserialize)]
+struct Account {
+    ceilings: Vec<Ceiling>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Ceiling {
+    ns: u64,
+    halts: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Verified {
+    checked: u64,
+    differences: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Status {
+    journal: Journal,
+}
+
+#[derive(Debug, Deserialize)]
+struct Journal {
+    open: Option<Open>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Open {
+    turns: Vec<Turn>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Turn {
+    result: String,
+}
+
+/// Runs it in one boot.
+pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<()> {
+    let work = work.join("knob");
+    std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
+    let guest = binaries.guest(kernel)?.script(SCRIPT);
+    let run = guest.run_patiently(&work, 2 * LIMIT)?;
+    let said = run.console.lines();
+    for line in said.filter_map(|line| line.strip_prefix("check:")) {
+        say::note(line.trim());
+    }
+    if run.exit_code != 0 {
+        let console = work.join("console");
+        bail!(
+            "the script returned {}; see {}",
+            run.exit_code,
+            console.display()
+        );
+    }
+    let dir = run.out_dir.join("knob");
+    let applied: Applied = read(&dir.join("apply.json"))?;
+    let reported: Report = read(&dir.join("report.json"))?;
+    let verified: Verified = read(&dir.join("verify.json"))?;
+    let open: Status = read(&dir.join("open.json"))?;
+    let mut wrong = watched(&applied);
+    wrong.extend(recorded(&reported, &verified));
+    wrong.extend(settled(&open));
+    for text in &wrong {
+        say::note(&format!("{NAME:<13} DISAGREES: {text}"));
+    }
+    if !wrong.is_empty() {
+        bail!(
+            "{} disagreements; results are in {}",
+            wrong.len(),
+            dir.display()
+        );
+    }
+    say::note(&format!(
+        "{NAME:<13} applied, killed, refused, taken over, undone; {} halts verify across the change, \
+         within {}",
+        verified.checked,
+        say::seconds(run.elapsed)
+    ));
+    Ok(())
+}
+
+/// What apply itself saw of the VMs.
+fn watched(applied: &Applied) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if let Some(why) = &applied.vms_unwatched {
+        wrong.push(format!("apply could not watch: {why}"));
+    }
+    let expected = [("free", "follows", CEILINGS[1]), ("capped", "own-cap", CAP)];
+    for (name, effect, ceiling) in expected {
+        let vm = applied.vms.iter().find(|vm| vm.name == name);
+        if !vm.is_some_and(|vm| vm.effect == effect && vm.ceiling_ns == Some(ceiling)) {
+            wrong.push(format!("apply saw {name} as {vm:?}, not {effect}"));
+        }
+    }
+    wrong
+}
+
+/// What the recorder saw of the same change.
+fn recorded(reported: &Report, verified: &Verified) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (name, ceilings) in [("free", &CEILINGS[..]), ("capped", &[CAP])] {
+        let vm = reported.vms.iter().find(|vm| vm.name == name);
+        let governed = |ns: u32| {
+            let ceilings = vm.into_iter().flat_map(|vm| &vm.account.ceilings);
+            let mut ceilings = ceilings.filter(|it| it.ns == u64::from(ns));
+            ceilings.any(|it| it.halts > 0)
+        };
+        for ns in ceilings.iter().filter(|ns| !governed(**ns)) {
+            wrong.push(format!("no halt of {name} was recorded under {ns} ns"));
+        }
+    }
+    if verified.checked == 0 || verified.differences > 0 {
+        wrong.push(format!("the recording does not verify: {verified:?}"));
+    }
+    wrong
+}
+
+/// What status said of the step that was cut off before its write.
+fn settled(status: &Status) -> Vec<String> {
+    let results = status.journal.open.iter().flat_map(|open| &open.turns);
+    let results: Vec<&str> = results.map(|turn| turn.result.as_str()).collect();
+    if results == ["not-done"] {
+        return Vec::new();
+    }
+    vec![format!("a kill before the write was told as {results:?}")]
+}
+
+#[cfg(test)]
+mod test;

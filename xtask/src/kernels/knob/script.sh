@@ -1,0 +1,94 @@
+# Settings of a real kernel, set and taken back by haltwise while VMs run; sourced by no one, run by
+# the test guest's init. Each step says what it expects.
+P=/sys/module/kvm/parameters
+failed=0 vms=
+mkdir -p /etc/modprobe.d /etc/tmpfiles.d /out/knob
+wrong() {
+    echo "check: knob: $*"
+    failed=1
+}
+is() { # parameter, value, after what
+    [ "$(cat $P/"$1")" = "$2" ] || wrong "$1 is $(cat $P/"$1"), not $2, after $3"
+}
+run() { # name, exit code, arguments: what it says is kept
+    name=$1 code=$2
+    shift 2
+    haltwise "$@" >"/out/knob/$name" 2>"/out/knob/$name.err"
+    got=$?
+    [ $got = "$code" ] || wrong "haltwise $* returned $got, not $code: $(cat "/out/knob/$name.err")"
+}
+values() {
+    cat $P/halt_poll_ns $P/halt_poll_ns_grow $P/halt_poll_ns_grow_start $P/halt_poll_ns_shrink
+}
+echo 200000 >$P/halt_poll_ns
+before=$(values)
+
+# Woken by timers: QEMU's emulation of SVM now and then loses an interrupt between two virtual CPUs,
+# and a guest that waits for one would wait for ever.
+for vm in "--name free" "--name capped --cap 70us"; do
+    # shellcheck disable=SC2086
+    haltwise-lab run tick $vm --rounds 1000000 --gap uniform:50us:3ms --timeout 120s >/dev/null 2>&1 &
+    vms="$vms $!"
+done
+sleep 2
+
+# A dry run changes nothing, and leaves nothing.
+run dry.json 0 apply --set halt_poll_ns=80us --json
+is halt_poll_ns 200000 "a dry run"
+[ -e /var/lib/haltwise ] && wrong "a dry run left a journal"
+
+# The running VM sees the write, as the recorder does.
+cat >/run/knob.sh <<'END'
+sleep 3
+haltwise apply --set halt_poll_ns=80us --yes --json >/out/knob/apply.json
+echo $? >/out/knob/apply.code
+sleep 3
+END
+haltwise record --rung bpf --json -o /out/knob/capture -- sh /run/knob.sh >/out/knob/record.json \
+    || wrong "record returned $?"
+[ "$(cat /out/knob/apply.code)" = 0 ] || wrong "apply returned $(cat /out/knob/apply.code)"
+is halt_poll_ns 80000 "apply"
+run report.json 0 report /out/knob/capture --json
+run verify.json 0 verify /out/knob/capture --json
+run status.json 0 status --json
+# shellcheck disable=SC2086
+kill $vms
+
+# Cut off between the journal and the parameter, then between the parameter and the journal.
+run killed-1 137 apply --set halt_poll_ns=50us --yes --die-before 3
+is halt_poll_ns 80000 "a kill before the write"
+run open.json 0 status --json
+run killed-2 137 apply --set halt_poll_ns=50us --set halt_poll_ns_shrink=4 --yes --die-before 7
+is halt_poll_ns_shrink 4 "a kill after the write"
+run undo-killed 0 undo
+is halt_poll_ns 80000 "undo of what a kill cut off"
+
+# What somebody else has set is theirs.
+echo 70000 >$P/halt_poll_ns
+run refused 1 apply --set halt_poll_ns=60us --yes
+is halt_poll_ns 70000 "a refused apply"
+grep -q 'somebody else has set' /out/knob/refused.err || wrong "$(cat /out/knob/refused.err)"
+run taken 0 apply --set halt_poll_ns=60us --yes --take-over --persist
+is halt_poll_ns 60000 "taking over"
+grep -q '^options kvm halt_poll_ns=60000$' /etc/modprobe.d/haltwise.conf || wrong "no boot file"
+
+# What the kernel itself refuses is told, and not taken for done.
+run negative 2 apply --set halt_poll_ns=-1 --yes
+run undo-all 0 undo --all
+is halt_poll_ns 70000 "undo --all"
+[ -e /etc/modprobe.d/haltwise.conf ] && wrong "undo --all left the boot file"
+echo 200000 >$P/halt_poll_ns
+[ "$(values)" = "$before" ] || wrong "parameters are $(values), and were $before"
+run nothing 1 undo
+# The module loaded anew, with the option that the boot file would have given it.
+run persist 0 apply --set halt_poll_ns=90us --persist --yes
+rmmod kvm_amd && rmmod kvm || wrong "KVM cannot be unloaded"
+run without-kvm 3 apply --set halt_poll_ns=1us
+options=$(sed -n 's/^options kvm //p' /etc/modprobe.d/haltwise.conf)
+# shellcheck disable=SC2086
+insmod /lib/modules/kvm.ko $options && insmod /lib/modules/kvm_amd.ko || wrong "KVM does not load"
+is halt_poll_ns 90000 "loading the module with the boot file's options"
+run end 0 undo --all
+is halt_poll_ns 200000 "the last undo"
+cp /var/lib/haltwise/journal /out/knob/
+exit $failed

@@ -1,0 +1,58 @@
+//! What would be a disagreement is told as one.
+
+use super::*;
+
+fn from<T: for<'a> Deserialize<'a>>(text: &str) -> T {
+    serde_json::from_str(text).unwrap()
+}
+
+const VMS: &str = r#"{"vms_unwatched": null, "vms": [
+    {"name": "free", "effect": "follows", "ceiling_ns": 80000},
+    {"name": "capped", "effect": "own-cap", "ceiling_ns": 70000}]}"#;
+
+const REPORT: &str = r#"{"vms": [
+    {"name": "free", "account": {"ceilings": [{"ns": 80000, "halts": 9}, {"ns": 200000, "halts": 7}]}},
+    {"name": "capped", "account": {"ceilings": [{"ns": 70000, "halts": 9}]}}]}"#;
+
+#[test]
+fn vms_that_do_not_follow_are_told() {
+    assert_eq!(watched(&from(VMS)), [""; 0]);
+    for (good, bad) in [
+        ("follows", "keeps"),
+        ("80000", "200000"),
+        ("capped", "other"),
+    ] {
+        assert_eq!(watched(&from(&VMS.replace(good, bad))).len(), 1, "{bad}");
+    }
+    assert_eq!(watched(&from(&VMS.replace("null", "\"no BPF\""))).len(), 1);
+}
+
+#[test]
+fn halts_under_another_ceiling_are_told() {
+    let verified: Verified = from(r#"{"checked": 5, "differences": 0}"#);
+    assert_eq!(recorded(&from(REPORT), &verified), [""; 0]);
+    assert_eq!(
+        recorded(&from(&REPORT.replace(": 7}", ": 0}")), &verified).len(),
+        1
+    );
+    let differs = from(r#"{"checked": 5, "differences": 1}"#);
+    assert_eq!(recorded(&from(REPORT), &differs).len(), 1);
+}
+
+#[test]
+fn a_write_that_was_not_made_is_not_called_made() {
+    let status = |result: &str| {
+        format!(r#"{{"journal": {{"open": {{"turns": [{{"result": "{result}"}}]}}}}}}"#)
+    };
+    assert_eq!(settled(&from(&status("not-done"))), [""; 0]);
+    assert_eq!(settled(&from(&status("done"))).len(), 1);
+    assert_eq!(settled(&from(r#"{"journal": {"open": null}}"#)).len(), 1);
+}
+
+#[test]
+fn the_script_is_a_shell_script() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("script");
+    std::fs::write(&path, SCRIPT).unwrap();
+    crate::tool::ask(std::process::Command::new("sh").arg("-n").arg(path)).unwrap();
+}
