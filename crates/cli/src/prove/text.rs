@@ -22,7 +22,8 @@ pub(crate) fn render(view: &View, width: usize) -> String {
         let wanted = plural(u64::from(view.design.rounds_wanted), "round");
         let text = format!(
             "Partial: ended by {} after {} of {wanted}.",
-            view.ended_by, view.design.rounds
+            harmless(&view.ended_by),
+            view.design.rounds
         );
         page.wrapped("  ", &text, 2);
     }
@@ -187,7 +188,7 @@ fn predicted(page: &mut Page, view: &View) {
         }
     }
     for note in &told.notes {
-        page.wrapped("  ", &format!("{note}."), 2);
+        page.wrapped("  ", &format!("{}.", harmless(note)), 2);
     }
 }
 
@@ -222,3 +223,6 @@ fn within(view: &View) -> String {
     text.push('.');
     text
 }
+
+#[cfg(test)]
+mod test;

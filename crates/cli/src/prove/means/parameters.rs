@@ -5,7 +5,7 @@
 
 use anyhow::anyhow;
 use haltwise_core::kvm::Knobs;
-use haltwise_host::knob::{Keeper, KnobError, Parameter, Which, Wish};
+use haltwise_host::knob::{Keeper, KnobError, Parameter, Proposal, Which, Wish};
 use haltwise_host::root::Root;
 
 use super::Sides;
@@ -20,6 +20,8 @@ pub(crate) struct Parameters {
     keeper: Keeper,
     /// Those that either setting changes.
     names: Vec<Parameter>,
+    /// What they were when we came.
+    before: Knobs,
     /// The step that is in force.
     step: Option<u64>,
     under: Option<Knobs>,
@@ -68,6 +70,7 @@ impl Parameters {
         let parameters = Self {
             keeper,
             names: changed(sides),
+            before: sides.in_force,
             step: None,
             under: None,
         };
@@ -93,9 +96,31 @@ impl Parameters {
         }
         self.restore()?;
         let proposal = self.keeper.propose(&self.wish(knobs)).map_err(explain)?;
+        self.look_for_others(&proposal)?;
         self.step = self.keeper.apply(&proposal).map_err(explain)?;
         self.under = Some(*knobs);
         Ok(())
+    }
+
+    /// With no step of ours in force, all is as it was when we came, unless somebody else has a hand in
+    /// it: then this host is theirs.
+    fn look_for_others(&self, proposal: &Proposal) -> Result<(), Failure> {
+        let turns = proposal.turns.iter();
+        let old = turns.filter_map(|turn| {
+            let found = turn.old.as_ref()?.parse().ok()?;
+            Some((turn.target.parameter()?, found))
+        });
+        let mut found = proposal.already.iter().copied().chain(old);
+        let theirs = found.find(|(parameter, found)| *found != value(&self.before, *parameter));
+        let Some((parameter, found)) = theirs else {
+            return Ok(());
+        };
+        let was = value(&self.before, parameter);
+        let error = anyhow!(
+            "somebody else set {parameter} to {found} meanwhile (it was {was}): it is theirs"
+        );
+        Err(Failure::new(Exit::Failed, error)
+            .hint("measure again when nobody else changes settings"))
     }
 
     /// Puts back what was in force before.

@@ -77,7 +77,7 @@ fn settings(view: &View) -> String {
     };
     let mut text = format!("{how}. A: {}. B: {}", of(&view.a), of(&view.b));
     if !view.host.knobs_assumed.is_empty() {
-        let assumed = view.host.knobs_assumed.join(", ");
+        let assumed = harmless(&view.host.knobs_assumed.join(", "));
         text.push_str("; not told by the host, so as its kernel has it: ");
         text.push_str(&assumed);
     }
@@ -104,7 +104,7 @@ fn host(view: &View) -> String {
         "{}, Linux {}, by {}",
         harmless(&host.hostname),
         harmless(&host.kernel),
-        host.rung
+        harmless(&host.rung)
     )
 }
 

@@ -113,6 +113,25 @@ fn what_somebody_else_sets_meanwhile_is_theirs() {
 }
 
 #[test]
+fn a_change_while_nothing_of_ours_is_in_force_ends_it_too() {
+    for theirs in ["77", "50000"] {
+        let world = World::new();
+        let sides = sides("current", "kvm:max=50us");
+        let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
+        parameters.put(&sides.a).unwrap();
+        world.write("sys/module/kvm/parameters/halt_poll_ns", theirs);
+        let failure = parameters.put(&sides.b).unwrap_err();
+        let text = format!("{:#}", failure.error);
+        assert!(
+            text.contains("set halt_poll_ns to") && text.contains("it was 200000"),
+            "{text}"
+        );
+        drop(parameters);
+        assert_eq!(world.now().halt_poll_ns.to_string(), theirs);
+    }
+}
+
+#[test]
 fn only_what_differs_is_named_before_it_is_written() {
     let failure = refusal(&sides("off", "kvm:max=50us,grow=4"));
     let text = format!("{:#}", failure.error);
