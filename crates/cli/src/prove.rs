@@ -26,6 +26,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haltwise_core::prove::setting::Wanted as Setting;
+use haltwise_core::recording::Rung;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::root::Root;
 use regex::Regex;
@@ -68,6 +69,8 @@ pub(crate) struct Wanted {
     pub(crate) switch_cpu_ns: Option<u64>,
     /// `--wake-latency`.
     pub(crate) wake_latency_ns: Option<u64>,
+    /// Where the facts come from, if not from the best that works.
+    pub(crate) rung: Option<Rung>,
     /// VMs, where not all.
     pub(crate) vms: Vec<VmSelector>,
     /// The host's parameters may be written.

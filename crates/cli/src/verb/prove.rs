@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use haltwise_core::prove::setting::Wanted as Setting;
+use haltwise_core::recording::Rung;
 use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
 use regex::Regex;
@@ -92,6 +93,9 @@ pub(crate) struct Arguments {
     /// Only this VM, by process number or name; may be given again [default: all]
     #[arg(long = "vm", value_name = "PID|NAME")]
     vms: Vec<VmSelector>,
+    /// Source of the facts: bpf or tracepoints [default: the best that works]
+    #[arg(long)]
+    rung: Option<Rung>,
     /// Write the host's parameters, and put them back at the end
     #[arg(long)]
     yes: bool,
@@ -164,6 +168,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         switch_cpu_ns: arguments.switch_cpu.map(|Nanos(ns)| ns),
         wake_latency_ns: arguments.wake_latency.map(|Nanos(ns)| ns),
         vms: arguments.vms,
+        rung: arguments.rung,
         yes: arguments.yes,
         ledger,
         json: arguments.json,

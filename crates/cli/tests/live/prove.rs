@@ -250,3 +250,40 @@ fn an_interrupt_keeps_whole_rounds_and_leaves_nothing_running() {
     let last = rustix::process::Pid::from_raw(last).unwrap();
     assert!(rustix::process::test_kill_process(last).is_err());
 }
+
+#[test]
+fn a_command_that_fails_later_keeps_the_rounds_before() {
+    let Some(bench) = Bench::set_up() else { return };
+    let begun = bench.path("begun");
+    let script = "echo $$ >>\"$1\"; test $(wc -l <\"$1\") -lt 8 || exit 9; shift; exec \"$@\"";
+    let output = Command::new(haltwise())
+        .args(["prove", "--a", "off", "--b", "kvm:max=50us", "--no-ledger"])
+        .args(["--", "sh", "-c", script, "sh"])
+        .arg(&begun)
+        .arg(bench.lab().get_program())
+        .args([
+            "run",
+            "pingpong",
+            "--rounds",
+            "100",
+            "--cap",
+            "{halt_poll_ns}",
+        ])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(1), "{}", told(&output));
+    let (page, said) = (told_page(&output), String::from_utf8_lossy(&output.stderr));
+    assert!(
+        page.contains("Partial: ended by an error after 2 of 12 rounds."),
+        "{page}"
+    );
+    assert!(said.contains("error: block 8 (round 3, "), "{said}");
+    assert!(
+        said.contains("`sh` failed: exit status: 9; it printed nothing"),
+        "{said}"
+    );
+}
+
+fn told_page(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
