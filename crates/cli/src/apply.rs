@@ -195,13 +195,7 @@ pub(crate) fn who() -> String {
 /// The VMs of the host under the settings in force.
 pub(crate) fn vms(root: &Root) -> Vms {
     match watching::knobs(root) {
-        Some(now) => watching::watch(
-            root,
-            &Change {
-                old: now.halt_poll_ns,
-                now,
-            },
-        ),
+        Some(now) => watching::look(root, now),
         None => Vms::unwatched("KVM's parameters are not there"),
     }
 }

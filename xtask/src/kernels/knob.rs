@@ -108,7 +108,9 @@ pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<(
     let reported: Report = read(&dir.join("report.json"))?;
     let verified: Verified = read(&dir.join("verify.json"))?;
     let open: Status = read(&dir.join("open.json"))?;
-    let mut wrong = watched(&applied);
+    let told: Applied = read(&dir.join("halts.json"))?;
+    let mut wrong = watched(&applied, &BY_CEILING);
+    wrong.extend(watched(&told, &BY_HALTS));
     wrong.extend(recorded(&reported, &verified));
     wrong.extend(settled(&open));
     for text in &wrong {
@@ -130,16 +132,30 @@ pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<(
     Ok(())
 }
 
+/// A VM, and what apply must say of it: its effect and its ceiling.
+type Expected = (&'static str, &'static str, Option<u32>);
+
+/// Where apply reads ceilings.
+const BY_CEILING: [Expected; 2] = [
+    ("free", "follows", Some(CEILINGS[1])),
+    ("capped", "own-cap", Some(CAP)),
+];
+
+/// Where halts tell it.
+const BY_HALTS: [Expected; 2] = [
+    ("free", "follows", Some(2_000_000)),
+    ("capped", "keeps", None),
+];
+
 /// What apply itself saw of the VMs.
-fn watched(applied: &Applied) -> Vec<String> {
+fn watched(applied: &Applied, expected: &[Expected]) -> Vec<String> {
     let mut wrong = Vec::new();
     if let Some(why) = &applied.vms_unwatched {
         wrong.push(format!("apply could not watch: {why}"));
     }
-    let expected = [("free", "follows", CEILINGS[1]), ("capped", "own-cap", CAP)];
     for (name, effect, ceiling) in expected {
-        let vm = applied.vms.iter().find(|vm| vm.name == name);
-        if !vm.is_some_and(|vm| vm.effect == effect && vm.ceiling_ns == Some(ceiling)) {
+        let vm = applied.vms.iter().find(|vm| vm.name == *name);
+        if !vm.is_some_and(|vm| vm.effect == *effect && vm.ceiling_ns == *ceiling) {
             wrong.push(format!("apply saw {name} as {vm:?}, not {effect}"));
         }
     }

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::recording::Rung;
+use haltwise_host::clock;
 use haltwise_host::knob::Parameter;
 use haltwise_host::knob::effect::{Change, Effect, Halts, Walk, Watch, Watched};
 use haltwise_host::root::Root;
-use haltwise_host::{clock, support};
+use haltwise_host::support::{self, Support};
 use serde::Serialize;
 
 use super::value;
@@ -58,6 +59,24 @@ pub(crate) fn watch(root: &Root, change: &Change) -> Vms {
     }
 }
 
+/// Looks at the VMs under the settings in force. Halts do not tell a ceiling that did not change.
+pub(crate) fn look(root: &Root, now: Knobs) -> Vms {
+    match inspect(root) {
+        Err(why) => Vms::unwatched(&why),
+        Ok(support) => match support.bpf {
+            Err(refusal) => Vms::unwatched(&format!("their ceilings take BPF to read: {refusal}")),
+            Ok(()) => {
+                let root = root.clone();
+                let change = Change {
+                    old: now.halt_poll_ns,
+                    now,
+                };
+                watch_with(&mut Walk { root }, &change)
+            }
+        },
+    }
+}
+
 /// The same, by a given way.
 pub(crate) fn watch_with(watcher: &mut dyn Watch, change: &Change) -> Vms {
     match watcher.watch(change) {
@@ -69,11 +88,15 @@ pub(crate) fn watch_with(watcher: &mut dyn Watch, change: &Change) -> Vms {
     }
 }
 
-fn watcher(root: &Root) -> Result<Box<dyn Watch>, String> {
+fn inspect(root: &Root) -> Result<Support, String> {
     if !root.is_host() {
         return Err("no VM runs under another root".to_owned());
     }
-    let support = support::inspect(root, clock::monotonic_ns()).map_err(|it| it.to_string())?;
+    support::inspect(root, clock::monotonic_ns()).map_err(|it| it.to_string())
+}
+
+fn watcher(root: &Root) -> Result<Box<dyn Watch>, String> {
+    let support = inspect(root)?;
     let root = root.clone();
     match (support.best_rung(), kernel(&support.kernel.text)) {
         (Some(Rung::Bpf), _) => Ok(Box::new(Walk { root })),

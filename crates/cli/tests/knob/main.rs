@@ -178,6 +178,41 @@ fn what_others_set_is_theirs() {
 }
 
 #[test]
+fn a_plan_of_tune() {
+    let host = Host::new("6.12.8-golden");
+    let plan = |settings: &str, reason: &str| {
+        format!(
+            r#"{{"schema": "haltwise-plan", "version": 1,
+                "tool": {{"name": "haltwise", "version": "0.1.0"}},
+                "capture": {{"hostname": null, "kernel_release": "6.1.0-recorded", "arch": "x86_64",
+                    "started_unix_ns": 0, "ended_unix_ns": null, "halts": 1000}},
+                "goal": {{"name": "balanced", "lambda": 1.0, "max_poll_cpu_percent": null}},
+                "scope": "host", "before": {{"halt_poll_ns": 100000}}, "settings": {settings},
+                "expected": null, "reason": "{reason}"}}"#
+        )
+    };
+    let whole = r#"{"halt_poll_ns": 50000, "halt_poll_ns_grow": 2, "halt_poll_ns_shrink": 0}"#;
+    host.set("../plan.json", &plan(whole, "most wakes come within 40 us"));
+    host.set("../leave.json", &plan("{}", "nothing better is sure"));
+    host.set("../bad.json", &plan(r#"{"halt_poll_us": 50}"#, "a slip"));
+    transcript(
+        "plan",
+        &host,
+        &[
+            "apply plan.json",
+            "apply plan.json --yes",
+            "apply leave.json --yes",
+            "apply bad.json --yes",
+            "apply nowhere.json",
+            "apply plan.json --set halt_poll_ns=1",
+            "apply",
+            "undo",
+        ],
+    );
+    assert_eq!(host.parameter("halt_poll_ns"), "200000");
+}
+
+#[test]
 fn a_kill_between_journal_and_parameter() {
     let host = Host::new("6.12.8-golden");
     transcript(

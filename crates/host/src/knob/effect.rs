@@ -186,7 +186,8 @@ pub fn by_halts(halts: &[Halt], rule: &Rule, change: &Change) -> Effect {
         (0, 0) if halts.is_empty() => not_told("none of its halts was seen"),
         (0, 0) => not_told("none of its halts tells the old ceiling from the new"),
         (_, 0) => Effect::Follows,
-        (0, _) => Effect::Keeps(Some(change.old)),
+        // By the old ceiling, or by a cap on the same side of these halts.
+        (0, _) => Effect::Keeps(None),
         _ => not_told("some of its halts go by the old ceiling and some by the new"),
     }
 }

@@ -16,15 +16,22 @@ const REPORT: &str = r#"{"vms": [
 
 #[test]
 fn vms_that_do_not_follow_are_told() {
-    assert_eq!(watched(&from(VMS)), [""; 0]);
+    assert_eq!(watched(&from(VMS), &BY_CEILING), [""; 0]);
     for (good, bad) in [
         ("follows", "keeps"),
         ("80000", "200000"),
         ("capped", "other"),
     ] {
-        assert_eq!(watched(&from(&VMS.replace(good, bad))).len(), 1, "{bad}");
+        assert_eq!(
+            watched(&from(&VMS.replace(good, bad)), &BY_CEILING).len(),
+            1,
+            "{bad}"
+        );
     }
-    assert_eq!(watched(&from(&VMS.replace("null", "\"no BPF\""))).len(), 1);
+    assert_eq!(
+        watched(&from(&VMS.replace("null", "\"no BPF\"")), &BY_CEILING).len(),
+        1
+    );
 }
 
 #[test]
