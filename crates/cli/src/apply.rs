@@ -1,7 +1,7 @@
 //! What `haltwise apply` does: looks what a wish comes to, and with `--yes` does it and watches whether
 //! the VMs that run follow.
 //!
-//! [`view`] holds what is said, [`text`] lays it out, [`watching`] asks the VMs, [`explain`] says what
+//! [`view`] holds what is said, [`text`] lays it out, [`watching`] asks the VMs, [`mod@explain`] says what
 //! to do about refusals; `undo` and `status` share the last two.
 
 pub(crate) mod explain;

@@ -61,20 +61,19 @@ pub(crate) fn watch(root: &Root, change: &Change) -> Vms {
 
 /// Looks at the VMs under the settings in force. Halts do not tell a ceiling that did not change.
 pub(crate) fn look(root: &Root, now: Knobs) -> Vms {
-    match inspect(root) {
-        Err(why) => Vms::unwatched(&why),
-        Ok(support) => match support.bpf {
-            Err(refusal) => Vms::unwatched(&format!("their ceilings take BPF to read: {refusal}")),
-            Ok(()) => {
-                let root = root.clone();
-                let change = Change {
-                    old: now.halt_poll_ns,
-                    now,
-                };
-                watch_with(&mut Walk { root }, &change)
-            }
-        },
+    let allowed = inspect(root).and_then(|support| {
+        let refused = |refusal| format!("their ceilings take BPF to read: {refusal}");
+        support.bpf.map_err(refused)
+    });
+    if let Err(why) = allowed {
+        return Vms::unwatched(&why);
     }
+    let change = Change {
+        old: now.halt_poll_ns,
+        now,
+    };
+    let root = root.clone();
+    watch_with(&mut Walk { root }, &change)
 }
 
 /// The same, by a given way.
