@@ -213,7 +213,7 @@ impl<'a> Experiment<'a> {
         }
         // The other rung does not see a ceiling that a VM has of its own.
         let (others, all) = match self.watcher.collector().rung() {
-            Rung::Bpf => under_others(&watched.halts, knobs.halt_poll_ns),
+            Rung::Bpf if self.means.sets() => under_others(&watched.halts, knobs.halt_poll_ns),
             _ => (0, 0),
         };
         if others == all && all > 0 {
@@ -241,19 +241,21 @@ impl<'a> Experiment<'a> {
         for halt in &watched.halts {
             self.survey.halt(halt);
         }
-        let knobs = self.sides.under(block.is_b());
-        let other = self.means.policy(&self.sides.under(!block.is_b()))?;
-        let (version, arch) = (self.sides.version, self.sides.arch);
-        let setting = |halt: &Halt| Setting {
-            version,
-            arch,
-            knobs,
-            ceiling_ns: halt.ceiling_ns.unwrap_or(knobs.halt_poll_ns),
-            break_even_ns: 0,
-            seed: self.wanted.seed,
-            start: Start::Zero,
+        // The rule, under what the other setting would have put in force.
+        let rule = "kvm".parse()?;
+        let setting = |halt: &Halt| {
+            let (knobs, ceiling_ns) = self.means.replayed(&self.sides, !block.is_b(), halt);
+            Setting {
+                version: self.sides.version,
+                arch: self.sides.arch,
+                knobs,
+                ceiling_ns,
+                break_even_ns: 0,
+                seed: self.wanted.seed,
+                start: Start::Zero,
+            }
         };
-        let tally = tally(&watched.halts, &other, self.elsewhere.as_ref(), setting)?;
+        let tally = tally(&watched.halts, &rule, self.elsewhere.as_ref(), setting)?;
         let metric = match &self.wanted.metric {
             None => None,
             Some(metric) => Some(last_number(metric, output).ok_or_else(|| no_metric(output))?),

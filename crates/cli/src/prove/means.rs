@@ -6,9 +6,8 @@ mod parameters;
 use std::ffi::OsString;
 
 use anyhow::anyhow;
+use haltwise_core::event::{CeilingSource, Halt};
 use haltwise_core::kvm::{Arch, Knobs, Version};
-use haltwise_core::policy::Spec;
-use haltwise_core::prove::setting::{as_capped_policy, as_policy};
 use haltwise_host::root::Root;
 use haltwise_host::{clock, params};
 
@@ -126,12 +125,24 @@ impl Means {
         matches!(self, Self::Command(_))
     }
 
-    /// The policy that a replay plays for a setting.
-    pub(crate) fn policy(&self, knobs: &Knobs) -> Result<Spec, Failure> {
-        Ok(match self {
-            Self::Command(_) => as_capped_policy(knobs.halt_poll_ns)?,
-            Self::Host(..) | Self::InForce(_) => as_policy(knobs)?,
-        })
+    /// The parameters and the ceiling, in nanoseconds, under which a replay plays the vCPU of a halt for
+    /// another setting than the one it was recorded under.
+    pub(crate) fn replayed(&self, sides: &Sides, is_b: bool, halt: &Halt) -> (Knobs, u32) {
+        let wanted = sides.under(is_b);
+        let own = match halt.ceiling_source {
+            CeilingSource::Cap | CeilingSource::Snapshot => halt.ceiling_ns,
+            CeilingSource::Param | CeilingSource::Unknown => None,
+        };
+        match self {
+            Self::Command(_) => (sides.in_force, wanted.halt_poll_ns),
+            // A ceiling of the VM's own stays what it is.
+            Self::Host(..) | Self::InForce(_) => (wanted, own.unwrap_or(wanted.halt_poll_ns)),
+        }
+    }
+
+    /// Whether halts under another ceiling than the setting's say that it was not in force.
+    pub(crate) fn sets(&self) -> bool {
+        !matches!(self, Self::InForce(_))
     }
 }
 
@@ -162,3 +173,6 @@ fn only_the_ceiling(wanted: &Wanted, sides: &Sides) -> Result<(), Failure> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod test;

@@ -125,16 +125,3 @@ impl Wanted {
         }
     }
 }
-
-/// The policy that plays KVM's rule under these parameters.
-pub fn as_policy(knobs: &Knobs) -> Result<Spec, SpecError> {
-    let [max, start] =
-        [knobs.halt_poll_ns, knobs.grow_start].map(|ns| Nanos(u64::from(ns)).to_exact());
-    let (grow, shrink) = (knobs.grow, knobs.shrink);
-    format!("kvm:max={max},grow={grow},grow_start={start},shrink={shrink}").parse()
-}
-
-/// The policy that plays KVM's rule for VMs with a ceiling of their own.
-pub fn as_capped_policy(ceiling_ns: u32) -> Result<Spec, SpecError> {
-    format!("kvm:cap={}", Nanos(u64::from(ceiling_ns)).to_exact()).parse()
-}
