@@ -3,12 +3,16 @@
 //! Timing is measured here and asserted nowhere. Every figure is a median over interleaved rounds with
 //! its 95 % interval, and the raw rounds are kept under `measurements/`.
 
+mod cell;
+mod edge;
 mod kept;
+mod loads;
 mod loss;
 mod overhead;
 mod prediction;
 mod run;
 mod truth;
+mod tune;
 mod watcher;
 
 use anyhow::Result;
@@ -23,6 +27,10 @@ pub(crate) enum Bench {
     Truth(truth::Args),
     /// What a replay predicts of other settings, against what they give
     Prediction(prediction::Args),
+    /// What `haltwise tune` recommends, against every other ceiling as measured
+    Tune(tune::Args),
+    /// What polling burns where a guest wakes near the ceiling, measured and replayed
+    Edge(edge::Args),
     /// Losses at the highest rate of halts that this machine can make
     Loss(loss::Args),
 }
@@ -33,6 +41,8 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Overhead(args) => overhead::run(args),
         Bench::Truth(args) => truth::run(args),
         Bench::Prediction(args) => prediction::run(args),
+        Bench::Tune(args) => tune::run(args),
+        Bench::Edge(args) => edge::run(args),
         Bench::Loss(args) => loss::run(args),
     }
 }

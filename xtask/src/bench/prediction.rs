@@ -6,16 +6,16 @@
 //!
 //! Only the per-VM ceiling is varied: the module's parameters belong to the machine.
 
-mod loads;
 mod predict;
 mod table;
 
 use anyhow::{Context, Result};
 use haltwise_core::workload::SplitMix64;
 
-use self::loads::{LOADS, Load, SETTINGS};
-use self::predict::{Measured, Predicted};
+use self::predict::Predicted;
+use super::cell::{self, Measured};
 use super::kept::{Figures, Kept};
+use super::loads::{LOADS, Load};
 use super::run::{Programs, bench};
 use crate::say;
 
@@ -35,6 +35,9 @@ pub(crate) struct Args {
     #[arg(long)]
     discard: bool,
 }
+
+/// Ceilings, as the lab and a policy both read them.
+const SETTINGS: [&str; 6] = ["0", "20us", "50us", "100us", "200us", "500us"];
 
 /// Everything measured and predicted of one load.
 struct Cells<'a> {
@@ -71,7 +74,7 @@ fn figures(programs: &Programs, args: &Args) -> Result<Figures> {
             .is_none_or(|only| load.name.contains(only.as_str()))
     };
     let loads: Vec<&Load> = LOADS.iter().filter(wanted).collect();
-    let calibration = predict::calibrate(programs, folder.path())?;
+    let calibration = cell::calibrate(programs, folder.path())?;
     let mut all: Vec<Cells<'_>> = loads
         .iter()
         .map(|load| Cells {
@@ -91,7 +94,8 @@ fn figures(programs: &Programs, args: &Args) -> Result<Figures> {
         for (_, load, setting) in cells {
             let cell = &mut all[load];
             let capture = folder.path().join(format!("{load}-{setting}-{round}"));
-            let measured = predict::record(programs, cell.load, setting, args.trips, &capture)?;
+            let cap = Some(SETTINGS[setting]);
+            let measured = cell::record(programs, cell.load, cap, args.trips, &capture)?;
             let predicted = predict::predict(programs, &capture, &measured, setting, &calibration)?;
             for (other, predicted) in predicted.into_iter().enumerate() {
                 if other != setting {

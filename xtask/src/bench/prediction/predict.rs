@@ -1,36 +1,15 @@
-//! One cell: recorded and measured under one ceiling, and what its replay says of the others.
+//! What the replay of a capture says of every ceiling.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context as _, Result};
 use serde_json::Value;
 
-use super::loads::{Load, SETTINGS};
-use crate::bench::run::{Programs, number, recorded};
+use super::SETTINGS;
+use crate::bench::cell::{Measured, PerHalt};
+use crate::bench::run::{Programs, number};
 use crate::tool;
-
-/// What was measured.
-#[derive(Debug, Clone)]
-pub(super) struct Measured {
-    /// Halts.
-    pub(super) halts: f64,
-    /// Shares and times for each halt.
-    pub(super) per_halt: PerHalt,
-    /// Round trips, median and 95th percentile, where the lab sees them.
-    pub(super) trip_ns: Option<[f64; 2]>,
-}
-
-/// Figures by halt.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PerHalt {
-    /// Polls that ended in a wake.
-    pub(super) met: f64,
-    /// Blocks.
-    pub(super) blocks: f64,
-    /// Time polled.
-    pub(super) poll_ns: f64,
-}
 
 /// What a replay says.
 #[derive(Debug, Clone)]
@@ -45,63 +24,6 @@ pub(super) struct Predicted {
     pub(super) bistable: bool,
     /// Round trips.
     pub(super) trip_ns: Option<[f64; 2]>,
-}
-
-/// Measures what blocks cost here.
-pub(super) fn calibrate(programs: &Programs, folder: &Path) -> Result<PathBuf> {
-    let path = folder.join("calibration.json");
-    let text = tool::ask(Command::new(&programs.lab).args(["calibrate", "--quick", "--json"]))?;
-    std::fs::write(&path, text).context("write the calibration")?;
-    Ok(path)
-}
-
-/// Records a load under a setting.
-pub(super) fn record(
-    programs: &Programs,
-    load: &Load,
-    setting: usize,
-    trips: u32,
-    capture: &Path,
-) -> Result<Measured> {
-    let folder = tempfile::tempdir().context("create a folder")?;
-    let mut record = Command::new("taskset");
-    record.args(["-c", "0"]).arg(&programs.haltwise);
-    record.args(["record", "-o"]).arg(capture);
-    let rounds = (trips / load.fewer).to_string();
-    let cap = SETTINGS[setting];
-    let mut guest = vec![
-        load.guest, "--rounds", &rounds, "--gap", load.gap, "--cap", cap,
-    ];
-    guest.extend(["--pin", "1", "--host-pin", "0"]);
-    if load.round_trips {
-        guest.extend(["--host-wait", "spin"]);
-    }
-    let pin = ["taskset", "-c", "0,1"];
-    let (_, lab) = recorded(
-        programs,
-        tool::ask,
-        &mut record,
-        &pin,
-        &guest,
-        folder.path(),
-    )?;
-    let halts = number(&lab, "/vms/0/vcpus/0/halts")?.max(1.0);
-    let stat = |name: &str| number(&lab, &format!("/vms/0/vcpus/0/stats/{name}"));
-    let met = stat("halt_successful_poll")?;
-    let trip = |p: &str| number(&lab, &format!("/vms/0/round_trip_ns/{p}"));
-    Ok(Measured {
-        halts,
-        per_halt: PerHalt {
-            met: met / halts,
-            blocks: number(&lab, "/vms/0/vcpus/0/voluntary_switches")? / halts,
-            poll_ns: (stat("halt_poll_success_ns")? + stat("halt_poll_fail_ns")?) / halts,
-        },
-        trip_ns: if load.round_trips {
-            Some([trip("p50")?, trip("p95")?])
-        } else {
-            None
-        },
-    })
 }
 
 /// What a capture says of every setting.

@@ -1,8 +1,8 @@
 //! What was measured and predicted, side by side, and how far apart.
 
-use super::Cells;
-use super::loads::SETTINGS;
-use super::predict::{Measured, PerHalt, Predicted};
+use super::predict::Predicted;
+use super::{Cells, SETTINGS};
+use crate::bench::cell::{Measured, PerHalt};
 use crate::bench::kept::{Figures, Row};
 
 /// Columns of the raw figures: a row for each run, and for each prediction made from it.

@@ -1,17 +1,17 @@
-//! The loads and the settings.
+//! Loads of the lab that stand for what guests wait for.
 
 /// A load of the lab.
-pub(super) struct Load {
+pub(crate) struct Load {
     /// What it is called in the tables.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// The lab's guest.
-    pub(super) guest: &'static str,
+    pub(crate) guest: &'static str,
     /// Its gaps.
-    pub(super) gap: &'static str,
+    pub(crate) gap: &'static str,
     /// The host sees the answer: round trips are measured.
-    pub(super) round_trips: bool,
+    pub(crate) round_trips: bool,
     /// Of the number of rounds asked for, one in so many: loads with long gaps.
-    pub(super) fewer: u32,
+    pub(crate) fewer: u32,
 }
 
 const fn pingpong(name: &'static str, gap: &'static str, fewer: u32) -> Load {
@@ -36,7 +36,7 @@ const fn tick(name: &'static str, gap: &'static str, fewer: u32) -> Load {
 
 /// What a real host has of each kind: replies at once, replies of all lengths, two kinds of waits,
 /// phases, and timers that are due whatever the vCPU did before.
-pub(super) const LOADS: &[Load] = &[
+pub(crate) const LOADS: &[Load] = &[
     pingpong("reply 20us", "fixed:20us", 1),
     pingpong("reply 80us", "fixed:80us", 1),
     pingpong("reply exp 60us", "exp:60us", 1),
@@ -47,6 +47,3 @@ pub(super) const LOADS: &[Load] = &[
     tick("timer 60us", "fixed:60us", 1),
     tick("timer 20-300us", "uniform:20us:300us", 1),
 ];
-
-/// Ceilings, as the lab and a policy both read them.
-pub(super) const SETTINGS: [&str; 6] = ["0", "20us", "50us", "100us", "200us", "500us"];
