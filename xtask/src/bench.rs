@@ -5,6 +5,7 @@
 
 mod cell;
 mod edge;
+mod exits;
 mod kept;
 mod loads;
 mod loss;
@@ -31,6 +32,8 @@ pub(crate) enum Bench {
     Tune(tune::Args),
     /// What polling burns where a guest wakes near the ceiling, measured and replayed
     Edge(edge::Args),
+    /// What counting exits costs, for each exit: nothing, haltwise, perf
+    Exits(exits::Args),
     /// Losses at the highest rate of halts that this machine can make
     Loss(loss::Args),
 }
@@ -43,6 +46,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Prediction(args) => prediction::run(args),
         Bench::Tune(args) => tune::run(args),
         Bench::Edge(args) => edge::run(args),
+        Bench::Exits(args) => exits::run(args),
         Bench::Loss(args) => loss::run(args),
     }
 }

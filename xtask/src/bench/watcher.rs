@@ -102,39 +102,52 @@ impl Watcher {
 
     /// Starts watching, and waits until it does.
     pub(crate) fn start(self, programs: &Programs, out: PathBuf) -> Result<Watching> {
-        let Some(mut command) = self.command(programs, &out) else {
-            return Ok(Watching { child: None, out });
-        };
-        let said = out.join("said");
-        let log = std::fs::File::create(&said).context("create a log")?;
-        let child = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .with_context(|| format!("start {}", self.name()))?;
-        let mut watching = Watching {
-            child: Some(child),
-            out,
-        };
-        let deadline = Instant::now() + Duration::from_secs(15);
-        let ready = |watching: &Watching| match self {
-            Self::Haltwise { .. } => {
-                std::fs::read_to_string(&said).is_ok_and(|text| text.contains("Recording"))
-            }
-            _ => watching.bytes() > 0,
-        };
-        while !ready(&watching) {
-            if watching.has_ended() || Instant::now() > deadline {
-                let text = std::fs::read_to_string(&said).unwrap_or_default();
-                bail!("{} does not watch: {}", self.name(), text.trim());
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        // perf and trace-cmd do not say when they are attached.
-        std::thread::sleep(Duration::from_millis(300));
-        Ok(watching)
+        let command = self.command(programs, &out);
+        let is_haltwise = matches!(self, Self::Haltwise { .. });
+        watch(command, &self.name(), out, is_haltwise)
     }
+}
+
+/// Starts a watcher, if there is one, and waits until it watches. Its data lies below `out`.
+pub(crate) fn watch(
+    command: Option<Command>,
+    name: &str,
+    out: PathBuf,
+    is_haltwise: bool,
+) -> Result<Watching> {
+    let Some(mut command) = command else {
+        return Ok(Watching { child: None, out });
+    };
+    let said = out.join("said");
+    let log = std::fs::File::create(&said).context("create a log")?;
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .with_context(|| format!("start {name}"))?;
+    let mut watching = Watching {
+        child: Some(child),
+        out,
+    };
+    let deadline = Instant::now() + Duration::from_secs(15);
+    let ready = |watching: &Watching| {
+        if is_haltwise {
+            std::fs::read_to_string(&said).is_ok_and(|text| text.contains("Recording"))
+        } else {
+            watching.bytes() > 0
+        }
+    };
+    while !ready(&watching) {
+        if watching.has_ended() || Instant::now() > deadline {
+            let text = std::fs::read_to_string(&said).unwrap_or_default();
+            bail!("{name} does not watch: {}", text.trim());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    // perf and trace-cmd do not say when they are attached.
+    std::thread::sleep(Duration::from_millis(300));
+    Ok(watching)
 }
 
 /// A watcher at work.
