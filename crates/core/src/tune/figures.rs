@@ -4,8 +4,8 @@ use super::crew::Crew;
 use super::material::{Material, Seated};
 use super::stage::{self, Entry};
 use crate::policy::{Spec, SpecError};
-use crate::replay::run::Run;
-use crate::replay::{Cost, Outcome};
+use crate::replay::run::{Run, Yardstick};
+use crate::replay::{Cost, Outcome, Sample};
 
 /// What is played.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,25 +36,59 @@ pub fn figures(
     crew: &impl Crew,
 ) -> Result<Vec<Outcome>, SpecError> {
     let seats = &material.seats;
-    let pieces = crew.each("figures", seats.len() * subjects.len(), |number| {
-        let (seated, subject) = (&seats[number / subjects.len()], number % subjects.len());
-        judged(material, seated, &subjects[subject], cost)
+    let chunks: Vec<&[Subject]> = subjects.chunks(TOGETHER).collect();
+    let pieces = crew.each("figures", seats.len() * chunks.len(), |number| {
+        let (seated, chunk) = (&seats[number / chunks.len()], chunks[number % chunks.len()]);
+        judged(material, seated, chunk, cost)
     });
     let mut outcomes = vec![Outcome::default(); subjects.len()];
     for (number, piece) in pieces.into_iter().enumerate() {
-        outcomes[number % subjects.len()].add(&piece?);
+        let first = (number % chunks.len()) * TOGETHER;
+        for (sum, outcome) in outcomes[first..].iter_mut().zip(piece?) {
+            sum.add(&outcome);
+        }
     }
     Ok(outcomes)
 }
 
+/// Subjects that go through the halts side by side: what the least costs of a halt is worked out once
+/// for them.
+const TOGETHER: usize = 4;
+
 fn judged(
+    material: &Material,
+    seated: &Seated,
+    subjects: &[Subject],
+    cost: &Cost,
+) -> Result<Vec<Outcome>, SpecError> {
+    let build = |subject: &Subject| build(material, seated, subject, cost);
+    let mut runs = subjects
+        .iter()
+        .map(build)
+        .collect::<Result<Vec<Run>, _>>()?;
+    let frame = stage::frame(seated, *cost);
+    let mut play = |samples: &[Sample]| {
+        for sample in samples {
+            let mut yardstick = Yardstick::default();
+            for run in &mut runs {
+                run.step_beside(sample, &frame, &mut yardstick);
+            }
+        }
+        runs.iter_mut().map(Run::take).collect()
+    };
+    let (fit, judging) = seated.samples.split_at(seated.ends[0]);
+    let _: Vec<Outcome> = play(fit);
+    Ok(play(judging))
+}
+
+fn build(
     material: &Material,
     seated: &Seated,
     subject: &Subject,
     cost: &Cost,
-) -> Result<Outcome, SpecError> {
-    let mut run = match subject {
-        Subject::Setting(entry) => stage::kvm(&material.terms, seated, entry)?,
+) -> Result<Run, SpecError> {
+    match subject {
+        Subject::Setting(entry) => stage::kvm(&material.terms, seated, entry),
         Subject::Policy(spec) => {
             let in_force = Entry {
                 ceilings: stage::CeilingsOf::Recorded,
@@ -62,17 +96,7 @@ fn judged(
             };
             let break_even_ns = cost.break_even_ns(seated.table.median(0));
             let setting = stage::setting(&material.terms, seated, &in_force, break_even_ns);
-            Run::new(spec.build(&setting)?)
+            Ok(Run::new(spec.build(&setting)?))
         }
-    };
-    let frame = stage::frame(seated, *cost);
-    let (fit, judging) = seated.samples.split_at(seated.ends[0]);
-    for sample in fit {
-        run.step(sample, &frame);
     }
-    run.take();
-    for sample in judging {
-        run.step(sample, &frame);
-    }
-    Ok(run.take())
 }
