@@ -11,7 +11,7 @@ use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::counted::{Bound, Counted, CountedAdvice, advise};
 use serde::Serialize;
 
-use super::seek::{Wish, arch_of, goals};
+use super::seek::{Wish, arch_of, goals, idle_cpu_percent};
 use super::view::{Basis, GoalView, View, commands, settings};
 use super::{SCHEMA, say};
 use crate::exit::{Exit, Failure};
@@ -69,7 +69,14 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>, partial: bool) -> Result<
     let known = costs::of_latency(&wish.told, shortest)?;
     let goals = goals(wish, known.switch_cpu_ns, None);
     let cost = goals[0].aim.cost;
-    let max = wish.max_poll_cpu_percent;
+    let idle_cpu_percent = idle_cpu_percent(capture);
+    let polls = counted.poll_ns.map_or(0.0, |ns| counted.percent(ns));
+    let possible = idle_cpu_percent.map(|idle| idle + polls);
+    let goals_limit = wish.max_poll_cpu_percent;
+    let max = [goals_limit, possible]
+        .into_iter()
+        .flatten()
+        .reduce(f64::min);
     let advice = advise(&counted, reach, &in_force, &cost, max).ok_or_else(costs::nothing_known)?;
     let recommended = advice.changes.then(|| settings(&advice.knobs, reach));
     let basis = Basis {
@@ -85,9 +92,10 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>, partial: bool) -> Result<
         judged_ns: counted.wall.span_ns,
         blocks_recorded: counted.blocks,
         blocks_replayed: counted.blocks,
+        other_ceiling_vcpus: 0,
         doubts: Doubts::default(),
         latency_guessed: 0,
-        idle_cpu_percent: None,
+        idle_cpu_percent,
         skipped: 0,
         out_of_order: 0,
         vetoed_vcpus: 0,
@@ -102,7 +110,7 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>, partial: bool) -> Result<
         goal: GoalView {
             name: wish.weight.0.clone(),
             lambda: wish.weight.1 as f64 / 1e3,
-            max_poll_cpu_percent: max,
+            max_poll_cpu_percent: goals_limit,
         },
         verdict: if advice.changes {
             "change"
@@ -190,8 +198,8 @@ fn reason(counted: &Counted, advice: &CountedAdvice) -> String {
         None => format!("{} or more", nanos_f64(in_force)),
     };
     let name = match advice.threshold_ns {
-        0 => "Not polling at all".to_owned(),
-        ns => format!("A fixed threshold of {}", nanos(ns)),
+        0 => "Without polling".to_owned(),
+        ns => format!("Under a fixed threshold of {}", nanos(ns)),
     };
     let verdict = if advice.changes {
         ""
@@ -204,7 +212,7 @@ fn reason(counted: &Counted, advice: &CountedAdvice) -> String {
         format!("between {low} and {high}, wherever in its bucket each gap lay")
     };
     format!(
-        "{name} costs {costs} for a halt; what is in force cost {least}{verdict}. The histograms do not \
+        "{name} a halt costs {costs}; what is in force cost {least}{verdict}. The histograms do not \
          know in which order gaps came, so nothing can be said of windows that grow and shrink: record \
          without --mode counts for that."
     )

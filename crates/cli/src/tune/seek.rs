@@ -182,7 +182,7 @@ pub(super) fn goals(
 }
 
 /// What the host's CPUs were idle while recorded, in % of one CPU; `None` where that was not sampled.
-fn idle_cpu_percent(capture: &Capture) -> Option<f64> {
+pub(super) fn idle_cpu_percent(capture: &Capture) -> Option<f64> {
     let samples = capture.host_samples().ok()?;
     let samples: Vec<HostSample> = samples.map_while(Result::ok).collect();
     let (first, last) = (samples.first()?, samples.last()?);

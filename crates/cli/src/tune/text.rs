@@ -104,6 +104,10 @@ fn against(page: &mut Page, view: &View, played: &PlayedView) {
     if played.is_default_in_force {
         text.push_str(" That is the kernel's default.");
     }
+    let others = view.basis.other_ceiling_vcpus;
+    if others > 0 {
+        text = format!("{text} {others} of the vCPUs had another ceiling.");
+    }
     page.wrapped("  ", &text, 2);
     let is_default = played.is_default_in_force;
     let who = if view.changes {

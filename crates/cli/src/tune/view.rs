@@ -127,6 +127,8 @@ pub(crate) struct Basis {
     pub(crate) vetoed_vcpus: u64,
     /// vCPUs of VMs with a ceiling of their own, which no module parameter moves.
     pub(crate) own_ceiling_vcpus: u64,
+    /// vCPUs whose ceiling was another than the module parameter when recorded.
+    pub(crate) other_ceiling_vcpus: u64,
     /// Running VMs keep the ceiling that they began with (kernels 5.8 to 6.0).
     pub(crate) ceiling_is_snapshot: bool,
     /// Events lost while recording.
@@ -453,6 +455,8 @@ fn basis(info: &CaptureInfo, sought: &Sought, partial: bool) -> Basis {
     let material = &sought.material;
     let terms = &material.terms;
     let recorded = material.seats.iter().map(|seated| seated.recorded.blocks);
+    let others =
+        (material.seats.iter()).filter(|seated| seated.ceiling_ns != terms.in_force.halt_poll_ns);
     let guessed = sought.rows.iter().find(|(row, _)| *row == Row::Choice);
     let doubts = sought.rows.first().map(|(_, outcome)| outcome.doubts);
     let own = material
@@ -479,6 +483,7 @@ fn basis(info: &CaptureInfo, sought: &Sought, partial: bool) -> Basis {
         out_of_order: material.out_of_order,
         vetoed_vcpus: sought.vetoed_vcpus,
         own_ceiling_vcpus: own.count() as u64,
+        other_ceiling_vcpus: others.count() as u64,
         ceiling_is_snapshot: say::is_snapshot(&terms.rule()),
         lost: info.lost.values().sum(),
         partial,

@@ -35,6 +35,8 @@ pub struct Counted {
     pub gap_unknown: u64,
     /// Halts that slept.
     pub blocks: u64,
+    /// Of a thousand polls, how many another task cut short; none where that is not known.
+    pub cut_milli: u64,
     /// Time polled, where known.
     pub poll_ns: Option<u64>,
     /// Wake-up latency in all, of those where it is known.
@@ -58,6 +60,7 @@ impl Counted {
             (LogHist::default(), LogHist::default(), LogHist::default());
         let mut counted = Self::default();
         let (mut halts, mut polls) = (0_u64, Some(0_u64));
+        let (mut cuts, mut polled) = (0_u64, 0_u64);
         for row in rows {
             gaps.merge(&row.gap_ns);
             halts_ns.merge(&row.halt_ns);
@@ -68,6 +71,8 @@ impl Counted {
                 .poll_success_ns
                 .sum()
                 .saturating_add(row.poll_fail_ns.sum());
+            cuts = cuts.saturating_add(row.poll_cuts.unwrap_or(0));
+            polled = polled.saturating_add(row.polled.unwrap_or(0));
             polls = polls.filter(|_| row.polled.is_some());
             polls = polls.map(|sum| sum.saturating_add(polled_ns));
         }
@@ -81,6 +86,8 @@ impl Counted {
             .collect();
         counted.halts = gaps.count();
         counted.gap_unknown = halts.saturating_sub(gaps.count());
+        let cut_milli = u128::from(cuts) * 1_000 / u128::from(polled.max(1));
+        counted.cut_milli = u64::try_from(cut_milli).unwrap_or(1_000).min(1_000);
         counted.poll_ns = polls;
         counted.latency_ns = latency.sum();
         counted.latencies = latency.count();
@@ -135,6 +142,7 @@ impl Counted {
         Self {
             halts: success.count().saturating_add(blocks),
             gap_unknown: 0,
+            cut_milli: 0,
             blocks,
             poll_ns: Some(poll_ns),
             latency_ns: latency_ns.saturating_mul(blocks),
@@ -165,13 +173,30 @@ impl Counted {
             );
             let (low, high) = match () {
                 () if threshold_ns == 0 || bucket.low_ns > threshold_ns => (lost, lost),
-                () if bucket.high_ns <= threshold_ns => (won(bucket.low_ns), won(bucket.high_ns)),
+                () if bucket.high_ns <= threshold_ns => (
+                    won(bucket.low_ns),
+                    self.with_cuts(won(bucket.high_ns), lost),
+                ),
                 () => (won(bucket.low_ns), lost),
             };
             bounds.low.add(low);
             bounds.high.add(high);
         }
         Some(bounds)
+    }
+
+    /// The worse end of polls that would succeed: as many are cut as were when counted, and then the
+    /// halt polls and sleeps as one that is lost.
+    fn with_cuts(&self, won: (u128, u64, u64), lost: (u128, u64, u64)) -> (u128, u64, u64) {
+        let cut = u128::from(self.cut_milli);
+        let mix = |won: u128, lost: u128| {
+            let worse = lost.saturating_sub(won).saturating_mul(cut) / 1_000;
+            won.saturating_add(worse)
+        };
+        let ns = |won: u64, lost: u64| {
+            u64::try_from(mix(u128::from(won), u128::from(lost))).unwrap_or(u64::MAX)
+        };
+        (mix(won.0, lost.0), ns(won.1, lost.1), ns(won.2, lost.2))
     }
 
     /// What the setting in force came to, as it was counted: at the least, and at the most where it is

@@ -150,3 +150,20 @@ fn kvms_own_histograms_bound_the_same_gaps() {
     assert!(bounds.low.milli <= exact && exact <= bounds.high.milli);
     assert_eq!(counted.halts, 100);
 }
+
+#[test]
+fn polls_that_are_cut_win_nothing_in_the_worst_case() {
+    // Short halts open the window; every poll was cut for another task.
+    let mut row = counts(&[2_000; 100]);
+    row.halt_ns = LogHist::default();
+    row.halt_ns.record(2_000);
+    row.polled = Some(100);
+    let free = Counted::of_counts([&row], 1, 10_000_000);
+    assert!(free.best(&COST, None).unwrap().0 > 0);
+    row.poll_cuts = Some(100);
+    let crowded = Counted::of_counts([&row], 1, 10_000_000);
+    assert_eq!(crowded.cut_milli, 1_000);
+    assert_eq!(crowded.best(&COST, None).unwrap().0, 0);
+    let threshold = |of: &Counted| of.bounds(3_000, &COST).unwrap();
+    assert_eq!(threshold(&free).low, threshold(&crowded).low);
+}
