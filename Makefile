@@ -12,7 +12,7 @@ setup: ## Install the packages that are missing, or say which
 build: setup ## Build haltwise and the lab (optimised: target/release)
 	cargo build --release -p haltwise -p haltwise-lab
 
-demo: setup ## Boot a lab VM, record every halt of it, print the report
+demo: setup ## Boot a lab VM, record and report its halts, tune, and prove it
 	cargo xtask demo
 
 test: setup ## Run all tests, in stock kernels too

@@ -57,6 +57,20 @@ pub(crate) fn ask(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// Runs a command whose stderr goes where ours goes, as progress does, and gives back its stdout.
+pub(crate) fn ask_watched(command: &mut Command) -> Result<String> {
+    let line = line_of(command);
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .with_context(|| format!("start `{line}`"))?;
+    if !output.status.success() {
+        bail!("`{line}` ended with {}", output.status);
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// Where a program lies, looking through `PATH` and the places of system programs.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();

@@ -1,0 +1,48 @@
+//! The loop inside a stock kernel.
+
+use std::fmt::Write as _;
+
+use anyhow::{Result, bail};
+
+use crate::{kernels, say};
+
+/// Gaps are ten times as long, as everything is there.
+const LOAD: &str = "pingpong --name demo --gap bimodal:0.7:200us:1900us --host-wait block";
+
+/// Runs it: with that kernel's own parameters, which are written and put back.
+pub(super) fn run() -> Result<()> {
+    let acts = [
+        format!("record -o capture -- haltwise-lab run {LOAD} --rounds 3000"),
+        "report capture".to_owned(),
+        "tune capture --plan plan.json".to_owned(),
+        "apply plan.json --yes".to_owned(),
+        "status".to_owned(),
+        "undo --yes".to_owned(),
+    ];
+    let mut script =
+        "echo 2000000 >/sys/module/kvm/parameters/halt_poll_ns\nset -o pipefail\n".to_owned();
+    for act in &acts {
+        // Writing to a String cannot fail.
+        let _written = writeln!(
+            script,
+            "echo '==> haltwise {act}'\nhaltwise {act} 2>&1 | cat || exit 1"
+        );
+    }
+    let Some(run) = kernels::run_in_newest(&script)? else {
+        bail!("the demo needs /dev/kvm and root, or qemu and a stock kernel")
+    };
+    let begin = run.console.find("==> haltwise").unwrap_or(0);
+    let shown = &run.console[begin..];
+    let end = shown.find("init: results").unwrap_or(shown.len());
+    for line in shown[..end].lines() {
+        say::line(line);
+    }
+    if run.exit_code != 0 {
+        bail!("haltwise returned {}", run.exit_code);
+    }
+    say::step(&format!(
+        "the capture is {}",
+        run.out_dir.join("capture").display()
+    ));
+    Ok(())
+}

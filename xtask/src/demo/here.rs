@@ -1,0 +1,133 @@
+//! The loop on this machine's own KVM.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+use serde_json::Value;
+
+use super::LOAD;
+use super::screen::{self, Proof};
+use crate::kernels::Binaries;
+use crate::{repo, say, tool};
+
+/// Where everything is left.
+const OUT: &str = "demo-out";
+
+/// Wake-ups in the recording, and in each block of a proof.
+const RECORDED: &str = "30000";
+const BLOCK: &str = "3000";
+
+/// Rounds of three blocks in each proof: few, for a demo; the intervals are as wide as they are.
+const ROUNDS: &str = "8";
+
+/// Runs it.
+pub(super) fn run() -> Result<()> {
+    let shell = Shell {
+        binaries: Binaries::beside_us()?,
+    };
+    let out = repo::root().join(OUT);
+    for old in ["capture", "calibration.json", "plan.json"] {
+        remove(&out.join(old))?;
+    }
+    std::fs::create_dir_all(&out).with_context(|| format!("create {}", out.display()))?;
+    let calibration = format!("{OUT}/calibration.json");
+    let measured = shell.ask_lab("calibrate --quick --json")?;
+    std::fs::write(out.join("calibration.json"), measured).context("keep the calibration")?;
+    shell.haltwise(&format!(
+        "record --vm demo -o {OUT}/capture -- haltwise-lab run {LOAD} --rounds {RECORDED}"
+    ))?;
+    shell.haltwise(&format!("report {OUT}/capture"))?;
+    let tune = format!("tune {OUT}/capture --ceiling-only --calibration {calibration}");
+    shell.haltwise(&format!("{tune} --plan {OUT}/plan.json"))?;
+    let tuned = read(
+        &tool::ask(&mut shell.command(&format!("{tune} --json")))?,
+        "tune",
+    )?;
+    let ceiling = |which: &str| {
+        let found = tuned.pointer(&format!("/{which}/halt_poll_ns"));
+        found.and_then(Value::as_u64)
+    };
+    let in_force = ceiling("in_force").context("tune names no ceiling in force")?;
+    let prove = |a: u64, b: u64| -> Result<Proof> {
+        let json = format!(
+            "prove --a kvm:max={a}ns --b kvm:max={b}ns --rounds {ROUNDS} --no-ledger --calibration \
+             {calibration} --json -- haltwise-lab run {LOAD} --rounds {BLOCK} --cap {{halt_poll_ns}}"
+        );
+        say::step(&format!("haltwise {json}"));
+        let said = tool::ask_watched(&mut shell.command(&json))?;
+        std::fs::write(out.join(format!("proof-{a}-{b}.json")), &said).context("keep the proof")?;
+        Proof::of(&read(&said, "prove")?)
+    };
+    match ceiling("recommended") {
+        Some(better) if better != in_force => {
+            let from_off = (better != 0).then(|| prove(0, better)).transpose()?;
+            screen::show(
+                in_force,
+                better,
+                &prove(in_force, better)?,
+                from_off.as_ref(),
+            );
+        }
+        _ => {
+            screen::nothing_better(&tuned);
+            screen::show(in_force, 0, &prove(in_force, 0)?, None);
+        }
+    }
+    say::note(&format!(
+        "all of it is in {OUT}/; on a host of your own, `haltwise apply {OUT}/plan.json` shows what it \
+         would write"
+    ));
+    Ok(())
+}
+
+fn remove(path: &Path) -> Result<()> {
+    let removed = if path.is_dir() {
+        std::fs::remove_dir_all(path)
+    } else if path.exists() {
+        std::fs::remove_file(path)
+    } else {
+        Ok(())
+    };
+    removed.with_context(|| format!("remove the last demo's {}", path.display()))
+}
+
+fn read(text: &str, whose: &str) -> Result<Value> {
+    serde_json::from_str(text).with_context(|| format!("read what {whose} says"))
+}
+
+/// Runs our programs by the words that a user would type.
+struct Shell {
+    binaries: Binaries,
+}
+
+impl Shell {
+    /// `haltwise` with these words.
+    fn command(&self, words: &str) -> Command {
+        let mut command = Command::new(&self.binaries.haltwise);
+        command.current_dir(repo::root());
+        for word in words.split_whitespace() {
+            // The lab is not installed: it lies beside.
+            match word {
+                "haltwise-lab" => command.arg(&self.binaries.lab),
+                _ => command.arg(word),
+            };
+        }
+        command
+    }
+
+    /// Shows the words, and runs them.
+    fn haltwise(&self, words: &str) -> Result<()> {
+        say::step(&format!("haltwise {words}"));
+        tool::run(&mut self.command(words))
+    }
+
+    fn ask_lab(&self, words: &str) -> Result<String> {
+        say::step(&format!("haltwise-lab {words}"));
+        let said = tool::ask(Command::new(&self.binaries.lab).args(words.split(' ')))?;
+        if said.trim().is_empty() {
+            bail!("haltwise-lab {words} says nothing");
+        }
+        Ok(said)
+    }
+}
