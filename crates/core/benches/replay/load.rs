@@ -3,7 +3,7 @@
 use haltwise_core::event::{Halt, WakeSource};
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::replay::Sample;
-use haltwise_core::replay::latency::{Latencies, Table};
+use haltwise_core::replay::latency::{Latencies, Sources, Table};
 use haltwise_core::workload::{Gaps, SplitMix64};
 
 /// A load: its name, its gaps in the grammar of `core::workload`, and what ends them.
@@ -123,7 +123,13 @@ pub(crate) fn table(halts: &[Halt]) -> Table {
             own.add(slept_ns, latency_ns);
         }
     }
-    Table::new(&[&own, &elsewhere()]).expect("sleeps")
+    let elsewhere = elsewhere();
+    let sources = Sources {
+        recorded: &[&own],
+        elsewhere: Some(&elsewhere),
+        ..Sources::default()
+    };
+    Table::new(&sources).expect("sleeps")
 }
 
 /// What is known of lengths of sleep that a load lacks.

@@ -109,6 +109,36 @@ fn median(values: &[u64]) -> Option<u64> {
     crate::stats::percentile_of_sorted(&sorted, 0.5)
 }
 
+/// Who may know how long a wake-up takes.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Sources<'a> {
+    /// Sleeps of this capture, in order of preference: the vCPU's own first.
+    pub recorded: &'a [&'a Latencies],
+    /// What was measured another time, on purpose.
+    pub elsewhere: Option<&'a Latencies>,
+    /// Sleeps of this capture that began because another task wanted the CPU, which then held up the
+    /// wake-up: better than nothing, no more.
+    pub disturbed: Option<&'a Latencies>,
+}
+
+/// So many sleeps of a length stand for the others of that length. Where nearly every poll is met, the
+/// few sleeps that there are were the first ones or were disturbed, and those measured on purpose say
+/// more.
+const ENOUGH: u64 = 16;
+
+impl<'a> Sources<'a> {
+    /// The first to have seen enough sleeps of a class; then what was measured; then whoever saw one.
+    fn of_class(&self, class: usize) -> Option<&'a Latencies> {
+        let seen = |latencies: &Latencies| latencies.classes[class].seen;
+        let recorded = || self.recorded.iter().copied();
+        recorded()
+            .find(|source| seen(source) >= ENOUGH)
+            .or_else(|| self.elsewhere.filter(|source| seen(source) > 0))
+            .or_else(|| recorded().find(|source| seen(source) > 0))
+            .or_else(|| self.disturbed.filter(|source| seen(source) > 0))
+    }
+}
+
 /// `L` for one vCPU: an answer for every class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
@@ -119,12 +149,10 @@ pub struct Table {
 }
 
 impl Table {
-    /// Puts a table together from the nearest source that knows: `sources` in order of preference,
-    /// the vCPU's own first. `None` if none of them saw any sleep.
-    pub fn new(sources: &[&Latencies]) -> Option<Self> {
+    /// Puts a table together from the nearest source that knows. `None` if none saw any sleep.
+    pub fn new(sources: &Sources<'_>) -> Option<Self> {
         let of_class = |class: usize| {
-            let known = |source: &&&Latencies| source.classes[class].seen > 0;
-            let source = sources.iter().find(known)?;
+            let source = sources.of_class(class)?;
             Some(source.classes[class].kept.clone())
         };
         let known: [Option<Vec<u64>>; CLASSES] = std::array::from_fn(of_class);
@@ -146,7 +174,10 @@ impl Table {
         for &(slept_ns, latency_ns) in points {
             latencies.add(slept_ns, latency_ns);
         }
-        Self::new(&[&latencies])
+        Self::new(&Sources {
+            recorded: &[&latencies],
+            ..Sources::default()
+        })
     }
 
     /// The latency of a class at its turn, in nanoseconds, and whether it had to be guessed.
@@ -217,14 +248,18 @@ mod test {
             Latencies::default(),
             Latencies::default(),
         );
-        assert_eq!(Table::new(&[&own, &vm, &host]), None);
+        assert_eq!(Table::new(&Sources::default()), None);
         own.add(5_000, 20);
         own.add(5_000, 21);
         vm.add(5_000, 99);
         vm.add(40_000, 30);
         host.add(40_000, 98);
         host.add(1_000_000, 50);
-        let table = Table::new(&[&own, &vm, &host]).unwrap();
+        let sources = Sources {
+            recorded: &[&own, &vm, &host],
+            ..Sources::default()
+        };
+        let table = Table::new(&sources).unwrap();
         let at = |ns, turn| table.at(class_of(ns), turn);
         assert_eq!(
             (at(5_000, 0), at(5_000, 1), at(5_000, 2)),
@@ -236,5 +271,39 @@ mod test {
         assert_eq!(at(100, 0), (20, true));
         assert_eq!(table.median(class_of(5_000)), 20);
         assert_eq!(own.shortest_sleeps_ns(), Some(20));
+    }
+
+    /// Nearly every poll was met: what few sleeps there are say less than those measured on purpose.
+    #[test]
+    fn a_few_sleeps_stand_back_behind_those_that_were_measured() {
+        let mut all: [Latencies; 4] = std::array::from_fn(|_| Latencies::default());
+        let [own, host, elsewhere, disturbed] = &mut all;
+        for _ in 1..ENOUGH {
+            own.add(5_000, 90);
+            host.add(5_000, 80);
+        }
+        own.add(1_000_000, 91);
+        elsewhere.add(5_000, 20);
+        elsewhere.add(40_000, 25);
+        disturbed.add(5_000, 700);
+        disturbed.add(1_000_000, 700);
+        disturbed.add(30_000_000, 800);
+        let at = |all: &[Latencies; 4], ns| {
+            let [own, host, elsewhere, disturbed] = all;
+            let sources = Sources {
+                recorded: &[own, host],
+                elsewhere: Some(elsewhere),
+                disturbed: Some(disturbed),
+            };
+            Table::new(&sources).unwrap().at(class_of(ns), 0).0
+        };
+        assert_eq!(at(&all, 5_000), 20);
+        assert_eq!(at(&all, 40_000), 25);
+        assert_eq!(at(&all, 1_000_000), 91);
+        assert_eq!(at(&all, 30_000_000), 800);
+        all[1].add(5_000, 80);
+        assert_eq!(at(&all, 5_000), 80, "the host has enough of them");
+        all[0].add(5_000, 90);
+        assert_eq!(at(&all, 5_000), 90, "the vCPU has enough of its own");
     }
 }

@@ -8,7 +8,7 @@ use std::collections::btree_map::Entry;
 
 use super::arrivals::{Arrivals, Evidence, Follow};
 use super::cost::Cost;
-use super::latency::{Latencies, Table};
+use super::latency::{Latencies, Sources, Table};
 use super::outcome::Outcome;
 use super::run::{Frame, Run, Yardstick};
 use super::sample::{Sample, sleep_and_latency_ns};
@@ -53,6 +53,8 @@ pub struct Survey {
     seats: BTreeMap<Seat, Learned>,
     vms: BTreeMap<Option<VmIndex>, Latencies>,
     host: Latencies,
+    /// Of sleeps that began because another task wanted the CPU.
+    disturbed: Latencies,
 }
 
 impl Survey {
@@ -61,7 +63,12 @@ impl Survey {
         let seat = Seat::of(halt);
         let own = self.seats.entry(seat).or_default();
         own.evidence.halt(halt);
-        if let Some((slept_ns, latency_ns)) = sleep_and_latency_ns(halt) {
+        let Some((slept_ns, latency_ns)) = sleep_and_latency_ns(halt) else {
+            return;
+        };
+        if halt.poll_cut {
+            self.disturbed.add(slept_ns, latency_ns);
+        } else {
             own.latencies.add(slept_ns, latency_ns);
             self.vms
                 .entry(halt.vm)
@@ -78,20 +85,24 @@ impl Survey {
 
     /// The median wake-up latency of the host's shortest sleeps, in nanoseconds.
     pub fn shortest_sleeps_ns(&self) -> Option<u64> {
-        self.host.shortest_sleeps_ns()
+        let host = self.host.shortest_sleeps_ns();
+        host.or_else(|| self.disturbed.shortest_sleeps_ns())
     }
 
     /// Wake-up latencies of a vCPU, from itself, its VM, the host, or `elsewhere` (measured another
     /// time). `None` where nobody knows any.
     pub fn table(&self, seat: Seat, elsewhere: Option<&Latencies>) -> Option<Table> {
-        let sources = [
+        let recorded = [
             self.seats.get(&seat).map(|own| &own.latencies),
             self.vms.get(&seat.vm),
             Some(&self.host),
-            elsewhere,
         ];
-        let sources: Vec<&Latencies> = sources.into_iter().flatten().collect();
-        Table::new(&sources)
+        let recorded: Vec<&Latencies> = recorded.into_iter().flatten().collect();
+        Table::new(&Sources {
+            recorded: &recorded,
+            elsewhere,
+            disturbed: Some(&self.disturbed),
+        })
     }
 
     /// How far a vCPU's gaps follow its wake-ups.
