@@ -13,10 +13,6 @@ mod ledger;
 mod number;
 mod open;
 mod page;
-#[allow(
-    dead_code,
-    reason = "tune writes plans and apply reads them, both are under way"
-)]
 mod plan;
 mod progress;
 mod prove;
