@@ -30,6 +30,8 @@ mod walk;
 
 pub use self::collector::BpfCollector;
 #[doc(hidden)]
+pub use self::exits::fuzz_cell;
+#[doc(hidden)]
 pub use self::exits::synthetic as synthetic_exits;
 pub use self::record::fuzz_record;
 pub use self::walk::{FoundVcpu, vcpus};

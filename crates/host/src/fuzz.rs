@@ -3,6 +3,7 @@
 //! Not part of the library's interface. Each gives how much it could read.
 
 use crate::bpf;
+use crate::exits;
 use crate::tracefs::EventFormat;
 
 pub use crate::discovery::fuzz::cmdline;
@@ -17,7 +18,11 @@ pub fn format(bytes: &[u8]) -> u64 {
     let end = bytes.iter().position(|byte| *byte == 0);
     let (text, event) = bytes.split_at(end.unwrap_or(bytes.len()));
     let event = event.get(1..).unwrap_or_default();
-    let Ok(format) = EventFormat::parse(&String::from_utf8_lossy(text)) else {
+    let text = String::from_utf8_lossy(text);
+    for (_, name) in exits::symbol_tables(&text).iter().flatten() {
+        assert!(!name.contains('"'), "{name}");
+    }
+    let Ok(format) = EventFormat::parse(&text) else {
         return 0;
     };
     let mut read = 0;
@@ -42,11 +47,17 @@ pub fn format(bytes: &[u8]) -> u64 {
     read
 }
 
-/// Reads bytes as a halt that a BPF program sent; 1 if there are enough of them.
+/// Reads bytes as a halt that a BPF program sent, and as a count of exits; 1 if there are enough of
+/// them for the first.
 ///
 /// # Panics
-/// If the halt says what its own flags do not.
+/// If the halt says what its own flags do not, or the count of exits contradicts itself.
 pub fn bpf_record(bytes: &[u8]) -> u64 {
+    if let Some(row) = bpf::fuzz_cell(bytes) {
+        let times: u64 = row.handling_ns.counts().iter().sum();
+        assert_eq!(times, row.handling_ns.count(), "{row:?}");
+        assert_eq!(row.cause.sub.is_some(), row.cause.kind.is_sub(), "{row:?}");
+    }
     let Some((halt, change)) = bpf::fuzz_record(bytes) else {
         return 0;
     };

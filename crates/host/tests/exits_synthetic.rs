@@ -6,20 +6,27 @@
 #![cfg(target_arch = "x86_64")]
 
 use haltwise_core::exit::{Exits, Kind};
-use haltwise_host::bpf::synthetic_exits::{Played, Synthetic, play};
+use haltwise_host::bpf::synthetic_exits::{Played, Step, Synthetic, play, play_steps};
+use haltwise_host::collector::CollectError;
 
-fn played(wanted: Synthetic) -> Option<Played> {
+/// `None`, and the reason printed, where BPF is not to be had.
+fn had<T>(play: impl FnOnce() -> Result<T, CollectError>) -> Option<T> {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: not root: BPF cannot be loaded");
         return None;
     }
-    match play(wanted) {
+    match play() {
         Ok(played) => Some(played),
-        Err(error) => {
+        Err(error @ (CollectError::Denied { .. } | CollectError::Unsupported { .. })) => {
             println!("skipped: {error}");
             None
         }
+        Err(error) => panic!("{error}: {error:?}"),
     }
+}
+
+fn played(wanted: Synthetic) -> Option<Played> {
+    had(|| play(wanted))
 }
 
 fn count(rows: &[Exits], kind: Kind) -> u64 {
@@ -95,4 +102,120 @@ fn one_vcpu_has_a_time_for_each_exit() {
         "{:.0} ns per exit and entry, one vCPU; measuring itself {:.0} ns",
         played.ns_per_exit, played.measuring_ns
     );
+}
+
+/// Exits of a reason, and how many of them have a time.
+fn timed(rows: &[Exits], reason: u32) -> (u64, u64) {
+    let exits = rows.iter().filter(|row| row.cause.kind == Kind::Exit);
+    let exits = exits.filter(|row| row.cause.reason == Some(reason));
+    exits.fold((0, 0), |(count, times), row| {
+        (count + row.count, times + row.handling_ns.count())
+    })
+}
+
+#[test]
+fn a_lost_entry_or_exit_is_counted_and_never_mispaired() {
+    use Step::{Entry, Exit};
+    let Some(rows) = had(|| {
+        play_steps(&[&[
+            Entry(0),
+            Exit(0, 1),
+            Entry(0),
+            // The entry between these two was lost.
+            Exit(0, 2),
+            Exit(0, 3),
+            Entry(0),
+            // The exit between these two was lost.
+            Entry(0),
+            Exit(0, 4),
+        ]])
+    }) else {
+        return;
+    };
+    let all = [1, 2, 3, 4].map(|reason| timed(&rows, reason));
+    assert_eq!(all, [(1, 1), (1, 0), (1, 1), (1, 0)]);
+    assert_eq!(count(&rows, Kind::Entry), 4);
+    assert_eq!(count(&rows, Kind::LoneEntry), 1);
+}
+
+#[test]
+fn an_exit_is_not_paired_with_an_entry_of_another_vcpu_or_thread() {
+    use Step::{Entry, Exit};
+    let Some(rows) = had(|| {
+        play_steps(&[
+            // One thread that runs two vCPUs in turn; the second takes the first's place.
+            &[
+                Entry(0),
+                Exit(0, 1),
+                Entry(1),
+                Exit(1, 2),
+                Entry(0),
+                Exit(0, 3),
+            ],
+            // Another thread takes the first vCPU over: the exit was not its own.
+            &[Entry(0), Exit(0, 5), Entry(0)],
+        ])
+    }) else {
+        return;
+    };
+    let all = [1, 2, 3, 5].map(|reason| timed(&rows, reason));
+    assert_eq!(all, [(1, 0), (1, 0), (1, 0), (1, 1)]);
+    assert_eq!(count(&rows, Kind::Entry), 5);
+    assert_eq!(count(&rows, Kind::LoneEntry), 0);
+}
+
+#[test]
+fn time_in_the_vmm_belongs_to_its_exit_and_not_to_the_next() {
+    use Step::{Entry, Exit, Return, Run};
+    let Some(rows) = had(|| {
+        play_steps(&[&[
+            Run,
+            Entry(0),
+            Exit(0, 30),
+            Return(2),
+            Run,
+            Entry(0),
+            Exit(0, 12),
+            Entry(0),
+            Exit(0, 30),
+            // The VM ends here: its last return has no time.
+            Return(2),
+        ]])
+    }) else {
+        return;
+    };
+    let exits = |reason| {
+        let mut rows = rows.iter();
+        rows.find(|row| row.cause.kind == Kind::Exit && row.cause.reason == Some(reason))
+            .unwrap()
+    };
+    assert_eq!((timed(&rows, 30), timed(&rows, 12)), ((2, 1), (1, 1)));
+    let (io, hlt) = (exits(30), exits(12));
+    assert!(
+        io.user_ns > 0 && io.user_ns <= io.handling_ns.sum(),
+        "{io:?}"
+    );
+    assert_eq!(hlt.user_ns, 0);
+    let mut returns = rows
+        .iter()
+        .filter(|row| row.cause.kind == Kind::UserspaceExit);
+    let returned = returns.next().unwrap();
+    assert_eq!((returned.count, returned.handling_ns.count()), (2, 1));
+    assert_eq!(returned.user_ns, io.user_ns);
+}
+
+#[test]
+fn a_number_beyond_the_table_has_a_row_of_its_own() {
+    use Step::{Entry, Exit};
+    let beyond = [0xff, 0x100, 0x400, 0x40f, 0x410, 0x8000_0021];
+    let steps: Vec<Step> = beyond
+        .iter()
+        .flat_map(|reason| [Exit(0, *reason), Entry(0), Exit(0, *reason), Entry(0)])
+        .collect();
+    let Some(rows) = had(|| play_steps(&[&steps])) else {
+        return;
+    };
+    for reason in beyond {
+        assert_eq!(timed(&rows, reason), (2, 2), "{reason:#x}");
+    }
 }

@@ -13,7 +13,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Barrier;
 
 use haltwise_core::exit::Exits;
-use haltwise_core::ids::{VcpuId, VmIndex};
+use haltwise_core::ids::{Pid, VcpuId, VmIndex};
 use libbpf_rs::libbpf_sys;
 
 use super::super::cost::{run_count, start_timing};
@@ -56,11 +56,7 @@ const VMX: u64 = 1;
 /// Plays; an error where BPF is not to be had. x86 only: the arguments are laid out as its older
 /// kernels do, where the reason is one of them.
 pub fn play(wanted: Synthetic) -> Result<Played, CollectError> {
-    let now = clock::monotonic_ns();
-    let vcpus = usize::try_from(wanted.expected_vcpus).unwrap_or(usize::MAX);
-    let mut counter = ExitCounter::start(&ExitOptions::default(), &[], vcpus, now)?;
-    // Only what is played is to be counted.
-    counter.detach();
+    let mut counter = counter(wanted.expected_vcpus)?;
     let progs = &counter.loaded.skel.progs;
     let (exit, entry) = (progs.on_exit_before.as_fd(), progs.on_entry.as_fd());
     // KVM puts the guest's FPU away at the end of KVM_RUN: nothing to do.
@@ -85,34 +81,92 @@ pub fn play(wanted: Synthetic) -> Result<Played, CollectError> {
         }
         Ok(())
     });
-    played.map_err(|source| CollectError::Failed {
-        what: "play exits".to_owned(),
-        source,
-    })?;
+    played.map_err(failed)?;
     drop(timing);
     let (exits, entries) = (run_count(exit), run_count(entry));
     let idle = run_count(idle);
     let measuring_ns = 2.0 * idle.time_ns as f64 / idle.count.max(1) as f64;
     let both = (exits.time_ns + entries.time_ns) as f64 / exits.count.max(1) as f64;
     let table_bytes = counter.loaded.table_bytes();
-    let place = |who: super::Who| Place {
-        vm: Some(VmIndex(0)),
-        vcpu: Some(VcpuId(who.tid)),
-    };
-    let rows = counter.read(clock::monotonic_ns(), &mut |who| place(who))?;
     Ok(Played {
-        rows,
+        rows: rows(&mut counter)?,
         ns_per_exit: both - measuring_ns,
         measuring_ns,
         table_bytes,
     })
 }
 
-/// One vCPU: an entry, then exits, each with the next entry. What lies at the address of its
-/// `struct kvm_vcpu` cannot be read, which the programs must bear.
+/// What a thread tells the programs.
+#[derive(Debug, Clone, Copy)]
+pub enum Step {
+    /// `kvm_entry` of this vCPU.
+    Entry(u32),
+    /// `kvm_exit` of this vCPU, for this reason.
+    Exit(u32, u32),
+    /// `kvm_userspace_exit`, for this reason.
+    Return(u32),
+    /// `kvm_fpu`: `KVM_RUN` begins.
+    Run,
+}
+
+/// Plays these steps, each list in a thread of its own after the last has ended; gives the rows.
+pub fn play_steps(threads: &[&[Step]]) -> Result<Vec<Exits>, CollectError> {
+    let mut counter = counter(1)?;
+    let progs = &counter.loaded.skel.progs;
+    let (exit, entry) = (progs.on_exit_before.as_fd(), progs.on_entry.as_fd());
+    let (returned, fpu) = (progs.on_userspace_exit.as_fd(), progs.on_fpu.as_fd());
+    let step = |step: &Step| match *step {
+        Step::Entry(vcpu) => run(entry, &[address(vcpu)]),
+        Step::Exit(vcpu, reason) => run(exit, &[reason.into(), address(vcpu), VMX]),
+        Step::Return(reason) => run(returned, &[reason.into(), 0]),
+        Step::Run => run(fpu, &[1]),
+    };
+    for steps in threads {
+        let played = std::thread::scope(|scope| {
+            let thread = scope.spawn(|| steps.iter().try_for_each(step));
+            thread
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
+        });
+        played.map_err(failed)?;
+    }
+    rows(&mut counter)
+}
+
+/// Loaded, and counting what is played: what other processes do is not.
+fn counter(vcpus: u32) -> Result<ExitCounter, CollectError> {
+    let vcpus = usize::try_from(vcpus).unwrap_or(usize::MAX);
+    let ours = [Pid(std::process::id())];
+    let now = clock::monotonic_ns();
+    let mut counter = ExitCounter::start(&ExitOptions::default(), &ours, vcpus, now)?;
+    counter.detach();
+    Ok(counter)
+}
+
+fn rows(counter: &mut ExitCounter) -> Result<Vec<Exits>, CollectError> {
+    let place = |who: super::Who| Place {
+        vm: Some(VmIndex(0)),
+        vcpu: Some(VcpuId(who.tid)),
+    };
+    counter.read(clock::monotonic_ns(), &mut |who| place(who))
+}
+
+fn failed(source: io::Error) -> CollectError {
+    CollectError::Failed {
+        what: "play exits".to_owned(),
+        source,
+    }
+}
+
+/// Where a vCPU's `struct kvm_vcpu` would lie. It cannot be read, which the programs must bear.
+fn address(vcpu: u32) -> u64 {
+    0xdead_0000_0000_0000 | u64::from(vcpu + 1) << 12
+}
+
+/// One vCPU: an entry, then exits, each with the next entry.
 fn one(programs: [BorrowedFd<'_>; 3], vcpu: u32, wanted: Synthetic) -> io::Result<()> {
     let [exit, entry, idle] = programs;
-    let address = 0xdead_0000_0000_0000 | u64::from(vcpu + 1) << 12;
+    let address = address(vcpu);
     run(entry, &[address])?;
     for nth in 0..wanted.exits {
         run(exit, &[u64::from(nth % wanted.reasons), address, VMX])?;
