@@ -27,6 +27,7 @@
 
 pub mod account;
 pub mod decode;
+pub mod diff;
 pub mod event;
 pub mod exit;
 #[doc(hidden)]

@@ -1,0 +1,54 @@
+//! How a time is cut into blocks.
+//!
+//! **How long a block is.** Halts of a vCPU hang together over milliseconds, loads over seconds, and
+//! nobody knows over how long. So blocks are as long as the capture allows: a fixed number of them, a
+//! second each in half a minute, two minutes each in an hour. Ten to thirty such batches are enough for
+//! an interval that is hardly wider than it need be, and more make it too narrow where they hang together
+//! (Schmeiser, "Batch Size Effects in the Analysis of Simulation Output", 1982). What hangs together
+//! still is measured: see [`super::jackknife`].
+
+/// Blocks of a capture.
+pub const BLOCKS: u32 = 32;
+
+/// A time, cut into blocks of equal length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cut {
+    from_ns: u64,
+    to_ns: u64,
+    count: u32,
+}
+
+impl Cut {
+    /// From one moment to another. `interval_ns` is over how long a recorder had counted before it told:
+    /// no block is shorter than that. 0 where each event was told.
+    pub fn new(from_ns: u64, to_ns: u64, interval_ns: u64) -> Self {
+        let to_ns = to_ns.max(from_ns.saturating_add(1));
+        let told = (to_ns - from_ns).checked_div(interval_ns);
+        let told = told.map_or(BLOCKS, |n| u32::try_from(n).unwrap_or(BLOCKS));
+        Self {
+            from_ns,
+            to_ns,
+            count: told.clamp(1, BLOCKS),
+        }
+    }
+
+    /// How many blocks.
+    pub fn count(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Length of each, in nanoseconds; at least 1.
+    pub fn block_ns(&self) -> u64 {
+        ((self.to_ns - self.from_ns) / u64::from(self.count)).max(1)
+    }
+
+    /// The block of a moment. What lies outside, by the recorder's delay, is of the first or last.
+    pub fn place(&self, time_ns: u64) -> usize {
+        let into = time_ns.clamp(self.from_ns, self.to_ns) - self.from_ns;
+        let all = u128::from(self.to_ns - self.from_ns);
+        let place = u128::from(into) * u128::from(self.count) / all;
+        usize::try_from(place)
+            .unwrap_or(usize::MAX)
+            .min(self.count() - 1)
+    }
+}
