@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use serde::Deserialize;
 
 use super::witness::{Found, read};
@@ -50,8 +50,10 @@ struct Total {
 struct Row {
     kind: String,
     name: String,
+    reason: Option<u32>,
     sub: Option<u64>,
     count: u64,
+    untimed: u64,
     time_ns: u64,
     kernel_ns: u64,
     user_ns: u64,
@@ -68,6 +70,32 @@ const SUBS: [(&str, &str, u64); 7] = [
     ("wrmsr", "msr_write", 0x17a),
 ];
 
+/// Makes the kernel itself pair exits with entries, by triggers of its tracepoints, and sum up counts
+/// and times by reason: what `perf kvm stat` does of the same tracepoints.
+pub(super) const SECOND_COUNT: &str = r#"
+mount -t tracefs none /sys/kernel/tracing 2>/dev/null
+events=/sys/kernel/tracing/events
+told='hist:keys=common_pid:at=common_timestamp,why=exit_reason'
+timed='hist:keys=common_pid:ns=common_timestamp-$at,reason=$why'
+timed="$timed:onmatch(kvm.kvm_exit).exit_time(\$ns,\$reason)"
+summed='hist:keys=reason:vals=ns'
+echo 'exit_time u64 ns; u32 reason' >/sys/kernel/tracing/synthetic_events
+echo "$told" >$events/kvm/kvm_exit/trigger
+echo "$timed" >$events/kvm/kvm_entry/trigger
+echo "$summed" >$events/synthetic/exit_time/trigger
+"#;
+
+/// Keeps what it counted in a file of that name, and takes the triggers away: a module whose tracepoints
+/// have some cannot be unloaded.
+pub(super) fn keep_second_count(file: &str) -> String {
+    format!(
+        "cat $events/synthetic/exit_time/hist >{file}\n\
+         echo \"!$summed\" >$events/synthetic/exit_time/trigger\n\
+         echo \"!$timed\" >$events/kvm/kvm_entry/trigger\n\
+         echo \"!$told\" >$events/kvm/kvm_exit/trigger\n"
+    )
+}
+
 /// The guest says by one `out` that it has ended.
 const END: u64 = 1;
 
@@ -75,7 +103,12 @@ const END: u64 = 1;
 pub(super) fn compare(dir: &Path, check: &str) -> Result<Found> {
     let lab: Lab = read(&dir.join(check).with_extension("json"))?;
     let exits: Exits = read(&dir.join("exits.json"))?;
-    Ok(judge(&lab, &exits))
+    let hist = dir.join("kernel_hist");
+    let hist =
+        std::fs::read_to_string(&hist).with_context(|| format!("read {}", hist.display()))?;
+    let mut found = judge(&lab, &exits);
+    judge_kernel(&kernel_hist(&hist), &exits, &mut found);
+    Ok(found)
 }
 
 fn judge(lab: &Lab, exits: &Exits) -> Found {
@@ -144,6 +177,49 @@ fn judge(lab: &Lab, exits: &Exits) -> Found {
     found
 }
 
+/// Pairs of exit and entry, and their time in nanoseconds, by reason.
+type Pairs = BTreeMap<u32, (u64, u64)>;
+
+/// `{ reason:        120 } hitcount:       2736  ns:  654451852`
+fn kernel_hist(text: &str) -> Pairs {
+    let number = |line: &str, name: &str| -> Option<u64> {
+        let (_, rest) = line.split_once(name)?;
+        rest.split_whitespace().next()?.parse().ok()
+    };
+    let pair = |line: &str| {
+        let reason = u32::try_from(number(line, "reason:")?).ok()?;
+        Some((reason, (number(line, "hitcount:")?, number(line, "ns:")?)))
+    };
+    text.lines().filter_map(pair).collect()
+}
+
+/// The kernel's own pairs must be ours, reason by reason; their time is only told, since each of the two
+/// sees the other's work too.
+fn judge_kernel(kernel: &Pairs, exits: &Exits, found: &mut Found) {
+    let mut ours = Pairs::new();
+    for row in &exits.reasons {
+        let (pairs, ns) = ours.entry(row.reason.unwrap_or(u32::MAX)).or_default();
+        *pairs += row.count - row.untimed;
+        *ns += row.time_ns;
+    }
+    ours.retain(|_, (pairs, _)| *pairs > 0);
+    let counts = |of: &Pairs| -> Vec<(u32, u64)> {
+        of.iter()
+            .map(|(reason, (pairs, _))| (*reason, *pairs))
+            .collect()
+    };
+    if counts(&ours) != counts(kernel) {
+        let text = format!("the kernel's own pairs by reason: {kernel:?}, ours {ours:?}");
+        found.disagreements.push(text);
+    }
+    let time = |of: &Pairs| of.values().map(|(_, ns)| *ns as f64).sum::<f64>();
+    let more = (time(&ours) / time(kernel) - 1.0) * 100.0;
+    found.summary = format!(
+        "{}; {more:+.1} % in time by the kernel's own pairs",
+        found.summary
+    );
+}
+
 #[cfg(test)]
 mod test {
     use super::*;
@@ -152,8 +228,10 @@ mod test {
         Row {
             kind: kind.to_owned(),
             name: name.to_owned(),
+            reason: Some(u32::try_from(count).unwrap()),
             sub,
             count,
+            untimed: 0,
             time_ns: 9,
             kernel_ns: 5,
             user_ns: 4,
@@ -218,5 +296,26 @@ mod test {
         let (lab, mut exits) = agreeing();
         exits.total.untimed = 2;
         assert_eq!(judge(&lab, &exits).disagreements.len(), 1);
+    }
+
+    #[test]
+    fn the_kernels_own_pairs_must_be_ours() {
+        let told = "# trigger info: hist:keys=reason:vals=hitcount,ns\n\n\
+                    { reason:          4 } hitcount:          4  ns:         10\n\
+                    { reason:         13 } hitcount:         13  ns:         10\n\
+                    { reason:          5 } hitcount:          5  ns:         10\n\
+                    { reason:         30 } hitcount:         30  ns:         10\n\
+                    { reason:          7 } hitcount:          7  ns:         10\n\n\
+                    Totals:\n    Hits: 59\n";
+        let kernel = kernel_hist(told);
+        assert_eq!(kernel.len(), 5);
+        let (_, exits) = agreeing();
+        let mut found = Found::default();
+        judge_kernel(&kernel, &exits, &mut found);
+        assert_eq!(found.disagreements, [""; 0]);
+        assert_eq!(found.summary, "; -10.0 % in time by the kernel's own pairs");
+        let one_less = told.replace("hitcount:         30", "hitcount:         29");
+        judge_kernel(&kernel_hist(&one_less), &exits, &mut found);
+        assert_eq!(found.disagreements.len(), 1);
     }
 }

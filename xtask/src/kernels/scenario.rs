@@ -203,6 +203,9 @@ fn script(recordings: &[Recording]) -> String {
             checks,
         } = recording;
         // Formatting into a String cannot fail.
+        if recording.counts_exits() {
+            text.push_str(exits::SECOND_COUNT);
+        }
         let _ = writeln!(text, "mkdir /out/{name}\n(cat /run/lab.sh; cat <<'END'");
         for check in checks {
             let _ = writeln!(text, "lab {name}/{} '{}'", check.name, check.lab);
@@ -216,6 +219,9 @@ fn script(recordings: &[Recording]) -> String {
              || {{ echo \"check: report {name} returned $?\"; failed=1; }}"
         );
         if recording.counts_exits() {
+            text.push_str(&exits::keep_second_count(&format!(
+                "/out/{name}/kernel_hist"
+            )));
             let _ = writeln!(
                 text,
                 "haltwise exits --json /out/{name}/capture >/out/{name}/exits.json \
