@@ -18,7 +18,7 @@ use crate::{kernels, say, tool};
 
 /// A server that has its answer at hand in seven cases of ten and waits for a disk in the others: the
 /// ceiling in force polls through both.
-const LOAD: &str = "pingpong --name demo --gap bimodal:0.7:20us:190us --host-wait spin";
+const LOAD: &str = "pingpong --name demo --gap bimodal:0.7:20us:150us --host-wait spin";
 
 /// What `cargo xtask demo` takes.
 #[derive(Debug, Clone, Copy, clap::Args)]

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use crate::{kernels, say};
 
 /// Gaps are ten times as long, as everything is there.
-const LOAD: &str = "pingpong --name demo --gap bimodal:0.7:200us:1900us --host-wait block";
+const LOAD: &str = "pingpong --name demo --gap bimodal:0.7:200us:1500us --host-wait block";
 
 /// Runs it: with that kernel's own parameters, which are written and put back.
 pub(super) fn run() -> Result<()> {

@@ -35,10 +35,10 @@ pub(super) fn run() -> Result<()> {
     let measured = shell.ask_lab("calibrate --quick --json")?;
     std::fs::write(out.join("calibration.json"), measured).context("keep the calibration")?;
     shell.haltwise(&format!(
-        "record --vm demo -o {OUT}/capture -- haltwise-lab run {LOAD} --rounds {RECORDED}"
+        "record -o {OUT}/capture -- haltwise-lab run {LOAD} --rounds {RECORDED}"
     ))?;
-    shell.haltwise(&format!("report {OUT}/capture"))?;
-    let tune = format!("tune {OUT}/capture --ceiling-only --calibration {calibration}");
+    shell.haltwise(&format!("report {OUT}/capture --vm demo"))?;
+    let tune = format!("tune {OUT}/capture --vm demo --ceiling-only --calibration {calibration}");
     shell.haltwise(&format!("{tune} --plan {OUT}/plan.json"))?;
     let tuned = read(
         &tool::ask(&mut shell.command(&format!("{tune} --json")))?,
