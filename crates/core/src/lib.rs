@@ -9,6 +9,7 @@
 //! | [`ids`] | processes, threads, VMs, vCPUs |
 //! | [`event`] | the facts: [`event::Halt`] and its neighbours |
 //! | [`exit`] | exits counted by cause, the names of their reasons, and their account |
+//! | [`explain`] | rules: what a recording shows that can be put right |
 //! | [`recording`] | how the facts were obtained, and what is missing from them |
 //! | [`decode`] | tracepoints in order of time, folded into halts |
 //! | [`hist`] | KVM's log2 histogram and our finer one |
@@ -30,6 +31,7 @@ pub mod decode;
 pub mod diff;
 pub mod event;
 pub mod exit;
+pub mod explain;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod hist;

@@ -1,0 +1,87 @@
+//! Writes to the local APIC that exit: EOI, ICR and the timer, where hardware could take the first two.
+//!
+//! With `APICv` (`vmx`) or AVIC (`svm`) the hardware does an EOI and most IPIs by itself; without, each is
+//! an MSR write (x2APIC) that exits. So a write to the EOI register told as an exit shows that they are
+//! off for this guest: the finding is certain. Without MSR numbers a storm of MSR writes may be the
+//! timer alone, and is told as possible only.
+
+use super::evidence::{Evidence, Guest, exits_of, tally};
+use super::say::{percent, rate};
+use super::{Found, Gain, Judgement, Of, Rule, STORM_PER_S, Sure};
+use crate::exit::account::Account as ExitAccount;
+use crate::exit::{Cause, Isa, Kind, SubKey};
+
+pub(super) const RULE: Rule = Rule {
+    id: "apic-writes",
+    title: "EOI and IPI writes that exit (no APICv or AVIC)",
+    source: "enable_apicv in arch/x86/kvm/vmx/vmx.c, avic in arch/x86/kvm/svm/avic.c",
+    look,
+};
+
+/// `MSR_WRITE`; on SVM reads and writes are one reason.
+const MSR: [(Isa, u32); 2] = [(Isa::Vmx, 32), (Isa::Svm, 0x7c)];
+
+/// x2APIC registers: 0x800 and the register's offset over 16 (`APIC_EOI` 0xb0, `APIC_ICR` 0x300).
+const EOI: u64 = 0x80b;
+const ICR: u64 = 0x830;
+
+fn look(evidence: &Evidence<'_>) -> Judgement {
+    evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits))
+}
+
+fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
+    let writes = exits_of(exits, &MSR);
+    let to = |msr: u64| {
+        tally(exits, |cause: &Cause| {
+            cause.kind == Kind::MsrWrite && cause.sub == Some(msr)
+        })
+    };
+    let (mut apic, icr) = (to(EOI), to(ICR));
+    let eois = apic.count;
+    apic.fold(&icr);
+    let told = evidence.tells(SubKey::Msr);
+    let per_s = evidence.per_s(if told { apic.count } else { writes.count });
+    // Without EOI there is nothing that `APICv` would take: IPIs alone exit with IPI virtualisation off.
+    if per_s < STORM_PER_S || (told && eois == 0) {
+        return None;
+    }
+    let total = exits.total().exits;
+    let part = |time_ns: u64| time_ns as f64 / total.time_ns().max(1) as f64;
+    let (signature, time_ns) = if told {
+        let text = format!(
+            "{eois} writes to the EOI register and {} to the ICR exited, {}; {} of the time of all \
+             exits but halts.",
+            icr.count,
+            rate(per_s),
+            percent(part(apic.time_ns())),
+        );
+        (text, apic.time_ns())
+    } else {
+        let text = format!(
+            "{} exits for MSRs, {}, {} of the time of all exits but halts; which MSRs was not \
+             recorded (`haltwise record --exits=msr` does).",
+            writes.count,
+            rate(per_s),
+            percent(part(writes.time_ns())),
+        );
+        (text, writes.time_ns())
+    };
+    Some(Found {
+        who: guest.whole(),
+        signature,
+        cause:
+            "The local APIC is emulated by KVM: hardware virtualisation of it is missing, switched \
+                off, or inhibited by a setting of the VM."
+                .to_owned(),
+        remedy: "See `/sys/module/kvm_intel/parameters/enable_apicv` or \
+                 `/sys/module/kvm_amd/parameters/avic`; load the module with `enable_apicv=1` or \
+                 `avic=1`. A PIT that reinjects lost ticks inhibits AVIC: QEMU `-global \
+                 kvm-pit.lost_tick_policy=discard`."
+            .to_owned(),
+        gain: Some(Gain {
+            of: Of::Cpu,
+            ns_per_s: evidence.per_s(time_ns),
+        }),
+        sure: if told { Sure::Certain } else { Sure::Possible },
+    })
+}

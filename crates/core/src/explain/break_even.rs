@@ -1,0 +1,113 @@
+//! Halts shorter than the break-even that slept all the same.
+//!
+//! A sleep costs at least its wake-up latency; a poll costs the gap. Where the gap is the shorter of
+//! the two, polling would have cost less than sleeping, whatever latency is worth: the ski-rental
+//! threshold (Karlin and others, SOSP 1991). What switches cost besides is not in a capture, so the
+//! true break-even is rather higher, and the count here rather low.
+
+use super::evidence::{Evidence, Guest, Seat};
+use super::say::{nanos, percent, rate, round_up};
+use super::{ENOUGH_HALTS, Found, Gain, HABIT, Judgement, Of, Rule, Sure};
+use crate::account::Account;
+use crate::account::worth::{NotPolling, Worth, highest_ceiling};
+use crate::event::CeilingSource;
+
+pub(super) const RULE: Rule = Rule {
+    id: "hlt-below-break-even",
+    title: "halts shorter than a wake-up takes, and slept through",
+    source: "ski rental: Karlin and others, SOSP 1991; wake-up latency as measured here",
+    look,
+};
+
+fn look(evidence: &Evidence<'_>) -> Judgement {
+    if evidence.lacks(|account| account.unknown.poll_ns) {
+        return Judgement::blind("the recording does not tell which halts polled");
+    }
+    evidence.each(|guest| of_guest(evidence, guest)).into()
+}
+
+/// Halts that slept although their gap was at most the median wake-up latency.
+///
+/// Gaps of successful polls and of halts that turned back before they slept are short ones too; they
+/// are taken off whole.
+fn slept_too_soon(account: &Account) -> Option<(u64, u64)> {
+    let break_even = account.wake_latency_ns.percentile(0.5)?;
+    let short = account.gap_ns.share_up_to(break_even)? * account.gap_ns.count() as f64;
+    let not_slept = account.halts.saturating_sub(account.waits) as f64;
+    let slept = (short - not_slept).max(0.0);
+    Some((whole(slept), break_even))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a count of halts, which is at most their number"
+)]
+fn whole(count: f64) -> u64 {
+    count.round() as u64
+}
+
+fn is_it(seat: &Seat<'_>, account: &Account) -> bool {
+    let explained_elsewhere = seat.is_vetoed()
+        || matches!(
+            Worth::of(account),
+            Worth::NotPolling {
+                why: NotPolling::LockedOut,
+                ..
+            }
+        );
+    let slept = slept_too_soon(account).map_or(0, |(slept, _)| slept);
+    account.halts >= ENOUGH_HALTS
+        && !explained_elsewhere
+        && account.poll_known.saturating_mul(2) >= account.halts
+        && slept as f64 >= HABIT * account.halts as f64
+}
+
+fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
+    let (who, account) = guest.gather(is_it)?;
+    let (slept, break_even) = slept_too_soon(&account)?;
+    let ceiling = highest_ceiling(&account);
+    let reach = account
+        .gap_ns
+        .percentile(0.75)
+        .unwrap_or(0)
+        .saturating_add(break_even);
+    let wanted = round_up(reach);
+    let in_force = match ceiling {
+        Some(ceiling) if ceiling.ns == 0 => "polling is off (ceiling 0)".to_owned(),
+        Some(ceiling) => format!("the ceiling is {}", nanos(u64::from(ceiling.ns))),
+        None => "the ceiling in force is not known".to_owned(),
+    };
+    let remedy = match ceiling.map(|ceiling| ceiling.source) {
+        Some(CeilingSource::Cap) => format!(
+            "Have the VMM set KVM_CAP_HALT_POLL to {wanted} for this VM; `haltwise tune DIR` finds \
+             the setting that is best for all halts."
+        ),
+        _ => format!(
+            "`haltwise tune DIR` finds the best setting; a first try: `haltwise apply --set \
+             halt_poll_ns={wanted}ns`."
+        ),
+    };
+    Some(Found {
+        signature: format!(
+            "{} of {} halts slept although the wake came within {}, the median wake-up latency: {}; \
+             {in_force}.",
+            percent(slept as f64 / account.halts as f64),
+            account.halts,
+            nanos(break_even),
+            rate(evidence.per_s(slept)),
+        ),
+        cause: "Each of them gave its CPU away and took longer to wake than it would have polled."
+            .to_owned(),
+        remedy,
+        gain: Some(Gain {
+            of: Of::Latency,
+            ns_per_s: evidence.per_s(slept) * break_even as f64,
+        }),
+        sure: match ceiling {
+            Some(ceiling) if u64::from(ceiling.ns) < reach => Sure::Certain,
+            _ => Sure::Likely,
+        },
+        who,
+    })
+}

@@ -1,0 +1,244 @@
+//! What rules look at: guests with their accounts, the settings, the host.
+
+use std::collections::BTreeMap;
+
+use super::{Found, Judgement, Who};
+use crate::account::Account;
+use crate::account::ledger::Ledger;
+use crate::account::seen::Fold;
+use crate::event::{KnobScope, Vcpu, Vm, WakeSource};
+use crate::exit::account::{Account as ExitAccount, Tally};
+use crate::exit::{Cause, Isa, Kind, Recorded, SubKey};
+use crate::ids::{VcpuId, VmIndex};
+use crate::recording::Roster;
+
+/// The exits of a recording, of each VM by itself.
+#[derive(Debug)]
+pub struct ExitsSeen {
+    /// How they were recorded.
+    pub recorded: Recorded,
+    /// By VM.
+    pub vms: BTreeMap<VmIndex, ExitAccount>,
+}
+
+/// All that is known of a recording.
+#[derive(Debug)]
+pub struct Evidence<'a> {
+    /// The guests that are asked about.
+    pub guests: Vec<Guest<'a>>,
+    /// Everything of the halts, also of VMs that are not asked about.
+    pub ledger: &'a Ledger,
+    /// The exits, where they were recorded.
+    pub exits: Option<&'a ExitsSeen>,
+    /// Length of the recording.
+    pub span_ns: u64,
+}
+
+/// A VM.
+#[derive(Debug)]
+pub struct Guest<'a> {
+    /// As the roster tells of it.
+    pub vm: &'a Vm,
+    /// Its vCPUs that halted or that the roster names, by number.
+    pub seats: Vec<Seat<'a>>,
+    /// Its exits, where they were recorded.
+    pub exits: Option<&'a ExitAccount>,
+}
+
+/// A vCPU.
+#[derive(Debug)]
+pub struct Seat<'a> {
+    /// Its number.
+    pub id: VcpuId,
+    /// As the roster tells of it, when last looked at.
+    pub listed: Option<&'a Vcpu>,
+    /// Its halts; `None` if none was seen.
+    pub account: Option<&'a Account>,
+}
+
+impl<'a> Evidence<'a> {
+    /// Puts together what is known of the VMs that `wanted` picks.
+    pub fn new(
+        roster: &'a Roster,
+        ledger: &'a Ledger,
+        exits: Option<&'a ExitsSeen>,
+        span_ns: u64,
+        wanted: impl Fn(VmIndex) -> bool,
+    ) -> Self {
+        let vms = roster.vms.iter().filter(|vm| wanted(vm.index));
+        let guest = |vm: &'a Vm| Guest {
+            vm,
+            seats: seats(roster, ledger, vm.index),
+            exits: exits.and_then(|seen| seen.vms.get(&vm.index)),
+        };
+        Self {
+            guests: vms.map(guest).collect(),
+            ledger,
+            exits,
+            span_ns,
+        }
+    }
+
+    /// A setting of the host, as a number.
+    pub fn param(&self, name: &str) -> Option<u64> {
+        let value = self.ledger.knob_value(KnobScope::Host, name)?;
+        value.trim().parse().ok()
+    }
+
+    /// How often in a second of the recording.
+    pub fn per_s(&self, count: u64) -> f64 {
+        if self.span_ns == 0 {
+            return 0.0;
+        }
+        count as f64 / (self.span_ns as f64 / 1e9)
+    }
+
+    /// Whether the recording told this of exits.
+    pub fn tells(&self, key: SubKey) -> bool {
+        self.exits
+            .is_some_and(|seen| seen.recorded.sub_keys.contains(&key))
+    }
+
+    /// Asks about every guest.
+    pub fn each(&self, look: impl Fn(&Guest<'a>) -> Option<Found>) -> Vec<Found> {
+        self.guests.iter().filter_map(look).collect()
+    }
+
+    /// Asks about the exits of every guest; blind where none were recorded.
+    pub fn each_exits(
+        &self,
+        look: impl Fn(&Guest<'a>, &ExitAccount) -> Option<Found>,
+    ) -> Judgement {
+        let Some(seen) = self.exits else {
+            return Judgement::blind("exits were not recorded: `haltwise record --exits` does");
+        };
+        let limited = !seen.recorded.reasons.is_empty() || !seen.recorded.vcpus.is_empty();
+        let found = self.each(|guest| look(guest, guest.exits?));
+        let no_exit = seen.vms.values().all(|account| account.isa().is_none());
+        let blind = match (limited, no_exit) {
+            (true, _) => Some("the recording was limited to some exits".to_owned()),
+            (_, true) => {
+                Some("no exit was told: KVM virtualises in software here, or none came".to_owned())
+            }
+            _ => None,
+        };
+        Judgement { found, blind }
+    }
+
+    /// Asks about the exits of every guest by what they were about; blind where that was not told.
+    ///
+    /// No exit need be told: where KVM virtualises in software, accesses are counted all the same.
+    pub fn each_about(
+        &self,
+        key: SubKey,
+        look: impl Fn(&Guest<'a>, &ExitAccount) -> Option<Found>,
+    ) -> Judgement {
+        if self.exits.is_some() && !self.tells(key) {
+            let name = key.as_str();
+            return Judgement::blind(format!(
+                "the recording does not tell this of exits: `haltwise record --exits={name}` does"
+            ));
+        }
+        let judgement = self.each_exits(look);
+        Judgement {
+            blind: judgement.blind.filter(|_| self.exits.is_none()),
+            ..judgement
+        }
+    }
+
+    /// Whether no halt at all has what `of` counts, though there were halts.
+    pub fn lacks(&self, of: impl Fn(&Account) -> u64) -> bool {
+        let halts: u64 = self.accounts().map(|account| account.halts).sum();
+        halts > 0 && self.accounts().all(|account| of(account) >= account.halts)
+    }
+
+    fn accounts(&self) -> impl Iterator<Item = &'a Account> {
+        let seats = self.guests.iter().flat_map(|guest| &guest.seats);
+        seats.filter_map(|seat| seat.account)
+    }
+}
+
+fn seats<'a>(roster: &'a Roster, ledger: &'a Ledger, vm: VmIndex) -> Vec<Seat<'a>> {
+    let mut seats: BTreeMap<VcpuId, Seat<'a>> = BTreeMap::new();
+    let empty = |id| Seat {
+        id,
+        listed: None,
+        account: None,
+    };
+    for listed in roster.vcpus.iter().filter(|vcpu| vcpu.vm == vm) {
+        let seat = seats.entry(listed.id).or_insert_with(|| empty(listed.id));
+        seat.listed = Some(listed);
+    }
+    for (place, account) in ledger.places() {
+        if let (Some(of), Some(id)) = (place.vm, place.vcpu)
+            && of == vm
+        {
+            seats.entry(id).or_insert_with(|| empty(id)).account = Some(account);
+        }
+    }
+    seats.into_values().collect()
+}
+
+impl Guest<'_> {
+    /// The vCPUs that `is_it` picks and the sum of their accounts; `None` if it picks none.
+    pub fn gather(&self, is_it: impl Fn(&Seat<'_>, &Account) -> bool) -> Option<(Who, Account)> {
+        let mut who = Who {
+            vm: Some(self.vm.index),
+            vcpus: Vec::new(),
+        };
+        let mut sum = Account::default();
+        for seat in &self.seats {
+            if let Some(account) = seat.account.filter(|account| is_it(seat, account)) {
+                sum.fold(account);
+                who.vcpus.push(seat.id);
+            }
+        }
+        (!who.vcpus.is_empty()).then_some((who, sum))
+    }
+
+    /// The VM as a whole.
+    pub fn whole(&self) -> Who {
+        Who {
+            vm: Some(self.vm.index),
+            vcpus: Vec::new(),
+        }
+    }
+
+    /// The sum of its vCPUs' accounts.
+    pub fn account(&self) -> Account {
+        self.gather(|_, _| true).map(|it| it.1).unwrap_or_default()
+    }
+}
+
+impl Seat<'_> {
+    /// The guest switched host polling off for it.
+    pub fn is_vetoed(&self) -> bool {
+        self.listed.and_then(|vcpu| vcpu.guest_veto) == Some(true)
+    }
+}
+
+/// The share of an account's wakes whose source is known that came from `source`.
+pub fn wake_share(account: &Account, source: WakeSource) -> Option<f64> {
+    let unknown = usize::from(WakeSource::Unknown.code());
+    let known: u64 = account.wakes[..unknown].iter().sum();
+    // A minority of wakes says little of the rest.
+    (known > 0 && known.saturating_mul(2) >= account.halts)
+        .then(|| account.wakes[usize::from(source.code())] as f64 / known as f64)
+}
+
+/// The exits of any of these reasons, together.
+pub fn exits_of(exits: &ExitAccount, reasons: &[(Isa, u32)]) -> Tally {
+    let is_it = |cause: &Cause| {
+        let reason = cause.reason.map(|reason| (cause.isa, reason));
+        cause.kind == Kind::Exit && reason.is_some_and(|reason| reasons.contains(&reason))
+    };
+    tally(exits, is_it)
+}
+
+/// Everything of these causes, together.
+pub fn tally(exits: &ExitAccount, is_it: impl Fn(&Cause) -> bool) -> Tally {
+    let mut sum = Tally::default();
+    let rows = exits.causes.iter().filter(|(cause, _)| is_it(cause));
+    rows.for_each(|(_, tally)| sum.fold(tally));
+    sum
+}

@@ -1,0 +1,125 @@
+//! Writes to video memory that is emulated byte by byte.
+//!
+//! Each access to the VGA window (0xa0000 to 0xbffff) or to a frame buffer that is not plain memory
+//! exits, and the VMM does it. Sharing the page with the device model instead was 5 to 1000 times
+//! faster (Intel Technology Journal 10(3), 2006). Elsewhere than in the VGA window it is a frame
+//! buffer if most accesses fall into one contiguous run of at least 16 pages: 64 KiB, VGA's smallest
+//! window. Registers of devices lie in fewer.
+
+use std::collections::BTreeMap;
+
+use super::evidence::{Evidence, Guest};
+use super::say::{nanos, percent, rate};
+use super::{Found, Gain, Judgement, Of, Rule, STORM_PER_S, Sure};
+use crate::exit::account::{Account as ExitAccount, Tally};
+use crate::exit::{Kind, SubKey};
+
+pub(super) const RULE: Rule = Rule {
+    id: "emulated-framebuffer",
+    title: "video memory emulated access by access",
+    source: "Intel Technology Journal 10(3), 2006; handle_ept_misconfig, npf_interception",
+    look,
+};
+
+/// Share of all accesses to emulated memory.
+const DOMINANT: f64 = 0.5;
+
+/// Pages of a frame buffer, at least.
+const PAGES: u64 = 16;
+
+const PAGE: u64 = 4096;
+
+/// The VGA window, in pages.
+const VGA: std::ops::RangeInclusive<u64> = 0xa0..=0xbf;
+
+fn look(evidence: &Evidence<'_>) -> Judgement {
+    evidence.each_about(SubKey::Mmio, |guest, exits| {
+        of_guest(evidence, guest, exits)
+    })
+}
+
+/// A run of pages that follow each other, and what went to them.
+#[derive(Default)]
+struct Run {
+    first: u64,
+    last: u64,
+    tally: Tally,
+}
+
+impl Run {
+    fn is_video(&self) -> bool {
+        self.is_vga() || self.last - self.first + 1 >= PAGES
+    }
+
+    fn is_vga(&self) -> bool {
+        VGA.contains(&self.first) && VGA.contains(&self.last)
+    }
+}
+
+fn runs(exits: &ExitAccount) -> Vec<Run> {
+    let mut pages: BTreeMap<u64, Tally> = BTreeMap::new();
+    for (cause, tally) in &exits.causes {
+        if let (Kind::MmioRead | Kind::MmioWrite, Some(address)) = (cause.kind, cause.sub) {
+            pages.entry(address / PAGE).or_default().fold(tally);
+        }
+    }
+    let mut runs: Vec<Run> = Vec::new();
+    for (page, tally) in pages {
+        match runs.last_mut() {
+            Some(run) if run.last + 1 == page => {
+                run.last = page;
+                run.tally.fold(&tally);
+            }
+            _ => runs.push(Run {
+                first: page,
+                last: page,
+                tally,
+            }),
+        }
+    }
+    runs
+}
+
+fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
+    let runs = runs(exits);
+    let all: u64 = runs.iter().map(|run| run.tally.count).sum();
+    let run = runs.iter().max_by_key(|run| run.tally.count)?;
+    let share = run.tally.count as f64 / all.max(1) as f64;
+    let per_s = evidence.per_s(run.tally.count);
+    if per_s < STORM_PER_S || share < DOMINANT || !run.is_video() {
+        return None;
+    }
+    let time_ns = run.tally.time_ns();
+    Some(Found {
+        who: guest.whole(),
+        signature: format!(
+            "{} of the accesses to emulated memory are within {:#x} to {:#x}: {}, {}; they took {}.",
+            percent(share),
+            run.first * PAGE,
+            run.last * PAGE + PAGE - 1,
+            run.tally.count,
+            rate(per_s),
+            nanos(time_ns),
+        ),
+        cause: if run.is_vga() {
+            "That is the VGA window: in text mode and planar modes every byte drawn is an exit to the \
+             VMM."
+        } else {
+            "A run of pages as long as a frame buffer is emulated access by access instead of being \
+             mapped as memory."
+        }
+        .to_owned(),
+        remedy: "A linear frame buffer or virtio-gpu: QEMU `-device virtio-vga`; in the guest a \
+                 graphics driver in place of VGA text mode, or a serial console."
+            .to_owned(),
+        gain: (time_ns > 0).then_some(Gain {
+            of: Of::Cpu,
+            ns_per_s: evidence.per_s(time_ns),
+        }),
+        sure: if run.is_vga() {
+            Sure::Certain
+        } else {
+            Sure::Possible
+        },
+    })
+}

@@ -1,0 +1,102 @@
+//! An idle Windows guest that keeps time with emulated hardware, for want of Hyper-V's own timers.
+//!
+//! Without `hv-stimer` and `hv-synic` Windows takes its clock from the RTC or the PIT and reads the
+//! ACPI PM timer: each tick is a timer wake, an exit for the interrupt, and port accesses that go to
+//! the VMM. Users report 30 % of a CPU for an idle guest, and 1 to 3 % with them.
+//!
+//! The signature: a tick as [`super::tick_storm`] finds it, and at least one access to those ports for
+//! each tick (an RTC interrupt must be acknowledged by a read of its register C), and no write to a
+//! Hyper-V timer. Where ports were not told, I/O exits in their place, and less sure.
+
+use super::evidence::{Evidence, Guest, exits_of, tally};
+use super::say::{nanos, rate};
+use super::{Found, Gain, Judgement, Of, Rule, Sure, tick_storm};
+use crate::exit::account::Account as ExitAccount;
+use crate::exit::{Cause, Isa, Kind, SubKey};
+
+pub(super) const RULE: Rule = Rule {
+    id: "windows-without-stimer",
+    title: "an idle Windows guest without Hyper-V timers",
+    source: "QEMU docs/system/i386/hyperv.rst; arch/x86/kvm/hyperv.c; reports of users",
+    look,
+};
+
+/// IN and OUT.
+const IO: [(Isa, u32); 2] = [(Isa::Vmx, 30), (Isa::Svm, 0x7b)];
+
+/// Ports of clocks: PIT (`drivers/clocksource/i8253.c`), RTC (`asm/mc146818rtc.h`), and the ACPI PM
+/// timer, eight above the base that firmware chooses: 0x600 (`SeaBIOS`, OVMF on Q35), 0xb000 (OVMF on
+/// i440FX, older `SeaBIOS`).
+pub(super) fn is_clock(port: u64) -> bool {
+    matches!(port, 0x40..=0x43 | 0x70..=0x71 | 0x608..=0x60b | 0xb008..=0xb00b)
+}
+
+/// `HV_X64_MSR_STIMER0_CONFIG` to `HV_X64_MSR_STIMER3_COUNT` (`hyperv-tlfs.h`).
+fn is_stimer(msr: u64) -> bool {
+    matches!(msr, 0x4000_00b0..=0x4000_00b7)
+}
+
+fn look(evidence: &Evidence<'_>) -> Judgement {
+    evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits))
+}
+
+/// Whether this rule says of a guest why it ticks.
+pub(super) fn explains(evidence: &Evidence<'_>, guest: &Guest<'_>) -> bool {
+    let found = guest
+        .exits
+        .and_then(|exits| of_guest(evidence, guest, exits));
+    found.is_some()
+}
+
+fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
+    let (who, halts) = guest.gather(|_, account| tick_storm::ticks(account))?;
+    let by = |kinds: [Kind; 2], is_it: fn(u64) -> bool| {
+        tally(exits, |cause: &Cause| {
+            kinds.contains(&cause.kind) && cause.sub.is_some_and(is_it)
+        })
+    };
+    let stimer = by([Kind::MsrRead, Kind::MsrWrite], is_stimer);
+    let told = evidence.tells(SubKey::Pio);
+    let io = exits_of(exits, &IO);
+    let ports = if told {
+        by([Kind::PioRead, Kind::PioWrite], is_clock)
+    } else {
+        io.clone()
+    };
+    if stimer.count > 0 || ports.count < halts.halts {
+        return None;
+    }
+    let what = if told {
+        "accesses to the ports of PIT, RTC and ACPI PM timer"
+    } else {
+        "port accesses (which ports was not recorded)"
+    };
+    let awake = halts
+        .poll_ns()
+        .unwrap_or(0)
+        .saturating_add(halts.parts.wake_latency_ns)
+        .saturating_add(ports.time_ns());
+    Some(Found {
+        who,
+        signature: format!(
+            "{} ticks wake an idle guest, {}, with {} {what}, {}, that took {}.",
+            halts.halts,
+            rate(evidence.per_s(halts.halts)),
+            ports.count,
+            rate(evidence.per_s(ports.count)),
+            nanos(ports.time_ns()),
+        ),
+        cause: "Windows keeps time with emulated hardware: each tick is a wake-up, and its \
+                acknowledgement goes through the VMM."
+            .to_owned(),
+        remedy: "QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer`; libvirt `<vpindex/>`, \
+                 `<synic/>`, `<stimer/>` with state='on', and `<timer name='hypervclock' \
+                 present='yes'/>`."
+            .to_owned(),
+        gain: Some(Gain {
+            of: Of::Cpu,
+            ns_per_s: evidence.per_s(awake),
+        }),
+        sure: if told { Sure::Likely } else { Sure::Possible },
+    })
+}

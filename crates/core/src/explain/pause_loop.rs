@@ -1,0 +1,73 @@
+//! vCPUs that spin on locks until the CPU calls it a pause loop.
+//!
+//! Hardware exits when a guest runs PAUSE so often in a short time that it must be spinning (`ple_gap`,
+//! `ple_window`); KVM then yields to another vCPU (`kvm_vcpu_on_spin`). Who spins waits for a holder
+//! that does not run, or for a long critical section.
+
+use super::evidence::{Evidence, Guest, exits_of};
+use super::say::{percent, rate};
+use super::{Found, Gain, HABIT, Judgement, Of, Rule, STORM_PER_S, Sure};
+use crate::exit::Isa;
+use crate::exit::account::Account as ExitAccount;
+
+pub(super) const RULE: Rule = Rule {
+    id: "pause-loop",
+    title: "vCPUs that spin on locks (pause-loop exits)",
+    source: "kvm_vcpu_on_spin in virt/kvm/kvm_main.c, ple_gap in arch/x86/kvm/vmx/vmx.c",
+    look,
+};
+
+/// `PAUSE_INSTRUCTION`, `pause`.
+const PAUSE: [(Isa, u32); 2] = [(Isa::Vmx, 40), (Isa::Svm, 0x77)];
+
+fn look(evidence: &Evidence<'_>) -> Judgement {
+    evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits))
+}
+
+fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
+    let pauses = exits_of(exits, &PAUSE);
+    let per_s = evidence.per_s(pauses.count);
+    if per_s < STORM_PER_S {
+        return None;
+    }
+    let pressure = evidence.ledger.host.cpu_pressure();
+    let pressed = pressure.is_some_and(|share| share >= HABIT);
+    let time_ns = pauses.time_ns();
+    let all_ns = exits.total().exits.time_ns().max(1);
+    Some(Found {
+        who: guest.whole(),
+        signature: format!(
+            "{} pause-loop exits, {}, {} of the time of all exits but halts; some task of the host \
+             waited for a CPU for {} of the time.",
+            pauses.count,
+            rate(per_s),
+            percent(time_ns as f64 / all_ns as f64),
+            pressure.map_or_else(|| "an unknown part".to_owned(), percent),
+        ),
+        cause: if pressed {
+            "The host has too few CPUs: a vCPU that holds a lock does not run while others spin for \
+             it."
+        } else {
+            "Threads of the guest contend for a lock; the host has CPUs to spare, so the holder \
+             mostly runs."
+        }
+        .to_owned(),
+        remedy: if pressed {
+            "Fewer vCPUs, or pin them to CPUs of their own; leave `kvm-pv-unhalt` on, so that waiters \
+             halt instead of spinning."
+        } else {
+            "On a host whose vCPUs own their CPUs load kvm_intel with `ple_gap=0` or kvm_amd with \
+             `pause_filter_count=0`; in the guest, look for the lock (`perf lock`)."
+        }
+        .to_owned(),
+        gain: Some(Gain {
+            of: Of::Cpu,
+            ns_per_s: evidence.per_s(time_ns),
+        }),
+        sure: if pressed {
+            Sure::Likely
+        } else {
+            Sure::Possible
+        },
+    })
+}

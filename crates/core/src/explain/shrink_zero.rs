@@ -1,0 +1,75 @@
+//! `halt_poll_ns_shrink` of 0 on a load in bursts: each long halt throws the window away.
+//!
+//! With 0 a shrink sets the window to 0 (`shrink_halt_poll_ns`), and growing back from 10 us to
+//! 200 us takes six halts, each a sleep. Up to 6.10 that is the default; from 6.11 on it is 2 (commit
+//! aeb1b22a). A load is in bursts here if at least two grows follow each shrink, for one grow is the
+//! least that any shrink costs, and if a twentieth of all halts is spent on growing.
+
+use super::evidence::{Evidence, Guest};
+use super::say::{percent, rate};
+use super::{ENOUGH_HALTS, Found, Gain, Judgement, Of, Rule, Sure};
+use crate::account::Account;
+
+pub(super) const RULE: Rule = Rule {
+    id: "shrink-0-on-bursts",
+    title: "shrink 0 on a load in bursts",
+    source: "shrink_halt_poll_ns in virt/kvm/kvm_main.c; default 2 since 6.11 (aeb1b22a)",
+    look,
+};
+
+/// Grows for each shrink.
+const CLIMBS: u64 = 2;
+
+/// Share of the halts that only grow the window again.
+const GROWING: f64 = 0.05;
+
+fn look(evidence: &Evidence<'_>) -> Judgement {
+    match evidence.param("halt_poll_ns_shrink") {
+        Some(0) => {}
+        Some(_) => return Judgement::default(),
+        None => return Judgement::blind("the recording does not hold halt_poll_ns_shrink"),
+    }
+    let halts = |guest: &Guest<'_>| guest.account().halts > 0;
+    let moves = |guest: &Guest<'_>| {
+        let account = guest.account();
+        account.grows + account.shrinks > 0 || account.unknown.window_ns == 0
+    };
+    if evidence.guests.iter().any(halts) && !evidence.guests.iter().any(moves) {
+        return Judgement::blind("the recording does not tell when windows grew and shrank");
+    }
+    evidence.each(|guest| of_guest(evidence, guest)).into()
+}
+
+fn is_in_bursts(account: &Account) -> bool {
+    account.halts >= ENOUGH_HALTS
+        && account.shrinks > 0
+        && account.grows >= account.shrinks.saturating_mul(CLIMBS)
+        && account.grows as f64 >= GROWING * account.halts as f64
+}
+
+fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
+    let (who, account) = guest.gather(|_, account| is_in_bursts(account))?;
+    let latency = account.wake_latency_ns.percentile(0.5);
+    Some(Found {
+        who,
+        signature: format!(
+            "halt_poll_ns_shrink is 0; {} shrinks threw the window away ({}), and {} of the halts \
+             only grew it again, {:.1} for each shrink.",
+            account.shrinks,
+            rate(evidence.per_s(account.shrinks)),
+            percent(account.grows as f64 / account.halts as f64),
+            account.grows as f64 / account.shrinks as f64,
+        ),
+        cause: "One long halt sets the window to 0, and the first halts of the next burst sleep \
+                although they are short."
+            .to_owned(),
+        remedy: "`haltwise apply --set halt_poll_ns_shrink=2`, the kernel's default since 6.11; \
+                 `haltwise tune DIR` says what it would have brought here."
+            .to_owned(),
+        gain: latency.map(|latency| Gain {
+            of: Of::Latency,
+            ns_per_s: evidence.per_s(account.grows) * latency as f64,
+        }),
+        sure: Sure::Likely,
+    })
+}

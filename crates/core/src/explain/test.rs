@@ -1,0 +1,284 @@
+//! Every rule: a recording on which it fires, and the nearest one on which it stays silent.
+
+mod about_exits;
+mod about_halts;
+
+use std::collections::BTreeMap;
+
+use super::evidence::{Evidence, ExitsSeen};
+use super::registry::RULES;
+use super::{Explained, Sure, explain};
+use crate::account::ledger::Ledger;
+use crate::event::{
+    CeilingSource, Halt, HostSample, Knob, KnobScope, Observable, Vcpu, Vm, WakeSource,
+    WindowChange,
+};
+use crate::exit::account::{Account as ExitAccount, By};
+use crate::exit::{Cause, Exits, Isa, Kind, Recorded, SubKey};
+use crate::hist::LogHist;
+use crate::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
+use crate::recording::Roster;
+
+const SECOND: u64 = 1_000_000_000;
+
+/// A recording of ten seconds with one VM.
+struct Bench {
+    roster: Roster,
+    ledger: Ledger,
+    exits: Option<ExitsSeen>,
+    /// Settings told so far: each at its own time.
+    told: u64,
+}
+
+/// Halts of one vCPU, all alike.
+#[derive(Clone, Copy)]
+struct Load {
+    vcpu: u32,
+    count: u64,
+    /// From one halt to the next.
+    period_ns: u64,
+    gap_ns: u64,
+    latency_ns: u64,
+    window_ns: u32,
+    ceiling_ns: u32,
+    source: CeilingSource,
+    wake: WakeSource,
+    /// Every so many polls are cut; 0 for none.
+    cut_each: u64,
+}
+
+/// A thousand halts a second for the whole recording, 60 us long, not polled.
+const LOAD: Load = Load {
+    vcpu: 0,
+    count: 10_000,
+    period_ns: 1_000_000,
+    gap_ns: 60_000,
+    latency_ns: 30_000,
+    window_ns: 0,
+    ceiling_ns: 200_000,
+    source: CeilingSource::Param,
+    wake: WakeSource::Device,
+    cut_each: 0,
+};
+
+impl Bench {
+    fn new(vcpus: u32) -> Self {
+        let vm = VmIndex(0);
+        let vcpu = |id| Vcpu {
+            vm,
+            id: VcpuId(id),
+            tid: Tid(100 + id),
+            window_ns: Some(0),
+            ceiling_ns: None,
+            ceiling_source: CeilingSource::Unknown,
+            guest_veto: Some(false),
+        };
+        let roster = Roster {
+            vms: vec![Vm {
+                index: vm,
+                key: VmKey {
+                    pid: Pid(99),
+                    start_ticks: 1,
+                    ordinal: 0,
+                },
+                name: "guest".into(),
+                vmm: VmmKind::Qemu,
+                observable: Observable::Yes,
+            }],
+            vcpus: (0..vcpus).map(vcpu).collect(),
+        };
+        let bench = Self {
+            roster,
+            ledger: Ledger::default(),
+            exits: None,
+            told: 0,
+        };
+        bench.param("halt_poll_ns", "200000")
+    }
+
+    fn param(mut self, name: &str, value: &str) -> Self {
+        self.told += 1;
+        self.ledger.knob(&Knob {
+            time_ns: self.told,
+            name: name.into(),
+            scope: KnobScope::Host,
+            value: value.into(),
+        });
+        self
+    }
+
+    fn load(mut self, load: Load) -> Self {
+        for nth in 0..load.count {
+            self.ledger.halt(&load.halt(nth));
+        }
+        self
+    }
+
+    fn pressure(mut self, share: f64) -> Self {
+        for second in [0, 10] {
+            self.ledger.host(&HostSample {
+                time_ns: second * SECOND,
+                cpus: 4,
+                cpu_pressure_ns: Some(parts(second * SECOND, share)),
+                ..HostSample::default()
+            });
+        }
+        self
+    }
+
+    fn window(mut self, grow: bool, count: u64) -> Self {
+        for nth in 0..count {
+            self.ledger.window(&WindowChange {
+                time_ns: nth * 1000,
+                vm: Some(VmIndex(0)),
+                vcpu: Some(VcpuId(0)),
+                tid: Tid(100),
+                grow,
+                old_ns: 10_000,
+                new_ns: 20_000,
+            });
+        }
+        self
+    }
+
+    /// Exits of the VM: what, which reason, which sub-key, how many, and how long each takes.
+    fn exits(mut self, keys: &[SubKey], rows: &[(Kind, u32, Option<u64>, u64, u64)]) -> Self {
+        let mut account = ExitAccount::new(By::Reason, 0);
+        for &(kind, reason, sub, count, each_ns) in rows {
+            let mut handling_ns = LogHist::default();
+            (0..count).for_each(|_| handling_ns.record(each_ns));
+            account.add(&Exits {
+                time_ns: SECOND,
+                interval_ns: SECOND,
+                vm: Some(VmIndex(0)),
+                vcpu: Some(VcpuId(0)),
+                tid: Tid(100),
+                cause: Cause {
+                    kind,
+                    isa: Isa::Vmx,
+                    reason: Some(reason),
+                    sub,
+                },
+                count,
+                user_ns: 0,
+                handling_ns,
+            });
+        }
+        self.exits = Some(ExitsSeen {
+            recorded: Recorded {
+                sub_keys: keys.to_vec(),
+                ..Recorded::default()
+            },
+            vms: BTreeMap::from([(VmIndex(0), account)]),
+        });
+        self
+    }
+
+    fn explain(&self) -> Explained {
+        let exits = self.exits.as_ref();
+        let span_ns = 10 * SECOND;
+        let evidence = Evidence::new(&self.roster, &self.ledger, exits, span_ns, |_| true);
+        explain(&evidence)
+    }
+
+    /// How sure a rule is of what it found; `None` if it is silent.
+    fn says(&self, id: &str) -> Option<Sure> {
+        assert!(RULES.iter().any(|rule| rule.id == id), "no rule {id}");
+        let explained = self.explain();
+        let mut findings = explained.findings.iter();
+        Some(findings.find(|it| it.rule.id == id)?.found.sure)
+    }
+
+    /// What a rule lacks.
+    fn lacks(&self, id: &str) -> Option<String> {
+        let explained = self.explain();
+        let blind = explained.blind.iter().find(|it| it.rule.id == id)?;
+        Some(blind.reason.clone())
+    }
+
+    /// The gain of what a rule found.
+    fn gain(&self, id: &str) -> f64 {
+        let explained = self.explain();
+        let found = explained.findings.iter().find(|it| it.rule.id == id);
+        found.unwrap().found.gain.unwrap().ns_per_s
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a share of ten seconds"
+)]
+fn parts(ns: u64, share: f64) -> u64 {
+    (ns as f64 * share) as u64
+}
+
+impl Load {
+    fn halt(&self, nth: u64) -> Halt {
+        let window = u64::from(self.window_ns);
+        let cut = self.cut_each > 0 && nth.is_multiple_of(self.cut_each);
+        let caught = window >= self.gap_ns && !cut;
+        let latency = if caught { 0 } else { self.latency_ns };
+        Halt {
+            start_ns: nth * self.period_ns,
+            halt_ns: self.gap_ns + latency,
+            vm: Some(VmIndex(0)),
+            vcpu: Some(VcpuId(self.vcpu)),
+            tid: Tid(100 + self.vcpu),
+            waited: !caught,
+            valid: true,
+            window_ns: Some(self.window_ns),
+            window_next_ns: Some(self.window_ns),
+            ceiling_ns: Some(self.ceiling_ns),
+            ceiling_source: self.source,
+            poll_ns: Some(window.min(self.gap_ns)),
+            wake_latency_ns: Some(latency),
+            wake: self.wake,
+            poll_cut: cut,
+            ..Halt::default()
+        }
+    }
+}
+
+#[test]
+fn ids_are_different_and_every_rule_says_where_it_comes_from() {
+    let mut ids: Vec<_> = RULES.iter().map(|rule| rule.id).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!(ids.len(), RULES.len());
+    assert!(RULES.iter().all(|rule| !rule.source.is_empty()));
+}
+
+#[test]
+fn nothing_seen_is_nothing_found() {
+    let nothing = Bench::new(0).explain();
+    assert!(nothing.findings.is_empty(), "{:?}", nothing.findings);
+    let blind = nothing.blind.iter().map(|it| it.rule.id);
+    let exits = [
+        "windows-without-stimer",
+        "apic-writes",
+        "pause-loop",
+        "port-polling",
+        "emulated-framebuffer",
+    ];
+    let blind: Vec<_> = blind.filter(|id| *id != "shrink-0-on-bursts").collect();
+    assert_eq!(blind, exits, "those that need exits say so");
+}
+
+#[test]
+fn the_largest_gain_comes_first_and_an_unknown_one_last() {
+    let mut bench = Bench::new(2)
+        .load(Load {
+            ceiling_ns: 0,
+            gap_ns: 20_000,
+            ..LOAD
+        })
+        .exits(
+            &[SubKey::Pio],
+            &[(Kind::PioWrite, 30, Some(0x3f8), 20_000, 50_000)],
+        );
+    bench.roster.vcpus[1].guest_veto = Some(true);
+    let explained = bench.explain();
+    let ids: Vec<_> = explained.findings.iter().map(|it| it.rule.id).collect();
+    assert_eq!(ids, ["port-polling", "hlt-below-break-even", "guest-veto"]);
+}

@@ -1,0 +1,174 @@
+//! Ticks at a fixed period on a vCPU that is otherwise idle.
+//!
+//! An idle guest that is woken by its timer at one of a handful of rates has a tick that never stops.
+//! Which rate tells whose: see [`TICKS`]. The signature: nine of ten wakes are the timer's, the vCPU
+//! is halted for at least half of the time, gaps hardly vary, and the rate is within 3 % of a known
+//! one, which tells 1000 from 1024 as the nearer of the two.
+
+use super::evidence::{Evidence, Guest, wake_share};
+use super::say::{nanos, percent, rate};
+use super::{ENOUGH_HALTS, Found, Gain, Judgement, Of, Rule, Sure, hyperv_timers};
+use crate::account::Account;
+use crate::event::WakeSource;
+
+pub(super) const RULE: Rule = Rule {
+    id: "tick-storm",
+    title: "a tick that never stops on an idle vCPU",
+    source: "kernel/Kconfig.hz; i8254 and MC146818 rates; commit 14ebda33 (2048 Hz of Windows 10)",
+    look,
+};
+
+/// A known rate: in a second, whose it is, and what to do.
+struct Tick {
+    hz: f64,
+    whose: &'static str,
+    remedy: &'static str,
+}
+
+const NOHZ: &str = "Linux guest: boot it with `nohz=on`, without `nohz=off` or `highres=off`, and a \
+                    kernel with CONFIG_NO_HZ_IDLE.";
+const RTC: &str = "Windows guest: QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer`, libvirt \
+                   `<timer name='hypervclock' present='yes'/>` with `<synic/>` and `<stimer/>`.";
+const EITHER: &str = "Linux guest: `nohz=on`. Windows guest: `-cpu host,hv-time,hv-vpindex,hv-synic,\
+                      hv-stimer`, and look with `powercfg /energy` who asks for a 1 ms timer.";
+
+/// Linux: the choices of `kernel/Kconfig.hz`. Windows: 15.625 ms at rest is 64 Hz, 1 ms if a program
+/// asks for it; without Hyper-V's timers it takes its clock from the RTC, whose rates are powers of
+/// two (MC146818, register A), up to 2048 Hz in Windows 10 (14ebda33).
+static TICKS: [Tick; 9] = [
+    Tick {
+        hz: 64.0,
+        whose: "Windows' clock at rest (15.6 ms), from the RTC or the PIT",
+        remedy: RTC,
+    },
+    Tick {
+        hz: 100.0,
+        whose: "a Linux tick at HZ=100",
+        remedy: NOHZ,
+    },
+    Tick {
+        hz: 128.0,
+        whose: "an RTC at 128 Hz",
+        remedy: RTC,
+    },
+    Tick {
+        hz: 250.0,
+        whose: "a Linux tick at HZ=250",
+        remedy: NOHZ,
+    },
+    Tick {
+        hz: 300.0,
+        whose: "a Linux tick at HZ=300",
+        remedy: NOHZ,
+    },
+    Tick {
+        hz: 512.0,
+        whose: "an RTC at 512 Hz",
+        remedy: RTC,
+    },
+    Tick {
+        hz: 1000.0,
+        whose: "a PIT or HPET at 1 ms, or a Linux tick at HZ=1000",
+        remedy: EITHER,
+    },
+    Tick {
+        hz: 1024.0,
+        whose: "an RTC at 1024 Hz, as Windows has it for multimedia",
+        remedy: RTC,
+    },
+    Tick {
+        hz: 2048.0,
+        whose: "an RTC at 2048 Hz, as Windows 10 has it",
+        remedy: RTC,
+    },
+];
+
+/// How near the rate must be.
+const NEAR: f64 = 0.03;
+
+/// Share of the wakes that are the timer's.
+const MOSTLY: f64 = 0.9;
+
+/// Halted for at least this share of the time: "otherwise idle".
+const IDLE: f64 = 0.5;
+
+/// The ninth tenth of the gaps over the first: two buckets of a histogram that knows values to an
+/// eighth of an octave are a factor of 1.27 apart at the most, and work in between takes its share.
+const STEADY: f64 = 1.5;
+
+fn look(evidence: &Evidence<'_>) -> Judgement {
+    if evidence.lacks(|account| account.unknown.wake) {
+        return Judgement::blind("the recording does not tell what ended the halts");
+    }
+    let guests = evidence.guests.iter();
+    // What the guest's exits say more exactly is not said twice.
+    let guests = guests.filter(|guest| !hyperv_timers::explains(evidence, guest));
+    let each = guests.flat_map(|guest| {
+        let of_tick = |tick| of_guest(evidence, guest, tick);
+        TICKS.iter().filter_map(of_tick).collect::<Vec<_>>()
+    });
+    each.collect::<Vec<_>>().into()
+}
+
+/// The tick that an account shows, and its rate.
+fn tick(account: &Account) -> Option<(&'static Tick, f64)> {
+    let span_ns = account.span.last_ns.checked_sub(account.span.first_ns)?;
+    let idle = account.halted_ns() as f64 / span_ns as f64;
+    let gaps = &account.gap_ns;
+    let (low, high) = (gaps.percentile(0.1)?, gaps.percentile(0.9)?);
+    let timer = wake_share(account, WakeSource::Timer)?;
+    let enough = account.halts >= ENOUGH_HALTS && gaps.count() * 2 >= account.halts;
+    let steady = high as f64 <= STEADY * low as f64;
+    if !enough || span_ns == 0 || idle < IDLE || timer < MOSTLY || !steady {
+        return None;
+    }
+    let per_s = account.halts as f64 / (span_ns as f64 / 1e9);
+    let off = |tick: &Tick| (per_s / tick.hz - 1.0).abs();
+    let nearest = TICKS.iter().min_by(|a, b| off(a).total_cmp(&off(b)))?;
+    (off(nearest) <= NEAR).then_some((nearest, per_s))
+}
+
+/// Whether a vCPU ticks in idleness: rules that know more of the same guest ask.
+pub(super) fn ticks(account: &Account) -> bool {
+    tick(account).is_some()
+}
+
+/// The vCPUs of a guest that tick at this rate.
+fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, wanted: &Tick) -> Option<Found> {
+    let at_rate = |account: &Account| tick(account).filter(|(tick, _)| std::ptr::eq(*tick, wanted));
+    let (who, account) = guest.gather(|_, account| at_rate(account).is_some())?;
+    let rates = guest.seats.iter().filter_map(|seat| at_rate(seat.account?));
+    let (tick, per_s) = rates.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let awake = account.poll_ns().unwrap_or(0);
+    let awake = awake.saturating_add(account.parts.wake_latency_ns);
+    let halted = account.halted_ns() as f64 / (evidence.span_ns as f64 * who.vcpus.len() as f64);
+    Some(Found {
+        signature: format!(
+            "Timer wakes at {} on each vCPU, {} of all wakes; halted for {} of the time; half of \
+             the gaps are within {}.",
+            rate(per_s),
+            percent(wake_share(&account, WakeSource::Timer).unwrap_or(0.0)),
+            percent(halted.min(1.0)),
+            nanos(account.gap_ns.percentile(0.5).unwrap_or(0)),
+        ),
+        cause: format!(
+            "{}: the guest keeps ticking while it is idle.",
+            capital(tick.whose)
+        ),
+        remedy: tick.remedy.to_owned(),
+        gain: Some(Gain {
+            of: Of::Cpu,
+            ns_per_s: evidence.per_s(awake),
+        }),
+        // Halts alone tell the rate and not the device.
+        sure: Sure::Likely,
+        who,
+    })
+}
+
+fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars
+        .next()
+        .map_or_else(String::new, |c| c.to_uppercase().chain(chars).collect())
+}
