@@ -16,8 +16,9 @@ use crate::account::seen::Fold;
 /// Fewer blocks with samples than this say nothing.
 pub const FEWEST_BLOCKS: usize = crate::tune::interval::FEWEST_BLOCKS;
 
-/// Fewer blocks than this, counted by what they are worth, say nothing.
-pub const FEWEST_WORTH: f64 = 4.0;
+/// Fewer blocks than this, counted by what they are worth, say nothing: one degree of freedom, below
+/// which Student's t is not defined.
+pub const FEWEST_WORTH: f64 = 2.0;
 
 /// A figure, and how sure it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -117,8 +118,10 @@ fn together(values: &[f64]) -> f64 {
         .map(|pair| (pair[0] - mean) * (pair[1] - mean))
         .sum();
     if square > 0.0 {
-        // An estimate from so few values is too low by about one part in their number.
-        (both / square + 1.0 / values.len() as f64).clamp(0.0, 0.99)
+        // From so few values it comes out too low (Kendall, "Note on Bias in the Estimation of
+        // Autocorrelation", 1954).
+        let seen = both / square;
+        (seen + (1.0 + 4.0 * seen) / values.len() as f64).clamp(0.0, 0.99)
     } else {
         0.0
     }

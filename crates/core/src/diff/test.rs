@@ -155,16 +155,18 @@ fn alarms(guest: &Guest, span_ns: u64, pairs: u64, seed: u64) -> (u64, f64) {
 }
 
 /// Two captures of one process: in at most 5 of 100 comparisons is anything called different. The limit
-/// is what 5 % passes in one of a thousand such simulations.
+/// of 20 is what 5 % of 200 passes in one of a thousand such simulations.
 #[test]
 fn the_same_process_twice_is_told_apart_no_more_often_than_it_may_be() {
     let moods = [
-        ("calm", 0.0, 0.0),
-        // 0.1 s and 0.4 s, of blocks of 0.25 s.
-        ("moods shorter than a block", 0.82, 0.3),
-        ("moods longer than a block", 0.95, 0.3),
+        ("calm", 0.0, 0.0, 20),
+        // 0.1 s, 0.4 s and 2 s, of blocks of 0.25 s.
+        ("moods shorter than a block", 0.82, 0.3, 20),
+        ("moods longer than a block", 0.95, 0.3, 20),
+        // A quarter of the capture: too long for it, and the module says how wrong it is then.
+        ("moods of eight blocks", 0.99, 0.3, 50),
     ];
-    for (name, keeps, moody) in moods {
+    for (name, keeps, moody, most) in moods {
         let guest = Guest {
             keeps,
             moody,
@@ -172,9 +174,12 @@ fn the_same_process_twice_is_told_apart_no_more_often_than_it_may_be() {
         };
         let (pairs, seed) = (200, 20_260);
         let (any, single) = alarms(&guest, 8 * SECOND, pairs, seed);
-        assert!(any <= 20, "{name}: seed {seed}: {any} of {pairs}");
+        assert!(any <= most, "{name}: seed {seed}: {any} of {pairs}");
         // Figures of one pair go together, so that this limit is a loose one.
-        assert!(single <= 0.08, "{name}: seed {seed}: {single}");
+        assert!(
+            single <= if most > 20 { 0.16 } else { 0.08 },
+            "{name}: seed {seed}: {single}"
+        );
     }
 }
 
@@ -310,7 +315,7 @@ fn too_little_says_so_and_unknown_is_not_zero() {
         ..sure(5.0, 0.1)
     };
     let together = Estimate {
-        worth: 3.9,
+        worth: 1.9,
         ..sure(5.0, 0.1)
     };
     for short in [few, together] {
