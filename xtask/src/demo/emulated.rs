@@ -17,7 +17,7 @@ pub(super) fn run() -> Result<()> {
         "tune capture --plan plan.json".to_owned(),
         "apply plan.json --yes".to_owned(),
         "status".to_owned(),
-        "undo --yes".to_owned(),
+        "undo".to_owned(),
     ];
     let mut script =
         "echo 2000000 >/sys/module/kvm/parameters/halt_poll_ns\nset -o pipefail\n".to_owned();
