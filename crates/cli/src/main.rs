@@ -8,6 +8,7 @@ mod chart;
 mod doctor;
 mod exit;
 mod exits;
+mod explain;
 mod import;
 mod ledger;
 mod number;

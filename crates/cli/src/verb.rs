@@ -4,6 +4,7 @@ mod apply;
 mod completions;
 mod doctor;
 mod exits;
+mod explain;
 mod import;
 mod ledger;
 mod man;
@@ -32,6 +33,8 @@ pub(crate) enum Verb {
     Report(report::Arguments),
     /// Show what made guests exit, and what that cost
     Exits(exits::Arguments),
+    /// Say what a capture shows that can be put right, and how
+    Explain(explain::Arguments),
     /// Hold recorded halts against the kernel's own rule
     Verify(verify::Arguments),
     /// Say what the recorded halts would have cost under other policies
@@ -68,6 +71,7 @@ impl Verb {
             Self::Import(arguments) => import::run(arguments),
             Self::Report(arguments) => report::run(&arguments),
             Self::Exits(arguments) => exits::run(&arguments),
+            Self::Explain(arguments) => explain::run(&arguments),
             Self::Verify(arguments) => verify::run(arguments),
             Self::Replay(arguments) => replay::run(&arguments),
             Self::Tune(arguments) => tune::run(&arguments),

@@ -12,6 +12,7 @@
 
 mod errors;
 mod exits;
+mod explain;
 mod guest;
 mod import;
 mod prove;
@@ -232,6 +233,7 @@ fn help_is_as_committed_and_ends_with_examples() {
         "import",
         "report",
         "exits",
+        "explain",
         "verify",
         "replay",
         "tune",

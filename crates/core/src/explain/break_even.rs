@@ -4,6 +4,13 @@
 //! the two, polling would have cost less than sleeping, whatever latency is worth: the ski-rental
 //! threshold (Karlin and others, SOSP 1991). What switches cost besides is not in a capture, so the
 //! true break-even is rather higher, and the count here rather low.
+//!
+//! A wake-up that waits for a busy CPU is no price of sleeping: polling would take that CPU from
+//! somebody. So vCPUs with a median wake-up latency above [`LONG_NS`] are left out, and those whose
+//! polls are cut, and all where tasks of the host wait for a CPU.
+//!
+//! For a window to grow, the whole halt must be shorter than the ceiling: gap and latency, so twice the
+//! break-even for the longest of these halts.
 
 use super::evidence::{Evidence, Guest, Seat};
 use super::say::{nanos, percent, rate, round_up};
@@ -19,7 +26,15 @@ pub(super) const RULE: Rule = Rule {
     look,
 };
 
+/// A median wake-up latency that no mere switch of tasks takes: the deepest sleep states of CPUs have
+/// exit latencies of 100 to 200 us (`drivers/idle/intel_idle.c`), a switch some 10.
+const LONG_NS: u64 = 200_000;
+
 fn look(evidence: &Evidence<'_>) -> Judgement {
+    let pressure = evidence.ledger.host.cpu_pressure();
+    if pressure.is_some_and(|share| share >= HABIT) {
+        return Judgement::default();
+    }
     if evidence.lacks(|account| account.unknown.poll_ns) {
         return Judgement::blind("the recording does not tell which halts polled");
     }
@@ -56,9 +71,12 @@ fn is_it(seat: &Seat<'_>, account: &Account) -> bool {
                 ..
             }
         );
-    let slept = slept_too_soon(account).map_or(0, |(slept, _)| slept);
+    let cut = account.poll_cuts as f64 >= HABIT * account.polled.max(1) as f64;
+    let slept = slept_too_soon(account).filter(|(_, break_even)| *break_even <= LONG_NS);
+    let slept = slept.map_or(0, |(slept, _)| slept);
     account.halts >= ENOUGH_HALTS
         && !explained_elsewhere
+        && !cut
         && account.poll_known.saturating_mul(2) >= account.halts
         && slept as f64 >= HABIT * account.halts as f64
 }
@@ -67,26 +85,26 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let (who, account) = guest.gather(is_it)?;
     let (slept, break_even) = slept_too_soon(&account)?;
     let ceiling = highest_ceiling(&account);
-    let reach = account
-        .gap_ns
-        .percentile(0.75)
-        .unwrap_or(0)
-        .saturating_add(break_even);
-    let wanted = round_up(reach);
-    let in_force = match ceiling {
-        Some(ceiling) if ceiling.ns == 0 => "polling is off (ceiling 0)".to_owned(),
-        Some(ceiling) => format!("the ceiling is {}", nanos(u64::from(ceiling.ns))),
+    let wanted = round_up(break_even.saturating_mul(2));
+    let ceiling_ns = ceiling.map(|ceiling| u64::from(ceiling.ns));
+    let in_force = match ceiling_ns {
+        Some(0) => "polling is off (ceiling 0)".to_owned(),
+        Some(ns) => format!("the ceiling is {}", nanos(ns)),
         None => "the ceiling in force is not known".to_owned(),
     };
+    let too_low = ceiling_ns.is_some_and(|ns| ns < wanted);
     let remedy = match ceiling.map(|ceiling| ceiling.source) {
-        Some(CeilingSource::Cap) => format!(
-            "Have the VMM set KVM_CAP_HALT_POLL to {wanted} for this VM; `haltwise tune DIR` finds \
-             the setting that is best for all halts."
+        Some(CeilingSource::Cap) if too_low => format!(
+            "Have the VMM set KVM_CAP_HALT_POLL to {wanted} for this VM; `haltwise tune DIR \
+             --ceiling-only` weighs that against the CPU it takes."
         ),
-        _ => format!(
-            "`haltwise tune DIR` finds the best setting; a first try: `haltwise apply --set \
-             halt_poll_ns={wanted}ns`."
+        _ if too_low => format!(
+            "`haltwise apply --set halt_poll_ns={wanted}ns`; `haltwise tune DIR` weighs that against \
+             the CPU it takes."
         ),
+        _ => "`haltwise tune DIR`: the ceiling would do, but longer halts between these keep the \
+              window small."
+            .to_owned(),
     };
     Some(Found {
         signature: format!(
@@ -104,9 +122,10 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
             of: Of::Latency,
             ns_per_s: evidence.per_s(slept) * break_even as f64,
         }),
-        sure: match ceiling {
-            Some(ceiling) if u64::from(ceiling.ns) < reach => Sure::Certain,
-            _ => Sure::Likely,
+        sure: match ceiling_ns {
+            Some(0) => Sure::Certain,
+            Some(_) if too_low => Sure::Likely,
+            _ => Sure::Possible,
         },
         who,
     })

@@ -17,8 +17,9 @@ pub(super) const RULE: Rule = Rule {
     look,
 };
 
-/// From this share of one CPU on, polling is worth a word: a tenth of what pressure asks for.
-const POLLED: f64 = 0.02;
+/// From this share of one CPU on, polling is worth a word. KVM cuts a poll at once when another task
+/// comes, so many cut polls may have taken next to nothing from anybody.
+const POLLED: f64 = 0.01;
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     if evidence.lacks(|account| account.unknown.poll_ns) {
@@ -41,7 +42,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let poll_ns = account.poll_ns()?;
     let polled = evidence.per_s(poll_ns) / 1e9;
     let cut = cut_share(&account);
-    if polled < POLLED && cut < HABIT {
+    if polled < POLLED {
         return None;
     }
     let waited = match pressure {

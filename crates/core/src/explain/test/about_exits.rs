@@ -46,6 +46,9 @@ fn eoi_writes_that_exit() {
     assert!((bench.gain(id) / 2.25e6 - 1.0).abs() < 0.01);
     assert_eq!(of(&[], &[msr]).says(id), Some(Sure::Possible));
     assert_eq!(of(&[SubKey::Msr], &[msr, deadline]).says(id), None);
+    let software = of(&[SubKey::Msr], &[eoi]);
+    assert_eq!(software.says(id), None, "no exit is told");
+    assert!(software.lacks(id).unwrap().contains("software"));
     let few = (Kind::MsrWrite, 32, Some(0x80b), 9_000, 1_500);
     assert_eq!(of(&[SubKey::Msr], &[msr, few]).says(id), None);
 }

@@ -15,6 +15,19 @@ fn halts_shorter_than_a_wake_up_and_slept_through() {
     // 1000 halts a second that wait 30 us.
     assert!((bench.gain(id) / 30e6 - 1.0).abs() < 0.125);
     let silent = |load| assert_eq!(Bench::new(1).load(load).says(id), None);
+    let capped = |ceiling_ns| Load {
+        ceiling_ns,
+        ..short
+    };
+    let says = |load| Bench::new(1).load(load).says(id);
+    assert_eq!(says(capped(55_000)), Some(Sure::Likely), "below 2 x 30 us");
+    assert_eq!(says(capped(200_000)), Some(Sure::Possible));
+    let waits_for_cpu = Load {
+        latency_ns: 300_000,
+        ..short
+    };
+    assert_eq!(says(waits_for_cpu), None);
+    assert_eq!(Bench::new(1).load(short).pressure(0.5).says(id), None);
     // Gaps longer than the wake-up; the same caught by a poll; too few; locked out.
     silent(Load {
         gap_ns: 60_000,
@@ -129,6 +142,11 @@ fn polling_where_others_want_the_cpu() {
     assert_eq!(bench(polls, 0.5).says(id), Some(Sure::Possible));
     assert_eq!(bench(polls, 0.1).says(id), None);
     assert_eq!(bench(LOAD, 0.5).says(id), None, "nothing is polled");
+    let little = Load {
+        count: 1_000,
+        ..cut
+    };
+    assert_eq!(bench(little, 0.5).says(id), None, "0.5 % of a CPU");
 }
 
 #[test]

@@ -1,0 +1,16 @@
+//! Explain: what a capture shows that can be put right, and how.
+//!
+//! The rules are `haltwise_core::explain`'s.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`load`] | from a capture to what the rules look at |
+//! | [`view`] | what they say, as data: the JSON |
+//! | [`text`] | the view on a screen |
+
+pub(crate) mod load;
+pub(crate) mod text;
+pub(crate) mod view;
+
+/// Version of the JSON; documented in `docs/explain-json.md`.
+pub(crate) const SCHEMA: u32 = 1;

@@ -1,0 +1,210 @@
+//! `haltwise explain` against committed texts, on captures drawn from seeds; its JSON against its page.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use haltwise_capture::info::{CaptureInfo, Clock, Host, Tool};
+use haltwise_capture::recording::Recording;
+use haltwise_core::event::{Facts, WakeSource};
+use haltwise_core::exit::{Cause, Exits, Isa, Kind, Recorded, SubKey};
+use haltwise_core::hist::LogHist;
+use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+
+use super::guest::Guest;
+use super::schema::{keys, quoted};
+use super::{LENGTH_NS, START_NS, compare, fits, flat, haltwise, home, knobs, scenarios};
+
+/// Kind, reason, sub-key, how often in a second, and how long each takes.
+type Drawn = (Kind, u32, Option<u64>, u64, u64);
+
+/// An idle Windows guest that ticks by its RTC.
+const WINDOWS: [Drawn; 4] = [
+    (Kind::Exit, 12, None, 1_024, 900_000),
+    (Kind::Exit, 30, None, 2_100, 11_000),
+    (Kind::PioRead, 30, Some(0x71), 1_050, 11_000),
+    (Kind::PioWrite, 30, Some(0x70), 1_050, 11_000),
+];
+
+/// A guest that spins, signals and prints.
+const BUSY: [Drawn; 8] = [
+    (Kind::Exit, 40, None, 2_600, 3_200),
+    (Kind::Exit, 32, None, 7_000, 1_450),
+    (Kind::MsrWrite, 32, Some(0x80b), 4_000, 1_450),
+    (Kind::MsrWrite, 32, Some(0x830), 3_000, 1_450),
+    (Kind::Exit, 30, None, 1_900, 14_000),
+    (Kind::PioWrite, 30, Some(0x3f8), 1_900, 14_000),
+    (Kind::MmioWrite, 49, Some(0xb_8000), 900, 8_000),
+    (Kind::MmioWrite, 49, Some(0xb_9000), 700, 8_000),
+];
+
+fn exits(vm: u32, drawn: &[Drawn]) -> Vec<Exits> {
+    let length = |per_s: u64| per_s * LENGTH_NS / 1_000_000_000;
+    let row = |&(kind, reason, sub, per_s, each): &Drawn| {
+        let mut handling_ns = LogHist::default();
+        (0..length(per_s)).for_each(|_| handling_ns.record(each));
+        Exits {
+            time_ns: START_NS + LENGTH_NS,
+            interval_ns: LENGTH_NS,
+            vm: Some(VmIndex(vm)),
+            vcpu: Some(VcpuId(0)),
+            tid: Tid(4_712 + vm * 100),
+            cause: Cause {
+                kind,
+                isa: Isa::Vmx,
+                reason: Some(reason),
+                sub,
+            },
+            count: length(per_s),
+            user_ns: 0,
+            handling_ns,
+        }
+    };
+    drawn.iter().map(row).collect()
+}
+
+/// VMs that each show something else, and one of the scenarios' with exits. `told`: what is told of
+/// exits beside their reasons; `None` if they are not recorded.
+fn write(dir: &Path, told: Option<&[SubKey]>) {
+    let mut scenario = scenarios::all()
+        .into_iter()
+        .find(|it| it.name == "fleet")
+        .unwrap();
+    // The VM that came late is an idle Windows guest now, for the whole recording.
+    let is_late = |vm: Option<VmIndex>| vm == Some(VmIndex(2));
+    scenario.facts.halts.retain(|halt| !is_late(halt.vm));
+    scenario.facts.windows.retain(|change| !is_late(change.vm));
+    Guest {
+        vm: 2,
+        gaps: "fixed:920us",
+        run_ns: 22_500,
+        wakes: &[WakeSource::Timer],
+        ..Guest::default()
+    }
+    .run(&mut scenario.facts);
+    scenario.facts.halts.sort_by_key(|halt| halt.start_ns);
+    scenario.facts.windows.sort_by_key(|change| change.time_ns);
+    let tool = Tool {
+        name: "haltwise".into(),
+        version: "0.1.0".into(),
+    };
+    let host = Host {
+        kernel_release: "6.12.0-golden".into(),
+        arch: "x86_64".into(),
+        cpu_model: None,
+        cpus: 4,
+        hostname: Some("golden-1".into()),
+    };
+    let clock = Clock::new(START_NS, 1_767_225_600_000_000_000);
+    let mut info = CaptureInfo::new(tool, host, clock, scenario.rung, scenario.mode);
+    info.knobs = knobs(START_NS, "2000000");
+    info.roster = scenario.roster;
+    info.exits = told.map(|keys| Recorded {
+        sub_keys: keys.to_vec(),
+        ..Recorded::default()
+    });
+    let mut recording = Recording::create(dir, info).unwrap();
+    let mut facts = scenario.facts;
+    facts.knobs = Vec::new();
+    if told.is_some() {
+        facts.exits = exits(1, &BUSY);
+        facts.exits.extend(exits(2, &WINDOWS));
+    }
+    recording.append(&facts).unwrap();
+    recording.append(&Facts::default()).unwrap();
+    recording.finish(scenario.ending.unwrap()).unwrap();
+}
+
+const KEYS: [SubKey; 3] = [SubKey::Msr, SubKey::Pio, SubKey::Mmio];
+
+#[test]
+fn pages_are_as_committed() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("told"), Some(&KEYS));
+    write(&dir.path().join("plain"), Some(&[]));
+    write(&dir.path().join("halts"), None);
+    let mut wrong = String::new();
+    let mut say = |home: &Path, file: &str, options: &[&str]| {
+        let (text, code) = haltwise(home, &[&["explain"], options].concat());
+        let file = format!("explain/{file}");
+        let text = if options.contains(&"--json") {
+            flat(&serde_json::from_str(&text).unwrap(), 0) + "\n"
+        } else {
+            wrong.extend(fits(&file, &text).err());
+            text + &format!("(exit code {})\n", code.unwrap())
+        };
+        wrong.extend(compare(&file, &text).err());
+    };
+    say(dir.path(), "told.txt", &["told"]);
+    say(dir.path(), "told.json", &["told", "--json"]);
+    say(dir.path(), "plain.txt", &["plain", "--vm", "late"]);
+    say(dir.path(), "halts.txt", &["halts", "--vm", "4811"]);
+    for scenario in scenarios::all() {
+        let capture = format!("captures/{}", scenario.name);
+        say(&home(), &format!("{}.txt", scenario.name), &[&capture]);
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn any_width_is_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("told"), Some(&KEYS));
+    for width in [60, 132] {
+        let (text, _) = haltwise(
+            dir.path(),
+            &["explain", "told", "--width", &width.to_string()],
+        );
+        let widest = text
+            .lines()
+            .map(unicode_width::UnicodeWidthStr::width)
+            .max();
+        assert_eq!(widest, Some(width));
+    }
+}
+
+#[test]
+fn the_page_describes_every_field_and_every_rule() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/explain-json.md");
+    let page = fs::read_to_string(page).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("cap"), None);
+    let (text, _) = haltwise(dir.path(), &["explain", "cap", "--json"]);
+    let mut printed = BTreeSet::new();
+    keys(&serde_json::from_str(&text).unwrap(), &mut printed);
+    let described = quoted(&page);
+    let missing: Vec<_> = printed.difference(&described).collect();
+    assert!(missing.is_empty(), "not described: {missing:?}");
+    let (fields, rules) = page.split_once("## Rules").unwrap();
+    let first_cells = |text: &str| -> BTreeSet<String> {
+        let rows = text.lines().filter(|line| line.starts_with("| `"));
+        rows.filter_map(|row| row.split('|').nth(1))
+            .flat_map(quoted)
+            .collect()
+    };
+    let fields = first_cells(fields);
+    let gone: Vec<_> = fields.difference(&printed).collect();
+    assert!(gone.is_empty(), "described, but never printed: {gone:?}");
+    let known = haltwise_core::explain::registry::RULES.iter();
+    let known: BTreeSet<String> = known.map(|rule| rule.id.to_owned()).collect();
+    assert_eq!(first_cells(rules), known);
+}
+
+#[test]
+fn a_wrong_vm_or_capture_is_said_with_what_to_do() {
+    for (arguments, code, said) in [
+        (["captures/idle", "--vm=gone"], 2, "no VM `gone`"),
+        (["captures", "--json"], 1, "hint: "),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+            .arg("explain")
+            .args(arguments)
+            .current_dir(home())
+            .output()
+            .unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+        assert!(stderr.contains(said), "{stderr}");
+    }
+}
