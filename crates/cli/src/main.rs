@@ -5,6 +5,7 @@
 
 mod apply;
 mod chart;
+mod diff;
 mod doctor;
 mod exit;
 mod exits;

@@ -2,6 +2,7 @@
 
 mod apply;
 mod completions;
+mod diff;
 mod doctor;
 mod exits;
 mod explain;
@@ -35,6 +36,8 @@ pub(crate) enum Verb {
     Exits(exits::Arguments),
     /// Say what a capture shows that can be put right, and how
     Explain(explain::Arguments),
+    /// Compare two captures: what differs, and not by chance
+    Diff(diff::Arguments),
     /// Hold recorded halts against the kernel's own rule
     Verify(verify::Arguments),
     /// Say what the recorded halts would have cost under other policies
@@ -72,6 +75,7 @@ impl Verb {
             Self::Report(arguments) => report::run(&arguments),
             Self::Exits(arguments) => exits::run(&arguments),
             Self::Explain(arguments) => explain::run(&arguments),
+            Self::Diff(arguments) => diff::run(&arguments),
             Self::Verify(arguments) => verify::run(arguments),
             Self::Replay(arguments) => replay::run(&arguments),
             Self::Tune(arguments) => tune::run(&arguments),

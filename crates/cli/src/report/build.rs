@@ -138,7 +138,7 @@ fn vm_view(recording: &Recording, vm: &Vm) -> VmView {
 
 /// How long a VM can have been seen: from the start of the recording, or of its process if that
 /// came later, to the end. A first halt in the middle does not mean that the VM came then.
-fn presence_ns(recording: &Recording, vm: &Vm) -> u64 {
+pub(crate) fn presence_ns(recording: &Recording, vm: &Vm) -> u64 {
     let came_ns = vm.key.start_ticks.saturating_mul(TICK_NS);
     let late = (recording.start_ns..recording.end_ns).contains(&came_ns);
     let from = if late { came_ns } else { recording.start_ns };

@@ -10,6 +10,7 @@
     reason = "a test"
 )]
 
+mod diff;
 mod errors;
 mod exits;
 mod explain;
@@ -234,6 +235,7 @@ fn help_is_as_committed_and_ends_with_examples() {
         "report",
         "exits",
         "explain",
+        "diff",
         "verify",
         "replay",
         "tune",

@@ -20,15 +20,18 @@ pub struct Cut {
 
 impl Cut {
     /// From one moment to another. `interval_ns` is over how long a recorder had counted before it told:
-    /// no block is shorter than that. 0 where each event was told.
+    /// a block is so long once or several times, or some would hold one interval more than others.
+    /// 0 where each event was told.
     pub fn new(from_ns: u64, to_ns: u64, interval_ns: u64) -> Self {
         let to_ns = to_ns.max(from_ns.saturating_add(1));
-        let told = (to_ns - from_ns).checked_div(interval_ns);
-        let told = told.map_or(BLOCKS, |n| u32::try_from(n).unwrap_or(BLOCKS));
+        let intervals = (to_ns - from_ns).checked_div(interval_ns);
+        let count = intervals.map_or(u64::from(BLOCKS), |n| {
+            n / n.div_ceil(u64::from(BLOCKS)).max(1)
+        });
         Self {
             from_ns,
             to_ns,
-            count: told.clamp(1, BLOCKS),
+            count: u32::try_from(count).unwrap_or(BLOCKS).clamp(1, BLOCKS),
         }
     }
 

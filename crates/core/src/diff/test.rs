@@ -38,7 +38,9 @@ fn every_moment_has_a_block_and_blocks_are_no_shorter_than_what_was_told() {
         (0, 32 * SECOND, 0, 32),
         (5, 5 + 60_000_000, 0, 32),
         (0, 10 * SECOND, SECOND, 10),
-        (0, 3_600 * SECOND, SECOND, 32),
+        (0, 32 * SECOND, SECOND, 32),
+        (0, 40 * SECOND, SECOND, 20),
+        (0, 3_600 * SECOND, SECOND, 31),
         (7, 7, 0, 32),
         (0, SECOND / 2, SECOND, 1),
     ] {
@@ -326,6 +328,8 @@ fn too_little_says_so_and_unknown_is_not_zero() {
     }
     let made = Comparison::new(Some(sure(5.0, 0.1)), None);
     assert_eq!((made.verdict, made.difference), (Verdict::NotTold, None));
+    let made = both(sure(0.0, 0.0), sure(0.0, 0.0));
+    assert_eq!((made.verdict, made.p), (Verdict::InNeither, None));
     // What never varies needs no chance.
     for (value, p) in [(5.0, 1.0), (5.1, 0.0)] {
         assert_eq!(both(sure(5.0, 0.0), sure(value, 0.0)).p, Some(p));

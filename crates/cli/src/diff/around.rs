@@ -1,0 +1,196 @@
+//! What differs around the figures: where, with what, under which settings, for how long. A difference
+//! of figures may come from any of these.
+
+use std::collections::BTreeSet;
+
+use haltwise_core::account::Account;
+use haltwise_core::account::seen::Fold;
+use haltwise_core::event::KnobScope;
+
+use super::load::Side;
+use super::pair::{Pair, Pairing, Whose};
+use super::view::CircumstanceView;
+use crate::number::{count, nanos, percent, three_digits};
+use crate::words::{ceiling_source, plural};
+
+/// Lengths that differ by less than this share are as good as the same.
+const SAME_LENGTH: f64 = 0.05;
+
+/// CPUs busy beside each other that differ by less than this are as good as the same.
+const SAME_CPUS: f64 = 0.1;
+
+/// Everything that differs, what was set first.
+pub(crate) fn circumstances(a: &Side, b: &Side, pairing: &Pairing) -> Vec<CircumstanceView> {
+    let mut all = Vec::new();
+    settings(&mut all, a, b);
+    for pair in &pairing.pairs {
+        of_vm(&mut all, a, b, pair);
+    }
+    let (one, other) = (&a.recording, &b.recording);
+    let (info, other_info) = (a.capture.info(), b.capture.info());
+    let mut say = |what: &str, a: String, b: String| differ(&mut all, what, a, b);
+    say("host", one.hostname.clone(), other.hostname.clone());
+    say("kernel", one.kernel.clone(), other.kernel.clone());
+    let cpu = |info: &haltwise_capture::info::CaptureInfo| {
+        let host = &info.host;
+        let model = host.cpu_model.as_deref().unwrap_or(&host.arch);
+        format!("{} x {model}", host.cpus)
+    };
+    say("CPUs", cpu(info), cpu(other_info));
+    say("rung", one.rung.to_string(), other.rung.to_string());
+    say("mode", one.mode.to_string(), other.mode.to_string());
+    let length = |side: &Side| {
+        side.recording
+            .end_ns
+            .saturating_sub(side.recording.start_ns)
+    };
+    let (long, short) = (length(a).max(length(b)), length(a).min(length(b)));
+    if (long - short) as f64 > SAME_LENGTH * long as f64 {
+        say("length", nanos(length(a)), nanos(length(b)));
+    }
+    let busy = |side: &Side| side.recording.ledger.host.busy_cpus();
+    if let (Some(one), Some(other)) = (busy(a), busy(b))
+        && (one - other).abs() >= SAME_CPUS
+    {
+        say("CPUs busy", three_digits(one), three_digits(other));
+    }
+    say("exits", exits(a), exits(b));
+    say("not told", missing(a), missing(b));
+    let lost = |side: &Side| {
+        let losses = side.recording.lost.iter().map(|(_, count)| *count);
+        losses.fold(0, u64::saturating_add)
+    };
+    if lost(a) > 0 || lost(b) > 0 {
+        say("events lost", count(lost(a)), count(lost(b)));
+    }
+    let whole = |side: &Side| match (side.recording.cut, side.recording.damaged) {
+        (false, false) => "whole",
+        (true, false) => "cut",
+        _ => "damaged",
+    };
+    say("capture", whole(a).to_owned(), whole(b).to_owned());
+    all
+}
+
+fn differ(all: &mut Vec<CircumstanceView>, what: &str, a: String, b: String) {
+    if a != b {
+        all.push(CircumstanceView {
+            what: what.to_owned(),
+            a,
+            b,
+        });
+    }
+}
+
+/// Settings of the host, and of the machine as another's guest.
+fn settings(all: &mut Vec<CircumstanceView>, a: &Side, b: &Side) {
+    let named = |side: &Side| -> BTreeSet<(KnobScope, String)> {
+        let rows = side.recording.ledger.knobs.rows();
+        rows.map(|(key, _)| key.clone())
+            .filter(|(scope, _)| !matches!(scope, KnobScope::Vm(_)))
+            .collect()
+    };
+    let mut keys = named(a);
+    keys.extend(named(b));
+    for key in keys {
+        let value = |side: &Side| {
+            let seen = side.recording.ledger.knobs.get(&key);
+            let value = seen.and_then(|seen| seen.now.value().cloned());
+            let changes = seen.map_or(0, |seen| seen.told.count.saturating_sub(1));
+            match (value, changes) {
+                (None, _) => "not told".to_owned(),
+                (Some(value), 0) => value,
+                (Some(value), n) => format!("{value} at last, after {}", plural(n, "change")),
+            }
+        };
+        let what = match key.0 {
+            KnobScope::GuestOfOther => format!("{}, as a guest", key.1),
+            _ => key.1.clone(),
+        };
+        differ(all, &what, value(a), value(b));
+    }
+}
+
+/// Ceilings and vCPUs of a VM.
+fn of_vm(all: &mut Vec<CircumstanceView>, a: &Side, b: &Side, pair: &Pair) {
+    let (Whose::Vm(in_a), Whose::Vm(in_b)) = (&pair.a, &pair.b) else {
+        return;
+    };
+    let name = pair.name_a.as_deref().unwrap_or_default();
+    if pair.name_a != pair.name_b {
+        let other = pair.name_b.clone().unwrap_or_default();
+        differ(all, "VM", name.to_owned(), other);
+    }
+    let account = |side: &Side, indices: &[haltwise_core::ids::VmIndex]| {
+        let mut sum = Account::default();
+        for index in indices {
+            sum.fold(&side.recording.ledger.vm(*index));
+        }
+        sum
+    };
+    let (one, other) = (account(a, in_a), account(b, in_b));
+    differ(
+        all,
+        &format!("ceiling of {name}"),
+        ceiling(&one),
+        ceiling(&other),
+    );
+    let vcpus = |side: &Side, indices: &[haltwise_core::ids::VmIndex]| {
+        let vcpus = side.recording.roster.vcpus.iter();
+        let theirs = vcpus.filter(|vcpu| indices.contains(&vcpu.vm));
+        let ids: BTreeSet<_> = theirs.map(|vcpu| (vcpu.vm, vcpu.id)).collect();
+        ids.len().to_string()
+    };
+    differ(
+        all,
+        &format!("vCPUs of {name}"),
+        vcpus(a, in_a),
+        vcpus(b, in_b),
+    );
+}
+
+/// The ceiling that governed most halts, and for how many if there were others.
+fn ceiling(account: &Account) -> String {
+    let rows: Vec<_> = account.ceilings.rows().collect();
+    let all = rows.iter().map(|(_, span)| span.count).sum::<u64>();
+    let most = rows.iter().max_by_key(|(_, span)| span.count);
+    most.map_or_else(
+        || "not told".to_owned(),
+        |(ceiling, span)| {
+            let source = ceiling_source(ceiling.source);
+            let value = format!("{}, {source}", nanos(u64::from(ceiling.ns)));
+            if rows.len() > 1 {
+                let share = percent(span.count as f64, all as f64);
+                format!("{value} ({share} of halts)")
+            } else {
+                value
+            }
+        },
+    )
+}
+
+fn exits(side: &Side) -> String {
+    match &side.capture.info().exits {
+        None => "not recorded".to_owned(),
+        Some(recorded) => {
+            let vcpus: Vec<String> = recorded.vcpus.iter().map(ToString::to_string).collect();
+            let only = |what: &str, list: &[String]| {
+                (!list.is_empty()).then(|| format!(", only {what} {}", list.join(" ")))
+            };
+            let mut text = "recorded".to_owned();
+            text.extend(only("of vCPU", &vcpus));
+            text.extend(only("reason", &recorded.reasons));
+            text
+        }
+    }
+}
+
+fn missing(side: &Side) -> String {
+    let missing = side.recording.missing.iter();
+    let fields: BTreeSet<&str> = missing.map(|missing| missing.field.as_str()).collect();
+    if fields.is_empty() {
+        "nothing".to_owned()
+    } else {
+        fields.into_iter().collect::<Vec<_>>().join(", ")
+    }
+}

@@ -1,0 +1,177 @@
+//! The view, computed from the sums of both captures.
+
+use std::collections::BTreeSet;
+
+use haltwise_core::diff::figure::{Exited, Figure};
+use haltwise_core::diff::jackknife::{Estimate, Jackknife};
+use haltwise_core::diff::judge::{Comparison, Verdict, holm};
+use haltwise_core::exit::Cause;
+use haltwise_core::exit::names::Names;
+
+use super::load::{Side, Sums};
+use super::pair::{Pair, Pairing, Whose};
+use super::view::{CaptureView, CauseView, ComparisonView, EstimateView, View};
+use super::{SCHEMA, around};
+
+/// Computes it.
+pub(crate) fn build(a: &Side, b: &Side, pairing: Pairing) -> View {
+    let of = |side: &Side, whose: fn(&Pair) -> &Whose| {
+        let whose: Vec<Whose> = pairing.pairs.iter().map(whose).cloned().collect();
+        side.sums(&whose)
+    };
+    let (sums_a, sums_b) = (of(a, |pair| &pair.a), of(b, |pair| &pair.b));
+    let recorded = a.capture.info().exits.as_ref();
+    let mut names = Names::default();
+    for side in [b, a] {
+        let told = side.capture.info().exits.iter().flat_map(|it| &it.names);
+        told.for_each(|named| names.tell(named.isa, named.reason, &named.name));
+    }
+    // A cause that one of them was told to leave out did not fail to happen there.
+    let same_filters = match (recorded, &b.capture.info().exits) {
+        (Some(a), Some(b)) => a.reasons == b.reasons && a.vcpus == b.vcpus,
+        _ => false,
+    };
+    let mut rows: Vec<Row> = Vec::new();
+    for ((pair, a), b) in pairing.pairs.iter().zip(&sums_a).zip(&sums_b) {
+        halts(&mut rows, pair, a, b);
+        exits(&mut rows, pair, a, b, same_filters);
+    }
+    holm(rows.iter_mut().map(|row| &mut row.comparison));
+    rows.sort_by(|one, other| {
+        let rank = |row: &Row| match row.comparison.verdict {
+            Verdict::Different => 0,
+            Verdict::MayBeChance => 1,
+            Verdict::TooShort => 2,
+            Verdict::NotTold => 3,
+            Verdict::InNeither => 4,
+        };
+        let sizes = (other.comparison.size()).total_cmp(&one.comparison.size());
+        rank(one).cmp(&rank(other)).then(sizes)
+    });
+    let compared = rows.iter().filter(|row| row.comparison.p.is_some()).count();
+    let is_different = |row: &&Row| row.comparison.verdict == Verdict::Different;
+    View {
+        schema: SCHEMA,
+        a: capture(a, sums_a.first()),
+        b: capture(b, sums_b.first()),
+        circumstances: around::circumstances(a, b, &pairing),
+        compared,
+        different: rows.iter().filter(is_different).count(),
+        comparisons: rows.iter().map(|row| row.view(&names)).collect(),
+        only_a: pairing.only_a,
+        only_b: pairing.only_b,
+    }
+}
+
+/// A comparison, and of what.
+struct Row<'a> {
+    pair: &'a Pair,
+    figure: Figure,
+    cause: Option<Cause>,
+    comparison: Comparison,
+}
+
+impl Row<'_> {
+    fn view(&self, names: &Names) -> ComparisonView {
+        let it = &self.comparison;
+        ComparisonView {
+            vm: self.pair.name_a.clone(),
+            vm_b: self.pair.name_b.clone(),
+            figure: self.figure,
+            cause: self.cause.map(|cause| CauseView {
+                kind: cause.kind,
+                isa: cause.isa,
+                reason: cause.reason,
+                name: cause.name(names),
+            }),
+            unit: self.figure.unit(),
+            verdict: it.verdict,
+            a: it.a.map(estimate),
+            b: it.b.map(estimate),
+            difference: it.difference,
+            ratio: it.ratio(),
+            size: it.size(),
+            p: it.p,
+            p_adjusted: it.p_adjusted,
+        }
+    }
+}
+
+fn estimate(it: Estimate) -> EstimateView {
+    EstimateView {
+        estimate: it.value,
+        standard_error: it.variance.sqrt(),
+        blocks: it.blocks,
+        worth_blocks: it.worth,
+    }
+}
+
+fn halts<'a>(rows: &mut Vec<Row<'a>>, pair: &'a Pair, a: &Sums, b: &Sums) {
+    for figure in Figure::OF_HALTS {
+        let of = |sums: &Sums| sums.halts.estimate(|it| it.figure(figure));
+        row(rows, pair, figure, None, of(a), of(b));
+    }
+}
+
+fn exits<'a>(rows: &mut Vec<Row<'a>>, pair: &'a Pair, a: &Sums, b: &Sums, same_filters: bool) {
+    let (Some(exits_a), Some(exits_b)) = (&a.exits, &b.exits) else {
+        return;
+    };
+    let causes: BTreeSet<Cause> = exits_a.keys().chain(exits_b.keys()).copied().collect();
+    for cause in causes {
+        let (in_a, in_b) = (exits_a.get(&cause), exits_b.get(&cause));
+        if !same_filters && (in_a.is_none() || in_b.is_none()) {
+            continue;
+        }
+        let (in_a, in_b) = (in_a.unwrap_or(&a.no_exits), in_b.unwrap_or(&b.no_exits));
+        for figure in Figure::OF_EXITS {
+            // How long a halt takes says nothing of its exit.
+            if figure == Figure::Exits || !cause.is_halt() {
+                let of = |it: &Jackknife<Exited>| it.estimate(|sums| sums.figure(figure));
+                row(rows, pair, figure, Some(cause), of(in_a), of(in_b));
+            }
+        }
+    }
+}
+
+/// Adds a row, if one of them tells the figure.
+fn row<'a>(
+    rows: &mut Vec<Row<'a>>,
+    pair: &'a Pair,
+    figure: Figure,
+    cause: Option<Cause>,
+    a: Option<Estimate>,
+    b: Option<Estimate>,
+) {
+    if a.is_some() || b.is_some() {
+        rows.push(Row {
+            pair,
+            figure,
+            cause,
+            comparison: Comparison::new(a, b),
+        });
+    }
+}
+
+fn capture(side: &Side, first: Option<&Sums>) -> CaptureView {
+    let recording = &side.recording;
+    let losses = recording.lost.iter().map(|(_, count)| *count);
+    CaptureView {
+        path: side.capture.directory().display().to_string(),
+        host: recording.hostname.clone(),
+        kernel: recording.kernel.clone(),
+        rung: recording.rung,
+        mode: recording.mode,
+        started_utc: recording.started_utc.clone(),
+        duration_ns: recording.end_ns.saturating_sub(recording.start_ns),
+        block_ns: first.map_or(0, |sums| sums.block_ns),
+        vms: recording.roster.vms.len(),
+        halts: recording.ledger.total().halts,
+        exits: side.capture.info().exits.is_some(),
+        cut: recording.cut,
+        damaged: recording.damaged,
+        lost: losses.fold(0, u64::saturating_add),
+        missing: recording.missing.clone(),
+        notes: recording.notes.clone(),
+    }
+}

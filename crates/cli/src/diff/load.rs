@@ -1,0 +1,254 @@
+//! From a capture on disk to the sums of its blocks. Rows are read one by one: memory grows with VMs and
+//! causes of exits, not with the capture.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use haltwise_capture::capture::Capture;
+use haltwise_capture::error::CaptureReadError;
+use haltwise_core::diff::block::Cut;
+use haltwise_core::diff::figure::{Exited, Halted};
+use haltwise_core::diff::jackknife::Jackknife;
+use haltwise_core::exit::{Cause, Exits, Kind};
+use haltwise_core::ids::VmIndex;
+use haltwise_core::recording::Mode;
+
+use super::pair::Whose;
+use crate::exit::Failure;
+use crate::open::explain;
+use crate::report::build::presence_ns;
+use crate::report::load as report;
+use crate::report::recording::Recording;
+
+/// A capture that was looked through once.
+#[derive(Debug)]
+pub(crate) struct Side {
+    pub(crate) capture: Capture,
+    /// How it was recorded, and its accounts.
+    pub(crate) recording: Recording,
+    /// Longest interval over which halts, and exits, were counted before they were told.
+    halts_interval_ns: u64,
+    exits_interval_ns: u64,
+}
+
+/// What is known of somebody.
+#[derive(Debug)]
+pub(crate) struct Sums {
+    pub(crate) halts: Jackknife<Halted>,
+    /// Length of a block of halts.
+    pub(crate) block_ns: u64,
+    /// By cause; `None` if the capture holds no exits.
+    pub(crate) exits: Option<BTreeMap<Cause, Jackknife<Exited>>>,
+    /// The same for a cause that was never seen.
+    pub(crate) no_exits: Jackknife<Exited>,
+}
+
+/// Looks through a capture.
+pub(crate) fn open(dir: &Path) -> Result<Side, Failure> {
+    let capture = Capture::open(dir).map_err(explain)?;
+    let mut recording = report::load(dir)?;
+    let mut halts_interval_ns = 0;
+    if recording.mode == Mode::Counts {
+        let rows = capture.halt_counts().map_err(explain)?;
+        // What breaks off has been said by the report's reader.
+        for counts in rows.map_while(Result::ok) {
+            halts_interval_ns = counts.interval_ns.max(halts_interval_ns);
+        }
+    }
+    let mut exits_interval_ns = 0;
+    let mut other = 0_u64;
+    if capture.info().exits.is_some() {
+        let mut take = |row: Result<Exits, CaptureReadError>| -> Result<(), CaptureReadError> {
+            let row = row?;
+            exits_interval_ns = row.interval_ns.max(exits_interval_ns);
+            if row.cause.kind == Kind::Other {
+                other = other.saturating_add(row.count);
+            }
+            Ok(())
+        };
+        let read = capture
+            .exits()
+            .and_then(|mut rows| rows.try_for_each(&mut take));
+        if let Err(error) = read {
+            let note = format!("{:#}", anyhow::Error::new(error));
+            recording.notes.push(note);
+            recording.damaged = true;
+        }
+    }
+    if other > 0 {
+        recording.notes.push(format!(
+            "{other} exits found no room in the recorder's table and are in no figure"
+        ));
+    }
+    Ok(Side {
+        capture,
+        recording,
+        halts_interval_ns,
+        exits_interval_ns,
+    })
+}
+
+impl Side {
+    /// Sums up the blocks of each of `whose`. What breaks off counts up to there; that it did has been
+    /// noted when the capture was opened.
+    pub(crate) fn sums(&self, whose: &[Whose]) -> Vec<Sums> {
+        let mut somebody: Vec<Somebody> = whose.iter().map(|it| Somebody::new(self, it)).collect();
+        let places = Places::new(whose);
+        let each = |somebody: &mut Vec<Somebody>,
+                    vm: Option<VmIndex>,
+                    take: &mut dyn FnMut(&mut Somebody)| {
+            for place in places.of(vm) {
+                take(&mut somebody[place]);
+            }
+        };
+        if self.recording.mode == Mode::Full {
+            for halt in self
+                .capture
+                .halts()
+                .into_iter()
+                .flatten()
+                .map_while(Result::ok)
+            {
+                each(&mut somebody, halt.vm, &mut |it| {
+                    let place = it.cut.place(halt.end_ns());
+                    it.halts[place].halt(&halt);
+                });
+            }
+            let changes = self.capture.window_changes().into_iter().flatten();
+            for change in changes.map_while(Result::ok) {
+                each(&mut somebody, change.vm, &mut |it| {
+                    let place = it.cut.place(change.time_ns);
+                    it.halts[place].change(&change);
+                });
+            }
+        } else {
+            let rows = self.capture.halt_counts().into_iter().flatten();
+            for counts in rows.map_while(Result::ok) {
+                let middle = counts.time_ns.saturating_sub(counts.interval_ns / 2);
+                each(&mut somebody, counts.vm, &mut |it| {
+                    let place = it.cut.place(middle);
+                    it.halts[place].counts(&counts);
+                });
+            }
+        }
+        if self.capture.info().exits.is_some() {
+            let rows = self.capture.exits().into_iter().flatten();
+            for row in rows.map_while(Result::ok).filter(is_compared) {
+                each(&mut somebody, row.vm, &mut |it| it.exits(&row));
+            }
+        }
+        let with_exits = self.capture.info().exits.is_some();
+        somebody
+            .into_iter()
+            .map(|it| it.finish(with_exits))
+            .collect()
+    }
+}
+
+/// Exits, and what stands for them where KVM virtualises in software.
+fn is_compared(row: &Exits) -> bool {
+    matches!(
+        row.cause.kind,
+        Kind::Exit | Kind::UserspaceExit | Kind::InjVirq | Kind::EmulateInsn
+    )
+}
+
+/// Blocks of somebody while a capture is read.
+struct Somebody {
+    cut: Cut,
+    halts: Vec<Halted>,
+    exits_cut: Cut,
+    exits: BTreeMap<Cause, Vec<Exited>>,
+}
+
+impl Somebody {
+    fn new(side: &Side, whose: &Whose) -> Self {
+        let recording = &side.recording;
+        let presence = match whose {
+            Whose::Host => None,
+            Whose::Vm(indices) => {
+                let vms = recording.roster.vms.iter();
+                let vms = vms.filter(|vm| indices.contains(&vm.index));
+                vms.map(|vm| presence_ns(recording, vm)).max()
+            }
+        };
+        let to_ns = recording.end_ns.max(recording.start_ns);
+        let from_ns = presence.map_or(recording.start_ns, |ns| to_ns.saturating_sub(ns));
+        let cut = Cut::new(from_ns, to_ns, side.halts_interval_ns);
+        let block = Halted {
+            span_ns: cut.block_ns(),
+            tells_changes: recording.mode == Mode::Full,
+            ..Halted::default()
+        };
+        Self {
+            halts: vec![block; cut.count()],
+            cut,
+            exits_cut: Cut::new(from_ns, to_ns, side.exits_interval_ns),
+            exits: BTreeMap::new(),
+        }
+    }
+
+    fn exits(&mut self, row: &Exits) {
+        let middle = row.time_ns.saturating_sub(row.interval_ns / 2);
+        let place = self.exits_cut.place(middle);
+        let none = no_exits(&self.exits_cut);
+        let cause = Cause {
+            sub: None,
+            ..row.cause
+        };
+        self.exits.entry(cause).or_insert(none)[place].exits(row);
+    }
+
+    fn finish(self, with_exits: bool) -> Sums {
+        let exits = self.exits.into_iter();
+        Sums {
+            block_ns: self.cut.block_ns(),
+            halts: Jackknife::new(self.halts),
+            exits: with_exits.then(|| {
+                exits
+                    .map(|(cause, blocks)| (cause, Jackknife::new(blocks)))
+                    .collect()
+            }),
+            no_exits: Jackknife::new(no_exits(&self.exits_cut)),
+        }
+    }
+}
+
+fn no_exits(cut: &Cut) -> Vec<Exited> {
+    let block = Exited {
+        span_ns: cut.block_ns(),
+        ..Exited::default()
+    };
+    vec![block; cut.count()]
+}
+
+/// Who is meant by a row's VM.
+struct Places {
+    hosts: Vec<usize>,
+    vms: BTreeMap<VmIndex, Vec<usize>>,
+}
+
+impl Places {
+    fn new(whose: &[Whose]) -> Self {
+        let mut places = Self {
+            hosts: Vec::new(),
+            vms: BTreeMap::new(),
+        };
+        for (place, whose) in whose.iter().enumerate() {
+            match whose {
+                Whose::Host => places.hosts.push(place),
+                Whose::Vm(indices) => {
+                    for index in indices {
+                        places.vms.entry(*index).or_default().push(place);
+                    }
+                }
+            }
+        }
+        places
+    }
+
+    fn of(&self, vm: Option<VmIndex>) -> impl Iterator<Item = usize> {
+        let vm = vm.and_then(|vm| self.vms.get(&vm)).into_iter().flatten();
+        self.hosts.iter().chain(vm).copied()
+    }
+}

@@ -1,0 +1,277 @@
+//! The view on a screen: what differs around the figures, then the figures that differ, largest first.
+
+use haltwise_core::diff::figure::{Figure, Unit};
+use haltwise_core::diff::judge::Verdict;
+use haltwise_core::exit::Kind;
+use haltwise_core::tune::interval::Interval;
+
+use super::view::{CaptureView, ComparisonView, EstimateView, View};
+use crate::number::{count, nanos, nanos_f64, scaled, share, three_digits};
+use crate::page::{Page, Stands, harmless};
+use crate::words::plural;
+
+/// Rows of the first screen.
+const ROWS: usize = 20;
+
+/// Names of VMs that are listed; JSON has all.
+const NAMES: usize = 6;
+
+/// What to show.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Options {
+    /// Columns of the screen.
+    pub(crate) width: usize,
+    /// What may be chance too.
+    pub(crate) all: bool,
+}
+
+/// Shows it.
+pub(crate) fn render(view: &View, options: Options) -> String {
+    let mut page = Page::new(options.width);
+    capture(&mut page, "A", &view.a);
+    capture(&mut page, "B", &view.b);
+    page.heading("What differs around the figures");
+    circumstances(&mut page, view);
+    let rows = |verdict: Verdict| -> Vec<&ComparisonView> {
+        let rows = view.comparisons.iter();
+        rows.filter(|row| row.verdict == verdict).collect()
+    };
+    let different = rows(Verdict::Different);
+    page.heading(&format!(
+        "{} of {} figures differ, the largest difference first",
+        view.different, view.compared
+    ));
+    if different.is_empty() {
+        page.wrapped("  ", &nothing(view), 2);
+    } else {
+        let most = if options.all { usize::MAX } else { ROWS };
+        table(&mut page, view, &different[..different.len().min(most)]);
+        if different.len() > most {
+            page.line(&format!("{} more: --all", different.len() - most));
+        }
+    }
+    if options.all {
+        for (verdict, heading) in [
+            (Verdict::MayBeChance, "What may be chance"),
+            (Verdict::TooShort, "Too short to tell"),
+            (Verdict::NotTold, "Not told by both"),
+        ] {
+            let rows = rows(verdict);
+            if !rows.is_empty() {
+                page.heading(heading);
+                table(&mut page, view, &rows);
+            }
+        }
+    }
+    closing(&mut page, view, options);
+    page.finish()
+}
+
+fn capture(page: &mut Page, which: &str, view: &CaptureView) {
+    let text = format!(
+        "{}: {}, Linux {}, {} of {} in {}{}",
+        harmless(&view.path),
+        harmless(&view.host),
+        harmless(&view.kernel),
+        plural(view.halts, "halt"),
+        plural(view.vms as u64, "VM"),
+        nanos(view.duration_ns),
+        match &view.started_utc {
+            Some(utc) => format!(", from {utc}"),
+            None => String::new(),
+        },
+    );
+    page.wrapped(&format!("{which}  "), &text, 3);
+}
+
+fn circumstances(page: &mut Page, view: &View) {
+    if view.circumstances.is_empty() {
+        let text =
+            "Nothing that a capture tells: one host, kernel, rung and mode, the same settings.";
+        page.wrapped("  ", text, 2);
+    } else {
+        for it in &view.circumstances {
+            let text = format!("A {}; B {}", harmless(&it.a), harmless(&it.b));
+            page.wrapped(&format!("  {}: ", harmless(&it.what)), &text, 4);
+        }
+    }
+    for (which, names) in [("A", &view.only_a), ("B", &view.only_b)] {
+        if !names.is_empty() {
+            let shown = names.iter().take(NAMES).map(|name| harmless(name));
+            let shown = shown.collect::<Vec<_>>().join(", ");
+            let text = match names.len().saturating_sub(NAMES) {
+                0 => shown,
+                more => format!("{shown} and {more} more"),
+            };
+            page.wrapped(&format!("  only in {which}: "), &text, 4);
+        }
+    }
+    if !view.only_a.is_empty() && !view.only_b.is_empty() {
+        page.wrapped("  ", "`--vm NAME=NAME` compares VMs of different names.", 2);
+    }
+}
+
+fn nothing(view: &View) -> String {
+    if view.compared == 0 {
+        return "Too short to tell, or not told: no figure has enough blocks with halts or exits in \
+                both captures. --all shows what is known."
+            .to_owned();
+    }
+    "Nothing differs by more than chance makes. --all shows each figure with its interval."
+        .to_owned()
+}
+
+fn table(page: &mut Page, view: &View, rows: &[&ComparisonView]) {
+    // Whose it is goes without saying where it is all the same.
+    let mut whose = view.comparisons.iter().map(|row| &row.vm);
+    let first = whose.next();
+    let several = whose.any(|vm| Some(vm) != first);
+    let told = rows.iter().any(|row| row.p.is_some());
+    let mut head = vec!["", "A", "B"];
+    if told {
+        head.extend(["change", "B less A, 95 %"]);
+    }
+    let mut cells = vec![head.into_iter().map(str::to_owned).collect::<Vec<_>>()];
+    for row in rows {
+        let mut line = vec![
+            name(row, several),
+            value(row.a, row.unit),
+            value(row.b, row.unit),
+        ];
+        if told {
+            line.extend([change(row), interval(row)]);
+        }
+        cells.push(line);
+    }
+    let mut stands = vec![Stands::Left];
+    stands.resize(cells[0].len(), Stands::Right);
+    page.table(2, &stands, &cells);
+}
+
+fn name(row: &ComparisonView, several: bool) -> String {
+    let figure = match row.figure {
+        Figure::Halts => "halts/s",
+        Figure::Blocks => "blocks/s",
+        Figure::SuccessfulPolls => "successful polls",
+        Figure::PollUsefulCpu => "useful polling, CPU",
+        Figure::PollWastedCpu => "wasted polling, CPU",
+        Figure::CutPolls => "cut polls/s",
+        Figure::Grows => "grows/s",
+        Figure::Shrinks => "shrinks/s",
+        Figure::WakeLatencyMean => "wake-up, mean",
+        Figure::WakeLatencyP50 => "wake-up, p50",
+        Figure::WakeLatencyP99 => "wake-up, p99",
+        Figure::GapP50 => "gap, p50",
+        Figure::Exits => "/s",
+        Figure::ExitTime => ", CPU",
+        Figure::HandlingMean => ", mean",
+        Figure::HandlingP99 => ", p99",
+    };
+    let whose = match &row.vm {
+        _ if !several => String::new(),
+        None => "host ".to_owned(),
+        Some(vm) => format!("{} ", harmless(vm)),
+    };
+    let what = row.cause.as_ref().map(|cause| {
+        // Returns to the VMM bear names of their own, KVM_EXIT_*.
+        let name = harmless(&cause.name);
+        match cause.kind {
+            Kind::UserspaceExit if !name.starts_with("KVM_EXIT") => format!("VMM: {name}"),
+            _ => name,
+        }
+    });
+    format!("{whose}{}{figure}", what.unwrap_or_default())
+}
+
+fn value(estimate: Option<EstimateView>, unit: Unit) -> String {
+    estimate.map_or_else(|| "-".to_owned(), |it| amount(it.estimate, unit))
+}
+
+fn amount(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Nanos => nanos_f64(value),
+        Unit::Percent => share(value / 100.0),
+        _ => scaled(value),
+    }
+}
+
+/// By how much more or less, or how many times as much.
+fn change(row: &ComparisonView) -> String {
+    match row.ratio {
+        None if row.difference.is_some_and(|it| it.value != 0.0) => "from 0".to_owned(),
+        None => "-".to_owned(),
+        Some(0.0) => "to 0".to_owned(),
+        Some(ratio) if ratio >= 3.0 => format!("x {}", scaled(ratio)),
+        Some(ratio) => {
+            let percent = 100.0 * (ratio - 1.0);
+            if percent.abs() < 0.005 {
+                "0 %".to_owned()
+            } else {
+                format!("{}{} %", sign(percent), three_digits(percent.abs()))
+            }
+        }
+    }
+}
+
+fn sign(value: f64) -> &'static str {
+    if value < 0.0 { "-" } else { "+" }
+}
+
+/// Both ends of the interval, in one unit.
+fn interval(row: &ComparisonView) -> String {
+    let Some(it) = row.difference.filter(Interval::is_known) else {
+        return "-".to_owned();
+    };
+    let largest = it.low.abs().max(it.high.abs());
+    let (per_unit, unit) = match (row.unit, largest) {
+        (Unit::Nanos, v) if v >= 999.5e6 => (1e9, " s"),
+        (Unit::Nanos, v) if v >= 999.5e3 => (1e6, " ms"),
+        (Unit::Nanos, v) if v >= 999.5 => (1e3, " us"),
+        (Unit::Nanos, _) => (1.0, " ns"),
+        (Unit::Percent, _) => (1.0, " %"),
+        (_, v) if v >= 999_500.0 => (1e6, " M"),
+        (_, v) if v >= 999.5 => (1e3, " k"),
+        _ => (1.0, ""),
+    };
+    let end = |value: f64| {
+        let value = value / per_unit;
+        format!("{}{}", sign(value), three_digits(value.abs()))
+    };
+    format!("{} to {}{unit}", end(it.low), end(it.high))
+}
+
+fn closing(page: &mut Page, view: &View, options: Options) {
+    page.gap();
+    for (which, capture) in [("A", &view.a), ("B", &view.b)] {
+        let mut notes = Vec::new();
+        if capture.lost > 0 {
+            notes.push(format!("{} events were lost", count(capture.lost)));
+        }
+        if capture.cut {
+            let text = "the recording did not end by itself; everything written is here";
+            notes.push(text.to_owned());
+        }
+        notes.extend(capture.notes.iter().cloned());
+        for note in notes {
+            page.wrapped(&format!("note: {which}: "), &harmless(&note), 9);
+        }
+    }
+    let short = view.comparisons.iter();
+    let short = short.filter(|row| row.verdict == Verdict::TooShort).count();
+    if short > 0 && !options.all {
+        let figures = plural(short as u64, "figure");
+        let text = format!("The captures are too short to tell of {figures}: --all.");
+        page.wrapped("", &text, 0);
+    }
+    let blocks = if view.a.block_ns == view.b.block_ns {
+        nanos(view.a.block_ns)
+    } else {
+        format!("{} and {}", nanos(view.a.block_ns), nanos(view.b.block_ns))
+    };
+    let text = format!(
+        "Intervals are from blocks of {blocks}. Where nothing differs, 95 of 100 such pages name no \
+         figure at all (Holm). Two captures are two times: what the host did otherwise is among the \
+         differences. `haltwise prove` measures two settings in turn."
+    );
+    page.wrapped("", &text, 0);
+}

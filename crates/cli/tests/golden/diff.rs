@@ -1,0 +1,353 @@
+//! `haltwise diff` on pairs of captures, committed ones and longer ones drawn from seeds, against
+//! committed texts; its JSON against its page, and A against B against B against A.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
+use haltwise_capture::info::{CaptureInfo, Clock, Ended, Host, Tool};
+use haltwise_capture::recording::{Ending, Recording};
+use haltwise_core::event::{CeilingSource, Facts, Halt, WakeSource, WindowChange};
+use haltwise_core::exit::{Cause, Exits, Isa, Kind, Recorded};
+use haltwise_core::hist::LogHist;
+use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use haltwise_core::recording::{Mode, Rung};
+use haltwise_core::units::Nanos;
+use haltwise_core::workload::SplitMix64;
+use serde_json::Value;
+
+use super::schema::{keys, quoted};
+use super::{START_NS, compare, fits, flat, haltwise, home, knobs, scenarios, updates};
+
+const SECOND: u64 = 1_000_000_000;
+const SECONDS: u64 = 40;
+
+/// What a host does in a capture.
+#[derive(Clone, Copy)]
+struct Load {
+    seed: u64,
+    /// Mean gap of the first VM; of the others twice that, whatever the first does.
+    gap: Nanos,
+    ceiling: u32,
+    /// Exits a second, by reason of VMX.
+    exits: &'static [(u32, u64, u64)],
+}
+
+const BEFORE: Load = Load {
+    seed: 1,
+    gap: Nanos(10_000_000),
+    ceiling: 0,
+    exits: &[(32, 900, 1_450), (30, 40, 18_000), (12, 100, 5_000_000)],
+};
+
+/// A fifth slower, polling, and with a device that the other had not.
+const AFTER: Load = Load {
+    seed: 2,
+    gap: Nanos(12_000_000),
+    ceiling: 1_000_000,
+    exits: &[
+        (32, 1_100, 1_450),
+        (30, 40, 19_000),
+        (48, 25, 3_000),
+        (12, 80, 6_000_000),
+    ],
+};
+
+fn halts(load: Load, vm: u32, facts: &mut Facts) {
+    let mut draw = SplitMix64(load.seed * 100 + u64::from(vm));
+    let mean = if vm == 0 { load.gap } else { Nanos(20_000_000) };
+    let ceiling_ns = if vm == 0 { load.ceiling } else { 0 };
+    let mut now_ns = START_NS + 1_000;
+    while now_ns < START_NS + SECONDS * SECOND {
+        let gap_ns = draw.exponential(mean).0;
+        let waited = gap_ns >= u64::from(ceiling_ns);
+        let latency_ns = if waited {
+            15_000 + draw.below(10_000)
+        } else {
+            0
+        };
+        let halt = Halt {
+            start_ns: now_ns,
+            halt_ns: gap_ns + latency_ns,
+            vm: Some(VmIndex(vm)),
+            vcpu: Some(VcpuId(0)),
+            tid: Tid(5_000 + vm),
+            waited,
+            valid: true,
+            window_ns: Some(ceiling_ns),
+            window_next_ns: Some(ceiling_ns),
+            ceiling_ns: Some(ceiling_ns),
+            ceiling_source: CeilingSource::Cap,
+            poll_ns: Some(gap_ns.min(u64::from(ceiling_ns))),
+            wake_latency_ns: Some(latency_ns),
+            wake: WakeSource::Device,
+            ..Halt::default()
+        };
+        now_ns = halt.end_ns() + 100_000;
+        if ceiling_ns > 0 && draw.below(4) == 0 {
+            facts.windows.push(WindowChange {
+                time_ns: halt.end_ns(),
+                vm: halt.vm,
+                vcpu: halt.vcpu,
+                tid: halt.tid,
+                grow: !waited,
+                old_ns: ceiling_ns,
+                new_ns: ceiling_ns,
+            });
+        }
+        facts.halts.push(halt);
+    }
+}
+
+fn exits(load: Load, facts: &mut Facts) {
+    let mut draw = SplitMix64(load.seed * 1_000);
+    for second in 1..=SECONDS {
+        for (reason, per_s, each_ns) in load.exits {
+            let count = per_s + draw.below(per_s / 4);
+            let mut handling_ns = LogHist::default();
+            for _ in 0..count {
+                handling_ns.record(each_ns * (75 + draw.below(50)) / 100);
+            }
+            facts.exits.push(Exits {
+                time_ns: START_NS + second * SECOND,
+                interval_ns: SECOND,
+                vm: Some(VmIndex(0)),
+                vcpu: Some(VcpuId(0)),
+                tid: Tid(5_000),
+                cause: Cause {
+                    kind: Kind::Exit,
+                    isa: Isa::Vmx,
+                    reason: Some(*reason),
+                    sub: None,
+                },
+                count,
+                user_ns: 0,
+                handling_ns,
+            });
+        }
+    }
+}
+
+/// Writes a load as a capture.
+fn write(dir: &Path, load: Load, kernel: &str) {
+    let tool = Tool {
+        name: "haltwise".into(),
+        version: "0.1.0".into(),
+    };
+    let host = Host {
+        kernel_release: kernel.into(),
+        arch: "x86_64".into(),
+        cpu_model: None,
+        cpus: 4,
+        hostname: Some("golden-1".into()),
+    };
+    let clock = Clock::new(START_NS, 1_767_225_600_000_000_000);
+    let mut info = CaptureInfo::new(tool, host, clock, Rung::Bpf, Mode::Full);
+    info.knobs = knobs(START_NS, "200000");
+    info.roster = scenarios::all().remove(5).roster;
+    info.exits = Some(Recorded::default());
+    let mut facts = Facts::default();
+    for vm in 0..2 {
+        halts(load, vm, &mut facts);
+    }
+    facts.halts.sort_by_key(|halt| halt.start_ns);
+    facts.windows.sort_by_key(|change| change.time_ns);
+    exits(load, &mut facts);
+    let mut recording = Recording::create(dir, info).unwrap();
+    recording.append(&facts).unwrap();
+    let ending = Ending {
+        ended: Ended {
+            time_ns: START_NS + SECONDS * SECOND,
+            by: "duration".into(),
+        },
+        ..scenarios::all().remove(0).ending.unwrap()
+    };
+    recording.finish(ending).unwrap();
+}
+
+fn write_all(home: &Path) {
+    let again = Load { seed: 3, ..BEFORE };
+    write(&home.join("before"), BEFORE, "6.12.0-golden");
+    write(&home.join("again"), again, "6.12.0-golden");
+    write(&home.join("after"), AFTER, "6.12.1-golden");
+}
+
+fn json(home: &Path, a: &str, b: &str) -> Value {
+    serde_json::from_str(&haltwise(home, &["diff", a, b, "--json"]).0).unwrap()
+}
+
+#[test]
+fn pages_are_as_committed() {
+    let dir = tempfile::tempdir().unwrap();
+    write_all(dir.path());
+    let mut wrong = String::new();
+    let mut say = |home: &Path, file: &str, arguments: &[&str]| {
+        let (text, code) = haltwise(home, &[&["diff"], arguments].concat());
+        let text = text + &format!("(exit code {})\n", code.unwrap());
+        wrong.extend(compare(file, &text).err());
+        wrong.extend(fits(file, &text).err());
+    };
+    say(dir.path(), "diff/shift.txt", &["before", "after"]);
+    say(
+        dir.path(),
+        "diff/shift-all.txt",
+        &["before", "after", "--all"],
+    );
+    say(dir.path(), "diff/same.txt", &["before", "again"]);
+    say(
+        dir.path(),
+        "diff/other-vm.txt",
+        &["before", "after", "--vm", "web-1=db", "--all"],
+    );
+    for (file, a, b) in [
+        (
+            "diff/idle-busy.txt",
+            "captures/idle",
+            "captures/transactional",
+        ),
+        ("diff/cut-lossy.txt", "captures/cut", "captures/lossy"),
+        ("diff/counts-fleet.txt", "captures/counts", "captures/fleet"),
+        (
+            "diff/hostile.txt",
+            "captures/hostile-names",
+            "captures/fleet",
+        ),
+        ("diff/no-halts.txt", "captures/no-halts", "captures/idle"),
+    ] {
+        say(&home(), file, &[a, b]);
+    }
+    let shift = flat(&json(dir.path(), "before", "after"), 0) + "\n";
+    wrong.extend(compare("diff/shift.json", &shift).err());
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// What differs is what was made to differ; what was not, does not.
+#[test]
+fn a_shift_is_found_and_the_same_is_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    write_all(dir.path());
+    let verdicts = |json: &Value| -> BTreeSet<String> {
+        let rows = json["comparisons"].as_array().unwrap().iter();
+        rows.filter(|row| row["verdict"] == "different")
+            .map(|row| format!("{} {}", row["vm"], row["figure"]))
+            .collect()
+    };
+    assert_eq!(
+        verdicts(&json(dir.path(), "before", "again")),
+        BTreeSet::new()
+    );
+    let found = verdicts(&json(dir.path(), "before", "after"));
+    let names = scenarios::all().remove(5).roster.vms;
+    let (first, second) = (&names[0].name, &names[1].name);
+    for figure in ["halts", "blocks", "poll-useful-cpu", "exits", "exit-time"] {
+        let wanted = format!("\"{first}\" \"{figure}\"");
+        assert!(found.contains(&wanted), "{wanted}: {found:?}");
+    }
+    let of_second = format!("\"{second}\"");
+    let of_second: Vec<_> = found
+        .iter()
+        .filter(|it| it.starts_with(&of_second))
+        .collect();
+    assert!(of_second.is_empty(), "{of_second:?}");
+}
+
+#[test]
+fn b_against_a_is_the_mirror_and_a_against_a_is_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    write_all(dir.path());
+    let rows = |a, b| {
+        let json = json(dir.path(), a, b);
+        let rows = json["comparisons"].as_array().unwrap().clone();
+        let key = |row: &Value| {
+            let cause = row["cause"]["reason"].to_string();
+            format!("{} {} {cause}", row["vm"], row["figure"])
+        };
+        let mut rows: Vec<_> = rows.into_iter().map(|row| (key(&row), row)).collect();
+        rows.sort_by(|one, other| one.0.cmp(&other.0));
+        rows
+    };
+    let (there, back) = (rows("before", "after"), rows("after", "before"));
+    assert_eq!(there.len(), back.len());
+    for ((name, one), (_, other)) in there.iter().zip(&back) {
+        for (mine, theirs) in [("value", "value"), ("low", "high"), ("high", "low")] {
+            let (mine, theirs) = (&one["difference"][mine], &other["difference"][theirs]);
+            let mirrored = theirs.as_f64().map(|it| 0.0 - it);
+            assert_eq!(mine.as_f64(), mirrored, "{name}");
+        }
+        assert_eq!(one["verdict"], other["verdict"], "{name}");
+        assert_eq!((&one["a"], &one["b"]), (&other["b"], &other["a"]), "{name}");
+    }
+    for (name, row) in rows("before", "before") {
+        let value = row["difference"]["value"].as_f64();
+        assert!(value.is_none_or(|value| value == 0.0), "{name}: {row}");
+        assert_ne!(row["verdict"], "different", "{name}");
+    }
+}
+
+#[test]
+fn no_page_is_wider_than_its_screen() {
+    if updates() {
+        return;
+    }
+    for width in ["60", "132"] {
+        let arguments = ["captures/hostile-names", "captures/fleet", "--width", width];
+        let (text, _) = haltwise(&home(), &[&["diff", "--all"], &arguments[..]].concat());
+        let limit: usize = width.parse().unwrap();
+        for line in text.lines() {
+            let columns = unicode_width::UnicodeWidthStr::width(line);
+            assert!(columns <= limit, "{width}: {line}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_says_why() {
+    for (arguments, code, says) in [
+        (&["diff", "captures/idle"][..], 2, "<B>"),
+        (
+            &["diff", "captures/idle", "captures/none"],
+            1,
+            "captures/none",
+        ),
+        (
+            &[
+                "diff",
+                "captures/idle",
+                "captures/fleet",
+                "--vm",
+                "x\u{1b}=y",
+            ],
+            2,
+            "compare VMs: in A: no VM `x?`",
+        ),
+    ] {
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_haltwise"))
+            .args(arguments)
+            .current_dir(home())
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {text}");
+        assert!(text.contains(says), "{arguments:?}: {text}");
+    }
+}
+
+#[test]
+fn the_page_describes_every_field() {
+    if updates() {
+        return;
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/diff-json.md");
+    let page = fs::read_to_string(page).unwrap();
+    let text = fs::read_to_string(home().join("expected/diff/shift.json")).unwrap();
+    let mut printed = BTreeSet::new();
+    keys(&serde_json::from_str(&text).unwrap(), &mut printed);
+    let described = quoted(&page);
+    let missing: Vec<_> = printed.difference(&described).collect();
+    assert!(missing.is_empty(), "not described: {missing:?}");
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.filter_map(|line| line.split('|').nth(1));
+    let named: BTreeSet<String> = cells.flat_map(quoted).collect();
+    let gone: Vec<_> = named.difference(&printed).collect();
+    assert!(gone.is_empty(), "described, but never printed: {gone:?}");
+}
