@@ -31,7 +31,7 @@ pub(crate) struct Pair {
 /// Who is compared, and who cannot be.
 #[derive(Debug, Default)]
 pub(crate) struct Pairing {
-    /// The host first, if it is more than one VM.
+    /// The host first, if it is more than its only VM.
     pub(crate) pairs: Vec<Pair>,
     /// VMs that only one of the captures has.
     pub(crate) only_a: Vec<String>,
@@ -39,10 +39,16 @@ pub(crate) struct Pairing {
 }
 
 /// Finds pairs: those `asked` for (`NAME` or `NAME=NAME`, names or processes), else those of one name,
-/// else the only VM of each.
-pub(crate) fn pairs(a: &Roster, b: &Roster, asked: &[String]) -> Result<Pairing, Failure> {
+/// else the only VM of each. `unplaced` says that some halts are nobody's: those are in the host's figures
+/// alone.
+pub(crate) fn pairs(
+    a: &Roster,
+    b: &Roster,
+    unplaced: bool,
+    asked: &[String],
+) -> Result<Pairing, Failure> {
     if asked.is_empty() {
-        return Ok(by_name(a, b));
+        return Ok(by_name(a, b, unplaced));
     }
     let mut made = Pairing::default();
     for text in asked {
@@ -61,18 +67,20 @@ pub(crate) fn pairs(a: &Roster, b: &Roster, asked: &[String]) -> Result<Pairing,
             Ok::<_, Failure>((name, found))
         };
         let ((name_a, a), (name_b, b)) = (find(a, one, "A")?, find(b, other, "B")?);
-        made.pairs.push(Pair {
+        let pair = Pair {
             name_a: Some(name_a),
             name_b: Some(name_b),
             a: Whose::Vm(a),
             b: Whose::Vm(b),
-        });
+        };
+        if !made.pairs.contains(&pair) {
+            made.pairs.push(pair);
+        }
     }
-    made.pairs.dedup();
     Ok(made)
 }
 
-fn by_name(a: &Roster, b: &Roster) -> Pairing {
+fn by_name(a: &Roster, b: &Roster, unplaced: bool) -> Pairing {
     let (names_a, names_b) = (names(a), names(b));
     let alone = names_a.len() == 1 && names_b.len() == 1;
     let both: Vec<(&String, &String)> = if alone {
@@ -88,7 +96,7 @@ fn by_name(a: &Roster, b: &Roster) -> Pairing {
         b: Whose::Vm(indices(b, other)),
     };
     let mut made = Pairing::default();
-    if !alone {
+    if !alone || unplaced {
         made.pairs.push(Pair {
             name_a: None,
             name_b: None,
@@ -117,3 +125,6 @@ fn name_of(roster: &Roster, found: &[VmIndex]) -> Option<String> {
     let vm = roster.vms.iter().find(|vm| found.contains(&vm.index))?;
     Some(vm.name.clone())
 }
+
+#[cfg(test)]
+mod test;

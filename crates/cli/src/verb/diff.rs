@@ -45,7 +45,10 @@ pub(crate) struct Arguments {
 /// Compares and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let (a, b) = (load::open(&arguments.a)?, load::open(&arguments.b)?);
-    let pairing = pair::pairs(&a.recording.roster, &b.recording.roster, &arguments.vm)?;
+    let sides = [&a.recording, &b.recording];
+    let unplaced = sides.iter().any(|it| !it.ledger.unplaced().is_empty());
+    let [in_a, in_b] = sides.map(|it| &it.roster);
+    let pairing = pair::pairs(in_a, in_b, unplaced, &arguments.vm)?;
     let view = build::build(&a, &b, pairing);
     let page = if arguments.json {
         serde_json::to_string_pretty(&view)? + "\n"

@@ -1,0 +1,95 @@
+//! Who is compared with whom.
+
+use haltwise_core::event::{Observable, Vm};
+use haltwise_core::ids::{Pid, VmKey, VmmKind};
+
+use super::*;
+
+fn roster(names: &[&str]) -> Roster {
+    let vms = (0..).zip(names).map(|(index, name)| Vm {
+        index: VmIndex(index),
+        key: VmKey {
+            pid: Pid(100 + index),
+            start_ticks: 0,
+            ordinal: 0,
+        },
+        name: (*name).to_owned(),
+        vmm: VmmKind::Qemu,
+        observable: Observable::Yes,
+    });
+    Roster {
+        vms: vms.collect(),
+        vcpus: Vec::new(),
+    }
+}
+
+/// The pairs as text: names and indices of both.
+fn found(a: &[&str], b: &[&str], unplaced: bool, asked: &[&str]) -> Vec<String> {
+    let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
+    let made = pairs(&roster(a), &roster(b), unplaced, &asked).unwrap();
+    let side = |name: &Option<String>, whose: &Whose| match whose {
+        Whose::Host => "host".to_owned(),
+        Whose::Vm(indices) => {
+            let indices: Vec<u32> = indices.iter().map(|index| index.0).collect();
+            format!("{}{indices:?}", name.as_deref().unwrap_or("?"))
+        }
+    };
+    made.pairs
+        .iter()
+        .map(|pair| {
+            let (a, b) = (side(&pair.name_a, &pair.a), side(&pair.name_b, &pair.b));
+            format!("{a} {b}")
+        })
+        .collect()
+}
+
+#[test]
+fn by_name_or_alone_or_as_asked() {
+    for (a, b, unplaced, asked, expected) in [
+        (&["x"][..], &["x"][..], false, &[][..], &["x[0] x[0]"][..]),
+        // The only one of each, whatever its name; the host besides if some halts are nobody's.
+        (&["x"], &["y"], false, &[], &["x[0] y[0]"]),
+        (&["x"], &["y"], true, &[], &["host host", "x[0] y[0]"]),
+        (&["x", "y"], &["y"], false, &[], &["host host", "y[1] y[0]"]),
+        // A VM that was started again has two rows and one name.
+        (&["x", "x"], &["x"], false, &[], &["x[0, 1] x[0]"]),
+        (&[], &["x"], false, &[], &["host host"]),
+        (&["x", "y"], &["x", "y"], false, &["y"], &["y[1] y[1]"]),
+        (&["x", "y"], &["z", "x"], false, &["y=z"], &["y[1] z[0]"]),
+        (&["x", "y"], &["z"], false, &["101=100"], &["y[1] z[0]"]),
+        // A name that holds the sign.
+        (
+            &["a=b", "a"],
+            &["a=b", "b"],
+            false,
+            &["a=b"],
+            &["a=b[0] a=b[0]"],
+        ),
+        (
+            &["x", "y"],
+            &["x", "y"],
+            false,
+            &["x", "y", "x"],
+            &["x[0] x[0]", "y[1] y[1]"],
+        ),
+    ] {
+        assert_eq!(
+            found(a, b, unplaced, asked),
+            expected,
+            "{a:?} {b:?} {asked:?}"
+        );
+    }
+}
+
+#[test]
+fn who_is_only_in_one_is_said() {
+    let made = pairs(&roster(&["x", "y"]), &roster(&["y", "z"]), false, &[]).unwrap();
+    assert_eq!(
+        (made.only_a, made.only_b),
+        (vec!["x".to_owned()], vec!["z".to_owned()])
+    );
+    let failure = pairs(&roster(&["x"]), &roster(&["y"]), false, &["x".to_owned()]).unwrap_err();
+    assert_eq!(failure.exit, crate::exit::Exit::Usage);
+    let said = format!("{:#}", failure.error);
+    assert_eq!(said, "compare VMs: in B: no VM `x` in this capture");
+}
