@@ -131,6 +131,7 @@ fn gain(gain: Option<Gain>) -> String {
         return "cannot be computed from a recording".to_owned();
     };
     match gain.of {
+        _ if gain.ns_per_s <= 0.0 => "nothing in this recording".to_owned(),
         Of::Cpu if gain.ns_per_s < 1e9 => {
             format!("at most {} of a CPU", share(gain.ns_per_s / 1e9))
         }

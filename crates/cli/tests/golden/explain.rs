@@ -7,14 +7,17 @@ use std::process::Command;
 
 use haltwise_capture::info::{CaptureInfo, Clock, Host, Tool};
 use haltwise_capture::recording::Recording;
-use haltwise_core::event::{Facts, WakeSource};
+use haltwise_core::event::WakeSource;
 use haltwise_core::exit::{Cause, Exits, Isa, Kind, Recorded, SubKey};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
 use super::guest::Guest;
 use super::schema::{keys, quoted};
-use super::{LENGTH_NS, START_NS, compare, fits, flat, haltwise, home, knobs, scenarios};
+use super::{START_NS, compare, fits, flat, haltwise, home, knobs, scenarios};
+
+/// Ten times as long as the scenarios, so that an idle guest has halted often enough.
+const LENGTH_NS: u64 = 10 * super::LENGTH_NS;
 
 /// Kind, reason, sub-key, how often in a second, and how long each takes.
 type Drawn = (Kind, u32, Option<u64>, u64, u64);
@@ -80,6 +83,7 @@ fn write(dir: &Path, told: Option<&[SubKey]>) {
         gaps: "fixed:920us",
         run_ns: 22_500,
         wakes: &[WakeSource::Timer],
+        until_ns: START_NS + LENGTH_NS,
         ..Guest::default()
     }
     .run(&mut scenario.facts);
@@ -112,8 +116,9 @@ fn write(dir: &Path, told: Option<&[SubKey]>) {
         facts.exits.extend(exits(2, &WINDOWS));
     }
     recording.append(&facts).unwrap();
-    recording.append(&Facts::default()).unwrap();
-    recording.finish(scenario.ending.unwrap()).unwrap();
+    let mut ending = scenario.ending.unwrap();
+    ending.ended.time_ns = START_NS + LENGTH_NS;
+    recording.finish(ending).unwrap();
 }
 
 const KEYS: [SubKey; 3] = [SubKey::Msr, SubKey::Pio, SubKey::Mmio];

@@ -31,12 +31,17 @@ pub(super) const RULE: Rule = Rule {
 const LONG_NS: u64 = 200_000;
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    let pressure = evidence.ledger.host.cpu_pressure();
-    if pressure.is_some_and(|share| share >= HABIT) {
-        return Judgement::default();
+    let polls = |account: &Account| account.unknown.poll_ns;
+    if let Some(unfit) = evidence.unfit(polls, "the recording does not tell which halts polled") {
+        return unfit;
     }
-    if evidence.lacks(|account| account.unknown.poll_ns) {
-        return Judgement::blind("the recording does not tell which halts polled");
+    let pressure = evidence.ledger.host.cpu_pressure();
+    if let Some(share) = pressure.filter(|share| *share >= HABIT) {
+        return Judgement::blind(format!(
+            "some task waited for a CPU for {} of the time: wake-up latencies tell of that wait, not \
+             of what sleeping costs",
+            percent(share)
+        ));
     }
     evidence.each(|guest| of_guest(evidence, guest)).into()
 }

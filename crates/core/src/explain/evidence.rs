@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Found, Judgement, Who};
+use super::{ENOUGH_HALTS, Found, Judgement, Who};
 use crate::account::Account;
 use crate::account::ledger::Ledger;
 use crate::account::seen::Fold;
@@ -146,8 +146,22 @@ impl<'a> Evidence<'a> {
         }
     }
 
+    /// Why halts cannot be judged: none has what `of` counts as lacking, for this reason, or no vCPU
+    /// halted often enough.
+    pub(super) fn unfit(&self, of: impl Fn(&Account) -> u64, reason: &str) -> Option<Judgement> {
+        if self.lacks(of) {
+            return Some(Judgement::blind(reason));
+        }
+        let few = self.accounts().all(|account| account.halts < ENOUGH_HALTS);
+        (few && !self.guests.is_empty()).then(|| {
+            Judgement::blind(format!(
+                "no vCPU halted {ENOUGH_HALTS} times: too few to judge"
+            ))
+        })
+    }
+
     /// Whether no halt at all has what `of` counts, though there were halts.
-    pub fn lacks(&self, of: impl Fn(&Account) -> u64) -> bool {
+    fn lacks(&self, of: impl Fn(&Account) -> u64) -> bool {
         let halts: u64 = self.accounts().map(|account| account.halts).sum();
         halts > 0 && self.accounts().all(|account| of(account) >= account.halts)
     }

@@ -26,8 +26,9 @@ const REACH_NS: u64 = 200_000;
 const MOSTLY: f64 = 0.5;
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    if evidence.lacks(|account| account.unknown.wake) {
-        return Judgement::blind("the recording does not tell what ended the halts");
+    let wakes = |account: &Account| account.unknown.wake;
+    if let Some(unfit) = evidence.unfit(wakes, "the recording does not tell what ended the halts") {
+        return unfit;
     }
     evidence.each(|guest| of_guest(evidence, guest)).into()
 }

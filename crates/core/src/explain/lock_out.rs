@@ -18,8 +18,10 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    if evidence.lacks(|account| account.unknown.ceiling_ns) {
-        return Judgement::blind("the recording does not tell the ceiling of each halt");
+    let ceilings = |account: &Account| account.unknown.ceiling_ns;
+    if let Some(unfit) = evidence.unfit(ceilings, "the recording does not tell each halt's ceiling")
+    {
+        return unfit;
     }
     // Where growing is off no ceiling would help.
     if evidence.param("halt_poll_ns_grow") == Some(0) {

@@ -22,8 +22,9 @@ pub(super) const RULE: Rule = Rule {
 const POLLED: f64 = 0.01;
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    if evidence.lacks(|account| account.unknown.poll_ns) {
-        return Judgement::blind("the recording does not tell which halts polled");
+    let polls = |account: &Account| account.unknown.poll_ns;
+    if let Some(unfit) = evidence.unfit(polls, "the recording does not tell which halts polled") {
+        return unfit;
     }
     evidence.each(|guest| of_guest(evidence, guest)).into()
 }
@@ -35,10 +36,11 @@ fn cut_share(account: &Account) -> f64 {
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let pressure = evidence.ledger.host.cpu_pressure();
     let pressed = pressure.is_some_and(|share| share >= HABIT);
-    let (who, account) = guest.gather(|_, account| {
-        let polls_enough = account.polled >= ENOUGH_HALTS;
-        polls_enough && (pressed || cut_share(account) >= HABIT)
-    })?;
+    let (who, account) = guest
+        .gather(|_, account| account.polled > 0 && (pressed || cut_share(account) >= HABIT))?;
+    if account.polled < ENOUGH_HALTS {
+        return None;
+    }
     let poll_ns = account.poll_ns()?;
     let polled = evidence.per_s(poll_ns) / 1e9;
     let cut = cut_share(&account);

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::evidence::{Evidence, Guest};
-use super::hyperv_timers::is_clock;
+use super::hyperv_timers::{self, is_clock};
 use super::say::{nanos, percent, rate};
 use super::{Found, Gain, Judgement, Of, Rule, STORM_PER_S, Sure};
 use crate::exit::account::{Account as ExitAccount, Tally};
@@ -76,6 +76,10 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
     let share = tally.count as f64 / all.max(1) as f64;
     let per_s = evidence.per_s(tally.count);
     if per_s < STORM_PER_S || share < DOMINANT {
+        return None;
+    }
+    // What is known better is not said twice.
+    if is_clock(port) && hyperv_timers::explains(evidence, guest) {
         return None;
     }
     let (whose, instead) = device(port);

@@ -34,6 +34,9 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
         let account = guest.account();
         account.grows + account.shrinks > 0 || account.unknown.window_ns == 0
     };
+    if let Some(unfit) = evidence.unfit(|_| 0, "") {
+        return unfit;
+    }
     if evidence.guests.iter().any(halts) && !evidence.guests.iter().any(moves) {
         return Judgement::blind("the recording does not tell when windows grew and shrank");
     }

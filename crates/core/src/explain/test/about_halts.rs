@@ -27,7 +27,9 @@ fn halts_shorter_than_a_wake_up_and_slept_through() {
         ..short
     };
     assert_eq!(says(waits_for_cpu), None);
-    assert_eq!(Bench::new(1).load(short).pressure(0.5).says(id), None);
+    let pressed = Bench::new(1).load(short).pressure(0.5);
+    assert_eq!(pressed.says(id), None);
+    assert!(pressed.lacks(id).unwrap().contains("50 %"));
     // Gaps longer than the wake-up; the same caught by a poll; too few; locked out.
     silent(Load {
         gap_ns: 60_000,
@@ -38,7 +40,9 @@ fn halts_shorter_than_a_wake_up_and_slept_through() {
         window_ns: 50_000,
         ..short
     });
-    silent(Load { count: 99, ..short });
+    let few = Bench::new(1).load(Load { count: 99, ..short });
+    assert_eq!(few.says(id), None);
+    assert!(few.lacks(id).unwrap().contains("too few"));
     silent(Load {
         ceiling_ns: 40_000,
         ..short
@@ -200,6 +204,13 @@ fn a_tick_on_an_idle_vcpu() {
     assert!(cause(1024).contains("1024 Hz"), "{}", cause(1024));
     assert!(cause(1000).contains("1 ms"), "{}", cause(1000));
     let silent = |load, why| assert_eq!(Bench::new(1).load(load).says(id), None, "{why}");
+    // A busy host loses one tick of twenty.
+    let lost = Load {
+        count: 9_500,
+        period_ns: 10 * SECOND / 9_500,
+        ..at(1000)
+    };
+    assert_eq!(Bench::new(1).load(lost).says(id), Some(Sure::Possible));
     silent(at(700), "no known rate");
     let device = WakeSource::Device;
     silent(
