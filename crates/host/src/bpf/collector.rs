@@ -214,13 +214,21 @@ impl BpfCollector {
         Ok(())
     }
 
-    fn drain_counts(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
-        self.walk(now_ns)?;
-        let by_tid = &self.places.by_tid;
-        let mut place = |tid: u32| by_tid.get(&tid).copied().unwrap_or_default();
+    /// Counts first, then who they belong to: a thread that has counts has halted before, so a walk
+    /// finds it, or (if its VM is gone) its first halt is in the ring.
+    fn drain_counts(
+        &mut self,
+        facts: &mut Facts,
+        now_ns: u64,
+        last: bool,
+    ) -> Result<(), CollectError> {
         let used = self.attached.counts_used();
-        let map = &self.attached.skel.maps.counts;
-        let rows = self.counts.read(map, used, now_ns, &mut place)?;
+        let seen = CountsReader::look(&self.attached.skel.maps.counts, used)?;
+        self.walk(now_ns)?;
+        self.drain_ring(facts, now_ns)?;
+        let by_tid = &self.places.by_tid;
+        let mut place = |tid: u32| by_tid.get(&tid).copied();
+        let rows = self.counts.rows(seen, now_ns, last, &mut place);
         facts.counts.extend(rows);
         Ok(())
     }
@@ -395,7 +403,7 @@ impl Collector for BpfCollector {
         if self.options.mode == Mode::Counts {
             let since = now.saturating_sub(self.counts.interval_start_ns().unwrap_or(now));
             if Duration::from_nanos(since) >= self.options.interval {
-                self.drain_counts(facts, now)?;
+                self.drain_counts(facts, now, false)?;
             }
         }
         if self.exits.as_ref().is_some_and(|exits| exits.is_due(now)) {
@@ -417,7 +425,7 @@ impl Collector for BpfCollector {
         self.walk(now)?;
         self.drain_ring(facts, now)?;
         if self.options.mode == Mode::Counts {
-            self.drain_counts(facts, now)?;
+            self.drain_counts(facts, now, true)?;
         }
         self.drain_exits(facts, now)?;
         self.drain_lost(facts, now)

@@ -137,6 +137,14 @@ impl Totals {
     }
 }
 
+/// The counts of one slot as they stood.
+#[derive(Debug)]
+pub(super) struct Seen {
+    slot: u32,
+    tid: u32,
+    totals: Totals,
+}
+
 /// Reads the kernel's counts and remembers what was already handed on.
 #[derive(Debug, Default)]
 pub(super) struct CountsReader {
@@ -156,17 +164,9 @@ impl CountsReader {
         self.last_ns
     }
 
-    /// One row for each thread that halted since the last call. `used`: slots taken so far.
-    pub(super) fn read(
-        &mut self,
-        map: &MapMut<'_>,
-        used: u32,
-        now_ns: u64,
-        place: &mut dyn FnMut(u32) -> Place,
-    ) -> Result<Vec<HaltCounts>, CollectError> {
-        let interval_ns = now_ns.saturating_sub(self.last_ns.unwrap_or(now_ns));
-        self.last_ns = Some(now_ns);
-        let mut rows = Vec::new();
+    /// What the kernel has counted so far. `used`: slots taken so far.
+    pub(super) fn look(map: &MapMut<'_>, used: u32) -> Result<Vec<Seen>, CollectError> {
+        let mut all = Vec::new();
         for slot in 0..used {
             let value = map
                 .lookup(&slot.to_ne_bytes(), MapFlags::ANY)
@@ -176,24 +176,49 @@ impl CountsReader {
                 got: bytes.len(),
                 expected: SIZE,
             };
-            let now = Totals::decode(&bytes).ok_or_else(refused)?;
+            let totals = Totals::decode(&bytes).ok_or_else(refused)?;
             let tid = u32_at(&bytes, offset_of!(vcpu_counts, tid)).ok_or_else(refused)?;
+            all.push(Seen { slot, tid, totals });
+        }
+        Ok(all)
+    }
+
+    /// One row for each thread that halted since the last call. Where nobody knows a thread's place
+    /// yet, its counts wait for the next call, but for the `last`.
+    pub(super) fn rows(
+        &mut self,
+        all: Vec<Seen>,
+        now_ns: u64,
+        last: bool,
+        place: &mut dyn FnMut(u32) -> Option<Place>,
+    ) -> Vec<HaltCounts> {
+        let interval_ns = now_ns.saturating_sub(self.last_ns.unwrap_or(now_ns));
+        self.last_ns = Some(now_ns);
+        let mut rows = Vec::new();
+        for Seen { slot, tid, totals } in all {
             let before = self.before.entry(slot).or_insert_with(Totals::none);
-            if now.halts != before.halts {
-                let mut row = now.since(before, now_ns, interval_ns, Tid(tid));
-                let place = place(tid);
-                (row.vm, row.vcpu) = (place.vm, place.vcpu);
-                rows.push(row);
+            if totals.halts == before.halts {
+                continue;
             }
-            *before = now;
+            let place = match place(tid) {
+                Some(place) => place,
+                None if last => Place::default(),
+                None => continue,
+            };
+            let mut row = totals.since(before, now_ns, interval_ns, Tid(tid));
+            (row.vm, row.vcpu) = (place.vm, place.vcpu);
+            rows.push(row);
+            *before = totals;
         }
         rows.sort_by_key(|row| (row.vm, row.vcpu, row.tid));
-        Ok(rows)
+        rows
     }
 }
 
 #[cfg(test)]
 mod test {
+    use haltwise_core::ids::VmIndex;
+
     use super::*;
 
     #[test]
@@ -256,6 +281,40 @@ mod test {
         let row = now.since(&Totals::none(), 1, 1, Tid(1));
         assert_eq!(row.wakes, [0, 0, 2, 0, 1]);
         assert_eq!(row.polled, Some(0));
+    }
+
+    /// A VM that appeared between a look around and the reading of the counts.
+    #[test]
+    fn counts_of_a_thread_that_nobody_knows_yet_wait_until_somebody_does() {
+        let seen = |halts| {
+            let mut totals = Totals::none();
+            totals.halts = halts;
+            vec![Seen {
+                slot: 0,
+                tid: 7,
+                totals,
+            }]
+        };
+        let place = Place {
+            vm: Some(VmIndex(3)),
+            vcpu: None,
+        };
+        let halts = |rows: &[HaltCounts]| -> Vec<(Option<VmIndex>, u64)> {
+            rows.iter().map(|row| (row.vm, row.halts)).collect()
+        };
+        let mut reader = CountsReader::default();
+        reader.start(0);
+        assert_eq!(halts(&reader.rows(seen(5), 10, false, &mut |_| None)), []);
+        let rows = reader.rows(seen(9), 20, false, &mut |_| Some(place));
+        assert_eq!(halts(&rows), [(Some(VmIndex(3)), 9)]);
+        let rows = reader.rows(seen(9), 30, true, &mut |_| None);
+        assert_eq!(halts(&rows), [], "nothing came since");
+        let rows = reader.rows(seen(11), 40, true, &mut |_| None);
+        assert_eq!(
+            halts(&rows),
+            [(None, 2)],
+            "the last call keeps nothing back"
+        );
     }
 
     #[test]
