@@ -7,7 +7,7 @@ use haltwise_core::account::Account;
 use haltwise_core::account::seen::Fold;
 use haltwise_core::event::KnobScope;
 
-use super::load::Side;
+use super::load::{Side, fields};
 use super::pair::{Pair, Pairing, Whose};
 use super::view::CircumstanceView;
 use crate::number::{count, nanos, percent, three_digits};
@@ -187,7 +187,7 @@ fn exits(side: &Side) -> String {
 
 fn missing(side: &Side) -> String {
     let missing = side.recording.missing.iter();
-    let fields: BTreeSet<&str> = missing.map(|missing| missing.field.as_str()).collect();
+    let fields: BTreeSet<&str> = missing.flat_map(fields).collect();
     if fields.is_empty() {
         "nothing".to_owned()
     } else {

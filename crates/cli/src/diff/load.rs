@@ -11,7 +11,7 @@ use haltwise_core::diff::figure::{Exited, Halted};
 use haltwise_core::diff::jackknife::Jackknife;
 use haltwise_core::exit::{Cause, Exits, Kind};
 use haltwise_core::ids::VmIndex;
-use haltwise_core::recording::Mode;
+use haltwise_core::recording::{Missing, Mode};
 
 use super::pair::Whose;
 use crate::exit::Failure;
@@ -89,6 +89,12 @@ pub(crate) fn open(dir: &Path) -> Result<Side, Failure> {
 }
 
 impl Side {
+    /// Whether a field of the table of halts can be told at all.
+    fn tells(&self, field: &str) -> bool {
+        let mut missing = self.recording.missing.iter();
+        !missing.any(|missing| fields(missing).any(|one| one == field))
+    }
+
     /// Sums up the blocks of each of `whose`. What breaks off counts up to there; that it did has been
     /// noted when the capture was opened.
     pub(crate) fn sums(&self, whose: &[Whose]) -> Vec<Sums> {
@@ -145,6 +151,11 @@ impl Side {
     }
 }
 
+/// The fields that are missing together.
+pub(super) fn fields(missing: &Missing) -> impl Iterator<Item = &str> {
+    missing.field.split(',').map(str::trim)
+}
+
 /// Exits, and what stands for them where KVM virtualises in software.
 fn is_compared(row: &Exits) -> bool {
     matches!(
@@ -156,6 +167,7 @@ fn is_compared(row: &Exits) -> bool {
 /// Blocks of somebody while a capture is read.
 struct Somebody {
     cut: Cut,
+    tells_cuts: bool,
     halts: Vec<Halted>,
     exits_cut: Cut,
     exits: BTreeMap<Cause, Vec<Exited>>,
@@ -177,12 +189,13 @@ impl Somebody {
         let cut = Cut::new(from_ns, to_ns, side.halts_interval_ns);
         let block = Halted {
             span_ns: cut.block_ns(),
-            tells_changes: recording.mode == Mode::Full,
+            tells_changes: recording.mode == Mode::Full && side.tells("change"),
             ..Halted::default()
         };
         Self {
             halts: vec![block; cut.count()],
             cut,
+            tells_cuts: side.tells("poll_cut"),
             exits_cut: Cut::new(from_ns, to_ns, side.exits_interval_ns),
             exits: BTreeMap::new(),
         }
@@ -199,7 +212,13 @@ impl Somebody {
         self.exits.entry(cause).or_insert(none)[place].exits(row);
     }
 
-    fn finish(self, with_exits: bool) -> Sums {
+    fn finish(mut self, with_exits: bool) -> Sums {
+        if !self.tells_cuts {
+            // Not told is not never.
+            for block in &mut self.halts {
+                block.cut_known = 0;
+            }
+        }
         let exits = self.exits.into_iter();
         Sums {
             block_ns: self.cut.block_ns(),

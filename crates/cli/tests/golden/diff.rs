@@ -284,6 +284,44 @@ fn b_against_a_is_the_mirror_and_a_against_a_is_nothing() {
     }
 }
 
+/// A text that holds wake-ups alone tells of no cut polls, grows or shrinks: that is not none of them.
+#[test]
+fn what_a_capture_does_not_tell_is_not_zero() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut draw = SplitMix64(4);
+    let mut time_us = 1_000_000_000;
+    let lines = (0..2_000).map(|_| {
+        let ns = draw.exponential(Nanos(120_000)).0;
+        time_us += ns / 1_000 + 30;
+        let (s, us) = (time_us / 1_000_000, time_us % 1_000_000);
+        format!(
+            "  kvm-7  [001] d... {s}.{us:06}: kvm_vcpu_wakeup: wait time {ns} ns, polling valid\n"
+        )
+    });
+    fs::write(dir.path().join("trace.txt"), lines.collect::<String>()).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        .args(["import", "-o", "cap", "trace.txt"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    write(&dir.path().join("after"), AFTER, "6.12.1-golden");
+    let json = json(dir.path(), "after", "cap");
+    let rows = json["comparisons"].as_array().unwrap();
+    for (figure, verdict) in [
+        ("cut-polls", "not-told"),
+        ("grows", "not-told"),
+        ("shrinks", "not-told"),
+        ("poll-wasted-cpu", "not-told"),
+        ("halts", "different"),
+    ] {
+        let row = rows
+            .iter()
+            .find(|row| row["figure"] == figure && row["vm"].is_null());
+        assert_eq!(row.unwrap()["verdict"], verdict, "{figure}");
+    }
+}
+
 #[test]
 fn no_page_is_wider_than_its_screen() {
     if updates() {
