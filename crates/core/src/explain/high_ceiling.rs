@@ -19,7 +19,7 @@ pub(super) const RULE: Rule = Rule {
 
 const LIMIT_NS: u64 = 1_000_000;
 
-/// What KVM itself sets on x86 since 4.12: `KVM_HALT_POLL_NS_DEFAULT` in `asm/kvm_host.h`.
+/// What KVM itself sets on x86, 4.19 to 7.2: `KVM_HALT_POLL_NS_DEFAULT` in `asm/kvm_host.h`.
 const DEFAULT_NS: u64 = 200_000;
 
 fn look(evidence: &Evidence<'_>) -> Judgement {

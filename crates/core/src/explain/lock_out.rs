@@ -5,7 +5,7 @@
 
 use super::evidence::{Evidence, Guest};
 use super::say::{nanos, percent, rate, round_up};
-use super::{ENOUGH_HALTS, Found, Gain, Judgement, Of, Rule, Sure};
+use super::{ENOUGH_HALTS, Found, Gain, HABIT, Judgement, Of, Rule, Sure};
 use crate::account::Account;
 use crate::account::worth::{NotPolling, Worth, highest_ceiling};
 use crate::event::CeilingSource;
@@ -48,15 +48,20 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let ceiling = highest_ceiling(&account)?;
     let within = account.gap_ns.share_up_to(u64::from(ceiling.ns))?;
     let latency = account.wake_latency_ns.percentile(0.5)?;
-    let wanted = round_up(account.halt_ns.percentile(0.95)?);
+    // What fits under the ceiling now must still fit with its latency; no halt needs more.
+    let with_latency =
+        u64::from(ceiling.ns).saturating_add(account.wake_latency_ns.percentile(0.9)?);
+    let wanted = round_up(account.halt_ns.percentile(0.95)?.min(with_latency));
     let remedy = match ceiling.source {
         CeilingSource::Cap => format!(
-            "Have the VMM set KVM_CAP_HALT_POLL to {wanted} for this VM: 95 % of the halts are shorter."
+            "Have the VMM set KVM_CAP_HALT_POLL to {wanted} for this VM: gap and latency together then \
+             fit."
         ),
         _ => format!(
-            "`haltwise apply --set halt_poll_ns={wanted}ns`: 95 % of the halts are shorter."
+            "`haltwise apply --set halt_poll_ns={wanted}ns`: gap and latency together then fit."
         ),
     };
+    let pressure = evidence.ledger.host.cpu_pressure();
     Some(Found {
         signature: format!(
             "{} of the gaps are within the ceiling of {} (median gap {}), and with a wake-up latency \
@@ -78,7 +83,11 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
             of: Of::Latency,
             ns_per_s: evidence.per_s(account.halts) * within * latency as f64,
         }),
-        sure: Sure::Certain,
+        // Where CPUs are wanted, latencies are long for another reason, and polling takes CPUs away.
+        sure: match pressure {
+            Some(share) if share >= HABIT => Sure::Possible,
+            _ => Sure::Certain,
+        },
         who,
     })
 }

@@ -15,7 +15,7 @@ use crate::exit::{Kind, SubKey};
 pub(super) const RULE: Rule = Rule {
     id: "port-polling",
     title: "an emulated port that is polled",
-    source: "Intel Technology Journal 10(3), 2006; kvm_pio in arch/x86/kvm/x86.c",
+    source: "Intel Technology Journal 10(3), 2006; trace_kvm_pio in arch/x86/kvm/x86.c",
     look,
 };
 

@@ -2,6 +2,7 @@
 
 mod about_exits;
 mod about_halts;
+mod laws;
 
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ struct Bench {
 }
 
 /// Halts of one vCPU, all alike.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy)]
 struct Load {
     vcpu: u32,
     count: u64,

@@ -96,6 +96,9 @@ const MOSTLY: f64 = 0.9;
 /// Halted for at least this share of the time: "otherwise idle".
 const IDLE: f64 = 0.5;
 
+/// The median gap, of the time from one tick to the next: the rest is wake-up latency and work.
+const PERIOD: f64 = 0.6;
+
 /// The ninth tenth of the gaps over the first: two buckets of a histogram that knows values to an
 /// eighth of an octave are a factor of 1.27 apart at the most, and work in between takes its share.
 const STEADY: f64 = 1.5;
@@ -128,6 +131,11 @@ fn tick(account: &Account) -> Option<(&'static Tick, f64)> {
         return None;
     }
     let per_s = account.halts as f64 / (span_ns as f64 / 1e9);
+    // Between ticks there is the gap and little else; a rate of other gaps is a mean by chance.
+    let period_ns = 1e9 / per_s;
+    if (gaps.percentile(0.5)? as f64) < PERIOD * period_ns {
+        return None;
+    }
     let off = |tick: &Tick| per_s / tick.hz - 1.0;
     let by_distance = |a: &&Tick, b: &&Tick| off(a).abs().total_cmp(&off(b).abs());
     let nearest = TICKS.iter().min_by(by_distance)?;

@@ -64,6 +64,8 @@ fn gaps_within_the_ceiling_and_halts_beyond_it() {
     let explained = bench.explain();
     let remedy = &explained.findings[0].found.remedy;
     assert!(remedy.contains("KVM_CAP_HALT_POLL to 58000"), "{remedy}");
+    let pressed = Bench::new(1).load(locked).pressure(0.5);
+    assert_eq!(pressed.says(id), Some(Sure::Possible));
     assert_eq!(
         bench.param("halt_poll_ns_grow", "0").says(id),
         None,
@@ -234,6 +236,15 @@ fn a_tick_on_an_idle_vcpu() {
         uneven.ledger.halt(&load.halt(nth));
     }
     assert_eq!(uneven.says(id), None, "gaps vary");
+    let mut chance = Bench::new(1);
+    for nth in 0..20_480 {
+        let load = Load {
+            gap_ns: if nth % 16 == 0 { 4_000_000 } else { 190_000 },
+            ..at(2048)
+        };
+        chance.ledger.halt(&load.halt(nth));
+    }
+    assert_eq!(chance.says(id), None, "a rate without its period");
 }
 
 #[test]
