@@ -6,6 +6,9 @@ use std::path::Path;
 
 use haltwise_capture::capture::Capture;
 use haltwise_capture::error::CaptureReadError;
+use haltwise_capture::note::Note;
+use haltwise_capture::rows::Rows;
+use haltwise_capture::table::Table;
 use haltwise_core::diff::block::Cut;
 use haltwise_core::diff::figure::{Exited, Halted};
 use haltwise_core::diff::jackknife::Jackknife;
@@ -19,6 +22,7 @@ use crate::open::explain;
 use crate::report::build::presence_ns;
 use crate::report::load as report;
 use crate::report::recording::Recording;
+use crate::words::plural;
 
 /// A capture that was looked through once.
 #[derive(Debug)]
@@ -29,6 +33,11 @@ pub(crate) struct Side {
     /// Longest interval over which halts, and exits, were counted before they were told.
     halts_interval_ns: u64,
     exits_interval_ns: u64,
+    /// Until when halts can be read: to the end, unless their table breaks off.
+    halts_end_ns: u64,
+    /// Whether all calls of grow and shrink, and all exits, can be read.
+    tells_changes: bool,
+    exits_whole: bool,
 }
 
 /// What is known of somebody.
@@ -46,46 +55,102 @@ pub(crate) struct Sums {
 /// Looks through a capture.
 pub(crate) fn open(dir: &Path) -> Result<Side, Failure> {
     let capture = Capture::open(dir).map_err(explain)?;
-    let mut recording = report::load(dir)?;
-    let mut halts_interval_ns = 0;
-    if recording.mode == Mode::Counts {
-        let rows = capture.halt_counts().map_err(explain)?;
-        // What breaks off has been said by the report's reader.
-        for counts in rows.map_while(Result::ok) {
-            halts_interval_ns = counts.interval_ns.max(halts_interval_ns);
-        }
-    }
-    let mut exits_interval_ns = 0;
-    let mut other = 0_u64;
-    if capture.info().exits.is_some() {
-        let mut take = |row: Result<Exits, CaptureReadError>| -> Result<(), CaptureReadError> {
-            let row = row?;
-            exits_interval_ns = row.interval_ns.max(exits_interval_ns);
-            if row.cause.kind == Kind::Other {
-                other = other.saturating_add(row.count);
-            }
-            Ok(())
-        };
-        let read = capture
-            .exits()
-            .and_then(|mut rows| rows.try_for_each(&mut take));
-        if let Err(error) = read {
-            let note = format!("{:#}", anyhow::Error::new(error));
-            recording.notes.push(note);
-            recording.damaged = true;
-        }
-    }
-    if other > 0 {
-        recording.notes.push(format!(
-            "{other} exits found no room in the recorder's table and are in no figure"
-        ));
-    }
-    Ok(Side {
+    let recording = report::load(dir)?;
+    let mut side = Side {
+        tells_changes: recording.mode == Mode::Full
+            && is_whole(&capture, Table::WindowChanges)
+            && (!recording.damaged || reads(capture.window_changes(), |_| ()).is_ok()),
+        halts_end_ns: recording.end_ns,
         capture,
         recording,
-        halts_interval_ns,
-        exits_interval_ns,
+        halts_interval_ns: 0,
+        exits_interval_ns: 0,
+        exits_whole: false,
+    };
+    look_at_halts(&mut side);
+    if side.capture.info().exits.is_some() {
+        look_at_exits(&mut side);
+    }
+    Ok(side)
+}
+
+/// Whether a table has all rows that were written, as far as can be seen without reading it.
+fn is_whole(capture: &Capture, wanted: Table) -> bool {
+    !capture.notes().iter().any(|note| match note {
+        Note::MissingTable { table, .. }
+        | Note::UnreadableTable { table, .. }
+        | Note::RowsDiffer { table, .. } => *table == wanted,
+        _ => false,
     })
+}
+
+/// Reads a table through.
+fn reads<T>(
+    rows: Result<Rows<T>, CaptureReadError>,
+    mut take: impl FnMut(T),
+) -> Result<(), CaptureReadError> {
+    for row in rows? {
+        take(row?);
+    }
+    Ok(())
+}
+
+/// Over how long halts were counted, and until when they can be read: what breaks off ends there, or
+/// the time after it would seem to be without halts. That it did has been noted by the report's reader.
+fn look_at_halts(side: &mut Side) {
+    let (mut interval_ns, mut last_ns) = (0, side.recording.start_ns);
+    let (table, read) = match side.recording.mode {
+        Mode::Counts => {
+            let read = reads(side.capture.halt_counts(), |counts| {
+                interval_ns = counts.interval_ns.max(interval_ns);
+                last_ns = counts.time_ns.max(last_ns);
+            });
+            (Table::HaltCounts, read)
+        }
+        Mode::Full if side.recording.damaged => {
+            let read = reads(side.capture.halts(), |halt| {
+                last_ns = halt.end_ns().max(last_ns);
+            });
+            (Table::Halts, read)
+        }
+        Mode::Full => (Table::Halts, Ok(())),
+    };
+    side.halts_interval_ns = interval_ns;
+    if read.is_err() || !is_whole(&side.capture, table) {
+        side.halts_end_ns = last_ns;
+        // These go on, and would all seem to fall on the last moment.
+        side.tells_changes = false;
+    }
+}
+
+/// Over how long exits were counted, and whether they can be read: what breaks off is not compared.
+fn look_at_exits(side: &mut Side) {
+    let (mut interval_ns, mut other) = (0, 0_u64);
+    let read = reads(side.capture.exits(), |row| {
+        interval_ns = row.interval_ns.max(interval_ns);
+        if row.cause.kind == Kind::Other {
+            other = other.saturating_add(row.count);
+        }
+    });
+    side.exits_interval_ns = interval_ns;
+    side.exits_whole = read.is_ok() && is_whole(&side.capture, Table::Exits);
+    let notes = &mut side.recording.notes;
+    if let Err(error) = read {
+        let note = format!("{:#}", anyhow::Error::new(error));
+        if !notes.iter().any(|known| known.contains(&note)) {
+            notes.push(note);
+        }
+        side.recording.damaged = true;
+    }
+    if !side.exits_whole {
+        notes.push("not all exits can be read: none are compared".to_owned());
+    }
+    if other > 0 {
+        let exits = plural(other, "exit");
+        notes.push(format!(
+            "{exits} found no room in the recorder's table and are in no figure"
+        ));
+    }
 }
 
 impl Side {
@@ -95,8 +160,7 @@ impl Side {
         !missing.any(|missing| fields(missing).any(|one| one == field))
     }
 
-    /// Sums up the blocks of each of `whose`. What breaks off counts up to there; that it did has been
-    /// noted when the capture was opened.
+    /// Sums up the blocks of each of `whose`.
     pub(crate) fn sums(&self, whose: &[Whose]) -> Vec<Sums> {
         let mut somebody: Vec<Somebody> = whose.iter().map(|it| Somebody::new(self, it)).collect();
         let places = Places::new(whose);
@@ -137,16 +201,15 @@ impl Side {
                 });
             }
         }
-        if self.capture.info().exits.is_some() {
+        if self.exits_whole {
             let rows = self.capture.exits().into_iter().flatten();
             for row in rows.map_while(Result::ok).filter(is_compared) {
                 each(&mut somebody, row.vm, &mut |it| it.exits(&row));
             }
         }
-        let with_exits = self.capture.info().exits.is_some();
         somebody
             .into_iter()
-            .map(|it| it.finish(with_exits))
+            .map(|it| it.finish(self.exits_whole))
             .collect()
     }
 }
@@ -186,10 +249,15 @@ impl Somebody {
         };
         let to_ns = recording.end_ns.max(recording.start_ns);
         let from_ns = presence.map_or(recording.start_ns, |ns| to_ns.saturating_sub(ns));
-        let cut = Cut::new(from_ns, to_ns, side.halts_interval_ns);
+        let halts_to_ns = side.halts_end_ns.min(to_ns);
+        let cut = Cut::new(from_ns, halts_to_ns, side.halts_interval_ns);
         let block = Halted {
-            span_ns: cut.block_ns(),
-            tells_changes: recording.mode == Mode::Full && side.tells("change"),
+            span_ns: if halts_to_ns > from_ns {
+                cut.block_ns()
+            } else {
+                0
+            },
+            tells_changes: side.tells_changes && side.tells("change"),
             ..Halted::default()
         };
         Self {

@@ -322,6 +322,48 @@ fn what_a_capture_does_not_tell_is_not_zero() {
     }
 }
 
+/// What is lost of a capture is not told: it does not seem to have gone.
+#[test]
+fn damage_is_no_difference() {
+    let dir = tempfile::tempdir().unwrap();
+    let polling = Load {
+        ceiling: AFTER.ceiling,
+        ..BEFORE
+    };
+    for (name, load, file, figures) in [
+        (
+            "changes",
+            polling,
+            "window_changes.parquet",
+            &["grows", "shrinks"][..],
+        ),
+        ("exits", BEFORE, "exits.parquet", &["exits", "exit-time"]),
+        (
+            "halts",
+            BEFORE,
+            "halts.parquet",
+            &["halts", "blocks", "gap-p50"],
+        ),
+    ] {
+        write(&dir.path().join("whole"), load, "6.12.0-golden");
+        write(&dir.path().join(name), load, "6.12.0-golden");
+        fs::remove_file(dir.path().join(name).join(file)).unwrap();
+        let arguments = ["diff", "whole", name, "--json"];
+        let (text, code) = haltwise(dir.path(), &arguments);
+        assert_eq!(code, Some(5), "{name}");
+        let json: Value = serde_json::from_str(&text).unwrap();
+        for row in json["comparisons"].as_array().unwrap() {
+            let figure = row["figure"].as_str().unwrap();
+            assert_ne!(row["verdict"], "different", "{name}: {figure}");
+            if figures.contains(&figure) && row["verdict"] != "in-neither" {
+                assert_eq!(row["verdict"], "not-told", "{name}: {figure}: {row}");
+            }
+        }
+        assert!(json["b"]["damaged"].as_bool().unwrap(), "{name}");
+        fs::remove_dir_all(dir.path().join("whole")).unwrap();
+    }
+}
+
 #[test]
 fn no_page_is_wider_than_its_screen() {
     if updates() {
