@@ -44,7 +44,7 @@ pub(crate) struct Side {
 #[derive(Debug)]
 pub(crate) struct Sums {
     pub(crate) halts: Jackknife<Halted>,
-    /// Length of a block of halts.
+    /// Length of a block of halts; 0 if none can be read.
     pub(crate) block_ns: u64,
     /// By cause; `None` if the capture holds no exits.
     pub(crate) exits: Option<BTreeMap<Cause, Jackknife<Exited>>>,
@@ -289,7 +289,7 @@ impl Somebody {
         }
         let exits = self.exits.into_iter();
         Sums {
-            block_ns: self.cut.block_ns(),
+            block_ns: self.halts.first().map_or(0, |block| block.span_ns),
             halts: Jackknife::new(self.halts),
             exits: with_exits.then(|| {
                 exits

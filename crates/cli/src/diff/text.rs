@@ -263,11 +263,13 @@ fn closing(page: &mut Page, view: &View, options: Options) {
         let text = format!("The captures are too short to tell of {figures}: --all.");
         page.wrapped("", &text, 0);
     }
-    let blocks = if view.a.block_ns == view.b.block_ns {
-        nanos(view.a.block_ns)
-    } else {
-        format!("{} and {}", nanos(view.a.block_ns), nanos(view.b.block_ns))
-    };
+    let blocks = [view.a.block_ns, view.b.block_ns].into_iter();
+    let mut blocks: Vec<String> = blocks.filter(|ns| *ns > 0).map(nanos).collect();
+    blocks.dedup();
+    if blocks.is_empty() {
+        return;
+    }
+    let blocks = blocks.join(" and ");
     let text = format!(
         "Intervals are from blocks of {blocks}. Where nothing differs, 95 of 100 such pages name no \
          figure at all (Holm). Two captures are two times: what the host did otherwise is among the \
