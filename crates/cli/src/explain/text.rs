@@ -36,6 +36,7 @@ fn opening(page: &mut Page, view: &View) {
     let judged = view.rules - view.not_judged.len();
     let rules = match view.not_judged.len() {
         0 => plural(judged as u64, "rule"),
+        _ if judged == 1 => "the one rule that could judge".to_owned(),
         _ => format!("the {judged} rules that could judge"),
     };
     let text = match view.findings.len() {
@@ -166,6 +167,12 @@ fn not_judged(page: &mut Page, view: &View) {
 fn closing(page: &mut Page, view: &View) {
     let recording = &view.recording;
     let mut notes = Vec::new();
+    if recording.unplaced > 0 {
+        notes.push(format!(
+            "{} of VMs that are not known: no rule saw them",
+            plural(recording.unplaced, "halt")
+        ));
+    }
     if recording.lost > 0 {
         notes.push(format!("{} events were lost", count(recording.lost)));
     }

@@ -35,6 +35,8 @@ pub(crate) struct RecordingView {
     pub(crate) vms: usize,
     pub(crate) duration_ns: u64,
     pub(crate) halts: u64,
+    /// Halts that could be given to no VM: no rule sees them.
+    pub(crate) unplaced: u64,
     /// Exits were recorded.
     pub(crate) has_exits: bool,
     pub(crate) cut: bool,
@@ -93,6 +95,7 @@ pub(crate) fn view(loaded: &Loaded, vms: &[VmIndex]) -> View {
             vms: evidence.guests.len(),
             duration_ns,
             halts: halts.fold(0, u64::saturating_add),
+            unplaced: recording.ledger.unplaced().halts,
             has_exits: loaded.exits.is_some(),
             cut: recording.cut,
             lost: recording.lost.iter().map(|(_, count)| count).sum(),

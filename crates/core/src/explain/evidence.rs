@@ -152,8 +152,11 @@ impl<'a> Evidence<'a> {
         if self.lacks(of) {
             return Some(Judgement::blind(reason));
         }
+        if self.guests.is_empty() {
+            return Some(Judgement::blind("no VM is known here"));
+        }
         let few = self.accounts().all(|account| account.halts < ENOUGH_HALTS);
-        (few && !self.guests.is_empty()).then(|| {
+        few.then(|| {
             Judgement::blind(format!(
                 "no vCPU halted {ENOUGH_HALTS} times: too few to judge"
             ))

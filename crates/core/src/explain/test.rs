@@ -176,8 +176,11 @@ impl Bench {
     }
 
     fn explain(&self) -> Explained {
+        self.explain_in(10 * SECOND)
+    }
+
+    fn explain_in(&self, span_ns: u64) -> Explained {
         let exits = self.exits.as_ref();
-        let span_ns = 10 * SECOND;
         let evidence = Evidence::new(&self.roster, &self.ledger, exits, span_ns, |_| true);
         explain(&evidence)
     }

@@ -178,6 +178,9 @@ fn halts_that_stay_inside_the_guest() {
     assert_eq!(bench.says(id), Some(Sure::Certain));
     let one = Load { count: 1, ..LOAD };
     assert_eq!(Bench::new(1).load(one).says(id), None);
+    let short = Bench::new(1).explain_in(SECOND - 1);
+    assert!(short.findings.is_empty());
+    assert!(short.blind.iter().any(|it| it.rule.id == id));
 }
 
 #[test]
