@@ -7,12 +7,13 @@ use std::process::Command;
 
 use haltwise_capture::info::{CaptureInfo, Clock, Host, Tool};
 use haltwise_capture::recording::Recording;
-use haltwise_core::event::WakeSource;
+use haltwise_core::event::{Facts, Knob, WakeSource};
 use haltwise_core::exit::{Cause, Exits, Isa, Kind, Recorded, SubKey};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
 use super::guest::Guest;
+use super::scenarios::Scenario;
 use super::schema::{keys, quoted};
 use super::{START_NS, compare, fits, flat, haltwise, home, knobs, scenarios};
 
@@ -78,15 +79,95 @@ fn write(dir: &Path, told: Option<&[SubKey]>) {
     let is_late = |vm: Option<VmIndex>| vm == Some(VmIndex(2));
     scenario.facts.halts.retain(|halt| !is_late(halt.vm));
     scenario.facts.windows.retain(|change| !is_late(change.vm));
-    Guest {
+    let windows = Guest {
         vm: 2,
         gaps: "fixed:920us",
         run_ns: 22_500,
         wakes: &[WakeSource::Timer],
-        until_ns: START_NS + LENGTH_NS,
         ..Guest::default()
+    };
+    scenario.facts.knobs = Vec::new();
+    if told.is_some() {
+        scenario.facts.exits = exits(1, &BUSY);
+        scenario.facts.exits.extend(exits(2, &WINDOWS));
     }
-    .run(&mut scenario.facts);
+    let recorded = told.map(|keys| Recorded {
+        sub_keys: keys.to_vec(),
+        ..Recorded::default()
+    });
+    write_with(
+        dir,
+        scenario,
+        &[windows],
+        knobs(START_NS, "2000000"),
+        recorded,
+    );
+}
+
+/// A host whose guests storm: one ticks, two vCPUs of another wake each other, one comes in bursts, one
+/// has more vCPUs than there are CPUs. Windows are thrown away at each shrink.
+fn write_storms(dir: &Path) {
+    let mut scenario = scenarios::all()
+        .into_iter()
+        .find(|it| it.name == "fleet")
+        .unwrap();
+    scenario.facts = Facts {
+        host: scenario.facts.host,
+        ..Facts::default()
+    };
+    scenario.roster.vms.truncate(4);
+    for (vm, name) in scenario
+        .roster
+        .vms
+        .iter_mut()
+        .zip(["ticker", "pair", "batch", "dense"])
+    {
+        name.clone_into(&mut vm.name);
+    }
+    scenario.roster.vcpus.clear();
+    let guest = |vm, vcpu, gaps| Guest {
+        vm,
+        vcpu,
+        gaps,
+        shrink: 0,
+        seed: u64::from(vm + vcpu),
+        ..Guest::default()
+    };
+    let tick = |vcpu| Guest {
+        run_ns: 60_000,
+        wakes: &[WakeSource::Timer],
+        ..guest(0, vcpu, "fixed:3910us")
+    };
+    let ipi = |vcpu| Guest {
+        wakes: &[WakeSource::Ipi],
+        ..guest(1, vcpu, "exp:60us")
+    };
+    let cut = |vcpu| Guest {
+        cut: 0.7,
+        ..guest(3, vcpu, "exp:90us")
+    };
+    let bursts = guest(2, 0, "phases:30us*60:3ms*6");
+    let guests = [tick(0), tick(1), ipi(0), ipi(1), bursts, cut(0), cut(1)];
+    let mut knobs = knobs(START_NS, "200000");
+    knobs[3].value = "0".into();
+    write_with(dir, scenario, &guests, knobs, None);
+}
+
+/// A scenario with guests that ran for the whole of a longer recording.
+fn write_with(
+    dir: &Path,
+    mut scenario: Scenario,
+    guests: &[Guest],
+    knobs: Vec<Knob>,
+    exits: Option<Recorded>,
+) {
+    for guest in guests {
+        let guest = Guest {
+            until_ns: START_NS + LENGTH_NS,
+            ..guest.clone()
+        };
+        guest.run(&mut scenario.facts);
+    }
     scenario.facts.halts.sort_by_key(|halt| halt.start_ns);
     scenario.facts.windows.sort_by_key(|change| change.time_ns);
     let tool = Tool {
@@ -102,20 +183,11 @@ fn write(dir: &Path, told: Option<&[SubKey]>) {
     };
     let clock = Clock::new(START_NS, 1_767_225_600_000_000_000);
     let mut info = CaptureInfo::new(tool, host, clock, scenario.rung, scenario.mode);
-    info.knobs = knobs(START_NS, "2000000");
+    info.knobs = knobs;
     info.roster = scenario.roster;
-    info.exits = told.map(|keys| Recorded {
-        sub_keys: keys.to_vec(),
-        ..Recorded::default()
-    });
+    info.exits = exits;
     let mut recording = Recording::create(dir, info).unwrap();
-    let mut facts = scenario.facts;
-    facts.knobs = Vec::new();
-    if told.is_some() {
-        facts.exits = exits(1, &BUSY);
-        facts.exits.extend(exits(2, &WINDOWS));
-    }
-    recording.append(&facts).unwrap();
+    recording.append(&scenario.facts).unwrap();
     let mut ending = scenario.ending.unwrap();
     ending.ended.time_ns = START_NS + LENGTH_NS;
     recording.finish(ending).unwrap();
@@ -129,6 +201,7 @@ fn pages_are_as_committed() {
     write(&dir.path().join("told"), Some(&KEYS));
     write(&dir.path().join("plain"), Some(&[]));
     write(&dir.path().join("halts"), None);
+    write_storms(&dir.path().join("storms"));
     let mut wrong = String::new();
     let mut say = |home: &Path, file: &str, options: &[&str]| {
         let (text, code) = haltwise(home, &[&["explain"], options].concat());
@@ -144,6 +217,7 @@ fn pages_are_as_committed() {
     say(dir.path(), "told.txt", &["told"]);
     say(dir.path(), "told.json", &["told", "--json"]);
     say(dir.path(), "plain.txt", &["plain", "--vm", "late"]);
+    say(dir.path(), "storms.txt", &["storms"]);
     say(dir.path(), "halts.txt", &["halts", "--vm", "4811"]);
     for scenario in scenarios::all() {
         let capture = format!("captures/{}", scenario.name);
