@@ -10,7 +10,7 @@ use haltwise_core::event::KnobScope;
 use super::load::{Side, fields};
 use super::pair::{Pair, Pairing, Whose};
 use super::view::CircumstanceView;
-use crate::number::{count, nanos, percent, three_digits};
+use crate::number::{count, nanos, percent, share, three_digits};
 use crate::words::{ceiling_source, plural};
 
 /// Lengths that differ by less than this share are as good as the same.
@@ -18,6 +18,9 @@ const SAME_LENGTH: f64 = 0.05;
 
 /// CPUs busy beside each other that differ by less than this are as good as the same.
 const SAME_CPUS: f64 = 0.1;
+
+/// Shares of time in which some task waited for a CPU: the same.
+const SAME_PRESSURE: f64 = 0.1;
 
 /// Everything that differs, what was set first.
 pub(crate) fn circumstances(a: &Side, b: &Side, pairing: &Pairing) -> Vec<CircumstanceView> {
@@ -53,6 +56,16 @@ pub(crate) fn circumstances(a: &Side, b: &Side, pairing: &Pairing) -> Vec<Circum
         && (one - other).abs() >= SAME_CPUS
     {
         say("CPUs busy", three_digits(one), three_digits(other));
+    }
+    let pressure = |side: &Side| side.recording.ledger.host.cpu_pressure();
+    if let (Some(one), Some(other)) = (pressure(a), pressure(b))
+        && (one - other).abs() >= SAME_PRESSURE
+    {
+        say(
+            "time with tasks waiting for a CPU",
+            share(one),
+            share(other),
+        );
     }
     say("exits", exits(a), exits(b));
     say("not told", missing(a), missing(b));
