@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use haltwise_capture::info::{CaptureInfo, Clock, Host, Tool};
 use haltwise_capture::recording::Recording;
 use haltwise_core::event::{Facts, Lost};
 use haltwise_core::exit::{Cause, Exits, Isa, Kind, Named, Recorded, SubKey};
@@ -13,7 +12,7 @@ use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
 use super::schema::{keys, quoted};
-use super::{START_NS, compare, fits, flat, haltwise, home, knobs, scenarios};
+use super::{START_NS, compare, fits, flat, haltwise, home, info_of, knobs, scenarios};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -82,19 +81,7 @@ fn write(dir: &Path, software: bool) {
         .into_iter()
         .find(|it| it.name == "fleet")
         .unwrap();
-    let tool = Tool {
-        name: "haltwise".into(),
-        version: "0.1.0".into(),
-    };
-    let host = Host {
-        kernel_release: "6.12.0-golden".into(),
-        arch: "x86_64".into(),
-        cpu_model: None,
-        cpus: 4,
-        hostname: Some("golden-1".into()),
-    };
-    let clock = Clock::new(START_NS, 1_767_225_600_000_000_000);
-    let mut info = CaptureInfo::new(tool, host, clock, scenario.rung, scenario.mode);
+    let mut info = info_of(&scenario);
     info.knobs = knobs(START_NS, "200000");
     info.roster = scenario.roster;
     info.exits = Some(Recorded {

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use haltwise_capture::info::{CaptureInfo, Clock, Host, Tool};
 use haltwise_capture::recording::Recording;
 use haltwise_core::event::{Facts, Knob, WakeSource};
 use haltwise_core::exit::{Cause, Exits, Isa, Kind, Recorded, SubKey};
@@ -15,7 +14,7 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use super::guest::Guest;
 use super::scenarios::Scenario;
 use super::schema::{keys, quoted};
-use super::{START_NS, compare, fits, flat, haltwise, home, knobs, scenarios};
+use super::{START_NS, compare, fits, flat, haltwise, home, info_of, knobs, scenarios};
 
 /// Ten times as long as the scenarios, so that an idle guest has halted often enough.
 const LENGTH_NS: u64 = 10 * super::LENGTH_NS;
@@ -170,19 +169,7 @@ fn write_with(
     }
     scenario.facts.halts.sort_by_key(|halt| halt.start_ns);
     scenario.facts.windows.sort_by_key(|change| change.time_ns);
-    let tool = Tool {
-        name: "haltwise".into(),
-        version: "0.1.0".into(),
-    };
-    let host = Host {
-        kernel_release: "6.12.0-golden".into(),
-        arch: "x86_64".into(),
-        cpu_model: None,
-        cpus: 4,
-        hostname: Some("golden-1".into()),
-    };
-    let clock = Clock::new(START_NS, 1_767_225_600_000_000_000);
-    let mut info = CaptureInfo::new(tool, host, clock, scenario.rung, scenario.mode);
+    let mut info = info_of(&scenario);
     info.knobs = knobs;
     info.roster = scenario.roster;
     info.exits = exits;

@@ -63,8 +63,8 @@ fn knobs(time_ns: u64, ceiling: &str) -> Vec<Knob> {
     .to_vec()
 }
 
-/// Writes a scenario as a capture.
-fn write(scenario: Scenario, dir: &Path) {
+/// Who recorded a scenario, where, and when it began.
+fn info_of(scenario: &Scenario) -> CaptureInfo {
     let tool = Tool {
         name: "haltwise".into(),
         version: "0.1.0".into(),
@@ -77,7 +77,12 @@ fn write(scenario: Scenario, dir: &Path) {
         hostname: Some("golden-1".into()),
     };
     let clock = Clock::new(START_NS, 1_767_225_600_000_000_000);
-    let mut info = CaptureInfo::new(tool, host, clock, scenario.rung, scenario.mode);
+    CaptureInfo::new(tool, host, clock, scenario.rung, scenario.mode)
+}
+
+/// Writes a scenario as a capture.
+fn write(scenario: Scenario, dir: &Path) {
+    let mut info = info_of(&scenario);
     info.knobs = knobs(START_NS, "200000");
     info.missing = scenario.missing;
     info.roster = scenario.roster;
