@@ -70,7 +70,7 @@ pub(super) fn nothing_better(tuned: &Value) {
 pub(super) fn show(in_force: u64, recommended: u64, force: &Proof, off: Option<&Proof>) {
     say::step("before, predicted, after");
     say::note(&format!(
-        "{:<34} {:>10} {:>12} {:>12}",
+        "{:<38} {:>8} {:>12} {:>10}",
         "", "polling", "late (mean)", "a halt"
     ));
     let row = |name: String, of: Figures| {
@@ -79,7 +79,7 @@ pub(super) fn show(in_force: u64, recommended: u64, force: &Proof, off: Option<&
             .poll
             .map_or("-".to_owned(), |poll| format!("{poll:.1} %"));
         let (late, cost) = (nanos(of.late), nanos(of.cost));
-        say::note(&format!("{name:<34} {poll:>10} {late:>12} {cost:>12}"));
+        say::note(&format!("{name:<38} {poll:>8} {late:>12} {cost:>10}"));
     };
     let name = |ns: u64| {
         if ns == 0 {
