@@ -2,6 +2,7 @@
 
 mod apply;
 mod completions;
+mod costs;
 mod diff;
 mod doctor;
 mod exits;

@@ -7,12 +7,11 @@ use haltwise_capture::note::Note;
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::policy::{POLICIES, Setting, Side, Spec};
 use haltwise_core::replay::Arrivals;
-use haltwise_core::units::Nanos;
 
+use super::costs::Costs;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::open::explain;
 use crate::page::Page;
-use crate::replay::costs::Told;
 use crate::replay::play::{self, Wish};
 use crate::replay::{text, view};
 use crate::terminal;
@@ -53,15 +52,8 @@ pub(crate) struct Arguments {
     /// Whether waking earlier makes the next gap longer
     #[arg(long, value_name = "READING", default_value = "by-source", value_parser = reading)]
     arrivals: Arrivals,
-    /// What `haltwise-lab calibrate --json` measured on the recorded host
-    #[arg(long, value_name = "FILE")]
-    calibration: Option<PathBuf>,
-    /// CPU time of one block and wake [default: calibrated, else taken from the capture]
-    #[arg(long, value_name = "TIME")]
-    switch_cpu: Option<Nanos>,
-    /// Wake-up latency where the capture has none
-    #[arg(long, value_name = "TIME")]
-    wake_latency: Option<Nanos>,
+    #[command(flatten)]
+    costs: Costs,
     /// The kernel whose rule `kvm` means [default: the capture's]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<Version>,
@@ -102,11 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     let specs = specs(arguments)?;
     let capture = Capture::open(dir).map_err(explain)?;
-    let told = Told {
-        calibration: arguments.calibration.as_deref(),
-        switch_cpu_ns: arguments.switch_cpu.map(|Nanos(ns)| ns),
-        wake_latency_ns: arguments.wake_latency.map(|Nanos(ns)| ns),
-    };
+    let told = arguments.costs.told();
     let wish = Wish {
         specs: specs.iter().map(|(spec, _)| spec.clone()).collect(),
         latency_weight_milli: arguments.lambda.unwrap_or(arguments.goal.weight_milli()),

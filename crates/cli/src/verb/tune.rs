@@ -7,13 +7,12 @@ use haltwise_capture::note::Note;
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::recording::Mode;
 use haltwise_core::replay::Arrivals;
-use haltwise_core::units::Nanos;
 
+use super::costs::Costs;
 use super::replay::reading;
 use super::report::wanted;
 use crate::exit::{Exit, Outcome};
 use crate::open::explain;
-use crate::replay::costs::Told;
 use crate::terminal;
 use crate::tune::goal::{self, Named};
 use crate::tune::seek::{self, Wish};
@@ -61,15 +60,8 @@ pub(crate) struct Arguments {
     /// Whether waking earlier makes the next gap longer
     #[arg(long, value_name = "READING", default_value = "by-source", value_parser = reading)]
     arrivals: Arrivals,
-    /// What `haltwise-lab calibrate --json` measured on the recorded host
-    #[arg(long, value_name = "FILE")]
-    calibration: Option<PathBuf>,
-    /// CPU time of one block and wake [default: calibrated, else taken from the capture]
-    #[arg(long, value_name = "TIME")]
-    switch_cpu: Option<Nanos>,
-    /// Wake-up latency where the capture has none
-    #[arg(long, value_name = "TIME")]
-    wake_latency: Option<Nanos>,
+    #[command(flatten)]
+    costs: Costs,
     /// The kernel whose parameters are sought [default: the capture's]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<Version>,
@@ -106,11 +98,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         max_poll_cpu_percent: arguments.max_poll_cpu,
         vms: vms.transpose()?,
         arrivals: arguments.arrivals,
-        told: Told {
-            calibration: arguments.calibration.as_deref(),
-            switch_cpu_ns: arguments.switch_cpu.map(|Nanos(ns)| ns),
-            wake_latency_ns: arguments.wake_latency.map(|Nanos(ns)| ns),
-        },
+        told: arguments.costs.told(),
         kernel: arguments.kernel,
         arch: arguments.arch,
         seed: arguments.seed,

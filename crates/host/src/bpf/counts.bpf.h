@@ -5,25 +5,12 @@
 #ifndef HALTWISE_COUNTS_BPF_H
 #define HALTWISE_COUNTS_BPF_H
 
-/* haltwise_core::hist::bucket_of. A function of its own, so that the verifier reads it once. */
+#include "hist.bpf.h"
+
+/* A function of its own, so that the verifier reads it once. */
 __noinline __u64 bucket_of(__u64 value)
 {
-	__u32 octave = 0;
-	__u64 rest = value;
-
-	if (value < (1 << HIST_SUB_BITS))
-		return value;
-	if (rest >> 32) { octave += 32; rest >>= 32; }
-	if (rest >> 16) { octave += 16; rest >>= 16; }
-	if (rest >> 8) { octave += 8; rest >>= 8; }
-	if (rest >> 4) { octave += 4; rest >>= 4; }
-	if (rest >> 2) { octave += 2; rest >>= 2; }
-	if (rest >> 1) octave += 1;
-
-	__u32 part = (value >> (octave - HIST_SUB_BITS)) & ((1 << HIST_SUB_BITS) - 1);
-	__u32 bucket = ((octave - HIST_SUB_BITS + 1) << HIST_SUB_BITS) + part;
-
-	return bucket < HIST_BUCKETS ? bucket : HIST_BUCKETS - 1;
+	return hist_bucket(value);
 }
 
 static __always_inline void add_to(struct vcpu_counts *counted, enum count_hist hist, __u64 value)

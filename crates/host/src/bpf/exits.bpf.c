@@ -16,6 +16,7 @@
 
 #include "exits_intf.h"
 #include "peek.bpf.h"
+#include "hist.bpf.h"
 #include "exits_state.bpf.h"
 #include "exits_arch.bpf.h"
 

@@ -214,27 +214,6 @@ static __always_inline void count_in(__u32 slot)
 		cell->count++;
 }
 
-/* haltwise_core::hist::bucket_of */
-static __always_inline __u32 bucket_of(__u64 value)
-{
-	__u32 octave = 0;
-	__u64 rest = value;
-
-	if (value < (1 << HIST_SUB_BITS))
-		return value;
-	if (rest >> 32) { octave += 32; rest >>= 32; }
-	if (rest >> 16) { octave += 16; rest >>= 16; }
-	if (rest >> 8) { octave += 8; rest >>= 8; }
-	if (rest >> 4) { octave += 4; rest >>= 4; }
-	if (rest >> 2) { octave += 2; rest >>= 2; }
-	if (rest >> 1) octave += 1;
-
-	__u32 part = (value >> (octave - HIST_SUB_BITS)) & ((1 << HIST_SUB_BITS) - 1);
-	__u32 bucket = ((octave - HIST_SUB_BITS + 1) << HIST_SUB_BITS) + part;
-
-	return bucket < HIST_BUCKETS ? bucket : HIST_BUCKETS - 1;
-}
-
 /* A time of one that was counted. Not static, so that the verifier reads it once. */
 __noinline int add_time(__u32 slot, __u64 ns, __u64 user_ns)
 {
@@ -247,7 +226,7 @@ __noinline int add_time(__u32 slot, __u64 ns, __u64 user_ns)
 	cell->user_ns += user_ns;
 	if (ns > cell->max_ns)
 		cell->max_ns = ns;
-	bucket = bucket_of(ns);
+	bucket = hist_bucket(ns);
 	/* The verifier must see the check on the very register that is used. */
 	barrier_var(bucket);
 	if (bucket < HIST_BUCKETS)
