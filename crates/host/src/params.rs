@@ -233,21 +233,11 @@ mod test {
     use std::fs;
 
     use super::*;
-
-    fn root_with(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-        let dir = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let root = Root::at(dir.path());
-        (dir, root)
-    }
+    use crate::root::made_up;
 
     #[test]
     fn what_is_there_is_read_and_the_rest_gives_no_row() {
-        let (_dir, root) = root_with(&[
+        let (_dir, root) = made_up(&[
             ("sys/module/kvm/parameters/halt_poll_ns", "200000\n"),
             ("sys/module/haltpoll/parameters/guest_halt_poll_ns", "0\n"),
             ("sys/module/kvm_amd/parameters/avic", "N\n"),
@@ -270,7 +260,7 @@ mod test {
 
     #[test]
     fn a_host_without_kvm_has_no_rows() {
-        let (_dir, root) = root_with(&[]);
+        let (_dir, root) = made_up(&[]);
         assert!(read(&root, 0).unwrap().is_empty());
         assert!(param_halt_poll_ns(&root).unwrap_err().is_absent());
     }
@@ -278,7 +268,7 @@ mod test {
     #[test]
     fn only_changes_are_told() {
         let path = "sys/module/kvm/parameters/halt_poll_ns";
-        let (dir, root) = root_with(&[(path, "200000\n")]);
+        let (dir, root) = made_up(&[(path, "200000\n")]);
         let mut watch = Watch::default();
         let time = std::cell::Cell::new(0);
         let clock = || {
@@ -312,7 +302,7 @@ mod test {
 
     #[test]
     fn a_negative_parameter_is_an_error_that_shows_it() {
-        let (_dir, root) = root_with(&[("sys/module/kvm/parameters/halt_poll_ns", "-1\n")]);
+        let (_dir, root) = made_up(&[("sys/module/kvm/parameters/halt_poll_ns", "-1\n")]);
         let error = param_halt_poll_ns(&root).unwrap_err().to_string();
         assert!(error.ends_with("`-1` is not a number"), "{error}");
     }

@@ -201,6 +201,19 @@ impl Root {
     }
 }
 
+/// A made-up root that holds these files and nothing else.
+#[cfg(test)]
+pub(crate) fn made_up(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
+    let dir = tempfile::tempdir().unwrap();
+    for (path, text) in files {
+        let path = dir.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    let root = Root::at(dir.path());
+    (dir, root)
+}
+
 #[cfg(test)]
 mod test {
     use super::*;

@@ -123,20 +123,8 @@ fn numbered(root: &Root, folder: &str, word: &str) -> Result<Vec<u32>, RootError
 
 #[cfg(test)]
 mod test {
-    use std::fs;
-
     use super::*;
-
-    fn made_up(files: &[(&str, &str)]) -> (tempfile::TempDir, Root) {
-        let dir = tempfile::tempdir().unwrap();
-        for (path, text) in files {
-            let path = dir.path().join(path);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        let root = Root::at(dir.path());
-        (dir, root)
-    }
+    use crate::root::made_up;
 
     #[test]
     fn idle_is_all_states_but_polling() {
