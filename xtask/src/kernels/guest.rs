@@ -141,6 +141,9 @@ impl Guest {
         }
         match ended {
             Ended::ByItself => {}
+            Ended::Stalled => {
+                return Ok(Boot::Spoilt("one of its CPUs stands still".to_owned()));
+            }
             Ended::Frozen(place) => return Ok(Boot::Spoilt(format!("it stands still, {place}"))),
             Ended::Late => bail!(
                 "not at its end after {} s; the console ends:\n{}",

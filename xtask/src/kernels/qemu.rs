@@ -26,6 +26,8 @@ pub(crate) enum Ended {
     ByItself,
     /// It stood still, with its CPUs as QEMU describes them.
     Frozen(String),
+    /// One of its CPUs stood still for so long that the others said so twice.
+    Stalled,
     /// It lived, but did not come to its end in time.
     Late,
 }
@@ -114,14 +116,29 @@ fn watch(child: &mut Child, work: &Path, limit: Duration) -> Result<Ended> {
         if pulse != last.1 {
             last = (now, pulse);
         }
+        let console = std::fs::read(work.join("console")).unwrap_or_default();
+        if stalls(&String::from_utf8_lossy(&console)) >= STALLS {
+            return Ok(Ended::Stalled);
+        }
         if now - last.0 > PULSE_PATIENCE {
             return Ok(Ended::Frozen(registers(child, work)));
         }
         if now - started > limit {
             return Ok(Ended::Late);
         }
-        std::thread::sleep(Duration::from_millis(50));
+        std::thread::sleep(Duration::from_millis(200));
     }
+}
+
+/// Times that RCU finds a CPU standing still, 21 s for the first and 63 s between the others
+/// (`rcu_cpu_stall_timeout`), after which the emulator is taken to have lost it. Our programs cannot
+/// hold a CPU with preemption off: those of the kernel are verified, all others are preempted.
+const STALLS: usize = 2;
+
+/// How often a kernel has said that a CPU stands still.
+fn stalls(console: &str) -> usize {
+    let sign = "detected stalls on CPUs";
+    console.lines().filter(|line| line.contains(sign)).count()
 }
 
 /// Where each CPU of the guest is, as QEMU's monitor says.
@@ -176,6 +193,23 @@ mod test {
             watched("exec sleep 60", Duration::ZERO).unwrap(),
             Ended::Late
         );
+    }
+
+    #[test]
+    fn a_cpu_that_stands_still_is_told_by_the_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = "[ 37.6] rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:\n\
+                    [ 37.6] rcu: \t0-...0: (4 ticks this GP)\n";
+        assert_eq!(stalls(said), 1);
+        std::fs::write(dir.path().join("console"), said.repeat(2)).unwrap();
+        let mut child = Command::new("sh")
+            .args(["-c", "exec sleep 60"])
+            .spawn()
+            .unwrap();
+        let ended = watch(&mut child, dir.path(), Duration::from_mins(1)).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(ended, Ended::Stalled);
     }
 
     #[test]
