@@ -64,7 +64,9 @@ pub(crate) fn boot(
         let path = work.join(name);
         File::create(&path).with_context(|| format!("create {}", path.display()))
     };
+    // Both are read before QEMU has emptied them: what an earlier boot left must not be there.
     create("pulse")?;
+    create("console")?;
     let mut child = Command::new(qemu)
         .current_dir(work)
         .args(["-accel", threads.accelerator()])
