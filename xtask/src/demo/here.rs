@@ -27,7 +27,13 @@ pub(super) fn run() -> Result<()> {
         binaries: Binaries::beside_us()?,
     };
     let out = repo::root().join(OUT);
-    for old in ["capture", "calibration.json", "plan.json"] {
+    for old in [
+        "capture",
+        "calibration.json",
+        "plan.json",
+        "proof-in-force.json",
+        "proof-off.json",
+    ] {
         remove(&out.join(old))?;
     }
     std::fs::create_dir_all(&out).with_context(|| format!("create {}", out.display()))?;
@@ -56,7 +62,9 @@ pub(super) fn run() -> Result<()> {
         );
         say::step(&format!("haltwise {json}"));
         let said = tool::ask_watched(&mut shell.command(&json))?;
-        std::fs::write(out.join(format!("proof-{a}-{b}.json")), &said).context("keep the proof")?;
+        let against = if a == 0 { "off" } else { "in-force" };
+        std::fs::write(out.join(format!("proof-{against}.json")), &said)
+            .context("keep the proof")?;
         Proof::of(&read(&said, "prove")?)
     };
     match ceiling("recommended") {
