@@ -120,6 +120,9 @@ pub struct Overhead {
     pub recorder_rss_bytes: u64,
     /// Time that the programs add to each halt, measured while recording, where it can be.
     pub added_ns_per_halt: Option<f64>,
+    /// The same of an exit and its entry; of an emulated instruction where KVM tells no exits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added_ns_per_exit: Option<f64>,
 }
 
 /// Everyone that was seen: VMs and their vCPUs.

@@ -36,6 +36,12 @@ pub trait Collector: std::fmt::Debug {
     fn added_ns_per_halt(&self) -> Option<f64> {
         None
     }
+
+    /// Time that our programs add to one exit and its entry, where exits are counted; to an emulated
+    /// instruction where the kernel tells no exits.
+    fn added_ns_per_exit(&self) -> Option<f64> {
+        None
+    }
 }
 
 /// What to collect.

@@ -169,6 +169,7 @@ impl Session {
             bpf_cpu_ns: self.collector.kernel_cpu_ns(),
             recorder_rss_bytes: self.peak_rss.max(cost.recorder_rss_bytes),
             added_ns_per_halt: self.collector.added_ns_per_halt(),
+            added_ns_per_exit: self.collector.added_ns_per_exit(),
         };
         self.recording.set_missing(&self.collector.missing())?;
         let exits = self.recording.info().exits.as_ref().map(|_| self.exits);

@@ -101,9 +101,21 @@ impl Summary {
 
     fn cost(&self) -> String {
         let recorder = self.overhead.recorder_cpu_ns as f64 / 1e7 / self.seconds.max(1e-9);
-        let programs = match self.overhead.added_ns_per_halt {
-            Some(added) => format!("; BPF programs {} per halt", Nanos(round(added))),
-            None => String::new(),
+        // Where KVM virtualises in software it tells no exits.
+        let exit = match self.exits {
+            Some(0) => "emulated instruction",
+            _ => "exit",
+        };
+        let each = [
+            (self.overhead.added_ns_per_halt, "halt"),
+            (self.overhead.added_ns_per_exit, exit),
+        ];
+        let each = each
+            .into_iter()
+            .filter_map(|(added, what)| Some(format!("{} per {what}", Nanos(round(added?)))));
+        let programs = match each.collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => none,
+            each => format!("; BPF programs {each}"),
         };
         format!(
             "Cost: recorder {recorder:.1} % of a CPU, {:.0} MB{programs}",

@@ -151,5 +151,6 @@ fn sampled_cost(ledger: &Ledger) -> Option<Overhead> {
         bpf_cpu_ns: ledger.host.bpf_cpu_ns(),
         recorder_rss_bytes: ledger.host.recorder_rss_bytes,
         added_ns_per_halt: None,
+        added_ns_per_exit: None,
     })
 }

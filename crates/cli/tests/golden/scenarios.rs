@@ -116,6 +116,7 @@ fn ending() -> Ending {
             bpf_cpu_ns: Some(600_000),
             recorder_rss_bytes: 23 << 20,
             added_ns_per_halt: Some(214.0),
+            added_ns_per_exit: None,
         }),
     }
 }

@@ -306,7 +306,7 @@ impl BpfCollector {
         Ok(())
     }
 
-    fn programs(attached: &Attached) -> Programs<'_> {
+    fn programs<'a>(attached: &'a Attached, exits: Option<&'a ExitCounter>) -> Programs<'a> {
         let progs = &attached.skel.progs;
         Programs {
             halt: progs.on_vcpu_wakeup.as_fd(),
@@ -318,11 +318,13 @@ impl BpfCollector {
                 progs.on_apic_ipi.as_fd(),
                 progs.on_ioapic_set_irq.as_fd(),
             ],
+            exits: exits.map(ExitCounter::programs),
         }
     }
 
     fn tick_cost(&mut self, now_ns: u64) {
-        self.cost.tick(now_ns, &Self::programs(&self.attached));
+        let programs = Self::programs(&self.attached, self.exits.as_ref());
+        self.cost.tick(now_ns, &programs);
     }
 }
 
@@ -417,7 +419,8 @@ impl Collector for BpfCollector {
 
     fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
         let now = clock::monotonic_ns();
-        self.cost.end_sample(now, &Self::programs(&self.attached));
+        let programs = Self::programs(&self.attached, self.exits.as_ref());
+        self.cost.end_sample(now, &programs);
         self.attached.links.clear();
         if let Some(exits) = &mut self.exits {
             exits.detach();
@@ -458,5 +461,9 @@ impl Collector for BpfCollector {
 
     fn added_ns_per_halt(&self) -> Option<f64> {
         self.cost.per_halt_ns()
+    }
+
+    fn added_ns_per_exit(&self) -> Option<f64> {
+        self.cost.per_exit_ns()
     }
 }

@@ -17,8 +17,8 @@ const SAMPLE_NS: u64 = 200_000_000;
 /// From the start of one sample to the start of the next.
 const PERIOD_NS: u64 = 4_000_000_000;
 
-/// Our programs, as the sums are kept: what runs for every halt, and what runs for every task.
-#[derive(Debug, Clone, Copy)]
+/// Our programs, as the sums are kept: what runs for every halt, for every task, for every exit.
+#[derive(Debug, Clone)]
 pub(super) struct Programs<'a> {
     /// `kvm_vcpu_wakeup`: once for each halt.
     pub(super) halt: BorrowedFd<'a>,
@@ -28,6 +28,19 @@ pub(super) struct Programs<'a> {
     pub(super) waking: BorrowedFd<'a>,
     /// The others: interrupts and timers of the whole host.
     pub(super) others: [BorrowedFd<'a>; 4],
+    /// Where exits are counted.
+    pub(super) exits: Option<ExitPrograms<'a>>,
+}
+
+/// The programs that count exits.
+#[derive(Debug, Clone)]
+pub(super) struct ExitPrograms<'a> {
+    /// `kvm_exit`, as kernels tell it: one of them is attached.
+    pub(super) exit: [BorrowedFd<'a>; 2],
+    /// `kvm_emulate_insn`.
+    pub(super) emulation: BorrowedFd<'a>,
+    /// The others.
+    pub(super) others: Vec<BorrowedFd<'a>>,
 }
 
 /// Runs and run time of a program.
@@ -44,6 +57,9 @@ struct AllRuns {
     window: Runs,
     waking: Runs,
     others: Runs,
+    exit: Runs,
+    emulation: Runs,
+    about_exits: Runs,
 }
 
 /// Samples the run time of our programs.
@@ -80,12 +96,11 @@ impl Cost {
         if self.timing.take().is_none() {
             return;
         }
-        let end = all_runs(programs);
-        let start = self.at_start;
-        self.sampled.halt.add(end.halt.since(start.halt));
-        self.sampled.window.add(end.window.since(start.window));
-        self.sampled.waking.add(end.waking.since(start.waking));
-        self.sampled.others.add(end.others.since(start.others));
+        let (mut end, mut start) = (all_runs(programs), self.at_start);
+        let ends = end.each().into_iter().zip(start.each());
+        for (sum, (end, start)) in self.sampled.each().into_iter().zip(ends) {
+            sum.add(end.since(*start));
+        }
         self.sampled_ns += now_ns.saturating_sub(self.sample_start_ns);
     }
 
@@ -99,6 +114,20 @@ impl Cost {
         let own = (self.sampled.halt.time_ns + self.sampled.window.time_ns) as f64 / halts as f64;
         let waking = self.sampled.waking;
         Some(own + waking.time_ns as f64 / waking.count.max(1) as f64)
+    }
+
+    /// Time that the programs add to one exit with its entry and what it was about. Where the kernel
+    /// tells no exits, to one emulated instruction, which stands for an exit.
+    pub(super) fn per_exit_ns(&self) -> Option<f64> {
+        let AllRuns {
+            exit,
+            emulation,
+            about_exits,
+            ..
+        } = self.sampled;
+        let exits = exit.count.max(emulation.count);
+        let all = exit.time_ns + emulation.time_ns + about_exits.time_ns;
+        (exits > 0).then(|| all as f64 / exits as f64)
     }
 
     /// CPU time of all programs since the first tick: the samples, stretched to the whole time.
@@ -140,22 +169,45 @@ impl Runs {
 }
 
 impl AllRuns {
-    fn time_ns(&self) -> u64 {
-        self.halt.time_ns + self.window.time_ns + self.waking.time_ns + self.others.time_ns
+    fn each(&mut self) -> [&mut Runs; 7] {
+        [
+            &mut self.halt,
+            &mut self.window,
+            &mut self.waking,
+            &mut self.others,
+            &mut self.exit,
+            &mut self.emulation,
+            &mut self.about_exits,
+        ]
+    }
+
+    fn time_ns(mut self) -> u64 {
+        self.each().iter().map(|runs| runs.time_ns).sum()
     }
 }
 
 fn all_runs(programs: &Programs<'_>) -> AllRuns {
-    let mut others = Runs::default();
-    for program in programs.others {
-        others.add(run_count(program));
-    }
-    AllRuns {
+    let mut all = AllRuns {
         halt: run_count(programs.halt),
         window: run_count(programs.window),
         waking: run_count(programs.waking),
-        others,
+        others: sum(&programs.others),
+        ..AllRuns::default()
+    };
+    if let Some(exits) = &programs.exits {
+        all.exit = sum(&exits.exit);
+        all.emulation = run_count(exits.emulation);
+        all.about_exits = sum(&exits.others);
     }
+    all
+}
+
+fn sum(programs: &[BorrowedFd<'_>]) -> Runs {
+    let mut sum = Runs::default();
+    for program in programs {
+        sum.add(run_count(*program));
+    }
+    sum
 }
 
 /// How often a program ran and for how long, while timing was on.

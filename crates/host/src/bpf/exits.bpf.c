@@ -128,23 +128,27 @@ __noinline int end_user(struct exit_thread *thread, __u64 now)
 	return 0;
 }
 
-/* The exit being handled is done: its time goes to its reason and to what it was about. */
-__noinline int end_exit(struct exit_thread *thread, __u64 now)
+/* The time of the exit being handled goes to what it was about, too. */
+__noinline int end_subs(struct exit_thread *thread, __u64 ns)
 {
-	__u64 ns;
-
 	if (!thread)
-		return 0;
-	ns = now - thread->exit_ns;
-	add_time(thread->exit_cell, ns, thread->exit_user_ns);
-	thread->exit_cell = 0;
-	if (!thread->subs)
 		return 0;
 	for (int sub = 0; sub < EXIT_SUB_KINDS; sub++)
 		if (thread->subs & (1 << sub))
 			add_time(thread->sub_cells[sub], ns, thread->exit_user_ns);
 	thread->subs = 0;
 	return 0;
+}
+
+/* The exit being handled is done: its time goes to its reason. */
+static __always_inline void end_exit(struct exit_thread *thread, __u64 now)
+{
+	__u64 ns = now - thread->exit_ns;
+
+	add_time_in(thread->exit_cell, ns, thread->exit_user_ns);
+	thread->exit_cell = 0;
+	if (thread->subs)
+		end_subs(thread, ns);
 }
 
 /* A cell that a thread needs often, remembered at `place`. */

@@ -15,6 +15,7 @@ pub mod synthetic;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::os::fd::AsFd;
 
 use haltwise_core::event::Lost;
 use haltwise_core::exit::{Cause, Exits, Isa, Kind};
@@ -27,6 +28,7 @@ use self::cell::{Cell, Told};
 use self::load::Loaded;
 use self::skel::types::exit_lost;
 use super::attach::explain;
+use super::cost::ExitPrograms;
 use super::record::Place;
 use crate::collector::CollectError;
 use crate::exits::ExitOptions;
@@ -86,6 +88,30 @@ impl ExitCounter {
     /// Counts no more. What was counted can still be read.
     pub(super) fn detach(&mut self) {
         self.loaded.links.clear();
+    }
+
+    /// The programs, for their cost. Those for sub-keys that nobody asked for are not loaded.
+    pub(super) fn programs(&self) -> ExitPrograms<'_> {
+        let progs = &self.loaded.skel.progs;
+        let others = [
+            &progs.on_entry,
+            &progs.on_userspace_exit,
+            &progs.on_fpu,
+            &progs.on_injection,
+            &progs.on_msr,
+            &progs.on_pio,
+            &progs.on_mmio,
+            &progs.on_page_fault,
+            &progs.on_hypercall,
+            &progs.on_vector,
+            &progs.on_cpuid,
+        ];
+        let loaded = others.into_iter().filter(|program| program.autoload());
+        ExitPrograms {
+            exit: [progs.on_exit.as_fd(), progs.on_exit_before.as_fd()],
+            emulation: progs.on_emulation.as_fd(),
+            others: loaded.map(AsFd::as_fd).collect(),
+        }
     }
 
     /// What cannot be told on this host.

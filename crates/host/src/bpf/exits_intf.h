@@ -72,13 +72,14 @@ struct exit_key {
 /* One count, since the first of its kind. Written by its own thread alone, but for the cell of
  * EXIT_KIND_OTHER. */
 struct exit_cell {
-	struct exit_key key;
-	__u32 tgid;
-	__u32 vcpu_id;
+	/* What an exit changes lies together. */
 	__u64 count;
 	__u64 sum_ns; /* of the times in hist */
 	__u64 user_ns; /* of sum_ns, in user space */
 	__u64 max_ns;
+	struct exit_key key;
+	__u32 tgid;
+	__u32 vcpu_id;
 	__u32 hist[HIST_BUCKETS];
 };
 

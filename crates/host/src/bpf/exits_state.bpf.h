@@ -22,16 +22,10 @@ __u32 cells_last = 0;
 #define FAR_REASONS 16
 #define REMEMBERED (NEAR_REASONS + FAR_REASONS)
 
-/* A thread that runs a vCPU. Read and written by that thread alone. */
+/* A thread that runs a vCPU. Read and written by that thread alone. What every exit and entry looks at
+ * comes first, within 64 bytes. */
 struct exit_thread {
 	__u64 vcpu; /* struct kvm_vcpu, 0 while not known */
-	__u64 kvm;
-	__u32 vcpu_id;
-	__u32 tid;
-	__u32 tgid;
-	bool known; /* adopt_vcpu ran */
-	bool unwanted; /* by a filter */
-	bool entered; /* the last of kvm_entry and kvm_exit was an entry */
 	/* the exit being handled */
 	__u64 exit_ns;
 	__u64 exit_user_ns;
@@ -39,16 +33,22 @@ struct exit_thread {
 	__u32 exit_reason;
 	__u32 exit_isa;
 	__u32 subs; /* sub-kinds it has, a bit each */
-	__u32 sub_cells[EXIT_SUB_KINDS];
-	/* the time in user space under way */
-	__u64 user_start_ns;
-	__u64 user_exits; /* the vCPU's own count of exits when it began */
-	__u32 user_cell; /* 0: there is none */
+	__u32 user_cell; /* of the time in user space under way; 0: there is none */
+	bool known; /* adopt_vcpu ran */
+	bool unwanted; /* by a filter */
+	bool entered; /* the last of kvm_entry and kvm_exit was an entry */
 	/* cells that are often needed */
 	__u16 entry_cell;
 	__u16 lone_cell;
 	__u16 injection_cell;
 	__u16 emulation_cell;
+	__u64 user_start_ns;
+	__u64 user_exits; /* the vCPU's own count of exits when that began */
+	__u64 kvm;
+	__u32 vcpu_id;
+	__u32 tid;
+	__u32 tgid;
+	__u32 sub_cells[EXIT_SUB_KINDS];
 	__u16 reason_cells[REMEMBERED];
 };
 
@@ -214,14 +214,14 @@ static __always_inline void count_in(__u32 slot)
 		cell->count++;
 }
 
-/* A time of one that was counted. Not static, so that the verifier reads it once. */
-__noinline int add_time(__u32 slot, __u64 ns, __u64 user_ns)
+/* A time of one that was counted. */
+static __always_inline void add_time_in(__u32 slot, __u64 ns, __u64 user_ns)
 {
-	struct exit_cell *cell = bpf_map_lookup_elem(&cells, &slot);
+	struct exit_cell *cell = cell_at(slot);
 	__u32 bucket;
 
 	if (!cell || slot <= CELL_OTHER)
-		return 0;
+		return;
 	cell->sum_ns += ns;
 	cell->user_ns += user_ns;
 	if (ns > cell->max_ns)
@@ -231,6 +231,12 @@ __noinline int add_time(__u32 slot, __u64 ns, __u64 user_ns)
 	barrier_var(bucket);
 	if (bucket < HIST_BUCKETS)
 		cell->hist[bucket]++;
+}
+
+/* The same, where it is not done for every exit. Not static, so that the verifier reads it once. */
+__noinline int add_time(__u32 slot, __u64 ns, __u64 user_ns)
+{
+	add_time_in(slot, ns, user_ns);
 	return 0;
 }
 

@@ -117,6 +117,10 @@ fn cost(report: &Report) -> String {
         cost.added_ns_per_halt
             .map(|ns| format!("{} ns added to each halt", three_digits(ns))),
     );
+    told.extend(
+        cost.added_ns_per_exit
+            .map(|ns| format!("{} ns to each exit", three_digits(ns))),
+    );
     let mib = cost.recorder_rss_bytes as f64 / f64::from(1 << 20);
     told.push(format!("{} MiB of memory", three_digits(mib)));
     told.join(", ")
