@@ -70,7 +70,7 @@ impl CalibrateArgs {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// The guest: pingpong, pingpong-stamped, tick, tick-pit, ipi, idle, exits (see list)
+    /// The guest: pingpong, tick, ipi, idle, exits and others (see list)
     pub(crate) guest: Guest,
     /// VMs at once
     #[arg(long, default_value_t = 1, value_name = "N")]

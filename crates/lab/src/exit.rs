@@ -7,6 +7,8 @@ use kvm_ioctls::VcpuExit;
 
 /// Where a guest says that it has finished: any `out` to it ends the vCPU's thread.
 pub const STOP_PORT: u16 = 0xf4;
+/// Where a guest says that another thread shall run the vCPU from here on.
+pub const HOP_PORT: u16 = 0xf5;
 /// Where vCPU 0 of a guest announces and answers; vCPU N uses this plus N. Each has an ioeventfd,
 /// so these never reach the VMM as exits.
 pub const ANSWER_PORT: u16 = 0x600;
@@ -43,6 +45,8 @@ pub type ExitCounts = BTreeMap<UserspaceExit, u64>;
 pub enum Next {
     /// Counts it and runs on; reads have been answered with zeroes.
     Count(UserspaceExit),
+    /// Counts it and runs on in another thread.
+    Hop(UserspaceExit),
     /// Ends: the guest said so.
     Stop,
     /// Ends with an error: no guest of ours does this.
@@ -53,6 +57,7 @@ pub enum Next {
 pub fn parse(exit: VcpuExit<'_>) -> Next {
     match exit {
         VcpuExit::IoOut(STOP_PORT, _) => Next::Stop,
+        VcpuExit::IoOut(HOP_PORT, _) => Next::Hop(UserspaceExit::PioOut(HOP_PORT)),
         VcpuExit::IoOut(port, _) => Next::Count(UserspaceExit::PioOut(port)),
         VcpuExit::IoIn(port, data) => {
             data.fill(0);

@@ -120,7 +120,10 @@ impl Experiment {
             Guest::Tick(Timer::Pit) => (10_000, 100),
             Guest::Ipi => (0, 10_000),
             Guest::Idle => (100_000, 20),
+            Guest::Tick(Timer::Rtc) => (15_625, 100),
             Guest::Exits => (200, 1),
+            Guest::Hop => (1_000, 100),
+            Guest::PortPoll | Guest::Framebuffer => (0, 100),
         };
         Self {
             guest,
@@ -148,7 +151,7 @@ impl Experiment {
         let guest = self.guest;
         let (low, high) = match guest {
             Guest::Ipi => (2, MAX_VCPUS),
-            Guest::Tick(Timer::Pit) => (1, 1),
+            Guest::Tick(Timer::Pit | Timer::Rtc) => (1, 1),
             _ => (1, MAX_VCPUS),
         };
         let vcpus = self.vcpus;
@@ -171,7 +174,9 @@ impl Experiment {
     pub fn period(&self) -> Result<u32, ExperimentError> {
         let guest = self.guest;
         let high = match guest {
-            Guest::Tick(Timer::Pit) => Nanos(u64::from(u16::MAX) * 1_000_000_000 / PIT_HZ),
+            Guest::Tick(Timer::Pit | Timer::Rtc) => {
+                Nanos(u64::from(u16::MAX) * 1_000_000_000 / PIT_HZ)
+            }
             Guest::Idle => Nanos(u32::MAX.into()),
             _ => return Ok(0),
         };

@@ -4,6 +4,7 @@
 //! exactly one HLT; its vector points straight at the code that follows the HLT, which drops the
 //! interrupt frame and goes round again, never `iret`. [`STOP`] is of a higher class than every other vector,
 //! so it is taken first wherever the guest is, and ends it. Hence HLTs = interrupts = `halt_exits`, always.
+//! Guests that never halt ([`storm`]) let [`STOP`] in once a round.
 //!
 //! A HLT whose interrupt is pending already is an exit, but not a halt: KVM goes on without
 //! `kvm_vcpu_halt`, and no tracepoint fires. That happens when a gap is shorter than the guest's way back
@@ -11,10 +12,13 @@
 //! vCPU whose thread does not get a CPU. Runs say how many of their HLTs that may concern.
 
 pub mod exits;
+pub mod hop;
 pub mod idle;
 pub mod ipi;
 pub mod pingpong;
+pub mod storm;
 pub mod tick;
+pub mod tick_rtc;
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -63,6 +67,8 @@ pub enum Timer {
     TscDeadline,
     /// The in-kernel PIT, periodic.
     Pit,
+    /// The same, acknowledged at an RTC that is not in the kernel.
+    Rtc,
 }
 
 /// Whether `pingpong` notes when it woke.
@@ -88,23 +94,33 @@ pub enum Guest {
     Idle,
     /// Makes known numbers of exits.
     Exits,
+    /// Goes on in another thread, again and again.
+    Hop,
+    /// Polls a port.
+    PortPoll,
+    /// Draws into emulated memory.
+    Framebuffer,
 }
 
 /// Not a guest's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is not a guest (pingpong, pingpong-stamped, tick, tick-pit, ipi, idle, exits)")]
+#[error("`{0}` is not a guest (`haltwise-lab list` has all)")]
 pub struct UnknownGuest(String);
 
 impl Guest {
     /// All, in the order in which they are listed.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 11] = [
         Self::Pingpong(Stamps::None),
         Self::Pingpong(Stamps::Woke),
         Self::Tick(Timer::TscDeadline),
         Self::Tick(Timer::Pit),
+        Self::Tick(Timer::Rtc),
         Self::Ipi,
         Self::Idle,
         Self::Exits,
+        Self::Hop,
+        Self::PortPoll,
+        Self::Framebuffer,
     ];
 
     /// Its name on the command line and in results.
@@ -114,9 +130,13 @@ impl Guest {
             Self::Pingpong(Stamps::Woke) => "pingpong-stamped",
             Self::Tick(Timer::TscDeadline) => "tick",
             Self::Tick(Timer::Pit) => "tick-pit",
+            Self::Tick(Timer::Rtc) => "tick-rtc",
             Self::Ipi => "ipi",
             Self::Idle => "idle",
             Self::Exits => "exits",
+            Self::Hop => "hop",
+            Self::PortPoll => "port-poll",
+            Self::Framebuffer => "framebuffer",
         }
     }
 
@@ -129,10 +149,21 @@ impl Guest {
             Self::Pingpong(Stamps::Woke) => "pingpong that also notes the TSC when it woke",
             Self::Tick(Timer::TscDeadline) => "each vCPU wakes itself by one-shot TSC deadlines",
             Self::Tick(Timer::Pit) => "the in-kernel PIT wakes vCPU 0 periodically",
+            Self::Tick(Timer::Rtc) => {
+                "the same, with an idle Windows' accesses to RTC and PM timer"
+            }
             Self::Ipi => "vCPUs in a ring wake each other by x2APIC IPIs",
             Self::Idle => "halts; a slow periodic APIC timer is all that wakes it",
             Self::Exits => "known prime numbers of PIO, MMIO, CPUID, MSR and HLT exits",
+            Self::Hop => "each vCPU goes on in another thread after every round",
+            Self::PortPoll => "polls a port of a device that is not there",
+            Self::Framebuffer => "draws into 64 KiB of memory that the VMM emulates",
         }
+    }
+
+    /// Whether the PIT wakes it.
+    pub fn has_pit(self) -> bool {
+        matches!(self, Self::Tick(Timer::Pit | Timer::Rtc))
     }
 
     /// Assembles it.
@@ -141,9 +172,13 @@ impl Guest {
             Self::Pingpong(stamps) => pingpong::program(stamps),
             Self::Tick(Timer::TscDeadline) => tick::deadline_program(),
             Self::Tick(Timer::Pit) => tick::pit_program(),
+            Self::Tick(Timer::Rtc) => tick_rtc::program(),
             Self::Ipi => ipi::program(),
             Self::Idle => idle::program(),
             Self::Exits => exits::program(),
+            Self::Hop => hop::program(),
+            Self::PortPoll => storm::port_program(),
+            Self::Framebuffer => storm::framebuffer_program(),
         }
     }
 }
@@ -318,9 +353,17 @@ mod test {
                 0,
             ),
             (Guest::Tick(Timer::Pit), include_str!("guest/tick.rs"), 1),
+            (
+                Guest::Tick(Timer::Rtc),
+                include_str!("guest/tick_rtc.rs"),
+                0,
+            ),
             (Guest::Ipi, include_str!("guest/ipi.rs"), 0),
             (Guest::Idle, include_str!("guest/idle.rs"), 0),
             (Guest::Exits, include_str!("guest/exits.rs"), 0),
+            (Guest::Hop, include_str!("guest/hop.rs"), 0),
+            (Guest::PortPoll, include_str!("guest/storm.rs"), 0),
+            (Guest::Framebuffer, include_str!("guest/storm.rs"), 1),
         ] {
             let real = listing(&guest.program().unwrap());
             assert_eq!(documented(source, index), real, "{guest} is\n{real}");

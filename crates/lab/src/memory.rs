@@ -47,6 +47,8 @@ pub mod counter {
     pub const RDMSRS: u16 = 12;
     /// WRMSRs of the counted register executed.
     pub const WRMSRS: u16 = 16;
+    /// Rounds done, of a guest that does not halt.
+    pub const ROUNDS: u16 = 20;
     /// TSC at the first instruction after the last wake-up, 64 bits.
     pub const WOKE: u16 = 24;
 }

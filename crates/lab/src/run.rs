@@ -16,7 +16,7 @@ use kvm_ioctls::Kvm;
 
 use crate::drive::VcpuRounds;
 use crate::experiment::{Experiment, ExperimentError};
-use crate::guest::{Guest, Timer};
+use crate::guest::Guest;
 use crate::memory::{MemoryError, param};
 use crate::outcome::Outcome;
 use crate::running::Running;
@@ -123,7 +123,7 @@ fn create(kvm: &Kvm, experiment: &Experiment) -> Result<Vec<Vm>, RunError> {
                 name: experiment.vm_name(index),
                 vcpus: experiment.vcpus,
                 vm_max_halt_poll_ns: experiment.vm_max_halt_poll_ns,
-                pit: guest == Guest::Tick(Timer::Pit),
+                pit: guest.has_pit(),
             };
             let vm = Vm::create(kvm, config, &program)?;
             set_params(experiment, index, &vm)?;

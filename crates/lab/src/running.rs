@@ -244,6 +244,7 @@ impl<'a> Running<'a> {
                     counter::CPUIDS,
                     counter::RDMSRS,
                     counter::WRMSRS,
+                    counter::ROUNDS,
                 ] {
                     progress += u64::from(vm.vm.memory.word(vcpu.thread.id.0, word)?);
                 }

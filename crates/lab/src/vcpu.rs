@@ -225,13 +225,37 @@ impl Vcpu {
         VcpuEnd { result, ..end }
     }
 
-    /// The run loop.
+    /// Runs it, in one thread after another if the guest wants that.
     fn run(&mut self, kicked: &AtomicBool, exits: &mut ExitCounts) -> Result<(), VcpuError> {
+        let vcpu = self.id;
+        let mut left = self.run_here(kicked, exits)?;
+        while left == Left::ForAnotherThread {
+            left = std::thread::scope(|scope| {
+                let run = || self.run_here(kicked, exits);
+                let thread = std::thread::Builder::new().spawn_scoped(scope, run);
+                let thread = thread.map_err(|source| VcpuError::Thread {
+                    step: "start another thread",
+                    vcpu,
+                    source,
+                })?;
+                let ended = thread.join();
+                ended.unwrap_or(Err(VcpuError::Panicked { vcpu }))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// The run loop.
+    fn run_here(&mut self, kicked: &AtomicBool, exits: &mut ExitCounts) -> Result<Left, VcpuError> {
         let vcpu = self.id;
         loop {
             match self.fd.run().map(exit::parse) {
                 Ok(Next::Count(exit)) => *exits.entry(exit).or_default() += 1,
-                Ok(Next::Stop) => return Ok(()),
+                Ok(Next::Hop(exit)) => {
+                    *exits.entry(exit).or_default() += 1;
+                    return Ok(Left::ForAnotherThread);
+                }
+                Ok(Next::Stop) => return Ok(Left::ForEver),
                 Ok(Next::Unexpected(exit)) => {
                     return Err(VcpuError::UnexpectedExit { vcpu, exit });
                 }
@@ -247,6 +271,15 @@ impl Vcpu {
             }
         }
     }
+}
+
+/// How a thread left its vCPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Left {
+    /// The guest has ended.
+    ForEver,
+    /// It goes on elsewhere.
+    ForAnotherThread,
 }
 
 /// Where the vCPUs of a run say that they have ended.

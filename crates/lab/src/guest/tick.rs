@@ -61,7 +61,7 @@
 //! ```
 
 use iced_x86::IcedError;
-use iced_x86::code_asm::{ah, al, ax, dword_ptr, eax, ecx, edx, si, word_ptr};
+use iced_x86::code_asm::{CodeLabel, ah, al, ax, dword_ptr, eax, ecx, edx, si, word_ptr};
 
 use super::{Assembly, Program, TICK, msr};
 use crate::memory::param;
@@ -101,6 +101,15 @@ pub(super) fn arm_deadline(assembly: &mut Assembly) -> Result<(), IcedError> {
 /// Assembles the guest of the PIT.
 pub fn pit_program() -> Result<Program, IcedError> {
     let mut assembly = Assembly::new()?;
+    let again = start_pit(&mut assembly)?;
+    assembly.halt(TICK)?;
+    assembly.wrmsr(msr::EOI, 0, 0)?;
+    assembly.until_rounds_are_done(again)?;
+    assembly.finish()
+}
+
+/// Starts the PIT; the label is where a round begins.
+pub(super) fn start_pit(assembly: &mut Assembly) -> Result<CodeLabel, IcedError> {
     let a = &mut assembly.asm;
     a.mov(al, RATE_GENERATOR)?;
     a.out(PIT_COMMAND, al)?;
@@ -110,8 +119,5 @@ pub fn pit_program() -> Result<Program, IcedError> {
     a.out(PIT_CHANNEL_0, al)?;
     let mut again = a.create_label();
     a.set_label(&mut again)?;
-    assembly.halt(TICK)?;
-    assembly.wrmsr(msr::EOI, 0, 0)?;
-    assembly.until_rounds_are_done(again)?;
-    assembly.finish()
+    Ok(again)
 }
