@@ -9,8 +9,9 @@ use haltwise_core::units::{HaltPollNs, Nanos};
 use haltwise_core::workload::{GapSpec, parse_trace};
 use haltwise_lab::calibrate::Plan;
 use haltwise_lab::clock::{self, HostWait};
-use haltwise_lab::experiment::{Experiment, Length};
+use haltwise_lab::experiment::conduct::Options;
 use haltwise_lab::guest::Guest;
+use haltwise_lab::load::{Length, Load};
 
 const RUN_EXAMPLES: &str = "\
 EXAMPLES:
@@ -18,6 +19,13 @@ EXAMPLES:
   haltwise-lab run pingpong --vms 2 --vcpus 2 --duration 5s --name web
   haltwise-lab run tick --gap bimodal:0.8:100us:2ms --rounds 5000 --json
   haltwise-lab run exits --rounds 3";
+
+const EXPERIMENT_EXAMPLES: &str = "\
+EXAMPLES:
+  haltwise-lab experiment poll-sweep
+  haltwise-lab experiment dynamic --quick --json
+  haltwise-lab experiment all --html experiments.html
+  haltwise-lab experiment --read run.json --markdown";
 
 /// Boots guests of a few instructions on real KVM and counts what they do
 #[derive(Debug, Parser)]
@@ -34,12 +42,71 @@ pub(crate) enum Verb {
     Run(Box<RunArgs>),
     /// Measures what halting costs on this host: wake-up latency, CPU of a wait, a HLT round trip
     Calibrate(CalibrateArgs),
-    /// Lists the guests
+    /// Reproduces what a source document reports: reported beside measured here
+    #[command(after_help = EXPERIMENT_EXAMPLES)]
+    Experiment(Box<ExperimentArgs>),
+    /// Lists the guests and the experiments
     List {
-        /// Print each guest's disassembly too
+        /// Print each guest's disassembly too, and what each experiment compares
         #[arg(short, long)]
         verbose: bool,
     },
+}
+
+#[derive(Debug, Args)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a flag of the command line"
+)]
+pub(crate) struct ExperimentArgs {
+    /// The experiment, or all of them (see list)
+    #[arg(required_unless_present = "read", conflicts_with = "read")]
+    pub(crate) name: Option<String>,
+    /// Print JSON (schema 1, see docs/lab-experiments-json.md) instead of text
+    #[arg(long, conflicts_with = "markdown")]
+    pub(crate) json: bool,
+    /// Print Markdown instead of text
+    #[arg(long)]
+    pub(crate) markdown: bool,
+    /// Write a page of HTML too
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Measure nothing: show what an earlier --json printed
+    #[arg(long, value_name = "FILE")]
+    pub(crate) read: Option<PathBuf>,
+    /// Seed of the order of variants and of all loads
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub(crate) seed: u64,
+    /// Time for each experiment
+    #[arg(long, value_name = "TIME", default_value = "70s")]
+    pub(crate) budget: Nanos,
+    /// Time for a rough idea only: a budget of 15s
+    #[arg(long, conflicts_with_all = ["budget", "rounds"])]
+    pub(crate) quick: bool,
+    /// So many rounds, however long they take [default: as many as fit the budget]
+    #[arg(long, value_name = "N")]
+    pub(crate) rounds: Option<u32>,
+    /// The program that records meanwhile [default: beside this one, else in PATH]
+    #[arg(long, value_name = "PATH", conflicts_with = "no_haltwise")]
+    pub(crate) haltwise: Option<PathBuf>,
+    /// Record nothing meanwhile
+    #[arg(long)]
+    pub(crate) no_haltwise: bool,
+}
+
+/// The budget of `--quick`.
+const QUICK: Nanos = Nanos(15_000_000_000);
+
+impl ExperimentArgs {
+    /// How to measure.
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            seed: self.seed,
+            budget: if self.quick { QUICK } else { self.budget },
+            rounds: self.rounds,
+            haltwise: Options::look_for(self.haltwise.as_deref(), !self.no_haltwise),
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -158,39 +225,39 @@ pub(crate) enum HostWaitArg {
 }
 
 impl RunArgs {
-    /// The experiment that is asked for.
-    pub(crate) fn experiment(&self) -> anyhow::Result<Experiment> {
-        let mut experiment = Experiment::new(self.guest);
-        experiment.vms = self.vms;
-        experiment.vcpus = self.vcpus.unwrap_or(experiment.vcpus);
+    /// The load that is asked for.
+    pub(crate) fn load(&self) -> anyhow::Result<Load> {
+        let mut load = Load::new(self.guest);
+        load.vms = self.vms;
+        load.vcpus = self.vcpus.unwrap_or(load.vcpus);
         if let Some(rounds) = self.rounds {
-            experiment.length = Length::Rounds(rounds);
+            load.length = Length::Rounds(rounds);
         }
         if let Some(duration) = self.duration {
-            experiment.length = Length::Duration(duration);
+            load.length = Length::Duration(duration);
         }
         if let Some(spec) = &self.gap {
             if let GapSpec::Trace(file) = spec {
                 let text = std::fs::read_to_string(file)
                     .with_context(|| format!("read the gaps of `{file}`"))?;
-                experiment.rhythm.trace =
+                load.rhythm.trace =
                     parse_trace(&text).with_context(|| format!("read the gaps of `{file}`"))?;
             }
-            experiment.rhythm.spec = spec.clone();
+            load.rhythm.spec = spec.clone();
         }
-        experiment.rhythm.seed = self.seed;
-        experiment.vm_max_halt_poll_ns = self.cap.map(|cap| cap.0);
-        experiment.caps = self.caps.iter().map(|cap| cap.0).collect();
-        experiment.caps_every = self.caps_every;
-        experiment.vcpu_cpus.clone_from(&self.pin);
-        experiment.host_cpu = self.host_pin;
-        experiment.name.clone_from(&self.name);
-        experiment.timeout = self.timeout;
-        experiment.host_wait = match self.host_wait {
+        load.rhythm.seed = self.seed;
+        load.vm_max_halt_poll_ns = self.cap.map(|cap| cap.0);
+        load.caps = self.caps.iter().map(|cap| cap.0).collect();
+        load.caps_every = self.caps_every;
+        load.vcpu_cpus.clone_from(&self.pin);
+        load.host_cpu = self.host_pin;
+        load.name.clone_from(&self.name);
+        load.timeout = self.timeout;
+        load.host_wait = match self.host_wait {
             HostWaitArg::Spin => HostWait::Spin,
             HostWaitArg::Block => HostWait::Block,
-            HostWaitArg::Auto => HostWait::suited_to(experiment.vms * experiment.vcpus),
+            HostWaitArg::Auto => HostWait::suited_to(load.vms * load.vcpus),
         };
-        Ok(experiment)
+        Ok(load)
     }
 }

@@ -32,8 +32,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{self, HostWait};
 use crate::drive::{Round, VcpuRounds};
-use crate::experiment::{Experiment, Length};
 use crate::guest::{Guest, Stamps};
+use crate::load::{Length, Load};
 use crate::outcome::{EndedBy, SCHEMA, VcpuOutcome};
 use crate::run::{Finished, RunError, run};
 
@@ -313,22 +313,22 @@ fn measure(
     interrupt: &impl AsFd,
 ) -> Result<Option<Measured>, RunError> {
     let rounds = (RUN_NS / gap.0.max(1)).clamp(FEWEST_ROUNDS, MOST_ROUNDS) + WARM_UP as u64;
-    let mut experiment = Experiment::new(Guest::Pingpong(stamps));
-    experiment.length = Length::Rounds(u32::try_from(rounds).unwrap_or(u32::MAX));
-    experiment.rhythm.spec = GapSpec::Fixed(gap);
-    experiment.vm_max_halt_poll_ns = Some(match polling {
+    let mut load = Load::new(Guest::Pingpong(stamps));
+    load.length = Length::Rounds(u32::try_from(rounds).unwrap_or(u32::MAX));
+    load.rhythm.spec = GapSpec::Fixed(gap);
+    load.vm_max_halt_poll_ns = Some(match polling {
         Polling::Never => HaltPollNs(0),
         Polling::Always => HaltPollNs(u32::MAX / 2),
     });
-    experiment.vcpu_cpus = vec![plan.vcpu_cpu];
-    experiment.host_cpu = Some(plan.host_cpu);
-    experiment.host_wait = if plan.vcpu_cpu == plan.host_cpu {
+    load.vcpu_cpus = vec![plan.vcpu_cpu];
+    load.host_cpu = Some(plan.host_cpu);
+    load.host_wait = if plan.vcpu_cpu == plan.host_cpu {
         HostWait::Block
     } else {
         HostWait::Spin
     };
-    "calibrate".clone_into(&mut experiment.name);
-    let Finished { outcome, rounds } = run(&experiment, interrupt)?;
+    "calibrate".clone_into(&mut load.name);
+    let Finished { outcome, rounds } = run(&load, interrupt)?;
     if outcome.ended_by == EndedBy::Signal {
         return Ok(None);
     }

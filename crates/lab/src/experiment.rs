@@ -1,312 +1,202 @@
-//! The description of a run: which guest, how many, how long, in which rhythm.
+//! The sources' effects, each reproduced: what is compared, how it is measured, how it is judged.
+//!
+//! An experiment is one file of this folder and one line of [`registry`]. It says, as data, which
+//! document it stands for and what that reports ([`Source`]), which [`Variant`]s are compared, which
+//! [`Figure`]s a variant gives, and which comparisons of two variants show the source's [`Effect`]. Its
+//! `run` measures one variant once. All else is the same for all and done by [`conduct`]: variants take
+//! turns in an order drawn anew for each round, from a seed that is printed; rounds are repeated until
+//! the time is used up; an effect is the difference of two variants *within* a round, so what drifts on
+//! the host meets both; [`judge`] says whether the direction is the source's. Meanwhile [`witness`] has
+//! `haltwise` record this very process, and its counts are held against the lab's own.
+//!
+//! # How another is added
+//!
+//! 1. A file `experiment/my_name.rs` with `pub(super) const EXPERIMENT: Experiment`, its header saying what
+//!    the source claims and what stands for it here. `variants` and `effects` are functions, so that a
+//!    sweep can be written as loops; the index of a variant is all that `run` is told of it.
+//! 2. `run(&Trial)` boots the VM of `trial.variant`, loads it for `trial.length` with draws from
+//!    `trial.seed` (the same for all variants of a round), ends it, and returns a [`Block`]: its figures
+//!    by name, and a [`VcpuCounts`] for *every* vCPU that ran, which the witness needs. Guests of
+//!    [`crate::run`] come ready with [`Block::of`]; a VMM of your own fills in what it counted.
+//! 3. `conclude(&Results)` says in a line why the size differs from the source's, and may add tables
+//!    and charts of its own.
+//! 4. One line in [`registry::EXPERIMENTS`], in the order of the sources.
+//!
+//! A block that cannot be measured here is not a failure: leave its figures out and say why in
+//! [`Block::note`]. A figure must be a plain number in the unit that it names. A direction is judged from
+//! six rounds on ([`haltwise_core::prove::rank::FEWEST`]), so with the default budget a block lasts
+//! what [`conduct::block_length`] makes of the number of variants.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`registry`] | all experiments, a line each |
+//! | [`schedule`] | the drawn order of variants |
+//! | [`conduct`] | an experiment, from its description to what was found |
+//! | [`block`] | what one run of one variant gives |
+//! | [`judge`] | an effect from the differences of rounds |
+//! | [`found`] | what was found, as JSON |
+//! | [`results`] | all blocks, for those who conclude from them |
+//! | [`witness`] | the same halts and exits as `haltwise` recorded them |
+//! | [`recorder`] | `haltwise` as a process |
 
-use haltwise_core::units::{HaltPollNs, Nanos};
-use haltwise_core::workload::{GapSpec, GapSpecError, Gaps};
+pub mod block;
+pub mod conduct;
+pub mod found;
+pub mod judge;
+pub mod recorder;
+pub mod registry;
+pub mod results;
+pub mod schedule;
+pub mod witness;
 
-use crate::clock::HostWait;
-use crate::guest::{Guest, Timer};
-use crate::memory::{MAX_VCPUS, TABLE_ENTRIES};
+mod poll_sweep;
 
-/// KVM's PIT and APIC timers do not tick faster (`min_timer_period_us`, default).
-const MIN_PERIOD: Nanos = Nanos(200_000);
-const PIT_HZ: u64 = 1_193_182;
+use std::os::fd::BorrowedFd;
 
-/// How long a run lasts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Length {
-    /// So many rounds on each vCPU.
-    Rounds(u32),
-    /// So long.
-    Duration(Nanos),
-}
+use haltwise_core::units::Nanos;
+use serde::{Deserialize, Serialize};
 
-/// A gap process with what it needs to be drawn.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Rhythm {
-    /// The process.
-    pub spec: GapSpec,
-    /// The gaps of its file, if it is a trace.
-    pub trace: Vec<Nanos>,
-    /// The seed of the first stream of gaps; the next stream takes the next seed.
-    pub seed: u64,
-}
+use crate::run::RunError;
 
-impl Rhythm {
-    /// A stream of gaps; each has its own draws.
-    pub fn gaps(&self, stream: u32) -> Result<Gaps, GapSpecError> {
-        match &self.spec {
-            GapSpec::Trace(name) => Gaps::from_trace(name, self.trace.clone()),
-            spec => Gaps::new(spec.clone(), self.seed.wrapping_add(stream.into())),
-        }
-    }
-}
+pub use block::{Block, VcpuCounts};
+pub use results::{Chart, Conclusion, Results, Table};
 
-/// A run to be.
-#[derive(Debug, Clone)]
+/// An experiment.
+#[derive(Debug, Clone, Copy)]
 pub struct Experiment {
-    /// What runs in the VMs.
-    pub guest: Guest,
-    /// How many VMs.
-    pub vms: u32,
-    /// How many vCPUs in each.
-    pub vcpus: u32,
-    /// How long.
-    pub length: Length,
-    /// The gaps between wake-ups.
-    pub rhythm: Rhythm,
-    /// Ceiling of halt polling of each VM; the module parameter if `None`.
-    pub vm_max_halt_poll_ns: Option<HaltPollNs>,
-    /// Ceilings that each VM is given while it runs, in turn and again and again.
-    pub caps: Vec<HaltPollNs>,
-    /// How long each of these lasts.
-    pub caps_every: Nanos,
-    /// CPUs that vCPU threads are pinned to, in turn; not pinned if empty.
-    pub vcpu_cpus: Vec<u32>,
-    /// CPU that the host's own threads are pinned to.
-    pub host_cpu: Option<u32>,
-    /// Name of the VM; with several, `-0`, `-1` … are appended in order of creation.
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it shows, in a line.
+    pub title: &'static str,
+    /// Whose effect it reproduces.
+    pub source: Source,
+    /// The figures of a variant, in the order in which they are shown.
+    pub figures: &'static [Figure],
+    /// What is compared.
+    pub variants: fn() -> Vec<Variant>,
+    /// What the source reports, as comparisons of two variants.
+    pub effects: fn() -> Vec<Effect>,
+    /// Measures one variant once.
+    pub run: fn(&Trial<'_>) -> Result<Block, RunError>,
+    /// Says why the sizes differ, and whatever else the blocks show.
+    pub conclude: fn(&Results<'_>) -> Conclusion,
+}
+
+/// A document and what it reports.
+#[derive(Debug, Clone, Copy)]
+pub struct Source {
+    /// The document: who, what, when.
+    pub document: &'static str,
+    /// What it reports, a sentence each, in our words.
+    pub reports: &'static [&'static str],
+}
+
+/// Which direction of a figure is good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Better {
+    /// Small values.
+    Less,
+    /// Large values.
+    More,
+    /// It is an account, not a goal.
+    Neither,
+}
+
+/// A figure that every variant gives.
+#[derive(Debug, Clone, Copy)]
+pub struct Figure {
+    /// Its name in data and in tables.
+    pub name: &'static str,
+    /// What it is counted in: `us`, `%`, `1/s`; empty for a plain number.
+    pub unit: &'static str,
+    /// Which direction is good.
+    pub better: Better,
+    /// What it is, for people.
+    pub what: &'static str,
+}
+
+/// One of the things compared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Variant {
+    /// The load or setting that it shares with those it may be compared with.
+    pub group: String,
+    /// Its name within the group.
     pub name: String,
-    /// How the host waits for instants and answers.
-    pub host_wait: HostWait,
-    /// A vCPU that makes no progress for so long has hung.
-    pub timeout: Nanos,
+    /// What it is, for people.
+    pub what: String,
 }
 
-/// Why an experiment makes no sense.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum ExperimentError {
-    /// Too few or too many vCPUs.
-    #[error("`{guest}` takes {low} to {high} vCPUs per VM, not {vcpus}")]
-    Vcpus {
-        /// Which guest.
-        guest: Guest,
-        /// How many were wanted.
-        vcpus: u32,
-        /// At least.
-        low: u32,
-        /// At most.
-        high: u32,
-    },
-    /// No VM, or nothing to do.
-    #[error("a run needs at least one VM and one round")]
-    Nothing,
-    /// A periodic timer has one period.
-    #[error("`{0}` has a periodic timer: its gap is `fixed:T`")]
-    NotFixed(Guest),
-    /// A period out of its timer's reach.
-    #[error("`{guest}` cannot tick every {period}: from {low} to {high} is possible")]
-    Period {
-        /// Which guest.
-        guest: Guest,
-        /// Which period was wanted.
-        period: Nanos,
-        /// The shortest.
-        low: Nanos,
-        /// The longest.
-        high: Nanos,
-    },
-    /// The gaps cannot be drawn.
-    #[error("draw gaps")]
-    Gaps(#[from] GapSpecError),
-}
-
-impl Experiment {
-    /// What a guest does if nothing else is asked of it.
-    pub fn new(guest: Guest) -> Self {
-        let (gap_us, rounds) = match guest {
-            Guest::Pingpong(_) => (50, 10_000),
-            Guest::Tick(Timer::TscDeadline) => (1_000, 1_000),
-            Guest::Tick(Timer::Pit) => (10_000, 100),
-            Guest::Ipi => (0, 10_000),
-            Guest::Idle => (100_000, 20),
-            Guest::Tick(Timer::Rtc) => (15_625, 100),
-            Guest::Exits => (200, 1),
-            Guest::Hop => (1_000, 100),
-            Guest::PortPoll | Guest::Framebuffer => (0, 100),
-        };
+impl Variant {
+    /// From its three texts.
+    pub fn new(group: impl Into<String>, name: impl Into<String>, what: impl Into<String>) -> Self {
         Self {
-            guest,
-            vms: 1,
-            vcpus: if guest == Guest::Ipi { 2 } else { 1 },
-            length: Length::Rounds(rounds),
-            rhythm: Rhythm {
-                spec: GapSpec::Fixed(Nanos(gap_us * 1_000)),
-                trace: Vec::new(),
-                seed: 1,
-            },
-            vm_max_halt_poll_ns: None,
-            caps: Vec::new(),
-            caps_every: Nanos(100_000_000),
-            vcpu_cpus: Vec::new(),
-            host_cpu: None,
-            name: "lab".to_owned(),
-            host_wait: HostWait::Block,
-            timeout: Nanos(10_000_000_000),
+            group: group.into(),
+            name: name.into(),
+            what: what.into(),
         }
     }
+}
 
-    /// Whether it can be run at all.
-    pub fn check(&self) -> Result<(), ExperimentError> {
-        let guest = self.guest;
-        let (low, high) = match guest {
-            Guest::Ipi => (2, MAX_VCPUS),
-            Guest::Tick(Timer::Pit | Timer::Rtc) => (1, 1),
-            _ => (1, MAX_VCPUS),
-        };
-        let vcpus = self.vcpus;
-        if self.vms == 0 || self.length == Length::Rounds(0) {
-            return Err(ExperimentError::Nothing);
-        }
-        if !(low..=high).contains(&vcpus) {
-            return Err(ExperimentError::Vcpus {
-                guest,
-                vcpus,
-                low,
-                high,
-            });
-        }
-        self.rhythm.gaps(0)?;
-        self.period().map(|_| ())
+/// What the source leads us to expect of `to`, seen from `from`.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "is", content = "within")]
+pub enum Expected {
+    /// The figure is smaller.
+    Less,
+    /// It is larger.
+    More,
+    /// It stays within this share of `from`'s, either way.
+    AboutSame(f64),
+}
+
+/// A comparison that shows a source's effect.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Effect {
+    /// What is compared, for people.
+    pub what: String,
+    /// By [`Figure::name`].
+    pub figure: &'static str,
+    /// The group of both variants.
+    pub group: String,
+    /// The variant that it is seen from.
+    pub from: String,
+    /// The variant that differs.
+    pub to: String,
+    /// The direction that the source's words lead to.
+    pub expected: Expected,
+    /// What the source says of it, in a few words.
+    pub reported: String,
+}
+
+/// One run of one variant to be.
+#[derive(Debug, Clone, Copy)]
+pub struct Trial<'a> {
+    /// Index of the variant.
+    pub variant: usize,
+    /// Which round, from 0.
+    pub round: u32,
+    /// How long the load shall last.
+    pub length: Nanos,
+    /// Seed of all draws: the same for all variants of a round.
+    pub seed: u64,
+    /// CPUs that may be used, in order; at least one.
+    pub cpus: &'a [u32],
+    /// Readable once the run shall end.
+    pub interrupt: BorrowedFd<'a>,
+}
+
+impl Trial<'_> {
+    /// The CPU for vCPUs: the last.
+    pub fn vcpu_cpu(&self) -> u32 {
+        self.cpus.last().copied().unwrap_or(0)
     }
 
-    /// What the guest programs into its periodic timer; 0 if it has none.
-    pub fn period(&self) -> Result<u32, ExperimentError> {
-        let guest = self.guest;
-        let high = match guest {
-            Guest::Tick(Timer::Pit | Timer::Rtc) => {
-                Nanos(u64::from(u16::MAX) * 1_000_000_000 / PIT_HZ)
-            }
-            Guest::Idle => Nanos(u32::MAX.into()),
-            _ => return Ok(0),
-        };
-        let GapSpec::Fixed(period) = self.rhythm.spec else {
-            return Err(ExperimentError::NotFixed(guest));
-        };
-        let low = MIN_PERIOD;
-        let out_of_reach = ExperimentError::Period {
-            guest,
-            period,
-            low,
-            high,
-        };
-        if !(low..=high).contains(&period) {
-            return Err(out_of_reach);
-        }
-        let units = match guest {
-            Guest::Idle => period.0,
-            _ => (period.0 * PIT_HZ + 500_000_000) / 1_000_000_000,
-        };
-        u32::try_from(units).map_err(|_| out_of_reach)
-    }
-
-    /// Rounds that the guest itself counts to.
-    pub fn rounds(&self) -> Option<u32> {
-        match self.length {
-            Length::Rounds(rounds) => Some(rounds),
-            Length::Duration(_) => None,
-        }
-    }
-
-    /// The name of a VM.
-    pub fn vm_name(&self, vm: u32) -> String {
-        if self.vms == 1 {
-            self.name.clone()
-        } else {
-            format!("{}-{vm}", self.name)
-        }
-    }
-
-    /// The CPU of a vCPU.
-    pub fn cpu_of(&self, vm: u32, vcpu: u32) -> Option<u32> {
-        let index = (vm * self.vcpus + vcpu) as usize;
-        let cpus = &self.vcpu_cpus;
-        (!cpus.is_empty()).then(|| cpus[index % cpus.len()])
-    }
-
-    /// Timer deltas of a VM in TSC ticks, at least one.
-    pub fn ticks(&self, vm: u32, tsc_khz: u32) -> Result<Vec<u64>, GapSpecError> {
-        let mut gaps = self.rhythm.gaps(vm)?;
-        let ticks = |gap: Nanos| {
-            let ticks = u128::from(gap.0) * u128::from(tsc_khz) / 1_000_000;
-            u64::try_from(ticks).unwrap_or(u64::MAX).max(1)
-        };
-        Ok((0..TABLE_ENTRIES).map(|_| ticks(gaps.draw())).collect())
+    /// The CPU for the host's side: the first.
+    pub fn host_cpu(&self) -> u32 {
+        self.cpus.first().copied().unwrap_or(0)
     }
 }
 
 #[cfg(test)]
-mod test {
-    use super::*;
-    use crate::guest::Stamps;
-
-    #[test]
-    fn every_guest_runs_as_it_is() {
-        for guest in Guest::ALL {
-            assert_eq!(Experiment::new(guest).check(), Ok(()), "{guest}");
-        }
-    }
-
-    #[test]
-    fn periods_become_what_the_timer_takes() {
-        let mut pit = Experiment::new(Guest::Tick(Timer::Pit));
-        assert_eq!(pit.period(), Ok(11_932));
-        let mut idle = Experiment::new(Guest::Idle);
-        assert_eq!(idle.period(), Ok(100_000_000));
-        for (experiment, gap) in [(&mut pit, "fixed:55ms"), (&mut idle, "fixed:5s")] {
-            experiment.rhythm.spec = gap.parse().unwrap();
-            assert!(matches!(
-                experiment.check(),
-                Err(ExperimentError::Period { .. })
-            ));
-            experiment.rhythm.spec = "exp:1ms".parse().unwrap();
-            assert!(matches!(
-                experiment.check(),
-                Err(ExperimentError::NotFixed(_))
-            ));
-        }
-    }
-
-    #[test]
-    fn wrong_numbers_of_vcpus_are_refused() {
-        for (guest, vcpus) in [
-            (Guest::Ipi, 1),
-            (Guest::Tick(Timer::Pit), 2),
-            (Guest::Pingpong(Stamps::None), 0),
-            (Guest::Idle, 65),
-        ] {
-            let experiment = Experiment {
-                vcpus,
-                ..Experiment::new(guest)
-            };
-            assert!(matches!(
-                experiment.check(),
-                Err(ExperimentError::Vcpus { .. })
-            ));
-        }
-    }
-
-    #[test]
-    fn deltas_are_ticks_of_the_tsc_and_every_vm_draws_its_own() {
-        let mut tick = Experiment::new(Guest::Tick(Timer::TscDeadline));
-        assert_eq!(
-            tick.ticks(0, 2_600_000).unwrap()[..2],
-            [2_600_000, 2_600_000]
-        );
-        tick.rhythm.spec = "exp:60us".parse().unwrap();
-        assert_ne!(tick.ticks(0, 1_000_000), tick.ticks(1, 1_000_000));
-    }
-
-    #[test]
-    fn vms_and_cpus_go_in_order() {
-        let experiment = Experiment {
-            vms: 2,
-            vcpus: 2,
-            vcpu_cpus: vec![1, 0, 5],
-            ..Experiment::new(Guest::Pingpong(Stamps::None))
-        };
-        assert_eq!(experiment.vm_name(1), "lab-1");
-        let cpus = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(vm, vcpu)| experiment.cpu_of(vm, vcpu));
-        assert_eq!(cpus, [Some(1), Some(0), Some(5), Some(1)]);
-    }
-}
+mod test;

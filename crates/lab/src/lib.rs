@@ -19,13 +19,14 @@
 //! | [`clock`] | the monotonic clock, waiting for an instant, pinning |
 //! | [`guest`] | the guests, one file each, with their disassembly |
 //! | [`drive`] | the host's side of `pingpong` |
-//! | [`experiment`] | the description of a run |
-//! | [`run`] | an experiment, from its description to its outcome |
+//! | [`load`] | the description of a run |
+//! | [`run`] | a load, from its description to its outcome |
 //! | [`running`] | everything that is alive during a run |
 //! | [`tally`] | turns what is left of a run into its outcome |
-//! | [`outcome`] | what an experiment found, as JSON |
+//! | [`outcome`] | what a run found, as JSON |
 //! | [`calibrate`] | what halting costs on this host |
-//! | [`render`] | outcomes as text of 80 columns |
+//! | [`experiment`] | the sources' effects, each reproduced: what is compared, how it is measured and judged |
+//! | [`render`] | outcomes as text of 80 columns, findings as text, Markdown and HTML |
 
 pub mod calibrate;
 pub mod clock;
@@ -38,6 +39,7 @@ pub mod fuzz;
 pub mod guest;
 pub mod interrupt;
 pub mod ioctl;
+pub mod load;
 pub mod memory;
 pub mod outcome;
 pub mod render;

@@ -1,6 +1,7 @@
 //! `haltwise-lab`: parses the command line, calls the library, prints, picks the exit code.
 
 mod args;
+mod experiment_verb;
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal as _, Write as _};
@@ -16,15 +17,15 @@ use haltwise_lab::run::{Finished, RunError, run};
 use haltwise_lab::vm::OpenError;
 
 use crate::args::{CalibrateArgs, Cli, RunArgs, Verb};
+use crate::experiment_verb::UnknownExperiment;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let done = match cli.verb {
         Verb::Run(args) => run_verb(&args),
         Verb::Calibrate(args) => calibrate_verb(&args),
-        Verb::List { verbose } => render::guests(verbose)
-            .context("assemble")
-            .and_then(|text| print(&text)),
+        Verb::Experiment(args) => experiment_verb::verb(&args),
+        Verb::List { verbose } => list(verbose),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -33,9 +34,9 @@ fn main() -> ExitCode {
 }
 
 fn run_verb(args: &RunArgs) -> anyhow::Result<()> {
-    let experiment = args.experiment()?;
+    let load = args.load()?;
     let interrupt = Interrupt::new().context("listen for signals")?;
-    let finished = run(&experiment, &interrupt)?;
+    let finished = run(&load, &interrupt)?;
     if let Some(file) = &args.rounds_out {
         write_rounds(file, &finished).with_context(|| format!("write `{}`", file.display()))?;
     }
@@ -44,6 +45,14 @@ fn run_verb(args: &RunArgs) -> anyhow::Result<()> {
     } else {
         print(&render::outcome(&finished.outcome))
     }
+}
+
+fn list(verbose: bool) -> anyhow::Result<()> {
+    let guests = render::guests(verbose).context("assemble")?;
+    let experiments = render::experiments(verbose);
+    print(&format!(
+        "GUESTS (run)\n{guests}\nEXPERIMENTS (experiment)\n{experiments}"
+    ))
 }
 
 fn calibrate_verb(args: &CalibrateArgs) -> anyhow::Result<()> {
@@ -105,7 +114,8 @@ fn fail(error: &anyhow::Error) -> ExitCode {
             4,
             "run as root, or as a member of the group that owns /dev/kvm",
         ),
-        Some(RunError::Experiment(_)) => (2, "see `haltwise-lab run --help`"),
+        Some(RunError::Load(_)) => (2, "see `haltwise-lab run --help`"),
+        _ if error.is::<UnknownExperiment>() => (2, "`haltwise-lab list` names them all"),
         _ => return ExitCode::from(1),
     };
     eprintln!("hint: {hint}");

@@ -1,4 +1,4 @@
-//! What an experiment found: the shape of `haltwise-lab run --json`.
+//! What a run found: the shape of `haltwise-lab run --json`.
 //!
 //! Other tools and tests read this. Fields are added, never renamed or removed, within one [`SCHEMA`].
 

@@ -1,7 +1,9 @@
 //! Outcomes as text, at most 80 columns wide.
 
 mod calibration;
+mod findings;
 mod guests;
+mod lists;
 
 use std::fmt::Write as _;
 
@@ -12,7 +14,9 @@ use crate::guest::Guest;
 use crate::outcome::{EndedBy, Outcome, Quantiles, VcpuOutcome, VmOutcome};
 
 pub use calibration::calibration;
+pub use findings::{html, markdown, text as findings};
 pub use guests::guests;
+pub use lists::experiments;
 
 const BAR_COLUMNS: usize = 24;
 /// Failed polls shorter than this on average were cut: no window is that short.

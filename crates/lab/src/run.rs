@@ -1,4 +1,4 @@
-//! An experiment, from its description to its outcome.
+//! A load, from its description to its outcome.
 //!
 //! ```text
 //! create VMs -> read stats -> start vCPUs (and the host's drivers) -> supervise
@@ -15,8 +15,8 @@ use iced_x86::IcedError;
 use kvm_ioctls::Kvm;
 
 use crate::drive::VcpuRounds;
-use crate::experiment::{Experiment, ExperimentError};
 use crate::guest::Guest;
+use crate::load::{Load, LoadError};
 use crate::memory::{MemoryError, param};
 use crate::outcome::Outcome;
 use crate::running::Running;
@@ -31,7 +31,7 @@ use crate::vm::{OpenError, Vm, VmConfig, VmError};
 pub enum RunError {
     /// It makes no sense.
     #[error(transparent)]
-    Experiment(#[from] ExperimentError),
+    Load(#[from] LoadError),
     /// No KVM.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -99,52 +99,51 @@ pub struct Finished {
     pub rounds: Vec<Vec<VcpuRounds>>,
 }
 
-/// Runs an experiment until its end, or until `interrupt` is readable.
-pub fn run(experiment: &Experiment, interrupt: &impl AsFd) -> Result<Finished, RunError> {
-    experiment.check()?;
+/// Runs a load until its end, or until `interrupt` is readable.
+pub fn run(load: &Load, interrupt: &impl AsFd) -> Result<Finished, RunError> {
+    load.check()?;
     let kvm = crate::vm::open()?;
-    let vms = create(&kvm, experiment)?;
-    let mut running = Running::new(experiment, vms)?;
+    let vms = create(&kvm, load)?;
+    let mut running = Running::new(load, vms)?;
     let started = running.start();
     let supervised = started.and_then(|()| running.supervise(interrupt.as_fd()));
     let ended = running.end();
     let ended_by = supervised?;
-    tally::tally(experiment, ended?, ended_by)
+    tally::tally(load, ended?, ended_by)
 }
 
-fn create(kvm: &Kvm, experiment: &Experiment) -> Result<Vec<Vm>, RunError> {
-    let guest = experiment.guest;
+fn create(kvm: &Kvm, load: &Load) -> Result<Vec<Vm>, RunError> {
+    let guest = load.guest;
     let program = guest
         .program()
         .map_err(|source| RunError::Assemble { guest, source })?;
-    (0..experiment.vms)
+    (0..load.vms)
         .map(|index| {
             let config = VmConfig {
-                name: experiment.vm_name(index),
-                vcpus: experiment.vcpus,
-                vm_max_halt_poll_ns: experiment.vm_max_halt_poll_ns,
+                name: load.vm_name(index),
+                vcpus: load.vcpus,
+                vm_max_halt_poll_ns: load.vm_max_halt_poll_ns,
                 pit: guest.has_pit(),
             };
             let vm = Vm::create(kvm, config, &program)?;
-            set_params(experiment, index, &vm)?;
+            set_params(load, index, &vm)?;
             Ok(vm)
         })
         .collect()
 }
 
-fn set_params(experiment: &Experiment, index: u32, vm: &Vm) -> Result<(), RunError> {
-    let rounds = experiment.rounds().unwrap_or(u32::MAX);
-    for vcpu in 0..experiment.vcpus {
-        let next = (vcpu + 1) % experiment.vcpus;
+fn set_params(load: &Load, index: u32, vm: &Vm) -> Result<(), RunError> {
+    let rounds = load.rounds().unwrap_or(u32::MAX);
+    for vcpu in 0..load.vcpus {
+        let next = (vcpu + 1) % load.vcpus;
         vm.memory.set_word(vcpu, param::ROUNDS, rounds)?;
-        vm.memory
-            .set_word(vcpu, param::PERIOD, experiment.period()?)?;
+        vm.memory.set_word(vcpu, param::PERIOD, load.period()?)?;
         vm.memory.set_word(vcpu, param::NEXT, next)?;
     }
     let tsc_khz = vm.vcpus[0].tsc_khz().map_err(|source| RunError::Vcpu {
         vm: vm.config.name.clone(),
         source,
     })?;
-    vm.memory.set_table(&experiment.ticks(index, tsc_khz)?)?;
+    vm.memory.set_table(&load.ticks(index, tsc_khz)?)?;
     Ok(())
 }

@@ -11,8 +11,8 @@ use haltwise_core::units::{HaltPollNs, Nanos};
 use crate::clock;
 use crate::drive::{Ending, Round, drive};
 use crate::event::Event;
-use crate::experiment::{Experiment, Length};
 use crate::guest::{Guest, Stamps};
+use crate::load::{Length, Load};
 use crate::memory::counter;
 use crate::outcome::EndedBy;
 use crate::run::{RunError, io_step};
@@ -46,7 +46,7 @@ struct RunningVm {
 
 /// A run.
 pub(crate) struct Running<'a> {
-    experiment: &'a Experiment,
+    load: &'a Load,
     vms: Vec<RunningVm>,
     ends: Arc<Ends>,
     drivers_done: Arc<Event>,
@@ -89,7 +89,7 @@ fn change(stats: Option<&StatsFd>, before: Option<&Stats>) -> Result<Stats, RunE
 
 impl<'a> Running<'a> {
     /// Nothing runs yet.
-    pub(crate) fn new(experiment: &'a Experiment, vms: Vec<Vm>) -> Result<Self, RunError> {
+    pub(crate) fn new(load: &'a Load, vms: Vec<Vm>) -> Result<Self, RunError> {
         let failed = || io_step("create an eventfd");
         let vms = vms.into_iter().map(|vm| {
             let before = read(vm.stats.as_ref())?;
@@ -97,7 +97,7 @@ impl<'a> Running<'a> {
             Ok(RunningVm { vm, before, vcpus })
         });
         Ok(Self {
-            experiment,
+            load,
             vms: vms.collect::<Result<_, RunError>>()?,
             ends: Arc::new(Ends::new().map_err(failed())?),
             drivers_done: Arc::new(Event::new().map_err(failed())?),
@@ -112,7 +112,7 @@ impl<'a> Running<'a> {
         for vm in 0..self.vms.len() {
             let mut waiting = std::mem::take(&mut self.vms[vm].vm.vcpus);
             while let Some(vcpu) = waiting.pop() {
-                if waiting.is_empty() && self.experiment.guest == Guest::Ipi {
+                if waiting.is_empty() && self.load.guest == Guest::Ipi {
                     self.wait_for_followers(vm)?;
                 }
                 let vcpu = self.start_vcpu(vm, vcpu)?;
@@ -125,13 +125,13 @@ impl<'a> Running<'a> {
     fn wait_for_followers(&self, vm: usize) -> Result<(), RunError> {
         let vm = &self.vms[vm].vm;
         for (vcpu, lines) in vm.lines.iter().enumerate().skip(1) {
-            let ready = clock::wait_readable(&lines.answer, Some(self.experiment.timeout))
+            let ready = clock::wait_readable(&lines.answer, Some(self.load.timeout))
                 .map_err(io_step("wait for a vCPU to be ready"))?;
             if !ready {
                 return Err(RunError::Hung {
                     vm: vm.config.name.clone(),
                     vcpu: u32::try_from(vcpu).unwrap_or(u32::MAX),
-                    after: self.experiment.timeout,
+                    after: self.load.timeout,
                 });
             }
         }
@@ -140,13 +140,13 @@ impl<'a> Running<'a> {
 
     fn start_vcpu(&self, vm: usize, vcpu: Vcpu) -> Result<RunningVcpu, RunError> {
         let (number, id) = (u32::try_from(vm).unwrap_or(u32::MAX), vcpu.id);
-        let cpu = self.experiment.cpu_of(number, id.0);
+        let cpu = self.load.cpu_of(number, id.0);
         let stats = vcpu.stats.clone();
         let before = read(stats.as_deref())?;
         let thread = vcpu
             .start(format!("vm{vm}-vcpu{id}"), cpu, Arc::clone(&self.ends))
             .map_err(|source| self.vcpu_failed(vm, source))?;
-        let driver = match self.experiment.guest {
+        let driver = match self.load.guest {
             Guest::Pingpong(_) => Some(self.start_driver(vm, id)?),
             _ => None,
         };
@@ -160,15 +160,15 @@ impl<'a> Running<'a> {
     }
 
     fn start_driver(&self, vm: usize, vcpu: VcpuId) -> Result<Driver, RunError> {
-        let experiment = self.experiment;
-        let stream = u32::try_from(vm).unwrap_or(u32::MAX) * experiment.vcpus + vcpu.0;
-        let gaps = experiment.rhythm.gaps(stream)?;
+        let load = self.load;
+        let stream = u32::try_from(vm).unwrap_or(u32::MAX) * load.vcpus + vcpu.0;
+        let gaps = load.rhythm.gaps(stream)?;
         let lines = Arc::clone(&self.vms[vm].vm.lines[vcpu.0 as usize]);
         let (ending, done) = (Arc::clone(&self.ending), Arc::clone(&self.drivers_done));
-        let rounds = experiment.rounds().map(u64::from);
-        let (how, cpu) = (experiment.host_wait, experiment.host_cpu);
+        let rounds = load.rounds().map(u64::from);
+        let (how, cpu) = (load.host_wait, load.host_cpu);
         let memory = self.vms[vm].vm.memory.clone();
-        let stamped = experiment.guest == Guest::Pingpong(Stamps::Woke);
+        let stamped = load.guest == Guest::Pingpong(Stamps::Woke);
         let woke = move || {
             let stamp = || memory.double_word(vcpu.0, counter::WOKE).ok();
             stamped.then(stamp).flatten()
@@ -193,15 +193,15 @@ impl<'a> Running<'a> {
 
     /// Waits until the run is over: all rounds played, time up, interrupted, or something failed.
     pub(crate) fn supervise(&mut self, interrupt: BorrowedFd<'_>) -> Result<EndedBy, RunError> {
-        let until = match self.experiment.length {
+        let until = match self.load.length {
             Length::Duration(duration) => self.start_ns.saturating_add(duration.0),
             Length::Rounds(_) => u64::MAX,
         };
         let all: u64 = self.vms.iter().map(|vm| vm.vcpus.len() as u64).sum();
-        let timeout = self.experiment.timeout.0;
+        let timeout = self.load.timeout.0;
         let (mut drivers, mut vcpus) = (0, 0);
         let mut look_again = clock::now_ns().saturating_add(timeout);
-        let mut caps = Caps::of(self.experiment);
+        let mut caps = Caps::of(self.load);
         loop {
             let now = clock::now_ns();
             if now >= until {
@@ -252,7 +252,7 @@ impl<'a> Running<'a> {
                     return Err(RunError::Hung {
                         vm: vm.vm.config.name.clone(),
                         vcpu: vcpu.thread.id.0,
-                        after: self.experiment.timeout,
+                        after: self.load.timeout,
                     });
                 }
                 vcpu.progress = progress;
@@ -312,11 +312,11 @@ struct Caps<'a> {
 }
 
 impl<'a> Caps<'a> {
-    fn of(experiment: &'a Experiment) -> Self {
+    fn of(load: &'a Load) -> Self {
         Self {
-            turns: experiment.caps.iter().cycle(),
+            turns: load.caps.iter().cycle(),
             // Of two changes at once only the second could be seen.
-            every_ns: experiment.caps_every.0.max(1),
+            every_ns: load.caps_every.0.max(1),
             next_ns: 0,
         }
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use crate::clock::HostWait;
 use crate::drive::{Round, VcpuRounds};
-use crate::experiment::Experiment;
 use crate::guest::Guest;
+use crate::load::Load;
 use crate::memory::{GuestMemory, MemoryError, counter};
 use crate::outcome::{
     EndedBy, Outcome, Quantiles, SCHEMA, VcpuOutcome, VmOutcome, log_hists, scalars,
@@ -14,28 +14,24 @@ use crate::run::{Finished, RunError};
 use crate::running::{Ended, EndedVcpu, EndedVm};
 
 /// Adds up a run.
-pub(crate) fn tally(
-    experiment: &Experiment,
-    ended: Ended,
-    ended_by: EndedBy,
-) -> Result<Finished, RunError> {
+pub(crate) fn tally(load: &Load, ended: Ended, ended_by: EndedBy) -> Result<Finished, RunError> {
     let mut vms = Vec::new();
     let mut rounds = Vec::new();
     for vm in ended.vms {
-        let (outcome, played) = tally_vm(experiment, vm)?;
+        let (outcome, played) = tally_vm(load, vm)?;
         vms.push(outcome);
         rounds.push(played);
     }
-    let host_wait = match experiment.host_wait {
+    let host_wait = match load.host_wait {
         HostWait::Spin => "spin",
         HostWait::Block => "block",
     };
     let outcome = Outcome {
         schema: SCHEMA,
-        guest: experiment.guest.name().to_owned(),
-        seed: experiment.rhythm.seed,
-        gap: experiment.rhythm.spec.to_string(),
-        host_wait: (matches!(experiment.guest, Guest::Pingpong(_))).then(|| host_wait.to_owned()),
+        guest: load.guest.name().to_owned(),
+        seed: load.rhythm.seed,
+        gap: load.rhythm.spec.to_string(),
+        host_wait: (matches!(load.guest, Guest::Pingpong(_))).then(|| host_wait.to_owned()),
         ended_by,
         elapsed_ns: ended.elapsed_ns,
         vms,
@@ -43,15 +39,12 @@ pub(crate) fn tally(
     Ok(Finished { outcome, rounds })
 }
 
-fn tally_vm(
-    experiment: &Experiment,
-    ended: EndedVm,
-) -> Result<(VmOutcome, Vec<VcpuRounds>), RunError> {
+fn tally_vm(load: &Load, ended: EndedVm) -> Result<(VmOutcome, Vec<VcpuRounds>), RunError> {
     let memory = &ended.vm.memory;
     let mut vcpus = Vec::new();
     let mut rounds = Vec::new();
     for vcpu in ended.vcpus {
-        vcpus.push(tally_vcpu(experiment, memory, &vcpu)?);
+        vcpus.push(tally_vcpu(load, memory, &vcpu)?);
         rounds.push(VcpuRounds {
             rounds: vcpu.rounds.unwrap_or_default(),
             tsc: vcpu.end.tsc,
@@ -77,14 +70,14 @@ fn tally_vm(
 }
 
 fn tally_vcpu(
-    experiment: &Experiment,
+    load: &Load,
     memory: &GuestMemory,
     vcpu: &EndedVcpu,
 ) -> Result<VcpuOutcome, MemoryError> {
     let count = |word| Ok(u64::from(memory.word(vcpu.id.0, word)?));
     let exits = vcpu.end.exits.iter();
     let mut exits: BTreeMap<_, _> = exits.map(|(exit, n)| (exit.to_string(), *n)).collect();
-    if experiment.guest == Guest::Exits {
+    if load.guest == Guest::Exits {
         exits.insert("cpuid".to_owned(), count(counter::CPUIDS)?);
         exits.insert("rdmsr".to_owned(), count(counter::RDMSRS)?);
         exits.insert("wrmsr".to_owned(), count(counter::WRMSRS)?);

@@ -7,5 +7,6 @@ mod consistency;
 mod counts;
 mod ends;
 mod errors;
+mod experiments;
 mod lab;
 mod rounds;

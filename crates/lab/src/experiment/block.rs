@@ -1,0 +1,110 @@
+//! What one run of one variant gives: figures, and the counts that a witness must come to.
+
+use std::collections::BTreeMap;
+
+use haltwise_core::hist::KvmHist;
+
+use crate::outcome::{Outcome, VcpuOutcome};
+
+/// One run of one variant.
+#[derive(Debug, Clone, Default)]
+pub struct Block {
+    /// Its figures by name; one that could not be had is not there.
+    pub figures: BTreeMap<&'static str, f64>,
+    /// Every vCPU that ran in it.
+    pub vcpus: Vec<VcpuCounts>,
+    /// Histograms by name, for charts; those of a variant's blocks are added up.
+    pub hists: BTreeMap<&'static str, KvmHist>,
+    /// Why a figure is missing.
+    pub note: Option<String>,
+}
+
+impl Block {
+    /// With the counts of a run's vCPUs, and no figures yet.
+    pub fn of(outcome: &Outcome) -> Self {
+        let vcpus = outcome.vms.iter().flat_map(|vm| &vm.vcpus);
+        Self {
+            vcpus: vcpus.map(VcpuCounts::of).collect(),
+            ..Self::default()
+        }
+    }
+
+    /// The same with another figure; one that is no number is left out.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: f64) -> Self {
+        if value.is_finite() {
+            self.figures.insert(name, value);
+        }
+        self
+    }
+
+    /// The same with another histogram.
+    #[must_use]
+    pub fn with_hist(mut self, name: &'static str, hist: KvmHist) -> Self {
+        self.hists.insert(name, hist);
+        self
+    }
+
+    /// The sum of a count over the vCPUs; `None` if one of them lacks it.
+    pub fn sum(&self, of: impl Fn(&VcpuCounts) -> Option<u64>) -> Option<u64> {
+        self.vcpus.iter().map(of).sum()
+    }
+}
+
+/// What the lab knows of one vCPU's halts and exits, from the guest, KVM's stats fd and the run loop.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct VcpuCounts {
+    /// KVM's number for it.
+    pub id: u32,
+    /// HLTs that the guest counted.
+    pub hlts: u64,
+    /// KVM's `halt_exits`. A HLT that exits to the VMM is not among them.
+    pub halt_exits: Option<u64>,
+    /// Halts that were scheduled out, KVM's `halt_wait_hist`.
+    pub waits: Option<u64>,
+    /// KVM's `halt_attempted_poll`.
+    pub attempted: Option<u64>,
+    /// KVM's `halt_successful_poll`.
+    pub successful: Option<u64>,
+    /// KVM's `halt_poll_success_ns`.
+    pub success_ns: Option<u64>,
+    /// KVM's `halt_poll_fail_ns`.
+    pub fail_ns: Option<u64>,
+    /// CPU time of its thread.
+    pub cpu_ns: u64,
+    /// Context switches because it waited.
+    pub voluntary_switches: Option<u64>,
+    /// Returns of `KVM_RUN` to the VMM by KVM's names (`KVM_EXIT_IO`), the last one included.
+    pub userspace: BTreeMap<&'static str, u64>,
+}
+
+impl VcpuCounts {
+    /// Of a vCPU that [`crate::run`] ran. Its last exit, by which the guest ended, is counted with the
+    /// others.
+    pub fn of(vcpu: &VcpuOutcome) -> Self {
+        let stat = |name: &str| vcpu.stats.get(name).copied();
+        let mut userspace = BTreeMap::from([("KVM_EXIT_IO", 1)]);
+        for (name, count) in &vcpu.exits {
+            let kind = match name.split('-').next() {
+                Some("pio") => "KVM_EXIT_IO",
+                Some("mmio") => "KVM_EXIT_MMIO",
+                // Counted by the guest: they never reach the VMM.
+                _ => continue,
+            };
+            *userspace.entry(kind).or_default() += count;
+        }
+        Self {
+            id: vcpu.id,
+            hlts: vcpu.halts,
+            halt_exits: stat("halt_exits"),
+            waits: vcpu.waits(),
+            attempted: stat("halt_attempted_poll"),
+            successful: stat("halt_successful_poll"),
+            success_ns: stat("halt_poll_success_ns"),
+            fail_ns: stat("halt_poll_fail_ns"),
+            cpu_ns: vcpu.cpu_ns,
+            voluntary_switches: vcpu.voluntary_switches,
+            userspace,
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! An experiment, from its description to what was found: rounds, until the time is used up.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use haltwise_core::units::Nanos;
+
+use super::found::{
+    Found, FoundEffect, FoundFigure, FoundSource, FoundVariant, Host, Report, SCHEMA,
+};
+use super::judge::{SameDirection, direction};
+use super::recorder::Haltwise;
+use super::results::Results;
+use super::schedule::{Orders, seed_of_round};
+use super::witness::Watch;
+use super::{Block, Experiment, Trial, Variant, VcpuCounts};
+use crate::clock;
+use crate::run::{RunError, io_step};
+
+/// Rounds that blocks are made short enough for: two more than a direction needs.
+const ROUNDS: u64 = 8;
+/// Of 100 parts of the time, those in which guests are loaded: the others make and end VMs.
+const LOADED_PERCENT: u64 = 75;
+/// Shorter blocks would be all beginning, longer ones waste.
+const BLOCK: std::ops::RangeInclusive<u64> = 30_000_000..=1_000_000_000;
+
+/// Failed polls shorter than this on average were cut: no window is that short.
+const CUT_SHORT_NS: u64 = 1_000;
+
+/// How to measure.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Seed of orders and loads.
+    pub seed: u64,
+    /// Time for one experiment.
+    pub budget: Nanos,
+    /// So many rounds, however long they take, instead of as many as fit the budget.
+    pub rounds: Option<u32>,
+    /// `haltwise`, or why it shall not or cannot record.
+    pub haltwise: Result<Haltwise, String>,
+}
+
+impl Options {
+    /// Looks for `haltwise`, where it is wanted.
+    pub fn look_for(named: Option<&Path>, wanted: bool) -> Result<Haltwise, String> {
+        if wanted {
+            Haltwise::find(named)
+        } else {
+            Err("not wanted (--no-haltwise)".to_owned())
+        }
+    }
+}
+
+/// What is told while experiments run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Which experiment.
+    pub name: &'static str,
+    /// Rounds done.
+    pub rounds: u32,
+    /// Blocks done in this one.
+    pub blocks: usize,
+    /// Blocks of a round.
+    pub of: usize,
+}
+
+/// How long each of so many variants is loaded in each round.
+pub fn block_length(budget: Nanos, variants: usize) -> Nanos {
+    let blocks = ROUNDS * variants.max(1) as u64;
+    let loaded = budget.0 / 100 * LOADED_PERCENT;
+    Nanos((loaded / blocks).clamp(*BLOCK.start(), *BLOCK.end()))
+}
+
+/// Runs some experiments, one after the other, until they are done or `interrupt` is readable.
+pub fn conduct(
+    experiments: &[&'static Experiment],
+    options: &Options,
+    interrupt: &impl AsFd,
+    mut progress: impl FnMut(Progress),
+) -> Result<Report, RunError> {
+    let start_ns = clock::now_ns();
+    let cpus = clock::allowed_cpus().map_err(io_step("read our CPU affinity"))?;
+    let mut found = Vec::new();
+    for experiment in experiments {
+        if clock::wait_readable(interrupt, Some(Nanos(0))).map_err(io_step("look for a signal"))? {
+            break;
+        }
+        found.push(one(experiment, options, &cpus, interrupt, &mut progress)?);
+    }
+    let kernel = rustix::system::uname();
+    Ok(Report {
+        schema: SCHEMA,
+        program: format!("haltwise-lab {}", env!("CARGO_PKG_VERSION")),
+        host: Host {
+            kernel: kernel.release().to_string_lossy().into_owned(),
+            cpus: cpus.len(),
+        },
+        seed: options.seed,
+        elapsed_ns: clock::now_ns().saturating_sub(start_ns),
+        experiments: found,
+    })
+}
+
+/// Everything that one experiment has measured so far.
+struct Measured {
+    rounds: Vec<Vec<Block>>,
+    /// Of all blocks, also those of a round that was not finished.
+    vcpus: Vec<VcpuCounts>,
+    interrupted: bool,
+}
+
+fn one(
+    experiment: &'static Experiment,
+    options: &Options,
+    cpus: &[u32],
+    interrupt: &impl AsFd,
+    progress: &mut impl FnMut(Progress),
+) -> Result<Found, RunError> {
+    let start_ns = clock::now_ns();
+    let variants = (experiment.variants)();
+    let first = Trial {
+        variant: 0,
+        round: 0,
+        length: block_length(options.budget, variants.len()),
+        seed: seed_of_round(options.seed, 0),
+        cpus,
+        interrupt: interrupt.as_fd(),
+    };
+    let watch = Watch::start(options.haltwise.as_ref().map_err(String::as_str));
+    let measured = measure(experiment, variants.len(), first, options, progress)?;
+    let witness = watch.end(&measured.vcpus);
+    let results = Results {
+        experiment,
+        variants: &variants,
+        rounds: &measured.rounds,
+        trial: first,
+        haltwise: options.haltwise.as_ref().ok(),
+    };
+    let conclusion = (experiment.conclude)(&results);
+    let mut notes = conclusion.notes;
+    notes.extend(notes_of(&measured, &variants));
+    Ok(Found {
+        name: experiment.name.to_owned(),
+        title: experiment.title.to_owned(),
+        source: FoundSource {
+            document: experiment.source.document.to_owned(),
+            reports: experiment
+                .source
+                .reports
+                .iter()
+                .map(ToString::to_string)
+                .collect(),
+        },
+        rounds: measured.rounds.len(),
+        block_ns: first.length.0,
+        elapsed_ns: clock::now_ns().saturating_sub(start_ns),
+        figures: figures(experiment),
+        variants: found_variants(&results),
+        effects: effects(&results),
+        differs: conclusion.differs,
+        tables: conclusion.tables,
+        charts: conclusion.charts,
+        notes,
+        witness,
+    })
+}
+
+fn measure(
+    experiment: &'static Experiment,
+    variants: usize,
+    first: Trial<'_>,
+    options: &Options,
+    progress: &mut impl FnMut(Progress),
+) -> Result<Measured, RunError> {
+    let start_ns = clock::now_ns();
+    let mut measured = Measured {
+        rounds: Vec::new(),
+        vcpus: Vec::new(),
+        interrupted: false,
+    };
+    for (order, round) in Orders::new(options.seed, variants).zip(0_u32..) {
+        let elapsed = clock::now_ns().saturating_sub(start_ns);
+        let done = u64::from(round);
+        let enough = match options.rounds {
+            Some(rounds) => round >= rounds,
+            // One more as long as the mean one would end too late.
+            None => done > 0 && elapsed / done * (done + 1) > options.budget.0,
+        };
+        if enough {
+            break;
+        }
+        let mut blocks = vec![Block::default(); variants];
+        for (blocks_done, variant) in order.into_iter().enumerate() {
+            progress(Progress {
+                name: experiment.name,
+                rounds: round,
+                blocks: blocks_done,
+                of: variants,
+            });
+            let block = (experiment.run)(&Trial {
+                variant,
+                round,
+                seed: seed_of_round(options.seed, round),
+                ..first
+            })?;
+            measured.vcpus.extend(block.vcpus.iter().cloned());
+            blocks[variant] = block;
+            // A block that a signal cut short is not like the others.
+            if clock::wait_readable(&first.interrupt, Some(Nanos(0)))
+                .map_err(io_step("look for a signal"))?
+            {
+                measured.interrupted = true;
+                return Ok(measured);
+            }
+        }
+        measured.rounds.push(blocks);
+    }
+    Ok(measured)
+}
+
+fn notes_of(measured: &Measured, variants: &[Variant]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if measured.interrupted {
+        notes.push("ended early by a signal: the round under way is not counted".to_owned());
+    }
+    let sum =
+        |of: fn(&VcpuCounts) -> Option<u64>| measured.vcpus.iter().filter_map(of).sum::<u64>();
+    let failed = sum(|v| v.attempted).saturating_sub(sum(|v| v.successful));
+    if failed > 100 && sum(|v| v.fail_ns) / failed < CUT_SHORT_NS {
+        notes.push(format!(
+            "the host was busy: {failed} of {} polls failed, most within a microsecond, because \
+             other tasks wanted these CPUs",
+            sum(|v| v.attempted)
+        ));
+    }
+    for (index, variant) in variants.iter().enumerate() {
+        let mut said = measured
+            .rounds
+            .iter()
+            .filter_map(|round| round[index].note.as_ref());
+        if let Some(note) = said.next() {
+            notes.push(format!("{}, {}: {note}", variant.group, variant.name));
+        }
+    }
+    notes
+}
+
+fn figures(experiment: &Experiment) -> Vec<FoundFigure> {
+    let figures = experiment.figures.iter();
+    figures
+        .map(|figure| FoundFigure {
+            name: figure.name.to_owned(),
+            unit: figure.unit.to_owned(),
+            better: figure.better,
+            what: figure.what.to_owned(),
+        })
+        .collect()
+}
+
+fn found_variants(results: &Results<'_>) -> Vec<FoundVariant> {
+    let figures = results.experiment.figures;
+    let found = |(index, variant): (usize, &Variant)| FoundVariant {
+        group: variant.group.clone(),
+        name: variant.name.clone(),
+        what: variant.what.clone(),
+        figures: figures
+            .iter()
+            .map(|figure| results.estimate(index, figure.name))
+            .collect(),
+        samples: figures
+            .iter()
+            .map(|figure| {
+                let rounds = results.rounds.iter();
+                rounds
+                    .map(|round| round[index].figures.get(figure.name).copied())
+                    .collect()
+            })
+            .collect(),
+    };
+    results.variants.iter().enumerate().map(found).collect()
+}
+
+fn effects(results: &Results<'_>) -> Vec<FoundEffect> {
+    let found = |effect: super::Effect| {
+        let difference = results.difference(&effect);
+        let from_median = results.median(&effect.group, &effect.from, effect.figure);
+        let same_direction = match (from_median, &difference) {
+            (Some(from), Some(difference)) => direction(effect.expected, from, difference),
+            _ => SameDirection::NotShown,
+        };
+        FoundEffect {
+            to_median: results.median(&effect.group, &effect.to, effect.figure),
+            what: effect.what,
+            figure: effect.figure.to_owned(),
+            group: effect.group,
+            from: effect.from,
+            to: effect.to,
+            expected: effect.expected,
+            reported: effect.reported,
+            from_median,
+            difference,
+            same_direction,
+        }
+    };
+    (results.experiment.effects)()
+        .into_iter()
+        .map(found)
+        .collect()
+}

@@ -1,0 +1,146 @@
+//! What experiments found: the shape of `haltwise-lab experiment --json`.
+//!
+//! `docs/lab-experiments-json.md` describes it, and a test holds the two together. Fields are added,
+//! never renamed or removed, within one [`SCHEMA`].
+
+use haltwise_core::prove::rank::Interval;
+use haltwise_core::stats::Estimate;
+use serde::{Deserialize, Serialize};
+
+use super::judge::SameDirection;
+use super::witness::Witness;
+use super::{Better, Chart, Expected, Table};
+
+/// Version of the shape.
+pub const SCHEMA: u32 = 1;
+
+/// One or more experiments on one host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Program and version.
+    pub program: String,
+    /// Where it ran.
+    pub host: Host,
+    /// The seed that everything was drawn from.
+    pub seed: u64,
+    /// How long it took in all.
+    pub elapsed_ns: u64,
+    /// The experiments in the order of the registry.
+    pub experiments: Vec<Found>,
+}
+
+/// Where experiments ran.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// Kernel release.
+    pub kernel: String,
+    /// CPUs that the lab may use.
+    pub cpus: usize,
+}
+
+/// What one experiment found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Found {
+    /// Its name.
+    pub name: String,
+    /// What it shows, in a line.
+    pub title: String,
+    /// Whose effect it reproduces.
+    pub source: FoundSource,
+    /// Whole rounds.
+    pub rounds: usize,
+    /// How long each variant was loaded in each round.
+    pub block_ns: u64,
+    /// How long it took in all.
+    pub elapsed_ns: u64,
+    /// The figures, in the order in which they are shown.
+    pub figures: Vec<FoundFigure>,
+    /// What was measured of each variant.
+    pub variants: Vec<FoundVariant>,
+    /// The source's effects.
+    pub effects: Vec<FoundEffect>,
+    /// Why the sizes differ from the source's.
+    pub differs: String,
+    /// Tables of its own.
+    pub tables: Vec<Table>,
+    /// Charts of its own.
+    pub charts: Vec<Chart>,
+    /// What else is to be said.
+    pub notes: Vec<String>,
+    /// The same halts and exits as `haltwise` recorded them.
+    pub witness: Witness,
+}
+
+/// A document and what it reports.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundSource {
+    /// The document.
+    pub document: String,
+    /// What it reports.
+    pub reports: Vec<String>,
+}
+
+/// A figure.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundFigure {
+    /// Its name.
+    pub name: String,
+    /// What it is counted in.
+    pub unit: String,
+    /// Which direction is good.
+    pub better: Better,
+    /// What it is.
+    pub what: String,
+}
+
+/// A variant and what was measured of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FoundVariant {
+    /// Its group.
+    pub group: String,
+    /// Its name within the group.
+    pub name: String,
+    /// What it is.
+    pub what: String,
+    /// An estimate for each of the experiment's figures; `None` if no round has it.
+    pub figures: Vec<Option<Estimate>>,
+    /// The figure in each round, for each of the experiment's figures.
+    pub samples: Vec<Vec<Option<f64>>>,
+}
+
+/// One comparison.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FoundEffect {
+    /// What is compared.
+    pub what: String,
+    /// The figure by name.
+    pub figure: String,
+    /// The group of both variants.
+    pub group: String,
+    /// The variant that it is seen from.
+    pub from: String,
+    /// The variant that differs.
+    pub to: String,
+    /// The direction that the source leads to.
+    pub expected: Expected,
+    /// What the source says of it.
+    pub reported: String,
+    /// Median of `from`; `None` if it could not be measured.
+    pub from_median: Option<f64>,
+    /// Median of `to`, likewise.
+    pub to_median: Option<f64>,
+    /// `to` less `from`, round by round.
+    pub difference: Option<Interval>,
+    /// Whether the direction is the source's.
+    pub same_direction: SameDirection,
+}
+
+impl FoundEffect {
+    /// A difference as a share of `from`; `None` where that is zero or not known.
+    pub fn share(&self, difference: f64) -> Option<f64> {
+        let from = self.from_median.filter(|from| *from != 0.0)?;
+        Some(difference / from.abs())
+    }
+}

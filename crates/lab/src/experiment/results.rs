@@ -1,0 +1,110 @@
+//! All blocks of an experiment, for those who conclude from them.
+
+use haltwise_core::hist::KvmHist;
+use haltwise_core::stats::{Estimate, median_estimate};
+use serde::{Deserialize, Serialize};
+
+use super::recorder::Haltwise;
+use super::{Block, Effect, Experiment, Trial, Variant, judge};
+use haltwise_core::prove::rank::Interval;
+
+/// Every block by round and variant.
+#[derive(Debug)]
+pub struct Results<'a> {
+    /// What was measured.
+    pub experiment: &'a Experiment,
+    /// Its variants.
+    pub variants: &'a [Variant],
+    /// Blocks of whole rounds, by variant.
+    pub rounds: &'a [Vec<Block>],
+    /// What any trial of it was given, for further runs.
+    pub trial: Trial<'a>,
+    /// `haltwise`, where it is there.
+    pub haltwise: Option<&'a Haltwise>,
+}
+
+impl Results<'_> {
+    /// The index of a variant.
+    pub fn index(&self, group: &str, name: &str) -> Option<usize> {
+        let is = |variant: &Variant| variant.group == group && variant.name == name;
+        self.variants.iter().position(is)
+    }
+
+    /// A figure of a variant in every round that has it.
+    pub fn samples(&self, variant: usize, figure: &str) -> Vec<f64> {
+        let blocks = self.rounds.iter().filter_map(|round| round.get(variant));
+        let figures = blocks.filter_map(|block| block.figures.get(figure));
+        figures.copied().collect()
+    }
+
+    /// The median of a figure of a variant.
+    pub fn estimate(&self, variant: usize, figure: &str) -> Option<Estimate> {
+        median_estimate(&self.samples(variant, figure))
+    }
+
+    /// The median of a figure of a variant by name.
+    pub fn median(&self, group: &str, name: &str, figure: &str) -> Option<f64> {
+        Some(self.estimate(self.index(group, name)?, figure)?.median)
+    }
+
+    /// The differences that an effect is about.
+    pub fn difference(&self, effect: &Effect) -> Option<Interval> {
+        let from = self.index(&effect.group, &effect.from)?;
+        let to = self.index(&effect.group, &effect.to)?;
+        let of = |round: &[Block], variant: usize| {
+            round.get(variant)?.figures.get(effect.figure).copied()
+        };
+        let rounds = self.rounds.iter();
+        let pairs = rounds.map(|round| (of(round, from), of(round, to)));
+        judge::difference(&pairs.collect::<Vec<_>>())
+    }
+
+    /// A histogram of a variant over all rounds.
+    pub fn hist(&self, variant: usize, name: &str) -> KvmHist {
+        let mut sum = KvmHist::default();
+        let blocks = self.rounds.iter().filter_map(|round| round.get(variant));
+        for hist in blocks.filter_map(|block| block.hists.get(name)) {
+            for (total, count) in sum.0.iter_mut().zip(hist.0) {
+                *total += count;
+            }
+        }
+        sum
+    }
+}
+
+/// What an experiment says of itself beside its figures.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Conclusion {
+    /// Why the sizes differ from the source's, in a line.
+    pub differs: String,
+    /// Tables of its own.
+    pub tables: Vec<Table>,
+    /// Charts of its own.
+    pub charts: Vec<Chart>,
+    /// What else is to be said.
+    pub notes: Vec<String>,
+}
+
+/// A table of texts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Table {
+    /// What it shows.
+    pub title: String,
+    /// Heads of its columns.
+    pub columns: Vec<String>,
+    /// Rows, each as long as `columns`.
+    pub rows: Vec<Vec<String>>,
+}
+
+/// Bars, several series of them side by side.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Chart {
+    /// What it shows.
+    pub title: String,
+    /// What the labels are.
+    pub labels_are: String,
+    /// A label for each bar of a series.
+    pub labels: Vec<String>,
+    /// Series by name, each with a value for each label.
+    pub series: Vec<(String, Vec<f64>)>,
+}

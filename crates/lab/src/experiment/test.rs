@@ -1,0 +1,210 @@
+//! Laws of the framework: of the order, of a direction, of the registry.
+
+use std::collections::BTreeSet;
+
+use haltwise_core::prove::rank::FEWEST;
+use haltwise_core::units::Nanos;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::conduct::block_length;
+use super::judge::{SameDirection, difference, direction};
+use super::registry::{EXPERIMENTS, find};
+use super::schedule::{Orders, seed_of_round};
+use super::witness::{Witness, compare};
+use super::{Expected, VcpuCounts};
+
+proptest! {
+    #[test]
+    fn every_round_holds_each_variant_once(seed: u64, variants in 0_usize..40) {
+        for order in Orders::new(seed, variants).take(5) {
+            let distinct: BTreeSet<_> = order.iter().copied().collect();
+            prop_assert_eq!(distinct, (0..variants).collect());
+            prop_assert_eq!(order.len(), variants);
+        }
+    }
+
+    #[test]
+    fn a_seed_draws_the_same_order_again(seed: u64, variants in 1_usize..20) {
+        let draw = || Orders::new(seed, variants).take(9).collect::<Vec<_>>();
+        prop_assert_eq!(draw(), draw());
+    }
+
+    #[test]
+    fn turning_a_difference_round_turns_its_direction(
+        differences in prop::collection::vec(-100.0_f64..100.0, 1..20),
+        from in 1.0_f64..1000.0,
+    ) {
+        let pairs = |sign: f64| {
+            let pairs = differences.iter().map(|d| (Some(from), Some(from + sign * d)));
+            difference(&pairs.collect::<Vec<_>>()).unwrap()
+        };
+        let less = direction(Expected::Less, from, &pairs(1.0));
+        prop_assert_eq!(less, direction(Expected::More, from, &pairs(-1.0)));
+        if differences.len() < FEWEST {
+            prop_assert_eq!(less, SameDirection::NotShown);
+        }
+    }
+}
+
+#[test]
+fn every_order_of_three_comes_up_about_as_often() {
+    let mut counts = std::collections::BTreeMap::new();
+    for order in Orders::new(7, 3).take(6_000) {
+        *counts.entry(order).or_insert(0_u32) += 1;
+    }
+    assert_eq!(counts.len(), 6);
+    // Standard deviation of such a count: 29.
+    assert!(
+        counts.values().all(|count| (850..1_150).contains(count)),
+        "{counts:?}"
+    );
+}
+
+#[test]
+fn rounds_have_seeds_of_their_own() {
+    let seeds: BTreeSet<u64> = (0..1_000).map(|round| seed_of_round(1, round)).collect();
+    assert_eq!(seeds.len(), 1_000);
+    assert_ne!(seed_of_round(1, 0), seed_of_round(2, 0));
+}
+
+#[test]
+fn a_direction_needs_an_interval_on_one_side() {
+    let of = |differences: &[f64]| {
+        let pairs: Vec<_> = differences
+            .iter()
+            .map(|d| (Some(100.0), Some(100.0 + d)))
+            .collect();
+        difference(&pairs).unwrap()
+    };
+    let up = of(&[5.0, 6.0, 7.0, 5.5, 6.5, 6.0]);
+    let mixed = of(&[5.0, -6.0, 7.0, -5.5, 6.5, -6.0]);
+    let few = of(&[5.0, 6.0, 7.0, 5.5, 6.5]);
+    for (expected, difference, same) in [
+        (Expected::More, &up, SameDirection::Yes),
+        (Expected::Less, &up, SameDirection::No),
+        (Expected::More, &mixed, SameDirection::NotShown),
+        (Expected::More, &few, SameDirection::NotShown),
+        (Expected::AboutSame(0.1), &up, SameDirection::Yes),
+        (Expected::AboutSame(0.02), &up, SameDirection::No),
+        (Expected::AboutSame(0.06), &up, SameDirection::NotShown),
+        (Expected::AboutSame(0.1), &mixed, SameDirection::Yes),
+    ] {
+        assert_eq!(
+            direction(expected, 100.0, difference),
+            same,
+            "{expected:?} {difference:?}"
+        );
+    }
+}
+
+#[test]
+fn a_round_without_the_figure_is_left_out() {
+    let pairs = [(Some(1.0), Some(2.0)), (None, Some(9.0)), (Some(1.0), None)];
+    assert_eq!(difference(&pairs).unwrap().rounds, 1);
+    assert_eq!(difference(&pairs[1..]), None);
+}
+
+#[test]
+fn blocks_fit_the_budget() {
+    for variants in [1, 4, 28, 100] {
+        let budget = Nanos(70_000_000_000);
+        let block = block_length(budget, variants);
+        assert!(block.0 * 8 * variants as u64 <= budget.0, "{variants}");
+    }
+    assert_eq!(block_length(Nanos(0), 9), Nanos(30_000_000));
+    assert_eq!(block_length(Nanos(u64::MAX), 0), Nanos(1_000_000_000));
+}
+
+#[test]
+fn every_experiment_is_whole() {
+    let names: BTreeSet<_> = EXPERIMENTS.iter().map(|e| e.name).collect();
+    assert_eq!(names.len(), EXPERIMENTS.len(), "names differ");
+    for experiment in EXPERIMENTS {
+        let name = experiment.name;
+        assert_eq!(find(name).map(|found| found.name), Some(name));
+        assert_ne!(name, "all");
+        let variants = (experiment.variants)();
+        let distinct: BTreeSet<_> = variants.iter().map(|v| (&v.group, &v.name)).collect();
+        assert_eq!(distinct.len(), variants.len(), "{name}: variants differ");
+        assert!(!experiment.source.reports.is_empty(), "{name}");
+        let effects = (experiment.effects)();
+        assert!(!effects.is_empty(), "{name} shows something");
+        for effect in effects {
+            assert!(
+                experiment
+                    .figures
+                    .iter()
+                    .any(|figure| figure.name == effect.figure),
+                "{name}: there is no figure {}",
+                effect.figure
+            );
+            for side in [&effect.from, &effect.to] {
+                let is = |v: &super::Variant| v.group == effect.group && v.name == *side;
+                assert!(
+                    variants.iter().any(is),
+                    "{name}: no {side} in {}",
+                    effect.group
+                );
+            }
+        }
+    }
+}
+
+fn counts() -> VcpuCounts {
+    VcpuCounts {
+        id: 0,
+        hlts: 12,
+        halt_exits: Some(12),
+        waits: Some(8),
+        attempted: Some(5),
+        successful: Some(3),
+        success_ns: Some(300),
+        fail_ns: Some(200),
+        userspace: [("KVM_EXIT_IO", 4)].into(),
+        ..VcpuCounts::default()
+    }
+}
+
+fn report(waits: u64, halts: u64) -> serde_json::Value {
+    json!({
+        "recording": {"lost": 0},
+        "vms": [{"vcpus": [{"id": 0, "account": {
+            "halts": halts, "waits": waits,
+            "poll": {"polled": 5, "successful": 3},
+            "parts": {"poll_success_ns": 300, "poll_fail_ns": 200},
+        }}]}],
+    })
+}
+
+#[test]
+fn a_witness_agrees_to_the_unit_or_says_where_not() {
+    let exits = |count: u64| {
+        json!({"total": {"exits": 9, "other": 0},
+               "userspace": [{"name": "KVM_EXIT_IO", "count": count}]})
+    };
+    for (waits, halts, told, agrees) in [
+        (8, 11, 4, true),
+        (8, 12, 4, true),
+        // Fewer halts than waits and polls, or more than HLT exits, cannot be.
+        (8, 10, 4, false),
+        (8, 13, 4, false),
+        (7, 11, 4, false),
+        (8, 11, 3, false),
+    ] {
+        let witness = compare(&[counts()], &report(waits, halts), Ok(exits(told)));
+        assert_eq!(witness.agrees(), Some(agrees), "{witness:?}");
+    }
+    let silent = compare(&[counts()], &report(8, 11), Err("no exits".to_owned()));
+    let Witness::Yes { missing, .. } = &silent else {
+        panic!("{silent:?}")
+    };
+    assert_eq!(missing, &["exits: no exits"]);
+    assert_eq!(
+        Witness::No {
+            reason: String::new()
+        }
+        .agrees(),
+        None
+    );
+}

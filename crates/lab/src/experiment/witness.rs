@@ -1,0 +1,224 @@
+//! The same halts and exits as `haltwise` recorded them, held against the lab's own counts.
+//!
+//! The lab asks its guests and KVM's stats fd; `haltwise` sees tracepoints. Neither knows of the other.
+//! Sums over all vCPUs are compared, and the waits by the vCPUs' numbers: not VM by VM, for a VM that
+//! lies where an earlier one of this process lay is the same one to whoever looks from outside.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::VcpuCounts;
+use super::recorder::{Haltwise, Recording};
+
+/// What `haltwise` says of an experiment.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "recorded")]
+pub enum Witness {
+    /// It recorded, and this is how its counts compare.
+    Yes {
+        /// Each count that both have.
+        checks: Vec<Check>,
+        /// vCPUs that ran.
+        vcpus: usize,
+        /// Events that it says were lost.
+        lost: u64,
+        /// What it could not record, and why.
+        missing: Vec<String>,
+    },
+    /// It did not record.
+    No {
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// A count that both have.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Check {
+    /// What was counted.
+    pub what: String,
+    /// By the lab: the least and the most that it may be.
+    pub lab: (u64, u64),
+    /// By `haltwise`.
+    pub haltwise: u64,
+    /// Whether the second lies within the first.
+    pub agrees: bool,
+}
+
+impl Check {
+    fn new(what: impl Into<String>, low: u64, high: u64, haltwise: u64) -> Self {
+        Self {
+            what: what.into(),
+            lab: (low, high),
+            haltwise,
+            agrees: (low..=high).contains(&haltwise),
+        }
+    }
+}
+
+impl Witness {
+    /// Whether everything that was recorded agrees; `None` if nothing was.
+    pub fn agrees(&self) -> Option<bool> {
+        match self {
+            Self::Yes { checks, .. } => Some(checks.iter().all(|check| check.agrees)),
+            Self::No { .. } => None,
+        }
+    }
+}
+
+/// Records while an experiment runs.
+#[derive(Debug)]
+pub struct Watch(Result<(Haltwise, Recording), String>);
+
+impl Watch {
+    /// Starts to. That it cannot is a finding, not a failure.
+    pub fn start(haltwise: Result<&Haltwise, &str>) -> Self {
+        Self(haltwise.map_err(ToOwned::to_owned).and_then(|haltwise| {
+            let recording = haltwise.record("counts")?;
+            Ok((haltwise.clone(), recording))
+        }))
+    }
+
+    /// Ends the recording, and compares.
+    pub fn end(self, vcpus: &[VcpuCounts]) -> Witness {
+        let compared = self.0.and_then(|(haltwise, mut recording)| {
+            recording.end()?;
+            let pid = std::process::id().to_string();
+            let capture = recording.capture();
+            let report = haltwise.ask(&["report", "--vm", &pid], &capture)?;
+            let exits = haltwise.ask(&["exits", "--all", "--vm", &pid], &capture);
+            Ok(compare(vcpus, &report, exits))
+        });
+        compared.unwrap_or_else(|reason| Witness::No { reason })
+    }
+}
+
+/// What the report says of all vCPUs together.
+#[derive(Debug, Default)]
+struct Told {
+    halts: u64,
+    waits: u64,
+    polled: u64,
+    successful: u64,
+    success_ns: u64,
+    fail_ns: u64,
+    waits_of: BTreeMap<u64, u64>,
+}
+
+impl Told {
+    fn of(report: &Value) -> Self {
+        let mut told = Self::default();
+        let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+        for vcpu in list(&report["vms"])
+            .iter()
+            .flat_map(|vm| list(&vm["vcpus"]))
+        {
+            let account = &vcpu["account"];
+            let count = |value: &Value| value.as_u64().unwrap_or(0);
+            let waits = count(&account["waits"]);
+            told.halts += count(&account["halts"]);
+            told.waits += waits;
+            told.polled += count(&account["poll"]["polled"]);
+            told.successful += count(&account["poll"]["successful"]);
+            told.success_ns += count(&account["parts"]["poll_success_ns"]);
+            told.fail_ns += count(&account["parts"]["poll_fail_ns"]);
+            *told.waits_of.entry(count(&vcpu["id"])).or_default() += waits;
+        }
+        told
+    }
+}
+
+/// Holds what was told against what was counted.
+pub fn compare(vcpus: &[VcpuCounts], report: &Value, exits: Result<Value, String>) -> Witness {
+    let told = Told::of(report);
+    let mut missing = Vec::new();
+    let mut checks = halt_checks(vcpus, &told, &mut missing);
+    match exits {
+        Ok(exits) => exit_checks(vcpus, &exits, &mut checks, &mut missing),
+        Err(reason) => missing.push(format!("exits: {reason}")),
+    }
+    Witness::Yes {
+        checks,
+        vcpus: vcpus.len(),
+        lost: report["recording"]["lost"].as_u64().unwrap_or(0),
+        missing,
+    }
+}
+
+fn halt_checks(vcpus: &[VcpuCounts], told: &Told, missing: &mut Vec<String>) -> Vec<Check> {
+    let sum = |of: fn(&VcpuCounts) -> Option<u64>| vcpus.iter().map(of).sum::<Option<u64>>();
+    let mut checks = Vec::new();
+    let mut exact = |what: &str, lab: Option<u64>, haltwise: u64| match lab {
+        Some(lab) => checks.push(Check::new(what, lab, lab, haltwise)),
+        None => missing.push(format!("{what}: this kernel's statistics do not have them")),
+    };
+    exact("halts that waited", sum(|v| v.waits), told.waits);
+    exact("polls", sum(|v| v.attempted), told.polled);
+    exact(
+        "polls that succeeded",
+        sum(|v| v.successful),
+        told.successful,
+    );
+    exact(
+        "ns polled with success",
+        sum(|v| v.success_ns),
+        told.success_ns,
+    );
+    exact("ns polled in vain", sum(|v| v.fail_ns), told.fail_ns);
+    let mut waits_of: BTreeMap<u32, u64> = BTreeMap::new();
+    for vcpu in vcpus {
+        *waits_of.entry(vcpu.id).or_default() += vcpu.waits.unwrap_or(0);
+    }
+    for (id, waits) in waits_of.iter().filter(|_| waits_of.len() > 1) {
+        let told = told.waits_of.get(&u64::from(*id)).copied().unwrap_or(0);
+        checks.push(Check::new(
+            format!("halts that waited, vCPUs {id}"),
+            *waits,
+            *waits,
+            told,
+        ));
+    }
+    if let (Some(exits), Some(waits), Some(polls)) = (
+        sum(|v| v.halt_exits),
+        sum(|v| v.waits),
+        sum(|v| v.successful),
+    ) {
+        // A HLT with an interrupt pending is an exit, and no halt.
+        let least = waits.saturating_add(polls).min(exits);
+        checks.push(Check::new("halts", least, exits, told.halts));
+    }
+    checks
+}
+
+fn exit_checks(
+    vcpus: &[VcpuCounts],
+    exits: &Value,
+    checks: &mut Vec<Check>,
+    missing: &mut Vec<String>,
+) {
+    let mut counted: BTreeMap<&str, u64> = BTreeMap::new();
+    for (kind, count) in vcpus.iter().flat_map(|vcpu| &vcpu.userspace) {
+        *counted.entry(kind).or_default() += count;
+    }
+    let rows = exits["userspace"].as_array().cloned().unwrap_or_default();
+    for (kind, count) in &counted {
+        let told = rows.iter().filter(|row| row["name"] == **kind);
+        let told = told.filter_map(|row| row["count"].as_u64()).sum();
+        checks.push(Check::new(
+            format!("exits to the VMM, {kind}"),
+            *count,
+            *count,
+            told,
+        ));
+    }
+    if let Some(other) = exits["total"]["other"].as_u64().filter(|other| *other > 0) {
+        missing.push(format!(
+            "{other} exits found no room in the recorder's table"
+        ));
+    }
+    if exits["total"]["exits"] == 0 {
+        missing.push("exits from the guest: this host's KVM tells of none".to_owned());
+    }
+}

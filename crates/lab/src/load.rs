@@ -1,0 +1,303 @@
+//! A load, the description of a run: which guest, how many, how long, in which rhythm.
+
+use haltwise_core::units::{HaltPollNs, Nanos};
+use haltwise_core::workload::{GapSpec, GapSpecError, Gaps};
+
+use crate::clock::HostWait;
+use crate::guest::{Guest, Timer};
+use crate::memory::{MAX_VCPUS, TABLE_ENTRIES};
+
+/// KVM's PIT and APIC timers do not tick faster (`min_timer_period_us`, default).
+const MIN_PERIOD: Nanos = Nanos(200_000);
+const PIT_HZ: u64 = 1_193_182;
+
+/// How long a run lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Length {
+    /// So many rounds on each vCPU.
+    Rounds(u32),
+    /// So long.
+    Duration(Nanos),
+}
+
+/// A gap process with what it needs to be drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Rhythm {
+    /// The process.
+    pub spec: GapSpec,
+    /// The gaps of its file, if it is a trace.
+    pub trace: Vec<Nanos>,
+    /// The seed of the first stream of gaps; the next stream takes the next seed.
+    pub seed: u64,
+}
+
+impl Rhythm {
+    /// A stream of gaps; each has its own draws.
+    pub fn gaps(&self, stream: u32) -> Result<Gaps, GapSpecError> {
+        match &self.spec {
+            GapSpec::Trace(name) => Gaps::from_trace(name, self.trace.clone()),
+            spec => Gaps::new(spec.clone(), self.seed.wrapping_add(stream.into())),
+        }
+    }
+}
+
+/// A run to be.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// What runs in the VMs.
+    pub guest: Guest,
+    /// How many VMs.
+    pub vms: u32,
+    /// How many vCPUs in each.
+    pub vcpus: u32,
+    /// How long.
+    pub length: Length,
+    /// The gaps between wake-ups.
+    pub rhythm: Rhythm,
+    /// Ceiling of halt polling of each VM; the module parameter if `None`.
+    pub vm_max_halt_poll_ns: Option<HaltPollNs>,
+    /// Ceilings that each VM is given while it runs, in turn and again and again.
+    pub caps: Vec<HaltPollNs>,
+    /// How long each of these lasts.
+    pub caps_every: Nanos,
+    /// CPUs that vCPU threads are pinned to, in turn; not pinned if empty.
+    pub vcpu_cpus: Vec<u32>,
+    /// CPU that the host's own threads are pinned to.
+    pub host_cpu: Option<u32>,
+    /// Name of the VM; with several, `-0`, `-1` … are appended in order of creation.
+    pub name: String,
+    /// How the host waits for instants and answers.
+    pub host_wait: HostWait,
+    /// A vCPU that makes no progress for so long has hung.
+    pub timeout: Nanos,
+}
+
+/// Why a load makes no sense.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LoadError {
+    /// Too few or too many vCPUs.
+    #[error("`{guest}` takes {low} to {high} vCPUs per VM, not {vcpus}")]
+    Vcpus {
+        /// Which guest.
+        guest: Guest,
+        /// How many were wanted.
+        vcpus: u32,
+        /// At least.
+        low: u32,
+        /// At most.
+        high: u32,
+    },
+    /// No VM, or nothing to do.
+    #[error("a run needs at least one VM and one round")]
+    Nothing,
+    /// A periodic timer has one period.
+    #[error("`{0}` has a periodic timer: its gap is `fixed:T`")]
+    NotFixed(Guest),
+    /// A period out of its timer's reach.
+    #[error("`{guest}` cannot tick every {period}: from {low} to {high} is possible")]
+    Period {
+        /// Which guest.
+        guest: Guest,
+        /// Which period was wanted.
+        period: Nanos,
+        /// The shortest.
+        low: Nanos,
+        /// The longest.
+        high: Nanos,
+    },
+    /// The gaps cannot be drawn.
+    #[error("draw gaps")]
+    Gaps(#[from] GapSpecError),
+}
+
+impl Load {
+    /// What a guest does if nothing else is asked of it.
+    pub fn new(guest: Guest) -> Self {
+        let (gap_us, rounds) = match guest {
+            Guest::Pingpong(_) => (50, 10_000),
+            Guest::Tick(Timer::TscDeadline) => (1_000, 1_000),
+            Guest::Tick(Timer::Pit) => (10_000, 100),
+            Guest::Ipi => (0, 10_000),
+            Guest::Idle => (100_000, 20),
+            Guest::Tick(Timer::Rtc) => (15_625, 100),
+            Guest::Exits => (200, 1),
+            Guest::Hop => (1_000, 100),
+            Guest::PortPoll | Guest::Framebuffer => (0, 100),
+        };
+        Self {
+            guest,
+            vms: 1,
+            vcpus: if guest == Guest::Ipi { 2 } else { 1 },
+            length: Length::Rounds(rounds),
+            rhythm: Rhythm {
+                spec: GapSpec::Fixed(Nanos(gap_us * 1_000)),
+                trace: Vec::new(),
+                seed: 1,
+            },
+            vm_max_halt_poll_ns: None,
+            caps: Vec::new(),
+            caps_every: Nanos(100_000_000),
+            vcpu_cpus: Vec::new(),
+            host_cpu: None,
+            name: "lab".to_owned(),
+            host_wait: HostWait::Block,
+            timeout: Nanos(10_000_000_000),
+        }
+    }
+
+    /// Whether it can be run at all.
+    pub fn check(&self) -> Result<(), LoadError> {
+        let guest = self.guest;
+        let (low, high) = match guest {
+            Guest::Ipi => (2, MAX_VCPUS),
+            Guest::Tick(Timer::Pit | Timer::Rtc) => (1, 1),
+            _ => (1, MAX_VCPUS),
+        };
+        let vcpus = self.vcpus;
+        if self.vms == 0 || self.length == Length::Rounds(0) {
+            return Err(LoadError::Nothing);
+        }
+        if !(low..=high).contains(&vcpus) {
+            return Err(LoadError::Vcpus {
+                guest,
+                vcpus,
+                low,
+                high,
+            });
+        }
+        self.rhythm.gaps(0)?;
+        self.period().map(|_| ())
+    }
+
+    /// What the guest programs into its periodic timer; 0 if it has none.
+    pub fn period(&self) -> Result<u32, LoadError> {
+        let guest = self.guest;
+        let high = match guest {
+            Guest::Tick(Timer::Pit | Timer::Rtc) => {
+                Nanos(u64::from(u16::MAX) * 1_000_000_000 / PIT_HZ)
+            }
+            Guest::Idle => Nanos(u32::MAX.into()),
+            _ => return Ok(0),
+        };
+        let GapSpec::Fixed(period) = self.rhythm.spec else {
+            return Err(LoadError::NotFixed(guest));
+        };
+        let low = MIN_PERIOD;
+        let out_of_reach = LoadError::Period {
+            guest,
+            period,
+            low,
+            high,
+        };
+        if !(low..=high).contains(&period) {
+            return Err(out_of_reach);
+        }
+        let units = match guest {
+            Guest::Idle => period.0,
+            _ => (period.0 * PIT_HZ + 500_000_000) / 1_000_000_000,
+        };
+        u32::try_from(units).map_err(|_| out_of_reach)
+    }
+
+    /// Rounds that the guest itself counts to.
+    pub fn rounds(&self) -> Option<u32> {
+        match self.length {
+            Length::Rounds(rounds) => Some(rounds),
+            Length::Duration(_) => None,
+        }
+    }
+
+    /// The name of a VM.
+    pub fn vm_name(&self, vm: u32) -> String {
+        if self.vms == 1 {
+            self.name.clone()
+        } else {
+            format!("{}-{vm}", self.name)
+        }
+    }
+
+    /// The CPU of a vCPU.
+    pub fn cpu_of(&self, vm: u32, vcpu: u32) -> Option<u32> {
+        let index = (vm * self.vcpus + vcpu) as usize;
+        let cpus = &self.vcpu_cpus;
+        (!cpus.is_empty()).then(|| cpus[index % cpus.len()])
+    }
+
+    /// Timer deltas of a VM in TSC ticks, at least one.
+    pub fn ticks(&self, vm: u32, tsc_khz: u32) -> Result<Vec<u64>, GapSpecError> {
+        let mut gaps = self.rhythm.gaps(vm)?;
+        let ticks = |gap: Nanos| {
+            let ticks = u128::from(gap.0) * u128::from(tsc_khz) / 1_000_000;
+            u64::try_from(ticks).unwrap_or(u64::MAX).max(1)
+        };
+        Ok((0..TABLE_ENTRIES).map(|_| ticks(gaps.draw())).collect())
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::guest::Stamps;
+
+    #[test]
+    fn every_guest_runs_as_it_is() {
+        for guest in Guest::ALL {
+            assert_eq!(Load::new(guest).check(), Ok(()), "{guest}");
+        }
+    }
+
+    #[test]
+    fn periods_become_what_the_timer_takes() {
+        let mut pit = Load::new(Guest::Tick(Timer::Pit));
+        assert_eq!(pit.period(), Ok(11_932));
+        let mut idle = Load::new(Guest::Idle);
+        assert_eq!(idle.period(), Ok(100_000_000));
+        for (load, gap) in [(&mut pit, "fixed:55ms"), (&mut idle, "fixed:5s")] {
+            load.rhythm.spec = gap.parse().unwrap();
+            assert!(matches!(load.check(), Err(LoadError::Period { .. })));
+            load.rhythm.spec = "exp:1ms".parse().unwrap();
+            assert!(matches!(load.check(), Err(LoadError::NotFixed(_))));
+        }
+    }
+
+    #[test]
+    fn wrong_numbers_of_vcpus_are_refused() {
+        for (guest, vcpus) in [
+            (Guest::Ipi, 1),
+            (Guest::Tick(Timer::Pit), 2),
+            (Guest::Pingpong(Stamps::None), 0),
+            (Guest::Idle, 65),
+        ] {
+            let load = Load {
+                vcpus,
+                ..Load::new(guest)
+            };
+            assert!(matches!(load.check(), Err(LoadError::Vcpus { .. })));
+        }
+    }
+
+    #[test]
+    fn deltas_are_ticks_of_the_tsc_and_every_vm_draws_its_own() {
+        let mut tick = Load::new(Guest::Tick(Timer::TscDeadline));
+        assert_eq!(
+            tick.ticks(0, 2_600_000).unwrap()[..2],
+            [2_600_000, 2_600_000]
+        );
+        tick.rhythm.spec = "exp:60us".parse().unwrap();
+        assert_ne!(tick.ticks(0, 1_000_000), tick.ticks(1, 1_000_000));
+    }
+
+    #[test]
+    fn vms_and_cpus_go_in_order() {
+        let load = Load {
+            vms: 2,
+            vcpus: 2,
+            vcpu_cpus: vec![1, 0, 5],
+            ..Load::new(Guest::Pingpong(Stamps::None))
+        };
+        assert_eq!(load.vm_name(1), "lab-1");
+        let cpus = [(0, 0), (0, 1), (1, 0), (1, 1)].map(|(vm, vcpu)| load.cpu_of(vm, vcpu));
+        assert_eq!(cpus, [Some(1), Some(0), Some(5), Some(1)]);
+    }
+}

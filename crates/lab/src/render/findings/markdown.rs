@@ -1,0 +1,90 @@
+//! Findings as Markdown: what `docs/experiments.md` is made of.
+
+use std::fmt::Write as _;
+
+use super::{effects, groups, how, legend, number, summary, witness};
+use crate::experiment::found::{Found, Report};
+use crate::experiment::{Chart, Table};
+
+/// The whole document.
+pub fn markdown(report: &Report) -> String {
+    let mut text = String::from(
+        "# The sources' experiments, reproduced\n\n\
+         Each experiment reproduces in the lab what a document reports of a real system: *reported*\n\
+         beside *measured here*. The direction should hold; the size depends on the machine. *Same* says\n\
+         whether the interval of the difference lies where the source leads to: *yes*, *no* or *not\n\
+         shown*. This page is generated from a kept run; do not edit it.\n\n",
+    );
+    let run = format!(
+        "Run by {} on Linux {}, {} CPUs, seed {}.\n\n",
+        report.program, report.host.kernel, report.host.cpus, report.seed
+    );
+    text.push_str(&run);
+    text.push_str(&table(&summary(report)));
+    for found in &report.experiments {
+        text.push_str(&one(report, found));
+    }
+    text
+}
+
+fn one(report: &Report, found: &Found) -> String {
+    let mut text = format!("\n## {}: {}\n\n", found.name, found.title);
+    let _ = write!(text, "Source: {}. It reports:\n\n", found.source.document);
+    let list = |lines: &[String]| -> String {
+        let items = lines.iter().map(|line| ["* ", line, "\n"].concat());
+        items.collect()
+    };
+    text.push_str(&list(&found.source.reports));
+    let _ = write!(text, "\nMeasured in {}.\n\n", how(report, found));
+    text.push_str(&table(&effects(found)));
+    let _ = writeln!(text, "\nWhy they differ: {}.", found.differs);
+    for group in groups(found) {
+        let _ = write!(text, "\n### {}, {}\n\n", found.name, group.title);
+        text.push_str(&table(&group));
+    }
+    text.push('\n');
+    text.push_str(&list(&legend(found)));
+    for own in &found.tables {
+        let _ = write!(text, "\n{}:\n\n", own.title);
+        text.push_str(&table(own));
+    }
+    for own in &found.charts {
+        let _ = write!(text, "\n{}:\n\n", own.title);
+        text.push_str(&table(&as_table(own)));
+    }
+    text.push('\n');
+    text.push_str(&list(&found.notes));
+    if !found.notes.is_empty() {
+        text.push('\n');
+    }
+    text.push_str(&list(&witness(&found.witness)));
+    text
+}
+
+/// A chart's values: a column for each series.
+fn as_table(chart: &Chart) -> Table {
+    let series = chart.series.iter().map(|(name, _)| name.clone());
+    let rows = chart.labels.iter().enumerate().map(|(index, label)| {
+        let values = chart.series.iter().map(|(_, values)| values.get(index));
+        let values = values.map(|value| value.map_or(String::new(), |value| number(*value)));
+        std::iter::once(label.clone()).chain(values).collect()
+    });
+    Table {
+        title: chart.title.clone(),
+        columns: std::iter::once(chart.labels_are.clone())
+            .chain(series)
+            .collect(),
+        rows: rows.collect(),
+    }
+}
+
+fn table(table: &Table) -> String {
+    let row = |cells: &[String]| {
+        let cells = cells.iter().map(|cell| cell.replace('|', "\\|"));
+        format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
+    };
+    let mut text = row(&table.columns);
+    let _ = writeln!(text, "|{}", "---|".repeat(table.columns.len()));
+    text.extend(table.rows.iter().map(|cells| row(cells)));
+    text
+}

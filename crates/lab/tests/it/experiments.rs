@@ -1,0 +1,143 @@
+//! The verb `experiment`, and its page in docs.
+
+use std::collections::BTreeSet;
+
+use haltwise_lab::experiment::found::Report;
+use haltwise_lab::experiment::registry::EXPERIMENTS;
+use serde_json::Value;
+
+use crate::lab::{kvm, lab};
+
+/// Everything between backticks in a text.
+fn quoted(text: &str) -> BTreeSet<String> {
+    let quoted = text.split('`').skip(1).step_by(2);
+    quoted.map(str::to_owned).collect()
+}
+
+fn keys(json: &Value, found: &mut BTreeSet<String>) {
+    match json {
+        Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                found.insert(key.clone());
+                keys(value, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// An experiment of one round, whose JSON is whole.
+fn one_round(name: &str) -> (Value, Report) {
+    let output = lab(&format!(
+        "experiment {name} --rounds 1 --budget 1s --no-haltwise --json"
+    ));
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{name}: {error}");
+    let json = serde_json::from_slice(&output.stdout).expect("JSON");
+    let report = serde_json::from_slice(&output.stdout).expect("a report");
+    (json, report)
+}
+
+#[test]
+fn every_experiment_runs_and_the_page_describes_what_it_prints() {
+    if !kvm() {
+        return;
+    }
+    let page = include_str!("../../../../docs/lab-experiments-json.md");
+    let described = quoted(page);
+    for experiment in EXPERIMENTS {
+        let (json, report) = one_round(experiment.name);
+        let found = &report.experiments[0];
+        assert_eq!((found.name.as_str(), found.rounds), (experiment.name, 1));
+        assert_eq!(found.variants.len(), (experiment.variants)().len());
+        let mut printed = BTreeSet::new();
+        keys(&json, &mut printed);
+        let missing: Vec<_> = printed.difference(&described).collect();
+        assert!(
+            missing.is_empty(),
+            "{}: not described: {missing:?}",
+            found.name
+        );
+        for effect in &found.effects {
+            assert_eq!(effect.same_direction.as_str(), "not shown", "of one round");
+        }
+    }
+}
+
+#[test]
+fn every_field_of_the_page_exists() {
+    let page = include_str!("../../../../docs/lab-experiments-json.md");
+    let source = include_str!("../../src/experiment/found.rs").to_owned()
+        + include_str!("../../src/experiment/witness.rs")
+        + include_str!("../../src/experiment/results.rs");
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    for name in rows
+        .filter_map(|line| line.split('|').nth(1))
+        .flat_map(quoted)
+    {
+        let field = format!(" {name}: ");
+        let tag = format!("tag = \"{name}\"");
+        assert!(
+            source.contains(&field) || source.contains(&tag),
+            "`{name}` is nowhere"
+        );
+    }
+}
+
+#[test]
+fn the_list_names_every_experiment_and_the_help_gives_examples() {
+    let list = String::from_utf8(lab("list").stdout).unwrap();
+    for experiment in EXPERIMENTS {
+        assert!(list.contains(&format!("\n{} ", experiment.name)), "{list}");
+    }
+    let help = String::from_utf8(lab("experiment --help").stdout).unwrap();
+    assert!(help.contains("EXAMPLES"), "{help}");
+}
+
+#[test]
+fn what_is_no_experiment_is_a_usage_error() {
+    for args in [
+        "experiment",
+        "experiment linux",
+        "experiment all --read x",
+        "experiment all --quick --rounds 3",
+        "experiment all --json --markdown",
+    ] {
+        assert_eq!(lab(args).status.code(), Some(2), "{args}");
+    }
+    let missing = lab("experiment --read /nonexistent/run.json");
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("`/nonexistent/run.json`"));
+}
+
+#[test]
+fn what_was_printed_is_read_back_in_every_form() {
+    if !kvm() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (file, page) = (
+        folder.path().join("run.json"),
+        folder.path().join("page.html"),
+    );
+    let first = EXPERIMENTS[0].name;
+    let (json, _) = one_round(first);
+    std::fs::write(&file, json.to_string()).unwrap();
+    let read = |more: &str| lab(&format!("experiment --read {} {more}", file.display()));
+    let again: Value = serde_json::from_slice(&read("--json").stdout).unwrap();
+    assert_eq!(again, json);
+    assert!(read("").stdout.starts_with(first.as_bytes()));
+    let markdown = read(&format!("--markdown --html {}", page.display()));
+    assert!(markdown.stdout.starts_with(b"# "));
+    assert!(
+        std::fs::read_to_string(page)
+            .unwrap()
+            .starts_with("<!DOCTYPE html>")
+    );
+    let newer = json.to_string().replacen("\"schema\":1", "\"schema\":2", 1);
+    std::fs::write(&file, newer).unwrap();
+    let refused = read("--json");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("schema 2"));
+}
