@@ -77,7 +77,7 @@ pub enum Side {
 }
 
 /// A rule that decides how long to poll.
-pub trait Policy: std::fmt::Debug {
+pub trait Policy: std::fmt::Debug + Send {
     /// How long this halt may poll, in nanoseconds. 0: not at all. [`u64::MAX`]: until it is woken.
     fn window(&mut self, ask: &Ask) -> u64;
 

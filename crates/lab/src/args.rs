@@ -5,12 +5,14 @@ use std::str::FromStr;
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use haltwise_core::policy::Spec;
 use haltwise_core::units::{HaltPollNs, Nanos};
 use haltwise_core::workload::{GapSpec, parse_trace};
 use haltwise_lab::calibrate::Plan;
 use haltwise_lab::clock::{self, HostWait};
 use haltwise_lab::experiment::conduct::Options;
 use haltwise_lab::guest::Guest;
+use haltwise_lab::halt_loop::HaltPolicy;
 use haltwise_lab::load::{Length, Load};
 
 const RUN_EXAMPLES: &str = "\
@@ -18,7 +20,12 @@ EXAMPLES:
   haltwise-lab run pingpong --gap exp:60us --cap 50us
   haltwise-lab run pingpong --vms 2 --vcpus 2 --duration 5s --name web
   haltwise-lab run tick --gap bimodal:0.8:100us:2ms --rounds 5000 --json
-  haltwise-lab run exits --rounds 3";
+  haltwise-lab run exits --rounds 3
+  haltwise-lab run pingpong --halt-loop list-v3:max=4ms --halts-out halts.csv";
+
+const WINDOWS_EXAMPLES: &str = "\
+EXAMPLES:
+  haltwise-lab windows --policy kvm:max=200us,grow=2,grow_start=10us,shrink=2 halts.txt";
 
 const EXPERIMENT_EXAMPLES: &str = "\
 EXAMPLES:
@@ -45,6 +52,15 @@ pub(crate) enum Verb {
     /// Reproduces what a source document reports: reported beside measured here
     #[command(after_help = EXPERIMENT_EXAMPLES)]
     Experiment(Box<ExperimentArgs>),
+    /// Says which windows the halt loop in the VMM gives halts of known lengths
+    #[command(after_help = WINDOWS_EXAMPLES)]
+    Windows {
+        /// The policy (kvm:max=200us, list-v3, …; `haltwise replay --policies` lists them)
+        #[arg(long, value_name = "POLICY")]
+        policy: Spec,
+        /// Lengths of halts in nanoseconds, one a line
+        file: PathBuf,
+    },
     /// Lists the guests and the experiments
     List {
         /// Print each guest's disassembly too, and what each experiment compares
@@ -168,6 +184,14 @@ pub(crate) struct RunArgs {
     /// How long each of --caps lasts
     #[arg(long, value_name = "TIME", default_value = "100ms", requires = "caps")]
     pub(crate) caps_every: Nanos,
+    /// Handle halts in the VMM, by this policy (off, fixed:50us, kvm:max=200us, list-v3, …; `haltwise
+    /// replay --policies` lists them); pingpong only
+    #[arg(long, value_name = "POLICY", conflicts_with_all = ["cap", "caps"])]
+    pub(crate) halt_loop: Option<Spec>,
+    /// Write every halt that the VMM handled as CSV: vm, vcpu, start, window, halt, poll, wake-up
+    /// latency in nanoseconds, and whether it slept
+    #[arg(long, value_name = "FILE", requires = "halt_loop")]
+    pub(crate) halts_out: Option<PathBuf>,
     /// Pin vCPU threads to these CPUs in turn [default: not pinned]
     #[arg(long, value_name = "CPU", value_delimiter = ',')]
     pub(crate) pin: Vec<u32>,
@@ -249,6 +273,7 @@ impl RunArgs {
         load.vm_max_halt_poll_ns = self.cap.map(|cap| cap.0);
         load.caps = self.caps.iter().map(|cap| cap.0).collect();
         load.caps_every = self.caps_every;
+        load.halt_policy = self.halt_loop.clone().map(HaltPolicy::here);
         load.vcpu_cpus.clone_from(&self.pin);
         load.host_cpu = self.host_pin;
         load.name.clone_from(&self.name);

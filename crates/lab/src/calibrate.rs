@@ -328,7 +328,9 @@ fn measure(
         HostWait::Spin
     };
     "calibrate".clone_into(&mut load.name);
-    let Finished { outcome, rounds } = run(&load, interrupt)?;
+    let Finished {
+        outcome, rounds, ..
+    } = run(&load, interrupt)?;
     if outcome.ended_by == EndedBy::Signal {
         return Ok(None);
     }
@@ -368,6 +370,7 @@ mod test {
             exits: std::collections::BTreeMap::new(),
             stats: stats.map(|(name, ns)| (name.to_owned(), ns)).into(),
             hist: [("halt_wait_hist".to_owned(), hist)].into(),
+            user_halts: None,
         }
     }
 

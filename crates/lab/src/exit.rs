@@ -24,6 +24,8 @@ pub enum UserspaceExit {
     MmioRead(u64),
     /// A write to an address without memory.
     MmioWrite(u64),
+    /// HLT, where KVM has no irqchip.
+    Hlt,
 }
 
 impl fmt::Display for UserspaceExit {
@@ -33,6 +35,7 @@ impl fmt::Display for UserspaceExit {
             Self::PioIn(port) => write!(f, "pio-in-{port:#x}"),
             Self::MmioRead(address) => write!(f, "mmio-read-{address:#x}"),
             Self::MmioWrite(address) => write!(f, "mmio-write-{address:#x}"),
+            Self::Hlt => f.write_str("user-hlt"),
         }
     }
 }
@@ -47,6 +50,8 @@ pub enum Next {
     Count(UserspaceExit),
     /// Counts it and runs on in another thread.
     Hop(UserspaceExit),
+    /// Counts it, waits until something comes for the vCPU, and runs on.
+    Halt,
     /// Ends: the guest said so.
     Stop,
     /// Ends with an error: no guest of ours does this.
@@ -68,6 +73,7 @@ pub fn parse(exit: VcpuExit<'_>) -> Next {
             Next::Count(UserspaceExit::MmioRead(address))
         }
         VcpuExit::MmioWrite(address, _) => Next::Count(UserspaceExit::MmioWrite(address)),
+        VcpuExit::Hlt => Next::Halt,
         other => Next::Unexpected(format!("{other:?}")),
     }
 }

@@ -368,6 +368,9 @@ mod test {
             let real = listing(&guest.program().unwrap());
             assert_eq!(documented(source, index), real, "{guest} is\n{real}");
         }
+        let real = listing(&pingpong::bare_program().unwrap());
+        let source = include_str!("guest/pingpong.rs");
+        assert_eq!(documented(source, 2), real, "without APIC it is\n{real}");
     }
 
     #[test]

@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use kvm_bindings::{
-    KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, KVMIO, kvm_device_attr, kvm_reinject_control,
-    kvm_userspace_memory_region,
+    KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, KVMIO, kvm_device_attr, kvm_interrupt,
+    kvm_reinject_control, kvm_userspace_memory_region,
 };
 use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::ioctl::{_IOC_NONE, _IOC_WRITE, ioctl, ioctl_expr, ioctl_with_ref};
@@ -15,6 +15,7 @@ use vmm_sys_util::ioctl::{_IOC_NONE, _IOC_WRITE, ioctl, ioctl_expr, ioctl_with_r
 use crate::memory::{GuestMemory, MEMORY_BYTES, MemoryError};
 
 const KVM_REINJECT_CONTROL: u32 = 0x71;
+const KVM_INTERRUPT: u32 = 0x86;
 const KVM_GET_STATS_FD: u32 = 0xce;
 const KVM_GET_DEVICE_ATTR: u32 = 0xe2;
 
@@ -42,6 +43,19 @@ pub fn disable_pit_reinjection(vm: &VmFd) -> io::Result<()> {
     };
     // SAFETY: the kernel reads one kvm_reinject_control, which outlives the call.
     let result = unsafe { ioctl_with_ref(vm, request(KVM_REINJECT_CONTROL), &control) };
+    if result < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Queues an interrupt for a vCPU that has no local APIC in the kernel and takes interrupts.
+pub fn interrupt(vcpu: &VcpuFd, vector: u8) -> io::Result<()> {
+    let interrupt = kvm_interrupt { irq: vector.into() };
+    let size = u32::try_from(size_of::<kvm_interrupt>()).unwrap_or(0);
+    let request = ioctl_expr(_IOC_WRITE, KVMIO, KVM_INTERRUPT, size);
+    // SAFETY: the kernel reads one kvm_interrupt, which outlives the call.
+    let result = unsafe { ioctl_with_ref(vcpu, request, &interrupt) };
     if result < 0 {
         return Err(io::Error::last_os_error());
     }

@@ -7,6 +7,8 @@
 //! | module | holds |
 //! |---|---|
 //! | [`memory`] | where everything lies in a guest's one MiB |
+//! | [`bell`] | interrupt lines for a vCPU whose halts the VMM handles |
+//! | [`halt_loop`] | halts in user space, driven by any policy of the core |
 //! | [`event`] | an eventfd that both KVM and `poll` take |
 //! | [`interrupt`] | SIGINT and SIGTERM as a file |
 //! | [`ioctl`] | the KVM ioctls that have no safe wrapper elsewhere |
@@ -28,6 +30,7 @@
 //! | [`experiment`] | the sources' effects, each reproduced: what is compared, how it is measured and judged |
 //! | [`render`] | outcomes as text of 80 columns, findings as text, Markdown and HTML |
 
+pub mod bell;
 pub mod calibrate;
 pub mod clock;
 pub mod drive;
@@ -37,6 +40,7 @@ pub mod experiment;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod guest;
+pub mod halt_loop;
 pub mod interrupt;
 pub mod ioctl;
 pub mod load;

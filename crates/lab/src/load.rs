@@ -1,10 +1,12 @@
 //! A load, the description of a run: which guest, how many, how long, in which rhythm.
 
+use haltwise_core::policy::SpecError;
 use haltwise_core::units::{HaltPollNs, Nanos};
 use haltwise_core::workload::{GapSpec, GapSpecError, Gaps};
 
 use crate::clock::HostWait;
-use crate::guest::{Guest, Timer};
+use crate::guest::{Guest, Stamps, Timer};
+use crate::halt_loop::HaltPolicy;
 use crate::memory::{MAX_VCPUS, TABLE_ENTRIES};
 
 /// KVM's PIT and APIC timers do not tick faster (`min_timer_period_us`, default).
@@ -70,6 +72,8 @@ pub struct Load {
     pub host_wait: HostWait,
     /// A vCPU that makes no progress for so long has hung.
     pub timeout: Nanos,
+    /// What handles halts in place of KVM, which then has no irqchip.
+    pub halt_policy: Option<HaltPolicy>,
 }
 
 /// Why a load makes no sense.
@@ -106,6 +110,12 @@ pub enum LoadError {
         /// The longest.
         high: Nanos,
     },
+    /// A guest that cannot do without a local APIC.
+    #[error("`{0}` needs a local APIC: a halt loop in the VMM runs `pingpong` only")]
+    NeedsApic(Guest),
+    /// The policy of the halt loop.
+    #[error("halt loop")]
+    Policy(#[from] SpecError),
     /// The gaps cannot be drawn.
     #[error("draw gaps")]
     Gaps(#[from] GapSpecError),
@@ -143,6 +153,7 @@ impl Load {
             name: "lab".to_owned(),
             host_wait: HostWait::Block,
             timeout: Nanos(10_000_000_000),
+            halt_policy: None,
         }
     }
 
@@ -165,6 +176,12 @@ impl Load {
                 low,
                 high,
             });
+        }
+        if let Some(policy) = &self.halt_policy {
+            if guest != Guest::Pingpong(Stamps::None) {
+                return Err(LoadError::NeedsApic(guest));
+            }
+            policy.halt_loop()?;
         }
         self.rhythm.gaps(0)?;
         self.period().map(|_| ())
@@ -238,7 +255,6 @@ impl Load {
 #[cfg(test)]
 mod test {
     use super::*;
-    use crate::guest::Stamps;
 
     #[test]
     fn every_guest_runs_as_it_is() {

@@ -1,19 +1,21 @@
 //! `haltwise-lab`: parses the command line, calls the library, prints, picks the exit code.
 
 mod args;
+mod csv;
 mod experiment_verb;
 
-use std::fs::File;
-use std::io::{BufWriter, IsTerminal as _, Write as _};
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Parser as _;
+use haltwise_core::policy::Spec;
 use haltwise_lab::calibrate::calibrate;
+use haltwise_lab::halt_loop::{HaltPolicy, windows_of};
 use haltwise_lab::interrupt::Interrupt;
 use haltwise_lab::render;
-use haltwise_lab::run::{Finished, RunError, run};
+use haltwise_lab::run::{RunError, run};
 use haltwise_lab::vm::OpenError;
 
 use crate::args::{CalibrateArgs, Cli, RunArgs, Verb};
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
         Verb::Run(args) => run_verb(&args),
         Verb::Calibrate(args) => calibrate_verb(&args),
         Verb::Experiment(args) => experiment_verb::verb(&args),
+        Verb::Windows { policy, file } => windows(policy, &file),
         Verb::List { verbose } => list(verbose),
     };
     match done {
@@ -38,13 +41,23 @@ fn run_verb(args: &RunArgs) -> anyhow::Result<()> {
     let interrupt = Interrupt::new().context("listen for signals")?;
     let finished = run(&load, &interrupt)?;
     if let Some(file) = &args.rounds_out {
-        write_rounds(file, &finished).with_context(|| format!("write `{}`", file.display()))?;
+        csv::rounds(file, &finished).with_context(|| format!("write `{}`", file.display()))?;
+    }
+    if let Some(file) = &args.halts_out {
+        csv::halts(file, &finished).with_context(|| format!("write `{}`", file.display()))?;
     }
     if args.json {
         print(&(serde_json::to_string_pretty(&finished.outcome)? + "\n"))
     } else {
         print(&render::outcome(&finished.outcome))
     }
+}
+
+fn windows(policy: Spec, file: &Path) -> anyhow::Result<()> {
+    let policy = HaltPolicy::here(policy);
+    let windows = windows_of(&policy, &csv::lengths(file)?)?;
+    let lines = windows.iter().map(|window| window.to_string() + "\n");
+    print(&lines.collect::<String>())
 }
 
 fn list(verbose: bool) -> anyhow::Result<()> {
@@ -70,23 +83,6 @@ fn calibrate_verb(args: &CalibrateArgs) -> anyhow::Result<()> {
     } else {
         render::calibration(&found)
     })
-}
-
-fn write_rounds(path: &Path, finished: &Finished) -> anyhow::Result<()> {
-    let mut file = BufWriter::new(File::create(path)?);
-    writeln!(file, "vm,vcpu,round,gap_ns,signal_ns,woke_ns,answer_ns")?;
-    for (vm, vcpus) in finished.rounds.iter().enumerate() {
-        for (vcpu, rounds) in vcpus.iter().enumerate() {
-            for (index, round) in rounds.rounds.iter().enumerate() {
-                let (gap, signal, answer) = (round.gap_ns, round.signal_ns, round.answer_ns);
-                let woke = rounds
-                    .woke_ns(round)
-                    .map_or(String::new(), |ns| ns.to_string());
-                writeln!(file, "{vm},{vcpu},{index},{gap},{signal},{woke},{answer}")?;
-            }
-        }
-    }
-    Ok(file.flush()?)
 }
 
 /// Prints; a reader that has left (`| head`) is not our failure.

@@ -8,6 +8,7 @@ use haltwise_core::hist::KvmHist;
 use haltwise_core::stats::percentile_of_sorted;
 use serde::{Deserialize, Serialize};
 
+use crate::halt_loop::UserHalt;
 use crate::stats_fd::{StatKind, Stats};
 
 /// Version of the shape.
@@ -38,6 +39,9 @@ pub struct Outcome {
     pub gap: String,
     /// `spin` or `block`, where the host wakes the guest.
     pub host_wait: Option<String>,
+    /// The policy by which the VMM handled halts, if it did.
+    #[serde(default)]
+    pub halt_loop: Option<String>,
     /// What ended it.
     pub ended_by: EndedBy,
     /// From the start of the first vCPU to the end of the last.
@@ -92,6 +96,46 @@ pub struct VcpuOutcome {
     pub stats: BTreeMap<String, u64>,
     /// What each logarithmic histogram grew by.
     pub hist: BTreeMap<String, KvmHist>,
+    /// Halts that the VMM handled, if it did.
+    #[serde(default)]
+    pub user_halts: Option<UserHaltCounts>,
+}
+
+/// Sums over the halts of one vCPU that the VMM handled; names as in KVM's statistics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct UserHaltCounts {
+    /// Halts.
+    pub halts: u64,
+    /// Of these, those that slept.
+    pub waits: u64,
+    /// Those that polled: their window was not 0.
+    pub halt_attempted_poll: u64,
+    /// Those that polled and did not sleep.
+    pub halt_successful_poll: u64,
+    /// Time of polls that succeeded.
+    pub halt_poll_success_ns: u64,
+    /// Time of polls that did not.
+    pub halt_poll_fail_ns: u64,
+}
+
+impl UserHaltCounts {
+    /// Adds up.
+    pub fn of(halts: &[UserHalt]) -> Self {
+        let mut sum = Self::default();
+        for halt in halts {
+            let polled = halt.window_ns > 0;
+            sum.halts += 1;
+            sum.waits += u64::from(halt.waited);
+            sum.halt_attempted_poll += u64::from(polled);
+            sum.halt_successful_poll += u64::from(polled && !halt.waited);
+            if halt.waited {
+                sum.halt_poll_fail_ns += halt.poll_ns;
+            } else {
+                sum.halt_poll_success_ns += halt.poll_ns;
+            }
+        }
+        sum
+    }
 }
 
 impl VcpuOutcome {

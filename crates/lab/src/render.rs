@@ -57,6 +57,9 @@ fn headline(outcome: &Outcome) -> String {
     if let Some(how) = &outcome.host_wait {
         let _ = write!(text, ", host {how}s");
     }
+    if let Some(policy) = &outcome.halt_loop {
+        let _ = write!(text, ", halts handled by the VMM as `{policy}` says");
+    }
     if has_gap {
         text.push('\n');
     }
@@ -108,12 +111,19 @@ fn or_dash<T: ToString>(value: Option<T>) -> String {
 }
 
 fn counts(vcpu: &VcpuOutcome) -> Vec<String> {
+    let (waits, polls) = match vcpu.user_halts {
+        Some(halts) => (Some(halts.waits), Some(halts.halt_successful_poll)),
+        None => (
+            vcpu.waits(),
+            vcpu.stats.get("halt_successful_poll").copied(),
+        ),
+    };
     vec![
         vcpu.id.to_string(),
         vcpu.halts.to_string(),
         vcpu.interrupts.to_string(),
-        or_dash(vcpu.waits()),
-        or_dash(vcpu.stats.get("halt_successful_poll")),
+        or_dash(waits),
+        or_dash(polls),
         Nanos(vcpu.cpu_ns).to_string(),
         or_dash(vcpu.voluntary_switches),
         or_dash(vcpu.involuntary_switches),
@@ -205,8 +215,12 @@ fn hist(name: &str, vm: &VmOutcome) -> String {
     text
 }
 
-/// HLTs that were neither waits nor successful polls; `None` if this kernel cannot tell.
+/// HLTs that were neither waits nor successful polls; `None` if this kernel cannot tell, or had no part
+/// in them.
 fn instant_halts(vcpu: &VcpuOutcome) -> Option<u64> {
+    if vcpu.user_halts.is_some() {
+        return None;
+    }
     let polls = vcpu.stats.get("halt_successful_poll")?;
     Some(vcpu.halts.saturating_sub(vcpu.waits()? + polls))
 }

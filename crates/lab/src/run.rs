@@ -15,7 +15,8 @@ use iced_x86::IcedError;
 use kvm_ioctls::Kvm;
 
 use crate::drive::VcpuRounds;
-use crate::guest::Guest;
+use crate::guest::{Guest, pingpong};
+use crate::halt_loop::{HaltPolicy, UserHalt, UserHalts};
 use crate::load::{Load, LoadError};
 use crate::memory::{MemoryError, param};
 use crate::outcome::Outcome;
@@ -97,6 +98,8 @@ pub struct Finished {
     pub outcome: Outcome,
     /// Every round of each vCPU by VM and vCPU, where the host wakes the guest.
     pub rounds: Vec<Vec<VcpuRounds>>,
+    /// Every halt that the VMM handled, by VM and vCPU.
+    pub halts: Vec<Vec<Vec<UserHalt>>>,
 }
 
 /// Runs a load until its end, or until `interrupt` is readable.
@@ -114,9 +117,11 @@ pub fn run(load: &Load, interrupt: &impl AsFd) -> Result<Finished, RunError> {
 
 fn create(kvm: &Kvm, load: &Load) -> Result<Vec<Vm>, RunError> {
     let guest = load.guest;
-    let program = guest
-        .program()
-        .map_err(|source| RunError::Assemble { guest, source })?;
+    let program = match &load.halt_policy {
+        None => guest.program(),
+        Some(_) => pingpong::bare_program(),
+    };
+    let program = program.map_err(|source| RunError::Assemble { guest, source })?;
     (0..load.vms)
         .map(|index| {
             let config = VmConfig {
@@ -124,12 +129,31 @@ fn create(kvm: &Kvm, load: &Load) -> Result<Vec<Vm>, RunError> {
                 vcpus: load.vcpus,
                 vm_max_halt_poll_ns: load.vm_max_halt_poll_ns,
                 pit: guest.has_pit(),
+                irqchip: load.halt_policy.is_none(),
             };
-            let vm = Vm::create(kvm, config, &program)?;
+            let mut vm = Vm::create(kvm, config, &program)?;
+            if let Some(policy) = &load.halt_policy {
+                handle_halts(&mut vm, policy)?;
+            }
             set_params(load, index, &vm)?;
             Ok(vm)
         })
         .collect()
+}
+
+/// Gives every vCPU a halt loop of its own.
+fn handle_halts(vm: &mut Vm, policy: &HaltPolicy) -> Result<(), LoadError> {
+    for vcpu in &mut vm.vcpus {
+        let bell = vm.lines.get(vcpu.id.0 as usize);
+        let bell = bell.and_then(|lines| lines.bell.clone());
+        let halt_loop = policy.halt_loop()?;
+        vcpu.user_halts = bell.map(|bell| UserHalts {
+            halt_loop,
+            bell,
+            halts: Vec::new(),
+        });
+    }
+    Ok(())
 }
 
 fn set_params(load: &Load, index: u32, vm: &Vm) -> Result<(), RunError> {

@@ -8,7 +8,7 @@ use crate::guest::Guest;
 use crate::load::Load;
 use crate::memory::{GuestMemory, MemoryError, counter};
 use crate::outcome::{
-    EndedBy, Outcome, Quantiles, SCHEMA, VcpuOutcome, VmOutcome, log_hists, scalars,
+    EndedBy, Outcome, Quantiles, SCHEMA, UserHaltCounts, VcpuOutcome, VmOutcome, log_hists, scalars,
 };
 use crate::run::{Finished, RunError};
 use crate::running::{Ended, EndedVcpu, EndedVm};
@@ -17,10 +17,21 @@ use crate::running::{Ended, EndedVcpu, EndedVm};
 pub(crate) fn tally(load: &Load, ended: Ended, ended_by: EndedBy) -> Result<Finished, RunError> {
     let mut vms = Vec::new();
     let mut rounds = Vec::new();
-    for vm in ended.vms {
-        let (outcome, played) = tally_vm(load, vm)?;
+    let mut halts = Vec::new();
+    for mut vm in ended.vms {
+        let vcpus = vm.vcpus.iter_mut();
+        let handled: Vec<_> = vcpus
+            .map(|vcpu| std::mem::take(&mut vcpu.end.halts))
+            .collect();
+        let (mut outcome, played) = tally_vm(load, vm)?;
+        if load.halt_policy.is_some() {
+            for (vcpu, halts) in outcome.vcpus.iter_mut().zip(&handled) {
+                vcpu.user_halts = Some(UserHaltCounts::of(halts));
+            }
+        }
         vms.push(outcome);
         rounds.push(played);
+        halts.push(handled);
     }
     let host_wait = match load.host_wait {
         HostWait::Spin => "spin",
@@ -33,10 +44,15 @@ pub(crate) fn tally(load: &Load, ended: Ended, ended_by: EndedBy) -> Result<Fini
         gap: load.rhythm.spec.to_string(),
         host_wait: (matches!(load.guest, Guest::Pingpong(_))).then(|| host_wait.to_owned()),
         ended_by,
+        halt_loop: load.halt_policy.as_ref().map(ToString::to_string),
         elapsed_ns: ended.elapsed_ns,
         vms,
     };
-    Ok(Finished { outcome, rounds })
+    Ok(Finished {
+        outcome,
+        rounds,
+        halts,
+    })
 }
 
 fn tally_vm(load: &Load, ended: EndedVm) -> Result<(VmOutcome, Vec<VcpuRounds>), RunError> {
@@ -96,5 +112,6 @@ fn tally_vcpu(
         exits,
         stats: scalars(&vcpu.stats),
         hist: log_hists(&vcpu.stats),
+        user_halts: None,
     })
 }

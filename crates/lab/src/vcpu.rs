@@ -3,7 +3,8 @@
 //! Every vCPU starts in 16-bit real mode at the program's entry, runnable, its local APIC enabled in
 //! x2APIC mode by the VMM, interrupts off. Segments are set by base, not by selector:
 //! `cs` = 0, `ds` = its own page, `ss` = its stack, `fs` = MMIO, `gs` = table of timer deltas;
-//! `bp` = its answer port. Delivery of an interrupt changes none of them but `cs`, which is 0 again.
+//! `bp` = its answer port. Where KVM has no irqchip there is no local APIC, and every HLT comes out to
+//! the VMM, whose [`crate::halt_loop`] waits and injects. Delivery of an interrupt changes none of them but `cs`, which is 0 again.
 //!
 //! ```text
 //! created -- start() --> running -- out STOP_PORT --> ended(Ok)
@@ -25,7 +26,9 @@ use vmm_sys_util::signal::Killable;
 
 use crate::clock;
 use crate::event::Event;
-use crate::exit::{self, ANSWER_PORT, ExitCounts, Next};
+use crate::exit::{self, ANSWER_PORT, ExitCounts, Next, UserspaceExit};
+use crate::halt_loop::{UserHalt, UserHalts};
+use crate::ioctl;
 use crate::memory::{GuestMemory, MMIO, STACK_TOP, TABLE, vcpu_page};
 use crate::stats_fd::StatsFd;
 use crate::thread_stats::ThreadUse;
@@ -74,6 +77,15 @@ pub enum VcpuError {
         /// Which vCPU.
         vcpu: VcpuId,
     },
+    /// The VMM could not handle its halt.
+    #[error("halt vCPU {vcpu}")]
+    Halt {
+        /// Which vCPU.
+        vcpu: VcpuId,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
     /// Its thread panicked.
     #[error("run vCPU {vcpu}: its thread panicked")]
     Panicked {
@@ -89,6 +101,8 @@ pub struct Vcpu {
     pub id: VcpuId,
     /// Its statistics, if the kernel keeps them.
     pub stats: Option<Arc<StatsFd>>,
+    /// What handles its halts, where KVM does not.
+    pub(crate) user_halts: Option<UserHalts>,
     fd: VcpuFd,
     /// Keeps the guest's memory mapped as long as this may run.
     memory: GuestMemory,
@@ -102,6 +116,7 @@ impl Vcpu {
         cpuid: &CpuId,
         memory: &GuestMemory,
         entry: u16,
+        irqchip: bool,
     ) -> Result<Self, VcpuError> {
         let step = Steps(VcpuId(id));
         let fd = step.ioctl("KVM_CREATE_VCPU", vm.create_vcpu(id.into()))?;
@@ -117,7 +132,9 @@ impl Vcpu {
         ] {
             set_base(segment, base);
         }
-        sregs.apic_base |= APIC_ENABLED | X2APIC_MODE;
+        if irqchip {
+            sregs.apic_base |= APIC_ENABLED | X2APIC_MODE;
+        }
         step.ioctl("KVM_SET_SREGS", fd.set_sregs(&sregs))?;
         let regs = kvm_regs {
             rip: entry.into(),
@@ -127,9 +144,11 @@ impl Vcpu {
             ..Default::default()
         };
         step.ioctl("KVM_SET_REGS", fd.set_regs(&regs))?;
-        let mut lapic = step.ioctl("KVM_GET_LAPIC", fd.get_lapic())?;
-        set_apic_register(&mut lapic, 0xf0, APIC_SOFTWARE_ENABLED | 0xff);
-        step.ioctl("KVM_SET_LAPIC", fd.set_lapic(&lapic))?;
+        if irqchip {
+            let mut lapic = step.ioctl("KVM_GET_LAPIC", fd.get_lapic())?;
+            set_apic_register(&mut lapic, 0xf0, APIC_SOFTWARE_ENABLED | 0xff);
+            step.ioctl("KVM_SET_LAPIC", fd.set_lapic(&lapic))?;
+        }
         let runnable = kvm_mp_state {
             mp_state: KVM_MP_STATE_RUNNABLE,
         };
@@ -138,6 +157,7 @@ impl Vcpu {
         Ok(Self {
             id: VcpuId(id),
             stats,
+            user_halts: None,
             fd,
             memory: memory.clone(),
         })
@@ -200,6 +220,7 @@ impl Vcpu {
             exits: ExitCounts::new(),
             thread: ThreadUse::default(),
             tsc: None,
+            halts: Vec::new(),
             result: Ok(()),
         };
         let id = self.id;
@@ -222,7 +243,12 @@ impl Vcpu {
             end.tsc = both.and_then(|(first, last)| TscClock::new(first, last));
             result
         })();
-        VcpuEnd { result, ..end }
+        let halts = self.user_halts.take().map(|user| user.halts);
+        VcpuEnd {
+            result,
+            halts: halts.unwrap_or_default(),
+            ..end
+        }
     }
 
     /// Runs it, in one thread after another if the guest wants that.
@@ -255,6 +281,10 @@ impl Vcpu {
                     *exits.entry(exit).or_default() += 1;
                     return Ok(Left::ForAnotherThread);
                 }
+                Ok(Next::Halt) => {
+                    *exits.entry(UserspaceExit::Hlt).or_default() += 1;
+                    self.halt(kicked)?;
+                }
                 Ok(Next::Stop) => return Ok(Left::ForEver),
                 Ok(Next::Unexpected(exit)) => {
                     return Err(VcpuError::UnexpectedExit { vcpu, exit });
@@ -270,6 +300,23 @@ impl Vcpu {
                 }
             }
         }
+    }
+}
+
+/// The VMM's part of a halt.
+impl Vcpu {
+    fn halt(&mut self, kicked: &AtomicBool) -> Result<(), VcpuError> {
+        let vcpu = self.id;
+        let Some(user_halts) = &mut self.user_halts else {
+            let exit = "Hlt".to_owned();
+            return Err(VcpuError::UnexpectedExit { vcpu, exit });
+        };
+        let vector = user_halts.halt(kicked);
+        let vector = vector.map_err(|source| VcpuError::Halt { vcpu, source })?;
+        let Some(vector) = vector else {
+            return Err(VcpuError::Kicked { vcpu });
+        };
+        ioctl::interrupt(&self.fd, vector).map_err(|source| VcpuError::Halt { vcpu, source })
     }
 }
 
@@ -329,6 +376,8 @@ pub struct VcpuEnd {
     pub thread: ThreadUse,
     /// What turns its TSC into monotonic time, if KVM tells.
     pub tsc: Option<TscClock>,
+    /// Every halt that the VMM handled.
+    pub halts: Vec<UserHalt>,
     /// Whether the guest ended it.
     pub result: Result<(), VcpuError>,
 }
@@ -358,6 +407,7 @@ impl VcpuThread {
             exits: ExitCounts::new(),
             thread: ThreadUse::default(),
             tsc: None,
+            halts: Vec::new(),
             result: Err(VcpuError::Panicked { vcpu }),
         })
     }

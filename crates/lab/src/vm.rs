@@ -8,6 +8,9 @@
 //! | 0 | the in-kernel PIT | vCPU 0, [`guest::TICK`] |
 //! | 24 + 2N | [`Lines::wake`], an irqfd | vCPU N, [`guest::WAKE`] |
 //! | 25 + 2N | [`Lines::stop`], an irqfd | vCPU N, [`guest::STOP`] |
+//!
+//! Where the VMM handles halts itself ([`VmConfig::irqchip`] is off), there is none of that: the lines
+//! are bells, and the vCPU's halt loop hands the vector in with `KVM_INTERRUPT`.
 
 use std::io;
 use std::sync::Arc;
@@ -20,6 +23,7 @@ use kvm_bindings::{
 };
 use kvm_ioctls::{IoEventAddress, Kvm, NoDatamatch, VmFd};
 
+use crate::bell::{Bell, Line, Signal};
 use crate::event::Event;
 use crate::exit::ANSWER_PORT;
 use crate::guest::{self, Program};
@@ -138,17 +142,21 @@ pub struct VmConfig {
     pub vm_max_halt_poll_ns: Option<HaltPollNs>,
     /// Whether it has a PIT.
     pub pit: bool,
+    /// Whether KVM emulates the local APICs, and so handles HLT.
+    pub irqchip: bool,
 }
 
 /// The VMM's ends of the lines to one vCPU.
 #[derive(Debug)]
 pub struct Lines {
     /// Raises [`guest::WAKE`].
-    pub wake: Event,
+    pub wake: Line,
     /// Raises [`guest::STOP`].
-    pub stop: Event,
+    pub stop: Line,
     /// Signalled by the guest's `out` to its answer port.
     pub answer: Event,
+    /// What both are, where there is no irqchip.
+    pub bell: Option<Arc<Bell>>,
 }
 
 /// A VM whose vCPUs have not been started.
@@ -185,7 +193,9 @@ impl Vm {
             "KVM_SET_IDENTITY_MAP_ADDR",
             fd.set_identity_map_address(IDENTITY_MAP_ADDRESS),
         )?;
-        step.ioctl("KVM_CREATE_IRQCHIP", fd.create_irq_chip())?;
+        if config.irqchip {
+            step.ioctl("KVM_CREATE_IRQCHIP", fd.create_irq_chip())?;
+        }
         if config.pit {
             step.ioctl("KVM_CREATE_PIT2", fd.create_pit2(kvm_pit_config::default()))?;
             step.io("KVM_REINJECT_CONTROL", ioctl::disable_pit_reinjection(&fd))?;
@@ -194,12 +204,14 @@ impl Vm {
             set_cap(&fd, &config.name, cap)?;
         }
         step.memory(load(&memory, program))?;
-        step.ioctl(
-            "KVM_SET_GSI_ROUTING",
-            fd.set_gsi_routing(&routing(config.vcpus)),
-        )?;
+        if config.irqchip {
+            step.ioctl(
+                "KVM_SET_GSI_ROUTING",
+                fd.set_gsi_routing(&routing(config.vcpus)),
+            )?;
+        }
         let lines = (0..config.vcpus)
-            .map(|vcpu| lines(&fd, &step, vcpu))
+            .map(|vcpu| lines(&fd, &step, &config, vcpu))
             .collect::<Result<_, _>>()?;
         let cpuid = step.ioctl(
             "KVM_GET_SUPPORTED_CPUID",
@@ -237,9 +249,11 @@ fn create_vcpus(
 ) -> Result<Vec<Vcpu>, VmError> {
     (0..config.vcpus)
         .map(|id| {
-            Vcpu::create(fd, id, cpuid, memory, program.entry).map_err(|source| VmError::Vcpu {
-                vm: config.name.clone(),
-                source,
+            Vcpu::create(fd, id, cpuid, memory, program.entry, config.irqchip).map_err(|source| {
+                VmError::Vcpu {
+                    vm: config.name.clone(),
+                    source,
+                }
             })
         })
         .collect()
@@ -274,27 +288,34 @@ fn stop_gsi(vcpu: u32) -> u32 {
     wake_gsi(vcpu) + 1
 }
 
-fn lines(fd: &VmFd, step: &Steps<'_>, vcpu: u32) -> Result<Arc<Lines>, VmError> {
+fn lines(fd: &VmFd, step: &Steps<'_>, config: &VmConfig, vcpu: u32) -> Result<Arc<Lines>, VmError> {
     let event = || step.io("eventfd", Event::new());
-    let lines = Lines {
-        wake: event()?,
-        stop: event()?,
-        answer: event()?,
-    };
-    step.ioctl(
-        "KVM_IRQFD",
-        fd.register_irqfd(lines.wake.fd(), wake_gsi(vcpu)),
-    )?;
-    step.ioctl(
-        "KVM_IRQFD",
-        fd.register_irqfd(lines.stop.fd(), stop_gsi(vcpu)),
-    )?;
+    let answer = event()?;
     let port = IoEventAddress::Pio(u64::from(ANSWER_PORT) + u64::from(vcpu));
     step.ioctl(
         "KVM_IOEVENTFD",
-        fd.register_ioevent(lines.answer.fd(), &port, NoDatamatch),
+        fd.register_ioevent(answer.fd(), &port, NoDatamatch),
     )?;
-    Ok(Arc::new(lines))
+    if !config.irqchip {
+        let bell = Arc::new(step.io("eventfd", Bell::new())?);
+        return Ok(Arc::new(Lines {
+            wake: Line::Bell(Arc::clone(&bell), Signal::Wake),
+            stop: Line::Bell(Arc::clone(&bell), Signal::Stop),
+            answer,
+            bell: Some(bell),
+        }));
+    }
+    let irqfd = |gsi: u32| {
+        let event = event()?;
+        step.ioctl("KVM_IRQFD", fd.register_irqfd(event.fd(), gsi))?;
+        Ok(Line::Irqfd(event))
+    };
+    Ok(Arc::new(Lines {
+        wake: irqfd(wake_gsi(vcpu))?,
+        stop: irqfd(stop_gsi(vcpu))?,
+        answer,
+        bell: None,
+    }))
 }
 
 fn routing(vcpus: u32) -> KvmIrqRouting {

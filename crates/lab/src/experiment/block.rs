@@ -88,6 +88,7 @@ impl VcpuCounts {
             let kind = match name.split('-').next() {
                 Some("pio") => "KVM_EXIT_IO",
                 Some("mmio") => "KVM_EXIT_MMIO",
+                Some("user") => "KVM_EXIT_HLT",
                 // Counted by the guest: they never reach the VMM.
                 _ => continue,
             };

@@ -46,6 +46,23 @@
 //! 2038  out 0xf4,al                 ; the end
 //! ```
 
+//!
+//! Where KVM has no irqchip there is no local APIC either, and nothing to tell of an interrupt's end:
+//!
+//! ```nasm
+//! 2000  mov dx,bp                   ; answer port
+//! 2002  inc dword [0x0]             ; HLTs
+//! 2007  out dx,al                   ; answer
+//! 2008  sti
+//! 2009  hlt                         ; WAKE goes on below
+//! 200a  mov sp,0x1000               ; WAKE enters: drop the frame
+//! 200d  inc dword [0x4]             ; interrupts
+//! 2012  jmp 0x2000
+//! 2014  mov sp,0x1000               ; STOP enters: drop the frame
+//! 2017  inc dword [0x4]             ; interrupts
+//! 201c  out 0xf4,al                 ; the end
+//! ```
+
 use iced_x86::IcedError;
 use iced_x86::code_asm::{al, bp, dword_ptr, dx, eax, ecx, edx, sp};
 
@@ -79,5 +96,21 @@ pub fn program(stamps: Stamps) -> Result<Program, IcedError> {
     a.xor(edx, edx)?;
     a.wrmsr()?;
     a.jmp(answer)?;
+    assembly.finish()
+}
+
+/// Assembles the one without a local APIC.
+pub fn bare_program() -> Result<Program, IcedError> {
+    let mut assembly = Assembly::new()?;
+    let a = &mut assembly.asm;
+    let mut answer = a.create_label();
+    a.set_label(&mut answer)?;
+    a.mov(dx, bp)?;
+    a.inc(dword_ptr(counter::HALTS))?;
+    a.out(dx, al)?;
+    a.sti()?;
+    a.hlt()?;
+    assembly.enter(WAKE)?;
+    assembly.asm.jmp(answer)?;
     assembly.finish()
 }

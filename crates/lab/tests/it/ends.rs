@@ -119,6 +119,7 @@ fn start(code: &[u8], ends: &Arc<Ends>) -> VcpuThread {
         vcpus: 1,
         vm_max_halt_poll_ns: None,
         pit: false,
+        irqchip: true,
     };
     let program = Program {
         code: code.to_vec(),

@@ -8,5 +8,6 @@ mod counts;
 mod ends;
 mod errors;
 mod experiments;
+mod halt_loop;
 mod lab;
 mod rounds;

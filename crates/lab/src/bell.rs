@@ -1,0 +1,172 @@
+//! A vCPU's interrupt lines where KVM has no irqchip: bits that a halt loop looks at, and a bell for it
+//! while it sleeps.
+//!
+//! As KVM's own wake-up: whoever raises a line makes a system call only if the vCPU sleeps.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use crate::clock;
+use crate::event::Event;
+use crate::guest;
+
+/// Lines of one vCPU.
+#[derive(Debug)]
+pub struct Bell {
+    pending: AtomicU32,
+    raised_ns: AtomicU64,
+    sleeps: AtomicBool,
+    event: Event,
+}
+
+/// A line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Raises [`guest::WAKE`].
+    Wake,
+    /// Raises [`guest::STOP`].
+    Stop,
+}
+
+impl Signal {
+    /// The higher vector first, as a local APIC would.
+    const ALL: [Self; 2] = [Self::Stop, Self::Wake];
+
+    fn bit(self) -> u32 {
+        match self {
+            Self::Wake => 1,
+            Self::Stop => 2,
+        }
+    }
+
+    fn vector(self) -> u8 {
+        match self {
+            Self::Wake => guest::WAKE,
+            Self::Stop => guest::STOP,
+        }
+    }
+}
+
+impl Bell {
+    /// Nothing has come.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self {
+            pending: AtomicU32::new(0),
+            raised_ns: AtomicU64::new(0),
+            sleeps: AtomicBool::new(false),
+            event: Event::new()?,
+        })
+    }
+
+    /// Raises a line.
+    pub fn raise(&self, signal: Signal) -> io::Result<()> {
+        self.raised_ns.store(clock::now_ns(), Ordering::Relaxed);
+        // In one total order with `sleep`: either it sees the bit, or we see that it sleeps.
+        self.pending.fetch_or(signal.bit(), Ordering::SeqCst);
+        if self.sleeps.load(Ordering::SeqCst) {
+            self.event.signal()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a line is raised.
+    pub fn is_raised(&self) -> bool {
+        self.pending.load(Ordering::Acquire) != 0
+    }
+
+    /// When a line was raised last, on `CLOCK_MONOTONIC`.
+    pub fn raised_ns(&self) -> u64 {
+        self.raised_ns.load(Ordering::Relaxed)
+    }
+
+    /// Takes the vector of the highest line that is raised.
+    pub fn take(&self) -> Option<u8> {
+        let pending = self.pending.load(Ordering::Acquire);
+        let highest = Signal::ALL
+            .into_iter()
+            .find(|signal| pending & signal.bit() != 0)?;
+        self.pending.fetch_and(!highest.bit(), Ordering::AcqRel);
+        Some(highest.vector())
+    }
+
+    /// Sleeps until a line is raised or a signal comes; not at all if one is raised already. Says whether
+    /// it slept.
+    pub fn sleep(&self) -> io::Result<bool> {
+        self.sleeps.store(true, Ordering::SeqCst);
+        let slept = self.pending.load(Ordering::SeqCst) == 0;
+        let result = if slept {
+            clock::wait_readable(&self.event, None).map(|_| ())
+        } else {
+            Ok(())
+        };
+        self.sleeps.store(false, Ordering::SeqCst);
+        self.event.take()?;
+        result.map(|()| slept)
+    }
+}
+
+/// A line to a vCPU, whoever takes the interrupt to the guest.
+#[derive(Debug)]
+pub enum Line {
+    /// KVM's irqchip, through an irqfd.
+    Irqfd(Event),
+    /// The VMM's halt loop.
+    Bell(Arc<Bell>, Signal),
+}
+
+impl Line {
+    /// Raises it.
+    pub fn signal(&self) -> io::Result<()> {
+        match self {
+            Self::Irqfd(event) => event.signal(),
+            Self::Bell(bell, signal) => bell.raise(*signal),
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn stop_goes_before_wake_and_each_is_taken_once() {
+        let bell = Bell::new().unwrap();
+        assert_eq!(bell.take(), None);
+        bell.raise(Signal::Wake).unwrap();
+        bell.raise(Signal::Wake).unwrap();
+        bell.raise(Signal::Stop).unwrap();
+        assert!(bell.is_raised() && bell.raised_ns() > 0);
+        assert_eq!(bell.take(), Some(guest::STOP));
+        assert_eq!(bell.take(), Some(guest::WAKE));
+        assert_eq!(bell.take(), None);
+    }
+
+    #[test]
+    fn no_wake_up_is_lost_whenever_it_comes() {
+        let bell = Arc::new(Bell::new().unwrap());
+        let ringer = Arc::clone(&bell);
+        let thread = std::thread::spawn(move || {
+            for _ in 0..2_000 {
+                ringer.raise(Signal::Wake).unwrap();
+                while ringer.is_raised() {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        for _ in 0..2_000 {
+            while !bell.is_raised() {
+                bell.sleep().unwrap();
+            }
+            assert_eq!(bell.take(), Some(guest::WAKE));
+        }
+        thread.join().unwrap();
+    }
+
+    #[test]
+    fn a_raised_line_keeps_from_sleeping() {
+        let bell = Bell::new().unwrap();
+        bell.raise(Signal::Wake).unwrap();
+        assert!(!bell.sleep().unwrap());
+    }
+}

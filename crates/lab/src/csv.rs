@@ -1,0 +1,61 @@
+//! Rounds and halts as CSV, and lists of lengths.
+
+use std::fs::File;
+use std::io::{BufWriter, Write as _};
+use std::path::Path;
+
+use anyhow::Context as _;
+use haltwise_lab::run::Finished;
+
+/// Every round that the host played.
+pub(crate) fn rounds(path: &Path, finished: &Finished) -> anyhow::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    writeln!(file, "vm,vcpu,round,gap_ns,signal_ns,woke_ns,answer_ns")?;
+    for (vm, vcpus) in finished.rounds.iter().enumerate() {
+        for (vcpu, rounds) in vcpus.iter().enumerate() {
+            for (index, round) in rounds.rounds.iter().enumerate() {
+                let (gap, signal, answer) = (round.gap_ns, round.signal_ns, round.answer_ns);
+                let woke = rounds
+                    .woke_ns(round)
+                    .map_or(String::new(), |ns| ns.to_string());
+                writeln!(file, "{vm},{vcpu},{index},{gap},{signal},{woke},{answer}")?;
+            }
+        }
+    }
+    Ok(file.flush()?)
+}
+
+/// Every halt that the VMM handled.
+pub(crate) fn halts(path: &Path, finished: &Finished) -> anyhow::Result<()> {
+    let mut file = BufWriter::new(File::create(path)?);
+    writeln!(
+        file,
+        "vm,vcpu,start_ns,window_ns,halt_ns,poll_ns,wake_latency_ns,waited"
+    )?;
+    for (vm, vcpus) in finished.halts.iter().enumerate() {
+        for (vcpu, halts) in vcpus.iter().enumerate() {
+            for halt in halts {
+                let (start, window, length) = (halt.start_ns, halt.window_ns, halt.halt_ns);
+                let (poll, latency, waited) = (halt.poll_ns, halt.wake_latency_ns, halt.waited);
+                writeln!(
+                    file,
+                    "{vm},{vcpu},{start},{window},{length},{poll},{latency},{waited}"
+                )?;
+            }
+        }
+    }
+    Ok(file.flush()?)
+}
+
+/// Whole numbers, one a line.
+pub(crate) fn lengths(path: &Path) -> anyhow::Result<Vec<u64>> {
+    let name = path.display();
+    let text = std::fs::read_to_string(path).with_context(|| format!("read `{name}`"))?;
+    let lines = text.lines().enumerate();
+    lines
+        .map(|(index, line)| {
+            let number = line.trim().parse();
+            number.with_context(|| format!("line {} of `{name}` is no whole number", index + 1))
+        })
+        .collect()
+}
