@@ -49,7 +49,10 @@ pub mod results;
 pub mod schedule;
 pub mod witness;
 
+mod account;
+mod dynamic;
 mod poll_sweep;
+mod poll_time;
 
 use std::os::fd::BorrowedFd;
 
@@ -116,6 +119,23 @@ pub struct Figure {
     pub what: &'static str,
 }
 
+impl Figure {
+    /// From its four parts.
+    pub const fn new(
+        name: &'static str,
+        unit: &'static str,
+        better: Better,
+        what: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            unit,
+            better,
+            what,
+        }
+    }
+}
+
 /// One of the things compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Variant {
@@ -167,6 +187,35 @@ pub struct Effect {
     pub expected: Expected,
     /// What the source says of it, in a few words.
     pub reported: String,
+}
+
+/// An effect as a row of a table: what, figure, group, from and to, expected, reported.
+pub type EffectRow = (
+    &'static str,
+    &'static str,
+    &'static str,
+    [&'static str; 2],
+    Expected,
+    &'static str,
+);
+
+impl Effect {
+    /// Those of a table.
+    pub fn table(rows: &[EffectRow]) -> Vec<Self> {
+        let effect = |row: &EffectRow| {
+            let (what, figure, group, [from, to], expected, reported) = *row;
+            Self {
+                what: what.to_owned(),
+                figure,
+                group: group.to_owned(),
+                from: from.to_owned(),
+                to: to.to_owned(),
+                expected,
+                reported: reported.to_owned(),
+            }
+        };
+        rows.iter().map(effect).collect()
+    }
 }
 
 /// One run of one variant to be.

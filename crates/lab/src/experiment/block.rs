@@ -2,8 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use haltwise_core::hist::KvmHist;
-
 use crate::outcome::{Outcome, VcpuOutcome};
 
 /// One run of one variant.
@@ -13,8 +11,8 @@ pub struct Block {
     pub figures: BTreeMap<&'static str, f64>,
     /// Every vCPU that ran in it.
     pub vcpus: Vec<VcpuCounts>,
-    /// Histograms by name, for charts; those of a variant's blocks are added up.
-    pub hists: BTreeMap<&'static str, KvmHist>,
+    /// Counts for a chart, by name, as many as it has labels; those of a variant's blocks are added up.
+    pub counts: BTreeMap<&'static str, Vec<u64>>,
     /// Why a figure is missing.
     pub note: Option<String>,
 }
@@ -38,10 +36,10 @@ impl Block {
         self
     }
 
-    /// The same with another histogram.
+    /// The same with counts for a chart.
     #[must_use]
-    pub fn with_hist(mut self, name: &'static str, hist: KvmHist) -> Self {
-        self.hists.insert(name, hist);
+    pub fn with_counts(mut self, name: &'static str, counts: Vec<u64>) -> Self {
+        self.counts.insert(name, counts);
         self
     }
 
@@ -94,10 +92,12 @@ impl VcpuCounts {
             };
             *userspace.entry(kind).or_default() += count;
         }
+        let to_vmm = userspace.get("KVM_EXIT_HLT").copied().unwrap_or(0);
         Self {
             id: vcpu.id,
             hlts: vcpu.halts,
-            halt_exits: stat("halt_exits"),
+            // KVM counts a HLT before it knows who handles it.
+            halt_exits: stat("halt_exits").map(|exits| exits.saturating_sub(to_vmm)),
             waits: vcpu.waits(),
             attempted: stat("halt_attempted_poll"),
             successful: stat("halt_successful_poll"),

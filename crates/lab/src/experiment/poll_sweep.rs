@@ -9,13 +9,12 @@
 use haltwise_core::units::{HaltPollNs, Nanos};
 use haltwise_core::workload::GapSpec;
 
+use super::account::{self, Account};
 use super::{
     Better, Block, Conclusion, Effect, Expected, Experiment, Figure, Results, Source, Table, Trial,
     Variant,
 };
 use crate::clock::HostWait;
-use crate::guest::{Guest, Stamps};
-use crate::load::{Length, Load};
 use crate::outcome::Outcome;
 use crate::run::{RunError, run};
 
@@ -33,48 +32,38 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         ],
     },
     figures: &[
-        Figure {
-            name: "transactions",
-            unit: "1/s",
-            better: Better::More,
-            what: "requests answered",
-        },
-        Figure {
-            name: "latency-p50",
-            unit: "us",
-            better: Better::Less,
-            what: "request to response, median",
-        },
-        Figure {
-            name: "latency-p99",
-            unit: "us",
-            better: Better::Less,
-            what: "request to response, 99th percentile",
-        },
-        Figure {
-            name: "cpu",
-            unit: "us",
-            better: Better::Less,
-            what: "CPU of the vCPU threads for each transaction",
-        },
-        Figure {
-            name: "polled",
-            unit: "us",
-            better: Better::Neither,
-            what: "of that, polling",
-        },
-        Figure {
-            name: "hlt-exits",
-            unit: "",
-            better: Better::Neither,
-            what: "HLT exits for each transaction",
-        },
-        Figure {
-            name: "switches",
-            unit: "",
-            better: Better::Less,
-            what: "voluntary context switches of the vCPU threads for each transaction",
-        },
+        Figure::new("transactions", "1/s", Better::More, "requests answered"),
+        Figure::new(
+            "latency-p50",
+            "us",
+            Better::Less,
+            "request to response, median",
+        ),
+        Figure::new(
+            "latency-p99",
+            "us",
+            Better::Less,
+            "request to response, 99th percentile",
+        ),
+        Figure::new(
+            "cpu",
+            "us",
+            Better::Less,
+            "CPU of the vCPU threads for each transaction",
+        ),
+        Figure::new("polled", "us", Better::Neither, "of that, polling"),
+        Figure::new(
+            "hlt-exits",
+            "",
+            Better::Neither,
+            "HLT exits for each transaction",
+        ),
+        Figure::new(
+            "switches",
+            "",
+            Better::Less,
+            "voluntary context switches of the vCPU threads for each transaction",
+        ),
     ],
     variants,
     effects,
@@ -175,55 +164,27 @@ fn effects() -> Vec<Effect> {
 }
 
 fn run_one(trial: &Trial<'_>) -> Result<Block, RunError> {
-    let load = &LOADS[trial.variant / CEILINGS.len()];
+    let clients = &LOADS[trial.variant / CEILINGS.len()];
     let (_, ceiling) = CEILINGS[trial.variant % CEILINGS.len()];
-    let outcome = run(&load_of(load, ceiling, trial), &trial.interrupt)?.outcome;
-    Ok(block_of(&outcome))
-}
-
-fn load_of(clients: &Clients, ceiling: u32, trial: &Trial<'_>) -> Load {
-    let mut load = Load::new(Guest::Pingpong(Stamps::None));
-    load.vcpus = clients.vcpus;
-    load.length = Length::Duration(trial.length);
+    let mut load = account::load(trial, "poll-sweep", clients.vcpus, HostWait::Spin);
     load.rhythm.spec = GapSpec::Exp(clients.think);
-    load.rhythm.seed = trial.seed;
     load.vm_max_halt_poll_ns = Some(HaltPollNs(ceiling));
-    "poll-sweep".clone_into(&mut load.name);
-    let alone = clients.vcpus == 1 && trial.cpus.len() > 1;
-    if alone {
-        load.vcpu_cpus = vec![trial.vcpu_cpu()];
-        load.host_cpu = Some(trial.host_cpu());
-        load.host_wait = HostWait::Spin;
-    }
-    load
+    Ok(block_of(&run(&load, &trial.interrupt)?.outcome))
 }
 
 /// The figures of a run of `pingpong`.
 fn block_of(outcome: &Outcome) -> Block {
-    let block = Block::of(outcome);
-    let vcpus = || outcome.vms.iter().flat_map(|vm| &vm.vcpus);
-    let rounds: u64 = vcpus().filter_map(|vcpu| vcpu.rounds).sum();
-    let each = |total: u64| total as f64 / rounds as f64;
-    let polled = |v: &super::VcpuCounts| Some(v.success_ns? + v.fail_ns?);
-    let (polled, exits, switches) = (
-        block.sum(polled),
-        block.sum(|v| v.halt_exits),
-        block.sum(|v| v.voluntary_switches),
-    );
-    let cpu = vcpus().map(|vcpu| vcpu.cpu_ns).sum();
-    let trips = outcome.vms.first().and_then(|vm| vm.round_trip_ns);
-    let or_none = |value: Option<f64>| value.unwrap_or(f64::NAN);
-    block
-        .with(
-            "transactions",
-            rounds as f64 / (outcome.elapsed_ns as f64 / 1e9),
-        )
-        .with("latency-p50", or_none(trips.map(|t| t.p50 as f64 / 1e3)))
-        .with("latency-p99", or_none(trips.map(|t| t.p99 as f64 / 1e3)))
-        .with("cpu", each(cpu) / 1e3)
-        .with("polled", or_none(polled.map(each)) / 1e3)
-        .with("hlt-exits", or_none(exits.map(each)))
-        .with("switches", or_none(switches.map(each)))
+    let account = Account::of(outcome);
+    let each = |total: f64| total / account.rounds;
+    let [p50, p99] = account.latency_ns;
+    Block::of(outcome)
+        .with("transactions", account.per_second(account.rounds))
+        .with("latency-p50", p50 / 1e3)
+        .with("latency-p99", p99 / 1e3)
+        .with("cpu", each(account.cpu_ns) / 1e3)
+        .with("polled", each(account.polled_ns) / 1e3)
+        .with("hlt-exits", each(account.hlts))
+        .with("switches", each(account.switches))
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {

@@ -1,9 +1,13 @@
 //! All experiments there are: a line each, in the order of the sources.
 
-use super::{Experiment, poll_sweep};
+use super::{Experiment, dynamic, poll_sweep, poll_time};
 
 /// Every experiment.
-pub const EXPERIMENTS: &[Experiment] = &[poll_sweep::EXPERIMENT];
+pub const EXPERIMENTS: &[Experiment] = &[
+    poll_sweep::EXPERIMENT,
+    dynamic::EXPERIMENT,
+    poll_time::EXPERIMENT,
+];
 
 /// The experiment of that name.
 pub fn find(name: &str) -> Option<&'static Experiment> {

@@ -1,6 +1,5 @@
 //! All blocks of an experiment, for those who conclude from them.
 
-use haltwise_core::hist::KvmHist;
 use haltwise_core::stats::{Estimate, median_estimate};
 use serde::{Deserialize, Serialize};
 
@@ -59,12 +58,13 @@ impl Results<'_> {
         judge::difference(&pairs.collect::<Vec<_>>())
     }
 
-    /// A histogram of a variant over all rounds.
-    pub fn hist(&self, variant: usize, name: &str) -> KvmHist {
-        let mut sum = KvmHist::default();
+    /// Counts of a variant over all rounds.
+    pub fn counts(&self, variant: usize, name: &str) -> Vec<u64> {
+        let mut sum = Vec::new();
         let blocks = self.rounds.iter().filter_map(|round| round.get(variant));
-        for hist in blocks.filter_map(|block| block.hists.get(name)) {
-            for (total, count) in sum.0.iter_mut().zip(hist.0) {
+        for counts in blocks.filter_map(|block| block.counts.get(name)) {
+            sum.resize(sum.len().max(counts.len()), 0);
+            for (total, count) in sum.iter_mut().zip(counts) {
                 *total += count;
             }
         }

@@ -1,0 +1,255 @@
+//! `dynamic`: the window's rule, as it was proposed, reviewed and merged in 2015.
+//!
+//! The source is the kernel list's thread "KVM: Dynamic Halt-Polling". Rules that no kernel has any
+//! more, or ever had, run in the VMM's halt loop ([`crate::halt_loop`]), and the kernel's own beside
+//! them in both places, so that what the place costs is seen too. Three loads as there: an idle guest, one that
+//! ticks 250 times a second, and request and response. What was measured there as %C0 of the host is
+//! here the CPU of the vCPU's thread; neither counts the waker.
+
+use haltwise_core::units::HaltPollNs;
+use haltwise_core::workload::GapSpec;
+
+use super::account::{self, Account};
+use super::{
+    Better, Block, Conclusion, Effect, EffectRow, Expected, Experiment, Figure, Results, Source,
+    Trial, Variant,
+};
+use crate::clock::HostWait;
+use crate::halt_loop::HaltPolicy;
+use crate::load::{Load, LoadError};
+use crate::run::{RunError, run};
+
+/// The experiment.
+pub(super) const EXPERIMENT: Experiment = Experiment {
+    name: "dynamic",
+    title: "off, always, the kernel's rule, and the rules proposed before it",
+    source: Source {
+        document: "Linux kernel list, \"KVM: Dynamic Halt-Polling\", Wanpeng Li, review by David \
+                   Matlack, 2015",
+        reports: &[
+            "idle, %C0: off 0.9, always polling (500 us) 1.8, dynamic (2 ms) 1.2",
+            "idle with a tick of 250 Hz, %C0: off 1.1, always 4.6 to 14, dynamic 1.2",
+            "TCP_RR: off 34 us, always 27 us, dynamic 26.7 us",
+            "v3 grew on every long halt: an idle VM walked to 4 ms and back for nothing",
+            "v4 grew on every interrupt: always at the ceiling",
+            "on/off toggling is nearly as good",
+        ],
+    },
+    figures: &[
+        Figure::new(
+            "cpu",
+            "%",
+            Better::Less,
+            "CPU of the vCPU thread, in % of one CPU",
+        ),
+        Figure::new("polled", "%", Better::Neither, "of that, polling"),
+        Figure::new(
+            "latency-p50",
+            "us",
+            Better::Less,
+            "signal to answer, median",
+        ),
+        Figure::new(
+            "latency-p99",
+            "us",
+            Better::Less,
+            "signal to answer, 99th percentile",
+        ),
+        Figure::new("answers", "1/s", Better::More, "answers"),
+        Figure::new("hlt-exits", "1/s", Better::Neither, "HLT exits"),
+        Figure::new(
+            "switches",
+            "1/s",
+            Better::Less,
+            "voluntary context switches of the vCPU thread",
+        ),
+    ],
+    variants,
+    effects: || Effect::table(EFFECTS),
+    run: run_one,
+    conclude,
+};
+
+const IDLE: &str = "idle";
+const TICKING: &str = "idle, 250 Hz";
+const REQUESTS: &str = "request/response";
+
+/// Loads: name, gaps, and whether the host spins to be exact.
+const LOADS: [(&str, &str, HostWait); 3] = [
+    (IDLE, "fixed:20ms", HostWait::Block),
+    (TICKING, "fixed:4ms", HostWait::Block),
+    (REQUESTS, "exp:15us", HostWait::Spin),
+];
+
+/// Who handles the halts, and how.
+enum Rule {
+    /// The VMM, by a policy.
+    User(&'static str),
+    /// KVM, under a ceiling of the VM's own; the other parameters as they are in force.
+    Kernel(u32),
+}
+
+const RULES: [(&str, Rule); 8] = [
+    ("off", Rule::User("off")),
+    ("always", Rule::User("fixed:500us")),
+    (
+        "dynamic",
+        Rule::User("kvm:max=2ms,grow=2,grow_start=10us,shrink=0"),
+    ),
+    ("toggle", Rule::User("toggle:max=2ms")),
+    ("v3", Rule::User("list-v3")),
+    ("v4", Rule::User("list-v4")),
+    ("off, in the kernel", Rule::Kernel(0)),
+    ("dynamic, in the kernel", Rule::Kernel(2_000_000)),
+];
+
+fn variants() -> Vec<Variant> {
+    let of_load = |(load, gaps, _): &(&str, &str, HostWait)| {
+        let (load, gaps) = ((*load).to_owned(), (*gaps).to_owned());
+        RULES.iter().map(move |(name, rule)| {
+            let what = match rule {
+                Rule::User(spec) => format!("gaps {gaps}; the VMM halts by `{spec}`"),
+                Rule::Kernel(0) => format!("gaps {gaps}; KVM halts, polling off"),
+                Rule::Kernel(ns) => format!("gaps {gaps}; KVM halts, ceiling {ns} ns"),
+            };
+            Variant::new(load.clone(), *name, what)
+        })
+    };
+    LOADS.iter().flat_map(of_load).collect()
+}
+
+const OFF_ALWAYS: [&str; 2] = ["off", "always"];
+const ALWAYS_DYNAMIC: [&str; 2] = ["always", "dynamic"];
+const OFF_DYNAMIC: [&str; 2] = ["off", "dynamic"];
+const KERNEL: [&str; 2] = ["off, in the kernel", "dynamic, in the kernel"];
+
+const EFFECTS: &[EffectRow] = &[
+    (
+        "CPU, always against off",
+        "cpu",
+        IDLE,
+        OFF_ALWAYS,
+        Expected::More,
+        "0.9 -> 1.8 %C0",
+    ),
+    (
+        "CPU, dynamic against always",
+        "cpu",
+        IDLE,
+        ALWAYS_DYNAMIC,
+        Expected::Less,
+        "1.8 -> 1.2 %C0",
+    ),
+    (
+        "CPU, v3 against dynamic",
+        "cpu",
+        IDLE,
+        ["dynamic", "v3"],
+        Expected::More,
+        "polls for nothing",
+    ),
+    (
+        "CPU, v4 against dynamic",
+        "cpu",
+        IDLE,
+        ["dynamic", "v4"],
+        Expected::More,
+        "always at the ceiling",
+    ),
+    (
+        "CPU, always against off",
+        "cpu",
+        TICKING,
+        OFF_ALWAYS,
+        Expected::More,
+        "1.1 -> 4.6..14 %C0",
+    ),
+    (
+        "CPU, dynamic against always",
+        "cpu",
+        TICKING,
+        ALWAYS_DYNAMIC,
+        Expected::Less,
+        "4.6..14 -> 1.2 %C0",
+    ),
+    (
+        "latency, always against off",
+        "latency-p50",
+        REQUESTS,
+        OFF_ALWAYS,
+        Expected::Less,
+        "34 -> 27 us",
+    ),
+    (
+        "latency, dynamic against off",
+        "latency-p50",
+        REQUESTS,
+        OFF_DYNAMIC,
+        Expected::Less,
+        "34 -> 26.7 us",
+    ),
+    (
+        "latency, toggle against dynamic",
+        "latency-p50",
+        REQUESTS,
+        ["dynamic", "toggle"],
+        Expected::AboutSame(0.1),
+        "nearly as good",
+    ),
+    (
+        "latency in the kernel, dynamic against off",
+        "latency-p50",
+        REQUESTS,
+        KERNEL,
+        Expected::Less,
+        "34 -> 26.7 us",
+    ),
+];
+
+fn run_one(trial: &Trial<'_>) -> Result<Block, RunError> {
+    let (_, gaps, how) = LOADS[trial.variant / RULES.len()];
+    let (_, rule) = &RULES[trial.variant % RULES.len()];
+    let mut load = account::load(trial, "dynamic", 1, how);
+    load.rhythm.spec = gaps.parse::<GapSpec>().map_err(LoadError::from)?;
+    obey(rule, &mut load)?;
+    let outcome = run(&load, &trial.interrupt)?.outcome;
+    let account = Account::of(&outcome);
+    let [p50, p99] = account.latency_ns;
+    Ok(Block::of(&outcome)
+        .with("cpu", account.percent(account.cpu_ns))
+        .with("polled", account.percent(account.polled_ns))
+        .with("latency-p50", p50 / 1e3)
+        .with("latency-p99", p99 / 1e3)
+        .with("answers", account.per_second(account.rounds))
+        .with("hlt-exits", account.per_second(account.hlts))
+        .with("switches", account.per_second(account.switches)))
+}
+
+fn obey(rule: &Rule, load: &mut Load) -> Result<(), LoadError> {
+    match rule {
+        Rule::User(spec) => load.halt_policy = Some(HaltPolicy::here(spec.parse()?)),
+        Rule::Kernel(ceiling) => load.vm_max_halt_poll_ns = Some(HaltPollNs(*ceiling)),
+    }
+    Ok(())
+}
+
+fn conclude(results: &Results<'_>) -> Conclusion {
+    let cpu = |rule: &str| results.median(IDLE, rule, "cpu");
+    let mut notes = Vec::new();
+    if let (Some(off), Some(always), Some(dynamic)) = (cpu("off"), cpu("always"), cpu("dynamic"))
+        && always > off
+    {
+        let gone = 100.0 * (always - dynamic) / (always - off);
+        notes.push(format!(
+            "of what always polling adds on the idle guest, dynamic spares {gone:.0} %; the source says two \
+             thirds"
+        ));
+    }
+    Conclusion {
+        differs: "the guest does nothing but halt, so polling is nearly all of its CPU, and a wake-up under \
+                  this host's own hypervisor costs more than the source's"
+            .to_owned(),
+        notes,
+        ..Conclusion::default()
+    }
+}
