@@ -1,5 +1,9 @@
 //! The rows of a table as facts, batch by batch: memory does not grow with the capture.
 
+mod ahead;
+
+pub use ahead::Ahead;
+
 use crate::batches::Batches;
 use crate::columns::Columns;
 use crate::error::CaptureReadError;

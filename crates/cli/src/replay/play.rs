@@ -185,7 +185,7 @@ pub(crate) fn each_halt(
     mut take: impl FnMut(&Halt) -> Result<(), SessionError>,
 ) -> Result<(), Failure> {
     let mut done = 0;
-    for halt in capture.halts().map_err(explain)? {
+    for halt in capture.halts().map_err(explain)?.ahead() {
         take(&halt.map_err(explain)?).map_err(refused)?;
         done += 1;
         if done % BATCH == 0 {

@@ -120,11 +120,11 @@ fn read_tables(recording: &mut Recording, capture: &Capture) -> Vec<(bool, Captu
     broken
 }
 
-fn feed<T>(
+fn feed<T: Send + 'static>(
     rows: Result<Rows<T>, CaptureReadError>,
     mut take: impl FnMut(T),
 ) -> Result<(), CaptureReadError> {
-    for row in rows? {
+    for row in rows?.ahead() {
         take(row?);
     }
     Ok(())

@@ -89,7 +89,7 @@ pub(super) fn feed(
         calls_missing: 0,
         notes: Vec::new(),
     };
-    for halt in capture.halts().map_err(explain)? {
+    for halt in capture.halts().map_err(explain)?.ahead() {
         let halt = match halt {
             Ok(halt) => halt,
             Err(error) if verifier.tally().halts == 0 => return Err(explain(error)),

@@ -1,0 +1,77 @@
+//! Rows decoded ahead are the rows.
+
+use std::fs;
+use std::path::Path;
+
+use haltwise_capture::capture::Capture;
+use haltwise_capture::error::CaptureReadError;
+use haltwise_capture::recording::Recording;
+use haltwise_core::event::Halt;
+
+use crate::common::{ending, info, some_halts};
+
+fn in_batches(rows: u64) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recording = Recording::create(dir.path(), info()).unwrap();
+    recording.append(&some_halts(rows)).unwrap();
+    recording.finish(ending()).unwrap();
+    dir
+}
+
+/// Rows up to the first error, and that error.
+fn until_error(
+    rows: impl Iterator<Item = Result<Halt, CaptureReadError>>,
+) -> (Vec<Halt>, Option<String>) {
+    let mut halts = Vec::new();
+    for row in rows {
+        match row {
+            Ok(halt) => halts.push(halt),
+            Err(error) => return (halts, Some(format!("{:#}", anyhow::Error::from(error)))),
+        }
+    }
+    (halts, None)
+}
+
+fn both(directory: &Path) -> [(Vec<Halt>, Option<String>); 2] {
+    let open = || Capture::open(directory).unwrap().halts();
+    let plain = open().map(|rows| until_error(rows));
+    let ahead = open().map(|rows| until_error(rows.ahead()));
+    [plain, ahead].map(|read| read.unwrap_or_else(|error| (Vec::new(), Some(error.to_string()))))
+}
+
+#[test]
+fn rows_decoded_ahead_are_the_rows() {
+    for rows in [0, 1, 16 * 1024, 100_000] {
+        let dir = in_batches(rows);
+        let [plain, ahead] = both(dir.path());
+        assert_eq!(plain, ahead);
+        assert_eq!((ahead.0.len() as u64, ahead.1), (rows, None));
+    }
+}
+
+#[test]
+fn an_error_comes_where_it_would_have_come() {
+    let dir = in_batches(100_000);
+    let path = dir.path().join("halts.parquet");
+    let whole = fs::read(&path).unwrap();
+    let mut errors = 0;
+    for part in 1..40 {
+        let mut bytes = whole.clone();
+        let place = whole.len() * part / 40;
+        bytes[place..place + 8].fill(0xff);
+        fs::write(&path, &bytes).unwrap();
+        let [plain, ahead] = both(dir.path());
+        assert_eq!(plain, ahead, "bytes {place} and on");
+        errors += usize::from(ahead.1.is_some());
+    }
+    assert!(errors > 20, "only {errors} of 39 damages were noticed");
+}
+
+#[test]
+fn who_takes_only_some_does_not_wait_for_the_rest() {
+    let dir = in_batches(300_000);
+    for taken in [0, 1, 20_000] {
+        let rows = Capture::open(dir.path()).unwrap().halts().unwrap();
+        assert_eq!(rows.ahead().take(taken).count(), taken);
+    }
+}
