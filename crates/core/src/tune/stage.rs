@@ -63,8 +63,15 @@ pub enum Part {
     Whole,
 }
 
-/// Settings of one piece: what a first-level cache holds.
-const SETTINGS: usize = 256;
+/// Settings of one piece at least, where there are as many. What all settings of a piece share, looking at
+/// a halt, is as much work as some fifty of them.
+const FEWEST: usize = 256;
+
+/// And at most: sums of more leave the second-level cache.
+const MOST: usize = 1_024;
+
+/// Pieces that are enough for the machines at hand to share evenly.
+const PIECES: usize = 16;
 
 /// Pieces that vCPUs are put into at most.
 const LOTS: usize = 16;
@@ -79,7 +86,8 @@ pub fn play(
     crew: &impl Crew,
 ) -> Vec<Vec<Sums>> {
     let lots = lots(seats);
-    let chunks: Vec<&[Entry]> = entries.chunks(chunk(entries.len())).collect();
+    let length = chunk(entries.len(), lots.len());
+    let chunks: Vec<&[Entry]> = entries.chunks(length).collect();
     let pieces = crew.each(what, lots.len() * chunks.len(), |number| {
         let (lot, chunk) = (&lots[number / chunks.len()], chunks[number % chunks.len()]);
         play_piece(&material.terms, lot, chunk, part)
@@ -90,7 +98,7 @@ pub fn play(
             sums.extend(piece);
             continue;
         }
-        let first = (number % chunks.len()) * chunk(entries.len());
+        let first = (number % chunks.len()) * length;
         for (sum, piece) in sums[first..].iter_mut().zip(piece) {
             sum.iter_mut()
                 .zip(&piece)
@@ -100,9 +108,10 @@ pub fn play(
     sums
 }
 
-/// Chunks of like size, none too large.
-fn chunk(entries: usize) -> usize {
-    let chunks = entries.div_ceil(SETTINGS).max(1);
+/// How many of so many settings make a piece: like sizes, as large as leaves enough pieces.
+fn chunk(entries: usize, lots: usize) -> usize {
+    let most = (entries * lots / PIECES).clamp(FEWEST, MOST);
+    let chunks = entries.div_ceil(most).max(1);
     entries.div_ceil(chunks).max(1)
 }
 
