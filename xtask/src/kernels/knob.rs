@@ -3,6 +3,7 @@
 //! `knob/script.sh` runs inside and judges values and exit codes; what running VMs made of the write is
 //! judged here, by what haltwise and its recorder left behind.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -85,6 +86,21 @@ struct Turn {
     result: String,
 }
 
+#[derive(Debug, Deserialize)]
+struct Proved {
+    means: String,
+    blocks: Vec<Block>,
+    partial: bool,
+}
+
+#[derive(Debug, Deserialize)]
+struct Block {
+    number: u32,
+    block: String,
+    halts: u64,
+    figures: BTreeMap<String, f64>,
+}
+
 /// Runs it in one boot.
 pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<()> {
     let work = work.join("knob");
@@ -109,10 +125,12 @@ pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<(
     let verified: Verified = read(&dir.join("verify.json"))?;
     let open: Status = read(&dir.join("open.json"))?;
     let told: Applied = read(&dir.join("halts.json"))?;
+    let measured: Proved = read(&dir.join("prove.json"))?;
     let mut wrong = watched(&applied, &BY_CEILING);
     wrong.extend(watched(&told, &BY_HALTS));
     wrong.extend(recorded(&reported, &verified));
     wrong.extend(settled(&open));
+    wrong.extend(proved(&measured));
     for text in &wrong {
         say::note(&format!("{NAME:<13} DISAGREES: {text}"));
     }
@@ -124,8 +142,8 @@ pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<(
         );
     }
     say::note(&format!(
-        "{NAME:<13} applied, killed, refused, taken over, undone; {} halts verify across the change, \
-         within {}",
+        "{NAME:<13} applied, proved, killed, refused, taken over, undone; {} halts verify across the \
+         change, within {}",
         verified.checked,
         say::seconds(run.elapsed)
     ));
@@ -190,6 +208,36 @@ fn settled(status: &Status) -> Vec<String> {
         return Vec::new();
     }
     vec![format!("a kill before the write was told as {results:?}")]
+}
+
+/// Rounds that are asked for, of three blocks each.
+const ROUNDS: usize = 2;
+
+/// What prove measured: a VM that follows polls in the blocks of B, and in no other.
+fn proved(proved: &Proved) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let blocks = proved.blocks.len();
+    if proved.means != "host-parameters" || proved.partial || blocks != 3 * ROUNDS {
+        wrong.push(format!(
+            "prove ended with {blocks} blocks by {}, partial: {}",
+            proved.means, proved.partial
+        ));
+    }
+    for block in &proved.blocks {
+        let polling = block.figures.get("poll-cpu").copied().unwrap_or(f64::NAN);
+        let as_set = if block.block == "b" {
+            polling > 0.0
+        } else {
+            polling == 0.0
+        };
+        if block.halts == 0 || !as_set {
+            wrong.push(format!(
+                "block {} of prove ({}): {} halts, {polling} % of a CPU in polling",
+                block.number, block.block, block.halts
+            ));
+        }
+    }
+    wrong
 }
 
 #[cfg(test)]

@@ -57,6 +57,26 @@ run halts.json 5 apply --set halt_poll_ns=2ms --yes --json
 umount /sys/kernel/btf
 run undo-halts 0 undo
 is halt_poll_ns 80000 "undo of the second step"
+
+# Measured in turn on the VM that runs; afterwards all is as it was.
+run prove-dry 2 prove --a off --b kvm:max=400us --rounds 2 --duration 1s --vm free
+is halt_poll_ns 80000 "a prove without --yes"
+run prove.json 0 prove --a off --b kvm:max=400us,grow=4 --rounds 2 --duration 1s --vm free --yes --json
+is halt_poll_ns 80000 "prove"
+[ "$(cat $P/halt_poll_ns_grow)" = 2 ] || wrong "prove left halt_poll_ns_grow at $(cat $P/halt_poll_ns_grow)"
+# Killed in the middle: what it had set can be taken back.
+haltwise prove --a off --b kvm:max=400us --rounds 9 --duration 2s --vm free --yes >/dev/null 2>&1 &
+prove=$!
+tries=0
+while [ "$(cat $P/halt_poll_ns)" = 80000 ] && [ $tries -lt 200 ]; do
+    sleep 0.1
+    tries=$((tries + 1))
+done
+kill -9 $prove
+wait $prove
+[ "$(cat $P/halt_poll_ns)" = 80000 ] && wrong "prove had set nothing before it was killed"
+run undo-prove 0 undo
+is halt_poll_ns 80000 "undo of a prove that was killed"
 # shellcheck disable=SC2086
 kill $vms
 

@@ -57,6 +57,47 @@ fn a_write_that_was_not_made_is_not_called_made() {
 }
 
 #[test]
+fn a_block_that_was_not_measured_under_its_setting_is_told() {
+    let block = |number: usize, block: &str, polling: f64, halts: u64| {
+        format!(
+            r#"{{"number": {number}, "block": "{block}", "halts": {halts}, "figures": {{"poll-cpu": {polling}}}}}"#
+        )
+    };
+    let of = |blocks: &[String], means: &str, partial: bool| {
+        let blocks = blocks.join(", ");
+        proved(&from(&format!(
+            r#"{{"means": "{means}", "partial": {partial}, "blocks": [{blocks}]}}"#
+        )))
+    };
+    let good = [
+        ("a", 0.0),
+        ("b", 2.5),
+        ("control", 0.0),
+        ("b", 2.5),
+        ("a", 0.0),
+        ("control", 0.0),
+    ];
+    let good: Vec<String> = (1..)
+        .zip(good)
+        .map(|(number, (name, polling))| block(number, name, polling, 5))
+        .collect();
+    assert_eq!(of(&good, "host-parameters", false), [""; 0]);
+    assert_eq!(of(&good, "host-parameters", true).len(), 1);
+    assert_eq!(of(&good, "in-force", false).len(), 1);
+    assert_eq!(of(&good[1..], "host-parameters", false).len(), 1);
+    for bad in [
+        block(1, "a", 0.5, 5),
+        block(1, "b", 0.0, 5),
+        block(1, "control", 0.5, 5),
+        block(1, "b", 0.5, 0),
+    ] {
+        let mut blocks = good.clone();
+        blocks[3] = bad;
+        assert_eq!(of(&blocks, "host-parameters", false).len(), 1, "{blocks:?}");
+    }
+}
+
+#[test]
 fn the_script_is_a_shell_script() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("script");
