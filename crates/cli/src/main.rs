@@ -23,6 +23,7 @@ mod replay;
 mod report;
 mod status;
 mod terminal;
+mod top;
 mod tune;
 mod undo;
 mod verb;

@@ -15,6 +15,7 @@ mod record;
 mod replay;
 pub(crate) mod report;
 mod status;
+mod top;
 mod tune;
 mod undo;
 mod verify;
@@ -29,6 +30,8 @@ use crate::exit::Outcome;
 pub(crate) enum Verb {
     /// Record the halts of the virtual machines on this host
     Record(record::Arguments),
+    /// Watch what halts cost, live or through a capture
+    Top(top::Arguments),
     /// Make a capture of what ftrace, perf or trace-cmd recorded
     Import(import::Arguments),
     /// Show where the halted time of a capture goes
@@ -72,6 +75,7 @@ impl Verb {
     pub(crate) fn run(self) -> Outcome {
         match self {
             Self::Record(arguments) => record::run(arguments),
+            Self::Top(arguments) => top::run(arguments),
             Self::Import(arguments) => import::run(arguments),
             Self::Report(arguments) => report::run(&arguments),
             Self::Exits(arguments) => exits::run(&arguments),

@@ -19,6 +19,7 @@ mod name;
 mod qemu;
 mod roster;
 mod selector;
+mod threads;
 mod vmm;
 
 use std::os::unix::ffi::OsStrExt;
@@ -32,6 +33,7 @@ use crate::root::{Root, RootError};
 pub use self::name::{LONGEST_NAME, printable};
 pub use self::roster::{RosterBuilder, VmLabel};
 pub use self::selector::{SelectError, VmSelector};
+pub use self::threads::threads_of;
 
 /// A process that runs one or more VMs.
 #[derive(Debug, Clone, PartialEq, Eq)]

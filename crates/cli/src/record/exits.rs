@@ -22,14 +22,14 @@ pub(crate) struct ExitsWanted {
 
 /// The same for the collector and for the capture.
 #[derive(Debug)]
-pub(super) struct Settled {
-    pub(super) options: ExitOptions,
-    pub(super) recorded: Recorded,
+pub(crate) struct Settled {
+    pub(crate) options: ExitOptions,
+    pub(crate) recorded: Recorded,
 }
 
 impl ExitsWanted {
     /// Finds the numbers of the reasons, by the running kernel's names before ours.
-    pub(super) fn settle(&self, rung: Option<Rung>, root: &Root) -> Result<Settled, Failure> {
+    pub(crate) fn settle(&self, rung: Option<Rung>, root: &Root) -> Result<Settled, Failure> {
         if rung.is_some_and(|rung| rung != Rung::Bpf) {
             let error = anyhow!("record exits: not with --rung tracepoints");
             return Err(Failure::new(Exit::Usage, error)

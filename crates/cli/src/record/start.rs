@@ -9,6 +9,7 @@ use haltwise_core::ids::Pid;
 use haltwise_core::recording::Rung;
 use haltwise_host::bpf::BpfCollector;
 use haltwise_host::collector::{CollectError, CollectOptions, Collector};
+use haltwise_host::discovery::VmSelector;
 use haltwise_host::params::{self, Look, Watch};
 use haltwise_host::perf::PerfCollector;
 
@@ -46,11 +47,7 @@ pub(crate) fn check_output(output: &Path) -> Result<(), Failure> {
 
 /// Attaches and opens the capture.
 pub(crate) fn start(wanted: &Wanted, root: &Root) -> Result<Started, Failure> {
-    if !params::kvm_is_loaded(root) {
-        let error = anyhow!("record halts: KVM is not loaded on this host");
-        return Err(Failure::new(Exit::Unsupported, error)
-            .hint("load it (modprobe kvm_intel or kvm_amd), or record where the VMs run"));
-    }
+    check_kvm(root)?;
     let exits = wanted
         .exits
         .as_ref()
@@ -58,7 +55,7 @@ pub(crate) fn start(wanted: &Wanted, root: &Root) -> Result<Started, Failure> {
         .transpose()?;
     let options = CollectOptions {
         mode: wanted.mode,
-        vms: select(wanted, root)?,
+        vms: select(&wanted.vms, root)?,
         interval: wanted.interval,
         buffer_bytes: wanted.buffer_bytes,
         exits: exits.as_ref().map(|exits| exits.options.clone()),
@@ -94,14 +91,23 @@ pub(crate) fn start(wanted: &Wanted, root: &Root) -> Result<Started, Failure> {
     })
 }
 
+/// Refuses a host without KVM.
+pub(crate) fn check_kvm(root: &Root) -> Result<(), Failure> {
+    if params::kvm_is_loaded(root) {
+        return Ok(());
+    }
+    let error = anyhow!("record halts: KVM is not loaded on this host");
+    Err(Failure::new(Exit::Unsupported, error)
+        .hint("load it (modprobe kvm_intel or kvm_amd), or record where the VMs run"))
+}
+
 /// The processes of the VMs asked for.
-fn select(wanted: &Wanted, root: &Root) -> Result<Vec<Pid>, Failure> {
-    if wanted.vms.is_empty() {
+pub(crate) fn select(wanted: &[VmSelector], root: &Root) -> Result<Vec<Pid>, Failure> {
+    if wanted.is_empty() {
         return Ok(Vec::new());
     }
     let scan = discovery::scan(root).context("look for VMs")?;
     wanted
-        .vms
         .iter()
         .map(|selector| Ok(selector.select(&scan.vms)?.pid()))
         .collect::<anyhow::Result<_>>()
@@ -165,7 +171,8 @@ pub(crate) fn explain(error: CollectError) -> Failure {
     Failure::new(exit, error).hint(hint)
 }
 
-fn this_host(root: &Root) -> Host {
+/// The machine we run on.
+pub(crate) fn this_host(root: &Root) -> Host {
     let name = rustix::system::uname();
     let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
     Host {

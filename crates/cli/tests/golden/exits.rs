@@ -76,7 +76,7 @@ fn rows() -> Vec<Exits> {
 }
 
 /// The guests of another scenario, with exits beside their halts.
-fn write(dir: &Path, software: bool) {
+pub(super) fn write(dir: &Path, software: bool) {
     let scenario = scenarios::all()
         .into_iter()
         .find(|it| it.name == "fleet")

@@ -20,6 +20,7 @@ mod prove;
 mod replay;
 mod scenarios;
 mod schema;
+mod top;
 mod tune;
 mod verify;
 
@@ -236,6 +237,7 @@ fn help_is_as_committed_and_ends_with_examples() {
     for verb in [
         "",
         "record",
+        "top",
         "import",
         "report",
         "exits",

@@ -107,6 +107,22 @@ impl Passed {
         self.exits.count.saturating_add(self.halts.count)
     }
 
+    /// Adds another.
+    pub fn fold(&mut self, other: &Self) {
+        self.exits.fold(&other.exits);
+        self.halts.fold(&other.halts);
+        self.userspace.fold(&other.userspace);
+        for (sum, more) in [
+            (&mut self.entries, other.entries),
+            (&mut self.lone_entries, other.lone_entries),
+            (&mut self.injections, other.injections),
+            (&mut self.emulations, other.emulations),
+            (&mut self.other, other.other),
+        ] {
+            *sum = sum.saturating_add(more);
+        }
+    }
+
     fn add(&mut self, row: &Exits) {
         let more = |sum: &mut u64| *sum = sum.saturating_add(row.count);
         match row.cause.kind {
@@ -153,6 +169,16 @@ impl Account {
         }
     }
 
+    /// Adds another account, whose exits are told apart by the same.
+    pub fn fold(&mut self, other: &Self) {
+        for (cause, tally) in &other.causes {
+            self.causes.entry(*cause).or_default().fold(tally);
+        }
+        for (group, passed) in &other.groups {
+            self.groups.entry(*group).or_default().fold(passed);
+        }
+    }
+
     fn group(&self, row: &Exits) -> Group {
         match self.by {
             By::Reason => Group::default(),
@@ -182,18 +208,7 @@ impl Account {
     pub fn total(&self) -> Passed {
         let mut total = Passed::default();
         for passed in self.groups.values() {
-            total.exits.fold(&passed.exits);
-            total.halts.fold(&passed.halts);
-            total.userspace.fold(&passed.userspace);
-            for (sum, more) in [
-                (&mut total.entries, passed.entries),
-                (&mut total.lone_entries, passed.lone_entries),
-                (&mut total.injections, passed.injections),
-                (&mut total.emulations, passed.emulations),
-                (&mut total.other, passed.other),
-            ] {
-                *sum = sum.saturating_add(more);
-            }
+            total.fold(passed);
         }
         total
     }

@@ -122,6 +122,22 @@ proptest! {
         }
     }
 
+    /// Accounts of parts add up to the account of the whole.
+    #[test]
+    fn accounts_fold(rows in prop::collection::vec(any_row(), 0..40), at in 0_usize..40) {
+        let of = |rows: &[Exits]| {
+            let mut account = Account::new(By::Vcpu, 0);
+            for row in rows {
+                account.add(row);
+            }
+            account
+        };
+        let (left, right) = rows.split_at(at.min(rows.len()));
+        let mut sum = of(left);
+        sum.fold(&of(right));
+        prop_assert_eq!(sum, of(&rows));
+    }
+
     /// Time in user space and time in the kernel are the whole time.
     #[test]
     fn kernel_and_user_add_up(rows in prop::collection::vec(any_row(), 0..40)) {

@@ -1,0 +1,179 @@
+//! What halts cost right now, or at any moment of a capture: a full screen, a page, or JSON.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`step`] | what every vCPU did in one interval |
+//! | [`timeline`] | the steps that are kept, and the one that is looked at |
+//! | [`grid`], [`recorded`] | steps from a capture |
+//! | [`live`] | steps from this host |
+//! | [`origin`] | what is the same for all steps |
+//! | [`figures`], [`rows`], [`columns`] | what is said of a VM and of a vCPU, in which order |
+//! | [`input`], [`keys`], [`model`] | keys, what they mean, what comes of it |
+//! | [`draw`] | the screens, as cells |
+//! | [`view`] | a step as data: the JSON |
+//! | [`tty`], [`full`] | the terminal, and the loop that serves it |
+
+mod columns;
+mod draw;
+mod figures;
+mod full;
+mod grid;
+mod input;
+mod keys;
+pub(crate) mod live;
+mod model;
+mod origin;
+pub(crate) mod recorded;
+mod rows;
+mod step;
+mod timeline;
+mod tty;
+mod view;
+#[cfg(test)]
+mod world;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haltwise_core::ids::VmIndex;
+use haltwise_core::recording::Roster;
+
+use self::live::Live;
+use self::model::Model;
+use self::recorded::Length;
+use self::step::lost_count;
+use self::timeline::Timeline;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::record::interrupt::Interrupt;
+use crate::terminal;
+use crate::words::plural;
+
+/// How it is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The full screen.
+    Screen,
+    /// One interval as a page, in so many columns.
+    Page(usize),
+    /// JSON: one interval, or one after the other.
+    Json {
+        /// Only one.
+        once: bool,
+    },
+}
+
+impl Form {
+    fn is_once(self) -> bool {
+        matches!(self, Self::Page(_) | Self::Json { once: true })
+    }
+}
+
+/// A capture, and which moment of it.
+#[derive(Debug)]
+pub(crate) struct FromCapture {
+    /// Its directory.
+    pub(crate) dir: PathBuf,
+    /// Length of a step.
+    pub(crate) interval: Duration,
+    /// The moment to begin with, from the beginning of the recording.
+    pub(crate) at: Option<Duration>,
+}
+
+/// Shows a capture.
+pub(crate) fn show_capture(
+    wanted: &FromCapture,
+    form: Form,
+    pick: impl FnOnce(&Roster) -> Result<Option<Vec<VmIndex>>, Failure>,
+) -> Outcome {
+    if form == Form::Screen {
+        tty::check()?;
+    }
+    let length = match wanted.at {
+        // One page of a capture is all of it, unless a moment is asked for.
+        None if form.is_once() => Length::Whole,
+        _ => Length::Ns(nanos(wanted.interval)),
+    };
+    let (origin, timeline) = recorded::load(&wanted.dir, length, pick)?;
+    let partial = origin.partial;
+    let mut model = Model::new(origin, timeline);
+    if let Some(at) = wanted.at {
+        let (start_ns, _) = model.timeline.span();
+        model.timeline.seek_time(start_ns.saturating_add(nanos(at)));
+    }
+    if form == Form::Screen {
+        return full::run(model, None, &Interrupt::watch()?);
+    }
+    print(&model, form)?;
+    if !form.is_once() {
+        while !model.timeline.at_end() {
+            model.timeline.seek(model.timeline.position() + 1);
+            print(&model, form)?;
+        }
+    }
+    Ok(outcome(&model, partial))
+}
+
+/// Shows this host.
+pub(crate) fn show_host(wanted: &live::Wanted, form: Form) -> Outcome {
+    if form == Form::Screen {
+        tty::check()?;
+    }
+    let interrupt = Interrupt::watch()?;
+    let (mut live, origin) = Live::attach(wanted)?;
+    let mut model = Model::new(origin, Timeline::default());
+    if form == Form::Screen {
+        return full::run(model, Some(live), &interrupt);
+    }
+    let (vms, vcpus) = live.seen();
+    terminal::say(&format!(
+        "Watching {} ({}) and those to come, by {}. Every {:.1} s{}.",
+        plural(vms as u64, "VM"),
+        plural(vcpus as u64, "vCPU"),
+        model.origin.rung,
+        wanted.interval.as_secs_f64(),
+        if form.is_once() {
+            ", once; Ctrl-C ends it early"
+        } else {
+            "; Ctrl-C to end"
+        },
+    ));
+    loop {
+        let ends = interrupt.came().is_some();
+        let step = if ends {
+            Some(live.stop()?)
+        } else {
+            live.turn()?
+        };
+        if let Some(step) = step {
+            model.timeline = Timeline::of([step]);
+            print(&model, form)?;
+            if ends || form.is_once() {
+                return Ok(outcome(&model, false));
+            }
+        }
+        std::thread::sleep(live.rest());
+    }
+}
+
+fn print(model: &Model, form: Form) -> Result<(), Failure> {
+    let text = match form {
+        Form::Screen => return Ok(()),
+        Form::Page(width) => draw::text(model, u16::try_from(width).unwrap_or(u16::MAX)),
+        Form::Json { once: true } => serde_json::to_string_pretty(&view::of(model))? + "\n",
+        Form::Json { once: false } => serde_json::to_string(&view::of(model))? + "\n",
+    };
+    terminal::print(&text)
+}
+
+fn outcome(model: &Model, partial: bool) -> Exit {
+    let lost = model.step().map_or(0, |step| lost_count(&step.around.lost));
+    if partial || lost > 0 {
+        Exit::Partial
+    } else {
+        Exit::Done
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,108 @@
+//! The screens, drawn into a buffer. Pure: the same model and area give the same cells.
+//!
+//! | file | draws |
+//! |---|---|
+//! | [`pen`] | texts within an area, and their styles |
+//! | [`head`] | the lines above: where, when, totals, settings, cost |
+//! | [`table`] | rows and columns |
+//! | [`parts`] | where halted time goes, what woke, which exits |
+//! | [`charts`] | figures over time |
+//! | [`vcpu`] | the screen of one vCPU |
+//! | [`help`] | the page of help |
+//! | [`foot`] | the lines below: keys or the filter, and what was lost |
+
+mod charts;
+mod foot;
+mod head;
+mod help;
+mod parts;
+pub(crate) mod pen;
+mod table;
+mod vcpu;
+
+use haltwise_core::ids::VmIndex;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use self::pen::{Pen, Theme};
+use super::columns::Table;
+use super::model::{Model, Screen};
+use super::rows::Key;
+
+/// Below this there is no room for anything.
+const LEAST: (u16, u16) = (20, 4);
+
+/// Lines of a table that must remain before anything else is drawn: a heading and some rows.
+const TABLE: u16 = 5;
+
+/// Draws the screen.
+pub(crate) fn draw(model: &Model, theme: Theme, area: Rect, buffer: &mut Buffer) {
+    let mut pen = Pen::new(buffer, area, theme);
+    pen.clear();
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        pen.text(0, 0, "too small", Theme::plain());
+        return;
+    }
+    if model.help {
+        help::draw(model, &mut pen);
+        return;
+    }
+    let below = foot::draw(model, &mut pen);
+    let room = area.height - below;
+    let above = head::draw(model, &mut pen, room.saturating_sub(TABLE));
+    let (top, height) = (above, room - above);
+    if model.step().is_none() {
+        return;
+    }
+    match model.screen {
+        Screen::Host => table::draw(model, Table::Vms, &mut pen, top, height),
+        Screen::Vm(vm) => of_vm(model, vm, &mut pen, top, height),
+        Screen::Vcpu(vm, id) => vcpu::draw(model, (vm, id), &mut pen, top, height),
+    }
+}
+
+/// A VM: its vCPUs, where its halted time goes, and what is left of the screen for charts.
+fn of_vm(model: &Model, vm: VmIndex, pen: &mut Pen<'_>, top: u16, height: u16) {
+    let rows = model.rows();
+    let blind = rows.iter().all(|row| row.blind.is_some());
+    let rows = u16::try_from(rows.len()).unwrap_or(u16::MAX);
+    // The table may have more than half of the room, if it needs it.
+    let table = rows.saturating_add(1).min(height * 3 / 5).max(TABLE);
+    let under = parts::height(model).min(height.saturating_sub(table));
+    if blind || under < parts::LEAST {
+        table::draw(model, Table::Vcpus, pen, top, height);
+        return;
+    }
+    table::draw(model, Table::Vcpus, pen, top, table);
+    let Some(step) = model.step() else { return };
+    let y = top + table;
+    parts::draw(model, &step.vm(vm), pen, y, under);
+    let (from, end) = (y + under + 1, top + height);
+    if from + CHARTS <= end {
+        charts::four(model, Key::Vm(vm), pen, (from, end));
+    }
+}
+
+/// Lines below which charts say nothing.
+const CHARTS: u16 = 8;
+
+/// How many rows of a table a screen of so many lines shows, to turn pages by.
+pub(crate) fn page(height: u16) -> usize {
+    usize::from(height.saturating_sub(9).max(1))
+}
+
+/// The lines of all rows, as text: for `--once`.
+pub(crate) fn text(model: &Model, width: u16) -> String {
+    let rows = u16::try_from(model.rows().len()).unwrap_or(u16::MAX - 64);
+    let area = Rect::new(0, 0, width, rows.saturating_add(16));
+    let mut buffer = Buffer::empty(area);
+    let mut pen = Pen::new(&mut buffer, area, Theme::bare());
+    let above = head::draw_once(model, &mut pen);
+    table::draw(model, Table::Vms, &mut pen, above, rows.saturating_add(1));
+    let end = above + rows.saturating_add(1);
+    foot::losses(model, &mut pen, end);
+    pen.lines(end + 1)
+}
+
+#[cfg(test)]
+mod test;

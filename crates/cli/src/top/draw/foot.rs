@@ -1,0 +1,92 @@
+//! The lines below: keys or the filter that is typed, and last of all what was lost.
+
+use super::pen::{Pen, Theme, columns};
+use crate::number::count;
+use crate::page::harmless;
+use crate::top::model::{Model, Screen};
+use crate::top::rows::blind;
+use crate::top::step::{lost_by_place, lost_count};
+use crate::words::plural;
+
+/// Draws the last two lines; gives how many there are.
+pub(super) fn draw(model: &Model, pen: &mut Pen<'_>) -> u16 {
+    let last = pen.height() - 1;
+    losses(model, pen, last);
+    let y = last - 1;
+    if model.typing.is_some() {
+        let text = format!("Filter: {}_  (Enter keeps it, Esc drops it)", model.filter);
+        pen.text(0, y, &text, Theme::strong());
+        return 2;
+    }
+    pen.text(0, y, &keys(model, pen.width()), Theme::faint());
+    2
+}
+
+/// The keys that matter here, as many as fit; those of help and of the end always.
+fn keys(model: &Model, width: u16) -> String {
+    let time = if model.origin.is_live() {
+        ["Space pause", "Left Right time"]
+    } else {
+        ["Space play", "Left Right time"]
+    };
+    let here: &[&str] = match model.screen {
+        Screen::Host => &["Enter open", "/ filter", "< > sort", "r reverse"],
+        Screen::Vm(_) => &["Enter open", "Esc back", "< > sort", "r reverse"],
+        Screen::Vcpu(..) => &["Esc back", "Up Down others"],
+    };
+    let (first, rest) = here.split_at(here.len().min(2));
+    let filter = format!("`{}` Esc all", model.filter);
+    let filtered = (!model.filter.is_empty()).then_some(filter.as_str());
+    let all = filtered.into_iter().chain(first.iter().copied());
+    let all = all.chain(time).chain(rest.iter().copied());
+    let always = "? help  q quit";
+    let mut line = String::new();
+    for key in all {
+        if columns(&line) + columns(key) + 2 + columns(always) > width {
+            break;
+        }
+        line.push_str(key);
+        line.push_str("  ");
+    }
+    line + always
+}
+
+/// What was lost, what cannot be told, what is not as it should be.
+pub(super) fn losses(model: &Model, pen: &mut Pen<'_>, y: u16) {
+    let mut said = Vec::new();
+    let mut alarm = false;
+    if let Some(step) = model.step() {
+        let places: Vec<String> = lost_by_place(&step.around.lost)
+            .into_iter()
+            .map(|(place, n)| format!("{} ({})", plural(n, "event"), harmless(place)))
+            .collect();
+        if places.is_empty() {
+            said.push("Lost: nothing".to_owned());
+        } else {
+            alarm = true;
+            let here = match lost_count(&step.lost) {
+                0 => String::new(),
+                n => format!(", {} of them now", count(n)),
+            };
+            said.push(format!("Lost: {}{here}", places.join(", ")));
+        }
+        let vms = step.around.vms.iter();
+        let hidden = vms.filter(|vm| blind(vm).is_some()).count();
+        if hidden > 0 {
+            said.push(format!("{} not observable", plural(hidden as u64, "VM")));
+        }
+    }
+    let missing: Vec<String> = (model.origin.missing.iter())
+        .map(|missing| harmless(&missing.field))
+        .collect();
+    if !missing.is_empty() {
+        said.push(format!("not recorded: {}", missing.join(", ")));
+    }
+    said.extend(model.origin.notes.iter().map(|note| harmless(note)));
+    let style = if alarm || model.origin.partial {
+        pen.theme.alarm()
+    } else {
+        Theme::faint()
+    };
+    pen.text(0, y, &said.join("; "), style);
+}

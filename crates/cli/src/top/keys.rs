@@ -1,0 +1,151 @@
+//! What each key does: one table, from which the page of help is drawn too.
+
+use super::input::Key;
+
+/// What the user wants.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// So many rows down, or up.
+    Move(isize),
+    /// So many screens down, or up.
+    Page(isize),
+    /// Into the row that is marked.
+    Open,
+    /// Back out.
+    Back,
+    /// Sort by the next column to the right, or to the left.
+    Sort(isize),
+    /// The other way round.
+    Reverse,
+    /// Type a filter.
+    Filter,
+    /// Hold, or go on.
+    Pause,
+    /// So many steps on, or back.
+    Travel(isize),
+    /// To the oldest step.
+    First,
+    /// To the newest step.
+    Last,
+    /// Play faster.
+    Faster,
+    /// Play more slowly.
+    Slower,
+    /// The page of help.
+    Help,
+    /// Draw everything anew.
+    Redraw,
+    /// Into the background.
+    Suspend,
+    /// The end.
+    Quit,
+}
+
+/// Keys and what they do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Binding {
+    /// The keys.
+    pub(crate) keys: &'static [Key],
+    /// What stands on the page of help.
+    pub(crate) shown: &'static str,
+    /// What they do.
+    pub(crate) action: Action,
+    /// The same in words.
+    pub(crate) help: &'static str,
+}
+
+const fn bind(
+    keys: &'static [Key],
+    shown: &'static str,
+    action: Action,
+    help: &'static str,
+) -> Binding {
+    Binding {
+        keys,
+        shown,
+        action,
+        help,
+    }
+}
+
+use Key::{Backspace, Char, Ctrl, Down, End, Enter, Esc, Function, Home, Left};
+use Key::{PageDown, PageUp, Right, Up};
+
+/// All of them, in the order in which help shows them.
+pub(crate) const BINDINGS: [Binding; 22] = [
+    bind(&[Up, Char('k')], "Up k", Action::Move(-1), "row above"),
+    bind(&[Down, Char('j')], "Down j", Action::Move(1), "row below"),
+    bind(&[PageUp], "PgUp", Action::Page(-1), "screen above"),
+    bind(&[PageDown], "PgDn", Action::Page(1), "screen below"),
+    bind(&[Enter], "Enter", Action::Open, "open the VM or vCPU"),
+    bind(
+        &[Esc, Backspace],
+        "Esc",
+        Action::Back,
+        "back; drop the filter",
+    ),
+    bind(
+        &[Char('>'), Char('.')],
+        "> .",
+        Action::Sort(1),
+        "sort by the next column",
+    ),
+    bind(
+        &[Char('<'), Char(',')],
+        "< ,",
+        Action::Sort(-1),
+        "sort by the column before",
+    ),
+    bind(&[Char('r')], "r", Action::Reverse, "reverse the order"),
+    bind(&[Char('/')], "/", Action::Filter, "show only VMs named so"),
+    bind(
+        &[Char(' ')],
+        "Space",
+        Action::Pause,
+        "pause; go on, or play",
+    ),
+    bind(&[Left], "Left", Action::Travel(-1), "one step back in time"),
+    bind(&[Right], "Right", Action::Travel(1), "one step on"),
+    bind(&[Char('[')], "[", Action::Travel(-10), "ten steps back"),
+    bind(&[Char(']')], "]", Action::Travel(10), "ten steps on"),
+    bind(&[Home], "Home", Action::First, "oldest step"),
+    bind(&[End], "End", Action::Last, "newest step; follow"),
+    bind(
+        &[Char('+'), Char('=')],
+        "+",
+        Action::Faster,
+        "play faster (captures)",
+    ),
+    bind(&[Char('-')], "-", Action::Slower, "play more slowly"),
+    bind(
+        &[Char('?'), Char('h'), Function(1)],
+        "? h",
+        Action::Help,
+        "this page",
+    ),
+    bind(
+        &[Ctrl('l')],
+        "Ctrl-L",
+        Action::Redraw,
+        "draw the screen anew",
+    ),
+    bind(&[Char('q'), Ctrl('c')], "q", Action::Quit, "quit"),
+];
+
+/// Not on the page of help: what every program on a terminal does.
+const USUAL: [Binding; 1] = [bind(
+    &[Ctrl('z')],
+    "Ctrl-Z",
+    Action::Suspend,
+    "into the background",
+)];
+
+/// What a key does.
+pub(crate) fn action(key: Key) -> Option<Action> {
+    let all = BINDINGS.iter().chain(&USUAL);
+    let mut found = all.filter(|binding| binding.keys.contains(&key));
+    found.next().map(|binding| binding.action)
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,247 @@
+//! Steps from this host, as they happen.
+//!
+//! The collector counts in the kernel (counts mode), which is the cheapest there is: histograms of
+//! each vCPU are read once for each step. Windows and ceilings come from the walk over all vCPUs that
+//! goes with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+use std::time::Duration;
+
+use anyhow::Context;
+use haltwise_capture::info::Clock;
+use haltwise_core::account::seen::Fold;
+use haltwise_core::event::{Facts, HostSample, KnobScope, Vcpu, Vm};
+use haltwise_core::ids::{Pid, VmIndex};
+use haltwise_core::recording::{Mode, Rung};
+use haltwise_host::collector::{CollectOptions, Collector};
+use haltwise_host::discovery::{VmSelector, threads_of};
+use haltwise_host::params::{Look, Watch};
+use haltwise_host::root::Root;
+use haltwise_host::{clock, host_sample};
+
+use super::origin::Origin;
+use super::step::{Around, Losses, Step};
+use crate::exit::Failure;
+use crate::record::ExitsWanted;
+use crate::record::start::{self, explain};
+
+/// Between two drains when every halt comes one by one.
+const DRAIN_HALTS: Duration = Duration::from_millis(20);
+/// Between two drains when only counts are read.
+const DRAIN_COUNTS: Duration = Duration::from_millis(200);
+
+/// What to watch.
+#[derive(Debug)]
+pub(crate) struct Wanted {
+    /// Length of a step.
+    pub(crate) interval: Duration,
+    /// Only these VMs; empty for all.
+    pub(crate) vms: Vec<VmSelector>,
+    /// The source of the facts, or the best that works.
+    pub(crate) rung: Option<Rung>,
+    /// Counts, or every halt.
+    pub(crate) mode: Mode,
+    /// Exits too.
+    pub(crate) exits: Option<ExitsWanted>,
+}
+
+/// A collector at work, and the step that is under way.
+pub(crate) struct Live {
+    collector: Box<dyn Collector>,
+    root: Root,
+    wanted: Vec<Pid>,
+    interval_ns: u64,
+    mode: Mode,
+    watch: Watch,
+    knobs: Rc<BTreeMap<String, String>>,
+    lost: Losses,
+    sample: Option<HostSample>,
+    gone: BTreeSet<VmIndex>,
+    around: Around,
+    step: Step,
+}
+
+impl Live {
+    /// Attaches.
+    pub(crate) fn attach(wanted: &Wanted) -> Result<(Self, Origin), Failure> {
+        let root = Root::host();
+        start::check_kvm(&root)?;
+        let exits = wanted.exits.as_ref();
+        let exits = exits
+            .map(|exits| exits.settle(wanted.rung, &root))
+            .transpose()?;
+        let options = CollectOptions {
+            mode: wanted.mode,
+            vms: start::select(&wanted.vms, &root)?,
+            interval: wanted.interval,
+            exits: exits.as_ref().map(|exits| exits.options.clone()),
+            ..CollectOptions::default()
+        };
+        let rung = exits.as_ref().map_or(wanted.rung, |_| Some(Rung::Bpf));
+        let collector = start::attach(rung, &options, &root)?;
+        let start_ns = clock::monotonic_ns();
+        let host = start::this_host(&root);
+        let mut missing = collector.missing();
+        if collector.rung() == Rung::Bpf {
+            // They are told by the walk over the vCPUs.
+            missing.retain(|m| m.field != "window_ns" && m.field != "ceiling_ns");
+        }
+        let origin = Origin {
+            capture: None,
+            hostname: host.hostname.unwrap_or_else(|| "unnamed".to_owned()),
+            kernel: host.kernel_release,
+            rung: collector.rung(),
+            mode: wanted.mode,
+            clock: Clock::new(start_ns, clock::wall_ns()),
+            names: exits.map(|exits| exits.recorded.names()),
+            missing,
+            notes: Vec::new(),
+            partial: false,
+        };
+        let mut live = Self {
+            collector,
+            root,
+            wanted: options.vms,
+            interval_ns: u64::try_from(wanted.interval.as_nanos()).unwrap_or(u64::MAX),
+            mode: wanted.mode,
+            watch: Watch::default(),
+            knobs: Rc::default(),
+            lost: Losses::default(),
+            sample: None,
+            gone: BTreeSet::new(),
+            around: Around::default(),
+            step: Step::between(start_ns, start_ns),
+        };
+        live.look().context("read KVM's settings")?;
+        live.sample();
+        Ok((live, origin))
+    }
+
+    /// How many VMs and vCPUs there are.
+    pub(crate) fn seen(&self) -> (usize, usize) {
+        let roster = self.collector.roster();
+        (roster.vms.len(), roster.vcpus.len())
+    }
+
+    /// Drains, and gives the step if that is over.
+    pub(crate) fn turn(&mut self) -> Result<Option<Step>, Failure> {
+        // Before the drain: then the collector has reached the end of its own interval too.
+        let due = clock::monotonic_ns() >= self.due_ns();
+        let mut facts = Facts::default();
+        self.collector.drain(&mut facts).map_err(explain)?;
+        self.step.facts(&facts);
+        Ok(due.then(|| self.end_step()))
+    }
+
+    /// Detaches, and gives what there is of the step.
+    pub(crate) fn stop(&mut self) -> Result<Step, Failure> {
+        let mut facts = Facts::default();
+        self.collector.stop(&mut facts).map_err(explain)?;
+        self.step.facts(&facts);
+        Ok(self.end_step())
+    }
+
+    fn due_ns(&self) -> u64 {
+        self.step.start_ns.saturating_add(self.interval_ns)
+    }
+
+    /// How long nothing needs to be done.
+    pub(crate) fn rest(&self) -> Duration {
+        let drain = match self.mode {
+            Mode::Full => DRAIN_HALTS,
+            Mode::Counts => DRAIN_COUNTS,
+        };
+        let due = self.due_ns().saturating_sub(clock::monotonic_ns());
+        drain.min(Duration::from_nanos(due))
+    }
+
+    fn end_step(&mut self) -> Step {
+        self.sample();
+        // A setting that cannot be read now may be next time.
+        drop(self.look());
+        let now = clock::monotonic_ns();
+        let mut step = std::mem::replace(&mut self.step, Step::between(now, now));
+        step.end_ns = now;
+        step.settle();
+        self.lost.fold(&step.lost);
+        step.around = self.around(&step);
+        if let Some(sample) = &self.sample {
+            self.step.host(sample);
+        }
+        step
+    }
+
+    /// One sample belongs to the step that ends and to the next.
+    fn sample(&mut self) {
+        if let Ok(sample) = host_sample::read(&self.root, self.collector.kernel_cpu_ns()) {
+            self.step.host(&sample);
+            self.sample = Some(sample);
+        }
+    }
+
+    fn look(&mut self) -> Result<(), haltwise_host::root::RootError> {
+        let changes = (self.watch).changes(&self.root, Look::All, clock::monotonic_ns)?;
+        let host = changes
+            .into_iter()
+            .filter(|knob| knob.scope == KnobScope::Host);
+        let host: Vec<_> = host.collect();
+        if !host.is_empty() {
+            let map = Rc::make_mut(&mut self.knobs);
+            map.extend(host.into_iter().map(|knob| (knob.name, knob.value)));
+        }
+        Ok(())
+    }
+
+    /// VMs that run, or did something before they went; and of their vCPUs the same.
+    fn around(&mut self, step: &Step) -> Around {
+        let roster = self.collector.roster();
+        let mut vms: Vec<Vm> = Vec::new();
+        let mut vcpus: Vec<Vcpu> = Vec::new();
+        for vm in &roster.vms {
+            let wanted = self.wanted.is_empty() || self.wanted.contains(&vm.key.pid);
+            let acted = step.of_vm(Some(vm.index)).next().is_some();
+            if !wanted || (self.gone.contains(&vm.index) && !acted) {
+                continue;
+            }
+            let threads = threads_of(&self.root, &vm.key);
+            if threads.is_none() {
+                self.gone.insert(vm.index);
+            }
+            if threads.is_none() && !acted {
+                continue;
+            }
+            vms.push(vm.clone());
+            let first = roster.vcpus.partition_point(|vcpu| vcpu.vm < vm.index);
+            let own = roster.vcpus[first..]
+                .iter()
+                .take_while(|v| v.vm == vm.index);
+            vcpus.extend(
+                own.filter(|vcpu| {
+                    let runs = threads.as_ref().is_some_and(|all| all.contains(&vcpu.tid));
+                    // Before its first KVM_RUN a vCPU has no thread.
+                    runs || vcpu.tid.0 == 0 || step.vcpu(vm.index, vcpu.id).is_some()
+                })
+                .cloned(),
+            );
+        }
+        // A history holds thousands of steps: what has not changed is held once.
+        if *self.around.vms != vms {
+            self.around.vms = Rc::new(vms);
+        }
+        if *self.around.vcpus != vcpus {
+            self.around.vcpus = Rc::new(vcpus);
+        }
+        if *self.around.lost != self.lost {
+            self.around.lost = Rc::new(self.lost.clone());
+        }
+        self.around = Around {
+            vms: Rc::clone(&self.around.vms),
+            vcpus: Rc::clone(&self.around.vcpus),
+            knobs: Rc::clone(&self.knobs),
+            lost: Rc::clone(&self.around.lost),
+            added_ns_per_halt: self.collector.added_ns_per_halt(),
+        };
+        self.around.clone()
+    }
+}

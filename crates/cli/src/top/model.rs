@@ -1,0 +1,385 @@
+//! What is looked at, and what each wish of the user makes of it. Pure: no clock, no terminal.
+
+use haltwise_core::event::Vm;
+use haltwise_core::ids::{VcpuId, VmIndex};
+
+use super::columns::{self, Column, Table, There};
+use super::input::Key as Pressed;
+use super::keys::{self, Action};
+use super::origin::Origin;
+use super::rows::{self, Key, Row};
+use super::step::Step;
+use super::timeline::Timeline;
+
+/// The longest filter.
+const FILTER: usize = 60;
+
+/// Fastest and slowest, as powers of two of the time that was recorded.
+const SPEEDS: std::ops::RangeInclusive<i32> = -4..=8;
+
+/// A screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Screen {
+    /// All VMs.
+    Host,
+    /// A VM's vCPUs.
+    Vm(VmIndex),
+    /// One vCPU.
+    Vcpu(VmIndex, VcpuId),
+}
+
+/// How a table stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Sorted by.
+    pub(crate) by: Column,
+    /// The other way round.
+    pub(crate) reversed: bool,
+    /// The row that is marked; the first, as long as nobody has moved.
+    marked: Option<Key>,
+    /// Where it was when it was marked: its neighbours stand there if it goes.
+    place: usize,
+}
+
+impl Default for Standing {
+    fn default() -> Self {
+        Self {
+            by: Column::Halts,
+            reversed: false,
+            marked: None,
+            place: 0,
+        }
+    }
+}
+
+impl Standing {
+    /// The place of the marked row.
+    pub(crate) fn place(&self, rows: &[Row]) -> usize {
+        let there = |key: Key| rows.iter().position(|row| row.key == key);
+        let found = self.marked.and_then(there);
+        found
+            .unwrap_or(self.place)
+            .min(rows.len().saturating_sub(1))
+    }
+
+    fn mark(&mut self, rows: &[Row], place: usize) {
+        self.place = place.min(rows.len().saturating_sub(1));
+        self.marked = rows.get(self.place).map(|row| row.key);
+    }
+}
+
+/// What the driver must do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// Nothing but draw.
+    None,
+    /// Draw everything anew.
+    Redraw,
+    /// Leave the terminal to the shell for a while.
+    Suspend,
+    /// End.
+    Quit,
+}
+
+/// Everything that a screen is drawn from.
+#[derive(Debug, Clone)]
+pub(crate) struct Model {
+    /// Where the steps come from.
+    pub(crate) origin: Origin,
+    /// The steps.
+    pub(crate) timeline: Timeline,
+    /// The screen.
+    pub(crate) screen: Screen,
+    /// The table of VMs.
+    pub(crate) vms: Standing,
+    /// The table of vCPUs.
+    pub(crate) vcpus: Standing,
+    /// Only VMs whose names hold this.
+    pub(crate) filter: String,
+    /// The filter as it was before the user began to type.
+    pub(crate) typing: Option<String>,
+    /// The page of help covers the screen.
+    pub(crate) help: bool,
+    /// A capture is played.
+    pub(crate) playing: bool,
+    /// Its speed, as a power of two.
+    pub(crate) speed: i32,
+    /// Time played since the last step, in nanoseconds of the recording.
+    played_ns: u64,
+}
+
+impl Model {
+    /// The first screen.
+    pub(crate) fn new(origin: Origin, timeline: Timeline) -> Self {
+        Self {
+            origin,
+            timeline,
+            screen: Screen::Host,
+            vms: Standing::default(),
+            vcpus: Standing {
+                by: Column::Name,
+                ..Standing::default()
+            },
+            filter: String::new(),
+            typing: None,
+            help: false,
+            playing: false,
+            speed: 0,
+            played_ns: 0,
+        }
+    }
+
+    /// What there is to show.
+    pub(crate) fn there(&self) -> There {
+        There {
+            exits: self.exits(),
+            history: self.timeline.len() > 1,
+        }
+    }
+
+    /// Whether exits are counted.
+    pub(crate) fn exits(&self) -> bool {
+        self.origin.names.is_some()
+    }
+
+    /// The step that is looked at.
+    pub(crate) fn step(&self) -> Option<&Step> {
+        self.timeline.now()
+    }
+
+    /// A VM, as the step that is looked at has it; else as any earlier one had it.
+    pub(crate) fn vm(&self, index: VmIndex) -> Option<&Vm> {
+        let of = |step: &'_ Step| step.around.vms.iter().position(|vm| vm.index == index);
+        let now = self.step()?;
+        if let Some(place) = of(now) {
+            return now.around.vms.get(place);
+        }
+        let mut before = self.timeline.before(usize::MAX);
+        before.find_map(|step| step.around.vms.get(of(step)?))
+    }
+
+    /// The table that the screen shows.
+    pub(crate) fn table(&self) -> Option<Table> {
+        match self.screen {
+            Screen::Host => Some(Table::Vms),
+            Screen::Vm(_) => Some(Table::Vcpus),
+            Screen::Vcpu(..) => None,
+        }
+    }
+
+    /// How that table stands.
+    pub(crate) fn standing(&self) -> &Standing {
+        match self.screen {
+            Screen::Host => &self.vms,
+            _ => &self.vcpus,
+        }
+    }
+
+    fn standing_mut(&mut self) -> &mut Standing {
+        match self.screen {
+            Screen::Host => &mut self.vms,
+            _ => &mut self.vcpus,
+        }
+    }
+
+    /// The rows of that table, filtered and sorted.
+    pub(crate) fn rows(&self) -> Vec<Row> {
+        let Some(step) = self.step() else {
+            return Vec::new();
+        };
+        let names = self.origin.names.as_ref();
+        let mut rows = match self.screen {
+            Screen::Host => rows::of_host(step, names),
+            Screen::Vm(vm) | Screen::Vcpu(vm, _) => {
+                let vm = step.around.vms.iter().find(|there| there.index == vm);
+                vm.map_or_else(Vec::new, |vm| rows::of_vcpus(step, vm, names))
+            }
+        };
+        if self.screen == Screen::Host && !self.filter.is_empty() {
+            rows.retain(|row| rows::is_meant(row, &self.filter));
+        }
+        let standing = self.standing();
+        columns::sort(&mut rows, standing.by, standing.reversed);
+        rows
+    }
+
+    /// A key was pressed. `page`: how many rows a screen shows.
+    pub(crate) fn press(&mut self, key: Pressed, page: usize) -> Effect {
+        if self.typing.is_some() {
+            return self.type_filter(key);
+        }
+        let Some(action) = keys::action(key) else {
+            return Effect::None;
+        };
+        if self.help && !matches!(action, Action::Quit | Action::Redraw | Action::Suspend) {
+            self.help = false;
+            return Effect::None;
+        }
+        self.act(action, page)
+    }
+
+    fn type_filter(&mut self, key: Pressed) -> Effect {
+        match key {
+            Pressed::Ctrl('c') => return Effect::Quit,
+            Pressed::Enter => self.typing = None,
+            Pressed::Esc => self.filter = self.typing.take().unwrap_or_default(),
+            Pressed::Backspace => {
+                self.filter.pop();
+            }
+            Pressed::Ctrl('u') => self.filter.clear(),
+            Pressed::Char(c) if self.filter.chars().count() < FILTER => self.filter.push(c),
+            _ => {}
+        }
+        Effect::None
+    }
+
+    fn act(&mut self, action: Action, page: usize) -> Effect {
+        let page = isize::try_from(page.max(1)).unwrap_or(isize::MAX);
+        match action {
+            Action::Move(rows) => self.move_mark(rows),
+            Action::Page(pages) => self.move_mark(pages.saturating_mul(page)),
+            Action::Open => self.open(),
+            Action::Back => self.back(),
+            Action::Sort(by) => self.sort(by),
+            Action::Reverse => self.standing_mut().reversed ^= true,
+            Action::Filter => {
+                self.screen = Screen::Host;
+                self.typing = Some(self.filter.clone());
+            }
+            Action::Pause => self.pause(),
+            Action::Travel(steps) => self.travel(steps),
+            Action::First => {
+                self.playing = false;
+                self.timeline.seek(0);
+            }
+            Action::Last => self.last(),
+            Action::Faster => self.speed = (self.speed + 1).min(*SPEEDS.end()),
+            Action::Slower => self.speed = (self.speed - 1).max(*SPEEDS.start()),
+            Action::Help => self.help = true,
+            Action::Redraw => return Effect::Redraw,
+            Action::Suspend => return Effect::Suspend,
+            Action::Quit => return Effect::Quit,
+        }
+        Effect::None
+    }
+
+    fn move_mark(&mut self, by: isize) {
+        if let Screen::Vcpu(vm, _) = self.screen {
+            self.next_vcpu(vm, by);
+            return;
+        }
+        let rows = self.rows();
+        let place = self.standing().place(&rows).saturating_add_signed(by);
+        self.standing_mut().mark(&rows, place);
+    }
+
+    /// Up and down on a vCPU's screen go to its neighbours.
+    fn next_vcpu(&mut self, vm: VmIndex, by: isize) {
+        let rows = self.rows();
+        let place = self.vcpus.place(&rows).saturating_add_signed(by);
+        if let Some(Key::Vcpu(_, id)) = rows
+            .get(place.min(rows.len().saturating_sub(1)))
+            .map(|r| r.key)
+        {
+            self.vcpus.mark(&rows, place);
+            self.screen = Screen::Vcpu(vm, id);
+        }
+    }
+
+    fn open(&mut self) {
+        let rows = self.rows();
+        let place = self.standing().place(&rows);
+        let Some(row) = rows.get(place) else { return };
+        match (self.screen, row.key) {
+            (Screen::Host, Key::Vm(vm)) => {
+                self.vms.mark(&rows, place);
+                self.vcpus.marked = None;
+                self.vcpus.place = 0;
+                self.screen = Screen::Vm(vm);
+            }
+            (Screen::Vm(_), Key::Vcpu(vm, id)) => {
+                self.vcpus.mark(&rows, place);
+                self.screen = Screen::Vcpu(vm, id);
+            }
+            _ => {}
+        }
+    }
+
+    fn back(&mut self) {
+        self.screen = match self.screen {
+            Screen::Vcpu(vm, _) => Screen::Vm(vm),
+            Screen::Vm(_) => Screen::Host,
+            Screen::Host => {
+                self.filter.clear();
+                Screen::Host
+            }
+        };
+    }
+
+    fn sort(&mut self, by: isize) {
+        let Some(table) = self.table() else { return };
+        // All of them, on the screen or not: a narrow screen can be sorted by what it has no room for.
+        let columns = columns::fitting(table, self.there(), u16::MAX);
+        let columns: Vec<Column> = columns.into_iter().map(|(column, _)| column).collect();
+        let columns: Vec<Column> = columns.into_iter().filter(|c| c.sorts()).collect();
+        let standing = self.standing_mut();
+        let place = columns.iter().position(|column| *column == standing.by);
+        let place = place.unwrap_or(0).saturating_add_signed(by);
+        standing.by = columns[place.min(columns.len() - 1)];
+    }
+
+    fn pause(&mut self) {
+        if !self.origin.is_live() {
+            if self.timeline.at_end() && !self.playing {
+                self.timeline.seek(0);
+            }
+            self.playing ^= true;
+            self.played_ns = 0;
+        } else if self.timeline.follows() {
+            self.timeline.hold();
+        } else {
+            self.timeline.follow();
+        }
+    }
+
+    fn travel(&mut self, steps: isize) {
+        self.playing = false;
+        let position = self.timeline.position().saturating_add_signed(steps);
+        self.timeline.seek(position);
+    }
+
+    fn last(&mut self) {
+        self.playing = false;
+        if self.origin.is_live() {
+            self.timeline.follow();
+        } else {
+            self.timeline.seek(usize::MAX);
+        }
+    }
+
+    /// A capture is played: so much time has passed here. Says whether another step is shown.
+    pub(crate) fn play(&mut self, elapsed_ns: u64) -> bool {
+        if !self.playing {
+            return false;
+        }
+        let scaled = if self.speed >= 0 {
+            elapsed_ns.saturating_mul(1 << self.speed)
+        } else {
+            elapsed_ns >> -self.speed
+        };
+        self.played_ns = self.played_ns.saturating_add(scaled);
+        let before = self.timeline.position();
+        while let Some(length) = self.step().map(Step::length_ns) {
+            if self.played_ns < length || self.timeline.at_end() {
+                break;
+            }
+            self.played_ns -= length;
+            self.timeline.seek(self.timeline.position() + 1);
+        }
+        self.playing = !self.timeline.at_end();
+        self.timeline.position() != before
+    }
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,246 @@
+//! What each wish makes of the model: tables, and the laws of time travel.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::top::world::{self, SECOND, step, vm};
+
+const PAGE: usize = 10;
+
+fn three() -> Vec<Vm> {
+    vec![vm(0, "alpha"), vm(1, "beta"), vm(2, "gamma")]
+}
+
+fn world(live: bool) -> Model {
+    world::model(live, (0..5).map(|nth| step(nth, &three())).collect())
+}
+
+fn names(model: &Model) -> Vec<String> {
+    model.rows().into_iter().map(|row| row.name).collect()
+}
+
+fn marked(model: &Model) -> String {
+    let rows = model.rows();
+    rows[model.standing().place(&rows)].name.clone()
+}
+
+fn press(model: &mut Model, keys: &str) {
+    for key in keys.chars() {
+        let key = match key {
+            '↑' => Pressed::Up,
+            '↓' => Pressed::Down,
+            '←' => Pressed::Left,
+            '→' => Pressed::Right,
+            '⏎' => Pressed::Enter,
+            '⎋' => Pressed::Esc,
+            '⌫' => Pressed::Backspace,
+            '⇱' => Pressed::Home,
+            '⇲' => Pressed::End,
+            key => Pressed::Char(key),
+        };
+        let effect = model.press(key, PAGE);
+        assert_eq!(effect, Effect::None, "{key:?}");
+    }
+}
+
+#[test]
+fn rows_stand_by_halts_and_by_any_other_column() {
+    let mut model = world(false);
+    assert_eq!(names(&model), ["gamma", "beta", "alpha"]);
+    press(&mut model, "r");
+    assert_eq!(names(&model), ["alpha", "beta", "gamma"]);
+    press(&mut model, "r<<<<");
+    assert_eq!((model.vms.by, names(&model)), (Column::Name, names(&model)));
+    assert_eq!(names(&model), ["alpha", "beta", "gamma"]);
+    let mut seen = vec![model.vms.by];
+    for _ in 0..12 {
+        press(&mut model, ">");
+        if seen.last() != Some(&model.vms.by) {
+            seen.push(model.vms.by);
+        }
+    }
+    let sortable = Column::ALL.into_iter().filter(|c| c.sorts());
+    let here: Vec<Column> = sortable
+        .filter(|c| !matches!(c, Column::Window | Column::Exits))
+        .collect();
+    assert_eq!(seen, here, "every column can be reached");
+}
+
+#[test]
+fn a_marked_row_keeps_its_mark_wherever_it_goes() {
+    let mut model = world(false);
+    assert_eq!(marked(&model), "gamma");
+    press(&mut model, "↓");
+    assert_eq!(marked(&model), "beta");
+    press(&mut model, "r<");
+    assert_eq!(marked(&model), "beta");
+    press(&mut model, "↑↑↑↑");
+    let first = names(&model)[0].clone();
+    assert_eq!(marked(&model), first);
+}
+
+#[test]
+fn a_vm_that_goes_leaves_its_place_to_the_next() {
+    let mut steps: Vec<Step> = (0..2).map(|nth| step(nth, &three())).collect();
+    steps.push(step(2, &three()[1..]));
+    let mut model = world::model(false, steps);
+    press(&mut model, "<<↓"); // by name: beta
+    assert_eq!(marked(&model), "beta");
+    press(&mut model, "↑");
+    assert_eq!(marked(&model), "alpha");
+    press(&mut model, "→→");
+    assert_eq!(marked(&model), "beta", "alpha is gone");
+    press(&mut model, "←");
+    assert_eq!(marked(&model), "alpha", "and there again");
+}
+
+#[test]
+fn enter_goes_in_and_escape_out() {
+    let mut model = world(false);
+    press(&mut model, "↓⏎");
+    assert_eq!(model.screen, Screen::Vm(VmIndex(1)));
+    assert_eq!(names(&model), ["vCPU 0 tid 10100", "vCPU 1 tid 10101"]);
+    press(&mut model, "↓⏎");
+    assert_eq!(model.screen, Screen::Vcpu(VmIndex(1), VcpuId(1)));
+    press(&mut model, "↑");
+    assert_eq!(model.screen, Screen::Vcpu(VmIndex(1), VcpuId(0)));
+    press(&mut model, "⏎>");
+    assert_eq!(
+        model.screen,
+        Screen::Vcpu(VmIndex(1), VcpuId(0)),
+        "no table here"
+    );
+    press(&mut model, "⎋⎋");
+    assert_eq!(model.screen, Screen::Host);
+    assert_eq!(marked(&model), "beta");
+}
+
+#[test]
+fn a_filter_is_typed_kept_and_dropped() {
+    let mut model = world(false);
+    press(&mut model, "/BETx⌫");
+    assert_eq!(names(&model), ["beta"], "while typing, in any case");
+    press(&mut model, "q");
+    assert_eq!(names(&model), [""; 0], "q is a letter here");
+    press(&mut model, "⌫⏎");
+    assert_eq!(
+        (names(&model), model.typing.as_deref()),
+        (vec!["beta".to_owned()], None)
+    );
+    press(&mut model, "/zzz⎋");
+    assert_eq!(model.filter, "BET", "escape brings the last one back");
+    press(&mut model, "⎋");
+    assert_eq!(names(&model).len(), 3);
+    press(&mut model, &format!("/{}", "x".repeat(500)));
+    assert!(model.filter.len() <= FILTER);
+}
+
+#[test]
+fn help_covers_and_any_key_uncovers() {
+    let mut model = world(false);
+    press(&mut model, "?");
+    assert!(model.help);
+    press(&mut model, "⏎");
+    assert_eq!((model.help, model.screen), (false, Screen::Host));
+    press(&mut model, "h");
+    assert_eq!(model.press(Pressed::Char('q'), PAGE), Effect::Quit);
+}
+
+#[test]
+fn a_live_view_pauses_travels_and_follows_again() {
+    let mut model = world(true);
+    press(&mut model, "←←");
+    assert_eq!(model.step().unwrap().start_ns, 2 * SECOND);
+    model.timeline.push(step(5, &three()));
+    assert_eq!(model.step().unwrap().start_ns, 2 * SECOND);
+    press(&mut model, "⇲");
+    assert!(model.timeline.follows());
+    press(&mut model, " ");
+    model.timeline.push(step(6, &three()));
+    assert_eq!(model.step().unwrap().start_ns, 5 * SECOND);
+    press(&mut model, " ");
+    assert_eq!(model.step().unwrap().start_ns, 6 * SECOND);
+    assert!(!model.play(u64::MAX), "what is live is not played");
+}
+
+#[test]
+fn a_capture_is_played_at_its_speed_to_its_end() {
+    let mut model = world(false);
+    press(&mut model, " ");
+    assert!(!model.play(SECOND / 2));
+    assert!(model.play(SECOND / 2));
+    assert_eq!(model.timeline.position(), 1);
+    press(&mut model, "+");
+    assert!(model.play(SECOND), "two seconds of the recording");
+    assert_eq!(model.timeline.position(), 3);
+    press(&mut model, "--");
+    assert!(!model.play(SECOND) && model.play(SECOND));
+    assert_eq!((model.timeline.position(), model.playing), (4, false));
+    press(&mut model, " ");
+    assert_eq!(
+        (model.timeline.position(), model.playing),
+        (0, true),
+        "from the beginning again"
+    );
+    press(&mut model, &"+".repeat(40));
+    assert!(model.play(u64::MAX));
+    press(&mut model, &"-".repeat(40));
+    assert_eq!(model.speed, *SPEEDS.start());
+}
+
+#[test]
+fn a_vm_is_remembered_after_it_went() {
+    let mut model = world::model(false, vec![step(0, &three()), step(1, &three()[..1])]);
+    press(&mut model, "⏎→");
+    assert_eq!(model.screen, Screen::Vm(VmIndex(2)));
+    assert_eq!(model.vm(VmIndex(2)).unwrap().name, "gamma");
+    assert_eq!(model.rows(), []);
+}
+
+#[test]
+fn before_the_first_interval_every_key_is_harmless() {
+    let mut model = world::model(true, Vec::new());
+    for binding in keys::BINDINGS {
+        for key in binding.keys {
+            let _effect = model.press(*key, PAGE);
+            model.help = false;
+            model.typing = None;
+        }
+    }
+}
+
+fn any_key() -> impl Strategy<Value = Pressed> {
+    let all: Vec<Pressed> = keys::BINDINGS
+        .iter()
+        .flat_map(|b| b.keys)
+        .copied()
+        .collect();
+    prop::sample::select(all)
+}
+
+proptest! {
+    /// Whatever is pressed, what is marked and looked at is there.
+    #[test]
+    fn any_keys(pressed in prop::collection::vec(any_key(), 0..60), live in any::<bool>()) {
+        let mut model = world(live);
+        for key in pressed {
+            let _effect = model.press(key, PAGE);
+            model.play(SECOND / 3);
+            let rows = model.rows();
+            prop_assert!(rows.is_empty() || model.standing().place(&rows) < rows.len());
+            prop_assert!(model.step().is_some());
+        }
+    }
+
+    /// So many steps on and as many back: the same rows in the same order.
+    #[test]
+    fn there_and_back(at in 0_usize..5, far in 1_isize..5) {
+        let mut model = world(false);
+        model.timeline.seek(at);
+        let before = (model.rows(), model.timeline.position());
+        model.travel(far);
+        let gone = model.timeline.position() - at;
+        model.travel(-isize::try_from(gone).unwrap());
+        prop_assert_eq!(before, (model.rows(), model.timeline.position()));
+    }
+}

@@ -1,0 +1,48 @@
+//! Where steps come from: what is the same for all of them.
+
+use haltwise_capture::info::Clock;
+use haltwise_core::exit::names::Names;
+use haltwise_core::recording::{Missing, Mode, Rung};
+
+/// A host that is watched, or a capture.
+#[derive(Debug, Clone)]
+pub(crate) struct Origin {
+    /// The capture's directory; `None` of a live view.
+    pub(crate) capture: Option<String>,
+    /// The host's name.
+    pub(crate) hostname: String,
+    /// Its kernel's release.
+    pub(crate) kernel: String,
+    /// Where the facts come from.
+    pub(crate) rung: Rung,
+    /// What is kept of each halt.
+    pub(crate) mode: Mode,
+    /// The beginning, on both clocks.
+    pub(crate) clock: Clock,
+    /// What exits are called; `None` if they are not counted.
+    pub(crate) names: Option<Names>,
+    /// What cannot be told, and why.
+    pub(crate) missing: Vec<Missing>,
+    /// What else must be known of a capture.
+    pub(crate) notes: Vec<String>,
+    /// There was more than can be read.
+    pub(crate) partial: bool,
+}
+
+impl Origin {
+    /// Whether this is a host that is watched.
+    pub(crate) fn is_live(&self) -> bool {
+        self.capture.is_none()
+    }
+
+    /// A moment of the calendar, to the second (RFC 3339); `None` where the capture does not know it.
+    pub(crate) fn utc(&self, time_ns: u64) -> Option<String> {
+        if self.clock.start_unix_ns == 0 {
+            return None;
+        }
+        let unix_ns = self.clock.unix_ns(time_ns)?;
+        let text = Clock::new(time_ns, unix_ns).start_utc;
+        let (whole, _millis) = text.split_once('.')?;
+        Some(format!("{whole}Z"))
+    }
+}

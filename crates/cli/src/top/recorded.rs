@@ -1,0 +1,281 @@
+//! Steps from a capture. Rows are read in batches: what is kept is as large as there are vCPUs and
+//! steps, and where that is too much, steps become longer.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::rc::Rc;
+
+use haltwise_capture::capture::Capture;
+use haltwise_capture::error::CaptureReadError;
+use haltwise_capture::note::Note;
+use haltwise_capture::rows::Rows;
+use haltwise_core::account::seen::{Fold, Span};
+use haltwise_core::event::{Knob, KnobScope, Vcpu, Vm};
+use haltwise_core::ids::VmIndex;
+use haltwise_core::recording::{Mode, Roster};
+
+use super::grid::Grid;
+use super::origin::Origin;
+use super::step::{Losses, Step};
+use super::timeline::Timeline;
+use crate::exit::Failure;
+use crate::open::explain;
+
+/// Clock ticks in which `/proc/PID/stat` counts: `USER_HZ` is 100 wherever KVM runs.
+const TICK_NS: u64 = 10_000_000;
+
+/// How long steps are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Length {
+    /// So many nanoseconds, or more where the capture is long.
+    Ns(u64),
+    /// One step is everything.
+    Whole,
+}
+
+/// Reads a capture. `pick` says which VMs are wanted; `None` for all, and for what is of no VM.
+pub(crate) fn load(
+    dir: &Path,
+    length: Length,
+    pick: impl FnOnce(&Roster) -> Result<Option<Vec<VmIndex>>, Failure>,
+) -> Result<(Origin, Timeline), Failure> {
+    let capture = Capture::open(dir).map_err(explain)?;
+    let mut origin = origin(&capture, dir);
+    let wanted = pick(&capture.info().roster)?;
+    let mut reader = Reader {
+        grid: grid(&capture, length),
+        knobs: capture.info().knobs.clone(),
+        wanted,
+        broken: Vec::new(),
+        facts: 0,
+    };
+    reader.tables(&capture);
+    if reader.facts == 0 && !reader.broken.is_empty() {
+        return Err(explain(reader.broken.swap_remove(0)));
+    }
+    for error in reader.broken.drain(..) {
+        let note = format!("{:#}", anyhow::Error::new(error));
+        if !origin.notes.iter().any(|known| known.contains(&note)) {
+            origin.notes.push(note);
+        }
+        origin.partial = true;
+    }
+    let steps = reader.finish(&capture);
+    Ok((origin, Timeline::of(steps)))
+}
+
+fn origin(capture: &Capture, dir: &Path) -> Origin {
+    let info = capture.info();
+    let hostname = info.host.hostname.clone();
+    let mut origin = Origin {
+        capture: Some(dir.display().to_string()),
+        hostname: hostname.unwrap_or_else(|| "unnamed".to_owned()),
+        kernel: info.host.kernel_release.clone(),
+        rung: info.rung,
+        mode: info.mode,
+        clock: info.clock.clone(),
+        names: info
+            .exits
+            .as_ref()
+            .map(haltwise_core::exit::Recorded::names),
+        missing: info.missing.clone(),
+        notes: Vec::new(),
+        partial: false,
+    };
+    for note in capture.notes() {
+        let whole = matches!(note, Note::OutOfOrder { .. } | Note::StillRecording);
+        origin.partial |= !whole;
+        origin.notes.push(note.to_string());
+    }
+    origin
+}
+
+/// Where steps end: at even distances; in counts mode where the recorder read its counts.
+fn grid(capture: &Capture, length: Length) -> Grid {
+    let info = capture.info();
+    let start_ns = info.clock.start_monotonic_ns;
+    let ended = info.ended.as_ref().map(|ended| ended.time_ns);
+    let end_ns = ended.unwrap_or_else(|| last_seen(capture)).max(start_ns);
+    match length {
+        Length::Whole => Grid::whole(start_ns, end_ns),
+        Length::Ns(ns) if info.mode == Mode::Counts => {
+            let mut read = BTreeSet::new();
+            feed(capture.halt_counts(), |row| {
+                read.insert(row.time_ns);
+            })
+            .ok();
+            Grid::along(start_ns, end_ns, ns, read)
+        }
+        Length::Ns(ns) => Grid::even(start_ns, end_ns, ns),
+    }
+}
+
+/// The last thing that a recording without an end tells of.
+fn last_seen(capture: &Capture) -> u64 {
+    let mut last = 0;
+    let mut see = |time_ns: u64| last = last.max(time_ns);
+    // What cannot be read is told of when it is read again.
+    feed(capture.halts(), |halt| see(halt.end_ns())).ok();
+    feed(capture.halt_counts(), |row| see(row.time_ns)).ok();
+    feed(capture.host_samples(), |sample| see(sample.time_ns)).ok();
+    last
+}
+
+fn feed<T>(
+    rows: Result<Rows<T>, CaptureReadError>,
+    mut take: impl FnMut(T),
+) -> Result<(), CaptureReadError> {
+    for row in rows? {
+        take(row?);
+    }
+    Ok(())
+}
+
+/// Reads table after table into the steps.
+struct Reader {
+    grid: Grid,
+    knobs: Vec<Knob>,
+    wanted: Option<Vec<VmIndex>>,
+    broken: Vec<CaptureReadError>,
+    facts: u64,
+}
+
+impl Reader {
+    fn is_wanted(&self, vm: Option<VmIndex>) -> bool {
+        match &self.wanted {
+            None => true,
+            Some(wanted) => vm.is_some_and(|vm| wanted.contains(&vm)),
+        }
+    }
+
+    fn tables(&mut self, capture: &Capture) {
+        let full = capture.info().mode == Mode::Full;
+        if full {
+            self.table(capture.halts(), |halt| (halt.vm, halt.end_ns()), Step::halt);
+            self.table(
+                capture.window_changes(),
+                |change| (change.vm, change.time_ns),
+                Step::window,
+            );
+        } else {
+            self.table(
+                capture.halt_counts(),
+                |row| (row.vm, row.time_ns),
+                Step::counts,
+            );
+        }
+        if capture.info().exits.is_some() {
+            self.table(capture.exits(), |row| (row.vm, row.time_ns), Step::exits);
+        }
+        let mut read = |grid: &mut Grid, fed: &mut dyn FnMut(&mut Grid) -> Result<(), _>| {
+            self.broken.extend(fed(grid).err());
+        };
+        read(&mut self.grid, &mut |grid| {
+            feed(capture.host_samples(), |s| grid.at(s.time_ns).host(&s))
+        });
+        read(&mut self.grid, &mut |grid| {
+            feed(capture.lost(), |lost| grid.at(lost.time_ns).lost(&lost))
+        });
+        let knobs = &mut self.knobs;
+        read(&mut self.grid, &mut |_| {
+            feed(capture.knobs(), |knob| knobs.push(knob))
+        });
+    }
+
+    fn table<T>(
+        &mut self,
+        rows: Result<Rows<T>, CaptureReadError>,
+        whose: impl Fn(&T) -> (Option<VmIndex>, u64),
+        add: impl Fn(&mut Step, &T),
+    ) {
+        let fed = feed(rows, |row| {
+            self.facts += 1;
+            let (vm, time_ns) = whose(&row);
+            if self.is_wanted(vm) {
+                add(self.grid.at(time_ns), &row);
+            }
+        });
+        self.broken.extend(fed.err());
+    }
+
+    /// Says of every step who was there and what was in force.
+    fn finish(mut self, capture: &Capture) -> Vec<Step> {
+        let info = capture.info();
+        let roster = &info.roster;
+        let mut steps = std::mem::take(&mut self.grid).finish();
+        self.knobs.retain(|knob| knob.scope == KnobScope::Host);
+        self.knobs.sort_by_key(|knob| knob.time_ns);
+        let mut knobs = self.knobs.iter().peekable();
+        let mut in_force = Rc::new(BTreeMap::new());
+        let mut lost = Losses::default();
+        let mut there = There::default();
+        let mut sample = None;
+        for step in &mut steps {
+            let until = step.end_ns;
+            let map = Rc::make_mut(&mut in_force);
+            while let Some(knob) = knobs.next_if(|knob| knob.time_ns <= until) {
+                map.insert(knob.name.clone(), knob.value.clone());
+            }
+            there.come(roster, until, |vm| self.is_wanted(Some(vm)));
+            lost.fold(&step.lost);
+            if let Some(before) = sample {
+                step.host(&before);
+            }
+            sample = step.last_sample().copied();
+            step.around.vms = Rc::clone(&there.vms);
+            step.around.vcpus = Rc::clone(&there.vcpus);
+            step.around.knobs = Rc::clone(&in_force);
+            step.around.lost = Rc::new(lost.clone());
+            step.around.added_ns_per_halt = info.overhead.and_then(|o| o.added_ns_per_halt);
+        }
+        if let Some(last) = steps.last_mut() {
+            tell_totals(last, &info.lost);
+        }
+        steps
+    }
+}
+
+/// What a recorder says was lost in all, where its table says less.
+fn tell_totals(step: &mut Step, totals: &BTreeMap<String, u64>) {
+    let time_ns = step.end_ns;
+    let lost = Rc::make_mut(&mut step.around.lost);
+    for (place, total) in totals {
+        let told = lost.get(place).map_or(0, |span| span.count);
+        let more = total.saturating_sub(told);
+        if more > 0 {
+            let more = Span::of_one(time_ns).times(more);
+            lost.add(place.clone(), &more);
+            step.lost.add(place.clone(), &more);
+        }
+    }
+}
+
+/// VMs whose processes had begun. When they ended, a capture does not tell.
+#[derive(Debug, Default)]
+struct There {
+    vms: Rc<Vec<Vm>>,
+    vcpus: Rc<Vec<Vcpu>>,
+}
+
+impl There {
+    fn come(&mut self, roster: &Roster, until_ns: u64, wanted: impl Fn(VmIndex) -> bool) {
+        let vms = roster.vms.iter();
+        let vms: Vec<_> = vms
+            .filter(|vm| wanted(vm.index))
+            .filter(|vm| vm.key.start_ticks.saturating_mul(TICK_NS) < until_ns)
+            .cloned()
+            .collect();
+        if vms.len() == self.vms.len() {
+            return;
+        }
+        let vcpus = roster.vcpus.iter();
+        let vcpus = vcpus.filter(|vcpu| vms.iter().any(|vm| vm.index == vcpu.vm));
+        // The windows of a roster are those of the end.
+        let vcpus = vcpus.map(|vcpu| Vcpu {
+            window_ns: None,
+            ..vcpu.clone()
+        });
+        self.vcpus = Rc::new(vcpus.collect());
+        self.vms = Rc::new(vms);
+    }
+}

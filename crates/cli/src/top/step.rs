@@ -1,0 +1,269 @@
+//! One step of time: what every vCPU did in it, and what was in force at its end.
+//!
+//! Pure: facts go in one by one, in any order. Two steps side by side add up to the step that covers
+//! both. What the figures mean is core's.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use haltwise_core::account::Account;
+use haltwise_core::account::ledger::{HostUse, Ledger, Place};
+use haltwise_core::account::seen::{Bounded, Fold, Span};
+use haltwise_core::account::series::{Levels, Series};
+use haltwise_core::event::{Facts, Halt, HaltCounts, HostSample, Lost, Vcpu, Vm, WindowChange};
+use haltwise_core::exit::Exits;
+use haltwise_core::exit::account::{Account as ExitAccount, By};
+use haltwise_core::ids::{VcpuId, VmIndex};
+
+/// Halts and exits of one vCPU, or of several together.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Cell {
+    /// The halt account.
+    pub(crate) halts: Account,
+    /// Windows of its halts.
+    pub(crate) window: Levels,
+    /// Exits, if there were any.
+    pub(crate) exits: Option<Box<ExitAccount>>,
+}
+
+impl Cell {
+    /// Adds another.
+    pub(crate) fn fold(&mut self, other: &Self) {
+        self.halts.fold(&other.halts);
+        self.window.fold(&other.window);
+        if let Some(exits) = &other.exits {
+            self.exits_mut().fold(exits);
+        }
+    }
+
+    fn exits_mut(&mut self) -> &mut ExitAccount {
+        let empty = || Box::new(ExitAccount::new(By::Reason, 0));
+        self.exits.get_or_insert_with(empty)
+    }
+
+    /// Of what happened over time within the step, only the windows are kept: a history holds
+    /// thousands of cells.
+    fn settle(&mut self) {
+        for (_, slot) in self.halts.series.slots() {
+            let of_halts = slot.window.count > 0;
+            self.window
+                .fold(if of_halts { &slot.window } else { &slot.change });
+        }
+        self.halts.series = Series::default();
+    }
+}
+
+/// Events lost, by the stage that lost them; the count is that of the events.
+pub(crate) type Losses = Bounded<String, Span, 16>;
+
+/// How many events, and where they were lost; `elsewhere` for what found no row.
+pub(crate) fn lost_by_place(losses: &Losses) -> Vec<(&str, u64)> {
+    let rows = losses.rows().map(|(place, span)| (place.as_str(), span));
+    let rest = losses.rest().map(|span| ("elsewhere", span));
+    let all = rows.chain(rest).map(|(place, span)| (place, span.count));
+    all.filter(|(_, count)| *count > 0).collect()
+}
+
+/// How many events were lost in all.
+pub(crate) fn lost_count(losses: &Losses) -> u64 {
+    let counts = lost_by_place(losses).into_iter().map(|(_, count)| count);
+    counts.fold(0, u64::saturating_add)
+}
+
+/// Who was there at the end of a step, and what was in force.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Around {
+    /// VMs that were there, or did something.
+    pub(crate) vms: Rc<Vec<Vm>>,
+    /// Their vCPUs.
+    pub(crate) vcpus: Rc<Vec<Vcpu>>,
+    /// The host's settings, by KVM's names.
+    pub(crate) knobs: Rc<BTreeMap<String, String>>,
+    /// Events lost since the beginning, by place.
+    pub(crate) lost: Rc<Losses>,
+    /// Time that the recorder's programs add to a halt.
+    pub(crate) added_ns_per_halt: Option<f64>,
+}
+
+/// What happened in one step.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Step {
+    /// From when, on the host's `CLOCK_MONOTONIC`.
+    pub(crate) start_ns: u64,
+    /// Until when.
+    pub(crate) end_ns: u64,
+    /// Events that the step was told were lost, by place.
+    pub(crate) lost: Losses,
+    /// Who was there, and what was in force.
+    pub(crate) around: Around,
+    cells: BTreeMap<Place, Cell>,
+    /// When exits were read in this step, and how long each reading reached back.
+    exits_read: BTreeMap<u64, u64>,
+    /// The host's first and last sample; the first may be the last of the step before.
+    samples: Option<(HostSample, HostSample)>,
+}
+
+impl Step {
+    /// A step in which nothing has happened yet.
+    pub(crate) fn between(start_ns: u64, end_ns: u64) -> Self {
+        Self {
+            start_ns,
+            end_ns,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a batch, all of which belongs to this step.
+    pub(crate) fn facts(&mut self, facts: &Facts) {
+        facts.halts.iter().for_each(|halt| self.halt(halt));
+        facts.windows.iter().for_each(|change| self.window(change));
+        facts.counts.iter().for_each(|counts| self.counts(counts));
+        facts.exits.iter().for_each(|row| self.exits(row));
+        facts.host.iter().for_each(|sample| self.host(sample));
+        facts.lost.iter().for_each(|lost| self.lost(lost));
+    }
+
+    /// Adds a loss.
+    pub(crate) fn lost(&mut self, lost: &Lost) {
+        let at = Span::of_one(lost.time_ns).times(lost.count);
+        self.lost.add(lost.place.clone(), &at);
+    }
+
+    /// Adds a halt.
+    pub(crate) fn halt(&mut self, halt: &Halt) {
+        self.cell(halt.vm, halt.vcpu).halts.halt(halt);
+    }
+
+    /// Adds a call of grow or shrink.
+    pub(crate) fn window(&mut self, change: &WindowChange) {
+        self.cell(change.vm, change.vcpu).halts.window(change);
+    }
+
+    /// Adds counts.
+    pub(crate) fn counts(&mut self, counts: &HaltCounts) {
+        self.cell(counts.vm, counts.vcpu).halts.counts(counts);
+    }
+
+    /// Adds exits.
+    pub(crate) fn exits(&mut self, row: &Exits) {
+        self.exits_read.insert(row.time_ns, row.interval_ns);
+        self.cell(row.vm, row.vcpu).exits_mut().add(row);
+    }
+
+    /// Adds a sample of the host.
+    pub(crate) fn host(&mut self, sample: &HostSample) {
+        let (first, last) = self.samples.get_or_insert((*sample, *sample));
+        if sample.time_ns < first.time_ns {
+            *first = *sample;
+        }
+        if sample.time_ns > last.time_ns {
+            *last = *sample;
+        }
+    }
+
+    fn cell(&mut self, vm: Option<VmIndex>, vcpu: Option<VcpuId>) -> &mut Cell {
+        self.cells.entry(Place { vm, vcpu }).or_default()
+    }
+
+    /// Adds the step that follows.
+    pub(crate) fn join(&mut self, next: Self) {
+        self.end_ns = self.end_ns.max(next.end_ns);
+        self.lost.fold(&next.lost);
+        self.around = next.around;
+        for (place, cell) in &next.cells {
+            self.cells.entry(*place).or_default().fold(cell);
+        }
+        self.exits_read.extend(next.exits_read);
+        if let Some((first, last)) = next.samples {
+            self.host(&first);
+            self.host(&last);
+        }
+        self.settle();
+    }
+
+    /// Drops what only building needs.
+    pub(crate) fn settle(&mut self) {
+        self.cells.values_mut().for_each(Cell::settle);
+    }
+
+    /// Its length.
+    pub(crate) fn length_ns(&self) -> u64 {
+        self.end_ns.saturating_sub(self.start_ns)
+    }
+
+    /// The time over which its exits were counted; its own length, if none were.
+    pub(crate) fn exits_ns(&self) -> u64 {
+        let read = self.exits_read.values();
+        match read.fold(0, |sum: u64, ns| sum.saturating_add(*ns)) {
+            0 => self.length_ns(),
+            ns => ns,
+        }
+    }
+
+    /// How many cells it holds.
+    pub(crate) fn cells(&self) -> usize {
+        self.cells.len()
+    }
+
+    /// Everybody together, unplaced halts too.
+    pub(crate) fn total(&self) -> Cell {
+        sum(self.cells.values())
+    }
+
+    /// A VM: the sum of its vCPUs.
+    pub(crate) fn vm(&self, vm: VmIndex) -> Cell {
+        sum(self.of_vm(Some(vm)).map(|(_, cell)| cell))
+    }
+
+    /// What could be given to no VM.
+    pub(crate) fn unplaced(&self) -> Option<Cell> {
+        let mut cells = self.of_vm(None).map(|(_, cell)| cell).peekable();
+        cells.peek().is_some().then(|| sum(cells))
+    }
+
+    /// One vCPU, if it did something.
+    pub(crate) fn vcpu(&self, vm: VmIndex, vcpu: VcpuId) -> Option<&Cell> {
+        let (vm, vcpu) = (Some(vm), Some(vcpu));
+        self.cells.get(&Place { vm, vcpu })
+    }
+
+    /// The cells of a VM.
+    pub(crate) fn of_vm(
+        &self,
+        vm: Option<VmIndex>,
+    ) -> impl Iterator<Item = (Option<VcpuId>, &Cell)> {
+        let last = Some(VcpuId(u32::MAX));
+        let range = Place { vm, vcpu: None }..=Place { vm, vcpu: last };
+        let cells = self.cells.range(range);
+        cells.map(|(place, cell)| (place.vcpu, cell))
+    }
+
+    /// The last sample of the host.
+    pub(crate) fn last_sample(&self) -> Option<&HostSample> {
+        self.samples.as_ref().map(|(_, last)| last)
+    }
+
+    /// The host between its samples.
+    pub(crate) fn host_use(&self) -> HostUse {
+        let mut ledger = Ledger::default();
+        if let Some((first, last)) = &self.samples {
+            ledger.host(first);
+            ledger.host(last);
+        }
+        ledger.host
+    }
+
+    /// CPUs that the recorder itself took, between its samples.
+    pub(crate) fn recorder_cpus(&self) -> Option<f64> {
+        let (first, last) = self.samples.as_ref()?;
+        let time = last.time_ns.checked_sub(first.time_ns).filter(|t| *t > 0)?;
+        let used = last.recorder_cpu_ns.checked_sub(first.recorder_cpu_ns)?;
+        Some(used as f64 / time as f64)
+    }
+}
+
+fn sum<'a>(cells: impl Iterator<Item = &'a Cell>) -> Cell {
+    let mut all = Cell::default();
+    cells.for_each(|cell| all.fold(cell));
+    all
+}

@@ -1,0 +1,121 @@
+//! The steps that are kept, and the one that is looked at. Pure.
+//!
+//! Memory is bounded by the number of cells: a vCPU in a step. A capture that has more is shown in
+//! longer steps, two and two together, until it fits; a live view forgets its oldest step.
+
+use std::collections::VecDeque;
+
+use super::step::Step;
+
+/// Cells of a capture. Each takes one to four kilobytes: an hour of ten vCPUs in steps of a second
+/// takes some hundred megabytes.
+pub(crate) const CELLS: usize = 40_000;
+
+/// Cells of a live view, which is to stay small.
+const LIVE_CELLS: usize = 10_000;
+
+/// Steps of a live view, however few vCPUs there are: an hour in steps of a second.
+const LIVE_STEPS: usize = 3_600;
+
+/// Steps in order of time, and a cursor.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Timeline {
+    steps: VecDeque<Step>,
+    cells: usize,
+    /// How many steps were forgotten: the number of the first.
+    forgotten: usize,
+    /// The step that is looked at, by number; `None` for always the newest.
+    at: Option<usize>,
+}
+
+impl Timeline {
+    /// Steps that are all there, in order of time, looked at from the first.
+    pub(crate) fn of(steps: impl IntoIterator<Item = Step>) -> Self {
+        let steps: VecDeque<Step> = steps.into_iter().collect();
+        Self {
+            cells: steps.iter().map(Step::cells).sum(),
+            steps,
+            forgotten: 0,
+            at: Some(0),
+        }
+    }
+
+    /// Adds a step that has just ended, and forgets the oldest where there are too many.
+    pub(crate) fn push(&mut self, step: Step) {
+        self.push_within(step, LIVE_CELLS, LIVE_STEPS);
+    }
+
+    fn push_within(&mut self, step: Step, cells: usize, steps: usize) {
+        self.cells += step.cells();
+        self.steps.push_back(step);
+        while self.steps.len() > 1 && (self.cells > cells || self.steps.len() > steps) {
+            if let Some(oldest) = self.steps.pop_front() {
+                self.cells -= oldest.cells();
+                self.forgotten += 1;
+            }
+        }
+    }
+
+    /// The number of the step that is looked at, from 0 for the oldest kept.
+    pub(crate) fn position(&self) -> usize {
+        let newest = self.steps.len().saturating_sub(1);
+        let at = self.at.map(|at| at.saturating_sub(self.forgotten));
+        at.map_or(newest, |at| at.min(newest))
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// The step that is looked at.
+    pub(crate) fn now(&self) -> Option<&Step> {
+        self.steps.get(self.position())
+    }
+
+    /// The last `count` steps up to the one that is looked at, oldest first.
+    pub(crate) fn before(&self, count: usize) -> impl ExactSizeIterator<Item = &Step> {
+        let end = (self.position() + 1).min(self.steps.len());
+        self.steps.range(end.saturating_sub(count)..end)
+    }
+
+    /// Start of the first step and end of the last.
+    pub(crate) fn span(&self) -> (u64, u64) {
+        let first = self.steps.front().map_or(0, |step| step.start_ns);
+        (first, self.steps.back().map_or(first, |step| step.end_ns))
+    }
+
+    /// Looks at a step; the last if there are not so many.
+    pub(crate) fn seek(&mut self, position: usize) {
+        let newest = self.steps.len().saturating_sub(1);
+        self.at = Some(self.forgotten + position.min(newest));
+    }
+
+    /// Looks at the step that holds a moment.
+    pub(crate) fn seek_time(&mut self, time_ns: u64) {
+        self.seek(self.steps.partition_point(|step| step.end_ns <= time_ns));
+    }
+
+    /// Always looks at the newest from now on.
+    pub(crate) fn follow(&mut self) {
+        self.at = None;
+    }
+
+    /// Stays where it is.
+    pub(crate) fn hold(&mut self) {
+        self.seek(self.position());
+    }
+
+    /// Whether it always looks at the newest.
+    pub(crate) fn follows(&self) -> bool {
+        self.at.is_none()
+    }
+
+    /// Whether it looks at the newest.
+    pub(crate) fn at_end(&self) -> bool {
+        self.position() + 1 >= self.steps.len()
+    }
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,99 @@
+//! Bounded, and the same step whichever way one comes to it.
+
+use haltwise_core::event::Halt;
+use haltwise_core::ids::{VcpuId, VmIndex};
+use proptest::prelude::*;
+
+use super::*;
+
+/// A step of 10 ns in which so many vCPUs halt.
+fn step(nth: u64, vcpus: u32) -> Step {
+    let mut step = Step::between(nth * 10, nth * 10 + 10);
+    for id in 0..vcpus {
+        step.halt(&Halt {
+            start_ns: nth * 10,
+            halt_ns: 5,
+            vm: Some(VmIndex(0)),
+            vcpu: Some(VcpuId(id)),
+            ..Halt::default()
+        });
+    }
+    step
+}
+
+fn looked_at(timeline: &Timeline) -> u64 {
+    timeline.now().unwrap().start_ns / 10
+}
+
+#[test]
+fn a_live_view_forgets_its_oldest_steps() {
+    let mut timeline = Timeline::default();
+    for nth in 0..100 {
+        timeline.push_within(step(nth, 3), 30, 50);
+        assert!(timeline.len() <= 10 && timeline.cells <= 30);
+        assert_eq!(looked_at(&timeline), nth, "it follows the newest");
+    }
+    for nth in 100..200 {
+        timeline.push_within(step(nth, 0), 30, 50);
+    }
+    assert_eq!((timeline.len(), timeline.cells), (50, 0));
+    // One step that is larger than all allowed is still there to be seen.
+    timeline.push_within(step(200, 40), 30, 50);
+    assert_eq!((timeline.len(), looked_at(&timeline)), (1, 200));
+}
+
+#[test]
+fn a_step_that_is_held_stays_until_it_is_forgotten() {
+    let mut timeline = Timeline::default();
+    for nth in 0..10 {
+        timeline.push_within(step(nth, 1), 100, 10);
+    }
+    timeline.seek(4);
+    for nth in 10..14 {
+        timeline.push_within(step(nth, 1), 100, 10);
+        assert_eq!(looked_at(&timeline), 4);
+    }
+    timeline.push_within(step(14, 1), 100, 10);
+    assert_eq!(looked_at(&timeline), 5, "the oldest there is");
+    timeline.follow();
+    assert!(timeline.follows() && timeline.at_end());
+    timeline.hold();
+    timeline.push_within(step(15, 1), 100, 10);
+    assert_eq!(looked_at(&timeline), 14);
+}
+
+#[test]
+fn a_moment_is_found_in_its_step() {
+    let mut timeline = Timeline::of((0..10).map(|nth| step(nth, 1)));
+    for (time, nth) in [(0, 0), (9, 0), (10, 1), (55, 5), (99, 9), (5_000, 9)] {
+        timeline.seek_time(time);
+        assert_eq!(looked_at(&timeline), nth, "{time}");
+    }
+    assert_eq!(timeline.span(), (0, 100));
+}
+
+#[test]
+fn nothing_is_no_error() {
+    let mut timeline = Timeline::default();
+    timeline.seek(5);
+    timeline.seek_time(5);
+    timeline.hold();
+    assert!(timeline.now().is_none() && timeline.at_end());
+    assert_eq!(timeline.before(9).len(), 0);
+    assert_eq!((timeline.position(), timeline.span()), (0, (0, 0)));
+}
+
+proptest! {
+    /// There and back again is where one was.
+    #[test]
+    fn back_is_the_inverse_of_forth(count in 1_usize..40, at in 0_usize..40, far in 0_usize..40) {
+        let mut timeline = Timeline::of((0..count as u64).map(|nth| step(nth, 1)));
+        let at = at.min(count - 1);
+        timeline.seek(at);
+        let before = (timeline.position(), timeline.now().cloned(), timeline.before(7).count());
+        timeline.seek(far);
+        timeline.seek(at);
+        let after = (timeline.position(), timeline.now().cloned(), timeline.before(7).count());
+        prop_assert_eq!(before, after);
+    }
+}

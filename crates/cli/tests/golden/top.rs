@@ -1,0 +1,214 @@
+//! `haltwise top` on captures without a terminal: pages and JSON against committed texts; the JSON
+//! against its page and against `report`. The full screen is in `crates/cli/src/top/draw/test.rs`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use super::schema::{keys, quoted};
+use super::{compare, fits, flat, haltwise, home, scenarios};
+
+fn once(name: &str, options: &[&str]) -> String {
+    let capture = format!("captures/{name}");
+    let arguments = [&["top", &capture, "--once"], options].concat();
+    let (text, code) = haltwise(&home(), &arguments);
+    let code = code.unwrap();
+    if options.contains(&"--json") {
+        flat(&serde_json::from_str(&text).unwrap(), 0) + "\n"
+    } else {
+        text + &format!("(exit code {code})\n")
+    }
+}
+
+#[test]
+fn pages_are_as_committed() {
+    let mut wrong = String::new();
+    for scenario in scenarios::all() {
+        let file = format!("{}/top.txt", scenario.name);
+        let text = once(scenario.name, &[]);
+        wrong.extend(compare(&file, &text).err());
+        wrong.extend(fits(&file, &text).err());
+    }
+    for name in ["fleet", "lossy", "counts"] {
+        let text = once(name, &["--json"]);
+        wrong.extend(compare(&format!("{name}/top.json"), &text).err());
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+fn json(arguments: &[&str]) -> Vec<Value> {
+    let (text, _) = haltwise(&home(), arguments);
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
+
+/// Steps are disjoint and cover everything: their sums are those of the whole, and of the report.
+#[test]
+fn steps_add_up_to_the_report() {
+    for scenario in scenarios::all() {
+        let capture = format!("captures/{}", scenario.name);
+        let steps = json(&["top", &capture, "--json", "--interval", "7ms"]);
+        let (report, _) = haltwise(&home(), &["report", &capture, "--json"]);
+        let report: Value = serde_json::from_str(&report).unwrap();
+        let sum = |at: &str| -> u64 {
+            let each = steps.iter().map(|step| step.pointer(at).unwrap());
+            each.map(|value| value.as_u64().unwrap()).sum()
+        };
+        let account = &report["host"]["account"];
+        for field in ["halts", "waits"] {
+            let total = sum(&format!("/total/{field}"));
+            assert_eq!(Some(total), account[field].as_u64(), "{capture} {field}");
+        }
+        for part in account["parts"].as_object().unwrap() {
+            let total = sum(&format!("/total/parts/{}", part.0));
+            assert_eq!(Some(total), part.1.as_u64(), "{capture} {}", part.0);
+        }
+        assert_eq!(Some(sum("/lost")), report["recording"]["lost"].as_u64());
+        let ends: Vec<_> = steps.iter().map(|step| step["end_ns"].as_u64()).collect();
+        let starts = steps.iter().skip(1).map(|step| step["start_ns"].as_u64());
+        assert!(
+            starts.eq(ends[..ends.len() - 1].iter().copied()),
+            "{capture}"
+        );
+    }
+}
+
+/// The host is the sum of its VMs and of what could be given to none.
+#[test]
+fn vms_add_up_to_the_host() {
+    for scenario in scenarios::all() {
+        let capture = format!("captures/{}", scenario.name);
+        for step in json(&["top", &capture, "--json", "--interval", "11ms"]) {
+            let of = |row: &Value| row["halts"].as_u64().unwrap_or(0);
+            let vms = step["vms"].as_array().unwrap();
+            let all = vms.iter().map(of).sum::<u64>() + of(&step["unplaced"]);
+            assert_eq!(all, of(&step["total"]), "{capture}");
+            for vm in vms {
+                let vcpus = vm["vcpus"].as_array().unwrap();
+                assert_eq!(vcpus.iter().map(of).sum::<u64>(), of(vm), "{capture}");
+            }
+        }
+    }
+}
+
+#[test]
+fn only_the_vms_and_the_moment_that_are_asked_for() {
+    let fleet = |options: &[&str]| json(&[&["top", "captures/fleet", "--json"], options].concat());
+    let one = fleet(&["--vm", "db"]);
+    assert_eq!(one[0]["vms"].as_array().unwrap().len(), 1);
+    assert_eq!(one[0]["vms"][0]["name"], "db");
+    assert_eq!(one[0]["total"]["halts"], one[0]["vms"][0]["halts"]);
+    // `late` comes after 30 of 60 ms.
+    let names = |step: &Value| -> Vec<String> {
+        let vms = step["vms"].as_array().unwrap().iter();
+        vms.map(|vm| vm["name"].to_string()).collect()
+    };
+    let early = fleet(&["--interval", "10ms", "--at", "0"]);
+    assert_eq!(early.len(), 6);
+    assert!(!names(&early[0]).contains(&"\"late\"".to_owned()));
+    let late = fleet(&["--interval", "10ms", "--at", "45ms"]);
+    assert_eq!(late.len(), 2);
+    assert!(names(&late[0]).contains(&"\"late\"".to_owned()));
+}
+
+#[test]
+fn what_cannot_be_shown_is_said() {
+    for (arguments, code, said) in [
+        (
+            &["top", "captures/idle"][..],
+            2,
+            "error: show the full screen: stdout is no terminal\nhint: --once prints",
+        ),
+        (
+            &["top"],
+            2,
+            "error: show the full screen: stdout is no terminal\nhint: --once prints",
+        ),
+        (
+            &["top", "nowhere", "--once"],
+            1,
+            "error: read nowhere/capture.json",
+        ),
+        (
+            &["top", "captures/fleet", "--once", "--vm", "x\u{1b}"],
+            2,
+            "error: no VM `x?` in this capture\nhint: it holds web-1 (4711)",
+        ),
+        (
+            &["top", "captures/idle", "--once", "--interval", "0"],
+            2,
+            "error: --interval 0ns: too short\nhint: 1ms is",
+        ),
+        (
+            &["top", "--once", "--interval", "5ms"],
+            2,
+            "error: --interval 5ms: too short\nhint: 100ms is",
+        ),
+        (
+            &["top", "captures/idle", "--exits"],
+            2,
+            "error: the argument '[DIR]' cannot be used with '--exits'",
+        ),
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_haltwise"));
+        let output = command
+            .args(arguments)
+            .current_dir(home())
+            .output()
+            .unwrap();
+        let err = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {err}");
+        assert!(err.starts_with(said), "{arguments:?}: {err}");
+        assert_eq!(output.stdout, b"", "{arguments:?}");
+    }
+}
+
+/// Losses and captures that are not whole: shown, and said by the exit code.
+#[test]
+fn what_was_lost_is_in_the_last_line_and_in_the_exit_code() {
+    for (name, code, last) in [
+        ("idle", 0, "Lost: nothing"),
+        ("fleet", 0, "Lost: nothing; 1 VM not observable"),
+        ("lossy", 5, "Lost: 120 events (ring buffer full)"),
+        ("cut", 5, "Lost: nothing; the recording was cut"),
+    ] {
+        let (text, exit) = haltwise(&home(), &["top", &format!("captures/{name}"), "--once"]);
+        assert_eq!(exit, Some(code), "{name}");
+        let line = text.lines().last().unwrap();
+        assert!(line.starts_with(last), "{name}: {line}");
+    }
+}
+
+#[test]
+fn the_page_describes_every_field() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/top-json.md");
+    let page = fs::read_to_string(page).unwrap();
+    let described = quoted(&page);
+    let mut printed = BTreeSet::new();
+    for name in ["fleet", "lossy"] {
+        let steps = json(&["top", &format!("captures/{name}"), "--json"]);
+        for step in &steps {
+            keys(step, &mut printed);
+        }
+    }
+    let dir = tempfile::tempdir().unwrap();
+    super::exits::write(&dir.path().join("cap"), false);
+    let (text, _) = haltwise(dir.path(), &["top", "cap", "--once", "--json"]);
+    let with_exits: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(
+        with_exits["total"]["exits"]["reasons"][0]["name"],
+        "MSR_WRITE"
+    );
+    keys(&with_exits, &mut printed);
+    let missing: Vec<_> = printed.difference(&described).collect();
+    assert!(missing.is_empty(), "not described: {missing:?}");
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.filter_map(|line| line.split('|').nth(1));
+    let named: BTreeSet<String> = cells.flat_map(quoted).collect();
+    let gone: Vec<_> = named.difference(&printed).collect();
+    assert!(gone.is_empty(), "described, but never printed: {gone:?}");
+}
