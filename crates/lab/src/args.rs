@@ -12,6 +12,7 @@ use haltwise_lab::calibrate::Plan;
 use haltwise_lab::clock::{self, HostWait};
 use haltwise_lab::experiment::conduct::Options;
 use haltwise_lab::guest::Guest;
+use haltwise_lab::guest_poll::GuestPoll;
 use haltwise_lab::halt_loop::HaltPolicy;
 use haltwise_lab::load::{Length, Load};
 
@@ -188,6 +189,13 @@ pub(crate) struct RunArgs {
     /// replay --policies` lists them); pingpong only
     #[arg(long, value_name = "POLICY", conflicts_with_all = ["cap", "caps"])]
     pub(crate) halt_loop: Option<Spec>,
+    /// How `poller` polls: off, fixed:always, guest-haltpoll or smart-idle-poll, with arguments as
+    /// `haltwise replay --policies` lists them [default: guest-haltpoll]
+    #[arg(long, value_name = "POLICY")]
+    pub(crate) guest_poll: Option<GuestPoll>,
+    /// Let the host poll too for a `poller`, which else forbids it as a Linux guest does
+    #[arg(long)]
+    pub(crate) host_polls_too: bool,
     /// Write every halt that the VMM handled as CSV: vm, vcpu, start, window, halt, poll, wake-up
     /// latency in nanoseconds, and whether it slept
     #[arg(long, value_name = "FILE", requires = "halt_loop")]
@@ -246,6 +254,8 @@ pub(crate) enum HostWaitArg {
     Spin,
     /// Sleep
     Block,
+    /// Sleep for answers, spin for instants: a device's thread
+    Device,
 }
 
 impl RunArgs {
@@ -274,6 +284,8 @@ impl RunArgs {
         load.caps = self.caps.iter().map(|cap| cap.0).collect();
         load.caps_every = self.caps_every;
         load.halt_policy = self.halt_loop.clone().map(HaltPolicy::here);
+        load.guest_poll = self.guest_poll.clone().unwrap_or_default();
+        load.guest_poll.host_polls = self.host_polls_too;
         load.vcpu_cpus.clone_from(&self.pin);
         load.host_cpu = self.host_pin;
         load.name.clone_from(&self.name);
@@ -281,6 +293,7 @@ impl RunArgs {
         load.host_wait = match self.host_wait {
             HostWaitArg::Spin => HostWait::Spin,
             HostWaitArg::Block => HostWait::Block,
+            HostWaitArg::Device => HostWait::Device,
             HostWaitArg::Auto => HostWait::suited_to(load.vms * load.vcpus),
         };
         Ok(load)

@@ -371,6 +371,7 @@ mod test {
             stats: stats.map(|(name, ns)| (name.to_owned(), ns)).into(),
             hist: [("halt_wait_hist".to_owned(), hist)].into(),
             user_halts: None,
+            guest_poll: None,
         }
     }
 

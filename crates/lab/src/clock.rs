@@ -41,6 +41,8 @@ pub enum HostWait {
     /// Gives the CPU away until it is time, however late that makes it.
     #[default]
     Block,
+    /// Sleeps for an answer, as a device's thread does for a kick, and is exact from then on.
+    Device,
 }
 
 impl HostWait {
@@ -60,7 +62,7 @@ impl HostWait {
 /// Waits until `instant_ns`, or until `ending` becomes readable: then returns false.
 pub fn wait_until(instant_ns: u64, how: HostWait, ending: &impl AsFd) -> io::Result<bool> {
     let margin = match how {
-        HostWait::Spin => SPIN_MARGIN_NS,
+        HostWait::Spin | HostWait::Device => SPIN_MARGIN_NS,
         HostWait::Block => 0,
     };
     loop {

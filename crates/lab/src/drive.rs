@@ -38,6 +38,8 @@ pub struct Round {
     pub signal_ns: u64,
     /// Just after it was raised: what lies between is the waker's cost.
     pub signalled_ns: u64,
+    /// Whether an interrupt was raised: a guest that polls needs none.
+    pub interrupted: bool,
     /// The guest's stamp of its first instruction after the wake-up, if it takes any.
     pub woke_tsc: Option<u64>,
     /// When the host saw the answer.
@@ -82,9 +84,11 @@ impl VcpuRounds {
     }
 }
 
-/// Plays rounds until there were enough, or until the run ends. `woke` reads the guest's last stamp.
+/// Plays rounds until there were enough, or until the run ends. `give_work` gives the guest its work and says
+/// whether that took an interrupt; `woke` reads the guest's last stamp.
 pub fn drive(
     lines: &Lines,
+    mut give_work: impl FnMut() -> io::Result<bool>,
     woke: impl Fn() -> Option<u64>,
     mut gaps: Gaps,
     rounds: Option<u64>,
@@ -103,7 +107,7 @@ pub fn drive(
             break;
         }
         let signal_ns = clock::now_ns();
-        lines.wake.signal()?;
+        let interrupted = give_work()?;
         let signalled_ns = clock::now_ns();
         let Some(seen_ns) = wait_answer(lines, how, ending)? else {
             break;
@@ -112,6 +116,7 @@ pub fn drive(
             gap_ns: signal_ns.saturating_sub(answer_ns),
             signal_ns,
             signalled_ns,
+            interrupted,
             woke_tsc: woke(),
             answer_ns: seen_ns,
         });
@@ -129,7 +134,7 @@ fn wait_answer(lines: &Lines, how: HostWait, ending: &Ending) -> io::Result<Opti
         if ending.no_more_answers.is_raised() {
             return Ok(None);
         }
-        if how == HostWait::Block {
+        if how != HostWait::Spin {
             use std::os::fd::AsFd;
             clock::wait_any([lines.answer.as_fd(), ending.no_more_answers.as_fd()], None)?;
         }

@@ -51,8 +51,10 @@ pub mod witness;
 
 mod account;
 mod dynamic;
+mod guest_halt_poll;
 mod poll_sweep;
 mod poll_time;
+mod smart_idle_poll;
 
 use std::os::fd::BorrowedFd;
 

@@ -16,6 +16,7 @@ pub mod hop;
 pub mod idle;
 pub mod ipi;
 pub mod pingpong;
+pub mod poller;
 pub mod storm;
 pub mod tick;
 pub mod tick_rtc;
@@ -25,6 +26,8 @@ use std::str::FromStr;
 
 use iced_x86::code_asm::{AsmRegister32, CodeAssembler, CodeLabel, dword_ptr, eax, ecx, edx, sp};
 use iced_x86::{BlockEncoderOptions, Decoder, DecoderOptions, Formatter, IcedError, NasmFormatter};
+
+pub use poller::Peer;
 
 use crate::exit::STOP_PORT;
 use crate::memory::{CODE, CODE_BYTES, STACK_TOP, counter, param};
@@ -100,6 +103,8 @@ pub enum Guest {
     PortPoll,
     /// Draws into emulated memory.
     Framebuffer,
+    /// Polls for work before it halts.
+    Poller(Peer),
 }
 
 /// Not a guest's name.
@@ -109,7 +114,7 @@ pub struct UnknownGuest(String);
 
 impl Guest {
     /// All, in the order in which they are listed.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Pingpong(Stamps::None),
         Self::Pingpong(Stamps::Woke),
         Self::Tick(Timer::TscDeadline),
@@ -121,6 +126,8 @@ impl Guest {
         Self::Hop,
         Self::PortPoll,
         Self::Framebuffer,
+        Self::Poller(Peer::Host),
+        Self::Poller(Peer::Ring),
     ];
 
     /// Its name on the command line and in results.
@@ -137,6 +144,8 @@ impl Guest {
             Self::Hop => "hop",
             Self::PortPoll => "port-poll",
             Self::Framebuffer => "framebuffer",
+            Self::Poller(Peer::Host) => "poller",
+            Self::Poller(Peer::Ring) => "poller-ring",
         }
     }
 
@@ -158,7 +167,19 @@ impl Guest {
             Self::Hop => "each vCPU goes on in another thread after every round",
             Self::PortPoll => "polls a port of a device that is not there",
             Self::Framebuffer => "draws into 64 KiB of memory that the VMM emulates",
+            Self::Poller(Peer::Host) => "polls for the host's work before it halts; it answers",
+            Self::Poller(Peer::Ring) => "the same in a ring of vCPUs: no IPI to one that polls",
         }
+    }
+
+    /// Whether the host wakes each vCPU and gets an answer.
+    pub fn is_driven(self) -> bool {
+        matches!(self, Self::Pingpong(_) | Self::Poller(Peer::Host))
+    }
+
+    /// Whether its vCPUs wake each other: then the first begins when all others are ready.
+    pub fn is_ring(self) -> bool {
+        matches!(self, Self::Ipi | Self::Poller(Peer::Ring))
     }
 
     /// Whether the PIT wakes it.
@@ -179,6 +200,7 @@ impl Guest {
             Self::Hop => hop::program(),
             Self::PortPoll => storm::port_program(),
             Self::Framebuffer => storm::framebuffer_program(),
+            Self::Poller(peer) => poller::program(peer),
         }
     }
 }

@@ -20,7 +20,8 @@
 //! | [`tsc`] | from a guest's TSC to the monotonic clock |
 //! | [`clock`] | the monotonic clock, waiting for an instant, pinning |
 //! | [`guest`] | the guests, one file each, with their disassembly |
-//! | [`drive`] | the host's side of `pingpong` |
+//! | [`guest_poll`] | how the guest `poller` polls before it halts |
+//! | [`drive`] | the host's side of `pingpong` and `poller` |
 //! | [`load`] | the description of a run |
 //! | [`run`] | a load, from its description to its outcome |
 //! | [`running`] | everything that is alive during a run |
@@ -40,6 +41,7 @@ pub mod experiment;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod guest;
+pub mod guest_poll;
 pub mod halt_loop;
 pub mod interrupt;
 pub mod ioctl;

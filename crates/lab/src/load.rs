@@ -5,7 +5,8 @@ use haltwise_core::units::{HaltPollNs, Nanos};
 use haltwise_core::workload::{GapSpec, GapSpecError, Gaps};
 
 use crate::clock::HostWait;
-use crate::guest::{Guest, Stamps, Timer};
+use crate::guest::{Guest, Peer, Stamps, Timer};
+use crate::guest_poll::{GuestPoll, GuestPollError};
 use crate::halt_loop::HaltPolicy;
 use crate::memory::{MAX_VCPUS, TABLE_ENTRIES};
 
@@ -72,6 +73,8 @@ pub struct Load {
     pub host_wait: HostWait,
     /// A vCPU that makes no progress for so long has hung.
     pub timeout: Nanos,
+    /// How `poller` polls.
+    pub guest_poll: GuestPoll,
     /// What handles halts in place of KVM, which then has no irqchip.
     pub halt_policy: Option<HaltPolicy>,
 }
@@ -113,6 +116,9 @@ pub enum LoadError {
     /// A guest that cannot do without a local APIC.
     #[error("`{0}` needs a local APIC: a halt loop in the VMM runs `pingpong` only")]
     NeedsApic(Guest),
+    /// The guest's polling.
+    #[error("guest polling")]
+    GuestPoll(#[from] GuestPollError),
     /// The policy of the halt loop.
     #[error("halt loop")]
     Policy(#[from] SpecError),
@@ -125,10 +131,10 @@ impl Load {
     /// What a guest does if nothing else is asked of it.
     pub fn new(guest: Guest) -> Self {
         let (gap_us, rounds) = match guest {
-            Guest::Pingpong(_) => (50, 10_000),
+            Guest::Pingpong(_) | Guest::Poller(Peer::Host) => (50, 10_000),
             Guest::Tick(Timer::TscDeadline) => (1_000, 1_000),
             Guest::Tick(Timer::Pit) => (10_000, 100),
-            Guest::Ipi => (0, 10_000),
+            Guest::Ipi | Guest::Poller(Peer::Ring) => (0, 10_000),
             Guest::Idle => (100_000, 20),
             Guest::Tick(Timer::Rtc) => (15_625, 100),
             Guest::Exits => (200, 1),
@@ -138,7 +144,7 @@ impl Load {
         Self {
             guest,
             vms: 1,
-            vcpus: if guest == Guest::Ipi { 2 } else { 1 },
+            vcpus: if guest.is_ring() { 2 } else { 1 },
             length: Length::Rounds(rounds),
             rhythm: Rhythm {
                 spec: GapSpec::Fixed(Nanos(gap_us * 1_000)),
@@ -154,6 +160,7 @@ impl Load {
             host_wait: HostWait::Block,
             timeout: Nanos(10_000_000_000),
             halt_policy: None,
+            guest_poll: GuestPoll::default(),
         }
     }
 
@@ -161,7 +168,7 @@ impl Load {
     pub fn check(&self) -> Result<(), LoadError> {
         let guest = self.guest;
         let (low, high) = match guest {
-            Guest::Ipi => (2, MAX_VCPUS),
+            _ if guest.is_ring() => (2, MAX_VCPUS),
             Guest::Tick(Timer::Pit | Timer::Rtc) => (1, 1),
             _ => (1, MAX_VCPUS),
         };

@@ -63,6 +63,71 @@ pub mod param {
     pub const NEXT: u16 = 0x48;
 }
 
+/// Words of a vCPU's page that others write while it runs (offsets from `ds`): how `poller` gets work.
+pub mod mailbox {
+    /// Moved on by whoever has work for it.
+    pub const WORK: u16 = 0x60;
+    /// Not 0 while it polls: whoever has work need not interrupt it.
+    pub const POLLING: u16 = 0x64;
+}
+
+/// Words of a vCPU's page for the polling of `poller` (offsets from `ds`).
+pub mod poll {
+    /// The work that it has done.
+    pub const SEEN: u16 = 0x80;
+    /// Whether its last poll came to its limit.
+    pub const TIMED_OUT: u16 = 0x84;
+    /// For how long it polls.
+    pub const LIMIT_NS: u16 = 0x88;
+    /// The same in ticks of the TSC.
+    pub const LIMIT_TICKS: u16 = 0x8c;
+    /// The most that it may poll; idle times above it are long.
+    pub const CEILING_NS: u16 = 0x90;
+    /// Factor by which the limit grows.
+    pub const GROW: u16 = 0x94;
+    /// The least limit above 0.
+    pub const GROW_START_NS: u16 = 0x98;
+    /// Divisor by which it shrinks; 0 for "to nothing".
+    pub const SHRINK: u16 = 0x9c;
+    /// Whether it may shrink.
+    pub const ALLOW_SHRINK: u16 = 0xa0;
+    /// Which rule moves the limit.
+    pub const RULE: u16 = 0xa4;
+    /// Ticks of the TSC in a millisecond.
+    pub const TSC_KHZ: u16 = 0xa8;
+    /// A million, for `mul` and `div` take no constants.
+    pub const MILLION: u16 = 0xac;
+    /// What it writes to `MSR_KVM_POLL_CONTROL`.
+    pub const HOST_POLLS: u16 = 0xb0;
+    /// Real-mode segment of the next vCPU's page in the ring.
+    pub const NEXT_SEGMENT: u16 = 0xb4;
+    /// Whether this is vCPU 0, which begins a ring.
+    pub const IS_FIRST: u16 = 0xb8;
+    /// Whether it takes notes of what it judges.
+    pub const TAKES_NOTES: u16 = 0xbc;
+    /// TSC when it became idle, 64 bits.
+    pub const IDLE_SINCE: u16 = 0xc0;
+    /// TSC when it began to poll or halt, 64 bits.
+    pub const BEGAN: u16 = 0xc8;
+    /// Polls that found work.
+    pub const SUCCESSES: u16 = 0xd0;
+    /// IPIs sent.
+    pub const IPIS_SENT: u16 = 0xd4;
+    /// IPIs that it did not need to send.
+    pub const IPIS_SPARED: u16 = 0xd8;
+    /// Notes taken: times judged, and the limits after them, in the table.
+    pub const NOTES: u16 = 0xdc;
+    /// The ceiling in ticks of the TSC, rounded down.
+    pub const CEILING_TICKS: u16 = 0xe4;
+    /// Written to no end but the order of other words.
+    pub const BARRIER: u16 = 0xe0;
+
+    /// [`RULE`]: the governor haltpoll.
+    pub const RULE_HALTPOLL: u32 = 1;
+    /// [`RULE`]: smart idle poll.
+    pub const RULE_SMART: u32 = 2;
+}
+
 /// Access to guest memory failed: always a mistake of the VMM.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -8,6 +8,7 @@ use haltwise_core::hist::KvmHist;
 use haltwise_core::stats::percentile_of_sorted;
 use serde::{Deserialize, Serialize};
 
+use crate::guest_poll::GuestPollCounts;
 use crate::halt_loop::UserHalt;
 use crate::stats_fd::{StatKind, Stats};
 
@@ -37,11 +38,14 @@ pub struct Outcome {
     pub seed: u64,
     /// The gap process, as it can be given again.
     pub gap: String,
-    /// `spin` or `block`, where the host wakes the guest.
+    /// `spin`, `block` or `device`, where the host wakes the guest.
     pub host_wait: Option<String>,
     /// The policy by which the VMM handled halts, if it did.
     #[serde(default)]
     pub halt_loop: Option<String>,
+    /// How the guest polled, if it did.
+    #[serde(default)]
+    pub guest_poll: Option<String>,
     /// What ended it.
     pub ended_by: EndedBy,
     /// From the start of the first vCPU to the end of the last.
@@ -99,6 +103,9 @@ pub struct VcpuOutcome {
     /// Halts that the VMM handled, if it did.
     #[serde(default)]
     pub user_halts: Option<UserHaltCounts>,
+    /// What the guest counted of its own polling, if it polls.
+    #[serde(default)]
+    pub guest_poll: Option<GuestPollCounts>,
 }
 
 /// Sums over the halts of one vCPU that the VMM handled; names as in KVM's statistics.

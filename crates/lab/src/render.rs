@@ -55,7 +55,11 @@ fn headline(outcome: &Outcome) -> String {
         let _ = write!(text, "gaps {} seed {}", outcome.gap, outcome.seed);
     }
     if let Some(how) = &outcome.host_wait {
-        let _ = write!(text, ", host {how}s");
+        let does = match how.as_str() {
+            "device" => "waits as a device".to_owned(),
+            how => format!("{how}s"),
+        };
+        let _ = write!(text, ", host {does}");
     }
     if let Some(policy) = &outcome.halt_loop {
         let _ = write!(text, ", halts handled by the VMM as `{policy}` says");

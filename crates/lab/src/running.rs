@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
 use std::thread::JoinHandle;
 
 use haltwise_core::ids::{Tid, VcpuId};
@@ -11,14 +12,14 @@ use haltwise_core::units::{HaltPollNs, Nanos};
 use crate::clock;
 use crate::drive::{Ending, Round, drive};
 use crate::event::Event;
-use crate::guest::{Guest, Stamps};
+use crate::guest::{Guest, Peer, Stamps};
 use crate::load::{Length, Load};
-use crate::memory::counter;
+use crate::memory::{GuestMemory, counter, mailbox};
 use crate::outcome::EndedBy;
 use crate::run::{RunError, io_step};
 use crate::stats_fd::{Stats, StatsFd};
 use crate::vcpu::{Ends, Vcpu, VcpuEnd, VcpuThread};
-use crate::vm::Vm;
+use crate::vm::{Lines, Vm};
 
 /// What does not end by its stop line within this is kicked out.
 const STOP_GRACE: Nanos = Nanos(2_000_000_000);
@@ -112,7 +113,7 @@ impl<'a> Running<'a> {
         for vm in 0..self.vms.len() {
             let mut waiting = std::mem::take(&mut self.vms[vm].vm.vcpus);
             while let Some(vcpu) = waiting.pop() {
-                if waiting.is_empty() && self.load.guest == Guest::Ipi {
+                if waiting.is_empty() && self.load.guest.is_ring() {
                     self.wait_for_followers(vm)?;
                 }
                 let vcpu = self.start_vcpu(vm, vcpu)?;
@@ -146,9 +147,10 @@ impl<'a> Running<'a> {
         let thread = vcpu
             .start(format!("vm{vm}-vcpu{id}"), cpu, Arc::clone(&self.ends))
             .map_err(|source| self.vcpu_failed(vm, source))?;
-        let driver = match self.load.guest {
-            Guest::Pingpong(_) => Some(self.start_driver(vm, id)?),
-            _ => None,
+        let driver = if self.load.guest.is_driven() {
+            Some(self.start_driver(vm, id)?)
+        } else {
+            None
         };
         Ok(RunningVcpu {
             thread,
@@ -169,6 +171,7 @@ impl<'a> Running<'a> {
         let (how, cpu) = (load.host_wait, load.host_cpu);
         let memory = self.vms[vm].vm.memory.clone();
         let stamped = load.guest == Guest::Pingpong(Stamps::Woke);
+        let give_work = waker(load.guest, &lines, memory.clone(), vcpu);
         let woke = move || {
             let stamp = || memory.double_word(vcpu.0, counter::WOKE).ok();
             stamped.then(stamp).flatten()
@@ -177,7 +180,8 @@ impl<'a> Running<'a> {
             .name(format!("vm{vm}-host{vcpu}"))
             .spawn(move || {
                 let pinned = cpu.map_or(Ok(()), clock::pin);
-                let rounds = pinned.and_then(|()| drive(&lines, woke, gaps, rounds, how, &ending));
+                let rounds = pinned
+                    .and_then(|()| drive(&lines, give_work, woke, gaps, rounds, how, &ending));
                 done.signal()?;
                 rounds
             })
@@ -301,6 +305,34 @@ impl<'a> Running<'a> {
             self.ends.event.take()?;
         }
         Ok(())
+    }
+}
+
+/// How a guest is given its work: by an interrupt, or by a word in its memory and an interrupt if it does
+/// not poll. Says whether it took one.
+fn waker(
+    guest: Guest,
+    lines: &Arc<Lines>,
+    memory: GuestMemory,
+    vcpu: VcpuId,
+) -> impl FnMut() -> io::Result<bool> + Send + 'static {
+    let lines = Arc::clone(lines);
+    let polls = guest == Guest::Poller(Peer::Host);
+    let mut work = 0_u32;
+    move || {
+        if polls {
+            work = work.wrapping_add(1);
+            let given = memory.set_word(vcpu.0, mailbox::WORK, work);
+            given.map_err(io::Error::other)?;
+            // Either the guest sees the work before it halts, or we see that it does not poll.
+            fence(Ordering::SeqCst);
+            let polling = memory.word(vcpu.0, mailbox::POLLING);
+            if polling.map_err(io::Error::other)? != 0 {
+                return Ok(false);
+            }
+        }
+        lines.wake.signal()?;
+        Ok(true)
     }
 }
 

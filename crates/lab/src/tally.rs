@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use crate::clock::HostWait;
 use crate::drive::{Round, VcpuRounds};
 use crate::guest::Guest;
+use crate::guest_poll::{self, GuestPollCounts};
 use crate::load::Load;
-use crate::memory::{GuestMemory, MemoryError, counter};
+use crate::memory::{GuestMemory, MemoryError, counter, poll};
 use crate::outcome::{
     EndedBy, Outcome, Quantiles, SCHEMA, UserHaltCounts, VcpuOutcome, VmOutcome, log_hists, scalars,
 };
@@ -18,11 +19,15 @@ pub(crate) fn tally(load: &Load, ended: Ended, ended_by: EndedBy) -> Result<Fini
     let mut vms = Vec::new();
     let mut rounds = Vec::new();
     let mut halts = Vec::new();
+    let mut notes = Vec::new();
     for mut vm in ended.vms {
         let vcpus = vm.vcpus.iter_mut();
         let handled: Vec<_> = vcpus
             .map(|vcpu| std::mem::take(&mut vcpu.end.halts))
             .collect();
+        if let Guest::Poller(_) = load.guest {
+            notes.push(guest_poll::notes(&vm.vm.memory)?);
+        }
         let (mut outcome, played) = tally_vm(load, vm)?;
         if load.halt_policy.is_some() {
             for (vcpu, halts) in outcome.vcpus.iter_mut().zip(&handled) {
@@ -36,21 +41,24 @@ pub(crate) fn tally(load: &Load, ended: Ended, ended_by: EndedBy) -> Result<Fini
     let host_wait = match load.host_wait {
         HostWait::Spin => "spin",
         HostWait::Block => "block",
+        HostWait::Device => "device",
     };
     let outcome = Outcome {
         schema: SCHEMA,
         guest: load.guest.name().to_owned(),
         seed: load.rhythm.seed,
         gap: load.rhythm.spec.to_string(),
-        host_wait: (matches!(load.guest, Guest::Pingpong(_))).then(|| host_wait.to_owned()),
+        host_wait: load.guest.is_driven().then(|| host_wait.to_owned()),
         ended_by,
         halt_loop: load.halt_policy.as_ref().map(ToString::to_string),
+        guest_poll: matches!(load.guest, Guest::Poller(_)).then(|| load.guest_poll.to_string()),
         elapsed_ns: ended.elapsed_ns,
         vms,
     };
     Ok(Finished {
         outcome,
         rounds,
+        notes,
         halts,
     })
 }
@@ -113,5 +121,26 @@ fn tally_vcpu(
         stats: scalars(&vcpu.stats),
         hist: log_hists(&vcpu.stats),
         user_halts: None,
+        guest_poll: guest_polls(load, memory, vcpu)?,
     })
+}
+
+fn guest_polls(
+    load: &Load,
+    memory: &GuestMemory,
+    vcpu: &EndedVcpu,
+) -> Result<Option<GuestPollCounts>, MemoryError> {
+    let Guest::Poller(_) = load.guest else {
+        return Ok(None);
+    };
+    let count = |word| Ok(u64::from(memory.word(vcpu.id.0, word)?));
+    let rounds = vcpu.rounds.iter().flatten();
+    Ok(Some(GuestPollCounts {
+        rounds: count(counter::ROUNDS)?,
+        successful_polls: count(poll::SUCCESSES)?,
+        ipis_sent: count(poll::IPIS_SENT)?,
+        ipis_spared: count(poll::IPIS_SPARED)?,
+        interrupts_spared: rounds.filter(|round| !round.interrupted).count() as u64,
+        limit_ns: count(poll::LIMIT_NS)?,
+    }))
 }

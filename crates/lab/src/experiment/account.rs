@@ -53,7 +53,7 @@ impl Account {
         };
         let trips = outcome.vms.first().and_then(|vm| vm.round_trip_ns);
         Self {
-            rounds: sum(|vcpu| vcpu.rounds),
+            rounds: sum(|vcpu| vcpu.rounds.or(vcpu.guest_poll.map(|polls| polls.rounds))),
             elapsed_ns: outcome.elapsed_ns as f64,
             cpu_ns: sum(|vcpu| Some(vcpu.cpu_ns)),
             polled_ns: sum(polled_ns),

@@ -152,7 +152,7 @@ const EFFECTS: &[EffectRow] = &[
 
 /// The gaps of some seconds of a device in use, in turn: frames at 60 a second, in each a burst of short
 /// halts, a few requests to storage, a timer or two, and the rest of the frame.
-fn mix(seed: u64) -> Vec<Nanos> {
+pub(super) fn mix(seed: u64) -> Vec<Nanos> {
     const FRAME_NS: u64 = 16_666_667;
     const FRAMES: usize = 120;
     let mut random = SplitMix64(seed);

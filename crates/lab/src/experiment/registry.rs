@@ -1,12 +1,14 @@
 //! All experiments there are: a line each, in the order of the sources.
 
-use super::{Experiment, dynamic, poll_sweep, poll_time};
+use super::{Experiment, dynamic, guest_halt_poll, poll_sweep, poll_time, smart_idle_poll};
 
 /// Every experiment.
 pub const EXPERIMENTS: &[Experiment] = &[
     poll_sweep::EXPERIMENT,
     dynamic::EXPERIMENT,
     poll_time::EXPERIMENT,
+    guest_halt_poll::EXPERIMENT,
+    smart_idle_poll::EXPERIMENT,
 ];
 
 /// The experiment of that name.

@@ -10,4 +10,5 @@ mod errors;
 mod experiments;
 mod halt_loop;
 mod lab;
+mod poller;
 mod rounds;
