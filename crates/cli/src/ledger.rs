@@ -10,7 +10,7 @@
 
 mod entry;
 mod file;
-mod summary;
+pub(crate) mod summary;
 mod text;
 
 use std::path::{Path, PathBuf};
@@ -66,6 +66,11 @@ struct Ledger {
     unread: usize,
     summary: Summary,
     entries: Vec<Entry>,
+}
+
+/// How good the predictions of a ledger were.
+pub(crate) fn summary_of(path: &Path) -> Result<Summary, Failure> {
+    Ok(Summary::of(&file::read(path)?.entries))
 }
 
 /// Lists and sums up.

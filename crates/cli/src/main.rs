@@ -10,6 +10,7 @@ mod doctor;
 mod exit;
 mod exits;
 mod explain;
+mod html;
 mod import;
 mod ledger;
 mod number;

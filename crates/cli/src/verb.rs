@@ -10,7 +10,7 @@ mod explain;
 mod import;
 mod ledger;
 mod man;
-mod prove;
+pub(crate) mod prove;
 mod record;
 mod replay;
 pub(crate) mod report;

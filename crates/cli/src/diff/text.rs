@@ -111,7 +111,8 @@ fn circumstances(page: &mut Page, view: &View) {
     }
 }
 
-fn nothing(view: &View) -> String {
+/// Why no figure differs.
+pub(crate) fn nothing(view: &View) -> String {
     if view.compared == 0 {
         return "Too short to tell, or not told: no figure has enough blocks with halts or exits in \
                 both captures. --all shows what is known."
@@ -148,7 +149,8 @@ fn table(page: &mut Page, view: &View, rows: &[&ComparisonView]) {
     page.table(2, &stands, &cells);
 }
 
-fn name(row: &ComparisonView, several: bool) -> String {
+/// What a figure is called, and whose it is where that is not plain.
+pub(crate) fn name(row: &ComparisonView, several: bool) -> String {
     let figure = match row.figure {
         Figure::Halts => "halts/s",
         Figure::Blocks => "blocks/s",
@@ -183,7 +185,8 @@ fn name(row: &ComparisonView, several: bool) -> String {
     format!("{whose}{}{figure}", what.unwrap_or_default())
 }
 
-fn value(estimate: Option<EstimateView>, unit: Unit) -> String {
+/// A figure of one capture.
+pub(crate) fn value(estimate: Option<EstimateView>, unit: Unit) -> String {
     estimate.map_or_else(|| "-".to_owned(), |it| amount(it.estimate, unit))
 }
 
@@ -196,7 +199,7 @@ fn amount(value: f64, unit: Unit) -> String {
 }
 
 /// By how much more or less, or how many times as much.
-fn change(row: &ComparisonView) -> String {
+pub(crate) fn change(row: &ComparisonView) -> String {
     match row.ratio {
         None if row.difference.is_some_and(|it| it.value != 0.0) => "from 0".to_owned(),
         None => "-".to_owned(),
@@ -218,7 +221,7 @@ fn sign(value: f64) -> &'static str {
 }
 
 /// Both ends of the interval, in one unit.
-fn interval(row: &ComparisonView) -> String {
+pub(crate) fn interval(row: &ComparisonView) -> String {
     let Some(it) = row.difference.filter(Interval::is_known) else {
         return "-".to_owned();
     };

@@ -95,7 +95,8 @@ fn block(page: &mut Page, nth: usize, alike: &[&FindingView]) {
     }
 }
 
-fn who(finding: &FindingView) -> String {
+/// Whom a finding is about.
+pub(crate) fn who(finding: &FindingView) -> String {
     let Some(vm) = finding.vm else {
         return "the host, every VM that follows its parameters".to_owned();
     };
@@ -127,7 +128,8 @@ fn ranges(numbers: &[u32]) -> String {
     runs.collect::<Vec<_>>().join(", ")
 }
 
-fn gain(gain: Option<Gain>) -> String {
+/// What there is to gain, in words.
+pub(crate) fn gain(gain: Option<Gain>) -> String {
     let Some(gain) = gain else {
         return "cannot be computed from a recording".to_owned();
     };

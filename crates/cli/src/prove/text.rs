@@ -34,7 +34,7 @@ pub(crate) fn render(view: &View, width: usize) -> String {
 }
 
 /// The verdict in a sentence or two.
-fn verdict(view: &View) -> String {
+pub(crate) fn verdict(view: &View) -> String {
     let main = view
         .figures
         .iter()

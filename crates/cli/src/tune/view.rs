@@ -166,7 +166,8 @@ pub(crate) struct Figures {
 }
 
 impl Figures {
-    fn new(outcome: &Outcome, bound: Option<f64>, wall: &Wall, cost: &Cost) -> Self {
+    /// Of an outcome; `bound` is what a halt costs at the least.
+    pub(crate) fn new(outcome: &Outcome, bound: Option<f64>, wall: &Wall, cost: &Cost) -> Self {
         let sums = Sums::of_outcome(outcome);
         let cost_ns_per_halt = sums.cost_per_halt_ns(cost);
         Self {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::diff::text::Options;
-use crate::diff::{build, load, pair, text};
+use crate::diff::{self, text};
 use crate::exit::{Exit, Outcome};
 use crate::terminal;
 
@@ -44,12 +44,7 @@ pub(crate) struct Arguments {
 
 /// Compares and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let (a, b) = (load::open(&arguments.a)?, load::open(&arguments.b)?);
-    let sides = [&a.recording, &b.recording];
-    let unplaced = sides.iter().any(|it| !it.ledger.unplaced().is_empty());
-    let [in_a, in_b] = sides.map(|it| &it.roster);
-    let pairing = pair::pairs(in_a, in_b, unplaced, &arguments.vm)?;
-    let view = build::build(&a, &b, pairing);
+    let view = diff::compare(&arguments.a, &arguments.b, &arguments.vm)?;
     let page = if arguments.json {
         serde_json::to_string_pretty(&view)? + "\n"
     } else {

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
@@ -178,7 +178,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
 }
 
 /// Reads a result that was kept.
-fn read(file: &PathBuf) -> Result<View, Failure> {
+pub(crate) fn read(file: &Path) -> Result<View, Failure> {
     let text = fs::read(file).with_context(|| format!("read {}", file.display()))?;
     let hint = "`haltwise prove --json` writes such files";
     let refuse = |error: anyhow::Error| Failure::new(Exit::Failed, error).hint(hint);

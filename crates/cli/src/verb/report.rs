@@ -1,6 +1,6 @@
 //! `haltwise report DIR`: where the halted time of a capture goes.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use haltwise_core::event::Vm;
@@ -8,10 +8,12 @@ use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::Roster;
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::page;
+use crate::html::content::{self, Wanted};
+use crate::number::count;
 use crate::report::text::Options;
 use crate::report::{build, load, text};
 use crate::terminal;
+use crate::{html, page};
 
 /// Arguments of `haltwise report`.
 #[derive(Debug, clap::Args)]
@@ -21,6 +23,8 @@ use crate::terminal;
   haltwise report cap --vm 4711        by its VMM's process
   haltwise report cap --vcpus          with a row and a chart for each vCPU
   haltwise report cap --json | jq '.vms[].account.poll.cpu_percent'
+  haltwise report cap --html cap.html  one file to look at, play with and send
+  haltwise report cap --html cap.html --against other --proof proof.json
 
 Exits with 5 if the capture was cut or damaged, or if events were lost: the
 report is made all the same, and its last lines say what is missing.")]
@@ -37,6 +41,22 @@ pub(crate) struct Arguments {
     /// Print JSON (schema 1, see docs/report-json.md) instead of text
     #[arg(long)]
     json: bool,
+    /// Write a page for browsers, in one file that needs no network: what was found, what
+    /// to do, every chart, and what other settings would do with the recorded halts
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "vcpus", "width"])]
+    html: Option<PathBuf>,
+    /// On the page, compare with this capture, as `haltwise diff` does
+    #[arg(long, value_name = "DIR", requires = "html")]
+    against: Option<PathBuf>,
+    /// On the page, show a result that `haltwise prove --json` wrote
+    #[arg(long, value_name = "FILE", requires = "html")]
+    proof: Option<PathBuf>,
+    /// On the page, show how good the predictions of a ledger were
+    #[arg(long, value_name = "FILE", requires = "html")]
+    ledger: Option<PathBuf>,
+    /// For the page, what halts cost: a file of `haltwise-lab calibrate --json`
+    #[arg(long, value_name = "FILE", requires = "html")]
+    calibration: Option<PathBuf>,
     /// Columns of the text, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]
     width: Option<u16>,
@@ -44,6 +64,9 @@ pub(crate) struct Arguments {
 
 /// Makes the report and prints it.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    if let Some(file) = &arguments.html {
+        return page_for_browsers(arguments, file);
+    }
     let recording = load::load(&arguments.dir)?;
     let wanted = wanted(&recording.roster, arguments.vm.as_deref())?;
     let report = build::report(&recording, |vm| wanted.contains(&vm.index));
@@ -61,6 +84,29 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     terminal::print(&text)?;
     Ok(if report.recording.lost > 0 || recording.is_partial() {
+        Exit::Partial
+    } else {
+        Exit::Done
+    })
+}
+
+/// Writes the page.
+fn page_for_browsers(arguments: &Arguments, file: &Path) -> Outcome {
+    let content = content::content(&Wanted {
+        dir: &arguments.dir,
+        vm: arguments.vm.as_deref(),
+        against: arguments.against.as_deref(),
+        proof: arguments.proof.as_deref(),
+        ledger: arguments.ledger.as_deref(),
+        calibration: arguments.calibration.as_deref(),
+    })?;
+    let bytes = html::write(&content, file)?;
+    let kilobytes = count(bytes.div_ceil(1_000) as u64);
+    terminal::say(&format!(
+        "{}: {kilobytes} kB, for any browser",
+        file.display()
+    ));
+    Ok(if content.is_partial() {
         Exit::Partial
     } else {
         Exit::Done

@@ -57,7 +57,7 @@ impl Sample {
 }
 
 /// Time polled, in nanoseconds; where that was not recorded, the window in force.
-fn polled_ns(halt: &Halt) -> u64 {
+pub fn polled_ns(halt: &Halt) -> u64 {
     halt.poll_ns
         .unwrap_or_else(|| halt.window_ns.map_or(0, u64::from).min(halt.halt_ns))
 }

@@ -1,0 +1,132 @@
+//! Axes: where a value stands, and which values are named.
+
+use super::{line, text};
+use crate::html::markup::Markup;
+use crate::number::nanos;
+
+/// A logarithmic axis of times from one place to another.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LogAxis {
+    /// Its lowest value, in nanoseconds.
+    low: f64,
+    /// Its highest.
+    high: f64,
+    from: f64,
+    to: f64,
+}
+
+impl LogAxis {
+    /// From `low` to `high` nanoseconds, drawn from `from` to `to`.
+    pub(crate) fn new((low, high): (u64, u64), (from, to): (f64, f64)) -> Self {
+        let low = low.max(1) as f64;
+        Self {
+            low,
+            high: (high as f64).max(low * 10.0),
+            from,
+            to,
+        }
+    }
+
+    /// Where a value stands; what lies beyond the ends stands there.
+    pub(crate) fn place(&self, ns: f64) -> f64 {
+        let share = (ns.clamp(self.low, self.high) / self.low).ln() / (self.high / self.low).ln();
+        self.from + share * (self.to - self.from)
+    }
+
+    /// Whether a value lies on the axis.
+    pub(crate) fn holds(&self, ns: f64) -> bool {
+        (self.low..=self.high).contains(&ns)
+    }
+
+    /// Decades, as many as there is room for, with their names below `y`, and lines up to `top`.
+    pub(crate) fn decades(&self, top: f64, y: f64) -> Markup {
+        let mut decades: Vec<u64> = Vec::new();
+        let mut ns = 1_u64;
+        while let Some(next) = ns.checked_mul(10) {
+            if self.holds(ns as f64) {
+                decades.push(ns);
+            }
+            ns = next;
+        }
+        // A name takes some 50 units.
+        let room = (self.to - self.from) / 50.0;
+        let mut every = 1;
+        while decades.len() as f64 / every as f64 > room && every < decades.len() {
+            every += 1;
+        }
+        let mut out = Markup::none();
+        for (n, ns) in decades.into_iter().enumerate() {
+            let x = self.place(ns as f64);
+            out.push(line("grid", (x, top), (x, y)));
+            if n % every == 0 {
+                out.push(text("tick", (x, y + 14.0), "middle", &decade(ns)));
+            }
+        }
+        out
+    }
+}
+
+/// `10 us`: a power of ten without the digits that say nothing.
+fn decade(ns: u64) -> String {
+    let named = nanos(ns);
+    let unit = named.rsplit(' ').next().unwrap_or("ns");
+    let digits = match ns.ilog10() % 3 {
+        0 => "1",
+        1 => "10",
+        _ => "100",
+    };
+    format!("{digits} {unit}")
+}
+
+/// The next round value at or above `value`: 1, 2 or 5 times a power of ten.
+pub(crate) fn round_up(value: f64) -> f64 {
+    if value <= 0.0 || !value.is_finite() {
+        return 1.0;
+    }
+    let power = 10_f64.powf(value.log10().floor());
+    let steps = [1.0, 2.0, 5.0, 10.0];
+    let found = steps.iter().map(|step| step * power);
+    found
+        .into_iter()
+        .find(|round| *round >= value * (1.0 - 1e-9))
+        .unwrap_or(value)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn decades_have_round_names() {
+        for (ns, name) in [
+            (1, "1 ns"),
+            (1_000, "1 us"),
+            (100_000, "100 us"),
+            (10_000_000, "10 ms"),
+            (1_000_000_000, "1 s"),
+        ] {
+            assert_eq!(decade(ns), name);
+        }
+    }
+
+    #[test]
+    fn places_are_logarithmic_and_never_outside() {
+        let axis = LogAxis::new((100, 10_000), (0.0, 200.0));
+        assert!((axis.place(1_000.0) - 100.0).abs() < 1e-9);
+        assert!(axis.place(0.0).abs() < 1e-9);
+        assert!((axis.place(1e12) - 200.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn round_values_are_at_or_above() {
+        for (value, round) in [
+            (0.0, 1.0),
+            (0.7, 1.0),
+            (3.0, 5.0),
+            (10.0, 10.0),
+            (51.0, 100.0),
+        ] {
+            assert!((round_up(value) - round).abs() < 1e-9, "{value}");
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Windows over time: the mean and the largest of each slot, and the ceilings.
+
+use super::axis::round_up;
+use super::{Path, at, figure, line, text};
+use crate::html::markup::Markup;
+use crate::number::nanos;
+use crate::report::view::{AccountView, RecordingView};
+
+const WIDTH: f64 = 440.0;
+const HEIGHT: f64 = 190.0;
+const LEFT: f64 = 52.0;
+const RIGHT: f64 = 432.0;
+const TOP: f64 = 18.0;
+const BOTTOM: f64 = 162.0;
+
+/// Draws an account's windows. `None` if no halt knows its window.
+pub(crate) fn windows(recording: &RecordingView, account: &AccountView) -> Option<Markup> {
+    let slots = &account.window.slots;
+    let known = slots.iter().filter(|slot| slot.window_mean_ns.is_some());
+    let known: Vec<_> = known.collect();
+    if known.is_empty() {
+        return None;
+    }
+    let largest = known.iter().filter_map(|slot| slot.window_max_ns).max();
+    let ceiling = account.ceilings.iter().map(|ceiling| ceiling.ns).max();
+    let top_ns = u64::from(largest.unwrap_or(0).max(ceiling.unwrap_or(0))).max(1_000);
+    let top_ns = round_up(top_ns as f64 / 1e3) * 1e3;
+    let y = |ns: f64| BOTTOM - (ns / top_ns).min(1.0) * (BOTTOM - TOP);
+    let span = recording.duration_ns.max(1) as f64;
+    let x = |ns: u64| {
+        let since = ns.saturating_sub(recording.start_ns) as f64;
+        LEFT + (since / span).min(1.0) * (RIGHT - LEFT)
+    };
+    let (mut areas, mut means) = (Path::default(), Path::default());
+    let mut last_end = None;
+    for slot in &known {
+        let (from, to) = (
+            x(slot.start_ns),
+            x(slot.start_ns.saturating_add(account.window.slot_ns)),
+        );
+        let mean = y(slot.window_mean_ns.unwrap_or(0) as f64);
+        let max = y(f64::from(slot.window_max_ns.unwrap_or(0)));
+        areas.area((from, max), (to, BOTTOM));
+        if last_end == Some(slot.start_ns) {
+            means.step("V", &[mean]);
+        } else {
+            means.step("M", &[from, mean]);
+        }
+        means.step("H", &[to]);
+        last_end = Some(slot.start_ns.saturating_add(account.window.slot_ns));
+    }
+    let mean_of_means = known.iter().filter_map(|slot| slot.window_mean_ns);
+    let mean_of_means = mean_of_means.sum::<u64>() / known.len() as u64;
+    let label = format!(
+        "windows over time: {} on average, the largest {}; {} grows, {} shrinks",
+        nanos(mean_of_means),
+        largest.map_or_else(|| "not known".to_owned(), |ns| nanos(ns.into())),
+        account.window.grows,
+        account.window.shrinks,
+    );
+    let mut svg = figure(WIDTH, HEIGHT, &label);
+    for part in [0.0, 0.5, 1.0] {
+        let ns = top_ns * part;
+        svg = svg
+            .with(line("grid", (LEFT, y(ns)), (RIGHT, y(ns))))
+            .with(text("tick", (LEFT - 4.0, y(ns) + 4.0), "end", &level(ns)));
+    }
+    svg = svg
+        .with(areas.drawn("window-max"))
+        .with(means.drawn("window-mean"))
+        .with(line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM)))
+        .with(text("tick", (LEFT, BOTTOM + 14.0), "start", "0"))
+        .with(text(
+            "tick",
+            (RIGHT, BOTTOM + 14.0),
+            "end",
+            &nanos(recording.duration_ns),
+        ));
+    for ceiling in account.ceilings.iter().filter(|ceiling| ceiling.halts > 0) {
+        let height = y(f64::from(ceiling.ns));
+        let (from, to) = (x(ceiling.first_ns), x(ceiling.last_ns));
+        svg = svg.with(line("mark", (from, height), (to.max(from + 2.0), height)));
+    }
+    Some(svg.into())
+}
+
+fn level(ns: f64) -> String {
+    if ns < 1e3 {
+        return "0".to_owned();
+    }
+    if ns < 1e6 {
+        return format!("{} us", at(ns / 1e3));
+    }
+    format!("{} ms", at(ns / 1e6))
+}

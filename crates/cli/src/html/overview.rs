@@ -1,0 +1,178 @@
+//! What each vCPU did over the whole recording: shares of its time in steps of equal length, however
+//! long the recording is.
+//!
+//! The time before a vCPU's first halt and after its last is not told: it may have run, or halted for
+//! longer, or not been there.
+
+use std::collections::BTreeMap;
+
+use haltwise_core::account::parts::Parts;
+use haltwise_core::event::Halt;
+use haltwise_core::replay::Seat;
+
+use super::sample::packed::Packed;
+
+/// Steps over the recording.
+pub(crate) const STEPS: usize = 240;
+
+/// vCPUs that are shown: those that halt most. More make the file long and nobody wiser.
+const MOST: usize = 128;
+
+/// What a vCPU can be doing, in the order in which the page stacks it.
+pub(crate) const STATES: [&str; 7] = [
+    "guest running",
+    "poll, ended by a wake",
+    "poll, in vain",
+    "sleep",
+    "wake-up latency",
+    "turned back",
+    "not known",
+];
+
+/// Nanoseconds in each state.
+type Spent = [u64; STATES.len()];
+
+/// All vCPUs.
+#[derive(Debug)]
+pub(crate) struct Overview {
+    /// vCPU by vCPU; those that could not be placed last.
+    pub(crate) rows: Vec<Row>,
+    /// Length of the recording, in nanoseconds.
+    pub(crate) span_ns: u64,
+    /// vCPUs that are left out, for there are too many.
+    pub(crate) left_out: usize,
+}
+
+/// One vCPU.
+#[derive(Debug)]
+pub(crate) struct Row {
+    /// Which.
+    pub(crate) seat: Seat,
+    /// Its halts.
+    pub(crate) halts: u64,
+    steps: Vec<Spent>,
+}
+
+/// Takes halts in.
+#[derive(Debug)]
+pub(crate) struct Gather {
+    start_ns: u64,
+    span_ns: u64,
+    seats: BTreeMap<(bool, Seat), (Row, u64)>,
+}
+
+impl Gather {
+    /// Before the first halt.
+    pub(crate) fn new(start_ns: u64, span_ns: u64) -> Self {
+        Self {
+            start_ns,
+            span_ns,
+            seats: BTreeMap::new(),
+        }
+    }
+
+    /// Takes a halt.
+    pub(crate) fn halt(&mut self, halt: &Halt) {
+        let seat = Seat::of(halt);
+        let since = |ns: u64| ns.saturating_sub(self.start_ns);
+        let (from, end) = (since(halt.start_ns), since(halt.end_ns()));
+        let new = || {
+            let row = Row {
+                seat,
+                halts: 0,
+                steps: vec![Spent::default(); STEPS],
+            };
+            (row, from)
+        };
+        let key = (seat.vm.is_none(), seat);
+        let (row, last) = self.seats.entry(key).or_insert_with(new);
+        row.halts += 1;
+        let from = from.max(*last);
+        row.spend(0, *last, from, self.span_ns);
+        let mut at = from;
+        for (state, ns) in states(halt) {
+            let to = at.saturating_add(ns).min(end);
+            row.spend(state, at, to, self.span_ns);
+            at = to;
+        }
+        *last = end.max(*last);
+    }
+
+    /// What came of it.
+    pub(crate) fn finish(self) -> Overview {
+        let mut rows: Vec<Row> = self.seats.into_values().map(|(row, _)| row).collect();
+        let left_out = rows.len().saturating_sub(MOST);
+        if left_out > 0 {
+            let mut halts: Vec<u64> = rows.iter().map(|row| row.halts).collect();
+            halts.sort_unstable_by_key(|halts| std::cmp::Reverse(*halts));
+            let least = halts[MOST - 1];
+            rows.retain(|row| row.halts >= least);
+            rows.truncate(MOST);
+        }
+        Overview {
+            rows,
+            span_ns: self.span_ns,
+            left_out,
+        }
+    }
+}
+
+/// What a halt was spent on, in its order.
+fn states(halt: &Halt) -> [(usize, u64); 6] {
+    let parts = Parts::of_halt(halt);
+    [
+        (1, parts.poll_success_ns),
+        (2, parts.poll_fail_ns),
+        (5, parts.turned_back_ns),
+        (6, parts.unknown_ns),
+        (3, parts.sleep_ns),
+        (4, parts.wake_latency_ns),
+    ]
+}
+
+impl Row {
+    /// Adds a stretch of one state to the steps that it touches.
+    fn spend(&mut self, state: usize, from: u64, to: u64, span_ns: u64) {
+        let steps = STEPS as u64;
+        let edge = |step: u64| {
+            let edge = u128::from(span_ns) * u128::from(step) / u128::from(steps);
+            u64::try_from(edge).unwrap_or(u64::MAX)
+        };
+        let step_of = |ns: u64| u128::from(ns) * u128::from(steps) / u128::from(span_ns.max(1));
+        let mut step = u64::try_from(step_of(from)).unwrap_or(u64::MAX);
+        while step < steps && edge(step) < to {
+            let part = to.min(edge(step + 1)).saturating_sub(from.max(edge(step)));
+            if let Some(spent) = usize::try_from(step)
+                .ok()
+                .and_then(|n| self.steps.get_mut(n))
+            {
+                spent[state] += part;
+            }
+            step += 1;
+        }
+    }
+
+    /// Shares of each step in 255ths, state by state; together less than 255 where it is not told.
+    pub(crate) fn shares(&self, span_ns: u64) -> Vec<[u8; STATES.len()]> {
+        let span = u128::from(span_ns.max(1));
+        let shares = self.steps.iter().map(|spent| {
+            spent.map(|ns| {
+                let share = (u128::from(ns) * 255 * STEPS as u128 + span / 2) / span;
+                u8::try_from(share).unwrap_or(u8::MAX)
+            })
+        });
+        shares.collect()
+    }
+
+    /// The same for the page.
+    pub(crate) fn packed(&self, span_ns: u64) -> String {
+        let mut packed = Packed::default();
+        for shares in self.shares(span_ns) {
+            packed.bytes(&shares);
+        }
+        packed.text()
+    }
+}
+
+#[cfg(test)]
+mod test;

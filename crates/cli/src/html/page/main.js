@@ -1,0 +1,89 @@
+// Begins everything once the page is there.
+
+import { byId, button } from './dom.js';
+import { unpackSample } from './sample.js';
+import { searchable, sortable } from './tables.js';
+import { timeline } from './timeline.js';
+import { whatif } from './whatif.js';
+
+/** @typedef {import('./data.js').Data} Data */
+
+/** Times in the reader's own zone. */
+function localTimes() {
+  const format = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' });
+  for (const time of document.querySelectorAll('time')) {
+    const date = new Date(time.dateTime);
+    if (Number.isNaN(date.getTime())) continue;
+    time.title = time.textContent ?? '';
+    time.textContent = format.format(date);
+  }
+}
+
+/** Buttons that copy a command. */
+function copies() {
+  for (const place of document.querySelectorAll('[data-copy]')) {
+    const text = [...place.querySelectorAll('code')].map((line) => (line.textContent ?? '').trim()).join('\n');
+    const act = button('Copy', () => {
+      const done = navigator.clipboard?.writeText(text);
+      done?.then(
+        () => {
+          act.textContent = 'Copied';
+          window.setTimeout(() => {
+            act.textContent = 'Copy';
+          }, 1500);
+        },
+        () => getSelection()?.selectAllChildren(place),
+      );
+    });
+    act.classList.add('copy');
+    place.append(act);
+  }
+}
+
+/** Whatever a link leads to is open. */
+function openTarget() {
+  const id = decodeURIComponent(location.hash.slice(1));
+  if (!id) return;
+  for (let at = byId(id); at; at = at.parentElement) if (at instanceof HTMLDetailsElement) at.open = true;
+  byId(id)?.scrollIntoView();
+}
+
+/** All is open while it is printed. */
+function printsOpen() {
+  /** @type {HTMLDetailsElement[]} */
+  let opened = [];
+  window.addEventListener('beforeprint', () => {
+    opened = [...document.querySelectorAll('details')].filter((one) => !one.open);
+    for (const one of opened) one.open = true;
+  });
+  window.addEventListener('afterprint', () => {
+    for (const one of opened) one.open = false;
+  });
+}
+
+function begin() {
+  const text = byId('data')?.textContent;
+  if (!text) return;
+  document.documentElement.classList.add('script');
+  const data = /** @type {Data} */ (JSON.parse(text));
+  localTimes();
+  copies();
+  for (const table of document.querySelectorAll('table[data-sorts]')) sortable(/** @type {HTMLTableElement} */ (table));
+  searchable();
+  window.addEventListener('hashchange', openTarget);
+  openTarget();
+  printsOpen();
+  // What is below the first screen waits until that is painted.
+  requestAnimationFrame(() => {
+    window.setTimeout(() => {
+      const kept = unpackSample(data);
+      const names = new Map(data.lanes.map((lane) => [lane.vm, lane.name.replace(/ vCPU \d+$/, '')]));
+      const nameOf = (/** @type {number} */ vm) => names.get(vm) ?? `VM ${vm}`;
+      if (data.play) whatif(data.play, kept, nameOf);
+      timeline(data, kept, nameOf);
+      document.documentElement.dataset.ready = 'yes';
+    });
+  });
+}
+
+begin();

@@ -1,0 +1,192 @@
+//! The sections of the page, one to a file: data in, markup out.
+//!
+//! A section that has nothing to show is not there, and no link leads to it.
+
+mod account;
+mod data;
+mod diff;
+mod exits;
+mod findings;
+mod first;
+mod honesty;
+mod prediction;
+mod table;
+mod timeline;
+mod vms;
+mod whatif;
+
+use super::content::Content;
+use super::markup::{Element, Markup, el, name, prose};
+use crate::number::{count, nanos};
+use crate::words::plural;
+
+pub(crate) use data::data;
+
+/// A section, and what leads to it.
+struct Section {
+    id: &'static str,
+    title: &'static str,
+    body: Markup,
+}
+
+/// The whole body of the page.
+pub(crate) fn all(content: &Content) -> Markup {
+    let made = [
+        (
+            "account",
+            "Where halted time goes",
+            account::account(content),
+        ),
+        ("whatif", "What if", whatif::whatif(content)),
+        ("findings", "Findings", Some(findings::findings(content))),
+        ("vms", "VM by VM", vms::vms(content)),
+        ("timeline", "Timeline", timeline::timeline(content)),
+        ("exits", "Exits", exits::exits(content)),
+        (
+            "prediction",
+            "Predicted and measured",
+            prediction::prediction(content),
+        ),
+        ("diff", "Against another capture", diff::diff(content)),
+        (
+            "honesty",
+            "How far this can be trusted",
+            Some(honesty::honesty(content)),
+        ),
+    ];
+    let sections: Vec<Section> = made
+        .into_iter()
+        .filter_map(|(id, title, body)| {
+            Some(Section {
+                id,
+                title,
+                body: body?,
+            })
+        })
+        .collect();
+    let links = sections.iter().map(|section| {
+        let link = el("a").attr("href", format!("#{}", section.id));
+        el("li").with(link.with(section.title))
+    });
+    let links = el("ul").with_all(links);
+    let skip = el("a")
+        .class("skip")
+        .attr("href", "#found")
+        .with("To what was found");
+    let main = el("main")
+        .with(first::first(content))
+        .with_all(sections.iter().map(|section| {
+            let heading = el("h2")
+                .attr("id", format!("{}-title", section.id))
+                .with(section.title);
+            el("section")
+                .attr("id", section.id)
+                .attr("aria-labelledby", format!("{}-title", section.id))
+                .with(heading)
+                .with(section.body.clone())
+        }));
+    let nav = el("nav").attr("aria-label", "Sections").with(links);
+    let footer = el("footer").with(p(format!(
+        "haltwise {}. Made from the capture alone; nothing was sent anywhere, and this file asks for \
+         nothing from any network.",
+        env!("CARGO_PKG_VERSION")
+    )));
+    Markup::none()
+        .and(skip)
+        .and(head(content))
+        .and(nav)
+        .and(main)
+        .and(footer)
+}
+
+/// What was recorded, where and when, and whether anything is missing from it.
+fn head(content: &Content) -> Element {
+    let (report, recording) = (&content.report, &content.report.recording);
+    let host = &report.host;
+    let title = el("p")
+        .class("title")
+        .with("Halts of virtual machines on ")
+        .with(name(&host.name));
+    let mut facts = Markup::none();
+    if let Some(utc) = &recording.started_utc {
+        facts.push(el("li").with(time(utc)));
+    }
+    let of_halts = plural(host.account.halts, "halt");
+    for fact in [
+        nanos(recording.duration_ns),
+        plural(host.vms as u64, "VM"),
+        plural(host.account.vcpus as u64, "vCPU"),
+        of_halts,
+    ] {
+        facts.push(el("li").with(fact));
+    }
+    facts.push(el("li").with("Linux ").with(name(&host.kernel)));
+    let trust = el("li").with(trust(content));
+    el("header")
+        .with(title)
+        .with(el("ul").class("facts").with(facts).with(trust))
+}
+
+/// How it was recorded in a word, with a mark where something is missing.
+fn trust(content: &Content) -> Element {
+    let recording = &content.report.recording;
+    let mut said = vec![format!("rung {}", recording.rung)];
+    if recording.lost > 0 {
+        said.push(format!("{} lost", plural(recording.lost, "event")));
+    }
+    if recording.cut {
+        said.push("cut off".to_owned());
+    }
+    if content.recording.damaged {
+        said.push("damaged".to_owned());
+    }
+    let blind = content.report.vms.iter();
+    let blind = blind.filter(|vm| vm.not_observable.is_some()).count();
+    if blind > 0 {
+        said.push(format!("{} not observable", plural(blind as u64, "VM")));
+    }
+    let class = if said.len() > 1 { "chip warn" } else { "chip" };
+    el("a")
+        .class(class)
+        .attr("href", "#honesty")
+        .with(said.join(", "))
+}
+
+/// A point in time: UTC as it stands, and the reader's own zone by the script.
+fn time(utc: &str) -> Element {
+    el("time")
+        .attr("datetime", utc)
+        .with(format!("{utc} (UTC)"))
+}
+
+/// A paragraph of ours.
+fn p(text: impl AsRef<str>) -> Element {
+    el("p").with(prose(text.as_ref()))
+}
+
+/// Something to be known beside what is shown.
+fn note(text: impl AsRef<str>) -> Element {
+    p(text).class("note")
+}
+
+/// Something that opens.
+fn details(summary: impl Into<Markup>, body: impl Into<Markup>) -> Element {
+    el("details").with(el("summary").with(summary)).with(body)
+}
+
+/// What to type, line by line, with a button that copies it where there is script.
+fn command(lines: &[String]) -> Element {
+    let lines = lines.iter().map(|line| el("code").with(line.clone()));
+    let code = el("pre").with_all(lines);
+    el("div").class("command").flag("data-copy").with(code)
+}
+
+/// `12 of 340 k halts`, or `all 1200 halts`.
+fn sampled(content: &Content) -> Option<String> {
+    let sampled = content.sampled.as_ref()?;
+    Some(if sampled.is_whole() {
+        format!("all {}", plural(sampled.halts, "halt"))
+    } else {
+        format!("{} of {}", count(sampled.halts), plural(sampled.of, "halt"))
+    })
+}

@@ -1,0 +1,209 @@
+//! Where halted time goes: the host, and a line for each VM.
+
+use super::table::{Cell, Is, Table, cell, maybe, number};
+use super::{details, note, p};
+use crate::html::chart::bars::{self, Part};
+use crate::html::content::Content;
+use crate::html::markup::{Element, Markup, el, name};
+use crate::number::{nanos, scaled, share};
+use crate::report::view::{AccountView, WakesView};
+
+/// Parts of halted time: colour, and name in the legend.
+const PARTS: [(&str, &str); 6] = [
+    ("s-poll-woken", "polled, and woken by it"),
+    ("s-poll-vain", "polled in vain"),
+    ("s-sleep", "slept: the CPU was free for others"),
+    ("s-wake", "wake-up latency: woken, not yet running"),
+    ("s-turned", "turned back on the way to sleep"),
+    ("s-unknown", "not known"),
+];
+
+/// What wakes: colour and name.
+const WAKES: [(&str, &str); 5] = [
+    ("w-timer", "timer"),
+    ("w-ipi", "IPI of another vCPU"),
+    ("w-device", "device"),
+    ("w-other", "other"),
+    ("w-unknown", "not known"),
+];
+
+/// VMs in the table; with more the page says how many.
+const MOST: usize = 500;
+
+/// The columns of [`row`] after the first.
+const COLUMNS: [(Is, &str); 9] = [
+    (Is::Bar, "halted time"),
+    (Is::Number, "halted"),
+    (Is::Number, "polling, of a CPU"),
+    (Is::Number, "of it in vain"),
+    (Is::Number, "halts/s"),
+    (Is::Number, "sleeps/s"),
+    (Is::Number, "gap, median"),
+    (Is::Number, "wake-up, median"),
+    (Is::Bar, "woken by"),
+];
+
+/// The section. `None` if no VM was seen.
+pub(super) fn account(content: &Content) -> Option<Markup> {
+    let report = &content.report;
+    if report.vms.is_empty() && report.host.account.halts == 0 {
+        return None;
+    }
+    let text = "Each halt splits into what its vCPU did: polled on its CPU, slept, or waited to run \
+                again after it was woken. The bars show shares of the halted time.";
+    let mut table = table("Halted time of each VM", "VM").sortable("accounts");
+    for vm in report.vms.iter().take(MOST) {
+        let link = el("a")
+            .attr("href", format!("#vm-{}", vm.index))
+            .with(name(&vm.name));
+        if vm.not_observable.is_some() && vm.account.halts == 0 {
+            let mut cells = vec![cell(link), cell("not observable, which is not idle")];
+            cells.resize_with(COLUMNS.len() + 1, || cell("-"));
+            table.row(cells);
+        } else {
+            table.row(row(link, &vm.name, &vm.account));
+        }
+    }
+    if let Some(unplaced) = &report.unplaced {
+        table.row(row("halts of no VM that was found", "unplaced", unplaced));
+    }
+    let mut out = Markup::none()
+        .and(p(text))
+        .and(legends(&report.host.account))
+        .and(table.finish());
+    if report.vms.len() > MOST {
+        let text = format!(
+            "The first {MOST} of {} VMs; `haltwise report --json` has all.",
+            report.vms.len()
+        );
+        out.push(note(text));
+    }
+    Some(out.and(settings(content)))
+}
+
+/// What the colours mean, as far as they are seen.
+pub(super) fn legends(account: &AccountView) -> Markup {
+    let seen = parts(account).map(|part| part.value > 0.0);
+    let of_parts = PARTS
+        .iter()
+        .zip(seen)
+        .filter(|(_, seen)| *seen)
+        .map(|(part, _)| *part);
+    let counts = wakes(&account.wakes).map(|part| part.value > 0.0);
+    let of_wakes = WAKES
+        .iter()
+        .zip(counts)
+        .filter(|(_, seen)| *seen)
+        .map(|(wake, _)| *wake);
+    let titled = |title: &str, legend: Markup| el("div").class("keyed").with(p(title)).with(legend);
+    el("div")
+        .class("keys")
+        .with(titled("Halted time", bars::legend(of_parts)))
+        .with(titled("Woken by", bars::legend(of_wakes)))
+        .into()
+}
+
+/// A table for rows of [`row`].
+pub(super) fn table(caption: &str, first: &'static str) -> Table {
+    let mut columns = vec![(Is::Text, first)];
+    columns.extend(COLUMNS);
+    Table::new(caption, &columns)
+}
+
+/// An account in a row.
+pub(super) fn row(first: impl Into<Markup>, whose: &str, account: &AccountView) -> Vec<Cell> {
+    let whose = crate::html::markup::short(whose);
+    let median = |spread: Option<haltwise_core::account::Spread>| {
+        maybe(
+            spread.map(|spread| spread.p50 as f64),
+            crate::number::nanos_f64,
+        )
+    };
+    let percent = |percent: Option<f64>| maybe(percent, |percent| share(percent / 100.0));
+    vec![
+        cell(first),
+        number(
+            account.halted_ns as f64,
+            bars::stacked(&parts(account), &format!("{whose}, halted time")),
+        ),
+        number(account.halted_share, share(account.halted_share)),
+        percent(account.poll.cpu_percent),
+        percent(account.poll.wasted_cpu_percent),
+        number(account.halts_per_s, scaled(account.halts_per_s)),
+        number(account.waits_per_s, scaled(account.waits_per_s)),
+        median(account.gap_ns),
+        median(account.wake_latency_ns),
+        cell(bars::stacked(
+            &wakes(&account.wakes),
+            &format!("{whose}, woken by"),
+        )),
+    ]
+}
+
+/// The parts of an account's halted time.
+pub(super) fn parts(account: &AccountView) -> [Part<'static>; 6] {
+    let named = account.parts.named();
+    std::array::from_fn(|n| Part {
+        class: PARTS[n].0,
+        name: named[n].0,
+        value: named[n].1 as f64,
+    })
+}
+
+fn wakes(wakes: &WakesView) -> [Part<'static>; 5] {
+    let counts = [
+        wakes.timer,
+        wakes.ipi,
+        wakes.device,
+        wakes.other,
+        wakes.unknown,
+    ];
+    std::array::from_fn(|n| Part {
+        class: WAKES[n].0,
+        name: WAKES[n].1,
+        value: counts[n] as f64,
+    })
+}
+
+/// What was set while it was recorded.
+fn settings(content: &Content) -> Option<Element> {
+    let knobs = &content.report.host.knobs;
+    if knobs.is_empty() {
+        return None;
+    }
+    let mut table = Table::new(
+        "Settings in force",
+        &[
+            (Is::Text, "parameter"),
+            (Is::Text, "of"),
+            (Is::Number, "value"),
+            (Is::Number, "changes while recording"),
+        ],
+    );
+    for knob in knobs {
+        let vm = |index: u32| {
+            let vms = content.recording.roster.vms.iter();
+            let mut vms = vms.filter(|vm| vm.index.0 == index);
+            vms.next()
+                .map_or_else(|| Markup::text(&format!("VM {index}")), |vm| name(&vm.name))
+        };
+        let of = match (knob.scope, knob.vm) {
+            ("vm", Some(index)) => vm(index),
+            ("guest-of-other", _) => "this host as a guest of another".into(),
+            _ => "the host".into(),
+        };
+        let value = match knob.value.parse::<u64>() {
+            Ok(ns) if knob.name.ends_with("_ns") || knob.name.ends_with("_start") => {
+                format!("{ns} ({})", nanos(ns))
+            }
+            _ => crate::html::markup::short(&knob.value),
+        };
+        table.row(vec![
+            cell(name(&knob.name)),
+            cell(of),
+            cell(value),
+            number(knob.changes as f64, knob.changes.to_string()),
+        ]);
+    }
+    Some(details("Settings in force", table.finish()))
+}

@@ -1,0 +1,103 @@
+//! What stands out and can be put right: `explain`'s findings, and what could not be judged.
+
+use super::{details, p};
+use crate::explain::text::{gain, who};
+use crate::explain::view::FindingView;
+use crate::html::content::Content;
+use crate::html::markup::{Element, Markup, el, prose, short};
+use crate::words::plural;
+
+/// Findings of one rule that are told in full; the others are named.
+const ALIKE: usize = 3;
+
+/// The section.
+pub(super) fn findings(content: &Content) -> Markup {
+    let view = &content.findings;
+    let mut out = Markup::none();
+    if view.findings.is_empty() {
+        let text = format!(
+            "Nothing stands out: none of {} found its signature here.",
+            plural(view.rules as u64, "rule")
+        );
+        out.push(p(text));
+    }
+    let mut seen: Vec<(&str, usize)> = Vec::new();
+    let mut also: Vec<&FindingView> = Vec::new();
+    for finding in &view.findings {
+        let known = seen.iter().position(|(rule, _)| *rule == finding.rule);
+        let place = known.unwrap_or_else(|| {
+            seen.push((finding.rule, 0));
+            seen.len() - 1
+        });
+        seen[place].1 += 1;
+        if seen[place].1 <= ALIKE {
+            out.push(one(finding));
+        } else {
+            also.push(finding);
+        }
+    }
+    if !also.is_empty() {
+        let title = format!(
+            "{} of the same kinds",
+            plural(also.len() as u64, "more finding")
+        );
+        let items = also.iter().map(|finding| {
+            el("li").with(format!(
+                "{}: {} ({})",
+                finding.title,
+                who(finding),
+                gain(finding.gain)
+            ))
+        });
+        out.push(details(title, el("ul").with_all(items)));
+    }
+    out.and(not_judged(content))
+}
+
+fn one(finding: &FindingView) -> Element {
+    let heading = el("h3").with(finding.title);
+    let sure = el("span").class("chip").with(finding.sure.as_str());
+    let rows = [
+        ("who", who(finding)),
+        ("seen", short_enough(&finding.signature)),
+        ("cause", finding.cause.clone()),
+        ("remedy", finding.remedy.clone()),
+        ("gain", gain(finding.gain)),
+        ("source", format!("{} ({})", finding.source, finding.rule)),
+    ];
+    let rows = rows
+        .into_iter()
+        .flat_map(|(what, text)| [el("dt").with(what), el("dd").with(prose(&text))]);
+    el("article")
+        .class("finding")
+        .with(el("div").class("finding-head").with(heading).with(sure))
+        .with(el("dl").with_all(rows))
+}
+
+/// A signature names a VM at times, whose name a stranger chose.
+fn short_enough(text: &str) -> String {
+    const LONGEST: usize = 1_000;
+    if text.chars().count() > LONGEST {
+        short(text)
+    } else {
+        text.to_owned()
+    }
+}
+
+/// Rules that lacked something: they do not say that all is well.
+fn not_judged(content: &Content) -> Option<Element> {
+    let blind = &content.findings.not_judged;
+    if blind.is_empty() {
+        return None;
+    }
+    let title = format!(
+        "{} could not judge, for want of data",
+        plural(blind.len() as u64, "rule")
+    );
+    let items = blind.iter().map(|blind| {
+        el("li")
+            .with(el("b").with(blind.title))
+            .with(prose(&format!(": {}", short_enough(&blind.reason))))
+    });
+    Some(details(title, el("ul").with_all(items)))
+}

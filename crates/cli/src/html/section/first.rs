@@ -1,0 +1,186 @@
+//! The first screen: what was found and what to do, in two or three sentences, the figures that matter,
+//! the commands, and the numbers behind each word.
+
+mod words;
+
+use haltwise_core::units::Nanos;
+
+use self::words::{Told, Words};
+use super::table::{Is, Table, cell};
+use super::{command, details, note, p, plural};
+use crate::html::content::{Advice, Content};
+use crate::html::markup::{Element, Markup, el};
+use crate::number::{nanos_f64, share};
+use crate::plan::Settings;
+use crate::tune::say;
+
+/// The section.
+pub(super) fn first(content: &Content) -> Element {
+    let Words {
+        title,
+        sentences,
+        told,
+    } = words::words(content);
+    let lead = sentences
+        .into_iter()
+        .fold(el("p").class("lead"), |lead, sentence| {
+            lead.with(sentence).with(" ")
+        });
+    let mut section = el("section")
+        .attr("id", "found")
+        .attr("aria-labelledby", "found-title")
+        .with(el("h1").attr("id", "found-title").with(title))
+        .with(lead)
+        .with(tiles(&told));
+    if let Ok(advice) = &content.advice {
+        section = section.with(to_do(advice));
+        for text in &advice.tuned.notes {
+            section = section.with(note(text));
+        }
+        section = section.with(other_goals(advice));
+    }
+    section.with(behind(&told))
+}
+
+/// The figures that matter, large.
+fn tiles(told: &[Told]) -> Option<Element> {
+    let large: Vec<&Told> = told.iter().filter(|told| told.tile.is_some()).collect();
+    let tile = |told: &&Told| {
+        el("div")
+            .class("tile")
+            .with(el("dt").with(told.tile.unwrap_or_default()))
+            .with(el("dd").with(told.value.clone()))
+    };
+    (!large.is_empty()).then(|| el("dl").class("tiles").with_all(large.iter().map(tile)))
+}
+
+/// The setting as commands, and how to take it back.
+fn to_do(advice: &Advice) -> Option<Markup> {
+    let tuned = &advice.tuned;
+    let recommended = tuned.recommended?;
+    let changes = recommended.beyond(&tuned.in_force);
+    if changes.is_empty() {
+        return None;
+    }
+    let back = tuned.in_force.beyond(&recommended);
+    let set = |of: &Settings| {
+        let each = of
+            .named()
+            .map(|(name, value)| format!("--set {name}={}", with_unit(name, value)));
+        let each: Vec<String> = each.collect();
+        format!("haltwise apply {} --yes", each.join(" "))
+    };
+    let by_hand = el("div")
+        .class("two")
+        .with(el("div").with(p("Set it:")).with(command(&tuned.commands)))
+        .with(
+            el("div")
+                .with(p("Take it back:"))
+                .with(command(&say::commands(&back))),
+        );
+    let own = tuned.basis.own_ceiling_vcpus;
+    let mut out = Markup::none().and(
+        el("div")
+            .class("two do")
+            .with(
+                el("div")
+                    .with(el("h2").with("Do it"))
+                    .with(command(&[set(&changes)]))
+                    .with(p("Journaled first; running VMs are watched, and it is said which follow.")),
+            )
+            .with(
+                el("div")
+                    .with(el("h2").with("Take it back"))
+                    .with(command(&["haltwise undo".to_owned()]))
+                    .with(p("Works after a crash or a boot too. `haltwise prove` measures both in turn.")),
+            ),
+    );
+    if own > 0 {
+        let text = format!(
+            "{} with a ceiling of their own do not follow the module parameter.",
+            plural(own, "vCPU")
+        );
+        out.push(note(text));
+    }
+    out.push(details("By hand, without haltwise on that host", by_hand));
+    Some(out)
+}
+
+/// A parameter's value as `apply --set` takes it.
+fn with_unit(name: &str, value: u32) -> String {
+    let is_time = matches!(name, "halt_poll_ns" | "halt_poll_ns_grow_start");
+    match value {
+        ns if !is_time || ns == 0 => ns.to_string(),
+        ns if ns.is_multiple_of(1_000) => format!("{}us", ns / 1_000),
+        ns => format!("{}ns", Nanos(ns.into()).0),
+    }
+}
+
+/// What would be best if CPU, or latency, counted for more.
+fn other_goals(advice: &Advice) -> Option<Element> {
+    let played = advice.tuned.played.as_ref()?;
+    let mut table = Table::new(
+        "The best setting for each goal",
+        &[
+            (Is::Text, "goal"),
+            (Is::Text, "a nanosecond of latency counts as"),
+            (Is::Text, "setting"),
+            (Is::Number, "polling, of a CPU"),
+            (Is::Number, "wake-up late by, mean"),
+            (Is::Number, "cost of a halt"),
+        ],
+    );
+    for goal in &played.goals {
+        let weight = match goal.goal.lambda {
+            none if none <= 0.0 => "nothing: CPU alone counts".to_owned(),
+            weight => format!("{weight} ns of CPU"),
+        };
+        let setting = say::setting(&goal.setting);
+        let setting = if goal.changes {
+            setting
+        } else {
+            format!("{setting} (as it is)")
+        };
+        let cost = goal
+            .cost_share
+            .as_ref()
+            .map_or_else(|| "as now".to_owned(), |share| say::change(share.value));
+        table.row(vec![
+            cell(goal.goal.name.clone()),
+            cell(weight),
+            cell(setting),
+            cell(share(goal.poll_cpu_percent / 100.0)),
+            cell(nanos_f64(goal.latency_mean_ns)),
+            cell(cost),
+        ]);
+    }
+    Some(details("If CPU, or latency, matters more", table.finish()))
+}
+
+/// Every number of the sentences, with what it is and where it comes from.
+fn behind(told: &[Told]) -> Option<Element> {
+    let mut table = Table::new(
+        "The numbers behind these words",
+        &[
+            (Is::Text, "number"),
+            (Is::Text, "what it is"),
+            (Is::Text, "where it is from"),
+        ],
+    );
+    for told in told {
+        let link = el("a")
+            .attr("href", format!("#{}", told.place))
+            .with(told.whence.clone());
+        table.named_row(
+            format!("n-{}", told.id),
+            vec![
+                cell(told.value.clone()),
+                cell(told.what.clone()),
+                cell(link),
+            ],
+        );
+    }
+    let is_empty = table.is_empty();
+    let made = details("The numbers behind these words", table.finish());
+    (!is_empty).then(|| made.attr("id", "numbers"))
+}

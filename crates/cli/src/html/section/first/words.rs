@@ -1,0 +1,345 @@
+//! The sentences of the first screen, and the numbers in them.
+
+use crate::html::content::{Advice, Content};
+use crate::html::markup::{Markup, el, name, prose};
+use crate::number::{nanos, nanos_f64, share, three_digits};
+use crate::report::view::{AccountView, Report, VmView};
+use crate::tune::say;
+use crate::tune::seek::Row;
+use crate::tune::view::{Figures, PlayedView};
+
+/// What the first screen says.
+pub(super) struct Words {
+    /// What to do, in half a line.
+    pub(super) title: Markup,
+    /// What was found.
+    pub(super) sentences: Vec<Markup>,
+    /// The numbers in it.
+    pub(super) told: Vec<Told>,
+}
+
+/// A number that is told.
+pub(super) struct Told {
+    /// Its row in the table behind.
+    pub(super) id: &'static str,
+    /// As it is written.
+    pub(super) value: String,
+    /// What it is.
+    pub(super) what: String,
+    /// Where it is from.
+    pub(super) whence: String,
+    /// The section that shows it.
+    pub(super) place: String,
+    /// Its name among the large figures, if it is one.
+    pub(super) tile: Option<&'static str>,
+}
+
+/// A number in a sentence: a link to what is behind it.
+fn linked(told: &mut Vec<Told>, number: Told) -> Markup {
+    let link = el("a")
+        .class("figure")
+        .attr("href", format!("#n-{}", number.id))
+        .with(number.value.clone());
+    told.push(number);
+    link.into()
+}
+
+/// `0.81 of a CPU`, `3.20 CPUs`.
+pub(super) fn cpus(percent: f64) -> String {
+    let cpus = percent / 100.0;
+    match cpus {
+        none if none <= 0.0 => "no CPU".to_owned(),
+        little if little < 0.005 => "< 0.01 of a CPU".to_owned(),
+        part if part < 0.995 => format!("{part:.2} of a CPU"),
+        more => format!("{} CPUs", three_digits(more)),
+    }
+}
+
+/// Puts them together.
+pub(super) fn words(content: &Content) -> Words {
+    let mut told = Vec::new();
+    let mut sentences = vec![found(&content.report, &mut told)];
+    let title = match &content.advice {
+        _ if content.report.host.account.halts == 0 => Markup::text("No halt was seen"),
+        Err(why) => {
+            sentences.push(prose(&format!("No setting can be recommended: {why}.")));
+            "No setting can be recommended from this capture".into()
+        }
+        Ok(advice) => {
+            sentences.extend(effect(advice, &mut told));
+            title(advice)
+        }
+    };
+    Words {
+        title,
+        sentences,
+        told,
+    }
+}
+
+/// What polling takes and what it gives, on the whole host and where most of it is.
+fn found(report: &Report, told: &mut Vec<Told>) -> Markup {
+    let host = &report.host.account;
+    if report.vms.is_empty() && host.halts == 0 {
+        return "No VM was seen on this host while it was recorded.".into();
+    }
+    if host.halts == 0 {
+        return "While it was recorded no vCPU halted: each was busy all the time, asleep, or its halts \
+                cannot be seen from the host."
+            .into();
+    }
+    let busiest = busiest(report);
+    let (account, whose, place) = match (busiest, report.vms.len()) {
+        (Some(vm), 1) => (&vm.account, name(&vm.name), format!("vm-{}", vm.index)),
+        _ => (host, Markup::text("this host"), "account".to_owned()),
+    };
+    let Some(percent) = account.poll.cpu_percent else {
+        return Markup::text("How long halts polled cannot be seen on this host");
+    };
+    let mut out = Markup::none();
+    if percent <= 0.0 {
+        out.push("Nothing is polled on ");
+        out.push(whose);
+    } else {
+        let poll = Told {
+            id: "poll",
+            value: cpus(percent),
+            what: format!(
+                "CPU time polled, over the time recorded: {} in {}",
+                account.poll.ns.map_or_else(String::new, nanos),
+                nanos(account.span_ns)
+            ),
+            whence: "counted by KVM, halt by halt".to_owned(),
+            place: place.clone(),
+            tile: Some("burnt by polling"),
+        };
+        out.push("Polling burns ");
+        out.push(linked(told, poll));
+        out.push(" on ");
+        out.push(whose);
+    }
+    if let Some(vm) = busiest.filter(|_| report.vms.len() > 1 && percent > 0.0) {
+        let most = Told {
+            id: "most",
+            value: cpus(vm.account.poll.cpu_percent.unwrap_or(0.0)),
+            what: "CPU time polled by the VM that polls most".to_owned(),
+            whence: "counted by KVM, halt by halt".to_owned(),
+            place: format!("vm-{}", vm.index),
+            tile: None,
+        };
+        out.push(", most of it for ");
+        out.push(
+            el("a")
+                .attr("href", format!("#vm-{}", vm.index))
+                .with(name(&vm.name)),
+        );
+        out.push(" (");
+        out.push(linked(told, most));
+        out.push(")");
+    }
+    if percent > 0.0 {
+        out.push(caught(account, &place, told));
+    }
+    out.push(".");
+    out
+}
+
+/// Which share of the wake-ups polling shortens, and by what.
+fn caught(account: &AccountView, place: &str, told: &mut Vec<Told>) -> Markup {
+    let part = account.poll.successful as f64 / account.halts.max(1) as f64;
+    let shortened = Told {
+        id: "caught",
+        value: share(part),
+        what: format!(
+            "halts that a poll ended, {} of {}: the vCPU went on at once and did not sleep",
+            account.poll.successful, account.halts
+        ),
+        whence: "counted by KVM".to_owned(),
+        place: place.to_owned(),
+        tile: Some("of wake-ups shortened"),
+    };
+    let out = Markup::text(" and shortens ");
+    out.and(linked(told, shortened)).and(" of the wake-ups")
+}
+
+/// The VM that polls most.
+fn busiest(report: &Report) -> Option<&VmView> {
+    let polls = |vm: &&VmView| vm.account.poll.ns.unwrap_or(0);
+    report
+        .vms
+        .iter()
+        .max_by_key(|vm| (polls(vm), vm.account.halts))
+}
+
+/// What to do, in half a line.
+fn title(advice: &Advice) -> Markup {
+    let tuned = &advice.tuned;
+    let Some(recommended) = &tuned.recommended else {
+        return match tuned.verdict {
+            "too-short" => "Record for longer: this capture is too short to tell".into(),
+            "no-polling" => "This kernel does not poll: there is nothing to set".into(),
+            _ => "Leave the setting as it is".into(),
+        };
+    };
+    let ceiling = recommended.halt_poll_ns.unwrap_or(0);
+    let in_force = tuned.in_force.halt_poll_ns.unwrap_or(0);
+    if ceiling == 0 {
+        return "Switch halt polling off".into();
+    }
+    let time = say::time(ceiling);
+    Markup::text(&match ceiling {
+        same if same == in_force => format!("Keep the ceiling of {time}, change how windows grow"),
+        _ if in_force == 0 => format!("Let halts poll for up to {time}"),
+        _ => format!("Set the polling ceiling to {time}"),
+    })
+}
+
+/// What the recommendation changes, or why nothing is recommended.
+fn effect(advice: &Advice, told: &mut Vec<Told>) -> Vec<Markup> {
+    let tuned = &advice.tuned;
+    let reason = || vec![prose(&tuned.reason)];
+    let (Some(recommended), Some(played)) = (&tuned.recommended, &tuned.played) else {
+        return reason();
+    };
+    let (Some(before), Some(after)) = (row(played, Row::InForce), row(played, Row::Choice)) else {
+        return reason();
+    };
+    let setting = say::setting(recommended);
+    let judged = format!(
+        "replay of {} halts that did not choose it",
+        tuned.basis.judged_halts
+    );
+    let number = |id, value, what: &str, tile| Told {
+        id,
+        value,
+        what: what.to_owned(),
+        whence: judged.clone(),
+        place: "whatif".to_owned(),
+        tile,
+    };
+    let burns = number(
+        "after",
+        cpus(after.poll_cpu_percent),
+        "CPU time that polling would take under the recommendation",
+        Some("would be burnt"),
+    );
+    let mut out = if recommended.halt_poll_ns == Some(0) {
+        Markup::text("Switched off, it would burn ")
+    } else {
+        Markup::text("With ")
+            .and(prose(&setting))
+            .and(" it would burn ")
+    };
+    out.push(linked(told, burns));
+    out.push(kept(advice, before, after, told, &judged));
+    out.push(".");
+    let mut sentences = vec![out];
+    if let Some(against) = &played.against_in_force {
+        let by = &against.cost_share;
+        let interval = match (by.low, by.high) {
+            (Some(low), Some(high)) => {
+                format!("95 % interval {} to {}", share_of(low), share_of(high))
+            }
+            _ => "too few halts for an interval".to_owned(),
+        };
+        let costs = number(
+            "cost",
+            say::change(by.value),
+            &format!(
+                "cost of a halt, {} instead of {}: polling, switching tasks, and wake-up latency with \
+                 the weight of the goal; {interval}",
+                nanos_f64(after.cost_ns_per_halt),
+                nanos_f64(before.cost_ns_per_halt),
+            ),
+            Some("cost of a halt"),
+        );
+        let text = Markup::text("In all a halt would cost ");
+        let text = text.and(linked(told, costs));
+        sentences.push(text.and(", CPU and lateness counted together."));
+    }
+    sentences
+}
+
+fn share_of(part: f64) -> String {
+    let sign = if part < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", share(part.abs()))
+}
+
+/// How much of what polling gains in latency is kept, or what wake-ups come to.
+fn kept(
+    advice: &Advice,
+    before: &Figures,
+    after: &Figures,
+    told: &mut Vec<Told>,
+    judged: &str,
+) -> Markup {
+    let late = |id, value: f64, what: &str| Told {
+        id,
+        value: nanos_f64(value),
+        what: what.to_owned(),
+        whence: judged.to_owned(),
+        place: "whatif".to_owned(),
+        tile: None,
+    };
+    let (was, becomes) = (before.latency_mean_ns, after.latency_mean_ns);
+    let off = advice.off.as_ref().map(|off| off.latency_mean_ns);
+    let gain = off.map(|off| (off - was, off - becomes));
+    if let (Some((gained, keeps)), Some(off)) = (gain, off)
+        && gained > 0.05 * off
+        && keeps > 0.0
+        && keeps <= gained
+    {
+        let keeps = Told {
+            value: share(keeps / gained),
+            what: format!(
+                "of what polling takes off the mean wake-up latency: {} without polling, {} as it is, {} \
+                 under the recommendation",
+                nanos_f64(off),
+                nanos_f64(was),
+                nanos_f64(becomes)
+            ),
+            tile: Some("of the gain is kept"),
+            ..late("kept", 0.0, "")
+        };
+        return Markup::text(" and keep ")
+            .and(linked(told, keeps))
+            .and(" of what polling gains in latency");
+    }
+    let after = late(
+        "late",
+        becomes,
+        "mean wake-up latency of all halts, under the recommendation",
+    );
+    let before = late(
+        "late-now",
+        was,
+        "mean wake-up latency of all halts, as it is",
+    );
+    Markup::text("; wake-ups would be late by ")
+        .and(linked(told, after))
+        .and(" on average instead of ")
+        .and(linked(told, before))
+}
+
+fn row(played: &PlayedView, which: Row) -> Option<&Figures> {
+    let found = played.rows.iter().find(|row| row.row == which);
+    found.map(|row| &row.figures)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_cpu_are_said_as_people_say_them() {
+        for (percent, text) in [
+            (0.0, "no CPU"),
+            (0.1, "< 0.01 of a CPU"),
+            (81.2, "0.81 of a CPU"),
+            (99.8, "1.00 CPUs"),
+            (320.0, "3.20 CPUs"),
+        ] {
+            assert_eq!(cpus(percent), text);
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What replay had predicted beside what was measured: a proof, and how good predictions have been.
+
+use haltwise_core::prove::figure::Unit;
+use haltwise_core::prove::predict::Prediction;
+
+use super::table::{Is, Table, cell};
+use super::{note, p};
+use crate::html::chart::interval::interval;
+use crate::html::content::Content;
+use crate::html::markup::{Markup, el, name, short};
+use crate::ledger::summary::Summary;
+use crate::prove::text::{figure, verdict};
+use crate::prove::view::View;
+use crate::words::plural;
+
+/// The section. `None` without proof and ledger.
+pub(super) fn prediction(content: &Content) -> Option<Markup> {
+    let proof = content.proof.as_ref().map(proof);
+    let ledger = content
+        .ledger
+        .as_ref()
+        .filter(|ledger| ledger.predictions > 0)
+        .map(ledger);
+    if proof.is_none() && ledger.is_none() {
+        return None;
+    }
+    Some(Markup::none().and(proof).and(ledger))
+}
+
+fn proof(view: &View) -> Markup {
+    let which = Markup::text("A is ")
+        .and(name(&view.a.spec))
+        .and(", B is ")
+        .and(name(&view.b.spec))
+        .and(format!(
+            "; measured in {} of three blocks, in an order that was drawn, with A once more as the control.",
+            plural(view.design.rounds, "round")
+        ));
+    let mut out = Markup::none()
+        .and(p(verdict(view)).class("lead"))
+        .and(el("p").with(which));
+    let mut table = Table::new(
+        "Measured",
+        &[
+            (Is::Text, "figure"),
+            (Is::Number, "A"),
+            (Is::Number, "B"),
+            (Is::Number, "B less A"),
+            (Is::Number, "between"),
+            (Is::Bar, "as a share of A's noise"),
+            (Is::Text, "more than the noise"),
+        ],
+    );
+    for one in &view.figures {
+        let it = &one.comparison;
+        let reach = it
+            .effect
+            .low
+            .abs()
+            .max(it.effect.high.abs())
+            .max(it.noise.reach());
+        table.row(vec![
+            cell(figure::name(it.figure)),
+            cell(figure::value(one.unit, it.a)),
+            cell(figure::value(one.unit, it.b)),
+            cell(figure::difference(one.unit, it.effect.estimate)),
+            cell(figure::span(one.unit, it.effect.low, it.effect.high)),
+            cell(interval(
+                it.effect.estimate,
+                it.effect.low,
+                it.effect.high,
+                reach,
+            )),
+            cell(if one.differs { "yes" } else { "no" }),
+        ]);
+    }
+    out.push(table.finish());
+    out.push(predicted(view));
+    for text in &view.predictions.notes {
+        out.push(note(short(text)));
+    }
+    out
+}
+
+fn predicted(view: &View) -> Markup {
+    let told = &view.predictions;
+    let all: Vec<(&str, &Prediction)> = (told.of_b.iter().map(|one| ("B from A", one)))
+        .chain(told.of_a.iter().map(|one| ("A from B", one)))
+        .collect();
+    if all.is_empty() {
+        return p("Nothing had been predicted.").into();
+    }
+    let mut table = Table::new(
+        "What replay had said",
+        &[
+            (Is::Text, "figure"),
+            (Is::Text, "which"),
+            (Is::Number, "predicted"),
+            (Is::Number, "measured"),
+            (Is::Number, "off by"),
+            (Is::Text, "within its interval"),
+        ],
+    );
+    for (which, one) in &all {
+        let unit: Unit = one.figure.unit();
+        table.row(vec![
+            cell(figure::name(one.figure)),
+            cell(*which),
+            cell(figure::value(unit, one.predicted)),
+            cell(figure::value(unit, one.measured)),
+            cell(figure::difference(unit, one.predicted - one.measured)),
+            cell(if one.within { "yes" } else { "no" }),
+        ]);
+    }
+    let within = all.iter().filter(|(_, one)| one.within).count();
+    let text = format!(
+        "{within} of {} measured differences fell within the predicted interval, widened by the noise.",
+        all.len()
+    );
+    Markup::none().and(table.finish()).and(p(text))
+}
+
+fn ledger(summary: &Summary) -> Markup {
+    let text = format!(
+        "Over all {} in the ledger, {} of {} fell within the predicted interval.",
+        plural(summary.proofs as u64, "proof"),
+        summary.within,
+        plural(summary.predictions as u64, "measured difference"),
+    );
+    let mut table = Table::new(
+        "How good predictions have been",
+        &[
+            (Is::Text, "figure"),
+            (Is::Number, "predictions"),
+            (Is::Number, "within"),
+            (Is::Number, "half are off by at most"),
+            (Is::Number, "nine in ten by at most"),
+        ],
+    );
+    for of in &summary.figures {
+        table.row(vec![
+            cell(figure::name(of.figure)),
+            cell(of.predictions.to_string()),
+            cell(of.within.to_string()),
+            cell(figure::value(of.unit, of.error_p50)),
+            cell(figure::value(of.unit, of.error_p90)),
+        ]);
+    }
+    Markup::none()
+        .and(el("h3").with("The ledger"))
+        .and(p(text))
+        .and(table.finish())
+}

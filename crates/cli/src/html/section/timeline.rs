@@ -1,0 +1,101 @@
+//! What each vCPU did, moment by moment: lanes over the whole recording, which the script zooms down to
+//! single halts where they are in the file.
+
+use super::{note, p, plural, sampled};
+use crate::html::chart::bars;
+use crate::html::chart::lanes::{CLASSES, lane};
+use crate::html::content::Content;
+use crate::html::markup::{Markup, el, name, short};
+use crate::html::overview::{Row, STATES};
+use crate::html::sample::Sampled;
+use crate::number::nanos;
+
+/// Lanes that are drawn without script.
+const STILL: usize = 16;
+
+/// The section. `None` without single halts.
+pub(super) fn timeline(content: &Content) -> Option<Markup> {
+    let overview = &content.overview;
+    if overview.rows.is_empty() {
+        return None;
+    }
+    let text = format!(
+        "The whole recording, {}, from left to right; each lane is a vCPU, and the height of a colour is \
+         its share of that moment.",
+        nanos(overview.span_ns)
+    );
+    let whole = content.sampled.as_ref().is_some_and(Sampled::is_whole);
+    let singles = sampled(content).map(|halts| {
+        if whole {
+            format!("Zoomed in, single halts are seen: {halts} are in this file.")
+        } else {
+            format!(
+                "Zoomed in, single halts are seen where they are in this file: {halts}, in the stretches \
+                 marked below the lanes."
+            )
+        }
+    });
+    let legend = bars::legend(CLASSES.into_iter().zip(STATES));
+    let lanes = overview.rows.iter().take(STILL).map(|row| {
+        let label = label(content, row);
+        let title = el("span").class("lane-name").with(label.clone());
+        let said = format!("{}: what it did over the recording", plain(content, row));
+        el("li")
+            .with(title)
+            .with(lane(row, overview.span_ns, &said))
+    });
+    let mut out = Markup::none()
+        .and(p(text))
+        .and(singles.map(|text| p(text).class("needs-script")))
+        .and(legend)
+        .and(el("div").attr("id", "zoom").flag("hidden"))
+        .and(el("ul").class("lanes").attr("id", "lanes").with_all(lanes));
+    let more = overview.rows.len().saturating_sub(STILL);
+    if more > 0 {
+        let text = format!(
+            "{} more with the page's script.",
+            plural(more as u64, "vCPU")
+        );
+        out.push(p(text).class("note still-only"));
+    }
+    if overview.left_out > 0 {
+        let text = format!(
+            "{} that halt least are left out.",
+            plural(overview.left_out as u64, "vCPU")
+        );
+        out.push(note(text));
+    }
+    let beside = "Wake-up latency is all of the time from the wake event until the vCPU ran: a capture does \
+                not tell how much of it the vCPU was ready and waited for a CPU. Before its first halt \
+                and after its last, what a vCPU did is not told.";
+    Some(out.and(note(beside)))
+}
+
+/// Whose a lane is.
+fn label(content: &Content, row: &Row) -> Markup {
+    let vm = row.seat.vm.and_then(|index| {
+        let mut vms = content.recording.roster.vms.iter();
+        vms.find(|vm| vm.index == index)
+    });
+    match (vm, row.seat.vcpu, row.seat.tid) {
+        (Some(vm), Some(vcpu), _) => name(&vm.name).and(Markup::text(&format!(" vCPU {vcpu}"))),
+        (_, _, Some(tid)) => Markup::text(&format!("thread {tid}")),
+        _ => Markup::text("not known"),
+    }
+}
+
+/// The same as a text.
+pub(super) fn plain(content: &Content, row: &Row) -> String {
+    seat_name(content, &row.seat)
+}
+
+/// What a vCPU is called in data and labels.
+pub(super) fn seat_name(content: &Content, seat: &haltwise_core::replay::Seat) -> String {
+    let mut vms = content.recording.roster.vms.iter();
+    let vm = vms.find(|vm| Some(vm.index) == seat.vm);
+    match (vm, seat.vcpu, seat.tid) {
+        (Some(vm), Some(vcpu), _) => format!("{} vCPU {vcpu}", short(&vm.name)),
+        (_, _, Some(tid)) => format!("thread {tid}"),
+        _ => "not known".to_owned(),
+    }
+}

@@ -1,0 +1,194 @@
+//! VM by VM: what its account says of polling, how its gaps, wake-ups and polls are distributed, its
+//! windows over time, and its vCPUs.
+
+use haltwise_core::account::Account;
+use haltwise_core::ids::VmIndex;
+
+use super::account::{parts, row, table};
+use super::{details, note, p};
+use crate::html::chart::bars;
+use crate::html::chart::distribution::{Series, distribution};
+use crate::html::chart::windows::windows;
+use crate::html::content::Content;
+use crate::html::markup::{Element, Markup, el, name, short};
+use crate::number::{nanos, scaled, share};
+use crate::report::verdict::{ceilings, verdict};
+use crate::report::view::{AccountView, VmView};
+use crate::words::plural;
+
+/// VMs that are open from the start: those that poll and halt most.
+const OPEN: usize = 2;
+
+/// VMs with figures; the others have their line in the table above.
+const MOST: usize = 100;
+
+/// vCPUs in the table of a VM.
+const VCPUS: usize = 64;
+
+/// The section. `None` if no VM was seen.
+pub(super) fn vms(content: &Content) -> Option<Markup> {
+    let mut vms: Vec<&VmView> = content.report.vms.iter().collect();
+    let rank =
+        |vm: &&VmView| std::cmp::Reverse((vm.account.poll.ns.unwrap_or(0), vm.account.halts));
+    vms.sort_by_key(rank);
+    if vms.is_empty() {
+        return None;
+    }
+    let all = vms.len();
+    vms.truncate(MOST);
+    let made = vms
+        .iter()
+        .enumerate()
+        .map(|(place, vm)| one(content, vm, place < OPEN));
+    let mut out: Markup = made.collect();
+    if all > MOST {
+        let text = format!("Figures are here for the {MOST} of {all} VMs that poll and halt most.");
+        out.push(note(text));
+    }
+    Some(out)
+}
+
+fn one(content: &Content, vm: &VmView, is_open: bool) -> Element {
+    let account = &vm.account;
+    let mut facts = vec![plural(vm.vcpus.len() as u64, "vCPU")];
+    if account.halts > 0 {
+        facts.push(format!("{} halts/s", scaled(account.halts_per_s)));
+        let polls = |percent: f64| format!("polls {} of a CPU", share(percent / 100.0));
+        facts.extend(account.poll.cpu_percent.map(polls));
+    } else if vm.not_observable.is_some() {
+        facts.push("not observable".to_owned());
+    } else {
+        facts.push("no halt".to_owned());
+    }
+    let head = el("h3").with(name(&vm.name));
+    let bar = (account.halts > 0).then(|| {
+        bars::stacked(
+            &parts(account),
+            &format!("{}, halted time", short(&vm.name)),
+        )
+    });
+    let summary = Markup::none()
+        .and(head)
+        .and(el("span").class("facts").with(facts.join(", ")))
+        .and(bar);
+    let made = details(summary, body(content, vm))
+        .class("vm")
+        .attr("id", format!("vm-{}", vm.index));
+    if is_open { made.flag("open") } else { made }
+}
+
+fn body(content: &Content, vm: &VmView) -> Markup {
+    let account = &vm.account;
+    let which = format!("{}, process {}, ceiling {}.", vm.vmm, vm.pid, ceilings(vm));
+    let mut out = Markup::none().and(el("p").class("which").with(which));
+    if let Some(reason) = &vm.not_observable {
+        out.push(p(format!(
+            "Not observable, which is not idle: {}.",
+            short(reason)
+        )));
+    }
+    let recorded_ns = content.report.recording.duration_ns;
+    if account.span_ns < recorded_ns / 100 * 99 {
+        out.push(p(format!(
+            "It came late and was there for {}.",
+            nanos(account.span_ns)
+        )));
+    }
+    if account.halts == 0 {
+        if vm.not_observable.is_none() {
+            out.push(p(
+                "No halt ended while recording: each vCPU was busy all the time, or asleep.",
+            ));
+        }
+        return out;
+    }
+    let vetoed = vm.vcpus.iter().any(|vcpu| vcpu.guest_veto == Some(true));
+    out.push(p(verdict(account, vetoed)));
+    let ledger = content.recording.ledger.vm(VmIndex(vm.index));
+    out.push(
+        el("div")
+            .class("charts")
+            .with_all(charts(content, account, &ledger)),
+    );
+    out.and(vcpus(vm))
+}
+
+/// The four figures of an account.
+fn charts(content: &Content, account: &AccountView, ledger: &Account) -> Vec<Element> {
+    let ceiling = (account.ceilings.iter())
+        .filter(|ceiling| ceiling.halts > 0)
+        .map(|ceiling| ceiling.ns)
+        .max();
+    let ceiling = u64::from(ceiling.unwrap_or(0));
+    let ceiling_name = format!("ceiling {}", nanos(ceiling));
+    let marks = [(ceiling, ceiling_name.as_str())];
+    let single = |name, class, hist| [Series { name, class, hist }];
+    let gap = single("gap", "s-gap", &ledger.gap_ns);
+    let late = single("wake-up latency", "s-wake", &ledger.wake_latency_ns);
+    let polls = [
+        Series {
+            name: "ended by a wake",
+            class: "s-poll-woken",
+            hist: &ledger.poll_success_ns,
+        },
+        Series {
+            name: "in vain",
+            class: "s-poll-vain",
+            hist: &ledger.poll_fail_ns,
+        },
+    ];
+    [
+        (
+            "Gaps",
+            "from the halt to the wake event; what lies left of the ceiling a poll can catch",
+            distribution("gaps", &gap, &marks),
+        ),
+        (
+            "Wake-up latency",
+            "from the wake event until the vCPU ran, of halts that slept",
+            distribution("wake-up latency", &late, &[]),
+        ),
+        (
+            "Poll time against count",
+            "polls by length: ended by a wake, and in vain",
+            distribution("polls by their length", &polls, &marks),
+        ),
+        (
+            "Windows over time",
+            "mean (line) and largest (area) of each moment; dashed: the ceiling",
+            windows(&content.report.recording, account),
+        ),
+    ]
+    .into_iter()
+    .map(|(title, what, chart)| {
+        let chart =
+            chart.unwrap_or_else(|| el("p").class("none").with("not known, or none").into());
+        el("figure").with(chart).with(
+            el("figcaption")
+                .with(el("b").with(title))
+                .with(format!(": {what}")),
+        )
+    })
+    .collect()
+}
+
+fn vcpus(vm: &VmView) -> Option<Element> {
+    if vm.vcpus.len() < 2 {
+        return None;
+    }
+    let mut table = table("Halted time of each vCPU", "vCPU");
+    for vcpu in vm.vcpus.iter().take(VCPUS) {
+        let veto = if vcpu.guest_veto == Some(true) {
+            " (guest's veto)"
+        } else {
+            ""
+        };
+        let title = format!("{}{veto}", vcpu.id);
+        table.row(row(title, &format!("vCPU {}", vcpu.id), &vcpu.account));
+    }
+    let title = match vm.vcpus.len() {
+        all if all > VCPUS => format!("The first {VCPUS} of {all} vCPUs"),
+        all => format!("Its {}", plural(all as u64, "vCPU")),
+    };
+    Some(details(title, table.finish()))
+}
