@@ -28,8 +28,8 @@ use crate::record::start::{self, explain};
 
 /// Between two drains when every halt comes one by one.
 const DRAIN_HALTS: Duration = Duration::from_millis(20);
-/// Between two drains when only counts are read.
-const DRAIN_COUNTS: Duration = Duration::from_millis(200);
+/// Between two drains when only counts are read: so long a VM must run to be known by its name.
+const DRAIN_COUNTS: Duration = Duration::from_millis(100);
 
 /// What to watch.
 #[derive(Debug)]

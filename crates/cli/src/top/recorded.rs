@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::rc::Rc;
+use std::time::Instant;
 
 use haltwise_capture::capture::Capture;
 use haltwise_capture::error::CaptureReadError;
@@ -19,10 +20,15 @@ use super::origin::Origin;
 use super::step::{Losses, Step};
 use super::timeline::Timeline;
 use crate::exit::Failure;
+use crate::number::count;
 use crate::open::explain;
+use crate::progress::Progress;
 
 /// Clock ticks in which `/proc/PID/stat` counts: `USER_HZ` is 100 wherever KVM runs.
 const TICK_NS: u64 = 10_000_000;
+
+/// After so many rows it is said how far the reading is.
+const LOOK: u64 = 1 << 16;
 
 /// How long steps are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +54,8 @@ pub(crate) fn load(
         wanted,
         broken: Vec::new(),
         facts: 0,
+        progress: Progress::start(None),
+        started: Instant::now(),
     };
     reader.tables(&capture);
     if reader.facts == 0 && !reader.broken.is_empty() {
@@ -138,6 +146,8 @@ struct Reader {
     wanted: Option<Vec<VmIndex>>,
     broken: Vec<CaptureReadError>,
     facts: u64,
+    progress: Progress,
+    started: Instant,
 }
 
 impl Reader {
@@ -193,6 +203,11 @@ impl Reader {
             let (vm, time_ns) = whose(&row);
             if self.is_wanted(vm) {
                 add(self.grid.at(time_ns), &row);
+            }
+            if self.facts.is_multiple_of(LOOK) {
+                let facts = self.facts;
+                let text = || format!("{} rows read", count(facts));
+                self.progress.show(self.started.elapsed(), text);
             }
         });
         self.broken.extend(fed.err());

@@ -227,6 +227,11 @@ impl Step {
         self.cells.get(&Place { vm, vcpu })
     }
 
+    /// All cells.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Cell> {
+        self.cells.values()
+    }
+
     /// The cells of a VM.
     pub(crate) fn of_vm(
         &self,

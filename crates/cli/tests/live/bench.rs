@@ -1,7 +1,7 @@
 //! The workbench of these tests: run the lab under the recorder, read both sides back.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
 use haltwise_capture::capture::Capture;
 use haltwise_core::event::{Halt, HaltCounts};
@@ -110,6 +110,11 @@ impl Running {
         kill_process(Pid::from_raw(i32::try_from(id).unwrap()).unwrap(), signal).unwrap();
     }
 
+    /// What it says on stderr, which must be a pipe.
+    pub(crate) fn stderr(&mut self) -> ChildStderr {
+        self.0.as_mut().unwrap().stderr.take().unwrap()
+    }
+
     /// Its process.
     pub(crate) fn id(&self) -> u32 {
         self.0.as_ref().unwrap().id()
@@ -171,33 +176,38 @@ pub(crate) struct Counted {
     pub(crate) involuntary: u64,
 }
 
+/// All vCPUs of all VMs, as the lab tells of them.
+pub(crate) fn counted(lab: &Value) -> Vec<Counted> {
+    let mut all = Vec::new();
+    for vm in lab["vms"].as_array().unwrap() {
+        for vcpu in vm["vcpus"].as_array().unwrap() {
+            let stat = |name: &str| vcpu["stats"][name].as_u64().unwrap();
+            let number = |name: &str| vcpu[name].as_u64().unwrap();
+            let waits = vcpu["hist"]["halt_wait_hist"].as_array().unwrap();
+            all.push(Counted {
+                vm: vm["name"].as_str().unwrap().to_owned(),
+                id: u32::try_from(number("id")).unwrap(),
+                tid: u32::try_from(number("tid")).unwrap(),
+                hlts: number("halts"),
+                halt_exits: stat("halt_exits"),
+                waits: waits.iter().map(|count| count.as_u64().unwrap()).sum(),
+                attempted: stat("halt_attempted_poll"),
+                successful: stat("halt_successful_poll"),
+                success_ns: stat("halt_poll_success_ns"),
+                fail_ns: stat("halt_poll_fail_ns"),
+                wait_ns: stat("halt_wait_ns"),
+                voluntary: number("voluntary_switches"),
+                involuntary: number("involuntary_switches"),
+            });
+        }
+    }
+    all
+}
+
 impl Recorded {
     /// All vCPUs of all VMs.
     pub(crate) fn counted(&self) -> Vec<Counted> {
-        let mut all = Vec::new();
-        for vm in self.lab["vms"].as_array().unwrap() {
-            for vcpu in vm["vcpus"].as_array().unwrap() {
-                let stat = |name: &str| vcpu["stats"][name].as_u64().unwrap();
-                let number = |name: &str| vcpu[name].as_u64().unwrap();
-                let waits = vcpu["hist"]["halt_wait_hist"].as_array().unwrap();
-                all.push(Counted {
-                    vm: vm["name"].as_str().unwrap().to_owned(),
-                    id: u32::try_from(number("id")).unwrap(),
-                    tid: u32::try_from(number("tid")).unwrap(),
-                    hlts: number("halts"),
-                    halt_exits: stat("halt_exits"),
-                    waits: waits.iter().map(|count| count.as_u64().unwrap()).sum(),
-                    attempted: stat("halt_attempted_poll"),
-                    successful: stat("halt_successful_poll"),
-                    success_ns: stat("halt_poll_success_ns"),
-                    fail_ns: stat("halt_poll_fail_ns"),
-                    wait_ns: stat("halt_wait_ns"),
-                    voluntary: number("voluntary_switches"),
-                    involuntary: number("involuntary_switches"),
-                });
-            }
-        }
-        all
+        counted(&self.lab)
     }
 
     /// Every halt of one thread, in order.

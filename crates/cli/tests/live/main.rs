@@ -16,5 +16,7 @@ mod ends;
 mod exits;
 mod halt_loop;
 mod prove;
+mod tmux;
+mod top;
 mod verify;
 mod witnesses;

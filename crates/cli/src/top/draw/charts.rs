@@ -1,5 +1,7 @@
 //! Figures over time: sparklines, charts of several lines, and where in time the screen stands.
 
+use haltwise_core::account::Account;
+use haltwise_core::hist::LogHist;
 use ratatui::style::Style;
 
 use super::pen::{Pen, Theme, columns};
@@ -13,41 +15,87 @@ use crate::top::step::{Cell, Step};
 /// A figure of a step as a whole number; `None` where it is not known or nobody was there.
 type Figure<'a> = dyn Fn(&Step) -> Option<u64> + 'a;
 
+/// Who a chart is about: the host, or a row. Sums are taken without folding whole accounts: a chart
+/// looks at hundreds of steps for each drawing.
+#[derive(Debug, Clone, Copy)]
+enum Whose {
+    Host,
+    Row(Key),
+}
+
+impl Whose {
+    fn cells(self, step: &Step) -> Box<dyn Iterator<Item = &Cell> + '_> {
+        match self {
+            Self::Host => Box::new(step.all()),
+            Self::Row(Key::Vcpu(vm, id)) => Box::new(step.vcpu(vm, id).into_iter()),
+            Self::Row(Key::Vm(vm)) => Box::new(step.of_vm(Some(vm)).map(|(_, cell)| cell)),
+            Self::Row(Key::Unplaced(vm)) => {
+                let cells = step.of_vm(vm);
+                let nobody = cells.filter(move |(id, _)| vm.is_none() || id.is_none());
+                Box::new(nobody.map(|(_, cell)| cell))
+            }
+        }
+    }
+
+    fn sum(self, step: &Step, of: impl Fn(&Account) -> u64) -> u64 {
+        let each = self.cells(step).map(|cell| of(&cell.halts));
+        each.fold(0, u64::saturating_add)
+    }
+
+    fn halts(self, step: &Step) -> u64 {
+        whole(per_s(self.sum(step, |halts| halts.halts), step.length_ns()))
+    }
+
+    /// Millionths of a CPU, where the halts say whether they polled.
+    fn cpu(self, step: &Step, of: impl Fn(&Account) -> u64) -> Option<u64> {
+        let asked = Account {
+            halts: self.sum(step, |halts| halts.halts),
+            poll_known: self.sum(step, |halts| halts.poll_known),
+            ..Account::default()
+        };
+        let polled = cpus(&asked, self.sum(step, of), step.length_ns());
+        polled.map(|cpus| whole(cpus * 1e6))
+    }
+
+    fn wasted(self, step: &Step) -> Option<u64> {
+        self.cpu(step, |halts| halts.poll_fail_ns.sum())
+    }
+
+    fn useful(self, step: &Step) -> Option<u64> {
+        self.cpu(step, |halts| halts.poll_success_ns.sum())
+    }
+
+    fn p99(self, step: &Step) -> Option<u64> {
+        let mut latency = LogHist::default();
+        for cell in self.cells(step) {
+            latency.merge(&cell.halts.wake_latency_ns);
+        }
+        latency.percentile(0.99)
+    }
+}
+
 /// Halts in a second over the last steps.
 pub(super) fn halts(model: &Model, key: Key, steps: usize) -> Vec<Option<u64>> {
-    let halts = |step: &Step| -> Option<u64> {
-        let sum = match key {
-            Key::Vcpu(vm, id) => step.vcpu(vm, id).map_or(0, |cell| cell.halts.halts),
-            Key::Vm(vm) => (step.of_vm(Some(vm)))
-                .map(|(_, cell)| cell.halts.halts)
-                .sum(),
-            Key::Unplaced(vm) => (step.of_vm(vm))
-                .filter(|(id, _)| vm.is_none() || id.is_none())
-                .map(|(_, cell)| cell.halts.halts)
-                .sum(),
-        };
-        Some(whole(per_s(sum, step.length_ns())))
-    };
-    model.timeline.before(steps).map(halts).collect()
+    series(model, steps, &|step| Some(Whose::Row(key).halts(step)))
 }
 
 /// The host's halts and wasted polling side by side.
 pub(super) fn host(model: &Model, pen: &mut Pen<'_>, y: u16) {
     let half = pen.width() / 2;
-    let halts = |step: &Step| Some(whole(per_s(step.total().halts.halts, step.length_ns())));
-    let wasted = |step: &Step| wasted(&step.total(), step.length_ns());
+    let place = (0, y, half.saturating_sub(1));
     let style = pen.theme.good();
+    let halts = |step: &Step| Some(Whose::Host.halts(step));
+    line(model, "Halts/s", &halts, pen, place, style);
+    let place = (half, y, pen.width() - half);
+    let style = pen.theme.worth();
     line(
         model,
-        "Halts/s",
-        &halts,
+        "Wasted",
+        &|step| Whose::Host.wasted(step),
         pen,
-        (0, y, half.saturating_sub(1)),
+        place,
         style,
     );
-    let rest = pen.width() - half;
-    let style = pen.theme.worth();
-    line(model, "Wasted", &wasted, pen, (half, y, rest), style);
 }
 
 fn line(
@@ -68,26 +116,19 @@ fn line(
 /// Four charts of a VM or a vCPU, one below the other, between two lines.
 pub(super) fn four(model: &Model, key: Key, pen: &mut Pen<'_>, (top, end): (u16, u16)) {
     let steps = usize::from(pen.width().saturating_sub(LABEL));
-    let of = |figure: &dyn Fn(&Cell, u64) -> Option<u64>| {
-        let nothing = Cell::default();
-        let value = |step: &Step| match key {
-            Key::Vm(vm) => figure(&step.vm(vm), step.length_ns()),
-            Key::Vcpu(vm, id) => {
-                let cell = step.vcpu(vm, id).unwrap_or(&nothing);
-                figure(cell, step.length_ns())
-            }
-            Key::Unplaced(_) => None,
-        };
-        series(model, steps, &value)
-    };
-    let p99 = |cell: &Cell, _| cell.halts.wake_latency_ns.percentile(0.99);
+    let whose = Whose::Row(key);
     let (good, worth) = (pen.theme.good(), pen.theme.worth());
-    let halts = halts(model, key, steps);
+    let of = |figure: &Figure<'_>| series(model, steps, figure);
     let all = [
-        ("Halts/s", Unit::PerSecond, halts, good),
-        ("Wasted", Unit::Cpu, of(&wasted), worth),
-        ("Useful", Unit::Cpu, of(&useful), good),
-        ("Wake-up p99", Unit::Nanos, of(&p99), Theme::plain()),
+        ("Halts/s", Unit::PerSecond, halts(model, key, steps), good),
+        ("Wasted", Unit::Cpu, of(&|step| whose.wasted(step)), worth),
+        ("Useful", Unit::Cpu, of(&|step| whose.useful(step)), good),
+        (
+            "Wake-up p99",
+            Unit::Nanos,
+            of(&|step| whose.p99(step)),
+            Theme::plain(),
+        ),
     ];
     let each = (end.saturating_sub(top) / 4).clamp(1, HIGHEST);
     for (y, (name, unit, values, style)) in (top..end).step_by(usize::from(each)).zip(all) {
@@ -103,18 +144,6 @@ const HIGHEST: u16 = 10;
 /// A figure of the last steps, oldest first.
 fn series(model: &Model, steps: usize, figure: &Figure<'_>) -> Vec<Option<u64>> {
     model.timeline.before(steps).map(figure).collect()
-}
-
-/// CPU polled in vain, in millionths of a CPU.
-fn wasted(cell: &Cell, length_ns: u64) -> Option<u64> {
-    let halts = &cell.halts;
-    cpus(halts, halts.poll_fail_ns.sum(), length_ns).map(|cpus| whole(cpus * 1e6))
-}
-
-/// CPU polled with success, in millionths of a CPU.
-fn useful(cell: &Cell, length_ns: u64) -> Option<u64> {
-    let halts = &cell.halts;
-    cpus(halts, halts.poll_success_ns.sum(), length_ns).map(|cpus| whole(cpus * 1e6))
 }
 
 /// How the top of a chart is named.

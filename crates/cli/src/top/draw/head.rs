@@ -137,21 +137,23 @@ fn speed(speed: i32) -> String {
 /// The host, or the VM that is looked at.
 fn totals(model: &Model, step: &Step, pen: &mut Pen<'_>, y: u16) {
     let names = model.origin.names.as_ref();
-    let (who, figures, blind) = match model.screen {
+    let (who, figures, nothing) = match model.screen {
         Screen::Host => ("Host".to_owned(), rows::host(step, names), None),
         Screen::Vm(index) | Screen::Vcpu(index, _) => {
             let Some(vm) = model.vm(index) else { return };
             let who = format!("VM {} ({} {})", tame(&vm.name), vm.vmm, vm.key.pid);
             let row = rows::of_vm(step, vm, names);
-            (who, row.figures, row.blind)
+            let there = step.around.vms.iter().any(|there| there.index == index);
+            let gone = (!there).then(|| "not there in this interval".to_owned());
+            let blind = row.blind.map(|reason| format!("not observable: {reason}"));
+            (who, row.figures, gone.or(blind))
         }
     };
     let room = pen.width() / 3;
     let x = pen.within(0, y, room.max(8), &who, Theme::strong());
     let x = pen.text(x, y, ": ", Theme::plain());
-    if let Some(reason) = blind {
-        let text = format!("not observable: {reason}");
-        pen.text(x, y, &text, pen.theme.worth());
+    if let Some(why) = nothing {
+        pen.text(x, y, &why, pen.theme.worth());
         return;
     }
     let said = fitting(&said(&figures), pen.width().saturating_sub(x));
