@@ -6,6 +6,7 @@
 mod cell;
 mod edge;
 mod exits;
+mod experiments;
 mod kept;
 mod loads;
 mod loss;
@@ -34,6 +35,8 @@ pub(crate) enum Bench {
     Edge(edge::Args),
     /// What counting exits costs, for each exit: nothing, haltwise, perf
     Exits(exits::Args),
+    /// Every experiment of the lab; the page docs/experiments.md is made of what is kept
+    Experiments(experiments::Args),
     /// Losses at the highest rate of halts that this machine can make
     Loss(loss::Args),
 }
@@ -47,6 +50,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Tune(args) => tune::run(args),
         Bench::Edge(args) => edge::run(args),
         Bench::Exits(args) => exits::run(args),
+        Bench::Experiments(args) => experiments::run(args),
         Bench::Loss(args) => loss::run(args),
     }
 }

@@ -55,6 +55,7 @@ mod guest_halt_poll;
 mod poll_sweep;
 mod poll_time;
 mod smart_idle_poll;
+mod tuned;
 
 use std::os::fd::BorrowedFd;
 

@@ -94,7 +94,7 @@ pub(crate) fn recorded(
 }
 
 /// Why nothing can be measured here, if so.
-fn obstacle() -> Option<&'static str> {
+pub(super) fn obstacle() -> Option<&'static str> {
     let kvm = std::fs::File::options()
         .read(true)
         .write(true)

@@ -12,11 +12,12 @@ use haltwise_core::workload::GapSpec;
 use super::account::{self, Account};
 use super::{
     Better, Block, Conclusion, Effect, Expected, Experiment, Figure, Results, Source, Table, Trial,
-    Variant,
+    Variant, tuned,
 };
 use crate::clock::HostWait;
-use crate::outcome::Outcome;
-use crate::run::{RunError, run};
+use crate::drive::Round;
+use crate::load::Load;
+use crate::run::{Finished, RunError, run};
 
 /// The experiment.
 pub(super) const EXPERIMENT: Experiment = Experiment {
@@ -52,6 +53,12 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "CPU of the vCPU threads for each transaction",
         ),
         Figure::new("polled", "us", Better::Neither, "of that, polling"),
+        Figure::new(
+            "cost",
+            "us",
+            Better::Less,
+            "that CPU, and latency (mean) at a weight of 1, as tune's goal `balanced` has it",
+        ),
         Figure::new(
             "hlt-exits",
             "",
@@ -166,53 +173,129 @@ fn effects() -> Vec<Effect> {
 fn run_one(trial: &Trial<'_>) -> Result<Block, RunError> {
     let clients = &LOADS[trial.variant / CEILINGS.len()];
     let (_, ceiling) = CEILINGS[trial.variant % CEILINGS.len()];
+    let mut load = load_of(clients, trial);
+    load.vm_max_halt_poll_ns = Some(HaltPollNs(ceiling));
+    Ok(block_of(&run(&load, &trial.interrupt)?))
+}
+
+fn load_of(clients: &Clients, trial: &Trial<'_>) -> Load {
     let mut load = account::load(trial, "poll-sweep", clients.vcpus, HostWait::Spin);
     load.rhythm.spec = GapSpec::Exp(clients.think);
-    load.vm_max_halt_poll_ns = Some(HaltPollNs(ceiling));
-    Ok(block_of(&run(&load, &trial.interrupt)?.outcome))
+    load
 }
 
 /// The figures of a run of `pingpong`.
-fn block_of(outcome: &Outcome) -> Block {
-    let account = Account::of(outcome);
+fn block_of(finished: &Finished) -> Block {
+    let account = Account::of(&finished.outcome);
     let each = |total: f64| total / account.rounds;
     let [p50, p99] = account.latency_ns;
-    Block::of(outcome)
+    let rounds = finished
+        .rounds
+        .iter()
+        .flatten()
+        .flat_map(|vcpu| &vcpu.rounds);
+    let waited: u64 = rounds.map(Round::round_trip_ns).sum();
+    let cpu = each(account.cpu_ns) / 1e3;
+    Block::of(&finished.outcome)
         .with("transactions", account.per_second(account.rounds))
         .with("latency-p50", p50 / 1e3)
         .with("latency-p99", p99 / 1e3)
-        .with("cpu", each(account.cpu_ns) / 1e3)
+        .with("cpu", cpu)
         .with("polled", each(account.polled_ns) / 1e3)
+        .with("cost", cpu + each(waited as f64) / 1e3)
         .with("hlt-exits", each(account.hlts))
         .with("switches", each(account.switches))
 }
 
 fn conclude(results: &Results<'_>) -> Conclusion {
-    let best = LOADS.iter().map(|load| best_row(results, load)).collect();
+    let mut notes = Vec::new();
+    let best = LOADS
+        .iter()
+        .map(|load| best_row(results, load, &mut notes))
+        .collect();
+    notes.extend(LOADS.iter().filter_map(|load| account_of(results, load)));
+    let columns = [
+        "load",
+        "most answers",
+        "least cost",
+        "tune: density",
+        "balanced",
+        "latency",
+    ];
     Conclusion {
         differs: "a transaction is an interrupt and a port write, without a network stack: what a wake-up \
                   costs weighs more, and so does polling"
             .to_owned(),
         tables: vec![Table {
-            title: "Best ceilings by what was measured".to_owned(),
-            columns: ["load", "most transactions", "least CPU each"].map(str::to_owned).to_vec(),
+            title: "Best ceilings as measured (those that are not told from the best by an interval), and \
+                    what `haltwise tune` says from a second's recording under the ceiling in force"
+                .to_owned(),
+            columns: columns.map(str::to_owned).to_vec(),
             rows: best,
         }],
+        notes,
         ..Conclusion::default()
     }
 }
 
-fn best_row(results: &Results<'_>, load: &Clients) -> Vec<String> {
-    let by = |figure: &str, sign: f64| {
-        let medians = CEILINGS
-            .iter()
-            .filter_map(|(name, _)| Some((name, sign * results.median(load.name, name, figure)?)));
-        let best = medians.max_by(|one, other| one.1.total_cmp(&other.1));
-        best.map_or("-".to_owned(), |(name, _)| (*name).to_owned())
+fn best_row(results: &Results<'_>, load: &Clients, notes: &mut Vec<String>) -> Vec<String> {
+    let tuned = match tuned::ceilings(results, &load_of(load, &results.trial)) {
+        Ok(ceilings) => ceilings,
+        Err(reason) => {
+            notes.push(format!("{}: tune says nothing: {reason}", load.name));
+            Vec::new()
+        }
+    };
+    let goal = |name: &str| {
+        let ceiling = tuned.iter().find(|(goal, _)| goal == name);
+        ceiling.map_or("-".to_owned(), |(_, ns)| match ns {
+            0 => "off".to_owned(),
+            ns => Nanos(*ns).to_string(),
+        })
     };
     vec![
         load.name.to_owned(),
-        by("transactions", 1.0),
-        by("cpu", -1.0),
+        region(results, load, "transactions", Expected::More),
+        region(results, load, "cost", Expected::Less),
+        goal("density"),
+        goal("balanced"),
+        goal("latency"),
     ]
+}
+
+/// From the lowest to the highest ceiling that the interval does not tell from the best.
+fn region(results: &Results<'_>, load: &Clients, figure: &'static str, good: Expected) -> String {
+    let sign = if good == Expected::More { 1.0 } else { -1.0 };
+    let medians = CEILINGS
+        .iter()
+        .filter_map(|(name, _)| Some((*name, sign * results.median(load.name, name, figure)?)));
+    let Some((best, _)) = medians.max_by(|one, other| one.1.total_cmp(&other.1)) else {
+        return "-".to_owned();
+    };
+    let as_good = |name: &&str| {
+        let difference = results.between(figure, load.name, best, name);
+        difference.is_none_or(|difference| !difference.excludes_zero())
+    };
+    let mut good = CEILINGS.iter().map(|(name, _)| *name).filter(as_good);
+    match (good.next(), good.next_back()) {
+        (Some(first), Some(last)) => format!("{first}..{last}"),
+        (Some(only), None) => only.to_owned(),
+        _ => "-".to_owned(),
+    }
+}
+
+/// What polling takes and spares for each transaction: where CPU goes that the source did not miss.
+fn account_of(results: &Results<'_>, load: &Clients) -> Option<String> {
+    let of = |name: &str, figure: &str| results.median(load.name, name, figure);
+    let ceiling = if load.vcpus == 1 { "80us" } else { "500us" };
+    let spared = of("off", "switches")? - of(ceiling, "switches")?;
+    Some(format!(
+        "{}, {ceiling}: for each transaction polling takes {:.1} us of CPU and spares {spared:.2} of {:.2} \
+         context switches; CPU in all goes from {:.1} to {:.1} us",
+        load.name,
+        of(ceiling, "polled")?,
+        of("off", "switches")?,
+        of("off", "cpu")?,
+        of(ceiling, "cpu")?,
+    ))
 }

@@ -48,11 +48,14 @@ impl Results<'_> {
 
     /// The differences that an effect is about.
     pub fn difference(&self, effect: &Effect) -> Option<Interval> {
-        let from = self.index(&effect.group, &effect.from)?;
-        let to = self.index(&effect.group, &effect.to)?;
-        let of = |round: &[Block], variant: usize| {
-            round.get(variant)?.figures.get(effect.figure).copied()
-        };
+        self.between(effect.figure, &effect.group, &effect.from, &effect.to)
+    }
+
+    /// The differences of a figure between two variants of a group, the second less the first.
+    pub fn between(&self, figure: &str, group: &str, from: &str, to: &str) -> Option<Interval> {
+        let from = self.index(group, from)?;
+        let to = self.index(group, to)?;
+        let of = |round: &[Block], variant: usize| round.get(variant)?.figures.get(figure).copied();
         let rounds = self.rounds.iter();
         let pairs = rounds.map(|round| (of(round, from), of(round, to)));
         judge::difference(&pairs.collect::<Vec<_>>())

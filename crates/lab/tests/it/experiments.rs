@@ -1,6 +1,7 @@
 //! The verb `experiment`, and its page in docs.
 
 use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 
 use haltwise_lab::experiment::found::Report;
 use haltwise_lab::experiment::registry::EXPERIMENTS;
@@ -140,4 +141,58 @@ fn what_was_printed_is_read_back_in_every_form() {
     let refused = read("--json");
     assert_eq!(refused.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&refused.stderr).contains("schema 2"));
+}
+
+/// The folder of the newest run of all experiments that was kept, if there is one.
+fn newest_run(measurements: &Path) -> Option<PathBuf> {
+    let folders = std::fs::read_dir(measurements).ok()?.flatten();
+    let paths = folders.map(|folder| folder.path().join("run.json"));
+    let kept = paths.filter(|path| path.is_file());
+    // Of one day, the second is called -2, the tenth -10.
+    kept.max_by_key(|path| {
+        let name = path.parent().and_then(Path::file_name).unwrap_or_default();
+        let name = name.to_string_lossy().into_owned();
+        let day: String = name.chars().take(10).collect();
+        (day, name.len(), name)
+    })
+}
+
+#[test]
+fn the_page_of_findings_is_made_of_the_newest_run_that_was_kept() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/experiments.md"));
+    let Some(run) = newest_run(&root.join("measurements")) else {
+        assert!(page.is_err(), "docs/experiments.md is made of nothing");
+        return;
+    };
+    let made = lab(&format!("experiment --read {} --markdown", run.display()));
+    assert!(made.status.success());
+    let made = String::from_utf8(made.stdout).unwrap();
+    assert!(
+        page.is_ok_and(|page| page == made),
+        "docs/experiments.md is not what {} makes: write it by `haltwise-lab experiment --read` with \
+         --markdown, or by `cargo xtask bench experiments`",
+        run.display()
+    );
+}
+
+#[test]
+fn the_newest_run_is_found_whatever_its_number() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in [
+        "2026-11-20-vm-experiments-3",
+        "2026-11-21-vm-experiments",
+        "2026-11-21-vm-experiments-10",
+        "2026-11-21-vm-experiments-9",
+    ] {
+        let path = folder.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        std::fs::write(path.join("run.json"), "{}").unwrap();
+    }
+    std::fs::create_dir(folder.path().join("2026-11-22-vm-tune")).unwrap();
+    let newest = newest_run(folder.path()).unwrap();
+    assert!(
+        newest.ends_with("2026-11-21-vm-experiments-10/run.json"),
+        "{newest:?}"
+    );
 }

@@ -53,7 +53,7 @@ fn the_guests_governor_is_the_kernels() {
     ] {
         let params = params(policy);
         let rule = Rule::of(Version::LAST_READ).unwrap();
-        let mut limits = BTreeSet::new();
+        let mut limits = BTreeSet::from([0]);
         for gap in GAPS {
             let finished = poller(policy, gap);
             let vcpu = &finished.outcome.vms[0].vcpus[0];

@@ -1,0 +1,44 @@
+//! What `haltwise tune` recommends for a load, from a recording of it under the ceiling in force.
+
+use haltwise_core::units::Nanos;
+use serde_json::Value;
+
+use super::Results;
+use super::recorder::Haltwise;
+use crate::load::{Length, Load};
+use crate::run::run;
+
+/// Recorded for so long: some thousands of halts, of which tune judges by half.
+const RECORDED: Nanos = Nanos(1_000_000_000);
+
+/// The ceiling that tune would leave in force for each goal that has a name.
+pub(super) fn ceilings(results: &Results<'_>, load: &Load) -> Result<Vec<(String, u64)>, String> {
+    let haltwise = results.haltwise.ok_or("haltwise is not there")?;
+    let load = Load {
+        length: Length::Duration(RECORDED),
+        vm_max_halt_poll_ns: None,
+        ..load.clone()
+    };
+    let advice = advice(haltwise, results, &load)?;
+    let goals = advice["played"]["goals"].as_array();
+    let goals = goals.map(Vec::as_slice).unwrap_or_default();
+    let ceiling = |goal: &Value| {
+        let name = goal["goal"].as_str()?.to_owned();
+        Some((name, goal["setting"]["halt_poll_ns"].as_u64()?))
+    };
+    let ceilings: Vec<_> = goals.iter().filter_map(ceiling).collect();
+    if ceilings.is_empty() {
+        let reason = advice["reason"].as_str().unwrap_or("it played nothing");
+        return Err(reason.to_owned());
+    }
+    Ok(ceilings)
+}
+
+fn advice(haltwise: &Haltwise, results: &Results<'_>, load: &Load) -> Result<Value, String> {
+    let mut recording = haltwise.record("full")?;
+    run(load, &results.trial.interrupt).map_err(|error| error.to_string())?;
+    recording.end()?;
+    let pid = std::process::id().to_string();
+    let arguments = ["tune", "--ceiling-only", "--vm", &pid];
+    haltwise.ask(&arguments, &recording.capture())
+}
