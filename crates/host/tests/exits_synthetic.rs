@@ -5,8 +5,10 @@
 #![expect(clippy::print_stdout, reason = "a test that cannot run here says why")]
 #![cfg(target_arch = "x86_64")]
 
-use haltwise_core::exit::{Exits, Kind};
-use haltwise_host::bpf::synthetic_exits::{Played, Step, Synthetic, play, play_steps};
+use haltwise_core::exit::{Exits, Kind, SubKey};
+use haltwise_host::bpf::synthetic_exits::{
+    Played, Step, Synthetic, play, play_steps, play_telling,
+};
 use haltwise_host::collector::CollectError;
 
 /// `None`, and the reason printed, where BPF is not to be had.
@@ -218,4 +220,28 @@ fn a_number_beyond_the_table_has_a_row_of_its_own() {
     for reason in beyond {
         assert_eq!(timed(&rows, reason), (2, 2), "{reason:#x}");
     }
+}
+
+/// One guest writes more registers than the table has room for: that is told as lost, and the exits of
+/// the next guest have cells all the same.
+#[test]
+fn sub_keys_of_one_guest_do_not_take_the_room_of_anothers_exits() {
+    use Step::{Entry, Exit, Wrmsr};
+    let flood: Vec<Step> = (0..10_000)
+        .flat_map(|msr| [Exit(0, 32), Wrmsr(msr), Entry(0)])
+        .collect();
+    let next: Vec<Step> = (0..50)
+        .flat_map(|reason| [Exit(1, reason), Entry(1)])
+        .collect();
+    let Some((rows, lost)) = had(|| play_telling([SubKey::Msr].into(), &[&flood, &next])) else {
+        return;
+    };
+    assert_eq!(timed(&rows, 32), (10_001, 10_001));
+    for reason in (0..50).filter(|reason| *reason != 32) {
+        assert_eq!(timed(&rows, reason), (1, 1), "{reason}");
+    }
+    assert_eq!(count(&rows, Kind::Other), 0);
+    let lost: u64 = lost.iter().map(|it| it.count).sum();
+    assert!(lost > 0);
+    assert_eq!(count(&rows, Kind::MsrWrite) + lost, 10_000);
 }

@@ -171,6 +171,43 @@ fn vms_that_come_and_go_keep_their_exits() {
     }
 }
 
+#[test]
+fn a_vcpu_that_goes_from_thread_to_thread_keeps_its_exits_and_halts() {
+    let Some(bench) = Bench::set_up() else { return };
+    let lab = ["hop", "--rounds", "40", "--vcpus", "2", "--name", "hopper"];
+    let recorded = bench.record(&["--exits=pio"], &lab);
+    let roster = &recorded.capture.info().roster;
+    let vm = roster.vms.iter().find(|vm| vm.name == "hopper").unwrap();
+    let mut rows = rows(&recorded.capture);
+    rows.retain(|row| row.vm == Some(vm.index));
+    for vcpu in [0, 1] {
+        let own: Vec<_> = rows
+            .iter()
+            .filter(|row| row.vcpu.map(|it| it.0) == Some(vcpu))
+            .cloned()
+            .collect();
+        let hops = count(&own, |row| {
+            row.cause.kind == Kind::PioWrite && row.cause.sub == Some(0xf5)
+        });
+        assert_eq!(hops, 40);
+        let threads: BTreeSet<_> = own.iter().map(|row| row.tid).collect();
+        assert_eq!(threads.len(), 41);
+        // No thread saw the end of its own return to the VMM: the next one entered.
+        let is_return = |row: &&Exits| row.cause.kind == Kind::UserspaceExit;
+        assert!(
+            own.iter()
+                .filter(is_return)
+                .all(|row| row.handling_ns.count() == 0)
+        );
+        let halts = recorded.capture.halts().unwrap().map(Result::unwrap);
+        let halts = halts.filter(|it| it.vm == Some(vm.index));
+        let halts = halts.filter(|it| it.vcpu.map(|it| it.0) == Some(vcpu));
+        let made = &recorded.counted()[usize::try_from(vcpu).unwrap()];
+        assert_eq!(halts.count() as u64, made.waits + made.successful);
+    }
+    assert_eq!(recorded.lost(), 0);
+}
+
 /// BPF programs that a process holds.
 fn programs_of(process: u32) -> usize {
     let files = std::fs::read_dir(format!("/proc/{process}/fd")).unwrap();

@@ -358,11 +358,19 @@ fn vm_row(
     ordinal: u32,
     several: bool,
 ) -> VmIndex {
-    let key = discovery::key_of(root, pid).unwrap_or(VmKey {
-        pid,
-        start_ticks: 0,
-        ordinal: 0,
-    });
+    // Of a process that is gone, the last that was seen with this number.
+    let last = || {
+        let vms = roster.roster().vms.iter().rev();
+        vms.map(|vm| vm.key).find(|key| key.pid == pid)
+    };
+    let key = discovery::key_of(root, pid)
+        .ok()
+        .or_else(last)
+        .unwrap_or(VmKey {
+            pid,
+            start_ticks: 0,
+            ordinal: 0,
+        });
     let key = VmKey { ordinal, ..key };
     roster.vm(key, || {
         let mut label = discovery::identify(root, pid).map_or_else(
@@ -398,7 +406,10 @@ impl Collector for BpfCollector {
     fn drain(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
         let now = clock::monotonic_ns();
         self.refresh_param();
-        if now.saturating_sub(self.last_walk_ns) >= WALK_NS {
+        let since = now.saturating_sub(self.last_walk_ns);
+        let met =
+            |exits: &mut Option<ExitCounter>| exits.as_mut().is_some_and(ExitCounter::met_a_thread);
+        if since >= WALK_NS || since >= WALK_AGAIN_NS && met(&mut self.exits) {
             self.walk(now)?;
         }
         self.drain_ring(facts, now)?;

@@ -238,20 +238,41 @@ int BPF_PROG(on_emulation, __u64 vcpu, __u8 failed)
 	return 0;
 }
 
+/* Emulated memory: so many addresses of a thread are told apart, further ones by their page. Registers of
+ * devices are few; a frame buffer would fill the table. */
+#define MMIO_ADDRESSES 64
+
+static __always_inline __u64 mmio_sub(struct exit_thread *thread, __u32 kind, __u32 isa, __u32 reason,
+				      __u64 address)
+{
+	if (kind != EXIT_KIND_MMIO_READ && kind != EXIT_KIND_MMIO_WRITE)
+		return address;
+	if (has_cell(thread, kind, isa, reason, address))
+		return address;
+	if (thread->mmio_cells >= MMIO_ADDRESSES)
+		return address & ~0xfffULL;
+	thread->mmio_cells++;
+	return address;
+}
+
 /* What the exit being handled is about. The first of a kind has the exit's time, but for a vector:
  * an interrupt comes on the way back, and is not what took the time. */
 __noinline int count_sub(__u32 kind, __u64 sub)
 {
 	struct exit_thread *thread = this_thread(0);
 	__u32 place = kind - EXIT_FIRST_SUB;
-	__u32 cell;
+	__u32 isa, reason, cell;
 
 	if (!thread)
 		return 0;
 	if (filter_by_reason && !thread->exit_cell)
 		return 0;
-	cell = find_cell(thread, kind, thread->exit_cell ? thread->exit_isa : EXIT_ISA_NONE,
-			 thread->exit_cell ? thread->exit_reason : EXIT_NO_REASON, sub);
+	isa = thread->exit_cell ? thread->exit_isa : EXIT_ISA_NONE;
+	reason = thread->exit_cell ? thread->exit_reason : EXIT_NO_REASON;
+	sub = mmio_sub(thread, kind, isa, reason, sub);
+	cell = find_cell(thread, kind, isa, reason, sub);
+	if (!cell)
+		return 0;
 	count_in(cell);
 	barrier_var(place);
 	if (place < EXIT_SUB_KINDS && kind != EXIT_KIND_VECTOR && thread->exit_cell &&

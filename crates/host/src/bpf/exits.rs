@@ -61,7 +61,8 @@ pub(super) struct ExitCounter {
     /// By cell.
     told: Vec<Told>,
     last_ns: u64,
-    lost_before: u64,
+    lost_before: [u64; LOST.len()],
+    threads_begun: u32,
 }
 
 impl ExitCounter {
@@ -76,13 +77,21 @@ impl ExitCounter {
             loaded: load::load(options, vms, vcpus)?,
             told: Vec::new(),
             last_ns: now_ns,
-            lost_before: 0,
+            lost_before: [0; LOST.len()],
+            threads_begun: 0,
         })
     }
 
     /// Whether it is time to look.
     pub(super) fn is_due(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.last_ns) >= INTERVAL_NS
+    }
+
+    /// Whether a thread has begun to run a vCPU since this was last asked: it may be gone before the next
+    /// look, and its VM with it.
+    pub(super) fn met_a_thread(&mut self) -> bool {
+        let before = std::mem::replace(&mut self.threads_begun, self.loaded.threads_begun());
+        before != self.threads_begun
     }
 
     /// Counts no more. What was counted can still be read.
@@ -162,30 +171,44 @@ impl ExitCounter {
         })
     }
 
-    /// Exits of threads that could not be remembered, since the last call.
-    pub(super) fn lost(&mut self, now_ns: u64) -> Result<Option<Lost>, CollectError> {
-        let cause = exit_lost::EXIT_LOST_THREADS.0.to_ne_bytes();
-        let per_cpu = self
-            .loaded
-            .skel
-            .maps
-            .lost
-            .lookup_percpu(&cause, MapFlags::ANY)
-            .map_err(|error| explain("read the count of lost exits", &error))?;
-        let total: u64 = per_cpu
-            .unwrap_or_default()
-            .iter()
-            .filter_map(|bytes| Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?)))
-            .sum();
-        let count = total.saturating_sub(self.lost_before);
-        self.lost_before = total;
-        Ok((count > 0).then(|| Lost {
-            time_ns: now_ns,
-            count,
-            place: "exits of threads that could not be remembered".to_owned(),
-        }))
+    /// What could not be counted since the last call, by cause.
+    pub(super) fn lost(&mut self, now_ns: u64) -> Result<Vec<Lost>, CollectError> {
+        let mut all = Vec::new();
+        for (nth, (cause, place)) in LOST.into_iter().enumerate() {
+            let map = &self.loaded.skel.maps.lost;
+            let per_cpu = map
+                .lookup_percpu(&cause.0.to_ne_bytes(), MapFlags::ANY)
+                .map_err(|error| explain("read the count of lost exits", &error))?;
+            let total: u64 = per_cpu
+                .unwrap_or_default()
+                .iter()
+                .filter_map(|bytes| Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?)))
+                .sum();
+            let count = total.saturating_sub(self.lost_before[nth]);
+            self.lost_before[nth] = total;
+            if count > 0 {
+                all.push(Lost {
+                    time_ns: now_ns,
+                    count,
+                    place: place.to_owned(),
+                });
+            }
+        }
+        Ok(all)
     }
 }
+
+/// What is lost with each cause.
+const LOST: [(exit_lost, &str); 2] = [
+    (
+        exit_lost::EXIT_LOST_THREADS,
+        "exits of threads that could not be remembered",
+    ),
+    (
+        exit_lost::EXIT_LOST_SUBS,
+        "what exits were about: more of it than the table holds",
+    ),
+];
 
 /// Decodes any bytes as a count and reads all of it: the door for fuzzing.
 #[doc(hidden)]

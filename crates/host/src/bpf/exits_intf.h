@@ -86,6 +86,7 @@ struct exit_cell {
 /* What was not counted, by cause. */
 enum exit_lost {
 	EXIT_LOST_THREADS, /* no room to remember a thread */
+	EXIT_LOST_SUBS, /* what an exit was about: no cell for it */
 	EXIT_LOST_CAUSES,
 };
 

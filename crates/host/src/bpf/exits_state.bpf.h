@@ -14,6 +14,10 @@ const volatile bool filter_by_reason = false; /* only reasons in `wanted_reasons
 #define CELL_UNWANTED 0xffff
 __u32 cells_max = 0;
 __u32 cells_last = 0;
+/* Beyond this sub-keys have none: those of one guest must not take the room of everybody's exits. */
+__u32 cells_max_subs = 0;
+/* Threads that have begun to run a vCPU, for a recorder that wants to know whose they are. */
+__u32 threads_begun = 0;
 
 /* Reasons whose cell a thread remembers without a look-up: all of VMX and most of SVM below 0x100,
  * and SVM's from 0x400 on behind them. */
@@ -48,6 +52,7 @@ struct exit_thread {
 	__u32 vcpu_id;
 	__u32 tid;
 	__u32 tgid;
+	__u32 mmio_cells; /* addresses that have a cell of their own */
 	__u32 sub_cells[EXIT_SUB_KINDS];
 	__u16 reason_cells[REMEMBERED];
 };
@@ -110,17 +115,11 @@ static __always_inline void count_lost(__u32 cause)
 		(*count)++;
 }
 
-/* The cell of a key, made if need be. Not static, so that the verifier reads it once. */
-__noinline __u32 find_cell(struct exit_thread *thread, __u32 kind, __u32 isa, __u32 reason,
-			   __u64 sub)
+static __always_inline struct exit_key key_of(const struct exit_thread *thread, __u32 kind,
+					      __u32 isa, __u32 reason, __u64 sub)
 {
 	struct exit_key key = {};
-	struct exit_cell *cell;
-	__u32 *found;
-	__u32 slot;
 
-	if (!thread)
-		return 0;
 	key.kvm = thread->kvm;
 	key.vcpu = thread->vcpu;
 	key.tid = thread->tid;
@@ -128,12 +127,43 @@ __noinline __u32 find_cell(struct exit_thread *thread, __u32 kind, __u32 isa, __
 	key.isa = isa;
 	key.reason = reason;
 	key.sub = sub;
+	return key;
+}
+
+/* Whether a key has a cell already. */
+__noinline int has_cell(struct exit_thread *thread, __u32 kind, __u32 isa, __u32 reason, __u64 sub)
+{
+	struct exit_key key;
+
+	if (!thread)
+		return 0;
+	key = key_of(thread, kind, isa, reason, sub);
+	return bpf_map_lookup_elem(&cell_of, &key) != 0;
+}
+
+/* The cell of a key, made if need be; 0 for a sub-key without room. Not static, so that the verifier
+ * reads it once. */
+__noinline __u32 find_cell(struct exit_thread *thread, __u32 kind, __u32 isa, __u32 reason,
+			   __u64 sub)
+{
+	struct exit_cell *cell;
+	struct exit_key key;
+	__u32 *found;
+	__u32 slot;
+
+	if (!thread)
+		return 0;
+	key = key_of(thread, kind, isa, reason, sub);
 	found = bpf_map_lookup_elem(&cell_of, &key);
 	if (found)
 		return *found;
 	if (filter_by_reason && kind == EXIT_KIND_EXIT &&
 	    !bpf_map_lookup_elem(&wanted_reasons, &reason))
 		return CELL_UNWANTED;
+	if (kind >= EXIT_FIRST_SUB && cells_last + CELL_OTHER >= cells_max_subs) {
+		count_lost(EXIT_LOST_SUBS);
+		return 0;
+	}
 	if (cells_last + CELL_OTHER >= cells_max)
 		return CELL_OTHER;
 	slot = __sync_add_and_fetch(&cells_last, 1) + CELL_OTHER;
@@ -159,6 +189,8 @@ __noinline int adopt_vcpu(struct exit_thread *thread, __u64 address)
 
 	if (!thread)
 		return 0;
+	if (!thread->known)
+		__sync_fetch_and_add(&threads_begun, 1);
 	__builtin_memset(thread, 0, sizeof(*thread));
 	thread->known = true;
 	thread->vcpu = address;

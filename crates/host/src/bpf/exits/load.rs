@@ -45,6 +45,12 @@ impl Loaded {
         size_of_table(&maps.cells) + size_of_table(&maps.cell_of)
     }
 
+    /// Threads that have begun to run a vCPU.
+    pub(super) fn threads_begun(&self) -> u32 {
+        let bss = self.skel.maps.bss_data.as_ref();
+        bss.map_or(0, |bss| bss.threads_begun)
+    }
+
     /// How many cells were given out.
     pub(super) fn cells_given(&self) -> u32 {
         let bss = self.skel.maps.bss_data.as_ref();
@@ -118,6 +124,7 @@ fn settle(
         .map_err(|error| explain("size the table of exits", &error))?;
     if let Some(settings) = open.maps.bss_data.as_deref_mut() {
         settings.cells_max = cells;
+        settings.cells_max_subs = cells - cells_for(&ExitOptions::default(), vcpus).min(cells / 2);
     }
     let has = |key| options.sub_keys.contains(&key);
     let progs = &mut open.progs;

@@ -8,11 +8,13 @@
     reason = "libbpf-rs runs a program only through a handle that no other thread may hold"
 )]
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::sync::Barrier;
 
-use haltwise_core::exit::Exits;
+use haltwise_core::event::Lost;
+use haltwise_core::exit::{Exits, SubKey};
 use haltwise_core::ids::{Pid, VcpuId, VmIndex};
 use libbpf_rs::libbpf_sys;
 
@@ -56,7 +58,7 @@ const VMX: u64 = 1;
 /// Plays; an error where BPF is not to be had. x86 only: the arguments are laid out as its older
 /// kernels do, where the reason is one of them.
 pub fn play(wanted: Synthetic) -> Result<Played, CollectError> {
-    let mut counter = counter(wanted.expected_vcpus)?;
+    let mut counter = counter(wanted.expected_vcpus, &ExitOptions::default())?;
     let progs = &counter.loaded.skel.progs;
     let (exit, entry) = (progs.on_exit_before.as_fd(), progs.on_entry.as_fd());
     // KVM puts the guest's FPU away at the end of KVM_RUN: nothing to do.
@@ -107,19 +109,38 @@ pub enum Step {
     Return(u32),
     /// `kvm_fpu`: `KVM_RUN` begins.
     Run,
+    /// `kvm_msr`: a write of this register.
+    Wrmsr(u32),
 }
 
 /// Plays these steps, each list in a thread of its own after the last has ended; gives the rows.
 pub fn play_steps(threads: &[&[Step]]) -> Result<Vec<Exits>, CollectError> {
-    let mut counter = counter(1)?;
+    play_telling(BTreeSet::new(), threads).map(|(rows, _)| rows)
+}
+
+/// The same with what was lost, and with sub-keys.
+pub fn play_telling(
+    sub_keys: BTreeSet<SubKey>,
+    threads: &[&[Step]],
+) -> Result<(Vec<Exits>, Vec<Lost>), CollectError> {
+    let options = ExitOptions {
+        sub_keys,
+        ..ExitOptions::default()
+    };
+    let mut counter = counter(1, &options)?;
     let progs = &counter.loaded.skel.progs;
     let (exit, entry) = (progs.on_exit_before.as_fd(), progs.on_entry.as_fd());
     let (returned, fpu) = (progs.on_userspace_exit.as_fd(), progs.on_fpu.as_fd());
+    let msr = progs.on_msr.autoload().then(|| progs.on_msr.as_fd());
     let step = |step: &Step| match *step {
         Step::Entry(vcpu) => run(entry, &[address(vcpu)]),
         Step::Exit(vcpu, reason) => run(exit, &[reason.into(), address(vcpu), VMX]),
         Step::Return(reason) => run(returned, &[reason.into(), 0]),
         Step::Run => run(fpu, &[1]),
+        Step::Wrmsr(register) => {
+            let not_asked = || io::Error::other("sub-keys of MSRs were not asked for");
+            run(msr.ok_or_else(not_asked)?, &[1, register.into()])
+        }
     };
     for steps in threads {
         let played = std::thread::scope(|scope| {
@@ -130,15 +151,15 @@ pub fn play_steps(threads: &[&[Step]]) -> Result<Vec<Exits>, CollectError> {
         });
         played.map_err(failed)?;
     }
-    rows(&mut counter)
+    Ok((rows(&mut counter)?, counter.lost(clock::monotonic_ns())?))
 }
 
 /// Loaded, and counting what is played: what other processes do is not.
-fn counter(vcpus: u32) -> Result<ExitCounter, CollectError> {
+fn counter(vcpus: u32, options: &ExitOptions) -> Result<ExitCounter, CollectError> {
     let vcpus = usize::try_from(vcpus).unwrap_or(usize::MAX);
     let ours = [Pid(std::process::id())];
     let now = clock::monotonic_ns();
-    let mut counter = ExitCounter::start(&ExitOptions::default(), &ours, vcpus, now)?;
+    let mut counter = ExitCounter::start(options, &ours, vcpus, now)?;
     counter.detach();
     Ok(counter)
 }
