@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use super::evidence::{Evidence, Guest};
-use super::say::{nanos, percent, rate};
+use super::say::{percent, rate, took};
 use super::{Found, Gain, Judgement, Of, Rule, STORM_PER_S, Sure};
 use crate::exit::account::{Account as ExitAccount, Tally};
 use crate::exit::{Kind, SubKey};
@@ -93,13 +93,13 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
     Some(Found {
         who: guest.whole(),
         signature: format!(
-            "{} of the accesses to emulated memory are within {:#x} to {:#x}: {}, {}; they took {}.",
+            "{} of the accesses to emulated memory are within {:#x} to {:#x}: {}, {}; they {}.",
             percent(share),
             run.first * PAGE,
             run.last * PAGE + PAGE - 1,
             run.tally.count,
             rate(per_s),
-            nanos(time_ns),
+            took(&run.tally),
         ),
         cause: if run.is_vga() {
             "That is the VGA window: in text mode and planar modes every byte drawn is an exit to the \

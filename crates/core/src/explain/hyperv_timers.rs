@@ -6,10 +6,12 @@
 //!
 //! The signature: a tick as [`super::tick_storm`] finds it, and at least one access to those ports for
 //! each tick (an RTC interrupt must be acknowledged by a read of its register C), and no write to a
-//! Hyper-V timer. Where ports were not told, I/O exits in their place, and less sure.
+//! Hyper-V timer. Where ports were not told, I/O exits in their place, and less sure. A busy host loses
+//! ticks and their rhythm with them: a vCPU that rests, is woken by its timer, and acknowledges an RTC
+//! with each wake will do.
 
 use super::evidence::{Evidence, Guest, exits_of, tally};
-use super::say::{nanos, rate};
+use super::say::{rate, took};
 use super::{Found, Gain, Judgement, Of, Rule, Sure, tick_storm};
 use crate::exit::account::Account as ExitAccount;
 use crate::exit::{Cause, Isa, Kind, SubKey};
@@ -31,6 +33,10 @@ pub(super) fn is_clock(port: u64) -> bool {
     matches!(port, 0x40..=0x43 | 0x70..=0x71 | 0x608..=0x60b | 0xb008..=0xb00b)
 }
 
+fn is_rtc(port: u64) -> bool {
+    matches!(port, 0x70..=0x71)
+}
+
 /// `HV_X64_MSR_STIMER0_CONFIG` to `HV_X64_MSR_STIMER3_COUNT` (`hyperv-tlfs.h`).
 fn is_stimer(msr: u64) -> bool {
     matches!(msr, 0x4000_00b0..=0x4000_00b7)
@@ -49,12 +55,17 @@ pub(super) fn explains(evidence: &Evidence<'_>, guest: &Guest<'_>) -> bool {
 }
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
-    let (who, halts) = guest.gather(|_, account| tick_storm::ticks(account))?;
     let by = |kinds: [Kind; 2], is_it: fn(u64) -> bool| {
         tally(exits, |cause: &Cause| {
             kinds.contains(&cause.kind) && cause.sub.is_some_and(is_it)
         })
     };
+    let rtc = by([Kind::PioRead, Kind::PioWrite], is_rtc).count;
+    let ticks = guest.gather(|_, account| tick_storm::ticks(account));
+    let (who, halts) = ticks.or_else(|| {
+        let rests = guest.gather(|_, account| tick_storm::rests_by_timer(account));
+        rests.filter(|(_, halts)| rtc >= halts.halts)
+    })?;
     let stimer = by([Kind::MsrRead, Kind::MsrWrite], is_stimer);
     let told = evidence.tells(SubKey::Pio);
     let io = exits_of(exits, &IO);
@@ -79,12 +90,12 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
     Some(Found {
         who,
         signature: format!(
-            "{} ticks wake an idle guest, {}, with {} {what}, {}, that took {}.",
+            "{} ticks wake an idle guest, {}, with {} {what}, {}; they {}.",
             halts.halts,
             rate(evidence.per_s(halts.halts)),
             ports.count,
             rate(evidence.per_s(ports.count)),
-            nanos(ports.time_ns()),
+            took(&ports),
         ),
         cause: "Windows keeps time with emulated hardware: each tick is a wake-up, and its \
                 acknowledgement goes through the VMM."

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::evidence::{Evidence, Guest};
 use super::hyperv_timers::{self, is_clock};
-use super::say::{nanos, percent, rate};
+use super::say::{percent, rate, took};
 use super::{Found, Gain, Judgement, Of, Rule, STORM_PER_S, Sure};
 use crate::exit::account::{Account as ExitAccount, Tally};
 use crate::exit::{Kind, SubKey};
@@ -83,23 +83,18 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
         return None;
     }
     let (whose, instead) = device(port);
-    let timed = tally.time_ns() > 0;
-    let took = if timed {
-        format!("took {}", nanos(tally.time_ns()))
-    } else {
-        "came with no exit whose time is known".to_owned()
-    };
     Some(Found {
         who: guest.whole(),
         signature: format!(
-            "{} of the port accesses are to port {port:#x}: {}, {}; they {took}.",
+            "{} of the port accesses are to port {port:#x}: {}, {}; they {}.",
             percent(share),
             tally.count,
             rate(per_s),
+            took(tally),
         ),
         cause: format!("Port {port:#x} is {whose}."),
         remedy: format!("Use {instead}."),
-        gain: timed.then_some(Gain {
+        gain: (tally.time_ns() > 0).then_some(Gain {
             of: Of::Cpu,
             ns_per_s: evidence.per_s(tally.time_ns()),
         }),

@@ -1,5 +1,6 @@
 //! Numbers within the sentences of rules.
 
+use crate::exit::account::Tally;
 use crate::units::Nanos;
 
 /// `5.71 us`.
@@ -23,6 +24,14 @@ pub(super) fn rate(per_s: f64) -> String {
         format!("{per_s:.1}/s")
     } else {
         format!("{per_s:.0}/s")
+    }
+}
+
+/// How long accesses took: `took 5.71 us`.
+pub(super) fn took(accesses: &Tally) -> String {
+    match accesses.time_ns() {
+        0 => "came with no exit whose time is known".to_owned(),
+        ns => format!("took {}", nanos(ns)),
     }
 }
 

@@ -118,16 +118,24 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     each.collect::<Vec<_>>().into()
 }
 
+/// Whether a vCPU rests, and it is its timer that wakes it.
+pub(super) fn rests_by_timer(account: &Account) -> bool {
+    let span_ns = account.span.last_ns.saturating_sub(account.span.first_ns);
+    let timer = wake_share(account, WakeSource::Timer);
+    account.halts >= ENOUGH_HALTS
+        && span_ns > 0
+        && account.halted_ns() as f64 >= IDLE * span_ns as f64
+        && timer.is_some_and(|share| share >= MOSTLY)
+}
+
 /// The tick that an account shows, and its rate.
 fn tick(account: &Account) -> Option<(&'static Tick, f64)> {
     let span_ns = account.span.last_ns.checked_sub(account.span.first_ns)?;
-    let idle = account.halted_ns() as f64 / span_ns as f64;
     let gaps = &account.gap_ns;
     let (low, high) = (gaps.percentile(0.1)?, gaps.percentile(0.9)?);
-    let timer = wake_share(account, WakeSource::Timer)?;
-    let enough = account.halts >= ENOUGH_HALTS && gaps.count() * 2 >= account.halts;
+    let enough = gaps.count() * 2 >= account.halts;
     let steady = high as f64 <= STEADY * low as f64;
-    if !enough || span_ns == 0 || idle < IDLE || timer < MOSTLY || !steady {
+    if !rests_by_timer(account) || !enough || !steady {
         return None;
     }
     let per_s = account.halts as f64 / (span_ns as f64 / 1e9);

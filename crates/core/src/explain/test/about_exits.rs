@@ -31,6 +31,24 @@ fn a_windows_guest_that_ticks_by_emulated_clocks() {
     assert_eq!(enlightened.says("tick-storm"), Some(Sure::Likely));
     let busy = Bench::new(1).load(LOAD).exits(&keys, &[rtc]);
     assert_eq!(busy.says(id), None, "no tick");
+    // Ticks that a busy host lost: no rhythm is left, but the RTC tells.
+    let ragged = || {
+        let every = |period_ns, count| Load {
+            count,
+            period_ns,
+            gap_ns: period_ns - 100_000,
+            wake: WakeSource::Timer,
+            ..LOAD
+        };
+        Bench::new(1)
+            .load(every(15_000_000, 600))
+            .load(every(29_000_000, 300))
+    };
+    assert_eq!(ragged().exits(&keys, &[rtc]).says(id), Some(Sure::Likely));
+    let pm_timer = (Kind::PioRead, 30, Some(0x608), 20_480, 9_000);
+    assert_eq!(ragged().exits(&keys, &[pm_timer]).says(id), None);
+    let few = (Kind::PioRead, 30, Some(0x71), 800, 9_000);
+    assert_eq!(ragged().exits(&keys, &[few]).says(id), None);
 }
 
 #[test]

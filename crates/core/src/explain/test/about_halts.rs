@@ -178,6 +178,12 @@ fn halts_that_stay_inside_the_guest() {
     assert_eq!(bench.says(id), Some(Sure::Certain));
     let one = Load { count: 1, ..LOAD };
     assert_eq!(Bench::new(1).load(one).says(id), None);
+    // A second of ten in exits: the guest does not rest.
+    let busy = |each_ns| {
+        let exits = (Kind::Exit, 30, None, 100_000, each_ns);
+        Bench::new(1).exits(&[], &[exits]).says(id)
+    };
+    assert_eq!((busy(8_000), busy(12_000)), (Some(Sure::Possible), None));
     let short = Bench::new(1).explain_in(SECOND - 1);
     assert!(short.findings.is_empty());
     assert!(short.blind.iter().any(|it| it.rule.id == id));
