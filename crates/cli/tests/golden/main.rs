@@ -17,6 +17,7 @@ mod explain;
 mod guest;
 mod import;
 mod prove;
+mod recorded;
 mod replay;
 mod scenarios;
 mod schema;

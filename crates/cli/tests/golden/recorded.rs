@@ -1,0 +1,90 @@
+//! Captures of the lab's guests on a stock kernel, with its own `kvm_exit` and `kvm_entry`, against
+//! committed texts: `exits`, `explain` and `diff` on what was not made up.
+//!
+//! Recorded under `cargo xtask kernels --kernel 6.12 --script`, with `--exits=pio,mmio,msr`: `tick-rtc` at
+//! 64 and at 128 Hz, `port-poll`, `framebuffer`, `ipi`, and `pingpong`, which shows nothing. Never made
+//! anew by these tests.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::{compare, fits, haltwise, home};
+
+/// A capture, and the rules that fire on it.
+const CAPTURES: [(&str, &[&str]); 6] = [
+    ("windows", &["windows-without-stimer"]),
+    ("windows-128hz", &["windows-without-stimer"]),
+    ("polled", &["port-polling"]),
+    ("drawn", &["emulated-framebuffer"]),
+    ("signals", &["apic-writes"]),
+    ("answers", &[]),
+];
+
+fn json(arguments: &[&str]) -> Value {
+    let (text, code) = haltwise(&home(), arguments);
+    assert_eq!(code, Some(0), "{arguments:?}");
+    serde_json::from_str(&text).unwrap()
+}
+
+#[test]
+fn each_guest_has_its_finding_and_no_other() {
+    for (name, expected) in CAPTURES {
+        let page = json(&["explain", "--json", &format!("recorded/{name}")]);
+        let findings = page["findings"].as_array().unwrap().iter();
+        let rules: BTreeSet<_> = findings.map(|it| it["rule"].as_str().unwrap()).collect();
+        assert_eq!(rules, expected.iter().copied().collect(), "{name}");
+    }
+}
+
+#[test]
+fn pages_of_recorded_captures_are_as_committed() {
+    let mut wrong = String::new();
+    let mut check = |arguments: &[&str], file: String| {
+        let (text, code) = haltwise(&home(), arguments);
+        assert_eq!(code, Some(0), "{arguments:?}");
+        wrong.extend(compare(&file, &text).err());
+        wrong.extend(fits(&file, &text).err());
+    };
+    for (name, _) in CAPTURES {
+        let capture = format!("recorded/{name}");
+        for verb in ["exits", "explain"] {
+            check(&[verb, &capture], format!("{capture}/{verb}.txt"));
+        }
+        let subs = format!("{capture}/subs.txt");
+        check(&["exits", "--sub", &capture], subs);
+    }
+    let pair = ["diff", "recorded/windows", "recorded/windows-128hz"];
+    check(&pair, "recorded/diff.txt".to_owned());
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// Twice the ticks: more halts and more of each reason that a tick has, in both directions; and nothing
+/// where both are the same.
+#[test]
+fn a_doubled_tick_is_told_by_halts_and_by_exits() {
+    let (a, b) = ("recorded/windows", "recorded/windows-128hz");
+    for [from, to] in [[a, b], [b, a]] {
+        let page = json(&["diff", "--json", from, to]);
+        for (figure, cause) in [
+            ("halts", None),
+            ("exits", Some("hlt")),
+            ("exits", Some("io")),
+            ("exits", Some("msr")),
+            ("exits", Some("KVM_EXIT_IO")),
+        ] {
+            let all = page["comparisons"].as_array().unwrap();
+            let found = all
+                .iter()
+                .find(|it| it["figure"] == figure && it["cause"]["name"].as_str() == cause);
+            let found = found.unwrap();
+            assert_eq!(found["verdict"], "different", "{figure} {cause:?}");
+            let ratio = found["ratio"].as_f64().unwrap();
+            let ratio = if from == a { ratio } else { 1.0 / ratio };
+            assert!((1.7..2.1).contains(&ratio), "{figure} {cause:?}: {ratio}");
+        }
+    }
+    let same = json(&["diff", "--json", a, a]);
+    assert_eq!(same["different"], Value::from(0));
+    assert!(same["compared"].as_u64().unwrap() > 20);
+}
