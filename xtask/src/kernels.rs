@@ -21,6 +21,7 @@ use anyhow::{Context, Result, bail};
 use crate::{repo, say, tool};
 use deb::{Kernel, SERIES, Series};
 use guest::{Guest, GuestRun};
+use witness::Found;
 
 /// What `cargo xtask kernels` takes.
 #[derive(Debug, Clone, clap::Args)]
@@ -98,7 +99,9 @@ fn check(kernel: &Kernel, binaries: &Binaries, args: &Args, work: &Path) -> Resu
     let (witnesses, rules) = (scenario::names(), rule::names());
     let (witnesses, rules) = (wanted(&witnesses), wanted(&rules));
     let knobs = wanted(&[knob::NAME]);
-    if !witnesses && !rules && !knobs {
+    let mut own = Vec::from(exits::OWN);
+    own.retain(|(name, _)| wanted(&[name]));
+    if !witnesses && !rules && !knobs && own.is_empty() {
         bail!("no check is named like `{}`", filter.unwrap_or_default());
     }
     let depth = if args.thorough {
@@ -114,10 +117,22 @@ fn check(kernel: &Kernel, binaries: &Binaries, args: &Args, work: &Path) -> Resu
     if knobs && !args.thorough {
         knob::run(kernel, binaries, work)?;
     }
+    for (_, run) in own.iter().filter(|_| !args.thorough) {
+        run(kernel, binaries, work)?;
+    }
     if rules {
         rule::run(kernel, binaries, filter, depth, work)?;
     }
     agree
+}
+
+/// Says what a comparison found; gives the number of disagreements.
+fn tell(check: &str, found: &Found) -> usize {
+    say::note(&format!("{check:<13} {}", found.summary));
+    for text in &found.disagreements {
+        say::note(&format!("{check:<13} DISAGREES: {text}"));
+    }
+    found.disagreements.len()
 }
 
 /// Builds what goes into a guest.

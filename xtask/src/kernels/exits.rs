@@ -3,13 +3,21 @@
 //! The guest makes prime numbers of each kind at places of their own, so that each must come back to
 //! the unit, by its reason and by its port, MSR, address or leaf.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+pub(super) mod comings;
+pub(super) mod explained;
+pub(super) mod perf_stat;
 
-use anyhow::{Context, Result};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
+use super::Binaries;
+use super::deb::Kernel;
+use super::guest::Guest;
 use super::witness::{Found, read};
+use crate::say;
 
 /// What we read of `haltwise-lab run --json`.
 #[derive(Debug, Deserialize)]
@@ -35,6 +43,16 @@ struct Exits {
     reasons: Vec<Row>,
     userspace: Vec<Row>,
     subs: Vec<Row>,
+    groups: Vec<Group>,
+}
+
+/// A VM or a vCPU, where it was asked for.
+#[derive(Debug, Deserialize)]
+struct Group {
+    vm_name: Option<String>,
+    vcpu: Option<u32>,
+    exits: u64,
+    halt_exits: u64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -99,6 +117,35 @@ pub(super) fn keep_second_count(file: &str) -> String {
 /// The guest says by one `out` that it has ended.
 const END: u64 = 1;
 
+/// A check that has a boot of its own.
+type Own = (&'static str, fn(&Kernel, &Binaries, &Path) -> Result<()>);
+
+/// All of them, by name.
+pub(super) const OWN: [Own; 3] = [
+    (perf_stat::NAME, perf_stat::run),
+    (comings::NAME, comings::run),
+    (explained::NAME, explained::run),
+];
+
+/// Runs a script in a boot of its own, and says its complaints; gives the folder of what it left.
+fn boot(guest: Guest, script: &str, work: &Path) -> Result<PathBuf> {
+    std::fs::create_dir_all(work).with_context(|| format!("create {}", work.display()))?;
+    let run = guest.script(script).run_patiently(work, super::LIMIT)?;
+    let said = run.console.lines();
+    for line in said.filter_map(|line| line.strip_prefix("check:")) {
+        say::note(line.trim());
+    }
+    if run.exit_code != 0 {
+        let console = work.join("console");
+        bail!(
+            "the script returned {}; see {}",
+            run.exit_code,
+            console.display()
+        );
+    }
+    Ok(run.out_dir)
+}
+
 /// Compares what one guest did with what was counted meanwhile.
 pub(super) fn compare(dir: &Path, check: &str) -> Result<Found> {
     let lab: Lab = read(&dir.join(check).with_extension("json"))?;
@@ -134,7 +181,7 @@ fn judge(lab: &Lab, exits: &Exits) -> Found {
     }
     let reason = |name: &str| sum(&exits.reasons, &|row| row.name.eq_ignore_ascii_case(name));
     let returned = |name: &str| sum(&exits.userspace, &|row| row.name == name);
-    let ports = made("pio-out-0x510") + made("pio-in-0x511") + END;
+    let ports = made("pio-out-0x510") + made("pio-in-0x511") + END * vcpus.len() as u64;
     let memory = made("mmio-write-0xd0000000") + made("mmio-read-0xd0000004");
     let msrs = sum(&exits.subs, &|row| row.kind.starts_with("msr_"));
     equal("reason cpuid", reason("cpuid"), made("cpuid"));
@@ -275,6 +322,7 @@ mod test {
             subs: subs
                 .map(|(n, (_, kind, sub))| row(kind, "", Some(sub), n))
                 .collect(),
+            groups: Vec::new(),
         };
         (lab, exits)
     }

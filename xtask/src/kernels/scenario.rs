@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use super::deb::Kernel;
 use super::witness::{self, Expected, Wake};
-use super::{Binaries, LIMIT, exits};
+use super::{Binaries, LIMIT, exits, tell};
 use crate::say;
 
 /// One experiment of the lab.
@@ -166,15 +166,6 @@ pub(crate) fn run(
         );
     }
     Ok(())
-}
-
-/// Says what a comparison found; gives the number of disagreements.
-fn tell(check: &str, found: &witness::Found) -> usize {
-    say::note(&format!("{check:<13} {}", found.summary));
-    for text in &found.disagreements {
-        say::note(&format!("{check:<13} DISAGREES: {text}"));
-    }
-    found.disagreements.len()
 }
 
 /// What the script of a guest begins with.

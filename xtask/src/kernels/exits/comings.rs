@@ -1,0 +1,230 @@
+//! Exits of what comes and goes while they are counted: CPUs, VMs, and the threads of vCPUs.
+
+use std::path::Path;
+
+use anyhow::{Result, bail};
+
+use super::super::deb::Kernel;
+use super::super::scenario::PRELUDE;
+use super::super::{Binaries, tell};
+use super::{Exits, Found, Lab, boot, judge, read};
+
+/// The check's name.
+pub(crate) const NAME: &str = "comings";
+
+/// VMs, one after the other.
+const SHORT_LIVED: u64 = 6;
+
+/// Rounds of the guest that changes its thread with each.
+const HOPS: u64 = 60;
+
+/// Each recording leaves what the lab and the recorder counted. A CPU is away when the first begins, and
+/// comes and goes under the guests.
+const SCRIPT: &str = r#"
+cpu=/sys/devices/system/cpu/cpu1/online
+cat >/run/hotplug.sh <<'END'
+. /run/lab.sh
+cpu=/sys/devices/system/cpu/cpu1/online
+: >/run/turning
+(
+    turns=0
+    while [ -e /run/turning ]; do
+        sleep 0.3
+        for to in 1 0; do
+            echo $to >$cpu && turns=$((turns + 1))
+            sleep 0.3
+        done
+    done
+    echo 1 >$cpu
+    echo $turns >/out/hotplug/turns
+) &
+lab hotplug/lab 'exits --rounds 12 --vms 2'
+rm /run/turning
+wait
+END
+cat >/run/short.sh <<END
+. /run/lab.sh
+for nth in $(seq -s ' ' 1 VMS); do
+    lab short/lab\$nth "exits --rounds 1 --name short\$nth"
+done
+END
+cat >/run/hop.sh <<'END'
+. /run/lab.sh
+lab hop/lab 'hop --rounds HOPS --gap fixed:2ms'
+END
+record="haltwise record --rung bpf --json"
+all="--exits=msr,pio,mmio,gpa,hypercall,vector,cpuid"
+for what in hotplug short hop; do
+    mkdir /out/$what
+    [ $what != hotplug ] || echo 0 >$cpu
+    $record $all -o /out/$what/capture -- sh /run/$what.sh >/out/$what/record.json \
+        || { echo "check: record $what returned $?"; exit 1; }
+    haltwise exits --json --by vcpu /out/$what/capture >/out/$what/exits.json \
+        || { echo "check: exits $what returned $?"; exit 1; }
+done
+"#;
+
+/// Runs it in one boot.
+pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<()> {
+    let script = SCRIPT
+        .replace("VMS", &SHORT_LIVED.to_string())
+        .replace("HOPS", &HOPS.to_string());
+    let script = format!("cat >/run/lab.sh <<'END'\n{PRELUDE}END\n{script}");
+    let out = boot(binaries.guest(kernel)?, &script, &work.join(NAME))?;
+    let mut disagreements = tell("hotplug", &hotplug(&out.join("hotplug"))?);
+    disagreements += tell("short-lived", &short_lived(&out.join("short"))?);
+    disagreements += tell("hop", &hop(&out.join("hop"))?);
+    if disagreements > 0 {
+        bail!("{disagreements} disagreements; see {}", out.display());
+    }
+    Ok(())
+}
+
+/// Two VMs whose vCPUs are driven from CPU to CPU: everything to the unit, as where nothing comes or goes.
+fn hotplug(dir: &Path) -> Result<Found> {
+    let lab: Lab = read(&dir.join("lab.json"))?;
+    let turns: u64 = read(&dir.join("turns"))?;
+    let mut found = judge(&lab, &read(&dir.join("exits.json"))?);
+    if turns < 2 {
+        let text = format!("the CPU came and went {turns} times only");
+        found.disagreements.push(text);
+    }
+    found.summary = format!("{}; a CPU came or went {turns} times", found.summary);
+    Ok(found)
+}
+
+/// VMs that live for a moment: each has all of its exits, under its name.
+fn short_lived(dir: &Path) -> Result<Found> {
+    let exits: Exits = read(&dir.join("exits.json"))?;
+    let labs = (1..=SHORT_LIVED).map(|nth| {
+        let lab: Lab = read(&dir.join(format!("lab{nth}.json")))?;
+        Ok((format!("short{nth}"), lab))
+    });
+    Ok(judge_each(&labs.collect::<Result<Vec<_>>>()?, &exits))
+}
+
+fn judge_each(labs: &[(String, Lab)], exits: &Exits) -> Found {
+    let mut found = Found::default();
+    for (name, lab) in labs {
+        let made = stat(lab, "exits");
+        let groups = exits.groups.iter();
+        let groups = groups.filter(|group| group.vm_name.as_deref() == Some(name));
+        let counted: u64 = groups.map(|group| group.exits + group.halt_exits).sum();
+        if counted != made {
+            let text = format!("{name}: {counted} exits counted, {made} made");
+            found.disagreements.push(text);
+        }
+    }
+    if exits.groups.len() != labs.len() {
+        let text = format!("{} vCPUs for {} VMs", exits.groups.len(), labs.len());
+        found.disagreements.push(text);
+    }
+    found.summary = format!(
+        "{} exits of {} VMs one after the other: each has its own",
+        exits.total.exits,
+        labs.len()
+    );
+    found
+}
+
+/// A vCPU that goes on in another thread after each return to the VMM: one vCPU to us, every exit counted,
+/// and only those without a time that one thread began and another ended.
+fn hop(dir: &Path) -> Result<Found> {
+    let lab: Lab = read(&dir.join("lab.json"))?;
+    Ok(judge_hops(&lab, &read(&dir.join("exits.json"))?))
+}
+
+fn judge_hops(lab: &Lab, exits: &Exits) -> Found {
+    let mut found = Found::default();
+    let total = &exits.total;
+    let made = stat(lab, "exits");
+    let hops = lab.vms.iter().flat_map(|vm| &vm.vcpus);
+    let hops: u64 = hops.filter_map(|vcpu| vcpu.exits.get("pio-out-0xf5")).sum();
+    let vcpus: Vec<_> = exits.groups.iter().map(|group| group.vcpu).collect();
+    for (what, counted, expected) in [
+        ("threads changed", hops, HOPS),
+        ("exits", total.exits, made),
+        ("entries", total.entries, made),
+        ("entries without an exit", total.lone_entries, 0),
+        ("exits without room", total.other, 0),
+        ("exits without a time", total.untimed, hops + super::END),
+    ] {
+        if counted != expected {
+            let text = format!("{what}: {counted} counted, {expected} made");
+            found.disagreements.push(text);
+        }
+    }
+    if vcpus != [Some(0)] {
+        let text = format!("one vCPU is told as {vcpus:?}");
+        found.disagreements.push(text);
+    }
+    found.summary = format!(
+        "{} exits of a vCPU in {} threads: as made, {} without a time",
+        total.exits,
+        hops + 1,
+        total.untimed
+    );
+    found
+}
+
+fn stat(lab: &Lab, name: &str) -> u64 {
+    let vcpus = lab.vms.iter().flat_map(|vm| &vm.vcpus);
+    vcpus.filter_map(|vcpu| vcpu.stats.get(name)).sum()
+}
+
+#[cfg(test)]
+mod test {
+    use super::super::{Group, LabVcpu, LabVm, Total};
+    use super::*;
+
+    fn lab(exits: u64, hops: u64) -> Lab {
+        let vcpu = LabVcpu {
+            exits: [("pio-out-0xf5".to_owned(), hops)].into(),
+            stats: [("exits".to_owned(), exits)].into(),
+        };
+        Lab {
+            vms: vec![LabVm { vcpus: vec![vcpu] }],
+        }
+    }
+
+    fn exits(groups: &[(&str, u64)], untimed: u64) -> Exits {
+        let all = groups.iter().map(|(_, exits)| exits).sum();
+        let group = |(name, exits): &(&str, u64)| Group {
+            vm_name: Some((*name).to_owned()),
+            vcpu: Some(0),
+            exits: exits - 1,
+            halt_exits: 1,
+        };
+        Exits {
+            total: Total {
+                exits: all,
+                entries: all,
+                lone_entries: 0,
+                other: 0,
+                untimed,
+            },
+            reasons: Vec::new(),
+            userspace: Vec::new(),
+            subs: Vec::new(),
+            groups: groups.iter().map(group).collect(),
+        }
+    }
+
+    #[test]
+    fn a_vm_that_lacks_an_exit_or_has_anothers_is_found() {
+        let labs = [("a".to_owned(), lab(7, 0)), ("b".to_owned(), lab(9, 0))];
+        let disagreements = |told: &Exits| judge_each(&labs, told).disagreements.len();
+        assert_eq!(disagreements(&exits(&[("a", 7), ("b", 9)], 2)), 0);
+        assert_eq!(disagreements(&exits(&[("a", 6), ("b", 10)], 2)), 2);
+        assert_eq!(disagreements(&exits(&[("a", 7), ("b", 8), ("?", 1)], 2)), 2);
+    }
+
+    #[test]
+    fn a_time_too_many_is_a_pair_of_two_threads_and_is_found() {
+        let lab = lab(500, HOPS);
+        let told = exits(&[("hop", 500)], HOPS + 1);
+        assert_eq!(judge_hops(&lab, &told).disagreements, [""; 0]);
+        let paired = exits(&[("hop", 500)], HOPS);
+        assert_eq!(judge_hops(&lab, &paired).disagreements.len(), 1);
+    }
+}

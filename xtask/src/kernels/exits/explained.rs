@@ -1,0 +1,107 @@
+//! `haltwise explain` on guests of the lab that behave as a rule has it, recorded with a stock kernel's own
+//! exits; and on one that shows nothing.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Result, bail};
+use serde::Deserialize;
+
+use super::super::deb::Kernel;
+use super::super::scenario::PRELUDE;
+use super::super::{Binaries, tell};
+use super::{Found, boot, read};
+
+/// The check's name.
+pub(crate) const NAME: &str = "explained";
+
+/// A name, arguments of the lab, and the rule that must fire.
+const GUESTS: [(&str, &str, Option<&str>); 4] = [
+    (
+        "ticks",
+        "tick-rtc --gap fixed:15625us --rounds 150",
+        Some("windows-without-stimer"),
+    ),
+    ("polls", "port-poll --rounds 25", Some("port-polling")),
+    ("signals", "ipi --rounds 4000", Some("apic-writes")),
+    ("answers", "pingpong --gap exp:10ms --rounds 150", None),
+];
+
+/// Rules that an idle guest's exits must not make fire, however busy the machine below is.
+const STORMS: [&str; 5] = [
+    "windows-without-stimer",
+    "port-polling",
+    "apic-writes",
+    "pause-loop",
+    "emulated-framebuffer",
+];
+
+#[derive(Debug, Deserialize)]
+struct Explained {
+    findings: Vec<Finding>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Finding {
+    rule: String,
+}
+
+/// Runs it in one boot.
+pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<()> {
+    let out = boot(binaries.guest(kernel)?, &script(), &work.join(NAME))?;
+    let mut found = Found::default();
+    let mut summary = Vec::new();
+    for (name, _, expected) in GUESTS {
+        let told: Explained = read(&out.join(name).join("explain.json"))?;
+        let rules: Vec<&str> = told.findings.iter().map(|it| it.rule.as_str()).collect();
+        found.disagreements.extend(judge(name, &rules, expected));
+        summary.push(format!("{name}: {}", expected.unwrap_or("nothing")));
+    }
+    found.summary = summary.join(", ");
+    if tell(NAME, &found) > 0 {
+        bail!("explain disagrees; see {}", out.display());
+    }
+    Ok(())
+}
+
+fn judge(name: &str, rules: &[&str], expected: Option<&str>) -> Option<String> {
+    let storms = STORMS.iter().filter(|storm| rules.contains(storm));
+    let storms: Vec<&str> = storms.copied().collect();
+    (storms != Vec::from_iter(expected))
+        .then(|| format!("{name}: {rules:?} fire, not {expected:?}"))
+}
+
+fn script() -> String {
+    let mut text = format!("cat >/run/lab.sh <<'END'\n{PRELUDE}lab \"$1\" \"$2\"\nEND\n");
+    for (name, lab, _) in GUESTS {
+        // Formatting into a String cannot fail.
+        let _ = write!(
+            text,
+            "mkdir /out/{name}\n\
+             haltwise record --rung bpf --exits=pio,mmio,msr --json -o /out/{name}/capture -- \
+             sh /run/lab.sh {name}/lab '{lab}' >/out/{name}/record.json \
+             || {{ echo \"check: record {name} returned $?\"; exit 1; }}\n\
+             haltwise explain --json /out/{name}/capture >/out/{name}/explain.json \
+             || {{ echo \"check: explain {name} returned $?\"; exit 1; }}\n"
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_rule_that_is_silent_and_one_too_many_are_found() {
+        let tick = Some("windows-without-stimer");
+        assert_eq!(
+            judge("a", &["windows-without-stimer", "lock-out"], tick),
+            None
+        );
+        assert!(judge("a", &["lock-out"], tick).is_some());
+        assert!(judge("a", &["windows-without-stimer", "port-polling"], tick).is_some());
+        assert!(judge("a", &["port-polling"], None).is_some());
+        assert_eq!(judge("a", &["break-even"], None), None);
+    }
+}

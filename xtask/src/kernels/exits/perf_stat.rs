@@ -1,0 +1,198 @@
+//! Exits as `haltwise record --exits` counts them, against `perf kvm stat` of the same run.
+//!
+//! Both stand at the same two tracepoints, one behind the other. Whatever the first does at an entry, less
+//! what it does at an exit, is in the times of the second and not in its own: microseconds of some 60 under
+//! emulation. So there are two runs, in either order; what each order does to the times goes out of the
+//! mean of the two.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::super::deb::Kernel;
+use super::super::scenario::PRELUDE;
+use super::super::{Binaries, tell};
+use super::{Exits, Found, boot, read};
+use crate::{say, tool};
+
+/// The check's name.
+pub(crate) const NAME: &str = "perf-kvm-stat";
+
+/// How far the times may be apart, all exits together.
+const APART: f64 = 0.05;
+
+/// Watchers on one CPU, the vCPU on the other: neither interrupts what it measures.
+const SCRIPT: &str = r#"
+lab="sh /run/lab.sh"
+perf="taskset 1 perf kvm stat record -a -m 2048"
+ours="taskset 1 haltwise record --rung bpf --exits --json"
+mkdir /out/first /out/second
+$ours -o /out/first/capture -- $perf -o /run/first.data $lab first/lab >/out/first/record.json \
+    || { echo "check: the first run returned $?"; exit 1; }
+$perf -o /run/second.data $ours -o /out/second/capture -- $lab second/lab >/out/second/record.json \
+    || { echo "check: the second run returned $?"; exit 1; }
+for run in first second; do
+    perf kvm -i /run/$run.data stat report --event=vmexit >/out/$run/perf 2>&1 \
+        || { echo "check: perf returned $?: $(cat /out/$run/perf)"; exit 1; }
+    haltwise exits --json /out/$run/capture >/out/$run/exits.json \
+        || { echo "check: haltwise exits returned $?"; exit 1; }
+done
+"#;
+
+/// Runs it in one boot.
+pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<()> {
+    let Some(perf) = tool::find("perf") else {
+        say::skipped("perf kvm stat: perf is not installed");
+        return Ok(());
+    };
+    let guest = binaries.guest(kernel)?.file(&perf, "bin/perf")?;
+    let guest_runs = "exits --rounds 11 --pin 1";
+    let script =
+        format!("cat >/run/lab.sh <<'END'\n{PRELUDE}lab \"$1\" '{guest_runs}'\nEND\n{SCRIPT}");
+    let out = boot(guest, &script, &work.join(NAME))?;
+    let found = compare(&out)?;
+    if tell(NAME, &found) > 0 {
+        bail!("perf kvm stat disagrees; see {}", out.display());
+    }
+    Ok(())
+}
+
+fn compare(out: &Path) -> Result<Found> {
+    let mut found = Found::default();
+    let mut runs = Vec::new();
+    for run in ["first", "second"] {
+        let exits: Exits = read(&out.join(run).join("exits.json"))?;
+        let path = out.join(run).join("perf");
+        let told =
+            std::fs::read_to_string(&path).with_context(|| format!("read {}", path.display()))?;
+        let (perf, ours) = (perf_pairs(&told), our_pairs(&exits));
+        if told.contains("lost") || perf.is_empty() {
+            let text = format!("perf lost events or told none: {told}");
+            found.disagreements.push(text);
+        }
+        found.disagreements.extend(judge_counts(&perf, &ours));
+        runs.push((perf, ours));
+    }
+    judge_times(&runs, &mut found);
+    Ok(found)
+}
+
+/// Pairs of exit and entry, and their time in nanoseconds, by the reason's name.
+type Pairs = BTreeMap<String, (u64, f64)>;
+
+/// `   msr   5853   43.80%   29.68%   25.24us   6263.47us   60.56us ( +-   4.45% )`
+fn perf_pairs(told: &str) -> Pairs {
+    let pair = |line: &str| {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let [name, samples, _, _, _, _, mean, ..] = words[..] else {
+            return None;
+        };
+        let samples: u64 = samples.parse().ok()?;
+        let mean_us: f64 = mean.strip_suffix("us")?.parse().ok()?;
+        Some((
+            name.to_lowercase(),
+            (samples, samples as f64 * mean_us * 1e3),
+        ))
+    };
+    told.lines().filter_map(pair).collect()
+}
+
+fn our_pairs(exits: &Exits) -> Pairs {
+    let rows = exits.reasons.iter();
+    let pairs = rows.map(|row| {
+        let pairs = row.count - row.untimed;
+        (row.name.to_lowercase(), (pairs, row.time_ns as f64))
+    });
+    pairs.filter(|(_, (pairs, _))| *pairs > 0).collect()
+}
+
+fn judge_counts(perf: &Pairs, ours: &Pairs) -> Option<String> {
+    let counts = |of: &Pairs| -> BTreeMap<String, u64> {
+        of.iter()
+            .map(|(name, pair)| (name.clone(), pair.0))
+            .collect()
+    };
+    let (perf, ours) = (counts(perf), counts(ours));
+    (perf != ours).then(|| format!("perf kvm stat counts {perf:?}, we {ours:?}"))
+}
+
+/// The mean of what our times are more, over the two orders. It must be small of all exits together; of
+/// single reasons it is told, since one disturbance of the emulator outweighs thousands of exits.
+fn judge_times(runs: &[(Pairs, Pairs)], found: &mut Found) {
+    let of_all = |pairs: &Pairs| pairs.values().map(|pair| pair.1).sum::<f64>();
+    let more = |ratio: &dyn Fn(&Pairs, &Pairs) -> f64| {
+        let logs = runs.iter().map(|(perf, ours)| ratio(perf, ours).ln());
+        (logs.sum::<f64>() / runs.len() as f64).exp() - 1.0
+    };
+    let all = more(&|perf, ours| of_all(ours) / of_all(perf));
+    if all.is_nan() || all.abs() > APART {
+        let text = format!("times are {:+.1} % apart", all * 100.0);
+        found.disagreements.push(text);
+    }
+    let counted: u64 = runs
+        .iter()
+        .flat_map(|(_, ours)| ours.values())
+        .map(|pair| pair.0)
+        .sum();
+    let of = |name: &str| {
+        let time = |pairs: &Pairs| pairs.get(name).map_or(f64::NAN, |pair| pair.1);
+        let apart = more(&|perf, ours| time(ours) / time(perf));
+        format!("{name} {:+.1} %", apart * 100.0)
+    };
+    let named = ["msr", "npf", "io", "hlt", "cpuid"].map(of).join(", ");
+    found.summary = format!(
+        "{counted} pairs, each reason's as perf kvm stat has it; time {:+.1} % ({named})",
+        all * 100.0
+    );
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    const TOLD: &str = "\n\nAnalyze events for all VMs, all VCPUs:\n\n             VM-EXIT    Samples  \
+        Samples%     Time%    Min Time    Max Time         Avg time \n\n                 msr       \
+        5853    43.80%    29.68%     25.24us   6263.47us     60.00us ( +-   4.45% )\n                 \
+        npf       2383    17.83%    21.73%     66.37us   4388.63us    100.00us ( +-   4.11% )\n\nTotal \
+        Samples:8236, Total events handled time:589480.00us.\n";
+
+    fn pairs(msr: (u64, f64), npf: (u64, f64)) -> Pairs {
+        [("msr".to_owned(), msr), ("npf".to_owned(), npf)].into()
+    }
+
+    #[test]
+    fn what_perf_prints_is_read() {
+        let told = perf_pairs(TOLD);
+        assert_eq!(told, pairs((5853, 351_180_000.0), (2383, 238_300_000.0)));
+    }
+
+    #[test]
+    fn one_exit_more_or_a_reason_less_is_found() {
+        let perf = perf_pairs(TOLD);
+        assert_eq!(judge_counts(&perf, &perf.clone()), None);
+        let more = pairs((5854, 0.0), (2383, 0.0));
+        assert!(judge_counts(&perf, &more).is_some());
+        let mut less = perf.clone();
+        less.remove("npf");
+        assert!(judge_counts(&perf, &less).is_some());
+    }
+
+    #[test]
+    fn what_the_order_does_goes_out_of_the_mean_and_what_stays_is_found() {
+        let perf = pairs((10, 50.0), (10, 50.0));
+        let scaled = |factor: f64| pairs((10, 50.0 * factor), (10, 50.0 * factor));
+        let judged = |first: f64, second: f64| {
+            let runs = [
+                (perf.clone(), scaled(first)),
+                (perf.clone(), scaled(second)),
+            ];
+            let mut found = Found::default();
+            judge_times(&runs, &mut found);
+            found.disagreements.len()
+        };
+        assert_eq!(judged(1.1, 1.0 / 1.1), 0);
+        assert_eq!(judged(1.1, 1.02), 1);
+        assert_eq!(judged(f64::NAN, 1.0), 1);
+    }
+}
