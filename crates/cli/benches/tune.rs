@@ -41,7 +41,11 @@ fn main() {
     let measures = arguments.iter().any(|argument| argument == "--bench");
     let only = arguments.iter().position(|argument| argument == "--load");
     let only = only.and_then(|place| arguments.get(place + 1));
-    let (halts, rounds) = if measures { (10_000_000, 5) } else { (2_000, 1) };
+    let (halts, rounds) = if measures {
+        (10_000_000, 5)
+    } else {
+        (2_000, 1)
+    };
     println!("seconds for {halts} halts of {VCPUS} vCPUs (medians, lowest to highest of {rounds})");
     println!(
         "{:<8} {:<8} {:>20} {:>9} {:>10}",
@@ -97,7 +101,10 @@ fn run(verb: &[&str], capture: &Path) -> Ran {
         .expect("the program");
     let pid = child.id();
     let (usage, code) = watch(child);
-    assert!(code == Some(0) || code == Some(5), "{verb:?} {pid}: {code:?}");
+    assert!(
+        code == Some(0) || code == Some(5),
+        "{verb:?} {pid}: {code:?}"
+    );
     Ran {
         seconds: began.elapsed().as_secs_f64(),
         ..usage

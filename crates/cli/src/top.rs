@@ -138,16 +138,18 @@ pub(crate) fn show_host(wanted: &live::Wanted, form: Form) -> Outcome {
         },
     ));
     loop {
-        let ends = interrupt.came().is_some();
+        let once = form.is_once() && live.is_due();
+        let ends = once || interrupt.came().is_some();
         let step = if ends {
             Some(live.stop()?)
         } else {
             live.turn()?
         };
         if let Some(step) = step {
-            model.timeline = Timeline::of([step]);
+            model.timeline = Timeline::default();
+            model.timeline.push(step);
             print(&model, form)?;
-            if ends || form.is_once() {
+            if ends {
                 return Ok(outcome(&model, false));
             }
         }

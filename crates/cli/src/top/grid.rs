@@ -8,7 +8,7 @@ use super::timeline::CELLS;
 /// Steps at most, however short they are wanted.
 const STEPS: usize = 20_000;
 
-/// After so many facts, the cells are counted.
+/// After so many facts, steps drop what only building needs, and the cells are counted.
 const LOOK: u32 = 1 << 16;
 
 /// Steps that follow each other without a gap.
@@ -75,6 +75,7 @@ impl Grid {
         self.given += 1;
         if self.given >= LOOK {
             self.given = 0;
+            self.steps.iter_mut().for_each(Step::settle);
             self.shrink(CELLS);
         }
         if self.steps.is_empty() {

@@ -71,7 +71,7 @@ impl Live {
         let exits = exits
             .map(|exits| exits.settle(wanted.rung, &root))
             .transpose()?;
-        let options = CollectOptions {
+        let mut options = CollectOptions {
             mode: wanted.mode,
             vms: start::select(&wanted.vms, &root)?,
             interval: wanted.interval,
@@ -79,7 +79,13 @@ impl Live {
             ..CollectOptions::default()
         };
         let rung = exits.as_ref().map_or(wanted.rung, |_| Some(Rung::Bpf));
-        let collector = start::attach(rung, &options, &root)?;
+        let mut collector = start::attach(rung, &options, &root)?;
+        if collector.rung() != Rung::Bpf && options.mode == Mode::Counts {
+            // Every halt comes to us there anyway; counted in intervals of its own it comes late.
+            options.mode = Mode::Full;
+            drop(collector);
+            collector = start::attach(Some(Rung::Tracepoints), &options, &root)?;
+        }
         let start_ns = clock::monotonic_ns();
         let host = start::this_host(&root);
         let mut missing = collector.missing();
@@ -92,7 +98,7 @@ impl Live {
             hostname: host.hostname.unwrap_or_else(|| "unnamed".to_owned()),
             kernel: host.kernel_release,
             rung: collector.rung(),
-            mode: wanted.mode,
+            mode: options.mode,
             clock: Clock::new(start_ns, clock::wall_ns()),
             names: exits.map(|exits| exits.recorded.names()),
             missing,
@@ -104,7 +110,7 @@ impl Live {
             root,
             wanted: options.vms,
             interval_ns: u64::try_from(wanted.interval.as_nanos()).unwrap_or(u64::MAX),
-            mode: wanted.mode,
+            mode: options.mode,
             watch: Watch::default(),
             knobs: Rc::default(),
             lost: Losses::default(),
@@ -127,7 +133,7 @@ impl Live {
     /// Drains, and gives the step if that is over.
     pub(crate) fn turn(&mut self) -> Result<Option<Step>, Failure> {
         // Before the drain: then the collector has reached the end of its own interval too.
-        let due = clock::monotonic_ns() >= self.due_ns();
+        let due = self.is_due();
         let mut facts = Facts::default();
         self.collector.drain(&mut facts).map_err(explain)?;
         self.step.facts(&facts);
@@ -140,6 +146,11 @@ impl Live {
         self.collector.stop(&mut facts).map_err(explain)?;
         self.step.facts(&facts);
         Ok(self.end_step())
+    }
+
+    /// Whether the step is over.
+    pub(crate) fn is_due(&self) -> bool {
+        clock::monotonic_ns() >= self.due_ns()
     }
 
     fn due_ns(&self) -> u64 {

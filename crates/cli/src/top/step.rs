@@ -13,6 +13,7 @@ use haltwise_core::account::series::{Levels, Series};
 use haltwise_core::event::{Facts, Halt, HaltCounts, HostSample, Lost, Vcpu, Vm, WindowChange};
 use haltwise_core::exit::Exits;
 use haltwise_core::exit::account::{Account as ExitAccount, By};
+use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{VcpuId, VmIndex};
 
 /// Halts and exits of one vCPU, or of several together.
@@ -41,9 +42,20 @@ impl Cell {
         self.exits.get_or_insert_with(empty)
     }
 
-    /// Of what happened over time within the step, only the windows are kept: a history holds
-    /// thousands of cells.
+    /// Keeps what the screens show: of what happened over time within the step only the windows, and
+    /// of histograms whose percentiles nobody looks at only the sums. A history holds thousands of
+    /// cells.
     fn settle(&mut self) {
+        let halts = &mut self.halts;
+        for hist in [
+            &mut halts.halt_ns,
+            &mut halts.gap_ns,
+            &mut halts.poll_success_ns,
+            &mut halts.poll_fail_ns,
+        ] {
+            *hist = LogHist::from_parts(Vec::new(), hist.sum(), hist.max()).unwrap_or_default();
+        }
+
         for (_, slot) in self.halts.series.slots() {
             let of_halts = slot.window.count > 0;
             self.window

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use super::step::Step;
 
-/// Cells of a capture. Each takes one to four kilobytes: an hour of ten vCPUs in steps of a second
+/// Cells of a capture. Each takes up to four kilobytes: an hour of ten vCPUs in steps of a second
 /// takes some hundred megabytes.
 pub(crate) const CELLS: usize = 40_000;
 

@@ -286,6 +286,54 @@ fn one_interval_agrees_with_the_labs_own_counts() {
     }
 }
 
+/// Without BPF every halt comes one by one, and none is left behind in a buffer.
+#[test]
+fn the_second_rung_shows_the_same_halts() {
+    let Some(bench) = Bench::set_up() else { return };
+    let guest = [
+        "pingpong",
+        "--rounds",
+        "2000",
+        "--gap",
+        "exp:60us",
+        "--name",
+        "seen-by-perf",
+    ];
+    let (shown, lab) = watched(&bench, &["--rung", "tracepoints"], &guest);
+    assert_eq!(
+        (&shown["rung"], &shown["mode"]),
+        (&"tracepoints".into(), &"full".into())
+    );
+    assert_eq!(shown["lost_in_all"], 0);
+    let counted = &counted(&lab)[0];
+    let vms = shown["vms"].as_array().unwrap();
+    let vcpus = vms.iter().flat_map(|vm| vm["vcpus"].as_array().unwrap());
+    let vcpu = vcpus
+        .into_iter()
+        .find(|vcpu| vcpu["tid"] == counted.tid)
+        .unwrap();
+    assert_eq!(vcpu["waits"], counted.waits, "{counted:?} {vcpu}");
+}
+
+#[test]
+fn one_interval_as_a_page() {
+    let Some(bench) = Bench::set_up() else { return };
+    let _running = bench.keep_halting("fixed:1ms", &["--name", "on-the-page"]);
+    let mut top = Command::new(haltwise());
+    top.args(["top", "--once", "--interval", "300ms", "--width", "100"]);
+    let output = top.env_remove("COLUMNS").output().unwrap();
+    let page = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        page.lines().next().unwrap().contains("live, every"),
+        "{page}"
+    );
+    assert!(page.contains("on-the-page"), "{page}");
+    assert!(
+        page.lines().all(|line| line.chars().count() <= 100),
+        "{page}"
+    );
+}
+
 /// The lab's exits guest, where KVM tells of no exits: every port write returns to the VMM.
 #[test]
 fn exits_are_counted_when_they_are_asked_for() {
@@ -293,13 +341,17 @@ fn exits_are_counted_when_they_are_asked_for() {
     let (shown, _) = watched(
         &bench,
         &["--exits"],
-        &["exits", "--rounds", "3", "--name", "seen"],
+        &["exits", "--rounds", "3", "--name", "seen-to-exit"],
     );
     let vms = shown["vms"].as_array().unwrap();
-    let vm = vms.iter().find(|vm| vm["name"] == "seen").unwrap();
+    let vm = vms.iter().find(|vm| vm["name"] == "seen-to-exit").unwrap();
     let reasons = vm["exits"]["reasons"].as_array().unwrap();
     assert!(vm["exits"]["count"].as_u64().unwrap() > 0, "{vm}");
     assert!(!reasons.is_empty(), "{vm}");
-    let (shown, _) = watched(&bench, &[], &["exits", "--rounds", "1", "--name", "seen"]);
+    let (shown, _) = watched(
+        &bench,
+        &[],
+        &["exits", "--rounds", "1", "--name", "seen-to-exit"],
+    );
     assert_eq!(shown["total"]["exits"], Value::Null);
 }

@@ -123,7 +123,13 @@ fn the_account_is_the_ledgers() {
             }
         }
     }
-    let mut total = ledger.total();
-    total.series = haltwise_core::account::series::Series::default();
-    assert_eq!(step.total().halts, total);
+    let (whole, shown) = (ledger.total(), step.total().halts);
+    assert_eq!((shown.halts, shown.waits), (whole.halts, whole.waits));
+    assert_eq!((shown.parts, shown.wakes), (whole.parts, whole.wakes));
+    assert_eq!(shown.wake_latency_ns, whole.wake_latency_ns);
+    assert_eq!(
+        (shown.poll_ns(), shown.halted_ns()),
+        (whole.poll_ns(), whole.halted_ns())
+    );
+    assert_eq!((shown.polled, shown.span), (whole.polled, whole.span));
 }
