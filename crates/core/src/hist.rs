@@ -230,6 +230,44 @@ impl KvmHist {
     pub fn count(&self) -> u64 {
         self.0.iter().sum()
     }
+
+    /// The smallest and the largest value of a bucket.
+    pub fn edges(bucket: usize) -> (u64, u64) {
+        let high = |bucket: usize| (1_u64 << bucket) - 1;
+        match bucket {
+            0 => (0, 0),
+            last if last + 1 >= KVM_HIST_BUCKETS => (1 << (KVM_HIST_BUCKETS - 2), u64::MAX),
+            bucket => (1 << (bucket - 1), high(bucket)),
+        }
+    }
+
+    /// The same in finer buckets, each power of two spread evenly over its own; `sum` is the true sum.
+    /// What lies above the last edge is taken to lie in the first power of two there.
+    pub fn spread(&self, sum: u64) -> LogHist {
+        let mut counts = vec![0; bucket_of(1 << (KVM_HIST_BUCKETS - 1))];
+        for (bucket, &count) in self.0.iter().enumerate() {
+            let (low, high) = Self::edges(bucket);
+            let first = bucket_of(low);
+            let parts = bucket_of(high.min((1 << (KVM_HIST_BUCKETS - 1)) - 1)) + 1 - first;
+            for (part, place) in (0..parts as u64).zip(&mut counts[first..]) {
+                let parts = parts as u64;
+                *place += count / parts + u64::from(part < count % parts);
+            }
+        }
+        let mut hist = LogHist::default();
+        hist.add_buckets(counts, sum);
+        hist
+    }
+
+    /// What [`KvmHist::spread`] was made of.
+    pub fn folded(hist: &LogHist) -> Self {
+        let mut folded = Self::default();
+        for (bucket, &count) in hist.counts().iter().enumerate() {
+            let place = &mut folded.0[Self::bucket_of(bucket_low(bucket))];
+            *place = place.saturating_add(count);
+        }
+        folded
+    }
 }
 
 #[cfg(test)]
@@ -293,6 +331,24 @@ mod test {
             assert!((got - share).abs() < 0.01, "{limit}: {got}");
         }
         assert_eq!(LogHist::default().share_up_to(5), None);
+    }
+
+    #[test]
+    fn a_kernels_histogram_spread_and_folded_is_itself() {
+        let mut kvm = KvmHist::default();
+        for (bucket, count) in kvm.0.iter_mut().enumerate() {
+            *count = [0, 1, 3, 8, 13][bucket % 5];
+        }
+        let spread = kvm.spread(123);
+        assert_eq!((spread.count(), spread.sum()), (kvm.count(), 123));
+        assert_eq!(KvmHist::folded(&spread), kvm);
+        for value in (0..64).map(|bit| 1_u64 << bit).flat_map(|v| [v - 1, v]) {
+            let (low, high) = KvmHist::edges(KvmHist::bucket_of(value));
+            assert!((low..=high).contains(&value), "{value}");
+        }
+        let mut one = KvmHist::default();
+        one.0[11] = 16;
+        assert_eq!(one.spread(0).percentile(0.5), Some(1535));
     }
 
     #[test]

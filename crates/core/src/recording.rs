@@ -38,8 +38,11 @@ impl Rung {
 pub enum Mode {
     /// One record for each halt.
     Full,
-    /// Histograms only, kept in the kernel.
+    /// Histograms only, kept in the kernel by our programs.
     Counts,
+    /// KVM's own counters and histograms (`struct kvm_vcpu_stat_generic`), read once an interval: nothing
+    /// of ours runs when a vCPU halts.
+    Stats,
 }
 
 impl Mode {
@@ -48,7 +51,13 @@ impl Mode {
         match self {
             Self::Full => "full",
             Self::Counts => "counts",
+            Self::Stats => "stats",
         }
+    }
+
+    /// Whether every halt is there by itself.
+    pub fn keeps_halts(self) -> bool {
+        self == Self::Full
     }
 }
 
@@ -78,12 +87,12 @@ impl FromStr for Mode {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::Full, Self::Counts]
+        [Self::Full, Self::Counts, Self::Stats]
             .into_iter()
             .find(|mode| mode.as_str() == text)
             .ok_or_else(|| UnknownName {
                 given: text.to_owned(),
-                known: "full, counts",
+                known: "full, counts, stats",
             })
     }
 }

@@ -25,6 +25,7 @@ mod counts;
 mod exits;
 mod record;
 mod skel;
+mod stats;
 mod wake;
 mod walk;
 

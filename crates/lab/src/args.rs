@@ -223,6 +223,9 @@ pub(crate) struct RunArgs {
     /// Fail if a vCPU makes no progress for so long
     #[arg(long, default_value = "10s", value_name = "TIME")]
     pub(crate) timeout: Nanos,
+    /// Keep the VMs, halted for good, for so long after their load has ended
+    #[arg(long, default_value = "0s", value_name = "TIME")]
+    pub(crate) linger: Nanos,
 }
 
 /// A ceiling as written on the command line.
@@ -290,6 +293,7 @@ impl RunArgs {
         load.host_cpu = self.host_pin;
         load.name.clone_from(&self.name);
         load.timeout = self.timeout;
+        load.linger = self.linger;
         load.host_wait = match self.host_wait {
             HostWaitArg::Spin => HostWait::Spin,
             HostWaitArg::Block => HostWait::Block,

@@ -75,6 +75,8 @@ pub struct Load {
     pub timeout: Nanos,
     /// How `poller` polls.
     pub guest_poll: GuestPoll,
+    /// How long the VMs are kept after their vCPUs have ended, for those who read their statistics.
+    pub linger: Nanos,
     /// What handles halts in place of KVM, which then has no irqchip.
     pub halt_policy: Option<HaltPolicy>,
 }
@@ -159,6 +161,7 @@ impl Load {
             name: "lab".to_owned(),
             host_wait: HostWait::Block,
             timeout: Nanos(10_000_000_000),
+            linger: Nanos(0),
             halt_policy: None,
             guest_poll: GuestPoll::default(),
         }

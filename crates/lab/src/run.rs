@@ -14,6 +14,7 @@ use haltwise_core::workload::GapSpecError;
 use iced_x86::IcedError;
 use kvm_ioctls::Kvm;
 
+use crate::clock;
 use crate::drive::VcpuRounds;
 use crate::guest::{Guest, pingpong};
 use crate::guest_poll::PollNote;
@@ -113,7 +114,12 @@ pub fn run(load: &Load, interrupt: &impl AsFd) -> Result<Finished, RunError> {
     let mut running = Running::new(load, vms)?;
     let started = running.start();
     let supervised = started.and_then(|()| running.supervise(interrupt.as_fd()));
-    let ended = running.end();
+    let ended = running.end(|| {
+        if load.linger.0 > 0 {
+            clock::wait_readable(interrupt, Some(load.linger))?;
+        }
+        Ok(())
+    });
     let ended_by = supervised?;
     tally::tally(load, ended?, ended_by)
 }

@@ -266,9 +266,11 @@ impl<'a> Running<'a> {
     }
 
     /// Ends everything and gathers what is left.
-    pub(crate) fn end(self) -> Result<Ended, RunError> {
+    pub(crate) fn end(self, linger: impl FnOnce() -> io::Result<()>) -> Result<Ended, RunError> {
         self.stop().map_err(io_step("stop the guests"))?;
         let elapsed_ns = clock::now_ns().saturating_sub(self.start_ns);
+        // The files of the vCPUs close as soon as their threads are joined.
+        linger().map_err(io_step("linger"))?;
         let mut vms = Vec::new();
         for RunningVm { vm, before, vcpus } in self.vms {
             let vcpus = vcpus.into_iter().map(|vcpu| gather(&vm, vcpu));

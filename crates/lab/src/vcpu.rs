@@ -200,10 +200,11 @@ impl Vcpu {
                 let _ = thread_tid.set(Tid(u32::try_from(raw).unwrap_or(0)));
                 let end = self.account(cpu, &thread_kicked);
                 let told = ends.tell(end.result.is_err());
-                VcpuEnd {
+                let end = VcpuEnd {
                     result: end.result.and(told.map_err(thread("signal the end"))),
                     ..end
-                }
+                };
+                (end, self)
             })
             .map_err(thread("start the thread"))?;
         Ok(VcpuThread {
@@ -364,7 +365,8 @@ pub struct VcpuThread {
     pub id: VcpuId,
     tid: Arc<OnceLock<Tid>>,
     kicked: Arc<AtomicBool>,
-    handle: JoinHandle<VcpuEnd>,
+    /// Its file stays open until the thread is joined: others may still look at what KVM counted.
+    handle: JoinHandle<(VcpuEnd, Vcpu)>,
 }
 
 /// What is left when a vCPU has ended.
@@ -403,13 +405,14 @@ impl VcpuThread {
     /// Waits for its end.
     pub fn join(self) -> VcpuEnd {
         let vcpu = self.id;
-        self.handle.join().unwrap_or_else(|_| VcpuEnd {
+        let panicked = |_| VcpuEnd {
             exits: ExitCounts::new(),
             thread: ThreadUse::default(),
             tsc: None,
             halts: Vec::new(),
             result: Err(VcpuError::Panicked { vcpu }),
-        })
+        };
+        self.handle.join().map_or_else(panicked, |(end, _)| end)
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) enum Watcher {
 }
 
 impl Watcher {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Nobody,
         Self::Haltwise {
             rung: "bpf",
@@ -39,6 +39,10 @@ impl Watcher {
         Self::Haltwise {
             rung: "bpf",
             mode: "counts",
+        },
+        Self::Haltwise {
+            rung: "bpf",
+            mode: "stats",
         },
         Self::Haltwise {
             rung: "tracepoints",

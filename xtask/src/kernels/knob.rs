@@ -96,7 +96,8 @@ struct Proved {
 #[derive(Debug, Deserialize)]
 struct Block {
     number: u32,
-    block: String,
+    #[serde(rename = "block")]
+    under: String,
     halts: u64,
     figures: BTreeMap<String, f64>,
 }
@@ -225,7 +226,7 @@ fn proved(proved: &Proved) -> Vec<String> {
     }
     for block in &proved.blocks {
         let polling = block.figures.get("poll-cpu").copied().unwrap_or(f64::NAN);
-        let as_set = if block.block == "b" {
+        let as_set = if block.under == "b" {
             polling > 0.0
         } else {
             polling == 0.0
@@ -233,7 +234,7 @@ fn proved(proved: &Proved) -> Vec<String> {
         if block.halts == 0 || !as_set {
             wrong.push(format!(
                 "block {} of prove ({}): {} halts, {polling} % of a CPU in polling",
-                block.number, block.block, block.halts
+                block.number, block.under, block.halts
             ));
         }
     }

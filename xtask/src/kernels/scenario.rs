@@ -51,6 +51,10 @@ const fn check(name: &'static str, lab: &'static str, wake: Option<Wake>) -> Che
     }
 }
 
+/// Two VMs that stay for a while.
+const LINGERING: &str =
+    "pingpong --vms 2 --vcpus 2 --rounds 100 --gap exp:1ms --host-wait block --linger 2s";
+
 /// All recordings. Gaps are long, because everything takes ten times as long under emulation.
 fn recordings() -> Vec<Recording> {
     let mut capped = check(
@@ -98,6 +102,12 @@ fn recordings() -> Vec<Recording> {
             name: "counts",
             record: "--rung bpf --mode counts",
             checks: vec![check("counts", several, None)],
+        },
+        Recording {
+            name: "stats",
+            record: "--rung bpf --mode stats --interval 200ms",
+            // Until the counters have been read after the last halt.
+            checks: vec![check("stats", LINGERING, None)],
         },
         Recording {
             name: "tracepoints",

@@ -34,7 +34,7 @@ fn until_error(
 
 fn both(directory: &Path) -> [(Vec<Halt>, Option<String>); 2] {
     let open = || Capture::open(directory).unwrap().halts();
-    let plain = open().map(|rows| until_error(rows));
+    let plain = open().map(until_error);
     let ahead = open().map(|rows| until_error(rows.ahead()));
     [plain, ahead].map(|read| read.unwrap_or_else(|error| (Vec::new(), Some(error.to_string()))))
 }

@@ -100,7 +100,7 @@ fn reads<T>(
 fn look_at_halts(side: &mut Side) {
     let (mut interval_ns, mut last_ns) = (0, side.recording.start_ns);
     let (table, read) = match side.recording.mode {
-        Mode::Counts => {
+        Mode::Counts | Mode::Stats => {
             let read = reads(side.capture.halt_counts(), |counts| {
                 interval_ns = counts.interval_ns.max(interval_ns);
                 last_ns = counts.time_ns.max(last_ns);

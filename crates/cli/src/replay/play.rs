@@ -9,7 +9,6 @@ use haltwise_capture::table::Table;
 use haltwise_core::event::{Halt, Knob, KnobScope};
 use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::policy::{Setting, Spec, Start};
-use haltwise_core::recording::Mode;
 use haltwise_core::replay::session::{Plan, SeatResult, Session, SessionError, Survey};
 use haltwise_core::replay::{Arrivals, Cost};
 
@@ -110,11 +109,12 @@ pub(crate) fn play(capture: &Capture, wish: Wish<'_>) -> Result<Replayed, Failur
 }
 
 fn refuse_counts(info: &CaptureInfo) -> Result<(), Failure> {
-    if info.mode == Mode::Full {
+    if info.mode.keeps_halts() {
         return Ok(());
     }
-    let error = anyhow!("this capture was made with --mode counts and holds no single halts");
-    Err(Failure::new(Exit::Failed, error).hint("record again without --mode counts"))
+    let mode = info.mode;
+    let error = anyhow!("this capture was made with --mode {mode} and holds no single halts");
+    Err(Failure::new(Exit::Failed, error).hint(format!("record again without --mode {mode}")))
 }
 
 /// The kernel of a capture, unless the command line names another.

@@ -161,7 +161,7 @@ impl Live {
     pub(crate) fn rest(&self) -> Duration {
         let drain = match self.mode {
             Mode::Full => DRAIN_HALTS,
-            Mode::Counts => DRAIN_COUNTS,
+            Mode::Counts | Mode::Stats => DRAIN_COUNTS,
         };
         let due = self.due_ns().saturating_sub(clock::monotonic_ns());
         drain.min(Duration::from_nanos(due))

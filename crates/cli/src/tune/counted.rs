@@ -1,11 +1,15 @@
-//! The same where only histograms were kept (`record --mode counts`): a fixed threshold, with bounds.
+//! The same where only histograms were kept (`record --mode counts` or `stats`): a fixed threshold, with
+//! bounds.
 
 use std::collections::BTreeSet;
 
 use anyhow::anyhow;
 use haltwise_capture::capture::Capture;
+use haltwise_capture::info::CaptureInfo;
 use haltwise_core::event::HaltCounts;
-use haltwise_core::kvm::Rule;
+use haltwise_core::kvm::{Knobs, Rule};
+use haltwise_core::recording::Mode;
+use haltwise_core::replay::latency::{Sources, Table};
 use haltwise_core::replay::{Cost, Doubts};
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::counted::{Bound, Counted, CountedAdvice, advise};
@@ -19,7 +23,7 @@ use crate::number::{count, nanos, nanos_f64, share};
 use crate::open::explain;
 use crate::page::{Page, Stands};
 use crate::plan::{Effect, Expected, Interval};
-use crate::replay::costs;
+use crate::replay::costs::{self, Known};
 use crate::replay::play::{kernel_of, knobs_of};
 
 /// What histograms tell.
@@ -64,9 +68,8 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>, partial: bool) -> Result<
     let (in_force, knobs_assumed) = knobs_of(&info.knobs, version, arch);
     let reach = Reach::of(&Rule::of(version, arch));
     let rows = read(capture, wish)?;
-    let counted = counted(&rows);
-    let shortest = counted.latency_mean_ns();
-    let known = costs::of_latency(&wish.told, shortest)?;
+    let known = costs::of_latency(&wish.told, latency_seen_ns(&rows))?;
+    let counted = counted(&rows, info, &in_force, &known)?;
     let goals = goals(wish, known.switch_cpu_ns, None);
     let cost = goals[0].aim.cost;
     let idle_cpu_percent = idle_cpu_percent(capture);
@@ -145,14 +148,41 @@ fn read(capture: &Capture, wish: &Wish<'_>) -> Result<Vec<HaltCounts>, Failure> 
     Ok(rows)
 }
 
-fn counted(rows: &[HaltCounts]) -> Counted {
+/// The mean wake-up latency that was counted, if any was.
+fn latency_seen_ns(rows: &[HaltCounts]) -> Option<u64> {
+    let seen = rows.iter().map(|row| &row.wake_latency_ns);
+    let (sum, count) = seen.fold((0_u64, 0_u64), |(sum, count), hist| {
+        (sum.saturating_add(hist.sum()), count + hist.count())
+    });
+    sum.checked_div(count)
+}
+
+fn counted(
+    rows: &[HaltCounts],
+    info: &CaptureInfo,
+    in_force: &Knobs,
+    known: &Known,
+) -> Result<Counted, Failure> {
     let vcpus: BTreeSet<_> = rows.iter().map(|row| (row.vm, row.vcpu, row.tid)).collect();
     let first = (rows.iter())
         .map(|row| row.time_ns.saturating_sub(row.interval_ns))
         .min();
     let last = rows.iter().map(|row| row.time_ns).max();
     let span_ns = last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
-    Counted::of_counts(rows, vcpus.len() as u64, span_ns)
+    let vcpus = vcpus.len() as u64;
+    if info.mode == Mode::Counts {
+        return Ok(Counted::of_counts(rows, vcpus, span_ns));
+    }
+    let elsewhere = Sources {
+        elsewhere: known.elsewhere.as_ref(),
+        ..Sources::default()
+    };
+    let latencies = Table::new(&elsewhere).ok_or_else(costs::nothing_known)?;
+    // The longest that anybody may have polled.
+    let ceilings = info.roster.vcpus.iter().filter_map(|vcpu| vcpu.ceiling_ns);
+    let window_ns = ceilings.max().unwrap_or(in_force.halt_poll_ns);
+    let window_ns = u64::from(window_ns);
+    Ok(Counted::of_kvm(rows, vcpus, span_ns, window_ns, &latencies))
 }
 
 fn per_halt(milli: u128, counted: &Counted) -> f64 {
@@ -214,7 +244,7 @@ fn reason(counted: &Counted, advice: &CountedAdvice) -> String {
     format!(
         "{name} a halt costs {costs}; what is in force cost {least}{verdict}. The histograms do not \
          know in which order gaps came, so nothing can be said of windows that grow and shrink: record \
-         without --mode counts for that."
+         with --mode full for that."
     )
 }
 

@@ -25,7 +25,8 @@ changed. Recording ends after --duration, with COMMAND, or with Ctrl-C.",
   haltwise record -o cap --duration 10s         all VMs, ten seconds
   haltwise record -o cap --vm web-1             one VM, until Ctrl-C
   haltwise record -o cap -- ./load-test.sh      as long as the command runs
-  haltwise record -o cap --mode counts          histograms only: the cheapest
+  haltwise record -o cap --mode counts          histograms only: cheaper
+  haltwise record -o cap --mode stats           KVM's own: no cost on a halt
   haltwise record -o cap --exits=msr,pio        exits too, by MSR and port"
 )]
 pub(crate) struct Arguments {
@@ -41,10 +42,11 @@ pub(crate) struct Arguments {
     /// Source of the facts: bpf or tracepoints [default: the best that works]
     #[arg(long)]
     rung: Option<Rung>,
-    /// What to keep: full (a row for each halt) or counts (histograms)
+    /// What to keep: full (a row for each halt), counts (histograms), or stats
+    /// (what KVM itself counts, so that nothing runs when a vCPU halts)
     #[arg(long, default_value = "full")]
     mode: Mode,
-    /// Length of a row in counts mode
+    /// Length of a row in counts and stats mode
     #[arg(long, value_name = "TIME", default_value = "1s")]
     interval: Nanos,
     /// Buffer between kernel and recorder in MiB, a power of two

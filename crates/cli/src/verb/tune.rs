@@ -106,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     let view: View = match capture.info().mode {
         Mode::Full => view::view(&capture, &seek::seek(&capture, &wish)?, partial),
-        Mode::Counts => counted::seek(&capture, &wish, partial)?,
+        Mode::Counts | Mode::Stats => counted::seek(&capture, &wish, partial)?,
     };
     if let Some(path) = &arguments.plan {
         plan::plan(capture.info(), &view).write(path)?;

@@ -5,7 +5,7 @@ use haltwise_capture::capture::Capture;
 use haltwise_capture::info::CaptureInfo;
 use haltwise_core::event::{HostSample, Knob, Lost};
 use haltwise_core::kvm::{Arch, Knobs, Rule, Version};
-use haltwise_core::recording::{Mode, Rung};
+use haltwise_core::recording::Rung;
 use haltwise_core::verify::loss::Losses;
 use haltwise_core::verify::settings::{Parameter, Settings, Track};
 use haltwise_core::verify::{self, Sight};
@@ -46,7 +46,7 @@ pub(super) enum Origin {
 /// Puts together what the halts of a capture are held against.
 pub(super) fn setup(capture: &Capture, told: &Told) -> Result<Setup, Failure> {
     let info = capture.info();
-    if info.mode == Mode::Counts {
+    if !info.mode.keeps_halts() {
         let error = anyhow!("verify: the capture holds counts, and not what became of each halt");
         return Err(
             Failure::new(Exit::Failed, error).hint("record with --mode full, which is the default")

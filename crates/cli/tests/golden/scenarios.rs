@@ -5,6 +5,7 @@ use haltwise_capture::recording::Ending;
 use haltwise_core::event::{
     CeilingSource, Facts, Halt, HaltCounts, HostSample, Lost, Observable, Vcpu, Vm, WakeSource,
 };
+use haltwise_core::hist::{KvmHist, LogHist};
 use haltwise_core::ids::{Pid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung};
 
@@ -34,6 +35,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         fleet(),
         lossy(),
         counts(),
+        kvm_stats(),
         tracepoints(),
         cut(),
         no_halts(),
@@ -276,6 +278,40 @@ fn counts() -> Scenario {
     }
     scenario.facts.halts.clear();
     scenario.facts.windows.clear();
+    scenario
+}
+
+/// KVM's own statistics only.
+fn kvm_stats() -> Scenario {
+    let mut scenario = counts();
+    scenario.name = "kvm-stats";
+    scenario.mode = Mode::Stats;
+    for counts in &mut scenario.facts.counts {
+        let as_kvm = |hist: &LogHist| KvmHist::folded(hist).spread(hist.sum());
+        let (success, fail) = (&counts.poll_success_ns, &counts.poll_fail_ns);
+        let (success, fail) = (as_kvm(success), as_kvm(fail));
+        // Whole halts less those that a poll met: those that waited, but for their polls.
+        let (halts, met) = (KvmHist::folded(&counts.halt_ns), KvmHist::folded(&success));
+        let mut waits = KvmHist::default();
+        for (wait, (all, met)) in waits.0.iter_mut().zip(halts.0.iter().zip(met.0)) {
+            *wait = all - met;
+        }
+        let mut halt_ns = waits.spread(counts.halt_ns.sum() - success.sum());
+        halt_ns.merge(&success);
+        (counts.halts, counts.waited) = (halt_ns.count(), waits.count());
+        counts.poll_cuts = None;
+        counts.wakes = [0, 0, 0, 0, counts.halts];
+        counts.halt_ns = halt_ns;
+        counts.gap_ns = LogHist::default();
+        (counts.poll_success_ns, counts.poll_fail_ns) = (success, fail);
+        counts.wake_latency_ns = LogHist::default();
+    }
+    scenario.missing = ["wake_latency_ns", "wake", "poll_cut"]
+        .map(|field| Missing {
+            field: field.to_owned(),
+            reason: "KVM's own statistics do not tell".to_owned(),
+        })
+        .to_vec();
     scenario
 }
 

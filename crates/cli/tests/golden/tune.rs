@@ -150,8 +150,11 @@ fn recommendations_are_as_committed() {
     check("tune/in-vain-limited.txt".to_owned(), limited);
     let json = flat(&tuned(dir.path(), "two-vms", &[]), 0) + "\n";
     wrong.extend(compare("tune/two-vms.json", &json).err());
-    let counted = flat(&tuned(&home(), "captures/counts", &[]), 0) + "\n";
-    wrong.extend(compare("counts/tune.json", &counted).err());
+    for (name, options) in [("counts", &[][..]), ("kvm-stats", &[])] {
+        let counted = tuned(&home(), &format!("captures/{name}"), options);
+        let counted = flat(&counted, 0) + "\n";
+        wrong.extend(compare(&format!("{name}/tune.json"), &counted).err());
+    }
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 

@@ -16,6 +16,7 @@ use crate::event::HaltCounts;
 use crate::hist::{KvmHist, LogHist, bucket_high, bucket_low};
 use crate::kvm::Knobs;
 use crate::replay::Cost;
+use crate::replay::latency::{Table, class_of};
 
 /// What a histogram says of some gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,56 +102,66 @@ impl Counted {
         counted
     }
 
-    /// From KVM's own statistics (`halt_poll_success_hist`, `halt_poll_fail_hist`, `halt_wait_hist`),
-    /// of one stretch of time: successful polls are gaps; a halt that waited has a gap of its poll plus
-    /// its wait, of which only that one is known.
-    ///
-    /// `sums` are `halt_poll_success_ns` and `halt_poll_fail_ns` together; the wait has the wake-up
-    /// latency in it, `latency_ns` on average, which these statistics do not tell.
-    pub fn of_kvm(
-        success: &KvmHist,
-        wait: &KvmHist,
+    /// From KVM's own statistics (`--mode stats`; `halt_poll_success_hist`, `halt_wait_hist`): a poll that
+    /// succeeded is a gap; a halt that waited has a gap of its poll and its wait, of which only the wait
+    /// is known. So it may be as much longer as the longest window that it can have polled, `window_ns`,
+    /// and is shorter by its wake-up, which these statistics count as waiting. What wake-ups take must
+    /// come from elsewhere.
+    pub fn of_kvm<'a>(
+        rows: impl IntoIterator<Item = &'a HaltCounts>,
+        vcpus: u64,
+        span_ns: u64,
         window_ns: u64,
-        poll_ns: u64,
-        latency_ns: u64,
-        wall: Wall,
+        latencies: &Table,
     ) -> Self {
-        let edges = |bucket: usize| match bucket {
-            0 => (0, 0),
-            n if n + 1 == success.0.len() => (1 << (n - 1), u64::MAX),
-            n => (1 << (n - 1), (1_u64 << n) - 1),
-        };
-        let mut buckets = Vec::new();
-        for (bucket, &halts) in success.0.iter().enumerate().filter(|(_, n)| **n > 0) {
-            let (low_ns, high_ns) = edges(bucket);
-            buckets.push(Bucket {
-                low_ns,
-                high_ns,
-                halts,
-            });
+        let (mut success, mut halts) = (LogHist::default(), LogHist::default());
+        let mut poll_ns = 0_u64;
+        for row in rows {
+            success.merge(&row.poll_success_ns);
+            halts.merge(&row.halt_ns);
+            let polled_ns = [&row.poll_success_ns, &row.poll_fail_ns].map(LogHist::sum);
+            poll_ns = polled_ns.iter().fold(poll_ns, |a, b| a.saturating_add(*b));
         }
-        for (bucket, &halts) in wait.0.iter().enumerate().filter(|(_, n)| **n > 0) {
-            let (low_ns, high_ns) = edges(bucket);
-            buckets.push(Bucket {
-                // Between none of the window and all of it was polled before.
-                low_ns: low_ns.saturating_sub(latency_ns),
-                high_ns: high_ns.saturating_add(window_ns),
-                halts,
-            });
-        }
-        let blocks = wait.count();
-        Self {
-            halts: success.count().saturating_add(blocks),
-            gap_unknown: 0,
-            cut_milli: 0,
-            blocks,
+        let halt_ns = halts.sum();
+        let (success, halts) = (KvmHist::folded(&success), KvmHist::folded(&halts));
+        let mut counted = Self {
+            halts: halts.count(),
             poll_ns: Some(poll_ns),
-            latency_ns: latency_ns.saturating_mul(blocks),
-            latencies: blocks,
-            shortest_ns: buckets.iter().map(|bucket| bucket.low_ns).min(),
-            buckets,
-            wall,
+            wall: Wall {
+                span_ns,
+                halt_ns,
+                vcpus,
+            },
+            ..Self::default()
+        };
+        for (bucket, (&all, &polled)) in halts.0.iter().zip(&success.0).enumerate() {
+            let (low_ns, high_ns) = KvmHist::edges(bucket);
+            counted.take(low_ns, high_ns, polled.min(all));
+            let waited = all.saturating_sub(polled);
+            let [early_ns, late_ns] = [low_ns, high_ns].map(|ns| latencies.median(class_of(ns)));
+            let gap_low_ns = low_ns.saturating_sub(early_ns.max(late_ns));
+            counted.take(gap_low_ns, high_ns.saturating_add(window_ns), waited);
+            counted.blocks = counted.blocks.saturating_add(waited);
+            let mean_ns = u64::midpoint(early_ns, late_ns);
+            counted.latency_ns = counted
+                .latency_ns
+                .saturating_add(waited.saturating_mul(mean_ns));
         }
+        counted.latencies = counted.blocks;
+        counted
+    }
+
+    /// So many gaps between two ends.
+    fn take(&mut self, low_ns: u64, high_ns: u64, halts: u64) {
+        if halts == 0 {
+            return;
+        }
+        self.buckets.push(Bucket {
+            low_ns,
+            high_ns,
+            halts,
+        });
+        self.shortest_ns = self.shortest_ns.into_iter().chain([low_ns]).min();
     }
 
     /// Mean wake-up latency of a halt that slept, in nanoseconds.

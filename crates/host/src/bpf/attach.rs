@@ -88,14 +88,23 @@ pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError>
         .open(place)
         .map_err(|error| explain("open the BPF programs", &error))?;
     let counts = options.mode == Mode::Counts;
+    let stats = options.mode == Mode::Stats;
     if let Some(settings) = open.maps.rodata_data.as_deref_mut() {
         settings.counts_mode = counts;
+        settings.stats_mode = stats;
         settings.filter_by_process = !options.vms.is_empty();
     }
-    let ring = if counts {
-        1 << 20
-    } else {
-        options.buffer_bytes
+    if stats {
+        for mut program in open.open_object_mut().progs_mut() {
+            let wanted = program.name() == "walk_vcpus";
+            program.set_autoload(wanted);
+        }
+    }
+    let ring = match options.mode {
+        Mode::Full => options.buffer_bytes,
+        Mode::Counts => 1 << 20,
+        // Nothing is ever put into it.
+        Mode::Stats => 4096,
     };
     open.maps
         .halts
@@ -129,7 +138,9 @@ pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError>
         walk,
         missing: Vec::new(),
     };
-    attached.attach_tracepoints()?;
+    if !stats {
+        attached.attach_tracepoints()?;
+    }
     Ok(attached)
 }
 
@@ -208,15 +219,15 @@ impl Attached {
         bss.map_or(0, |bss| bss.counts_used.min(bss.counts_slots))
     }
 
+    /// Whether this kernel's structures have something. Needs one walk to have run.
+    pub(super) fn has(&self, bit: kernel_support) -> bool {
+        let bss = self.skel.maps.bss_data.as_ref();
+        bss.map_or(0, |bss| bss.support) & bit.0 != 0
+    }
+
     /// What this kernel's structures do not hold. Needs one walk to have run.
     pub(super) fn missing_fields(&self) -> Vec<Missing> {
-        let support = self
-            .skel
-            .maps
-            .bss_data
-            .as_ref()
-            .map_or(0, |bss| bss.support);
-        let has = |bit: kernel_support| support & bit.0 != 0;
+        let has = |bit: kernel_support| self.has(bit);
         if !has(kernel_support::SUPPORT_WALKED) {
             return Vec::new();
         }

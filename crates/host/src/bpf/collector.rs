@@ -16,8 +16,9 @@ use super::cost::{Cost, Programs};
 use super::counts::CountsReader;
 use super::exits::{ExitCounter, Who};
 use super::record::{Place, RawHalt};
-use super::skel::types::lost_cause;
-use super::walk::{FoundVcpu, walk};
+use super::skel::types::{kernel_support, lost_cause};
+use super::stats::StatsReader;
+use super::walk::{FoundVcpu, walk, walk_with_stats};
 use crate::clock;
 use crate::collector::{CollectError, CollectOptions, Collector};
 use crate::discovery::{self, RosterBuilder, VmLabel};
@@ -40,6 +41,7 @@ pub struct BpfCollector {
     roster: RosterBuilder,
     places: Places,
     counts: CountsReader,
+    stats: StatsReader,
     exits: Option<ExitCounter>,
     cost: Cost,
     last_walk_ns: u64,
@@ -89,6 +91,7 @@ impl BpfCollector {
             roster: RosterBuilder::default(),
             places: Places::default(),
             counts: CountsReader::default(),
+            stats: StatsReader::default(),
             exits: None,
             cost: Cost::default(),
             last_walk_ns: 0,
@@ -96,7 +99,11 @@ impl BpfCollector {
         };
         let now = clock::monotonic_ns();
         collector.refresh_param();
-        collector.walk(now)?;
+        if collector.options.mode == Mode::Stats {
+            collector.start_stats(now)?;
+        } else {
+            collector.walk(now)?;
+        }
         collector.counts.start(now);
         collector.start_exits(now)?;
         collector.tick_cost(now);
@@ -119,16 +126,55 @@ impl BpfCollector {
 
     fn walk(&mut self, now_ns: u64) -> Result<(), CollectError> {
         self.last_walk_ns = now_ns;
-        let found = walk(&self.attached.walk)?;
+        let found = match self.options.mode {
+            Mode::Full | Mode::Counts => walk(&self.attached.walk)?,
+            Mode::Stats => {
+                let found = walk_with_stats(&self.attached.walk)?;
+                found.into_iter().map(|(vcpu, _)| vcpu).collect()
+            }
+        };
+        self.place_all(&found);
+        Ok(())
+    }
+
+    fn place_all(&mut self, found: &[FoundVcpu]) {
         let mut vms_of: BTreeMap<Pid, BTreeSet<u64>> = BTreeMap::new();
-        for vcpu in &found {
+        for vcpu in found {
             vms_of.entry(vcpu.pid).or_default().insert(vcpu.vm);
         }
         let param = params::param_halt_poll_ns(&self.root).ok();
-        for vcpu in &found {
+        for vcpu in found {
             let several = vms_of.get(&vcpu.pid).is_some_and(|vms| vms.len() > 1);
             self.place(vcpu, several, param);
         }
+    }
+
+    /// Where KVM's counters stand, if this kernel has them.
+    fn start_stats(&mut self, now_ns: u64) -> Result<(), CollectError> {
+        self.drain_stats(&mut Facts::default(), now_ns)?;
+        if self.attached.has(kernel_support::SUPPORT_HISTS) {
+            return Ok(());
+        }
+        Err(CollectError::Unsupported {
+            what: "read KVM's own histograms of polls and waits (Linux 5.15 and later)".to_owned(),
+            source: None,
+        })
+    }
+
+    fn drain_stats(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
+        self.last_walk_ns = now_ns;
+        let found = walk_with_stats(&self.attached.walk)?;
+        let vcpus: Vec<FoundVcpu> = found.iter().map(|(vcpu, _)| *vcpu).collect();
+        self.place_all(&vcpus);
+        let by_vcpu = &self.places.by_vcpu;
+        let place = |vcpu: &FoundVcpu| {
+            let tid = vcpu.tid.unwrap_or(Tid(0));
+            by_vcpu.get(&(vcpu.address, tid.0)).copied()
+        };
+        let rows = self
+            .stats
+            .rows(&found, now_ns, |vcpu| place(vcpu).unwrap_or_default());
+        facts.counts.extend(rows);
         Ok(())
     }
 
@@ -387,6 +433,35 @@ fn vm_row(
     })
 }
 
+/// What a mode does not keep.
+fn not_kept(mode: Mode) -> Vec<Missing> {
+    let stats = "KVM's own statistics do not tell";
+    let fields: &[(&str, &str)] = match mode {
+        Mode::Full => &[],
+        Mode::Counts => &[
+            ("window_ns", "counts mode keeps none for each halt"),
+            ("ceiling_ns", "counts mode keeps none for each halt"),
+        ],
+        Mode::Stats => &[
+            ("window_ns", stats),
+            ("ceiling_ns", stats),
+            ("wake_latency_ns", stats),
+            ("wake", stats),
+            ("poll_cut", stats),
+            (
+                "halts",
+                "KVM's own statistics tell halts that polled or waited; one that did neither, and those \
+                 of a VM after its last whole interval, leave no trace",
+            ),
+        ],
+    };
+    let missing = |(field, reason): &(&str, &str)| Missing {
+        field: (*field).to_owned(),
+        reason: (*reason).to_owned(),
+    };
+    fields.iter().map(missing).collect()
+}
+
 /// Why KVM never sees a halt of this vCPU.
 fn blind(found: &FoundVcpu) -> Option<&'static str> {
     if found.hlt_in_guest {
@@ -413,10 +488,17 @@ impl Collector for BpfCollector {
             self.walk(now)?;
         }
         self.drain_ring(facts, now)?;
-        if self.options.mode == Mode::Counts {
-            let since = now.saturating_sub(self.counts.interval_start_ns().unwrap_or(now));
-            if Duration::from_nanos(since) >= self.options.interval {
-                self.drain_counts(facts, now, false)?;
+        let since = match self.options.mode {
+            Mode::Full => None,
+            Mode::Counts => self.counts.interval_start_ns(),
+            Mode::Stats => self.stats.interval_start_ns(),
+        };
+        let since = since.map_or(0, |since| now.saturating_sub(since));
+        if Duration::from_nanos(since) >= self.options.interval {
+            match self.options.mode {
+                Mode::Full => {}
+                Mode::Counts => self.drain_counts(facts, now, false)?,
+                Mode::Stats => self.drain_stats(facts, now)?,
             }
         }
         if self.exits.as_ref().is_some_and(|exits| exits.is_due(now)) {
@@ -438,8 +520,10 @@ impl Collector for BpfCollector {
         }
         self.walk(now)?;
         self.drain_ring(facts, now)?;
-        if self.options.mode == Mode::Counts {
-            self.drain_counts(facts, now, true)?;
+        match self.options.mode {
+            Mode::Full => {}
+            Mode::Counts => self.drain_counts(facts, now, true)?,
+            Mode::Stats => self.drain_stats(facts, now)?,
         }
         self.drain_exits(facts, now)?;
         self.drain_lost(facts, now)
@@ -455,14 +539,7 @@ impl Collector for BpfCollector {
         if let Some(exits) = &self.exits {
             missing.extend_from_slice(exits.missing());
         }
-        if self.options.mode == Mode::Counts {
-            for field in ["window_ns", "ceiling_ns"] {
-                missing.push(Missing {
-                    field: field.to_owned(),
-                    reason: "counts mode keeps none for each halt".to_owned(),
-                });
-            }
-        }
+        missing.extend(not_kept(self.options.mode));
         missing
     }
 

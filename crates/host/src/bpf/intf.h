@@ -63,6 +63,7 @@ enum kernel_support {
 	SUPPORT_VM_CEILING = 1 << 2, /* kvm.max_halt_poll_ns (5.8 and later) */
 	SUPPORT_OVERRIDE = 1 << 3, /* kvm.override_halt_poll_ns (6.1 and later) */
 	SUPPORT_LAPIC = 1 << 4, /* x86: pending interrupts can be seen */
+	SUPPORT_HISTS = 1 << 5, /* halt_wait_hist and its kin (5.15 and later) */
 };
 
 /* One vCPU, as the walk over open files finds it. */
@@ -82,6 +83,26 @@ struct vcpu_record {
 	__u8 hlt_in_guest; /* x86: exits on HLT are disabled, no halt reaches KVM */
 	__u8 no_lapic; /* x86: no LAPIC in the kernel, HLT goes to the VMM */
 	__u8 pad[5];
+};
+
+/* KVM's own histograms, as stats mode takes them over. */
+enum kvm_hist {
+	KVM_POLL_SUCCESS, /* halt_poll_success_hist */
+	KVM_POLL_FAIL,
+	KVM_WAIT,
+	KVM_HISTS,
+};
+
+#define KVM_HIST_BUCKETS 32
+
+/* KVM's own statistics of one vCPU; in stats mode they follow its vcpu_record. */
+struct stats_record {
+	__u64 attempted; /* halt_attempted_poll */
+	__u64 successful;
+	__u64 success_ns;
+	__u64 fail_ns;
+	__u64 wait_ns;
+	__u64 hist[KVM_HISTS][KVM_HIST_BUCKETS];
 };
 
 /* The histograms of counts mode. */

@@ -171,9 +171,14 @@ struct kvm_vcpu_arch {
 
 /* include/linux/kvm_host.h, 5.15 and later */
 struct kvm_vcpu_stat_generic {
+	u64 halt_successful_poll;
 	u64 halt_attempted_poll;
 	u64 halt_poll_success_ns;
 	u64 halt_poll_fail_ns;
+	u64 halt_wait_ns;
+	u64 halt_poll_success_hist[32]; /* HALT_POLL_HIST_COUNT */
+	u64 halt_poll_fail_hist[32];
+	u64 halt_wait_hist[32];
 };
 
 struct kvm_vcpu_stat {

@@ -7,6 +7,7 @@
 
 /* Settings, fixed when the programs are loaded. */
 const volatile bool counts_mode = false; /* histograms in place of records */
+const volatile bool stats_mode = false; /* walks take KVM's own statistics along */
 const volatile bool filter_by_process = false; /* only processes in `wanted` */
 
 /* Settings that the recorder keeps up to date. */

@@ -175,6 +175,40 @@ __noinline __u64 own_vcpu(__u32 tid)
 	return search.found;
 }
 
+/* A copy that is too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct stats_record);
+} stats_copy SEC(".maps");
+
+/* KVM's own statistics behind the vCPU's record. Attempts are read first: whatever comes in
+ * meanwhile, there are no more of them than of what they ended in. */
+static __always_inline void write_stats(struct seq_file *seq, struct kvm_vcpu *vcpu)
+{
+	__u32 zero = 0;
+	struct stats_record *copy = bpf_map_lookup_elem(&stats_copy, &zero);
+
+	if (!copy)
+		return;
+	__builtin_memset(copy, 0, sizeof(*copy));
+	if (bpf_core_field_exists(vcpu->stat.generic.halt_wait_hist)) {
+		copy->attempted = BPF_CORE_READ(vcpu, stat.generic.halt_attempted_poll);
+		copy->successful = BPF_CORE_READ(vcpu, stat.generic.halt_successful_poll);
+		copy->success_ns = BPF_CORE_READ(vcpu, stat.generic.halt_poll_success_ns);
+		copy->fail_ns = BPF_CORE_READ(vcpu, stat.generic.halt_poll_fail_ns);
+		copy->wait_ns = BPF_CORE_READ(vcpu, stat.generic.halt_wait_ns);
+		bpf_core_read(copy->hist[KVM_POLL_SUCCESS], sizeof(copy->hist[0]),
+			      &vcpu->stat.generic.halt_poll_success_hist);
+		bpf_core_read(copy->hist[KVM_POLL_FAIL], sizeof(copy->hist[0]),
+			      &vcpu->stat.generic.halt_poll_fail_hist);
+		bpf_core_read(copy->hist[KVM_WAIT], sizeof(copy->hist[0]),
+			      &vcpu->stat.generic.halt_wait_hist);
+	}
+	bpf_seq_write(seq, copy, sizeof(*copy));
+}
+
 /* Whether KVM sees this vCPU's halts at all. */
 static __always_inline void read_blindness(struct kvm_vcpu *vcpu, struct kvm *kvm,
 					   struct vcpu_record *record)
@@ -207,6 +241,8 @@ static __always_inline void note_support(void)
 		found |= SUPPORT_OVERRIDE;
 	if (bpf_core_field_exists(vcpu->arch.apic))
 		found |= SUPPORT_LAPIC;
+	if (bpf_core_field_exists(vcpu->stat.generic.halt_wait_hist))
+		found |= SUPPORT_HISTS;
 	support = found;
 }
 
@@ -251,9 +287,11 @@ int walk_vcpus(struct bpf_iter__task_file *ctx)
 		record.poll_control = BPF_CORE_READ(vcpu, arch.msr_kvm_poll_control) & 1;
 	}
 	read_blindness(vcpu, kvm, &record);
-	if (record.tid)
+	if (record.tid && !stats_mode)
 		learn_thread(vcpu, &record);
 	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
+	if (stats_mode)
+		write_stats(ctx->meta->seq, vcpu);
 	return 0;
 }
 

@@ -11,6 +11,7 @@ use libbpf_rs::{Iter, Link};
 use super::attach::{explain, hush_libbpf};
 use super::skel::CollectorSkelBuilder;
 use super::skel::types::vcpu_record;
+use super::stats::{self, VcpuStats};
 use crate::collector::CollectError;
 
 const SIZE: usize = size_of::<vcpu_record>();
@@ -83,6 +84,23 @@ fn decode(bytes: &[u8]) -> Option<FoundVcpu> {
 
 /// One walk, through the link of the walk program. A file copied to several descriptors comes once.
 pub(super) fn walk(link: &Link) -> Result<Vec<FoundVcpu>, CollectError> {
+    records(link, SIZE, decode)
+}
+
+/// The same where the programs were loaded for stats mode: each vCPU with KVM's own statistics.
+pub(super) fn walk_with_stats(link: &Link) -> Result<Vec<(FoundVcpu, VcpuStats)>, CollectError> {
+    records(link, SIZE + stats::SIZE, |bytes| {
+        let (vcpu, stats) = bytes.split_at_checked(SIZE)?;
+        decode(vcpu).zip(VcpuStats::decode(stats))
+    })
+}
+
+/// What a walk wrote, record by record of so many bytes.
+fn records<T: Addressed>(
+    link: &Link,
+    size: usize,
+    decode: impl Fn(&[u8]) -> Option<T>,
+) -> Result<Vec<T>, CollectError> {
     let mut bytes = Vec::new();
     Iter::new(link)
         .map_err(|error| explain("walk over open files", &error))?
@@ -92,15 +110,32 @@ pub(super) fn walk(link: &Link) -> Result<Vec<FoundVcpu>, CollectError> {
             source,
         })?;
     let mut found = Vec::new();
-    for record in bytes.chunks(SIZE) {
+    for record in bytes.chunks(size) {
         found.push(decode(record).ok_or(CollectError::Record {
             got: record.len(),
-            expected: SIZE,
+            expected: size,
         })?);
     }
     let mut seen = std::collections::BTreeSet::new();
-    found.retain(|vcpu: &FoundVcpu| seen.insert(vcpu.address));
+    found.retain(|vcpu: &T| seen.insert(vcpu.address()));
     Ok(found)
+}
+
+/// What stands at an address in the kernel.
+trait Addressed {
+    fn address(&self) -> u64;
+}
+
+impl Addressed for FoundVcpu {
+    fn address(&self) -> u64 {
+        self.address
+    }
+}
+
+impl Addressed for (FoundVcpu, VcpuStats) {
+    fn address(&self) -> u64 {
+        self.0.address
+    }
 }
 
 /// Looks once at every vCPU of the host, without recording anything.

@@ -50,6 +50,12 @@ struct Told {
 impl PerfCollector {
     /// Opens KVM's tracepoints on every CPU, and looks for the VMs that already run.
     pub fn start(options: CollectOptions, root: Root) -> Result<Self, CollectError> {
+        if options.mode == Mode::Stats {
+            return Err(CollectError::Unsupported {
+                what: "read KVM's own statistics through tracepoints".to_owned(),
+                source: None,
+            });
+        }
         let tracefs = Tracefs::find(&root).map_err(explain_tracefs)?;
         let (events, mut missing) = Events::load(&tracefs)?;
         let kernel = KernelRelease::read(&root).map_err(explain_read)?;
@@ -172,7 +178,7 @@ impl PerfCollector {
                     self.places.place(&mut halt);
                     match self.options.mode {
                         Mode::Full => facts.halts.push(halt),
-                        Mode::Counts => self.counts.add(&halt),
+                        Mode::Counts | Mode::Stats => self.counts.add(&halt),
                     }
                 }
                 Some(Fact::Window(mut change)) if self.options.mode == Mode::Full => {

@@ -53,6 +53,7 @@ fn halted_time(page: &mut Page, account: &AccountView) {
     );
     parts_bar(page, account);
     let whole = account.halted_ns;
+    let no_latency = account.waits > 0 && account.wake_latency_ns.is_none();
     let mut rows = Vec::new();
     for ((name, ns), mark) in account.parts.named().into_iter().zip(MARKS) {
         if ns == 0 && !matches!(mark, '#' | 'x' | '.' | 'w') {
@@ -66,8 +67,10 @@ fn halted_time(page: &mut Page, account: &AccountView) {
             '~' => "woken on the way to sleep".to_owned(),
             _ => "the recording cannot tell".to_owned(),
         };
-        // Of time that is mostly unknown, nobody knows whether it holds some of this.
-        let told = ns > 0 || account.parts.unknown_ns <= whole / 2;
+        // Of time that is mostly unknown, nobody knows whether it holds some of this; nor how a wait
+        // falls into sleep and wake-up where no latency is known.
+        let split = matches!(mark, '.' | 'w') && no_latency;
+        let told = ns > 0 || (account.parts.unknown_ns <= whole / 2 && !split);
         let or_dash = |text: String| if told { text } else { "-".to_owned() };
         rows.push(vec![
             format!("{mark} {name}"),

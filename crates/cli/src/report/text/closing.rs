@@ -1,5 +1,7 @@
 //! The last lines: how it was recorded, what is missing, and what recording cost. Always there.
 
+use haltwise_core::recording::Mode;
+
 use crate::number::{count, nanos, percent, share, three_digits};
 use crate::page::{Page, harmless};
 use crate::report::view::{Report, UnknownView};
@@ -57,10 +59,18 @@ pub(super) fn closing(page: &mut Page, report: &Report) {
         say("missing", &text);
     }
     say("own cost", &cost(report));
-    say(
-        "accuracy",
-        "percentiles to 12.5 %, largest values exact in full mode",
-    );
+    say("accuracy", accuracy(recording.mode));
+}
+
+fn accuracy(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Full => "percentiles to 12.5 %, largest values exact",
+        Mode::Counts => "percentiles and largest values to 12.5 %",
+        Mode::Stats => {
+            "sums exact; KVM's histograms have a bucket for each power of two, so that percentiles and \
+             largest values may be off by a factor of two; sleep and wake-up are one time, told as unknown"
+        }
+    }
 }
 
 fn lost(report: &Report) -> String {

@@ -202,6 +202,7 @@ fn cost(model: &Model, step: &Step, width: u16) -> String {
     let mode = match model.origin.mode {
         Mode::Full => "every halt",
         Mode::Counts => "counts",
+        Mode::Stats => "KVM's own counts",
     };
     let exits = if model.exits() { " and exits" } else { "" };
     let first = format!("Cost of {mode}{exits} by {}: ", model.origin.rung);

@@ -2,6 +2,7 @@
 
 use haltwise_capture::info::{Clock, Host, Tool};
 use haltwise_core::event::KnobScope;
+use haltwise_core::recording::Mode;
 
 use super::*;
 

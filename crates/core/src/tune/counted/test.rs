@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kvm::{Arch, Rule, Version};
+use crate::replay::latency::{Latencies, Sources};
 use crate::workload::SplitMix64;
 
 const COST: Cost = Cost {
@@ -131,24 +132,62 @@ fn nothing_counted_recommends_nothing() {
     assert_eq!(advise(&none, reach(), &defaults(), &COST, None), None);
 }
 
-#[test]
-fn kvms_own_histograms_bound_the_same_gaps() {
-    let mut success = KvmHist::default();
-    success.0[KvmHist::bucket_of(12_000)] = 90;
-    let mut wait = KvmHist::default();
-    wait.0[KvmHist::bucket_of(900_000)] = 10;
-    let counted = Counted::of_kvm(
-        &success,
-        &wait,
-        50_000,
-        1_580_000,
-        LATENCY_NS,
-        Wall::default(),
-    );
-    let bounds = counted.bounds(50_000, &COST).unwrap();
-    let exact = COST.milli(90 * 12_000 + 10 * 50_000, 10, 10 * LATENCY_NS);
-    assert!(bounds.low.milli <= exact && exact <= bounds.high.milli);
-    assert_eq!(counted.halts, 100);
+/// What `--mode stats` tells of some gaps under a fixed window: successful polls, and waits after polls
+/// in vain, all wake-ups as late as each other.
+fn as_kvm_counts(gaps_ns: &[u64], window_ns: u64) -> HaltCounts {
+    let (mut success, mut wait) = (KvmHist::default(), KvmHist::default());
+    let (mut success_ns, mut fail_ns, mut wait_ns) = (0, 0, 0);
+    for &gap_ns in gaps_ns {
+        if gap_ns <= window_ns {
+            success.0[KvmHist::bucket_of(gap_ns)] += 1;
+            success_ns += gap_ns;
+        } else {
+            let waited_ns = gap_ns - window_ns + LATENCY_NS;
+            wait.0[KvmHist::bucket_of(waited_ns)] += 1;
+            (fail_ns, wait_ns) = (fail_ns + window_ns, wait_ns + waited_ns);
+        }
+    }
+    let success = success.spread(success_ns);
+    let mut halt_ns = wait.spread(wait_ns + fail_ns);
+    halt_ns.merge(&success);
+    let mut poll_fail_ns = LogHist::default();
+    poll_fail_ns.add_buckets([], fail_ns);
+    HaltCounts {
+        halts: halt_ns.count(),
+        halt_ns,
+        poll_success_ns: success,
+        poll_fail_ns,
+        ..HaltCounts::default()
+    }
+}
+
+fn always_as_late() -> Table {
+    let mut latencies = Latencies::default();
+    latencies.add(0, LATENCY_NS);
+    Table::new(&Sources {
+        elsewhere: Some(&latencies),
+        ..Sources::default()
+    })
+    .unwrap()
+}
+
+proptest::proptest! {
+    /// What any threshold costs lies between the bounds that KVM's own histograms give, whatever window
+    /// was in force when they were counted.
+    #[test]
+    fn kvms_own_histograms_bound_the_same_gaps(
+        gaps_ns in proptest::collection::vec(1_u64..3_000_000, 1..200),
+        window_ns in proptest::sample::select(vec![0, 10_000, 200_000]),
+        threshold_ns in 0_u64..1_000_000,
+    ) {
+        let row = as_kvm_counts(&gaps_ns, window_ns);
+        let counted = Counted::of_kvm([&row], 1, 10_000_000, window_ns, &always_as_late());
+        proptest::prop_assert_eq!(counted.halts, gaps_ns.len() as u64);
+        let bounds = counted.bounds(threshold_ns, &COST).unwrap();
+        let exact = exact_milli(&gaps_ns, threshold_ns);
+        proptest::prop_assert!(bounds.low.milli <= exact, "{:?} {}", bounds, exact);
+        proptest::prop_assert!(exact <= bounds.high.milli, "{:?} {}", bounds, exact);
+    }
 }
 
 #[test]

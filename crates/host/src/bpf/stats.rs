@@ -1,0 +1,251 @@
+//! Stats mode: what KVM itself has counted of each vCPU, as one row for each vCPU and interval.
+
+use std::collections::BTreeMap;
+use std::mem::{offset_of, size_of};
+
+use haltwise_core::event::{HaltCounts, WakeSource};
+use haltwise_core::hist::{KVM_HIST_BUCKETS, KvmHist};
+use haltwise_core::ids::{Tid, VcpuId};
+
+use super::record::Place;
+use super::skel::types::{kvm_hist, stats_record};
+use super::walk::FoundVcpu;
+
+/// Bytes of one vCPU's statistics.
+pub(super) const SIZE: usize = size_of::<stats_record>();
+const HISTS: usize = kvm_hist::KVM_HISTS.0 as usize;
+const _: () = assert!(
+    SIZE == 5 * 8 + HISTS * KVM_HIST_BUCKETS * 8,
+    "stats_record in intf.h changed: look at this decoder"
+);
+
+/// What KVM counted of one vCPU since it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct VcpuStats {
+    attempted: u64,
+    successful: u64,
+    success_ns: u64,
+    fail_ns: u64,
+    wait_ns: u64,
+    hists: [KvmHist; HISTS],
+}
+
+impl VcpuStats {
+    /// From the kernel's bytes; `None` if there are too few.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let u64_at = |offset: usize| {
+            let word = bytes.get(offset..offset + 8)?;
+            Some(u64::from_ne_bytes(word.try_into().ok()?))
+        };
+        let mut hists = [KvmHist::default(); HISTS];
+        for (hist, counts) in hists.iter_mut().enumerate() {
+            for (bucket, count) in counts.0.iter_mut().enumerate() {
+                let place = hist * KVM_HIST_BUCKETS + bucket;
+                *count = u64_at(offset_of!(stats_record, hist) + place * 8)?;
+            }
+        }
+        Some(Self {
+            attempted: u64_at(offset_of!(stats_record, attempted))?,
+            successful: u64_at(offset_of!(stats_record, successful))?,
+            success_ns: u64_at(offset_of!(stats_record, success_ns))?,
+            fail_ns: u64_at(offset_of!(stats_record, fail_ns))?,
+            wait_ns: u64_at(offset_of!(stats_record, wait_ns))?,
+            hists,
+        })
+    }
+
+    /// What came since. All of it where a counter has shrunk: somebody has set it to zero
+    /// (`/sys/kernel/debug/kvm`), or the address serves another vCPU now.
+    fn since(&self, before: &Self) -> Self {
+        let mut hists = [KvmHist::default(); HISTS];
+        let both = self.hists.iter().zip(&before.hists);
+        for (grown, (now, then)) in hists.iter_mut().zip(both) {
+            for (grown, (now, then)) in grown.0.iter_mut().zip(now.0.iter().zip(&then.0)) {
+                let Some(count) = now.checked_sub(*then) else {
+                    return *self;
+                };
+                *grown = count;
+            }
+        }
+        let grown = || {
+            Some(Self {
+                attempted: self.attempted.checked_sub(before.attempted)?,
+                successful: self.successful.checked_sub(before.successful)?,
+                success_ns: self.success_ns.checked_sub(before.success_ns)?,
+                fail_ns: self.fail_ns.checked_sub(before.fail_ns)?,
+                wait_ns: self.wait_ns.checked_sub(before.wait_ns)?,
+                hists,
+            })
+        };
+        grown().unwrap_or(*self)
+    }
+
+    /// As counts. KVM tells of halts that polled and of halts that waited; one that did neither leaves
+    /// no trace. A halt that waited comes into the histogram of halts by its wait alone, since how long
+    /// it had polled is told for all of them together; the sum is true.
+    fn counts(&self, time_ns: u64, interval_ns: u64) -> HaltCounts {
+        let hist = |which: kvm_hist| &self.hists[which.0 as usize];
+        let success = hist(kvm_hist::KVM_POLL_SUCCESS).spread(self.success_ns);
+        let fail = hist(kvm_hist::KVM_POLL_FAIL).spread(self.fail_ns);
+        let waited = hist(kvm_hist::KVM_WAIT).count();
+        let mut halt_ns =
+            hist(kvm_hist::KVM_WAIT).spread(self.wait_ns.saturating_add(self.fail_ns));
+        halt_ns.merge(&success);
+        let halts = self.successful.saturating_add(waited);
+        let mut wakes = [0; 5];
+        wakes[usize::from(WakeSource::Unknown.code())] = halts;
+        HaltCounts {
+            time_ns,
+            interval_ns,
+            halts,
+            waited,
+            polled: Some(self.attempted),
+            successful_polls: Some(self.successful),
+            poll_cuts: None,
+            wakes,
+            halt_ns,
+            // No gaps: where the wake-up of a halt that waited began, nobody saw, and the others alone
+            // would pass for all.
+            poll_success_ns: success,
+            poll_fail_ns: fail,
+            ..HaltCounts::default()
+        }
+    }
+}
+
+/// Which vCPU: its VM, its address and its number.
+type Key = (u64, u64, VcpuId);
+
+/// Remembers what was already handed on.
+#[derive(Debug, Default)]
+pub(super) struct StatsReader {
+    before: BTreeMap<Key, VcpuStats>,
+    last_ns: Option<u64>,
+}
+
+impl StatsReader {
+    /// When the interval under way began.
+    pub(super) fn interval_start_ns(&self) -> Option<u64> {
+        self.last_ns
+    }
+
+    /// One row for each vCPU that halted since the last call. The first call makes none: it says where
+    /// the counters stand. A vCPU that it did not see began at zero.
+    pub(super) fn rows(
+        &mut self,
+        found: &[(FoundVcpu, VcpuStats)],
+        now_ns: u64,
+        mut place: impl FnMut(&FoundVcpu) -> Place,
+    ) -> Vec<HaltCounts> {
+        let key = |vcpu: &FoundVcpu| (vcpu.vm, vcpu.address, vcpu.id);
+        let began = self.last_ns.replace(now_ns);
+        let mut rows = Vec::new();
+        for (vcpu, stats) in began.map(|_| found).unwrap_or_default() {
+            let before = self.before.get(&key(vcpu)).copied().unwrap_or_default();
+            let interval_ns = now_ns.saturating_sub(began.unwrap_or(now_ns));
+            let mut row = stats.since(&before).counts(now_ns, interval_ns);
+            if row.halts == 0 {
+                continue;
+            }
+            let place = place(vcpu);
+            (row.vm, row.vcpu) = (place.vm, place.vcpu);
+            row.tid = vcpu.tid.unwrap_or(Tid(0));
+            rows.push(row);
+        }
+        self.before = (found.iter())
+            .map(|(vcpu, stats)| (key(vcpu), *stats))
+            .collect();
+        rows.sort_by_key(|row| (row.vm, row.vcpu, row.tid));
+        rows
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use haltwise_core::ids::{Pid, VmIndex};
+
+    use super::*;
+
+    fn vcpu(address: u64) -> FoundVcpu {
+        FoundVcpu {
+            pid: Pid(7),
+            vm: 1,
+            address,
+            id: VcpuId(0),
+            tid: Some(Tid(9)),
+            window_ns: 0,
+            vm_ceiling: None,
+            guest_veto: None,
+            hlt_in_guest: false,
+            no_lapic: false,
+        }
+    }
+
+    /// So many polls of 1 to 1.02 us that succeeded, and waits of 0.5 to 1 ms after one of 10 us.
+    fn stats(polls: u64, waits: u64) -> VcpuStats {
+        let mut stats = VcpuStats {
+            attempted: polls + waits,
+            successful: polls,
+            success_ns: polls * 1_010,
+            fail_ns: waits * 10_000,
+            wait_ns: waits * 600_000,
+            ..VcpuStats::default()
+        };
+        stats.hists[0].0[KvmHist::bucket_of(1_010)] = polls;
+        stats.hists[1].0[KvmHist::bucket_of(10_000)] = waits;
+        stats.hists[2].0[KvmHist::bucket_of(600_000)] = waits;
+        stats
+    }
+
+    fn rows(
+        reader: &mut StatsReader,
+        found: &[(FoundVcpu, VcpuStats)],
+        at: u64,
+    ) -> Vec<HaltCounts> {
+        reader.rows(found, at, |_| Place {
+            vm: Some(VmIndex(3)),
+            vcpu: Some(VcpuId(0)),
+        })
+    }
+
+    #[test]
+    fn what_stood_there_at_first_is_not_counted_and_what_came_is() {
+        let mut reader = StatsReader::default();
+        assert_eq!(rows(&mut reader, &[(vcpu(5), stats(100, 50))], 10), []);
+        let found = [(vcpu(5), stats(103, 52)), (vcpu(6), stats(1, 0))];
+        let told = rows(&mut reader, &found, 30);
+        assert_eq!(told.len(), 2);
+        let row = told.iter().find(|row| row.halts == 5).unwrap();
+        assert_eq!((row.time_ns, row.interval_ns), (30, 20));
+        assert_eq!((row.waited, row.polled), (2, Some(5)));
+        assert_eq!(row.successful_polls, Some(3));
+        assert_eq!((row.gap_ns.count(), row.poll_success_ns.sum()), (0, 3_030));
+        assert_eq!(row.poll_fail_ns.sum(), 20_000);
+        assert_eq!((row.halt_ns.count(), row.halt_ns.sum()), (5, 1_223_030));
+        assert_eq!(row.wake_latency_ns.count(), 0);
+        assert_eq!(row.wakes.iter().sum::<u64>(), 5);
+        // The new vCPU began at zero; nothing more came of either.
+        assert_eq!(told.iter().map(|row| row.halts).sum::<u64>(), 6);
+        assert_eq!(rows(&mut reader, &found, 40), []);
+    }
+
+    #[test]
+    fn counters_that_shrank_began_anew() {
+        let mut reader = StatsReader::default();
+        rows(&mut reader, &[(vcpu(5), stats(100, 50))], 10);
+        let told = rows(&mut reader, &[(vcpu(5), stats(2, 60))], 20);
+        assert_eq!((told[0].halts, told[0].waited), (62, 60));
+    }
+
+    #[test]
+    fn bytes_come_back_and_too_few_do_not() {
+        let mut bytes = vec![0; SIZE];
+        bytes[offset_of!(stats_record, wait_ns)] = 7;
+        bytes[offset_of!(stats_record, hist) + (2 * KVM_HIST_BUCKETS + 4) * 8] = 9;
+        let stats = VcpuStats::decode(&bytes).unwrap();
+        assert_eq!((stats.wait_ns, stats.hists[2].0[4]), (7, 9));
+        for cut in [0, 8, SIZE - 1] {
+            assert_eq!(VcpuStats::decode(&bytes[..cut]), None);
+        }
+    }
+}
