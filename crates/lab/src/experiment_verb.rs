@@ -29,13 +29,20 @@ pub(crate) fn verb(args: &ExperimentArgs) -> anyhow::Result<()> {
         std::fs::write(file, render::html(&report))
             .with_context(|| format!("write `{}`", file.display()))?;
     }
-    if args.json {
-        print(&(serde_json::to_string_pretty(&report)? + "\n"))
+    print(&if args.json {
+        serde_json::to_string_pretty(&report)? + "\n"
     } else if args.markdown {
-        print(&render::markdown(&report))
+        render::markdown(&report)
     } else {
-        print(&render::findings(&report))
-    }
+        render::findings(&report)
+    })?;
+    let failed = report
+        .experiments
+        .iter()
+        .filter(|found| found.failed.is_some());
+    let failed: Vec<&str> = failed.map(|found| found.name.as_str()).collect();
+    anyhow::ensure!(failed.is_empty(), "could not do {}", failed.join(", "));
+    Ok(())
 }
 
 fn named(name: &str) -> Result<Vec<&'static Experiment>, UnknownExperiment> {

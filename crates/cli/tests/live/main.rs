@@ -14,6 +14,7 @@ mod causes;
 mod crowd;
 mod ends;
 mod exits;
+mod experiments;
 mod explain;
 mod halt_loop;
 mod prove;

@@ -12,7 +12,7 @@ use super::judge::{SameDirection, direction};
 use super::recorder::Haltwise;
 use super::results::Results;
 use super::schedule::{Orders, seed_of_round};
-use super::witness::Watch;
+use super::witness::{Watch, Witness};
 use super::{Block, Experiment, Trial, Variant, VcpuCounts};
 use crate::clock;
 use crate::run::{RunError, io_step};
@@ -85,7 +85,14 @@ pub fn conduct(
         if clock::wait_readable(interrupt, Some(Nanos(0))).map_err(io_step("look for a signal"))? {
             break;
         }
-        found.push(one(experiment, options, &cpus, interrupt, &mut progress)?);
+        match one(experiment, options, &cpus, interrupt, &mut progress) {
+            Ok(one) => found.push(one),
+            // Others may do all the same, if there is KVM at all.
+            Err(error) if experiments.len() > 1 && !matches!(error, RunError::Open(_)) => {
+                found.push(failed(experiment, &error));
+            }
+            Err(error) => return Err(error),
+        }
     }
     let kernel = rustix::system::uname();
     Ok(Report {
@@ -99,6 +106,43 @@ pub fn conduct(
         elapsed_ns: clock::now_ns().saturating_sub(start_ns),
         experiments: found,
     })
+}
+
+/// What is found of an experiment that could not be done.
+fn failed(experiment: &Experiment, error: &RunError) -> Found {
+    let mut chain = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(deeper) = source {
+        chain = format!("{chain}: {deeper}");
+        source = deeper.source();
+    }
+    Found {
+        name: experiment.name.to_owned(),
+        title: experiment.title.to_owned(),
+        source: source_of(experiment),
+        failed: Some(chain),
+        rounds: 0,
+        block_ns: 0,
+        elapsed_ns: 0,
+        figures: figures(experiment),
+        variants: Vec::new(),
+        effects: Vec::new(),
+        differs: String::new(),
+        tables: Vec::new(),
+        charts: Vec::new(),
+        notes: Vec::new(),
+        witness: Witness::No {
+            reason: "it failed".to_owned(),
+        },
+    }
+}
+
+fn source_of(experiment: &Experiment) -> FoundSource {
+    let reports = experiment.source.reports.iter();
+    FoundSource {
+        document: experiment.source.document.to_owned(),
+        reports: reports.map(ToString::to_string).collect(),
+    }
 }
 
 /// Everything that one experiment has measured so far.
@@ -142,15 +186,8 @@ fn one(
     Ok(Found {
         name: experiment.name.to_owned(),
         title: experiment.title.to_owned(),
-        source: FoundSource {
-            document: experiment.source.document.to_owned(),
-            reports: experiment
-                .source
-                .reports
-                .iter()
-                .map(ToString::to_string)
-                .collect(),
-        },
+        source: source_of(experiment),
+        failed: None,
         rounds: measured.rounds.len(),
         block_ns: first.length.0,
         elapsed_ns: clock::now_ns().saturating_sub(start_ns),

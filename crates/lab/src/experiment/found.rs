@@ -49,6 +49,8 @@ pub struct Found {
     pub title: String,
     /// Whose effect it reproduces.
     pub source: FoundSource,
+    /// Why it could not be done, where others were done all the same.
+    pub failed: Option<String>,
     /// Whole rounds.
     pub rounds: usize,
     /// How long each variant was loaded in each round.

@@ -12,6 +12,7 @@ use haltwise_core::stats::Estimate;
 use haltwise_core::units::Nanos;
 
 use crate::experiment::found::{Found, FoundEffect, FoundVariant, Report};
+use crate::experiment::judge::SameDirection;
 use crate::experiment::witness::Witness;
 use crate::experiment::{Better, Table};
 
@@ -103,13 +104,24 @@ fn effect_row(found: &Found, effect: &FoundEffect) -> Vec<String> {
 
 /// All effects of a report in one table, the experiment's name before each.
 fn summary(report: &Report) -> Table {
-    let rows = report.experiments.iter().flat_map(|found| {
-        found.effects.iter().map(|effect| {
+    let of_one = |found: &Found| -> Vec<Vec<String>> {
+        if let Some(failure) = failure(found) {
+            let not_shown = SameDirection::NotShown.as_str();
+            return vec![vec![
+                found.name.clone(),
+                String::new(),
+                failure,
+                not_shown.to_owned(),
+            ]];
+        }
+        let row = |effect: &FoundEffect| {
             let mut row = effect_row(found, effect);
             row[0] = format!("{}, {}", found.name, row[0]);
             row
-        })
-    });
+        };
+        found.effects.iter().map(row).collect()
+    };
+    let rows = report.experiments.iter().flat_map(of_one);
     Table {
         title: "Every effect".to_owned(),
         columns: EFFECT_COLUMNS.map(str::to_owned).to_vec(),
@@ -173,6 +185,12 @@ fn legend(found: &Found) -> Vec<String> {
         )
     };
     found.figures.iter().map(line).collect()
+}
+
+/// That it failed and why, if it did.
+fn failure(found: &Found) -> Option<String> {
+    let why = found.failed.as_ref()?;
+    Some(format!("could not be done: {why}"))
 }
 
 /// How it was measured.

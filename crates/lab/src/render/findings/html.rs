@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{effects, groups, how, legend, number, summary, witness};
+use super::{effects, failure, groups, how, legend, number, summary, witness};
 use crate::experiment::found::{Found, Report};
 use crate::experiment::{Chart, Table};
 
@@ -47,6 +47,10 @@ fn one(report: &Report, found: &Found) -> String {
         escape(&found.source.document)
     );
     text.push_str(&list(&found.source.reports));
+    if let Some(failure) = failure(found) {
+        let _ = writeln!(text, "<p>It {}.</p>", escape(&failure));
+        return text;
+    }
     let _ = writeln!(text, "<p>Measured in {}.</p>", escape(&how(report, found)));
     text.push_str(&table(&effects(found)));
     let _ = writeln!(text, "<p>Why they differ: {}.</p>", escape(&found.differs));

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{effects, groups, how, legend, number, summary, witness};
+use super::{effects, failure, groups, how, legend, number, summary, witness};
 use crate::experiment::found::{Found, Report};
 use crate::experiment::{Chart, Table};
 
@@ -35,6 +35,10 @@ fn one(report: &Report, found: &Found) -> String {
         items.collect()
     };
     text.push_str(&list(&found.source.reports));
+    if let Some(failure) = failure(found) {
+        let _ = writeln!(text, "\nIt {failure}.");
+        return text;
+    }
     let _ = write!(text, "\nMeasured in {}.\n\n", how(report, found));
     text.push_str(&table(&effects(found)));
     let _ = writeln!(text, "\nWhy they differ: {}.", found.differs);

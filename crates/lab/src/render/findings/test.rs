@@ -5,7 +5,6 @@ use haltwise_core::stats::median_estimate;
 
 use super::*;
 use crate::experiment::found::{FoundFigure, FoundSource, Host, SCHEMA};
-use crate::experiment::judge::SameDirection;
 use crate::experiment::witness::Check;
 use crate::experiment::{Chart, Expected};
 
@@ -21,6 +20,11 @@ fn report() -> Report {
         },
         ..first.clone()
     };
+    let third = Found {
+        name: "third".to_owned(),
+        failed: Some("make a tap: <none> here".to_owned()),
+        ..first.clone()
+    };
     Report {
         schema: SCHEMA,
         program: "haltwise-lab 0.1.0".to_owned(),
@@ -30,7 +34,7 @@ fn report() -> Report {
         },
         seed: 1,
         elapsed_ns: 120_000_000_000,
-        experiments: vec![first, second],
+        experiments: vec![first, second, third],
     }
 }
 
@@ -48,6 +52,7 @@ fn found() -> Found {
             document: "A document & its <year>".to_owned(),
             reports: vec!["it is -35 %".to_owned()],
         },
+        failed: None,
         rounds: 8,
         block_ns: 250_000_000,
         elapsed_ns: 60_000_000_000,
@@ -197,4 +202,28 @@ fn a_report_comes_back_from_its_json() {
     let report = report();
     let text = serde_json::to_string(&report).unwrap();
     assert_eq!(serde_json::from_str::<Report>(&text).unwrap(), report);
+}
+
+/// Holds a text against its golden file, or writes that with `UPDATE_GOLDEN=1`.
+fn golden(name: &str, text: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        kept == text,
+        "{} is no longer what is made:\n{text}",
+        path.display()
+    );
+}
+
+#[test]
+fn the_three_forms_are_as_they_were() {
+    let report = report();
+    golden("findings.txt", &text(&report));
+    golden("findings.md", &markdown(&report));
+    golden("findings.html", &html(&report));
 }

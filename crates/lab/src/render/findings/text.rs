@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{effects, groups, how, legend, number, summary, witness};
+use super::{effects, failure, groups, how, legend, number, summary, witness};
 use crate::experiment::found::{Found, Report};
 use crate::experiment::{Chart, Table};
 
@@ -31,6 +31,10 @@ fn one(report: &Report, found: &Found) -> String {
     say(0, &format!("source: {}", found.source.document));
     for report in &found.source.reports {
         say(2, report);
+    }
+    if let Some(failure) = failure(found) {
+        say(0, &failure);
+        return text;
     }
     say(0, &how(report, found));
     text.push('\n');
