@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use libbpf_cargo::SkeletonBuilder;
 
-/// What records halts, and what counts exits: each loads by itself.
-const SOURCES: [&str; 2] = ["collector", "exits"];
+/// What records halts, what counts exits, and what keeps samples: each loads by itself.
+const SOURCES: [&str; 3] = ["collector", "exits", "sample"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use haltwise_core::event::{Halt, HaltCounts, HostSample, Knob, Lost, Vcpu, Vm, WindowChange};
 use haltwise_core::exit::Exits;
+use haltwise_core::profile::{Frame, Sample, Stack, Thread};
 
 use crate::batches::Batches;
 use crate::error::CaptureReadError;
@@ -110,6 +111,26 @@ impl Capture {
 
     /// The exits. None unless they were asked for: see [`CaptureInfo::exits`].
     pub fn exits(&self) -> Result<Rows<Exits>, CaptureReadError> {
+        self.table()
+    }
+
+    /// The samples. None unless they were asked for: see [`CaptureInfo::profile`].
+    pub fn samples(&self) -> Result<Rows<Sample>, CaptureReadError> {
+        self.table()
+    }
+
+    /// The functions that samples hit.
+    pub fn sample_frames(&self) -> Result<Rows<Frame>, CaptureReadError> {
+        self.table()
+    }
+
+    /// The stacks of samples.
+    pub fn sample_stacks(&self) -> Result<Rows<Stack>, CaptureReadError> {
+        self.table()
+    }
+
+    /// The names of threads that were sampled.
+    pub fn sample_threads(&self) -> Result<Rows<Thread>, CaptureReadError> {
         self.table()
     }
 

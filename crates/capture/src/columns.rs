@@ -182,37 +182,43 @@ impl<'a> Columns<'a> {
             .collect()
     }
 
-    /// The three columns `…_hist`, `…_sum` and `…_max` of a histogram.
-    pub(crate) fn hists(&self, stem: &str) -> Result<Vec<LogHist>, CaptureReadError> {
-        let name = format!("{stem}_hist");
-        let array = self.column(&name)?;
-        let wrong = || self.wrong_type(&name, array, "list of uint64");
+    /// A column of lists of numbers.
+    pub(crate) fn lists(&self, name: &str) -> Result<Vec<Vec<u64>>, CaptureReadError> {
+        let array = self.column(name)?;
+        let wrong = || self.wrong_type(name, array, "list of uint64");
         let lists = array.as_list_opt::<i32>().ok_or_else(wrong)?;
         if *lists.values().data_type() != DataType::UInt64 {
             return Err(wrong());
         }
-        self.no_nulls(&name, lists)?;
+        self.no_nulls(name, lists)?;
+        let list = |row| {
+            let list = lists.value(row);
+            let numbers: &PrimitiveArray<UInt64Type> = list.as_primitive();
+            if numbers.null_count() > 0 {
+                return Err(self.bad_value(name, row, "NULL inside the list".to_owned()));
+            }
+            Ok(numbers.values().to_vec())
+        };
+        (0..self.len()).map(list).collect()
+    }
+
+    /// The three columns `…_hist`, `…_sum` and `…_max` of a histogram.
+    pub(crate) fn hists(&self, stem: &str) -> Result<Vec<LogHist>, CaptureReadError> {
+        let name = format!("{stem}_hist");
+        let lists = self.lists(&name)?;
         let sums = self.u64s(&format!("{stem}_sum"))?;
         let maxima = self.u64s(&format!("{stem}_max"))?;
-        (0..self.len())
-            .map(|row| {
-                let list = lists.value(row);
-                let counts: &PrimitiveArray<UInt64Type> = list.as_primitive();
-                if counts.null_count() > 0 {
-                    return Err(self.bad_value(&name, row, "NULL inside the list".to_owned()));
-                }
-                LogHist::from_parts(counts.values().to_vec(), sums[row], maxima[row]).ok_or_else(
-                    || {
-                        let what = format!(
-                            "{} buckets (at most {}), or counts that add up to more than 2^64-1",
-                            counts.len(),
-                            haltwise_core::hist::BUCKETS
-                        );
-                        self.bad_value(&name, row, what)
-                    },
-                )
+        let hist = |(row, counts): (usize, Vec<u64>)| {
+            let buckets = counts.len();
+            LogHist::from_parts(counts, sums[row], maxima[row]).ok_or_else(|| {
+                let what = format!(
+                    "{buckets} buckets (at most {}), or counts that add up to more than 2^64-1",
+                    haltwise_core::hist::BUCKETS
+                );
+                self.bad_value(&name, row, what)
             })
-            .collect()
+        };
+        lists.into_iter().enumerate().map(hist).collect()
     }
 }
 

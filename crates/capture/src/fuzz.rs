@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use haltwise_core::event::{Halt, HaltCounts, HostSample, Knob, Lost, WindowChange};
 use haltwise_core::exit::Exits;
+use haltwise_core::profile::{Frame, Sample, Stack, Thread};
 
 use crate::batches::Batches;
 use crate::frames::Frames;
@@ -33,6 +34,10 @@ pub fn stream(bytes: &[u8]) -> u64 {
         + rows::<HostSample>(bytes)
         + rows::<Lost>(bytes)
         + rows::<Exits>(bytes)
+        + rows::<Frame>(bytes)
+        + rows::<Stack>(bytes)
+        + rows::<Thread>(bytes)
+        + rows::<Sample>(bytes)
 }
 
 /// Reads bytes as the table `halts` in Parquet.

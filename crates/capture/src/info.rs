@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use haltwise_core::event::Knob;
 use haltwise_core::exit::Recorded;
+use haltwise_core::profile;
 use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung};
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +70,9 @@ pub struct CaptureInfo {
     /// How exits were recorded; `None` if they were not.
     #[serde(default)]
     pub exits: Option<Recorded>,
+    /// How samples were recorded; `None` if they were not.
+    #[serde(default)]
+    pub profile: Option<profile::Recorded>,
 }
 
 impl CaptureInfo {
@@ -93,6 +97,7 @@ impl CaptureInfo {
             tables: BTreeMap::new(),
             halts_out_of_order: 0,
             exits: None,
+            profile: None,
         }
     }
 }

@@ -30,7 +30,7 @@ const MAX_HEADER: u64 = 64 << 10;
 /// looks after at most so many bytes more or after two values, whichever is more
 /// (`ByteBudgetChunker` in parquet 60.1). With the longest texts that are written ([`MAX_TEXT`]) and
 /// 1 MiB for levels this is 10 MiB. A row that is a list is not parted, but our lists, the buckets of
-/// a histogram, have 8 KiB at most.
+/// a histogram and the frames of a stack, have 8 KiB at most.
 ///
 /// [`PAGE_BYTES`]: crate::parquet_form::PAGE_BYTES
 /// [`MAX_TEXT`]: crate::parquet_form::MAX_TEXT

@@ -64,7 +64,7 @@ pub(crate) fn properties(table: Table) -> Result<WriterProperties, ParquetError>
 /// Rows of a row group: what a writer must hold in memory, and what a reader can skip.
 pub(crate) fn row_group_rows(table: Table) -> usize {
     match table {
-        Table::HaltCounts => 16 * 1024,
+        Table::HaltCounts | Table::SampleStacks => 16 * 1024,
         Table::Exits => 64 * 1024,
         _ => 512 * 1024,
     }
@@ -122,7 +122,7 @@ fn wanted(table: Table, found: &Schema) -> Result<Vec<usize>, ParquetError> {
     for (place, field) in found.fields().iter().enumerate() {
         let ours = table.columns().iter().find(|c| c.name == field.name());
         let Some(column) = ours else { continue };
-        if field.data_type().is_nested() && column.kind != Kind::Buckets {
+        if field.data_type().is_nested() && column.kind != Kind::Numbers {
             let (name, kind) = (column.name, column.kind.as_str());
             let what = format!("column {name} is {}, not {kind}", field.data_type());
             return Err(ParquetError::General(what));

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use haltwise_core::event::{Facts, Halt, HaltCounts, HostSample, Knob, Lost, WindowChange};
 use haltwise_core::exit::Exits;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use haltwise_core::profile::{Frame, Rows, Sample, Stack, Thread};
 use haltwise_core::recording::{Missing, Overhead, Roster};
 
 use crate::convert;
@@ -34,6 +35,8 @@ pub struct Recording {
     lost: TableStream,
     /// Made with the first exits.
     exits: Option<TableStream>,
+    /// Made with the first samples: frames, stacks, threads, samples.
+    profile: Option<[TableStream; 4]>,
     order: StartOrder,
     /// Rows that could not be appended, by table.
     refused: BTreeMap<String, u64>,
@@ -104,6 +107,7 @@ impl Recording {
             host: TableStream::create::<HostSample>(directory)?,
             lost: TableStream::create::<Lost>(directory)?,
             exits: None,
+            profile: None,
             directory: directory.to_owned(),
             info,
             halts,
@@ -137,6 +141,7 @@ impl Recording {
             append(&mut self.host, &facts.host, &mut self.refused),
             append(&mut self.lost, &facts.lost, &mut self.refused),
             self.append_exits(&facts.exits),
+            self.append_profile(&facts.profile),
         ];
         if appended[0].is_ok() {
             for halt in halts {
@@ -155,6 +160,29 @@ impl Recording {
             Some(stream) => append(stream, rows, &mut self.refused),
             None => Ok(()),
         }
+    }
+
+    /// What samples point to goes first, so that a capture that was cut holds it too.
+    fn append_profile(&mut self, rows: &Rows) -> Result<(), CaptureWriteError> {
+        let dir = &self.directory;
+        if self.profile.is_none() && !rows.is_empty() {
+            self.profile = Some([
+                TableStream::create::<Frame>(dir)?,
+                TableStream::create::<Stack>(dir)?,
+                TableStream::create::<Thread>(dir)?,
+                TableStream::create::<Sample>(dir)?,
+            ]);
+        }
+        let Some([frames, stacks, threads, samples]) = &mut self.profile else {
+            return Ok(());
+        };
+        let appended = [
+            append(frames, &rows.frames, &mut self.refused),
+            append(stacks, &rows.stacks, &mut self.refused),
+            append(threads, &rows.threads, &mut self.refused),
+            append(samples, &rows.samples, &mut self.refused),
+        ];
+        appended.into_iter().collect()
     }
 
     /// Writes who was seen, if that has changed.

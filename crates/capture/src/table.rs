@@ -3,6 +3,7 @@
 //! The columns of each table stand beside its rows, in `tables/`. Here is what they have in
 //! common. `docs/capture-format.md` describes the same for readers; a test keeps the two equal.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -31,11 +32,19 @@ pub enum Table {
     Vcpus,
     /// Exits counted per vCPU, cause and interval.
     Exits,
+    /// Functions that samples hit.
+    SampleFrames,
+    /// Chains of them.
+    SampleStacks,
+    /// Names of threads that were sampled.
+    SampleThreads,
+    /// Samples of the threads of VMMs.
+    Samples,
 }
 
 impl Table {
     /// All of them, in the order in which they are written.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 13] = [
         Self::Halts,
         Self::WindowChanges,
         Self::HaltCounts,
@@ -45,10 +54,14 @@ impl Table {
         Self::Vms,
         Self::Vcpus,
         Self::Exits,
+        Self::SampleFrames,
+        Self::SampleStacks,
+        Self::SampleThreads,
+        Self::Samples,
     ];
 
     /// The tables that grow while recording, each as a stream. The others come from the roster.
-    pub const STREAMED: [Self; 7] = [
+    pub const STREAMED: [Self; 11] = [
         Self::Halts,
         Self::WindowChanges,
         Self::HaltCounts,
@@ -56,11 +69,22 @@ impl Table {
         Self::HostSamples,
         Self::Lost,
         Self::Exits,
+        Self::SampleFrames,
+        Self::SampleStacks,
+        Self::SampleThreads,
+        Self::Samples,
     ];
 
     /// Whether a capture has it only if something was recorded for it.
     pub fn is_optional(self) -> bool {
-        self == Self::Exits
+        matches!(
+            self,
+            Self::Exits
+                | Self::SampleFrames
+                | Self::SampleStacks
+                | Self::SampleThreads
+                | Self::Samples
+        )
     }
 
     /// Its name: what its files are called.
@@ -75,6 +99,10 @@ impl Table {
             Self::Vms => "vms",
             Self::Vcpus => "vcpus",
             Self::Exits => "exits",
+            Self::SampleFrames => "sample_frames",
+            Self::SampleStacks => "sample_stacks",
+            Self::SampleThreads => "sample_threads",
+            Self::Samples => "samples",
         }
     }
 
@@ -100,29 +128,26 @@ impl Table {
             Self::Vms => tables::vms::COLUMNS,
             Self::Vcpus => tables::vcpus::COLUMNS,
             Self::Exits => tables::exits::COLUMNS,
+            Self::SampleFrames => tables::samples::FRAMES,
+            Self::SampleStacks => tables::samples::STACKS,
+            Self::SampleThreads => tables::samples::THREADS,
+            Self::Samples => tables::samples::COLUMNS,
         }
     }
 
     /// The Arrow schema of these columns.
     pub(crate) fn schema(self) -> SchemaRef {
-        static SCHEMAS: LazyLock<[SchemaRef; 9]> = LazyLock::new(|| {
-            Table::ALL.map(|table| {
-                let fields: Vec<Field> = table.columns().iter().map(Column::field).collect();
-                Arc::new(Schema::new(fields))
-            })
+        static SCHEMAS: LazyLock<BTreeMap<Table, SchemaRef>> = LazyLock::new(|| {
+            let schemas = Table::ALL.map(|table| (table, table.made_schema()));
+            BTreeMap::from(schemas)
         });
-        let [halts, windows, counts, knobs, host, lost, vms, vcpus, exits] = &*SCHEMAS;
-        Arc::clone(match self {
-            Self::Halts => halts,
-            Self::WindowChanges => windows,
-            Self::HaltCounts => counts,
-            Self::Knobs => knobs,
-            Self::HostSamples => host,
-            Self::Lost => lost,
-            Self::Vms => vms,
-            Self::Vcpus => vcpus,
-            Self::Exits => exits,
-        })
+        let made = SCHEMAS.get(&self).map(Arc::clone);
+        made.unwrap_or_else(|| self.made_schema())
+    }
+
+    fn made_schema(self) -> SchemaRef {
+        let fields: Vec<Field> = self.columns().iter().map(Column::field).collect();
+        Arc::new(Schema::new(fields))
     }
 
     /// How many rows one batch of a stream may hold, so that a batch stays a few megabytes.
@@ -130,6 +155,7 @@ impl Table {
         match self {
             Self::HaltCounts => 512,
             Self::Exits => 2048,
+            Self::SampleStacks => 4096,
             _ => 32 * 1024,
         }
     }
@@ -154,8 +180,8 @@ pub enum Kind {
     Name,
     /// Any text.
     Text,
-    /// Counts by bucket of [`haltwise_core::hist::LogHist`].
-    Buckets,
+    /// A list of numbers: counts by bucket of [`haltwise_core::hist::LogHist`], frames of a stack.
+    Numbers,
 }
 
 impl Kind {
@@ -167,7 +193,7 @@ impl Kind {
             Self::Bool => "bool",
             Self::Name => "dictionary of string",
             Self::Text => "string",
-            Self::Buckets => "list of uint64",
+            Self::Numbers => "list of uint64",
         }
     }
 
@@ -180,13 +206,13 @@ impl Kind {
             // Signed keys: pandas takes no others.
             Self::Name => DataType::Dictionary(Box::new(DataType::Int8), Box::new(DataType::Utf8)),
             Self::Text => DataType::Utf8,
-            Self::Buckets => DataType::List(bucket_field()),
+            Self::Numbers => DataType::List(number_field()),
         }
     }
 }
 
-/// The field of one count inside a list of buckets.
-pub(crate) fn bucket_field() -> Arc<Field> {
+/// The field of one number inside a list.
+pub(crate) fn number_field() -> Arc<Field> {
     Arc::new(Field::new("element", DataType::UInt64, false))
 }
 

@@ -17,6 +17,7 @@ pub(crate) mod halts;
 pub(crate) mod host_samples;
 pub(crate) mod knobs;
 pub(crate) mod lost;
+pub(crate) mod samples;
 pub(crate) mod vcpus;
 pub(crate) mod vms;
 pub(crate) mod window_changes;
@@ -42,4 +43,10 @@ pub(crate) fn batch_of<R: Row>(rows: &[R]) -> Result<RecordBatch, ArrowError> {
 /// An array behind the pointer that batches hold.
 pub(crate) fn array<A: arrow_array::Array + 'static>(array: A) -> ArrayRef {
     Arc::new(array)
+}
+
+/// The place of a name among all; there are far fewer than 128.
+pub(crate) fn place<T: PartialEq + Copy>(all: &[T], wanted: T) -> u8 {
+    let place = all.iter().position(|one| *one == wanted).unwrap_or(0);
+    u8::try_from(place).unwrap_or(0)
 }

@@ -17,6 +17,7 @@ mod number;
 mod open;
 mod page;
 mod plan;
+mod profile;
 mod progress;
 mod prove;
 mod record;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`start`] | which rung, which VMs, what is known at the start |
 //! | [`exits`] | exits beside the halts: what was asked for, and what of it this host can |
+//! | [`profile`] | samples beside the halts: how often, of what |
 //! | [`session`] | the loop from the first drain to the last |
 //! | [`child`] | the command that runs meanwhile |
 //! | [`interrupt`] | SIGINT, SIGTERM, SIGHUP |
@@ -12,6 +13,7 @@
 mod child;
 mod exits;
 pub(crate) mod interrupt;
+mod profile;
 mod session;
 pub(crate) mod start;
 mod summary;
@@ -27,6 +29,7 @@ use haltwise_host::root::Root;
 use self::child::Child;
 pub(crate) use self::exits::ExitsWanted;
 use self::interrupt::Interrupt;
+pub(crate) use self::profile::{ProfileWanted, Rate, event};
 use self::session::Session;
 use crate::exit::{Exit, Outcome};
 use crate::terminal;
@@ -42,6 +45,7 @@ pub(crate) struct Wanted {
     pub(crate) interval: Duration,
     pub(crate) buffer_bytes: u32,
     pub(crate) exits: Option<ExitsWanted>,
+    pub(crate) profile: Option<ProfileWanted>,
     pub(crate) json: bool,
     pub(crate) command: Vec<OsString>,
 }

@@ -10,6 +10,7 @@ mod explain;
 mod import;
 mod ledger;
 mod man;
+mod profile;
 pub(crate) mod prove;
 mod record;
 mod replay;
@@ -38,6 +39,8 @@ pub(crate) enum Verb {
     Report(report::Arguments),
     /// Show what made guests exit, and what that cost
     Exits(exits::Arguments),
+    /// Show where VMs and their VMMs spend CPU time
+    Profile(profile::Arguments),
     /// Say what a capture shows that can be put right, and how
     Explain(explain::Arguments),
     /// Compare two captures: what differs, and not by chance
@@ -79,6 +82,7 @@ impl Verb {
             Self::Import(arguments) => import::run(arguments),
             Self::Report(arguments) => report::run(&arguments),
             Self::Exits(arguments) => exits::run(&arguments),
+            Self::Profile(arguments) => profile::run(&arguments),
             Self::Explain(arguments) => explain::run(&arguments),
             Self::Diff(arguments) => diff::run(&arguments),
             Self::Verify(arguments) => verify::run(arguments),

@@ -407,6 +407,8 @@ pub struct Facts {
     pub lost: Vec<Lost>,
     /// Exits, counted per vCPU, cause and interval.
     pub exits: Vec<crate::exit::Exits>,
+    /// Samples, and what they point to.
+    pub profile: crate::profile::Rows,
 }
 
 impl Facts {
@@ -419,6 +421,7 @@ impl Facts {
             && self.host.is_empty()
             && self.lost.is_empty()
             && self.exits.is_empty()
+            && self.profile.is_empty()
     }
 }
 

@@ -9,6 +9,7 @@
 //! | [`ids`] | processes, threads, VMs, vCPUs |
 //! | [`event`] | the facts: [`event::Halt`] and its neighbours |
 //! | [`exit`] | exits counted by cause, the names of their reasons, and their account |
+//! | [`profile`] | samples of where VMMs spend their time: sums, areas, hot symbols, trees |
 //! | [`explain`] | rules: what a recording shows that can be put right |
 //! | [`recording`] | how the facts were obtained, and what is missing from them |
 //! | [`decode`] | tracepoints in order of time, folded into halts |
@@ -38,6 +39,7 @@ pub mod hist;
 pub mod ids;
 pub mod kvm;
 pub mod policy;
+pub mod profile;
 pub mod prove;
 pub mod recording;
 pub mod replay;

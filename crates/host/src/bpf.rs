@@ -16,6 +16,7 @@
 //! | `counts` | counts mode |
 //! | `cost` | what the programs themselves cost |
 //! | `exits` | exits: programs of their own (`exits*.bpf.[ch]`), loaded only when asked for |
+//! | `sample` | samples of VMMs, kept in the kernel (`sample*.[ch]`): for [`crate::profile`] |
 //! | `collector` | all of it, as a [`crate::collector::Collector`] |
 
 mod attach;
@@ -24,6 +25,7 @@ mod cost;
 mod counts;
 mod exits;
 mod record;
+pub(crate) mod sample;
 mod skel;
 mod stats;
 mod wake;

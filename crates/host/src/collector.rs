@@ -2,6 +2,7 @@
 //!
 //! The rungs themselves live beside this file: [`crate::bpf`] and [`crate::perf`].
 
+use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -29,6 +30,11 @@ pub trait Collector: std::fmt::Debug {
 
     /// CPU time that the kernel spent for us (BPF programs), where it accounts that.
     fn kernel_cpu_ns(&self) -> Option<u64> {
+        None
+    }
+
+    /// The map in which the programs that count exits keep what they know of threads, if they run.
+    fn exit_threads(&self) -> Option<BorrowedFd<'_>> {
         None
     }
 

@@ -10,6 +10,7 @@
 //! | [`perf`] | the second rung: tracepoints through perf events |
 //! | [`clock`] | the time |
 //! | [`exits`] | what to record of exits, and what the kernel calls its reasons |
+//! | [`profile`] | samples of the threads of VMMs |
 //! | [`root`] | where `/proc`, `/sys` and `/dev` are; reads with errors that name the path |
 //! | [`discovery`] | which VMs run here, their names and threads, the roster |
 //! | [`knob`] | the only writer: parameters set, journaled and undone |
@@ -31,6 +32,7 @@ pub mod host_sample;
 pub mod knob;
 pub mod params;
 pub mod perf;
+pub mod profile;
 pub mod root;
 pub mod support;
 pub mod tracefs;

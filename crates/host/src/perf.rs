@@ -13,15 +13,15 @@
 //! ceilings of single VMs before a clamp shows them, wake sources of halts that only polled, guests
 //! that switched host polling off.
 
-mod collector;
+pub(crate) mod collector;
 mod counts;
 mod events;
-mod explain;
+pub(crate) mod explain;
 mod filter;
 #[doc(hidden)]
 pub mod fuzz;
 mod limits;
-mod open;
+pub(crate) mod open;
 mod places;
 mod record;
 #[cfg(test)]

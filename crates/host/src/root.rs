@@ -9,7 +9,8 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-/// No file of the kernel that we read is longer; what is longer is cut here.
+/// Few files of the kernel that we read are longer; what is longer is cut here, but for those read by
+/// [`Root::long_bytes`].
 const LONGEST_FILE: u64 = 4 << 20;
 
 /// The directory below which `/proc`, `/sys` and `/dev` lie.
@@ -117,11 +118,16 @@ impl Root {
             .join(relative.strip_prefix("/").unwrap_or(relative))
     }
 
-    /// Reads a file as bytes, up to a bound far above any file of the kernel.
+    /// Reads a file as bytes, up to a bound far above most files of the kernel.
     pub fn bytes(&self, relative: impl AsRef<Path>) -> Result<Vec<u8>, RootError> {
+        self.long_bytes(relative, LONGEST_FILE)
+    }
+
+    /// The same, up to another bound.
+    pub fn long_bytes(&self, relative: impl AsRef<Path>, most: u64) -> Result<Vec<u8>, RootError> {
         let path = self.path(relative);
         let mut bytes = Vec::new();
-        match File::open(&path).and_then(|file| file.take(LONGEST_FILE).read_to_end(&mut bytes)) {
+        match File::open(&path).and_then(|file| file.take(most).read_to_end(&mut bytes)) {
             Ok(_) => Ok(bytes),
             Err(source) => Err(RootError::new(path, source)),
         }

@@ -32,3 +32,8 @@ fn host_decode_smoke() {
 fn host_cmdline_smoke() {
     smoke::run("host_cmdline", fuzz::cmdline, 2_000);
 }
+
+#[test]
+fn host_sample_smoke() {
+    smoke::run("host_sample", fuzz::sample, 2_000);
+}

@@ -8,7 +8,7 @@ use super::halt_counts::bucket_lists;
 use crate::columns::{Columns, maybe, name_array};
 use crate::error::CaptureReadError;
 use crate::table::{Column, Kind as Of, Table};
-use crate::tables::{Row, array};
+use crate::tables::{Row, array, place};
 
 /// The columns.
 pub(crate) const COLUMNS: &[Column] = &[
@@ -23,7 +23,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::nullable("sub", Of::U64),
     Column::new("count", Of::U64),
     Column::new("user_ns", Of::U64),
-    Column::new("handling_ns_hist", Of::Buckets),
+    Column::new("handling_ns_hist", Of::Numbers),
     Column::new("handling_ns_sum", Of::U64),
     Column::new("handling_ns_max", Of::U64),
 ];
@@ -89,10 +89,4 @@ impl Row for Exits {
         };
         Ok(times.into_iter().enumerate().map(exits).collect())
     }
-}
-
-/// The place of a name among all; there are far fewer than 128.
-fn place<T: PartialEq + Copy>(all: &[T], wanted: T) -> u8 {
-    let place = all.iter().position(|one| *one == wanted).unwrap_or(0);
-    u8::try_from(place).unwrap_or(0)
 }

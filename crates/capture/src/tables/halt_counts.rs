@@ -8,7 +8,7 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
 use crate::columns::{Columns, maybe};
 use crate::error::CaptureReadError;
-use crate::table::{Column, Kind, Table, bucket_field};
+use crate::table::{Column, Kind, Table, number_field};
 use crate::tables::{Row, array};
 
 /// The columns.
@@ -28,19 +28,19 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::new("wakes_device", Kind::U64),
     Column::new("wakes_other", Kind::U64),
     Column::new("wakes_unknown", Kind::U64),
-    Column::new("halt_ns_hist", Kind::Buckets),
+    Column::new("halt_ns_hist", Kind::Numbers),
     Column::new("halt_ns_sum", Kind::U64),
     Column::new("halt_ns_max", Kind::U64),
-    Column::new("gap_ns_hist", Kind::Buckets),
+    Column::new("gap_ns_hist", Kind::Numbers),
     Column::new("gap_ns_sum", Kind::U64),
     Column::new("gap_ns_max", Kind::U64),
-    Column::new("poll_success_ns_hist", Kind::Buckets),
+    Column::new("poll_success_ns_hist", Kind::Numbers),
     Column::new("poll_success_ns_sum", Kind::U64),
     Column::new("poll_success_ns_max", Kind::U64),
-    Column::new("poll_fail_ns_hist", Kind::Buckets),
+    Column::new("poll_fail_ns_hist", Kind::Numbers),
     Column::new("poll_fail_ns_sum", Kind::U64),
     Column::new("poll_fail_ns_max", Kind::U64),
-    Column::new("wake_latency_ns_hist", Kind::Buckets),
+    Column::new("wake_latency_ns_hist", Kind::Numbers),
     Column::new("wake_latency_ns_sum", Kind::U64),
     Column::new("wake_latency_ns_max", Kind::U64),
 ];
@@ -149,9 +149,14 @@ impl Row for HaltCounts {
 
 /// Histograms as lists of counts.
 pub(crate) fn bucket_lists<'a>(hists: impl Iterator<Item = &'a LogHist>) -> ArrayRef {
-    let mut lists = ListBuilder::new(UInt64Builder::new()).with_field(bucket_field());
-    for hist in hists {
-        lists.values().append_slice(hist.counts());
+    number_lists(hists.map(LogHist::counts))
+}
+
+/// Lists of numbers.
+pub(crate) fn number_lists<'a>(rows: impl Iterator<Item = &'a [u64]>) -> ArrayRef {
+    let mut lists = ListBuilder::new(UInt64Builder::new()).with_field(number_field());
+    for numbers in rows {
+        lists.values().append_slice(numbers);
         lists.append(true);
     }
     array(lists.finish())

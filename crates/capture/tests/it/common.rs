@@ -14,6 +14,7 @@ use haltwise_core::event::{
 use haltwise_core::exit::{Cause, Exits, Isa, Kind};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use haltwise_core::profile::{self, Frame, Hit, Phase, Sample, Space, Stack, Thread};
 use haltwise_core::recording::{Mode, Rung};
 use proptest::option;
 use proptest::prelude::*;
@@ -84,6 +85,12 @@ pub(crate) fn read_all(capture: &Capture) -> Facts {
         host: all(capture.host_samples()),
         lost: all(capture.lost()),
         exits: all(capture.exits()),
+        profile: profile::Rows {
+            frames: all(capture.sample_frames()),
+            stacks: all(capture.sample_stacks()),
+            threads: all(capture.sample_threads()),
+            samples: all(capture.samples()),
+        },
     }
 }
 
@@ -268,6 +275,76 @@ fn exits() -> impl Strategy<Value = Exits> {
     )
 }
 
+fn sample() -> impl Strategy<Value = Sample> {
+    let what = (
+        prop::sample::select(profile::Event::ALL.to_vec()),
+        prop::sample::select(Hit::ALL.to_vec()),
+        prop::sample::select(Phase::ALL.to_vec()),
+        prop::sample::select(Isa::ALL.to_vec()),
+        option::of(any::<u32>()),
+    );
+    (number(), who(), any::<u32>(), number(), number(), what).prop_map(
+        |(time_ns, (vm, vcpu, tid), cpu, weight, stack, what)| Sample {
+            time_ns,
+            vm,
+            vcpu,
+            tid,
+            cpu,
+            event: what.0,
+            weight,
+            hit: what.1,
+            stack,
+            phase: what.2,
+            isa: what.3,
+            reason: what.4,
+        },
+    )
+}
+
+fn frame() -> impl Strategy<Value = Frame> {
+    let space = prop::sample::select(Space::ALL.to_vec());
+    let text = any::<String>;
+    (
+        number(),
+        space,
+        text(),
+        option::of(text()),
+        option::of(number()),
+    )
+        .prop_map(|(id, space, module, symbol, address)| Frame {
+            id,
+            space,
+            module,
+            symbol,
+            address,
+        })
+}
+
+fn samples() -> impl Strategy<Value = profile::Rows> {
+    let frames = || prop::collection::vec(number(), 0..20);
+    let stack = (number(), frames(), any::<bool>());
+    let stack = stack.prop_map(|(id, frames, cut)| Stack { id, frames, cut });
+    let thread = (who(), any::<u32>(), option::of(any::<String>()));
+    let thread = thread.prop_map(|((vm, _, tid), pid, name)| Thread {
+        vm,
+        pid: haltwise_core::ids::Pid(pid),
+        tid,
+        name,
+    });
+    (
+        prop::collection::vec(frame(), 0..5),
+        prop::collection::vec(stack, 0..5),
+        prop::collection::vec(thread, 0..3),
+        prop::collection::vec(sample(), 0..20),
+    )
+        .prop_map(|(frames, stacks, threads, samples)| profile::Rows {
+            frames,
+            stacks,
+            threads,
+            samples,
+        })
+}
+
 /// One flush of anything.
 pub(crate) fn facts() -> impl Strategy<Value = Facts> {
     (
@@ -278,14 +355,18 @@ pub(crate) fn facts() -> impl Strategy<Value = Facts> {
         prop::collection::vec(host_sample(), 0..3),
         prop::collection::vec(lost(), 0..3),
         prop::collection::vec(exits(), 0..4),
+        samples(),
     )
-        .prop_map(|(halts, windows, counts, knobs, host, lost, exits)| Facts {
-            halts,
-            windows,
-            counts,
-            knobs,
-            host,
-            lost,
-            exits,
-        })
+        .prop_map(
+            |(halts, windows, counts, knobs, host, lost, exits, profile)| Facts {
+                halts,
+                windows,
+                counts,
+                knobs,
+                host,
+                lost,
+                exits,
+                profile,
+            },
+        )
 }

@@ -12,6 +12,7 @@ use haltwise_core::event::{
 use haltwise_core::exit::{Cause, Exits, Isa, Kind};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
+use haltwise_core::profile::{Event, Frame, Hit, Phase, Rows, Sample, Space, Stack, Thread};
 use haltwise_core::recording::Roster;
 
 use crate::common::{ending, info};
@@ -80,6 +81,44 @@ fn facts() -> Facts {
             count: 1,
             user_ns: 0,
             handling_ns: LogHist::default(),
+        }],
+        profile: profile(),
+    }
+}
+
+fn profile() -> Rows {
+    Rows {
+        frames: vec![Frame {
+            id: 1,
+            space: Space::Kernel,
+            module: "kernel".into(),
+            symbol: Some("kvm_vcpu_halt".into()),
+            address: None,
+        }],
+        stacks: vec![Stack {
+            id: 1,
+            frames: vec![1],
+            cut: false,
+        }],
+        threads: vec![Thread {
+            vm: Some(VmIndex(0)),
+            pid: Pid(4700),
+            tid: Tid(4711),
+            name: Some("vcpu 0".into()),
+        }],
+        samples: vec![Sample {
+            time_ns: 1,
+            vm: Some(VmIndex(0)),
+            vcpu: None,
+            tid: Tid(4711),
+            cpu: 0,
+            event: Event::CpuClock,
+            weight: 1_003_009,
+            hit: Hit::Kernel,
+            stack: 1,
+            phase: Phase::Exit,
+            isa: Isa::Vmx,
+            reason: Some(12),
         }],
     }
 }

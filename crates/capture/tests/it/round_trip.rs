@@ -22,6 +22,10 @@ fn joined(flushes: &[Facts]) -> Facts {
         all.host.extend(flush.host);
         all.lost.extend(flush.lost);
         all.exits.extend(flush.exits);
+        all.profile.frames.extend(flush.profile.frames);
+        all.profile.stacks.extend(flush.profile.stacks);
+        all.profile.threads.extend(flush.profile.threads);
+        all.profile.samples.extend(flush.profile.samples);
     }
     all
 }

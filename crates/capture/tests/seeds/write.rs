@@ -21,6 +21,7 @@ use haltwise_core::event::{
 use haltwise_core::exit::{Cause, Exits, Isa, Kind};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
+use haltwise_core::profile::{Event, Frame, Hit, Phase, Rows, Sample, Space, Stack, Thread};
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::{WriterProperties, WriterVersion};
@@ -180,6 +181,45 @@ fn exits(from: u64, handling_ns: LogHist) -> Exits {
     }
 }
 
+fn profile(from: u64) -> Rows {
+    let (space, module) = (Space::Kernel, String::from("kvm"));
+    let frame = |id, symbol: Option<&str>| Frame {
+        id: from + id,
+        space,
+        module: module.clone(),
+        symbol: symbol.map(str::to_owned),
+        address: symbol.is_none().then_some(0x1234),
+    };
+    Rows {
+        frames: vec![frame(1, Some("kvm_vcpu_halt")), frame(2, None)],
+        stacks: vec![Stack {
+            id: from + 1,
+            frames: vec![from + 1, from + 2],
+            cut: true,
+        }],
+        threads: vec![Thread {
+            vm: Some(VmIndex(0)),
+            pid: Pid(4700),
+            tid: Tid(4711),
+            name: Some("vcpu 0".into()),
+        }],
+        samples: vec![Sample {
+            time_ns: 1_000_000_000 + from,
+            vm: Some(VmIndex(0)),
+            vcpu: Some(VcpuId(1)),
+            tid: Tid(4711),
+            cpu: 1,
+            event: Event::CpuClock,
+            weight: 1_003_009,
+            hit: Hit::Kernel,
+            stack: from + 1,
+            phase: Phase::Exit,
+            isa: Isa::Vmx,
+            reason: Some(12),
+        }],
+    }
+}
+
 /// Ten halts from this number on, and a little of everything else.
 fn facts(from: u64) -> Facts {
     let halt = |i: u64| Halt {
@@ -248,5 +288,6 @@ fn facts(from: u64) -> Facts {
             place: "ring buffer full".into(),
         }],
         exits: vec![exits(from, exit_ns)],
+        profile: profile(from),
     }
 }

@@ -119,7 +119,8 @@ fn group(row: &GroupView) -> [String; 18] {
     ]
 }
 
-fn line(text: &mut String, cells: &[String]) {
+/// One line.
+pub(crate) fn line(text: &mut String, cells: &[String]) {
     let quoted: Vec<String> = cells.iter().map(|cell| quote(cell)).collect();
     text.push_str(&quoted.join(","));
     text.push('\n');

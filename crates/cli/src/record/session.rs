@@ -10,12 +10,13 @@ use haltwise_core::exit::Kind;
 use haltwise_core::recording::{Overhead, Roster};
 use haltwise_host::collector::Collector;
 use haltwise_host::params::{Look, Watch};
+use haltwise_host::profile::Profiler;
 use haltwise_host::root::Root;
 use haltwise_host::{clock, host_sample};
 
 use super::child::Child;
 use super::interrupt::Interrupt;
-use super::start::{Started, explain};
+use super::start::{Started, explain, missing};
 use super::summary::Summary;
 use crate::exit::Failure;
 use crate::progress::Progress;
@@ -32,6 +33,7 @@ const LOOK_NS: u64 = 100_000_000;
 /// A recording under way.
 pub(crate) struct Session {
     collector: Box<dyn Collector>,
+    profiler: Option<Profiler>,
     recording: Recording,
     knobs: Watch,
     root: Root,
@@ -57,6 +59,7 @@ impl Session {
         let cpu_before_ns = host_sample::read(&root, None).map_or(0, |host| host.recorder_cpu_ns);
         Self {
             collector: started.collector,
+            profiler: started.profiler,
             recording: started.recording,
             knobs: started.knobs,
             root,
@@ -110,6 +113,12 @@ impl Session {
     /// One drain, and a write if it is time.
     fn turn(&mut self) -> Result<(), Failure> {
         self.collector.drain(&mut self.pending).map_err(explain)?;
+        if let Some(profiler) = &mut self.profiler {
+            let Facts { profile, lost, .. } = &mut self.pending;
+            profiler
+                .drain(self.collector.roster(), profile, lost)
+                .map_err(explain)?;
+        }
         let now = clock::monotonic_ns();
         if now.saturating_sub(self.last_sample_ns) >= SAMPLE_NS {
             self.last_sample_ns = now;
@@ -128,11 +137,18 @@ impl Session {
 
     /// Host state and changed settings. What cannot be read now may be next time.
     fn sample(&mut self) {
-        if let Ok(sample) = host_sample::read(&self.root, self.collector.kernel_cpu_ns()) {
+        if let Ok(sample) = host_sample::read(&self.root, self.kernel_cpu_ns()) {
             self.peak_rss = self.peak_rss.max(sample.recorder_rss_bytes);
             self.pending.host.push(sample);
         }
         self.look(Look::All);
+    }
+
+    /// What the kernel spent for us: the collector's programs and the profiler's.
+    fn kernel_cpu_ns(&self) -> Option<u64> {
+        let sampling = self.profiler.as_ref().and_then(Profiler::kernel_cpu_ns);
+        let halts = self.collector.kernel_cpu_ns()?;
+        Some(halts.saturating_add(sampling.unwrap_or(0)))
     }
 
     fn look(&mut self, look: Look) {
@@ -159,6 +175,13 @@ impl Session {
 
     /// Detaches, writes the rest and ends the capture.
     pub(crate) fn finish(mut self, ended_by: String) -> Result<Summary, Failure> {
+        // Samples first: they read what the collector's programs know of exits.
+        if let Some(profiler) = &mut self.profiler {
+            let Facts { profile, lost, .. } = &mut self.pending;
+            profiler
+                .stop(self.collector.roster(), profile, lost)
+                .map_err(explain)?;
+        }
         self.collector.stop(&mut self.pending).map_err(explain)?;
         self.sample();
         let cost = self.pending.host.last().copied().unwrap_or_default();
@@ -166,12 +189,13 @@ impl Session {
         let end_ns = clock::monotonic_ns();
         let overhead = Overhead {
             recorder_cpu_ns: cost.recorder_cpu_ns.saturating_sub(self.cpu_before_ns),
-            bpf_cpu_ns: self.collector.kernel_cpu_ns(),
+            bpf_cpu_ns: self.kernel_cpu_ns(),
             recorder_rss_bytes: self.peak_rss.max(cost.recorder_rss_bytes),
             added_ns_per_halt: self.collector.added_ns_per_halt(),
             added_ns_per_exit: self.collector.added_ns_per_exit(),
         };
-        self.recording.set_missing(&self.collector.missing())?;
+        let missing = missing(&*self.collector, self.profiler.as_ref());
+        self.recording.set_missing(&missing)?;
         let exits = self.recording.info().exits.as_ref().map(|_| self.exits);
         let written = self.recording.finish(Ending {
             ended: Ended {
@@ -190,6 +214,8 @@ impl Session {
             vcpus: self.roster.vcpus.len(),
             halts: self.halts,
             exits,
+            samples: self.profiler.as_ref().map(Profiler::samples),
+            ns_per_sample: self.profiler.as_ref().and_then(Profiler::ns_per_sample),
             bytes: written.tables.values().map(|table| table.bytes).sum(),
             lost: self.lost,
             overhead,

@@ -6,13 +6,13 @@ use anyhow::{Context, anyhow};
 use haltwise_capture::info::{CaptureInfo, Clock, Host, Tool};
 use haltwise_capture::recording::Recording;
 use haltwise_core::ids::Pid;
-use haltwise_core::recording::Rung;
+use haltwise_core::recording::{Missing, Rung};
 use haltwise_host::bpf::BpfCollector;
 use haltwise_host::collector::{CollectError, CollectOptions, Collector};
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::params::{self, Look, Watch};
 use haltwise_host::perf::PerfCollector;
-
+use haltwise_host::profile::Profiler;
 use haltwise_host::root::Root;
 use haltwise_host::{clock, discovery, host_sample};
 
@@ -23,6 +23,7 @@ use crate::terminal;
 /// Attached, and a capture open to write to.
 pub(crate) struct Started {
     pub(crate) collector: Box<dyn Collector>,
+    pub(crate) profiler: Option<Profiler>,
     pub(crate) recording: Recording,
     pub(crate) knobs: Watch,
     pub(crate) start_ns: u64,
@@ -63,6 +64,10 @@ pub(crate) fn start(wanted: &Wanted, root: &Root) -> Result<Started, Failure> {
     // Only that rung counts exits: without it there is nothing to fall back to.
     let rung = exits.as_ref().map_or(wanted.rung, |_| Some(Rung::Bpf));
     let collector = attach(rung, &options, root)?;
+    let profile = wanted.profile.as_ref();
+    let profiler = profile
+        .map(|profile| profile.start(&options.vms, &*collector, root))
+        .transpose()?;
     let start_ns = clock::monotonic_ns();
     let mut knobs = Watch::default();
     let first_knobs = knobs
@@ -77,13 +82,15 @@ pub(crate) fn start(wanted: &Wanted, root: &Root) -> Result<Started, Failure> {
     info.command = std::env::args_os()
         .map(|arg| arg.to_string_lossy().into_owned())
         .collect();
-    info.missing = collector.missing();
+    info.missing = missing(&*collector, profiler.as_ref());
+    info.profile = profiler.as_ref().map(Profiler::recorded);
     info.exits = exits.map(|exits| exits.recorded);
     info.knobs = first_knobs;
     info.roster = collector.roster().clone();
     let recording = Recording::create(&wanted.output, info)?;
     Ok(Started {
         collector,
+        profiler,
         recording,
         knobs,
         start_ns,
@@ -99,6 +106,19 @@ pub(crate) fn check_kvm(root: &Root) -> Result<(), Failure> {
     let error = anyhow!("record halts: KVM is not loaded on this host");
     Err(Failure::new(Exit::Unsupported, error)
         .hint("load it (modprobe kvm_intel or kvm_amd), or record where the VMs run"))
+}
+
+/// What this recording cannot hold.
+pub(super) fn missing(collector: &dyn Collector, profiler: Option<&Profiler>) -> Vec<Missing> {
+    let mut missing = collector.missing();
+    missing.extend(
+        profiler
+            .map(Profiler::missing)
+            .unwrap_or_default()
+            .iter()
+            .cloned(),
+    );
+    missing
 }
 
 /// The processes of the VMs asked for.

@@ -40,6 +40,10 @@ pub(crate) struct Summary {
     pub(crate) halts: u64,
     /// Exits counted; null if they were not asked for.
     pub(crate) exits: Option<u64>,
+    /// Samples kept; null if they were not asked for.
+    pub(crate) samples: Option<u64>,
+    /// What a sample cost in the kernel, in ns; null where that was not accounted.
+    pub(crate) ns_per_sample: Option<f64>,
     /// Bytes of all tables together.
     pub(crate) bytes: u64,
     pub(crate) lost: BTreeMap<String, u64>,
@@ -65,6 +69,10 @@ impl Summary {
     pub(crate) fn text(&self) -> String {
         let mut lines = vec![self.what()];
         lines.extend(self.exits.map(|exits| format!("Counted {exits} exits")));
+        lines.extend(
+            self.samples
+                .map(|samples| format!("Kept {samples} samples")),
+        );
         lines.push(self.cost());
         lines.extend(
             self.lost
@@ -78,6 +86,9 @@ impl Summary {
         });
         if self.exits.is_some() {
             lines.push(format!("Next: haltwise exits {}", self.output.display()));
+        }
+        if self.samples.is_some() {
+            lines.push(format!("Next: haltwise profile {}", self.output.display()));
         }
         lines.push(String::new());
         lines.join("\n")
@@ -117,8 +128,12 @@ impl Summary {
             none if none.is_empty() => none,
             each => format!("; BPF programs {each}"),
         };
+        let sampling = match self.ns_per_sample {
+            Some(each) => format!("; {} per sample", Nanos(round(each))),
+            None => String::new(),
+        };
         format!(
-            "Cost: recorder {recorder:.1} % of a CPU, {:.0} MB{programs}",
+            "Cost: recorder {recorder:.1} % of a CPU, {:.0} MB{programs}{sampling}",
             self.overhead.recorder_rss_bytes as f64 / 1e6,
         )
     }

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use clap::Args;
 use haltwise_core::exit::SubKey;
+use haltwise_core::profile::Event;
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::record::{self, ExitsWanted, Wanted};
+use crate::record::{self, ExitsWanted, ProfileWanted, Rate, Wanted, event};
 
 /// What to record, and where to.
 #[derive(Debug, Args)]
@@ -27,7 +28,8 @@ changed. Recording ends after --duration, with COMMAND, or with Ctrl-C.",
   haltwise record -o cap -- ./load-test.sh      as long as the command runs
   haltwise record -o cap --mode counts          histograms only: cheaper
   haltwise record -o cap --mode stats           KVM's own: no cost on a halt
-  haltwise record -o cap --exits=msr,pio        exits too, by MSR and port"
+  haltwise record -o cap --exits=msr,pio        exits too, by MSR and port
+  haltwise record -o cap --exits --profile 997hz    where the CPU time goes"
 )]
 pub(crate) struct Arguments {
     /// Directory to write; must not exist yet, or be empty
@@ -70,6 +72,21 @@ pub(crate) struct Arguments {
     /// again [default: all]
     #[arg(long = "exits-reason", value_name = "NAME", requires = "exits")]
     exit_reasons: Vec<String>,
+    /// Sample the threads of VMMs too, so often each second: `--profile`, or
+    /// `--profile 99hz`. Sampling the CPU clock wakes idle CPUs: wake-up
+    /// latencies of such a recording are not those without it [default: 997hz]
+    #[arg(
+        long,
+        value_name = "RATE",
+        num_args = 0..=1,
+        default_missing_value = "997hz"
+    )]
+    profile: Option<Rate>,
+    /// What to sample: cpu-clock, cycles, instructions, cache-misses,
+    /// dtlb-misses, page-faults; may be given again [default: cycles and the
+    /// three after it where the host counts them, else cpu-clock]
+    #[arg(long = "profile-event", value_name = "EVENT", requires = "profile", value_parser = event)]
+    profile_events: Vec<Event>,
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
@@ -121,6 +138,10 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             arguments.exit_vcpus,
             arguments.exit_reasons,
         )?,
+        profile: arguments.profile.map(|rate| ProfileWanted {
+            rate,
+            events: arguments.profile_events,
+        }),
         json: arguments.json,
         command: arguments.command,
     })

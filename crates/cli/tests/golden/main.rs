@@ -16,6 +16,7 @@ mod exits;
 mod explain;
 mod guest;
 mod import;
+mod profile;
 mod prove;
 mod recorded;
 mod replay;
@@ -242,6 +243,7 @@ fn help_is_as_committed_and_ends_with_examples() {
         "import",
         "report",
         "exits",
+        "profile",
         "explain",
         "diff",
         "verify",

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -545,6 +545,10 @@ impl Collector for BpfCollector {
 
     fn kernel_cpu_ns(&self) -> Option<u64> {
         self.cost.total_ns(clock::monotonic_ns())
+    }
+
+    fn exit_threads(&self) -> Option<BorrowedFd<'_>> {
+        self.exits.as_ref().map(ExitCounter::threads)
     }
 
     fn added_ns_per_halt(&self) -> Option<f64> {

@@ -63,12 +63,12 @@ static __always_inline int note_exit(const struct told_exit *exit)
 	thread->entered = false;
 	thread->subs = 0;
 	thread->exit_cell = 0;
+	thread->exit_reason = exit->reason;
+	thread->exit_isa = exit->isa;
 	cell = cell_of_exit(thread, exit);
 	if (cell == CELL_UNWANTED)
 		return 0;
 	thread->exit_cell = cell;
-	thread->exit_reason = exit->reason;
-	thread->exit_isa = exit->isa;
 	thread->exit_user_ns = 0;
 	thread->exit_ns = now;
 	count_in(cell);
@@ -120,6 +120,7 @@ __noinline int end_user(struct exit_thread *thread, __u64 now)
 	/* Another thread ran this vCPU meanwhile: that one had the entry. */
 	if (own_exits(thread->vcpu) != thread->user_exits) {
 		thread->exit_cell = 0;
+		thread->exit_isa = EXIT_ISA_NONE;
 		thread->entered = false;
 	}
 	/* The memory may have gone to a vCPU of another VM. */

@@ -15,7 +15,7 @@ pub mod synthetic;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use haltwise_core::event::Lost;
 use haltwise_core::exit::{Cause, Exits, Isa, Kind};
@@ -92,6 +92,11 @@ impl ExitCounter {
     pub(super) fn met_a_thread(&mut self) -> bool {
         let before = std::mem::replace(&mut self.threads_begun, self.loaded.threads_begun());
         before != self.threads_begun
+    }
+
+    /// The map of what is known of threads.
+    pub(super) fn threads(&self) -> BorrowedFd<'_> {
+        self.loaded.skel.maps.threads.as_fd()
     }
 
     /// Counts no more. What was counted can still be read.

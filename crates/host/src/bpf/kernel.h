@@ -36,9 +36,11 @@ enum {
 	BPF_RB_NO_WAKEUP = 1,
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
 };
+#define BPF_F_CURRENT_CPU 0xffffffffULL
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PERF_EVENT_ARRAY = 4,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
 	BPF_MAP_TYPE_RINGBUF = 27,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
@@ -55,6 +57,11 @@ enum bpf_func_id {
 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+/* include/uapi/linux/bpf_perf_event.h */
+struct bpf_perf_event_data {
+	__u64 sample_period;
+};
 
 struct bpf_raw_tracepoint_args {
 	__u64 args[0];

@@ -327,7 +327,7 @@ fn push_lost(facts: &mut Facts, time_ns: u64, count: u64, place: &str) {
 }
 
 /// Reads `0-3,8,10-11`.
-fn cpu_list(text: &str) -> Option<Vec<u32>> {
+pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for part in text.split(',') {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

@@ -50,7 +50,7 @@ pub(super) fn set_filter(counter: &Counter, filter: &str) -> io::Result<()> {
 }
 
 /// Sends what `counter` records to the ring of `ring`, an event on the same CPU.
-pub(super) fn share_ring(counter: &Counter, ring: &Sampler) -> io::Result<()> {
+pub(crate) fn share_ring(counter: &Counter, ring: &Sampler) -> io::Result<()> {
     let fd = usize::try_from(ring.as_raw_fd()).map_err(io::Error::other)?;
     // SAFETY: this request takes a descriptor's number by value.
     let request = unsafe { IntegerSetter::<SET_OUTPUT>::new_usize(fd) };
@@ -58,7 +58,8 @@ pub(super) fn share_ring(counter: &Counter, ring: &Sampler) -> io::Result<()> {
     unsafe { ioctl(borrow(counter), request) }.map_err(Into::into)
 }
 
-fn borrow(counter: &Counter) -> BorrowedFd<'_> {
+/// The descriptor of an event.
+pub(crate) fn borrow(counter: &Counter) -> BorrowedFd<'_> {
     // SAFETY: the descriptor belongs to `counter`, which stays borrowed for as long as the result.
     unsafe { BorrowedFd::borrow_raw(counter.as_raw_fd()) }
 }

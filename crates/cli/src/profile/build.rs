@@ -1,0 +1,257 @@
+//! The view, computed from the account.
+
+use std::collections::BTreeMap;
+
+use haltwise_core::profile::account::{ExitOf, Site, Who};
+use haltwise_core::profile::area::{Area, Side};
+use haltwise_core::profile::hot::{self, Heat, Symbol};
+use haltwise_core::profile::share::Sum;
+use haltwise_core::profile::{Event, Hit, Space};
+
+use super::load::Loaded;
+use super::view::{
+    BesideView, ExitView, GroupView, Part, RecordingView, ShallowView, SymbolView, TotalView, View,
+};
+use crate::profile::SCHEMA;
+
+/// By what samples are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    Vm,
+    Vcpu,
+    Thread,
+    Module,
+}
+
+/// Symbols of an exit that the page tells.
+const OF_EXIT: usize = 5;
+
+/// Computes the view. `exit`: only samples of the exit of this name; none if there are none of it.
+pub(crate) fn build(loaded: &Loaded, event: Event, by: By, exit: Option<&str>) -> Option<View> {
+    let named = |site: &Site| site.exit.name(&loaded.reasons);
+    let wanted = |site: &Site| exit.is_none_or(|exit| named(site).eq_ignore_ascii_case(exit));
+    let sites: Vec<(&Site, &Sum)> = loaded
+        .account
+        .sites(event)
+        .filter(|(site, _)| wanted(site))
+        .collect();
+    if exit.is_some() && sites.is_empty() {
+        return None;
+    }
+    let total = add(sites.iter().copied());
+    let beside = loaded.recorded.events.iter().filter(|it| **it != event);
+    Some(View {
+        schema: SCHEMA,
+        recording: recording(loaded),
+        event,
+        unit: event.unit(),
+        total: TotalView {
+            samples: total.samples,
+            weight: total.weight,
+            scatter: total.scatter(),
+        },
+        sides: sides(&sites, &total),
+        areas: areas(&sites, &total),
+        exits: exits(loaded, &sites, &total),
+        symbols: symbols(loaded, &sites, &total),
+        groups: groups(loaded, &sites, &total, by),
+        beside: beside
+            .map(|event| {
+                let sum = loaded.account.total(*event, wanted);
+                BesideView {
+                    event: *event,
+                    unit: event.unit(),
+                    samples: sum.samples,
+                    weight: sum.weight,
+                }
+            })
+            .collect(),
+        shallow: shallow(loaded, &sites),
+    })
+}
+
+fn recording(loaded: &Loaded) -> RecordingView {
+    let recording = &loaded.recording;
+    RecordingView {
+        rung: recording.rung,
+        host: recording.hostname.clone(),
+        kernel: recording.kernel.clone(),
+        vms: recording.roster.vms.len(),
+        duration_ns: recording.end_ns.saturating_sub(recording.start_ns),
+        hz: loaded.recorded.hz,
+        events: loaded.recorded.events.clone(),
+        exits_told: loaded.recorded.exits_told,
+        cut: recording.cut,
+        lost: recording.lost.iter().map(|(_, count)| count).sum(),
+        missing: recording.missing.clone(),
+        notes: recording.notes.clone(),
+    }
+}
+
+type Sites<'a> = [(&'a Site, &'a Sum)];
+
+fn add<'a>(sites: impl Iterator<Item = (&'a Site, &'a Sum)>) -> Sum {
+    let mut total = Sum::default();
+    for (_, sum) in sites {
+        total.add(sum);
+    }
+    total
+}
+
+fn sums<K: Ord>(sites: &Sites<'_>, key: impl Fn(&Site) -> K) -> Vec<(K, Sum)> {
+    let mut sums = BTreeMap::<K, Sum>::new();
+    for (site, sum) in sites {
+        sums.entry(key(site)).or_default().add(sum);
+    }
+    let mut sums: Vec<(K, Sum)> = sums.into_iter().collect();
+    // Stable: what is equal stays in the order of its key.
+    sums.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.weight));
+    sums
+}
+
+fn part(name: String, sum: &Sum, whole: &Sum) -> Part {
+    let share = whole.share_of(sum);
+    Part {
+        name,
+        samples: sum.samples,
+        weight: sum.weight,
+        share: share.map(|it| it.share),
+        low: share.map(|it| it.low),
+        high: share.map(|it| it.high),
+    }
+}
+
+fn side(side: Side) -> &'static str {
+    match side {
+        Side::Guest => "guest",
+        Side::Kernel => "kernel",
+        Side::Vmm => "VMM",
+        Side::Unknown => "not known",
+    }
+}
+
+fn sides(sites: &Sites<'_>, total: &Sum) -> Vec<Part> {
+    let mut by_side = sums(sites, |site| site.area.side());
+    by_side.sort_by_key(|(side, _)| *side);
+    by_side
+        .iter()
+        .map(|(of, sum)| part(side(*of).to_owned(), sum, total))
+        .collect()
+}
+
+fn areas(sites: &Sites<'_>, total: &Sum) -> Vec<Part> {
+    let areas: Vec<(Area, Sum)> = sums(sites, |site| site.area);
+    areas
+        .iter()
+        .map(|(area, sum)| part(area.as_str().to_owned(), sum, total))
+        .collect()
+}
+
+fn exits(loaded: &Loaded, sites: &Sites<'_>, total: &Sum) -> Vec<ExitView> {
+    let view = |(exit, sum): (ExitOf, Sum)| {
+        let mine = sites.iter().copied().filter(|(site, _)| site.exit == exit);
+        let mine: Vec<(&Site, &Sum)> = mine.collect();
+        let hot = hot::symbols(mine.iter().copied(), &loaded.book);
+        let hot = hot.iter().filter(|(_, heat)| heat.own.samples > 0);
+        ExitView {
+            part: part(exit.name(&loaded.reasons), &sum, total),
+            by: match exit {
+                ExitOf::Told(..) => Some("kvm_exit"),
+                ExitOf::Stack(_) => Some("stack"),
+                _ => None,
+            },
+            areas: areas(&mine, &sum),
+            symbols: hot
+                .take(OF_EXIT)
+                .map(|(symbol, heat)| part(symbol.name.clone(), &heat.own, &sum))
+                .collect(),
+        }
+    };
+    sums(sites, |site| site.exit)
+        .into_iter()
+        .map(view)
+        .collect()
+}
+
+fn symbols(loaded: &Loaded, sites: &Sites<'_>, total: &Sum) -> Vec<SymbolView> {
+    let view = |(symbol, heat): (Symbol, Heat)| SymbolView {
+        own: part(symbol.name.clone(), &heat.own, total),
+        all: part(symbol.name, &heat.all, total),
+        module: symbol.module,
+        space: symbol.space,
+    };
+    let hot = hot::symbols(sites.iter().copied(), &loaded.book);
+    hot.into_iter().map(view).collect()
+}
+
+/// Whose a sample is: VM, vCPU, thread, and a name where these are not enough.
+type Group = (Option<String>, Option<u32>, Option<u32>, String);
+
+fn groups(loaded: &Loaded, sites: &Sites<'_>, total: &Sum, by: By) -> Vec<GroupView> {
+    let naming = loaded.naming();
+    let key = |site: &Site| -> Group {
+        let name = naming.vm(site.vm);
+        let vm = Some(name.clone());
+        match (by, site.who) {
+            (By::Module, _) => (None, None, None, module(loaded, site)),
+            (By::Vm, _) => (vm, None, None, name),
+            (_, Who::Vcpu(vcpu)) => (vm, Some(vcpu.0), None, naming.thread(site)),
+            (By::Vcpu, Who::Thread(_)) => (vm, None, None, "other threads".to_owned()),
+            (By::Thread, Who::Thread(tid)) => (vm, None, Some(tid.0), naming.thread(site)),
+        }
+    };
+    let mut by_side = BTreeMap::<(Group, Side), u64>::new();
+    for (site, sum) in sites {
+        *by_side.entry((key(site), site.area.side())).or_default() += sum.weight;
+    }
+    sums(sites, key)
+        .into_iter()
+        .map(|(group, sum)| {
+            let on = |side| by_side.get(&(group.clone(), side)).copied().unwrap_or(0);
+            let (guest, in_kernel, in_vmm) = (on(Side::Guest), on(Side::Kernel), on(Side::Vmm));
+            let (vm, vcpu, tid, name) = group.clone();
+            GroupView {
+                vm,
+                vcpu,
+                tid,
+                part: part(name, &sum, total),
+                guest,
+                in_kernel,
+                in_vmm,
+            }
+        })
+        .collect()
+}
+
+/// The module of what a sample hit.
+fn module(loaded: &Loaded, site: &Site) -> String {
+    let first = loaded.book.frames(site.stack).next();
+    match first.filter(|_| !site.hit.is_guest()) {
+        Some(frame) if frame.module.is_empty() => "[unknown]".to_owned(),
+        Some(frame) => frame.module_name().to_owned(),
+        None => hot::hit_symbol(site.hit).name,
+    }
+}
+
+/// VMs of which most stacks of user space end at once. Samples that hit the kernel count too: the way
+/// there leads through the VMM.
+fn shallow(loaded: &Loaded, sites: &Sites<'_>) -> Vec<ShallowView> {
+    let naming = loaded.naming();
+    let mut vms = BTreeMap::<String, (u64, u64)>::new();
+    for (site, sum) in sites.iter().filter(|(site, _)| site.hit == Hit::User) {
+        let frames = loaded.book.frames(site.stack);
+        let user = frames.filter(|frame| frame.space == Space::User).count();
+        let (samples, shallow) = vms.entry(naming.vm(site.vm)).or_default();
+        *samples += sum.samples;
+        if user <= 1 || loaded.book.is_cut(site.stack) {
+            *shallow += sum.samples;
+        }
+    }
+    let told = vms.into_iter().filter(|(_, (_, shallow))| *shallow > 0);
+    told.map(|(vm, (samples, shallow))| ShallowView {
+        vm,
+        samples,
+        shallow,
+    })
+    .collect()
+}

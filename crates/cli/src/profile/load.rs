@@ -1,0 +1,137 @@
+//! From a capture on disk to the account of its samples. Memory grows with the stacks that differ, not
+//! with the samples.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::anyhow;
+use haltwise_capture::capture::Capture;
+use haltwise_capture::error::CaptureReadError;
+use haltwise_capture::rows::Rows;
+use haltwise_core::exit::names::Names;
+use haltwise_core::ids::VmIndex;
+use haltwise_core::profile::account::Account;
+use haltwise_core::profile::book::Book;
+use haltwise_core::profile::tree::Naming;
+use haltwise_core::profile::{Event, Recorded};
+
+use crate::exit::{Exit, Failure};
+use crate::open::explain;
+use crate::report::load as report;
+use crate::report::recording::Recording;
+
+/// What the page is made from.
+#[derive(Debug)]
+pub(crate) struct Loaded {
+    /// How it was recorded.
+    pub(crate) recording: Recording,
+    /// How samples were recorded.
+    pub(crate) recorded: Recorded,
+    /// The samples of the VMs wanted.
+    pub(crate) account: Account,
+    /// What they point to.
+    pub(crate) book: Book,
+    /// What the host calls its exit reasons.
+    pub(crate) reasons: Names,
+    /// Names of VMs, each once.
+    pub(crate) vms: BTreeMap<VmIndex, String>,
+}
+
+impl Loaded {
+    /// The event that the page is about: the one asked for, or the first.
+    pub(crate) fn event(&self, wanted: Option<Event>) -> Result<Event, Failure> {
+        let recorded = &self.recorded.events;
+        match wanted {
+            None => Ok(recorded.first().copied().unwrap_or(Event::CpuClock)),
+            Some(event) if recorded.contains(&event) => Ok(event),
+            Some(event) => {
+                let names: Vec<&str> = recorded.iter().map(|event| event.as_str()).collect();
+                let error = anyhow!("this capture holds no samples of {event}");
+                Err(Failure::new(Exit::Usage, error)
+                    .hint(format!("it holds those of {}", names.join(", "))))
+            }
+        }
+    }
+
+    /// How sites are named.
+    pub(crate) fn naming(&self) -> Naming<'_> {
+        Naming {
+            book: &self.book,
+            reasons: &self.reasons,
+            vms: &self.vms,
+        }
+    }
+}
+
+/// Reads a capture. `pick` says which VMs are wanted, from all that it holds.
+pub(crate) fn load(
+    dir: &Path,
+    pick: impl FnOnce(&Recording) -> Result<Option<Vec<VmIndex>>, Failure>,
+) -> Result<Loaded, Failure> {
+    let capture = Capture::open(dir).map_err(explain)?;
+    let Some(recorded) = capture.info().profile.clone() else {
+        let error = anyhow!("show samples: {} holds none", dir.display());
+        return Err(Failure::new(Exit::Failed, error)
+            .hint("`haltwise record --profile` takes them beside the halts"));
+    };
+    let mut recording = report::load(dir)?;
+    let vms = pick(&recording)?;
+    let vcpus = recording.roster.vcpus.iter();
+    let mut account = Account::new(vcpus.map(|vcpu| (vcpu.vm, vcpu.tid, vcpu.id)));
+    let mut book = Book::default();
+    let mut broken = [
+        feed(capture.sample_frames(), |row| book.frame(row)).err(),
+        feed(capture.sample_stacks(), |row| book.stack(row)).err(),
+        feed(capture.sample_threads(), |row| book.thread(row)).err(),
+        feed(capture.samples(), |sample| {
+            let wanted = match (&vms, sample.vm) {
+                (None, _) => true,
+                (Some(vms), Some(vm)) => vms.contains(&vm),
+                (Some(_), None) => false,
+            };
+            if wanted {
+                account.book(&sample, &book);
+            }
+        })
+        .err(),
+    ];
+    // What broke off counts up to there.
+    for error in broken.iter_mut().filter_map(Option::take) {
+        let note = format!("{:#}", anyhow::Error::new(error));
+        recording.notes.push(note);
+        recording.damaged = true;
+    }
+    let exits = capture.info().exits.as_ref();
+    let reasons = exits.map(haltwise_core::exit::Recorded::names);
+    Ok(Loaded {
+        vms: names(&recording),
+        recording,
+        recorded,
+        account,
+        book,
+        reasons: reasons.unwrap_or_default(),
+    })
+}
+
+fn feed<T>(
+    rows: Result<Rows<T>, CaptureReadError>,
+    mut take: impl FnMut(T),
+) -> Result<(), CaptureReadError> {
+    for row in rows? {
+        take(row?);
+    }
+    Ok(())
+}
+
+/// A name for each VM. Two of one name are told apart by their processes.
+fn names(recording: &Recording) -> BTreeMap<VmIndex, String> {
+    let vms = &recording.roster.vms;
+    let name = |vm: &haltwise_core::event::Vm| {
+        let same = vms.iter().filter(|other| other.name == vm.name);
+        match same.count() {
+            0 | 1 => vm.name.clone(),
+            _ => format!("{} ({})", vm.name, vm.key.pid),
+        }
+    };
+    vms.iter().map(|vm| (vm.index, name(vm))).collect()
+}

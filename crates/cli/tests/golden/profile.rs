@@ -1,0 +1,505 @@
+//! `haltwise profile` on captures whose samples are drawn up here, with names as strange as VMMs and
+//! guests can make them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use haltwise_capture::recording::Recording;
+use haltwise_core::event::{Facts, Lost};
+use haltwise_core::exit::{Isa, Recorded as ExitsRecorded};
+use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex};
+use haltwise_core::profile::{
+    Event, Frame, Hit, Phase, Recorded, Rows, Sample, Space, Stack, Thread,
+};
+
+use super::schema::{keys, quoted};
+use super::{START_NS, compare, fits, flat, haltwise, home, info_of, knobs, scenarios};
+
+/// 997 samples a second.
+const PERIOD_NS: u64 = 1_003_009;
+
+/// A function that no XML, no line and no terminal likes.
+const HOSTILE: &str = "std::vec<\"a\", 'b'>::op;\u{1b}[2J&\n\u{202e}\0x";
+
+/// Stacks, the innermost function first: kernel, user space.
+const STACKS: [(&[&str], &[&str]); 9] = [
+    (
+        &[
+            "kvm_vcpu_check_block",
+            "kvm_vcpu_halt",
+            "vcpu_run",
+            "kvm_vcpu_ioctl",
+        ],
+        &["ioctl", "vcpu_thread"],
+    ),
+    (
+        &[
+            "finish_task_switch",
+            "__schedule",
+            "schedule",
+            "kvm_vcpu_block",
+            "kvm_vcpu_halt",
+        ],
+        &["ioctl", "vcpu_thread"],
+    ),
+    (
+        &[
+            "native_queued_spin_lock_slowpath",
+            "_raw_write_lock",
+            "kvm_tdp_mmu_map",
+            "direct_page_fault",
+            "handle_ept_violation",
+            "vcpu_run",
+        ],
+        &["ioctl", "vcpu_thread"],
+    ),
+    (
+        &[
+            "kvm_tdp_mmu_map",
+            "direct_page_fault",
+            "handle_ept_violation",
+            "vcpu_run",
+        ],
+        &["ioctl", "vcpu_thread"],
+    ),
+    (&["vmx_vcpu_run", "vcpu_run"], &["ioctl", "vcpu_thread"]),
+    (&[], &["outb_handler", "vcpu_thread"]),
+    (&["do_sys_poll"], &["poll", "main_loop", "main"]),
+    (&[], &[HOSTILE]),
+    (&["asm_sysvec_call_function", "kvm_vcpu_halt"], &["ioctl"]),
+];
+
+/// How often, which VM and thread (vCPUs from 0, other threads from 100), which hit, which stack
+/// (0: none), which exit.
+const SAMPLES: [(u64, u32, u32, Hit, u64, Option<u32>); 13] = [
+    (830, 0, 0, Hit::Kernel, 1, Some(12)),
+    (170, 0, 0, Hit::Kernel, 2, Some(12)),
+    (40, 0, 1, Hit::Kernel, 3, Some(48)),
+    (60, 0, 1, Hit::Kernel, 4, Some(48)),
+    (5, 0, 1, Hit::Kernel, 5, None),
+    (700, 0, 1, Hit::GuestKernel, 0, None),
+    (90, 0, 0, Hit::GuestUser, 0, None),
+    (50, 0, 1, Hit::User, 6, Some(30)),
+    (20, 0, 100, Hit::Kernel, 7, None),
+    (11, 0, 101, Hit::User, 8, None),
+    (3, 0, 0, Hit::Kernel, 9, Some(12)),
+    (7, 1, 0, Hit::GuestKernel, 0, None),
+    (2, 1, 0, Hit::Unknown, 0, None),
+];
+
+/// The stacks and their functions.
+fn stacks() -> Rows {
+    let mut rows = Rows::default();
+    let mut known = BTreeMap::new();
+    for (place, (kernel, user)) in (1..).zip(STACKS) {
+        let mut frames = Vec::new();
+        let spaces = [(Space::Kernel, kernel), (Space::User, user)];
+        for (space, symbol) in spaces
+            .into_iter()
+            .flat_map(|(space, symbols)| symbols.iter().map(move |symbol| (space, *symbol)))
+        {
+            let next = known.len() as u64 + 1;
+            let id = *known.entry((space, symbol)).or_insert_with(|| {
+                let is_kvm = symbol.contains("kvm") || symbol.contains("ept");
+                rows.frames.push(Frame {
+                    id: next,
+                    space,
+                    module: match space {
+                        Space::Kernel if is_kvm => "kvm".into(),
+                        Space::Kernel => "kernel".into(),
+                        Space::User => "/usr/bin/<vmm & \"co\">".into(),
+                    },
+                    symbol: (symbol != "poll").then(|| symbol.to_owned()),
+                    address: (symbol == "poll").then_some(0x10_f3a0),
+                });
+                next
+            });
+            frames.push(id);
+        }
+        rows.stacks.push(Stack {
+            id: place,
+            frames,
+            cut: place == 8,
+        });
+    }
+    rows
+}
+
+fn rows(told: bool) -> Rows {
+    let mut rows = stacks();
+    for (tid, name) in [(100, Some("io <thread>")), (101, None)] {
+        rows.threads.push(Thread {
+            vm: Some(VmIndex(0)),
+            pid: Pid(4711),
+            tid: Tid(tid),
+            name: name.map(str::to_owned),
+        });
+    }
+    for (count, vm, who, hit, stack, reason) in SAMPLES {
+        let vcpu = (who < 100).then_some(VcpuId(who));
+        let reason = reason.filter(|_| told);
+        let phase = match (told && vcpu.is_some(), reason) {
+            (false, _) => Phase::Unknown,
+            (true, Some(_)) => Phase::Exit,
+            (true, None) => Phase::Entered,
+        };
+        rows.samples.extend((0..count).map(|n| Sample {
+            time_ns: START_NS + n * PERIOD_NS,
+            vm: Some(VmIndex(vm)),
+            // Not placed yet: the roster knows.
+            vcpu: vcpu.filter(|_| who > 0 || n % 7 > 0),
+            tid: Tid(if who < 100 {
+                4_712 + vm * 100 + who
+            } else {
+                who
+            }),
+            cpu: who % 4,
+            event: Event::CpuClock,
+            weight: PERIOD_NS,
+            hit,
+            stack,
+            phase,
+            isa: if reason.is_some() {
+                Isa::Vmx
+            } else {
+                Isa::None
+            },
+            reason,
+        }));
+    }
+    let faults = rows.samples[..9].iter().map(|sample| Sample {
+        event: Event::PageFaults,
+        weight: 3,
+        ..*sample
+    });
+    let faults: Vec<Sample> = faults.collect();
+    rows.samples.extend(faults);
+    rows
+}
+
+/// Samples of the guests of another scenario.
+fn write(dir: &Path, scenario: &str, told: bool, lost: bool) {
+    let scenario = scenarios::all()
+        .into_iter()
+        .find(|it| it.name == scenario)
+        .unwrap();
+    let mut info = info_of(&scenario);
+    info.knobs = knobs(START_NS, "200000");
+    info.roster = scenario.roster;
+    info.exits = told.then(ExitsRecorded::default);
+    info.profile = Some(Recorded {
+        hz: 997,
+        events: vec![Event::CpuClock, Event::PageFaults],
+        exits_told: told,
+    });
+    let mut recording = Recording::create(dir, info).unwrap();
+    recording.append(&scenario.facts).unwrap();
+    let lost = if lost {
+        vec![Lost {
+            time_ns: START_NS,
+            count: 5,
+            place: "samples: ring full".into(),
+        }]
+    } else {
+        Vec::new()
+    };
+    let profile = rows(told);
+    recording
+        .append(&Facts {
+            profile,
+            lost: lost.clone(),
+            ..Facts::default()
+        })
+        .unwrap();
+    let mut ending = scenario.ending.unwrap();
+    ending.ended.time_ns = START_NS + 2_000_000_000;
+    ending.lost = lost.into_iter().map(|it| (it.place, it.count)).collect();
+    recording.finish(ending).unwrap();
+}
+
+const CASES: [(&str, &[&str]); 14] = [
+    ("page.txt", &[]),
+    ("vm.txt", &["--by", "vm"]),
+    ("vcpu.txt", &["--by", "vcpu", "--vm", "4711"]),
+    ("thread.txt", &["--by", "thread"]),
+    ("module.txt", &["--by", "module"]),
+    ("symbol.txt", &["--by", "symbol", "--all", "--width", "120"]),
+    ("exit.txt", &["--exit", "ept_violation"]),
+    ("faults.txt", &["--event", "page-faults"]),
+    ("area.csv", &["--csv"]),
+    ("exit.csv", &["--csv", "--by", "exit"]),
+    ("symbol.csv", &["--csv", "--by", "symbol"]),
+    ("thread.csv", &["--csv", "--by", "thread"]),
+    ("vcpu.json", &["--json", "--by", "vcpu"]),
+    ("stacks.folded", &["--folded", "-"]),
+];
+
+#[test]
+fn pages_are_as_committed() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("told"), "fleet", true, false);
+    write(&dir.path().join("untold"), "hostile-names", false, true);
+    let mut wrong = String::new();
+    let mut say = |capture: &str, file: &str, options: &[&str]| {
+        let (text, code) = haltwise(dir.path(), &[&["profile", capture], options].concat());
+        let file = format!("profile/{file}");
+        let text = match Path::new(&file).extension().and_then(|it| it.to_str()) {
+            Some("json") => flat(&serde_json::from_str(&text).unwrap(), 0) + "\n",
+            Some("txt") => {
+                if !options.contains(&"--width") {
+                    wrong.extend(fits(&file, &text).err());
+                }
+                text + &format!("(exit code {})\n", code.unwrap())
+            }
+            _ => text,
+        };
+        wrong.extend(compare(&file, &text).err());
+    };
+    for (file, options) in CASES {
+        say("told", file, options);
+    }
+    say("untold", "untold.txt", &[]);
+    say("untold", "untold.folded", &["--folded", "-"]);
+    say("told", "flame.svg", &["--svg", "-"]);
+    say("untold", "untold.svg", &["--svg", "-"]);
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+fn run(dir: &Path, options: &[&str]) -> String {
+    haltwise(dir, &[&["profile", "cap"], options].concat()).0
+}
+
+fn clock_samples() -> u64 {
+    SAMPLES.iter().map(|(count, ..)| count).sum()
+}
+
+#[test]
+fn folded_stacks_hold_every_sample_once_and_a_name_ends_no_line() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("cap"), "hostile-names", true, false);
+    let folded = run(dir.path(), &["--folded", "-"]);
+    let counts = folded.lines().map(|line| line.rsplit_once(' ').unwrap());
+    let counts: Vec<(&str, u64)> = counts
+        .map(|(path, count)| (path, count.parse().unwrap()))
+        .collect();
+    assert_eq!(
+        counts.iter().map(|(_, count)| count).sum::<u64>(),
+        clock_samples()
+    );
+    let paths: BTreeSet<&str> = counts.iter().map(|(path, _)| *path).collect();
+    assert_eq!(paths.len(), counts.len(), "a path twice");
+    assert!(!folded.chars().any(|c| c.is_control() && c != '\n'));
+    // VM, thread, exit and at most as many functions as the deepest stack has.
+    let deepest = counts.iter().map(|(path, _)| path.split(';').count());
+    assert_eq!(deepest.max(), Some(3 + 8));
+}
+
+/// The shape that speedscope's `file-format-schema.json` asks of a sampled profile.
+#[test]
+fn a_speedscope_file_has_the_shape_of_its_schema() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("cap"), "fleet", true, false);
+    let out = dir.path().join("cap.speedscope.json");
+    let (page, _) = haltwise(
+        dir.path(),
+        &["profile", "cap", "--speedscope", out.to_str().unwrap()],
+    );
+    assert!(page.contains("By exit"), "the page is printed as well");
+    let file: serde_json::Value = serde_json::from_slice(&fs::read(out).unwrap()).unwrap();
+    assert_eq!(
+        file["$schema"],
+        "https://www.speedscope.app/file-format-schema.json"
+    );
+    let frames = file["shared"]["frames"].as_array().unwrap();
+    assert!(frames.iter().all(|frame| frame["name"].is_string()));
+    let profiles = file["profiles"].as_array().unwrap();
+    let active = file["activeProfileIndex"].as_u64().unwrap();
+    assert!(active < profiles.len() as u64);
+    let mut all = 0;
+    for profile in profiles {
+        assert_eq!(profile["type"], "sampled");
+        assert_eq!(profile["unit"], "nanoseconds");
+        assert!(profile["name"].is_string());
+        let samples = profile["samples"].as_array().unwrap();
+        let weights = profile["weights"].as_array().unwrap();
+        assert_eq!(samples.len(), weights.len());
+        for number in samples.iter().flat_map(|sample| sample.as_array().unwrap()) {
+            assert!(number.as_u64().unwrap() < frames.len() as u64);
+        }
+        let sum: u64 = weights.iter().map(|weight| weight.as_u64().unwrap()).sum();
+        assert_eq!(profile["startValue"], 0);
+        assert_eq!(profile["endValue"], sum);
+        all += sum;
+    }
+    assert_eq!(all, clock_samples() * PERIOD_NS);
+}
+
+/// Enough of XML 1.0 to know a well-formed document from another: one root, every element closed in its
+/// turn, attributes between quotes, no stray `<` or `&`, no character that XML forbids. Gives how many
+/// elements there are of each name.
+fn parse_xml(text: &str) -> Result<BTreeMap<String, usize>, String> {
+    if let Some(bad) = text.chars().find(|c| c.is_control() && *c != '\n') {
+        return Err(format!("{bad:?} is no XML"));
+    }
+    let mut open: Vec<&str> = Vec::new();
+    let mut seen = BTreeMap::new();
+    let mut rest = text;
+    while let Some(at) = rest.find(['<', '&']) {
+        if rest.as_bytes()[at] == b'&' {
+            let entity = rest[at..].split(';').next().unwrap_or_default();
+            if !["&lt", "&gt", "&amp", "&quot", "&apos"].contains(&entity) {
+                return Err(format!("the entity {entity}"));
+            }
+            rest = &rest[at + 1..];
+            continue;
+        }
+        // Values hold no `>`: it is escaped in all of ours.
+        let end = rest[at..].find('>').ok_or("a tag without end")? + at;
+        let tag = &rest[at + 1..end];
+        rest = &rest[end + 1..];
+        if tag.starts_with('?') {
+            continue;
+        }
+        if let Some(name) = tag.strip_prefix('/') {
+            if open.pop() != Some(name) {
+                return Err(format!("</{name}> ends another element"));
+            }
+            continue;
+        }
+        let name = tag.split([' ', '/']).next().unwrap_or_default();
+        if tag.contains('<') || tag.matches('"').count() % 2 == 1 {
+            return Err(format!("the tag <{tag}>"));
+        }
+        if open.is_empty() && !seen.is_empty() {
+            return Err("two roots".to_owned());
+        }
+        *seen.entry(name.to_owned()).or_default() += 1;
+        if !tag.ends_with('/') {
+            open.push(name);
+        }
+    }
+    match open.last() {
+        None => Ok(seen),
+        Some(open) => Err(format!("<{open}> never ends")),
+    }
+}
+
+#[test]
+fn the_little_xml_reader_refuses_what_is_none() {
+    for good in ["<a/>", "<?xml version=\"1.0\"?>\n<a b=\"c\"><d/>&lt;</a>"] {
+        parse_xml(good).unwrap();
+    }
+    for bad in [
+        "<a>",
+        "<a></b>",
+        "<a/><b/>",
+        "<a>&x;</a>",
+        "<a b=\"/>",
+        "<a>\u{1b}</a>",
+        "<a <b/>",
+    ] {
+        assert!(parse_xml(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn a_flame_graph_is_xml_whatever_functions_and_vms_are_called() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, told) in [("fleet", true), ("hostile-names", false)] {
+        let cap = dir.path().join("cap");
+        write(&cap, name, told, false);
+        let svg = run(dir.path(), &["--svg", "-"]);
+        let elements = parse_xml(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(elements["svg"], 1);
+        assert!(elements["g"] > 20, "{elements:?}");
+        // One title of the picture and one of each box; no script and nothing from elsewhere.
+        assert_eq!(elements["title"], elements["g"] + 1);
+        assert!(!elements.contains_key("script"));
+        let outside = svg.matches("http").count();
+        assert_eq!(outside, 1, "only the name of SVG itself");
+        assert!(svg.contains("std::vec&lt;&quot;a&quot;"), "{name}");
+        fs::remove_dir_all(cap).unwrap();
+    }
+}
+
+#[test]
+fn the_page_describes_every_field() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/profile-json.md");
+    let page = fs::read_to_string(page).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("cap"), "fleet", true, false);
+    let text = run(dir.path(), &["--json", "--by", "thread"]);
+    let mut printed = BTreeSet::new();
+    keys(&serde_json::from_str(&text).unwrap(), &mut printed);
+    let described = quoted(&page);
+    let missing: Vec<_> = printed.difference(&described).collect();
+    assert!(missing.is_empty(), "not described: {missing:?}");
+    let rows = page.lines().filter(|line| line.starts_with("| `"));
+    let named: BTreeSet<String> = rows
+        .filter_map(|row| row.split('|').nth(1))
+        .flat_map(quoted)
+        .collect();
+    let gone: Vec<_> = named.difference(&printed).collect();
+    assert!(gone.is_empty(), "described, but never printed: {gone:?}");
+}
+
+#[test]
+fn a_capture_without_what_samples_point_to_is_shown_as_far_as_it_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let cap = dir.path().join("cap");
+    write(&cap, "fleet", true, false);
+    fs::remove_file(cap.join("sample_frames.parquet")).unwrap();
+    let (text, code) = haltwise(dir.path(), &["profile", "cap"]);
+    assert_eq!(code, Some(5), "{text}");
+    assert!(text.contains("sample_frames"), "{text}");
+    let folded = run(dir.path(), &["--folded", "-"]);
+    let counts = folded.lines().map(|line| line.rsplit_once(' ').unwrap().1);
+    let sum: u64 = counts.map(|count| count.parse::<u64>().unwrap()).sum();
+    assert_eq!(sum, clock_samples());
+    // The samples themselves: then there is nothing.
+    fs::remove_file(cap.join("samples.parquet")).unwrap();
+    let (text, code) = haltwise(dir.path(), &["profile", "cap"]);
+    assert_eq!(code, Some(5));
+    assert!(text.contains("Nothing was sampled"), "{text}");
+    assert_eq!(run(dir.path(), &["--folded", "-"]), "");
+    parse_xml(&run(dir.path(), &["--svg", "-"])).unwrap();
+}
+
+#[test]
+fn what_cannot_be_shown_is_said_with_what_to_do() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("cap"), "fleet", true, false);
+    let run = |at: &Path, arguments: &[&str]| {
+        let mut haltwise = Command::new(env!("CARGO_BIN_EXE_haltwise"));
+        let output = haltwise.args(arguments).current_dir(at).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), said)
+    };
+    let (code, said) = run(&home(), &["profile", "captures/idle"]);
+    assert_eq!(code, Some(1));
+    assert!(
+        said.contains("holds none\nhint: `haltwise record --profile`"),
+        "{said}"
+    );
+    for (options, words) in [
+        (&["--exit", "hl\u{1b}t"][..], "the exit `hl?t`\nhint: "),
+        (
+            &["--event", "cycles"],
+            "no samples of cycles\nhint: it holds those of cpu-clock",
+        ),
+        (&["--svg", "-", "--json"], "more than one"),
+        (&["--svg", "-", "--folded", "-"], "more than one"),
+    ] {
+        let (code, said) = run(dir.path(), &[&["profile", "cap"], options].concat());
+        assert_eq!(code, Some(2), "{said}");
+        assert!(said.contains(words), "{said}");
+    }
+    let (code, said) = run(dir.path(), &["profile", "cap", "--svg", "/nowhere/x.svg"]);
+    assert_eq!(code, Some(1));
+    assert!(said.contains("write /nowhere/x.svg: "), "{said}");
+    let (code, said) = run(dir.path(), &["record", "-o", "x", "--profile", "1mhz"]);
+    assert_eq!(code, Some(2));
+    assert!(said.contains("a rate from 1hz to 20khz"), "{said}");
+}

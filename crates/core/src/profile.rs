@@ -1,0 +1,70 @@
+//! Hot spots: samples of the threads of VMMs, and what they add up to.
+//!
+//! A recorder hands over [`Sample`]s with the stacks, symbols and threads that they point to
+//! ([`Rows`]). [`account`] adds up equal samples; everything else is computed from that sum.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`sample`] | one sample: whose, when, what it hit, what it stands for |
+//! | [`stack`] | stacks, their frames, and names of threads |
+//! | [`book`] | the same, to look up |
+//! | [`account`] | samples added up by thread, exit and stack |
+//! | [`area`] | what of KVM and the kernel a stack was busy with |
+//! | [`handler`] | which exit a stack handles, where nobody has told |
+//! | [`share`] | how sure a share is |
+//! | [`tree`] | stacks as a tree: flame graphs, folded stacks |
+//! | [`hot`] | which symbols are hot |
+
+pub mod account;
+pub mod area;
+pub mod book;
+pub mod handler;
+pub mod hot;
+pub mod sample;
+pub mod share;
+pub mod stack;
+pub mod tree;
+
+use serde::{Deserialize, Serialize};
+
+pub use sample::{Event, Hit, Phase, Sample};
+pub use stack::{Frame, Space, Stack, Thread};
+
+/// What a recorder brings of samples, in the order in which it must be written: whatever a row
+/// points to comes before it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Rows {
+    /// Places in code.
+    pub frames: Vec<Frame>,
+    /// Chains of frames.
+    pub stacks: Vec<Stack>,
+    /// Names of threads.
+    pub threads: Vec<Thread>,
+    /// The samples.
+    pub samples: Vec<Sample>,
+}
+
+impl Rows {
+    /// Whether there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+            && self.stacks.is_empty()
+            && self.threads.is_empty()
+            && self.samples.is_empty()
+    }
+}
+
+/// How samples were recorded: part of a capture that holds them.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Recorded {
+    /// Samples a second that were asked for, of each CPU that is busy.
+    pub hz: u32,
+    /// What was sampled; the first is what the others stand beside: the CPU clock, or cycles.
+    pub events: Vec<Event>,
+    /// Whether the exit being handled was told with each sample of a vCPU.
+    #[serde(default)]
+    pub exits_told: bool,
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,381 @@
+//! What of KVM and the kernel a stack was busy with.
+//!
+//! Functions are sorted by their names, most of which are prefixes: KVM and the kernel name what
+//! belongs together alike. From the innermost function out, the first that has an area decides.
+
+use serde::Serialize;
+
+/// A part of the guest, of KVM, of the kernel, or the VMM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Area {
+    /// The guest, in its kernel.
+    GuestKernel,
+    /// The guest, in its user space.
+    GuestUser,
+    /// KVM polls before it blocks a halted vCPU.
+    HaltPolling,
+    /// KVM blocks a halted vCPU, or has it woken.
+    HaltBlocking,
+    /// KVM waits for the lock of the guest's page tables.
+    MmuLock,
+    /// KVM's page tables.
+    Mmu,
+    /// KVM emulates instructions.
+    Emulation,
+    /// Interrupts of guests: local APIC, I/O APIC, vGIC.
+    GuestInterrupts,
+    /// Timers of guests.
+    GuestTimers,
+    /// The way into the guest and out of it.
+    EntryExit,
+    /// Anything else of KVM.
+    KvmOther,
+    /// vhost: devices of guests in the kernel.
+    Vhost,
+    /// The host's own interrupts and what follows from them.
+    HostInterrupts,
+    /// The host's memory.
+    HostMemory,
+    /// The host's scheduler.
+    Scheduler,
+    /// Anything else of the kernel: system calls of the VMM.
+    KernelOther,
+    /// The VMM itself.
+    Vmm,
+    /// Not told.
+    Unknown,
+}
+
+impl Area {
+    /// What it is called on a page.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::GuestKernel => "guest kernel",
+            Self::GuestUser => "guest user",
+            Self::HaltPolling => "halt polling",
+            Self::HaltBlocking => "halt blocking",
+            Self::MmuLock => "MMU lock",
+            Self::Mmu => "MMU",
+            Self::Emulation => "emulation",
+            Self::GuestInterrupts => "guest interrupts",
+            Self::GuestTimers => "guest timers",
+            Self::EntryExit => "entry and exit",
+            Self::KvmOther => "other KVM",
+            Self::Vhost => "vhost",
+            Self::HostInterrupts => "host interrupts",
+            Self::HostMemory => "host memory",
+            Self::Scheduler => "scheduler",
+            Self::KernelOther => "other kernel",
+            Self::Vmm => "VMM",
+            Self::Unknown => "not known",
+        }
+    }
+
+    /// The larger part that it belongs to.
+    pub fn side(self) -> Side {
+        match self {
+            Self::GuestKernel | Self::GuestUser => Side::Guest,
+            Self::Vmm => Side::Vmm,
+            Self::Unknown => Side::Unknown,
+            _ => Side::Kernel,
+        }
+    }
+}
+
+/// Guest, kernel or VMM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// The guest ran.
+    Guest,
+    /// The host's kernel.
+    Kernel,
+    /// User space: the VMM.
+    Vmm,
+    /// Not told.
+    Unknown,
+}
+
+/// Beginnings of names, in the order in which they are tried.
+const AREAS: &[(Area, &[&str])] = &[
+    (Area::Vhost, &["vhost_", "handle_tx", "handle_rx"]),
+    (
+        Area::HostInterrupts,
+        &[
+            "asm_sysvec_",
+            "sysvec_",
+            "asm_common_interrupt",
+            "common_interrupt",
+            "__do_softirq",
+            "handle_softirqs",
+            "__irq_exit_rcu",
+            "irq_exit_rcu",
+            "asm_exc_nmi",
+            "el1_interrupt",
+            "el0_interrupt",
+            "gic_handle_irq",
+        ],
+    ),
+    (
+        Area::Mmu,
+        &[
+            "kvm_mmu_",
+            "__kvm_mmu_",
+            "kvm_tdp_",
+            "tdp_",
+            "tdp_mmu_",
+            "mmu_",
+            "handle_ept_violation",
+            "npf_interception",
+            "direct_map",
+            "direct_page_fault",
+            "kvm_faultin_pfn",
+            "__kvm_faultin_pfn",
+            "fast_page_fault",
+            "paging64_",
+            "paging32_",
+            "ept_",
+            "kvm_unmap_gfn",
+            "kvm_mmu_notifier",
+            "kvm_age_gfn",
+            "kvm_zap_",
+            "__pte_list_",
+            "pte_list_",
+            "rmap_",
+            "kvm_handle_guest_abort",
+            "user_mem_abort",
+            "kvm_pgtable_",
+            "stage2_",
+            "gfn_to_",
+            "hva_to_pfn",
+            "kvm_follow_pfn",
+        ],
+    ),
+    (
+        Area::Emulation,
+        &[
+            "x86_emulate_",
+            "x86_decode_",
+            "kvm_emulate_instruction",
+            "em_",
+            "emulator_",
+            "emulate_",
+            "emul_",
+            "decode_operand",
+            "decode_modrm",
+            "decode_imm",
+            "read_emulated",
+            "segmented_read",
+            "segmented_write",
+            "linearize",
+            "writeback",
+            "init_emulate_ctxt",
+        ],
+    ),
+    (
+        Area::GuestTimers,
+        &[
+            "kvm_hv_timer",
+            "start_apic_timer",
+            "__start_apic_timer",
+            "restart_apic_timer",
+            "start_sw_tscdeadline",
+            "start_hv_timer",
+            "kvm_lapic_restart_hv_timer",
+            "kvm_lapic_switch_to_",
+            "kvm_inject_pending_timer_irqs",
+            "kvm_inject_apic_timer_irqs",
+            "kvm_lapic_expired_hv_timer",
+            "apic_timer_",
+            "__kvm_wait_lapic_expire",
+            "kvm_wait_lapic_expire",
+            "kvm_timer_",
+            "pit_",
+            "kvm_pit_",
+            "kvm_guest_time_update",
+            "vmx_set_hv_timer",
+            "vmx_cancel_hv_timer",
+            "kvm_set_lapic_tscdeadline_msr",
+        ],
+    ),
+    (
+        Area::GuestInterrupts,
+        &[
+            "kvm_apic_",
+            "__apic_",
+            "apic_",
+            "kvm_lapic_",
+            "kvm_irq_delivery_",
+            "kvm_set_irq",
+            "kvm_set_msi",
+            "kvm_ioapic_",
+            "ioapic_",
+            "kvm_pic_",
+            "pic_",
+            "kvm_cpu_has_",
+            "kvm_cpu_get_",
+            "kvm_x2apic_",
+            "kvm_check_and_inject_events",
+            "inject_pending_event",
+            "vmx_inject_irq",
+            "svm_inject_irq",
+            "vmx_sync_pir_to_irr",
+            "vmx_deliver_",
+            "svm_deliver_",
+            "avic_",
+            "irqfd_",
+            "vgic_",
+            "kvm_vgic_",
+            "kvm_notify_acked_irq",
+        ],
+    ),
+    (
+        Area::EntryExit,
+        &[
+            "vmx_vcpu_run",
+            "__vmx_vcpu_run",
+            "vmx_vmexit",
+            "vmx_vcpu_enter_exit",
+            "vmx_handle_exit",
+            "vmx_prepare_switch_to",
+            "vmx_vcpu_load",
+            "vmx_vcpu_put",
+            "svm_vcpu_run",
+            "__svm_vcpu_run",
+            "svm_vcpu_enter_exit",
+            "svm_vcpu_load",
+            "svm_vcpu_put",
+            "svm_handle_exit",
+            "svm_prepare_switch_to",
+            "vcpu_enter_guest",
+            "vcpu_run",
+            "kvm_arch_vcpu_load",
+            "kvm_arch_vcpu_put",
+            "kvm_load_guest_",
+            "kvm_load_host_",
+            "kvm_put_guest_",
+            "kvm_fpu_",
+            "fpu_swap_kvm_fpstate",
+            "kvm_arch_vcpu_ioctl_run",
+            "__kvm_vcpu_run",
+            "__guest_enter",
+            "kvm_on_user_return",
+            "pvm_vcpu_run",
+            "pvm_vcpu_load",
+            "pvm_vcpu_put",
+            "pvm_prepare_switch_to",
+            "pvm_handle_exit",
+            "switcher_enter_guest",
+        ],
+    ),
+    (Area::KvmOther, &["kvm_", "__kvm_", "vmx_", "svm_", "pvm_"]),
+    (
+        Area::HostMemory,
+        &[
+            "handle_mm_fault",
+            "__handle_mm_fault",
+            "do_user_addr_fault",
+            "exc_page_fault",
+            "asm_exc_page_fault",
+            "do_anonymous_page",
+            "alloc_pages",
+            "__alloc_pages",
+            "clear_page",
+            "clear_huge_page",
+            "get_user_pages",
+            "__get_user_pages",
+            "faultin_page",
+            "do_huge_pmd_",
+            "shmem_",
+            "do_madvise",
+            "__do_sys_madvise",
+            "unmap_page_range",
+            "zap_",
+            "try_to_free_pages",
+            "shrink_",
+            "migrate_pages",
+            "khugepaged",
+            "ksm_",
+        ],
+    ),
+    (
+        Area::Scheduler,
+        &[
+            "schedule",
+            "__schedule",
+            "finish_task_switch",
+            "try_to_wake_up",
+            "ttwu_",
+            "pick_next_task",
+            "dequeue_",
+            "enqueue_",
+            "sched_",
+            "preempt_schedule",
+            "__cond_resched",
+        ],
+    ),
+];
+
+/// Functions in which a lock is waited for.
+const LOCKS: &[&str] = &[
+    "native_queued_spin_lock_slowpath",
+    "__pv_queued_spin_lock_slowpath",
+    "queued_spin_lock_slowpath",
+    "queued_read_lock_slowpath",
+    "queued_write_lock_slowpath",
+    "rwsem_down_",
+    "rwsem_spin_on_owner",
+    "osq_lock",
+    "__mutex_lock",
+    "mutex_spin_on_owner",
+];
+
+/// The area of one function, where it has one.
+pub fn of_symbol(symbol: &str) -> Option<Area> {
+    let begins = |begin: &&str| symbol.starts_with(*begin);
+    let found = AREAS
+        .iter()
+        .find(|(_, begins_with)| begins_with.iter().any(begins));
+    found.map(|(area, _)| *area)
+}
+
+/// The area of a stack of the kernel, its functions from the innermost out. Frames of user space
+/// must not be among them.
+pub fn of_stack(symbols: &[&str]) -> Area {
+    let has = |wanted: &str| symbols.contains(&wanted);
+    let first = symbols.iter().find_map(|symbol| of_symbol(symbol));
+    // An interrupt may come anywhere: it is no part of what it interrupts.
+    if first == Some(Area::HostInterrupts) {
+        return Area::HostInterrupts;
+    }
+    if let Some(area) = halted(has) {
+        return area;
+    }
+    match first {
+        Some(Area::Mmu) if symbols.first().is_some_and(|symbol| is_lock(symbol)) => Area::MmuLock,
+        Some(area) => area,
+        None if symbols.is_empty() => Area::Unknown,
+        None => Area::KernelOther,
+    }
+}
+
+fn is_lock(symbol: &str) -> bool {
+    LOCKS.iter().any(|lock| symbol.starts_with(lock))
+}
+
+/// A halt polls in `kvm_vcpu_halt` and blocks in `kvm_vcpu_block`, which that calls (since 5.17);
+/// before, both were in `kvm_vcpu_block`, and only blocking calls `schedule`
+/// (`virt/kvm/kvm_main.c`).
+fn halted(has: impl Fn(&str) -> bool) -> Option<Area> {
+    let blocks = match (has("kvm_vcpu_halt"), has("kvm_vcpu_block")) {
+        (false, false) => return has("kvm_vcpu_check_block").then_some(Area::HaltPolling),
+        (true, blocks) => blocks || has("schedule"),
+        (false, true) => has("schedule"),
+    };
+    Some(if blocks {
+        Area::HaltBlocking
+    } else {
+        Area::HaltPolling
+    })
+}

@@ -1,0 +1,148 @@
+//! One sample: whose, when, what it hit, what it stands for.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::exit::Isa;
+use crate::ids::{Tid, VcpuId, VmIndex};
+
+macro_rules! names {
+    ($(#[$doc:meta])* $type:ident { $($(#[$each:meta])* $name:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+        )]
+        pub enum $type {
+            $($(#[$each])* #[serde(rename = $text)] $name,)*
+        }
+
+        impl $type {
+            /// All of them, in the order of their codes.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The name stored and printed.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+
+            /// The inverse of `as_str`.
+            pub fn from_name(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|one| one.as_str() == name)
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+    };
+}
+pub(super) use names;
+
+names! {
+    /// What is sampled. A name is perf's own, but for `dtlb-misses` (`dTLB-load-misses`).
+    Event {
+        /// Nanoseconds of a CPU (`PERF_COUNT_SW_CPU_CLOCK`). Its timer is an interrupt: code that runs
+        /// with interrupts off is seen where they are let in again.
+        CpuClock = "cpu-clock",
+        /// CPU cycles, not counted while a CPU is halted.
+        Cycles = "cycles",
+        /// Instructions retired.
+        Instructions = "instructions",
+        /// Misses of the last level of cache.
+        CacheMisses = "cache-misses",
+        /// Loads whose translation the first TLB did not hold.
+        DtlbMisses = "dtlb-misses",
+        /// Page faults of the host's own (`PERF_COUNT_SW_PAGE_FAULTS`).
+        PageFaults = "page-faults",
+    }
+}
+
+impl Event {
+    /// Whether its samples say where time went.
+    pub fn is_time(self) -> bool {
+        matches!(self, Self::CpuClock | Self::Cycles)
+    }
+
+    /// What it counts, in the plural.
+    pub fn unit(self) -> &'static str {
+        match self {
+            Self::CpuClock => "ns",
+            Self::Cycles => "cycles",
+            Self::Instructions => "instructions",
+            Self::CacheMisses | Self::DtlbMisses => "misses",
+            Self::PageFaults => "faults",
+        }
+    }
+}
+
+names! {
+    /// What a sample hit, as perf says it (`PERF_RECORD_MISC_CPUMODE_MASK`).
+    Hit {
+        /// Not told.
+        Unknown = "unknown",
+        /// The host's kernel.
+        Kernel = "kernel",
+        /// User space: the VMM.
+        User = "user",
+        /// A hypervisor below this host.
+        Hypervisor = "hypervisor",
+        /// The guest, in its kernel.
+        GuestKernel = "guest-kernel",
+        /// The guest, in its user space.
+        GuestUser = "guest-user",
+    }
+}
+
+impl Hit {
+    /// Whether the guest ran.
+    pub fn is_guest(self) -> bool {
+        matches!(self, Self::GuestKernel | Self::GuestUser)
+    }
+}
+
+names! {
+    /// Where the thread of a vCPU was between guest and host, as its last `kvm_entry` or `kvm_exit`
+    /// tells.
+    Phase {
+        /// Not told: exits were not counted, none was seen of this thread, or it runs no vCPU.
+        Unknown = "unknown",
+        /// The last was an entry: in the guest, or on the way in or out.
+        Entered = "entered",
+        /// The last was an exit, which is being handled: in the kernel or in the VMM.
+        Exit = "exit",
+    }
+}
+
+/// One sample of one thread of a VMM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sample {
+    /// When, on the host's `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// The VM. A thread that runs no vCPU belongs to the first VM of its process.
+    pub vm: Option<VmIndex>,
+    /// The vCPU that the thread runs, where it was known to run one.
+    pub vcpu: Option<VcpuId>,
+    /// The thread.
+    pub tid: Tid,
+    /// The host's CPU.
+    pub cpu: u32,
+    /// What was sampled.
+    pub event: Event,
+    /// What it stands for: so many ns of the CPU clock, or so many events.
+    pub weight: u64,
+    /// What it hit.
+    pub hit: Hit,
+    /// The row of its stack in the table of stacks; 0 where there is none: the guest's is not walked.
+    pub stack: u64,
+    /// Between guest and host.
+    pub phase: Phase,
+    /// Whose reason it is that the vCPU exited for.
+    pub isa: Isa,
+    /// That reason, in [`Phase::Exit`].
+    pub reason: Option<u32>,
+}

@@ -1,0 +1,84 @@
+//! How sure a share is.
+
+/// The quantile of the normal distribution that leaves 2.5 % on either side.
+const Z: f64 = 1.959_964;
+
+/// A share of all samples, and between which shares it lies in 95 of 100 recordings.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Share {
+    /// The share, of 1.
+    pub share: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// What samples add up to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Sum {
+    /// Samples.
+    pub samples: u64,
+    /// Their weights: ns, or events.
+    pub weight: u64,
+    /// Squares of their weights: how unequal these are.
+    pub squares: u128,
+}
+
+impl Sum {
+    /// One sample of so much weight.
+    pub fn one(weight: u64) -> Self {
+        Self {
+            samples: 1,
+            weight,
+            squares: u128::from(weight) * u128::from(weight),
+        }
+    }
+
+    /// These and those.
+    pub fn add(&mut self, other: &Self) {
+        self.samples = self.samples.saturating_add(other.samples);
+        self.weight = self.weight.saturating_add(other.weight);
+        self.squares = self.squares.saturating_add(other.squares);
+    }
+
+    /// As how many samples of equal weight these count (Kish 1965): the square of the sum over the
+    /// sum of the squares.
+    pub fn effective(&self) -> f64 {
+        let weight = self.weight as f64;
+        if self.squares == 0 {
+            return 0.0;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "an estimate")]
+        let squares = self.squares as f64;
+        weight * weight / squares
+    }
+
+    /// The share that a part of these is: by weight, with the interval of Wilson (1927), which holds
+    /// for few samples and for shares near 0 and 1 too. `None` where there is nothing to share.
+    ///
+    /// It takes samples for independent of each other. Those of one long stretch are not: where a
+    /// recording holds few such stretches, the truth may lie outside more often.
+    pub fn share_of(&self, part: &Self) -> Option<Share> {
+        if self.weight == 0 {
+            return None;
+        }
+        let n = self.effective();
+        let p = (part.weight as f64 / self.weight as f64).min(1.0);
+        let z2n = Z * Z / n;
+        let middle = (p + z2n / 2.0) / (1.0 + z2n);
+        let half = Z / (1.0 + z2n) * (p * (1.0 - p) / n + z2n / (4.0 * n)).sqrt();
+        Some(Share {
+            share: p,
+            low: (middle - half).clamp(0.0, p),
+            high: (middle + half).clamp(p, 1.0),
+        })
+    }
+
+    /// How far the sum itself may be off, of 1, in 95 of 100 recordings: samples come by chance, so
+    /// that their number scatters by no more than its root.
+    pub fn scatter(&self) -> f64 {
+        let n = self.effective();
+        if n > 0.0 { Z / n.sqrt() } else { 1.0 }
+    }
+}

@@ -1,0 +1,386 @@
+//! Tables of areas and handlers, and the laws of sums, shares and trees.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::account::{Account, ExitOf, Who};
+use super::area::{self, Area};
+use super::book::Book;
+use super::share::Sum;
+use super::tree::{self, Kind, Naming, Node};
+use super::{Event, Frame, Hit, Phase, Sample, Space, Stack, handler, hot};
+use crate::exit::Isa;
+use crate::exit::names::Names;
+use crate::ids::{Tid, VcpuId, VmIndex};
+
+const ENTRY: &str = "vcpu_run < kvm_arch_vcpu_ioctl_run < kvm_vcpu_ioctl < do_syscall_64";
+
+/// Stacks as kernels show them, the innermost function first, with area and handler.
+const STACKS: [(&str, Area, Option<&str>); 14] = [
+    (
+        "kvm_vcpu_check_block < kvm_vcpu_halt < ENTRY",
+        Area::HaltPolling,
+        Some("HLT"),
+    ),
+    (
+        "ktime_get < kvm_vcpu_halt < ENTRY",
+        Area::HaltPolling,
+        Some("HLT"),
+    ),
+    (
+        "finish_task_switch < __schedule < schedule < kvm_vcpu_block < kvm_vcpu_halt < ENTRY",
+        Area::HaltBlocking,
+        Some("HLT"),
+    ),
+    // Before 5.17.
+    (
+        "kvm_vcpu_check_block < kvm_vcpu_block < ENTRY",
+        Area::HaltPolling,
+        None,
+    ),
+    (
+        "__schedule < schedule < kvm_vcpu_block < ENTRY",
+        Area::HaltBlocking,
+        None,
+    ),
+    (
+        "asm_sysvec_apic_timer_interrupt < kvm_vcpu_check_block < kvm_vcpu_halt < ENTRY",
+        Area::HostInterrupts,
+        Some("HLT"),
+    ),
+    (
+        "native_queued_spin_lock_slowpath < _raw_spin_lock < kvm_tdp_mmu_map < handle_ept_violation",
+        Area::MmuLock,
+        Some("EPT_VIOLATION"),
+    ),
+    (
+        "native_queued_spin_lock_slowpath < _raw_spin_lock < futex_wake",
+        Area::KernelOther,
+        None,
+    ),
+    (
+        "clear_page_erms < __handle_mm_fault < ENTRY",
+        Area::HostMemory,
+        None,
+    ),
+    (
+        "x86_decode_insn < x86_emulate_instruction < ENTRY",
+        Area::Emulation,
+        Some("emulation"),
+    ),
+    (
+        "x86_emulate_insn < x86_emulate_instruction < kvm_emulate_instruction < \
+         handle_ept_misconfig < ENTRY",
+        Area::Emulation,
+        Some("EPT_MISCONFIG"),
+    ),
+    (
+        "native_read_msr < vmx_vcpu_load < ENTRY",
+        Area::EntryExit,
+        None,
+    ),
+    ("do_sys_poll < __x64_sys_ppoll", Area::KernelOther, None),
+    ("", Area::Unknown, None),
+];
+
+#[test]
+fn stacks_of_real_kernels_are_sorted() {
+    for (text, area, exit) in STACKS {
+        let text = text.replace("ENTRY", ENTRY);
+        let stack: Vec<&str> = text.split(" < ").filter(|it| !it.is_empty()).collect();
+        assert_eq!(area::of_stack(&stack), area, "{text}");
+        assert_eq!(handler::of_stack(&stack), exit, "{text}");
+    }
+}
+
+#[test]
+fn names_come_back() {
+    for event in Event::ALL {
+        assert_eq!(Event::from_name(event.as_str()), Some(*event));
+    }
+    for hit in Hit::ALL {
+        assert_eq!(Hit::from_name(hit.as_str()), Some(*hit));
+    }
+    assert_eq!(Phase::from_name("entered"), Some(Phase::Entered));
+    assert_eq!(Space::from_name("guest"), None);
+}
+
+/// The interval of Wilson for 10 of 100, as tables give it; the ends of the scale stay inside of it.
+#[test]
+fn shares_have_the_interval_of_wilson() {
+    let sum = |samples: u64| {
+        let mut sum = Sum::default();
+        (0..samples).for_each(|_| sum.add(&Sum::one(7)));
+        sum
+    };
+    let share = sum(100).share_of(&sum(10)).unwrap();
+    assert!((share.share - 0.1).abs() < 1e-12);
+    assert!((share.low - 0.0552).abs() < 1e-4, "{share:?}");
+    assert!((share.high - 0.1744).abs() < 1e-4, "{share:?}");
+    let none = sum(100).share_of(&Sum::default()).unwrap();
+    assert!(
+        none.low.abs() < 1e-12 && (none.high - 0.0370).abs() < 1e-4,
+        "{none:?}"
+    );
+    let all = sum(100).share_of(&sum(100)).unwrap();
+    assert!((all.low - 0.9630).abs() < 1e-4 && (all.high - 1.0).abs() < 1e-12);
+    assert_eq!(Sum::default().share_of(&Sum::default()), None);
+}
+
+/// One heavy sample beside many light ones counts as little more than one.
+#[test]
+fn unequal_weights_count_as_fewer_samples() {
+    let mut sum = Sum::one(1_000_000);
+    (0..99).for_each(|_| sum.add(&Sum::one(1)));
+    assert!(
+        (1.0..1.001).contains(&sum.effective()),
+        "{}",
+        sum.effective()
+    );
+    assert!(sum.scatter() > 1.9);
+    assert!(Sum::one(0).effective().abs() < 1e-12);
+}
+
+/// In how many of 2000 recordings of 400 samples the interval holds the true share: at least 93 %.
+#[test]
+fn intervals_hold_as_often_as_they_say() {
+    // SplitMix64.
+    let mut state = 7_u64;
+    let mut draw = || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) as f64 / 2f64.powi(64)
+    };
+    for truth in [0.01, 0.2, 0.5, 0.97] {
+        let mut held = 0;
+        for _ in 0..2000 {
+            let (mut all, mut part) = (Sum::default(), Sum::default());
+            for _ in 0..400 {
+                all.add(&Sum::one(1_003_009));
+                if draw() < truth {
+                    part.add(&Sum::one(1_003_009));
+                }
+            }
+            let share = all.share_of(&part).unwrap();
+            held += u32::from(share.low <= truth && truth <= share.high);
+        }
+        assert!((1860..=1990).contains(&held), "{truth}: {held} of 2000");
+    }
+}
+
+fn book() -> Book {
+    let mut book = Book::default();
+    for (id, space, symbol) in [
+        (1, Space::Kernel, Some("kvm_vcpu_check_block")),
+        (2, Space::Kernel, Some("kvm_vcpu_halt")),
+        (3, Space::User, Some("a;b")),
+        (4, Space::User, None),
+        (5, Space::Kernel, Some("vmx_vcpu_run")),
+    ] {
+        book.frame(Frame {
+            id,
+            space,
+            module: "/usr/lib/m.so (deleted)".into(),
+            symbol: symbol.map(str::to_owned),
+            address: symbol.is_none().then_some(0x42),
+        });
+    }
+    for (id, frames) in [
+        (1, vec![1, 2, 3]),
+        (2, vec![3, 4]),
+        (3, vec![5, 3]),
+        (4, vec![3, 3, 99]),
+    ] {
+        let cut = false;
+        book.stack(Stack { id, frames, cut });
+    }
+    book
+}
+
+#[test]
+fn what_is_not_there_is_left_out_and_said() {
+    let book = book();
+    assert_eq!(book.absent(), 1);
+    let names: Vec<String> = book.frames(4).map(Frame::name).collect();
+    assert_eq!(names, ["a;b", "a;b"]);
+    assert!(book.is_cut(4) && book.is_cut(7) && !book.is_cut(1) && !book.is_cut(0));
+    let names: Vec<String> = book.frames(2).map(Frame::name).collect();
+    assert_eq!(names, ["a;b", "m.so+0x42"]);
+}
+
+fn sample(hit: Hit, stack: u64, phase: Phase, reason: Option<u32>) -> Sample {
+    Sample {
+        time_ns: 0,
+        vm: Some(VmIndex(0)),
+        vcpu: Some(VcpuId(0)),
+        tid: Tid(9),
+        cpu: 0,
+        event: Event::CpuClock,
+        weight: 10,
+        hit,
+        stack,
+        phase,
+        isa: Isa::Vmx,
+        reason,
+    }
+}
+
+#[test]
+fn an_exit_is_told_or_read_from_the_stack_or_not_known() {
+    let book = book();
+    let cases = [
+        (
+            sample(Hit::GuestUser, 0, Phase::Exit, Some(12)),
+            ExitOf::Guest,
+        ),
+        (
+            sample(Hit::Kernel, 1, Phase::Exit, Some(48)),
+            ExitOf::Told(Isa::Vmx, 48),
+        ),
+        (
+            sample(Hit::User, 2, Phase::Exit, Some(30)),
+            ExitOf::Told(Isa::Vmx, 30),
+        ),
+        (
+            sample(Hit::Kernel, 1, Phase::Unknown, None),
+            ExitOf::Stack("HLT"),
+        ),
+        (
+            sample(Hit::Kernel, 1, Phase::Entered, None),
+            ExitOf::Stack("HLT"),
+        ),
+        (
+            sample(Hit::Kernel, 3, Phase::Entered, None),
+            ExitOf::Between,
+        ),
+        (sample(Hit::User, 2, Phase::Unknown, None), ExitOf::NotKnown),
+    ];
+    for (sample, exit) in cases {
+        let mut account = Account::default();
+        account.book(&sample, &book);
+        let (site, _) = account.sites(Event::CpuClock).next().unwrap();
+        assert_eq!(site.exit, exit, "{sample:?}");
+    }
+}
+
+/// A thread that runs a vCPU is one from its first sample, also if only the roster knows.
+#[test]
+fn the_roster_places_what_came_too_early() {
+    let book = book();
+    let mut early = sample(Hit::User, 2, Phase::Unknown, None);
+    early.vcpu = None;
+    let mut account = Account::new([(VmIndex(0), Tid(9), VcpuId(3))]);
+    account.book(&early, &book);
+    early.tid = Tid(10);
+    account.book(&early, &book);
+    let who: Vec<Who> = account
+        .sites(Event::CpuClock)
+        .map(|(site, _)| site.who)
+        .collect();
+    assert_eq!(who, [Who::Vcpu(VcpuId(3)), Who::Thread(Tid(10))]);
+}
+
+fn any_sample() -> impl Strategy<Value = Sample> {
+    let hit = prop::sample::select(Hit::ALL.to_vec());
+    let phase = prop::sample::select(Phase::ALL.to_vec());
+    let reason = prop::option::of(0..60_u32);
+    (
+        hit,
+        0..6_u64,
+        phase,
+        reason,
+        0..3_u32,
+        0..2_u32,
+        1..1000_u64,
+    )
+        .prop_map(|(hit, stack, phase, reason, vm, who, weight)| Sample {
+            vm: (vm < 2).then_some(VmIndex(vm)),
+            vcpu: (who == 0).then_some(VcpuId(who)),
+            tid: Tid(who),
+            weight,
+            ..sample(hit, stack, phase, reason)
+        })
+}
+
+fn check(node: &Node) -> Result<(), TestCaseError> {
+    let mut all = node.own;
+    for child in &node.children {
+        check(child)?;
+        all.add(&child.all);
+    }
+    prop_assert_eq!(all, node.all);
+    Ok(())
+}
+
+proptest! {
+    /// Nothing is lost and nothing counted twice: the account, the tree, the folded stacks and the
+    /// symbols' own hits all add up to the samples that were booked.
+    #[test]
+    fn every_way_of_adding_up_gives_the_same(samples in prop::collection::vec(any_sample(), 0..60)) {
+        let book = book();
+        let mut account = Account::default();
+        let mut whole = Sum::default();
+        for sample in &samples {
+            account.book(sample, &book);
+            whole.add(&Sum::one(sample.weight));
+        }
+        prop_assert_eq!(account.total(Event::CpuClock, |_| true), whole);
+        let by_area = account.by(Event::CpuClock, |site| Some(site.area));
+        prop_assert_eq!(by_area.values().map(|sum| sum.weight).sum::<u64>(), whole.weight);
+        let names = Names::default();
+        let vms = BTreeMap::from([(VmIndex(0), "a".to_owned())]);
+        let naming = Naming { book: &book, reasons: &names, vms: &vms };
+        let tree = tree::tree(account.sites(Event::CpuClock), &naming);
+        prop_assert_eq!(tree.all, whole);
+        check(&tree)?;
+        let folded = tree::folded(&tree);
+        let counts = folded.iter().map(|line| line.rsplit_once(' ').unwrap().1);
+        let folded: u64 = counts.map(|count| count.parse::<u64>().unwrap()).sum();
+        prop_assert_eq!(folded, whole.samples);
+        let heats = hot::symbols(account.sites(Event::CpuClock), &book);
+        let own: u64 = heats.iter().map(|(_, heat)| heat.own.samples).sum();
+        prop_assert_eq!(own, whole.samples);
+        for (symbol, heat) in &heats {
+            prop_assert!(heat.own.weight <= heat.all.weight, "{symbol:?}");
+            prop_assert!(heat.all.weight <= whole.weight, "{symbol:?}");
+        }
+    }
+
+    /// The order in which samples come changes nothing.
+    #[test]
+    fn order_does_not_matter(samples in prop::collection::vec(any_sample(), 0..40)) {
+        let book = book();
+        let (mut there, mut back) = (Account::default(), Account::default());
+        for (one, other) in samples.iter().zip(samples.iter().rev()) {
+            there.book(one, &book);
+            back.book(other, &book);
+        }
+        prop_assert_eq!(there.events, back.events);
+    }
+}
+
+/// A function that calls itself is hot once, and a semicolon in a name parts no step.
+#[test]
+fn recursion_and_semicolons_count_for_nothing_more() {
+    let book = book();
+    let mut account = Account::default();
+    account.book(&sample(Hit::User, 4, Phase::Unknown, None), &book);
+    let heats = hot::symbols(account.sites(Event::CpuClock), &book);
+    assert_eq!(heats.len(), 1);
+    assert_eq!((heats[0].1.own.samples, heats[0].1.all.samples), (1, 1));
+    let (names, vms) = (Names::default(), BTreeMap::new());
+    let naming = Naming {
+        book: &book,
+        reasons: &names,
+        vms: &vms,
+    };
+    let tree = tree::tree(account.sites(Event::CpuClock), &naming);
+    assert_eq!(tree.step.kind, Kind::Root);
+    assert_eq!(
+        tree::folded(&tree),
+        ["unknown VM;vCPU 0;not known;a,b;a,b 1"]
+    );
+}

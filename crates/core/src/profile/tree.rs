@@ -1,0 +1,200 @@
+//! Stacks as a tree: what flame graphs are drawn from, and what folded stacks are lines of.
+//!
+//! A path goes from the VM over its thread and the exit being handled to the frames of the stack, the
+//! outermost first.
+
+use std::collections::BTreeMap;
+
+use super::account::{ExitOf, Site, Who};
+use super::book::Book;
+use super::hot::hit_symbol;
+use super::share::Sum;
+use super::stack::Space;
+use crate::exit::names::Names;
+use crate::ids::VmIndex;
+
+/// What a step of a path is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Everything.
+    Root,
+    /// A VM.
+    Vm,
+    /// A vCPU or another thread.
+    Thread,
+    /// An exit being handled.
+    Exit,
+    /// The guest.
+    Guest,
+    /// A function of user space.
+    User,
+    /// A function of the kernel.
+    Kernel,
+    /// What is not known.
+    Unknown,
+}
+
+/// One step of a path.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Step {
+    /// What it is called.
+    pub name: String,
+    /// What it is.
+    pub kind: Kind,
+    /// The module of a function; else empty.
+    pub module: String,
+}
+
+impl Step {
+    fn new(kind: Kind, name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            module: String::new(),
+        }
+    }
+}
+
+/// How sites are named.
+#[derive(Debug, Clone, Copy)]
+pub struct Naming<'a> {
+    /// What samples point to.
+    pub book: &'a Book,
+    /// Names of exit reasons.
+    pub reasons: &'a Names,
+    /// Names of VMs.
+    pub vms: &'a BTreeMap<VmIndex, String>,
+}
+
+impl Naming<'_> {
+    /// The name of a VM.
+    pub fn vm(&self, vm: Option<VmIndex>) -> String {
+        let name = vm.and_then(|vm| self.vms.get(&vm));
+        name.map_or_else(|| "unknown VM".to_owned(), Clone::clone)
+    }
+
+    /// The name of a thread.
+    pub fn thread(&self, site: &Site) -> String {
+        match site.who {
+            Who::Vcpu(vcpu) => format!("vCPU {vcpu}"),
+            Who::Thread(tid) => match self.book.name(site.vm, tid) {
+                Some(name) => format!("{name} ({tid})"),
+                None => format!("thread {tid}"),
+            },
+        }
+    }
+
+    /// The path of a site, from the VM inwards.
+    pub fn path(&self, site: &Site) -> Vec<Step> {
+        let mut path = vec![
+            Step::new(Kind::Vm, self.vm(site.vm)),
+            Step::new(Kind::Thread, self.thread(site)),
+        ];
+        if !matches!(site.exit, ExitOf::NoVcpu | ExitOf::Guest) {
+            path.push(Step::new(Kind::Exit, site.exit.name(self.reasons)));
+        }
+        let before = path.len();
+        let frames = self.book.frames(site.stack).rev().map(|frame| Step {
+            name: frame.name(),
+            kind: match frame.space {
+                Space::User => Kind::User,
+                Space::Kernel => Kind::Kernel,
+            },
+            module: frame.module_name().to_owned(),
+        });
+        path.extend(frames);
+        if path.len() == before || site.hit.is_guest() {
+            let kind = if site.hit.is_guest() {
+                Kind::Guest
+            } else {
+                Kind::Unknown
+            };
+            path.push(Step::new(kind, hit_symbol(site.hit).name));
+        }
+        path
+    }
+}
+
+/// A step and what lies behind it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// The step.
+    pub step: Step,
+    /// Samples that ended here.
+    pub own: Sum,
+    /// Samples that ended here or further in.
+    pub all: Sum,
+    /// Steps further in, by name.
+    pub children: Vec<Node>,
+}
+
+/// The tree of these sites.
+pub fn tree<'a>(sites: impl Iterator<Item = (&'a Site, &'a Sum)>, naming: &Naming<'_>) -> Node {
+    let mut paths = BTreeMap::<Vec<Step>, Sum>::new();
+    for (site, sum) in sites {
+        paths.entry(naming.path(site)).or_default().add(sum);
+    }
+    let paths: Vec<(Vec<Step>, Sum)> = paths.into_iter().collect();
+    node(Step::new(Kind::Root, "all"), &paths, 0)
+}
+
+/// The node at so much depth of these paths, which are sorted and share everything before it. A path
+/// is no longer than a stack that [`Book`] keeps.
+fn node(step: Step, paths: &[(Vec<Step>, Sum)], depth: usize) -> Node {
+    let mut node = Node {
+        step,
+        own: Sum::default(),
+        all: Sum::default(),
+        children: Vec::new(),
+    };
+    let mut rest = paths;
+    while let Some((path, sum)) = rest.first() {
+        let Some(next) = path.get(depth) else {
+            node.own.add(sum);
+            node.all.add(sum);
+            rest = &rest[1..];
+            continue;
+        };
+        let same = rest
+            .iter()
+            .take_while(|(path, _)| path.get(depth) == Some(next));
+        let (these, others) = rest.split_at(same.count());
+        let child = self::node(next.clone(), these, depth + 1);
+        node.all.add(&child.all);
+        node.children.push(child);
+        rest = others;
+    }
+    node
+}
+
+/// The tree as lines `a;b;c samples`, as `stackcollapse` tools write them, sorted.
+pub fn folded(root: &Node) -> Vec<String> {
+    let mut lines = Vec::new();
+    for child in &root.children {
+        fold(child, "", &mut lines);
+    }
+    lines
+}
+
+fn fold(node: &Node, before: &str, lines: &mut Vec<String>) {
+    // A semicolon parts steps and a line ends a path: in a name they would make others of it.
+    let plain = |c: char| match c {
+        ';' => ',',
+        c if c.is_control() => '?',
+        // Line separators, and marks that turn the writing direction.
+        '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => '?',
+        c => c,
+    };
+    let name: String = node.step.name.chars().map(plain).collect();
+    let path = if before.is_empty() {
+        name
+    } else {
+        format!("{before};{name}")
+    };
+    if node.own.samples > 0 {
+        lines.push(format!("{path} {}", node.own.samples));
+    }
+    for child in &node.children {
+        fold(child, &path, lines);
+    }
+}

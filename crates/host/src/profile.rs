@@ -1,0 +1,56 @@
+//! Samples of the threads of VMMs: where they spend their time.
+//!
+//! ```text
+//! perf event on each CPU ─► BPF: a VMM's? ─► perf ring of the CPU ─► record ─► keeper ─► Rows
+//!                            + which exit                                        │
+//!                                             kallsyms, maps, ELF files ─► symbols
+//! ```
+//!
+//! Events fire on every CPU, so that threads need not be known: those of a process that runs a VM are
+//! sampled from their first moment on. A BPF program (`bpf::sample`) drops the others' in the
+//! kernel; without BPF they are dropped here. Where the CPU clock is sampled, its timer runs on idle
+//! CPUs too and wakes them.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `open` | the events of one CPU and their ring |
+//! | `record` | bytes of a ring as samples; pure |
+//! | `keeper` | samples as rows: placed, their stacks and frames numbered |
+//! | `people` | which processes are sampled, and whose threads they are |
+//! | `symbols` | addresses as functions, while their process is there to ask |
+//! | `kallsyms`, `maps` | two files of the kernel, read; pure |
+//! | `profiler` | all of it |
+
+#[doc(hidden)]
+pub mod fuzz;
+mod kallsyms;
+mod keeper;
+mod maps;
+mod open;
+mod people;
+mod profiler;
+mod record;
+mod symbols;
+
+use haltwise_core::ids::Pid;
+use haltwise_core::profile::Event;
+
+pub use self::profiler::Profiler;
+
+/// What to sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProfileOptions {
+    /// Samples a second, of each CPU.
+    pub hz: u32,
+    /// What to sample. Empty for cycles, or the CPU clock where there are none, and whatever else of
+    /// [`Event::Instructions`], [`Event::CacheMisses`] and [`Event::DtlbMisses`] there is.
+    pub events: Vec<Event>,
+    /// Only VMs of these processes; empty for all.
+    pub vms: Vec<Pid>,
+}
+
+/// The samples a second that a kernel allows (`kernel.perf_event_max_sample_rate`), where it says so.
+pub fn most_hz(root: &crate::root::Root) -> Option<u32> {
+    root.number("proc/sys/kernel/perf_event_max_sample_rate")
+        .ok()
+}

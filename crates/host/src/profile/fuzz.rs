@@ -1,0 +1,35 @@
+//! Entry points for fuzzing: any bytes in, no panic, no contradiction.
+
+use super::kallsyms::Kallsyms;
+use super::maps;
+use super::record::{self, Record};
+
+/// Reads bytes as a record of a sample's ring, and as the two files by which addresses become
+/// functions; gives how many addresses and functions there were.
+///
+/// # Panics
+/// If what was read contradicts itself.
+pub fn sample(bytes: &[u8]) -> u64 {
+    let mut read = 0;
+    if let [kind, misc, tagged, body @ ..] = bytes {
+        let kind = u32::from(*kind);
+        let parsed = record::parse(kind, u16::from(*misc), body, tagged & 1 == 1);
+        if let Some(Record::Sample(raw)) = parsed {
+            assert_eq!(raw.tag.is_some(), tagged & 1 == 1, "{raw:?}");
+            assert!(raw.kernel.len() + raw.user.len() <= 1024 + 1, "{raw:?}");
+            read += (raw.kernel.len() + raw.user.len()) as u64;
+        }
+    }
+    let text = String::from_utf8_lossy(bytes);
+    let mappings = maps::parse(&text);
+    for mapping in &mappings {
+        assert!(mapping.start < mapping.end, "{mapping:?}");
+    }
+    let kernel = Kallsyms::parse(&text);
+    for address in [0, 1, 0xffff_ffff_8100_0000, u64::MAX] {
+        let found = kernel.find(address);
+        read += u64::from(found.is_some_and(|function| !function.name.is_empty()));
+        read += u64::from(maps::find(&mappings, address).is_some());
+    }
+    read
+}

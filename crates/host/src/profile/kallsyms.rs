@@ -1,0 +1,117 @@
+//! `/proc/kallsyms`: the functions of the kernel, its modules and its BPF programs. Pure.
+
+use std::collections::BTreeMap;
+
+/// A function is no longer than this; what lies further behind the last one belongs to none.
+const LONGEST: u64 = 1 << 20;
+
+/// Functions by address.
+#[derive(Debug, Default)]
+pub(super) struct Kallsyms {
+    /// Sorted; each once.
+    starts: Vec<u64>,
+    /// Of each function, where its name begins in `names`, and its module.
+    what: Vec<(u32, u16)>,
+    /// Names one after the other; one ends where the next in order of `ends` begins.
+    names: String,
+    ends: Vec<u32>,
+    modules: Vec<String>,
+}
+
+/// A function of the kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Function<'a> {
+    pub(super) name: &'a str,
+    /// `kernel`, or the name of a module.
+    pub(super) module: &'a str,
+}
+
+impl Kallsyms {
+    /// Reads the file: lines `address type name [module]`. Other lines are left out, and so are those
+    /// whose address is hidden (0).
+    pub(super) fn parse(text: &str) -> Self {
+        let mut lines: Vec<Line<'_>> = text.lines().filter_map(line).collect();
+        // Of several names of one address, the one that reads best.
+        lines.sort_by_key(|line| (line.start, awkward(line.name), line.name.len(), line.name));
+        lines.dedup_by_key(|line| line.start);
+        let mut made = Self::default();
+        let mut modules = BTreeMap::new();
+        for line in lines {
+            let next = u16::try_from(modules.len()).unwrap_or(u16::MAX);
+            let module = *modules.entry(line.module).or_insert_with(|| {
+                made.modules.push(line.module.to_owned());
+                next
+            });
+            let begin = u32::try_from(made.names.len()).unwrap_or(u32::MAX);
+            made.names.push_str(line.name);
+            made.ends
+                .push(u32::try_from(made.names.len()).unwrap_or(u32::MAX));
+            made.starts.push(line.start);
+            made.what.push((begin, module));
+        }
+        made
+    }
+
+    /// Whether it has no function: the file was not there, or hides its addresses.
+    pub(super) fn is_empty(&self) -> bool {
+        self.starts.is_empty()
+    }
+
+    /// The function at an address.
+    pub(super) fn find(&self, address: u64) -> Option<Function<'_>> {
+        let at = self.starts.partition_point(|start| *start <= address);
+        let at = at.checked_sub(1)?;
+        if address - self.starts[at] >= LONGEST {
+            return None;
+        }
+        let (begin, module) = self.what[at];
+        let name = usize::try_from(begin).ok()?..usize::try_from(self.ends[at]).ok()?;
+        Some(Function {
+            name: plain(self.names.get(name)?),
+            module: self.modules.get(usize::from(module))?,
+        })
+    }
+}
+
+struct Line<'a> {
+    start: u64,
+    name: &'a str,
+    module: &'a str,
+}
+
+fn line(text: &str) -> Option<Line<'_>> {
+    let mut words = text.split_ascii_whitespace();
+    let start = u64::from_str_radix(words.next()?, 16).ok()?;
+    let is_code = matches!(words.next()?, "t" | "T" | "w" | "W");
+    let name = words.next()?;
+    let module = match words.next() {
+        Some(module) => module.strip_prefix('[')?.strip_suffix(']')?,
+        None => "kernel",
+    };
+    (is_code && start > 0).then_some(Line {
+        start,
+        name,
+        module,
+    })
+}
+
+/// How little a name says: padding before a function, the ends of sections, names with dots.
+fn awkward(name: &str) -> u8 {
+    match name {
+        name if name.starts_with("__pfx_") => 3,
+        "_text" | "_stext" | "_etext" | "_sinittext" => 2,
+        name if name.contains('.') => 1,
+        _ => 0,
+    }
+}
+
+/// A name without what a compiler appends: `.isra.0`, `.constprop.0`, `.part.0`, `.cold`.
+fn plain(name: &str) -> &str {
+    match name.find('.') {
+        Some(dot) if dot > 0 => &name[..dot],
+        _ => name,
+    }
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,203 @@
+//! The events of one CPU and the ring that their samples go to.
+
+use std::io;
+use std::os::fd::AsRawFd;
+
+use haltwise_core::profile::Event;
+use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Hardware, Software};
+use perf_event::{Builder, Clock, Counter, ReadFormat, SampleFlag, Sampler};
+
+use super::record::{self, Raw, Record};
+use crate::bpf::sample::SampleFilter;
+use crate::collector::CollectError;
+use crate::perf::open::{borrow, share_ring};
+
+/// What perf tells of each sample.
+pub(super) const SAMPLED: SampleFlag = SampleFlag::IDENTIFIER
+    .union(SampleFlag::IP)
+    .union(SampleFlag::TID)
+    .union(SampleFlag::TIME)
+    .union(SampleFlag::CPU)
+    .union(SampleFlag::PERIOD)
+    .union(SampleFlag::CALLCHAIN);
+
+/// One CPU.
+pub(super) struct Ring {
+    /// Owns the ring: the event that the BPF program writes to, or the first that is sampled.
+    owner: Sampler,
+    /// The sampled events with their identifiers, where no BPF program is.
+    events: Vec<(u64, Event, Counter)>,
+    tagged: bool,
+}
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ring")
+            .field("tagged", &self.tagged)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What came out of a ring.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    /// Samples of which the ring says that it had no room for them.
+    pub(super) lost: u64,
+    /// Records that could not be read: a fault of ours or of the kernel.
+    pub(super) unreadable: u64,
+}
+
+impl Ring {
+    /// Opens the events of a CPU and starts them.
+    pub(super) fn open(
+        cpu: u32,
+        hz: u32,
+        events: &[Event],
+        bytes: usize,
+        filter: Option<&mut SampleFilter>,
+    ) -> Result<Self, OpenError> {
+        match filter {
+            Some(filter) => Self::open_filtered(cpu, hz, events, bytes, filter),
+            None => Self::open_plain(cpu, hz, events, bytes).map_err(OpenError::Io),
+        }
+    }
+
+    fn open_filtered(
+        cpu: u32,
+        hz: u32,
+        events: &[Event],
+        bytes: usize,
+        filter: &mut SampleFilter,
+    ) -> Result<Self, OpenError> {
+        let mut writer = Builder::new(Software::BPF_OUTPUT);
+        writer
+            .sample_period(1)
+            .sample(SAMPLED.union(SampleFlag::RAW));
+        let mut owner = on_cpu(&mut writer, cpu, bytes)
+            .and_then(|counter| counter.sampled(bytes))
+            .map_err(OpenError::Io)?;
+        owner.enable().map_err(OpenError::Io)?;
+        filter
+            .send(cpu, owner.as_raw_fd())
+            .map_err(OpenError::Collect)?;
+        for (place, event) in (0..).zip(events) {
+            let counter = sampled(*event, hz, cpu, bytes).map_err(OpenError::Io)?;
+            let event = borrow(&counter).try_clone_to_owned();
+            let event = event.map_err(OpenError::Io)?;
+            filter.attach(event, place).map_err(OpenError::Collect)?;
+        }
+        Ok(Self {
+            owner,
+            events: Vec::new(),
+            tagged: true,
+        })
+    }
+
+    fn open_plain(cpu: u32, hz: u32, events: &[Event], bytes: usize) -> io::Result<Self> {
+        let mut opened = Vec::new();
+        for event in events {
+            opened.push((*event, sampled(*event, hz, cpu, bytes)?));
+        }
+        let mut writer = Builder::new(Software::DUMMY);
+        writer.sample(SAMPLED);
+        let owner = on_cpu(&mut writer, cpu, bytes)?.sampled(bytes)?;
+        let mut events = Vec::new();
+        for (event, mut counter) in opened {
+            share_ring(&counter, &owner)?;
+            counter.enable()?;
+            events.push((counter.id(), event, counter));
+        }
+        Ok(Self {
+            owner,
+            events,
+            tagged: false,
+        })
+    }
+
+    /// Ends sampling. What is in the ring stays readable.
+    pub(super) fn disable(&mut self) {
+        for (_, _, counter) in &mut self.events {
+            // One that its CPU took with it is off already.
+            drop(counter.disable());
+        }
+    }
+
+    /// Reads what is in the ring. `sink` is told the place of the event among those sampled.
+    pub(super) fn read(&mut self, events: &[Event], mut sink: impl FnMut(Raw, Event)) -> Told {
+        let mut told = Told::default();
+        while let Some(record) = self.owner.next_record() {
+            let body = record.to_contiguous();
+            match record::parse(record.ty(), record.misc(), &body, self.tagged) {
+                Some(Record::Sample(raw)) => {
+                    let event = match raw.tag {
+                        Some(tag) => events.get(usize::from(tag.event)).copied(),
+                        None => self
+                            .events
+                            .iter()
+                            .find(|(id, _, _)| *id == raw.id)
+                            .map(|(_, event, _)| *event),
+                    };
+                    match event {
+                        Some(event) => sink(raw, event),
+                        None => told.unreadable += 1,
+                    }
+                }
+                Some(Record::Lost(count)) => told.lost = told.lost.saturating_add(count),
+                Some(Record::Other) => {}
+                None => told.unreadable += 1,
+            }
+        }
+        told
+    }
+}
+
+/// Why a CPU cannot be opened.
+#[derive(Debug)]
+pub(super) enum OpenError {
+    /// The kernel refused an event.
+    Io(io::Error),
+    /// The program for it.
+    Collect(CollectError),
+}
+
+/// Whether an event is there, tried on one CPU.
+pub(super) fn is_there(event: Event, hz: u32, cpu: u32) -> io::Result<()> {
+    sampled(event, hz, cpu, 1 << 16).map(drop)
+}
+
+/// An event that samples, on one CPU, not started.
+fn sampled(event: Event, hz: u32, cpu: u32, bytes: usize) -> io::Result<Counter> {
+    let mut builder = match event {
+        Event::CpuClock => Builder::new(Software::CPU_CLOCK),
+        Event::PageFaults => Builder::new(Software::PAGE_FAULTS),
+        Event::Cycles => Builder::new(Hardware::CPU_CYCLES),
+        Event::Instructions => Builder::new(Hardware::INSTRUCTIONS),
+        Event::CacheMisses => Builder::new(Hardware::CACHE_MISSES),
+        Event::DtlbMisses => Builder::new(Cache {
+            which: CacheId::DTLB,
+            operation: CacheOp::READ,
+            result: CacheResult::MISS,
+        }),
+    };
+    builder.sample(SAMPLED);
+    match event {
+        // Every sample stands for the same time.
+        Event::CpuClock => builder.sample_period(1_000_000_000 / u64::from(hz.max(1))),
+        _ => builder.sample_frequency(u64::from(hz)),
+    };
+    on_cpu(&mut builder, cpu, bytes)
+}
+
+fn on_cpu(builder: &mut Builder<'_>, cpu: u32, bytes: usize) -> io::Result<Counter> {
+    let cpu = usize::try_from(cpu).map_err(io::Error::other)?;
+    builder
+        .any_pid()
+        .one_cpu(cpu)
+        .include_kernel()
+        .include_hv()
+        .read_format(ReadFormat::empty())
+        .clockid(Clock::MONOTONIC)
+        // Nobody sleeps on the ring; it is read when the recorder gets to it.
+        .wakeup_watermark(bytes / 2)
+        .build()
+}

@@ -1,0 +1,362 @@
+//! Sampling: starts the events, drains the rings, hands over rows.
+
+use std::collections::BTreeMap;
+use std::os::fd::BorrowedFd;
+
+use haltwise_core::event::Lost;
+use haltwise_core::profile::{Event, Recorded, Rows};
+use haltwise_core::recording::{Missing, Roster};
+
+use super::ProfileOptions;
+use super::keeper::Keeper;
+use super::open::{self, OpenError, Ring};
+use super::people::People;
+use super::symbols::Symbols;
+use crate::bpf::sample::{Counted, SampleFilter};
+use crate::clock;
+use crate::collector::CollectError;
+use crate::perf::collector::cpu_list;
+use crate::perf::explain::is_gone;
+use crate::root::Root;
+
+/// Between two looks at who is still there, and which CPUs are.
+const LOOK_NS: u64 = 1_000_000_000;
+
+/// What is sampled beside time where it is there and nothing else was asked for.
+const BESIDE: [Event; 3] = [Event::Instructions, Event::CacheMisses, Event::DtlbMisses];
+
+/// Samples the threads of VMMs.
+#[derive(Debug)]
+pub struct Profiler {
+    root: Root,
+    options: ProfileOptions,
+    events: Vec<Event>,
+    filter: Option<SampleFilter>,
+    exits_told: bool,
+    rings: BTreeMap<u32, Ring>,
+    people: People,
+    keeper: Keeper,
+    symbols: Symbols,
+    missing: Vec<Missing>,
+    looked_ns: u64,
+    counted: Counted,
+    samples: u64,
+}
+
+impl Profiler {
+    /// Starts sampling. `exit_threads` is what
+    /// [`Collector::exit_threads`](crate::collector::Collector::exit_threads) gives; `by_bpf`: whether
+    /// BPF may be used.
+    pub fn start(
+        options: ProfileOptions,
+        root: &Root,
+        exit_threads: Option<BorrowedFd<'_>>,
+        by_bpf: bool,
+    ) -> Result<Self, CollectError> {
+        let online = online(root)?;
+        let mut missing = Vec::new();
+        let events = choose(&options, online.first().copied().unwrap_or(0), &mut missing)?;
+        let filter = if by_bpf {
+            match SampleFilter::load(cpus_possible(root, &online), exit_threads) {
+                Ok(filter) => Some(filter),
+                Err(error) => {
+                    missing.push(without_bpf(&error));
+                    None
+                }
+            }
+        } else {
+            None
+        };
+        let exits_told = filter.is_some() && exit_threads.is_some();
+        if !exits_told {
+            missing.push(Missing {
+                field: "samples.reason".to_owned(),
+                reason:
+                    "exits were not counted beside: which exit a sample belongs to is known by \
+                         its stack alone"
+                        .to_owned(),
+            });
+        }
+        let symbols = Symbols::load(root);
+        if !symbols.knows_kernel() {
+            missing.push(Missing {
+                field: "sample_frames.symbol".to_owned(),
+                reason: "functions of the kernel have no names: /proc/kallsyms cannot be read or \
+                         hides its addresses (kernel.kptr_restrict)"
+                    .to_owned(),
+            });
+        }
+        let mut profiler = Self {
+            root: root.clone(),
+            people: People::new(root, &options.vms),
+            options,
+            events,
+            filter,
+            exits_told,
+            rings: BTreeMap::new(),
+            keeper: Keeper::default(),
+            symbols,
+            missing,
+            looked_ns: clock::monotonic_ns(),
+            counted: Counted::default(),
+            samples: 0,
+        };
+        profiler.open_cpus(online)?;
+        Ok(profiler)
+    }
+
+    fn open_cpus(&mut self, online: Vec<u32>) -> Result<(), CollectError> {
+        let bytes = ring_bytes(online.len());
+        for cpu in online {
+            if self.rings.contains_key(&cpu) {
+                continue;
+            }
+            let filter = self.filter.as_mut();
+            match Ring::open(cpu, self.options.hz, &self.events, bytes, filter) {
+                Ok(ring) => drop(self.rings.insert(cpu, ring)),
+                // It went offline in between.
+                Err(OpenError::Io(error)) if is_gone(&error) => {}
+                Err(OpenError::Io(error)) => return Err(explain(cpu, error)),
+                Err(OpenError::Collect(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves what is ready into `rows`, and what was lost into `lost`.
+    pub fn drain(
+        &mut self,
+        roster: &Roster,
+        rows: &mut Rows,
+        lost: &mut Vec<Lost>,
+    ) -> Result<(), CollectError> {
+        let now_ns = clock::monotonic_ns();
+        let thorough = now_ns.saturating_sub(self.looked_ns) >= LOOK_NS;
+        if thorough {
+            self.looked_ns = now_ns;
+            let online = online(&self.root)?;
+            self.open_cpus(online)?;
+        }
+        let changes = self.people.update(roster, thorough);
+        for pid in changes.gone {
+            if let Some(filter) = &self.filter {
+                filter.remove(pid);
+            }
+        }
+        for pid in changes.came {
+            // A number that was another's before says nothing of this one's code.
+            self.symbols.forget(pid);
+            self.keeper.forget(pid);
+            self.symbols.meet(pid, now_ns);
+            if let Some(filter) = &self.filter {
+                filter.add(pid)?;
+            }
+        }
+        self.read_rings(rows, lost, now_ns);
+        self.count(lost, now_ns)
+    }
+
+    /// Ends sampling and moves what is left.
+    pub fn stop(
+        &mut self,
+        roster: &Roster,
+        rows: &mut Rows,
+        lost: &mut Vec<Lost>,
+    ) -> Result<(), CollectError> {
+        if let Some(filter) = &mut self.filter {
+            filter.detach();
+        }
+        for ring in self.rings.values_mut() {
+            ring.disable();
+        }
+        self.drain(roster, rows, lost)?;
+        self.rings.clear();
+        Ok(())
+    }
+
+    fn read_rings(&mut self, rows: &mut Rows, lost: &mut Vec<Lost>, now_ns: u64) {
+        let first = rows.samples.len();
+        for ring in self.rings.values_mut() {
+            let told = ring.read(&self.events, |raw, event| {
+                let (people, symbols) = (&mut self.people, &mut self.symbols);
+                self.keeper.keep(&raw, event, people, symbols, rows);
+            });
+            // The program counts its own losses, and exactly.
+            let from_ring = if self.filter.is_some() { 0 } else { told.lost };
+            for (count, place) in [
+                (from_ring, "samples: ring full (of all processes)"),
+                (told.unreadable, "samples: records that could not be read"),
+            ] {
+                if count > 0 {
+                    lost.push(Lost {
+                        time_ns: now_ns,
+                        count,
+                        place: place.to_owned(),
+                    });
+                }
+            }
+        }
+        self.samples += (rows.samples.len() - first) as u64;
+        rows.samples[first..].sort_by_key(|sample| (sample.time_ns, sample.cpu));
+    }
+
+    fn count(&mut self, lost: &mut Vec<Lost>, now_ns: u64) -> Result<(), CollectError> {
+        let Some(filter) = &self.filter else {
+            return Ok(());
+        };
+        let counted = filter.counted()?;
+        let count = counted.lost.saturating_sub(self.counted.lost);
+        if count > 0 {
+            lost.push(Lost {
+                time_ns: now_ns,
+                count,
+                place: "samples: ring full".to_owned(),
+            });
+        }
+        self.counted = counted;
+        Ok(())
+    }
+
+    /// How samples are recorded.
+    pub fn recorded(&self) -> Recorded {
+        Recorded {
+            hz: self.options.hz,
+            events: self.events.clone(),
+            exits_told: self.exits_told,
+        }
+    }
+
+    /// What cannot be told on this host.
+    pub fn missing(&self) -> &[Missing] {
+        &self.missing
+    }
+
+    /// Samples handed over so far.
+    pub fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    /// CPU time that the kernel spent for the program that keeps samples, where it accounted that. The
+    /// interrupts that made it run are not in it.
+    pub fn kernel_cpu_ns(&self) -> Option<u64> {
+        let per_run = self.filter.as_ref()?.ns_per_run()?;
+        Some(whole(per_run * self.counted.fired as f64))
+    }
+
+    /// What a kept sample costs in the kernel, in ns, where it was accounted.
+    pub fn ns_per_sample(&self) -> Option<f64> {
+        let kept = self.counted.kept;
+        (kept > 0).then_some(self.kernel_cpu_ns()? as f64 / kept as f64)
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a time: not negative and far below 2^63; the cast saturates"
+)]
+fn whole(ns: f64) -> u64 {
+    ns.round() as u64
+}
+
+/// The events to sample: those asked for, which must be there; else what there is.
+fn choose(
+    options: &ProfileOptions,
+    cpu: u32,
+    missing: &mut Vec<Missing>,
+) -> Result<Vec<Event>, CollectError> {
+    let there = |event| open::is_there(event, options.hz, cpu);
+    if !options.events.is_empty() {
+        for event in &options.events {
+            there(*event).map_err(|error| explain_event(*event, error))?;
+        }
+        return Ok(options.events.clone());
+    }
+    let mut absent = Vec::new();
+    let mut events = Vec::new();
+    if there(Event::Cycles).is_ok() {
+        events.push(Event::Cycles);
+    } else {
+        there(Event::CpuClock).map_err(|error| explain_event(Event::CpuClock, error))?;
+        events.push(Event::CpuClock);
+        absent.push(Event::Cycles.as_str());
+    }
+    for event in BESIDE {
+        match there(event) {
+            Ok(()) => events.push(event),
+            Err(_) => absent.push(event.as_str()),
+        }
+    }
+    if !absent.is_empty() {
+        missing.push(Missing {
+            field: "samples.event".to_owned(),
+            reason: format!("this host does not count {}", absent.join(", ")),
+        });
+    }
+    Ok(events)
+}
+
+fn without_bpf(error: &CollectError) -> Missing {
+    Missing {
+        field: "samples".to_owned(),
+        reason: format!("without BPF, samples of all processes are read and most dropped: {error}"),
+    }
+}
+
+fn online(root: &Root) -> Result<Vec<u32>, CollectError> {
+    cpus(root, "sys/devices/system/cpu/online")
+}
+
+/// Numbers of CPUs are below this.
+fn cpus_possible(root: &Root, online: &[u32]) -> u32 {
+    let possible = cpus(root, "sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = possible.iter().chain(online).max();
+    last.map_or(1, |last| last.saturating_add(1))
+}
+
+fn cpus(root: &Root, file: &str) -> Result<Vec<u32>, CollectError> {
+    let read = |error: crate::root::RootError| CollectError::Failed {
+        what: "find the CPUs".to_owned(),
+        source: std::io::Error::other(error),
+    };
+    let text = root.value(file).map_err(read)?;
+    cpu_list(&text).ok_or_else(|| read(root.malformed(file, &text, "a list of CPUs")))
+}
+
+fn explain(cpu: u32, error: std::io::Error) -> CollectError {
+    refused(format!("sample CPU {cpu}"), error)
+}
+
+fn explain_event(event: Event, error: std::io::Error) -> CollectError {
+    refused(format!("sample {event}"), error)
+}
+
+fn refused(what: String, error: std::io::Error) -> CollectError {
+    use rustix::io::Errno;
+    match error.kind() {
+        std::io::ErrorKind::PermissionDenied => CollectError::Denied {
+            what,
+            need: "root, or CAP_PERFMON",
+        },
+        _ => match Errno::from_io_error(&error) {
+            Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV) => CollectError::Unsupported {
+                what,
+                source: Some(error),
+            },
+            _ => CollectError::Failed {
+                what,
+                source: error,
+            },
+        },
+    }
+}
+
+/// The ring of one of so many CPUs: from 256 KiB, where a sample of the deepest stacks takes 2 KiB, to
+/// 2 MiB.
+fn ring_bytes(cpus: usize) -> usize {
+    let share = (16_usize << 20) / cpus.max(1);
+    share
+        .checked_next_power_of_two()
+        .unwrap_or(usize::MAX)
+        .clamp(256 << 10, 2 << 20)
+}
