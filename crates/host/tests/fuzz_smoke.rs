@@ -19,6 +19,11 @@ fn host_bpf_record_smoke() {
 }
 
 #[test]
+fn host_journal_smoke() {
+    smoke::run("host_journal", fuzz::journal, 2_000);
+}
+
+#[test]
 fn host_perf_record_smoke() {
     smoke::run("host_perf_record", fuzz::perf_record, 2_000);
 }

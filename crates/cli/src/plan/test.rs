@@ -301,3 +301,35 @@ fn collect(json: &Value, keys: &mut Vec<String>) {
         }
     }
 }
+
+/// A plan with a few bytes changed is refused, or read as what it says and kept so.
+#[test]
+fn a_damaged_plan_is_refused_or_means_what_it_says() {
+    let whole = serde_json::to_vec_pretty(&text(&plan())).unwrap();
+    let mut random = haltwise_core::workload::SplitMix64(0x4a17);
+    let mut below = |end: usize| usize::try_from(random.below(end as u64)).unwrap();
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..20_000 {
+        let mut bytes = whole.clone();
+        for _ in 0..=below(3) {
+            let at = below(bytes.len());
+            match below(4) {
+                0 => bytes[at] ^= 1 << below(8),
+                1 => bytes[at] = b"0123456789-.eE\"{}[],:"[below(21)],
+                2 => drop(bytes.remove(at)),
+                _ => bytes.insert(at, b"0123456789"[below(10)]),
+            }
+        }
+        let Ok(damaged) = Plan::parse(&bytes) else {
+            refused += 1;
+            continue;
+        };
+        read += 1;
+        let again = Plan::parse(text(&damaged).to_string().as_bytes()).unwrap();
+        assert_eq!(again, damaged);
+    }
+    assert!(
+        read > 1_000 && refused > 1_000,
+        "{read} read, {refused} refused"
+    );
+}
