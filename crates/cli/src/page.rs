@@ -150,7 +150,7 @@ pub(crate) fn fit(text: &str, width: usize) -> String {
 }
 
 /// The same with `~` in the middle: names often differ at their end only.
-fn fit_middle(text: &str, width: usize) -> String {
+pub(crate) fn fit_middle(text: &str, width: usize) -> String {
     if text.width() <= width || width < 8 {
         return fit(text, width);
     }

@@ -6,7 +6,7 @@ use haltwise_core::units::Nanos;
 use super::charts;
 use super::pen::{Pen, Theme, columns, fitting};
 use crate::number::{maybe_nanos, nanos, nanos_f64, scaled, share, three_digits};
-use crate::page::harmless;
+use crate::page::{fit_middle, harmless};
 use crate::top::columns::cpu;
 use crate::top::figures::Figures;
 use crate::top::model::{Model, Screen};
@@ -141,7 +141,8 @@ fn totals(model: &Model, step: &Step, pen: &mut Pen<'_>, y: u16) {
         Screen::Host => ("Host".to_owned(), rows::host(step, names), None),
         Screen::Vm(index) | Screen::Vcpu(index, _) => {
             let Some(vm) = model.vm(index) else { return };
-            let who = format!("VM {} ({} {})", tame(&vm.name), vm.vmm, vm.key.pid);
+            let name = fit_middle(&tame(&vm.name), usize::from(pen.width() / 4).max(8));
+            let who = format!("VM {name} ({} {})", vm.vmm, vm.key.pid);
             let row = rows::of_vm(step, vm, names);
             let there = step.around.vms.iter().any(|there| there.index == index);
             let gone = (!there).then(|| "not there in this interval".to_owned());
@@ -149,7 +150,7 @@ fn totals(model: &Model, step: &Step, pen: &mut Pen<'_>, y: u16) {
             (who, row.figures, gone.or(blind))
         }
     };
-    let room = pen.width() / 3;
+    let room = pen.width() / 2;
     let x = pen.within(0, y, room.max(8), &who, Theme::strong());
     let x = pen.text(x, y, ": ", Theme::plain());
     if let Some(why) = nothing {

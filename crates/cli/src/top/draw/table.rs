@@ -3,6 +3,7 @@
 use super::charts;
 use super::pen::{Pen, Theme};
 use crate::chart::sparkline;
+use crate::page::fit_middle;
 use crate::top::columns::{Column, GAP, Table, fitting};
 use crate::top::model::Model;
 use crate::top::rows::{Key, Row};
@@ -95,7 +96,8 @@ fn draw_row(model: &Model, row: &Row, columns: &[(Column, u16)], pen: &mut Pen<'
         };
         match column {
             Column::Name => {
-                pen.within(x, y, *width, &row.name, style);
+                let name = fit_middle(&row.name, usize::from(*width));
+                pen.within(x, y, *width, &name, style);
                 if let Some(reason) = &row.blind {
                     let text = format!("not observable: {reason}");
                     pen.text(x + width + GAP, y, &text, pen.theme.worth());
