@@ -20,18 +20,23 @@ pub(super) fn ceilings(results: &Results<'_>, load: &Load) -> Result<Vec<(String
         ..load.clone()
     };
     let advice = advice(haltwise, results, &load)?;
-    let goals = advice["played"]["goals"].as_array();
-    let goals = goals.map(Vec::as_slice).unwrap_or_default();
-    let ceiling = |goal: &Value| {
-        let name = goal["goal"].as_str()?.to_owned();
-        Some((name, goal["setting"]["halt_poll_ns"].as_u64()?))
-    };
-    let ceilings: Vec<_> = goals.iter().filter_map(ceiling).collect();
+    let ceilings = ceilings_of(&advice);
     if ceilings.is_empty() {
         let reason = advice["reason"].as_str().unwrap_or("it played nothing");
         return Err(reason.to_owned());
     }
     Ok(ceilings)
+}
+
+/// By goal, out of `docs/tune-json.md`'s `played.goals`.
+fn ceilings_of(advice: &Value) -> Vec<(String, u64)> {
+    let goals = advice["played"]["goals"].as_array();
+    let goals = goals.map(Vec::as_slice).unwrap_or_default();
+    let ceiling = |goal: &Value| {
+        let name = goal["goal"]["name"].as_str()?.to_owned();
+        Some((name, goal["setting"]["halt_poll_ns"].as_u64()?))
+    };
+    goals.iter().filter_map(ceiling).collect()
 }
 
 fn advice(haltwise: &Haltwise, results: &Results<'_>, load: &Load) -> Result<Value, String> {
@@ -41,4 +46,22 @@ fn advice(haltwise: &Haltwise, results: &Results<'_>, load: &Load) -> Result<Val
     let pid = std::process::id().to_string();
     let arguments = ["tune", "--ceiling-only", "--vm", &pid];
     haltwise.ask(&arguments, &recording.capture())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn each_goal_has_its_ceiling_and_what_is_not_there_is_left_out() {
+        let goal = |name: &str, setting: Value| serde_json::json!({"goal": {"name": name}, "setting": setting});
+        let advice = serde_json::json!({"played": {"goals": [
+            goal("density", serde_json::json!({"halt_poll_ns": 0})),
+            goal("latency", serde_json::json!({"halt_poll_ns": 80_000})),
+            goal("odd", Value::Null),
+        ]}});
+        let ceilings = [("density".to_owned(), 0), ("latency".to_owned(), 80_000)];
+        assert_eq!(ceilings_of(&advice), ceilings);
+        assert_eq!(ceilings_of(&Value::Null), []);
+    }
 }

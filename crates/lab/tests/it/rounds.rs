@@ -67,6 +67,8 @@ fn a_calibration_reports_what_it_could_measure_and_what_not() {
     let plan = Plan {
         gaps: vec![Nanos(50_000)],
         repetitions: 2,
+        // However busy the host is.
+        budget: Nanos(3_600_000_000_000),
         ..Plan::new(true, *cpus.last().unwrap(), cpus[0])
     };
     let mut heard = Vec::new();
