@@ -8,6 +8,7 @@ mod guest;
 mod initramfs;
 mod knob;
 mod modules;
+mod profile;
 mod qemu;
 mod rule;
 mod scenario;

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 
 use super::deb::Kernel;
 use super::witness::{self, Expected, Wake};
-use super::{Binaries, LIMIT, exits, tell};
+use super::{Binaries, LIMIT, exits, profile, tell};
 use crate::say;
 
 /// One experiment of the lab.
@@ -33,9 +33,14 @@ struct Recording {
 }
 
 impl Recording {
-    /// Whether it counts exits too.
+    /// Whether it counts exits too, with all that is to be compared of them.
     fn counts_exits(&self) -> bool {
-        self.record.contains("--exits")
+        self.record.contains("--exits=")
+    }
+
+    /// Whether it takes samples too.
+    fn takes_samples(&self) -> bool {
+        self.record.contains("--profile")
     }
 }
 
@@ -97,6 +102,15 @@ fn recordings() -> Vec<Recording> {
             name: "exits-counted",
             record: "--rung bpf --exits=msr,pio,mmio,gpa,hypercall,vector,cpuid",
             checks: vec![check("primes", "exits --rounds 11", None)],
+        },
+        Recording {
+            name: "profile",
+            record: "--rung bpf --exits --profile 199hz",
+            checks: vec![check(
+                "sampled",
+                "pingpong --vcpus 2 --rounds 600 --gap exp:1ms --host-wait block",
+                None,
+            )],
         },
         Recording {
             name: "counts",
@@ -167,6 +181,10 @@ pub(crate) fn run(
                 disagreements += tell(check.name, &found);
             }
         }
+        if recording.takes_samples() {
+            let found = profile::compare(&dir).context("samples")?;
+            disagreements += tell("samples", &found);
+        }
     }
     say::note(&format!("all within {}", say::seconds(run.elapsed)));
     if disagreements > 0 {
@@ -227,6 +245,15 @@ fn script(recordings: &[Recording]) -> String {
                 text,
                 "haltwise exits --json /out/{name}/capture >/out/{name}/exits.json \
                  || {{ echo \"check: exits {name} returned $?\"; failed=1; }}"
+            );
+        }
+        if recording.takes_samples() {
+            let _ = writeln!(
+                text,
+                "haltwise profile --json /out/{name}/capture >/out/{name}/profile.json && \
+                 haltwise profile --folded - /out/{name}/capture >/out/{name}/folded && \
+                 haltwise profile --svg - /out/{name}/capture >/out/{name}/flame.svg \
+                 || {{ echo \"check: profile {name} returned $?\"; failed=1; }}"
             );
         }
     }

@@ -17,6 +17,7 @@ mod exits;
 mod experiments;
 mod explain;
 mod halt_loop;
+mod profile;
 mod prove;
 mod tmux;
 mod top;

@@ -1,0 +1,186 @@
+//! Samples of a stock kernel's own KVM: told with the exits being handled, named by function, none
+//! lost, and as many in the folded stacks as were taken.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use super::witness::{Found, read};
+
+/// What we read of `haltwise profile --json`.
+#[derive(Debug, Deserialize)]
+struct Profile {
+    recording: Recording,
+    total: Total,
+    sides: Vec<Part>,
+    exits: Vec<Exit>,
+    symbols: Vec<Symbol>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Recording {
+    exits_told: bool,
+    lost: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Total {
+    samples: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Part {
+    name: String,
+    samples: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Exit {
+    name: String,
+    samples: u64,
+    by: Option<String>,
+    areas: Vec<Part>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Symbol {
+    module: String,
+    own: Part,
+}
+
+/// Fewer samples than this say nothing of shares.
+const ENOUGH: u64 = 30;
+
+/// Looks at what one recording has left.
+pub(super) fn compare(dir: &Path) -> Result<Found> {
+    let profile: Profile = read(&dir.join("profile.json"))?;
+    let folded = dir.join("folded");
+    let folded =
+        std::fs::read_to_string(&folded).with_context(|| format!("read {}", folded.display()))?;
+    let svg = dir.join("flame.svg");
+    let svg = std::fs::read_to_string(&svg).with_context(|| format!("read {}", svg.display()))?;
+    let mut found = judge(&profile, &folded);
+    if !svg.trim_end().ends_with("</svg>") {
+        found
+            .disagreements
+            .push("the flame graph is cut".to_owned());
+    }
+    Ok(found)
+}
+
+fn judge(profile: &Profile, folded: &str) -> Found {
+    let mut found = Found::default();
+    let mut wrong = |is_wrong: bool, text: String| {
+        if is_wrong {
+            found.disagreements.push(text);
+        }
+    };
+    let samples = profile.total.samples;
+    wrong(samples < ENOUGH, format!("only {samples} samples"));
+    let lost = profile.recording.lost;
+    wrong(lost > 0, format!("{lost} events were lost"));
+    let told = profile.recording.exits_told;
+    wrong(!told, "exits were not told with samples".to_owned());
+    let counts = folded.lines().filter_map(|line| line.rsplit_once(' '));
+    let in_stacks: u64 = counts.filter_map(|(_, n)| n.parse::<u64>().ok()).sum();
+    wrong(
+        in_stacks != samples,
+        format!("{in_stacks} samples in folded stacks, {samples} taken"),
+    );
+    let sides: u64 = profile.sides.iter().map(|side| side.samples).sum();
+    wrong(
+        sides != samples,
+        format!("{sides} samples by side, {samples} taken"),
+    );
+    // Functions of modules have names, and are the modules'.
+    let of_kvm = |symbol: &&Symbol| symbol.module.starts_with("kvm");
+    let of_kvm: Vec<_> = profile.symbols.iter().filter(of_kvm).collect();
+    let named = of_kvm
+        .iter()
+        .filter(|symbol| !symbol.own.name.contains("+0x"));
+    wrong(
+        named.count() == 0,
+        "no function of KVM's modules has a name".to_owned(),
+    );
+    let halts = profile.exits.iter().find(|exit| exit.name == "hlt");
+    let told = halts.filter(|exit| exit.by.as_deref() == Some("kvm_exit"));
+    wrong(told.is_none(), "no sample was told with hlt".to_owned());
+    if let Some(halts) = told.filter(|exit| exit.samples >= ENOUGH) {
+        let of_halts = halts
+            .areas
+            .iter()
+            .filter(|area| area.name.starts_with("halt "));
+        let of_halts: u64 = of_halts.map(|area| area.samples).sum();
+        wrong(
+            of_halts * 2 < halts.samples,
+            format!(
+                "only {of_halts} of {} samples of hlt poll or block",
+                halts.samples
+            ),
+        );
+    }
+    let guest = profile.sides.iter().find(|side| side.name == "guest");
+    found.summary = format!(
+        "{samples} samples, {} of hlt, {} in the guest, {} functions of KVM's modules",
+        told.map_or(0, |exit| exit.samples),
+        guest.map_or(0, |side| side.samples),
+        of_kvm.len(),
+    );
+    found
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn part(name: &str, samples: u64) -> Part {
+        Part {
+            name: name.to_owned(),
+            samples,
+        }
+    }
+
+    fn sound() -> (Profile, &'static str) {
+        let profile = Profile {
+            recording: Recording {
+                exits_told: true,
+                lost: 0,
+            },
+            total: Total { samples: 100 },
+            sides: vec![part("guest", 20), part("kernel", 80)],
+            exits: vec![Exit {
+                name: "hlt".to_owned(),
+                samples: 60,
+                by: Some("kvm_exit".to_owned()),
+                areas: vec![part("halt polling", 40), part("scheduler", 20)],
+            }],
+            symbols: vec![Symbol {
+                module: "kvm".to_owned(),
+                own: part("kvm_vcpu_check_block", 40),
+            }],
+        };
+        (profile, "a;b 60\na;[guest kernel] 40\n")
+    }
+
+    #[test]
+    fn what_is_sound_passes_and_each_fault_is_found() {
+        let (profile, folded) = sound();
+        assert_eq!(judge(&profile, folded).disagreements, [""; 0]);
+        let faults: [fn(&mut Profile); 6] = [
+            |it| it.recording.exits_told = false,
+            |it| it.recording.lost = 1,
+            |it| it.total.samples = 101,
+            |it| it.exits[0].by = Some("stack".to_owned()),
+            |it| it.exits[0].areas[0].samples = 10,
+            |it| it.symbols[0].own.name = "kvm+0x10".to_owned(),
+        ];
+        for fault in faults {
+            let (mut profile, folded) = sound();
+            fault(&mut profile);
+            assert!(!judge(&profile, folded).disagreements.is_empty());
+        }
+        let (profile, _) = sound();
+        assert_eq!(judge(&profile, "a 99\n").disagreements.len(), 1);
+    }
+}
