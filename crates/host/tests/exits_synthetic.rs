@@ -245,3 +245,50 @@ fn sub_keys_of_one_guest_do_not_take_the_room_of_anothers_exits() {
     assert!(lost > 0);
     assert_eq!(count(&rows, Kind::MsrWrite) + lost, 10_000);
 }
+
+/// To the host a guest's own guest is the same vCPU: the entry after VMRESUME goes into it, its exits come
+/// from it, and what its hypervisor shall handle enters that. All of them pair, each under its reason.
+#[test]
+fn exits_of_a_nested_guest_are_those_of_its_vcpu() {
+    use Step::{Entry, Exit};
+    const VMRESUME: u32 = 24;
+    const CPUID: u32 = 10;
+    const INTERRUPT: u32 = 1;
+    let steps: Vec<Step> = (0..100)
+        .flat_map(|_| {
+            [
+                Exit(0, VMRESUME),
+                Entry(0),
+                // Handled by the host, back into the nested guest.
+                Exit(0, INTERRUPT),
+                Entry(0),
+                // For its hypervisor.
+                Exit(0, CPUID),
+                Entry(0),
+            ]
+        })
+        .collect();
+    let Some(rows) = had(|| play_steps(&[&steps])) else {
+        return;
+    };
+    for reason in [VMRESUME, INTERRUPT, CPUID] {
+        assert_eq!(timed(&rows, reason), (100, 100));
+    }
+    assert_eq!(count(&rows, Kind::Entry), 300);
+    assert_eq!(count(&rows, Kind::LoneEntry), 0);
+}
+
+/// A thread that takes two vCPUs up in turn, again and again, does not use the table up.
+#[test]
+fn vcpus_in_turn_in_one_thread_keep_to_their_cells() {
+    use Step::{Entry, Exit};
+    let steps: Vec<Step> = (0..20_000)
+        .flat_map(|nth| [Entry(nth % 2), Exit(nth % 2, 12)])
+        .collect();
+    let Some(rows) = had(|| play_steps(&[&steps])) else {
+        return;
+    };
+    assert_eq!(count(&rows, Kind::Other), 0);
+    assert_eq!(timed(&rows, 12), (20_000, 0));
+    assert_eq!(count(&rows, Kind::Entry), 20_000);
+}

@@ -46,9 +46,10 @@ static __always_inline __u32 cell_of_exit(struct exit_thread *thread, const stru
 	barrier_var(place);
 	if (place < REMEMBERED && thread->reason_cells[place])
 		return thread->reason_cells[place];
-	cell = find_cell(thread, EXIT_KIND_EXIT, exit->isa, exit->reason, 0);
-	if (place < REMEMBERED)
-		thread->reason_cells[place] = cell;
+	if (place >= REMEMBERED)
+		return find_cell(thread, EXIT_KIND_EXIT, exit->isa, exit->reason, 0);
+	cell = first_cell(thread, EXIT_KIND_EXIT, exit->isa, exit->reason);
+	thread->reason_cells[place] = cell;
 	return cell;
 }
 
@@ -155,7 +156,7 @@ static __always_inline void end_exit(struct exit_thread *thread, __u64 now)
 /* A cell that a thread needs often, remembered at `place`. */
 #define REMEMBERED_CELL(thread, place, kind)                                                       \
 	((thread)->place ? (thread)->place                                                         \
-			 : ((thread)->place = find_cell(thread, kind, EXIT_ISA_NONE, 0, 0)))
+			 : ((thread)->place = first_cell(thread, kind, EXIT_ISA_NONE, 0)))
 
 SEC(SEC_ENTRY)
 int on_entry(__u64 *args)

@@ -97,26 +97,17 @@ __noinline int has_cell(struct exit_thread *thread, __u32 kind, __u32 isa, __u32
 	return bpf_map_lookup_elem(&cell_of, &key) != 0;
 }
 
-/* The cell of a key, made if need be; 0 for a sub-key without room. Not static, so that the verifier
- * reads it once. */
-__noinline __u32 find_cell(struct exit_thread *thread, __u32 kind, __u32 isa, __u32 reason,
-			   __u64 sub)
+/* A new cell; 0 for a sub-key without room. */
+static __always_inline __u32 make_cell(const struct exit_thread *thread, const struct exit_key *key)
 {
 	struct exit_cell *cell;
-	struct exit_key key;
-	__u32 *found;
+	__u32 reason = key->reason;
 	__u32 slot;
 
-	if (!thread)
-		return 0;
-	key = key_of(thread, kind, isa, reason, sub);
-	found = bpf_map_lookup_elem(&cell_of, &key);
-	if (found)
-		return *found;
-	if (filter_by_reason && kind == EXIT_KIND_EXIT &&
+	if (filter_by_reason && key->kind == EXIT_KIND_EXIT &&
 	    !bpf_map_lookup_elem(&wanted_reasons, &reason))
 		return CELL_UNWANTED;
-	if (kind >= EXIT_FIRST_SUB && cells_last + CELL_OTHER >= cells_max_subs) {
+	if (key->kind >= EXIT_FIRST_SUB && cells_last + CELL_OTHER >= cells_max_subs) {
 		count_lost(EXIT_LOST_SUBS);
 		return 0;
 	}
@@ -130,10 +121,48 @@ __noinline __u32 find_cell(struct exit_thread *thread, __u32 kind, __u32 isa, __
 		return CELL_OTHER;
 	cell->tgid = thread->tgid;
 	cell->vcpu_id = thread->vcpu_id;
-	cell->key = key;
+	cell->key = *key;
+	return slot;
+}
+
+/* The cell of a key, made if need be; 0 for a sub-key without room. Not static, so that the verifier
+ * reads it once. */
+__noinline __u32 find_cell(struct exit_thread *thread, __u32 kind, __u32 isa, __u32 reason,
+			   __u64 sub)
+{
+	struct exit_key key;
+	__u32 *found;
+	__u32 slot;
+
+	if (!thread)
+		return 0;
+	key = key_of(thread, kind, isa, reason, sub);
+	found = bpf_map_lookup_elem(&cell_of, &key);
+	if (found)
+		return *found;
+	slot = make_cell(thread, &key);
+	if (slot <= CELL_OTHER || slot == CELL_UNWANTED)
+		return slot;
 	if (bpf_map_update_elem(&cell_of, &key, &slot, BPF_ANY))
 		return CELL_OTHER;
 	return slot;
+}
+
+/* A thread that takes up vCPU after vCPU more often than this looks its cells up. */
+#define FEW_VCPUS 4
+
+/* A cell that the thread will remember. Nobody else looks for it, so that there is nothing to look up and
+ * nothing to enter: half of what a vCPU's first exits cost. The reader adds up cells of one key. */
+__noinline __u32 first_cell(struct exit_thread *thread, __u32 kind, __u32 isa, __u32 reason)
+{
+	struct exit_key key;
+
+	if (!thread)
+		return 0;
+	if (thread->vcpus > FEW_VCPUS)
+		return find_cell(thread, kind, isa, reason, 0);
+	key = key_of(thread, kind, isa, reason, 0);
+	return make_cell(thread, &key);
 }
 
 /* A thread has begun to run this vCPU (0: it is not known yet). */
@@ -141,14 +170,16 @@ __noinline int adopt_vcpu(struct exit_thread *thread, __u64 address)
 {
 	struct kvm_vcpu *vcpu = (void *)address;
 	__u64 id = bpf_get_current_pid_tgid();
-	__u32 number;
+	__u32 number, vcpus;
 
 	if (!thread)
 		return 0;
+	vcpus = thread->vcpus;
 	if (!thread->known)
 		__sync_fetch_and_add(&threads_begun, 1);
 	__builtin_memset(thread, 0, sizeof(*thread));
 	thread->known = true;
+	thread->vcpus = vcpus + 1;
 	thread->vcpu = address;
 	thread->tid = id;
 	thread->tgid = id >> 32;

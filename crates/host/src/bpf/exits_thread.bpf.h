@@ -38,6 +38,7 @@ struct exit_thread {
 	__u32 vcpu_id;
 	__u32 tid;
 	__u32 tgid;
+	__u32 vcpus; /* that it has taken up, the same again and again too */
 	__u32 mmio_cells; /* addresses that have a cell of their own */
 	__u32 sub_cells[EXIT_SUB_KINDS];
 	__u16 reason_cells[REMEMBERED];
