@@ -5,8 +5,14 @@ use std::path::PathBuf;
 
 use libbpf_cargo::SkeletonBuilder;
 
-/// What records halts, what counts exits, and what keeps samples: each loads by itself.
-const SOURCES: [&str; 3] = ["collector", "exits", "sample"];
+/// What records halts, what counts exits, and what keeps samples: each loads by itself. And what a
+/// benchmark compares the second with, for an example of this crate.
+const SOURCES: [(&str, &str); 4] = [
+    ("src/bpf", "collector"),
+    ("src/bpf", "exits"),
+    ("src/bpf", "sample"),
+    ("examples", "exits_peer"),
+];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?);
@@ -19,8 +25,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         "loongarch64" => "loongarch",
         other => return Err(format!("no BPF argument layout known for {other}").into()),
     };
-    for name in SOURCES {
-        let source = format!("src/bpf/{name}.bpf.c");
+    for (folder, name) in SOURCES {
+        let source = format!("{folder}/{name}.bpf.c");
         SkeletonBuilder::new()
             .source(&source)
             // v3: 32-bit registers, and atomics that return what was there (5.12).
@@ -34,5 +40,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             .map_err(|error| format!("compile {source} (needs clang): {error:#}"))?;
     }
     println!("cargo:rerun-if-changed=src/bpf");
+    println!("cargo:rerun-if-changed=examples/exits_peer.bpf.c");
     Ok(())
 }

@@ -1,11 +1,15 @@
-//! What counting exits costs, per exit: nobody, haltwise with and without, and perf's recording of the
-//! same tracepoints.
+//! What counting exits costs, per exit: nobody, haltwise with and without, counting by hash maps as scripts
+//! for bcc do it (`crates/host/examples/exits_peer.rs`), `perf kvm stat record`, and perf's recording of the
+//! tracepoints that haltwise stands on.
+//!
+//! And what the programs take by themselves, played to exits that never happened: haltwise's beside those
+//! with hash maps, one vCPU and a thousand. For KVM that virtualises in software tells no exits.
 //!
 //! Goals: CPU time of the vCPU's thread for each exit of the same guest, every watcher within each round,
 //! in an order drawn anew; the difference to nobody in the same round. Where KVM virtualises in software,
-//! an emulated instruction stands for an exit. Non-goals: what the programs cost by themselves, with a
-//! thousand vCPUs (`crates/host/tests/exits_synthetic.rs` prints that).
+//! an emulated instruction stands for an exit.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,7 +21,7 @@ use haltwise_core::workload::SplitMix64;
 use super::kept::{Figures, Kept};
 use super::run::{Programs, bench, number};
 use super::watcher::{Watching, watch};
-use crate::say;
+use crate::{repo, say, tool};
 
 /// Options of the benchmark of exits.
 #[derive(Debug, clap::Args)]
@@ -40,15 +44,21 @@ enum Watcher {
     Halts,
     Exits,
     ExitsAndKeys,
+    /// Hash maps, by thread and reason.
+    HashMaps,
+    /// Its own choice of tracepoints.
+    PerfKvmStat,
     /// The tracepoints that `haltwise record --exits` stands on, and those of halts.
     Perf,
 }
 
-const WATCHERS: [Watcher; 5] = [
+const WATCHERS: [Watcher; 7] = [
     Watcher::Nobody,
     Watcher::Halts,
     Watcher::Exits,
     Watcher::ExitsAndKeys,
+    Watcher::HashMaps,
+    Watcher::PerfKvmStat,
     Watcher::Perf,
 ];
 
@@ -71,6 +81,8 @@ impl Watcher {
             Self::Halts => "haltwise record",
             Self::Exits => "haltwise record --exits",
             Self::ExitsAndKeys => "haltwise, all sub-keys",
+            Self::HashMaps => "hash maps, as bcc has it",
+            Self::PerfKvmStat => "perf kvm stat record",
             Self::Perf => "perf record, same events",
         }
     }
@@ -87,14 +99,74 @@ impl Watcher {
             Self::Halts => haltwise(&mut command, &[]),
             Self::Exits => haltwise(&mut command, &["--exits"]),
             Self::ExitsAndKeys => haltwise(&mut command, &[KEYS]),
+            Self::HashMaps => {
+                command.arg(peer(programs)).arg("watch").current_dir(&out);
+            }
+            Self::PerfKvmStat => {
+                command.args(["perf", "kvm", "stat", "record", "-a", "-m", "4096", "-o"]);
+                command.arg(out.join("perf.data"));
+            }
             Self::Perf => {
                 command.args(["perf", "record", "--quiet", "-a", "-m", "4096", "-o"]);
                 command.arg(out.join("perf.data"));
                 command.args(EVENTS.iter().flat_map(|event| ["-e", event]));
             }
         }
-        watch(Some(command), self.name(), out, self != Self::Perf)
+        let is_haltwise = matches!(self, Self::Halts | Self::Exits | Self::ExitsAndKeys);
+        watch(Some(command), self.name(), out, is_haltwise)
     }
+}
+
+/// The peer with hash maps.
+fn peer(programs: &Programs) -> PathBuf {
+    programs
+        .haltwise
+        .with_file_name("examples")
+        .join("exits_peer")
+}
+
+fn build_peer() -> Result<()> {
+    let example = ["-p", "haltwise-host", "--example", "exits_peer"];
+    let mut cargo = tool::cargo(&repo::root());
+    tool::run(cargo.args(["build", "--release", "--quiet"]).args(example))
+}
+
+/// Both kinds of programs, played: one shape in one round.
+#[derive(Debug, Clone, PartialEq)]
+struct Play {
+    round: u32,
+    vcpus: u32,
+    exits: u32,
+    haltwise_ns: f64,
+    peer_ns: f64,
+}
+
+impl Play {
+    /// `0,1000,3000,95.1,260.4`
+    fn parse(line: &str) -> Option<Self> {
+        let words: Vec<&str> = line.trim().split(',').collect();
+        let [round, vcpus, exits, haltwise_ns, peer_ns] = words[..] else {
+            return None;
+        };
+        Some(Self {
+            round: round.parse().ok()?,
+            vcpus: vcpus.parse().ok()?,
+            exits: exits.parse().ok()?,
+            haltwise_ns: haltwise_ns.parse().ok()?,
+            peer_ns: peer_ns.parse().ok()?,
+        })
+    }
+
+    fn shape(&self) -> (u32, u32) {
+        (self.vcpus, self.exits)
+    }
+}
+
+fn play(args: &Args, programs: &Programs) -> Result<Vec<Play>> {
+    say::step("exits that never happened");
+    let rounds = args.rounds.to_string();
+    let text = tool::ask(Command::new(peer(programs)).args(["play", &rounds]))?;
+    Ok(text.lines().filter_map(Play::parse).collect())
 }
 
 /// One run.
@@ -108,6 +180,8 @@ struct Figure {
 /// Measures.
 pub(crate) fn run(args: &Args) -> Result<()> {
     bench(args.discard, |programs| {
+        build_peer()?;
+        let plays = play(args, programs)?;
         let mut order = SplitMix64(u64::from(args.rounds));
         let mut figures = Vec::new();
         for round in 0..args.rounds {
@@ -118,8 +192,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 figures.push(measure(args, programs, round, watcher)?);
             }
         }
-        let summary = summary(args, &figures);
-        Ok(kept(&figures, summary))
+        let summary = summary(args, &figures) + &summary_of_plays(&plays);
+        Ok(kept(&figures, &plays, summary))
     })
 }
 
@@ -182,7 +256,43 @@ fn summary(args: &Args, figures: &[Figure]) -> String {
     text
 }
 
-fn kept(figures: &[Figure], summary: String) -> Kept<'static> {
+fn summary_of_plays(plays: &[Play]) -> String {
+    let mut text = format!(
+        "\nplayed to exits that never happened, the programs alone: ns for an exit and its entry\n\
+         {:<26} {:>22} {:>22}\n",
+        "vCPUs x exits, 12 reasons", "haltwise --exits", "hash maps"
+    );
+    let shapes: BTreeSet<_> = plays.iter().map(Play::shape).collect();
+    for (vcpus, exits) in shapes {
+        let own = || plays.iter().filter(|play| play.shape() == (vcpus, exits));
+        let told = |samples: Vec<f64>| {
+            median_estimate(&samples).map_or_else(String::new, |it| {
+                format!("{:.0} [{:.0}, {:.0}]", it.median, it.low, it.high)
+            })
+        };
+        let ours = told(own().map(|play| play.haltwise_ns).collect());
+        let peers = told(own().map(|play| play.peer_ns).collect());
+        let shape = format!("{vcpus} x {exits}");
+        let _written = writeln!(text, "{shape:<26} {ours:>22} {peers:>22}");
+    }
+    text
+}
+
+fn kept(figures: &[Figure], plays: &[Play], summary: String) -> Kept<'static> {
+    let played = plays.iter().flat_map(|play| {
+        let of = |who: &str, ns: f64| {
+            vec![
+                play.round.to_string(),
+                format!("played {} vCPUs: {who}", play.vcpus),
+                (play.vcpus * play.exits).to_string(),
+                format!("{ns:.1}"),
+            ]
+        };
+        [
+            of("haltwise", play.haltwise_ns),
+            of("hash maps", play.peer_ns),
+        ]
+    });
     let rows = figures
         .iter()
         .map(|figure| {
@@ -193,6 +303,7 @@ fn kept(figures: &[Figure], summary: String) -> Kept<'static> {
                 format!("{:.2}", figure.cpu_ns_per_exit),
             ]
         })
+        .chain(played)
         .collect();
     Kept {
         name: "exits",
@@ -200,7 +311,9 @@ fn kept(figures: &[Figure], summary: String) -> Kept<'static> {
                  watcher comes once, in an order drawn anew. `cpu_ns_per_exit` is the CPU time of the \
                  vCPU's thread by the number of its exits: KVM's own count, or where KVM virtualises in \
                  software that of emulated instructions. `added` is the difference to nobody in the \
-                 same round.",
+                 same round. Rows `played` are BPF programs run by the kernel on request, for exits \
+                 that never happened: an exit and its entry, less what the kernel's own looks at the \
+                 clock take; whoever comes first changes with the round.",
         columns: &["round", "watcher", "exits", "cpu_ns_per_exit"],
         figures: Figures { rows, summary },
     }
@@ -209,6 +322,14 @@ fn kept(figures: &[Figure], summary: String) -> Kept<'static> {
 #[cfg(test)]
 mod test {
     use super::*;
+
+    #[test]
+    fn what_the_peer_prints_is_read_and_its_heading_is_not() {
+        assert_eq!(Play::parse("round,vcpus,exits,haltwise_ns,peer_ns"), None);
+        let play = Play::parse("3,1000,300,130.5,301.2\n").unwrap();
+        assert_eq!((play.round, play.shape()), (3, (1000, 300)));
+        assert!(summary_of_plays(&[play]).contains("1000 x 300"));
+    }
 
     #[test]
     fn a_difference_is_taken_within_its_own_round() {

@@ -60,9 +60,36 @@ const VMX: u64 = 1;
 pub fn play(wanted: Synthetic) -> Result<Played, CollectError> {
     let mut counter = counter(wanted.expected_vcpus, &ExitOptions::default())?;
     let progs = &counter.loaded.skel.progs;
-    let (exit, entry) = (progs.on_exit_before.as_fd(), progs.on_entry.as_fd());
     // KVM puts the guest's FPU away at the end of KVM_RUN: nothing to do.
-    let idle = progs.on_fpu.as_fd();
+    let programs = [
+        progs.on_exit_before.as_fd(),
+        progs.on_entry.as_fd(),
+        progs.on_fpu.as_fd(),
+    ];
+    let Timed {
+        ns_per_exit,
+        measuring_ns,
+    } = time(programs, wanted)?;
+    let table_bytes = counter.loaded.table_bytes();
+    Ok(Played {
+        rows: rows(&mut counter)?,
+        ns_per_exit,
+        measuring_ns,
+        table_bytes,
+    })
+}
+
+/// What programs took.
+#[derive(Debug, Clone, Copy)]
+pub struct Timed {
+    /// As in [`Played`].
+    pub ns_per_exit: f64,
+    /// As in [`Played`].
+    pub measuring_ns: f64,
+}
+
+/// Plays to anybody's programs: for an exit, for an entry, and one that does nothing with a 0.
+pub fn time(programs: [BorrowedFd<'_>; 3], wanted: Synthetic) -> Result<Timed, CollectError> {
     let timing = start_timing();
     let start = Barrier::new(wanted.vcpus as usize);
     let played: io::Result<()> = std::thread::scope(|scope| {
@@ -72,7 +99,7 @@ pub fn play(wanted: Synthetic) -> Result<Played, CollectError> {
                 let thread = std::thread::Builder::new().stack_size(64 << 10);
                 thread.spawn_scoped(scope, move || {
                     start.wait();
-                    one([exit, entry, idle], vcpu, wanted)
+                    one(programs, vcpu, wanted)
                 })
             })
             .collect::<io::Result<_>>()?;
@@ -85,16 +112,12 @@ pub fn play(wanted: Synthetic) -> Result<Played, CollectError> {
     });
     played.map_err(failed)?;
     drop(timing);
-    let (exits, entries) = (run_count(exit), run_count(entry));
-    let idle = run_count(idle);
+    let [exits, entries, idle] = programs.map(run_count);
     let measuring_ns = 2.0 * idle.time_ns as f64 / idle.count.max(1) as f64;
     let both = (exits.time_ns + entries.time_ns) as f64 / exits.count.max(1) as f64;
-    let table_bytes = counter.loaded.table_bytes();
-    Ok(Played {
-        rows: rows(&mut counter)?,
+    Ok(Timed {
         ns_per_exit: both - measuring_ns,
         measuring_ns,
-        table_bytes,
     })
 }
 
