@@ -11,6 +11,7 @@ mod kept;
 mod loads;
 mod loss;
 mod overhead;
+mod page;
 mod prediction;
 mod run;
 mod truth;
@@ -37,6 +38,8 @@ pub(crate) enum Bench {
     Exits(exits::Args),
     /// Every experiment of the lab; the page docs/experiments.md is made of what is kept
     Experiments(experiments::Args),
+    /// How fast the page of `report --html` is in a browser
+    Page(page::Args),
     /// Losses at the highest rate of halts that this machine can make
     Loss(loss::Args),
 }
@@ -51,6 +54,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Edge(args) => edge::run(args),
         Bench::Exits(args) => exits::run(args),
         Bench::Experiments(args) => experiments::run(args),
+        Bench::Page(args) => page::run(args),
         Bench::Loss(args) => loss::run(args),
     }
 }

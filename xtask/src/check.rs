@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::{fuzz, repo, say, test_run, tidy, tool};
+use crate::{fuzz, page, repo, say, test_run, tidy, tool};
 
 /// What `cargo xtask check` takes.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -23,6 +23,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     let started = Instant::now();
     step("format", format)?;
     step("tidy", tidy::run)?;
+    step("the page's script and style", page::lint)?;
     step("BPF programs", bpf)?;
     step("clippy", clippy)?;
     step("documentation", documentation)?;

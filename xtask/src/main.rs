@@ -9,6 +9,7 @@ mod check;
 mod demo;
 mod fuzz;
 mod kernels;
+mod page;
 mod repo;
 mod say;
 mod test_run;

@@ -21,19 +21,23 @@ const BLOCK: &str = "3000";
 /// Rounds of three blocks in each proof: few, for a demo; the intervals are as wide as they are.
 const ROUNDS: &str = "8";
 
+/// What an earlier demo left.
+const OLD: [&str; 6] = [
+    "capture",
+    "calibration.json",
+    "plan.json",
+    "proof-in-force.json",
+    "proof-off.json",
+    "report.html",
+];
+
 /// Runs it.
 pub(super) fn run() -> Result<()> {
     let shell = Shell {
         binaries: Binaries::beside_us()?,
     };
     let out = repo::root().join(OUT);
-    for old in [
-        "capture",
-        "calibration.json",
-        "plan.json",
-        "proof-in-force.json",
-        "proof-off.json",
-    ] {
+    for old in OLD {
         remove(&out.join(old))?;
     }
     std::fs::create_dir_all(&out).with_context(|| format!("create {}", out.display()))?;
@@ -82,6 +86,11 @@ pub(super) fn run() -> Result<()> {
             screen::show(in_force, 0, &prove(in_force, 0)?, None);
         }
     }
+    shell.haltwise(&format!(
+        "report {OUT}/capture --vm demo --html {OUT}/report.html --ceiling-only --calibration \
+         {calibration} --proof {OUT}/proof-in-force.json"
+    ))?;
+    say::note(&format!("{OUT}/report.html shows all of this in a browser"));
     say::note(&format!(
         "all of it is in {OUT}/; on a host of your own, `haltwise apply {OUT}/plan.json` shows what it \
          would write"

@@ -45,6 +45,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) ledger: Option<&'a Path>,
     /// What `haltwise-lab calibrate --json` wrote.
     pub(crate) calibration: Option<&'a Path>,
+    /// Seek a ceiling alone.
+    pub(crate) ceiling_only: bool,
 }
 
 /// The page's content.
@@ -151,7 +153,7 @@ fn advise(
         kernel: None,
         arch: None,
         seed: 1,
-        ceiling_only: has_own_ceilings_only(recording),
+        ceiling_only: wish.ceiling_only || has_own_ceilings_only(recording),
     };
     let said = |failure: Failure| format!("{:#}", failure.error);
     if capture.info().mode == Mode::Counts {

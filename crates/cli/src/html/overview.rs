@@ -16,7 +16,7 @@ use super::sample::packed::Packed;
 pub(crate) const STEPS: usize = 240;
 
 /// vCPUs that are shown: those that halt most. More make the file long and nobody wiser.
-const MOST: usize = 128;
+const MOST: usize = 96;
 
 /// What a vCPU can be doing, in the order in which the page stacks it.
 pub(crate) const STATES: [&str; 7] = [

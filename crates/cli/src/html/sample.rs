@@ -24,7 +24,10 @@ pub(crate) mod packed;
 pub(crate) mod playable;
 
 /// Halts that are kept, about: some 15 bytes each in the file.
-const MOST: u64 = 40_000;
+const MOST: u64 = 32_000;
+
+/// vCPUs whose halts are kept: those that halt most. Of more, each would have a handful.
+const SEATS: usize = 256;
 
 /// Stretches that are kept of a long recording: enough to see it at many times, few enough that each
 /// holds hundreds of halts.
@@ -37,6 +40,8 @@ pub(crate) struct Sampled {
     pub(crate) seats: Vec<SampledSeat>,
     /// Stretches that were kept, in nanoseconds since the start: from, to.
     pub(crate) stretches: Vec<(u64, u64)>,
+    /// vCPUs that are left out, for there are too many.
+    pub(crate) seats_left_out: usize,
     /// How many halts these are.
     pub(crate) halts: u64,
     /// Of how many.
@@ -142,13 +147,20 @@ impl Keep {
             }
         }
         let seats = seats.into_iter();
-        let seats: Vec<SampledSeat> = seats
+        let mut seats: Vec<SampledSeat> = seats
             .map(|((_, seat), halts)| SampledSeat { seat, halts })
             .collect();
+        let seats_left_out = seats.len().saturating_sub(SEATS);
+        if seats_left_out > 0 {
+            seats.sort_by_key(|one| std::cmp::Reverse(one.halts.len()));
+            seats.truncate(SEATS);
+            seats.sort_by_key(|one| (one.seat.vm.is_none(), one.seat));
+        }
         Sampled {
             halts: seats.iter().map(|seat| seat.halts.len() as u64).sum(),
             seats,
             stretches: stretches.collect(),
+            seats_left_out,
             of: self.of,
             playable: None,
         }

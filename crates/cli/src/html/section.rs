@@ -184,9 +184,17 @@ fn command(lines: &[String]) -> Element {
 /// `12 of 340 k halts`, or `all 1200 halts`.
 fn sampled(content: &Content) -> Option<String> {
     let sampled = content.sampled.as_ref()?;
+    if sampled.of == 0 {
+        return Some("no halts".to_owned());
+    }
     Some(if sampled.is_whole() {
         format!("all {}", plural(sampled.halts, "halt"))
     } else {
-        format!("{} of {}", count(sampled.halts), plural(sampled.of, "halt"))
+        let whose = match sampled.seats_left_out {
+            0 => "",
+            _ => ", of the vCPUs that halt most",
+        };
+        let of = plural(sampled.of, "halt");
+        format!("{} of {of}{whose}", count(sampled.halts))
     })
 }

@@ -57,6 +57,9 @@ pub(crate) struct Arguments {
     /// For the page, what halts cost: a file of `haltwise-lab calibrate --json`
     #[arg(long, value_name = "FILE", requires = "html")]
     calibration: Option<PathBuf>,
+    /// On the page, recommend a ceiling alone, as `haltwise tune --ceiling-only` does
+    #[arg(long, requires = "html")]
+    ceiling_only: bool,
     /// Columns of the text, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]
     width: Option<u16>,
@@ -99,6 +102,7 @@ fn page_for_browsers(arguments: &Arguments, file: &Path) -> Outcome {
         proof: arguments.proof.as_deref(),
         ledger: arguments.ledger.as_deref(),
         calibration: arguments.calibration.as_deref(),
+        ceiling_only: arguments.ceiling_only,
     })?;
     let bytes = html::write(&content, file)?;
     let kilobytes = count(bytes.div_ceil(1_000) as u64);

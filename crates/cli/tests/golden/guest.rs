@@ -58,11 +58,16 @@ const GROW_START: u32 = 10_000;
 impl Guest {
     /// Halts from the beginning to the end.
     pub(crate) fn run(&self, facts: &mut Facts) {
+        self.run_for(facts, u64::MAX);
+    }
+
+    /// So many halts, if the end does not come before.
+    pub(crate) fn run_for(&self, facts: &mut Facts, most: u64) {
         let mut gaps = Gaps::new(self.gaps.parse().unwrap(), self.seed).unwrap();
         let mut random = SplitMix64(self.seed);
         let mut window = 0;
         let mut now = self.from_ns + self.run_ns;
-        loop {
+        for _ in 0..most {
             // A window that has grown past the ceiling is cut when the next halt begins.
             window = window.min(self.ceiling_ns);
             let mut halt = self.halt(now, gaps.draw().0, window, &mut random);

@@ -32,6 +32,23 @@ fn haltwise(dir: &Path, arguments: &[&str], stdin: &[u8]) -> (i32, String, Strin
     (code, text(output.stdout), text(output.stderr))
 }
 
+/// An imported capture, as `name` in a directory.
+pub(super) fn write(dir: &Path, name: &str) {
+    fs::copy(sample("ftrace_tgid.txt"), dir.join("trace.txt")).unwrap();
+    let words = [
+        "import",
+        "-o",
+        name,
+        "--kernel",
+        "6.18",
+        "--max",
+        "200us",
+        "trace.txt",
+    ];
+    let (code, _, said) = haltwise(dir, &words, b"");
+    assert_eq!((code, said.as_str()), (0, ""));
+}
+
 #[test]
 fn a_text_becomes_a_capture_that_reports_read() {
     let dir = tempfile::tempdir().unwrap();

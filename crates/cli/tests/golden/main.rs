@@ -16,6 +16,7 @@ mod exits;
 mod explain;
 mod guest;
 mod import;
+mod page;
 mod profile;
 mod prove;
 mod recorded;

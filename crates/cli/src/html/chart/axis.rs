@@ -2,7 +2,6 @@
 
 use super::{line, text};
 use crate::html::markup::Markup;
-use crate::number::nanos;
 
 /// A logarithmic axis of times from one place to another.
 #[derive(Debug, Clone, Copy)]
@@ -38,44 +37,50 @@ impl LogAxis {
         (self.low..=self.high).contains(&ns)
     }
 
-    /// Decades, as many as there is room for, with their names below `y`, and lines up to `top`.
-    pub(crate) fn decades(&self, top: f64, y: f64) -> Markup {
-        let mut decades: Vec<u64> = Vec::new();
-        let mut ns = 1_u64;
-        while let Some(next) = ns.checked_mul(10) {
-            if self.holds(ns as f64) {
-                decades.push(ns);
-            }
-            ns = next;
-        }
+    /// Round times, as many as there is room for, with their names below `y`, and lines up to `top`.
+    pub(crate) fn ticks(&self, top: f64, y: f64) -> Markup {
+        // Where the axis spans little, there is more to name than powers of ten.
+        let steps: &[u64] = if self.high / self.low < 300.0 {
+            &[1, 2, 5]
+        } else {
+            &[1]
+        };
+        let powers = (0..=19).map(|power| 10_u64.pow(power));
+        let ticks =
+            powers.flat_map(|power| steps.iter().map(move |step| power.saturating_mul(*step)));
+        let ticks: Vec<u64> = ticks.filter(|ns| self.holds(*ns as f64)).collect();
         // A name takes some 50 units.
         let room = (self.to - self.from) / 50.0;
         let mut every = 1;
-        while decades.len() as f64 / every as f64 > room && every < decades.len() {
+        while ticks.len() as f64 / every as f64 > room && every < ticks.len() {
             every += 1;
         }
         let mut out = Markup::none();
-        for (n, ns) in decades.into_iter().enumerate() {
+        for (n, ns) in ticks.into_iter().enumerate() {
             let x = self.place(ns as f64);
             out.push(line("grid", (x, top), (x, y)));
             if n % every == 0 {
-                out.push(text("tick", (x, y + 14.0), "middle", &decade(ns)));
+                let anchor = match x {
+                    left if left < self.from + 15.0 => "start",
+                    right if right > self.to - 5.0 => "end",
+                    _ => "middle",
+                };
+                out.push(text("tick", (x, y + 14.0), anchor, &round(ns)));
             }
         }
         out
     }
 }
 
-/// `10 us`: a power of ten without the digits that say nothing.
-fn decade(ns: u64) -> String {
-    let named = nanos(ns);
-    let unit = named.rsplit(' ').next().unwrap_or("ns");
-    let digits = match ns.ilog10() % 3 {
-        0 => "1",
-        1 => "10",
-        _ => "100",
+/// `10 us`: a round time without the digits that say nothing.
+fn round(ns: u64) -> String {
+    let (unit, name) = match ns {
+        0..1_000 => (1, "ns"),
+        1_000..1_000_000 => (1_000, "us"),
+        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
     };
-    format!("{digits} {unit}")
+    format!("{} {name}", ns / unit)
 }
 
 /// The next round value at or above `value`: 1, 2 or 5 times a power of ten.
@@ -97,15 +102,15 @@ mod test {
     use super::*;
 
     #[test]
-    fn decades_have_round_names() {
+    fn round_times_have_short_names() {
         for (ns, name) in [
             (1, "1 ns"),
-            (1_000, "1 us"),
+            (2_000, "2 us"),
             (100_000, "100 us"),
             (10_000_000, "10 ms"),
             (1_000_000_000, "1 s"),
         ] {
-            assert_eq!(decade(ns), name);
+            assert_eq!(round(ns), name);
         }
     }
 

@@ -12,7 +12,7 @@ const WIDTH: f64 = 440.0;
 const HEIGHT: f64 = 190.0;
 /// Where the field of the figure begins and ends.
 const LEFT: f64 = 8.0;
-const RIGHT: f64 = 400.0;
+const RIGHT: f64 = 394.0;
 const TOP: f64 = 18.0;
 const BOTTOM: f64 = 162.0;
 
@@ -44,7 +44,7 @@ pub(crate) fn distribution(
     let axis = LogAxis::new((low, high.saturating_add(high / 4)), (LEFT, RIGHT));
     let tallest = all.counts().iter().copied().max().unwrap_or(1).max(1) as f64;
     let mut svg = figure(WIDTH, HEIGHT, &label(what, series, &all));
-    svg = svg.with(axis.decades(TOP, BOTTOM));
+    svg = svg.with(axis.ticks(TOP, BOTTOM));
     let mut floor = vec![0_u64; all.counts().len()];
     for one in series {
         svg = svg.with(columns(one, &axis, tallest, &mut floor));

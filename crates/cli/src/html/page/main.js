@@ -62,10 +62,7 @@ function printsOpen() {
 }
 
 function begin() {
-  const text = byId('data')?.textContent;
-  if (!text) return;
   document.documentElement.classList.add('script');
-  const data = /** @type {Data} */ (JSON.parse(text));
   localTimes();
   copies();
   for (const table of document.querySelectorAll('table[data-sorts]')) sortable(/** @type {HTMLTableElement} */ (table));
@@ -76,6 +73,7 @@ function begin() {
   // What is below the first screen waits until that is painted.
   requestAnimationFrame(() => {
     window.setTimeout(() => {
+      const data = /** @type {Data} */ (JSON.parse(byId('data')?.textContent ?? ''));
       const kept = unpackSample(data);
       const names = new Map(data.lanes.map((lane) => [lane.vm, lane.name.replace(/ vCPU \d+$/, '')]));
       const nameOf = (/** @type {number} */ vm) => names.get(vm) ?? `VM ${vm}`;

@@ -16,8 +16,9 @@ use super::Sampled;
 use crate::exit::Failure;
 use crate::tune::seek::Sought;
 
-/// Latencies of each class that go into the file.
+/// Latencies of each class that go into the file, of one vCPU at most and of all together about.
 const LATENCIES: usize = 128;
+const LATENCIES_IN_ALL: usize = 4_096;
 
 /// The sample as a replay takes it.
 #[derive(Debug)]
@@ -71,11 +72,12 @@ impl Playable {
         let from = &sought.material;
         let mut seats = Vec::new();
         let mut places = Vec::new();
+        let most = (LATENCIES_IN_ALL / sampled.seats.len().max(1)).clamp(8, LATENCIES);
         for (place, kept) in sampled.seats.iter().enumerate() {
             let found = from.seats.iter().find(|seated| seated.seat == kept.seat);
             if let Some(seated) = found {
                 places.push(place);
-                seats.push(seat(seated, &kept.halts));
+                seats.push(seat(seated, &kept.halts, most));
             }
         }
         if seats.is_empty() {
@@ -172,8 +174,8 @@ fn with_a_front(points: Vec<Point>) -> Vec<Point> {
 }
 
 /// A vCPU with the halts that were kept.
-fn seat(from: &Seated, halts: &[Halt]) -> Seated {
-    let table = from.table.thinned(LATENCIES);
+fn seat(from: &Seated, halts: &[Halt], most: usize) -> Seated {
+    let table = from.table.thinned(most);
     let mut recorded = Outcome::default();
     let samples: Vec<Sample> = (0..)
         .zip(halts)

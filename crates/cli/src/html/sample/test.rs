@@ -76,3 +76,22 @@ fn a_halt_that_steps_back_is_left_out() {
     assert_eq!(starts, [10_000, 20_000]);
     assert!(!sampled.is_whole());
 }
+
+#[test]
+fn of_too_many_vcpus_those_that_halt_most_are_kept_in_their_order() {
+    let vcpus = u32::try_from(SEATS).unwrap() + 50;
+    let mut keep = Keep::new(0, SPAN_NS, 1);
+    for n in 0..5 {
+        for vcpu in 0..vcpus {
+            // The even ones halt five times, the odd ones once.
+            if n == 0 || vcpu % 2 == 0 {
+                keep.halt(&halt(vcpu, n * 10_000));
+            }
+        }
+    }
+    let sampled = keep.finish(SPAN_NS);
+    assert_eq!((sampled.seats.len(), sampled.seats_left_out), (SEATS, 50));
+    let often = sampled.seats.iter().filter(|one| one.halts.len() == 5);
+    assert_eq!(often.count(), vcpus as usize / 2);
+    assert!(sampled.seats.is_sorted_by_key(|one| one.seat));
+}

@@ -1,7 +1,7 @@
 //! Where halted time goes: the host, and a line for each VM.
 
 use super::table::{Cell, Is, Table, cell, maybe, number};
-use super::{details, note, p};
+use super::{details, note, p, vms};
 use crate::html::chart::bars::{self, Part};
 use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, name};
@@ -28,7 +28,7 @@ const WAKES: [(&str, &str); 5] = [
 ];
 
 /// VMs in the table; with more the page says how many.
-const MOST: usize = 500;
+const MOST: usize = 150;
 
 /// The columns of [`row`] after the first.
 const COLUMNS: [(Is, &str); 9] = [
@@ -52,10 +52,14 @@ pub(super) fn account(content: &Content) -> Option<Markup> {
     let text = "Each halt splits into what its vCPU did: polled on its CPU, slept, or waited to run \
                 again after it was woken. The bars show shares of the halted time.";
     let mut table = table("Halted time of each VM", "VM").sortable("accounts");
+    let with_figures: Vec<u32> = vms::shown(content).iter().map(|vm| vm.index).collect();
     for vm in report.vms.iter().take(MOST) {
-        let link = el("a")
-            .attr("href", format!("#vm-{}", vm.index))
-            .with(name(&vm.name));
+        let link = if with_figures.contains(&vm.index) {
+            let link = el("a").attr("href", format!("#vm-{}", vm.index));
+            Markup::from(link.with(name(&vm.name)))
+        } else {
+            name(&vm.name)
+        };
         if vm.not_observable.is_some() && vm.account.halts == 0 {
             let mut cells = vec![cell(link), cell("not observable, which is not idle")];
             cells.resize_with(COLUMNS.len() + 1, || cell("-"));
@@ -69,7 +73,7 @@ pub(super) fn account(content: &Content) -> Option<Markup> {
     }
     let mut out = Markup::none()
         .and(p(text))
-        .and(legends(&report.host.account))
+        .and((report.host.account.halts > 0).then(|| legends(&report.host.account)))
         .and(table.finish());
     if report.vms.len() > MOST {
         let text = format!(

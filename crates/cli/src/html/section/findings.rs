@@ -45,7 +45,7 @@ pub(super) fn findings(content: &Content) -> Markup {
             el("li").with(format!(
                 "{}: {} ({})",
                 finding.title,
-                who(finding),
+                short_enough(&who(finding)),
                 gain(finding.gain)
             ))
         });
@@ -58,7 +58,7 @@ fn one(finding: &FindingView) -> Element {
     let heading = el("h3").with(finding.title);
     let sure = el("span").class("chip").with(finding.sure.as_str());
     let rows = [
-        ("who", who(finding)),
+        ("who", short_enough(&who(finding))),
         ("seen", short_enough(&finding.signature)),
         ("cause", finding.cause.clone()),
         ("remedy", finding.remedy.clone()),
@@ -76,7 +76,7 @@ fn one(finding: &FindingView) -> Element {
 
 /// A signature names a VM at times, whose name a stranger chose.
 fn short_enough(text: &str) -> String {
-    const LONGEST: usize = 1_000;
+    const LONGEST: usize = 600;
     if text.chars().count() > LONGEST {
         short(text)
     } else {

@@ -47,7 +47,7 @@ fn proof(view: &View) -> Markup {
             (Is::Number, "B"),
             (Is::Number, "B less A"),
             (Is::Number, "between"),
-            (Is::Bar, "as a share of A's noise"),
+            (Is::Bar, "about zero"),
             (Is::Text, "more than the noise"),
         ],
     );

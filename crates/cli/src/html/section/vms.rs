@@ -20,27 +20,30 @@ use crate::words::plural;
 const OPEN: usize = 2;
 
 /// VMs with figures; the others have their line in the table above.
-const MOST: usize = 100;
+const MOST: usize = 48;
 
 /// vCPUs in the table of a VM.
 const VCPUS: usize = 64;
 
+/// VMs that have figures, those that poll and halt most first.
+pub(super) fn shown(content: &Content) -> Vec<&VmView> {
+    let mut vms: Vec<&VmView> = content.report.vms.iter().collect();
+    vms.sort_by_key(|vm| std::cmp::Reverse((vm.account.poll.ns.unwrap_or(0), vm.account.halts)));
+    vms.truncate(MOST);
+    vms
+}
+
 /// The section. `None` if no VM was seen.
 pub(super) fn vms(content: &Content) -> Option<Markup> {
-    let mut vms: Vec<&VmView> = content.report.vms.iter().collect();
-    let rank =
-        |vm: &&VmView| std::cmp::Reverse((vm.account.poll.ns.unwrap_or(0), vm.account.halts));
-    vms.sort_by_key(rank);
+    let vms = shown(content);
     if vms.is_empty() {
         return None;
     }
-    let all = vms.len();
-    vms.truncate(MOST);
-    let made = vms
-        .iter()
-        .enumerate()
-        .map(|(place, vm)| one(content, vm, place < OPEN));
-    let mut out: Markup = made.collect();
+    let made = vms.iter().enumerate();
+    let mut out: Markup = made
+        .map(|(place, vm)| one(content, vm, place < OPEN))
+        .collect();
+    let all = content.report.vms.len();
     if all > MOST {
         let text = format!("Figures are here for the {MOST} of {all} VMs that poll and halt most.");
         out.push(note(text));
@@ -115,11 +118,13 @@ fn body(content: &Content, vm: &VmView) -> Markup {
 
 /// The four figures of an account.
 fn charts(content: &Content, account: &AccountView, ledger: &Account) -> Vec<Element> {
-    let ceiling = (account.ceilings.iter())
-        .filter(|ceiling| ceiling.halts > 0)
-        .map(|ceiling| ceiling.ns)
-        .max();
-    let ceiling = u64::from(ceiling.unwrap_or(0));
+    // Counts do not tell which halts a ceiling governed.
+    let any = account.ceilings.iter().all(|ceiling| ceiling.halts == 0);
+    let ceilings = account
+        .ceilings
+        .iter()
+        .filter(|ceiling| any || ceiling.halts > 0);
+    let ceiling = u64::from(ceilings.map(|ceiling| ceiling.ns).max().unwrap_or(0));
     let ceiling_name = format!("ceiling {}", nanos(ceiling));
     let marks = [(ceiling, ceiling_name.as_str())];
     let single = |name, class, hist| [Series { name, class, hist }];
@@ -146,7 +151,7 @@ fn charts(content: &Content, account: &AccountView, ledger: &Account) -> Vec<Ele
         (
             "Wake-up latency",
             "from the wake event until the vCPU ran, of halts that slept",
-            distribution("wake-up latency", &late, &[]),
+            distribution("wake-up latency", &late, &marks),
         ),
         (
             "Poll time against count",

@@ -127,7 +127,12 @@ fn found(report: &Report, told: &mut Vec<Told>) -> Markup {
             place: format!("vm-{}", vm.index),
             tile: None,
         };
-        out.push(", most of it for ");
+        let part = vm.account.poll.cpu_percent.unwrap_or(0.0) / percent;
+        out.push(if part > 0.5 {
+            ", most of it for "
+        } else {
+            ", the largest part for "
+        });
         out.push(
             el("a")
                 .attr("href", format!("#vm-{}", vm.index))
@@ -255,7 +260,7 @@ fn effect(advice: &Advice, told: &mut Vec<Told>) -> Vec<Markup> {
         );
         let text = Markup::text("In all a halt would cost ");
         let text = text.and(linked(told, costs));
-        sentences.push(text.and(", CPU and lateness counted together."));
+        sentences.push(text.and(", CPU and wake-up latency counted together."));
     }
     sentences
 }

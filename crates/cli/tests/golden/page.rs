@@ -1,0 +1,293 @@
+//! The page of `report --html`, of every kind of capture: what is in the file, and what a browser makes
+//! of it.
+//!
+//! The browser is Chromium, driven by `tests/page/browser.mjs`; what that needs comes by
+//! `tools/setup`. Where something of it is missing the test says so. Pages and screenshots stay in the
+//! build directory, to be looked at.
+
+mod crowd;
+mod hour;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use super::{exits, home, import, scenarios};
+
+/// The most that a file may take.
+const MOST_BYTES: u64 = 2_000_000;
+
+/// Sections that every page has.
+const ALWAYS: [&str; 3] = ["found", "findings", "honesty"];
+
+/// Sections of a page whose halts can be played.
+const PLAYED: [&str; 4] = ["account", "vms", "timeline", "whatif"];
+
+/// A page: its name, and the sections that it must have.
+struct Page {
+    name: String,
+    sections: Vec<&'static str>,
+}
+
+fn out() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("page")
+}
+
+/// Makes a page; `more` are words of the command line.
+fn make(capture: &Path, name: &str, more: &[&str]) {
+    let file = out().join(format!("{name}.html"));
+    let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        .args(["report", "--html"])
+        .arg(&file)
+        .arg(capture)
+        .args(more)
+        .current_dir(home())
+        .output()
+        .unwrap();
+    let code = output.status.code();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(matches!(code, Some(0 | 5)), "{name}: {said}");
+    assert!(output.stdout.is_empty(), "stdout is for results");
+    assert!(said.contains("kB, for any browser"), "{said}");
+}
+
+fn page(name: &str, sections: &[&'static str]) -> Page {
+    Page {
+        name: name.to_owned(),
+        sections: ALWAYS.iter().chain(sections).copied().collect(),
+    }
+}
+
+/// All pages, made once.
+fn pages() -> &'static [Page] {
+    static PAGES: OnceLock<Vec<Page>> = OnceLock::new();
+    PAGES.get_or_init(|| {
+        if out().exists() {
+            fs::remove_dir_all(out()).unwrap();
+        }
+        fs::create_dir_all(out()).unwrap();
+        let mut pages: Vec<Page> = scenarios::all()
+            .into_iter()
+            .map(|it| of_golden(it.name))
+            .collect();
+        let captures = tempfile::tempdir().unwrap();
+        let at = |name: &str| captures.path().join(name);
+        crowd::write(&at("crowd"), crowd::Names::Plain);
+        crowd::write(&at("long-names"), crowd::Names::Long);
+        exits::write(&at("exits"), false);
+        import::write(captures.path(), "imported");
+        for name in ["crowd", "long-names", "imported"] {
+            make(&at(name), name, &[]);
+            pages.push(page(name, &PLAYED));
+        }
+        make(&at("exits"), "exits", &[]);
+        pages.push(page(
+            "exits",
+            &["account", "vms", "timeline", "whatif", "exits"],
+        ));
+        let more = [
+            "--against",
+            "captures/bursty",
+            "--proof",
+            "prove/better.json",
+            "--ledger",
+            "prove/ledger.jsonl",
+        ];
+        make(&home().join("captures/transactional"), "against", &more);
+        let sections = ["account", "vms", "timeline", "whatif", "prediction", "diff"];
+        pages.push(page("against", &sections));
+        make(&home().join("captures/fleet"), "one-vm", &["--vm", "web-1"]);
+        pages.push(page("one-vm", &PLAYED));
+        pages
+    })
+}
+
+fn of_golden(name: &str) -> Page {
+    make(&home().join("captures").join(name), name, &[]);
+    match name {
+        "no-halts" => page(name, &["account", "vms"]),
+        // Histograms: what-if says why it is empty.
+        "counts" => page(name, &["account", "vms", "whatif"]),
+        _ => page(name, &PLAYED),
+    }
+}
+
+fn read(page: &Page) -> String {
+    fs::read_to_string(out().join(format!("{}.html", page.name))).unwrap()
+}
+
+/// What stands between two texts, wherever they stand.
+fn between<'a>(text: &'a str, before: &'a str, after: &'a str) -> impl Iterator<Item = &'a str> {
+    let parts = text.split(before).skip(1);
+    parts.filter_map(move |part| part.split(after).next())
+}
+
+#[test]
+fn every_page_has_its_sections_and_stays_small() {
+    for page in pages() {
+        let html = read(page);
+        assert!(
+            html.len() as u64 <= MOST_BYTES,
+            "{}: {}",
+            page.name,
+            html.len()
+        );
+        for id in &page.sections {
+            let is_there = html.contains(&format!("<section id=\"{id}\""));
+            assert!(is_there, "{}: no section {id}", page.name);
+        }
+    }
+}
+
+#[test]
+fn links_lead_somewhere_and_no_name_is_given_twice() {
+    for page in pages() {
+        let html = read(page);
+        let (body, _) = html
+            .split_once("<script type=\"application/json\"")
+            .unwrap();
+        let mut ids = BTreeSet::new();
+        for id in between(body, " id=\"", "\"") {
+            assert!(ids.insert(id), "{}: two of {id}", page.name);
+        }
+        for link in between(body, "href=\"#", "\"") {
+            assert!(ids.contains(link), "{}: no {link}", page.name);
+        }
+    }
+}
+
+#[test]
+fn a_page_asks_for_nothing_and_holds_no_strangers_markup() {
+    for page in pages() {
+        let html = read(page);
+        let (body, rest) = html
+            .split_once("<script type=\"application/json\" id=\"data\">")
+            .unwrap();
+        let (data, script) = rest.split_once("</script>").unwrap();
+        assert!(!data.contains(['<', '>', '&']), "{}", page.name);
+        assert!(
+            !body.contains("<script"),
+            "{}: a script in the body",
+            page.name
+        );
+        assert_eq!(script.matches("<script").count(), 1, "{}", page.name);
+        for word in [
+            "src=",
+            "url(",
+            "@import",
+            "style=",
+            " onerror",
+            " onclick",
+            "javascript:",
+            "<iframe",
+            "<img",
+        ] {
+            assert!(!body.contains(word), "{}: {word}", page.name);
+        }
+        for word in [
+            "innerHTML",
+            "outerHTML",
+            "insertAdjacentHTML",
+            "eval(",
+            "fetch(",
+            "XMLHttpRequest",
+            "document.write",
+        ] {
+            assert!(!script.contains(word), "{}: {word}", page.name);
+        }
+        let steers =
+            |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{1b}');
+        assert!(!html.contains(steers), "{}: text that steers", page.name);
+    }
+}
+
+#[test]
+fn the_same_capture_gives_the_same_bytes() {
+    let page = pages().iter().find(|page| page.name == "fleet").unwrap();
+    let first = read(page);
+    make(&home().join("captures/fleet"), "fleet-again", &[]);
+    let again = fs::read_to_string(out().join("fleet-again.html")).unwrap();
+    fs::remove_file(out().join("fleet-again.html")).unwrap();
+    assert_eq!(first, again);
+}
+
+#[test]
+fn what_only_the_page_takes_is_refused_without_it() {
+    for more in [
+        ["--against", "captures/idle"],
+        ["--proof", "prove/better.json"],
+    ] {
+        let mut words = vec!["report", "captures/idle"];
+        words.extend(more);
+        let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+            .args(words)
+            .current_dir(home())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2));
+    }
+}
+
+/// For `cargo xtask bench page`: where to, and how many halts, comes by the environment.
+#[test]
+#[ignore = "makes what a benchmark looks at"]
+fn an_hour_of_ten_vms() {
+    let told = |name: &str| std::env::var(name).unwrap_or_default();
+    let dir = PathBuf::from(told("HALTWISE_PAGE_DIR"));
+    let halts = told("HALTWISE_PAGE_HALTS").parse().unwrap();
+    let capture = dir.join("hour");
+    if capture.exists() {
+        fs::remove_dir_all(&capture).unwrap();
+    }
+    hour::write(&capture, halts);
+    let made = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        .args(["report", "--html"])
+        .arg(dir.join("hour.html"))
+        .arg(&capture)
+        .status()
+        .unwrap();
+    assert!(made.success());
+    fs::remove_dir_all(&capture).unwrap();
+}
+
+/// What a browser needs that is not there.
+fn missing() -> Option<&'static str> {
+    let runs = |program: &str| Command::new(program).arg("--version").output().is_ok();
+    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/node_modules");
+    match () {
+        () if !runs("node") => Some("node is not installed"),
+        () if !runs("chromium") => Some("chromium is not installed"),
+        () if !modules.join("puppeteer-core").exists() => {
+            Some("tests/page has no node_modules (tools/setup)")
+        }
+        () if !modules.join("axe-core").exists() => Some("tests/page lacks axe-core (tools/setup)"),
+        () => None,
+    }
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "what is skipped is said")]
+fn a_browser_shows_every_page_and_the_sliders_give_cores_numbers() {
+    if let Some(reason) = missing() {
+        println!("skipped: {reason}, so no page was looked at in a browser");
+        return;
+    }
+    let list = pages()
+        .iter()
+        .map(|page| serde_json::json!({ "name": page.name, "sections": page.sections }));
+    let list: Vec<_> = list.collect();
+    fs::write(out().join("pages.json"), serde_json::to_vec(&list).unwrap()).unwrap();
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/page/browser.mjs");
+    let output = Command::new("node")
+        .arg(script)
+        .arg(out())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let complaints = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "\n{said}\n{complaints}");
+    let pages = format!("{} pages are well", list.len());
+    assert!(said.contains(&pages), "\n{said}\n{complaints}");
+}
