@@ -5,6 +5,8 @@ use std::fmt;
 
 use kvm_ioctls::VcpuExit;
 
+use crate::device::Devices;
+
 /// Where a guest says that it has finished: any `out` to it ends the vCPU's thread.
 pub const STOP_PORT: u16 = 0xf4;
 /// Where a guest says that another thread shall run the vCPU from here on.
@@ -26,6 +28,8 @@ pub enum UserspaceExit {
     MmioWrite(u64),
     /// HLT, where KVM has no irqchip.
     Hlt,
+    /// The guest takes interrupts again, where KVM has no irqchip and the VMM asked to be told.
+    IrqWindow,
 }
 
 impl fmt::Display for UserspaceExit {
@@ -36,6 +40,7 @@ impl fmt::Display for UserspaceExit {
             Self::MmioRead(address) => write!(f, "mmio-read-{address:#x}"),
             Self::MmioWrite(address) => write!(f, "mmio-write-{address:#x}"),
             Self::Hlt => f.write_str("user-hlt"),
+            Self::IrqWindow => f.write_str("irq-window"),
         }
     }
 }
@@ -58,29 +63,50 @@ pub enum Next {
     Unexpected(String),
 }
 
-/// Reads an exit, answering reads with zeroes.
-pub fn parse(exit: VcpuExit<'_>) -> Next {
+/// Reads an exit, answering reads with zeroes where `devices` have no answer.
+pub fn parse(exit: VcpuExit<'_>, devices: Option<&mut (dyn Devices + 'static)>) -> Next {
+    let mut nothing = Nothing;
+    let devices = devices.unwrap_or(&mut nothing);
     match exit {
         VcpuExit::IoOut(STOP_PORT, _) => Next::Stop,
         VcpuExit::IoOut(HOP_PORT, _) => Next::Hop(UserspaceExit::PioOut(HOP_PORT)),
-        VcpuExit::IoOut(port, _) => Next::Count(UserspaceExit::PioOut(port)),
+        VcpuExit::IoOut(port, data) => {
+            devices.pio_out(port, data);
+            Next::Count(UserspaceExit::PioOut(port))
+        }
         VcpuExit::IoIn(port, data) => {
             data.fill(0);
+            devices.pio_in(port, data);
             Next::Count(UserspaceExit::PioIn(port))
         }
         VcpuExit::MmioRead(address, data) => {
             data.fill(0);
+            devices.mmio_read(address, data);
             Next::Count(UserspaceExit::MmioRead(address))
         }
-        VcpuExit::MmioWrite(address, _) => Next::Count(UserspaceExit::MmioWrite(address)),
+        VcpuExit::MmioWrite(address, data) => {
+            devices.mmio_write(address, data);
+            Next::Count(UserspaceExit::MmioWrite(address))
+        }
+        VcpuExit::IrqWindowOpen => Next::Count(UserspaceExit::IrqWindow),
         VcpuExit::Hlt => Next::Halt,
         other => Next::Unexpected(format!("{other:?}")),
     }
 }
 
+/// No device at all.
+#[derive(Debug)]
+struct Nothing;
+
+impl Devices for Nothing {}
+
 #[cfg(test)]
 mod test {
     use super::*;
+
+    fn parse(exit: VcpuExit<'_>) -> Next {
+        super::parse(exit, None)
+    }
 
     #[test]
     fn exits_are_told_apart() {

@@ -54,6 +54,7 @@ mod dynamic;
 mod guest_halt_poll;
 mod poll_sweep;
 mod poll_time;
+mod shared_framebuffer;
 mod smart_idle_poll;
 mod tuned;
 

@@ -15,6 +15,7 @@ pub mod exits;
 pub mod hop;
 pub mod idle;
 pub mod ipi;
+pub mod paint;
 pub mod pingpong;
 pub mod poller;
 pub mod storm;
@@ -390,6 +391,9 @@ mod test {
             let real = listing(&guest.program().unwrap());
             assert_eq!(documented(source, index), real, "{guest} is\n{real}");
         }
+        let real = listing(&paint::program().unwrap());
+        let source = include_str!("guest/paint.rs");
+        assert_eq!(documented(source, 0), real, "paint is\n{real}");
         let real = listing(&pingpong::bare_program().unwrap());
         let source = include_str!("guest/pingpong.rs");
         assert_eq!(documented(source, 2), real, "without APIC it is\n{real}");

@@ -3,11 +3,12 @@
 //! All `unsafe` of this crate is here, but for one line of `event`.
 
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use kvm_bindings::{
-    KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, KVMIO, kvm_device_attr, kvm_interrupt,
-    kvm_reinject_control, kvm_userspace_memory_region,
+    KVM_MEM_LOG_DIRTY_PAGES, KVM_VCPU_TSC_CTRL, KVM_VCPU_TSC_OFFSET, KVMIO, kvm_device_attr,
+    kvm_interrupt, kvm_reinject_control, kvm_userspace_memory_region,
 };
 use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::ioctl::{_IOC_NONE, _IOC_WRITE, ioctl, ioctl_expr, ioctl_with_ref};
@@ -96,7 +97,7 @@ pub enum SetMemoryError {
     #[error(transparent)]
     Memory(#[from] MemoryError),
     /// KVM refused it.
-    #[error("set memory slot 0")]
+    #[error("set a memory slot")]
     Ioctl(#[source] kvm_ioctls::Error),
 }
 
@@ -104,13 +105,48 @@ pub enum SetMemoryError {
 ///
 /// The VM takes a clone of `memory` along (see `vm::Vm`), so that the mapping lives as long as KVM uses it.
 pub fn set_memory(vm: &VmFd, memory: &GuestMemory) -> Result<(), SetMemoryError> {
+    set_slot(vm, memory, 0, 0..WHOLE, 0)
+}
+
+/// Cuts a window out of slot 0 of a VM that does not run: what lies below it stays slot 0, and nothing is
+/// behind what lies above. The window itself is slot `logged`, with its writes logged, or nothing.
+pub fn cut_window(
+    vm: &VmFd,
+    memory: &GuestMemory,
+    window: &Range<u32>,
+    logged: Option<u32>,
+) -> Result<(), SetMemoryError> {
+    // A slot can be moved and deleted, but not made smaller.
+    set_slot(vm, memory, 0, 0..0, 0)?;
+    set_slot(vm, memory, 0, 0..window.start, 0)?;
+    logged.map_or(Ok(()), |slot| {
+        set_slot(vm, memory, slot, window.clone(), KVM_MEM_LOG_DIRTY_PAGES)
+    })
+}
+
+/// The end of a guest's memory.
+const WHOLE: u32 = {
+    assert!(MEMORY_BYTES <= 1 << 30, "addresses are of 32 bits");
+    #[allow(clippy::cast_possible_truncation, reason = "asserted above")]
+    let bytes = MEMORY_BYTES as u32;
+    bytes
+};
+
+fn set_slot(
+    vm: &VmFd,
+    memory: &GuestMemory,
+    slot: u32,
+    part: Range<u32>,
+    flags: u32,
+) -> Result<(), SetMemoryError> {
+    assert!(part.end <= WHOLE, "a part of the memory");
     let region = kvm_userspace_memory_region {
-        slot: 0,
-        flags: 0,
-        guest_phys_addr: 0,
-        memory_size: MEMORY_BYTES as u64,
-        userspace_addr: memory.host_address()?,
+        slot,
+        flags,
+        guest_phys_addr: part.start.into(),
+        memory_size: part.len() as u64,
+        userspace_addr: memory.host_address()? + u64::from(part.start),
     };
-    // SAFETY: the region is one mapping of MEMORY_BYTES, kept alive by the VM object that owns both.
+    // SAFETY: the region is part of one mapping of MEMORY_BYTES, kept alive by the VM object that owns both.
     unsafe { vm.set_user_memory_region(region) }.map_err(SetMemoryError::Ioctl)
 }

@@ -9,6 +9,7 @@
 //! | [`memory`] | where everything lies in a guest's one MiB |
 //! | [`bell`] | interrupt lines for a vCPU whose halts the VMM handles |
 //! | [`halt_loop`] | halts in user space, driven by any policy of the core |
+//! | [`device`] | devices to lift out, and the VM that they are tried in |
 //! | [`event`] | an eventfd that both KVM and `poll` take |
 //! | [`interrupt`] | SIGINT and SIGTERM as a file |
 //! | [`ioctl`] | the KVM ioctls that have no safe wrapper elsewhere |
@@ -34,6 +35,7 @@
 pub mod bell;
 pub mod calibrate;
 pub mod clock;
+pub mod device;
 pub mod drive;
 pub mod event;
 pub mod exit;

@@ -67,7 +67,7 @@ pub enum RunError {
     #[error("assemble `{guest}`")]
     Assemble {
         /// Which guest.
-        guest: Guest,
+        guest: String,
         /// Why not.
         #[source]
         source: IcedError,
@@ -130,7 +130,10 @@ fn create(kvm: &Kvm, load: &Load) -> Result<Vec<Vm>, RunError> {
         None => guest.program(),
         Some(_) => pingpong::bare_program(),
     };
-    let program = program.map_err(|source| RunError::Assemble { guest, source })?;
+    let program = program.map_err(|source| RunError::Assemble {
+        guest: guest.to_string(),
+        source,
+    })?;
     (0..load.vms)
         .map(|index| {
             let config = VmConfig {

@@ -25,6 +25,7 @@ use kvm_ioctls::{VcpuFd, VmFd};
 use vmm_sys_util::signal::Killable;
 
 use crate::clock;
+use crate::device::Devices;
 use crate::event::Event;
 use crate::exit::{self, ANSWER_PORT, ExitCounts, Next, UserspaceExit};
 use crate::halt_loop::{UserHalt, UserHalts};
@@ -103,6 +104,8 @@ pub struct Vcpu {
     pub stats: Option<Arc<StatsFd>>,
     /// What handles its halts, where KVM does not.
     pub(crate) user_halts: Option<UserHalts>,
+    /// What its exits go to, and where its interrupts come from where KVM has no irqchip.
+    pub(crate) devices: Option<Box<dyn Devices>>,
     fd: VcpuFd,
     /// Keeps the guest's memory mapped as long as this may run.
     memory: GuestMemory,
@@ -158,6 +161,7 @@ impl Vcpu {
             id: VcpuId(id),
             stats,
             user_halts: None,
+            devices: None,
             fd,
             memory: memory.clone(),
         })
@@ -276,7 +280,9 @@ impl Vcpu {
     fn run_here(&mut self, kicked: &AtomicBool, exits: &mut ExitCounts) -> Result<Left, VcpuError> {
         let vcpu = self.id;
         loop {
-            match self.fd.run().map(exit::parse) {
+            self.offer_interrupt()?;
+            let devices = self.devices.as_deref_mut();
+            match self.fd.run().map(|exit| exit::parse(exit, devices)) {
                 Ok(Next::Count(exit)) => *exits.entry(exit).or_default() += 1,
                 Ok(Next::Hop(exit)) => {
                     *exits.entry(exit).or_default() += 1;
@@ -304,8 +310,34 @@ impl Vcpu {
     }
 }
 
-/// The VMM's part of a halt.
+/// The VMM's part of a halt and of an interrupt.
 impl Vcpu {
+    /// Hands in what an interrupt controller in the VMM has, or asks to be told when the guest takes it.
+    fn offer_interrupt(&mut self) -> Result<(), VcpuError> {
+        let vcpu = self.id;
+        let Some(devices) = &mut self.devices else {
+            return Ok(());
+        };
+        if !devices.has_interrupt() {
+            self.fd.get_kvm_run().request_interrupt_window = 0;
+            return Ok(());
+        }
+        let run = self.fd.get_kvm_run();
+        if run.ready_for_interrupt_injection != 0
+            && run.if_flag != 0
+            && let Some(vector) = devices.acknowledge()
+        {
+            ioctl::interrupt(&self.fd, vector).map_err(|source| VcpuError::Thread {
+                step: "KVM_INTERRUPT",
+                vcpu,
+                source,
+            })?;
+        }
+        let more = devices.has_interrupt();
+        self.fd.get_kvm_run().request_interrupt_window = more.into();
+        Ok(())
+    }
+
     fn halt(&mut self, kicked: &AtomicBool) -> Result<(), VcpuError> {
         let vcpu = self.id;
         let Some(user_halts) = &mut self.user_halts else {

@@ -12,3 +12,8 @@ mod smoke;
 fn lab_stats_fd_smoke() {
     smoke::run("lab_stats_fd", fuzz::stats_fd, 2_000);
 }
+
+#[test]
+fn lab_framebuffer_smoke() {
+    smoke::run("lab_framebuffer", fuzz::framebuffer, 2_000);
+}

@@ -87,6 +87,7 @@ impl VcpuCounts {
                 Some("pio") => "KVM_EXIT_IO",
                 Some("mmio") => "KVM_EXIT_MMIO",
                 Some("user") => "KVM_EXIT_HLT",
+                Some("irq") => "KVM_EXIT_IRQ_WINDOW_OPEN",
                 // Counted by the guest: they never reach the VMM.
                 _ => continue,
             };

@@ -1,6 +1,9 @@
 //! All experiments there are: a line each, in the order of the sources.
 
-use super::{Experiment, dynamic, guest_halt_poll, poll_sweep, poll_time, smart_idle_poll};
+use super::{
+    Experiment, dynamic, guest_halt_poll, poll_sweep, poll_time, shared_framebuffer,
+    smart_idle_poll,
+};
 
 /// Every experiment.
 pub const EXPERIMENTS: &[Experiment] = &[
@@ -9,6 +12,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     poll_time::EXPERIMENT,
     guest_halt_poll::EXPERIMENT,
     smart_idle_poll::EXPERIMENT,
+    shared_framebuffer::EXPERIMENT,
 ];
 
 /// The experiment of that name.

@@ -1,0 +1,48 @@
+//! Devices of the VMM, each a mechanism that a VMM author may lift out, and the VM that they are tried in.
+//!
+//! A device is a model without a thread, a file or an ioctl of its own: it takes what the guest did and
+//! says what the guest shall see. Whatever a guest asks for out of range is refused and counted, and never
+//! more than that.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`framebuffer`] | a VGA window: a screen drawn by an exit per write, or found in a dirty log |
+//! | [`machine`] | a VM of one vCPU whose exits go to devices |
+
+pub mod framebuffer;
+pub mod machine;
+
+use std::fmt::Debug;
+
+/// What a vCPU's exits go to, and where its interrupts come from if KVM has no irqchip.
+pub trait Devices: Debug + Send {
+    /// `in` from a port; the bytes are zeroes until they are answered.
+    fn pio_in(&mut self, port: u16, bytes: &mut [u8]) {
+        let _ = (port, bytes);
+    }
+
+    /// `out` to a port.
+    fn pio_out(&mut self, port: u16, bytes: &[u8]) {
+        let _ = (port, bytes);
+    }
+
+    /// A read where no memory is; the bytes are zeroes until they are answered.
+    fn mmio_read(&mut self, address: u64, bytes: &mut [u8]) {
+        let _ = (address, bytes);
+    }
+
+    /// A write where no memory is.
+    fn mmio_write(&mut self, address: u64, bytes: &[u8]) {
+        let _ = (address, bytes);
+    }
+
+    /// Whether an interrupt controller in the VMM wants to interrupt the vCPU.
+    fn has_interrupt(&self) -> bool {
+        false
+    }
+
+    /// The vCPU takes the interrupt: its vector.
+    fn acknowledge(&mut self) -> Option<u8> {
+        None
+    }
+}

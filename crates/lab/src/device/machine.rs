@@ -1,0 +1,218 @@
+//! A VM of one vCPU whose exits go to devices: made, loaded for a time or a number of rounds, ended, counted.
+//!
+//! ```text
+//! create -> (shape memory, lines) -> start -> wait, again and again, with the device's work between -> end
+//! ```
+//! Its guest counts rounds and goes on until it has done as many as it is told; to end it is to tell it 0.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use haltwise_core::units::Nanos;
+use iced_x86::IcedError;
+
+use super::Devices;
+use crate::clock;
+use crate::exit::ExitCounts;
+use crate::experiment::VcpuCounts;
+use crate::guest::Program;
+use crate::memory::{counter, param};
+use crate::outcome::{VcpuOutcome, log_hists, scalars};
+use crate::run::{RunError, io_step};
+use crate::stats_fd::{Stats, StatsFd};
+use crate::vcpu::{Ends, VcpuError, VcpuThread};
+use crate::vm::{self, Vm, VmConfig};
+
+/// What does not end within this, once it was told to, is kicked out.
+const GRACE: Nanos = Nanos(2_000_000_000);
+/// Between two kicks: a signal just before `KVM_RUN` is lost.
+const KICK_INTERVAL: Nanos = Nanos(10_000_000);
+
+/// A VM that does not run yet.
+#[derive(Debug)]
+pub struct Machine {
+    /// The VM, to be shaped.
+    pub vm: Vm,
+    devices: Option<Box<dyn Devices>>,
+}
+
+impl Machine {
+    /// With a guest, with KVM's irqchip or without.
+    pub fn create(
+        name: &str,
+        irqchip: bool,
+        program: Result<Program, IcedError>,
+    ) -> Result<Self, RunError> {
+        let program = program.map_err(|source| RunError::Assemble {
+            guest: name.to_owned(),
+            source,
+        })?;
+        let config = VmConfig {
+            name: name.to_owned(),
+            vcpus: 1,
+            vm_max_halt_poll_ns: None,
+            pit: false,
+            irqchip,
+        };
+        let vm = Vm::create(&vm::open()?, config, &program)?;
+        Ok(Self { vm, devices: None })
+    }
+
+    /// What its exits go to; they are counted, and answered with zeroes, without.
+    #[must_use]
+    pub fn with(mut self, devices: impl Devices + 'static) -> Self {
+        self.devices = Some(Box::new(devices));
+        self
+    }
+
+    /// Starts it, on a CPU, for so many rounds, or for as long as it is left to.
+    pub fn start(mut self, cpu: Option<u32>, rounds: Option<u32>) -> Result<Running, RunError> {
+        let name = self.vm.config.name.clone();
+        self.vm
+            .memory
+            .set_word(0, param::ROUNDS, rounds.unwrap_or(u32::MAX))?;
+        let mut vcpu = self.vm.vcpus.remove(0);
+        vcpu.devices = self.devices;
+        let stats = vcpu.stats.clone();
+        let before = stats.as_deref().map(StatsFd::read).transpose()?;
+        let ends = Arc::new(Ends::new().map_err(io_step("create an eventfd"))?);
+        let start_ns = clock::now_ns();
+        let thread = vcpu
+            .start(format!("{name}-vcpu"), cpu, Arc::clone(&ends))
+            .map_err(|source| RunError::Vcpu { vm: name, source })?;
+        Ok(Running {
+            vm: self.vm,
+            thread,
+            ends,
+            stats,
+            before,
+            start_ns,
+        })
+    }
+}
+
+/// A VM that runs.
+#[derive(Debug)]
+pub struct Running {
+    /// The VM: its memory and its descriptor.
+    pub vm: Vm,
+    thread: VcpuThread,
+    ends: Arc<Ends>,
+    stats: Option<Arc<StatsFd>>,
+    before: Option<Stats>,
+    start_ns: u64,
+}
+
+impl Running {
+    /// Waits until an instant; false if the guest has ended or `interrupt` is readable before it.
+    pub fn wait_until(&self, instant_ns: u64, interrupt: BorrowedFd<'_>) -> Result<bool, RunError> {
+        loop {
+            let now = clock::now_ns();
+            if now >= instant_ns {
+                return Ok(true);
+            }
+            let files = [self.ends.event.as_fd(), interrupt];
+            let ready = clock::wait_any(files, Some(Nanos(instant_ns - now)));
+            if ready
+                .map_err(io_step("wait for the guest"))?
+                .contains(&true)
+            {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// When it was started.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    /// Ends it after its round, kicks it out if it does not end, and counts.
+    pub fn end(self) -> Result<Ended, RunError> {
+        self.vm.memory.set_word(0, param::ROUNDS, 0)?;
+        let grace_ns = clock::now_ns().saturating_add(GRACE.0);
+        let mut wait = GRACE;
+        while !self.thread.is_finished() {
+            clock::wait_readable(&self.ends.event, Some(wait))
+                .map_err(io_step("wait for an end"))?;
+            if !self.thread.is_finished() && clock::now_ns() >= grace_ns {
+                self.thread.kick();
+                wait = KICK_INTERVAL;
+            }
+        }
+        let elapsed_ns = clock::now_ns().saturating_sub(self.start_ns);
+        let tid = self.thread.tid();
+        let end = self.thread.join();
+        end.result
+            .map_err(|source| self::failed(&self.vm, source))?;
+        let after = self.stats.as_deref().map(StatsFd::read).transpose()?;
+        let stats = after.zip(self.before);
+        let stats = stats
+            .map(|(after, before)| after.since(&before))
+            .unwrap_or_default();
+        let word = |word| Ok::<u64, RunError>(self.vm.memory.word(0, word)?.into());
+        let outcome = VcpuOutcome {
+            id: 0,
+            tid: tid.map_or(0, |tid| tid.0),
+            halts: word(counter::HALTS)?,
+            interrupts: word(counter::INTERRUPTS)?,
+            rounds: Some(word(counter::ROUNDS)?),
+            cpu_ns: end.thread.cpu_ns,
+            voluntary_switches: end.thread.switches.map(|switches| switches.voluntary),
+            involuntary_switches: end.thread.switches.map(|switches| switches.involuntary),
+            exits: end
+                .exits
+                .iter()
+                .map(|(exit, n)| (exit.to_string(), *n))
+                .collect(),
+            stats: scalars(&stats),
+            hist: log_hists(&stats),
+            user_halts: None,
+            guest_poll: None,
+        };
+        Ok(Ended {
+            rounds: self.vm.memory.word(0, counter::ROUNDS)?,
+            interrupts: self.vm.memory.word(0, counter::INTERRUPTS)?,
+            vm: self.vm,
+            counts: VcpuCounts::of(&outcome),
+            exits: end.exits,
+            elapsed_ns,
+        })
+    }
+}
+
+fn failed(vm: &Vm, source: VcpuError) -> RunError {
+    RunError::Vcpu {
+        vm: vm.config.name.clone(),
+        source,
+    }
+}
+
+/// What is left of it.
+#[derive(Debug)]
+pub struct Ended {
+    /// The VM, for its memory.
+    pub vm: Vm,
+    /// Rounds that its guest did.
+    pub rounds: u32,
+    /// Interrupts that its guest took.
+    pub interrupts: u32,
+    /// All that is known of its vCPU.
+    pub counts: VcpuCounts,
+    /// Exits to the VMM, other than the last.
+    pub exits: ExitCounts,
+    /// How long it ran.
+    pub elapsed_ns: u64,
+}
+
+impl Ended {
+    /// Exits to the VMM, other than the last.
+    pub fn exits_to_vmm(&self) -> u64 {
+        self.exits.values().sum()
+    }
+
+    /// So many a second.
+    pub fn per_second(&self, count: f64) -> f64 {
+        count / (self.elapsed_ns as f64 / 1e9)
+    }
+}

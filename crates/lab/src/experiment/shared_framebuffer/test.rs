@@ -1,0 +1,49 @@
+//! The experiment's two variants leave the same screen, and only one of them exits.
+
+use std::os::fd::AsFd;
+
+use super::*;
+use crate::event::Event;
+
+fn drawn(variant: usize, rounds: u32, interrupt: &Event) -> Drawn {
+    let trial = Trial {
+        variant,
+        round: 0,
+        // Its rounds end it.
+        length: Nanos(60_000_000_000),
+        seed: 0,
+        cpus: &[0],
+        interrupt: interrupt.as_fd(),
+    };
+    draw(&trial, Some(rounds)).unwrap()
+}
+
+#[test]
+fn both_leave_the_same_screen_and_only_one_exits() {
+    if crate::vm::open().is_err() {
+        return;
+    }
+    let interrupt = Event::new().unwrap();
+    // Less than a screen, one to the word, and more than one.
+    for rounds in [1, 63, 64, 67] {
+        let [exits, shared] = [0, 1].map(|variant| drawn(variant, rounds, &interrupt));
+        for drawn in [&exits, &shared] {
+            assert_eq!(drawn.ended.rounds, rounds);
+            assert!(drawn.is_identical(), "{rounds}");
+        }
+        assert_eq!(exits.screen.hash(), shared.screen.hash());
+        let writes = u64::from(rounds * paint::WRITES);
+        assert_eq!(exits.ended.exits_to_vmm(), writes);
+        assert_eq!(exits.ended.counts.userspace["KVM_EXIT_MMIO"], writes);
+        assert_eq!(shared.ended.exits_to_vmm(), 0);
+    }
+}
+
+#[test]
+fn a_screen_is_told_from_another_by_one_round() {
+    assert_ne!(paint::picture(64), paint::picture(65));
+    assert_eq!(paint::picture(0), vec![0; framebuffer::WINDOW_BYTES]);
+    let (first, second) = (paint::picture(1), paint::picture(2));
+    assert_eq!(first[..1024], second[..1024]);
+    assert_ne!(first[1024..2048], second[1024..2048]);
+}
