@@ -58,6 +58,14 @@ impl Page {
         self.line(&format!("== {text} {}", "=".repeat(line)));
     }
 
+    /// What must be known beside the tables, a paragraph each; what came from a capture is made harmless.
+    pub(crate) fn notes(&mut self, notes: &[String]) {
+        self.gap();
+        for note in notes {
+            self.wrapped("note: ", &harmless(note), 6);
+        }
+    }
+
     /// Sentences, wrapped; lines after the first are set in by `indent`.
     pub(crate) fn wrapped(&mut self, first: &str, text: &str, indent: usize) {
         let mut line = first.to_owned();

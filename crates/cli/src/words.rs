@@ -14,6 +14,14 @@ pub(crate) fn ceiling_source(source: CeilingSource) -> &'static str {
     }
 }
 
+/// What the end of every page says of the recording, if there is something to say.
+pub(crate) fn of_recording(lost: u64, is_cut: bool) -> impl Iterator<Item = String> {
+    let cut = "the recording did not end by itself; everything written is here";
+    let lost = (lost > 0).then(|| format!("{} events were lost", count(lost)));
+    let cut = is_cut.then(|| cut.to_owned());
+    lost.into_iter().chain(cut)
+}
+
 /// `3 vCPUs`, `1 vCPU`.
 pub(crate) fn plural(n: u64, one: &str) -> String {
     let s = match n {

@@ -6,7 +6,7 @@ use haltwise_core::exit::Kind;
 use super::view::{GroupView, ReasonView, View};
 use crate::number::{count, maybe_nanos, nanos, share};
 use crate::page::{Page, Stands, harmless};
-use crate::words::plural;
+use crate::words::{self, plural};
 
 /// Which table is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -303,19 +303,11 @@ fn closing(page: &mut Page, view: &View) {
             plural(total.other, "exit")
         ));
     }
-    if recording.lost > 0 {
-        notes.push(format!("{} events were lost", count(recording.lost)));
-    }
-    if recording.cut {
-        notes.push("the recording did not end by itself; everything written is here".to_owned());
-    }
+    notes.extend(words::of_recording(recording.lost, recording.cut));
     let missing = recording.missing.iter().filter(|it| it.field == "exits");
     notes.extend(missing.map(|missing| missing.reason.clone()));
     notes.extend(recording.notes.iter().cloned());
-    page.gap();
-    for note in notes {
-        page.wrapped("note: ", &harmless(&note), 6);
-    }
+    page.notes(&notes);
     page.wrapped(
         "",
         "Times run from kvm_exit to the next kvm_entry of the vCPU, known to 12.5 %; of a return \

@@ -5,7 +5,7 @@ use haltwise_core::explain::{Gain, Of};
 use super::view::{FindingView, View};
 use crate::number::{count, nanos, nanos_f64, share, three_digits};
 use crate::page::{Page, harmless};
-use crate::words::plural;
+use crate::words::{self, plural};
 
 /// Lays the page out.
 pub(crate) fn render(view: &View, width: usize) -> String {
@@ -175,17 +175,9 @@ fn closing(page: &mut Page, view: &View) {
             plural(recording.unplaced, "halt")
         ));
     }
-    if recording.lost > 0 {
-        notes.push(format!("{} events were lost", count(recording.lost)));
-    }
-    if recording.cut {
-        notes.push("the recording did not end by itself; everything written is here".to_owned());
-    }
+    notes.extend(words::of_recording(recording.lost, recording.cut));
     notes.extend(recording.notes.iter().cloned());
-    page.gap();
-    for note in notes {
-        page.wrapped("note: ", &harmless(&note), 6);
-    }
+    page.notes(&notes);
     if !view.findings.is_empty() {
         page.wrapped(
             "",

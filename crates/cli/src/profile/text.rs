@@ -6,7 +6,7 @@ use super::view::{ExitView, GroupView, Part, SymbolView, View};
 use crate::chart::stacked;
 use crate::number::{count, nanos, scaled, share};
 use crate::page::{Page, Stands, harmless};
-use crate::words::plural;
+use crate::words::{self, plural};
 
 /// Which table is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -312,22 +312,14 @@ fn closing(page: &mut Page, view: &View) {
                 .to_owned(),
         );
     }
-    if recording.lost > 0 {
-        notes.push(format!("{} events were lost", count(recording.lost)));
-    }
-    if recording.cut {
-        notes.push("the recording did not end by itself; everything written is here".to_owned());
-    }
+    notes.extend(words::of_recording(recording.lost, recording.cut));
     let missing = recording
         .missing
         .iter()
         .filter(|it| it.field.starts_with("sample"));
     notes.extend(missing.map(|missing| missing.reason.clone()));
     notes.extend(recording.notes.iter().cloned());
-    page.gap();
-    for note in notes {
-        page.wrapped("note: ", &harmless(&note), 6);
-    }
+    page.notes(&notes);
     page.wrapped(
         "",
         "Intervals hold in 95 of 100 recordings, if samples are independent of each other.",
