@@ -7,7 +7,6 @@ use haltwise_core::event::CeilingSource;
 use haltwise_core::exit::account::By;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::kvm::Knobs;
-use haltwise_core::recording::Mode;
 use haltwise_core::replay::Arrivals;
 use haltwise_core::tune::crew::Alone;
 use haltwise_core::tune::figures::{self, Subject};
@@ -156,7 +155,7 @@ fn advise(
         ceiling_only: wish.ceiling_only || has_own_ceilings_only(recording),
     };
     let said = |failure: Failure| format!("{:#}", failure.error);
-    if capture.info().mode == Mode::Counts {
+    if !capture.info().mode.keeps_halts() {
         let tuned = tune::counted::seek(capture, &wish, recording.is_partial());
         let advice = tuned.map(|tuned| Advice { tuned, off: None });
         return (advice.map_err(said), None);

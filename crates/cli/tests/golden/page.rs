@@ -109,7 +109,7 @@ fn of_golden(name: &str) -> Page {
     match name {
         "no-halts" => page(name, &["account", "vms"]),
         // Histograms: what-if says why it is empty.
-        "counts" => page(name, &["account", "vms", "whatif"]),
+        "counts" | "kvm-stats" => page(name, &["account", "vms", "whatif"]),
         _ => page(name, &PLAYED),
     }
 }

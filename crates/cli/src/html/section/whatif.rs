@@ -186,7 +186,7 @@ fn rejected(content: &Content) -> Option<Element> {
 fn without_halts(content: &Content) -> Option<Markup> {
     let text = match &content.advice {
         Ok(advice) if advice.tuned.counted.is_some() => {
-            "This capture holds histograms and no single halts (`record --mode counts`): nothing can be \
+            "This capture holds histograms and no single halts (`record --mode` counts or stats): nothing can be \
              replayed here. The recommendation above rests on bounds."
                 .to_owned()
         }
