@@ -51,6 +51,7 @@ pub mod witness;
 
 mod account;
 mod dynamic;
+mod exitless_timer;
 mod guest_halt_poll;
 mod poll_sweep;
 mod poll_time;

@@ -1,12 +1,54 @@
-//! Entry points for the fuzz targets and their smoke runs: any bytes as KVM's binary statistics, and as what
-//! a guest does to a device.
+//! Entry points for the fuzz targets and their smoke runs: any bytes as KVM's binary statistics, as what
+//! a guest does to a device, and to the page of an exitless timer.
 //!
 //! Not part of the library's interface.
 
 use std::convert::Infallible;
 
 use crate::device::framebuffer::{PAGE_BYTES, Screen, WINDOW, WINDOW_BYTES};
+use crate::exitless_timer::page::{FIRED, GuestPage, Page};
+use crate::exitless_timer::{Agent, Client};
+use crate::memory::{GuestMemory, VCPU_PAGES};
 use crate::stats_fd::{StatKind, parse};
+
+/// Ticks between two interrupts at least.
+const LEAST_GAP: u64 = 100;
+
+/// Reads bytes as stores to the page of an exitless timer, six each: word, what time goes on by, value. The
+/// agent looks after each; gives how often it fired.
+///
+/// # Panics
+/// If it fires twice within the least gap, or tells another sequence than it counts.
+pub fn exitless_timer(bytes: &[u8]) -> u64 {
+    let Ok(memory) = GuestMemory::new() else {
+        return 0;
+    };
+    let page = GuestPage {
+        memory,
+        address: VCPU_PAGES,
+    };
+    let client = Client::new(page.clone(), u64::MAX - 5_000).expect("the page is in memory");
+    let mut agent = Agent {
+        clients: vec![client],
+        least_gap: LEAST_GAP,
+    };
+    let (mut now, mut last, mut fired) = (0_u64, None, 0);
+    for store in bytes.chunks_exact(6) {
+        let value = u32::from_le_bytes([store[2], store[3], store[4], store[5]]);
+        let stored = page.store32(u32::from(store[0] % 32) * 4, value);
+        stored.expect("the page is in memory");
+        now += u64::from(store[1]);
+        let fire = |_| {
+            assert!(last.is_none_or(|last| now >= last + LEAST_GAP), "too soon");
+            assert!(page.load32(FIRED).is_ok_and(|sequence| sequence % 2 == 0));
+            (last, fired) = (Some(now), fired + 1);
+            Ok(())
+        };
+        agent.pass(|| now, fire).expect("no line fails");
+    }
+    assert_eq!(agent.clients[0].slot.counts.fired, fired);
+    fired
+}
 
 /// Reads bytes as a stats fd's content; gives how many statistics it holds.
 ///

@@ -21,6 +21,7 @@ pub mod poller;
 pub mod storm;
 pub mod tick;
 pub mod tick_rtc;
+pub mod timed;
 
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -29,6 +30,7 @@ use iced_x86::code_asm::{AsmRegister32, CodeAssembler, CodeLabel, dword_ptr, eax
 use iced_x86::{BlockEncoderOptions, Decoder, DecoderOptions, Formatter, IcedError, NasmFormatter};
 
 pub use poller::Peer;
+pub use timed::Clock;
 
 use crate::exit::STOP_PORT;
 use crate::memory::{CODE, CODE_BYTES, STACK_TOP, counter, param};
@@ -106,6 +108,8 @@ pub enum Guest {
     Framebuffer,
     /// Polls for work before it halts.
     Poller(Peer),
+    /// Notes how late its timers are.
+    Timed(Clock),
 }
 
 /// Not a guest's name.
@@ -115,7 +119,7 @@ pub struct UnknownGuest(String);
 
 impl Guest {
     /// All, in the order in which they are listed.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 17] = [
         Self::Pingpong(Stamps::None),
         Self::Pingpong(Stamps::Woke),
         Self::Tick(Timer::TscDeadline),
@@ -129,6 +133,10 @@ impl Guest {
         Self::Framebuffer,
         Self::Poller(Peer::Host),
         Self::Poller(Peer::Ring),
+        Self::Timed(Clock::Pit),
+        Self::Timed(Clock::TscDeadline),
+        Self::Timed(Clock::Exitless),
+        Self::Timed(Clock::Nonsense),
     ];
 
     /// Its name on the command line and in results.
@@ -147,6 +155,10 @@ impl Guest {
             Self::Framebuffer => "framebuffer",
             Self::Poller(Peer::Host) => "poller",
             Self::Poller(Peer::Ring) => "poller-ring",
+            Self::Timed(Clock::Pit) => "timed-pit",
+            Self::Timed(Clock::TscDeadline) => "timed-deadline",
+            Self::Timed(Clock::Exitless) => "timed-exitless",
+            Self::Timed(Clock::Nonsense) => "timed-nonsense",
         }
     }
 
@@ -170,6 +182,12 @@ impl Guest {
             Self::Framebuffer => "draws into 64 KiB of memory that the VMM emulates",
             Self::Poller(Peer::Host) => "polls for the host's work before it halts; it answers",
             Self::Poller(Peer::Ring) => "the same in a ring of vCPUs: no IPI to one that polls",
+            Self::Timed(Clock::Pit) => "tick-pit that also notes the TSC at each tick",
+            Self::Timed(Clock::TscDeadline) => "tick that also notes how late each timer is",
+            Self::Timed(Clock::Exitless) => {
+                "the same by a page shared with an agent (run has none)"
+            }
+            Self::Timed(Clock::Nonsense) => "the same, and writes nonsense into the page between",
         }
     }
 
@@ -185,7 +203,10 @@ impl Guest {
 
     /// Whether the PIT wakes it.
     pub fn has_pit(self) -> bool {
-        matches!(self, Self::Tick(Timer::Pit | Timer::Rtc))
+        matches!(
+            self,
+            Self::Tick(Timer::Pit | Timer::Rtc) | Self::Timed(Clock::Pit)
+        )
     }
 
     /// Assembles it.
@@ -202,6 +223,7 @@ impl Guest {
             Self::PortPoll => storm::port_program(),
             Self::Framebuffer => storm::framebuffer_program(),
             Self::Poller(peer) => poller::program(peer),
+            Self::Timed(clock) => timed::program(clock),
         }
     }
 }

@@ -29,6 +29,7 @@
 //! | [`tally`] | turns what is left of a run into its outcome |
 //! | [`outcome`] | what a run found, as JSON |
 //! | [`calibrate`] | what halting costs on this host |
+//! | [`exitless_timer`] | a timer that a guest arms without an exit, and its agent |
 //! | [`experiment`] | the sources' effects, each reproduced: what is compared, how it is measured and judged |
 //! | [`render`] | outcomes as text of 80 columns, findings as text, Markdown and HTML |
 
@@ -39,6 +40,7 @@ pub mod device;
 pub mod drive;
 pub mod event;
 pub mod exit;
+pub mod exitless_timer;
 pub mod experiment;
 #[doc(hidden)]
 pub mod fuzz;

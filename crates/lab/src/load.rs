@@ -134,7 +134,7 @@ impl Load {
     pub fn new(guest: Guest) -> Self {
         let (gap_us, rounds) = match guest {
             Guest::Pingpong(_) | Guest::Poller(Peer::Host) => (50, 10_000),
-            Guest::Tick(Timer::TscDeadline) => (1_000, 1_000),
+            Guest::Tick(Timer::TscDeadline) | Guest::Timed(_) => (1_000, 1_000),
             Guest::Tick(Timer::Pit) => (10_000, 100),
             Guest::Ipi | Guest::Poller(Peer::Ring) => (0, 10_000),
             Guest::Idle => (100_000, 20),
@@ -172,7 +172,7 @@ impl Load {
         let guest = self.guest;
         let (low, high) = match guest {
             _ if guest.is_ring() => (2, MAX_VCPUS),
-            Guest::Tick(Timer::Pit | Timer::Rtc) => (1, 1),
+            _ if guest.has_pit() => (1, 1),
             _ => (1, MAX_VCPUS),
         };
         let vcpus = self.vcpus;
@@ -201,9 +201,7 @@ impl Load {
     pub fn period(&self) -> Result<u32, LoadError> {
         let guest = self.guest;
         let high = match guest {
-            Guest::Tick(Timer::Pit | Timer::Rtc) => {
-                Nanos(u64::from(u16::MAX) * 1_000_000_000 / PIT_HZ)
-            }
+            _ if guest.has_pit() => Nanos(u64::from(u16::MAX) * 1_000_000_000 / PIT_HZ),
             Guest::Idle => Nanos(u32::MAX.into()),
             _ => return Ok(0),
         };

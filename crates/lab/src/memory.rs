@@ -12,7 +12,7 @@
 
 use std::sync::atomic::Ordering;
 
-use vm_memory::{Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
+use vm_memory::{AtomicAccess, Bytes, GuestAddress, GuestMemoryBackend, GuestMemoryMmap};
 
 /// Size of a guest's memory.
 pub const MEMORY_BYTES: usize = 1 << 20;
@@ -128,6 +128,24 @@ pub mod poll {
     pub const RULE_SMART: u32 = 2;
 }
 
+/// Words of a vCPU's page for the guests that time their timers (offsets from `ds`).
+pub mod timer {
+    /// What is shared with the agent: [`crate::exitless_timer::page`].
+    pub const PAGE: u16 = 0x100;
+    /// The deadline waited for, or, of the PIT, the TSC of the last tick; 64 bits.
+    pub const DUE: u16 = 0x180;
+    /// Timers that came, and were due.
+    pub const TIMERS: u16 = 0x188;
+    /// Interrupts that came before the deadline.
+    pub const EARLY: u16 = 0x18c;
+    /// Deadlines armed at the local APIC.
+    pub const HARDWARE: u16 = 0x190;
+    /// How late each timer was, in ticks of the TSC; of the PIT, low halves of the TSC. A ring.
+    pub const SAMPLES: u16 = 0x800;
+    /// Entries of the ring, of 32 bits.
+    pub const SAMPLE_COUNT: u16 = 512;
+}
+
 /// Access to guest memory failed: always a mistake of the VMM.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -177,6 +195,25 @@ impl GuestMemory {
     pub fn read(&self, address: u32, bytes: &mut [u8]) -> Result<(), MemoryError> {
         self.0
             .read_slice(bytes, GuestAddress(u64::from(address)))
+            .map_err(|source| MemoryError::Access { address, source })
+    }
+
+    /// Loads an aligned number at once.
+    pub fn load<T: AtomicAccess>(&self, address: u32, order: Ordering) -> Result<T, MemoryError> {
+        self.0
+            .load(GuestAddress(u64::from(address)), order)
+            .map_err(|source| MemoryError::Access { address, source })
+    }
+
+    /// Stores an aligned number at once.
+    pub fn store<T: AtomicAccess>(
+        &self,
+        address: u32,
+        value: T,
+        order: Ordering,
+    ) -> Result<(), MemoryError> {
+        self.0
+            .store(value, GuestAddress(u64::from(address)), order)
             .map_err(|source| MemoryError::Access { address, source })
     }
 

@@ -16,7 +16,8 @@ use kvm_ioctls::Kvm;
 
 use crate::clock;
 use crate::drive::VcpuRounds;
-use crate::guest::{Guest, pingpong};
+use crate::exitless_timer::agent::AgentError;
+use crate::guest::{Guest, pingpong, timed};
 use crate::guest_poll::PollNote;
 use crate::halt_loop::{HaltPolicy, UserHalt, UserHalts};
 use crate::load::{Load, LoadError};
@@ -75,6 +76,9 @@ pub enum RunError {
     /// Gaps could not be drawn.
     #[error("draw gaps")]
     Gaps(#[from] GapSpecError),
+    /// The agent of exitless timers.
+    #[error("serve exitless timers")]
+    Agent(#[from] AgentError),
     /// The statistics.
     #[error(transparent)]
     Stats(#[from] StatsReadError),
@@ -108,9 +112,19 @@ pub struct Finished {
 
 /// Runs a load until its end, or until `interrupt` is readable.
 pub fn run(load: &Load, interrupt: &impl AsFd) -> Result<Finished, RunError> {
+    Ok(run_beside(load, interrupt, |_| Ok(()))?.0)
+}
+
+/// The same, with something of the host that is started before the vCPUs, and returned after their end.
+pub fn run_beside<T>(
+    load: &Load,
+    interrupt: &impl AsFd,
+    beside: impl FnOnce(&[Vm]) -> Result<T, RunError>,
+) -> Result<(Finished, T), RunError> {
     load.check()?;
     let kvm = crate::vm::open()?;
     let vms = create(&kvm, load)?;
+    let beside = beside(&vms)?;
     let mut running = Running::new(load, vms)?;
     let started = running.start();
     let supervised = started.and_then(|()| running.supervise(interrupt.as_fd()));
@@ -121,7 +135,7 @@ pub fn run(load: &Load, interrupt: &impl AsFd) -> Result<Finished, RunError> {
         Ok(())
     });
     let ended_by = supervised?;
-    tally::tally(load, ended?, ended_by)
+    Ok((tally::tally(load, ended?, ended_by)?, beside))
 }
 
 fn create(kvm: &Kvm, load: &Load) -> Result<Vec<Vm>, RunError> {
@@ -187,6 +201,9 @@ fn set_params(load: &Load, index: u32, vm: &Vm) -> Result<(), RunError> {
             load.guest_poll.tell(&vm.memory, vcpu, next, tsc_khz)?;
         }
         return Ok(());
+    }
+    if let Guest::Timed(_) = load.guest {
+        (0..load.vcpus).try_for_each(|vcpu| timed::tell(&vm.memory, vcpu))?;
     }
     vm.memory.set_table(&load.ticks(index, tsc_khz)?)?;
     Ok(())

@@ -172,6 +172,11 @@ impl Vcpu {
         Steps(self.id).ioctl("KVM_GET_TSC_KHZ", self.fd.get_tsc_khz())
     }
 
+    /// What its TSC is ahead of the host's, modulo 2^64; fails before 5.16.
+    pub fn tsc_offset(&self) -> std::io::Result<u64> {
+        ioctl::tsc_offset(&self.fd)
+    }
+
     /// Its guest's memory.
     pub fn memory(&self) -> &GuestMemory {
         &self.memory

@@ -9,6 +9,11 @@ use haltwise_lab::fuzz;
 mod smoke;
 
 #[test]
+fn lab_exitless_timer_smoke() {
+    smoke::run("lab_exitless_timer", fuzz::exitless_timer, 2_000);
+}
+
+#[test]
 fn lab_stats_fd_smoke() {
     smoke::run("lab_stats_fd", fuzz::stats_fd, 2_000);
 }

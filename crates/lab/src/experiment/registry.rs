@@ -1,8 +1,8 @@
 //! All experiments there are: a line each, in the order of the sources.
 
 use super::{
-    Experiment, dynamic, guest_halt_poll, poll_sweep, poll_time, shared_framebuffer,
-    smart_idle_poll,
+    Experiment, dynamic, exitless_timer, guest_halt_poll, poll_sweep, poll_time,
+    shared_framebuffer, smart_idle_poll,
 };
 
 /// Every experiment.
@@ -12,6 +12,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     poll_time::EXPERIMENT,
     guest_halt_poll::EXPERIMENT,
     smart_idle_poll::EXPERIMENT,
+    exitless_timer::EXPERIMENT,
     shared_framebuffer::EXPERIMENT,
 ];
 

@@ -1,0 +1,82 @@
+//! The layout of the page, and how the agent reads it whole.
+
+use std::sync::atomic::Ordering;
+
+use crate::memory::{GuestMemory, MemoryError};
+
+/// Offset of the guest's sequence, 32 bits.
+pub const SEQUENCE: u32 = 0;
+/// Offset of the guest's deadline, 64 bits.
+pub const DEADLINE: u32 = 8;
+/// Offset of the time of the agent's next look, 64 bits.
+pub const NEXT_SYNC: u32 = 64;
+/// Offset of the sequence that was fired last, 32 bits.
+pub const FIRED: u32 = 72;
+/// Size of what is shared; it begins on a boundary of 64.
+pub const BYTES: u32 = 128;
+
+/// [`NEXT_SYNC`] of an agent that looks all the time.
+pub const ALWAYS: u64 = 0;
+/// [`NEXT_SYNC`] where there is no agent.
+pub const NEVER: u64 = u64::MAX;
+
+/// A page as the agent sees it. Loads are acquires, stores are releases, each of its word at once.
+pub trait Page {
+    /// Loads 32 bits.
+    fn load32(&self, offset: u32) -> Result<u32, MemoryError>;
+    /// Loads 64 bits.
+    fn load64(&self, offset: u32) -> Result<u64, MemoryError>;
+    /// Stores 32 bits.
+    fn store32(&self, offset: u32, value: u32) -> Result<(), MemoryError>;
+    /// Stores 64 bits.
+    fn store64(&self, offset: u32, value: u64) -> Result<(), MemoryError>;
+}
+
+/// A page in the memory of a guest of ours.
+#[derive(Debug, Clone)]
+pub struct GuestPage {
+    /// The guest's memory.
+    pub memory: GuestMemory,
+    /// Where the page lies, guest-physical.
+    pub address: u32,
+}
+
+impl Page for GuestPage {
+    fn load32(&self, offset: u32) -> Result<u32, MemoryError> {
+        self.memory.load(self.address + offset, Ordering::Acquire)
+    }
+
+    fn load64(&self, offset: u32) -> Result<u64, MemoryError> {
+        self.memory.load(self.address + offset, Ordering::Acquire)
+    }
+
+    fn store32(&self, offset: u32, value: u32) -> Result<(), MemoryError> {
+        self.memory
+            .store(self.address + offset, value, Ordering::Release)
+    }
+
+    fn store64(&self, offset: u32, value: u64) -> Result<(), MemoryError> {
+        self.memory
+            .store(self.address + offset, value, Ordering::Release)
+    }
+}
+
+/// What the guest has written, whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Its sequence, even.
+    pub sequence: u32,
+    /// Its deadline; 0 for none.
+    pub deadline: u64,
+}
+
+impl Snapshot {
+    /// Reads a page; `None` if the guest is writing. Takes three loads, whatever the guest does.
+    pub fn read(page: &impl Page) -> Result<Option<Self>, MemoryError> {
+        let sequence = page.load32(SEQUENCE)?;
+        let deadline = page.load64(DEADLINE)?;
+        let after = page.load32(SEQUENCE)?;
+        let whole = sequence == after && sequence.is_multiple_of(2);
+        Ok(whole.then_some(Self { sequence, deadline }))
+    }
+}

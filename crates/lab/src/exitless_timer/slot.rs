@@ -1,0 +1,108 @@
+//! What the agent knows of one page. No I/O and no clock: times are the guest's TSC, and are given.
+
+use super::page::Snapshot;
+
+/// What came of a page, so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Interrupts raised.
+    pub fired: u64,
+    /// Writes of the guest that were seen; some may come between two looks.
+    pub seen: u64,
+    /// Of these, those that took the place of a deadline which had not fired.
+    pub replaced: u64,
+    /// Of these, those to an earlier deadline.
+    pub backwards: u64,
+    /// Of those seen, those that wrote "none".
+    pub disarmed: u64,
+    /// Of those seen, those whose time had come already.
+    pub due_when_seen: u64,
+    /// Of those seen, those further ahead than [`FAR`].
+    pub far: u64,
+    /// Deadlines put off, because the one before had fired just then.
+    pub held: u64,
+    /// Looks at a page that was being written.
+    pub torn: u64,
+}
+
+/// Ticks ahead that no honest guest needs: days, on any CPU.
+pub const FAR: u64 = 1 << 50;
+
+/// What a look at a page leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// Nothing to wait for.
+    Nothing,
+    /// Wait until then.
+    At(u64),
+    /// Interrupt the guest for the deadline of this sequence, now.
+    Fire(u32),
+}
+
+/// What the agent knows of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Slot {
+    /// The sequence that was seen last.
+    sequence: u32,
+    /// Its deadline, until it has fired.
+    armed: Option<u64>,
+    /// Whether that was put off.
+    held: bool,
+    last_fired: Option<u64>,
+    /// What came of it.
+    pub counts: Counts,
+}
+
+impl Slot {
+    /// For a page whose deadline of sequence `fired` has fired already: 0 for a new one.
+    pub fn new(fired: u32) -> Self {
+        Self {
+            sequence: fired,
+            ..Self::default()
+        }
+    }
+
+    /// Judges what was read at time `now`. Between two interrupts lie at least `least_gap` ticks.
+    pub fn look(&mut self, read: Option<Snapshot>, now: u64, least_gap: u64) -> Look {
+        let Some(read) = read else {
+            // What was armed is being replaced; what replaces it is not there yet.
+            self.counts.torn += 1;
+            return Look::Nothing;
+        };
+        if read.sequence != self.sequence {
+            self.take(read, now);
+        }
+        let Some(deadline) = self.armed else {
+            return Look::Nothing;
+        };
+        let free = self.last_fired.map_or(0, |at| at.saturating_add(least_gap));
+        if now < deadline {
+            return Look::At(deadline.max(free));
+        }
+        if now < free {
+            self.counts.held += u64::from(!self.held);
+            self.held = true;
+            return Look::At(free);
+        }
+        self.armed = None;
+        self.held = false;
+        self.last_fired = Some(now);
+        self.counts.fired += 1;
+        Look::Fire(self.sequence)
+    }
+
+    /// Takes over what the guest wrote.
+    fn take(&mut self, read: Snapshot, now: u64) {
+        let deadline = (read.deadline != 0).then_some(read.deadline);
+        let counts = &mut self.counts;
+        counts.seen += 1;
+        counts.replaced += u64::from(self.armed.is_some());
+        counts.backwards += u64::from(deadline.is_some() && deadline < self.armed);
+        counts.disarmed += u64::from(deadline.is_none());
+        counts.due_when_seen += u64::from(deadline.is_some_and(|at| at <= now));
+        counts.far += u64::from(deadline.is_some_and(|at| at.saturating_sub(now) > FAR));
+        self.sequence = read.sequence;
+        self.armed = deadline;
+        self.held = false;
+    }
+}

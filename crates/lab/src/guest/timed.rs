@@ -1,0 +1,183 @@
+//! Guests that note how late their timers are: of the PIT, of the local APIC, and of a page shared with an
+//! agent of the host ([`crate::exitless_timer`]).
+//!
+//! All but the PIT's are due the next delta of the table after they are armed. The handler reads the TSC
+//! first, and keeps its distance from the deadline in a ring. The PIT's guest knows no deadline: it keeps
+//! the TSC of each tick.
+//!
+//! `timed-exitless` is the guest's side of the page, written out: two more words of sequence for each
+//! deadline, and the local APIC's timer where the agent would sleep over it, or is not there at all.
+//! `timed-nonsense` does the same, but before each deadline it leaves the sequence odd for a moment, writes
+//! one years ahead, moves that back to one which passed long ago, and overwrites the agent's own word.
+//!
+//! Two vectors lead to the same handler: [`super::TICK`] of the local APIC, [`super::WAKE`] of the agent.
+//! What the code is can be seen by `haltwise-lab list -v`.
+
+use std::sync::atomic::Ordering;
+
+use iced_x86::IcedError;
+use iced_x86::code_asm::{CodeAssembler, CodeLabel, di, dword_ptr, eax, ebx, ecx, edx, si};
+
+use super::{Assembly, Program, TICK, WAKE, msr, tick};
+use crate::exitless_timer::page::{self, NEVER};
+use crate::memory::{GuestMemory, MemoryError, param, timer, vcpu_page};
+
+/// What times a guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clock {
+    /// The in-kernel PIT, periodic.
+    Pit,
+    /// The local APIC's TSC deadline.
+    TscDeadline,
+    /// The page shared with an agent.
+    Exitless,
+    /// The same, used badly.
+    Nonsense,
+}
+
+/// Words of the page as offsets from `ds`.
+const SEQUENCE: u16 = timer::PAGE;
+const DEADLINE: u16 = timer::PAGE + 8;
+const NEXT_SYNC: u16 = timer::PAGE + 64;
+const FIRED: u16 = timer::PAGE + 72;
+/// Bytes of the ring, less one: a mask.
+const RING: u32 = timer::SAMPLE_COUNT as u32 * 4 - 1;
+
+/// Says that there is no agent, until there is one.
+pub(crate) fn tell(memory: &GuestMemory, vcpu: u32) -> Result<(), MemoryError> {
+    let address = vcpu_page(vcpu) + u32::from(timer::PAGE) + page::NEXT_SYNC;
+    memory.store(address, NEVER, Ordering::Release)
+}
+
+/// Assembles it.
+pub fn program(clock: Clock) -> Result<Program, IcedError> {
+    let mut assembly = Assembly::new()?;
+    assembly.asm.xor(si, si)?;
+    assembly.asm.xor(di, di)?;
+    if clock == Clock::Pit {
+        let again = tick::start_pit(&mut assembly)?;
+        assembly.halt(TICK)?;
+        let a = &mut assembly.asm;
+        a.rdtsc()?;
+        a.mov(dword_ptr(timer::DUE), eax)?;
+        a.mov(dword_ptr(timer::DUE + 4), edx)?;
+        return finish(assembly, again);
+    }
+    let lvt = tick::DEADLINE_MODE | u32::from(TICK);
+    assembly.wrmsr(msr::LVT_TIMER, 0, lvt)?;
+    let mut again = assembly.asm.create_label();
+    assembly.asm.set_label(&mut again)?;
+    if clock == Clock::Nonsense {
+        nonsense(&mut assembly.asm)?;
+    }
+    let mut wait = assembly.asm.create_label();
+    deadline(&mut assembly.asm)?;
+    if clock != Clock::TscDeadline {
+        by_page(&mut assembly.asm, wait)?;
+    }
+    let a = &mut assembly.asm;
+    a.mov(ecx, msr::TSC_DEADLINE)?;
+    a.wrmsr()?;
+    a.inc(dword_ptr(timer::HARDWARE))?;
+    a.set_label(&mut wait)?;
+    assembly.halt(TICK)?;
+    if clock != Clock::TscDeadline {
+        let here = assembly.vectors[0].1;
+        assembly.vectors.push((WAKE, here));
+    }
+    late(&mut assembly, wait)?;
+    finish(assembly, again)
+}
+
+/// `edx:eax`: now and the next delta; also kept.
+fn deadline(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    a.rdtsc()?;
+    a.add(eax, dword_ptr(si).gs())?;
+    a.adc(edx, dword_ptr(si + 4).gs())?;
+    a.add(si, 8)?;
+    a.mov(dword_ptr(timer::DUE), eax)?;
+    a.mov(dword_ptr(timer::DUE + 4), edx)
+}
+
+/// Writes `edx:eax` into the page; goes to `wait` unless the agent would sleep over it.
+fn by_page(a: &mut CodeAssembler, wait: CodeLabel) -> Result<(), IcedError> {
+    let (mut torn, mut hardware) = (a.create_label(), a.create_label());
+    a.inc(dword_ptr(SEQUENCE))?;
+    a.mov(dword_ptr(DEADLINE), eax)?;
+    a.mov(dword_ptr(DEADLINE + 4), edx)?;
+    // A barrier: the deadline is there before the agent's promise is read.
+    a.lock().inc(dword_ptr(SEQUENCE))?;
+    a.set_label(&mut torn)?;
+    a.mov(ecx, dword_ptr(NEXT_SYNC + 4))?;
+    a.mov(ebx, dword_ptr(NEXT_SYNC))?;
+    a.cmp(ecx, dword_ptr(NEXT_SYNC + 4))?;
+    a.jne(torn)?;
+    a.cmp(edx, ecx)?;
+    a.ja(wait)?;
+    a.jb(hardware)?;
+    a.cmp(eax, ebx)?;
+    a.jae(wait)?;
+    a.set_label(&mut hardware)?;
+    a.inc(dword_ptr(SEQUENCE))?;
+    a.mov(dword_ptr(DEADLINE), 0)?;
+    a.mov(dword_ptr(DEADLINE + 4), 0)?;
+    a.inc(dword_ptr(SEQUENCE))
+}
+
+/// What no guest should write.
+fn nonsense(a: &mut CodeAssembler) -> Result<(), IcedError> {
+    // Years ahead, under a sequence that stays odd for a while.
+    a.inc(dword_ptr(SEQUENCE))?;
+    a.mov(dword_ptr(DEADLINE), u32::MAX)?;
+    a.mov(dword_ptr(DEADLINE + 4), u32::MAX >> 1)?;
+    for _ in 0..16 {
+        a.nop()?;
+    }
+    a.inc(dword_ptr(SEQUENCE))?;
+    for _ in 0..16 {
+        a.nop()?;
+    }
+    // Backwards, to the first second after the CPU was switched on.
+    a.inc(dword_ptr(SEQUENCE))?;
+    a.mov(dword_ptr(DEADLINE + 4), 0)?;
+    a.inc(dword_ptr(SEQUENCE))?;
+    // Not its own line.
+    a.mov(dword_ptr(FIRED), eax)
+}
+
+/// Keeps how late it is; an interrupt before the deadline is not the one that is waited for.
+fn late(assembly: &mut Assembly, wait: CodeLabel) -> Result<(), IcedError> {
+    let (mut due, mut fits) = (assembly.asm.create_label(), assembly.asm.create_label());
+    let a = &mut assembly.asm;
+    a.rdtsc()?;
+    a.sub(eax, dword_ptr(timer::DUE))?;
+    a.sbb(edx, dword_ptr(timer::DUE + 4))?;
+    a.jae(due)?;
+    a.inc(dword_ptr(timer::EARLY))?;
+    assembly.wrmsr(msr::EOI, 0, 0)?;
+    let a = &mut assembly.asm;
+    a.jmp(wait)?;
+    a.set_label(&mut due)?;
+    a.test(edx, edx)?;
+    a.je(fits)?;
+    a.mov(eax, u32::MAX)?;
+    a.set_label(&mut fits)?;
+    a.nop()
+}
+
+/// Keeps `eax`, counts, and goes round.
+fn finish(mut assembly: Assembly, again: CodeLabel) -> Result<Program, IcedError> {
+    let a = &mut assembly.asm;
+    a.mov(dword_ptr(di + i32::from(timer::SAMPLES)), eax)?;
+    a.add(di, 4)?;
+    a.and(di, RING)?;
+    a.inc(dword_ptr(timer::TIMERS))?;
+    assembly.wrmsr(msr::EOI, 0, 0)?;
+    let done = assembly.done;
+    let a = &mut assembly.asm;
+    a.mov(eax, dword_ptr(timer::TIMERS))?;
+    a.cmp(eax, dword_ptr(param::ROUNDS))?;
+    a.jb(again)?;
+    a.jmp(done)?;
+    assembly.finish()
+}

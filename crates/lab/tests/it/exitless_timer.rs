@@ -1,0 +1,83 @@
+//! The guests that time their timers, with an agent and without one.
+
+use haltwise_core::units::Nanos;
+use haltwise_lab::event::Event;
+use haltwise_lab::exitless_timer::{AgentThread, Pace};
+use haltwise_lab::guest::{Clock, Guest};
+use haltwise_lab::load::{Length, Load};
+use haltwise_lab::memory::timer;
+use haltwise_lab::run::run_beside;
+
+use crate::lab::{kvm, run, vcpus};
+
+const TIMERS: u32 = 150;
+
+/// Runs some vCPUs with an agent until each has had its timers; sums of guests and agent agree.
+fn with_agent(clock: Clock, pace: Pace, gaps: &str) {
+    let mut load = Load::new(Guest::Timed(clock));
+    load.vcpus = 3;
+    load.length = Length::Rounds(TIMERS);
+    load.rhythm.spec = gaps.parse().expect("gaps");
+    let never = Event::new().expect("an eventfd");
+    let started = run_beside(&load, &never, |vms| {
+        let khz = vms[0].vcpus[0].tsc_khz().expect("a rate");
+        let agent = AgentThread::start(vms, khz, pace, None)?;
+        Ok((vms[0].memory.clone(), agent))
+    });
+    let (finished, (memory, agent)) = started.expect("a run");
+    let report = agent.end().expect("a report");
+    let sum = |word: u16| -> u64 {
+        let of = |vcpu| u64::from(memory.word(vcpu, word).expect("a word"));
+        (0..load.vcpus).map(of).sum()
+    };
+    let (timers, early) = (sum(timer::TIMERS), sum(timer::EARLY));
+    let hardware = sum(timer::HARDWARE);
+    assert_eq!(timers, u64::from(load.vcpus * TIMERS), "none was lost");
+    let fired = report.sum(|counts| counts.fired);
+    // Each interrupt of the guest was the agent's or its own timer's; the last may find it gone.
+    let came = timers + early;
+    assert!(
+        (came..=came + u64::from(load.vcpus)).contains(&(fired + hardware)),
+        "{clock:?} {pace:?}: {came} came, {fired} + {hardware} were sent"
+    );
+    if pace == Pace::Spin {
+        assert_eq!(hardware, 0, "an agent that always looks takes all");
+    }
+    if clock == Clock::Nonsense {
+        assert!(report.sum(|counts| counts.due_when_seen) > 0, "{report:?}");
+    } else {
+        assert_eq!(report.sum(|counts| counts.backwards + counts.far), 0);
+        assert!(early <= hardware, "only what was taken back may come early");
+    }
+    let interrupts: u64 = vcpus(&finished.outcome).map(|vcpu| vcpu.interrupts).sum();
+    assert_eq!(interrupts, came);
+}
+
+#[test]
+fn with_an_agent_every_timer_comes_once() {
+    if !kvm() {
+        return;
+    }
+    with_agent(Clock::Exitless, Pace::Spin, "exp:400us");
+    with_agent(Clock::Exitless, Pace::Sync(Nanos(100_000)), "exp:400us");
+    with_agent(Clock::Exitless, Pace::Sync(Nanos(2_000_000)), "exp:400us");
+    with_agent(Clock::Nonsense, Pace::Spin, "fixed:400us");
+    with_agent(Clock::Nonsense, Pace::Sync(Nanos(300_000)), "fixed:400us");
+}
+
+#[test]
+fn without_an_agent_a_guest_arms_its_own_timer() {
+    if !kvm() {
+        return;
+    }
+    for guest in ["timed-deadline", "timed-exitless", "timed-nonsense"] {
+        let outcome = run(&format!("{guest} --vcpus 2 --rounds 60 --gap fixed:300us"));
+        for vcpu in vcpus(&outcome) {
+            assert_eq!((vcpu.halts, vcpu.interrupts), (60, 60), "{guest}");
+        }
+    }
+    let pit = run("timed-pit --rounds 23 --gap fixed:1ms");
+    for vcpu in vcpus(&pit) {
+        assert_eq!((vcpu.halts, vcpu.interrupts), (23, 23));
+    }
+}
