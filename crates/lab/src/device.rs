@@ -6,11 +6,15 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`board`] | a device at a port, whose lines go to 8259s in the VMM or in the kernel |
 //! | [`framebuffer`] | a VGA window: a screen drawn by an exit per write, or found in a dirty log |
 //! | [`machine`] | a VM of one vCPU whose exits go to devices |
+//! | [`pic`] | a pair of 8259 interrupt controllers |
 
+pub mod board;
 pub mod framebuffer;
 pub mod machine;
+pub mod pic;
 
 use std::fmt::Debug;
 

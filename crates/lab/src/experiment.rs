@@ -53,6 +53,7 @@ mod account;
 mod dynamic;
 mod exitless_timer;
 mod guest_halt_poll;
+mod pic_in_kernel;
 mod poll_sweep;
 mod poll_time;
 mod shared_framebuffer;

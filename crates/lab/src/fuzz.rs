@@ -6,6 +6,7 @@
 use std::convert::Infallible;
 
 use crate::device::framebuffer::{PAGE_BYTES, Screen, WINDOW, WINDOW_BYTES};
+use crate::device::pic::PicPair;
 use crate::exitless_timer::page::{FIRED, GuestPage, Page};
 use crate::exitless_timer::{Agent, Client};
 use crate::memory::{GuestMemory, VCPU_PAGES};
@@ -121,4 +122,45 @@ pub fn framebuffer(bytes: &[u8]) -> u64 {
     assert_eq!(accesses, within + screen.refused(), "done or refused");
     assert_eq!(screen.pixels().len(), WINDOW_BYTES);
     within
+}
+
+/// Takes bytes as a guest's accesses to the interrupt controllers and as a device's lines, four of them each:
+/// kind, a value, a port or a line. Gives how many interrupts came of it.
+///
+/// # Panics
+/// If an interrupt is taken that is of no line, or one that nobody asked for.
+pub fn pic(bytes: &[u8]) -> u64 {
+    let mut pic = PicPair::default();
+    let mut taken = 0;
+    for access in bytes.chunks_exact(4) {
+        let port = u16::from_le_bytes([access[2], access[3]]);
+        let width = usize::from(access[0] >> 4);
+        match access[0] % 8 {
+            0 | 1 => pic.write(port, &[access[1]]),
+            2 => pic.write(port, &vec![access[1]; width]),
+            3 => pic.read(port, &mut [0]),
+            4 => pic.read(port, &mut vec![0; width]),
+            5 => pic.set(access[2], access[1] % 2 == 1),
+            6 => {
+                let asked = pic.interrupts();
+                pic.acknowledge();
+                taken += u64::from(asked);
+            }
+            // As a vCPU does: until there is no more. Lines that stay up never end with automatic EOI.
+            _ => {
+                for _ in 0..64 {
+                    if !pic.interrupts() {
+                        break;
+                    }
+                    pic.acknowledge();
+                    taken += 1;
+                }
+            }
+        }
+    }
+    assert!(
+        pic.refused() <= bytes.len() as u64 / 4,
+        "at most once an access"
+    );
+    taken
 }

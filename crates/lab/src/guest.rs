@@ -16,8 +16,10 @@ pub mod hop;
 pub mod idle;
 pub mod ipi;
 pub mod paint;
+pub mod pic_driver;
 pub mod pingpong;
 pub mod poller;
+pub mod script;
 pub mod storm;
 pub mod tick;
 pub mod tick_rtc;
@@ -413,6 +415,9 @@ mod test {
             let real = listing(&guest.program().unwrap());
             assert_eq!(documented(source, index), real, "{guest} is\n{real}");
         }
+        let real = listing(&pic_driver::program().unwrap());
+        let source = include_str!("guest/pic_driver.rs");
+        assert_eq!(documented(source, 0), real, "pic-driver is\n{real}");
         let real = listing(&paint::program().unwrap());
         let source = include_str!("guest/paint.rs");
         assert_eq!(documented(source, 0), real, "paint is\n{real}");

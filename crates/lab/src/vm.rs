@@ -172,7 +172,7 @@ pub struct Vm {
     pub vcpus: Vec<Vcpu>,
     /// Statistics of the VM itself, if the kernel keeps them.
     pub stats: Option<StatsFd>,
-    fd: VmFd,
+    fd: Arc<VmFd>,
 }
 
 impl Vm {
@@ -225,7 +225,7 @@ impl Vm {
             lines,
             vcpus,
             stats,
-            fd,
+            fd: Arc::new(fd),
         })
     }
 
@@ -237,6 +237,11 @@ impl Vm {
     /// The VM's own descriptor, for what this type does not cover.
     pub fn fd(&self) -> &VmFd {
         &self.fd
+    }
+
+    /// The same for a device, which may outlive this.
+    pub fn shared_fd(&self) -> Arc<VmFd> {
+        Arc::clone(&self.fd)
     }
 }
 

@@ -22,3 +22,8 @@ fn lab_stats_fd_smoke() {
 fn lab_framebuffer_smoke() {
     smoke::run("lab_framebuffer", fuzz::framebuffer, 2_000);
 }
+
+#[test]
+fn lab_pic_smoke() {
+    smoke::run("lab_pic", fuzz::pic, 2_000);
+}

@@ -1,7 +1,7 @@
 //! All experiments there are: a line each, in the order of the sources.
 
 use super::{
-    Experiment, dynamic, exitless_timer, guest_halt_poll, poll_sweep, poll_time,
+    Experiment, dynamic, exitless_timer, guest_halt_poll, pic_in_kernel, poll_sweep, poll_time,
     shared_framebuffer, smart_idle_poll,
 };
 
@@ -13,6 +13,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     guest_halt_poll::EXPERIMENT,
     smart_idle_poll::EXPERIMENT,
     exitless_timer::EXPERIMENT,
+    pic_in_kernel::EXPERIMENT,
     shared_framebuffer::EXPERIMENT,
 ];
 

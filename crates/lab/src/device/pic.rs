@@ -1,0 +1,334 @@
+//! A pair of 8259 interrupt controllers as a PC has them: the second one's output is line 2 of the first.
+//!
+//! Source of the rules: Intel, "8259A Programmable Interrupt Controller", 1988, and for the two registers that
+//! say which lines are level-triggered the PIIX data sheets ("ELCR"). Single mode and the
+//! 8080's three-byte calls are not there: no PC has them. Two points follow the kernel's controller
+//! (`arch/x86/kvm/i8259.c`) rather than the data sheet, so that guests meet the same in both:
+//!
+//! * an edge is kept until it is taken or ICW1 comes, even if its line falls again;
+//! * the second controller tells the first one anew at each access, so a request withdrawn meanwhile makes
+//!   a spurious interrupt.
+//!
+//! In two others the kernel leaves the data sheet, and this does not: its polled reads do not set a bit in
+//! service and answer 0xff for none; its special mask mode has no effect.
+
+/// Lines of a pair.
+pub const LINES: u8 = 16;
+/// The line of the first controller that the second one is at.
+const CASCADE: u8 = 2;
+/// What a controller answers if a request went away: its lowest line.
+const SPURIOUS: u8 = 7;
+/// Ports: command and data of the first, of the second, and which lines are level-triggered.
+pub const PORTS: [u16; 6] = [0x20, 0x21, 0xa0, 0xa1, 0x4d0, 0x4d1];
+/// Lines that a PC lets be level-triggered: not timer, keyboard, cascade, RTC, nor FPU.
+const MAY_BE_LEVEL: [u8; 2] = [0xf8, 0xde];
+
+/// Which initialization word is expected next.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Expects {
+    /// None: a write of data is OCW1.
+    #[default]
+    Mask,
+    Icw2,
+    Icw3,
+    Icw4,
+}
+
+/// What a read of the command port gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Reads {
+    #[default]
+    Requests,
+    InService,
+}
+
+/// One controller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[allow(
+    clippy::struct_excessive_bools,
+    reason = "each is a bit of a control word, and they are independent"
+)]
+struct Chip {
+    /// IRR, ISR and IMR of the data sheet.
+    requests: u8,
+    in_service: u8,
+    mask: u8,
+    /// Lines as they are now, for edges.
+    lines: u8,
+    level_triggered: u8,
+    base: u8,
+    /// The line of the highest priority; the others follow upwards.
+    highest: u8,
+    expects: Expects,
+    wants_icw4: bool,
+    reads: Reads,
+    polled: bool,
+    auto_eoi: bool,
+    rotates_on_auto_eoi: bool,
+    special_mask: bool,
+    special_fully_nested: bool,
+}
+
+impl Chip {
+    fn set(&mut self, line: u8, raised: bool) {
+        let bit = 1 << line;
+        let rises = raised && self.lines & bit == 0;
+        self.lines = if raised {
+            self.lines | bit
+        } else {
+            self.lines & !bit
+        };
+        if self.level_triggered & bit != 0 {
+            self.requests = if raised {
+                self.requests | bit
+            } else {
+                self.requests & !bit
+            };
+        } else if rises {
+            self.requests |= bit;
+        }
+    }
+
+    /// The first of some lines by priority, and how many come before it.
+    fn first(&self, lines: u8) -> Option<(u8, u8)> {
+        let by_priority = lines.rotate_right(self.highest.into());
+        let rank = u8::try_from(by_priority.trailing_zeros()).ok()?;
+        (rank < 8).then_some((rank, (rank + self.highest) & 7))
+    }
+
+    /// The line that interrupts: of those asked for and not masked the first, if nothing before it is in
+    /// service. `cascades`: the other controller is at this one.
+    fn interrupting(&self, cascades: bool) -> Option<u8> {
+        let (rank, line) = self.first(self.requests & !self.mask)?;
+        let mut serving = self.in_service;
+        if self.special_mask {
+            serving &= !self.mask;
+        }
+        if cascades && self.special_fully_nested {
+            serving &= !(1 << CASCADE);
+        }
+        let busy = self
+            .first(serving)
+            .is_some_and(|(serving, _)| serving <= rank);
+        (!busy).then_some(line)
+    }
+
+    fn acknowledge(&mut self, line: u8) {
+        let bit = 1 << line;
+        self.in_service |= bit;
+        if self.level_triggered & bit == 0 {
+            self.requests &= !bit;
+        }
+        if self.auto_eoi {
+            if self.rotates_on_auto_eoi {
+                self.highest = (line + 1) & 7;
+            }
+            self.in_service &= !bit;
+        }
+    }
+
+    fn command(&mut self, value: u8) {
+        if value & 0x10 != 0 {
+            self.icw1(value);
+        } else if value & 0x08 != 0 {
+            self.ocw3(value);
+        } else {
+            self.ocw2(value);
+        }
+    }
+
+    fn icw1(&mut self, value: u8) {
+        self.wants_icw4 = value & 1 != 0;
+        self.lines = 0;
+        self.requests &= self.level_triggered;
+        self.mask = 0;
+        self.highest = 0;
+        self.special_mask = false;
+        self.reads = Reads::Requests;
+        if !self.wants_icw4 {
+            self.auto_eoi = false;
+            self.special_fully_nested = false;
+        }
+        self.expects = Expects::Icw2;
+    }
+
+    fn ocw2(&mut self, value: u8) {
+        let line = value & 7;
+        let [rotate, specific, end] = [0x80, 0x40, 0x20].map(|bit| value & bit != 0);
+        match (specific, end) {
+            (false, false) => self.rotates_on_auto_eoi = rotate,
+            (true, false) if rotate => self.highest = (line + 1) & 7,
+            (true, false) => {}
+            (true, true) => self.end(line, rotate),
+            (false, true) => {
+                let ends = if self.special_mask { !self.mask } else { 0xff };
+                if let Some((_, line)) = self.first(self.in_service & ends) {
+                    self.end(line, rotate);
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, line: u8, rotate: bool) {
+        self.in_service &= !(1 << line);
+        if rotate {
+            self.highest = (line + 1) & 7;
+        }
+    }
+
+    fn ocw3(&mut self, value: u8) {
+        self.polled |= value & 0x04 != 0;
+        match value & 0x03 {
+            2 => self.reads = Reads::Requests,
+            3 => self.reads = Reads::InService,
+            _ => {}
+        }
+        if value & 0x40 != 0 {
+            self.special_mask = value & 0x20 != 0;
+        }
+    }
+
+    fn data(&mut self, value: u8) {
+        self.expects = match self.expects {
+            Expects::Mask => {
+                self.mask = value;
+                Expects::Mask
+            }
+            Expects::Icw2 => {
+                self.base = value & 0xf8;
+                Expects::Icw3
+            }
+            // Where the other controller is does not change.
+            Expects::Icw3 if self.wants_icw4 => Expects::Icw4,
+            Expects::Icw3 => Expects::Mask,
+            Expects::Icw4 => {
+                self.auto_eoi = value & 0x02 != 0;
+                self.special_fully_nested = value & 0x10 != 0;
+                Expects::Mask
+            }
+        };
+    }
+}
+
+/// A pair of controllers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PicPair {
+    first: Chip,
+    second: Chip,
+    refused: u64,
+}
+
+impl PicPair {
+    /// A line rises or falls.
+    pub fn set(&mut self, line: u8, raised: bool) {
+        match line {
+            0..8 => self.first.set(line, raised),
+            8..LINES => self.second.set(line - 8, raised),
+            _ => self.refused += 1,
+        }
+        self.cascade();
+    }
+
+    /// A write of the guest: a byte to a port of the pair, all else is refused.
+    pub fn write(&mut self, port: u16, bytes: &[u8]) {
+        let &[value] = bytes else {
+            self.refused += 1;
+            return;
+        };
+        match port {
+            0x20 => self.first.command(value),
+            0x21 => self.first.data(value),
+            0xa0 => self.second.command(value),
+            0xa1 => self.second.data(value),
+            0x4d0 => self.first.level_triggered = value & MAY_BE_LEVEL[0],
+            0x4d1 => self.second.level_triggered = value & MAY_BE_LEVEL[1],
+            _ => self.refused += 1,
+        }
+        self.cascade();
+    }
+
+    /// A read of the guest, likewise.
+    pub fn read(&mut self, port: u16, bytes: &mut [u8]) {
+        bytes.fill(0);
+        let [value] = bytes else {
+            self.refused += 1;
+            return;
+        };
+        *value = match port {
+            0x20 | 0x21 if self.first.polled => self.poll(false),
+            0xa0 | 0xa1 if self.second.polled => self.poll(true),
+            0x20 => status(&self.first),
+            0x21 => self.first.mask,
+            0xa0 => status(&self.second),
+            0xa1 => self.second.mask,
+            0x4d0 => self.first.level_triggered,
+            0x4d1 => self.second.level_triggered,
+            _ => {
+                self.refused += 1;
+                0
+            }
+        };
+        self.cascade();
+    }
+
+    /// Whether the CPU is to be interrupted.
+    pub fn interrupts(&self) -> bool {
+        self.first.interrupting(true).is_some()
+    }
+
+    /// The CPU takes the interrupt: its vector. Whoever asks without being asked gets a spurious one.
+    pub fn acknowledge(&mut self) -> u8 {
+        let line = self.first.interrupting(true);
+        if let Some(line) = line {
+            self.first.acknowledge(line);
+        }
+        let vector = if line == Some(CASCADE) {
+            let line = self.second.interrupting(false);
+            if let Some(line) = line {
+                self.second.acknowledge(line);
+            }
+            self.second.base | line.unwrap_or(SPURIOUS)
+        } else {
+            self.first.base | line.unwrap_or(SPURIOUS)
+        };
+        self.cascade();
+        vector
+    }
+
+    /// Lines that there are not, accesses of other widths and to other ports.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// A polled read takes the interrupt without the CPU: bit 7 says that there was one.
+    fn poll(&mut self, second: bool) -> u8 {
+        let chip = if second {
+            &mut self.second
+        } else {
+            &mut self.first
+        };
+        chip.polled = false;
+        let Some(line) = chip.interrupting(!second) else {
+            return 0;
+        };
+        chip.acknowledge(line);
+        0x80 | line
+    }
+
+    fn cascade(&mut self) {
+        if self.second.interrupting(false).is_some() {
+            self.first.set(CASCADE, true);
+            self.first.set(CASCADE, false);
+        }
+    }
+}
+
+fn status(chip: &Chip) -> u8 {
+    match chip.reads {
+        Reads::Requests => chip.requests,
+        Reads::InService => chip.in_service,
+    }
+}
+
+#[cfg(test)]
+mod test;
