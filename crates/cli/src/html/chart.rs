@@ -6,6 +6,7 @@
 pub(crate) mod axis;
 pub(crate) mod bars;
 pub(crate) mod distribution;
+pub(crate) mod flame;
 pub(crate) mod front;
 pub(crate) mod interval;
 pub(crate) mod lanes;

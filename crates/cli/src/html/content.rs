@@ -7,6 +7,7 @@ use haltwise_core::event::CeilingSource;
 use haltwise_core::exit::account::By;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::kvm::Knobs;
+use haltwise_core::profile::tree::{self, Node};
 use haltwise_core::replay::Arrivals;
 use haltwise_core::tune::crew::Alone;
 use haltwise_core::tune::figures::{self, Subject};
@@ -27,7 +28,7 @@ use crate::tune::goal::Named;
 use crate::tune::seek::{self, Sought, Wish};
 use crate::tune::view::{Figures, View as Tuned};
 use crate::verb::report::wanted;
-use crate::{diff, exits, report, tune, verb};
+use crate::{diff, exits, profile, report, tune, verb};
 
 /// What is asked for.
 #[derive(Debug)]
@@ -63,6 +64,8 @@ pub(crate) struct Content {
     pub(crate) findings: crate::explain::view::View,
     /// What `exits` says, where exits were recorded.
     pub(crate) exits: Option<Exits>,
+    /// What `profile` says, and the tree of stacks, where samples were taken.
+    pub(crate) profile: Option<(profile::view::View, Node)>,
     /// What `diff` says.
     pub(crate) diff: Option<diff::view::View>,
     /// What `prove` said.
@@ -120,6 +123,7 @@ pub(crate) fn content(wish: &Wanted<'_>) -> Result<Content, Failure> {
     Ok(Content {
         dir: wish.dir.display().to_string(),
         exits: exits_of(wish, &capture)?,
+        profile: profile_of(wish, &capture)?,
         diff: wish.against.map(|other| compare(wish, other)).transpose()?,
         proof: wish.proof.map(verb::prove::read).transpose()?,
         ledger: wish.ledger.map(ledger::summary_of).transpose()?,
@@ -210,6 +214,23 @@ fn exits_of(wish: &Wanted<'_>, capture: &Capture) -> Result<Option<Exits>, Failu
     };
     let view = exits::build::build(&loaded, wanted);
     Ok(view.map(|view| Exits { view, loaded }))
+}
+
+fn profile_of(
+    wish: &Wanted<'_>,
+    capture: &Capture,
+) -> Result<Option<(profile::view::View, Node)>, Failure> {
+    if capture.info().profile.is_none() {
+        return Ok(None);
+    }
+    let loaded = profile::load::load(wish.dir, |recording| {
+        let vms = wanted(&recording.roster, wish.vm)?;
+        Ok(wish.vm.map(|_| vms))
+    })?;
+    let event = loaded.event(None)?;
+    let view = profile::build::build(&loaded, event, profile::build::By::Vm, None);
+    let tree = tree::tree(loaded.account.sites(event), &loaded.naming());
+    Ok(view.map(|view| (view, tree)))
 }
 
 fn compare(wish: &Wanted<'_>, other: &Path) -> Result<diff::view::View, Failure> {

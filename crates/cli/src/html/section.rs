@@ -10,6 +10,7 @@ mod findings;
 mod first;
 mod honesty;
 mod prediction;
+mod profile;
 mod table;
 mod timeline;
 mod vms;
@@ -29,8 +30,8 @@ struct Section {
     body: Markup,
 }
 
-/// The whole body of the page.
-pub(crate) fn all(content: &Content) -> Markup {
+/// The sections that have something to show, after the first screen, in their order.
+fn sections(content: &Content) -> Vec<Section> {
     let made = [
         (
             "account",
@@ -43,6 +44,11 @@ pub(crate) fn all(content: &Content) -> Markup {
         ("timeline", "Timeline", timeline::timeline(content)),
         ("exits", "Exits", exits::exits(content)),
         (
+            "profile",
+            "Where VMMs spend their time",
+            profile::profile(content),
+        ),
+        (
             "prediction",
             "Predicted and measured",
             prediction::prediction(content),
@@ -54,16 +60,16 @@ pub(crate) fn all(content: &Content) -> Markup {
             Some(honesty::honesty(content)),
         ),
     ];
-    let sections: Vec<Section> = made
-        .into_iter()
-        .filter_map(|(id, title, body)| {
-            Some(Section {
-                id,
-                title,
-                body: body?,
-            })
-        })
-        .collect();
+    let made = made.into_iter().filter_map(|(id, title, body)| {
+        let body = body?;
+        Some(Section { id, title, body })
+    });
+    made.collect()
+}
+
+/// The whole body of the page.
+pub(crate) fn all(content: &Content) -> Markup {
+    let sections = sections(content);
     let links = sections.iter().map(|section| {
         let link = el("a").attr("href", format!("#{}", section.id));
         el("li").with(link.with(section.title))

@@ -14,7 +14,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use super::{exits, home, import, scenarios};
+use haltwise_core::recording::Mode;
+
+use super::scenarios::Scenario;
+use super::{exits, home, import, profile, scenarios};
 
 /// The most that a file may take.
 const MOST_BYTES: u64 = 2_000_000;
@@ -70,7 +73,7 @@ fn pages() -> &'static [Page] {
         fs::create_dir_all(out()).unwrap();
         let mut pages: Vec<Page> = scenarios::all()
             .into_iter()
-            .map(|it| of_golden(it.name))
+            .map(|it| of_golden(&it))
             .collect();
         let captures = tempfile::tempdir().unwrap();
         let at = |name: &str| captures.path().join(name);
@@ -86,6 +89,12 @@ fn pages() -> &'static [Page] {
         pages.push(page(
             "exits",
             &["account", "vms", "timeline", "whatif", "exits"],
+        ));
+        profile::write(&at("profile"), "fleet", true, false);
+        make(&at("profile"), "profile", &[]);
+        pages.push(page(
+            "profile",
+            &["account", "vms", "timeline", "whatif", "exits", "profile"],
         ));
         let more = [
             "--against",
@@ -104,13 +113,16 @@ fn pages() -> &'static [Page] {
     })
 }
 
-fn of_golden(name: &str) -> Page {
+fn of_golden(scenario: &Scenario) -> Page {
+    let name = scenario.name;
     make(&home().join("captures").join(name), name, &[]);
-    match name {
-        "no-halts" => page(name, &["account", "vms"]),
+    match scenario.mode {
+        _ if scenario.facts.halts.is_empty() && scenario.facts.counts.is_empty() => {
+            page(name, &["account", "vms"])
+        }
         // Histograms: what-if says why it is empty.
-        "counts" | "kvm-stats" => page(name, &["account", "vms", "whatif"]),
-        _ => page(name, &PLAYED),
+        Mode::Counts => page(name, &["account", "vms", "whatif"]),
+        Mode::Full => page(name, &PLAYED),
     }
 }
 

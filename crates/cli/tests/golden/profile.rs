@@ -180,7 +180,7 @@ fn rows(told: bool) -> Rows {
 }
 
 /// Samples of the guests of another scenario.
-fn write(dir: &Path, scenario: &str, told: bool, lost: bool) {
+pub(super) fn write(dir: &Path, scenario: &str, told: bool, lost: bool) {
     let scenario = scenarios::all()
         .into_iter()
         .find(|it| it.name == scenario)

@@ -37,6 +37,9 @@ pub(super) fn exits(content: &Content) -> Option<Markup> {
     let exits = content.exits.as_ref()?;
     let view = &exits.view;
     let total = &view.total;
+    if view.reasons.is_empty() && view.userspace.is_empty() {
+        return Some(p("Exits were recorded, and none was seen.").into());
+    }
     let span_ns = view.recording.duration_ns.max(1) as f64;
     let text = format!(
         "{}, of which {} by which a guest halted. They took the host {}, {} of a CPU; {} of it in the VMM. \
