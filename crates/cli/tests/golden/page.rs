@@ -121,7 +121,7 @@ fn of_golden(scenario: &Scenario) -> Page {
             page(name, &["account", "vms"])
         }
         // Histograms: what-if says why it is empty.
-        Mode::Counts => page(name, &["account", "vms", "whatif"]),
+        Mode::Counts | Mode::Stats => page(name, &["account", "vms", "whatif"]),
         Mode::Full => page(name, &PLAYED),
     }
 }

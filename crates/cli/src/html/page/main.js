@@ -64,15 +64,16 @@ function printsOpen() {
 function begin() {
   document.documentElement.classList.add('script');
   localTimes();
-  copies();
-  for (const table of document.querySelectorAll('table[data-sorts]')) sortable(/** @type {HTMLTableElement} */ (table));
-  searchable();
   window.addEventListener('hashchange', openTarget);
   openTarget();
   printsOpen();
-  // What is below the first screen waits until that is painted.
+  // Nothing else is needed to read the page: it waits until that is painted.
   requestAnimationFrame(() => {
     window.setTimeout(() => {
+      copies();
+      for (const table of document.querySelectorAll('table[data-sorts]'))
+        sortable(/** @type {HTMLTableElement} */ (table));
+      searchable();
       const data = /** @type {Data} */ (JSON.parse(byId('data')?.textContent ?? ''));
       const kept = unpackSample(data);
       const names = new Map(data.lanes.map((lane) => [lane.vm, lane.name.replace(/ vCPU \d+$/, '')]));
