@@ -6,15 +6,19 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`block`] | a virtio disk on a file, served in the exit or by a worker |
 //! | [`board`] | a device at a port, whose lines go to 8259s in the VMM or in the kernel |
 //! | [`framebuffer`] | a VGA window: a screen drawn by an exit per write, or found in a dirty log |
 //! | [`machine`] | a VM of one vCPU whose exits go to devices |
 //! | [`pic`] | a pair of 8259 interrupt controllers |
+//! | [`virtio`] | registers and queue of a virtio device |
 
+pub mod block;
 pub mod board;
 pub mod framebuffer;
 pub mod machine;
 pub mod pic;
+pub mod virtio;
 
 use std::fmt::Debug;
 

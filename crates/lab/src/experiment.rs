@@ -50,6 +50,7 @@ pub mod schedule;
 pub mod witness;
 
 mod account;
+mod async_block;
 mod dynamic;
 mod exitless_timer;
 mod guest_halt_poll;

@@ -4,7 +4,9 @@
 //! Not part of the library's interface.
 
 use std::convert::Infallible;
+use std::os::unix::fs::FileExt as _;
 
+use crate::device::block::{BlockDevice, Disk, SECTOR};
 use crate::device::framebuffer::{PAGE_BYTES, Screen, WINDOW, WINDOW_BYTES};
 use crate::device::pic::PicPair;
 use crate::exitless_timer::page::{FIRED, GuestPage, Page};
@@ -163,4 +165,56 @@ pub fn pic(bytes: &[u8]) -> u64 {
         "at most once an access"
     );
     taken
+}
+
+/// Sectors of the fuzzed disk; the file goes on behind them.
+const SECTORS: u64 = 8;
+/// Where stores of [`block`] go.
+const QUEUE_AT: u32 = 0x1_0000;
+
+/// Takes bytes as what a guest does to a block device, eight of them each: kind and width, a place of two
+/// bytes, a value. Stores go to memory around the queue, all else to registers. Gives the requests done.
+///
+/// # Panics
+/// If the file changes behind the disk's end, or a request is neither done nor refused.
+pub fn block(bytes: &[u8]) -> u64 {
+    let (Ok(memory), Ok(file)) = (GuestMemory::new(), tempfile::tempfile()) else {
+        return 0;
+    };
+    let behind = [0xa5; 512];
+    let prepared = file.write_all_at(&behind, SECTORS * SECTOR);
+    prepared.expect("a temporary file takes some bytes");
+    let same_file = file.try_clone().expect("a file has another descriptor");
+    let disk = Disk::new(file, SECTORS);
+    let mut device = BlockDevice::new(disk, memory.mapped().clone()).expect("16 entries");
+    let mut asked = 0;
+    for access in bytes.chunks_exact(8) {
+        let place = u16::from_le_bytes([access[2], access[3]]);
+        let value = &access[4..];
+        match access[0] % 4 {
+            0 => {
+                let stored = memory.write(QUEUE_AT + u32::from(place % 0x4000), value);
+                stored.expect("the place is in memory");
+            }
+            1 => device
+                .transport
+                .read(place.into(), &mut vec![0; usize::from(access[1] % 9)]),
+            2 => {
+                device
+                    .transport
+                    .write(place.into(), &value[..usize::from(access[1] % 5)]);
+            }
+            _ => {
+                if device.transport.write(place.into(), value) {
+                    asked += device.serve();
+                }
+            }
+        }
+    }
+    let mut after = [0; 512];
+    let read = same_file.read_exact_at(&mut after, SECTORS * SECTOR);
+    assert!(read.is_ok() && after == behind, "behind the disk's end");
+    let served = device.disk.served;
+    assert_eq!(served.done + served.refused, asked, "done or refused");
+    served.done
 }

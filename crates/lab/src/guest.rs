@@ -11,6 +11,7 @@
 //! to its HLT: a microsecond or so, more where instructions are emulated, and much more for a
 //! vCPU whose thread does not get a CPU. Runs say how many of their HLTs that may concern.
 
+pub mod disk;
 pub mod exits;
 pub mod hop;
 pub mod idle;
@@ -415,6 +416,9 @@ mod test {
             let real = listing(&guest.program().unwrap());
             assert_eq!(documented(source, index), real, "{guest} is\n{real}");
         }
+        let real = listing(&disk::program().unwrap());
+        let source = include_str!("guest/disk.rs");
+        assert_eq!(documented(source, 0), real, "disk is\n{real}");
         let real = listing(&pic_driver::program().unwrap());
         let source = include_str!("guest/pic_driver.rs");
         assert_eq!(documented(source, 0), real, "pic-driver is\n{real}");

@@ -176,6 +176,11 @@ impl GuestMemory {
             .map_err(MemoryError::Map)
     }
 
+    /// As libraries of devices want it.
+    pub fn mapped(&self) -> &GuestMemoryMmap<()> {
+        &self.0
+    }
+
     /// Where it is mapped in the VMM.
     pub fn host_address(&self) -> Result<u64, MemoryError> {
         let found = self.0.get_host_address(GuestAddress(0));

@@ -27,3 +27,8 @@ fn lab_framebuffer_smoke() {
 fn lab_pic_smoke() {
     smoke::run("lab_pic", fuzz::pic, 2_000);
 }
+
+#[test]
+fn lab_block_smoke() {
+    smoke::run("lab_block", fuzz::block, 1_000);
+}

@@ -1,8 +1,8 @@
 //! All experiments there are: a line each, in the order of the sources.
 
 use super::{
-    Experiment, dynamic, exitless_timer, guest_halt_poll, pic_in_kernel, poll_sweep, poll_time,
-    shared_framebuffer, smart_idle_poll,
+    Experiment, async_block, dynamic, exitless_timer, guest_halt_poll, pic_in_kernel, poll_sweep,
+    poll_time, shared_framebuffer, smart_idle_poll,
 };
 
 /// Every experiment.
@@ -14,6 +14,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     smart_idle_poll::EXPERIMENT,
     exitless_timer::EXPERIMENT,
     pic_in_kernel::EXPERIMENT,
+    async_block::EXPERIMENT,
     shared_framebuffer::EXPERIMENT,
 ];
 

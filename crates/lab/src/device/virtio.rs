@@ -1,0 +1,216 @@
+//! A virtio device's registers in memory (virtio-mmio, version 2) and its one split queue.
+//!
+//! Source: Virtual I/O Device (VIRTIO) 1.2, section 4.2.2 for the registers, 3.1.1 for the order in which a
+//! driver writes them. The queue is rust-vmm's, which checks every address and index that the guest gives.
+//! Registers are 32 bits wide; an access of another width, out of order, or to none of them is refused.
+
+use virtio_queue::{Queue, QueueT};
+use vm_memory::GuestMemoryMmap;
+
+/// Registers by offset.
+pub mod register {
+    /// "virt".
+    pub const MAGIC: u32 = 0x00;
+    /// Of the registers' layout.
+    pub const VERSION: u32 = 0x04;
+    /// What kind of device it is.
+    pub const DEVICE_ID: u32 = 0x08;
+    /// Features of the device, the half that is selected.
+    pub const DEVICE_FEATURES: u32 = 0x10;
+    /// Selects that half.
+    pub const DEVICE_FEATURES_SEL: u32 = 0x14;
+    /// Features that the driver takes, the half that is selected.
+    pub const DRIVER_FEATURES: u32 = 0x20;
+    /// Selects that half.
+    pub const DRIVER_FEATURES_SEL: u32 = 0x24;
+    /// Selects a queue.
+    pub const QUEUE_SEL: u32 = 0x30;
+    /// The most entries that it may have.
+    pub const QUEUE_NUM_MAX: u32 = 0x34;
+    /// How many it has.
+    pub const QUEUE_NUM: u32 = 0x38;
+    /// Whether it is ready.
+    pub const QUEUE_READY: u32 = 0x44;
+    /// There is something new in the queue.
+    pub const QUEUE_NOTIFY: u32 = 0x50;
+    /// How far the driver has come, and 0 to reset.
+    pub const STATUS: u32 = 0x70;
+    /// Its descriptors, lower and upper half.
+    pub const QUEUE_DESC: [u32; 2] = [0x80, 0x84];
+    /// What the driver offers.
+    pub const QUEUE_DRIVER: [u32; 2] = [0x90, 0x94];
+    /// What the device has used.
+    pub const QUEUE_DEVICE: [u32; 2] = [0xa0, 0xa4];
+    /// The device's own.
+    pub const CONFIG: u32 = 0x100;
+}
+
+/// How far a driver has come.
+pub mod status {
+    /// It has negotiated features.
+    pub const FEATURES_OK: u32 = 8;
+    /// It is ready to drive.
+    pub const DRIVER_OK: u32 = 4;
+    /// All of a driver that is ready: acknowledged, driver, and these two.
+    pub const READY: u32 = 1 | 2 | FEATURES_OK | DRIVER_OK;
+}
+
+/// `VIRTIO_F_VERSION_1`, which both sides must have.
+pub const VERSION_1: u64 = 1 << 32;
+/// "virt" in little endian.
+const MAGIC: u32 = 0x7472_6976;
+
+/// Registers and queue of a device.
+#[derive(Debug)]
+pub struct Transport {
+    device_id: u32,
+    config: Vec<u8>,
+    queue: Queue,
+    status: u32,
+    device_half: u32,
+    driver_half: u32,
+    driver_features: u64,
+    queue_selected: u32,
+    refused: u64,
+}
+
+impl Transport {
+    /// Of a kind of device, with its configuration and a queue of at most so many entries, a power of 2.
+    pub fn new(device_id: u32, config: Vec<u8>, entries: u16) -> Result<Self, virtio_queue::Error> {
+        Ok(Self {
+            device_id,
+            config,
+            queue: Queue::new(entries)?,
+            status: 0,
+            device_half: 0,
+            driver_half: 0,
+            driver_features: 0,
+            queue_selected: 0,
+            refused: 0,
+        })
+    }
+
+    /// The queue, once the driver is ready and all of the queue lies in memory.
+    pub fn queue(&mut self, memory: &GuestMemoryMmap<()>) -> Option<&mut Queue> {
+        let ready = self.status == status::READY && self.queue.is_valid(memory);
+        ready.then_some(&mut self.queue)
+    }
+
+    /// Accesses refused.
+    pub fn refused(&self) -> u64 {
+        self.refused
+    }
+
+    /// A read of the guest at an offset.
+    pub fn read(&mut self, offset: u64, bytes: &mut [u8]) {
+        bytes.fill(0);
+        let answer = u32::try_from(offset).ok().and_then(|offset| {
+            if offset >= register::CONFIG {
+                let start = (offset - register::CONFIG) as usize;
+                let end = start.checked_add(bytes.len())?;
+                bytes.copy_from_slice(self.config.get(start..end)?);
+                return Some(());
+            }
+            let bytes: &mut [u8; 4] = bytes.try_into().ok()?;
+            *bytes = self.register(offset)?.to_le_bytes();
+            Some(())
+        });
+        self.refused += u64::from(answer.is_none());
+    }
+
+    /// A write of the guest at an offset; says whether it tells of something new in the queue.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> bool {
+        let value = bytes.try_into().map(u32::from_le_bytes).ok();
+        let done = u32::try_from(offset).ok().zip(value);
+        let done = done.and_then(|(offset, value)| self.set(offset, value));
+        self.refused += u64::from(done.is_none());
+        done.unwrap_or(false)
+    }
+
+    fn register(&self, offset: u32) -> Option<u32> {
+        Some(match offset {
+            register::MAGIC => MAGIC,
+            register::VERSION => 2,
+            register::DEVICE_ID => self.device_id,
+            register::DEVICE_FEATURES => half(VERSION_1, self.device_half),
+            register::QUEUE_NUM_MAX if self.queue_selected == 0 => self.queue.max_size().into(),
+            register::QUEUE_NUM_MAX => 0,
+            register::QUEUE_READY => u32::from(self.queue_selected == 0 && self.queue.ready()),
+            register::STATUS => self.status,
+            _ => return None,
+        })
+    }
+
+    fn set(&mut self, offset: u32, value: u32) -> Option<bool> {
+        match offset {
+            register::DEVICE_FEATURES_SEL => self.device_half = value,
+            register::DRIVER_FEATURES_SEL => self.driver_half = value,
+            register::DRIVER_FEATURES if self.status & status::FEATURES_OK == 0 => {
+                let shift = 32 * self.driver_half.min(2);
+                let mask = u64::from(u32::MAX).checked_shl(shift).unwrap_or(0);
+                let bits = u64::from(value).checked_shl(shift).unwrap_or(0);
+                self.driver_features = self.driver_features & !mask | bits;
+            }
+            register::QUEUE_SEL => self.queue_selected = value,
+            register::QUEUE_NOTIFY if value == 0 => return Some(true),
+            register::STATUS => self.set_status(value),
+            _ => return self.set_queue(offset, value).map(|()| false),
+        }
+        Some(false)
+    }
+
+    fn set_status(&mut self, value: u32) {
+        if value == 0 {
+            self.queue.reset();
+            (self.status, self.driver_features, self.queue_selected) = (0, 0, 0);
+            return;
+        }
+        // Features that we do not have are not agreed to: the driver reads its bit back as 0.
+        let agreed = self.driver_features == VERSION_1;
+        let not_agreed = if agreed { 0 } else { status::FEATURES_OK };
+        self.status = value & !not_agreed;
+    }
+
+    /// A queue is set up after the features are, before the driver is ready, and not once it is ready itself.
+    fn set_queue(&mut self, offset: u32, value: u32) -> Option<()> {
+        let may = self.status & (status::FEATURES_OK | status::DRIVER_OK) == status::FEATURES_OK
+            && self.queue_selected == 0;
+        if !may || (self.queue.ready() && offset != register::QUEUE_READY) {
+            return None;
+        }
+        let queue = &mut self.queue;
+        match offset {
+            register::QUEUE_NUM => queue.try_set_size(u16::try_from(value).ok()?).ok()?,
+            register::QUEUE_READY => queue.set_ready(value == 1),
+            _ => {
+                for (half, set) in [(0, true), (1, false)] {
+                    let (low, high) = if set {
+                        (Some(value), None)
+                    } else {
+                        (None, Some(value))
+                    };
+                    if offset == register::QUEUE_DESC[half] {
+                        queue.set_desc_table_address(low, high);
+                        return Some(());
+                    }
+                    if offset == register::QUEUE_DRIVER[half] {
+                        queue.set_avail_ring_address(low, high);
+                        return Some(());
+                    }
+                    if offset == register::QUEUE_DEVICE[half] {
+                        queue.set_used_ring_address(low, high);
+                        return Some(());
+                    }
+                }
+                return None;
+            }
+        }
+        Some(())
+    }
+}
+
+/// A half of features: 0 the lower, 1 the upper, none beyond.
+fn half(features: u64, which: u32) -> u32 {
+    let shifted = features.checked_shr(which.saturating_mul(32)).unwrap_or(0);
+    u32::try_from(shifted & u64::from(u32::MAX)).unwrap_or(0)
+}
