@@ -109,6 +109,9 @@ pub(crate) struct ExperimentArgs {
     /// Record nothing meanwhile
     #[arg(long)]
     pub(crate) no_haltwise: bool,
+    /// Make classes in this root of resctrl [default: in a fake one, which isolates nothing]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) resctrl: Option<PathBuf>,
 }
 
 /// The budget of `--quick`.

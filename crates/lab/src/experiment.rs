@@ -57,6 +57,7 @@ mod guest_halt_poll;
 mod pic_in_kernel;
 mod poll_sweep;
 mod poll_time;
+mod resource_isolation;
 mod shared_framebuffer;
 mod smart_idle_poll;
 mod tuned;

@@ -10,6 +10,7 @@ use haltwise_lab::experiment::found::{Report, SCHEMA};
 use haltwise_lab::experiment::registry::{EXPERIMENTS, find};
 use haltwise_lab::interrupt::Interrupt;
 use haltwise_lab::render;
+use haltwise_lab::resctrl::{self, Root};
 
 use crate::args::ExperimentArgs;
 use crate::print;
@@ -68,6 +69,9 @@ fn read(file: &Path) -> anyhow::Result<Report> {
 }
 
 fn measure(args: &ExperimentArgs, experiments: &[&'static Experiment]) -> anyhow::Result<Report> {
+    if let Some(root) = &args.resctrl {
+        resctrl::grant(Root::open(root)?);
+    }
     let interrupt = Interrupt::new().context("listen for signals")?;
     let terminal = std::io::stderr().is_terminal();
     let mut last = String::new();

@@ -31,6 +31,7 @@
 //! | [`calibrate`] | what halting costs on this host |
 //! | [`exitless_timer`] | a timer that a guest arms without an exit, and its agent |
 //! | [`experiment`] | the sources' effects, each reproduced: what is compared, how it is measured and judged |
+//! | [`resctrl`] | classes of cache and memory bandwidth for threads |
 //! | [`render`] | outcomes as text of 80 columns, findings as text, Markdown and HTML |
 
 pub mod bell;
@@ -53,6 +54,7 @@ pub mod load;
 pub mod memory;
 pub mod outcome;
 pub mod render;
+pub mod resctrl;
 pub mod run;
 pub mod running;
 pub mod stats_fd;

@@ -23,6 +23,7 @@ use crate::halt_loop::{HaltPolicy, UserHalt, UserHalts};
 use crate::load::{Load, LoadError};
 use crate::memory::{MemoryError, param};
 use crate::outcome::Outcome;
+use crate::resctrl::ResctrlError;
 use crate::running::Running;
 use crate::stats_fd::StatsReadError;
 use crate::tally;
@@ -79,6 +80,9 @@ pub enum RunError {
     /// The agent of exitless timers.
     #[error("serve exitless timers")]
     Agent(#[from] AgentError),
+    /// Classes of cache and bandwidth.
+    #[error("isolate resources")]
+    Resctrl(#[from] ResctrlError),
     /// The statistics.
     #[error(transparent)]
     Stats(#[from] StatsReadError),

@@ -2,7 +2,7 @@
 
 use super::{
     Experiment, async_block, dynamic, exitless_timer, guest_halt_poll, pic_in_kernel, poll_sweep,
-    poll_time, shared_framebuffer, smart_idle_poll,
+    poll_time, resource_isolation, shared_framebuffer, smart_idle_poll,
 };
 
 /// Every experiment.
@@ -16,6 +16,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     pic_in_kernel::EXPERIMENT,
     async_block::EXPERIMENT,
     shared_framebuffer::EXPERIMENT,
+    resource_isolation::EXPERIMENT,
 ];
 
 /// The experiment of that name.
