@@ -1,17 +1,19 @@
 //! Storms of accesses to a device that is not there: a driver that polls a port, and one that draws into
-//! a frame buffer which nothing backs. Neither halts; both take a pending interrupt once a round.
+//! a frame buffer which nothing backs. Neither halts; both take a pending interrupt with the last access of
+//! a round. (Between `sti` and `cli` must lie an exit: KVM in software does not look at interrupts after
+//! each instruction.)
 //!
 //! `port-poll` reads the line status of a serial port:
 //!
 //! ```nasm
 //! 2000  mov dx,0x3fd                ; line status
-//! 2003  mov cx,0x3e8                ; polls
+//! 2003  mov cx,0x3e7                ; polls but one
 //! 2006  in al,dx
 //! 2007  loop 0x2006
-//! 2009  inc dword [0x14]            ; rounds done
-//! 200e  sti
-//! 200f  nop                         ; STOP comes in here
-//! 2010  cli
+//! 2009  sti
+//! 200a  in al,dx                    ; the last; STOP comes in here
+//! 200b  cli
+//! 200c  inc dword [0x14]            ; rounds done
 //! 2011  dec dword [0x40]            ; rounds
 //! 2016  jne 0x2000
 //! 2018  jmp 0x2022
@@ -26,17 +28,18 @@
 //! 2000  xor di,di
 //! 2002  mov [fs:di],al
 //! 2005  add di,0x40
-//! 2008  jne 0x2002
-//! 200a  inc dword [0x14]            ; rounds done
-//! 200f  sti
-//! 2010  nop                         ; STOP comes in here
+//! 2008  cmp di,0xffc0
+//! 200b  jne 0x2002
+//! 200d  sti
+//! 200e  mov [fs:di],al              ; the last; STOP comes in here
 //! 2011  cli
-//! 2012  dec dword [0x40]            ; rounds
-//! 2017  jne 0x2000
-//! 2019  jmp 0x2023
-//! 201b  mov sp,0x1000               ; STOP enters: drop the frame
-//! 201e  inc dword [0x4]
-//! 2023  out 0xf4,al                 ; the end
+//! 2012  inc dword [0x14]            ; rounds done
+//! 2017  dec dword [0x40]            ; rounds
+//! 201c  jne 0x2000
+//! 201e  jmp 0x2028
+//! 2020  mov sp,0x1000               ; STOP enters: drop the frame
+//! 2023  inc dword [0x4]
+//! 2028  out 0xf4,al                 ; the end
 //! ```
 
 use iced_x86::IcedError;
@@ -51,6 +54,8 @@ pub const POLLED_PORT: u16 = 0x3fd;
 pub const POLLS: u32 = 1000;
 /// From one byte drawn to the next.
 pub const STRIDE: u32 = 64;
+/// Where the last byte of a round is drawn.
+const LAST: i16 = -64;
 
 /// Assembles `port-poll`.
 pub fn port_program() -> Result<Program, IcedError> {
@@ -58,11 +63,13 @@ pub fn port_program() -> Result<Program, IcedError> {
     let round = begin(&mut assembly)?;
     let a = &mut assembly.asm;
     a.mov(dx, u32::from(POLLED_PORT))?;
-    a.mov(cx, POLLS)?;
+    a.mov(cx, POLLS - 1)?;
     let mut again = a.create_label();
     a.set_label(&mut again)?;
     a.in_(al, dx)?;
     a.loop_(again)?;
+    a.sti()?;
+    a.in_(al, dx)?;
     end(assembly, round)
 }
 
@@ -76,7 +83,10 @@ pub fn framebuffer_program() -> Result<Program, IcedError> {
     a.set_label(&mut again)?;
     a.mov(byte_ptr(di).fs(), al)?;
     a.add(di, STRIDE)?;
+    a.cmp(di, i32::from(LAST))?;
     a.jne(again)?;
+    a.sti()?;
+    a.mov(byte_ptr(di).fs(), al)?;
     end(assembly, round)
 }
 
@@ -87,13 +97,12 @@ fn begin(assembly: &mut Assembly) -> Result<CodeLabel, IcedError> {
     Ok(round)
 }
 
-/// The end of a round: counts it, lets an interrupt in, and goes on until all are done.
+/// The end of a round, after an access that lets an interrupt in: counts it, and goes on until all are
+/// done.
 fn end(mut assembly: Assembly, round: CodeLabel) -> Result<Program, IcedError> {
     let a = &mut assembly.asm;
-    a.inc(dword_ptr(counter::ROUNDS))?;
-    a.sti()?;
-    a.nop()?;
     a.cli()?;
+    a.inc(dword_ptr(counter::ROUNDS))?;
     a.dec(dword_ptr(param::ROUNDS))?;
     a.jne(round)?;
     a.jmp(assembly.done)?;
