@@ -21,8 +21,9 @@ use crate::stats_fd::{Stats, StatsFd};
 use crate::vcpu::{Ends, Vcpu, VcpuEnd, VcpuThread};
 use crate::vm::{Lines, Vm};
 
-/// What does not end by its stop line within this is kicked out.
-const STOP_GRACE: Nanos = Nanos(2_000_000_000);
+/// What does not end by its stop line within this is kicked out. A guest that polls for as long as it can
+/// halts after 2^32 ticks of its TSC, 2.1 s at 2 GHz.
+const STOP_GRACE: Nanos = Nanos(6_000_000_000);
 /// Between two kicks of a vCPU: a signal just before `KVM_RUN` is lost.
 const KICK_INTERVAL: Nanos = Nanos(10_000_000);
 

@@ -53,7 +53,17 @@ run verify.json 0 verify /out/knob/capture --json
 run status.json 0 status --json
 # Where the kernel's types cannot be read, halts tell: the VM with a cap goes on as before.
 mount -t tmpfs tmpfs /sys/kernel/btf
-run halts.json 5 apply --set halt_poll_ns=2ms --yes --json
+# A VM need not have a halt that tells, in the time that apply looks; then apply says so.
+tries=0
+while :; do
+    haltwise apply --set halt_poll_ns=2ms --yes --json >/out/knob/halts.json 2>/out/knob/halts.json.err
+    got=$?
+    tries=$((tries + 1))
+    grep -q '"not-told"' /out/knob/halts.json && [ $tries -lt 4 ] || break
+    echo "knob: no halt told, try $tries"
+    run undo-not-told 0 undo
+done
+[ $got = 5 ] || wrong "apply by halts returned $got, not 5: $(cat /out/knob/halts.json)"
 umount /sys/kernel/btf
 run undo-halts 0 undo
 is halt_poll_ns 80000 "undo of the second step"
