@@ -1,9 +1,10 @@
 //! The report: from the accounts of a recording to one screen per VM, or to JSON.
 //!
-//! [`view`] holds what is said, [`build`] computes it, [`text`] lays it out. The text shows nothing
-//! that the JSON does not hold.
+//! [`view`] holds what is said, [`build`] computes it, [`text`] lays it out; [`honest`] words what
+//! every page says of the recording itself. The text shows nothing that the JSON does not hold.
 
 pub(crate) mod build;
+pub(crate) mod honest;
 pub(crate) mod load;
 pub(crate) mod recording;
 pub(crate) mod text;

@@ -95,7 +95,10 @@ fn read_tables(recording: &mut Recording, capture: &Capture) -> Vec<(bool, Captu
     let mut book = |is_main: bool, fed: Result<(), CaptureReadError>| {
         broken.extend(fed.err().map(|error| (is_main, error)));
     };
-    book(full, feed(capture.halts(), |halt| ledger.halt(&halt)));
+    book(
+        full,
+        feed(capture.halts().map(Rows::ahead), |halt| ledger.halt(&halt)),
+    );
     book(
         !full,
         feed(capture.halt_counts(), |counts| ledger.counts(&counts)),
@@ -120,11 +123,11 @@ fn read_tables(recording: &mut Recording, capture: &Capture) -> Vec<(bool, Captu
     broken
 }
 
-fn feed<T: Send + 'static>(
-    rows: Result<Rows<T>, CaptureReadError>,
+fn feed<T>(
+    rows: Result<impl Iterator<Item = Result<T, CaptureReadError>>, CaptureReadError>,
     mut take: impl FnMut(T),
 ) -> Result<(), CaptureReadError> {
-    for row in rows?.ahead() {
+    for row in rows? {
         take(row?);
     }
     Ok(())

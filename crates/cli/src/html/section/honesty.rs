@@ -4,8 +4,9 @@
 use super::{p, sampled};
 use crate::html::content::Content;
 use crate::html::markup::{Markup, el, name, prose, short};
-use crate::number::{count, nanos, percent, share, three_digits};
-use crate::report::view::{Report, UnknownView};
+use crate::number::{nanos, percent};
+use crate::report::honest::{accuracy, cost, lost, partly};
+use crate::report::view::Report;
 use crate::tune::view::Basis;
 use crate::words::plural;
 
@@ -21,7 +22,7 @@ pub(super) fn honesty(content: &Content) -> Markup {
         rows.push(el("dd").with(said));
     };
     say("recorded by", recorder(report));
-    say("lost", lost(report).into());
+    say("lost", lost(report, MOST, &short).into());
     if report.recording.cut {
         let text = "the recording did not end by itself; everything written until then is here";
         say("cut", text.into());
@@ -36,8 +37,10 @@ pub(super) fn honesty(content: &Content) -> Markup {
     }
     say("in this file", in_this_file(content).into());
     say("recording cost", cost(report).into());
-    let text = "percentiles to 12.5 %, largest values exact where single halts were recorded; an interval \
-                holds the true value in 95 of 100 such recordings";
+    let text = format!(
+        "{}; an interval holds the true value in 95 of 100 such recordings",
+        accuracy(report.recording.mode)
+    );
     say("accuracy", text.into());
     let made = format!("haltwise {}, from the capture ", env!("CARGO_PKG_VERSION"));
     say("made by", Markup::text(&made).and(name(&content.dir)));
@@ -61,24 +64,6 @@ fn recorder(report: &Report) -> Markup {
         out.push(super::time(utc));
     }
     out
-}
-
-fn lost(report: &Report) -> String {
-    let recording = &report.recording;
-    if recording.lost == 0 {
-        return "nothing".to_owned();
-    }
-    let places = recording.lost_by_place.iter().take(MOST);
-    let places: Vec<String> = places
-        .map(|loss| format!("{} ({})", count(loss.count), short(&loss.place)))
-        .collect();
-    let seen = report.host.account.halts.saturating_add(recording.lost);
-    format!(
-        "{}, {} of all: {}; shares and rates leave them out",
-        plural(recording.lost, "event"),
-        percent(recording.lost as f64, seen as f64),
-        places.join(", "),
-    )
 }
 
 fn not_observable(report: &Report) -> Markup {
@@ -111,26 +96,6 @@ fn missing(report: &Report) -> Markup {
         ))
     });
     el("ul").with_all(items).into()
-}
-
-/// Fields that the recording holds, but not for every halt.
-fn partly(unknown: &UnknownView) -> String {
-    let fields = [
-        ("window_ns", unknown.window_ns),
-        ("ceiling_ns", unknown.ceiling_ns),
-        ("poll_ns", unknown.poll_ns),
-        ("wake_latency_ns", unknown.wake_latency_ns),
-        ("wake", unknown.wake),
-    ];
-    let partly = fields.iter().filter(|(_, part)| *part > 0.0);
-    let partly: Vec<String> = partly
-        .map(|(field, part)| format!("{field} of {} of halts", share(*part)))
-        .collect();
-    if partly.is_empty() {
-        "no field".to_owned()
-    } else {
-        partly.join(", ")
-    }
 }
 
 /// What a recommendation and the what-if rest on that the capture does not tell.
@@ -206,39 +171,4 @@ fn in_this_file(content: &Content) -> String {
 
 fn sampled_text(content: &Content) -> String {
     sampled(content).unwrap_or_default()
-}
-
-fn cost(report: &Report) -> String {
-    let recording = &report.recording;
-    let Some(cost) = recording.overhead else {
-        return "not known".to_owned();
-    };
-    let of_a_cpu = |ns: u64| percent(ns as f64, recording.duration_ns as f64);
-    let mut told = vec![format!("{} of a CPU", of_a_cpu(cost.recorder_cpu_ns))];
-    told.extend(
-        cost.bpf_cpu_ns
-            .map(|ns| format!("{} more in BPF programs", of_a_cpu(ns))),
-    );
-    let added = cost.added_ns_per_halt;
-    told.extend(added.map(|ns| format!("{} ns added to each halt", three_digits(ns))));
-    let mib = cost.recorder_rss_bytes as f64 / f64::from(1 << 20);
-    told.push(format!("{} MiB of memory", three_digits(mib)));
-    told.join(", ")
-}
-
-#[cfg(test)]
-mod test {
-    use super::*;
-
-    #[test]
-    fn what_is_partly_known_is_said() {
-        let none = UnknownView {
-            window_ns: 0.0,
-            ceiling_ns: 0.0,
-            poll_ns: 0.25,
-            wake_latency_ns: 0.0,
-            wake: 0.0,
-        };
-        assert_eq!(partly(&none), "poll_ns of 25.0 % of halts");
-    }
 }

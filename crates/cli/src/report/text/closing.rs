@@ -1,10 +1,9 @@
 //! The last lines: how it was recorded, what is missing, and what recording cost. Always there.
 
-use haltwise_core::recording::Mode;
-
-use crate::number::{count, nanos, percent, share, three_digits};
+use crate::number::nanos;
 use crate::page::{Page, harmless};
-use crate::report::view::{Report, UnknownView};
+use crate::report::honest::{accuracy, cost, lost, partly};
+use crate::report::view::Report;
 
 /// Shows how the report came to be.
 pub(super) fn closing(page: &mut Page, report: &Report) {
@@ -26,7 +25,7 @@ pub(super) fn closing(page: &mut Page, report: &Report) {
             started.unwrap_or_default(),
         ),
     );
-    say("lost", &lost(report));
+    say("lost", &lost(report, usize::MAX, &harmless));
     if recording.cut {
         say(
             "cut",
@@ -60,78 +59,4 @@ pub(super) fn closing(page: &mut Page, report: &Report) {
     }
     say("own cost", &cost(report));
     say("accuracy", accuracy(recording.mode));
-}
-
-fn accuracy(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Full => "percentiles to 12.5 %, largest values exact",
-        Mode::Counts => "percentiles and largest values to 12.5 %",
-        Mode::Stats => {
-            "sums exact; KVM's histograms have a bucket for each power of two, so that percentiles and \
-             largest values may be off by a factor of two; sleep and wake-up are one time, told as unknown"
-        }
-    }
-}
-
-fn lost(report: &Report) -> String {
-    let recording = &report.recording;
-    if recording.lost == 0 {
-        return "nothing".to_owned();
-    }
-    let places = recording.lost_by_place.iter();
-    let places: Vec<String> = places
-        .map(|loss| format!("{} ({})", count(loss.count), harmless(&loss.place)))
-        .collect();
-    let seen = report.host.account.halts.saturating_add(recording.lost);
-    let part = percent(recording.lost as f64, seen as f64);
-    format!(
-        "{} events, {part} of all: {}; shares and rates leave them out",
-        count(recording.lost),
-        places.join(", "),
-    )
-}
-
-/// Fields that the recording holds, but not for every halt.
-fn partly(unknown: &UnknownView) -> String {
-    let fields = [
-        ("window_ns", unknown.window_ns),
-        ("ceiling_ns", unknown.ceiling_ns),
-        ("poll_ns", unknown.poll_ns),
-        ("wake_latency_ns", unknown.wake_latency_ns),
-        ("wake", unknown.wake),
-    ];
-    let partly: Vec<String> = fields
-        .iter()
-        .filter(|(_, part)| *part > 0.0)
-        .map(|(field, part)| format!("{field} of {} of halts", share(*part)))
-        .collect();
-    if partly.is_empty() {
-        "no field".to_owned()
-    } else {
-        partly.join(", ")
-    }
-}
-
-fn cost(report: &Report) -> String {
-    let recording = &report.recording;
-    let Some(cost) = recording.overhead else {
-        return "not known".to_owned();
-    };
-    let of_a_cpu = |ns: u64| percent(ns as f64, recording.duration_ns as f64);
-    let mut told = vec![format!("{} of a CPU", of_a_cpu(cost.recorder_cpu_ns))];
-    told.extend(
-        cost.bpf_cpu_ns
-            .map(|ns| format!("{} more in BPF programs", of_a_cpu(ns))),
-    );
-    told.extend(
-        cost.added_ns_per_halt
-            .map(|ns| format!("{} ns added to each halt", three_digits(ns))),
-    );
-    told.extend(
-        cost.added_ns_per_exit
-            .map(|ns| format!("{} ns to each exit", three_digits(ns))),
-    );
-    let mib = cost.recorder_rss_bytes as f64 / f64::from(1 << 20);
-    told.push(format!("{} MiB of memory", three_digits(mib)));
-    told.join(", ")
 }

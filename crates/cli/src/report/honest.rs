@@ -1,0 +1,101 @@
+//! What a report says of itself, on every kind of page: losses, gaps, cost, accuracy.
+
+use haltwise_core::recording::Mode;
+
+use crate::number::{count, percent, share, three_digits};
+use crate::report::view::{Report, UnknownView};
+use crate::words::plural;
+
+/// How exact figures are that do not count.
+pub(crate) fn accuracy(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Full => "percentiles to 12.5 %, largest values exact",
+        Mode::Counts => "percentiles and largest values to 12.5 %",
+        Mode::Stats => {
+            "sums exact; KVM's histograms have a bucket for each power of two, so that percentiles and \
+             largest values may be off by a factor of two; sleep and wake-up are one time, told as unknown"
+        }
+    }
+}
+
+/// What was lost, and where, the first places of them; `safe` makes a capture's text fit to be shown.
+pub(crate) fn lost(report: &Report, most: usize, safe: &impl Fn(&str) -> String) -> String {
+    let recording = &report.recording;
+    if recording.lost == 0 {
+        return "nothing".to_owned();
+    }
+    let places = recording.lost_by_place.iter().take(most);
+    let places: Vec<String> = places
+        .map(|loss| format!("{} ({})", count(loss.count), safe(&loss.place)))
+        .collect();
+    let seen = report.host.account.halts.saturating_add(recording.lost);
+    let part = percent(recording.lost as f64, seen as f64);
+    format!(
+        "{}, {part} of all: {}; shares and rates leave them out",
+        plural(recording.lost, "event"),
+        places.join(", "),
+    )
+}
+
+/// Fields that the recording holds, but not for every halt.
+pub(crate) fn partly(unknown: &UnknownView) -> String {
+    let fields = [
+        ("window_ns", unknown.window_ns),
+        ("ceiling_ns", unknown.ceiling_ns),
+        ("poll_ns", unknown.poll_ns),
+        ("wake_latency_ns", unknown.wake_latency_ns),
+        ("wake", unknown.wake),
+    ];
+    let partly: Vec<String> = fields
+        .iter()
+        .filter(|(_, part)| *part > 0.0)
+        .map(|(field, part)| format!("{field} of {} of halts", share(*part)))
+        .collect();
+    if partly.is_empty() {
+        "no field".to_owned()
+    } else {
+        partly.join(", ")
+    }
+}
+
+/// What recording cost.
+pub(crate) fn cost(report: &Report) -> String {
+    let recording = &report.recording;
+    let Some(cost) = recording.overhead else {
+        return "not known".to_owned();
+    };
+    let of_a_cpu = |ns: u64| percent(ns as f64, recording.duration_ns as f64);
+    let mut told = vec![format!("{} of a CPU", of_a_cpu(cost.recorder_cpu_ns))];
+    told.extend(
+        cost.bpf_cpu_ns
+            .map(|ns| format!("{} more in BPF programs", of_a_cpu(ns))),
+    );
+    told.extend(
+        cost.added_ns_per_halt
+            .map(|ns| format!("{} ns added to each halt", three_digits(ns))),
+    );
+    told.extend(
+        cost.added_ns_per_exit
+            .map(|ns| format!("{} ns to each exit", three_digits(ns))),
+    );
+    let mib = cost.recorder_rss_bytes as f64 / f64::from(1 << 20);
+    told.push(format!("{} MiB of memory", three_digits(mib)));
+    told.join(", ")
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn what_is_partly_known_is_said() {
+        let none = UnknownView {
+            window_ns: 0.0,
+            ceiling_ns: 0.0,
+            poll_ns: 0.25,
+            wake_latency_ns: 0.0,
+            wake: 0.0,
+        };
+        assert_eq!(partly(&none), "poll_ns of 25.0 % of halts");
+    }
+}
