@@ -63,14 +63,13 @@ pub enum Part {
     Whole,
 }
 
-/// Settings of one piece at least, where there are as many. What all settings of a piece share, looking at
-/// a halt, is as much work as some fifty of them.
+/// Settings of one piece at least, where there are as many: all of a piece share one look at each halt.
 const FEWEST: usize = 256;
 
-/// And at most: sums of more leave the second-level cache.
+/// And at most.
 const MOST: usize = 1_024;
 
-/// Pieces that are enough for the machines at hand to share evenly.
+/// As many pieces as there are at least, where [`FEWEST`] allows, so that threads end at about one time.
 const PIECES: usize = 16;
 
 /// Pieces that vCPUs are put into at most.

@@ -112,6 +112,9 @@ impl BpfCollector {
 
     /// Tells the programs the module's ceiling, which they cannot read themselves.
     fn refresh_param(&mut self) {
+        if self.options.mode == Mode::Stats {
+            return;
+        }
         let Some(settings) = self.attached.skel.maps.bss_data.as_deref_mut() else {
             return;
         };
