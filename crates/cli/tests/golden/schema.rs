@@ -9,6 +9,23 @@ use serde_json::Value;
 
 use super::{haltwise, home, scenarios};
 
+/// The first cells of a text's tables: the fields that it describes.
+pub(super) fn fields(text: &str) -> BTreeSet<String> {
+    let rows = text.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.filter_map(|line| line.split('|').nth(1));
+    cells.flat_map(quoted).collect()
+}
+
+/// A document describes every field that is printed, and no other.
+pub(super) fn agree(page: &str, printed: &BTreeSet<String>) {
+    let described = quoted(page);
+    let missing: Vec<_> = printed.difference(&described).collect();
+    assert!(missing.is_empty(), "not described: {missing:?}");
+    let fields = fields(page);
+    let gone: Vec<_> = fields.difference(printed).collect();
+    assert!(gone.is_empty(), "described, but never printed: {gone:?}");
+}
+
 pub(super) fn keys(json: &Value, found: &mut BTreeSet<String>) {
     match json {
         Value::Array(items) => items.iter().for_each(|item| keys(item, found)),
@@ -46,10 +63,7 @@ fn the_page_describes_every_field() {
     assert!(missing.is_empty(), "not described: {missing:?}");
 
     let report = page.split("## `haltwise doctor").next().unwrap();
-    // First cells of tables are field names.
-    let rows = report.lines().filter(|line| line.starts_with("| `"));
-    let cells = rows.filter_map(|line| line.split('|').nth(1));
-    let named: BTreeSet<String> = cells.flat_map(quoted).collect();
+    let named = fields(report);
     let verdicts = ["no-halts", "unknown", "not-polling", "in-vain", "polling"];
     let gone: Vec<_> = named
         .difference(&printed)
