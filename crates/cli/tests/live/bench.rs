@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::time::Duration;
 
 use haltwise_capture::capture::Capture;
 use haltwise_core::event::{Halt, HaltCounts};
@@ -64,6 +65,26 @@ impl Bench {
                 .args(options)
                 .stdout(Stdio::null()),
         )
+    }
+
+    /// A recorder with these options, once it has begun to record.
+    pub(crate) fn recorder(&self, name: &str, options: &[&str]) -> Running {
+        let recorder = Running::start(
+            Command::new(haltwise())
+                .args(["record", "--duration", "60s"])
+                .args(options)
+                .arg("-o")
+                .arg(self.path(name))
+                .stdout(Stdio::null())
+                .stderr(Stdio::null()),
+        );
+        let file = self.path(name).join("capture.json");
+        let begun = (0..800).any(|_| {
+            std::thread::sleep(Duration::from_millis(25));
+            file.exists()
+        });
+        assert!(begun, "{name}");
+        recorder
     }
 
     /// Records while the lab runs with these arguments; both succeed.

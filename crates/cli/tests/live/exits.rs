@@ -4,14 +4,14 @@
 //! returns to the VMM, it tells all the same.
 
 use std::collections::BTreeSet;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use haltwise_capture::capture::Capture;
 use haltwise_core::exit::{Exits, Kind};
 use rustix::process::Signal;
 
-use crate::bench::{Bench, Recorded, Running, haltwise, told};
+use crate::bench::{Bench, Recorded, haltwise, told};
 
 const ALL_KEYS: &str = "--exits=msr,pio,mmio,gpa,hypercall,vector,cpuid";
 
@@ -221,21 +221,7 @@ fn programs_of(process: u32) -> usize {
 fn a_recording_without_exits_loads_nothing_for_them() {
     let Some(bench) = Bench::set_up() else { return };
     let programs = |options: &[&str], name: &str| {
-        let recorder = Running::start(
-            Command::new(haltwise())
-                .args(["record", "--duration", "30s"])
-                .args(options)
-                .arg("-o")
-                .arg(bench.path(name))
-                .stdout(Stdio::null())
-                .stderr(Stdio::null()),
-        );
-        let file = bench.path(name).join("capture.json");
-        let started = (0..400).any(|_| {
-            std::thread::sleep(Duration::from_millis(25));
-            file.exists()
-        });
-        assert!(started, "{name}");
+        let recorder = bench.recorder(name, options);
         let programs = programs_of(recorder.id());
         recorder.end(Signal::TERM);
         programs

@@ -43,26 +43,6 @@ fn stolen_ticks() -> u64 {
     first.split_whitespace().nth(8).unwrap().parse().unwrap()
 }
 
-/// A recorder with these options, once it has begun to record.
-fn recorder(bench: &Bench, name: &str, options: &[&str]) -> Running {
-    let recorder = Running::start(
-        Command::new(haltwise())
-            .args(["record", "--duration", "60s"])
-            .args(options)
-            .arg("-o")
-            .arg(bench.path(name))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null()),
-    );
-    let file = bench.path(name).join("capture.json");
-    let begun = (0..800).any(|_| {
-        std::thread::sleep(Duration::from_millis(25));
-        file.exists()
-    });
-    assert!(begun, "{name}");
-    recorder
-}
-
 fn samples(capture: &Capture) -> Vec<Sample> {
     capture.samples().unwrap().map(Result::unwrap).collect()
 }
@@ -88,11 +68,7 @@ fn samples_are_as_many_as_cpu_time_says() {
             .stdout(Stdio::null()),
     );
     std::thread::sleep(Duration::from_millis(500));
-    let recorder = recorder(
-        &bench,
-        "capture",
-        &["--profile", "997hz", "--vm", "spinner"],
-    );
+    let recorder = bench.recorder("capture", &["--profile", "997hz", "--vm", "spinner"]);
     std::thread::sleep(Duration::from_millis(300));
     let stolen = stolen_ticks();
     let (from_ns, before) = (now_ns(), cpu_ns(lab.id()));
@@ -302,7 +278,7 @@ fn a_recorder_that_is_killed_leaves_whole_stacks() {
     let Some(bench) = Bench::set_up() else { return };
     let lab = bench.keep_halting("fixed:200us", &["--name", "halting"]);
     std::thread::sleep(Duration::from_millis(300));
-    let recorder = recorder(&bench, "capture", &["--profile", "997hz"]);
+    let recorder = bench.recorder("capture", &["--profile", "997hz"]);
     std::thread::sleep(Duration::from_millis(1600));
     recorder.end(Signal::KILL);
     lab.end(Signal::TERM);
