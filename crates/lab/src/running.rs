@@ -14,15 +14,15 @@ use crate::drive::{Ending, Round, drive};
 use crate::event::Event;
 use crate::guest::{Guest, Peer, Stamps};
 use crate::load::{Length, Load};
-use crate::memory::{GuestMemory, counter, mailbox};
+use crate::memory::{GuestMemory, MemoryError, counter, mailbox, param};
 use crate::outcome::EndedBy;
 use crate::run::{RunError, io_step};
 use crate::stats_fd::{Stats, StatsFd};
 use crate::vcpu::{Ends, Vcpu, VcpuEnd, VcpuThread};
 use crate::vm::{Lines, Vm};
 
-/// What does not end by its stop line within this is kicked out. A guest that polls for as long as it can
-/// halts after 2^32 ticks of its TSC, 2.1 s at 2 GHz.
+/// What does not end by its stop line within this is kicked out: long, for a busy machine
+/// may keep a vCPU's thread waiting.
 const STOP_GRACE: Nanos = Nanos(6_000_000_000);
 /// Between two kicks of a vCPU: a signal just before `KVM_RUN` is lost.
 const KICK_INTERVAL: Nanos = Nanos(10_000_000);
@@ -295,6 +295,7 @@ impl<'a> Running<'a> {
             clock::wait_readable(&self.drivers_done, Some(KICK_INTERVAL))?;
             self.drivers_done.take()?;
         }
+        self.end_unhalting_ring().map_err(io::Error::other)?;
         for lines in self.vms.iter().flat_map(|vm| &vm.vm.lines) {
             lines.stop.signal()?;
         }
@@ -306,6 +307,21 @@ impl<'a> Running<'a> {
             }
             clock::wait_readable(&self.ends.event, Some(KICK_INTERVAL))?;
             self.ends.event.take()?;
+        }
+        Ok(())
+    }
+}
+
+impl Running<'_> {
+    /// Tells vCPUs that hand work on to each other, and may never halt, that their rounds are done.
+    fn end_unhalting_ring(&self) -> Result<(), MemoryError> {
+        if self.load.guest != Guest::Poller(Peer::Ring) {
+            return Ok(());
+        }
+        for RunningVm { vm, vcpus, .. } in &self.vms {
+            for vcpu in vcpus {
+                vm.memory.set_word(vcpu.thread.id.0, param::ROUNDS, 0)?;
+            }
         }
         Ok(())
     }

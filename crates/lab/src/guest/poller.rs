@@ -17,6 +17,8 @@
 //! Interrupts are on at `sti; hlt` only, so here too each of them ends one HLT. One that was sent
 //! just before the flag went up ends the next HLT at once.
 //!
+//! A ring that never halts lets no interrupt in, so what ends it early is the host, which takes its rounds away.
+//!
 //! What the code is can be seen by `haltwise-lab list -v`: some 130 instructions, in the order below.
 
 use iced_x86::IcedError;
