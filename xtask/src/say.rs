@@ -2,15 +2,20 @@
 //!
 //! Not a logger. Errors leave through `main`'s result.
 
-use std::time::Duration;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
-/// Says that a step begins.
+/// When we were first heard.
+static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Says that a step begins, and how long after the first: a log tells where the time went.
 #[expect(
     clippy::print_stdout,
     reason = "the rim of xtask: its output is for people"
 )]
 pub(crate) fn step(what: &str) {
-    println!("==> {what}");
+    let after = BEGIN.elapsed().as_secs();
+    println!("==> {what} ({}:{:02})", after / 60, after % 60);
 }
 
 /// Says one thing found out on the way.
