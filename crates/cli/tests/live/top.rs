@@ -204,12 +204,22 @@ fn live_vms_come_and_go() {
     drop(first.end(Signal::TERM));
     tmux.wait_for("was not there in this interval");
     // While paused, one can go back to when it ran.
-    tmux.press(&[
-        "Space", "Left", "Left", "Left", "Left", "Left", "Left", "Left", "Left",
-    ]);
-    tmux.wait_for("Wake-up p99");
+    tmux.press(&["Space"]);
+    let mut screen = tmux.wait_for("PAUSED");
+    while !there(&screen, "Wake-up p99") {
+        let left = moment(&screen);
+        tmux.press(&["Left"]);
+        screen = tmux.wait("an earlier moment", |s| moment(s) < left);
+    }
     tmux.press(&["q"]);
     assert_given_back(&tmux, "0");
+}
+
+/// Which of the moments kept a screen shows: `Time [.   ] 3 of 296  …`.
+fn moment(screen: &str) -> usize {
+    let time = screen.lines().find_map(|line| line.strip_prefix("Time ["));
+    let nth = time.and_then(|time| time.split_once("] ")?.1.split_once(" of ")?.0.parse().ok());
+    nth.unwrap_or(usize::MAX)
 }
 
 /// Watches while the lab runs, and ends the interval when it has ended.
