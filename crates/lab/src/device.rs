@@ -11,7 +11,7 @@
 //! | [`framebuffer`] | a VGA window: a screen drawn by an exit per write, or found in a dirty log |
 //! | [`machine`] | a VM of one vCPU whose exits go to devices |
 //! | [`pic`] | a pair of 8259 interrupt controllers |
-//! | [`virtio`] | registers and queue of a virtio device |
+//! | [`virtio`] | registers and queues of a virtio device |
 
 pub mod block;
 pub mod board;
@@ -21,6 +21,7 @@ pub mod pic;
 pub mod virtio;
 
 use std::fmt::Debug;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What a vCPU's exits go to, and where its interrupts come from if KVM has no irqchip.
 pub trait Devices: Debug + Send {
@@ -52,5 +53,27 @@ pub trait Devices: Debug + Send {
     /// The vCPU takes the interrupt: its vector.
     fn acknowledge(&mut self) -> Option<u8> {
         None
+    }
+}
+
+/// A device that a vCPU's thread and a worker share.
+#[derive(Debug)]
+pub struct Shared<D>(Arc<Mutex<D>>);
+
+impl<D> Shared<D> {
+    /// Shares it.
+    pub fn new(device: D) -> Self {
+        Self(Arc::new(Mutex::new(device)))
+    }
+
+    /// For a register, or for serving a queue. Whoever panicked meanwhile has left a device that refuses at worst.
+    pub fn lock(&self) -> MutexGuard<'_, D> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<D> Clone for Shared<D> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
     }
 }

@@ -205,7 +205,7 @@ pub fn block(bytes: &[u8]) -> u64 {
                     .write(place.into(), &value[..usize::from(access[1] % 5)]);
             }
             _ => {
-                if device.transport.write(place.into(), value) {
+                if device.transport.write(place.into(), value).is_some() {
                     asked += device.serve();
                 }
             }

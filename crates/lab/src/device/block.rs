@@ -7,13 +7,13 @@
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use virtio_queue::{DescriptorChain, Queue, QueueT, Reader, Writer};
 use vm_memory::GuestMemoryMmap;
 
-use super::Devices;
-use super::virtio::Transport;
+use super::virtio::{Model, Transport, feature};
+use super::{Devices, Shared};
 use crate::clock;
 use crate::event::Event;
 use crate::memory::MMIO;
@@ -174,9 +174,13 @@ pub struct BlockDevice {
 impl BlockDevice {
     /// Of a disk, in a guest with that memory.
     pub fn new(disk: Disk, memory: GuestMemoryMmap<()>) -> Result<Self, virtio_queue::Error> {
-        let capacity = disk.sectors.to_le_bytes().to_vec();
+        let model = Model {
+            device_id: BLOCK_ID,
+            features: feature::VERSION_1,
+            config: disk.sectors.to_le_bytes().to_vec(),
+        };
         Ok(Self {
-            transport: Transport::new(BLOCK_ID, capacity, ENTRIES)?,
+            transport: Transport::new(model, &[ENTRIES])?,
             disk,
             serving_ns: 0,
             memory,
@@ -186,26 +190,10 @@ impl BlockDevice {
     /// Serves what is in the queue, if the driver is ready.
     pub fn serve(&mut self) -> u64 {
         let before_ns = clock::now_ns();
-        let queue = self.transport.queue(&self.memory);
+        let queue = self.transport.queue(0, &self.memory);
         let served = queue.map_or(0, |queue| self.disk.serve(queue, &self.memory));
         self.serving_ns += clock::now_ns().saturating_sub(before_ns);
         served
-    }
-}
-
-/// A block device that a vCPU's thread and a worker share.
-#[derive(Debug, Clone)]
-pub struct SharedBlock(Arc<Mutex<BlockDevice>>);
-
-impl SharedBlock {
-    /// Shares it.
-    pub fn new(device: BlockDevice) -> Self {
-        Self(Arc::new(Mutex::new(device)))
-    }
-
-    /// For a register, or for serving the queue.
-    pub fn lock(&self) -> MutexGuard<'_, BlockDevice> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -222,7 +210,7 @@ pub enum Server {
 #[derive(Debug)]
 pub struct BlockBoard {
     /// The device.
-    pub device: SharedBlock,
+    pub device: Shared<BlockDevice>,
     /// Who serves it.
     pub server: Server,
 }
@@ -236,7 +224,7 @@ impl Devices for BlockBoard {
     fn mmio_write(&mut self, address: u64, bytes: &[u8]) {
         let offset = address.wrapping_sub(MMIO.into());
         let mut device = self.device.lock();
-        if !device.transport.write(offset, bytes) {
+        if device.transport.write(offset, bytes).is_none() {
             return;
         }
         match &self.server {

@@ -1,8 +1,11 @@
-//! A virtio device's registers in memory (virtio-mmio, version 2) and its one split queue.
+//! A virtio device's registers in memory (virtio-mmio, version 2) and its split queues.
 //!
 //! Source: Virtual I/O Device (VIRTIO) 1.2, section 4.2.2 for the registers, 3.1.1 for the order in which a
-//! driver writes them. The queue is rust-vmm's, which checks every address and index that the guest gives.
+//! driver writes them. Queues are rust-vmm's, which check every address and index that the guest gives.
 //! Registers are 32 bits wide; an access of another width, out of order, or to none of them is refused.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use virtio_queue::{Queue, QueueT};
 use vm_memory::GuestMemoryMmap;
@@ -31,8 +34,12 @@ pub mod register {
     pub const QUEUE_NUM: u32 = 0x38;
     /// Whether it is ready.
     pub const QUEUE_READY: u32 = 0x44;
-    /// There is something new in the queue.
+    /// There is something new in the queue of this index.
     pub const QUEUE_NOTIFY: u32 = 0x50;
+    /// Why the device interrupts.
+    pub const INTERRUPT_STATUS: u32 = 0x60;
+    /// The driver has seen why.
+    pub const INTERRUPT_ACK: u32 = 0x64;
     /// How far the driver has come, and 0 to reset.
     pub const STATUS: u32 = 0x70;
     /// Its descriptors, lower and upper half.
@@ -55,17 +62,66 @@ pub mod status {
     pub const READY: u32 = 1 | 2 | FEATURES_OK | DRIVER_OK;
 }
 
-/// `VIRTIO_F_VERSION_1`, which both sides must have.
-pub const VERSION_1: u64 = 1 << 32;
+/// Features of every kind of device: section 6.
+pub mod feature {
+    /// `VIRTIO_F_EVENT_IDX`: each side says in its ring from which index on it wants to be told.
+    pub const EVENT_IDX: u64 = 1 << 29;
+    /// `VIRTIO_F_VERSION_1`, which both sides must have.
+    pub const VERSION_1: u64 = 1 << 32;
+    /// `VIRTIO_F_IN_ORDER`: buffers are used in the order in which they were offered.
+    pub const IN_ORDER: u64 = 1 << 35;
+}
+
+/// Bit of [`register::INTERRUPT_STATUS`]: the device has used a buffer.
+pub const USED_BUFFER: u32 = 1;
 /// "virt" in little endian.
 const MAGIC: u32 = 0x7472_6976;
 
-/// Registers and queue of a device.
+/// Why a device interrupts. It takes no lock, so that whoever handles an interrupt waits for nobody who serves.
+#[derive(Debug, Default)]
+pub struct InterruptStatus(AtomicU32);
+
+impl InterruptStatus {
+    /// The device has used a buffer.
+    pub fn raise(&self) {
+        self.0.fetch_or(USED_BUFFER, Ordering::AcqRel);
+    }
+
+    /// A read of the guest, if it is of [`register::INTERRUPT_STATUS`].
+    pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Option<()> {
+        let bytes: &mut [u8; 4] = bytes.try_into().ok()?;
+        (offset == u64::from(register::INTERRUPT_STATUS)).then_some(())?;
+        *bytes = self.0.load(Ordering::Acquire).to_le_bytes();
+        Some(())
+    }
+
+    /// A write of the guest, if it is to [`register::INTERRUPT_ACK`].
+    pub fn write(&self, offset: u64, bytes: &[u8]) -> Option<()> {
+        let bytes = bytes.try_into().ok()?;
+        (offset == u64::from(register::INTERRUPT_ACK)).then_some(())?;
+        let seen = u32::from_le_bytes(bytes);
+        self.0.fetch_and(!seen, Ordering::AcqRel);
+        Some(())
+    }
+}
+
+/// What a kind of device is to its driver.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Model {
+    /// Its number.
+    pub device_id: u32,
+    /// What it offers, [`feature::VERSION_1`] among it.
+    pub features: u64,
+    /// Its configuration.
+    pub config: Vec<u8>,
+}
+
+/// Registers and queues of a device.
 #[derive(Debug)]
 pub struct Transport {
-    device_id: u32,
-    config: Vec<u8>,
-    queue: Queue,
+    model: Model,
+    queues: Vec<Queue>,
+    interrupt: Arc<InterruptStatus>,
     status: u32,
     device_half: u32,
     driver_half: u32,
@@ -75,12 +131,13 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// Of a kind of device, with its configuration and a queue of at most so many entries, a power of 2.
-    pub fn new(device_id: u32, config: Vec<u8>, entries: u16) -> Result<Self, virtio_queue::Error> {
+    /// Of a kind of device, with a queue for each of `entries`: so many at most, a power of 2.
+    pub fn new(model: Model, entries: &[u16]) -> Result<Self, virtio_queue::Error> {
+        let queues = entries.iter().map(|entries| Queue::new(*entries));
         Ok(Self {
-            device_id,
-            config,
-            queue: Queue::new(entries)?,
+            model,
+            queues: queues.collect::<Result<_, _>>()?,
+            interrupt: Arc::default(),
             status: 0,
             device_half: 0,
             driver_half: 0,
@@ -90,10 +147,16 @@ impl Transport {
         })
     }
 
-    /// The queue, once the driver is ready and all of the queue lies in memory.
-    pub fn queue(&mut self, memory: &GuestMemoryMmap<()>) -> Option<&mut Queue> {
-        let ready = self.status == status::READY && self.queue.is_valid(memory);
-        ready.then_some(&mut self.queue)
+    /// A queue, once the driver is ready and all of the queue lies in memory.
+    pub fn queue(&mut self, index: usize, memory: &GuestMemoryMmap<()>) -> Option<&mut Queue> {
+        let queue = self.queues.get_mut(index)?;
+        let ready = self.status == status::READY && queue.is_valid(memory);
+        ready.then_some(queue)
+    }
+
+    /// Why it interrupts, to be raised and read beside all else.
+    pub fn interrupt(&self) -> &Arc<InterruptStatus> {
+        &self.interrupt
     }
 
     /// Accesses refused.
@@ -108,7 +171,10 @@ impl Transport {
             if offset >= register::CONFIG {
                 let start = (offset - register::CONFIG) as usize;
                 let end = start.checked_add(bytes.len())?;
-                bytes.copy_from_slice(self.config.get(start..end)?);
+                bytes.copy_from_slice(self.model.config.get(start..end)?);
+                return Some(());
+            }
+            if self.interrupt.read(offset.into(), bytes).is_some() {
                 return Some(());
             }
             let bytes: &mut [u8; 4] = bytes.try_into().ok()?;
@@ -118,30 +184,46 @@ impl Transport {
         self.refused += u64::from(answer.is_none());
     }
 
-    /// A write of the guest at an offset; says whether it tells of something new in the queue.
-    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> bool {
+    /// A write of the guest at an offset; gives the queue if it tells of something new in one.
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) -> Option<usize> {
+        if self.interrupt.write(offset, bytes).is_some() {
+            return None;
+        }
         let value = bytes.try_into().map(u32::from_le_bytes).ok();
-        let done = u32::try_from(offset).ok().zip(value);
-        let done = done.and_then(|(offset, value)| self.set(offset, value));
-        self.refused += u64::from(done.is_none());
-        done.unwrap_or(false)
+        let access = u32::try_from(offset).ok().zip(value);
+        let notified = access.and_then(|(offset, value)| self.notified(offset, value));
+        if notified.is_none() {
+            let done = access.and_then(|(offset, value)| self.set(offset, value));
+            self.refused += u64::from(done.is_none());
+        }
+        notified
+    }
+
+    /// The queue that a write tells of.
+    fn notified(&self, offset: u32, value: u32) -> Option<usize> {
+        let index = usize::try_from(value).ok()?;
+        (offset == register::QUEUE_NOTIFY && index < self.queues.len()).then_some(index)
     }
 
     fn register(&self, offset: u32) -> Option<u32> {
         Some(match offset {
             register::MAGIC => MAGIC,
             register::VERSION => 2,
-            register::DEVICE_ID => self.device_id,
-            register::DEVICE_FEATURES => half(VERSION_1, self.device_half),
-            register::QUEUE_NUM_MAX if self.queue_selected == 0 => self.queue.max_size().into(),
-            register::QUEUE_NUM_MAX => 0,
-            register::QUEUE_READY => u32::from(self.queue_selected == 0 && self.queue.ready()),
+            register::DEVICE_ID => self.model.device_id,
+            register::DEVICE_FEATURES => half(self.model.features, self.device_half),
+            register::QUEUE_NUM_MAX => self.selected().map_or(0, |queue| queue.max_size().into()),
+            register::QUEUE_READY => u32::from(self.selected().is_some_and(QueueT::ready)),
             register::STATUS => self.status,
             _ => return None,
         })
     }
 
-    fn set(&mut self, offset: u32, value: u32) -> Option<bool> {
+    /// The queue that is selected, if there is such a one.
+    fn selected(&self) -> Option<&Queue> {
+        self.queues.get(usize::try_from(self.queue_selected).ok()?)
+    }
+
+    fn set(&mut self, offset: u32, value: u32) -> Option<()> {
         match offset {
             register::DEVICE_FEATURES_SEL => self.device_half = value,
             register::DRIVER_FEATURES_SEL => self.driver_half = value,
@@ -152,33 +234,39 @@ impl Transport {
                 self.driver_features = self.driver_features & !mask | bits;
             }
             register::QUEUE_SEL => self.queue_selected = value,
-            register::QUEUE_NOTIFY if value == 0 => return Some(true),
             register::STATUS => self.set_status(value),
-            _ => return self.set_queue(offset, value).map(|()| false),
+            _ => return self.set_queue(offset, value),
         }
-        Some(false)
+        Some(())
     }
 
     fn set_status(&mut self, value: u32) {
         if value == 0 {
-            self.queue.reset();
+            self.queues.iter_mut().for_each(QueueT::reset);
             (self.status, self.driver_features, self.queue_selected) = (0, 0, 0);
+            self.interrupt.0.store(0, Ordering::Release);
             return;
         }
         // Features that we do not have are not agreed to: the driver reads its bit back as 0.
-        let agreed = self.driver_features == VERSION_1;
+        let has = |features| self.driver_features & features != 0;
+        let agreed = has(feature::VERSION_1) && !has(!self.model.features);
         let not_agreed = if agreed { 0 } else { status::FEATURES_OK };
         self.status = value & !not_agreed;
+        let event_idx = agreed && has(feature::EVENT_IDX);
+        for queue in &mut self.queues {
+            queue.set_event_idx(event_idx);
+        }
     }
 
     /// A queue is set up after the features are, before the driver is ready, and not once it is ready itself.
     fn set_queue(&mut self, offset: u32, value: u32) -> Option<()> {
-        let may = self.status & (status::FEATURES_OK | status::DRIVER_OK) == status::FEATURES_OK
-            && self.queue_selected == 0;
-        if !may || (self.queue.ready() && offset != register::QUEUE_READY) {
+        let ready = status::FEATURES_OK | status::DRIVER_OK;
+        (self.status & ready == status::FEATURES_OK).then_some(())?;
+        let index = usize::try_from(self.queue_selected).ok()?;
+        let queue = self.queues.get_mut(index)?;
+        if queue.ready() && offset != register::QUEUE_READY {
             return None;
         }
-        let queue = &mut self.queue;
         match offset {
             register::QUEUE_NUM => queue.try_set_size(u16::try_from(value).ok()?).ok()?,
             register::QUEUE_READY => queue.set_ready(value == 1),
@@ -214,3 +302,6 @@ fn half(features: u64, which: u32) -> u32 {
     let shifted = features.checked_shr(which.saturating_mul(32)).unwrap_or(0);
     u32::try_from(shifted & u64::from(u32::MAX)).unwrap_or(0)
 }
+
+#[cfg(test)]
+mod test;

@@ -21,7 +21,8 @@ use super::{
     Variant,
 };
 use crate::clock;
-use crate::device::block::{BlockBoard, BlockDevice, Disk, SECTOR, Server, SharedBlock};
+use crate::device::Shared;
+use crate::device::block::{BlockBoard, BlockDevice, Disk, SECTOR, Server};
 use crate::device::machine::{Ended, Machine};
 use crate::device::virtio::register;
 use crate::event::{Event, Flag};
@@ -157,7 +158,7 @@ impl Worker {
     /// Serves a device whenever the guest notifies it, on a CPU of its own if there is one.
     fn start(
         vm: &Vm,
-        device: SharedBlock,
+        device: Shared<BlockDevice>,
         cpu: Option<u32>,
     ) -> Result<(Self, Arc<Event>), RunError> {
         let event = Arc::new(Event::new().map_err(io_step("create an eventfd"))?);
@@ -199,7 +200,7 @@ impl Worker {
 /// What is left of a run.
 struct Stored {
     ended: Ended,
-    device: SharedBlock,
+    device: Shared<BlockDevice>,
     file: NamedTempFile,
     worker_cpu_ns: u64,
 }
@@ -238,7 +239,7 @@ fn store(trial: &Trial<'_>, rounds: Option<u32>) -> Result<Stored, RunError> {
     let memory = machine.vm.memory.mapped().clone();
     let device = BlockDevice::new(Disk::new(through, sectors), memory)
         .map_err(|error| io_step("make a queue")(std::io::Error::other(error)))?;
-    let device = SharedBlock::new(device);
+    let device = Shared::new(device);
     let several = trial.cpus.len() > 1;
     let (worker, server) = if trial.variant == 0 {
         (None, Server::Exit)

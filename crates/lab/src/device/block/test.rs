@@ -31,7 +31,7 @@ fn ready() -> (BlockDevice, GuestMemoryMmap<()>) {
             .write(register.into(), &u32::to_le_bytes(value));
     }
     assert_eq!(device.transport.refused(), 0);
-    assert!(device.transport.queue(&memory).is_some());
+    assert!(device.transport.queue(0, &memory).is_some());
     (device, memory)
 }
 
@@ -174,7 +174,7 @@ fn a_queue_outside_of_memory_is_not_served() {
     device
         .transport
         .write(register::STATUS.into(), &0_u32.to_le_bytes());
-    assert!(device.transport.queue(&memory).is_none());
+    assert!(device.transport.queue(0, &memory).is_none());
     assert_eq!(device.serve(), 0);
     // What is out of order, or not 32 bits, is refused.
     let refused = device.transport.refused();
