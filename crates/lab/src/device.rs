@@ -10,6 +10,7 @@
 //! | [`board`] | a device at a port, whose lines go to 8259s in the VMM or in the kernel |
 //! | [`framebuffer`] | a VGA window: a screen drawn by an exit per write, or found in a dirty log |
 //! | [`machine`] | a VM of one vCPU whose exits go to devices |
+//! | [`net`] | a virtio network device between a guest and a link |
 //! | [`pic`] | a pair of 8259 interrupt controllers |
 //! | [`virtio`] | registers and queues of a virtio device |
 
@@ -17,6 +18,7 @@ pub mod block;
 pub mod board;
 pub mod framebuffer;
 pub mod machine;
+pub mod net;
 pub mod pic;
 pub mod virtio;
 

@@ -5,9 +5,11 @@
 
 use std::convert::Infallible;
 use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
 
 use crate::device::block::{BlockDevice, Disk, SECTOR};
 use crate::device::framebuffer::{PAGE_BYTES, Screen, WINDOW, WINDOW_BYTES};
+use crate::device::net::{Frames, LONGEST, Link, NetDevice, SHORTEST};
 use crate::device::pic::PicPair;
 use crate::exitless_timer::page::{FIRED, GuestPage, Page};
 use crate::exitless_timer::{Agent, Client};
@@ -169,7 +171,7 @@ pub fn pic(bytes: &[u8]) -> u64 {
 
 /// Sectors of the fuzzed disk; the file goes on behind them.
 const SECTORS: u64 = 8;
-/// Where stores of [`block`] go.
+/// Where stores of [`block`] and [`net`] go.
 const QUEUE_AT: u32 = 0x1_0000;
 
 /// Takes bytes as what a guest does to a block device, eight of them each: kind and width, a place of two
@@ -217,4 +219,58 @@ pub fn block(bytes: &[u8]) -> u64 {
     let served = device.disk.served;
     assert_eq!(served.done + served.refused, asked, "done or refused");
     served.done
+}
+
+/// Takes bytes as what a guest does to a network device, and what comes from its link, eight of them each: kind and
+/// width, a place of two bytes, a value. Stores go to memory around the queues, frames are of a place's length,
+/// all else goes to registers. Gives the frames that arrived on either side.
+///
+/// # Panics
+/// If what arrives on the link is no frame, or a frame is neither done, refused nor lost.
+pub fn net(bytes: &[u8]) -> u64 {
+    let (Ok(memory), Ok((link, other_end))) = (GuestMemory::new(), Link::pair()) else {
+        return 0;
+    };
+    let mapped = memory.mapped().clone();
+    let mut device = NetDevice::new(Arc::new(link), mapped).expect("256 entries");
+    let (mut taken, mut arrived, mut came) = (0, 0, 0);
+    for access in bytes.chunks_exact(8) {
+        let place = u16::from_le_bytes([access[2], access[3]]);
+        let value = &access[4..];
+        let mut notified = None;
+        match access[0] % 8 {
+            0 | 1 => {
+                let stored = memory.write(QUEUE_AT + u32::from(place % 0x4000), value);
+                stored.expect("the place is in memory");
+            }
+            2 => device
+                .transport
+                .read(place.into(), &mut vec![0; usize::from(access[1] % 9)]),
+            3 => {
+                let width = usize::from(access[1] % 5);
+                notified = device.transport.write(place.into(), &value[..width]);
+            }
+            4 | 5 => notified = device.transport.write(place.into(), value),
+            6 => {
+                let frame = vec![value[0]; usize::from(place % 2048)];
+                came += u64::from(other_end.send(&frame).unwrap_or(false));
+            }
+            _ => taken += device.serve().frames,
+        }
+        if let Some(queue) = notified {
+            taken += device.serve().frames;
+            device.arm(queue);
+        }
+        let mut frame = [0; LONGEST + 1];
+        while let Ok(Some(length)) = other_end.receive(&mut frame) {
+            assert!((SHORTEST..=LONGEST).contains(&length), "{length} bytes");
+            arrived += 1;
+        }
+    }
+    let sum = |frames: Frames| frames.done + frames.refused + frames.lost;
+    let (sent, received) = (device.transmitted, device.received);
+    assert_eq!(sent.done, arrived, "on the link");
+    assert_eq!(sum(sent) + sum(received), taken, "done, refused or lost");
+    assert!(sum(received) <= came, "from the link");
+    sent.done + received.done
 }

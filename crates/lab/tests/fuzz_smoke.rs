@@ -32,3 +32,8 @@ fn lab_pic_smoke() {
 fn lab_block_smoke() {
     smoke::run("lab_block", fuzz::block, 1_000);
 }
+
+#[test]
+fn lab_net_smoke() {
+    smoke::run("lab_net", fuzz::net, 2_000);
+}
