@@ -52,6 +52,7 @@ pub mod witness;
 mod account;
 mod async_block;
 mod dynamic;
+mod event_nic;
 mod exitless_timer;
 mod guest_halt_poll;
 mod pic_in_kernel;

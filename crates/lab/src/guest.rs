@@ -16,6 +16,7 @@ pub mod exits;
 pub mod hop;
 pub mod idle;
 pub mod ipi;
+pub mod net;
 pub mod paint;
 pub mod pic_driver;
 pub mod pingpong;
@@ -419,6 +420,9 @@ mod test {
         let real = listing(&disk::program().unwrap());
         let source = include_str!("guest/disk.rs");
         assert_eq!(documented(source, 0), real, "disk is\n{real}");
+        let real = listing(&net::program(net::MOST).unwrap());
+        let source = include_str!("guest/net.rs");
+        assert_eq!(documented(source, 0), real, "net is\n{real}");
         let real = listing(&pic_driver::program().unwrap());
         let source = include_str!("guest/pic_driver.rs");
         assert_eq!(documented(source, 0), real, "pic-driver is\n{real}");

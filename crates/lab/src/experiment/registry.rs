@@ -1,8 +1,8 @@
 //! All experiments there are: a line each, in the order of the sources.
 
 use super::{
-    Experiment, async_block, dynamic, exitless_timer, guest_halt_poll, pic_in_kernel, poll_sweep,
-    poll_time, resource_isolation, shared_framebuffer, smart_idle_poll,
+    Experiment, async_block, dynamic, event_nic, exitless_timer, guest_halt_poll, pic_in_kernel,
+    poll_sweep, poll_time, resource_isolation, shared_framebuffer, smart_idle_poll,
 };
 
 /// Every experiment.
@@ -15,6 +15,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     exitless_timer::EXPERIMENT,
     pic_in_kernel::EXPERIMENT,
     async_block::EXPERIMENT,
+    event_nic::EXPERIMENT,
     shared_framebuffer::EXPERIMENT,
     resource_isolation::EXPERIMENT,
 ];

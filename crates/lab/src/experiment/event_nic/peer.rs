@@ -1,0 +1,84 @@
+//! The other end of the link: a thread that sends every frame back to whom it came from, after a while.
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use haltwise_core::units::Nanos;
+
+use crate::clock;
+use crate::device::net::{LONGEST, Link};
+use crate::event::Flag;
+use crate::run::{RunError, io_step};
+
+/// Frames that went back, and those that found the link full.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Echoed {
+    pub(super) frames: u64,
+    pub(super) lost: u64,
+}
+
+/// An echo, until it is told to stop.
+pub(super) struct Peer {
+    stop: Arc<Flag>,
+    thread: JoinHandle<io::Result<Echoed>>,
+}
+
+impl Peer {
+    /// Thinks for so long about each frame; runs on a CPU, or wherever it may.
+    pub(super) fn start(link: Link, think: Nanos, cpu: Option<u32>) -> Result<Self, RunError> {
+        let stop = Arc::new(Flag::new().map_err(io_step("create an eventfd"))?);
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new().name("net-peer".to_owned());
+        let thread = thread.spawn(move || {
+            cpu.map_or(Ok(()), clock::pin)?;
+            clock::sleep_exactly()?;
+            echo(&link, think, &stopped)
+        });
+        let thread = thread.map_err(io_step("start the other side"))?;
+        Ok(Self { stop, thread })
+    }
+
+    /// Ends it; what it did.
+    pub(super) fn end(self) -> Result<Echoed, RunError> {
+        self.stop.raise().map_err(io_step("stop the other side"))?;
+        let ended = self.thread.join();
+        let ended = ended.unwrap_or_else(|_| Err(io::Error::other("it panicked")));
+        ended.map_err(io_step("send frames back"))
+    }
+}
+
+fn echo(link: &Link, think: Nanos, stop: &Flag) -> io::Result<Echoed> {
+    let mut echoed = Echoed::default();
+    let mut thought_of: VecDeque<(u64, Vec<u8>)> = VecDeque::new();
+    let mut frame = [0; LONGEST];
+    while !stop.is_raised() {
+        while let Some(length) = link.receive(&mut frame)? {
+            let mut back = frame[..length].to_vec();
+            turn_round(&mut back);
+            thought_of.push_back((clock::now_ns().saturating_add(think.0), back));
+        }
+        let now = clock::now_ns();
+        while let Some((_, back)) = thought_of.pop_front_if(|(due, _)| *due <= now) {
+            if link.send(&back)? {
+                echoed.frames += 1;
+            } else {
+                echoed.lost += 1;
+            }
+        }
+        let next = thought_of.front().map(|(due, _)| Nanos(due - now));
+        clock::wait_any([link.as_fd(), stop.as_fd()], next)?;
+    }
+    Ok(echoed)
+}
+
+/// Exchanges the two addresses that an Ethernet frame begins with.
+fn turn_round(frame: &mut [u8]) {
+    if let Some((to, rest)) = frame.split_at_mut_checked(6)
+        && let Some(from) = rest.get_mut(..6)
+    {
+        to.swap_with_slice(from);
+    }
+}

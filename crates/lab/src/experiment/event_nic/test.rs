@@ -1,0 +1,68 @@
+//! Whoever serves: every frame comes back as it was sent, and exits are those of the driver's registers.
+
+use std::os::fd::AsFd;
+
+use super::*;
+
+/// Registers that the driver's initialization writes, without notifications.
+const INITIALIZES: u64 = 19;
+
+#[test]
+fn all_backends_carry_the_same_and_only_one_exits_to_send() {
+    if crate::vm::open().is_err() {
+        return;
+    }
+    let interrupt = Event::new().unwrap();
+    for variant in 0..LOADS.len() * BACKENDS.len() {
+        // Less than a window, and more: the rings' indices go round too.
+        for rounds in [1, 40] {
+            let trial = Trial {
+                variant,
+                round: 0,
+                // Its rounds end it.
+                length: Nanos(60_000_000_000),
+                seed: 0,
+                cpus: &[0],
+                interrupt: interrupt.as_fd(),
+            };
+            let exchanged = exchange(&trial, Some(rounds)).unwrap();
+            assert!(exchanged.is_correct().unwrap(), "{variant}, {rounds}");
+            let ended = &exchanged.ended;
+            assert!((rounds..rounds + exchanged.window).contains(&ended.rounds));
+            // An interrupt is looked up and acknowledged.
+            let registers = INITIALIZES + 2 * u64::from(ended.interrupts);
+            let sends = ended.exits_to_vmm() - registers;
+            let in_exit = variant % BACKENDS.len() == 3;
+            assert_eq!(sends > 0, in_exit, "{variant}, {rounds}: {sends}");
+            assert_eq!(ended.counts.hlts, u64::from(ended.interrupts));
+        }
+    }
+}
+
+#[test]
+fn an_echo_that_was_changed_on_its_way_is_seen() {
+    if crate::vm::open().is_err() {
+        return;
+    }
+    let interrupt = Event::new().unwrap();
+    let trial = Trial {
+        variant: 2,
+        round: 0,
+        length: Nanos(60_000_000_000),
+        seed: 0,
+        cpus: &[0],
+        interrupt: interrupt.as_fd(),
+    };
+    let exchanged = exchange(&trial, Some(20)).unwrap();
+    let memory = &exchanged.ended.vm.memory;
+    // A byte of the first buffer's header, of the addresses, of the filler, and its last.
+    for offset in [0_u32, 12, 12 + 40, 12 + 1513] {
+        let at = crate::memory::TABLE + 0x1000 + offset;
+        let mut byte = [0];
+        memory.read(at, &mut byte).unwrap();
+        memory.write(at, &[!byte[0]]).unwrap();
+        assert!(!exchanged.is_correct().unwrap(), "{offset}");
+        memory.write(at, &byte).unwrap();
+    }
+    assert!(exchanged.is_correct().unwrap());
+}
