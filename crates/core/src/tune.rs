@@ -17,6 +17,7 @@
 //! | [`advice`] | one recommendation for a goal, and why others were not taken |
 //! | [`caps`] | what a ceiling for each VM of its own would add |
 //! | [`figures`] | finalists and policies of any kind, with all figures that a page shows |
+//! | [`gain`] | how much can be gained at all, and where twice as cheap can hold |
 //! | [`counted`] | the same question where only histograms were kept: answers with bounds |
 //!
 //! **What a recommendation rests on.** All that a replay rests on ([`crate::replay`]), and that the
@@ -29,6 +30,7 @@ pub mod caps;
 pub mod counted;
 pub mod crew;
 pub mod figures;
+pub mod gain;
 pub mod interval;
 pub mod material;
 pub mod pareto;

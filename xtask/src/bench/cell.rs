@@ -52,7 +52,7 @@ pub(crate) fn record(
     record.args(["-c", "0"]).arg(&programs.haltwise);
     record.args(["record", "-o"]).arg(capture);
     let rounds = (trips / load.fewer).to_string();
-    let mut guest = vec![load.guest, "--rounds", &rounds, "--gap", load.gap];
+    let mut guest = vec![load.guest, "--rounds", &rounds, "--gap", &load.gap];
     guest.extend(["--pin", "1", "--host-pin", "0"]);
     if let Some(cap) = cap {
         guest.extend(["--cap", cap]);

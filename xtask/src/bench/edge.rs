@@ -110,9 +110,9 @@ fn figures(programs: &Programs, args: &Args) -> Result<Figures> {
         cells.sort_unstable();
         for (_, gap) in cells {
             let load = Load {
-                name: GAPS[gap],
+                name: GAPS[gap].into(),
                 guest: "tick",
-                gap: GAPS[gap],
+                gap: GAPS[gap].into(),
                 round_trips: false,
                 fewer: 1,
             };

@@ -1,13 +1,16 @@
 //! Loads of the lab that stand for what guests wait for.
 
+use std::borrow::Cow;
+
 /// A load of the lab.
+#[derive(Debug, Clone)]
 pub(crate) struct Load {
     /// What it is called in the tables.
-    pub(crate) name: &'static str,
+    pub(crate) name: Cow<'static, str>,
     /// The lab's guest.
     pub(crate) guest: &'static str,
-    /// Its gaps.
-    pub(crate) gap: &'static str,
+    /// Its gaps, as [`haltwise_core::workload`] writes them.
+    pub(crate) gap: Cow<'static, str>,
     /// The host sees the answer: round trips are measured.
     pub(crate) round_trips: bool,
     /// Of the number of rounds asked for, one in so many: loads with long gaps.
@@ -16,9 +19,9 @@ pub(crate) struct Load {
 
 const fn pingpong(name: &'static str, gap: &'static str, fewer: u32) -> Load {
     Load {
-        name,
+        name: Cow::Borrowed(name),
         guest: "pingpong",
-        gap,
+        gap: Cow::Borrowed(gap),
         round_trips: true,
         fewer,
     }
@@ -26,9 +29,9 @@ const fn pingpong(name: &'static str, gap: &'static str, fewer: u32) -> Load {
 
 const fn tick(name: &'static str, gap: &'static str, fewer: u32) -> Load {
     Load {
-        name,
+        name: Cow::Borrowed(name),
         guest: "tick",
-        gap,
+        gap: Cow::Borrowed(gap),
         round_trips: false,
         fewer,
     }

@@ -14,6 +14,7 @@ use crate::replay::session::Survey;
 use crate::replay::{Arrivals, Cost};
 use crate::workload::{Gaps, SplitMix64};
 
+mod gain;
 mod laws;
 mod recommends;
 

@@ -60,7 +60,7 @@ fn raw(rows: &mut Vec<Row>, cells: &Cells<'_>, setting: usize) {
                    bistable: &str| {
         let trip = |p: usize| trip.map_or(String::new(), |trip| format!("{:.0}", trip[p]));
         rows.push(vec![
-            cells.load.name.to_owned(),
+            cells.load.name.to_string(),
             SETTINGS[setting].to_owned(),
             kind.to_owned(),
             from.to_owned(),

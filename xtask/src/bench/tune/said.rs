@@ -1,15 +1,16 @@
-//! What `haltwise tune` says of a load that it sees once.
+//! What `haltwise` says: `tune` of a load that it sees once, `replay` and `report` of a run.
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::GOALS;
+use super::{Account, GOALS};
 use crate::bench::cell;
 use crate::bench::loads::Load;
-use crate::bench::run::Programs;
+use crate::bench::run::{Programs, number};
 use crate::tool;
 
 /// Recommendations, goal by goal in the order of [`GOALS`].
@@ -107,4 +108,52 @@ pub(super) fn ask(
         switch_cpu_ns: tuned.basis.switch_cpu_ns,
         goals,
     })
+}
+
+/// The clairvoyant's account of the halts of a capture, for each goal.
+pub(super) fn least(
+    programs: &Programs,
+    capture: &Path,
+    calibration: &Path,
+) -> Result<[Account; 3]> {
+    let one = |goal: &str| -> Result<Account> {
+        let mut replay = Command::new(&programs.haltwise);
+        replay.arg("replay").arg(capture).arg("--json");
+        replay.args(["--policy", "clairvoyant", "--goal", goal]);
+        replay.arg("--calibration").arg(calibration);
+        let said: Value =
+            serde_json::from_str(&tool::ask(&mut replay)?).context("read the replay")?;
+        let halts = number(&said, "/host/halts")?.max(1.0);
+        let of = |name: &str| number(&said, &format!("/host/played/0/from_zero/{name}"));
+        Ok(Account {
+            poll_ns: of("poll_ns")? / halts,
+            blocks: of("blocks")? / halts,
+            latency_ns: of("latency_ns")? / halts,
+        })
+    };
+    let [density, balanced, latency] = GOALS.map(|(goal, _)| goal);
+    Ok([one(density)?, one(balanced)?, one(latency)?])
+}
+
+/// Wake-up latency of a halt, as recorded, in nanoseconds.
+pub(super) fn latency_ns(programs: &Programs, capture: &Path) -> Result<f64> {
+    let mut report = Command::new(&programs.haltwise);
+    let said = tool::ask(report.arg("report").arg(capture).arg("--json"))?;
+    let said: Value = serde_json::from_str(&said).context("read the report")?;
+    let account = |name: &str| number(&said, &format!("/vms/0/account/{name}"));
+    Ok(account("parts/wake_latency_ns")? / account("halts")?.max(1.0))
+}
+
+/// The module's ceiling in force on this host, in nanoseconds.
+pub(super) fn in_force_ns(programs: &Programs) -> Result<u64> {
+    let said = Command::new(&programs.haltwise)
+        .args(["doctor", "--json"])
+        .output();
+    let said = said.context("start `haltwise doctor`")?;
+    let said: Value = serde_json::from_slice(&said.stdout).context("read what doctor says")?;
+    let knobs = said["knobs"].as_array().context("doctor names no knobs")?;
+    let ceiling = knobs.iter().find(|knob| knob["name"] == "halt_poll_ns");
+    let value = ceiling.and_then(|knob| knob["value"].as_str());
+    let value = value.context("doctor does not know halt_poll_ns")?;
+    value.parse().context("read halt_poll_ns")
 }

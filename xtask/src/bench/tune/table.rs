@@ -1,14 +1,34 @@
-//! The recommended ceiling beside all others, and in how many cells it keeps what is promised.
+//! The recommended ceiling beside all others and beside what can be gained at all, and in how many cells
+//! it keeps what is promised.
 
 use std::fmt::Write as _;
 
-use haltwise_core::stats::{Estimate, median_estimate};
+use haltwise_core::stats::Estimate;
 use haltwise_core::units::Nanos;
 
-use super::{Ceiling, GOALS, Run, Tuned};
+use super::judged::{Judged, Law, NEAR};
+use super::{Account, GOALS, Tuned};
 use crate::bench::kept::Figures;
 
-/// Columns of the raw figures: a row for each run, and for each recommendation.
+/// How it was measured, for whoever finds the figures.
+pub(super) const METHOD: &str = "\
+Each load of the lab is recorded once under the ceiling in force; `haltwise tune --ceiling-only` \
+recommends a ceiling for each goal from that capture. Then every load runs under every ceiling of a sweep, \
+the one in force and the recommended ones among them (KVM_CAP_HALT_POLL), in an order drawn anew in each \
+round. Polling and blocks are KVM's own counters, wake-up latency is the recorder's; a block costs what \
+`haltwise-lab calibrate` measured in the same run. Loads named by a goal have gaps of so many of its \
+break-evens (what a halt costs that sleeps).
+
+Where the interval of a ratio straddles a line that a promise draws (1.02 and, where the law says so, 0.5 of \
+the cost in force; 1.10 of the best), the ceilings on which that hangs run again, as long as there is \
+time. The best of a sweep is picked and measured in the same runs, which favours it.
+
+Beside what was measured stands what can be: the clairvoyant's cost (`haltwise replay` on the runs without \
+polling), below which no policy comes, and what the law of docs/tuning.md gives for not polling, from the \
+account in force and the calibration: c / (p + b c), with a halt that sleeps at c, p polled a halt and b of \
+the halts asleep.";
+
+/// Columns of the raw figures: a row for each run, for its clairvoyants, and for each recommendation.
 pub(super) const COLUMNS: [&str; 11] = [
     "load",
     "kind",
@@ -23,14 +43,8 @@ pub(super) const COLUMNS: [&str; 11] = [
     "trip_p95_ns",
 ];
 
-/// A cost within this share of another is no worse: repetitions of one setting differ by as much.
-const EQUAL: f64 = 0.02;
-
-/// How near the best of the sweep a recommendation should come.
-const NEAR: f64 = 0.10;
-
 /// All tables, and what holds over all cells.
-pub(super) fn figures(all: &[Tuned<'_>]) -> Figures {
+pub(super) fn figures(all: &[Tuned]) -> Figures {
     let mut figures = Figures::new(String::new());
     let mut kept = Kept::default();
     for tuned in all {
@@ -39,20 +53,24 @@ pub(super) fn figures(all: &[Tuned<'_>]) -> Figures {
         // Writing to a String cannot fail.
         let _written = writeln!(
             text,
-            "\n{}: cost of a halt in us (a block {} us)\n{:<9} {:>8} {:>13} {:>7} {:>18} {:>16} {:>9} {:>7}",
+            "\n{} ({}): cost of a halt in us (a block {} us)\n{:<9} {:>8} {:>7} {:>15} {:>15} {:>6} {:>17} {:>6} \
+             {:>6} {:>17}",
             tuned.load.name,
+            tuned.load.gap,
             us(tuned.said.switch_cpu_ns),
             "goal",
             "in force",
-            "",
             "off",
-            "tune says",
             "best of sweep",
+            "tune says",
+            "said",
             "/in force",
+            "law",
+            "least",
             "/best"
         );
-        for (index, (name, lambda)) in GOALS.into_iter().enumerate() {
-            let line = line(tuned, index, name, lambda, &mut kept);
+        for (index, (name, _)) in GOALS.into_iter().enumerate() {
+            let line = line(tuned, index, name, &mut kept);
             text.push_str(&line);
         }
     }
@@ -60,160 +78,178 @@ pub(super) fn figures(all: &[Tuned<'_>]) -> Figures {
     figures
 }
 
-fn raw(figures: &mut Figures, tuned: &Tuned<'_>) {
+fn raw(figures: &mut Figures, tuned: &Tuned) {
+    let row = |kind: &str, goal: &str, ceiling_ns: u64| {
+        let ceiling = ceiling_ns.to_string();
+        let name = tuned.load.name.to_string();
+        vec![name, kind.to_owned(), goal.to_owned(), ceiling]
+    };
+    let of = |account: &Account| {
+        [
+            format!("{:.0}", account.poll_ns),
+            format!("{:.4}", account.blocks),
+            format!("{:.0}", account.latency_ns),
+        ]
+    };
     for ceiling in &tuned.ceilings {
-        for (round, run) in ceiling.runs.iter().enumerate() {
-            let trip = |p: usize| {
-                run.trip_ns
-                    .map_or(String::new(), |ns| format!("{:.0}", ns[p]))
-            };
-            figures.rows.push(vec![
-                tuned.load.name.to_owned(),
-                "measured".to_owned(),
-                String::new(),
-                ceiling.ns.to_string(),
-                round.to_string(),
-                format!("{:.0}", run.halts),
-                format!("{:.0}", run.poll_ns),
-                format!("{:.4}", run.blocks),
-                format!("{:.0}", run.latency_ns),
-                trip(0),
-                trip(1),
-            ]);
+        for run in &ceiling.runs {
+            let place = [run.round.to_string(), format!("{:.0}", run.halts)];
+            let mut measured = row("measured", "", ceiling.ns);
+            measured.extend(place.clone());
+            measured.extend(of(&run.account));
+            let trip = |p: usize| run.trip_ns.map(|ns| format!("{:.0}", ns[p]));
+            measured.extend([trip(0), trip(1)].map(Option::unwrap_or_default));
+            figures.rows.push(measured);
+            for (least, (goal, _)) in run.least.iter().flatten().zip(GOALS) {
+                let mut clairvoyant = row("clairvoyant", goal, ceiling.ns);
+                clairvoyant.extend(place.clone());
+                clairvoyant.extend(of(least));
+                clairvoyant.resize(COLUMNS.len(), String::new());
+                figures.rows.push(clairvoyant);
+            }
         }
     }
-    for (said, (name, _)) in tuned.said.goals.iter().zip(GOALS) {
-        let mut row = vec![
-            tuned.load.name.to_owned(),
-            said.verdict.clone(),
-            name.to_owned(),
-            said.ceiling_ns.to_string(),
-        ];
-        row.resize(COLUMNS.len(), String::new());
-        figures.rows.push(row);
+    for (said, (goal, _)) in tuned.said.goals.iter().zip(GOALS) {
+        let mut said = row(&said.verdict, goal, said.ceiling_ns);
+        said.resize(COLUMNS.len(), String::new());
+        figures.rows.push(said);
+    }
+}
+
+/// Cells of which the law says the same.
+#[derive(Debug, Default)]
+struct ByLaw {
+    cells: u32,
+    twice: u32,
+    /// The clairvoyant's smallest share.
+    least: Option<f64>,
+}
+
+impl ByLaw {
+    fn add(&mut self, judged: &Judged) {
+        self.cells += 1;
+        self.twice += u32::from(judged.is_twice());
+        self.least = Some(self.least.unwrap_or(f64::INFINITY).min(judged.least));
     }
 }
 
 /// In how many cells a promise is kept.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Kept {
     cells: u32,
     not_worse: u32,
-    between: u32,
-    twice: u32,
     near_best: u32,
     worst: Option<(f64, String)>,
+    undecided: Vec<String>,
+    /// All cells, by what the law says of them: twice, never, open.
+    by_law: [ByLaw; 3],
+    /// The same, of those whose gaps lie between break-even and ceiling.
+    between: [ByLaw; 3],
 }
 
 impl Kept {
+    fn add(&mut self, judged: &Judged, cell: &str) {
+        self.cells += 1;
+        self.not_worse += u32::from(judged.is_not_worse());
+        self.near_best += u32::from(judged.is_near_best());
+        if judged.is_undecided() {
+            self.undecided.push(cell.to_owned());
+        }
+        let over = judged.to_best.median;
+        if self.worst.as_ref().is_none_or(|(worst, _)| over > *worst) {
+            self.worst = Some((over, cell.to_owned()));
+        }
+        let law = match judged.law() {
+            Law::Twice => 0,
+            Law::Never => 1,
+            Law::Open => 2,
+        };
+        self.by_law[law].add(judged);
+        if judged.is_between {
+            self.between[law].add(judged);
+        }
+    }
+
     fn summary(&self) -> String {
         let worst = self.worst.as_ref();
         let worst = worst.map_or(String::new(), |(over, cell)| {
             format!("; worst {over:.2} ({cell})")
         });
+        let undecided = match self.undecided.len() {
+            0 => "none".to_owned(),
+            n => format!("{n}: {}", self.undecided.join("; ")),
+        };
         format!(
             "\n{} cells (loads and goals)\n  the recommended ceiling costs no more than the one in \
-             force: {}\n  at least twice as cheap, of {} whose gaps lie between the goal's break-even \
-             and the ceiling in force: {}\n  within {:.0} % of the best of the sweep: {}{worst}\n",
+             force: {}\n  within {:.0} % of the best of the sweep: {}{worst}\n  an interval straddles a \
+             line: {undecided}\n\ntwice as cheap as in force\n  in all cells\n{}  in those whose gaps lie \
+             between the goal's break-even and the ceiling in force\n{}",
             self.cells,
             self.not_worse,
-            self.between,
-            self.twice,
-            NEAR * 100.0,
-            self.near_best
+            (NEAR - 1.0) * 100.0,
+            self.near_best,
+            by_law(&self.by_law),
+            by_law(&self.between),
         )
     }
 }
 
-fn line(tuned: &Tuned<'_>, index: usize, name: &str, lambda: f64, kept: &mut Kept) -> String {
-    let switch_ns = tuned.said.switch_cpu_ns;
-    let said = &tuned.said.goals[index];
-    let costs = |ceiling: &Ceiling| -> Vec<f64> {
-        let cost = |run: &Run| run.cost_ns(switch_ns, lambda);
-        ceiling.runs.iter().map(cost).collect()
+fn by_law([twice, never, open]: &[ByLaw; 3]) -> String {
+    let least = |of: &ByLaw| {
+        let least = of.least;
+        least.map_or(String::new(), |least| {
+            format!(" (its smallest share {least:.2})")
+        })
     };
-    let at = |ns: u64| {
-        let found = tuned.ceilings.iter().find(|ceiling| ceiling.ns == ns);
-        found.map(costs).unwrap_or_default()
-    };
-    let median = |costs: &[f64]| median_estimate(costs).map_or(f64::NAN, |it| it.median);
-    let (in_force, off, own) = (at(tuned.said.in_force_ns), at(0), at(said.ceiling_ns));
-    let best = tuned
-        .ceilings
-        .iter()
-        .map(|ceiling| (median(&costs(ceiling)), ceiling.ns))
-        .min_by(|a, b| a.0.total_cmp(&b.0))
-        .unwrap_or((f64::NAN, 0));
-    let ratio = |other: &[f64]| {
-        let ratios: Vec<f64> = own
-            .iter()
-            .zip(other)
-            .map(|(own, other)| own / other)
-            .collect();
-        median_estimate(&ratios)
-    };
-    let to_force = ratio(&in_force);
-    let to_best = ratio(&at(best.1));
-    judge(tuned, name, lambda, [to_force, to_best], kept);
-    let predicted = said.cost_share.map_or("as it is".to_owned(), |share| {
-        format!("x{:.2} said", 1.0 + share)
-    });
     format!(
-        "{name:<9} {:>8} {:>13} {:>7} {:>18} {:>16} {:>9} {:>7}\n",
-        us(median(&in_force)),
-        predicted,
-        us(median(&off)),
-        format!("{} at {}", us(median(&own)), Nanos(said.ceiling_ns)),
-        format!("{} at {}", us(best.0), Nanos(best.1)),
-        shown(to_force),
-        shown(to_best)
+        "    not polling is, by the law: {}; so is the recommended ceiling in {}\n    not even the clairvoyant \
+         is: {}{}; the recommended ceiling in {}\n    only the clairvoyant is, or a higher ceiling: {}; the \
+         recommended one in {}\n",
+        twice.cells,
+        twice.twice,
+        never.cells,
+        least(never),
+        never.twice,
+        open.cells,
+        open.twice
     )
 }
 
-/// Books what is promised of a recommendation.
-fn judge(
-    tuned: &Tuned<'_>,
-    name: &str,
-    lambda: f64,
-    [to_force, to_best]: [Option<Estimate>; 2],
-    kept: &mut Kept,
-) {
-    let (Some(to_force), Some(to_best)) = (to_force, to_best) else {
-        return;
+fn line(tuned: &Tuned, index: usize, name: &str, kept: &mut Kept) -> String {
+    let said = &tuned.said.goals[index];
+    let Some(judged) = tuned.judged(index) else {
+        return format!("{name:<9} not measured: time was over\n");
     };
-    kept.cells += 1;
-    kept.not_worse += u32::from(to_force.median <= 1.0 + EQUAL);
-    kept.near_best += u32::from(to_best.median <= 1.0 + NEAR);
-    if kept
-        .worst
-        .as_ref()
-        .is_none_or(|(over, _)| to_best.median > *over)
-    {
-        kept.worst = Some((to_best.median, format!("{}, {name}", tuned.load.name)));
-    }
-    // Without polling a halt costs the break-even; with it, its gap where that is met.
-    let runs = |ns: u64| {
-        let found = tuned.ceilings.iter().find(move |ceiling| ceiling.ns == ns);
-        found.map_or(&[][..], |ceiling| &ceiling.runs[..])
-    };
-    let mean = |runs: &[Run], get: fn(&Run) -> f64| {
-        runs.iter().map(get).sum::<f64>() / runs.len().max(1) as f64
-    };
-    let off = runs(0);
-    let break_even = tuned.said.switch_cpu_ns + lambda * mean(off, |run| run.latency_ns);
-    let met = mean(runs(tuned.said.in_force_ns), |run| 1.0 - run.blocks);
-    let polled = mean(runs(tuned.said.in_force_ns), |run| run.poll_ns);
-    // Most polls are met in force, and last longer than the break-even.
-    if met > 0.5 && polled / met > break_even {
-        kept.between += 1;
-        kept.twice += u32::from(to_force.median <= 0.5);
-    }
+    kept.add(&judged, &format!("{}, {name}", tuned.load.name));
+    let predicted = said
+        .cost_share
+        .map_or("as is".to_owned(), |share| format!("{:.2}", 1.0 + share));
+    let at = |cost_ns: f64, ns: u64| format!("{} at {}", us(cost_ns), Nanos(ns));
+    format!(
+        "{name:<9} {:>8} {:>7} {:>15} {:>15} {:>6} {:>17} {:>6.2} {:>6.2} {:>17}\n",
+        us(judged.in_force_ns),
+        us(judged.off_ns),
+        at(judged.best.1, judged.best.0),
+        at(judged.own_ns, said.ceiling_ns),
+        predicted,
+        shown(&judged.to_force),
+        judged.off_by_law,
+        judged.least,
+        shown(&judged.to_best)
+    )
 }
 
 fn us(ns: f64) -> String {
     format!("{:.1}", ns / 1e3)
 }
 
-fn shown(ratio: Option<Estimate>) -> String {
-    ratio.map_or("-".to_owned(), |it| format!("{:.2}", it.median))
+fn shown(ratio: &Estimate) -> String {
+    if ratio.low < ratio.high {
+        format!("{:.2} ({:.2}-{:.2})", ratio.median, ratio.low, ratio.high)
+    } else {
+        format!("{:.2}", ratio.median)
+    }
 }
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,154 @@
+//! The laws of [`super::super::gain`], held against replays of the same gaps.
+
+use proptest::prelude::*;
+
+use super::super::figures::OF_ANY_KIND;
+use super::super::gain::{Gain, off_share};
+use super::*;
+use crate::policy::Setting;
+use crate::replay::session::{Plan, Session};
+
+/// Wake-ups that all take as long, so that every sleep costs [`BREAK_EVEN`].
+const LATENCY: u64 = 20_000;
+const BREAK_EVEN: u64 = 30_000;
+const CEILING: u64 = 200_000;
+
+fn slept(gaps_ns: &[u64]) -> Vec<Halt> {
+    let mut now_ns = 1_000_000;
+    let one = |&gap_ns: &u64| {
+        let halt = Halt {
+            start_ns: now_ns,
+            halt_ns: gap_ns + LATENCY,
+            vm: Some(VmIndex(0)),
+            vcpu: Some(VcpuId(0)),
+            waited: true,
+            valid: true,
+            window_ns: Some(0),
+            poll_ns: Some(0),
+            wake_latency_ns: Some(LATENCY),
+            wake: WakeSource::Device,
+            ..Halt::default()
+        };
+        now_ns = halt.end_ns() + 5_000;
+        halt
+    };
+    gaps_ns.iter().map(one).collect()
+}
+
+/// What each policy costs on these gaps, a halt, with a window that begins open.
+fn costs(gaps_ns: &[u64], specs: &[&str]) -> Vec<f64> {
+    let halts = slept(gaps_ns);
+    let mut survey = Survey::default();
+    for halt in &halts {
+        survey.halt(halt);
+    }
+    let plan = Plan {
+        specs: specs.iter().map(|text| text.parse().unwrap()).collect(),
+        cost: COST,
+        arrivals: Arrivals::FixedGap,
+        elsewhere: None,
+    };
+    let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
+    let mut session = Session::new(plan, survey, |_: &Halt| setting);
+    for halt in &halts {
+        session.halt(halt).unwrap();
+    }
+    let played = session.finish().remove(0).played;
+    let cost = |outcome: &crate::replay::Outcome| outcome.cost_ns(&COST) / halts.len() as f64;
+    (played.iter())
+        .map(|played| cost(&played.from_ceiling))
+        .collect()
+}
+
+fn gain(gaps_ns: &[u64]) -> Gain {
+    Gain::of_gaps(gaps_ns, CEILING, |_| BREAK_EVEN as f64).unwrap()
+}
+
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-6 * a.max(b)
+}
+
+#[test]
+fn without_gaps_there_is_nothing_to_gain() {
+    assert_eq!(Gain::of_gaps(&[], CEILING, |_| 1.0), None);
+}
+
+/// On either side of the law's edge, and on it: twice as cheap from a mean gap of two break-evens on.
+#[test]
+fn twice_as_cheap_begins_at_two_break_evens() {
+    for (gap_ns, is_twice) in [
+        (BREAK_EVEN, false),
+        (2 * BREAK_EVEN - 1, false),
+        (2 * BREAK_EVEN, true),
+        (CEILING, true),
+    ] {
+        let costs = costs(&[gap_ns; 50], &["kvm:max=200us", "off", "clairvoyant"]);
+        let [in_force, off, least] = costs[..] else {
+            panic!("three policies");
+        };
+        assert_eq!(2.0 * off <= in_force, is_twice, "{gap_ns}: {costs:?}");
+        assert!(near(off, least), "{gap_ns}: nobody does better than off");
+        assert!(near(
+            off / in_force,
+            off_share(gap_ns as f64, 0.0, 30_000.0)
+        ));
+    }
+}
+
+/// Exponential gaps: every fixed threshold lies between never and always, the clairvoyant below both.
+#[test]
+fn gaps_without_memory_leave_nothing_between_off_and_always() {
+    for mean_us in [15.0_f64, 60.0] {
+        let mut gaps = Gaps::new(format!("exp:{mean_us}us").parse().unwrap(), 7).unwrap();
+        let gaps_ns: Vec<u64> = (0..20_000).map(|_| gaps.draw().0).collect();
+        let (mean, sleep) = (mean_us * 1e3, BREAK_EVEN as f64);
+        let specs = ["off", "fixed:10us", "fixed:50us", "fixed:1s", "clairvoyant"];
+        let costs = costs(&gaps_ns, &specs);
+        let close = |a: f64, b: f64| (a / b - 1.0).abs() < 0.03;
+        for (spec, cost) in specs.iter().zip(&costs).take(4) {
+            let bounds = [mean.min(sleep), mean.max(sleep)];
+            let inside = (bounds[0] * 0.97..bounds[1] * 1.03).contains(cost);
+            assert!(inside, "{spec}: {cost} of {bounds:?}");
+        }
+        assert!(close(costs[3], mean), "always: {costs:?}");
+        let least = mean * (1.0 - (-sleep / mean).exp());
+        assert!(close(costs[4], least), "{costs:?}: {least}");
+    }
+}
+
+proptest! {
+    /// Gaps between break-even and ceiling: what is in force costs the mean gap, not polling the
+    /// break-even, and that is the least.
+    #[test]
+    fn between_break_even_and_ceiling_off_is_the_clairvoyant(
+        gaps_ns in prop::collection::vec(BREAK_EVEN..=CEILING, 1..200)
+    ) {
+        let law = gain(&gaps_ns);
+        let costs = costs(&gaps_ns, &["kvm:max=200us", "off", "clairvoyant"]);
+        prop_assert!(near(costs[0], law.in_force_ns), "{costs:?} {law:?}");
+        prop_assert!(near(costs[1], BREAK_EVEN as f64) && near(law.off_ns, costs[1]));
+        prop_assert!(near(costs[2], costs[1]) && near(law.least_ns, costs[2]));
+        let mean = gaps_ns.iter().sum::<u64>() as f64 / gaps_ns.len() as f64;
+        prop_assert_eq!(2.0 * law.off_ns <= law.in_force_ns, mean >= 2.0 * BREAK_EVEN as f64);
+    }
+
+    /// Any gaps under a window that stays open: the figures of the law are those of replays, and no
+    /// policy there is costs less than the least.
+    #[test]
+    fn the_law_is_a_replay_and_nothing_is_below_its_bound(
+        gaps_ns in prop::collection::vec(1_u64..2_000_000, 1..100)
+    ) {
+        let law = gain(&gaps_ns);
+        let fixed = costs(&gaps_ns, &["fixed:200us", "off", "clairvoyant"]);
+        prop_assert!(near(fixed[0], law.in_force_ns), "{fixed:?} {law:?}");
+        prop_assert!(near(fixed[1], law.off_ns) && near(fixed[2], law.least_ns));
+        for (spec, cost) in OF_ANY_KIND.iter().zip(costs(&gaps_ns, &OF_ANY_KIND)) {
+            prop_assert!(cost >= law.least_ns * (1.0 - 1e-9), "{spec}: {cost} {law:?}");
+        }
+        let asleep = gaps_ns.iter().filter(|&&gap| gap > CEILING).count() as f64;
+        let asleep = asleep / gaps_ns.len() as f64;
+        let polled = law.in_force_ns - asleep * BREAK_EVEN as f64;
+        let share = off_share(polled, asleep, BREAK_EVEN as f64);
+        prop_assert!(near(share, law.off_ns / law.in_force_ns));
+    }
+}
