@@ -184,7 +184,7 @@ pub(crate) fn notes(sought: &Sought) -> Vec<String> {
         .count();
     if own > 0 {
         notes.push(format!(
-            "{} in VMs with a ceiling of their own, which halt_poll_ns does not move; --ceiling-only \
+            "{} in VMs with a ceiling of their own, which halt_poll_ns does not move; `--ceiling-only` \
              seeks one for them.",
             match own {
                 1 => "1 vCPU runs".to_owned(),

@@ -1,13 +1,13 @@
 //! A recommendation on a screen: what to do, what it buys, what else there is, what it rests on.
 
-mod closing;
-
+use super::beside;
 use super::counted;
 use super::plot::{self, Mark};
+use super::rests::rests;
 use super::say;
 use super::seek::Row;
-use super::view::{Figures, GoalAdvice, IntervalView, PlayedView, PointView, View};
-use crate::number::{count, nanos, nanos_f64, share, three_digits};
+use super::view::{Figures, GoalAdvice, PlayedView, PointView, View};
+use crate::number::{nanos, nanos_f64, share, three_digits};
 use crate::page::{Page, Stands, harmless};
 
 /// Lays a recommendation out. `plan` is the file that was written, `dir` the capture's.
@@ -26,7 +26,10 @@ pub(crate) fn render(view: &View, plan: Option<&str>, width: usize) -> String {
         counted::show(&mut page, counted);
     }
     commands(&mut page, view, plan);
-    closing::show(&mut page, view);
+    page.heading("What this rests on");
+    for (what, text) in rests(view) {
+        page.wrapped(&format!("  {what:<12} "), &text, 15);
+    }
     page.finish()
 }
 
@@ -99,70 +102,14 @@ fn cells(name: String, figures: &Figures) -> Vec<String> {
 }
 
 fn against(page: &mut Page, view: &View, played: &PlayedView) {
-    page.gap();
-    let mut text = format!("In force: {}.", say::setting(&view.in_force));
-    if played.is_default_in_force {
-        text.push_str(" That is the kernel's default.");
+    let in_force = beside::in_force(view, played);
+    let default = beside::default(view, played);
+    for text in [Some(in_force), default, beside::distance(played)] {
+        if let Some(text) = text {
+            page.gap();
+            page.wrapped("  ", &text, 2);
+        }
     }
-    let others = view.basis.other_ceiling_vcpus;
-    if others > 0 {
-        text = format!("{text} {others} of the vCPUs had another ceiling.");
-    }
-    page.wrapped("  ", &text, 2);
-    let is_default = played.is_default_in_force;
-    let who = if view.changes {
-        "The recommended setting"
-    } else {
-        "The best that was found"
-    };
-    if let Some(against) = played.against_default.as_ref().filter(|_| !is_default) {
-        page.gap();
-        let text = format!(
-            "{who} against the kernel's default: {}.",
-            difference(&against.cost_share)
-        );
-        page.wrapped("  ", &text, 2);
-    }
-    if let Some(text) = distance(played) {
-        page.gap();
-        page.wrapped("  ", &text, 2);
-    }
-}
-
-/// How far the parameters are from the best policy of any kind.
-fn distance(played: &PlayedView) -> Option<String> {
-    let best = played.best_policy.as_ref()?;
-    let is_ours = |row: &&super::view::RowView| row.row == Row::Choice || row.row == Row::InForce;
-    let ours = played
-        .rows
-        .iter()
-        .filter(is_ours)
-        .map(|row| row.figures.cost_ns_per_halt);
-    let ours = ours.fold(f64::INFINITY, f64::min);
-    let theirs = best.figures.cost_ns_per_halt;
-    let name = &best.policy;
-    Some(if theirs < ours {
-        format!(
-            "The best of seven policies of any other kind, {name}, would cost {} than the best \
-             that KVM's parameters can do.",
-            say::change(theirs / ours - 1.0)
-        )
-    } else {
-        format!(
-            "None of seven policies of any other kind does better here than KVM's parameters can; the \
-             best of them, {name}, would cost {}.",
-            say::change(theirs / ours.max(f64::MIN_POSITIVE) - 1.0)
-        )
-    })
-}
-
-fn difference(of: &IntervalView) -> String {
-    let ends = haltwise_core::tune::interval::Interval {
-        value: of.value,
-        low: of.low.unwrap_or(f64::NEG_INFINITY),
-        high: of.high.unwrap_or(f64::INFINITY),
-    };
-    format!("{} ({})", say::change(of.value), say::interval(&ends))
 }
 
 fn goals(page: &mut Page, view: &View, played: &PlayedView) {
@@ -267,47 +214,11 @@ fn rejected(page: &mut Page, played: &PlayedView) {
     }
 }
 
-/// VMs that are named.
-const NAMED: usize = 6;
-
 fn caps(page: &mut Page, view: &View, played: &PlayedView) {
-    let Some(caps) = &played.caps else {
-        return;
-    };
-    page.heading("A ceiling for each VM of its own");
-    let stands = if view.changes {
-        "the recommended setting"
-    } else {
-        "what is in force"
-    };
-    if caps.cost_share.value >= 0.0 {
-        page.wrapped("  ", &format!("Would add nothing to {stands}."), 2);
-        return;
+    if let Some(text) = beside::caps(view, played) {
+        page.heading(beside::CAPS);
+        page.wrapped("  ", &text, 2);
     }
-    let mut vms: Vec<String> = (caps.vms.iter().take(NAMED))
-        .map(|cap| {
-            let name = cap.name.as_deref().map_or_else(|| "?".to_owned(), harmless);
-            let ceiling = match cap.ceiling_ns {
-                0 => "off".to_owned(),
-                ns => say::time(ns),
-            };
-            format!("{name} {ceiling}")
-        })
-        .collect();
-    if caps.vms.len() > NAMED {
-        let more = caps.vms.len() - NAMED;
-        vms.push(format!("{} more, see --json", count(more as u64)));
-    }
-    let text = format!(
-        "Would cost {} than {stands}: {}, over {}.",
-        difference(&caps.cost_share),
-        vms.join(", "),
-        say::parameters(&crate::plan::Settings {
-            halt_poll_ns: None,
-            ..caps.setting
-        }),
-    );
-    page.wrapped("  ", &text, 2);
 }
 
 fn commands(page: &mut Page, view: &View, plan: Option<&str>) {
@@ -323,12 +234,7 @@ fn commands(page: &mut Page, view: &View, plan: Option<&str>) {
     for command in &view.commands {
         page.line(&format!("  {command}"));
     }
-    if view.basis.ceiling_is_snapshot {
-        page.wrapped(
-            "  ",
-            "On this kernel (5.8 to 6.0) a VM keeps the ceiling that it began with: halt_poll_ns \
-             reaches VMs that are started afterwards.",
-            2,
-        );
+    if let Some(text) = beside::snapshot(view) {
+        page.wrapped("  ", text, 2);
     }
 }

@@ -7,12 +7,12 @@ use haltwise_core::units::Nanos;
 
 use self::words::{Told, Words};
 use super::table::{Is, Table, cell};
-use super::{command, details, note, p, plural};
+use super::{command, details, note, p};
 use crate::html::content::{Advice, Content};
 use crate::html::markup::{Element, Markup, el};
 use crate::number::{nanos_f64, share};
 use crate::plan::Settings;
-use crate::tune::say;
+use crate::tune::{beside, say};
 
 /// The section.
 pub(super) fn first(content: &Content) -> Element {
@@ -37,7 +37,7 @@ pub(super) fn first(content: &Content) -> Element {
         for text in &advice.tuned.notes {
             section = section.with(note(text));
         }
-        section = section.with(other_goals(advice));
+        section = section.with(other_goals(advice)).with(others(advice));
     }
     section.with(behind(&told))
 }
@@ -78,7 +78,6 @@ fn to_do(advice: &Advice) -> Option<Markup> {
                 .with(p("Take it back:"))
                 .with(command(&say::commands(&back))),
         );
-    let own = tuned.basis.own_ceiling_vcpus;
     let mut out = Markup::none().and(
         el("div")
             .class("two do")
@@ -95,11 +94,7 @@ fn to_do(advice: &Advice) -> Option<Markup> {
                     .with(p("Works after a crash or a boot too. `haltwise prove` measures both in turn.")),
             ),
     );
-    if own > 0 {
-        let text = format!(
-            "{} with a ceiling of their own do not follow the module parameter.",
-            plural(own, "vCPU")
-        );
+    if let Some(text) = beside::snapshot(tuned) {
         out.push(note(text));
     }
     out.push(details("By hand, without haltwise on that host", by_hand));
@@ -155,6 +150,25 @@ fn other_goals(advice: &Advice) -> Option<Element> {
         ]);
     }
     Some(details("If CPU, or latency, matters more", table.finish()))
+}
+
+/// What it was held against: the kernel's default, other rules, a ceiling for each VM.
+fn others(advice: &Advice) -> Option<Element> {
+    let played = advice.tuned.played.as_ref()?;
+    let texts = [
+        Some(beside::in_force(&advice.tuned, played)),
+        beside::default(&advice.tuned, played),
+        beside::distance(played),
+    ];
+    let texts = texts.into_iter().flatten().map(p);
+    // Names of VMs stand in it: a text and no prose.
+    let caps = beside::caps(&advice.tuned, played)
+        .map(|text| el("p").with(format!("{}: {text}", beside::CAPS)));
+    let texts: Markup = texts.chain(caps).collect();
+    Some(details(
+        "Against the default, other rules and a ceiling for each VM",
+        texts,
+    ))
 }
 
 /// Every number of the sentences, with what it is and where it comes from.

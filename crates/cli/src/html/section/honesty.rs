@@ -4,11 +4,10 @@
 use super::{p, sampled};
 use crate::html::content::Content;
 use crate::html::markup::{Markup, el, name, prose, short};
-use crate::number::{nanos, percent};
+use crate::number::nanos;
 use crate::report::honest::{accuracy, cost, lost, partly};
 use crate::report::view::Report;
-use crate::tune::view::Basis;
-use crate::words::plural;
+use crate::tune::rests::rests;
 
 /// Lines of one kind that are shown.
 const MOST: usize = 20;
@@ -32,9 +31,6 @@ pub(super) fn honesty(content: &Content) -> Markup {
     }
     say("not observable", not_observable(report));
     say("missing", missing(report));
-    for text in assumed(content) {
-        say("assumed", prose(&text));
-    }
     say("in this file", in_this_file(content).into());
     say("recording cost", cost(report).into());
     let text = format!(
@@ -48,6 +44,7 @@ pub(super) fn honesty(content: &Content) -> Markup {
     Markup::none()
         .and(p(text))
         .and(el("dl").class("honest").with(rows))
+        .and(rests_on(content))
 }
 
 fn recorder(report: &Report) -> Markup {
@@ -98,61 +95,17 @@ fn missing(report: &Report) -> Markup {
     el("ul").with_all(items).into()
 }
 
-/// What a recommendation and the what-if rest on that the capture does not tell.
-fn assumed(content: &Content) -> Vec<String> {
+/// What the recommendation and the what-if rest on, as `tune` says it.
+fn rests_on(content: &Content) -> Markup {
     let Ok(advice) = &content.advice else {
-        return Vec::new();
+        return Markup::none();
     };
-    let basis = &advice.tuned.basis;
-    let mut said = Vec::new();
-    if !basis.knobs_assumed.is_empty() {
-        said.push(format!(
-            "{}: not told by the capture, taken as Linux {} has them by itself",
-            basis.knobs_assumed.join(", "),
-            basis.kernel
-        ));
-    }
-    if basis.switch_cpu_source == crate::replay::costs::Source::Assumed {
-        said.push(format!(
-            "a sleep costs {} of CPU: half of what the shortest sleeps take to wake; `haltwise-lab \
-             calibrate` measures it",
-            nanos(basis.switch_cpu_ns)
-        ));
-    }
-    said.extend(doubts(basis));
-    said
-}
-
-fn doubts(basis: &Basis) -> Vec<String> {
-    let doubts = &basis.doubts;
-    let of = |n: u64, text: &str| {
-        let part = percent(n as f64, basis.judged_halts as f64);
-        (n > 0).then(|| format!("{part} of the halts that judge: {text}"))
-    };
-    let all = [
-        of(
-            doubts.poll_cut,
-            "a poll was cut for another task, and is cut at the same length under every setting",
-        ),
-        of(doubts.wake_unknown, "what ended them is not known"),
-        of(
-            doubts.arrival_assumed,
-            "nothing shows whether waking earlier makes the next gap longer",
-        ),
-        of(
-            doubts.gap_guessed,
-            "their gaps are guessed, for the wake-up latency was not recorded",
-        ),
-        of(
-            basis.latency_guessed,
-            "under the best setting found they sleep for lengths of which no wake-up was recorded",
-        ),
-        (basis.vetoed_vcpus > 0).then(|| {
-            let vcpus = plural(basis.vetoed_vcpus, "vCPU");
-            format!("{vcpus} left out of the recommendation: the guest switched host polling off")
-        }),
-    ];
-    all.into_iter().flatten().collect()
+    let rows = rests(&advice.tuned).into_iter().map(|(what, text)| {
+        let what = el("dt").with(what);
+        Markup::from(what).and(el("dd").with(prose(&text)))
+    });
+    let title = el("h3").with("What the recommendation rests on");
+    Markup::from(title).and(el("dl").class("honest").with_all(rows))
 }
 
 fn in_this_file(content: &Content) -> String {

@@ -1,0 +1,170 @@
+//! What a recommendation rests on: `tune` ends with it, and the page of `report --html` says the same.
+
+use haltwise_core::replay::Arrivals;
+
+use super::view::{Basis, View};
+use crate::number::{count, nanos, percent, share, three_digits};
+use crate::replay::costs::Source;
+use crate::words::plural;
+
+/// A word, and what is said of it; what is in backquotes is code.
+pub(crate) type Line = (&'static str, String);
+
+/// All of it, in the order in which it is read.
+pub(crate) fn rests(view: &View) -> Vec<Line> {
+    let basis = &view.basis;
+    let mut said = vec![("cost", cost(view))];
+    if let Some(played) = &view.played {
+        let halts = format!(
+            "{}, of them {} in the second half of the time, {}, which judges; {} settings were looked at",
+            count(basis.halts),
+            count(basis.judged_halts),
+            nanos(basis.judged_ns),
+            played.looked_at,
+        );
+        said.push(("halts", halts));
+        said.push(("replay", replay(basis)));
+        said.push(("arrivals", arrivals(basis.arrivals).to_owned()));
+        if let Some(idle) = basis.idle_cpu_percent {
+            let text = format!(
+                "the host's CPUs were idle for {} of one; no setting that polls for more on top was \
+                 considered",
+                share(idle / 100.0)
+            );
+            said.push(("spare", text));
+        }
+    }
+    let mut rule = format!("that of {} on {}", basis.kernel, basis.arch);
+    if !basis.knobs_assumed.is_empty() {
+        rule.push_str("; not in the capture, so as that kernel has them: ");
+        rule.push_str(&basis.knobs_assumed.join(", "));
+    }
+    said.push(("rule", rule));
+    said.extend(doubts(basis));
+    said
+}
+
+fn cost(view: &View) -> String {
+    let source = match view.basis.switch_cpu_source {
+        Source::Calibrated => "as calibrated",
+        Source::Given => "as given",
+        Source::Assumed => {
+            "assumed: half of what the shortest sleeps take to wake; measure it with \
+             `haltwise-lab calibrate`"
+        }
+    };
+    format!(
+        "a block takes {} of CPU ({source}); a nanosecond of latency counts as {} of CPU",
+        nanos(view.basis.switch_cpu_ns),
+        three_digits(view.goal.lambda),
+    )
+}
+
+/// How the replay of the setting in force compares with what was recorded.
+fn replay(basis: &Basis) -> String {
+    let of = |blocks: u64| percent(blocks as f64, basis.halts as f64);
+    format!(
+        "under the setting in force {} of the halts sleep in the replay, {} did when recorded",
+        of(basis.blocks_replayed),
+        of(basis.blocks_recorded),
+    )
+}
+
+fn arrivals(of: Arrivals) -> &'static str {
+    match of {
+        Arrivals::BySource => {
+            "by-source: by vCPU and wake source as far as the recording shows how gaps follow wake-ups"
+        }
+        Arrivals::FixedGap => "fixed-gap: every wake comes as long after its halt began as it did",
+        Arrivals::FixedTime => "fixed-time: every wake comes when it came",
+    }
+}
+
+/// On how many halts and vCPUs an assumption rests, and what is not there at all.
+fn doubts(basis: &Basis) -> Vec<Line> {
+    let mut said = assumed(basis);
+    said.extend(left_out(basis));
+    if basis.partial {
+        let text = "the capture is cut or damaged: `haltwise report` says where";
+        said.push(("partial", text.to_owned()));
+    }
+    said
+}
+
+/// Of the halts that judge, those of which something is assumed.
+fn assumed(basis: &Basis) -> Vec<Line> {
+    let judging = [
+        (
+            "cut polls",
+            basis.doubts.poll_cut,
+            "another task wanted the CPU; replayed as cut at the same length",
+        ),
+        (
+            "wake unknown",
+            basis.doubts.wake_unknown,
+            "what ended them is not known",
+        ),
+        (
+            "gap guessed",
+            basis.doubts.gap_guessed,
+            "the wake-up latency was not recorded; taken as that of like sleeps",
+        ),
+        (
+            "arrivals",
+            basis.doubts.arrival_assumed,
+            "nothing recorded shows how their gaps follow wake-ups",
+        ),
+        (
+            "sleeps",
+            basis.latency_guessed,
+            "under the best setting found they sleep for a length of which no wake-up was recorded; \
+             they wake as the nearest length did",
+        ),
+    ];
+    let judging = judging.into_iter().filter(|(_, n, _)| *n > 0);
+    let said = judging.map(|(what, n, text)| {
+        let part = percent(n as f64, basis.judged_halts as f64);
+        let text = format!("{} of the judging halts, {part}: {text}", count(n));
+        (what, text)
+    });
+    said.collect()
+}
+
+/// What the recommendation does not stand on.
+fn left_out(basis: &Basis) -> Vec<Line> {
+    let others = [
+        (
+            "veto",
+            basis.vetoed_vcpus,
+            "vCPU",
+            "left out: the guest switched host polling off, no setting reaches it",
+        ),
+        (
+            "own ceiling",
+            basis.own_ceiling_vcpus,
+            "vCPU",
+            "of VMs with a ceiling of their own, which halt_poll_ns does not move",
+        ),
+        (
+            "skipped",
+            basis.skipped,
+            "halt",
+            "left out by stretches of time, since there are too many to keep",
+        ),
+        (
+            "out of order",
+            basis.out_of_order,
+            "halt",
+            "left out, for stepping back in time",
+        ),
+        (
+            "lost",
+            basis.lost,
+            "event",
+            "lost while recording: their halts are not here",
+        ),
+    ];
+    let others = others.into_iter().filter(|(_, n, ..)| *n > 0);
+    let said = others.map(|(what, n, one, text)| (what, format!("{} {text}", plural(n, one))));
+    said.collect()
+}
