@@ -18,15 +18,34 @@ pub(crate) mod view;
 
 use std::path::Path;
 
+use haltwise_core::recording::Roster;
+
+use self::pair::Pairing;
+use self::view::View;
 use crate::exit::Failure;
 
 /// Compares two captures. `vms` are pairs of names, `NAME` or `NAME=NAME`; without any, all VMs.
-pub(crate) fn compare(a: &Path, b: &Path, vms: &[String]) -> Result<view::View, Failure> {
+pub(crate) fn compare(a: &Path, b: &Path, vms: &[String]) -> Result<View, Failure> {
+    paired(a, b, |in_a, in_b, unplaced| {
+        pair::pairs(in_a, in_b, unplaced, vms)
+    })
+}
+
+/// Compares one VM, by its name or process in A, with the VM of its name in B.
+pub(crate) fn compare_vm(a: &Path, b: &Path, vm: &str) -> Result<View, Failure> {
+    paired(a, b, |in_a, in_b, _| pair::of_vm(in_a, in_b, vm))
+}
+
+/// Compares those whom `pair` finds in the VMs of both; it is told whether some halts are nobody's.
+fn paired(
+    a: &Path,
+    b: &Path,
+    pair: impl FnOnce(&Roster, &Roster, bool) -> Result<Pairing, Failure>,
+) -> Result<View, Failure> {
     let (a, b) = (load::open(a)?, load::open(b)?);
     let sides = [&a.recording, &b.recording];
     let unplaced = sides.iter().any(|it| !it.ledger.unplaced().is_empty());
-    let [in_a, in_b] = sides.map(|it| &it.roster);
-    let pairing = pair::pairs(in_a, in_b, unplaced, vms)?;
+    let pairing = pair(&a.recording.roster, &b.recording.roster, unplaced)?;
     Ok(build::build(&a, &b, pairing))
 }
 

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use anyhow::anyhow;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::Roster;
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
+use crate::page::harmless;
 use crate::verb::report::wanted;
 
 /// Whose figures, in one capture.
@@ -78,6 +80,39 @@ pub(crate) fn pairs(
         }
     }
     Ok(made)
+}
+
+/// The VM that `selector` means in A (a name, else a process), and in B the VM of the same name, or the
+/// only VM of each. A process number says nothing of B: after a restart, or on another host, it is another's.
+pub(crate) fn of_vm(a: &Roster, b: &Roster, selector: &str) -> Result<Pairing, Failure> {
+    let in_a = wanted(a, Some(selector))?;
+    let name = name_of(a, &in_a).unwrap_or_else(|| selector.to_owned());
+    let (names_a, names_b) = (names(a), names(b));
+    let only = (names_a.len() == 1 && names_b.len() == 1).then_some(&names_b);
+    let name_b = only.and_then(BTreeSet::first).unwrap_or(&name).clone();
+    let in_b = indices(b, &name_b);
+    if in_b.is_empty() {
+        let known: Vec<String> = names_b.iter().map(|name| harmless(name)).collect();
+        let error = anyhow!("compare VMs: in B: no VM `{}`", harmless(&name));
+        let hint = format!(
+            "B holds {}; `haltwise diff --vm NAME=NAME` compares VMs of different names",
+            match &known[..] {
+                [] => "no VM at all".to_owned(),
+                known => known.join(", "),
+            }
+        );
+        return Err(Failure::new(Exit::Usage, error).hint(hint));
+    }
+    let pair = Pair {
+        name_a: Some(name),
+        name_b: Some(name_b),
+        a: Whose::Vm(in_a),
+        b: Whose::Vm(in_b),
+    };
+    Ok(Pairing {
+        pairs: vec![pair],
+        ..Pairing::default()
+    })
 }
 
 fn by_name(a: &Roster, b: &Roster, unplaced: bool) -> Pairing {

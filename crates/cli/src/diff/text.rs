@@ -30,6 +30,9 @@ pub(crate) fn render(view: &View, options: Options) -> String {
     let mut page = Page::new(options.width);
     capture(&mut page, "A", &view.a);
     capture(&mut page, "B", &view.b);
+    if let Some(vm) = whose(view) {
+        page.wrapped("   ", &format!("Figures are of VM {}.", harmless(vm)), 3);
+    }
     page.heading("What differs around the figures");
     circumstances(&mut page, view);
     let rows = |verdict: Verdict| -> Vec<&ComparisonView> {
@@ -111,6 +114,19 @@ fn circumstances(page: &mut Page, view: &View) {
     }
 }
 
+/// Whether figures are of several VMs, or of VMs and the host: else a row need not say whose it is.
+pub(crate) fn is_of_several(view: &View) -> bool {
+    let mut whose = view.comparisons.iter().map(|row| &row.vm);
+    let first = whose.next();
+    whose.any(|vm| Some(vm) != first)
+}
+
+/// The VM that all figures are of; `None` where its names in A and B differ, which is said as a circumstance.
+pub(crate) fn whose(view: &View) -> Option<&str> {
+    let first = view.comparisons.first().filter(|_| !is_of_several(view))?;
+    first.vm.as_deref().filter(|_| first.vm == first.vm_b)
+}
+
 /// Why no figure differs.
 pub(crate) fn nothing(view: &View) -> String {
     if view.compared == 0 {
@@ -123,10 +139,7 @@ pub(crate) fn nothing(view: &View) -> String {
 }
 
 fn table(page: &mut Page, view: &View, rows: &[&ComparisonView]) {
-    // Whose it is goes without saying where it is all the same.
-    let mut whose = view.comparisons.iter().map(|row| &row.vm);
-    let first = whose.next();
-    let several = whose.any(|vm| Some(vm) != first);
+    let several = is_of_several(view);
     let told = rows.iter().any(|row| row.p.is_some());
     let mut head = vec!["", "A", "B"];
     if told {

@@ -234,6 +234,8 @@ fn profile_of(
 }
 
 fn compare(wish: &Wanted<'_>, other: &Path) -> Result<diff::view::View, Failure> {
-    let pairs: Vec<String> = wish.vm.map(str::to_owned).into_iter().collect();
-    diff::compare(wish.dir, other, &pairs)
+    match wish.vm {
+        Some(vm) => diff::compare_vm(wish.dir, other, vm),
+        None => diff::compare(wish.dir, other, &[]),
+    }
 }

@@ -13,11 +13,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use haltwise_core::recording::Mode;
 
 use super::scenarios::Scenario;
-use super::{exits, home, import, profile, scenarios};
+use super::{exits, home, import, profile, scenarios, write};
 
 /// The most that a file may take.
 const MOST_BYTES: u64 = 2_000_000;
@@ -63,6 +64,13 @@ fn page(name: &str, sections: &[&'static str]) -> Page {
     }
 }
 
+/// A page that is to be made: of which capture, and with which words.
+struct Wish {
+    page: Page,
+    capture: PathBuf,
+    more: Vec<String>,
+}
+
 /// All pages, made once.
 fn pages() -> &'static [Page] {
     static PAGES: OnceLock<Vec<Page>> = OnceLock::new();
@@ -71,58 +79,110 @@ fn pages() -> &'static [Page] {
             fs::remove_dir_all(out()).unwrap();
         }
         fs::create_dir_all(out()).unwrap();
-        let mut pages: Vec<Page> = scenarios::all()
-            .into_iter()
-            .map(|it| of_golden(&it))
-            .collect();
         let captures = tempfile::tempdir().unwrap();
-        let at = |name: &str| captures.path().join(name);
-        crowd::write(&at("crowd"), crowd::Names::Plain);
-        crowd::write(&at("long-names"), crowd::Names::Long);
-        exits::write(&at("exits"), false);
-        import::write(captures.path(), "imported");
-        for name in ["crowd", "long-names", "imported"] {
-            make(&at(name), name, &[]);
-            pages.push(page(name, &PLAYED));
-        }
-        make(&at("exits"), "exits", &[]);
-        pages.push(page(
-            "exits",
-            &["account", "vms", "timeline", "whatif", "exits"],
-        ));
-        profile::write(&at("profile"), "fleet", true, false);
-        make(&at("profile"), "profile", &[]);
-        pages.push(page(
-            "profile",
-            &["account", "vms", "timeline", "whatif", "exits", "profile"],
-        ));
-        let more = [
-            "--against",
-            "captures/bursty",
-            "--proof",
-            "prove/better.json",
-            "--ledger",
-            "prove/ledger.jsonl",
-        ];
-        make(&home().join("captures/transactional"), "against", &more);
-        let sections = ["account", "vms", "timeline", "whatif", "prediction", "diff"];
-        pages.push(page("against", &sections));
-        make(&home().join("captures/fleet"), "one-vm", &["--vm", "web-1"]);
-        pages.push(page("one-vm", &PLAYED));
-        pages
+        let wishes = wishes(captures.path());
+        // Some take a while: a thread for each CPU takes what is next.
+        let next = AtomicUsize::new(0);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| {
+                    while let Some(wish) = wishes.get(next.fetch_add(1, Ordering::Relaxed)) {
+                        let more: Vec<&str> = wish.more.iter().map(String::as_str).collect();
+                        make(&wish.capture, &wish.page.name, &more);
+                    }
+                });
+            }
+        });
+        wishes.into_iter().map(|wish| wish.page).collect()
     })
 }
 
-fn of_golden(scenario: &Scenario) -> Page {
+/// Every page, those that take longest first; captures that are not kept are written to `dir`.
+fn wishes(dir: &Path) -> Vec<Wish> {
+    let at = |name: &str| dir.join(name);
+    crowd::write(&at("crowd"), crowd::Names::Plain);
+    crowd::write(&at("long-names"), crowd::Names::Long);
+    exits::write(&at("exits"), false);
+    import::write(dir, "imported");
+    profile::write(&at("profile"), "fleet", true, false);
+    later(&at("later"));
+    let later = at("later").display().to_string();
+    let (with_exits, with_profile) = (
+        ["account", "vms", "timeline", "whatif", "exits"],
+        ["account", "vms", "timeline", "whatif", "exits", "profile"],
+    );
+    let wish = |name: &str, capture: PathBuf, more: &[&str], sections: &[&'static str]| Wish {
+        page: page(name, sections),
+        capture,
+        more: more.iter().map(ToString::to_string).collect(),
+    };
+    let mut wishes = vec![
+        wish("crowd", at("crowd"), &[], &PLAYED),
+        wish("long-names", at("long-names"), &[], &PLAYED),
+        wish("imported", at("imported"), &[], &PLAYED),
+        wish("exits", at("exits"), &[], &with_exits),
+        wish("profile", at("profile"), &[], &with_profile),
+        wish(
+            "against",
+            home().join("captures/transactional"),
+            &[
+                "--against",
+                "captures/bursty",
+                "--proof",
+                "prove/better.json",
+                "--ledger",
+                "prove/ledger.jsonl",
+            ],
+            &["account", "vms", "timeline", "whatif", "prediction", "diff"],
+        ),
+        wish(
+            "one-vm",
+            home().join("captures/fleet"),
+            &["--vm", "web-1"],
+            &PLAYED,
+        ),
+        wish(
+            "one-vm-against",
+            home().join("captures/fleet"),
+            &["--vm", DB, "--against", &later],
+            &["account", "vms", "timeline", "whatif", "diff"],
+        ),
+    ];
+    wishes.extend(scenarios::all().iter().map(of_golden));
+    wishes
+}
+
+/// The process of the VM `db` in the capture `fleet`.
+const DB: &str = "4811";
+
+/// The fleet after each VM was started again: what was the process of `db` is another's now, and `db` comes
+/// last.
+fn later(dir: &Path) {
+    let mut all = scenarios::all().into_iter();
+    let mut fleet = all.find(|it| it.name == "fleet").unwrap();
+    let mut keys: Vec<_> = fleet.roster.vms.iter().map(|vm| vm.key).collect();
+    keys.rotate_left(2);
+    for (vm, key) in fleet.roster.vms.iter_mut().zip(keys) {
+        vm.key = key;
+    }
+    write(fleet, dir);
+}
+
+fn of_golden(scenario: &Scenario) -> Wish {
     let name = scenario.name;
-    make(&home().join("captures").join(name), name, &[]);
-    match scenario.mode {
+    let sections: &[&str] = match scenario.mode {
         _ if scenario.facts.halts.is_empty() && scenario.facts.counts.is_empty() => {
-            page(name, &["account", "vms"])
+            &["account", "vms"]
         }
         // Histograms: what-if says why it is empty.
-        Mode::Counts | Mode::Stats => page(name, &["account", "vms", "whatif"]),
-        Mode::Full => page(name, &PLAYED),
+        Mode::Counts | Mode::Stats => &["account", "vms", "whatif"],
+        Mode::Full => &PLAYED,
+    };
+    Wish {
+        page: page(name, sections),
+        capture: home().join("captures").join(name),
+        more: Vec::new(),
     }
 }
 
@@ -240,6 +300,45 @@ fn what_only_the_page_takes_is_refused_without_it() {
             .unwrap();
         assert_eq!(output.status.code(), Some(2));
     }
+}
+
+#[test]
+fn one_vm_is_compared_with_its_namesake() {
+    let page = pages()
+        .iter()
+        .find(|page| page.name == "one-vm-against")
+        .unwrap();
+    let html = read(page);
+    let section = between(&html, "<section id=\"diff\"", "</section>").next();
+    let section = section.unwrap();
+    let whose = "Figures are of <bdi class=\"name\">db</bdi>.";
+    assert!(section.contains(whose), "{section}");
+    // It is the same load: what differs is who.
+    assert!(section.contains("0 of "), "{section}");
+    for other in ["web-1", "late", "haltpoll", "pinned"] {
+        assert!(!section.contains(&format!(">{other}<")), "{other}");
+    }
+}
+
+#[test]
+fn a_vm_that_the_other_capture_lacks_is_said_to_be_lacking() {
+    let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        .args([
+            "report",
+            "captures/fleet",
+            "--vm",
+            DB,
+            "--html",
+            "/dev/null",
+        ])
+        .args(["--against", "captures/hostile-names"])
+        .current_dir(home())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("compare VMs: in B: no VM `db`"), "{said}");
+    assert!(said.contains("hint: B holds "), "{said}");
 }
 
 /// For `cargo xtask bench page`: where to, and how many halts, comes by the environment.

@@ -26,7 +26,10 @@ fn roster(names: &[&str]) -> Roster {
 /// The pairs as text: names and indices of both.
 fn found(a: &[&str], b: &[&str], unplaced: bool, asked: &[&str]) -> Vec<String> {
     let asked: Vec<String> = asked.iter().map(ToString::to_string).collect();
-    let made = pairs(&roster(a), &roster(b), unplaced, &asked).unwrap();
+    texts(&pairs(&roster(a), &roster(b), unplaced, &asked).unwrap())
+}
+
+fn texts(made: &Pairing) -> Vec<String> {
     let side = |name: &Option<String>, whose: &Whose| match whose {
         Whose::Host => "host".to_owned(),
         Whose::Vm(indices) => {
@@ -41,6 +44,36 @@ fn found(a: &[&str], b: &[&str], unplaced: bool, asked: &[&str]) -> Vec<String> 
             format!("{a} {b}")
         })
         .collect()
+}
+
+#[test]
+fn one_vm_of_a_and_its_namesake_in_b() {
+    for (a, b, selector, expected) in [
+        (&["x", "y"][..], &["x", "y"][..], "y", Some("y[1] y[1]")),
+        // Process 101 is y in A, and x in B.
+        (&["x", "y"], &["y", "x"], "101", Some("y[1] y[0]")),
+        (&["x"], &["y"], "100", Some("x[0] y[0]")),
+        // A VM that was started again: one of its processes in A, all of them in B.
+        (
+            &["x", "x", "y"],
+            &["x", "y", "x"],
+            "101",
+            Some("x[1] x[0, 2]"),
+        ),
+        (
+            &["a=b", "a"],
+            &["a", "b", "a=b"],
+            "a=b",
+            Some("a=b[0] a=b[2]"),
+        ),
+        (&["x", "y"], &["x", "z"], "y", None),
+        (&["x", "y"], &["x", "z"], "101", None),
+        (&["x"], &["x"], "y", None),
+    ] {
+        let made = of_vm(&roster(a), &roster(b), selector);
+        let made = made.ok().map(|made| texts(&made).concat());
+        assert_eq!(made.as_deref(), expected, "{a:?} {b:?} {selector}");
+    }
 }
 
 #[test]

@@ -30,6 +30,7 @@ pub(super) fn diff(content: &Content) -> Option<Markup> {
     let mut out = Markup::none()
         .and(capture("A, this one", &view.a))
         .and(capture("B, the other", &view.b))
+        .and(whose(view))
         .and(circumstances(view))
         .and(el("h3").with(title));
     let of = |verdict: Verdict| -> Vec<&ComparisonView> {
@@ -87,6 +88,12 @@ fn capture(which: &str, view: &CaptureView) -> Element {
         ))
 }
 
+/// Which VM figures are of, if they are of one.
+fn whose(view: &View) -> Option<Element> {
+    let vm = said::whose(view)?;
+    Some(el("p").with("Figures are of ").with(name(vm)).with("."))
+}
+
 fn circumstances(view: &View) -> Markup {
     let mut rows = Table::new(
         "What differs around the figures",
@@ -122,9 +129,7 @@ fn circumstances(view: &View) -> Markup {
 }
 
 fn table(view: &View, caption: &str, rows: &[&ComparisonView]) -> Element {
-    let mut whose = view.comparisons.iter().map(|row| &row.vm);
-    let first = whose.next();
-    let several = whose.any(|vm| Some(vm) != first);
+    let several = said::is_of_several(view);
     let mut table = Table::new(
         caption,
         &[
