@@ -17,7 +17,7 @@ const STYLE: &str = concat!(
 );
 
 /// The page's script, module by module: each after those that it imports.
-const MODULES: [&str; 11] = [
+const MODULES: [&str; 12] = [
     include_str!("page/number.js"),
     include_str!("page/bytes.js"),
     include_str!("page/rule.js"),
@@ -25,6 +25,7 @@ const MODULES: [&str; 11] = [
     include_str!("page/dom.js"),
     include_str!("page/sample.js"),
     include_str!("page/front.js"),
+    include_str!("page/vmtable.js"),
     include_str!("page/whatif.js"),
     include_str!("page/timeline.js"),
     include_str!("page/tables.js"),

@@ -1,36 +1,51 @@
-// Looks at every page in a real browser: `node browser.mjs DIR`, where DIR holds `pages.json` and the
-// pages. Screenshots are left beside them. Says what is wrong, or that all pages are well.
+// Looks at every page in real browsers, one for each CPU: `node browser.mjs DIR [--times]`, where DIR
+// holds `pages.json` and the pages. Screenshots are left beside them. Says what is wrong, or that all
+// pages are well; with `--times` also what each part of it took.
 
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import puppeteer from 'puppeteer-core';
-import { accessible, fits, keyboard } from './reach.mjs';
+import { accessible, fits, keyboard, openAll } from './reach.mjs';
 import { exitsTable, noScript, numbers, openLinks, printed, sections, timeline, zone } from './shows.mjs';
 
+/** @typedef {import('puppeteer-core').Page} Page */
+/** @typedef {import('puppeteer-core').Browser} Browser */
 /** @typedef {{name: string, sections: string[]}} Wanted */
 
-const dir = process.argv[2] ?? '.';
+const [, , dir = '.', ...flags] = process.argv;
 /** @type {Wanted[]} */
 const pages = JSON.parse(readFileSync(join(dir, 'pages.json'), 'utf8'));
-
-const browser = await puppeteer.launch({
-  executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
-  headless: true,
-  // Who tests as root has no sandbox; the pages are ours.
-  args: ['--no-sandbox', '--disable-gpu', '--force-color-profile=srgb', '--disable-dev-shm-usage'],
-});
+const fileOf = (/** @type {Wanted} */ wanted) => join(dir, `${wanted.name}.html`);
 
 /** @type {string[]} */
 const wrong = [];
 
+/** What each part took, in milliseconds, all pages together. @type {Map<string, number>} */
+const times = new Map();
+
+/**
+ * @template Result
+ * @param {string} part
+ * @param {Promise<Result>} work
+ * @returns {Promise<Result>}
+ */
+async function timed(part, work) {
+  const began = performance.now();
+  const result = await work;
+  times.set(part, (times.get(part) ?? 0) + performance.now() - began);
+  return result;
+}
+
 /**
  * Opens a page of its own, which complains of anything that it says or asks for.
+ * @param {Browser} browser
  * @param {Wanted} wanted
  * @param {{script?: boolean, width?: number, theme?: string, zone?: string}} how
  */
-async function open(wanted, how = {}) {
+async function open(browser, wanted, how = {}) {
   const page = await browser.newPage();
-  const url = `file://${join(dir, `${wanted.name}.html`)}`;
+  const url = `file://${fileOf(wanted)}`;
   page.on('console', (said) => wrong.push(`${wanted.name}: console ${said.type()}: ${said.text()}`));
   page.on('pageerror', (error) => wrong.push(`${wanted.name}: ${error}`));
   page.on('request', (request) => {
@@ -40,7 +55,7 @@ async function open(wanted, how = {}) {
   await page.setViewport({ width: how.width ?? 1280, height: 900 });
   await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: how.theme ?? 'light' }]);
   if (how.zone) await page.emulateTimezone(how.zone);
-  await page.setJavaScriptEnabled(how.script !== false);
+  if (how.script === false) await page.setJavaScriptEnabled(false);
   await page.goto(url);
   if (how.script !== false) {
     await page.waitForFunction(() => document.documentElement.dataset['ready'] === 'yes', { timeout: 60_000 });
@@ -48,62 +63,94 @@ async function open(wanted, how = {}) {
   return page;
 }
 
-/** The tallest picture of a page: longer ones the browser does not take. */
-const TALLEST = 12_000;
-
 /**
- * A picture of all of a page, or of its first screen.
- * @param {import('puppeteer-core').Page} page
+ * A picture of a page, from its top.
+ * @param {Page} page
  * @param {string} name
  * @param {string} what
+ * @param {number} tallest in pixels; longer than 12 000 the browser does not take
  */
-async function shot(page, name, what) {
+async function shot(page, name, what, tallest) {
   const size = await page.evaluate(() => [document.documentElement.clientWidth, document.documentElement.scrollHeight]);
   const [width = 0, height = 0] = size;
-  const clip = { x: 0, y: 0, width, height: what === 'first' ? 900 : Math.min(height, TALLEST) };
+  const clip = { x: 0, y: 0, width, height: Math.min(height, tallest) };
   const path = /** @type {`${string}.png`} */ (join(dir, `${name}-${what}.png`));
-  await page.screenshot({ path, clip, captureBeyondViewport: true });
+  await page.screenshot({ path, clip, captureBeyondViewport: true, optimizeForSpeed: true });
 }
 
-for (const wanted of pages) {
+/**
+ * All that is looked at of a page: as it opens in the light, from a telephone to a wide screen in the
+ * dark, and without script.
+ * @param {Browser} browser
+ * @param {Wanted} wanted
+ */
+async function look(browser, wanted) {
   const complain = (/** @type {string} */ text) => wrong.push(`${wanted.name}: ${text}`);
-  const page = await open(wanted);
-  await sections(page, wanted.sections, complain);
-  await shot(page, wanted.name, 'first');
-  await numbers(page, complain);
-  await timeline(page, complain);
-  await exitsTable(page, complain);
-  await openLinks(page, complain);
-  await accessible(page, 'light', complain);
-  await shot(page, wanted.name, 'all');
+  const page = await timed('open', open(browser, wanted));
+  await timed('sections', sections(page, wanted.sections, complain));
+  await timed('pictures', shot(page, wanted.name, 'first', 900));
+  await timed('numbers', numbers(page, complain));
+  await timed('timeline', timeline(page, complain));
+  await timed('tables', exitsTable(page, complain));
+  await timed('links', openLinks(page, complain));
+  await openAll(page);
+  await timed('axe', accessible(page, 'light', complain));
+  await timed('pictures', shot(page, wanted.name, 'all', 12_000));
   await page.close();
 
-  const dark = await open(wanted, { theme: 'dark' });
-  await keyboard(dark, complain);
-  await accessible(dark, 'dark', complain);
-  await shot(dark, wanted.name, 'dark');
+  const dark = await timed('open', open(browser, wanted, { theme: 'dark', width: 360 }));
+  await timed('pictures', shot(dark, wanted.name, '360', 4_000));
+  await timed('keyboard', keyboard(dark, complain));
+  await openAll(dark);
+  await timed('widths', fits(dark, complain));
+  await timed('axe, dark', accessible(dark, 'dark', complain));
+  await timed('pictures', shot(dark, wanted.name, 'dark', 4_000));
   await dark.close();
 
-  const narrow = await open(wanted, { width: 360 });
-  await fits(narrow, complain);
-  await narrow.setViewport({ width: 360, height: 900 });
-  await shot(narrow, wanted.name, '360');
-  await narrow.close();
-
-  const still = await open(wanted, { script: false });
-  await noScript(still, wanted.sections, complain);
-  await shot(still, wanted.name, 'no-script');
+  const still = await timed('open', open(browser, wanted, { script: false }));
+  await timed('no script', noScript(still, wanted.sections, complain));
+  await timed('pictures', shot(still, wanted.name, 'no-script', 2_000));
   await still.close();
 }
 
-const [first] = pages;
-if (first) {
-  const far = await open(first, { zone: 'Asia/Tokyo' });
-  await zone(far, (text) => wrong.push(`${first.name}: ${text}`));
-  await printed(far, (text) => wrong.push(`${first.name}: ${text}`));
+/**
+ * Times in the reader's zone, and printing: once, for they are the same on every page.
+ * @param {Browser} browser
+ * @param {Wanted} wanted
+ */
+async function once(browser, wanted) {
+  const complain = (/** @type {string} */ text) => wrong.push(`${wanted.name}: ${text}`);
+  const far = await open(browser, wanted, { zone: 'Asia/Tokyo' });
+  await zone(far, complain);
+  await timed('print', printed(far, complain));
   await far.close();
 }
-await browser.close();
+
+/**
+ * A browser that takes one piece of work after the other.
+ * @param {((browser: Browser) => Promise<void>)[]} left
+ */
+async function work(left) {
+  const browser = await puppeteer.launch({
+    executablePath: process.env['CHROMIUM'] ?? '/usr/bin/chromium',
+    headless: true,
+    // Who tests as root has no sandbox; the pages are ours.
+    args: ['--no-sandbox', '--disable-gpu', '--force-color-profile=srgb', '--disable-dev-shm-usage'],
+  });
+  for (let next = left.shift(); next; next = left.shift()) await next(browser);
+  await browser.close();
+}
+
+// The largest first, so that no browser is left with one of them at the end.
+const bySize = [...pages].sort((a, b) => statSync(fileOf(b)).size - statSync(fileOf(a)).size);
+const left = bySize.map((wanted) => (/** @type {Browser} */ browser) => look(browser, wanted));
+const ordinary = pages.find((one) => one.name === 'fleet') ?? pages[0];
+if (ordinary) left.push((browser) => once(browser, ordinary));
+await Promise.all(Array.from({ length: Math.min(availableParallelism(), 4) }, () => work(left)));
+
+if (flags.includes('--times')) {
+  for (const [part, ms] of times) console.log(`${part}: ${(ms / 1000).toFixed(1)} s`);
+}
 for (const text of [...new Set(wrong)]) console.log(text);
 if (wrong.length > 0) process.exit(1);
 console.log(`${pages.length} pages are well`);

@@ -3,7 +3,7 @@
 import { unpackSample } from '../../src/html/page/sample.js';
 import { nanos, share } from '../../src/html/page/number.js';
 import { percentile } from '../../src/html/page/replay.js';
-import { Replay } from '../../src/html/page/whatif.js';
+import { Replay, TIMES } from '../../src/html/page/whatif.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 /** @typedef {import('../../src/html/page/data.js').Data} Data */
@@ -36,7 +36,8 @@ export async function sections(page, wanted, complain) {
           for (const entry of list.getEntries()) sum += /** @type {any} */ (entry).value;
         });
         seen.observe({ type: 'layout-shift', buffered: true });
-        setTimeout(() => resolve(sum), 100);
+        // What has been seen is handed out before the frame after the next.
+        requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => resolve(sum))));
       }),
   );
   if (Number(jumps) > 0.02) complain(`the page jumps by ${jumps}`);
@@ -108,38 +109,31 @@ function sumsOf(replay, data, point) {
 }
 
 /**
- * Moves the sliders as the keyboard would; false where a value lies between two stops.
+ * Moves the sliders; false where a value lies between two stops.
  * @param {Page} page
  * @param {Point} point
  * @returns {Promise<boolean>}
  */
 async function set(page, point) {
-  return page.evaluate((to) => {
-    const texts = {
-      'w-ceiling': to?.ceiling,
-      'w-grow-start': to?.growStart,
-      'w-grow': to?.grow,
-      'w-shrink': to?.shrink,
-    };
-    const says = (/** @type {number} */ ns) =>
-      ns < 1_000 ? `${ns} ns` : ns < 1_000_000 ? `${ns / 1e3} us` : `${ns / 1e6} ms`;
-    for (const [id, value] of Object.entries(texts)) {
+  const to = /** @type {import('../../src/html/page/data.js').Knobs} */ (point.knobs);
+  const stops = {
+    'w-ceiling': TIMES.indexOf(to.ceiling),
+    'w-grow-start': TIMES.indexOf(to.growStart),
+    'w-grow': to.grow,
+    'w-shrink': to.shrink,
+  };
+  return page.evaluate((all) => {
+    const found = Object.entries(all).flatMap(([id, stop]) => {
       const input = /** @type {HTMLInputElement | null} */ (document.getElementById(id));
-      if (!input) continue;
-      let found = false;
-      for (let n = 0; n <= Number(input.max) && !found; n++) {
-        input.value = String(n);
-        input.dispatchEvent(new Event('input', { bubbles: true }));
-        const text = input.getAttribute('aria-valuetext') ?? '';
-        found =
-          id.endsWith('ceiling') || id.endsWith('start')
-            ? text === says(Number(value))
-            : text.split(':')[0] === String(value);
-      }
-      if (!found) return false;
+      return input ? [/** @type {const} */ ([input, stop])] : [];
+    });
+    if (found.some(([input, stop]) => stop < 0 || stop > Number(input.max))) return false;
+    for (const [input, stop] of found) {
+      input.value = String(stop);
+      input.dispatchEvent(new Event('input', { bubbles: true }));
     }
     return true;
-  }, point.knobs);
+  }, stops);
 }
 
 /**
@@ -188,8 +182,11 @@ export async function timeline(page, complain) {
   await press('single halts');
   const rows = await page.evaluate(async () => {
     const list = document.querySelector('.lane-ends')?.nextElementSibling;
-    if (list instanceof HTMLDetailsElement) list.open = true;
-    await new Promise((resolve) => setTimeout(resolve, 50));
+    if (list instanceof HTMLDetailsElement) {
+      const opened = new Promise((resolve) => list.addEventListener('toggle', resolve, { once: true }));
+      list.open = true;
+      await opened;
+    }
     return list?.querySelectorAll('tbody tr').length ?? 0;
   });
   if (rows === 0) complain('no single halt is seen');
@@ -231,9 +228,10 @@ export async function openLinks(page, complain) {
   const link = await page.$('#found .lead a.figure');
   if (!link) return;
   await link.click();
-  await new Promise((resolve) => setTimeout(resolve, 50));
-  const isSeen = await page.evaluate(() => document.querySelector(location.hash)?.checkVisibility() ?? false);
-  if (!isSeen) complain('a number in the first sentence leads to nothing that is seen');
+  const isSeen = page.waitForFunction(() => location.hash && document.querySelector(location.hash)?.checkVisibility(), {
+    timeout: 5_000,
+  });
+  await isSeen.catch(() => complain('a number in the first sentence leads to nothing that is seen'));
 }
 
 /**

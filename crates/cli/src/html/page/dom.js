@@ -52,6 +52,15 @@ export function byId(id) {
 }
 
 /**
+ * Puts a text where another may stand; what says it already is left alone.
+ * @param {Element} place
+ * @param {string} text
+ */
+export function say(place, text) {
+  if (place.textContent !== text) place.textContent = text;
+}
+
+/**
  * A button that does something.
  * @param {string} text
  * @param {() => void} act

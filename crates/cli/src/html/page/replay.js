@@ -148,6 +148,79 @@ export function best(seat, n, gap, cost) {
   return window;
 }
 
+/** A policy on its way through the halts of a vCPU. */
+class Run {
+  /**
+   * @param {Seat} seat
+   * @param {Policy} policy
+   * @param {Rule} rule
+   * @param {Cost} cost
+   */
+  constructor(seat, policy, rule, cost) {
+    this.seat = seat;
+    this.policy = policy;
+    this.rule = rule;
+    this.cost = cost;
+    /** The next halt. */
+    this.next = 0;
+    this.window = policy.fromCeiling ? policy.ceiling : 0;
+    /** How much sooner than recorded the vCPU woke last time. */
+    this.ahead = 0;
+  }
+
+  /**
+   * Whether all that is still to come is the same.
+   * @param {Run} other of the same halts under the same policy
+   * @returns {boolean}
+   */
+  goesOnAs(other) {
+    return this.next === other.next && this.window === other.window && this.ahead === other.ahead;
+  }
+
+  /**
+   * Plays on, up to a halt.
+   * @param {number} end the first that is not played
+   * @param {Sums} sums what comes of it is added here
+   * @param {(window: number) => void} [told] is told each window
+   */
+  on(end, sums, told) {
+    const { seat, rule, cost } = this;
+    const { knobs, ceiling, kind, threshold } = this.policy;
+    let { window, ahead } = this;
+    const last = Math.min(end, seat.count);
+    for (let n = this.next; n < last; n++) {
+      const own = seat.latency[n] ?? 0;
+      const gap = moved(seat.gap[n] ?? 0, seat.follow[seat.wake[n] ?? 4] ?? 0, ahead);
+      let reach = threshold;
+      if (kind === 'kvm') reach = window = entry(rule, window, ceiling);
+      else if (kind === 'clairvoyant') reach = best(seat, n, gap, cost);
+      reach = Math.min(reach, seat.cut[n] ?? Infinity);
+      let latency = 0;
+      if (gap <= reach) {
+        if (reach > 0) sums.poll += gap;
+      } else {
+        const group = classOf(gap - reach);
+        latency = latencyOf(seat, n, group);
+        if (seat.slept[n] !== group && seat.guessed[group]) sums.guessed += 1;
+        sums.poll += reach;
+        sums.blocks += 1;
+      }
+      if (kind === 'kvm') window = after(rule, knobs, ceiling, window, gap + latency, seat.valid[n] === 1);
+      ahead = own - latency;
+      sums.halts += 1;
+      sums.latency += latency;
+      sums.halt += gap + latency;
+      const bucket = bucketOf(latency);
+      sums.buckets[bucket] = (sums.buckets[bucket] ?? 0) + 1;
+      if (latency > sums.largest) sums.largest = latency;
+      if (told) told(reach);
+    }
+    this.next = Math.max(this.next, last);
+    this.window = window;
+    this.ahead = ahead;
+  }
+}
+
 /**
  * Plays all halts of a vCPU.
  * @param {Seat} seat
@@ -158,36 +231,34 @@ export function best(seat, n, gap, cost) {
  * @param {(window: number) => void} [told] is told each window
  */
 export function play(seat, policy, rule, cost, sums, told) {
-  const { knobs, ceiling, kind, threshold } = policy;
-  let window = policy.fromCeiling ? ceiling : 0;
-  let ahead = 0;
-  for (let n = 0; n < seat.count; n++) {
-    const own = seat.latency[n] ?? 0;
-    const gap = moved(seat.gap[n] ?? 0, seat.follow[seat.wake[n] ?? 4] ?? 0, ahead);
-    let reach = threshold;
-    if (kind === 'kvm') reach = window = entry(rule, window, ceiling);
-    else if (kind === 'clairvoyant') reach = best(seat, n, gap, cost);
-    reach = Math.min(reach, seat.cut[n] ?? Infinity);
-    let latency = 0;
-    if (gap <= reach) {
-      if (reach > 0) sums.poll += gap;
-    } else {
-      const group = classOf(gap - reach);
-      latency = latencyOf(seat, n, group);
-      if (seat.slept[n] !== group && seat.guessed[group]) sums.guessed += 1;
-      sums.poll += reach;
-      sums.blocks += 1;
-    }
-    if (kind === 'kvm') window = after(rule, knobs, ceiling, window, gap + latency, seat.valid[n] === 1);
-    ahead = own - latency;
-    sums.halts += 1;
-    sums.latency += latency;
-    sums.halt += gap + latency;
-    const bucket = bucketOf(latency);
-    sums.buckets[bucket] = (sums.buckets[bucket] ?? 0) + 1;
-    if (latency > sums.largest) sums.largest = latency;
-    if (told) told(reach);
+  new Run(seat, policy, rule, cost).on(seat.count, sums, told);
+}
+
+/** Halts after which two starts are first held against each other. */
+const FIRST_LOOK = 32;
+
+/**
+ * Plays all halts of a vCPU from no window, and from the ceiling. As soon as both have come to the same
+ * window and the same moment, what is left is the same for both and is played once.
+ * @param {Seat} seat
+ * @param {Policy} policy
+ * @param {Rule} rule
+ * @param {Cost} cost
+ * @returns {[Sums, Sums]}
+ */
+export function playBoth(seat, policy, rule, cost) {
+  const zero = new Run(seat, { ...policy, fromCeiling: false }, rule, cost);
+  const ceiling = new Run(seat, { ...policy, fromCeiling: true }, rule, cost);
+  const [own, other] = [new Sums(), new Sums()];
+  for (let end = FIRST_LOOK; zero.next < seat.count && !zero.goesOnAs(ceiling); end *= 2) {
+    zero.on(end, own);
+    ceiling.on(end, other);
   }
+  const rest = new Sums();
+  zero.on(seat.count, rest);
+  own.add(rest);
+  other.add(rest);
+  return [own, other];
 }
 
 /** Buckets of a histogram with eight for each power of two, as `core::hist`. */
@@ -199,10 +270,12 @@ const BUCKETS = 496;
  */
 export function bucketOf(value) {
   if (value < 8) return value;
-  const high = Math.floor(value / 2 ** 32);
-  const octave = high > 0 ? 63 - Math.clz32(high) : 31 - Math.clz32(value);
-  const part = Math.floor(value / 2 ** (octave - 3)) % 8;
-  return (octave - 2) * 8 + part;
+  if (value < 2 ** 32) {
+    const octave = 31 - Math.clz32(value);
+    return (octave - 2) * 8 + ((value >>> (octave - 3)) & 7);
+  }
+  const octave = 63 - Math.clz32(Math.floor(value / 2 ** 32));
+  return (octave - 2) * 8 + (Math.floor(value / 2 ** (octave - 3)) % 8);
 }
 
 /**

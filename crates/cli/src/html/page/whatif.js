@@ -1,10 +1,11 @@
 // What if: the reader sets ceiling, growth, shrinking, policy and the weight of latency; the halts in
 // the file are replayed at once, and everything that depends on them is said anew.
 
-import { byId, button, el } from './dom.js';
+import { byId, button, el, say } from './dom.js';
 import { front } from './front.js';
 import { change, exact, nanos, scaled, share } from './number.js';
-import { milli, percentile, play, Sums } from './replay.js';
+import { milli, percentile, play, playBoth, Sums } from './replay.js';
+import { VmTable } from './vmtable.js';
 
 /** @typedef {import('./data.js').Play} Play */
 /** @typedef {import('./data.js').Knobs} Knobs */
@@ -21,7 +22,7 @@ import { milli, percentile, play, Sums } from './replay.js';
  */
 
 /** Stops of the sliders for times, in nanoseconds. */
-const TIMES = [
+export const TIMES = [
   0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 20, 22, 25, 28, 30, 35, 40, 45, 50, 55, 60, 70, 75, 80, 90, 100, 110, 125,
   140, 150, 160, 180, 200, 220, 250, 280, 300, 350, 400, 450, 500, 600, 700, 750, 800, 1000, 1200, 1500, 2000,
 ].map((us) => us * 1000);
@@ -31,9 +32,6 @@ const WEIGHTS = [0, 100, 200, 500, 1000, 2000, 3000, 5000, 10_000, 20_000, 50_00
 
 /** How far two starts may be apart, as a share of the cheaper one's cost, as in `core`. */
 const BISTABLE = 0.05;
-
-/** VMs in the table of what the setting does to each. */
-const VMS = 12;
 
 /** A replay of the file's halts. */
 export class Replay {
@@ -47,6 +45,23 @@ export class Replay {
   }
 
   /**
+   * How a vCPU is played under a setting.
+   * @param {Kept} one
+   * @param {Setting} setting
+   * @param {boolean} fromCeiling windows begin at the ceiling
+   * @param {boolean} recorded it keeps the ceiling that was recorded
+   * @returns {import('./replay.js').Policy}
+   */
+  policy(one, setting, fromCeiling, recorded = false) {
+    const { kind, knobs } = setting;
+    const own = setting.caps ? null : (one.play?.own ?? null);
+    const ceiling = recorded ? (one.play?.ceiling ?? 0) : (own ?? knobs.ceiling);
+    const threshold = kind === 'always' ? Infinity : kind === 'off' ? 0 : ceiling;
+    const rule = kind === 'kvm' || kind === 'clairvoyant' ? kind : 'fixed';
+    return { kind: rule, knobs, ceiling, threshold, fromCeiling };
+  }
+
+  /**
    * What comes of a setting, vCPU by vCPU.
    * @param {Setting} setting
    * @param {boolean} fromCeiling windows begin at the ceiling
@@ -55,16 +70,28 @@ export class Replay {
    */
   each(setting, fromCeiling, recorded = false) {
     const cost = { switch: this.data.cost.switch, weight: setting.weight };
-    const { kind, knobs } = setting;
     return this.kept.map((one) => {
       const sums = new Sums();
-      const own = setting.caps ? null : (one.play?.own ?? null);
-      const ceiling = recorded ? (one.play?.ceiling ?? 0) : (own ?? knobs.ceiling);
-      const threshold = kind === 'always' ? Infinity : kind === 'off' ? 0 : ceiling;
-      const rule = kind === 'kvm' || kind === 'clairvoyant' ? kind : 'fixed';
-      play(one.seat, { kind: rule, knobs, ceiling, threshold, fromCeiling }, this.data.rule, cost, sums);
+      play(one.seat, this.policy(one, setting, fromCeiling, recorded), this.data.rule, cost, sums);
       return sums;
     });
+  }
+
+  /**
+   * What comes of a setting from no window, vCPU by vCPU, and of all of them from the ceiling.
+   * @param {Setting} setting
+   * @returns {{each: Sums[], own: Sums, other: Sums}}
+   */
+  both(setting) {
+    if (setting.kind !== 'kvm') {
+      const each = this.each(setting, false);
+      const own = total(each);
+      return { each, own, other: own };
+    }
+    const cost = { switch: this.data.cost.switch, weight: setting.weight };
+    const pairs = this.kept.map((one) => playBoth(one.seat, this.policy(one, setting, false), this.data.rule, cost));
+    const each = pairs.map(([zero]) => zero);
+    return { each, own: total(each), other: total(pairs.map(([, ceiling]) => ceiling)) };
   }
 
   /**
@@ -174,10 +201,11 @@ export function whatif(data, kept, nameOf) {
   const setting = { kind: 'kvm', knobs: { ...start }, weight: data.cost.weight, caps: false };
   const before = replay.each({ ...setting, knobs: data.inForce }, false, true);
   const controls = makeControls(setting, data, kept, () => update());
-  const said = el('dl', { class: 'figures' });
+
+  const said = new Figures(replay, total(before));
   const live = el('p', { class: 'unseen', 'aria-live': 'polite' });
   const notes = el('div', { class: 'notes' });
-  const byVm = el('div', {});
+  const byVm = new VmTable(replay, before, nameOf);
   const presets = el('div', { class: 'presets', role: 'group', 'aria-label': 'Settings to begin from' });
   for (const [which, title] of /** @type {[Point['which'], string][]} */ ([
     ['in-force', 'in force'],
@@ -195,30 +223,30 @@ export function whatif(data, kept, nameOf) {
 
   let bound = { weight: -1, sums: new Sums() };
   let speak = 0;
+  let noted = '';
   const update = () => {
-    const each = replay.each(setting, false);
-    const own = total(each);
-    const other = setting.kind === 'kvm' ? replay.all(setting, true) : own;
+    const { each, own, other } = replay.both(setting);
     if (bound.weight !== setting.weight) {
       bound = { weight: setting.weight, sums: replay.all({ ...setting, kind: 'clairvoyant' }) };
     }
-    const then = total(before);
     const two = isBistable(replay, own, other, setting.weight);
     const best = bestOf(replay, data, setting.weight);
     const placeOf = (/** @type {Point | Sums | undefined} */ of) => (of ? replay.place(of) : null);
     figure.show(replay.place(own), two ? replay.place(other) : null, placeOf(best), replay.place(bound.sums));
-    said.replaceChildren(...figures(replay, own, then, bound.sums, setting.weight));
-    notes.replaceChildren(...notesOf(replay, setting, own, two ? other : null, kept));
-    byVm.replaceChildren(...perVm(replay, each, before, nameOf));
+    said.show(own, bound.sums, setting.weight);
+    const texts = notesOf(replay, setting, own, two ? other : null, kept);
+    if (texts.join('\n') !== noted) notes.replaceChildren(...texts.map((text) => el('p', { class: 'note' }, text)));
+    noted = texts.join('\n');
+    byVm.show(each);
     clearTimeout(speak);
     speak = window.setTimeout(() => {
       const [percent, late] = replay.place(own);
       live.textContent = `Polling ${share(percent / 100)} of a CPU, late by ${nanos(late)} on average.`;
     }, 400);
   };
-  place.append(presets, controls.form, said, notes, live);
+  place.append(presets, controls.form, said.list, notes, live);
   place.hidden = false;
-  place.parentElement?.after(byVm);
+  if (byVm.shown) place.parentElement?.after(byVm.shown);
   controls.take('kvm', setting.knobs);
 }
 
@@ -340,32 +368,56 @@ function makeControls(setting, data, kept, moved) {
   return { form, take };
 }
 
-/**
- * The figures of a setting, beside those in force.
- * @param {Replay} replay
- * @param {Sums} own
- * @param {Sums} then
- * @param {Sums} bound
- * @param {number} weight
- * @returns {Element[]}
- */
-function figures(replay, own, then, bound, weight) {
-  const [percent, late] = replay.place(own);
-  const [percentThen, lateThen] = replay.place(then);
-  const sleeps = (/** @type {Sums} */ of) => of.blocks / (replay.wall(of) / 1e9);
-  const [cost, costThen] = [replay.cost(own, weight), replay.cost(then, weight)];
-  const least = replay.cost(bound, weight);
-  const rows = [
-    ['poll', 'polling, of a CPU', share(percent / 100), `in force ${share(percentThen / 100)}`],
-    ['late', 'late by, mean', nanos(late), `in force ${nanos(lateThen)}`],
-    ['p99', 'late by, p99', nanos(percentile(own, 0.99)), `in force ${nanos(percentile(then, 0.99))}`],
-    ['sleeps', 'sleeps/s', scaled(sleeps(own)), `in force ${scaled(sleeps(then))}`],
-    ['cost', 'cost of a halt', nanos(cost), `${change(costThen > 0 ? cost / costThen - 1 : 0)} than in force`],
-    ['ratio', 'of the least possible', least > 0 ? `${(cost / least).toFixed(2)} times` : '-', 'the clairvoyant is 1'],
-  ];
-  return rows.map(([id, title, value, beside]) =>
-    el('div', {}, el('dt', {}, title), el('dd', { id: `w-${id}` }, el('b', {}, value), el('span', {}, beside))),
-  );
+/** The figures of a setting, beside those in force. Elements stay, texts change. */
+class Figures {
+  /**
+   * @param {Replay} replay
+   * @param {Sums} inForce
+   */
+  constructor(replay, inForce) {
+    this.replay = replay;
+    this.inForce = inForce;
+    this.list = el('dl', { class: 'figures' });
+    /** @type {[HTMLElement, HTMLElement][]} */
+    this.places = [
+      ['poll', 'polling, of a CPU'],
+      ['late', 'late by, mean'],
+      ['p99', 'late by, p99'],
+      ['sleeps', 'sleeps/s'],
+      ['cost', 'cost of a halt'],
+      ['ratio', 'of the least possible'],
+    ].map(([id, title]) => {
+      const [value, beside] = [el('b'), el('span')];
+      this.list.append(el('div', {}, el('dt', {}, title), el('dd', { id: `w-${id}` }, value, beside)));
+      return [value, beside];
+    });
+  }
+
+  /**
+   * @param {Sums} own
+   * @param {Sums} bound
+   * @param {number} weight
+   */
+  show(own, bound, weight) {
+    const { replay, inForce } = this;
+    const [percent, late] = replay.place(own);
+    const [percentThen, lateThen] = replay.place(inForce);
+    const sleeps = (/** @type {Sums} */ of) => of.blocks / (replay.wall(of) / 1e9);
+    const [cost, costThen] = [replay.cost(own, weight), replay.cost(inForce, weight)];
+    const least = replay.cost(bound, weight);
+    const texts = [
+      [share(percent / 100), `in force ${share(percentThen / 100)}`],
+      [nanos(late), `in force ${nanos(lateThen)}`],
+      [nanos(percentile(own, 0.99)), `in force ${nanos(percentile(inForce, 0.99))}`],
+      [scaled(sleeps(own)), `in force ${scaled(sleeps(inForce))}`],
+      [nanos(cost), `${change(costThen > 0 ? cost / costThen - 1 : 0)} than in force`],
+      [least > 0 ? `${(cost / least).toFixed(2)} times` : '-', 'the clairvoyant is 1'],
+    ];
+    this.places.forEach(([value, beside], n) => {
+      say(value, texts[n]?.[0] ?? '');
+      say(beside, texts[n]?.[1] ?? '');
+    });
+  }
 }
 
 /**
@@ -375,7 +427,7 @@ function figures(replay, own, then, bound, weight) {
  * @param {Sums} own
  * @param {Sums | null} other
  * @param {Kept[]} kept
- * @returns {Element[]}
+ * @returns {string[]}
  */
 function notesOf(replay, setting, own, other, kept) {
   const notes = [];
@@ -392,49 +444,5 @@ function notesOf(replay, setting, own, other, kept) {
       `${share(own.guessed / own.halts)} of the halts would sleep for a length of which no wake-up was recorded.`,
     );
   }
-  return notes.map((text) => el('p', { class: 'note' }, text));
-}
-
-/**
- * What a setting does to each VM.
- * @param {Replay} replay
- * @param {Sums[]} each
- * @param {Sums[]} before
- * @param {(vm: number) => string} nameOf
- * @returns {Element[]}
- */
-function perVm(replay, each, before, nameOf) {
-  /** @type {Map<number, [Sums, Sums]>} */
-  const vms = new Map();
-  replay.kept.forEach((one, n) => {
-    if (one.vm === null) return;
-    const sums = vms.get(one.vm) ?? [new Sums(), new Sums()];
-    vms.set(one.vm, sums);
-    sums[0].add(before[n] ?? new Sums());
-    sums[1].add(each[n] ?? new Sums());
-  });
-  if (vms.size < 2) return [];
-  const rows = [...vms].sort(([, a], [, b]) => b[0].poll + b[1].poll - a[0].poll - a[1].poll).slice(0, VMS);
-  const span = replay.data.wall.span;
-  const percent = (/** @type {Sums} */ of) => share(of.poll / span);
-  const late = (/** @type {Sums} */ of) => nanos(of.latency / Math.max(of.halts, 1));
-  const body = rows.map(([vm, [was, is]]) =>
-    el(
-      'tr',
-      {},
-      el('th', { scope: 'row', class: 't' }, el('bdi', {}, nameOf(vm))),
-      ...[percent(was), percent(is), late(was), late(is)].map((text) => el('td', { class: 'n' }, text)),
-    ),
-  );
-  const heads = ['VM', 'polling in force', 'with this', 'late by in force', 'with this'];
-  const head = heads.map((text, n) => el('th', { scope: 'col', class: n === 0 ? 't' : 'n' }, text));
-  const caption = vms.size > VMS ? `What it does to the ${VMS} VMs that poll most` : 'What it does to each VM';
-  const table = el(
-    'table',
-    {},
-    el('caption', {}, caption),
-    el('thead', {}, el('tr', {}, ...head)),
-    el('tbody', {}, ...body),
-  );
-  return [el('div', { class: 'scroll', tabindex: 0, role: 'region', 'aria-label': caption }, table)];
+  return notes;
 }
