@@ -8,6 +8,7 @@
 mod emulated;
 mod here;
 mod screen;
+mod shell;
 
 use std::path::Path;
 use std::process::Command;

@@ -1,10 +1,13 @@
-//! The loop inside a stock kernel.
+//! The loop inside a stock kernel. What it recorded comes out of it, and the page is made here.
 
 use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
-use crate::{kernels, say};
+use super::shell::{self, OUT, Shell};
+use crate::{kernels, say, tool};
 
 /// Gaps are ten times as long, as everything is there.
 const LOAD: &str = "pingpong --name demo --gap bimodal:0.7:200us:1500us --host-wait block";
@@ -40,9 +43,19 @@ pub(super) fn run() -> Result<()> {
     if run.exit_code != 0 {
         bail!("haltwise returned {}", run.exit_code);
     }
-    say::step(&format!(
-        "the capture is {}",
-        run.out_dir.join("capture").display()
-    ));
+    take(&run.out_dir, &shell::empty_out()?)?;
+    Shell::new()?.haltwise(&format!("report {OUT}/capture --html {OUT}/report.html"))?;
+    say::note(&format!("{OUT}/report.html shows all of this in a browser"));
+    say::note(&format!("all of it is in {OUT}/"));
+    Ok(())
+}
+
+/// Copies what the kernel's user space left: it stays on the guest's disk until the next boot.
+fn take(from: &Path, to: &Path) -> Result<()> {
+    for name in ["capture", "plan.json"] {
+        let left = from.join(name);
+        tool::ask(Command::new("cp").arg("-r").arg(&left).arg(to))
+            .with_context(|| format!("keep {name} of the emulated kernel"))?;
+    }
     Ok(())
 }

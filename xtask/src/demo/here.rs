@@ -1,18 +1,12 @@
 //! The loop on this machine's own KVM.
 
-use std::path::Path;
-use std::process::Command;
-
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::Value;
 
 use super::LOAD;
 use super::screen::{self, Proof};
-use crate::kernels::Binaries;
-use crate::{repo, say, tool};
-
-/// Where everything is left.
-const OUT: &str = "demo-out";
+use super::shell::{self, OUT, Shell};
+use crate::{say, tool};
 
 /// Wake-ups in the recording, and in each block of a proof.
 const RECORDED: &str = "30000";
@@ -21,26 +15,10 @@ const BLOCK: &str = "3000";
 /// Rounds of three blocks in each proof: few, for a demo; the intervals are as wide as they are.
 const ROUNDS: &str = "8";
 
-/// What an earlier demo left.
-const OLD: [&str; 6] = [
-    "capture",
-    "calibration.json",
-    "plan.json",
-    "proof-in-force.json",
-    "proof-off.json",
-    "report.html",
-];
-
 /// Runs it.
 pub(super) fn run() -> Result<()> {
-    let shell = Shell {
-        binaries: Binaries::beside_us()?,
-    };
-    let out = repo::root().join(OUT);
-    for old in OLD {
-        remove(&out.join(old))?;
-    }
-    std::fs::create_dir_all(&out).with_context(|| format!("create {}", out.display()))?;
+    let shell = Shell::new()?;
+    let out = shell::empty_out()?;
     let calibration = format!("{OUT}/calibration.json");
     let measured = shell.ask_lab("calibrate --quick --json")?;
     std::fs::write(out.join("calibration.json"), measured).context("keep the calibration")?;
@@ -98,53 +76,6 @@ pub(super) fn run() -> Result<()> {
     Ok(())
 }
 
-fn remove(path: &Path) -> Result<()> {
-    let removed = if path.is_dir() {
-        std::fs::remove_dir_all(path)
-    } else if path.exists() {
-        std::fs::remove_file(path)
-    } else {
-        Ok(())
-    };
-    removed.with_context(|| format!("remove the last demo's {}", path.display()))
-}
-
 fn read(text: &str, whose: &str) -> Result<Value> {
     serde_json::from_str(text).with_context(|| format!("read what {whose} says"))
-}
-
-/// Runs our programs by the words that a user would type.
-struct Shell {
-    binaries: Binaries,
-}
-
-impl Shell {
-    /// `haltwise` with these words.
-    fn command(&self, words: &str) -> Command {
-        let mut command = Command::new(&self.binaries.haltwise);
-        command.current_dir(repo::root());
-        for word in words.split_whitespace() {
-            // The lab is not installed: it lies beside.
-            match word {
-                "haltwise-lab" => command.arg(&self.binaries.lab),
-                _ => command.arg(word),
-            };
-        }
-        command
-    }
-
-    /// Shows the words, and runs them.
-    fn haltwise(&self, words: &str) -> Result<()> {
-        say::step(&format!("haltwise {words}"));
-        tool::run(&mut self.command(words))
-    }
-
-    fn ask_lab(&self, words: &str) -> Result<String> {
-        say::step(&format!("haltwise-lab {words}"));
-        let said = tool::ask(Command::new(&self.binaries.lab).args(words.split(' ')))?;
-        if said.trim().is_empty() {
-            bail!("haltwise-lab {words} says nothing");
-        }
-        Ok(said)
-    }
 }
