@@ -7,7 +7,7 @@ use std::convert::Infallible;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use crate::device::block::{BlockDevice, Disk, SECTOR};
+use crate::device::block::{BlockDevice, SECTOR};
 use crate::device::framebuffer::{PAGE_BYTES, Screen, WINDOW, WINDOW_BYTES};
 use crate::device::net::{Frames, LONGEST, Link, NetDevice, SHORTEST};
 use crate::device::pic::PicPair;
@@ -187,8 +187,8 @@ pub fn block(bytes: &[u8]) -> u64 {
     let prepared = file.write_all_at(&behind, SECTORS * SECTOR);
     prepared.expect("a temporary file takes some bytes");
     let same_file = file.try_clone().expect("a file has another descriptor");
-    let disk = Disk::new(file, SECTORS);
-    let mut device = BlockDevice::new(disk, memory.mapped().clone()).expect("16 entries");
+    let mapped = memory.mapped().clone();
+    let mut device = BlockDevice::new(file, SECTORS, mapped).expect("16 entries");
     let mut asked = 0;
     for access in bytes.chunks_exact(8) {
         let place = u16::from_le_bytes([access[2], access[3]]);
@@ -216,7 +216,7 @@ pub fn block(bytes: &[u8]) -> u64 {
     let mut after = [0; 512];
     let read = same_file.read_exact_at(&mut after, SECTORS * SECTOR);
     assert!(read.is_ok() && after == behind, "behind the disk's end");
-    let served = device.disk.served;
+    let served = device.served;
     assert_eq!(served.done + served.refused, asked, "done or refused");
     served.done
 }

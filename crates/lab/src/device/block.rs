@@ -1,15 +1,18 @@
-//! A virtio block device on a file, served inside the vCPU's exit, or by a thread that an eventfd wakes.
+//! A virtio block device on a file, served inside the vCPU's exit, or by a thread that an eventfd wakes, which waits
+//! for the file itself or leaves that to a [`ring`].
 //!
 //! Source: Virtual I/O Device (VIRTIO) 1.2, section 5.2. A request is a chain: a header of 16 bytes, the
 //! data, a byte of status. Requests that are malformed, too long or beyond the disk's end are answered with
 //! an error where there is room for one, and counted; the file is never touched by them.
+
+pub mod ring;
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
-use virtio_queue::{DescriptorChain, Queue, QueueT, Reader, Writer};
+use virtio_queue::{DescriptorChain, QueueT, Reader, Writer};
 use vm_memory::GuestMemoryMmap;
 
 use super::virtio::{Model, Transport, feature};
@@ -47,77 +50,149 @@ pub struct Served {
     pub failed: u64,
 }
 
-/// A disk on a file.
+/// A guest's memory, as long as a request is under way.
+type Memory = Arc<GuestMemoryMmap<()>>;
+
+/// What a file is to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transfer {
+    /// Whether it takes the bytes, or gives them.
+    pub is_write: bool,
+    /// Where in the file.
+    pub at: u64,
+    /// All that is written, or room for all that is read.
+    pub bytes: Vec<u8>,
+}
+
+impl Transfer {
+    /// Does it, from a byte of it on, and waits until it is done.
+    pub fn run(&mut self, file: &File, from: usize) -> io::Result<()> {
+        let at = self.at.saturating_add(from as u64);
+        let bytes = self.bytes.get_mut(from..).unwrap_or_default();
+        if self.is_write {
+            file.write_all_at(bytes, at)
+        } else {
+            file.read_exact_at(bytes, at)
+        }
+    }
+}
+
+/// A request that was taken from the queue and waits for its transfer.
 #[derive(Debug)]
-pub struct Disk {
-    file: File,
-    sectors: u64,
-    /// What was asked of it.
-    pub served: Served,
+pub struct Request {
+    chain: DescriptorChain<Memory>,
+    taken_ns: u64,
 }
 
 /// A request that cannot be done, and the status for it.
 #[derive(Debug)]
 struct Refused(u8);
 
-impl Disk {
-    /// Of so many sectors.
-    pub fn new(file: File, sectors: u64) -> Self {
-        Self {
+/// A disk behind registers in a guest's memory.
+#[derive(Debug)]
+pub struct BlockDevice {
+    /// Registers and queue.
+    pub transport: Transport,
+    /// What was asked of it.
+    pub served: Served,
+    /// Time spent serving, from taking each request to using it.
+    pub serving_ns: u64,
+    file: File,
+    sectors: u64,
+    memory: Memory,
+}
+
+impl BlockDevice {
+    /// A disk of so many sectors on a file, in a guest with that memory.
+    pub fn new(
+        file: File,
+        sectors: u64,
+        memory: GuestMemoryMmap<()>,
+    ) -> Result<Self, virtio_queue::Error> {
+        let model = Model {
+            device_id: BLOCK_ID,
+            features: feature::VERSION_1,
+            config: sectors.to_le_bytes().to_vec(),
+        };
+        Ok(Self {
+            transport: Transport::new(model, &[ENTRIES])?,
+            served: Served::default(),
+            serving_ns: 0,
             file,
             sectors,
-            served: Served::default(),
-        }
+            memory: Arc::new(memory),
+        })
     }
 
     /// Serves what is in the queue, at most as much as it can hold; says how many requests that were.
-    pub fn serve(&mut self, queue: &mut Queue, memory: &GuestMemoryMmap<()>) -> u64 {
-        let mut served = 0;
-        for _ in 0..queue.size() {
-            let Some(chain) = queue.pop_descriptor_chain(memory) else {
+    pub fn serve(&mut self) -> u64 {
+        let all = |served: Served| served.done + served.refused;
+        let before = all(self.served);
+        while all(self.served) - before < ENTRIES.into() {
+            let Some((request, mut transfer)) = self.take() else {
                 break;
             };
-            let head = chain.head_index();
-            let written = self.request(chain, memory).unwrap_or_else(|| {
-                self.served.refused += 1;
-                0
-            });
-            // A ring that went away meanwhile is the guest's own loss.
-            let _used = queue.add_used(memory, head, written);
-            served += 1;
+            let result = transfer.run(&self.file, 0);
+            self.give_back(&request, &transfer, result.is_ok());
         }
-        served
+        all(self.served) - before
     }
 
-    /// Does one request; gives the bytes written to the guest, or `None` if there is no room for a status.
-    fn request(
-        &mut self,
-        chain: DescriptorChain<&GuestMemoryMmap<()>>,
-        memory: &GuestMemoryMmap<()>,
-    ) -> Option<u32> {
-        let mut reader: Reader<'_, ()> = chain.clone().reader(memory).ok()?;
-        let mut writer: Writer<'_, ()> = chain.writer(memory).ok()?;
-        let data = writer.available_bytes().checked_sub(1)?;
-        let mut last = writer.split_at(data).ok()?;
-        let status = match self.transfer(&mut reader, &mut writer) {
-            Ok(()) => {
-                self.served.done += 1;
-                OK
+    /// Takes the next request that the file can do. Those before it that it cannot are answered, at most as many as
+    /// the queue can hold.
+    pub fn take(&mut self) -> Option<(Request, Transfer)> {
+        for _ in 0..ENTRIES {
+            let queue = self.transport.queue(0, &self.memory)?;
+            let chain = queue.pop_descriptor_chain(Arc::clone(&self.memory))?;
+            let request = Request {
+                chain,
+                taken_ns: clock::now_ns(),
+            };
+            match self.transfer(&request.chain) {
+                Ok(transfer) => return Some((request, transfer)),
+                Err(Refused(status)) => {
+                    self.served.refused += 1;
+                    let written = answer(&request.chain, &self.memory, &[], status);
+                    self.used(&request, written.unwrap_or(0));
+                }
             }
-            Err(Refused(status)) => {
-                self.served.refused += 1;
-                status
-            }
+        }
+        None
+    }
+
+    /// Gives a request back to the guest, and whether its transfer was done.
+    pub fn give_back(&mut self, request: &Request, transfer: &Transfer, done: bool) {
+        self.served.failed += u64::from(!done);
+        let (data, status) = match (done, transfer.is_write) {
+            (true, false) => (transfer.bytes.as_slice(), OK),
+            (true, true) => (&[][..], OK),
+            (false, _) => (&[][..], IOERR),
         };
-        last.write_all(&[status]).ok()?;
-        u32::try_from(writer.bytes_written() + 1).ok()
+        // The guest may have made something else of the chain meanwhile: then there is no room for an answer.
+        let written = answer(&request.chain, &self.memory, data, status);
+        if status == OK && written.is_some() {
+            self.served.done += 1;
+        } else {
+            self.served.refused += 1;
+        }
+        self.used(request, written.unwrap_or(0));
     }
 
-    fn transfer(
-        &mut self,
-        from: &mut Reader<'_, ()>,
-        to: &mut Writer<'_, ()>,
-    ) -> Result<(), Refused> {
+    fn used(&mut self, request: &Request, written: u32) {
+        if let Some(queue) = self.transport.queue(0, &self.memory) {
+            // A ring that went away meanwhile is the guest's own loss.
+            let _used = queue.add_used(&*self.memory, request.chain.head_index(), written);
+        }
+        self.serving_ns += clock::now_ns().saturating_sub(request.taken_ns);
+    }
+
+    /// What a chain asks the file to do.
+    fn transfer(&self, chain: &DescriptorChain<Memory>) -> Result<Transfer, Refused> {
+        let no_chain = |_| Refused(IOERR);
+        let memory = &self.memory;
+        let mut from: Reader<'_, ()> = chain.clone().reader(memory).map_err(no_chain)?;
+        let to: Writer<'_, ()> = chain.clone().writer(memory).map_err(no_chain)?;
+        let room = to.available_bytes().checked_sub(1).ok_or(Refused(IOERR))?;
         let mut header = [0; 16];
         from.read_exact(&mut header).map_err(|_| Refused(IOERR))?;
         let [kind, _, sector @ ..] = header.as_chunks::<4>().0 else {
@@ -127,26 +202,20 @@ impl Disk {
         let sector = sector.fold(0, |sector, word| {
             sector << 32 | u64::from(u32::from_le_bytes(*word))
         });
-        let kind = u32::from_le_bytes(*kind);
-        let length = match kind {
-            READ => to.available_bytes(),
-            WRITE => from.available_bytes(),
+        let (is_write, length) = match u32::from_le_bytes(*kind) {
+            READ => (false, room),
+            WRITE => (true, from.available_bytes()),
             _ => return Err(Refused(UNSUPPORTED)),
         };
         let at = self.place(sector, length).ok_or(Refused(IOERR))?;
         let mut bytes = vec![0; length];
-        let mut copy = || -> io::Result<()> {
-            if kind == READ {
-                self.file.read_exact_at(&mut bytes, at)?;
-                to.write_all(&bytes)
-            } else {
-                from.read_exact(&mut bytes)?;
-                self.file.write_all_at(&bytes, at)
-            }
-        };
-        copy().map_err(|_| {
-            self.served.failed += 1;
-            Refused(IOERR)
+        if is_write {
+            from.read_exact(&mut bytes).map_err(|_| Refused(IOERR))?;
+        }
+        Ok(Transfer {
+            is_write,
+            at,
+            bytes,
         })
     }
 
@@ -159,42 +228,21 @@ impl Disk {
     }
 }
 
-/// A disk behind registers in a guest's memory.
-#[derive(Debug)]
-pub struct BlockDevice {
-    /// Registers and queue.
-    pub transport: Transport,
-    /// The disk.
-    pub disk: Disk,
-    /// Time spent serving, from taking a request to using it.
-    pub serving_ns: u64,
-    memory: GuestMemoryMmap<()>,
-}
-
-impl BlockDevice {
-    /// Of a disk, in a guest with that memory.
-    pub fn new(disk: Disk, memory: GuestMemoryMmap<()>) -> Result<Self, virtio_queue::Error> {
-        let model = Model {
-            device_id: BLOCK_ID,
-            features: feature::VERSION_1,
-            config: disk.sectors.to_le_bytes().to_vec(),
-        };
-        Ok(Self {
-            transport: Transport::new(model, &[ENTRIES])?,
-            disk,
-            serving_ns: 0,
-            memory,
-        })
-    }
-
-    /// Serves what is in the queue, if the driver is ready.
-    pub fn serve(&mut self) -> u64 {
-        let before_ns = clock::now_ns();
-        let queue = self.transport.queue(0, &self.memory);
-        let served = queue.map_or(0, |queue| self.disk.serve(queue, &self.memory));
-        self.serving_ns += clock::now_ns().saturating_sub(before_ns);
-        served
-    }
+/// Writes data, which must fill all the room there is if there is any, and the status behind it. Gives the bytes
+/// written, or `None` if there is no room.
+fn answer(
+    chain: &DescriptorChain<Memory>,
+    memory: &Memory,
+    data: &[u8],
+    status: u8,
+) -> Option<u32> {
+    let mut writer: Writer<'_, ()> = chain.clone().writer(memory).ok()?;
+    let room = writer.available_bytes().checked_sub(1)?;
+    let mut last = writer.split_at(room).ok()?;
+    (data.is_empty() || data.len() == room).then_some(())?;
+    writer.write_all(data).ok()?;
+    last.write_all(&[status]).ok()?;
+    u32::try_from(data.len() + 1).ok()
 }
 
 /// Who serves requests.

@@ -2,10 +2,12 @@
 //!
 //! The source let disk DMA of Xen's guests complete asynchronously instead of blocking the vCPU. Here a guest
 //! writes blocks to a virtio disk and reads them back, with a bit of work beside each request. In one
-//! variant its notification is an exit to the VMM, which does the I/O before the vCPU goes on; in the other it
-//! is an eventfd that wakes a thread, and the guest works meanwhile. The file is written through to the disk
+//! variant its notification is an exit to the VMM, which does the I/O before the vCPU goes on; in the others it
+//! is an eventfd that wakes a thread, and the guest works meanwhile. That thread waits for the file itself, or hands
+//! transfers to a ring of `io_uring`, where this system allows one. The file is written through to the disk
 //! (`O_DSYNC`), so that there is something to wait for. At the end the disk is held against what so many rounds leave.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
@@ -22,7 +24,8 @@ use super::{
 };
 use crate::clock;
 use crate::device::Shared;
-use crate::device::block::{BlockBoard, BlockDevice, Disk, SECTOR, Server};
+use crate::device::block::ring::Ring;
+use crate::device::block::{BlockBoard, BlockDevice, ENTRIES, SECTOR, Server};
 use crate::device::machine::{Ended, Machine};
 use crate::device::virtio::register;
 use crate::event::{Event, Flag};
@@ -70,7 +73,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "worker-cpu",
             "us",
             Better::Neither,
-            "CPU of the worker for each request",
+            "CPU of the worker for each request, without the kernel's own threads",
         ),
         Figure::new(
             "switches",
@@ -97,19 +100,19 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
                 BY_WORKER,
                 "an eventfd wakes a thread that does the I/O",
             ),
+            Variant::new(
+                GROUP,
+                BY_RING,
+                "an eventfd wakes a thread that hands the I/O to io_uring",
+            ),
         ]
     },
     effects: || {
-        let row = |what, figure, expected, reported| {
-            (
-                what,
-                figure,
-                GROUP,
-                [IN_EXIT, BY_WORKER],
-                expected,
-                reported,
-            )
+        let by = |to, what, figure, expected, reported| {
+            (what, figure, GROUP, [IN_EXIT, to], expected, reported)
         };
+        let row =
+            |what, figure, expected, reported| by(BY_WORKER, what, figure, expected, reported);
         Effect::table(&[
             row(
                 "progress beside requests",
@@ -135,6 +138,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
                 Expected::AboutSame(0.0),
                 "the disk is the same",
             ),
+            by(
+                BY_RING,
+                "progress beside requests, with io_uring",
+                "progress",
+                Expected::More,
+                "+8 %",
+            ),
         ])
     },
     run: run_one,
@@ -144,9 +154,52 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
 const GROUP: &str = "virtio disk";
 const IN_EXIT: &str = "in the exit";
 const BY_WORKER: &str = "by a worker";
+const BY_RING: &str = "by io_uring";
 
 /// Turns of work with a request, whoever serves it.
 const WORK: u32 = 50;
+
+/// What a worker wakes for, and whom it serves.
+struct Serving {
+    device: Shared<BlockDevice>,
+    kicks: Arc<Event>,
+    stop: Arc<Flag>,
+}
+
+impl Serving {
+    /// Waits for the file itself.
+    fn wait_for_the_file(&self) -> std::io::Result<()> {
+        while !self.stop.is_raised() {
+            clock::wait_any([self.kicks.as_fd(), self.stop.as_fd()], None)?;
+            if self.kicks.take()? > 0 {
+                self.device.lock().serve();
+            }
+        }
+        Ok(())
+    }
+
+    /// Has a ring wait for it.
+    fn with_ring(&self, mut ring: Ring) -> std::io::Result<()> {
+        let mut under_way = BTreeMap::new();
+        while !self.stop.is_raised() {
+            clock::wait_any([self.kicks.as_fd(), ring.as_fd(), self.stop.as_fd()], None)?;
+            self.kicks.take()?;
+            while let Some(over) = ring.completed() {
+                if let Some(request) = under_way.remove(&over.number) {
+                    let mut device = self.device.lock();
+                    device.give_back(&request, &over.transfer, over.result.is_ok());
+                }
+            }
+            while ring.has_room()
+                && let Some((request, transfer)) = self.device.lock().take()
+            {
+                under_way.insert(ring.begin(transfer)?, request);
+            }
+            ring.submit()?;
+        }
+        Ok(())
+    }
+}
 
 /// A worker, until it is told to stop.
 struct Worker {
@@ -155,10 +208,11 @@ struct Worker {
 }
 
 impl Worker {
-    /// Serves a device whenever the guest notifies it, on a CPU of its own if there is one.
+    /// Serves a device whenever the guest notifies it, on a CPU of its own if there is one; with a ring, if there is one.
     fn start(
         vm: &Vm,
         device: Shared<BlockDevice>,
+        ring: Option<Ring>,
         cpu: Option<u32>,
     ) -> Result<(Self, Arc<Event>), RunError> {
         let event = Arc::new(Event::new().map_err(io_step("create an eventfd"))?);
@@ -171,16 +225,18 @@ impl Worker {
                 vm: vm.config.name.clone(),
                 source,
             })?;
-        let (kicks, stopped) = (Arc::clone(&event), Arc::clone(&stop));
+        let serving = Serving {
+            device,
+            kicks: Arc::clone(&event),
+            stop: Arc::clone(&stop),
+        };
         let thread = std::thread::Builder::new()
             .name("block-worker".to_owned())
             .spawn(move || {
                 cpu.map_or(Ok(()), clock::pin)?;
-                while !stopped.is_raised() {
-                    clock::wait_any([kicks.as_fd(), stopped.as_fd()], None)?;
-                    if kicks.take()? > 0 {
-                        device.lock().serve();
-                    }
+                match ring {
+                    Some(ring) => serving.with_ring(ring)?,
+                    None => serving.wait_for_the_file()?,
                 }
                 Ok(clock::thread_cpu_ns())
             })
@@ -211,7 +267,7 @@ impl Stored {
         let read = self.file.as_file().read_exact_at(&mut stored, 0);
         read.map_err(io_step("read the disk back"))?;
         let device = self.device.lock();
-        let served = device.disk.served;
+        let served = device.served;
         Ok(self.ended.vm.memory.word(0, disk::ERRORS)? == 0
             && (served.refused, served.failed) == (0, 0)
             && device.transport.refused() == 0
@@ -229,6 +285,24 @@ fn backing() -> std::io::Result<(NamedTempFile, File)> {
     Ok((file, File::from(through)))
 }
 
+/// A ring on a file, if this system allows one.
+fn ring(file: &File) -> Result<Ring, RunError> {
+    let same = file.try_clone();
+    let ring = same.and_then(|file| Ring::new(file, ENTRIES));
+    ring.map_err(io_step("set up io_uring"))
+}
+
+/// Why this system allows no ring, if it does not.
+fn why_no_ring() -> Option<String> {
+    let (_file, through) = backing().ok()?;
+    let refused = ring(&through).err()?;
+    let source = std::error::Error::source(&refused);
+    let why = source.map_or_else(String::new, |source| format!(": {source}"));
+    Some(format!(
+        "{refused}{why}; the worker without it is what is left"
+    ))
+}
+
 /// Writes and reads back for the trial's time, or so many rounds.
 fn store(trial: &Trial<'_>, rounds: Option<u32>) -> Result<Stored, RunError> {
     let machine = Machine::create("disk", true, disk::program())?;
@@ -237,7 +311,11 @@ fn store(trial: &Trial<'_>, rounds: Option<u32>) -> Result<Stored, RunError> {
     let (file, through) = backing().map_err(io_step("make a file for the disk"))?;
     let sectors = u64::from(disk::BLOCKS * disk::BLOCK) / SECTOR;
     let memory = machine.vm.memory.mapped().clone();
-    let device = BlockDevice::new(Disk::new(through, sectors), memory)
+    let ring = match trial.variant {
+        2 => Some(ring(&through)?),
+        _ => None,
+    };
+    let device = BlockDevice::new(through, sectors, memory)
         .map_err(|error| io_step("make a queue")(std::io::Error::other(error)))?;
     let device = Shared::new(device);
     let several = trial.cpus.len() > 1;
@@ -245,7 +323,7 @@ fn store(trial: &Trial<'_>, rounds: Option<u32>) -> Result<Stored, RunError> {
         (None, Server::Exit)
     } else {
         let cpu = several.then(|| trial.host_cpu());
-        let (worker, event) = Worker::start(&machine.vm, device.clone(), cpu)?;
+        let (worker, event) = Worker::start(&machine.vm, device.clone(), ring, cpu)?;
         (Some(worker), Server::Worker(event))
     };
     let machine = machine.with(BlockBoard {
@@ -268,6 +346,14 @@ fn store(trial: &Trial<'_>, rounds: Option<u32>) -> Result<Stored, RunError> {
 }
 
 fn run_one(trial: &Trial<'_>) -> Result<Block, RunError> {
+    if trial.variant == 2
+        && let Some(why) = why_no_ring()
+    {
+        return Ok(Block {
+            note: Some(why),
+            ..Block::default()
+        });
+    }
     let stored = store(trial, None)?;
     let correct = stored.is_correct()?;
     let ended = &stored.ended;
@@ -298,7 +384,7 @@ fn run_one(trial: &Trial<'_>) -> Result<Block, RunError> {
 fn conclude(results: &Results<'_>) -> Conclusion {
     let median = |name: &str, figure: &str| results.median(GROUP, name, figure);
     let mut notes = Vec::new();
-    for name in [IN_EXIT, BY_WORKER] {
+    for name in [IN_EXIT, BY_WORKER, BY_RING] {
         if let (Some(time), Some(service), Some(cpu)) = (
             median(name, "time"),
             median(name, "service"),

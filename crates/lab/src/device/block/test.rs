@@ -1,4 +1,4 @@
-//! Requests at a disk's edges, and chains that are none.
+//! Requests at a disk's edges, chains that are none, and chains that change while they are under way.
 
 use vm_memory::{Bytes as _, GuestAddress};
 
@@ -14,7 +14,7 @@ fn ready() -> (BlockDevice, GuestMemoryMmap<()>) {
     let memory = GuestMemory::new().unwrap().mapped().clone();
     let file = tempfile::tempfile().unwrap();
     file.set_len(SECTORS * SECTOR).unwrap();
-    let mut device = BlockDevice::new(Disk::new(file, SECTORS), memory.clone()).unwrap();
+    let mut device = BlockDevice::new(file, SECTORS, memory.clone()).unwrap();
     for (register, value) in [
         (register::DRIVER_FEATURES_SEL, 1),
         (register::DRIVER_FEATURES, 1),
@@ -41,6 +41,11 @@ fn offer(
     memory: &GuestMemoryMmap<()>,
     chain: &[(u64, u32, bool)],
 ) -> u64 {
+    write_chain(memory, chain);
+    device.serve()
+}
+
+fn write_chain(memory: &GuestMemoryMmap<()>, chain: &[(u64, u32, bool)]) {
     for (index, (address, length, writes)) in chain.iter().enumerate() {
         let at = GuestAddress(u64::from(AT) + index as u64 * 16);
         let next = index + 1 < chain.len();
@@ -57,7 +62,6 @@ fn offer(
     let entry = u64::from(AT) + 0x104 + u64::from(index % 16) * 2;
     memory.write_obj(0_u16, GuestAddress(entry)).unwrap();
     memory.write_obj(index.wrapping_add(1), avail).unwrap();
-    device.serve()
 }
 
 fn header(memory: &GuestMemoryMmap<()>, kind: u32, sector: u64) {
@@ -86,7 +90,7 @@ fn requests_at_the_edges_of_the_disk() {
         (u32::MAX, 0, 512, UNSUPPORTED),
     ] {
         header(&memory, kind, sector);
-        let before = device.disk.served;
+        let before = device.served;
         let chain = [
             (0x3000, 16, false),
             (0x4000, length, kind == READ),
@@ -96,11 +100,11 @@ fn requests_at_the_edges_of_the_disk() {
         assert_eq!(offer(&mut device, &memory, &chain), 1);
         let status: u8 = memory.read_obj(GuestAddress(0x3010)).unwrap();
         assert_eq!(status, expected, "{kind} {sector} {length}");
-        let served = device.disk.served;
+        let served = device.served;
         assert_eq!(served.done - before.done, u64::from(expected == OK));
         assert_eq!(served.refused - before.refused, u64::from(expected != OK));
     }
-    assert_eq!(device.disk.served.failed, 0, "the file never saw them");
+    assert_eq!(device.served.failed, 0, "the file never saw them");
 }
 
 #[test]
@@ -161,10 +165,10 @@ fn chains_that_are_none_are_refused_and_used() {
             ],
         ),
     ] {
-        let before = device.disk.served;
+        let before = device.served;
         assert_eq!(offer(&mut device, &memory, &chain), 1, "{what}");
-        assert_eq!(device.disk.served.refused, before.refused + 1, "{what}");
-        assert_eq!(device.disk.served.done, before.done, "{what}");
+        assert_eq!(device.served.refused, before.refused + 1, "{what}");
+        assert_eq!(device.served.done, before.done, "{what}");
     }
 }
 
@@ -193,4 +197,54 @@ fn a_queue_outside_of_memory_is_not_served() {
         .transport
         .read(register::CONFIG.into(), &mut capacity);
     assert_eq!(u64::from_le_bytes(capacity), SECTORS);
+}
+
+#[test]
+fn a_chain_that_changes_while_it_is_under_way_gets_no_byte() {
+    // The data is 512 bytes; then the guest makes its part of the chain shorter, longer, or one for us to read.
+    for (length, flags) in [(511_u32, 3_u16), (513, 3), (512, 1), (u32::MAX, 3)] {
+        let (mut device, memory) = ready();
+        memory
+            .write_slice(&[9; 1024], GuestAddress(0x4000))
+            .unwrap();
+        header(&memory, READ, 0);
+        let chain = [(0x3000, 16, false), (0x4000, 512, true), (0x3010, 1, true)];
+        write_chain(&memory, &chain);
+        let (request, transfer) = device.take().unwrap();
+        let second = u64::from(AT) + 16;
+        memory.write_obj(length, GuestAddress(second + 8)).unwrap();
+        memory.write_obj(flags, GuestAddress(second + 12)).unwrap();
+        device.give_back(&request, &transfer, true);
+        assert_eq!((device.served.done, device.served.refused), (0, 1));
+        let mut bytes = [0; 1024];
+        memory.read_slice(&mut bytes, GuestAddress(0x4000)).unwrap();
+        assert_eq!(bytes, [9; 1024], "{length} {flags}");
+    }
+}
+
+#[test]
+fn a_file_that_fails_and_a_queue_that_goes_away_are_answered_and_not() {
+    let (mut device, memory) = ready();
+    for (done, reset, status) in [(false, false, IOERR), (true, true, 0xee)] {
+        header(&memory, READ, 0);
+        let chain = [(0x3000, 16, false), (0x4000, 512, true), (0x3010, 1, true)];
+        write_chain(&memory, &chain);
+        let (request, transfer) = device.take().unwrap();
+        let used = GuestAddress(u64::from(AT) + 0x202);
+        let before: u16 = memory.read_obj(used).unwrap();
+        if reset {
+            let transport = &mut device.transport;
+            transport.write(register::STATUS.into(), &[0; 4]);
+            // The chain is gone with the guest's table.
+            memory
+                .write_slice(&[0; 0x100], GuestAddress(AT.into()))
+                .unwrap();
+        }
+        device.give_back(&request, &transfer, done);
+        let after: u16 = memory.read_obj(used).unwrap();
+        assert_eq!(after - before, u16::from(!reset));
+        let answered: u8 = memory.read_obj(GuestAddress(0x3010)).unwrap();
+        assert_eq!(answered, status);
+    }
+    assert_eq!(device.served.failed, 1);
 }
