@@ -10,7 +10,6 @@ import { accessible, fits, keyboard, openAll } from './reach.mjs';
 import { exitsTable, noScript, numbers, openLinks, printed, sections, timeline, zone } from './shows.mjs';
 
 /** @typedef {import('puppeteer-core').Page} Page */
-/** @typedef {import('puppeteer-core').Browser} Browser */
 /** @typedef {{name: string, sections: string[]}} Wanted */
 
 const [, , dir = '.', ...flags] = process.argv;
@@ -37,30 +36,65 @@ async function timed(part, work) {
   return result;
 }
 
-/**
- * Opens a page of its own, which complains of anything that it says or asks for.
- * @param {Browser} browser
- * @param {Wanted} wanted
- * @param {{script?: boolean, width?: number, theme?: string, zone?: string}} how
- */
-async function open(browser, wanted, how = {}) {
-  const page = await browser.newPage();
-  const url = `file://${fileOf(wanted)}`;
-  page.on('console', (said) => wrong.push(`${wanted.name}: console ${said.type()}: ${said.text()}`));
-  page.on('pageerror', (error) => wrong.push(`${wanted.name}: ${error}`));
-  page.on('request', (request) => {
-    const to = request.url();
-    if (to !== url && !to.startsWith('data:')) wrong.push(`${wanted.name}: asks for ${to}`);
-  });
-  await page.setViewport({ width: how.width ?? 1280, height: 900 });
-  await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: how.theme ?? 'light' }]);
-  if (how.zone) await page.emulateTimezone(how.zone);
-  if (how.script === false) await page.setJavaScriptEnabled(false);
-  await page.goto(url);
-  if (how.script !== false) {
-    await page.waitForFunction(() => document.documentElement.dataset['ready'] === 'yes', { timeout: 60_000 });
+/** A browser with one tab, which complains of anything that a page in it says or asks for. */
+class Tab {
+  /** @param {Page} page */
+  constructor(page) {
+    this.page = page;
+    this.url = '';
+    /** @type {(text: string) => void} */
+    this.complain = () => {};
+    page.on('console', (said) => this.complain(`console ${said.type()}: ${said.text()}`));
+    page.on('pageerror', (error) => this.complain(String(error)));
+    page.on('request', (request) => {
+      const to = request.url();
+      if (to !== this.url && !to.startsWith('data:')) this.complain(`asks for ${to}`);
+    });
   }
-  return page;
+
+  /**
+   * Opens a page.
+   * @param {Wanted} wanted
+   * @param {{script?: boolean, width?: number, theme?: string, zone?: string}} how
+   * @returns {Promise<Page>}
+   */
+  async open(wanted, how = {}) {
+    const { page } = this;
+    const theme = how.theme ?? 'light';
+    await page.goto('about:blank');
+    this.url = `file://${fileOf(wanted)}`;
+    this.complain = (text) => wrong.push(`${wanted.name}: ${text}`);
+    await page.setViewport({ width: how.width ?? 1280, height: 900 });
+    await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: theme }]);
+    await page.emulateTimezone(how.zone);
+    await page.setJavaScriptEnabled(how.script !== false);
+    await page.goto(this.url);
+    if (how.script !== false) {
+      await page.waitForFunction(() => document.documentElement.dataset['ready'] === 'yes', { timeout: 60_000 });
+    }
+    return page;
+  }
+}
+
+/** Kinds of elements that were looked at in the dark. @type {Set<string>} */
+const seen = new Set();
+
+/**
+ * Whether a page has elements of a kind, by name and class with those around it, that no page before it had.
+ * @param {Page} page
+ * @returns {Promise<boolean>}
+ */
+async function isNew(page) {
+  const kinds = await page.evaluate(() => {
+    const one = (/** @type {Element | null} */ of) => (of ? `${of.localName}.${of.getAttribute('class') ?? ''}` : '');
+    const all = [...document.querySelectorAll('body, body *')];
+    return [
+      ...new Set(all.map((it) => `${one(it)} ${one(it.parentElement)} ${one(it.closest('section, header, nav'))}`)),
+    ];
+  });
+  const fresh = kinds.filter((kind) => !seen.has(kind));
+  for (const kind of fresh) seen.add(kind);
+  return fresh.length > 0;
 }
 
 /**
@@ -80,13 +114,13 @@ async function shot(page, name, what, tallest) {
 
 /**
  * All that is looked at of a page: as it opens in the light, from a telephone to a wide screen in the
- * dark, and without script.
- * @param {Browser} browser
+ * dark, and without script. Colours of the dark, and pictures of it, are of pages that show something new.
+ * @param {Tab} tab
  * @param {Wanted} wanted
  */
-async function look(browser, wanted) {
+async function look(tab, wanted) {
   const complain = (/** @type {string} */ text) => wrong.push(`${wanted.name}: ${text}`);
-  const page = await timed('open', open(browser, wanted));
+  const page = await timed('open', tab.open(wanted));
   await timed('sections', sections(page, wanted.sections, complain));
   await timed('pictures', shot(page, wanted.name, 'first', 900));
   await timed('numbers', numbers(page, complain));
@@ -96,39 +130,38 @@ async function look(browser, wanted) {
   await openAll(page);
   await timed('axe', accessible(page, 'light', complain));
   await timed('pictures', shot(page, wanted.name, 'all', 12_000));
-  await page.close();
 
-  const dark = await timed('open', open(browser, wanted, { theme: 'dark', width: 360 }));
-  await timed('pictures', shot(dark, wanted.name, '360', 4_000));
-  await timed('keyboard', keyboard(dark, complain));
-  await openAll(dark);
-  await timed('widths', fits(dark, complain));
-  await timed('axe, dark', accessible(dark, 'dark', complain));
-  await timed('pictures', shot(dark, wanted.name, 'dark', 4_000));
-  await dark.close();
+  await timed('open', tab.open(wanted, { theme: 'dark', width: 360 }));
+  await timed('keyboard', keyboard(page, complain));
+  await openAll(page);
+  const shows = await isNew(page);
+  if (shows) await timed('pictures', shot(page, wanted.name, '360', 8_000));
+  await timed('widths', fits(page, complain));
+  if (shows) {
+    await timed('axe, dark', accessible(page, 'dark', complain));
+    await timed('pictures', shot(page, wanted.name, 'dark', 4_000));
+  }
 
-  const still = await timed('open', open(browser, wanted, { script: false }));
-  await timed('no script', noScript(still, wanted.sections, complain));
-  await timed('pictures', shot(still, wanted.name, 'no-script', 2_000));
-  await still.close();
+  await timed('open', tab.open(wanted, { script: false }));
+  await timed('no script', noScript(page, wanted.sections, complain));
+  if (shows) await timed('pictures', shot(page, wanted.name, 'no-script', 2_000));
 }
 
 /**
  * Times in the reader's zone, and printing: once, for they are the same on every page.
- * @param {Browser} browser
+ * @param {Tab} tab
  * @param {Wanted} wanted
  */
-async function once(browser, wanted) {
+async function once(tab, wanted) {
   const complain = (/** @type {string} */ text) => wrong.push(`${wanted.name}: ${text}`);
-  const far = await open(browser, wanted, { zone: 'Asia/Tokyo' });
-  await zone(far, complain);
-  await timed('print', printed(far, complain));
-  await far.close();
+  const page = await tab.open(wanted, { zone: 'Asia/Tokyo' });
+  await zone(page, complain);
+  await timed('print', printed(page, join(dir, `${wanted.name}.pdf`), complain));
 }
 
 /**
  * A browser that takes one piece of work after the other.
- * @param {((browser: Browser) => Promise<void>)[]} left
+ * @param {((tab: Tab) => Promise<void>)[]} left
  */
 async function work(left) {
   const browser = await puppeteer.launch({
@@ -137,15 +170,16 @@ async function work(left) {
     // Who tests as root has no sandbox; the pages are ours.
     args: ['--no-sandbox', '--disable-gpu', '--force-color-profile=srgb', '--disable-dev-shm-usage'],
   });
-  for (let next = left.shift(); next; next = left.shift()) await next(browser);
+  const tab = new Tab(await browser.newPage());
+  for (let next = left.shift(); next; next = left.shift()) await next(tab);
   await browser.close();
 }
 
 // The largest first, so that no browser is left with one of them at the end.
 const bySize = [...pages].sort((a, b) => statSync(fileOf(b)).size - statSync(fileOf(a)).size);
-const left = bySize.map((wanted) => (/** @type {Browser} */ browser) => look(browser, wanted));
+const left = bySize.map((wanted) => (/** @type {Tab} */ tab) => look(tab, wanted));
 const ordinary = pages.find((one) => one.name === 'fleet') ?? pages[0];
-if (ordinary) left.push((browser) => once(browser, ordinary));
+if (ordinary) left.push((tab) => once(tab, ordinary));
 await Promise.all(Array.from({ length: Math.min(availableParallelism(), 4) }, () => work(left)));
 
 if (flags.includes('--times')) {

@@ -129,6 +129,7 @@ async function set(page, point) {
     });
     if (found.some(([input, stop]) => stop < 0 || stop > Number(input.max))) return false;
     for (const [input, stop] of found) {
+      if (input.value === String(stop)) continue;
       input.value = String(stop);
       input.dispatchEvent(new Event('input', { bubbles: true }));
     }
@@ -266,10 +267,11 @@ export async function zone(page, complain) {
 /**
  * It prints, with everything open and nothing that one clicks.
  * @param {Page} page
+ * @param {string} path where the print is left
  * @param {Complain} complain
  */
-export async function printed(page, complain) {
-  const pdf = await page.pdf({ format: 'A4' });
+export async function printed(page, path, complain) {
+  const pdf = await page.pdf({ format: 'A4', path });
   if (pdf.length < 20_000) complain('it prints as nothing');
   await page.emulateMediaType('print');
   const nav = await page.evaluate(() => document.querySelector('nav')?.checkVisibility());
