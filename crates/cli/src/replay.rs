@@ -1,7 +1,8 @@
 //! The replay of a capture under other policies: [`play`] reads and plays, [`costs`] finds out what a
-//! block costs, [`view`] holds what is said, [`text`] lays it out.
+//! block costs, [`doubts`] says what was not recorded, [`view`] holds what is said, [`text`] lays it out.
 
 pub(crate) mod costs;
+pub(crate) mod doubts;
 pub(crate) mod play;
 pub(crate) mod text;
 pub(crate) mod view;

@@ -84,6 +84,11 @@ pub trait Policy: std::fmt::Debug + Send {
     /// Takes note of what came of it.
     fn learn(&mut self, seen: &Seen);
 
+    /// Whether it looks at [`Ask::best_window_ns`]. Only a yardstick does.
+    fn sees_the_future(&self) -> bool {
+        false
+    }
+
     /// Who does the polling.
     fn side(&self) -> Side {
         Side::Host

@@ -1,6 +1,9 @@
 //! A replay on a screen: two tables for each VM, what is bistable, and what it all rests on.
 
+use haltwise_core::replay::Doubts;
+
 use super::costs::Source;
+use super::doubts::{Doubt, of_halts};
 use super::view::{Basis, Group, PlayedView, Row, View};
 use crate::number::{count, nanos, nanos_f64, percent, scaled, share, three_digits};
 use crate::page::{Page, Stands, harmless};
@@ -228,57 +231,29 @@ fn arrivals(basis: &Basis) -> &'static str {
     }
 }
 
-fn doubts(view: &View) -> Vec<(&'static str, String)> {
-    let halts = view.host.halts;
-    let doubts = &view.basis.doubts;
-    let guessed = view.host.played.iter().map(|played| {
-        let row = played
-            .from_zero
-            .latency_guessed
-            .max(played.from_ceiling.latency_guessed);
-        (row, harmless(&played.policy))
-    });
-    let mut said = Vec::new();
-    let mut say = |what, n: u64, text: &str| {
-        if n > 0 {
-            said.push((
-                what,
-                format!("{} of the halts: {text}", percent(n as f64, halts as f64)),
-            ));
-        }
+fn doubts(view: &View) -> Vec<Doubt> {
+    let most = |of: fn(&Row) -> u64| {
+        let rows = view.host.played.iter().map(|played| {
+            let row = of(&played.from_zero).max(of(&played.from_ceiling));
+            (row, harmless(&played.policy))
+        });
+        rows.max_by_key(|(n, _)| *n).unwrap_or_default()
     };
-    say(
-        "cut polls",
-        doubts.poll_cut,
-        "another task wanted the CPU; replayed as cut at the same length",
-    );
-    say(
-        "wake unknown",
-        doubts.wake_unknown,
-        "what ended them is not known",
-    );
-    say(
-        "arrivals",
-        doubts.arrival_assumed,
-        "nothing recorded shows how their gaps follow wake-ups; timers are taken to come when they \
-         came, all else as long after the halt began",
-    );
-    say(
-        "gap guessed",
-        doubts.gap_guessed,
-        "the wake-up latency was not recorded; taken as that of like sleeps",
-    );
-    if let Some((n, policy)) = guessed.max_by_key(|(n, _)| *n) {
-        let text = format!(
-            "under {policy} they sleep for a length of which no wake-up was recorded; they wake as the nearest length did"
-        );
-        say("sleeps", n, &text);
+    let (latency_guessed, never) = most(|row| row.latency_guessed);
+    let (latency_thin, seldom) = most(|row| row.latency_thin);
+    let doubts = Doubts {
+        latency_guessed,
+        latency_thin,
+        ..view.basis.doubts
+    };
+    let halts = view.host.halts;
+    let mut said = of_halts(&doubts, halts, "the halts", [&never, &seldom]);
+    let out_of_order = view.basis.out_of_order;
+    if out_of_order > 0 {
+        let share = percent(out_of_order as f64, halts as f64);
+        let text = format!("{share} of the halts: they step back in time and were left out");
+        said.push(("out of order", text));
     }
-    say(
-        "out of order",
-        view.basis.out_of_order,
-        "they step back in time and were left out",
-    );
     if said.is_empty() {
         said.push((
             "doubts",

@@ -134,6 +134,8 @@ pub(crate) struct Row {
     pub(crate) ratio: Option<f64>,
     /// Halts that slept for a length of which no wake-up was recorded.
     pub(crate) latency_guessed: u64,
+    /// Halts that slept for a length of which few wake-ups were recorded.
+    pub(crate) latency_thin: u64,
 }
 
 impl Row {
@@ -166,6 +168,7 @@ impl Row {
             cost_ns: known.then(|| outcome.cost_ns(cost)),
             ratio: outcome.ratio(cost).filter(|_| known),
             latency_guessed: outcome.doubts.latency_guessed,
+            latency_thin: outcome.doubts.latency_thin,
         }
     }
 }
@@ -281,6 +284,7 @@ fn basis(
         out_of_order: replayed.seats.iter().map(|seat| seat.out_of_order).sum(),
         doubts: Doubts {
             latency_guessed: 0,
+            latency_thin: 0,
             ..first.map(|outcome| outcome.doubts).unwrap_or_default()
         },
         vetoed_vcpus: vetoed.count() as u64,

@@ -98,6 +98,7 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>, partial: bool) -> Result<
         other_ceiling_vcpus: 0,
         doubts: Doubts::default(),
         latency_guessed: 0,
+        latency_thin: 0,
         idle_cpu_percent,
         skipped: 0,
         out_of_order: 0,

@@ -1,10 +1,11 @@
 //! What a recommendation rests on: `tune` ends with it, and the page of `report --html` says the same.
 
-use haltwise_core::replay::Arrivals;
+use haltwise_core::replay::{Arrivals, Doubts};
 
 use super::view::{Basis, View};
 use crate::number::{count, nanos, percent, share, three_digits};
 use crate::replay::costs::Source;
+use crate::replay::doubts::of_halts;
 use crate::words::plural;
 
 /// A word, and what is said of it; what is in backquotes is code.
@@ -91,43 +92,16 @@ fn doubts(basis: &Basis) -> Vec<Line> {
     said
 }
 
-/// Of the halts that judge, those of which something is assumed.
+/// Of the halts that judge, those of which something is assumed. Sleeps are those of the best setting that
+/// was found: that is what its figures hang on.
 fn assumed(basis: &Basis) -> Vec<Line> {
-    let judging = [
-        (
-            "cut polls",
-            basis.doubts.poll_cut,
-            "another task wanted the CPU; replayed as cut at the same length",
-        ),
-        (
-            "wake unknown",
-            basis.doubts.wake_unknown,
-            "what ended them is not known",
-        ),
-        (
-            "gap guessed",
-            basis.doubts.gap_guessed,
-            "the wake-up latency was not recorded; taken as that of like sleeps",
-        ),
-        (
-            "arrivals",
-            basis.doubts.arrival_assumed,
-            "nothing recorded shows how their gaps follow wake-ups",
-        ),
-        (
-            "sleeps",
-            basis.latency_guessed,
-            "under the best setting found they sleep for a length of which no wake-up was recorded; \
-             they wake as the nearest length did",
-        ),
-    ];
-    let judging = judging.into_iter().filter(|(_, n, _)| *n > 0);
-    let said = judging.map(|(what, n, text)| {
-        let part = percent(n as f64, basis.judged_halts as f64);
-        let text = format!("{} of the judging halts, {part}: {text}", count(n));
-        (what, text)
-    });
-    said.collect()
+    let doubts = Doubts {
+        latency_guessed: basis.latency_guessed,
+        latency_thin: basis.latency_thin,
+        ..basis.doubts
+    };
+    let under = ["the best setting found"; 2];
+    of_halts(&doubts, basis.judged_halts, "the judging halts", under)
 }
 
 /// What the recommendation does not stand on.

@@ -117,6 +117,9 @@ pub(crate) struct Basis {
     /// Of the judging halts, those that under the choice sleep for a length of which no wake-up was
     /// recorded.
     pub(crate) latency_guessed: u64,
+    /// Of the judging halts, those that under the choice sleep for a length of which fewer than sixteen
+    /// undisturbed wake-ups were recorded.
+    pub(crate) latency_thin: u64,
     /// What the host's CPUs were idle, in % of one CPU; nobody is told to poll for more on top.
     pub(crate) idle_cpu_percent: Option<f64>,
     /// Halts left out because there were too many to keep.
@@ -458,7 +461,8 @@ fn basis(info: &CaptureInfo, sought: &Sought, partial: bool) -> Basis {
     let recorded = material.seats.iter().map(|seated| seated.recorded.blocks);
     let others =
         (material.seats.iter()).filter(|seated| seated.ceiling_ns != terms.in_force.halt_poll_ns);
-    let guessed = sought.rows.iter().find(|(row, _)| *row == Row::Choice);
+    let choice = sought.rows.iter().find(|(row, _)| *row == Row::Choice);
+    let of_choice = choice.map_or_else(Doubts::default, |(_, outcome)| outcome.doubts);
     let doubts = sought.rows.first().map(|(_, outcome)| outcome.doubts);
     let own = material
         .seats
@@ -478,7 +482,8 @@ fn basis(info: &CaptureInfo, sought: &Sought, partial: bool) -> Basis {
         blocks_recorded: recorded.sum(),
         blocks_replayed: Sums::total(&sought.of.in_force.parts).blocks,
         doubts: doubts.unwrap_or_default(),
-        latency_guessed: guessed.map_or(0, |(_, outcome)| outcome.doubts.latency_guessed),
+        latency_guessed: of_choice.latency_guessed,
+        latency_thin: of_choice.latency_thin,
         idle_cpu_percent: sought.idle_cpu_percent,
         skipped: material.skipped,
         out_of_order: material.out_of_order,

@@ -4,15 +4,15 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use haltwise_capture::info::{CaptureInfo, Clock, Ended, Host, Tool};
 use haltwise_capture::recording::{Ending, Recording};
-use haltwise_core::event::{CeilingSource, Facts, Halt, WakeSource};
-use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use haltwise_core::event::Facts;
 use haltwise_core::recording::{Mode, Rung};
-use haltwise_core::workload::{Gaps, SplitMix64};
 use serde_json::Value;
 
+use super::guest::Guest;
 use super::schema::{keys, quoted};
 use super::{START_NS, compare, fits, flat, haltwise, home, knobs, scenarios, updates};
 
@@ -25,45 +25,8 @@ const LOADS: [(&str, &str, &[&str]); 5] = [
     ("mixed", "200000", &["bimodal:0.8:15us:2ms"]),
 ];
 
-/// What a vCPU does that polls for a fixed window of the ceiling.
-fn halts(vm: u32, gaps: &str, ceiling_ns: u32, span_ns: u64) -> Vec<Halt> {
-    let mut gaps = Gaps::new(gaps.parse().unwrap(), u64::from(vm) + 1).unwrap();
-    let mut draw = SplitMix64(u64::from(vm) + 7);
-    let mut now_ns = START_NS + 1_000;
-    let mut halts = Vec::new();
-    while now_ns < START_NS + span_ns {
-        let gap_ns = gaps.draw().0;
-        let waited = gap_ns > u64::from(ceiling_ns);
-        let latency_ns = if waited {
-            18_000 + draw.below(4_000)
-        } else {
-            0
-        };
-        let halt = Halt {
-            start_ns: now_ns,
-            halt_ns: gap_ns + latency_ns,
-            vm: Some(VmIndex(vm)),
-            vcpu: Some(VcpuId(0)),
-            tid: Tid(5_000 + vm),
-            waited,
-            valid: true,
-            window_ns: Some(ceiling_ns),
-            window_next_ns: Some(ceiling_ns),
-            ceiling_ns: Some(ceiling_ns),
-            ceiling_source: CeilingSource::Param,
-            poll_ns: Some(gap_ns.min(u64::from(ceiling_ns))),
-            wake_latency_ns: Some(latency_ns),
-            wake: WakeSource::Device,
-            ..Halt::default()
-        };
-        now_ns = halt.end_ns() + 5_000;
-        halts.push(halt);
-    }
-    halts
-}
-
 /// Writes a load as a capture.
-fn record(dir: &Path, ceiling: &str, gaps: &[&str]) {
+fn record(dir: &Path, ceiling: &str, gaps: &[&'static str]) {
     let span_ns = 150_000_000;
     let (tool, host) = (
         Tool {
@@ -82,15 +45,22 @@ fn record(dir: &Path, ceiling: &str, gaps: &[&str]) {
     let mut info = CaptureInfo::new(tool, host, clock, Rung::Bpf, Mode::Full);
     info.knobs = knobs(START_NS, ceiling);
     info.roster = scenarios::all().remove(5).roster;
-    let mut all = Vec::new();
-    for (vm, gaps) in (0..).zip(gaps) {
-        all.extend(halts(vm, gaps, ceiling.parse().unwrap(), span_ns));
+    let mut facts = Facts::default();
+    for (vm, gaps) in (0..).zip(gaps.iter().copied()) {
+        let guest = Guest {
+            vm,
+            gaps,
+            seed: u64::from(vm) + 7,
+            run_ns: 5_000,
+            ceiling_ns: ceiling.parse().unwrap(),
+            latency_ns: (18_000, 22_000),
+            until_ns: START_NS + span_ns,
+            ..Guest::default()
+        };
+        guest.run(&mut facts);
     }
-    all.sort_by_key(|halt| halt.start_ns);
-    let facts = Facts {
-        halts: all,
-        ..Facts::default()
-    };
+    facts.halts.sort_by_key(|halt| halt.start_ns);
+    facts.windows.sort_by_key(|change| change.time_ns);
     let mut recording = Recording::create(dir, info).unwrap();
     recording.append(&facts).unwrap();
     let ending = Ending {
@@ -222,6 +192,34 @@ fn a_recommendation_and_a_replay_of_it_agree() {
     );
 }
 
+/// Polling was nearly always met, so that nobody saw enough sleeps of the length that off would make: said
+/// in the JSON, on the screen and in the page, in the same words.
+#[test]
+fn sleeps_that_were_seen_a_few_times_are_a_doubt() {
+    let dir = tempfile::tempdir().unwrap();
+    record(&dir.path().join("cap"), "200000", &["fixed:150us"]);
+    let basis = &tuned(dir.path(), "cap", &[])["basis"];
+    let thin = basis["latency_thin"].as_u64().unwrap();
+    assert_eq!(Some(thin), basis["judged_halts"].as_u64());
+    assert_eq!(basis["latency_guessed"], 0);
+    let words = "of which fewer than 16 wake-ups were recorded that nobody disturbed";
+    let (text, _) = tune(dir.path(), "cap", &[]);
+    let text: Vec<&str> = text.split_whitespace().collect();
+    assert!(text.join(" ").contains(words), "{text:?}");
+    let written = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        .args(["report", "cap", "--html", "page.html"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    assert!(written.status.success(), "{written:?}");
+    let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
+    assert!(page.contains(words), "the page says so too");
+    let mut replay = vec!["replay", "cap", "--policy", "off"];
+    replay.extend(COST);
+    let (text, _) = haltwise(dir.path(), &replay);
+    assert!(text.contains("few sleeps"), "{text}");
+}
+
 #[test]
 fn a_plan_says_what_the_page_says() {
     let dir = tempfile::tempdir().unwrap();
@@ -253,7 +251,7 @@ fn a_plan_says_what_the_page_says() {
 fn what_cannot_be_tuned_says_why() {
     let dir = tempfile::tempdir().unwrap();
     let run = |arguments: &[&str]| {
-        let output = std::process::Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
             .args(arguments)
             .current_dir(home())
             .output()

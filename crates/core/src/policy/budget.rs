@@ -83,6 +83,10 @@ impl Policy for Budget {
         self.inner.learn(seen);
     }
 
+    fn sees_the_future(&self) -> bool {
+        self.inner.sees_the_future()
+    }
+
     fn side(&self) -> Side {
         self.inner.side()
     }

@@ -22,4 +22,8 @@ impl Policy for Clairvoyant {
     }
 
     fn learn(&mut self, _: &Seen) {}
+
+    fn sees_the_future(&self) -> bool {
+        true
+    }
 }

@@ -124,18 +124,24 @@ pub struct Sources<'a> {
 /// So many sleeps of a length stand for the others of that length. Where nearly every poll is met, the
 /// few sleeps that there are were the first ones or were disturbed, and those measured on purpose say
 /// more.
-const ENOUGH: u64 = 16;
+pub const ENOUGH: u64 = 16;
 
 impl<'a> Sources<'a> {
-    /// The first to have seen enough sleeps of a class; then what was measured; then whoever saw one.
-    fn of_class(&self, class: usize) -> Option<&'a Latencies> {
+    /// The first to have seen enough sleeps of a class; then what was measured; then whoever saw one. And
+    /// whether that is a few sleeps only, or disturbed ones.
+    fn of_class(&self, class: usize) -> Option<(&'a Latencies, bool)> {
         let seen = |latencies: &Latencies| latencies.classes[class].seen;
         let recorded = || self.recorded.iter().copied();
-        recorded()
+        let firm = recorded()
             .find(|source| seen(source) >= ENOUGH)
-            .or_else(|| self.elsewhere.filter(|source| seen(source) > 0))
-            .or_else(|| recorded().find(|source| seen(source) > 0))
-            .or_else(|| self.disturbed.filter(|source| seen(source) > 0))
+            .or_else(|| self.elsewhere.filter(|source| seen(source) > 0));
+        let thin = || {
+            recorded()
+                .find(|source| seen(source) > 0)
+                .or_else(|| self.disturbed.filter(|source| seen(source) > 0))
+        };
+        firm.map(|source| (source, false))
+            .or_else(|| thin().map(|source| (source, true)))
     }
 }
 
@@ -146,25 +152,30 @@ pub struct Table {
     turns: [Vec<u64>; CLASSES],
     /// No sleep of this class was recorded anywhere.
     guessed: [bool; CLASSES],
+    /// Fewer than [`ENOUGH`] sleeps of this class were recorded that nobody disturbed, and none was
+    /// measured.
+    thin: [bool; CLASSES],
 }
 
 impl Table {
     /// Puts a table together from the nearest source that knows. `None` if none saw any sleep.
     pub fn new(sources: &Sources<'_>) -> Option<Self> {
         let of_class = |class: usize| {
-            let source = sources.of_class(class)?;
-            Some(source.classes[class].kept.clone())
+            let (source, thin) = sources.of_class(class)?;
+            Some((source.classes[class].kept.clone(), thin))
         };
-        let known: [Option<Vec<u64>>; CLASSES] = std::array::from_fn(of_class);
+        let known: [Option<(Vec<u64>, bool)>; CLASSES] = std::array::from_fn(of_class);
         let nearest = |class: usize| {
             let distance = |other: &usize| (class.abs_diff(*other), *other);
             let others = (0..CLASSES).filter(|&other| known[other].is_some());
-            known[others.min_by_key(distance)?].clone()
+            let (turns, _) = known[others.min_by_key(distance)?].as_ref()?;
+            Some(turns.clone())
         };
         nearest(0)?;
         Some(Self {
             turns: std::array::from_fn(|class| nearest(class).unwrap_or_default()),
             guessed: std::array::from_fn(|class| known[class].is_none()),
+            thin: std::array::from_fn(|class| known[class].as_ref().is_some_and(|(_, thin)| *thin)),
         })
     }
 
@@ -175,7 +186,7 @@ impl Table {
             latencies.add(slept_ns, latency_ns);
         }
         Self::new(&Sources {
-            recorded: &[&latencies],
+            elsewhere: Some(&latencies),
             ..Sources::default()
         })
     }
@@ -188,6 +199,11 @@ impl Table {
             .ok()
             .and_then(|index| turns.get(index));
         (latency_ns.copied().unwrap_or(0), self.guessed[class])
+    }
+
+    /// Whether a class rests on a few sleeps, or on disturbed ones.
+    pub fn is_thin(&self, class: usize) -> bool {
+        self.thin[class]
     }
 
     /// The latencies of a class in their order, in nanoseconds, and whether they had to be guessed.
@@ -206,6 +222,7 @@ impl Table {
         Self {
             turns: std::array::from_fn(|class| even(&self.turns[class])),
             guessed: self.guessed,
+            thin: self.thin,
         }
     }
 
@@ -329,15 +346,26 @@ mod test {
                 elsewhere: Some(elsewhere),
                 disturbed: Some(disturbed),
             };
-            Table::new(&sources).unwrap().at(class_of(ns), 0).0
+            let table = Table::new(&sources).unwrap();
+            let class = class_of(ns);
+            (table.at(class, 0).0, table.is_thin(class))
         };
-        assert_eq!(at(&all, 5_000), 20);
-        assert_eq!(at(&all, 40_000), 25);
-        assert_eq!(at(&all, 1_000_000), 91);
-        assert_eq!(at(&all, 30_000_000), 800);
+        assert_eq!(at(&all, 5_000), (20, false), "measured on purpose");
+        assert_eq!(at(&all, 40_000), (25, false));
+        assert_eq!(at(&all, 1_000_000), (91, true));
+        assert_eq!(at(&all, 30_000_000), (800, true), "disturbed ones");
+        assert_eq!(
+            at(&all, 8_000_000_000),
+            (800, false),
+            "guessed, which is another doubt"
+        );
         all[1].add(5_000, 80);
-        assert_eq!(at(&all, 5_000), 80, "the host has enough of them");
+        assert_eq!(at(&all, 5_000), (80, false), "the host has enough of them");
         all[0].add(5_000, 90);
-        assert_eq!(at(&all, 5_000), 90, "the vCPU has enough of its own");
+        assert_eq!(
+            at(&all, 5_000),
+            (90, false),
+            "the vCPU has enough of its own"
+        );
     }
 }

@@ -18,6 +18,9 @@ pub struct Doubts {
     pub gap_guessed: u64,
     /// They slept in the replay for a length of which no wake-up was recorded.
     pub latency_guessed: u64,
+    /// They slept in the replay for a length of which fewer than [`ENOUGH`](super::latency::ENOUGH)
+    /// undisturbed wake-ups were recorded.
+    pub latency_thin: u64,
 }
 
 impl Doubts {
@@ -27,6 +30,7 @@ impl Doubts {
         self.arrival_assumed += other.arrival_assumed;
         self.gap_guessed += other.gap_guessed;
         self.latency_guessed += other.latency_guessed;
+        self.latency_thin += other.latency_thin;
     }
 }
 

@@ -36,6 +36,7 @@ pub(super) struct Played {
     pub(super) latency_ns: u64,
     pub(super) waited: bool,
     pub(super) guessed: bool,
+    pub(super) thin: bool,
 }
 
 impl Run {
@@ -75,26 +76,33 @@ impl Run {
 
     /// Plays one halt; gives the window that it had, in nanoseconds.
     pub fn step(&mut self, sample: &Sample, frame: &Frame<'_>) -> u64 {
-        self.step_beside(sample, frame, &mut Yardstick::default())
+        self.step_beside(sample, frame, Some(&mut Yardstick::default()))
+    }
+
+    /// Whether the policy is told what only the future knows, so that it needs a yardstick.
+    pub fn sees_the_future(&self) -> bool {
+        self.policy.sees_the_future()
     }
 
     /// Plays one halt beside others on the same halt of the same vCPU; gives the window that it had,
-    /// in nanoseconds. They share a `yardstick`, which is a new one for each halt.
+    /// in nanoseconds. They share a `yardstick`, which is a new one for each halt; without one nobody works
+    /// out the least that the halt can cost, and [`Outcome::clairvoyant_milli`] does not grow.
     pub fn step_beside(
         &mut self,
         sample: &Sample,
         frame: &Frame<'_>,
-        yardstick: &mut Yardstick,
+        yardstick: Option<&mut Yardstick>,
     ) -> u64 {
         let turn = self.turn;
         self.turn += 1;
         let follow = &frame.follow;
         let gap_ns = follow.gap_ns(sample.gap_ns, sample.wake, self.ahead_ns);
-        let yardstick = yardstick.at(gap_ns, || least(gap_ns, sample, frame, turn));
+        let least =
+            yardstick.map(|yardstick| yardstick.at(gap_ns, || least(gap_ns, sample, frame, turn)));
         let ask = Ask {
             now_ns: sample.start_ns,
             timer_ns: (sample.wake == WakeSource::Timer).then_some(gap_ns),
-            best_window_ns: Some(yardstick.window_ns),
+            best_window_ns: least.map(|least| least.window_ns),
         };
         let window_ns = self.policy.window(&ask).min(sample.cut_ns);
         let played = play(gap_ns, window_ns, sample, frame.table, turn);
@@ -107,7 +115,7 @@ impl Run {
             valid: sample.valid,
         });
         self.ahead_ns = difference(sample.latency_ns, played.latency_ns);
-        self.outcome.clairvoyant_milli += yardstick.milli;
+        self.outcome.clairvoyant_milli += least.map_or(0, |least| least.milli);
         let assumed = follow.is_assumed(sample.wake);
         self.outcome.doubts.arrival_assumed += u64::from(assumed);
         self.book(sample, gap_ns, window_ns, played);
@@ -136,6 +144,7 @@ impl Run {
         doubts.wake_unknown += u64::from(sample.wake == WakeSource::Unknown);
         doubts.gap_guessed += u64::from(sample.gap_guessed);
         doubts.latency_guessed += u64::from(played.guessed);
+        doubts.latency_thin += u64::from(played.thin);
     }
 }
 
@@ -159,14 +168,17 @@ pub(super) fn play(
             latency_ns: 0,
             waited: false,
             guessed: false,
+            thin: false,
         };
     }
-    let (latency_ns, guessed) = latency(class_of(gap_ns - window_ns), sample, table, turn);
+    let class = class_of(gap_ns - window_ns);
+    let (latency_ns, guessed) = latency(class, sample, table, turn);
     Played {
         poll_ns: window_ns,
         latency_ns,
         waited: true,
         guessed,
+        thin: sample.slept_class != Some(class) && table.is_thin(class),
     }
 }
 

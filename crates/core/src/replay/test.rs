@@ -148,6 +148,28 @@ fn what_nobody_recorded_is_counted_as_a_guess() {
     assert_eq!(doubts.latency_guessed, 1);
 }
 
+/// A window of 5 us makes sleeps of 20 us as short as those of 12 us were, of which there are a few.
+#[test]
+fn lengths_of_sleep_that_were_seen_a_few_times_are_a_doubt() {
+    let doubts = |few: usize| {
+        let gaps = [20 * US; 40].into_iter().chain(vec![12 * US; few]);
+        let halts = slept(gaps, 30 * US, WakeSource::Device);
+        let own = Plan {
+            elsewhere: None,
+            ..plan(&["fixed:5us", "off"])
+        };
+        let played = replay(own, &halts).played;
+        let [short, off] = [0, 1].map(|index| {
+            let doubts = played[index].from_zero.doubts;
+            (doubts.latency_thin, doubts.latency_guessed)
+        });
+        assert_eq!(off, (0, 0), "each has its own latency");
+        short
+    };
+    assert_eq!(doubts(15), (40, 15), "of 7 us no sleep was recorded");
+    assert_eq!(doubts(16), (0, 16));
+}
+
 #[test]
 fn halts_that_step_back_in_time_are_left_out_and_counted() {
     let mut halts = slept([20 * US; 4], 30 * US, WakeSource::Device);

@@ -50,11 +50,11 @@ impl Twins {
 
     /// Plays one halt.
     pub(super) fn step(&mut self, sample: &Sample, frame: &Frame<'_>, yardstick: &mut Yardstick) {
-        let zero_ns = self.zero.step_beside(sample, frame, yardstick);
+        let zero_ns = self.zero.step_beside(sample, frame, Some(yardstick));
         let Other::Apart(ceiling) = &mut self.ceiling else {
             return;
         };
-        if ceiling.step_beside(sample, frame, yardstick) != zero_ns {
+        if ceiling.step_beside(sample, frame, Some(yardstick)) != zero_ns {
             self.apart += 1;
             return;
         }

@@ -28,7 +28,8 @@ pub const OF_ANY_KIND: [&str; 7] = [
     "timer-aware",
 ];
 
-/// Plays each on the whole capture; gives what came of the judging part.
+/// Plays each on the whole capture; gives what came of the judging part. What the least is that halts can
+/// cost is the cost of the policy `clairvoyant`: [`Outcome::clairvoyant_milli`] need not be there.
 pub fn figures(
     material: &Material,
     subjects: &[Subject],
@@ -67,11 +68,12 @@ fn judged(
         .map(build)
         .collect::<Result<Vec<Run>, _>>()?;
     let frame = stage::frame(seated, *cost);
+    let measures = runs.iter().any(Run::sees_the_future);
     let mut play = |samples: &[Sample]| {
         for sample in samples {
-            let mut yardstick = Yardstick::default();
+            let mut yardstick = measures.then(Yardstick::default);
             for run in &mut runs {
-                run.step_beside(sample, &frame, &mut yardstick);
+                run.step_beside(sample, &frame, yardstick.as_mut());
             }
         }
         runs.iter_mut().map(Run::take).collect()

@@ -1,0 +1,104 @@
+//! On how many halts a replay rests on what was not recorded, in words: one list for `replay`, `tune` and
+//! the page.
+
+use haltwise_core::replay::Doubts;
+use haltwise_core::replay::latency::ENOUGH;
+
+use crate::number::percent;
+
+/// A doubt: what it is about in a word, and how far it goes.
+pub(crate) type Doubt = (&'static str, String);
+
+/// Of so many `halts`, which are `whose`. `under` names what they are played under where they sleep for
+/// lengths that were never recorded, and for lengths that were recorded a few times.
+pub(crate) fn of_halts(doubts: &Doubts, halts: u64, whose: &str, under: [&str; 2]) -> Vec<Doubt> {
+    let [never, seldom] = under;
+    let all = [
+        (
+            "cut polls",
+            doubts.poll_cut,
+            "another task wanted the CPU; replayed as cut at the same length".to_owned(),
+        ),
+        (
+            "wake unknown",
+            doubts.wake_unknown,
+            "what ended them is not known".to_owned(),
+        ),
+        (
+            "arrivals",
+            doubts.arrival_assumed,
+            "nothing recorded shows how their gaps follow wake-ups; timers are taken to come when they \
+             came, all else as long after the halt began"
+                .to_owned(),
+        ),
+        (
+            "gap guessed",
+            doubts.gap_guessed,
+            "the wake-up latency was not recorded; taken as that of like sleeps".to_owned(),
+        ),
+        (
+            "sleeps",
+            doubts.latency_guessed,
+            format!(
+                "under {never} they sleep for a length of which no wake-up was recorded; they wake as \
+                 the nearest length did"
+            ),
+        ),
+        (
+            "few sleeps",
+            doubts.latency_thin,
+            format!(
+                "under {seldom} they sleep for a length of which fewer than {ENOUGH} wake-ups were \
+                 recorded that nobody disturbed; they wake as those did"
+            ),
+        ),
+    ];
+    let said = |(what, n, text): (&'static str, u64, String)| {
+        let share = percent(n as f64, halts as f64);
+        (n > 0).then(|| (what, format!("{share} of {whose}: {text}")))
+    };
+    all.into_iter().filter_map(said).collect()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn each_doubt_is_said_with_its_own_count() {
+        assert!(of_halts(&Doubts::default(), 10, "the halts", ["off", "off"]).is_empty());
+        let doubts = Doubts {
+            poll_cut: 10,
+            wake_unknown: 20,
+            arrival_assumed: 30,
+            gap_guessed: 40,
+            latency_guessed: 50,
+            latency_thin: 60,
+        };
+        let said = of_halts(&doubts, 100, "the judging halts", ["off", "kvm"]);
+        for (what, text) in [
+            ("cut polls", "10.0 % of the judging halts: another task"),
+            ("wake unknown", "20.0 % of"),
+            ("arrivals", "30.0 % of"),
+            ("gap guessed", "40.0 % of"),
+            (
+                "sleeps",
+                "50.0 % of the judging halts: under off they sleep",
+            ),
+            (
+                "few sleeps",
+                "60.0 % of the judging halts: under kvm they sleep for a length of which fewer than 16",
+            ),
+        ] {
+            let found = said
+                .iter()
+                .find(|(found, _)| *found == what)
+                .map(|(_, text)| text);
+            assert!(
+                found.is_some_and(|found| found.starts_with(text)),
+                "{what}: {said:?}"
+            );
+        }
+        assert_eq!(said.len(), 6);
+    }
+}
