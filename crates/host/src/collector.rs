@@ -90,6 +90,15 @@ pub enum CollectError {
         #[source]
         source: Option<std::io::Error>,
     },
+    /// KVM keeps no histograms of polls and waits here: they came with Linux 5.15 (`HALT_POLL_HIST_COUNT`
+    /// in `include/linux/kvm_types.h`).
+    #[error(
+        "read KVM's own histograms of polls and waits: this kernel keeps none (Linux 5.15 and later do)"
+    )]
+    NoHistograms,
+    /// A rung that sees events alone was asked for what KVM counts itself.
+    #[error("read KVM's own histograms of polls and waits: tracepoints do not carry them")]
+    NotInEvents,
     /// We are not allowed to.
     #[error("{what}: not permitted (needs {need})")]
     Denied {

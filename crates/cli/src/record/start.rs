@@ -143,25 +143,32 @@ pub(crate) fn attach(
     options: &CollectOptions,
     root: &Root,
 ) -> Result<Box<dyn Collector>, Failure> {
-    let bpf = || BpfCollector::start(options.clone(), root.clone());
-    let tracepoints = || PerfCollector::start(options.clone(), root.clone());
+    let bpf = || Ok(Box::new(BpfCollector::start(options.clone(), root.clone())?) as _);
+    let tracepoints = || Ok(Box::new(PerfCollector::start(options.clone(), root.clone())?) as _);
+    choose(rung, bpf, tracepoints)
+}
+
+type Attached = Result<Box<dyn Collector>, CollectError>;
+
+fn choose(
+    rung: Option<Rung>,
+    bpf: impl FnOnce() -> Attached,
+    tracepoints: impl FnOnce() -> Attached,
+) -> Result<Box<dyn Collector>, Failure> {
     match rung {
-        Some(Rung::Bpf) => Ok(Box::new(bpf().map_err(explain)?)),
-        Some(_) => Ok(Box::new(tracepoints().map_err(explain)?)),
-        None => match bpf() {
-            Ok(collector) => Ok(Box::new(collector)),
-            Err(first) => match tracepoints() {
-                Ok(collector) => {
-                    terminal::say(&format!(
-                        "note: {}; recording through tracepoints",
-                        chain(&first)
-                    ));
-                    Ok(Box::new(collector))
-                }
-                // The better rung's reason is the one worth mending.
-                Err(_) => Err(explain(first)),
-            },
-        },
+        Some(Rung::Bpf) => bpf().map_err(explain),
+        Some(_) => tracepoints().map_err(explain),
+        None => bpf().or_else(|first| match tracepoints() {
+            Ok(collector) => {
+                terminal::say(&format!(
+                    "note: {}; recording through tracepoints",
+                    chain(&first)
+                ));
+                Ok(collector)
+            }
+            // The better rung's reason is the one worth mending.
+            Err(_) => Err(explain(first)),
+        }),
     }
 }
 
@@ -186,6 +193,14 @@ pub(crate) fn explain(error: CollectError) -> Failure {
             Exit::Unsupported,
             "`haltwise doctor` says what this host offers",
         ),
+        CollectError::NoHistograms => (
+            Exit::Unsupported,
+            "--mode counts keeps such histograms by programs of its own",
+        ),
+        CollectError::NotInEvents => (
+            Exit::Unsupported,
+            "--mode counts makes histograms of them; --mode stats takes the rung bpf",
+        ),
         _ => (Exit::Failed, "`haltwise doctor` says what this host offers"),
     };
     Failure::new(exit, error).hint(hint)
@@ -203,3 +218,6 @@ pub(crate) fn this_host(root: &Root) -> Host {
         hostname: Some(text(name.nodename())),
     }
 }
+
+#[cfg(test)]
+mod test;

@@ -156,12 +156,10 @@ impl BpfCollector {
     fn start_stats(&mut self, now_ns: u64) -> Result<(), CollectError> {
         self.drain_stats(&mut Facts::default(), now_ns)?;
         if self.attached.has(kernel_support::SUPPORT_HISTS) {
-            return Ok(());
+            Ok(())
+        } else {
+            Err(CollectError::NoHistograms)
         }
-        Err(CollectError::Unsupported {
-            what: "read KVM's own histograms of polls and waits (Linux 5.15 and later)".to_owned(),
-            source: None,
-        })
     }
 
     fn drain_stats(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {

@@ -38,6 +38,24 @@ pub struct PerfCollector {
     missing: Vec<Missing>,
     last_scan_ns: u64,
     told: Told,
+    keeps: Keeps,
+}
+
+/// What can be kept of events: stats mode reads counters, of which events know nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keeps {
+    Halts,
+    Counts,
+}
+
+impl Keeps {
+    fn of(mode: Mode) -> Result<Self, CollectError> {
+        match mode {
+            Mode::Full => Ok(Self::Halts),
+            Mode::Counts => Ok(Self::Counts),
+            Mode::Stats => Err(CollectError::NotInEvents),
+        }
+    }
 }
 
 /// Losses already handed out.
@@ -50,12 +68,7 @@ struct Told {
 impl PerfCollector {
     /// Opens KVM's tracepoints on every CPU, and looks for the VMs that already run.
     pub fn start(options: CollectOptions, root: Root) -> Result<Self, CollectError> {
-        if options.mode == Mode::Stats {
-            return Err(CollectError::Unsupported {
-                what: "read KVM's own statistics through tracepoints".to_owned(),
-                source: None,
-            });
-        }
+        let keeps = Keeps::of(options.mode)?;
         let tracefs = Tracefs::find(&root).map_err(explain_tracefs)?;
         let (events, mut missing) = Events::load(&tracefs)?;
         let kernel = KernelRelease::read(&root).map_err(explain_read)?;
@@ -76,6 +89,7 @@ impl PerfCollector {
             missing,
             last_scan_ns: now,
             told: Told::default(),
+            keeps,
             options,
             root,
         };
@@ -176,12 +190,12 @@ impl PerfCollector {
             match self.decoder.push(&event) {
                 Some(Fact::Halt(mut halt)) => {
                     self.places.place(&mut halt);
-                    match self.options.mode {
-                        Mode::Full => facts.halts.push(halt),
-                        Mode::Counts | Mode::Stats => self.counts.add(&halt),
+                    match self.keeps {
+                        Keeps::Halts => facts.halts.push(halt),
+                        Keeps::Counts => self.counts.add(&halt),
                     }
                 }
-                Some(Fact::Window(mut change)) if self.options.mode == Mode::Full => {
+                Some(Fact::Window(mut change)) if self.keeps == Keeps::Halts => {
                     change.vm = self.places.vm_of(change.tid);
                     facts.windows.push(change);
                 }
