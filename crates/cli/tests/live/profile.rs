@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::Range;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -25,15 +26,42 @@ fn now_ns() -> u64 {
     u64::try_from(now.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap()
 }
 
-/// CPU time that the scheduler has booked for each thread of a process.
-fn cpu_ns(process: u32) -> BTreeMap<u32, u64> {
+/// What the scheduler has booked for a thread.
+#[derive(Debug, Clone, Copy, Default)]
+struct Booked {
+    cpu_ns: u64,
+    /// Times that it was given a CPU.
+    runs: u64,
+}
+
+/// The same for each thread of a process.
+fn booked(process: u32) -> BTreeMap<u32, Booked> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    let time = |tid: u32| {
+    let of = |tid: u32| {
         let text = fs::read_to_string(format!("/proc/{process}/task/{tid}/schedstat")).ok()?;
-        text.split_whitespace().next()?.parse().ok()
+        let mut words = text.split_whitespace();
+        let cpu_ns = words.next()?.parse().ok()?;
+        let runs = words.nth(1)?.parse().ok()?;
+        Some(Booked { cpu_ns, runs })
     };
     let tids = tasks.filter_map(|task| task.ok()?.file_name().to_str()?.parse().ok());
-    tids.filter_map(|tid| Some((tid, time(tid)?))).collect()
+    tids.filter_map(|tid| Some((tid, of(tid)?))).collect()
+}
+
+/// What was booked at some moment between two.
+struct Looked {
+    since_ns: u64,
+    booked: BTreeMap<u32, Booked>,
+    until_ns: u64,
+}
+
+/// On a busy machine we may lose the CPU while we look.
+fn look(process: u32) -> Looked {
+    Looked {
+        since_ns: now_ns(),
+        booked: booked(process),
+        until_ns: now_ns(),
+    }
 }
 
 /// Ticks of CPU time that a hypervisor below us took away.
@@ -52,11 +80,15 @@ fn vm_of(capture: &Capture, name: &str) -> VmIndex {
     vms.iter().find(|vm| vm.name == name).unwrap().index
 }
 
+/// The scheduler books time that no timer hits: while it switches and while a vCPU enters its guest
+/// interrupts are off, and the timer hits what comes after. On a machine with a load of 15 that was up to
+/// 21 us for each run of the vCPU, on one at rest next to nothing.
+const UNSEEN_PER_RUN_NS: u64 = 30_000;
+
 /// A timer that fires every so often hits a thread that used T of CPU time T/period times, and by no
-/// more than chance otherwise: six times the root of that number covers what chance does. A tenth and
-/// some more are allowed, since the scheduler books what no timer hits: waking up and switching, with
-/// interrupts off. (`perf record -e cpu-clock` of this guest is as far off: 361 samples of 400, of a vCPU
-/// 133 of 160.)
+/// more than chance otherwise: six times the root of that number covers what chance does. A tenth is
+/// allowed, and fewer hits for each run. (`perf record -e cpu-clock` is as far off: of this guest at rest
+/// 361 samples of 400, of a vCPU 133 of 160; under load of a vCPU 355 of 427.)
 #[test]
 fn samples_are_as_many_as_cpu_time_says() {
     let Some(bench) = Bench::set_up() else { return };
@@ -71,9 +103,9 @@ fn samples_are_as_many_as_cpu_time_says() {
     let recorder = bench.recorder("capture", &["--profile", "997hz", "--vm", "spinner"]);
     std::thread::sleep(Duration::from_millis(300));
     let stolen = stolen_ticks();
-    let (from_ns, before) = (now_ns(), cpu_ns(lab.id()));
+    let before = look(lab.id());
     std::thread::sleep(Duration::from_secs(4));
-    let (to_ns, after) = (now_ns(), cpu_ns(lab.id()));
+    let after = look(lab.id());
     let stolen = stolen_ticks() - stolen;
     recorder.end(Signal::INT);
     lab.end(Signal::TERM);
@@ -95,22 +127,30 @@ fn samples_are_as_many_as_cpu_time_says() {
         return;
     }
     let mut held = 0;
-    for (tid, used) in &after {
-        let used = used - before.get(tid).copied().unwrap_or(0);
-        let hits = samples
-            .iter()
-            .filter(|sample| sample.tid == Tid(*tid) && (from_ns..to_ns).contains(&sample.time_ns));
-        let hits = hits.count() as f64;
+    for (tid, after_it) in &after.booked {
+        let before_it = before.booked.get(tid).copied().unwrap_or_default();
+        let used = after_it.cpu_ns - before_it.cpu_ns;
+        let runs = after_it.runs - before_it.runs;
+        let hits = |within: Range<u64>| {
+            let of_thread = samples.iter().filter(|sample| sample.tid == Tid(*tid));
+            let hits = of_thread.filter(|sample| within.contains(&sample.time_ns));
+            hits.count() as f64
+        };
+        let least = hits(before.until_ns..after.since_ns);
+        let most = hits(before.since_ns..after.until_ns);
         let expected = used as f64 / PERIOD_NS as f64;
         let chance = 6.0 * expected.sqrt() + 0.1 * expected + 8.0;
-        assert!(
-            (hits - expected).abs() <= chance,
-            "thread {tid}: {hits} samples, {expected:.0} by the scheduler's account"
+        let unseen = (runs * UNSEEN_PER_RUN_NS) as f64 / PERIOD_NS as f64;
+        let told = format!(
+            "thread {tid}: {least} to {most} samples, {expected:.0} by the scheduler's account of \
+             {runs} runs"
         );
-        println!("thread {tid}: {hits} samples, {expected:.0} by the scheduler's account");
-        held += u32::from(expected > 100.0);
+        assert!(least <= expected + chance, "{told}");
+        assert!(most >= expected - unseen - chance, "{told}");
+        println!("{told}");
+        held += u32::from(expected > 100.0 && unseen < expected / 2.0);
     }
-    assert!(held > 0, "no thread used CPU time: {after:?}");
+    assert!(held > 0, "no thread ran long enough: {:?}", after.booked);
 }
 
 /// The spinning thread of the lab spins in a function whose name we know; the vCPU halts in KVM's.
