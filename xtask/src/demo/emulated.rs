@@ -12,6 +12,13 @@ use crate::{kernels, say, tool};
 /// Gaps are ten times as long, as everything is there.
 const LOAD: &str = "pingpong --name demo --gap bimodal:0.7:200us:1500us --host-wait block";
 
+/// Takes back what was set; where the recommendation is to leave everything, there is nothing of that kind.
+const UNDO: &str = "\
+[ \"$(cat /sys/module/kvm/parameters/halt_poll*)\" = \"$before\" ] && exit 0
+echo '==> haltwise undo'
+haltwise undo 2>&1 | cat || exit 1
+";
+
 /// Runs it: with that kernel's own parameters, which are written and put back.
 pub(super) fn run() -> Result<()> {
     let acts = [
@@ -20,10 +27,10 @@ pub(super) fn run() -> Result<()> {
         "tune capture --plan plan.json".to_owned(),
         "apply plan.json --yes".to_owned(),
         "status".to_owned(),
-        "undo".to_owned(),
     ];
-    let mut script =
-        "echo 2000000 >/sys/module/kvm/parameters/halt_poll_ns\nset -o pipefail\n".to_owned();
+    let mut script = "echo 2000000 >/sys/module/kvm/parameters/halt_poll_ns\nset -o pipefail\n\
+         before=$(cat /sys/module/kvm/parameters/halt_poll*)\n"
+        .to_owned();
     for act in &acts {
         // Writing to a String cannot fail.
         let _written = writeln!(
@@ -31,6 +38,7 @@ pub(super) fn run() -> Result<()> {
             "echo '==> haltwise {act}'\nhaltwise {act} 2>&1 | cat || exit 1"
         );
     }
+    script.push_str(UNDO);
     let Some(run) = kernels::run_in_newest(&script)? else {
         bail!("the demo needs /dev/kvm and root, or qemu and a stock kernel")
     };
