@@ -269,9 +269,13 @@ fn a_page_asks_for_nothing_and_holds_no_strangers_markup() {
         ] {
             assert!(!script.contains(word), "{}: {word}", page.name);
         }
-        let steers =
-            |c: char| matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{1b}');
-        assert!(!html.contains(steers), "{}: text that steers", page.name);
+        for code in (0x202a..=0x202e).chain(0x2066..=0x2069).chain([0x1b]) {
+            for steers in [format!("&#{code};"), format!("\\u{code:04x}")] {
+                assert!(!html.contains(&steers), "{}: {steers}", page.name);
+            }
+        }
+        assert!(!html.contains('\u{1b}'), "{}: an escape", page.name);
+        assert!(html.is_ascii(), "{}: not ASCII", page.name);
     }
 }
 

@@ -58,7 +58,7 @@ fn a_sentence_keeps_numbers_with_units_and_shows_code() {
     let made = prose("costs 1.36 % less, `a <b>` in 5 us. 2 of them");
     assert_eq!(
         made.as_str(),
-        "costs 1.36\u{a0}% less, <code>a &lt;b&gt;</code> in 5\u{a0}us. 2 of them"
+        "costs 1.36&#160;% less, <code>a &lt;b&gt;</code> in 5&#160;us. 2 of them"
     );
 }
 

@@ -389,9 +389,9 @@ function tools(view, data, nameOf) {
     { class: 'presets', role: 'group', 'aria-label': 'Zoom' },
     button('whole', () => view.look(0, view.span)),
     button('+', () => view.zoom(0.4), { 'aria-label': 'zoom in', title: 'zoom in (+)' }),
-    button('−', () => view.zoom(2.5), { 'aria-label': 'zoom out', title: 'zoom out (-)' }),
-    button('◂', () => view.move(-0.4), { 'aria-label': 'earlier', title: 'earlier (left)' }),
-    button('▸', () => view.move(0.4), { 'aria-label': 'later', title: 'later (right)' }),
+    button('\u2212', () => view.zoom(2.5), { 'aria-label': 'zoom out', title: 'zoom out (-)' }),
+    button('\u25c2', () => view.move(-0.4), { 'aria-label': 'earlier', title: 'earlier (left)' }),
+    button('\u25b8', () => view.move(0.4), { 'aria-label': 'later', title: 'later (right)' }),
     button('single halts', () => singles(view)),
   );
   const vms = [...new Set(data.lanes.map((lane) => lane.vm))].filter((vm) => vm !== null);
