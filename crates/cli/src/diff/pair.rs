@@ -87,12 +87,12 @@ pub(crate) fn pairs(
 pub(crate) fn of_vm(a: &Roster, b: &Roster, selector: &str) -> Result<Pairing, Failure> {
     let in_a = wanted(a, Some(selector))?;
     let name = name_of(a, &in_a).unwrap_or_else(|| selector.to_owned());
-    let (names_a, names_b) = (names(a), names(b));
-    let only = (names_a.len() == 1 && names_b.len() == 1).then_some(&names_b);
-    let name_b = only.and_then(BTreeSet::first).unwrap_or(&name).clone();
-    let in_b = indices(b, &name_b);
+    let known = names(b);
+    let only = (names(a).len() == 1 && known.len() == 1).then_some(&known);
+    let namesake = only.and_then(BTreeSet::first).unwrap_or(&name).clone();
+    let in_b = indices(b, &namesake);
     if in_b.is_empty() {
-        let known: Vec<String> = names_b.iter().map(|name| harmless(name)).collect();
+        let known: Vec<String> = known.iter().map(|name| harmless(name)).collect();
         let error = anyhow!("compare VMs: in B: no VM `{}`", harmless(&name));
         let hint = format!(
             "B holds {}; `haltwise diff --vm NAME=NAME` compares VMs of different names",
@@ -105,7 +105,7 @@ pub(crate) fn of_vm(a: &Roster, b: &Roster, selector: &str) -> Result<Pairing, F
     }
     let pair = Pair {
         name_a: Some(name),
-        name_b: Some(name_b),
+        name_b: Some(namesake),
         a: Whose::Vm(in_a),
         b: Whose::Vm(in_b),
     };

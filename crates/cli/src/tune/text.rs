@@ -104,11 +104,10 @@ fn cells(name: String, figures: &Figures) -> Vec<String> {
 fn against(page: &mut Page, view: &View, played: &PlayedView) {
     let in_force = beside::in_force(view, played);
     let default = beside::default(view, played);
-    for text in [Some(in_force), default, beside::distance(played)] {
-        if let Some(text) = text {
-            page.gap();
-            page.wrapped("  ", &text, 2);
-        }
+    let texts = [Some(in_force), default, beside::distance(played)];
+    for text in texts.into_iter().flatten() {
+        page.gap();
+        page.wrapped("  ", &text, 2);
     }
 }
 
