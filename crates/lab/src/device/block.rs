@@ -224,7 +224,7 @@ impl BlockDevice {
         let bytes = u64::try_from(length).ok()?;
         let end = sector.checked_add(bytes / SECTOR)?;
         let whole = length > 0 && length <= LONGEST && bytes.is_multiple_of(SECTOR);
-        (whole && end <= self.sectors).then_some(sector * SECTOR)
+        (whole && end <= self.sectors).then(|| sector * SECTOR)
     }
 }
 

@@ -82,6 +82,7 @@ fn requests_at_the_edges_of_the_disk() {
         (READ, 16, 512, IOERR),
         (WRITE, u64::MAX, 512, IOERR),
         (WRITE, u64::MAX / 512, 512, IOERR),
+        (WRITE, u64::MAX / 512 + 1, 512, IOERR),
         (READ, 0, 0, IOERR),
         (WRITE, 0, 511, IOERR),
         (READ, 0, 513, IOERR),
