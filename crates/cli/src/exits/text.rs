@@ -4,6 +4,7 @@ use haltwise_core::account::Spread;
 use haltwise_core::exit::Kind;
 
 use super::view::{GroupView, ReasonView, View};
+use super::words::{NONE_SEEN, passed};
 use crate::number::{count, maybe_nanos, nanos, share};
 use crate::page::{Page, Stands, harmless};
 use crate::words::{self, plural};
@@ -86,33 +87,9 @@ fn opening(page: &mut Page, view: &View) {
         );
         page.wrapped("  ", &text, 2);
     } else {
-        let text = "No exit was seen. Where KVM virtualises in software, emulated instructions and \
-                    returns to the VMM stand for them.";
-        page.wrapped("  ", text, 2);
+        page.wrapped("  ", NONE_SEEN, 2);
     }
-    let passed = [
-        (total.entries, "entry", "entries"),
-        (
-            total.userspace_exits,
-            "return to the VMM",
-            "returns to the VMM",
-        ),
-        (
-            total.injections,
-            "interrupt injected",
-            "interrupts injected",
-        ),
-        (
-            total.emulations,
-            "instruction emulated",
-            "instructions emulated",
-        ),
-    ];
-    let passed: Vec<String> = passed
-        .iter()
-        .map(|(n, one, many)| format!("{} {}", count(*n), if *n == 1 { one } else { many }))
-        .collect();
-    page.wrapped("  ", &passed.join(", "), 2);
+    page.wrapped("  ", &passed(total), 2);
     let only = [
         ("vCPU", list(&recording.only_vcpus)),
         ("reason", list(&recording.only_reasons)),

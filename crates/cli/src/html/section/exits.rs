@@ -7,6 +7,7 @@ use haltwise_core::hist::LogHist;
 use super::table::{Cell, Is, Table, cell, maybe, number};
 use super::{details, note, p};
 use crate::exits::view::ReasonView;
+use crate::exits::words::{NONE_SEEN, passed};
 use crate::html::chart::bars;
 use crate::html::chart::distribution::{Series, distribution};
 use crate::html::content::{Content, Exits};
@@ -37,9 +38,26 @@ pub(super) fn exits(content: &Content) -> Option<Markup> {
     let exits = content.exits.as_ref()?;
     let view = &exits.view;
     let total = &view.total;
-    if view.reasons.is_empty() && view.userspace.is_empty() {
-        return Some(p("Exits were recorded, and none was seen.").into());
+    let mut out = Markup::none();
+    if total.exits == 0 {
+        out.push(p(NONE_SEEN));
+        out.push(p(format!("Counted: {}.", passed(total))));
+    } else {
+        out = seen(exits);
     }
+    if !view.userspace.is_empty() {
+        let mut table = Table::new("Returns to the VMM", &COLUMNS).sortable("exit-vmm");
+        view.userspace.iter().for_each(|row| table.row(cells(row)));
+        out.push(details("Returns to the VMM", table.finish()));
+    }
+    let groups = (total.exits > 0).then(|| by_vm(exits)).flatten();
+    Some(out.and(groups).and(what_is_missing(exits)))
+}
+
+/// What they cost together, and each reason.
+fn seen(exits: &Exits) -> Markup {
+    let view = &exits.view;
+    let total = &view.total;
     let span_ns = view.recording.duration_ns.max(1) as f64;
     let text = format!(
         "{}, of which {} by which a guest halted. They took the host {}, {} of a CPU; {} of it in the VMM. \
@@ -56,12 +74,7 @@ pub(super) fn exits(content: &Content) -> Option<Markup> {
     view.reasons.iter().for_each(|row| reasons.row(cells(row)));
     out.push(reasons.finish());
     out.push(el("div").class("drill").with_all(drill(exits)));
-    if !view.userspace.is_empty() {
-        let mut table = Table::new("Returns to the VMM", &COLUMNS).sortable("exit-vmm");
-        view.userspace.iter().for_each(|row| table.row(cells(row)));
-        out.push(details("Returns to the VMM", table.finish()));
-    }
-    Some(out.and(by_vm(exits)).and(what_is_missing(exits)))
+    out
 }
 
 fn cells(row: &ReasonView) -> Vec<Cell> {

@@ -44,6 +44,10 @@ fn linked(told: &mut Vec<Told>, number: Told) -> Markup {
     link.into()
 }
 
+/// CPU time, in percent of one, of which it is worth saying who polls most: half of the least that is
+/// told as a number.
+const WORTH_A_NAME: f64 = 0.5;
+
 /// `0.81 of a CPU`, `3.20 CPUs`.
 pub(super) fn cpus(percent: f64) -> String {
     let cpus = percent / 100.0;
@@ -118,7 +122,7 @@ fn found(report: &Report, told: &mut Vec<Told>) -> Markup {
         out.push(" on ");
         out.push(whose);
     }
-    if let Some(vm) = busiest.filter(|_| report.vms.len() > 1 && percent > 0.0) {
+    if let Some(vm) = busiest.filter(|_| report.vms.len() > 1 && percent >= WORTH_A_NAME) {
         let most = Told {
             id: "most",
             value: cpus(vm.account.poll.cpu_percent.unwrap_or(0.0)),
