@@ -1,6 +1,7 @@
 //! Every reading verb on every capture, and the help of every verb, against committed texts.
 //!
-//! `UPDATE_GOLDEN=1 cargo test -p haltwise --test golden` makes captures and texts anew; review the
+//! `UPDATE_GOLDEN=1 cargo test -p haltwise --test golden -- --test-threads=1` makes captures and texts
+//! anew, one test at a time, since some write the captures that others read; review the
 //! difference. The captures come from `scenarios.rs`, which draws everything from seeds. Own
 //! comparison and not insta: the texts are named by capture and verb, and thirty lines do it.
 #![allow(
