@@ -75,11 +75,16 @@ impl Slot {
         let Some(deadline) = self.armed else {
             return Look::Nothing;
         };
-        let free = self.last_fired.map_or(0, |at| at.saturating_add(least_gap));
+        // A guest may have set its TSC to just before it wraps.
+        let since = |at| now.wrapping_sub(at).cast_signed();
+        let left = self
+            .last_fired
+            .map_or(0, |at| least_gap.saturating_sub_signed(since(at)));
+        let free = now.saturating_add(left);
         if now < deadline {
             return Look::At(deadline.max(free));
         }
-        if now < free {
+        if left > 0 {
             self.counts.held += u64::from(!self.held);
             self.held = true;
             return Look::At(free);

@@ -253,6 +253,24 @@ fn what_a_guest_does_wrong_has_a_meaning_and_is_counted() {
 }
 
 #[test]
+fn a_tsc_that_wraps_brings_no_interrupt_too_soon() {
+    let (mut slot, gap) = (Slot::default(), 100);
+    let read = |sequence, deadline| Some(Snapshot { sequence, deadline });
+    let last = u64::MAX;
+    for (read, now, look) in [
+        (read(2, 5), last - 20, Look::Fire(2)),
+        (read(4, 1), last - 10, Look::At(last)),
+        (read(4, 1), last, Look::At(last)),
+        // 21 ticks and 70 after.
+        (read(4, 1), 70, Look::At(79)),
+        (read(4, 1), 79, Look::Fire(4)),
+    ] {
+        assert_eq!(slot.look(read, now, gap), look, "{read:?} at {now}");
+    }
+    assert_eq!((slot.counts.fired, slot.counts.held), (2, 1));
+}
+
+#[test]
 fn an_agent_that_follows_another_fires_nothing_twice() {
     let page = Made::default();
     page.write(2, 100);
