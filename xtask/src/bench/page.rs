@@ -65,7 +65,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         sorted
     };
     for (field, title) in [
-        ("first_paint_ms", "first paint"),
+        ("first_paint_ms", "first paint, browser just started"),
+        ("word_paint_ms", "the same of a page of one word"),
+        ("again_paint_ms", "first paint, browser running"),
         ("ready_ms", "everything ready"),
         ("step_ms", "a step of a slider"),
     ] {
