@@ -1,7 +1,6 @@
 //! An agent on a thread, for VMs of the lab: it interrupts by each vCPU's wake line.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use haltwise_core::units::Nanos;
 
@@ -9,6 +8,7 @@ use super::agent::{Agent, AgentError, Client};
 use super::page::{ALWAYS, GuestPage, NEVER};
 use super::slot::Counts;
 use crate::event::Flag;
+use crate::helper::Helper;
 use crate::memory::{timer, vcpu_page};
 use crate::vm::{Lines, Vm};
 use crate::{clock, ioctl};
@@ -48,10 +48,7 @@ impl AgentReport {
 
 /// A running agent. Dropped, it ends.
 #[derive(Debug)]
-pub struct AgentThread {
-    stop: Arc<Flag>,
-    handle: Option<JoinHandle<Result<AgentReport, AgentError>>>,
-}
+pub struct AgentThread(Helper<Result<AgentReport, AgentError>>);
 
 fn step(step: &'static str) -> impl Fn(std::io::Error) -> AgentError {
     move |source| AgentError::Thread { step, source }
@@ -91,40 +88,17 @@ impl AgentThread {
             // Before any guest runs: its first deadline is the agent's, too.
             agent.announce(ALWAYS)?;
         }
-        let stop = Arc::new(Flag::new().map_err(step("create an eventfd"))?);
-        let seen = Arc::clone(&stop);
-        let handle = std::thread::Builder::new()
-            .name("timer-agent".to_owned())
-            .spawn(move || {
-                cpu.map_or(Ok(()), clock::pin)
-                    .and_then(|()| clock::sleep_exactly())
-                    .map_err(step("pin the agent"))?;
-                serve(agent, &lines, ticks, pace, &seen)
-            })
-            .map_err(step("start the agent"))?;
-        Ok(Self {
-            stop,
-            handle: Some(handle),
-        })
+        let serves = move |stop: &Flag| {
+            clock::sleep_exactly()?;
+            Ok(serve(agent, &lines, ticks, pace, stop))
+        };
+        let helper = Helper::start("timer-agent", cpu, serves);
+        Ok(Self(helper.map_err(step("start the agent"))?))
     }
 
     /// Ends it.
-    pub fn end(mut self) -> Result<AgentReport, AgentError> {
-        self.stop.raise().map_err(step("stop the agent"))?;
-        let lost = || step("join the agent")(std::io::Error::other("it panicked"));
-        let ended = self.handle.take().map(JoinHandle::join);
-        ended
-            .unwrap_or_else(|| Ok(Ok(AgentReport::default())))
-            .unwrap_or_else(|_| Err(lost()))
-    }
-}
-
-impl Drop for AgentThread {
-    fn drop(&mut self) {
-        if let Some(handle) = self.handle.take() {
-            let _ = self.stop.raise();
-            let _ = handle.join();
-        }
+    pub fn end(self) -> Result<AgentReport, AgentError> {
+        self.0.end().map_err(step("run the agent"))?
     }
 }
 

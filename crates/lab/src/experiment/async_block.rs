@@ -12,7 +12,6 @@ use std::fs::File;
 use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use kvm_ioctls::IoEventAddress;
 use rustix::fs::{Mode, OFlags};
@@ -30,6 +29,7 @@ use crate::device::machine::{Ended, Machine};
 use crate::device::virtio::register;
 use crate::event::{Event, Flag};
 use crate::guest::disk;
+use crate::helper::Helper;
 use crate::memory::{MMIO, param};
 use crate::run::{RunError, io_step};
 use crate::vm::{Vm, VmError};
@@ -163,14 +163,13 @@ const WORK: u32 = 50;
 struct Serving {
     device: Shared<BlockDevice>,
     kicks: Arc<Event>,
-    stop: Arc<Flag>,
 }
 
 impl Serving {
     /// Waits for the file itself.
-    fn wait_for_the_file(&self) -> std::io::Result<()> {
-        while !self.stop.is_raised() {
-            clock::wait_any([self.kicks.as_fd(), self.stop.as_fd()], None)?;
+    fn wait_for_the_file(&self, stop: &Flag) -> std::io::Result<()> {
+        while !stop.is_raised() {
+            clock::wait_any([self.kicks.as_fd(), stop.as_fd()], None)?;
             if self.kicks.take()? > 0 {
                 self.device.lock().serve();
             }
@@ -179,10 +178,10 @@ impl Serving {
     }
 
     /// Has a ring wait for it.
-    fn with_ring(&self, mut ring: Ring) -> std::io::Result<()> {
+    fn with_ring(&self, mut ring: Ring, stop: &Flag) -> std::io::Result<()> {
         let mut under_way = BTreeMap::new();
-        while !self.stop.is_raised() {
-            clock::wait_any([self.kicks.as_fd(), ring.as_fd(), self.stop.as_fd()], None)?;
+        while !stop.is_raised() {
+            clock::wait_any([self.kicks.as_fd(), ring.as_fd(), stop.as_fd()], None)?;
             self.kicks.take()?;
             while let Some(over) = ring.completed() {
                 if let Some(request) = under_way.remove(&over.number) {
@@ -202,10 +201,7 @@ impl Serving {
 }
 
 /// A worker, until it is told to stop.
-struct Worker {
-    stop: Arc<Flag>,
-    thread: JoinHandle<std::io::Result<u64>>,
-}
+struct Worker(Helper<u64>);
 
 impl Worker {
     /// Serves a device whenever the guest notifies it, on a CPU of its own if there is one; with a ring, if there is one.
@@ -216,7 +212,6 @@ impl Worker {
         cpu: Option<u32>,
     ) -> Result<(Self, Arc<Event>), RunError> {
         let event = Arc::new(Event::new().map_err(io_step("create an eventfd"))?);
-        let stop = Arc::new(Flag::new().map_err(io_step("create an eventfd"))?);
         let notify = IoEventAddress::Mmio(u64::from(MMIO) + u64::from(register::QUEUE_NOTIFY));
         vm.fd()
             .register_ioevent(event.fd(), &notify, 0_u32)
@@ -228,28 +223,21 @@ impl Worker {
         let serving = Serving {
             device,
             kicks: Arc::clone(&event),
-            stop: Arc::clone(&stop),
         };
-        let thread = std::thread::Builder::new()
-            .name("block-worker".to_owned())
-            .spawn(move || {
-                cpu.map_or(Ok(()), clock::pin)?;
-                match ring {
-                    Some(ring) => serving.with_ring(ring)?,
-                    None => serving.wait_for_the_file()?,
-                }
-                Ok(clock::thread_cpu_ns())
-            })
-            .map_err(io_step("start a worker"))?;
-        Ok((Self { stop, thread }, event))
+        let work = move |stop: &Flag| {
+            match ring {
+                Some(ring) => serving.with_ring(ring, stop)?,
+                None => serving.wait_for_the_file(stop)?,
+            }
+            Ok(clock::thread_cpu_ns())
+        };
+        let helper = Helper::start("block-worker", cpu, work);
+        Ok((Self(helper.map_err(io_step("start a worker"))?), event))
     }
 
     /// Ends it; the CPU that it used.
     fn end(self) -> Result<u64, RunError> {
-        self.stop.raise().map_err(io_step("stop the worker"))?;
-        let ended = self.thread.join();
-        let ended = ended.unwrap_or_else(|_| Err(std::io::Error::other("it panicked")));
-        ended.map_err(io_step("serve the disk"))
+        self.0.end().map_err(io_step("serve the disk"))
     }
 }
 

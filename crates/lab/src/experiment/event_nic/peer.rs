@@ -3,14 +3,13 @@
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use haltwise_core::units::Nanos;
 
 use crate::clock;
 use crate::device::net::{LONGEST, Link};
 use crate::event::Flag;
+use crate::helper::Helper;
 use crate::run::{RunError, io_step};
 
 /// Frames that went back, and those that found the link full.
@@ -21,32 +20,22 @@ pub(super) struct Echoed {
 }
 
 /// An echo, until it is told to stop.
-pub(super) struct Peer {
-    stop: Arc<Flag>,
-    thread: JoinHandle<io::Result<Echoed>>,
-}
+pub(super) struct Peer(Helper<Echoed>);
 
 impl Peer {
     /// Thinks for so long about each frame; runs on a CPU, or wherever it may.
     pub(super) fn start(link: Link, think: Nanos, cpu: Option<u32>) -> Result<Self, RunError> {
-        let stop = Arc::new(Flag::new().map_err(io_step("create an eventfd"))?);
-        let stopped = Arc::clone(&stop);
-        let thread = std::thread::Builder::new().name("net-peer".to_owned());
-        let thread = thread.spawn(move || {
-            cpu.map_or(Ok(()), clock::pin)?;
+        let echoes = move |stop: &Flag| {
             clock::sleep_exactly()?;
-            echo(&link, think, &stopped)
-        });
-        let thread = thread.map_err(io_step("start the other side"))?;
-        Ok(Self { stop, thread })
+            echo(&link, think, stop)
+        };
+        let helper = Helper::start("net-peer", cpu, echoes);
+        Ok(Self(helper.map_err(io_step("start the other side"))?))
     }
 
     /// Ends it; what it did.
     pub(super) fn end(self) -> Result<Echoed, RunError> {
-        self.stop.raise().map_err(io_step("stop the other side"))?;
-        let ended = self.thread.join();
-        let ended = ended.unwrap_or_else(|_| Err(io::Error::other("it panicked")));
-        ended.map_err(io_step("send frames back"))
+        self.0.end().map_err(io_step("send frames back"))
     }
 }
 

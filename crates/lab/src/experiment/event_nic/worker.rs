@@ -3,7 +3,6 @@
 use std::io;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use haltwise_core::units::Nanos;
 
@@ -11,6 +10,7 @@ use crate::clock;
 use crate::device::Shared;
 use crate::device::net::{Link, NetDevice, Pass, RECEIVE, TRANSMIT};
 use crate::event::{Event, Flag};
+use crate::helper::Helper;
 use crate::run::{RunError, io_step};
 use crate::thread_stats::ThreadUse;
 use crate::vm::Lines;
@@ -41,39 +41,29 @@ pub(super) struct Served {
 }
 
 /// A worker, until it is told to stop.
-pub(super) struct Worker {
-    stop: Arc<Flag>,
-    thread: JoinHandle<io::Result<ThreadUse>>,
-}
+pub(super) struct Worker(Helper<ThreadUse>);
 
 impl Worker {
     /// Serves on a CPU, or wherever it may run.
     pub(super) fn start(served: Served, how: How, cpu: Option<u32>) -> Result<Self, RunError> {
-        let stop = Arc::new(Flag::new().map_err(io_step("create an eventfd"))?);
-        let stopped = Arc::clone(&stop);
-        let work = move || {
-            cpu.map_or(Ok(()), clock::pin)?;
+        let work = move |stop: &Flag| {
             clock::sleep_exactly()?;
             let before = ThreadUse::of_this_thread()?;
             match how {
-                How::Polls => served.look(&stopped, None)?,
-                How::Looks(pause) => served.look(&stopped, Some(pause))?,
-                How::Events => served.wait(&stopped, Some(TRANSMIT))?,
-                How::Receives => served.wait(&stopped, None)?,
+                How::Polls => served.look(stop, None)?,
+                How::Looks(pause) => served.look(stop, Some(pause))?,
+                How::Events => served.wait(stop, Some(TRANSMIT))?,
+                How::Receives => served.wait(stop, None)?,
             }
             Ok(ThreadUse::of_this_thread()?.since(&before))
         };
-        let thread = std::thread::Builder::new().name("net-worker".to_owned());
-        let thread = thread.spawn(work).map_err(io_step("start a worker"))?;
-        Ok(Self { stop, thread })
+        let helper = Helper::start("net-worker", cpu, work);
+        Ok(Self(helper.map_err(io_step("start a worker"))?))
     }
 
     /// Ends it; what it used.
     pub(super) fn end(self) -> Result<ThreadUse, RunError> {
-        self.stop.raise().map_err(io_step("stop the worker"))?;
-        let ended = self.thread.join();
-        let ended = ended.unwrap_or_else(|_| Err(io::Error::other("it panicked")));
-        ended.map_err(io_step("serve the network device"))
+        self.0.end().map_err(io_step("serve the network device"))
     }
 }
 
