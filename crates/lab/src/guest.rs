@@ -4,7 +4,8 @@
 //! exactly one HLT; its vector points straight at the code that follows the HLT, which drops the
 //! interrupt frame and goes round again, never `iret`. [`STOP`] is of a higher class than every other vector,
 //! so it is taken first wherever the guest is, and ends it. Hence HLTs = interrupts = `halt_exits`, always.
-//! Guests that never halt ([`storm`]) let [`STOP`] in once a round.
+//! Guests that never halt ([`storm`]) let [`STOP`] in once a round. One that may never halt, but must let no
+//! other interrupt in ([`Guest::may_never_halt`]), ends when the host takes its rounds away.
 //!
 //! A HLT whose interrupt is pending already is an exit, but not a halt: KVM goes on without
 //! `kvm_vcpu_halt`, and no tracepoint fires. That happens when a gap is shorter than the guest's way back
@@ -203,6 +204,11 @@ impl Guest {
     /// Whether its vCPUs wake each other: then the first begins when all others are ready.
     pub fn is_ring(self) -> bool {
         matches!(self, Self::Ipi | Self::Poller(Peer::Ring))
+    }
+
+    /// Whether its vCPUs can find work for ever without a HLT, in which [`STOP`] would come in.
+    pub fn may_never_halt(self) -> bool {
+        self == Self::Poller(Peer::Ring)
     }
 
     /// Whether the PIT wakes it.

@@ -21,9 +21,8 @@ use crate::stats_fd::{Stats, StatsFd};
 use crate::vcpu::{Ends, Vcpu, VcpuEnd, VcpuThread};
 use crate::vm::{Lines, Vm};
 
-/// What does not end by its stop line within this is kicked out: long, for a busy machine
-/// may keep a vCPU's thread waiting.
-const STOP_GRACE: Nanos = Nanos(6_000_000_000);
+/// What does not end by its stop line within this is kicked out.
+const STOP_GRACE: Nanos = Nanos(2_000_000_000);
 /// Between two kicks of a vCPU: a signal just before `KVM_RUN` is lost.
 const KICK_INTERVAL: Nanos = Nanos(10_000_000);
 
@@ -295,7 +294,9 @@ impl<'a> Running<'a> {
             clock::wait_readable(&self.drivers_done, Some(KICK_INTERVAL))?;
             self.drivers_done.take()?;
         }
-        self.end_unhalting_ring().map_err(io::Error::other)?;
+        if self.load.guest.may_never_halt() {
+            self.take_rounds_away().map_err(io::Error::other)?;
+        }
         for lines in self.vms.iter().flat_map(|vm| &vm.vm.lines) {
             lines.stop.signal()?;
         }
@@ -310,14 +311,9 @@ impl<'a> Running<'a> {
         }
         Ok(())
     }
-}
 
-impl Running<'_> {
-    /// Tells vCPUs that hand work on to each other, and may never halt, that their rounds are done.
-    fn end_unhalting_ring(&self) -> Result<(), MemoryError> {
-        if self.load.guest != Guest::Poller(Peer::Ring) {
-            return Ok(());
-        }
+    /// Tells guests that let no interrupt in that their rounds are done.
+    fn take_rounds_away(&self) -> Result<(), MemoryError> {
         for RunningVm { vm, vcpus, .. } in &self.vms {
             for vcpu in vcpus {
                 vm.memory.set_word(vcpu.thread.id.0, param::ROUNDS, 0)?;
