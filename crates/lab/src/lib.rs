@@ -11,7 +11,7 @@
 //! | [`halt_loop`] | halts in user space, driven by any policy of the core |
 //! | [`device`] | devices to lift out, and the VM that they are tried in |
 //! | [`event`] | an eventfd that both KVM and `poll` take |
-//! | `helper` | a thread of the host's side, until it is told to stop |
+//! | `host_thread` | a thread of the host's side, until it is told to stop |
 //! | [`interrupt`] | SIGINT and SIGTERM as a file |
 //! | [`ioctl`] | the KVM ioctls that have no safe wrapper elsewhere |
 //! | [`vm`] | KVM's VM object: memory, irqchip, PIT, interrupt lines, cap |
@@ -49,7 +49,7 @@ pub mod fuzz;
 pub mod guest;
 pub mod guest_poll;
 pub mod halt_loop;
-mod helper;
+mod host_thread;
 pub mod interrupt;
 pub mod ioctl;
 pub mod load;

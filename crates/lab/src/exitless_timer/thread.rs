@@ -8,7 +8,7 @@ use super::agent::{Agent, AgentError, Client};
 use super::page::{ALWAYS, GuestPage, NEVER};
 use super::slot::Counts;
 use crate::event::Flag;
-use crate::helper::Helper;
+use crate::host_thread::HostThread;
 use crate::memory::{timer, vcpu_page};
 use crate::vm::{Lines, Vm};
 use crate::{clock, ioctl};
@@ -48,7 +48,7 @@ impl AgentReport {
 
 /// A running agent. Dropped, it ends.
 #[derive(Debug)]
-pub struct AgentThread(Helper<Result<AgentReport, AgentError>>);
+pub struct AgentThread(HostThread<Result<AgentReport, AgentError>>);
 
 fn step(step: &'static str) -> impl Fn(std::io::Error) -> AgentError {
     move |source| AgentError::Thread { step, source }
@@ -92,8 +92,8 @@ impl AgentThread {
             clock::sleep_exactly()?;
             Ok(serve(agent, &lines, ticks, pace, stop))
         };
-        let helper = Helper::start("timer-agent", cpu, serves);
-        Ok(Self(helper.map_err(step("start the agent"))?))
+        let thread = HostThread::start("timer-agent", cpu, serves);
+        Ok(Self(thread.map_err(step("start the agent"))?))
     }
 
     /// Ends it.

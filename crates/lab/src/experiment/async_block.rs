@@ -29,7 +29,7 @@ use crate::device::machine::{Ended, Machine};
 use crate::device::virtio::register;
 use crate::event::{Event, Flag};
 use crate::guest::disk;
-use crate::helper::Helper;
+use crate::host_thread::HostThread;
 use crate::memory::{MMIO, param};
 use crate::run::{RunError, io_step};
 use crate::vm::{Vm, VmError};
@@ -201,7 +201,7 @@ impl Serving {
 }
 
 /// A worker, until it is told to stop.
-struct Worker(Helper<u64>);
+struct Worker(HostThread<u64>);
 
 impl Worker {
     /// Serves a device whenever the guest notifies it, on a CPU of its own if there is one; with a ring, if there is one.
@@ -231,8 +231,8 @@ impl Worker {
             }
             Ok(clock::thread_cpu_ns())
         };
-        let helper = Helper::start("block-worker", cpu, work);
-        Ok((Self(helper.map_err(io_step("start a worker"))?), event))
+        let thread = HostThread::start("block-worker", cpu, work);
+        Ok((Self(thread.map_err(io_step("start a worker"))?), event))
     }
 
     /// Ends it; the CPU that it used.

@@ -9,7 +9,7 @@ use haltwise_core::units::Nanos;
 use crate::clock;
 use crate::device::net::{LONGEST, Link};
 use crate::event::Flag;
-use crate::helper::Helper;
+use crate::host_thread::HostThread;
 use crate::run::{RunError, io_step};
 
 /// Frames that went back, and those that found the link full.
@@ -20,7 +20,7 @@ pub(super) struct Echoed {
 }
 
 /// An echo, until it is told to stop.
-pub(super) struct Peer(Helper<Echoed>);
+pub(super) struct Peer(HostThread<Echoed>);
 
 impl Peer {
     /// Thinks for so long about each frame; runs on a CPU, or wherever it may.
@@ -29,8 +29,8 @@ impl Peer {
             clock::sleep_exactly()?;
             echo(&link, think, stop)
         };
-        let helper = Helper::start("net-peer", cpu, echoes);
-        Ok(Self(helper.map_err(io_step("start the other side"))?))
+        let thread = HostThread::start("net-peer", cpu, echoes);
+        Ok(Self(thread.map_err(io_step("start the other side"))?))
     }
 
     /// Ends it; what it did.

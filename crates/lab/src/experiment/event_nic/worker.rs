@@ -10,7 +10,7 @@ use crate::clock;
 use crate::device::Shared;
 use crate::device::net::{Link, NetDevice, Pass, RECEIVE, TRANSMIT};
 use crate::event::{Event, Flag};
-use crate::helper::Helper;
+use crate::host_thread::HostThread;
 use crate::run::{RunError, io_step};
 use crate::thread_stats::ThreadUse;
 use crate::vm::Lines;
@@ -41,7 +41,7 @@ pub(super) struct Served {
 }
 
 /// A worker, until it is told to stop.
-pub(super) struct Worker(Helper<ThreadUse>);
+pub(super) struct Worker(HostThread<ThreadUse>);
 
 impl Worker {
     /// Serves on a CPU, or wherever it may run.
@@ -57,8 +57,8 @@ impl Worker {
             }
             Ok(ThreadUse::of_this_thread()?.since(&before))
         };
-        let helper = Helper::start("net-worker", cpu, work);
-        Ok(Self(helper.map_err(io_step("start a worker"))?))
+        let thread = HostThread::start("net-worker", cpu, work);
+        Ok(Self(thread.map_err(io_step("start a worker"))?))
     }
 
     /// Ends it; what it used.

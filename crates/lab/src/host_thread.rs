@@ -9,12 +9,12 @@ use crate::event::Flag;
 
 /// One that runs. Dropped, it ends.
 #[derive(Debug)]
-pub(crate) struct Helper<T> {
+pub(crate) struct HostThread<T> {
     stop: Arc<Flag>,
     thread: Option<JoinHandle<io::Result<T>>>,
 }
 
-impl<T: Send + 'static> Helper<T> {
+impl<T: Send + 'static> HostThread<T> {
     /// Has it work, on a CPU or wherever it may run, until the flag that it gets is raised.
     pub(crate) fn start(
         name: &str,
@@ -42,7 +42,7 @@ impl<T: Send + 'static> Helper<T> {
     }
 }
 
-impl<T> Drop for Helper<T> {
+impl<T> Drop for HostThread<T> {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = self.stop.raise();
@@ -56,14 +56,14 @@ mod test {
     use super::*;
     use crate::clock::wait_readable;
 
-    fn waits(ended: &Arc<Flag>) -> Helper<u32> {
+    fn waits(ended: &Arc<Flag>) -> HostThread<u32> {
         let ended = Arc::clone(ended);
         let work = move |stop: &Flag| {
             wait_readable(stop, None)?;
             ended.raise()?;
             Ok(7)
         };
-        Helper::start("waits", None, work).unwrap()
+        HostThread::start("waits", None, work).unwrap()
     }
 
     #[test]
@@ -76,9 +76,9 @@ mod test {
 
     #[test]
     fn a_panic_and_a_cpu_that_is_not_there_are_errors() {
-        let panics = Helper::<()>::start("panics", None, |_| panic!("on purpose"));
+        let panics = HostThread::<()>::start("panics", None, |_| panic!("on purpose"));
         assert!(panics.unwrap().end().is_err());
-        let nowhere = Helper::start("nowhere", Some(1_000_000), |_| Ok(()));
+        let nowhere = HostThread::start("nowhere", Some(1_000_000), |_| Ok(()));
         assert!(nowhere.unwrap().end().is_err());
     }
 }
