@@ -10,11 +10,14 @@
 //! | `bpf/*.bpf.c, *.h` | the programs; `intf.h` is the one border to Rust |
 //! | `skel` | generated from them |
 //! | `attach` | load and attach, and what is missing if a part cannot be |
+//! | `links` | the order in which programs are detached |
 //! | `walk` | the vCPUs of the host |
 //! | `record` | the bytes of a halt, decoded |
 //! | `wake` | what ended it |
 //! | `counts` | counts mode |
+//! | `program` | the programs as a whole, and what the kernel says of each |
 //! | `cost` | what the programs themselves cost |
+//! | `missed` | runs of theirs that the kernel left out |
 //! | `exits` | exits: programs of their own (`exits*.bpf.[ch]`), loaded only when asked for |
 //! | `sample` | samples of VMMs, kept in the kernel (`sample*.[ch]`): for [`crate::profile`] |
 //! | `collector` | all of it, as a [`crate::collector::Collector`] |
@@ -24,6 +27,9 @@ mod collector;
 mod cost;
 mod counts;
 mod exits;
+mod links;
+mod missed;
+mod program;
 mod record;
 pub(crate) mod sample;
 mod skel;

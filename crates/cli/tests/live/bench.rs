@@ -67,6 +67,21 @@ impl Bench {
         )
     }
 
+    /// Waits until a VM of this name runs.
+    pub(crate) fn wait_for(name: &str) {
+        let runs = || {
+            let doctor = Command::new(haltwise()).args(["doctor", "--json"]).output();
+            let told: Value = serde_json::from_slice(&doctor.unwrap().stdout).unwrap();
+            let vms = told["vms"].as_array().unwrap();
+            vms.iter().any(|vm| vm["name"] == name)
+        };
+        let began = (0..200).any(|_| {
+            std::thread::sleep(Duration::from_millis(25));
+            runs()
+        });
+        assert!(began, "no VM {name}");
+    }
+
     /// A recorder with these options, once it has begun to record.
     pub(crate) fn recorder(&self, name: &str, options: &[&str]) -> Running {
         let recorder = Running::start(

@@ -61,7 +61,7 @@ fn vms_that_come_and_go_are_each_named() {
 fn only_the_vms_asked_for_are_recorded() {
     let Some(bench) = Bench::set_up() else { return };
     let labs = ["wanted", "other"].map(|name| bench.keep_halting("fixed:500us", &["--name", name]));
-    std::thread::sleep(Duration::from_millis(500));
+    ["wanted", "other"].into_iter().for_each(Bench::wait_for);
     let mut names = Vec::new();
     for rung in ["bpf", "tracepoints"] {
         let out = bench.path(rung);

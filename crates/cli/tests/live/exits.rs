@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 use std::process::Command;
-use std::time::Duration;
 
 use haltwise_capture::capture::Capture;
 use haltwise_core::exit::{Exits, Kind};
@@ -114,7 +113,7 @@ fn filters_hold_in_the_kernel() {
     let Some(bench) = Bench::set_up() else { return };
     let labs = ["wanted", "other"]
         .map(|name| bench.keep_halting("fixed:500us", &["--name", name, "--vcpus", "2"]));
-    std::thread::sleep(Duration::from_millis(500));
+    ["wanted", "other"].into_iter().for_each(Bench::wait_for);
     let out = bench.path("capture");
     let output = Command::new(haltwise())
         .args([

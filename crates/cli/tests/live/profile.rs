@@ -99,7 +99,7 @@ fn samples_are_as_many_as_cpu_time_says() {
             .args(["--host-wait", "spin", "--name", "spinner"])
             .stdout(Stdio::null()),
     );
-    std::thread::sleep(Duration::from_millis(500));
+    Bench::wait_for("spinner");
     let recorder = bench.recorder("capture", &["--profile", "997hz", "--vm", "spinner"]);
     std::thread::sleep(Duration::from_millis(300));
     let stolen = stolen_ticks();

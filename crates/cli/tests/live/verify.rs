@@ -107,6 +107,33 @@ fn calls_alone_match_too() {
     assert!(result["checked"].as_u64() > Some(500), "{result}");
 }
 
+/// What a recorder takes away, it takes away in an order that leaves no halt without its call.
+#[test]
+fn a_recording_that_ends_before_its_vm_is_right_to_the_last_halt() {
+    let Some(bench) = Bench::set_up() else { return };
+    let load = "uniform:5us:240us";
+    let lab = bench.keep_halting(load, &["--vcpus", "2", "--name", "goes-on"]);
+    Bench::wait_for("goes-on");
+    for rung in ["bpf", "bpf", "bpf", "bpf", "bpf", "tracepoints"] {
+        let Some(bench) = Bench::set_up() else { return };
+        let output = Command::new(haltwise())
+            .args(["record", "--rung", rung, "--vm", "goes-on"])
+            .args(["--duration", "400ms", "-o"])
+            .arg(bench.path("capture"))
+            .output()
+            .unwrap();
+        let lost = output.status.code() == Some(5);
+        assert!(
+            output.status.success() || lost && rung == "tracepoints",
+            "{}",
+            told(&output)
+        );
+        let result = verify(&bench, load, "goes-on", lost);
+        assert!(result["checked"].as_u64() > Some(100), "{rung}: {result}");
+    }
+    drop(lab);
+}
+
 /// A wrong setting is found out: the test above can fail.
 #[test]
 fn a_wrong_setting_differs() {

@@ -6,6 +6,7 @@ use haltwise_core::recording::{Missing, Mode};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, OpenObject, ProgramMut};
 
+use super::links::Links;
 use super::skel::types::kernel_support;
 use super::skel::{CollectorProgs, CollectorSkel, CollectorSkelBuilder};
 use crate::collector::{CollectError, CollectOptions};
@@ -64,7 +65,7 @@ fn is_errno(error: &libbpf_rs::Error, number: i32) -> bool {
 pub(super) struct Attached {
     pub(super) skel: CollectorSkel<'static>,
     /// Of the tracepoint programs; the walk's is [`Attached::walk`].
-    pub(super) links: Vec<Link>,
+    pub(super) links: Links,
     pub(super) walk: Link,
     pub(super) missing: Vec<Missing>,
 }
@@ -134,7 +135,7 @@ pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError>
         .map_err(|error| explain("attach the walk over open files", &error))?;
     let mut attached = Attached {
         skel,
-        links: Vec::new(),
+        links: Links::none(),
         walk,
         missing: Vec::new(),
     };
@@ -191,7 +192,7 @@ fn optional<'a>(
 impl Attached {
     fn attach_tracepoints(&mut self) -> Result<(), CollectError> {
         let progs = &self.skel.progs;
-        let mut links = Vec::new();
+        let mut links = Links::none();
         let mut missing = Vec::new();
         for (program, tracepoint, field, without_it) in optional(progs) {
             match program.attach() {

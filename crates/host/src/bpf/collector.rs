@@ -12,9 +12,11 @@ use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
 use super::attach::{Attached, attach, explain};
-use super::cost::{Cost, Programs};
+use super::cost::Cost;
 use super::counts::CountsReader;
 use super::exits::{ExitCounter, Who};
+use super::missed::Missed;
+use super::program::Programs;
 use super::record::{Place, RawHalt};
 use super::skel::types::{kernel_support, lost_cause};
 use super::stats::StatsReader;
@@ -46,6 +48,7 @@ pub struct BpfCollector {
     cost: Cost,
     last_walk_ns: u64,
     lost_before: [u64; LOST_CAUSES],
+    missed: Missed,
 }
 
 const LOST_CAUSES: usize = lost_cause::LOST_CAUSES.0 as usize;
@@ -96,6 +99,7 @@ impl BpfCollector {
             cost: Cost::default(),
             last_walk_ns: 0,
             lost_before: [0; LOST_CAUSES],
+            missed: Missed::default(),
         };
         let now = clock::monotonic_ns();
         collector.refresh_param();
@@ -350,6 +354,8 @@ impl BpfCollector {
                 *before = total;
             }
         }
+        let programs = Self::programs(&self.attached, self.exits.as_ref());
+        facts.lost.extend(self.missed.lost(now_ns, &programs));
         Ok(())
     }
 
@@ -515,7 +521,7 @@ impl Collector for BpfCollector {
         let now = clock::monotonic_ns();
         let programs = Self::programs(&self.attached, self.exits.as_ref());
         self.cost.end_sample(now, &programs);
-        self.attached.links.clear();
+        self.attached.links.detach();
         if let Some(exits) = &mut self.exits {
             exits.detach();
         }

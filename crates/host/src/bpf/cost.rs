@@ -8,47 +8,16 @@
     reason = "bpf_enable_stats has no safe wrapper in libbpf-rs"
 )]
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys;
+
+use super::program::{Programs, Runs, run_count};
 
 /// How long one sample lasts, at least.
 const SAMPLE_NS: u64 = 200_000_000;
 /// From the start of one sample to the start of the next.
 const PERIOD_NS: u64 = 4_000_000_000;
-
-/// Our programs, as the sums are kept: what runs for every halt, for every task, for every exit.
-#[derive(Debug, Clone)]
-pub(super) struct Programs<'a> {
-    /// `kvm_vcpu_wakeup`: once for each halt.
-    pub(super) halt: BorrowedFd<'a>,
-    /// `kvm_halt_poll_ns`: at most once for each halt.
-    pub(super) window: BorrowedFd<'a>,
-    /// `sched_waking`: for every task that is woken; once for a halt that waited.
-    pub(super) waking: BorrowedFd<'a>,
-    /// The others: interrupts and timers of the whole host.
-    pub(super) others: [BorrowedFd<'a>; 4],
-    /// Where exits are counted.
-    pub(super) exits: Option<ExitPrograms<'a>>,
-}
-
-/// The programs that count exits.
-#[derive(Debug, Clone)]
-pub(super) struct ExitPrograms<'a> {
-    /// `kvm_exit`, as kernels tell it: one of them is attached.
-    pub(super) exit: [BorrowedFd<'a>; 2],
-    /// `kvm_emulate_insn`.
-    pub(super) emulation: BorrowedFd<'a>,
-    /// The others.
-    pub(super) others: Vec<BorrowedFd<'a>>,
-}
-
-/// Runs and run time of a program.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Runs {
-    pub(super) count: u64,
-    pub(super) time_ns: u64,
-}
 
 /// Runs and run time of all programs.
 #[derive(Debug, Clone, Copy, Default)]
@@ -154,20 +123,6 @@ pub(super) fn start_timing() -> Option<OwnedFd> {
     Some(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-impl Runs {
-    fn add(&mut self, other: Self) {
-        self.count += other.count;
-        self.time_ns += other.time_ns;
-    }
-
-    fn since(self, start: Self) -> Self {
-        Self {
-            count: self.count.saturating_sub(start.count),
-            time_ns: self.time_ns.saturating_sub(start.time_ns),
-        }
-    }
-}
-
 impl AllRuns {
     fn each(&mut self) -> [&mut Runs; 7] {
         [
@@ -208,23 +163,4 @@ fn sum(programs: &[BorrowedFd<'_>]) -> Runs {
         sum.add(run_count(*program));
     }
     sum
-}
-
-/// How often a program ran and for how long, while timing was on.
-pub(super) fn run_count(program: BorrowedFd<'_>) -> Runs {
-    let mut info = libbpf_sys::bpf_prog_info::default();
-    let mut size = u32::try_from(size_of_val(&info)).unwrap_or(0);
-    let target = std::ptr::from_mut(&mut info).cast();
-    // SAFETY: `target` points to `size` bytes that live until the call returns; the kernel fills at
-    // most that many.
-    let failed = unsafe {
-        libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), target, &raw mut size)
-    };
-    if failed != 0 {
-        return Runs::default();
-    }
-    Runs {
-        count: info.run_cnt,
-        time_ns: info.run_time_ns,
-    }
 }

@@ -28,7 +28,7 @@ use self::cell::{Cell, Told};
 use self::load::Loaded;
 use self::skel::types::exit_lost;
 use super::attach::explain;
-use super::cost::ExitPrograms;
+use super::program::ExitPrograms;
 use super::record::Place;
 use crate::collector::CollectError;
 use crate::exits::ExitOptions;
@@ -101,7 +101,7 @@ impl ExitCounter {
 
     /// Counts no more. What was counted can still be read.
     pub(super) fn detach(&mut self) {
-        self.loaded.links.clear();
+        self.loaded.links.detach();
     }
 
     /// The programs, for their cost. Those for sub-keys that nobody asked for are not loaded.

@@ -14,7 +14,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, OpenObject, PerfEventOpts};
 use self::skel::types::{sample_count, sample_tag};
 use self::skel::{SampleSkel, SampleSkelBuilder};
 use super::attach::{explain, hush_libbpf};
-use super::cost;
+use super::program;
 use crate::collector::CollectError;
 
 // As `profile::record` reads it.
@@ -143,7 +143,7 @@ impl SampleFilter {
 
     /// What a run of the program takes, in ns, where the kernel was asked to time programs meanwhile.
     pub(crate) fn ns_per_run(&self) -> Option<f64> {
-        let runs = cost::run_count(self.skel.progs.on_sample.as_fd());
+        let runs = program::run_count(self.skel.progs.on_sample.as_fd());
         (runs.count > 0).then(|| runs.time_ns as f64 / runs.count as f64)
     }
 }

@@ -10,6 +10,7 @@ use libbpf_rs::{Link, MapCore, MapFlags, MapMut, OpenObject, ProgramMut};
 
 use super::skel::{ExitsProgs, ExitsSkel, ExitsSkelBuilder, OpenExitsSkel};
 use crate::bpf::attach::{explain, hush_libbpf};
+use crate::bpf::links::Links;
 use crate::collector::CollectError;
 use crate::exits::ExitOptions;
 
@@ -25,7 +26,7 @@ const CELLS_MOST: usize = 60_000;
 /// The programs, attached. Dropping the links detaches them.
 pub(super) struct Loaded {
     pub(super) skel: ExitsSkel<'static>,
-    pub(super) links: Vec<Link>,
+    pub(super) links: Links,
     pub(super) missing: Vec<Missing>,
 }
 
@@ -150,7 +151,7 @@ fn fill(map: &MapMut<'_>, wanted: impl Iterator<Item = u32>) -> Result<(), Colle
 type Part<'a> = (&'a ProgramMut<'a>, &'static str, &'static str);
 
 /// Attaches what was loaded. A part that a kernel lacks is missing, and no error.
-fn attach(progs: &ExitsProgs<'_>, options: &ExitOptions) -> (Vec<Link>, Vec<Missing>) {
+fn attach(progs: &ExitsProgs<'_>, options: &ExitOptions) -> (Links, Vec<Missing>) {
     let always: [Part<'_>; 5] = [
         (
             &progs.on_userspace_exit,
@@ -182,7 +183,7 @@ fn attach(progs: &ExitsProgs<'_>, options: &ExitOptions) -> (Vec<Link>, Vec<Miss
         .into_iter()
         .filter(|(key, _)| options.sub_keys.contains(key))
         .map(|(_, part)| part);
-    let mut links = Vec::new();
+    let mut links = Links::none();
     let mut missing = Vec::new();
     let mut book =
         |attached: libbpf_rs::Result<Link>, tracepoint: &str, without_it: &str| match attached {

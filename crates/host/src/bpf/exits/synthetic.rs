@@ -18,7 +18,8 @@ use haltwise_core::exit::{Exits, SubKey};
 use haltwise_core::ids::{Pid, VcpuId, VmIndex};
 use libbpf_rs::libbpf_sys;
 
-use super::super::cost::{run_count, start_timing};
+use super::super::cost::start_timing;
+use super::super::program::run_count;
 use super::super::record::Place;
 use super::ExitCounter;
 use crate::clock;

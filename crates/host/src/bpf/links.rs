@@ -1,0 +1,64 @@
+//! The links of programs that tell of a thing together.
+
+use libbpf_rs::Link;
+
+/// Links in the order in which they were made, the one that sends a record last: then the first record
+/// finds everything else in place. They go in the opposite order, for every one takes the kernel its
+/// time, tens of milliseconds on a busy host: what goes earlier is missing from the records of that time.
+#[derive(Debug)]
+pub(super) struct Links<L = Link>(Vec<L>);
+
+impl<L> Links<L> {
+    pub(super) fn none() -> Self {
+        Self(Vec::new())
+    }
+
+    pub(super) fn push(&mut self, link: L) {
+        self.0.push(link);
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Detaches all.
+    pub(super) fn detach(&mut self) {
+        while let Some(link) = self.0.pop() {
+            drop(link);
+        }
+    }
+}
+
+impl<L> Drop for Links<L> {
+    fn drop(&mut self) {
+        self.detach();
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    struct Told<'a>(&'a RefCell<Vec<u8>>, u8);
+
+    impl Drop for Told<'_> {
+        fn drop(&mut self) {
+            self.0.borrow_mut().push(self.1);
+        }
+    }
+
+    #[test]
+    fn what_came_last_goes_first() {
+        let gone = RefCell::default();
+        let three = || {
+            let mut links = Links::none();
+            (0..3).for_each(|nth| links.push(Told(&gone, nth)));
+            links
+        };
+        three().detach();
+        drop(three());
+        assert_eq!(*gone.borrow(), [2, 1, 0, 2, 1, 0]);
+    }
+}

@@ -1,0 +1,88 @@
+//! Our programs, and what the kernel says of each.
+#![allow(
+    unsafe_code,
+    reason = "libbpf-rs reads what the kernel says of a program only for all programs of the host"
+)]
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+
+use libbpf_rs::libbpf_sys;
+
+/// Our programs, as sums are kept: what runs for every halt, for every task, for every exit.
+#[derive(Debug, Clone)]
+pub(super) struct Programs<'a> {
+    /// `kvm_vcpu_wakeup`: once for each halt.
+    pub(super) halt: BorrowedFd<'a>,
+    /// `kvm_halt_poll_ns`: at most once for each halt.
+    pub(super) window: BorrowedFd<'a>,
+    /// `sched_waking`: for every task that is woken; once for a halt that waited.
+    pub(super) waking: BorrowedFd<'a>,
+    /// The others: interrupts and timers of the whole host.
+    pub(super) others: [BorrowedFd<'a>; 4],
+    /// Where exits are counted.
+    pub(super) exits: Option<ExitPrograms<'a>>,
+}
+
+/// The programs that count exits.
+#[derive(Debug, Clone)]
+pub(super) struct ExitPrograms<'a> {
+    /// `kvm_exit`, as kernels tell it: one of them is attached.
+    pub(super) exit: [BorrowedFd<'a>; 2],
+    /// `kvm_emulate_insn`.
+    pub(super) emulation: BorrowedFd<'a>,
+    /// The others.
+    pub(super) others: Vec<BorrowedFd<'a>>,
+}
+
+impl ExitPrograms<'_> {
+    pub(super) fn each(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let named = self.exit.into_iter().chain([self.emulation]);
+        named.chain(self.others.iter().copied())
+    }
+}
+
+/// Runs and run time of a program.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Runs {
+    pub(super) count: u64,
+    pub(super) time_ns: u64,
+}
+
+impl Runs {
+    pub(super) fn add(&mut self, other: Self) {
+        self.count += other.count;
+        self.time_ns += other.time_ns;
+    }
+
+    pub(super) fn since(self, start: Self) -> Self {
+        Self {
+            count: self.count.saturating_sub(start.count),
+            time_ns: self.time_ns.saturating_sub(start.time_ns),
+        }
+    }
+}
+
+/// How often a program ran and for how long, while timing was on.
+pub(super) fn run_count(program: BorrowedFd<'_>) -> Runs {
+    info(program).map_or_else(Runs::default, |info| Runs {
+        count: info.run_cnt,
+        time_ns: info.run_time_ns,
+    })
+}
+
+/// How often the kernel left a program out, ever; it tells so from 5.12 on.
+pub(super) fn misses(program: BorrowedFd<'_>) -> u64 {
+    info(program).map_or(0, |info| info.recursion_misses)
+}
+
+fn info(program: BorrowedFd<'_>) -> Option<libbpf_sys::bpf_prog_info> {
+    let mut info = libbpf_sys::bpf_prog_info::default();
+    let mut size = u32::try_from(size_of_val(&info)).unwrap_or(0);
+    let target = std::ptr::from_mut(&mut info).cast();
+    // SAFETY: `target` points to `size` bytes that live until the call returns; the kernel fills at
+    // most that many.
+    let failed = unsafe {
+        libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), target, &raw mut size)
+    };
+    (failed == 0).then_some(info)
+}
