@@ -1,10 +1,10 @@
 //! Holds recorded halts against the kernel's own rule: what KVM did with each window, and what
 //! [`crate::kvm`] says that it does.
 //!
-//! Of every halt the window that the halt before it left is known. The rule makes of it the window in
-//! force, the call of grow or shrink (or none), and the window left behind; all that was recorded of
-//! these must be equal, to the nanosecond. What cannot be checked is counted with its reason and never
-//! taken for a match.
+//! Of every halt the window that the halt before it left is known, and of a first that made a call the
+//! one that the call tells. The rule makes of it the window in force, the call of grow or shrink (or
+//! none), and the window left behind; all that was recorded of these must be equal, to the nanosecond.
+//! What cannot be checked is counted with its reason and never taken for a match.
 //!
 //! | module | holds |
 //! |---|---|
@@ -151,6 +151,7 @@ impl Verifier {
         }
         let thread = self.threads.entry(halt.tid).or_default();
         let found = Found::of(halt, row, self.setup.sight);
+        thread.begin(&self.setup, halt, found.as_ref());
         if let Some(why) = thread.not_checked(&self.setup, halt, found.as_ref()) {
             thread.start_over(halt, found.as_ref(), why);
             return Verdict::Skipped(why);

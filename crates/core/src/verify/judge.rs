@@ -43,6 +43,17 @@ pub(super) enum Judged {
 }
 
 impl Thread {
+    /// A thread's first halt: its call, if it made one, tells which window it began with. Where calls
+    /// are all that is seen, the first may be that of an earlier halt.
+    pub(super) fn begin(&mut self, setup: &Setup, halt: &Halt, found: Option<&Found>) {
+        let call = found.and_then(|found| found.call);
+        if let (None, Sight::Vcpu, Some(call)) = (self.place, setup.sight, call) {
+            self.place = halt.vm.map(|vm| (vm, halt.vcpu));
+            self.windows = vec![call.old];
+            self.end_ns = halt.start_ns;
+        }
+    }
+
     /// Why this halt cannot be checked.
     pub(super) fn not_checked(
         &self,

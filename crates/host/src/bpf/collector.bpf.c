@@ -230,9 +230,12 @@ __noinline int read_vcpu(struct vcpu_thread *thread, struct halt_record *halt)
  * The window at entry. A halt without a call leaves it as it was, or sets it to 0 under a ceiling of 0;
  * in that case it is what the last halt left, clamped as KVM does on the way in.
  */
-static __always_inline void read_window(struct vcpu_thread *thread, struct halt_record *halt)
+static __always_inline void read_window(struct vcpu_thread *thread, struct halt_record *halt,
+					bool call_is_known)
 {
-	if (thread->change) {
+	if (!call_is_known) {
+		/* nor is the window */
+	} else if (thread->change) {
 		halt->flags |= thread->change | HALT_WINDOW_KNOWN;
 		halt->change_old_ns = thread->change_old_ns;
 		halt->change_new_ns = thread->change_new_ns;
@@ -256,6 +259,21 @@ static __always_inline void read_window(struct vcpu_thread *thread, struct halt_
 	thread->window_ns = halt->window_next_ns;
 }
 
+/*
+ * A thread's first halt. Its call came after it, so one from longer ago than it lasted is that of an
+ * earlier halt, from before this program was there; or the thread lost its CPU since: who knows.
+ */
+static __always_inline bool call_is_known(struct vcpu_thread *thread, __u64 ns)
+{
+	if (thread->has_halted)
+		return true;
+	thread->has_halted = true;
+	if (!thread->change || bpf_ktime_get_ns() - thread->change_ns <= ns)
+		return true;
+	thread->change = 0;
+	return false;
+}
+
 /* trace_kvm_vcpu_wakeup(ns, waited, valid): kvm_vcpu_halt; kvm_vcpu_block before 5.17 */
 SEC("raw_tp/kvm_vcpu_wakeup")
 int BPF_PROG(on_vcpu_wakeup, __u64 ns, bool waited, bool valid)
@@ -267,9 +285,11 @@ int BPF_PROG(on_vcpu_wakeup, __u64 ns, bool waited, bool valid)
 		.tgid = id >> 32,
 	};
 	struct vcpu_thread *thread = this_thread();
+	bool known;
 
 	if (!thread)
 		return 0;
+	known = call_is_known(thread, ns);
 	if (waited)
 		halt.flags |= HALT_WAITED;
 	if (valid)
@@ -283,7 +303,7 @@ int BPF_PROG(on_vcpu_wakeup, __u64 ns, bool waited, bool valid)
 		halt.waking_ns = thread->waking_ns;
 	}
 	read_vcpu(thread, &halt);
-	read_window(thread, &halt);
+	read_window(thread, &halt, known);
 
 	if (counts_mode)
 		count_halt(thread, &halt);

@@ -47,6 +47,7 @@ struct vcpu_thread {
 	bool window_known;
 	bool stats_known;
 	bool looked; /* for its vCPU, among its own files */
+	bool has_halted; /* since kvm_vcpu_wakeup's program is there */
 	/* of the halt under way: kvm_halt_poll_ns */
 	__u32 change; /* 0, HALT_GREW or HALT_SHRANK */
 	__u64 change_ns;
