@@ -67,6 +67,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for (field, title) in [
         ("first_paint_ms", "first paint, browser just started"),
         ("word_paint_ms", "the same of a page of one word"),
+        ("rested_paint_ms", "first paint, its own start over"),
         ("again_paint_ms", "first paint, browser running"),
         ("ready_ms", "everything ready"),
         ("step_ms", "a step of a slider"),
