@@ -39,6 +39,14 @@ pub(super) struct Played {
     pub(super) thin: bool,
 }
 
+/// A halt that was played.
+struct Went {
+    gap_ns: u64,
+    window_ns: u64,
+    played: Played,
+    least_milli: u128,
+}
+
 impl Run {
     /// Before the first halt.
     pub fn new(policy: Box<dyn Policy>) -> Self {
@@ -93,6 +101,31 @@ impl Run {
         frame: &Frame<'_>,
         yardstick: Option<&mut Yardstick>,
     ) -> u64 {
+        let went = self.go(sample, frame, yardstick);
+        self.outcome.clairvoyant_milli += went.least_milli;
+        let assumed = frame.follow.is_assumed(sample.wake);
+        self.outcome.doubts.arrival_assumed += u64::from(assumed);
+        self.book(sample, went.gap_ns, went.window_ns, went.played);
+        went.window_ns
+    }
+
+    /// The same for a halt of which nobody asks what came: the policy goes on, nothing is counted.
+    pub fn pass_beside(
+        &mut self,
+        sample: &Sample,
+        frame: &Frame<'_>,
+        yardstick: Option<&mut Yardstick>,
+    ) {
+        self.go(sample, frame, yardstick);
+    }
+
+    #[inline]
+    fn go(
+        &mut self,
+        sample: &Sample,
+        frame: &Frame<'_>,
+        yardstick: Option<&mut Yardstick>,
+    ) -> Went {
         let turn = self.turn;
         self.turn += 1;
         let follow = &frame.follow;
@@ -115,11 +148,12 @@ impl Run {
             valid: sample.valid,
         });
         self.ahead_ns = difference(sample.latency_ns, played.latency_ns);
-        self.outcome.clairvoyant_milli += least.map_or(0, |least| least.milli);
-        let assumed = follow.is_assumed(sample.wake);
-        self.outcome.doubts.arrival_assumed += u64::from(assumed);
-        self.book(sample, gap_ns, window_ns, played);
-        window_ns
+        Went {
+            gap_ns,
+            window_ns,
+            played,
+            least_milli: least.map_or(0, |least| least.milli),
+        }
     }
 
     fn book(&mut self, sample: &Sample, gap_ns: u64, window_ns: u64, played: Played) {

@@ -314,6 +314,35 @@ proptest! {
         prop_assert_eq!(format!("{:?}", played.from_ceiling), ceiling);
         prop_assert_eq!(played.apart.to_string(), apart);
     }
+
+    /// Halts that are passed over leave a policy where counted ones do.
+    #[test]
+    fn what_nobody_counts_goes_on_all_the_same(seed in any::<u64>(), policy in any_policy(), latency in 1..90_u64) {
+        let mut draw = SplitMix64(seed);
+        let gaps = (0..200).map(|_| draw.below(120 * US) + 1);
+        let halts = slept(gaps, latency * US, WakeSource::Timer);
+        let mut survey = Survey::default();
+        for halt in &halts {
+            survey.halt(halt);
+        }
+        let seat = Seat::of(&halts[0]);
+        let plan = plan(&[&policy]);
+        let table = survey.table(seat, None).unwrap();
+        let frame = run::Frame { table: &table, cost: plan.cost, follow: survey.follow(seat, plan.arrivals) };
+        let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
+        let [mut counted, mut passed] = [(); 2].map(|()| run::Run::new(plan.specs[0].build(&setting).unwrap()));
+        for (turn, halt) in (0..).zip(&halts) {
+            let sample = Sample::new(halt, &table, turn);
+            counted.step(&sample, &frame);
+            if turn < 100 {
+                passed.pass_beside(&sample, &frame, Some(&mut run::Yardstick::default()));
+                counted.take();
+            } else {
+                passed.step(&sample, &frame);
+            }
+        }
+        prop_assert_eq!(counted.take(), passed.take());
+    }
 }
 
 /// The two starts of a plan's only policy, each played to its end: the outcomes, and how many halts had

@@ -5,7 +5,7 @@ use super::material::{Material, Seated};
 use super::stage::{self, Entry};
 use crate::policy::{Spec, SpecError};
 use crate::replay::run::{Run, Yardstick};
-use crate::replay::{Cost, Outcome, Sample};
+use crate::replay::{Cost, Outcome};
 
 /// What is played.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,18 +69,20 @@ fn judged(
         .collect::<Result<Vec<Run>, _>>()?;
     let frame = stage::frame(seated, *cost);
     let measures = runs.iter().any(Run::sees_the_future);
-    let mut play = |samples: &[Sample]| {
-        for sample in samples {
-            let mut yardstick = measures.then(Yardstick::default);
-            for run in &mut runs {
-                run.step_beside(sample, &frame, yardstick.as_mut());
-            }
-        }
-        runs.iter_mut().map(Run::take).collect()
-    };
     let (fit, judging) = seated.samples.split_at(seated.ends[0]);
-    let _: Vec<Outcome> = play(fit);
-    Ok(play(judging))
+    for sample in fit {
+        let mut yardstick = measures.then(Yardstick::default);
+        for run in &mut runs {
+            run.pass_beside(sample, &frame, yardstick.as_mut());
+        }
+    }
+    for sample in judging {
+        let mut yardstick = measures.then(Yardstick::default);
+        for run in &mut runs {
+            run.step_beside(sample, &frame, yardstick.as_mut());
+        }
+    }
+    Ok(runs.iter_mut().map(Run::take).collect())
 }
 
 fn build(
