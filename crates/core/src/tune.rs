@@ -7,6 +7,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`material`] | the halts of a capture, vCPU by vCPU, cut into the part that fits and the parts that judge |
+//! | [`gather`] | how they come there, in one pass over the capture |
 //! | [`crew`] | how work is handed out to whoever has threads; this crate has none |
 //! | [`candidates`] | the settings that can be reached, and their neighbours |
 //! | [`sums`] | what came of halts, as far as a choice depends on it |
@@ -31,6 +32,7 @@ pub mod counted;
 pub mod crew;
 pub mod figures;
 pub mod gain;
+pub mod gather;
 pub mod interval;
 pub mod material;
 pub mod pareto;
@@ -40,6 +42,7 @@ pub mod sums;
 
 pub use advice::{Advice, Goal};
 pub use crew::{Alone, Crew};
+pub use gather::{Gather, Keep};
 pub use material::{Material, Terms};
 pub use sums::Sums;
 

@@ -195,7 +195,8 @@ pub(crate) fn each_halt(
     Ok(())
 }
 
-fn refused(error: SessionError) -> Failure {
+/// Says why a replay cannot be made.
+pub(crate) fn refused(error: SessionError) -> Failure {
     match error {
         SessionError::NoLatency => costs::nothing_known(),
         error => {

@@ -1,4 +1,5 @@
-//! From a capture on disk to recommendations: two passes over its halts, then the search.
+//! From a capture on disk to recommendations: a pass over its halts (two, if not all of them find room), then
+//! the search.
 
 use anyhow::anyhow;
 use haltwise_capture::capture::Capture;
@@ -7,21 +8,20 @@ use haltwise_core::event::{Halt, HostSample};
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::policy::Spec;
-use haltwise_core::replay::session::{SessionError, Survey};
+use haltwise_core::replay::session::Survey;
 use haltwise_core::replay::{Arrivals, Cost, Outcome};
 use haltwise_core::tune::advice::{self, Final};
 use haltwise_core::tune::caps::{self, Caps};
 use haltwise_core::tune::figures::{self, OF_ANY_KIND, Subject};
-use haltwise_core::tune::material::{Gather, Keep};
 use haltwise_core::tune::search::{self, Aim, Found};
 use haltwise_core::tune::stage::{CeilingsOf, Entry};
-use haltwise_core::tune::{Advice, Goal, Material, Terms};
+use haltwise_core::tune::{Advice, Gather, Goal, Keep, Material, Terms};
 
 use super::goal::Named;
 use super::threads::Threads;
 use crate::exit::{Exit, Failure};
 use crate::replay::costs::{self, Known, Told};
-use crate::replay::play::{Clock, each_halt, kernel_of, knobs_of};
+use crate::replay::play::{Clock, each_halt, kernel_of, knobs_of, refused};
 
 /// What is sought.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ pub(crate) enum Row {
     Clairvoyant,
 }
 
-/// Halts that are kept in memory at most: 2.3 GB. More are thinned by stretches of time.
+/// Halts that are kept in memory at most: 2 GB. More are thinned by stretches of time.
 const MOST_HALTS: u64 = 32_000_000;
 
 /// Seeks.
@@ -98,7 +98,7 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>) -> Result<Sought, Failure
     let version = kernel_of(info, wish.kernel)?;
     let arch = arch_of(capture, wish);
     let (in_force, knobs_assumed) = knobs_of(&info.knobs, version, arch);
-    let (survey, known, span) = look(capture, wish)?;
+    let (survey, known, gather) = look(capture, wish)?;
     let terms = Terms {
         version,
         arch,
@@ -108,7 +108,7 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>) -> Result<Sought, Failure
         seed: wish.seed,
         ceiling_only: wish.ceiling_only,
     };
-    let (material, vetoed_vcpus) = gather(capture, wish, terms, &survey, span)?;
+    let material = gather.finish(terms, &survey).map_err(refused)?;
     if material.seats.is_empty() {
         let error = anyhow!(
             "every vCPU of this capture that halted has host polling switched off by its guest: no \
@@ -147,7 +147,7 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>) -> Result<Sought, Failure
         known,
         knobs_assumed,
         idle_cpu_percent,
-        vetoed_vcpus,
+        vetoed_vcpus: vetoed(capture).len() as u64,
         material,
     })
 }
@@ -222,8 +222,22 @@ fn counts(wish: &Wish<'_>, halt: &Halt) -> bool {
     wish.vms.as_ref().is_none_or(of)
 }
 
-/// The first pass: what wake-ups take, and how long the capture is.
-fn look(capture: &Capture, wish: &Wish<'_>) -> Result<(Survey, Known, Span), Failure> {
+/// vCPUs that no setting reaches: their guests switched host polling off.
+fn vetoed(capture: &Capture) -> Vec<(VmIndex, VcpuId)> {
+    let vcpus = capture.info().roster.vcpus.iter();
+    let vetoed = vcpus.filter(|vcpu| vcpu.guest_veto == Some(true));
+    vetoed.map(|vcpu| (vcpu.vm, vcpu.id)).collect()
+}
+
+/// What wake-ups take, and the halts in memory, but for those of vCPUs that no setting reaches.
+fn look(capture: &Capture, wish: &Wish<'_>) -> Result<(Survey, Known, Gather), Failure> {
+    let vetoed = vetoed(capture);
+    let is_vetoed = |halt: &Halt| {
+        let seat = halt.vm.zip(halt.vcpu);
+        seat.is_some_and(|seat| vetoed.contains(&seat))
+    };
+    let has_room = (capture.rows(Table::Halts)).is_some_and(|rows| rows <= MOST_HALTS);
+    let mut gather = Gather::new(Keep::ALL);
     let mut survey = Survey::default();
     let mut span = Span {
         halts: 0,
@@ -237,6 +251,9 @@ fn look(capture: &Capture, wish: &Wish<'_>) -> Result<(Survey, Known, Span), Fai
             span.halts += 1;
             span.first_ns = span.first_ns.min(halt.start_ns);
             span.last_ns = span.last_ns.max(halt.end_ns());
+            if has_room && !is_vetoed(halt) {
+                gather.halt(halt);
+            }
         }
         Ok(())
     })?;
@@ -251,37 +268,16 @@ fn look(capture: &Capture, wish: &Wish<'_>) -> Result<(Survey, Known, Span), Fai
         return Err(Failure::new(Exit::Failed, error).hint("`haltwise report` says why"));
     }
     let known = costs::know(&wish.told, &survey)?;
-    Ok((survey, known, span))
-}
-
-/// The second pass: all halts into memory, but for those of vCPUs that no setting reaches.
-fn gather(
-    capture: &Capture,
-    wish: &Wish<'_>,
-    terms: Terms,
-    survey: &Survey,
-    span: Span,
-) -> Result<(Material, u64), Failure> {
-    let roster = &capture.info().roster;
-    let vetoed: Vec<(VmIndex, VcpuId)> = (roster.vcpus.iter())
-        .filter(|vcpu| vcpu.guest_veto == Some(true))
-        .map(|vcpu| (vcpu.vm, vcpu.id))
-        .collect();
-    let is_vetoed = |halt: &Halt| {
-        let seat = halt.vm.zip(halt.vcpu);
-        seat.is_some_and(|seat| vetoed.contains(&seat))
-    };
-    let keep = Keep::at_most(MOST_HALTS, span.halts, span.length_ns());
-    let mut gather = Gather::new(terms, survey, keep);
-    let mut clock = Clock::start(capture);
-    each_halt(capture, &mut clock, "reading", |halt| {
-        if counts(wish, halt) && !is_vetoed(halt) {
-            gather.halt(halt)
-        } else {
-            Ok::<(), SessionError>(())
-        }
-    })?;
-    Ok((gather.finish(), vetoed.len() as u64))
+    if !has_room {
+        gather = Gather::new(Keep::at_most(MOST_HALTS, span.halts, span.length_ns()));
+        each_halt(capture, &mut clock, "reading", |halt| {
+            if counts(wish, halt) && !is_vetoed(halt) {
+                gather.halt(halt);
+            }
+            Ok(())
+        })?;
+    }
+    Ok((survey, known, gather))
 }
 
 type Rows = Vec<(Row, Outcome)>;

@@ -24,10 +24,9 @@ use haltwise_core::replay::{Arrivals, Cost};
 use haltwise_core::stats::median_estimate;
 use haltwise_core::tune::advice::{self, Goal};
 use haltwise_core::tune::figures::{self, OF_ANY_KIND, Subject};
-use haltwise_core::tune::material::{Gather, Keep};
 use haltwise_core::tune::search::{self, Aim};
 use haltwise_core::tune::stage::Entry;
-use haltwise_core::tune::{Crew, Material, Terms};
+use haltwise_core::tune::{Crew, Gather, Keep, Material, Terms};
 use load::{LOADS, Load};
 
 /// How often the drawn halts come, one behind the other.
@@ -74,7 +73,7 @@ fn main() {
     );
     println!(
         "{:<8} {:>9} {:>18} {:>18} {:>18} {:>18} {:>18}",
-        "load", "settings", "two passes", "search", "final", "policies", "all"
+        "load", "settings", "one pass", "search", "final", "policies", "all"
     );
     for load in LOADS
         .iter()
@@ -149,7 +148,7 @@ fn round(load: &Load, drawn: usize, crew: &Threads) -> [f64; 6] {
     seconds
 }
 
-/// Both passes over the halts, which come ten times over.
+/// The pass over the halts, which come ten times over.
 fn material(halts: &[Halt]) -> Material {
     let version = Version::new(6, 12);
     let length_ns = halts.last().map_or(0, |last| last.end_ns() + 5_000);
@@ -161,9 +160,10 @@ fn material(halts: &[Halt]) -> Material {
             })
         })
     };
-    let mut survey = Survey::default();
+    let (mut survey, mut gather) = (Survey::default(), Gather::new(Keep::ALL));
     for halt in all() {
         survey.halt(&halt);
+        gather.halt(&halt);
     }
     let terms = Terms {
         version,
@@ -174,9 +174,5 @@ fn material(halts: &[Halt]) -> Material {
         seed: 1,
         ceiling_only: false,
     };
-    let mut gather = Gather::new(terms, &survey, Keep::ALL);
-    for halt in all() {
-        gather.halt(&halt).expect("sleeps to learn from");
-    }
-    gather.finish()
+    gather.finish(terms, &survey).expect("sleeps to learn from")
 }

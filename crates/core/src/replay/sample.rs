@@ -29,30 +29,39 @@ pub struct Sample {
 impl Sample {
     /// Takes what matters out of a halt. `turn` is its number, for [`Table::at`].
     pub fn new(halt: &Halt, table: &Table, turn: u64) -> Self {
+        let (mut sample, owed) = Self::without_table(halt);
+        if let Some(class) = owed {
+            sample.settle(table.at(class, turn).0);
+        }
+        sample
+    }
+
+    /// The same before there is a table. Where it takes a latency from there, that is left at 0, and the
+    /// class of its sleep comes with it: see [`Self::settle`].
+    pub fn without_table(halt: &Halt) -> (Self, Option<usize>) {
         let polled_ns = polled_ns(halt);
-        let latency_ns = match halt.wake_latency_ns {
-            Some(latency_ns) => latency_ns,
-            None if !halt.waited => 0,
-            None => {
-                let class = class_of(halt.halt_ns.saturating_sub(polled_ns));
-                table.at(class, turn).0
-            }
-        };
         let gap_guessed = halt.waited && halt.wake_latency_ns.is_none();
+        let latency_ns = halt.wake_latency_ns.unwrap_or(0);
         let gap_ns = halt.halt_ns.saturating_sub(latency_ns);
         let slept_ns = gap_ns.saturating_sub(polled_ns);
-        let cut_ns = if halt.poll_cut { polled_ns } else { u64::MAX };
-        Self {
+        let sample = Self {
             start_ns: halt.start_ns,
             gap_ns,
             halt_ns: halt.halt_ns,
             latency_ns: latency_ns.min(halt.halt_ns),
             slept_class: (halt.waited && !gap_guessed).then(|| class_of(slept_ns)),
-            cut_ns,
+            cut_ns: if halt.poll_cut { polled_ns } else { u64::MAX },
             wake: halt.wake,
             valid: halt.valid,
             gap_guessed,
-        }
+        };
+        (sample, gap_guessed.then(|| class_of(slept_ns)))
+    }
+
+    /// Gives the latency that it lacked, in nanoseconds.
+    pub fn settle(&mut self, latency_ns: u64) {
+        self.gap_ns = self.halt_ns.saturating_sub(latency_ns);
+        self.latency_ns = latency_ns.min(self.halt_ns);
     }
 }
 

@@ -1,17 +1,12 @@
 //! The halts of a capture, vCPU by vCPU, cut into the part that fits and the parts that judge.
 //!
-//! All of it lies in memory, 72 bytes for each halt. A capture that is too long for that gives every
-//! n-th stretch of its time, see [`Gather::new`].
-
-use std::collections::BTreeMap;
+//! All of it lies in memory, 64 bytes for each halt. [`super::gather`] puts it there.
 
 use super::candidates::Moves;
 use super::sums::Wall;
-use crate::event::{CeilingSource, Halt};
 use crate::kvm::{Arch, Knobs, Rule, Version};
 use crate::replay::arrivals::Follow;
 use crate::replay::latency::{Latencies, Table};
-use crate::replay::session::{SessionError, Survey};
 use crate::replay::{Arrivals, Outcome, Sample, Seat};
 
 /// What holds for all of a search.
@@ -102,163 +97,6 @@ pub struct Material {
     pub out_of_order: u64,
     /// Halts of stretches that were left out, because there were too many.
     pub skipped: u64,
-}
-
-/// Takes halts in, in the second pass over a capture; the first was [`Survey`]'s.
-#[derive(Debug)]
-pub struct Gather<'a> {
-    terms: Terms,
-    survey: &'a Survey,
-    keep: Keep,
-    seats: BTreeMap<Seat, Seated>,
-    out_of_order: u64,
-    skipped: u64,
-    first_ns: u64,
-    last_ns: u64,
-}
-
-/// Which stretches of time are taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keep {
-    /// Length of a stretch in nanoseconds.
-    pub stretch_ns: u64,
-    /// Every how many-th is taken, from the first.
-    pub every: u64,
-}
-
-impl Keep {
-    /// All of them.
-    pub const ALL: Self = Self {
-        stretch_ns: u64::MAX,
-        every: 1,
-    };
-
-    /// So that of `halts` over `span_ns` about `most` are left.
-    pub fn at_most(most: u64, halts: u64, span_ns: u64) -> Self {
-        if halts <= most {
-            return Self::ALL;
-        }
-        Self {
-            // A thousand stretches: each part has many of them.
-            stretch_ns: (span_ns / 1_000).max(1),
-            every: halts.div_ceil(most.max(1)),
-        }
-    }
-
-    fn takes(&self, since_start_ns: u64) -> bool {
-        (since_start_ns / self.stretch_ns).is_multiple_of(self.every)
-    }
-}
-
-impl<'a> Gather<'a> {
-    /// Before the first halt.
-    pub fn new(terms: Terms, survey: &'a Survey, keep: Keep) -> Self {
-        Self {
-            terms,
-            survey,
-            keep,
-            seats: BTreeMap::new(),
-            out_of_order: 0,
-            skipped: 0,
-            first_ns: u64::MAX,
-            last_ns: 0,
-        }
-    }
-
-    /// Takes a halt. Fails where nobody knows what a wake-up of its vCPU costs.
-    pub fn halt(&mut self, halt: &Halt) -> Result<(), SessionError> {
-        self.first_ns = self.first_ns.min(halt.start_ns);
-        self.last_ns = self.last_ns.max(halt.end_ns());
-        if !self.keep.takes(halt.start_ns - self.first_ns) {
-            self.skipped += 1;
-            return Ok(());
-        }
-        let seat = Seat::of(halt);
-        let seated = match self.seats.entry(seat) {
-            std::collections::btree_map::Entry::Occupied(known) => known.into_mut(),
-            std::collections::btree_map::Entry::Vacant(free) => {
-                free.insert(sit_down(seat, halt, &self.terms, self.survey)?)
-            }
-        };
-        if seated
-            .samples
-            .last()
-            .is_some_and(|last| halt.start_ns < last.start_ns)
-        {
-            self.out_of_order += 1;
-            return Ok(());
-        }
-        let turn = seated.samples.len() as u64;
-        let sample = Sample::new(halt, &seated.table, turn);
-        seated.recorded.add_recorded(halt, &sample);
-        seated.samples.push(sample);
-        Ok(())
-    }
-
-    /// Cuts what was taken into its parts: the first half of the time fits, the rest judges.
-    pub fn finish(self) -> Material {
-        let span_ns = self.last_ns.saturating_sub(self.first_ns);
-        let split_ns = self.first_ns.saturating_add(span_ns / 2);
-        let judged_ns = span_ns - span_ns / 2;
-        let blocks = BLOCKS as u64;
-        let ends_ns: Vec<u64> = (0..=blocks)
-            .map(|n| {
-                let part = u128::from(judged_ns) * u128::from(n) / u128::from(blocks);
-                split_ns.saturating_add(u64::try_from(part).unwrap_or(u64::MAX))
-            })
-            .collect();
-        let mut seats: Vec<Seated> = self.seats.into_values().collect();
-        let mut walls = [span_ns / 2, judged_ns].map(|span_ns| Wall {
-            // A stretch that was left out takes its time with it.
-            span_ns: span_ns / self.keep.every,
-            halt_ns: 0,
-            vcpus: seats.len() as u64,
-        });
-        for seated in &mut seats {
-            let place =
-                |end_ns: &u64| (seated.samples).partition_point(|sample| sample.start_ns < *end_ns);
-            seated.ends = ends_ns.iter().map(place).collect();
-            if let Some(last) = seated.ends.last_mut() {
-                *last = seated.samples.len();
-            }
-            let (fit, judged) = seated.samples.split_at(seated.ends[0]);
-            for (wall, samples) in walls.iter_mut().zip([fit, judged]) {
-                let halt_ns: u64 = samples.iter().map(|sample| sample.halt_ns).sum();
-                wall.halt_ns = wall.halt_ns.saturating_add(halt_ns);
-            }
-        }
-        let [fit_wall, judged_wall] = walls;
-        Material {
-            terms: self.terms,
-            seats,
-            fit_wall,
-            judged_wall,
-            out_of_order: self.out_of_order,
-            skipped: self.skipped,
-        }
-    }
-}
-
-fn sit_down(
-    seat: Seat,
-    first: &Halt,
-    terms: &Terms,
-    survey: &Survey,
-) -> Result<Seated, SessionError> {
-    let table = survey.table(seat, terms.elsewhere.as_ref());
-    let own = first
-        .ceiling_ns
-        .filter(|_| first.ceiling_source == CeilingSource::Cap && !terms.ceiling_only);
-    Ok(Seated {
-        seat,
-        samples: Vec::new(),
-        table: table.ok_or(SessionError::NoLatency)?,
-        follow: survey.follow(seat, terms.arrivals),
-        ceiling_ns: first.ceiling_ns.unwrap_or(terms.in_force.halt_poll_ns),
-        own_ceiling_ns: own,
-        recorded: Outcome::default(),
-        ends: Vec::new(),
-    })
 }
 
 impl Material {

@@ -2,7 +2,6 @@
 
 use super::advice::{Final, Rejected, Verdict, advise, play_final};
 use super::candidates::{self, Moves, Reach};
-use super::material::{Gather, Keep};
 use super::search::{Aim, search};
 use super::stage::{self, Entry, Part};
 use super::*;
@@ -11,7 +10,7 @@ use crate::ids::{VcpuId, VmIndex};
 use crate::kvm::{Arch, Knobs, Rule, Version};
 use crate::policy::Start;
 use crate::replay::session::Survey;
-use crate::replay::{Arrivals, Cost};
+use crate::replay::{Arrivals, Cost, Outcome, Sample};
 use crate::workload::{Gaps, SplitMix64};
 
 mod gain;
@@ -76,15 +75,16 @@ fn terms(version: &str) -> Terms {
 }
 
 fn material(terms: Terms, halts: &[Halt]) -> Material {
-    let mut survey = Survey::default();
+    gathered(terms, Keep::ALL, halts)
+}
+
+fn gathered(terms: Terms, keep: Keep, halts: &[Halt]) -> Material {
+    let (mut survey, mut gather) = (Survey::default(), Gather::new(keep));
     for halt in halts {
         survey.halt(halt);
+        gather.halt(halt);
     }
-    let mut gather = Gather::new(terms, &survey, Keep::ALL);
-    for halt in halts {
-        gather.halt(halt).unwrap();
-    }
-    gather.finish()
+    gather.finish(terms, &survey).unwrap()
 }
 
 fn goal(aim: Aim) -> Goal {

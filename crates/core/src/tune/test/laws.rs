@@ -116,3 +116,24 @@ fn grids_hold_only_what_a_kernel_has() {
         }
     }
 }
+
+/// A wake-up latency that was not recorded comes from a table that is whole only in the end.
+#[test]
+fn what_a_pass_owes_is_paid_as_a_second_pass_would_have_it() {
+    let mut halts = load(0, "exp:60us", 3_000, 14);
+    for halt in halts.iter_mut().step_by(3) {
+        halt.wake_latency_ns = None;
+        halt.poll_ns = Some(1_000);
+    }
+    let material = material(terms("6.12"), &halts);
+    let seated = &material.seats[0];
+    let mut recorded = Outcome::default();
+    for ((turn, halt), sample) in (0..).zip(&halts).zip(&seated.samples) {
+        let again = Sample::new(halt, &seated.table, turn);
+        assert_eq!(*sample, again);
+        recorded.add_recorded(halt, &again);
+    }
+    assert_eq!(seated.samples.len(), halts.len());
+    assert_eq!(seated.recorded, recorded);
+    assert!(seated.samples[0].gap_guessed && seated.samples[0].latency_ns > 0);
+}

@@ -215,17 +215,9 @@ fn a_vms_own_ceiling_is_not_moved() {
 #[test]
 fn a_long_capture_is_thinned_by_stretches_of_time() {
     let halts = load(0, "fixed:20us", 10_000, 11);
-    let mut survey = Survey::default();
-    for halt in &halts {
-        survey.halt(halt);
-    }
     let span_ns = halts.last().unwrap().end_ns() - halts[0].start_ns;
     let keep = Keep::at_most(2_500, 10_000, span_ns);
-    let mut gather = Gather::new(terms("6.12"), &survey, keep);
-    for halt in &halts {
-        gather.halt(halt).unwrap();
-    }
-    let thinned = gather.finish();
+    let thinned = gathered(terms("6.12"), keep, &halts);
     assert_eq!(thinned.halts() + thinned.skipped, 10_000);
     assert!(
         (2_400..2_600).contains(&thinned.halts()),

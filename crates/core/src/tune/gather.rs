@@ -1,0 +1,213 @@
+//! Halts on their way into memory, in the same pass over a capture that learns what wake-ups take.
+//!
+//! What a halt lacks is known only when all have been seen: its wake-up latency, where that was not
+//! recorded, is owed until the end. A capture that is too long for memory is passed over twice, and gives
+//! every n-th stretch of its time, see [`Keep`].
+
+use std::collections::BTreeMap;
+
+use super::material::{BLOCKS, Material, Seated, Terms};
+use super::sums::Wall;
+use crate::event::{CeilingSource, Halt};
+use crate::replay::session::{SessionError, Survey};
+use crate::replay::{Outcome, Sample, Seat};
+
+/// Takes halts in.
+#[derive(Debug)]
+pub struct Gather {
+    keep: Keep,
+    seats: BTreeMap<Seat, Taken>,
+    out_of_order: u64,
+    skipped: u64,
+    first_ns: u64,
+    last_ns: u64,
+}
+
+/// Which stretches of time are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Keep {
+    /// Length of a stretch in nanoseconds.
+    pub stretch_ns: u64,
+    /// Every how many-th is taken, from the first.
+    pub every: u64,
+}
+
+impl Keep {
+    /// All of them.
+    pub const ALL: Self = Self {
+        stretch_ns: u64::MAX,
+        every: 1,
+    };
+
+    /// So that of `halts` over `span_ns` about `most` are left.
+    pub fn at_most(most: u64, halts: u64, span_ns: u64) -> Self {
+        if halts <= most {
+            return Self::ALL;
+        }
+        Self {
+            // A thousand stretches: each part has many of them.
+            stretch_ns: (span_ns / 1_000).max(1),
+            every: halts.div_ceil(most.max(1)),
+        }
+    }
+
+    fn takes(&self, since_start_ns: u64) -> bool {
+        (since_start_ns / self.stretch_ns).is_multiple_of(self.every)
+    }
+}
+
+/// The halts of one vCPU.
+#[derive(Debug)]
+struct Taken {
+    samples: Vec<Sample>,
+    recorded: Outcome,
+    /// Halts without a wake-up latency, in order.
+    owed: Vec<Owed>,
+    /// The ceiling at the first halt, and whether it is its VM's own.
+    ceiling_ns: Option<u32>,
+    is_own: bool,
+}
+
+/// A halt whose wake-up latency is to be taken from a table.
+#[derive(Debug)]
+struct Owed {
+    /// Its place among the samples.
+    at: usize,
+    slept_class: usize,
+    polled_ns: u64,
+}
+
+impl Gather {
+    /// Before the first halt.
+    pub fn new(keep: Keep) -> Self {
+        Self {
+            keep,
+            seats: BTreeMap::new(),
+            out_of_order: 0,
+            skipped: 0,
+            first_ns: u64::MAX,
+            last_ns: 0,
+        }
+    }
+
+    /// Takes a halt.
+    pub fn halt(&mut self, halt: &Halt) {
+        self.first_ns = self.first_ns.min(halt.start_ns);
+        self.last_ns = self.last_ns.max(halt.end_ns());
+        if !self.keep.takes(halt.start_ns - self.first_ns) {
+            self.skipped += 1;
+            return;
+        }
+        let seat = Seat::of(halt);
+        let taken = self.seats.entry(seat).or_insert_with(|| Taken::new(halt));
+        let last = taken.samples.last();
+        if last.is_some_and(|last| halt.start_ns < last.start_ns) {
+            self.out_of_order += 1;
+        } else {
+            taken.halt(halt);
+        }
+    }
+
+    /// Pays what is owed, and cuts what was taken into its parts: the first half of the time fits, the rest
+    /// judges. `survey` has seen all halts of the capture. Fails where nobody knows what a wake-up of a vCPU
+    /// costs.
+    pub fn finish(self, terms: Terms, survey: &Survey) -> Result<Material, SessionError> {
+        let span_ns = self.last_ns.saturating_sub(self.first_ns);
+        let split_ns = self.first_ns.saturating_add(span_ns / 2);
+        let judged_ns = span_ns - span_ns / 2;
+        let blocks = BLOCKS as u64;
+        let ends_ns: Vec<u64> = (0..=blocks)
+            .map(|n| {
+                let part = u128::from(judged_ns) * u128::from(n) / u128::from(blocks);
+                split_ns.saturating_add(u64::try_from(part).unwrap_or(u64::MAX))
+            })
+            .collect();
+        let seats = self.seats.into_iter();
+        let seats = seats.map(|(seat, taken)| taken.sit_down(seat, &terms, survey, &ends_ns));
+        let seats: Vec<Seated> = seats.collect::<Result<_, _>>()?;
+        let mut walls = [span_ns / 2, judged_ns].map(|span_ns| Wall {
+            // A stretch that was left out takes its time with it.
+            span_ns: span_ns / self.keep.every,
+            halt_ns: 0,
+            vcpus: seats.len() as u64,
+        });
+        for seated in &seats {
+            let (fit, judged) = seated.samples.split_at(seated.ends[0]);
+            for (wall, samples) in walls.iter_mut().zip([fit, judged]) {
+                let halt_ns: u64 = samples.iter().map(|sample| sample.halt_ns).sum();
+                wall.halt_ns = wall.halt_ns.saturating_add(halt_ns);
+            }
+        }
+        let [fit_wall, judged_wall] = walls;
+        Ok(Material {
+            terms,
+            seats,
+            fit_wall,
+            judged_wall,
+            out_of_order: self.out_of_order,
+            skipped: self.skipped,
+        })
+    }
+}
+
+impl Taken {
+    /// Before the first halt of a vCPU.
+    fn new(first: &Halt) -> Self {
+        Self {
+            samples: Vec::new(),
+            recorded: Outcome::default(),
+            owed: Vec::new(),
+            ceiling_ns: first.ceiling_ns,
+            is_own: first.ceiling_source == CeilingSource::Cap,
+        }
+    }
+
+    fn halt(&mut self, halt: &Halt) {
+        let (sample, owed) = Sample::without_table(halt);
+        self.recorded.add_recorded_but_wake(halt);
+        match owed {
+            Some(slept_class) => self.owed.push(Owed {
+                at: self.samples.len(),
+                slept_class,
+                polled_ns: halt.poll_ns.unwrap_or(0),
+            }),
+            None => self.recorded.add_wake(halt.poll_ns, halt.waited, &sample),
+        }
+        self.samples.push(sample);
+    }
+
+    fn sit_down(
+        mut self,
+        seat: Seat,
+        terms: &Terms,
+        survey: &Survey,
+        ends_ns: &[u64],
+    ) -> Result<Seated, SessionError> {
+        let table = survey.table(seat, terms.elsewhere.as_ref());
+        let table = table.ok_or(SessionError::NoLatency)?;
+        for owed in &self.owed {
+            let sample = &mut self.samples[owed.at];
+            sample.settle(table.at(owed.slept_class, owed.at as u64).0);
+            self.recorded.add_wake(Some(owed.polled_ns), true, sample);
+        }
+        let place =
+            |end_ns: &u64| (self.samples).partition_point(|sample| sample.start_ns < *end_ns);
+        let mut ends: Vec<usize> = ends_ns.iter().map(place).collect();
+        if let Some(last) = ends.last_mut() {
+            *last = self.samples.len();
+        }
+        let own = self
+            .ceiling_ns
+            .filter(|_| self.is_own && !terms.ceiling_only);
+        Ok(Seated {
+            seat,
+            samples: self.samples,
+            table,
+            follow: survey.follow(seat, terms.arrivals),
+            ceiling_ns: self.ceiling_ns.unwrap_or(terms.in_force.halt_poll_ns),
+            own_ceiling_ns: own,
+            recorded: self.recorded,
+            ends,
+        })
+    }
+}
