@@ -2,7 +2,7 @@
 
 Settings are the elements of arrays; halts follow one another, since each window depends on the halt
 before. Reads 64-bit words from stdin as benches/replay/numpy.rs writes them. Prints the seconds that
-playing took, and the sums of blocks, successful polls, polled time and wake-up latency.
+playing took, and the sums of blocks, polled time and wake-up latency.
 """
 
 import sys
@@ -23,7 +23,6 @@ def main():
     window = np.where(full == 1, ceiling, 0)
     divisor = np.maximum(shrink, 1)
     blocks = np.zeros(settings, dtype=np.int64)
-    successes = np.zeros(settings, dtype=np.int64)
     polled = np.zeros(settings, dtype=np.int64)
     waited = np.zeros(settings, dtype=np.int64)
     for gap, by_class in zip(gaps, latencies):
@@ -32,7 +31,6 @@ def main():
         blocked = slept > 0
         latency = np.where(blocked, by_class[np.searchsorted(ends, slept)], 0)
         blocks += blocked
-        successes += ~blocked & (window > 0)
         polled += np.minimum(gap, window)
         waited += latency
         halt = gap + latency
@@ -46,7 +44,7 @@ def main():
             np.where(longer & (halt < ceiling) & (window < ceiling), grown, window),
         )
     seconds = time.perf_counter() - begin
-    print(seconds, blocks.sum(), successes.sum(), polled.sum(), waited.sum())
+    print(seconds, blocks.sum(), polled.sum(), waited.sum())
 
 
 main()

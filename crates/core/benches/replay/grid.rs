@@ -103,7 +103,6 @@ fn play(choices: &[Choice], samples: &[Sample], table: &Table, arrivals: Arrival
     let mut sums = Sums::default();
     for tally in grid.tallies() {
         sums.blocks += tally.blocks;
-        sums.successful_polls += tally.successful_polls;
         sums.poll_ns += tally.poll_ns;
         sums.latency_ns += tally.latency_ns;
     }

@@ -70,7 +70,6 @@ impl NumPy {
         };
         let sums = Sums {
             blocks: whole(),
-            successful_polls: whole(),
             poll_ns: whole(),
             latency_ns: whole(),
         };

@@ -9,7 +9,6 @@ use haltwise_core::replay::latency::{Table, class_of};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Sums {
     pub(crate) blocks: u64,
-    pub(crate) successful_polls: u64,
     pub(crate) poll_ns: u64,
     pub(crate) latency_ns: u64,
 }
@@ -25,7 +24,6 @@ pub(crate) fn play(rule: &Rule, choices: &[Choice], samples: &[Sample], table: &
             let window_ns = u64::from(window);
             let mut halt_ns = sample.gap_ns;
             if sample.gap_ns <= window_ns {
-                sums.successful_polls += u64::from(window > 0);
                 sums.poll_ns += sample.gap_ns;
             } else {
                 let latency_ns = latency(sample, sample.gap_ns - window_ns, table, turn);

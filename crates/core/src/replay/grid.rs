@@ -5,6 +5,9 @@
 //! all lanes take their step in the same few instructions. Results equal those of [`super::run::Run`] with
 //! the policy `kvm` to the nanosecond; `grid_and_scalar_agree` holds both against each other.
 //!
+//! Settings that differ where no window ever comes do the same on any halts, and so do settings that have
+//! come to the same window with the same way on: they share a lane, see `ladder`.
+//!
 //! Memory depends on the number of settings alone: halts come in slices of any length.
 //!
 //! **What is covered.** Every rule with a window that adapts: [`WindowOf::Vcpu`] (4.3 and later, every
@@ -18,12 +21,16 @@
 //! | `halt` | what a halt may come to, worked out once for all lanes |
 //! | `group` | windows, settings and sums of some lanes, side by side |
 //! | `kernel` | the step itself |
+//! | `vectors` | the groups of all lanes, and who shares one |
+//! | `ladder` | which windows a setting can come to, and when two settings are one |
 //! | `lane` | one setting the plain way, for what the vectors do not cover |
 
 mod group;
 mod halt;
 mod kernel;
+mod ladder;
 mod lane;
+mod vectors;
 
 use super::arrivals::Follow;
 use super::latency::Table;
@@ -32,15 +39,9 @@ use super::sample::Sample;
 use crate::kvm::rule::WindowOf;
 use crate::kvm::{Knobs, Rule};
 use crate::policy::Start;
-use group::{Group, LANES, Terms};
-use halt::{Ahead, Prepared};
+use group::Terms;
 use lane::Lane;
-
-/// Halts that are prepared together: few enough for a second-level cache.
-const BLOCK: usize = 256;
-
-/// Groups that play a block together: few enough for a first-level cache of 32 KiB.
-const TILE: usize = 8;
+use vectors::Vectors;
 
 /// One point of a grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,24 +61,14 @@ pub struct Choice {
 pub struct Tally {
     /// Halts.
     pub halts: u64,
-    /// Halts that polled.
-    pub polls: u64,
-    /// Polls that ended in a wake.
-    pub successful_polls: u64,
     /// Halts that slept.
     pub blocks: u64,
     /// Time polled.
     pub poll_ns: u64,
-    /// Of it, by polls that did not end in a wake.
-    pub poll_fail_ns: u64,
     /// Wake-up latency in all.
     pub latency_ns: u64,
-    /// Time asleep.
-    pub sleep_ns: u64,
     /// Whole halts.
     pub halt_ns: u64,
-    /// Halts that slept for a length of which no wake-up was recorded.
-    pub latency_guessed: u64,
 }
 
 impl Tally {
@@ -85,15 +76,21 @@ impl Tally {
     pub fn of(outcome: &Outcome) -> Self {
         Self {
             halts: outcome.halts,
-            polls: outcome.polls,
-            successful_polls: outcome.successful_polls,
             blocks: outcome.blocks,
             poll_ns: outcome.poll_ns,
-            poll_fail_ns: outcome.poll_fail_ns,
             latency_ns: outcome.latency_ns,
-            sleep_ns: outcome.sleep_ns,
             halt_ns: outcome.halt_ns,
-            latency_guessed: outcome.doubts.latency_guessed,
+        }
+    }
+
+    /// Field by field, around the end where it must be: what is taken off comes on again.
+    fn with(&self, other: &Self, of: fn(u64, u64) -> u64) -> Self {
+        Self {
+            halts: of(self.halts, other.halts),
+            blocks: of(self.blocks, other.blocks),
+            poll_ns: of(self.poll_ns, other.poll_ns),
+            latency_ns: of(self.latency_ns, other.latency_ns),
+            halt_ns: of(self.halt_ns, other.halt_ns),
         }
     }
 }
@@ -113,7 +110,7 @@ pub enum GridError {
 /// Where a choice is played.
 #[derive(Debug, Clone, Copy)]
 enum Slot {
-    /// In a vector: the lane's number.
+    /// In a vector: its number among those.
     Vector(usize),
     /// One by one.
     Lane(usize),
@@ -124,13 +121,9 @@ enum Slot {
 pub struct Grid {
     rule: Rule,
     slots: Vec<Slot>,
-    groups: Vec<Group>,
+    vectors: Vectors,
     /// What vectors do not cover.
     lanes: Vec<Lane>,
-    /// Lanes of vectors, for halts that vectors do not cover; in order of the vectors' lanes.
-    spare: Vec<Lane>,
-    ahead: Ahead,
-    block: Vec<Prepared>,
 }
 
 impl Grid {
@@ -139,87 +132,41 @@ impl Grid {
         if !matches!(rule.window, WindowOf::Vcpu | WindowOf::Vcore) {
             return Err(GridError::NoWindow);
         }
-        let mut grid = Self {
-            rule,
-            slots: Vec::with_capacity(choices.len()),
-            groups: Vec::new(),
-            lanes: Vec::new(),
-            spare: Vec::new(),
-            ahead: Ahead::default(),
-            block: Vec::with_capacity(BLOCK),
-        };
+        let (mut slots, mut covered, mut lanes) = (Vec::new(), Vec::new(), Vec::new());
         for &choice in choices {
             let lane = Lane::new(choice, &rule);
-            let Some(terms) = Terms::of(&choice, &rule) else {
-                grid.slots.push(Slot::Lane(grid.lanes.len()));
-                grid.lanes.push(lane);
-                continue;
-            };
-            let number = grid.spare.len();
-            if number.is_multiple_of(LANES) {
-                grid.groups.push(Group::default());
+            if let Some(terms) = Terms::of(&choice, &rule) {
+                slots.push(Slot::Vector(covered.len()));
+                covered.push((lane, terms));
+            } else {
+                slots.push(Slot::Lane(lanes.len()));
+                lanes.push(lane);
             }
-            grid.groups[number / LANES].put(number % LANES, &terms);
-            grid.ahead.longest = grid.ahead.longest.max(terms.longest);
-            grid.slots.push(Slot::Vector(number));
-            grid.spare.push(lane);
         }
-        Ok(grid)
+        Ok(Self {
+            rule,
+            slots,
+            vectors: Vectors::new(rule, covered),
+            lanes,
+        })
     }
 
     /// Plays the next halts of the vCPU under every setting. `table` holds its wake-up latencies,
     /// `follow` says how far waking earlier makes its next gap longer.
     pub fn play(&mut self, samples: &[Sample], table: &Table, follow: &Follow) {
-        for (turn, sample) in (self.ahead.turn()..).zip(samples) {
+        for (turn, sample) in (self.vectors.turn()..).zip(samples) {
             for lane in &mut self.lanes {
                 lane.step(&self.rule, sample, table, follow, turn);
             }
         }
-        for sample in samples {
-            if let Some(prepared) = self.ahead.prepare(&self.rule, sample, table, follow) {
-                self.block.push(prepared);
-                if self.block.len() == BLOCK {
-                    self.run_block();
-                }
-            } else {
-                self.run_block();
-                self.step_apart(sample, table, follow);
-            }
-        }
-        self.run_block();
-    }
-
-    fn run_block(&mut self) {
-        for tile in self.groups.chunks_mut(TILE) {
-            kernel::run(tile, &self.block);
-        }
-        self.block.clear();
-    }
-
-    /// A halt that vectors do not cover, lane by lane.
-    fn step_apart(&mut self, sample: &Sample, table: &Table, follow: &Follow) {
-        let turn = self.ahead.turn();
-        let known = self.ahead.is_last_known();
-        for (number, lane) in self.spare.iter_mut().enumerate() {
-            let (group, index) = (&mut self.groups[number / LANES], number % LANES);
-            lane.take_over(group.window(index));
-            if known {
-                lane.set_ahead(self.ahead.recorded_ns(), group.last_ns(index));
-            }
-            lane.step(&self.rule, sample, table, follow, turn);
-            group.take_over(index, lane.window());
-        }
-        self.ahead.went_apart(sample);
+        self.vectors.play(samples, table, follow);
     }
 
     /// What came of all halts so far, in the order of the choices.
     pub fn tallies(&self) -> Vec<Tally> {
         let tally = |slot: &Slot| match *slot {
             Slot::Lane(number) => self.lanes[number].tally(),
-            Slot::Vector(number) => {
-                let group = &self.groups[number / LANES];
-                group.tally(number % LANES, &self.ahead, &self.spare[number].tally())
-            }
+            Slot::Vector(number) => self.vectors.tally(number),
         };
         self.slots.iter().map(tally).collect()
     }

@@ -194,7 +194,12 @@ impl Table {
     /// The latency of a class at its turn, in nanoseconds, and whether it had to be guessed.
     pub fn at(&self, class: usize, turn: u64) -> (u64, bool) {
         let turns = &self.turns[class];
-        let index = turn % turns.len().max(1) as u64;
+        let length = turns.len().max(1);
+        // A division of 32 bits takes a fraction of the time, and this is asked for each halt and class.
+        let index = match (u32::try_from(turn), u32::try_from(length)) {
+            (Ok(turn), Ok(length)) => u64::from(turn % length),
+            _ => turn % length as u64,
+        };
         let latency_ns = usize::try_from(index)
             .ok()
             .and_then(|index| turns.get(index));

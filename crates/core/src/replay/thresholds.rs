@@ -45,12 +45,12 @@ impl Halt {
         }
     }
 
-    /// The latency of a sleep of this class, and whether it had to be guessed: as [`super::run`] has it.
-    fn latency(&self, class: usize, table: &Table) -> (u64, bool) {
+    /// The latency of a sleep of this class: as [`super::run`] has it.
+    fn latency_ns(&self, class: usize, table: &Table) -> u64 {
         if self.turn_and_class & 31 == class as u64 {
-            (self.latency_ns, false)
+            self.latency_ns
         } else {
-            table.at(class, self.turn_and_class >> 5)
+            table.at(class, self.turn_and_class >> 5).0
         }
     }
 }

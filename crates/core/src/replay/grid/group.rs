@@ -29,7 +29,9 @@ pub(super) struct Terms {
     magic: u32,
     shift: u32,
     floor: i32,
-    /// The longest window that it can come to, in nanoseconds.
+    /// How often `grow` doubles and `shrink` halves, where that is what they do.
+    binary: Option<[u32; 2]>,
+    /// The longest window that it can come to, in nanoseconds; no ceiling is above it.
     pub(super) longest: u32,
 }
 
@@ -79,8 +81,28 @@ impl Terms {
             } else {
                 0
             },
+            binary: doublings(grow)
+                .zip(halvings(knobs.shrink))
+                .map(<[u32; 2]>::from),
             longest,
         })
+    }
+
+    /// Whether `grow` and `shrink` are powers of two, for which vectors have a shorter step.
+    pub(super) fn is_binary(&self) -> bool {
+        self.binary.is_some()
+    }
+}
+
+fn doublings(grow: u32) -> Option<u32> {
+    grow.is_power_of_two().then(|| grow.ilog2())
+}
+
+/// A `shrink` of 0 gives 0, and so does halving any window this often.
+fn halvings(shrink: u32) -> Option<u32> {
+    match shrink {
+        0 => Some(WINDOW_BITS),
+        _ => shrink.is_power_of_two().then(|| shrink.ilog2()),
     }
 }
 
@@ -125,8 +147,17 @@ pub(super) struct Group {
     pub(super) magic: Row<u32>,
     pub(super) shift: Row<u32>,
     pub(super) floor: Row<i32>,
+    /// Where all lanes are [binary](Terms::is_binary).
+    pub(super) doublings: Row<u32>,
+    pub(super) halvings: Row<u32>,
     pub(super) sums: Sums<i32>,
     full: Sums<u64>,
+    /// Halts that slept in all lanes, and are in no lane's sum.
+    pub(super) asleep: u64,
+    /// The longest window of any lane; no ceiling is above it.
+    pub(super) longest: i32,
+    /// Some lane is not binary.
+    pub(super) is_general: bool,
 }
 
 /// What is summed for each lane, over the halts that vectors played.
@@ -134,20 +165,27 @@ pub(super) struct Group {
 pub(super) struct Sums<T> {
     /// Time polled.
     pub(super) polled: Row<T>,
-    /// Of it, by polls that ended in a wake.
-    pub(super) won: Row<T>,
-    /// Halts that polled.
-    pub(super) polls: Row<T>,
-    /// Halts that slept, but for those that sleep under every setting.
+    /// Halts that slept, but for those that sleep in every lane.
     pub(super) blocks: Row<T>,
-    /// Halts that neither slept nor polled: the wake event was there and the window 0.
-    pub(super) idle: Row<T>,
     /// Wake-up latency.
     pub(super) latency: Row<T>,
     /// By how much gaps were shorter than [`Ahead`] has it for all lanes.
     pub(super) shorter: Row<T>,
-    /// Latencies that had to be guessed.
-    pub(super) guessed: Row<T>,
+}
+
+impl<T> Sums<T> {
+    fn rows(&self) -> [&Row<T>; 4] {
+        [&self.polled, &self.blocks, &self.latency, &self.shorter]
+    }
+
+    fn rows_mut(&mut self) -> [&mut Row<T>; 4] {
+        [
+            &mut self.polled,
+            &mut self.blocks,
+            &mut self.latency,
+            &mut self.shorter,
+        ]
+    }
 }
 
 impl Group {
@@ -161,6 +199,22 @@ impl Group {
         self.magic[index] = terms.magic;
         self.shift[index] = terms.shift;
         self.floor[index] = terms.floor;
+        let [doublings, halvings] = terms.binary.unwrap_or_default();
+        self.doublings[index] = doublings;
+        self.halvings[index] = halvings;
+        self.longest = self.longest.max(signed(terms.longest));
+        self.is_general |= terms.binary.is_none();
+    }
+
+    /// Puts a lane of another group in a lane, with all that came of it.
+    pub(super) fn put_on(&mut self, index: usize, terms: &Terms, from: &Self, at: usize) {
+        self.put(index, terms);
+        self.window[index] = from.window[at];
+        self.last[index] = from.last[at];
+        for (row, sum) in self.full.rows_mut().into_iter().zip(from.sums_of(at)) {
+            row[index] = sum;
+        }
+        self.full.blocks[index] += from.asleep;
     }
 
     /// The window of a lane's next halt, in nanoseconds.
@@ -182,17 +236,7 @@ impl Group {
     #[expect(clippy::inline_always, reason = "part of the kernel, see there")]
     #[inline(always)]
     pub(super) fn empty(&mut self) {
-        let (from, to) = (&mut self.sums, &mut self.full);
-        let rows = [
-            (&mut from.polled, &mut to.polled),
-            (&mut from.won, &mut to.won),
-            (&mut from.polls, &mut to.polls),
-            (&mut from.blocks, &mut to.blocks),
-            (&mut from.idle, &mut to.idle),
-            (&mut from.latency, &mut to.latency),
-            (&mut from.shorter, &mut to.shorter),
-            (&mut from.guessed, &mut to.guessed),
-        ];
+        let rows = self.sums.rows_mut().into_iter().zip(self.full.rows_mut());
         for (from, to) in rows {
             for (from, to) in from.iter_mut().zip(to) {
                 *to += u64::from(from.cast_unsigned());
@@ -201,27 +245,22 @@ impl Group {
         }
     }
 
+    /// A lane's sums, in the order of [`Sums::rows`].
+    fn sums_of(&self, index: usize) -> [u64; 4] {
+        let (some, full) = (self.sums.rows(), self.full.rows());
+        std::array::from_fn(|row| full[row][index] + u64::from(some[row][index].cast_unsigned()))
+    }
+
     /// A lane's figures; `apart` are those of the halts that were played elsewhere.
     pub(super) fn tally(&self, index: usize, ahead: &Ahead, apart: &Tally) -> Tally {
-        let (sums, full) = (&self.sums, &self.full);
-        let of =
-            |sums: &Row<i32>, full: &Row<u64>| full[index] + u64::from(sums[index].cast_unsigned());
-        let poll_ns = of(&sums.polled, &full.polled);
-        let latency_ns = of(&sums.latency, &full.latency);
-        let gap_ns = ahead.gaps_ns.wrapping_sub(of(&sums.shorter, &full.shorter));
-        let blocks = of(&sums.blocks, &full.blocks) + ahead.asleep;
-        let idle = of(&sums.idle, &full.idle);
+        let [poll_ns, blocks, latency_ns, shorter_ns] = self.sums_of(index);
+        let gap_ns = ahead.gaps_ns.wrapping_sub(shorter_ns);
         Tally {
             halts: apart.halts + ahead.halts,
-            polls: apart.polls + of(&sums.polls, &full.polls),
-            successful_polls: apart.successful_polls + (ahead.halts - blocks - idle),
-            blocks: apart.blocks + blocks,
+            blocks: apart.blocks + blocks + self.asleep,
             poll_ns: apart.poll_ns + poll_ns,
-            poll_fail_ns: apart.poll_fail_ns + poll_ns - of(&sums.won, &full.won),
             latency_ns: apart.latency_ns + latency_ns,
-            sleep_ns: apart.sleep_ns + (gap_ns - poll_ns),
             halt_ns: apart.halt_ns + gap_ns + latency_ns,
-            latency_guessed: apart.latency_guessed + of(&sums.guessed, &full.guessed),
         }
     }
 }

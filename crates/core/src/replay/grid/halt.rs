@@ -17,55 +17,50 @@ use crate::kvm::Rule;
 /// The longest gap in a vector. A latency can be added and a window taken off without overflow.
 const LONGEST_GAP: u64 = 1 << 29;
 
-/// Bit of a [coded](Prepared::top) latency that was guessed.
-pub(super) const GUESSED: i32 = 1 << 28;
-
 /// Sums are emptied before they reach this.
 const FULL: u64 = 1 << 31;
 
 /// Which of the steps a halt takes, see [`super::kernel`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Kind {
     /// The wake event was there when it began.
+    #[default]
     Zero,
-    /// It is longer than every window and ceiling: all lanes sleep, all windows shrink.
-    Long,
-    /// Lanes differ in what comes of it.
-    Mixed,
-    /// The same, with a poll that was cut, an invalid wake-up, or a gap that follows in part.
+    /// Anything else, but for the next.
+    Plain,
+    /// An invalid wake-up that ends a poll in some lane, or a gap that follows in part.
     Odd,
 }
 
 /// A halt, ready for all lanes.
-#[derive(Debug, Clone)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Prepared {
     pub(super) kind: Kind,
     /// Whether the last halt's latency comes off the gap.
     pub(super) due: bool,
     /// Whether sums must be emptied first.
     pub(super) empties: bool,
-    /// Whether any of the latencies had to be guessed.
-    pub(super) guesses: bool,
     /// KVM takes the wake-up for invalid.
     pub(super) invalid: bool,
     /// The gap; where it is due, the gap after a halt without latency.
     pub(super) gap: i32,
+    /// No lane's gap is shorter.
+    pub(super) shortest: i32,
     /// By how much a gap that follows is longer than recorded after a halt without latency.
     pub(super) most: i32,
     /// The share by which it follows.
     pub(super) share: f64,
     /// The last halt's latency as recorded.
     pub(super) recorded: i32,
-    /// Where polling was cut.
+    /// Where polling was cut; [`LONGEST`] where it was not.
     pub(super) cut: i32,
-    /// The latency of the longest sleep, plus [`GUESSED`] if it was.
+    /// The latency of the longest sleep.
     pub(super) top: i32,
     /// How many steps follow.
     pub(super) steps: usize,
     /// The longest sleep of each step, falling; [`i32::MIN`] where there is no step.
     pub(super) ends: [i32; CLASSES],
-    /// The latency of each, coded as `top` is.
+    /// The latency of each step.
     pub(super) latencies: [i32; CLASSES],
 }
 
@@ -73,11 +68,9 @@ pub(super) struct Prepared {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ahead {
     /// The longest window of any lane, in nanoseconds; no ceiling is above it.
-    pub(super) longest: u32,
+    longest: u32,
     /// Halts that vectors played.
     pub(super) halts: u64,
-    /// Of them, those that slept under every setting and are in no lane's sum.
-    pub(super) asleep: u64,
     /// Gaps of all of them, before lanes' [shares](super::group::Sums::shorter) come off.
     pub(super) gaps_ns: u64,
     turn: u64,
@@ -92,6 +85,14 @@ pub(super) struct Ahead {
 }
 
 impl Ahead {
+    /// Before the first halt of lanes with windows up to this, in nanoseconds.
+    pub(super) fn new(longest: u32) -> Self {
+        Self {
+            longest,
+            ..Self::default()
+        }
+    }
+
     /// The number of the next halt.
     pub(super) fn turn(&self) -> u64 {
         self.turn
@@ -114,14 +115,16 @@ impl Ahead {
         self.apart = true;
     }
 
-    /// Prepares the next halt. `None` if vectors do not cover it: play it apart.
+    /// Prepares the next halt. `None` if vectors do not cover it: play it apart. What was in `prepared` is
+    /// of no account, and saves the time to clear it.
     pub(super) fn prepare(
         &mut self,
         rule: &Rule,
         sample: &Sample,
         table: &Table,
         follow: &Follow,
-    ) -> Option<Prepared> {
+        prepared: &mut Prepared,
+    ) -> Option<()> {
         let share = follow.share_milli(sample.wake);
         let due = share > 0;
         if due && (self.apart || self.recorded_ns > u64::from(LONGEST)) {
@@ -140,50 +143,40 @@ impl Ahead {
         } else {
             gap_ns
         };
-        let mut prepared = Prepared {
-            kind: Kind::Mixed,
-            due,
-            empties: false,
-            guesses: false,
-            invalid: rule.invalid_wakeups && !sample.valid,
-            gap: narrow(gap_ns.min(LONGEST_GAP)),
-            most: narrow(most_ns),
-            share: f64::from(share),
-            recorded: if due { narrow(self.recorded_ns) } else { 0 },
-            cut: narrow(sample.cut_ns.min(u64::from(LONGEST))),
-            top: 0,
-            steps: 0,
-            ends: [i32::MIN; CLASSES],
-            latencies: [0; CLASSES],
-        };
-        let is_cut = sample.cut_ns < u64::from(self.longest);
-        if gap_ns == 0 && !prepared.invalid && !is_cut {
+        let off_ns = gap_ns.saturating_sub(LONGEST_GAP);
+        prepared.kind = Kind::Plain;
+        prepared.due = due;
+        prepared.invalid = rule.invalid_wakeups && !sample.valid;
+        prepared.gap = narrow(gap_ns - off_ns);
+        prepared.shortest = narrow(shortest_ns.saturating_sub(off_ns));
+        prepared.most = narrow(most_ns);
+        prepared.share = f64::from(share);
+        prepared.recorded = if due { narrow(self.recorded_ns) } else { 0 };
+        prepared.cut = narrow(sample.cut_ns.min(u64::from(LONGEST)));
+        prepared.steps = 0;
+        prepared.ends = [i32::MIN; CLASSES];
+        if gap_ns == 0 && !prepared.invalid {
             prepared.kind = Kind::Zero;
-            self.book(sample, &mut prepared, 0, 0);
-            return Some(prepared);
+            self.book(sample, prepared, 0, 0);
+            return Some(());
         }
         let longest_ns = u64::from(self.longest);
         let mut steps = Steps {
             sample,
             table,
             turn: self.turn,
-            off_ns: gap_ns.saturating_sub(LONGEST_GAP),
+            off_ns,
             highest_ns: 0,
-            guessed: false,
         };
         let polled_ns = longest_ns.min(sample.cut_ns);
-        steps.put(&mut prepared, gap_ns, shortest_ns, polled_ns)?;
-        prepared.guesses = steps.guessed;
-        prepared.kind = match () {
-            () if is_cut || (due && share != ALL_OF_IT) => Kind::Odd,
-            () if shortest_ns > longest_ns => Kind::Long,
-            () if prepared.invalid => Kind::Odd,
-            () => Kind::Mixed,
-        };
-        self.asleep += u64::from(prepared.kind == Kind::Long);
+        steps.put(prepared, gap_ns, shortest_ns, polled_ns)?;
+        let follows_in_part = due && share != ALL_OF_IT;
+        if follows_in_part || (prepared.invalid && shortest_ns <= longest_ns) {
+            prepared.kind = Kind::Odd;
+        }
         let highest_ns = steps.highest_ns;
-        self.book(sample, &mut prepared, gap_ns, highest_ns);
-        Some(prepared)
+        self.book(sample, prepared, gap_ns, highest_ns);
+        Some(())
     }
 
     fn book(&mut self, sample: &Sample, prepared: &mut Prepared, gap_ns: u64, highest_ns: u64) {
@@ -211,7 +204,6 @@ struct Steps<'a> {
     /// What is taken off all times.
     off_ns: u64,
     highest_ns: u64,
-    guessed: bool,
 }
 
 impl Steps<'_> {
@@ -226,8 +218,8 @@ impl Steps<'_> {
     ) -> Option<()> {
         let lowest = class_of(shortest_ns.saturating_sub(polled_ns).max(1));
         let highest = class_of(gap_ns.max(1));
-        let mut coded = self.latency(highest)?;
-        prepared.top = coded;
+        let mut last = self.latency(highest)?;
+        prepared.top = last;
         let mut step = |end, latency| {
             prepared.ends[prepared.steps] = end;
             prepared.latencies[prepared.steps] = latency;
@@ -235,11 +227,11 @@ impl Steps<'_> {
         };
         for class in (lowest..highest).rev() {
             let latency = self.latency(class)?;
-            if latency != coded {
+            if latency != last {
                 // Below 2^30: the class ends below the gap.
                 let end_ns = class_end(class).checked_sub(self.off_ns);
                 step(end_ns.map_or(i32::MIN, narrow), latency);
-                coded = latency;
+                last = latency;
             }
         }
         if shortest_ns <= polled_ns {
@@ -249,15 +241,12 @@ impl Steps<'_> {
     }
 
     fn latency(&mut self, class: usize) -> Option<i32> {
-        let (latency_ns, guessed) =
-            super::super::run::latency(class, self.sample, self.table, self.turn);
+        let (latency_ns, _) = super::super::run::latency(class, self.sample, self.table, self.turn);
         if latency_ns > u64::from(LONGEST) {
             return None;
         }
         self.highest_ns = self.highest_ns.max(latency_ns);
-        self.guessed |= guessed;
-        let code = if guessed { GUESSED } else { 0 };
-        Some(narrow(latency_ns) | code)
+        Some(narrow(latency_ns))
     }
 }
 

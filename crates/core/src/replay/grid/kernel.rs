@@ -2,7 +2,8 @@
 //!
 //! Written as plain loops over rows without a branch in them, so that the compiler turns each into
 //! vector instructions, for the widest unit that the CPU has ([`pulp::Arch`]). How many steps a halt
-//! has is a constant of each copy of a loop, for the same reason.
+//! has is a constant of each copy of a loop, for the same reason. A group knows how long its windows can
+//! get: a halt that is longer than that, or too long for the last steps, takes a shorter way there.
 //!
 //! Each loop follows [`crate::kvm::Rule::after`] for windows that never exceed what [`Terms`] allows:
 //! shrinks where the halt exceeds window and ceiling, grows where it lies between them.
@@ -19,7 +20,7 @@
 )]
 
 use super::group::{Group, LANES};
-use super::halt::{GUESSED, Kind, Prepared};
+use super::halt::{Kind, Prepared};
 
 /// Plays prepared halts, in order.
 pub(super) fn run(groups: &mut [Group], halts: &[Prepared]) {
@@ -36,48 +37,80 @@ impl pulp::WithSimd for Tile<'_> {
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) {
+        if self.groups.iter().any(|group| group.is_general) {
+            self.play::<false>();
+        } else {
+            self.play::<true>();
+        }
+    }
+}
+
+impl Tile<'_> {
+    /// `BINARY`: all lanes are, see [`super::group::Terms::is_binary`].
+    #[inline(always)]
+    fn play<const BINARY: bool>(self) {
+        let longest = self.groups.iter().map(|group| group.longest).max();
+        let longest = longest.unwrap_or(0);
         for halt in self.halts {
             if halt.empties {
                 self.groups.iter_mut().for_each(Group::empty);
             }
-            match (halt.kind, halt.due, halt.guesses) {
+            let steps = steps(halt, longest);
+            match (halt.kind, halt.shortest > longest, halt.due) {
                 (Kind::Zero, _, _) => zero(self.groups),
-                (Kind::Long, false, false) => any_long::<false, false>(self.groups, halt),
-                (Kind::Long, false, true) => any_long::<false, true>(self.groups, halt),
-                (Kind::Long, true, false) => any_long::<true, false>(self.groups, halt),
-                (Kind::Long, true, true) => any_long::<true, true>(self.groups, halt),
-                (Kind::Mixed, false, false) => any_mixed::<false, false>(self.groups, halt),
-                (Kind::Mixed, false, true) => any_mixed::<false, true>(self.groups, halt),
-                (Kind::Mixed, true, false) => any_mixed::<true, false>(self.groups, halt),
-                (Kind::Mixed, true, true) => any_mixed::<true, true>(self.groups, halt),
+                (Kind::Plain, true, false) => any_long::<BINARY, false>(self.groups, halt, steps),
+                (Kind::Plain, true, true) => any_long::<BINARY, true>(self.groups, halt, steps),
+                (Kind::Plain, false, false) => any_mixed::<BINARY, false>(self.groups, halt, steps),
+                (Kind::Plain, false, true) => any_mixed::<BINARY, true>(self.groups, halt, steps),
                 (Kind::Odd, _, _) => any_odd(self.groups, halt),
             }
         }
     }
 }
 
+/// How many of a halt's steps are in reach of windows up to `longest`.
 #[inline(always)]
-fn any_long<const DUE: bool, const GUESSES: bool>(groups: &mut [Group], halt: &Prepared) {
-    match halt.steps {
-        0 => long::<0, DUE, GUESSES>(groups, halt),
-        1 => long::<1, DUE, GUESSES>(groups, halt),
-        2 => long::<2, DUE, GUESSES>(groups, halt),
-        3 | 4 => long::<4, DUE, GUESSES>(groups, halt),
-        _ => long::<26, DUE, GUESSES>(groups, halt),
+fn steps(halt: &Prepared, longest: i32) -> usize {
+    let least = halt.shortest - longest.min(halt.cut);
+    let mut steps = halt.steps;
+    while steps > 0 && halt.ends[steps - 1] < least {
+        steps -= 1;
+    }
+    steps
+}
+
+#[inline(always)]
+fn any_long<const BINARY: bool, const DUE: bool>(
+    groups: &mut [Group],
+    halt: &Prepared,
+    steps: usize,
+) {
+    match steps {
+        0 => long::<0, BINARY, DUE>(groups, halt),
+        1 => long::<1, BINARY, DUE>(groups, halt),
+        2 => long::<2, BINARY, DUE>(groups, halt),
+        3 | 4 => long::<4, BINARY, DUE>(groups, halt),
+        _ => long::<26, BINARY, DUE>(groups, halt),
     }
 }
 
 #[inline(always)]
-fn any_mixed<const DUE: bool, const GUESSES: bool>(groups: &mut [Group], halt: &Prepared) {
-    match halt.steps {
-        0 | 1 => mixed::<1, DUE, GUESSES>(groups, halt),
-        2 => mixed::<2, DUE, GUESSES>(groups, halt),
-        3 => mixed::<3, DUE, GUESSES>(groups, halt),
-        4 => mixed::<4, DUE, GUESSES>(groups, halt),
-        5 | 6 => mixed::<6, DUE, GUESSES>(groups, halt),
-        7 | 8 => mixed::<8, DUE, GUESSES>(groups, halt),
-        9 | 10 => mixed::<10, DUE, GUESSES>(groups, halt),
-        _ => mixed::<26, DUE, GUESSES>(groups, halt),
+fn any_mixed<const BINARY: bool, const DUE: bool>(
+    groups: &mut [Group],
+    halt: &Prepared,
+    steps: usize,
+) {
+    match steps {
+        0 | 1 => mixed::<1, BINARY, DUE>(groups, halt),
+        2 => mixed::<2, BINARY, DUE>(groups, halt),
+        3 => mixed::<3, BINARY, DUE>(groups, halt),
+        4 => mixed::<4, BINARY, DUE>(groups, halt),
+        5 => mixed::<5, BINARY, DUE>(groups, halt),
+        6 => mixed::<6, BINARY, DUE>(groups, halt),
+        7 => mixed::<7, BINARY, DUE>(groups, halt),
+        8 => mixed::<8, BINARY, DUE>(groups, halt),
+        9 | 10 => mixed::<10, BINARY, DUE>(groups, halt),
+        _ => mixed::<26, BINARY, DUE>(groups, halt),
     }
 }
 
@@ -109,28 +142,61 @@ impl<const STEPS: usize> Stairs<STEPS> {
         }
     }
 
-    /// The latency, as [`Prepared`] codes it, of a length of sleep.
+    /// The latency of a length of sleep.
     #[inline(always)]
-    fn coded(&self, slept: i32) -> i32 {
-        let mut coded = self.top;
+    fn latency(&self, slept: i32) -> i32 {
+        let mut known = self.top;
         for (&end, &latency) in self.ends.iter().zip(&self.latencies) {
-            coded = if slept <= end { latency } else { coded };
+            known = if slept <= end { latency } else { known };
         }
-        coded
+        known
     }
 }
 
 /// The window after `shrink_halt_poll_ns`.
 #[inline(always)]
-fn shrunk(window: i32, magic: u32, shift: u32, floor: i32) -> i32 {
-    let product = u64::from(window.cast_unsigned() << 4) * u64::from(magic);
-    let quotient = (upper(product) >> (shift & 31)).cast_signed();
-    if quotient < floor { 0 } else { quotient }
+fn shrunk<const BINARY: bool>(group: &Group, index: usize) -> i32 {
+    let window = group.window[index];
+    let quotient = if BINARY {
+        window >> (group.halvings[index] & 31)
+    } else {
+        let product = u64::from(window.cast_unsigned() << 4) * u64::from(group.magic[index]);
+        (upper(product) >> (group.shift[index] & 31)).cast_signed()
+    };
+    if quotient < group.floor[index] {
+        0
+    } else {
+        quotient
+    }
 }
 
 #[inline(always)]
 fn upper(product: u64) -> u32 {
     (product >> 32) as u32
+}
+
+/// The window after `grow_halt_poll_ns`.
+#[inline(always)]
+fn grown<const BINARY: bool>(group: &Group, index: usize) -> i32 {
+    let window = group.window[index];
+    let product = if BINARY {
+        window << (group.doublings[index] & 31)
+    } else {
+        window.wrapping_mul(group.grow[index])
+    };
+    product.max(group.start[index]).min(group.cap[index])
+}
+
+/// The window after a halt.
+#[inline(always)]
+fn next<const BINARY: bool>(group: &Group, index: usize, halt_ns: i32) -> i32 {
+    let (window, ceiling) = (group.window[index], group.ceiling[index]);
+    let up = (halt_ns > window) & (halt_ns < ceiling);
+    let down = (halt_ns > window) & (halt_ns > ceiling);
+    let grown = grown::<BINARY>(group, index);
+    let shrunk = shrunk::<BINARY>(group, index);
+    let window = if up { grown } else { window };
+    if down { shrunk } else { window }
 }
 
 /// By how much a gap is longer than recorded after a halt of this latency, as
@@ -145,111 +211,64 @@ fn moved(halt: &Prepared, latency: i32) -> i32 {
     (f64::from(halt.recorded - latency) * halt.share / 1e3) as i32
 }
 
-/// The window after a halt.
-#[inline(always)]
-fn next(group: &Group, index: usize, halt_ns: i32) -> i32 {
-    let (window, ceiling) = (group.window[index], group.ceiling[index]);
-    let shrunk = shrunk(
-        window,
-        group.magic[index],
-        group.shift[index],
-        group.floor[index],
-    );
-    let product = window.wrapping_mul(group.grow[index]);
-    let grown = product.max(group.start[index]).min(group.cap[index]);
-    let up = (halt_ns > window) & (halt_ns < ceiling);
-    let down = (halt_ns > window) & (halt_ns > ceiling);
-    let window = if up { grown } else { window };
-    if down { shrunk } else { window }
-}
-
 /// Nobody sleeps, no window moves.
 #[inline(always)]
 fn zero(groups: &mut [Group]) {
     for group in groups {
-        for index in 0..LANES {
-            let polls = i32::from(group.window[index] > 0);
-            group.sums.polls[index] += polls;
-            group.sums.idle[index] += 1 - polls;
-            group.last[index] = 0;
-        }
+        group.last = [0; LANES];
     }
 }
 
 /// Everybody sleeps, every window shrinks.
 #[inline(always)]
-fn long<const STEPS: usize, const DUE: bool, const GUESSES: bool>(
+fn long<const STEPS: usize, const BINARY: bool, const DUE: bool>(
     groups: &mut [Group],
     halt: &Prepared,
 ) {
     let stairs = Stairs::<STEPS>::of(halt);
     for group in groups {
+        group.asleep += 1;
         for index in 0..LANES {
-            let window = group.window[index];
+            let polls = group.window[index].min(halt.cut);
             let shorter = if DUE { group.last[index] } else { 0 };
-            let coded = stairs.coded(halt.gap - shorter - window);
-            let latency = if GUESSES {
-                coded & (GUESSED - 1)
-            } else {
-                coded
-            };
+            let latency = stairs.latency(halt.gap - shorter - polls);
             if DUE {
                 group.sums.shorter[index] += shorter;
             }
-            if GUESSES {
-                group.sums.guessed[index] += coded >> GUESSED.trailing_zeros();
-            }
-            group.sums.polled[index] += window;
-            group.sums.polls[index] += i32::from(window > 0);
+            group.sums.polled[index] += polls;
             group.sums.latency[index] += latency;
             group.last[index] = latency;
-            group.window[index] = shrunk(
-                window,
-                group.magic[index],
-                group.shift[index],
-                group.floor[index],
-            );
+            group.window[index] = shrunk::<BINARY>(group, index);
         }
     }
 }
 
 /// Lanes differ.
 #[inline(always)]
-fn mixed<const STEPS: usize, const DUE: bool, const GUESSES: bool>(
+fn mixed<const STEPS: usize, const BINARY: bool, const DUE: bool>(
     groups: &mut [Group],
     halt: &Prepared,
 ) {
     let stairs = Stairs::<STEPS>::of(halt);
     for group in groups {
         for index in 0..LANES {
-            let window = group.window[index];
+            let polls = group.window[index].min(halt.cut);
             let gap = if DUE {
                 (halt.gap - group.last[index]).max(0)
             } else {
                 halt.gap
             };
-            let slept = gap - window;
-            let coded = stairs.coded(slept);
-            let latency = if GUESSES {
-                coded & (GUESSED - 1)
-            } else {
-                coded
-            };
+            let slept = gap - polls;
+            let latency = stairs.latency(slept);
             let sums = &mut group.sums;
-            sums.polled[index] += gap.min(window);
-            sums.won[index] += if slept <= 0 { gap } else { 0 };
-            sums.polls[index] += i32::from(window > 0);
+            sums.polled[index] += gap.min(polls);
             sums.blocks[index] += i32::from(slept > 0);
             sums.latency[index] += latency;
-            if GUESSES {
-                sums.guessed[index] += coded >> GUESSED.trailing_zeros();
-            }
             if DUE {
                 sums.shorter[index] += halt.gap - gap;
-                sums.idle[index] += i32::from((slept <= 0) & (window == 0));
             }
             group.last[index] = latency;
-            group.window[index] = next(group, index, gap + latency);
+            group.window[index] = next::<BINARY>(group, index, gap + latency);
         }
     }
 }
@@ -260,30 +279,19 @@ fn odd<const STEPS: usize>(groups: &mut [Group], halt: &Prepared) {
     let stairs = Stairs::<STEPS>::of(halt);
     for group in groups {
         for index in 0..LANES {
-            let window = group.window[index];
             let moved = moved(halt, group.last[index]);
             let gap = (halt.gap - halt.most + moved).max(0);
-            let polls = window.min(halt.cut);
+            let polls = group.window[index].min(halt.cut);
             let slept = gap - polls;
-            let coded = stairs.coded(slept);
-            let latency = coded & (GUESSED - 1);
+            let latency = stairs.latency(slept);
             let sums = &mut group.sums;
             sums.polled[index] += gap.min(polls);
-            sums.won[index] += if slept <= 0 { gap } else { 0 };
-            sums.polls[index] += i32::from(polls > 0);
             sums.blocks[index] += i32::from(slept > 0);
             sums.latency[index] += latency;
-            sums.guessed[index] += coded >> GUESSED.trailing_zeros();
             sums.shorter[index] += halt.gap - gap;
-            sums.idle[index] += i32::from((slept <= 0) & (polls == 0));
             group.last[index] = latency;
-            let shrunk = shrunk(
-                window,
-                group.magic[index],
-                group.shift[index],
-                group.floor[index],
-            );
-            let next = next(group, index, gap + latency);
+            let shrunk = shrunk::<false>(group, index);
+            let next = next::<false>(group, index, gap + latency);
             group.window[index] = if halt.invalid { shrunk } else { next };
         }
     }

@@ -28,6 +28,11 @@ impl Lane {
         }
     }
 
+    /// The setting.
+    pub(super) fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
     /// The window of the next halt, in nanoseconds.
     pub(super) fn window(&self) -> u32 {
         self.window
@@ -63,17 +68,10 @@ impl Lane {
         let halt_ns = gap_ns.saturating_add(played.latency_ns);
         let tally = &mut self.tally;
         tally.halts += 1;
-        tally.polls += u64::from(window_ns > 0);
-        tally.successful_polls += u64::from(window_ns > 0 && !played.waited);
+        tally.blocks += u64::from(played.waited);
         tally.poll_ns += played.poll_ns;
-        tally.halt_ns += halt_ns;
         tally.latency_ns += played.latency_ns;
-        tally.latency_guessed += u64::from(played.guessed);
-        if played.waited {
-            tally.blocks += 1;
-            tally.poll_fail_ns += played.poll_ns;
-            tally.sleep_ns += gap_ns.saturating_sub(played.poll_ns);
-        }
+        tally.halt_ns += halt_ns;
         let observed = Observed {
             halt_ns,
             valid: sample.valid,

@@ -227,6 +227,26 @@ fn any_world() -> impl Strategy<Value = World> {
         )
 }
 
+/// All that goes with a ceiling and a first window.
+fn side_by_side(ceiling_ns: u32, grow_start: u32) -> impl Iterator<Item = Choice> {
+    let factors = [0, 1, 2, 3, 4].into_iter();
+    let knobs = factors.flat_map(move |grow| {
+        [0, 1, 2, 3, 4, 8].map(|shrink| Knobs {
+            halt_poll_ns: ceiling_ns,
+            grow,
+            grow_start,
+            shrink,
+        })
+    });
+    knobs.flat_map(move |knobs| {
+        [Start::Zero, Start::Ceiling].map(|start| Choice {
+            knobs,
+            ceiling_ns,
+            start,
+        })
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -241,6 +261,23 @@ proptest! {
         let version: Version = kernel.parse().unwrap();
         prop_assume!(Grid::new(Rule::of(version, arch), &[]).is_ok());
         let [grid, scalar] = both(version, arch, &choices, &world, slice);
+        for ((choice, grid), scalar) in choices.iter().zip(grid).zip(scalar) {
+            prop_assert_eq!(grid, scalar, "{:?}", choice);
+        }
+    }
+
+    /// Settings as a search has them, side by side: many share a lane from the beginning or come to.
+    #[test]
+    fn settings_that_share_a_lane_agree_with_the_scalar(
+        kernel in prop::sample::select(vec!["5.2", "5.15", "6.1", "6.12"]),
+        arch in prop::sample::select(vec![Arch::X86, Arch::S390, Arch::PowerpcHv]),
+        ceilings in prop::collection::vec(0..400_000_u32, 1..3),
+        grow_start in prop::sample::select(vec![1, 5_000, 10_000, 100_000, 500_000]),
+        world in any_world(),
+        slice in 1..400_usize,
+    ) {
+        let choices: Vec<Choice> = ceilings.iter().flat_map(|&ceiling| side_by_side(ceiling, grow_start)).collect();
+        let [grid, scalar] = both(kernel.parse().unwrap(), arch, &choices, &world, slice);
         for ((choice, grid), scalar) in choices.iter().zip(grid).zip(scalar) {
             prop_assert_eq!(grid, scalar, "{:?}", choice);
         }
@@ -304,6 +341,30 @@ fn usual_settings_are_played_by_vectors_and_odd_ones_one_by_one() {
         start: Start::Zero,
     };
     assert!(group::Terms::of(&choice, &old).is_none());
+}
+
+#[test]
+fn settings_that_do_the_same_share_a_lane() {
+    let world = World {
+        seed: 8,
+        halts: 2_000,
+        gap_ns: 200 * US,
+        latency_ns: 20 * US,
+        cuts: 0,
+        arrivals: Arrivals::FixedGap,
+        follows: 0,
+        grain_ns: 1,
+    };
+    let choices: Vec<Choice> = side_by_side(50_000, 10_000).collect();
+    let rule = Rule::of(Version::new(6, 12), Arch::X86);
+    let mut grid = Grid::new(rule, &choices).unwrap();
+    let before = grid.vectors.lanes();
+    assert!(before < choices.len());
+    grid.play(&world.samples(), &world.table(), &world.follow());
+    assert!(
+        grid.vectors.lanes() <= before / 2,
+        "from two starts that met"
+    );
 }
 
 #[test]

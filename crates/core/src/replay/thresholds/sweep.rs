@@ -10,7 +10,6 @@ use super::{Halt, Threshold, Thresholds};
 struct Event {
     at_ns: u64,
     latency_ns: i64,
-    guessed: i64,
     /// Its polls do not become longer from here on.
     stops: bool,
 }
@@ -35,10 +34,7 @@ pub(super) struct Sweep<'a> {
     /// Halts whose polls stopped at their cut, and how long they polled.
     stopped: u64,
     stopped_ns: u64,
-    /// Of them, those that were cut at once.
-    stopped_at_once: u64,
     latency_ns: u64,
-    guessed: u64,
 }
 
 impl<'a> Sweep<'a> {
@@ -58,15 +54,11 @@ impl<'a> Sweep<'a> {
             won_ns: 0,
             stopped: 0,
             stopped_ns: 0,
-            stopped_at_once: 0,
             latency_ns: 0,
-            guessed: 0,
         };
         for halt in of.halts.iter().chain(of.cut.iter().map(|(halt, _)| halt)) {
-            let (latency_ns, guessed) = halt.latency(class_of(halt.gap_ns), of.table);
             sweep.gaps_ns += halt.gap_ns;
-            sweep.latency_ns += latency_ns;
-            sweep.guessed += u64::from(guessed);
+            sweep.latency_ns += halt.latency_ns(class_of(halt.gap_ns), of.table);
         }
         for (halt, cut_ns) in &of.cut {
             sweep.put_events(halt, *cut_ns);
@@ -82,30 +74,24 @@ impl<'a> Sweep<'a> {
             if at_ns > cut_ns {
                 break;
             }
-            let (latency_ns, guessed) = self.change(halt, shorter);
             self.events.push(Event {
                 at_ns,
-                latency_ns,
-                guessed,
+                latency_ns: self.change_ns(halt, shorter),
                 stops: false,
             });
         }
         self.events.push(Event {
             at_ns: cut_ns,
             latency_ns: 0,
-            guessed: 0,
             stops: true,
         });
     }
 
-    /// What changes when a sleep falls into a class from the one above it.
-    fn change(&self, halt: &Halt, class: usize) -> (i64, i64) {
-        let (before_ns, guess_before) = halt.latency(class + 1, self.of.table);
-        let (after_ns, guess_after) = halt.latency(class, self.of.table);
-        (
-            after_ns.wrapping_sub(before_ns).cast_signed(),
-            i64::from(guess_after) - i64::from(guess_before),
-        )
+    /// By how much the latency changes when a sleep falls into a class from the one above it.
+    fn change_ns(&self, halt: &Halt, class: usize) -> i64 {
+        let before_ns = halt.latency_ns(class + 1, self.of.table);
+        let after_ns = halt.latency_ns(class, self.of.table);
+        after_ns.wrapping_sub(before_ns).cast_signed()
     }
 
     /// Goes up to a threshold. One that lies below changes nothing.
@@ -117,9 +103,8 @@ impl<'a> Sweep<'a> {
         while let Some(halt) = self.of.halts.get(self.reached)
             && halt.gap_ns <= self.at_ns
         {
-            let (latency_ns, guessed) = halt.latency(0, self.of.table);
+            let latency_ns = halt.latency_ns(0, self.of.table);
             self.latency_ns = self.latency_ns.wrapping_sub(latency_ns);
-            self.guessed -= u64::from(guessed);
             self.won_ns += halt.gap_ns;
             self.reached += 1;
         }
@@ -127,10 +112,8 @@ impl<'a> Sweep<'a> {
             && event.at_ns <= self.at_ns
         {
             self.latency_ns = self.latency_ns.wrapping_add_signed(event.latency_ns);
-            self.guessed = self.guessed.wrapping_add_signed(event.guessed);
             self.stopped += u64::from(event.stops);
             self.stopped_ns += if event.stops { event.at_ns } else { 0 };
-            self.stopped_at_once += u64::from(event.stops && event.at_ns == 0);
             self.event += 1;
         }
     }
@@ -141,9 +124,8 @@ impl<'a> Sweep<'a> {
         while let Some(halt) = self.of.halts.get(self.positions[class])
             && halt.gap_ns - end_ns <= self.at_ns
         {
-            let (latency_ns, guessed) = self.change(halt, class);
-            self.latency_ns = self.latency_ns.wrapping_add_signed(latency_ns);
-            self.guessed = self.guessed.wrapping_add_signed(guessed);
+            let change_ns = self.change_ns(halt, class);
+            self.latency_ns = self.latency_ns.wrapping_add_signed(change_ns);
             self.positions[class] += 1;
         }
     }
@@ -186,24 +168,13 @@ impl<'a> Sweep<'a> {
 
     /// What the threshold gives.
     pub(super) fn point(&self) -> Threshold {
-        let polls = self.at_ns > 0;
         let halts = (self.of.halts.len() + self.of.cut.len()) as u64;
-        let poll_ns = self.poll_ns();
         let tally = Tally {
             halts: halts + self.of.over_at_once,
-            polls: if polls {
-                halts - self.stopped_at_once
-            } else {
-                0
-            },
-            successful_polls: if polls { self.reached as u64 } else { 0 },
             blocks: self.blocks(),
-            poll_ns,
-            poll_fail_ns: self.poll_fail_ns(),
+            poll_ns: self.poll_ns(),
             latency_ns: self.latency_ns,
-            sleep_ns: self.gaps_ns.saturating_sub(poll_ns),
             halt_ns: self.gaps_ns.wrapping_add(self.latency_ns),
-            latency_guessed: self.guessed,
         };
         Threshold {
             threshold_ns: self.at_ns,
