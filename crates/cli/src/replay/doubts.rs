@@ -9,10 +9,14 @@ use crate::number::percent;
 /// A doubt: what it is about in a word, and how far it goes.
 pub(crate) type Doubt = (&'static str, String);
 
+/// The doubt of those that wake as calibrated.
+pub(crate) const CALIBRATED: &str = "calibrated";
+
 /// Of so many `halts`, which are `whose`. `under` names what they are played under where they sleep for
-/// lengths that were never recorded, and for lengths that were recorded a few times.
-pub(crate) fn of_halts(doubts: &Doubts, halts: u64, whose: &str, under: [&str; 2]) -> Vec<Doubt> {
-    let [never, seldom] = under;
+/// lengths that were never recorded, for lengths that were recorded a few times, and for lengths that were
+/// calibrated.
+pub(crate) fn of_halts(doubts: &Doubts, halts: u64, whose: &str, under: [&str; 3]) -> Vec<Doubt> {
+    let [never, seldom, elsewhere] = under;
     let all = [
         (
             "cut polls",
@@ -52,6 +56,14 @@ pub(crate) fn of_halts(doubts: &Doubts, halts: u64, whose: &str, under: [&str; 2
                  recorded that nobody disturbed; they wake as those did"
             ),
         ),
+        (
+            CALIBRATED,
+            doubts.latency_calibrated,
+            format!(
+                "under {elsewhere} they sleep for a length of which fewer than {ENOUGH} wake-ups were \
+                 recorded; they wake as calibrated or given"
+            ),
+        ),
     ];
     let said = |(what, n, text): (&'static str, u64, String)| {
         let share = percent(n as f64, halts as f64);
@@ -66,7 +78,7 @@ mod test {
 
     #[test]
     fn each_doubt_is_said_with_its_own_count() {
-        assert!(of_halts(&Doubts::default(), 10, "the halts", ["off", "off"]).is_empty());
+        assert!(of_halts(&Doubts::default(), 10, "the halts", ["off", "off", "off"]).is_empty());
         let doubts = Doubts {
             poll_cut: 10,
             wake_unknown: 20,
@@ -74,8 +86,9 @@ mod test {
             gap_guessed: 40,
             latency_guessed: 50,
             latency_thin: 60,
+            latency_calibrated: 70,
         };
-        let said = of_halts(&doubts, 100, "the judging halts", ["off", "kvm"]);
+        let said = of_halts(&doubts, 100, "the judging halts", ["off", "kvm", "share"]);
         for (what, text) in [
             ("cut polls", "10.0 % of the judging halts: another task"),
             ("wake unknown", "20.0 % of"),
@@ -89,6 +102,10 @@ mod test {
                 "few sleeps",
                 "60.0 % of the judging halts: under kvm they sleep for a length of which fewer than 16",
             ),
+            (
+                "calibrated",
+                "70.0 % of the judging halts: under share they sleep",
+            ),
         ] {
             let found = said
                 .iter()
@@ -99,6 +116,6 @@ mod test {
                 "{what}: {said:?}"
             );
         }
-        assert_eq!(said.len(), 6);
+        assert_eq!(said.len(), 7);
     }
 }

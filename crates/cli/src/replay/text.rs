@@ -241,13 +241,16 @@ fn doubts(view: &View) -> Vec<Doubt> {
     };
     let (latency_guessed, never) = most(|row| row.latency_guessed);
     let (latency_thin, seldom) = most(|row| row.latency_thin);
+    let (latency_calibrated, elsewhere) = most(|row| row.latency_calibrated);
     let doubts = Doubts {
         latency_guessed,
         latency_thin,
+        latency_calibrated,
         ..view.basis.doubts
     };
     let halts = view.host.halts;
-    let mut said = of_halts(&doubts, halts, "the halts", [&never, &seldom]);
+    let under = [&never, &seldom, &elsewhere].map(String::as_str);
+    let mut said = of_halts(&doubts, halts, "the halts", under);
     let out_of_order = view.basis.out_of_order;
     if out_of_order > 0 {
         let share = percent(out_of_order as f64, halts as f64);

@@ -136,6 +136,8 @@ pub(crate) struct Row {
     pub(crate) latency_guessed: u64,
     /// Halts that slept for a length of which few wake-ups were recorded.
     pub(crate) latency_thin: u64,
+    /// Halts that slept for a length of which few wake-ups were recorded, and woke as calibrated.
+    pub(crate) latency_calibrated: u64,
 }
 
 impl Row {
@@ -169,6 +171,7 @@ impl Row {
             ratio: outcome.ratio(cost).filter(|_| known),
             latency_guessed: outcome.doubts.latency_guessed,
             latency_thin: outcome.doubts.latency_thin,
+            latency_calibrated: outcome.doubts.latency_calibrated,
         }
     }
 }
@@ -285,6 +288,7 @@ fn basis(
         doubts: Doubts {
             latency_guessed: 0,
             latency_thin: 0,
+            latency_calibrated: 0,
             ..first.map(|outcome| outcome.doubts).unwrap_or_default()
         },
         vetoed_vcpus: vetoed.count() as u64,

@@ -11,8 +11,10 @@ use haltwise_core::kvm::{Knobs, Rule};
 use haltwise_core::recording::Mode;
 use haltwise_core::replay::latency::{Sources, Table};
 use haltwise_core::replay::{Cost, Doubts};
+use haltwise_core::tune::advice::Verdict;
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::counted::{Bound, Counted, CountedAdvice, advise};
+use haltwise_core::tune::late;
 use serde::Serialize;
 
 use super::seek::{Wish, arch_of, goals, idle_cpu_percent};
@@ -69,7 +71,7 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>, partial: bool) -> Result<
     let reach = Reach::of(&Rule::of(version, arch));
     let rows = read(capture, wish)?;
     let known = costs::of_latency(&wish.told, latency_seen_ns(&rows))?;
-    let counted = counted(&rows, info, &in_force, &known)?;
+    let (counted, late) = counted(&rows, info, &in_force, &known)?;
     let goals = goals(wish, known.switch_cpu_ns, None);
     let cost = goals[0].aim.cost;
     let idle_cpu_percent = idle_cpu_percent(capture);
@@ -80,7 +82,8 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>, partial: bool) -> Result<
         .into_iter()
         .flatten()
         .reduce(f64::min);
-    let advice = advise(&counted, reach, &in_force, &cost, max).ok_or_else(costs::nothing_known)?;
+    let advice = advise(&counted, late.as_ref(), reach, &in_force, &cost, max);
+    let advice = advice.ok_or_else(costs::nothing_known)?;
     let recommended = advice.changes.then(|| settings(&advice.knobs, reach));
     let basis = Basis {
         hostname: info.host.hostname.clone(),
@@ -99,6 +102,7 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>, partial: bool) -> Result<
         doubts: Doubts::default(),
         latency_guessed: 0,
         latency_thin: 0,
+        latency_calibrated: late.as_ref().map_or(0, |_| sleeps(&counted, &advice)),
         idle_cpu_percent,
         skipped: 0,
         out_of_order: 0,
@@ -116,11 +120,7 @@ pub(crate) fn seek(capture: &Capture, wish: &Wish<'_>, partial: bool) -> Result<
             lambda: wish.weight.1 as f64 / 1e3,
             max_poll_cpu_percent: goals_limit,
         },
-        verdict: if advice.changes {
-            "change"
-        } else {
-            "not-significant"
-        },
+        verdict: say::verdict(verdict(&advice)),
         changes: advice.changes,
         reason: reason(&counted, &advice),
         notes: Vec::new(),
@@ -149,6 +149,21 @@ fn read(capture: &Capture, wish: &Wish<'_>) -> Result<Vec<HaltCounts>, Failure> 
     Ok(rows)
 }
 
+fn verdict(advice: &CountedAdvice) -> Verdict {
+    match () {
+        () if advice.changes => Verdict::Change,
+        () if advice.hangs_on_calibration => Verdict::Unproven,
+        () => Verdict::NotSignificant,
+    }
+}
+
+/// How many halts the threshold lets sleep, at the most.
+fn sleeps(counted: &Counted, advice: &CountedAdvice) -> u64 {
+    let latency_ns = counted.latency_mean_ns().unwrap_or(0);
+    let sleeps = advice.bounds.high.latency_ns.checked_div(latency_ns);
+    sleeps.unwrap_or(0)
+}
+
 /// The mean wake-up latency that was counted, if any was.
 fn latency_seen_ns(rows: &[HaltCounts]) -> Option<u64> {
     let seen = rows.iter().map(|row| &row.wake_latency_ns);
@@ -163,7 +178,7 @@ fn counted(
     info: &CaptureInfo,
     in_force: &Knobs,
     known: &Known,
-) -> Result<Counted, Failure> {
+) -> Result<(Counted, Option<Counted>), Failure> {
     let vcpus: BTreeSet<_> = rows.iter().map(|row| (row.vm, row.vcpu, row.tid)).collect();
     let first = (rows.iter())
         .map(|row| row.time_ns.saturating_sub(row.interval_ns))
@@ -172,7 +187,7 @@ fn counted(
     let span_ns = last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
     let vcpus = vcpus.len() as u64;
     if info.mode == Mode::Counts {
-        return Ok(Counted::of_counts(rows, vcpus, span_ns));
+        return Ok((Counted::of_counts(rows, vcpus, span_ns), None));
     }
     let elsewhere = Sources {
         elsewhere: known.elsewhere.as_ref(),
@@ -183,7 +198,9 @@ fn counted(
     let ceilings = info.roster.vcpus.iter().filter_map(|vcpu| vcpu.ceiling_ns);
     let window_ns = ceilings.max().unwrap_or(in_force.halt_poll_ns);
     let window_ns = u64::from(window_ns);
-    Ok(Counted::of_kvm(rows, vcpus, span_ns, window_ns, &latencies))
+    let counted = |latencies: &_| Counted::of_kvm(rows, vcpus, span_ns, window_ns, latencies);
+    let late = latencies.calibrated_times(late::TIMES);
+    Ok((counted(&latencies), late.as_ref().map(counted)))
 }
 
 fn per_halt(milli: u128, counted: &Counted) -> f64 {
@@ -232,10 +249,13 @@ fn reason(counted: &Counted, advice: &CountedAdvice) -> String {
         0 => "Without polling".to_owned(),
         ns => format!("Under a fixed threshold of {}", nanos(ns)),
     };
-    let verdict = if advice.changes {
-        ""
-    } else {
-        ", which is not certainly better"
+    let verdict = match () {
+        () if advice.changes => "",
+        () if advice.hangs_on_calibration => {
+            ", and is not certainly dearer were wake-ups twice as late as calibrated: prove it first \
+             (`haltwise prove`)"
+        }
+        () => ", which is not certainly better",
     };
     let costs = if low == high {
         low

@@ -2,10 +2,11 @@
 
 use haltwise_core::replay::{Arrivals, Doubts};
 
+use super::say;
 use super::view::{Basis, View};
 use crate::number::{count, nanos, percent, share, three_digits};
 use crate::replay::costs::Source;
-use crate::replay::doubts::of_halts;
+use crate::replay::doubts::{CALIBRATED, of_halts};
 use crate::words::plural;
 
 /// A word, and what is said of it; what is in backquotes is code.
@@ -41,7 +42,7 @@ pub(crate) fn rests(view: &View) -> Vec<Line> {
         rule.push_str(&basis.knobs_assumed.join(", "));
     }
     said.push(("rule", rule));
-    said.extend(doubts(basis));
+    said.extend(doubts(view));
     said
 }
 
@@ -82,8 +83,9 @@ fn arrivals(of: Arrivals) -> &'static str {
 }
 
 /// On how many halts and vCPUs an assumption rests, and what is not there at all.
-fn doubts(basis: &Basis) -> Vec<Line> {
-    let mut said = assumed(basis);
+fn doubts(view: &View) -> Vec<Line> {
+    let basis = &view.basis;
+    let mut said = assumed(view);
     said.extend(left_out(basis));
     if basis.partial {
         let text = "the capture is cut or damaged: `haltwise report` says where";
@@ -94,14 +96,37 @@ fn doubts(basis: &Basis) -> Vec<Line> {
 
 /// Of the halts that judge, those of which something is assumed. Sleeps are those of the best setting that
 /// was found: that is what its figures hang on.
-fn assumed(basis: &Basis) -> Vec<Line> {
+fn assumed(view: &View) -> Vec<Line> {
+    let basis = &view.basis;
     let doubts = Doubts {
         latency_guessed: basis.latency_guessed,
         latency_thin: basis.latency_thin,
+        latency_calibrated: basis.latency_calibrated,
         ..basis.doubts
     };
-    let under = ["the best setting found"; 2];
-    of_halts(&doubts, basis.judged_halts, "the judging halts", under)
+    let under = ["the best setting found"; 3];
+    let mut said = of_halts(&doubts, basis.judged_halts, "the judging halts", under);
+    let calibrated = said.iter_mut().find(|(what, _)| *what == CALIBRATED);
+    if let Some((_, text)) = calibrated {
+        text.push_str(&if_late(view));
+    }
+    said
+}
+
+/// What is left of the gain were what was calibrated twice as late, and how to know.
+fn if_late(view: &View) -> String {
+    let late = view.played.as_ref().and_then(|played| {
+        let share = played.against_in_force.as_ref()?.cost_share.value;
+        Some((share, played.late_cost_share?))
+    });
+    let left = late.map_or_else(String::new, |(share, late)| {
+        format!(
+            ". Were those twice as late, a halt would cost {} than in force, not {}",
+            say::change(late),
+            say::change(share),
+        )
+    });
+    format!("{left}. A trial tells: `haltwise prove`, or a recording under that setting")
 }
 
 /// What the recommendation does not stand on.

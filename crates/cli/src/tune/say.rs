@@ -22,6 +22,7 @@ pub(crate) fn verdict(verdict: Verdict) -> &'static str {
         Verdict::TooSmall => "too-small",
         Verdict::TooShort => "too-short",
         Verdict::AllRejected => "all-rejected",
+        Verdict::Unproven => "unproven",
         Verdict::NoPolling => "no-polling",
     }
 }
@@ -104,6 +105,9 @@ pub(crate) fn reason(
     in_force: &Finalist,
     reach: Reach,
 ) -> String {
+    if advice.verdict == Verdict::Unproven {
+        return unproven(advice, reach);
+    }
     let cost = &advice.goal.aim.cost;
     let (Some(choice), Some(against)) = (&advice.choice, &advice.against_in_force) else {
         return without_choice(advice);
@@ -145,8 +149,29 @@ pub(crate) fn reason(
              force."
                 .to_owned()
         }
-        Verdict::TooShort | Verdict::AllRejected | Verdict::NoPolling => without_choice(advice),
+        Verdict::TooShort | Verdict::AllRejected | Verdict::NoPolling | Verdict::Unproven => {
+            without_choice(advice)
+        }
     }
+}
+
+/// What would be better by the calibration alone, and what to do about it.
+fn unproven(advice: &Advice, reach: Reach) -> String {
+    let mut rejected = advice.rejected.iter();
+    let first = rejected.find_map(|(knobs, why)| match *why {
+        Rejected::Calibrated(gain, late) => Some((knobs, gain, late)),
+        _ => None,
+    });
+    first.map_or_else(String::new, |(knobs, gain, late)| {
+        format!(
+            "By the calibration {} would cost {} than what is in force; were wake-ups twice as late as it \
+             has them, {}. Too few sleeps were recorded here to tell: prove it first, `haltwise prove` \
+             measures both in turn.",
+            setting(&settings(knobs, reach)),
+            change(-gain),
+            change(-late),
+        )
+    })
 }
 
 fn without_choice(advice: &Advice) -> String {
@@ -224,6 +249,11 @@ pub(crate) fn rejected(why: &Rejected) -> String {
             let polls = share(percent / 100.0);
             format!("polls for {polls} of a CPU on the second half of the time")
         }
+        Rejected::Calibrated(gain, late) => format!(
+            "hangs on the calibration: {} as it has wake-ups, {} were they twice as late",
+            change(-gain),
+            change(-late),
+        ),
     }
 }
 

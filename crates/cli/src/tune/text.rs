@@ -200,7 +200,7 @@ fn rejected(page: &mut Page, played: &PlayedView) {
         return;
     }
     page.heading("Looked better and was not taken");
-    for why in ["bistable", "over-fitted", "over-limit"] {
+    for why in ["bistable", "over-fitted", "over-limit", "calibrated"] {
         let mut like = played.rejected.iter().filter(|of| of.why == why);
         if let Some(first) = like.next() {
             let more = match like.count() {

@@ -58,6 +58,9 @@ pub(crate) struct PlayedView {
     pub(crate) against_in_force: Option<ComparisonView>,
     /// It against the kernel's default.
     pub(crate) against_default: Option<ComparisonView>,
+    /// The share of `against_in_force`, were what was calibrated twice as late; `None` where neither rests
+    /// on it.
+    pub(crate) late_cost_share: Option<f64>,
     /// What is in force is the kernel's default.
     pub(crate) is_default_in_force: bool,
     /// In force, default, the choice, the clairvoyant.
@@ -120,6 +123,9 @@ pub(crate) struct Basis {
     /// Of the judging halts, those that under the choice sleep for a length of which fewer than sixteen
     /// undisturbed wake-ups were recorded.
     pub(crate) latency_thin: u64,
+    /// Of the judging halts, those that under the choice sleep for a length of which too few wake-ups were
+    /// recorded, and wake as calibrated.
+    pub(crate) latency_calibrated: u64,
     /// What the host's CPUs were idle, in % of one CPU; nobody is told to poll for more on top.
     pub(crate) idle_cpu_percent: Option<f64>,
     /// Halts left out because there were too many to keep.
@@ -278,7 +284,7 @@ pub(crate) struct PointView {
 pub(crate) struct RejectedView {
     /// The setting.
     pub(crate) setting: Settings,
-    /// `bistable`, `over-fitted` or `over-limit`.
+    /// `bistable`, `over-fitted`, `over-limit` or `calibrated`.
     pub(crate) why: &'static str,
     /// The same in words, with figures.
     pub(crate) text: String,
@@ -361,6 +367,7 @@ fn played(info: &CaptureInfo, sought: &Sought, reach: Reach) -> PlayedView {
         choice: (advice.choice.as_ref()).map(|choice| settings(&choice.knobs, reach)),
         against_in_force: advice.against_in_force.as_ref().map(ComparisonView::new),
         against_default: advice.against_default.as_ref().map(ComparisonView::new),
+        late_cost_share: advice.late_gain.map(|gain| -gain),
         is_default_in_force: reach
             .is_same(&material.terms.in_force, &material.terms.default_knobs()),
         rows: sought.rows.iter().map(row).collect(),
@@ -434,6 +441,7 @@ fn rejected(setting: Settings, why: &Rejected) -> RejectedView {
             Rejected::Bistable(..) => "bistable",
             Rejected::OverFitted(..) => "over-fitted",
             Rejected::OverLimit(_) => "over-limit",
+            Rejected::Calibrated(..) => "calibrated",
         },
         text: say::rejected(why),
     }
@@ -484,6 +492,7 @@ fn basis(info: &CaptureInfo, sought: &Sought, partial: bool) -> Basis {
         doubts: doubts.unwrap_or_default(),
         latency_guessed: of_choice.latency_guessed,
         latency_thin: of_choice.latency_thin,
+        latency_calibrated: of_choice.latency_calibrated,
         idle_cpu_percent: sought.idle_cpu_percent,
         skipped: material.skipped,
         out_of_order: material.out_of_order,

@@ -89,6 +89,18 @@ fn tuned(home: &Path, capture: &str, options: &[&str]) -> Value {
     serde_json::from_str(&tune(home, capture, &options).0).unwrap()
 }
 
+/// The page of a capture.
+fn html(home: &Path, capture: &str, options: &[&str]) -> String {
+    let written = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        .args(["report", capture, "--html", "page.html"])
+        .args(options)
+        .current_dir(home)
+        .output()
+        .unwrap();
+    assert!(written.status.success(), "{written:?}");
+    fs::read_to_string(home.join("page.html")).unwrap()
+}
+
 /// Captures of the other golden tests that can be tuned by.
 fn committed() -> impl Iterator<Item = &'static str> {
     let names = scenarios::all().into_iter().map(|scenario| scenario.name);
@@ -206,18 +218,60 @@ fn sleeps_that_were_seen_a_few_times_are_a_doubt() {
     let (text, _) = tune(dir.path(), "cap", &[]);
     let text: Vec<&str> = text.split_whitespace().collect();
     assert!(text.join(" ").contains(words), "{text:?}");
-    let written = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-        .args(["report", "cap", "--html", "page.html"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
-    assert!(written.status.success(), "{written:?}");
-    let page = fs::read_to_string(dir.path().join("page.html")).unwrap();
-    assert!(page.contains(words), "the page says so too");
+    assert!(html(dir.path(), "cap", &[]).contains(words), "so the page");
     let mut replay = vec!["replay", "cap", "--policy", "off"];
     replay.extend(COST);
     let (text, _) = haltwise(dir.path(), &replay);
     assert!(text.contains("few sleeps"), "{text}");
+}
+
+/// Every poll was met, so that what a sleep costs is the calibration's: 38 us, 60 us were it twice as late.
+/// Polls of 50 us lie between and are left; those of 150 us are not, and it is said what that rests on.
+#[test]
+fn what_hangs_on_the_calibration_is_left_and_all_that_rests_on_it_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let calibration = r#"{"schema": 1, "switch_cpu_ns": {"median": 16000.0}, "classes": [
+        {"gap_ns": 50000, "wake_latency_ns": {"median": 22000.0}},
+        {"gap_ns": 150000, "wake_latency_ns": {"median": 22000.0}}]}"#;
+    fs::write(dir.path().join("cal.json"), calibration).unwrap();
+    let mut wrong = String::new();
+    for (name, gaps, verdict, changes) in [
+        ("unproven", "fixed:50us", "unproven", false),
+        ("outlives", "fixed:150us", "change", true),
+    ] {
+        record(&dir.path().join(name), "200000", &[gaps]);
+        let run = |words: &[&str]| {
+            let words = [words, &["--calibration", "cal.json"]].concat();
+            haltwise(dir.path(), &words)
+        };
+        let (text, code) = run(&["tune", name]);
+        let text = text + &format!("(exit code {})\n", code.unwrap());
+        let file = format!("tune/{name}.txt");
+        wrong.extend(compare(&file, &text).err());
+        wrong.extend(fits(&file, &text).err());
+        let said: Value = serde_json::from_str(&run(&["tune", name, "--json"]).0).unwrap();
+        assert_eq!(
+            (&said["verdict"], &said["changes"]),
+            (&verdict.into(), &changes.into())
+        );
+        let why = said["played"]["rejected"].as_array().unwrap().iter();
+        let hangs = why.filter(|of| of["why"] == "calibrated").count();
+        assert_eq!(hangs > 0, !changes, "{name}: {hangs}");
+        if changes {
+            let basis = &said["basis"];
+            assert_eq!(basis["latency_calibrated"], basis["judged_halts"]);
+            let late = said["played"]["late_cost_share"].as_f64().unwrap();
+            assert!((late + 0.6).abs() < 0.01, "60 of 150 us: {late}");
+        }
+        let page = html(dir.path(), name, &["--calibration", "cal.json"]);
+        let words = if changes {
+            "Were those twice as late"
+        } else {
+            "hangs on the calibration"
+        };
+        assert!(page.contains(words), "{name}: the page says so too");
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
 }
 
 #[test]

@@ -128,21 +128,32 @@ pub const ENOUGH: u64 = 16;
 
 impl<'a> Sources<'a> {
     /// The first to have seen enough sleeps of a class; then what was measured; then whoever saw one. And
-    /// whether that is a few sleeps only, or disturbed ones.
-    fn of_class(&self, class: usize) -> Option<(&'a Latencies, bool)> {
+    /// which of these it is.
+    fn of_class(&self, class: usize) -> Option<(&'a Latencies, Origin)> {
         let seen = |latencies: &Latencies| latencies.classes[class].seen;
         let recorded = || self.recorded.iter().copied();
-        let firm = recorded()
-            .find(|source| seen(source) >= ENOUGH)
-            .or_else(|| self.elsewhere.filter(|source| seen(source) > 0));
-        let thin = || {
+        let known = |source: &&Latencies| seen(source) > 0;
+        let enough = || recorded().find(|source| seen(source) >= ENOUGH);
+        let few = || {
             recorded()
-                .find(|source| seen(source) > 0)
-                .or_else(|| self.disturbed.filter(|source| seen(source) > 0))
+                .find(known)
+                .or_else(|| self.disturbed.filter(known))
         };
-        firm.map(|source| (source, false))
-            .or_else(|| thin().map(|source| (source, true)))
+        let firm = enough().map(|source| (source, Origin::Recorded));
+        firm.or_else(|| Some((self.elsewhere.filter(known)?, Origin::Calibrated)))
+            .or_else(|| Some((few()?, Origin::Few)))
     }
+}
+
+/// Where the latencies of a class come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin {
+    /// Enough sleeps of the capture.
+    Recorded,
+    /// Measured another time.
+    Calibrated,
+    /// A few sleeps of the capture, or disturbed ones.
+    Few,
 }
 
 /// `L` for one vCPU: an answer for every class.
@@ -152,30 +163,30 @@ pub struct Table {
     turns: [Vec<u64>; CLASSES],
     /// No sleep of this class was recorded anywhere.
     guessed: [bool; CLASSES],
-    /// Fewer than [`ENOUGH`] sleeps of this class were recorded that nobody disturbed, and none was
-    /// measured.
-    thin: [bool; CLASSES],
+    /// Where they come from; for a class that was guessed, where those of the nearest do.
+    origins: [Origin; CLASSES],
 }
 
 impl Table {
     /// Puts a table together from the nearest source that knows. `None` if none saw any sleep.
     pub fn new(sources: &Sources<'_>) -> Option<Self> {
         let of_class = |class: usize| {
-            let (source, thin) = sources.of_class(class)?;
-            Some((source.classes[class].kept.clone(), thin))
+            let (source, origin) = sources.of_class(class)?;
+            Some((source.classes[class].kept.clone(), origin))
         };
-        let known: [Option<(Vec<u64>, bool)>; CLASSES] = std::array::from_fn(of_class);
+        let known: [Option<(Vec<u64>, Origin)>; CLASSES] = std::array::from_fn(of_class);
         let nearest = |class: usize| {
             let distance = |other: &usize| (class.abs_diff(*other), *other);
             let others = (0..CLASSES).filter(|&other| known[other].is_some());
-            let (turns, _) = known[others.min_by_key(distance)?].as_ref()?;
-            Some(turns.clone())
+            known[others.min_by_key(distance)?].as_ref()
         };
-        nearest(0)?;
+        let (_, first) = nearest(0)?;
+        let turns = |class| nearest(class).map(|(turns, _)| turns.clone());
+        let origin = |class| nearest(class).map_or(*first, |(_, origin)| *origin);
         Some(Self {
-            turns: std::array::from_fn(|class| nearest(class).unwrap_or_default()),
+            turns: std::array::from_fn(|class| turns(class).unwrap_or_default()),
             guessed: std::array::from_fn(|class| known[class].is_none()),
-            thin: std::array::from_fn(|class| known[class].as_ref().is_some_and(|(_, thin)| *thin)),
+            origins: std::array::from_fn(origin),
         })
     }
 
@@ -206,9 +217,26 @@ impl Table {
         (latency_ns.copied().unwrap_or(0), self.guessed[class])
     }
 
-    /// Whether a class rests on a few sleeps, or on disturbed ones.
-    pub fn is_thin(&self, class: usize) -> bool {
-        self.thin[class]
+    /// Where the latencies of a class come from; for one that was guessed, those of the nearest.
+    pub fn origin(&self, class: usize) -> Origin {
+        self.origins[class]
+    }
+
+    /// The same, were what was measured another time so many `times` as late; `None` where nothing of it
+    /// was.
+    #[must_use]
+    pub fn calibrated_times(&self, times: u64) -> Option<Self> {
+        let mut late = self.clone();
+        let mut is_any = false;
+        for (turns, origin) in late.turns.iter_mut().zip(&late.origins) {
+            if *origin == Origin::Calibrated {
+                is_any = true;
+                for latency_ns in turns {
+                    *latency_ns = latency_ns.saturating_mul(times);
+                }
+            }
+        }
+        is_any.then_some(late)
     }
 
     /// The latencies of a class in their order, in nanoseconds, and whether they had to be guessed.
@@ -227,7 +255,7 @@ impl Table {
         Self {
             turns: std::array::from_fn(|class| even(&self.turns[class])),
             guessed: self.guessed,
-            thin: self.thin,
+            origins: self.origins,
         }
     }
 
@@ -353,24 +381,25 @@ mod test {
             };
             let table = Table::new(&sources).unwrap();
             let class = class_of(ns);
-            (table.at(class, 0).0, table.is_thin(class))
+            let twice = table.calibrated_times(2).unwrap_or(table.clone());
+            (
+                table.at(class, 0),
+                table.origin(class),
+                twice.at(class, 0).0,
+            )
         };
-        assert_eq!(at(&all, 5_000), (20, false), "measured on purpose");
-        assert_eq!(at(&all, 40_000), (25, false));
-        assert_eq!(at(&all, 1_000_000), (91, true));
-        assert_eq!(at(&all, 30_000_000), (800, true), "disturbed ones");
-        assert_eq!(
-            at(&all, 8_000_000_000),
-            (800, false),
-            "guessed, which is another doubt"
-        );
+        let calibrated = |ns, guessed| ((ns, guessed), Origin::Calibrated, 2 * ns);
+        let recorded = |ns| ((ns, false), Origin::Recorded, ns);
+        let few = |ns, guessed| ((ns, guessed), Origin::Few, ns);
+        assert_eq!(at(&all, 5_000), calibrated(20, false), "on purpose");
+        assert_eq!(at(&all, 100), calibrated(20, true), "the nearest was");
+        assert_eq!(at(&all, 40_000), calibrated(25, false));
+        assert_eq!(at(&all, 1_000_000), few(91, false));
+        assert_eq!(at(&all, 30_000_000), few(800, false), "disturbed ones");
+        assert_eq!(at(&all, 8_000_000_000), few(800, true), "guessed");
         all[1].add(5_000, 80);
-        assert_eq!(at(&all, 5_000), (80, false), "the host has enough of them");
+        assert_eq!(at(&all, 5_000), recorded(80), "the host has enough of them");
         all[0].add(5_000, 90);
-        assert_eq!(
-            at(&all, 5_000),
-            (90, false),
-            "the vCPU has enough of its own"
-        );
+        assert_eq!(at(&all, 5_000), recorded(90), "the vCPU has enough itself");
     }
 }

@@ -21,6 +21,9 @@ pub struct Doubts {
     /// They slept in the replay for a length of which fewer than [`ENOUGH`](super::latency::ENOUGH)
     /// undisturbed wake-ups were recorded.
     pub latency_thin: u64,
+    /// They slept in the replay for a length whose wake-ups were measured another time, since so few were
+    /// recorded.
+    pub latency_calibrated: u64,
 }
 
 impl Doubts {
@@ -31,6 +34,7 @@ impl Doubts {
         self.gap_guessed += other.gap_guessed;
         self.latency_guessed += other.latency_guessed;
         self.latency_thin += other.latency_thin;
+        self.latency_calibrated += other.latency_calibrated;
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::arrivals::Follow;
 use super::cost::Cost;
-use super::latency::{Table, class_end, class_of};
+use super::latency::{Origin, Table, class_end, class_of};
 use super::outcome::Outcome;
 use super::sample::Sample;
 use crate::event::WakeSource;
@@ -36,7 +36,7 @@ pub(super) struct Played {
     pub(super) latency_ns: u64,
     pub(super) waited: bool,
     pub(super) guessed: bool,
-    pub(super) thin: bool,
+    pub(super) origin: Origin,
 }
 
 /// A halt that was played.
@@ -178,7 +178,9 @@ impl Run {
         doubts.wake_unknown += u64::from(sample.wake == WakeSource::Unknown);
         doubts.gap_guessed += u64::from(sample.gap_guessed);
         doubts.latency_guessed += u64::from(played.guessed);
-        doubts.latency_thin += u64::from(played.thin);
+        let is_thin = played.origin == Origin::Few && !played.guessed;
+        doubts.latency_thin += u64::from(is_thin);
+        doubts.latency_calibrated += u64::from(played.origin == Origin::Calibrated);
     }
 }
 
@@ -202,17 +204,22 @@ pub(super) fn play(
             latency_ns: 0,
             waited: false,
             guessed: false,
-            thin: false,
+            origin: Origin::Recorded,
         };
     }
     let class = class_of(gap_ns - window_ns);
+    let is_own = sample.slept_class == Some(class);
     let (latency_ns, guessed) = latency(class, sample, table, turn);
     Played {
         poll_ns: window_ns,
         latency_ns,
         waited: true,
         guessed,
-        thin: sample.slept_class != Some(class) && table.is_thin(class),
+        origin: if is_own {
+            Origin::Recorded
+        } else {
+            table.origin(class)
+        },
     }
 }
 

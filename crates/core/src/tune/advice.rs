@@ -4,6 +4,7 @@
 use super::candidates::Reach;
 use super::crew::Crew;
 use super::interval::{Interval, bootstrap};
+use super::late;
 use super::material::{Material, Seated};
 use super::pareto;
 use super::search::{self, Aim, Found};
@@ -32,6 +33,9 @@ pub struct Finalist {
     pub parts: Vec<Sums>,
     /// From the other start.
     pub others: Vec<Sums>,
+    /// From the start that counts, were what was calibrated as late as [`late`] asks. Empty where nothing
+    /// was.
+    pub late: Vec<Sums>,
 }
 
 impl Finalist {
@@ -81,8 +85,8 @@ const SIMPLEST: usize = 8;
 /// Settings of the front that come into the final.
 const OF_FRONT: usize = 32;
 
-/// Plays the best of a search on the whole capture.
-pub fn play_final(material: &Material, found: &[Found], aims: &[Aim], crew: &impl Crew) -> Final {
+/// Those of a search that come into the final.
+fn wanted(material: &Material, found: &[Found], aims: &[Aim]) -> Vec<Knobs> {
     let mut wanted: Vec<Knobs> = Vec::new();
     let mut want = |knobs: Knobs| {
         if !wanted.contains(&knobs) {
@@ -102,12 +106,17 @@ pub fn play_final(material: &Material, found: &[Found], aims: &[Aim], crew: &imp
     for index in pareto::thin(&pareto::front(&points), &points, OF_FRONT) {
         want(found[index].knobs);
     }
+    wanted
+}
+
+/// Plays the best of a search on the whole capture.
+pub fn play_final(material: &Material, found: &[Found], aims: &[Aim], crew: &impl Crew) -> Final {
     let in_force = Entry {
         ceilings: CeilingsOf::Recorded,
         ..Entry::new(material.terms.in_force)
     };
     let mut zero = vec![in_force, Entry::new(material.terms.default_knobs())];
-    zero.extend(wanted.into_iter().map(Entry::new));
+    zero.extend(wanted(material, found, aims).into_iter().map(Entry::new));
     let entries: Vec<Entry> = (zero.iter())
         .flat_map(|entry| {
             let ceiling = Entry {
@@ -126,11 +135,13 @@ pub fn play_final(material: &Material, found: &[Found], aims: &[Aim], crew: &imp
             knobs: entry.knobs,
             parts: pair[0].clone(),
             others: pair[1].clone(),
+            late: Vec::new(),
         });
     let empty = || Finalist {
         knobs: material.terms.in_force,
         parts: Vec::new(),
         others: Vec::new(),
+        late: Vec::new(),
     };
     let mut in_force = finalists.next().unwrap_or_else(empty);
     let default = finalists.next().unwrap_or_else(empty);
@@ -138,14 +149,19 @@ pub fn play_final(material: &Material, found: &[Found], aims: &[Aim], crew: &imp
         .map(|seated| seated.recorded.blocks)
         .sum();
     let off = |parts: &[Sums]| Sums::total(parts).blocks.abs_diff(recorded);
+    let mut start = Start::Zero;
     if off(&in_force.others) < off(&in_force.parts) {
         std::mem::swap(&mut in_force.parts, &mut in_force.others);
+        start = Start::Ceiling;
     }
-    Final {
+    let mut of = Final {
         in_force,
         default,
         others: finalists.collect(),
-    }
+    };
+    zero[0].start = start;
+    late::play(material, &zero, &mut of, crew);
+    of
 }
 
 /// Why a setting that looked better was not taken.
@@ -158,6 +174,9 @@ pub enum Rejected {
     OverFitted(f64, f64),
     /// On the judging part it polls for more than it may, in % of one CPU.
     OverLimit(f64),
+    /// It gains as calibrated, and not were those wake-ups as late as [`late`] asks: both gains as a share
+    /// of the cost in force.
+    Calibrated(f64, f64),
 }
 
 /// What to do.
@@ -177,6 +196,8 @@ pub enum Verdict {
     TooShort,
     /// Leave it: everything that looked better was rejected.
     AllRejected,
+    /// Leave it, and prove first what would be better by the calibration alone.
+    Unproven,
     /// Leave it: this kernel does not poll.
     NoPolling,
 }
@@ -224,6 +245,9 @@ pub struct Advice {
     pub against_in_force: Option<Comparison>,
     /// It against the kernel's default.
     pub against_default: Option<Comparison>,
+    /// By how much less it would cost than what is in force, as a share, were what was calibrated as late
+    /// as [`late`] asks. `None` where neither rests on it.
+    pub late_gain: Option<f64>,
     /// Settings that looked better on the part that fits, and why they were not taken.
     pub rejected: Vec<(Knobs, Rejected)>,
 }
@@ -272,6 +296,7 @@ pub fn advise(material: &Material, of: &Final, goal: &Goal) -> Advice {
         .filter(|finalist| search::is_within(&goal.aim, material, &finalist.fit()))
         .collect();
     order.sort_by_key(|finalist| finalist.fit().milli(cost));
+    let must_change = is_over_limit(material, in_force, &goal.aim);
     let mut rejected = Vec::new();
     let mut choice: Option<&Finalist> = None;
     for finalist in order {
@@ -282,7 +307,9 @@ pub fn advise(material: &Material, of: &Final, goal: &Goal) -> Advice {
         if choice.is_some_and(|best| !near(best)) {
             break;
         }
-        match reject(material, in_force, finalist, &goal.aim) {
+        let why = reject(material, in_force, finalist, &goal.aim)
+            .or_else(|| hangs_on_calibration(in_force, finalist, cost).filter(|_| !must_change));
+        match why {
             Some(why) if choice.is_none() && looks_better(finalist, in_force, cost) => {
                 rejected.push((finalist.knobs, why));
             }
@@ -300,9 +327,13 @@ pub fn advise(material: &Material, of: &Final, goal: &Goal) -> Advice {
     };
     let against_in_force = compared(in_force);
     let verdict = verdict(material, in_force, choice, against_in_force, goal);
+    let is_unproven = (rejected.iter()).any(|(_, why)| matches!(why, Rejected::Calibrated(..)));
     let verdict = match verdict {
-        Verdict::AlreadyBest if choice.is_none() && !rejected.is_empty() => Verdict::AllRejected,
         _ if !reach.polls => Verdict::NoPolling,
+        Verdict::AlreadyBest | Verdict::NotSignificant | Verdict::TooSmall if is_unproven => {
+            Verdict::Unproven
+        }
+        Verdict::AlreadyBest if choice.is_none() && !rejected.is_empty() => Verdict::AllRejected,
         other => other,
     };
     Advice {
@@ -311,6 +342,7 @@ pub fn advise(material: &Material, of: &Final, goal: &Goal) -> Advice {
         choice: choice.cloned(),
         against_in_force,
         against_default: compared(&of.default),
+        late_gain: choice.and_then(|choice| late::gain(choice, in_force, cost)),
         rejected,
     }
 }
@@ -340,6 +372,21 @@ fn reject(
     (fitted >= LEAST_GAIN && kept < KEPT * fitted).then_some(Rejected::OverFitted(fitted, kept))
 }
 
+/// Whether it would be recommended as calibrated, and loses its gain were that too fast.
+fn hangs_on_calibration(in_force: &Finalist, finalist: &Finalist, cost: &Cost) -> Option<Rejected> {
+    let kept = finalist.judged().gain_on(&in_force.judged(), cost);
+    let late = late::gain(finalist, in_force, cost)?;
+    (kept >= LEAST_GAIN && late <= 0.0).then_some(Rejected::Calibrated(kept, late))
+}
+
+/// Whether what is in force polls for more than it may, on either part.
+fn is_over_limit(material: &Material, in_force: &Finalist, aim: &Aim) -> bool {
+    let polls = material.judged_wall.poll_cpu_percent(&in_force.judged());
+    let fit_polls = material.fit_wall.poll_cpu_percent(&in_force.fit());
+    let is_over = |max| polls > max || fit_polls > max;
+    aim.max_poll_cpu_percent.is_some_and(is_over)
+}
+
 fn verdict(
     material: &Material,
     in_force: &Finalist,
@@ -351,10 +398,7 @@ fn verdict(
     let (Some(choice), Some(against)) = (choice, against) else {
         return Verdict::AlreadyBest;
     };
-    let polls = material.judged_wall.poll_cpu_percent(&in_force.judged());
-    let fit_polls = material.fit_wall.poll_cpu_percent(&in_force.fit());
-    let is_over = |max| polls > max || fit_polls > max;
-    if goal.aim.max_poll_cpu_percent.is_some_and(is_over) {
+    if is_over_limit(material, in_force, &goal.aim) {
         return Verdict::ObeyLimit;
     }
     let gain = against.cost_share;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use super::candidates::{self, CEILINGS_NS};
 use super::crew::Crew;
 use super::interval::{Interval, bootstrap};
+use super::late;
 use super::material::{Material, Seated};
 use super::stage::{self, CeilingsOf, Entry, Part};
 use super::sums::Sums;
@@ -37,7 +38,7 @@ pub struct Caps {
 }
 
 /// Seeks them, against the one setting `base`. `None` where there are fewer than two VMs, or the kernel
-/// has no ceilings of VMs.
+/// has no ceilings of VMs, or where what they gain hangs on a calibration ([`super::late`]).
 pub fn seek(material: &Material, base: &Knobs, cost: &Cost, crew: &impl Crew) -> Option<Caps> {
     let mut vms: BTreeMap<VmIndex, Vec<&Seated>> = BTreeMap::new();
     for seated in &material.seats {
@@ -63,8 +64,8 @@ pub fn seek(material: &Material, base: &Knobs, cost: &Cost, crew: &impl Crew) ->
         .collect();
     let mut common: Vec<Sums> = Vec::new();
     let mut of_set = vec![(0_u128, Vec::new(), Vec::<Sums>::new()); sets.len()];
-    for (vm, seats) in vms {
-        let parts = stage::play(material, &seats, &entries, Part::Whole, "caps", crew);
+    for (&vm, seats) in &vms {
+        let parts = stage::play(material, seats, &entries, Part::Whole, "caps", crew);
         add(&mut common, &parts[0]);
         for (set, (milli, caps, sums)) in of_set.iter_mut().enumerate() {
             let from = 1 + set * CEILINGS_NS.len();
@@ -81,15 +82,42 @@ pub fn seek(material: &Material, base: &Knobs, cost: &Cost, crew: &impl Crew) ->
         }
     }
     let best = (0..sets.len()).min_by_key(|&set| of_set[set].0)?;
-    let (_, vms, sums) = of_set.swap_remove(best);
+    let (_, chosen, sums) = of_set.swap_remove(best);
     let seed = material.terms.seed;
-    Some(Caps {
+    let caps = Caps {
         knobs: sets[best],
-        vms,
+        vms: chosen,
         cost_share: bootstrap(&sums[1..], &common[1..], seed, |own, other| {
             -own.gain_on(other, cost)
         }),
-    })
+    };
+    let hangs = caps.cost_share.value < 0.0
+        && late::is_asked(material)
+        && late_gain(material, &caps, base, &vms, cost, crew) <= 0.0;
+    (!hangs).then_some(caps)
+}
+
+/// What they gain were what was calibrated as late as [`late`] asks.
+fn late_gain(
+    material: &Material,
+    caps: &Caps,
+    base: &Knobs,
+    vms: &BTreeMap<VmIndex, Vec<&Seated>>,
+    cost: &Cost,
+    crew: &impl Crew,
+) -> f64 {
+    let (mut own, mut common) = (Vec::new(), Vec::new());
+    for (seats, cap) in vms.values().zip(&caps.vms) {
+        let capped = Entry {
+            ceilings: CeilingsOf::Caps(cap.ceiling_ns),
+            ..Entry::new(caps.knobs)
+        };
+        let entries = [capped, Entry::new(*base)];
+        let parts = stage::play(material, seats, &entries, Part::WholeIfLate, "doubt", crew);
+        add(&mut own, &parts[0]);
+        add(&mut common, &parts[1]);
+    }
+    Sums::total(&own[1..]).gain_on(&Sums::total(&common[1..]), cost)
 }
 
 fn add(sums: &mut Vec<Sums>, parts: &[Sums]) {

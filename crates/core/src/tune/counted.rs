@@ -299,11 +299,16 @@ pub struct CountedAdvice {
     pub in_force: InForce,
     /// Better even in the worst case, or beyond what polling may take as things are.
     pub changes: bool,
+    /// Better, and not were what was calibrated as late as [`super::late`] asks.
+    pub hangs_on_calibration: bool,
 }
 
-/// Recommends a threshold. `None` where no wake-up was seen, or nothing stays within the limit.
+/// Recommends a threshold. `late` are the same counts were what was calibrated as late as
+/// [`super::late`] asks, where anything was. `None` where no wake-up was seen, or nothing stays within
+/// the limit.
 pub fn advise(
     counted: &Counted,
+    late: Option<&Counted>,
     reach: Reach,
     knobs: &Knobs,
     cost: &Cost,
@@ -314,6 +319,11 @@ pub fn advise(
     let polls = counted.poll_ns.map(|ns| counted.percent(ns));
     let is_over = max_poll_cpu_percent.is_some_and(|max| polls.is_some_and(|polls| polls > max));
     let worth_it = bounds.high.milli as f64 <= in_force.least_milli as f64 * (1.0 - LEAST_GAIN);
+    let outlives = |late: &Counted| {
+        let bounds = late.bounds(threshold_ns, cost);
+        bounds.is_some_and(|bounds| bounds.high.milli < late.in_force(cost).least_milli)
+    };
+    let hangs_on_calibration = worth_it && !late.is_none_or(outlives);
     let ceiling_ns = u32::try_from(threshold_ns).unwrap_or(LONGEST_NS);
     let threshold = candidates::threshold(reach, knobs, ceiling_ns);
     Some(CountedAdvice {
@@ -321,7 +331,9 @@ pub fn advise(
         knobs: threshold,
         bounds,
         in_force,
-        changes: (worth_it || is_over) && !reach.is_same(&threshold, knobs),
+        changes: ((worth_it && !hangs_on_calibration) || is_over)
+            && !reach.is_same(&threshold, knobs),
+        hangs_on_calibration,
     })
 }
 

@@ -4,12 +4,14 @@
 //! does not depend on who did which piece.
 
 use super::crew::Crew;
+use super::late;
 use super::material::{Material, Seated, Terms};
 use super::sums::Sums;
 use crate::kvm::Knobs;
 use crate::policy::{Setting, Spec, SpecError, Start};
 use crate::replay::Cost;
 use crate::replay::grid::{Choice, Grid};
+use crate::replay::latency::Table;
 use crate::replay::run::{Frame, Run};
 
 /// A setting, and from where.
@@ -61,6 +63,8 @@ pub enum Part {
     Fit,
     /// All, in parts: those that fit, then each judging block.
     Whole,
+    /// The same, were wake-ups that a calibration tells so many times as late as [`super::late`] asks.
+    WholeIfLate,
 }
 
 /// Settings of one piece at least, where there are as many: all of a piece share one look at each halt.
@@ -133,13 +137,16 @@ fn play_piece(terms: &Terms, lot: &[&Seated], entries: &[Entry], part: Part) -> 
     for seated in lot {
         let ends = match part {
             Part::Fit => &seated.ends[..1],
-            Part::Whole => &seated.ends[..],
+            Part::Whole | Part::WholeIfLate => &seated.ends[..],
         };
+        let late = (part == Part::WholeIfLate).then(|| seated.table.calibrated_times(late::TIMES));
+        let late = late.flatten();
+        let table = late.as_ref().unwrap_or(&seated.table);
         let mut player = Player::new(terms, seated, entries);
         let mut last = vec![Sums::default(); entries.len()];
         let mut from = 0;
         for (block, &end) in ends.iter().enumerate() {
-            let so_far = player.play(seated, from, end);
+            let so_far = player.play(seated, table, from, end);
             from = end;
             for ((sums, last), so_far) in sums.iter_mut().zip(&mut last).zip(so_far) {
                 if sums.len() <= block {
@@ -180,22 +187,23 @@ impl Player {
     }
 
     /// Plays on; gives the sums of all so far.
-    fn play(&mut self, seated: &Seated, from: usize, end: usize) -> Vec<Sums> {
+    fn play(&mut self, seated: &Seated, table: &Table, from: usize, end: usize) -> Vec<Sums> {
         let samples = &seated.samples[from..end];
         match self {
             Self::Grid(grid) => {
-                grid.play(samples, &seated.table, &seated.follow);
+                grid.play(samples, table, &seated.follow);
                 grid.tallies().iter().map(Sums::of_tally).collect()
             }
             Self::Runs(runs) => {
                 // What a clairvoyant would pay is not asked here, so any cost will do.
-                let frame = frame(
-                    seated,
-                    Cost {
-                        switch_cpu_ns: 0,
-                        latency_weight_milli: 0,
-                    },
-                );
+                let free = Cost {
+                    switch_cpu_ns: 0,
+                    latency_weight_milli: 0,
+                };
+                let frame = Frame {
+                    table,
+                    ..frame(seated, free)
+                };
                 for run in runs.iter_mut() {
                     for sample in samples {
                         run.step(sample, &frame);

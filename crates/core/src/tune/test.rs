@@ -14,6 +14,7 @@ use crate::replay::{Arrivals, Cost, Outcome, Sample};
 use crate::workload::{Gaps, SplitMix64};
 
 mod gain;
+mod late;
 mod laws;
 mod recommends;
 

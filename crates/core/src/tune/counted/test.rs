@@ -82,7 +82,7 @@ fn short_gaps_are_worth_a_threshold_above_them() {
     let mut draw = SplitMix64(1);
     let gaps: Vec<u64> = (0..1_000).map(|_| 5_000 + draw.below(10_000)).collect();
     let counted = counted(&gaps);
-    let advice = advise(&counted, reach(), &defaults(), &COST, None).unwrap();
+    let advice = advise(&counted, None, reach(), &defaults(), &COST, None).unwrap();
     // Halts of 25 us open nothing below that, gaps of 15 us need no more.
     assert!((25_000..30_000).contains(&advice.threshold_ns) || advice.threshold_ns == 0);
     let (best, _) = counted.best(&COST, None).unwrap();
@@ -110,7 +110,7 @@ fn a_recording_that_polled_tells_what_it_cost() {
         in_force.known_milli,
         Some(COST.milli(2_000_000, 10, 200_000))
     );
-    let advice = advise(&counted, reach(), &defaults(), &COST, None).unwrap();
+    let advice = advise(&counted, None, reach(), &defaults(), &COST, None).unwrap();
     assert_eq!((advice.threshold_ns, advice.changes), (0, true));
     assert_eq!(advice.knobs.halt_poll_ns, 0);
     assert_eq!(advice.bounds.low, advice.bounds.high);
@@ -122,14 +122,14 @@ fn where_polling_is_unknown_only_a_certain_gain_counts() {
     row.polled = None;
     let counted = Counted::of_counts([&row], 1, 10_000_000);
     assert_eq!(counted.in_force(&COST).known_milli, None);
-    let advice = advise(&counted, reach(), &defaults(), &COST, None).unwrap();
+    let advice = advise(&counted, None, reach(), &defaults(), &COST, None).unwrap();
     assert!(!advice.changes, "off is no better than blocks alone");
 }
 
 #[test]
 fn nothing_counted_recommends_nothing() {
     let none = Counted::of_counts([], 0, 0);
-    assert_eq!(advise(&none, reach(), &defaults(), &COST, None), None);
+    assert_eq!(advise(&none, None, reach(), &defaults(), &COST, None), None);
 }
 
 /// What `--mode stats` tells of some gaps under a fixed window: successful polls, and waits after polls

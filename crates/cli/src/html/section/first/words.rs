@@ -186,6 +186,7 @@ fn title(advice: &Advice) -> Markup {
     let Some(recommended) = &tuned.recommended else {
         return match tuned.verdict {
             "too-short" => "Record for longer: this capture is too short to tell".into(),
+            "unproven" => "Leave the setting as it is, until a trial shows a better one".into(),
             "no-polling" => "This kernel does not poll: there is nothing to set".into(),
             _ => "Leave the setting as it is".into(),
         };

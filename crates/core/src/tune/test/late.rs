@@ -1,0 +1,150 @@
+//! What a calibration alone says of a vCPU that never slept, and what is made of it.
+
+use super::*;
+use crate::replay::latency::Latencies;
+
+/// Wake-ups as a calibration has them, in nanoseconds: two thirds of what a sleep costs.
+const CALIBRATED: u64 = 20_000;
+
+/// Halts that were all polled through under the default ceiling.
+fn polled(gap_ns: u64, count: u64) -> Vec<Halt> {
+    let one = |n: u64| Halt {
+        start_ns: 1_000_000 + n * (gap_ns + 5_000),
+        halt_ns: gap_ns,
+        vm: Some(VmIndex(0)),
+        vcpu: Some(VcpuId(0)),
+        valid: true,
+        window_ns: Some(200_000),
+        ceiling_ns: Some(200_000),
+        ceiling_source: CeilingSource::Param,
+        poll_ns: Some(gap_ns),
+        wake_latency_ns: Some(0),
+        wake: WakeSource::Device,
+        ..Halt::default()
+    };
+    (0..count).map(one).collect()
+}
+
+/// The default in force, and a calibration.
+fn calibrated() -> Terms {
+    let mut elsewhere = Latencies::default();
+    for slept_ns in [60_000, 1_000_000] {
+        elsewhere.add(slept_ns, CALIBRATED);
+    }
+    Terms {
+        in_force: Knobs::defaults(Version::new(6, 12), Arch::X86),
+        elsewhere: Some(elsewhere),
+        ..terms("6.12")
+    }
+}
+
+fn advised(halts: &[Halt], aim: Aim) -> Advice {
+    tune(&material(calibrated(), halts), aim).1
+}
+
+/// A sleep costs 30 us as calibrated, 50 us if it wakes twice as late: polls of 40 us lie between, and
+/// those of 60 us above both. What is twice as cheap as calibrated is always above both.
+#[test]
+fn a_gain_is_recommended_if_it_outlives_wake_ups_twice_as_late() {
+    for (gap_us, verdict) in [
+        (25, Verdict::AlreadyBest),
+        (40, Verdict::Unproven),
+        (49, Verdict::Unproven),
+        (52, Verdict::Change),
+        (60, Verdict::Change),
+    ] {
+        let advice = advised(&polled(gap_us * 1_000, 4_000), AIM);
+        assert_eq!(
+            advice.verdict, verdict,
+            "{gap_us} us: {:?}",
+            advice.rejected
+        );
+        let off = advice
+            .rejected
+            .iter()
+            .find(|(knobs, _)| knobs.halt_poll_ns == 0);
+        assert_eq!(off.is_some(), verdict == Verdict::Unproven, "{gap_us} us");
+    }
+}
+
+#[test]
+fn both_gains_are_told() {
+    let near = |a: f64, b: f64| (a - b).abs() < 0.01;
+    let advice = advised(&polled(40_000, 4_000), AIM);
+    let Some((_, Rejected::Calibrated(gain, late))) = advice.rejected.first() else {
+        panic!("{:?}", advice.rejected);
+    };
+    assert!(near(*gain, 0.25) && near(*late, -0.25), "{gain} {late}");
+    let advice = advised(&polled(100_000, 4_000), AIM);
+    let share = advice.against_in_force.unwrap().cost_share.value;
+    assert!(near(share, -0.7) && near(advice.late_gain.unwrap(), 0.5));
+}
+
+/// Every sleep was recorded, so the calibration is not asked; half of the halts slept, so it is not
+/// either.
+#[test]
+fn what_the_recording_tells_needs_no_proof() {
+    for every in [1, 2] {
+        let mut halts = polled(40_000, 4_000);
+        for halt in halts.iter_mut().step_by(every) {
+            halt.halt_ns += CALIBRATED;
+            (halt.poll_ns, halt.window_ns) = (Some(0), Some(0));
+            (halt.waited, halt.wake_latency_ns) = (true, Some(CALIBRATED));
+        }
+        for (n, halt) in (0..).zip(&mut halts) {
+            halt.start_ns = 1_000_000 + n * 70_000;
+        }
+        let material = material(calibrated(), &halts);
+        let off = Knobs {
+            halt_poll_ns: 0,
+            ..material.terms.in_force
+        };
+        let found = [search::Found {
+            knobs: off,
+            fit: Sums::default(),
+        }];
+        let of = play_final(&material, &found, &[AIM], &Alone);
+        assert_eq!(of.others[0].late, of.others[0].parts);
+        let advice = advise(&material, &of, &goal(AIM));
+        assert_eq!(advice.verdict, Verdict::Change, "{:?}", advice.rejected);
+        assert!(advice.choice.unwrap().knobs.halt_poll_ns == 0);
+    }
+}
+
+/// Who asks for less polling gets it, whatever a sleep costs; and where latency counts for nothing, what
+/// wake-ups take is no matter.
+#[test]
+fn a_limit_is_obeyed_and_density_asks_no_latency() {
+    let halts = polled(40_000, 4_000);
+    let limited = Aim {
+        max_poll_cpu_percent: Some(2.0),
+        ..AIM
+    };
+    assert_eq!(advised(&halts, limited).verdict, Verdict::ObeyLimit);
+    let density = Aim {
+        cost: Cost {
+            latency_weight_milli: 0,
+            ..COST
+        },
+        ..AIM
+    };
+    assert_eq!(advised(&halts, density).verdict, Verdict::Change);
+}
+
+/// One VM polls in vain by the calibration, the other in any case: no cap hangs on the first.
+#[test]
+fn a_ceiling_for_a_vm_that_hangs_on_the_calibration_is_not_told() {
+    let both = |gaps_ns: [u64; 2]| {
+        let mut halts = polled(gaps_ns[0], 3_000);
+        halts.extend(polled(gaps_ns[1], 3_000).into_iter().map(|halt| Halt {
+            vm: Some(VmIndex(1)),
+            ..halt
+        }));
+        let material = material(calibrated(), &halts);
+        let in_force = material.terms.in_force;
+        caps::seek(&material, &in_force, &COST, &Alone)
+    };
+    assert_eq!(both([40_000, 10_000]), None);
+    let caps = both([100_000, 10_000]).unwrap();
+    assert!(caps.cost_share.value < -0.5, "{caps:?}");
+}
