@@ -2,20 +2,15 @@
 //!
 //! Not a logger. Errors leave through `main`'s result.
 
-use std::sync::LazyLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// When we were first heard.
-static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
-
-/// Says that a step begins, and how long after the first: a log tells where the time went.
+/// Says that a step begins.
 #[expect(
     clippy::print_stdout,
     reason = "the rim of xtask: its output is for people"
 )]
 pub(crate) fn step(what: &str) {
-    let after = BEGIN.elapsed().as_secs();
-    println!("==> {what} ({}:{:02})", after / 60, after % 60);
+    println!("==> {what}");
 }
 
 /// Says one thing found out on the way.

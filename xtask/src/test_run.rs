@@ -2,6 +2,8 @@
 
 mod quiet;
 
+use std::time::Instant;
+
 use anyhow::{Result, bail};
 
 use crate::{repo, say, tool};
@@ -17,9 +19,12 @@ pub(crate) struct Args {
 /// Runs the tests. A tier that fails does not keep the next from running.
 pub(crate) fn run(args: Args) -> Result<()> {
     let root = repo::root();
-    say::step("building all programs: tests run them as processes");
+    // CI has 25 minutes: its log tells where they went.
+    let began = Instant::now();
+    let step = |what: &str| say::step(&format!("{what} ({})", say::seconds(began.elapsed())));
+    step("building all programs: tests run them as processes");
     tool::run(tool::cargo(&root).args(["build", "--workspace", "--bins"]))?;
-    say::step("tests of all crates");
+    step("tests of all crates");
     // Tests that cannot run here print `skipped: reason`; that must be seen, and no more of what
     // tests say that succeed.
     let all = [
@@ -39,7 +44,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
         }
     })];
     if !args.no_kernels {
-        say::step("stock kernels under emulation");
+        step("stock kernels under emulation");
         let kernels = ["test", "-p", "xtask", "--test", "kernels", "--"];
         let visibly = ["--ignored", "--nocapture", "--test-threads=1"];
         outcome.push(tool::run(tool::cargo(&root).args(kernels).args(visibly)));
