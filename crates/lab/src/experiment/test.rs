@@ -1,5 +1,7 @@
 //! Laws of the framework: of the order, of a direction, of the registry.
 
+pub(super) mod trials;
+
 use std::collections::BTreeSet;
 
 use haltwise_core::prove::rank::FEWEST;

@@ -1,31 +1,20 @@
 //! Whoever serves: every frame comes back as it was sent, and exits are those of the driver's registers.
 
-use std::os::fd::AsFd;
-
 use super::*;
+use crate::experiment::test::trials::Trials;
 
 /// Registers that the driver's initialization writes, without notifications.
 const INITIALIZES: u64 = 19;
 
 #[test]
 fn all_backends_carry_the_same_and_only_one_exits_to_send() {
-    if crate::vm::open().is_err() {
+    let Some(trials) = Trials::here() else {
         return;
-    }
-    let interrupt = Event::new().unwrap();
+    };
     for variant in 0..LOADS.len() * BACKENDS.len() {
         // Less than a window, and more: the rings' indices go round too.
         for rounds in [1, 40] {
-            let trial = Trial {
-                variant,
-                round: 0,
-                // Its rounds end it.
-                length: Nanos(60_000_000_000),
-                seed: 0,
-                cpus: &[0],
-                interrupt: interrupt.as_fd(),
-            };
-            let exchanged = exchange(&trial, Some(rounds)).unwrap();
+            let exchanged = exchange(&trials.of(variant), Some(rounds)).unwrap();
             assert!(exchanged.is_correct().unwrap(), "{variant}, {rounds}");
             let ended = &exchanged.ended;
             assert!((rounds..rounds + exchanged.window).contains(&ended.rounds));
@@ -41,19 +30,10 @@ fn all_backends_carry_the_same_and_only_one_exits_to_send() {
 
 #[test]
 fn an_echo_that_was_changed_on_its_way_is_seen() {
-    if crate::vm::open().is_err() {
+    let Some(trials) = Trials::here() else {
         return;
-    }
-    let interrupt = Event::new().unwrap();
-    let trial = Trial {
-        variant: 2,
-        round: 0,
-        length: Nanos(60_000_000_000),
-        seed: 0,
-        cpus: &[0],
-        interrupt: interrupt.as_fd(),
     };
-    let exchanged = exchange(&trial, Some(20)).unwrap();
+    let exchanged = exchange(&trials.of(2), Some(20)).unwrap();
     let memory = &exchanged.ended.vm.memory;
     // A byte of the first buffer's header, of the addresses, of the filler, and its last.
     for offset in [0_u32, 12, 12 + 40, 12 + 1513] {

@@ -1,32 +1,17 @@
 //! The experiment's two variants leave the same screen, and only one of them exits.
 
-use std::os::fd::AsFd;
-
 use super::*;
-use crate::event::Event;
-
-fn drawn(variant: usize, rounds: u32, interrupt: &Event) -> Drawn {
-    let trial = Trial {
-        variant,
-        round: 0,
-        // Its rounds end it.
-        length: Nanos(60_000_000_000),
-        seed: 0,
-        cpus: &[0],
-        interrupt: interrupt.as_fd(),
-    };
-    draw(&trial, Some(rounds)).unwrap()
-}
+use crate::experiment::test::trials::Trials;
 
 #[test]
 fn both_leave_the_same_screen_and_only_one_exits() {
-    if crate::vm::open().is_err() {
+    let Some(trials) = Trials::here() else {
         return;
-    }
-    let interrupt = Event::new().unwrap();
+    };
     // Less than a screen, one to the word, and more than one.
     for rounds in [1, 63, 64, 67] {
-        let [exits, shared] = [0, 1].map(|variant| drawn(variant, rounds, &interrupt));
+        let drawn = |variant| draw(&trials.of(variant), Some(rounds)).unwrap();
+        let [exits, shared] = [0, 1].map(drawn);
         for drawn in [&exits, &shared] {
             assert_eq!(drawn.ended.rounds, rounds);
             assert!(drawn.is_identical(), "{rounds}");
