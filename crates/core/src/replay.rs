@@ -47,4 +47,4 @@ pub use sample::Sample;
 pub use session::{Seat, Session};
 
 #[cfg(test)]
-mod test;
+pub(crate) mod test;

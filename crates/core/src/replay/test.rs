@@ -48,7 +48,11 @@ fn replay(plan: Plan, halts: &[Halt]) -> session::SeatResult {
 }
 
 /// Halts that were recorded without polling: each slept for its gap and woke after `latency_ns`.
-fn slept(gaps: impl IntoIterator<Item = u64>, latency_ns: u64, wake: WakeSource) -> Vec<Halt> {
+pub(crate) fn slept(
+    gaps: impl IntoIterator<Item = u64>,
+    latency_ns: u64,
+    wake: WakeSource,
+) -> Vec<Halt> {
     let mut now_ns = 1_000_000;
     let halt = |gap_ns: u64| {
         let halt = Halt {
