@@ -42,6 +42,8 @@ pub struct Counted {
     pub poll_ns: Option<u64>,
     /// Wake-up latency in all, of those where it is known.
     pub latency_ns: u64,
+    /// Mean wake-up latency if all slept, in nanoseconds, where that comes from elsewhere.
+    would_be_late_ns: Option<u64>,
     /// How many these are.
     pub latencies: u64,
     /// The shortest halt lies at or above this, in nanoseconds.
@@ -115,7 +117,7 @@ impl Counted {
         latencies: &Table,
     ) -> Self {
         let (mut success, mut halts) = (LogHist::default(), LogHist::default());
-        let mut poll_ns = 0_u64;
+        let (mut poll_ns, mut asleep_ns) = (0_u64, 0_u64);
         for row in rows {
             success.merge(&row.poll_success_ns);
             halts.merge(&row.halt_ns);
@@ -146,8 +148,10 @@ impl Counted {
             counted.latency_ns = counted
                 .latency_ns
                 .saturating_add(waited.saturating_mul(mean_ns));
+            asleep_ns = asleep_ns.saturating_add(all.saturating_mul(mean_ns));
         }
         counted.latencies = counted.blocks;
+        counted.would_be_late_ns = asleep_ns.checked_div(counted.halts);
         counted
     }
 
@@ -164,9 +168,10 @@ impl Counted {
         self.shortest_ns = self.shortest_ns.into_iter().chain([low_ns]).min();
     }
 
-    /// Mean wake-up latency of a halt that slept, in nanoseconds.
+    /// Mean wake-up latency of a halt that slept, or would, in nanoseconds.
     pub fn latency_mean_ns(&self) -> Option<u64> {
-        self.latency_ns.checked_div(self.latencies)
+        let slept = self.latency_ns.checked_div(self.latencies);
+        slept.or(self.would_be_late_ns)
     }
 
     /// What a threshold comes to at the least and at the most. `None` where no wake-up was seen.

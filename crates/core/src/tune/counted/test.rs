@@ -190,6 +190,17 @@ proptest::proptest! {
     }
 }
 
+/// Every poll succeeded: what sleeps would take is what elsewhere says, and what was counted stays what it was.
+#[test]
+fn where_nobody_slept_elsewhere_tells_of_sleeps() {
+    let row = as_kvm_counts(&[100_000; 10], 200_000);
+    let counted = Counted::of_kvm([&row], 1, 10_000_000, 200_000, &always_as_late());
+    assert_eq!((counted.blocks, counted.latency_ns), (0, 0));
+    assert_eq!(counted.latency_mean_ns(), Some(LATENCY_NS));
+    let advice = advise(&counted, None, reach(), &defaults(), &COST, None).unwrap();
+    assert_eq!((advice.threshold_ns, advice.changes), (0, true));
+}
+
 #[test]
 fn polls_that_are_cut_win_nothing_in_the_worst_case() {
     // Short halts open the window; every poll was cut for another task.
