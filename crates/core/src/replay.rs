@@ -14,6 +14,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`arrivals`] | whether waking earlier makes the next gap longer |
+//! | [`calibration`] | what another program measured of blocks, as it is read |
 //! | [`cost`] | what polling, blocking and waiting are worth |
 //! | [`latency`] | `L`: wake-up latency by length of sleep, as recorded |
 //! | [`sample`] | what a replay takes of one halt |
@@ -30,6 +31,7 @@
 //! halts each of these touched is counted in [`outcome::Doubts`].
 
 pub mod arrivals;
+pub mod calibration;
 pub mod cost;
 pub mod grid;
 pub mod latency;

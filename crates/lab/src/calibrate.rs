@@ -25,6 +25,7 @@
 
 use std::os::fd::AsFd;
 
+use haltwise_core::replay::calibration::SCHEMA;
 use haltwise_core::stats::{Estimate, median_estimate, percentile_of_sorted};
 use haltwise_core::units::{HaltPollNs, Nanos};
 use haltwise_core::workload::GapSpec;
@@ -34,7 +35,7 @@ use crate::clock::{self, HostWait};
 use crate::drive::{Round, VcpuRounds};
 use crate::guest::{Guest, Stamps};
 use crate::load::{Length, Load};
-use crate::outcome::{EndedBy, SCHEMA, VcpuOutcome};
+use crate::outcome::{EndedBy, VcpuOutcome};
 use crate::run::{Finished, RunError, run};
 
 /// Rounds in which the window grows; not looked at.
@@ -101,7 +102,7 @@ pub struct GapClass {
 /// What halting costs on this host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Calibration {
-    /// Version of this shape.
+    /// [`SCHEMA`].
     pub schema: u32,
     /// CPU of the vCPU.
     pub vcpu_cpu: u32,
@@ -353,6 +354,8 @@ fn measure(
 mod test {
     use super::*;
     use haltwise_core::hist::KvmHist;
+    use haltwise_core::replay::calibration;
+    use haltwise_core::replay::latency::Latencies;
 
     fn vcpu(halts: u64, waits: u64, cpu_ns: u64, poll_ns: u64) -> VcpuOutcome {
         let mut hist = KvmHist::default();
@@ -385,6 +388,36 @@ mod test {
             let found = switch_cpu(&blocked, &polled).unwrap();
             assert!((found - 6_000.0).abs() < 0.001, "{waits}: {found}");
         }
+    }
+
+    #[test]
+    fn what_is_written_is_what_a_replay_reads() {
+        let samples = Samples {
+            latency: vec![22_000.0; 6],
+            switch_cpu: vec![16_000.0; 6],
+            ..Samples::default()
+        };
+        let written = Calibration {
+            schema: SCHEMA,
+            vcpu_cpu: 1,
+            host_cpu: 0,
+            repetitions: 6,
+            elapsed_ns: 1,
+            classes: vec![
+                samples.estimate(Nanos(30_000)),
+                Samples::default().estimate(Nanos(300_000)),
+            ],
+            switch_cpu_ns: median_estimate(&samples.switch_cpu),
+            waker_cpu_ns: None,
+            polled_round_trip_ns: None,
+            notes: Vec::new(),
+        };
+        let json = serde_json::to_string(&written).unwrap();
+        let read: calibration::Calibration = serde_json::from_str(&json).unwrap();
+        assert_eq!(read.switch_cpu_ns(), Some(16_000));
+        let mut latencies = Latencies::default();
+        latencies.add(30_000, 22_000);
+        assert_eq!(read.latencies(), latencies);
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
+use haltwise_core::replay::calibration::Calibration;
 use haltwise_core::replay::latency::Latencies;
 use haltwise_core::replay::session::Survey;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use crate::exit::{Exit, Failure};
 
@@ -48,39 +49,6 @@ pub(crate) struct Told<'a> {
     pub(crate) wake_latency_ns: Option<u64>,
 }
 
-/// The part of a calibration that matters here.
-#[derive(Debug, Deserialize)]
-struct Calibration {
-    schema: u32,
-    classes: Vec<Class>,
-    switch_cpu_ns: Option<Median>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Class {
-    gap_ns: u64,
-    wake_latency_ns: Option<Median>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Median {
-    median: f64,
-}
-
-impl Median {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the cast saturates, and a negative time is none"
-    )]
-    fn ns(&self) -> u64 {
-        self.median.round() as u64
-    }
-}
-
-/// The schema of calibrations that is read.
-const CALIBRATION_SCHEMA: u32 = 1;
-
 /// Puts together what is known.
 pub(crate) fn know(told: &Told<'_>, survey: &Survey) -> Result<Known, Failure> {
     of_latency(told, survey.shortest_sleeps_ns())
@@ -89,20 +57,13 @@ pub(crate) fn know(told: &Told<'_>, survey: &Survey) -> Result<Known, Failure> {
 /// The same, where the capture's shortest sleeps take `shortest_ns` to wake.
 pub(crate) fn of_latency(told: &Told<'_>, shortest_ns: Option<u64>) -> Result<Known, Failure> {
     let calibration = told.calibration.map(read).transpose()?;
-    let mut points: Vec<(u64, u64)> = Vec::new();
-    if let Some(calibration) = &calibration {
-        let point = |class: &Class| Some((class.gap_ns, class.wake_latency_ns.as_ref()?.ns()));
-        points.extend(calibration.classes.iter().filter_map(point));
-    }
+    let mut elsewhere =
+        (calibration.as_ref()).map_or_else(Latencies::default, Calibration::latencies);
     if let Some(latency_ns) = told.wake_latency_ns {
-        points.push((0, latency_ns));
-    }
-    let mut elsewhere = Latencies::default();
-    for (slept_ns, latency_ns) in &points {
-        elsewhere.add(*slept_ns, *latency_ns);
+        elsewhere.add(0, latency_ns);
     }
     let elsewhere = (!elsewhere.is_empty()).then_some(elsewhere);
-    let calibrated = calibration.and_then(|calibration| Some(calibration.switch_cpu_ns?.ns()));
+    let calibrated = calibration.and_then(|calibration| calibration.switch_cpu_ns());
     let shortest = shortest_ns.or_else(|| elsewhere.as_ref()?.shortest_sleeps_ns());
     let (switch_cpu_ns, source) = match (told.switch_cpu_ns, calibrated, shortest) {
         (Some(ns), _, _) => (ns, Source::Given),
@@ -132,16 +93,7 @@ pub(crate) fn nothing_known() -> Failure {
 fn read(path: &Path) -> Result<Calibration, Failure> {
     let text = fs::read(path).with_context(|| format!("read {}", path.display()))?;
     let hint = "`haltwise-lab calibrate --json` writes such files";
-    let calibration: Calibration = serde_json::from_slice(&text)
+    serde_json::from_slice(&text)
         .with_context(|| format!("{} is not a calibration", path.display()))
-        .map_err(|error| Failure::new(Exit::Failed, error).hint(hint))?;
-    if calibration.schema != CALIBRATION_SCHEMA {
-        let error = anyhow!(
-            "{} has schema {}; this haltwise reads {CALIBRATION_SCHEMA}",
-            path.display(),
-            calibration.schema
-        );
-        return Err(Failure::new(Exit::Failed, error).hint(hint));
-    }
-    Ok(calibration)
+        .map_err(|error| Failure::new(Exit::Failed, error).hint(hint))
 }

@@ -6,10 +6,10 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use haltwise_core::replay::latency::{Table, class_of};
+use haltwise_core::replay::calibration::Calibration;
+use haltwise_core::replay::latency::{Sources, Table, class_of};
 use haltwise_core::units::Nanos;
 use haltwise_core::workload::{GapSpec, Gaps};
-use serde::Deserialize;
 
 use super::GOALS;
 use crate::bench::loads::{LOADS, Load};
@@ -27,23 +27,6 @@ pub(super) struct Costs {
     latencies: Table,
 }
 
-#[derive(Debug, Deserialize)]
-struct Calibration {
-    classes: Vec<Class>,
-    switch_cpu_ns: Option<Median>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Class {
-    gap_ns: u64,
-    wake_latency_ns: Option<Median>,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-struct Median {
-    median: f64,
-}
-
 impl Costs {
     /// Reads what `haltwise-lab calibrate` wrote.
     pub(super) fn read(calibration: &Path) -> Result<Self> {
@@ -56,20 +39,15 @@ impl Costs {
         )
     }
 
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "a latency is a small positive number"
-    )]
     fn of(calibration: &Calibration) -> Option<Self> {
-        let point = |class: &Class| {
-            let latency = class.wake_latency_ns?;
-            Some((class.gap_ns, latency.median.max(0.0).round() as u64))
+        let latencies = calibration.latencies();
+        let elsewhere = Sources {
+            elsewhere: Some(&latencies),
+            ..Sources::default()
         };
-        let points: Vec<(u64, u64)> = calibration.classes.iter().filter_map(point).collect();
         Some(Self {
-            switch_cpu_ns: calibration.switch_cpu_ns?.median,
-            latencies: Table::measured(&points)?,
+            switch_cpu_ns: calibration.switch_cpu_ns()? as f64,
+            latencies: Table::new(&elsewhere)?,
         })
     }
 
@@ -144,7 +122,7 @@ mod test {
     use super::*;
 
     fn costs() -> Costs {
-        let text = r#"{"classes": [
+        let text = r#"{"schema": 1, "classes": [
             {"gap_ns": 30000, "wake_latency_ns": {"median": 30000.0}},
             {"gap_ns": 300000, "wake_latency_ns": {"median": 40000.0}},
             {"gap_ns": 3000000, "wake_latency_ns": null}
