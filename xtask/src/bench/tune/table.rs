@@ -19,12 +19,12 @@ round. Polling and blocks are KVM's own counters, wake-up latency is the recorde
 `haltwise-lab calibrate` measured in the same run. Loads named by a goal have gaps of so many of its \
 break-evens (what a halt costs that sleeps).
 
-Where the interval of a ratio straddles a line that a promise draws (1.02 and, where the law says so, 0.5 of \
+Where the interval of a ratio straddles a line that a promise draws (1.02 and, where the rule says so, 0.5 of \
 the cost in force; 1.10 of the best), the ceilings on which that hangs run again, as long as there is \
 time. The best of a sweep is picked and measured in the same runs, which favours it.
 
 Beside what was measured stands what can be: the clairvoyant's cost (`haltwise replay` on the runs without \
-polling), below which no policy comes, and what the law of docs/tuning.md gives for not polling, from the \
+polling), below which no policy comes, and what the rule of docs/tuning.md gives for not polling, from the \
 account in force and the calibration: c / (p + b c), with a halt that sleeps at c, p polled a halt and b of \
 the halts asleep.";
 
