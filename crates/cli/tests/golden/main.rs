@@ -1,8 +1,8 @@
 //! Every reading verb on every capture, and the help of every verb, against committed texts.
 //!
 //! `UPDATE_GOLDEN=1 cargo test -p haltwise --test golden -- --test-threads=1` makes captures and texts
-//! anew, one test at a time, since some write the captures that others read; review the
-//! difference. The captures come from `scenarios.rs`, which draws everything from seeds. Own
+//! anew, one test at a time, since some write the captures that others read (it refuses
+//! otherwise); review the difference. The captures come from `scenarios.rs`, which draws everything from seeds. Own
 //! comparison and not insta: the texts are named by capture and verb, and thirty lines do it.
 #![allow(
     clippy::unwrap_used,
@@ -48,8 +48,42 @@ fn home() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
+/// Whether texts are made anew. Refuses beside other threads: they would read what is half written.
 fn updates() -> bool {
-    std::env::var_os("UPDATE_GOLDEN").is_some()
+    let updates = std::env::var_os("UPDATE_GOLDEN").is_some();
+    let told = std::env::var("RUST_TEST_THREADS").ok();
+    assert!(
+        !updates || is_alone(std::env::args(), told.as_deref()),
+        "UPDATE_GOLDEN writes what other tests read: add `-- --test-threads=1`"
+    );
+    updates
+}
+
+/// Whether tests run one after the other: the command line decides, else `RUST_TEST_THREADS`.
+fn is_alone(arguments: impl Iterator<Item = String>, told: Option<&str>) -> bool {
+    let words: Vec<String> = arguments.collect();
+    let after = |word: usize| words.get(word + 1).map(String::as_str);
+    let given = (0..words.len()).find_map(|n| match words[n].strip_prefix("--test-threads") {
+        Some("") => after(n),
+        Some(value) => value.strip_prefix('='),
+        None => None,
+    });
+    given.or(told) == Some("1")
+}
+
+#[test]
+fn golden_texts_are_made_anew_by_one_thread_only() {
+    for (words, told, alone) in [
+        ("golden", None, false),
+        ("golden --test-threads=1", None, true),
+        ("golden tune --test-threads 1", None, true),
+        ("golden --test-threads=2", Some("1"), false),
+        ("golden", Some("1"), true),
+        ("golden", Some("2"), false),
+    ] {
+        let arguments = words.split(' ').map(str::to_owned);
+        assert_eq!(is_alone(arguments, told), alone, "{words} {told:?}");
+    }
 }
 
 fn knobs(time_ns: u64, ceiling: &str) -> Vec<Knob> {
