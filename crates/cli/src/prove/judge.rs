@@ -16,7 +16,7 @@ use super::view::{
     BlockView, CostView, Design, FigureView, HostView, Predictions, SettingView, View,
 };
 use crate::exit::Failure;
-use crate::replay::costs::{self, Source};
+use crate::replay::costs;
 
 /// Judges.
 pub(crate) fn view(wanted: &Wanted, measured: &Result<'_>) -> std::result::Result<View, Failure> {
@@ -64,7 +64,7 @@ pub(crate) fn view(wanted: &Wanted, measured: &Result<'_>) -> std::result::Resul
         design: design(wanted, &rounds),
         cost: CostView {
             switch_cpu_ns: known.switch_cpu_ns,
-            switch_cpu_source: source(known.source).to_owned(),
+            switch_cpu_source: known.source,
             latency_weight: wanted.latency_weight_milli as f64 / 1e3,
         },
         verdict,
@@ -130,14 +130,6 @@ fn design(wanted: &Wanted, rounds: &[[&Measured; 3]]) -> Design {
         ),
         vms: blocks().map(|block| block.vms as u64).max().unwrap_or(0),
         detect_percent: wanted.detect * 100.0,
-    }
-}
-
-fn source(source: Source) -> &'static str {
-    match source {
-        Source::Calibrated => "calibrated",
-        Source::Given => "given",
-        Source::Assumed => "assumed",
     }
 }
 

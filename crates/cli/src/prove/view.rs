@@ -8,6 +8,8 @@ use haltwise_core::prove::predict::Prediction;
 use haltwise_core::prove::schedule::Block;
 use serde::{Deserialize, Serialize};
 
+use crate::replay::costs::Source;
+
 /// The whole result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct View {
@@ -101,8 +103,8 @@ pub(crate) struct Design {
 pub(crate) struct CostView {
     /// CPU time of one block and wake.
     pub(crate) switch_cpu_ns: u64,
-    /// Where that comes from: `calibrated`, `given`, `assumed`.
-    pub(crate) switch_cpu_source: String,
+    /// Where that comes from.
+    pub(crate) switch_cpu_source: Source,
     /// What a nanosecond of latency is worth in nanoseconds of CPU.
     pub(crate) latency_weight: f64,
 }

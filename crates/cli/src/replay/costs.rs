@@ -7,12 +7,12 @@ use anyhow::{Context, anyhow};
 use haltwise_core::replay::calibration::Calibration;
 use haltwise_core::replay::latency::Latencies;
 use haltwise_core::replay::session::Survey;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::exit::{Exit, Failure};
 
 /// Where `switch_cpu` comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Source {
     /// `haltwise-lab calibrate` measured it.

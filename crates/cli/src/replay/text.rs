@@ -2,9 +2,9 @@
 
 use haltwise_core::replay::Doubts;
 
-use super::costs::Source;
 use super::doubts::{Doubt, of_halts};
-use super::view::{Basis, Group, PlayedView, Row, View};
+use super::view::{Group, PlayedView, Row, View};
+use super::words;
 use crate::number::{count, nanos, nanos_f64, percent, scaled, share, three_digits};
 use crate::page::{Page, Stands, harmless};
 
@@ -163,11 +163,14 @@ fn closing(page: &mut Page, view: &View) {
     let mut say = |what: &str, text: &str| {
         page.wrapped(&format!("  {what:<12} "), text, 15);
     };
-    say("cost", &cost(basis));
-    say(
-        "arrivals",
-        &format!("{}: {}", basis.arrivals.as_str(), arrivals(basis)),
+    let cost = words::cost(
+        basis.switch_cpu_ns,
+        basis.switch_cpu_source,
+        basis.latency_weight,
     );
+    let best = "`x best` is the cost over the least possible with these gaps";
+    say("cost", &format!("{cost}; {best}"));
+    say("arrivals", &words::arrivals(basis.arrivals));
     let mut rule = format!("`kvm` is the rule of {} on {}", basis.kernel, basis.arch);
     if !basis.knobs_assumed.is_empty() {
         rule.push_str("; not in the capture, so as that kernel has them: ");
@@ -200,34 +203,6 @@ fn closing(page: &mut Page, view: &View) {
             "partial",
             "the capture is cut or damaged: `haltwise report` says where",
         );
-    }
-}
-
-fn cost(basis: &Basis) -> String {
-    let source = match basis.switch_cpu_source {
-        Source::Calibrated => "as calibrated",
-        Source::Given => "as given",
-        Source::Assumed => {
-            "assumed: half of what the shortest sleeps take to wake; measure it with \
-             `haltwise-lab calibrate`"
-        }
-    };
-    format!(
-        "a block takes {} of CPU ({source}); a nanosecond of latency counts as {} of CPU; `x best` is \
-         the cost over the least possible with these gaps",
-        nanos(basis.switch_cpu_ns),
-        three_digits(basis.latency_weight),
-    )
-}
-
-fn arrivals(basis: &Basis) -> &'static str {
-    use haltwise_core::replay::Arrivals;
-    match basis.arrivals {
-        Arrivals::BySource => {
-            "by vCPU and wake source as far as the recording shows how gaps follow wake-ups"
-        }
-        Arrivals::FixedGap => "every wake comes as long after its halt began as it did",
-        Arrivals::FixedTime => "every wake comes when it came",
     }
 }
 

@@ -1,12 +1,12 @@
 //! What a recommendation rests on: `tune` ends with it, and the page of `report --html` says the same.
 
-use haltwise_core::replay::{Arrivals, Doubts};
+use haltwise_core::replay::Doubts;
 
 use super::say;
 use super::view::{Basis, View};
-use crate::number::{count, nanos, percent, share, three_digits};
-use crate::replay::costs::Source;
+use crate::number::{count, nanos, percent, share};
 use crate::replay::doubts::{CALIBRATED, of_halts};
+use crate::replay::words;
 use crate::words::plural;
 
 /// A word, and what is said of it; what is in backquotes is code.
@@ -15,7 +15,12 @@ pub(crate) type Line = (&'static str, String);
 /// All of it, in the order in which it is read.
 pub(crate) fn rests(view: &View) -> Vec<Line> {
     let basis = &view.basis;
-    let mut said = vec![("cost", cost(view))];
+    let cost = words::cost(
+        basis.switch_cpu_ns,
+        basis.switch_cpu_source,
+        view.goal.lambda,
+    );
+    let mut said = vec![("cost", cost)];
     if let Some(played) = &view.played {
         let halts = format!(
             "{}, of them {} in the second half of the time, {}, which judges; {} settings were looked at",
@@ -26,7 +31,7 @@ pub(crate) fn rests(view: &View) -> Vec<Line> {
         );
         said.push(("halts", halts));
         said.push(("replay", replay(basis)));
-        said.push(("arrivals", arrivals(basis.arrivals).to_owned()));
+        said.push(("arrivals", words::arrivals(basis.arrivals)));
         if let Some(idle) = basis.idle_cpu_percent {
             let text = format!(
                 "the host's CPUs were idle for {} of one; no setting that polls for more on top was \
@@ -46,22 +51,6 @@ pub(crate) fn rests(view: &View) -> Vec<Line> {
     said
 }
 
-fn cost(view: &View) -> String {
-    let source = match view.basis.switch_cpu_source {
-        Source::Calibrated => "as calibrated",
-        Source::Given => "as given",
-        Source::Assumed => {
-            "assumed: half of what the shortest sleeps take to wake; measure it with \
-             `haltwise-lab calibrate`"
-        }
-    };
-    format!(
-        "a block takes {} of CPU ({source}); a nanosecond of latency counts as {} of CPU",
-        nanos(view.basis.switch_cpu_ns),
-        three_digits(view.goal.lambda),
-    )
-}
-
 /// How the replay of the setting in force compares with what was recorded.
 fn replay(basis: &Basis) -> String {
     let of = |blocks: u64| percent(blocks as f64, basis.halts as f64);
@@ -70,16 +59,6 @@ fn replay(basis: &Basis) -> String {
         of(basis.blocks_replayed),
         of(basis.blocks_recorded),
     )
-}
-
-fn arrivals(of: Arrivals) -> &'static str {
-    match of {
-        Arrivals::BySource => {
-            "by-source: by vCPU and wake source as far as the recording shows how gaps follow wake-ups"
-        }
-        Arrivals::FixedGap => "fixed-gap: every wake comes as long after its halt began as it did",
-        Arrivals::FixedTime => "fixed-time: every wake comes when it came",
-    }
 }
 
 /// On how many halts and vCPUs an assumption rests, and what is not there at all.

@@ -8,6 +8,8 @@ use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, short};
 use crate::html::sample::playable::{Playable, Point, Which};
 use crate::number::{nanos, nanos_f64, share, three_digits};
+use crate::replay::costs::Source;
+use crate::replay::words;
 use crate::tune::say;
 use crate::tune::view::settings;
 
@@ -65,16 +67,11 @@ fn playable(content: &Content) -> Option<(&Playable, String)> {
 }
 
 fn switch_source(content: &Content) -> &'static str {
-    use crate::replay::costs::Source;
-    let source = content
-        .advice
-        .as_ref()
-        .map(|advice| advice.tuned.basis.switch_cpu_source);
-    match source {
-        Ok(Source::Calibrated) => "as measured on this host",
-        Ok(Source::Given) => "as given",
-        _ => "assumed: half of what the shortest sleeps take to wake",
-    }
+    let advice = content.advice.as_ref();
+    let source = advice.map_or(Source::Assumed, |advice| {
+        advice.tuned.basis.switch_cpu_source
+    });
+    words::source(source)
 }
 
 /// What came out best is recommended, unless it is not better enough.

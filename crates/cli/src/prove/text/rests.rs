@@ -4,6 +4,7 @@ use super::figure;
 use crate::number::{count, nanos, three_digits};
 use crate::page::{Page, harmless};
 use crate::prove::view::{BlockView, View};
+use crate::replay::words;
 use crate::words::plural;
 
 /// Notes that are told one by one; more are counted.
@@ -86,14 +87,10 @@ fn settings(view: &View) -> String {
 
 fn cost(view: &View) -> String {
     let cost = &view.cost;
-    let source = match cost.switch_cpu_source.as_str() {
-        "calibrated" => "as calibrated",
-        "given" => "as given",
-        _ => "assumed: half of what the shortest sleeps take to wake",
-    };
     format!(
-        "polling, {} of CPU for each block ({source}), and each nanosecond of latency as {} of CPU",
+        "polling, {} of CPU for each block ({}), and each nanosecond of latency as {} of CPU",
         nanos(cost.switch_cpu_ns),
+        words::source(cost.switch_cpu_source),
         three_digits(cost.latency_weight),
     )
 }
