@@ -208,12 +208,25 @@ pub(crate) fn prose(text: &str) -> Markup {
     let parts = text.split('`').enumerate();
     let parts = parts.map(|(n, part)| {
         if n % 2 == 1 {
-            Markup::from(el("code").with(part))
+            code(part).into()
         } else {
             Markup::text(&glued(part))
         }
     });
     parts.collect()
+}
+
+/// What is typed. An option stays whole: a browser would break it after a hyphen.
+pub(crate) fn code(text: &str) -> Element {
+    let words = text.split_inclusive(' ').map(|word| {
+        let bare = word.trim_end();
+        if !bare.starts_with("--") {
+            return Markup::text(word);
+        }
+        let whole = Markup::from(el("span").class("whole").with(bare));
+        whole.and(&word[bare.len()..])
+    });
+    el("code").with_all(words)
 }
 
 /// Units that stand behind a number.

@@ -17,8 +17,9 @@ mod vms;
 mod whatif;
 
 use super::content::Content;
-use super::markup::{Element, Markup, el, name, prose};
+use super::markup::{Element, Markup, code, el, name, prose};
 use crate::number::{count, nanos};
+use crate::report::view::Report;
 use crate::words::plural;
 
 pub(crate) use data::data;
@@ -117,13 +118,8 @@ fn head(content: &Content) -> Element {
     if let Some(utc) = &recording.started_utc {
         facts.push(el("li").with(time(utc)));
     }
-    let of_halts = plural(host.account.halts, "halt");
-    for fact in [
-        nanos(recording.duration_ns),
-        plural(host.vms as u64, "VM"),
-        plural(host.account.vcpus as u64, "vCPU"),
-        of_halts,
-    ] {
+    facts.push(el("li").with(nanos(recording.duration_ns)));
+    for fact in counts(report) {
         facts.push(el("li").with(fact));
     }
     facts.push(el("li").with("Linux ").with(name(&host.kernel)));
@@ -131,6 +127,27 @@ fn head(content: &Content) -> Element {
     el("header")
         .with(title)
         .with(el("ul").class("facts").with(facts).with(trust))
+}
+
+/// VMs, vCPUs and halts that the page is about: all of the host's, or those of the VMs that were asked for.
+fn counts(report: &Report) -> [String; 3] {
+    let (host, vms) = (&report.host, &report.vms);
+    let all = plural(host.vms as u64, "VM");
+    if vms.len() == host.vms {
+        let account = &host.account;
+        return [
+            all,
+            plural(account.vcpus as u64, "vCPU"),
+            plural(account.halts, "halt"),
+        ];
+    }
+    let vcpus: usize = vms.iter().map(|vm| vm.account.vcpus).sum();
+    let halts = vms.iter().map(|vm| vm.account.halts).sum();
+    [
+        format!("{} of {all}", vms.len()),
+        plural(vcpus as u64, "vCPU"),
+        plural(halts, "halt"),
+    ]
 }
 
 /// How it was recorded in a word, with a mark where something is missing.
@@ -182,7 +199,7 @@ fn details(summary: impl Into<Markup>, body: impl Into<Markup>) -> Element {
 
 /// What to type, line by line, with a button that copies it where there is script.
 fn command(lines: &[String]) -> Element {
-    let lines = lines.iter().map(|line| el("code").with(line.clone()));
+    let lines = lines.iter().map(|line| code(line));
     let code = el("pre").with_all(lines);
     el("div").class("command").flag("data-copy").with(code)
 }

@@ -230,6 +230,15 @@ fn reports(home: &Path, name: &str) -> Vec<(String, String)> {
 }
 
 #[test]
+fn a_report_on_one_vm_says_whose_the_head_is() {
+    let said =
+        |options: &[&str]| haltwise(&home(), &[&["report", "captures/fleet"], options].concat()).0;
+    let words = "  Below: 1 of these VMs; what stands above is of all of them.\n";
+    assert!(said(&["--vm", "web-1"]).contains(words));
+    assert!(!said(&[]).contains("Below: "));
+}
+
+#[test]
 fn reports_are_as_committed() {
     let mut wrong = String::new();
     for scenario in scenarios::all() {

@@ -306,6 +306,30 @@ fn what_only_the_page_takes_is_refused_without_it() {
     }
 }
 
+fn named(name: &str) -> String {
+    read(pages().iter().find(|page| page.name == name).unwrap())
+}
+
+#[test]
+fn the_head_counts_what_the_page_is_about() {
+    for (name, facts) in [
+        ("fleet", ["5 VMs", "6 vCPUs"]),
+        ("one-vm", ["1 of 5 VMs", "1 vCPU"]),
+    ] {
+        let html = named(name);
+        let head = between(&html, "<header>", "</header>").next().unwrap();
+        for fact in facts {
+            assert!(head.contains(&format!("<li>{fact}</li>")), "{fact}: {head}");
+        }
+    }
+    let halts = |name| {
+        let html = named(name);
+        let facts: Vec<String> = between(&html, "<li>", "</li>").map(str::to_owned).collect();
+        facts.into_iter().find(|fact| fact.ends_with(" halts"))
+    };
+    assert_ne!(halts("fleet"), halts("one-vm"));
+}
+
 #[test]
 fn one_vm_is_compared_with_its_namesake() {
     let page = pages()

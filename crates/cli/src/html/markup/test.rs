@@ -31,6 +31,16 @@ fn no_text_opens_a_tag_or_leaves_its_attribute() {
 }
 
 #[test]
+fn an_option_stays_whole_and_reads_as_it_was() {
+    let made = prose("see `haltwise tune cap --ceiling-only --vm web-1`, or `report`");
+    assert_eq!(
+        made.as_str(),
+        "see <code>haltwise tune cap <span class=\"whole\">--ceiling-only</span> \
+         <span class=\"whole\">--vm</span> web-1</code>, or <code>report</code>"
+    );
+}
+
+#[test]
 fn data_cannot_end_its_element_and_stays_what_it_was() {
     for text in HOSTILE.into_iter().chain(["\u{2028}\u{2029}"]) {
         let made = Markup::json(&text).unwrap();

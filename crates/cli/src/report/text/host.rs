@@ -35,6 +35,11 @@ pub(super) fn host(page: &mut Page, report: &Report) {
         ),
         2,
     );
+    if report.vms.len() < host.vms {
+        let shown = report.vms.len();
+        let text = format!("Below: {shown} of these VMs; what stands above is of all of them.");
+        page.wrapped("  ", &text, 2);
+    }
     vms(page, report);
 }
 
