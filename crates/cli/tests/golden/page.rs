@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use haltwise_core::recording::Mode;
 
 use super::scenarios::Scenario;
-use super::{exits, home, import, profile, scenarios, write};
+use super::{START_NS, exits, home, import, profile, scenarios, write};
 
 /// The most that a file may take.
 const MOST_BYTES: u64 = 2_000_000;
@@ -105,7 +105,10 @@ fn wishes(dir: &Path) -> Vec<Wish> {
     crowd::write(&at("long-names"), crowd::Names::Long);
     exits::write(&at("exits"), false);
     import::write(dir, "imported");
+    exits::write(&at("software"), true);
     profile::write(&at("profile"), "fleet", true, false);
+    lasting(&at("seldom"), 12);
+    lasting(&at("often"), 3);
     later(&at("later"));
     let later = at("later").display().to_string();
     let (with_exits, with_profile) = (
@@ -122,6 +125,9 @@ fn wishes(dir: &Path) -> Vec<Wish> {
         wish("long-names", at("long-names"), &[], &PLAYED),
         wish("imported", at("imported"), &[], &PLAYED),
         wish("exits", at("exits"), &[], &with_exits),
+        wish("software", at("software"), &[], &with_exits),
+        wish("seldom", at("seldom"), &[], &PLAYED),
+        wish("often", at("often"), &[], &PLAYED),
         wish("profile", at("profile"), &[], &with_profile),
         wish(
             "against",
@@ -166,6 +172,15 @@ fn later(dir: &Path) {
     for (vm, key) in fleet.roster.vms.iter_mut().zip(keys) {
         vm.key = key;
     }
+    write(fleet, dir);
+}
+
+/// The fleet's halts, in a recording that lasts so many seconds: they polled for 0.03 s.
+fn lasting(dir: &Path, seconds: u64) {
+    let mut all = scenarios::all().into_iter();
+    let mut fleet = all.find(|it| it.name == "fleet").unwrap();
+    let ending = fleet.ending.as_mut().unwrap();
+    ending.ended.time_ns = START_NS + seconds * 1_000_000_000;
     write(fleet, dir);
 }
 
@@ -328,6 +343,33 @@ fn the_head_counts_what_the_page_is_about() {
         facts.into_iter().find(|fact| fact.ends_with(" halts"))
     };
     assert_ne!(halts("fleet"), halts("one-vm"));
+}
+
+#[test]
+fn where_no_exit_was_seen_it_says_what_stands_for_them() {
+    let html = named("software");
+    let section = between(&html, "<section id=\"exits\"", "</section>").next();
+    let section = section.unwrap();
+    for words in [
+        "No exit was seen. Where KVM virtualises in software",
+        "Counted: 0 entries, ",
+        "Returns to the VMM</summary>",
+    ] {
+        assert!(section.contains(words), "{words}: {section}");
+    }
+    assert!(!section.contains("Exits by reason"), "{section}");
+}
+
+/// Who polls most is named from half a hundredth of a CPU on: 0.98 % is worth a name, 0.25 % is not.
+#[test]
+fn who_polls_most_is_named_where_that_is_worth_it() {
+    for (name, is_named) in [("often", true), ("seldom", false)] {
+        let html = named(name);
+        let found = between(&html, "Polling burns ", "</p>").next().unwrap();
+        let says = found.contains(", most of it for ") || found.contains("the largest part");
+        assert_eq!(says, is_named, "{name}: {found}");
+        assert!(found.contains(" on this host"), "{name}: {found}");
+    }
 }
 
 #[test]
