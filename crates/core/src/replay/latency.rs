@@ -7,6 +7,10 @@
 //! lose that spread, and with it whether a noisy latency now and then opens or shuts the window.)
 //! What a vCPU never did is taken from its VM, else from the host, else from the nearest class.
 
+mod round;
+
+use round::Round;
+
 /// Classes of sleep: below 1 us, then by powers of two; the last begins at 2^24 us (17 s).
 pub const CLASSES: usize = 26;
 
@@ -161,6 +165,7 @@ pub enum Origin {
 pub struct Table {
     /// Latencies in turn; none is empty.
     turns: [Vec<u64>; CLASSES],
+    rounds: [Round; CLASSES],
     /// No sleep of this class was recorded anywhere.
     guessed: [bool; CLASSES],
     /// Where they come from; for a class that was guessed, where those of the nearest do.
@@ -183,8 +188,11 @@ impl Table {
         let (_, first) = nearest(0)?;
         let turns = |class| nearest(class).map(|(turns, _)| turns.clone());
         let origin = |class| nearest(class).map_or(*first, |(_, origin)| *origin);
+        let turns: [Vec<u64>; CLASSES] =
+            std::array::from_fn(|class| turns(class).unwrap_or_default());
         Some(Self {
-            turns: std::array::from_fn(|class| turns(class).unwrap_or_default()),
+            rounds: std::array::from_fn(|class| Round::new(turns[class].len())),
+            turns,
             guessed: std::array::from_fn(|class| known[class].is_none()),
             origins: std::array::from_fn(origin),
         })
@@ -205,12 +213,7 @@ impl Table {
     /// The latency of a class at its turn, in nanoseconds, and whether it had to be guessed.
     pub fn at(&self, class: usize, turn: u64) -> (u64, bool) {
         let turns = &self.turns[class];
-        let length = turns.len().max(1);
-        // A division of 32 bits takes a fraction of the time, and this is asked for each halt and class.
-        let index = match (u32::try_from(turn), u32::try_from(length)) {
-            (Ok(turn), Ok(length)) => u64::from(turn % length),
-            _ => turn % length as u64,
-        };
+        let index = self.rounds[class].at(turn);
         let latency_ns = usize::try_from(index)
             .ok()
             .and_then(|index| turns.get(index));
@@ -252,8 +255,10 @@ impl Table {
             let stride = turns.len().div_ceil(most.max(1)).max(1);
             turns.iter().step_by(stride).copied().collect()
         };
+        let turns: [Vec<u64>; CLASSES] = std::array::from_fn(|class| even(&self.turns[class]));
         Self {
-            turns: std::array::from_fn(|class| even(&self.turns[class])),
+            rounds: std::array::from_fn(|class| Round::new(turns[class].len())),
+            turns,
             guessed: self.guessed,
             origins: self.origins,
         }
