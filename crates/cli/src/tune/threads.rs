@@ -38,6 +38,10 @@ impl Threads {
 }
 
 impl Crew for Threads {
+    fn hands(&self) -> usize {
+        self.count
+    }
+
     fn each<T: Send>(&self, what: &str, count: usize, piece: impl Fn(usize) -> T + Sync) -> Vec<T> {
         let (next, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let work = || {

@@ -36,6 +36,10 @@ const TIMES: u64 = 10;
 struct Threads(usize);
 
 impl Crew for Threads {
+    fn hands(&self) -> usize {
+        self.0
+    }
+
     fn each<T: Send>(&self, _: &str, count: usize, piece: impl Fn(usize) -> T + Sync) -> Vec<T> {
         let next = AtomicUsize::new(0);
         let work = || {

@@ -5,6 +5,11 @@ pub trait Crew {
     /// Does `count` pieces, in any order, and gives what came of them in theirs. `what` says in a word
     /// what is being done, for whoever shows it.
     fn each<T: Send>(&self, what: &str, count: usize, piece: impl Fn(usize) -> T + Sync) -> Vec<T>;
+
+    /// How many pieces it does at a time.
+    fn hands(&self) -> usize {
+        1
+    }
 }
 
 /// One after the other, here and now.

@@ -73,8 +73,9 @@ const FEWEST: usize = 256;
 /// And at most.
 const MOST: usize = 1_024;
 
-/// As many pieces as there are at least, where [`FEWEST`] allows, so that threads end at about one time.
-const PIECES: usize = 16;
+/// As many pieces as there are for each hand at least, where [`FEWEST`] allows, so that all end at about
+/// one time.
+const PIECES: usize = 4;
 
 /// Pieces that vCPUs are put into at most.
 const LOTS: usize = 16;
@@ -89,7 +90,7 @@ pub fn play(
     crew: &impl Crew,
 ) -> Vec<Vec<Sums>> {
     let lots = lots(seats);
-    let length = chunk(entries.len(), lots.len());
+    let length = chunk(entries.len(), lots.len(), crew.hands());
     let chunks: Vec<&[Entry]> = entries.chunks(length).collect();
     let pieces = crew.each(what, lots.len() * chunks.len(), |number| {
         let (lot, chunk) = (&lots[number / chunks.len()], chunks[number % chunks.len()]);
@@ -112,8 +113,10 @@ pub fn play(
 }
 
 /// How many of so many settings make a piece: like sizes, as large as leaves enough pieces.
-fn chunk(entries: usize, lots: usize) -> usize {
-    let most = (entries * lots / PIECES).clamp(FEWEST, MOST);
+fn chunk(entries: usize, lots: usize, hands: usize) -> usize {
+    let most = (entries * lots)
+        .div_ceil(PIECES * hands)
+        .clamp(FEWEST, MOST);
     let chunks = entries.div_ceil(most).max(1);
     entries.div_ceil(chunks).max(1)
 }
