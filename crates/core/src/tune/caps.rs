@@ -64,9 +64,10 @@ pub fn seek(material: &Material, base: &Knobs, cost: &Cost, crew: &impl Crew) ->
         .collect();
     let mut common: Vec<Sums> = Vec::new();
     let mut of_set = vec![(0_u128, Vec::new(), Vec::<Sums>::new()); sets.len()];
-    for (&vm, seats) in &vms {
-        let parts = stage::play(material, seats, &entries, Part::Whole, "caps", crew);
-        add(&mut common, &parts[0]);
+    let groups: Vec<Vec<&Seated>> = vms.values().cloned().collect();
+    let played = stage::play_each(material, &groups, &entries, Part::Whole, "caps", crew);
+    for (&vm, parts) in vms.keys().zip(&played) {
+        Sums::add_parts(&mut common, &parts[0]);
         for (set, (milli, caps, sums)) in of_set.iter_mut().enumerate() {
             let from = 1 + set * CEILINGS_NS.len();
             let fits = |index: &usize| (parts[*index][0].milli(cost), *index);
@@ -78,7 +79,7 @@ pub fn seek(material: &Material, base: &Knobs, cost: &Cost, crew: &impl Crew) ->
                 vm,
                 ceiling_ns: CEILINGS_NS[best - from],
             });
-            add(sums, &parts[best]);
+            Sums::add_parts(sums, &parts[best]);
         }
     }
     let best = (0..sets.len()).min_by_key(|&set| of_set[set].0)?;
@@ -114,15 +115,8 @@ fn late_gain(
         };
         let entries = [capped, Entry::new(*base)];
         let parts = stage::play(material, seats, &entries, Part::WholeIfLate, "doubt", crew);
-        add(&mut own, &parts[0]);
-        add(&mut common, &parts[1]);
+        Sums::add_parts(&mut own, &parts[0]);
+        Sums::add_parts(&mut common, &parts[1]);
     }
     Sums::total(&own[1..]).gain_on(&Sums::total(&common[1..]), cost)
-}
-
-fn add(sums: &mut Vec<Sums>, parts: &[Sums]) {
-    sums.resize(parts.len(), Sums::default());
-    for (sum, part) in sums.iter_mut().zip(parts) {
-        sum.add(part);
-    }
 }

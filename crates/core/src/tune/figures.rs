@@ -36,6 +36,7 @@ pub fn figures(
     cost: &Cost,
     crew: &impl Crew,
 ) -> Result<Vec<Outcome>, SpecError> {
+    let (subjects, places) = once(material, subjects);
     let seats = &material.seats;
     let chunks: Vec<&[Subject]> = subjects.chunks(TOGETHER).collect();
     let pieces = crew.each("figures", seats.len() * chunks.len(), |number| {
@@ -49,7 +50,32 @@ pub fn figures(
             sum.add(&outcome);
         }
     }
-    Ok(outcomes)
+    Ok(places.into_iter().map(|at| outcomes[at].clone()).collect())
+}
+
+/// Each that differs, and where each of all is among them: the setting in force may be the default.
+fn once(material: &Material, subjects: &[Subject]) -> (Vec<Subject>, Vec<usize>) {
+    let mut differ: Vec<Subject> = Vec::new();
+    let places = subjects.iter().map(|subject| {
+        let same = |other: &Subject| are_same(material, subject, other);
+        differ.iter().position(same).unwrap_or_else(|| {
+            differ.push(subject.clone());
+            differ.len() - 1
+        })
+    });
+    let places = places.collect();
+    (differ, places)
+}
+
+fn are_same(material: &Material, one: &Subject, other: &Subject) -> bool {
+    match (one, other) {
+        (Subject::Setting(one), Subject::Setting(other)) => {
+            let of_seat = |seated: &Seated| one.ceiling_ns(seated) == other.ceiling_ns(seated);
+            let ceilings = material.seats.iter().all(of_seat);
+            ceilings && (one.knobs, one.start) == (other.knobs, other.start)
+        }
+        _ => one == other,
+    }
 }
 
 /// Subjects that go through the halts side by side: what the least costs of a halt is worked out once

@@ -89,24 +89,38 @@ pub fn play(
     what: &str,
     crew: &impl Crew,
 ) -> Vec<Vec<Sums>> {
-    let lots = lots(seats);
+    let groups = [seats.to_vec()];
+    let mut sums = play_each(material, &groups, entries, part, what, crew);
+    sums.pop().unwrap_or_default()
+}
+
+/// The same on each of several groups of vCPUs.
+pub fn play_each(
+    material: &Material,
+    groups: &[Vec<&Seated>],
+    entries: &[Entry],
+    part: Part,
+    what: &str,
+    crew: &impl Crew,
+) -> Vec<Vec<Vec<Sums>>> {
+    let groups = groups.iter().enumerate();
+    let mut lots: Vec<(usize, Vec<&Seated>)> = (groups.clone())
+        .flat_map(|(group, seats)| lots(seats).into_iter().map(move |lot| (group, lot)))
+        .collect();
+    // The longest pieces first: nobody begins one when the others have nothing left to do.
+    lots.sort_by_key(|(_, lot)| std::cmp::Reverse(halts(lot)));
     let length = chunk(entries.len(), lots.len(), crew.hands());
     let chunks: Vec<&[Entry]> = entries.chunks(length).collect();
     let pieces = crew.each(what, lots.len() * chunks.len(), |number| {
-        let (lot, chunk) = (&lots[number / chunks.len()], chunks[number % chunks.len()]);
+        let ((_, lot), chunk) = (&lots[number / chunks.len()], chunks[number % chunks.len()]);
         play_piece(&material.terms, lot, chunk, part)
     });
-    let mut sums: Vec<Vec<Sums>> = Vec::with_capacity(entries.len());
+    let mut sums = vec![vec![Vec::new(); entries.len()]; groups.len()];
     for (number, piece) in pieces.into_iter().enumerate() {
-        if number < chunks.len() {
-            sums.extend(piece);
-            continue;
-        }
+        let (group, _) = lots[number / chunks.len()];
         let first = (number % chunks.len()) * length;
-        for (sum, piece) in sums[first..].iter_mut().zip(piece) {
-            sum.iter_mut()
-                .zip(&piece)
-                .for_each(|(sum, part)| sum.add(part));
+        for (sums, parts) in sums[group][first..].iter_mut().zip(piece) {
+            Sums::add_parts(sums, &parts);
         }
     }
     sums
@@ -133,6 +147,10 @@ fn lots<'a>(seats: &[&'a Seated]) -> Vec<Vec<&'a Seated>> {
         }
     }
     lots.into_iter().map(|(_, lot)| lot).collect()
+}
+
+fn halts(lot: &[&Seated]) -> usize {
+    lot.iter().map(|seated| seated.samples.len()).sum()
 }
 
 fn play_piece(terms: &Terms, lot: &[&Seated], entries: &[Entry], part: Part) -> Vec<Vec<Sums>> {

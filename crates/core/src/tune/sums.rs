@@ -50,6 +50,14 @@ impl Sums {
         self.halt_ns = self.halt_ns.saturating_add(other.halt_ns);
     }
 
+    /// Adds parts to parts.
+    pub(super) fn add_parts(sums: &mut Vec<Self>, parts: &[Self]) {
+        sums.resize(sums.len().max(parts.len()), Self::default());
+        for (sum, part) in sums.iter_mut().zip(parts) {
+            sum.add(part);
+        }
+    }
+
     /// What was added since `earlier`.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {

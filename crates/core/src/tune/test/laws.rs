@@ -1,6 +1,8 @@
 //! What holds for every load.
 
 use super::*;
+use crate::tune::figures::{Subject, figures};
+use crate::tune::stage::CeilingsOf;
 
 fn some_load() -> impl proptest::strategy::Strategy<Value = (Vec<Halt>, u64)> {
     use proptest::prelude::*;
@@ -60,6 +62,32 @@ proptest::proptest! {
                 expected.add(&Sums::of_outcome(run.outcome()));
             }
             proptest::prop_assert_eq!(Sums::total(parts), expected);
+        }
+        // Each group by itself, and all of them at once.
+        let alone = seats.iter().map(|seated| vec![*seated]);
+        let groups: Vec<_> = alone.chain([seats.clone()]).collect();
+        let each = stage::play_each(&material, &groups, &entries, Part::Whole, "", &Alone);
+        for (group, sums) in groups.iter().zip(each) {
+            let by_itself = stage::play(&material, group, &entries, Part::Whole, "", &Alone);
+            proptest::prop_assert_eq!(sums, by_itself);
+        }
+    }
+
+    /// A subject's figures are the same whoever else is looked at, itself included.
+    #[test]
+    fn company_changes_no_figures((halts, weight) in some_load()) {
+        let cost = Cost { latency_weight_milli: weight, ..COST };
+        let material = material(terms("6.12"), &halts);
+        let in_force = Entry::new(material.terms.in_force);
+        let recorded = Entry { ceilings: CeilingsOf::Recorded, ..in_force };
+        let high = Entry { start: Start::Ceiling, ..in_force };
+        let settings = [in_force, recorded, high, in_force].map(Subject::Setting);
+        let policies = ["share", "share", "ski-rental"].map(|name| Subject::Policy(name.parse().unwrap()));
+        let all: Vec<Subject> = settings.into_iter().chain(policies).collect();
+        let of = |subjects: &[Subject]| figures(&material, subjects, &cost, &Alone).unwrap();
+        let together = of(&all);
+        for (subject, figures) in all.iter().zip(together) {
+            proptest::prop_assert_eq!(&of(std::slice::from_ref(subject))[0], &figures);
         }
     }
 
