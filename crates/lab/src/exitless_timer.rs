@@ -44,6 +44,10 @@
 //! *Twice.* The agent keeps which sequence it has fired in memory of its own, and fires each once. It never
 //! reads what it wrote into the page, so a guest that writes there deceives itself only.
 //!
+//! *Together.* A vector is pending once, however often it is raised (the local APIC's IRR). A guest that waits for
+//! the interrupt of each deadline before it writes the next, as step 3 asks, never has two pending; one that does
+//! not gets one interrupt for both.
+//!
 //! The law that the tests hold it to: **a deadline that is in the page when the agent first looks at or
 //! after its time fires exactly once; one that was replaced before never fires.**
 //!

@@ -34,11 +34,18 @@ fn with_agent(clock: Clock, pace: Pace, gaps: &str) {
     let hardware = sum(timer::HARDWARE);
     assert_eq!(timers, u64::from(load.vcpus * TIMERS), "none was lost");
     let fired = report.sum(|counts| counts.fired);
-    // Each interrupt of the guest was the agent's or its own timer's; the last may find it gone.
     let came = timers + early;
+    let sent = fired + hardware;
+    // The last may find its guest gone. A guest that writes a deadline before the interrupt of the one
+    // before has come may have both pending, and a vector is pending once.
+    let fell_together = match clock {
+        Clock::Nonsense => report.sum(|counts| counts.due_when_seen),
+        _ => 0,
+    };
+    let most = came + fell_together + u64::from(load.vcpus);
     assert!(
-        (came..=came + u64::from(load.vcpus)).contains(&(fired + hardware)),
-        "{clock:?} {pace:?}: {came} came, {fired} + {hardware} were sent"
+        (came..=most).contains(&sent),
+        "{clock:?} {pace:?}: {came} came, {fired} + {hardware} were sent, {report:?}"
     );
     if pace == Pace::Spin {
         assert_eq!(hardware, 0, "an agent that always looks takes all");
@@ -62,6 +69,8 @@ fn with_an_agent_every_timer_comes_once() {
     with_agent(Clock::Exitless, Pace::Sync(Nanos(100_000)), "exp:400us");
     with_agent(Clock::Exitless, Pace::Sync(Nanos(2_000_000)), "exp:400us");
     with_agent(Clock::Nonsense, Pace::Spin, "fixed:400us");
+    // So short that interrupts fall together on any machine.
+    with_agent(Clock::Nonsense, Pace::Spin, "fixed:15us");
     with_agent(Clock::Nonsense, Pace::Sync(Nanos(300_000)), "fixed:400us");
 }
 
