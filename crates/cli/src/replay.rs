@@ -1,5 +1,6 @@
 //! The replay of a capture under other policies: [`play`] reads and plays, [`costs`] finds out what a
-//! block costs, [`doubts`] says what was not recorded, [`words`] what else figures rest on, [`view`] holds what is said, [`text`] lays it out.
+//! block costs, [`doubts`] says what was not recorded, [`words`] what else figures rest on, [`view`]
+//! holds what is said, [`text`] lays it out.
 
 pub(crate) mod costs;
 pub(crate) mod doubts;

@@ -225,21 +225,24 @@ impl Table {
         self.origins[class]
     }
 
+    /// Whether any latency of it was measured another time.
+    pub fn is_calibrated(&self) -> bool {
+        self.origins.contains(&Origin::Calibrated)
+    }
+
     /// The same, were what was measured another time so many `times` as late; `None` where nothing of it
     /// was.
     #[must_use]
     pub fn calibrated_times(&self, times: u64) -> Option<Self> {
-        let mut late = self.clone();
-        let mut is_any = false;
+        let mut late = self.is_calibrated().then(|| self.clone())?;
         for (turns, origin) in late.turns.iter_mut().zip(&late.origins) {
             if *origin == Origin::Calibrated {
-                is_any = true;
                 for latency_ns in turns {
                     *latency_ns = latency_ns.saturating_mul(times);
                 }
             }
         }
-        is_any.then_some(late)
+        Some(late)
     }
 
     /// The latencies of a class in their order, in nanoseconds, and whether they had to be guessed.

@@ -17,6 +17,7 @@ use super::material::{Material, Seated};
 use super::stage::{self, Entry, Part};
 use super::sums::Sums;
 use crate::replay::Cost;
+use crate::replay::latency::Table;
 
 /// How many times as late as calibrated wake-ups may be for a gain that is recommended.
 pub const TIMES: u64 = 2;
@@ -24,7 +25,7 @@ pub const TIMES: u64 = 2;
 /// Whether anything may rest on a calibration.
 pub(super) fn is_asked(material: &Material) -> bool {
     let mut tables = material.seats.iter().map(|seated| &seated.table);
-    tables.any(|table| table.calibrated_times(TIMES).is_some())
+    tables.any(Table::is_calibrated)
 }
 
 /// Plays everybody in the final anew, where that may change anything. `entries` are what is in
