@@ -14,6 +14,7 @@
 //! | `walk` | the vCPUs of the host |
 //! | `record` | the bytes of a halt, decoded |
 //! | `wake` | what ended it |
+//! | `places` | whose halt, counts or exits these are |
 //! | `counts` | counts mode |
 //! | `program` | the programs as a whole, and what the kernel says of each |
 //! | `cost` | what the programs themselves cost |
@@ -29,6 +30,7 @@ mod counts;
 mod exits;
 mod links;
 mod missed;
+mod places;
 mod program;
 mod record;
 pub(crate) mod sample;

@@ -1,8 +1,13 @@
 //! Three witnesses agree: the guest's own count, KVM's stats fd, the recorder.
 
-use haltwise_core::event::{Halt, HaltCounts};
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::bench::{Bench, Counted, Recorded};
+use haltwise_capture::capture::Capture;
+use haltwise_core::event::{Halt, HaltCounts};
+use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use rustix::process::Signal;
+
+use crate::bench::{Bench, Counted, Recorded, counted, told};
 
 /// Guests with enough options that each takes well under three seconds.
 const GUESTS: [&[&str]; 9] = [
@@ -168,6 +173,53 @@ fn counts_mode_counts_the_same() {
         assert_eq!(recorded.lost(), 0);
         for counted in recorded.counted() {
             assert_same_sums(&recorded.counts_of(counted.tid), &counted, guest[0]);
+        }
+    }
+}
+
+/// Whose halts each thread's rows say they are: one VM of the roster for each of the lab's, and the vCPU.
+fn assert_apart(rows: &[(Option<VmIndex>, Option<VcpuId>, Tid)], lab: &[Counted], mode: &str) {
+    let mut booked: BTreeMap<&str, BTreeSet<VmIndex>> = BTreeMap::new();
+    for counted in lab {
+        let own: Vec<_> = rows.iter().filter(|row| row.2.0 == counted.tid).collect();
+        assert!(!own.is_empty(), "{mode}: {counted:?} is nowhere");
+        let id = Some(VcpuId(counted.id));
+        let all = own.iter().all(|row| row.1 == id);
+        assert!(all, "{mode}: {counted:?} {own:?}");
+        let vms = booked.entry(&counted.vm).or_default();
+        vms.extend(own.iter().filter_map(|row| row.0));
+    }
+    let different: BTreeSet<_> = booked.values().flatten().collect();
+    let one_each = booked.values().all(|vms| vms.len() == 1);
+    let is_apart = one_each && different.len() == booked.len();
+    assert!(is_apart, "{mode}: {booked:?}");
+}
+
+/// A walk may meet a VM before its vCPUs run, and come again when the VM is gone.
+#[test]
+fn vms_of_one_process_that_are_soon_gone_keep_their_halts() {
+    let Some(bench) = Bench::set_up() else { return };
+    for mode in ["counts", "full"] {
+        let recorder = bench.recorder(mode, &["--mode", mode]);
+        let short = [
+            "run", "pingpong", "--rounds", "10", "--vms", "2", "--vcpus", "2", "--json",
+        ];
+        let runs = (0..30).map(|_| {
+            let output = bench.lab().args(short).output().unwrap();
+            counted(&serde_json::from_slice(&output.stdout).unwrap())
+        });
+        let runs: Vec<_> = runs.collect();
+        let output = recorder.end(Signal::INT);
+        assert!(output.status.success(), "{}", told(&output));
+        let capture = Capture::open(&bench.path(mode)).unwrap();
+        let halts = capture.halts().unwrap().map(Result::unwrap);
+        let counts = capture.halt_counts().unwrap().map(Result::unwrap);
+        let halts = halts.map(|halt| (halt.vm, halt.vcpu, halt.tid));
+        let rows: Vec<_> = halts
+            .chain(counts.map(|row| (row.vm, row.vcpu, row.tid)))
+            .collect();
+        for run in &runs {
+            assert_apart(&rows, run, mode);
         }
     }
 }

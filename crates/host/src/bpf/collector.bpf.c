@@ -213,6 +213,7 @@ __noinline int read_vcpu(struct vcpu_thread *thread, struct halt_record *halt)
 		return 0;
 	}
 	halt->vcpu = thread->vcpu;
+	halt->kvm = thread->kvm;
 	halt->vcpu_id = thread->vcpu_id;
 	halt->flags |= HALT_VCPU_KNOWN | HALT_NEXT_KNOWN;
 	halt->window_next_ns = head.window_ns;

@@ -1,29 +1,27 @@
 //! The BPF rung as a [`Collector`]: drains the ring, places each halt, looks for new VMs.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
-use haltwise_core::event::{CeilingSource, Facts, Lost, Observable};
-use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
+use haltwise_core::event::{Facts, Lost};
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder};
 
 use super::attach::{Attached, attach, explain};
 use super::cost::Cost;
 use super::counts::CountsReader;
-use super::exits::{ExitCounter, Who};
+use super::exits::ExitCounter;
 use super::missed::Missed;
+use super::places::Places;
 use super::program::Programs;
-use super::record::{Place, RawHalt};
+use super::record::RawHalt;
 use super::skel::types::{kernel_support, lost_cause};
 use super::stats::StatsReader;
 use super::walk::{FoundVcpu, walk, walk_with_stats};
 use crate::clock;
 use crate::collector::{CollectError, CollectOptions, Collector};
-use crate::discovery::{self, RosterBuilder, VmLabel};
 use crate::params;
 use crate::root::Root;
 
@@ -40,7 +38,6 @@ pub struct BpfCollector {
     drained: Rc<RefCell<Drained>>,
     options: CollectOptions,
     root: Root,
-    roster: RosterBuilder,
     places: Places,
     counts: CountsReader,
     stats: StatsReader,
@@ -60,25 +57,6 @@ struct Drained {
     short: Option<usize>,
 }
 
-/// Which VM and vCPU a halt belongs to.
-#[derive(Debug, Default)]
-struct Places {
-    /// By address of the vCPU and by its thread: an address alone may serve again.
-    by_vcpu: BTreeMap<(u64, u32), Place>,
-    by_tid: BTreeMap<u32, Place>,
-    /// VMs of a process, in the order in which they were first seen.
-    vms: BTreeMap<Pid, Vec<u64>>,
-}
-
-impl Places {
-    fn find(&self, halt: &RawHalt) -> Option<Place> {
-        if halt.vcpu == 0 {
-            return None;
-        }
-        self.by_vcpu.get(&(halt.vcpu, halt.tid)).copied()
-    }
-}
-
 impl BpfCollector {
     /// Loads, attaches, and looks for the VMs that already run.
     pub fn start(options: CollectOptions, root: Root) -> Result<Self, CollectError> {
@@ -90,9 +68,8 @@ impl BpfCollector {
             ring,
             drained,
             options,
+            places: Places::new(root.clone()),
             root,
-            roster: RosterBuilder::default(),
-            places: Places::default(),
             counts: CountsReader::default(),
             stats: StatsReader::default(),
             exits: None,
@@ -145,15 +122,8 @@ impl BpfCollector {
     }
 
     fn place_all(&mut self, found: &[FoundVcpu]) {
-        let mut vms_of: BTreeMap<Pid, BTreeSet<u64>> = BTreeMap::new();
-        for vcpu in found {
-            vms_of.entry(vcpu.pid).or_default().insert(vcpu.vm);
-        }
         let param = params::param_halt_poll_ns(&self.root).ok();
-        for vcpu in found {
-            let several = vms_of.get(&vcpu.pid).is_some_and(|vms| vms.len() > 1);
-            self.place(vcpu, several, param);
-        }
+        self.places.learn(found, param);
     }
 
     /// Where KVM's counters stand, if this kernel has them.
@@ -171,67 +141,10 @@ impl BpfCollector {
         let found = walk_with_stats(&self.attached.walk)?;
         let vcpus: Vec<FoundVcpu> = found.iter().map(|(vcpu, _)| *vcpu).collect();
         self.place_all(&vcpus);
-        let by_vcpu = &self.places.by_vcpu;
-        let place = |vcpu: &FoundVcpu| {
-            let tid = vcpu.tid.unwrap_or(Tid(0));
-            by_vcpu.get(&(vcpu.address, tid.0)).copied()
-        };
-        let rows = self
-            .stats
-            .rows(&found, now_ns, |vcpu| place(vcpu).unwrap_or_default());
+        let place = |vcpu: &FoundVcpu| self.places.of_found(vcpu).unwrap_or_default();
+        let rows = self.stats.rows(&found, now_ns, place);
         facts.counts.extend(rows);
         Ok(())
-    }
-
-    fn place(&mut self, found: &FoundVcpu, several: bool, param: Option<u32>) {
-        let vms = self.places.vms.entry(found.pid).or_default();
-        let ordinal = vms
-            .iter()
-            .position(|vm| *vm == found.vm)
-            .unwrap_or_else(|| {
-                vms.push(found.vm);
-                vms.len() - 1
-            });
-        let ordinal = u32::try_from(ordinal).unwrap_or(u32::MAX);
-        let vm = vm_row(&mut self.roster, &self.root, found.pid, ordinal, several);
-        if let Some(reason) = blind(found)
-            && let Some(row) = self.roster.vm_mut(vm)
-        {
-            row.observable = Observable::No(reason.to_owned());
-        }
-        let row = self.roster.vcpu(vm, found.id, found.tid.unwrap_or(Tid(0)));
-        row.window_ns = Some(found.window_ns);
-        row.guest_veto = found.guest_veto;
-        (row.ceiling_ns, row.ceiling_source) = match (found.vm_ceiling, param) {
-            (Some((ceiling, source)), _) => (Some(ceiling), source),
-            (None, Some(param)) => (Some(param), CeilingSource::Param),
-            (None, None) => (None, CeilingSource::Unknown),
-        };
-        if let Some(tid) = found.tid {
-            let place = Place {
-                vm: Some(vm),
-                vcpu: Some(found.id),
-            };
-            self.places.by_vcpu.insert((found.address, tid.0), place);
-            self.places.by_tid.insert(tid.0, place);
-        }
-    }
-
-    /// Places a halt whose vCPU no walk has seen: its VM by its process, its vCPU by the last walk.
-    fn place_by_thread(&mut self, halt: &RawHalt) -> Place {
-        if let Some(place) = self.places.by_tid.get(&halt.tid)
-            && place.vcpu.is_some()
-        {
-            return *place;
-        }
-        let vm = vm_row(&mut self.roster, &self.root, Pid(halt.tgid), 0, false);
-        let place = Place {
-            vm: Some(vm),
-            vcpu: halt.vcpu_id(),
-        };
-        // Its VM may be gone before anybody looks; a walk that finds it knows better.
-        self.places.by_tid.insert(halt.tid, place);
-        place
     }
 
     fn drain_ring(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
@@ -246,16 +159,13 @@ impl BpfCollector {
         let unknown = drained
             .halts
             .iter()
-            .any(|halt| self.places.find(halt).is_none());
+            .any(|halt| self.places.of_walked(halt).is_none());
         if unknown && now_ns.saturating_sub(self.last_walk_ns) >= WALK_AGAIN_NS {
             self.walk(now_ns)?;
         }
         facts.halts.reserve(drained.halts.len());
         for halt in &drained.halts {
-            let place = match self.places.find(halt) {
-                Some(place) => place,
-                None => self.place_by_thread(halt),
-            };
+            let place = self.places.of_halt(halt);
             // In counts mode a thread's first halt comes through the ring only to be placed.
             if self.options.mode == Mode::Full {
                 facts.halts.push(halt.halt(place));
@@ -277,8 +187,7 @@ impl BpfCollector {
         let seen = CountsReader::look(&self.attached.skel.maps.counts, used)?;
         self.walk(now_ns)?;
         self.drain_ring(facts, now_ns)?;
-        let by_tid = &self.places.by_tid;
-        let mut place = |tid: u32| by_tid.get(&tid).copied();
+        let mut place = |tid| self.places.of_thread(tid);
         let rows = self.counts.rows(seen, now_ns, last, &mut place);
         facts.counts.extend(rows);
         Ok(())
@@ -287,7 +196,7 @@ impl BpfCollector {
     /// After the first walk, which says how many vCPUs there are.
     fn start_exits(&mut self, now_ns: u64) -> Result<(), CollectError> {
         if let Some(wanted) = &self.options.exits {
-            let vcpus = self.roster.roster().vcpus.len();
+            let vcpus = self.places.roster().vcpus.len();
             let counter = ExitCounter::start(wanted, &self.options.vms, vcpus, now_ns)?;
             self.exits = Some(counter);
         }
@@ -298,34 +207,12 @@ impl BpfCollector {
         let Some(mut exits) = self.exits.take() else {
             return Ok(());
         };
-        let rows = exits.read(now_ns, &mut |who| self.place_exits(who));
+        let rows = exits.read(now_ns, &mut |who| self.places.of_exits(who));
         let lost = exits.lost(now_ns);
         self.exits = Some(exits);
         facts.exits.extend(rows?);
         facts.lost.extend(lost?);
         Ok(())
-    }
-
-    /// Whose exits these are: by the vCPU's address and thread, or by the thread, where a walk has
-    /// seen it; else by the process, and by what the vCPU said of itself.
-    fn place_exits(&mut self, who: Who) -> Place {
-        let known = self.places.by_vcpu.get(&(who.vcpu, who.tid));
-        if let Some(place) = known.or_else(|| self.places.by_tid.get(&who.tid))
-            && place.vcpu.is_some()
-        {
-            return *place;
-        }
-        let vms = self.places.vms.entry(Pid(who.tgid)).or_default();
-        let ordinal = vms.iter().position(|vm| *vm == who.kvm).unwrap_or(0);
-        let ordinal = u32::try_from(ordinal).unwrap_or(u32::MAX);
-        let several = vms.len() > 1;
-        let pid = Pid(who.tgid);
-        let vm = vm_row(&mut self.roster, &self.root, pid, ordinal, several);
-        let vcpu = (who.vcpu != 0).then_some(VcpuId(who.vcpu_id));
-        if let Some(id) = vcpu {
-            self.roster.vcpu(vm, id, Tid(who.tid));
-        }
-        Place { vm: Some(vm), vcpu }
     }
 
     fn drain_lost(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
@@ -403,43 +290,6 @@ fn ring(
         .map_err(|error| explain("map the ring", &error))
 }
 
-/// The row of a VM, by its process and its order within it.
-fn vm_row(
-    roster: &mut RosterBuilder,
-    root: &Root,
-    pid: Pid,
-    ordinal: u32,
-    several: bool,
-) -> VmIndex {
-    // Of a process that is gone, the last that was seen with this number.
-    let last = || {
-        let vms = roster.roster().vms.iter().rev();
-        vms.map(|vm| vm.key).find(|key| key.pid == pid)
-    };
-    let key = discovery::key_of(root, pid)
-        .ok()
-        .or_else(last)
-        .unwrap_or(VmKey {
-            pid,
-            start_ticks: 0,
-            ordinal: 0,
-        });
-    let key = VmKey { ordinal, ..key };
-    roster.vm(key, || {
-        let mut label = discovery::identify(root, pid).map_or_else(
-            || VmLabel {
-                name: format!("pid {pid} (gone)"),
-                vmm: VmmKind::Other,
-            },
-            |process| process.label(),
-        );
-        if several || ordinal > 0 {
-            label.name = format!("{}-{ordinal}", label.name);
-        }
-        label
-    })
-}
-
 /// What a mode does not keep.
 fn not_kept(mode: Mode) -> Vec<Missing> {
     let stats = "KVM's own statistics do not tell";
@@ -467,17 +317,6 @@ fn not_kept(mode: Mode) -> Vec<Missing> {
         reason: (*reason).to_owned(),
     };
     fields.iter().map(missing).collect()
-}
-
-/// Why KVM never sees a halt of this vCPU.
-fn blind(found: &FoundVcpu) -> Option<&'static str> {
-    if found.hlt_in_guest {
-        Some("exits on HLT are disabled (KVM_CAP_X86_DISABLE_EXITS; QEMU: -overcommit cpu-pm=on)")
-    } else if found.no_lapic {
-        Some("no interrupt controller in the kernel: the VMM handles HLT itself")
-    } else {
-        None
-    }
 }
 
 impl Collector for BpfCollector {
@@ -537,7 +376,7 @@ impl Collector for BpfCollector {
     }
 
     fn roster(&self) -> &Roster {
-        self.roster.roster()
+        self.places.roster()
     }
 
     fn missing(&self) -> Vec<Missing> {

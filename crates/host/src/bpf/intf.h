@@ -44,6 +44,7 @@ struct halt_record {
 	__u64 halt_ns; /* kvm_vcpu_wakeup.ns */
 	__u64 waking_ns; /* when sched_waking was seen */
 	__u64 vcpu; /* address of struct kvm_vcpu, as identity only; 0 if not known */
+	__u64 kvm; /* ... and of its struct kvm */
 	__u32 tid;
 	__u32 tgid;
 	__u32 poll_ns;

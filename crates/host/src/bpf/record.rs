@@ -13,7 +13,7 @@ use super::wake;
 
 const SIZE: usize = size_of::<halt_record>();
 const _: () = assert!(
-    SIZE == 72,
+    SIZE == 80,
     "halt_record in intf.h changed: look at this decoder"
 );
 
@@ -24,6 +24,7 @@ pub(super) struct RawHalt {
     pub(super) halt_ns: u64,
     pub(super) waking_ns: u64,
     pub(super) vcpu: u64,
+    pub(super) kvm: u64,
     pub(super) tid: u32,
     pub(super) tgid: u32,
     pub(super) poll_ns: u32,
@@ -63,6 +64,7 @@ impl RawHalt {
             halt_ns: u64_of(offset_of!(halt_record, halt_ns))?,
             waking_ns: u64_of(offset_of!(halt_record, waking_ns))?,
             vcpu: u64_of(offset_of!(halt_record, vcpu))?,
+            kvm: u64_of(offset_of!(halt_record, kvm))?,
             tid: u32_of(offset_of!(halt_record, tid))?,
             tgid: u32_of(offset_of!(halt_record, tgid))?,
             poll_ns: u32_of(offset_of!(halt_record, poll_ns))?,

@@ -1,0 +1,303 @@
+//! Which VM and vCPU a halt, counts or exits belong to.
+//!
+//! A walk knows best: it finds a vCPU and the thread that ran it last. A vCPU that no walk has met since it
+//! first ran says of itself to which `struct kvm` it belongs, so that of several VMs of one process each
+//! gets its own, though it be gone before anybody looks again.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use haltwise_core::event::{CeilingSource, Observable};
+use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
+use haltwise_core::recording::Roster;
+
+use super::exits::Who;
+use super::record::{Place, RawHalt};
+use super::walk::FoundVcpu;
+use crate::discovery::{self, RosterBuilder, VmLabel};
+use crate::root::Root;
+
+/// Who is who, as far as walks, halts and exits have told.
+#[derive(Debug)]
+pub(super) struct Places {
+    root: Root,
+    roster: RosterBuilder,
+    /// By address of the vCPU and by its thread: an address alone may serve again.
+    by_vcpu: BTreeMap<(u64, u32), Place>,
+    by_tid: BTreeMap<u32, Place>,
+    /// `struct kvm` of each VM of a process, in the order in which they were first seen.
+    vms: BTreeMap<Pid, Vec<u64>>,
+}
+
+impl Places {
+    /// Nobody is known; processes are looked up under `root`.
+    pub(super) fn new(root: Root) -> Self {
+        Self {
+            root,
+            roster: RosterBuilder::default(),
+            by_vcpu: BTreeMap::new(),
+            by_tid: BTreeMap::new(),
+            vms: BTreeMap::new(),
+        }
+    }
+
+    /// All that were seen.
+    pub(super) fn roster(&self) -> &Roster {
+        self.roster.roster()
+    }
+
+    /// Takes over what a walk found, while the module's ceiling is `param`.
+    pub(super) fn learn(&mut self, found: &[FoundVcpu], param: Option<u32>) {
+        let mut vms_of: BTreeMap<Pid, BTreeSet<u64>> = BTreeMap::new();
+        for vcpu in found {
+            vms_of.entry(vcpu.pid).or_default().insert(vcpu.vm);
+        }
+        for vcpu in found {
+            let several = vms_of.get(&vcpu.pid).is_some_and(|vms| vms.len() > 1);
+            self.learn_one(vcpu, several, param);
+        }
+    }
+
+    fn learn_one(&mut self, found: &FoundVcpu, several: bool, param: Option<u32>) {
+        let ordinal = self.ordinal(found.pid, found.vm);
+        let vm = self.vm_row(found.pid, ordinal, several);
+        if let Some(reason) = blind(found)
+            && let Some(row) = self.roster.vm_mut(vm)
+        {
+            row.observable = Observable::No(reason.to_owned());
+        }
+        let row = self.roster.vcpu(vm, found.id, found.tid.unwrap_or(Tid(0)));
+        row.window_ns = Some(found.window_ns);
+        row.guest_veto = found.guest_veto;
+        (row.ceiling_ns, row.ceiling_source) = match (found.vm_ceiling, param) {
+            (Some((ceiling, source)), _) => (Some(ceiling), source),
+            (None, Some(param)) => (Some(param), CeilingSource::Param),
+            (None, None) => (None, CeilingSource::Unknown),
+        };
+        if let Some(tid) = found.tid {
+            let place = Place {
+                vm: Some(vm),
+                vcpu: Some(found.id),
+            };
+            self.by_vcpu.insert((found.address, tid.0), place);
+            self.by_tid.insert(tid.0, place);
+        }
+    }
+
+    /// Where a walk put the vCPU of a halt.
+    pub(super) fn of_walked(&self, halt: &RawHalt) -> Option<Place> {
+        if halt.vcpu == 0 {
+            return None;
+        }
+        self.by_vcpu.get(&(halt.vcpu, halt.tid)).copied()
+    }
+
+    /// Where a walk put this vCPU, if it ever ran.
+    pub(super) fn of_found(&self, vcpu: &FoundVcpu) -> Option<Place> {
+        self.by_vcpu.get(&(vcpu.address, vcpu.tid?.0)).copied()
+    }
+
+    /// Where a thread that has halted belongs.
+    pub(super) fn of_thread(&self, tid: u32) -> Option<Place> {
+        self.by_tid.get(&tid).copied()
+    }
+
+    /// Where a halt belongs: as a walk says of its vCPU or, where none has seen that, of its thread; else by
+    /// the VM that it names, in its process.
+    pub(super) fn of_halt(&mut self, halt: &RawHalt) -> Place {
+        if let Some(place) = self.of_walked(halt) {
+            return place;
+        }
+        if let Some(place) = self.of_thread(halt.tid)
+            && place.vcpu.is_some()
+        {
+            return place;
+        }
+        let place = Place {
+            vm: Some(self.vm_of(Pid(halt.tgid), halt.kvm)),
+            vcpu: halt.vcpu_id(),
+        };
+        // Its VM may be gone before anybody looks; a walk that finds it knows better.
+        self.by_tid.insert(halt.tid, place);
+        place
+    }
+
+    /// Whose exits these are: by the vCPU's address and thread, or by the thread, where a walk has
+    /// seen it; else by what the vCPU said of itself.
+    pub(super) fn of_exits(&mut self, who: Who) -> Place {
+        let known = self.by_vcpu.get(&(who.vcpu, who.tid)).copied();
+        if let Some(place) = known.or_else(|| self.of_thread(who.tid))
+            && place.vcpu.is_some()
+        {
+            return place;
+        }
+        let vm = self.vm_of(Pid(who.tgid), who.kvm);
+        let vcpu = (who.vcpu != 0).then_some(VcpuId(who.vcpu_id));
+        if let Some(id) = vcpu {
+            self.roster.vcpu(vm, id, Tid(who.tid));
+        }
+        Place { vm: Some(vm), vcpu }
+    }
+
+    /// The VM that something outside a walk named; a process's first where it could not say.
+    fn vm_of(&mut self, pid: Pid, kvm: u64) -> VmIndex {
+        let ordinal = if kvm == 0 { 0 } else { self.ordinal(pid, kvm) };
+        let several = self.vms.get(&pid).is_some_and(|vms| vms.len() > 1);
+        self.vm_row(pid, ordinal, several)
+    }
+
+    /// Which VM of its process this is, in the order in which they were first seen.
+    fn ordinal(&mut self, pid: Pid, kvm: u64) -> u32 {
+        let vms = self.vms.entry(pid).or_default();
+        let known = vms.iter().position(|vm| *vm == kvm);
+        let ordinal = known.unwrap_or_else(|| {
+            vms.push(kvm);
+            vms.len() - 1
+        });
+        u32::try_from(ordinal).unwrap_or(u32::MAX)
+    }
+
+    /// The row of a VM, by its process and its order within it.
+    fn vm_row(&mut self, pid: Pid, ordinal: u32, several: bool) -> VmIndex {
+        // Of a process that is gone, the last that was seen with this number.
+        let last = || {
+            let vms = self.roster.roster().vms.iter().rev();
+            vms.map(|vm| vm.key).find(|key| key.pid == pid)
+        };
+        let key = discovery::key_of(&self.root, pid).ok().or_else(last);
+        let key = key.unwrap_or(VmKey {
+            pid,
+            start_ticks: 0,
+            ordinal: 0,
+        });
+        let root = &self.root;
+        self.roster.vm(VmKey { ordinal, ..key }, || {
+            let mut label = discovery::identify(root, pid).map_or_else(
+                || VmLabel {
+                    name: format!("pid {pid} (gone)"),
+                    vmm: VmmKind::Other,
+                },
+                |process| process.label(),
+            );
+            if several || ordinal > 0 {
+                label.name = format!("{}-{ordinal}", label.name);
+            }
+            label
+        })
+    }
+}
+
+/// Why KVM never sees a halt of this vCPU.
+fn blind(found: &FoundVcpu) -> Option<&'static str> {
+    if found.hlt_in_guest {
+        Some("exits on HLT are disabled (KVM_CAP_X86_DISABLE_EXITS; QEMU: -overcommit cpu-pm=on)")
+    } else if found.no_lapic {
+        Some("no interrupt controller in the kernel: the VMM handles HLT itself")
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use std::path::Path;
+
+    use super::super::skel::types::halt_flag;
+    use super::*;
+
+    const PID: Pid = Pid(70);
+
+    fn places() -> Places {
+        Places::new(Root::at(Path::new("/there/is/no/such/root")))
+    }
+
+    fn found(vm: u64, address: u64, id: u32, tid: Option<u32>) -> FoundVcpu {
+        FoundVcpu {
+            pid: PID,
+            vm,
+            address,
+            id: VcpuId(id),
+            tid: tid.map(Tid),
+            window_ns: 0,
+            vm_ceiling: None,
+            guest_veto: None,
+            hlt_in_guest: false,
+            no_lapic: false,
+        }
+    }
+
+    fn halt(kvm: u64, vcpu: u64, id: u32, tid: u32) -> RawHalt {
+        RawHalt {
+            kvm,
+            vcpu,
+            vcpu_id: id,
+            tid,
+            tgid: PID.0,
+            flags: halt_flag::HALT_VCPU_KNOWN.0,
+            ..RawHalt::default()
+        }
+    }
+
+    fn place(vm: u32, vcpu: u32) -> Place {
+        Place {
+            vm: Some(VmIndex(vm)),
+            vcpu: Some(VcpuId(vcpu)),
+        }
+    }
+
+    #[test]
+    fn a_vcpu_that_no_walk_met_after_it_ran_keeps_its_vm() {
+        let mut places = places();
+        let ran = [
+            found(0xa, 0xa0, 0, Some(100)),
+            found(0xa, 0xa1, 1, Some(101)),
+        ];
+        let fresh = [found(0xb, 0xb0, 0, None), found(0xb, 0xb1, 1, None)];
+        places.learn(&[ran, fresh].concat(), None);
+        assert_eq!(places.of_halt(&halt(0xa, 0xa1, 1, 101)), place(0, 1));
+        assert_eq!(places.of_halt(&halt(0xb, 0xb0, 0, 200)), place(1, 0));
+        assert_eq!(places.of_halt(&halt(0xb, 0xb1, 1, 201)), place(1, 1));
+        // Counts are placed by the thread, as its first halt said.
+        assert_eq!(places.of_thread(201), Some(place(1, 1)));
+        assert_eq!(places.of_found(&fresh[0]), None, "it had not run");
+        assert_eq!(places.roster().vms.len(), 2);
+    }
+
+    #[test]
+    fn vms_that_no_walk_met_are_told_apart() {
+        let mut places = places();
+        assert_eq!(places.of_halt(&halt(0xa, 0xa0, 0, 100)), place(0, 0));
+        assert_eq!(places.of_halt(&halt(0xb, 0xb0, 0, 200)), place(1, 0));
+        let who = |kvm, tid| Who {
+            kvm,
+            vcpu: 0xc0,
+            vcpu_id: 3,
+            tid,
+            tgid: PID.0,
+        };
+        assert_eq!(places.of_exits(who(0xb, 300)), place(1, 3));
+        assert_eq!(places.of_exits(who(0xc, 301)), place(2, 3));
+        // A walk that comes later books to the same rows.
+        places.learn(&[found(0xb, 0xb0, 0, Some(200))], None);
+        assert_eq!(places.of_halt(&halt(0xb, 0xb0, 0, 200)), place(1, 0));
+        let names: Vec<_> = places.roster().vms.iter().map(|vm| &vm.name).collect();
+        assert_eq!(
+            names,
+            ["pid 70 (gone)", "pid 70 (gone)-1", "pid 70 (gone)-2"]
+        );
+    }
+
+    #[test]
+    fn a_halt_that_cannot_say_is_its_processes_first_vm() {
+        let mut places = places();
+        let mut unknown = halt(0, 0, 0, 100);
+        unknown.flags = 0;
+        let first = Place {
+            vm: Some(VmIndex(0)),
+            vcpu: None,
+        };
+        assert_eq!(places.of_halt(&unknown), first);
+        // Once a walk knows the thread, so does everything after it.
+        places.learn(&[found(0xa, 0xa0, 4, Some(100))], None);
+        assert_eq!(places.of_halt(&unknown), place(0, 4));
+    }
+}
