@@ -137,18 +137,23 @@ pub(crate) const UNTIL: &str = "HALTWISE_KERNELS_UNTIL";
 
 /// Whether a check may still begin; says so if not. An emulator that spoils boots can take minutes.
 fn has_time(check: &str) -> bool {
-    let until = std::env::var(UNTIL).ok().and_then(|text| text.parse().ok());
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let late = now
-        .ok()
-        .zip(until)
-        .is_some_and(|(now, until)| now > Duration::from_secs(until));
+    let late = is_late(
+        std::env::var(UNTIL).ok().as_deref(),
+        now.unwrap_or_default(),
+    );
     if late {
         say::skipped(&format!(
             "{check}: the time of the tests is nearly over; run `cargo xtask kernels`"
         ));
     }
     !late
+}
+
+/// Whether `now`, since 1970, is past what [`UNTIL`] says. Who says nothing has all the time there is.
+fn is_late(until: Option<&str>, now: Duration) -> bool {
+    let until = until.and_then(|text| text.parse().ok());
+    until.is_some_and(|until| now > Duration::from_secs(until))
 }
 
 /// Says what a comparison found; gives the number of disagreements.
@@ -253,4 +258,19 @@ fn plain(kernel: &Kernel, binaries: &Binaries, script: &Path, work: &Path) -> Re
         bail!("the script returned {}", run.exit_code);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_boot_begins_until_the_very_second() {
+        let at = Duration::from_secs;
+        assert!(!is_late(Some("100"), at(99)));
+        assert!(!is_late(Some("100"), at(100)));
+        assert!(is_late(Some("100"), at(101)));
+        assert!(!is_late(None, at(101)), "by hand there is no hurry");
+        assert!(!is_late(Some("soon"), at(101)));
+    }
 }
