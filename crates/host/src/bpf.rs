@@ -21,6 +21,8 @@
 //! | `missed` | runs of theirs that the kernel left out |
 //! | `exits` | exits: programs of their own (`exits*.bpf.[ch]`), loaded only when asked for |
 //! | `sample` | samples of VMMs, kept in the kernel (`sample*.[ch]`): for [`crate::profile`] |
+//! | `on_request` | a program run without its event |
+//! | `synthetic` | halts that never happened, for tests |
 //! | `collector` | all of it, as a [`crate::collector::Collector`] |
 
 mod attach;
@@ -30,12 +32,15 @@ mod counts;
 mod exits;
 mod links;
 mod missed;
+mod on_request;
 mod places;
 mod program;
 mod record;
 pub(crate) mod sample;
 mod skel;
 mod stats;
+#[doc(hidden)]
+pub mod synthetic;
 mod wake;
 mod walk;
 

@@ -17,6 +17,7 @@ use super::missed::Missed;
 use super::places::Places;
 use super::program::Programs;
 use super::record::RawHalt;
+use super::skel::CollectorProgs;
 use super::skel::types::{kernel_support, lost_cause};
 use super::stats::StatsReader;
 use super::walk::{FoundVcpu, walk, walk_with_stats};
@@ -89,6 +90,16 @@ impl BpfCollector {
         collector.start_exits(now)?;
         collector.tick_cost(now);
         Ok(collector)
+    }
+
+    /// The programs, for what runs them on request.
+    pub(super) fn progs(&self) -> &CollectorProgs<'static> {
+        &self.attached.skel.progs
+    }
+
+    /// No event of the kernel's runs them any more.
+    pub(super) fn detach(&mut self) {
+        self.attached.links.detach();
     }
 
     /// Tells the programs the module's ceiling, which they cannot read themselves.
@@ -360,7 +371,7 @@ impl Collector for BpfCollector {
         let now = clock::monotonic_ns();
         let programs = Self::programs(&self.attached, self.exits.as_ref());
         self.cost.end_sample(now, &programs);
-        self.attached.links.detach();
+        self.detach();
         if let Some(exits) = &mut self.exits {
             exits.detach();
         }

@@ -1,24 +1,19 @@
 //! Exits that never happened, through the real programs: for what real guests cannot show here.
 //!
-//! The kernel runs a program on request (`BPF_PROG_TEST_RUN`) in the task that asks. So a thread that
-//! asks for exits and entries in turn looks to the programs like the thread of a vCPU. Not part of the
-//! library's interface: tests use it.
-#![allow(
-    unsafe_code,
-    reason = "libbpf-rs runs a program only through a handle that no other thread may hold"
-)]
+//! A thread that asks for exits and entries in turn looks to the programs like the thread of a vCPU
+//! (`bpf/on_request.rs`). Not part of the library's interface: tests use it.
 
 use std::collections::BTreeSet;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Barrier;
 
 use haltwise_core::event::Lost;
 use haltwise_core::exit::{Exits, SubKey};
 use haltwise_core::ids::{Pid, VcpuId, VmIndex};
-use libbpf_rs::libbpf_sys;
 
 use super::super::cost::start_timing;
+use super::super::on_request::run;
 use super::super::program::run_count;
 use super::super::record::Place;
 use super::ExitCounter;
@@ -219,23 +214,4 @@ fn one(programs: [BorrowedFd<'_>; 3], vcpu: u32, wanted: Synthetic) -> io::Resul
         run(idle, &[0])?;
     }
     Ok(())
-}
-
-fn run(program: BorrowedFd<'_>, arguments: &[u64]) -> io::Result<()> {
-    let size = |bytes: usize| u32::try_from(bytes).unwrap_or(0);
-    let mut options = libbpf_sys::bpf_test_run_opts {
-        sz: size(size_of::<libbpf_sys::bpf_test_run_opts>()).into(),
-        ctx_in: arguments.as_ptr().cast(),
-        ctx_size_in: size(size_of_val(arguments)),
-        ..Default::default()
-    };
-    // SAFETY: the descriptor is borrowed for the call; `options` says the true size of `arguments`,
-    // which outlives the call, and asks the kernel to write nowhere else.
-    let failed =
-        unsafe { libbpf_sys::bpf_prog_test_run_opts(program.as_raw_fd(), &raw mut options) };
-    if failed == 0 {
-        Ok(())
-    } else {
-        Err(io::Error::from_raw_os_error(-failed))
-    }
 }
