@@ -14,6 +14,35 @@ pub(super) const NEAR: f64 = 1.10;
 /// Twice as cheap.
 const HALF: f64 = 0.5;
 
+/// No interval of 95 % rests on fewer rounds ([`median_estimate`]).
+const FEWEST: usize = 6;
+
+/// Where a ratio stands to a line that a promise draws.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stand {
+    /// All of its interval is below, or on it.
+    Below,
+    /// All of it is above.
+    Above,
+    /// More rounds would tell.
+    Open,
+}
+
+impl Stand {
+    fn of(ratio: &Estimate, line: f64) -> Self {
+        let is_itself = ratio.low.to_bits() == 1_f64.to_bits() && ratio.high <= 1.0;
+        if ratio.samples < FEWEST && !is_itself {
+            Self::Open
+        } else if ratio.high <= line {
+            Self::Below
+        } else if ratio.low > line {
+            Self::Above
+        } else {
+            Self::Open
+        }
+    }
+}
+
 /// What the law says of twice as cheap, before anything is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Law {
@@ -46,14 +75,24 @@ pub(super) struct Judged {
 }
 
 impl Judged {
-    /// The recommended ceiling costs no more than the one in force.
+    /// The recommended ceiling costs no more than the one in force, by the median.
     pub(super) fn is_not_worse(&self) -> bool {
         self.to_force.median <= EQUAL
     }
 
-    /// It comes near the best of the sweep.
+    /// The same by the interval.
+    pub(super) fn not_worse(&self) -> Stand {
+        Stand::of(&self.to_force, EQUAL)
+    }
+
+    /// It comes near the best of the sweep, by the median.
     pub(super) fn is_near_best(&self) -> bool {
         self.to_best.median <= NEAR
+    }
+
+    /// The same by the interval.
+    pub(super) fn near_best(&self) -> Stand {
+        Stand::of(&self.to_best, NEAR)
     }
 
     /// It is at least twice as cheap.
@@ -72,12 +111,12 @@ impl Judged {
         }
     }
 
-    /// Lines that an interval still straddles, so that more rounds would tell.
+    /// More rounds would tell on which side of a line it is.
     pub(super) fn is_undecided(&self) -> bool {
-        let straddles = |of: &Estimate, line: f64| of.low <= line && line < of.high;
-        straddles(&self.to_best, NEAR)
-            || straddles(&self.to_force, EQUAL)
-            || (self.law() == Law::Twice && straddles(&self.to_force, HALF))
+        let is_open = |stand| stand == Stand::Open;
+        is_open(self.near_best())
+            || is_open(self.not_worse())
+            || (self.law() == Law::Twice && is_open(Stand::of(&self.to_force, HALF)))
     }
 }
 

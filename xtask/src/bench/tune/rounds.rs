@@ -1,6 +1,7 @@
 //! Which runs are made: whole rounds first, then more of those that may still tip a verdict.
 //!
-//! More rounds go to loads of which an interval straddles a line that a promise draws. Stopping when it no
+//! More rounds go to loads of which an interval straddles a line that a promise draws, or rests on too few to
+//! be one. Stopping when it no
 //! longer does makes intervals a little too sure of themselves; the table says how many rounds each rests
 //! on.
 

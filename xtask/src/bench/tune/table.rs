@@ -1,12 +1,12 @@
 //! The recommended ceiling beside all others and beside what can be gained at all, and in how many cells
 //! it keeps what is promised.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 
 use haltwise_core::stats::Estimate;
 use haltwise_core::units::Nanos;
 
-use super::judged::{Judged, Law, NEAR};
+use super::judged::{Judged, Law, NEAR, Stand};
 use super::{Account, GOALS, Tuned};
 use crate::bench::kept::Figures;
 
@@ -20,8 +20,8 @@ round. Polling and blocks are KVM's own counters, wake-up latency is the recorde
 break-evens (what a halt costs that sleeps).
 
 Where the interval of a ratio straddles a line that a promise draws (1.02 and, where the rule says so, 0.5 of \
-the cost in force; 1.10 of the best), the ceilings on which that hangs run again, as long as there is \
-time. The best of a sweep is picked and measured in the same runs, which favours it.
+the cost in force; 1.10 of the best), or rests on fewer than six rounds, the ceilings on which that hangs run \
+again, as long as there is time. What is on one side of its line by all of its interval is so \"for sure\". The best of a sweep is picked and measured in the same runs, which favours it.
 
 Beside what was measured stands what can be: the clairvoyant's cost (`haltwise replay` on the runs without \
 polling), below which no policy comes, and what the rule of docs/tuning.md gives for not polling, from the \
@@ -133,12 +133,48 @@ impl ByLaw {
     }
 }
 
+/// In how many cells a ratio is on which side of its line.
+#[derive(Debug, Default)]
+struct Sides {
+    /// Below it by the median.
+    by_median: u32,
+    below: u32,
+    above: u32,
+    open: u32,
+}
+
+impl Sides {
+    fn add(&mut self, by_median: bool, stand: Stand) {
+        self.by_median += u32::from(by_median);
+        match stand {
+            Stand::Below => self.below += 1,
+            Stand::Above => self.above += 1,
+            Stand::Open => self.open += 1,
+        }
+    }
+}
+
+impl fmt::Display for Sides {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            by_median,
+            below,
+            above,
+            open,
+        } = self;
+        write!(
+            f,
+            "{by_median} by the median; for sure {below}, surely not {above}, open {open}"
+        )
+    }
+}
+
 /// In how many cells a promise is kept.
 #[derive(Debug, Default)]
 struct Kept {
     cells: u32,
-    not_worse: u32,
-    near_best: u32,
+    not_worse: Sides,
+    near_best: Sides,
     worst: Option<(f64, String)>,
     undecided: Vec<String>,
     /// All cells, by what the law says of them: twice, never, open.
@@ -150,8 +186,10 @@ struct Kept {
 impl Kept {
     fn add(&mut self, judged: &Judged, cell: &str) {
         self.cells += 1;
-        self.not_worse += u32::from(judged.is_not_worse());
-        self.near_best += u32::from(judged.is_near_best());
+        self.not_worse
+            .add(judged.is_not_worse(), judged.not_worse());
+        self.near_best
+            .add(judged.is_near_best(), judged.near_best());
         if judged.is_undecided() {
             self.undecided.push(cell.to_owned());
         }
@@ -173,7 +211,7 @@ impl Kept {
     fn summary(&self) -> String {
         let worst = self.worst.as_ref();
         let worst = worst.map_or(String::new(), |(over, cell)| {
-            format!("; worst {over:.2} ({cell})")
+            format!("\n    the worst: {over:.2} ({cell})")
         });
         let undecided = match self.undecided.len() {
             0 => "none".to_owned(),
@@ -181,8 +219,8 @@ impl Kept {
         };
         format!(
             "\n{} cells (loads and goals)\n  the recommended ceiling costs no more than the one in \
-             force: {}\n  within {:.0} % of the best of the sweep: {}{worst}\n  an interval straddles a \
-             line: {undecided}\n\ntwice as cheap as in force\n  in all cells\n{}  in those whose gaps lie \
+             force: {}\n  within {:.0} % of the best of the sweep: {}{worst}\n  more rounds would tell: \
+             {undecided}\n\ntwice as cheap as in force\n  in all cells\n{}  in those whose gaps lie \
              between the goal's break-even and the ceiling in force\n{}",
             self.cells,
             self.not_worse,

@@ -106,6 +106,18 @@ fn only_what_straddles_a_line_runs_again() {
     assert_eq!(rounds::contested(&[noisy]), [(0, 0), (0, 1)]);
 }
 
+/// The range of five rounds is no interval, be it ever so narrow; a ceiling is no worse than itself.
+#[test]
+fn few_rounds_decide_nothing() {
+    let few = tuned(115.0, 0, &STEADY[..5]);
+    assert_eq!(rounds::undecided(&few), [0, 1, 2]);
+    let stand = |tuned: &Tuned| tuned.judged(0).unwrap().not_worse();
+    assert_eq!(stand(&few), Stand::Open);
+    assert_eq!(stand(&tuned(115.0, 0, &STEADY)), Stand::Below);
+    assert_eq!(stand(&tuned(10.0, 0, &STEADY)), Stand::Above);
+    assert_eq!(stand(&tuned(115.0, 200_000, &[1.0])), Stand::Below);
+}
+
 /// Rounds are compared with themselves, whoever ran in more of them.
 #[test]
 fn ratios_are_of_one_round() {
@@ -128,10 +140,11 @@ fn the_summary_counts_each_cell_once() {
     let text = &figures.summary;
     for line in [
         "6 cells (loads and goals)",
-        "costs no more than the one in force: 5",
+        "in force: 5 by the median; for sure 5, surely not 1, open 0",
+        "of the sweep: 4 by the median; for sure 4, surely not 2, open 0",
         "not polling is, by the law: 2; so is the recommended ceiling in 2",
         "not even the clairvoyant is: 4",
-        "an interval straddles a line: none",
+        "more rounds would tell: none",
         "not measured: time was over",
     ] {
         assert!(text.contains(line), "{line} in\n{text}");
