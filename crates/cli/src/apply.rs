@@ -130,9 +130,7 @@ fn change(root: &Root, proposal: &Proposal) -> Option<Change> {
 
 fn say(view: &Applied, json: bool) -> Result<(), crate::exit::Failure> {
     if json {
-        let mut json = serde_json::to_string_pretty(view)?;
-        json.push('\n');
-        terminal::print(&json)
+        terminal::print(&terminal::json(view)?)
     } else {
         terminal::print(&text::render(view, terminal::columns()))
     }

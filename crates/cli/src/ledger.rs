@@ -89,7 +89,7 @@ pub(crate) fn show(path: Option<&Path>, json: bool, width: usize) -> Outcome {
         entries,
     };
     let text = if json {
-        serde_json::to_string_pretty(&ledger)? + "\n"
+        terminal::json(&ledger)?
     } else {
         text::render(&ledger, width)
     };

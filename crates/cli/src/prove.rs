@@ -134,7 +134,7 @@ fn too_short() -> Failure {
 /// Prints a result.
 pub(crate) fn show(view: &View, json: bool, width: usize) -> Result<(), Failure> {
     let text = if json {
-        serde_json::to_string_pretty(view)? + "\n"
+        terminal::json(view)?
     } else {
         text::render(view, width)
     };

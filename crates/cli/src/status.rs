@@ -15,9 +15,7 @@ use crate::terminal;
 pub(crate) fn run(root: &Root, json: bool) -> Outcome {
     let status = collect::collect(root)?;
     if json {
-        let mut json = serde_json::to_string_pretty(&status)?;
-        json.push('\n');
-        terminal::print(&json)?;
+        terminal::print(&terminal::json(&status)?)?;
     } else {
         terminal::print(&text::render(&status, terminal::columns()))?;
     }

@@ -5,6 +5,8 @@
 
 use std::io::{self, Write};
 
+use serde::Serialize;
+
 use crate::exit::Failure;
 
 /// Columns where nobody says otherwise.
@@ -26,6 +28,26 @@ pub(crate) fn columns() -> usize {
 fn terminal_columns() -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
     (size.ws_col > 0).then(|| usize::from(size.ws_col))
+}
+
+/// How wide text is: an option that verbs share.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Width {
+    /// Columns of the text, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]
+    width: Option<u16>,
+}
+
+impl Width {
+    /// As asked for, else as wide as the screen.
+    pub(crate) fn columns(self) -> usize {
+        self.width.map_or_else(columns, usize::from)
+    }
+}
+
+/// A result as JSON: indented, with a last end of line.
+pub(crate) fn json(result: &impl Serialize) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(result).map(|text| text + "\n")
 }
 
 /// Prints a result.

@@ -63,9 +63,7 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
         act(wanted)?
     };
     if wanted.json {
-        let mut json = serde_json::to_string_pretty(&undone)?;
-        json.push('\n');
-        terminal::print(&json)?;
+        terminal::print(&terminal::json(&undone)?)?;
     } else {
         terminal::print(&text::render(&undone, terminal::columns()))?;
     }

@@ -57,9 +57,7 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
     let fed = feed::feed(&capture, &setup, vms.as_deref(), shown)?;
     let view = view::view(&capture, &setup, &fed);
     if wanted.json {
-        let mut json = serde_json::to_string_pretty(&view)?;
-        json.push('\n');
-        terminal::print(&json)?;
+        terminal::print(&terminal::json(&view)?)?;
     } else {
         terminal::print(&text::render(&view, terminal::columns()))?;
     }

@@ -8,6 +8,8 @@ use haltwise_core::recording::Missing;
 use haltwise_core::units::Nanos;
 use serde::Serialize;
 
+use crate::terminal;
+
 /// An import that has ended.
 #[derive(Debug, Serialize)]
 pub(super) struct Summary {
@@ -60,7 +62,7 @@ impl Summary {
 
     /// As JSON, with its schema.
     pub(super) fn json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self).map(|text| text + "\n")
+        terminal::json(self)
     }
 
     /// For people.

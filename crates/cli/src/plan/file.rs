@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::{Effect, Expected, Plan, SCHEMA, VERSION};
 use crate::exit::{Exit, Failure};
+use crate::terminal;
 
 /// The largest plan that is read, in bytes: a hundred times what `tune` writes.
 const MAX_BYTES: u64 = 256 << 10;
@@ -92,8 +93,7 @@ impl Plan {
 
     /// Writes a plan in one step: whoever reads sees the old file or the new, never a part.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
-        let mut text = serde_json::to_string_pretty(self)?;
-        text.push('\n');
+        let text = terminal::json(self)?;
         replace(path, text.as_bytes())
             .with_context(|| format!("write the plan {}", path.display()))
             .map_err(|error| {

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::Wanted;
 use super::start::Started;
+use crate::terminal;
 
 impl Started {
     /// The line that says what is going on.
@@ -62,7 +63,7 @@ impl Summary {
         if let Some(object) = value.as_object_mut() {
             object.insert("schema".to_owned(), 1.into());
         }
-        serde_json::to_string_pretty(&value).map(|text| text + "\n")
+        terminal::json(&value)
     }
 
     /// For people.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::diff::text::Options;
 use crate::diff::{self, text};
 use crate::exit::{Exit, Outcome};
-use crate::terminal;
+use crate::terminal::{self, Width};
 
 /// Arguments of `haltwise diff`.
 #[derive(Debug, clap::Args)]
@@ -37,22 +37,20 @@ pub(crate) struct Arguments {
     /// Print JSON (schema 1, see docs/diff-json.md) instead of text
     #[arg(long)]
     json: bool,
-    /// Columns of the text, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]
-    width: Option<u16>,
+    #[command(flatten)]
+    width: Width,
 }
 
 /// Compares and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let view = diff::compare(&arguments.a, &arguments.b, &arguments.vm)?;
     let page = if arguments.json {
-        serde_json::to_string_pretty(&view)? + "\n"
+        terminal::json(&view)?
     } else {
-        let width = arguments.width.map(usize::from);
         text::render(
             &view,
             Options {
-                width: width.unwrap_or_else(terminal::columns),
+                width: arguments.width.columns(),
                 all: arguments.all,
             },
         )

@@ -25,9 +25,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let diagnosis = examine::examine(&Root::host())?;
     if arguments.json {
-        let mut json = serde_json::to_string_pretty(&diagnosis)?;
-        json.push('\n');
-        terminal::print(&json)?;
+        terminal::print(&terminal::json(&diagnosis)?)?;
     } else {
         terminal::print(&text::render(&diagnosis, terminal::columns()))?;
     }

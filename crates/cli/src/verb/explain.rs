@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::report::wanted;
 use crate::exit::{Exit, Outcome};
 use crate::explain::{load, text, view};
-use crate::terminal;
+use crate::terminal::{self, Width};
 
 /// Arguments of `haltwise explain`.
 #[derive(Debug, clap::Args)]
@@ -28,9 +28,8 @@ pub(crate) struct Arguments {
     /// Print JSON (schema 1, see docs/explain-json.md) instead of text
     #[arg(long)]
     json: bool,
-    /// Columns of the text, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]
-    width: Option<u16>,
+    #[command(flatten)]
+    width: Width,
 }
 
 /// Explains.
@@ -39,10 +38,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let vms = wanted(&loaded.recording.roster, arguments.vm.as_deref())?;
     let view = view::view(&loaded, &vms);
     let page = if arguments.json {
-        serde_json::to_string_pretty(&view)? + "\n"
+        terminal::json(&view)?
     } else {
-        let width = arguments.width.map(usize::from);
-        text::render(&view, width.unwrap_or_else(terminal::columns))
+        text::render(&view, arguments.width.columns())
     };
     terminal::print(&page)?;
     let partial = view.recording.lost > 0 || loaded.recording.is_partial();

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::exit::Outcome;
 use crate::ledger;
-use crate::terminal;
+use crate::terminal::Width;
 
 /// Arguments of `haltwise ledger`.
 #[derive(Debug, clap::Args)]
@@ -29,13 +29,12 @@ pub(crate) struct Arguments {
     /// Print JSON (schema 1, see docs/ledger.md) instead of text
     #[arg(long)]
     json: bool,
-    /// Columns of the text, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]
-    width: Option<u16>,
+    #[command(flatten)]
+    width: Width,
 }
 
 /// Lists and sums up.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let width = arguments.width.map_or_else(terminal::columns, usize::from);
+    let width = arguments.width.columns();
     ledger::show(arguments.ledger.as_deref(), arguments.json, width)
 }

@@ -14,7 +14,7 @@ use crate::profile::load::Loaded;
 use crate::profile::text::{Options, Table};
 use crate::profile::{build, csv, load, speedscope, svg, text};
 use crate::record::event;
-use crate::terminal;
+use crate::terminal::{self, Width};
 
 /// Arguments of `haltwise profile`.
 #[derive(Debug, clap::Args)]
@@ -64,9 +64,8 @@ pub(crate) struct Arguments {
     /// Print JSON (schema 1, see docs/profile-json.md) instead of text
     #[arg(long)]
     json: bool,
-    /// Columns of the text, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]
-    width: Option<u16>,
+    #[command(flatten)]
+    width: Width,
 }
 
 /// By what.
@@ -112,15 +111,14 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let printed = exports(arguments, &loaded, event)?;
     if !printed {
         let page = if arguments.json {
-            serde_json::to_string_pretty(&view)? + "\n"
+            terminal::json(&view)?
         } else if arguments.csv {
             csv::render(&view, table)
         } else {
-            let width = arguments.width.map(usize::from);
             text::render(
                 &view,
                 Options {
-                    width: width.unwrap_or_else(terminal::columns),
+                    width: arguments.width.columns(),
                     table,
                     rows: if arguments.all { usize::MAX } else { ROWS },
                 },

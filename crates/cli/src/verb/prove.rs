@@ -16,7 +16,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::ledger;
 use crate::prove::view::View;
 use crate::prove::{self, SCHEMA, Wanted};
-use crate::terminal;
+use crate::terminal::Width;
 use crate::tune::goal::{self, Named};
 
 /// Arguments of `haltwise prove`.
@@ -111,9 +111,8 @@ pub(crate) struct Arguments {
     /// Print JSON (schema 1, see docs/prove-json.md) instead of text
     #[arg(long)]
     json: bool,
-    /// Columns of the text, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]
-    width: Option<u16>,
+    #[command(flatten)]
+    width: Width,
     /// Command of each block: starts the VMs, or makes the load
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -139,7 +138,7 @@ fn percent(text: &str) -> Result<f64, String> {
 
 /// Measures, or prints what was measured before.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
-    let width = arguments.width.map_or_else(terminal::columns, usize::from);
+    let width = arguments.width.columns();
     if let Some(file) = &arguments.from {
         let view = read(file)?;
         prove::show(&view, arguments.json, width)?;

@@ -14,7 +14,7 @@ use crate::open::explain;
 use crate::page::Page;
 use crate::replay::play::{self, Wish};
 use crate::replay::{text, view};
-use crate::terminal;
+use crate::terminal::{self, Width};
 use crate::tune::goal::{self, Named};
 
 /// Arguments of `haltwise replay`.
@@ -69,9 +69,8 @@ pub(crate) struct Arguments {
     /// Print JSON (schema 1, see docs/replay-json.md) instead of text
     #[arg(long)]
     json: bool,
-    /// Columns of the text, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]
-    width: Option<u16>,
+    #[command(flatten)]
+    width: Width,
 }
 
 /// Policies that are played when none is named.
@@ -87,7 +86,7 @@ pub(super) fn reading(text: &str) -> Result<Arrivals, String> {
 
 /// Plays and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let width = arguments.width.map_or_else(terminal::columns, usize::from);
+    let width = arguments.width.columns();
     let Some(dir) = arguments.dir.as_deref().filter(|_| !arguments.policies) else {
         terminal::print(&list(width))?;
         return Ok(Exit::Done);
@@ -119,9 +118,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         partial,
     );
     let text = if arguments.json {
-        let mut json = serde_json::to_string_pretty(&view)?;
-        json.push('\n');
-        json
+        terminal::json(&view)?
     } else {
         text::render(&view, width)
     };

@@ -12,7 +12,7 @@ use crate::html::content::{self, Wanted};
 use crate::number::count;
 use crate::report::text::Options;
 use crate::report::{build, load, text};
-use crate::terminal;
+use crate::terminal::{self, Width};
 use crate::{html, page};
 
 /// Arguments of `haltwise report`.
@@ -60,9 +60,8 @@ pub(crate) struct Arguments {
     /// On the page, recommend a ceiling alone, as `haltwise tune --ceiling-only` does
     #[arg(long, requires = "html")]
     ceiling_only: bool,
-    /// Columns of the text, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]
-    width: Option<u16>,
+    #[command(flatten)]
+    width: Width,
 }
 
 /// Makes the report and prints it.
@@ -74,13 +73,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let wanted = wanted(&recording.roster, arguments.vm.as_deref())?;
     let report = build::report(&recording, |vm| wanted.contains(&vm.index));
     let text = if arguments.json {
-        let mut json = serde_json::to_string_pretty(&report)?;
-        json.push('\n');
-        json
+        terminal::json(&report)?
     } else {
-        let width = arguments.width.map(usize::from);
         let options = Options {
-            width: width.unwrap_or_else(terminal::columns),
+            width: arguments.width.columns(),
             vcpus: arguments.vcpus,
         };
         text::render(&report, options)

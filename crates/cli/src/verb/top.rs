@@ -85,8 +85,8 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     let form = match (arguments.json, arguments.once) {
         (true, once) => Form::Json { once },
         (false, true) => {
-            let width = arguments.width.map(usize::from);
-            Form::Page(width.unwrap_or_else(terminal::columns))
+            let width = arguments.width;
+            Form::Page(width.map_or_else(terminal::columns, usize::from))
         }
         (false, false) => Form::Screen,
     };

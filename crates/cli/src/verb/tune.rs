@@ -13,7 +13,7 @@ use super::replay::reading;
 use super::report::wanted;
 use crate::exit::{Exit, Outcome};
 use crate::open::explain;
-use crate::terminal;
+use crate::terminal::{self, Width};
 use crate::tune::goal::{self, Named};
 use crate::tune::seek::{self, Wish};
 use crate::tune::view::{self, View};
@@ -74,14 +74,13 @@ pub(crate) struct Arguments {
     /// Print JSON (schema 1, see docs/tune-json.md) instead of text
     #[arg(long)]
     json: bool,
-    /// Columns of the text, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]
-    width: Option<u16>,
+    #[command(flatten)]
+    width: Width,
 }
 
 /// Seeks and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let width = arguments.width.map_or_else(terminal::columns, usize::from);
+    let width = arguments.width.columns();
     let capture = Capture::open(&arguments.dir).map_err(explain)?;
     let partial = (capture.notes().iter()).any(|note| !matches!(note, Note::OutOfOrder { .. }));
     let weight = match arguments.lambda {
@@ -112,9 +111,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         plan::plan(capture.info(), &view).write(path)?;
     }
     let text = if arguments.json {
-        let mut json = serde_json::to_string_pretty(&view)?;
-        json.push('\n');
-        json
+        terminal::json(&view)?
     } else {
         let plan = arguments
             .plan
