@@ -119,6 +119,12 @@ impl Run {
         self.go(sample, frame, yardstick);
     }
 
+    /// Leaves halts out: the policy learns nothing of them, and the next one follows as recorded.
+    pub fn skip(&mut self, samples: &[Sample]) {
+        self.turn += samples.len() as u64;
+        self.ahead_ns = 0;
+    }
+
     #[inline]
     fn go(
         &mut self,

@@ -4,8 +4,8 @@ use super::crew::Crew;
 use super::material::{Material, Seated};
 use super::stage::{self, Entry};
 use crate::policy::{Spec, SpecError};
-use crate::replay::run::{Run, Yardstick};
-use crate::replay::{Cost, Outcome};
+use crate::replay::run::{Frame, Run, Yardstick};
+use crate::replay::{Cost, Outcome, Sample};
 
 /// What is played.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,9 +28,25 @@ pub const OF_ANY_KIND: [&str; 7] = [
     "timer-aware",
 ];
 
-/// Plays each on the whole capture; gives what came of the judging part. What the least is that halts can
-/// cost is the cost of the policy `clairvoyant`: [`Outcome::clairvoyant_milli`] need not be there.
+/// Halts of each vCPU before the judging part from which policies learn. All of [`OF_ANY_KIND`] forget: what
+/// forgets slowest halves a halt's weight every 64 halts ([`crate::policy`]). Settings of the module play all
+/// halts, since an early one can lead windows where they then stay.
+const WARM_UP: usize = 1 << 16;
+
+/// Plays each up to the end of the capture; gives what came of the judging part. What the least is that halts
+/// can cost is the cost of the policy `clairvoyant`: [`Outcome::clairvoyant_milli`] need not be there.
 pub fn figures(
+    material: &Material,
+    subjects: &[Subject],
+    cost: &Cost,
+    crew: &impl Crew,
+) -> Result<Vec<Outcome>, SpecError> {
+    figures_after(WARM_UP, material, subjects, cost, crew)
+}
+
+/// The same where policies learn from so many halts.
+pub(super) fn figures_after(
+    warm_up: usize,
     material: &Material,
     subjects: &[Subject],
     cost: &Cost,
@@ -41,7 +57,7 @@ pub fn figures(
     let chunks: Vec<&[Subject]> = subjects.chunks(TOGETHER).collect();
     let pieces = crew.each("figures", seats.len() * chunks.len(), |number| {
         let (seated, chunk) = (&seats[number / chunks.len()], chunks[number % chunks.len()]);
-        judged(material, seated, chunk, cost)
+        judged(warm_up, material, seated, chunk, cost)
     });
     let mut outcomes = vec![Outcome::default(); subjects.len()];
     for (number, piece) in pieces.into_iter().enumerate() {
@@ -83,6 +99,7 @@ fn are_same(material: &Material, one: &Subject, other: &Subject) -> bool {
 const TOGETHER: usize = 4;
 
 fn judged(
+    warm_up: usize,
     material: &Material,
     seated: &Seated,
     subjects: &[Subject],
@@ -96,6 +113,8 @@ fn judged(
     let frame = stage::frame(seated, *cost);
     let measures = runs.iter().any(Run::sees_the_future);
     let (fit, judging) = seated.samples.split_at(seated.ends[0]);
+    let (before, fit) = fit.split_at(fit.len().saturating_sub(warm_up));
+    pass(before, subjects, &mut runs, &frame);
     for sample in fit {
         let mut yardstick = measures.then(Yardstick::default);
         for run in &mut runs {
@@ -109,6 +128,25 @@ fn judged(
         }
     }
     Ok(runs.iter_mut().map(Run::take).collect())
+}
+
+/// Halts from which settings come to their windows, and policies learn nothing.
+fn pass(samples: &[Sample], subjects: &[Subject], runs: &mut [Run], frame: &Frame<'_>) {
+    let mut settings = Vec::new();
+    for (subject, run) in subjects.iter().zip(runs) {
+        match subject {
+            Subject::Setting(_) => settings.push(run),
+            Subject::Policy(_) => run.skip(samples),
+        }
+    }
+    if settings.is_empty() {
+        return;
+    }
+    for sample in samples {
+        for run in &mut settings {
+            run.pass_beside(sample, frame, None);
+        }
+    }
 }
 
 fn build(

@@ -1,7 +1,7 @@
 //! What holds for every load.
 
 use super::*;
-use crate::tune::figures::{Subject, figures};
+use crate::tune::figures::{OF_ANY_KIND, Subject, figures, figures_after};
 use crate::tune::stage::CeilingsOf;
 
 fn some_load() -> impl proptest::strategy::Strategy<Value = (Vec<Halt>, u64)> {
@@ -164,4 +164,29 @@ fn what_a_pass_owes_is_paid_as_a_second_pass_would_have_it() {
     assert_eq!(seated.samples.len(), halts.len());
     assert_eq!(seated.recorded, recorded);
     assert!(seated.samples[0].gap_guessed && seated.samples[0].latency_ns > 0);
+}
+
+/// Policies that forget do the same whether they learned from all halts before or from the last ones. What
+/// draws by chance draws other numbers: within a hundredth.
+#[test]
+fn what_policies_learned_long_ago_is_forgotten() {
+    let some = ["exp:60us", "bimodal:0.8:15us:2ms", "phases:20us*200:3ms*50"];
+    for (spec, seed) in some.into_iter().zip(1..) {
+        let material = material(terms("6.12"), &load(0, spec, 60_000, seed));
+        let mut subjects = vec![Subject::Setting(Entry::new(material.terms.default_knobs()))];
+        let others = OF_ANY_KIND.into_iter().chain(["clairvoyant"]);
+        subjects.extend(others.map(|spec| Subject::Policy(spec.parse().unwrap())));
+        let after = |warm_up| figures_after(warm_up, &material, &subjects, &COST, &Alone).unwrap();
+        let (all, last) = (after(usize::MAX), after(5_000));
+        for ((subject, all), last) in subjects.iter().zip(&all).zip(&last) {
+            let cost = |outcome: &Outcome| outcome.cost_ns(&COST);
+            let apart = cost(last) / cost(all) - 1.0;
+            let name = format!("{spec} {subject:?}: {apart}");
+            assert_eq!(all.halts, last.halts, "{name}");
+            match subject {
+                Subject::Setting(_) => assert_eq!(all, last, "{name}"),
+                Subject::Policy(_) => assert!(apart.abs() < 0.01, "{name}"),
+            }
+        }
+    }
 }
