@@ -30,6 +30,14 @@ const LOAD: &str = "pingpong --rounds ROUNDS --gap uniform:5us:3ms --host-wait b
 /// 0 under gaps of 6 ms, and is left as it is by those that it meets.
 const CYCLE: &str = "pingpong --rounds ROUNDS --gap phases:1750us*6:6ms*4:20us*4 --host-wait block";
 
+/// The same for a VM's own ceiling of 2.5 ms, which the second step from 1.3 ms passes.
+const CAP_BELOW: &str = "pingpong --rounds ROUNDS --gap phases:1400us*6:6ms*4:20us*4 --host-wait block \
+                         --cap 2500us";
+
+/// The same for one of 2 ms, which the third step from 0.7 ms passes.
+const CAP_ABOVE: &str = "pingpong --rounds ROUNDS --gap phases:1450us*6:6ms*4:20us*4 --host-wait block \
+                         --cap 2ms";
+
 const fn setting(
     name: &'static str,
     before: &'static str,
@@ -86,11 +94,13 @@ pub(super) fn settings() -> Vec<Setting> {
         setting("overflow", "3000000 4294967295 7 2", ALL),
         setting("off", "0 2 100000 2", &["none"]),
         Setting {
-            load: "pingpong --rounds ROUNDS --gap uniform:5us:1500us --host-wait block --cap 1ms",
-            ..setting("cap-below", "3000000 2 600000 2", ALL)
+            load: "pingpong --rounds ROUNDS --gap uniform:5us:3ms --host-wait block --cap 2500us",
+            then: Some(CAP_BELOW),
+            ..setting("cap-below", "3000000 2 1300000 2", ALL)
         },
         Setting {
             load: "pingpong --rounds ROUNDS --gap uniform:5us:3ms --host-wait block --cap 2ms",
+            then: Some(CAP_ABOVE),
             ..setting("cap-above", "200000 2 700000 2", ALL)
         },
         Setting {
