@@ -20,8 +20,9 @@ const SHRINK: Step = Call {
     new_ns: 0,
 };
 const LATER: Step = Pause(Duration::from_millis(2));
-/// Longer than any test takes, shorter than the pause.
+/// Longer than any test takes.
 const LONG: Step = HaltOf(60_000_000_000);
+/// Shorter than the pause.
 const SHORT: Step = HaltOf(1_000);
 
 /// What was recorded; `None`, and the reason printed, where BPF is not to be had.
