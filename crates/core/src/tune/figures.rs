@@ -29,8 +29,9 @@ pub const OF_ANY_KIND: [&str; 7] = [
 ];
 
 /// Halts of each vCPU before the judging part from which policies learn. All of [`OF_ANY_KIND`] forget: what
-/// forgets slowest halves a halt's weight every 64 halts ([`crate::policy`]). Settings of the module play all
-/// halts, since an early one can lead windows where they then stay.
+/// forgets slowest halves a halt's weight every 64 halts ([`crate::policy`]), `learned-by-class` every 64 of its
+/// class, where only a class that is one in thousands remembers for longer. Settings of the module play all halts,
+/// since an early one can lead windows where they then stay.
 const WARM_UP: usize = 1 << 16;
 
 /// Plays each up to the end of the capture; gives what came of the judging part. What the least is that halts
@@ -136,7 +137,7 @@ fn pass(samples: &[Sample], subjects: &[Subject], runs: &mut [Run], frame: &Fram
     for (subject, run) in subjects.iter().zip(runs) {
         match subject {
             Subject::Setting(_) => settings.push(run),
-            Subject::Policy(_) => run.skip(samples),
+            Subject::Policy(_) => run.skip(samples.len() as u64),
         }
     }
     if settings.is_empty() {
