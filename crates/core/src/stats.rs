@@ -24,10 +24,13 @@ pub fn percentile_of_sorted<T: Copy>(sorted: &[T], p: f64) -> Option<T> {
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
 }
 
+/// No interval of 95 % for a median rests on fewer samples: not even the whole range is one.
+pub const FEWEST: usize = 6;
+
 /// Median with its distribution-free 95 % interval: the order statistics at ranks
 /// n/2 -+ 0.98 sqrt(n) (normal approximation of the binomial sign test).
 ///
-/// Below six samples the interval is the whole range: no rank interval of 95 % exists there.
+/// Below [`FEWEST`] samples the interval is the whole range.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -39,7 +42,7 @@ pub fn median_estimate(samples: &[f64]) -> Option<Estimate> {
     let (&first, &last) = (sorted.first()?, sorted.last()?);
     let n = sorted.len();
     let median = f64::midpoint(sorted[(n - 1) / 2], sorted[n / 2]);
-    if n < 6 {
+    if n < FEWEST {
         return Some(Estimate {
             median,
             low: first,

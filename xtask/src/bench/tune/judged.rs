@@ -1,6 +1,6 @@
 //! What was measured of a recommendation: a load and a goal, judged.
 
-use haltwise_core::stats::{Estimate, median_estimate};
+use haltwise_core::stats::{Estimate, FEWEST, median_estimate};
 use haltwise_core::tune::gain::off_share;
 
 use super::{Ceiling, Run, Tuned};
@@ -13,9 +13,6 @@ pub(super) const NEAR: f64 = 1.10;
 
 /// Twice as cheap.
 const HALF: f64 = 0.5;
-
-/// No interval of 95 % rests on fewer rounds ([`median_estimate`]).
-const FEWEST: usize = 6;
 
 /// Where a ratio stands to a line that a promise draws.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
