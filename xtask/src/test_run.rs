@@ -74,3 +74,20 @@ pub(crate) fn run(args: Args) -> Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    /// A filter that meets no test is no failure for the test runner.
+    #[test]
+    fn every_kernel_has_a_test_of_every_part() {
+        let tests = include_str!("../tests/kernels.rs");
+        for part in KERNEL_PARTS {
+            for series in kernels::names() {
+                let name = format!(" {part}_{}: ", series.replace('.', "_"));
+                assert!(tests.contains(&name), "{name}");
+            }
+        }
+    }
+}

@@ -95,6 +95,12 @@ pub(crate) fn run(
     let work = work.join("rule");
     let mut disagreements = 0;
     for (boot, settings) in settings.chunks(depth.settings_per_boot()).enumerate() {
+        if !super::has_time(&format!(
+            "the rule under {} and what follows",
+            settings[0].name
+        )) {
+            break;
+        }
         let work = work.join(boot.to_string());
         std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
         disagreements += run_boot(kernel, binaries, settings, depth, &work)?;
