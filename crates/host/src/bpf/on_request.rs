@@ -29,3 +29,15 @@ pub(super) fn run(program: BorrowedFd<'_>, arguments: &[u64]) -> io::Result<()> 
         Err(io::Error::from_raw_os_error(-failed))
     }
 }
+
+/// Takes some steps one after the other, in a thread of their own: to the programs, that of one vCPU.
+pub(super) fn in_a_thread<S: Sync>(
+    steps: &[S],
+    step: impl Fn(&S) -> io::Result<()> + Sync,
+) -> io::Result<()> {
+    std::thread::scope(|scope| {
+        let thread = scope.spawn(|| steps.iter().try_for_each(&step));
+        let panicked = |_| Err(io::Error::other("a thread panicked"));
+        thread.join().unwrap_or_else(panicked)
+    })
+}

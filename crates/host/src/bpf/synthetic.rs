@@ -10,7 +10,7 @@ use haltwise_core::event::Facts;
 use haltwise_core::ids::Pid;
 
 use super::collector::BpfCollector;
-use super::on_request::run;
+use super::on_request::{in_a_thread, run};
 use crate::collector::{CollectError, CollectOptions, Collector};
 use crate::root::Root;
 
@@ -53,12 +53,7 @@ pub fn play(steps: &[Step]) -> Result<Facts, CollectError> {
             Ok(())
         }
     };
-    let played = std::thread::scope(|scope| {
-        let thread = scope.spawn(|| steps.iter().try_for_each(step));
-        let panicked = |_| Err(std::io::Error::other("a thread panicked"));
-        thread.join().unwrap_or_else(panicked)
-    });
-    played.map_err(|source| CollectError::Failed {
+    in_a_thread(steps, step).map_err(|source| CollectError::Failed {
         what: "play halts".to_owned(),
         source,
     })?;

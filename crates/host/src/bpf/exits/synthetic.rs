@@ -13,7 +13,7 @@ use haltwise_core::exit::{Exits, SubKey};
 use haltwise_core::ids::{Pid, VcpuId, VmIndex};
 
 use super::super::cost::start_timing;
-use super::super::on_request::run;
+use super::super::on_request::{in_a_thread, run};
 use super::super::program::run_count;
 use super::super::record::Place;
 use super::ExitCounter;
@@ -162,13 +162,7 @@ pub fn play_telling(
         }
     };
     for steps in threads {
-        let played = std::thread::scope(|scope| {
-            let thread = scope.spawn(|| steps.iter().try_for_each(step));
-            thread
-                .join()
-                .unwrap_or_else(|_| Err(io::Error::other("a thread panicked")))
-        });
-        played.map_err(failed)?;
+        in_a_thread(steps, step).map_err(failed)?;
     }
     Ok((rows(&mut counter)?, counter.lost(clock::monotonic_ns())?))
 }
