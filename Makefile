@@ -21,8 +21,7 @@ test: setup ## Run all tests, in stock kernels too
 check: setup ## The gate: format, lints, documentation, tidiness, all tests
 	cargo xtask check
 
-bench: ## Measure what recording costs
-	@tools/setup bench
+bench: setup ## Measure what recording costs
 	cargo xtask bench overhead
 
 clean: ## Remove all that was built

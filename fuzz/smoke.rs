@@ -24,7 +24,7 @@ fn seeds_of(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 /// Changes a few bytes as input gets damaged: bits, numbers, ends, pieces.
-fn mutate(bytes: &mut Vec<u8>, random: &mut SplitMix64) {
+pub(crate) fn mutate(bytes: &mut Vec<u8>, random: &mut SplitMix64) {
     const NUMBERS: [u64; 8] = [0, 1, 0x7f, 0x80, 0xff, 0x7fff_ffff, 1 << 40, u64::MAX];
     for _ in 0..=random.below(4) {
         let length = bytes.len();

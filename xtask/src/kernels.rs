@@ -7,6 +7,7 @@ mod exits;
 mod guest;
 mod initramfs;
 mod knob;
+mod linux_guest;
 mod modules;
 mod profile;
 mod qemu;
@@ -26,6 +27,7 @@ use witness::Found;
 
 /// What `cargo xtask kernels` takes.
 #[derive(Debug, Clone, clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct Args {
     /// Only this kernel: 6.1 or 6.12 [default: all]
     #[arg(long, value_name = "SERIES")]
@@ -45,6 +47,9 @@ pub(crate) struct Args {
     /// Only this part of the checks [default: all]
     #[arg(long, value_enum)]
     part: Option<Part>,
+    /// Only the checks with a stock QEMU and a stock Linux guest; without --thorough on the oldest kernel alone
+    #[arg(long, conflicts_with = "part")]
+    linux_guest: bool,
     /// Run only checks whose name contains this text
     #[arg(last = true, value_name = "FILTER")]
     filter: Option<String>,
@@ -59,6 +64,8 @@ enum Part {
     Rule,
     /// Settings that are applied and undone, and exits
     Rest,
+    /// A stock Linux guest under QEMU, against KVM's own counters
+    LinuxGuest,
 }
 
 /// A guest that takes longer is stuck: on a busy machine of two cores the checks end far earlier.
@@ -71,7 +78,10 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Ok(());
     }
     let wanted = |series: &&Series| args.kernel.as_ref().is_none_or(|name| *name == series.name);
-    let chosen: Vec<_> = SERIES.iter().filter(wanted).collect();
+    let mut chosen: Vec<_> = SERIES.iter().filter(wanted).collect();
+    if args.linux_guest && !args.thorough {
+        chosen.truncate(1);
+    }
     if chosen.is_empty() {
         let known = SERIES.map(|series| series.name).join(" or ");
         bail!(
@@ -120,13 +130,15 @@ fn check(kernel: &Kernel, binaries: &Binaries, args: &Args, work: &Path) -> Resu
     let filter = args.filter.as_deref();
     let wanted =
         |names: &[&str]| filter.is_none_or(|text| names.iter().any(|it| it.contains(text)));
-    let is_in = |part| args.part.is_none_or(|only| only == part);
+    let only = args.linux_guest.then_some(Part::LinuxGuest).or(args.part);
+    let is_in = |part| only.is_none_or(|only| only == part);
     let witnesses = is_in(Part::Witnesses) && wanted(&scenario::names());
     let rules = is_in(Part::Rule) && wanted(&rule::names());
     let knobs = is_in(Part::Rest) && wanted(&[knob::NAME]);
     let mut own = Vec::from(exits::OWN);
     own.retain(|(name, _)| !args.brief && is_in(Part::Rest) && wanted(&[name]));
-    if !witnesses && !rules && !knobs && own.is_empty() {
+    let linux = is_in(Part::LinuxGuest) && wanted(&[linux_guest::NAME]);
+    if !witnesses && !rules && !knobs && own.is_empty() && !linux {
         bail!("no check is named like `{}`", filter.unwrap_or_default());
     }
     let depth = if args.thorough {
@@ -146,6 +158,11 @@ fn check(kernel: &Kernel, binaries: &Binaries, args: &Args, work: &Path) -> Resu
         if has_time(name) {
             run(kernel, binaries, work)?;
         }
+    }
+    // Of the deep checks of the rule it is no part.
+    let with_linux = linux && (!args.thorough || args.linux_guest);
+    if with_linux && has_time(linux_guest::NAME) {
+        linux_guest::run(kernel, binaries, work)?;
     }
     if rules {
         rule::run(kernel, binaries, filter, depth, work)?;
@@ -188,7 +205,17 @@ fn tell(check: &str, found: &Found) -> usize {
 
 /// Builds what goes into a guest.
 pub(crate) fn build() -> Result<()> {
-    let args = ["build", "--quiet", "-p", "haltwise", "-p", "haltwise-lab"];
+    let packages = [
+        "-p",
+        "haltwise",
+        "-p",
+        "haltwise-lab",
+        "-p",
+        "haltwise-capture",
+    ];
+    let args = ["build", "--quiet", "--bins"].into_iter().chain(packages);
+    tool::run(tool::cargo(&repo::root()).args(args))?;
+    let args = ["build", "--quiet", "-p", "xtask", "--bin", "guest-tool"];
     tool::run(tool::cargo(&repo::root()).args(args))
 }
 
@@ -232,6 +259,9 @@ fn has_tools() -> bool {
 pub(crate) struct Binaries {
     pub(crate) haltwise: PathBuf,
     pub(crate) lab: PathBuf,
+    pub(crate) guest_tool: PathBuf,
+    /// Prints the halts of a capture; only the checks that compare captures need it.
+    pub(crate) halts: PathBuf,
 }
 
 impl Binaries {
@@ -244,11 +274,22 @@ impl Binaries {
             .skip(1)
             .find(|dir| dir.join("haltwise-lab").is_file());
         let dir = dir.context("haltwise-lab is not built: run cargo build --workspace")?;
-        let [haltwise, lab] = ["haltwise", "haltwise-lab"].map(|name| dir.join(name));
-        if !haltwise.is_file() {
-            bail!("haltwise is not built: run cargo build --workspace");
+        let [haltwise, lab, guest_tool] =
+            ["haltwise", "haltwise-lab", "guest-tool"].map(|name| dir.join(name));
+        for program in [&haltwise, &guest_tool] {
+            if !program.is_file() {
+                bail!(
+                    "{} is not built: run cargo build --workspace",
+                    program.display()
+                );
+            }
         }
-        Ok(Self { haltwise, lab })
+        Ok(Self {
+            haltwise,
+            lab,
+            guest_tool,
+            halts: dir.join("capture-halts"),
+        })
     }
 
     /// A guest that has both.

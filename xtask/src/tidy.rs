@@ -9,6 +9,7 @@ mod purity;
 mod shape;
 mod source;
 mod unsafety;
+mod verbs;
 mod words;
 
 use std::path::Path;
@@ -82,7 +83,7 @@ impl Repo {
     }
 }
 
-/// Marks the files of modules that their parents declare for tests only.
+/// Marks the files of modules that their parents declare for tests only, and those below them.
 fn mark_test_files(sources: &mut [Source]) {
     let mut names = Vec::new();
     for source in sources.iter() {
@@ -97,9 +98,14 @@ fn mark_test_files(sources: &mut [Source]) {
                 .map(|name| format!("{folder}{name}.rs")),
         );
     }
+    let is_of = |path: &str, name: &String| {
+        let below = name.strip_suffix(".rs").unwrap_or(name);
+        let rest = path.strip_prefix(below);
+        rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
+    };
     for source in sources
         .iter_mut()
-        .filter(|source| names.contains(&source.path))
+        .filter(|source| names.iter().any(|name| is_of(&source.path, name)))
     {
         source.mark_as_test();
     }
@@ -107,13 +113,14 @@ fn mark_test_files(sources: &mut [Source]) {
 
 type Rule = fn(&Repo) -> Vec<Finding>;
 
-const RULES: [Rule; 6] = [
+const RULES: [Rule; 7] = [
     shape::check,
     unsafety::check,
     purity::check,
     layering::check,
     words::check,
     docs::check,
+    verbs::check,
 ];
 
 fn findings(repo: &Repo) -> Vec<Finding> {

@@ -47,6 +47,8 @@ macro_rules! parts {
 parts! {
     witnesses_on_6_1: "6.1", ["--part", "witnesses"];
     witnesses_on_6_12: "6.12", ["--part", "witnesses"];
+    linux_guest_on_6_1: "6.1", ["--part", "linux-guest"];
+    linux_guest_on_6_12: "6.12", ["--part", "linux-guest"];
     rule_on_6_1: "6.1", ["--part", "rule"];
     rule_on_6_12: "6.12", ["--part", "rule"];
     // How exits are paired, and what comes and goes: on the newest kernel alone here, on each by

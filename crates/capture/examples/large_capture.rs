@@ -3,6 +3,10 @@
 //! Shows that memory does not grow with the capture:
 //!
 //!     cargo run --release -p haltwise-capture --example large_capture -- DIR 20000000
+//!
+//! A third number is that of VMs, of one vCPU each, which halt in turn:
+//!
+//!     cargo run --release -p haltwise-capture --example large_capture -- DIR 300000 100000
 #![expect(clippy::print_stdout, reason = "prints what it measures")]
 
 use std::collections::BTreeMap;
@@ -12,11 +16,17 @@ use std::time::Instant;
 use haltwise_capture::capture::Capture;
 use haltwise_capture::info::{CaptureInfo, Clock, Ended, Host, Tool};
 use haltwise_capture::recording::{Ending, Recording};
-use haltwise_core::event::{CeilingSource, Facts, Halt, WakeSource};
-use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+use haltwise_core::event::{CeilingSource, Facts, Halt, Observable, Vcpu, Vm, WakeSource};
+use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_core::units::Nanos;
 use haltwise_core::workload::SplitMix64;
+
+/// The thread of the first VM's vCPU.
+const FIRST_TID: u32 = 4711;
+
+/// When the recording begins.
+const START_NS: u64 = 5_000_000_000_000;
 
 /// Rows of one flush.
 const FLUSH: u64 = 10_000;
@@ -30,15 +40,20 @@ fn main() -> anyhow::Result<()> {
         .next()
         .unwrap_or_else(|| "20000000".to_owned())
         .parse()?;
+    let vms: u32 = arguments.next().unwrap_or_else(|| "1".to_owned()).parse()?;
     let directory = Path::new(&directory);
 
     let start = Instant::now();
-    let mut recording = Recording::create(directory, info())?;
+    let mut recording = Recording::create(directory, info(vms))?;
     let mut random = SplitMix64(1);
     let mut flush = Facts::default();
-    let mut now_ns = 5_000_000_000_000;
+    let mut now_ns = START_NS;
+    let mut turns = (0..vms).cycle();
     for number in 0..halts {
-        flush.halts.push(halt(&mut random, &mut now_ns));
+        let mut halt = halt(&mut random, &mut now_ns);
+        let vm = turns.next().unwrap_or_default();
+        (halt.vm, halt.tid) = (Some(VmIndex(vm)), Tid(FIRST_TID + vm));
+        flush.halts.push(halt);
         if (number + 1).is_multiple_of(FLUSH) {
             recording.append(&flush)?;
             flush.halts.clear();
@@ -92,9 +107,7 @@ fn halt(random: &mut SplitMix64, now_ns: &mut u64) -> Halt {
     Halt {
         start_ns,
         halt_ns,
-        vm: Some(VmIndex(0)),
         vcpu: Some(VcpuId(0)),
-        tid: Tid(4711),
         valid: true,
         window_ns: Some(200_000),
         window_next_ns: Some(200_000),
@@ -107,17 +120,46 @@ fn halt(random: &mut SplitMix64, now_ns: &mut u64) -> Halt {
     }
 }
 
-fn info() -> CaptureInfo {
+fn info(vms: u32) -> CaptureInfo {
     let tool = Tool {
         name: "large_capture".into(),
         version: env!("CARGO_PKG_VERSION").into(),
     };
     let host = Host {
-        kernel_release: "none".into(),
-        arch: std::env::consts::ARCH.into(),
+        kernel_release: "6.12.0".into(),
+        arch: "x86_64".into(),
         cpu_model: None,
         cpus: 1,
         hostname: None,
     };
-    CaptureInfo::new(tool, host, Clock::new(0, 0), Rung::Import, Mode::Full)
+    let clock = Clock::new(START_NS, 0);
+    let mut info = CaptureInfo::new(tool, host, clock, Rung::Import, Mode::Full);
+    for number in 0..vms {
+        let (index, tid) = (VmIndex(number), Tid(FIRST_TID + number));
+        let key = VmKey {
+            pid: Pid(tid.0),
+            start_ticks: 1,
+            ordinal: 0,
+        };
+        info.roster.vms.push(Vm {
+            index,
+            key,
+            name: format!("vm-{number}"),
+            vmm: VmmKind::Other,
+            observable: Observable::Yes,
+            from_ns: None,
+            to_ns: None,
+            paused: None,
+        });
+        info.roster.vcpus.push(Vcpu {
+            vm: index,
+            id: VcpuId(0),
+            tid,
+            window_ns: None,
+            ceiling_ns: None,
+            ceiling_source: CeilingSource::Unknown,
+            guest_veto: None,
+        });
+    }
+    info
 }

@@ -16,8 +16,10 @@ use parquet::errors::ParquetError;
 use crate::capture::is_parquet;
 use crate::contain::contain;
 use crate::error::CaptureReadError;
+use crate::files;
 use crate::frames::{FrameError, Frames};
 use crate::parquet_form;
+use crate::sums::{Checked, Found, Sums};
 use crate::table::Table;
 
 /// Why there is no next batch.
@@ -35,6 +37,18 @@ pub(crate) enum BatchError {
     Panicked(String),
 }
 
+impl fmt::Display for BatchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Frame(_, what) => f.write_str(what),
+            Self::Panicked(what) => write!(f, "the decoder gave up: {what}"),
+            Self::Io(error) => error.fmt(f),
+            Self::Arrow(error) => error.fmt(f),
+            Self::Parquet(error) => error.fmt(f),
+        }
+    }
+}
+
 type Source = Box<dyn Iterator<Item = Result<RecordBatch, BatchError>> + Send>;
 
 /// The batches of one table.
@@ -44,6 +58,8 @@ pub(crate) struct Batches {
     rows: u64,
     /// `None` when there is nothing more, or after an error.
     source: Option<Source>,
+    /// Where the file was found damaged, which then is what an error comes of.
+    found: Option<Found>,
 }
 
 impl fmt::Debug for Batches {
@@ -64,6 +80,7 @@ impl Batches {
             path,
             rows: 0,
             source: None,
+            found: None,
         }
     }
 
@@ -87,8 +104,22 @@ impl Batches {
         path: PathBuf,
         reader: R,
     ) -> Result<Self, CaptureReadError> {
+        Self::of_checked_parquet(table, path, reader, None, 0)
+    }
+
+    fn of_checked_parquet<R: parquet::file::reader::ChunkReader + 'static>(
+        table: Table,
+        path: PathBuf,
+        reader: R,
+        found: Option<Found>,
+        from: usize,
+    ) -> Result<Self, CaptureReadError> {
         let mut batches = Self::none(table, path);
-        let opened = decode(|| parquet_form::open(table, reader), BatchError::Parquet);
+        batches.found = found;
+        let opened = decode(
+            || parquet_form::open(table, reader, from),
+            BatchError::Parquet,
+        );
         let mut decoder = opened.map_err(|error| batches.error(error))?;
         batches.source = Some(Box::new(std::iter::from_fn(move || {
             decode(|| decoder.next().transpose(), BatchError::Arrow).transpose()
@@ -96,14 +127,49 @@ impl Batches {
         Ok(batches)
     }
 
+    /// The row after each row group of a Parquet file.
+    pub(crate) fn row_groups(
+        table: Table,
+        path: &Path,
+        sums: Option<Sums>,
+    ) -> Result<Vec<u64>, CaptureReadError> {
+        let mut batches = Self::none(table, path.to_owned());
+        let file = batches.checked(open(path)?, sums)?;
+        let groups = decode(|| parquet_form::row_groups(&file), BatchError::Parquet);
+        groups.map_err(|error| batches.error(error))
+    }
+
+    /// The rows of a Parquet file from a row group on.
+    pub(crate) fn of_groups(
+        table: Table,
+        path: &Path,
+        sums: Option<Sums>,
+        from: usize,
+    ) -> Result<Self, CaptureReadError> {
+        let file = Self::none(table, path.to_owned()).checked(open(path)?, sums)?;
+        let found = Some(file.found());
+        Self::of_checked_parquet(table, path.to_owned(), file, found, from)
+    }
+
     /// How many rows the footer of a Parquet file promises.
     pub(crate) fn parquet_rows(
         table: Table,
         path: &Path,
-        file: &File,
+        file: File,
+        sums: Option<Sums>,
     ) -> Result<u64, CaptureReadError> {
-        decode(|| parquet_form::rows(file), BatchError::Parquet)
-            .map_err(|error| Self::none(table, path.to_owned()).error(error))
+        let mut batches = Self::none(table, path.to_owned());
+        let file = batches.checked(file, sums)?;
+        let rows = decode(|| parquet_form::rows(&file), BatchError::Parquet);
+        rows.map_err(|error| batches.error(error))
+    }
+
+    /// A file that is held against its checksums, if it has any.
+    fn checked(&mut self, file: File, sums: Option<Sums>) -> Result<Checked, CaptureReadError> {
+        let checked =
+            Checked::new(file, sums).map_err(|error| self.error(BatchError::Io(error)))?;
+        self.found = Some(checked.found());
+        Ok(checked)
     }
 
     /// What is wrong with the frames of a stream.
@@ -122,14 +188,25 @@ impl Batches {
     }
 
     /// From a file of either form, by its name.
-    pub(crate) fn of_file(table: Table, path: &Path) -> Result<Self, CaptureReadError> {
-        let file = File::open(path).map_err(|source| CaptureReadError::Io {
-            act: "open",
-            path: path.to_owned(),
-            source,
-        })?;
+    pub(crate) fn of_file(
+        table: Table,
+        path: &Path,
+        sums: Option<Sums>,
+    ) -> Result<Self, CaptureReadError> {
+        Self::of_opened(table, path, open(path)?, sums)
+    }
+
+    /// From a file of either form that is open.
+    pub(crate) fn of_opened(
+        table: Table,
+        path: &Path,
+        file: File,
+        sums: Option<Sums>,
+    ) -> Result<Self, CaptureReadError> {
         if is_parquet(path) {
-            Self::of_parquet(table, path.to_owned(), file)
+            let file = Self::none(table, path.to_owned()).checked(file, sums)?;
+            let found = Some(file.found());
+            Self::of_checked_parquet(table, path.to_owned(), file, found, 0)
         } else {
             Self::of_stream(table, path.to_owned(), BufReader::new(file))
         }
@@ -153,6 +230,15 @@ impl Batches {
     /// An error with its place.
     fn error(&self, error: BatchError) -> CaptureReadError {
         let (table, path, row) = (self.table, self.path.clone(), self.rows);
+        if let Some(mismatch) = self.found.as_ref().and_then(|found| found.get()) {
+            let (offset, what) = (mismatch.offset, mismatch.to_string());
+            return CaptureReadError::Damaged {
+                table,
+                path,
+                offset,
+                what,
+            };
+        }
         match error {
             BatchError::Frame(offset, what) => CaptureReadError::Damaged {
                 table,
@@ -201,6 +287,14 @@ impl Iterator for Batches {
     }
 }
 
+fn open(path: &Path) -> Result<File, CaptureReadError> {
+    files::open_member(path).map_err(|source| CaptureReadError::Io {
+        act: "open",
+        path: path.to_owned(),
+        source,
+    })
+}
+
 fn decode<T, E>(
     decoder: impl FnOnce() -> Result<T, E>,
     error: fn(E) -> BatchError,
@@ -211,20 +305,25 @@ fn decode<T, E>(
 }
 
 /// The batches of a stream: whole frames, each handed to the decoder.
-struct StreamBatches<R> {
+pub(crate) struct StreamBatches<R> {
     frames: Frames<R>,
     decoder: StreamDecoder,
 }
 
 impl<R: Read + Seek> StreamBatches<R> {
-    fn new(frames: Frames<R>) -> Self {
+    pub(crate) fn new(frames: Frames<R>) -> Self {
         Self {
             frames,
             decoder: StreamDecoder::new(),
         }
     }
 
-    fn next_batch(&mut self) -> Result<Option<RecordBatch>, BatchError> {
+    pub(crate) fn frames(&mut self) -> &mut Frames<R> {
+        &mut self.frames
+    }
+
+    /// The next batch. After [`BatchError::Frame`] those behind the damage may be asked for.
+    pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>, BatchError> {
         loop {
             let offset = self.frames.offset();
             let frame = match self.frames.next_frame() {

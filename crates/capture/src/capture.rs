@@ -3,20 +3,24 @@
 //! Rows come in batches, so that a capture larger than memory can be read.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use haltwise_core::event::{Halt, HaltCounts, HostSample, Knob, Lost, Vcpu, Vm, WindowChange};
 use haltwise_core::exit::Exits;
 use haltwise_core::profile::{Frame, Sample, Stack, Thread};
 
 use crate::batches::Batches;
-use crate::error::CaptureReadError;
+use crate::error::{CaptureReadError, with_sources};
+use crate::files;
 use crate::frames::Frames;
-use crate::info::{self, CaptureInfo, FILE, MAX_BYTES, ParseError, State};
+use crate::info::{self, CaptureInfo, FILE, Intact, MAX_BYTES, ParseError, State};
+use crate::laws::{Laws, LeftOut};
 use crate::note::Note;
-use crate::rows::{Rows, rows_of};
+use crate::rows::{Rows, lawful, rows_of};
+use crate::spare;
+use crate::sums::Sums;
 use crate::table::Table;
 use crate::tables::Row;
 
@@ -25,20 +29,41 @@ use crate::tables::Row;
 pub struct Capture {
     directory: PathBuf,
     info: CaptureInfo,
+    intact: Intact,
     rows: BTreeMap<Table, u64>,
     notes: Vec<Note>,
+    left_out: LeftOut,
+    as_stored: bool,
+    /// The last moment of the recording, once that was asked for.
+    last_ns: OnceLock<Option<u64>>,
 }
 
 impl Capture {
     /// Opens a capture and looks it over: `capture.json`, and each table from the outside.
     pub fn open(directory: &Path) -> Result<Self, CaptureReadError> {
-        let info = read_info(directory)?;
+        let mut notes = Vec::new();
+        let (info, intact) = read_info(directory, FILE).or_else(|error| {
+            let Some(copy) = copy_of_info(directory, &error) else {
+                return Err(error);
+            };
+            let error = with_sources(&error);
+            notes.push(Note::OlderInfo { error });
+            Ok(copy)
+        })?;
         let mut capture = Self {
             directory: directory.to_owned(),
             info,
+            intact,
             rows: BTreeMap::new(),
-            notes: Vec::new(),
+            notes,
+            left_out: LeftOut::default(),
+            as_stored: false,
+            last_ns: OnceLock::new(),
         };
+        if intact == Intact::No {
+            let path = directory.join(FILE);
+            capture.notes.push(Note::InfoChanged { path });
+        }
         if capture.info.state == State::Recording {
             let live = is_being_written(directory);
             capture.notes.push(if live {
@@ -52,6 +77,14 @@ impl Capture {
         for table in Table::ALL {
             capture.look_at(table);
         }
+        let repaired = capture.info.repaired.iter();
+        capture
+            .notes
+            .extend(repaired.map(|(table, left)| Note::Repaired {
+                table: table.clone(),
+                rows: left.rows,
+                bytes: left.bytes,
+            }));
         if capture.info.halts_out_of_order > 0 {
             let halts = capture.info.halts_out_of_order;
             capture.notes.push(Note::OutOfOrder { halts });
@@ -64,14 +97,33 @@ impl Capture {
         &self.info
     }
 
+    /// Whether `capture.json` is as it was written.
+    pub(crate) fn intact(&self) -> Intact {
+        self.intact
+    }
+
     /// The directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// What must be known about it.
-    pub fn notes(&self) -> &[Note] {
-        &self.notes
+    /// The same capture with all rows, also those that break a law.
+    #[must_use]
+    pub fn as_stored(self) -> Self {
+        Self {
+            as_stored: true,
+            ..self
+        }
+    }
+
+    /// What must be known about it. Rows that break a law are found when their table is read: ask once more
+    /// when that is done.
+    pub fn notes(&self) -> Vec<Note> {
+        let left_out = self.left_out.all();
+        let left_out = left_out
+            .into_iter()
+            .map(|((table, law), rows)| Note::LeftOut { table, law, rows });
+        self.notes.iter().cloned().chain(left_out).collect()
     }
 
     /// How many rows a table has, by its frames or its footer. `None` if it cannot be read.
@@ -89,9 +141,9 @@ impl Capture {
         self.table()
     }
 
-    /// The counts per vCPU and interval.
+    /// The counts per vCPU and interval; in a capture of halts, of those whose rows were not written.
     pub fn halt_counts(&self) -> Result<Rows<HaltCounts>, CaptureReadError> {
-        self.table()
+        Ok(self.table()?.and(self.info.unwritten.clone()))
     }
 
     /// The settings.
@@ -158,13 +210,51 @@ impl Capture {
         Ok(places)
     }
 
-    fn table<R: Row>(&self) -> Result<Rows<R>, CaptureReadError> {
+    pub(crate) fn table<R: Row>(&self) -> Result<Rows<R>, CaptureReadError> {
         let table = R::TABLE;
         let batches = match file_of(&self.directory, table, self.info.state) {
-            Some(path) => Batches::of_file(table, &path)?,
+            Some(path) => Batches::of_file(table, &path, self.sums(table, &path))?,
             None => Batches::none(table, self.directory.join(table.parquet_file())),
         };
-        Ok(rows_of(batches))
+        if self.as_stored {
+            return Ok(rows_of(batches));
+        }
+        let last_ns = *self.last_ns.get_or_init(|| self.last_ns());
+        let laws = Laws::new(&self.info, last_ns, self.left_out.clone());
+        Ok(lawful(batches, laws))
+    }
+
+    /// The last moment of the recording. One that was cut has it from its last sample of the host, which
+    /// every flush writes; one that goes on has none.
+    fn last_ns(&self) -> Option<u64> {
+        if let Some(ended) = &self.info.ended {
+            return Some(ended.time_ns);
+        }
+        if self.notes.contains(&Note::StillRecording) {
+            return None;
+        }
+        let table = Table::HostSamples;
+        let path = file_of(&self.directory, table, self.info.state)?;
+        let samples =
+            rows_of::<HostSample>(Batches::of_file(table, &path, self.sums(table, &path)).ok()?);
+        samples.map_while(Result::ok).map(|row| row.time_ns).max()
+    }
+
+    /// The checksums of a table's file, unless that was written anew since: then it has another length.
+    pub(crate) fn sums(&self, table: Table, path: &Path) -> Option<Sums> {
+        let written = self.info.tables.get(table.as_str())?;
+        let found = std::fs::symlink_metadata(path).ok()?.len();
+        let sums = self.info.checksums.get(table.as_str()).cloned();
+        sums.filter(|_| found == written.bytes && is_parquet(path))
+    }
+
+    /// Notes where a table's file is not the one that its recorder wrote.
+    fn note_rewritten(&mut self, table: Table, path: &Path) {
+        let has_sums = self.info.checksums.contains_key(table.as_str());
+        if has_sums && self.sums(table, path).is_none() {
+            let path = path.to_owned();
+            self.notes.push(Note::Rewritten { table, path });
+        }
     }
 
     /// Counts a table's rows and notes what is wrong with its file.
@@ -182,6 +272,7 @@ impl Capture {
         match self.count_rows(table, &path) {
             Ok(rows) => {
                 self.rows.insert(table, rows);
+                self.note_rewritten(table, &path);
                 let written = self.info.tables.get(table.as_str()).map(|size| size.rows);
                 if let Some(written) = written.filter(|&written| written != rows) {
                     let found = rows;
@@ -205,9 +296,9 @@ impl Capture {
             path: path.to_owned(),
             source,
         };
-        let file = File::open(path).map_err(|source| io("open", source))?;
+        let file = files::open_member(path).map_err(|source| io("open", source))?;
         if is_parquet(path) {
-            return Batches::parquet_rows(table, path, &file);
+            return Batches::parquet_rows(table, path, file, self.sums(table, path));
         }
         let frames = Frames::new(BufReader::new(file)).map_err(|source| io("read", source))?;
         let extent = frames
@@ -252,7 +343,7 @@ pub(crate) fn is_parquet(path: &Path) -> bool {
 
 /// Whether a recorder holds the lock that [`crate::recording::Recording::create`] takes.
 fn is_being_written(directory: &Path) -> bool {
-    let halts = File::open(directory.join(Table::Halts.stream_file()));
+    let halts = files::open_member(&directory.join(Table::Halts.stream_file()));
     halts.is_ok_and(|file| {
         matches!(
             file.try_lock_shared(),
@@ -261,14 +352,25 @@ fn is_being_written(directory: &Path) -> bool {
     })
 }
 
-fn read_info(directory: &Path) -> Result<CaptureInfo, CaptureReadError> {
-    let path = directory.join(FILE);
+/// The copy that a recorder keeps, where a loss of power has taken `capture.json` itself.
+fn copy_of_info(directory: &Path, error: &CaptureReadError) -> Option<(CaptureInfo, Intact)> {
+    let gone = matches!(
+        error,
+        CaptureReadError::NotACapture { .. } | CaptureReadError::Json { .. }
+    );
+    let copy = gone.then(|| read_info(directory, spare::NAME).ok())?;
+    copy.filter(|(copy, intact)| copy.state == State::Recording && *intact != Intact::No)
+}
+
+/// Reads `capture.json`, or another file of its form.
+fn read_info(directory: &Path, name: &str) -> Result<(CaptureInfo, Intact), CaptureReadError> {
+    let path = directory.join(name);
     let io = |source| CaptureReadError::Io {
         act: "read",
         path: path.clone(),
         source,
     };
-    let file = match File::open(&path) {
+    let file = match files::open_member(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && directory.is_dir() => {
             return Err(CaptureReadError::NotACapture {
@@ -284,21 +386,13 @@ fn read_info(directory: &Path) -> Result<CaptureInfo, CaptureReadError> {
     }
     let mut text = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut text).map_err(io)?;
-    info::parse(&text).map_err(|error| match error {
+    // The copy has blanks behind it.
+    let used = text.iter().rposition(|byte| *byte != b' ');
+    text.truncate(used.map_or(0, |last| last + 1));
+    let info = info::parse(&text).map_err(|error| match error {
         ParseError::Json(source) => CaptureReadError::Json { path, source },
         ParseError::Schema(0) => CaptureReadError::NoSuchSchema { path, found: 0 },
         ParseError::Schema(found) => CaptureReadError::NewerSchema { path, found },
-    })
-}
-
-/// An error and what caused it, on one line.
-fn with_sources(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
+    })?;
+    Ok((info, info::intact(&text)))
 }

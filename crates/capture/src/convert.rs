@@ -6,21 +6,25 @@
 //! capture: a table passes through batch by batch, and a row group at a time.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use haltwise_core::event::{Vcpu, Vm};
+use arrow_array::RecordBatch;
+use haltwise_core::event::{Halt, Vcpu, Vm, WindowChange};
+use haltwise_core::ids::{VcpuId, VmIndex};
 use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
 
 use crate::batches::Batches;
 use crate::capture::{self, Capture};
-use crate::error::{CaptureReadError, CaptureWriteError};
-use crate::files;
+use crate::error::CaptureWriteError;
+use crate::files::Directory;
 use crate::info::{CaptureInfo, Cut, State, TableSize};
 use crate::note::Note;
 use crate::parquet_form;
 use crate::recording::{StartOrder, Summary, write_info};
+use crate::rows::rows_of;
+use crate::spare;
+use crate::sums::{Summing, Sums};
 use crate::table::Table;
 use crate::tables::{Row, batch_of};
 
@@ -28,13 +32,14 @@ use crate::tables::{Row, batch_of};
 ///
 /// A capture that is complete stays as it is. One that is still being recorded is refused.
 pub fn convert(directory: &Path) -> Result<Summary, CaptureWriteError> {
-    let capture = Capture::open(directory)?;
+    let capture = Capture::open(directory)?.as_stored();
     let mut info = capture.info().clone();
     if info.state == State::Complete {
         return Ok(summary(directory, &info));
     }
+    let ours = Directory::open(directory).map_err(|source| io("write", directory, source))?;
     let path = directory.join(Table::Halts.stream_file());
-    let lock = match File::open(&path) {
+    let lock = match ours.read(&Table::Halts.stream_file()) {
         Ok(file) => Some(file),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
         Err(source) => {
@@ -47,7 +52,8 @@ pub fn convert(directory: &Path) -> Result<Summary, CaptureWriteError> {
             path: directory.to_owned(),
         });
     }
-    let torn_bytes = capture.notes().iter().filter_map(|note| match note {
+    let notes = capture.notes();
+    let torn_bytes = notes.iter().filter_map(|note| match note {
         Note::TornTail { table, bytes, .. } => Some((table.to_string(), *bytes)),
         _ => None,
     });
@@ -59,31 +65,67 @@ pub fn convert(directory: &Path) -> Result<Summary, CaptureWriteError> {
         order.see(&halt?);
     }
     info.halts_out_of_order = order.violations();
-    complete(directory, &mut info)
+    complete(&ours, &mut info, None)
+}
+
+/// Where the rows of a thread belong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Place {
+    /// The VM.
+    pub(crate) vm: Option<VmIndex>,
+    /// The vCPU, for rows that do not tell it themselves.
+    pub(crate) vcpu: Option<VcpuId>,
+}
+
+impl Place {
+    /// Puts a place where a row names a thread by its number among all.
+    fn put(places: &[Self], vm: &mut Option<VmIndex>, vcpu: &mut Option<VcpuId>) {
+        let thread = vm.and_then(|thread| places.get(usize::try_from(thread.0).ok()?));
+        *vm = thread.and_then(|place| place.vm);
+        *vcpu = vcpu.or(thread.and_then(|place| place.vcpu));
+    }
 }
 
 /// Turns every table into Parquet, says so in `capture.json`, and removes the streams.
 pub(crate) fn complete(
-    directory: &Path,
+    directory: &Directory,
     info: &mut CaptureInfo,
+    places: Option<&[Place]>,
 ) -> Result<Summary, CaptureWriteError> {
-    let mut tables = BTreeMap::new();
+    let mut written = BTreeMap::new();
     for table in Table::STREAMED {
-        if let Some(size) = convert_table(directory, table)? {
-            tables.insert(table.to_string(), size);
+        if let Some(file) = convert_table(directory, table, places)? {
+            written.insert(table.to_string(), file);
         }
     }
+    settle(directory, info, written)
+}
+
+/// Ends a capture whose streams are Parquet already: adds the tables of the roster, says in `capture.json` that it is
+/// complete, and removes the streams.
+pub(crate) fn settle(
+    directory: &Directory,
+    info: &mut CaptureInfo,
+    mut written: BTreeMap<String, Written>,
+) -> Result<Summary, CaptureWriteError> {
     let vms = write_rows::<Vm>(directory, &info.roster.vms)?;
     let vcpus = write_rows::<Vcpu>(directory, &info.roster.vcpus)?;
-    tables.insert(Table::Vms.to_string(), vms);
-    tables.insert(Table::Vcpus.to_string(), vcpus);
-    info.tables = tables;
+    written.insert(Table::Vms.to_string(), vms);
+    written.insert(Table::Vcpus.to_string(), vcpus);
+    (info.tables, info.checksums) = written
+        .into_iter()
+        .map(|(table, file)| ((table.clone(), file.size), (table, file.sums)))
+        .unzip();
     info.state = State::Complete;
     write_info(directory, info)?;
+    let room = directory.remove(spare::NAME);
+    room.map_err(|source| io("remove", &directory.path().join(spare::NAME), source))?;
     for table in Table::STREAMED {
-        remove(&directory.join(table.stream_file()))?;
+        let name = table.stream_file();
+        let removed = directory.remove(&name);
+        removed.map_err(|source| io("remove", &directory.path().join(name), source))?;
     }
-    Ok(summary(directory, info))
+    Ok(summary(directory.path(), info))
 }
 
 fn summary(directory: &Path, info: &CaptureInfo) -> Summary {
@@ -91,61 +133,115 @@ fn summary(directory: &Path, info: &CaptureInfo) -> Summary {
         directory: directory.to_owned(),
         tables: info.tables.clone(),
         halts_out_of_order: info.halts_out_of_order,
+        lost: info.lost.clone(),
     }
+}
+
+/// A file that was written.
+#[derive(Debug)]
+pub(crate) struct Written {
+    size: TableSize,
+    sums: Sums,
 }
 
 /// Turns one stream into Parquet. `None` where there is neither: the table was lost.
-fn convert_table(directory: &Path, table: Table) -> Result<Option<TableSize>, CaptureWriteError> {
-    let Some(path) = capture::file_of(directory, table, State::Recording) else {
+fn convert_table(
+    directory: &Directory,
+    table: Table,
+    places: Option<&[Place]>,
+) -> Result<Option<Written>, CaptureWriteError> {
+    let Some(path) = capture::file_of(directory.path(), table, State::Recording) else {
         return Ok(None);
     };
-    let target = directory.join(table.parquet_file());
-    if path == target {
-        let bytes = size_of(&path)?;
-        let file = File::open(&path).map_err(|source| io("open", &path, source))?;
-        let rows = Batches::parquet_rows(table, &path, &file)?;
-        return Ok(Some(TableSize { rows, bytes }));
+    let (parquet, stream) = (table.parquet_file(), table.stream_file());
+    let is_done = path == directory.path().join(&parquet);
+    let file = directory.read(if is_done { &parquet } else { &stream });
+    let file = file.map_err(|source| io("open", &path, source))?;
+    if is_done {
+        let sums = Sums::of_file(&file).map_err(|source| io("read", &path, source))?;
+        let bytes = file
+            .metadata()
+            .map_err(|source| io("look at", &path, source))?;
+        let rows = Batches::parquet_rows(table, &path, file, None)?;
+        let bytes = bytes.len();
+        let size = TableSize { rows, bytes };
+        return Ok(Some(Written { size, sums }));
     }
-    write_parquet(table, &target, Batches::of_file(table, &path)?).map(Some)
+    let batches = Batches::of_opened(table, &path, file, None)?;
+    let size = match (table, places) {
+        (Table::Halts, Some(places)) => {
+            let put = |row: &mut Halt| Place::put(places, &mut row.vm, &mut row.vcpu);
+            write_parquet(directory, table, changed(batches, put))
+        }
+        (Table::WindowChanges, Some(places)) => {
+            let put = |row: &mut WindowChange| Place::put(places, &mut row.vm, &mut row.vcpu);
+            write_parquet(directory, table, changed(batches, put))
+        }
+        _ => {
+            let batches = batches.map(|batch| Ok(batch?));
+            write_parquet(directory, table, batches)
+        }
+    };
+    size.map(Some)
+}
+
+/// Batches with every row changed.
+fn changed<R: Row>(
+    batches: Batches,
+    mut change: impl FnMut(&mut R),
+) -> impl Iterator<Item = Result<RecordBatch, CaptureWriteError>> {
+    let table = R::TABLE;
+    let mut batches = rows_of::<R>(batches);
+    std::iter::from_fn(move || {
+        let rows = match batches.next_batch()? {
+            Ok(mut rows) => {
+                rows.iter_mut().for_each(&mut change);
+                rows
+            }
+            Err(error) => return Some(Err(error.into())),
+        };
+        let encode = |source| CaptureWriteError::Encode { table, source };
+        Some(batch_of(&rows).map_err(encode))
+    })
 }
 
 /// Writes the rows of a table at once.
-fn write_rows<R: Row>(directory: &Path, rows: &[R]) -> Result<TableSize, CaptureWriteError> {
+fn write_rows<R: Row>(directory: &Directory, rows: &[R]) -> Result<Written, CaptureWriteError> {
     let table = R::TABLE;
     let batch = batch_of(rows).map_err(|source| CaptureWriteError::Encode { table, source })?;
-    let target = directory.join(table.parquet_file());
-    write_parquet(table, &target, std::iter::once(Ok(batch)))
+    write_parquet(directory, table, std::iter::once(Ok(batch)))
 }
 
 /// Writes batches as Parquet: under a temporary name first, then in place.
-fn write_parquet(
+pub(crate) fn write_parquet(
+    directory: &Directory,
     table: Table,
-    target: &Path,
-    batches: impl Iterator<Item = Result<arrow_array::RecordBatch, CaptureReadError>>,
-) -> Result<TableSize, CaptureWriteError> {
-    let written = write_temporary(table, target, batches);
+    batches: impl Iterator<Item = Result<RecordBatch, CaptureWriteError>>,
+) -> Result<Written, CaptureWriteError> {
+    let written = write_temporary(directory, table, batches);
     if written.is_err() {
-        // Best effort: the first error is the one that matters.
-        let _ = fs::remove_file(files::temporary(target));
+        directory.give_up(&table.parquet_file());
     }
     written
 }
 
 fn write_temporary(
+    directory: &Directory,
     table: Table,
-    target: &Path,
-    batches: impl Iterator<Item = Result<arrow_array::RecordBatch, CaptureReadError>>,
-) -> Result<TableSize, CaptureWriteError> {
-    let temporary = files::temporary(target);
+    batches: impl Iterator<Item = Result<RecordBatch, CaptureWriteError>>,
+) -> Result<Written, CaptureWriteError> {
+    let name = table.parquet_file();
+    let target = directory.path().join(&name);
     let parquet = |source: ParquetError| CaptureWriteError::Parquet {
         table,
-        path: temporary.clone(),
+        path: target.clone(),
         source,
     };
-    let file = File::create(&temporary).map_err(|source| io("create", &temporary, source))?;
+    let file = directory.create_temporary(&name);
+    let file = file.map_err(|source| io("create", &target, source))?;
     let properties = parquet_form::properties(table).map_err(parquet)?;
-    let mut writer =
-        ArrowWriter::try_new(file, table.schema(), Some(properties)).map_err(parquet)?;
+    let mut writer = ArrowWriter::try_new(Summing::new(file), table.schema(), Some(properties))
+        .map_err(parquet)?;
     let mut rows = 0;
     for batch in batches {
         let batch = batch?;
@@ -153,24 +249,15 @@ fn write_temporary(
         parquet_form::check_texts(&batch).map_err(parquet)?;
         writer.write(&batch).map_err(parquet)?;
     }
-    let file = writer.into_inner().map_err(parquet)?;
-    files::settle(&file, target).map_err(|source| io("write", target, source))?;
-    let bytes = size_of(target)?;
-    Ok(TableSize { rows, bytes })
-}
-
-fn size_of(path: &Path) -> Result<u64, CaptureWriteError> {
-    let metadata = fs::metadata(path).map_err(|source| io("look at", path, source))?;
-    Ok(metadata.len())
-}
-
-fn remove(path: &Path) -> Result<(), CaptureWriteError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(io("remove", path, error))
-        }
-        _ => Ok(()),
-    }
+    let (file, sums) = writer.into_inner().map_err(parquet)?.finish();
+    let settled = directory.settle(&file, &name);
+    settled.map_err(|source| io("write", &target, source))?;
+    let written = file.metadata();
+    let bytes = written
+        .map_err(|source| io("look at", &target, source))?
+        .len();
+    let size = TableSize { rows, bytes };
+    Ok(Written { size, sums })
 }
 
 fn io(act: &'static str, path: &Path, source: std::io::Error) -> CaptureWriteError {

@@ -158,6 +158,18 @@ pub enum CaptureReadError {
     },
 }
 
+/// An error and what caused it, on one line.
+pub(crate) fn with_sources(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}
+
 /// Why a capture cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -178,6 +190,12 @@ pub enum CaptureWriteError {
         /// Why not.
         #[source]
         source: io::Error,
+    },
+    /// A file or the directory is no longer where it was made.
+    #[error("write {path}: it was removed, moved or replaced while recording")]
+    Removed {
+        /// The file or directory.
+        path: PathBuf,
     },
     /// Rows could not be appended. What was written before stays readable.
     #[error(

@@ -1,42 +1,143 @@
-//! The few file operations that must not go wrong half-way.
+//! The one home of opening files: what is read is a regular file, what is written is ours.
+//!
+//! haltwise runs as root beside people who own directories of their own, so a name proves nothing. A FIFO
+//! would wait for ever, a link would lead anywhere.
+//!
+//! | module | for |
+//! |---|---|
+//! | [`directory`] | a capture being written: a descriptor below which names are opened, exclusively and without following links |
+//! | [`disk`] | a file of a capture being written, and what a disk may refuse |
+//! | [`output`] | a single file: a plan, a page, an export, a line added to a ledger |
+//! | this | reading |
+//!
+//! What is made is for its owner alone: captures hold command lines, and names of files and functions. The owner is
+//! who has run haltwise by `sudo`, if that is so: given by descriptor, never by name. That needs `CAP_CHOWN`, and
+//! `CAP_DAC_OVERRIDE` for as long as files are made in a directory that was given away.
+//!
+//! A name below a descriptor is a single component, so `O_NOFOLLOW` keeps every link out of it. Links on the way
+//! to a directory or to a file that is read are the caller's own words and are followed.
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+pub mod directory;
+pub mod disk;
+pub mod output;
+mod writer;
 
-/// The name under which a file is written before it takes its place.
-pub(crate) fn temporary(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".tmp");
-    path.with_file_name(name)
+use std::fs::{self, File, Metadata};
+use std::io::{self, Read as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
+
+use rustix::fs::{CWD, Mode, OFlags};
+
+pub use directory::Directory;
+
+/// Why a file or directory is not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Not a regular file.
+    #[error("it is {0}, not a regular file")]
+    Kind(&'static str),
+    /// Not a directory.
+    #[error("it is {0}, not a directory")]
+    NoDirectory(&'static str),
+    /// Of another user.
+    #[error("the directory belongs to user {owner}, who could change what user {us} writes there")]
+    Foreign {
+        /// Whose it is.
+        owner: u32,
+        /// Who we are.
+        us: u32,
+    },
+    /// Others may write to it.
+    #[error("others may write to the directory (mode {mode:o})")]
+    Open {
+        /// Its permissions.
+        mode: u32,
+    },
+    /// It names no file.
+    #[error("it names no file")]
+    Nameless,
 }
 
-/// Gives a file that was written under its temporary name its place, durably.
-pub(crate) fn settle(file: &File, path: &Path) -> io::Result<()> {
-    file.sync_all()?;
-    fs::rename(temporary(path), path)?;
-    sync_directory(path.parent().unwrap_or(Path::new(".")))
-}
-
-/// Replaces a small file in one step: a reader sees the old or the new, never a part.
-pub(crate) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let written = (|| {
-        let mut file = File::create(temporary(path))?;
-        file.write_all(bytes)?;
-        settle(&file, path)
-    })();
-    if written.is_err() {
-        // Best effort: the first error is the one that matters.
-        let _ = fs::remove_file(temporary(path));
+impl From<Refused> for io::Error {
+    fn from(refused: Refused) -> Self {
+        Self::new(io::ErrorKind::InvalidInput, refused)
     }
-    written
 }
 
-fn sync_directory(path: &Path) -> io::Result<()> {
-    let path = if path.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        path
-    };
-    File::open(path)?.sync_all()
+/// Opens a file that somebody named, for reading: a regular one, by way of links if need be.
+pub fn open(path: &Path) -> io::Result<File> {
+    open_regular(path, OFlags::empty())
 }
+
+/// Opens a file of a capture, for reading: a regular one, and no link.
+pub fn open_member(path: &Path) -> io::Result<File> {
+    open_regular(path, OFlags::NOFOLLOW)
+}
+
+/// Opens a text that is read from its beginning to its end: a regular file or a pipe.
+///
+/// It does not wait for the pipe's other end; reading may say [`io::ErrorKind::WouldBlock`].
+pub fn open_text(path: &Path) -> io::Result<File> {
+    let is_text = |metadata: &Metadata| metadata.is_file() || metadata.file_type().is_fifo();
+    open_if(path, OFlags::empty(), is_text)
+}
+
+/// Reads a regular file that somebody named.
+pub fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn open_regular(path: &Path, flags: OFlags) -> io::Result<File> {
+    open_if(path, flags, Metadata::is_file)
+}
+
+fn open_if(path: &Path, flags: OFlags, wanted: fn(&Metadata) -> bool) -> io::Result<File> {
+    let found = if flags.contains(OFlags::NOFOLLOW) {
+        fs::symlink_metadata(path)?
+    } else {
+        fs::metadata(path)?
+    };
+    // Before it is opened: that alone makes some devices act.
+    must_be(&found, wanted)?;
+    let flags = flags | OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = File::from(rustix::fs::openat(CWD, path, flags, Mode::empty())?);
+    // And after: it may be another by now.
+    must_be(&file.metadata()?, wanted)?;
+    Ok(file)
+}
+
+fn must_be(found: &Metadata, wanted: fn(&Metadata) -> bool) -> io::Result<()> {
+    if wanted(found) {
+        return Ok(());
+    }
+    if found.is_dir() {
+        return Err(io::ErrorKind::IsADirectory.into());
+    }
+    Err(Refused::Kind(kind(found)).into())
+}
+
+fn kind(metadata: &Metadata) -> &'static str {
+    let kind = metadata.file_type();
+    match () {
+        () if kind.is_file() => "a file",
+        () if kind.is_dir() => "a directory",
+        () if kind.is_symlink() => "a symbolic link",
+        () if kind.is_fifo() => "a FIFO",
+        () if kind.is_socket() => "a socket",
+        () => "a device",
+    }
+}
+
+/// Device and inode: what a descriptor and a name have in common as long as the name is not given away.
+fn identity(file: impl AsFd) -> io::Result<(u64, u64)> {
+    let found = rustix::fs::fstat(file)?;
+    Ok((found.st_dev, found.st_ino))
+}
+
+#[cfg(test)]
+mod test;

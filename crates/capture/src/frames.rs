@@ -5,12 +5,16 @@
 //! killed, or whose disk is full, leaves at most one partial frame at the end of the file: the
 //! **torn tail**. It is left out; everything before it is whole.
 //!
+//! Frames of ours have checksums (`seal`). Those of streams that other programs or older versions wrote have none.
+//!
 //! The checks here come before any decoder sees a byte, because a stream names the sizes of the
 //! buffers to allocate, and a hostile one would name large ones.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
 use arrow_ipc::{MessageHeader, RecordBatch, root_as_message};
+
+use crate::seal::{self, Seal};
 
 /// Longest metadata that is read, in bytes. A batch of ours has some 3 KiB.
 const MAX_METADATA: u64 = 1 << 20;
@@ -24,6 +28,9 @@ const MAX_ROWS: i64 = 1 << 20;
 
 /// LZ4 cannot pack better than this: one more byte of input gives at most 255 of output.
 const MAX_RATIO: u64 = 256;
+
+/// How much of a damaged stream is searched at once.
+const PIECE: u64 = 4 << 20;
 
 const MARKER: [u8; 4] = [0xff; 4];
 
@@ -54,6 +61,7 @@ struct Frame {
     metadata_bytes: u64,
     body_bytes: u64,
     rows: u64,
+    seal: Option<Seal>,
 }
 
 /// What was found in a stream.
@@ -76,6 +84,8 @@ pub(crate) struct Frames<R> {
     /// Where the file ended when it was opened. What a live recorder adds later is not read.
     end: u64,
     frame: Vec<u8>,
+    /// Whether the frames have checksums: all of them or none. Unknown before the first.
+    sealed: Option<bool>,
 }
 
 impl<R: Read + Seek> Frames<R> {
@@ -88,12 +98,54 @@ impl<R: Read + Seek> Frames<R> {
             offset: 0,
             end,
             frame: Vec::new(),
+            sealed: None,
         })
     }
 
     /// Where the next frame starts.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
+    }
+
+    /// Whether the frames read so far have checksums; `None` where there were none.
+    pub(crate) fn is_sealed(&self) -> Option<bool> {
+        self.sealed
+    }
+
+    /// Where the file ended when it was opened.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// Goes on to the next frame after a damaged one: to the next head whose checksum fits. `false` if there is none.
+    pub(crate) fn skip_damage(&mut self) -> io::Result<bool> {
+        let Some(next) = self.next_head(self.offset + 1, u64::MAX)? else {
+            return Ok(false);
+        };
+        self.offset = next;
+        self.reader.seek(SeekFrom::Start(next))?;
+        Ok(true)
+    }
+
+    /// Looks for the next head whose checksum fits, in so many bytes at most.
+    fn next_head(&mut self, from: u64, bytes: u64) -> io::Result<Option<u64>> {
+        let end = from.saturating_add(bytes).min(self.end);
+        let mut start = from;
+        while start < end {
+            self.reader.seek(SeekFrom::Start(start))?;
+            let mut piece = Vec::new();
+            let wanted = (end - start).min(PIECE);
+            (&mut self.reader).take(wanted).read_to_end(&mut piece)?;
+            if let Some(place) = seal::find(&piece, start, MAX_METADATA) {
+                return Ok(Some(start + place as u64));
+            }
+            if wanted < PIECE {
+                break;
+            }
+            // A head that began in this piece may end in the next.
+            start += PIECE - (MAX_METADATA + 8);
+        }
+        Ok(None)
     }
 
     /// Goes through all frames without reading their bodies.
@@ -127,6 +179,13 @@ impl<R: Read + Seek> Frames<R> {
         let body = usize::try_from(frame.body_bytes).map_err(|_| FrameError::Torn)?;
         self.frame.resize(head + body, 0);
         self.reader.read_exact(&mut self.frame[head..])?;
+        if frame
+            .seal
+            .is_some_and(|seal| !seal.fits_body(&self.frame[head..]))
+        {
+            let what = "the body of a batch does not match its checksum";
+            return Err(FrameError::Bad(what.to_owned()));
+        }
         check_message(&self.frame[8..head], Some(&self.frame[head..]))?;
         self.offset += 8 + frame.metadata_bytes + frame.body_bytes;
         Ok(Some(&self.frame))
@@ -152,17 +211,24 @@ impl<R: Read + Seek> Frames<R> {
             return self.end_of_stream();
         }
         let metadata_bytes = u64::from(length);
-        if metadata_bytes > left - 8 {
-            return Err(FrameError::Torn);
-        }
         if metadata_bytes > MAX_METADATA {
             let what = format!("metadata of {metadata_bytes} bytes, more than {MAX_METADATA}");
             return Err(FrameError::Bad(what));
+        }
+        if metadata_bytes > left - 8 {
+            // A torn tail is the last: if a frame follows, it is the length that is wrong.
+            return Err(match self.next_head(self.offset + 1, left)? {
+                Some(next) => FrameError::Bad(format!(
+                    "{metadata_bytes} bytes of metadata are more than there are, and a frame starts at {next}"
+                )),
+                None => FrameError::Torn,
+            });
         }
         self.frame.clear();
         self.frame.extend(start);
         self.frame.resize(8 + length as usize, 0);
         self.reader.read_exact(&mut self.frame[8..])?;
+        let seal = self.check_seal()?;
         let (body_bytes, rows) = check_message(&self.frame[8..], None)?;
         if body_bytes > left - 8 - metadata_bytes {
             return Err(FrameError::Torn);
@@ -175,7 +241,22 @@ impl<R: Read + Seek> Frames<R> {
             metadata_bytes,
             body_bytes,
             rows,
+            seal,
         }))
+    }
+
+    /// Checks the checksum of a head that was read. Where one frame has a checksum, all have.
+    fn check_seal(&mut self) -> Result<Option<Seal>, FrameError> {
+        let seal = Seal::of(&self.frame);
+        let bad = |what: &str| Err(FrameError::Bad(what.to_owned()));
+        if seal.is_some_and(|seal| !seal.fits_head(self.offset, &self.frame)) {
+            return bad("the head of a batch does not match its checksum");
+        }
+        match (*self.sealed.get_or_insert(seal.is_some()), seal) {
+            (true, None) => bad("a batch without the checksum that others have"),
+            (false, Some(_)) => bad("batches before this one have lost their checksums"),
+            _ => Ok(seal),
+        }
     }
 
     /// After a loss of power a file may end in zeros that were never written: a torn tail too.

@@ -46,6 +46,7 @@ pub use self::told::Told;
 use self::directory::Directory;
 use self::line::About;
 use self::lines::{Line, Lines};
+use self::places::Settled;
 use self::reading::{Reading, Sign};
 use crate::info::{CaptureInfo, Clock, Ended, Host, Tool};
 use crate::recording::{Ending, Recording};
@@ -234,24 +235,37 @@ impl Writing {
     }
 
     fn finish(mut self, bytes_read: u64, lines: u64) -> Result<Imported, ImportError> {
-        let roster = self.reading.places.roster();
-        let missing = missing::of(&self.reading);
+        let Settled {
+            roster,
+            places,
+            doubts,
+        } = self.reading.places.settle();
+        let missing = missing::of(&self.reading, &doubts);
         let skipped = self.reading.tally.skipped().clone();
         let mut bytes_written = 0;
         if let Some(mut recording) = self.recording.take() {
             recording.set_roster(&roster)?;
             recording.set_missing(&missing)?;
+            let start_ns = self.reading.text.first_ns.unwrap_or(0);
+            let vms = roster.vms.iter();
+            recording.append(&Facts {
+                knobs: vms
+                    .filter_map(|vm| self.reading.told().knob_of(vm, start_ns))
+                    .collect(),
+                ..Facts::default()
+            })?;
             let lost = skipped
                 .iter()
                 .map(|(why, count)| (why.as_str().to_owned(), *count));
-            let summary = recording.finish(Ending {
+            let ending = Ending {
                 ended: Ended {
                     time_ns: self.reading.text.last_ns,
                     by: "end of the text".to_owned(),
                 },
                 lost: lost.collect(),
                 overhead: None,
-            })?;
+            };
+            let summary = recording.finish_placed(ending, &places)?;
             bytes_written = summary.tables.values().map(|table| table.bytes).sum();
         }
         let text = &self.reading.text;

@@ -5,11 +5,14 @@
 
 use std::collections::BTreeMap;
 
-use haltwise_core::event::Knob;
+use haltwise_core::event::{HaltCounts, Knob};
 use haltwise_core::exit::Recorded;
 use haltwise_core::profile;
 use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung};
-use serde::{Deserialize, Serialize};
+use haltwise_core::verify::carried::Carried;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::sums::Sums;
 
 /// The schema that this code writes, and the newest that it reads.
 pub const SCHEMA: u32 = 1;
@@ -64,15 +67,38 @@ pub struct CaptureInfo {
     /// Rows and bytes of each Parquet table; known when the recording has ended.
     #[serde(default)]
     pub tables: BTreeMap<String, TableSize>,
+    /// Checksums of the Parquet tables; known when the recording has ended. Older captures have none.
+    #[serde(default)]
+    pub checksums: BTreeMap<String, Sums>,
+    /// What was damaged and is missing, by table, when the capture was made of another by `repair`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub repaired: BTreeMap<String, Repaired>,
     /// Halts that stand after a later halt of the same vCPU.
     #[serde(default)]
     pub halts_out_of_order: u64,
+    /// Counts of halts that no table had room for, when the recording ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unwritten: Vec<HaltCounts>,
     /// How exits were recorded; `None` if they were not.
     #[serde(default)]
     pub exits: Option<Recorded>,
     /// How samples were recorded; `None` if they were not.
     #[serde(default)]
     pub profile: Option<profile::Recorded>,
+    /// Which changes of later kernels the recorded one carries, found out from its halts when the recording
+    /// had ended. `None` where its number leaves nothing open, where nobody looked, and where a newer writer
+    /// found some that are not known here.
+    #[serde(
+        default,
+        deserialize_with = "if_known",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub carried: Option<Carried>,
+}
+
+fn if_known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Carried>, D::Error> {
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).ok())
 }
 
 impl CaptureInfo {
@@ -95,9 +121,13 @@ impl CaptureInfo {
             ended: None,
             cut: None,
             tables: BTreeMap::new(),
+            checksums: BTreeMap::new(),
+            repaired: BTreeMap::new(),
             halts_out_of_order: 0,
+            unwritten: Vec::new(),
             exits: None,
             profile: None,
+            carried: None,
         }
     }
 }
@@ -185,6 +215,17 @@ pub struct Cut {
     pub torn_bytes: BTreeMap<String, u64>,
 }
 
+/// What is missing from a table because it was damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Repaired {
+    /// Rows, as far as they could be counted.
+    #[serde(default)]
+    pub rows: u64,
+    /// Bytes of streams.
+    #[serde(default)]
+    pub bytes: u64,
+}
+
 /// How large a table is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct TableSize {
@@ -206,6 +247,56 @@ pub(crate) enum ParseError {
 impl From<serde_json::Error> for ParseError {
     fn from(error: serde_json::Error) -> Self {
         Self::Json(error)
+    }
+}
+
+/// What comes before the checksum of `capture.json` itself, its last field.
+const SEAL: &[u8] = b",\n  \"crc32\": \"";
+/// What comes after it.
+const END: &[u8] = b"\"\n}\n";
+
+/// The text of `capture.json`: its last field is the checksum of all before it.
+pub(crate) fn text(info: &CaptureInfo) -> Result<Vec<u8>, serde_json::Error> {
+    let mut text = serde_json::to_vec_pretty(info)?;
+    // The end of the object, which the last field puts off.
+    text.truncate(text.len().saturating_sub(2));
+    let sum = crc32fast::hash(&text);
+    text.extend(SEAL);
+    text.extend(format!("{sum:08x}").as_bytes());
+    text.extend(END);
+    Ok(text)
+}
+
+/// Whether a `capture.json` is as it was written, by its checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Intact {
+    /// It is.
+    Yes,
+    /// It was changed.
+    No,
+    /// It has no checksum.
+    Unknown,
+}
+
+/// Holds the bytes of a `capture.json` against its checksum.
+pub(crate) fn intact(bytes: &[u8]) -> Intact {
+    #[derive(Deserialize)]
+    struct OnlySum {
+        crc32: Option<serde::de::IgnoredAny>,
+    }
+    let found = bytes.strip_suffix(END).and_then(|rest| {
+        let (rest, sum) = rest.split_last_chunk::<8>()?;
+        Some((rest.strip_suffix(SEAL)?, sum))
+    });
+    match found {
+        Some((before, sum)) if format!("{:08x}", crc32fast::hash(before)).as_bytes() == sum => {
+            Intact::Yes
+        }
+        Some(_) => Intact::No,
+        None => match serde_json::from_slice::<OnlySum>(bytes) {
+            Ok(OnlySum { crc32: None }) => Intact::Unknown,
+            _ => Intact::No,
+        },
     }
 }
 
@@ -264,6 +355,37 @@ mod test {
             assert_eq!(rfc3339(seconds * 1_000_000_000), text);
         }
         assert_eq!(rfc3339(1_999_999_999), "1970-01-01T00:00:01.999Z");
+    }
+
+    #[test]
+    fn a_changed_capture_json_is_noticed_whatever_was_changed() {
+        let tool = Tool {
+            name: "haltwise".into(),
+            version: "0".into(),
+        };
+        let host = Host {
+            kernel_release: "6.12".into(),
+            arch: "x86_64".into(),
+            cpu_model: None,
+            cpus: 2,
+            hostname: None,
+        };
+        let info = CaptureInfo::new(tool, host, Clock::new(5, 7), Rung::Bpf, Mode::Full);
+        let whole = text(&info).unwrap();
+        assert_eq!(intact(&whole), Intact::Yes);
+        assert_eq!(parse(&whole).unwrap(), info);
+        for bit in 0..whole.len() * 8 {
+            let mut other = whole.clone();
+            other[bit / 8] ^= 1 << (bit % 8);
+            // A checksum under another name is none; nothing else changed then.
+            let noticed = parse(&other).is_err() || intact(&other) == Intact::No;
+            assert!(noticed || parse(&other).unwrap() == info, "bit {bit}");
+        }
+        let value: serde_json::Value = serde_json::from_slice(&whole).unwrap();
+        let elsewhere = serde_json::to_vec(&value).unwrap();
+        assert_eq!(intact(&elsewhere), Intact::No, "written anew");
+        let without = serde_json::to_vec_pretty(&info).unwrap();
+        assert_eq!(intact(&without), Intact::Unknown);
     }
 
     #[test]

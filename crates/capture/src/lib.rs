@@ -10,37 +10,52 @@
 //! | [`capture`] | reading: [`capture::Capture`] |
 //! | [`rows`] | the rows of a table: [`rows::Rows`] |
 //! | [`convert`] | from streams to Parquet, also of a capture that was cut |
+//! | [`check`] | whether a capture is whole |
+//! | [`repair`] | a capture of all that can be read of a damaged one |
+//! | [`salvage`] | what is damaged in a table |
 //! | [`import`] | recordings of other tools as captures |
+//! | [`found`] | what is found out from a complete capture, and kept in it |
 //! | [`info`] | `capture.json` |
+//! | [`laws`] | what every row obeys; those that do not are left out |
 //! | [`table`] | the tables, their files and columns |
+//! | [`sums`] | checksums of finished files |
+//! | [`files`] | opening files: regular ones to read, ours to write |
 //! | [`note`] | what a reader must know about a damaged capture |
 //! | [`error`] | what can go wrong |
 //! | [`contain`] | panics of decoders become errors |
 //!
 //! Private: `tables` (facts to columns and back), `columns` (checked access), `stream` (writing a
-//! stream), `frames` and `batches` (reading one), `parquet_form` (the Parquet encoding), `footer` and
-//! `pages` (checked by `thrift` before they are decoded), `files`.
+//! stream), `frames` and `batches` (reading one), `seal` (checksums of its frames), `parquet_form` (the Parquet encoding), `footer` and
+//! `pages` (checked by `thrift` before they are decoded), `spare` (room for the last word).
 #![forbid(unsafe_code)]
 
 mod batches;
 pub mod capture;
+pub mod check;
 mod columns;
 pub mod contain;
 pub mod convert;
 pub mod error;
-mod files;
+pub mod files;
 mod footer;
+pub mod found;
 mod frames;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod import;
 pub mod info;
+pub mod laws;
 pub mod note;
 mod pages;
 mod parquet_form;
 pub mod recording;
+pub mod repair;
 pub mod rows;
+pub mod salvage;
+mod seal;
+mod spare;
 mod stream;
+pub mod sums;
 pub mod table;
 mod tables;
 mod thrift;

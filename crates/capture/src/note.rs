@@ -5,6 +5,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::laws::Law;
 use crate::table::Table;
 
 /// Something that is not as it should be in a capture that can be read.
@@ -15,6 +16,11 @@ pub enum Note {
     StillRecording,
     /// The recording was not ended by its recorder: it was killed, or the disk was full.
     Cut,
+    /// `capture.json` cannot be read, and a copy from when the recording began is.
+    OlderInfo {
+        /// Why it cannot.
+        error: String,
+    },
     /// The last bytes of a stream are no whole batch.
     TornTail {
         /// The table.
@@ -49,10 +55,40 @@ pub enum Note {
         /// Rows that are there.
         found: u64,
     },
+    /// `capture.json` is not as it was written.
+    InfoChanged {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A table's file was written anew by another program, so that its checksums are of no use.
+    Rewritten {
+        /// The table.
+        table: Table,
+        /// The file.
+        path: PathBuf,
+    },
+    /// Parts of a table were damaged before the capture was made of what was left.
+    Repaired {
+        /// The table.
+        table: String,
+        /// Rows that could be counted.
+        rows: u64,
+        /// Bytes of a stream.
+        bytes: u64,
+    },
     /// Rows that stand after a later one of the same vCPU.
     OutOfOrder {
         /// How many halts.
         halts: u64,
+    },
+    /// Rows that no recording can hold: they were left out of what was read.
+    LeftOut {
+        /// The table.
+        table: Table,
+        /// What is wrong with them.
+        law: Law,
+        /// How many.
+        rows: u64,
     },
 }
 
@@ -61,6 +97,11 @@ impl fmt::Display for Note {
         match self {
             Self::StillRecording => f.write_str("the recording goes on; rows up to now are read"),
             Self::Cut => f.write_str("the recording was cut: its recorder did not end it"),
+            Self::OlderInfo { error } => write!(
+                f,
+                "{error}: its copy in {} is read, which may lack the VMs that came later",
+                crate::spare::NAME
+            ),
             Self::TornTail {
                 table,
                 path,
@@ -87,8 +128,31 @@ impl fmt::Display for Note {
                 "table {table} has {found} rows, but {written} were written: it was edited or \
                  replaced"
             ),
+            Self::InfoChanged { path } => write!(
+                f,
+                "{} does not match its checksum: it was damaged, or edited (whoever edits it removes the \
+                 last field, `crc32`)",
+                path.display()
+            ),
+            Self::Rewritten { table, path } => write!(
+                f,
+                "table {table} was written anew by another program: {} is not checked for damage",
+                path.display()
+            ),
+            Self::Repaired { table, rows, bytes } => {
+                write!(f, "table {table} was damaged and repaired: ")?;
+                match (rows, bytes) {
+                    (0, 0) => f.write_str("rows are missing, how many is not known"),
+                    (0, bytes) => write!(f, "the rows of {bytes} bytes are missing"),
+                    (rows, _) => write!(f, "{rows} rows are missing"),
+                }
+            }
             Self::OutOfOrder { halts } => {
                 write!(f, "{halts} halts stand after a later halt of the same vCPU")
+            }
+            Self::LeftOut { table, law, rows } => {
+                let noun = if *rows == 1 { "row" } else { "rows" };
+                write!(f, "{rows} {noun} of table {table} left out: {law}")
             }
         }
     }

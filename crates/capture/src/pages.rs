@@ -22,7 +22,7 @@ use crate::thrift::{self, Refused, Shape};
 
 /// Longest header of a page, in bytes. Ours have less than 100; another writer's may hold the least
 /// and the greatest value of the page.
-const MAX_HEADER: u64 = 64 << 10;
+pub(crate) const MAX_HEADER: u64 = 64 << 10;
 
 /// Largest page when unpacked, in bytes.
 ///

@@ -16,6 +16,7 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
+use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::reader::ChunkReader;
 use parquet::schema::types::ColumnPath;
@@ -89,12 +90,14 @@ pub(crate) fn check_texts(batch: &RecordBatch) -> Result<(), ParquetError> {
     Ok(())
 }
 
-/// Opens the Parquet form of a table.
+/// Opens the Parquet form of a table, from a row group on.
 pub(crate) fn open<R: ChunkReader + 'static>(
     table: Table,
     reader: R,
+    from: usize,
 ) -> Result<ParquetRecordBatchReader, ParquetError> {
     let metadata = footer::read(&reader)?;
+    check_codecs(table, &metadata)?;
     // The Arrow schema that a writer may have put into the file is not trusted: the types come
     // from Parquet's own schema, and names are read as dictionaries.
     let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
@@ -102,17 +105,58 @@ pub(crate) fn open<R: ChunkReader + 'static>(
     let schema = with_dictionaries(table, found.schema());
     let wanted = wanted(table, &schema)?;
     let metadata = ArrowReaderMetadata::try_new(metadata, options().with_schema(Arc::new(schema)))?;
+    let groups = (from..metadata.metadata().num_row_groups()).collect();
     let roots = ProjectionMask::roots(metadata.parquet_schema(), wanted);
     ParquetRecordBatchReaderBuilder::new_with_metadata(Pages::new(reader), metadata)
         .with_projection(roots)
+        .with_row_groups(groups)
         .with_batch_size(table.batch_rows().min(BATCH_ROWS))
         .build()
+}
+
+/// Refuses columns that are packed as nothing here unpacks, by the name of that codec: tools that rewrite a
+/// table choose their own, most of them Snappy.
+fn check_codecs(table: Table, metadata: &ParquetMetaData) -> Result<(), ParquetError> {
+    let groups = metadata.row_groups().iter();
+    for column in groups.flat_map(RowGroupMetaData::columns) {
+        let name = column.column_path().parts().first();
+        let is_ours = |name: &String| table.columns().iter().any(|c| c.name == *name);
+        let Some(name) = name.filter(|name| is_ours(name)) else {
+            continue;
+        };
+        let codec = match column.compression() {
+            Compression::UNCOMPRESSED | Compression::ZSTD(_) => continue,
+            codec => codec.to_string(),
+        };
+        let codec = codec.split('(').next().unwrap_or_default();
+        let what = format!(
+            "column {name} is compressed with {codec}: ZSTD and UNCOMPRESSED are read, so write the file \
+             with one of these"
+        );
+        return Err(ParquetError::NYI(what));
+    }
+    Ok(())
 }
 
 /// How many rows the footer of a Parquet file promises.
 pub(crate) fn rows<R: ChunkReader>(reader: &R) -> Result<u64, ParquetError> {
     let rows = footer::read(reader)?.file_metadata().num_rows();
     u64::try_from(rows).map_err(|_| ParquetError::General(format!("{rows} rows")))
+}
+
+/// The row after each row group, as the footer of a Parquet file has them.
+pub(crate) fn row_groups<R: ChunkReader>(reader: &R) -> Result<Vec<u64>, ParquetError> {
+    let metadata = footer::read(reader)?;
+    let mut end = 0_u64;
+    let mut ends = Vec::new();
+    for group in metadata.row_groups() {
+        let rows = u64::try_from(group.num_rows());
+        let rows =
+            rows.map_err(|_| ParquetError::General("a group of less than no rows".to_owned()))?;
+        end = end.saturating_add(rows);
+        ends.push(end);
+    }
+    Ok(ends)
 }
 
 /// The columns found that are ours, by place. Others are not decoded; nor are lists in the place of

@@ -1,10 +1,17 @@
 //! Writing a capture while it is recorded.
 //!
+//! A disk that is full or fails does not end a recording: see [`Recording::record`].
+//!
 //! Not here: turning streams into Parquet, which is [`crate::convert`], and reading.
 
+mod backlog;
+#[cfg(test)]
+mod simulation;
+
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use haltwise_core::event::{Facts, Halt, HaltCounts, HostSample, Knob, Lost, WindowChange};
 use haltwise_core::exit::Exits;
@@ -12,20 +19,22 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use haltwise_core::profile::{Frame, Rows, Sample, Stack, Thread};
 use haltwise_core::recording::{Missing, Overhead, Roster};
 
-use crate::convert;
+use self::backlog::{Backlog, Waited, wait};
+use crate::convert::{self, Place};
 use crate::error::CaptureWriteError;
-use crate::files;
-use crate::info::{CaptureInfo, Ended, FILE, SCHEMA, State, TableSize};
+use crate::files::Directory;
+use crate::files::disk::Asked;
+use crate::info::{self, CaptureInfo, Ended, FILE, SCHEMA, State, TableSize};
+use crate::spare::{self, Spare};
 use crate::stream::TableStream;
 use crate::table::Table;
-use crate::tables::Row;
 
 /// A capture that is being written.
 ///
 /// Dropped without [`Recording::finish`], it stays as a capture that was cut: readable as it is.
 #[derive(Debug)]
 pub struct Recording {
-    directory: PathBuf,
+    directory: Directory,
     info: CaptureInfo,
     halts: TableStream,
     windows: TableStream,
@@ -39,7 +48,71 @@ pub struct Recording {
     profile: Option<[TableStream; 4]>,
     order: StartOrder,
     /// Rows that could not be appended, by table.
-    refused: BTreeMap<String, u64>,
+    refused: BTreeMap<Table, u64>,
+    /// What waits for room.
+    backlog: Backlog,
+    /// Whether `capture.json` says less than is known.
+    is_behind: bool,
+    /// Whether the last flush was not written whole.
+    falls_short: bool,
+    /// Room for the last word.
+    spare: Spare,
+    durability: Durability,
+    /// Whether tables were made that a loss of power may take.
+    has_new_names: bool,
+}
+
+/// When what is written is flushed to the disk, so that a loss of power does not take it.
+///
+/// Whatever it is, what was written outlives the recorder: the kernel has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// With each flush of the recorder: a loss of power takes no more than the last.
+    Each,
+    /// When the recording ends; until then a loss of power takes what the kernel has not written back by itself.
+    #[default]
+    End,
+    /// Never: a loss of power may take a recording that has ended, too.
+    Never,
+}
+
+impl Durability {
+    const ALL: [(Self, &'static str); 3] = [
+        (Self::Each, "each"),
+        (Self::End, "end"),
+        (Self::Never, "never"),
+    ];
+}
+
+/// A word that says no [`Durability`].
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is none of each, end, never")]
+pub struct UnknownDurability(String);
+
+impl FromStr for Durability {
+    type Err = UnknownDurability;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let mut all = Self::ALL.into_iter();
+        let found = all.find(|(_, name)| *name == text);
+        found
+            .map(|(durability, _)| durability)
+            .ok_or_else(|| UnknownDurability(text.to_owned()))
+    }
+}
+
+/// What became of a flush.
+#[derive(Debug)]
+pub enum Flush {
+    /// All of it was written, or was not by an earlier failure that was reported then.
+    Same,
+    /// From now on not everything is written, for this reason.
+    Fails(CaptureWriteError),
+    /// Everything is written again, what had waited too. Halts whose rows are not written, in all.
+    Recovered {
+        /// How many.
+        halts: u64,
+    },
 }
 
 /// How a recording ends.
@@ -62,127 +135,311 @@ pub struct Summary {
     pub tables: BTreeMap<String, TableSize>,
     /// Halts that stand after a later halt of the same vCPU.
     pub halts_out_of_order: u64,
+    /// Events lost in all, by place.
+    pub lost: BTreeMap<String, u64>,
 }
 
 impl Recording {
     /// Starts a capture in a directory that is empty or does not exist yet.
     pub fn create(directory: &Path, info: CaptureInfo) -> Result<Self, CaptureWriteError> {
+        Self::create_with(directory, info, Durability::default())
+    }
+
+    /// The same, with what a loss of power may take.
+    pub fn create_with(
+        directory: &Path,
+        info: CaptureInfo,
+        durability: Durability,
+    ) -> Result<Self, CaptureWriteError> {
+        Self::create_on(directory, info, durability, None)
+    }
+
+    /// The same, asking this disk.
+    fn create_on(
+        directory: &Path,
+        info: CaptureInfo,
+        durability: Durability,
+        asked: Asked,
+    ) -> Result<Self, CaptureWriteError> {
         let io = |act, source| CaptureWriteError::Io {
             act,
             path: directory.to_owned(),
             source,
         };
-        fs::create_dir_all(directory).map_err(|source| io("create", source))?;
-        let mut entries = fs::read_dir(directory).map_err(|source| io("list", source))?;
-        if entries.next().is_some() {
+        let ours = Directory::make(directory).map_err(|source| io("create", source))?;
+        let ours = ours.asking(asked).durable(durability != Durability::Never);
+        if !ours.is_empty().map_err(|source| io("list", source))? {
             return Err(CaptureWriteError::NotEmpty {
                 path: directory.to_owned(),
             });
         }
-        let created = Self::create_in(directory, info);
-        if created.is_err() {
+        let started = Self::start_in(&ours, info);
+        if started.is_err() {
             // Best effort: the first error is the one that matters.
-            for table in Table::STREAMED {
-                let _ = fs::remove_file(directory.join(table.stream_file()));
-            }
+            drop(remove_all(&ours));
         }
-        created
+        let mut recording = started.map(|recording| recording(ours))?;
+        recording.durability = durability;
+        Ok(recording)
     }
 
-    fn create_in(directory: &Path, mut info: CaptureInfo) -> Result<Self, CaptureWriteError> {
+    /// Makes the files; what is made takes the directory.
+    fn start_in(
+        directory: &Directory,
+        mut info: CaptureInfo,
+    ) -> Result<impl FnOnce(Directory) -> Self + use<>, CaptureWriteError> {
         info.schema = SCHEMA;
         info.state = State::Recording;
         let halts = TableStream::create::<Halt>(directory)?;
         // Readers see by this lock that somebody is writing; the kernel drops it with the process.
-        let locked = halts.file().try_lock().map_err(std::io::Error::from);
+        let locked = halts.file().try_lock();
         locked.map_err(|source| CaptureWriteError::Io {
             act: "lock",
-            path: directory.join(Table::Halts.stream_file()),
+            path: directory.path().join(Table::Halts.stream_file()),
             source,
         })?;
-        let recording = Self {
-            windows: TableStream::create::<WindowChange>(directory)?,
-            counts: TableStream::create::<HaltCounts>(directory)?,
-            knobs: TableStream::create::<Knob>(directory)?,
-            host: TableStream::create::<HostSample>(directory)?,
-            lost: TableStream::create::<Lost>(directory)?,
+        let windows = TableStream::create::<WindowChange>(directory)?;
+        let counts = TableStream::create::<HaltCounts>(directory)?;
+        let knobs = TableStream::create::<Knob>(directory)?;
+        let host = TableStream::create::<HostSample>(directory)?;
+        let lost = TableStream::create::<Lost>(directory)?;
+        let mut spare = Spare::default();
+        write_and_keep(directory, &info, &mut spare)?;
+        Ok(|directory| Self {
+            windows,
+            counts,
+            knobs,
+            host,
+            lost,
             exits: None,
             profile: None,
-            directory: directory.to_owned(),
+            directory,
             info,
             halts,
             order: StartOrder::default(),
             refused: BTreeMap::new(),
-        };
-        write_info(directory, &recording.info)?;
-        Ok(recording)
+            backlog: Backlog::default(),
+            is_behind: false,
+            falls_short: false,
+            spare,
+            durability: Durability::default(),
+            has_new_names: false,
+        })
+    }
+
+    /// Fails if the directory or a stream is no longer where it was made: nobody would find what is written.
+    fn must_be_there(&self) -> Result<(), CaptureWriteError> {
+        if !self.directory.is_there() {
+            return Err(CaptureWriteError::Removed {
+                path: self.directory.path().to_owned(),
+            });
+        }
+        let always = [
+            &self.halts,
+            &self.windows,
+            &self.counts,
+            &self.knobs,
+            &self.host,
+            &self.lost,
+        ];
+        let streams = always.into_iter().chain(&self.exits);
+        let mut streams = streams.chain(self.profile.iter().flatten());
+        streams.try_for_each(|stream| stream.must_be_in(&self.directory))
     }
 
     /// Appends what one flush brought. When this returns, the kernel has it.
     ///
     /// Halts are put in order of their start first. Every table is tried, and the first error is
-    /// returned: rows that were refused are not tried again, but counted as lost when the
-    /// recording ends. The next flush may succeed.
+    /// returned: of rows that were refused, halts are kept as counts, and others are tried again or counted
+    /// as lost. The next flush may succeed, unless the error is [`CaptureWriteError::Removed`].
     pub fn append(&mut self, facts: &Facts) -> Result<(), CaptureWriteError> {
-        let by_start = |a: &Halt, b: &Halt| a.start_ns.cmp(&b.start_ns);
-        let mut sorted = Vec::new();
-        let halts = if facts.halts.is_sorted_by_key(|halt| halt.start_ns) {
-            &facts.halts
-        } else {
-            sorted.clone_from(&facts.halts);
-            sorted.sort_by(by_start);
-            &sorted
-        };
-        let appended = [
-            append(&mut self.halts, halts, &mut self.refused),
-            append(&mut self.windows, &facts.windows, &mut self.refused),
-            append(&mut self.counts, &facts.counts, &mut self.refused),
-            append(&mut self.knobs, &facts.knobs, &mut self.refused),
-            append(&mut self.host, &facts.host, &mut self.refused),
-            append(&mut self.lost, &facts.lost, &mut self.refused),
-            self.append_exits(&facts.exits),
-            self.append_profile(&facts.profile),
-        ];
-        if appended[0].is_ok() {
-            for halt in halts {
-                self.order.see(halt);
-            }
-        }
-        appended.into_iter().collect()
-    }
-
-    /// Few recordings hold exits: those that do not have no table of them either.
-    fn append_exits(&mut self, rows: &[Exits]) -> Result<(), CaptureWriteError> {
-        if self.exits.is_none() && !rows.is_empty() {
-            self.exits = Some(TableStream::create::<Exits>(&self.directory)?);
-        }
-        match &mut self.exits {
-            Some(stream) => append(stream, rows, &mut self.refused),
+        self.must_be_there()?;
+        match self.write(facts, true) {
+            Some(error) => Err(error),
             None => Ok(()),
         }
     }
 
-    /// What samples point to goes first, so that a capture that was cut holds it too.
-    fn append_profile(&mut self, rows: &Rows) -> Result<(), CaptureWriteError> {
-        let dir = &self.directory;
-        if self.profile.is_none() && !rows.is_empty() {
-            self.profile = Some([
-                TableStream::create::<Frame>(dir)?,
-                TableStream::create::<Stack>(dir)?,
-                TableStream::create::<Thread>(dir)?,
-                TableStream::create::<Sample>(dir)?,
-            ]);
+    /// Appends what one flush of a recording brought that goes on whatever the disk does.
+    ///
+    /// Where rows cannot be written, halts go on as counts of each vCPU and second, which are written before
+    /// the first rows that can be again; what else can wait does, and the rest is counted as lost. Writing is
+    /// tried again with later flushes. The only errors are those after which nobody would find the capture.
+    pub fn record(&mut self, facts: &Facts) -> Result<Flush, CaptureWriteError> {
+        self.must_be_there()?;
+        let failed = self.write(facts, false);
+        let fell_short = self.falls_short;
+        self.falls_short = failed.is_some() || fell_short && self.waits();
+        Ok(match failed {
+            Some(error) if !fell_short => Flush::Fails(error),
+            None if fell_short && !self.falls_short => Flush::Recovered {
+                halts: self.refused.get(&Table::Halts).copied().unwrap_or(0),
+            },
+            _ => Flush::Same,
+        })
+    }
+
+    /// Writes what it can; gives back the first failure. `now`: also where it failed just before.
+    fn write(&mut self, facts: &Facts, now: bool) -> Option<CaptureWriteError> {
+        self.backlog.begin();
+        let mut halts = Cow::Borrowed(&facts.halts);
+        if !halts.is_sorted_by_key(|halt| halt.start_ns) {
+            halts.to_mut().sort_by_key(|halt| halt.start_ns);
         }
-        let Some([frames, stacks, threads, samples]) = &mut self.profile else {
-            return Ok(());
-        };
-        let appended = [
-            append(frames, &rows.frames, &mut self.refused),
-            append(stacks, &rows.stacks, &mut self.refused),
-            append(threads, &rows.threads, &mut self.refused),
-            append(samples, &rows.samples, &mut self.refused),
+        let (written, failed) = self.halts.offer(&halts, now);
+        let (written, refused) = halts.split_at(written);
+        for halt in written {
+            self.order.see(halt);
+        }
+        for halt in refused {
+            self.backlog.count(halt);
+            self.backlog.lose(Table::Halts, 1, halt.end_ns());
+        }
+        self.refuse(Table::Halts, refused.len());
+        let mut failures = vec![failed];
+        let (written, failed) = self.windows.offer(&facts.windows, now);
+        for change in &facts.windows[written..] {
+            self.backlog.lose(Table::WindowChanges, 1, change.time_ns);
+        }
+        self.refuse(Table::WindowChanges, facts.windows.len() - written);
+        failures.push(failed);
+        failures.push(self.write_counts(&facts.counts, now));
+        let waiting = &mut self.backlog.waiting;
+        let waits = [
+            wait(Some(&mut self.knobs), &mut waiting.knobs, &facts.knobs, now),
+            wait(Some(&mut self.host), &mut waiting.host, &facts.host, now),
         ];
-        appended.into_iter().collect()
+        self.take_waits(waits, &mut failures);
+        failures.push(self.write_exits(&facts.exits, now));
+        failures.push(self.write_profile(&facts.profile, now));
+        // Last, so that it holds what the tables before have lost.
+        failures.push(self.write_lost(&facts.lost, now));
+        if self.is_behind {
+            failures.push(self.catch_up().err());
+        }
+        if self.durability == Durability::Each {
+            failures.push(self.sync().err());
+        }
+        failures.into_iter().flatten().next()
+    }
+
+    /// Makes durable what was written.
+    fn sync(&mut self) -> Result<(), CaptureWriteError> {
+        let always = [
+            &mut self.halts,
+            &mut self.windows,
+            &mut self.counts,
+            &mut self.knobs,
+            &mut self.host,
+            &mut self.lost,
+        ];
+        let streams = always.into_iter().chain(&mut self.exits);
+        let mut streams = streams.chain(self.profile.iter_mut().flatten());
+        streams.try_for_each(TableStream::sync)?;
+        if self.has_new_names {
+            let synced = self.directory.sync();
+            synced.map_err(|source| CaptureWriteError::Io {
+                act: "flush",
+                path: self.directory.path().to_owned(),
+                source,
+            })?;
+            self.has_new_names = false;
+        }
+        Ok(())
+    }
+
+    /// Counts rows that are not written and not tried again.
+    fn refuse(&mut self, table: Table, rows: usize) {
+        if rows > 0 {
+            *self.refused.entry(table).or_default() += rows as u64;
+        }
+    }
+
+    fn take_waits(
+        &mut self,
+        waits: impl IntoIterator<Item = Waited>,
+        failures: &mut Vec<Option<CaptureWriteError>>,
+    ) {
+        for Waited {
+            table,
+            dropped,
+            failed,
+        } in waits
+        {
+            self.refuse(table, dropped);
+            failures.push(failed);
+        }
+    }
+
+    /// Whether something was not written that can be later.
+    fn waits(&self) -> bool {
+        self.is_behind || self.backlog.waits()
+    }
+
+    /// Counts of intervals that are over go first.
+    fn write_counts(&mut self, rows: &[HaltCounts], now: bool) -> Option<CaptureWriteError> {
+        let mut counts = self.backlog.take_counts(now);
+        counts.extend_from_slice(rows);
+        let (written, failed) = self.counts.offer(&counts, now);
+        for row in &counts[written..] {
+            self.backlog.keep(row);
+        }
+        failed
+    }
+
+    /// Losses of intervals that are over go with those of this flush.
+    fn write_lost(&mut self, rows: &[Lost], now: bool) -> Option<CaptureWriteError> {
+        let mut lost = self.backlog.take_losses(now);
+        lost.extend_from_slice(rows);
+        let waiting = &mut self.backlog.waiting.lost;
+        // Where too many wait nothing is lost with them: they are in the sums of `capture.json` too.
+        wait(Some(&mut self.lost), waiting, &lost, now).failed
+    }
+
+    /// Few recordings hold exits: those that do not have no table of them either.
+    fn write_exits(&mut self, rows: &[Exits], now: bool) -> Option<CaptureWriteError> {
+        let waiting = &mut self.backlog.waiting.exits;
+        let mut failed = None;
+        if self.exits.is_none() && !(rows.is_empty() && waiting.is_empty()) {
+            match TableStream::create::<Exits>(&self.directory) {
+                Ok(stream) => (self.exits, self.has_new_names) = (Some(stream), true),
+                Err(error) => failed = Some(error),
+            }
+        }
+        let waited = wait(self.exits.as_mut(), waiting, rows, now);
+        self.refuse(Table::Exits, waited.dropped);
+        failed.or(waited.failed)
+    }
+
+    /// What samples point to goes first, so that a capture that was cut holds it too.
+    fn write_profile(&mut self, rows: &Rows, now: bool) -> Option<CaptureWriteError> {
+        let mut failures = Vec::new();
+        if self.profile.is_none() && !(rows.is_empty() && self.backlog.waiting.profile.is_empty()) {
+            match create_profile(&self.directory) {
+                Ok(streams) => (self.profile, self.has_new_names) = (Some(streams), true),
+                Err(error) => failures.push(Some(error)),
+            }
+        }
+        let streams = self.profile.as_mut().map(<[TableStream; 4]>::each_mut);
+        let [frames, stacks, threads, samples] = match streams {
+            Some(streams) => streams.map(Some),
+            None => [const { None }; 4],
+        };
+        let waiting = &mut self.backlog.waiting.profile;
+        let waits = [
+            wait(frames, &mut waiting.frames, &rows.frames, now),
+            wait(stacks, &mut waiting.stacks, &rows.stacks, now),
+            wait(threads, &mut waiting.threads, &rows.threads, now),
+        ];
+        let (written, failed) =
+            samples.map_or((0, None), |samples| samples.offer(&rows.samples, now));
+        for sample in &rows.samples[written..] {
+            self.backlog.lose(Table::Samples, 1, sample.time_ns);
+        }
+        self.refuse(Table::Samples, rows.samples.len() - written);
+        self.take_waits(waits, &mut failures);
+        failures.push(failed);
+        failures.into_iter().flatten().next()
     }
 
     /// Writes who was seen, if that has changed.
@@ -190,8 +447,9 @@ impl Recording {
         if self.info.roster == *roster {
             return Ok(());
         }
+        self.must_be_there()?;
         self.info.roster.clone_from(roster);
-        write_info(&self.directory, &self.info)
+        self.update()
     }
 
     /// Writes what is missing from the recording, if that has changed.
@@ -199,8 +457,24 @@ impl Recording {
         if self.info.missing == missing {
             return Ok(());
         }
+        self.must_be_there()?;
         missing.clone_into(&mut self.info.missing);
-        write_info(&self.directory, &self.info)
+        self.update()
+    }
+
+    /// Writes `capture.json`; where the disk does not take it, the next flush tries again.
+    fn update(&mut self) -> Result<(), CaptureWriteError> {
+        match self.catch_up() {
+            Err(CaptureWriteError::Io { .. }) => Ok(()),
+            other => other,
+        }
+    }
+
+    fn catch_up(&mut self) -> Result<(), CaptureWriteError> {
+        self.is_behind = true;
+        write_and_keep(&self.directory, &self.info, &mut self.spare)?;
+        self.is_behind = false;
+        Ok(())
     }
 
     /// What is known so far.
@@ -212,49 +486,171 @@ impl Recording {
     ///
     /// On an error, as on a crash, each table is whole in one form or the other, and
     /// [`convert::convert`] may finish the work later.
-    pub fn finish(mut self, ending: Ending) -> Result<Summary, CaptureWriteError> {
+    pub fn finish(self, ending: Ending) -> Result<Summary, CaptureWriteError> {
+        self.finish_with(ending, None)
+    }
+
+    /// The same, of a recording whose rows name threads where VMs will stand, by their places in this
+    /// list: each gets its VM, and its vCPU where it lacks one.
+    pub(crate) fn finish_placed(
+        self,
+        ending: Ending,
+        places: &[Place],
+    ) -> Result<Summary, CaptureWriteError> {
+        self.finish_with(ending, Some(places))
+    }
+
+    fn finish_with(
+        mut self,
+        ending: Ending,
+        places: Option<&[Place]>,
+    ) -> Result<Summary, CaptureWriteError> {
+        self.must_be_there()?;
+        self.take_ending(ending);
+        // `self.halts` keeps the lock until the end.
+        let completed = convert::complete(&self.directory, &mut self.info.clone(), places);
+        if completed.is_err() && self.directory.is_there() {
+            // Best effort: the first error is the one that matters. Where the capture is complete, no room is
+            // kept any more.
+            drop(self.spend());
+        }
+        completed
+    }
+
+    /// Ends a recording that cannot go on, because its collector failed or otherwise: what was written stays
+    /// as it is, and what was not is noted as lost, in the room that was kept for it.
+    pub fn abandon(mut self, ending: Ending) -> Result<(), CaptureWriteError> {
+        self.must_be_there()?;
+        self.take_ending(ending);
+        match self.spend() {
+            Ok(()) => Ok(()),
+            // No room was kept: there may be some all the same.
+            Err(_) => write_info(&self.directory, &self.info),
+        }
+    }
+
+    /// Removes all of a recording that was begun for nothing, and its directory if it was made for it.
+    pub fn discard(self) -> Result<(), CaptureWriteError> {
+        remove_all(&self.directory).map_err(|source| CaptureWriteError::Io {
+            act: "remove",
+            path: self.directory.path().to_owned(),
+            source,
+        })
+    }
+
+    /// Writes `capture.json` in the room that was kept for it, with as many rows of counts as fit.
+    fn spend(&mut self) -> Result<(), CaptureWriteError> {
+        let io = |source| CaptureWriteError::Io {
+            act: "write",
+            path: self.directory.path().join(FILE),
+            source,
+        };
+        let room = self.spare.bytes();
+        let counts = std::mem::take(&mut self.info.unwritten);
+        let mut info = self.info.clone();
+        self.info.unwritten = backlog::reduced(counts, |counts| {
+            counts.clone_into(&mut info.unwritten);
+            let text = text_of(&self.directory, &info);
+            text.is_ok_and(|text| text.len() as u64 <= room)
+        });
+        let text = text_of(&self.directory, &self.info)?;
+        self.spare.spend(&self.directory, &text).map_err(io)
+    }
+
+    fn take_ending(&mut self, ending: Ending) {
+        // What fails now is told below.
+        drop(self.write(&Facts::default(), true));
+        let waiting = std::mem::take(&mut self.backlog.waiting);
+        self.refuse(Table::Knobs, waiting.knobs.len());
+        self.refuse(Table::HostSamples, waiting.host.len());
+        self.refuse(Table::Exits, waiting.exits.len());
+        self.refuse(Table::SampleFrames, waiting.profile.frames.len());
+        self.refuse(Table::SampleStacks, waiting.profile.stacks.len());
+        self.refuse(Table::SampleThreads, waiting.profile.threads.len());
+        self.info.unwritten = self.backlog.take_counts(true);
         self.info.ended = Some(ending.ended);
         self.info.lost = ending.lost;
-        for (table, rows) in std::mem::take(&mut self.refused) {
-            let place = format!("write of table {table}");
-            *self.info.lost.entry(place).or_default() += rows;
+        for (&table, &rows) in &self.refused {
+            *self.info.lost.entry(backlog::place(table)).or_default() += rows;
         }
         self.info.overhead = ending.overhead;
         self.info.halts_out_of_order = self.order.violations;
-        // `self.halts` keeps the lock until the end.
-        convert::complete(&self.directory, &mut self.info)
     }
 }
 
-/// Appends rows, and remembers how many could not be.
-fn append<R: Row>(
-    stream: &mut TableStream,
-    rows: &[R],
-    refused: &mut BTreeMap<String, u64>,
-) -> Result<(), CaptureWriteError> {
-    let appended = stream.append(rows);
-    let lost = match &appended {
-        Ok(()) => 0,
-        Err(CaptureWriteError::Append { rows_refused, .. }) => *rows_refused,
-        Err(_) => rows.len() as u64,
-    };
-    if lost > 0 {
-        *refused.entry(R::TABLE.to_string()).or_default() += lost;
+/// Removes what a recording makes before it ends.
+fn remove_all(directory: &Directory) -> std::io::Result<()> {
+    for table in Table::ALL {
+        directory.remove(&table.stream_file())?;
     }
-    appended
+    directory.remove(spare::NAME)?;
+    directory.remove(FILE)?;
+    directory.unmake()
+}
+
+/// All or none: what is made of them is removed again.
+fn create_profile(directory: &Directory) -> Result<[TableStream; 4], CaptureWriteError> {
+    let create = || {
+        Ok([
+            TableStream::create::<Frame>(directory)?,
+            TableStream::create::<Stack>(directory)?,
+            TableStream::create::<Thread>(directory)?,
+            TableStream::create::<Sample>(directory)?,
+        ])
+    };
+    let created = create();
+    if created.is_err() {
+        for table in [
+            Table::SampleFrames,
+            Table::SampleStacks,
+            Table::SampleThreads,
+            Table::Samples,
+        ] {
+            // Best effort: the first error is the one that matters.
+            drop(directory.remove(&table.stream_file()));
+        }
+    }
+    created
 }
 
 /// Writes `capture.json` in one step.
-pub(crate) fn write_info(directory: &Path, info: &CaptureInfo) -> Result<(), CaptureWriteError> {
-    let path = directory.join(FILE);
-    let mut text = match serde_json::to_vec_pretty(info) {
-        Ok(text) => text,
-        Err(source) => return Err(CaptureWriteError::Json { path, source }),
-    };
-    text.push(b'\n');
-    files::replace(&path, &text).map_err(|source| CaptureWriteError::Io {
+pub(crate) fn write_info(
+    directory: &Directory,
+    info: &CaptureInfo,
+) -> Result<(), CaptureWriteError> {
+    let text = text_of(directory, info)?;
+    replace(directory, &text)
+}
+
+/// The same, and keeps room to write it once more.
+fn write_and_keep(
+    directory: &Directory,
+    info: &CaptureInfo,
+    spare: &mut Spare,
+) -> Result<(), CaptureWriteError> {
+    let text = text_of(directory, info)?;
+    replace(directory, &text)?;
+    let kept = spare.keep(directory, &text);
+    kept.map_err(|source| CaptureWriteError::Io {
+        act: "keep room in",
+        path: directory.path().to_owned(),
+        source,
+    })
+}
+
+fn replace(directory: &Directory, text: &[u8]) -> Result<(), CaptureWriteError> {
+    let written = directory.replace(FILE, text);
+    written.map_err(|source| CaptureWriteError::Io {
         act: "write",
-        path,
+        path: directory.path().join(FILE),
+        source,
+    })
+}
+
+/// The text of `capture.json`.
+fn text_of(directory: &Directory, info: &CaptureInfo) -> Result<Vec<u8>, CaptureWriteError> {
+    info::text(info).map_err(|source| CaptureWriteError::Json {
+        path: directory.path().join(FILE),
         source,
     })
 }

@@ -2,18 +2,21 @@
 //!
 //! Each batch reaches the kernel in one write before [`TableStream::append`] returns, so whatever
 //! was appended survives the recorder. A write that fails is taken back: the file is cut to the
-//! last whole batch, and the next append may try again.
+//! last whole batch, and the next append may try again. Where a file cannot be cut either, nothing is
+//! written to it until it can: what follows a torn batch could not be read.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::PathBuf;
 
 use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use arrow_ipc::{CompressionType, MetadataVersion};
 use arrow_schema::ArrowError;
 
 use crate::error::CaptureWriteError;
+use crate::files::Directory;
+use crate::files::disk::Sink;
+use crate::seal;
 use crate::table::Table;
 use crate::tables::{Row, batch_of};
 
@@ -24,13 +27,44 @@ const ALIGNMENT: usize = 8;
 pub(crate) struct TableStream {
     table: Table,
     path: PathBuf,
-    file: File,
+    file: Sink,
     /// Encodes into memory, from where whole batches go to the file.
     encoder: StreamWriter<Vec<u8>>,
+    /// What goes to the file: frames with their checksums.
+    sealed: Vec<u8>,
     /// Bytes that are whole in the file.
     bytes: u64,
     /// Rows that are whole in the file.
     rows: u64,
+    /// Whether bytes may follow those.
+    torn: bool,
+    /// Whether all that was written is durable.
+    durable: bool,
+    /// When to write again after a failure.
+    pause: Pause,
+}
+
+/// Appends to leave out after one that failed: more with each, so that a disk that is full for hours is not
+/// asked twice a second, and at most as many as a recorder makes in eight seconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pause {
+    left: u32,
+    next: u32,
+}
+
+impl Pause {
+    const MOST: u32 = 15;
+
+    /// Whether this append is to be left out.
+    fn goes_on(&mut self) -> bool {
+        self.left = self.left.saturating_sub(1);
+        self.left > 0
+    }
+
+    fn failed(&mut self) {
+        self.next = (self.next * 2).clamp(1, Self::MOST);
+        self.left = self.next;
+    }
 }
 
 impl fmt::Debug for TableStream {
@@ -45,15 +79,16 @@ impl fmt::Debug for TableStream {
 
 impl TableStream {
     /// Creates the file, with the schema and the names of the dictionaries in it.
-    pub(crate) fn create<R: Row>(directory: &Path) -> Result<Self, CaptureWriteError> {
+    pub(crate) fn create<R: Row>(directory: &Directory) -> Result<Self, CaptureWriteError> {
         let table = R::TABLE;
-        let path = directory.join(table.stream_file());
-        let io = |act, path: &Path, source| CaptureWriteError::Io {
+        let path = directory.path().join(table.stream_file());
+        let io = |act, path: &PathBuf, source| CaptureWriteError::Io {
             act,
-            path: path.to_owned(),
+            path: path.clone(),
             source,
         };
-        let file = File::create_new(&path).map_err(|source| io("create", &path, source))?;
+        let file = directory.create(&table.stream_file());
+        let file = file.map_err(|source| io("create", &path, source))?;
         // An empty batch carries the dictionaries, so that every later batch is one message.
         let encoder = encoder(table).and_then(|mut encoder| {
             encoder.write(&batch_of::<R>(&[])?)?;
@@ -65,17 +100,73 @@ impl TableStream {
             path,
             file,
             encoder,
+            sealed: Vec::new(),
             bytes: 0,
             rows: 0,
+            torn: false,
+            durable: false,
+            pause: Pause::default(),
         };
-        let written = stream.write_out();
-        written.map_err(|source| io("write", &stream.path, source))?;
+        if let Err(source) = stream.write_out() {
+            // Best effort: the first error is the one that matters, and the name must be free for the next try.
+            drop(directory.remove(&table.stream_file()));
+            return Err(io("write", &stream.path, source));
+        }
         Ok(stream)
     }
 
     /// The file, open.
-    pub(crate) fn file(&self) -> &File {
+    pub(crate) fn file(&self) -> &Sink {
         &self.file
+    }
+
+    /// Fails if the file is no longer the one of its name.
+    pub(crate) fn must_be_in(&self, directory: &Directory) -> Result<(), CaptureWriteError> {
+        if directory.holds(&self.table.stream_file(), &self.file) {
+            return Ok(());
+        }
+        Err(CaptureWriteError::Removed {
+            path: self.path.clone(),
+        })
+    }
+
+    /// Makes durable what was written, if it is not.
+    pub(crate) fn sync(&mut self) -> Result<(), CaptureWriteError> {
+        if !self.durable {
+            self.file.sync().map_err(|source| CaptureWriteError::Io {
+                act: "flush",
+                path: self.path.clone(),
+                source,
+            })?;
+            self.durable = true;
+        }
+        Ok(())
+    }
+
+    /// Whether all that was written is durable.
+    #[cfg(test)]
+    pub(crate) fn is_durable(&self) -> bool {
+        self.durable
+    }
+
+    /// Appends rows unless an earlier append has failed and it is too early to try again; `now`: it never is.
+    /// Gives back how many of the rows, from the first, are written, and why not all.
+    pub(crate) fn offer<R: Row>(
+        &mut self,
+        rows: &[R],
+        now: bool,
+    ) -> (usize, Option<CaptureWriteError>) {
+        if rows.is_empty() || self.pause.goes_on() && !now {
+            return (0, None);
+        }
+        let before = self.rows;
+        let failed = self.append(rows).err();
+        let written = usize::try_from(self.rows - before).unwrap_or(rows.len());
+        match failed {
+            None => self.pause = Pause::default(),
+            Some(_) => self.pause.failed(),
+        }
+        (written, failed)
     }
 
     /// Appends rows and hands them to the kernel.
@@ -105,17 +196,34 @@ impl TableStream {
 
     /// Writes what the encoder holds, all of it or nothing.
     fn write_out(&mut self) -> io::Result<()> {
+        let mended = self.mend();
         let encoded = self.encoder.get_mut();
-        let written = self.file.write_all(encoded);
-        let length = encoded.len() as u64;
+        self.sealed.clear();
+        let sealed = seal::seal(encoded, self.bytes, &mut self.sealed);
         encoded.clear();
-        if let Err(error) = written {
-            // If even this fails, the reader finds a torn tail and leaves it out.
-            self.file.set_len(self.bytes)?;
-            self.file.seek(SeekFrom::Start(self.bytes))?;
-            return Err(error);
+        sealed.ok_or(io::ErrorKind::InvalidData)?;
+        let written = mended.and_then(|()| {
+            self.torn = true;
+            self.file.write_all_at(&self.sealed, self.bytes)
+        });
+        let length = self.sealed.len() as u64;
+        match written {
+            Ok(()) => {
+                (self.torn, self.durable) = (false, false);
+                self.bytes += length;
+            }
+            // If even this fails, the reader finds a torn tail and leaves it out, and the next append tries.
+            Err(_) => drop(self.mend()),
         }
-        self.bytes += length;
+        written
+    }
+
+    /// Cuts off what is left of a batch that was not written whole.
+    fn mend(&mut self) -> io::Result<()> {
+        if self.torn {
+            self.file.set_len(self.bytes)?;
+            self.torn = false;
+        }
         Ok(())
     }
 }

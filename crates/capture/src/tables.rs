@@ -9,6 +9,7 @@ use arrow_schema::ArrowError;
 
 use crate::columns::Columns;
 use crate::error::CaptureReadError;
+use crate::laws::Laws;
 use crate::table::Table;
 
 pub(crate) mod exits;
@@ -32,6 +33,11 @@ pub(crate) trait Row: Sized {
 
     /// The rows of a batch; every value is checked.
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError>;
+
+    /// Those that obey the laws, of the next rows of the table.
+    fn lawful(rows: Vec<Self>, _laws: &mut Laws) -> Vec<Self> {
+        rows
+    }
 }
 
 /// Rows as a batch of their table.

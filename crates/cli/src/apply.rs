@@ -1,13 +1,10 @@
 //! What `haltwise apply` does: looks what a wish comes to, and with `--yes` does it and watches whether
 //! the VMs that run follow.
 //!
-//! [`view`] holds what is said, [`text`] lays it out, [`watching`] asks the VMs, [`mod@explain`] says what
-//! to do about refusals; `undo` and `status` share the last two.
+//! [`view`] holds what is said, [`text`] lays it out; what `undo` and `status` share is in [`crate::knob`].
 
-pub(crate) mod explain;
-pub(crate) mod text;
-pub(crate) mod view;
-pub(crate) mod watching;
+mod text;
+mod view;
 
 use std::path::PathBuf;
 
@@ -16,15 +13,12 @@ use haltwise_host::knob::{self, Fault, Keeper, KnobError, Look, Parameter, Propo
 use haltwise_host::root::Root;
 use haltwise_host::support::KernelRelease;
 
-use self::explain::explain;
 use self::view::{Applied, PlanView};
-use self::watching::Vms;
 use crate::exit::{Exit, Outcome};
+use crate::knob::explain::explain;
+use crate::knob::{value, vms, watching, who};
 use crate::plan::Plan;
 use crate::{page, terminal};
-
-/// Version of the JSON of `apply`, `undo` and `status`.
-pub(crate) const SCHEMA: u32 = 1;
 
 /// What to do.
 #[derive(Debug)]
@@ -70,6 +64,7 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
     let root = &wanted.root;
     let mut warnings = plan.as_ref().map_or_else(Vec::new, |it| suits(root, it));
     warnings.extend(knob::advice(&wish.parameters, |it| value(root, it)));
+    warnings.extend(overruled(root, &wish));
     let plan = plan.as_ref().map(PlanView::of);
     let view = if wanted.yes {
         act(wanted, &wish, warnings, plan)?
@@ -79,10 +74,13 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
         let proposal = look.propose(&wish).map_err(explain)?;
         warnings.extend(until_boot(&look.state, &wish));
         let settled = look.open.as_ref();
+        if change(root, &proposal).is_some() {
+            warnings.extend(vms(root).warning());
+        }
         Applied::new(&proposal, settled, warnings, plan)
     };
     say(&view, wanted.json)?;
-    Ok(if view.vms.iter().any(|vm| vm.effect == "keeps") {
+    Ok(if view.vms.iter().any(|vm| vm.refuses().is_some()) {
         Exit::Partial
     } else {
         Exit::Done
@@ -112,6 +110,7 @@ fn act(
     view.undo = step.map(|step| format!("haltwise undo --step {step}"));
     if let Some(change) = change(root, &proposal) {
         let vms = watching::watch(root, &change);
+        view.warnings.extend(vms.warning());
         (view.vms, view.vms_unwatched) = (vms.rows, vms.unwatched);
     }
     Ok(view)
@@ -134,11 +133,6 @@ fn say(view: &Applied, json: bool) -> Result<(), crate::exit::Failure> {
     } else {
         terminal::print(&text::render(view, terminal::columns()))
     }
-}
-
-/// A parameter's value now.
-pub(crate) fn value(root: &Root, parameter: Parameter) -> Option<u32> {
-    root.number(parameter.path()).ok()
 }
 
 /// Whether a plan was made for this host, and for what is set here now.
@@ -176,24 +170,19 @@ fn until_boot(state: &State, wish: &Wish) -> Vec<String> {
     others.collect()
 }
 
-/// Who is asking: the command line, printable and short.
-pub(crate) fn who() -> String {
-    let words: Vec<String> = std::env::args_os()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    let program = |word: &String| word.rsplit('/').next().unwrap_or_default().to_owned();
-    let mut line = words.first().map(program).unwrap_or_default();
-    for word in words.iter().skip(1) {
-        line.push(' ');
-        line.push_str(word);
+/// Who else sets what we would have set at boot, and is read after us.
+fn overruled(root: &Root, wish: &Wish) -> Vec<String> {
+    if !wish.persist {
+        return Vec::new();
     }
-    page::harmless(&line).chars().take(300).collect()
-}
-
-/// The VMs of the host under the settings in force.
-pub(crate) fn vms(root: &Root) -> Vms {
-    match watching::knobs(root) {
-        Some(now) => watching::look(root, now),
-        None => Vms::unwatched("KVM's parameters are not there"),
-    }
+    let values = wish.parameters.iter().copied().collect();
+    let rivals = knob::rivals(root, &values).into_iter();
+    let said = |it: knob::Rival| {
+        let (parameter, value) = (it.parameter, page::harmless(&it.value));
+        format!(
+            "{} sets {parameter}={value} at boot too, and is read after what --persist writes",
+            page::harmless(&it.place)
+        )
+    };
+    rivals.map(said).collect()
 }

@@ -20,33 +20,71 @@ use std::path::Path;
 
 use haltwise_core::recording::Roster;
 
-use self::pair::Pairing;
+use self::load::{Side, Summing};
+use self::pair::{Pair, Pairing, Whose};
 use self::view::View;
 use crate::exit::Failure;
+use crate::reading::opened::Opened;
+use crate::reading::pass::pass;
 
 /// Compares two captures. `vms` are pairs of names, `NAME` or `NAME=NAME`; without any, all VMs.
 pub(crate) fn compare(a: &Path, b: &Path, vms: &[String]) -> Result<View, Failure> {
-    paired(a, b, |in_a, in_b, unplaced| {
+    let a = Opened::open(a)?;
+    let side_a = load::side(&a)?;
+    let b = Opened::open(b)?;
+    let begun = Begun::new(side_a, load::side(&b)?, |in_a, in_b, unplaced| {
         pair::pairs(in_a, in_b, unplaced, vms)
-    })
+    })?;
+    let mut in_a = begun.summing_a();
+    pass(&a, "summing up", &mut [&mut in_a]);
+    Ok(begun.finish(in_a))
 }
 
-/// Compares one VM, by its name or process in A, with the VM of its name in B.
-pub(crate) fn compare_vm(a: &Path, b: &Path, vm: &str) -> Result<View, Failure> {
-    paired(a, b, |in_a, in_b, _| pair::of_vm(in_a, in_b, vm))
+/// Two captures that were looked through, and who of one is compared with whom of the other.
+#[derive(Debug)]
+pub(crate) struct Begun<'a> {
+    a: Side<'a>,
+    b: Side<'a>,
+    pairing: Pairing,
 }
 
-/// Compares those whom `pair` finds in the VMs of both; it is told whether some halts are nobody's.
-fn paired(
-    a: &Path,
-    b: &Path,
-    pair: impl FnOnce(&Roster, &Roster, bool) -> Result<Pairing, Failure>,
-) -> Result<View, Failure> {
-    let (a, b) = (load::open(a)?, load::open(b)?);
-    let sides = [&a.recording, &b.recording];
-    let unplaced = sides.iter().any(|it| !it.ledger.unplaced().is_empty());
-    let pairing = pair(&a.recording.roster, &b.recording.roster, unplaced)?;
-    Ok(build::build(&a, &b, pairing))
+impl<'a> Begun<'a> {
+    /// Compares those whom `pair` finds in the VMs of both; it is told whether some halts are nobody's.
+    fn new(
+        a: Side<'a>,
+        b: Side<'a>,
+        pair: impl FnOnce(&Roster, &Roster, bool) -> Result<Pairing, Failure>,
+    ) -> Result<Self, Failure> {
+        let sides = [&a.recording, &b.recording];
+        let unplaced = sides.iter().any(|it| !it.ledger.unplaced().is_empty());
+        let pairing = pair(&a.recording.roster, &b.recording.roster, unplaced)?;
+        Ok(Self { a, b, pairing })
+    }
+
+    /// One VM, by its name or process in A, beside the VM of its name in B; without, all.
+    pub(crate) fn of_vm(a: Side<'a>, b: Side<'a>, vm: Option<&str>) -> Result<Self, Failure> {
+        Self::new(a, b, |in_a, in_b, unplaced| match vm {
+            Some(vm) => pair::of_vm(in_a, in_b, vm),
+            None => pair::pairs(in_a, in_b, unplaced, &[]),
+        })
+    }
+
+    fn whose(&self, of: fn(&Pair) -> &Whose) -> Vec<Whose> {
+        self.pairing.pairs.iter().map(of).cloned().collect()
+    }
+
+    /// What takes the rows of A.
+    pub(crate) fn summing_a(&self) -> Summing {
+        self.a.summing(&self.whose(|pair| &pair.a))
+    }
+
+    /// Reads B, and compares it with what was taken of A.
+    pub(crate) fn finish(self, in_a: Summing) -> View {
+        let mut in_b = self.b.summing(&self.whose(|pair| &pair.b));
+        pass(self.b.opened, "summing up", &mut [&mut in_b]);
+        let (a, b) = ((&self.a, in_a.finish()), (&self.b, in_b.finish()));
+        build::build(a, b, self.pairing)
+    }
 }
 
 /// Version of the JSON; documented in `docs/diff-json.md`.

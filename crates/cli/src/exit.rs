@@ -6,22 +6,32 @@ use std::process::ExitCode;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// Done.
-    Done = 0,
+    Done,
     /// Failed.
-    Failed = 1,
+    Failed,
     /// The command line is wrong.
-    Usage = 2,
+    Usage,
     /// This host lacks what the verb needs.
-    Unsupported = 3,
+    Unsupported,
     /// Not permitted.
-    Denied = 4,
+    Denied,
     /// Done, but data was lost, or the result is partial.
-    Partial = 5,
+    Partial,
+    /// As the recorded command ended: its own exit status, which scripts ask for.
+    Command(u8),
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
+        Self::from(match exit {
+            Exit::Done => 0,
+            Exit::Failed => 1,
+            Exit::Usage => 2,
+            Exit::Unsupported => 3,
+            Exit::Denied => 4,
+            Exit::Partial => 5,
+            Exit::Command(status) => status,
+        })
     }
 }
 

@@ -3,22 +3,19 @@
 //! | file | holds |
 //! |---|---|
 //! | [`content`] | all that the page says, read and computed from the capture |
-//! | [`sample`] | the halts that go into the file, for what-if and the timeline's single halts |
+//! | [`sample`] | the halts that go into the file, for the timeline's single halts |
 //! | [`overview`] | what vCPUs did over the whole recording, in a bounded number of steps |
-//! | [`markup`] | elements and texts; a stranger's text cannot get in as it came |
 //! | [`chart`] | figures as still SVG |
 //! | [`section`] | one section of the page to a file |
 //! | [`document`] | the file: policy, style, sections, data, script |
 //! | `page/` | our style and our script, included as they are |
 //!
-//! Everything is computed here, from the capture alone. The script lays out anew what it is given,
-//! sorts, zooms, and replays the sample under what the reader sets, by the rule of `core::kvm`: a test
-//! holds the page's replay against core's.
+//! Everything is computed here, from the capture alone. The script lays out anew what it is given, sorts, zooms,
+//! and shows the settings of a grid that core played on all halts ([`crate::recommend::whatif`]).
 
 pub(crate) mod chart;
 pub(crate) mod content;
 mod document;
-pub(crate) mod markup;
 pub(crate) mod overview;
 pub(crate) mod sample;
 pub(crate) mod section;
@@ -26,6 +23,8 @@ pub(crate) mod section;
 use std::path::Path;
 
 use anyhow::Context;
+use haltwise_capture::files::output::{self, Readers};
+pub(crate) use haltwise_document::html::markup;
 
 use self::content::Content;
 use self::markup::short;
@@ -42,6 +41,7 @@ pub(crate) fn render(content: &Content) -> Result<String, Failure> {
 /// Writes the file.
 pub(crate) fn write(content: &Content, path: &Path) -> Result<usize, Failure> {
     let text = render(content)?;
-    std::fs::write(path, &text).with_context(|| format!("write {}", path.display()))?;
+    output::write(path, text.as_bytes(), Readers::Umask)
+        .with_context(|| format!("write {}", path.display()))?;
     Ok(text.len())
 }

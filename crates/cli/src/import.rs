@@ -21,9 +21,10 @@ use haltwise_host::clock;
 
 use self::source::Source;
 use self::summary::Summary;
+use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Outcome};
 use crate::progress::Progress;
-use crate::record::interrupt::Interrupt;
+use crate::reading::rule;
 use crate::terminal;
 
 /// Bytes read at a time.
@@ -67,6 +68,7 @@ pub(crate) fn run(wanted: Wanted) -> Outcome {
     drop(progress);
     let imported =
         imported.map_err(|error| explain::importing(error, &wanted.file, interrupt.came()))?;
+    rule::keep(&wanted.output);
     let summary = Summary::of(&imported);
     for line in summary.skipped() {
         terminal::say(&line);

@@ -1,60 +1,21 @@
-//! The ledger: what replay predicted and what was then measured, proof by proof, so that the tool's
-//! honesty has a number.
-//!
-//! | file | holds |
-//! |---|---|
-//! | [`entry`] | one proof, as a line of the file |
-//! | [`mod@file`] | lines added so that a crash loses at most the last, and read with suspicion |
-//! | [`summary`] | how often a measurement fell within its prediction, and by how much they differ |
-//! | [`text`] | the same on a page |
+//! What a ledger of predictions comes to: how often a measurement fell within its prediction, and by how much they
+//! differ ([`summary`]), and the same on a page ([`text`]). The file itself is [`crate::proof::ledger`]'s.
 
-mod entry;
-mod file;
 pub(crate) mod summary;
-mod text;
+pub(crate) mod text;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Serialize;
 
-use self::entry::Entry;
 use self::summary::Summary;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::prove::view::View;
+use crate::proof::ledger::entry::Entry;
+use crate::proof::ledger::{file, usual_place};
 use crate::terminal;
 
-/// Version of a line and of the JSON; documented in `docs/ledger.md`.
-pub(crate) const SCHEMA: u32 = 1;
-
-/// Where the ledger lies if nobody says otherwise: for root a place of the system, else one of the
-/// user's state. `None` where there is no home.
-pub(crate) fn usual_place() -> Option<PathBuf> {
-    if rustix::process::geteuid().is_root() {
-        return Some(PathBuf::from("/var/lib/haltwise/ledger.jsonl"));
-    }
-    let absolute = |name| {
-        let path = PathBuf::from(std::env::var_os(name)?);
-        path.is_absolute().then_some(path)
-    };
-    let state = absolute("XDG_STATE_HOME");
-    let state = state.or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
-    Some(state.join("haltwise/ledger.jsonl"))
-}
-
-/// Adds a proof, and says in its result where. A ledger that cannot be written does not spoil what was
-/// measured: that is said, and the result stands.
-pub(crate) fn keep(path: &Path, view: &mut View) {
-    let Some(entry) = Entry::of(view) else {
-        return;
-    };
-    match file::append(path, &entry) {
-        Ok(()) => view.ledger = Some(path.display().to_string()),
-        Err(error) => terminal::say(&format!(
-            "warning: the ledger was not written: {error:#}\nhint: name another with --ledger FILE, \
-             or keep none with --no-ledger"
-        )),
-    }
-}
+/// Version of the JSON that `haltwise ledger` prints. In 1, inconclusive proofs were in the accuracy.
+const OUTPUT_SCHEMA: u32 = 2;
 
 /// All that a ledger says.
 #[derive(Debug, Serialize)]
@@ -82,7 +43,7 @@ pub(crate) fn show(path: Option<&Path>, json: bool, width: usize) -> Outcome {
     };
     let file::Lines { entries, unread } = file::read(path)?;
     let ledger = Ledger {
-        schema: SCHEMA,
+        schema: OUTPUT_SCHEMA,
         path: path.display().to_string(),
         unread,
         summary: Summary::of(&entries),
@@ -100,3 +61,6 @@ pub(crate) fn show(path: Option<&Path>, json: bool, width: usize) -> Outcome {
         Exit::Done
     })
 }
+
+#[cfg(test)]
+mod test;

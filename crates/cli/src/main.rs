@@ -4,25 +4,30 @@
 #![forbid(unsafe_code)]
 
 mod apply;
-mod chart;
+mod collect;
+mod costs;
 mod diff;
 mod doctor;
 mod exit;
 mod exits;
 mod explain;
+mod figures;
 mod html;
 mod import;
+mod integrity;
+mod knob;
 mod ledger;
-mod number;
-mod open;
-mod page;
 mod plan;
 mod profile;
 mod progress;
+mod proof;
 mod prove;
+mod reading;
+mod recommend;
 mod record;
 mod replay;
 mod report;
+mod shown;
 mod status;
 mod terminal;
 mod top;
@@ -35,36 +40,42 @@ mod words;
 use std::process::ExitCode;
 
 use clap::Parser;
+use haltwise_document::{chart, number, page};
+use haltwise_host::companion;
 
 use crate::exit::Exit;
 
-/// Finds out where the halted time of this host's KVM virtual machines goes
+/// Measure and tune the halt polling of KVM virtual machines
 #[derive(Debug, Parser)]
 #[command(
     name = "haltwise",
     version,
     help_expected = true,
-    disable_help_subcommand = true,
     max_term_width = 80,
     after_help = "EXAMPLES
-  haltwise doctor                          what can be seen on this host
+  haltwise doctor                          what can be recorded on this host
   haltwise record -o cap --duration 10s    record the halts of all VMs
-  haltwise report cap                      where their halted time goes
-  haltwise verify cap                      whether KVM did as its rule says
+  haltwise report cap                      a summary of the halts
+  haltwise verify cap                      check them against KVM's algorithm
 
 EXIT CODES
   0 done   1 failed   2 usage   3 unsupported host   4 not permitted
-  5 done, but data was lost or is partial"
+  5 done, but data was lost or is incomplete"
 )]
 struct Cli {
-    /// What to do
+    /// The command
     #[command(subcommand)]
     verb: verb::Verb,
 }
 
 fn main() -> ExitCode {
+    // Started by a recorder, beside itself: no verb, since nobody else asks for it.
+    if let Some(served) = companion::serve(std::env::args_os().skip(1)) {
+        return served.map_or(Exit::Failed, |()| Exit::Done).into();
+    }
     // What a table decoder panics over comes back as an error that names the file.
     haltwise_capture::contain::silence_contained_panics();
+    collect::interrupt::outlive_file_size_limit();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return usage(&error),

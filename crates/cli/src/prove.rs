@@ -6,19 +6,19 @@
 //! | [`means`] | how a setting is put in force, and what was before |
 //! | [`command`] | the command of a block, and what it printed |
 //! | [`meters`] | counters of the host read around a block |
+//! | [`rule`] | what the running kernel carries of later ones |
 //! | [`watch`] | one block: from the facts that come in to its halts |
 //! | [`experiment`] | all blocks, round by round |
 //! | [`judge`] | from what was measured to what is said |
-//! | [`view`] | what is said: the JSON |
-//! | [`text`] | the same on a page |
+//! | [`text`] | the same on a page; as data it is [`crate::proof`] |
 
 mod command;
 mod experiment;
 mod judge;
 mod means;
 mod meters;
+mod rule;
 pub(crate) mod text;
-pub(crate) mod view;
 mod watch;
 
 use std::ffi::OsString;
@@ -32,15 +32,11 @@ use haltwise_host::root::Root;
 use regex::Regex;
 
 use self::experiment::Experiment;
-use self::view::View;
+use crate::collect::interrupt::Interrupt;
+use crate::costs::Told;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::ledger;
-use crate::record::interrupt::Interrupt;
-use crate::replay::costs::Told;
+use crate::proof::{Proof, ledger};
 use crate::terminal;
-
-/// Version of the JSON; documented in `docs/prove-json.md`.
-pub(crate) const SCHEMA: u32 = 1;
 
 /// What the user asked for.
 #[derive(Debug)]
@@ -132,7 +128,7 @@ fn too_short() -> Failure {
 }
 
 /// Prints a result.
-pub(crate) fn show(view: &View, json: bool, width: usize) -> Result<(), Failure> {
+pub(crate) fn show(view: &Proof, json: bool, width: usize) -> Result<(), Failure> {
     let text = if json {
         terminal::json(view)?
     } else {
@@ -142,7 +138,7 @@ pub(crate) fn show(view: &View, json: bool, width: usize) -> Result<(), Failure>
 }
 
 /// How a result ends the program.
-pub(crate) fn exit_of(view: &View) -> Exit {
+pub(crate) fn exit_of(view: &Proof) -> Exit {
     if view.partial || view.lost > 0 {
         Exit::Partial
     } else {

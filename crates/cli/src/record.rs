@@ -2,36 +2,32 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`start`] | which rung, which VMs, what is known at the start |
-//! | [`exits`] | exits beside the halts: what was asked for, and what of it this host can |
-//! | [`profile`] | samples beside the halts: how often, of what |
+//! | [`start`] | the directory, and what is known at the start |
 //! | [`session`] | the loop from the first drain to the last |
 //! | [`child`] | the command that runs meanwhile |
-//! | [`interrupt`] | SIGINT, SIGTERM, SIGHUP |
 //! | [`summary`] | what is said at the end |
 
 mod child;
-mod exits;
-pub(crate) mod interrupt;
-mod profile;
 mod session;
-pub(crate) mod start;
+mod start;
 mod summary;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use haltwise_capture::recording::Durability;
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::root::Root;
 
 use self::child::Child;
-pub(crate) use self::exits::ExitsWanted;
-use self::interrupt::Interrupt;
-pub(crate) use self::profile::{ProfileWanted, Rate, event};
 use self::session::Session;
+use crate::collect::exits::ExitsWanted;
+use crate::collect::interrupt::Interrupt;
+use crate::collect::profile::ProfileWanted;
 use crate::exit::{Exit, Outcome};
+use crate::reading::rule;
 use crate::terminal;
 
 /// What the user asked for.
@@ -46,31 +42,47 @@ pub(crate) struct Wanted {
     pub(crate) buffer_bytes: u32,
     pub(crate) exits: Option<ExitsWanted>,
     pub(crate) profile: Option<ProfileWanted>,
+    pub(crate) durability: Durability,
     pub(crate) json: bool,
     pub(crate) command: Vec<OsString>,
+    /// Who runs it, if not we.
+    pub(crate) user: Option<String>,
+    /// Keep our own command line out of the capture.
+    pub(crate) no_command: bool,
 }
 
 /// Records until something ends it.
 pub(crate) fn run(wanted: &Wanted) -> Outcome {
     let root = Root::host();
     start::check_output(&wanted.output)?;
+    let account = child::account(wanted.user.as_deref())?;
     let interrupt = Interrupt::watch()?;
     let started = start::start(wanted, &root)?;
     terminal::say(&started.greeting(wanted));
     let mut session = Session::begin(started, root);
-    let mut child = Child::spawn(&wanted.command)?;
-    let ended = session.run(wanted.duration, &interrupt, &mut child);
+    let child = match Child::spawn(&wanted.command, account) {
+        Ok(child) => child,
+        Err(failure) => return Err(session.discard(failure)),
+    };
+    session.confine(child.is_there());
+    let ended = session.run(wanted.duration, &interrupt, &child);
     // The command is ours: it does not outlive the recording, even if that failed.
     let command = child.end();
-    let summary = session.finish(ended?)?;
+    let summary = match ended {
+        Ok(by) => session.finish(by)?,
+        Err(failure) => return Err(session.abandon(failure)),
+    };
+    if wanted.mode.keeps_halts() {
+        rule::keep(&wanted.output);
+    }
     if wanted.json {
         terminal::print(&summary.json()?)?;
     } else {
         terminal::print(&summary.text())?;
     }
-    if let Some(failed) = command.failure() {
+    if let Some((failed, exit)) = command.failure() {
         terminal::say(&failed);
-        return Ok(Exit::Failed);
+        return Ok(exit);
     }
     Ok(if summary.is_partial() {
         Exit::Partial

@@ -1,13 +1,13 @@
-//! The replay of a capture under other policies: [`play`] reads and plays, [`costs`] finds out what a
-//! block costs, [`doubts`] says what was not recorded, [`words`] what else figures rest on, [`view`]
-//! holds what is said, [`text`] lays it out.
+//! The replay of a capture under other policies: [`play`] reads and plays, [`price`] says what an
+//! exit costs, [`guest`] what polling in the guest is worth, [`quicker`] what shorter wake-ups would change,
+//! [`view`] holds what is said, [`text`] lays it out.
 
-pub(crate) mod costs;
-pub(crate) mod doubts;
+mod guest;
 pub(crate) mod play;
+pub(crate) mod price;
+pub(crate) mod quicker;
 pub(crate) mod text;
 pub(crate) mod view;
-pub(crate) mod words;
 
 /// Version of the JSON; documented in `docs/replay-json.md`.
 pub(crate) const SCHEMA: u32 = 1;

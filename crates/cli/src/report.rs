@@ -5,8 +5,6 @@
 
 pub(crate) mod build;
 pub(crate) mod honest;
-pub(crate) mod load;
-pub(crate) mod recording;
 pub(crate) mod text;
 pub(crate) mod verdict;
 pub(crate) mod view;

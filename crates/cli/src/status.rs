@@ -19,5 +19,9 @@ pub(crate) fn run(root: &Root, json: bool) -> Outcome {
     } else {
         terminal::print(&text::render(&status, terminal::columns()))?;
     }
-    Ok(Exit::Done)
+    Ok(if status.journal.unknown.is_some() {
+        Exit::Partial
+    } else {
+        Exit::Done
+    })
 }

@@ -1,13 +1,20 @@
 //! The only place that prints. Results go to stdout, everything said about them to stderr.
 //!
-//! A reader that goes away (`haltwise report … | head`) is not an error. Nothing here depends on
-//! colour, and nothing is coloured; help is coloured by clap, which heeds `NO_COLOR`.
+//! What a VM's owner, a capture's maker or a text for import has put into a name or an error never steers the
+//! terminal: nothing leaves here with a control character that is no end of line or tabulator.
+//!
+//! A reader that goes away (`haltwise report … | head`) is not an error. Nothing depends on colour: headings
+//! and notes have one on a terminal, unless `NO_COLOR` is set; clap colours help by the same rule.
 
-use std::io::{self, Write};
+use std::borrow::Cow;
+use std::io::{self, IsTerminal, Write};
 
+use haltwise_document::Document;
+use haltwise_document::text::{self, Style};
 use serde::Serialize;
 
 use crate::exit::Failure;
+use crate::page::is_steering;
 
 /// Columns where nobody says otherwise.
 const COLUMNS: usize = 80;
@@ -33,7 +40,7 @@ fn terminal_columns() -> Option<usize> {
 /// How wide text is: an option that verbs share.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub(crate) struct Width {
-    /// Columns of the text, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
+    /// Width of the text in columns, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]
     width: Option<u16>,
 }
@@ -45,14 +52,44 @@ impl Width {
     }
 }
 
-/// A result as JSON: indented, with a last end of line.
+fn steers(c: char) -> bool {
+    c.is_control() && !matches!(c, '\n' | '\t') || is_steering(c)
+}
+
+/// Text with `instead` for whatever would steer a terminal.
+fn escaped(text: &str, instead: impl Fn(char) -> String) -> Cow<'_, str> {
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let mut clean = String::with_capacity(text.len());
+    for c in text.chars() {
+        if steers(c) {
+            clean.push_str(&instead(c));
+        } else {
+            clean.push(c);
+        }
+    }
+    Cow::Owned(clean)
+}
+
+/// A result as JSON: indented, with a last end of line. Control characters can only stand within its
+/// strings, where their numbers mean the same.
 pub(crate) fn json(result: &impl Serialize) -> serde_json::Result<String> {
-    serde_json::to_string_pretty(result).map(|text| text + "\n")
+    let text = serde_json::to_string_pretty(result)? + "\n";
+    Ok(escaped(&text, |c| format!("\\u{:04x}", u32::from(c))).into_owned())
 }
 
 /// Prints a result.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    print_bytes(text.as_bytes())
+    print_bytes(escaped(text, |_| "?".to_owned()).as_bytes())
+}
+
+/// Prints a result that is a document. Its renderer makes harmless what strangers wrote, and colours go as they are.
+pub(crate) fn document(document: &Document, width: usize) -> Result<(), Failure> {
+    let asked = std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
+    let dumb = std::env::var_os("TERM").is_none_or(|it| it == "dumb");
+    let colour = io::stdout().is_terminal() && asked && !dumb;
+    print_bytes(text::render(document, Style { width, colour }).as_bytes())
 }
 
 /// Prints a result that need not be text.
@@ -71,13 +108,38 @@ pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
 /// Says something about the work, on stderr. Errors are ignored: there is nobody to tell.
 pub(crate) fn say(text: &str) {
     let mut stderr = io::stderr().lock();
-    drop(writeln!(stderr, "{text}"));
+    drop(writeln!(stderr, "{}", escaped(text, |_| "?".to_owned())));
 }
 
-/// Prints an error and what to do about it.
+/// Prints an error and what to do about it. A line of the error's own begins with blanks, so that it can
+/// pose as nothing else.
 pub(crate) fn complain(failure: &Failure) {
-    say(&format!("error: {:#}", failure.error));
+    let error = format!("{:#}", failure.error).replace('\n', "\n  ");
+    say(&format!("error: {error}"));
     if let Some(hint) = &failure.hint {
         say(&format!("hint: {hint}"));
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn nothing_that_steers_a_terminal_leaves() {
+        let said = escaped("a\u{1b}[2Jb\u{9b}31mc\rd\u{202e}e\n\tf", |_| "?".to_owned());
+        assert_eq!(said, "a?[2Jb?31mc?d?e\n\tf");
+        assert!(matches!(
+            escaped("数据库 \n", |_| "?".to_owned()),
+            Cow::Borrowed(_)
+        ));
+    }
+
+    #[test]
+    fn json_keeps_what_it_escapes() {
+        let name = "\u{1b}[2J\u{9b}\u{202e}\u{7f}";
+        let text = json(&name).unwrap();
+        assert!(!text.contains(steers), "{text:?}");
+        assert_eq!(serde_json::from_str::<String>(&text).unwrap(), name);
     }
 }

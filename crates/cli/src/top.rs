@@ -43,8 +43,8 @@ use self::model::Model;
 use self::recorded::Length;
 use self::step::lost_count;
 use self::timeline::Timeline;
+use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::record::interrupt::Interrupt;
 use crate::terminal;
 use crate::words::plural;
 

@@ -6,10 +6,10 @@ use haltwise_host::knob::{Fault, Keeper, KnobError, Look, Reversal, Which, Why};
 use haltwise_host::root::Root;
 use serde::Serialize;
 
-use crate::apply::explain::explain;
-use crate::apply::view::{LeftView, SettledView, TurnView};
-use crate::apply::{SCHEMA, who};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::knob::explain::explain;
+use crate::knob::view::{LeftView, SettledView, TurnView};
+use crate::knob::{SCHEMA, who};
 use crate::terminal;
 
 /// What to do.

@@ -1,6 +1,7 @@
 //! The verbs, one file each.
 
 mod apply;
+mod check;
 mod completions;
 mod costs;
 mod diff;
@@ -11,11 +12,14 @@ mod import;
 mod ledger;
 mod man;
 mod profile;
-pub(crate) mod prove;
+mod prove;
 mod record;
+mod repair;
 mod replay;
-pub(crate) mod report;
+mod report;
+mod root;
 mod status;
+mod time;
 mod top;
 mod tune;
 mod undo;
@@ -25,51 +29,54 @@ mod version;
 use clap::Subcommand;
 
 use crate::exit::Outcome;
+use crate::report::SCHEMA as REPORT_SCHEMA;
 
 /// What haltwise can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
     /// Record the halts of the virtual machines on this host
     Record(record::Arguments),
-    /// Watch what halts cost, live or through a capture
+    /// Show the cost of halts live, or step through a capture
     Top(top::Arguments),
-    /// Make a capture of what ftrace, perf or trace-cmd recorded
+    /// Convert ftrace, perf or trace-cmd output to a capture
     Import(import::Arguments),
-    /// Show where the halted time of a capture goes
+    /// Check a capture for damage
+    Check(check::Arguments),
+    /// Make a finished capture of one that was cut or damaged
+    Repair(repair::Arguments),
+    /// Summarize the halts of a capture
     Report(report::Arguments),
-    /// Show what made guests exit, and what that cost
+    /// Show VM exits by reason, count and handling time
     Exits(exits::Arguments),
-    /// Show where VMs and their VMMs spend CPU time
+    /// Show where vCPU and VMM threads spend CPU time
     Profile(profile::Arguments),
-    /// Say what a capture shows that can be put right, and how
+    /// Find problems in a capture and suggest remedies
     Explain(explain::Arguments),
-    /// Compare two captures: what differs, and not by chance
+    /// Compare two captures for statistically significant differences
     Diff(diff::Arguments),
-    /// Hold recorded halts against the kernel's own rule
+    /// Check recorded halts against KVM's halt polling algorithm
     Verify(verify::Arguments),
-    /// Say what the recorded halts would have cost under other policies
+    /// Compute what the recorded halts would cost under other policies
     Replay(Box<replay::Arguments>),
-    /// Recommend the setting that serves the recorded halts best
+    /// Recommend the best setting for the recorded halts
     Tune(Box<tune::Arguments>),
-    /// Measure two settings in turn and say which is better
+    /// Measure two settings alternately and compare them
     Prove(Box<prove::Arguments>),
-    /// Say how good predictions were: what prove foresaw, and what came of it
+    /// Show how accurate past predictions were
     Ledger(ledger::Arguments),
-    /// Set KVM's parameters, in a way that can be undone
+    /// Set KVM's halt polling parameters
     Apply(apply::Arguments),
-    /// Take back what apply has set
+    /// Restore the settings from before apply
     Undo(undo::Arguments),
-    /// Say what is set, who set it, and which VMs follow
+    /// Show the settings, who set them, and which VMs they apply to
     Status(status::Arguments),
-    /// Say what can be seen on this host, and which settings are in force
+    /// Check what haltwise can record on this host
     Doctor(doctor::Arguments),
     /// Print the version
     Version(version::Arguments),
-    /// Print completions for a shell
-    #[command(hide = true)]
+    /// Print shell completions
     Completions(completions::Arguments),
-    /// Print the manual page, or write one for each verb
-    #[command(hide = true)]
+    /// Print or write the manual pages
     Man(man::Arguments),
 }
 
@@ -80,6 +87,8 @@ impl Verb {
             Self::Record(arguments) => record::run(arguments),
             Self::Top(arguments) => top::run(arguments),
             Self::Import(arguments) => import::run(arguments),
+            Self::Check(arguments) => check::run(&arguments),
+            Self::Repair(arguments) => repair::run(&arguments),
             Self::Report(arguments) => report::run(&arguments),
             Self::Exits(arguments) => exits::run(&arguments),
             Self::Profile(arguments) => profile::run(&arguments),
@@ -94,7 +103,7 @@ impl Verb {
             Self::Undo(arguments) => undo::run(arguments),
             Self::Status(arguments) => status::run(arguments),
             Self::Doctor(arguments) => doctor::run(&arguments),
-            Self::Version(arguments) => version::run(&arguments),
+            Self::Version(arguments) => version::run(&arguments, REPORT_SCHEMA),
             Self::Completions(arguments) => completions::run(&arguments),
             Self::Man(arguments) => man::run(&arguments),
         }

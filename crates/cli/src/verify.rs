@@ -1,22 +1,21 @@
 //! `haltwise verify`: recorded halts, held against the kernel's own rule.
 //!
-//! [`setup`] finds out which rule and which settings, [`feed`] reads the capture through
-//! [`haltwise_core::verify`], [`view`] holds what is said, [`text`] lays it out.
+//! [`crate::reading::rule`] finds out which rule and which settings, [`feed`] reads the capture
+//! through [`haltwise_core::verify`], [`view`] holds what is said, [`text`] lays it out.
 
 mod feed;
-mod setup;
 mod text;
 mod view;
 
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use haltwise_capture::capture::Capture;
-use haltwise_core::kvm::{Arch, Backport, Version};
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::open::explain;
-use crate::{terminal, verb};
+use crate::reading::opened::Opened;
+use crate::reading::rule::{self, Told};
+use crate::reading::select;
+use crate::terminal;
 
 /// Version of the JSON; documented in `docs/verify-json.md`.
 const SCHEMA: u32 = 1;
@@ -34,28 +33,17 @@ pub(crate) struct Wanted {
     pub(crate) json: bool,
 }
 
-/// What the caller says of the recorded host.
-#[derive(Debug)]
-pub(crate) struct Told {
-    pub(crate) kernel: Option<Version>,
-    pub(crate) arch: Option<Arch>,
-    pub(crate) backports: Vec<Backport>,
-    /// In the order of [`haltwise_core::verify::settings::Parameter::ALL`].
-    pub(crate) parameters: [Option<u32>; 4],
-    pub(crate) cap: Option<u32>,
-}
-
 /// Reads the capture, verifies it and prints the result.
 pub(crate) fn run(wanted: &Wanted) -> Outcome {
-    let capture = Capture::open(&wanted.dir).map_err(explain)?;
-    let setup = setup::setup(&capture, &wanted.told)?;
+    let opened = Opened::open(&wanted.dir)?;
+    let setup = rule::setup(&opened, &wanted.told)?;
     let shown = if wanted.all { usize::MAX } else { SHOWN };
     let vms = match &wanted.vm {
         None => None,
-        vm => Some(verb::report::wanted(&capture.info().roster, vm.as_deref())?),
+        vm => Some(select::vms(&opened.info().roster, vm.as_deref())?),
     };
-    let fed = feed::feed(&capture, &setup, vms.as_deref(), shown)?;
-    let view = view::view(&capture, &setup, &fed);
+    let fed = feed::feed(&opened, &setup, vms.as_deref(), shown)?;
+    let view = view::view(&opened, &setup, &fed);
     if wanted.json {
         terminal::print(&terminal::json(&view)?)?;
     } else {

@@ -10,6 +10,7 @@
 //! | [`parts`] | halted time split into poll, sleep and wake-up latency |
 //! | [`series`] | windows and polling over time, in slots that widen by themselves |
 //! | [`seen`] | ceilings, settings, losses: small tables that cannot grow without end |
+//! | [`within`] | what of it lies within the time in which somebody was watched |
 //! | [`ledger`] | the accounts of all vCPUs, and what the host says of itself |
 //! | [`worth`] | what polling cost here and what it spared |
 
@@ -17,15 +18,18 @@ pub mod ledger;
 pub mod parts;
 pub mod seen;
 pub mod series;
+pub mod within;
 pub mod worth;
 
 use serde::Serialize;
 
 use crate::event::{CeilingSource, Halt, HaltCounts, WakeSource, WindowChange};
 use crate::hist::LogHist;
+use crate::stats::Share;
 use parts::Parts;
 use seen::{Bounded, Fold, Newest, Span};
 use series::Series;
+use within::Edges;
 
 /// Different ceilings of one account that are told apart; larger ones are lumped together.
 pub const CEILINGS: usize = 16;
@@ -77,6 +81,9 @@ pub struct Account {
     pub shrinks: u64,
     /// First start and last end of everything seen here.
     pub span: Span,
+    /// First and last time at which the kernel told of a halt; of counts, from when to when it counted.
+    pub told: Span,
+    edges: Edges,
 }
 
 /// A ceiling and who set it.
@@ -110,8 +117,10 @@ impl Account {
         count(&mut self.waits, halt.waited);
         count(&mut self.invalid, !halt.valid);
         count(&mut self.cut_known, true);
-        count(&mut self.poll_cuts, halt.poll_cut);
-        self.parts.fold(&Parts::of_halt(halt));
+        let parts = Parts::of_halt(halt);
+        self.parts.fold(&parts);
+        self.edges.fold(&Edges::of(halt, parts));
+        self.told.fold(&Span::of_one(halt.end_ns()));
         count(&mut self.wakes[usize::from(halt.wake.code())], true);
         self.halt_ns.record(halt.halt_ns);
         if let Some(gap) = halt.gap_ns() {
@@ -126,16 +135,15 @@ impl Account {
         self.span.fold(&Span::between(halt.start_ns, halt.end_ns()));
     }
 
-    /// Books the poll of a halt. A poll that succeeds at its first look lasted 0 ns, and is told
-    /// from a halt that did not poll by its window.
+    /// Books the poll of a halt.
     fn poll(&mut self, halt: &Halt) {
         let Some(poll_ns) = halt.poll_ns else { return };
         count(&mut self.poll_known, true);
-        let at_first_look = !halt.waited && halt.window_ns.is_some_and(|w| w > 0);
-        if poll_ns == 0 && !at_first_look {
+        if halt.has_polled() != Some(true) {
             return;
         }
         count(&mut self.polled, true);
+        count(&mut self.poll_cuts, halt.poll_cut);
         if halt.waited {
             self.poll_fail_ns.record(poll_ns);
         } else {
@@ -178,16 +186,12 @@ impl Account {
     pub fn counts(&mut self, counts: &HaltCounts) {
         add(&mut self.halts, counts.halts);
         add(&mut self.waits, counts.waited);
-        if let Some(polled) = counts.polled {
-            add(&mut self.poll_known, counts.halts);
-            add(&mut self.polled, polled);
-        }
-        add(
-            &mut self.successful_polls,
-            counts.successful_polls.unwrap_or(0),
-        );
+        let known = counts.polls_known();
+        add(&mut self.poll_known, known);
+        add(&mut self.polled, counts.polls());
+        add(&mut self.successful_polls, counts.polls_met());
         if let Some(cuts) = counts.poll_cuts {
-            add(&mut self.cut_known, counts.halts);
+            add(&mut self.cut_known, known);
             add(&mut self.poll_cuts, cuts);
         }
         self.parts.fold(&Parts::of_counts(counts));
@@ -207,6 +211,7 @@ impl Account {
         add(&mut slot.poll_ns, counts.poll_fail_ns.sum());
         let start = counts.time_ns.saturating_sub(counts.interval_ns);
         self.span.fold(&Span::between(start, counts.time_ns));
+        self.told.fold(&Span::between(start, counts.time_ns));
     }
 
     /// Whether nothing was seen.
@@ -227,6 +232,23 @@ impl Account {
     /// Polls that ended in a wait.
     pub fn failed_polls(&self) -> u64 {
         self.polled.saturating_sub(self.successful_polls)
+    }
+
+    /// The share of polls that ended because another task wanted the CPU; `None` where that is not
+    /// known, or of too few polls to tell.
+    pub fn preempted(&self) -> Option<Share> {
+        let is_known = self.cut_known >= self.polled;
+        is_known.then(|| Share::of(self.poll_cuts, self.polled))?
+    }
+
+    /// Time polled, in the two parts of it, by vCPUs that had so much time together: never more than that.
+    pub fn polled_of(&self, available_ns: u64) -> Parts {
+        let polled = Parts {
+            poll_success_ns: self.poll_success_ns.sum(),
+            poll_fail_ns: self.poll_fail_ns.sum(),
+            ..Parts::default()
+        };
+        polled.at_most(available_ns)
     }
 
     /// CPU time burnt by polling; `None` if no halt says how long it polled.
@@ -252,9 +274,8 @@ impl Unknown {
     fn counts(&mut self, counts: &HaltCounts) {
         add(&mut self.window_ns, counts.halts);
         add(&mut self.ceiling_ns, counts.halts);
-        if counts.polled.is_none() {
-            add(&mut self.poll_ns, counts.halts);
-        }
+        let poll_unknown = counts.halts.saturating_sub(counts.polls_known());
+        add(&mut self.poll_ns, poll_unknown);
         let with_latency = counts.wake_latency_ns.count();
         add(
             &mut self.wake_latency_ns,
@@ -312,6 +333,8 @@ impl Fold for Account {
         add(&mut self.grows, other.grows);
         add(&mut self.shrinks, other.shrinks);
         self.span.fold(&other.span);
+        self.told.fold(&other.told);
+        self.edges.fold(&other.edges);
     }
 }
 

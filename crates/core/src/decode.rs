@@ -2,7 +2,7 @@
 //!
 //! Works on any source of KVM's tracepoints: perf events on a running host, text of other tools. What
 //! such a source must do for itself is to read events; [`Order`] puts them in order of time, [`waker`]
-//! judges who woke a thread. The events of one halt, in the order in which KVM emits them:
+//! judges who woke a thread, [`group`] which threads are one VM. The events of one halt, in the order in which KVM emits them:
 //!
 //! ```text
 //!   start                    window ends          woken            running again
@@ -16,6 +16,7 @@
 //! as KVM does (since 6.1) at entry. A ceiling below what the rule left shows itself by that clamp.
 
 mod ceiling;
+pub mod group;
 mod order;
 mod thread;
 pub mod waker;
@@ -71,13 +72,9 @@ pub enum What {
         /// By what, as far as the waker's context tells.
         source: WakeSource,
     },
-    /// `sched:sched_switch`: a thread gave up its CPU to sleep (not because it was preempted).
+    /// `sched:sched_switch`: a thread gave up its CPU to sleep (not because it was preempted, which says
+    /// nothing here).
     Slept {
-        /// That thread.
-        tid: Tid,
-    },
-    /// `sched:sched_switch`: a thread lost its CPU to another while it could run (preempted).
-    PutAside {
         /// That thread.
         tid: Tid,
     },
@@ -151,8 +148,7 @@ impl Decoder {
         self.told = Some(told);
     }
 
-    /// From `since_ns` on, no [`What::Waking`], [`What::Slept`] and [`What::PutAside`] of this
-    /// thread is held back.
+    /// From `since_ns` on, no [`What::Waking`] and [`What::Slept`] of this thread is held back.
     pub fn watch(&mut self, tid: Tid, since_ns: u64) {
         let thread = self.threads.entry(tid).or_default();
         thread.watched_since.get_or_insert(since_ns);
@@ -213,10 +209,7 @@ impl Decoder {
                 }
                 None
             }
-            What::Waking { tid, .. }
-            | What::Slept { tid }
-            | What::PutAside { tid }
-            | What::ThreadGap { tid } => {
+            What::Waking { tid, .. } | What::Slept { tid } | What::ThreadGap { tid } => {
                 if let Some(thread) = self.threads.get_mut(&tid) {
                     thread.between_halts(event);
                 }

@@ -2,6 +2,8 @@
 //!
 //! `None` says that the rung in use, or the running kernel, could not tell. It never means zero.
 
+mod counting;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -164,6 +166,9 @@ pub struct Halt {
     pub change: WindowCall,
     /// Time polled, as KVM booked it. 0 where the vCPU was not allowed to poll.
     pub poll_ns: Option<u64>,
+    /// KVM counted an attempted poll (`halt_attempted_poll`); `None` where nobody read that counter. A poll
+    /// that is met at its first look takes 0 ns. See [`Halt::has_polled`].
+    pub polled: Option<bool>,
     /// From the wake event until KVM had the vCPU running again; 0 if it did not wait.
     pub wake_latency_ns: Option<u64>,
     /// What ended the halt.
@@ -213,6 +218,18 @@ impl Halt {
             .map(|latency| self.halt_ns.saturating_sub(latency))
     }
 
+    /// Whether KVM polled; `None` where the time polled is not known.
+    ///
+    /// Where nobody read KVM's counter, a halt of 0 ns polled is taken for a poll that was met at its first
+    /// look if there was a window and the vCPU did not sleep. Of a guest that disabled host polling this is
+    /// wrong: such halts were turned back on their way to sleep.
+    pub fn has_polled(&self) -> Option<bool> {
+        let poll_ns = self.poll_ns?;
+        let at_first_look = !self.waited && self.window_ns.is_some_and(|window| window > 0);
+        let by_its_looks = at_first_look || self.poll_cut;
+        Some(poll_ns > 0 || self.polled.unwrap_or(by_its_looks))
+    }
+
     /// Time neither polled nor waking: the vCPU slept and its CPU was free for others.
     pub fn sleep_ns(&self) -> Option<u64> {
         if !self.waited {
@@ -255,6 +272,26 @@ pub struct Vm {
     pub vmm: VmmKind,
     /// Whether its halts can be seen, and if not, why.
     pub observable: Observable,
+    /// When it came, if that was while recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_ns: Option<u64>,
+    /// When it was gone, if that was while recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_ns: Option<u64>,
+    /// Whether its VMM let it run; `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<Paused>,
+}
+
+/// When a VM was paused: when none of its vCPUs was in `KVM_RUN`, at several looks in turn. It is stopped, was
+/// not started yet, or has stopped after an error; KVM's events and counters do not tell that from idleness.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Paused {
+    /// How long in all, of pauses that are over.
+    pub over_ns: u64,
+    /// Since when, of one that is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_ns: Option<u64>,
 }
 
 /// Whether a VM's or vCPU's halts can be seen at all.
@@ -370,12 +407,18 @@ pub struct HaltCounts {
     pub halts: u64,
     /// Of these, how many were really scheduled out.
     pub waited: u64,
+    /// Of how many halts it is known whether they polled; the counts of polls are of these. `None` of older
+    /// captures, see [`HaltCounts::polls_known`].
+    pub poll_known: Option<u64>,
     /// How many polled at all, where known.
     pub polled: Option<u64>,
     /// How many polled and were never scheduled out (KVM's `halt_successful_poll`), where known.
     pub successful_polls: Option<u64>,
     /// How many polls were cut short for another task, where known.
     pub poll_cuts: Option<u64>,
+    /// Time neither polled nor slept by halts that were woken on their way to sleep. `None` where it is not
+    /// told; then it is in no other sum either.
+    pub turned_back_ns: Option<u64>,
     /// Halts by [`WakeSource`], in the order of [`WakeSource::ALL`].
     pub wakes: [u64; 5],
     /// Whole halts (KVM's `halt_ns`).
@@ -388,6 +431,40 @@ pub struct HaltCounts {
     pub poll_fail_ns: LogHist,
     /// Wake-up latency of halts that waited.
     pub wake_latency_ns: LogHist,
+}
+
+impl HaltCounts {
+    /// Of how many halts it is known whether they polled.
+    ///
+    /// Older recorders told no count of polls where one halt of the interval did not say; the polls of the
+    /// others are in the histograms all the same.
+    pub fn polls_known(&self) -> u64 {
+        let older = match (self.polled, self.polls_timed()) {
+            (Some(_), _) => self.halts,
+            (None, 0) => 0,
+            (None, timed) => self.halts.saturating_sub(1).max(timed),
+        };
+        self.poll_known.unwrap_or(older).min(self.halts)
+    }
+
+    /// How many polled, of those of which it is known.
+    pub fn polls(&self) -> u64 {
+        let polls = self.polled.unwrap_or_else(|| self.polls_timed());
+        polls.min(self.polls_known())
+    }
+
+    /// How many of these were successful.
+    pub fn polls_met(&self) -> u64 {
+        let timed = || self.poll_success_ns.count();
+        self.successful_polls
+            .unwrap_or_else(timed)
+            .min(self.polls())
+    }
+
+    fn polls_timed(&self) -> u64 {
+        let counts = [&self.poll_success_ns, &self.poll_fail_ns].map(LogHist::count);
+        counts[0].saturating_add(counts[1])
+    }
 }
 
 /// What a recorder hands to a capture in one flush: some rows of each table.
@@ -451,6 +528,31 @@ mod test {
         };
         assert_eq!(halt.gap_ns(), None);
         assert_eq!(halt.sleep_ns(), None);
+    }
+
+    #[test]
+    fn a_halt_has_polled_if_kvm_counted_so_and_else_by_its_looks() {
+        for (poll_ns, polled, window, waited, expected) in [
+            (None, None, 50, false, None),
+            (None, Some(true), 50, false, None),
+            (Some(0), None, 50, false, Some(true)),
+            (Some(0), None, 50, true, Some(false)),
+            (Some(0), None, 0, false, Some(false)),
+            (Some(0), Some(true), 50, false, Some(true)),
+            // Of a guest that disabled host polling, woken before it slept.
+            (Some(0), Some(false), 50, false, Some(false)),
+            (Some(0), Some(true), 50, true, Some(true)),
+            (Some(1), Some(false), 50, true, Some(true)),
+        ] {
+            let halt = Halt {
+                poll_ns,
+                polled,
+                window_ns: Some(window),
+                waited,
+                ..Halt::default()
+            };
+            assert_eq!(halt.has_polled(), expected, "{halt:?}");
+        }
     }
 
     #[test]

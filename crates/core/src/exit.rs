@@ -7,10 +7,12 @@
 //! |---|---|
 //! | [`account`] | exits by reason, VM, vCPU or second, with their times |
 //! | [`cause`] | what is counted: [`Kind`], [`Isa`], [`Cause`] |
+//! | [`halted`] | the halted time that exits hold |
 //! | [`names`] | what the kernel calls its reasons |
 
 pub mod account;
 pub mod cause;
+pub mod halted;
 pub mod names;
 
 pub use cause::{Cause, Isa, Kind, SubKey};

@@ -7,12 +7,19 @@
 //! | module | holds |
 //! |---|---|
 //! | [`evidence`] | what rules look at: guests with their accounts |
+//! | [`contention`] | whether other tasks want the CPUs |
+//! | [`cost`] | what findings cost, in one unit, and from when on they are shown |
+//! | [`remedy`] | what can be done, and the guards that keep a remedy from doing harm |
 //! | [`registry`] | all rules |
 //!
-//! Thresholds that several rules share are here; each rule documents its own.
+//! A share counts as evidence with its interval ([`crate::stats::Share`]): a rule asks whether it is above a
+//! threshold whatever chance did, so that a few events show nothing. Thresholds that several rules share are
+//! here; each rule documents its own.
 
 mod apic_writes;
 mod break_even;
+pub mod contention;
+pub mod cost;
 pub mod evidence;
 mod framebuffer;
 mod guest_veto;
@@ -25,6 +32,7 @@ mod over_commitment;
 mod pause_loop;
 mod port_polling;
 pub mod registry;
+pub mod remedy;
 mod say;
 mod shrink_zero;
 mod tick_storm;
@@ -32,20 +40,22 @@ mod tick_storm;
 use serde::Serialize;
 
 use crate::ids::{VcpuId, VmIndex};
+use cost::Cost;
 use evidence::Evidence;
-
-/// Fewer halts than these are not judged: a share of a fifth of 100 is known to 4 points (binomial
-/// standard error), of fewer halts worse than that.
-const ENOUGH_HALTS: u64 = 100;
+use remedy::{Does, Guarded, Remedy};
 
 /// From this share of the halts on, something is a habit of the load: the share from which
 /// [`crate::account::worth`] too says that there is something to catch.
-const HABIT: f64 = 0.2;
+pub const HABIT: f64 = 0.2;
 
 /// From so many in a second on, exits or wakes are a storm: at the 2 us that an exit and the work
 /// around it cost at the least (about 2000 cycles for the way out and in alone, `SplitX`, 2011), a
 /// thousand of them take 0.2 % of a CPU, and a Linux guest's busiest tick (HZ=1000) comes as often.
 const STORM_PER_S: f64 = 1_000.0;
+
+/// A wake-up latency above that of sleeping itself: the deepest state of Skylake and Ice Lake servers (C6)
+/// takes at most 133 and 170 us to leave (`drivers/idle/intel_idle.c`), a switch some 10.
+const LONG_NS: u64 = 200_000;
 
 /// A rule.
 #[derive(Debug, Clone, Copy)]
@@ -56,6 +66,8 @@ pub struct Rule {
     pub title: &'static str,
     /// Where cause and thresholds come from.
     pub source: &'static str,
+    /// The kinds of remedy that it may give: by them it is known when a remedy does harm.
+    pub remedies: &'static [Does],
     /// Looks.
     pub look: fn(&Evidence<'_>) -> Judgement,
 }
@@ -100,10 +112,10 @@ pub struct Found {
     pub signature: String,
     /// Where it comes from.
     pub cause: String,
-    /// What to do: a command or a setting.
-    pub remedy: String,
-    /// What that should bring, where it can be computed.
-    pub gain: Option<Gain>,
+    /// What can be done, each by itself.
+    pub remedies: Vec<Remedy>,
+    /// What was spent on the cause, the most that a remedy can save; `None` where that cannot be computed.
+    pub cost: Option<Cost>,
     /// How sure cause and remedy are.
     pub sure: Sure,
 }
@@ -123,26 +135,6 @@ impl Who {
         vm: None,
         vcpus: Vec::new(),
     };
-}
-
-/// What a remedy should bring, at most: it is what the recording shows was spent, and a remedy seldom
-/// saves all of it.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Gain {
-    /// Of what.
-    pub of: Of,
-    /// Nanoseconds of it in each second of the recording.
-    pub ns_per_s: f64,
-}
-
-/// What there is to gain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Of {
-    /// CPU time of the host.
-    Cpu,
-    /// Time that woken vCPUs wait until they run.
-    Latency,
 }
 
 /// How sure a finding is.
@@ -173,8 +165,34 @@ impl Sure {
 pub struct Finding {
     /// The rule.
     pub rule: &'static Rule,
-    /// What it found.
+    /// What it found; its remedies are those that may be given.
     pub found: Found,
+}
+
+/// A remedy that would do harm here, and is not given.
+#[derive(Debug, Clone)]
+pub struct Withheld {
+    /// The rule.
+    pub rule: &'static Rule,
+    /// At whom.
+    pub who: Who,
+    /// What was seen.
+    pub signature: String,
+    /// The remedy.
+    pub remedy: Remedy,
+    /// Why it would do harm.
+    pub why: String,
+}
+
+/// Findings of a rule that together cost too little to be shown.
+#[derive(Debug, Clone)]
+pub struct Small {
+    /// The rule.
+    pub rule: &'static Rule,
+    /// How many there are.
+    pub findings: usize,
+    /// What they cost together.
+    pub cost: Cost,
 }
 
 /// A rule that could not judge.
@@ -189,34 +207,85 @@ pub struct Blind {
 /// What all rules say.
 #[derive(Debug, Clone, Default)]
 pub struct Explained {
-    /// What was found: the largest gain first, gains that are not known last; among equals the
-    /// surest first.
+    /// What was found and can be put right. Findings of a rule stand together; the rule whose findings cost
+    /// most comes first, one whose cost is not known last.
     pub findings: Vec<Finding>,
+    /// Remedies that would do harm.
+    pub withheld: Vec<Withheld>,
+    /// What costs less than [`cost::SHOWN_FROM_NS_PER_S`], the most expensive first.
+    pub small: Vec<Small>,
     /// The rules that lacked something, in their order.
     pub blind: Vec<Blind>,
 }
 
 /// Asks every rule.
-///
-/// A nanosecond of CPU and one of latency count alike, as for `tune`'s goal `balanced`.
 pub fn explain(evidence: &Evidence<'_>) -> Explained {
     let mut explained = Explained::default();
+    let mut by_rule: Vec<Vec<Finding>> = Vec::new();
     for rule in registry::RULES {
-        let judgement = (rule.look)(evidence);
-        let found = judgement.found.into_iter();
-        explained
-            .findings
-            .extend(found.map(|found| Finding { rule, found }));
-        let blind = judgement.blind.map(|reason| Blind { rule, reason });
+        let Judgement { found, blind } = (rule.look)(evidence);
+        let blind = blind.map(|reason| Blind { rule, reason });
         explained.blind.extend(blind);
+        if let Some(cost) = too_small(evidence, &found) {
+            explained.small.push(Small {
+                rule,
+                findings: found.len(),
+                cost,
+            });
+            continue;
+        }
+        let found = found.into_iter();
+        let safe = found.filter_map(|found| guard(evidence, rule, found, &mut explained.withheld));
+        by_rule.push(safe.collect());
     }
-    explained.findings.sort_by(|a, b| {
-        let gain = |it: &Finding| it.found.gain.map_or(0.0, |gain| gain.ns_per_s);
-        gain(b)
-            .total_cmp(&gain(a))
-            .then(a.found.sure.cmp(&b.found.sure))
-    });
+    let cost = |it: &Finding| it.found.cost.map(|cost| cost.weighed(evidence.weight));
+    for findings in &mut by_rule {
+        findings.sort_by(|a, b| {
+            let by_cost = cost(b).unwrap_or(-1.0).total_cmp(&cost(a).unwrap_or(-1.0));
+            by_cost.then(a.found.sure.cmp(&b.found.sure))
+        });
+    }
+    let sum = |findings: &[Finding]| findings.iter().filter_map(cost).sum::<f64>();
+    by_rule.sort_by(|a, b| sum(b).total_cmp(&sum(a)));
+    explained.findings = by_rule.into_iter().flatten().collect();
+    let weighed = |it: &Small| it.cost.weighed(evidence.weight);
+    (explained.small).sort_by(|a, b| weighed(b).total_cmp(&weighed(a)));
     explained
+}
+
+/// What the findings of a rule cost together, if that is known and too little to be shown.
+fn too_small(evidence: &Evidence<'_>, found: &[Found]) -> Option<Cost> {
+    let costs: Option<Vec<Cost>> = found.iter().map(|found| found.cost).collect();
+    let cost = Cost::sum(costs.filter(|costs| !costs.is_empty())?.into_iter());
+    (cost.weighed(evidence.weight) < cost::SHOWN_FROM_NS_PER_S).then_some(cost)
+}
+
+/// Leaves the remedies of a finding that do no harm; `None` if it has none.
+fn guard(
+    evidence: &Evidence<'_>,
+    rule: &'static Rule,
+    mut found: Found,
+    withheld: &mut Vec<Withheld>,
+) -> Option<Finding> {
+    let remedies = std::mem::take(&mut found.remedies);
+    for mut remedy in remedies {
+        match remedy.guarded(evidence, &found) {
+            Guarded::Given => found.remedies.push(remedy),
+            Guarded::Doubtful(what) => {
+                found.sure = Sure::Possible;
+                remedy.text = format!("{} Not if {what}, which was not recorded.", remedy.text);
+                found.remedies.push(remedy);
+            }
+            Guarded::Harms(why) => withheld.push(Withheld {
+                rule,
+                who: found.who.clone(),
+                signature: found.signature.clone(),
+                remedy,
+                why,
+            }),
+        }
+    }
+    (!found.remedies.is_empty()).then_some(Finding { rule, found })
 }
 
 #[cfg(test)]

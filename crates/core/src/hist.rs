@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::stats::total;
+
 /// Parts into which [`LogHist`] splits each power of two, as a power of two itself.
 pub const SUB_BITS: u32 = 3;
 
@@ -187,6 +189,16 @@ impl LogHist {
         Some((below as f64 + inside as f64 * part.min(1.0)) / self.count as f64)
     }
 
+    /// The sum of all values, of each no more than `limit`; a value counts as the middle of its bucket.
+    pub fn sum_within(&self, limit: u64) -> u64 {
+        let rows = self.counts.iter().enumerate();
+        rows.fold(0, |sum: u64, (bucket, &count)| {
+            let low = bucket_low(bucket);
+            let middle = low + (bucket_high(bucket).min(self.max.max(low)) - low) / 2;
+            sum.saturating_add(count.saturating_mul(middle.min(limit)))
+        })
+    }
+
     /// Folds the eighths into powers of two: `(low, high, count)`, empty ones between included.
     pub fn octaves(&self) -> Vec<(u64, u64, u64)> {
         let Some(first) = self.counts.iter().position(|&c| c > 0) else {
@@ -228,7 +240,7 @@ impl KvmHist {
 
     /// How many values in all.
     pub fn count(&self) -> u64 {
-        self.0.iter().sum()
+        total(self.0)
     }
 
     /// The smallest and the largest value of a bucket.
@@ -251,7 +263,7 @@ impl KvmHist {
             let parts = bucket_of(high.min((1 << (KVM_HIST_BUCKETS - 1)) - 1)) + 1 - first;
             for (part, place) in (0..parts as u64).zip(&mut counts[first..]) {
                 let parts = parts as u64;
-                *place += count / parts + u64::from(part < count % parts);
+                *place = total([*place, count / parts, u64::from(part < count % parts)]);
             }
         }
         let mut hist = LogHist::default();

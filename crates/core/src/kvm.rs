@@ -48,7 +48,7 @@ pub mod step;
 pub mod version;
 
 pub use arch::{Arch, ArchParseError};
-pub use backport::{Backport, BackportParseError};
+pub use backport::{Backport, BackportParseError, Backports};
 pub use ceiling::Ceilings;
 pub use knobs::Knobs;
 pub use rule::Rule;

@@ -25,6 +25,8 @@ mod smart_idle_poll;
 mod timer_aware;
 mod toggle;
 
+use std::any::Any;
+
 use crate::kvm::{Arch, Knobs, Version};
 
 pub use registry::{Entry, POLICIES};
@@ -76,8 +78,27 @@ pub enum Side {
     Guest,
 }
 
+/// What a policy knows, to be held against what another one knows. Every type that can be compared has it: a policy
+/// derives `PartialEq`.
+pub trait State: Any {
+    /// Whether both are of one type and in the same state, so that they will do the same from now on.
+    fn is_same(&self, other: &dyn Any) -> bool;
+}
+
+impl<T: Any + PartialEq> State for T {
+    fn is_same(&self, other: &dyn Any) -> bool {
+        other.downcast_ref() == Some(self)
+    }
+}
+
+impl PartialEq for dyn Policy {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_same(other)
+    }
+}
+
 /// A rule that decides how long to poll.
-pub trait Policy: std::fmt::Debug + Send {
+pub trait Policy: State + std::fmt::Debug + Send {
     /// How long this halt may poll, in nanoseconds. 0: not at all. [`u64::MAX`]: until it is woken.
     fn window(&mut self, ask: &Ask) -> u64;
 

@@ -17,6 +17,7 @@
 //! | [`calibration`] | what another program measured of blocks, as it is read |
 //! | [`cost`] | what polling, blocking and waiting are worth |
 //! | [`latency`] | `L`: wake-up latency by length of sleep, as recorded |
+//! | [`quicker`] | what a recording without polling cannot show of wake-ups |
 //! | [`sample`] | what a replay takes of one halt |
 //! | [`run`] | one policy on one vCPU |
 //! | [`outcome`] | what came of it, and what was recorded, in the same figures |
@@ -26,7 +27,12 @@
 //! | [`thresholds`] | every fixed threshold at once |
 //!
 //! **Assumptions.** How far the next gap depends on how soon the vCPU ran is taken from the recording,
-//! see [`arrivals`]. A poll that another task cut short is cut at the same length. Sleeps of
+//! see [`arrivals`]. A poll of the host that another task cut short is cut at the same length. One of the
+//! guest is not: KVM ends none that runs as guest code. The vCPU stays runnable, the scheduler shares the
+//! CPU, and how late that makes a wake-up is not in a recording; such polls are counted
+//! ([`Outcome::contended_polls`]). A poll of the guest that meets the wake spares the exit on HLT and, of a
+//! vCPU of the same guest, the sender's IPI (`TIF_POLLING_NRFLAG`); a timer's interrupt costs a running guest
+//! an exit instead. That of a device is taken to be posted, which costs none. Sleeps of
 //! a length that never was recorded wake as fast as those of the nearest length that was. How many
 //! halts each of these touched is counted in [`outcome::Doubts`].
 
@@ -36,6 +42,7 @@ pub mod cost;
 pub mod grid;
 pub mod latency;
 pub mod outcome;
+pub mod quicker;
 pub mod run;
 pub mod sample;
 pub mod session;

@@ -13,6 +13,54 @@ pub struct Estimate {
     pub samples: usize,
 }
 
+/// The quantile of the normal distribution that leaves 2.5 % on either side.
+pub(crate) const Z: f64 = 1.959_964;
+
+/// A share, and between which shares the true one lies in 95 of 100 recordings.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Share {
+    /// The share, of 1.
+    pub share: f64,
+    /// The lower end.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// Fewer events than these tell no share. The interval takes events for independent, and those of one
+/// burst are not; and it is too narrow for a handful (of one event, with the property sought: 21 % and up).
+pub const ENOUGH_EVENTS: u64 = 100;
+
+impl Share {
+    /// The interval of Wilson (1927), which holds for shares near 0 and 1 too, of `n` independent events.
+    pub fn wilson(share: f64, n: f64) -> Self {
+        let z2n = Z * Z / n;
+        let middle = (share + z2n / 2.0) / (1.0 + z2n);
+        let half = Z / (1.0 + z2n) * (share * (1.0 - share) / n + z2n / (4.0 * n)).sqrt();
+        Self {
+            share,
+            low: (middle - half).clamp(0.0, share),
+            high: (middle + half).clamp(share, 1.0),
+        }
+    }
+
+    /// The share that some events are of all; `None` of fewer than [`ENOUGH_EVENTS`].
+    pub fn of(part: u64, all: u64) -> Option<Self> {
+        let share = part as f64 / all as f64;
+        (all >= ENOUGH_EVENTS).then(|| Self::wilson(share.min(1.0), all as f64))
+    }
+
+    /// Whether it is at least this, whatever chance did.
+    pub fn is_from(&self, least: f64) -> bool {
+        self.low >= least
+    }
+
+    /// Whether it is below this, whatever chance did.
+    pub fn is_below(&self, limit: f64) -> bool {
+        self.high < limit
+    }
+}
+
 /// The share `p` (0 to 1) of sorted samples, nearest rank. `None` of an empty slice.
 #[expect(
     clippy::cast_possible_truncation,
@@ -62,8 +110,20 @@ pub fn median_estimate(samples: &[f64]) -> Option<Estimate> {
     })
 }
 
+/// A sum that ends at the largest number: what is added may come from a file that somebody made up.
+pub fn total(numbers: impl IntoIterator<Item = impl std::borrow::Borrow<u64>>) -> u64 {
+    let numbers = numbers.into_iter();
+    numbers.fold(0, |sum, n| sum.saturating_add(*n.borrow()))
+}
+
 #[cfg(test)]
 mod test {
+    #[test]
+    fn a_total_does_not_wrap() {
+        assert_eq!(super::total([1, 2, 3]), 6);
+        assert_eq!(super::total([u64::MAX, 1]), u64::MAX);
+    }
+
     use super::*;
 
     #[test]

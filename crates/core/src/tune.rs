@@ -20,6 +20,7 @@
 //! | [`caps`] | what a ceiling for each VM of its own would add |
 //! | [`figures`] | finalists and policies of any kind, with all figures that a page shows |
 //! | [`gain`] | how much can be gained at all, and where twice as cheap can hold |
+//! | [`whatif`] | a grid of settings with their figures, for a page |
 //! | [`counted`] | the same question where only histograms were kept: answers with bounds |
 //!
 //! **What a recommendation rests on.** All that a replay rests on ([`crate::replay`]), and that the
@@ -42,6 +43,7 @@ pub mod pareto;
 pub mod search;
 pub mod stage;
 pub mod sums;
+pub mod whatif;
 
 pub use advice::{Advice, Goal};
 pub use crew::{Alone, Crew};

@@ -53,6 +53,31 @@ impl FromStr for Nanos {
 
     /// Reads `20us`, `1.5ms`, `0`, `10s`, `2m`, `1h`. A bare `0` needs no unit.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Self::read(text, None)
+    }
+}
+
+impl Nanos {
+    /// Reads the value of a KVM parameter: as KVM's files, a number without a unit is nanoseconds.
+    ///
+    /// # Errors
+    ///
+    /// If `text` is not a duration.
+    pub fn of_parameter(text: &str) -> Result<Self, DurationParseError> {
+        Self::read(text, Some(1))
+    }
+
+    /// Reads the length of a measurement: as for `sleep`, a number without a unit is seconds.
+    ///
+    /// # Errors
+    ///
+    /// If `text` is not a duration.
+    pub fn of_seconds(text: &str) -> Result<Self, DurationParseError> {
+        Self::read(text, Some(1_000_000_000))
+    }
+
+    /// Reads a duration; `bare` is the unit of a number without one.
+    fn read(text: &str, bare: Option<u64>) -> Result<Self, DurationParseError> {
         let trimmed = text.trim();
         let split = trimmed
             .find(|c: char| !(c.is_ascii_digit() || c == '.'))
@@ -64,7 +89,7 @@ impl FromStr for Nanos {
         let out_of_range = || DurationParseError::OutOfRange(text.to_owned());
         let per_unit: u64 = match unit.trim() {
             "" if number == "0" => 1,
-            "" => return Err(DurationParseError::NoUnit(text.to_owned())),
+            "" => bare.ok_or_else(|| DurationParseError::NoUnit(text.to_owned()))?,
             "ns" => 1,
             "us" | "µs" => 1_000,
             "ms" => 1_000_000,

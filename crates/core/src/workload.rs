@@ -270,7 +270,7 @@ impl Gaps {
 ///
 /// Written out here because its sequence is part of our output: a seed must draw the same gaps for
 /// ever, which no generator crate promises across versions.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SplitMix64(pub u64);
 
 impl SplitMix64 {

@@ -2,6 +2,7 @@
 
 use haltwise_core::account::ledger::Ledger;
 use haltwise_core::account::seen::Fold;
+use haltwise_core::account::within::Interval;
 use haltwise_core::event::{
     CeilingSource, Facts, Halt, HaltCounts, HostSample, Knob, KnobScope, Lost, WakeSource,
     WindowCall, WindowChange,
@@ -39,7 +40,7 @@ prop_compose! {
         window_ns in proptest::option::of(0..200_000_u32),
         window_next_ns in proptest::option::of(0..200_000_u32),
         ceiling_ns in proptest::option::of(0..40_u32),
-        poll_ns in proptest::option::of(length()),
+        (poll_ns, polled) in (proptest::option::of(length()), any::<Option<bool>>()),
         latency in proptest::option::of(length()),
         wake in 0..5_u8,
         source in 0..4_u8,
@@ -47,7 +48,7 @@ prop_compose! {
         Halt {
             start_ns, halt_ns, vm, vcpu, tid: Tid(1), waited, valid, window_ns, window_next_ns,
             ceiling_ns, ceiling_source: CeilingSource::from_code(source),
-            change: WindowCall::None, poll_ns,
+            change: WindowCall::None, poll_ns, polled,
             wake_latency_ns: if waited { latency } else { Some(0) },
             wake: WakeSource::from_code(wake), poll_cut,
         }
@@ -69,16 +70,17 @@ prop_compose! {
         (vm, vcpu) in place(),
         (time_ns, interval_ns) in (time(), length()),
         (halts, waited) in (0..100_u64, 0..100_u64),
-        polled in proptest::option::of(0..100_u64),
+        (poll_known, polled) in (proptest::option::of(0..100_u64), proptest::option::of(0..100_u64)),
         successful_polls in proptest::option::of(0..100_u64),
         poll_cuts in proptest::option::of(0..100_u64),
+        turned_back_ns in proptest::option::of(length()),
         wakes in any::<[u64; 5]>(),
         (halt_ns, gap_ns, poll_success_ns, poll_fail_ns, wake_latency_ns)
             in (hist(), hist(), hist(), hist(), hist()),
     ) -> HaltCounts {
         HaltCounts {
-            time_ns, interval_ns, vm, vcpu, tid: Tid(1), halts, waited, polled, successful_polls,
-            poll_cuts, wakes, halt_ns, gap_ns, poll_success_ns, poll_fail_ns, wake_latency_ns,
+            time_ns, interval_ns, vm, vcpu, tid: Tid(1), halts, waited, poll_known, polled, successful_polls,
+            poll_cuts, turned_back_ns, wakes, halt_ns, gap_ns, poll_success_ns, poll_fail_ns, wake_latency_ns,
         }
     }
 }
@@ -188,6 +190,57 @@ proptest! {
             sum.fold(&ledger.vm(VmIndex(vm)));
         }
         prop_assert_eq!(sum, ledger.total());
+    }
+
+    /// No share exceeds its whole: what a vCPU was halted within any interval is no longer than it, and no
+    /// part is more than it is in all.
+    #[test]
+    fn no_share_exceeds_its_whole(facts in facts(), (a, b) in (time(), time())) {
+        let interval = Interval { start_ns: a.min(b), end_ns: a.max(b) };
+        for (place, account) in ledger(&facts).places() {
+            let within = account.within(interval);
+            prop_assert!(within.total_ns() <= interval.length_ns(), "{:?}", place);
+            for ((name, part), (_, all)) in within.named().iter().zip(account.parts.named()) {
+                prop_assert!(*part <= all, "{}: {} of {}", name, part, all);
+            }
+        }
+    }
+
+    /// Halts one after another count in full, but for what lies outside the interval.
+    #[test]
+    fn what_lies_within_counts_in_full(
+        steps in proptest::collection::vec((0..100_000_u64, halt()), 1..40), cuts in any::<(u64, u64)>(),
+    ) {
+        let mut ledger = Ledger::default();
+        let (mut now, mut ends) = (1_000_000_u64, Vec::new());
+        for (ran, halt) in steps {
+            let halt_ns = halt.halt_ns % 1_000_000;
+            let halt = Halt { start_ns: now + ran, halt_ns, vm: None, vcpu: None, ..halt };
+            ledger.halt(&halt);
+            ends.push((halt.start_ns, halt.end_ns()));
+            now = halt.end_ns();
+        }
+        // A recording begins within its first halt and ends within its last, or beside them.
+        let (first, last) = (ends[0], ends[ends.len() - 1]);
+        let start_ns = first.1 - cuts.0 % (first.1 - 900_000);
+        let end_ns = (last.0 + cuts.1 % (last.1 - last.0 + 100_000)).max(start_ns);
+        let inside = ends.iter().map(|(from, to)| {
+            (*to).min(end_ns).saturating_sub((*from).max(start_ns))
+        });
+        let within = ledger.within(|_| Some(Interval { start_ns, end_ns }));
+        prop_assert_eq!(within.total_ns(), inside.sum::<u64>());
+    }
+
+    /// An interval that was widened holds the end of every halt, and is the same whatever the order.
+    #[test]
+    fn a_widened_interval_holds_every_end(facts in facts(), (a, b) in (time(), time())) {
+        let interval = Interval { start_ns: a.min(b), end_ns: a.max(b) };
+        let wide = ledger(&facts).widened(interval);
+        prop_assert!(wide.start_ns <= interval.start_ns && wide.end_ns >= interval.end_ns);
+        for halt in facts.iter().flat_map(|batch| &batch.halts) {
+            prop_assert!((wide.start_ns..=wide.end_ns).contains(&halt.end_ns()));
+        }
+        prop_assert_eq!(ledger(facts.iter().rev()).widened(interval), wide);
     }
 
     /// A series never has more slots than it promises.

@@ -41,6 +41,7 @@ mod skel;
 mod stats;
 #[doc(hidden)]
 pub mod synthetic;
+mod timer;
 mod wake;
 mod walk;
 
@@ -50,4 +51,5 @@ pub use self::exits::fuzz_cell;
 #[doc(hidden)]
 pub use self::exits::synthetic as synthetic_exits;
 pub use self::record::fuzz_record;
+pub(crate) use self::timer::serve_timing;
 pub use self::walk::{FoundVcpu, vcpus};

@@ -1,5 +1,6 @@
 //! The one place that asks for the time.
 
+use haltwise_core::account::within::TICK_NS;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Now, on the clock that KVM and BPF measure by: `CLOCK_MONOTONIC`.
@@ -10,6 +11,14 @@ pub fn monotonic_ns() -> u64 {
 /// Now, as nanoseconds since 1970: `CLOCK_REALTIME`.
 pub fn wall_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::Realtime))
+}
+
+/// A time in clock ticks since boot, as `/proc/PID/stat` tells it, on the clock of [`monotonic_ns`], which
+/// does not count the time in which the machine was suspended.
+pub fn of_ticks(ticks: u64) -> u64 {
+    let since_boot = nanoseconds(clock_gettime(ClockId::Boottime));
+    let suspended = since_boot.saturating_sub(monotonic_ns());
+    ticks.saturating_mul(TICK_NS).saturating_sub(suspended)
 }
 
 /// CPU time that this process has used, all its threads together.

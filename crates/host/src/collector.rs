@@ -11,6 +11,9 @@ use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 
 use crate::exits::ExitOptions;
 
+/// How soon a buffer is to be looked at that other events of the host fill too, or a small one.
+pub const SOON: Duration = Duration::from_millis(20);
+
 /// A source of halts that is attached to this host.
 pub trait Collector: std::fmt::Debug {
     /// Which rung this is.
@@ -19,7 +22,26 @@ pub trait Collector: std::fmt::Debug {
     /// Moves everything that is ready into `facts`. Does not wait for more.
     fn drain(&mut self, facts: &mut Facts) -> Result<(), CollectError>;
 
-    /// Detaches from the kernel, then moves what is left into `facts`.
+    /// Rights are about to be dropped (`sandbox`): what takes more than those of a recorder goes to a process of
+    /// its own.
+    fn confine(&mut self) {}
+
+    /// Waits for at most so long: less if its buffer may be full before, or if something came that wants to
+    /// be looked at soon.
+    fn wait(&mut self, at_most: Duration) -> Result<(), CollectError> {
+        std::thread::sleep(at_most.min(SOON));
+        Ok(())
+    }
+
+    /// Events count from now on, all kinds of them: what came before is dropped. Says when that was, on
+    /// `CLOCK_MONOTONIC`. Until it is called, everything counts since the collector was attached.
+    fn begin(&mut self) -> Result<u64, CollectError>;
+
+    /// Events count no longer: moves what is ready into `facts`, and says when that was. The rest of what
+    /// has counted comes with [`Collector::stop`]. A second call says the same again.
+    fn end(&mut self, facts: &mut Facts) -> Result<u64, CollectError>;
+
+    /// Ends if that has not been done, detaches from the kernel, then moves what is left into `facts`.
     fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError>;
 
     /// Who was seen so far.
@@ -47,6 +69,20 @@ pub trait Collector: std::fmt::Debug {
     /// instruction where the kernel tells no exits.
     fn added_ns_per_exit(&self) -> Option<f64> {
         None
+    }
+}
+
+/// From when to when events count. A halt counts where it ended: only then does the kernel tell of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Counting {
+    pub(crate) began_ns: u64,
+    pub(crate) ended_ns: Option<u64>,
+}
+
+impl Counting {
+    /// Whether what happened at this time counts.
+    pub(crate) fn holds(&self, time_ns: u64) -> bool {
+        time_ns >= self.began_ns && self.ended_ns.is_none_or(|ended_ns| time_ns <= ended_ns)
     }
 }
 

@@ -15,9 +15,12 @@ mod firecracker;
 #[doc(hidden)]
 pub mod fuzz;
 mod lab;
+mod living;
 mod name;
+mod pauses;
 mod qemu;
 mod roster;
+mod running;
 mod selector;
 mod threads;
 mod vmm;
@@ -30,8 +33,11 @@ use haltwise_core::ids::{Pid, Tid, VcpuId, VmKey, VmmKind};
 use self::arguments::Arguments;
 use crate::root::{Root, RootError};
 
+pub(crate) use self::living::Living;
 pub use self::name::{LONGEST_NAME, printable};
+pub(crate) use self::pauses::Pauses;
 pub use self::roster::{RosterBuilder, VmLabel};
+pub use self::running::{VcpuThreads, is_in_kvm_run, settled};
 pub use self::selector::{SelectError, VmSelector};
 pub use self::threads::threads_of;
 
@@ -58,12 +64,14 @@ pub struct VmProcess {
 }
 
 /// A thread that runs a vCPU.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VcpuThread {
     /// The thread.
     pub tid: Tid,
     /// The vCPU that its name tells of.
     pub id: VcpuId,
+    /// That name.
+    pub comm: String,
 }
 
 impl VmProcess {
@@ -80,7 +88,7 @@ impl VmProcess {
         self.key.pid
     }
 
-    /// Whether it runs several VMs, which this way of looking cannot tell apart.
+    /// Whether it runs several VMs: which vCPU is whose, descriptors do not tell.
     pub fn has_several(&self) -> bool {
         self.vm_descriptors > 1 && self.vcpus.windows(2).any(|pair| pair[0] == pair[1])
     }
@@ -115,6 +123,16 @@ pub fn scan(root: &Root) -> Result<Scan, RootError> {
 /// Looks at one process: `None` if it runs no VM, has ended, or may not be looked into.
 pub fn identify(root: &Root, pid: Pid) -> Option<VmProcess> {
     look(root, pid).ok().flatten()
+}
+
+/// What to call a process that runs a VM by what others say, where it cannot be looked into.
+pub(crate) fn unidentified(root: &Root, pid: Pid) -> String {
+    let name = comm_of(root, Tid(pid.0)).map(|comm| fallback_name(&comm, pid));
+    match (name, look(root, pid)) {
+        (Ok(name), Err(error)) if error.is_denied() => format!("{name} (not accessible)"),
+        (Ok(name), _) => name,
+        (Err(_), _) => format!("pid {pid} (gone)"),
+    }
 }
 
 /// The identity of the VM in a process, whether or not its descriptors can be seen.
@@ -215,8 +233,13 @@ fn threads(
         let Ok(comm) = root.text(format!("{folder}/{tid}/comm")) else {
             continue;
         };
-        if let Some(id) = vcpu(comm.trim_end_matches('\n')) {
-            threads.push(VcpuThread { tid: Tid(tid), id });
+        let comm = comm.trim_end_matches('\n');
+        if let Some(id) = vcpu(comm) {
+            threads.push(VcpuThread {
+                tid: Tid(tid),
+                id,
+                comm: comm.to_owned(),
+            });
         }
     }
     Ok(threads)

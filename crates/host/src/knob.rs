@@ -9,6 +9,7 @@
 //! | `advice` | values that are allowed and likely to be a slip or to cost |
 //! | `entry`, `line` | what the journal holds, and its bytes |
 //! | `book` | the journal on disk, held by one writer |
+//! | `own` | which files are ours to believe and to lock |
 //! | `state` | what the journal comes to |
 //! | `machine` | what the machine says now |
 //! | `disk` | each single effect on the machine, with the ways it can end |
@@ -31,15 +32,16 @@ pub mod fuzz;
 mod keeper;
 mod line;
 mod machine;
+mod own;
 mod parameter;
 mod propose;
 mod state;
 
 pub use self::advice::advice;
 pub use self::book::JOURNAL;
-pub use self::boot_files::persisted;
+pub use self::boot_files::{Rival, persisted, rivals};
 pub use self::disk::Fault;
-pub use self::entry::{Act, BootFile, End, Entry, Intent, Left, Outcome, Target, Turn, Why};
+pub use self::entry::{Act, BootFile, End, Entry, Form, Intent, Left, Outcome, Target, Turn, Why};
 pub use self::error::{Foreign, KnobError};
 pub use self::keeper::{Keeper, Look, Settled};
 pub use self::line::Damage;

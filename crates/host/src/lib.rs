@@ -9,13 +9,16 @@
 //! | [`bpf`] | the first rung: BPF programs on raw tracepoints |
 //! | [`perf`] | the second rung: tracepoints through perf events |
 //! | [`clock`] | the time |
+//! | [`command`] | a command that runs beside us, as somebody else if asked, and ends with us |
 //! | [`exits`] | what to record of exits, and what the kernel calls its reasons |
 //! | [`profile`] | samples of the threads of VMMs |
 //! | [`root`] | where `/proc`, `/sys` and `/dev` are; reads with errors that name the path |
 //! | [`discovery`] | which VMs run here, their names and threads, the roster |
 //! | [`knob`] | the only writer: parameters set, journaled and undone |
 //! | [`params`] | the settings in force, and what changed |
+//! | [`companion`] | processes that a recorder starts beside itself |
 //! | [`host_sample`] | how busy the host is, and what the recorder takes of it |
+//! | [`sandbox`] | what a process gives up before it touches what others may have written |
 //! | [`support`] | which rungs this host allows, and the traps of its kernel |
 //! | [`tracefs`] | where the kernel describes its tracepoints |
 //! | [`usage`] | what CPUs and threads used: time idle, energy, CPU time |
@@ -24,6 +27,8 @@
 pub mod bpf;
 pub mod clock;
 pub mod collector;
+pub mod command;
+pub mod companion;
 pub mod discovery;
 pub mod exits;
 #[doc(hidden)]
@@ -34,6 +39,7 @@ pub mod params;
 pub mod perf;
 pub mod profile;
 pub mod root;
+pub mod sandbox;
 pub mod support;
 pub mod tracefs;
 pub mod usage;

@@ -19,18 +19,26 @@
 //! | `people` | which processes are sampled, and whose threads they are |
 //! | `symbols` | addresses as functions, while their process is there to ask |
 //! | `kallsyms`, `maps` | two files of the kernel, read; pure |
+//! | `namer` | functions of VMMs, named by a child with few rights |
+//! | `files`, `elf` | what that child reads: files of somebody else's, in bounded pieces |
+//! | `written_name`, `refusal` | a symbol as its source has it; why there is none |
 //! | `profiler` | all of it |
 
+mod elf;
+mod files;
 #[doc(hidden)]
 pub mod fuzz;
 mod kallsyms;
 mod keeper;
 mod maps;
+pub(crate) mod namer;
 mod open;
 mod people;
 mod profiler;
 mod record;
+mod refusal;
 mod symbols;
+mod written_name;
 
 use haltwise_core::ids::Pid;
 use haltwise_core::profile::Event;

@@ -4,7 +4,7 @@
 //! it lacks. It loads, mounts and changes nothing; the rungs themselves have the last word.
 
 mod kernel;
-mod rights;
+pub(crate) mod rights;
 mod traps;
 
 use haltwise_core::event::Knob;
@@ -76,6 +76,8 @@ pub enum Refusal {
 /// What this host allows.
 #[derive(Debug, Clone)]
 pub struct Support {
+    /// What this process may do.
+    pub rights: Rights,
     /// The kernel.
     pub kernel: KernelRelease,
     /// The settings in force.
@@ -111,6 +113,7 @@ pub fn inspect(root: &Root, time_ns: u64) -> Result<Support, RootError> {
     findings.extend(kvm(root));
     findings.extend(own_rights(rights));
     Ok(Support {
+        rights,
         bpf: bpf(root, &kernel, rights),
         tracepoints: tracepoints(root, rights),
         kernel,
@@ -246,12 +249,12 @@ fn kvm(root: &Root) -> Vec<Finding> {
 
 fn own_rights(rights: Rights) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if !rights.has(Capability::SysPtrace) {
+    if !rights.has(Capability::SysPtrace) || !rights.has(Capability::DacReadSearch) {
         findings.push(Finding::new(
             Level::Warning,
-            "other users' processes are closed to us",
+            "other users' processes are not accessible",
             "their VMs may be recorded without a name, or not found at all",
-            Some("run with CAP_SYS_PTRACE, or as root"),
+            Some("run with CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH, or as root"),
         ));
     }
     if !rights.initial_pid_namespace {

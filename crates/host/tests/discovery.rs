@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
 
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmmKind};
-use haltwise_host::discovery::{LONGEST_NAME, VcpuThread, identify, scan};
+use haltwise_host::discovery::{LONGEST_NAME, identify, scan};
 use haltwise_host::root::Root;
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
@@ -128,11 +128,8 @@ fn every_vmm_is_found_and_named() {
     for vm in &found.vms {
         assert_eq!(vm.key.start_ticks, 77);
         assert_eq!(vm.vcpus, [VcpuId(0)]);
-        let thread = VcpuThread {
-            tid: Tid(vm.pid().0 + 1),
-            id: VcpuId(0),
-        };
-        assert_eq!(vm.threads, [thread], "{}", vm.name);
+        let threads: Vec<_> = vm.threads.iter().map(|it| (it.tid, it.id)).collect();
+        assert_eq!(threads, [(Tid(vm.pid().0 + 1), VcpuId(0))], "{}", vm.name);
         assert_eq!(identify(&proc.root(), vm.pid()).as_ref(), Some(vm));
     }
     assert_eq!(found.vms[0].uuid.as_deref(), Some("u-1"));

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use haltwise_core::event::{Halt, WindowCall};
 use haltwise_host::bpf::synthetic::Step::{self, Call, Halt as HaltOf, Pause};
-use haltwise_host::bpf::synthetic::play;
+use haltwise_host::bpf::synthetic::{Listening, play};
 use haltwise_host::collector::CollectError;
 
 const GROW: Step = Call {
@@ -25,13 +25,16 @@ const LONG: Step = HaltOf(60_000_000_000);
 /// Shorter than the pause.
 const SHORT: Step = HaltOf(1_000);
 
+/// The first calls may be of halts from before the recording.
+const BEFORE: Listening = Listening::FromTheFirstHalt;
+
 /// What was recorded; `None`, and the reason printed, where BPF is not to be had.
-fn recorded(steps: &[Step]) -> Option<Vec<Halt>> {
+fn recorded(listening: Listening, steps: &[Step]) -> Option<Vec<Halt>> {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: not root: BPF cannot be loaded");
         return None;
     }
-    match play(steps) {
+    match play(steps, listening) {
         Ok(facts) => {
             assert!(facts.lost.is_empty(), "{:?}", facts.lost);
             let calls = facts.halts.iter();
@@ -59,7 +62,7 @@ const SHRANK: (WindowCall, Option<u32>, Option<u32>) = (WindowCall::Shrink, Some
 /// The call was that of a halt from before `kvm_vcpu_wakeup` was listened to.
 #[test]
 fn a_call_from_before_a_threads_first_halt_is_not_its_own() {
-    let Some(halts) = recorded(&[GROW, LATER, SHORT, SHRINK, SHORT]) else {
+    let Some(halts) = recorded(BEFORE, &[GROW, LATER, SHORT, SHRINK, SHORT]) else {
         return;
     };
     assert_eq!(calls_and_windows(&halts), [UNKNOWN, SHRANK]);
@@ -67,7 +70,16 @@ fn a_call_from_before_a_threads_first_halt_is_not_its_own() {
 
 #[test]
 fn a_call_within_a_threads_first_halt_is_its_own() {
-    let Some(halts) = recorded(&[GROW, LATER, LONG]) else {
+    let Some(halts) = recorded(BEFORE, &[GROW, LATER, LONG]) else {
+        return;
+    };
+    assert_eq!(calls_and_windows(&halts), [GREW]);
+}
+
+/// A slow machine takes longer from the call to the wake-up than the halt lasted.
+#[test]
+fn the_first_call_since_wake_ups_are_seen_is_the_next_ones_whatever_time_lies_between() {
+    let Some(halts) = recorded(Listening::FromTheStart, &[GROW, LATER, SHORT]) else {
         return;
     };
     assert_eq!(calls_and_windows(&halts), [GREW]);
@@ -76,7 +88,7 @@ fn a_call_within_a_threads_first_halt_is_its_own() {
 /// Once a halt was seen, a call that follows is the next one's, however long that thread waits for a CPU.
 #[test]
 fn a_call_after_a_halt_is_the_next_ones() {
-    let Some(halts) = recorded(&[SHORT, GROW, LATER, SHORT, SHORT]) else {
+    let Some(halts) = recorded(BEFORE, &[SHORT, GROW, LATER, SHORT, SHORT]) else {
         return;
     };
     let calls = calls_and_windows(&halts);

@@ -93,7 +93,7 @@ fn without_rights_each_rung_says_which_it_needs() {
         support
             .findings
             .iter()
-            .any(|f| f.what.contains("closed to us"))
+            .any(|f| f.what.contains("not accessible"))
     );
 
     // CAP_PERFMON alone opens the second rung, so does an open sysctl.

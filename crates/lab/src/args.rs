@@ -88,7 +88,7 @@ pub(crate) struct ExperimentArgs {
     /// Write a page of HTML too
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    /// Measure nothing: show what an earlier --json printed
+    /// Measure nothing: show what an earlier --json printed, judged by this version's rules
     #[arg(long, value_name = "FILE")]
     pub(crate) read: Option<PathBuf>,
     /// Seed of the order of variants and of all loads
@@ -213,6 +213,9 @@ pub(crate) struct RunArgs {
     /// for one vCPU on a host of two CPUs or more
     #[arg(long, default_value = "auto", value_name = "HOW")]
     pub(crate) host_wait: HostWaitArg,
+    /// Take interrupts through KVM's IOAPIC, as ordinary devices do, instead of as MSIs; at most ten vCPUs
+    #[arg(long, conflicts_with = "halt_loop")]
+    pub(crate) ioapic: bool,
     /// Name of the VM; several are NAME-0, NAME-1 … in order of creation
     #[arg(long, default_value = "lab", value_name = "NAME")]
     pub(crate) name: String,
@@ -292,6 +295,7 @@ impl RunArgs {
         load.halt_policy = self.halt_loop.clone().map(HaltPolicy::here);
         load.guest_poll = self.guest_poll.clone().unwrap_or_default();
         load.guest_poll.host_polls = self.host_polls_too;
+        load.ioapic = self.ioapic;
         load.vcpu_cpus.clone_from(&self.pin);
         load.host_cpu = self.host_pin;
         load.name.clone_from(&self.name);

@@ -23,6 +23,11 @@
 //! which makes this too small by some 0.1 us; the CPU that the *waker* spends is not in it and
 //! is given as `waker_cpu`; what the idle CPU spends on going to sleep and waking is in neither.
 
+//!
+//! **`exit_cpu`**: CPU time of the vCPU's thread for one CPUID, which KVM handles by itself, guest and entry
+//! included. It is the least that an exit on HLT costs: KVM does more on that one before it polls or sleeps,
+//! and an IPI's sender exits likewise, where the CPU does not deliver IPIs by itself.
+
 use std::os::fd::AsFd;
 
 use haltwise_core::replay::calibration::SCHEMA;
@@ -33,6 +38,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{self, HostWait};
 use crate::drive::{Round, VcpuRounds};
+use crate::guest::storm::CPUIDS;
 use crate::guest::{Guest, Stamps};
 use crate::load::{Length, Load};
 use crate::outcome::{EndedBy, VcpuOutcome};
@@ -48,6 +54,9 @@ const FEWEST_ROUNDS: u64 = 5;
 const POLLED: f64 = 0.75;
 /// Gap at which a polled round trip is measured.
 const ROUND_TRIP_GAP: Nanos = Nanos(50_000);
+
+/// Rounds of CPUIDs in a repetition: some milliseconds, a hundred where each is emulated.
+const EXIT_ROUNDS: u32 = 5;
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -118,6 +127,9 @@ pub struct Calibration {
     pub switch_cpu_ns: Option<Estimate>,
     /// The same for the waker's thread.
     pub waker_cpu_ns: Option<Estimate>,
+    /// CPU of one exit that KVM handles by itself.
+    #[serde(default)]
+    pub exit_cpu_ns: Option<Estimate>,
     /// Signal to answer of plain `pingpong` when the poll succeeds.
     pub polled_round_trip_ns: Option<Estimate>,
     /// What could not be measured, and why.
@@ -142,7 +154,7 @@ pub fn calibrate(
 ) -> Result<Calibration, RunError> {
     let start_ns = clock::now_ns();
     let mut classes = vec![Samples::default(); plan.gaps.len()];
-    let mut round_trips = Vec::new();
+    let (mut round_trips, mut exits) = (Vec::new(), Vec::new());
     let mut repetitions = 0;
     let elapsed_ns = || clock::now_ns().saturating_sub(start_ns);
     let fits = |done: u64| done == 0 || elapsed_ns() / done * (done + 1) <= plan.budget.0;
@@ -170,6 +182,10 @@ pub fn calibrate(
         if unstamped.was_polled() {
             round_trips.extend(unstamped.median(Round::round_trip_ns));
         }
+        let Some(exit) = exit_cpu(plan, interrupt)? else {
+            break;
+        };
+        exits.push(exit);
         repetitions += 1;
     }
     progress(repetitions, plan.repetitions);
@@ -193,6 +209,7 @@ pub fn calibrate(
             .collect(),
         switch_cpu_ns: median_estimate(&all(|samples| &samples.switch_cpu)),
         waker_cpu_ns: median_estimate(&all(|samples| &samples.waker_cpu)),
+        exit_cpu_ns: median_estimate(&exits),
         polled_round_trip_ns: median_estimate(&round_trips),
         notes: notes(plan, repetitions, &classes),
     })
@@ -305,6 +322,22 @@ fn median(mut times: Vec<i64>) -> Option<f64> {
     percentile_of_sorted(&times, 0.5).map(|median| median as f64)
 }
 
+/// CPU time of one exit that KVM handles by itself, in nanoseconds; `None` if it was interrupted.
+fn exit_cpu(plan: &Plan, interrupt: &impl AsFd) -> Result<Option<f64>, RunError> {
+    let mut load = Load::new(Guest::Cpuid);
+    load.length = Length::Rounds(EXIT_ROUNDS);
+    load.vcpu_cpus = vec![plan.vcpu_cpu];
+    load.host_cpu = Some(plan.host_cpu);
+    "calibrate".clone_into(&mut load.name);
+    let Finished { outcome, .. } = run(&load, interrupt)?;
+    if outcome.ended_by == EndedBy::Signal {
+        return Ok(None);
+    }
+    let mut vcpus = outcome.vms.iter().flat_map(|vm| &vm.vcpus);
+    let exits = f64::from(EXIT_ROUNDS * CPUIDS);
+    Ok(vcpus.next().map(|vcpu| vcpu.cpu_ns as f64 / exits))
+}
+
 /// One run; `None` if it was interrupted.
 fn measure(
     plan: &Plan,
@@ -409,12 +442,14 @@ mod test {
             ],
             switch_cpu_ns: median_estimate(&samples.switch_cpu),
             waker_cpu_ns: None,
+            exit_cpu_ns: median_estimate(&[1_400.0; 6]),
             polled_round_trip_ns: None,
             notes: Vec::new(),
         };
         let json = serde_json::to_string(&written).unwrap();
         let read: calibration::Calibration = serde_json::from_str(&json).unwrap();
-        assert_eq!(read.switch_cpu_ns(), Some(16_000));
+        assert_eq!(read.switch_cpu().map(|of| of.ns), Some(16_000));
+        assert_eq!(read.exit_cpu_ns(), Some(1_400));
         let mut latencies = Latencies::default();
         latencies.add(30_000, 22_000);
         assert_eq!(read.latencies(), latencies);

@@ -5,15 +5,25 @@
 //! [`Figure`]s a variant gives, and which comparisons of two variants show the source's [`Effect`]. Its
 //! `run` measures one variant once. All else is the same for all and done by [`conduct`]: variants take
 //! turns in an order drawn anew for each round, from a seed that is printed; rounds are repeated until
-//! the time is used up; an effect is the difference of two variants *within* a round, so what drifts on
+//! the time is used up; an effect is the change between two variants *within* a round, so what drifts on
 //! the host meets both; [`judge`] says whether the direction is the source's. Meanwhile [`witness`] has
-//! `haltwise` record this very process, and its counts are held against the lab's own.
+//! `haltwise` record this very process, and its counts are compared with the lab's own.
+//!
+//! Three kinds of statements are told apart and counted apart. A *claim* has its direction from the source
+//! and may fail. A *construction* ([`Effect::built`]) follows from how the variants are made: it shows that
+//! they are what they are said to be, and nothing about the source. An *integrity* check ([`Integrity`])
+//! demands a value of every block, whatever the variant; that `haltwise` counted the same is one, for every
+//! experiment.
 //!
 //! # How another is added
 //!
 //! 1. A file `experiment/my_name.rs` with `pub(super) const EXPERIMENT: Experiment`, its header saying what
 //!    the source claims and what stands for it here. `variants` and `effects` are functions, so that a
-//!    sweep can be written as loops; the index of a variant is all that `run` is told of it.
+//!    sweep can be written as loops; the index of a variant is all that `run` is told of it. Effects that
+//!    cannot fail are constructions; what has to be so in every block is an integrity check. `limits` says
+//!    where load or variants are not the source's, and in whose favour that is. Two tests go over the registry
+//!    (`test/registry.rs`): every effect has to be refuted by swapping its variants, and every check by one
+//!    broken value.
 //! 2. `run(&Trial)` boots the VM of `trial.variant`, loads it for `trial.length` with draws from
 //!    `trial.seed` (the same for all variants of a round), ends it, and returns a [`Block`]: its figures
 //!    by name, and a [`VcpuCounts`] for *every* vCPU that ran, which the witness needs. Guests of
@@ -33,7 +43,8 @@
 //! | [`schedule`] | the drawn order of variants |
 //! | [`conduct`] | an experiment, from its description to what was found |
 //! | [`block`] | what one run of one variant gives |
-//! | [`judge`] | an effect from the differences of rounds |
+//! | [`judge`] | an effect from the changes within rounds, a check from the values of blocks |
+//! | [`verdicts`] | all effects and checks of an experiment, measured just now or kept |
 //! | [`found`] | what was found, as JSON |
 //! | [`results`] | all blocks, for those who conclude from them |
 //! | [`witness`] | the same halts and exits as `haltwise` recorded them |
@@ -47,6 +58,7 @@ pub mod recorder;
 pub mod registry;
 pub mod results;
 pub mod schedule;
+pub mod verdicts;
 pub mod witness;
 
 mod account;
@@ -88,6 +100,10 @@ pub struct Experiment {
     pub variants: fn() -> Vec<Variant>,
     /// What the source reports, as comparisons of two variants.
     pub effects: fn() -> Vec<Effect>,
+    /// What has to be so in every block.
+    pub integrity: fn() -> Vec<Integrity>,
+    /// Where load or variants differ from the source's so that verdicts are weaker than they look.
+    pub limits: &'static [&'static str],
     /// Measures one variant once.
     pub run: fn(&Trial<'_>) -> Result<Block, RunError>,
     /// Says why the sizes differ, and whatever else the blocks show.
@@ -175,13 +191,31 @@ pub enum Expected {
     Less,
     /// It is larger.
     More,
-    /// It stays within this share of `from`'s, either way.
+    /// It is larger by at most this share of `from`'s: any decrease meets it.
+    NoMoreThan(f64),
+    /// It is smaller by at most this share of `from`'s: any increase meets it.
+    NoLessThan(f64),
+    /// It stays within this share of `from`'s, either way. Swapped variants meet it as well, so no
+    /// experiment may expect it; kept runs of earlier versions have it.
     AboutSame(f64),
+}
+
+/// Whether an effect may fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// Its direction is the source's, and it may fail.
+    #[default]
+    Claim,
+    /// It follows from how the variants are made.
+    Construction,
 }
 
 /// A comparison that shows a source's effect.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Effect {
+    /// Whether it may fail.
+    pub kind: Kind,
     /// What is compared, for people.
     pub what: String,
     /// By [`Figure::name`].
@@ -209,21 +243,52 @@ pub type EffectRow = (
 );
 
 impl Effect {
-    /// Those of a table.
-    pub fn table(rows: &[EffectRow]) -> Vec<Self> {
-        let effect = |row: &EffectRow| {
-            let (what, figure, group, [from, to], expected, reported) = *row;
-            Self {
-                what: what.to_owned(),
-                figure,
-                group: group.to_owned(),
-                from: from.to_owned(),
-                to: to.to_owned(),
-                expected,
-                reported: reported.to_owned(),
-            }
-        };
-        rows.iter().map(effect).collect()
+    /// The claims of a table.
+    pub fn claims(rows: &[EffectRow]) -> Vec<Self> {
+        rows.iter().map(|row| Self::of(Kind::Claim, row)).collect()
+    }
+
+    /// The constructions of a table: what follows from how the variants are made.
+    pub fn built(rows: &[EffectRow]) -> Vec<Self> {
+        let of = |row| Self::of(Kind::Construction, row);
+        rows.iter().map(of).collect()
+    }
+
+    fn of(kind: Kind, row: &EffectRow) -> Self {
+        let (what, figure, group, [from, to], expected, reported) = *row;
+        Self {
+            kind,
+            what: what.to_owned(),
+            figure,
+            group: group.to_owned(),
+            from: from.to_owned(),
+            to: to.to_owned(),
+            expected,
+            reported: reported.to_owned(),
+        }
+    }
+}
+
+/// A value that a figure has to have in every block of a group's variants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Integrity {
+    /// What it shows, for people.
+    pub what: &'static str,
+    /// By [`Figure::name`].
+    pub figure: &'static str,
+    /// The group.
+    pub group: &'static str,
+    /// The variants of the group that it is demanded of; all of them if there is none.
+    pub variants: &'static [&'static str],
+    /// The value, exactly.
+    pub demanded: f64,
+}
+
+impl Integrity {
+    /// Whether it is demanded of a variant.
+    pub fn concerns(&self, variant: &Variant) -> bool {
+        let named = self.variants.is_empty() || self.variants.contains(&variant.name.as_str());
+        variant.group == self.group && named
     }
 }
 

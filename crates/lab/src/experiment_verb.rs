@@ -8,6 +8,7 @@ use haltwise_lab::experiment::Experiment;
 use haltwise_lab::experiment::conduct::{Progress, conduct};
 use haltwise_lab::experiment::found::{Report, SCHEMA};
 use haltwise_lab::experiment::registry::{EXPERIMENTS, find};
+use haltwise_lab::experiment::verdicts;
 use haltwise_lab::interrupt::Interrupt;
 use haltwise_lab::render;
 use haltwise_lab::resctrl::{self, Root};
@@ -65,7 +66,7 @@ fn read(file: &Path) -> anyhow::Result<Report> {
         file.display(),
         report.schema
     );
-    Ok(report)
+    Ok(verdicts::anew(report))
 }
 
 fn measure(args: &ExperimentArgs, experiments: &[&'static Experiment]) -> anyhow::Result<Report> {

@@ -111,6 +111,8 @@ pub enum Guest {
     PortPoll,
     /// Draws into emulated memory.
     Framebuffer,
+    /// Makes exits that KVM handles by itself.
+    Cpuid,
     /// Polls for work before it halts.
     Poller(Peer),
     /// Notes how late its timers are.
@@ -124,7 +126,7 @@ pub struct UnknownGuest(String);
 
 impl Guest {
     /// All, in the order in which they are listed.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::Pingpong(Stamps::None),
         Self::Pingpong(Stamps::Woke),
         Self::Tick(Timer::TscDeadline),
@@ -136,6 +138,7 @@ impl Guest {
         Self::Hop,
         Self::PortPoll,
         Self::Framebuffer,
+        Self::Cpuid,
         Self::Poller(Peer::Host),
         Self::Poller(Peer::Ring),
         Self::Timed(Clock::Pit),
@@ -158,6 +161,7 @@ impl Guest {
             Self::Hop => "hop",
             Self::PortPoll => "port-poll",
             Self::Framebuffer => "framebuffer",
+            Self::Cpuid => "cpuid",
             Self::Poller(Peer::Host) => "poller",
             Self::Poller(Peer::Ring) => "poller-ring",
             Self::Timed(Clock::Pit) => "timed-pit",
@@ -184,6 +188,7 @@ impl Guest {
             Self::Exits => "known prime numbers of PIO, MMIO, CPUID, MSR and HLT exits",
             Self::Hop => "each vCPU goes on in another thread after every round",
             Self::PortPoll => "polls a port of a device that is not there",
+            Self::Cpuid => "executes CPUID: exits that KVM handles by itself",
             Self::Framebuffer => "draws into 64 KiB of memory that the VMM emulates",
             Self::Poller(Peer::Host) => "polls for the host's work before it halts; it answers",
             Self::Poller(Peer::Ring) => "the same in a ring of vCPUs: no IPI to one that polls",
@@ -232,6 +237,7 @@ impl Guest {
             Self::Hop => hop::program(),
             Self::PortPoll => storm::port_program(),
             Self::Framebuffer => storm::framebuffer_program(),
+            Self::Cpuid => storm::cpuid_program(),
             Self::Poller(peer) => poller::program(peer),
             Self::Timed(clock) => timed::program(clock),
         }
@@ -419,6 +425,7 @@ mod test {
             (Guest::Hop, include_str!("guest/hop.rs"), 0),
             (Guest::PortPoll, include_str!("guest/storm.rs"), 0),
             (Guest::Framebuffer, include_str!("guest/storm.rs"), 1),
+            (Guest::Cpuid, include_str!("guest/storm.rs"), 2),
         ] {
             let real = listing(&guest.program().unwrap());
             assert_eq!(documented(source, index), real, "{guest} is\n{real}");

@@ -14,6 +14,7 @@
 //! | `host_thread` | a thread of the host's side, until it is told to stop |
 //! | [`interrupt`] | SIGINT and SIGTERM as a file |
 //! | [`ioctl`] | the KVM ioctls that have no safe wrapper elsewhere |
+//! | [`routing`] | which way interrupts go to a vCPU: as MSIs, or through the IOAPIC |
 //! | [`vm`] | KVM's VM object: memory, irqchip, PIT, interrupt lines, cap |
 //! | [`vcpu`] | KVM's vCPU object: CPUID, registers, local APIC; its thread and run loop |
 //! | [`exit`] | what a vCPU comes out of `KVM_RUN` with, parsed once |
@@ -57,6 +58,7 @@ pub mod memory;
 pub mod outcome;
 pub mod render;
 pub mod resctrl;
+pub mod routing;
 pub mod run;
 pub mod running;
 pub mod stats_fd;

@@ -8,7 +8,8 @@ use crate::clock::HostWait;
 use crate::guest::{Guest, Peer, Stamps, Timer};
 use crate::guest_poll::{GuestPoll, GuestPollError};
 use crate::halt_loop::HaltPolicy;
-use crate::memory::{MAX_VCPUS, TABLE_ENTRIES};
+use crate::memory::TABLE_ENTRIES;
+use crate::routing::Interrupts;
 
 /// KVM's PIT and APIC timers do not tick faster (`min_timer_period_us`, default).
 const MIN_PERIOD: Nanos = Nanos(200_000);
@@ -75,6 +76,8 @@ pub struct Load {
     pub timeout: Nanos,
     /// How `poller` polls.
     pub guest_poll: GuestPoll,
+    /// Interrupts go through KVM's IOAPIC.
+    pub ioapic: bool,
     /// How long the VMs are kept after their vCPUs have ended, for those who read their statistics.
     pub linger: Nanos,
     /// What handles halts in place of KVM, which then has no irqchip.
@@ -118,6 +121,9 @@ pub enum LoadError {
     /// A guest that cannot do without a local APIC.
     #[error("`{0}` needs a local APIC: a halt loop in the VMM runs `pingpong` only")]
     NeedsApic(Guest),
+    /// A halt loop takes no interrupts from KVM.
+    #[error("a halt loop in the VMM has no IOAPIC")]
+    NoIoapic,
     /// The guest's polling.
     #[error("guest polling")]
     GuestPoll(#[from] GuestPollError),
@@ -141,7 +147,7 @@ impl Load {
             Guest::Tick(Timer::Rtc) => (15_625, 100),
             Guest::Exits => (200, 1),
             Guest::Hop => (1_000, 100),
-            Guest::PortPoll | Guest::Framebuffer => (0, 100),
+            Guest::PortPoll | Guest::Framebuffer | Guest::Cpuid => (0, 100),
         };
         Self {
             guest,
@@ -164,16 +170,27 @@ impl Load {
             linger: Nanos(0),
             halt_policy: None,
             guest_poll: GuestPoll::default(),
+            ioapic: false,
+        }
+    }
+
+    /// How interrupts reach the vCPUs.
+    pub fn interrupts(&self) -> Interrupts {
+        match (self.halt_policy.is_some(), self.ioapic) {
+            (true, _) => Interrupts::Vmm,
+            (false, true) => Interrupts::Ioapic,
+            (false, false) => Interrupts::Msi,
         }
     }
 
     /// Whether it can be run at all.
     pub fn check(&self) -> Result<(), LoadError> {
         let guest = self.guest;
+        let most = self.interrupts().max_vcpus();
         let (low, high) = match guest {
-            _ if guest.is_ring() => (2, MAX_VCPUS),
+            _ if guest.is_ring() => (2, most),
             _ if guest.has_pit() => (1, 1),
-            _ => (1, MAX_VCPUS),
+            _ => (1, most),
         };
         let vcpus = self.vcpus;
         if self.vms == 0 || self.length == Length::Rounds(0) {
@@ -190,6 +207,9 @@ impl Load {
         if let Some(policy) = &self.halt_policy {
             if guest != Guest::Pingpong(Stamps::None) {
                 return Err(LoadError::NeedsApic(guest));
+            }
+            if self.ioapic {
+                return Err(LoadError::NoIoapic);
             }
             policy.halt_loop()?;
         }

@@ -152,11 +152,14 @@ impl VcpuOutcome {
     }
 }
 
-/// Order statistics of some times.
+/// Order statistics of some times, and their mean.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quantiles {
     /// How many.
     pub count: u64,
+    /// The mean.
+    #[serde(default)]
+    pub mean: u64,
     /// The median.
     pub p50: u64,
     /// 95 of 100 are not longer.
@@ -174,12 +177,20 @@ impl Quantiles {
         let at = |p| percentile_of_sorted(&times, p);
         Some(Self {
             count: times.len() as u64,
+            mean: mean(&times),
             p50: at(0.5)?,
             p95: at(0.95)?,
             p99: at(0.99)?,
             max: at(1.0)?,
         })
     }
+}
+
+/// Rounded down; 0 of none.
+fn mean(times: &[u64]) -> u64 {
+    let sum: u128 = times.iter().map(|&ns| u128::from(ns)).sum();
+    let mean = sum.checked_div(times.len() as u128).unwrap_or(0);
+    u64::try_from(mean).unwrap_or(u64::MAX)
 }
 
 /// The single values among statistics.

@@ -14,7 +14,7 @@ use crate::guest::Guest;
 use crate::outcome::{EndedBy, Outcome, Quantiles, VcpuOutcome, VmOutcome};
 
 pub use calibration::calibration;
-pub use findings::{html, markdown, text as findings};
+pub use findings::{counts as verdict_counts, html, markdown, text as findings};
 pub use guests::guests;
 pub use lists::experiments;
 
@@ -179,7 +179,8 @@ fn table(heads: &[&str], rows: Vec<Vec<String>>) -> String {
 
 fn quantiles(name: &str, times: Quantiles) -> String {
     format!(
-        "  {name:<11} p50 {:>8}  p95 {:>8}  p99 {:>8}  max {:>8}\n",
+        "  {name:<11} mean {:>8}  p50 {:>8}  p95 {:>8}  p99 {:>8}  max {:>8}\n",
+        Nanos(times.mean).to_string(),
         Nanos(times.p50).to_string(),
         Nanos(times.p95).to_string(),
         Nanos(times.p99).to_string(),

@@ -159,7 +159,7 @@ fn create(kvm: &Kvm, load: &Load) -> Result<Vec<Vm>, RunError> {
                 vcpus: load.vcpus,
                 vm_max_halt_poll_ns: load.vm_max_halt_poll_ns,
                 pit: guest.has_pit(),
-                irqchip: load.halt_policy.is_none(),
+                interrupts: load.interrupts(),
             };
             let mut vm = Vm::create(kvm, config, &program)?;
             if let Some(policy) = &load.halt_policy {

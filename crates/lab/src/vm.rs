@@ -1,40 +1,26 @@
 //! KVM's VM object: memory, in-kernel irqchip and PIT, interrupt lines, polling cap, statistics.
 //!
-//! Interrupts need no IOAPIC: the GSI routing table holds nothing but MSIs, each to one vector of
-//! one vCPU's local APIC.
-//!
-//! | GSI | from | to |
-//! |---|---|---|
-//! | 0 | the in-kernel PIT | vCPU 0, [`guest::TICK`] |
-//! | 24 + 2N | [`Lines::wake`], an irqfd | vCPU N, [`guest::WAKE`] |
-//! | 25 + 2N | [`Lines::stop`], an irqfd | vCPU N, [`guest::STOP`] |
-//!
-//! Where the VMM handles halts itself ([`VmConfig::irqchip`] is off), there is none of that: the lines
-//! are bells, and the vCPU's halt loop hands the vector in with `KVM_INTERRUPT`.
+//! [`routing`] says which way interrupts go. Where the VMM handles halts itself ([`Interrupts::Vmm`]), there
+//! is no irqchip: the lines are bells, and the vCPU's halt loop hands the vector in with `KVM_INTERRUPT`.
 
 use std::io;
 use std::sync::Arc;
 
 use haltwise_core::units::HaltPollNs;
-use kvm_bindings::{
-    CpuId, KVM_IRQ_ROUTING_MSI, KVM_MAX_CPUID_ENTRIES, KvmIrqRouting, kvm_enable_cap,
-    kvm_irq_routing_entry, kvm_irq_routing_entry__bindgen_ty_1, kvm_irq_routing_msi,
-    kvm_pit_config,
-};
+use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_enable_cap, kvm_pit_config};
 use kvm_ioctls::{IoEventAddress, Kvm, NoDatamatch, VmFd};
 
 use crate::bell::{Bell, Line, Signal};
 use crate::event::Event;
 use crate::exit::ANSWER_PORT;
-use crate::guest::{self, Program};
+use crate::guest::Program;
 use crate::ioctl::{self, SetMemoryError};
 use crate::memory::{CODE, GuestMemory, MAX_VCPUS, MemoryError};
+use crate::routing::{self, Interrupts};
 use crate::stats_fd::StatsFd;
 use crate::vcpu::{Vcpu, VcpuError};
 
 const KVM_CAP_HALT_POLL: u32 = 182;
-const PIT_GSI: u32 = 0;
-const FIRST_LINE_GSI: u32 = 24;
 /// Three pages that VMX uses for real mode on CPUs that cannot run it directly.
 const TSS_ADDRESS: usize = 0xfffb_d000;
 const IDENTITY_MAP_ADDRESS: u64 = 0xfffb_c000;
@@ -142,16 +128,16 @@ pub struct VmConfig {
     pub vm_max_halt_poll_ns: Option<HaltPollNs>,
     /// Whether it has a PIT.
     pub pit: bool,
-    /// Whether KVM emulates the local APICs, and so handles HLT.
-    pub irqchip: bool,
+    /// How interrupts reach its vCPUs.
+    pub interrupts: Interrupts,
 }
 
 /// The VMM's ends of the lines to one vCPU.
 #[derive(Debug)]
 pub struct Lines {
-    /// Raises [`guest::WAKE`].
+    /// Raises [`crate::guest::WAKE`].
     pub wake: Line,
-    /// Raises [`guest::STOP`].
+    /// Raises [`crate::guest::STOP`].
     pub stop: Line,
     /// Signalled by the guest's `out` to its answer port.
     pub answer: Event,
@@ -193,7 +179,7 @@ impl Vm {
             "KVM_SET_IDENTITY_MAP_ADDR",
             fd.set_identity_map_address(IDENTITY_MAP_ADDRESS),
         )?;
-        if config.irqchip {
+        if config.interrupts.have_irqchip() {
             step.ioctl("KVM_CREATE_IRQCHIP", fd.create_irq_chip())?;
         }
         if config.pit {
@@ -204,12 +190,7 @@ impl Vm {
             set_cap(&fd, &config.name, cap)?;
         }
         step.memory(load(&memory, program))?;
-        if config.irqchip {
-            step.ioctl(
-                "KVM_SET_GSI_ROUTING",
-                fd.set_gsi_routing(&routing(config.vcpus)),
-            )?;
-        }
+        route(&fd, &step, &config)?;
         let lines = (0..config.vcpus)
             .map(|vcpu| lines(&fd, &step, &config, vcpu))
             .collect::<Result<_, _>>()?;
@@ -254,11 +235,17 @@ fn create_vcpus(
 ) -> Result<Vec<Vcpu>, VmError> {
     (0..config.vcpus)
         .map(|id| {
-            Vcpu::create(fd, id, cpuid, memory, program.entry, config.irqchip).map_err(|source| {
-                VmError::Vcpu {
-                    vm: config.name.clone(),
-                    source,
-                }
+            Vcpu::create(
+                fd,
+                id,
+                cpuid,
+                memory,
+                program.entry,
+                config.interrupts.have_irqchip(),
+            )
+            .map_err(|source| VmError::Vcpu {
+                vm: config.name.clone(),
+                source,
             })
         })
         .collect()
@@ -285,12 +272,19 @@ fn load(memory: &GuestMemory, program: &Program) -> Result<(), MemoryError> {
         .try_for_each(|&(vector, ip)| memory.set_vector(vector, ip))
 }
 
-fn wake_gsi(vcpu: u32) -> u32 {
-    FIRST_LINE_GSI + 2 * vcpu
-}
-
-fn stop_gsi(vcpu: u32) -> u32 {
-    wake_gsi(vcpu) + 1
+/// Takes interrupts where they are to go.
+fn route(fd: &VmFd, step: &Steps<'_>, config: &VmConfig) -> Result<(), VmError> {
+    let interrupts = config.interrupts;
+    if !interrupts.have_irqchip() {
+        return Ok(());
+    }
+    let table = routing::table(interrupts, config.vcpus);
+    step.ioctl("KVM_SET_GSI_ROUTING", fd.set_gsi_routing(&table))?;
+    if interrupts == Interrupts::Ioapic {
+        let ioapic = routing::ioapic(config.vcpus);
+        step.ioctl("KVM_SET_IRQCHIP", fd.set_irqchip(&ioapic))?;
+    }
+    Ok(())
 }
 
 fn lines(fd: &VmFd, step: &Steps<'_>, config: &VmConfig, vcpu: u32) -> Result<Arc<Lines>, VmError> {
@@ -301,7 +295,7 @@ fn lines(fd: &VmFd, step: &Steps<'_>, config: &VmConfig, vcpu: u32) -> Result<Ar
         "KVM_IOEVENTFD",
         fd.register_ioevent(answer.fd(), &port, NoDatamatch),
     )?;
-    if !config.irqchip {
+    if !config.interrupts.have_irqchip() {
         let bell = Arc::new(step.io("eventfd", Bell::new())?);
         return Ok(Arc::new(Lines {
             wake: Line::Bell(Arc::clone(&bell), Signal::Wake),
@@ -316,38 +310,11 @@ fn lines(fd: &VmFd, step: &Steps<'_>, config: &VmConfig, vcpu: u32) -> Result<Ar
         Ok(Line::Irqfd(event))
     };
     Ok(Arc::new(Lines {
-        wake: irqfd(wake_gsi(vcpu))?,
-        stop: irqfd(stop_gsi(vcpu))?,
+        wake: irqfd(routing::wake_gsi(vcpu))?,
+        stop: irqfd(routing::stop_gsi(vcpu))?,
         answer,
         bell: None,
     }))
-}
-
-fn routing(vcpus: u32) -> KvmIrqRouting {
-    let mut entries = vec![msi(PIT_GSI, 0, guest::TICK)];
-    for vcpu in 0..vcpus {
-        entries.push(msi(wake_gsi(vcpu), vcpu, guest::WAKE));
-        entries.push(msi(stop_gsi(vcpu), vcpu, guest::STOP));
-    }
-    KvmIrqRouting::from_entries(&entries).expect("129 entries at most, 4096 are allowed")
-}
-
-/// Fixed delivery, physical destination, edge: Intel SDM volume 3, "Message Signalled Interrupts".
-fn msi(gsi: u32, vcpu: u32, vector: u8) -> kvm_irq_routing_entry {
-    kvm_irq_routing_entry {
-        gsi,
-        type_: KVM_IRQ_ROUTING_MSI,
-        flags: 0,
-        pad: 0,
-        u: kvm_irq_routing_entry__bindgen_ty_1 {
-            msi: kvm_irq_routing_msi {
-                address_lo: 0xfee0_0000 | vcpu << 12,
-                address_hi: 0,
-                data: vector.into(),
-                ..Default::default()
-            },
-        },
-    }
 }
 
 /// Puts the step and the VM's name to an error.

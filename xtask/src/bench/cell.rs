@@ -58,7 +58,7 @@ pub(crate) fn record(
         guest.extend(["--cap", cap]);
     }
     if load.round_trips {
-        guest.extend(["--host-wait", "spin"]);
+        guest.extend(["--host-wait", load.wait]);
     }
     let pin = ["taskset", "-c", "0,1"];
     let (_, lab) = recorded(

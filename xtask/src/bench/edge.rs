@@ -114,6 +114,7 @@ fn figures(programs: &Programs, args: &Args) -> Result<Figures> {
                 guest: "tick",
                 gap: GAPS[gap].into(),
                 round_trips: false,
+                wait: "spin",
                 fewer: 1,
             };
             all[gap].push(measure(programs, &load, args.trips, &calibration)?);

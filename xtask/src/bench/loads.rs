@@ -13,6 +13,9 @@ pub(crate) struct Load {
     pub(crate) gap: Cow<'static, str>,
     /// The host sees the answer: round trips are measured.
     pub(crate) round_trips: bool,
+    /// How the host waits where it sees the answer, as the lab calls it: `spin`, `device` (sleeps for
+    /// answers) or `block` (sleeps for instants too).
+    pub(crate) wait: &'static str,
     /// Of the number of rounds asked for, one in so many: loads with long gaps.
     pub(crate) fewer: u32,
 }
@@ -23,7 +26,19 @@ const fn pingpong(name: &'static str, gap: &'static str, fewer: u32) -> Load {
         guest: "pingpong",
         gap: Cow::Borrowed(gap),
         round_trips: true,
+        wait: "spin",
         fewer,
+    }
+}
+
+const fn sleeping(name: &'static str, gap: &'static str, wait: &'static str) -> Load {
+    Load {
+        name: Cow::Borrowed(name),
+        guest: "pingpong",
+        gap: Cow::Borrowed(gap),
+        round_trips: true,
+        wait,
+        fewer: 1,
     }
 }
 
@@ -33,6 +48,7 @@ const fn tick(name: &'static str, gap: &'static str, fewer: u32) -> Load {
         guest: "tick",
         gap: Cow::Borrowed(gap),
         round_trips: false,
+        wait: "spin",
         fewer,
     }
 }
@@ -49,4 +65,11 @@ pub(crate) const LOADS: &[Load] = &[
     pingpong("sparse 1ms", "exp:1ms", 2),
     tick("timer 60us", "fixed:60us", 1),
     tick("timer 20-300us", "uniform:20us:300us", 1),
+];
+
+/// Wakers that sleep: where a vCPU polls, they are woken sooner themselves, which no recording without
+/// polling shows.
+pub(crate) const SLEEPING: &[Load] = &[
+    sleeping("device exp 60us", "exp:60us", "device"),
+    sleeping("sleeper exp 30us", "exp:30us", "block"),
 ];

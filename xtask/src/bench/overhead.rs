@@ -1,48 +1,53 @@
-//! What recording costs the guest: time per round trip, and bytes per halt on disk.
+//! What recording costs the guest: time for each round trip, CPU time of the vCPU for each halt, and bytes
+//! for each halt on disk.
 //!
-//! Goals: the same guest, every poll successful, with each watcher in turn within each round, in an
-//! order drawn anew; the difference to nobody in the same round. Non-goals: throughput of the recorder
-//! (see `loss`), and machines at rest (a shared machine gives wide intervals, and they are printed).
+//! Goals: one guest for all watchers of a round, which take turns in an order drawn anew; the difference
+//! to nobody in the same round, who comes twice. Two loads: one whose waker spins on a CPU of its own, and
+//! one as a VMM's device makes it, whose waker sleeps and whose interrupts go through the IOAPIC. Non-goals:
+//! throughput of the recorder (see `loss`), and machines at rest (a shared machine gives wide intervals,
+//! and they are printed).
 
-use std::fmt::Write as _;
+mod guest;
+mod table;
+
+use std::time::Duration;
 
 use anyhow::{Context, Result};
-use haltwise_core::stats::{Estimate, median_estimate};
 use haltwise_core::workload::SplitMix64;
 
+use self::guest::{Guest, LOADS, Load, Trips, Window};
 use super::kept::{Figures, Kept};
-use super::run::{Programs, bench, number};
+use super::run::{Programs, bench};
 use super::watcher::Watcher;
 use crate::say;
 
 /// Options of the overhead benchmark.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Rounds of all watchers
-    #[arg(long, default_value_t = 15)]
+    /// Rounds of all watchers, for each load
+    #[arg(long, default_value_t = 13)]
     rounds: u32,
-    /// Round trips of the guest in each run
-    #[arg(long, default_value_t = 30_000)]
-    trips: u32,
-    /// Gap between an answer and the next wake-up
-    #[arg(long, default_value = "fixed:20us")]
-    gap: String,
+    /// Milliseconds that each watcher watches in each round
+    #[arg(long, default_value_t = 1500)]
+    slice_ms: u64,
     /// Ceiling of the guest's VM; 0 makes every halt sleep
     #[arg(long, default_value = "200us")]
     cap: String,
+    /// Only this load: spinning, device
+    #[arg(long)]
+    load: Option<String>,
     /// Do not keep the figures under measurements/
     #[arg(long)]
     discard: bool,
 }
 
-/// One run.
+/// One watcher in one round.
 struct Figure {
+    load: Load,
     round: u32,
     watcher: Watcher,
-    trip_ns: f64,
-    p99_ns: f64,
+    trips: Trips,
     bytes_per_halt: f64,
-    successful: f64,
 }
 
 /// Measures.
@@ -57,108 +62,67 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         }
         let mut order = SplitMix64(u64::from(args.rounds));
         let mut figures = Vec::new();
+        let wanted = |load: &&Load| args.load.as_deref().is_none_or(|name| name == load.name);
         for round in 0..args.rounds {
             say::step(&format!("round {} of {}", round + 1, args.rounds));
-            for watcher in shuffled(&watchers, &mut order) {
-                figures.push(measure(args, programs, round, watcher)?);
+            for load in LOADS.iter().filter(wanted) {
+                let turns = shuffled(&watchers, &mut order);
+                figures.extend(one_round(args, programs, *load, round, &turns)?);
             }
         }
-        let summary = summary(args, &watchers, &figures);
+        let summary = table::summary(args, &watchers, &figures);
         Ok(kept(&figures, summary))
     })
 }
 
+/// Every watcher once and nobody twice, in an order drawn anew.
 fn shuffled(watchers: &[Watcher], order: &mut SplitMix64) -> Vec<Watcher> {
-    let mut keyed: Vec<_> = watchers.iter().map(|w| (order.next_u64(), *w)).collect();
+    let turns = watchers.iter().copied().chain([Watcher::Nobody]);
+    let mut keyed: Vec<_> = turns.map(|w| (order.next_u64(), w)).collect();
     keyed.sort_by_key(|(key, _)| *key);
     keyed.into_iter().map(|(_, watcher)| watcher).collect()
 }
 
-fn measure(args: &Args, programs: &Programs, round: u32, watcher: Watcher) -> Result<Figure> {
-    let folder = tempfile::tempdir().context("create a folder for the watcher")?;
-    let watching = watcher.start(programs, folder.path().to_owned())?;
-    let trips = args.trips.to_string();
-    let outcome = programs.lab(&[
-        "pingpong",
-        "--rounds",
-        &trips,
-        "--gap",
-        &args.gap,
-        "--cap",
-        &args.cap,
-        "--pin",
-        "1",
-        "--host-pin",
-        "0",
-        "--host-wait",
-        "spin",
-    ])?;
-    let bytes = watching.stop()?;
-    let halts = number(&outcome, "/vms/0/vcpus/0/halts")?;
-    Ok(Figure {
-        round,
-        watcher,
-        trip_ns: number(&outcome, "/vms/0/round_trip_ns/p50")?,
-        p99_ns: number(&outcome, "/vms/0/round_trip_ns/p99")?,
-        bytes_per_halt: bytes as f64 / halts.max(1.0),
-        successful: number(&outcome, "/vms/0/vcpus/0/stats/halt_successful_poll")? / halts.max(1.0),
-    })
-}
-
-/// The median of what `of` gives for one watcher.
-fn of_watcher(
-    figures: &[Figure],
-    watcher: Watcher,
-    of: impl Fn(&Figure) -> Option<f64>,
-) -> Option<Estimate> {
-    let samples: Vec<f64> = figures
-        .iter()
-        .filter(|f| f.watcher == watcher)
-        .filter_map(of)
-        .collect();
-    median_estimate(&samples)
-}
-
-/// Time per round trip beyond that of nobody in the same round.
-fn added(figures: &[Figure], figure: &Figure) -> Option<f64> {
-    let alone = |f: &&Figure| f.round == figure.round && f.watcher == Watcher::Nobody;
-    Some(figure.trip_ns - figures.iter().find(alone)?.trip_ns)
-}
-
-fn summary(args: &Args, watchers: &[Watcher], figures: &[Figure]) -> String {
-    let mut text = format!(
-        "pingpong, gap {}, ceiling {}, {} rounds of {} round trips; medians [95 % interval]\n\
-         {:<26} {:>9} {:>24} {:>9} {:>8}\n",
-        args.gap,
-        args.cap,
-        args.rounds,
-        args.trips,
-        "watcher",
-        "trip us",
-        "added us",
-        "polls ok",
-        "B/halt",
-    );
-    for &watcher in watchers {
-        let trip = of_watcher(figures, watcher, |f| Some(f.trip_ns / 1e3));
-        let more = of_watcher(figures, watcher, |f| added(figures, f).map(|ns| ns / 1e3));
-        let bytes = of_watcher(figures, watcher, |f| Some(f.bytes_per_halt));
-        let polls = of_watcher(figures, watcher, |f| Some(f.successful * 100.0));
-        let (Some(trip), Some(more), Some(bytes), Some(polls)) = (trip, more, bytes, polls) else {
-            continue;
-        };
-        let more = format!("{:+.2} [{:+.2}, {:+.2}]", more.median, more.low, more.high);
-        // Writing to a String cannot fail.
-        let _written = writeln!(
-            text,
-            "{:<26} {:>9.2} {more:>24} {:>7.0} % {:>8.1}",
-            watcher.name(),
-            trip.median,
-            polls.median,
-            bytes.median,
-        );
+/// One guest, all watchers in turn.
+fn one_round(
+    args: &Args,
+    programs: &Programs,
+    load: Load,
+    round: u32,
+    turns: &[Watcher],
+) -> Result<Vec<Figure>> {
+    let guest = Guest::start(programs, load, &args.cap)?;
+    let length = Duration::from_millis(args.slice_ms);
+    // Until its caches are warm and its window is open.
+    guest.watch(length / 2)?;
+    let mut windows: Vec<(Watcher, Window, u64)> = Vec::new();
+    for &watcher in turns {
+        let folder = tempfile::tempdir().context("create a folder for the watcher")?;
+        let watching = watcher.start(programs, folder.path().to_owned())?;
+        let window = guest.watch(length)?;
+        windows.push((watcher, window, watching.stop()?));
     }
-    text
+    let rounds = guest.end()?;
+    let mut figures: Vec<Figure> = Vec::new();
+    for &(watcher, _, bytes) in &windows {
+        if figures.iter().any(|figure| figure.watcher == watcher) {
+            continue;
+        }
+        let of_watcher = windows.iter().filter(|(who, ..)| *who == watcher);
+        let own: Vec<Window> = of_watcher.map(|(_, window, _)| *window).collect();
+        let trips = rounds
+            .within(&own)
+            .with_context(|| format!("no round trip under {}", watcher.name()))?;
+        figures.push(Figure {
+            load,
+            round,
+            watcher,
+            trips,
+            // What was written before and after the window is part of it.
+            bytes_per_halt: bytes as f64 / trips.count as f64,
+        });
+    }
+    Ok(figures)
 }
 
 fn kept(figures: &[Figure], summary: String) -> Kept<'static> {
@@ -166,28 +130,32 @@ fn kept(figures: &[Figure], summary: String) -> Kept<'static> {
         .iter()
         .map(|f| {
             vec![
+                f.load.name.to_owned(),
                 f.round.to_string(),
                 f.watcher.name(),
-                format!("{:.0}", f.trip_ns),
-                format!("{:.0}", f.p99_ns),
+                f.trips.count.to_string(),
+                format!("{:.0}", f.trips.mean_ns),
+                format!("{:.0}", f.trips.median_ns),
+                format!("{:.0}", f.trips.cpu_ns),
                 format!("{:.2}", f.bytes_per_halt),
-                format!("{:.4}", f.successful),
             ]
         })
         .collect();
     Kept {
         name: "overhead",
-        method: "One pingpong guest, pinned to CPU 1, woken by a spinning thread on CPU 0; the watcher \
-                 runs on CPU 0. In each round every watcher comes once, in an order drawn anew. \
-                 `trip_ns` is the median round trip of a run; `added` is its difference to nobody in \
-                 the same round.",
+        method: "For each load and round one pingpong guest, pinned to CPU 1; what wakes it and the watcher \
+                 run on CPU 0. All watchers come in turn, in an order drawn anew, nobody twice. `mean_ns` \
+                 and `median_ns` are round trips from signal to answer, `cpu_ns` is CPU time of the vCPU's \
+                 thread for each of them; what is added is the difference to nobody in the same round.",
         columns: &[
+            "load",
             "round",
             "watcher",
-            "trip_ns",
-            "p99_ns",
+            "round_trips",
+            "mean_ns",
+            "median_ns",
+            "cpu_ns",
             "bytes_per_halt",
-            "successful_polls",
         ],
         figures: Figures { rows, summary },
     }
@@ -197,37 +165,15 @@ fn kept(figures: &[Figure], summary: String) -> Kept<'static> {
 mod test {
     use super::*;
 
-    fn figure(round: u32, watcher: Watcher, trip_ns: f64) -> Figure {
-        Figure {
-            round,
-            watcher,
-            trip_ns,
-            p99_ns: 0.0,
-            bytes_per_halt: 0.0,
-            successful: 1.0,
-        }
-    }
-
     #[test]
-    fn a_difference_is_taken_within_its_own_round() {
-        let figures = [
-            figure(0, Watcher::Nobody, 5_000.0),
-            figure(0, Watcher::Perf, 7_000.0),
-            figure(1, Watcher::Nobody, 50_000.0),
-            figure(1, Watcher::Perf, 52_500.0),
-        ];
-        assert_eq!(added(&figures, &figures[1]), Some(2_000.0));
-        assert_eq!(added(&figures, &figures[3]), Some(2_500.0));
-        assert_eq!(added(&figures[3..], &figures[3]), None);
-    }
-
-    #[test]
-    fn every_watcher_comes_once_in_each_order() {
+    fn every_watcher_comes_once_in_each_order_and_nobody_twice() {
         let mut order = SplitMix64(1);
         for _ in 0..20 {
             let drawn = shuffled(&Watcher::ALL, &mut order);
-            assert_eq!(drawn.len(), Watcher::ALL.len());
+            assert_eq!(drawn.len(), Watcher::ALL.len() + 1);
             assert!(Watcher::ALL.iter().all(|watcher| drawn.contains(watcher)));
+            let nobody = drawn.iter().filter(|watcher| **watcher == Watcher::Nobody);
+            assert_eq!(nobody.count(), 2);
         }
     }
 }

@@ -1,5 +1,5 @@
 //! How fast the page of `report --html` is, of an hour of ten VMs: the first paint, and a step of a
-//! slider, which replays every halt in the file. Measured in the browser that the tests use.
+//! slider, which shows another setting of the grid. Measured in the browser that the tests use.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

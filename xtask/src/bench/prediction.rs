@@ -15,7 +15,7 @@ use haltwise_core::workload::SplitMix64;
 use self::predict::Predicted;
 use super::cell::{self, Measured};
 use super::kept::{Figures, Kept};
-use super::loads::{LOADS, Load};
+use super::loads::{LOADS, Load, SLEEPING};
 use super::run::{Programs, bench};
 use crate::say;
 
@@ -73,7 +73,7 @@ fn figures(programs: &Programs, args: &Args) -> Result<Figures> {
             .as_ref()
             .is_none_or(|only| load.name.contains(only.as_str()))
     };
-    let loads: Vec<&Load> = LOADS.iter().filter(wanted).collect();
+    let loads: Vec<&Load> = LOADS.iter().chain(SLEEPING).filter(wanted).collect();
     let calibration = cell::calibrate(programs, folder.path())?;
     let mut all: Vec<Cells<'_>> = loads
         .iter()

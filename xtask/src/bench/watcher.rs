@@ -9,13 +9,15 @@ use anyhow::{Context, Result, bail};
 use super::run::Programs;
 use crate::tool;
 
-/// The events that haltwise's rungs stand on, for the peers.
-const EVENTS: [&str; 4] = [
+/// The events that haltwise's tracepoint source stands on, for the peers.
+const EVENTS: &[&str] = &[
     "kvm:kvm_vcpu_wakeup",
     "kvm:kvm_halt_poll_ns",
     "sched:sched_waking",
     "sched:sched_switch",
 ];
+/// KVM's own of these: halts and windows, without what woke a vCPU.
+const KVM_EVENTS: &[&str] = &["kvm:kvm_vcpu_wakeup", "kvm:kvm_halt_poll_ns"];
 
 /// One way of watching.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,12 +27,13 @@ pub(crate) enum Watcher {
         rung: &'static str,
         mode: &'static str,
     },
-    Perf,
+    /// `perf record` of these events.
+    Perf(&'static [&'static str]),
     TraceCmd,
 }
 
 impl Watcher {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Nobody,
         Self::Haltwise {
             rung: "bpf",
@@ -52,7 +55,8 @@ impl Watcher {
             rung: "tracepoints",
             mode: "counts",
         },
-        Self::Perf,
+        Self::Perf(EVENTS),
+        Self::Perf(KVM_EVENTS),
         Self::TraceCmd,
     ];
 
@@ -61,7 +65,7 @@ impl Watcher {
         match self {
             Self::Nobody => "nobody".into(),
             Self::Haltwise { rung, mode } => format!("haltwise {rung} {mode}"),
-            Self::Perf => "perf record".into(),
+            Self::Perf(events) => format!("perf record, {} events", events.len()),
             Self::TraceCmd => "trace-cmd record".into(),
         }
     }
@@ -88,11 +92,11 @@ impl Watcher {
                     .args(["record", "--rung", rung, "--mode", mode]);
                 command.arg("-o").arg(out.join("capture"));
             }
-            Self::Perf => {
+            Self::Perf(events) => {
                 command
                     .args(["perf", "record", "--quiet", "-a", "-o"])
                     .arg(out.join("perf.data"));
-                command.args(EVENTS.iter().flat_map(|event| ["-e", event]));
+                command.args(events.iter().flat_map(|event| ["-e", event]));
             }
             Self::TraceCmd => {
                 command

@@ -12,7 +12,6 @@ use anyhow::{Context, Result, bail};
 
 use super::deb::Kernel;
 use super::initramfs::Initramfs;
-use super::modules;
 use super::qemu::{self, Ended, Threads};
 use crate::{say, tool};
 
@@ -23,6 +22,7 @@ pub(crate) struct Guest {
     root: Initramfs,
     modules: Vec<&'static str>,
     cpus: u32,
+    memory_mib: u32,
 }
 
 /// A guest that has ended by itself, on a kernel that never complained.
@@ -46,6 +46,9 @@ enum Boot {
     Spoilt(String),
 }
 
+/// What init says last.
+const RESULTS: &str = "init: results are on the disk";
+
 /// How often a boot that the emulator spoilt is tried in all.
 const TRIES: usize = 6;
 
@@ -68,6 +71,7 @@ impl Guest {
             root,
             modules: vec!["virtio_pci", "virtio_blk", "kvm_amd"],
             cpus: 2,
+            memory_mib: 1024,
         })
     }
 
@@ -75,6 +79,24 @@ impl Guest {
     pub(crate) fn file(mut self, source: &Path, path: &str) -> Result<Self> {
         self.root.program(path, source)?;
         Ok(self)
+    }
+
+    /// Adds bytes as a file.
+    pub(crate) fn bytes(mut self, path: &str, bytes: Vec<u8>) -> Self {
+        self.root.file(path, bytes);
+        self
+    }
+
+    /// Has more modules loaded.
+    pub(crate) fn modules(mut self, names: &[&'static str]) -> Self {
+        self.modules.extend(names);
+        self
+    }
+
+    /// Gives it as much memory.
+    pub(crate) fn memory(mut self, mib: u32) -> Self {
+        self.memory_mib = mib;
+        self
     }
 
     /// Sets what runs inside. Its folder is /out, from which everything is brought back.
@@ -90,7 +112,7 @@ impl Guest {
     /// Where QEMU does not start, or the guest does not end in time, leaves no results, or its
     /// kernel reports an oops.
     pub(crate) fn run_patiently(mut self, work: &Path, limit: Duration) -> Result<GuestRun> {
-        self.add_modules()?;
+        self.root.modules(&self.kernel, &self.modules)?;
         // Some time before its end, so that a guest that hangs can say where.
         let patience = limit.as_secs() * 4 / 5;
         self.root
@@ -127,7 +149,13 @@ impl Guest {
         disk.set_len(512 << 20).context("size the disk")?;
 
         let started = Instant::now();
-        let ended = qemu::boot(work, &self.kernel.image, self.cpus, threads, limit)?;
+        let machine = qemu::Machine {
+            kernel: &self.kernel.image,
+            cpus: self.cpus,
+            memory_mib: self.memory_mib,
+            threads,
+        };
+        let ended = qemu::boot(work, &machine, limit)?;
         let elapsed = started.elapsed();
         let console = console(&work.join("console"));
         if let Some(line) = trouble(&console) {
@@ -151,24 +179,14 @@ impl Guest {
                 tail(&console, 60)
             ),
         }
-        tool::ask(
-            Command::new("tar")
-                .current_dir(work)
-                .args(["-x", "-f", "disk", "-C", "out"]),
-        )
-        .with_context(|| format!("no results; the console ends:\n{}", tail(&console, 60)))?;
-        let log = std::fs::read_to_string(out_dir.join("dmesg")).context("read dmesg")?;
-        if let Some(line) = trouble(&log) {
-            bail!(
-                "the kernel reports `{line}`; see {}",
-                out_dir.join("dmesg").display()
-            );
+        if !console.contains(RESULTS) {
+            // A machine that resets itself: neither init nor the kernel ends it before.
+            return Ok(Boot::Spoilt(
+                "it ended before its results were on the disk".to_owned(),
+            ));
         }
-        let code = std::fs::read_to_string(out_dir.join("exit_code")).context("read exit_code")?;
-        let exit_code = code
-            .trim()
-            .parse()
-            .with_context(|| format!("exit code `{code}`"))?;
+        let exit_code = fetch(work, &out_dir)
+            .with_context(|| format!("the console ends:\n{}", tail(&console, 60)))?;
         Ok(Boot::Whole(GuestRun {
             console,
             exit_code,
@@ -176,18 +194,27 @@ impl Guest {
             elapsed,
         }))
     }
+}
 
-    fn add_modules(&mut self) -> Result<()> {
-        let mut order = String::new();
-        for module in modules::closure(&self.kernel, &self.modules)? {
-            order.push_str(&module.name);
-            order.push('\n');
-            self.root
-                .file(&format!("lib/modules/{}.ko", module.name), module.elf);
-        }
-        self.root.file("lib/modules/order", order.into_bytes());
-        Ok(())
+/// Fetches what the script left in /out; what it returned.
+fn fetch(work: &Path, out_dir: &Path) -> Result<i32> {
+    tool::ask(
+        Command::new("tar")
+            .current_dir(work)
+            .args(["-x", "-f", "disk", "-C", "out"]),
+    )
+    .context("no results")?;
+    let log = std::fs::read_to_string(out_dir.join("dmesg")).context("read dmesg")?;
+    if let Some(line) = trouble(&log) {
+        bail!(
+            "the kernel reports `{line}`; see {}",
+            out_dir.join("dmesg").display()
+        );
     }
+    let code = std::fs::read_to_string(out_dir.join("exit_code")).context("read exit_code")?;
+    code.trim()
+        .parse()
+        .with_context(|| format!("exit code `{code}`"))
 }
 
 /// The console's text without the firmware's control characters.

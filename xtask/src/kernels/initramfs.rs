@@ -8,6 +8,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::deb::Kernel;
+use super::modules;
 use crate::tool;
 
 /// A tree of files, by path without a leading slash.
@@ -56,6 +58,18 @@ impl Initramfs {
                 self.file(&library, bytes);
             }
         }
+        Ok(())
+    }
+
+    /// Adds modules of a kernel, with all that they depend on, and the order in which to load them.
+    pub(crate) fn modules(&mut self, kernel: &Kernel, names: &[&str]) -> Result<()> {
+        let mut order = String::new();
+        for module in modules::closure(kernel, names)? {
+            order.push_str(&module.name);
+            order.push('\n');
+            self.file(&format!("lib/modules/{}.ko", module.name), module.elf);
+        }
+        self.file("lib/modules/order", order.into_bytes());
         Ok(())
     }
 

@@ -26,7 +26,7 @@ const CEILINGS: [u32; 2] = [200_000, 80_000];
 const CAP: u32 = 70_000;
 
 #[derive(Debug, Deserialize)]
-struct Applied {
+pub(super) struct Applied {
     vms: Vec<Vm>,
     vms_unwatched: Option<String>,
 }
@@ -69,6 +69,8 @@ struct Verified {
 #[derive(Debug, Deserialize)]
 struct Status {
     journal: Journal,
+    #[serde(default)]
+    vms: Vec<Vm>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -125,9 +127,12 @@ pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<(
     let reported: Report = read(&dir.join("report.json"))?;
     let verified: Verified = read(&dir.join("verify.json"))?;
     let open: Status = read(&dir.join("open.json"))?;
+    let status: Status = read(&dir.join("status.json"))?;
     let told: Applied = read(&dir.join("halts.json"))?;
     let measured: Proved = read(&dir.join("prove.json"))?;
     let mut wrong = watched(&applied, &BY_CEILING);
+    wrong.extend(saw("status", &status.vms, &BY_CEILING));
+    wrong.extend(saw("status", &status.vms, &[DISABLED]));
     wrong.extend(watched(&told, &BY_HALTS));
     wrong.extend(recorded(&reported, &verified));
     wrong.extend(settled(&open));
@@ -152,13 +157,16 @@ pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<(
 }
 
 /// A VM, and what apply must say of it: its effect and its ceiling.
-type Expected = (&'static str, &'static str, Option<u32>);
+pub(super) type Expected = (&'static str, &'static str, Option<u32>);
 
 /// Where apply reads ceilings.
 const BY_CEILING: [Expected; 2] = [
     ("free", "follows", Some(CEILINGS[1])),
     ("capped", "own-cap", Some(CAP)),
 ];
+
+/// A guest that disabled host polling.
+const DISABLED: Expected = ("haltpoll", "guest-disabled", None);
 
 /// Where halts tell it.
 const BY_HALTS: [Expected; 2] = [
@@ -167,18 +175,23 @@ const BY_HALTS: [Expected; 2] = [
 ];
 
 /// What apply itself saw of the VMs.
-fn watched(applied: &Applied, expected: &[Expected]) -> Vec<String> {
+pub(super) fn watched(applied: &Applied, expected: &[Expected]) -> Vec<String> {
     let mut wrong = Vec::new();
     if let Some(why) = &applied.vms_unwatched {
         wrong.push(format!("apply could not watch: {why}"));
     }
-    for (name, effect, ceiling) in expected {
-        let vm = applied.vms.iter().find(|vm| vm.name == *name);
-        if !vm.is_some_and(|vm| vm.effect == *effect && vm.ceiling_ns == *ceiling) {
-            wrong.push(format!("apply saw {name} as {vm:?}, not {effect}"));
-        }
-    }
+    wrong.extend(saw("apply", &applied.vms, expected));
     wrong
+}
+
+/// Whether it saw each VM as expected.
+fn saw(verb: &str, vms: &[Vm], expected: &[Expected]) -> Vec<String> {
+    let differs = |(name, effect, ceiling): &Expected| {
+        let vm = vms.iter().find(|vm| vm.name == *name);
+        let same = vm.is_some_and(|vm| vm.effect == *effect && vm.ceiling_ns == *ceiling);
+        (!same).then(|| format!("{verb} saw {name} as {vm:?}, not {effect}"))
+    };
+    expected.iter().filter_map(differs).collect()
 }
 
 /// What the recorder saw of the same change.

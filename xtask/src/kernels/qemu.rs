@@ -50,15 +50,18 @@ impl Threads {
     }
 }
 
+/// What is emulated.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Machine<'a> {
+    pub(crate) kernel: &'a Path,
+    pub(crate) cpus: u32,
+    pub(crate) memory_mib: u32,
+    pub(crate) threads: Threads,
+}
+
 /// Boots a kernel with the files `initramfs` and `disk` of `work`, and waits for its end. Leaves
 /// `console`, `pulse`, `monitor` and `qemu` (QEMU's complaints) there.
-pub(crate) fn boot(
-    work: &Path,
-    kernel: &Path,
-    cpus: u32,
-    threads: Threads,
-    limit: Duration,
-) -> Result<Ended> {
+pub(crate) fn boot(work: &Path, machine: &Machine<'_>, limit: Duration) -> Result<Ended> {
     let qemu = tool::find(PROGRAM).with_context(|| format!("{PROGRAM} is not installed"))?;
     let create = |name: &str| {
         let path = work.join(name);
@@ -69,15 +72,16 @@ pub(crate) fn boot(
     create("console")?;
     let mut child = Command::new(qemu)
         .current_dir(work)
-        .args(["-accel", threads.accelerator()])
-        .args(["-cpu", "max", "-m", "1024"])
-        .args(["-smp", &cpus.to_string()])
+        .args(["-accel", machine.threads.accelerator()])
+        .args(["-cpu", "max"])
+        .args(["-m", &machine.memory_mib.to_string()])
+        .args(["-smp", &machine.cpus.to_string()])
         .args(["-nodefaults", "-display", "none", "-no-reboot"])
         .args(["-serial", "file:console", "-serial", "file:pulse"])
         .args(["-monitor", "stdio"])
         .args(["-drive", "file=disk,if=virtio,format=raw,cache=unsafe"])
         .args(["-initrd", "initramfs", "-kernel"])
-        .arg(kernel)
+        .arg(machine.kernel)
         // The emulated TSCs are one clock; the kernel's own check of that is fooled by load and
         // would fall back to a clock that takes 20 us to read here. Without address randomisation
         // a frozen guest's registers say something.

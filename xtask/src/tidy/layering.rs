@@ -3,14 +3,20 @@
 use super::{Finding, Repo, Source};
 
 /// Our crates, with those of ours that each may depend on.
-const LAYERS: [(&str, &[&str]); 6] = [
+const LAYERS: [(&str, &[&str]); 7] = [
     ("crates/core", &[]),
     ("crates/capture", &["haltwise-core"]),
+    ("crates/document", &[]),
     ("crates/host", &["haltwise-core"]),
     ("crates/lab", &["haltwise-core"]),
     (
         "crates/cli",
-        &["haltwise-core", "haltwise-capture", "haltwise-host"],
+        &[
+            "haltwise-core",
+            "haltwise-capture",
+            "haltwise-document",
+            "haltwise-host",
+        ],
     ),
     ("xtask", &["haltwise-core"]),
 ];

@@ -46,9 +46,10 @@ const WRITES: [&str; 6] = [
 ];
 
 /// The parts of `host` that may write to the machine: parameters and boot files, and the journal.
-const WRITERS: [&str; 2] = [
+const WRITERS: [&str; 3] = [
     "crates/host/src/knob/disk.rs",
     "crates/host/src/knob/book.rs",
+    "crates/host/src/knob/own.rs",
 ];
 
 /// The part of the lab that may change what it finds: a root of resctrl that it is given.
@@ -56,6 +57,23 @@ const LAB_WRITER: &str = "crates/lab/src/resctrl/root.rs";
 
 /// Calls that change what is there already; the lab's other parts only write files that somebody named.
 const CHANGES: [&str; 4] = ["OpenOptions", "fs::remove_", "fs::rename(", "create_dir"];
+
+/// Calls that open, make or remove files by name.
+const OPENS: [&str; 10] = [
+    "File::open(",
+    "File::create",
+    "OpenOptions",
+    "fs::read(",
+    "fs::read_to_string(",
+    "fs::read_dir(",
+    "fs::write(",
+    "fs::rename(",
+    "fs::remove_",
+    "create_dir",
+];
+
+/// The one home of these in `capture` and `cli`, which looks before it opens.
+const OPENER: &str = "crates/capture/src/files";
 
 /// All rules of this family.
 pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
@@ -70,9 +88,24 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
         if source.path.starts_with("crates/lab/src") && source.path != LAB_WRITER {
             found.extend(calls(source, &CHANGES, &[LAB_WRITER]));
         }
+        let opens = ["crates/capture/src", "crates/cli/src"];
+        let may_open = source.path.starts_with(OPENER);
+        if opens.iter().any(|of| source.path.starts_with(of)) && !may_open {
+            found.extend(openings(source));
+        }
         found.extend(system_paths(source));
     }
     found
+}
+
+/// Calls that open files elsewhere than in their home.
+fn openings(source: &Source) -> Vec<Finding> {
+    let hits = source.code_without_tests().filter_map(|(line, code)| {
+        let call = OPENS.iter().find(|call| code.contains(*call))?;
+        let call = call.trim_end_matches('(');
+        Some(source.finding(line, format!("`{call}`: only {OPENER} opens files by name")))
+    });
+    hits.collect()
 }
 
 fn impurities(source: &Source) -> Vec<Finding> {
@@ -167,6 +200,23 @@ mod test {
             findings(check, "crates/lab/src/a.rs", "a(\"/dev/sda\");\n").len(),
             1
         );
+    }
+
+    #[test]
+    fn files_are_opened_in_one_place() {
+        for call in OPENS {
+            let text = format!("let file = {call}path);\n");
+            for path in ["crates/cli/src/a.rs", "crates/capture/src/a.rs"] {
+                assert_eq!(findings(check, path, &text).len(), 1, "{call}");
+            }
+            for path in [
+                "crates/capture/src/files.rs",
+                "crates/capture/src/files/output.rs",
+                "crates/cli/tests/a.rs",
+            ] {
+                assert_eq!(findings(check, path, &text).len(), 0, "{call}");
+            }
+        }
     }
 
     #[test]

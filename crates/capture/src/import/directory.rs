@@ -3,12 +3,12 @@
 //! A capture is written next to its place, under a name that no one takes for a capture, and takes its
 //! place by a single renaming. What is left of an import that was killed is that other directory.
 
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::error::ImportError;
 use crate::error::CaptureWriteError;
+use crate::files::directory;
 
 /// A directory on its way.
 #[derive(Debug)]
@@ -26,13 +26,9 @@ impl Directory {
             path: output.to_owned(),
             source,
         };
-        match fs::read_dir(output).map(|mut entries| entries.next().is_some()) {
-            Ok(true) => {
-                let path = output.to_owned();
-                return Err(CaptureWriteError::NotEmpty { path }.into());
-            }
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-            Ok(false) | Err(_) => {}
+        if !directory::is_unused(output).map_err(failed)? {
+            let path = output.to_owned();
+            return Err(CaptureWriteError::NotEmpty { path }.into());
         }
         let name = output
             .file_name()
@@ -54,7 +50,7 @@ impl Directory {
 
     /// Gives it its place.
     pub(super) fn settle(mut self) -> Result<PathBuf, ImportError> {
-        fs::rename(&self.temporary, &self.output).map_err(|source| ImportError::Output {
+        directory::rename(&self.temporary, &self.output).map_err(|source| ImportError::Output {
             act: "give its place to",
             path: self.output.clone(),
             source,
@@ -68,7 +64,7 @@ impl Drop for Directory {
     fn drop(&mut self) {
         if !self.settled {
             // It may never have been made; and the first error is the one that matters.
-            drop(fs::remove_dir_all(&self.temporary));
+            drop(directory::remove_all(&self.temporary));
         }
     }
 }

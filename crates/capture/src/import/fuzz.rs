@@ -2,6 +2,7 @@
 
 use haltwise_core::event::{CeilingSource, Facts};
 use haltwise_core::fuzz::must_be_sound;
+use haltwise_core::ids::VmIndex;
 
 use super::lines::{Line, Lines};
 use super::reading::Reading;
@@ -31,6 +32,11 @@ pub fn import_text(bytes: &[u8]) -> u64 {
         halts += check(&reading, &mut facts);
     }
     reading.finish(&mut facts);
+    let settled = reading.places.settle();
+    for place in &settled.places {
+        let known = |vm: VmIndex| settled.roster.vms[vm.0 as usize].index == vm;
+        assert!(place.vm.is_none_or(known), "{place:?}");
+    }
     halts + check(&reading, &mut facts)
 }
 
@@ -41,7 +47,7 @@ fn check(reading: &Reading, facts: &mut Facts) -> u64 {
         must_be_sound(halt, reading.text.last_ns);
         assert!(
             halt.vm
-                .is_none_or(|vm| reading.places.vms()[vm.0 as usize].index == vm)
+                .is_none_or(|vm| (vm.0 as usize) < reading.places.count())
         );
         let told = halt.ceiling_source != CeilingSource::Unknown;
         assert!(!told || halt.ceiling_ns.is_some(), "{halt:?}");

@@ -69,8 +69,9 @@ pub(super) fn read(line: &[u8]) -> Said<'_> {
         return Said::Notice(notice);
     }
     let Some((name, fields)) = parts.event() else {
-        // A line of the function tracer, or a stack.
-        return if mentions_kvm(parts.rest) {
+        // A line of the function tracer, or a stack. One that holds another time is two: the first, cut in
+        // its event's name, may have been of KVM.
+        return if mentions_kvm(parts.rest) || head::follows(parts.rest) {
             Said::RunTogether
         } else {
             Said::Nothing

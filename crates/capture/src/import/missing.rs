@@ -1,19 +1,21 @@
 //! What an imported capture cannot hold, in words for the last lines of every result.
 
+use std::collections::BTreeSet;
+
 use haltwise_core::recording::Missing;
 
 use super::line::About;
-use super::places::Seen;
+use super::places::Doubt;
 use super::reading::{Reading, Sign, TextFacts};
 use super::told::Told;
 
 /// What the text left open, from its end.
-pub(super) fn of(reading: &Reading) -> Vec<Missing> {
+pub(super) fn of(reading: &Reading, doubts: &BTreeSet<Doubt>) -> Vec<Missing> {
     let (text, told) = (&reading.text, reading.told());
     let mut missing = Vec::new();
     windows(text, told, &mut missing);
     sched(text, &mut missing);
-    places(reading.places.seen(), &mut missing);
+    places(doubts, &mut missing);
     let mut say = |field: &str, reason: String| {
         missing.push(Missing {
             field: field.to_owned(),
@@ -102,7 +104,8 @@ fn sched(text: &TextFacts, missing: &mut Vec<Missing>) {
     } else if text.saw(Sign::NoFlags) {
         say(
             "wake",
-            "the text does not tell in which context a waker ran (ftrace's flags)",
+            "the text does not tell in which context a waker ran (ftrace's flags): an interrupt is \
+             taken for the thread that it interrupted, if that is a VMM's or injects interrupts",
         );
     } else {
         say(
@@ -121,26 +124,37 @@ fn sched(text: &TextFacts, missing: &mut Vec<Missing>) {
     }
 }
 
-fn places(seen: Seen, missing: &mut Vec<Missing>) {
-    let mut say = |reason: &str| {
+fn places(doubts: &BTreeSet<Doubt>, missing: &mut Vec<Missing>) {
+    for doubt in doubts {
+        let (field, reason) = match doubt {
+            Doubt::Neighbours => (
+                "vm",
+                "the text does not name processes: threads of one name, whose own numbers lie close to \
+                 each other, are assumed to be those of one VM",
+            ),
+            Doubt::LoneThread => (
+                "vm",
+                "the text does not name processes: a thread that halts and has no neighbour of its name \
+                 stands for a VM of its own, under its own number",
+            ),
+            Doubt::UnknownProcess => (
+                "vm",
+                "ftrace did not know the process of some threads: their halts belong to no VM",
+            ),
+            Doubt::SharedProcess => (
+                "vm",
+                "a process runs vCPUs of the same number, and so several VMs: which of its threads \
+                 belong together is assumed by their names and their order",
+            ),
+            Doubt::Numbered => (
+                "vcpu",
+                "vCPUs without any call of grow or shrink have their numbers by the names of their \
+                 threads, or by their order",
+            ),
+        };
         missing.push(Missing {
-            field: "vm".to_owned(),
+            field: field.to_owned(),
             reason: reason.to_owned(),
         });
-    };
-    if seen.lone_threads {
-        say(
-            "the text does not name processes: each thread that halts stands for a VM of its own, \
-             under its own number",
-        );
-    }
-    if seen.unknown_process {
-        say("ftrace did not know the process of some threads: their halts belong to no VM");
-    }
-    if seen.shared_process {
-        say(
-            "a process runs vCPUs of the same number: it has several VMs, which text cannot tell \
-             apart",
-        );
     }
 }

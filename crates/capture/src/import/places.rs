@@ -1,17 +1,20 @@
 //! Who is who, as far as text says: which thread runs a vCPU of which VM.
 //!
-//! A thread that halts is a vCPU's. Threads of one process are one VM. Where the text does not name
-//! processes, each thread stands for a VM of its own: nothing tells which belong together, and a guess
-//! would mix what should be told apart.
+//! A thread that halts is a vCPU's. What a text says of it comes piece by piece: its process may be told
+//! late, its vCPU's number with the first call of grow or shrink. So rows name the thread alone until
+//! the text is at its end, by its place among all, and get their VM and vCPU on the way into the
+//! capture: [`Places::settle`], by [`group`].
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use haltwise_core::decode::group::{self, Group, Known};
 use haltwise_core::decode::waker::{self, Kin, Waker};
 use haltwise_core::event::{CeilingSource, Observable, Vcpu, Vm, WakeSource};
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::Roster;
 
 use super::line::{Comm, Head, Process};
+use crate::convert::Place;
 
 /// Threads that halt in one recording, at most. A host runs some ten thousand vCPUs.
 const THREADS: usize = 1 << 16;
@@ -19,36 +22,38 @@ const THREADS: usize = 1 << 16;
 /// The vCPU threads known.
 #[derive(Debug, Default)]
 pub(super) struct Places {
-    threads: BTreeMap<Tid, Thread>,
-    vms: BTreeMap<VmId, VmIndex>,
-    roster: Vec<Vm>,
-    /// Whether the text names processes, each thread, or anything twice.
-    seen: Seen,
+    /// Who has a number now.
+    now: BTreeMap<Tid, usize>,
+    /// Everybody who was seen.
+    threads: Vec<Thread>,
 }
 
-/// What was seen of the text as a whole.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Seen {
-    /// A VM stands for a single thread, for want of its process.
-    pub(super) lone_threads: bool,
-    /// A process was to be told later, or never.
-    pub(super) unknown_process: bool,
-    /// Two threads of a process run a vCPU of the same number.
-    pub(super) shared_process: bool,
-}
-
+/// What had to be assumed, or stays unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum VmId {
-    Process(Pid),
-    Thread(Tid),
+pub(super) enum Doubt {
+    /// Threads were taken for those of one VM by their names and numbers, for want of their process.
+    Neighbours,
+    /// A VM stands for a single thread, for want of its process.
+    LoneThread,
+    /// The process of a thread was never told.
+    UnknownProcess,
+    /// Two threads of a process run a vCPU of the same number.
+    SharedProcess,
+    /// The number of a vCPU was taken from its thread's name or the order of threads.
+    Numbered,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Thread {
+    tid: Tid,
     comm: Comm,
     process: Option<Pid>,
-    vm: Option<VmIndex>,
+    /// The text names processes.
+    has_process: bool,
+    halts: bool,
     vcpu: Option<VcpuId>,
+    /// It ran several vCPUs.
+    moves: bool,
 }
 
 /// What became of a thread that halts.
@@ -62,123 +67,115 @@ pub(super) enum Halting {
     Refused,
 }
 
+/// Everybody, at the end of the text.
+#[derive(Debug)]
+pub(super) struct Settled {
+    pub(super) roster: Roster,
+    /// VM and vCPU of each thread.
+    pub(super) places: Vec<Place>,
+    pub(super) doubts: BTreeSet<Doubt>,
+}
+
 impl Places {
     /// A thread halts.
     pub(super) fn halts(&mut self, tid: Tid, process: Process, comm: Comm) -> Halting {
+        let mut halting = Halting::Known;
+        if let (Process::Is(pid), Some(&at)) = (process, self.now.get(&tid))
+            && self.threads[at].process.is_some_and(|before| before != pid)
+        {
+            halting = Halting::Reused;
+            self.now.remove(&tid);
+        }
         let Some(thread) = self.vcpu_thread(tid) else {
             return Halting::Refused;
         };
+        thread.halts = true;
         if thread.comm.is_empty() {
             thread.comm = comm;
         }
-        let mut halting = Halting::Known;
-        let id = match process {
-            Process::Is(pid) => {
-                if thread.process.is_some_and(|before| before != pid) {
-                    halting = Halting::Reused;
-                    *thread = Thread::default();
-                    thread.comm = comm;
-                }
-                thread.process = Some(pid);
-                VmId::Process(pid)
-            }
-            // It may be told later; what was told before still holds.
-            Process::NotKnown => {
-                self.seen.unknown_process |= thread.process.is_none();
-                return halting;
-            }
-            Process::NotPrinted if thread.process.is_some() => return halting,
-            Process::NotPrinted => VmId::Thread(tid),
-        };
-        if thread.vm.is_none() {
-            let comm = thread.comm;
-            let vm = self.vm(id, comm);
-            if let Some(thread) = self.threads.get_mut(&tid) {
-                thread.vm = Some(vm);
-            }
+        thread.has_process |= process != Process::NotPrinted;
+        if let Process::Is(pid) = process {
+            thread.process = Some(pid);
         }
         halting
     }
 
-    fn vm(&mut self, id: VmId, comm: Comm) -> VmIndex {
-        if let Some(index) = self.vms.get(&id) {
-            return *index;
-        }
-        let index = VmIndex(u32::try_from(self.roster.len()).unwrap_or(u32::MAX));
-        let comm = comm.text();
-        let kind = vmm_of(&comm);
-        let (pid, name) = match id {
-            VmId::Process(pid) if kind != VmmKind::Other => (pid, format!("{kind}-{pid}")),
-            VmId::Process(pid) => (pid, format!("process-{pid}")),
-            VmId::Thread(tid) => {
-                self.seen.lone_threads = true;
-                let comm = if comm.is_empty() { "thread" } else { &comm };
-                (Pid(tid.0), format!("{comm}-{tid}"))
+    fn vcpu_thread(&mut self, tid: Tid) -> Option<&mut Thread> {
+        let at = match self.now.get(&tid) {
+            Some(at) => *at,
+            None if self.threads.len() >= THREADS => return None,
+            None => {
+                self.threads.push(Thread {
+                    tid,
+                    comm: Comm::default(),
+                    process: None,
+                    has_process: false,
+                    halts: false,
+                    vcpu: None,
+                    moves: false,
+                });
+                let at = self.threads.len() - 1;
+                self.now.insert(tid, at);
+                at
             }
         };
-        self.vms.insert(id, index);
-        self.roster.push(Vm {
-            index,
-            key: VmKey {
-                pid,
-                start_ticks: 0,
-                ordinal: 0,
-            },
-            name,
-            vmm: kind,
-            observable: Observable::Yes,
-        });
-        index
-    }
-
-    fn vcpu_thread(&mut self, tid: Tid) -> Option<&mut Thread> {
-        if !self.threads.contains_key(&tid) && self.threads.len() >= THREADS {
-            return None;
-        }
-        Some(self.threads.entry(tid).or_default())
+        self.threads.get_mut(at)
     }
 
     /// A thread runs a vCPU: this one, if that is known.
     pub(super) fn runs(&mut self, tid: Tid, vcpu: Option<VcpuId>) {
         if let Some(thread) = self.vcpu_thread(tid) {
+            thread.moves |= thread.vcpu.zip(vcpu).is_some_and(|(was, is)| was != is);
             thread.vcpu = vcpu.or(thread.vcpu);
         }
     }
 
     /// Whether a thread was seen to run a vCPU.
     pub(super) fn knows(&self, tid: Tid) -> bool {
-        self.threads.contains_key(&tid)
+        self.now.contains_key(&tid)
     }
 
-    /// The VM and vCPU of a thread.
+    /// How many were seen.
+    pub(super) fn count(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// The place of a thread among all, which stands for its VM until the end, and its vCPU if that
+    /// was reported.
     pub(super) fn of(&self, tid: Tid) -> (Option<VmIndex>, Option<VcpuId>) {
-        let thread = self.threads.get(&tid);
-        thread.map_or((None, None), |thread| (thread.vm, thread.vcpu))
+        let Some(&at) = self.now.get(&tid) else {
+            return (None, None);
+        };
+        let place = u32::try_from(at).ok().map(VmIndex);
+        (place, self.threads[at].vcpu)
     }
 
-    /// What woke a thread, told by the head of the waker's event. Where the tool does not print in
-    /// which context that ran, it may have been interrupted, and nothing can be told.
+    /// What woke a thread, told by the head of the waker's event.
+    ///
+    /// Where the tool does not print in which context that ran, an interrupt looks like the thread that
+    /// it interrupted. Then only those are believed who have to do with VMs: threads of the VMM, by
+    /// process or by name, and the kernel's own that inject interrupts.
     pub(super) fn source(&self, woken: Tid, head: &Head) -> WakeSource {
-        let (Some(woken), Some(flags), Some(waker)) =
-            (self.threads.get(&woken), head.flags, head.tid)
-        else {
+        let (Some(&woken), Some(waker)) = (self.now.get(&woken), head.tid) else {
             return WakeSource::Unknown;
         };
-        let comm = head.comm;
-        let process = match head.process {
-            Process::Is(pid) => Some(pid),
-            Process::NotKnown | Process::NotPrinted => None,
+        let woken = &self.threads[woken];
+        let comm = head.comm.text();
+        let same_process = match (head.process, woken.process) {
+            (Process::Is(pid), Some(process)) => Some(pid == process),
+            _ => None,
         };
-        let same_vmm = process.is_some() && process == woken.process;
-        let is_vcpu = self.threads.contains_key(&waker);
-        if !same_vmm && (process.is_none() || woken.process.is_none()) && !is_kernels(comm) {
-            // It may be a thread of the same VMM, or of another.
-            return by_context(waker, flags);
-        }
+        let is_vcpu = self.now.contains_key(&waker) || group::name_of(&comm).1.is_some();
+        let related = same_process.unwrap_or_else(|| is_related(&comm, &woken.comm.text()));
+        let believed = related || is_vcpu || is_kernels(&comm) || is_vmms(&comm);
+        let Some(flags) = head.flags.or(believed.then_some(0)) else {
+            return WakeSource::Unknown;
+        };
         let kin = Kin {
-            vcpu_of_same_vm: same_vmm && is_vcpu,
-            same_vmm,
-            comm: &comm.text(),
+            // vCPUs of different VMs do not wake each other but through a device that they share.
+            vcpu_of_same_vm: is_vcpu && same_process != Some(false),
+            same_vmm: same_process == Some(true),
+            comm: &comm,
             // Text does not tell which devices of a VM are passed through.
             hard_interrupts_are_timers: false,
         };
@@ -186,59 +183,124 @@ impl Places {
     }
 
     /// Everyone seen.
-    pub(super) fn roster(&mut self) -> Roster {
-        let mut vcpus: Vec<Vcpu> = self
-            .threads
-            .iter()
-            .filter_map(|(tid, thread)| {
-                Some(Vcpu {
-                    vm: thread.vm?,
-                    id: thread.vcpu?,
-                    tid: *tid,
-                    window_ns: None,
-                    ceiling_ns: None,
-                    ceiling_source: CeilingSource::Unknown,
-                    guest_veto: None,
-                })
-            })
-            .collect();
-        vcpus.sort_by_key(|vcpu| (vcpu.vm, vcpu.id, vcpu.tid));
-        let twice = |pair: &[Vcpu]| pair[0].vm == pair[1].vm && pair[0].id == pair[1].id;
-        self.seen.shared_process |= vcpus.windows(2).any(twice);
-        Roster {
-            vms: self.roster.clone(),
-            vcpus,
+    pub(super) fn settle(&self) -> Settled {
+        let mut doubts = BTreeSet::new();
+        let mut known = Vec::new();
+        let mut of_known = Vec::new();
+        for (at, thread) in self.threads.iter().enumerate().filter(|(_, it)| it.halts) {
+            if thread.has_process && thread.process.is_none() {
+                doubts.insert(Doubt::UnknownProcess);
+                continue;
+            }
+            of_known.push(at);
+            known.push(Known {
+                tid: thread.tid,
+                process: thread.process,
+                name: group::name_of(&thread.comm.text()),
+                told: thread.vcpu,
+                moves: thread.moves,
+            });
+        }
+        let mut places = vec![Place::default(); self.threads.len()];
+        let mut roster = Roster::default();
+        for (index, group) in (0..).map(VmIndex).zip(group::groups(&known)) {
+            let shared = group.split.then_some(Doubt::SharedProcess);
+            let numbered = group.numbered.then_some(Doubt::Numbered);
+            let first = group.threads.first().map(|&at| &known[at]);
+            let nameless = first.is_some_and(|thread| thread.process.is_none());
+            let alone = nameless.then_some(match group.threads.len() {
+                1 => Doubt::LoneThread,
+                _ => Doubt::Neighbours,
+            });
+            doubts.extend([shared, numbered, alone].into_iter().flatten());
+            roster.vms.push(self.vm(index, &group, &of_known));
+            for (&at, vcpu) in group.threads.iter().zip(&group.vcpus) {
+                let at = of_known[at];
+                let vm = Some(index);
+                places[at] = Place { vm, vcpu: *vcpu };
+                roster
+                    .vcpus
+                    .extend(vcpu_row(index, &self.threads[at], *vcpu));
+            }
+        }
+        roster
+            .vcpus
+            .sort_by_key(|vcpu| (vcpu.vm, vcpu.id, vcpu.tid));
+        // A vCPU that changed threads is one.
+        roster.vcpus.dedup_by_key(|vcpu| (vcpu.vm, vcpu.id));
+        Settled {
+            roster,
+            places,
+            doubts,
         }
     }
 
-    /// The VMs seen so far.
-    pub(super) fn vms(&self) -> &[Vm] {
-        &self.roster
-    }
-
-    /// What was seen of the text as a whole, complete after [`Places::roster`].
-    pub(super) fn seen(&self) -> Seen {
-        self.seen
+    /// The row of a VM.
+    fn vm(&self, index: VmIndex, group: &Group, of_known: &[usize]) -> Vm {
+        let mut threads = group.threads.iter().map(|&at| &self.threads[of_known[at]]);
+        let (comm, tid, process) = match threads.next() {
+            Some(first) => (first.comm.text(), first.tid, first.process),
+            None => (String::new(), Tid(0), None),
+        };
+        let kind = vmm_of(&comm);
+        let several = group.threads.len() > 1;
+        let mut name = match process {
+            Some(pid) if kind != VmmKind::Other => format!("{kind}-{pid}"),
+            Some(pid) => format!("process-{pid}"),
+            None if several && kind != VmmKind::Other => format!("{kind}-{tid}"),
+            None if several => format!("{}-{tid}", group::name_of(&comm).0),
+            None if comm.is_empty() => format!("thread-{tid}"),
+            None => format!("{comm}-{tid}"),
+        };
+        if group.split {
+            name = format!("{name}-{}", group.ordinal);
+        }
+        Vm {
+            index,
+            key: VmKey {
+                pid: process.unwrap_or(Pid(tid.0)),
+                start_ticks: 0,
+                ordinal: group.ordinal,
+            },
+            name,
+            vmm: kind,
+            observable: Observable::Yes,
+            from_ns: None,
+            to_ns: None,
+            paused: None,
+        }
     }
 }
 
-/// What the interrupted context alone tells.
-fn by_context(waker: Tid, flags: u8) -> WakeSource {
-    let kin = Kin {
-        vcpu_of_same_vm: false,
-        same_vmm: false,
-        comm: "",
-        hard_interrupts_are_timers: false,
-    };
-    waker::source(Waker { tid: waker, flags }, kin)
+fn vcpu_row(vm: VmIndex, thread: &Thread, vcpu: Option<VcpuId>) -> Option<Vcpu> {
+    Some(Vcpu {
+        vm,
+        id: vcpu.or(thread.vcpu)?,
+        tid: thread.tid,
+        window_ns: None,
+        ceiling_ns: None,
+        ceiling_source: CeilingSource::Unknown,
+        guest_veto: None,
+    })
+}
+
+/// Whether two threads have names as those of one VMM have: the same, or with the same beginning
+/// (`vm0-vcpu0`, `vm0-host0`).
+fn is_related(one: &str, other: &str) -> bool {
+    let beginning = |name: &str| name.split(['-', '/']).next().unwrap_or("").to_owned();
+    !one.is_empty() && !other.is_empty() && beginning(one) == beginning(other)
 }
 
 /// Threads of the kernel that inject interrupts, whose names no VMM's thread has.
-fn is_kernels(comm: Comm) -> bool {
-    let comm = comm.text();
+fn is_kernels(comm: &str) -> bool {
     ["kvm-pit/", "vhost-", "kworker/", "irq/"]
         .iter()
         .any(|name| comm.starts_with(name))
+}
+
+/// Whether a VMM names its threads so.
+fn is_vmms(comm: &str) -> bool {
+    vmm_of(comm) != VmmKind::Other || comm.starts_with("IO ") || comm.starts_with("iothread")
 }
 
 /// Which VMM names its vCPU threads so.

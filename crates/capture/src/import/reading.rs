@@ -39,8 +39,6 @@ pub(super) struct Reading {
     /// not make all others late.
     read_ns: u64,
     round_began_ns: u64,
-    /// VMs whose settings were handed out.
-    vms_told: usize,
 }
 
 /// What was learnt of the text as a whole.
@@ -118,7 +116,6 @@ impl Reading {
             in_round: 0,
             read_ns: 0,
             round_began_ns: 0,
-            vms_told: 0,
         }
     }
 
@@ -280,10 +277,6 @@ impl Reading {
                 }
                 None => {}
             }
-            for vm in &self.places.vms()[self.vms_told..] {
-                facts.knobs.extend(self.told.knob_of(vm, time_ns));
-            }
-            self.vms_told = self.places.vms().len();
         }
     }
 
@@ -334,10 +327,6 @@ impl Reading {
                     self.decoder.watch(tid, head.time_ns);
                     Happened::Slept { tid }
                 })
-            }
-            What::PutAside { tid } => {
-                let known = self.places.knows(tid);
-                known.then_some(Happened::PutAside { tid })
             }
             What::Runs(vcpu) => {
                 self.places.runs(head.tid?, vcpu);

@@ -17,7 +17,7 @@ fn written(table: Table, batch: &RecordBatch) -> Vec<u8> {
 }
 
 fn read(table: Table, bytes: Vec<u8>) -> Result<Vec<RecordBatch>, String> {
-    let reader = open(table, Bytes::from(bytes)).map_err(|error| error.to_string())?;
+    let reader = open(table, Bytes::from(bytes), 0).map_err(|error| error.to_string())?;
     let batches: Result<_, _> = reader.collect();
     batches.map_err(|error| error.to_string())
 }
@@ -72,6 +72,47 @@ fn pages_full_of_one_value_are_read_back() {
     let halts = batch_of(&vec![Halt::default(); rows_written]).unwrap();
     let batches = read(Table::Halts, written(Table::Halts, &halts)).unwrap();
     assert_eq!(rows(&batches), rows_written);
+}
+
+/// The footer of a table whose columns are packed otherwise.
+fn packed(column: &str, codec: Compression) -> ParquetMetaData {
+    let bytes = Bytes::from(written(Table::Halts, &halts(3)));
+    let metadata = footer::read(&bytes).unwrap().as_ref().clone();
+    let mut metadata = metadata.into_builder();
+    let groups = metadata.take_row_groups().into_iter().map(|group| {
+        let columns = group.columns().iter().cloned().map(|chunk| {
+            let is_it = chunk.column_path().string() == column;
+            let codec = if is_it { codec } else { chunk.compression() };
+            chunk.into_builder().set_compression(codec).build().unwrap()
+        });
+        let columns = columns.collect();
+        let group = group.into_builder().set_column_metadata(columns);
+        group.build().unwrap()
+    });
+    let groups = groups.collect();
+    metadata.set_row_groups(groups).build()
+}
+
+#[test]
+fn a_codec_that_is_not_read_is_named() {
+    let gzip = Compression::GZIP(parquet::basic::GzipLevel::default());
+    for (codec, name) in [
+        (Compression::SNAPPY, "SNAPPY"),
+        (Compression::LZ4_RAW, "LZ4_RAW"),
+        (gzip, "GZIP"),
+    ] {
+        let error = check_codecs(Table::Halts, &packed("halt_ns", codec)).unwrap_err();
+        let what = format!(
+            "column halt_ns is compressed with {name}: ZSTD and UNCOMPRESSED are read, so write the file \
+             with one of these"
+        );
+        assert!(error.to_string().contains(&what), "{error}");
+    }
+    let plain = packed("halt_ns", Compression::UNCOMPRESSED);
+    check_codecs(Table::Halts, &plain).unwrap();
+    // Of a table that does not have such a column.
+    let other = packed("halt_ns", Compression::SNAPPY);
+    check_codecs(Table::Lost, &other).unwrap();
 }
 
 #[test]

@@ -7,6 +7,7 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use super::halt_counts::bucket_lists;
 use crate::columns::{Columns, maybe, name_array};
 use crate::error::CaptureReadError;
+use crate::laws::Laws;
 use crate::table::{Column, Kind as Of, Table};
 use crate::tables::{Row, array, place};
 
@@ -56,6 +57,10 @@ impl Row for Exits {
             u64s(|row| row.handling_ns.sum()),
             u64s(|row| row.handling_ns.max()),
         ]
+    }
+
+    fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {
+        laws.each(rows, Laws::exits)
     }
 
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {

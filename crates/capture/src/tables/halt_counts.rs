@@ -8,6 +8,7 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
 use crate::columns::{Columns, maybe};
 use crate::error::CaptureReadError;
+use crate::laws::Laws;
 use crate::table::{Column, Kind, Table, number_field};
 use crate::tables::{Row, array};
 
@@ -20,9 +21,11 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::new("tid", Kind::U32),
     Column::new("halts", Kind::U64),
     Column::new("waited", Kind::U64),
+    Column::nullable("poll_known", Kind::U64),
     Column::nullable("polled", Kind::U64),
     Column::nullable("successful_polls", Kind::U64),
     Column::nullable("poll_cuts", Kind::U64),
+    Column::nullable("turned_back_ns", Kind::U64),
     Column::new("wakes_timer", Kind::U64),
     Column::new("wakes_ipi", Kind::U64),
     Column::new("wakes_device", Kind::U64),
@@ -72,9 +75,11 @@ impl Row for HaltCounts {
             array(UInt32Array::from_iter_values(rows.iter().map(|c| c.tid.0))),
             u64s(&|c| c.halts),
             u64s(&|c| c.waited),
+            maybe_u64s(|c| c.poll_known),
             maybe_u64s(|c| c.polled),
             maybe_u64s(|c| c.successful_polls),
             maybe_u64s(|c| c.poll_cuts),
+            maybe_u64s(|c| c.turned_back_ns),
         ];
         for wake in 0..WAKES.len() {
             arrays.push(u64s(&|c| c.wakes[wake]));
@@ -94,6 +99,10 @@ impl Row for HaltCounts {
         arrays
     }
 
+    fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {
+        laws.each(rows, Laws::halt_counts)
+    }
+
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
         let time_ns = columns.u64s("time_ns")?;
         let interval_ns = columns.u64s("interval_ns")?;
@@ -102,9 +111,11 @@ impl Row for HaltCounts {
         let tid = columns.u32s("tid")?;
         let halts = columns.u64s("halts")?;
         let waited = columns.u64s("waited")?;
+        let poll_known = columns.later_u64s("poll_known")?;
         let polled = columns.maybe_u64s("polled")?;
         let successful_polls = columns.maybe_u64s("successful_polls")?;
         let poll_cuts = columns.maybe_u64s("poll_cuts")?;
+        let turned_back_ns = columns.later_u64s("turned_back_ns")?;
         let mut wakes = [&[][..]; WAKES.len()];
         for (place, name) in wakes.iter_mut().zip(WAKES) {
             *place = columns.u64s(name)?;
@@ -132,9 +143,11 @@ impl Row for HaltCounts {
                 tid: Tid(tid[row]),
                 halts: halts[row],
                 waited: waited[row],
+                poll_known: poll_known.and_then(|known| maybe(known, row)),
                 polled: maybe(polled, row),
                 successful_polls: maybe(successful_polls, row),
                 poll_cuts: maybe(poll_cuts, row),
+                turned_back_ns: turned_back_ns.and_then(|ns| maybe(ns, row)),
                 wakes: wakes.map(|wake| wake[row]),
                 halt_ns,
                 gap_ns,

@@ -1,11 +1,12 @@
 //! `halts`: one row for each halt.
 
-use arrow_array::{ArrayRef, BooleanArray, UInt32Array, UInt64Array};
+use arrow_array::{Array, ArrayRef, BooleanArray, UInt32Array, UInt64Array};
 use haltwise_core::event::{CeilingSource, Halt, WakeSource, WindowCall};
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
 use crate::columns::{Columns, maybe, name_array};
 use crate::error::CaptureReadError;
+use crate::laws::Laws;
 use crate::table::{Column, Kind, Table};
 use crate::tables::{Row, array};
 
@@ -24,6 +25,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::new("ceiling_source", Kind::Name),
     Column::new("change", Kind::Name),
     Column::nullable("poll_ns", Kind::U64),
+    Column::nullable("polled", Kind::Bool),
     Column::nullable("wake_latency_ns", Kind::U64),
     Column::new("wake", Kind::Name),
     Column::new("poll_cut", Kind::Bool),
@@ -58,6 +60,7 @@ impl Row for Halt {
                 rows.iter().map(|h| window_call_place(h.change)),
             ),
             maybe_u64s(|h| h.poll_ns),
+            array(rows.iter().map(|h| h.polled).collect::<BooleanArray>()),
             maybe_u64s(|h| h.wake_latency_ns),
             name_array(
                 &WakeSource::ALL.map(WakeSource::as_str),
@@ -65,6 +68,10 @@ impl Row for Halt {
             ),
             bools(|h| h.poll_cut),
         ]
+    }
+
+    fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {
+        laws.halts(rows)
     }
 
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
@@ -83,6 +90,7 @@ impl Row for Halt {
             WindowCall::ALL.into_iter().find(|c| c.as_str() == name)
         })?;
         let poll_ns = columns.maybe_u64s("poll_ns")?;
+        let polled = columns.later_bools("polled")?;
         let wake_latency_ns = columns.maybe_u64s("wake_latency_ns")?;
         let wake = columns.names("wake", |name| {
             WakeSource::ALL.into_iter().find(|w| w.as_str() == name)
@@ -102,6 +110,7 @@ impl Row for Halt {
             ceiling_source: ceiling_source[row],
             change: change[row],
             poll_ns: maybe(poll_ns, row),
+            polled: polled.and_then(|polled| polled.is_valid(row).then(|| polled.value(row))),
             wake_latency_ns: maybe(wake_latency_ns, row),
             wake: wake[row],
             poll_cut: poll_cut.value(row),

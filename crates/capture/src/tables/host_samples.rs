@@ -5,6 +5,7 @@ use haltwise_core::event::HostSample;
 
 use crate::columns::{Columns, maybe};
 use crate::error::CaptureReadError;
+use crate::laws::Laws;
 use crate::table::{Column, Kind, Table};
 use crate::tables::{Row, array};
 
@@ -37,6 +38,10 @@ impl Row for HostSample {
             maybe_u64s(|s| s.bpf_cpu_ns),
             u64s(|s| s.recorder_rss_bytes),
         ]
+    }
+
+    fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {
+        laws.each(rows, Laws::host_sample)
     }
 
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {

@@ -8,6 +8,7 @@ use haltwise_core::profile::{Event, Frame, Hit, Phase, Sample, Space, Stack, Thr
 use super::halt_counts::number_lists;
 use crate::columns::{Columns, maybe, name_array};
 use crate::error::CaptureReadError;
+use crate::laws::Laws;
 use crate::table::{Column, Kind, Table};
 use crate::tables::{Row, array, place};
 
@@ -84,6 +85,10 @@ impl Row for Sample {
             named!(Isa, rows, |row: &Self| row.isa),
             maybe_u32s(|row| row.reason),
         ]
+    }
+
+    fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {
+        laws.each(rows, Laws::sample)
     }
 
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {

@@ -1,7 +1,7 @@
 //! `vms`: the VMs that were seen, as the roster in `capture.json` names them.
 
 use arrow_array::{Array, ArrayRef, BooleanArray, StringArray, UInt32Array, UInt64Array};
-use haltwise_core::event::{Observable, Vm};
+use haltwise_core::event::{Observable, Paused, Vm};
 use haltwise_core::ids::{Pid, VmIndex, VmKey, VmmKind};
 
 use crate::columns::Columns;
@@ -19,6 +19,10 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::new("ordinal", Kind::U32),
     Column::new("observable", Kind::Bool),
     Column::nullable("unobservable_reason", Kind::Text),
+    Column::nullable("from_ns", Kind::U64),
+    Column::nullable("to_ns", Kind::U64),
+    Column::nullable("paused_ns", Kind::U64),
+    Column::nullable("paused_from_ns", Kind::U64),
 ];
 
 impl Row for Vm {
@@ -26,6 +30,8 @@ impl Row for Vm {
 
     fn encode(rows: &[Self]) -> Vec<ArrayRef> {
         let u32s = |of: fn(&Self) -> u32| array(UInt32Array::from_iter_values(rows.iter().map(of)));
+        let maybe_u64s =
+            |of: fn(&Self) -> Option<u64>| array(rows.iter().map(of).collect::<UInt64Array>());
         let observable = rows.iter().map(|vm| Some(vm.observable == Observable::Yes));
         let reason = rows.iter().map(|vm| match &vm.observable {
             Observable::Yes => None,
@@ -46,6 +52,10 @@ impl Row for Vm {
             u32s(|vm| vm.key.ordinal),
             array(observable.collect::<BooleanArray>()),
             array(reason.collect::<StringArray>()),
+            maybe_u64s(|vm| vm.from_ns),
+            maybe_u64s(|vm| vm.to_ns),
+            maybe_u64s(|vm| Some(vm.paused?.over_ns)),
+            maybe_u64s(|vm| vm.paused?.from_ns),
         ]
     }
 
@@ -58,6 +68,13 @@ impl Row for Vm {
         let ordinal = columns.u32s("ordinal")?;
         let observable = columns.bools("observable")?;
         let reason = columns.maybe_texts("unobservable_reason")?;
+        let (from_ns, to_ns) = (columns.later_u64s("from_ns")?, columns.later_u64s("to_ns")?);
+        let over_ns = columns.later_u64s("paused_ns")?;
+        let paused_from_ns = columns.later_u64s("paused_from_ns")?;
+        let at = |array: Option<&UInt64Array>, row: usize| {
+            let array = array.filter(|array| array.is_valid(row))?;
+            Some(array.value(row))
+        };
         let vm = |row: usize| Self {
             index: VmIndex(index[row]),
             key: VmKey {
@@ -73,6 +90,12 @@ impl Row for Vm {
                 let known = reason.is_valid(row).then(|| reason.value(row));
                 Observable::No(known.unwrap_or_default().to_owned())
             },
+            from_ns: at(from_ns, row),
+            to_ns: at(to_ns, row),
+            paused: at(over_ns, row).map(|over_ns| Paused {
+                over_ns,
+                from_ns: at(paused_from_ns, row),
+            }),
         };
         Ok((0..columns.len()).map(vm).collect())
     }

@@ -6,6 +6,7 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
 use crate::columns::{Columns, maybe, name_array};
 use crate::error::CaptureReadError;
+use crate::laws::Laws;
 use crate::table::{Column, Kind, Table};
 use crate::tables::{Row, array};
 
@@ -38,6 +39,10 @@ impl Row for WindowChange {
             u32s(|w| w.old_ns),
             u32s(|w| w.new_ns),
         ]
+    }
+
+    fn lawful(rows: Vec<Self>, laws: &mut Laws) -> Vec<Self> {
+        laws.each(rows, Laws::window_change)
     }
 
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {

@@ -48,13 +48,27 @@ fn vcpu_thread(vcpu: usize) -> Who {
 
 /// Halts of vCPUs that all begin at the same time; each has gaps and wake-up latencies of its own.
 pub(crate) fn run(vcpus: &[Vec<(u64, u64)>]) -> (Vec<Truth>, Vec<Printed>) {
+    run_held_up(vcpus, &[0])
+}
+
+/// The same, of threads that lose their CPUs for a while between the two events of a halt: for as long
+/// as is said, in turn.
+pub(crate) fn run_held_up(
+    vcpus: &[Vec<(u64, u64)>],
+    delays_ns: &[u64],
+) -> (Vec<Truth>, Vec<Printed>) {
+    let mut delays_ns = delays_ns.iter().cycle();
     let (mut truths, mut events) = (Vec::new(), Vec::new());
     for (vcpu, halts) in vcpus.iter().enumerate() {
         let (mut now, mut window) = (5_000_000_000, 0);
         for &(gap, latency) in halts {
             let truth = halt(vcpu, now, (gap, latency), window);
-            window = print(&truth, now, gap, &mut events);
-            now = truth.end_ns + 5_000;
+            let held_up = match truth.change {
+                WindowCall::None => 0,
+                _ => *delays_ns.next().unwrap(),
+            };
+            window = print(&truth, (now, gap, held_up), &mut events);
+            now = truth.end_ns + held_up + 5_000;
             truths.push(truth);
         }
     }
@@ -99,7 +113,7 @@ fn window_after(truth: &Truth) -> u32 {
 }
 
 /// Prints a halt's events; gives the window that it leaves.
-fn print(truth: &Truth, start: u64, gap: u64, events: &mut Vec<Printed>) -> u32 {
+fn print(truth: &Truth, (start, gap, held_up): (u64, u64, u64), events: &mut Vec<Printed>) -> u32 {
     let who = vcpu_thread(truth.vcpu);
     let cpu = u32::try_from(truth.vcpu % 3).unwrap();
     let (vcpu, old, new) = (truth.vcpu, truth.window_ns, window_after(truth));
@@ -127,7 +141,8 @@ fn print(truth: &Truth, start: u64, gap: u64, events: &mut Vec<Printed>) -> u32 
     let word = if truth.waited { "wait" } else { "poll" };
     let plain = format!("{word} time {ns} ns, polling valid");
     let bare = format!("ns={ns} waited={waited} valid=1");
-    say(truth.end_ns + 300, "kvm:kvm_vcpu_wakeup", plain, bare);
+    let told_ns = truth.end_ns + 300 + held_up;
+    say(told_ns, "kvm:kvm_vcpu_wakeup", plain, bare);
     new
 }
 
@@ -185,10 +200,6 @@ impl Tool {
     /// Whether it prints whole nanoseconds.
     pub(crate) fn is_exact(self) -> bool {
         matches!(self, Self::TraceCmd | Self::PerfPid)
-    }
-
-    pub(crate) fn names_processes(self) -> bool {
-        matches!(self, Self::FtraceTgid | Self::PerfPid)
     }
 
     /// One line.

@@ -75,8 +75,9 @@ pub(crate) fn sorted(mut facts: Facts) -> Facts {
     facts
 }
 
-/// Everything that a capture holds.
+/// Everything that a capture holds, whatever it says.
 pub(crate) fn read_all(capture: &Capture) -> Facts {
+    let capture = &capture.clone().as_stored();
     Facts {
         halts: all(capture.halts()),
         windows: all(capture.window_changes()),
@@ -123,7 +124,7 @@ fn halt() -> impl Strategy<Value = Halt> {
         option::of(number()),
         prop::sample::select(WakeSource::ALL.to_vec()),
     );
-    let bools = any::<(bool, bool, bool)>();
+    let bools = any::<(bool, bool, bool, Option<bool>)>();
     (number(), number(), who(), windows, wake, bools).prop_map(
         |(start_ns, halt_ns, (vm, vcpu, tid), windows, wake, bools)| Halt {
             start_ns,
@@ -139,6 +140,7 @@ fn halt() -> impl Strategy<Value = Halt> {
             ceiling_source: windows.3,
             change: windows.4,
             poll_ns: wake.0,
+            polled: bools.3,
             wake_latency_ns: wake.1,
             wake: wake.2,
             poll_cut: bools.2,
@@ -177,6 +179,8 @@ fn counts() -> impl Strategy<Value = HaltCounts> {
         option::of(number()),
         option::of(number()),
         option::of(number()),
+        option::of(number()),
+        option::of(number()),
     );
     let hists = (hist(), hist(), hist(), hist(), hist());
     (numbers, who(), maybe, any::<[u64; 5]>(), hists).prop_map(
@@ -188,9 +192,11 @@ fn counts() -> impl Strategy<Value = HaltCounts> {
             tid,
             halts: numbers.2,
             waited: numbers.3,
+            poll_known: maybe.3,
             polled: maybe.0,
             successful_polls: maybe.1,
             poll_cuts: maybe.2,
+            turned_back_ns: maybe.4,
             wakes,
             halt_ns: hists.0,
             gap_ns: hists.1,

@@ -225,7 +225,8 @@ fn zeros_after_a_loss_of_power_are_a_torn_tail() {
 fn a_stream_that_claims_huge_sizes_is_refused_before_any_allocation() {
     let dir = cut();
     let path = dir.path().join("halts.arrows");
-    let good = fs::read(&path).unwrap();
+    // A checksum would find the change first.
+    let good = without_checksums(&fs::read(&path).unwrap());
     // The first packed buffer of the first batch: 8 bytes of unpacked length, then the LZ4 magic.
     let magic = good
         .windows(4)
@@ -238,6 +239,80 @@ fn a_stream_that_claims_huge_sizes_is_refused_before_any_allocation() {
         let error = halts_error(dir.path());
         assert!(error.contains("unpack"), "{claim}: {error}");
     }
+}
+
+/// A stream as it was before frames had checksums.
+fn without_checksums(mut stream: &[u8]) -> Vec<u8> {
+    let mut plain = Vec::new();
+    while !stream.is_empty() {
+        let length = u32::from_le_bytes(stream[4..8].try_into().unwrap()) as usize;
+        let (metadata, seal) = stream[8..8 + length].split_last_chunk::<16>().unwrap();
+        assert!(seal.starts_with(b"HWcs"));
+        let body = arrow_ipc::root_as_message(metadata).unwrap().bodyLength();
+        let body = usize::try_from(body).unwrap();
+        plain.extend(&stream[..4]);
+        plain.extend(u32::try_from(metadata.len()).unwrap().to_le_bytes());
+        plain.extend(metadata);
+        plain.extend(&stream[8 + length..][..body]);
+        stream = &stream[8 + length + body..];
+    }
+    plain
+}
+
+#[test]
+fn captures_without_checksums_are_read_and_halves_of_them_are_not() {
+    let dir = cut();
+    let path = dir.path().join("halts.arrows");
+    let sealed = fs::read(&path).unwrap();
+    let plain = without_checksums(&sealed);
+    fs::write(&path, &plain).unwrap();
+    let capture = Capture::open(dir.path()).unwrap();
+    assert_eq!(capture.notes(), [Note::Cut]);
+    assert_eq!(capture.halts().unwrap().map(Result::unwrap).count(), 100);
+    // The first frame with its checksum, the others without.
+    let first = 8 + u32::from_le_bytes(sealed[4..8].try_into().unwrap()) as usize;
+    fs::write(&path, [&sealed[..first], &plain[first - 16..]].concat()).unwrap();
+    let error = halts_error(dir.path());
+    assert!(
+        error.contains("without the checksum that others have"),
+        "{error}"
+    );
+
+    let dir = complete();
+    let path = dir.path().join("capture.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let mut fields: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let removed = ["checksums", "crc32"].map(|field| fields.as_object_mut().unwrap().remove(field));
+    assert!(removed.iter().all(Option::is_some));
+    fs::write(&path, fields.to_string()).unwrap();
+    let capture = Capture::open(dir.path()).unwrap();
+    assert_eq!(capture.notes(), [Note::Cut]);
+    assert_eq!(capture.halts().unwrap().map(Result::unwrap).count(), 100);
+}
+
+#[test]
+fn what_was_changed_after_it_was_written_is_told() {
+    let dir = complete();
+    let path = dir.path().join("capture.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"cpus\": 2", "\"cpus\": 3")).unwrap();
+    let capture = Capture::open(dir.path()).unwrap();
+    assert_eq!(capture.notes(), [Note::InfoChanged { path }, Note::Cut]);
+
+    let dir = complete();
+    let path = dir.path().join("halts.parquet");
+    let mut bytes = fs::read(&path).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    fs::write(&path, &bytes).unwrap();
+    let error = halts_error(dir.path());
+    let length = bytes.len();
+    assert!(
+        error.ends_with(&format!(
+            "halts.parquet, offset 0: {length} bytes do not match their checksum"
+        )),
+        "{error}"
+    );
 }
 
 #[test]

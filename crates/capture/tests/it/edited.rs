@@ -8,6 +8,8 @@ use arrow_array::{
     Array, ArrayRef, BooleanArray, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array,
 };
 use haltwise_capture::capture::Capture;
+use haltwise_capture::note::Note;
+use haltwise_capture::table::Table;
 use parquet::arrow::ArrowWriter;
 
 use crate::damage::{complete, halts_error};
@@ -54,6 +56,22 @@ fn error_after(change: impl Fn(&RecordBatch) -> RecordBatch) -> String {
     error
 }
 
+fn without(batch: &RecordBatch, name: &str) -> RecordBatch {
+    let columns = batch.schema().fields().len();
+    let left = (0..columns).filter(|&at| batch.schema().field(at).name() != name);
+    batch.project(&left.collect::<Vec<_>>()).unwrap()
+}
+
+#[test]
+fn what_older_recorders_did_not_tell_is_not_known() {
+    let dir = complete();
+    edit(dir.path(), |b| without(b, "polled"));
+    let halts = Capture::open(dir.path()).unwrap().halts().unwrap();
+    let halts: Vec<_> = halts.map(Result::unwrap).collect();
+    assert_eq!(halts.len(), 100);
+    assert!(halts.iter().all(|halt| halt.polled.is_none()));
+}
+
 #[test]
 fn a_wrong_type_names_the_column() {
     let negative = error_after(|b| with(b, "halt_ns", Int64Array::from(vec![-1; 100])));
@@ -76,7 +94,7 @@ fn a_wrong_type_names_the_column() {
         code.contains("column `change` is UInt32, not dictionary of string"),
         "{code}"
     );
-    let dropped = error_after(|b| b.project(&(0..15).collect::<Vec<_>>()).unwrap());
+    let dropped = error_after(|b| without(b, "poll_cut"));
     assert!(dropped.contains("has no column `poll_cut`"), "{dropped}");
 }
 
@@ -137,6 +155,11 @@ fn harmless_edits_are_read() {
         RecordBatch::try_from_iter(columns).unwrap()
     });
     let capture = Capture::open(dir.path()).unwrap();
+    let (table, path) = (Table::Halts, dir.path().join("halts.parquet"));
+    assert_eq!(
+        capture.notes(),
+        [Note::Cut, Note::Rewritten { table, path }]
+    );
     let halts: Vec<_> = capture.halts().unwrap().map(Result::unwrap).collect();
     assert_eq!(halts.len(), 100);
     assert!(

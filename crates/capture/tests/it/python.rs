@@ -134,6 +134,9 @@ fn roster() -> Roster {
         name: "web-1".into(),
         vmm: VmmKind::Qemu,
         observable: Observable::Yes,
+        from_ns: None,
+        to_ns: None,
+        paused: None,
     };
     let vcpu = Vcpu {
         vm: VmIndex(0),

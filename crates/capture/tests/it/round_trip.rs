@@ -82,7 +82,7 @@ proptest! {
         let cut = length * at / 1000;
         fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(cut).unwrap();
 
-        let capture = Capture::open(dir.path()).unwrap();
+        let capture = Capture::open(dir.path()).unwrap().as_stored();
         let whole = ends.iter().rev().find(|(end, _)| *end <= cut).map_or(0, |(_, rows)| *rows);
         let read: Vec<_> = capture.halts().unwrap().map(Result::unwrap).collect();
         prop_assert_eq!(&read[..], &halts[..whole]);
@@ -94,7 +94,7 @@ proptest! {
         prop_assert!(torn.is_none_or(|end| end == cut));
         let summary = convert(dir.path()).unwrap();
         prop_assert_eq!(summary.tables["halts"].rows, whole as u64);
-        let repaired = Capture::open(dir.path()).unwrap();
+        let repaired = Capture::open(dir.path()).unwrap().as_stored();
         let again: Vec<_> = repaired.halts().unwrap().map(Result::unwrap).collect();
         prop_assert_eq!(again, read);
     }
@@ -113,7 +113,7 @@ fn every_byte_of_a_small_stream_may_be_the_last() {
     let mut seen = Vec::new();
     for length in 0..=bytes.len() {
         fs::write(&path, &bytes[..length]).unwrap();
-        let capture = Capture::open(dir.path()).unwrap();
+        let capture = Capture::open(dir.path()).unwrap().as_stored();
         let rows = capture.halts().unwrap().map(Result::unwrap).count();
         assert_eq!(capture.rows(Table::Halts), Some(rows as u64), "{length}");
         seen.push(rows);

@@ -70,6 +70,7 @@ impl Vcpu {
                     .min(WINDOW + self.jitter(80))
                     .saturating_sub(self.jitter(60)),
             ),
+            polled: Some(true),
             wake_latency_ns: Some(wake_latency_ns),
             wake: if self.index.is_multiple_of(2) {
                 WakeSource::Device

@@ -146,6 +146,9 @@ fn roster() -> Roster {
         name: "web-1".into(),
         vmm: VmmKind::Qemu,
         observable: Observable::No("its threads are hidden".into()),
+        from_ns: None,
+        to_ns: None,
+        paused: None,
     };
     let vcpu = Vcpu {
         vm: VmIndex(0),
@@ -236,6 +239,7 @@ fn facts(from: u64) -> Facts {
         ceiling_source: CeilingSource::Param,
         change: WindowCall::ALL[usize::try_from(i % 3).unwrap()],
         poll_ns: (!i.is_multiple_of(5)).then_some(5_000 + i),
+        polled: i.is_multiple_of(2).then_some(true),
         wake_latency_ns: Some(i * 100),
         wake: WakeSource::ALL[usize::try_from(i % 5).unwrap()],
         poll_cut: i.is_multiple_of(7),
@@ -244,7 +248,6 @@ fn facts(from: u64) -> Facts {
     for value in [0, 3, 3, 5_700, 91_000] {
         halt_ns.record(value + from);
     }
-    let exit_ns = halt_ns.clone();
     let time_ns = 1_000_000_000 + from;
     let (vm, vcpu, tid) = (Some(VmIndex(0)), Some(VcpuId(1)), Tid(4711));
     let (old_ns, new_ns) = (10_000, 20_000);
@@ -270,7 +273,7 @@ fn facts(from: u64) -> Facts {
             vm,
             vcpu,
             tid,
-            halt_ns,
+            halt_ns: halt_ns.clone(),
             ..HaltCounts::default()
         }],
         knobs: vec![
@@ -287,7 +290,7 @@ fn facts(from: u64) -> Facts {
             count: 3,
             place: "ring buffer full".into(),
         }],
-        exits: vec![exits(from, exit_ns)],
+        exits: vec![exits(from, halt_ns)],
         profile: profile(from),
     }
 }

@@ -1,10 +1,11 @@
 //! What apply says, as data: the JSON of `--json`.
 
-use haltwise_host::knob::{Foreign, Left, Outcome, Proposal, Settled, Turn, Why};
+use haltwise_host::knob::{Foreign, Proposal, Settled};
 use serde::Serialize;
 
-use super::SCHEMA;
-use super::watching::VmView;
+use crate::knob::SCHEMA;
+use crate::knob::view::{SettledView, TurnView};
+use crate::knob::watching::VmView;
 use crate::plan::Plan;
 
 /// Everything.
@@ -34,48 +35,11 @@ pub(crate) struct Applied {
     pub(crate) undo: Option<String>,
 }
 
-/// A change of one thing.
-#[derive(Debug, Serialize)]
-pub(crate) struct TurnView {
-    /// A parameter's name, or the path of a boot file.
-    pub(crate) name: String,
-    /// What it was: a number, a file's text, or `null` where there was none.
-    pub(crate) old: Option<String>,
-    pub(crate) new: Option<String>,
-}
-
 /// A parameter that has its value already.
 #[derive(Debug, Serialize)]
 pub(crate) struct Already {
     pub(crate) name: &'static str,
     pub(crate) value: u32,
-}
-
-/// Something that is left as it is.
-#[derive(Debug, Serialize)]
-pub(crate) struct LeftView {
-    pub(crate) name: String,
-    pub(crate) found: Option<String>,
-    /// `theirs` or `rebooted`.
-    pub(crate) why: &'static str,
-}
-
-/// A step without an end, and what became of it.
-#[derive(Debug, Serialize)]
-pub(crate) struct SettledView {
-    pub(crate) step: u64,
-    pub(crate) who: String,
-    /// The step that it was to undo.
-    pub(crate) undoes: Option<u64>,
-    pub(crate) turns: Vec<SettledTurn>,
-}
-
-/// A turn of such a step.
-#[derive(Debug, Serialize)]
-pub(crate) struct SettledTurn {
-    pub(crate) name: String,
-    /// `done`, `not-done`, `theirs` or `mended`.
-    pub(crate) result: &'static str,
 }
 
 /// The plan that was applied.
@@ -90,52 +54,6 @@ impl PlanView {
         Self {
             goal: plan.goal.name.clone(),
             reason: plan.reason.clone(),
-        }
-    }
-}
-
-impl From<&Turn> for TurnView {
-    fn from(turn: &Turn) -> Self {
-        Self {
-            name: turn.target.name(),
-            old: turn.old.clone(),
-            new: turn.new.clone(),
-        }
-    }
-}
-
-impl From<&Left> for LeftView {
-    fn from(left: &Left) -> Self {
-        Self {
-            name: left.target.name(),
-            found: left.found.clone(),
-            why: match left.why {
-                Why::Theirs => "theirs",
-                Why::Rebooted => "rebooted",
-            },
-        }
-    }
-}
-
-impl From<&Settled> for SettledView {
-    fn from(settled: &Settled) -> Self {
-        let intent = &settled.step.intent;
-        let turns = intent.turns.iter().zip(&settled.results);
-        Self {
-            step: intent.step,
-            who: settled.step.who.clone(),
-            undoes: intent.undoes,
-            turns: turns
-                .map(|(turn, result)| SettledTurn {
-                    name: turn.target.name(),
-                    result: match result {
-                        Outcome::Done => "done",
-                        Outcome::NotDone => "not-done",
-                        Outcome::Theirs => "theirs",
-                        Outcome::Mended => "mended",
-                    },
-                })
-                .collect(),
         }
     }
 }

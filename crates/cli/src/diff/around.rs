@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use haltwise_core::account::Account;
 use haltwise_core::account::seen::Fold;
 use haltwise_core::event::KnobScope;
+use haltwise_core::stats::total;
 
 use super::load::{Side, fields};
 use super::pair::{Pair, Pairing, Whose};
@@ -23,14 +24,18 @@ const SAME_CPUS: f64 = 0.1;
 const SAME_PRESSURE: f64 = 0.1;
 
 /// Everything that differs, what was set first.
-pub(crate) fn circumstances(a: &Side, b: &Side, pairing: &Pairing) -> Vec<CircumstanceView> {
+pub(crate) fn circumstances(
+    a: &Side<'_>,
+    b: &Side<'_>,
+    pairing: &Pairing,
+) -> Vec<CircumstanceView> {
     let mut all = Vec::new();
     settings(&mut all, a, b);
     for pair in &pairing.pairs {
         of_vm(&mut all, a, b, pair);
     }
     let (one, other) = (&a.recording, &b.recording);
-    let (info, other_info) = (a.capture.info(), b.capture.info());
+    let (info, other_info) = (a.opened.info(), b.opened.info());
     let mut say = |what: &str, a: String, b: String| differ(&mut all, what, a, b);
     say("host", one.hostname.clone(), other.hostname.clone());
     say("kernel", one.kernel.clone(), other.kernel.clone());
@@ -40,9 +45,9 @@ pub(crate) fn circumstances(a: &Side, b: &Side, pairing: &Pairing) -> Vec<Circum
         format!("{} x {model}", host.cpus)
     };
     say("CPUs", cpu(info), cpu(other_info));
-    say("rung", one.rung.to_string(), other.rung.to_string());
+    say("source", one.rung.to_string(), other.rung.to_string());
     say("mode", one.mode.to_string(), other.mode.to_string());
-    let length = |side: &Side| {
+    let length = |side: &Side<'_>| {
         side.recording
             .end_ns
             .saturating_sub(side.recording.start_ns)
@@ -51,13 +56,13 @@ pub(crate) fn circumstances(a: &Side, b: &Side, pairing: &Pairing) -> Vec<Circum
     if (long - short) as f64 > SAME_LENGTH * long as f64 {
         say("length", nanos(length(a)), nanos(length(b)));
     }
-    let busy = |side: &Side| side.recording.ledger.host.busy_cpus();
+    let busy = |side: &Side<'_>| side.recording.ledger.host.busy_cpus();
     if let (Some(one), Some(other)) = (busy(a), busy(b))
         && (one - other).abs() >= SAME_CPUS
     {
         say("CPUs busy", three_digits(one), three_digits(other));
     }
-    let pressure = |side: &Side| side.recording.ledger.host.cpu_pressure();
+    let pressure = |side: &Side<'_>| side.recording.ledger.host.cpu_pressure();
     if let (Some(one), Some(other)) = (pressure(a), pressure(b))
         && (one - other).abs() >= SAME_PRESSURE
     {
@@ -68,15 +73,15 @@ pub(crate) fn circumstances(a: &Side, b: &Side, pairing: &Pairing) -> Vec<Circum
         );
     }
     say("exits", exits(a), exits(b));
-    say("not told", missing(a), missing(b));
-    let lost = |side: &Side| {
+    say("not recorded", missing(a), missing(b));
+    let lost = |side: &Side<'_>| {
         let losses = side.recording.lost.iter().map(|(_, count)| *count);
         losses.fold(0, u64::saturating_add)
     };
     if lost(a) > 0 || lost(b) > 0 {
         say("events lost", count(lost(a)), count(lost(b)));
     }
-    let whole = |side: &Side| match (side.recording.cut, side.recording.damaged) {
+    let whole = |side: &Side<'_>| match (side.recording.cut, side.recording.damaged) {
         (false, false) => "whole",
         (true, false) => "cut",
         _ => "damaged",
@@ -96,8 +101,8 @@ fn differ(all: &mut Vec<CircumstanceView>, what: &str, a: String, b: String) {
 }
 
 /// Settings of the host, and of the machine as another's guest.
-fn settings(all: &mut Vec<CircumstanceView>, a: &Side, b: &Side) {
-    let named = |side: &Side| -> BTreeSet<(KnobScope, String)> {
+fn settings(all: &mut Vec<CircumstanceView>, a: &Side<'_>, b: &Side<'_>) {
+    let named = |side: &Side<'_>| -> BTreeSet<(KnobScope, String)> {
         let rows = side.recording.ledger.knobs.rows();
         rows.map(|(key, _)| key.clone())
             .filter(|(scope, _)| !matches!(scope, KnobScope::Vm(_)))
@@ -106,12 +111,12 @@ fn settings(all: &mut Vec<CircumstanceView>, a: &Side, b: &Side) {
     let mut keys = named(a);
     keys.extend(named(b));
     for key in keys {
-        let value = |side: &Side| {
+        let value = |side: &Side<'_>| {
             let seen = side.recording.ledger.knobs.get(&key);
             let value = seen.and_then(|seen| seen.now.value().cloned());
             let changes = seen.map_or(0, |seen| seen.told.count.saturating_sub(1));
             match (value, changes) {
-                (None, _) => "not told".to_owned(),
+                (None, _) => "not recorded".to_owned(),
                 (Some(value), 0) => value,
                 (Some(value), n) => format!("{value} at last, after {}", plural(n, "change")),
             }
@@ -125,7 +130,7 @@ fn settings(all: &mut Vec<CircumstanceView>, a: &Side, b: &Side) {
 }
 
 /// Ceilings and vCPUs of a VM.
-fn of_vm(all: &mut Vec<CircumstanceView>, a: &Side, b: &Side, pair: &Pair) {
+fn of_vm(all: &mut Vec<CircumstanceView>, a: &Side<'_>, b: &Side<'_>, pair: &Pair) {
     let (Whose::Vm(in_a), Whose::Vm(in_b)) = (&pair.a, &pair.b) else {
         return;
     };
@@ -134,7 +139,7 @@ fn of_vm(all: &mut Vec<CircumstanceView>, a: &Side, b: &Side, pair: &Pair) {
         let other = pair.name_b.clone().unwrap_or_default();
         differ(all, "VM", name.to_owned(), other);
     }
-    let account = |side: &Side, indices: &[haltwise_core::ids::VmIndex]| {
+    let account = |side: &Side<'_>, indices: &[haltwise_core::ids::VmIndex]| {
         let mut sum = Account::default();
         for index in indices {
             sum.fold(&side.recording.ledger.vm(*index));
@@ -148,7 +153,7 @@ fn of_vm(all: &mut Vec<CircumstanceView>, a: &Side, b: &Side, pair: &Pair) {
         ceiling(&one),
         ceiling(&other),
     );
-    let vcpus = |side: &Side, indices: &[haltwise_core::ids::VmIndex]| {
+    let vcpus = |side: &Side<'_>, indices: &[haltwise_core::ids::VmIndex]| {
         let vcpus = side.recording.roster.vcpus.iter();
         let theirs = vcpus.filter(|vcpu| indices.contains(&vcpu.vm));
         let ids: BTreeSet<_> = theirs.map(|vcpu| (vcpu.vm, vcpu.id)).collect();
@@ -165,10 +170,10 @@ fn of_vm(all: &mut Vec<CircumstanceView>, a: &Side, b: &Side, pair: &Pair) {
 /// The ceiling that governed most halts, and for how many if there were others.
 fn ceiling(account: &Account) -> String {
     let rows: Vec<_> = account.ceilings.rows().collect();
-    let all = rows.iter().map(|(_, span)| span.count).sum::<u64>();
+    let all = total(rows.iter().map(|(_, span)| span.count));
     let most = rows.iter().max_by_key(|(_, span)| span.count);
     most.map_or_else(
-        || "not told".to_owned(),
+        || "not recorded".to_owned(),
         |(ceiling, span)| {
             let source = ceiling_source(ceiling.source);
             let value = format!("{}, {source}", nanos(u64::from(ceiling.ns)));
@@ -182,8 +187,8 @@ fn ceiling(account: &Account) -> String {
     )
 }
 
-fn exits(side: &Side) -> String {
-    match &side.capture.info().exits {
+fn exits(side: &Side<'_>) -> String {
+    match &side.opened.info().exits {
         None => "not recorded".to_owned(),
         Some(recorded) => {
             let vcpus: Vec<String> = recorded.vcpus.iter().map(ToString::to_string).collect();
@@ -198,7 +203,7 @@ fn exits(side: &Side) -> String {
     }
 }
 
-fn missing(side: &Side) -> String {
+fn missing(side: &Side<'_>) -> String {
     let missing = side.recording.missing.iter();
     let fields: BTreeSet<&str> = missing.flat_map(fields).collect();
     if fields.is_empty() {

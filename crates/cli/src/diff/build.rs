@@ -9,25 +9,24 @@ use haltwise_core::exit::Cause;
 use haltwise_core::exit::names::Names;
 
 use super::load::{Side, Sums};
-use super::pair::{Pair, Pairing, Whose};
+use super::pair::{Pair, Pairing};
 use super::view::{CaptureView, CauseView, ComparisonView, EstimateView, View};
 use super::{SCHEMA, around};
 
 /// Computes it.
-pub(crate) fn build(a: &Side, b: &Side, pairing: Pairing) -> View {
-    let of = |side: &Side, whose: fn(&Pair) -> &Whose| {
-        let whose: Vec<Whose> = pairing.pairs.iter().map(whose).cloned().collect();
-        side.sums(&whose)
-    };
-    let (sums_a, sums_b) = (of(a, |pair| &pair.a), of(b, |pair| &pair.b));
-    let recorded = a.capture.info().exits.as_ref();
+pub(crate) fn build(
+    (a, sums_a): (&Side<'_>, Vec<Sums>),
+    (b, sums_b): (&Side<'_>, Vec<Sums>),
+    pairing: Pairing,
+) -> View {
+    let recorded = a.opened.info().exits.as_ref();
     let mut names = Names::default();
     for side in [b, a] {
-        let told = side.capture.info().exits.iter().flat_map(|it| &it.names);
+        let told = side.opened.info().exits.iter().flat_map(|it| &it.names);
         told.for_each(|named| names.tell(named.isa, named.reason, &named.name));
     }
     // A cause that one of them was told to leave out did not fail to happen there.
-    let same_filters = match (recorded, &b.capture.info().exits) {
+    let same_filters = match (recorded, &b.opened.info().exits) {
         (Some(a), Some(b)) => a.reasons == b.reasons && a.vcpus == b.vcpus,
         _ => false,
     };
@@ -153,11 +152,11 @@ fn row<'a>(
     }
 }
 
-fn capture(side: &Side, first: Option<&Sums>) -> CaptureView {
+fn capture(side: &Side<'_>, first: Option<&Sums>) -> CaptureView {
     let recording = &side.recording;
     let losses = recording.lost.iter().map(|(_, count)| *count);
     CaptureView {
-        path: side.capture.directory().display().to_string(),
+        path: side.opened.capture().directory().display().to_string(),
         host: recording.hostname.clone(),
         kernel: recording.kernel.clone(),
         rung: recording.rung,
@@ -167,7 +166,7 @@ fn capture(side: &Side, first: Option<&Sums>) -> CaptureView {
         block_ns: first.map_or(0, |sums| sums.block_ns),
         vms: recording.roster.vms.len(),
         halts: recording.ledger.total().halts,
-        exits: side.capture.info().exits.is_some(),
+        exits: side.opened.info().exits.is_some(),
         cut: recording.cut,
         damaged: recording.damaged,
         lost: losses.fold(0, u64::saturating_add),

@@ -1,33 +1,33 @@
-//! From a capture on disk to the sums of its blocks. Rows are read one by one: memory grows with VMs and
-//! causes of exits, not with the capture.
+//! From a capture on disk to the sums of its blocks, in two passes. Memory grows with VMs and causes of exits, not
+//! with the capture.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use haltwise_capture::capture::Capture;
-use haltwise_capture::error::CaptureReadError;
 use haltwise_capture::note::Note;
-use haltwise_capture::rows::Rows;
 use haltwise_capture::table::Table;
+use haltwise_core::account::within::Interval;
 use haltwise_core::diff::block::Cut;
 use haltwise_core::diff::figure::{Exited, Halted};
 use haltwise_core::diff::jackknife::Jackknife;
+use haltwise_core::event::{Halt, HaltCounts, WindowChange};
 use haltwise_core::exit::{Cause, Exits, Kind};
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Missing, Mode};
 
 use super::pair::Whose;
 use crate::exit::Failure;
-use crate::open::explain;
-use crate::report::build::presence_ns;
-use crate::report::load as report;
-use crate::report::recording::Recording;
+use crate::reading::load;
+use crate::reading::open::in_a_line;
+use crate::reading::opened::{Broken, Opened};
+use crate::reading::pass::{PassEnds, Sink};
+use crate::reading::recording::Recording;
 use crate::words::plural;
 
 /// A capture that was looked through once.
 #[derive(Debug)]
-pub(crate) struct Side {
-    pub(crate) capture: Capture,
+pub(crate) struct Side<'a> {
+    pub(crate) opened: &'a Opened,
     /// How it was recorded, and its accounts.
     pub(crate) recording: Recording,
     /// Longest interval over which halts, and exits, were counted before they were told.
@@ -52,26 +52,69 @@ pub(crate) struct Sums {
     pub(crate) no_exits: Jackknife<Exited>,
 }
 
-/// Looks through a capture.
-pub(crate) fn open(dir: &Path) -> Result<Side, Failure> {
-    let capture = Capture::open(dir).map_err(explain)?;
-    let recording = report::load(dir)?;
-    let mut side = Side {
-        tells_changes: recording.mode == Mode::Full
-            && is_whole(&capture, Table::WindowChanges)
-            && (!recording.damaged || reads(capture.window_changes(), |_| ()).is_ok()),
-        halts_end_ns: recording.end_ns,
-        capture,
-        recording,
-        halts_interval_ns: 0,
-        exits_interval_ns: 0,
-        exits_whole: false,
-    };
-    look_at_halts(&mut side);
-    if side.capture.info().exits.is_some() {
-        look_at_exits(&mut side);
+/// What is to be known of halts before they are cut into blocks.
+#[derive(Debug, Default)]
+pub(crate) struct HaltsSeen {
+    interval_ns: u64,
+    last_ns: u64,
+}
+
+impl Sink for HaltsSeen {
+    fn wants(&self, table: Table) -> bool {
+        matches!(table, Table::Halts | Table::HaltCounts)
     }
-    Ok(side)
+
+    fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
+        self.last_ns = halt.end_ns().max(self.last_ns);
+    }
+
+    fn counts(&mut self, counts: &HaltCounts) {
+        self.interval_ns = counts.interval_ns.max(self.interval_ns);
+        self.last_ns = counts.time_ns.max(self.last_ns);
+    }
+}
+
+/// What is to be known of exits before they are cut into blocks.
+#[derive(Debug)]
+pub(crate) struct ExitsSeen {
+    recorded: bool,
+    interval_ns: u64,
+    other: u64,
+}
+
+impl ExitsSeen {
+    pub(crate) fn new(opened: &Opened) -> Self {
+        Self {
+            recorded: opened.info().exits.is_some(),
+            interval_ns: 0,
+            other: 0,
+        }
+    }
+}
+
+impl Sink for ExitsSeen {
+    fn wants(&self, table: Table) -> bool {
+        table == Table::Exits && self.recorded
+    }
+
+    fn exits(&mut self, row: &Exits) {
+        self.interval_ns = row.interval_ns.max(self.interval_ns);
+        if row.cause.kind == Kind::Other {
+            self.other = self.other.saturating_add(row.count);
+        }
+    }
+}
+
+/// Looks through a capture.
+pub(crate) fn side(opened: &Opened) -> Result<Side<'_>, Failure> {
+    let (mut halts, mut exits) = (HaltsSeen::default(), ExitsSeen::new(opened));
+    let (recording, ends) = load::load(opened, &mut [&mut halts, &mut exits])?;
+    Ok(Side::new(
+        opened,
+        recording,
+        (&halts, &ends),
+        (&exits, &ends),
+    ))
 }
 
 /// Whether a table has all rows that were written, as far as can be seen without reading it.
@@ -84,133 +127,139 @@ fn is_whole(capture: &Capture, wanted: Table) -> bool {
     })
 }
 
-/// Reads a table through.
-fn reads<T>(
-    rows: Result<Rows<T>, CaptureReadError>,
-    mut take: impl FnMut(T),
-) -> Result<(), CaptureReadError> {
-    for row in rows? {
-        take(row?);
+impl<'a> Side<'a> {
+    /// Of a capture that was looked through.
+    pub(crate) fn new(
+        opened: &'a Opened,
+        recording: Recording,
+        halts: (&HaltsSeen, &PassEnds),
+        exits: (&ExitsSeen, &PassEnds),
+    ) -> Self {
+        let capture = opened.capture();
+        let whole =
+            |ends: &PassEnds, table| ends.broken(table).is_none() && is_whole(capture, table);
+        let mut side = Self {
+            tells_changes: recording.mode == Mode::Full && whole(halts.1, Table::WindowChanges),
+            halts_end_ns: recording.end_ns,
+            opened,
+            recording,
+            halts_interval_ns: halts.0.interval_ns,
+            exits_interval_ns: exits.0.interval_ns,
+            exits_whole: exits.0.recorded && whole(exits.1, Table::Exits),
+        };
+        let table = match side.recording.mode {
+            Mode::Counts | Mode::Stats => Table::HaltCounts,
+            Mode::Full => Table::Halts,
+        };
+        if !whole(halts.1, table) {
+            // What breaks off ends there, or the time after it would seem to be without halts.
+            side.halts_end_ns = halts.0.last_ns.max(side.recording.start_ns);
+            // These go on, and would all seem to fall on the last moment.
+            side.tells_changes = false;
+        }
+        if exits.0.recorded {
+            side.note_exits(exits.0.other, exits.1.broken(Table::Exits));
+        }
+        side
     }
-    Ok(())
-}
 
-/// Over how long halts were counted, and until when they can be read: what breaks off ends there, or
-/// the time after it would seem to be without halts. That it did has been noted by the report's reader.
-fn look_at_halts(side: &mut Side) {
-    let (mut interval_ns, mut last_ns) = (0, side.recording.start_ns);
-    let (table, read) = match side.recording.mode {
-        Mode::Counts | Mode::Stats => {
-            let read = reads(side.capture.halt_counts(), |counts| {
-                interval_ns = counts.interval_ns.max(interval_ns);
-                last_ns = counts.time_ns.max(last_ns);
-            });
-            (Table::HaltCounts, read)
+    /// Says what of the exits is not compared.
+    fn note_exits(&mut self, other: u64, broken: Option<&Broken>) {
+        self.recording.take_notes(self.opened.capture());
+        let notes = &mut self.recording.notes;
+        if let Some(broken) = broken {
+            let note = in_a_line(broken);
+            if !notes.iter().any(|known| known.contains(&note)) {
+                notes.push(note);
+            }
+            self.recording.damaged = true;
         }
-        Mode::Full if side.recording.damaged => {
-            let read = reads(side.capture.halts(), |halt| {
-                last_ns = halt.end_ns().max(last_ns);
-            });
-            (Table::Halts, read)
+        if !self.exits_whole {
+            notes.push("not all exits can be read: none are compared".to_owned());
         }
-        Mode::Full => (Table::Halts, Ok(())),
-    };
-    side.halts_interval_ns = interval_ns;
-    if read.is_err() || !is_whole(&side.capture, table) {
-        side.halts_end_ns = last_ns;
-        // These go on, and would all seem to fall on the last moment.
-        side.tells_changes = false;
+        if other > 0 {
+            let exits = plural(other, "exit");
+            notes.push(format!(
+                "{exits} found no room in the recorder's table and are in no figure"
+            ));
+        }
     }
-}
 
-/// Over how long exits were counted, and whether they can be read: what breaks off is not compared.
-fn look_at_exits(side: &mut Side) {
-    let (mut interval_ns, mut other) = (0, 0_u64);
-    let read = reads(side.capture.exits(), |row| {
-        interval_ns = row.interval_ns.max(interval_ns);
-        if row.cause.kind == Kind::Other {
-            other = other.saturating_add(row.count);
-        }
-    });
-    side.exits_interval_ns = interval_ns;
-    side.exits_whole = read.is_ok() && is_whole(&side.capture, Table::Exits);
-    let notes = &mut side.recording.notes;
-    if let Err(error) = read {
-        let note = format!("{:#}", anyhow::Error::new(error));
-        if !notes.iter().any(|known| known.contains(&note)) {
-            notes.push(note);
-        }
-        side.recording.damaged = true;
-    }
-    if !side.exits_whole {
-        notes.push("not all exits can be read: none are compared".to_owned());
-    }
-    if other > 0 {
-        let exits = plural(other, "exit");
-        notes.push(format!(
-            "{exits} found no room in the recorder's table and are in no figure"
-        ));
-    }
-}
-
-impl Side {
     /// Whether a field of the table of halts can be told at all.
     fn tells(&self, field: &str) -> bool {
         let mut missing = self.recording.missing.iter();
         !missing.any(|missing| fields(missing).any(|one| one == field))
     }
 
-    /// Sums up the blocks of each of `whose`.
-    pub(crate) fn sums(&self, whose: &[Whose]) -> Vec<Sums> {
-        let mut somebody: Vec<Somebody> = whose.iter().map(|it| Somebody::new(self, it)).collect();
-        let places = Places::new(whose);
-        let each = |somebody: &mut Vec<Somebody>,
-                    vm: Option<VmIndex>,
-                    take: &mut dyn FnMut(&mut Somebody)| {
-            for place in places.of(vm) {
-                take(&mut somebody[place]);
-            }
-        };
-        if self.recording.mode == Mode::Full {
-            for halt in self
-                .capture
-                .halts()
-                .into_iter()
-                .flatten()
-                .map_while(Result::ok)
-            {
-                each(&mut somebody, halt.vm, &mut |it| {
-                    let place = it.cut.place(halt.end_ns());
-                    it.halts[place].halt(&halt);
-                });
-            }
-            let changes = self.capture.window_changes().into_iter().flatten();
-            for change in changes.map_while(Result::ok) {
-                each(&mut somebody, change.vm, &mut |it| {
-                    let place = it.cut.place(change.time_ns);
-                    it.halts[place].change(&change);
-                });
-            }
-        } else {
-            let rows = self.capture.halt_counts().into_iter().flatten();
-            for counts in rows.map_while(Result::ok) {
-                let middle = counts.time_ns.saturating_sub(counts.interval_ns / 2);
-                each(&mut somebody, counts.vm, &mut |it| {
-                    let place = it.cut.place(middle);
-                    it.halts[place].counts(&counts);
-                });
-            }
+    /// Takes what is summed up for each of `whose`.
+    pub(crate) fn summing(&self, whose: &[Whose]) -> Summing {
+        Summing {
+            somebody: whose.iter().map(|it| Somebody::new(self, it)).collect(),
+            places: Places::new(whose),
+            full: self.recording.mode == Mode::Full,
+            exits: self.exits_whole,
         }
-        if self.exits_whole {
-            let rows = self.capture.exits().into_iter().flatten();
-            for row in rows.map_while(Result::ok).filter(is_compared) {
-                each(&mut somebody, row.vm, &mut |it| it.exits(&row));
-            }
+    }
+}
+
+/// Sums up the blocks of everybody, as a capture is read.
+pub(crate) struct Summing {
+    somebody: Vec<Somebody>,
+    places: Places,
+    full: bool,
+    exits: bool,
+}
+
+impl Summing {
+    fn each(&mut self, vm: Option<VmIndex>, mut take: impl FnMut(&mut Somebody)) {
+        for place in self.places.of(vm) {
+            take(&mut self.somebody[place]);
         }
-        somebody
-            .into_iter()
-            .map(|it| it.finish(self.exits_whole))
-            .collect()
+    }
+
+    /// What came of it.
+    pub(crate) fn finish(self) -> Vec<Sums> {
+        let all = self.somebody.into_iter();
+        all.map(|it| it.finish(self.exits)).collect()
+    }
+}
+
+impl Sink for Summing {
+    fn wants(&self, table: Table) -> bool {
+        match table {
+            Table::Halts | Table::WindowChanges => self.full,
+            Table::HaltCounts => !self.full,
+            Table::Exits => self.exits,
+            _ => false,
+        }
+    }
+
+    fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
+        self.each(halt.vm, |it| {
+            let place = it.cut.place(halt.end_ns());
+            it.halts[place].halt(halt);
+        });
+    }
+
+    fn change(&mut self, change: &WindowChange) {
+        self.each(change.vm, |it| {
+            let place = it.cut.place(change.time_ns);
+            it.halts[place].change(change);
+        });
+    }
+
+    fn counts(&mut self, counts: &HaltCounts) {
+        let middle = counts.time_ns.saturating_sub(counts.interval_ns / 2);
+        self.each(counts.vm, |it| {
+            let place = it.cut.place(middle);
+            it.halts[place].counts(counts);
+        });
+    }
+
+    fn exits(&mut self, row: &Exits) {
+        if is_compared(row) {
+            self.each(row.vm, |it| it.exits(row));
+        }
     }
 }
 
@@ -237,18 +286,19 @@ struct Somebody {
 }
 
 impl Somebody {
-    fn new(side: &Side, whose: &Whose) -> Self {
+    fn new(side: &Side<'_>, whose: &Whose) -> Self {
         let recording = &side.recording;
         let presence = match whose {
             Whose::Host => None,
             Whose::Vm(indices) => {
                 let vms = recording.roster.vms.iter();
                 let vms = vms.filter(|vm| indices.contains(&vm.index));
-                vms.map(|vm| presence_ns(recording, vm)).max()
+                vms.map(|vm| recording.interval_of(vm))
+                    .reduce(Interval::hull)
             }
         };
-        let to_ns = recording.end_ns.max(recording.start_ns);
-        let from_ns = presence.map_or(recording.start_ns, |ns| to_ns.saturating_sub(ns));
+        let there = presence.unwrap_or_else(|| recording.interval());
+        let (from_ns, to_ns) = (there.start_ns, there.end_ns);
         let halts_to_ns = side.halts_end_ns.min(to_ns);
         let cut = Cut::new(from_ns, halts_to_ns, side.halts_interval_ns);
         let block = Halted {

@@ -8,7 +8,7 @@ use haltwise_core::recording::Roster;
 
 use crate::exit::{Exit, Failure};
 use crate::page::harmless;
-use crate::verb::report::wanted;
+use crate::reading::select;
 
 /// Whose figures, in one capture.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(crate) fn pairs(
             _ => (text.as_str(), text.as_str()),
         };
         let find = |roster: &Roster, selector: &str, which: &str| {
-            let found = wanted(roster, Some(selector)).map_err(|mut failure| {
+            let found = select::vms(roster, Some(selector)).map_err(|mut failure| {
                 failure.error = failure.error.context(format!("compare VMs: in {which}"));
                 failure
             })?;
@@ -85,7 +85,7 @@ pub(crate) fn pairs(
 /// The VM that `selector` means in A (a name, else a process), and in B the VM of the same name, or the
 /// only VM of each. A process number says nothing of B: after a restart, or on another host, it is another's.
 pub(crate) fn of_vm(a: &Roster, b: &Roster, selector: &str) -> Result<Pairing, Failure> {
-    let in_a = wanted(a, Some(selector))?;
+    let in_a = select::vms(a, Some(selector))?;
     let name = name_of(a, &in_a).unwrap_or_else(|| selector.to_owned());
     let known = names(b);
     let only = (names(a).len() == 1 && known.len() == 1).then_some(&known);

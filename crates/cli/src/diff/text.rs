@@ -55,9 +55,9 @@ pub(crate) fn render(view: &View, options: Options) -> String {
     }
     if options.all {
         for (verdict, heading) in [
-            (Verdict::MayBeChance, "What may be chance"),
+            (Verdict::MayBeChance, "Not significant"),
             (Verdict::TooShort, "Too short to tell"),
-            (Verdict::NotTold, "Not told by both"),
+            (Verdict::NotTold, "Not in both captures"),
         ] {
             let rows = rows(verdict);
             if !rows.is_empty() {
@@ -89,8 +89,7 @@ fn capture(page: &mut Page, which: &str, view: &CaptureView) {
 
 fn circumstances(page: &mut Page, view: &View) {
     if view.circumstances.is_empty() {
-        let text =
-            "Nothing that a capture tells: one host, kernel, rung and mode, the same settings.";
+        let text = "None: same host, kernel, source and mode, same settings.";
         page.wrapped("  ", text, 2);
     } else {
         for it in &view.circumstances {
@@ -134,8 +133,7 @@ pub(crate) fn nothing(view: &View) -> String {
                 both captures. --all shows what is known."
             .to_owned();
     }
-    "Nothing differs by more than chance makes. --all shows each figure with its interval."
-        .to_owned()
+    "No significant differences. --all prints every figure with its confidence interval.".to_owned()
 }
 
 fn table(page: &mut Page, view: &View, rows: &[&ComparisonView]) {

@@ -6,13 +6,13 @@ use haltwise_core::event::{CeilingSource, KnobScope};
 use haltwise_core::ids::Pid;
 use haltwise_core::recording::Rung;
 use haltwise_host::bpf::{self, FoundVcpu};
-use haltwise_host::discovery::{self, VmProcess};
+use haltwise_host::discovery::{self, VcpuThreads, VmProcess};
 use haltwise_host::root::Root;
-use haltwise_host::support::{self, Finding, Level, Refusal, Support};
+use haltwise_host::support::{self, Capability, Finding, Level, Refusal, Support};
 use haltwise_host::{clock, params};
 
 use super::SCHEMA;
-use super::view::{Diagnosis, FindingView, KnobView, RungView, VmView};
+use super::view::{CapabilityView, Diagnosis, FindingView, KnobView, RungView, VmView};
 
 /// Looks at the host, its settings and its VMs.
 pub(crate) fn examine(root: &Root) -> anyhow::Result<Diagnosis> {
@@ -33,8 +33,13 @@ pub(crate) fn examine(root: &Root) -> anyhow::Result<Diagnosis> {
         kernel: support.kernel.to_string(),
         best_rung: support.best_rung(),
         rungs: rungs(&support),
+        capabilities: capabilities(&support),
         knobs: knobs(&support),
-        vms: vms(&scan.vms, &found, ceiling),
+        vms: vms(&scan.vms, &found, ceiling, &|vms| {
+            discovery::settled(vms, |(pid, threads)| {
+                discovery::is_in_kvm_run(root, *pid, threads)
+            })
+        }),
         vms_unread,
         processes_denied: scan.denied,
         findings: findings.into_iter().map(finding).collect(),
@@ -51,6 +56,15 @@ fn rungs(support: &Support) -> Vec<RungView> {
         view(Rung::Bpf, &support.bpf),
         view(Rung::Tracepoints, &support.tracepoints),
     ]
+}
+
+fn capabilities(support: &Support) -> Vec<CapabilityView> {
+    let view = |capability: Capability| CapabilityView {
+        name: capability.name(),
+        held: support.rights.has(capability),
+        gives: capability.gives(),
+    };
+    Capability::ALL.into_iter().map(view).collect()
 }
 
 fn knobs(support: &Support) -> Vec<KnobView> {
@@ -90,9 +104,17 @@ fn finding(finding: Finding) -> FindingView {
     }
 }
 
+/// Tells which VMs run, by their processes and the threads of their vCPUs.
+type Runs<'a> = &'a dyn Fn(&[(Pid, VcpuThreads)]) -> Vec<Option<bool>>;
+
 /// A row for each VM: what the walk over vCPUs found, with the names that discovery found, and the
 /// VMs that only discovery found.
-fn vms(named: &[VmProcess], found: &[FoundVcpu], param: Option<u32>) -> Vec<VmView> {
+fn vms(
+    named: &[VmProcess],
+    found: &[FoundVcpu],
+    param: Option<u32>,
+    runs: Runs<'_>,
+) -> Vec<VmView> {
     let mut by_vm: BTreeMap<(Pid, u64), Vec<&FoundVcpu>> = BTreeMap::new();
     for vcpu in found {
         by_vm.entry((vcpu.pid, vcpu.vm)).or_default().push(vcpu);
@@ -102,12 +124,32 @@ fn vms(named: &[VmProcess], found: &[FoundVcpu], param: Option<u32>) -> Vec<VmVi
         .iter()
         .map(|((pid, _), vcpus)| walked(*pid, process(*pid), vcpus, param))
         .collect();
+    let mut threads: Vec<(Pid, VcpuThreads)> = by_vm
+        .iter()
+        .map(|((pid, _), vcpus)| {
+            let tids = vcpus.iter().map(|vcpu| vcpu.tid);
+            (*pid, VcpuThreads::of_vcpus(tids))
+        })
+        .collect();
     for vm in named {
         if !by_vm.keys().any(|(pid, _)| *pid == vm.pid()) {
             rows.push(only_named(vm));
+            threads.push((vm.pid(), threads_of(vm)));
         }
     }
+    for (row, running) in rows.iter_mut().zip(runs(&threads)) {
+        // A VMM that handles halts itself holds its idle vCPUs too.
+        row.running = running.filter(|_| row.not_observable.is_none());
+    }
     rows
+}
+
+/// The threads that run its vCPUs, where their names tell them all.
+fn threads_of(vm: &VmProcess) -> VcpuThreads {
+    if vm.threads.len() < vm.vcpus.len() {
+        return VcpuThreads::Any;
+    }
+    VcpuThreads::Known(vm.threads.iter().map(|thread| thread.tid).collect())
 }
 
 fn walked(pid: Pid, named: Option<&VmProcess>, vcpus: &[&FoundVcpu], param: Option<u32>) -> VmView {
@@ -117,8 +159,8 @@ fn walked(pid: Pid, named: Option<&VmProcess>, vcpus: &[&FoundVcpu], param: Opti
         None if param.is_some() => (param, CeilingSource::Param),
         None => (None, CeilingSource::Unknown),
     };
-    let windows = vcpus.iter().map(|vcpu| vcpu.window_ns);
-    let vetoed = vcpus.iter().filter(|vcpu| vcpu.guest_veto == Some(true));
+    let windows = vcpus.iter().filter_map(|vcpu| vcpu.polled_window_ns());
+    let vetoed = vcpus.iter().filter(|vcpu| vcpu.is_disabled());
     VmView {
         name: named.map_or_else(|| format!("process {pid}"), |vm| vm.name.clone()),
         vmm: named.map_or("other", |vm| vm.vmm.as_str()),
@@ -129,6 +171,7 @@ fn walked(pid: Pid, named: Option<&VmProcess>, vcpus: &[&FoundVcpu], param: Opti
         window_ns: windows.clone().min().zip(windows.max()),
         vetoed_vcpus: vetoed.map(|vcpu| vcpu.id.0).collect(),
         not_observable: blind(vcpus),
+        running: None,
     }
 }
 
@@ -155,6 +198,7 @@ fn only_named(vm: &VmProcess) -> VmView {
         window_ns: None,
         vetoed_vcpus: Vec::new(),
         not_observable: None,
+        running: None,
     }
 }
 
@@ -206,6 +250,7 @@ mod test {
             &[named(10, "a")],
             &[found(10, 1, 0), found(10, 1, 3), capped],
             Some(200_000),
+            &|vms| vec![Some(true); vms.len()],
         );
         let rows: Vec<_> = vms
             .iter()
@@ -228,9 +273,14 @@ mod test {
             guest_veto: Some(true),
             ..found(10, 1, 5)
         };
-        let vms = vms(&[named(11, "unwalked")], &[pinned], None);
+        let vms = vms(&[named(11, "unwalked")], &[pinned], None, &|vms| {
+            assert_eq!(vms[1], (Pid(11), VcpuThreads::Any));
+            vec![Some(false); vms.len()]
+        });
         assert_eq!(vms[0].vetoed_vcpus, [5]);
+        assert_eq!(vms[0].window_ns, None, "nothing is polled");
         assert!(vms[0].not_observable.as_ref().unwrap().contains("HLT"));
+        assert_eq!(vms[0].running, None, "its VMM holds idle vCPUs too");
         assert_eq!(
             (vms[0].name.as_str(), vms[0].ceiling_ns),
             ("process 10", None)

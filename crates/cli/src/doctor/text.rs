@@ -1,6 +1,7 @@
 //! The diagnosis on a screen.
 
 use super::view::{Diagnosis, VmView};
+use crate::knob::text::{NOT_RUNNING, disabled};
 use crate::number::nanos;
 use crate::page::{Page, Stands, harmless};
 use crate::words::{ceiling_source, plural};
@@ -23,6 +24,12 @@ pub(crate) fn render(diagnosis: &Diagnosis, width: usize) -> String {
     }
     if best.is_none() {
         page.wrapped("  ", "Nothing can be recorded here as things are.", 2);
+    }
+    page.heading("Capabilities of this process");
+    for capability in &diagnosis.capabilities {
+        let held = if capability.held { "yes" } else { "no" };
+        let lead = format!("  {:<22} {held:<3}  ", capability.name);
+        page.wrapped(&lead, capability.gives, 30);
     }
     page.heading("Settings in force");
     let mut rows = vec![["setting", "value", "binds"].map(str::to_owned).to_vec()];
@@ -67,14 +74,12 @@ fn vms(page: &mut Page, diagnosis: &Diagnosis) {
             let text = format!("{}: not observable: {reason}", harmless(&vm.name));
             page.wrapped("  ", &text, 4);
         }
+        if vm.running == Some(false) {
+            let name = harmless(&vm.name);
+            page.wrapped("  ", &format!("{name}: {NOT_RUNNING}"), 4);
+        }
         if !vm.vetoed_vcpus.is_empty() {
-            let ids: Vec<String> = vm.vetoed_vcpus.iter().map(ToString::to_string).collect();
-            let text = format!(
-                "{}: the guest switched host polling off for vCPU {}",
-                harmless(&vm.name),
-                ids.join(", ")
-            );
-            page.wrapped("  ", &text, 4);
+            page.wrapped("  ", &disabled(&vm.name, &vm.vetoed_vcpus), 4);
         }
     }
     if let Some(reason) = &diagnosis.vms_unread {
@@ -83,7 +88,7 @@ fn vms(page: &mut Page, diagnosis: &Diagnosis) {
     }
     if diagnosis.processes_denied > 0 {
         let processes = plural(diagnosis.processes_denied as u64, "process");
-        let text = format!("{processes} closed to us; there may be VMs among them.");
+        let text = format!("{processes} not accessible; there may be VMs among them.");
         page.wrapped("  ", &text, 2);
     }
 }
@@ -93,6 +98,7 @@ fn row(vm: &VmView) -> Vec<String> {
         .ceiling_ns
         .map_or_else(|| "-".to_owned(), |ns| nanos(ns.into()));
     let window = match vm.window_ns {
+        None if !vm.vetoed_vcpus.is_empty() => "not polled".to_owned(),
         None => "-".to_owned(),
         Some((low, high)) if low == high => nanos(low.into()),
         Some((low, high)) => format!("{} to {}", nanos(low.into()), nanos(high.into())),
@@ -133,7 +139,7 @@ mod test {
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
-    use crate::doctor::view::{FindingView, KnobView, RungView};
+    use crate::doctor::view::{CapabilityView, FindingView, KnobView, RungView};
 
     #[test]
     fn a_screen_says_what_is_refused_and_what_to_do() {
@@ -145,6 +151,11 @@ mod test {
                 rung: Rung::Bpf,
                 refused: Some("load BPF programs: not permitted (needs CAP_BPF)".into()),
                 denied: true,
+            }],
+            capabilities: vec![CapabilityView {
+                name: "CAP_CHECKPOINT_RESTORE",
+                held: false,
+                gives: "--profile: function names of VMMs whose files are deleted",
             }],
             knobs: vec![KnobView {
                 name: "halt_poll_ns".into(),
@@ -161,6 +172,7 @@ mod test {
                 window_ns: Some((0, 80_000)),
                 vetoed_vcpus: vec![1],
                 not_observable: None,
+                running: Some(false),
             }],
             vms_unread: None,
             processes_denied: 1,
@@ -175,10 +187,12 @@ mod test {
         assert!(text.lines().all(|line| line.width() <= 80), "{text}");
         for part in [
             "  bpf          no: load BPF programs: not permitted (needs CAP_BPF)\n",
+            "  CAP_CHECKPOINT_RESTORE no   --profile: function names of VMMs whose files are\n",
             "200000 (200 us)  VMs started after it was set\n",
             "fixed when the VM was made  0 ns to 80.0 us\n",
-            "switched host polling off for vCPU 1\n",
-            "1 process closed to us",
+            "disabled host polling on vCPU 1: no window",
+            "not running: none of its vCPUs is in KVM_RUN",
+            "1 process not accessible",
             "  warning  a VM keeps its ceiling: kernels 5.8 to 6.0\n           do: restart it\n",
         ] {
             assert!(text.contains(part), "{part:?} in\n{text}");

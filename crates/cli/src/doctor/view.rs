@@ -12,6 +12,8 @@ pub(crate) struct Diagnosis {
     /// The best rung that this host allows.
     pub(crate) best_rung: Option<Rung>,
     pub(crate) rungs: Vec<RungView>,
+    /// What the process may do, one by one.
+    pub(crate) capabilities: Vec<CapabilityView>,
     pub(crate) knobs: Vec<KnobView>,
     pub(crate) vms: Vec<VmView>,
     /// Why windows, ceilings and vetoes of running VMs could not be read.
@@ -29,6 +31,15 @@ pub(crate) struct RungView {
     pub(crate) refused: Option<String>,
     /// The refusal is about rights, not about the kernel.
     pub(crate) denied: bool,
+}
+
+/// A capability.
+#[derive(Debug, Serialize)]
+pub(crate) struct CapabilityView {
+    pub(crate) name: &'static str,
+    pub(crate) held: bool,
+    /// Which sources, modes and names a recording has by it.
+    pub(crate) gives: &'static str,
 }
 
 /// A setting.
@@ -56,6 +67,8 @@ pub(crate) struct VmView {
     pub(crate) vetoed_vcpus: Vec<u32>,
     /// Why its halts cannot be seen; `null` if nothing speaks against it.
     pub(crate) not_observable: Option<String>,
+    /// Whether any of its vCPUs runs or is idle in the kernel; `null` if that cannot be told.
+    pub(crate) running: Option<bool>,
 }
 
 /// Something to know.

@@ -1,50 +1,54 @@
-//! The view, computed from the account.
+//! The result, computed from the account.
 
 use haltwise_core::account::Spread;
 use haltwise_core::exit::account::{Group, Passed, Tally, host_ns};
 use haltwise_core::exit::names::Names;
 use haltwise_core::exit::{Cause, Kind};
+use haltwise_core::stats;
 
 use super::load::Loaded;
 use super::view::{GroupView, ReasonView, RecordingView, TotalView, View};
 use crate::exits::SCHEMA;
+use crate::figures::Source;
 
-/// What to say.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Wanted<'a> {
-    /// Only this reason, by name or number.
-    pub(crate) reason: Option<&'a str>,
-    /// Groups too.
-    pub(crate) groups: bool,
-}
-
-/// Computes the view. `None` if no exit has the reason wanted.
-pub(crate) fn build(loaded: &Loaded, wanted: Wanted<'_>) -> Option<View> {
+/// Computes it: only this `reason`, by name or number, and `groups` where they are wanted. `None` if no exit has
+/// the reason.
+pub(crate) fn build(loaded: &Loaded, reason: Option<&str>, groups: bool) -> Option<View> {
     let names = loaded.recorded.names();
-    let is_wanted = |cause: &Cause| wanted.reason.is_none_or(|text| means(cause, text, &names));
     let table = |belongs: &dyn Fn(Kind) -> bool, whole_ns: Option<u64>| {
-        let rows = |cause: &Cause| belongs(cause.kind) && is_wanted(cause);
-        reasons(loaded, &rows, whole_ns, &names)
+        let is_wanted = |cause: &Cause| {
+            belongs(cause.kind) && reason.is_none_or(|text| means(cause, text, &names))
+        };
+        let rows = loaded.account.ranked(is_wanted, &loaded.halted);
+        let costs = rows.iter();
+        let costs = costs.map(|(cause, tally)| host_ns(cause, tally, &loaded.halted));
+        let all = whole_ns.unwrap_or_else(|| costs.fold(0, u64::saturating_add));
+        let rows = rows.into_iter();
+        rows.map(|(cause, tally)| row(loaded, cause, tally, all, &names))
+            .collect::<Vec<ReasonView>>()
     };
     let reasons = table(&|kind| matches!(kind, Kind::Exit | Kind::Other), None);
     // An exit may be about several things: they are parts of the exits, not of each other.
-    let whole_ns = reasons.iter().map(|row| row.host_ns).sum();
+    let whole_ns = stats::total(reasons.iter().map(|row| row.host_ns));
     let view = View {
         schema: SCHEMA,
-        recording: recording(loaded),
+        recording: RecordingView {
+            source: Source::of(&loaded.recording),
+            isa: loaded.account.isa(),
+            counted_ns: loaded.counted_ns,
+            sub_keys: loaded.recorded.sub_keys.clone(),
+            only_vcpus: loaded.recorded.vcpus.clone(),
+            only_reasons: loaded.recorded.reasons.clone(),
+        },
         total: total(loaded),
         halted: loaded.halted,
         reasons,
         userspace: table(&|kind| kind == Kind::UserspaceExit, None),
         subs: table(&|kind| kind.is_sub(), Some(whole_ns)),
-        groups: if wanted.groups {
-            groups(loaded)
-        } else {
-            Vec::new()
-        },
+        groups: if groups { by_group(loaded) } else { Vec::new() },
     };
     let found = !view.reasons.is_empty() || !view.userspace.is_empty() || !view.subs.is_empty();
-    (found || wanted.reason.is_none()).then_some(view)
+    (found || reason.is_none()).then_some(view)
 }
 
 /// Whether a text means this cause: the name of its reason in any case, or its number.
@@ -58,35 +62,14 @@ fn means(cause: &Cause, text: &str, names: &Names) -> bool {
     by_name || (by_number && cause.reason == number)
 }
 
-fn recording(loaded: &Loaded) -> RecordingView {
-    let recording = &loaded.recording;
-    RecordingView {
-        rung: recording.rung,
-        host: recording.hostname.clone(),
-        kernel: recording.kernel.clone(),
-        isa: loaded.account.isa(),
-        vms: recording.roster.vms.len(),
-        duration_ns: recording.end_ns.saturating_sub(recording.start_ns),
-        sub_keys: loaded.recorded.sub_keys.clone(),
-        only_vcpus: loaded.recorded.vcpus.clone(),
-        only_reasons: loaded.recorded.reasons.clone(),
-        cut: recording.cut,
-        lost: recording.lost.iter().map(|(_, count)| count).sum(),
-        missing: recording.missing.clone(),
-        notes: recording.notes.clone(),
-    }
-}
-
 fn total(loaded: &Loaded) -> TotalView {
     let passed = loaded.account.total();
-    let halts = passed
-        .halts
-        .time_ns()
-        .saturating_sub(loaded.halted.sleep_ns);
+    let halts = passed.halts.time_ns();
+    let halts = halts.saturating_sub(loaded.halted.sleep_ns);
     TotalView {
         exits: passed.exits_in_all(),
         halt_exits: passed.halts.count,
-        untimed: passed.exits.untimed() + passed.halts.untimed(),
+        untimed: stats::total([passed.exits.untimed(), passed.halts.untimed()]),
         host_ns: passed.exits.time_ns().saturating_add(halts),
         kernel_ns: passed.exits.kernel_ns(),
         user_ns: passed.exits.user_ns,
@@ -99,26 +82,11 @@ fn total(loaded: &Loaded) -> TotalView {
     }
 }
 
-fn reasons(
-    loaded: &Loaded,
-    belongs: &dyn Fn(&Cause) -> bool,
-    whole_ns: Option<u64>,
-    names: &Names,
-) -> Vec<ReasonView> {
-    let rows = loaded.account.ranked(belongs, &loaded.halted);
-    let costs = rows
-        .iter()
-        .map(|(cause, tally)| host_ns(cause, tally, &loaded.halted));
-    let all = whole_ns.unwrap_or_else(|| costs.fold(0, u64::saturating_add));
-    rows.into_iter()
-        .map(|(cause, tally)| reason(loaded, cause, tally, all, names))
-        .collect()
-}
-
-fn reason(loaded: &Loaded, cause: Cause, tally: &Tally, all: u64, names: &Names) -> ReasonView {
-    let recording = &loaded.recording;
-    let seconds = recording.end_ns.saturating_sub(recording.start_ns) as f64 / 1e9;
+fn row(loaded: &Loaded, cause: Cause, tally: &Tally, all: u64, names: &Names) -> ReasonView {
+    let seconds = loaded.counted_ns as f64 / 1e9;
+    let per_second = (seconds > 0.0).then(|| tally.count as f64 / seconds);
     let host_ns = host_ns(&cause, tally, &loaded.halted);
+    let spread_ns = Spread::of(&tally.handling_ns).filter(|_| !cause.is_halt());
     ReasonView {
         kind: cause.kind,
         isa: cause.isa,
@@ -127,11 +95,7 @@ fn reason(loaded: &Loaded, cause: Cause, tally: &Tally, all: u64, names: &Names)
         sub: cause.sub,
         sub_name: cause.sub_name(),
         count: tally.count,
-        per_second: if seconds > 0.0 {
-            tally.count as f64 / seconds
-        } else {
-            0.0
-        },
+        per_second: per_second.unwrap_or(0.0),
         untimed: tally.untimed(),
         is_halt: cause.is_halt(),
         host_ns,
@@ -139,20 +103,16 @@ fn reason(loaded: &Loaded, cause: Cause, tally: &Tally, all: u64, names: &Names)
         time_ns: tally.time_ns(),
         kernel_ns: tally.kernel_ns(),
         user_ns: tally.user_ns,
-        spread_ns: if cause.is_halt() {
-            None
-        } else {
-            Spread::of(&tally.handling_ns)
-        },
+        spread_ns,
     }
 }
 
 /// Groups, what took longest first; seconds in their order.
-fn groups(loaded: &Loaded) -> Vec<GroupView> {
+fn by_group(loaded: &Loaded) -> Vec<GroupView> {
     // Exits that found no room are nobody's; the total tells of them.
     let told_apart = |passed: &Passed| {
         let others = [passed.entries, passed.injections, passed.emulations];
-        passed.exits_in_all() + passed.userspace.count + others.iter().sum::<u64>() > 0
+        passed.exits_in_all() > 0 || passed.userspace.count > 0 || others.iter().any(|&n| n > 0)
     };
     let groups = loaded.account.groups.iter();
     let mut rows: Vec<(&Group, &Passed)> =
@@ -166,20 +126,17 @@ fn groups(loaded: &Loaded) -> Vec<GroupView> {
         };
         (rank, **group)
     });
-    let named = |vm: u32| {
-        let vms = &loaded.recording.roster.vms;
-        let vm = vms.iter().find(|known| known.index.0 == vm)?;
-        Some(vm.name.clone())
-    };
+    let vms = &loaded.recording.roster.vms;
+    let named = |vm: u32| vms.iter().find(|known| known.index.0 == vm);
     rows.into_iter()
         .map(|(group, passed)| GroupView {
             vm: group.vm.map(|vm| vm.0),
-            vm_name: group.vm.and_then(|vm| named(vm.0)),
+            vm_name: group.vm.and_then(|vm| Some(named(vm.0)?.name.clone())),
             vcpu: group.vcpu.map(|vcpu| vcpu.0),
             second: group.second,
             exits: passed.exits.count,
             halt_exits: passed.halts.count,
-            untimed: passed.exits.untimed() + passed.halts.untimed(),
+            untimed: stats::total([passed.exits.untimed(), passed.halts.untimed()]),
             time_ns: passed.exits.time_ns(),
             kernel_ns: passed.exits.kernel_ns(),
             user_ns: passed.exits.user_ns,

@@ -3,17 +3,19 @@
 use std::path::Path;
 
 use anyhow::anyhow;
-use haltwise_capture::capture::Capture;
+use haltwise_capture::table::Table;
 use haltwise_core::account::parts::Parts;
-use haltwise_core::account::seen::Fold;
-use haltwise_core::exit::Recorded;
-use haltwise_core::exit::account::{Account, By};
+use haltwise_core::exit::account::{Account, By, Counted};
+use haltwise_core::exit::halted::HaltExits;
+use haltwise_core::exit::{Exits, Recorded};
 use haltwise_core::ids::VmIndex;
 
 use crate::exit::{Exit, Failure};
-use crate::open::explain;
-use crate::report::load as report;
-use crate::report::recording::Recording;
+use crate::reading::load;
+use crate::reading::open::in_a_line;
+use crate::reading::opened::Opened;
+use crate::reading::pass::{PassEnds, Sink, pass};
+use crate::reading::recording::Recording;
 
 /// What the page is made from.
 #[derive(Debug)]
@@ -24,8 +26,73 @@ pub(crate) struct Loaded {
     pub(crate) recorded: Recorded,
     /// The exits of the VMs wanted.
     pub(crate) account: Account,
-    /// The halts of the same VMs, and of the vCPUs whose exits were recorded.
+    /// Halted time of the halts whose exits these are.
     pub(crate) halted: Parts,
+    /// Over how long exits were counted.
+    pub(crate) counted_ns: u64,
+}
+
+/// Takes the exits of some VMs, or all, once the beginning of the recording is known.
+#[derive(Debug)]
+pub(crate) struct Taking {
+    account: Account,
+    halts: HaltExits,
+    counted: Counted,
+    vms: Option<Vec<VmIndex>>,
+}
+
+impl Taking {
+    pub(crate) fn new(by: By, recording: &Recording, vms: Option<Vec<VmIndex>>) -> Self {
+        Self {
+            account: Account::new(by, recording.start_ns),
+            halts: HaltExits::default(),
+            counted: Counted::default(),
+            vms,
+        }
+    }
+
+    /// What came of it. What broke off counts up to there.
+    pub(crate) fn finish(
+        self,
+        opened: &Opened,
+        recorded: Recorded,
+        mut recording: Recording,
+        ends: &PassEnds,
+    ) -> Loaded {
+        if let Some(broken) = ends.broken(Table::Exits) {
+            recording.notes.push(in_a_line(broken));
+            recording.damaged = true;
+        }
+        recording.take_notes(opened.capture());
+        let halted = self.halts.halted(&recording.ledger);
+        let counted_ns = self.counted.length_ns();
+        Loaded {
+            counted_ns: counted_ns.unwrap_or(recording.interval().length_ns()),
+            recording,
+            recorded,
+            account: self.account,
+            halted,
+        }
+    }
+}
+
+impl Sink for Taking {
+    fn wants(&self, table: Table) -> bool {
+        table == Table::Exits
+    }
+
+    fn exits(&mut self, row: &Exits) {
+        self.counted.row(row);
+        let wanted = match (&self.vms, row.vm) {
+            (None, _) => true,
+            (Some(vms), Some(vm)) => vms.contains(&vm),
+            (Some(_), None) => false,
+        };
+        if wanted {
+            self.account.add(row);
+            self.halts.add(row);
+        }
+    }
 }
 
 /// Reads a capture. `pick` says which VMs are wanted, from all that it holds.
@@ -34,45 +101,16 @@ pub(crate) fn load(
     by: By,
     pick: impl FnOnce(&Recording) -> Result<Option<Vec<VmIndex>>, Failure>,
 ) -> Result<Loaded, Failure> {
-    let capture = Capture::open(dir).map_err(explain)?;
-    let Some(recorded) = capture.info().exits.clone() else {
+    let opened = Opened::open(dir)?;
+    let Some(recorded) = opened.info().exits.clone() else {
         let error = anyhow!("show exits: {} holds none", dir.display());
         return Err(Failure::new(Exit::Failed, error)
             .hint("`haltwise record --exits` records them beside the halts"));
     };
-    let mut recording = report::load(dir)?;
+    let (recording, _) = load::load(&opened, &mut [])?;
     let vms = pick(&recording)?;
-    let wanted = |vm: Option<VmIndex>| match (&vms, vm) {
-        (None, _) => true,
-        (Some(vms), Some(vm)) => vms.contains(&vm),
-        (Some(_), None) => false,
-    };
-    let mut account = Account::new(by, recording.start_ns);
-    for row in capture.exits().map_err(explain)? {
-        match row {
-            Ok(row) if wanted(row.vm) => account.add(&row),
-            Ok(_) => {}
-            // What broke off counts up to there.
-            Err(error) => {
-                let note = format!("{:#}", anyhow::Error::new(error));
-                recording.notes.push(note);
-                recording.damaged = true;
-                break;
-            }
-        }
-    }
-    let mut halted = Parts::default();
-    for (place, halts) in recording.ledger.places() {
-        let vcpus = &recorded.vcpus;
-        let counted = vcpus.is_empty() || place.vcpu.is_some_and(|vcpu| vcpus.contains(&vcpu.0));
-        if wanted(place.vm) && counted {
-            halted.fold(&halts.parts);
-        }
-    }
-    Ok(Loaded {
-        recording,
-        recorded,
-        account,
-        halted,
-    })
+    let mut taking = Taking::new(by, &recording, vms);
+    let ends = pass(&opened, "reading", &mut [&mut taking]);
+    ends.opened(Table::Exits)?;
+    Ok(taking.finish(&opened, recorded, recording, &ends))
 }

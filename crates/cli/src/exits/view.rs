@@ -1,117 +1,180 @@
-//! What is said of exits, as data. This is the JSON of `--json`: see `docs/exits-json.md`.
-//!
-//! Times are nanoseconds. `null` means that the recording cannot tell; it never means zero.
+//! The result: each figure with its name, unit and meaning. JSON, its schema and documentation, CSV and tables
+//! come of these declarations.
 
 use haltwise_core::account::Spread;
 use haltwise_core::account::parts::Parts;
 use haltwise_core::exit::{Isa, Kind, SubKey};
-use haltwise_core::recording::{Missing, Rung};
-use serde::Serialize;
+use haltwise_document::figures;
 
-/// The whole page.
-#[derive(Debug, Serialize)]
-pub(crate) struct View {
-    /// Version of this layout.
-    pub(crate) schema: u32,
-    pub(crate) recording: RecordingView,
-    pub(crate) total: TotalView,
-    /// What halted time the exits of halting vCPUs hold.
-    pub(crate) halted: Parts,
-    /// Exits by reason, what cost the host most first.
-    pub(crate) reasons: Vec<ReasonView>,
-    /// Returns of `KVM_RUN` to the VMM, by reason.
-    pub(crate) userspace: Vec<ReasonView>,
-    /// What exits were about.
-    pub(crate) subs: Vec<ReasonView>,
-    /// By VM, vCPU or second, if it was asked for.
-    pub(crate) groups: Vec<GroupView>,
+use crate::figures::{PARTS, SPREAD, Source};
+
+/// What the page of documentation says before its tables.
+#[cfg(test)]
+pub(crate) const ABOUT: &[&str] = &[
+    "`haltwise exits DIR --json` prints one object. This page describes schema **1**; it and \
+     [the JSON Schema](exits.schema.json) are made from the program's declarations. A field may be added without \
+     a new number; a field that changes its meaning or goes away makes schema 2.",
+    "Times are whole nanoseconds, and their names end in `_ns`.",
+    "Shares are 0 to 1.",
+    "`null` means that the recording cannot tell. It never means zero.",
+    "Percentiles are known to 12.5 %; `max` is the upper edge of its bucket where an interval's own largest value \
+     is not known.",
+    "CSV has the same fields; those of `spread_ns` are `p50_ns` and so on.",
+];
+
+figures! {
+    /// Everything that is said of exits.
+    pub(crate) struct View {
+        /// Version of this layout: 1.
+        pub(crate) schema: u32 = Number,
+        /// How the facts were obtained, and what is missing from them.
+        pub(crate) recording: RecordingView = Record(RecordingView::FIGURES, "{}"),
+        /// Everything that passed between the guests and the host.
+        pub(crate) total: TotalView = Record(TotalView::FIGURES, "{}"),
+        /// Where the time of these halts went, of those whose exits were seen: never more than the time of these
+        /// exits. Which halts an exit held is not recorded; of a vCPU with fewer timed exits than halts it is
+        /// their part.
+        pub(crate) halted: Parts = Record(PARTS, "{}"),
+        /// Exits by reason, what cost the host most first; only those that `--reason` picks.
+        pub(crate) reasons: Vec<ReasonView> = List(ReasonView::FIGURES),
+        /// Returns of `KVM_RUN` to the VMM, by reason.
+        pub(crate) userspace: Vec<ReasonView> = List(ReasonView::FIGURES),
+        /// What exits were about; sub-keys are counted beside their exits, not on top of them.
+        pub(crate) subs: Vec<ReasonView> = List(ReasonView::FIGURES),
+        /// By VM, vCPU or second, if `--by` asks for it.
+        pub(crate) groups: Vec<GroupView> = List(GroupView::FIGURES),
+    }
 }
 
-/// How the facts were obtained, and what is missing from them.
-#[derive(Debug, Serialize)]
-pub(crate) struct RecordingView {
-    pub(crate) rung: Rung,
-    pub(crate) host: String,
-    pub(crate) kernel: String,
-    pub(crate) isa: Option<Isa>,
-    pub(crate) vms: usize,
-    pub(crate) duration_ns: u64,
-    /// What was told of exits beside their reasons.
-    pub(crate) sub_keys: Vec<SubKey>,
-    /// Filters of the recording.
-    pub(crate) only_vcpus: Vec<u32>,
-    pub(crate) only_reasons: Vec<String>,
-    pub(crate) cut: bool,
-    pub(crate) lost: u64,
-    pub(crate) missing: Vec<Missing>,
-    pub(crate) notes: Vec<String>,
+figures! {
+    /// How it was recorded.
+    pub(crate) struct RecordingView {
+        #[serde(flatten)]
+        pub(crate) source: Source = Flat(Source::FIGURES),
+        /// Whose reasons these are: `vmx`, `svm`, `arm64`, `s390`, `riscv`, `loongarch`, `powerpc`, `none`; `null`
+        /// if no exit was seen.
+        pub(crate) isa: Option<Isa> = Word,
+        /// Over how long exits were counted: rates refer to it.
+        pub(crate) counted_ns: u64 = Nanos,
+        /// What was recorded of exits beside their reasons: `msr`, `pio`, `mmio`, `gpa`, `hypercall`, `vector`,
+        /// `cpuid`.
+        pub(crate) sub_keys: Vec<SubKey> = Words,
+        /// The vCPUs that the recording was limited to; empty for all.
+        pub(crate) only_vcpus: Vec<u32> = Words,
+        /// The reasons that the recording was limited to; empty for all.
+        pub(crate) only_reasons: Vec<String> = Words,
+    }
 }
 
-/// Everything together.
-#[derive(Debug, Serialize)]
-pub(crate) struct TotalView {
-    pub(crate) exits: u64,
-    /// Of these, by which a guest halted.
-    pub(crate) halt_exits: u64,
-    /// Exits whose time is not known.
-    pub(crate) untimed: u64,
-    /// What all exits cost the host: their time less the halts' sleep.
-    pub(crate) host_ns: u64,
-    /// Of the time of exits other than halts: in the kernel, and in the VMM.
-    pub(crate) kernel_ns: u64,
-    pub(crate) user_ns: u64,
-    pub(crate) entries: u64,
-    pub(crate) lone_entries: u64,
-    pub(crate) userspace_exits: u64,
-    pub(crate) injections: u64,
-    pub(crate) emulations: u64,
-    /// Exits that found no room in the recorder's table.
-    pub(crate) other: u64,
+figures! {
+    /// Everything together.
+    pub(crate) struct TotalView {
+        /// Exits whose reason is known.
+        pub(crate) exits: u64 = Count,
+        /// Of these, those by which a guest halted.
+        pub(crate) halt_exits: u64 = Count,
+        /// Exits whose time is not known: no next entry of that vCPU was seen in that thread.
+        pub(crate) untimed: u64 = Count,
+        /// What all exits cost the host: their time less the halts' sleep.
+        pub(crate) host_ns: u64 = Nanos,
+        /// Time of exits other than halts in the kernel.
+        pub(crate) kernel_ns: u64 = Nanos,
+        /// Time of exits other than halts in the VMM.
+        pub(crate) user_ns: u64 = Nanos,
+        /// Entries into guests.
+        pub(crate) entries: u64 = Count,
+        /// Entries with no exit reported since the last entry.
+        pub(crate) lone_entries: u64 = Count,
+        /// Returns of `KVM_RUN` to the VMM.
+        pub(crate) userspace_exits: u64 = Count,
+        /// Interrupts injected into guests.
+        pub(crate) injections: u64 = Count,
+        /// Instructions emulated; where KVM virtualises in software, they stand for exits.
+        pub(crate) emulations: u64 = Count,
+        /// Exits that found no room in the recorder's table: not in `exits`.
+        pub(crate) other: u64 = Count,
+    }
 }
 
-/// One reason, or one sub-key.
-#[derive(Debug, Serialize)]
-pub(crate) struct ReasonView {
-    pub(crate) kind: Kind,
-    pub(crate) isa: Isa,
-    /// Its number.
-    pub(crate) reason: Option<u32>,
-    pub(crate) name: String,
-    pub(crate) sub: Option<u64>,
-    pub(crate) sub_name: Option<String>,
-    pub(crate) count: u64,
-    pub(crate) per_second: f64,
-    pub(crate) untimed: u64,
-    /// Whether the guest halts by it.
-    pub(crate) is_halt: bool,
-    /// What it cost the host: its time less the halts' sleep.
-    pub(crate) host_ns: u64,
-    /// Its share of what all of its table cost the host; `null` where nothing has a time.
-    pub(crate) share: Option<f64>,
-    pub(crate) time_ns: u64,
-    pub(crate) kernel_ns: u64,
-    pub(crate) user_ns: u64,
-    /// `null` of halts, whose length says nothing, and where no time is known.
-    pub(crate) spread_ns: Option<Spread>,
+figures! {
+    /// One reason, or one sub-key.
+    pub(crate) struct ReasonView {
+        /// What was counted: `exit`, `other`, `userspace_exit`, or a sub-key's kind; see
+        /// [the capture's](capture-format.md#exits).
+        pub(crate) kind: Kind = Word,
+        /// Whose reason it is.
+        pub(crate) isa: Isa = Word,
+        /// Its number; `null` where there is none.
+        pub(crate) reason: Option<u32> = Number,
+        /// Its name, as the kernel prints it; else its number and instruction set.
+        pub(crate) name: String = Name "reason",
+        /// The sub-key; `null` of a reason.
+        pub(crate) sub: Option<u64> = Number,
+        /// The same for people, with the name of an MSR, port, leaf or hypercall.
+        pub(crate) sub_name: Option<String> = Name "what",
+        /// How often.
+        pub(crate) count: u64 = Count,
+        /// The same over the recording.
+        pub(crate) per_second: f64 = PerSecond "per s",
+        /// Of these, those whose time is not known.
+        pub(crate) untimed: u64 = Count,
+        /// The guest halts by it.
+        pub(crate) is_halt: bool = Flag,
+        /// What it cost the host: its time less the halts' sleep.
+        pub(crate) host_ns: u64 = Nanos "time",
+        /// Its part of what all rows cost the host; of `subs`, of what the rows of `reasons` cost; `null` where
+        /// nothing has a time.
+        pub(crate) share: Option<f64> = Share,
+        /// Its time: from `kvm_exit` to the next `kvm_entry`; of a return to the VMM, to the next `KVM_RUN`.
+        pub(crate) time_ns: u64 = Nanos "all time",
+        /// Of that, in the kernel.
+        pub(crate) kernel_ns: u64 = Nanos "in kernel",
+        /// Of that, in the VMM.
+        pub(crate) user_ns: u64 = Nanos "in VMM",
+        /// Percentiles of the times; `null` of halts, whose length says nothing, and where no time is known.
+        pub(crate) spread_ns: Option<Spread> = Record(SPREAD, "{}_ns"),
+    }
 }
 
-/// One VM, vCPU or second.
-#[derive(Debug, Serialize)]
-pub(crate) struct GroupView {
-    pub(crate) vm: Option<u32>,
-    pub(crate) vm_name: Option<String>,
-    pub(crate) vcpu: Option<u32>,
-    pub(crate) second: Option<u64>,
-    /// Exits but those by which the guest halted, and their times.
-    pub(crate) exits: u64,
-    pub(crate) halt_exits: u64,
-    pub(crate) untimed: u64,
-    pub(crate) time_ns: u64,
-    pub(crate) kernel_ns: u64,
-    pub(crate) user_ns: u64,
-    pub(crate) spread_ns: Option<Spread>,
-    pub(crate) entries: u64,
-    pub(crate) userspace_exits: u64,
-    pub(crate) injections: u64,
-    pub(crate) emulations: u64,
+figures! {
+    /// One VM, vCPU or second.
+    pub(crate) struct GroupView {
+        /// The VM's number in the capture, where it is known.
+        pub(crate) vm: Option<u32> = Number,
+        /// Its name.
+        pub(crate) vm_name: Option<String> = Name "VM",
+        /// The vCPU, where asked for.
+        pub(crate) vcpu: Option<u32> = Number "vCPU",
+        /// The second of the recording, where asked for.
+        pub(crate) second: Option<u64> = Number,
+        /// Exits but those by which the guest halted; the times below are theirs.
+        pub(crate) exits: u64 = Count,
+        /// Exits by which the guest halted.
+        pub(crate) halt_exits: u64 = Count "halts",
+        /// Exits whose time is not known.
+        pub(crate) untimed: u64 = Count,
+        /// Their time, from `kvm_exit` to the next `kvm_entry`.
+        pub(crate) time_ns: u64 = Nanos "time",
+        /// Of that, in the kernel.
+        pub(crate) kernel_ns: u64 = Nanos "in kernel",
+        /// Of that, in the VMM.
+        pub(crate) user_ns: u64 = Nanos "in VMM",
+        /// Percentiles of the times.
+        pub(crate) spread_ns: Option<Spread> = Record(SPREAD, "{}_ns"),
+        /// Entries into guests.
+        pub(crate) entries: u64 = Count,
+        /// Returns of `KVM_RUN` to the VMM.
+        pub(crate) userspace_exits: u64 = Count "to VMM",
+        /// Interrupts injected.
+        pub(crate) injections: u64 = Count "irqs",
+        /// Instructions emulated.
+        pub(crate) emulations: u64 = Count,
+    }
+}
+
+#[cfg(test)]
+#[test]
+fn what_is_published_is_what_is_declared() {
+    use haltwise_document::Figures;
+    crate::figures::test::is_published("exits", "Exits as JSON", ABOUT, View::FIGURES);
 }

@@ -1,8 +1,7 @@
-//! The view on a screen: a block for each finding, then what could not be judged.
+//! The view on a screen: a block for each finding, then what must not be done, what costs little, and what
+//! could not be judged.
 
-use haltwise_core::explain::{Gain, Of};
-
-use super::view::{FindingView, View};
+use super::view::{CostView, FindingView, View, WithheldView};
 use crate::number::{count, nanos, nanos_f64, share, three_digits};
 use crate::page::{Page, harmless};
 use crate::words::{self, plural};
@@ -14,6 +13,10 @@ pub(crate) fn render(view: &View, width: usize) -> String {
     for (nth, alike) in (1..).zip(by_rule(&view.findings)) {
         block(&mut page, nth, &alike);
     }
+    withheld(&mut page, view);
+    small(&mut page, view);
+    page.heading("KVM's parameters");
+    page.wrapped("  ", &view.recommendation.text(), 2);
     not_judged(&mut page, view);
     closing(&mut page, view);
     page.finish()
@@ -37,17 +40,33 @@ fn opening(page: &mut Page, view: &View) {
     let rules = match view.not_judged.len() {
         0 => plural(judged as u64, "rule"),
         _ if judged == 1 => "the one rule that could judge".to_owned(),
-        _ => format!("the {judged} rules that could judge"),
+        _ => format!("the {judged} rules that could be evaluated"),
     };
     let text = match view.findings.len() {
-        0 => format!("Nothing stands out to {rules}."),
+        0 => format!("No findings by {rules}{}.", but(view)),
         1 => format!("1 finding of {} rules:", view.rules),
         n => format!(
-            "{n} findings of {} rules, the largest gain first:",
+            "{n} findings of {} rules, most expensive first:",
             view.rules
         ),
     };
     page.wrapped("  ", &text, 2);
+}
+
+/// What there is all the same, where nothing stands out.
+fn but(view: &View) -> String {
+    let withheld = match view.withheld.len() {
+        0 => None,
+        1 => Some("1 remedy that would do harm".to_owned()),
+        n => Some(format!("{n} remedies that would do harm")),
+    };
+    let small: usize = view.small.iter().map(|it| it.findings).sum();
+    let small =
+        (small > 0).then(|| format!("{} that cost little", plural(small as u64, "finding")));
+    match [withheld, small].into_iter().flatten().collect::<Vec<_>>() {
+        none if none.is_empty() => String::new(),
+        some => format!(", but {}, see below", some.join(" and ")),
+    }
 }
 
 /// Findings of a rule together, where the first of them stands.
@@ -71,40 +90,45 @@ const ALSO: usize = 5;
 fn block(page: &mut Page, nth: usize, alike: &[&FindingView]) {
     let finding = alike[0];
     page.heading(&format!("{nth}. {}", finding.title));
-    page.wrapped("  who     ", &who(finding), 10);
+    page.wrapped("  who     ", &who_of(finding), 10);
     page.wrapped("  seen    ", &harmless(&finding.signature), 10);
     page.wrapped("  cause   ", &finding.cause, 10);
     page.wrapped("  remedy  ", &finding.remedy, 10);
-    page.wrapped("  gain    ", &gain(finding.gain), 10);
+    page.wrapped("  cost    ", &cost(finding.cost.as_ref()), 10);
     page.wrapped("  sure    ", finding.sure.as_str(), 10);
     let source = format!("{} ({})", finding.source, finding.rule);
     page.wrapped("  source  ", &source, 10);
     for other in alike.iter().skip(1).take(ALSO) {
         let text = format!(
             "{}: {} ({})",
-            who(other),
-            gain(other.gain),
+            who_of(other),
+            cost(other.cost.as_ref()),
             other.sure.as_str()
         );
         page.wrapped("  also    ", &text, 10);
     }
     let more = alike.len().saturating_sub(1 + ALSO);
     if more > 0 {
-        let text = format!("{} more (--json tells all)", count(more as u64));
+        let text = format!("{} more (see --json)", count(more as u64));
         page.wrapped("  and     ", &text, 10);
     }
 }
 
 /// Whom a finding is about.
-pub(crate) fn who(finding: &FindingView) -> String {
-    let Some(vm) = finding.vm else {
-        return "the host, every VM that follows its parameters".to_owned();
+pub(crate) fn who_of(finding: &FindingView) -> String {
+    who(finding.vm, finding.vm_name.as_deref(), &finding.vcpus)
+}
+
+/// The same of any VM and its vCPUs.
+pub(crate) fn who(vm: Option<u32>, name: Option<&str>, vcpus: &[u32]) -> String {
+    let Some(vm) = vm else {
+        return "the host: every VM without its own ceiling".to_owned();
     };
-    let name = match &finding.vm_name {
+    let name = match name {
         Some(name) => harmless(name),
         None => format!("VM {vm}"),
     };
-    match &finding.vcpus[..] {
+    match vcpus {
         [] => name,
         [one] => format!("{name}, vCPU {one}"),
         several => format!("{name}, vCPUs {}", ranges(several)),
@@ -128,21 +152,70 @@ fn ranges(numbers: &[u32]) -> String {
     runs.collect::<Vec<_>>().join(", ")
 }
 
-/// What there is to gain, in words.
-pub(crate) fn gain(gain: Option<Gain>) -> String {
-    let Some(gain) = gain else {
+/// What a finding costs, in words.
+pub(crate) fn cost(of: Option<&CostView>) -> String {
+    let Some(of) = of else {
         return "cannot be computed from a recording".to_owned();
     };
-    match gain.of {
-        _ if gain.ns_per_s <= 0.0 => "nothing in this recording".to_owned(),
-        Of::Cpu if gain.ns_per_s < 1e9 => {
-            format!("at most {} of a CPU", share(gain.ns_per_s / 1e9))
+    let (cpu_ns, latency_ns) = (of.cost.cpu_ns_per_s, of.cost.latency_ns_per_s);
+    let cpu = (cpu_ns > 0.0).then(|| match cpu_ns / 1e9 {
+        part if part < 1.0 => format!("{} of a CPU", share(part)),
+        more => format!("{} CPUs", three_digits(more)),
+    });
+    let latency = (latency_ns > 0.0).then(|| {
+        format!(
+            "{} of wake-up latency in each second",
+            nanos_f64(latency_ns)
+        )
+    });
+    match (cpu, latency) {
+        (None, None) => "nothing in this recording".to_owned(),
+        (Some(one), None) | (None, Some(one)) => format!("at most {one}"),
+        (Some(cpu), Some(latency)) => format!("at most {cpu} and {latency}"),
+    }
+}
+
+/// Remedies that would do harm, of each rule one in full.
+fn withheld(page: &mut Page, view: &View) {
+    if view.withheld.is_empty() {
+        return;
+    }
+    page.heading("Not to be done here");
+    let mut told: Vec<(&str, &str)> = Vec::new();
+    for it in &view.withheld {
+        let alike = |other: &&WithheldView| other.rule == it.rule && other.remedy == it.remedy;
+        if told.contains(&(it.rule, &it.remedy)) {
+            continue;
         }
-        Of::Cpu => format!("at most {} CPUs", three_digits(gain.ns_per_s / 1e9)),
-        Of::Latency => format!(
-            "at most {} less waiting to run in each second, these vCPUs together",
-            nanos_f64(gain.ns_per_s)
-        ),
+        told.push((it.rule, &it.remedy));
+        let others = view.withheld.iter().filter(alike).count() - 1;
+        let others = match others {
+            0 => String::new(),
+            1 => " and 1 other".to_owned(),
+            n => format!(" and {n} others"),
+        };
+        let whom = who(it.vm, it.vm_name.as_deref(), &it.vcpus);
+        page.wrapped(
+            "  ",
+            &format!("{} ({whom}{others}): {}", it.title, it.rule),
+            4,
+        );
+        page.wrapped("    remedy  ", &it.remedy, 12);
+        page.wrapped("    harm    ", &format!("{}.", harmless(&it.why)), 12);
+    }
+}
+
+/// What costs little, a line for each rule.
+fn small(page: &mut Page, view: &View) {
+    if view.small.is_empty() {
+        return;
+    }
+    let limit = share(view.shown_from_ns_per_s / 1e9);
+    page.heading(&format!("Below {limit} of a CPU"));
+    for it in &view.small {
+        let of = plural(it.findings as u64, "finding");
+        let text = format!("{}: {of}, {}", it.title, cost(Some(&it.cost)));
+        page.wrapped("  ", &text, 4);
     }
 }
 
@@ -151,7 +224,7 @@ fn not_judged(page: &mut Page, view: &View) {
     if view.not_judged.is_empty() {
         return;
     }
-    page.heading("Not judged");
+    page.heading("Not evaluated");
     let mut reasons: Vec<&str> = Vec::new();
     for blind in &view.not_judged {
         if !reasons.contains(&blind.reason.as_str()) {
@@ -181,8 +254,12 @@ fn closing(page: &mut Page, view: &View) {
     if !view.findings.is_empty() {
         page.wrapped(
             "",
-            "A gain is the most that the recording allows: what was spent on the cause. Replay, tune \
-             and prove say what a setting of KVM would really bring.",
+            &format!(
+                "A cost is what was spent on the cause, the most that a remedy can save. Findings are ordered \
+                 by it, a nanosecond of wake-up latency counting as {} of CPU time (--goal). Replay, tune and \
+                 prove say what a setting of KVM would really bring.",
+                three_digits(view.lambda)
+            ),
             0,
         );
     }
@@ -190,6 +267,8 @@ fn closing(page: &mut Page, view: &View) {
 
 #[cfg(test)]
 mod test {
+    use haltwise_core::explain::cost::Cost;
+
     use super::*;
 
     #[test]
@@ -205,10 +284,23 @@ mod test {
     }
 
     #[test]
-    fn a_gain_has_its_unit() {
-        let of = |of, ns_per_s| gain(Some(Gain { of, ns_per_s }));
-        assert_eq!(of(Of::Cpu, 42e6), "at most 4.20 % of a CPU");
-        assert_eq!(of(Of::Cpu, 1.5e9), "at most 1.50 CPUs");
-        assert!(of(Of::Latency, 24e6).starts_with("at most 24.0 ms less"));
+    fn a_cost_has_its_units() {
+        let of = |cpu_ns_per_s, latency_ns_per_s| {
+            let both = Cost {
+                cpu_ns_per_s,
+                latency_ns_per_s,
+            };
+            cost(Some(&CostView {
+                cost: both,
+                weighed_ns_per_s: both.weighed(1.0),
+            }))
+        };
+        assert_eq!(of(42e6, 0.0), "at most 4.20 % of a CPU");
+        assert_eq!(of(1.5e9, 0.0), "at most 1.50 CPUs");
+        assert_eq!(
+            of(42e6, 24e6),
+            "at most 4.20 % of a CPU and 24.0 ms of wake-up latency in each second"
+        );
+        assert_eq!(of(0.0, 0.0), "nothing in this recording");
     }
 }

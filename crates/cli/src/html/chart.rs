@@ -4,13 +4,14 @@
 //! is. A figure has a text for those who do not see it, and what it shows is in a table besides.
 
 pub(crate) mod axis;
-pub(crate) mod bars;
 pub(crate) mod distribution;
 pub(crate) mod flame;
 pub(crate) mod front;
 pub(crate) mod interval;
 pub(crate) mod lanes;
 pub(crate) mod windows;
+
+pub(crate) use haltwise_document::html::bars;
 
 use super::markup::{Element, el};
 

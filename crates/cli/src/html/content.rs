@@ -2,33 +2,34 @@
 
 use std::path::Path;
 
-use haltwise_capture::capture::Capture;
-use haltwise_core::event::CeilingSource;
+use haltwise_capture::table::Table;
 use haltwise_core::exit::account::By;
 use haltwise_core::ids::VmIndex;
-use haltwise_core::kvm::Knobs;
 use haltwise_core::profile::tree::{self, Node};
-use haltwise_core::replay::Arrivals;
-use haltwise_core::tune::crew::Alone;
-use haltwise_core::tune::figures::{self, Subject};
-use haltwise_core::tune::stage::Entry;
 
 use super::overview::Overview;
-use super::sample::Sampled;
+use super::sample::{Sampled, Sampling};
+use crate::costs::Told;
+use crate::diff::Begun;
+use crate::diff::load::{ExitsSeen, HaltsSeen, Side};
 use crate::exit::Failure;
-use crate::exits::build::Wanted as WantedExits;
+use crate::exits::load::Taking;
+use crate::explain::load::ByVm;
 use crate::ledger;
 use crate::ledger::summary::Summary;
-use crate::open::explain;
-use crate::prove::view::View as Proof;
-use crate::replay::costs::Told;
-use crate::report::recording::Recording;
+use crate::proof::{self, Proof};
+use crate::reading::load;
+use crate::reading::opened::Opened;
+use crate::reading::pass::{PassEnds, Sink, pass};
+use crate::reading::recording::Recording;
+use crate::reading::select;
+use crate::recommend::goal::Named;
+use crate::recommend::seek::{Extent, Row, Sought, Wish};
+use crate::recommend::view::{Figures, View as Tuned};
+use crate::recommend::whatif::WhatIf;
+use crate::recommend::{Looking, Recommendation, Recommended, why_not};
 use crate::report::view::Report;
-use crate::tune::goal::Named;
-use crate::tune::seek::{self, Sought, Wish};
-use crate::tune::view::{Figures, View as Tuned};
-use crate::verb::report::wanted;
-use crate::{diff, exits, profile, report, tune, verb};
+use crate::{diff, exits, profile, report};
 
 /// What is asked for.
 #[derive(Debug)]
@@ -72,6 +73,8 @@ pub(crate) struct Content {
     pub(crate) proof: Option<Proof>,
     /// What the ledger says.
     pub(crate) ledger: Option<Summary>,
+    /// Other settings; `None` where nothing can be replayed.
+    pub(crate) whatif: Option<WhatIf>,
     /// Halts that go into the file; `None` where the capture has no single halts.
     pub(crate) sampled: Option<Sampled>,
     /// What vCPUs did over time.
@@ -83,8 +86,14 @@ pub(crate) struct Content {
 pub(crate) struct Advice {
     /// All that `tune` says.
     pub(crate) tuned: Tuned,
-    /// Not polling at all, on the part that judges; `None` for counts.
-    pub(crate) off: Option<Figures>,
+}
+
+impl Advice {
+    /// The figures of no polling on the validation half; `None` for counts.
+    pub(crate) fn off(&self) -> Option<&Figures> {
+        let rows = &self.tuned.played.as_ref()?.rows;
+        Some(&rows.iter().find(|row| row.row == Row::Off)?.figures)
+    }
 }
 
 /// Exits, and the times of each reason.
@@ -106,136 +115,129 @@ impl Content {
     }
 }
 
-/// Reads and computes everything.
+/// Reads and computes everything, in two passes over the capture and one over its exits.
 pub(crate) fn content(wish: &Wanted<'_>) -> Result<Content, Failure> {
-    let loaded = crate::explain::load::load(wish.dir)?;
-    let vms = wanted(&loaded.recording.roster, wish.vm)?;
-    let findings = crate::explain::view::view(&loaded, &vms);
-    let recording = loaded.recording;
-    let report = report::build::report(&recording, |vm| vms.contains(&vm.index));
-    let capture = Capture::open(wish.dir).map_err(explain)?;
+    let opened = Opened::open(wish.dir)?;
+    let vms = select::vms(&opened.info().roster, wish.vm)?;
     let only = wish.vm.map(|_| vms.clone());
-    let (advice, sought) = advise(&capture, wish, only.as_deref(), &recording);
-    let (mut sampled, overview) = super::sample::read(&capture, &recording, only.as_deref())?;
-    if let (Some(sampled), Some(sought)) = (&mut sampled, &sought) {
-        sampled.make_playable(sought)?;
+    let asked = asked(wish, only.clone());
+    let mut looking = Looking::new(&opened, &asked);
+    let mut halts_seen = HaltsSeen::default();
+    let (recording, ends) = load::load(&opened, &mut [looking.sink(), &mut halts_seen])?;
+    let mut exits_seen = ExitsSeen::new(&opened);
+    let exits = exits_of(&opened, &recording, only.as_deref(), &mut exits_seen)?;
+    let by_vm = exits.by_vm;
+    let loaded = by_vm.finish(&opened, recording.clone(), &exits.ends)?;
+    let other = wish.against.map(Opened::open).transpose()?;
+    let begun = other.as_ref().map(|other| {
+        let (halts, exits) = ((&halts_seen, &ends), (&exits_seen, &exits.ends));
+        let a = Side::new(&opened, recording.clone(), halts, exits);
+        Begun::of_vm(a, diff::load::side(other)?, wish.vm)
+    });
+    let begun = begun.transpose()?;
+    let mut in_a = begun.as_ref().map(Begun::summing_a);
+    let mut sampling = Sampling::new(&recording, only.as_deref());
+    let again = looking.ended(&ends);
+    let mut sinks: Vec<&mut dyn Sink> = vec![&mut sampling];
+    sinks.extend(in_a.as_mut().map(|in_a| in_a as &mut dyn Sink));
+    sinks.extend(again.then(|| looking.sink()));
+    let second = pass(&opened, "sampling", &mut sinks);
+    if again {
+        looking.go_on(&opened, &second);
     }
+    let (sampled, overview) = sampling.finish(&recording, &second)?;
+    let recommended = looking.recommend(&opened, &asked);
+    let profile = profile_of(&opened, &recording, only.as_deref())?;
+    let lambda = Named::Balanced.weight_milli() as f64 / 1e3;
+    let findings = crate::explain::view::view(&loaded, &vms, lambda, &recommended);
+    let recording = loaded.recording;
+    let summary = Recommendation::of(&recommended);
+    let report = report::build::report(&recording, |vm| vms.contains(&vm.index), summary);
+    let (advice, sought) = advice(recommended);
+    let whatif = sought.as_ref().map(WhatIf::of);
     Ok(Content {
         dir: wish.dir.display().to_string(),
-        exits: exits_of(wish, &capture)?,
-        profile: profile_of(wish, &capture)?,
-        diff: wish.against.map(|other| compare(wish, other)).transpose()?,
-        proof: wish.proof.map(verb::prove::read).transpose()?,
+        exits: exits.shown,
+        profile,
+        diff: begun.zip(in_a).map(|(begun, in_a)| begun.finish(in_a)),
+        proof: wish.proof.map(proof::read).transpose()?,
         ledger: wish.ledger.map(ledger::summary_of).transpose()?,
         recording,
         report,
         advice,
         findings,
+        whatif,
         sampled,
         overview,
     })
 }
 
-/// What to set, and what that was sought in.
-fn advise(
-    capture: &Capture,
-    wish: &Wanted<'_>,
-    only: Option<&[VmIndex]>,
-    recording: &Recording,
-) -> (Result<Advice, String>, Option<Sought>) {
-    let goal = Named::Balanced;
-    let wish = Wish {
-        weight: (goal.as_str().to_owned(), goal.weight_milli()),
-        max_poll_cpu_percent: None,
-        vms: only.map(<[VmIndex]>::to_vec),
-        arrivals: Arrivals::default(),
+/// What is asked of the search.
+fn asked<'a>(wish: &Wanted<'a>, only: Option<Vec<VmIndex>>) -> Wish<'a> {
+    Wish {
         told: Told {
             calibration: wish.calibration,
             ..Told::default()
         },
-        kernel: None,
-        arch: None,
-        seed: 1,
-        ceiling_only: wish.ceiling_only || has_own_ceilings_only(recording),
-    };
-    let said = |failure: Failure| format!("{:#}", failure.error);
-    if !capture.info().mode.keeps_halts() {
-        let tuned = tune::counted::seek(capture, &wish, recording.is_partial());
-        let advice = tuned.map(|tuned| Advice { tuned, off: None });
-        return (advice.map_err(said), None);
-    }
-    match seek::seek(capture, &wish) {
-        Ok(sought) => {
-            let advice = Advice {
-                tuned: tune::view::view(capture, &sought, recording.is_partial()),
-                off: off(&sought),
-            };
-            (Ok(advice), Some(sought))
-        }
-        Err(failure) => (Err(said(failure)), None),
+        ceiling_only: wish.ceiling_only,
+        extent: Extent::All,
+        ..Wish::of_goal(Named::Balanced.named(), only)
     }
 }
 
-/// Whether every halt was under a ceiling of its VM's own: then the module's parameter moves nothing,
-/// and a ceiling for them is what can be recommended.
-fn has_own_ceilings_only(recording: &Recording) -> bool {
-    let total = recording.ledger.total();
-    let mut governed = total.ceilings.rows().filter(|(_, span)| span.count > 0);
-    let first = governed.next();
-    let is_own = |source| source == CeilingSource::Cap;
-    first.is_some_and(|(ceiling, _)| is_own(ceiling.source))
-        && governed.all(|(ceiling, _)| is_own(ceiling.source))
-}
-
-/// What not polling comes to on the part that judges.
-fn off(sought: &Sought) -> Option<Figures> {
-    let knobs = Knobs {
-        halt_poll_ns: 0,
-        ..sought.material.terms.in_force
-    };
-    let cost = &sought.advice.goal.aim.cost;
-    let subject = Subject::Setting(Entry::new(knobs));
-    let outcomes = figures::figures(&sought.material, &[subject], cost, &Alone).ok()?;
-    let wall = &sought.material.judged_wall;
-    Some(Figures::new(outcomes.first()?, None, wall, cost))
-}
-
-fn exits_of(wish: &Wanted<'_>, capture: &Capture) -> Result<Option<Exits>, Failure> {
-    if capture.info().exits.is_none() {
-        return Ok(None);
+/// What to set, and the search that found it.
+fn advice(recommended: Result<Recommended, Failure>) -> (Result<Advice, String>, Option<Sought>) {
+    match recommended {
+        Ok(Recommended { view, sought }) => (Ok(Advice { tuned: view }), sought),
+        Err(failure) => (Err(why_not(&failure)), None),
     }
-    let loaded = exits::load::load(wish.dir, By::Vm, |recording| {
-        let vms = wanted(&recording.roster, wish.vm)?;
-        Ok(wish.vm.map(|_| vms))
-    })?;
-    let wanted = WantedExits {
-        reason: None,
-        groups: true,
+}
+
+/// The exits, for everybody who looks at them.
+struct Read {
+    by_vm: ByVm,
+    shown: Option<Exits>,
+    ends: PassEnds,
+}
+
+fn exits_of(
+    opened: &Opened,
+    recording: &Recording,
+    only: Option<&[VmIndex]>,
+    seen: &mut ExitsSeen,
+) -> Result<Read, Failure> {
+    let recorded = opened.info().exits.clone();
+    let mut by_vm = ByVm::new(recorded.clone(), recording);
+    let Some(recorded) = recorded else {
+        return Ok(Read {
+            by_vm,
+            shown: None,
+            ends: PassEnds::default(),
+        });
     };
-    let view = exits::build::build(&loaded, wanted);
-    Ok(view.map(|view| Exits { view, loaded }))
+    let mut taking = Taking::new(By::Vm, recording, only.map(<[VmIndex]>::to_vec));
+    let ends = pass(opened, "reading", &mut [&mut by_vm, &mut taking, seen]);
+    ends.opened(Table::Exits)?;
+    let loaded = taking.finish(opened, recorded, recording.clone(), &ends);
+    let view = exits::build::build(&loaded, None, true);
+    Ok(Read {
+        by_vm,
+        shown: view.map(|view| Exits { view, loaded }),
+        ends,
+    })
 }
 
 fn profile_of(
-    wish: &Wanted<'_>,
-    capture: &Capture,
+    opened: &Opened,
+    recording: &Recording,
+    only: Option<&[VmIndex]>,
 ) -> Result<Option<(profile::view::View, Node)>, Failure> {
-    if capture.info().profile.is_none() {
+    if opened.info().profile.is_none() {
         return Ok(None);
     }
-    let loaded = profile::load::load(wish.dir, |recording| {
-        let vms = wanted(&recording.roster, wish.vm)?;
-        Ok(wish.vm.map(|_| vms))
-    })?;
+    let loaded = profile::load::samples(opened, recording.clone(), only);
     let event = loaded.event(None)?;
     let view = profile::build::build(&loaded, event, profile::build::By::Vm, None);
     let tree = tree::tree(loaded.account.sites(event), &loaded.naming());
     Ok(view.map(|view| (view, tree)))
-}
-
-fn compare(wish: &Wanted<'_>, other: &Path) -> Result<diff::view::View, Failure> {
-    match wish.vm {
-        Some(vm) => diff::compare_vm(wish.dir, other, vm),
-        None => diff::compare(wish.dir, other, &[]),
-    }
 }

@@ -17,11 +17,9 @@ const STYLE: &str = concat!(
 );
 
 /// The page's script, module by module: each after those that it imports.
-const MODULES: [&str; 12] = [
+const MODULES: [&str; 10] = [
     include_str!("page/number.js"),
     include_str!("page/bytes.js"),
-    include_str!("page/rule.js"),
-    include_str!("page/replay.js"),
     include_str!("page/dom.js"),
     include_str!("page/sample.js"),
     include_str!("page/front.js"),

@@ -22,10 +22,10 @@ const MOST: usize = 96;
 pub(crate) const STATES: [&str; 7] = [
     "guest running",
     "poll, ended by a wake",
-    "poll, in vain",
+    "failed poll",
     "sleep",
     "wake-up latency",
-    "turned back",
+    "no schedule()",
     "not known",
 ];
 
@@ -146,7 +146,7 @@ impl Row {
                 .ok()
                 .and_then(|n| self.steps.get_mut(n))
             {
-                spent[state] += part;
+                spent[state] = spent[state].saturating_add(part);
             }
             step += 1;
         }

@@ -1,27 +1,24 @@
 //! The halts that go into the file.
 //!
-//! A browser replays some ten thousand halts between two frames, and a file that people send should
-//! stay below 2 MB. So of a long recording every n-th stretch of time is kept, whole, with all halts of
-//! all vCPUs in it: a rule that goes from halt to halt needs its halts one after the other. The page
-//! says how many of how many these are.
+//! The timeline goes down to single halts, and a file that people send should stay below 2 MB. So of a long
+//! recording every n-th stretch of time is kept, whole, with all halts of all vCPUs in it. The page says how
+//! many of how many these are. No figure is computed from them.
 
 use std::collections::BTreeMap;
 
-use haltwise_capture::capture::Capture;
-use haltwise_core::event::Halt;
+use haltwise_capture::table::Table;
+use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::Mode;
-use haltwise_core::replay::session::{Seat, SessionError};
+use haltwise_core::replay::session::Seat;
+use haltwise_core::stats::total;
 
-use self::playable::Playable;
 use super::overview::{Gather, Overview};
 use crate::exit::Failure;
-use crate::replay::play::{Clock, each_halt};
-use crate::report::recording::Recording;
-use crate::tune::seek::Sought;
+use crate::reading::pass::{PassEnds, Sink};
+use crate::reading::recording::Recording;
 
 pub(crate) mod packed;
-pub(crate) mod playable;
 
 /// Halts that are kept, about: some 15 bytes each in the file.
 const MOST: u64 = 32_000;
@@ -46,8 +43,6 @@ pub(crate) struct Sampled {
     pub(crate) halts: u64,
     /// Of how many.
     pub(crate) of: u64,
-    /// What can be replayed of them; `None` if nothing was recommended either.
-    pub(crate) playable: Option<Playable>,
 }
 
 /// The halts of one vCPU.
@@ -63,12 +58,6 @@ impl Sampled {
     /// Whether every halt is here.
     pub(crate) fn is_whole(&self) -> bool {
         self.halts == self.of
-    }
-
-    /// Takes what a replay needs from the search.
-    pub(crate) fn make_playable(&mut self, sought: &Sought) -> Result<(), Failure> {
-        self.playable = Playable::new(self, sought)?;
-        Ok(())
     }
 }
 
@@ -162,43 +151,66 @@ impl Keep {
             stretches: stretches.collect(),
             seats_left_out,
             of: self.of,
-            playable: None,
         }
     }
 }
 
-/// Reads the capture once: the halts that are kept, and what vCPUs did over time.
-pub(crate) fn read(
-    capture: &Capture,
-    recording: &Recording,
-    only: Option<&[VmIndex]>,
-) -> Result<(Option<Sampled>, Overview), Failure> {
-    let span_ns = recording.end_ns.saturating_sub(recording.start_ns);
-    let mut overview = Gather::new(recording.start_ns, span_ns);
-    if recording.mode != Mode::Full {
-        return Ok((None, overview.finish()));
-    }
-    let wanted =
-        |vm: Option<VmIndex>| only.is_none_or(|vms| vm.is_some_and(|vm| vms.contains(&vm)));
-    let places = recording
-        .ledger
-        .places()
-        .filter(|(place, _)| wanted(place.vm));
-    let halts = places.map(|(_, account)| account.halts).sum();
-    let mut keep = Keep::new(recording.start_ns, span_ns, halts);
-    let mut clock = Clock::start(capture);
-    let read = each_halt(capture, &mut clock, "sampling", |halt| {
-        if wanted(halt.vm) {
-            keep.halt(halt);
-            overview.halt(halt);
+/// Takes the halts that are kept, and what vCPUs did over time.
+#[derive(Debug)]
+pub(crate) struct Sampling<'a> {
+    only: Option<&'a [VmIndex]>,
+    overview: Gather,
+    /// `None` where there are no single halts.
+    keep: Option<Keep>,
+}
+
+impl<'a> Sampling<'a> {
+    /// Once it is known how long the recording is.
+    pub(crate) fn new(recording: &Recording, only: Option<&'a [VmIndex]>) -> Self {
+        let span_ns = recording.end_ns.saturating_sub(recording.start_ns);
+        let wanted =
+            |vm: Option<VmIndex>| only.is_none_or(|vms| vm.is_some_and(|vm| vms.contains(&vm)));
+        let places = recording.ledger.places();
+        let places = places.filter(|(place, _)| wanted(place.vm));
+        let halts = total(places.map(|(_, account)| account.halts));
+        let full = recording.mode == Mode::Full;
+        Self {
+            only,
+            overview: Gather::new(recording.start_ns, span_ns),
+            keep: full.then(|| Keep::new(recording.start_ns, span_ns, halts)),
         }
-        Ok::<(), SessionError>(())
-    });
-    // What broke off counts up to there; the report has said so already.
-    if !recording.damaged {
-        read?;
     }
-    Ok((Some(keep.finish(recording.end_ns)), overview.finish()))
+
+    /// What came of it.
+    pub(crate) fn finish(
+        self,
+        recording: &Recording,
+        ends: &PassEnds,
+    ) -> Result<(Option<Sampled>, Overview), Failure> {
+        // What broke off counts up to there; the report has said so already.
+        if !recording.damaged {
+            ends.whole(Table::Halts)?;
+        }
+        let sampled = self.keep.map(|keep| keep.finish(recording.end_ns));
+        Ok((sampled, self.overview.finish()))
+    }
+}
+
+impl Sink for Sampling<'_> {
+    fn wants(&self, table: Table) -> bool {
+        table == Table::Halts && self.keep.is_some()
+    }
+
+    fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
+        let of = |vms: &[VmIndex]| halt.vm.is_some_and(|vm| vms.contains(&vm));
+        if !self.only.is_none_or(of) {
+            return;
+        }
+        if let Some(keep) = &mut self.keep {
+            keep.halt(halt);
+            self.overview.halt(halt);
+        }
+    }
 }
 
 #[cfg(test)]

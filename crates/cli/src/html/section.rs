@@ -11,16 +11,19 @@ mod first;
 mod honesty;
 mod prediction;
 mod profile;
-mod table;
 mod timeline;
 mod vms;
 mod whatif;
+
+use haltwise_document::html::grid as table;
 
 use super::content::Content;
 use super::markup::{Element, Markup, code, el, name, prose};
 use crate::number::{count, nanos};
 use crate::report::view::Report;
 use crate::words::plural;
+
+use haltwise_core::stats::total;
 
 pub(crate) use data::data;
 
@@ -142,7 +145,7 @@ fn counts(report: &Report) -> [String; 3] {
         ];
     }
     let vcpus: usize = vms.iter().map(|vm| vm.account.vcpus).sum();
-    let halts = vms.iter().map(|vm| vm.account.halts).sum();
+    let halts = total(vms.iter().map(|vm| vm.account.halts));
     [
         format!("{} of {all}", vms.len()),
         plural(vcpus as u64, "vCPU"),
@@ -153,7 +156,7 @@ fn counts(report: &Report) -> [String; 3] {
 /// How it was recorded in a word, with a mark where something is missing.
 fn trust(content: &Content) -> Element {
     let recording = &content.report.recording;
-    let mut said = vec![format!("rung {}", recording.rung)];
+    let mut said = vec![format!("source {}", recording.rung)];
     if recording.lost > 0 {
         said.push(format!("{} lost", plural(recording.lost, "event")));
     }

@@ -6,9 +6,10 @@ use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use haltwise_capture::files;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::record::interrupt::Interrupt;
+use crate::collect::interrupt::Interrupt;
 
 /// Between two looks for a signal.
 const WAIT: Timespec = Timespec {
@@ -36,7 +37,7 @@ impl<'a> Source<'a> {
         let opened = if path == Path::new("-") {
             io::stdin().as_fd().try_clone_to_owned().map(OwnedFd::into)
         } else {
-            open_text(path)
+            files::open_text(path)
         };
         match opened {
             Ok(file) => Ok(Self { file, interrupt }),
@@ -54,14 +55,6 @@ impl<'a> Source<'a> {
     }
 }
 
-fn open_text(path: &Path) -> io::Result<File> {
-    let file = File::open(path)?;
-    if file.metadata()?.is_dir() {
-        return Err(io::ErrorKind::IsADirectory.into());
-    }
-    Ok(file)
-}
-
 impl Read for Source<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
@@ -72,7 +65,10 @@ impl Read for Source<'_> {
             let mut fds = [PollFd::new(&self.file, PollFlags::IN)];
             match poll(&mut fds, Some(&WAIT)) {
                 Ok(0) | Err(rustix::io::Errno::INTR) => {}
-                Ok(_) => return self.file.read(buffer),
+                Ok(_) => match self.file.read(buffer) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                    read => return read,
+                },
                 Err(error) => return Err(error.into()),
             }
         }

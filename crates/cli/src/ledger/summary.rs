@@ -1,23 +1,41 @@
 //! How good predictions were: how often the measured difference fell within the predicted interval, and
 //! by how much predicted and measured differ.
+//!
+//! A proof that was too noisy to decide anything tests no prediction: its noise widens every interval, so
+//! nearly every difference lies within. Such proofs are counted apart and are in no figure of accuracy.
 
 use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::stats::percentile_of_sorted;
 use serde::Serialize;
 
-use super::entry::{Entry, Kept};
+use crate::proof::ledger::entry::{Entry, Kept};
 
 /// Over all proofs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Summary {
-    /// Proofs.
+    /// Proofs, inconclusive ones left out.
     pub(crate) proofs: usize,
-    /// Predictions: one for each figure of each setting.
+    /// Predictions in them: one for each figure of each setting.
     pub(crate) predictions: usize,
-    /// Of them, those whose measured difference fell within the predicted interval.
+    /// Of them, those whose measured difference fell within the predicted interval, widened by the noise.
     pub(crate) within: usize,
+    /// Of those, the ones that would not be within without the noise.
+    pub(crate) within_by_noise: usize,
     /// Figure by figure.
     pub(crate) figures: Vec<OfFigure>,
+    /// Proofs that were too noisy, or too short, to decide.
+    pub(crate) inconclusive: Inconclusive,
+}
+
+/// Proofs that test no prediction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Inconclusive {
+    /// Proofs.
+    pub(crate) proofs: usize,
+    /// Predictions in them.
+    pub(crate) predictions: usize,
+    /// Of them, those within an interval that was widened by too much noise.
+    pub(crate) within: usize,
 }
 
 /// One figure over all proofs.
@@ -31,6 +49,12 @@ pub(crate) struct OfFigure {
     pub(crate) predictions: usize,
     /// How often within.
     pub(crate) within: usize,
+    /// How often only because of the noise.
+    pub(crate) within_by_noise: usize,
+    /// Half of the intervals, widened by the noise, are at most so wide.
+    pub(crate) width_p50: f64,
+    /// Nine in ten.
+    pub(crate) width_p90: f64,
     /// Half of the absolute errors are at most so large.
     pub(crate) error_p50: f64,
     /// Nine in ten.
@@ -44,17 +68,25 @@ pub(crate) struct OfFigure {
 impl Summary {
     /// Sums up.
     pub(crate) fn of(entries: &[Entry]) -> Self {
-        let kept: Vec<&Kept> = entries
+        let (judged, apart): (Vec<&Entry>, Vec<&Entry>) = entries
             .iter()
-            .flat_map(|entry| &entry.predictions)
-            .collect();
+            .partition(|entry| entry.verdict.is_conclusive());
+        let of = |entries: &[&'_ Entry]| entries.iter().map(|entry| entry.predictions.len()).sum();
+        let kept: Vec<&Kept> = judged.iter().flat_map(|entry| &entry.predictions).collect();
+        let apart_within = apart.iter().flat_map(|entry| &entry.predictions);
         let figures = Figure::PREDICTED.into_iter();
         let figures = figures.filter_map(|figure| OfFigure::of(figure, &kept));
         Self {
-            proofs: entries.len(),
+            proofs: judged.len(),
             predictions: kept.len(),
             within: kept.iter().filter(|kept| kept.prediction.within).count(),
+            within_by_noise: kept.iter().filter(|kept| kept.is_within_by_noise()).count(),
             figures: figures.collect(),
+            inconclusive: Inconclusive {
+                proofs: apart.len(),
+                predictions: of(&apart),
+                within: apart_within.filter(|kept| kept.prediction.within).count(),
+            },
         }
     }
 }
@@ -71,6 +103,7 @@ impl OfFigure {
             &mut of_figure()
                 .map(|kept| (kept.prediction.predicted - kept.prediction.measured).abs()),
         );
+        let widths = sorted(&mut of_figure().map(|kept| kept.width()));
         let relative = sorted(&mut of_figure().filter_map(|kept| {
             // A share of a share misleads: those are told in points alone.
             let share = kept.prediction.relative_error()?;
@@ -81,6 +114,9 @@ impl OfFigure {
             unit: figure.unit(),
             predictions: errors.len(),
             within: of_figure().filter(|kept| kept.prediction.within).count(),
+            within_by_noise: of_figure().filter(|kept| kept.is_within_by_noise()).count(),
+            width_p50: percentile_of_sorted(&widths, 0.5)?,
+            width_p90: percentile_of_sorted(&widths, 0.9)?,
             error_p50: percentile_of_sorted(&errors, 0.5)?,
             error_p90: percentile_of_sorted(&errors, 0.9)?,
             relative_p50_percent: percentile_of_sorted(&relative, 0.5),
@@ -91,8 +127,10 @@ impl OfFigure {
 
 #[cfg(test)]
 mod test {
-    use super::super::file::test::entry;
+    use haltwise_core::prove::compare::Verdict;
+
     use super::*;
+    use crate::proof::ledger::file::test::entry;
 
     #[test]
     fn medians_and_tails_by_hand() {
@@ -110,6 +148,45 @@ mod test {
         assert_eq!((cost.error_p50, cost.error_p90), (5.0, 9.0));
         assert_eq!(cost.relative_p50_percent, Some(5.0));
         assert_eq!(cost.relative_p90_percent, Some(9.0));
+    }
+
+    /// An inconclusive proof changes no figure of accuracy, whatever it says.
+    #[test]
+    fn proofs_that_decide_nothing_stand_apart() {
+        let judged = [entry(103.0, 100.0, true), entry(120.0, 100.0, false)];
+        let alone = Summary::of(&judged);
+        for verdict in [
+            Verdict::TooNoisy { noise: 900.0 },
+            Verdict::TooFewRounds { needed: 6 },
+        ] {
+            let mut noisy = entry(900.0, 100.0, true);
+            noisy.verdict = verdict;
+            noisy.predictions[0].noise = 900.0;
+            let mut entries = judged.to_vec();
+            entries.push(noisy);
+            let Summary { inconclusive, .. } = Summary::of(&entries);
+            let expected = Inconclusive {
+                proofs: 1,
+                predictions: 1,
+                within: 1,
+            };
+            assert_eq!(inconclusive, expected);
+            let accuracy = Summary {
+                inconclusive: alone.inconclusive,
+                ..Summary::of(&entries)
+            };
+            assert_eq!(accuracy, alone);
+        }
+    }
+
+    #[test]
+    fn widths_hold_the_noise_on_both_sides_and_what_is_within_by_it_is_counted() {
+        // Intervals of 2 about the estimate, and a noise of 2 on both sides.
+        let summary = Summary::of(&[entry(102.0, 100.0, true), entry(100.5, 100.0, true)]);
+        assert_eq!((summary.within, summary.within_by_noise), (2, 1));
+        let cost = &summary.figures[0];
+        assert_eq!((cost.width_p50, cost.width_p90), (6.0, 6.0));
+        assert_eq!((cost.within, cost.within_by_noise), (2, 1));
     }
 
     #[test]

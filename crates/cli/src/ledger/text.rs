@@ -3,10 +3,11 @@
 use haltwise_core::prove::compare::Verdict;
 
 use super::Ledger;
-use super::entry::Entry;
+use super::summary::{Inconclusive, Summary};
 use crate::number::{percent, share};
 use crate::page::{Page, Stands, harmless};
-use crate::prove::text::figure;
+use crate::proof::figure;
+use crate::proof::ledger::entry::Entry;
 use crate::words::plural;
 
 pub(super) fn render(ledger: &Ledger, width: usize) -> String {
@@ -68,30 +69,64 @@ fn row(entry: &Entry) -> Vec<String> {
         harmless(minute),
         format!("{verdict}{lost}"),
         entry.rounds.to_string(),
-        format!("{within} of {}", entry.predictions.len()),
+        if entry.verdict.is_conclusive() {
+            format!("{within} of {}", entry.predictions.len())
+        } else {
+            "not judged".to_owned()
+        },
     ]
 }
 
 fn summary(page: &mut Page, ledger: &Ledger) {
     let all = &ledger.summary;
     page.heading("How good predictions were");
-    let text = format!(
-        "{} in {}; {} of the measured differences fell within the predicted interval, widened by the \
-         noise.",
-        plural(all.predictions as u64, "prediction"),
-        plural(all.proofs as u64, "proof"),
-        percent(all.within as f64, all.predictions as f64),
-    );
-    page.wrapped("  ", &text, 2);
+    if all.predictions > 0 {
+        let text = format!(
+            "{} in {}; {} of the measured differences fell within the predicted interval, widened by \
+             the noise: {} of them only because of the noise.",
+            plural(all.predictions as u64, "prediction"),
+            plural(all.proofs as u64, "proof"),
+            percent(all.within as f64, all.predictions as f64),
+            all.within_by_noise,
+        );
+        page.wrapped("  ", &text, 2);
+    }
+    if all.inconclusive.proofs > 0 {
+        page.wrapped("  ", &apart(all.inconclusive), 2);
+    }
+    if all.predictions == 0 {
+        return;
+    }
+    figures(page, all);
+}
+
+/// Proofs that test no prediction.
+pub(crate) fn apart(inconclusive: Inconclusive) -> String {
+    format!(
+        "Not counted: {} in {} that {} too noisy to decide, of which {} fell within an interval that \
+         the noise made too wide to test anything.",
+        plural(inconclusive.predictions as u64, "prediction"),
+        plural(inconclusive.proofs as u64, "proof"),
+        if inconclusive.proofs == 1 {
+            "was"
+        } else {
+            "were"
+        },
+        inconclusive.within,
+    )
+}
+
+fn figures(page: &mut Page, all: &Summary) {
     page.gap();
     let head = [
         "",
-        "predicted",
+        "n",
         "within",
-        "half off by",
-        "9 in 10",
-        "half, %",
-        "9 in 10",
+        "width",
+        "error p50",
+        "p90",
+        "p50, %",
+        "p90, %",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for one in &all.figures {
@@ -102,20 +137,21 @@ fn summary(page: &mut Page, ledger: &Ledger) {
             figure::name(one.figure).to_owned(),
             one.predictions.to_string(),
             percent(one.within as f64, one.predictions as f64),
+            figure::value(one.unit, one.width_p50),
             figure::value(one.unit, one.error_p50),
             figure::value(one.unit, one.error_p90),
             relative(one.relative_p50_percent),
             relative(one.relative_p90_percent),
         ]);
     }
-    let mut stands = [Stands::Right; 7];
+    let mut stands = [Stands::Right; 8];
     stands[0] = Stands::Left;
     page.table(2, &stands, &rows);
     page.gap();
     page.wrapped(
         "  ",
-        "Off by: predicted less measured, without its sign; in % of what was measured, where that is \
-         not zero.",
+        "Width: median width of the predicted interval with the noise on both sides. Error: predicted \
+         less measured, without its sign; in % of what was measured, where that is not zero.",
         2,
     );
 }

@@ -1,10 +1,11 @@
 //! Plans on disk: read with suspicion, written whole or not at all.
 
-use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
+use haltwise_capture::files;
+use haltwise_capture::files::output::{self, Readers};
 use serde::Deserialize;
 
 use super::{Effect, Expected, Plan, SCHEMA, VERSION};
@@ -29,7 +30,7 @@ impl Plan {
     pub(crate) fn read(path: &Path) -> Result<Self, Failure> {
         let read = || -> io::Result<Vec<u8>> {
             let mut bytes = Vec::new();
-            File::open(path)?
+            files::open(path)?
                 .take(MAX_BYTES + 1)
                 .read_to_end(&mut bytes)?;
             Ok(bytes)
@@ -94,7 +95,7 @@ impl Plan {
     /// Writes a plan in one step: whoever reads sees the old file or the new, never a part.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
         let text = terminal::json(self)?;
-        replace(path, text.as_bytes())
+        output::write(path, text.as_bytes(), Readers::Umask)
             .with_context(|| format!("write the plan {}", path.display()))
             .map_err(|error| {
                 Failure::new(Exit::Failed, error)
@@ -129,28 +130,4 @@ impl Expected {
         }
         Ok(())
     }
-}
-
-/// Replaces a small file by way of a temporary one beside it.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let Some(name) = path.file_name() else {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it names no file",
-        ));
-    };
-    let mut temporary = name.to_owned();
-    temporary.push(format!(".{}.tmp", std::process::id()));
-    let temporary = path.with_file_name(temporary);
-    let written = (|| {
-        let mut file = File::create(&temporary)?;
-        file.write_all(bytes)?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
-    })();
-    if written.is_err() {
-        // Best effort: the first error is the one that matters.
-        drop(fs::remove_file(&temporary));
-    }
-    written
 }

@@ -1,4 +1,4 @@
-//! The view, computed from the account.
+//! The result, computed from the account.
 
 use std::collections::BTreeMap;
 
@@ -12,21 +12,25 @@ use super::load::Loaded;
 use super::view::{
     BesideView, ExitView, GroupView, Part, RecordingView, ShallowView, SymbolView, TotalView, View,
 };
+use crate::figures::Source;
 use crate::profile::SCHEMA;
 
 /// By what samples are told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum By {
     Vm,
     Vcpu,
     Thread,
+    Area,
+    Exit,
+    Symbol,
     Module,
 }
 
 /// Symbols of an exit that the page tells.
 const OF_EXIT: usize = 5;
 
-/// Computes the view. `exit`: only samples of the exit of this name; none if there are none of it.
+/// Computes it. `exit`: only samples of the exit of this name; none if there are none of it.
 pub(crate) fn build(loaded: &Loaded, event: Event, by: By, exit: Option<&str>) -> Option<View> {
     let named = |site: &Site| site.exit.name(&loaded.reasons);
     let wanted = |site: &Site| exit.is_none_or(|exit| named(site).eq_ignore_ascii_case(exit));
@@ -40,9 +44,23 @@ pub(crate) fn build(loaded: &Loaded, event: Event, by: By, exit: Option<&str>) -
     }
     let total = add(sites.iter().copied());
     let beside = loaded.recorded.events.iter().filter(|it| **it != event);
+    let beside = beside.map(|event| {
+        let sum = loaded.account.total(*event, wanted);
+        BesideView {
+            event: *event,
+            unit: event.unit(),
+            samples: sum.samples,
+            weight: sum.weight,
+        }
+    });
     Some(View {
         schema: SCHEMA,
-        recording: recording(loaded),
+        recording: RecordingView {
+            source: Source::of(&loaded.recording),
+            hz: loaded.recorded.hz,
+            events: loaded.recorded.events.clone(),
+            exits_told: loaded.recorded.exits_told,
+        },
         event,
         unit: event.unit(),
         total: TotalView {
@@ -55,37 +73,9 @@ pub(crate) fn build(loaded: &Loaded, event: Event, by: By, exit: Option<&str>) -
         exits: exits(loaded, &sites, &total),
         symbols: symbols(loaded, &sites, &total),
         groups: groups(loaded, &sites, &total, by),
-        beside: beside
-            .map(|event| {
-                let sum = loaded.account.total(*event, wanted);
-                BesideView {
-                    event: *event,
-                    unit: event.unit(),
-                    samples: sum.samples,
-                    weight: sum.weight,
-                }
-            })
-            .collect(),
+        beside: beside.collect(),
         shallow: shallow(loaded, &sites),
     })
-}
-
-fn recording(loaded: &Loaded) -> RecordingView {
-    let recording = &loaded.recording;
-    RecordingView {
-        rung: recording.rung,
-        host: recording.hostname.clone(),
-        kernel: recording.kernel.clone(),
-        vms: recording.roster.vms.len(),
-        duration_ns: recording.end_ns.saturating_sub(recording.start_ns),
-        hz: loaded.recorded.hz,
-        events: loaded.recorded.events.clone(),
-        exits_told: loaded.recorded.exits_told,
-        cut: recording.cut,
-        lost: recording.lost.iter().map(|(_, count)| count).sum(),
-        missing: recording.missing.clone(),
-        notes: recording.notes.clone(),
-    }
 }
 
 type Sites<'a> = [(&'a Site, &'a Sum)];
@@ -194,7 +184,7 @@ fn groups(loaded: &Loaded, sites: &Sites<'_>, total: &Sum, by: By) -> Vec<GroupV
         let vm = Some(name.clone());
         match (by, site.who) {
             (By::Module, _) => (None, None, None, module(loaded, site)),
-            (By::Vm, _) => (vm, None, None, name),
+            (By::Vm | By::Area | By::Exit | By::Symbol, _) => (vm, None, None, name),
             (_, Who::Vcpu(vcpu)) => (vm, Some(vcpu.0), None, naming.thread(site)),
             (By::Vcpu, Who::Thread(_)) => (vm, None, None, "other threads".to_owned()),
             (By::Thread, Who::Thread(tid)) => (vm, None, Some(tid.0), naming.thread(site)),
@@ -202,7 +192,8 @@ fn groups(loaded: &Loaded, sites: &Sites<'_>, total: &Sum, by: By) -> Vec<GroupV
     };
     let mut by_side = BTreeMap::<(Group, Side), u64>::new();
     for (site, sum) in sites {
-        *by_side.entry((key(site), site.area.side())).or_default() += sum.weight;
+        let weight = by_side.entry((key(site), site.area.side())).or_default();
+        *weight = weight.saturating_add(sum.weight);
     }
     sums(sites, key)
         .into_iter()

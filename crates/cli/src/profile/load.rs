@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::anyhow;
-use haltwise_capture::capture::Capture;
 use haltwise_capture::error::CaptureReadError;
 use haltwise_capture::rows::Rows;
 use haltwise_core::exit::names::Names;
@@ -16,9 +15,9 @@ use haltwise_core::profile::tree::Naming;
 use haltwise_core::profile::{Event, Recorded};
 
 use crate::exit::{Exit, Failure};
-use crate::open::explain;
-use crate::report::load as report;
-use crate::report::recording::Recording;
+use crate::reading::load;
+use crate::reading::opened::Opened;
+use crate::reading::recording::Recording;
 
 /// What the page is made from.
 #[derive(Debug)]
@@ -68,14 +67,25 @@ pub(crate) fn load(
     dir: &Path,
     pick: impl FnOnce(&Recording) -> Result<Option<Vec<VmIndex>>, Failure>,
 ) -> Result<Loaded, Failure> {
-    let capture = Capture::open(dir).map_err(explain)?;
-    let Some(recorded) = capture.info().profile.clone() else {
+    let opened = Opened::open(dir)?;
+    if opened.info().profile.is_none() {
         let error = anyhow!("show samples: {} holds none", dir.display());
         return Err(Failure::new(Exit::Failed, error)
             .hint("`haltwise record --profile` takes them beside the halts"));
-    };
-    let mut recording = report::load(dir)?;
+    }
+    let (recording, _) = load::load(&opened, &mut [])?;
     let vms = pick(&recording)?;
+    Ok(samples(&opened, recording, vms.as_deref()))
+}
+
+/// Reads the samples of some VMs, or all.
+pub(crate) fn samples(
+    opened: &Opened,
+    mut recording: Recording,
+    vms: Option<&[VmIndex]>,
+) -> Loaded {
+    let capture = opened.capture();
+    let recorded = opened.info().profile.clone().unwrap_or_default();
     let vcpus = recording.roster.vcpus.iter();
     let mut account = Account::new(vcpus.map(|vcpu| (vcpu.vm, vcpu.tid, vcpu.id)));
     let mut book = Book::default();
@@ -84,7 +94,7 @@ pub(crate) fn load(
         feed(capture.sample_stacks(), |row| book.stack(row)).err(),
         feed(capture.sample_threads(), |row| book.thread(row)).err(),
         feed(capture.samples(), |sample| {
-            let wanted = match (&vms, sample.vm) {
+            let wanted = match (vms, sample.vm) {
                 (None, _) => true,
                 (Some(vms), Some(vm)) => vms.contains(&vm),
                 (Some(_), None) => false,
@@ -101,16 +111,17 @@ pub(crate) fn load(
         recording.notes.push(note);
         recording.damaged = true;
     }
+    recording.take_notes(capture);
     let exits = capture.info().exits.as_ref();
     let reasons = exits.map(haltwise_core::exit::Recorded::names);
-    Ok(Loaded {
+    Loaded {
         vms: names(&recording),
         recording,
         recorded,
         account,
         book,
         reasons: reasons.unwrap_or_default(),
-    })
+    }
 }
 
 fn feed<T>(

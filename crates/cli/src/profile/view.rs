@@ -1,134 +1,192 @@
-//! What is said of samples, as data. This is the JSON of `--json`: see `docs/profile-json.md`.
-//!
-//! `null` means that the recording cannot tell; it never means zero.
+//! The result: each figure with its name, unit and meaning. JSON, its schema and documentation, CSV and tables
+//! come of these declarations.
 
 use haltwise_core::profile::{Event, Space};
-use haltwise_core::recording::{Missing, Rung};
-use serde::Serialize;
+use haltwise_document::figures;
 
-/// The whole page.
-#[derive(Debug, Serialize)]
-pub(crate) struct View {
-    /// Version of this layout.
-    pub(crate) schema: u32,
-    pub(crate) recording: RecordingView,
-    /// What the figures are samples of.
-    pub(crate) event: Event,
-    /// What weights are counted in.
-    pub(crate) unit: &'static str,
-    /// All samples that the page is about.
-    pub(crate) total: TotalView,
-    /// Guest, kernel, VMM.
-    pub(crate) sides: Vec<Part>,
-    /// The same by area.
-    pub(crate) areas: Vec<Part>,
-    /// By the exit that was being handled.
-    pub(crate) exits: Vec<ExitView>,
-    /// The hottest symbols first.
-    pub(crate) symbols: Vec<SymbolView>,
-    /// By what was asked for; by VM if nothing was.
-    pub(crate) groups: Vec<GroupView>,
-    /// The other events sampled, of the same threads.
-    pub(crate) beside: Vec<BesideView>,
-    /// Stacks of VMMs that end after one frame.
-    pub(crate) shallow: Vec<ShallowView>,
+use crate::figures::Source;
+
+/// What the page of documentation says before its tables.
+#[cfg(test)]
+pub(crate) const ABOUT: &[&str] = &[
+    "`haltwise profile DIR --json` prints one object. This page describes schema **1**; it and \
+     [the JSON Schema](profile.schema.json) are made from the program's declarations. A field may be added without \
+     a new number; a field that changes its meaning or goes away makes schema 2.",
+    "Weights are counted in `unit`: nanoseconds of the CPU clock, or events.",
+    "Shares are 0 to 1, by weight. `low` and `high` are the interval of Wilson (1927), in which the share lies in \
+     95 of 100 recordings if samples are independent of each other.",
+    "Where KVM virtualises in software, it emulates much of what a guest does: that time is `emulation` and no \
+     guest's.",
+    "The CPU clock's timer is an interrupt. The scheduler books more CPU time than it hits: waking up and switching, \
+     with interrupts off.",
+    "`null` means that the recording cannot tell. It never means zero.",
+];
+
+figures! {
+    /// Everything that is said of samples.
+    pub(crate) struct View {
+        /// Version of this layout: 1.
+        pub(crate) schema: u32 = Number,
+        /// How the facts were obtained, and what is missing from them.
+        pub(crate) recording: RecordingView = Record(RecordingView::FIGURES, "{}"),
+        /// What the figures are samples of: the first event recorded, or that of `--event`.
+        pub(crate) event: Event = Word,
+        /// What weights are counted in: `ns`, `cycles`, `instructions`, `misses`, `faults`.
+        pub(crate) unit: &'static str = Word,
+        /// All samples that the page is about: of `--vm` and `--exit`.
+        pub(crate) total: TotalView = Record(TotalView::FIGURES, "{}"),
+        /// Parts of the total: guest, kernel, VMM.
+        pub(crate) sides: Vec<Part> = List(Part::FIGURES),
+        /// Parts of the total: what the guest, KVM, the kernel or the VMM was busy with, by names of functions.
+        pub(crate) areas: Vec<Part> = List(Part::FIGURES),
+        /// Parts of the total, by the exit that was being handled.
+        pub(crate) exits: Vec<ExitView> = List(ExitView::FIGURES),
+        /// Functions, those first that were hit most.
+        pub(crate) symbols: Vec<SymbolView> = List(SymbolView::FIGURES),
+        /// Parts of the total: by VM, or by what `--by` asks for (`vm`, `vcpu`, `thread`, `module`).
+        pub(crate) groups: Vec<GroupView> = List(GroupView::FIGURES),
+        /// The other events that were sampled, of the same threads.
+        pub(crate) beside: Vec<BesideView> = List(BesideView::FIGURES),
+        /// VMs some of whose stacks of user space have no callers.
+        pub(crate) shallow: Vec<ShallowView> = List(ShallowView::FIGURES),
+    }
 }
 
-/// How the facts were obtained, and what is missing from them.
-#[derive(Debug, Serialize)]
-pub(crate) struct RecordingView {
-    pub(crate) rung: Rung,
-    pub(crate) host: String,
-    pub(crate) kernel: String,
-    pub(crate) vms: usize,
-    pub(crate) duration_ns: u64,
-    /// Samples a second that were asked for.
-    pub(crate) hz: u32,
-    pub(crate) events: Vec<Event>,
-    /// Whether exits were told with samples.
-    pub(crate) exits_told: bool,
-    pub(crate) cut: bool,
-    pub(crate) lost: u64,
-    pub(crate) missing: Vec<Missing>,
-    pub(crate) notes: Vec<String>,
+figures! {
+    /// How it was recorded.
+    pub(crate) struct RecordingView {
+        #[serde(flatten)]
+        pub(crate) source: Source = Flat(Source::FIGURES),
+        /// Sampling frequency that was asked for, of each CPU.
+        pub(crate) hz: u32 = Number,
+        /// What was sampled.
+        pub(crate) events: Vec<Event> = Words,
+        /// Whether samples were recorded with the exit being handled (`--exits`).
+        pub(crate) exits_told: bool = Flag,
+    }
 }
 
-/// Everything together.
-#[derive(Debug, Serialize)]
-pub(crate) struct TotalView {
-    pub(crate) samples: u64,
-    pub(crate) weight: u64,
-    /// How far the weight may be off by chance, of 1, in 95 of 100 recordings.
-    pub(crate) scatter: f64,
+figures! {
+    /// Everything together.
+    pub(crate) struct TotalView {
+        /// How many.
+        pub(crate) samples: u64 = Count,
+        /// What they stand for together.
+        pub(crate) weight: u64 = Amount,
+        /// How far the weight may be off by chance, of 1, in 95 of 100 recordings.
+        pub(crate) scatter: f64 = Share,
+    }
 }
 
-/// A part of the samples.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Part {
-    pub(crate) name: String,
-    pub(crate) samples: u64,
-    pub(crate) weight: u64,
-    /// Its share of the whole, and between which shares that lies in 95 of 100 recordings; `null`
-    /// where the whole has no samples.
-    pub(crate) share: Option<f64>,
-    pub(crate) low: Option<f64>,
-    pub(crate) high: Option<f64>,
+figures! {
+    /// A part of the samples.
+    #[derive(Clone)]
+    pub(crate) struct Part {
+        /// What it is.
+        pub(crate) name: String = Name,
+        /// How many.
+        pub(crate) samples: u64 = Count,
+        /// What they stand for together.
+        pub(crate) weight: u64 = Amount,
+        /// Its share of the whole; `null` where the whole has no samples.
+        pub(crate) share: Option<f64> = Share,
+        /// The lower end of that share's interval.
+        pub(crate) low: Option<f64> = Share,
+        /// The upper end.
+        pub(crate) high: Option<f64> = Share,
+    }
 }
 
-/// The samples of one exit reason.
-#[derive(Debug, Serialize)]
-pub(crate) struct ExitView {
-    #[serde(flatten)]
-    pub(crate) part: Part,
-    /// How it is known: by `kvm_exit`, by a function on the `stack`; `null` where there is no exit.
-    pub(crate) by: Option<&'static str>,
-    /// Its samples by area, shares of its own.
-    pub(crate) areas: Vec<Part>,
-    /// The symbols that its samples hit most, shares of its own.
-    pub(crate) symbols: Vec<Part>,
+figures! {
+    /// The samples of one exit reason.
+    pub(crate) struct ExitView {
+        #[serde(flatten)]
+        pub(crate) part: Part = Flat(Part::FIGURES),
+        /// How it is known: `kvm_exit` reported it, or a function on the `stack` handles it; `null` where there is no
+        /// exit: the guest ran, the thread runs no vCPU, it was on the way in or out, or it is not known.
+        pub(crate) by: Option<&'static str> = Word,
+        /// Its samples by area; shares of its own.
+        pub(crate) areas: Vec<Part> = List(Part::FIGURES),
+        /// The functions that its samples hit most; shares of its own.
+        pub(crate) symbols: Vec<Part> = List(Part::FIGURES),
+    }
 }
 
-/// A symbol.
-#[derive(Debug, Serialize)]
-pub(crate) struct SymbolView {
-    pub(crate) module: String,
-    /// Whose code; `null` of a guest.
-    pub(crate) space: Option<Space>,
-    /// What hit it.
-    pub(crate) own: Part,
-    /// What hit it or what it called.
-    pub(crate) all: Part,
+figures! {
+    /// An area of an exit: a line of CSV.
+    pub(crate) struct AreaOfExit {
+        /// The exit.
+        pub(crate) exit: String = Name,
+        /// How it is known.
+        pub(crate) by: Option<&'static str> = Word,
+        #[serde(flatten)]
+        pub(crate) part: Part = Flat(Part::FIGURES),
+    }
 }
 
-/// One VM, vCPU, thread or module.
-#[derive(Debug, Serialize)]
-pub(crate) struct GroupView {
-    pub(crate) vm: Option<String>,
-    pub(crate) vcpu: Option<u32>,
-    pub(crate) tid: Option<u32>,
-    #[serde(flatten)]
-    pub(crate) part: Part,
-    /// Of its own weight: in the guest, in the kernel, in the VMM.
-    pub(crate) guest: u64,
-    pub(crate) in_kernel: u64,
-    pub(crate) in_vmm: u64,
+figures! {
+    /// A symbol.
+    pub(crate) struct SymbolView {
+        /// `kernel`, a kernel module, a program or library, `guest`.
+        pub(crate) module: String = Name,
+        /// `kernel`, `user`; `null` of a guest.
+        pub(crate) space: Option<Space> = Word,
+        /// Samples that hit it, as a part.
+        pub(crate) own: Part = Record(Part::FIGURES, "{}"),
+        /// Samples that hit it or what it called, as a part.
+        pub(crate) all: Part = Record(Part::FIGURES, "all_{}"),
+    }
 }
 
-/// Another event.
-#[derive(Debug, Serialize)]
-pub(crate) struct BesideView {
-    pub(crate) event: Event,
-    pub(crate) unit: &'static str,
-    pub(crate) samples: u64,
-    pub(crate) weight: u64,
+figures! {
+    /// One VM, vCPU, thread or module.
+    pub(crate) struct GroupView {
+        /// The VM's name; `null` by module.
+        pub(crate) vm: Option<String> = Name "VM",
+        /// The vCPU, by vCPU or thread.
+        pub(crate) vcpu: Option<u32> = Number "vCPU",
+        /// The thread, of threads that run no vCPU.
+        pub(crate) tid: Option<u32> = Number,
+        #[serde(flatten)]
+        pub(crate) part: Part = Flat(Part::FIGURES),
+        /// Of its weight, what hit the guest.
+        pub(crate) guest: u64 = Amount,
+        /// Of its weight, what hit the host's kernel.
+        pub(crate) in_kernel: u64 = Amount,
+        /// Of its weight, what hit the VMM.
+        pub(crate) in_vmm: u64 = Amount,
+    }
 }
 
-/// A VM whose VMM's stacks say little.
-#[derive(Debug, Serialize)]
-pub(crate) struct ShallowView {
-    pub(crate) vm: String,
-    /// Samples with a stack of user space.
-    pub(crate) samples: u64,
-    /// Of these, those where it ends after one frame or leads to no code.
-    pub(crate) shallow: u64,
+figures! {
+    /// Another event.
+    pub(crate) struct BesideView {
+        /// What was sampled.
+        pub(crate) event: Event = Word,
+        /// What its weight is counted in.
+        pub(crate) unit: &'static str = Word,
+        /// How many.
+        pub(crate) samples: u64 = Count,
+        /// What they stand for together.
+        pub(crate) weight: u64 = Amount,
+    }
+}
+
+figures! {
+    /// A VM whose VMM's stacks say little.
+    pub(crate) struct ShallowView {
+        /// The VM.
+        pub(crate) vm: String = Name,
+        /// Samples that hit its VMM.
+        pub(crate) samples: u64 = Count,
+        /// Of these, those whose stack ends after one frame, or at an address where no code lies.
+        pub(crate) shallow: u64 = Count,
+    }
+}
+
+#[cfg(test)]
+#[test]
+fn what_is_published_is_what_is_declared() {
+    use haltwise_document::Figures;
+    crate::figures::test::is_published("profile", "Hot spots as JSON", ABOUT, View::FIGURES);
 }

@@ -18,13 +18,14 @@ use haltwise_host::root::Root;
 use super::Wanted;
 use super::means::{Means, Sides};
 use super::meters::{self, Used};
+use super::rule;
 use super::watch::{End, Plan, Watched, Watcher};
+use crate::collect::attach::attach;
+use crate::collect::interrupt::Interrupt;
+use crate::costs;
 use crate::exit::{Exit, Failure};
 use crate::number::{nanos, percent};
 use crate::progress::Progress;
-use crate::record::interrupt::Interrupt;
-use crate::record::start::attach;
-use crate::replay::costs;
 use crate::words::{ceiling_source, plural};
 
 /// An experiment that is ready to run, or has run.
@@ -100,6 +101,7 @@ impl<'a> Experiment<'a> {
         let sides = Sides::read(wanted, root)?;
         let means = Means::choose(wanted, &sides, root)?;
         // What a block costs is asked after all blocks; here, only which latencies are known already.
+        costs::calibration(&wanted.told())?;
         let told = costs::Told {
             switch_cpu_ns: Some(0),
             ..wanted.told()
@@ -235,14 +237,15 @@ impl<'a> Experiment<'a> {
     fn tally(
         &mut self,
         block: Block,
-        watched: Watched,
+        mut watched: Watched,
         output: &str,
     ) -> std::result::Result<Measured, Failure> {
         for halt in &watched.halts {
             self.survey.halt(halt);
         }
+        watched.notes.extend(self.learn_rule(block, &watched));
         // The rule, under what the other setting would have put in force.
-        let rule = "kvm".parse()?;
+        let kvm = "kvm".parse()?;
         let setting = |halt: &Halt| {
             let (knobs, ceiling_ns) = self.means.replayed(&self.sides, !block.is_b(), halt);
             Setting {
@@ -255,7 +258,7 @@ impl<'a> Experiment<'a> {
                 start: Start::Zero,
             }
         };
-        let tally = tally(&watched.halts, &rule, self.elsewhere.as_ref(), setting)?;
+        let tally = tally(&watched.halts, &kvm, self.elsewhere.as_ref(), setting)?;
         let metric = match &self.wanted.metric {
             None => None,
             Some(metric) => Some(last_number(metric, output).ok_or_else(|| no_metric(output))?),
@@ -270,6 +273,24 @@ impl<'a> Experiment<'a> {
             metric,
             notes: watched.notes,
         })
+    }
+
+    /// Takes the rule that a block shows the running kernel to have; says so when it is another one than its
+    /// number's.
+    fn learn_rule(&mut self, block: Block, watched: &Watched) -> Option<String> {
+        if watched.lost > 0 {
+            return None;
+        }
+        let Sides { version, arch, .. } = self.sides;
+        let knobs = self.means.recorded(&self.sides, block.is_b());
+        let rung = self.watcher.collector().rung();
+        let found = rule::carried((version, arch), knobs, rung, &watched.halts)?;
+        self.sides.version = version.with(found);
+        Some(format!(
+            "the kernel's halts show that it carries changes of later kernels ({}): predictions follow \
+             that rule from here on",
+            self.sides.version
+        ))
     }
 
     /// Puts back what was in force before.

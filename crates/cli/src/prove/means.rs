@@ -15,7 +15,7 @@ use self::parameters::Parameters;
 use super::Wanted;
 use super::command::{self, PLACE};
 use crate::exit::{Exit, Failure};
-use crate::replay::play::knobs_of;
+use crate::reading::knobs::knobs_of;
 
 /// What both settings come to on this host.
 #[derive(Debug, Clone)]
@@ -123,6 +123,14 @@ impl Means {
     /// Whether the VMs that matter are those that the command starts.
     pub(crate) fn starts_vms(&self) -> bool {
         matches!(self, Self::Command(_))
+    }
+
+    /// The parameters under which a block is recorded.
+    pub(crate) fn recorded(&self, sides: &Sides, is_b: bool) -> Knobs {
+        match self {
+            Self::Command(_) => sides.in_force,
+            Self::Host(..) | Self::InForce(_) => sides.under(is_b),
+        }
     }
 
     /// The parameters and the ceiling, in nanoseconds, under which a replay plays the vCPU of a halt for

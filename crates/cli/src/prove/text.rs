@@ -1,19 +1,18 @@
 //! A comparison on a page: the verdict, what was measured, what replay had said, and what it rests on.
 
-pub(crate) mod figure;
 mod rests;
 
 use haltwise_core::prove::compare::Verdict;
 use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::prove::predict::Prediction;
 
-use super::view::{FigureView, View};
 use crate::number::three_digits;
 use crate::page::{Page, Stands, harmless};
+use crate::proof::{FigureView, Proof, figure};
 use crate::words::plural;
 
 /// Lays a result out.
-pub(crate) fn render(view: &View, width: usize) -> String {
+pub(crate) fn render(view: &Proof, width: usize) -> String {
     let mut page = Page::new(width);
     let (a, b) = (harmless(&view.a.spec), harmless(&view.b.spec));
     page.heading(&format!("A: {a}   B: {b}"));
@@ -34,7 +33,7 @@ pub(crate) fn render(view: &View, width: usize) -> String {
 }
 
 /// The verdict in a sentence or two.
-pub(crate) fn verdict(view: &View) -> String {
+pub(crate) fn verdict(view: &Proof) -> String {
     let main = view
         .figures
         .iter()
@@ -112,7 +111,7 @@ const STANDS: [Stands; 7] = [
     Stands::Right,
 ];
 
-fn measured(page: &mut Page, view: &View) {
+fn measured(page: &mut Page, view: &Proof) {
     page.heading("Measured");
     let head = ["", "A", "B", "B less A", "between", "noise"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -152,7 +151,7 @@ fn dash() -> String {
     "-".to_owned()
 }
 
-fn predicted(page: &mut Page, view: &View) {
+fn predicted(page: &mut Page, view: &Proof) {
     let told = &view.predictions;
     if told.of_a.is_empty() && told.of_b.is_empty() {
         page.heading("Not predicted");
@@ -209,7 +208,7 @@ fn cells(unit: Unit, prediction: Option<Prediction>) -> [String; 3] {
     ]
 }
 
-fn within(view: &View) -> String {
+fn within(view: &Proof) -> String {
     let told = &view.predictions;
     let all = || told.of_a.iter().chain(&told.of_b);
     let within = all().filter(|one| one.within).count();
@@ -221,7 +220,25 @@ fn within(view: &View) -> String {
         text.push_str("; ! marks those that did not");
     }
     text.push('.');
+    if let Some(apart) = not_judged(view.verdict) {
+        text.push(' ');
+        text.push_str(apart);
+    }
     text
+}
+
+/// Why lying within an interval says nothing of the predictions. `None` where it does.
+pub(crate) fn not_judged(verdict: Verdict) -> Option<&'static str> {
+    match verdict {
+        Verdict::TooNoisy { .. } => Some(
+            "The noise makes these intervals too wide to test a prediction: the ledger does not count \
+             them.",
+        ),
+        Verdict::TooFewRounds { .. } => {
+            Some("Too few rounds to test a prediction: the ledger does not count them.")
+        }
+        Verdict::Better | Verdict::Worse | Verdict::NoDifference { .. } => None,
+    }
 }
 
 #[cfg(test)]

@@ -14,9 +14,9 @@ use rustix::process::{Pid, getpgid};
 
 use super::command::Running;
 use super::meters::{Meters, Used};
+use crate::collect::attach::explain;
+use crate::collect::interrupt::Interrupt;
 use crate::exit::Failure;
-use crate::record::interrupt::Interrupt;
-use crate::record::start::explain;
 
 /// Between two drains. The ring holds seconds, even at a hundred thousand halts per second.
 const DRAIN: Duration = Duration::from_millis(20);

@@ -1,87 +1,60 @@
 //! The command that runs while we record: started by us, and ended with us.
 
 use std::ffi::OsString;
-use std::process::{Command, ExitStatus};
-use std::time::Duration;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
 
 use anyhow::Context;
-use rustix::process::{Pid, Signal, kill_process};
+use haltwise_host::command::{self, Account, Running};
 
 use crate::exit::{Exit, Failure};
-
-/// How long the command may take to end after SIGTERM, in steps of [`STEP`].
-const PATIENCE: u32 = 200;
-const STEP: Duration = Duration::from_millis(10);
 
 /// A command, or none.
 #[derive(Debug)]
 pub(crate) struct Child {
     name: String,
-    running: Option<std::process::Child>,
-    status: Option<ExitStatus>,
+    running: Option<Running>,
+}
+
+/// Finds who is to run the command, before anything is attached.
+pub(crate) fn account(user: Option<&str>) -> Result<Option<Account>, Failure> {
+    let account = user.map(Account::find).transpose().context("--user");
+    account.map_err(|error| Failure::new(Exit::Failed, error))
 }
 
 impl Child {
-    /// Starts the command, if there is one.
-    pub(crate) fn spawn(command: &[OsString]) -> Result<Self, Failure> {
-        let Some((program, arguments)) = command.split_first() else {
-            return Ok(Self {
-                name: String::new(),
-                running: None,
-                status: None,
-            });
-        };
-        let name = program.to_string_lossy().into_owned();
-        let running = Command::new(program)
-            .args(arguments)
-            .spawn()
+    /// Starts the command, if there is one, as this account or ours.
+    pub(crate) fn spawn(command: &[OsString], account: Option<Account>) -> Result<Self, Failure> {
+        let name = command.first();
+        let name = name.map_or_else(String::new, |it| it.to_string_lossy().into_owned());
+        let start = || Running::start(command, account);
+        let running = (!command.is_empty()).then(start).transpose();
+        let running = running
             .with_context(|| format!("start `{name}`"))
             .map_err(|error| Failure::new(Exit::Failed, error))?;
-        Ok(Self {
-            name,
-            running: Some(running),
-            status: None,
-        })
+        Ok(Self { name, running })
+    }
+
+    /// Whether a command runs.
+    pub(crate) fn is_there(&self) -> bool {
+        self.running.is_some()
     }
 
     /// Whether there was a command and it has ended.
-    pub(crate) fn has_ended(&mut self) -> bool {
-        let Some(running) = &mut self.running else {
-            return false;
-        };
-        match running.try_wait() {
-            Ok(Some(status)) => {
-                self.status = Some(status);
-                self.running = None;
-                true
-            }
-            Ok(None) => false,
-            Err(_) => true,
-        }
+    pub(crate) fn has_ended(&self) -> bool {
+        self.running.as_ref().is_some_and(Running::has_ended)
     }
 
-    /// Ends the command: SIGTERM, and after two seconds SIGKILL.
-    pub(crate) fn end(mut self) -> Ended {
-        let asked = self.running.is_some() && !self.has_ended();
-        if asked && let Some(mut running) = self.running.take() {
-            if let Some(pid) = i32::try_from(running.id()).ok().and_then(Pid::from_raw) {
-                let _gone_already = kill_process(pid, Signal::TERM);
-            }
-            for _ in 0..PATIENCE {
-                if matches!(running.try_wait(), Ok(Some(_))) {
-                    return Ended {
-                        name: self.name,
-                        status: None,
-                    };
-                }
-                std::thread::sleep(STEP);
-            }
-            drop(running.kill());
-            drop(running.wait());
-        }
+    /// Ends the command and all of its process group: SIGTERM, and after two seconds SIGKILL.
+    pub(crate) fn end(self) -> Ended {
+        let status = match self.running.map(Running::end) {
+            Some(Ok(command::Ended::Itself(status))) => Some(status),
+            // Who cannot be waited for has no status.
+            Some(Ok(command::Ended::Asked) | Err(_)) | None => None,
+        };
         Ended {
             name: self.name,
-            status: self.status,
+            status,
         }
     }
 }
@@ -95,12 +68,16 @@ pub(crate) struct Ended {
 }
 
 impl Ended {
-    /// What to say if the command failed by itself.
-    pub(crate) fn failure(&self) -> Option<String> {
+    /// What to say if the command failed by itself, and its exit status: as shells have it, 128 and the
+    /// signal that ended it.
+    pub(crate) fn failure(&self) -> Option<(String, Exit)> {
         let status = self.status.filter(|status| !status.success())?;
-        Some(format!(
+        let number = status.code().or_else(|| Some(128 + status.signal()?));
+        let number = number.and_then(|number| u8::try_from(number).ok());
+        let text = format!(
             "error: `{}` failed: {status}; the recording of it is kept",
             self.name
-        ))
+        );
+        Some((text, number.map_or(Exit::Failed, Exit::Command)))
     }
 }

@@ -3,32 +3,40 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use haltwise_capture::error::CaptureWriteError;
 use haltwise_capture::info::Ended;
-use haltwise_capture::recording::{Ending, Recording};
+use haltwise_capture::recording::{Ending, Flush, Recording};
 use haltwise_core::event::Facts;
 use haltwise_core::exit::Kind;
-use haltwise_core::recording::{Overhead, Roster};
+use haltwise_core::recording::{Overhead, Roster, Rung};
 use haltwise_host::collector::Collector;
 use haltwise_host::params::{Look, Watch};
 use haltwise_host::profile::Profiler;
 use haltwise_host::root::Root;
-use haltwise_host::{clock, host_sample};
+use haltwise_host::{clock, host_sample, sandbox};
 
 use super::child::Child;
-use super::interrupt::Interrupt;
-use super::start::{Started, explain, missing};
+use super::start::{Started, missing};
 use super::summary::Summary;
+use crate::collect::attach::explain;
+use crate::collect::interrupt::Interrupt;
 use crate::exit::Failure;
 use crate::progress::Progress;
+use crate::terminal;
 
-/// Between two drains. The ring holds seconds, even at a hundred thousand halts per second.
-const DRAIN: Duration = Duration::from_millis(20);
+/// Between two drains. The ring holds more than a second, even at a hundred thousand halts per second.
+const DRAIN: Duration = Duration::from_millis(100);
+/// The same where something else is looked at as well: a command that may end, samples.
+const DRAIN_OFTEN: Duration = Duration::from_millis(20);
 /// Between two writes: what kill -9 can cost.
 const FLUSH_NS: u64 = 500_000_000;
 /// Between two samples of the host's own state.
 const SAMPLE_NS: u64 = 1_000_000_000;
 /// Between two looks at the parameters of the polling window: a change is known to so much.
 const LOOK_NS: u64 = 100_000_000;
+
+/// The place of halts that came after a write had failed.
+const UNWRITTEN: &str = "not written: the recording could not go on";
 
 /// A recording under way.
 pub(crate) struct Session {
@@ -78,14 +86,36 @@ impl Session {
         }
     }
 
+    /// Gives up the rights that recording does not take. It goes on without that too, and says so.
+    pub(super) fn confine(&mut self, ends_command: bool) {
+        self.collector.confine();
+        let duties = sandbox::Duties {
+            output: &self.output,
+            names_functions: self.profiler.is_some(),
+            ends_command,
+            opens_events: self.profiler.is_some() || self.collector.rung() == Rung::Tracepoints,
+        };
+        if let Err(error) = sandbox::recorder(&self.root, duties) {
+            let error = anyhow::Error::new(error);
+            terminal::say(&format!(
+                "note: the recorder keeps rights that it does not need: {error:#}"
+            ));
+        }
+    }
+
     /// Records until time is up, a signal comes, or the command ends; says which.
     pub(crate) fn run(
         &mut self,
         duration: Option<Duration>,
         interrupt: &Interrupt,
-        child: &mut Child,
+        child: &Child,
     ) -> Result<String, Failure> {
         let mut progress = Progress::start(duration);
+        let pause = if child.is_there() || self.profiler.is_some() {
+            DRAIN_OFTEN
+        } else {
+            DRAIN
+        };
         loop {
             self.turn()?;
             if let Some(signal) = interrupt.came() {
@@ -95,14 +125,14 @@ impl Session {
                 return Ok("command ended".to_owned());
             }
             let elapsed = Duration::from_nanos(clock::monotonic_ns().saturating_sub(self.start_ns));
-            let rest = duration.map_or(DRAIN, |duration| duration.saturating_sub(elapsed));
+            let rest = duration.map_or(pause, |duration| duration.saturating_sub(elapsed));
             if rest.is_zero() {
                 return Ok("duration".to_owned());
             }
             progress.show(elapsed, || {
                 format!("{} halts", self.halts + self.unwritten())
             });
-            std::thread::sleep(rest.min(DRAIN));
+            self.collector.wait(rest.min(pause)).map_err(explain)?;
         }
     }
 
@@ -167,14 +197,64 @@ impl Session {
         for lost in &facts.lost {
             *self.lost.entry(lost.place.clone()).or_default() += lost.count;
         }
-        if !facts.is_empty() {
-            self.recording.append(&facts)?;
+        if facts.is_empty() {
+            return Ok(());
+        }
+        match self.recording.record(&facts)? {
+            Flush::Same => {}
+            Flush::Fails(error) => terminal::say(&format!(
+                "note: {:#}; recording goes on: halts are counted until they can be written again",
+                anyhow::Error::new(error)
+            )),
+            Flush::Recovered { halts } => terminal::say(&format!(
+                "note: {} is written again; {halts} halts so far are counts only",
+                self.output.display()
+            )),
         }
         Ok(())
     }
 
     /// Detaches, writes the rest and ends the capture.
     pub(crate) fn finish(mut self, ended_by: String) -> Result<Summary, Failure> {
+        match self.wind_up() {
+            Ok((end_ns, overhead)) => self.complete(ended_by, end_ns, overhead),
+            Err(failure) => Err(self.abandon(failure)),
+        }
+    }
+
+    /// Ends a recording that cannot go on: what was written stays, and what was not is in the capture as lost.
+    pub(crate) fn abandon(mut self, failure: Failure) -> Failure {
+        let ended = self.collector.end(&mut self.pending);
+        let unwritten = self.unwritten();
+        if unwritten > 0 {
+            *self.lost.entry(UNWRITTEN.to_owned()).or_default() += unwritten;
+        }
+        let ending = Ending {
+            ended: Ended {
+                time_ns: ended.unwrap_or_else(|_| clock::monotonic_ns()),
+                by: "failure".to_owned(),
+            },
+            lost: self.lost,
+            overhead: None,
+        };
+        // The first error is the one that matters.
+        let noted = self.recording.abandon(ending);
+        with_hint(failure, &self.output, noted.is_ok())
+    }
+
+    /// Leaves nothing of a recording that had no beginning.
+    pub(crate) fn discard(self, failure: Failure) -> Failure {
+        match self.recording.discard() {
+            Ok(()) => failure,
+            Err(error) => failure.hint(format!(
+                "what was begun in {} could not be removed: {error}",
+                self.output.display()
+            )),
+        }
+    }
+
+    fn wind_up(&mut self) -> Result<(u64, Overhead), Failure> {
+        let end_ns = self.collector.end(&mut self.pending).map_err(explain)?;
         // Samples first: they read what the collector's programs know of exits.
         if let Some(profiler) = &mut self.profiler {
             let Facts { profile, lost, .. } = &mut self.pending;
@@ -186,7 +266,6 @@ impl Session {
         self.sample();
         let cost = self.pending.host.last().copied().unwrap_or_default();
         self.flush()?;
-        let end_ns = clock::monotonic_ns();
         let overhead = Overhead {
             recorder_cpu_ns: cost.recorder_cpu_ns.saturating_sub(self.cpu_before_ns),
             bpf_cpu_ns: self.kernel_cpu_ns(),
@@ -196,15 +275,26 @@ impl Session {
         };
         let missing = missing(&*self.collector, self.profiler.as_ref());
         self.recording.set_missing(&missing)?;
+        Ok((end_ns, overhead))
+    }
+
+    fn complete(
+        self,
+        ended_by: String,
+        end_ns: u64,
+        overhead: Overhead,
+    ) -> Result<Summary, Failure> {
         let exits = self.recording.info().exits.as_ref().map(|_| self.exits);
-        let written = self.recording.finish(Ending {
+        let ending = Ending {
             ended: Ended {
                 time_ns: end_ns,
                 by: ended_by.clone(),
             },
-            lost: self.lost.clone(),
+            lost: self.lost,
             overhead: Some(overhead),
-        })?;
+        };
+        let written = self.recording.finish(ending);
+        let written = written.map_err(|error| with_hint(error.into(), &self.output, true))?;
         Ok(Summary {
             output: self.output,
             ended_by,
@@ -217,9 +307,29 @@ impl Session {
             samples: self.profiler.as_ref().map(Profiler::samples),
             ns_per_sample: self.profiler.as_ref().and_then(Profiler::ns_per_sample),
             bytes: written.tables.values().map(|table| table.bytes).sum(),
-            lost: self.lost,
+            lost: written.lost,
             overhead,
         })
+    }
+}
+
+/// What is to be done where a recording could not go on. `noted`: the capture says what is lost.
+fn with_hint(failure: Failure, output: &std::path::Path, noted: bool) -> Failure {
+    let removed = failure.error.downcast_ref::<CaptureWriteError>();
+    if removed.is_some_and(|error| matches!(error, CaptureWriteError::Removed { .. })) {
+        return failure;
+    }
+    let said = if noted { ", and says what is lost" } else { "" };
+    let safe = format!(
+        "what was written before is safe: `haltwise report {}` reads it{said}",
+        output.display()
+    );
+    match &failure.hint {
+        Some(hint) => {
+            let both = format!("{hint}; {safe}");
+            failure.hint(both)
+        }
+        None => failure.hint(safe),
     }
 }
 

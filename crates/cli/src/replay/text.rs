@@ -2,21 +2,25 @@
 
 use haltwise_core::replay::Doubts;
 
-use super::doubts::{Doubt, of_halts};
+use super::guest;
+use super::price::Price;
+use super::quicker;
 use super::view::{Group, PlayedView, Row, View};
-use super::words;
+use crate::costs::doubts::{Doubt, of_halts};
+use crate::costs::words;
 use crate::number::{count, nanos, nanos_f64, percent, scaled, share, three_digits};
 use crate::page::{Page, Stands, harmless};
+use crate::words::plural;
 
 /// Lays a replay out.
 pub(crate) fn render(view: &View, width: usize) -> String {
     let mut page = Page::new(width);
     for group in &view.vms {
-        show(&mut page, group, &title(group));
+        show(&mut page, group, &title(group), &view.basis.price);
     }
     if view.vms.iter().filter(|group| group.vcpu.is_none()).count() > 1 {
         let title = format!("All of the host, {} vCPUs", view.host.vcpus);
-        show(&mut page, &view.host, &title);
+        show(&mut page, &view.host, &title, &view.basis.price);
     }
     closing(&mut page, view);
     page.finish()
@@ -34,7 +38,7 @@ fn title(group: &Group) -> String {
     }
 }
 
-fn show(page: &mut Page, group: &Group, title: &str) {
+fn show(page: &mut Page, group: &Group, title: &str, price: &Price) {
     page.heading(title);
     page.line(&format!(
         "  {} halts, half of the gaps up to {}",
@@ -52,6 +56,16 @@ fn show(page: &mut Page, group: &Group, title: &str) {
     for played in group.played.iter().filter(|played| played.bistable) {
         page.gap();
         page.wrapped("  !", &two_states(group, played), 4);
+    }
+    if let Some(doubts) = quicker::doubts(group) {
+        page.gap();
+        page.wrapped("  !", &doubts, 4);
+    }
+    for played in &group.played {
+        if let Some(worth) = guest::worth(group, played, price) {
+            page.gap();
+            page.wrapped("  ", &worth, 2);
+        }
     }
 }
 
@@ -147,7 +161,7 @@ fn two_states(group: &Group, played: &PlayedView) -> String {
         met(zero),
         met(ceiling),
     );
-    if zero.successful_polls < ceiling.successful_polls {
+    if played.in_guest.is_none() && zero.successful_polls < ceiling.successful_polls {
         text.push_str(
             " This is the lock-out: KVM judges a halt by its whole length, and one that slept is \
              longer by its wake-up latency. The gaps would fit under the ceiling; gap and latency \
@@ -170,22 +184,38 @@ fn closing(page: &mut Page, view: &View) {
     );
     let best = "`x best` is the cost over the least possible with these gaps";
     say("cost", &format!("{cost}; {best}"));
+    let is_guests = |played: &PlayedView| played.in_guest.is_some();
+    if basis.price.exit_cpu_ns.is_some() || view.host.played.iter().any(is_guests) {
+        say("exits", &basis.price.words());
+    }
     say("arrivals", &words::arrivals(basis.arrivals));
     let mut rule = format!("`kvm` is the rule of {} on {}", basis.kernel, basis.arch);
+    if basis.kernel.contains('+') {
+        rule.push_str(", with backports (see `haltwise verify`)");
+    }
     if !basis.knobs_assumed.is_empty() {
-        rule.push_str("; not in the capture, so as that kernel has them: ");
+        rule.push_str("; not in the capture, that kernel's defaults assumed: ");
         rule.push_str(&basis.knobs_assumed.join(", "));
     }
     say("rule", &rule);
     for (what, text) in doubts(view) {
         say(what, &text);
     }
+    let recorded = &view.host.recorded;
+    if recorded.poll_unknown > 0 && recorded.polls.is_some() {
+        let part = percent(recorded.poll_unknown as f64, view.host.halts as f64);
+        let text = format!(
+            "not known of {}, {part}: `recorded` counts them as not polling",
+            plural(recorded.poll_unknown, "halt")
+        );
+        say("polled time", &text);
+    }
     if basis.vetoed_vcpus > 0 {
         let vetoed = basis.vetoed_vcpus;
         say(
             "veto",
             &format!(
-                "{vetoed} vCPUs: the guest switched host polling off, so no setting of this host reaches them"
+                "{vetoed} vCPUs: the guest disabled host polling (MSR_KVM_POLL_CONTROL), so no setting of this host applies"
             ),
         );
     }
@@ -201,7 +231,7 @@ fn closing(page: &mut Page, view: &View) {
     if basis.partial {
         say(
             "partial",
-            "the capture is cut or damaged: `haltwise report` says where",
+            "the capture is truncated or damaged; see `haltwise report`",
         );
     }
 }

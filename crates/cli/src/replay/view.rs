@@ -6,12 +6,15 @@ use haltwise_capture::info::CaptureInfo;
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::policy::{Side, Spec};
+use haltwise_core::replay::quicker::WAKE_PERCENT;
 use haltwise_core::replay::session::{Played, SeatResult};
 use haltwise_core::replay::{Arrivals, Cost, Doubts, Outcome};
+use haltwise_core::stats::total;
 use serde::Serialize;
 
-use super::costs::Source;
 use super::play::Replayed;
+use super::price::Price;
+use crate::costs::Source;
 
 /// The whole result.
 #[derive(Debug, Serialize)]
@@ -41,6 +44,9 @@ pub(crate) struct Basis {
     pub(crate) switch_cpu_ns: u64,
     /// Where that comes from.
     pub(crate) switch_cpu_source: Source,
+    /// What exits and IPIs cost.
+    #[serde(flatten)]
+    pub(crate) price: Price,
     /// What a nanosecond of latency is worth in nanoseconds of CPU.
     pub(crate) latency_weight: f64,
     /// Whether waking earlier makes the next gap longer.
@@ -91,11 +97,66 @@ pub(crate) struct PlayedView {
     pub(crate) from_ceiling: Row,
     /// The two end differently.
     pub(crate) bistable: bool,
+    /// Beginning without a window, were wake-ups shorter than recorded. `None` where the recording polled,
+    /// so that it shows what wake-ups are like then.
+    pub(crate) quicker_wakes: Option<Quicker>,
+    /// What polling in the guest is worth; `None` for policies of the host.
+    pub(crate) in_guest: Option<InGuest>,
 }
 
-/// The figures of some halts. `None` where nobody recorded how long they polled.
+/// What would change if wake-ups were shorter than recorded.
+#[derive(Debug, Serialize)]
+pub(crate) struct Quicker {
+    /// What is left of each wake-up.
+    pub(crate) wake_percent: u64,
+    /// Polls that ended in a wake.
+    pub(crate) successful_polls: u64,
+    /// Time polled.
+    pub(crate) poll_ns: u64,
+    /// Wake-up latency in all.
+    pub(crate) latency_ns: u64,
+    /// Cost in nanoseconds of CPU.
+    pub(crate) cost_ns: f64,
+}
+
+impl Quicker {
+    fn new(outcome: &Outcome, cost: &Cost) -> Self {
+        Self {
+            wake_percent: WAKE_PERCENT,
+            successful_polls: outcome.successful_polls,
+            poll_ns: outcome.poll_ns,
+            latency_ns: outcome.latency_ns,
+            cost_ns: outcome.cost_ns(cost),
+        }
+    }
+}
+
+/// A policy of the guest beside those of the host.
+#[derive(Debug, Serialize)]
+pub(crate) struct InGuest {
+    /// The cheapest policy of the host that was played and exists.
+    pub(crate) against: Option<String>,
+    /// The price of an exit, and of an IPI, from which this costs less than that one; negative if it costs
+    /// less without one. `None` if it spares none.
+    pub(crate) exit_break_even_ns: Option<f64>,
+}
+
+/// A policy to be played.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    /// The policy.
+    pub(crate) spec: Spec,
+    /// Who polls.
+    pub(crate) side: Side,
+    /// A yardstick, not a rule.
+    pub(crate) sees_the_future: bool,
+}
+
+/// The figures of some halts. `None` where nobody recorded how long any of them polled.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Row {
+    /// Halts of which nobody recorded how long they polled: they count as not polling.
+    pub(crate) poll_unknown: u64,
     /// Halts that polled.
     pub(crate) polls: Option<u64>,
     /// Polls that ended in a wake.
@@ -124,6 +185,12 @@ pub(crate) struct Row {
     pub(crate) latency_p99_ns: u64,
     /// Exits on HLT.
     pub(crate) hlt_exits: u64,
+    /// Exits by which timers' interrupts ended polls in the guest.
+    pub(crate) timer_exits: u64,
+    /// IPIs that vCPUs of the same guest had to send.
+    pub(crate) ipis: u64,
+    /// Polls in the guest that went on when another task wanted the CPU.
+    pub(crate) contended_polls: u64,
     /// Exits that polling of the same success in the guest would avoid.
     pub(crate) avoidable_exits: u64,
     /// Time not asleep, in % (C0 residency).
@@ -146,8 +213,9 @@ impl Row {
         let wall_ns = outcome.span_ns as f64 / vcpus.max(1) as f64;
         let of_a_cpu = |ns: u64| 100.0 * ns as f64 / wall_ns.max(1.0);
         let percentile = |p| outcome.latency.percentile(p).unwrap_or(0);
-        let known = outcome.poll_unknown == 0;
+        let known = outcome.is_poll_known();
         Self {
+            poll_unknown: outcome.poll_unknown,
             polls: known.then_some(outcome.polls),
             successful_polls: known.then_some(outcome.successful_polls),
             blocks: outcome.blocks,
@@ -162,6 +230,9 @@ impl Row {
             latency_p95_ns: percentile(0.95),
             latency_p99_ns: percentile(0.99),
             hlt_exits: outcome.hlt_exits,
+            timer_exits: outcome.timer_exits,
+            ipis: outcome.ipis,
+            contended_polls: outcome.contended_polls,
             avoidable_exits: (outcome.hlt_exits).saturating_sub(outcome.blocks),
             awake_percent: outcome
                 .awake_share()
@@ -196,14 +267,35 @@ impl Sum {
         }
     }
 
-    fn group(&self, specs: &[(Spec, Side)], cost: &Cost) -> Group {
+    /// The cheapest policy of the host that exists.
+    fn cheapest<'a>(
+        &'a self,
+        subjects: &'a [Subject],
+        cost: &Cost,
+    ) -> Option<(&'a Spec, &'a Outcome)> {
+        let both = subjects.iter().zip(&self.played);
+        let host =
+            both.filter(|(subject, _)| subject.side == Side::Host && !subject.sees_the_future);
+        let outcomes = host.map(|(subject, played)| (&subject.spec, &played.from_zero));
+        outcomes.min_by_key(|(_, outcome)| outcome.milli(cost))
+    }
+
+    fn group(&self, subjects: &[Subject], cost: &Cost) -> Group {
         let row = |outcome: &Outcome| Row::new(outcome, self.vcpus, cost);
-        let played = |((spec, side), played): (&(Spec, Side), &Played)| PlayedView {
-            policy: spec.to_string(),
-            side: *side,
+        let cheapest = self.cheapest(subjects, cost);
+        let in_guest = |played: &Played| InGuest {
+            against: cheapest.map(|(spec, _)| spec.to_string()),
+            exit_break_even_ns: cheapest
+                .and_then(|(_, host)| played.from_zero.exit_break_even_ns(host, cost)),
+        };
+        let played = |(subject, played): (&Subject, &Played)| PlayedView {
+            policy: subject.spec.to_string(),
+            side: subject.side,
             from_zero: row(&played.from_zero),
             from_ceiling: row(&played.from_ceiling),
             bistable: played.is_bistable(cost),
+            quicker_wakes: (played.quicker.as_ref()).map(|outcome| Quicker::new(outcome, cost)),
+            in_guest: (subject.side == Side::Guest).then(|| in_guest(played)),
         };
         Group {
             name: None,
@@ -213,7 +305,7 @@ impl Sum {
             halts: self.recorded.halts,
             gap_p50_ns: self.gaps.percentile(0.5),
             recorded: row(&self.recorded),
-            played: specs.iter().zip(&self.played).map(played).collect(),
+            played: subjects.iter().zip(&self.played).map(played).collect(),
         }
     }
 }
@@ -222,7 +314,7 @@ impl Sum {
 pub(crate) fn view(
     info: &CaptureInfo,
     replayed: &Replayed,
-    specs: &[(Spec, Side)],
+    subjects: &[Subject],
     arrivals: Arrivals,
     by_vcpu: bool,
     partial: bool,
@@ -250,14 +342,14 @@ pub(crate) fn view(
             name: vm.map(|vm| vm.name.clone()),
             pid: vm.map(|vm| vm.key.pid.0),
             vcpu: *vcpu,
-            ..sum.group(specs, cost)
+            ..sum.group(subjects, cost)
         }
     };
     View {
         schema: super::SCHEMA,
         basis: basis(info, replayed, &host, arrivals, partial),
         vms: groups.iter().map(named).collect(),
-        host: host.group(specs, cost),
+        host: host.group(subjects, cost),
     }
 }
 
@@ -281,9 +373,10 @@ fn basis(
         knobs_assumed: replayed.knobs_assumed.clone(),
         switch_cpu_ns: replayed.known.switch_cpu_ns,
         switch_cpu_source: replayed.known.source,
+        price: replayed.price,
         latency_weight: replayed.cost.latency_weight_milli as f64 / 1e3,
         arrivals,
-        lost: info.lost.values().sum(),
+        lost: total(info.lost.values()),
         out_of_order: replayed.seats.iter().map(|seat| seat.out_of_order).sum(),
         doubts: Doubts {
             latency_guessed: 0,

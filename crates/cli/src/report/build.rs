@@ -1,6 +1,7 @@
 //! From the accounts of a recording to what the report says.
 
 use haltwise_core::account::ledger::Ledger;
+use haltwise_core::account::parts::Parts;
 use haltwise_core::account::seen::Span;
 use haltwise_core::account::series::{Series, Slot};
 use haltwise_core::account::worth::Worth;
@@ -10,17 +11,20 @@ use haltwise_core::hist::LogHist;
 use haltwise_core::ids::VcpuId;
 
 use super::SCHEMA;
-use super::recording::Recording;
 use super::view::{
     AccountView, BucketView, CeilingView, HostView, KnobView, LossView, PollBarView, PollView,
     RecordingView, Report, SlotView, UnknownView, VcpuView, VmView, WakesView, WindowView,
 };
+use crate::reading::recording::Recording;
 
-/// Clock ticks in which `/proc/PID/stat` counts: `USER_HZ` is 100 wherever KVM runs.
-const TICK_NS: u64 = 10_000_000;
+use crate::recommend::Recommendation;
 
 /// Makes the report of a recording, about all VMs or only those that `wanted` picks.
-pub(crate) fn report(recording: &Recording, wanted: impl Fn(&Vm) -> bool) -> Report {
+pub(crate) fn report(
+    recording: &Recording,
+    wanted: impl Fn(&Vm) -> bool,
+    recommendation: Recommendation,
+) -> Report {
     let ledger = &recording.ledger;
     let span_ns = duration_ns(recording);
     let vcpus = vcpus_seen(recording);
@@ -37,10 +41,74 @@ pub(crate) fn report(recording: &Recording, wanted: impl Fn(&Vm) -> bool) -> Rep
             cpu_pressure: ledger.host.cpu_pressure(),
             knobs: knobs(ledger),
             vms: recording.roster.vms.len(),
-            account: account_view(&ledger.total(), span_ns, vcpus),
+            account: account_view(&ledger.total(), &host_time(recording, vcpus)),
         },
+        recommendation,
         vms: vms.map(|vm| vm_view(recording, vm)).collect(),
-        unplaced: (!unplaced.is_empty()).then(|| account_view(&unplaced, span_ns, 1)),
+        unplaced: (!unplaced.is_empty()).then(|| {
+            let within = recording.within(|place| place.vm.is_none());
+            account_view(&unplaced, &Time::of(within, span_ns, 1))
+        }),
+    }
+}
+
+/// The host's time is that of its VMs' vCPUs while they were there.
+fn host_time(recording: &Recording, vcpus: usize) -> Time {
+    let vms = recording.roster.vms.iter();
+    let of_vm = |vm: &Vm| {
+        let length_ns = recording.interval_of(vm).length_ns();
+        length_ns.saturating_mul(many(vcpu_ids(recording, vm).len()))
+    };
+    let known = vms.map(of_vm).fold(0, u64::saturating_add);
+    let span_ns = recording.interval().length_ns();
+    let time = Time::of(recording.within(|_| true), span_ns, vcpus);
+    let available_ns = if known > 0 { known } else { time.available_ns };
+    Time {
+        available_ns,
+        ..time
+    }
+}
+
+fn many(vcpus: usize) -> u64 {
+    u64::try_from(vcpus.max(1)).unwrap_or(u64::MAX)
+}
+
+/// The time that an account is about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Time {
+    /// So long there were vCPUs.
+    pub(crate) span_ns: u64,
+    /// So many.
+    pub(crate) vcpus: usize,
+    /// The time of all of them together.
+    pub(crate) available_ns: u64,
+    /// Of that, halted.
+    pub(crate) halted: Parts,
+}
+
+impl Time {
+    /// Of so many vCPUs, all of them there for so long.
+    pub(crate) fn of(halted: Parts, span_ns: u64, vcpus: usize) -> Self {
+        Self {
+            span_ns,
+            vcpus,
+            available_ns: span_ns.saturating_mul(many(vcpus)),
+            halted,
+        }
+    }
+
+    /// A time as a share of all.
+    fn share(&self, ns: u64) -> f64 {
+        if self.available_ns > 0 {
+            (ns as f64 / self.available_ns as f64).min(1.0)
+        } else {
+            0.0
+        }
+    }
+
+    /// A time in percent of one CPU's.
+    fn cpu_percent(&self, ns: u64) -> f64 {
+        ns as f64 / self.span_ns.max(1) as f64 * 100.0
     }
 }
 
@@ -51,7 +119,7 @@ fn vcpus_seen(recording: &Recording) -> usize {
 }
 
 fn duration_ns(recording: &Recording) -> u64 {
-    recording.end_ns.saturating_sub(recording.start_ns)
+    recording.interval().length_ns()
 }
 
 fn recording_view(recording: &Recording, duration_ns: u64) -> RecordingView {
@@ -110,7 +178,9 @@ fn vcpu_ids(recording: &Recording, vm: &Vm) -> Vec<VcpuId> {
 
 fn vm_view(recording: &Recording, vm: &Vm) -> VmView {
     let ids = vcpu_ids(recording, vm);
-    let span_ns = presence_ns(recording, vm);
+    let (whole, there) = (recording.interval(), recording.interval_of(vm));
+    let span_ns = there.length_ns();
+    let within = recording.within(|place| place.vm == Some(vm.index));
     let mut account = recording.ledger.vm(vm.index);
     if account.ceilings.is_empty() {
         for vcpu in recording.roster.vcpus.iter().filter(|v| v.vm == vm.index) {
@@ -128,21 +198,15 @@ fn vm_view(recording: &Recording, vm: &Vm) -> VmView {
             Observable::Yes => None,
             Observable::No(reason) => Some(reason.clone()),
         },
-        account: account_view(&account, span_ns, ids.len().max(1)),
+        from_ns: Some(there.start_ns).filter(|from_ns| *from_ns > whole.start_ns),
+        to_ns: Some(there.end_ns).filter(|to_ns| *to_ns < whole.end_ns),
+        paused_ns: whole.paused_of(vm),
+        account: account_view(&account, &Time::of(within, span_ns, ids.len().max(1))),
         vcpus: ids
             .into_iter()
             .map(|id| vcpu_view(recording, vm, id, span_ns))
             .collect(),
     }
-}
-
-/// How long a VM can have been seen: from the start of the recording, or of its process if that
-/// came later, to the end. A first halt in the middle does not mean that the VM came then.
-pub(crate) fn presence_ns(recording: &Recording, vm: &Vm) -> u64 {
-    let came_ns = vm.key.start_ticks.saturating_mul(TICK_NS);
-    let late = (recording.start_ns..recording.end_ns).contains(&came_ns);
-    let from = if late { came_ns } else { recording.start_ns };
-    recording.end_ns.saturating_sub(from)
 }
 
 /// Where no halt tells its ceiling, the vCPU does, as it was when last looked at: governing no halt.
@@ -163,6 +227,7 @@ fn vcpu_view(recording: &Recording, vm: &Vm, id: VcpuId, span_ns: u64) -> VcpuVi
     if let (true, Some(vcpu)) = (account.ceilings.is_empty(), listed) {
         add_ceiling(&mut account, vcpu);
     }
+    let within = account.within(recording.interval_of(vm));
     let newest = account.ceilings.rows().max_by_key(|(_, span)| span.last_ns);
     let newest = newest.map(|(ceiling, _)| *ceiling);
     VcpuView {
@@ -176,12 +241,13 @@ fn vcpu_view(recording: &Recording, vm: &Vm, id: VcpuId, span_ns: u64) -> VcpuVi
         ceiling_ns: newest.map(|c| c.ns),
         ceiling_source: newest.map(|c| c.source).unwrap_or_default(),
         guest_veto: listed.and_then(|vcpu| vcpu.guest_veto),
-        account: account_view(&account, span_ns, 1),
+        account: account_view(&account, &Time::of(within, span_ns, 1)),
     }
 }
 
-/// An account over a span of time in which so many vCPUs were there.
-fn account_view(account: &Account, span_ns: u64, vcpus: usize) -> AccountView {
+/// An account over the time in which its vCPUs were there.
+pub(crate) fn account_view(account: &Account, time: &Time) -> AccountView {
+    let span_ns = time.span_ns;
     let seconds = span_ns as f64 / 1e9;
     let per_s = |n: u64| {
         if span_ns == 0 {
@@ -190,24 +256,18 @@ fn account_view(account: &Account, span_ns: u64, vcpus: usize) -> AccountView {
             n as f64 / seconds
         }
     };
-    let available = span_ns as f64 * vcpus.max(1) as f64;
-    let halted_ns = account.halted_ns();
     AccountView {
         span_ns,
-        vcpus,
+        vcpus: time.vcpus,
         halts: account.halts,
         halts_per_s: per_s(account.halts),
         waits: account.waits,
         waits_per_s: per_s(account.waits),
         invalid: account.invalid,
-        halted_ns,
-        halted_share: if available > 0.0 {
-            halted_ns as f64 / available
-        } else {
-            0.0
-        },
+        halted_ns: account.halted_ns(),
+        halted_share: time.share(time.halted.total_ns()),
         parts: account.parts,
-        poll: poll_view(account, span_ns),
+        poll: poll_view(account, time),
         wakes: wakes_view(account),
         halt_ns: Spread::of(&account.halt_ns),
         gap_ns: Spread::of(&account.gap_ns),
@@ -227,15 +287,13 @@ fn account_view(account: &Account, span_ns: u64, vcpus: usize) -> AccountView {
     }
 }
 
-fn poll_view(account: &Account, span_ns: u64) -> PollView {
+fn poll_view(account: &Account, time: &Time) -> PollView {
     let ns = account.poll_ns();
-    let percent = |ns: u64| {
-        if span_ns == 0 {
-            0.0
-        } else {
-            ns as f64 / span_ns as f64 * 100.0
-        }
-    };
+    let Parts {
+        poll_success_ns: useful_ns,
+        poll_fail_ns: wasted_ns,
+        ..
+    } = account.polled_of(time.available_ns);
     let mut bars = poll_bars(&account.poll_success_ns, &account.poll_fail_ns);
     let has_zero = bars.first().is_some_and(|bar| bar.high_ns == 0);
     let zero = if has_zero {
@@ -251,9 +309,9 @@ fn poll_view(account: &Account, span_ns: u64) -> PollView {
         cut: (account.cut_known > 0).then_some(account.poll_cuts),
         not_polled: account.not_polled(),
         ns,
-        cpu_percent: ns.map(percent),
-        useful_cpu_percent: ns.map(|_| percent(account.poll_success_ns.sum())),
-        wasted_cpu_percent: ns.map(|_| percent(account.poll_fail_ns.sum())),
+        cpu_percent: ns.map(|_| time.cpu_percent(useful_ns.saturating_add(wasted_ns))),
+        useful_cpu_percent: ns.map(|_| time.cpu_percent(useful_ns)),
+        wasted_cpu_percent: ns.map(|_| time.cpu_percent(wasted_ns)),
         zero,
         time_against_count: bars,
     }

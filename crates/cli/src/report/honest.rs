@@ -1,9 +1,9 @@
 //! What a report says of itself, on every kind of page: losses, gaps, cost, accuracy.
 
-use haltwise_core::recording::Mode;
+use haltwise_core::recording::{Mode, Rung};
 
-use crate::number::{count, percent, share, three_digits};
-use crate::report::view::{Report, UnknownView};
+use crate::number::{count, nanos, percent, share, three_digits};
+use crate::report::view::{Report, UnknownView, VmView};
 use crate::words::plural;
 
 /// How exact figures are that do not count.
@@ -56,6 +56,46 @@ pub(crate) fn partly(unknown: &UnknownView) -> String {
     } else {
         partly.join(", ")
     }
+}
+
+/// That a VM was not there all the time, where it was not.
+pub(crate) fn presence(vm: &VmView, report: &Report) -> Option<String> {
+    let recorded_ns = report.recording.duration_ns;
+    let what = match (vm.from_ns, vm.to_ns) {
+        (Some(_), Some(_)) => "Started and ended during the recording",
+        (Some(_), None) => "Started during the recording",
+        (None, Some(_)) => "Ended during the recording",
+        (None, None) => return None,
+    };
+    let short = vm.account.span_ns < recorded_ns / 100 * 99;
+    short.then(|| format!("{what}; observed for {}.", nanos(vm.account.span_ns)))
+}
+
+/// Whether a VM was paused for as good as all of the time in which it was there, and did not halt.
+pub(crate) fn is_paused(vm: &VmView) -> bool {
+    let span_ns = vm.account.span_ns;
+    let all = |paused_ns: u64| paused_ns > 0 && paused_ns >= span_ns / 100 * 99;
+    vm.account.halts == 0 && vm.paused_ns.is_some_and(all)
+}
+
+/// That a VM was paused, where it was.
+pub(crate) fn paused(vm: &VmView, report: &Report) -> Option<String> {
+    let paused_ns = vm.paused_ns.filter(|ns| *ns > 0)?;
+    let how_long = if is_paused(vm) {
+        "was not running".to_owned()
+    } else {
+        let part = share(paused_ns as f64 / vm.account.span_ns.max(1) as f64);
+        format!("was not running for {} ({part})", nanos(paused_ns))
+    };
+    // Where KVM cannot be asked for it.
+    let or_its_vmm = match report.recording.rung {
+        Rung::Bpf => "",
+        Rung::Tracepoints | Rung::Import => ", or its VMM handles HLT itself",
+    };
+    Some(format!(
+        "It {how_long}: none of its vCPUs was in KVM_RUN. It was paused, not started, or stopped after an \
+         error{or_its_vmm}; it was not idle."
+    ))
 }
 
 /// What recording cost.

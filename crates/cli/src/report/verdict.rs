@@ -2,6 +2,9 @@
 
 use haltwise_core::account::worth::{NotPolling, Worth};
 use haltwise_core::event::CeilingSource;
+use haltwise_core::explain::HABIT;
+use haltwise_core::stats::Share;
+use haltwise_core::stats::total;
 
 use super::view::{AccountView, CeilingView, VmView};
 use crate::number::{nanos, nanos_f64, percent, share, three_digits};
@@ -9,9 +12,6 @@ use crate::words::ceiling_source;
 
 /// Below this share of the wakes, it matters little what polling costs or spares.
 const HARDLY: f64 = 0.05;
-
-/// From this share of cut polls on, the host has too few CPUs for its vCPUs.
-const MANY_CUTS: f64 = 0.2;
 
 /// A median wake-up latency that no mere switch of tasks takes.
 const LONG_LATENCY_NS: u64 = 100_000;
@@ -25,13 +25,12 @@ pub(crate) fn verdict(account: &AccountView, vetoed: bool) -> String {
 }
 
 fn cuts(account: &AccountView) -> Option<String> {
-    let polled = account.poll.polled.max(1);
-    let cut = account.poll.cut? as f64 / polled as f64;
-    (cut > MANY_CUTS).then(|| {
+    let preempted = Share::of(account.poll.cut?, account.poll.polled)?;
+    preempted.is_from(HABIT).then(|| {
         format!(
-            "{} of the polls were cut because another task wanted the CPU: more wants to run here \
-             than there are CPUs.",
-            share(cut)
+            "{} of the polls were preempted, because another task wanted the CPU: the host is \
+             overcommitted.",
+            share(preempted.share)
         )
     })
 }
@@ -51,15 +50,14 @@ fn worth(account: &AccountView, vetoed: bool) -> String {
     match account.worth {
         Worth::NoHalts => "No halt was seen.".to_owned(),
         Worth::Unknown => {
-            "Whether polling pays cannot be told: the halts do not say how long they polled."
-                .to_owned()
+            "It is not known whether polling pays: the time polled was not recorded.".to_owned()
         }
         Worth::InVain { poll_ns } => format!(
             "Polling does not pay here: {} of CPU went into it, and no poll caught a wake.",
             nanos(poll_ns)
         ),
         Worth::NotPolling { .. } if vetoed => {
-            "Nothing is polled: the guest switched host polling off.".to_owned()
+            "KVM does not poll: the guest disabled host polling (MSR_KVM_POLL_CONTROL).".to_owned()
         }
         Worth::NotPolling { why, gaps_within } => not_polling(account, why, gaps_within),
         Worth::Polling {
@@ -70,9 +68,13 @@ fn worth(account: &AccountView, vetoed: bool) -> String {
         } => {
             let each = format!("Each wake caught cost {} of CPU", nanos_f64(cost_ns));
             let (Some(spared), Some(price)) = (spared_ns, price) else {
+                let why = match account.waits {
+                    0 => "no halt slept",
+                    _ => "the recording does not tell how long wake-ups took",
+                };
                 return format!(
-                    "Polling caught {} of the wakes. {each}; what a sleep would have cost instead \
-                     cannot be told, for none was seen.",
+                    "Polling caught {} of the wakes. {each}; what a sleep would have cost instead is not \
+                     known: {why}.",
                     share(caught)
                 );
             };
@@ -125,7 +127,7 @@ fn not_polling(account: &AccountView, why: NotPolling, gaps_within: Option<f64>)
         NotPolling::LockedOut => format!(
             "Polling is locked out: {gaps} of the gaps are within the ceiling of {ceiling}, but \
              with the wake-up latency the halts are longer than it, and KVM judges whole halts, so \
-             the window never grows from 0. A ceiling above gap and latency would let it start."
+             the window never grows from 0."
         ),
         NotPolling::Other if account.ceilings.is_empty() => {
             "Hardly any halt polls; the ceiling in force is not known.".to_owned()
@@ -141,9 +143,9 @@ fn not_polling(account: &AccountView, why: NotPolling, gaps_within: Option<f64>)
 fn short_gaps(account: &AccountView) -> Option<String> {
     const SHORT_NS: u64 = 1 << 16;
     let rows = &account.gap_histogram;
-    let all: u64 = rows.iter().map(|row| row.count).sum();
+    let all = total(rows.iter().map(|row| row.count));
     let short = rows.iter().filter(|row| row.high_ns < SHORT_NS);
-    let short: u64 = short.map(|row| row.count).sum();
+    let short = total(short.map(|row| row.count));
     (all > 0).then(|| {
         format!(
             "{} of the gaps are shorter than {}.",
@@ -161,7 +163,7 @@ pub(crate) fn ceilings(vm: &VmView) -> String {
         [] => "not known".to_owned(),
         [only] => one_ceiling(only.ns, only.source),
         more => {
-            let all: u64 = more.iter().map(|ceiling| ceiling.halts).sum();
+            let all = total(more.iter().map(|ceiling| ceiling.halts));
             let one = |ceiling: &&CeilingView| {
                 let told = one_ceiling(ceiling.ns, ceiling.source);
                 match ceiling.halts {
@@ -181,4 +183,76 @@ pub(crate) fn ceilings(vm: &VmView) -> String {
 
 fn one_ceiling(ns: u32, source: CeilingSource) -> String {
     format!("{} ({})", nanos(u64::from(ns)), ceiling_source(source))
+}
+
+#[cfg(test)]
+mod test {
+    use haltwise_core::account::Account;
+    use haltwise_core::event::{Halt, HaltCounts};
+    use haltwise_core::hist::LogHist;
+
+    use super::*;
+    use crate::report::build::{Time, account_view};
+
+    fn says(account: &Account) -> String {
+        verdict(
+            &account_view(account, &Time::of(account.parts, 1_000_000_000, 1)),
+            false,
+        )
+    }
+
+    /// Polls that were preempted, and as many that met their wake.
+    fn polls(preempted: u64, met: u64) -> Account {
+        let mut account = Account::default();
+        for nth in 0..preempted + met {
+            account.halt(&Halt {
+                halt_ns: 60_000,
+                waited: nth < preempted,
+                poll_ns: Some(20_000),
+                window_ns: Some(50_000),
+                wake_latency_ns: Some(if nth < preempted { 5_000 } else { 0 }),
+                poll_cut: nth < preempted,
+                ..Halt::default()
+            });
+        }
+        account
+    }
+
+    #[test]
+    fn a_handful_of_preempted_polls_is_no_overcommitted_host() {
+        let overcommitted = |preempted, met| says(&polls(preempted, met)).contains("overcommitted");
+        assert!(!overcommitted(1, 0) && !overcommitted(30, 60) && !overcommitted(22, 80));
+        assert!(overcommitted(40, 60) && overcommitted(1_000, 0));
+    }
+
+    /// Stats mode tells how many halts slept, and of none how late it woke.
+    #[test]
+    fn sleeps_of_unknown_latency_are_not_said_to_be_none() {
+        let hist = |ns, count| {
+            let mut hist = LogHist::default();
+            (0..count).for_each(|_| hist.record(ns));
+            hist
+        };
+        let counted = |waited| {
+            let mut account = Account::default();
+            account.counts(&HaltCounts {
+                interval_ns: 1_000_000_000,
+                halts: 1_000,
+                waited,
+                polled: Some(1_000),
+                successful_polls: Some(1_000 - waited),
+                halt_ns: hist(50_000, 1_000),
+                poll_success_ns: hist(20_000, 1_000 - waited),
+                poll_fail_ns: hist(10_000, waited),
+                ..HaltCounts::default()
+            });
+            says(&account)
+        };
+        let some = counted(259);
+        assert!(
+            some.contains("does not tell how long wake-ups took"),
+            "{some}"
+        );
+        assert!(counted(0).contains("no halt slept"), "{}", counted(0));
+    }
 }

@@ -10,6 +10,8 @@ use haltwise_core::ids::VmmKind;
 use haltwise_core::recording::{Missing, Mode, Overhead, Rung};
 use serde::Serialize;
 
+use crate::recommend::Recommendation;
+
 /// The whole report.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
@@ -19,6 +21,8 @@ pub(crate) struct Report {
     pub(crate) recording: RecordingView,
     /// The host.
     pub(crate) host: HostView,
+    /// What `tune` recommends for KVM's parameters, by the goal balanced.
+    pub(crate) recommendation: Recommendation,
     /// The VMs, in the order in which they were seen.
     pub(crate) vms: Vec<VmView>,
     /// Halts that could not be given to a VM.
@@ -93,6 +97,11 @@ pub(crate) struct VmView {
     pub(crate) ordinal: u32,
     /// Why its halts cannot be seen; `null` if they can.
     pub(crate) not_observable: Option<String>,
+    /// When it came and when it was gone, if that was while recording.
+    pub(crate) from_ns: Option<u64>,
+    pub(crate) to_ns: Option<u64>,
+    /// How long none of its vCPUs was in `KVM_RUN`; `null` where that is not known.
+    pub(crate) paused_ns: Option<u64>,
     pub(crate) account: AccountView,
     pub(crate) vcpus: Vec<VcpuView>,
 }

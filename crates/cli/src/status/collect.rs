@@ -2,33 +2,33 @@
 
 use haltwise_capture::info::Clock;
 use haltwise_core::kvm::Knobs;
-use haltwise_host::knob::{self, JOURNAL, Look, Parameter, State, Step, Target};
-use haltwise_host::root::Root;
+use haltwise_host::knob::{self, JOURNAL, KnobError, Look, Parameter, State, Step, Target};
+use haltwise_host::root::{Root, RootError};
 use haltwise_host::support::KernelRelease;
 
 use super::view::{Journal, KnobView, Persisted, Status, StepView};
-use crate::apply::explain::explain;
-use crate::apply::view::{SettledView, TurnView};
-use crate::apply::{self, SCHEMA, watching};
 use crate::exit::Failure;
+use crate::knob::explain::explain;
+use crate::knob::view::{SettledView, TurnView};
+use crate::knob::{SCHEMA, watching};
 
 /// Collects everything.
 pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
     let kernel = KernelRelease::read(root)?;
-    let look = Look::at(root).map_err(explain)?;
+    let look = look(root)?;
     let state = look
         .as_ref()
-        .map_or_else(State::default, |it| it.state.clone());
+        .map_or_else(|_| State::default(), |it| it.state.clone());
     let foreign = match &look {
-        Some(look) => look.foreign().map_err(explain)?,
-        None => Vec::new(),
+        Ok(look) => look.foreign().map_err(explain)?,
+        Err(_) => Vec::new(),
     };
     let defaults =
         watching::kernel(&kernel.text).map(|(version, arch)| Knobs::defaults(version, arch));
     let is_foreign = |target| foreign.iter().any(|it| it.target == target);
     let knob = |parameter: Parameter| {
         let target = Target::Parameter(parameter);
-        let value = apply::value(root, parameter);
+        let value = crate::knob::value(root, parameter);
         let default = defaults.map(|it| default(&it, parameter));
         let ours = state.last_turn(target).filter(|_| !is_foreign(target));
         KnobView {
@@ -38,12 +38,13 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
             set_by: match ours {
                 Some(_) => "haltwise",
                 None if value == default => "default",
+                None if look.is_err() => "unknown",
                 None => "other",
             },
             step: ours.map(|(step, _)| step.number),
         }
     };
-    let vms = apply::vms(root);
+    let vms = crate::knob::vms(root);
     let persisted = knob::persisted(&state).into_iter();
     Ok(Status {
         schema: SCHEMA,
@@ -65,8 +66,22 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
         theirs: foreign.iter().map(ToString::to_string).collect(),
         vms: vms.rows,
         vms_unwatched: vms.unwatched,
-        journal: journal(root, look.as_ref()),
+        journal: journal(root, &look),
     })
+}
+
+/// The journal, or why nothing of it is known.
+fn look(root: &Root) -> Result<Result<Look, String>, Failure> {
+    match Look::at(root) {
+        Ok(Some(look)) => Ok(Ok(look)),
+        Ok(None) => Ok(Err("another haltwise is writing it just now".to_owned())),
+        Err(
+            error @ (KnobError::Denied { .. }
+            | KnobError::Untrusted { .. }
+            | KnobError::Read(RootError::Denied { .. })),
+        ) => Ok(Err(error.to_string())),
+        Err(error) => Err(explain(error)),
+    }
 }
 
 fn step(state: &State, step: &Step) -> StepView {
@@ -85,13 +100,14 @@ fn step(state: &State, step: &Step) -> StepView {
     }
 }
 
-fn journal(root: &Root, look: Option<&Look>) -> Journal {
+fn journal(root: &Root, look: &Result<Look, String>) -> Journal {
+    let known = look.as_ref().ok();
     Journal {
         path: root.path(JOURNAL).display().to_string(),
-        entries: look.map_or(0, |it| it.entries.len()),
-        busy: look.is_none(),
-        torn_bytes: look.map_or(0, |it| it.torn_bytes),
-        open: look.and_then(|it| it.open.as_ref()).map(SettledView::from),
+        entries: known.map(|it| it.entries.len()),
+        unknown: look.as_ref().err().cloned(),
+        torn_bytes: known.map_or(0, |it| it.torn_bytes),
+        open: known.and_then(|it| it.open.as_ref()).map(SettledView::from),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Status on a screen.
 
 use super::view::{KnobView, Status, StepView};
-use crate::apply::text::{page_settled, turns, vms};
+use crate::knob::text::{page_settled, turns, vms};
 use crate::number::nanos;
 use crate::page::{Page, Stands, harmless};
 use crate::words::plural;
@@ -18,7 +18,7 @@ pub(crate) fn render(status: &Status, width: usize) -> String {
     rows.extend(status.knobs.iter().map(row));
     page.table(2, &[Stands::Left; 4], &rows);
     for text in &status.theirs {
-        page.wrapped("  Not ours any more: ", &harmless(text), 4);
+        page.wrapped("  Modified externally: ", &harmless(text), 4);
     }
     if !status.persisted.is_empty() {
         let values = status.persisted.iter();
@@ -28,7 +28,9 @@ pub(crate) fn render(status: &Status, width: usize) -> String {
         page.wrapped("  Set again at every boot: ", &values.join(" "), 4);
     }
     page.heading("Steps that can be undone");
-    if status.steps.is_empty() {
+    if status.journal.unknown.is_some() {
+        page.line("  Not known.");
+    } else if status.steps.is_empty() {
         page.line("  None.");
     }
     for it in &status.steps {
@@ -54,7 +56,8 @@ fn row(knob: &KnobView) -> Vec<String> {
         (None, ..) => "not in this kernel".to_owned(),
         (_, _, Some(step)) => format!("haltwise, step {step}"),
         (_, "default", _) => "the kernel".to_owned(),
-        _ => "somebody else".to_owned(),
+        (_, "unknown", _) => "not known".to_owned(),
+        _ => "externally".to_owned(),
     };
     vec![
         knob.name.to_owned(),
@@ -78,13 +81,17 @@ fn step(page: &mut Page, step: &StepView) {
 fn journal(page: &mut Page, status: &Status) {
     let journal = &status.journal;
     page.heading("Journal");
-    let entries = match journal.entries {
-        1 => "1 entry".to_owned(),
-        n => format!("{n} entries"),
-    };
-    page.wrapped("  ", &format!("{}, {entries}", harmless(&journal.path)), 4);
-    if journal.busy {
-        page.line("  Another haltwise is writing it just now; look again in a moment.");
+    let path = harmless(&journal.path);
+    if let Some(why) = &journal.unknown {
+        let text = format!("{path}: nothing of it is known: {}.", harmless(why));
+        page.wrapped("  ", &text, 4);
+    }
+    if let Some(entries) = journal.entries {
+        let entries = match entries {
+            1 => "1 entry".to_owned(),
+            n => format!("{n} entries"),
+        };
+        page.wrapped("  ", &format!("{path}, {entries}"), 4);
     }
     if journal.torn_bytes > 0 {
         let bytes = plural(journal.torn_bytes, "byte");

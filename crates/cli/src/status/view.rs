@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::apply::view::{SettledView, TurnView};
-use crate::apply::watching::VmView;
+use crate::knob::view::{SettledView, TurnView};
+use crate::knob::watching::VmView;
 
 /// Everything.
 #[derive(Debug, Serialize)]
@@ -31,7 +31,7 @@ pub(crate) struct KnobView {
     pub(crate) value: Option<u32>,
     /// What an upstream kernel of this version sets; `null` where that is not known.
     pub(crate) default: Option<u32>,
-    /// `haltwise`, `default` (as the kernel sets it) or `other`.
+    /// `haltwise`, `default` (as the kernel sets it), `other`, or `unknown` without the journal.
     pub(crate) set_by: &'static str,
     /// The step, if it was us.
     pub(crate) step: Option<u64>,
@@ -65,9 +65,9 @@ pub(crate) struct Persisted {
 #[derive(Debug, Serialize)]
 pub(crate) struct Journal {
     pub(crate) path: String,
-    pub(crate) entries: usize,
-    /// Another haltwise is writing it just now: nothing of it is told here.
-    pub(crate) busy: bool,
+    pub(crate) entries: Option<usize>,
+    /// Why nothing of it is known: then neither is who set what, nor what can be undone.
+    pub(crate) unknown: Option<String>,
     /// Length of a last line that was cut; the next change takes it away.
     pub(crate) torn_bytes: u64,
     /// A step without an end; the next change settles it so.

@@ -3,8 +3,10 @@
 use std::cmp::Ordering;
 
 use super::figures::Ceilings;
+use super::origin::Origin;
 use super::rows::Row;
 use crate::number::{maybe_nanos, nanos, scaled, share};
+use crate::page::harmless;
 
 /// A column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -95,7 +97,7 @@ impl Column {
             Self::Name => "the VM's name, or the vCPU and its thread",
             Self::Vcpus => "vCPUs",
             Self::Halts => "halts in a second",
-            Self::Wasted => "polled in vain, in percent of one CPU",
+            Self::Wasted => "failed polls, in percent of one CPU",
             Self::Useful => "polled until the wake came, in percent of one CPU",
             Self::P50 => "median wake-up latency of the halts that slept",
             Self::P99 => "of 100 wake-ups, 99 are no later than this",
@@ -183,6 +185,32 @@ impl Column {
         }
     }
 
+    /// Why some of these rows have a dash in this column, if any has.
+    pub(crate) fn why_dash(self, rows: &[Row], origin: &Origin) -> Option<String> {
+        let is_dash = |row: &&Row| row.instead().is_none() && self.text(row) == dash();
+        let mut dashes = rows.iter().filter(is_dash).peekable();
+        dashes.peek()?;
+        let fields: &[&str] = match self {
+            Self::Wasted | Self::Useful => &["poll_ns"],
+            Self::P50 | Self::P99 => &["wake_latency_ns"],
+            Self::Window => &["window_ns"],
+            Self::Ceiling => &["ceiling_ns"],
+            _ => &[],
+        };
+        let mut missing = origin.missing.iter();
+        let told = missing.find(|missing| fields.contains(&missing.field.as_str()));
+        let mut here = || match self {
+            Self::Wasted | Self::Useful => "no halt has its time polled",
+            Self::P50 | Self::P99 if dashes.all(|row| row.figures.waits == 0) => "no vCPU slept",
+            Self::P50 | Self::P99 => "no sleep whose wake event was seen",
+            Self::Window => "no halt has its window",
+            Self::Ceiling => "no halt has its ceiling",
+            Self::Vcpus => "not known whose halts these are",
+            _ => "not recorded",
+        };
+        Some(told.map_or_else(|| here().to_owned(), |missing| harmless(&missing.reason)))
+    }
+
     /// The order of two rows by this column: what is not known comes first.
     fn order(self, a: &Row, b: &Row) -> Ordering {
         let by = |of: &dyn Fn(&Row) -> Option<f64>| match (of(a), of(b)) {
@@ -252,14 +280,14 @@ fn natural(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Puts rows in order: by a column, the largest first, or the other way round. Those that cannot be
-/// observed come last; those that are alike stand by name.
+/// Puts rows in order: by a column, the largest first, or the other way round. Those without
+/// figures come last; those that are alike stand by name.
 pub(crate) fn sort(rows: &mut [Row], by: Column, reversed: bool) {
     rows.sort_by(|a, b| {
         let order = by.order(b, a);
         let order = if reversed { order.reverse() } else { order };
-        let blind = a.blind.is_some().cmp(&b.blind.is_some());
-        blind
+        let without = a.instead().is_some().cmp(&b.instead().is_some());
+        without
             .then(order)
             .then_with(|| natural(&a.name, &b.name))
             .then(a.key.cmp(&b.key))

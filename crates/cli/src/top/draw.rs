@@ -64,7 +64,7 @@ pub(crate) fn draw(model: &Model, theme: Theme, area: Rect, buffer: &mut Buffer)
 /// A VM: its vCPUs, where its halted time goes, and what is left of the screen for charts.
 fn of_vm(model: &Model, vm: VmIndex, pen: &mut Pen<'_>, top: u16, height: u16) {
     let rows = model.rows();
-    let blind = rows.iter().all(|row| row.blind.is_some());
+    let blind = rows.iter().all(|row| row.instead().is_some());
     let rows = u16::try_from(rows.len()).unwrap_or(u16::MAX);
     // The table may have more than half of the room, if it needs it.
     let table = rows.saturating_add(1).min(height * 3 / 5).max(TABLE);
@@ -94,12 +94,18 @@ pub(crate) fn page(height: u16) -> usize {
 /// The lines of all rows, as text: for `--once`.
 pub(crate) fn text(model: &Model, width: u16) -> String {
     let rows = u16::try_from(model.rows().len()).unwrap_or(u16::MAX - 64);
-    let area = Rect::new(0, 0, width, rows.saturating_add(16));
+    let area = Rect::new(0, 0, width, rows.saturating_add(32));
     let mut buffer = Buffer::empty(area);
     let mut pen = Pen::new(&mut buffer, area, Theme::bare());
     let above = head::draw_once(model, &mut pen);
     table::draw(model, Table::Vms, &mut pen, above, rows.saturating_add(1));
     let end = above + rows.saturating_add(1);
+    // Why figures are not known stands above what was lost, which is always the last line.
+    let dashes = foot::dashes(model, width);
+    let lines = (end..)
+        .zip(&dashes)
+        .map(|(y, line)| pen.text(0, y, line, Theme::plain()));
+    let end = end + u16::try_from(lines.count()).unwrap_or(0);
     foot::losses(model, &mut pen, end);
     pen.lines(end + 1)
 }

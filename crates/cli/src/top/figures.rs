@@ -63,6 +63,8 @@ pub(crate) struct Reason {
 pub(crate) struct ExitFigures {
     /// How many; where KVM virtualises in software and tells of none, instructions emulated.
     pub(crate) count: u64,
+    /// They are instructions emulated.
+    pub(crate) emulated: bool,
     /// In a second.
     pub(crate) per_s: f64,
     /// The most frequent reasons first.
@@ -78,6 +80,8 @@ pub(crate) struct Figures {
     pub(crate) halts: u64,
     /// Halts in a second.
     pub(crate) halts_per_s: f64,
+    /// Halts in which the vCPU slept.
+    pub(crate) waits: u64,
     /// CPUs that polled with success; `None` if no halt says whether it polled.
     pub(crate) useful: Option<f64>,
     /// CPUs that polled in vain.
@@ -103,6 +107,8 @@ pub(crate) struct Whose<'a> {
     pub(crate) known: &'a [&'a Vcpu],
     /// vCPUs that are known or did something.
     pub(crate) vcpus: usize,
+    /// How long they were there.
+    pub(crate) length_ns: u64,
     /// What exits are called; `None` if none are recorded.
     pub(crate) names: Option<&'a Names>,
 }
@@ -111,20 +117,26 @@ impl Figures {
     /// Computes them.
     pub(crate) fn of(step: &Step, whose: Whose<'_>) -> Self {
         let halts = &whose.cell.halts;
-        let length = step.length_ns();
+        let length = whose.length_ns;
+        let vcpus = u64::try_from(whose.vcpus.max(1)).unwrap_or(u64::MAX);
+        let polled = halts.polled_of(length.saturating_mul(vcpus));
         Self {
             vcpus: whose.vcpus,
             halts: halts.halts,
             halts_per_s: per_s(halts.halts, length),
-            useful: cpus(halts, halts.poll_success_ns.sum(), length),
-            wasted: cpus(halts, halts.poll_fail_ns.sum(), length),
+            waits: halts.waits,
+            useful: cpus(halts, polled.poll_success_ns, length),
+            wasted: cpus(halts, polled.poll_fail_ns, length),
             latency: Spread::of(&halts.wake_latency_ns),
             window_ns: window(whose),
             ceilings: ceilings(&step.around, whose),
             vetoes: (whose.known.iter())
                 .filter(|vcpu| vcpu.guest_veto == Some(true))
                 .count(),
-            exits: (whose.names).map(|names| exits(whose.cell, step.exits_ns(), names)),
+            exits: (whose.names).map(|names| {
+                let part = length as f64 / step.length_ns().max(1) as f64;
+                exits(whose.cell, step.exits_ns() as f64 * part, names)
+            }),
         }
     }
 }
@@ -177,10 +189,18 @@ fn ceiling_of(around: &Around, vcpu: &Vcpu) -> Option<Ceiling> {
     Some(Ceiling { ns, source })
 }
 
-fn exits(cell: &Cell, length_ns: u64, names: &Names) -> ExitFigures {
+fn exits(cell: &Cell, length_ns: f64, names: &Names) -> ExitFigures {
+    let per_s = |count: u64| {
+        if length_ns > 0.0 {
+            count as f64 / (length_ns / 1e9)
+        } else {
+            0.0
+        }
+    };
     let Some(account) = &cell.exits else {
         return ExitFigures {
             count: 0,
+            emulated: false,
             per_s: 0.0,
             reasons: Vec::new(),
         };
@@ -197,12 +217,13 @@ fn exits(cell: &Cell, length_ns: u64, names: &Names) -> ExitFigures {
     let reasons = causes.into_iter().take(REASONS);
     ExitFigures {
         count: stands_for,
-        per_s: per_s(stands_for, length_ns),
+        emulated: real == 0 && passed.emulations > 0,
+        per_s: per_s(stands_for),
         reasons: reasons
             .map(|(cause, tally)| Reason {
                 name: cause.name(names),
                 count: tally.count,
-                per_s: per_s(tally.count, length_ns),
+                per_s: per_s(tally.count),
                 time_ns: (!cause.is_halt() && tally.handling_ns.count() > 0)
                     .then(|| tally.time_ns()),
                 user_ns: tally.user_ns,

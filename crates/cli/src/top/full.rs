@@ -9,8 +9,8 @@ use super::draw::{self};
 use super::live::Live;
 use super::model::{Effect, Model};
 use super::tty::{Tty, lost};
+use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::record::interrupt::Interrupt;
 
 /// Between two looks at the clock while a capture is played.
 const FRAME: Duration = Duration::from_millis(40);

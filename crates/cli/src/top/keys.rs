@@ -109,7 +109,7 @@ pub(crate) const BINDINGS: [Binding; 22] = [
     bind(&[Char('[')], "[", Action::Travel(-10), "ten steps back"),
     bind(&[Char(']')], "]", Action::Travel(10), "ten steps on"),
     bind(&[Home], "Home", Action::First, "oldest step"),
-    bind(&[End], "End", Action::Last, "newest step; follow"),
+    bind(&[End], "End", Action::Last, "latest interval; follow"),
     bind(
         &[Char('+'), Char('=')],
         "+",

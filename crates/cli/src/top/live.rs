@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context;
 use haltwise_capture::info::Clock;
 use haltwise_core::account::seen::Fold;
-use haltwise_core::event::{Facts, HostSample, KnobScope, Vcpu, Vm};
+use haltwise_core::event::{Facts, HostSample, KnobScope, Paused, Vcpu, Vm};
 use haltwise_core::ids::{Pid, VmIndex};
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_host::collector::{CollectOptions, Collector};
@@ -22,9 +22,9 @@ use haltwise_host::{clock, host_sample};
 
 use super::origin::Origin;
 use super::step::{Around, Losses, Step};
+use crate::collect::attach::{self, explain};
+use crate::collect::exits::ExitsWanted;
 use crate::exit::Failure;
-use crate::record::ExitsWanted;
-use crate::record::start::{self, explain};
 
 /// Between two drains when every halt comes one by one.
 const DRAIN_HALTS: Duration = Duration::from_millis(20);
@@ -66,28 +66,28 @@ impl Live {
     /// Attaches.
     pub(crate) fn attach(wanted: &Wanted) -> Result<(Self, Origin), Failure> {
         let root = Root::host();
-        start::check_kvm(&root)?;
+        attach::check_kvm(&root)?;
         let exits = wanted.exits.as_ref();
         let exits = exits
             .map(|exits| exits.settle(wanted.rung, &root))
             .transpose()?;
         let mut options = CollectOptions {
             mode: wanted.mode,
-            vms: start::select(&wanted.vms, &root)?,
+            vms: attach::select(&wanted.vms, &root)?,
             interval: wanted.interval,
             exits: exits.as_ref().map(|exits| exits.options.clone()),
             ..CollectOptions::default()
         };
         let rung = exits.as_ref().map_or(wanted.rung, |_| Some(Rung::Bpf));
-        let mut collector = start::attach(rung, &options, &root)?;
+        let mut collector = attach::attach(rung, &options, &root)?;
         if collector.rung() != Rung::Bpf && options.mode == Mode::Counts {
             // Every halt comes to us there anyway; counted in intervals of its own it comes late.
             options.mode = Mode::Full;
             drop(collector);
-            collector = start::attach(Some(Rung::Tracepoints), &options, &root)?;
+            collector = attach::attach(Some(Rung::Tracepoints), &options, &root)?;
         }
-        let start_ns = clock::monotonic_ns();
-        let host = start::this_host(&root);
+        let start_ns = collector.begin().map_err(explain)?;
+        let host = attach::this_host(&root);
         let mut missing = collector.missing();
         if collector.rung() == Rung::Bpf {
             // They are told by the walk over the vCPUs.
@@ -136,16 +136,18 @@ impl Live {
         let due = self.is_due();
         let mut facts = Facts::default();
         self.collector.drain(&mut facts).map_err(explain)?;
+        let drained_ns = clock::monotonic_ns();
         self.step.facts(&facts);
-        Ok(due.then(|| self.end_step()))
+        Ok(due.then(|| self.end_step(drained_ns)))
     }
 
     /// Detaches, and gives what there is of the step.
     pub(crate) fn stop(&mut self) -> Result<Step, Failure> {
         let mut facts = Facts::default();
+        let ended_ns = self.collector.end(&mut facts).map_err(explain)?;
         self.collector.stop(&mut facts).map_err(explain)?;
         self.step.facts(&facts);
-        Ok(self.end_step())
+        Ok(self.end_step(ended_ns))
     }
 
     /// Whether the step is over.
@@ -167,11 +169,11 @@ impl Live {
         drain.min(Duration::from_nanos(due))
     }
 
-    fn end_step(&mut self) -> Step {
+    /// Ends the step where its facts end; what takes time after that belongs to the next.
+    fn end_step(&mut self, now: u64) -> Step {
         self.sample();
         // A setting that cannot be read now may be next time.
         drop(self.look());
-        let now = clock::monotonic_ns();
         let mut step = std::mem::replace(&mut self.step, Step::between(now, now));
         step.end_ns = now;
         step.settle();
@@ -222,7 +224,16 @@ impl Live {
             if threads.is_none() && !acted {
                 continue;
             }
-            vms.push(vm.clone());
+            // Only whether it is paused now: what is over would make each step's another.
+            let from_ns = vm.paused.map(|paused| paused.from_ns);
+            let paused = from_ns.map(|from_ns| Paused {
+                over_ns: 0,
+                from_ns,
+            });
+            vms.push(Vm {
+                paused,
+                ..vm.clone()
+            });
             let first = roster.vcpus.partition_point(|vcpu| vcpu.vm < vm.index);
             let own = roster.vcpus[first..]
                 .iter()

@@ -11,7 +11,8 @@ use haltwise_capture::error::CaptureReadError;
 use haltwise_capture::note::Note;
 use haltwise_capture::rows::Rows;
 use haltwise_core::account::seen::{Fold, Span};
-use haltwise_core::event::{Knob, KnobScope, Vcpu, Vm};
+use haltwise_core::account::within::Interval;
+use haltwise_core::event::{HaltCounts, Knob, KnobScope, Vcpu, Vm};
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Mode, Roster};
 
@@ -21,11 +22,9 @@ use super::step::{Losses, Step};
 use super::timeline::Timeline;
 use crate::exit::Failure;
 use crate::number::count;
-use crate::open::explain;
 use crate::progress::Progress;
-
-/// Clock ticks in which `/proc/PID/stat` counts: `USER_HZ` is 100 wherever KVM runs.
-const TICK_NS: u64 = 10_000_000;
+use crate::reading::open::{explain_shared, in_a_line};
+use crate::reading::opened::{Broken, Opened};
 
 /// After so many rows it is said how far the reading is.
 const LOOK: u64 = 1 << 16;
@@ -45,11 +44,11 @@ pub(crate) fn load(
     length: Length,
     pick: impl FnOnce(&Roster) -> Result<Option<Vec<VmIndex>>, Failure>,
 ) -> Result<(Origin, Timeline), Failure> {
-    let capture = Capture::open(dir).map_err(explain)?;
-    let mut origin = origin(&capture, dir);
+    let opened = Opened::open(dir)?;
+    let capture = opened.capture();
     let wanted = pick(&capture.info().roster)?;
     let mut reader = Reader {
-        grid: grid(&capture, length),
+        grid: grid(&opened, length),
         knobs: capture.info().knobs.clone(),
         wanted,
         broken: Vec::new(),
@@ -57,18 +56,20 @@ pub(crate) fn load(
         progress: Progress::start(None),
         started: Instant::now(),
     };
-    reader.tables(&capture);
+    reader.tables(&opened);
+    // Not before: what was left out is known by now.
+    let mut origin = origin(capture, dir);
     if reader.facts == 0 && !reader.broken.is_empty() {
-        return Err(explain(reader.broken.swap_remove(0)));
+        return Err(explain_shared(&reader.broken.swap_remove(0)));
     }
     for error in reader.broken.drain(..) {
-        let note = format!("{:#}", anyhow::Error::new(error));
+        let note = in_a_line(&error);
         if !origin.notes.iter().any(|known| known.contains(&note)) {
             origin.notes.push(note);
         }
         origin.partial = true;
     }
-    let steps = reader.finish(&capture);
+    let steps = reader.finish(capture);
     Ok((origin, Timeline::of(steps)))
 }
 
@@ -99,34 +100,54 @@ fn origin(capture: &Capture, dir: &Path) -> Origin {
 }
 
 /// Where steps end: at even distances; in counts mode where the recorder read its counts.
-fn grid(capture: &Capture, length: Length) -> Grid {
-    let info = capture.info();
+fn grid(opened: &Opened, length: Length) -> Grid {
+    let info = opened.info();
     let start_ns = info.clock.start_monotonic_ns;
     let ended = info.ended.as_ref().map(|ended| ended.time_ns);
-    let end_ns = ended.unwrap_or_else(|| last_seen(capture)).max(start_ns);
+    let along = info.mode == Mode::Counts && matches!(length, Length::Ns(_));
+    let mut before = Before {
+        last_ns: 0,
+        read: BTreeSet::new(),
+    };
+    // What cannot be read is told of when it is read again.
+    match ended {
+        Some(_) if !along => {}
+        Some(_) => {
+            feed(opened.capture().halt_counts(), |row| before.counts(&row)).ok();
+        }
+        None => {
+            feed(opened.capture().halts(), |row| before.see(row.end_ns())).ok();
+            feed(opened.capture().halt_counts(), |row| before.counts(&row)).ok();
+            let samples = &opened.host_samples().rows;
+            for sample in samples {
+                before.see(sample.time_ns);
+            }
+        }
+    }
+    let end_ns = ended.unwrap_or(before.last_ns).max(start_ns);
     match length {
         Length::Whole => Grid::whole(start_ns, end_ns),
-        Length::Ns(ns) if info.mode == Mode::Counts => {
-            let mut read = BTreeSet::new();
-            feed(capture.halt_counts(), |row| {
-                read.insert(row.time_ns);
-            })
-            .ok();
-            Grid::along(start_ns, end_ns, ns, read)
-        }
+        Length::Ns(ns) if along => Grid::along(start_ns, end_ns, ns, before.read),
         Length::Ns(ns) => Grid::even(start_ns, end_ns, ns),
     }
 }
 
-/// The last thing that a recording without an end tells of.
-fn last_seen(capture: &Capture) -> u64 {
-    let mut last = 0;
-    let mut see = |time_ns: u64| last = last.max(time_ns);
-    // What cannot be read is told of when it is read again.
-    feed(capture.halts(), |halt| see(halt.end_ns())).ok();
-    feed(capture.halt_counts(), |row| see(row.time_ns)).ok();
-    feed(capture.host_samples(), |sample| see(sample.time_ns)).ok();
-    last
+/// What is to be known before the steps are made: the last thing that a recording without an end tells of, and
+/// when the recorder read its counts.
+struct Before {
+    last_ns: u64,
+    read: BTreeSet<u64>,
+}
+
+impl Before {
+    fn see(&mut self, time_ns: u64) {
+        self.last_ns = self.last_ns.max(time_ns);
+    }
+
+    fn counts(&mut self, row: &HaltCounts) {
+        self.see(row.time_ns);
+        self.read.insert(row.time_ns);
+    }
 }
 
 fn feed<T>(
@@ -144,7 +165,7 @@ struct Reader {
     grid: Grid,
     knobs: Vec<Knob>,
     wanted: Option<Vec<VmIndex>>,
-    broken: Vec<CaptureReadError>,
+    broken: Vec<Broken>,
     facts: u64,
     progress: Progress,
     started: Instant,
@@ -158,7 +179,8 @@ impl Reader {
         }
     }
 
-    fn tables(&mut self, capture: &Capture) {
+    fn tables(&mut self, opened: &Opened) {
+        let capture = opened.capture();
         let full = capture.info().mode == Mode::Full;
         if full {
             self.table(capture.halts(), |halt| (halt.vm, halt.end_ns()), Step::halt);
@@ -167,29 +189,26 @@ impl Reader {
                 |change| (change.vm, change.time_ns),
                 Step::window,
             );
-        } else {
-            self.table(
-                capture.halt_counts(),
-                |row| (row.vm, row.time_ns),
-                Step::counts,
-            );
         }
+        // In a full recording: halts whose rows were not written.
+        self.table(
+            capture.halt_counts(),
+            |row| (row.vm, row.time_ns),
+            Step::counts,
+        );
         if capture.info().exits.is_some() {
             self.table(capture.exits(), |row| (row.vm, row.time_ns), Step::exits);
         }
-        let mut read = |grid: &mut Grid, fed: &mut dyn FnMut(&mut Grid) -> Result<(), _>| {
-            self.broken.extend(fed(grid).err());
-        };
-        read(&mut self.grid, &mut |grid| {
-            feed(capture.host_samples(), |s| grid.at(s.time_ns).host(&s))
-        });
-        read(&mut self.grid, &mut |grid| {
-            feed(capture.lost(), |lost| grid.at(lost.time_ns).lost(&lost))
-        });
-        let knobs = &mut self.knobs;
-        read(&mut self.grid, &mut |_| {
-            feed(capture.knobs(), |knob| knobs.push(knob))
-        });
+        let (samples, lost, knobs) = (opened.host_samples(), opened.lost(), opened.knobs());
+        for sample in &samples.rows {
+            self.grid.at(sample.time_ns).host(sample);
+        }
+        for lost in &lost.rows {
+            self.grid.at(lost.time_ns).lost(lost);
+        }
+        self.knobs.extend(knobs.rows.iter().cloned());
+        let broken = [&samples.broken, &lost.broken, &knobs.broken];
+        self.broken.extend(broken.into_iter().flatten().cloned());
     }
 
     fn table<T>(
@@ -210,14 +229,20 @@ impl Reader {
                 self.progress.show(self.started.elapsed(), text);
             }
         });
-        self.broken.extend(fed.err());
+        self.broken.extend(fed.err().map(Broken::new));
     }
 
     /// Says of every step who was there and what was in force.
     fn finish(mut self, capture: &Capture) -> Vec<Step> {
         let info = capture.info();
-        let roster = &info.roster;
         let mut steps = std::mem::take(&mut self.grid).finish();
+        if let Some(first) = steps.first_mut() {
+            first.start_ns = first.told().start_ns;
+        }
+        if let Some(last) = steps.last_mut() {
+            last.end_ns = last.told().end_ns;
+        }
+        let roster = &of_interval(&info.roster, &steps);
         self.knobs.retain(|knob| knob.scope == KnobScope::Host);
         self.knobs.sort_by_key(|knob| knob.time_ns);
         let mut knobs = self.knobs.iter().peekable();
@@ -227,11 +252,15 @@ impl Reader {
         let mut sample = None;
         for step in &mut steps {
             let until = step.end_ns;
+            let is_there = |vm: &Vm| {
+                let acted = step.of_vm(Some(vm.index)).next().is_some();
+                self.is_wanted(Some(vm.index)) && (acted || step.holds(vm))
+            };
+            there.come(roster, is_there);
             let map = Rc::make_mut(&mut in_force);
             while let Some(knob) = knobs.next_if(|knob| knob.time_ns <= until) {
                 map.insert(knob.name.clone(), knob.value.clone());
             }
-            there.come(roster, until, |vm| self.is_wanted(Some(vm)));
             lost.fold(&step.lost);
             if let Some(before) = sample {
                 step.host(&before);
@@ -265,7 +294,23 @@ fn tell_totals(step: &mut Step, totals: &BTreeMap<String, u64>) {
     }
 }
 
-/// VMs whose processes had begun. When they ended, a capture does not tell.
+/// The roster with the time in which each VM was there, as far as it was not all of it.
+fn of_interval(roster: &Roster, steps: &[Step]) -> Roster {
+    let ends = steps.first().zip(steps.last());
+    let whole = ends.map_or_else(Interval::default, |(first, last)| Interval {
+        start_ns: first.start_ns,
+        end_ns: last.end_ns,
+    });
+    let mut roster = roster.clone();
+    for vm in &mut roster.vms {
+        let there = whole.of_vm(vm);
+        let came = there.start_ns > whole.start_ns;
+        vm.from_ns = came.then_some(there.start_ns);
+    }
+    roster
+}
+
+/// VMs that were there in a step, or did something in it, and their vCPUs.
 #[derive(Debug, Default)]
 struct There {
     vms: Rc<Vec<Vm>>,
@@ -273,14 +318,13 @@ struct There {
 }
 
 impl There {
-    fn come(&mut self, roster: &Roster, until_ns: u64, wanted: impl Fn(VmIndex) -> bool) {
-        let vms = roster.vms.iter();
-        let vms: Vec<_> = vms
-            .filter(|vm| wanted(vm.index))
-            .filter(|vm| vm.key.start_ticks.saturating_mul(TICK_NS) < until_ns)
-            .cloned()
-            .collect();
-        if vms.len() == self.vms.len() {
+    fn come(&mut self, roster: &Roster, is_there: impl Fn(&Vm) -> bool) {
+        let vms: Vec<&Vm> = roster.vms.iter().filter(|vm| is_there(vm)).collect();
+        if vms
+            .iter()
+            .map(|vm| vm.index)
+            .eq(self.vms.iter().map(|vm| vm.index))
+        {
             return;
         }
         let vcpus = roster.vcpus.iter();
@@ -291,6 +335,6 @@ impl There {
             ..vcpu.clone()
         });
         self.vcpus = Rc::new(vcpus.collect());
-        self.vms = Rc::new(vms);
+        self.vms = Rc::new(vms.into_iter().cloned().collect());
     }
 }

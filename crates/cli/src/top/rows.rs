@@ -13,6 +13,9 @@ use crate::page::harmless;
 /// Characters of a name that are looked at; no screen shows more.
 const NAME: usize = 400;
 
+/// Of a VM none of whose vCPUs was in `KVM_RUN`.
+const NOT_RUNNING: &str = "not running: paused, not started or stopped after an error";
+
 /// Who a row is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Key {
@@ -33,6 +36,8 @@ pub(crate) struct Row {
     pub(crate) name: String,
     /// Why its halts cannot be seen, if they cannot; steers no terminal.
     pub(crate) blind: Option<String>,
+    /// Its VM was paused and did not halt.
+    pub(crate) paused: bool,
     /// What it did.
     pub(crate) figures: Figures,
 }
@@ -64,14 +69,41 @@ pub(crate) fn of_vm(step: &Step, vm: &Vm, names: Option<&Names>) -> Row {
         cell: &step.vm(vm.index),
         known: &known,
         vcpus: ids(step, vm.index, &known).len(),
+        length_ns: step.there_ns(vm),
         names,
     };
     Row {
         key: Key::Vm(vm.index),
         name: tame(&vm.name),
         blind: blind(vm),
+        paused: is_idle_by_pause(step, vm),
         figures: Figures::of(step, whose),
     }
+}
+
+impl Row {
+    /// What is shown in place of its figures.
+    pub(crate) fn instead(&self) -> Option<String> {
+        match &self.blind {
+            Some(reason) => Some(format!("not observable: {reason}")),
+            None if self.paused => Some(NOT_RUNNING.to_owned()),
+            None => None,
+        }
+    }
+}
+
+/// Whether a VM was paused at the end of a step; `None` where that is not known.
+pub(crate) fn paused(step: &Step, vm: &Vm) -> Option<bool> {
+    let paused = vm.paused?;
+    match paused.from_ns {
+        Some(from_ns) if from_ns < step.end_ns => Some(true),
+        // When a pause was that is over, nobody has noted.
+        _ => (paused.over_ns == 0).then_some(false),
+    }
+}
+
+fn is_idle_by_pause(step: &Step, vm: &Vm) -> bool {
+    paused(step, vm) == Some(true) && step.vm(vm.index).halts.halts == 0
 }
 
 /// Why a VM's halts cannot be seen.
@@ -93,6 +125,7 @@ pub(crate) fn of_vcpus(step: &Step, vm: &Vm, names: Option<&Names>) -> Vec<Row> 
             cell: step.vcpu(vm.index, id).unwrap_or(&nothing),
             known: &own,
             vcpus: 1,
+            length_ns: step.there_ns(vm),
             names,
         };
         rows.push(Row {
@@ -102,6 +135,7 @@ pub(crate) fn of_vcpus(step: &Step, vm: &Vm, names: Option<&Names>) -> Vec<Row> 
                 |vcpu| format!("vCPU {id} tid {}", vcpu.tid),
             ),
             blind: blind(vm),
+            paused: is_idle_by_pause(step, vm),
             figures: Figures::of(step, whose),
         });
     }
@@ -119,6 +153,7 @@ pub(crate) fn host(step: &Step, names: Option<&Names>) -> Figures {
         cell: &step.total(),
         known: &known,
         vcpus: of_vms.sum(),
+        length_ns: step.length_ns(),
         names,
     };
     Figures::of(step, whose)
@@ -129,6 +164,7 @@ fn unplaced(step: &Step, vm: Option<VmIndex>, cell: &Cell, names: Option<&Names>
         cell,
         known: &[],
         vcpus: 0,
+        length_ns: step.length_ns(),
         names,
     };
     Row {
@@ -138,6 +174,7 @@ fn unplaced(step: &Step, vm: Option<VmIndex>, cell: &Cell, names: Option<&Names>
             Some(_) => "(of no known vCPU)".to_owned(),
         },
         blind: None,
+        paused: false,
         figures: Figures::of(step, whose),
     }
 }

@@ -10,9 +10,10 @@ use haltwise_core::account::Account;
 use haltwise_core::account::ledger::{HostUse, Ledger, Place};
 use haltwise_core::account::seen::{Bounded, Fold, Span};
 use haltwise_core::account::series::{Levels, Series};
+use haltwise_core::account::within::Interval;
 use haltwise_core::event::{Facts, Halt, HaltCounts, HostSample, Lost, Vcpu, Vm, WindowChange};
 use haltwise_core::exit::Exits;
-use haltwise_core::exit::account::{Account as ExitAccount, By};
+use haltwise_core::exit::account::{Account as ExitAccount, By, Counted};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{VcpuId, VmIndex};
 
@@ -109,8 +110,8 @@ pub(crate) struct Step {
     /// Who was there, and what was in force.
     pub(crate) around: Around,
     cells: BTreeMap<Place, Cell>,
-    /// When exits were read in this step, and how long each reading reached back.
-    exits_read: BTreeMap<u64, u64>,
+    /// The readings of exits in this step.
+    exits_read: Counted,
     /// The host's first and last sample; the first may be the last of the step before.
     samples: Option<(HostSample, HostSample)>,
 }
@@ -158,7 +159,7 @@ impl Step {
 
     /// Adds exits.
     pub(crate) fn exits(&mut self, row: &Exits) {
-        self.exits_read.insert(row.time_ns, row.interval_ns);
+        self.exits_read.row(row);
         self.cell(row.vm, row.vcpu).exits_mut().add(row);
     }
 
@@ -203,13 +204,35 @@ impl Step {
         self.end_ns.saturating_sub(self.start_ns)
     }
 
-    /// The time over which its exits were counted; its own length, if none were.
-    pub(crate) fn exits_ns(&self) -> u64 {
-        let read = self.exits_read.values();
-        match read.fold(0, |sum: u64, ns| sum.saturating_add(*ns)) {
+    /// Its interval, widened to hold all that it was told of halts.
+    pub(crate) fn told(&self) -> Interval {
+        let told = self.cells.values().map(|cell| cell.halts.told);
+        told.fold(self.interval(), Interval::holding)
+    }
+
+    /// Whether a VM was there in it.
+    pub(crate) fn holds(&self, vm: &Vm) -> bool {
+        self.interval().of_vm(vm).length_ns() > 0
+    }
+
+    /// How long a VM was there in it. One that did something after it was gone was there.
+    pub(crate) fn there_ns(&self, vm: &Vm) -> u64 {
+        match self.interval().of_vm(vm).length_ns() {
             0 => self.length_ns(),
             ns => ns,
         }
+    }
+
+    fn interval(&self) -> Interval {
+        Interval {
+            start_ns: self.start_ns,
+            end_ns: self.end_ns,
+        }
+    }
+
+    /// The time over which its exits were counted; its own length, if none were.
+    pub(crate) fn exits_ns(&self) -> u64 {
+        self.exits_read.length_ns().unwrap_or(self.length_ns())
     }
 
     /// How many cells it holds.

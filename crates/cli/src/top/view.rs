@@ -74,6 +74,7 @@ struct VmView {
     vmm: VmmKind,
     pid: u32,
     not_observable: Option<String>,
+    paused: Option<bool>,
     #[serde(flatten)]
     figures: FiguresView,
     vcpus: Vec<VcpuView>,
@@ -114,6 +115,8 @@ struct CeilingView {
 
 #[derive(Debug, Serialize)]
 struct ExitsView {
+    /// `exits` as the tracepoint `kvm_exit` tells them, or `emulated-instructions` where it tells none.
+    counts: &'static str,
     count: u64,
     per_s: f64,
     reasons: Vec<ReasonView>,
@@ -213,6 +216,7 @@ fn vm_view(step: &Step, vm: &Vm, names: Option<&Names>) -> VmView {
             haltwise_core::event::Observable::Yes => None,
             haltwise_core::event::Observable::No(reason) => Some(reason.clone()),
         },
+        paused: rows::paused(step, vm),
         figures: figures(&row.figures, &step.vm(vm.index), row.blind.is_none()),
         vcpus: vcpus.collect(),
     }
@@ -243,6 +247,11 @@ fn figures(figures: &Figures, cell: &Cell, seen: bool) -> FiguresView {
             source: ceilings.source,
         }),
         exits: figures.exits.as_ref().map(|exits| ExitsView {
+            counts: if exits.emulated {
+                "emulated-instructions"
+            } else {
+                "exits"
+            },
             count: exits.count,
             per_s: exits.per_s,
             reasons: (exits.reasons.iter())

@@ -24,12 +24,15 @@ pub(crate) fn vm(index: u32, name: &str) -> Vm {
         index: VmIndex(index),
         key: VmKey {
             pid: Pid(1_000 + index),
-            start_ticks: 1,
+            start_ticks: 0,
             ordinal: 0,
         },
         name: name.to_owned(),
         vmm: VmmKind::Qemu,
         observable: Observable::Yes,
+        from_ns: None,
+        to_ns: None,
+        paused: None,
     }
 }
 

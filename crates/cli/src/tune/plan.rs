@@ -2,9 +2,9 @@
 
 use haltwise_capture::info::CaptureInfo;
 
-use super::seek::Row;
-use super::view::{Figures, IntervalView, PlayedView, View};
 use crate::plan::{Basis, Effect, Expected, Goal, Interval, Plan, SCHEMA, Scope, Tool, VERSION};
+use crate::recommend::seek::Row;
+use crate::recommend::view::{Figures, IntervalView, PlayedView, View};
 
 /// Makes it.
 pub(crate) fn plan(info: &CaptureInfo, view: &View) -> Plan {
@@ -31,8 +31,8 @@ pub(crate) fn plan(info: &CaptureInfo, view: &View) -> Plan {
         },
         scope: Scope::Host,
         before: view.in_force,
-        settings: view.recommended.unwrap_or_default(),
-        expected: (view.recommended).and_then(|_| expected(view)),
+        settings: view.for_host().unwrap_or_default(),
+        expected: view.for_host().and_then(|_| expected(view)),
         reason: view.reason.clone(),
     }
 }

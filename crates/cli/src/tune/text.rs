@@ -1,14 +1,12 @@
 //! A recommendation on a screen: what to do, what it buys, what else there is, what it rests on.
 
-use super::beside;
-use super::counted;
 use super::plot::{self, Mark};
-use super::rests::rests;
-use super::say;
-use super::seek::Row;
-use super::view::{Figures, GoalAdvice, PlayedView, PointView, View};
 use crate::number::{nanos, nanos_f64, share, three_digits};
 use crate::page::{Page, Stands, harmless};
+use crate::recommend::rests::rests;
+use crate::recommend::seek::Row;
+use crate::recommend::view::{Figures, GoalAdvice, PlayedView, PointView, View};
+use crate::recommend::{beside, counted, say};
 
 /// Lays a recommendation out. `plan` is the file that was written, `dir` the capture's.
 pub(crate) fn render(view: &View, plan: Option<&str>, width: usize) -> String {
@@ -44,8 +42,12 @@ fn head(page: &mut Page, view: &View) {
     });
     page.heading(&format!("Goal {name}{limit}"));
     let what = match &view.recommended {
+        Some(setting) if view.has_no_plan() => format!(
+            "Let the VMMs set KVM_CAP_HALT_POLL to {}: halt_poll_ns applies to no VM.",
+            setting.halt_poll_ns.unwrap_or(0)
+        ),
         Some(setting) => format!("Set {}.", say::parameters(&setting.beyond(&view.in_force))),
-        None => "Leave it as it is.".to_owned(),
+        None => "Keep the current setting.".to_owned(),
     };
     page.wrapped("  ", &what, 2);
     page.gap();
@@ -61,10 +63,10 @@ const HEAD: [&str; 8] = [
     "polling",
     "CPU",
     "blocks/s",
-    "late",
+    "latency",
     "p99",
-    "a halt",
-    "x best",
+    "per halt",
+    "x oracle",
 ];
 
 fn rows(page: &mut Page, view: &View, played: &PlayedView) {
@@ -74,11 +76,12 @@ fn rows(page: &mut Page, view: &View, played: &PlayedView) {
     let mut table = vec![HEAD.map(str::to_owned).to_vec()];
     for row in &played.rows {
         let name = match row.row {
-            Row::InForce => "in force".to_owned(),
+            Row::InForce => "current".to_owned(),
             Row::Default => "default".to_owned(),
             Row::Choice if view.changes => "recommended".to_owned(),
             Row::Choice => "best found".to_owned(),
-            Row::Clairvoyant => "clairvoyant".to_owned(),
+            Row::Off => "off".to_owned(),
+            Row::Clairvoyant => "oracle".to_owned(),
         };
         table.push(cells(name, &row.figures));
     }
@@ -116,7 +119,7 @@ fn goals(page: &mut Page, view: &View, played: &PlayedView) {
     let mut stands = [Stands::Right; 5];
     stands[0] = Stands::Left;
     stands[1] = Stands::Left;
-    let head = ["goal", "setting", "polling", "late", "cost"].map(str::to_owned);
+    let head = ["goal", "setting", "polling", "latency", "cost"].map(str::to_owned);
     let mut table = vec![head.to_vec()];
     for advice in &played.goals {
         table.push(goal_row(view, advice));
@@ -133,7 +136,7 @@ fn goal_row(view: &View, advice: &GoalAdvice) -> Vec<String> {
     let setting = if advice.changes {
         say::setting(&advice.setting)
     } else {
-        "as it is".to_owned()
+        "no change".to_owned()
     };
     let cost = advice.cost_share.as_ref();
     vec![
@@ -160,6 +163,7 @@ fn front(page: &mut Page, view: &View, played: &PlayedView) {
         let letter = match row.row {
             Row::Clairvoyant => 'c',
             Row::Default => 'd',
+            Row::Off => 'o',
             Row::InForce => 'i',
             Row::Choice => 'R',
         };
@@ -175,7 +179,7 @@ fn front(page: &mut Page, view: &View, played: &PlayedView) {
     for (number, line) in lines.iter().enumerate() {
         let label = match number {
             0 => nanos_f64(most_y),
-            n if n == last => "0 late".to_owned(),
+            n if n == last => "latency 0".to_owned(),
             _ => String::new(),
         };
         page.line(&format!("{label:>left$} |{line}"));
@@ -190,7 +194,9 @@ fn front(page: &mut Page, view: &View, played: &PlayedView) {
     };
     page.wrapped(
         "  ",
-        &format!(". beaten by none in both; i in force, d default, R {choice}, c clairvoyant"),
+        &format!(
+            ". Pareto-optimal; i current, d default, o off, R {choice}, c oracle (lower bound)"
+        ),
         4,
     );
 }
@@ -199,13 +205,19 @@ fn rejected(page: &mut Page, played: &PlayedView) {
     if played.rejected.is_empty() {
         return;
     }
-    page.heading("Looked better and was not taken");
-    for why in ["bistable", "over-fitted", "over-limit", "calibrated"] {
+    page.heading("Rejected candidates");
+    for why in [
+        "bistable",
+        "over-fitted",
+        "over-limit",
+        "calibrated",
+        "within-error",
+    ] {
         let mut like = played.rejected.iter().filter(|of| of.why == why);
         if let Some(first) = like.next() {
             let more = match like.count() {
                 0 => String::new(),
-                more => format!(" ({more} more like it, see --json)"),
+                more => format!(" ({more} more, see --json)"),
             };
             let text = format!("{}: {}{more}", say::setting(&first.setting), first.text);
             page.wrapped("  ", &text, 4);
@@ -224,12 +236,12 @@ fn commands(page: &mut Page, view: &View, plan: Option<&str>) {
     if view.commands.is_empty() {
         return;
     }
-    page.heading("To follow it");
+    page.heading("To apply it");
     match plan {
         Some(file) => page.line(&format!("  haltwise apply {} --yes", harmless(file))),
         None => page.line("  haltwise tune ... --plan plan.json && haltwise apply plan.json --yes"),
     }
-    page.line("  or, without a way back but your own notes,");
+    page.line("  or, without undo:");
     for command in &view.commands {
         page.line(&format!("  {command}"));
     }

@@ -1,7 +1,7 @@
 //! What undo says, on a screen.
 
 use super::{Undone, UndoneStep};
-use crate::apply::text::{page_settled, turns};
+use crate::knob::text::{page_settled, turns};
 use crate::page::{Page, harmless};
 
 /// Lays it out.
@@ -22,7 +22,7 @@ pub(crate) fn render(undone: &Undone, width: usize) -> String {
     }
     let numbers: Vec<String> = undone.in_force.iter().map(u64::to_string).collect();
     page.line(&if numbers.is_empty() {
-        "Nothing of haltwise's is in force.".to_owned()
+        "No setting of haltwise is in force.".to_owned()
     } else {
         format!("Still in force: step {}", numbers.join(", "))
     });
@@ -36,7 +36,7 @@ fn left(page: &mut Page, step: &UndoneStep) {
             _ => String::new(),
         };
         let why = match left.why {
-            "theirs" => "left: somebody else has set it since",
+            "theirs" => "left alone: modified externally",
             _ => "left: a boot, or KVM loaded anew, has taken ours back already",
         };
         page.wrapped("  ", &format!("{}{found} {why}", left.name), 4);

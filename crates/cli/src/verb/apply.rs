@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use haltwise_host::knob::{Fault, Parameter};
-use haltwise_host::root::Root;
+use haltwise_host::knob::Parameter;
 
+use super::root::{fault, root};
 use crate::apply::{self, Source, Wanted};
 use crate::exit::{Exit, Failure, Outcome};
 
@@ -15,45 +15,45 @@ use crate::exit::{Exit, Failure, Outcome};
     reason = "the command line's own switches"
 )]
 #[command(
-    long_about = "Set KVM's halt polling parameters, in a way that can be undone
+    long_about = "Set KVM's halt polling parameters
 
-Without --yes it only says what it would do. The parameters hold for the whole \
-host: for every VM that has no cap of its own. What is set is journaled first, \
-and undone by `haltwise undo`. A parameter that somebody else has set since is \
-theirs: it is refused, unless --take-over is given.",
+Without --yes, only prints what would change. The parameters apply to all VMs of \
+the host that have no ceiling of their own. Changes are journaled before they \
+are made, and `haltwise undo` reverts them. A parameter that was modified \
+externally since haltwise set it is left alone unless --take-over is given.",
     after_help = "EXAMPLES
-  haltwise apply plan.json                        what a plan of tune would do
-  haltwise apply plan.json --yes                  do it
-  haltwise apply --set halt_poll_ns=80us          what that would do
-  haltwise apply --set halt_poll_ns=0 --yes       switch polling off
+  haltwise apply plan.json                        print what the plan would change
+  haltwise apply plan.json --yes                  apply it
+  haltwise apply --set halt_poll_ns=80us          print what would change
+  haltwise apply --set halt_poll_ns=0 --yes       disable polling
   haltwise apply --set halt_poll_ns=80us --persist --yes
 
-Exits with 5 if it was set and a running VM does not follow, with 3 if this
-kernel lacks the parameter or lets nobody write it."
+Exits with 5 if a parameter was set but does not apply to a running VM, with 3 if
+this kernel does not have the parameter or it is read-only."
 )]
 pub(crate) struct Arguments {
-    /// A plan that `haltwise tune --plan` wrote
+    /// Plan written by `haltwise tune --plan`
     #[arg(value_name = "PLAN", required_unless_present = "set")]
     plan: Option<PathBuf>,
-    /// A parameter and its value, `halt_poll_ns=80us`; may be given again
+    /// Parameter and value, for example `halt_poll_ns=80us`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", conflicts_with = "plan")]
     set: Vec<String>,
-    /// Do it
+    /// Make the changes
     #[arg(long)]
     yes: bool,
-    /// Have it set again at every boot
+    /// Also set the parameters at every boot
     #[arg(long)]
     persist: bool,
-    /// Also where somebody else has set it since haltwise did
+    /// Also overwrite parameters that were modified externally
     #[arg(long)]
     take_over: bool,
-    /// Print JSON (schema 1, see docs/status-json.md) instead of text
+    /// Print JSON (schema 1, see docs/status-json.md)
     #[arg(long)]
     json: bool,
-    /// Where /sys, /proc, /etc and /var lie: another directory than / to try it out
+    /// Directory that holds /sys, /proc, /etc and /var, to try it out [default: /]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// For tests: end as kill -9 would, before the Nth write to the machine
+    /// For tests: exit as if killed before the Nth write
     #[arg(long, value_name = "N", hide = true)]
     die_before: Option<u64>,
 }
@@ -75,26 +75,14 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     })
 }
 
-/// The machine, or a directory instead.
-pub(super) fn root(directory: Option<PathBuf>) -> Root {
-    directory.map_or_else(Root::host, Root::at)
-}
-
-/// Where a test wants it to end.
-pub(super) fn fault(before: Option<u64>) -> Option<Fault> {
-    before.map(|before| Fault::Kill { before })
-}
-
 /// Reads `NAME=VALUE` texts; a parameter that comes twice is an error.
 fn settings(texts: &[String]) -> Result<Vec<(Parameter, u32)>, Failure> {
     let mut settings: Vec<(Parameter, u32)> = Vec::new();
     for text in texts {
         let usage = |error: anyhow::Error| Failure::new(Exit::Usage, error);
         let Some((name, value)) = text.split_once('=') else {
-            return Err(
-                usage(anyhow::anyhow!("--set {text}: there is no `=` in it"))
-                    .hint("for example --set halt_poll_ns=80us"),
-            );
+            return Err(usage(anyhow::anyhow!("--set {text}: expected NAME=VALUE"))
+                .hint("for example --set halt_poll_ns=80us"));
         };
         let parameter: Parameter = name
             .parse()

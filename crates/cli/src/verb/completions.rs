@@ -10,7 +10,7 @@ use crate::{Cli, terminal};
 #[command(after_help = "EXAMPLES
   haltwise completions bash > /etc/bash_completion.d/haltwise")]
 pub(crate) struct Arguments {
-    /// Which shell
+    /// Shell
     shell: clap_complete::Shell,
 }
 

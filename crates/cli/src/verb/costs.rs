@@ -1,22 +1,25 @@
-//! What the command line says of costs, for the verbs that replay a capture.
+//! Options on costs and on gaps of the verbs that replay a capture.
 
 use std::path::PathBuf;
 
+use haltwise_core::replay::Arrivals;
 use haltwise_core::units::Nanos;
 
-use crate::replay::costs::Told;
+use super::time;
+use crate::costs::Told;
 
 /// Options of several verbs.
 #[derive(Debug, clap::Args)]
 pub(super) struct Costs {
-    /// What `haltwise-lab calibrate --json` measured on the recorded host
+    /// Output of `haltwise-lab calibrate --json` on the recorded host
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
-    /// CPU time of one block and wake [default: calibrated, else taken from the capture]
-    #[arg(long, value_name = "TIME")]
+    /// CPU time of one block and wake-up [default: calibrated, else estimated from
+    /// the capture]
+    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
     switch_cpu: Option<Nanos>,
-    /// Wake-up latency where the capture has none
-    #[arg(long, value_name = "TIME")]
+    /// Wake-up latency to assume where the capture has none
+    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
     wake_latency: Option<Nanos>,
 }
 
@@ -29,4 +32,12 @@ impl Costs {
             wake_latency_ns: self.wake_latency.map(|Nanos(ns)| ns),
         }
     }
+}
+
+/// Reads how gaps follow wake-ups.
+pub(super) fn reading(text: &str) -> Result<Arrivals, String> {
+    let found = Arrivals::ALL
+        .into_iter()
+        .find(|reading| reading.as_str() == text);
+    found.ok_or_else(|| "expected by-source, fixed-gap or fixed-time".to_owned())
 }

@@ -10,31 +10,31 @@ use crate::terminal::{self, Width};
 /// Arguments of `haltwise diff`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
-  haltwise diff before after                   what differs, the largest first
-  haltwise diff before after --all             every figure with its interval
+  haltwise diff before after                   significant differences, largest first
+  haltwise diff before after --all             every figure with its confidence interval
   haltwise diff before after --vm web-1        this VM alone
-  haltwise diff before after --vm web-1=web-2  a VM with one of another name
+  haltwise diff before after --vm web-1=web-2  VMs with different names
   haltwise diff before after --json | jq '.comparisons[0]'
 
-VMs are matched by name; the only VM of each capture is matched whatever
-its name. Exits are compared where both captures hold them (`record --exits`).
+VMs are matched by name. If each capture has one VM only, these are matched
+whatever their names. Exits are compared if both captures contain them.
 
-Exits with 5 if a capture was cut or damaged, or if events were lost.")]
+Exits with 5 if a capture is truncated or damaged, or if events were lost.")]
 pub(crate) struct Arguments {
     /// The first capture
     #[arg(value_name = "A")]
     a: PathBuf,
-    /// The second: differences are B less A
+    /// The second capture; differences are B minus A
     #[arg(value_name = "B")]
     b: PathBuf,
-    /// Only this VM, by name or by its VMM's process, or its name in A and that
-    /// in B; may be given again [default: the host, and all that both captures have]
+    /// Only this VM, by name or PID; NAME=NAME if its names in A and B differ; may be
+    /// repeated [default: the host and all VMs that are in both captures]
     #[arg(long, value_name = "NAME[=NAME]")]
     vm: Vec<String>,
-    /// What may be chance too, and what cannot be told
+    /// Also print differences that are not significant or not known
     #[arg(long)]
     all: bool,
-    /// Print JSON (schema 1, see docs/diff-json.md) instead of text
+    /// Print JSON (schema 1, see docs/diff-json.md)
     #[arg(long)]
     json: bool,
     #[command(flatten)]

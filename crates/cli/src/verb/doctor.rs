@@ -11,12 +11,12 @@ use crate::terminal;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
   haltwise doctor
-  haltwise doctor --json | jq -r .best_rung
+  haltwise doctor --json | jq .knobs
 
-Changes nothing. Exits with 0 if halts can be recorded here, with 4 if that
-takes more rights, and with 3 if this kernel does not offer it.")]
+Does not change anything. Exits with 0 if halts can be recorded on this host,
+with 4 if that needs more privileges, with 3 if this kernel does not support it.")]
 pub(crate) struct Arguments {
-    /// Print JSON (schema 1) instead of text
+    /// Print JSON (schema 1)
     #[arg(long)]
     json: bool,
 }

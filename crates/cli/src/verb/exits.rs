@@ -5,59 +5,46 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::ValueEnum;
 use haltwise_core::exit::account;
+use haltwise_document::csv;
 
-use super::report::wanted;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::exits::build::{self, Wanted};
-use crate::exits::text::{Options, Table};
-use crate::exits::{csv, load, text};
+use crate::exits::page::{self, Wanted};
+use crate::exits::{build, load};
 use crate::page::harmless;
-use crate::terminal::{self, Width};
+use crate::reading::select;
+use crate::shown::Shown;
 
 /// Arguments of `haltwise exits`.
 #[derive(Debug, clap::Args)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is a switch of the command line"
-)]
 #[command(after_help = "EXAMPLES
-  haltwise exits cap                        by reason, the dearest first
-  haltwise exits cap --by vm                by VM, vcpu or second
+  haltwise exits cap                        by reason, most expensive first
+  haltwise exits cap --by vm                by VM (or vcpu, second)
   haltwise exits cap --sub                  by MSR, port, page and so on
-  haltwise exits cap --reason MSR_WRITE --sub    which MSRs those were
+  haltwise exits cap --reason MSR_WRITE --sub    the MSRs that were written
   haltwise exits cap --csv > exits.csv      for a spreadsheet
 
-The capture must hold exits: `haltwise record --exits` records them, and with
-`--exits=msr,pio,...` what they were about.
+The capture must contain exits: record it with `haltwise record --exits`, or
+`--exits=msr,pio,...` to tell them apart by MSR, port and so on.
 
-Exits with 5 if the capture was cut or damaged, or if events were lost.")]
+Exits with 5 if the capture is truncated or damaged, or if events were lost.")]
 pub(crate) struct Arguments {
-    /// The capture: a directory that `haltwise record --exits` made
+    /// Capture directory, written by `haltwise record --exits`
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// By what exits are told apart
+    /// Group exits by this
     #[arg(long, value_enum, default_value_t = By::Reason)]
     by: By,
-    /// Only this reason, by its name or number [default: all]
+    /// Only exits with this reason, by name or number [default: all]
     #[arg(long, value_name = "NAME", conflicts_with = "by")]
     reason: Option<String>,
-    /// What the exits were about, in place of their reasons
+    /// List MSRs, ports, pages and so on instead of reasons
     #[arg(long, conflicts_with = "by")]
     sub: bool,
-    /// Only this VM: its name, or the number of its VMM's process [default: all]
+    /// Only this VM, by name or by the PID of its VMM [default: all]
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
-    /// Every row [default: the first 20 of each table]
-    #[arg(long)]
-    all: bool,
-    /// Print the table as CSV instead of text
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
-    /// Print JSON (schema 1, see docs/exits-json.md) instead of text
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    width: Width,
+    shown: Shown,
 }
 
 /// By what.
@@ -80,44 +67,33 @@ impl From<By> for account::By {
     }
 }
 
-/// Rows of a table on a screen.
-const ROWS: usize = 20;
-
 /// Shows them.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let loaded = load::load(&arguments.dir, arguments.by.into(), |recording| {
         let selector = arguments.vm.as_deref();
-        let vms = wanted(&recording.roster, selector)?;
+        let vms = select::vms(&recording.roster, selector)?;
         Ok(selector.map(|_| vms))
     })?;
     let reason = arguments.reason.as_deref();
     let groups = arguments.by != By::Reason;
-    let Some(view) = build::build(&loaded, Wanted { reason, groups }) else {
+    let Some(view) = build::build(&loaded, reason, groups) else {
         let reason = harmless(reason.unwrap_or_default());
         let error = anyhow!("no exit of this capture has the reason `{reason}`");
         return Err(Failure::new(Exit::Usage, error)
             .hint("`haltwise exits DIR` without --reason lists those it has"));
     };
-    let table = match (arguments.sub, groups) {
-        (true, _) => Table::Subs,
-        (_, true) => Table::Groups,
-        _ => Table::Reasons,
+    let wanted = match (arguments.sub, groups) {
+        (true, _) => Wanted::Subs,
+        (_, true) => Wanted::Groups,
+        _ => Wanted::Reasons,
     };
-    let page = if arguments.json {
-        terminal::json(&view)?
-    } else if arguments.csv {
-        csv::render(&view, table)
-    } else {
-        text::render(
-            &view,
-            Options {
-                width: arguments.width.columns(),
-                table,
-                rows: if arguments.all { usize::MAX } else { ROWS },
-            },
-        )
+    let csv = || match wanted {
+        Wanted::Reasons => csv::rows(view.reasons.iter().chain(&view.userspace)),
+        Wanted::Subs => csv::rows(&view.subs),
+        Wanted::Groups => csv::rows(&view.groups),
     };
-    terminal::print(&page)?;
-    let partial = view.recording.lost > 0 || loaded.recording.is_partial();
+    let document = |top| page::document(&view, wanted, top);
+    arguments.shown.print(&view, csv, document)?;
+    let partial = view.recording.source.lost > 0 || loaded.recording.is_partial();
     Ok(if partial { Exit::Partial } else { Exit::Done })
 }

@@ -2,30 +2,40 @@
 
 use std::path::PathBuf;
 
-use super::report::wanted;
 use crate::exit::{Exit, Outcome};
 use crate::explain::{load, text, view};
+use crate::reading::opened::Opened;
+use crate::reading::select;
+use crate::recommend::Looking;
+use crate::recommend::goal::Weight;
+use crate::recommend::seek::Wish;
 use crate::terminal::{self, Width};
 
 /// Arguments of `haltwise explain`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
-  haltwise explain cap                 what stands out, the largest gain first
+  haltwise explain cap                 findings, most expensive first
+  haltwise explain cap --goal latency  latency counts ten times as much as CPU
   haltwise explain cap --vm web-1      one VM only, by name
   haltwise explain cap --json | jq -r '.findings[] | [.rule, .remedy] | @tsv'
 
-Rules about exits need `haltwise record --exits`, some of them
-`--exits=msr,pio,mmio`. Rules that lack data are listed as not judged.
+Remedies that would do harm on this host are listed with the reason. Findings
+that cost less than 0.2 % of a CPU are counted but not shown.
 
-Exits with 5 if the capture was cut or damaged, or if events were lost.")]
+Rules about exits need `haltwise record --exits`, some need
+`--exits=msr,pio,mmio`. Rules without data are listed as not evaluated.
+
+Exits with 5 if the capture is truncated or damaged, or if events were lost.")]
 pub(crate) struct Arguments {
-    /// The capture: a directory that `haltwise record` or `import` made
+    /// Capture directory, written by `haltwise record` or `import`
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Only this VM: its name, or the number of its VMM's process [default: all]
+    /// Only this VM, by name or by the PID of its VMM [default: all]
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
-    /// Print JSON (schema 1, see docs/explain-json.md) instead of text
+    #[command(flatten)]
+    weight: Weight,
+    /// Print JSON (schema 1, see docs/explain-json.md)
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -34,9 +44,15 @@ pub(crate) struct Arguments {
 
 /// Explains.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let loaded = load::load(&arguments.dir)?;
-    let vms = wanted(&loaded.recording.roster, arguments.vm.as_deref())?;
-    let view = view::view(&loaded, &vms);
+    let opened = Opened::open(&arguments.dir)?;
+    let vms = select::vms(&opened.info().roster, arguments.vm.as_deref())?;
+    let only = arguments.vm.as_ref().map(|_| vms.clone());
+    let wish = Wish::of_goal(arguments.weight.named(), only);
+    let mut looking = Looking::new(&opened, &wish);
+    let (loaded, ends) = load::load(&opened, &mut [looking.sink()])?;
+    looking.go_on(&opened, &ends);
+    let recommended = looking.recommend(&opened, &wish);
+    let view = view::view(&loaded, &vms, arguments.weight.lambda(), &recommended);
     let page = if arguments.json {
         terminal::json(&view)?
     } else {

@@ -5,72 +5,66 @@ use std::path::PathBuf;
 use clap::Args;
 use haltwise_capture::import::Told;
 use haltwise_core::kvm::Version;
-use haltwise_core::units::Nanos;
 
+use super::time;
 use crate::exit::Outcome;
 use crate::import::{self, Wanted};
 
 /// What to import, and where to.
 #[derive(Debug, Args)]
 #[command(
-    long_about = "Make a capture of what ftrace, perf or trace-cmd recorded
+    long_about = "Convert ftrace, perf or trace-cmd output to a capture
 
 Reads text: ftrace's trace and trace_pipe, `perf script`, `trace-cmd report`. It \
-must hold kvm_vcpu_wakeup; kvm_halt_poll_ns tells windows, sched_waking and \
-sched_switch tell who woke a vCPU, how late, and how long it polled. Settings \
-are not in such text: tell those that you know. What is not told stays unknown.",
+must contain kvm_vcpu_wakeup. kvm_halt_poll_ns gives the windows; sched_waking \
+and sched_switch give the wake source, the wake-up latency and the time polled. \
+Such text does not contain KVM's parameters: specify those that you know. All \
+others stay unknown.",
     after_help = "EXAMPLES
   haltwise import -o cap trace.txt               a copy of ftrace's trace
   perf script --ns -F comm,pid,tid,cpu,time,event,trace |
     haltwise import -o cap -                     from perf.data
   trace-cmd report -t | haltwise import -o cap - from trace.dat
   haltwise import -o cap --kernel 5.15 --max 200us trace.txt
-                                                 with what is known of the host
+                                                 with what is known about the host
 
 RECORDING
   perf record -a -e kvm:kvm_vcpu_wakeup -e kvm:kvm_halt_poll_ns \\
     -e sched:sched_waking -e sched:sched_switch -- sleep 10
 
-Exits with 5 if lines were passed over or the tracer lost events: the capture is
-made all the same, and every report of it says what is missing. More about what
-is read and what becomes of it: docs/import.md."
+Exits with 5 if lines were skipped or the tracer lost events: the capture is
+still written, and every report of it says what is missing. docs/import.md
+describes what is read and how it is converted."
 )]
 pub(crate) struct Arguments {
-    /// Text to read; - is stdin
+    /// Text to read; `-` reads stdin
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Directory to write; must not exist yet, or be empty
+    /// Output directory; must be empty or not exist
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Ceiling of polling: the module parameter `halt_poll_ns` [default: unknown]
-    #[arg(long, value_name = "TIME", value_parser = halt_poll_ns)]
+    /// Module parameter `halt_poll_ns`: 200us or 200000 [default: unknown]
+    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
     max: Option<u32>,
-    /// Factor: `halt_poll_ns_grow` [default: unknown]
+    /// Module parameter `halt_poll_ns_grow` [default: unknown]
     #[arg(long, value_name = "N")]
     grow: Option<u32>,
-    /// First window: `halt_poll_ns_grow_start` [default: unknown]
-    #[arg(long, value_name = "TIME", value_parser = halt_poll_ns)]
+    /// Module parameter `halt_poll_ns_grow_start` [default: unknown]
+    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
     grow_start: Option<u32>,
-    /// Divisor: `halt_poll_ns_shrink` [default: unknown]
+    /// Module parameter `halt_poll_ns_shrink` [default: unknown]
     #[arg(long, value_name = "N")]
     shrink: Option<u32>,
-    /// Each VM's own ceiling (`KVM_CAP_HALT_POLL`) [default: unknown]
-    #[arg(long, value_name = "TIME", value_parser = halt_poll_ns)]
+    /// Ceiling of every VM (`KVM_CAP_HALT_POLL`) [default: unknown]
+    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
     cap: Option<u32>,
-    /// Kernel, as uname -r prints it, 4.0 or later [default: the text's word, else unknown]
+    /// Kernel release as `uname -r` prints it, 4.0 or later [default: as the text
+    /// says, else unknown]
     #[arg(long, value_name = "RELEASE", value_parser = kernel)]
     kernel: Option<String>,
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
-}
-
-/// A time as KVM keeps it: nanoseconds in 32 bits.
-fn halt_poll_ns(text: &str) -> Result<u32, String> {
-    let time: Nanos = text
-        .parse()
-        .map_err(|error: <Nanos as std::str::FromStr>::Err| error.to_string())?;
-    u32::try_from(time.0).map_err(|_| "KVM's times end at 4294967295ns".to_owned())
 }
 
 fn kernel(text: &str) -> Result<String, String> {

@@ -9,24 +9,24 @@ use crate::terminal::Width;
 /// Arguments of `haltwise ledger`.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "List predictions and what came of them, and how good they were
+    long_about = "Show how accurate past predictions were
 
-Each `haltwise prove` of six rounds or more adds what replay had predicted and \
-what was measured. The ledger is only ever added to. It lies in \
-/var/lib/haltwise/ledger.jsonl for root, else in \
+Each `haltwise prove` of six rounds or more appends the prediction and the \
+measured result to the ledger. Entries are never changed or removed. The ledger \
+is /var/lib/haltwise/ledger.jsonl for root, otherwise \
 $XDG_STATE_HOME/haltwise/ledger.jsonl (~/.local/state).",
     after_help = "EXAMPLES
-  haltwise ledger                       every proof, and how good predictions are
+  haltwise ledger                       all entries, and the accuracy
   haltwise ledger --ledger FILE         another ledger
-  haltwise ledger --json | jq .summary  the same for programs
+  haltwise ledger --json | jq .summary  the accuracy as JSON
 
-Exits with 5 if lines could not be read."
+Exits with 5 if some lines cannot be read."
 )]
 pub(crate) struct Arguments {
-    /// The ledger [default: see above]
+    /// Ledger file [default: see above]
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
-    /// Print JSON (schema 1, see docs/ledger.md) instead of text
+    /// Print JSON (schema 2, see docs/ledger.md) instead of text
     #[arg(long)]
     json: bool,
     #[command(flatten)]

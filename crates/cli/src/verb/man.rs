@@ -14,7 +14,7 @@ use crate::{Cli, terminal};
   haltwise man | man -l -
   haltwise man --dir /usr/local/share/man/man1")]
 pub(crate) struct Arguments {
-    /// Write haltwise.1 and a page for each verb into this directory
+    /// Write haltwise.1 and a page for each command to this directory
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }

@@ -3,53 +3,52 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use clap::ValueEnum;
+use haltwise_capture::files::output::{self, Readers};
 use haltwise_core::profile::tree::{self, Node};
 use haltwise_core::profile::{Event, account::Site, share::Sum};
 
-use super::report::wanted;
+use crate::collect::profile::event;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::page::harmless;
+use crate::profile::build::{self, By};
 use crate::profile::load::Loaded;
-use crate::profile::text::{Options, Table};
-use crate::profile::{build, csv, load, speedscope, svg, text};
-use crate::record::event;
-use crate::terminal::{self, Width};
+use crate::profile::{load, page, speedscope, svg};
+use crate::reading::select;
+use crate::shown::Shown;
+use crate::terminal;
 
 /// Arguments of `haltwise profile`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
   haltwise profile cap                      by area, by exit, hottest symbols
-  haltwise profile cap --vm web-1           of one VM
-  haltwise profile cap --exit EPT_VIOLATION what handling those is busy with
+  haltwise profile cap --vm web-1           one VM only
+  haltwise profile cap --exit EPT_VIOLATION only samples of this exit
   haltwise profile cap --by thread          vm, vcpu, thread, area, exit, ...
-  haltwise profile cap --svg flame.svg      a flame graph, for any browser
-  haltwise profile cap --folded - | ...     folded stacks, for other tools
+  haltwise profile cap --svg flame.svg      a flame graph
+  haltwise profile cap --folded - | ...     folded stacks for other tools
 
-The capture must hold samples: `haltwise record --profile 997hz` takes them, and
-with `--exits` each is told with the exit that was being handled.
+The capture must contain samples: record it with `haltwise record --profile
+997hz`. With `--exits` each sample has the exit that was being handled.
 
-Exits with 5 if the capture was cut or damaged, or if events were lost.")]
+Exits with 5 if the capture is truncated or damaged, or if events were lost.")]
 pub(crate) struct Arguments {
-    /// The capture: a directory that `haltwise record --profile` made
+    /// Capture directory, written by `haltwise record --profile`
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// One table only, by this [default: the whole page]
+    /// Print only the table by this [default: all tables]
     #[arg(long, value_enum)]
     by: Option<By>,
-    /// Only this VM: its name, or the number of its VMM's process [default: all]
+    /// Only this VM, by name or by the PID of its VMM [default: all]
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
-    /// Only samples of this exit, by its name on the page [default: all]
+    /// Only samples of this exit, by name as printed [default: all]
     #[arg(long, value_name = "NAME")]
     exit: Option<String>,
-    /// Samples of this event [default: the first that was recorded]
+    /// Only samples of this event [default: the first recorded]
     #[arg(long, value_name = "EVENT", value_parser = event)]
     event: Option<Event>,
-    /// Every row [default: the first 15 of each table]
-    #[arg(long)]
-    all: bool,
-    /// Write stacks to FILE (`-`: stdout), one a line: `VM;thread;...;function samples`
+    /// Write folded stacks to FILE (`-`: stdout), one per line:
+    /// `VM;thread;...;function samples`
     #[arg(long, value_name = "FILE")]
     folded: Option<PathBuf>,
     /// Write a file for speedscope.app to FILE (`-`: stdout)
@@ -58,51 +57,20 @@ pub(crate) struct Arguments {
     /// Write a flame graph to FILE (`-`: stdout)
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// Print the table as CSV instead of text
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
-    /// Print JSON (schema 1, see docs/profile-json.md) instead of text
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    width: Width,
+    shown: Shown,
 }
-
-/// By what.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum By {
-    Vm,
-    Vcpu,
-    Thread,
-    Area,
-    Exit,
-    Symbol,
-    Module,
-}
-
-/// Rows of a table on a screen.
-const ROWS: usize = 15;
 
 /// Shows them.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let loaded = load::load(&arguments.dir, |recording| {
         let selector = arguments.vm.as_deref();
-        let vms = wanted(&recording.roster, selector)?;
+        let vms = select::vms(&recording.roster, selector)?;
         Ok(selector.map(|_| vms))
     })?;
     let event = loaded.event(arguments.event)?;
-    let (by, table) = match arguments.by {
-        None => (build::By::Vm, Table::Page),
-        Some(By::Vm) => (build::By::Vm, Table::Groups),
-        Some(By::Vcpu) => (build::By::Vcpu, Table::Groups),
-        Some(By::Thread) => (build::By::Thread, Table::Groups),
-        Some(By::Module) => (build::By::Module, Table::Groups),
-        Some(By::Area) => (build::By::Vm, Table::Areas),
-        Some(By::Exit) => (build::By::Vm, Table::Exits),
-        Some(By::Symbol) => (build::By::Vm, Table::Symbols),
-    };
     let exit = arguments.exit.as_deref();
-    let Some(view) = build::build(&loaded, event, by, exit) else {
+    let Some(view) = build::build(&loaded, event, arguments.by.unwrap_or(By::Vm), exit) else {
         let exit = harmless(exit.unwrap_or_default());
         let error = anyhow!("no sample of this capture belongs to the exit `{exit}`");
         return Err(Failure::new(Exit::Usage, error)
@@ -110,23 +78,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     let printed = exports(arguments, &loaded, event)?;
     if !printed {
-        let page = if arguments.json {
-            terminal::json(&view)?
-        } else if arguments.csv {
-            csv::render(&view, table)
-        } else {
-            text::render(
-                &view,
-                Options {
-                    width: arguments.width.columns(),
-                    table,
-                    rows: if arguments.all { usize::MAX } else { ROWS },
-                },
-            )
-        };
-        terminal::print(&page)?;
+        let (csv, by) = (|| page::csv(&view, arguments.by), arguments.by);
+        let document = |top| page::document(&view, by, top);
+        arguments.shown.print(&view, csv, document)?;
     }
-    let partial = view.recording.lost > 0 || loaded.recording.is_partial();
+    let partial = view.recording.source.lost > 0 || loaded.recording.is_partial();
     Ok(if partial { Exit::Partial } else { Exit::Done })
 }
 
@@ -135,7 +91,7 @@ fn exports(arguments: &Arguments, loaded: &Loaded, event: Event) -> Result<bool,
     let wanted = [&arguments.folded, &arguments.speedscope, &arguments.svg];
     let files = wanted.iter().filter_map(|file| file.as_deref());
     let to_stdout = files.filter(|file| is_stdout(file)).count();
-    if to_stdout > 1 || (to_stdout > 0 && (arguments.json || arguments.csv)) {
+    if to_stdout > 1 || (to_stdout > 0 && arguments.shown.is_data()) {
         let error = anyhow!(
             "write to stdout: more than one of --folded, --speedscope, --svg, --json and --csv would"
         );
@@ -192,7 +148,7 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
     if is_stdout(file) {
         return terminal::print(text);
     }
-    std::fs::write(file, text)
+    output::write(file, text.as_bytes(), Readers::Owner)
         .with_context(|| format!("write {}", file.display()))
         .map_err(Failure::from)
 }

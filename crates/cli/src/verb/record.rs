@@ -5,56 +5,64 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use haltwise_capture::recording::Durability;
 use haltwise_core::exit::SubKey;
 use haltwise_core::profile::Event;
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
 
+use super::time;
+use crate::collect::exits::ExitsWanted;
+use crate::collect::profile::{ProfileWanted, Rate, event};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::record::{self, ExitsWanted, ProfileWanted, Rate, Wanted, event};
+use crate::record::{self, Wanted};
 
 /// What to record, and where to.
 #[derive(Debug, Args)]
 #[command(
     long_about = "Record the halts of the virtual machines on this host
 
-Every halt of every VM becomes a row: how long, polled how long, asleep, woken \
-by what and how late, under which window and ceiling. Nothing on the host is \
-changed. Recording ends after --duration, with COMMAND, or with Ctrl-C.",
+Writes one row for each halt of each VM: its duration, the time polled and \
+slept, the wake source, the wake-up latency, the window and the ceiling. Does \
+not change any setting. Stops after --duration, when COMMAND exits, or on \
+Ctrl-C.
+
+Only its owner can read a capture: the user who ran sudo, or else the user who \
+recorded it.",
     after_help = "EXAMPLES
   haltwise record -o cap --duration 10s         all VMs, ten seconds
   haltwise record -o cap --vm web-1             one VM, until Ctrl-C
-  haltwise record -o cap -- ./load-test.sh      as long as the command runs
-  haltwise record -o cap --mode counts          histograms only: cheaper
-  haltwise record -o cap --mode stats           KVM's own: no cost on a halt
-  haltwise record -o cap --exits=msr,pio        exits too, by MSR and port
-  haltwise record -o cap --exits --profile 997hz    where the CPU time goes"
+  haltwise record -o cap -- ./load-test.sh      while the command runs
+  haltwise record -o cap --mode counts          histograms only: less overhead
+  haltwise record -o cap --mode stats           KVM's own counters: no cost per halt
+  haltwise record -o cap --exits=msr,pio        also exits, by MSR and port
+  haltwise record -o cap --exits --profile 997hz    also samples of CPU time"
 )]
 pub(crate) struct Arguments {
-    /// Directory to write; must not exist yet, or be empty
+    /// Output directory; must be empty or not exist
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// How long, for example 10s or 5m [default: until Ctrl-C]
-    #[arg(long, value_name = "TIME")]
+    /// How long to record: 10, 10s or 5m [default: until Ctrl-C]
+    #[arg(long, value_name = "TIME", value_parser = time::duration)]
     duration: Option<Nanos>,
-    /// Only this VM, by process number or name; may be given again [default: all]
+    /// Only this VM, by PID or name; may be repeated [default: all]
     #[arg(long = "vm", value_name = "PID|NAME")]
     vms: Vec<VmSelector>,
-    /// Source of the facts: bpf or tracepoints [default: the best that works]
-    #[arg(long)]
+    /// Source of events: bpf or tracepoints [default: the best available]
+    #[arg(long = "source", alias = "rung", value_name = "SOURCE")]
     rung: Option<Rung>,
-    /// What to keep: full (a row for each halt), counts (histograms), or stats
-    /// (what KVM itself counts, so that nothing runs when a vCPU halts)
+    /// What to record: full (a row for each halt), counts (histograms for each
+    /// interval), or stats (KVM's own statistics; runs no code when a vCPU halts)
     #[arg(long, default_value = "full")]
     mode: Mode,
-    /// Length of a row in counts and stats mode
-    #[arg(long, value_name = "TIME", default_value = "1s")]
+    /// Interval of the rows in counts and stats mode
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time::duration)]
     interval: Nanos,
-    /// Buffer between kernel and recorder in MiB, a power of two
+    /// Size of the ring buffer in MiB, a power of two
     #[arg(long, value_name = "MIB", default_value_t = 16, value_parser = buffer_mib)]
     buffer: u32,
-    /// Count exits too: `--exits`, or with what they were about, for example
+    /// Also count VM exits; with KEYS also by MSR, port and so on, for example
     /// `--exits=msr,pio` (msr, pio, mmio, gpa, hypercall, vector, cpuid)
     #[arg(
         long,
@@ -65,16 +73,16 @@ pub(crate) struct Arguments {
         default_missing_value = ""
     )]
     exits: Option<Vec<String>>,
-    /// Only exits of this vCPU, by number; may be given again [default: all]
+    /// Only exits of this vCPU, by number; may be repeated [default: all]
     #[arg(long = "exits-vcpu", value_name = "N", requires = "exits")]
     exit_vcpus: Vec<u32>,
-    /// Only exits of this reason, by the kernel's name or number; may be given
-    /// again [default: all]
+    /// Only exits with this reason, by the kernel's name or number; may be
+    /// repeated [default: all]
     #[arg(long = "exits-reason", value_name = "NAME", requires = "exits")]
     exit_reasons: Vec<String>,
-    /// Sample the threads of VMMs too, so often each second: `--profile`, or
-    /// `--profile 99hz`. Sampling the CPU clock wakes idle CPUs: wake-up
-    /// latencies of such a recording are not those without it [default: 997hz]
+    /// Also sample the threads of VMMs at this frequency, for example
+    /// `--profile 99hz`. Sampling the CPU clock wakes idle CPUs and so changes
+    /// the wake-up latencies that are recorded [default: 997hz]
     #[arg(
         long,
         value_name = "RATE",
@@ -82,15 +90,31 @@ pub(crate) struct Arguments {
         default_missing_value = "997hz"
     )]
     profile: Option<Rate>,
-    /// What to sample: cpu-clock, cycles, instructions, cache-misses,
-    /// dtlb-misses, page-faults; may be given again [default: cycles and the
-    /// three after it where the host counts them, else cpu-clock]
+    /// Event to sample: cpu-clock, cycles, instructions, cache-misses,
+    /// dtlb-misses, page-faults; may be repeated [default: cycles,
+    /// instructions, cache-misses and dtlb-misses where the host has them,
+    /// else cpu-clock]
     #[arg(long = "profile-event", value_name = "EVENT", requires = "profile", value_parser = event)]
     profile_events: Vec<Event>,
+    /// Do not store the command line in the capture: it may contain a secret
+    #[arg(long)]
+    no_command: bool,
+    /// When to fsync: each (every write, twice a second), end (when the recording
+    /// ends) or never. A power failure loses up to a second with each; with end
+    /// what the kernel has not written back yet (about 30 s); with never even a
+    /// finished capture may be damaged. A crash of haltwise loses no written data
+    #[arg(long, value_name = "WHEN", default_value = "end")]
+    sync: Durability,
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
-    /// Command to run while recording
+    /// Run COMMAND as this user, by name or number, with its groups and without
+    /// privileges [default: as the user who records]
+    #[arg(long, value_name = "NAME", requires = "command")]
+    user: Option<String>,
+    /// Command to run while recording, in a process group of its own. Recording
+    /// ends with it, and haltwise with its exit status if that is not 0; its
+    /// group does not outlive the recording
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
@@ -98,7 +122,7 @@ pub(crate) struct Arguments {
 fn buffer_mib(text: &str) -> Result<u32, String> {
     match text.parse::<u32>() {
         Ok(mib) if mib.is_power_of_two() && mib <= 1024 => Ok(mib),
-        _ => Err("a power of two from 1 to 1024 is needed".to_owned()),
+        _ => Err("must be a power of two from 1 to 1024".to_owned()),
     }
 }
 
@@ -142,7 +166,10 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             rate,
             events: arguments.profile_events,
         }),
+        no_command: arguments.no_command,
+        durability: arguments.sync,
         json: arguments.json,
         command: arguments.command,
+        user: arguments.user,
     })
 }

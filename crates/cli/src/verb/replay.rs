@@ -2,71 +2,79 @@
 
 use std::path::PathBuf;
 
-use haltwise_capture::capture::Capture;
 use haltwise_capture::note::Note;
 use haltwise_core::kvm::{Arch, Version};
-use haltwise_core::policy::{POLICIES, Setting, Side, Spec};
+use haltwise_core::policy::{POLICIES, Setting, Spec};
 use haltwise_core::replay::Arrivals;
+use haltwise_core::units::Nanos;
 
-use super::costs::Costs;
+use super::costs::{Costs, reading};
+use super::time;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::open::explain;
 use crate::page::Page;
+use crate::reading::opened::Opened;
+use crate::recommend::goal::Weight;
 use crate::replay::play::{self, Wish};
-use crate::replay::{text, view};
+use crate::replay::view::Subject;
+use crate::replay::{price, text, view};
 use crate::terminal::{self, Width};
-use crate::tune::goal::{self, Named};
 
 /// Arguments of `haltwise replay`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
-  haltwise replay cap                                  some policies to begin with
+  haltwise replay cap                                  a selection of policies
   haltwise replay cap --policy off --policy kvm:max=50us
   haltwise replay cap --policy kvm:max=80us,shrink=0 --goal latency
   haltwise replay cap --policy 'budget:2%|learned' --vcpus
-  haltwise replay --policies                           what policies there are
+  haltwise replay cap --policy off --policy guest-haltpoll --exit-cpu 1500ns
+  haltwise replay --policies                           list the policies
   haltwise replay cap --json | jq '.host.played[].from_zero.ratio'
 
-`kvm` alone is the rule and the settings that were recorded. Two rows for one
-policy mean two steady states: which of them a VM lands in is chance.
+`kvm` without parameters is the recorded kernel's algorithm with the recorded
+parameters. Two rows for one policy mean two steady states; a VM may end in
+either.
 
-Exits with 5 if the capture was cut or damaged, or if events were lost.")]
+Exits with 5 if the capture is truncated or damaged, or if events were lost.")]
 pub(crate) struct Arguments {
-    /// The capture: a directory that `haltwise record` or `import` made
+    /// Capture directory, written by `haltwise record` or `import`
     #[arg(value_name = "DIR", required_unless_present = "policies")]
     dir: Option<PathBuf>,
-    /// A policy; more than one may be given [default: off, kvm, kvm:knobs=default,
+    /// Policy to replay; may be repeated [default: off, kvm, kvm:knobs=default,
     /// learned, clairvoyant]
     #[arg(long = "policy", short, value_name = "SPEC")]
     policy: Vec<Spec>,
-    /// List the policies and what they take
+    /// List the policies and their parameters
     #[arg(long)]
     policies: bool,
-    /// What latency is worth: density counts CPU alone, balanced a nanosecond of
-    /// latency as one of CPU, latency as ten
-    #[arg(long, value_name = "GOAL", default_value = "balanced")]
-    goal: Named,
-    /// The same as a number: nanoseconds of CPU for one of latency
-    #[arg(long, value_name = "X", conflicts_with = "goal", value_parser = goal::weight)]
-    lambda: Option<u64>,
-    /// Whether waking earlier makes the next gap longer
+    #[command(flatten)]
+    weight: Weight,
+    /// How the next wake event moves when a vCPU wakes earlier: by-source, fixed-gap
+    /// or fixed-time
     #[arg(long, value_name = "READING", default_value = "by-source", value_parser = reading)]
     arrivals: Arrivals,
     #[command(flatten)]
     costs: Costs,
-    /// The kernel whose rule `kvm` means [default: the capture's]
+    /// CPU time of one HLT exit, which guest polling avoids [default: calibrated, else
+    /// not counted]
+    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
+    exit_cpu: Option<Nanos>,
+    /// CPU time that an IPI costs the sending vCPU [default: one exit; 0 where the CPU
+    /// delivers it]
+    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
+    ipi_cpu: Option<Nanos>,
+    /// Kernel release whose algorithm `kvm` uses [default: recorded]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<Version>,
-    /// Its architecture [default: the capture's]
+    /// Architecture [default: recorded]
     #[arg(long, value_name = "ARCH")]
     arch: Option<Arch>,
-    /// Seed of policies that draw
+    /// Seed of randomized policies
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Tables for each vCPU too
+    /// Also print tables for each vCPU
     #[arg(long)]
     vcpus: bool,
-    /// Print JSON (schema 1, see docs/replay-json.md) instead of text
+    /// Print JSON (schema 1, see docs/replay-json.md)
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -76,14 +84,6 @@ pub(crate) struct Arguments {
 /// Policies that are played when none is named.
 const FIRST_LOOK: [&str; 5] = ["off", "kvm", "kvm:knobs=default", "learned", "clairvoyant"];
 
-/// Reads how gaps follow wake-ups.
-pub(super) fn reading(text: &str) -> Result<Arrivals, String> {
-    let found = Arrivals::ALL
-        .into_iter()
-        .find(|reading| reading.as_str() == text);
-    found.ok_or_else(|| "expected by-source, fixed-gap or fixed-time".to_owned())
-}
-
 /// Plays and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let width = arguments.width.columns();
@@ -92,25 +92,30 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Ok(Exit::Done);
     };
     let specs = specs(arguments)?;
-    let capture = Capture::open(dir).map_err(explain)?;
+    let opened = Opened::open(dir)?;
     let told = arguments.costs.told();
     let wish = Wish {
-        specs: specs.iter().map(|(spec, _)| spec.clone()).collect(),
-        latency_weight_milli: arguments.lambda.unwrap_or(arguments.goal.weight_milli()),
+        specs: specs.iter().map(|subject| subject.spec.clone()).collect(),
+        latency_weight_milli: arguments.weight.named().1,
         arrivals: arguments.arrivals,
         told,
+        price: price::Told {
+            exit_cpu_ns: arguments.exit_cpu.map(|Nanos(ns)| ns),
+            ipi_cpu_ns: arguments.ipi_cpu.map(|Nanos(ns)| ns),
+        },
         kernel: arguments.kernel,
         arch: arguments.arch,
         seed: arguments.seed,
     };
-    let replayed = play::play(&capture, wish)?;
-    let partial = capture
+    let replayed = play::play(&opened, wish)?;
+    let partial = opened
+        .capture()
         .notes()
         .iter()
         .any(|note| !matches!(note, Note::OutOfOrder { .. }));
     let arrivals = arguments.arrivals;
     let view = view::view(
-        capture.info(),
+        opened.info(),
         &replayed,
         &specs,
         arrivals,
@@ -131,7 +136,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 /// The policies wanted, each tried before a long capture is read.
-fn specs(arguments: &Arguments) -> Result<Vec<(Spec, Side)>, Failure> {
+fn specs(arguments: &Arguments) -> Result<Vec<Subject>, Failure> {
     let wanted: Vec<Spec> = if arguments.policy.is_empty() {
         FIRST_LOOK
             .iter()
@@ -145,7 +150,11 @@ fn specs(arguments: &Arguments) -> Result<Vec<(Spec, Side)>, Failure> {
         let policy = spec.build(&setting).map_err(|error| {
             Failure::new(Exit::Usage, error).hint("`haltwise replay --policies` lists them all")
         })?;
-        Ok((spec, policy.side()))
+        Ok(Subject {
+            spec,
+            side: policy.side(),
+            sees_the_future: policy.sees_the_future(),
+        })
     });
     tried.collect()
 }

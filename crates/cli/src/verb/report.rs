@@ -2,62 +2,62 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
-use haltwise_core::event::Vm;
-use haltwise_core::ids::VmIndex;
-use haltwise_core::recording::Roster;
-
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
+use crate::html;
 use crate::html::content::{self, Wanted};
 use crate::number::count;
+use crate::reading::opened::Opened;
+use crate::reading::{load, select};
+use crate::recommend::goal::Named;
+use crate::recommend::seek::Wish;
+use crate::recommend::{Looking, Recommendation};
 use crate::report::text::Options;
-use crate::report::{build, load, text};
+use crate::report::{build, text};
 use crate::terminal::{self, Width};
-use crate::{html, page};
 
 /// Arguments of `haltwise report`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
-  haltwise report cap                  one screen for each VM
+  haltwise report cap                  summary, one section for each VM
   haltwise report cap --vm web-1       one VM only, by name
-  haltwise report cap --vm 4711        by its VMM's process
-  haltwise report cap --vcpus          with a row and a chart for each vCPU
+  haltwise report cap --vm 4711        by the PID of its VMM
+  haltwise report cap --vcpus          also a row and a chart for each vCPU
   haltwise report cap --json | jq '.vms[].account.poll.cpu_percent'
-  haltwise report cap --html cap.html  one file to look at, play with and send
+  haltwise report cap --html cap.html  the same as one HTML file
   haltwise report cap --html cap.html --against other --proof proof.json
 
-Exits with 5 if the capture was cut or damaged, or if events were lost: the
-report is made all the same, and its last lines say what is missing.")]
+Exits with 5 if the capture is truncated or damaged, or if events were lost: the
+report is still printed, and its last lines say what is missing.")]
 pub(crate) struct Arguments {
-    /// The capture: a directory that `haltwise record` made
+    /// Capture directory, written by `haltwise record` or `import`
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Only this VM: its name, or the number of its VMM's process [default: all]
+    /// Only this VM, by name or by the PID of its VMM [default: all]
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
-    /// A row and a chart for each vCPU too
+    /// Also print a row and a chart for each vCPU
     #[arg(long)]
     vcpus: bool,
-    /// Print JSON (schema 1, see docs/report-json.md) instead of text
+    /// Print JSON (schema 1, see docs/report-json.md)
     #[arg(long)]
     json: bool,
-    /// Write a page for browsers, in one file that needs no network: what was found, what
-    /// to do, every chart, and what other settings would do with the recorded halts
+    /// Write an HTML page, one file that needs no network: findings, remedies, charts,
+    /// and the cost of the recorded halts under other settings
     #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "vcpus", "width"])]
     html: Option<PathBuf>,
-    /// On the page, compare with this capture, as `haltwise diff` does
+    /// Add a comparison with this capture to the page, as `haltwise diff`
     #[arg(long, value_name = "DIR", requires = "html")]
     against: Option<PathBuf>,
-    /// On the page, show a result that `haltwise prove --json` wrote
+    /// Add a result of `haltwise prove --json` to the page
     #[arg(long, value_name = "FILE", requires = "html")]
     proof: Option<PathBuf>,
-    /// On the page, show how good the predictions of a ledger were
+    /// Add the accuracy of a ledger's predictions to the page
     #[arg(long, value_name = "FILE", requires = "html")]
     ledger: Option<PathBuf>,
-    /// For the page, what halts cost: a file of `haltwise-lab calibrate --json`
+    /// Costs for the page: output of `haltwise-lab calibrate --json`
     #[arg(long, value_name = "FILE", requires = "html")]
     calibration: Option<PathBuf>,
-    /// On the page, recommend a ceiling alone, as `haltwise tune --ceiling-only` does
+    /// Tune only `halt_poll_ns` on the page, as `haltwise tune --ceiling-only`
     #[arg(long, requires = "html")]
     ceiling_only: bool,
     #[command(flatten)]
@@ -69,9 +69,16 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if let Some(file) = &arguments.html {
         return page_for_browsers(arguments, file);
     }
-    let recording = load::load(&arguments.dir)?;
-    let wanted = wanted(&recording.roster, arguments.vm.as_deref())?;
-    let report = build::report(&recording, |vm| wanted.contains(&vm.index));
+    let opened = Opened::open(&arguments.dir)?;
+    let wanted = select::vms(&opened.info().roster, arguments.vm.as_deref())?;
+    let only = arguments.vm.as_ref().map(|_| wanted.clone());
+    let wish = Wish::of_goal(Named::Balanced.named(), only);
+    let mut looking = Looking::new(&opened, &wish);
+    let (recording, ends) = load::load(&opened, &mut [looking.sink()])?;
+    looking.go_on(&opened, &ends);
+    let recommended = looking.recommend(&opened, &wish);
+    let summary = Recommendation::of(&recommended);
+    let report = build::report(&recording, |vm| wanted.contains(&vm.index), summary);
     let text = if arguments.json {
         terminal::json(&report)?
     } else {
@@ -102,45 +109,10 @@ fn page_for_browsers(arguments: &Arguments, file: &Path) -> Outcome {
     })?;
     let bytes = html::write(&content, file)?;
     let kilobytes = count(bytes.div_ceil(1_000) as u64);
-    terminal::say(&format!(
-        "{}: {kilobytes} kB, for any browser",
-        file.display()
-    ));
+    terminal::say(&format!("Wrote {}, {kilobytes} kB", file.display()));
     Ok(if content.is_partial() {
         Exit::Partial
     } else {
         Exit::Done
     })
-}
-
-/// The VMs that `--vm` means: by name, else by process. Without it, all.
-pub(crate) fn wanted(roster: &Roster, selector: Option<&str>) -> Result<Vec<VmIndex>, Failure> {
-    let vms = &roster.vms;
-    let pick = |is_it: &dyn Fn(&Vm) -> bool| -> Vec<_> {
-        vms.iter()
-            .filter(|vm| is_it(vm))
-            .map(|vm| vm.index)
-            .collect()
-    };
-    let Some(selector) = selector else {
-        return Ok(pick(&|_| true));
-    };
-    let mut picked = pick(&|vm| vm.name == selector);
-    if picked.is_empty() {
-        picked = pick(&|vm| vm.key.pid.to_string() == selector);
-    }
-    if picked.is_empty() {
-        let known: Vec<String> = vms
-            .iter()
-            .map(|vm| format!("{} ({})", page::harmless(&vm.name), vm.key.pid))
-            .collect();
-        let error = anyhow!("no VM `{}` in this capture", page::harmless(selector));
-        let hint = if known.is_empty() {
-            "the capture holds no VM at all".to_owned()
-        } else {
-            format!("it holds {}", known.join(", "))
-        };
-        return Err(Failure::new(Exit::Usage, error).hint(hint));
-    }
-    Ok(picked)
 }

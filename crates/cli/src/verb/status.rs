@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::apply::root;
+use super::root::root;
 use crate::exit::Outcome;
 use crate::status;
 
@@ -12,12 +12,12 @@ use crate::status;
   haltwise status
   haltwise status --json | jq '.steps[].undo'
 
-Changes nothing. Exits with 1 if the journal is damaged.")]
+Does not change anything. Exits with 1 if the journal is damaged.")]
 pub(crate) struct Arguments {
-    /// Print JSON (schema 1, see docs/status-json.md) instead of text
+    /// Print JSON (schema 1, see docs/status-json.md)
     #[arg(long)]
     json: bool,
-    /// Where /sys, /proc, /etc and /var lie: another directory than / to try it out
+    /// Directory that holds /sys, /proc, /etc and /var, to try it out [default: /]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
 }

@@ -8,63 +8,69 @@ use haltwise_core::recording::{Mode, Rung};
 use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
 
-use super::report;
+use super::time;
+use crate::collect::exits::ExitsWanted;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::record::ExitsWanted;
+use crate::reading::select;
 use crate::terminal;
 use crate::top::{self, Form, FromCapture, live};
 
 /// Arguments of `haltwise top`.
 #[derive(Debug, clap::Args)]
 #[command(
-    long_about = "Watch what halts cost the virtual machines of this host, or of a capture
+    long_about = "Show the cost of halts live, or step through a capture
 
-A full screen: for every VM its halts, the CPU that it polls away, its wake-up \
-latency, the ceiling in force, and with --exits its exits. Enter opens a VM and \
-then a vCPU, `?` shows the keys. In a capture, and while paused, the arrows \
-left and right go through time.",
+Shows for each VM its halts, the CPU time spent polling, the wake-up latency, \
+the ceiling, and with --exits its exits. Enter opens a VM and then a vCPU, `?` \
+lists the keys. In a capture, and while paused, the left and right arrow keys \
+step through time.",
     after_help = "EXAMPLES
   haltwise top                        this host, every second
   haltwise top --exits                with exits and their reasons
-  haltwise top cap                    a capture, step by step
-  haltwise top cap --at 90s           from the 90th second on
+  haltwise top cap                    a capture, interval by interval
+  haltwise top cap --at 90s           from 90 s after its start
   haltwise top --once                 one interval as text, for scripts
   haltwise top --json | jq -c '.total.halts_per_s'
                                       one JSON document each second
 
-The first interval of this host must pass before anything is shown. With --once
-and --json, exits with 5 if events were lost or the capture is not whole."
+Live, nothing is shown before the first interval ends. With --once and --json,
+exits with 5 if events were lost or the capture is incomplete."
 )]
 pub(crate) struct Arguments {
-    /// A capture: a directory that `haltwise record` made [default: this host]
+    /// Capture directory [default: show this host live]
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// Length of an interval; a long capture may be shown in longer ones
-    #[arg(long, value_name = "TIME", default_value = "1s")]
+    /// Length of an interval; a long capture may use longer ones
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time::duration)]
     interval: Nanos,
-    /// Print one interval as text and end; of a capture, all of it is one
+    /// Print one interval as text and exit; a capture counts as one interval
     #[arg(long)]
     once: bool,
-    /// Print JSON (schema 1, see docs/top-json.md), a line for each interval;
-    /// with --once one document
+    /// Print JSON (schema 1, see docs/top-json.md), one line for each
+    /// interval; with --once one document
     #[arg(long)]
     json: bool,
-    /// Begin at this moment of the capture, for example 90s
-    #[arg(long, value_name = "TIME", requires = "dir")]
+    /// Start at this time of the capture, for example 90s
+    #[arg(long, value_name = "TIME", requires = "dir", value_parser = time::duration)]
     at: Option<Nanos>,
-    /// Only this VM, by process number or name; may be given again [default: all]
+    /// Only this VM, by PID or name; may be repeated [default: all]
     #[arg(long = "vm", value_name = "PID|NAME")]
     vms: Vec<VmSelector>,
-    /// Count exits too
+    /// Also count VM exits
     #[arg(long, conflicts_with = "dir")]
     exits: bool,
-    /// What to keep of this host's halts: counts (the cheapest) or full
+    /// What to record on this host: counts (less overhead) or full
     #[arg(long, default_value = "counts", conflicts_with = "dir")]
     mode: Mode,
-    /// Source of the facts: bpf or tracepoints [default: the best that works]
-    #[arg(long, conflicts_with = "dir")]
+    /// Source of events: bpf or tracepoints [default: the best available]
+    #[arg(
+        long = "source",
+        alias = "rung",
+        value_name = "SOURCE",
+        conflicts_with = "dir"
+    )]
     rung: Option<Rung>,
-    /// Columns of --once, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
+    /// Width of --once in columns, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]
     width: Option<u16>,
 }
@@ -96,7 +102,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         return top::show_capture(&wanted, form, |roster| {
             let mut picked = Vec::new();
             for selector in &arguments.vms {
-                picked.extend(report::wanted(roster, Some(&selector.to_string()))?);
+                picked.extend(select::vms(roster, Some(&selector.to_string()))?);
             }
             Ok((!arguments.vms.is_empty()).then_some(picked))
         });

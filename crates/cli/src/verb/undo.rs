@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::apply::{fault, root};
+use super::root::{fault, root};
 use crate::exit::Outcome;
 use crate::undo::{self, Steps, Wanted};
 
@@ -13,41 +13,44 @@ use crate::undo::{self, Steps, Wanted};
     reason = "the command line's own switches"
 )]
 #[command(
-    long_about = "Take back what `haltwise apply` has set
+    long_about = "Restore the settings from before `haltwise apply`
 
-The newest step first; all of them with --all. Works after a crash in the \
-middle of an apply, and after a boot: then parameters are back already, and \
-what is left are the files that set them again. What somebody else has set \
-since is left as it is.",
+Reverts the latest apply, or all of them with --all. Also works after a crash \
+during apply, and after a reboot: the parameters are then back to their boot \
+values, and only the files that set them at boot are removed. Parameters that \
+were modified externally are left alone.",
     after_help = "EXAMPLES
-  haltwise undo                take the newest step back
-  haltwise undo --dry-run      say what that would do
-  haltwise undo --step 3       that step, if no later one has set the same
-  haltwise undo --all          all that is in force
+  haltwise undo                revert the latest apply
+  haltwise undo --dry-run      print what would change
+  haltwise undo --step 3       revert step 3 only
+  haltwise undo --all          revert all of them
 
-`haltwise status` lists the steps. Exits with 5 if something was left because
-somebody else has set it since."
+`haltwise status` lists the steps. Exits with 5 if a parameter was left alone
+because it was modified externally."
 )]
 pub(crate) struct Arguments {
-    /// All steps, newest first
+    /// Revert all steps, latest first
     #[arg(long, conflicts_with = "step")]
     all: bool,
-    /// This step
+    /// Revert this step only; no later step may have set the same parameter
     #[arg(long, value_name = "N")]
     step: Option<u64>,
-    /// Only say what would be done
-    #[arg(long)]
+    /// Only print what would change
+    #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
-    /// Also where somebody else has set it since
+    /// For scripts: accepted as by apply; undo makes the changes with or without it
+    #[arg(long)]
+    yes: bool,
+    /// Also revert parameters that were modified externally
     #[arg(long)]
     take_over: bool,
-    /// Print JSON (schema 1, see docs/status-json.md) instead of text
+    /// Print JSON (schema 1, see docs/status-json.md)
     #[arg(long)]
     json: bool,
-    /// Where /sys, /proc, /etc and /var lie: another directory than / to try it out
+    /// Directory that holds /sys, /proc, /etc and /var, to try it out [default: /]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// For tests: end as kill -9 would, before the Nth write to the machine
+    /// For tests: exit as if killed before the Nth write
     #[arg(long, value_name = "N", hide = true)]
     die_before: Option<u64>,
 }

@@ -8,12 +8,11 @@ use crate::terminal;
 #[command(after_help = "EXAMPLES\n  haltwise version")]
 pub(crate) struct Arguments {}
 
-/// Prints the version.
-pub(crate) fn run(_: &Arguments) -> Outcome {
+/// Prints the version, and that of the report's JSON.
+pub(crate) fn run(_: &Arguments, report_schema: u32) -> Outcome {
     terminal::print(&format!(
-        "haltwise {}\nreport schema {}\n",
+        "haltwise {}\nreport schema {report_schema}\n",
         env!("CARGO_PKG_VERSION"),
-        crate::report::SCHEMA
     ))?;
     Ok(Exit::Done)
 }

@@ -1,22 +1,16 @@
-//! Reads a capture's halts and calls, side by side, through the verifier. Rows are read in batches:
-//! memory does not grow with the capture.
+//! Reads a capture's halts and calls through the verifier.
 
-use haltwise_capture::capture::Capture;
-use haltwise_capture::error::CaptureReadError;
-use haltwise_capture::rows::Rows;
+use haltwise_capture::table::Table;
 use haltwise_core::event::{CeilingSource, Halt, WindowCall, WindowChange};
 use haltwise_core::ids::VmIndex;
-use haltwise_core::verify::calls::Calls;
 use haltwise_core::verify::tally::Tally;
 use haltwise_core::verify::{Difference, Verdict, Verifier};
 
-use super::setup::Setup;
 use crate::exit::Failure;
-use crate::open::explain;
-
-/// Calls that may wait for their halts. A recorder writes both at every flush, twice a second, so that
-/// more can wait only where the two tables do not belong together.
-const WAITING: usize = 1 << 20;
+use crate::reading::open::in_a_line;
+use crate::reading::opened::Opened;
+use crate::reading::pass::{Sink, pass};
+use crate::reading::rule::Setup;
 
 /// What was found.
 #[derive(Debug)]
@@ -34,96 +28,79 @@ pub(super) struct Fed {
     pub(super) notes: Vec<String>,
 }
 
-/// The table of calls, read as far as is needed.
-struct CallTable {
-    rows: Option<Rows<WindowChange>>,
-    calls: Calls,
-    broken: Option<CaptureReadError>,
+/// Holds halts against the rule.
+struct Held<'a> {
+    setup: &'a Setup,
+    vms: Option<&'a [VmIndex]>,
+    shown: usize,
+    verifier: Verifier,
+    differences: Vec<Difference>,
+    ceiling_assumed: u64,
+    differences_assumed: u64,
+    calls_missing: u64,
 }
 
-impl CallTable {
-    fn open(capture: &Capture) -> Self {
-        let (rows, broken) = match capture.window_changes() {
-            Ok(rows) => (Some(rows), None),
-            Err(error) => (None, Some(error)),
-        };
-        Self {
-            rows,
-            calls: Calls::default(),
-            broken,
-        }
+impl Sink for Held<'_> {
+    fn wants(&self, table: Table) -> bool {
+        table == Table::Halts
     }
 
-    fn take(&mut self, halt: &Halt) -> Option<WindowChange> {
-        while let Some(rows) = &mut self.rows
-            && !self.calls.reaches(halt)
-            && self.calls.len() < WAITING
-        {
-            match rows.next() {
-                Some(Ok(row)) => self.calls.add(row),
-                Some(Err(error)) => (self.rows, self.broken) = (None, Some(error)),
-                None => self.rows = None,
+    fn wants_calls(&self) -> bool {
+        true
+    }
+
+    fn halt(&mut self, halt: &Halt, call: Option<&WindowChange>) {
+        let is_wanted = |vms: &[VmIndex]| halt.vm.is_some_and(|vm| vms.contains(&vm));
+        if !self.vms.is_none_or(is_wanted) {
+            return;
+        }
+        let made_one = halt.change != WindowCall::None;
+        self.calls_missing += u64::from(made_one && call.is_none());
+        let unknown = self.setup.core.cap.is_none()
+            && halt.ceiling_ns.is_none()
+            && halt.ceiling_source != CeilingSource::Param;
+        self.ceiling_assumed += u64::from(unknown);
+        if let Verdict::Differs(difference) = self.verifier.halt(halt, call) {
+            self.differences_assumed += u64::from(unknown);
+            if self.differences.len() < self.shown {
+                self.differences.push(*difference);
             }
         }
-        self.calls.take(halt)
     }
 }
 
-/// Holds every halt of a capture against the rule.
+/// Holds the halts of some VMs, or all, against the rule.
 ///
 /// # Errors
 /// Where nothing of the halts can be read. What breaks off counts up to there, with a note.
 pub(super) fn feed(
-    capture: &Capture,
+    opened: &Opened,
     setup: &Setup,
     vms: Option<&[VmIndex]>,
     shown: usize,
 ) -> Result<Fed, Failure> {
-    let mut verifier = Verifier::new(setup.core.clone());
-    let mut table = CallTable::open(capture);
-    let mut fed = Fed {
-        tally: Tally::default(),
+    let mut held = Held {
+        setup,
+        vms,
+        shown,
+        verifier: Verifier::new(setup.core.clone()),
         differences: Vec::new(),
         ceiling_assumed: 0,
         differences_assumed: 0,
         calls_missing: 0,
-        notes: Vec::new(),
     };
-    for halt in capture.halts().map_err(explain)?.ahead() {
-        let halt = match halt {
-            Ok(halt) => halt,
-            Err(error) if verifier.tally().halts == 0 => return Err(explain(error)),
-            Err(error) => {
-                fed.notes.push(format!("{:#}", anyhow::Error::new(error)));
-                break;
-            }
-        };
-        let is_wanted = |vms: &[VmIndex]| halt.vm.is_some_and(|vm| vms.contains(&vm));
-        if !vms.is_none_or(is_wanted) {
-            continue;
-        }
-        let row = match halt.change {
-            WindowCall::None => None,
-            WindowCall::Grow | WindowCall::Shrink => {
-                let row = table.take(&halt);
-                fed.calls_missing += u64::from(row.is_none());
-                row
-            }
-        };
-        let unknown = setup.core.cap.is_none()
-            && halt.ceiling_ns.is_none()
-            && halt.ceiling_source != CeilingSource::Param;
-        fed.ceiling_assumed += u64::from(unknown);
-        if let Verdict::Differs(difference) = verifier.halt(&halt, row.as_ref()) {
-            fed.differences_assumed += u64::from(unknown);
-            if fed.differences.len() < shown {
-                fed.differences.push(*difference);
-            }
-        }
+    let ends = pass(opened, "verifying", &mut [&mut held]);
+    if ends.halts == 0 {
+        ends.whole(Table::Halts)?;
     }
-    if let Some(error) = table.broken {
-        fed.notes.push(format!("{:#}", anyhow::Error::new(error)));
-    }
-    fed.tally = verifier.tally().clone();
-    Ok(fed)
+    let tables = [Table::Halts, Table::WindowChanges];
+    let broken = tables.iter().filter_map(|table| ends.broken(*table));
+    Ok(Fed {
+        tally: held.verifier.tally().clone(),
+        differences: held.differences,
+        ceiling_assumed: held.ceiling_assumed,
+        differences_assumed: held.differences_assumed,
+        calls_missing: held.calls_missing,
+        notes: broken.map(in_a_line).collect(),
+    })
 }

@@ -2,10 +2,10 @@
 
 use haltwise_core::verify::tally::Transition;
 
-use super::setup::Origin;
 use super::view::{DidView, DifferenceView, SettingView, View};
 use crate::number::percent;
 use crate::page::{Page, Stands, harmless};
+use crate::reading::rule::Origin;
 
 /// Lays out the result in so many columns.
 pub(super) fn render(view: &View, width: usize) -> String {
@@ -41,6 +41,17 @@ fn rule(page: &mut Page, view: &View) {
     if !rule.backports.is_empty() {
         text = format!("{text}, with {}", rule.backports.join(", "));
     }
+    if rule.backports_found {
+        let without = counted(rule.differences_upstream.unwrap_or(0), "difference");
+        text = format!("{text} (found in the recording: {without} without)");
+    }
+    if !rule.equally.is_empty() {
+        text = format!("{text}; {} explains it as well", rule.equally.join(" or "));
+    }
+    if !rule.undecided.is_empty() {
+        let undecided = rule.undecided.join(" or ");
+        text = format!("{text}; nothing recorded shows whether it carries {undecided}");
+    }
     if !rule.transcribed {
         text.push_str(" (a kernel that is not known here: the nearest rule is taken)");
     }
@@ -48,14 +59,14 @@ fn rule(page: &mut Page, view: &View) {
     let settings: Vec<String> = view.settings.iter().map(setting).collect();
     say(page, "settings", &settings.join(", "));
     if let Some(cap) = view.cap_ns {
-        say(page, "ceiling", &format!("{cap} for every VM (told)"));
+        say(page, "ceiling", &format!("{cap} for every VM (specified)"));
     }
 }
 
 fn origin(origin: Origin) -> &'static str {
     match origin {
         Origin::Recorded => "",
-        Origin::Told => " (told)",
+        Origin::Told => " (specified)",
         Origin::Assumed => " (assumed)",
     }
 }
@@ -151,7 +162,7 @@ fn result(page: &mut Page, view: &View) {
         let name = match transition {
             Transition::Grow => "  grow",
             Transition::Shrink => "  shrink",
-            Transition::Silent => "  changed in silence",
+            Transition::Silent => "  changed without event",
             Transition::None => "  no change",
         };
         if let Some(count) = view.transitions.get(transition.as_str()) {
@@ -171,9 +182,17 @@ fn closing(page: &mut Page, view: &View) {
     for (count, skip) in reasons {
         say(page, "not checked", &format!("{count} {}", skip.reason()));
     }
+    if view.vetoed > 0 {
+        let text = format!(
+            "{} of vCPUs whose guest disabled host polling (MSR_KVM_POLL_CONTROL): KVM left their \
+             windows alone, as its rule has it",
+            counted(view.vetoed, "halt")
+        );
+        say(page, "no polling", &text);
+    }
     if view.several_settings > 0 {
         let text = format!(
-            "{} judged against several settings, which were changing; one of them explains each match",
+            "{} checked against several settings, because they were changing; each matches one",
             counted(view.several_settings, "halt")
         );
         say(page, "settings", &text);
@@ -192,7 +211,7 @@ fn closing(page: &mut Page, view: &View) {
     }
     if view.ceiling_assumed > 0 {
         let text = format!(
-            "ceiling of {}: not recorded, the parameter halt_poll_ns was taken; --cap tells another",
+            "ceiling of {}: not recorded, halt_poll_ns assumed; specify it with --cap",
             counted(view.ceiling_assumed, "halt")
         );
         say(page, "assumed", &text);
@@ -232,9 +251,7 @@ fn verdict(view: &View) -> String {
         );
     }
     if view.rule.could_be_other {
-        text.push_str(
-            ". A stable or distribution's kernel may carry a change early: try --backport",
-        );
+        text.push_str(". No known backport explains them; specify one with --backport");
     }
     text
 }

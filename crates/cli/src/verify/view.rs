@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use haltwise_capture::capture::Capture;
+use haltwise_capture::info::CaptureInfo;
 use haltwise_capture::note::Note;
-use haltwise_core::kvm::{Arch, Backport, Rule};
+use haltwise_core::kvm::{Arch, Backports};
 use haltwise_core::recording::Rung;
 use haltwise_core::verify::settings::Parameter;
 use haltwise_core::verify::tally::{Skip, Transition};
@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use super::SCHEMA;
 use super::feed::Fed;
-use super::setup::{Origin, Setup};
+use crate::reading::opened::Opened;
+use crate::reading::rule::{Origin, Setup};
 
 #[derive(Debug, Serialize)]
 pub(super) struct View {
@@ -27,6 +28,7 @@ pub(super) struct View {
     pub(super) matched: u64,
     pub(super) differences: u64,
     pub(super) several_settings: u64,
+    pub(super) vetoed: u64,
     pub(super) as_if_vetoed: u64,
     pub(super) ceiling_assumed: u64,
     pub(super) differences_assumed: u64,
@@ -54,6 +56,10 @@ pub(super) struct RuleView {
     pub(super) arch: Arch,
     pub(super) arch_origin: Origin,
     pub(super) backports: Vec<String>,
+    pub(super) backports_found: bool,
+    pub(super) equally: Vec<String>,
+    pub(super) undecided: Vec<String>,
+    pub(super) differences_upstream: Option<u64>,
     pub(super) transcribed: bool,
     /// Some backport would make another rule of it.
     #[serde(skip)]
@@ -157,7 +163,7 @@ impl View {
                  kvm_halt_poll_ns must have been recorded too"
             }
             Some((_, Skip::Veto)) => {
-                "the guest switched host polling off (MSR_KVM_POLL_CONTROL): KVM leaves its windows alone"
+                "on s390 a vCPU may not poll while more CPU time is stolen than halt_poll_max_steal allows"
             }
             Some((_, Skip::Unplaced)) => {
                 "record while the VMs run, so that their threads can be placed"
@@ -168,7 +174,7 @@ impl View {
 }
 
 /// Says what was found.
-pub(super) fn view(capture: &Capture, setup: &Setup, fed: &Fed) -> View {
+pub(super) fn view(opened: &Opened, setup: &Setup, fed: &Fed) -> View {
     let tally = &fed.tally;
     let transitions = Transition::ALL.map(|it| {
         let count = tally.of(it);
@@ -180,16 +186,23 @@ pub(super) fn view(capture: &Capture, setup: &Setup, fed: &Fed) -> View {
     });
     let skipped = Skip::ALL.map(|it| (it.as_str(), tally.skipped.get(&it).copied().unwrap_or(0)));
     let settings = Parameter::ALL.into_iter().zip(setup.origins);
+    let carried = setup.carried.as_ref();
     View {
         schema: SCHEMA,
-        capture: capture_view(capture, setup, fed),
+        capture: capture_view(opened, setup, fed),
         rule: RuleView {
-            kernel: setup.kernel.to_string(),
+            kernel: setup.kernel.with(Backports::NONE).to_string(),
             arch: setup.core.arch,
             arch_origin: setup.arch_origin,
-            backports: setup.backports.clone(),
+            backports: words(setup.kernel.backports),
+            backports_found: carried.is_some_and(|it| !it.backports.is_empty()),
+            equally: carried.map_or_else(Vec::new, |it| {
+                it.equally.iter().map(|it| words(*it).join(", ")).collect()
+            }),
+            undecided: carried.map_or_else(Vec::new, |it| words(it.undecided)),
+            differences_upstream: carried.map(|it| it.differences_upstream),
             transcribed: setup.kernel.is_transcribed(),
-            could_be_other: moves_windows_otherwise(setup.core.rule),
+            could_be_other: setup.core.rule.may_carry_more(),
         },
         settings: settings
             .map(|(parameter, origin)| {
@@ -209,6 +222,7 @@ pub(super) fn view(capture: &Capture, setup: &Setup, fed: &Fed) -> View {
         matched: tally.checked.matched,
         differences: tally.differences(),
         several_settings: tally.several_settings,
+        vetoed: tally.vetoed,
         as_if_vetoed: tally.as_if_vetoed,
         ceiling_assumed: fed.ceiling_assumed,
         differences_assumed: fed.differences_assumed,
@@ -217,23 +231,21 @@ pub(super) fn view(capture: &Capture, setup: &Setup, fed: &Fed) -> View {
         shown: fed
             .differences
             .iter()
-            .map(|it| difference_view(capture, it))
+            .map(|it| difference_view(opened.info(), it))
             .collect(),
     }
 }
 
-/// Whether a kernel of this number may carry a change that windows show. (When polling stops, they do
-/// not.)
-fn moves_windows_otherwise(rule: Rule) -> bool {
-    let shown = [Backport::ShrinkFloor, Backport::LiveCeiling];
-    shown.into_iter().any(|it| rule.with(it) != rule)
+/// Changes, each by its name.
+fn words(backports: Backports) -> Vec<String> {
+    backports.iter().map(|it| it.to_string()).collect()
 }
 
-fn capture_view(capture: &Capture, setup: &Setup, fed: &Fed) -> CaptureView {
-    let info = capture.info();
+fn capture_view(opened: &Opened, setup: &Setup, fed: &Fed) -> CaptureView {
+    let info = opened.info();
     let (mut cut, mut damaged) = (false, false);
     let mut notes = Vec::new();
-    for note in capture.notes() {
+    for note in opened.capture().notes() {
         match note {
             Note::Cut => cut = true,
             Note::OutOfOrder { .. } => notes.push(note.to_string()),
@@ -256,9 +268,9 @@ fn capture_view(capture: &Capture, setup: &Setup, fed: &Fed) -> CaptureView {
             fed.calls_missing
         ));
     }
-    let lost = capture.lost_by_place().unwrap_or_default();
+    let lost = opened.lost_by_place();
     CaptureView {
-        dir: capture.directory().display().to_string(),
+        dir: opened.capture().directory().display().to_string(),
         kernel_release: info.host.kernel_release.clone(),
         rung: info.rung,
         vms: info.roster.vms.len(),
@@ -270,8 +282,7 @@ fn capture_view(capture: &Capture, setup: &Setup, fed: &Fed) -> CaptureView {
     }
 }
 
-fn difference_view(capture: &Capture, difference: &Difference) -> DifferenceView {
-    let info = capture.info();
+fn difference_view(info: &CaptureInfo, difference: &Difference) -> DifferenceView {
     let halt = &difference.halt;
     let vm = info.roster.vms.iter().find(|vm| Some(vm.index) == halt.vm);
     DifferenceView {

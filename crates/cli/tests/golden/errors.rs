@@ -84,6 +84,21 @@ fn a_capture_whose_description_is_no_json() {
 }
 
 #[test]
+fn a_description_cannot_steer_the_terminal_through_an_error() {
+    let dir = capture("transactional");
+    let path = dir.path().join("cap/capture.json");
+    let text = fs::read_to_string(&path).unwrap();
+    let mut info: serde_json::Value = serde_json::from_str(&text).unwrap();
+    info["mode"] = "\u{1b}[2J\u{9b}31m\nhint: run this".into();
+    fs::write(&path, info.to_string()).unwrap();
+    let (code, _, err) = haltwise(dir.path(), &["report", "cap"]);
+    assert_eq!(code, 1);
+    let steers = |c: char| c.is_control() && c != '\n';
+    assert!(!err.contains(steers), "{err:?}");
+    assert!(!err.contains("\nhint: run this"), "{err:?}");
+}
+
+#[test]
 fn the_table_of_halts_is_truncated() {
     let dir = capture("transactional");
     cut_file(&dir.path().join("cap/halts.parquet"), |n| n / 2);
@@ -177,14 +192,14 @@ fn a_replay_that_cannot_be_made_says_why_and_what_to_do() {
             "no-halts",
             &[],
             1,
-            "this capture holds no halts: there is nothing to replay",
+            "this capture contains no halts: nothing to replay",
             "`haltwise report` says why",
         ),
         (
             "idle",
-            &["--policy", "fixed:7"],
+            &["--policy", "fixed:7 parsecs"],
             2,
-            "policy `fixed`: `7` has no unit (ns, us, ms, s, m, h)",
+            "policy `fixed`: `7 parsecs` has the unknown unit `parsecs` (ns, us, ms, s, m, h)",
             "`haltwise replay --policies` lists them all",
         ),
         (

@@ -81,7 +81,7 @@ fn a_text_becomes_a_capture_that_reports_read() {
         "Linux 6.18",
         "kvm: halt_poll_ns 200000, grow 2, grow_start 10000, shrink 2",
         "ceiling 200 us (module parameter)",
-        "rung import",
+        "source import",
         "lost            nothing",
     ] {
         assert!(out.contains(part), "{part} is not in\n{out}");
@@ -172,7 +172,7 @@ fn what_is_no_text_of_a_tracer_is_refused() {
 fn settings_that_cannot_be_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     for wrong in [
-        &["--max", "200"][..],
+        &["--max", "200 elephants"][..],
         &["--max", "10s"],
         &["--grow", "-1"],
         &["--kernel", "new"],

@@ -11,22 +11,35 @@
     reason = "a test"
 )]
 
+mod agree;
+mod check;
 mod diff;
+#[path = "../agree/documents.rs"]
+mod documents;
 mod errors;
 mod exits;
 mod explain;
 mod guest;
+mod hostile;
 mod import;
+mod laws;
+mod mutants;
+mod one_answer;
 mod page;
 mod profile;
 mod prove;
+mod reads;
 mod recorded;
 mod replay;
 mod scenarios;
 mod schema;
+#[path = "../../../../fuzz/smoke.rs"]
+#[allow(dead_code, reason = "of the smoke run, only its changes of bytes")]
+mod smoke;
 mod top;
 mod tune;
 mod verify;
+mod words;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -233,7 +246,7 @@ fn reports(home: &Path, name: &str) -> Vec<(String, String)> {
 fn a_report_on_one_vm_says_whose_the_head_is() {
     let said =
         |options: &[&str]| haltwise(&home(), &[&["report", "captures/fleet"], options].concat()).0;
-    let words = "  Below: 1 of these VMs; what stands above is of all of them.\n";
+    let words = "  Below: 1 of these VMs; the figures above are of all of them.\n";
     assert!(said(&["--vm", "web-1"]).contains(words));
     assert!(!said(&[]).contains("Below: "));
 }
@@ -286,6 +299,8 @@ fn help_is_as_committed_and_ends_with_examples() {
         "record",
         "top",
         "import",
+        "check",
+        "repair",
         "report",
         "exits",
         "profile",

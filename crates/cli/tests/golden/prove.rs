@@ -97,8 +97,8 @@ fn a_file_that_is_no_result_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let newer = json!({"schema": 2}).to_string();
     for (text, reason) in [
-        ("", "is not a result of prove"),
-        ("[1]", "is not a result of prove"),
+        ("", "is not output of `haltwise prove --json`"),
+        ("[1]", "is not output of `haltwise prove --json`"),
         ("{\"schema\": 1}", "missing field"),
         (&newer, "has schema 2; this haltwise reads 1"),
     ] {

@@ -49,6 +49,26 @@ fn replays_are_as_committed() {
     assert!(wrong.is_empty(), "\n{wrong}");
 }
 
+/// Policies of the guest are not cut, and are told with what they spare: without a price, and with one.
+#[test]
+fn what_polling_in_the_guest_is_worth_is_as_committed() {
+    let mut wrong = String::new();
+    let guests = ["--policy", "guest-haltpoll", "--policy", "smart-idle-poll"];
+    for (name, price) in [
+        ("over-committed", &[][..]),
+        ("transactional", &["--exit-cpu", "40us"]),
+    ] {
+        let capture = format!("captures/{name}");
+        let options = [&guests[..], price].concat();
+        let (text, code) = haltwise(&home(), &arguments(&capture, &options));
+        let text = text + &format!("(exit code {})\n", code.unwrap());
+        let file = format!("{name}/replay-guest.txt");
+        wrong.extend(compare(&file, &text).err());
+        wrong.extend(fits(&file, &text).err());
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
 #[test]
 fn the_same_capture_gives_the_same_bytes() {
     for options in [
@@ -91,5 +111,14 @@ fn the_page_describes_every_field() {
         let (text, _) = haltwise(&home(), &arguments(&capture, &["--json"]));
         keys(&serde_json::from_str(&text).unwrap(), &mut printed);
     }
+    let guest = [
+        "replay",
+        "captures/bursty",
+        "--policy",
+        "guest-haltpoll",
+        "--json",
+    ];
+    let (text, _) = haltwise(&home(), &guest);
+    keys(&serde_json::from_str(&text).unwrap(), &mut printed);
     agree(&page, &printed);
 }

@@ -3,7 +3,8 @@
 use haltwise_capture::info::Ended;
 use haltwise_capture::recording::Ending;
 use haltwise_core::event::{
-    CeilingSource, Facts, Halt, HaltCounts, HostSample, Lost, Observable, Vcpu, Vm, WakeSource,
+    CeilingSource, Facts, Halt, HaltCounts, HostSample, Lost, Observable, Paused, Vcpu, Vm,
+    WakeSource,
 };
 use haltwise_core::hist::{KvmHist, LogHist};
 use haltwise_core::ids::{Pid, VcpuId, VmIndex, VmKey, VmmKind};
@@ -75,6 +76,9 @@ fn roster(vms: &[(&str, u32)], guests: &[Guest]) -> Roster {
             name: (*name).to_owned(),
             vmm: VmmKind::Qemu,
             observable: Observable::Yes,
+            from_ns: None,
+            to_ns: None,
+            paused: None,
         });
         for id in 0..*vcpus {
             let guest = guests.iter().find(|g| g.vm == index && g.vcpu == id);
@@ -391,7 +395,12 @@ fn cut() -> Scenario {
 
 /// A VM that never halts, and nothing else.
 fn no_halts() -> Scenario {
-    scenario("no-halts", &[("busy", 2)], &[])
+    let mut scenario = scenario("no-halts", &[("busy", 2), ("stopped", 1)], &[]);
+    scenario.roster.vms[1].paused = Some(Paused {
+        over_ns: 0,
+        from_ns: Some(START_NS),
+    });
+    scenario
 }
 
 /// Names that a stranger chose.

@@ -26,6 +26,56 @@ pub(super) fn agree(page: &str, printed: &BTreeSet<String>) {
     assert!(gone.is_empty(), "described, but never printed: {gone:?}");
 }
 
+/// What is printed has the types that the published JSON Schema says, and no field that it does not say.
+pub(super) fn conforms(verb: &str, json: &Value) {
+    let schema = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let schema = fs::read_to_string(schema.join(format!("{verb}.schema.json"))).unwrap();
+    let mut wrong = Vec::new();
+    check(
+        verb,
+        &serde_json::from_str(&schema).unwrap(),
+        json,
+        &mut wrong,
+    );
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+fn check(at: &str, schema: &Value, json: &Value, wrong: &mut Vec<String>) {
+    let kind = match json {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(number) if number.is_f64() => "number",
+        Value::Number(_) => "integer",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    };
+    let kinds = match &schema["type"] {
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).collect(),
+        kind => vec![kind.as_str().unwrap_or_default()],
+    };
+    if !kinds.contains(&kind) {
+        wrong.push(format!("{at} is {kind}, and not {kinds:?}"));
+    }
+    let none = serde_json::Map::new();
+    let properties = schema["properties"].as_object().unwrap_or(&none);
+    for (key, value) in json.as_object().unwrap_or(&none) {
+        match properties.get(key) {
+            Some(schema) => check(&format!("{at}.{key}"), schema, value, wrong),
+            None => wrong.push(format!("{at}.{key} is not declared")),
+        }
+    }
+    if let Some(fields) = json.as_object() {
+        let missing = properties.keys().filter(|key| !fields.contains_key(*key));
+        wrong.extend(missing.map(|key| format!("{at}.{key} is not printed")));
+    }
+    if let (Some(items), Some(of)) = (json.as_array(), schema.get("items")) {
+        for item in items {
+            check(&format!("{at}[]"), of, item, wrong);
+        }
+    }
+}
+
 pub(super) fn keys(json: &Value, found: &mut BTreeSet<String>) {
     match json {
         Value::Array(items) => items.iter().for_each(|item| keys(item, found)),

@@ -17,7 +17,7 @@ use super::schema::{keys, quoted};
 use super::{START_NS, compare, fits, flat, haltwise, home, knobs, scenarios, updates};
 
 /// Loads long enough to judge: a name, the ceiling in force, and each vCPU's gaps.
-const LOADS: [(&str, &str, &[&str]); 5] = [
+pub(super) const LOADS: [(&str, &str, &[&str]); 5] = [
     ("polled-through", "0", &["fixed:20us"]),
     ("in-vain", "200000", &["fixed:150us"]),
     ("drifts", "0", &["phases:20us*1700:400us*300"]),
@@ -25,9 +25,27 @@ const LOADS: [(&str, &str, &[&str]); 5] = [
     ("mixed", "200000", &["bimodal:0.8:15us:2ms"]),
 ];
 
+/// How long a load is recorded, in nanoseconds.
+const SPAN_NS: u64 = 150_000_000;
+
 /// Writes a load as a capture.
-fn record(dir: &Path, ceiling: &str, gaps: &[&'static str]) {
-    let span_ns = 150_000_000;
+pub(super) fn record(dir: &Path, ceiling: &str, gaps: &[&'static str]) {
+    let guest = |(vm, gaps): (u32, &&'static str)| Guest {
+        vm,
+        gaps,
+        seed: u64::from(vm) + 7,
+        run_ns: 5_000,
+        ceiling_ns: ceiling.parse().unwrap(),
+        latency_ns: (18_000, 22_000),
+        until_ns: START_NS + SPAN_NS,
+        ..Guest::default()
+    };
+    let guests: Vec<Guest> = (0..).zip(gaps).map(guest).collect();
+    record_guests(dir, ceiling, &guests);
+}
+
+/// Writes what some guests did as a capture.
+fn record_guests(dir: &Path, ceiling: &str, guests: &[Guest]) {
     let (tool, host) = (
         Tool {
             name: "haltwise".into(),
@@ -46,17 +64,7 @@ fn record(dir: &Path, ceiling: &str, gaps: &[&'static str]) {
     info.knobs = knobs(START_NS, ceiling);
     info.roster = scenarios::all().remove(5).roster;
     let mut facts = Facts::default();
-    for (vm, gaps) in (0..).zip(gaps.iter().copied()) {
-        let guest = Guest {
-            vm,
-            gaps,
-            seed: u64::from(vm) + 7,
-            run_ns: 5_000,
-            ceiling_ns: ceiling.parse().unwrap(),
-            latency_ns: (18_000, 22_000),
-            until_ns: START_NS + span_ns,
-            ..Guest::default()
-        };
+    for guest in guests {
         guest.run(&mut facts);
     }
     facts.halts.sort_by_key(|halt| halt.start_ns);
@@ -65,7 +73,7 @@ fn record(dir: &Path, ceiling: &str, gaps: &[&'static str]) {
     recording.append(&facts).unwrap();
     let ending = Ending {
         ended: Ended {
-            time_ns: START_NS + span_ns,
+            time_ns: START_NS + SPAN_NS,
             by: "duration".into(),
         },
         ..scenarios::all().remove(0).ending.unwrap()
@@ -214,7 +222,7 @@ fn sleeps_that_were_seen_a_few_times_are_a_doubt() {
     let thin = basis["latency_thin"].as_u64().unwrap();
     assert_eq!(Some(thin), basis["judged_halts"].as_u64());
     assert_eq!(basis["latency_guessed"], 0);
-    let words = "of which fewer than 16 wake-ups were recorded that nobody disturbed";
+    let words = "for which fewer than 16 undisturbed wake-ups were recorded";
     let (text, _) = tune(dir.path(), "cap", &[]);
     let text: Vec<&str> = text.split_whitespace().collect();
     assert!(text.join(" ").contains(words), "{text:?}");
@@ -265,13 +273,104 @@ fn what_hangs_on_the_calibration_is_left_and_all_that_rests_on_it_is_said() {
         }
         let page = html(dir.path(), name, &["--calibration", "cal.json"]);
         let words = if changes {
-            "Were those twice as late"
+            "With twice these latencies"
         } else {
-            "hangs on the calibration"
+            "depends on the calibration"
         };
         assert!(page.contains(words), "{name}: the page says so too");
     }
     assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+/// Every figure in % of a CPU.
+fn shares_of_a_cpu(value: &Value, found: &mut Vec<f64>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let percent = value.as_f64().filter(|_| name.ends_with("cpu_percent"));
+                found.extend(percent);
+                shares_of_a_cpu(value, found);
+            }
+        }
+        Value::Array(values) => {
+            for value in values {
+                shares_of_a_cpu(value, found);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// The shortest sleeps of the host woke after 5 ms, for want of a CPU: a block is not taken to need half of
+/// that, it is said, and no figure of CPU exceeds the time of the two vCPUs.
+#[test]
+fn a_price_from_disturbed_sleeps_is_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let guest = |vm, gaps, latency_ns| Guest {
+        vm,
+        gaps,
+        ceiling_ns: 0,
+        latency_ns,
+        until_ns: START_NS + SPAN_NS,
+        ..Guest::default()
+    };
+    let guests = [
+        guest(0, "fixed:5us", (4_900_000, 5_100_000)),
+        guest(1, "fixed:60us", (18_000, 22_000)),
+    ];
+    record_guests(&dir.path().join("cap"), "0", &guests);
+    for verb in [&["tune", "cap"][..], &["replay", "cap", "--policy", "kvm"]] {
+        let (json, _) = haltwise(dir.path(), &[verb, &["--json"]].concat());
+        let said: Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(said["basis"]["switch_cpu_ns"], 100_000, "{verb:?}");
+        assert_eq!(said["basis"]["switch_cpu_source"], "bounded");
+        let mut figures = Vec::new();
+        shares_of_a_cpu(&said["host"], &mut figures);
+        shares_of_a_cpu(&said["played"], &mut figures);
+        assert!(figures.len() > 3, "{verb:?}");
+        let is_possible = figures.iter().all(|of| (0.0..=200.0).contains(of));
+        assert!(is_possible, "{verb:?}: {figures:?}");
+        let (text, _) = haltwise(dir.path(), verb);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let says = "assumed, the upper bound for hardware";
+        assert!(words.join(" ").contains(says), "{text}");
+    }
+}
+
+#[test]
+fn a_calibration_that_measured_nothing_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    record(&dir.path().join("cap"), "0", &["fixed:20us"]);
+    let nothing = r#"{"schema": 1, "switch_cpu_ns": null, "classes": [
+        {"gap_ns": 50000, "wake_latency_ns": null}]}"#;
+    let no_price = r#"{"schema": 1, "switch_cpu_ns": {"median": -40.0}, "classes": [
+        {"gap_ns": 50000, "wake_latency_ns": {"median": 22000.0}}]}"#;
+    for (calibration, more, lacks) in [
+        (nothing, &[][..], Some("it measured nothing")),
+        (nothing, &COST[..2], Some("it measured nothing")),
+        (
+            no_price,
+            &[],
+            Some("it did not measure the CPU time of a block"),
+        ),
+        (no_price, &COST[..2], None),
+    ] {
+        fs::write(dir.path().join("cal.json"), calibration).unwrap();
+        for verb in ["tune", "replay"] {
+            let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+                .args([verb, "cap", "--calibration", "cal.json"])
+                .args(more)
+                .current_dir(dir.path())
+                .output()
+                .unwrap();
+            let text = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(i32::from(lacks.is_some())));
+            let says = lacks.is_none_or(|lacks| {
+                text.contains(lacks) && text.contains("cal.json is not usable as a calibration")
+            });
+            assert!(says, "{verb}: {text}");
+        }
+    }
 }
 
 #[test]

@@ -114,11 +114,8 @@ fn impossible_knobs_are_a_wrong_command_line() {
             "`sparc64` is not an architecture of KVM",
         ),
         (&["--backport", "magic"], "`magic` is not a known backport"),
-        (&["--max", "5s"], "KVM keeps no more than 4294967295 ns"),
-        (
-            &["--cap", "4294967296"],
-            "KVM keeps no more than 4294967295 ns",
-        ),
+        (&["--max", "5s"], "KVM stores at most 4294967295 ns"),
+        (&["--cap", "4294967296"], "KVM stores at most 4294967295 ns"),
         (&["--max", "-1"], "'-1'"),
         (&["--grow", "x"], "'x'"),
     ] {
@@ -169,6 +166,130 @@ fn imported_text_matches() {
         checked += result["checked"].as_u64().unwrap();
     }
     assert!(checked > 300, "{checked}");
+}
+
+#[test]
+fn what_the_kernel_of_imported_text_carries_is_kept_in_the_capture() {
+    let text = "../capture/tests/import/samples/trace_cmd.txt";
+    let text = Path::new(env!("CARGO_MANIFEST_DIR")).join(text);
+    let dir = tempfile::tempdir().unwrap();
+    for (kernel, is_open) in [("5.10.0-32-amd64", true), ("6.12.1", false)] {
+        let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+            .args(["import", "--max", "200us", "--kernel", kernel, "-o", kernel])
+            .arg(&text)
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        assert!(matches!(output.status.code(), Some(0 | 5)), "{kernel}");
+        let json = std::fs::read_to_string(dir.path().join(kernel).join("capture.json"));
+        let json: Value = serde_json::from_str(&json.unwrap()).unwrap();
+        assert_eq!(json["carried"]["backports"].is_array(), is_open, "{kernel}");
+    }
+}
+
+/// Without polling KVM never calls grow or shrink, and nothing else tells a window.
+#[test]
+fn under_a_ceiling_of_zero_halts_are_checked_without_any_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = |(at, ns)| {
+        format!(
+            "       CPU 0/KVM-4201    (   4190) [000] d..1.     5.000{at}: kvm_vcpu_wakeup: wait time \
+             {ns} ns, polling valid\n"
+        )
+    };
+    let text: String = [(100, 50_000), (400, 250_000), (500, 900)]
+        .map(line)
+        .concat();
+    std::fs::write(dir.path().join("text"), text).unwrap();
+    for (name, import, options) in [
+        ("told", &["--max", "0"][..], &[][..]),
+        ("asked", &[], &["--max", "0"]),
+        ("capped", &["--max", "200us"], &["--cap", "0"]),
+    ] {
+        let arguments = [&["import", "text", "-o", name, "--kernel", "6.12"], import].concat();
+        let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+            .args(arguments)
+            .current_dir(dir.path())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(0), "{name}");
+        let (code, out, error) = verify(dir.path(), &[&[name, "--json"], options].concat());
+        let result: Value = serde_json::from_str(&out).expect(&error);
+        assert_eq!(
+            (code, &result["checked"], &result["matched"]),
+            (0, &3.into(), &3.into())
+        );
+    }
+    let (code, _, error) = verify(dir.path(), &["asked"]);
+    assert_eq!(code, 1);
+    assert!(
+        error.contains("kvm_halt_poll_ns must have been recorded"),
+        "{error}"
+    );
+}
+
+/// A recorded capture as if a stable 5.10 had made it: its halts follow the rule of a later kernel.
+#[test]
+fn what_a_stable_kernel_carries_is_found_and_used_by_every_verb() {
+    let (_dir, home) = captures();
+    let dir = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(home.join("captures/transactional")).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), dir.path().join(entry.file_name())).unwrap();
+    }
+    let info = dir.path().join("capture.json");
+    let text = std::fs::read_to_string(&info).unwrap();
+    let mut json: Value = serde_json::from_str(&text).unwrap();
+    json["host"]["kernel_release"] = "5.10.0-32-amd64".into();
+    // Its checksum is that of the text before the edit.
+    json.as_object_mut().unwrap().remove("crc32");
+    std::fs::write(&info, json.to_string()).unwrap();
+
+    let (code, out, error) = verify(dir.path(), &[".", "--json"]);
+    let result: Value = serde_json::from_str(&out).expect(&error);
+    let rule = &result["rule"];
+    assert_eq!((code, &result["differences"]), (0, &0.into()), "{out}");
+    assert_eq!(
+        (&rule["kernel"], &rule["backports_found"]),
+        (&"5.10".into(), &true.into())
+    );
+    let carried = rule["backports"].as_array().unwrap();
+    assert!(carried.contains(&"live-ceiling".into()), "{rule}");
+    assert!(rule["differences_upstream"].as_u64().unwrap() > 0, "{rule}");
+    let (_, text, _) = verify(dir.path(), &["."]);
+    assert!(text.contains("found in the recording"), "{text}");
+
+    // Told, they are taken as told.
+    let (code, out, _) = verify(dir.path(), &[".", "--json", "--backport", "shrink-floor"]);
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((code, &told["rule"]["backports_found"]), (1, &false.into()));
+
+    let names: Vec<&str> = carried.iter().filter_map(Value::as_str).collect();
+    same_kernel_by_every_verb(dir.path(), &names);
+
+    // Kept in the capture, it is taken from there.
+    json["carried"] = serde_json::json!({
+        "backports": ["shrink-floor"], "equally": [], "undecided": [],
+        "differences_upstream": 77, "differences": 0,
+    });
+    std::fs::write(&info, json.to_string()).unwrap();
+    same_kernel_by_every_verb(dir.path(), &["shrink-floor"]);
+    let (_, out, _) = verify(dir.path(), &[".", "--json"]);
+    let kept: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(kept["rule"]["differences_upstream"], 77);
+    // What a newer writer found is not known here: it is found anew.
+    json["carried"]["backports"] = serde_json::json!(["of-tomorrow"]);
+    std::fs::write(&info, json.to_string()).unwrap();
+    same_kernel_by_every_verb(dir.path(), &names);
+}
+
+fn same_kernel_by_every_verb(dir: &Path, carried: &[&str]) {
+    let kernel = format!("5.10+{}", carried.join("+"));
+    for (verb, path) in [("replay", "/basis/kernel"), ("tune", "/basis/kernel")] {
+        let (out, _) = haltwise(dir, &[verb, ".", "--json"]);
+        let json: Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(json.pointer(path), Some(&kernel.as_str().into()), "{verb}");
+    }
 }
 
 #[test]

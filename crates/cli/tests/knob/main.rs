@@ -135,6 +135,36 @@ fn a_step_and_back() {
 }
 
 #[test]
+fn a_journal_that_is_a_fifo_or_a_link_is_refused() {
+    let makes: [fn(&Path); 2] = [
+        |path| {
+            let mode = rustix::fs::Mode::from_raw_mode(0o600);
+            let kind = rustix::fs::FileType::Fifo;
+            rustix::fs::mknodat(rustix::fs::CWD, path, kind, mode, 0).unwrap();
+        },
+        |path| std::os::unix::fs::symlink("../../../victim", path).unwrap(),
+    ];
+    for make in makes {
+        let host = Host::new("6.12.8-golden");
+        host.set("victim", "mine");
+        fs::create_dir_all(host.path("var/lib/haltwise")).unwrap();
+        make(&host.path("var/lib/haltwise/journal"));
+        for (line, ends) in [
+            ("status", 5),
+            ("apply --set halt_poll_ns=80us --yes", 1),
+            ("undo", 1),
+        ] {
+            let (code, out, said) = host.run(line);
+            assert_eq!(code, Some(ends), "{line}: {said}");
+            let said = format!("{out}{said}");
+            assert!(said.contains("var/lib/haltwise/journal"), "{line}: {said}");
+        }
+        assert_eq!(host.parameter("halt_poll_ns"), "200000");
+        assert_eq!(fs::read_to_string(host.path("victim")).unwrap(), "mine\n");
+    }
+}
+
+#[test]
 fn values_that_cannot_be_and_values_that_cost() {
     let host = Host::new("6.12.8-golden");
     transcript(

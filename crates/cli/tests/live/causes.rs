@@ -19,7 +19,7 @@ fn sources(recorded: &Recorded) -> BTreeMap<WakeSource, usize> {
 
 #[test]
 fn each_guest_is_woken_by_what_wakes_it() {
-    let cases: [(&[&str], WakeSource); 7] = [
+    let cases: [(&[&str], WakeSource); 11] = [
         (&["pingpong", "--cap", "0"], WakeSource::Device),
         (&["pingpong", "--cap", "400us"], WakeSource::Device),
         (&["tick", "--cap", "0"], WakeSource::Timer),
@@ -28,6 +28,23 @@ fn each_guest_is_woken_by_what_wakes_it() {
             WakeSource::Timer,
         ),
         (&["tick-pit"], WakeSource::Timer),
+        (&["tick-pit", "--ioapic", "--cap", "0"], WakeSource::Timer),
+        (
+            &[
+                "tick-pit",
+                "--ioapic",
+                "--gap",
+                "fixed:300us",
+                "--cap",
+                "2ms",
+            ],
+            WakeSource::Timer,
+        ),
+        (&["pingpong", "--ioapic", "--cap", "0"], WakeSource::Device),
+        (
+            &["pingpong", "--ioapic", "--cap", "400us"],
+            WakeSource::Device,
+        ),
         (&["ipi", "--cap", "0"], WakeSource::Ipi),
         (&["ipi", "--cap", "400us"], WakeSource::Ipi),
     ];

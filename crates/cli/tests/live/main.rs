@@ -9,16 +9,24 @@
     reason = "helpers of tests, outside of test functions"
 )]
 
+mod agree;
 mod bench;
 mod causes;
+mod command;
 mod crowd;
+#[path = "../agree/documents.rs"]
+mod documents;
 mod ends;
 mod exits;
 mod experiments;
 mod explain;
+mod foreign_library;
 mod halt_loop;
+mod interval;
+mod presence;
 mod profile;
 mod prove;
+mod rights;
 mod tmux;
 mod top;
 mod verify;

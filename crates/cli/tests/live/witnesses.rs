@@ -69,20 +69,13 @@ fn assert_same_counts(counted: &Counted, halts: &[Halt], what: &str) {
         counted.success_ns,
         "time polled with success: {who}"
     );
-    let polled = |h: &Halt| h.poll_ns.unwrap() > 0;
-    // A poll that saw its event at the first look lasted 0 ns and still counts.
-    assert!(
-        count(&|h| !h.waited && polled(h)) <= counted.successful,
+    let polled = |h: &Halt| h.has_polled() == Some(true);
+    assert_eq!(
+        count(&|h| !h.waited && polled(h)),
+        counted.successful,
         "successful polls: {who}"
     );
-    assert!(
-        count(&|h| !h.waited) >= counted.successful,
-        "successful polls: {who}"
-    );
-    assert!(
-        count(&polled) <= counted.attempted,
-        "attempted polls: {who}"
-    );
+    assert_eq!(count(&polled), counted.attempted, "attempted polls: {who}");
     // Every HLT is one halt, except where an interrupt was already pending.
     assert!(halts.len() as u64 <= counted.hlts, "halts: {who}");
     assert!(
@@ -224,6 +217,49 @@ fn vms_of_one_process_that_are_soon_gone_keep_their_halts() {
     }
 }
 
+/// Threads of a process that run vCPUs, with what each says of itself by its name: VM and vCPU.
+fn named_vcpus(process: u32) -> Vec<(Tid, String, VcpuId)> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let named = tasks.filter_map(|task| {
+        let task = task.unwrap().path();
+        let tid = task.file_name()?.to_str()?.parse().ok()?;
+        let comm = std::fs::read_to_string(task.join("comm")).ok()?;
+        let (vm, vcpu) = comm.trim_end().split_once("-vcpu")?;
+        Some((Tid(tid), vm.to_owned(), VcpuId(vcpu.parse().ok()?)))
+    });
+    named.collect()
+}
+
+/// Tracepoints name threads only: VMs of one process are told apart by these.
+#[test]
+fn tracepoints_take_the_vms_of_one_process_apart() {
+    let Some(bench) = Bench::set_up() else { return };
+    let vms = ["--vms", "2", "--vcpus", "2", "--name", "apart"];
+    let lab = bench.keep_halting("fixed:1ms", &vms);
+    Bench::wait_for("apart");
+    let process = lab.id().to_string();
+    let options = ["--rung", "tracepoints", "--vm", &process];
+    let recorder = bench.recorder("apart", &options);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    let output = recorder.end(Signal::INT);
+    assert!(
+        matches!(output.status.code(), Some(0 | 5)),
+        "{}",
+        told(&output)
+    );
+    let named = named_vcpus(lab.id());
+    assert_eq!(named.len(), 4, "{named:?}");
+    let capture = Capture::open(&bench.path("apart")).unwrap();
+    let mut booked: BTreeMap<&str, BTreeSet<Option<VmIndex>>> = BTreeMap::new();
+    for halt in capture.halts().unwrap().map(Result::unwrap) {
+        let (_, vm, id) = named.iter().find(|(tid, ..)| *tid == halt.tid).unwrap();
+        assert_eq!(halt.vcpu, Some(*id), "{halt:?}");
+        booked.entry(vm).or_default().insert(halt.vm);
+    }
+    let different: BTreeSet<_> = booked.values().flatten().collect();
+    assert_eq!((booked.len(), different.len()), (2, 2), "{booked:?}");
+}
+
 /// Nothing runs in the kernel when a vCPU halts, and yet every poll and wait is there. The VM stays for
 /// a while: what is gone before it is read is not counted, which the capture says.
 #[test]
@@ -244,6 +280,25 @@ fn stats_mode_tells_what_kvm_counted() {
                 .sum();
             assert_eq!(slept_ns, counted.wait_ns, "{guest:?} {counted:?}");
         }
+    }
+}
+
+/// The VM is gone when its command is: the last of its counters is read when its threads end.
+#[test]
+fn stats_mode_counts_to_the_end_of_a_vm() {
+    let Some(bench) = Bench::set_up() else { return };
+    let guest = [
+        "pingpong",
+        "--rounds",
+        "3000",
+        "--gap",
+        "fixed:1ms",
+        "--vcpus",
+        "2",
+    ];
+    let recorded = bench.record(&["--mode", "stats", "--interval", "1s"], &guest);
+    for counted in recorded.counted() {
+        assert_same_sums(&recorded.counts_of(counted.tid), &counted, "to the end");
     }
 }
 

@@ -1,13 +1,9 @@
 // What a page shows: its sections, the numbers of its sliders against core's, the timeline, the tables.
 
-import { unpackSample } from '../../src/html/page/sample.js';
 import { nanos, share } from '../../src/html/page/number.js';
-import { percentile } from '../../src/html/page/replay.js';
-import { Replay, TIMES } from '../../src/html/page/whatif.js';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 /** @typedef {import('../../src/html/page/data.js').Data} Data */
-/** @typedef {import('../../src/html/page/data.js').Point} Point */
 /** @typedef {(text: string) => void} Complain */
 
 /**
@@ -52,89 +48,62 @@ async function dataOf(page) {
 async function said(page) {
   return page.evaluate(() => {
     const of = (/** @type {string} */ id) => document.querySelector(`#w-${id} b`)?.textContent ?? '';
-    return { poll: of('poll'), late: of('late'), p99: of('p99'), cost: of('cost') };
+    return { poll: of('poll'), late: of('late'), cost: of('cost') };
   });
 }
 
 /**
- * The page's replay gives core's sums for every setting that core played on the same halts, and its
- * sliders and buttons show them.
+ * The sliders show core's figures at every stop that is looked at, and the buttons lead to theirs.
  * @param {Page} page
  * @param {Complain} complain
  */
 export async function numbers(page, complain) {
-  const data = await dataOf(page);
-  if (!data.play) return;
-  const replay = new Replay(data.play, unpackSample(data));
-  let shown = 0;
-  for (const point of data.play.points) {
-    const sums = sumsOf(replay, data, point);
-    for (const name of /** @type {const} */ (['halts', 'blocks', 'poll', 'latency', 'halt'])) {
-      if (sums[name] !== point[name]) complain(`${point.which}: ${name} is ${sums[name]}, core's ${point[name]}`);
-    }
-    if (percentile(sums, 0.99) !== point.p99) complain(`${point.which}: p99 is not core's ${point.p99}`);
-    if (point.which === 'in-force' || !point.knobs || !(await set(page, point))) continue;
-    shown += 1;
+  const data = (await dataOf(page)).whatif;
+  if (!data) return;
+  const shapes = data.shapes.length;
+  if (data.cells.length !== data.ceilings.length * shapes) complain('the grid has gaps');
+  const named = Object.values(data.places).flatMap((place) => (place === null ? [] : [place]));
+  if (named.length < 2) complain('what is in force or the default is not in the grid');
+  const last = data.cells.length - 1;
+  for (const place of new Set([...named, 0, Math.floor(last / 2), last])) {
+    const cell = data.cells[place];
+    if (!cell) continue;
+    await set(page, Math.floor(place / shapes), place % shapes);
     const got = await said(page);
-    const late = point.latency / Math.max(point.halts, 1);
     const expected = {
-      poll: share(replay.percent(point) / 100),
-      late: nanos(late),
-      p99: nanos(point.p99),
-      cost: nanos(replay.cost(point, data.play.cost.weight)),
+      poll: share(cell.poll_cpu_percent / 100),
+      late: nanos(cell.latency_mean_ns),
+      cost: nanos(cell.cost_ns_per_halt),
     };
     for (const [name, value] of Object.entries(expected)) {
-      const told = got[/** @type {keyof typeof got} */ (name)];
-      if (told !== value) complain(`sliders at ${JSON.stringify(point.knobs)}: ${name} ${told}, core says ${value}`);
+      const told = got[/** @type {keyof typeof expected} */ (name)];
+      if (told !== value) complain(`sliders at ${JSON.stringify(cell.setting)}: ${name} ${told}, core says ${value}`);
     }
   }
-  if (shown === 0) complain('no point of core can be set with the sliders');
   await weight(page, complain);
 }
 
 /**
- * @param {Replay} replay
- * @param {Data} data
- * @param {Point} point
- */
-function sumsOf(replay, data, point) {
-  const play = /** @type {import('../../src/html/page/data.js').Play} */ (data.play);
-  const knobs = point.knobs ?? play.inForce;
-  const kind = point.which === 'clairvoyant' ? 'clairvoyant' : 'kvm';
-  const each = replay.each({ kind, knobs, weight: play.cost.weight, caps: false }, false, point.which === 'in-force');
-  const [first, ...rest] = each;
-  if (!first) throw new Error('no vCPU can be played');
-  for (const one of rest) first.add(one);
-  return first;
-}
-
-/**
- * Moves the sliders; false where a value lies between two stops.
+ * Moves the sliders.
  * @param {Page} page
- * @param {Point} point
- * @returns {Promise<boolean>}
+ * @param {number} ceiling
+ * @param {number} shape
  */
-async function set(page, point) {
-  const to = /** @type {import('../../src/html/page/data.js').Knobs} */ (point.knobs);
-  const stops = {
-    'w-ceiling': TIMES.indexOf(to.ceiling),
-    'w-grow-start': TIMES.indexOf(to.growStart),
-    'w-grow': to.grow,
-    'w-shrink': to.shrink,
-  };
-  return page.evaluate((all) => {
-    const found = Object.entries(all).flatMap(([id, stop]) => {
-      const input = /** @type {HTMLInputElement | null} */ (document.getElementById(id));
-      return input ? [/** @type {const} */ ([input, stop])] : [];
-    });
-    if (found.some(([input, stop]) => stop < 0 || stop > Number(input.max))) return false;
-    for (const [input, stop] of found) {
-      if (input.value === String(stop)) continue;
-      input.value = String(stop);
-      input.dispatchEvent(new Event('input', { bubbles: true }));
-    }
-    return true;
-  }, stops);
+async function set(page, ceiling, shape) {
+  await page.evaluate(
+    (all) => {
+      for (const [id, place, event] of all) {
+        const input = /** @type {HTMLInputElement | null} */ (document.getElementById(String(id)));
+        if (!input || input.value === String(place)) continue;
+        input.value = String(place);
+        input.dispatchEvent(new Event(String(event), { bubbles: true }));
+      }
+    },
+    [
+      ['w-ceiling', ceiling, 'input'],
+      ['w-shape', shape, 'change'],
+    ],
+  );
 }
 
 /**
@@ -147,7 +116,7 @@ async function weight(page, complain) {
   await page.focus('#w-weight');
   await page.keyboard.press('Home');
   const none = await said(page);
-  if (none.poll !== before.poll || none.late !== before.late) complain('the weight changes what is played');
+  if (none.poll !== before.poll || none.late !== before.late) complain('the weight changes what came of a setting');
   for (let n = 0; n < 20; n++) await page.keyboard.press('ArrowRight');
   const most = await said(page);
   if (before.late !== '0 ns' && most.cost === none.cost) complain('the weight changes no cost');

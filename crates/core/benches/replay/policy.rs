@@ -15,6 +15,7 @@ const POLICIES: [&str; 4] = ["off", "kvm", "fixed:50us", "learned"];
 pub(crate) const COST: Cost = Cost {
     switch_cpu_ns: 10_400,
     latency_weight_milli: 1_000,
+    ..Cost::FREE
 };
 
 /// The first pass, which all policies of a replay share.

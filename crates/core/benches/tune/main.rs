@@ -119,7 +119,9 @@ fn round(load: &Load, drawn: usize, crew: &Threads) -> [f64; 6] {
         cost: Cost {
             switch_cpu_ns: 10_000,
             latency_weight_milli,
+            ..Cost::FREE
         },
+        switch_cpu_ends_ns: None,
         max_poll_cpu_percent: None,
         possible_poll_cpu_percent: None,
     });

@@ -15,7 +15,7 @@ use super::seen::Fold;
 use crate::event::{Halt, HaltCounts};
 
 /// What halted time was spent on, in nanoseconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize)]
 pub struct Parts {
     /// Polled, and woken by that poll.
     pub poll_success_ns: u64,
@@ -64,7 +64,7 @@ impl Parts {
     ///
     /// The halts whose latency is not known are those outside the histogram of gaps: their time is
     /// unknown, but for what they polled, which counts do not tell apart and which is taken from
-    /// sleep. `turned_back` is in sleep here too.
+    /// sleep. Where counts do not tell what was turned back, that is in sleep too.
     pub fn of_counts(counts: &HaltCounts) -> Self {
         let all = counts.halt_ns.sum();
         let mut parts = Self {
@@ -72,7 +72,7 @@ impl Parts {
             ..Self::default()
         };
         let rest = all - parts.wake_latency_ns;
-        if counts.polled.is_none() {
+        if counts.polls_known() == 0 {
             parts.unknown_ns = rest;
             return parts;
         }
@@ -80,12 +80,14 @@ impl Parts {
         let rest = rest - parts.poll_success_ns;
         parts.poll_fail_ns = counts.poll_fail_ns.sum().min(rest);
         let rest = rest - parts.poll_fail_ns;
-        let polled = parts.poll_success_ns + parts.poll_fail_ns;
+        parts.turned_back_ns = counts.turned_back_ns.unwrap_or(0).min(rest);
+        let rest = rest - parts.turned_back_ns;
+        let awake = parts.poll_success_ns + parts.poll_fail_ns + parts.turned_back_ns;
         let unknown_halts = counts.halts.saturating_sub(counts.gap_ns.count());
         parts.sleep_ns = if unknown_halts == 0 {
             rest
         } else {
-            counts.gap_ns.sum().saturating_sub(polled).min(rest)
+            counts.gap_ns.sum().saturating_sub(awake).min(rest)
         };
         parts.unknown_ns = rest - parts.sleep_ns;
         parts
@@ -101,11 +103,11 @@ impl Parts {
     /// The parts with the names under which they are printed, in the order of a halt.
     pub fn named(&self) -> [(&'static str, u64); 6] {
         [
-            ("poll, woken", self.poll_success_ns),
-            ("poll, in vain", self.poll_fail_ns),
+            ("successful poll", self.poll_success_ns),
+            ("failed poll", self.poll_fail_ns),
             ("sleep", self.sleep_ns),
             ("wake-up latency", self.wake_latency_ns),
-            ("turned back", self.turned_back_ns),
+            ("no schedule()", self.turned_back_ns),
             ("unknown", self.unknown_ns),
         ]
     }

@@ -1,6 +1,9 @@
 //! Boundary tables of the account. Its laws are in `tests/account_laws.rs`.
 
+use super::within::Interval;
 use super::*;
+use crate::event::{Observable, Paused, Vm};
+use crate::ids::{Pid, VmIndex, VmKey, VmmKind};
 
 /// The example of [`Halt`]: window 50 us, interrupt after 70 us, awake 30 us later.
 fn slept() -> Halt {
@@ -31,6 +34,42 @@ fn caught() -> Halt {
         wake: WakeSource::Timer,
         ..slept()
     }
+}
+
+#[test]
+fn a_pause_counts_as_far_as_the_vm_was_there() {
+    let watched = Interval {
+        start_ns: 100,
+        end_ns: 200,
+    };
+    let vm = |paused, to_ns| Vm {
+        index: VmIndex(0),
+        key: VmKey {
+            pid: Pid(1),
+            start_ticks: 0,
+            ordinal: 0,
+        },
+        name: String::new(),
+        vmm: VmmKind::Other,
+        observable: Observable::Yes,
+        from_ns: None,
+        to_ns,
+        paused,
+    };
+    for (over_ns, from_ns, to_ns, expected) in [
+        (0, None, None, 0),
+        (0, Some(100), None, 100),
+        (0, Some(0), None, 100),
+        (30, Some(150), None, 80),
+        (30, Some(150), Some(160), 40),
+        (30, Some(250), None, 30),
+        (u64::MAX, Some(0), None, 100),
+    ] {
+        let paused = Some(Paused { over_ns, from_ns });
+        let found = watched.paused_of(&vm(paused, to_ns));
+        assert_eq!(found, Some(expected), "{paused:?} {to_ns:?}");
+    }
+    assert_eq!(watched.paused_of(&vm(None, None)), None, "not known");
 }
 
 #[test]
@@ -77,6 +116,19 @@ fn a_poll_of_no_time_is_a_poll_only_with_a_window() {
     });
     assert_eq!((account.polled, account.successful_polls), (1, 1));
     assert_eq!(account.not_polled(), Some(2));
+    // One that another task cut at its first look is a poll, and no more is cut than polled.
+    account.halt(&Halt {
+        poll_ns: Some(0),
+        poll_cut: true,
+        ..slept()
+    });
+    assert_eq!((account.polled, account.poll_cuts), (2, 1));
+    account.halt(&Halt {
+        poll_ns: None,
+        poll_cut: true,
+        ..slept()
+    });
+    assert_eq!((account.polled, account.poll_cuts), (2, 1));
 }
 
 #[test]
@@ -133,6 +185,57 @@ fn parts_that_overlap_are_cut_to_the_halt() {
 }
 
 #[test]
+fn a_halt_that_crosses_an_end_counts_up_to_there() {
+    let mut account = Account::default();
+    account.halt(&slept());
+    account.halt(&caught());
+    let within = |start_ns, end_ns| account.within(Interval { start_ns, end_ns });
+    assert_eq!(within(0, 1_000_000), account.parts);
+    // The first halt, from 1 to 101 us: 50 us of poll, 20 us of sleep, 30 us of wake-up.
+    let later = within(61_000, 1_000_000);
+    assert_eq!((later.poll_fail_ns, later.sleep_ns), (0, 10_000));
+    assert_eq!(later.wake_latency_ns, 30_000);
+    let sooner = within(0, 211_000);
+    assert_eq!(
+        (sooner.poll_success_ns, sooner.poll_fail_ns),
+        (10_000, 50_000)
+    );
+    // One halt may cross both ends.
+    let mut alone = Account::default();
+    alone.halt(&slept());
+    let both = alone.within(Interval {
+        start_ns: 41_000,
+        end_ns: 81_000,
+    });
+    assert_eq!(
+        (both.poll_fail_ns, both.sleep_ns, both.wake_latency_ns),
+        (10_000, 20_000, 10_000)
+    );
+}
+
+#[test]
+fn of_counts_what_exceeds_the_interval_lies_before_it() {
+    let mut halt_ns = LogHist::default();
+    halt_ns.record(5_000_000);
+    let mut account = Account::default();
+    account.counts(&HaltCounts {
+        time_ns: 1_200_000,
+        interval_ns: 200_000,
+        halts: 1,
+        waited: 1,
+        polled: Some(0),
+        halt_ns,
+        ..HaltCounts::default()
+    });
+    let interval = Interval {
+        start_ns: 1_000_000,
+        end_ns: 1_200_000,
+    };
+    assert_eq!(account.within(interval).total_ns(), 200_000);
+    assert_eq!(account.halted_ns(), 5_000_000, "as KVM tells");
+}
+
+#[test]
 fn counts_and_halts_of_the_same_halts_agree_where_both_know() {
     let (mut halts, mut counts) = (Account::default(), Account::default());
     halts.halt(&slept());
@@ -175,6 +278,56 @@ fn counts_of_a_kernel_that_cannot_say_leave_it_unknown() {
     assert_eq!(account.parts.unknown_ns, 100_000);
     assert_eq!((account.poll_ns(), account.not_polled()), (None, None));
     assert_eq!(account.unknown.wake_latency_ns, 1);
+}
+
+#[test]
+fn an_older_row_that_one_halt_left_without_counts_of_polls_has_those_of_the_others() {
+    let mut row = HaltCounts {
+        halts: 10,
+        ..HaltCounts::default()
+    };
+    for n in 0..10 {
+        row.halt_ns.record(30_000);
+        if n < 6 {
+            row.poll_success_ns.record(30_000);
+        }
+    }
+    let mut account = Account::default();
+    account.counts(&row);
+    assert_eq!((account.poll_known, account.polled), (9, 6));
+    assert_eq!(account.unknown.poll_ns, 1);
+    assert_eq!(account.parts.poll_success_ns, 180_000);
+    assert_eq!(account.poll_ns(), Some(180_000));
+}
+
+/// Woken before it slept, in a guest that disabled host polling while it had a window.
+#[test]
+fn a_halt_that_was_turned_back_is_no_poll_in_full_and_no_sleep_in_counts() {
+    let turned_back = Halt {
+        halt_ns: 900,
+        window_ns: Some(50_000),
+        poll_ns: Some(0),
+        polled: Some(false),
+        wake_latency_ns: Some(0),
+        ..Halt::default()
+    };
+    let mut full = Account::default();
+    full.halt(&turned_back);
+    assert_eq!((full.poll_known, full.polled), (1, 0));
+    let mut row = HaltCounts {
+        halts: 1,
+        poll_known: Some(1),
+        polled: Some(0),
+        successful_polls: Some(0),
+        turned_back_ns: Some(900),
+        ..HaltCounts::default()
+    };
+    row.halt_ns.record(900);
+    row.gap_ns.record(900);
+    let mut counts = Account::default();
+    counts.counts(&row);
+    assert_eq!(counts.parts, full.parts);
+    assert_eq!(counts.parts.turned_back_ns, 900);
 }
 
 #[test]

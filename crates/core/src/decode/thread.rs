@@ -9,7 +9,8 @@ use crate::ids::{Tid, VcpuId};
 /// event comes some time after KVM took the end of the halt: the start is late by as much, seldom by
 /// more than this. So a sleep or wake-up up to this much earlier belongs to the halt (a thread cannot
 /// have slept elsewhere and halted since in so short a time), and a poll counts as cut only if the
-/// thread slept this much before its window's end.
+/// thread slept this much before its window's end. It says nothing of the call of grow or shrink, see
+/// [`Thread::own_call`].
 const MARGIN_NS: u64 = 2_000;
 
 /// A thread between two halts.
@@ -23,8 +24,6 @@ pub(super) struct Thread {
     change: Option<WindowChange>,
     woken: Option<(u64, WakeSource)>,
     slept: Sleeps,
-    /// When it last lost its CPU while it could run.
-    put_aside: Option<u64>,
 }
 
 /// When a thread went to sleep since its last halt: once per halt, and whenever its VMM waited for
@@ -53,6 +52,11 @@ impl Sleeps {
             return None;
         }
         self.times.get(at).copied()
+    }
+
+    /// Whether there was one after a time.
+    fn any_after(&self, time_ns: u64) -> bool {
+        self.times.last().is_some_and(|&time| time > time_ns)
     }
 
     fn clear(&mut self) {
@@ -94,7 +98,6 @@ impl Thread {
         match event.what {
             What::Waking { source, .. } => self.woken = Some((now, source)),
             What::Slept { .. } => self.slept.push(now),
-            What::PutAside { .. } => self.put_aside = Some(now),
             What::ThreadGap { .. } => self.gap(now),
             What::VcpuWakeup { .. } | What::HaltPollNs { .. } | What::Gap => {}
         }
@@ -122,7 +125,6 @@ impl Thread {
         self.change = None;
         self.woken = None;
         self.slept.clear();
-        self.put_aside = None;
         if let Some(since) = &mut self.watched_since {
             *since = time_ns.max(*since);
         }
@@ -130,32 +132,20 @@ impl Thread {
 
     /// Ends a halt.
     pub(super) fn end(&mut self, tid: Tid, ended: Ended, assumed: Assumed) -> Halt {
-        // A change from before this halt belongs to one whose end was lost. A halt may be shorter than
-        // the time between its two events.
-        let length = ended.halt_ns.saturating_add(MARGIN_NS);
-        let earliest = ended.time_ns.saturating_sub(length);
-        let change = self.change.take();
-        let change = change.filter(|c| c.time_ns >= earliest || self.was_held_up(c, ended));
+        let change = self.own_call();
         // The first event after the halt is closest to its end.
         let end_ns = change.map_or(ended.time_ns, |c| c.time_ns);
         let start_ns = end_ns.saturating_sub(ended.halt_ns);
-        let window = change.map_or_else(
-            || {
-                self.window
-                    .map(|left| self.ceiling.clamp(left, assumed.clamp))
-            },
-            |c| Some(c.old_ns),
-        );
-        if change.is_none() {
-            self.window = window;
-        }
+        let window = match change {
+            Some(change) => Some(change.old_ns),
+            None => self.without_call(assumed),
+        };
         let since = start_ns.saturating_sub(MARGIN_NS);
         let woken = self.woken.take().filter(|(time, _)| *time >= since);
         let watched = self.watched_since.is_some_and(|since| since <= start_ns);
         let (ceiling_ns, ceiling_source) = self.ceiling.known(window, assumed.told);
         let poll = self.poll(start_ns, ended, window, watched, woken);
         self.slept.clear();
-        self.put_aside = None;
         Halt {
             start_ns,
             halt_ns: ended.halt_ns,
@@ -174,6 +164,7 @@ impl Thread {
                 Some(_) => WindowCall::Shrink,
             },
             poll_ns: poll.map(|poll| poll.ns),
+            polled: None,
             wake_latency_ns: match (ended.waited, woken) {
                 (false, _) => Some(0),
                 // The last wake-up counts: once one was seen, none after it was held back. The margin
@@ -186,16 +177,28 @@ impl Thread {
         }
     }
 
-    /// The thread was put aside between the two events of one halt, as is seen by either of two signs.
-    /// It lost its CPU after its change, and has not slept since. Or it waited, and what woke it came
-    /// before its change: another halt since then would have had a wake-up of its own.
-    fn was_held_up(&self, change: &WindowChange, ended: Ended) -> bool {
-        let after = |time: u64| time >= change.time_ns;
-        if self.put_aside.is_some_and(after) && self.slept.first_since(change.time_ns).is_none() {
-            return true;
-        }
-        let woken = self.woken.map(|(time, _)| time);
-        ended.waited && woken.is_some_and(|time| time <= change.time_ns)
+    /// The call that the halt which ends here made. In every kernel that has both tracepoints,
+    /// `kvm_vcpu_block` (since 5.17 `kvm_vcpu_halt`) calls grow or shrink and tells the wake-up after
+    /// that, with nothing in between that sleeps. So the last call of a thread belongs to its next
+    /// wake-up, whatever time an interrupt, another task or the host's own hypervisor takes from the
+    /// thread in between. Where events are missing the call was forgotten, see [`Thread::gap`]; one
+    /// after which the thread slept was made by a halt whose end was not recorded.
+    fn own_call(&mut self) -> Option<WindowChange> {
+        let change = self.change.take()?;
+        (!self.slept.any_after(change.time_ns)).then_some(change)
+    }
+
+    /// The window of a halt that made no call. It stays, unless the ceiling is known to be 0: then KVM
+    /// leaves a window of 0, whatever it was before, and where it clamps at entry it begins with that.
+    fn without_call(&mut self, assumed: Assumed) -> Option<u32> {
+        let (known, _) = self.ceiling.known(self.window, assumed.told);
+        let left = match (known, assumed.clamp) {
+            (Some(0), Some(0)) => Some(0),
+            _ => self.window,
+        };
+        let window = left.map(|left| self.ceiling.clamp(left, assumed.clamp));
+        self.window = if known == Some(0) { Some(0) } else { window };
+        window
     }
 
     fn poll(

@@ -23,7 +23,9 @@ impl Cut {
     /// a block is so long once or several times, or some would hold one interval more than others.
     /// 0 where each event was told.
     pub fn new(from_ns: u64, to_ns: u64, interval_ns: u64) -> Self {
-        let to_ns = to_ns.max(from_ns.saturating_add(1));
+        // A time has a length, also at the end of all times.
+        let from_ns = from_ns.min(u64::MAX - 1);
+        let to_ns = to_ns.max(from_ns + 1);
         let intervals = (to_ns - from_ns).checked_div(interval_ns);
         let count = intervals.map_or(u64::from(BLOCKS), |n| {
             n / n.div_ceil(u64::from(BLOCKS)).max(1)
@@ -53,5 +55,24 @@ impl Cut {
         usize::try_from(place)
             .unwrap_or(usize::MAX)
             .min(self.count() - 1)
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn any_time_is_cut_and_any_moment_has_a_block() {
+        let ends = [0, 1, 1_000, u64::MAX / 2, u64::MAX - 1, u64::MAX];
+        for (from_ns, to_ns) in ends.into_iter().flat_map(|from| ends.map(|to| (from, to))) {
+            for interval_ns in [0, 1, u64::MAX] {
+                let cut = Cut::new(from_ns, to_ns, interval_ns);
+                assert!(cut.block_ns() > 0);
+                for time_ns in ends {
+                    assert!(cut.place(time_ns) < cut.count());
+                }
+            }
+        }
     }
 }

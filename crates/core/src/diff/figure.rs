@@ -129,7 +129,6 @@ impl Halted {
         add(&mut self.halts, 1);
         add(&mut self.waits, u64::from(halt.waited));
         add(&mut self.cut_known, 1);
-        add(&mut self.poll_cuts, u64::from(halt.poll_cut));
         if let Some(gap) = halt.gap_ns() {
             self.gap_ns.record(gap);
         }
@@ -138,12 +137,11 @@ impl Halted {
         }
         let Some(poll_ns) = halt.poll_ns else { return };
         add(&mut self.poll_known, 1);
-        // A poll that succeeds at its first look lasts 0 ns.
-        let at_first_look = !halt.waited && halt.window_ns.is_some_and(|window| window > 0);
-        if poll_ns == 0 && !at_first_look {
+        if halt.has_polled() != Some(true) {
             return;
         }
         add(&mut self.polled, 1);
+        add(&mut self.poll_cuts, u64::from(halt.poll_cut));
         if halt.waited {
             add(&mut self.poll_fail_ns, poll_ns);
         } else {
@@ -162,16 +160,12 @@ impl Halted {
     pub fn counts(&mut self, counts: &HaltCounts) {
         add(&mut self.halts, counts.halts);
         add(&mut self.waits, counts.waited);
-        if let Some(polled) = counts.polled {
-            add(&mut self.poll_known, counts.halts);
-            add(&mut self.polled, polled);
-        }
-        add(
-            &mut self.successful_polls,
-            counts.successful_polls.unwrap_or(0),
-        );
+        let known = counts.polls_known();
+        add(&mut self.poll_known, known);
+        add(&mut self.polled, counts.polls());
+        add(&mut self.successful_polls, counts.polls_met());
         if let Some(cuts) = counts.poll_cuts {
-            add(&mut self.cut_known, counts.halts);
+            add(&mut self.cut_known, known);
             add(&mut self.poll_cuts, cuts);
         }
         add(&mut self.poll_success_ns, counts.poll_success_ns.sum());

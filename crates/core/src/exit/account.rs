@@ -236,9 +236,34 @@ impl Account {
     }
 }
 
+/// Over how long exits were counted: the intervals of all readings. A reading is known by its time.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counted(BTreeMap<u64, u64>);
+
+impl Counted {
+    /// A row of some reading.
+    pub fn row(&mut self, row: &Exits) {
+        self.0.insert(row.time_ns, row.interval_ns);
+    }
+
+    /// The readings of another.
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// The length of all of them; `None` without a reading.
+    pub fn length_ns(&self) -> Option<u64> {
+        let sum = self
+            .0
+            .values()
+            .fold(0, |sum: u64, ns| sum.saturating_add(*ns));
+        (sum > 0).then_some(sum)
+    }
+}
+
 /// What exits of a cause cost the host: all of their time, but for the sleep of halts.
 ///
-/// `halted` is the halt account of the same vCPUs.
+/// `halted` is the halted time of the halts whose exits these are ([`super::halted`]).
 pub fn host_ns(cause: &Cause, tally: &Tally, halted: &Parts) -> u64 {
     if cause.is_halt() {
         tally.time_ns().saturating_sub(halted.sleep_ns)

@@ -211,13 +211,17 @@ impl Cause {
         }
     }
 
-    /// The sub-key as people write it: ports, MSRs, leaves and addresses in hexadecimal.
+    /// The sub-key as people write it: ports, MSRs, leaves and addresses in hexadecimal, with their names.
     pub fn sub_name(&self) -> Option<String> {
-        let sub = self.sub?;
-        Some(match self.kind {
-            Kind::Hypercall | Kind::Vector => format!("{} {sub}", self.kind),
+        let (sub, kind) = (self.sub?, self.kind);
+        let number = match kind {
+            Kind::Hypercall | Kind::Vector => format!("{kind} {sub}"),
             Kind::PageFault => format!("page {sub:#x}"),
-            _ => format!("{} {sub:#x}", self.kind),
+            _ => format!("{kind} {sub:#x}"),
+        };
+        Some(match names::sub(kind, sub) {
+            Some(name) => format!("{number} ({name})"),
+            None => number,
         })
     }
 

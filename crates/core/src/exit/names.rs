@@ -9,6 +9,7 @@ mod loongarch;
 mod powerpc;
 mod riscv;
 mod s390;
+mod sub;
 mod svm;
 mod userspace;
 mod vmx;
@@ -16,6 +17,8 @@ mod vmx;
 use std::collections::BTreeMap;
 
 use super::Isa;
+
+pub use sub::sub;
 
 /// Set in the reason of a userspace exit that is an errno.
 pub const ERRNO: u32 = 1 << 31;

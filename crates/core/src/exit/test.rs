@@ -60,7 +60,8 @@ fn sub_keys_say_what_they_are() {
         };
         cause.sub_name().unwrap()
     };
-    assert_eq!(sub(Kind::MsrWrite, 0x830), "msr_write 0x830");
+    assert_eq!(sub(Kind::MsrWrite, 0x830), "msr_write 0x830 (x2APIC ICR)");
+    assert_eq!(sub(Kind::MsrWrite, 0x831), "msr_write 0x831");
     assert_eq!(sub(Kind::Vector, 236), "vector 236");
     assert_eq!(sub(Kind::PageFault, 0xfee0_0000), "page 0xfee00000");
 }

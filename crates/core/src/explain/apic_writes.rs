@@ -5,9 +5,11 @@
 //! off for this guest: the finding is certain. Without MSR numbers a storm of MSR writes may be the
 //! timer alone, and is told as possible only.
 
+use super::cost::Cost;
 use super::evidence::{Evidence, Guest, exits_of, tally};
+use super::remedy::{Does, Remedy};
 use super::say::{percent, rate};
-use super::{Found, Gain, Judgement, Of, Rule, STORM_PER_S, Sure};
+use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
 use crate::exit::account::Account as ExitAccount;
 use crate::exit::{Cause, Isa, Kind, SubKey};
 
@@ -15,8 +17,12 @@ pub(super) const RULE: Rule = Rule {
     id: "apic-writes",
     title: "EOI and IPI writes that exit (no APICv or AVIC)",
     source: "enable_apicv in arch/x86/kvm/vmx/vmx.c, avic in arch/x86/kvm/svm/avic.c",
+    remedies: &[LOADS, Does::SparesExits],
     look,
 };
+
+/// The parameters that have the hardware do it.
+const LOADS: Does = Does::LoadsModule(&["kvm_intel.enable_apicv", "kvm_amd.avic"]);
 
 /// `MSR_WRITE`; on SVM reads and writes are one reason.
 const MSR: [(Isa, u32); 2] = [(Isa::Vmx, 32), (Isa::Svm, 0x7c)];
@@ -42,7 +48,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
     let eois = apic.count;
     apic.fold(&icr);
     let told = evidence.tells(SubKey::Msr);
-    let per_s = evidence.per_s(if told { apic.count } else { writes.count });
+    let per_s = guest.per_s(if told { apic.count } else { writes.count });
     // Without EOI there is nothing that `APICv` would take: IPIs alone exit with IPI virtualisation off.
     if per_s < STORM_PER_S || (told && eois == 0) {
         return None;
@@ -75,15 +81,18 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
             "The local APIC is emulated by KVM: hardware virtualisation of it is missing, switched \
                 off, or inhibited by a setting of the VM."
                 .to_owned(),
-        remedy: "See `/sys/module/kvm_intel/parameters/enable_apicv` or \
-                 `/sys/module/kvm_amd/parameters/avic`; load the module with `enable_apicv=1` or \
-                 `avic=1`. A PIT that reinjects lost ticks inhibits AVIC: QEMU `-global \
-                 kvm-pit.lost_tick_policy=discard`."
-            .to_owned(),
-        gain: Some(Gain {
-            of: Of::Cpu,
-            ns_per_s: evidence.per_s(time_ns),
-        }),
+        remedies: vec![
+            Remedy::new(
+                LOADS,
+                "Load kvm_intel with `enable_apicv=1`, or kvm_amd with `avic=1`, where the CPU has it.",
+            ),
+            Remedy::new(
+                Does::SparesExits,
+                "Take away what inhibits it for this VM: a PIT that reinjects lost ticks inhibits AVIC \
+                 (QEMU `-global kvm-pit.lost_tick_policy=discard`).",
+            ),
+        ],
+        cost: Some(Cost::cpu(guest.per_s(time_ns))),
         sure: if told { Sure::Certain } else { Sure::Possible },
     })
 }

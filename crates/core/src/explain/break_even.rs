@@ -6,56 +6,94 @@
 //! true break-even is rather higher, and the count here rather low.
 //!
 //! A wake-up that waits for a busy CPU is no price of sleeping: polling would take that CPU from
-//! somebody. So vCPUs with a median wake-up latency above [`LONG_NS`] are left out, and those whose
-//! polls are cut, and all where tasks of the host wait for a CPU.
-//!
-//! For a window to grow, the whole halt must be shorter than the ceiling: gap and latency, so twice the
-//! break-even for the longest of these halts.
+//! somebody. So vCPUs with a median wake-up latency above [`LONG_NS`] are left out, and those whose CPUs
+//! other tasks want.
 
+use super::contention::Contention;
+use super::cost::Cost;
 use super::evidence::{Evidence, Guest, Seat};
-use super::say::{nanos, percent, rate, round_up};
-use super::{ENOUGH_HALTS, Found, Gain, HABIT, Judgement, Of, Rule, Sure};
+use super::remedy::{Does, Lever, Remedy};
+use super::say::{nanos, percent, rate};
+use super::{Found, HABIT, Judgement, LONG_NS, Rule, Sure};
 use crate::account::Account;
 use crate::account::worth::{NotPolling, Worth, highest_ceiling};
-use crate::event::CeilingSource;
+use crate::stats::Share;
 
 pub(super) const RULE: Rule = Rule {
     id: "hlt-below-break-even",
     title: "halts shorter than a wake-up takes, and slept through",
     source: "ski rental: Karlin and others, SOSP 1991; wake-up latency as measured here",
+    remedies: &[
+        Does::HostPollsMore(Lever::Parameters),
+        Does::HostPollsMore(Lever::OwnCeiling),
+    ],
     look,
 };
-
-/// A median wake-up latency above that of sleeping itself: the deepest state of Skylake and Ice Lake
-/// servers (C6) takes at most 133 and 170 us to leave (`drivers/idle/intel_idle.c`), a switch some 10.
-const LONG_NS: u64 = 200_000;
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     let polls = |account: &Account| account.unknown.poll_ns;
     if let Some(unfit) = evidence.unfit(polls, "the recording does not tell which halts polled") {
         return unfit;
     }
-    let pressure = evidence.ledger.host.cpu_pressure();
-    if let Some(share) = pressure.filter(|share| *share >= HABIT) {
+    let wanted = |account: &Account| match Contention::of(evidence, account) {
+        Contention::Wanted(why) => Some(why),
+        _ => None,
+    };
+    let all: Option<Vec<String>> = evidence.accounts().map(wanted).collect();
+    if let Some(why) = all.and_then(|all| all.into_iter().next()) {
         return Judgement::blind(format!(
-            "some task waited for a CPU for {} of the time: wake-up latencies tell of that wait, not \
-             of what sleeping costs",
-            percent(share)
+            "{why}: wake-up latencies tell of that wait, not of what sleeping costs"
         ));
     }
     evidence.each(|guest| of_guest(evidence, guest)).into()
 }
 
-/// Halts that slept although their gap was at most the median wake-up latency.
-///
-/// Gaps of successful polls and of halts that turned back before they slept are short ones too; they
-/// are taken off whole.
-fn slept_too_soon(account: &Account) -> Option<(u64, u64)> {
-    let break_even = account.wake_latency_ns.percentile(0.5)?;
-    let short = account.gap_ns.share_up_to(break_even)? * account.gap_ns.count() as f64;
+/// Halts that slept although their gap was at most the break-even, the median wake-up latency.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TooSoon {
+    /// How many.
+    pub(super) slept: u64,
+    /// Of all halts.
+    pub(super) share: Option<Share>,
+    /// The break-even.
+    pub(super) break_even_ns: u64,
+    /// The mean gap of those within the break-even.
+    gap_ns: f64,
+}
+
+/// Counts them. Gaps of successful polls and of halts that turned back before they slept are short ones
+/// too; they are taken off whole.
+pub(super) fn slept_too_soon(account: &Account) -> Option<TooSoon> {
+    let break_even_ns = account.wake_latency_ns.percentile(0.5)?;
+    let gaps = account.gap_ns.count() as f64;
+    let short = account.gap_ns.share_up_to(break_even_ns)? * gaps;
     let not_slept = account.halts.saturating_sub(account.waits) as f64;
-    let slept = (short - not_slept).max(0.0);
-    Some((whole(slept), break_even))
+    let slept = whole((short - not_slept).max(0.0));
+    let longer_ns = (gaps - short) * break_even_ns as f64;
+    let short_ns = account.gap_ns.sum_within(break_even_ns) as f64 - longer_ns;
+    Some(TooSoon {
+        slept,
+        share: Share::of(slept, account.halts),
+        break_even_ns,
+        gap_ns: (short_ns / short.max(1.0)).clamp(0.0, break_even_ns as f64),
+    })
+}
+
+impl TooSoon {
+    /// Whether it is a habit, of sleeps that wake as fast as sleeping itself allows.
+    pub(super) fn is_habit(&self) -> bool {
+        self.break_even_ns <= LONG_NS && self.share.is_some_and(|share| share.is_from(HABIT))
+    }
+
+    /// The latency that polling would have spared.
+    pub(super) fn cost(&self, guest: &Guest<'_>) -> Cost {
+        Cost::latency(guest.per_s(self.slept) * self.break_even_ns as f64)
+    }
+
+    /// The time that these polls would have taken.
+    pub(super) fn takes(&self, guest: &Guest<'_>) -> Cost {
+        Cost::cpu(guest.per_s(self.slept) * self.gap_ns)
+    }
 }
 
 #[expect(
@@ -67,7 +105,7 @@ fn whole(count: f64) -> u64 {
     count.round() as u64
 }
 
-fn is_it(seat: &Seat<'_>, account: &Account) -> bool {
+fn is_it(evidence: &Evidence<'_>, seat: &Seat<'_>, account: &Account) -> bool {
     let explained_elsewhere = seat.is_vetoed()
         || matches!(
             Worth::of(account),
@@ -76,57 +114,44 @@ fn is_it(seat: &Seat<'_>, account: &Account) -> bool {
                 ..
             }
         );
-    let cut = account.poll_cuts as f64 >= HABIT * account.polled.max(1) as f64;
-    let slept = slept_too_soon(account).filter(|(_, break_even)| *break_even <= LONG_NS);
-    let slept = slept.map_or(0, |(slept, _)| slept);
-    account.halts >= ENOUGH_HALTS
-        && !explained_elsewhere
-        && !cut
+    !explained_elsewhere
         && account.poll_known.saturating_mul(2) >= account.halts
-        && slept as f64 >= HABIT * account.halts as f64
+        && slept_too_soon(account).is_some_and(|it| it.is_habit())
+        && !Contention::of(evidence, account).is_wanted()
 }
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
-    let (who, account) = guest.gather(is_it)?;
-    let (slept, break_even) = slept_too_soon(&account)?;
+    let (who, account) = guest.gather(|seat, account| is_it(evidence, seat, account))?;
+    let too_soon = slept_too_soon(&account)?;
     let ceiling = highest_ceiling(&account);
-    let wanted = round_up(break_even.saturating_mul(2));
     let ceiling_ns = ceiling.map(|ceiling| u64::from(ceiling.ns));
     let in_force = match ceiling_ns {
         Some(0) => "polling is off (ceiling 0)".to_owned(),
         Some(ns) => format!("the ceiling is {}", nanos(ns)),
         None => "the ceiling in force is not known".to_owned(),
     };
-    let too_low = ceiling_ns.is_some_and(|ns| ns < wanted);
-    let remedy = match ceiling.map(|ceiling| ceiling.source) {
-        Some(CeilingSource::Cap) if too_low => format!(
-            "Have the VMM set KVM_CAP_HALT_POLL to {wanted} for this VM; `haltwise tune DIR \
-             --ceiling-only` weighs that against the CPU it takes."
-        ),
-        _ if too_low => format!(
-            "`haltwise apply --set halt_poll_ns={wanted}ns`; `haltwise tune DIR` weighs that against \
-             the CPU it takes."
-        ),
-        _ => "`haltwise tune DIR`: the ceiling would do, but longer halts between these keep the \
-              window small."
-            .to_owned(),
-    };
+    // For a window to grow the whole halt must be shorter than the ceiling: gap and latency.
+    let too_low = ceiling_ns.is_some_and(|ns| ns < too_soon.break_even_ns.saturating_mul(2));
+    let lever = Lever::of(&account);
+    let remedy = Remedy::host_polling(evidence, Does::HostPollsMore, lever);
     Some(Found {
         signature: format!(
             "{} of {} halts slept although the wake came within {}, the median wake-up latency: {}; \
              {in_force}.",
-            percent(slept as f64 / account.halts as f64),
+            percent(too_soon.share.map_or(0.0, |share| share.share)),
             account.halts,
-            nanos(break_even),
-            rate(evidence.per_s(slept)),
+            nanos(too_soon.break_even_ns),
+            rate(guest.per_s(too_soon.slept)),
         ),
-        cause: "Each of them gave its CPU away and took longer to wake than it would have polled."
-            .to_owned(),
-        remedy,
-        gain: Some(Gain {
-            of: Of::Latency,
-            ns_per_s: evidence.per_s(slept) * break_even as f64,
-        }),
+        cause: if too_low {
+            "Each of them gave its CPU away and took longer to wake than it would have polled."
+        } else {
+            "Each of them gave its CPU away and took longer to wake than it would have polled; longer halts \
+             between them keep the window small."
+        }
+        .to_owned(),
+        remedies: vec![remedy.taking(too_soon.takes(guest))],
+        cost: Some(too_soon.cost(guest)),
         sure: match ceiling_ns {
             Some(0) => Sure::Certain,
             Some(_) if too_low => Sure::Likely,

@@ -2,15 +2,22 @@
 
 use std::collections::BTreeMap;
 
-use super::{ENOUGH_HALTS, Found, Judgement, Who};
+use super::remedy::Advised;
+use super::{Found, Judgement, Who};
 use crate::account::Account;
 use crate::account::ledger::Ledger;
 use crate::account::seen::Fold;
+use crate::account::within::Interval;
 use crate::event::{KnobScope, Vcpu, Vm, WakeSource};
 use crate::exit::account::{Account as ExitAccount, Tally};
 use crate::exit::{Cause, Isa, Kind, Recorded, SubKey};
 use crate::ids::{VcpuId, VmIndex};
 use crate::recording::Roster;
+use crate::stats::total;
+use crate::stats::{ENOUGH_EVENTS, Share};
+
+/// The weight of the goal `balanced`.
+const BALANCED: f64 = 1.0;
 
 /// The exits of a recording, of each VM by itself.
 #[derive(Debug)]
@@ -30,8 +37,14 @@ pub struct Evidence<'a> {
     pub ledger: &'a Ledger,
     /// The exits, where they were recorded.
     pub exits: Option<&'a ExitsSeen>,
-    /// Length of the recording.
-    pub span_ns: u64,
+    /// From when to when it was recorded.
+    pub interval: Interval,
+    /// The sum of all accounts.
+    pub total: Account,
+    /// What a nanosecond of wake-up latency is worth in nanoseconds of CPU.
+    pub weight: f64,
+    /// What `tune` recommends by the same halts.
+    pub advised: Advised,
 }
 
 /// A VM.
@@ -39,8 +52,12 @@ pub struct Evidence<'a> {
 pub struct Guest<'a> {
     /// As the roster tells of it.
     pub vm: &'a Vm,
+    /// While it was there.
+    pub interval: Interval,
     /// Its vCPUs that halted or that the roster names, by number.
     pub seats: Vec<Seat<'a>>,
+    /// All its halts, those of vCPUs whose number is not known too.
+    pub account: Account,
     /// Its exits, where they were recorded.
     pub exits: Option<&'a ExitAccount>,
 }
@@ -62,35 +79,55 @@ impl<'a> Evidence<'a> {
         roster: &'a Roster,
         ledger: &'a Ledger,
         exits: Option<&'a ExitsSeen>,
-        span_ns: u64,
+        interval: Interval,
         wanted: impl Fn(VmIndex) -> bool,
     ) -> Self {
         let vms = roster.vms.iter().filter(|vm| wanted(vm.index));
         let guest = |vm: &'a Vm| Guest {
             vm,
+            interval: interval.of_vm(vm),
             seats: seats(roster, ledger, vm.index),
+            account: ledger.vm(vm.index),
             exits: exits.and_then(|seen| seen.vms.get(&vm.index)),
         };
         Self {
             guests: vms.map(guest).collect(),
             ledger,
             exits,
-            span_ns,
+            interval,
+            total: ledger.total(),
+            weight: BALANCED,
+            advised: Advised::NotAsked,
         }
     }
 
-    /// A setting of the host, as a number.
-    pub fn param(&self, name: &str) -> Option<u64> {
+    /// The same under another weight of latency.
+    #[must_use]
+    pub fn weighing(self, weight: f64) -> Self {
+        Self { weight, ..self }
+    }
+
+    /// The same with what `tune` recommends.
+    #[must_use]
+    pub fn advised(self, advised: Advised) -> Self {
+        Self { advised, ..self }
+    }
+
+    /// A setting of the host.
+    pub fn setting(&self, name: &str) -> Option<&str> {
         let value = self.ledger.knob_value(KnobScope::Host, name)?;
-        value.trim().parse().ok()
+        Some(value.trim())
     }
 
-    /// How often in a second of the recording.
-    pub fn per_s(&self, count: u64) -> f64 {
-        if self.span_ns == 0 {
-            return 0.0;
-        }
-        count as f64 / (self.span_ns as f64 / 1e9)
+    /// The same, as a number.
+    pub fn param(&self, name: &str) -> Option<u64> {
+        self.setting(name)?.parse().ok()
+    }
+
+    /// CPUs that were idle on average.
+    pub fn idle_cpus(&self) -> Option<f64> {
+        let host = &self.ledger.host;
+        Some((f64::from(host.cpus) - host.busy_cpus()?).max(0.0))
     }
 
     /// Whether the recording told this of exits.
@@ -118,7 +155,7 @@ impl<'a> Evidence<'a> {
         let blind = match (limited, no_exit) {
             (true, _) => Some("the recording was limited to some exits".to_owned()),
             (_, true) => {
-                Some("no exit was told: KVM virtualises in software here, or none came".to_owned())
+                Some("no exits were reported: KVM runs without hardware virtualization, or there were none".to_owned())
             }
             _ => None,
         };
@@ -155,21 +192,22 @@ impl<'a> Evidence<'a> {
         if self.guests.is_empty() {
             return Some(Judgement::blind("no VM is known here"));
         }
-        let few = self.accounts().all(|account| account.halts < ENOUGH_HALTS);
+        let few = self.accounts().all(|account| account.halts < ENOUGH_EVENTS);
         few.then(|| {
             Judgement::blind(format!(
-                "no vCPU halted {ENOUGH_HALTS} times: too few to judge"
+                "no vCPU halted {ENOUGH_EVENTS} times: too few to judge"
             ))
         })
     }
 
     /// Whether no halt at all has what `of` counts, though there were halts.
     fn lacks(&self, of: impl Fn(&Account) -> u64) -> bool {
-        let halts: u64 = self.accounts().map(|account| account.halts).sum();
+        let halts = total(self.accounts().map(|account| account.halts));
         halts > 0 && self.accounts().all(|account| of(account) >= account.halts)
     }
 
-    fn accounts(&self) -> impl Iterator<Item = &'a Account> {
+    /// The accounts of all vCPUs that halted.
+    pub(super) fn accounts(&self) -> impl Iterator<Item = &'a Account> {
         let seats = self.guests.iter().flat_map(|guest| &guest.seats);
         seats.filter_map(|seat| seat.account)
     }
@@ -213,17 +251,17 @@ impl Guest<'_> {
         (!who.vcpus.is_empty()).then_some((who, sum))
     }
 
+    /// How often in a second in which it was there.
+    pub fn per_s(&self, count: u64) -> f64 {
+        self.interval.per_s(count)
+    }
+
     /// The VM as a whole.
     pub fn whole(&self) -> Who {
         Who {
             vm: Some(self.vm.index),
             vcpus: Vec::new(),
         }
-    }
-
-    /// The sum of its vCPUs' accounts.
-    pub fn account(&self) -> Account {
-        self.gather(|_, _| true).map(|it| it.1).unwrap_or_default()
     }
 }
 
@@ -235,12 +273,19 @@ impl Seat<'_> {
 }
 
 /// The share of an account's wakes whose source is known that came from `source`.
-pub fn wake_share(account: &Account, source: WakeSource) -> Option<f64> {
+pub fn wake_share(account: &Account, source: WakeSource) -> Option<Share> {
     let unknown = usize::from(WakeSource::Unknown.code());
-    let known: u64 = account.wakes[..unknown].iter().sum();
+    let known = total(&account.wakes[..unknown]);
     // A minority of wakes says little of the rest.
-    (known > 0 && known.saturating_mul(2) >= account.halts)
-        .then(|| account.wakes[usize::from(source.code())] as f64 / known as f64)
+    (known.saturating_mul(2) >= account.halts)
+        .then(|| Share::of(account.wakes[usize::from(source.code())], known))?
+}
+
+/// The share of an account's gaps that are at most `limit_ns`.
+pub fn gaps_within(account: &Account, limit_ns: u64) -> Option<Share> {
+    let share = account.gap_ns.share_up_to(limit_ns)?;
+    let gaps = account.gap_ns.count();
+    (gaps >= ENOUGH_EVENTS).then(|| Share::wilson(share, gaps as f64))
 }
 
 /// The exits of any of these reasons, together.

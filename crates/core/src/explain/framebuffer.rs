@@ -8,16 +8,21 @@
 
 use std::collections::BTreeMap;
 
+use super::cost::Cost;
 use super::evidence::{Evidence, Guest};
+use super::remedy::{Does, Remedy};
 use super::say::{percent, rate, took};
-use super::{Found, Gain, Judgement, Of, Rule, STORM_PER_S, Sure};
+use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
 use crate::exit::account::{Account as ExitAccount, Tally};
 use crate::exit::{Kind, SubKey};
+use crate::stats::Share;
+use crate::stats::total;
 
 pub(super) const RULE: Rule = Rule {
     id: "emulated-framebuffer",
     title: "video memory emulated access by access",
     source: "Intel Technology Journal 10(3), 2006; handle_ept_misconfig, npf_interception",
+    remedies: &[Does::SparesExits],
     look,
 };
 
@@ -33,9 +38,7 @@ const PAGE: u64 = 4096;
 const VGA: std::ops::RangeInclusive<u64> = 0xa0..=0xbf;
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    evidence.each_about(SubKey::Mmio, |guest, exits| {
-        of_guest(evidence, guest, exits)
-    })
+    evidence.each_about(SubKey::Mmio, |guest, exits| of_guest(guest, exits))
 }
 
 /// A run of pages that follow each other, and what went to them.
@@ -80,13 +83,13 @@ fn runs(exits: &ExitAccount) -> Vec<Run> {
     runs
 }
 
-fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
+fn of_guest(guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
     let runs = runs(exits);
-    let all: u64 = runs.iter().map(|run| run.tally.count).sum();
+    let all = total(runs.iter().map(|run| run.tally.count));
     let run = runs.iter().max_by_key(|run| run.tally.count)?;
-    let share = run.tally.count as f64 / all.max(1) as f64;
-    let per_s = evidence.per_s(run.tally.count);
-    if per_s < STORM_PER_S || share < DOMINANT || !run.is_video() {
+    let share = Share::of(run.tally.count, all)?;
+    let per_s = guest.per_s(run.tally.count);
+    if per_s < STORM_PER_S || !share.is_from(DOMINANT) || !run.is_video() {
         return None;
     }
     let time_ns = run.tally.time_ns();
@@ -94,7 +97,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
         who: guest.whole(),
         signature: format!(
             "{} of the accesses to emulated memory are within {:#x} to {:#x}: {}, {}; they {}.",
-            percent(share),
+            percent(share.share),
             run.first * PAGE,
             run.last * PAGE + PAGE - 1,
             run.tally.count,
@@ -109,13 +112,12 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
              mapped as memory."
         }
         .to_owned(),
-        remedy: "A linear frame buffer or virtio-gpu: QEMU `-device virtio-vga`; in the guest a \
-                 graphics driver in place of VGA text mode, or a serial console."
-            .to_owned(),
-        gain: (time_ns > 0).then_some(Gain {
-            of: Of::Cpu,
-            ns_per_s: evidence.per_s(time_ns),
-        }),
+        remedies: vec![Remedy::new(
+            Does::SparesExits,
+            "A linear frame buffer or virtio-gpu: QEMU `-device virtio-vga`; in the guest a graphics \
+             driver in place of VGA text mode, or a serial console.",
+        )],
+        cost: (time_ns > 0).then(|| Cost::cpu(guest.per_s(time_ns))),
         sure: if run.is_vga() {
             Sure::Certain
         } else {

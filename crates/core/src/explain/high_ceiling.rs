@@ -2,11 +2,18 @@
 //!
 //! The limit is that of the review of dynamic halt polling (D. Matlack, kvm list, 2015-09-01): below
 //! 1 ms, since an idle Windows 10 ticks each millisecond, and a ceiling above never lets go.
+//!
+//! What it costs is the time of polls after their first millisecond, of the vCPUs that this ceiling governs:
+//! the parameter's are those without a ceiling of their own.
 
-use super::evidence::Evidence;
+use super::cost::Cost;
+use super::evidence::{Evidence, Guest};
+use super::remedy::{Does, Lever, Remedy};
 use super::say::{nanos, percent};
-use super::{Found, Gain, Judgement, Of, Rule, Sure, Who};
+use super::{Found, Judgement, Rule, Sure, Who};
 use crate::account::Account;
+use crate::account::seen::Fold;
+use crate::account::within::Interval;
 use crate::event::CeilingSource;
 use crate::hist::{LogHist, bucket_low};
 
@@ -14,39 +21,47 @@ pub(super) const RULE: Rule = Rule {
     id: "ceiling-above-1ms",
     title: "a ceiling above 1 ms",
     source: "D. Matlack's review of dynamic halt polling, kvm list, 2015-09-01",
+    remedies: &[
+        Does::HostPollsLess(Lever::Parameters),
+        Does::HostPollsLess(Lever::OwnCeiling),
+    ],
     look,
 };
 
 const LIMIT_NS: u64 = 1_000_000;
 
-/// What KVM itself sets on x86, 4.19 to 7.2: `KVM_HALT_POLL_NS_DEFAULT` in `asm/kvm_host.h`.
-const DEFAULT_NS: u64 = 200_000;
-
 fn look(evidence: &Evidence<'_>) -> Judgement {
     let mut found = Vec::new();
     let param = evidence.param("halt_poll_ns");
     if let Some(ns) = param.filter(|ns| *ns > LIMIT_NS) {
-        let remedy =
-            format!("`haltwise apply --set halt_poll_ns={DEFAULT_NS}ns`, or what tune says.");
-        found.push(finding(evidence, Who::HOST, ns, remedy, &sum(evidence)));
+        let mut sum = Account::default();
+        for guest in &evidence.guests {
+            sum.fold(&governed(guest, CeilingSource::Param));
+        }
+        found.push(finding(
+            evidence,
+            (Who::HOST, evidence.interval),
+            ns,
+            Lever::Parameters,
+            &sum,
+        ));
     }
     for guest in &evidence.guests {
-        let own = |seat: &super::evidence::Seat<'_>| {
-            let listed = seat.listed?;
-            let own = matches!(
-                listed.ceiling_source,
-                CeilingSource::Cap | CeilingSource::Snapshot
-            );
-            listed.ceiling_ns.filter(|_| own).map(u64::from)
-        };
-        let highest = guest.seats.iter().filter_map(own).max();
-        if let Some(ns) = highest.filter(|ns| *ns > LIMIT_NS) {
-            let remedy = format!(
-                "Have the VMM set KVM_CAP_HALT_POLL to {DEFAULT_NS} for this VM. A VM that took its \
-                 ceiling from the parameter when it was made (5.8 to 6.0) must be started anew."
-            );
-            let account = guest.account();
-            found.push(finding(evidence, guest.whole(), ns, remedy, &account));
+        for source in [CeilingSource::Cap, CeilingSource::Snapshot] {
+            let seats = guest.seats.iter().filter_map(|seat| seat.listed);
+            let own = seats.filter(|listed| listed.ceiling_source == source);
+            let highest = own.filter_map(|listed| listed.ceiling_ns).max();
+            let highest = highest.map(u64::from).filter(|ns| *ns > LIMIT_NS);
+            found.extend(highest.map(|ns| {
+                let account = governed(guest, source);
+                finding(
+                    evidence,
+                    (guest.whole(), guest.interval),
+                    ns,
+                    Lever::OwnCeiling,
+                    &account,
+                )
+            }));
         }
     }
     let told = param.is_some() || !found.is_empty();
@@ -54,33 +69,44 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     Judgement { found, blind }
 }
 
-fn sum(evidence: &Evidence<'_>) -> Account {
-    use crate::account::seen::Fold;
-    let mut sum = Account::default();
-    for guest in &evidence.guests {
-        sum.fold(&guest.account());
-    }
-    sum
+/// The sum of a guest's vCPUs that have their ceiling from there.
+fn governed(guest: &Guest<'_>, source: CeilingSource) -> Account {
+    let by_it = guest.gather(|seat, account| {
+        let listed = seat.listed.map(|listed| listed.ceiling_source);
+        let halts = account.ceilings.rows().next_back();
+        let halts = halts.map(|(ceiling, _)| ceiling.source);
+        // Counts do not tell the ceiling of each halt, the walk over vCPUs does.
+        halts.or(listed) == Some(source)
+    });
+    by_it.map(|(_, account)| account).unwrap_or_default()
 }
 
-/// Time of these polls after their first millisecond.
-fn beyond(polls: &LogHist) -> u64 {
+/// Time of these polls after their first millisecond, and how many lasted longer.
+fn beyond(polls: &LogHist) -> (u64, u64) {
     let rows = polls.counts().iter().enumerate();
-    rows.fold(0, |sum: u64, (bucket, &count)| {
+    rows.fold((0, 0), |(ns, longer): (u64, u64), (bucket, &count)| {
         let over = bucket_low(bucket).saturating_sub(LIMIT_NS);
-        sum.saturating_add(count.saturating_mul(over))
+        let these = if over > 0 { count } else { 0 };
+        let over_ns = count.saturating_mul(over);
+        (ns.saturating_add(over_ns), longer.saturating_add(these))
     })
 }
 
 fn finding(
     evidence: &Evidence<'_>,
-    who: Who,
+    (who, interval): (Who, Interval),
     ceiling_ns: u64,
-    remedy: String,
+    lever: Lever,
     account: &Account,
 ) -> Found {
-    let over = beyond(&account.poll_success_ns).saturating_add(beyond(&account.poll_fail_ns));
-    let ns_per_s = evidence.per_s(over);
+    let (met_ns, met) = beyond(&account.poll_success_ns);
+    let (failed_ns, _) = beyond(&account.poll_fail_ns);
+    let over = met_ns.saturating_add(failed_ns);
+    let ns_per_s = interval.per_s(over);
+    // Each of those that met their wake spared one sleep.
+    let latency = account.wake_latency_ns.percentile(0.5);
+    let spared = interval.per_s(met) * latency.unwrap_or(0) as f64;
+    let remedy = Remedy::host_polling(evidence, Does::HostPollsLess, lever);
     Found {
         who,
         signature: format!(
@@ -91,15 +117,8 @@ fn finding(
         cause: "A wake-up seldom takes more than a tenth of a millisecond: polling longer costs more \
                 than it can spare, and an idle guest that ticks each millisecond is polled for ever."
             .to_owned(),
-        remedy,
-        gain: (account.poll_known > 0).then_some(Gain {
-            of: Of::Cpu,
-            ns_per_s,
-        }),
-        sure: if over > 0 {
-            Sure::Certain
-        } else {
-            Sure::Likely
-        },
+        remedies: vec![remedy.taking(Cost::latency(spared))],
+        cost: Some(Cost::cpu(ns_per_s)),
+        sure: Sure::Certain,
     }
 }

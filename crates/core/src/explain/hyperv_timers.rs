@@ -10,9 +10,11 @@
 //! ticks and their rhythm with them: a vCPU that rests, is woken by its timer, and acknowledges an RTC
 //! with each wake will do.
 
+use super::cost::Cost;
 use super::evidence::{Evidence, Guest, exits_of, tally};
+use super::remedy::{Does, Remedy};
 use super::say::{rate, took};
-use super::{Found, Gain, Judgement, Of, Rule, Sure, tick_storm};
+use super::{Found, Judgement, Rule, Sure, tick_storm};
 use crate::exit::account::Account as ExitAccount;
 use crate::exit::{Cause, Isa, Kind, SubKey};
 
@@ -20,6 +22,7 @@ pub(super) const RULE: Rule = Rule {
     id: "windows-without-stimer",
     title: "an idle Windows guest without Hyper-V timers",
     source: "QEMU docs/system/i386/hyperv.rst; arch/x86/kvm/hyperv.c; reports of users",
+    remedies: &[Does::ForWindows],
     look,
 };
 
@@ -82,32 +85,26 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
     } else {
         "port accesses (which ports was not recorded)"
     };
-    let awake = halts
-        .poll_ns()
-        .unwrap_or(0)
-        .saturating_add(halts.parts.wake_latency_ns)
-        .saturating_add(ports.time_ns());
+    let awake = tick_storm::awake_ns(&halts).saturating_add(ports.time_ns());
     Some(Found {
         who,
         signature: format!(
             "{} ticks wake an idle guest, {}, with {} {what}, {}; they {}.",
             halts.halts,
-            rate(evidence.per_s(halts.halts)),
+            rate(guest.per_s(halts.halts)),
             ports.count,
-            rate(evidence.per_s(ports.count)),
+            rate(guest.per_s(ports.count)),
             took(&ports),
         ),
         cause: "Windows keeps time with emulated hardware: each tick is a wake-up, and its \
                 acknowledgement goes through the VMM."
             .to_owned(),
-        remedy: "QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer`; libvirt `<vpindex/>`, \
-                 `<synic/>`, `<stimer/>` with state='on', and `<timer name='hypervclock' \
-                 present='yes'/>`."
-            .to_owned(),
-        gain: Some(Gain {
-            of: Of::Cpu,
-            ns_per_s: evidence.per_s(awake),
-        }),
+        remedies: vec![Remedy::new(
+            Does::ForWindows,
+            "QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer`; libvirt `<vpindex/>`, `<synic/>`, \
+             `<stimer/>` with state='on', and `<timer name='hypervclock' present='yes'/>`.",
+        )],
+        cost: Some(Cost::cpu(guest.per_s(awake))),
         sure: if told { Sure::Likely } else { Sure::Possible },
     })
 }

@@ -6,21 +6,28 @@
 //! (`guest_halt_poll_ns` in `drivers/cpuidle/governors/haltpoll.c`), so half of the gaps must be
 //! shorter. Half of the wakes must be IPIs, and they must come at a storm's rate.
 
-use super::evidence::{Evidence, Guest, Seat, wake_share};
+use super::cost::{Cost, EXIT_NS, switches_ns};
+use super::evidence::{Evidence, Guest, Seat, gaps_within, wake_share};
+use super::remedy::{Does, Remedy};
 use super::say::{nanos, percent, rate};
-use super::{ENOUGH_HALTS, Found, Gain, Judgement, Of, Rule, STORM_PER_S, Sure};
+use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
 use crate::account::Account;
 use crate::event::WakeSource;
+use crate::stats::Share;
 
 pub(super) const RULE: Rule = Rule {
     id: "ipi-storm",
     title: "vCPUs that wake each other by interrupts",
     source: "Documentation/virt/guest-halt-polling.rst; KVM Forum 2017, smart idle poll",
+    remedies: &[Does::GuestPolls],
     look,
 };
 
 /// `guest_halt_poll_ns`.
 const REACH_NS: u64 = 200_000;
+
+/// Exits that each such wake takes: of the vCPU that halts and of the one that writes to its ICR.
+const EXITS: f64 = 2.0;
 
 /// Share of the wakes.
 const MOSTLY: f64 = 0.5;
@@ -30,29 +37,30 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     if let Some(unfit) = evidence.unfit(wakes, "the recording does not tell what ended the halts") {
         return unfit;
     }
-    evidence.each(|guest| of_guest(evidence, guest)).into()
+    evidence.each(of_guest).into()
 }
 
 fn is_woken_by_others(seat: &Seat<'_>, account: &Account) -> bool {
-    account.halts >= ENOUGH_HALTS
-        && !seat.is_vetoed()
-        && wake_share(account, WakeSource::Ipi).is_some_and(|share| share >= MOSTLY)
-        && account
-            .gap_ns
-            .percentile(0.5)
-            .is_some_and(|gap| gap <= REACH_NS)
+    let is_half = |share: Option<Share>| share.is_some_and(|share| share.is_from(MOSTLY));
+    !seat.is_vetoed()
+        && is_half(wake_share(account, WakeSource::Ipi))
+        && is_half(gaps_within(account, REACH_NS))
 }
 
-fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
+fn of_guest(guest: &Guest<'_>) -> Option<Found> {
     let (who, account) = guest.gather(is_woken_by_others)?;
     let ipis = account.wakes[usize::from(WakeSource::Ipi.code())];
-    let per_s = evidence.per_s(ipis);
+    let per_s = guest.per_s(ipis);
     if per_s < STORM_PER_S {
         return None;
     }
-    let within = account.gap_ns.share_up_to(REACH_NS)?;
-    let share = wake_share(&account, WakeSource::Ipi)?;
+    let within = gaps_within(&account, REACH_NS)?.share;
+    let share = wake_share(&account, WakeSource::Ipi)?.share;
+    // What the guest would poll in place of the host.
+    let polls_ns = account.gap_ns.sum_within(REACH_NS);
+    let polls_ns = polls_ns.saturating_sub(account.poll_ns().unwrap_or(0));
     let latency = account.parts.wake_latency_ns;
+    let part = share * within;
     Some(Found {
         who,
         signature: format!(
@@ -68,12 +76,18 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
             "Threads of the guest hand work to each other: each time a vCPU halts, an exit, and \
                 another wakes it, two more."
                 .to_owned(),
-        remedy: "In a Linux guest on x86 (5.4 or later) that has its CPUs to itself: `modprobe \
-                 cpuidle-haltpoll force=Y`, or QEMU `-cpu host,kvm-hint-dedicated=on`."
-            .to_owned(),
-        gain: Some(Gain {
-            of: Of::Latency,
-            ns_per_s: evidence.per_s(latency) * share * within,
+        remedies: vec![
+            Remedy::new(
+                Does::GuestPolls,
+                "In a Linux guest on x86 (5.4 or later): `modprobe cpuidle-haltpoll force=Y`, or QEMU `-cpu \
+                 host,kvm-hint-dedicated=on`; `haltwise replay DIR --policy guest-haltpoll` says what it \
+                 would have taken.",
+            )
+            .taking(Cost::cpu(guest.per_s(polls_ns))),
+        ],
+        cost: Some(Cost {
+            cpu_ns_per_s: (guest.per_s(switches_ns(&account)) + EXITS * per_s * EXIT_NS) * part,
+            latency_ns_per_s: guest.per_s(latency) * part,
         }),
         sure: Sure::Likely,
     })

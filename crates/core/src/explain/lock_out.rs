@@ -3,17 +3,23 @@
 //! KVM grows a window if the whole halt, wake-up latency included, was shorter than the ceiling
 //! (`kvm_vcpu_halt` in `virt/kvm/kvm_main.c`). The thresholds are those of [`Worth`].
 
-use super::evidence::{Evidence, Guest};
-use super::say::{nanos, percent, rate, round_up};
-use super::{ENOUGH_HALTS, Found, Gain, HABIT, Judgement, Of, Rule, Sure};
+use super::contention::Contention;
+use super::cost::Cost;
+use super::evidence::{Evidence, Guest, gaps_within};
+use super::remedy::{Does, Lever, Remedy};
+use super::say::{nanos, percent, rate};
+use super::{Found, HABIT, Judgement, Rule, Sure};
 use crate::account::Account;
 use crate::account::worth::{NotPolling, Worth, highest_ceiling};
-use crate::event::CeilingSource;
 
 pub(super) const RULE: Rule = Rule {
     id: "lock-out",
     title: "polling locked out by the wake-up latency",
     source: "kvm_vcpu_halt in virt/kvm/kvm_main.c: it judges whole halts",
+    remedies: &[
+        Does::HostPollsMore(Lever::Parameters),
+        Does::HostPollsMore(Lever::OwnCeiling),
+    ],
     look,
 };
 
@@ -31,43 +37,35 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
 }
 
 fn is_locked_out(account: &Account) -> bool {
-    let worth = Worth::of(account);
-    account.halts >= ENOUGH_HALTS
-        && matches!(
-            worth,
-            Worth::NotPolling {
-                why: NotPolling::LockedOut,
-                ..
-            }
-        )
+    let is_locked_out = matches!(
+        Worth::of(account),
+        Worth::NotPolling {
+            why: NotPolling::LockedOut,
+            ..
+        }
+    );
+    let limit = highest_ceiling(account).map_or(0, |ceiling| u64::from(ceiling.ns));
+    is_locked_out && gaps_within(account, limit).is_some_and(|share| share.is_from(HABIT))
 }
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let (who, account) =
         guest.gather(|seat, account| !seat.is_vetoed() && is_locked_out(account))?;
-    let ceiling = highest_ceiling(&account)?;
-    let within = account.gap_ns.share_up_to(u64::from(ceiling.ns))?;
+    let ceiling_ns = u64::from(highest_ceiling(&account)?.ns);
+    let within = gaps_within(&account, ceiling_ns)?.share;
     let latency = account.wake_latency_ns.percentile(0.5)?;
-    // What fits under the ceiling now must still fit with its latency; no halt needs more.
-    let with_latency =
-        u64::from(ceiling.ns).saturating_add(account.wake_latency_ns.percentile(0.9)?);
-    let wanted = round_up(account.halt_ns.percentile(0.95)?.min(with_latency));
-    let remedy = match ceiling.source {
-        CeilingSource::Cap => format!(
-            "Have the VMM set KVM_CAP_HALT_POLL to {wanted} for this VM: gap and latency together then \
-             fit."
-        ),
-        _ => format!(
-            "`haltwise apply --set halt_poll_ns={wanted}ns`: gap and latency together then fit."
-        ),
-    };
-    let pressure = evidence.ledger.host.cpu_pressure();
+    let halts = guest.per_s(account.halts);
+    // What these gaps would have polled: each gap within the ceiling, and nothing beyond.
+    let beyond_ns = (1.0 - within) * account.gap_ns.count() as f64 * ceiling_ns as f64;
+    let polled_ns = (account.gap_ns.sum_within(ceiling_ns) as f64 - beyond_ns).max(0.0);
+    let takes = Cost::cpu(polled_ns * guest.per_s(1));
+    let remedy = Remedy::host_polling(evidence, Does::HostPollsMore, Lever::of(&account));
     Some(Found {
         signature: format!(
             "{} of the gaps are within the ceiling of {} (median gap {}), and with a wake-up latency \
              of {} (median) the halts are not; {} of {} halts polled.",
             percent(within),
-            nanos(u64::from(ceiling.ns)),
+            nanos(ceiling_ns),
             nanos(account.gap_ns.percentile(0.5).unwrap_or(0)),
             nanos(latency),
             account.polled,
@@ -75,17 +73,14 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
         ),
         cause: format!(
             "KVM judges whole halts, {} of them. Each seems too long, so the window stays at 0 and \
-             polling never starts.",
-            rate(evidence.per_s(account.halts))
+             polling never starts. A ceiling above gap and latency together would let it.",
+            rate(halts)
         ),
-        remedy,
-        gain: Some(Gain {
-            of: Of::Latency,
-            ns_per_s: evidence.per_s(account.halts) * within * latency as f64,
-        }),
-        // Where CPUs are wanted, latencies are long for another reason, and polling takes CPUs away.
-        sure: match pressure {
-            Some(share) if share >= HABIT => Sure::Possible,
+        remedies: vec![remedy.taking(takes)],
+        cost: Some(Cost::latency(halts * within * latency as f64)),
+        // Where CPUs are wanted, latencies are long for another reason.
+        sure: match Contention::of(evidence, &account) {
+            Contention::Wanted(_) => Sure::Possible,
             _ => Sure::Certain,
         },
         who,

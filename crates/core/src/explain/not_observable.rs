@@ -4,9 +4,10 @@
 //! `-overcommit cpu-pm=on`), that WFI is not trapped, or that the guest never rests. The recorder tells
 //! the first where it can. A guest without a single halt in a second or more is told as possible only:
 //! one that never rests looks the same. One that has its host handle exits for much of the time is seen
-//! not to rest.
+//! not to rest. Time in which it is known to have been paused does not count.
 
 use super::evidence::{Evidence, Guest};
+use super::remedy::{Does, Remedy};
 use super::say::nanos;
 use super::{Found, Judgement, Rule, Sure};
 use crate::event::Observable;
@@ -15,6 +16,7 @@ pub(super) const RULE: Rule = Rule {
     id: "halts-not-observable",
     title: "halts that cannot be seen",
     source: "KVM_CAP_X86_DISABLE_EXITS in Documentation/virt/kvm/api.rst",
+    remedies: &[Does::TrapsHalts, Does::SparesExits],
     look,
 };
 
@@ -26,22 +28,27 @@ const LONG_NS: u64 = 1_000_000_000;
 const BUSY: f64 = 0.1;
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    let found = evidence.each(|guest| of_guest(evidence, guest));
+    let found = evidence.each(of_guest);
     let silent = |guest: &Guest<'_>| {
-        guest.vm.observable == Observable::Yes && guest.seats.iter().all(|it| it.account.is_none())
+        let silent = guest.seats.iter().all(|it| it.account.is_none());
+        let can_be_seen = guest.vm.observable == Observable::Yes;
+        can_be_seen && silent && !is_paused(guest)
     };
-    let short = evidence.span_ns < LONG_NS && evidence.guests.iter().any(silent);
-    let blind = short.then(|| {
+    let guests = evidence.guests.iter().filter(|guest| silent(guest));
+    let spans = guests.map(ran_ns);
+    let short = spans.filter(|span_ns| *span_ns < LONG_NS).max();
+    let blind = short.map(|span_ns| {
         format!(
             "{} without a halt say nothing: that takes {}",
-            nanos(evidence.span_ns),
+            nanos(span_ns),
             nanos(LONG_NS)
         )
     });
     Judgement { found, blind }
 }
 
-fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
+fn of_guest(guest: &Guest<'_>) -> Option<Found> {
+    let span_ns = ran_ns(guest);
     let found = |signature: String, sure: Sure| Found {
         who: guest.whole(),
         signature,
@@ -49,37 +56,61 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
             "Halts that stay inside the guest are not idle time that the host sees: its CPU looks \
                 busy, and no halt-polling setting reaches it."
                 .to_owned(),
-        remedy:
-            "QEMU: `-overcommit cpu-pm=off`, unless each vCPU is meant to own its CPU; libvirt: \
-                 no `<cpu-pm/>`."
-                .to_owned(),
-        gain: None,
+        remedies: vec![Remedy::new(
+            Does::TrapsHalts,
+            "QEMU: `-overcommit cpu-pm=off`; libvirt: no `<cpu-pm/>`.",
+        )],
+        cost: None,
         sure,
     };
     if let Observable::No(reason) = &guest.vm.observable {
-        return Some(found(format!("Not observable: {reason}."), Sure::Certain));
+        let signature = format!("Not observable: {reason}.");
+        let found = found(signature, Sure::Certain);
+        if !reason.contains("LAPIC") {
+            return Some(found);
+        }
+        return Some(Found {
+            cause: "The VMM handles halts itself, and KVM neither polls nor tells of them."
+                .to_owned(),
+            remedies: vec![Remedy::new(
+                Does::SparesExits,
+                "Have KVM emulate the interrupt controllers: QEMU `-machine kernel-irqchip=on`.",
+            )],
+            ..found
+        });
     }
     let none = guest.seats.iter().all(|seat| seat.account.is_none());
     // Its exits tell of halts that were seen though not recorded.
     let exits = guest
         .exits
         .is_some_and(|exits| exits.total().halts.count > 0);
-    let long = evidence.span_ns >= LONG_NS && !guest.seats.is_empty();
-    (none && long && !exits && !is_busy(evidence, guest)).then(|| {
+    let long = span_ns >= LONG_NS && !guest.seats.is_empty();
+    (none && long && !exits && !is_busy(guest)).then(|| {
         let vcpus = match guest.seats.len() {
             1 => "1 vCPU".to_owned(),
             many => format!("{many} vCPUs"),
         };
-        let seen = format!("{vcpus} and not one halt in {}.", nanos(evidence.span_ns));
+        let seen = format!("{vcpus} and not one halt in {}.", nanos(span_ns));
         found(seen, Sure::Possible)
     })
 }
 
+/// How long it may have run: for all that it is known to have been paused.
+fn ran_ns(guest: &Guest<'_>) -> u64 {
+    let paused_ns = guest.interval.paused_of(guest.vm).unwrap_or(0);
+    guest.interval.length_ns().saturating_sub(paused_ns)
+}
+
+/// Whether it is known to have been paused for nearly all of its time: such a one has nothing to tell.
+fn is_paused(guest: &Guest<'_>) -> bool {
+    guest.vm.paused.is_some() && ran_ns(guest) <= guest.interval.length_ns() / 100
+}
+
 /// Whether its exits, or where those are not told its returns to the VMM, keep the host busy.
-fn is_busy(evidence: &Evidence<'_>, guest: &Guest<'_>) -> bool {
+fn is_busy(guest: &Guest<'_>) -> bool {
     let busy_ns = guest.exits.map_or(0, |exits| {
         let total = exits.total();
         total.exits.time_ns().max(total.userspace.time_ns())
     });
-    busy_ns as f64 > BUSY * evidence.span_ns as f64 * guest.seats.len() as f64
+    busy_ns as f64 > BUSY * guest.interval.length_ns() as f64 * guest.seats.len() as f64
 }

@@ -1,52 +1,61 @@
-//! Polling where other tasks want the CPU.
+//! More tasks want the CPUs than there are.
 //!
-//! KVM stops a poll as soon as another task is runnable on its CPU (`kvm_vcpu_can_poll`:
-//! `single_task_running`), so cut polls are counted evidence of more work than CPUs. A fifth of the
-//! polls, or somebody waiting for a CPU for a fifth of the time, is a habit and no accident. IBM's
-//! network study found polling to do harm where CPUs are highly over-committed.
+//! Whether they do is [`Contention`]'s: a fifth of the polls preempted, or some task waiting for a CPU for a
+//! fifth of the time, is a habit and no accident. What it costs is the CPU time polled, which somebody else
+//! waited for, and the wake-up latency beyond that of a wake-up that waits for nobody, for which the tenth
+//! percentile stands. IBM's network study found polling to do harm where CPUs are highly overcommitted.
 
+use super::contention::Contention;
+use super::cost::{Cost, SHOWN_FROM_NS_PER_S};
 use super::evidence::{Evidence, Guest};
-use super::say::percent;
-use super::{ENOUGH_HALTS, Found, Gain, HABIT, Judgement, Of, Rule, Sure};
+use super::remedy::{Does, Lever, Remedy};
+use super::say::{nanos, percent};
+use super::{Found, HABIT, Judgement, Rule, Sure};
 use crate::account::Account;
 
 pub(super) const RULE: Rule = Rule {
     id: "over-committed-polling",
-    title: "polling on CPUs that others want",
+    title: "vCPUs on overcommitted CPUs",
     source: "kvm_vcpu_can_poll in include/linux/kvm_host.h; IBM, KVM network study",
+    remedies: &[
+        Does::SparesCpus,
+        Does::HostPollsLess(Lever::Parameters),
+        Does::HostPollsLess(Lever::OwnCeiling),
+    ],
     look,
 };
 
-/// From this share of one CPU on, polling is worth a word. KVM cuts a poll at once when another task
-/// comes, so many cut polls may have taken next to nothing from anybody.
-const POLLED: f64 = 0.01;
-
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    let polls = |account: &Account| account.unknown.poll_ns;
-    if let Some(unfit) = evidence.unfit(polls, "the recording does not tell which halts polled") {
-        return unfit;
+    if Contention::of(evidence, &evidence.total) == Contention::Unknown {
+        return Judgement::blind(
+            "the recording tells neither how long tasks waited for a CPU nor of enough polls whether they \
+             were preempted",
+        );
     }
     evidence.each(|guest| of_guest(evidence, guest)).into()
 }
 
-fn cut_share(account: &Account) -> f64 {
-    account.poll_cuts as f64 / account.polled.max(1) as f64
+/// Wake-up latency beyond that of a wake-up that waits for nobody.
+fn waited_ns(account: &Account) -> u64 {
+    let latencies = &account.wake_latency_ns;
+    let alone = latencies.percentile(0.1).unwrap_or(0);
+    latencies.sum().saturating_sub(latencies.sum_within(alone))
 }
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
+    let contended = |account: &Account| Contention::of(evidence, account).is_wanted();
+    let (who, account) = guest.gather(|_, account| account.halts > 0 && contended(account))?;
+    let polled_ns = guest.per_s(account.poll_ns().unwrap_or(0));
+    let latencies = &account.wake_latency_ns;
+    let preempted = account.preempted();
+    let polls = match preempted {
+        Some(share) => format!(
+            "{} of the polls were preempted, because another task wanted the CPU",
+            percent(share.share)
+        ),
+        None => "too few polls tell whether they were preempted".to_owned(),
+    };
     let pressure = evidence.ledger.host.cpu_pressure();
-    let pressed = pressure.is_some_and(|share| share >= HABIT);
-    let (who, account) = guest
-        .gather(|_, account| account.polled > 0 && (pressed || cut_share(account) >= HABIT))?;
-    if account.polled < ENOUGH_HALTS {
-        return None;
-    }
-    let poll_ns = account.poll_ns()?;
-    let polled = evidence.per_s(poll_ns) / 1e9;
-    let cut = cut_share(&account);
-    if polled < POLLED {
-        return None;
-    }
     let waited = match pressure {
         Some(share) => format!(
             "some task of the host waited for a CPU for {} of the time",
@@ -54,27 +63,43 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
         ),
         None => "how long tasks waited for a CPU is not known".to_owned(),
     };
+    let wakes = match (latencies.percentile(0.5), latencies.percentile(0.95)) {
+        (Some(half), Some(most)) => format!(
+            "; half of the wake-ups took {} and more, one of twenty {}",
+            nanos(half),
+            nanos(most)
+        ),
+        _ => String::new(),
+    };
+    let mut remedies = vec![Remedy::new(
+        Does::SparesCpus,
+        "Fewer vCPUs on these CPUs, or more CPUs for them.",
+    )];
+    if polled_ns >= SHOWN_FROM_NS_PER_S {
+        let met = guest.per_s(account.successful_polls);
+        let spared = met * latencies.percentile(0.5).unwrap_or(0) as f64;
+        let less = Remedy::host_polling(evidence, Does::HostPollsLess, Lever::of(&account));
+        remedies.push(less.taking(Cost::latency(spared)));
+    }
+    let by_polls = preempted.is_some_and(|share| share.is_from(HABIT));
+    let by_pressure = pressure.is_some_and(|share| share >= HABIT);
     Some(Found {
         who,
         signature: format!(
-            "{} of the polls were cut because another task wanted the CPU; {waited}; polling took {} \
-             of a CPU.",
-            percent(cut),
-            percent(polled),
+            "{polls}; {waited}; polling took {} of a CPU{wakes}.",
+            percent(polled_ns / 1e9)
         ),
-        cause: "There are more runnable vCPUs and tasks than CPUs: what one vCPU polls, another \
-                waits for, and its wake-up latency grows."
+        cause: "The host is overcommitted: what one vCPU polls, another task waits for, and a vCPU that \
+                is woken waits for a CPU."
             .to_owned(),
-        remedy: "Fewer vCPUs on these CPUs, or no polling: `haltwise apply --set halt_poll_ns=0`."
-            .to_owned(),
-        gain: Some(Gain {
-            of: Of::Cpu,
-            ns_per_s: evidence.per_s(poll_ns),
+        remedies,
+        cost: Some(Cost {
+            cpu_ns_per_s: polled_ns,
+            latency_ns_per_s: guest.per_s(waited_ns(&account)),
         }),
-        sure: match (cut >= HABIT, pressed) {
+        sure: match (by_polls, by_pressure) {
             (true, true) => Sure::Certain,
-            (true, false) => Sure::Likely,
-            (false, _) => Sure::Possible,
+            _ => Sure::Likely,
         },
     })
 }

@@ -4,9 +4,12 @@
 //! `ple_window`); KVM then yields to another vCPU (`kvm_vcpu_on_spin`). Who spins waits for a holder
 //! that does not run, or for a long critical section.
 
+use super::contention::Contention;
+use super::cost::Cost;
 use super::evidence::{Evidence, Guest, exits_of};
+use super::remedy::{Does, Remedy};
 use super::say::{percent, rate};
-use super::{Found, Gain, HABIT, Judgement, Of, Rule, STORM_PER_S, Sure};
+use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
 use crate::exit::Isa;
 use crate::exit::account::Account as ExitAccount;
 
@@ -14,6 +17,7 @@ pub(super) const RULE: Rule = Rule {
     id: "pause-loop",
     title: "vCPUs that spin on locks (pause-loop exits)",
     source: "kvm_vcpu_on_spin in virt/kvm/kvm_main.c, ple_gap in arch/x86/kvm/vmx/vmx.c",
+    remedies: &[Does::SparesCpus, Does::NoPauseExits, Does::SparesExits],
     look,
 };
 
@@ -26,12 +30,13 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
     let pauses = exits_of(exits, &PAUSE);
-    let per_s = evidence.per_s(pauses.count);
+    let per_s = guest.per_s(pauses.count);
     if per_s < STORM_PER_S {
         return None;
     }
     let pressure = evidence.ledger.host.cpu_pressure();
-    let pressed = pressure.is_some_and(|share| share >= HABIT);
+    let contention = Contention::of(evidence, &guest.account);
+    let pressed = contention.is_wanted();
     let time_ns = pauses.time_ns();
     let all_ns = exits.total().exits.time_ns().max(1);
     Some(Found {
@@ -48,22 +53,30 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
             "The host has too few CPUs: a vCPU that holds a lock does not run while others spin for \
              it."
         } else {
-            "Threads of the guest contend for a lock; the host has CPUs to spare, so the holder \
-             mostly runs."
+            "Threads of the guest contend for a lock; as far as was recorded the host has CPUs to spare, so \
+             that the holder mostly runs."
         }
         .to_owned(),
-        remedy: if pressed {
-            "Fewer vCPUs, or pin them to CPUs of their own; leave `kvm-pv-unhalt` on, so that waiters \
-             halt instead of spinning."
+        remedies: if pressed {
+            vec![Remedy::new(
+                Does::SparesCpus,
+                "Fewer vCPUs, or pin them to CPUs of their own; leave `kvm-pv-unhalt` on, so that waiters \
+                 halt instead of spinning.",
+            )]
         } else {
-            "On a host whose vCPUs own their CPUs load kvm_intel with `ple_gap=0` or kvm_amd with \
-             `pause_filter_count=0`; in the guest, look for the lock (`perf lock`)."
-        }
-        .to_owned(),
-        gain: Some(Gain {
-            of: Of::Cpu,
-            ns_per_s: evidence.per_s(time_ns),
-        }),
+            vec![
+                Remedy::new(
+                    Does::NoPauseExits,
+                    "Load kvm_intel with `ple_gap=0`, or kvm_amd with `pause_filter_count=0`: this host \
+                     has CPUs to spare for vCPUs that spin.",
+                ),
+                Remedy::new(
+                    Does::SparesExits,
+                    "In the guest, look for the lock (`perf lock`).",
+                ),
+            ]
+        },
+        cost: Some(Cost::cpu(guest.per_s(time_ns))),
         sure: if pressed {
             Sure::Likely
         } else {

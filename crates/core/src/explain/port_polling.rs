@@ -5,17 +5,22 @@
 
 use std::collections::BTreeMap;
 
+use super::cost::Cost;
 use super::evidence::{Evidence, Guest};
 use super::hyperv_timers::{self, is_clock};
+use super::remedy::{Does, Remedy};
 use super::say::{percent, rate, took};
-use super::{Found, Gain, Judgement, Of, Rule, STORM_PER_S, Sure};
+use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
 use crate::exit::account::{Account as ExitAccount, Tally};
 use crate::exit::{Kind, SubKey};
+use crate::stats::Share;
+use crate::stats::total;
 
 pub(super) const RULE: Rule = Rule {
     id: "port-polling",
     title: "an emulated port that is polled",
     source: "Intel Technology Journal 10(3), 2006; trace_kvm_pio in arch/x86/kvm/x86.c",
+    remedies: &[Does::SparesExits, Does::ForLinux, Does::ForWindows],
     look,
 };
 
@@ -53,10 +58,7 @@ fn device(port: u64) -> (&'static str, &'static str) {
             "firmware's debug or configuration port",
             "a firmware built without debug output",
         ),
-        port if is_clock(port) => (
-            "a clock: PIT, RTC or ACPI PM timer",
-            "kvm-clock or the TSC as the guest's clocksource; for Windows, `hv-time`",
-        ),
+        port if is_clock(port) => ("a clock: PIT, RTC or ACPI PM timer", ""),
         _ => (
             "an emulated device",
             "the device's virtio counterpart, or a driver that waits for its interrupt",
@@ -71,11 +73,11 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
             ports.entry(port).or_default().fold(tally);
         }
     }
-    let all: u64 = ports.values().map(|tally| tally.count).sum();
+    let all = total(ports.values().map(|tally| tally.count));
     let (&port, tally) = ports.iter().max_by_key(|(_, tally)| tally.count)?;
-    let share = tally.count as f64 / all.max(1) as f64;
-    let per_s = evidence.per_s(tally.count);
-    if per_s < STORM_PER_S || share < DOMINANT {
+    let share = Share::of(tally.count, all)?;
+    let per_s = guest.per_s(tally.count);
+    if per_s < STORM_PER_S || !share.is_from(DOMINANT) {
         return None;
     }
     // What is known better is not said twice.
@@ -87,17 +89,24 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
         who: guest.whole(),
         signature: format!(
             "{} of the port accesses are to port {port:#x}: {}, {}; they {}.",
-            percent(share),
+            percent(share.share),
             tally.count,
             rate(per_s),
             took(tally),
         ),
         cause: format!("Port {port:#x} is {whose}."),
-        remedy: format!("Use {instead}."),
-        gain: (tally.time_ns() > 0).then_some(Gain {
-            of: Of::Cpu,
-            ns_per_s: evidence.per_s(tally.time_ns()),
-        }),
+        remedies: if is_clock(port) {
+            vec![
+                Remedy::new(
+                    Does::ForLinux,
+                    "Linux guest: kvm-clock or the TSC as its clocksource.",
+                ),
+                Remedy::new(Does::ForWindows, "Windows guest: QEMU `-cpu host,hv-time`."),
+            ]
+        } else {
+            vec![Remedy::new(Does::SparesExits, format!("Use {instead}."))]
+        },
+        cost: (tally.time_ns() > 0).then(|| Cost::cpu(guest.per_s(tally.time_ns()))),
         sure: if whose == "an emulated device" {
             Sure::Possible
         } else {

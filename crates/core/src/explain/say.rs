@@ -34,11 +34,3 @@ pub(super) fn took(accesses: &Tally) -> String {
         ns => format!("took {}", nanos(ns)),
     }
 }
-
-/// A number of nanoseconds that a person would write: rounded up to two digits.
-///
-/// Example: 61,234 becomes 62,000.
-pub(super) fn round_up(ns: u64) -> u64 {
-    let step = 10_u64.pow(ns.max(1).ilog10().saturating_sub(1));
-    ns.div_ceil(step).saturating_mul(step)
-}

@@ -6,15 +6,19 @@
 //! least that any shrink costs, and if a fiftieth of all halts is spent on growing: fewer would not even
 //! show in the 98th percentile of the wake-ups.
 
+use super::cost::Cost;
 use super::evidence::{Evidence, Guest};
+use super::remedy::{Does, Lever, Remedy};
 use super::say::{percent, rate};
-use super::{ENOUGH_HALTS, Found, Gain, Judgement, Of, Rule, Sure};
+use super::{Found, Judgement, Rule, Sure};
 use crate::account::Account;
+use crate::stats::Share;
 
 pub(super) const RULE: Rule = Rule {
     id: "shrink-0-on-bursts",
     title: "shrink 0 on a load in bursts",
     source: "shrink_halt_poll_ns in virt/kvm/kvm_main.c; default 2 since 6.11 (aeb1b22a)",
+    remedies: &[Does::HostPollsMore(Lever::Parameters)],
     look,
 };
 
@@ -30,9 +34,9 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
         Some(_) => return Judgement::default(),
         None => return Judgement::blind("the recording does not hold halt_poll_ns_shrink"),
     }
-    let halts = |guest: &Guest<'_>| guest.account().halts > 0;
+    let halts = |guest: &Guest<'_>| guest.account.halts > 0;
     let moves = |guest: &Guest<'_>| {
-        let account = guest.account();
+        let account = &guest.account;
         account.grows + account.shrinks > 0 || account.unknown.window_ns == 0
     };
     if let Some(unfit) = evidence.unfit(|_| 0, "") {
@@ -45,10 +49,9 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
 }
 
 fn is_in_bursts(account: &Account) -> bool {
-    account.halts >= ENOUGH_HALTS
-        && account.shrinks > 0
+    account.shrinks > 0
         && account.grows >= account.shrinks.saturating_mul(CLIMBS)
-        && account.grows as f64 >= GROWING * account.halts as f64
+        && Share::of(account.grows, account.halts).is_some_and(|share| share.is_from(GROWING))
 }
 
 fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
@@ -60,19 +63,21 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
             "halt_poll_ns_shrink is 0; {} shrinks threw the window away ({}), and {} of the halts \
              only grew it again, {:.1} for each shrink.",
             account.shrinks,
-            rate(evidence.per_s(account.shrinks)),
+            rate(guest.per_s(account.shrinks)),
             percent(account.grows as f64 / account.halts as f64),
             account.grows as f64 / account.shrinks as f64,
         ),
         cause: "One long halt sets the window to 0, and the first halts of the next burst sleep \
-                although they are short."
+                although they are short; with halt_poll_ns_shrink=2, the kernel's default since 6.11, a \
+                long halt halves it."
             .to_owned(),
-        remedy: "`haltwise apply --set halt_poll_ns_shrink=2`, the kernel's default since 6.11; \
-                 `haltwise tune DIR` says what it would have brought here."
-            .to_owned(),
-        gain: latency.map(|latency| Gain {
-            of: Of::Latency,
-            ns_per_s: evidence.per_s(account.grows) * latency as f64,
+        remedies: vec![Remedy::host_polling(
+            evidence,
+            Does::HostPollsMore,
+            Lever::Parameters,
+        )],
+        cost: latency.map(|latency| {
+            Cost::latency(guest.per_s(account.grows) * latency as f64)
         }),
         sure: Sure::Likely,
     })

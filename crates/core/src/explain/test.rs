@@ -2,16 +2,19 @@
 
 mod about_exits;
 mod about_halts;
+mod guards;
 mod laws;
 
 use std::collections::BTreeMap;
 
 use super::evidence::{Evidence, ExitsSeen};
 use super::registry::RULES;
-use super::{Explained, Sure, explain};
+use super::remedy::{Advised, Does};
+use super::{Explained, Finding, Sure, explain};
 use crate::account::ledger::Ledger;
+use crate::account::within::Interval;
 use crate::event::{
-    CeilingSource, Halt, HostSample, Knob, KnobScope, Observable, Vcpu, Vm, WakeSource,
+    CeilingSource, Halt, HostSample, Knob, KnobScope, Observable, Paused, Vcpu, Vm, WakeSource,
     WindowChange,
 };
 use crate::exit::account::{Account as ExitAccount, By};
@@ -29,6 +32,9 @@ struct Bench {
     exits: Option<ExitsSeen>,
     /// Settings told so far: each at its own time.
     told: u64,
+    /// What a nanosecond of latency is worth.
+    weight: f64,
+    advised: Advised,
 }
 
 /// Halts of one vCPU, all alike.
@@ -85,6 +91,9 @@ impl Bench {
                 name: "guest".into(),
                 vmm: VmmKind::Qemu,
                 observable: Observable::Yes,
+                from_ns: None,
+                to_ns: None,
+                paused: None,
             }],
             vcpus: (0..vcpus).map(vcpu).collect(),
         };
@@ -93,8 +102,15 @@ impl Bench {
             ledger: Ledger::default(),
             exits: None,
             told: 0,
+            weight: 1.0,
+            advised: Advised::NotAsked,
         };
         bench.param("halt_poll_ns", "200000")
+    }
+
+    /// The same on a host of which it is known that it has CPUs to spare.
+    fn calm(vcpus: u32) -> Self {
+        Self::new(vcpus).pressure(0.0)
     }
 
     fn param(mut self, name: &str, value: &str) -> Self {
@@ -115,12 +131,20 @@ impl Bench {
         self
     }
 
-    fn pressure(mut self, share: f64) -> Self {
+    /// Some task waits for one of four CPUs for this share of the time, and they are busy for half of it.
+    fn pressure(self, share: f64) -> Self {
+        self.host(share, 0.5)
+    }
+
+    /// The larger of two such calls holds.
+    fn host(mut self, waited: f64, busy: f64) -> Self {
         for second in [0, 10] {
             self.ledger.host(&HostSample {
                 time_ns: second * SECOND,
                 cpus: 4,
-                cpu_pressure_ns: Some(parts(second * SECOND, share)),
+                total_ns: 4 * second * SECOND,
+                busy_ns: parts(4 * second * SECOND, busy),
+                cpu_pressure_ns: Some(parts(second * SECOND, waited)),
                 ..HostSample::default()
             });
         }
@@ -180,17 +204,45 @@ impl Bench {
     }
 
     fn explain_in(&self, span_ns: u64) -> Explained {
+        let interval = Interval {
+            start_ns: 0,
+            end_ns: span_ns,
+        };
         let exits = self.exits.as_ref();
-        let evidence = Evidence::new(&self.roster, &self.ledger, exits, span_ns, |_| true);
+        let evidence = Evidence::new(&self.roster, &self.ledger, exits, interval, |_| true)
+            .weighing(self.weight)
+            .advised(self.advised);
         explain(&evidence)
+    }
+
+    /// What a rule found.
+    fn finding(&self, id: &str) -> Option<Finding> {
+        assert!(RULES.iter().any(|rule| rule.id == id), "no rule {id}");
+        let findings = self.explain().findings;
+        findings.into_iter().find(|it| it.rule.id == id)
     }
 
     /// How sure a rule is of what it found; `None` if it is silent.
     fn says(&self, id: &str) -> Option<Sure> {
-        assert!(RULES.iter().any(|rule| rule.id == id), "no rule {id}");
-        let explained = self.explain();
-        let mut findings = explained.findings.iter();
-        Some(findings.find(|it| it.rule.id == id)?.found.sure)
+        Some(self.finding(id)?.found.sure)
+    }
+
+    /// The kinds of remedy that a rule gives.
+    fn gives(&self, id: &str) -> Vec<Does> {
+        let remedies = self.finding(id).map(|it| it.found.remedies);
+        let remedies = remedies.unwrap_or_default().into_iter();
+        remedies.map(|remedy| remedy.does).collect()
+    }
+
+    /// Why a remedy of a rule is not given.
+    fn withholds(&self, id: &str) -> Option<String> {
+        let withheld = self.explain().withheld;
+        Some(withheld.into_iter().find(|it| it.rule.id == id)?.why)
+    }
+
+    /// Whether what a rule found costs too little to be shown.
+    fn is_small(&self, id: &str) -> bool {
+        self.explain().small.iter().any(|it| it.rule.id == id)
     }
 
     /// What a rule lacks.
@@ -200,11 +252,10 @@ impl Bench {
         Some(blind.reason.clone())
     }
 
-    /// The gain of what a rule found.
-    fn gain(&self, id: &str) -> f64 {
-        let explained = self.explain();
-        let found = explained.findings.iter().find(|it| it.rule.id == id);
-        found.unwrap().found.gain.unwrap().ns_per_s
+    /// What a rule's finding costs, by the weight.
+    fn cost(&self, id: &str) -> f64 {
+        let cost = self.finding(id).unwrap().found.cost;
+        cost.unwrap().weighed(self.weight)
     }
 }
 
@@ -265,8 +316,8 @@ fn nothing_seen_is_nothing_found() {
 }
 
 #[test]
-fn the_largest_gain_comes_first_and_an_unknown_one_last() {
-    let mut bench = Bench::new(2)
+fn the_most_expensive_comes_first_and_what_is_not_known_last() {
+    let mut bench = Bench::calm(2)
         .load(Load {
             ceiling_ns: 0,
             gap_ns: 20_000,

@@ -5,32 +5,46 @@
 //! is halted for at least half of the time, gaps hardly vary, and the rate is near a known one: 1000
 //! is told from 1024 as the nearer of the two, which is right only where no tick was lost.
 
+use super::cost::{Cost, switches_ns};
 use super::evidence::{Evidence, Guest, wake_share};
+use super::remedy::{Does, Remedy};
 use super::say::{nanos, percent, rate};
-use super::{ENOUGH_HALTS, Found, Gain, Judgement, Of, Rule, Sure, hyperv_timers};
+use super::{Found, Judgement, Rule, Sure, hyperv_timers};
 use crate::account::Account;
 use crate::event::WakeSource;
+use crate::stats::ENOUGH_EVENTS;
 
 pub(super) const RULE: Rule = Rule {
     id: "tick-storm",
     title: "a tick that never stops on an idle vCPU",
     source: "kernel/Kconfig.hz; i8254 and MC146818 rates; commit 14ebda33 (2048 Hz of Windows 10)",
+    remedies: &[Does::ForLinux, Does::ForWindows],
     look,
 };
 
-/// A known rate: in a second, whose it is, and what to do.
+/// A known rate: in a second, whose it is, and who keeps such a tick.
 struct Tick {
     hz: f64,
     whose: &'static str,
-    remedy: &'static str,
+    kept_by: &'static [Does],
 }
 
-const NOHZ: &str = "Linux guest: boot it with `nohz=on`, without `nohz=off` or `highres=off`, and a \
-                    kernel with CONFIG_NO_HZ_IDLE.";
-const RTC: &str = "Windows guest: QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer`, libvirt \
-                   `<timer name='hypervclock' present='yes'/>` with `<synic/>` and `<stimer/>`.";
-const EITHER: &str = "Linux guest: `nohz=on`. Windows guest: `-cpu host,hv-time,hv-vpindex,hv-synic,\
-                      hv-stimer`, and look with `powercfg /energy` who asks for a 1 ms timer.";
+const LINUX: &[Does] = &[Does::ForLinux];
+const WINDOWS: &[Does] = &[Does::ForWindows];
+const EITHER: &[Does] = &[Does::ForLinux, Does::ForWindows];
+
+/// What to do about a tick of such a guest.
+fn remedy(guest: Does) -> Remedy {
+    let text = if guest == Does::ForLinux {
+        "Linux guest: boot it with `nohz=on`, without `nohz=off` or `highres=off`, and a kernel with \
+         CONFIG_NO_HZ_IDLE."
+    } else {
+        "Windows guest: QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer`, libvirt `<timer \
+         name='hypervclock' present='yes'/>` with `<synic/>` and `<stimer/>`; `powercfg /energy` in the \
+         guest tells who asks for a 1 ms timer."
+    };
+    Remedy::new(guest, text)
+}
 
 /// Linux: the choices of `kernel/Kconfig.hz`. Windows: 15.625 ms at rest is 64 Hz, 1 ms if a program
 /// asks for it; without Hyper-V's timers it takes its clock from the RTC, whose rates are powers of
@@ -39,47 +53,47 @@ static TICKS: [Tick; 9] = [
     Tick {
         hz: 64.0,
         whose: "Windows' clock at rest (15.6 ms), from the RTC or the PIT",
-        remedy: RTC,
+        kept_by: WINDOWS,
     },
     Tick {
         hz: 100.0,
         whose: "a Linux tick at HZ=100, or a PIT at that rate",
-        remedy: NOHZ,
+        kept_by: LINUX,
     },
     Tick {
         hz: 128.0,
         whose: "an RTC at 128 Hz",
-        remedy: RTC,
+        kept_by: WINDOWS,
     },
     Tick {
         hz: 250.0,
         whose: "a Linux tick at HZ=250",
-        remedy: NOHZ,
+        kept_by: LINUX,
     },
     Tick {
         hz: 300.0,
         whose: "a Linux tick at HZ=300",
-        remedy: NOHZ,
+        kept_by: LINUX,
     },
     Tick {
         hz: 512.0,
         whose: "an RTC at 512 Hz",
-        remedy: RTC,
+        kept_by: WINDOWS,
     },
     Tick {
         hz: 1000.0,
         whose: "a PIT or HPET at 1 ms, or a Linux tick at HZ=1000",
-        remedy: EITHER,
+        kept_by: EITHER,
     },
     Tick {
         hz: 1024.0,
         whose: "an RTC at 1024 Hz, as Windows has it for multimedia, or a tick of 1 ms",
-        remedy: RTC,
+        kept_by: WINDOWS,
     },
     Tick {
         hz: 2048.0,
         whose: "an RTC at 2048 Hz, as Windows 10 has it",
-        remedy: RTC,
+        kept_by: WINDOWS,
     },
 ];
 
@@ -112,7 +126,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     // What the guest's exits say more exactly is not said twice.
     let guests = guests.filter(|guest| !hyperv_timers::explains(evidence, guest));
     let each = guests.flat_map(|guest| {
-        let of_tick = |tick| of_guest(evidence, guest, tick);
+        let of_tick = |tick| of_guest(guest, tick);
         TICKS.iter().filter_map(of_tick).collect::<Vec<_>>()
     });
     each.collect::<Vec<_>>().into()
@@ -122,10 +136,18 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
 pub(super) fn rests_by_timer(account: &Account) -> bool {
     let span_ns = account.span.last_ns.saturating_sub(account.span.first_ns);
     let timer = wake_share(account, WakeSource::Timer);
-    account.halts >= ENOUGH_HALTS
+    account.halts >= ENOUGH_EVENTS
         && span_ns > 0
         && account.halted_ns() as f64 >= IDLE * span_ns as f64
-        && timer.is_some_and(|share| share >= MOSTLY)
+        && timer.is_some_and(|share| share.is_from(MOSTLY))
+}
+
+/// CPU time that these wake-ups took, polling included.
+pub(super) fn awake_ns(account: &Account) -> u64 {
+    account
+        .poll_ns()
+        .unwrap_or(0)
+        .saturating_add(switches_ns(account))
 }
 
 /// The tick that an account shows, and its rate.
@@ -158,20 +180,19 @@ pub(super) fn ticks(account: &Account) -> bool {
 }
 
 /// The vCPUs of a guest that tick at this rate.
-fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, wanted: &Tick) -> Option<Found> {
+fn of_guest(guest: &Guest<'_>, wanted: &Tick) -> Option<Found> {
     let at_rate = |account: &Account| tick(account).filter(|(tick, _)| std::ptr::eq(*tick, wanted));
     let (who, account) = guest.gather(|_, account| at_rate(account).is_some())?;
     let rates = guest.seats.iter().filter_map(|seat| at_rate(seat.account?));
     let (tick, per_s) = rates.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    let awake = account.poll_ns().unwrap_or(0);
-    let awake = awake.saturating_add(account.parts.wake_latency_ns);
-    let halted = account.halted_ns() as f64 / (evidence.span_ns as f64 * who.vcpus.len() as f64);
+    let halted =
+        account.halted_ns() as f64 / (guest.interval.length_ns() as f64 * who.vcpus.len() as f64);
     Some(Found {
         signature: format!(
             "Timer wakes at {} on each vCPU, {} of all wakes; halted for {} of the time; half of \
              the gaps are within {}.",
             rate(per_s),
-            percent(wake_share(&account, WakeSource::Timer).unwrap_or(0.0)),
+            percent(wake_share(&account, WakeSource::Timer).map_or(0.0, |timer| timer.share)),
             percent(halted.min(1.0)),
             nanos(account.gap_ns.percentile(0.5).unwrap_or(0)),
         ),
@@ -179,11 +200,8 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, wanted: &Tick) -> Option
             "{}: the guest keeps ticking while it is idle.",
             capital(tick.whose)
         ),
-        remedy: tick.remedy.to_owned(),
-        gain: Some(Gain {
-            of: Of::Cpu,
-            ns_per_s: evidence.per_s(awake),
-        }),
+        remedies: tick.kept_by.iter().copied().map(remedy).collect(),
+        cost: Some(Cost::cpu(guest.per_s(awake_ns(&account)))),
         // Halts alone tell the rate and not the device; a rate with ticks lost not even that.
         sure: if per_s >= tick.hz * (1.0 - ABOVE) {
             Sure::Likely

@@ -126,16 +126,17 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The rule of an upstream kernel on a port.
+    /// The rule of a kernel on a port: upstream's of its number, with what it carries.
     ///
     /// A kernel before 4.0, which does not poll, has the rule [`WindowOf::NoPolling`]; one after 7.2
     /// has that of 7.2. [`Version::is_transcribed`] tells both.
     pub fn of(version: Version, arch: Arch) -> Self {
-        if arch == Arch::PowerpcHv {
+        let upstream = if arch == Arch::PowerpcHv {
             Self::of_vcore(version)
         } else {
             Self::of_vcpu(version, arch)
-        }
+        };
+        version.backports.iter().fold(upstream, Self::with)
     }
 
     fn of_vcpu(version: Version, arch: Arch) -> Self {

@@ -1,20 +1,23 @@
-//! Which kernel it is, as far as the transcript tells kernels apart: by major and minor number.
+//! Which kernel it is, as far as the transcript tells kernels apart: by major and minor number, and by
+//! what it carries of later ones.
 //!
 //! The third number is left out: it says which stable fixes a kernel carries, and distributions carry
-//! others still. What such a kernel may have early is named by [`super::backport::Backport`].
+//! others still. What a kernel has early is named by [`Backport`]s.
 
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use super::backport::{Backport, Backports};
 
-/// The first two numbers of a kernel's release.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// The first two numbers of a kernel's release, and what it carries of later kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
     /// 6 of `6.12.8`.
     pub major: u32,
     /// 12 of `6.12.8`.
     pub minor: u32,
+    /// What it carries: a kernel with more is a later one.
+    pub backports: Backports,
 }
 
 /// Why a text does not name a kernel.
@@ -34,19 +37,30 @@ impl Version {
 
     /// A version by its numbers.
     pub const fn new(major: u32, minor: u32) -> Self {
-        Self { major, minor }
+        Self {
+            major,
+            minor,
+            backports: Backports::NONE,
+        }
+    }
+
+    /// The same kernel, which carries these and no other changes.
+    #[must_use]
+    pub const fn with(self, backports: Backports) -> Self {
+        Self { backports, ..self }
     }
 
     /// Whether the transcript knows this kernel's rule, rather than taking the nearest one for it.
     pub fn is_transcribed(self) -> bool {
-        (Self::FIRST..=Self::LAST_READ).contains(&self)
+        (Self::FIRST..=Self::LAST_READ).contains(&self.with(Backports::NONE))
     }
 }
 
 impl FromStr for Version {
     type Err = VersionParseError;
 
-    /// Reads what `uname -r` prints. What follows the two numbers may be anything but a letter.
+    /// Reads what `uname -r` prints, and what [`Version`] prints: `5.10+shrink-floor`. What follows the two
+    /// numbers may be anything but a letter.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         read(text.trim()).ok_or_else(|| VersionParseError(text.to_owned()))
     }
@@ -62,12 +76,17 @@ fn read(text: &str) -> Option<Version> {
     if !is_number(major) || rest.starts_with(char::is_alphanumeric) {
         return None;
     }
-    Some(Version::new(major.parse().ok()?, minor.parse().ok()?))
+    let carried = rest
+        .split('+')
+        .skip(1)
+        .filter_map(|name| name.parse::<Backport>().ok());
+    let version = Version::new(major.parse().ok()?, minor.parse().ok()?);
+    Some(version.with(carried.collect()))
 }
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{}.{}", self.major, self.minor))
+        f.pad(&format!("{}.{}{}", self.major, self.minor, self.backports))
     }
 }
 
@@ -130,6 +149,30 @@ mod test {
             format!("{:>6}|{:<5}|", versions[0], versions[1]),
             "   4.0|4.19 |"
         );
+    }
+
+    #[test]
+    fn what_a_kernel_carries_is_read_and_printed_behind_its_number() {
+        let floor = Version::new(5, 10).with(Backports::NONE.with(Backport::ShrinkFloor));
+        let both = Backports::NONE
+            .with(Backport::LiveCeiling)
+            .with(Backport::ShrinkFloor);
+        for (text, version) in [
+            ("5.10+shrink-floor", floor),
+            ("5.10.0-32-amd64+shrink-floor", floor),
+            (
+                "5.10+live-ceiling+shrink-floor",
+                Version::new(5, 10).with(both),
+            ),
+            ("7.2.13+", Version::new(7, 2)),
+            ("6.6.1+rpt-rpi-v8", Version::new(6, 6)),
+        ] {
+            assert_eq!(text.parse(), Ok(version), "{text}");
+            assert_eq!(version.to_string().parse(), Ok(version), "{text}");
+        }
+        assert_eq!(floor.to_string(), "5.10+shrink-floor");
+        assert!(floor > Version::new(5, 10) && floor < Version::new(5, 11));
+        assert!(floor.is_transcribed());
     }
 
     #[test]

@@ -55,6 +55,21 @@ struct Budget {
     last_ns: Option<u64>,
 }
 
+impl PartialEq for Budget {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            inner,
+            share,
+            burst_ns,
+            saved,
+            last_ns,
+        } = self;
+        (*share, *burst_ns, *saved, *last_ns)
+            == (other.share, other.burst_ns, other.saved, other.last_ns)
+            && **inner == *other.inner
+    }
+}
+
 impl Budget {
     /// Takes what the time since the last halt brought.
     fn save(&mut self, now_ns: u64) {

@@ -13,7 +13,7 @@ pub(super) const ENTRY: Entry = Entry {
     build: |_, _| Ok(Box::new(Clairvoyant)),
 };
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Clairvoyant;
 
 impl Policy for Clairvoyant {

@@ -24,7 +24,7 @@ pub(super) const ENTRY: Entry = Entry {
     },
 };
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Fixed {
     threshold_ns: u64,
 }

@@ -51,7 +51,7 @@ pub(super) const ENTRY: Entry = Entry {
     },
 };
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct GuestHaltpoll {
     rule: Rule,
     params: Params,

@@ -38,7 +38,7 @@ pub(super) const ENTRY: Entry = Entry {
 };
 
 /// KVM's rule, with the window of one vCPU.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Kvm {
     rule: Rule,
     knobs: Knobs,

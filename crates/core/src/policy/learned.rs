@@ -58,7 +58,7 @@ impl Terms {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Learned(Learner);
 
 impl Policy for Learned {
@@ -85,7 +85,7 @@ const LONGEST_NS: u64 = 1 << 31;
 const FINEST: u64 = 64;
 
 /// Gaps up to a length.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 struct Bucket {
     weight: u32,
     /// The longest of them.
@@ -98,7 +98,7 @@ struct Bucket {
 ///
 /// A gap costs a few instructions; the judgement, some 60 buckets at the default clamp, comes once in
 /// an eighth of a half-life.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) struct Learner {
     break_even_ns: u64,
     /// The top of the safe range.

@@ -28,7 +28,7 @@ const MIDDLING: u64 = 8;
 /// The class of long gaps.
 const LONG: usize = 2;
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct LearnedByClass {
     break_even_ns: u64,
     learners: [Learner; LONG + 1],

@@ -35,7 +35,7 @@ pub(super) fn proposal(args: &mut Args<'_>) -> Result<Proposal, SpecError> {
     })
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct ListV3 {
     proposal: Proposal,
     window: u32,

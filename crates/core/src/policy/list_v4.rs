@@ -23,7 +23,7 @@ pub(super) const ENTRY: Entry = Entry {
     },
 };
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct ListV4 {
     proposal: Proposal,
     window: u32,

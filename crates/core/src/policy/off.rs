@@ -12,7 +12,7 @@ pub(super) const ENTRY: Entry = Entry {
     build: |_, _| Ok(Box::new(Off)),
 };
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Off;
 
 impl Policy for Off {

@@ -45,7 +45,7 @@ const STEPS: usize = 256;
 const LEAST: f64 = 1e-30;
 
 /// What a loss does to a weight.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Factors {
     /// `e^(-eta loss)`
     kept: f64,
@@ -62,7 +62,7 @@ impl Factors {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Share {
     /// From the largest down to 0, in nanoseconds.
     thresholds: [u64; EXPERTS],

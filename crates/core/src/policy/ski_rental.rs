@@ -26,7 +26,7 @@ pub(super) const ENTRY: Entry = Entry {
     },
 };
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct SkiRental {
     break_even_ns: u64,
     random: Option<SplitMix64>,

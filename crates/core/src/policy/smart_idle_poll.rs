@@ -39,7 +39,7 @@ const THRESHOLD_NS: u64 = 100_000;
 /// The first polling time above 0.
 const FIRST_NS: u64 = 10_000;
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct SmartIdlePoll {
     threshold_ns: u64,
     grow: u32,

@@ -224,7 +224,7 @@ impl Args<'_> {
         let Some(value) = self.take(key) else {
             return Ok(None);
         };
-        let Nanos(ns) = value.parse().map_err(|reason| SpecError::Time {
+        let Nanos(ns) = Nanos::of_parameter(&value).map_err(|reason| SpecError::Time {
             policy: self.spec.name.clone(),
             key: key.to_owned(),
             reason,

@@ -83,3 +83,42 @@ fn names_are_unique_and_every_policy_says_what_it_does() {
         );
     }
 }
+
+/// Two policies are equal where they know the same, which is what `Debug` shows of them, and nowhere else.
+#[test]
+fn policies_are_equal_in_the_same_state_and_only_there() {
+    let ceiling = Setting {
+        start: Start::Ceiling,
+        ..setting()
+    };
+    let mut random = crate::workload::SplitMix64(1);
+    let (mut zero, mut other) = (every_policy(&setting()), every_policy(&ceiling));
+    let mut same = 0;
+    for index in 0..400_u64 {
+        let gap_ns = random.below(if index < 200 { 90_000 } else { 9_000 });
+        for policy in zero.iter_mut().chain(&mut other) {
+            let window = policy.1.window(&Ask {
+                now_ns: index * 200_000,
+                timer_ns: None,
+                best_window_ns: Some(gap_ns),
+            });
+            policy.1.learn(&Seen {
+                halt_ns: gap_ns,
+                poll_ns: gap_ns.min(window),
+                wake_latency_ns: 0,
+                waited: gap_ns > window,
+                valid: true,
+            });
+        }
+        for (place, (name, one)) in zero.iter().enumerate() {
+            for (beside, (_, another)) in other.iter().enumerate() {
+                let is_same = format!("{one:?}") == format!("{another:?}");
+                assert_eq!(**one == **another, is_same, "{name} at {index}");
+                assert!(!is_same || place == beside, "{name} is another's type");
+                same += usize::from(is_same);
+            }
+        }
+    }
+    let rounds = 400 * zero.len();
+    assert!(same > 0 && same < rounds, "{same} of {rounds}");
+}

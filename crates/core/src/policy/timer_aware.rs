@@ -49,6 +49,18 @@ struct TimerAware {
     timer_ns: Option<u64>,
 }
 
+impl PartialEq for TimerAware {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            inner,
+            break_even_ns,
+            timer_ns,
+        } = self;
+        (*break_even_ns, *timer_ns) == (other.break_even_ns, other.timer_ns)
+            && **inner == *other.inner
+    }
+}
+
 impl Policy for TimerAware {
     fn window(&mut self, ask: &Ask) -> u64 {
         self.timer_ns = ask.timer_ns;

@@ -27,7 +27,7 @@ pub(super) const ENTRY: Entry = Entry {
     },
 };
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Toggle {
     proposal: Proposal,
     window: u32,

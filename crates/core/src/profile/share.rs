@@ -1,18 +1,7 @@
 //! How sure a share is.
 
-/// The quantile of the normal distribution that leaves 2.5 % on either side.
-const Z: f64 = 1.959_964;
-
-/// A share of all samples, and between which shares it lies in 95 of 100 recordings.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
-pub struct Share {
-    /// The share, of 1.
-    pub share: f64,
-    /// The lower end.
-    pub low: f64,
-    /// The upper end.
-    pub high: f64,
-}
+pub use crate::stats::Share;
+use crate::stats::Z;
 
 /// What samples add up to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -63,16 +52,8 @@ impl Sum {
         if self.weight == 0 {
             return None;
         }
-        let n = self.effective();
-        let p = (part.weight as f64 / self.weight as f64).min(1.0);
-        let z2n = Z * Z / n;
-        let middle = (p + z2n / 2.0) / (1.0 + z2n);
-        let half = Z / (1.0 + z2n) * (p * (1.0 - p) / n + z2n / (4.0 * n)).sqrt();
-        Some(Share {
-            share: p,
-            low: (middle - half).clamp(0.0, p),
-            high: (middle + half).clamp(p, 1.0),
-        })
+        let share = part.weight as f64 / self.weight as f64;
+        Some(Share::wilson(share.min(1.0), self.effective()))
     }
 
     /// How far the sum itself may be off, of 1, in 95 of 100 recordings: samples come by chance, so

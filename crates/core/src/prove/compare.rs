@@ -59,6 +59,14 @@ pub enum Verdict {
     },
 }
 
+impl Verdict {
+    /// Whether the experiment could decide. If not, its noise widens every predicted interval so far that
+    /// lying within one says nothing of the prediction.
+    pub const fn is_conclusive(self) -> bool {
+        !matches!(self, Self::TooNoisy { .. } | Self::TooFewRounds { .. })
+    }
+}
+
 impl Comparison {
     /// Compares a figure. `None` where no round has it in all its blocks.
     pub fn of(figure: Figure, rounds: &[Round]) -> Option<Self> {

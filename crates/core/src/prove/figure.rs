@@ -132,13 +132,13 @@ impl Figures {
     }
 
     /// Those that follow from what came of the halts of `vcpus` vCPUs. Polling and cost are `None` where
-    /// nobody recorded how long the halts polled.
+    /// nobody recorded how long any of the halts polled.
     pub fn of(outcome: &Outcome, vcpus: u64, cost: &Cost) -> Self {
         if outcome.halts == 0 {
             return Self::default();
         }
         let halts = outcome.halts as f64;
-        let known = |value: f64| (outcome.poll_unknown == 0).then_some(value);
+        let known = |value: f64| outcome.is_poll_known().then_some(value);
         // Each vCPU was seen for its own time; together they were for about the mean of these.
         let wall_ns = outcome.span_ns as f64 / vcpus.max(1) as f64;
         let percentile = |p| outcome.latency.percentile(p).map(|ns| ns as f64);

@@ -90,7 +90,7 @@ impl FromStr for Wanted {
             return Err(SettingError::Cap);
         }
         let time = |key| {
-            let Nanos(ns) = spec.arg(key)?.parse().ok()?;
+            let Nanos(ns) = Nanos::of_parameter(spec.arg(key)?).ok()?;
             u32::try_from(ns).ok()
         };
         wanted.halt_poll_ns = time("max");

@@ -58,6 +58,7 @@ fn play(
         cost: Cost {
             switch_cpu_ns: 0,
             latency_weight_milli: 0,
+            ..Cost::FREE
         },
         arrivals: Arrivals::BySource,
         elsewhere: elsewhere.cloned(),

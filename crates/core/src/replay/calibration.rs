@@ -14,8 +14,18 @@ pub const SCHEMA: u32 = 1;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct Calibration {
-    switch_cpu_ns: Option<u64>,
+    switch_cpu: Option<SwitchCpu>,
+    exit_cpu_ns: Option<u64>,
     points: Vec<(u64, u64)>,
+}
+
+/// CPU time of one block and wake, as it was measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SwitchCpu {
+    /// The median, in nanoseconds.
+    pub ns: u64,
+    /// The ends of the interval that holds the true one in 95 of 100 calibrations, in nanoseconds.
+    pub ends_ns: [u64; 2],
 }
 
 /// A calibration that another version of us has written.
@@ -27,28 +37,60 @@ pub struct OtherSchema(u32);
 struct Written {
     schema: u32,
     classes: Vec<Class>,
-    switch_cpu_ns: Option<Median>,
+    switch_cpu_ns: Option<Estimated>,
+    /// Calibrations made before exits were measured lack it.
+    #[serde(default)]
+    exit_cpu_ns: Option<Estimated>,
 }
 
 #[derive(Debug, Deserialize)]
 struct Class {
     gap_ns: u64,
-    wake_latency_ns: Option<Median>,
+    wake_latency_ns: Option<Estimated>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Median {
+#[derive(Debug, Clone, Copy, Deserialize)]
+struct Estimated {
     median: f64,
+    low: Option<f64>,
+    high: Option<f64>,
 }
 
-impl Median {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "the cast saturates, and a negative time is none"
-    )]
-    fn ns(&self) -> u64 {
-        self.median.round() as u64
+/// A wake-up latency counts as measured where its interval ends at no more than so many times the median:
+/// `tune` asks of a gain that it outlives wake-ups so many times as late as calibrated, and a noisier figure
+/// may be further off than that.
+pub const NOISE: u64 = 2;
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "the cast saturates, and a negative time is none"
+)]
+fn whole_ns(ns: f64) -> u64 {
+    ns.round() as u64
+}
+
+impl Estimated {
+    /// The median in whole nanoseconds; `None` where the difference of two runs came out at nothing.
+    fn ns(&self) -> Option<u64> {
+        Some(whole_ns(self.median)).filter(|&ns| ns > 0)
+    }
+
+    fn latency_ns(&self) -> Option<u64> {
+        let is_noisy = self
+            .high
+            .is_some_and(|high| high > NOISE as f64 * self.median);
+        self.ns().filter(|_| !is_noisy)
+    }
+
+    fn switch_cpu(&self) -> Option<SwitchCpu> {
+        let ns = self.ns()?;
+        let low_ns = whole_ns(self.low.unwrap_or(self.median)).min(ns);
+        let high_ns = whole_ns(self.high.unwrap_or(self.median)).max(ns);
+        Some(SwitchCpu {
+            ns,
+            ends_ns: [low_ns, high_ns],
+        })
     }
 }
 
@@ -59,21 +101,28 @@ impl TryFrom<Written> for Calibration {
         if written.schema != SCHEMA {
             return Err(OtherSchema(written.schema));
         }
-        let point = |class: &Class| Some((class.gap_ns, class.wake_latency_ns.as_ref()?.ns()));
+        let point = |class: &Class| Some((class.gap_ns, class.wake_latency_ns?.latency_ns()?));
         Ok(Self {
-            switch_cpu_ns: written.switch_cpu_ns.map(|median| median.ns()),
+            switch_cpu: written.switch_cpu_ns.and_then(|median| median.switch_cpu()),
+            exit_cpu_ns: written.exit_cpu_ns.and_then(|median| median.latency_ns()),
             points: written.classes.iter().filter_map(point).collect(),
         })
     }
 }
 
 impl Calibration {
-    /// CPU time of one block and wake, in nanoseconds; `None` where other tasks wanted the CPU throughout.
-    pub fn switch_cpu_ns(&self) -> Option<u64> {
-        self.switch_cpu_ns
+    /// CPU time of one block and wake; `None` where other tasks wanted the CPU throughout.
+    pub fn switch_cpu(&self) -> Option<SwitchCpu> {
+        self.switch_cpu
     }
 
-    /// Wake-up latencies by length of sleep; empty where nothing could be measured.
+    /// CPU time of one exit that KVM handles by itself, in nanoseconds; `None` where that was not measured.
+    pub fn exit_cpu_ns(&self) -> Option<u64> {
+        self.exit_cpu_ns
+    }
+
+    /// Wake-up latencies by length of sleep; empty where nothing could be measured, and without those whose
+    /// interval ends at more than twice the median.
     pub fn latencies(&self) -> Latencies {
         let mut latencies = Latencies::default();
         for &(slept_ns, latency_ns) in &self.points {
@@ -95,12 +144,18 @@ mod test {
     #[test]
     fn medians_are_taken_and_what_was_not_measured_is_not_there() {
         let calibration = read(
-            r#"{"schema": 1, "notes": [], "switch_cpu_ns": {"median": 16000.4, "low": 1.0},
-                "classes": [{"gap_ns": 30000, "wake_latency_ns": {"median": 22000.6}},
+            r#"{"schema": 1, "notes": [], "switch_cpu_ns": {"median": 16000.4, "low": 15000.0, "high": 18000.2},
+                "classes": [{"gap_ns": 30000, "wake_latency_ns": {"median": 22000.6, "high": 44001.2}},
+                            {"gap_ns": 300000, "wake_latency_ns": {"median": 22000.6, "high": 44001.3}},
+                            {"gap_ns": 1000000, "wake_latency_ns": {"median": -5.0}},
                             {"gap_ns": 3000000, "wake_latency_ns": null}]}"#,
         )
         .unwrap();
-        assert_eq!(calibration.switch_cpu_ns(), Some(16_000));
+        let switch_cpu = SwitchCpu {
+            ns: 16_000,
+            ends_ns: [15_000, 18_000],
+        };
+        assert_eq!(calibration.switch_cpu(), Some(switch_cpu));
         let latencies = calibration.latencies();
         let sources = Sources {
             elsewhere: Some(&latencies),
@@ -108,10 +163,19 @@ mod test {
         };
         let table = Table::new(&sources).unwrap();
         assert_eq!(table.at(class_of(30_000), 0), (22_001, false));
-        assert_eq!(table.at(class_of(3_000_000), 0), (22_001, true));
+        for noisy_or_nothing in [300_000, 1_000_000, 3_000_000] {
+            assert_eq!(table.at(class_of(noisy_or_nothing), 0), (22_001, true));
+        }
         let nothing = read(r#"{"schema": 1, "classes": [], "switch_cpu_ns": null}"#).unwrap();
-        assert_eq!(nothing.switch_cpu_ns(), None);
+        assert_eq!((nothing.switch_cpu(), nothing.exit_cpu_ns()), (None, None));
+        let exit = read(r#"{"schema": 1, "classes": [], "exit_cpu_ns": {"median": 1400.4}}"#);
+        assert_eq!(exit.unwrap().exit_cpu_ns(), Some(1_400));
         assert!(nothing.latencies().is_empty());
+        let below = read(r#"{"schema": 1, "classes": [], "switch_cpu_ns": {"median": -3.0}}"#);
+        assert_eq!(below.unwrap().switch_cpu(), None);
+        let alone = r#"{"schema": 1, "classes": [], "switch_cpu_ns": {"median": 10.0}}"#;
+        let ends_ns = read(alone).unwrap().switch_cpu().unwrap().ends_ns;
+        assert_eq!(ends_ns, [10, 10], "a file without intervals");
     }
 
     #[test]

@@ -2,9 +2,43 @@
 //!
 //! One weight says what a nanosecond of wake-up latency is worth in nanoseconds of CPU: 0 counts CPU
 //! alone (density), 1 weighs both the same (balanced), 10 pays much for latency.
+//!
+//! An exit has a price of its own. Under every setting of a host each halt exits once, so there it decides
+//! nothing; a guest that polls has fewer exits, and the wake of one that polls needs no IPI. Both prices are
+//! 0 where nobody measured or gave them.
 
 /// The scale of [`Cost::latency_weight_milli`].
 pub const MILLI: u64 = 1_000;
+
+/// CPU time of one block and wake is never assumed to be more than this, in nanoseconds. It is three times
+/// the upper end of the worst class of the kept calibration (31.9 us after sleeps of 10 ms, with cold caches, in
+/// a guest that is virtualised in software: measurements/2026-11-21-vm-calibrate): no hardware that runs KVM
+/// needs that much for two task switches. A wake-up that takes longer waited for a CPU, which costs none.
+pub const MOST_ASSUMED_NS: u64 = 100_000;
+
+/// The share of a short sleep's wake-up latency that is CPU time of the vCPU's own. The same calibration found
+/// 10.4 of 19.2 us.
+const ASSUMED_SHARE: u64 = 2;
+
+/// CPU time of one block and wake where nobody measured it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Assumed {
+    /// In nanoseconds.
+    pub switch_cpu_ns: u64,
+    /// It would be more than [`MOST_ASSUMED_NS`], and is that.
+    pub is_bounded: bool,
+}
+
+impl Assumed {
+    /// Where the shortest sleeps take `shortest_ns` to wake.
+    pub fn of_shortest_sleeps(shortest_ns: u64) -> Self {
+        let half = shortest_ns / ASSUMED_SHARE;
+        Self {
+            switch_cpu_ns: half.min(MOST_ASSUMED_NS),
+            is_bounded: half > MOST_ASSUMED_NS,
+        }
+    }
+}
 
 /// What a halt costs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -14,9 +48,28 @@ pub struct Cost {
     /// The weight of latency (lambda) in thousandths: 1000 is one nanosecond of CPU for each of
     /// latency.
     pub latency_weight_milli: u64,
+    /// CPU time of one exit on HLT and the entry after it, in nanoseconds, without polling and switching.
+    pub exit_cpu_ns: u64,
+    /// What an IPI costs the vCPU that sends it: one exit, where the CPU does not deliver it by itself.
+    pub ipi_cpu_ns: u64,
 }
 
 impl Cost {
+    /// Nothing costs anything: the base of those that are told in part.
+    pub const FREE: Self = Self {
+        switch_cpu_ns: 0,
+        latency_weight_milli: 0,
+        exit_cpu_ns: 0,
+        ipi_cpu_ns: 0,
+    };
+
+    /// What so many exits and IPIs cost, in thousandths of a nanosecond of CPU.
+    pub fn exits_milli(&self, exits: u64, ipis: u64) -> u128 {
+        let of = |count: u64, price_ns: u64| u128::from(count) * u128::from(price_ns);
+        let sum = of(exits, self.exit_cpu_ns).saturating_add(of(ipis, self.ipi_cpu_ns));
+        sum.saturating_mul(u128::from(MILLI))
+    }
+
     /// A sum of poll time, blocks and latency, in thousandths of a nanosecond of CPU.
     pub fn milli(&self, poll_ns: u64, blocks: u64, latency_ns: u64) -> u128 {
         let cpu = u128::from(poll_ns) + u128::from(blocks) * u128::from(self.switch_cpu_ns);
@@ -27,6 +80,13 @@ impl Cost {
             Err(_) => cpu.saturating_mul(u128::from(MILLI)),
         };
         cpu.saturating_add(latency)
+    }
+
+    /// CPU time of halts of `halt_ns` in all, in nanoseconds. A vCPU's thread polls and switches within the
+    /// halt, so what is left of the halts when their polls are taken off is the most that switches took.
+    pub fn cpu_ns(&self, poll_ns: u64, blocks: u64, halt_ns: u64) -> u64 {
+        let switches = blocks.saturating_mul(self.switch_cpu_ns);
+        poll_ns.saturating_add(switches).min(halt_ns)
     }
 
     /// What one block costs that wakes after `latency_ns`, in nanoseconds: a poll that lasts as long
@@ -52,9 +112,29 @@ mod test {
             let cost = Cost {
                 switch_cpu_ns: 10_000,
                 latency_weight_milli: weight,
+                ..Cost::FREE
             };
             assert_eq!(cost.break_even_ns(20_000), break_even_ns);
             assert_eq!(cost.milli(break_even_ns, 0, 0), cost.milli(0, 1, 20_000));
+        }
+    }
+
+    #[test]
+    fn what_is_assumed_is_what_hardware_can_need() {
+        for (shortest_ns, switch_cpu_ns, is_bounded) in [
+            (0, 0, false),
+            (19_200, 9_600, false),
+            (200_000, 100_000, false),
+            (200_001, 100_000, false),
+            (200_002, 100_000, true),
+            (29_000_000, 100_000, true),
+            (u64::MAX, 100_000, true),
+        ] {
+            let expected = Assumed {
+                switch_cpu_ns,
+                is_bounded,
+            };
+            assert_eq!(Assumed::of_shortest_sleeps(shortest_ns), expected);
         }
     }
 
@@ -63,7 +143,10 @@ mod test {
         let dear = Cost {
             switch_cpu_ns: u64::MAX,
             latency_weight_milli: u64::MAX,
+            exit_cpu_ns: u64::MAX,
+            ipi_cpu_ns: u64::MAX,
         };
         assert_eq!(dear.break_even_ns(u64::MAX), u64::MAX);
+        assert_eq!(dear.exits_milli(u64::MAX, u64::MAX), u128::MAX);
     }
 }

@@ -100,10 +100,11 @@ impl Latencies {
         self.classes.iter().all(|class| class.seen == 0)
     }
 
-    /// The median latency of the shortest sleeps there are, in nanoseconds.
+    /// The median latency of the shortest sleeps of which there are [`ENOUGH`], in nanoseconds; where there
+    /// are so many of no length, of the shortest there are.
     pub fn shortest_sleeps_ns(&self) -> Option<u64> {
-        let class = self.classes.iter().find(|class| class.seen > 0)?;
-        median(&class.kept)
+        let from = |least| self.classes.iter().find(move |class| class.seen >= least);
+        median(&from(ENOUGH).or_else(|| from(1))?.kept)
     }
 }
 
@@ -245,28 +246,6 @@ impl Table {
         Some(late)
     }
 
-    /// The latencies of a class in their order, in nanoseconds, and whether they had to be guessed.
-    pub fn of_class(&self, class: usize) -> (&[u64], bool) {
-        (&self.turns[class], self.guessed[class])
-    }
-
-    /// The same with at most `most` latencies of each class, an even selection: for a reader who must
-    /// be sent all of it.
-    #[must_use]
-    pub fn thinned(&self, most: usize) -> Self {
-        let even = |turns: &Vec<u64>| {
-            let stride = turns.len().div_ceil(most.max(1)).max(1);
-            turns.iter().step_by(stride).copied().collect()
-        };
-        let turns: [Vec<u64>; CLASSES] = std::array::from_fn(|class| even(&self.turns[class]));
-        Self {
-            rounds: std::array::from_fn(|class| Round::new(turns[class].len())),
-            turns,
-            guessed: self.guessed,
-            origins: self.origins,
-        }
-    }
-
     /// The median latency of a class, in nanoseconds.
     pub fn median(&self, class: usize) -> u64 {
         median(&self.turns[class]).unwrap_or(0)
@@ -348,21 +327,10 @@ mod test {
         assert_eq!(at(100, 0), (20, true));
         assert_eq!(table.median(class_of(5_000)), 20);
         assert_eq!(own.shortest_sleeps_ns(), Some(20));
-    }
-
-    #[test]
-    fn a_thinned_table_is_an_even_selection() {
-        let points: Vec<(u64, u64)> = (0..500).map(|n| (5_000, n)).collect();
-        let table = Table::measured(&points).unwrap();
-        let thin = table.thinned(100);
-        let (turns, guessed) = thin.of_class(class_of(5_000));
-        assert_eq!((turns.len(), guessed), (100, false));
-        assert!(
-            turns.iter().zip(0..).all(|(&ns, n)| ns == 5 * n),
-            "{turns:?}"
-        );
-        assert_eq!(table.thinned(512), table);
-        assert_eq!(table.thinned(0).of_class(0), (&[0][..], true));
+        for _ in 0..ENOUGH {
+            own.add(40_000, 30);
+        }
+        assert_eq!(own.shortest_sleeps_ns(), Some(30), "two sleeps are few");
     }
 
     /// Nearly every poll was met: what few sleeps there are say less than those measured on purpose.

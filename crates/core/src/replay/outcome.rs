@@ -2,7 +2,7 @@
 
 use super::cost::Cost;
 use super::sample::Sample;
-use crate::event::Halt;
+use crate::event::{Halt, WakeSource};
 use crate::hist::LogHist;
 
 /// On how many halts an assumption rests.
@@ -63,6 +63,13 @@ pub struct Outcome {
     pub sleep_ns: u64,
     /// Exits on HLT: fewer than halts where the guest polled with success.
     pub hlt_exits: u64,
+    /// Exits by which a timer's interrupt ended a poll in the guest. A vCPU that is halted has none: it is
+    /// out already.
+    pub timer_exits: u64,
+    /// IPIs that the waking vCPU of the same guest had to send: none to one that polls in the guest.
+    pub ipis: u64,
+    /// Polls in the guest that went on when another task wanted the CPU. KVM does not end them.
+    pub contended_polls: u64,
     /// Time over which the halts were seen, vCPU by vCPU.
     pub span_ns: u64,
     /// The least that these halts can cost, in thousandths of a nanosecond, see [`Outcome::ratio`].
@@ -73,6 +80,11 @@ pub struct Outcome {
     pub doubts: Doubts,
 }
 
+/// Sums end at the largest number: times may come from a file that somebody made up.
+pub(super) fn add(sum: &mut u64, ns: u64) {
+    *sum = sum.saturating_add(ns);
+}
+
 impl Outcome {
     /// Adds another's halts.
     pub fn add(&mut self, other: &Self) {
@@ -80,15 +92,20 @@ impl Outcome {
         self.polls += other.polls;
         self.successful_polls += other.successful_polls;
         self.blocks += other.blocks;
-        self.poll_ns += other.poll_ns;
-        self.poll_fail_ns += other.poll_fail_ns;
-        self.latency_ns += other.latency_ns;
+        add(&mut self.poll_ns, other.poll_ns);
+        add(&mut self.poll_fail_ns, other.poll_fail_ns);
+        add(&mut self.latency_ns, other.latency_ns);
         self.latency.merge(&other.latency);
-        self.halt_ns += other.halt_ns;
-        self.sleep_ns += other.sleep_ns;
+        add(&mut self.halt_ns, other.halt_ns);
+        add(&mut self.sleep_ns, other.sleep_ns);
         self.hlt_exits += other.hlt_exits;
-        self.span_ns += other.span_ns;
-        self.clairvoyant_milli += other.clairvoyant_milli;
+        self.timer_exits += other.timer_exits;
+        self.ipis += other.ipis;
+        self.contended_polls += other.contended_polls;
+        add(&mut self.span_ns, other.span_ns);
+        self.clairvoyant_milli = self
+            .clairvoyant_milli
+            .saturating_add(other.clairvoyant_milli);
         self.poll_unknown += other.poll_unknown;
         self.doubts.add(&other.doubts);
     }
@@ -114,39 +131,74 @@ impl Outcome {
         self.poll_unknown += u64::from(halt.poll_ns.is_none());
         self.halts += 1;
         self.hlt_exits += 1;
-        if poll_ns > 0 || halt.window_ns.is_some_and(|window| window > 0) {
+        self.ipis += u64::from(halt.wake == WakeSource::Ipi);
+        let may_poll = halt.window_ns.is_some_and(|window| window > 0);
+        if halt.has_polled().unwrap_or(may_poll) {
             self.polls += 1;
             self.successful_polls += u64::from(!halt.waited);
         }
         self.blocks += u64::from(halt.waited);
-        self.poll_ns += poll_ns;
-        self.poll_fail_ns += if halt.waited { poll_ns } else { 0 };
-        self.halt_ns += halt.halt_ns;
+        add(&mut self.poll_ns, poll_ns);
+        add(
+            &mut self.poll_fail_ns,
+            if halt.waited { poll_ns } else { 0 },
+        );
+        add(&mut self.halt_ns, halt.halt_ns);
     }
 
     /// Adds the wake-up and the sleep before it of a halt that was added without.
     pub(crate) fn add_wake(&mut self, poll_ns: Option<u64>, waited: bool, sample: &Sample) {
         if waited {
-            self.sleep_ns += sample.gap_ns.saturating_sub(poll_ns.unwrap_or(0));
+            let asleep_ns = sample.gap_ns.saturating_sub(poll_ns.unwrap_or(0));
+            add(&mut self.sleep_ns, asleep_ns);
         }
-        self.latency_ns += sample.latency_ns;
+        add(&mut self.latency_ns, sample.latency_ns);
         self.latency.record(sample.latency_ns);
     }
 
-    /// CPU burnt: polling and switching, in nanoseconds.
+    /// Whether it is known how long halts polled: of some at least. Of how many it is not,
+    /// [`Outcome::poll_unknown`] says.
+    pub fn is_poll_known(&self) -> bool {
+        self.poll_unknown < self.halts || self.halts == 0
+    }
+
+    /// CPU burnt: polling and switching, in nanoseconds; never more than the halts were long.
     pub fn cpu_ns(&self, cost: &Cost) -> u64 {
-        let switches = self.blocks.saturating_mul(cost.switch_cpu_ns);
-        self.poll_ns.saturating_add(switches)
+        cost.cpu_ns(self.poll_ns, self.blocks, self.halt_ns)
+    }
+
+    /// Exits that have a price: what a policy of the guest spares of those on HLT, it may owe to timers.
+    pub fn exits(&self) -> u64 {
+        self.hlt_exits + self.timer_exits
+    }
+
+    /// What it cost in all, in thousandths of a nanosecond of CPU.
+    pub fn milli(&self, cost: &Cost) -> u128 {
+        let halts = cost.milli(self.poll_ns, self.blocks, self.latency_ns);
+        halts.saturating_add(cost.exits_milli(self.exits(), self.ipis))
     }
 
     /// What it cost in all, in nanoseconds of CPU.
     pub fn cost_ns(&self, cost: &Cost) -> f64 {
-        cost.milli(self.poll_ns, self.blocks, self.latency_ns) as f64 / 1e3
+        self.milli(cost) as f64 / 1e3
+    }
+
+    /// The price of an exit, and of an IPI, from which this costs less than `other`, in nanoseconds of CPU:
+    /// negative if it costs less without one. `None` unless it has fewer of them.
+    pub fn exit_break_even_ns(&self, other: &Self, cost: &Cost) -> Option<f64> {
+        let free = Cost {
+            exit_cpu_ns: 0,
+            ipi_cpu_ns: 0,
+            ..*cost
+        };
+        let events = |outcome: &Self| outcome.exits() + outcome.ipis;
+        let spared = events(other).checked_sub(events(self))?;
+        (spared > 0).then(|| (self.cost_ns(&free) - other.cost_ns(&free)) / spared as f64)
     }
 
     /// Its cost as a multiple of the least possible on the same halts. `None` where that is 0.
     pub fn ratio(&self, cost: &Cost) -> Option<f64> {
-        let milli = cost.milli(self.poll_ns, self.blocks, self.latency_ns);
+        let milli = self.milli(cost);
         (self.clairvoyant_milli > 0).then(|| milli as f64 / self.clairvoyant_milli as f64)
     }
 

@@ -3,7 +3,8 @@
 use super::arrivals::Follow;
 use super::cost::Cost;
 use super::latency::{Origin, Table, class_end, class_of};
-use super::outcome::Outcome;
+use super::outcome::{Outcome, add};
+use super::quicker::WAKE_PERCENT;
 use super::sample::Sample;
 use crate::event::WakeSource;
 use crate::policy::{Ask, Policy, Seen, Side};
@@ -27,6 +28,8 @@ pub struct Run {
     turn: u64,
     /// How much sooner than recorded the last halt ended, in nanoseconds; negative if later.
     ahead_ns: i64,
+    /// What is left of each wake-up, in %.
+    wake_percent: u64,
 }
 
 /// What a halt comes to under a window.
@@ -55,6 +58,16 @@ impl Run {
             outcome: Outcome::default(),
             turn: 0,
             ahead_ns: 0,
+            wake_percent: 100,
+        }
+    }
+
+    /// The same where wake-ups are shorter than recorded, see [`super::quicker`].
+    #[must_use]
+    pub fn with_quicker_wakes(self) -> Self {
+        Self {
+            wake_percent: WAKE_PERCENT,
+            ..self
         }
     }
 
@@ -75,11 +88,9 @@ impl Run {
     }
 
     /// Whether another run of the same policy on the same halts is in the same state, so that all that
-    /// comes will be the same for both. A policy's state is what its `Debug` shows, which is derived.
+    /// comes will be the same for both.
     pub(super) fn is_where(&self, other: &Self) -> bool {
-        self.turn == other.turn
-            && self.ahead_ns == other.ahead_ns
-            && format!("{:?}", self.policy) == format!("{:?}", other.policy)
+        self.turn == other.turn && self.ahead_ns == other.ahead_ns && *self.policy == *other.policy
     }
 
     /// Plays one halt; gives the window that it had, in nanoseconds.
@@ -102,7 +113,8 @@ impl Run {
         yardstick: Option<&mut Yardstick>,
     ) -> u64 {
         let went = self.go(sample, frame, yardstick);
-        self.outcome.clairvoyant_milli += went.least_milli;
+        let least = &mut self.outcome.clairvoyant_milli;
+        *least = least.saturating_add(went.least_milli);
         let assumed = frame.follow.is_assumed(sample.wake);
         self.outcome.doubts.arrival_assumed += u64::from(assumed);
         self.book(sample, went.gap_ns, went.window_ns, went.played);
@@ -143,8 +155,13 @@ impl Run {
             timer_ns: (sample.wake == WakeSource::Timer).then_some(gap_ns),
             best_window_ns: least.map(|least| least.window_ns),
         };
-        let window_ns = self.policy.window(&ask).min(sample.cut_ns);
-        let played = play(gap_ns, window_ns, sample, frame.table, turn);
+        let window_ns = match self.policy.side() {
+            Side::Host => self.policy.window(&ask).min(sample.cut_ns),
+            // KVM does not end it: it is guest code, and the scheduler shares the CPU.
+            Side::Guest => self.policy.window(&ask),
+        };
+        let mut played = play(gap_ns, window_ns, sample, frame.table, turn);
+        played.latency_ns = of_hundred(played.latency_ns, self.wake_percent);
         let halt_ns = gap_ns.saturating_add(played.latency_ns);
         self.policy.learn(&Seen {
             halt_ns,
@@ -164,23 +181,30 @@ impl Run {
 
     fn book(&mut self, sample: &Sample, gap_ns: u64, window_ns: u64, played: Played) {
         let success = window_ns > 0 && !played.waited;
-        let in_guest = success && self.policy.side() == Side::Guest;
+        let is_guests = self.policy.side() == Side::Guest;
+        let in_guest = success && is_guests;
         let outcome = &mut self.outcome;
         outcome.halts += 1;
         outcome.polls += u64::from(window_ns > 0);
         outcome.successful_polls += u64::from(success);
         outcome.hlt_exits += u64::from(!in_guest);
-        outcome.poll_ns += played.poll_ns;
-        outcome.halt_ns += gap_ns.saturating_add(played.latency_ns);
-        outcome.latency_ns += played.latency_ns;
+        outcome.timer_exits += u64::from(in_guest && sample.wake == WakeSource::Timer);
+        outcome.ipis += u64::from(!in_guest && sample.wake == WakeSource::Ipi);
+        outcome.contended_polls += u64::from(is_guests && sample.cut_ns < played.poll_ns);
+        add(&mut outcome.poll_ns, played.poll_ns);
+        add(
+            &mut outcome.halt_ns,
+            gap_ns.saturating_add(played.latency_ns),
+        );
+        add(&mut outcome.latency_ns, played.latency_ns);
         outcome.latency.record(played.latency_ns);
         if played.waited {
             outcome.blocks += 1;
-            outcome.poll_fail_ns += played.poll_ns;
-            outcome.sleep_ns += gap_ns.saturating_sub(played.poll_ns);
+            add(&mut outcome.poll_fail_ns, played.poll_ns);
+            add(&mut outcome.sleep_ns, gap_ns.saturating_sub(played.poll_ns));
         }
         let doubts = &mut outcome.doubts;
-        doubts.poll_cut += u64::from(sample.cut_ns != u64::MAX);
+        doubts.poll_cut += u64::from(!is_guests && sample.cut_ns != u64::MAX);
         doubts.wake_unknown += u64::from(sample.wake == WakeSource::Unknown);
         doubts.gap_guessed += u64::from(sample.gap_guessed);
         doubts.latency_guessed += u64::from(played.guessed);
@@ -188,6 +212,14 @@ impl Run {
         doubts.latency_thin += u64::from(is_thin);
         doubts.latency_calibrated += u64::from(played.origin == Origin::Calibrated);
     }
+}
+
+/// So many percent of a time.
+fn of_hundred(ns: u64, percent: u64) -> u64 {
+    if percent == 100 {
+        return ns;
+    }
+    u64::try_from(u128::from(ns) * u128::from(percent) / 100).unwrap_or(u64::MAX)
 }
 
 /// How much sooner than recorded a halt ends that wakes after `played_ns`.
@@ -253,7 +285,7 @@ impl Yardstick {
     }
 }
 
-/// The window that costs least for this very halt, and that cost.
+/// The window of the host that costs least for this very halt, and the least cost of all.
 #[derive(Debug, Clone, Copy)]
 struct Least {
     window_ns: u64,
@@ -261,13 +293,18 @@ struct Least {
 }
 
 /// Looks through all that could be done: poll to the end, not at all, or (where shorter sleeps wake
-/// faster) just long enough to sleep in a shorter class.
+/// faster) just long enough to sleep in a shorter class. A poll in the guest that meets the wake spares
+/// exits, and no other task ends it: the least is of either side.
 fn least(gap_ns: u64, sample: &Sample, frame: &Frame<'_>, turn: u64) -> Least {
     let cost = frame.cost;
+    let is = |wake| u64::from(sample.wake == wake);
+    let polled_milli = cost.milli(gap_ns, 0, 0);
+    let halted_milli = cost.exits_milli(1, is(WakeSource::Ipi));
     let mut best = Least {
         window_ns: gap_ns,
-        milli: cost.milli(gap_ns, 0, 0),
+        milli: polled_milli,
     };
+    let mut uncut_milli = polled_milli;
     let longest = class_of(gap_ns);
     for class in (0..=longest).rev() {
         let window_ns = gap_ns.saturating_sub(class_end(class));
@@ -275,11 +312,20 @@ fn least(gap_ns: u64, sample: &Sample, frame: &Frame<'_>, turn: u64) -> Least {
         if gap_ns == 0 || cost.milli(window_ns, 1, 0) >= best.milli {
             break;
         }
-        let (latency_ns, _) = latency(class_of(gap_ns - polled), sample, frame.table, turn);
-        let milli = cost.milli(polled, 1, latency_ns);
+        let of = |polled: u64| {
+            let (latency_ns, _) = latency(class_of(gap_ns - polled), sample, frame.table, turn);
+            cost.milli(polled, 1, latency_ns)
+        };
+        let milli = of(polled);
         if milli < best.milli {
             best = Least { window_ns, milli };
         }
+        if polled < window_ns {
+            uncut_milli = uncut_milli.min(of(window_ns));
+        }
     }
+    let halted = best.milli.min(uncut_milli).saturating_add(halted_milli);
+    let met = polled_milli.saturating_add(cost.exits_milli(is(WakeSource::Timer), 0));
+    best.milli = halted.min(met);
     best
 }

@@ -10,6 +10,7 @@ use super::arrivals::{Arrivals, Evidence, Follow};
 use super::cost::Cost;
 use super::latency::{Latencies, Sources, Table};
 use super::outcome::Outcome;
+use super::quicker::hardly_polled;
 use super::run::{Frame, Run, Yardstick};
 use super::sample::{Sample, sleep_and_latency_ns};
 use super::twins::Twins;
@@ -45,6 +46,9 @@ impl Seat {
 struct Learned {
     latencies: Latencies,
     evidence: Evidence,
+    halts: u64,
+    /// Of them, those that polled, or whose polling nobody recorded.
+    polled: u64,
 }
 
 /// The first pass: what the recorded sleeps tell of wake-ups, and of what follows them.
@@ -63,6 +67,9 @@ impl Survey {
         let seat = Seat::of(halt);
         let own = self.seats.entry(seat).or_default();
         own.evidence.halt(halt);
+        own.halts += 1;
+        let may_poll = halt.window_ns.is_some_and(|window| window > 0);
+        own.polled += u64::from(halt.has_polled().unwrap_or(may_poll));
         let Some((slept_ns, latency_ns)) = sleep_and_latency_ns(halt) else {
             return;
         };
@@ -103,6 +110,12 @@ impl Survey {
             elsewhere,
             disturbed: Some(&self.disturbed),
         })
+    }
+
+    /// Whether a vCPU hardly polled, so that nothing shows what its wake-ups are like with polling.
+    pub fn hardly_polled(&self, seat: Seat) -> bool {
+        let own = self.seats.get(&seat);
+        own.is_some_and(|own| hardly_polled(own.polled, own.halts))
     }
 
     /// How far a vCPU's gaps follow its wake-ups.
@@ -147,6 +160,9 @@ pub struct Played {
     pub from_ceiling: Outcome,
     /// Halts at which the two had different windows.
     pub apart: u64,
+    /// Beginning without a window, were wake-ups shorter than recorded, see [`super::quicker`]. `None` where
+    /// the recording shows what they are like with polling.
+    pub quicker: Option<Outcome>,
 }
 
 /// The results on one vCPU.
@@ -179,6 +195,14 @@ impl Played {
 
     /// Adds the results on another vCPU.
     pub fn add(&mut self, other: &Self) {
+        if self.quicker.is_some() || other.quicker.is_some() {
+            let mut sum = self
+                .quicker
+                .take()
+                .unwrap_or_else(|| self.from_zero.clone());
+            sum.add(other.quicker.as_ref().unwrap_or(&other.from_zero));
+            self.quicker = Some(sum);
+        }
         self.from_zero.add(&other.from_zero);
         self.from_ceiling.add(&other.from_ceiling);
         self.apart += other.apart;
@@ -194,6 +218,8 @@ struct Player {
     table: Table,
     follow: Follow,
     twins: Vec<Twins>,
+    /// The same policies with shorter wake-ups; empty where the recording shows those of polling.
+    quicker: Vec<Run>,
     recorded: Outcome,
     gaps: LogHist,
     turn: u64,
@@ -258,6 +284,9 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
         for twins in &mut player.twins {
             twins.step(&sample, &frame, &mut yardstick);
         }
+        for run in &mut player.quicker {
+            run.step_beside(&sample, &frame, Some(&mut yardstick));
+        }
         Ok(())
     }
 
@@ -293,10 +322,14 @@ impl Player {
             Ok(Twins::new(zero, ceiling))
         };
         let twins: Result<Vec<Twins>, SpecError> = plan.specs.iter().map(twins).collect();
+        let specs = plan.specs.iter().filter(|_| survey.hardly_polled(seat));
+        let quicker = specs.map(|spec| Ok(build(spec, Start::Zero)?.with_quicker_wakes()));
+        let quicker: Result<Vec<Run>, SpecError> = quicker.collect();
         Ok(Self {
             table,
             follow: survey.follow(seat, plan.arrivals),
             twins: twins?,
+            quicker: quicker?,
             recorded: Outcome::default(),
             gaps: LogHist::default(),
             turn: 0,
@@ -310,9 +343,13 @@ impl Player {
     fn finish(mut self, seat: Seat) -> SeatResult {
         let span_ns = self.last_end_ns.saturating_sub(self.first_ns);
         let halt_ns = self.recorded.halt_ns;
-        self.recorded.span_ns = span_ns;
+        // No longer than it was there, whatever a damaged recording says of its halts.
+        self.recorded.span_ns = span_ns.max(halt_ns);
         let played = self.twins.into_iter();
-        let played: Vec<Played> = played.map(|twins| twins.finish(span_ns, halt_ns)).collect();
+        let mut played: Vec<Played> = played.map(|twins| twins.finish(span_ns, halt_ns)).collect();
+        for (played, quicker) in played.iter_mut().zip(self.quicker) {
+            played.quicker = Some(quicker.finish(span_ns, halt_ns));
+        }
         if let Some(first) = played.first() {
             self.recorded.clairvoyant_milli = first.from_zero.clairvoyant_milli;
         }

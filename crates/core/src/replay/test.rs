@@ -11,6 +11,9 @@ use crate::kvm::{Arch, Version};
 use crate::policy::{Setting, Start};
 use crate::workload::SplitMix64;
 
+mod guest;
+mod quicker;
+
 const US: u64 = 1_000;
 
 fn plan(specs: &[&str]) -> Plan {
@@ -28,6 +31,7 @@ fn plan(specs: &[&str]) -> Plan {
         cost: Cost {
             switch_cpu_ns: 10 * US,
             latency_weight_milli: 1_000,
+            ..Cost::FREE
         },
         arrivals: Arrivals::BySource,
         elsewhere: Some(elsewhere),
@@ -272,9 +276,21 @@ proptest! {
         }
     }
 
+    /// No figure of CPU exceeds the vCPU's time, whatever a block is said to cost.
+    #[test]
+    fn no_cpu_beyond_the_vcpus_time(halts in any_halts(), policy in any_policy(), switch_cpu_ns: u64) {
+        let cost = Cost { switch_cpu_ns, latency_weight_milli: 0, ..Cost::FREE };
+        let mut result = replay(plan(&[&policy]), &halts);
+        let played = result.played.remove(0);
+        for outcome in [result.recorded, played.from_zero, played.from_ceiling] {
+            let cpu_ns = outcome.cpu_ns(&cost);
+            prop_assert!(cpu_ns <= outcome.span_ns, "{cpu_ns} of {}", outcome.span_ns);
+        }
+    }
+
     #[test]
     fn no_policy_beats_the_clairvoyant(halts in any_halts(), policy in any_policy(), arrivals in any_arrivals(), weight in 0..20_000_u64) {
-        let plan = Plan { arrivals, cost: Cost { switch_cpu_ns: 10 * US, latency_weight_milli: weight }, ..plan(&[&policy, "clairvoyant"]) };
+        let plan = Plan { arrivals, cost: Cost { switch_cpu_ns: 10 * US, latency_weight_milli: weight, ..Cost::FREE }, ..plan(&[&policy, "clairvoyant"]) };
         let cost = plan.cost;
         let result = replay(plan, &halts);
         for played in &result.played {

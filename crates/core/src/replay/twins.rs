@@ -11,7 +11,7 @@ use super::session::Played;
 
 /// How many halts with equal windows pass before the states are first compared. Comparing costs about
 /// as much as this many halts.
-const FIRST_LOOK: u64 = 64;
+const FIRST_LOOK: u64 = 4;
 
 /// Two replays of the same halts.
 #[derive(Debug)]
@@ -95,6 +95,7 @@ impl Twins {
             from_zero,
             from_ceiling,
             apart: self.apart,
+            quicker: None,
         }
     }
 }

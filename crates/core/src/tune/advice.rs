@@ -29,6 +29,8 @@ pub struct Goal {
 pub struct Finalist {
     /// The parameters.
     pub knobs: Knobs,
+    /// The start that counts: where windows begin.
+    pub start: Start,
     /// Sums of each part from the start that counts: the part that fits, then the judging blocks.
     pub parts: Vec<Sums>,
     /// From the other start.
@@ -54,6 +56,15 @@ impl Finalist {
         Sums::total(self.blocks())
     }
 
+    /// The other start is the one that counts.
+    fn turn(&mut self) {
+        std::mem::swap(&mut self.parts, &mut self.others);
+        self.start = match self.start {
+            Start::Zero => Start::Ceiling,
+            Start::Ceiling => Start::Zero,
+        };
+    }
+
     /// Costs per halt on the judging part from both starts, where they differ by more than
     /// [`BISTABLE_SHARE`]: the load has two steady states there, and chance picks one.
     pub fn two_states(&self, cost: &Cost) -> Option<(f64, f64)> {
@@ -74,6 +85,14 @@ pub struct Final {
     pub default: Finalist,
     /// The others: the best for each aim, and a selection of the front.
     pub others: Vec<Finalist>,
+}
+
+impl Final {
+    /// All of them: in force, the default, the others.
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Finalist> {
+        let first = [&mut self.in_force, &mut self.default].into_iter();
+        first.chain(&mut self.others)
+    }
 }
 
 /// The best that come into the final for each aim.
@@ -133,33 +152,40 @@ pub fn play_final(material: &Material, found: &[Found], aims: &[Aim], crew: &imp
         .zip(sums.chunks(2))
         .map(|(entry, pair)| Finalist {
             knobs: entry.knobs,
+            start: entry.start,
             parts: pair[0].clone(),
             others: pair[1].clone(),
             late: Vec::new(),
         });
     let empty = || Finalist {
         knobs: material.terms.in_force,
+        start: Start::Zero,
         parts: Vec::new(),
         others: Vec::new(),
         late: Vec::new(),
     };
-    let mut in_force = finalists.next().unwrap_or_else(empty);
+    let in_force = finalists.next().unwrap_or_else(empty);
     let default = finalists.next().unwrap_or_else(empty);
     let recorded: u64 = (material.seats.iter())
         .map(|seated| seated.recorded.blocks)
         .sum();
     let off = |parts: &[Sums]| Sums::total(parts).blocks.abs_diff(recorded);
-    let mut start = Start::Zero;
-    if off(&in_force.others) < off(&in_force.parts) {
-        std::mem::swap(&mut in_force.parts, &mut in_force.others);
-        start = Start::Ceiling;
-    }
+    let is_from_ceiling = off(&in_force.others) < off(&in_force.parts);
     let mut of = Final {
         in_force,
         default,
         others: finalists.collect(),
     };
-    zero[0].start = start;
+    if is_from_ceiling {
+        // Whoever is what is in force under another name has the same figures.
+        let (in_force, finalists) = (zero[0], of.all_mut());
+        for (entry, finalist) in zero.iter_mut().zip(finalists) {
+            if entry.does_the_same(&in_force, material) {
+                entry.start = Start::Ceiling;
+                finalist.turn();
+            }
+        }
+    }
     late::play(material, &zero, &mut of, crew);
     of
 }
@@ -177,6 +203,9 @@ pub enum Rejected {
     /// It gains as calibrated, and not were those wake-ups as late as [`late`] asks: both gains as a share
     /// of the cost in force.
     Calibrated(f64, f64),
+    /// It gains as calibrated, and not everywhere within the calibration's own interval: the gain, and the
+    /// least within that interval, as a share of the cost in force.
+    WithinError(f64, f64),
 }
 
 /// What to do.
@@ -219,7 +248,8 @@ pub const TIE: f64 = 0.01;
 /// The share of a gain that must be kept on the judging part.
 const KEPT: f64 = 0.5;
 
-/// The differences between two settings on the judging part: own less other.
+/// The differences between two settings on the judging part: own less other. Intervals of costs reach to both
+/// ends of the interval of what was calibrated.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
     /// Cost per halt, in nanoseconds of CPU.
@@ -253,7 +283,7 @@ pub struct Advice {
 }
 
 /// Compares two settings on the judging part.
-pub fn compare(material: &Material, own: &[Sums], other: &[Sums], cost: &Cost) -> Comparison {
+pub fn compare(material: &Material, own: &[Sums], other: &[Sums], aim: &Aim) -> Comparison {
     let seed = material.terms.seed;
     let wall = &material.judged_wall;
     let halts = Sums::total(own).halts.max(1) as f64;
@@ -267,10 +297,14 @@ pub fn compare(material: &Material, own: &[Sums], other: &[Sums], cost: &Cost) -
         };
         scaled.poll_cpu_percent(sums)
     };
-    let per_halt = |sums: &Sums| sums.cost_per_halt_ns(cost);
+    let costs = |figure: fn(&Sums, &Sums, &Cost) -> f64| {
+        let by = |cost: Cost| bootstrap(own, other, seed, |a, b| figure(a, b, &cost));
+        aim.ends()
+            .fold(by(aim.cost), |whole, end| whole.out_to(&by(end)))
+    };
     Comparison {
-        cost_ns_per_halt: bootstrap(own, other, seed, |a, b| per_halt(a) - per_halt(b)),
-        cost_share: bootstrap(own, other, seed, |a, b| -a.gain_on(b, cost)),
+        cost_ns_per_halt: costs(|a, b, cost| a.cost_per_halt_ns(cost) - b.cost_per_halt_ns(cost)),
+        cost_share: costs(|a, b, cost| -a.gain_on(b, cost)),
         poll_cpu_percent: bootstrap(own, other, seed, |a, b| poll(a) - poll(b)),
         latency_mean_ns: bootstrap(own, other, seed, |a, b| {
             a.latency_mean_ns() - b.latency_mean_ns()
@@ -307,8 +341,9 @@ pub fn advise(material: &Material, of: &Final, goal: &Goal) -> Advice {
         if choice.is_some_and(|best| !near(best)) {
             break;
         }
-        let why = reject(material, in_force, finalist, &goal.aim)
-            .or_else(|| hangs_on_calibration(in_force, finalist, cost).filter(|_| !must_change));
+        let why = reject(material, in_force, finalist, &goal.aim).or_else(|| {
+            hangs_on_calibration(in_force, finalist, &goal.aim).filter(|_| !must_change)
+        });
         match why {
             Some(why) if choice.is_none() && looks_better(finalist, in_force, cost) => {
                 rejected.push((finalist.knobs, why));
@@ -323,11 +358,12 @@ pub fn advise(material: &Material, of: &Final, goal: &Goal) -> Advice {
         }
     }
     let compared = |other: &Finalist| {
-        choice.map(|choice| compare(material, choice.blocks(), other.blocks(), cost))
+        choice.map(|choice| compare(material, choice.blocks(), other.blocks(), &goal.aim))
     };
     let against_in_force = compared(in_force);
     let verdict = verdict(material, in_force, choice, against_in_force, goal);
-    let is_unproven = (rejected.iter()).any(|(_, why)| matches!(why, Rejected::Calibrated(..)));
+    let is_unproven = (rejected.iter())
+        .any(|(_, why)| matches!(why, Rejected::Calibrated(..) | Rejected::WithinError(..)));
     let verdict = match verdict {
         _ if !reach.polls => Verdict::NoPolling,
         Verdict::AlreadyBest | Verdict::NotSignificant | Verdict::TooSmall if is_unproven => {
@@ -372,11 +408,22 @@ fn reject(
     (fitted >= LEAST_GAIN && kept < KEPT * fitted).then_some(Rejected::OverFitted(fitted, kept))
 }
 
-/// Whether it would be recommended as calibrated, and loses its gain were that too fast.
-fn hangs_on_calibration(in_force: &Finalist, finalist: &Finalist, cost: &Cost) -> Option<Rejected> {
-    let kept = finalist.judged().gain_on(&in_force.judged(), cost);
-    let late = late::gain(finalist, in_force, cost)?;
-    (kept >= LEAST_GAIN && late <= 0.0).then_some(Rejected::Calibrated(kept, late))
+/// Whether it would be recommended as calibrated, and loses its gain were that too fast, or a block's CPU at an
+/// end of its interval.
+fn hangs_on_calibration(in_force: &Finalist, finalist: &Finalist, aim: &Aim) -> Option<Rejected> {
+    let (own, other) = (finalist.judged(), in_force.judged());
+    let kept = own.gain_on(&other, &aim.cost);
+    if kept < LEAST_GAIN {
+        return None;
+    }
+    let least = (aim.ends())
+        .map(|cost| own.gain_on(&other, &cost))
+        .reduce(f64::min);
+    if let Some(least) = least.filter(|&least| least <= 0.0) {
+        return Some(Rejected::WithinError(kept, least));
+    }
+    let late = late::gain(finalist, in_force, &aim.cost)?;
+    (late <= 0.0).then_some(Rejected::Calibrated(kept, late))
 }
 
 /// Whether what is in force polls for more than it may, on either part.

@@ -11,6 +11,7 @@
 
 use super::advice::LEAST_GAIN;
 use super::candidates::{self, LONGEST_NS, Reach, SHORTEST_NS};
+use super::search::Aim;
 use super::sums::Wall;
 use crate::event::HaltCounts;
 use crate::hist::{KvmHist, LogHist, bucket_high, bucket_low};
@@ -62,7 +63,7 @@ impl Counted {
         let (mut gaps, mut halts_ns, mut latency) =
             (LogHist::default(), LogHist::default(), LogHist::default());
         let mut counted = Self::default();
-        let (mut halts, mut polls) = (0_u64, Some(0_u64));
+        let (mut halts, mut polls, mut known) = (0_u64, 0_u64, 0_u64);
         let (mut cuts, mut polled) = (0_u64, 0_u64);
         for row in rows {
             gaps.merge(&row.gap_ns);
@@ -75,9 +76,9 @@ impl Counted {
                 .sum()
                 .saturating_add(row.poll_fail_ns.sum());
             cuts = cuts.saturating_add(row.poll_cuts.unwrap_or(0));
-            polled = polled.saturating_add(row.polled.unwrap_or(0));
-            polls = polls.filter(|_| row.polled.is_some());
-            polls = polls.map(|sum| sum.saturating_add(polled_ns));
+            polled = polled.saturating_add(row.polls());
+            known = known.saturating_add(row.polls_known());
+            polls = polls.saturating_add(polled_ns);
         }
         counted.buckets = (gaps.counts().iter().enumerate())
             .filter(|(_, n)| **n > 0)
@@ -91,7 +92,7 @@ impl Counted {
         counted.gap_unknown = halts.saturating_sub(gaps.count());
         let cut_milli = u128::from(cuts) * 1_000 / u128::from(polled.max(1));
         counted.cut_milli = u64::try_from(cut_milli).unwrap_or(1_000).min(1_000);
-        counted.poll_ns = polls;
+        counted.poll_ns = (known > 0 || halts == 0).then_some(polls);
         counted.latency_ns = latency.sum();
         counted.latencies = latency.count();
         let shortest = halts_ns.counts().iter().position(|&n| n > 0);
@@ -248,9 +249,11 @@ impl Counted {
             .or(Some((0, off)))
     }
 
-    /// A time in % of one CPU.
+    /// A time of the vCPUs in % of one CPU, never more than 100 for each: where in its bucket each gap lay is
+    /// not known, so a bound alone may be more.
     pub fn percent(&self, ns: u64) -> f64 {
-        100.0 * ns as f64 / self.wall.span_ns.max(1) as f64
+        let percent = 100.0 * ns as f64 / self.wall.span_ns.max(1) as f64;
+        percent.min(100.0 * self.wall.vcpus.max(1) as f64)
     }
 }
 
@@ -304,11 +307,12 @@ pub struct CountedAdvice {
     pub in_force: InForce,
     /// Better even in the worst case, or beyond what polling may take as things are.
     pub changes: bool,
-    /// Better, and not were what was calibrated as late as [`super::late`] asks.
+    /// Better, and not were what was calibrated as late as [`super::late`] asks, or a block's CPU at an end of
+    /// the calibration's interval.
     pub hangs_on_calibration: bool,
 }
 
-/// Recommends a threshold. `late` are the same counts were what was calibrated as late as
+/// Recommends a threshold for an aim. `late` are the same counts were what was calibrated as late as
 /// [`super::late`] asks, where anything was. `None` where no wake-up was seen, or nothing stays within
 /// the limit.
 pub fn advise(
@@ -316,19 +320,21 @@ pub fn advise(
     late: Option<&Counted>,
     reach: Reach,
     knobs: &Knobs,
-    cost: &Cost,
-    max_poll_cpu_percent: Option<f64>,
+    aim: &Aim,
 ) -> Option<CountedAdvice> {
-    let (threshold_ns, bounds) = counted.best(cost, max_poll_cpu_percent)?;
+    let (cost, most) = (&aim.cost, aim.limit_percent());
+    let (threshold_ns, bounds) = counted.best(cost, Some(most))?;
     let in_force = counted.in_force(cost);
     let polls = counted.poll_ns.map(|ns| counted.percent(ns));
-    let is_over = max_poll_cpu_percent.is_some_and(|max| polls.is_some_and(|polls| polls > max));
+    let is_over = polls.is_some_and(|polls| polls > most);
     let worth_it = bounds.high.milli as f64 <= in_force.least_milli as f64 * (1.0 - LEAST_GAIN);
-    let outlives = |late: &Counted| {
-        let bounds = late.bounds(threshold_ns, cost);
-        bounds.is_some_and(|bounds| bounds.high.milli < late.in_force(cost).least_milli)
+    let gains = |counted: &Counted, cost: &Cost| {
+        let bounds = counted.bounds(threshold_ns, cost);
+        bounds.is_some_and(|bounds| bounds.high.milli < counted.in_force(cost).least_milli)
     };
-    let hangs_on_calibration = worth_it && !late.is_none_or(outlives);
+    let outlives =
+        late.is_none_or(|late| gains(late, cost)) && aim.ends().all(|end| gains(counted, &end));
+    let hangs_on_calibration = worth_it && !outlives;
     let ceiling_ns = u32::try_from(threshold_ns).unwrap_or(LONGEST_NS);
     let threshold = candidates::threshold(reach, knobs, ceiling_ns);
     Some(CountedAdvice {

@@ -87,9 +87,7 @@ fn once(material: &Material, subjects: &[Subject]) -> (Vec<Subject>, Vec<usize>)
 fn are_same(material: &Material, one: &Subject, other: &Subject) -> bool {
     match (one, other) {
         (Subject::Setting(one), Subject::Setting(other)) => {
-            let of_seat = |seated: &Seated| one.ceiling_ns(seated) == other.ceiling_ns(seated);
-            let ceilings = material.seats.iter().all(of_seat);
-            ceilings && (one.knobs, one.start) == (other.knobs, other.start)
+            one.does_the_same(other, material) && one.start == other.start
         }
         _ => one == other,
     }

@@ -11,6 +11,7 @@ use super::sums::Wall;
 use crate::event::{CeilingSource, Halt};
 use crate::replay::session::{SessionError, Survey};
 use crate::replay::{Outcome, Sample, Seat};
+use crate::stats::total;
 
 /// Takes halts in.
 #[derive(Debug)]
@@ -134,7 +135,7 @@ impl Gather {
         for seated in &seats {
             let (fit, judged) = seated.samples.split_at(seated.ends[0]);
             for (wall, samples) in walls.iter_mut().zip([fit, judged]) {
-                let halt_ns: u64 = samples.iter().map(|sample| sample.halt_ns).sum();
+                let halt_ns = total(samples.iter().map(|sample| sample.halt_ns));
                 wall.halt_ns = wall.halt_ns.saturating_add(halt_ns);
             }
         }

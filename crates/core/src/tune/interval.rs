@@ -27,6 +27,16 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// The same, out to the ends of another.
+    #[must_use]
+    pub fn out_to(self, other: &Self) -> Self {
+        Self {
+            value: self.value,
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+        }
+    }
+
     /// Whether all of it lies below 0.
     pub fn is_below_zero(&self) -> bool {
         self.high < 0.0

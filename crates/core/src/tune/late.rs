@@ -9,18 +9,19 @@
 //! **Why twice.** A timer every 60 us woke its vCPU 47 us late where the calibration of the same run said 22
 //! (measurements/2026-11-22-vm-tune): 2.1 times. And nothing is lost that is sure: what is at most half
 //! as dear as what is in force stays cheaper, since a sleep of the switch `s` and the latency's price `l`
-//! costs `s + 2 l` then, less than `2 (s + l)`.
+//! costs `s + 2 l` then, less than `2 (s + l)`. A calibration's own interval is within that: a latency that
+//! was measured less well is none ([`calibration::NOISE`]).
 
 use super::advice::{Final, Finalist};
 use super::crew::Crew;
 use super::material::{Material, Seated};
 use super::stage::{self, Entry, Part};
 use super::sums::Sums;
-use crate::replay::Cost;
 use crate::replay::latency::Table;
+use crate::replay::{Cost, calibration};
 
 /// How many times as late as calibrated wake-ups may be for a gain that is recommended.
-pub const TIMES: u64 = 2;
+pub const TIMES: u64 = calibration::NOISE;
 
 /// Whether anything may rest on a calibration.
 pub(super) fn is_asked(material: &Material) -> bool {
@@ -36,8 +37,7 @@ pub(super) fn play(material: &Material, entries: &[Entry], of: &mut Final, crew:
     }
     let seats: Vec<&Seated> = material.seats.iter().collect();
     let late = stage::play(material, &seats, entries, Part::WholeIfLate, "doubt", crew);
-    let first = [&mut of.in_force, &mut of.default].into_iter();
-    for (finalist, late) in first.chain(&mut of.others).zip(late) {
+    for (finalist, late) in of.all_mut().zip(late) {
         finalist.late = late;
     }
 }

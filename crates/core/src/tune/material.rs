@@ -8,6 +8,7 @@ use crate::kvm::{Arch, Knobs, Rule, Version};
 use crate::replay::arrivals::Follow;
 use crate::replay::latency::{Latencies, Table};
 use crate::replay::{Arrivals, Outcome, Sample, Seat};
+use crate::stats::total;
 
 /// What holds for all of a search.
 #[derive(Debug, Clone)]
@@ -102,11 +103,7 @@ pub struct Material {
 impl Material {
     /// Polling as recorded, in % of one CPU; what nobody recorded counts as none.
     pub fn recorded_poll_cpu_percent(&self) -> f64 {
-        let polled_ns: u64 = self
-            .seats
-            .iter()
-            .map(|seated| seated.recorded.poll_ns)
-            .sum();
+        let polled_ns = total(self.seats.iter().map(|seated| seated.recorded.poll_ns));
         let span_ns = self
             .fit_wall
             .span_ns

@@ -16,6 +16,8 @@ use crate::replay::thresholds::Thresholds;
 pub struct Aim {
     /// What things cost.
     pub cost: Cost,
+    /// The ends of the interval of a calibrated [`Cost::switch_cpu_ns`].
+    pub switch_cpu_ends_ns: Option<[u64; 2]>,
     /// The most that polling may take, in % of one CPU for all vCPUs together.
     pub max_poll_cpu_percent: Option<f64>,
     /// The most that it can take, in the same way: what polled when recorded and what was idle then. Who
@@ -24,6 +26,16 @@ pub struct Aim {
 }
 
 impl Aim {
+    /// What things cost at the ends of the calibration's interval; nothing where none was measured.
+    pub fn ends(&self) -> impl Iterator<Item = Cost> {
+        let ends = self.switch_cpu_ends_ns.into_iter().flatten();
+        let cost = self.cost;
+        ends.map(move |switch_cpu_ns| Cost {
+            switch_cpu_ns,
+            ..cost
+        })
+    }
+
     /// The lower of both limits.
     pub fn limit_percent(&self) -> f64 {
         let may = self.max_poll_cpu_percent.unwrap_or(f64::INFINITY);

@@ -46,6 +46,12 @@ impl Entry {
         }
     }
 
+    /// Whether another has the same parameters, and the same ceiling for every vCPU.
+    pub fn does_the_same(&self, other: &Self, material: &Material) -> bool {
+        let is_same = |seated: &Seated| self.ceiling_ns(seated) == other.ceiling_ns(seated);
+        self.knobs == other.knobs && material.seats.iter().all(is_same)
+    }
+
     /// The ceiling of a vCPU, in nanoseconds.
     pub fn ceiling_ns(&self, seated: &Seated) -> u32 {
         match self.ceilings {
@@ -220,6 +226,7 @@ impl Player {
                 let free = Cost {
                     switch_cpu_ns: 0,
                     latency_weight_milli: 0,
+                    ..Cost::FREE
                 };
                 let frame = Frame {
                     table,

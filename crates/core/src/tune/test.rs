@@ -17,14 +17,17 @@ mod gain;
 mod late;
 mod laws;
 mod recommends;
+mod whatif;
 
 const COST: Cost = Cost {
     switch_cpu_ns: 10_000,
     latency_weight_milli: 1_000,
+    ..Cost::FREE
 };
 
 const AIM: Aim = Aim {
     cost: COST,
+    switch_cpu_ends_ns: None,
     max_poll_cpu_percent: None,
     possible_poll_cpu_percent: None,
 };

@@ -33,8 +33,10 @@ pub(super) enum Judged {
         transitions: Transitions,
         settings: usize,
         windows: Vec<u32>,
+        vetoed: bool,
     },
-    Vetoed {
+    /// It is as of a vCPU that was not allowed to poll; whether that was so nobody can see.
+    Unseen {
         windows: Vec<u32>,
     },
     /// There were too many settings to try.
@@ -43,15 +45,34 @@ pub(super) enum Judged {
 }
 
 impl Thread {
-    /// A thread's first halt: its call, if it made one, tells which window it began with. Where calls
-    /// are all that is seen, the first may be that of an earlier halt.
-    pub(super) fn begin(&mut self, setup: &Setup, halt: &Halt, found: Option<&Found>) {
-        let call = found.and_then(|found| found.call);
-        if let (None, Sight::Vcpu, Some(call)) = (self.place, setup.sight, call) {
+    /// Finds out with which window a halt began if the halt before does not tell; whether it can be
+    /// checked whatever happened before it.
+    ///
+    /// A thread's first call tells it; where calls are all that is seen, the first may be that of an
+    /// earlier halt. Without a call, a halt under a ceiling of 0 had no window, whatever was left before.
+    pub(super) fn begin(&mut self, setup: &Setup, halt: &Halt, found: Option<&Found>) -> bool {
+        let Some(found) = found else { return false };
+        let first = self.place.is_none();
+        let window = match found.call {
+            Some(call) => (first && setup.sight == Sight::Vcpu).then_some(call.old),
+            None => self.no_window(setup, halt, found),
+        };
+        if let Some(window) = window {
             self.place = halt.vm.map(|vm| (vm, halt.vcpu));
-            self.windows = vec![call.old];
+            self.windows = vec![window];
+            self.ceiling = None;
             self.end_ns = halt.start_ns;
         }
+        window.is_some() && found.call.is_none()
+    }
+
+    /// The window of a halt under a ceiling of 0, of which else nothing is known.
+    fn no_window(&self, setup: &Setup, halt: &Halt, found: &Found) -> Option<u32> {
+        let unknown = self.not_checked(setup, halt, Some(found)).is_some();
+        let in_order = halt.end_ns() >= self.end_ns;
+        let window = found.window.unwrap_or(0);
+        let stands = setup.rule.entry(window, 0) == window;
+        (unknown && in_order && stands && cases::only_zero(setup, halt)).then_some(window)
     }
 
     /// Why this halt cannot be checked.
@@ -121,7 +142,7 @@ impl Thread {
             window: found.window.filter(|_| certain),
             ..*found
         };
-        let vetoed = self.may_be_vetoed(setup, halt);
+        let veto = self.veto(setup, halt);
         let differs = |as_if_vetoed| {
             let settings = cases.len();
             let as_expected = self.difference(setup, halt, newest);
@@ -133,7 +154,10 @@ impl Thread {
             }))
         };
         let mut answers = Answers::default();
-        for allowed in [true, false] {
+        // Where both answers explain a halt, what is known of the vCPU decides: its halts are all
+        // counted alike.
+        let likely = veto != Veto::Seen;
+        for allowed in [likely, !likely] {
             let observed = Observed {
                 halt_ns: halt.halt_ns,
                 valid: halt.valid,
@@ -151,12 +175,12 @@ impl Thread {
                 }
             }
             if answers.first.is_some() {
-                return match (allowed, vetoed) {
-                    (true, _) => answers.matched(cases.len()),
-                    (false, true) => Judged::Vetoed {
+                return match (allowed, veto) {
+                    (true, _) | (false, Veto::Seen) => answers.matched(cases.len(), !allowed),
+                    (false, Veto::Unseen) => Judged::Unseen {
                         windows: answers.windows,
                     },
-                    (false, false) => differs(true),
+                    (false, Veto::No) => differs(true),
                 };
             }
         }
@@ -190,10 +214,10 @@ impl Thread {
         }
     }
 
-    /// Whether the vCPU may not have been allowed to poll, in a kernel that leaves its window alone.
-    fn may_be_vetoed(&mut self, setup: &Setup, halt: &Halt) -> bool {
+    /// What is known of whether the vCPU was allowed to poll.
+    fn veto(&mut self, setup: &Setup, halt: &Halt) -> Veto {
         if setup.rule.no_poll != NoPoll::Freezes {
-            return false;
+            return Veto::No;
         }
         // A poll that sees its event at the first look lasts 0 ns, and so does its halt.
         let polls = halt.window_next_ns.is_some_and(|ns| ns > 0) && halt.halt_ns > 0;
@@ -202,8 +226,26 @@ impl Thread {
         }
         let looked = halt.vm.zip(halt.vcpu);
         let looked = looked.is_some_and(|place| setup.vetoed.contains(&place));
-        self.vetoed || looked || setup.arch == Arch::S390
+        if self.vetoed || looked {
+            Veto::Seen
+        } else if setup.arch == Arch::S390 {
+            Veto::Unseen
+        } else {
+            Veto::No
+        }
     }
+}
+
+/// What is known of whether a vCPU was allowed to poll, in a kernel that leaves the window alone of one
+/// that was not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Veto {
+    /// Nothing speaks against it.
+    No,
+    /// It was not, at least at times: somebody looked, or it did not poll with a window.
+    Seen,
+    /// It depends on steal time, which no recording has.
+    Unseen,
 }
 
 /// What explains a halt.
@@ -231,7 +273,7 @@ impl Answers {
     }
 
     /// Too many windows to carry along are as good as none.
-    fn matched(self, settings: usize) -> Judged {
+    fn matched(self, settings: usize, vetoed: bool) -> Judged {
         let Some(transitions) = self.first else {
             return Judged::TooMany;
         };
@@ -240,6 +282,7 @@ impl Answers {
             transitions,
             settings,
             windows: if few { self.windows } else { Vec::new() },
+            vetoed,
         }
     }
 }

@@ -45,7 +45,7 @@ pub enum Skip {
     Unplaced,
     /// Its window, or that of the halt before, was not recorded.
     Window,
-    /// The vCPU was not allowed to poll, and KVM left its window alone.
+    /// Its window was left alone, as of a vCPU that is not allowed to poll; nobody can see whether it was.
     Veto,
     /// The settings changed more often since the last halt than can be tried.
     Settings,
@@ -84,7 +84,9 @@ impl Skip {
             Self::OutOfOrder => "out of order",
             Self::Unplaced => "of threads that no VM is known for",
             Self::Window => "whose window was not recorded",
-            Self::Veto => "of a vCPU that was not allowed to poll",
+            Self::Veto => {
+                "which are as of a vCPU that may not poll, by steal time that is not recorded"
+            }
             Self::Settings => "before which settings changed too often",
         }
     }
@@ -117,6 +119,8 @@ pub struct Tally {
     pub checked: Count,
     /// Of those checked, how many against more than one set of settings.
     pub several_settings: u64,
+    /// Of those matched, how many are of vCPUs that were not allowed to poll: KVM left their windows alone.
+    pub vetoed: u64,
     /// Of the differences, how many are as of a vCPU that must not poll.
     pub as_if_vetoed: u64,
     /// Halts not checked, by reason.

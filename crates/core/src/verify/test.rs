@@ -2,10 +2,11 @@
 
 use proptest::prelude::*;
 
+use super::carried::Trial;
 use super::settings::{Parameter, Track};
 use super::*;
 use crate::event::{CeilingSource, WindowCall};
-use crate::kvm::{Knobs, Observed, Version};
+use crate::kvm::{Backport, Backports, Knobs, Observed, Version};
 
 const TID: Tid = Tid(7);
 const CPU: VcpuId = VcpuId(0);
@@ -301,6 +302,108 @@ fn a_first_halt_is_checked_where_its_call_tells_the_window() {
     assert!(matches!(first(Sight::Vcpu, &wrong), Verdict::Differs(_)));
 }
 
+/// Under a ceiling of 0 there is no window, from the first halt on and whatever is lost in between.
+#[test]
+fn under_a_ceiling_of_zero_every_halt_is_checked() {
+    let zero = Knobs {
+        halt_poll_ns: 0,
+        ..KNOBS
+    };
+    for version in ["4.9", "5.10", "6.0", "6.12"] {
+        let rule = Rule::of(version.parse().unwrap(), Arch::X86);
+        for (sight, source, ceiling_ns) in [
+            (Sight::Vcpu, CeilingSource::Param, Some(0)),
+            (Sight::Vcpu, CeilingSource::Cap, Some(0)),
+            (Sight::Calls, CeilingSource::Unknown, None),
+            (Sight::Calls, CeilingSource::Param, Some(0)),
+        ] {
+            if source == CeilingSource::Cap && version == "4.9" {
+                // No such capability yet.
+                continue;
+            }
+            let mut kernel = Kernel::new(zero);
+            kernel.rule = rule;
+            let mut rows = halts(&mut kernel, &[50_000, 100, 300_000, 0, 7_000]);
+            for (halt, _) in &mut rows {
+                (halt.ceiling_source, halt.ceiling_ns) = (source, ceiling_ns);
+                if sight == Sight::Calls {
+                    (halt.window_ns, halt.window_next_ns) = (None, None);
+                }
+            }
+            // Of the VM's own ceiling the module's value says nothing.
+            let settings = Settings::fixed(match source {
+                CeilingSource::Cap => KNOBS,
+                _ => zero,
+            });
+            let mut setup = Setup {
+                rule,
+                settings,
+                ..setup(sight)
+            };
+            let (start, end) = (rows[1].0.start_ns, rows[2].0.end_ns());
+            setup.losses.add(start, end);
+            let (verdicts, tally) = verdicts(setup, &rows);
+            let expected = vec![Verdict::Matched(Transition::None); rows.len()];
+            assert_eq!(verdicts, expected, "{version} {sight:?}");
+            assert_eq!(tally.differences(), 0, "{version} {sight:?}");
+        }
+    }
+}
+
+/// A window that somebody saw, or a call, is a difference under a ceiling of 0.
+#[test]
+fn polling_under_a_ceiling_of_zero_differs() {
+    let mut kernel = Kernel::new(KNOBS);
+    let mut rows = halts(&mut kernel, &[100, 50_000]);
+    (rows[0].0.change, rows[0].1) = (WindowCall::None, None);
+    let told = Setup {
+        cap: Some(0),
+        ..setup(Sight::Calls)
+    };
+    let (found, _) = verdicts(told.clone(), &rows);
+    assert_eq!(found[0], Verdict::Matched(Transition::None));
+    assert!(matches!(found[1], Verdict::Differs(_)), "{found:?}");
+    // The first call may be that of an earlier halt, made before somebody set the ceiling.
+    rows.remove(0);
+    assert_eq!(verdicts(told, &rows).0[0], SKIPPED_FIRST);
+    rows[0].0.change = WindowCall::None;
+    (rows[0].0.window_ns, rows[0].0.window_next_ns) = (Some(0), Some(10_000));
+    let told = Setup {
+        cap: Some(0),
+        ..setup(Sight::Vcpu)
+    };
+    assert!(matches!(
+        verdicts(told, &[(rows[0].0, None)]).0[0],
+        Verdict::Differs(_)
+    ));
+}
+
+/// Debian's 5.10.0-32 shrinks as 5.16 does.
+#[test]
+fn a_stable_kernel_shows_its_shrink_floor() {
+    let mut kernel = Kernel::new(KNOBS);
+    let floor = Backports::NONE.with(Backport::ShrinkFloor);
+    kernel.rule = Rule::of(Version::new(5, 10).with(floor), Arch::X86);
+    let rows = halts(&mut kernel, &[50_000, 50_000, 300_000, 300_000, 50_000]);
+    let upstream = Setup {
+        rule: Rule::of(Version::new(5, 10), Arch::X86),
+        ..setup(Sight::Vcpu)
+    };
+    let found = |rows: &[(Halt, Option<WindowChange>)]| {
+        let mut trial = Trial::new(&upstream).unwrap();
+        for (halt, row) in rows {
+            trial.halt(halt, row.as_ref());
+        }
+        trial.finish()
+    };
+    let all = found(&rows);
+    assert_eq!((all.backports, all.equally), (floor, Vec::new()));
+    assert!(all.differences_upstream > 0 && all.differences == 0);
+    // Until it shrinks to below grow_start nothing speaks for it.
+    assert_eq!(found(&rows[..3]).backports, Backports::NONE);
+    assert!(Trial::new(&setup(Sight::Vcpu)).is_none());
+}
+
 #[test]
 fn between_two_looks_a_halt_may_follow_either_setting() {
     for (changed, first) in [(true, Transition::Grow), (false, Transition::Grow)] {
@@ -410,8 +513,29 @@ fn a_vcpu_that_may_not_poll_is_known_by_its_polls_or_by_who_looked() {
     rows.extend(halts(&mut kernel, &[150_000, 300_000]));
     // It polled for 0 ns with a window of 40 us.
     let (found, tally) = verdicts(setup(Sight::Vcpu), &rows);
+    assert_eq!(
+        found[3..],
+        [const { Verdict::Matched(Transition::None) }; 2]
+    );
+    assert_eq!((tally.differences(), tally.vetoed), (0, 2));
+    // Such a window must stay, to the nanosecond.
+    let mut moved = rows.clone();
+    moved[4].0.window_next_ns = Some(39_999);
+    assert_eq!(verdicts(setup(Sight::Vcpu), &moved).1.differences(), 1);
+    // On s390 nobody can see why.
+    let s390 = Setup {
+        rule: Rule::of(Version::new(6, 12), Arch::S390),
+        arch: Arch::S390,
+        ..setup(Sight::Calls)
+    };
+    let mut untold = rows.clone();
+    for (halt, row) in &mut untold {
+        if row.is_none() {
+            (halt.window_ns, halt.window_next_ns) = (None, None);
+        }
+    }
+    let (found, _) = verdicts(s390, &untold);
     assert_eq!(found[3..], [const { Verdict::Skipped(Skip::Veto) }; 2]);
-    assert_eq!((tally.differences(), tally.skipped[&Skip::Veto]), (0, 2));
     // With a window of 0 only the guest's own word tells.
     let mut kernel = Kernel::new(KNOBS);
     kernel.allowed = false;
@@ -421,7 +545,9 @@ fn a_vcpu_that_may_not_poll_is_known_by_its_polls_or_by_who_looked() {
     assert_eq!(tally.as_if_vetoed, 1);
     let mut setup = setup(Sight::Vcpu);
     setup.vetoed.insert((VM, CPU));
-    assert_eq!(verdicts(setup, &rows).0[1], Verdict::Skipped(Skip::Veto));
+    let (found, tally) = verdicts(setup, &rows);
+    assert_eq!(found[1], Verdict::Matched(Transition::None));
+    assert_eq!((tally.vetoed, tally.not_checked()), (1, 1));
 }
 
 #[test]
@@ -557,12 +683,70 @@ proptest! {
             let (found, tally) = verdicts(setup, &rows);
             prop_assert_eq!(tally.differences(), 0, "{:?} {:?}", sight, found);
             prop_assert_eq!(tally.checked.checked + tally.not_checked(), tally.halts);
-            // All is known but what a first without a call started from, and mixtures that are too many.
+            // All is known but what a first without a call started from, unless the ceiling was 0, and
+            // mixtures that are too many.
             if sight == Sight::Vcpu {
-                let mixed = tally.skipped.get(&Skip::Settings).copied().unwrap_or(0);
+                let of = |why| tally.skipped.get(&why).copied().unwrap_or(0);
                 let untold = rows.first().is_some_and(|(_, call)| call.is_none());
-                prop_assert_eq!(tally.not_checked(), mixed + u64::from(untold));
+                prop_assert!(of(Skip::First) <= u64::from(untold));
+                prop_assert_eq!(tally.not_checked(), of(Skip::Settings) + of(Skip::First));
             }
+        }
+    }
+
+    /// Of a vCPU whose guest is known to have disabled host polling, every halt but the first is checked
+    /// and counted as such, whatever their lengths and wherever its window stood.
+    #[test]
+    fn halts_that_may_not_poll_are_counted_alike(
+        window in prop_oneof![Just(0), 0..400_000_u32],
+        lengths in prop::collection::vec(0..500_000_u64, 1..60),
+    ) {
+        let mut kernel = Kernel::new(KNOBS);
+        kernel.allowed = false;
+        kernel.window = window;
+        let rows = halts(&mut kernel, &lengths);
+        let mut setup = setup(Sight::Vcpu);
+        setup.vetoed.insert((VM, CPU));
+        let (_, tally) = verdicts(setup, &rows);
+        let rest = lengths.len() as u64 - 1;
+        prop_assert_eq!((tally.checked.matched, tally.vetoed), (rest, rest));
+        prop_assert_eq!(tally.skipped.get(&Skip::First), Some(&1));
+    }
+
+    /// Whatever a kernel carries, its own halts show it, or do not show that it matters: the rule that is
+    /// found leaves no difference, and none with fewer changes does.
+    #[test]
+    fn what_a_kernel_carries_is_found_from_its_halts(
+        carries in prop::sample::select(Backports::of_windows().to_vec()),
+        minor in 4..20_u32,
+        sight in prop_oneof![Just(Sight::Vcpu), Just(Sight::Calls)],
+        lengths in prop::collection::vec(prop_oneof![0..300_000_u64, 0..20_000_u64], 2..200),
+    ) {
+        let plain = Version::new(5, minor);
+        let mut kernel = Kernel::new(KNOBS);
+        kernel.rule = Rule::of(plain.with(carries), Arch::X86);
+        let rows = halts(&mut kernel, &lengths);
+        let upstream = Setup { rule: Rule::of(plain, Arch::X86), ..setup(sight) };
+        let left = |backports| {
+            let rule = Rule::of(plain.with(backports), Arch::X86);
+            verdicts(Setup { rule, ..upstream.clone() }, &rows).1.differences()
+        };
+        let Some(mut trial) = Trial::new(&upstream) else {
+            prop_assert_eq!(kernel.rule, upstream.rule);
+            return Ok(());
+        };
+        for (halt, row) in &rows {
+            trial.halt(halt, row.as_ref());
+        }
+        let found = trial.finish();
+        prop_assert_eq!((found.differences, found.differences_upstream), (0, left(Backports::NONE)));
+        prop_assert_eq!(left(found.backports), 0);
+        for backports in Backports::of_windows() {
+            let fewer = backports.len() < found.backports.len();
+            prop_assert!(!fewer || left(backports) > 0, "{} {}", backports, found.backports);
+        }
+        for backports in found.equally {
+            prop_assert_eq!((left(backports), backports.len()), (0, found.backports.len()));
         }
     }
 

@@ -8,14 +8,28 @@ use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, OpenObject, ProgramMut};
 
 use super::links::Links;
 use super::skel::types::kernel_support;
-use super::skel::{CollectorProgs, CollectorSkel, CollectorSkelBuilder};
+use super::skel::{CollectorProgs, CollectorSkel, CollectorSkelBuilder, OpenCollectorSkel};
+use crate::clock;
 use crate::collector::{CollectError, CollectOptions};
+use crate::support::rights;
 
-/// What loading and attaching BPF programs takes.
-const NEED: &str = "root, or CAP_BPF and CAP_PERFMON";
+/// What loading and attaching BPF programs lacks where it is not permitted.
+fn lacking(may_load: bool) -> &'static str {
+    if may_load {
+        "more locked memory (RLIMIT_MEMLOCK, which CAP_SYS_RESOURCE raises), or a kernel that is not locked down"
+    } else {
+        "root, or CAP_BPF and CAP_PERFMON"
+    }
+}
 
 /// vCPU threads that counts mode has room for: 6.4 kB each.
 const COUNTS_SLOTS: u32 = 4096;
+
+/// Bytes for the last statistics of vCPUs whose threads end between two drains: of a thousand.
+const LAST_STATS: u32 = 1 << 20;
+
+/// vCPU threads whose last statistics can be read.
+const RAN_VCPUS: u32 = 16384;
 
 /// A libbpf error as one of ours.
 ///
@@ -33,7 +47,7 @@ pub(super) fn explain(what: &str, error: &libbpf_rs::Error) -> CollectError {
         )),
         ErrorKind::PermissionDenied => CollectError::Denied {
             what: what.to_owned(),
-            need: NEED,
+            need: lacking(rights::may_load_now()),
         },
         ErrorKind::NotFound | ErrorKind::Unsupported => CollectError::Unsupported {
             what: what.to_owned(),
@@ -79,6 +93,18 @@ impl std::fmt::Debug for Attached {
     }
 }
 
+/// Stats mode needs the walk, and who ends; the others all but the latter.
+fn choose_programs(open: &mut OpenCollectorSkel<'_>, stats: bool) {
+    for mut program in open.open_object_mut().progs_mut() {
+        let wanted = match program.name().to_str() {
+            Some("walk_vcpus") => true,
+            Some("on_thread_exit") => stats,
+            _ => !stats,
+        };
+        program.set_autoload(wanted);
+    }
+}
+
 /// Loads the programs and attaches them.
 pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError> {
     hush_libbpf();
@@ -95,12 +121,7 @@ pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError>
         settings.stats_mode = stats;
         settings.filter_by_process = !options.vms.is_empty();
     }
-    if stats {
-        for mut program in open.open_object_mut().progs_mut() {
-            let wanted = program.name() == "walk_vcpus";
-            program.set_autoload(wanted);
-        }
-    }
+    choose_programs(&mut open, stats);
     let ring = match options.mode {
         Mode::Full => options.buffer_bytes,
         Mode::Counts => 1 << 20,
@@ -111,6 +132,12 @@ pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError>
         .halts
         .set_max_entries(ring)
         .map_err(|error| explain("size the ring", &error))?;
+    if stats {
+        let last = &mut open.maps.last_stats;
+        last.set_max_entries(LAST_STATS)
+            .and_then(|()| open.maps.ran.set_max_entries(RAN_VCPUS))
+            .map_err(|error| explain("make room for last statistics", &error))?;
+    }
     let slots = if counts { COUNTS_SLOTS } else { 1 };
     open.maps
         .counts
@@ -139,7 +166,9 @@ pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError>
         walk,
         missing: Vec::new(),
     };
-    if !stats {
+    if stats {
+        attached.attach_last_stats();
+    } else {
         attached.attach_tracepoints()?;
     }
     Ok(attached)
@@ -148,7 +177,7 @@ pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError>
 /// Tracepoints that a recording can do without: program, tracepoint, field, what is missing then.
 fn optional<'a>(
     progs: &'a CollectorProgs<'_>,
-) -> [(&'a ProgramMut<'a>, &'static str, &'static str, &'static str); 6] {
+) -> [(&'a ProgramMut<'a>, &'static str, &'static str, &'static str); 5] {
     [
         (
             &progs.on_halt_poll_ns,
@@ -180,12 +209,6 @@ fn optional<'a>(
             "wake",
             "IPIs that ended a poll read as devices",
         ),
-        (
-            &progs.on_ioapic_set_irq,
-            "kvm_ioapic_set_irq",
-            "wake",
-            "PIT ticks that ended a poll read as devices",
-        ),
     ]
 }
 
@@ -211,7 +234,29 @@ impl Attached {
         })?);
         self.links = links;
         self.missing = missing;
+        self.note_wakeups(clock::monotonic_ns());
         Ok(())
+    }
+
+    /// Without it, what a VM counts after its last reading is not seen.
+    fn attach_last_stats(&mut self) {
+        match self.skel.progs.on_thread_exit.attach() {
+            Ok(link) => self.links.push(link),
+            Err(error) => self.missing.push(Missing {
+                field: "halts".to_owned(),
+                reason: format!(
+                    "what a VM counts after its last reading is not seen: tracepoint sched_process_exit \
+                     cannot be attached ({error})"
+                ),
+            }),
+        }
+    }
+
+    /// Tells the programs since when every `kvm_vcpu_wakeup` is seen.
+    pub(super) fn note_wakeups(&mut self, since_ns: u64) {
+        if let Some(settings) = self.skel.maps.bss_data.as_deref_mut() {
+            settings.wakeups_since_ns = since_ns;
+        }
     }
 
     /// Slots of counts mode that are taken.

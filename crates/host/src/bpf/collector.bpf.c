@@ -28,6 +28,7 @@ const volatile struct halt_record halt_record_type = {};
 const volatile struct vcpu_record vcpu_record_type = {};
 const volatile struct vcpu_counts vcpu_counts_type = {};
 const volatile struct stats_record stats_record_type = {};
+const volatile struct last_record last_record_type = {};
 const volatile enum kvm_hist kvm_hist_type = 0;
 const volatile enum halt_flag halt_flag_type = 0;
 const volatile enum count_hist count_hist_type = 0;
@@ -261,15 +262,15 @@ static __always_inline void read_window(struct vcpu_thread *thread, struct halt_
 }
 
 /*
- * A thread's first halt. Its call came after it, so one from longer ago than it lasted is that of an
- * earlier halt, from before this program was there; or the thread lost its CPU since: who knows.
+ * A thread's first halt. A call since this program is there is its own, whatever time lies between the
+ * two. One from before is that of an earlier halt if it is from longer ago than this one lasted; or the
+ * thread lost its CPU since: who knows.
  */
-static __always_inline bool call_is_known(struct vcpu_thread *thread, __u64 ns)
+static __always_inline bool first_call_is_known(struct vcpu_thread *thread, __u64 ns)
 {
-	if (thread->has_halted)
-		return true;
-	thread->has_halted = true;
 	if (!thread->change || bpf_ktime_get_ns() - thread->change_ns <= ns)
+		return true;
+	if (wakeups_since_ns && thread->change_ns > wakeups_since_ns)
 		return true;
 	thread->change = 0;
 	return false;
@@ -286,11 +287,13 @@ int BPF_PROG(on_vcpu_wakeup, __u64 ns, bool waited, bool valid)
 		.tgid = id >> 32,
 	};
 	struct vcpu_thread *thread = this_thread();
-	bool known;
+	bool known, first;
 
 	if (!thread)
 		return 0;
-	known = call_is_known(thread, ns);
+	first = !thread->has_halted;
+	thread->has_halted = true;
+	known = !first || first_call_is_known(thread, ns);
 	if (waited)
 		halt.flags |= HALT_WAITED;
 	if (valid)
@@ -308,7 +311,7 @@ int BPF_PROG(on_vcpu_wakeup, __u64 ns, bool waited, bool valid)
 
 	if (counts_mode)
 		count_halt(thread, &halt);
-	else if (bpf_ringbuf_output(&halts, &halt, sizeof(halt), BPF_RB_NO_WAKEUP))
+	else if (bpf_ringbuf_output(&halts, &halt, sizeof(halt), wakeup_if(first)))
 		count_lost(LOST_RING_FULL);
 	return 0;
 }

@@ -8,43 +8,59 @@ use std::time::Duration;
 use haltwise_core::event::{Facts, Lost};
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder};
+use rustix::event::epoll;
+use rustix::fd::OwnedFd;
 
 use super::attach::{Attached, attach, explain};
 use super::cost::Cost;
-use super::counts::CountsReader;
+use super::counts::{CountsReader, Seen};
 use super::exits::ExitCounter;
 use super::missed::Missed;
 use super::places::Places;
 use super::program::Programs;
-use super::record::RawHalt;
+use super::record::{RawHalt, SIZE as HALT_SIZE};
 use super::skel::CollectorProgs;
 use super::skel::types::{kernel_support, lost_cause};
-use super::stats::StatsReader;
-use super::walk::{FoundVcpu, walk, walk_with_stats};
+use super::stats::{self, StatsReader, VcpuStats};
+use super::walk::{FoundVcpu, SIZE_WITH_STATS, decode_with_stats, walk, walk_with_stats};
 use crate::clock;
-use crate::collector::{CollectError, CollectOptions, Collector};
+use crate::collector::{CollectError, CollectOptions, Collector, Counting, SOON};
 use crate::params;
 use crate::root::Root;
 
 /// Between two walks, if nothing unknown halts.
-const WALK_NS: u64 = 2_000_000_000;
+const WALK_NS: std::ops::RangeInclusive<u64> = 500_000_000..=2_000_000_000;
+/// No walk takes more than one part in so many of the time.
+const WALK_PART: u64 = 400;
 /// Between two walks, however much of the unknown halts.
 const WALK_AGAIN_NS: u64 = 20_000_000;
+/// A ring that holds a tenth of a second of a million halts a second.
+const ROOMY: u32 = 8 << 20;
+/// Between two looks at the kernel's counts of losses.
+const LOSSES_NS: u64 = 500_000_000;
 
 /// Records through BPF.
 #[derive(Debug)]
 pub struct BpfCollector {
     attached: Attached,
     ring: RingBuffer<'static>,
+    /// Readable when a program wakes the recorder.
+    woken: OwnedFd,
     drained: Rc<RefCell<Drained>>,
     options: CollectOptions,
     root: Root,
     places: Places,
     counts: CountsReader,
     stats: StatsReader,
+    /// What vCPUs counted whose threads have ended since the last reading.
+    last_stats: Vec<(FoundVcpu, VcpuStats)>,
     exits: Option<ExitCounter>,
     cost: Cost,
+    counting: Counting,
     last_walk_ns: u64,
+    /// How long it took.
+    walk_took_ns: u64,
+    last_losses_ns: u64,
     lost_before: [u64; LOST_CAUSES],
     missed: Missed,
 }
@@ -55,7 +71,9 @@ const LOST_CAUSES: usize = lost_cause::LOST_CAUSES.0 as usize;
 #[derive(Debug, Default)]
 struct Drained {
     halts: Vec<RawHalt>,
-    short: Option<usize>,
+    /// Of threads that ended.
+    last: Vec<(FoundVcpu, VcpuStats)>,
+    short: Option<(usize, usize)>,
 }
 
 impl BpfCollector {
@@ -64,30 +82,36 @@ impl BpfCollector {
         let attached = attach(&options)?;
         let drained = Rc::new(RefCell::new(Drained::default()));
         let ring = ring(&attached, &drained)?;
+        let woken = woken(&attached)?;
         let mut collector = Self {
             attached,
             ring,
+            woken,
             drained,
             options,
             places: Places::new(root.clone()),
             root,
             counts: CountsReader::default(),
             stats: StatsReader::default(),
+            last_stats: Vec::new(),
             exits: None,
             cost: Cost::default(),
+            counting: Counting::default(),
             last_walk_ns: 0,
+            walk_took_ns: 0,
+            last_losses_ns: 0,
             lost_before: [0; LOST_CAUSES],
             missed: Missed::default(),
         };
         let now = clock::monotonic_ns();
         collector.refresh_param();
         if collector.options.mode == Mode::Stats {
-            collector.start_stats(now)?;
+            collector.start_stats()?;
         } else {
             collector.walk(now)?;
         }
         collector.counts.start(now);
-        collector.start_exits(now)?;
+        collector.start_exits()?;
         collector.tick_cost(now);
         Ok(collector)
     }
@@ -100,6 +124,11 @@ impl BpfCollector {
     /// No event of the kernel's runs them any more.
     pub(super) fn detach(&mut self) {
         self.attached.links.detach();
+    }
+
+    /// Tells the programs since when every `kvm_vcpu_wakeup` is seen.
+    pub(super) fn note_wakeups(&mut self, since_ns: u64) {
+        self.attached.note_wakeups(since_ns);
     }
 
     /// Tells the programs the module's ceiling, which they cannot read themselves.
@@ -128,18 +157,25 @@ impl BpfCollector {
                 found.into_iter().map(|(vcpu, _)| vcpu).collect()
             }
         };
-        self.place_all(&found);
+        self.place_all(&found, now_ns);
+        self.walk_took_ns = clock::monotonic_ns().saturating_sub(now_ns);
         Ok(())
     }
 
-    fn place_all(&mut self, found: &[FoundVcpu]) {
+    /// When the next walk is due, if nothing asks for one before.
+    fn walk_after_ns(&self) -> u64 {
+        let after_ns = self.walk_took_ns.saturating_mul(WALK_PART);
+        after_ns.clamp(*WALK_NS.start(), *WALK_NS.end())
+    }
+
+    fn place_all(&mut self, found: &[FoundVcpu], now_ns: u64) {
         let param = params::param_halt_poll_ns(&self.root).ok();
-        self.places.learn(found, param);
+        self.places.learn_all(found, param, now_ns);
     }
 
     /// Where KVM's counters stand, if this kernel has them.
-    fn start_stats(&mut self, now_ns: u64) -> Result<(), CollectError> {
-        self.drain_stats(&mut Facts::default(), now_ns)?;
+    fn start_stats(&mut self) -> Result<(), CollectError> {
+        self.drain_stats(&mut Facts::default())?;
         if self.attached.has(kernel_support::SUPPORT_HISTS) {
             Ok(())
         } else {
@@ -147,15 +183,27 @@ impl BpfCollector {
         }
     }
 
-    fn drain_stats(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
-        self.last_walk_ns = now_ns;
+    /// Says until when it counted. A walk takes its time, every walk the same: its end stands for it.
+    fn drain_stats(&mut self, facts: &mut Facts) -> Result<u64, CollectError> {
         let found = walk_with_stats(&self.attached.walk)?;
+        let now_ns = clock::monotonic_ns();
+        self.last_walk_ns = now_ns;
         let vcpus: Vec<FoundVcpu> = found.iter().map(|(vcpu, _)| *vcpu).collect();
-        self.place_all(&vcpus);
-        let place = |vcpu: &FoundVcpu| self.places.of_found(vcpu).unwrap_or_default();
-        let rows = self.stats.rows(&found, now_ns, place);
-        facts.counts.extend(rows);
-        Ok(())
+        self.place_all(&vcpus, now_ns);
+        // After the walk: a vCPU that it did not meet any more is here.
+        self.drain_ring(facts, now_ns)?;
+        let last = std::mem::take(&mut self.last_stats);
+        let places = &self.places;
+        let place = |vcpu: &FoundVcpu| places.of_found(vcpu).unwrap_or_default();
+        let began_ns = self.stats.interval_start_ns();
+        let read = self
+            .stats
+            .rows(stats::with_last(&found, &last), now_ns, place);
+        facts.counts.extend(read.rows);
+        if let Some(began_ns) = began_ns {
+            self.places.unread_since(&read.gone, began_ns);
+        }
+        Ok(now_ns)
     }
 
     fn drain_ring(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
@@ -163,10 +211,10 @@ impl BpfCollector {
             .consume()
             .map_err(|error| explain("read the ring", &error))?;
         let drained = std::mem::take(&mut *self.drained.borrow_mut());
-        if let Some(got) = drained.short {
-            let expected = size_of::<super::skel::types::halt_record>();
+        if let Some((got, expected)) = drained.short {
             return Err(CollectError::Record { got, expected });
         }
+        self.last_stats.extend(drained.last);
         let unknown = drained
             .halts
             .iter()
@@ -178,7 +226,7 @@ impl BpfCollector {
         for halt in &drained.halts {
             let place = self.places.of_halt(halt);
             // In counts mode a thread's first halt comes through the ring only to be placed.
-            if self.options.mode == Mode::Full {
+            if self.options.mode == Mode::Full && self.counting.holds(halt.end_ns) {
                 facts.halts.push(halt.halt(place));
                 facts.windows.extend(halt.window_change(place));
             }
@@ -187,39 +235,45 @@ impl BpfCollector {
     }
 
     /// Counts first, then who they belong to: a thread that has counts has halted before, so a walk
-    /// finds it, or (if its VM is gone) its first halt is in the ring.
-    fn drain_counts(
-        &mut self,
-        facts: &mut Facts,
-        now_ns: u64,
-        last: bool,
-    ) -> Result<(), CollectError> {
-        let used = self.attached.counts_used();
-        let seen = CountsReader::look(&self.attached.skel.maps.counts, used)?;
+    /// finds it, or (if its VM is gone) its first halt is in the ring. Says until when it counted.
+    fn drain_counts(&mut self, facts: &mut Facts, last: bool) -> Result<u64, CollectError> {
+        let (seen, now_ns) = self.look_at_counts()?;
         self.walk(now_ns)?;
         self.drain_ring(facts, now_ns)?;
         let mut place = |tid| self.places.of_thread(tid);
         let rows = self.counts.rows(seen, now_ns, last, &mut place);
         facts.counts.extend(rows);
-        Ok(())
+        Ok(now_ns)
+    }
+
+    /// What the kernel has counted, and when it had been read.
+    fn look_at_counts(&self) -> Result<(Vec<Seen>, u64), CollectError> {
+        let used = self.attached.counts_used();
+        let seen = CountsReader::look(&self.attached.skel.maps.counts, used)?;
+        Ok((seen, clock::monotonic_ns()))
     }
 
     /// After the first walk, which says how many vCPUs there are.
-    fn start_exits(&mut self, now_ns: u64) -> Result<(), CollectError> {
+    fn start_exits(&mut self) -> Result<(), CollectError> {
         if let Some(wanted) = &self.options.exits {
             let vcpus = self.places.roster().vcpus.len();
-            let counter = ExitCounter::start(wanted, &self.options.vms, vcpus, now_ns)?;
+            let counter = ExitCounter::start(wanted, &self.options.vms, vcpus)?;
             self.exits = Some(counter);
         }
         Ok(())
     }
 
-    fn drain_exits(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
+    /// Exits until now, after a walk that says whose they are.
+    fn drain_exits(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
+        if self.exits.is_none() {
+            return Ok(());
+        }
+        self.walk(clock::monotonic_ns())?;
         let Some(mut exits) = self.exits.take() else {
             return Ok(());
         };
-        let rows = exits.read(now_ns, &mut |who| self.places.of_exits(who));
-        let lost = exits.lost(now_ns);
+        let rows = exits.read(&mut |who| self.places.of_exits(who));
+        let lost = exits.lost(clock::monotonic_ns());
         self.exits = Some(exits);
         facts.exits.extend(rows?);
         facts.lost.extend(lost?);
@@ -267,7 +321,6 @@ impl BpfCollector {
                 progs.on_hrtimer_entry.as_fd(),
                 progs.on_hrtimer_exit.as_fd(),
                 progs.on_apic_ipi.as_fd(),
-                progs.on_ioapic_set_irq.as_fd(),
             ],
             exits: exits.map(ExitCounter::programs),
         }
@@ -277,6 +330,20 @@ impl BpfCollector {
         let programs = Self::programs(&self.attached, self.exits.as_ref());
         self.cost.tick(now_ns, &programs);
     }
+}
+
+/// What becomes readable when a program wakes whoever waits for the ring, and only then: data that comes
+/// without a wake-up is no event (edge-triggered).
+fn woken(attached: &Attached) -> Result<OwnedFd, CollectError> {
+    let failed = |source: rustix::io::Errno| CollectError::Failed {
+        what: "wait for the ring".to_owned(),
+        source: source.into(),
+    };
+    let fd = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
+    let ring = attached.skel.maps.halts.as_fd();
+    let when = epoll::EventFlags::IN | epoll::EventFlags::ET;
+    epoll::add(&fd, ring, epoll::EventData::new_u64(0), when).map_err(failed)?;
+    Ok(fd)
 }
 
 /// The ring that fills `drained`.
@@ -291,11 +358,22 @@ fn ring(
             let mut drained = into.borrow_mut();
             match RawHalt::decode(bytes) {
                 Some(halt) => drained.halts.push(halt),
-                None => drained.short = Some(bytes.len()),
+                None => drained.short = Some((bytes.len(), HALT_SIZE)),
             }
             0
         })
         .map_err(|error| explain("map the ring", &error))?;
+    let into = Rc::clone(drained);
+    builder
+        .add(&attached.skel.maps.last_stats, move |bytes| {
+            let mut drained = into.borrow_mut();
+            match decode_with_stats(bytes) {
+                Some(last) => drained.last.push(last),
+                None => drained.short = Some((bytes.len(), SIZE_WITH_STATS)),
+            }
+            0
+        })
+        .map_err(|error| explain("map the ring of last statistics", &error))?;
     builder
         .build()
         .map_err(|error| explain("map the ring", &error))
@@ -318,8 +396,8 @@ fn not_kept(mode: Mode) -> Vec<Missing> {
             ("poll_cut", stats),
             (
                 "halts",
-                "KVM's own statistics tell halts that polled or waited; one that did neither, and those \
-                 of a VM after its last whole interval, leave no trace",
+                "KVM's own statistics tell halts that polled or waited; one that did neither leaves no \
+                 trace",
             ),
         ],
     };
@@ -335,16 +413,21 @@ impl Collector for BpfCollector {
         Rung::Bpf
     }
 
+    fn confine(&mut self) {
+        self.cost.hand_over(&self.root);
+    }
+
     fn drain(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
         let now = clock::monotonic_ns();
         self.refresh_param();
         let since = now.saturating_sub(self.last_walk_ns);
         let met =
             |exits: &mut Option<ExitCounter>| exits.as_mut().is_some_and(ExitCounter::met_a_thread);
-        if since >= WALK_NS || since >= WALK_AGAIN_NS && met(&mut self.exits) {
+        if since >= self.walk_after_ns() || since >= WALK_AGAIN_NS && met(&mut self.exits) {
             self.walk(now)?;
         }
         self.drain_ring(facts, now)?;
+        self.places.look(facts, now);
         let since = match self.options.mode {
             Mode::Full => None,
             Mode::Counts => self.counts.interval_start_ns(),
@@ -354,35 +437,94 @@ impl Collector for BpfCollector {
         if Duration::from_nanos(since) >= self.options.interval {
             match self.options.mode {
                 Mode::Full => {}
-                Mode::Counts => self.drain_counts(facts, now, false)?,
-                Mode::Stats => self.drain_stats(facts, now)?,
+                Mode::Counts => drop(self.drain_counts(facts, false)?),
+                Mode::Stats => drop(self.drain_stats(facts)?),
             }
         }
         if self.exits.as_ref().is_some_and(|exits| exits.is_due(now)) {
-            self.walk(now)?;
-            self.drain_exits(facts, now)?;
+            self.drain_exits(facts)?;
         }
-        self.drain_lost(facts, now)?;
+        if now.saturating_sub(self.last_losses_ns) >= LOSSES_NS {
+            self.last_losses_ns = now;
+            self.drain_lost(facts, now)?;
+        }
         self.tick_cost(now);
         Ok(())
+    }
+
+    /// A thread's first halt ends it: its VM may be gone soon, and has to be placed before.
+    fn wait(&mut self, at_most: Duration) -> Result<(), CollectError> {
+        let at_most = if self.options.buffer_bytes < ROOMY {
+            at_most.min(SOON)
+        } else {
+            at_most
+        };
+        let timeout = rustix::time::Timespec::try_from(at_most).ok();
+        let mut events = [epoll::Event {
+            flags: epoll::EventFlags::empty(),
+            data: epoll::EventData::new_u64(0),
+        }];
+        match epoll::wait(&self.woken, &mut events, timeout.as_ref()) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => Ok(()),
+            Ok(_) => {
+                // Only a walk tells VMs of one process in the order in which they were made: not before
+                // the next is due, whoever halts for the first time meanwhile.
+                let since = clock::monotonic_ns().saturating_sub(self.last_walk_ns);
+                std::thread::sleep(Duration::from_nanos(WALK_AGAIN_NS.saturating_sub(since)));
+                Ok(())
+            }
+            Err(source) => Err(CollectError::Failed {
+                what: "wait for the ring".to_owned(),
+                source: source.into(),
+            }),
+        }
+    }
+
+    fn begin(&mut self) -> Result<u64, CollectError> {
+        let mut before = Facts::default();
+        self.drain_exits(&mut before)?;
+        let began_ns = match self.options.mode {
+            Mode::Full => clock::monotonic_ns(),
+            Mode::Counts => {
+                let (seen, now_ns) = self.look_at_counts()?;
+                self.counts.begin(seen, now_ns);
+                now_ns
+            }
+            Mode::Stats => self.drain_stats(&mut before)?,
+        };
+        self.drain_lost(&mut before, began_ns)?;
+        self.counting.began_ns = began_ns;
+        self.places.begin(began_ns);
+        Ok(began_ns)
+    }
+
+    fn end(&mut self, facts: &mut Facts) -> Result<u64, CollectError> {
+        if let Some(ended_ns) = self.counting.ended_ns {
+            return Ok(ended_ns);
+        }
+        let ended_ns = match self.options.mode {
+            Mode::Full => clock::monotonic_ns(),
+            Mode::Counts => self.drain_counts(facts, true)?,
+            Mode::Stats => self.drain_stats(facts)?,
+        };
+        self.counting.ended_ns = Some(ended_ns);
+        self.places.look(facts, ended_ns);
+        self.drain_exits(facts)?;
+        Ok(ended_ns)
     }
 
     fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
         let now = clock::monotonic_ns();
         let programs = Self::programs(&self.attached, self.exits.as_ref());
         self.cost.end_sample(now, &programs);
+        self.end(facts)?;
         self.detach();
         if let Some(exits) = &mut self.exits {
             exits.detach();
         }
         self.walk(now)?;
         self.drain_ring(facts, now)?;
-        match self.options.mode {
-            Mode::Full => {}
-            Mode::Counts => self.drain_counts(facts, now, true)?,
-            Mode::Stats => self.drain_stats(facts, now)?,
-        }
-        self.drain_exits(facts, now)?;
+        self.places.end(facts);
         self.drain_lost(facts, now)
     }
 
@@ -397,6 +539,7 @@ impl Collector for BpfCollector {
             missing.extend_from_slice(exits.missing());
         }
         missing.extend(not_kept(self.options.mode));
+        missing.extend(self.places.unread());
         missing
     }
 

@@ -13,6 +13,8 @@ use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd};
 use libbpf_rs::libbpf_sys;
 
 use super::program::{Programs, Runs, run_count};
+use super::timer::{Timer, Timing};
+use crate::root::Root;
 
 /// How long one sample lasts, at least.
 const SAMPLE_NS: u64 = 200_000_000;
@@ -35,7 +37,8 @@ struct AllRuns {
 #[derive(Debug, Default)]
 pub(super) struct Cost {
     /// Held while the kernel is asked to time programs.
-    timing: Option<OwnedFd>,
+    timing: Option<Timing>,
+    timer: Timer,
     sample_start_ns: u64,
     at_start: AllRuns,
     next_ns: u64,
@@ -45,6 +48,12 @@ pub(super) struct Cost {
 }
 
 impl Cost {
+    /// From now on a process of its own has programs timed: this one may lose the right to.
+    pub(super) fn hand_over(&mut self, root: &Root) {
+        // Without it, what the programs cost is known from before only.
+        drop(self.timer.hand_over(root));
+    }
+
     /// Starts and ends samples as their time comes.
     pub(super) fn tick(&mut self, now_ns: u64, programs: &Programs<'_>) {
         let first = *self.first_ns.get_or_insert(now_ns);
@@ -55,16 +64,17 @@ impl Cost {
         } else if now_ns >= self.next_ns.max(first) {
             self.next_ns = now_ns + PERIOD_NS;
             self.sample_start_ns = now_ns;
-            self.timing = start_timing();
+            self.timing = self.timer.begin();
             self.at_start = all_runs(programs);
         }
     }
 
     /// Ends a sample under way.
     pub(super) fn end_sample(&mut self, now_ns: u64, programs: &Programs<'_>) {
-        if self.timing.take().is_none() {
+        let Some(timing) = self.timing.take() else {
             return;
-        }
+        };
+        self.timer.end(timing);
         let (mut end, mut start) = (all_runs(programs), self.at_start);
         let ends = end.each().into_iter().zip(start.each());
         for (sum, (end, start)) in self.sampled.each().into_iter().zip(ends) {

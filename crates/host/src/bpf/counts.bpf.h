@@ -43,7 +43,7 @@ static __always_inline struct vcpu_counts *counts_of(struct vcpu_thread *thread,
 	counted->tid = halt->tid;
 	counted->tgid = halt->tgid;
 	/* A thread's first halt is told, so that it can be placed while its VM lives. */
-	bpf_ringbuf_output(&halts, (void *)halt, sizeof(*halt), BPF_RB_NO_WAKEUP);
+	bpf_ringbuf_output(&halts, (void *)halt, sizeof(*halt), wakeup_if(true));
 	return counted;
 }
 
@@ -68,7 +68,11 @@ static __always_inline void count_halt(struct vcpu_thread *thread, const struct 
 	if (waited)
 		counted->waited++;
 	if (halt->flags & HALT_POLL_KNOWN) {
+		__u64 polled_ns = halt->flags & HALT_POLLED ? halt->poll_ns : 0;
+
 		counted->poll_known++;
+		if (!waited && halt->halt_ns > polled_ns)
+			counted->turned_back_ns += halt->halt_ns - polled_ns;
 		if (halt->flags & HALT_POLLED) {
 			counted->polled++;
 			if (!waited)

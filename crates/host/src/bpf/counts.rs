@@ -18,7 +18,7 @@ const SIZE: usize = size_of::<vcpu_counts>();
 const HISTS: usize = count_hist::COUNT_HISTS.0 as usize;
 const WAKE_FACTS: usize = 256;
 const _: () = assert!(
-    SIZE == 7 * 8 + HISTS * 8 + HISTS * KERNEL_BUCKETS * 4 + WAKE_FACTS * 4 + 2 * 4,
+    SIZE == 8 * 8 + HISTS * 8 + HISTS * KERNEL_BUCKETS * 4 + WAKE_FACTS * 4 + 2 * 4,
     "vcpu_counts in intf.h changed: look at this decoder"
 );
 
@@ -33,6 +33,7 @@ struct Totals {
     polled: u64,
     successful_polls: u64,
     poll_cuts: u64,
+    turned_back_ns: u64,
     sum_ns: [u64; HISTS],
     hist: Vec<u32>,
     wakes: Vec<u32>,
@@ -48,6 +49,7 @@ impl Totals {
             polled: 0,
             successful_polls: 0,
             poll_cuts: 0,
+            turned_back_ns: 0,
             sum_ns: [0; HISTS],
             hist: vec![0; HISTS * KERNEL_BUCKETS],
             wakes: vec![0; WAKE_FACTS],
@@ -79,6 +81,7 @@ impl Totals {
             polled: u64_of(offset_of!(vcpu_counts, polled))?,
             successful_polls: u64_of(offset_of!(vcpu_counts, successful_polls))?,
             poll_cuts: u64_of(offset_of!(vcpu_counts, poll_cuts))?,
+            turned_back_ns: u64_of(offset_of!(vcpu_counts, turned_back_ns))?,
             sum_ns,
             hist: words(offset_of!(vcpu_counts, hist), HISTS * KERNEL_BUCKETS)?,
             wakes: words(offset_of!(vcpu_counts, wakes), WAKE_FACTS)?,
@@ -108,9 +111,10 @@ impl Totals {
         };
         let halts = self.halts.wrapping_sub(before.halts);
         let whole = self.whole_polls.wrapping_sub(before.whole_polls);
-        let known = self.poll_known.wrapping_sub(before.poll_known) + whole == halts;
+        // The halt under way at attach says nothing of its poll; those around it do.
+        let known = self.poll_known.wrapping_sub(before.poll_known) + whole;
         let if_known =
-            |now: u64, then: u64, whole: u64| known.then(|| now.wrapping_sub(then) + whole);
+            |now: u64, then: u64, whole: u64| (known > 0).then(|| now.wrapping_sub(then) + whole);
         let mut wakes = [0; 5];
         for (index, (now, then)) in (0_u8..=u8::MAX).zip(self.wakes.iter().zip(&before.wakes)) {
             let source: WakeSource = wake::source(wake::facts_of_index(index));
@@ -124,9 +128,11 @@ impl Totals {
             tid,
             halts,
             waited: self.waited.wrapping_sub(before.waited),
+            poll_known: Some(known),
             polled: if_known(self.polled, before.polled, whole),
             successful_polls: if_known(self.successful_polls, before.successful_polls, whole),
             poll_cuts: if_known(self.poll_cuts, before.poll_cuts, 0),
+            turned_back_ns: if_known(self.turned_back_ns, before.turned_back_ns, 0),
             wakes,
             halt_ns: with_whole_polls(count_hist::COUNT_HALT),
             gap_ns: with_whole_polls(count_hist::COUNT_GAP),
@@ -162,6 +168,13 @@ impl CountsReader {
     /// When the interval under way began.
     pub(super) fn interval_start_ns(&self) -> Option<u64> {
         self.last_ns
+    }
+
+    /// What was counted until `now_ns` is nobody's.
+    pub(super) fn begin(&mut self, all: Vec<Seen>, now_ns: u64) {
+        self.last_ns = Some(now_ns);
+        let before = all.into_iter().map(|seen| (seen.slot, seen.totals));
+        self.before.extend(before);
     }
 
     /// What the kernel has counted so far. `used`: slots taken so far.
@@ -265,10 +278,32 @@ mod test {
             (2, 2, 2, 6)
         );
         // Two halts, for none of which the polling counters were known.
+        assert_eq!((row.poll_known, row.polls_known()), (Some(0), 0));
         assert_eq!(
             (row.polled, row.successful_polls, row.poll_cuts),
             (None, None, None)
         );
+    }
+
+    #[test]
+    fn one_halt_that_does_not_say_whether_it_polled_voids_no_other() {
+        let mut now = Totals::none();
+        (now.halts, now.poll_known, now.polled) = (10, 9, 4);
+        let row = now.since(&Totals::none(), 1, 1, Tid(1));
+        assert_eq!((row.polls_known(), row.polled), (9, Some(4)));
+    }
+
+    #[test]
+    fn what_was_turned_back_is_told_where_polls_are() {
+        let mut now = Totals::none();
+        (now.halts, now.poll_known, now.turned_back_ns) = (2, 2, 1_700);
+        let mut before = Totals::none();
+        before.turned_back_ns = 700;
+        let row = now.since(&before, 1, 1, Tid(1));
+        assert_eq!(row.turned_back_ns, Some(1_000));
+        now.poll_known = 0;
+        let row = now.since(&before, 1, 1, Tid(1));
+        assert_eq!(row.turned_back_ns, None);
     }
 
     #[test]
@@ -315,6 +350,28 @@ mod test {
             [(None, 2)],
             "the last call keeps nothing back"
         );
+    }
+
+    #[test]
+    fn what_was_counted_before_the_beginning_is_nobodys() {
+        let seen = |halts| {
+            let mut totals = Totals::none();
+            totals.halts = halts;
+            vec![Seen {
+                slot: 0,
+                tid: 7,
+                totals,
+            }]
+        };
+        let mut reader = CountsReader::default();
+        reader.start(0);
+        reader.begin(seen(5), 100);
+        let rows = reader.rows(seen(9), 120, true, &mut |_| None);
+        let told: Vec<_> = rows
+            .iter()
+            .map(|row| (row.time_ns, row.interval_ns, row.halts))
+            .collect();
+        assert_eq!(told, [(120, 20, 4)]);
     }
 
     #[test]

@@ -30,6 +30,7 @@ use self::skel::types::exit_lost;
 use super::attach::explain;
 use super::program::ExitPrograms;
 use super::record::Place;
+use crate::clock;
 use crate::collector::CollectError;
 use crate::exits::ExitOptions;
 
@@ -71,12 +72,11 @@ impl ExitCounter {
         options: &ExitOptions,
         vms: &[Pid],
         vcpus: usize,
-        now_ns: u64,
     ) -> Result<Self, CollectError> {
         Ok(Self {
             loaded: load::load(options, vms, vcpus)?,
             told: Vec::new(),
-            last_ns: now_ns,
+            last_ns: clock::monotonic_ns(),
             lost_before: [0; LOST.len()],
             threads_begun: 0,
         })
@@ -136,15 +136,17 @@ impl ExitCounter {
     /// One row for each vCPU thread and cause that anything came of since the last call.
     pub(super) fn read(
         &mut self,
-        now_ns: u64,
         place: &mut dyn FnMut(Who) -> Place,
     ) -> Result<Vec<Exits>, CollectError> {
+        let slots = CELL_OTHER..=CELL_OTHER + self.loaded.cells_given();
+        let cells = slots.map(|slot| Ok((slot, self.cell(slot)?)));
+        let cells = cells.collect::<Result<Vec<_>, CollectError>>()?;
+        let now_ns = clock::monotonic_ns();
         let interval_ns = now_ns.saturating_sub(self.last_ns);
         self.last_ns = now_ns;
         // A vCPU may have several cells of one cause: from before its place was known, and after.
         let mut rows = BTreeMap::new();
-        for slot in CELL_OTHER..=CELL_OTHER + self.loaded.cells_given() {
-            let cell = self.cell(slot)?;
+        for (slot, cell) in cells {
             let at = slot as usize;
             if at >= self.told.len() {
                 self.told.resize_with(at + 1, Told::default);

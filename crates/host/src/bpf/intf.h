@@ -106,6 +106,12 @@ struct stats_record {
 	__u64 hist[KVM_HISTS][KVM_HIST_BUCKETS];
 };
 
+/* Stats mode: a vCPU and its statistics as the thread that ran it left them when it ended. */
+struct last_record {
+	struct vcpu_record vcpu;
+	struct stats_record stats;
+};
+
 /* The histograms of counts mode. */
 enum count_hist {
 	COUNT_HALT,
@@ -126,6 +132,7 @@ struct vcpu_counts {
 	__u64 polled;
 	__u64 successful_polls;
 	__u64 poll_cuts;
+	__u64 turned_back_ns; /* neither polled nor slept by halts that did not wait */
 	__u64 sum_ns[COUNT_HISTS];
 	__u32 hist[COUNT_HISTS][HIST_BUCKETS];
 	__u32 wakes[WAKE_FACTS]; /* by the wake bits of halt_flag */

@@ -34,6 +34,7 @@ enum {
 	BPF_NOEXIST = 1,
 	BPF_F_NO_PREALLOC = 1,
 	BPF_RB_NO_WAKEUP = 1,
+	BPF_RB_FORCE_WAKEUP = 2,
 	BPF_LOCAL_STORAGE_GET_F_CREATE = 1,
 };
 #define BPF_F_CURRENT_CPU 0xffffffffULL
@@ -95,6 +96,7 @@ struct task_struct {
 	int tgid;
 	unsigned int flags;
 	struct files_struct *files;
+	void *bpf_storage; /* what BPF programs keep with the task */
 };
 
 struct qstr {
@@ -152,8 +154,21 @@ struct kvm_pic {
 	int output;
 };
 
+/* arch/x86/kvm/ioapic.h */
+union kvm_ioapic_redirect_entry {
+	u64 bits;
+};
+
+struct kvm_ioapic {
+	union kvm_ioapic_redirect_entry redirtbl[24]; /* IOAPIC_NUM_PINS */
+};
+
+struct kvm_pit;
+
 struct kvm_arch {
 	struct kvm_pic *vpic;
+	struct kvm_ioapic *vioapic;
+	struct kvm_pit *vpit;
 	u64 disabled_exits; /* bits of KVM_CAP_X86_DISABLE_EXITS; up to 6.17 see below */
 };
 

@@ -6,14 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use haltwise_core::event::{CeilingSource, Observable};
+use haltwise_core::event::{CeilingSource, Facts, Observable};
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
-use haltwise_core::recording::Roster;
+use haltwise_core::recording::{Missing, Roster};
 
 use super::exits::Who;
 use super::record::{Place, RawHalt};
 use super::walk::FoundVcpu;
-use crate::discovery::{self, RosterBuilder, VmLabel};
+use crate::discovery::{self, Living, Pauses, RosterBuilder, VmLabel};
 use crate::root::Root;
 
 /// Who is who, as far as walks, halts and exits have told.
@@ -26,6 +26,10 @@ pub(super) struct Places {
     by_tid: BTreeMap<u32, Place>,
     /// `struct kvm` of each VM of a process, in the order in which they were first seen.
     vms: BTreeMap<Pid, Vec<u64>>,
+    living: Living,
+    pauses: Pauses,
+    /// VMs that were gone before their last statistics were read.
+    unread: BTreeSet<VmIndex>,
 }
 
 impl Places {
@@ -37,7 +41,65 @@ impl Places {
             by_vcpu: BTreeMap::new(),
             by_tid: BTreeMap::new(),
             vms: BTreeMap::new(),
+            living: Living::default(),
+            pauses: Pauses::by_the_kernel(),
+            unread: BTreeSet::new(),
         }
+    }
+
+    /// The recording begins.
+    pub(super) fn begin(&mut self, now_ns: u64) {
+        self.roster.begin(now_ns);
+        self.pauses.begin(&self.root, &mut self.roster, now_ns);
+    }
+
+    /// Notes which processes have ended and which VMs are paused, of which `facts` have come of late.
+    pub(super) fn look(&mut self, facts: &Facts, now_ns: u64) {
+        let vms = &self.roster.roster().vms;
+        let gone = self.living.look(&self.root, vms, now_ns);
+        self.roster.gone(&gone, now_ns);
+        self.pauses
+            .look(&self.root, &mut self.roster, facts, now_ns);
+    }
+
+    /// The recording has ended, and all facts have come.
+    pub(super) fn end(&mut self, facts: &Facts) {
+        self.pauses.end(&self.root, &mut self.roster, facts);
+    }
+
+    /// These are gone, and what they counted since `last_ns` with them: for us they ended then.
+    pub(super) fn unread_since(&mut self, gone: &[Place], last_ns: u64) {
+        for vm in gone.iter().filter_map(|place| place.vm) {
+            if let Some(row) = self.roster.vm_mut(vm) {
+                row.to_ns = Some(row.to_ns.map_or(last_ns, |to_ns| to_ns.min(last_ns)));
+                self.unread.insert(vm);
+            }
+        }
+    }
+
+    /// Whose last statistics were not read.
+    pub(super) fn unread(&self) -> Vec<Missing> {
+        let vms = self.roster.roster().vms.iter();
+        let unread = vms.filter(|vm| self.unread.contains(&vm.index));
+        unread
+            .map(|vm| Missing {
+                field: "halts".to_owned(),
+                reason: format!(
+                    "VM {} was gone before its statistics were read once more: it counts until the reading \
+                     before",
+                    vm.name
+                ),
+            })
+            .collect()
+    }
+
+    /// Takes over what a walk over all vCPUs found: other VMs are gone.
+    pub(super) fn learn_all(&mut self, found: &[FoundVcpu], param: Option<u32>, now_ns: u64) {
+        let known = self.roster.roster().vms.len();
+        let there = self.learn(found, param);
+        let is_new = |vm: &&VmIndex| usize::try_from(vm.0).is_ok_and(|row| row >= known);
+        let new = there.iter().filter(is_new).copied().collect();
+        self.roster.there(&there, &new, now_ns);
     }
 
     /// All that were seen.
@@ -45,19 +107,20 @@ impl Places {
         self.roster.roster()
     }
 
-    /// Takes over what a walk found, while the module's ceiling is `param`.
-    pub(super) fn learn(&mut self, found: &[FoundVcpu], param: Option<u32>) {
+    /// Takes over what a walk found, while the module's ceiling is `param`; gives the VMs.
+    pub(super) fn learn(&mut self, found: &[FoundVcpu], param: Option<u32>) -> BTreeSet<VmIndex> {
         let mut vms_of: BTreeMap<Pid, BTreeSet<u64>> = BTreeMap::new();
         for vcpu in found {
             vms_of.entry(vcpu.pid).or_default().insert(vcpu.vm);
         }
-        for vcpu in found {
+        let each = found.iter().map(|vcpu| {
             let several = vms_of.get(&vcpu.pid).is_some_and(|vms| vms.len() > 1);
-            self.learn_one(vcpu, several, param);
-        }
+            self.learn_one(vcpu, several, param)
+        });
+        each.collect()
     }
 
-    fn learn_one(&mut self, found: &FoundVcpu, several: bool, param: Option<u32>) {
+    fn learn_one(&mut self, found: &FoundVcpu, several: bool, param: Option<u32>) -> VmIndex {
         let ordinal = self.ordinal(found.pid, found.vm);
         let vm = self.vm_row(found.pid, ordinal, several);
         if let Some(reason) = blind(found)
@@ -81,6 +144,7 @@ impl Places {
             self.by_vcpu.insert((found.address, tid.0), place);
             self.by_tid.insert(tid.0, place);
         }
+        vm
     }
 
     /// Where a walk put the vCPU of a halt.
@@ -171,17 +235,14 @@ impl Places {
         });
         let root = &self.root;
         self.roster.vm(VmKey { ordinal, ..key }, || {
-            let mut label = discovery::identify(root, pid).map_or_else(
+            let label = discovery::identify(root, pid).map_or_else(
                 || VmLabel {
-                    name: format!("pid {pid} (gone)"),
+                    name: discovery::unidentified(root, pid),
                     vmm: VmmKind::Other,
                 },
                 |process| process.label(),
             );
-            if several || ordinal > 0 {
-                label.name = format!("{}-{ordinal}", label.name);
-            }
-            label
+            label.of_one(ordinal, several)
         })
     }
 }

@@ -11,7 +11,8 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use super::skel::types::{halt_flag, halt_record};
 use super::wake;
 
-const SIZE: usize = size_of::<halt_record>();
+/// Bytes of a halt.
+pub(super) const SIZE: usize = size_of::<halt_record>();
 const _: () = assert!(
     SIZE == 80,
     "halt_record in intf.h changed: look at this decoder"
@@ -161,6 +162,7 @@ impl RawHalt {
             ceiling_source: self.ceiling_source(),
             change: self.call(),
             poll_ns: self.poll_ns(),
+            polled: self.if_has(halt_flag::HALT_POLL_KNOWN, self.has(halt_flag::HALT_POLLED)),
             wake_latency_ns: self.wake_latency_ns(),
             wake: wake::source(wake::facts(self.flags)),
             poll_cut: self.poll_cut(),
@@ -287,6 +289,20 @@ mod test {
         assert_eq!((halt.wake_latency_ns, halt.gap_ns()), (None, None));
         assert_eq!(halt.wake, WakeSource::Unknown);
         assert_eq!(halt.ceiling_source, CeilingSource::Unknown);
+    }
+
+    /// Of a guest that disabled host polling while it had a window.
+    #[test]
+    fn a_halt_that_kvm_counted_no_poll_of_is_none_though_it_had_a_window() {
+        let flags = [halt_flag::HALT_WINDOW_KNOWN, halt_flag::HALT_POLL_KNOWN];
+        let mut turned_back = raw(&flags);
+        turned_back.poll_ns = 0;
+        let halt = turned_back.halt(Place::default());
+        assert_eq!((halt.polled, halt.has_polled()), (Some(false), Some(false)));
+        turned_back.flags |= halt_flag::HALT_POLLED.0;
+        let halt = turned_back.halt(Place::default());
+        assert_eq!((halt.poll_ns, halt.has_polled()), (Some(0), Some(true)));
+        assert_eq!(raw(&[]).halt(Place::default()).polled, None);
     }
 
     #[test]

@@ -14,6 +14,9 @@ const volatile bool filter_by_process = false; /* only processes in `wanted` */
 __u32 param_halt_poll_ns = 0; /* as last read from the module's parameter */
 bool param_known = false;
 
+/* Since when every kvm_vcpu_wakeup is seen; 0 while it is not known. */
+__u64 wakeups_since_ns = 0;
+
 /* What the running kernel offers, as the walk finds out: enum kernel_support. */
 __u32 support = 0;
 
@@ -63,6 +66,7 @@ struct vcpu_thread {
 	__u32 last_vector;
 	__u32 last_flags;
 	__u32 last_learned;
+	__u64 ipi[4]; /* vectors that this thread sent as IPIs: a bit each */
 	/* room for copies */
 	__u8 head[HEAD_BYTES]; /* of struct kvm_vcpu */
 	__u32 irr[IRR_WORDS];
@@ -100,13 +104,12 @@ struct {
 	__type(value, __u8);
 } wanted SEC(".maps");
 
-/* Grows whenever a vector is seen to carry something new. */
+/* Grows whenever a vector is first seen to carry an IPI. */
 __u32 vectors_learned = 0;
 
-/* What each vector of a process's VMs was seen to carry: a bit each. */
+/* Which vectors the vCPUs of a process were seen to send as IPIs: a bit each. */
 struct vectors {
-	__u64 ipi[4]; /* sent by a vCPU as an IPI */
-	__u64 pit[4]; /* raised by the kvm-pit thread */
+	__u64 ipi[4];
 };
 
 struct {
@@ -120,6 +123,12 @@ struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 16 << 20);
 } halts SEC(".maps");
+
+/* The recorder looks at the ring by itself, several times a second; what cannot wait for that wakes it. */
+static __always_inline __u64 wakeup_if(bool urgent)
+{
+	return urgent ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
 
 /* Counts mode: a slot for each thread, in the order of their first halts. The recorder sets how
  * many there are. */

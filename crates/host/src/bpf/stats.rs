@@ -1,6 +1,6 @@
 //! Stats mode: what KVM itself has counted of each vCPU, as one row for each vCPU and interval.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::{offset_of, size_of};
 
 use haltwise_core::event::{HaltCounts, WakeSource};
@@ -80,6 +80,13 @@ impl VcpuStats {
         grown().unwrap_or(*self)
     }
 
+    /// Polled and waited in all, which only grows.
+    fn halted_ns(&self) -> u64 {
+        [self.success_ns, self.fail_ns, self.wait_ns]
+            .into_iter()
+            .fold(0, u64::saturating_add)
+    }
+
     /// As counts. KVM tells of halts that polled and of halts that waited; one that did neither leaves
     /// no trace. A halt that waited comes into the histogram of halts by its wait alone, since how long
     /// it had polled is told for all of them together; the sum is true.
@@ -99,6 +106,7 @@ impl VcpuStats {
             interval_ns,
             halts,
             waited,
+            poll_known: Some(halts),
             polled: Some(self.attempted),
             successful_polls: Some(self.successful),
             poll_cuts: None,
@@ -116,10 +124,65 @@ impl VcpuStats {
 /// Which vCPU: its VM, its address and its number.
 type Key = (u64, u64, VcpuId);
 
+fn key(vcpu: &FoundVcpu) -> Key {
+    (vcpu.vm, vcpu.address, vcpu.id)
+}
+
+/// A vCPU with the latest of its statistics.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Latest {
+    vcpu: FoundVcpu,
+    stats: VcpuStats,
+    /// Its thread has ended.
+    has_ended: bool,
+}
+
+/// vCPUs as a walk found them, and as their threads left them when these ended: of each the later, for
+/// counters only grow.
+pub(super) fn with_last(
+    found: &[(FoundVcpu, VcpuStats)],
+    last: &[(FoundVcpu, VcpuStats)],
+) -> Vec<Latest> {
+    let mut all: BTreeMap<Key, Latest> = BTreeMap::new();
+    let walked = found.iter().map(|it| (it, false));
+    for ((vcpu, stats), has_ended) in walked.chain(last.iter().map(|it| (it, true))) {
+        let fresh = Latest {
+            vcpu: *vcpu,
+            stats: *stats,
+            has_ended,
+        };
+        let latest = all.entry(key(vcpu)).or_insert(fresh);
+        latest.has_ended |= has_ended;
+        if stats.halted_ns() > latest.stats.halted_ns() {
+            (latest.vcpu, latest.stats) = (*vcpu, *stats);
+        }
+    }
+    all.into_values().collect()
+}
+
+/// What a reading brought.
+#[derive(Debug, Default)]
+pub(super) struct Read {
+    /// One row for each vCPU that halted since the reading before.
+    pub(super) rows: Vec<HaltCounts>,
+    /// vCPUs of VMs that the reading before had met and this one has not: they are gone, and nobody saw
+    /// their threads end.
+    pub(super) gone: Vec<Place>,
+}
+
+/// A vCPU at its last reading.
+#[derive(Debug)]
+struct Known {
+    stats: VcpuStats,
+    place: Place,
+    /// Its thread has ended: it counts no more.
+    has_ended: bool,
+}
+
 /// Remembers what was already handed on.
 #[derive(Debug, Default)]
 pub(super) struct StatsReader {
-    before: BTreeMap<Key, VcpuStats>,
+    before: BTreeMap<Key, Known>,
     last_ns: Option<u64>,
 }
 
@@ -129,34 +192,53 @@ impl StatsReader {
         self.last_ns
     }
 
-    /// One row for each vCPU that halted since the last call. The first call makes none: it says where
-    /// the counters stand. A vCPU that it did not see began at zero.
+    /// What came since the last call. The first call tells nothing: it says where the counters stand. A vCPU
+    /// that it did not see began at zero.
     pub(super) fn rows(
         &mut self,
-        found: &[(FoundVcpu, VcpuStats)],
+        all: Vec<Latest>,
         now_ns: u64,
         mut place: impl FnMut(&FoundVcpu) -> Place,
-    ) -> Vec<HaltCounts> {
-        let key = |vcpu: &FoundVcpu| (vcpu.vm, vcpu.address, vcpu.id);
+    ) -> Read {
         let began = self.last_ns.replace(now_ns);
-        let mut rows = Vec::new();
-        for (vcpu, stats) in began.map(|_| found).unwrap_or_default() {
-            let before = self.before.get(&key(vcpu)).copied().unwrap_or_default();
-            let interval_ns = now_ns.saturating_sub(began.unwrap_or(now_ns));
-            let mut row = stats.since(&before).counts(now_ns, interval_ns);
-            if row.halts == 0 {
-                continue;
+        let interval_ns = now_ns.saturating_sub(began.unwrap_or(now_ns));
+        let mut read = Read::default();
+        let mut before = std::mem::take(&mut self.before);
+        for Latest {
+            vcpu,
+            stats,
+            has_ended,
+        } in all
+        {
+            let place = place(&vcpu);
+            let known = before.remove(&key(&vcpu)).unwrap_or(Known {
+                stats: VcpuStats::default(),
+                place,
+                has_ended: false,
+            });
+            let row = stats.since(&known.stats).counts(now_ns, interval_ns);
+            if began.is_some() && row.halts > 0 {
+                read.rows.push(HaltCounts {
+                    vm: place.vm,
+                    vcpu: place.vcpu,
+                    tid: vcpu.tid.unwrap_or(Tid(0)),
+                    ..row
+                });
             }
-            let place = place(vcpu);
-            (row.vm, row.vcpu) = (place.vm, place.vcpu);
-            row.tid = vcpu.tid.unwrap_or(Tid(0));
-            rows.push(row);
+            let now = Known {
+                stats,
+                place,
+                has_ended: has_ended || known.has_ended && known.stats == stats,
+            };
+            self.before.insert(key(&vcpu), now);
         }
-        self.before = (found.iter())
-            .map(|(vcpu, stats)| (key(vcpu), *stats))
-            .collect();
-        rows.sort_by_key(|row| (row.vm, row.vcpu, row.tid));
-        rows
+        let there: BTreeSet<_> = self.before.values().map(|known| known.place.vm).collect();
+        let unseen = before.into_values().filter(|known| !known.has_ended);
+        let unseen = unseen.map(|known| known.place);
+        read.gone
+            .extend(unseen.filter(|place| !there.contains(&place.vm)));
+        read.rows.sort_by_key(|row| (row.vm, row.vcpu, row.tid));
+        read
     }
 }
 
@@ -202,10 +284,48 @@ mod test {
         found: &[(FoundVcpu, VcpuStats)],
         at: u64,
     ) -> Vec<HaltCounts> {
-        reader.rows(found, at, |_| Place {
+        read(reader, found, &[], at).rows
+    }
+
+    type Seen = (FoundVcpu, VcpuStats);
+
+    fn read(reader: &mut StatsReader, found: &[Seen], last: &[Seen], at: u64) -> Read {
+        reader.rows(with_last(found, last), at, |_| Place {
             vm: Some(VmIndex(3)),
             vcpu: Some(VcpuId(0)),
         })
+    }
+
+    #[test]
+    fn the_last_statistics_of_a_vcpu_that_ended_count() {
+        let mut reader = StatsReader::default();
+        let halts = |read: &Read| read.rows.iter().map(|row| row.halts).sum::<u64>();
+        read(&mut reader, &[(vcpu(5), stats(10, 5))], &[], 10);
+        // Its VM is gone, its thread said where it stood.
+        let told = read(&mut reader, &[], &[(vcpu(5), stats(30, 7))], 20);
+        assert_eq!((halts(&told), told.gone.len()), (22, 0));
+        assert_eq!(read(&mut reader, &[], &[], 30).gone, []);
+        // The walk came before the end, or after it: either way all of it counts once.
+        read(&mut reader, &[(vcpu(6), stats(10, 5))], &[], 40);
+        let both = read(
+            &mut reader,
+            &[(vcpu(6), stats(11, 5))],
+            &[(vcpu(6), stats(12, 6))],
+            50,
+        );
+        assert_eq!(halts(&both), 3);
+        let still = read(&mut reader, &[(vcpu(6), stats(12, 6))], &[], 60);
+        assert_eq!((halts(&still), still.gone.len()), (0, 0));
+    }
+
+    #[test]
+    fn who_is_gone_without_a_last_word_is_said() {
+        let mut reader = StatsReader::default();
+        read(&mut reader, &[(vcpu(5), stats(10, 5))], &[], 10);
+        let told = read(&mut reader, &[], &[], 20);
+        assert_eq!(told.gone.len(), 1);
+        assert_eq!(told.gone[0].vm, Some(VmIndex(3)));
+        assert_eq!(read(&mut reader, &[], &[], 30).gone, [], "once");
     }
 
     #[test]

@@ -30,9 +30,18 @@ pub enum Step {
     Pause(Duration),
 }
 
+/// When `kvm_vcpu_wakeup` is first listened to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Listening {
+    /// Before the first step.
+    FromTheStart,
+    /// At the first halt: what comes before may belong to halts that were not seen.
+    FromTheFirstHalt,
+}
+
 /// Plays these steps in a thread of its own; gives what a recording of it holds. An error where BPF is not
 /// to be had.
-pub fn play(steps: &[Step]) -> Result<Facts, CollectError> {
+pub fn play(steps: &[Step], listening: Listening) -> Result<Facts, CollectError> {
     let options = CollectOptions {
         // What other processes do is not counted.
         vms: vec![Pid(std::process::id())],
@@ -40,6 +49,9 @@ pub fn play(steps: &[Step]) -> Result<Facts, CollectError> {
     };
     let mut collector = BpfCollector::start(options, Root::host())?;
     collector.detach();
+    if listening == Listening::FromTheFirstHalt {
+        collector.note_wakeups(u64::MAX);
+    }
     let progs = collector.progs();
     let (call, halt) = (progs.on_halt_poll_ns.as_fd(), progs.on_vcpu_wakeup.as_fd());
     let step = |step: &Step| match *step {

@@ -44,9 +44,13 @@ int BPF_PROG(on_hrtimer_exit)
 SEC("tp_btf/sched_waking")
 int BPF_PROG(on_sched_waking, struct task_struct *woken)
 {
-	struct vcpu_thread *thread = bpf_task_storage_get(&threads, woken, 0, 0);
+	struct vcpu_thread *thread;
 	__u32 zero = 0;
 
+	/* Nobody keeps anything with most tasks. */
+	if (!woken->bpf_storage)
+		return 0;
+	thread = bpf_task_storage_get(&threads, woken, 0, 0);
 	if (!thread)
 		return 0;
 
@@ -86,55 +90,30 @@ static __always_inline struct vectors *vectors_of(__u32 tgid)
 	return bpf_map_lookup_elem(&vectors_by_process, &tgid);
 }
 
-static __always_inline void learn_vector(__u64 *bits, __u32 vector)
-{
-	__u64 bit = 1ULL << (vector % 64);
-
-	if (*bits & bit)
-		return;
-	*bits |= bit;
-	vectors_learned++;
-}
-
-/* trace_kvm_apic_ipi(icr_low, dest_id): kvm_apic_send_ipi in arch/x86/kvm/lapic.c */
+/* trace_kvm_apic_ipi(icr_low, dest_id): kvm_apic_send_ipi in arch/x86/kvm/lapic.c. What a thread has sent
+ * before is found with the thread; the process's map is looked at for what is new. */
 SEC("raw_tp/kvm_apic_ipi")
 int BPF_PROG(on_apic_ipi, __u32 icr_low)
 {
-	__u32 tgid = bpf_get_current_pid_tgid() >> 32;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct vcpu_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	__u32 tgid = task->tgid;
 	__u32 vector = icr_low & 0xff;
+	__u32 word = (vector / 64) & 3;
+	__u64 bit = 1ULL << (vector % 64);
+	struct vectors *seen;
 
+	if (thread && thread->ipi[word] & bit)
+		return 0;
 	if (!is_wanted(tgid))
 		return 0;
-	struct vectors *seen = vectors_of(tgid);
-	if (seen)
-		learn_vector(&seen->ipi[(vector / 64) & 3], vector);
-	return 0;
-}
-
-/* trace_kvm_ioapic_set_irq(redirection entry, pin, coalesced): ioapic_service in
- * arch/x86/kvm/ioapic.c. From the kvm-pit thread alone: which vector a PIT's tick arrives by. */
-SEC("raw_tp/kvm_ioapic_set_irq")
-int BPF_PROG(on_ioapic_set_irq, __u64 entry)
-{
-	union {
-		__u64 head;
-		char text[16];
-	} comm = {};
-	__u32 vector = entry & 0xff;
-	__u32 tgid = 0;
-
-	if (bpf_get_current_comm(&comm, sizeof(comm)) || comm.head != PIT_THREAD)
-		return 0;
-	for (int i = 8; i < 15; i++) {
-		if (comm.text[i] < '0' || comm.text[i] > '9')
-			break;
-		tgid = tgid * 10 + (comm.text[i] - '0');
+	if (thread)
+		thread->ipi[word] |= bit;
+	seen = vectors_of(tgid);
+	if (seen && !(seen->ipi[word] & bit)) {
+		seen->ipi[word] |= bit;
+		vectors_learned++;
 	}
-	if (!tgid || !is_wanted(tgid))
-		return 0;
-	struct vectors *seen = vectors_of(tgid);
-	if (seen)
-		learn_vector(&seen->pit[(vector / 64) & 3], vector);
 	return 0;
 }
 
@@ -154,16 +133,38 @@ __noinline __u32 highest_bit(__u32 bits)
 	return top + (bits >> 1);
 }
 
+/* The low word of a pin's entry in the IOAPIC's table: the vector and, above it, whether the pin is masked. */
+#define IOAPIC_VECTOR 0xff
+#define IOAPIC_MASKED (1 << 16)
+
+static __always_inline bool is_on_pin(struct kvm_ioapic *ioapic, int pin, __u32 vector)
+{
+	__u32 entry = CAN_PEEK ? peek32(&ioapic->redirtbl[pin]) : BPF_CORE_READ(ioapic, redirtbl[pin].bits);
+
+	return !(entry & IOAPIC_MASKED) && (entry & IOAPIC_VECTOR) == vector;
+}
+
+/* Whether the PIT's ticks arrive by this vector. The PIT raises GSI 0 (arch/x86/kvm/i8254.c), which KVM's
+ * own routing takes to the IOAPIC's pin 0 and QEMU's to pin 2. */
+static __always_inline bool is_pit_vector(struct kvm *kvm, __u32 vector)
+{
+	struct kvm_ioapic *ioapic;
+
+	if (!bpf_core_field_exists(kvm->arch.vpit) || !bpf_core_field_exists(kvm->arch.vioapic))
+		return false;
+	if (!(CAN_PEEK ? peek64(&kvm->arch.vpit) : (__u64)BPF_CORE_READ(kvm, arch.vpit)))
+		return false;
+	ioapic = CAN_PEEK ? (void *)peek64(&kvm->arch.vioapic) : BPF_CORE_READ(kvm, arch.vioapic);
+	return ioapic && (is_on_pin(ioapic, 0, vector) || is_on_pin(ioapic, 2, vector));
+}
+
 /* What a vector was seen to carry in this process. */
 static __always_inline __u32 look_up_vector(__u32 vector, __u32 tgid)
 {
 	struct vectors *seen = bpf_map_lookup_elem(&vectors_by_process, &tgid);
-	__u64 bit = 1ULL << (vector % 64);
 
-	if (seen && seen->ipi[(vector / 64) & 3] & bit)
+	if (seen && seen->ipi[(vector / 64) & 3] & 1ULL << (vector % 64))
 		return HALT_INTERRUPT | HALT_INTERRUPT_IPI;
-	if (seen && seen->pit[(vector / 64) & 3] & bit)
-		return HALT_INTERRUPT | HALT_INTERRUPT_TIMER;
 	return HALT_INTERRUPT;
 }
 
@@ -216,6 +217,8 @@ static __always_inline __u32 read_irr(struct vcpu_thread *thread, struct halt_re
 		thread->last_vector = found;
 		thread->last_flags = look_up_vector(found, halt->tgid);
 	}
+	if (thread->last_flags == HALT_INTERRUPT && is_pit_vector((void *)thread->kvm, found))
+		return HALT_INTERRUPT | HALT_INTERRUPT_TIMER;
 	return thread->last_flags;
 }
 

@@ -7,7 +7,8 @@
 //!
 //! Where both are known, the waker goes first: it is what ended *this* halt, while a second interrupt
 //! may have come during the wake-up. Only a vCPU thread as waker needs the vector to confirm it, for
-//! such a thread may be running the VMM's device code, or be interrupted by a device of the host.
+//! such a thread may be running the VMM's device code, or be interrupted by a device of the host. A timer
+//! that is pending then is no cause: guests' timers wake from an hrtimer's function or a PIT's thread.
 
 use haltwise_core::event::WakeSource;
 
@@ -51,7 +52,10 @@ pub(super) fn source(facts: WakeFacts) -> WakeSource {
     }
     let pending = pending(facts);
     if facts.has(halt_flag::HALT_WAKER_VCPU) {
-        return pending.unwrap_or(WakeSource::Ipi);
+        return match pending {
+            Some(WakeSource::Device) => WakeSource::Device,
+            _ => WakeSource::Ipi,
+        };
     }
     if facts.has(halt_flag::HALT_WOKEN) {
         // Neither a timer nor a known vCPU: the VMM, vhost, irqfd's worker, an interrupt of the host;
@@ -118,6 +122,20 @@ mod test {
                     f::HALT_WAKER_VCPU,
                     f::HALT_INTERRUPT,
                     f::HALT_INTERRUPT_IPI,
+                ],
+                WakeSource::Ipi,
+            ),
+            // Here too a timer may have come during the wake-up.
+            (
+                &[f::HALT_WOKEN, f::HALT_WAKER_VCPU, f::HALT_TIMER_PENDING],
+                WakeSource::Ipi,
+            ),
+            (
+                &[
+                    f::HALT_WOKEN,
+                    f::HALT_WAKER_VCPU,
+                    f::HALT_INTERRUPT,
+                    f::HALT_INTERRUPT_TIMER,
                 ],
                 WakeSource::Ipi,
             ),

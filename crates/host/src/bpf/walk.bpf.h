@@ -183,15 +183,10 @@ struct {
 	__type(value, struct stats_record);
 } stats_copy SEC(".maps");
 
-/* KVM's own statistics behind the vCPU's record. Attempts are read first: whatever comes in
- * meanwhile, there are no more of them than of what they ended in. */
-static __always_inline void write_stats(struct seq_file *seq, struct kvm_vcpu *vcpu)
+/* KVM's own statistics. Attempts are read first: whatever comes in meanwhile, there are no more of
+ * them than of what they ended in. */
+static __always_inline void read_stats(struct stats_record *copy, struct kvm_vcpu *vcpu)
 {
-	__u32 zero = 0;
-	struct stats_record *copy = bpf_map_lookup_elem(&stats_copy, &zero);
-
-	if (!copy)
-		return;
 	__builtin_memset(copy, 0, sizeof(*copy));
 	if (bpf_core_field_exists(vcpu->stat.generic.halt_wait_hist)) {
 		copy->attempted = BPF_CORE_READ(vcpu, stat.generic.halt_attempted_poll);
@@ -206,8 +201,41 @@ static __always_inline void write_stats(struct seq_file *seq, struct kvm_vcpu *v
 		bpf_core_read(copy->hist[KVM_WAIT], sizeof(copy->hist[0]),
 			      &vcpu->stat.generic.halt_wait_hist);
 	}
+}
+
+/* The same behind the vCPU's record. */
+static __always_inline void write_stats(struct seq_file *seq, struct kvm_vcpu *vcpu)
+{
+	__u32 zero = 0;
+	struct stats_record *copy = bpf_map_lookup_elem(&stats_copy, &zero);
+
+	if (!copy)
+		return;
+	read_stats(copy, vcpu);
 	bpf_seq_write(seq, copy, sizeof(*copy));
 }
+
+/* Stats mode: the vCPU of a thread, as a walk has found it. */
+struct ran_vcpu {
+	__u64 vcpu;
+	__u64 kvm;
+	__u64 pid; /* its struct pid: equal for as long as the vCPU is this thread's */
+};
+
+/* By thread. The recorder makes it larger where it is used. Allocated beforehand: before 6.1 a tracepoint's
+ * program that allocates draws a warning of the kernel (34dd3bad1a6f). */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct ran_vcpu);
+} ran SEC(".maps");
+
+/* The recorder sets how large it is. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} last_stats SEC(".maps");
 
 /* Whether KVM sees this vCPU's halts at all. */
 static __always_inline void read_blindness(struct kvm_vcpu *vcpu, struct kvm *kvm,
@@ -222,6 +250,29 @@ static __always_inline void read_blindness(struct kvm_vcpu *vcpu, struct kvm *kv
 		record->hlt_in_guest = BPF_CORE_READ(older, arch.hlt_in_guest);
 	if (bpf_core_field_exists(vcpu->arch.apic))
 		record->no_lapic = !BPF_CORE_READ(vcpu, arch.apic);
+}
+
+/* All of a vCPU but its process and thread. */
+static __always_inline void describe_vcpu(struct vcpu_record *record, struct kvm_vcpu *vcpu,
+					  struct kvm *kvm)
+{
+	record->kvm = (__u64)kvm;
+	record->vcpu = (__u64)vcpu;
+	record->vcpu_id = BPF_CORE_READ(vcpu, vcpu_id);
+	record->window_ns = BPF_CORE_READ(vcpu, halt_poll_ns);
+	if (bpf_core_field_exists(kvm->max_halt_poll_ns)) {
+		record->has_max = 1;
+		record->max_halt_poll_ns = BPF_CORE_READ(kvm, max_halt_poll_ns);
+	}
+	if (bpf_core_field_exists(kvm->override_halt_poll_ns)) {
+		record->has_override = 1;
+		record->override = BPF_CORE_READ(kvm, override_halt_poll_ns);
+	}
+	if (bpf_core_field_exists(vcpu->arch.msr_kvm_poll_control)) {
+		record->has_poll_control = 1;
+		record->poll_control = BPF_CORE_READ(vcpu, arch.msr_kvm_poll_control) & 1;
+	}
+	read_blindness(vcpu, kvm, record);
 }
 
 /* Once, at the end of a walk. */
@@ -261,37 +312,66 @@ int walk_vcpus(struct bpf_iter__task_file *ctx)
 
 	struct kvm_vcpu *vcpu = file->private_data;
 	struct kvm *kvm = BPF_CORE_READ(vcpu, kvm);
-	struct vcpu_record record = {
-		.kvm = (__u64)kvm,
-		.vcpu = (__u64)vcpu,
-		.tgid = task->tgid,
-		.vcpu_id = BPF_CORE_READ(vcpu, vcpu_id),
-		.window_ns = BPF_CORE_READ(vcpu, halt_poll_ns),
-	};
-	if (!kvm || !is_wanted(record.tgid))
-		return 0;
-
 	struct pid *pid = BPF_CORE_READ(vcpu, pid);
+	struct vcpu_record record = {};
+
+	if (!kvm || !is_wanted(task->tgid))
+		return 0;
+	describe_vcpu(&record, vcpu, kvm);
+	record.tgid = task->tgid;
 	if (pid)
 		record.tid = BPF_CORE_READ(pid, numbers[0].nr);
-	if (bpf_core_field_exists(kvm->max_halt_poll_ns)) {
-		record.has_max = 1;
-		record.max_halt_poll_ns = BPF_CORE_READ(kvm, max_halt_poll_ns);
-	}
-	if (bpf_core_field_exists(kvm->override_halt_poll_ns)) {
-		record.has_override = 1;
-		record.override = BPF_CORE_READ(kvm, override_halt_poll_ns);
-	}
-	if (bpf_core_field_exists(vcpu->arch.msr_kvm_poll_control)) {
-		record.has_poll_control = 1;
-		record.poll_control = BPF_CORE_READ(vcpu, arch.msr_kvm_poll_control) & 1;
-	}
-	read_blindness(vcpu, kvm, &record);
-	if (record.tid && !stats_mode)
+	if (record.tid && stats_mode) {
+		struct ran_vcpu own = {
+			.vcpu = (__u64)vcpu,
+			.kvm = (__u64)kvm,
+			.pid = (__u64)pid,
+		};
+
+		if (bpf_map_update_elem(&ran, &record.tid, &own, BPF_ANY))
+			count_lost(LOST_THREADS_FULL);
+	} else if (record.tid) {
 		learn_thread(vcpu, &record);
+	}
 	bpf_seq_write(ctx->meta->seq, &record, sizeof(record));
 	if (stats_mode)
 		write_stats(ctx->meta->seq, vcpu);
+	return 0;
+}
+
+/*
+ * Stats mode: a thread ends (do_exit). Its process closes its files after this, so the vCPU is there,
+ * and nobody runs it any more: what stands there now is the last of it.
+ */
+SEC("raw_tp/sched_process_exit")
+int BPF_PROG(on_thread_exit)
+{
+	__u64 id = bpf_get_current_pid_tgid();
+	__u32 tid = id;
+	struct ran_vcpu *known = bpf_map_lookup_elem(&ran, &tid);
+	struct last_record *last;
+	struct kvm_vcpu *vcpu;
+	struct ran_vcpu own;
+
+	if (!known)
+		return 0;
+	own = *known;
+	bpf_map_delete_elem(&ran, &tid);
+	vcpu = (void *)own.vcpu;
+	/* The VM may be gone already, and its memory another one's. */
+	if ((__u64)BPF_CORE_READ(vcpu, kvm) != own.kvm || (__u64)BPF_CORE_READ(vcpu, pid) != own.pid)
+		return 0;
+	last = bpf_ringbuf_reserve(&last_stats, sizeof(*last), 0);
+	if (!last) {
+		count_lost(LOST_RING_FULL);
+		return 0;
+	}
+	__builtin_memset(&last->vcpu, 0, sizeof(last->vcpu));
+	describe_vcpu(&last->vcpu, vcpu, (void *)own.kvm);
+	last->vcpu.tgid = id >> 32;
+	last->vcpu.tid = tid;
+	read_stats(&last->stats, vcpu);
+	bpf_ringbuf_submit(last, BPF_RB_NO_WAKEUP);
 	return 0;
 }
 

@@ -10,7 +10,7 @@ use libbpf_rs::{Iter, Link};
 
 use super::attach::{explain, hush_libbpf};
 use super::skel::CollectorSkelBuilder;
-use super::skel::types::vcpu_record;
+use super::skel::types::{last_record, vcpu_record};
 use super::stats::{self, VcpuStats};
 use crate::collector::CollectError;
 
@@ -43,6 +43,19 @@ pub struct FoundVcpu {
     pub hlt_in_guest: bool,
     /// No LAPIC in the kernel: HLT goes to the VMM.
     pub no_lapic: bool,
+}
+
+impl FoundVcpu {
+    /// Whether the guest is known to have disabled host polling.
+    pub fn is_disabled(&self) -> bool {
+        self.guest_veto == Some(true)
+    }
+
+    /// Its polling window; `None` where the guest disabled host polling, for then KVM leaves the window as
+    /// it was and does not poll it.
+    pub fn polled_window_ns(&self) -> Option<u32> {
+        (!self.is_disabled()).then_some(self.window_ns)
+    }
 }
 
 fn decode(bytes: &[u8]) -> Option<FoundVcpu> {
@@ -89,10 +102,20 @@ pub(super) fn walk(link: &Link) -> Result<Vec<FoundVcpu>, CollectError> {
 
 /// The same where the programs were loaded for stats mode: each vCPU with KVM's own statistics.
 pub(super) fn walk_with_stats(link: &Link) -> Result<Vec<(FoundVcpu, VcpuStats)>, CollectError> {
-    records(link, SIZE + stats::SIZE, |bytes| {
-        let (vcpu, stats) = bytes.split_at_checked(SIZE)?;
-        decode(vcpu).zip(VcpuStats::decode(stats))
-    })
+    records(link, SIZE_WITH_STATS, decode_with_stats)
+}
+
+/// Bytes of a vCPU with its statistics, in a walk and when its thread ends.
+pub(super) const SIZE_WITH_STATS: usize = SIZE + stats::SIZE;
+const _: () = assert!(
+    size_of::<last_record>() == SIZE_WITH_STATS,
+    "last_record in intf.h changed: look at this decoder"
+);
+
+/// A vCPU with its statistics; `None` of too few bytes.
+pub(super) fn decode_with_stats(bytes: &[u8]) -> Option<(FoundVcpu, VcpuStats)> {
+    let (vcpu, stats) = bytes.split_at_checked(SIZE)?;
+    decode(vcpu).zip(VcpuStats::decode(stats))
 }
 
 /// What a walk wrote, record by record of so many bytes.

@@ -3,11 +3,13 @@
 //! Rows are never removed and a VM's row never changes its index, because the facts recorded so far
 //! point to it. Both rungs feed it; neither needs to know what the other found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::event::{CeilingSource, Observable, Vcpu, Vm};
 use haltwise_core::ids::{Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::Roster;
+
+use crate::clock;
 
 /// What a VM is called, and by whom.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,11 +20,24 @@ pub struct VmLabel {
     pub vmm: VmmKind,
 }
 
+impl VmLabel {
+    /// That of one VM of a process, the first, second and so on; by its number where there are several.
+    #[must_use]
+    pub fn of_one(mut self, ordinal: u32, several: bool) -> Self {
+        if several || ordinal > 0 {
+            self.name = format!("{}-{ordinal}", self.name);
+        }
+        self
+    }
+}
+
 /// Builds a [`Roster`] from sightings.
 #[derive(Debug, Clone, Default)]
 pub struct RosterBuilder {
     roster: Roster,
     by_key: BTreeMap<VmKey, VmIndex>,
+    /// Who comes later than this came while recording.
+    began_ns: Option<u64>,
 }
 
 impl RosterBuilder {
@@ -44,6 +59,12 @@ impl RosterBuilder {
             name: label.name,
             vmm: label.vmm,
             observable: Observable::Yes,
+            from_ns: self.began_ns.and_then(|began_ns| {
+                let came_ns = clock::of_ticks(key.start_ticks);
+                (came_ns > began_ns).then_some(came_ns)
+            }),
+            to_ns: None,
+            paused: None,
         });
         self.by_key.insert(key, index);
         index
@@ -52,6 +73,38 @@ impl RosterBuilder {
     /// The row of a VM seen before.
     pub fn find(&self, key: &VmKey) -> Option<VmIndex> {
         self.by_key.get(key).copied()
+    }
+
+    /// The recording begins: who is there was there before.
+    pub fn begin(&mut self, now_ns: u64) {
+        self.began_ns = Some(now_ns);
+        for vm in &mut self.roster.vms {
+            (vm.from_ns, vm.to_ns, vm.paused) = (None, None, None);
+        }
+    }
+
+    /// All VMs of the host were looked for, and these were there. A VM of a process that has long been
+    /// running came since the look before, if it is new.
+    pub fn there(&mut self, there: &BTreeSet<VmIndex>, new: &BTreeSet<VmIndex>, now_ns: u64) {
+        for vm in &mut self.roster.vms {
+            if !there.contains(&vm.index) {
+                vm.to_ns.get_or_insert(now_ns);
+                continue;
+            }
+            vm.to_ns = None;
+            if new.contains(&vm.index) && self.began_ns.is_some() {
+                vm.from_ns.get_or_insert(now_ns);
+            }
+        }
+    }
+
+    /// These are gone.
+    pub fn gone(&mut self, gone: &[VmIndex], now_ns: u64) {
+        for vm in &mut self.roster.vms {
+            if gone.contains(&vm.index) {
+                vm.to_ns.get_or_insert(now_ns);
+            }
+        }
     }
 
     /// A VM's row, to note whether it can be observed.
@@ -130,6 +183,35 @@ mod test {
         assert_eq!(builder.find(&key(8, 0)), None);
         builder.vm_mut(VmIndex(1)).unwrap().observable = Observable::No("why".into());
         assert!(builder.vm_mut(VmIndex(3)).is_none());
+    }
+
+    #[test]
+    fn who_comes_and_goes_while_recording_is_told_so() {
+        let mut builder = RosterBuilder::default();
+        let [old, new] = [key(7, 0), key(7, 1)].map(|key| VmKey {
+            start_ticks: 0,
+            ..key
+        });
+        let old = builder.vm(old, || label("old"));
+        builder.begin(1_000);
+        let new = builder.vm(new, || label("new"));
+        let of = |builder: &RosterBuilder, vm: VmIndex| {
+            let row = &builder.roster().vms[vm.0 as usize];
+            (row.from_ns, row.to_ns)
+        };
+        let both = BTreeSet::from([old, new]);
+        builder.there(&both, &BTreeSet::from([new]), 2_000);
+        assert_eq!(
+            (of(&builder, old), of(&builder, new)),
+            ((None, None), (Some(2_000), None))
+        );
+        builder.there(&BTreeSet::from([old]), &BTreeSet::new(), 3_000);
+        builder.gone(&[old, new], 4_000);
+        assert_eq!(of(&builder, new), (Some(2_000), Some(3_000)));
+        assert_eq!(of(&builder, old), (None, Some(4_000)));
+        // One that was not found for a moment is there again.
+        builder.there(&both, &BTreeSet::new(), 5_000);
+        assert_eq!(of(&builder, new), (Some(2_000), None));
     }
 
     proptest! {

@@ -1,15 +1,14 @@
 //! The journal on disk: one for the host, held by one writer at a time.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-
-use rustix::fs::{FlockOperation, flock};
 
 use super::disk::Disk;
 use super::entry::{Act, Entry};
 use super::error::KnobError;
 use super::line::{self, Reading};
+use super::own::{self, Lock, Shared};
 use super::state::State;
 use crate::clock;
 use crate::root::{Root, RootError};
@@ -55,16 +54,19 @@ impl Pages {
     /// Reads the journal without holding it. `None`: another haltwise is writing it.
     pub(super) fn look(root: &Root) -> Result<Option<Self>, KnobError> {
         let path = root.path(JOURNAL);
-        let mut file = match File::open(&path) {
-            Ok(file) => file,
+        let held = Lock::share(root)?;
+        if matches!(held, Shared::Writing) {
+            return Ok(None);
+        }
+        // Also where we may not look into its directory: that is no empty journal.
+        match path.symlink_metadata() {
+            Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 return Self::of(&path, &[]).map(Some);
             }
             Err(error) => return Err(unreadable(path, error)),
-        };
-        if flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
-            return Ok(None);
         }
+        let mut file = own::open(&path, OpenOptions::new().read(true))?;
         let bytes = all(&mut file, &path)?;
         Self::of(&path, &bytes).map(Some)
     }
@@ -75,6 +77,7 @@ impl Pages {
 pub(super) struct Book {
     path: PathBuf,
     file: File,
+    _lock: Lock,
     pub(super) pages: Pages,
 }
 
@@ -82,23 +85,10 @@ impl Book {
     /// Takes hold of the journal, which is made if it is not there; mends a last line without end.
     pub(super) fn open(root: &Root, disk: &mut Disk, by: &By) -> Result<Self, KnobError> {
         let path = root.path(JOURNAL);
-        let failed = |what, source: io::Error| super::disk::DiskError {
-            what,
-            path: path.clone(),
-            source,
-        };
-        if let Some(directory) = path.parent() {
-            fs::create_dir_all(directory).map_err(|error| failed("make", error))?;
-        }
-        let mut file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .create(true)
-            .open(&path)
-            .map_err(|error| failed("open", error))?;
-        if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(KnobError::Busy { path });
-        }
+        let lock = Lock::take(root)?;
+        let mut options = OpenOptions::new();
+        let mut file = own::open(&path, options.read(true).append(true).create(true))?;
+        own::close_to_others(&path, &file)?;
         let bytes = all(&mut file, &path)?;
         // Not only when it was made just now: whoever made it may not have come that far.
         if bytes.is_empty() {
@@ -108,7 +98,12 @@ impl Book {
             }
         }
         let pages = Pages::of(&path, &bytes)?;
-        let mut book = Self { path, file, pages };
+        let mut book = Self {
+            path,
+            file,
+            _lock: lock,
+            pages,
+        };
         book.mend(disk, by)?;
         Ok(book)
     }

@@ -5,8 +5,35 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
+
+use super::entry::Form;
+
+/// Flags with which files are opened that should be ours: what another put in their place is neither waited
+/// for nor followed.
+pub(super) const WARY: i32 = OFlags::NONBLOCK
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NOCTTY)
+    .bits()
+    .cast_signed();
+
+/// Refuses what is no regular file: a FIFO, a device.
+pub(super) fn regular(file: File) -> io::Result<File> {
+    if file.metadata()?.is_file() {
+        return Ok(file);
+    }
+    let why = "it is not a regular file";
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
+}
+
+/// Opens a regular file to read it, by way of links where `flags` does not forbid that.
+pub(super) fn read_regular(path: &Path, flags: i32) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    regular(options.read(true).custom_flags(flags).open(path)?)
+}
 
 /// Where the program is to end, for tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -117,18 +144,17 @@ impl Disk {
     }
 
     /// Puts a small file in the place of another, or where none was: whoever looks sees one or the
-    /// other, whole.
-    pub(super) fn replace(&mut self, path: &Path, text: &str) -> Result<(), DiskError> {
+    /// other, whole. Readable by all and root's, unless it is to lie there in another form.
+    pub(super) fn replace(
+        &mut self,
+        path: &Path,
+        text: &str,
+        form: Option<&Form>,
+    ) -> Result<(), DiskError> {
         let temporary = temporary(path);
         let told = |what| move |source| failed(what, path, source);
         self.effect(|_| Ok(())).map_err(told("write"))?;
-        let write = || {
-            let mut file = File::create(&temporary)?;
-            file.write_all(text.as_bytes())?;
-            file.set_permissions(fs::Permissions::from_mode(0o644))?;
-            file.sync_all()
-        };
-        write().map_err(told("write"))?;
+        make(&temporary, text, form).map_err(told("write"))?;
         self.effect(|_| Ok(())).map_err(told("rename to"))?;
         fs::rename(&temporary, path).map_err(told("rename to"))?;
         self.flush_directory_of(path)
@@ -137,7 +163,7 @@ impl Disk {
     /// Removes what a crash left of [`Disk::replace`].
     pub(super) fn clear(&mut self, path: &Path) -> Result<(), DiskError> {
         let temporary = temporary(path);
-        if temporary.exists() {
+        if temporary.symlink_metadata().is_ok() {
             self.remove(&temporary)?;
         }
         Ok(())
@@ -168,6 +194,31 @@ impl Disk {
 /// because it does not end in `.conf`.
 fn temporary(path: &Path) -> PathBuf {
     path.with_extension("haltwise-new")
+}
+
+/// Makes a file that is not there yet; what lies there from an earlier crash goes first, and a link is
+/// never followed.
+fn make(path: &Path, text: &str, form: Option<&Form>) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    if let Some(to) = form.and_then(|form| form.link.as_ref()) {
+        return std::os::unix::fs::symlink(to, path);
+    }
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(path)?;
+    file.write_all(text.as_bytes())?;
+    if let Some(form) = form {
+        std::os::unix::fs::fchown(&file, Some(form.uid), Some(form.gid))?;
+    }
+    let mode = form.map_or(0o644, |form| form.mode);
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    file.sync_all()
 }
 
 fn failed(what: &'static str, path: &Path, source: io::Error) -> DiskError {

@@ -9,12 +9,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use haltwise_core::event::{CeilingSource, Facts, Halt, WindowCall};
-use haltwise_core::ids::Pid;
+use haltwise_core::ids::{Pid, VcpuId};
 use haltwise_core::kvm::{Arch, Knobs, Observed, Rule, Version};
 
 use crate::bpf::{self, FoundVcpu};
 use crate::collector::{CollectError, CollectOptions, Collector};
-use crate::discovery::{self, VmProcess};
+use crate::discovery::{self, VcpuThreads, VmProcess};
 use crate::perf::PerfCollector;
 use crate::root::Root;
 
@@ -34,6 +34,8 @@ pub enum Effect {
     Follows,
     /// It has a cap of its own, in nanoseconds, which no parameter changes.
     OwnCap(u32),
+    /// Its guest disabled host polling on every vCPU (`MSR_KVM_POLL_CONTROL`): no ceiling is in force.
+    GuestDisabled,
     /// It keeps another ceiling, in nanoseconds where that is known: the one copied when it was made,
     /// or its own cap, which looks the same on such kernels. It has to be started anew to follow.
     Keeps(Option<u32>),
@@ -50,10 +52,15 @@ pub struct Watched {
     pub name: String,
     /// How many vCPUs were seen.
     pub vcpus: usize,
-    /// Smallest and largest window of its vCPUs, in nanoseconds, where they could be read.
+    /// Smallest and largest window of the vCPUs for which KVM may poll, in nanoseconds, where they could be
+    /// read. Where the guest disabled host polling KVM leaves the window as it was, and does not poll it.
     pub window_ns: Option<(u32, u32)>,
+    /// The vCPUs on which the guest disabled host polling, where that could be read.
+    pub disabled: Vec<VcpuId>,
     /// What it does.
     pub effect: Effect,
+    /// Whether any of its vCPUs runs or is idle in `KVM_RUN`, where that can be told.
+    pub running: Option<bool>,
 }
 
 /// A way to find out.
@@ -74,7 +81,22 @@ impl Watch for Walk {
     fn watch(&mut self, change: &Change) -> Result<Vec<Watched>, CollectError> {
         let found = bpf::vcpus()?;
         let named = discovery::scan(&self.root).unwrap_or_default().vms;
-        Ok(by_ceiling(&found, &named, change.now.halt_poll_ns))
+        let mut watched = by_ceiling(&found, &named, change.now.halt_poll_ns);
+        let threads: Vec<(Pid, VcpuThreads)> = by_vm(&found)
+            .into_iter()
+            .map(|((pid, _), vcpus)| {
+                let tids = vcpus.iter().map(|vcpu| vcpu.tid);
+                (pid, VcpuThreads::of_vcpus(tids))
+            })
+            .collect();
+        let look = |(pid, threads): &(Pid, VcpuThreads)| {
+            discovery::is_in_kvm_run(&self.root, *pid, threads)
+        };
+        for (vm, running) in watched.iter_mut().zip(discovery::settled(&threads, look)) {
+            // Where halts never reach KVM, the VMM holds idle vCPUs too.
+            vm.running = running.filter(|_| !matches!(vm.effect, Effect::NotTold(_)));
+        }
+        Ok(watched)
     }
 }
 
@@ -113,24 +135,34 @@ impl Watch for Halts {
             name: vm.name.clone(),
             vcpus: vm.vcpus.len(),
             window_ns: None,
+            disabled: Vec::new(),
             effect: by_halts(halts.get(&vm.pid()).unwrap_or(&none), &rule, change),
+            running: None,
         });
         Ok(watched.collect())
     }
 }
 
-/// What the ceilings that were read say.
-pub fn by_ceiling(found: &[FoundVcpu], named: &[VmProcess], param: u32) -> Vec<Watched> {
+/// vCPUs by VM.
+fn by_vm(found: &[FoundVcpu]) -> BTreeMap<(Pid, u64), Vec<&FoundVcpu>> {
     let mut vms: BTreeMap<(Pid, u64), Vec<&FoundVcpu>> = BTreeMap::new();
     for vcpu in found {
         vms.entry((vcpu.pid, vcpu.vm)).or_default().push(vcpu);
     }
+    vms
+}
+
+/// What the ceilings that were read say.
+pub fn by_ceiling(found: &[FoundVcpu], named: &[VmProcess], param: u32) -> Vec<Watched> {
+    let vms = by_vm(found);
     let name = |pid: Pid| {
         let named = named.iter().find(|vm| vm.pid() == pid);
         named.map_or_else(|| format!("process {pid}"), |vm| vm.name.clone())
     };
     let rows = vms.iter().map(|((pid, _), vcpus)| {
-        let windows = || vcpus.iter().map(|vcpu| vcpu.window_ns);
+        let windows = || vcpus.iter().filter_map(|vcpu| vcpu.polled_window_ns());
+        let disabled = vcpus.iter().filter(|vcpu| vcpu.is_disabled());
+        let disabled: Vec<VcpuId> = disabled.map(|vcpu| vcpu.id).collect();
         let effect = match vcpus.iter().find_map(|vcpu| vcpu.vm_ceiling) {
             None => Effect::Follows,
             Some((ns, CeilingSource::Cap)) => Effect::OwnCap(ns),
@@ -145,9 +177,13 @@ pub fn by_ceiling(found: &[FoundVcpu], named: &[VmProcess], param: u32) -> Vec<W
             window_ns: windows().min().zip(windows().max()),
             effect: if blind {
                 Effect::NotTold("its halts never reach KVM's polling".to_owned())
+            } else if disabled.len() == vcpus.len() {
+                Effect::GuestDisabled
             } else {
                 effect
             },
+            disabled,
+            running: None,
         }
     });
     rows.collect()

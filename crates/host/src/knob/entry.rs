@@ -66,6 +66,26 @@ pub struct Turn {
     pub old: Option<String>,
     /// What it is to be.
     pub new: Option<String>,
+    /// How a file lay there that was not ours: what an undo gives back to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old_form: Option<Form>,
+    /// How a file is to lie there that is not ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub new_form: Option<Form>,
+}
+
+/// What a file is besides its text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Form {
+    /// Permissions, as `chmod` takes them.
+    pub mode: u32,
+    /// Number of the owner.
+    pub uid: u32,
+    /// Number of the group.
+    pub gid: u32,
+    /// Where it leads, if it is a symbolic link.
+    pub link: Option<String>,
 }
 
 /// Something that we turn.
@@ -139,12 +159,25 @@ pub enum Outcome {
 }
 
 impl Turn {
+    /// Between two values, with nothing else to keep.
+    pub(super) fn plain(target: Target, old: Option<String>, new: Option<String>) -> Self {
+        Self {
+            target,
+            old,
+            new,
+            old_form: None,
+            new_form: None,
+        }
+    }
+
     /// The way back.
     pub(super) fn reversed(&self) -> Self {
         Self {
             target: self.target,
             old: self.new.clone(),
             new: self.old.clone(),
+            old_form: self.new_form.clone(),
+            new_form: self.old_form.clone(),
         }
     }
 }

@@ -47,6 +47,20 @@ pub enum KnobError {
         /// The journal.
         path: PathBuf,
     },
+    /// Somebody else can have written it, or can lock it.
+    #[error("open {}: {why}", path.display())]
+    Untrusted {
+        /// The file or directory.
+        path: PathBuf,
+        /// Why it is not believed.
+        why: &'static str,
+    },
+    /// The journal tells of a boot file that haltwise cannot have written or found.
+    #[error("restore {}: the journal has a text for it that haltwise never wrote", path.display())]
+    Forged {
+        /// The file.
+        path: PathBuf,
+    },
     /// The journal is damaged.
     #[error("read the journal {}", path.display())]
     Damaged {
@@ -72,7 +86,7 @@ pub enum KnobError {
     #[error("{}", several(.0))]
     Theirs(Vec<Foreign>),
     /// Somebody turned it between our look and our hand.
-    #[error("set {name}: somebody else has set it just now")]
+    #[error("set {name}: it was modified externally at the same time")]
     Meanwhile {
         /// What.
         name: String,
@@ -124,7 +138,7 @@ pub enum KnobError {
         found: String,
     },
     /// No step is in force.
-    #[error("undo: nothing of ours is in force")]
+    #[error("undo: no step is in force")]
     Nothing,
     /// That step is not in force.
     #[error("undo step {wanted}: it is not in force (in force: {in_force})")]
@@ -188,7 +202,7 @@ impl fmt::Display for Foreign {
 fn several(all: &[Foreign]) -> String {
     let all: Vec<String> = all.iter().map(ToString::to_string).collect();
     format!(
-        "{}: somebody else has set that since, or module kvm was loaded anew",
+        "{}: modified externally, or module kvm was reloaded",
         all.join("; ")
     )
 }

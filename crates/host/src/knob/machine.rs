@@ -1,11 +1,13 @@
 //! What the machine says now: parameters and boot files, read.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-use super::disk::Disk;
-use super::entry::{Target, Turn};
+use rustix::fs::OFlags;
+
+use super::disk::{self, Disk};
+use super::entry::{Form, Target, Turn};
 use super::error::KnobError;
 use super::parameter::Parameter;
 use crate::params;
@@ -34,7 +36,9 @@ pub(super) fn read(root: &Root, target: Target) -> Result<Option<String>, KnobEr
 fn file(root: &Root, target: Target) -> Result<Option<String>, KnobError> {
     let path = root.path(target.path());
     let mut bytes = Vec::new();
-    match File::open(&path).and_then(|file| file.take(LONGEST_FILE + 1).read_to_end(&mut bytes)) {
+    // A boot file may be a link of its owner's, but nothing that is waited for.
+    let opened = disk::read_regular(&path, OFlags::NONBLOCK.bits().cast_signed());
+    match opened.and_then(|file| file.take(LONGEST_FILE + 1).read_to_end(&mut bytes)) {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -49,6 +53,35 @@ fn file(root: &Root, target: Target) -> Result<Option<String>, KnobError> {
     String::from_utf8(bytes).map(Some).map_err(|_| {
         let why = "it is no UTF-8";
         KnobError::NotText { path, why }
+    })
+}
+
+/// How a file lies there.
+pub(super) fn form(root: &Root, target: Target) -> Result<Form, KnobError> {
+    let path = root.path(target.path());
+    let look = || -> io::Result<Form> {
+        let metadata = path.symlink_metadata()?;
+        let link = if metadata.is_symlink() {
+            Some(fs::read_link(&path)?)
+        } else {
+            None
+        };
+        let link = link.map(|to| to.into_os_string().into_string());
+        let link = link.transpose();
+        let not_text = |_| io::Error::other("it is a link to a name that is no UTF-8");
+        Ok(Form {
+            mode: metadata.permissions().mode() & 0o7777,
+            uid: metadata.uid(),
+            gid: metadata.gid(),
+            link: link.map_err(not_text)?,
+        })
+    };
+    look().map_err(|source| {
+        RootError::Failed {
+            path: path.clone(),
+            source,
+        }
+        .into()
     })
 }
 
@@ -75,10 +108,24 @@ pub(super) fn turn(root: &Root, disk: &mut Disk, turn: &Turn) -> Result<(), Knob
     let path = root.path(turn.target.path());
     match (turn.target, &turn.new) {
         (Target::Parameter(_), Some(value)) => disk.set(&path, value)?,
-        (Target::File(_), Some(text)) => disk.replace(&path, text)?,
+        (Target::File(file), Some(text)) => {
+            let form = turn.new_form.as_ref();
+            if form.is_none() && !file.is_ours(text) {
+                return Err(KnobError::Forged { path });
+            }
+            disk.replace(&path, text, form)?;
+        }
         // A parameter cannot be taken away; no intent says so.
         (Target::Parameter(_), None) => return Ok(()),
         (Target::File(_), None) => disk.remove(&path)?,
+    }
+    // What a link leads to is not ours, and may have changed since.
+    if turn
+        .new_form
+        .as_ref()
+        .is_some_and(|form| form.link.is_some())
+    {
+        return Ok(());
     }
     let found = read(root, turn.target)?;
     if found == turn.new {

@@ -35,7 +35,7 @@ pub enum Parameter {
 pub enum ValueError {
     /// There is no such parameter.
     #[error(
-        "`{0}` is no parameter of KVM's polling: there are halt_poll_ns, halt_poll_ns_grow, \
+        "`{0}` is not a halt polling parameter of KVM; these are halt_poll_ns, halt_poll_ns_grow, \
          halt_poll_ns_grow_start and halt_poll_ns_shrink"
     )]
     Name(String),
@@ -130,7 +130,7 @@ impl Parameter {
                 parameter: self,
                 text: own(),
                 zero: match self {
-                    Self::HaltPollNs => "0 switches polling off",
+                    Self::HaltPollNs => "0 disables polling",
                     Self::Grow => "0 keeps windows from growing",
                     Self::GrowStart => "0 starts at what halt_poll_ns_grow makes of 0",
                     Self::Shrink => "0 takes a window to 0 at once",

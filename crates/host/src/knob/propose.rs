@@ -57,7 +57,7 @@ pub(super) fn apply(root: &Root, state: &State, wish: &Wish) -> Result<Proposal,
             proposal.already.push((*parameter, *value));
         } else {
             let old = found;
-            proposal.turns.push(Turn { target, old, new });
+            proposal.turns.push(Turn::plain(target, old, new));
         }
     }
     if wish.persist {
@@ -113,14 +113,20 @@ fn persist(
             proposal.takes_over.push(target);
         }
         if old != new {
-            turns.push(Turn { target, old, new });
+            let old_form = match &old {
+                Some(text) if !file.is_ours(text) => Some(machine::form(root, target)?),
+                _ => None,
+            };
+            turns.push(Turn {
+                old_form,
+                ..Turn::plain(target, old, new)
+            });
         }
     }
     if !turns.is_empty() {
-        let same = proposal.already.iter().map(|(parameter, value)| Turn {
-            target: Target::Parameter(*parameter),
-            old: Some(value.to_string()),
-            new: Some(value.to_string()),
+        let same = proposal.already.iter().map(|(parameter, value)| {
+            let value = Some(value.to_string());
+            Turn::plain(Target::Parameter(*parameter), value.clone(), value)
         });
         proposal.turns.extend(same);
         proposal.turns.sort_by_key(|turn| turn.target);
@@ -223,7 +229,10 @@ pub(super) fn undo(
             reversal.takes_over.push(target);
         }
         let (old, new) = (found, turn.old.clone());
-        reversal.turns.push(Turn { target, old, new });
+        reversal.turns.push(Turn {
+            new_form: turn.old_form.clone(),
+            ..Turn::plain(target, old, new)
+        });
     }
     Ok(reversal)
 }

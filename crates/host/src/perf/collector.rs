@@ -14,7 +14,7 @@ use super::limits;
 use super::places::Places;
 use super::ring::Ring;
 use crate::clock;
-use crate::collector::{CollectError, CollectOptions, Collector};
+use crate::collector::{CollectError, CollectOptions, Collector, Counting};
 use crate::params;
 use crate::root::Root;
 use crate::support::{KernelRelease, Rights};
@@ -39,6 +39,7 @@ pub struct PerfCollector {
     last_scan_ns: u64,
     told: Told,
     keeps: Keeps,
+    counting: Counting,
 }
 
 /// What can be kept of events: stats mode reads counters, of which events know nothing.
@@ -75,7 +76,6 @@ impl PerfCollector {
         missing.extend(limits::of_every_kernel());
         missing.extend(Rights::read(&root).ok().and_then(limits::of_namespace));
         let now = clock::monotonic_ns();
-        let interval_ns = u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX);
         let mut collector = Self {
             places: Places::new(root.clone(), &options.vms),
             events,
@@ -84,12 +84,13 @@ impl PerfCollector {
             decoder: Decoder::new(Rules {
                 clamps_at_entry: kernel.is_from(6, 1),
             }),
-            counts: Counts::new(interval_ns, now),
+            counts: Counts::new(interval_ns(&options), now),
             watched: BTreeSet::new(),
             missing,
             last_scan_ns: now,
             told: Told::default(),
             keeps,
+            counting: Counting::default(),
             options,
             root,
         };
@@ -188,6 +189,8 @@ impl PerfCollector {
                 what,
             };
             match self.decoder.push(&event) {
+                Some(Fact::Halt(halt)) if !self.counting.holds(halt.end_ns()) => {}
+                Some(Fact::Window(change)) if !self.counting.holds(change.time_ns) => {}
                 Some(Fact::Halt(mut halt)) => {
                     self.places.place(&mut halt);
                     match self.keeps {
@@ -245,7 +248,6 @@ impl PerfCollector {
                 Some(What::Waking { tid, source })
             }
             SeenWhat::Slept { tid } => Some(What::Slept { tid }),
-            SeenWhat::PutAside { tid } => Some(What::PutAside { tid }),
             SeenWhat::Gap => Some(What::Gap),
         }
     }
@@ -299,11 +301,31 @@ impl Collector for PerfCollector {
             self.open_cpus()?;
         }
         self.watch_threads()?;
+        self.places.look(facts, began);
         self.places.refresh_roster();
         Ok(())
     }
 
+    fn begin(&mut self) -> Result<u64, CollectError> {
+        let now = clock::monotonic_ns();
+        self.counting.began_ns = now;
+        self.counts = Counts::new(interval_ns(&self.options), now);
+        self.places.begin(now);
+        Ok(now)
+    }
+
+    fn end(&mut self, facts: &mut Facts) -> Result<u64, CollectError> {
+        if let Some(ended_ns) = self.counting.ended_ns {
+            return Ok(ended_ns);
+        }
+        let now = clock::monotonic_ns();
+        self.places.look(facts, now);
+        self.counting.ended_ns = Some(now);
+        Ok(now)
+    }
+
     fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
+        let ended_ns = self.end(facts)?;
         for (&cpu, ring) in &mut self.rings {
             ring.disable().map_err(|error| explain(cpu, error))?;
         }
@@ -311,10 +333,11 @@ impl Collector for PerfCollector {
         self.read_rings();
         let ready = self.order.finish();
         self.fold(&ready, facts);
-        self.counts.finish(now, &mut facts.counts);
+        self.counts.finish(ended_ns, &mut facts.counts);
         self.tell_losses(facts, now);
         let told = self.tell_last_losses(facts, now);
         self.places.refresh_roster();
+        self.places.end(facts);
         self.rings.clear();
         told
     }
@@ -328,6 +351,10 @@ impl Collector for PerfCollector {
         missing.extend(self.places.missing());
         missing
     }
+}
+
+fn interval_ns(options: &CollectOptions) -> u64 {
+    u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX)
 }
 
 fn push_lost(facts: &mut Facts, time_ns: u64, count: u64, place: &str) {

@@ -21,6 +21,7 @@ struct Row {
     successful: u64,
     polls_known: u64,
     cut: u64,
+    turned_back_ns: u64,
 }
 
 impl Counts {
@@ -76,6 +77,9 @@ impl Counts {
         if let Some(poll) = halt.poll_ns {
             row.polls_known += 1;
             row.cut += u64::from(halt.poll_cut);
+            if !halt.waited {
+                row.turned_back_ns += halt.halt_ns.saturating_sub(poll);
+            }
             match (poll, halt.waited) {
                 (0, _) if halt.window_ns == Some(0) => {}
                 (_, true) => counts.poll_fail_ns.record(poll),
@@ -88,13 +92,16 @@ impl Counts {
         let interval_ns = end_ns.saturating_sub(self.began_ns);
         for row in std::mem::take(&mut self.rows).into_values() {
             let halts = row.counts.halts;
-            let windows_known = row.windows_known == halts;
+            let windows_known = row.windows_known > 0 || halts == 0;
+            let polls_known = row.polls_known > 0 || halts == 0;
             out.push(HaltCounts {
                 time_ns: end_ns,
                 interval_ns,
+                poll_known: Some(row.windows_known),
                 polled: windows_known.then_some(row.polled),
                 successful_polls: windows_known.then_some(row.successful),
-                poll_cuts: (row.polls_known == halts).then_some(row.cut),
+                poll_cuts: polls_known.then_some(row.cut),
+                turned_back_ns: polls_known.then_some(row.turned_back_ns),
                 ..row.counts
             });
         }
@@ -143,6 +150,7 @@ mod test {
             (row.poll_fail_ns.sum(), row.poll_success_ns.sum()),
             (10_000, 50_000)
         );
+        assert_eq!(row.turned_back_ns, Some(0));
         assert_eq!((row.gap_ns.count(), row.wake_latency_ns.count()), (3, 2));
         counts.add(&halt(true, Some(0)));
         counts.finish(1_370, &mut out);
@@ -151,15 +159,21 @@ mod test {
     }
 
     #[test]
-    fn what_is_not_known_of_every_halt_is_not_known_of_the_row() {
+    fn what_one_halt_does_not_say_is_known_of_the_others() {
         let mut counts = Counts::new(100, 0);
         let mut out = Vec::new();
-        counts.add(&halt(true, Some(10_000)));
+        counts.add(&halt(false, Some(10_000)));
         counts.add(&halt(true, None));
         counts.finish(50, &mut out);
         assert_eq!(
-            (out[0].halts, out[0].polled, out[0].poll_cuts),
-            (2, None, None)
+            (
+                out[0].halts,
+                out[0].poll_known,
+                out[0].polled,
+                out[0].poll_cuts
+            ),
+            (2, Some(1), Some(1), Some(0))
         );
+        assert_eq!(out[0].turned_back_ns, Some(20_000));
     }
 }

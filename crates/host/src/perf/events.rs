@@ -43,8 +43,6 @@ pub(super) enum SeenWhat {
     Waking { tid: Tid, waker: Waker },
     /// `sched:sched_switch` of a thread that goes to sleep.
     Slept { tid: Tid },
-    /// `sched:sched_switch` of a thread that could go on.
-    PutAside { tid: Tid },
     /// Events were lost.
     Gap,
 }
@@ -94,15 +92,10 @@ struct Switch {
 /// `TASK_INTERRUPTIBLE`: how KVM blocks (`kvm_vcpu_block`).
 const ASLEEP: u64 = 1;
 
-/// What `prev_state` is at least where a task was preempted; all states in which one may sleep are
-/// below. (`__trace_sched_switch_state`: `TASK_REPORT_MAX` is 0x100 since 4.14, and was `TASK_STATE_MAX`
-/// before, which was never less than 0x400.)
-const PREEMPTED: u64 = 0x100;
-
-/// The states with which a switch says something here, as a filter of `sched_switch`: running, asleep,
-/// preempted.
-pub(super) fn telling_states() -> String {
-    format!("(prev_state<={ASLEEP}||prev_state>={PREEMPTED})")
+/// The state with which a switch says something here, as a filter of `sched_switch`: asleep. One that was
+/// preempted (0, or 0x100 and more) tells nothing of a halt.
+pub(super) fn telling_state() -> String {
+    format!("prev_state=={ASLEEP}")
 }
 
 /// Which field a filter by thread goes by.
@@ -212,11 +205,7 @@ impl Events {
         }
         let event = self.switch.as_ref().filter(|event| event.id == id)?;
         let tid = Tid(event.prev_pid.read_u32(raw)?);
-        match event.prev_state.read(raw)? {
-            ASLEEP => Some(SeenWhat::Slept { tid }),
-            0 | PREEMPTED.. => Some(SeenWhat::PutAside { tid }),
-            _ => None,
-        }
+        (event.prev_state.read(raw)? == ASLEEP).then_some(SeenWhat::Slept { tid })
     }
 }
 

@@ -6,6 +6,7 @@ use rustix::io::Errno;
 
 use crate::collector::CollectError;
 use crate::root::RootError;
+use crate::support::rights;
 use crate::tracefs::TracefsError;
 
 /// A failed look-up in tracefs as a collector's error.
@@ -43,13 +44,26 @@ fn is_errno(error: &io::Error, errno: Errno) -> bool {
     error.raw_os_error() == Some(errno.raw_os_error())
 }
 
+/// What a request for events lacks that is not permitted: the right to trace, or, with it, locked memory.
+pub(crate) fn lacking(may_trace: bool) -> &'static str {
+    if may_trace {
+        "more locked memory: CAP_IPC_LOCK, or a larger kernel.perf_event_mlock_kb"
+    } else {
+        "CAP_PERFMON"
+    }
+}
+
 /// A failed request to a CPU's events.
 pub(super) fn explain(cpu: u32, source: io::Error) -> CollectError {
+    explain_to(cpu, source, rights::may_trace_now())
+}
+
+fn explain_to(cpu: u32, source: io::Error, may_trace: bool) -> CollectError {
     let what = format!("open KVM's tracepoints on CPU {cpu}");
     if is_errno(&source, Errno::PERM) || is_errno(&source, Errno::ACCESS) {
         CollectError::Denied {
             what,
-            need: "CAP_PERFMON",
+            need: lacking(may_trace),
         }
     } else if [Errno::NOENT, Errno::NOSYS, Errno::OPNOTSUPP, Errno::INVAL]
         .into_iter()
@@ -79,7 +93,7 @@ mod test {
     use super::*;
 
     fn told(errno: Errno) -> String {
-        explain(3, errno.into()).to_string()
+        explain_to(3, errno.into(), false).to_string()
     }
 
     #[test]
@@ -87,6 +101,12 @@ mod test {
         assert_eq!(
             told(Errno::ACCESS),
             "open KVM's tracepoints on CPU 3: not permitted (needs CAP_PERFMON)"
+        );
+        // The right is there: its ring may not lock as much memory.
+        assert_eq!(
+            explain_to(3, Errno::PERM.into(), true).to_string(),
+            "open KVM's tracepoints on CPU 3: not permitted (needs more locked memory: CAP_IPC_LOCK, or a larger \
+             kernel.perf_event_mlock_kb)"
         );
         assert_eq!(
             told(Errno::OPNOTSUPP),

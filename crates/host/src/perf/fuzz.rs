@@ -107,7 +107,6 @@ fn event(events: &Events, kind: u32, body: &[u8], bits: u8) -> Option<Event> {
             What::Waking { tid, source }
         }
         SeenWhat::Slept { tid } => What::Slept { tid },
-        SeenWhat::PutAside { tid } => What::PutAside { tid },
         SeenWhat::Gap => What::Gap,
     };
     Some(Event { time_ns, what })
@@ -202,7 +201,6 @@ impl Script<'_> {
                 tid,
                 source: WakeSource::from_code(u8::try_from(operation >> 6).ok()?),
             }),
-            4 if wide => Step::Event(What::PutAside { tid }),
             4 => Step::Event(What::Slept { tid }),
             5 => Step::Event(What::Gap),
             6 => Step::Param(if wide { Some(self.small()?) } else { None }),

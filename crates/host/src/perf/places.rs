@@ -1,16 +1,18 @@
 //! Who is who: which thread runs a vCPU of which VM, as far as `/proc` and the events say.
 //!
-//! A thread that halts is a vCPU's, whatever its name; its process is looked up once. VMs that do not
-//! halt are found by looking at all processes now and then.
+//! A thread that halts is a vCPU's, whatever its name; its process is looked up at its first halt. VMs that
+//! do not halt are found by looking at all processes now and then. Of several VMs of one process, names and
+//! order of threads tell which thread is whose, as they do of imported text ([`group`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use haltwise_core::decode::group::{self, Known};
 use haltwise_core::decode::waker::{self, Kin, Waker};
-use haltwise_core::event::{Halt, WakeSource};
+use haltwise_core::event::{Facts, Halt, WakeSource};
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::{Missing, Roster};
 
-use crate::discovery::{self, RosterBuilder, VmLabel, VmProcess};
+use crate::discovery::{self, Living, Pauses, RosterBuilder, VmLabel, VmProcess};
 use crate::root::{Root, RootError};
 
 /// The vCPU threads and VMM processes known.
@@ -28,24 +30,43 @@ pub(super) struct Places {
     denied: usize,
     virtual_ipis: bool,
     changed: bool,
+    living: Living,
+    pauses: Pauses,
+    /// VMs whose halts were placed.
+    halted: BTreeSet<VmIndex>,
 }
 
 /// A thread that runs a vCPU.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Thread {
     pid: Pid,
+    comm: String,
+    /// Its VM.
+    vm: VmIndex,
+    /// Its halts were placed: it stays with its VM.
+    halted: bool,
     vcpu: Option<VcpuId>,
     window: Option<u32>,
     ceiling: Option<u32>,
 }
 
 /// A process that runs VMs.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Process {
     key: VmKey,
-    vm: VmIndex,
+    label: VmLabel,
     vfio: bool,
     several: bool,
+}
+
+impl Process {
+    /// The first of its VMs, or another one.
+    fn vm(&self, ordinal: u32) -> VmKey {
+        VmKey {
+            ordinal,
+            ..self.key
+        }
+    }
 }
 
 impl Places {
@@ -65,7 +86,30 @@ impl Places {
             denied: 0,
             virtual_ipis,
             changed: true,
+            living: Living::default(),
+            pauses: Pauses::by_names(),
+            halted: BTreeSet::new(),
         }
+    }
+
+    /// The recording begins.
+    pub(super) fn begin(&mut self, now_ns: u64) {
+        self.roster.begin(now_ns);
+        self.pauses.begin(&self.root, &mut self.roster, now_ns);
+    }
+
+    /// Notes which processes have ended and which VMs are paused, of which `facts` have come of late.
+    pub(super) fn look(&mut self, facts: &Facts, now_ns: u64) {
+        let vms = &self.roster.roster().vms;
+        let gone = self.living.look(&self.root, vms, now_ns);
+        self.roster.gone(&gone, now_ns);
+        self.pauses
+            .look(&self.root, &mut self.roster, facts, now_ns);
+    }
+
+    /// The recording has ended, and all facts have come.
+    pub(super) fn end(&mut self, facts: &Facts) {
+        self.pauses.end(&self.root, &mut self.roster, facts);
     }
 
     /// Looks at all processes: learns new VMs and forgets those that ended. Gives the threads that
@@ -77,11 +121,6 @@ impl Places {
         let alive: BTreeMap<Pid, VmKey> = scan.vms.iter().map(|vm| (vm.pid(), vm.key)).collect();
         self.processes
             .retain(|pid, process| alive.get(pid) == Some(&process.key));
-        for vm in &scan.vms {
-            if self.is_wanted(vm.pid()) {
-                self.learn(vm);
-            }
-        }
         let mut gone = Vec::new();
         for (&tid, thread) in &self.threads {
             let task = format!("proc/{}/task/{tid}", thread.pid);
@@ -93,13 +132,19 @@ impl Places {
             self.threads.remove(tid);
             self.changed = true;
         }
+        for vm in &scan.vms {
+            if self.is_wanted(vm.pid()) {
+                self.learn(vm);
+            }
+        }
         Ok(gone)
     }
 
     /// A thread halts: learns it and its process if they are new. Whether they are wanted.
     pub(super) fn halts(&mut self, tid: Tid, pid: Pid) -> bool {
         match self.threads.get(&tid) {
-            Some(thread) if thread.pid == pid => return true,
+            Some(thread) if thread.pid == pid && thread.halted => return true,
+            Some(thread) if thread.pid == pid => {}
             // The number serves again, in another process.
             Some(_) => {
                 self.threads.remove(&tid);
@@ -112,7 +157,13 @@ impl Places {
         }
         self.look_up(pid);
         if !self.threads.contains_key(&tid) {
-            self.add_thread(tid, pid, None);
+            let comm = discovery::comm_of(&self.root, tid).unwrap_or_default();
+            self.add_thread(tid, pid, comm, None);
+            self.tell_apart(pid);
+        }
+        if let Some(thread) = self.threads.get_mut(&tid) {
+            thread.halted = true;
+            self.halted.insert(thread.vm);
         }
         true
     }
@@ -128,9 +179,7 @@ impl Places {
             && thread.vcpu != Some(vcpu)
         {
             thread.vcpu = Some(vcpu);
-            if let Some(process) = self.processes.get(&thread.pid) {
-                self.roster.vcpu(process.vm, vcpu, tid);
-            }
+            self.roster.vcpu(thread.vm, vcpu, tid);
         }
     }
 
@@ -139,7 +188,7 @@ impl Places {
         let Some(thread) = self.threads.get_mut(&halt.tid) else {
             return;
         };
-        halt.vm = self.processes.get(&thread.pid).map(|p| p.vm);
+        halt.vm = Some(thread.vm);
         halt.vcpu = halt.vcpu.or(thread.vcpu);
         thread.window = halt.window_next_ns.or(thread.window);
         thread.ceiling = halt.ceiling_ns.or(thread.ceiling);
@@ -147,13 +196,12 @@ impl Places {
 
     /// Where a thread belongs.
     pub(super) fn vm_of(&self, tid: Tid) -> Option<VmIndex> {
-        let thread = self.threads.get(&tid)?;
-        self.processes.get(&thread.pid).map(|process| process.vm)
+        self.threads.get(&tid).map(|thread| thread.vm)
     }
 
     /// By what a vCPU thread was woken; `None` if that thread runs no vCPU.
     pub(super) fn source(&mut self, woken: Tid, waker: Waker, pid: Pid) -> Option<WakeSource> {
-        let thread = *self.threads.get(&woken)?;
+        let thread = self.threads.get(&woken)?;
         let vfio = self.processes.get(&thread.pid).is_some_and(|p| p.vfio);
         let same_vmm = pid == thread.pid;
         if !same_vmm && !self.comms.contains_key(&pid) {
@@ -163,7 +211,7 @@ impl Places {
         let kin = Kin {
             vcpu_of_same_vm: same_vmm
                 && waker.tid != woken
-                && self.threads.contains_key(&waker.tid),
+                && (self.threads.get(&waker.tid)).is_some_and(|waker| waker.vm == thread.vm),
             same_vmm,
             comm: self.comms.get(&pid).map_or("", String::as_str),
             hard_interrupts_are_timers: !vfio && !self.virtual_ipis,
@@ -179,8 +227,8 @@ impl Places {
     /// Writes the windows last seen into the roster.
     pub(super) fn refresh_roster(&mut self) {
         for (&tid, thread) in &self.threads {
-            if let (Some(vcpu), Some(process)) = (thread.vcpu, self.processes.get(&thread.pid)) {
-                let row = self.roster.vcpu(process.vm, vcpu, tid);
+            if let Some(vcpu) = thread.vcpu {
+                let row = self.roster.vcpu(thread.vm, vcpu, tid);
                 row.window_ns = thread.window.or(row.window_ns);
                 row.ceiling_ns = thread.ceiling.or(row.ceiling_ns);
             }
@@ -196,12 +244,15 @@ impl Places {
         let mut missing = Vec::new();
         for (pid, process) in &self.processes {
             if process.several {
+                let apart = self.roster.find(&process.vm(1)).is_some();
+                let how = if apart {
+                    "they are told apart by the names and the order of their threads"
+                } else {
+                    "nothing tells them apart: all their vCPUs are counted to the first"
+                };
                 missing.push(Missing {
                     field: "vm".to_owned(),
-                    reason: format!(
-                        "process {pid} runs several VMs, which this rung cannot tell apart: \
-                         all their vCPUs are counted to the first"
-                    ),
+                    reason: format!("process {pid} runs several VMs, and {how}"),
                 });
             }
         }
@@ -209,7 +260,7 @@ impl Places {
             missing.push(Missing {
                 field: "vm".to_owned(),
                 reason: format!(
-                    "processes closed to us: {}; a VM in one of them is seen only when it halts",
+                    "processes not accessible: {}; a VM in one of them is seen only when it halts",
                     self.denied
                 ),
             });
@@ -235,13 +286,14 @@ impl Places {
             start_ticks: 0,
             ordinal: 0,
         });
-        let vm = self.roster.vm(key, || VmLabel {
+        let label = VmLabel {
             name: format!("process-{pid}"),
             vmm: VmmKind::Other,
-        });
+        };
+        self.roster.vm(key, || label.clone());
         let process = Process {
             key,
-            vm,
+            label,
             vfio: false,
             several: false,
         };
@@ -252,29 +304,98 @@ impl Places {
         let pid = found.pid();
         let process = Process {
             key: found.key,
-            vm: self.roster.vm(found.key, || found.label()),
+            label: found.label(),
             vfio: found.vfio,
             several: found.has_several(),
         };
+        let several = process.several;
+        let label = || process.label.clone().of_one(0, several);
+        let first = self.roster.vm(process.vm(0), label);
         self.processes.insert(pid, process);
+        if !several {
+            self.pauses.expect(first, found.vcpus.len());
+        }
         for thread in &found.threads {
             if !self.threads.contains_key(&thread.tid) {
-                self.add_thread(thread.tid, pid, Some(thread.id));
+                self.add_thread(thread.tid, pid, thread.comm.clone(), Some(thread.id));
             }
         }
+        self.tell_apart(pid);
+        self.refresh_roster();
     }
 
-    fn add_thread(&mut self, tid: Tid, pid: Pid, vcpu: Option<VcpuId>) {
+    /// A thread of a process that is known, of its first VM as long as nothing says otherwise.
+    fn add_thread(&mut self, tid: Tid, pid: Pid, comm: String, vcpu: Option<VcpuId>) {
+        let Some(vm) =
+            (self.processes.get(&pid)).and_then(|process| self.roster.find(&process.key))
+        else {
+            return;
+        };
         let thread = Thread {
             pid,
-            vcpu: None,
+            comm,
+            vm,
+            halted: false,
+            vcpu,
             window: None,
             ceiling: None,
         };
         self.threads.insert(tid, thread);
         self.changed = true;
-        if let Some(vcpu) = vcpu {
-            self.runs(tid, vcpu);
+    }
+
+    /// Gives the threads of a process with several VMs to these. One whose halts were placed stays where it
+    /// is, and so do those of the same VM.
+    fn tell_apart(&mut self, pid: Pid) {
+        let Some(process) = self.processes.get(&pid).filter(|it| it.several).cloned() else {
+            return;
+        };
+        let of_process = self.threads.iter().filter(|(_, thread)| thread.pid == pid);
+        let known: Vec<Known> = of_process
+            .map(|(tid, thread)| Known {
+                tid: *tid,
+                process: Some(pid),
+                name: group::name_of(&thread.comm),
+                told: thread.vcpu.filter(|_| thread.halted),
+                moves: false,
+            })
+            .collect();
+        let groups = group::groups(&known);
+        let members = |group: &group::Group| -> Vec<Tid> {
+            group.threads.iter().map(|&at| known[at].tid).collect()
+        };
+        let groups: Vec<Vec<Tid>> = groups.iter().map(members).collect();
+        let mut given = self.halted.clone();
+        for tids in groups {
+            let vm = (self.vm_of_any(&tids)).unwrap_or_else(|| self.free_vm(&process, &given));
+            given.insert(vm);
+            for tid in &tids {
+                if let Some(thread) = self.threads.get_mut(tid).filter(|thread| !thread.halted) {
+                    thread.vm = vm;
+                }
+            }
+        }
+    }
+
+    /// The VM of the first of these threads whose halts were placed.
+    fn vm_of_any(&self, tids: &[Tid]) -> Option<VmIndex> {
+        let threads = tids.iter().filter_map(|tid| self.threads.get(tid));
+        threads
+            .filter(|thread| thread.halted)
+            .map(|thread| thread.vm)
+            .next()
+    }
+
+    /// The first VM of a process but for those that are given.
+    fn free_vm(&mut self, process: &Process, given: &BTreeSet<VmIndex>) -> VmIndex {
+        let mut ordinal = 0;
+        loop {
+            let label = || process.label.clone().of_one(ordinal, true);
+            let vm = self.roster.vm(process.vm(ordinal), label);
+            if !given.contains(&vm) {
+                return vm;
+            }
+            ordinal += 1;
         }
     }
 }

@@ -95,7 +95,6 @@ fn halts(records: &[(u32, &[u8])]) -> (Vec<Halt>, usize) {
                 What::Waking { tid, source }
             }
             Some(SeenWhat::Slept { tid }) => What::Slept { tid },
-            Some(SeenWhat::PutAside { tid }) => What::PutAside { tid },
             Some(SeenWhat::Gap) | None => {
                 unreadable += 1;
                 continue;

@@ -101,7 +101,7 @@ impl Ring {
                 Filter::Waking => filter::threads("pid", tids),
                 Filter::Switch => {
                     let threads = filter::threads("prev_pid", tids);
-                    format!("{}&&({threads})", events::telling_states())
+                    format!("{}&&({threads})", events::telling_state())
                 }
             };
             let mut counter = open::tracepoint(id, self.cpu, self.bytes)?;
@@ -124,9 +124,7 @@ impl Ring {
             let seen = match record::parse(record.ty(), &body) {
                 Some(Record::Sample { pid, time_ns, raw }) => events.parse(raw).map(|what| {
                     match what {
-                        SeenWhat::Waking { .. }
-                        | SeenWhat::Slept { .. }
-                        | SeenWhat::PutAside { .. } => self.tally.sched += 1,
+                        SeenWhat::Waking { .. } | SeenWhat::Slept { .. } => self.tally.sched += 1,
                         _ => self.tally.kvm += 1,
                     }
                     Seen {

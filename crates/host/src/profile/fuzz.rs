@@ -1,11 +1,13 @@
 //! Entry points for fuzzing: any bytes in, no panic, no contradiction.
 
+use super::elf::{Functions, SYMBOL_MOST};
 use super::kallsyms::Kallsyms;
 use super::maps;
 use super::record::{self, Record};
+use super::written_name::{NAME_MOST, written_name};
 
-/// Reads bytes as a record of a sample's ring, and as the two files by which addresses become
-/// functions; gives how many addresses and functions there were.
+/// Reads bytes as a record of a sample's ring, as the two files of the kernel by which addresses become
+/// functions, and as an ELF file; gives how many addresses and functions there were.
 ///
 /// # Panics
 /// If what was read contradicts itself.
@@ -31,5 +33,19 @@ pub fn sample(bytes: &[u8]) -> u64 {
         read += u64::from(found.is_some_and(|function| !function.name.is_empty()));
         read += u64::from(maps::find(&mappings, address).is_some());
     }
-    read
+    read + functions(bytes)
+}
+
+/// Reads bytes as a program of somebody else's, and all of them as a symbol.
+fn functions(bytes: &[u8]) -> u64 {
+    assert!(written_name(bytes).len() <= NAME_MOST);
+    let file = bytes.to_vec();
+    let Ok(functions) = Functions::read(&file) else {
+        return 0;
+    };
+    for offset in 0..file.len() as u64 {
+        let name = functions.find(&file, offset).unwrap_or_default();
+        assert!(name.len() <= SYMBOL_MOST, "{name:?}");
+    }
+    functions.count() as u64
 }

@@ -10,8 +10,8 @@ pub(super) struct Mapping {
     pub(super) offset: u64,
     /// The file's number on its device; 0 where there is no file.
     pub(super) inode: u64,
-    /// Its device, as the kernel prints it.
-    pub(super) device: String,
+    /// Its device, major and minor.
+    pub(super) device: (u32, u32),
     /// The file, or a name like `[vdso]`; empty where there is none.
     pub(super) path: String,
 }
@@ -42,14 +42,15 @@ fn line(text: &str) -> Option<Mapping> {
     let (start, end) = word().split_once('-')?;
     let permissions = word();
     let offset = word();
-    let device = word().to_owned();
+    let (major, minor) = word().split_once(':')?;
+    let number = |text| u32::from_str_radix(text, 16).ok();
     let inode = word().parse().ok()?;
     let mapping = Mapping {
         start: u64::from_str_radix(start, 16).ok()?,
         end: u64::from_str_radix(end, 16).ok()?,
         offset: u64::from_str_radix(offset, 16).ok()?,
         inode,
-        device,
+        device: (number(major)?, number(minor)?),
         path: rest.trim_start_matches(' ').to_owned(),
     };
     (permissions.as_bytes().get(2) == Some(&b'x') && mapping.start < mapping.end).then_some(mapping)

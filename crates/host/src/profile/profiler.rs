@@ -16,8 +16,9 @@ use crate::bpf::sample::{Counted, SampleFilter};
 use crate::clock;
 use crate::collector::CollectError;
 use crate::perf::collector::cpu_list;
-use crate::perf::explain::is_gone;
+use crate::perf::explain::{is_gone, lacking};
 use crate::root::Root;
+use crate::support::rights;
 
 /// Between two looks at who is still there, and which CPUs are.
 const LOOK_NS: u64 = 1_000_000_000;
@@ -171,6 +172,7 @@ impl Profiler {
         }
         self.drain(roster, rows, lost)?;
         self.rings.clear();
+        self.missing.extend(self.symbols.missing());
         Ok(())
     }
 
@@ -336,7 +338,7 @@ fn refused(what: String, error: std::io::Error) -> CollectError {
     match error.kind() {
         std::io::ErrorKind::PermissionDenied => CollectError::Denied {
             what,
-            need: "root, or CAP_PERFMON",
+            need: lacking(rights::may_trace_now()),
         },
         _ => match Errno::from_io_error(&error) {
             Some(Errno::NOENT | Errno::OPNOTSUPP | Errno::NODEV) => CollectError::Unsupported {

@@ -1,18 +1,19 @@
 //! Addresses as functions: the kernel's from `/proc/kallsyms`, user space's from the ELF files that a
-//! process has mapped, read while it is there to ask.
+//! process has mapped, read by a child while it is there to ask.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::MetadataExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 
-use blazesym::Pid;
-use blazesym::symbolize::source::{Elf, Source};
-use blazesym::symbolize::{Input, Symbolizer};
 use haltwise_core::profile::Space;
+use haltwise_core::recording::Missing;
 
+use super::elf::Functions;
+use super::files::Ask;
 use super::kallsyms::Kallsyms;
 use super::maps::{self, Mapping};
+use super::namer::Namer;
+use super::written_name::written_name;
 use crate::root::Root;
 
 /// `/proc/kallsyms` is read up to here: some ten times what kernels have.
@@ -20,9 +21,6 @@ const KALLSYMS_MOST: u64 = 64 << 20;
 
 /// Between two looks at the mappings of a process that has an address they do not hold.
 const LOOK_AGAIN_NS: u64 = 200_000_000;
-
-/// A name is kept up to so many bytes: templates grow without end.
-const NAME_MOST: usize = 400;
 
 /// The code that the kernel maps into every process.
 const VDSO: &str = "[vdso]";
@@ -42,11 +40,8 @@ pub(super) struct Symbols {
     root: Root,
     kernel: Kallsyms,
     processes: BTreeMap<u32, Process>,
-    /// Where the file of a device and number can be read.
-    files: BTreeMap<(String, u64), Option<PathBuf>>,
-    /// Where the kernel's own code lies in this process.
-    vdso: Option<u64>,
-    elf: Symbolizer,
+    vdso: Option<Vdso>,
+    namer: Namer,
 }
 
 #[derive(Debug, Default)]
@@ -59,7 +54,7 @@ impl std::fmt::Debug for Symbols {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Symbols")
             .field("processes", &self.processes.len())
-            .field("files", &self.files)
+            .field("namer", &self.namer)
             .finish_non_exhaustive()
     }
 }
@@ -73,13 +68,8 @@ impl Symbols {
             root: root.clone(),
             kernel: Kallsyms::parse(&String::from_utf8_lossy(&kallsyms)),
             processes: BTreeMap::new(),
-            files: BTreeMap::new(),
-            vdso: own_vdso(root),
-            elf: Symbolizer::builder()
-                .enable_auto_reload(false)
-                .enable_code_info(false)
-                .enable_inlined_fns(false)
-                .build(),
+            vdso: Vdso::own(root),
+            namer: Namer::new(root),
         }
     }
 
@@ -133,54 +123,52 @@ impl Symbols {
 
     fn function(&mut self, pid: u32, mapping: &Mapping, offset: u64) -> Option<String> {
         if mapping.path == VDSO {
-            return self.shared(offset);
+            return self.vdso.as_ref()?.name(offset);
         }
         if !mapping.is_file() {
             return None;
         }
-        let key = (mapping.device.clone(), mapping.inode);
-        let root = &self.root;
-        let path = self
-            .files
-            .entry(key)
-            .or_insert_with(|| readable(root, pid, mapping));
-        let source = Source::Elf(Elf::new(path.as_ref()?));
-        // A file of somebody else's: what its reader trips over must not end the recording.
-        let found = catch_unwind(AssertUnwindSafe(|| {
-            let found = self
-                .elf
-                .symbolize_single(&source, Input::FileOffset(offset));
-            let found = found.ok()?;
-            Some(shortened(&found.as_sym()?.name))
-        }));
-        let Ok(name) = found else {
-            *path = None;
-            return None;
-        };
-        name
+        self.namer.name(&Ask {
+            pid,
+            start: mapping.start,
+            end: mapping.end,
+            device: mapping.device,
+            inode: mapping.inode,
+            offset,
+            path: mapping.path.clone(),
+        })
+    }
+
+    /// What is missing for want of names of VMMs' functions.
+    pub(super) fn missing(&self) -> Vec<Missing> {
+        self.namer.missing()
     }
 }
 
-impl Symbols {
-    /// A function of the code that the kernel gives to every process alike: it is ours too. (Not quite
-    /// alike to processes of 32 bits, whose functions may be named wrongly.)
-    fn shared(&self, offset: u64) -> Option<String> {
-        let address = self.vdso?.checked_add(offset)?;
-        let source = Source::Process(blazesym::symbolize::source::Process::new(Pid::Slf));
-        let found = self
-            .elf
-            .symbolize_single(&source, Input::AbsAddr(address))
-            .ok()?;
-        Some(shortened(&found.as_sym()?.name))
-    }
+/// The code that the kernel gives to every process alike: it is ours too. (Not quite alike to processes of
+/// 32 bits, whose functions may be named wrongly.)
+#[derive(Debug)]
+struct Vdso {
+    code: Vec<u8>,
+    functions: Functions,
 }
 
-/// Where the kernel put its code into this process.
-fn own_vdso(root: &Root) -> Option<u64> {
-    let maps = root.text("proc/self/maps").ok()?;
-    let mappings = maps::parse(&maps);
-    let vdso = mappings.iter().find(|mapping| mapping.path == VDSO)?;
-    Some(vdso.start)
+impl Vdso {
+    fn own(root: &Root) -> Option<Self> {
+        let maps = root.text("proc/self/maps").ok()?;
+        let mappings = maps::parse(&maps);
+        let vdso = mappings.iter().find(|mapping| mapping.path == VDSO)?;
+        let mut code = vec![0; usize::try_from(vdso.end - vdso.start).ok()?];
+        let memory = File::open(root.path("proc/self/mem")).ok()?;
+        memory.read_exact_at(&mut code, vdso.start).ok()?;
+        let functions = Functions::read(&code).ok()?;
+        Some(Self { code, functions })
+    }
+
+    fn name(&self, offset: u64) -> Option<String> {
+        let symbol = self.functions.find(&self.code, offset)?;
+        Some(written_name(&symbol))
+    }
 }
 
 impl Process {
@@ -191,28 +179,4 @@ impl Process {
             self.mappings = maps::parse(&String::from_utf8_lossy(&bytes));
         }
     }
-}
-
-/// Where a mapped file can be read: by its own path if that is the same file, else as its process
-/// sees it.
-fn readable(root: &Root, pid: u32, mapping: &Mapping) -> Option<PathBuf> {
-    let path = root.path(&mapping.path);
-    let is_same = |path: &PathBuf| {
-        let file = std::fs::metadata(path);
-        file.is_ok_and(|file| file.is_file() && file.ino() == mapping.inode)
-    };
-    let (start, end) = (mapping.start, mapping.end);
-    let others = [
-        root.path(format!("proc/{pid}/root{}", mapping.path)),
-        root.path(format!("proc/{pid}/map_files/{start:x}-{end:x}")),
-    ];
-    std::iter::once(path).chain(others).find(is_same)
-}
-
-fn shortened(name: &str) -> String {
-    let mut end = name.len().min(NAME_MOST);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    name[..end].to_owned()
 }

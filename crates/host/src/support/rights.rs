@@ -1,18 +1,97 @@
 //! What this process may do: its effective capabilities and the sysctls that stand in for them.
 
+use rustix::thread::{CapabilitySet, capabilities};
+
 use crate::root::{Root, RootError};
 
-/// A capability that some rung asks for, with its bit in `/proc/self/status`.
+/// A capability that a recorder makes use of, with its bit in `/proc/self/status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Capability {
+    /// Read what other users' files say.
+    DacReadSearch = 2,
+    /// Lock memory beyond the limit.
+    IpcLock = 14,
     /// Look into other users' processes.
     SysPtrace = 19,
     /// Everything, before the others were split off (5.8).
     SysAdmin = 21,
+    /// See addresses of the kernel.
+    Syslog = 34,
     /// Trace the kernel.
     Perfmon = 38,
     /// Load BPF programs.
     Bpf = 39,
+    /// Open the files that a process has mapped (5.9).
+    CheckpointRestore = 40,
+}
+
+impl Capability {
+    /// All of them, the most needed first.
+    pub const ALL: [Self; 8] = [
+        Self::Bpf,
+        Self::Perfmon,
+        Self::SysPtrace,
+        Self::DacReadSearch,
+        Self::IpcLock,
+        Self::Syslog,
+        Self::CheckpointRestore,
+        Self::SysAdmin,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::DacReadSearch => "CAP_DAC_READ_SEARCH",
+            Self::IpcLock => "CAP_IPC_LOCK",
+            Self::SysPtrace => "CAP_SYS_PTRACE",
+            Self::SysAdmin => "CAP_SYS_ADMIN",
+            Self::Syslog => "CAP_SYSLOG",
+            Self::Perfmon => "CAP_PERFMON",
+            Self::Bpf => "CAP_BPF",
+            Self::CheckpointRestore => "CAP_CHECKPOINT_RESTORE",
+        }
+    }
+
+    /// Which sources, modes and names a recording has by it.
+    pub fn gives(self) -> &'static str {
+        match self {
+            Self::Bpf => {
+                "with CAP_PERFMON: source bpf, the modes events, counts and stats, --exits, and VMs of all users"
+            }
+            Self::Perfmon => "source tracepoints; --profile; with CAP_BPF: source bpf",
+            Self::SysPtrace => {
+                "with CAP_DAC_READ_SEARCH: names of other users' VMs, and their processes for source tracepoints"
+            }
+            Self::DacReadSearch => {
+                "with CAP_SYS_PTRACE: names of other users' VMs; tracefs, for source tracepoints"
+            }
+            Self::IpcLock => {
+                "source tracepoints and --profile: buffers larger than kernel.perf_event_mlock_kb"
+            }
+            Self::Syslog => "--profile: names of kernel functions where their addresses are hidden",
+            Self::CheckpointRestore => {
+                "--profile: function names of VMMs whose files are deleted, in a container or on btrfs"
+            }
+            Self::SysAdmin => {
+                "what the BPF programs cost; mounting tracefs; read-only mounts for the recorder. Before Linux 5.8 \
+                 also what CAP_BPF and CAP_PERFMON give, before 5.9 what CAP_CHECKPOINT_RESTORE gives"
+            }
+        }
+    }
+}
+
+/// Whether this very process may trace the kernel now.
+pub(crate) fn may_trace_now() -> bool {
+    holds(CapabilitySet::PERFMON) || holds(CapabilitySet::SYS_ADMIN)
+}
+
+/// Whether it may load BPF programs.
+pub(crate) fn may_load_now() -> bool {
+    holds(CapabilitySet::BPF | CapabilitySet::PERFMON) || holds(CapabilitySet::SYS_ADMIN)
+}
+
+fn holds(wanted: CapabilitySet) -> bool {
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(wanted))
 }
 
 /// The rights of this process.

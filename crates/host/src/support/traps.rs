@@ -25,7 +25,7 @@ pub(super) fn by_version(kernel: &KernelRelease) -> Vec<Finding> {
         add(
             Level::Problem,
             "this kernel has no polling window",
-            "before 4.3 every halt polls for the whole of halt_poll_ns, and no event tells of it",
+            "before 4.3 every halt polls for the whole of halt_poll_ns, without a trace event",
             None,
         );
     }
@@ -85,7 +85,7 @@ pub(super) fn by_settings(kernel: &KernelRelease, knobs: &[Knob]) -> Vec<Finding
     }
     if number("halt_poll_ns_shrink") == Some(0) {
         let why = if kernel.is_from(6, 11) {
-            "set by somebody: the default is 2 since 6.11"
+            "not the default, which is 2 since 6.11"
         } else {
             "the default up to 6.10"
         };
@@ -115,17 +115,43 @@ pub(super) fn by_settings(kernel: &KernelRelease, knobs: &[Knob]) -> Vec<Finding
             None,
         );
     }
-    if let Some(guest @ 1..) = number("guest_halt_poll_ns")
-        && knobs
-            .iter()
-            .any(|k| k.name == "cpuidle.current_governor" && k.value == "haltpoll")
-    {
-        add(
+    findings.extend(as_guest(knobs));
+    findings
+}
+
+/// What the settings say of this host as a guest itself.
+fn as_guest(knobs: &[Knob]) -> Vec<Finding> {
+    let text = |name: &str| Some(knobs.iter().find(|knob| knob.name == name)?.value.as_str());
+    let polled_ns: Option<u64> = text("guest_halt_poll_ns").and_then(|ns| ns.parse().ok());
+    let governor = text("cpuidle.current_governor");
+    let polls = governor == Some("haltpoll");
+    let mut findings = Vec::new();
+    if text("cpuidle.current_driver") == Some("haltpoll") && (!polls || polled_ns == Some(0)) {
+        let what = match governor {
+            Some(governor) if !polls => format!("governor {governor}"),
+            _ => "and guest_halt_poll_ns is 0".to_owned(),
+        };
+        findings.push(Finding::new(
+            Level::Warning,
+            format!(
+                "nobody polls for this machine, which is itself a guest: cpuidle driver haltpoll, {what}"
+            ),
+            "the driver tells the host above not to poll (MSR_KVM_POLL_CONTROL); in its place only the \
+             governor haltpoll polls, for up to guest_halt_poll_ns",
+            Some(
+                "to have it poll: boot with cpuidle.governor=haltpoll, where available_governors in \
+                 /sys/devices/system/cpu/cpuidle has it, and set guest_halt_poll_ns; to have the host poll: \
+                 boot without cpuidle_haltpoll.force",
+            ),
+        ));
+    }
+    if let (Some(guest @ 1..), true) = (polled_ns, polls) {
+        findings.push(Finding::new(
             Level::Note,
             format!("this host is itself a guest that polls up to {guest} ns before it halts"),
             "its idle CPUs look busy to the host above",
             None,
-        );
+        ));
     }
     findings
 }
@@ -203,6 +229,24 @@ mod test {
                 "{name}"
             );
         }
+        let driver = ("cpuidle.current_driver", "haltpoll");
+        let governor = |name| ("cpuidle.current_governor", name);
+        // Debian 6.1 with cpuidle_haltpoll.force=1 has no governor haltpoll, nor its parameters.
+        let menu = settings("6.1.0", &[driver, governor("menu")]);
+        assert!(
+            menu.contains("nobody polls for this machine") && menu.contains("menu"),
+            "{menu}"
+        );
+        let off = [driver, governor("haltpoll"), ("guest_halt_poll_ns", "0")];
+        assert!(settings("6.12.0", &off).contains("nobody polls"));
+        let on = [
+            driver,
+            governor("haltpoll"),
+            ("guest_halt_poll_ns", "200000"),
+        ];
+        assert!(!settings("6.12.0", &on).contains("nobody polls"));
+        let other = [("cpuidle.current_driver", "intel_idle"), governor("menu")];
+        assert_eq!(settings("6.12.0", &other), "");
         let toggle = [
             ("halt_poll_ns", "50000"),
             ("halt_poll_ns_grow_start", "50000"),

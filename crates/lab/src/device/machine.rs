@@ -18,6 +18,7 @@ use crate::experiment::VcpuCounts;
 use crate::guest::Program;
 use crate::memory::{counter, param};
 use crate::outcome::{VcpuOutcome, log_hists, scalars};
+use crate::routing::Interrupts;
 use crate::run::{RunError, io_step};
 use crate::stats_fd::{Stats, StatsFd};
 use crate::vcpu::{Ends, VcpuError, VcpuThread};
@@ -52,7 +53,11 @@ impl Machine {
             vcpus: 1,
             vm_max_halt_poll_ns: None,
             pit: false,
-            irqchip,
+            interrupts: if irqchip {
+                Interrupts::Msi
+            } else {
+                Interrupts::Vmm
+            },
         };
         let vm = Vm::create(&vm::open()?, config, &program)?;
         Ok(Self { vm, devices: None })

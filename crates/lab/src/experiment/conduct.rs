@@ -5,13 +5,11 @@ use std::path::Path;
 
 use haltwise_core::units::Nanos;
 
-use super::found::{
-    Found, FoundEffect, FoundFigure, FoundSource, FoundVariant, Host, Report, SCHEMA,
-};
-use super::judge::{SameDirection, direction};
+use super::found::{Found, FoundFigure, FoundSource, FoundVariant, Host, Report, SCHEMA};
 use super::recorder::Haltwise;
-use super::results::Results;
+use super::results::{Further, Results};
 use super::schedule::{Orders, seed_of_round};
+use super::verdicts::{effects, integrity, limits_of};
 use super::witness::{Watch, Witness};
 use super::{Block, Experiment, Trial, Variant, VcpuCounts};
 use crate::clock;
@@ -127,6 +125,8 @@ fn failed(experiment: &Experiment, error: &RunError) -> Found {
         figures: figures(experiment),
         variants: Vec::new(),
         effects: Vec::new(),
+        integrity: Vec::new(),
+        limits: Vec::new(),
         differs: String::new(),
         tables: Vec::new(),
         charts: Vec::new(),
@@ -137,7 +137,8 @@ fn failed(experiment: &Experiment, error: &RunError) -> Found {
     }
 }
 
-fn source_of(experiment: &Experiment) -> FoundSource {
+/// The source of an experiment.
+pub(super) fn source_of(experiment: &Experiment) -> FoundSource {
     let reports = experiment.source.reports.iter();
     FoundSource {
         document: experiment.source.document.to_owned(),
@@ -177,8 +178,10 @@ fn one(
         experiment,
         variants: &variants,
         rounds: &measured.rounds,
-        trial: first,
-        haltwise: options.haltwise.as_ref().ok(),
+        further: Some(Further {
+            trial: first,
+            haltwise: options.haltwise.as_ref().ok(),
+        }),
     };
     let conclusion = (experiment.conclude)(&results);
     let mut notes = conclusion.notes;
@@ -194,6 +197,8 @@ fn one(
         figures: figures(experiment),
         variants: found_variants(&results),
         effects: effects(&results),
+        integrity: integrity(&results, &witness),
+        limits: limits_of(experiment),
         differs: conclusion.differs,
         tables: conclusion.tables,
         charts: conclusion.charts,
@@ -315,32 +320,4 @@ fn found_variants(results: &Results<'_>) -> Vec<FoundVariant> {
             .collect(),
     };
     results.variants.iter().enumerate().map(found).collect()
-}
-
-fn effects(results: &Results<'_>) -> Vec<FoundEffect> {
-    let found = |effect: super::Effect| {
-        let difference = results.difference(&effect);
-        let from_median = results.median(&effect.group, &effect.from, effect.figure);
-        let same_direction = match (from_median, &difference) {
-            (Some(from), Some(difference)) => direction(effect.expected, from, difference),
-            _ => SameDirection::NotShown,
-        };
-        FoundEffect {
-            to_median: results.median(&effect.group, &effect.to, effect.figure),
-            what: effect.what,
-            figure: effect.figure.to_owned(),
-            group: effect.group,
-            from: effect.from,
-            to: effect.to,
-            expected: effect.expected,
-            reported: effect.reported,
-            from_median,
-            difference,
-            same_direction,
-        }
-    };
-    (results.experiment.effects)()
-        .into_iter()
-        .map(found)
-        .collect()
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::judge::SameDirection;
 use super::witness::Witness;
-use super::{Better, Chart, Expected, Table};
+use super::{Better, Chart, Expected, Kind, Table};
 
 /// Version of the shape.
 pub const SCHEMA: u32 = 1;
@@ -63,6 +63,12 @@ pub struct Found {
     pub variants: Vec<FoundVariant>,
     /// The source's effects.
     pub effects: Vec<FoundEffect>,
+    /// What had to be so in every block.
+    #[serde(default)]
+    pub integrity: Vec<FoundIntegrity>,
+    /// Where load or variants are not the source's.
+    #[serde(default)]
+    pub limits: Vec<String>,
     /// Why the sizes differ from the source's.
     pub differs: String,
     /// Tables of its own.
@@ -115,6 +121,9 @@ pub struct FoundVariant {
 /// One comparison.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FoundEffect {
+    /// Whether it may fail.
+    #[serde(default)]
+    pub kind: Kind,
     /// What is compared.
     pub what: String,
     /// The figure by name.
@@ -135,14 +144,78 @@ pub struct FoundEffect {
     pub to_median: Option<f64>,
     /// `to` less `from`, round by round.
     pub difference: Option<Interval>,
+    /// `to` over `from`, round by round; `None` if one of them is not above 0 in every round.
+    #[serde(default)]
+    pub ratio: Option<Interval>,
     /// Whether the direction is the source's.
     pub same_direction: SameDirection,
 }
 
-impl FoundEffect {
-    /// A difference as a share of `from`; `None` where that is zero or not known.
-    pub fn share(&self, difference: f64) -> Option<f64> {
-        let from = self.from_median.filter(|from| *from != 0.0)?;
-        Some(difference / from.abs())
+/// What had to be so in every block.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FoundIntegrity {
+    /// What it shows.
+    pub what: String,
+    /// The group; empty for what concerns the whole experiment.
+    pub group: String,
+    /// What was demanded.
+    pub demanded: String,
+    /// Values looked at.
+    pub checked: usize,
+    /// Of these, those that were not as demanded.
+    pub broken: usize,
+    /// Whether it holds.
+    pub holds: SameDirection,
+}
+
+/// How many verdicts were which.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Tally {
+    /// As the source says, or as demanded.
+    pub yes: usize,
+    /// The other direction, or broken.
+    pub no: usize,
+    /// Neither could be shown.
+    pub not_shown: usize,
+}
+
+impl Tally {
+    /// Of some verdicts.
+    pub fn of(verdicts: impl Iterator<Item = SameDirection>) -> Self {
+        let mut tally = Self::default();
+        for verdict in verdicts {
+            *match verdict {
+                SameDirection::Yes => &mut tally.yes,
+                SameDirection::No => &mut tally.no,
+                SameDirection::NotShown => &mut tally.not_shown,
+            } += 1;
+        }
+        tally
+    }
+
+    /// How many there are.
+    pub fn all(&self) -> usize {
+        self.yes + self.no + self.not_shown
+    }
+}
+
+impl Report {
+    /// The experiments that could be done.
+    fn done(&self) -> impl Iterator<Item = &Found> {
+        let experiments = self.experiments.iter();
+        experiments.filter(|found| found.failed.is_none())
+    }
+
+    /// The effects of a kind.
+    pub fn effects(&self, kind: Kind) -> Tally {
+        let effects = self.done().flat_map(|found| &found.effects);
+        let of_kind = effects.filter(|effect| effect.kind == kind);
+        Tally::of(of_kind.map(|effect| effect.same_direction))
+    }
+
+    /// The integrity checks.
+    pub fn integrity(&self) -> Tally {
+        let checks = self.done().flat_map(|found| &found.integrity);
+        Tally::of(checks.map(|check| check.holds))
     }
 }

@@ -1,4 +1,5 @@
-//! An effect, from the differences of rounds: how large, and whether its direction is the source's.
+//! An effect, from the changes within rounds: how large, and whether its direction is the source's; and a
+//! check, from the values of blocks.
 
 use haltwise_core::prove::rank::{FEWEST, Interval};
 use serde::{Deserialize, Serialize};
@@ -9,11 +10,11 @@ use super::Expected;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum SameDirection {
-    /// The interval lies where the source leads to.
+    /// The interval lies where the source leads to; every block has the value demanded.
     Yes,
-    /// It lies on the other side.
+    /// It lies on the other side; a block has another value.
     No,
-    /// It lies on both, or there are too few rounds for one.
+    /// It lies on both, or there are too few rounds for one; no block has the figure.
     NotShown,
 }
 
@@ -28,25 +29,72 @@ impl SameDirection {
     }
 }
 
-/// The differences of rounds that have the figure under both variants, `to` less `from`.
-pub fn difference(rounds: &[(Option<f64>, Option<f64>)]) -> Option<Interval> {
-    let whole = rounds
-        .iter()
-        .filter_map(|(from, to)| Some((*to)? - (*from)?));
-    Interval::of(&whole.collect::<Vec<f64>>())
+/// How a figure changes from one variant to another, within a round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// `to` less `from`, in the figure's unit.
+    pub difference: Interval,
+    /// `to` over `from`; `None` if one of them is not above 0 in every round.
+    ///
+    /// A share of `from`'s median would do where rounds hardly differ, but its ends can lie below -100 %,
+    /// which no figure can fall by.
+    pub ratio: Option<Interval>,
 }
 
-/// Whether a difference goes where it was expected. `from` is the figure that it is seen from.
-pub fn direction(expected: Expected, from: f64, difference: &Interval) -> SameDirection {
-    if difference.rounds < FEWEST {
+impl Change {
+    /// Of the rounds that have the figure under both variants, each as `from` and `to`.
+    pub fn of(rounds: &[(Option<f64>, Option<f64>)]) -> Option<Self> {
+        let whole = rounds
+            .iter()
+            .filter_map(|(from, to)| Some(((*from)?, (*to)?)));
+        let whole: Vec<(f64, f64)> = whole.collect();
+        let differences: Vec<f64> = whole.iter().map(|(from, to)| to - from).collect();
+        let log = |(from, to): &(f64, f64)| (*from > 0.0 && *to > 0.0).then(|| (to / from).ln());
+        let logs: Option<Vec<f64>> = whole.iter().map(log).collect();
+        Some(Self {
+            difference: Interval::of(&differences)?,
+            ratio: logs.and_then(|logs| Interval::of(&logs)).map(out_of_logs),
+        })
+    }
+}
+
+impl Change {
+    /// Whether the interval leaves no room for no change.
+    pub fn excludes_none(&self) -> bool {
+        match &self.ratio {
+            Some(ratio) => ratio.low > 1.0 || ratio.high < 1.0,
+            None => self.difference.excludes_zero(),
+        }
+    }
+}
+
+fn out_of_logs(logs: Interval) -> Interval {
+    Interval {
+        estimate: logs.estimate.exp(),
+        low: logs.low.exp(),
+        high: logs.high.exp(),
+        ..logs
+    }
+}
+
+/// Whether a change goes where it was expected: by the ratio where there is one, else by the difference.
+/// `from` is the figure that it is seen from.
+pub fn direction(expected: Expected, from: f64, change: &Change) -> SameDirection {
+    if change.difference.rounds < FEWEST {
         return SameDirection::NotShown;
     }
-    let (low, high) = (difference.low, difference.high);
+    // As a share of `from`, or in the figure's unit.
+    let (low, high, one) = match &change.ratio {
+        Some(ratio) => (ratio.low - 1.0, ratio.high - 1.0, 1.0),
+        None => (change.difference.low, change.difference.high, from.abs()),
+    };
     let (yes, no) = match expected {
         Expected::Less => (high < 0.0, low > 0.0),
         Expected::More => (low > 0.0, high < 0.0),
+        Expected::NoMoreThan(share) => (high <= share * one, low > share * one),
+        Expected::NoLessThan(share) => (low >= -share * one, high < -share * one),
         Expected::AboutSame(share) => {
-            let slack = share * from.abs();
+            let slack = share * one;
             let apart = low > slack || high < -slack;
             (low >= -slack && high <= slack, apart)
         }
@@ -55,5 +103,14 @@ pub fn direction(expected: Expected, from: f64, difference: &Interval) -> SameDi
         (true, _) => SameDirection::Yes,
         (_, true) => SameDirection::No,
         _ => SameDirection::NotShown,
+    }
+}
+
+/// Whether so many values were as demanded, so many of them not. One that is not is enough.
+pub fn demand(checked: usize, broken: usize) -> SameDirection {
+    match (checked, broken) {
+        (0, _) => SameDirection::NotShown,
+        (_, 0) => SameDirection::Yes,
+        _ => SameDirection::No,
     }
 }

@@ -16,8 +16,8 @@ use std::thread::JoinHandle;
 use haltwise_core::units::Nanos;
 
 use super::{
-    Better, Block, Conclusion, Effect, EffectRow, Expected, Experiment, Figure, Results, Source,
-    Trial, Variant,
+    Better, Block, Conclusion, Effect, EffectRow, Expected, Experiment, Figure, Integrity, Results,
+    Source, Trial, Variant,
 };
 use crate::clock;
 use crate::event::{Event, Flag};
@@ -67,7 +67,20 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
         ),
     ],
     variants,
-    effects: || Effect::table(EFFECTS),
+    effects: || Effect::claims(EFFECTS),
+    integrity: || {
+        vec![Integrity {
+            what: "no class is left behind",
+            figure: "left-behind",
+            group: GROUP,
+            variants: &[CLASSES],
+            demanded: 0.0,
+        }]
+    },
+    limits: &[
+        "the source has a plan and no measurement: that a neighbour costs and that classes take it back is \
+         what the plan rests on, and not a figure of its own",
+    ],
     run: run_one,
     conclude,
 };

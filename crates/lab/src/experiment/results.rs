@@ -3,9 +3,9 @@
 use haltwise_core::stats::{Estimate, median_estimate};
 use serde::{Deserialize, Serialize};
 
+use super::judge::Change;
 use super::recorder::Haltwise;
-use super::{Block, Effect, Experiment, Trial, Variant, judge};
-use haltwise_core::prove::rank::Interval;
+use super::{Block, Effect, Experiment, Trial, Variant};
 
 /// Every block by round and variant.
 #[derive(Debug)]
@@ -16,7 +16,14 @@ pub struct Results<'a> {
     pub variants: &'a [Variant],
     /// Blocks of whole rounds, by variant.
     pub rounds: &'a [Vec<Block>],
-    /// What any trial of it was given, for further runs.
+    /// What further runs need; `None` where a kept run is judged anew.
+    pub further: Option<Further<'a>>,
+}
+
+/// What further runs need.
+#[derive(Debug, Clone, Copy)]
+pub struct Further<'a> {
+    /// What any trial was given.
     pub trial: Trial<'a>,
     /// `haltwise`, where it is there.
     pub haltwise: Option<&'a Haltwise>,
@@ -46,19 +53,19 @@ impl Results<'_> {
         Some(self.estimate(self.index(group, name)?, figure)?.median)
     }
 
-    /// The differences that an effect is about.
-    pub fn difference(&self, effect: &Effect) -> Option<Interval> {
+    /// The change that an effect is about.
+    pub fn change(&self, effect: &Effect) -> Option<Change> {
         self.between(effect.figure, &effect.group, &effect.from, &effect.to)
     }
 
-    /// The differences of a figure between two variants of a group, the second less the first.
-    pub fn between(&self, figure: &str, group: &str, from: &str, to: &str) -> Option<Interval> {
+    /// The change of a figure between two variants of a group, seen from the first.
+    pub fn between(&self, figure: &str, group: &str, from: &str, to: &str) -> Option<Change> {
         let from = self.index(group, from)?;
         let to = self.index(group, to)?;
         let of = |round: &[Block], variant: usize| round.get(variant)?.figures.get(figure).copied();
         let rounds = self.rounds.iter();
         let pairs = rounds.map(|round| (of(round, from), of(round, to)));
-        judge::difference(&pairs.collect::<Vec<_>>())
+        Change::of(&pairs.collect::<Vec<_>>())
     }
 
     /// Counts of a variant over all rounds.

@@ -9,8 +9,8 @@
 use haltwise_core::units::Nanos;
 
 use super::{
-    Better, Block, Conclusion, Effect, Expected, Experiment, Figure, Results, Source, Trial,
-    Variant,
+    Better, Block, Conclusion, Effect, Expected, Experiment, Figure, Integrity, Results, Source,
+    Trial, Variant,
 };
 use crate::clock;
 use crate::device::framebuffer::{self, ExitPerWrite, Screen, SharedScreen};
@@ -68,37 +68,40 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             ),
         ]
     },
-    effects: || {
-        Effect::table(&[
-            (
-                "writes, shared against an exit each",
-                "writes",
-                GROUP,
-                [EXITS, SHARED],
-                Expected::More,
-                "5 to 1000 times",
-            ),
-            (
-                "exits for each write",
-                "exits",
-                GROUP,
-                [EXITS, SHARED],
-                Expected::Less,
-                "1 -> 0",
-            ),
-            (
-                "the same screen",
-                "identical",
-                GROUP,
-                [EXITS, SHARED],
-                Expected::AboutSame(0.0),
-                "the screen is the same",
-            ),
-        ])
+    effects,
+    integrity: || {
+        vec![Integrity {
+            what: "the screen is what the guest drew",
+            figure: "identical",
+            group: GROUP,
+            variants: &[],
+            demanded: 1.0,
+        }]
     },
+    limits: &[],
     run: run_one,
     conclude,
 };
+
+fn effects() -> Vec<Effect> {
+    let mut effects = Effect::claims(&[(
+        "writes, shared against an exit each",
+        "writes",
+        GROUP,
+        [EXITS, SHARED],
+        Expected::More,
+        "5 to 1000 times",
+    )]);
+    effects.extend(Effect::built(&[(
+        "exits for each write",
+        "exits",
+        GROUP,
+        [EXITS, SHARED],
+        Expected::Less,
+        "1 -> 0",
+    )]));
+    effects
+}
 
 const GROUP: &str = "VGA window";
 const EXITS: &str = "exit per write";

@@ -11,8 +11,8 @@ use haltwise_core::workload::GapSpec;
 
 use super::account::{self, Account};
 use super::{
-    Better, Block, Conclusion, Effect, Expected, Experiment, Figure, Results, Source, Table, Trial,
-    Variant,
+    Better, Block, Conclusion, Effect, Expected, Experiment, Figure, Kind, Results, Source, Table,
+    Trial, Variant,
 };
 use crate::clock::HostWait;
 use crate::guest::{Guest, Peer};
@@ -71,6 +71,13 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     ],
     variants,
     effects,
+    integrity: Vec::new,
+    limits: &[
+        "the source's columns have no labels left: which of them is which is a guess, and the fourth may be \
+         bare metal instead of a guest that is never idle",
+        "a threshold of 200 us is ours, where wake-ups are too slow for the source's 100 us",
+        "25.98 and 25.95 us are taken for a difference of at most 10 %",
+    ],
     run: run_one,
     conclude,
 };
@@ -118,7 +125,7 @@ fn effects() -> Vec<Effect> {
                 2,
                 3,
                 if us == 1 {
-                    Expected::AboutSame(0.1)
+                    Expected::NoLessThan(0.1)
                 } else {
                     Expected::Less
                 },
@@ -126,6 +133,7 @@ fn effects() -> Vec<Effect> {
         ] {
             let (from_name, to_name) = (COLUMNS[from].0, COLUMNS[to].0);
             effects.push(Effect {
+                kind: Kind::Claim,
                 what: format!("latency, {to_name} against {from_name}"),
                 figure: "latency",
                 group: group.to_owned(),
@@ -136,6 +144,7 @@ fn effects() -> Vec<Effect> {
             });
         }
         effects.push(Effect {
+            kind: Kind::Claim,
             what: "latency, smart poll of 200 us against host polls".to_owned(),
             figure: "latency",
             group: group.to_owned(),

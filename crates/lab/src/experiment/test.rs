@@ -1,5 +1,6 @@
-//! Laws of the framework: of the order, of a direction, of the registry.
+//! Laws of the framework: of the order, of a direction, of a check, of the registry.
 
+mod registry;
 pub(super) mod trials;
 
 use std::collections::BTreeSet;
@@ -10,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::conduct::block_length;
-use super::judge::{SameDirection, difference, direction};
+use super::judge::{Change, SameDirection, demand, direction};
 use super::registry::{EXPERIMENTS, find};
 use super::schedule::{Orders, seed_of_round};
 use super::witness::{Witness, compare};
@@ -33,19 +34,52 @@ proptest! {
     }
 
     #[test]
-    fn turning_a_difference_round_turns_its_direction(
-        differences in prop::collection::vec(-100.0_f64..100.0, 1..20),
-        from in 1.0_f64..1000.0,
+    fn turning_a_change_round_turns_its_direction(
+        factors in prop::collection::vec(0.01_f64..100.0, 1..20),
+        zeros: bool,
     ) {
-        let pairs = |sign: f64| {
-            let pairs = differences.iter().map(|d| (Some(from), Some(from + sign * d)));
-            difference(&pairs.collect::<Vec<_>>()).unwrap()
+        let pairs = |swapped: bool| {
+            let mut pairs: Vec<_> = factors.iter().map(|f| (Some(10.0), Some(10.0 * f))).collect();
+            if zeros {
+                pairs[0].1 = Some(0.0);
+            }
+            let turned = pairs.iter().map(|(from, to)| if swapped { (*to, *from) } else { (*from, *to) });
+            Change::of(&turned.collect::<Vec<_>>()).unwrap()
         };
-        let less = direction(Expected::Less, from, &pairs(1.0));
-        prop_assert_eq!(less, direction(Expected::More, from, &pairs(-1.0)));
-        if differences.len() < FEWEST {
+        let less = direction(Expected::Less, 10.0, &pairs(false));
+        prop_assert_eq!(less, direction(Expected::More, 10.0, &pairs(true)));
+        let refuted = direction(Expected::Less, 10.0, &pairs(true));
+        prop_assert_eq!(less == SameDirection::Yes, refuted == SameDirection::No);
+        if factors.len() < FEWEST {
             prop_assert_eq!(less, SameDirection::NotShown);
         }
+    }
+
+    #[test]
+    fn nothing_falls_by_more_than_all_of_it(
+        rounds in prop::collection::vec((0.0_f64..1e6, 0.0_f64..1e6), 1..20),
+    ) {
+        let pairs: Vec<_> = rounds.iter().map(|(from, to)| (Some(*from), Some(*to))).collect();
+        let change = Change::of(&pairs).unwrap();
+        if let Some(ratio) = change.ratio {
+            prop_assert!(0.0 < ratio.low && ratio.low <= ratio.estimate && ratio.estimate <= ratio.high);
+        } else {
+            prop_assert!(rounds.iter().any(|(from, to)| *from <= 0.0 || *to <= 0.0));
+        }
+    }
+
+    #[test]
+    fn a_gain_meets_every_one_sided_claim(
+        factors in prop::collection::vec(0.1_f64..1.0, FEWEST..20),
+        share in 0.0_f64..0.5,
+    ) {
+        let change = |turned: bool| {
+            let pairs = factors.iter().map(|f| (Some(10.0), Some(if turned { 10.0 / f } else { 10.0 * f })));
+            Change::of(&pairs.collect::<Vec<_>>()).unwrap()
+        };
+        let no_more = direction(Expected::NoMoreThan(share), 10.0, &change(false));
+        let no_less = direction(Expected::NoLessThan(share), 10.0, &change(true));
+        prop_assert_eq!((no_more, no_less), (SameDirection::Yes, SameDirection::Yes));
     }
 }
 
@@ -77,34 +111,63 @@ fn a_direction_needs_an_interval_on_one_side() {
             .iter()
             .map(|d| (Some(100.0), Some(100.0 + d)))
             .collect();
-        difference(&pairs).unwrap()
+        Change::of(&pairs).unwrap()
     };
     let up = of(&[5.0, 6.0, 7.0, 5.5, 6.5, 6.0]);
+    let down = of(&[-5.0, -6.0, -7.0, -5.5, -6.5, -6.0]);
     let mixed = of(&[5.0, -6.0, 7.0, -5.5, 6.5, -6.0]);
     let few = of(&[5.0, 6.0, 7.0, 5.5, 6.5]);
-    for (expected, difference, same) in [
+    // One that has no ratio.
+    let to_zero = of(&[-100.0; 6]);
+    assert_eq!(to_zero.ratio, None);
+    for (expected, change, same) in [
         (Expected::More, &up, SameDirection::Yes),
         (Expected::Less, &up, SameDirection::No),
         (Expected::More, &mixed, SameDirection::NotShown),
         (Expected::More, &few, SameDirection::NotShown),
+        (Expected::Less, &to_zero, SameDirection::Yes),
+        (Expected::More, &to_zero, SameDirection::No),
+        (Expected::NoMoreThan(0.1), &up, SameDirection::Yes),
+        (Expected::NoMoreThan(0.06), &up, SameDirection::NotShown),
+        (Expected::NoMoreThan(0.02), &up, SameDirection::No),
+        (Expected::NoMoreThan(0.0), &down, SameDirection::Yes),
+        (Expected::NoMoreThan(0.1), &to_zero, SameDirection::Yes),
+        (Expected::NoMoreThan(0.1), &few, SameDirection::NotShown),
+        (Expected::NoLessThan(0.1), &down, SameDirection::Yes),
+        (Expected::NoLessThan(0.06), &down, SameDirection::NotShown),
+        (Expected::NoLessThan(0.02), &down, SameDirection::No),
+        (Expected::NoLessThan(0.0), &up, SameDirection::Yes),
+        (Expected::NoLessThan(0.1), &to_zero, SameDirection::No),
         (Expected::AboutSame(0.1), &up, SameDirection::Yes),
         (Expected::AboutSame(0.02), &up, SameDirection::No),
         (Expected::AboutSame(0.06), &up, SameDirection::NotShown),
         (Expected::AboutSame(0.1), &mixed, SameDirection::Yes),
     ] {
         assert_eq!(
-            direction(expected, 100.0, difference),
+            direction(expected, 100.0, change),
             same,
-            "{expected:?} {difference:?}"
+            "{expected:?} {change:?}"
         );
+    }
+}
+
+#[test]
+fn one_broken_value_is_enough() {
+    for (checked, broken, holds) in [
+        (0, 0, SameDirection::NotShown),
+        (9, 0, SameDirection::Yes),
+        (9, 1, SameDirection::No),
+        (9, 9, SameDirection::No),
+    ] {
+        assert_eq!(demand(checked, broken), holds, "{broken} of {checked}");
     }
 }
 
 #[test]
 fn a_round_without_the_figure_is_left_out() {
     let pairs = [(Some(1.0), Some(2.0)), (None, Some(9.0)), (Some(1.0), None)];
-    assert_eq!(difference(&pairs).unwrap().rounds, 1);
-    assert_eq!(difference(&pairs[1..]), None);
+    assert_eq!(Change::of(&pairs).unwrap().difference.rounds, 1);
+    assert_eq!(Change::of(&pairs[1..]), None);
 }
 
 #[test]

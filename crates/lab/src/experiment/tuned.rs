@@ -3,8 +3,8 @@
 use haltwise_core::units::Nanos;
 use serde_json::Value;
 
-use super::Results;
 use super::recorder::Haltwise;
+use super::results::Further;
 use crate::load::{Length, Load};
 use crate::run::run;
 
@@ -12,14 +12,14 @@ use crate::run::run;
 const RECORDED: Nanos = Nanos(1_000_000_000);
 
 /// The ceiling that tune would leave in force for each goal that has a name.
-pub(super) fn ceilings(results: &Results<'_>, load: &Load) -> Result<Vec<(String, u64)>, String> {
-    let haltwise = results.haltwise.ok_or("haltwise is not there")?;
+pub(super) fn ceilings(further: &Further<'_>, load: &Load) -> Result<Vec<(String, u64)>, String> {
+    let haltwise = further.haltwise.ok_or("haltwise is not there")?;
     let load = Load {
         length: Length::Duration(RECORDED),
         vm_max_halt_poll_ns: None,
         ..load.clone()
     };
-    let advice = advice(haltwise, results, &load)?;
+    let advice = advice(haltwise, further, &load)?;
     let ceilings = ceilings_of(&advice);
     if ceilings.is_empty() {
         let reason = advice["reason"].as_str().unwrap_or("it played nothing");
@@ -39,9 +39,9 @@ fn ceilings_of(advice: &Value) -> Vec<(String, u64)> {
     goals.iter().filter_map(ceiling).collect()
 }
 
-fn advice(haltwise: &Haltwise, results: &Results<'_>, load: &Load) -> Result<Value, String> {
+fn advice(haltwise: &Haltwise, further: &Further<'_>, load: &Load) -> Result<Value, String> {
     let mut recording = haltwise.record("full")?;
-    run(load, &results.trial.interrupt).map_err(|error| error.to_string())?;
+    run(load, &further.trial.interrupt).map_err(|error| error.to_string())?;
     recording.end()?;
     let pid = std::process::id().to_string();
     let arguments = ["tune", "--ceiling-only", "--vm", &pid];

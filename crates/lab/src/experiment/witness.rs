@@ -49,12 +49,21 @@ pub struct Check {
 
 impl Check {
     fn new(what: impl Into<String>, low: u64, high: u64, haltwise: u64) -> Self {
-        Self {
+        let check = Self {
             what: what.into(),
             lab: (low, high),
             haltwise,
-            agrees: (low..=high).contains(&haltwise),
+            agrees: false,
+        };
+        Self {
+            agrees: check.is_within(),
+            ..check
         }
+    }
+
+    /// Whether `haltwise` counted what the lab did.
+    pub fn is_within(&self) -> bool {
+        (self.lab.0..=self.lab.1).contains(&self.haltwise)
     }
 }
 
@@ -62,7 +71,7 @@ impl Witness {
     /// Whether everything that was recorded agrees; `None` if nothing was.
     pub fn agrees(&self) -> Option<bool> {
         match self {
-            Self::Yes { checks, .. } => Some(checks.iter().all(|check| check.agrees)),
+            Self::Yes { checks, .. } => Some(checks.iter().all(Check::is_within)),
             Self::No { .. } => None,
         }
     }

@@ -1,6 +1,6 @@
-//! Storms of accesses to a device that is not there: a driver that polls a port, and one that draws into
-//! a frame buffer which nothing backs. Neither halts; both take a pending interrupt with the last access of
-//! a round. (Between `sti` and `cli` must lie an exit: KVM in software does not look at interrupts after
+//! Storms of exits: a driver that polls a port of a device that is not there, one that draws into a frame
+//! buffer which nothing backs, and CPUID, which KVM handles by itself. None halts; all take a pending
+//! interrupt with the last exit of a round. (Between `sti` and `cli` must lie an exit: KVM in software does not look at interrupts after
 //! each instruction.)
 //!
 //! `port-poll` reads the line status of a serial port:
@@ -42,9 +42,30 @@
 //! 2028  out 0xf4,al                 ; the end
 //! ```
 
-use iced_x86::IcedError;
-use iced_x86::code_asm::{CodeLabel, al, byte_ptr, cx, di, dword_ptr, dx};
+//! `cpuid` executes CPUID, in a loop of two more instructions, so that its CPU time is that of exits:
+//!
+//! ```nasm
+//! 2000  mov di,0x3e7                ; CPUIDs but one
+//! 2003  mov eax,0x40000000
+//! 2009  cpuid
+//! 200b  dec di
+//! 200c  jne 0x2003
+//! 200e  sti
+//! 200f  cpuid                       ; the last; STOP comes in here
+//! 2011  cli
+//! 2012  inc dword [0x14]            ; rounds done
+//! 2017  dec dword [0x40]            ; rounds
+//! 201c  jne 0x2000
+//! 201e  jmp 0x2028
+//! 2020  mov sp,0x1000               ; STOP enters: drop the frame
+//! 2023  inc dword [0x4]
+//! 2028  out 0xf4,al                 ; the end
+//! ```
 
+use iced_x86::IcedError;
+use iced_x86::code_asm::{CodeLabel, al, byte_ptr, cx, di, dword_ptr, dx, eax};
+
+use super::exits::CPUID_LEAF;
 use super::{Assembly, Program};
 use crate::memory::{counter, param};
 
@@ -52,6 +73,8 @@ use crate::memory::{counter, param};
 pub const POLLED_PORT: u16 = 0x3fd;
 /// Reads of it in a round.
 pub const POLLS: u32 = 1000;
+/// CPUIDs in a round.
+pub const CPUIDS: u32 = 1000;
 /// From one byte drawn to the next.
 pub const STRIDE: u32 = 64;
 /// Where the last byte of a round is drawn.
@@ -87,6 +110,23 @@ pub fn framebuffer_program() -> Result<Program, IcedError> {
     a.jne(again)?;
     a.sti()?;
     a.mov(byte_ptr(di).fs(), al)?;
+    end(assembly, round)
+}
+
+/// Assembles `cpuid`.
+pub fn cpuid_program() -> Result<Program, IcedError> {
+    let mut assembly = Assembly::new()?;
+    let round = begin(&mut assembly)?;
+    let a = &mut assembly.asm;
+    a.mov(di, CPUIDS - 1)?;
+    let mut again = a.create_label();
+    a.set_label(&mut again)?;
+    a.mov(eax, CPUID_LEAF)?;
+    a.cpuid()?;
+    a.dec(di)?;
+    a.jne(again)?;
+    a.sti()?;
+    a.cpuid()?;
     end(assembly, round)
 }
 

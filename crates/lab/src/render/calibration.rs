@@ -45,6 +45,11 @@ pub fn calibration(found: &Calibration) -> String {
             "the same, thread that wakes it",
         ),
         (
+            "exit_cpu",
+            found.exit_cpu_ns,
+            "CPU of an exit, as KVM handles CPUID",
+        ),
+        (
             "HLT round trip",
             found.polled_round_trip_ns,
             "signal to answer, polled",
@@ -123,6 +128,7 @@ mod test {
             classes: vec![class(estimate), class(None)],
             switch_cpu_ns: estimate,
             waker_cpu_ns: None,
+            exit_cpu_ns: estimate,
             polled_round_trip_ns: estimate,
             notes: vec!["short".to_owned()],
         });

@@ -11,17 +11,28 @@ use std::fmt::Write as _;
 use haltwise_core::stats::Estimate;
 use haltwise_core::units::Nanos;
 
-use crate::experiment::found::{Found, FoundEffect, FoundVariant, Report};
+use crate::experiment::found::{Found, FoundEffect, FoundIntegrity, FoundVariant, Report, Tally};
 use crate::experiment::judge::SameDirection;
 use crate::experiment::witness::Witness;
-use crate::experiment::{Better, Table};
+use crate::experiment::{Better, Kind, Table};
 
 pub use html::html;
 pub use markdown::markdown;
 pub use text::text;
 
-/// Heads of the table of effects.
-const EFFECT_COLUMNS: [&str; 4] = ["source's effect", "reported", "measured here", "same"];
+/// Titles and heads of the tables of verdicts.
+const CLAIMS: (&str, [&str; 4]) = (
+    "Claims of the sources",
+    ["source's effect", "reported", "measured here", "same"],
+);
+const CONSTRUCTIONS: (&str, [&str; 4]) = (
+    "True by construction",
+    ["construction", "reported", "measured here", "holds"],
+);
+const INTEGRITY: (&str, [&str; 4]) = (
+    "Integrity checks",
+    ["integrity check", "demanded", "found", "holds"],
+);
 
 /// A number of three digits or so.
 pub(super) fn number(value: f64) -> String {
@@ -69,25 +80,25 @@ fn measured(found: &Found, effect: &FoundEffect) -> String {
         .filter(|unit| !unit.is_empty());
     let unit = unit.map(|unit| format!(" {unit}")).unwrap_or_default();
     let mut text = format!("{} -> {}{unit}", number(from), number(to));
-    let Some(difference) = &effect.difference else {
-        return text;
-    };
-    let ends = [difference.estimate, difference.low, difference.high];
-    let shares = ends.map(|end| effect.share(end));
-    if let [Some(share), Some(low), Some(high)] = shares {
-        let percent = |share: f64| {
-            let share = 100.0 * share;
+    if let Some(ratio) = &effect.ratio {
+        let percent = |ratio: f64| {
+            let share = 100.0 * (ratio - 1.0);
             if share.abs() < 9.95 {
                 format!("{share:+.1}")
             } else {
                 format!("{share:+.0}")
             }
         };
-        let (share, low, high) = (percent(share), percent(low), percent(high));
-        let _ = write!(text, ": {share} % ({low} to {high})");
-    } else {
-        let [estimate, low, high] = ends.map(number);
-        let _ = write!(text, ": {estimate} more ({low} to {high})");
+        let [estimate, low, high] = [ratio.estimate, ratio.low, ratio.high].map(percent);
+        let _ = write!(text, ": {estimate} % ({low} to {high})");
+    } else if let Some(difference) = &effect.difference {
+        let ends = [difference.estimate, difference.low, difference.high];
+        let signed = |end: f64| match number(end) {
+            text if end > 0.0 => format!("+{text}"),
+            text => text,
+        };
+        let [estimate, low, high] = ends.map(signed);
+        let _ = write!(text, ": {estimate}{unit} ({low} to {high})");
     }
     text
 }
@@ -102,41 +113,95 @@ fn effect_row(found: &Found, effect: &FoundEffect) -> Vec<String> {
     ]
 }
 
-/// All effects of a report in one table, the experiment's name before each.
-fn summary(report: &Report) -> Table {
-    let of_one = |found: &Found| -> Vec<Vec<String>> {
-        if let Some(failure) = failure(found) {
-            let not_shown = SameDirection::NotShown.as_str();
-            return vec![vec![
-                found.name.clone(),
-                String::new(),
-                failure,
-                not_shown.to_owned(),
-            ]];
-        }
-        let row = |effect: &FoundEffect| {
-            let mut row = effect_row(found, effect);
-            row[0] = format!("{}, {}", found.name, row[0]);
-            row
-        };
-        found.effects.iter().map(row).collect()
+/// The cells of a check's row.
+fn integrity_row(check: &FoundIntegrity) -> Vec<String> {
+    let what = if check.group.is_empty() {
+        check.what.clone()
+    } else {
+        format!("{}: {}", check.group, check.what)
     };
-    let rows = report.experiments.iter().flat_map(of_one);
+    let found = match (check.checked, check.broken) {
+        (0, _) => "could not be measured".to_owned(),
+        (checked, 0) => format!("in all of {checked}"),
+        (checked, broken) => format!("broken in {broken} of {checked}"),
+    };
+    let holds = check.holds.as_str().to_owned();
+    vec![what, check.demanded.clone(), found, holds]
+}
+
+fn titled((title, columns): (&str, [&str; 4]), rows: Vec<Vec<String>>) -> Table {
     Table {
-        title: "Every effect".to_owned(),
-        columns: EFFECT_COLUMNS.map(str::to_owned).to_vec(),
-        rows: rows.collect(),
+        title: title.to_owned(),
+        columns: columns.map(str::to_owned).to_vec(),
+        rows,
     }
 }
 
-/// The effects of one experiment.
-fn effects(found: &Found) -> Table {
-    let rows = found.effects.iter().map(|effect| effect_row(found, effect));
-    Table {
-        title: "The source's effects".to_owned(),
-        columns: EFFECT_COLUMNS.map(str::to_owned).to_vec(),
-        rows: rows.collect(),
-    }
+/// Claims, constructions and integrity checks of some experiments, a table for each kind that there is.
+fn verdicts(experiments: &[Found], named: bool) -> Vec<Table> {
+    let name = |found: &Found, mut row: Vec<String>| {
+        if named {
+            row[0] = format!("{}, {}", found.name, row[0]);
+        }
+        row
+    };
+    let of_kind = |found: &Found, kind: Kind| -> Vec<Vec<String>> {
+        let effects = found.effects.iter().filter(|effect| effect.kind == kind);
+        let rows = effects.map(|effect| name(found, effect_row(found, effect)));
+        rows.collect()
+    };
+    let claims = |found: &Found| match failure(found) {
+        Some(failure) => {
+            let not_shown = SameDirection::NotShown.as_str().to_owned();
+            vec![vec![found.name.clone(), String::new(), failure, not_shown]]
+        }
+        None => of_kind(found, Kind::Claim),
+    };
+    let done = || experiments.iter().filter(|found| found.failed.is_none());
+    let checks = |found: &Found| -> Vec<Vec<String>> {
+        let rows = found.integrity.iter().map(integrity_row);
+        rows.map(|row| name(found, row)).collect()
+    };
+    let tables = [
+        titled(CLAIMS, experiments.iter().flat_map(claims).collect()),
+        titled(
+            CONSTRUCTIONS,
+            done()
+                .flat_map(|found| of_kind(found, Kind::Construction))
+                .collect(),
+        ),
+        titled(INTEGRITY, done().flat_map(checks).collect()),
+    ];
+    let tables = tables.into_iter().filter(|table| !table.rows.is_empty());
+    tables.collect()
+}
+
+/// How many verdicts were which, a line for each kind.
+pub fn counts(report: &Report) -> [String; 3] {
+    let line = |kind: &str, tally: Tally, words: [&str; 3]| {
+        let Tally { yes, no, not_shown } = tally;
+        let mut line = format!("{kind}: {yes} of {} {}", tally.all(), words[0]);
+        for (count, words) in [(not_shown, words[1]), (no, words[2])] {
+            if count > 0 {
+                let _ = write!(line, ", {count} {words}");
+            }
+        }
+        line
+    };
+    let holds = ["hold", "could not be measured", "do not"];
+    [
+        line(
+            "claims",
+            report.effects(Kind::Claim),
+            [
+                "have the source's direction",
+                "are not shown",
+                "have the other direction",
+            ],
+        ),
+        line("constructions", report.effects(Kind::Construction), holds),
+        line("integrity checks", report.integrity(), holds),
+    ]
 }
 
 /// What was measured: a table for each group of variants, a column for each figure.
@@ -168,6 +233,13 @@ fn groups(found: &Found) -> Vec<Table> {
             .collect(),
     };
     names.into_iter().map(table).collect()
+}
+
+/// Why sizes differ, and where load or variants are not the source's; a line each.
+fn limits(found: &Found) -> Vec<String> {
+    let differs = format!("why they differ: {}", found.differs);
+    let limits = found.limits.iter().map(|limit| format!("limit: {limit}"));
+    std::iter::once(differs).chain(limits).collect()
 }
 
 /// What the figures are, a line each.

@@ -27,6 +27,7 @@ fn every_guest_halts_exactly_as_often_as_it_says() {
     expect("tick --rounds 211 --gap bimodal:0.8:100us:2ms", 211);
     expect("tick --rounds 97 --vcpus 3", 97);
     expect("tick-pit --rounds 23 --gap fixed:1ms", 23);
+    expect("tick-pit --ioapic --rounds 23 --gap fixed:1ms", 23);
     expect("ipi --rounds 307", 307);
     expect("ipi --rounds 101 --vcpus 3", 101);
     expect("idle --rounds 7 --gap fixed:2ms", 7);

@@ -9,6 +9,7 @@ use haltwise_lab::exit::ExitCounts;
 use haltwise_lab::guest::Program;
 use haltwise_lab::memory::CODE;
 use haltwise_lab::outcome::EndedBy;
+use haltwise_lab::routing::Interrupts;
 use haltwise_lab::vcpu::{Ends, VcpuError, VcpuThread};
 use haltwise_lab::vm::{Vm, VmConfig, open};
 
@@ -119,7 +120,7 @@ fn start(code: &[u8], ends: &Arc<Ends>) -> VcpuThread {
         vcpus: 1,
         vm_max_halt_poll_ns: None,
         pit: false,
-        irqchip: true,
+        interrupts: Interrupts::Msi,
     };
     let program = Program {
         code: code.to_vec(),

@@ -3,8 +3,11 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use haltwise_lab::experiment::found::Report;
+use haltwise_lab::experiment::found::{Found, FoundEffect, Report};
+use haltwise_lab::experiment::judge::SameDirection;
 use haltwise_lab::experiment::registry::EXPERIMENTS;
+use haltwise_lab::experiment::{Expected, verdicts};
+use haltwise_lab::render;
 use serde_json::Value;
 
 use crate::lab::{kvm, lab};
@@ -62,6 +65,12 @@ fn every_experiment_runs_and_the_page_describes_what_it_prints() {
         );
         for effect in &found.effects {
             assert_eq!(effect.same_direction.as_str(), "not shown", "of one round");
+        }
+        // A value that has to be so has to be so in the first round, too; nobody recorded.
+        let (counted, own) = found.integrity.split_last().expect("at least one");
+        assert_eq!(counted.holds.as_str(), "not shown");
+        for check in own {
+            assert_eq!(check.holds.as_str(), "yes", "{}: {check:?}", found.name);
         }
     }
 }
@@ -131,6 +140,25 @@ fn what_is_no_experiment_is_a_usage_error() {
     assert!(String::from_utf8_lossy(&missing.stderr).contains("`/nonexistent/run.json`"));
 }
 
+/// Whether two documents are the same, but for the last digits of numbers that were computed anew.
+fn alike(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(a, b)| alike(a, b))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.keys().eq(other.keys())
+                && one.values().zip(other.values()).all(|(a, b)| alike(a, b))
+        }
+        (Value::Number(one), Value::Number(other)) => {
+            let value = |number: &serde_json::Number| number.as_f64().expect("a double");
+            let (one, other) = (value(one), value(other));
+            (one - other).abs() <= 1e-9 * one.abs().max(other.abs())
+        }
+        _ => one == other,
+    }
+}
+
 #[test]
 fn what_was_printed_is_read_back_in_every_form() {
     if !kvm() {
@@ -146,7 +174,7 @@ fn what_was_printed_is_read_back_in_every_form() {
     std::fs::write(&file, json.to_string()).unwrap();
     let read = |more: &str| lab(&format!("experiment --read {} {more}", file.display()));
     let again: Value = serde_json::from_slice(&read("--json").stdout).unwrap();
-    assert_eq!(again, json);
+    assert!(alike(&again, &json), "{again}\n{json}");
     assert!(read("").stdout.starts_with(first.as_bytes()));
     let markdown = read(&format!("--markdown --html {}", page.display()));
     assert!(markdown.stdout.starts_with(b"# "));
@@ -174,6 +202,80 @@ fn newest_run(measurements: &Path) -> Option<PathBuf> {
         let day: String = name.chars().take(10).collect();
         (day, name.len(), name)
     })
+}
+
+/// The newest kept run, judged by this version.
+fn kept_run() -> Option<Report> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let text = std::fs::read_to_string(newest_run(&root.join("measurements"))?).ok()?;
+    Some(verdicts::anew(serde_json::from_str(&text).expect("a run")))
+}
+
+/// The same run with the figures of an effect's variants in each other's place.
+fn swapped(report: &Report, at: usize, effect: &FoundEffect) -> Report {
+    let mut report = report.clone();
+    let found = &mut report.experiments[at];
+    let figure = found.figures.iter().position(|f| f.name == effect.figure);
+    let figure = figure.expect("the figure");
+    let index = |found: &Found, name: &str| {
+        let is = |v: &haltwise_lab::experiment::found::FoundVariant| {
+            v.group == effect.group && v.name == name
+        };
+        found.variants.iter().position(is).expect("the variant")
+    };
+    let [from, to] = [&effect.from, &effect.to].map(|name| index(found, name));
+    let kept = found.variants[from].samples[figure].clone();
+    found.variants[from].samples[figure] =
+        std::mem::replace(&mut found.variants[to].samples[figure], kept);
+    verdicts::anew(report)
+}
+
+#[test]
+fn what_was_measured_is_refuted_with_its_variants_swapped() {
+    let Some(report) = kept_run() else { return };
+    let mut refuted = std::collections::BTreeSet::new();
+    for (at, found) in report.experiments.iter().enumerate() {
+        for (index, effect) in found.effects.iter().enumerate() {
+            let strict = matches!(effect.expected, Expected::Less | Expected::More);
+            if !strict || effect.same_direction != SameDirection::Yes {
+                continue;
+            }
+            let turned = swapped(&report, at, effect);
+            let verdict = turned.experiments[at].effects[index].same_direction;
+            assert_eq!(
+                verdict,
+                SameDirection::No,
+                "{}: {}",
+                found.name,
+                effect.what
+            );
+            refuted.insert(found.name.clone());
+        }
+    }
+    assert!(refuted.len() >= 8, "{refuted:?}");
+}
+
+#[test]
+fn no_figure_of_the_kept_run_falls_by_more_than_all_of_it() {
+    let Some(report) = kept_run() else { return };
+    for page in [render::findings(&report), render::markdown(&report)] {
+        let words = page.split([' ', '(', ')', ':']);
+        let below = words.filter_map(|word| word.parse::<f64>().ok());
+        let percents = below.filter(|value| *value < -100.0);
+        // No figure of an experiment is below 0, so that only changes in % could be.
+        assert_eq!(percents.collect::<Vec<_>>(), Vec::<f64>::new());
+    }
+}
+
+#[test]
+fn the_readme_counts_as_the_page_does() {
+    let Some(report) = kept_run() else { return };
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let readme = words(&std::fs::read_to_string(root.join("README.md")).expect("README.md"));
+    for line in render::verdict_counts(&report) {
+        assert!(readme.contains(&line), "README.md does not say: {line}");
+    }
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl Costs {
             ..Sources::default()
         };
         Some(Self {
-            switch_cpu_ns: calibration.switch_cpu_ns()? as f64,
+            switch_cpu_ns: calibration.switch_cpu()?.ns as f64,
             latencies: Table::new(&elsewhere)?,
         })
     }
@@ -97,6 +97,7 @@ impl Costs {
                     guest: "pingpong",
                     gap: format!("fixed:{}", Nanos(gap_ns).to_exact()).into(),
                     round_trips: true,
+                    wait: "spin",
                     fewer: 1,
                 });
             }

@@ -45,11 +45,6 @@ pub(in crate::import) enum What {
         /// That thread.
         tid: Tid,
     },
-    /// `sched_switch`: a thread loses its CPU and could go on.
-    PutAside {
-        /// That thread.
-        tid: Tid,
-    },
     /// `sched_switch` for any other reason.
     Switched,
     /// `kvm_exit` or `kvm_entry`: the thread runs this vCPU, where they name it.

@@ -16,6 +16,9 @@ fn roster(names: &[&str]) -> Roster {
         name: (*name).to_owned(),
         vmm: VmmKind::Qemu,
         observable: Observable::Yes,
+        from_ns: None,
+        to_ns: None,
+        paused: None,
     });
     Roster {
         vms: vms.collect(),

@@ -83,11 +83,11 @@ fn columns(series: &Series<'_>, axis: &LogAxis, tallest: f64, floor: &mut [u64])
         }
         let from = axis.place(bucket_low(bucket) as f64);
         let to = axis.place(bucket_high(bucket).saturating_add(1) as f64);
-        let (base, top) = (scale(floor[bucket]), scale(floor[bucket] + n));
+        let (base, top) = (scale(floor[bucket]), scale(floor[bucket].saturating_add(n)));
         // Little is not nothing.
         let (right, top) = (to.max(from + 0.8), top.min(base - 0.7));
         path.area((from, top), (right, base));
-        floor[bucket] += n;
+        floor[bucket] = floor[bucket].saturating_add(n);
     }
     path.drawn(series.class)
 }
@@ -104,7 +104,7 @@ fn up_to(all: &LogHist, axis: &LogAxis) -> Markup {
             let from = axis.place(bucket_low(bucket) as f64);
             let to = axis.place(bucket_high(bucket).saturating_add(1) as f64);
             path.step("L", &[from, height(below as f64 / whole)]);
-            below += n;
+            below = below.saturating_add(n);
             path.step("L", &[to, height(below as f64 / whole)]);
         }
     }

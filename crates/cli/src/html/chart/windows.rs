@@ -6,6 +6,8 @@ use crate::html::markup::Markup;
 use crate::number::nanos;
 use crate::report::view::{AccountView, RecordingView};
 
+use haltwise_core::stats::total;
+
 const WIDTH: f64 = 440.0;
 const HEIGHT: f64 = 190.0;
 const LEFT: f64 = 52.0;
@@ -50,7 +52,7 @@ pub(crate) fn windows(recording: &RecordingView, account: &AccountView) -> Optio
         last_end = Some(slot.start_ns.saturating_add(account.window.slot_ns));
     }
     let mean_of_means = known.iter().filter_map(|slot| slot.window_mean_ns);
-    let mean_of_means = mean_of_means.sum::<u64>() / known.len() as u64;
+    let mean_of_means = total(mean_of_means) / known.len().max(1) as u64;
     let label = format!(
         "windows over time: {} on average, the largest {}; {} grows, {} shrinks",
         nanos(mean_of_means),

@@ -16,11 +16,6 @@ export class Numbers {
     this.at = 0;
   }
 
-  /** @returns {boolean} */
-  isAtEnd() {
-    return this.at >= this.bytes.length;
-  }
-
   /**
    * The next number; whole up to 2^53.
    * @returns {number}
@@ -35,16 +30,4 @@ export class Numbers {
       scale *= 128;
     }
   }
-}
-
-/**
- * A packed list.
- * @param {string} text
- * @returns {Float64Array}
- */
-export function list(text) {
-  const numbers = new Numbers(text);
-  const values = [];
-  while (!numbers.isAtEnd()) values.push(numbers.next());
-  return Float64Array.from(values);
 }

@@ -1,66 +1,43 @@
 // The shapes of the page's data: what `section/data.rs` writes. Types only; not part of the page.
 
 /**
- * @typedef {object} Rule KVM's rule of an era, see `core::kvm::Rule`.
- * @property {'none' | 'nobody' | 'vcpu'} window
- * @property {'fixed' | 'param'} growStart
- * @property {'none' | 'param' | 'ceiling'} growthCap
- * @property {'never' | 'entry' | 'after'} clamp
- * @property {boolean} shrinkFloor
- * @property {boolean} invalidWakeups
+ * @typedef {object} Setting The module's parameters; null where the kernel lacks one. Times in nanoseconds.
+ * @property {number | null} halt_poll_ns
+ * @property {number | null} halt_poll_ns_grow
+ * @property {number | null} halt_poll_ns_grow_start
+ * @property {number | null} halt_poll_ns_shrink
  */
 
 /**
- * @typedef {object} Knobs The module's parameters; times in nanoseconds.
- * @property {number} ceiling
- * @property {number} grow
- * @property {number} growStart
- * @property {number} shrink
+ * @typedef {object} Figures What came of a setting.
+ * @property {number} poll_cpu_percent
+ * @property {number} latency_mean_ns
+ * @property {number} cost_ns_per_halt by the goal of the page
+ * @property {number} sleeps in a second
+ * @property {number} poll nanoseconds of a halt
+ * @property {number} blocks of a halt
  */
 
-/**
- * @typedef {object} Cost What things cost: nanoseconds, and the weight of latency in thousandths.
- * @property {number} switch
- * @property {number} weight
- */
+/** @typedef {[number, number][]} Vms Polling in % of a CPU and mean latency, VM by VM. */
+
+/** @typedef {Figures & {setting: Setting, vms: Vms}} InForce */
+
+/** @typedef {InForce & {other: Figures | null}} Cell A setting, and what comes of it from the other start. */
 
 /**
- * @typedef {object} Point A setting and what core made of it.
- * @property {'in-force' | 'default' | 'choice' | 'off' | 'clairvoyant' | 'front'} which
- * @property {Knobs | null} knobs
- * @property {number} halts
- * @property {number} blocks
- * @property {number} poll
- * @property {number} latency
- * @property {number} halt
- * @property {number} p99
- */
-
-/**
- * @typedef {object} Wall The time that the sample covers, see `core::tune::sums::Wall`.
- * @property {number} span
- * @property {number} halt
+ * @typedef {object} WhatIf Settings that core played: each ceiling with each shape, see `core::tune::whatif`.
+ * @property {number} switch CPU time of a sleep, in nanoseconds
+ * @property {number} weight of latency by the goal of the page, in thousandths
+ * @property {number | null} least what a halt costs at the least, by that goal
+ * @property {string} choiceName what the best that was found is called
+ * @property {number[]} ceilings
+ * @property {string[]} shapes how windows grow and shrink, in words
+ * @property {{inForce: number | null, default: number | null, choice: number | null}} places in `cells`
+ * @property {number[]} vms those that are told apart
  * @property {number} vcpus
- */
-
-/**
- * @typedef {object} Play What a replay needs beside the halts.
- * @property {Rule} rule
- * @property {{polls: boolean, adapts: boolean, growStart: boolean}} reach
- * @property {Knobs} inForce
- * @property {string} choiceName what the point `choice` is called
- * @property {Cost} cost
- * @property {Wall} wall
- * @property {Point[]} points
- */
-
-/**
- * @typedef {object} SeatPlay What a replay knows of a vCPU.
- * @property {number[]} classes places in the list of latencies, by class of sleep
- * @property {boolean[]} guessed
- * @property {number[]} follow thousandths, by wake source
- * @property {number} ceiling
- * @property {number | null} own
+ * @property {number} own vCPUs that keep a ceiling of their VM's own
+ * @property {InForce} inForce
+ * @property {Cell[]} cells ceiling by ceiling, shape by shape
  */
 
 /**
@@ -69,7 +46,6 @@
  * @property {number | null} vm
  * @property {string} halts packed, see `sample/packed.rs`
  * @property {number} count
- * @property {SeatPlay | null} play
  */
 
 /**
@@ -78,7 +54,6 @@
  * @property {number} of
  * @property {[number, number][]} stretches
  * @property {SeatData[]} seats
- * @property {string[]} latencies packed lists
  */
 
 /**
@@ -89,7 +64,7 @@
  * @property {string[]} states
  * @property {{name: string, vm: number | null, shares: string}[]} lanes
  * @property {SampleData | null} sample
- * @property {Play | null} play
+ * @property {WhatIf | null} whatif
  */
 
 export {};

@@ -54,16 +54,23 @@ export class Front {
   /**
    * @param {[number, number]} own
    * @param {[number, number] | null} other the other steady state, if there is one
-   * @param {[number, number] | null} best the cheapest of the front
-   * @param {[number, number] | null} bound the clairvoyant
+   * @param {[number, number] | null} best the cheapest of the grid
    */
-  show(own, other, best, bound) {
+  show(own, other, best) {
     this.put(this.own, own);
     this.put(this.other, other);
     this.put(this.best, best);
-    this.put(this.bound, bound);
     const [x, y] = this.place(...own);
     this.rest.setAttribute('d', `M${LEFT} ${y}H${x}V${BOTTOM}`);
+  }
+
+  /**
+   * The bound is of the page's own goal.
+   * @param {boolean} shown
+   */
+  showBound(shown) {
+    if (shown) this.bound?.removeAttribute('visibility');
+    else this.bound?.setAttribute('visibility', 'hidden');
   }
 }
 

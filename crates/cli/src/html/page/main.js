@@ -87,7 +87,7 @@ function rest() {
   const kept = unpackSample(data);
   const names = new Map(data.lanes.map((lane) => [lane.vm, lane.name.replace(/ vCPU \d+$/, '')]));
   const nameOf = (/** @type {number} */ vm) => names.get(vm) ?? `VM ${vm}`;
-  if (data.play) whatif(data.play, kept, nameOf);
+  if (data.whatif) whatif(data.whatif, nameOf);
   timeline(data, kept, nameOf);
   document.documentElement.dataset.ready = 'yes';
 }

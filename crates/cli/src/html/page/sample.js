@@ -1,19 +1,27 @@
-// The halts in the file, unpacked: columns for each vCPU, as `replay.js` takes them.
+// The halts in the file, unpacked: columns for each vCPU.
 
-import { list, Numbers } from './bytes.js';
-import { classOf } from './replay.js';
+import { Numbers } from './bytes.js';
 
 /** @typedef {import('./data.js').Data} Data */
 /** @typedef {import('./data.js').SeatData} SeatData */
-/** @typedef {import('./data.js').SeatPlay} SeatPlay */
-/** @typedef {import('./replay.js').Seat} Seat */
+
+/**
+ * @typedef {object} Seat The halts of a vCPU, column by column; times in nanoseconds.
+ * @property {number} count
+ * @property {Float64Array} start
+ * @property {Float64Array} gap
+ * @property {Float64Array} latency
+ * @property {Float64Array} polled
+ * @property {Uint8Array} wake
+ * @property {Uint8Array} waited
+ * @property {Uint8Array} pollKnown
+ */
 
 /**
  * @typedef {object} Kept A vCPU of the file.
  * @property {string} name
  * @property {number | null} vm
  * @property {Seat} seat
- * @property {SeatPlay | null} play
  */
 
 /**
@@ -24,22 +32,15 @@ import { classOf } from './replay.js';
 export function unpackSample(data) {
   const sample = data.sample;
   if (!sample) return [];
-  const pool = sample.latencies.map(list);
-  return sample.seats.map((seat) => ({
-    name: seat.name,
-    vm: seat.vm,
-    seat: unpackSeat(seat, pool),
-    play: seat.play,
-  }));
+  return sample.seats.map((seat) => ({ name: seat.name, vm: seat.vm, seat: unpackSeat(seat) }));
 }
 
 /**
  * @param {SeatData} data
- * @param {Float64Array[]} pool
  * @returns {Seat}
  */
-function unpackSeat(data, pool) {
-  const { count, play } = data;
+function unpackSeat(data) {
+  const { count } = data;
   const floats = () => new Float64Array(count);
   const bytes = () => new Uint8Array(count);
   /** @type {Seat} */
@@ -49,35 +50,22 @@ function unpackSeat(data, pool) {
     gap: floats(),
     latency: floats(),
     polled: floats(),
-    cut: floats(),
     wake: bytes(),
-    valid: bytes(),
     waited: bytes(),
     pollKnown: bytes(),
-    slept: new Int8Array(count),
-    turns: play ? play.classes.map((place) => pool[place] ?? new Float64Array(0)) : [],
-    guessed: play ? play.guessed : [],
-    follow: play ? play.follow : [],
   };
   const numbers = new Numbers(data.halts);
   let last = 0;
   for (let n = 0; n < count; n++) {
     last += numbers.next();
-    const gap = numbers.next();
-    const latency = numbers.next();
-    const polled = numbers.next();
-    const flags = numbers.next();
-    const has = (/** @type {number} */ bit) => (flags >> bit) & 1;
     seat.start[n] = last;
-    seat.gap[n] = gap;
-    seat.latency[n] = latency;
-    seat.polled[n] = polled;
+    seat.gap[n] = numbers.next();
+    seat.latency[n] = numbers.next();
+    seat.polled[n] = numbers.next();
+    const flags = numbers.next();
     seat.wake[n] = flags & 7;
-    seat.valid[n] = has(3);
-    seat.waited[n] = has(4);
-    seat.cut[n] = has(5) ? polled : Infinity;
-    seat.pollKnown[n] = has(7);
-    seat.slept[n] = has(4) && !has(6) ? classOf(Math.max(0, gap - polled)) : -1;
+    seat.waited[n] = (flags >> 3) & 1;
+    seat.pollKnown[n] = (flags >> 4) & 1;
   }
   return seat;
 }

@@ -6,7 +6,7 @@ import { nanos } from './number.js';
 
 /** @typedef {import('./data.js').Data} Data */
 /** @typedef {import('./sample.js').Kept} Kept */
-/** @typedef {import('./replay.js').Seat} Seat */
+/** @typedef {import('./sample.js').Seat} Seat */
 
 /** Colours of the states, in their order, as `chart/lanes.rs`. */
 const COLOURS = ['s-guest', 's-poll-woken', 's-poll-vain', 's-sleep', 's-wake', 's-turned', 's-unknown'];

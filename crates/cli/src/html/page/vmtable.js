@@ -3,40 +3,19 @@
 import { el, say } from './dom.js';
 import { nanos, share } from './number.js';
 
-/** @typedef {import('./replay.js').Sums} Sums */
-/** @typedef {import('./whatif.js').Replay} Replay */
-
-/** VMs in the table. */
-const VMS = 12;
-
-/** What a VM comes to. */
-class Part {
-  constructor() {
-    this.poll = 0;
-    this.latency = 0;
-    this.halts = 0;
-  }
-
-  /** @param {Sums | undefined} sums of one of its vCPUs */
-  add(sums) {
-    this.poll += sums?.poll ?? 0;
-    this.latency += sums?.latency ?? 0;
-    this.halts += sums?.halts ?? 0;
-  }
-}
+/** @typedef {import('./data.js').WhatIf} WhatIf */
+/** @typedef {import('./data.js').Vms} Vms */
 
 /** The table; nothing is shown of a single VM. */
 export class VmTable {
   /**
-   * @param {Replay} replay
-   * @param {Sums[]} before what is in force, vCPU by vCPU
+   * @param {WhatIf} data
    * @param {(vm: number) => string} nameOf
    */
-  constructor(replay, before, nameOf) {
-    this.replay = replay;
+  constructor(data, nameOf) {
+    this.data = data;
     this.nameOf = nameOf;
-    this.before = this.byVm(before);
-    const rows = this.before.size < 2 ? 0 : Math.min(this.before.size, VMS);
+    const rows = data.vms.length < 2 ? 0 : data.vms.length;
     /** @type {HTMLElement[][]} */
     this.cells = Array.from({ length: rows }, () => [
       el('bdi'),
@@ -49,8 +28,7 @@ export class VmTable {
   table() {
     const heads = ['VM', 'polling in force', 'with this', 'late by in force', 'with this'];
     const head = heads.map((text, n) => el('th', { scope: 'col', class: n === 0 ? 't' : 'n' }, text));
-    const isCut = this.before.size > VMS;
-    const caption = isCut ? `What it does to the ${VMS} VMs that poll most` : 'What it does to each VM';
+    const caption = 'What it does to the VMs that halt most';
     const body = this.cells.map(([name, ...numbers]) =>
       el('tr', {}, el('th', { scope: 'row', class: 't' }, name), ...numbers),
     );
@@ -65,37 +43,19 @@ export class VmTable {
   }
 
   /**
-   * @param {Sums[]} each
-   * @returns {Map<number, Part>}
-   */
-  byVm(each) {
-    /** @type {Map<number, Part>} */
-    const vms = new Map();
-    this.replay.kept.forEach((one, n) => {
-      if (one.vm === null) return;
-      const part = vms.get(one.vm) ?? new Part();
-      vms.set(one.vm, part);
-      part.add(each[n]);
-    });
-    return vms;
-  }
-
-  /**
    * Shows another setting.
-   * @param {Sums[]} each what comes of it, vCPU by vCPU
+   * @param {Vms} each what comes of it, VM by VM
    */
   show(each) {
     if (!this.shown) return;
-    const none = new Part();
-    const rows = [...this.byVm(each)].map(([vm, is]) => ({ vm, is, was: this.before.get(vm) ?? none }));
-    rows.sort((a, b) => b.was.poll + b.is.poll - a.was.poll - a.is.poll);
-    const span = this.replay.data.wall.span;
-    const percent = (/** @type {Part} */ of) => share(of.poll / span);
-    const late = (/** @type {Part} */ of) => nanos(of.latency / Math.max(of.halts, 1));
+    const { vms, inForce } = this.data;
+    const rows = vms.map((vm, n) => ({ vm, is: each[n] ?? [0, 0], was: inForce.vms[n] ?? [0, 0] }));
+    rows.sort((a, b) => b.was[0] + b.is[0] - a.was[0] - a.is[0]);
     this.cells.forEach((cells, n) => {
       const row = rows[n];
       if (!row) return;
-      const texts = [this.nameOf(row.vm), percent(row.was), percent(row.is), late(row.was), late(row.is)];
+      const { vm, is, was } = row;
+      const texts = [this.nameOf(vm), share(was[0] / 100), share(is[0] / 100), nanos(was[1]), nanos(is[1])];
       cells.forEach((cell, column) => {
         say(cell, texts[column] ?? '');
       });

@@ -1,31 +1,14 @@
-// What if: the reader sets ceiling, growth, shrinking, policy and the weight of latency; the halts in
-// the file are replayed at once, and everything that depends on them is said anew.
+// What if: the reader goes through a grid of settings that core played on all halts, and sets the weight of
+// latency; everything that depends on them is said anew. Nothing is replayed here.
 
 import { byId, button, el, say } from './dom.js';
 import { front } from './front.js';
 import { change, exact, nanos, scaled, share } from './number.js';
-import { milli, percentile, play, playBoth, Sums } from './replay.js';
 import { VmTable } from './vmtable.js';
 
-/** @typedef {import('./data.js').Play} Play */
-/** @typedef {import('./data.js').Knobs} Knobs */
-/** @typedef {import('./data.js').Point} Point */
-/** @typedef {import('./sample.js').Kept} Kept */
-/** @typedef {'kvm' | 'fixed' | 'off' | 'always' | 'clairvoyant'} Kind */
-
-/**
- * @typedef {object} Setting What the reader has set.
- * @property {Kind} kind
- * @property {Knobs} knobs
- * @property {number} weight thousandths
- * @property {boolean} caps VMs with a ceiling of their own follow too
- */
-
-/** Stops of the sliders for times, in nanoseconds. */
-export const TIMES = [
-  0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 18, 20, 22, 25, 28, 30, 35, 40, 45, 50, 55, 60, 70, 75, 80, 90, 100, 110, 125,
-  140, 150, 160, 180, 200, 220, 250, 280, 300, 350, 400, 450, 500, 600, 700, 750, 800, 1000, 1200, 1500, 2000,
-].map((us) => us * 1000);
+/** @typedef {import('./data.js').WhatIf} WhatIf */
+/** @typedef {import('./data.js').Cell} Cell */
+/** @typedef {import('./data.js').Figures} Figures */
 
 /** Stops of the weight, in thousandths. */
 const WEIGHTS = [0, 100, 200, 500, 1000, 2000, 3000, 5000, 10_000, 20_000, 50_000, 100_000];
@@ -33,123 +16,60 @@ const WEIGHTS = [0, 100, 200, 500, 1000, 2000, 3000, 5000, 10_000, 20_000, 50_00
 /** How far two starts may be apart, as a share of the cheaper one's cost, as in `core`. */
 const BISTABLE = 0.05;
 
-/** A replay of the file's halts. */
-export class Replay {
-  /**
-   * @param {Play} data
-   * @param {Kept[]} kept
-   */
-  constructor(data, kept) {
-    this.data = data;
-    this.kept = kept.filter((one) => one.play !== null);
-  }
+/**
+ * @typedef {object} State What the reader has set.
+ * @property {number} ceiling its place
+ * @property {number} shape its place
+ * @property {number} weight thousandths
+ */
 
-  /**
-   * How a vCPU is played under a setting.
-   * @param {Kept} one
-   * @param {Setting} setting
-   * @param {boolean} fromCeiling windows begin at the ceiling
-   * @param {boolean} recorded it keeps the ceiling that was recorded
-   * @returns {import('./replay.js').Policy}
-   */
-  policy(one, setting, fromCeiling, recorded = false) {
-    const { kind, knobs } = setting;
-    const own = setting.caps ? null : (one.play?.own ?? null);
-    const ceiling = recorded ? (one.play?.ceiling ?? 0) : (own ?? knobs.ceiling);
-    const threshold = kind === 'always' ? Infinity : kind === 'off' ? 0 : ceiling;
-    const rule = kind === 'kvm' || kind === 'clairvoyant' ? kind : 'fixed';
-    return { kind: rule, knobs, ceiling, threshold, fromCeiling };
-  }
-
-  /**
-   * What comes of a setting, vCPU by vCPU.
-   * @param {Setting} setting
-   * @param {boolean} fromCeiling windows begin at the ceiling
-   * @param {boolean} recorded each vCPU keeps the ceiling that was recorded
-   * @returns {Sums[]}
-   */
-  each(setting, fromCeiling, recorded = false) {
-    const cost = { switch: this.data.cost.switch, weight: setting.weight };
-    return this.kept.map((one) => {
-      const sums = new Sums();
-      play(one.seat, this.policy(one, setting, fromCeiling, recorded), this.data.rule, cost, sums);
-      return sums;
-    });
-  }
-
-  /**
-   * What comes of a setting from no window, vCPU by vCPU, and of all of them from the ceiling.
-   * @param {Setting} setting
-   * @returns {{each: Sums[], own: Sums, other: Sums}}
-   */
-  both(setting) {
-    if (setting.kind !== 'kvm') {
-      const each = this.each(setting, false);
-      const own = total(each);
-      return { each, own, other: own };
-    }
-    const cost = { switch: this.data.cost.switch, weight: setting.weight };
-    const pairs = this.kept.map((one) => playBoth(one.seat, this.policy(one, setting, false), this.data.rule, cost));
-    const each = pairs.map(([zero]) => zero);
-    return { each, own: total(each), other: total(pairs.map(([, ceiling]) => ceiling)) };
-  }
-
-  /**
-   * @param {Setting} setting
-   * @param {boolean} fromCeiling
-   * @returns {Sums}
-   */
-  all(setting, fromCeiling = false) {
-    return total(this.each(setting, fromCeiling));
-  }
-
-  /**
-   * Polling in % of one CPU.
-   * @param {{poll: number, halt: number}} sums
-   * @returns {number}
-   */
-  percent(sums) {
-    return (100 * sums.poll) / this.wall(sums);
-  }
-
-  /**
-   * The time that the halts take under another setting: whoever wakes sooner goes on sooner.
-   * @param {{halt: number}} sums
-   * @returns {number}
-   */
-  wall(sums) {
-    const { span, halt, vcpus } = this.data.wall;
-    return Math.max(1, span + (sums.halt - halt) / Math.max(vcpus, 1));
-  }
-
-  /**
-   * Cost of a halt, in nanoseconds of CPU.
-   * @param {{poll: number, blocks: number, latency: number, halts: number}} sums
-   * @param {number} weight
-   * @returns {number}
-   */
-  cost(sums, weight) {
-    const cost = { switch: this.data.cost.switch, weight };
-    return milli(cost, sums.poll, sums.blocks, sums.latency) / 1000 / Math.max(sums.halts, 1);
-  }
-
-  /**
-   * @param {{poll: number, halt: number, latency: number, halts: number}} sums
-   * @returns {[number, number]}
-   */
-  place(sums) {
-    return [this.percent(sums), sums.latency / Math.max(sums.halts, 1)];
-  }
+/**
+ * Cost of a halt, in nanoseconds of CPU.
+ * @param {WhatIf} data
+ * @param {Figures} of
+ * @param {number} weight
+ * @returns {number}
+ */
+function costOf(data, of, weight) {
+  if (weight === data.weight) return of.cost_ns_per_halt;
+  return of.poll + of.blocks * data.switch + (of.latency_mean_ns * weight) / 1000;
 }
 
 /**
- * @param {Sums[]} parts
- * @returns {Sums}
+ * Where a setting stands in the figure.
+ * @param {Figures} of
+ * @returns {[number, number]}
  */
-function total(parts) {
-  const sum = new Sums();
-  for (const part of parts) sum.add(part);
-  return sum;
+function placeOf(of) {
+  return [of.poll_cpu_percent, of.latency_mean_ns];
+}
+
+/**
+ * What comes of the other start, if that is another state.
+ * @param {WhatIf} data
+ * @param {Cell} cell
+ * @param {number} weight
+ * @returns {Figures | null}
+ */
+function otherState(data, cell, weight) {
+  if (!cell.other) return null;
+  const [one, other] = [costOf(data, cell, weight), costOf(data, cell.other, weight)];
+  return Math.abs(one - other) > BISTABLE * Math.min(one, other) ? cell.other : null;
+}
+
+/**
+ * The place of the setting that costs least at a weight, of those with one state.
+ * @param {WhatIf} data
+ * @param {number} weight
+ * @returns {number}
+ */
+function cheapest(data, weight) {
+  let [best, least] = [-1, Infinity];
+  data.cells.forEach((cell, n) => {
+    const cost = costOf(data, cell, weight);
+    if (cost < least && !otherState(data, cell, weight)) [best, least] = [n, cost];
+  });
+  return best;
 }
 
 /**
@@ -157,232 +77,145 @@ function total(parts) {
  * @param {string} id
  * @param {string} title
  * @param {number[]} stops
- * @param {(value: number) => string} say
- * @param {(value: number) => void} moved
+ * @param {(value: number) => string} words
+ * @param {(place: number) => void} moved
  */
-function slider(id, title, stops, say, moved) {
+function slider(id, title, stops, words, moved) {
   const said = el('output', { for: id });
-  const input = el('input', { type: 'range', id, min: 0, max: stops.length - 1, step: 1 });
+  const input = el('input', { type: 'range', id, min: 0, max: Math.max(stops.length - 1, 0), step: 1 });
   const row = el('div', { class: 'slider' }, el('label', { for: id }, title), input, said);
-  const show = (/** @type {number} */ value) => {
-    said.textContent = say(value);
-    input.setAttribute('aria-valuetext', say(value));
+  const show = () => {
+    const text = words(stops[Number(input.value)] ?? 0);
+    said.textContent = text;
+    input.setAttribute('aria-valuetext', text);
   };
   input.addEventListener('input', () => {
-    const value = stops[Number(input.value)] ?? 0;
-    show(value);
-    moved(value);
+    show();
+    moved(Number(input.value));
   });
-  const set = (/** @type {number} */ value) => {
-    const nearest = stops.reduce(
-      (found, stop, n) => (Math.abs(stop - value) < Math.abs((stops[found] ?? 0) - value) ? n : found),
-      0,
-    );
-    input.value = String(nearest);
-    show(value);
+  const set = (/** @type {number} */ place) => {
+    input.value = String(place);
+    show();
   };
-  return { row, set, input };
+  return { row, set };
 }
 
 /**
  * The part of the page that the reader plays with.
- * @param {Play} data
- * @param {Kept[]} kept
+ * @param {WhatIf} data
  * @param {(vm: number) => string} nameOf
  */
-export function whatif(data, kept, nameOf) {
+export function whatif(data, nameOf) {
   const place = byId('controls');
   const figure = front();
-  if (!place || !figure) return;
-  const replay = new Replay(data, kept);
-  const point = (/** @type {Point['which']} */ which) => data.points.find((one) => one.which === which);
-  const start = (point('choice') ?? point('in-force'))?.knobs ?? data.inForce;
-  /** @type {Setting} */
-  const setting = { kind: 'kvm', knobs: { ...start }, weight: data.cost.weight, caps: false };
-  const before = replay.each({ ...setting, knobs: data.inForce }, false, true);
-  const controls = makeControls(setting, data, kept, () => update());
+  if (!place || !figure || data.cells.length === 0) return;
+  const begin = data.places.choice ?? data.places.inForce ?? 0;
+  const shapes = data.shapes.length;
+  /** @type {State} */
+  const state = { ceiling: Math.floor(begin / shapes), shape: begin % shapes, weight: data.weight };
+  const controls = makeControls(state, data, () => update());
+  const presets = el('div', { class: 'presets', role: 'group', 'aria-label': 'Settings to begin from' });
+  for (const [to, title] of /** @type {[number | null, string][]} */ ([
+    [data.places.inForce, 'in force'],
+    [data.places.default, "kernel's default"],
+    [data.places.choice, data.choiceName],
+  ])) {
+    if (to !== null) presets.append(button(title, () => controls.take(to)));
+  }
+  presets.append(
+    button('cheapest of these', () => {
+      const best = cheapest(data, state.weight);
+      if (best >= 0) controls.take(best);
+    }),
+  );
 
-  const said = new Figures(replay, total(before));
+  const said = new Told(data);
   const live = el('p', { class: 'unseen', 'aria-live': 'polite' });
   const notes = el('div', { class: 'notes' });
-  const byVm = new VmTable(replay, before, nameOf);
-  const presets = el('div', { class: 'presets', role: 'group', 'aria-label': 'Settings to begin from' });
-  for (const [which, title] of /** @type {[Point['which'], string][]} */ ([
-    ['in-force', 'in force'],
-    ['default', "kernel's default"],
-    ['choice', data.choiceName],
-  ])) {
-    const knobs = point(which)?.knobs;
-    if (knobs) presets.append(button(title, () => controls.take('kvm', knobs)));
-  }
-  const cheapest = button('cheapest on the line', () => {
-    const found = bestOf(replay, data, setting.weight);
-    if (found?.knobs) controls.take('kvm', found.knobs);
-  });
-  if (data.points.some((one) => one.which === 'front')) presets.append(cheapest);
-
-  let bound = { weight: -1, sums: new Sums() };
+  const byVm = new VmTable(data, nameOf);
   let speak = 0;
   let noted = '';
   const update = () => {
-    const { each, own, other } = replay.both(setting);
-    if (bound.weight !== setting.weight) {
-      bound = { weight: setting.weight, sums: replay.all({ ...setting, kind: 'clairvoyant' }) };
-    }
-    const two = isBistable(replay, own, other, setting.weight);
-    const best = bestOf(replay, data, setting.weight);
-    const placeOf = (/** @type {Point | Sums | undefined} */ of) => (of ? replay.place(of) : null);
-    figure.show(replay.place(own), two ? replay.place(other) : null, placeOf(best), replay.place(bound.sums));
-    said.show(own, bound.sums, setting.weight);
-    const texts = notesOf(replay, setting, own, two ? other : null, kept);
+    const { weight } = state;
+    const own = data.cells[state.ceiling * shapes + state.shape];
+    if (!own) return;
+    const other = otherState(data, own, weight);
+    const best = data.cells[cheapest(data, weight)];
+    figure.show(placeOf(own), other ? placeOf(other) : null, best ? placeOf(best) : null);
+    figure.showBound(weight === data.weight);
+    said.show(own, weight);
+    const texts = notesOf(data, other);
     if (texts.join('\n') !== noted) notes.replaceChildren(...texts.map((text) => el('p', { class: 'note' }, text)));
     noted = texts.join('\n');
-    byVm.show(each);
+    byVm.show(own.vms);
     clearTimeout(speak);
     speak = window.setTimeout(() => {
-      const [percent, late] = replay.place(own);
+      const [percent, late] = placeOf(own);
       live.textContent = `Polling ${share(percent / 100)} of a CPU, late by ${nanos(late)} on average.`;
     }, 400);
   };
   place.append(presets, controls.form, said.list, notes, live);
   place.hidden = false;
   if (byVm.shown) place.parentElement?.after(byVm.shown);
-  controls.take('kvm', setting.knobs);
-}
-
-/**
- * The point of the front that costs least at a weight.
- * @param {Replay} replay
- * @param {Play} data
- * @param {number} weight
- * @returns {Point | undefined}
- */
-function bestOf(replay, data, weight) {
-  const points = data.points.filter((one) => one.which === 'front');
-  const costs = points.map((one) => replay.cost(one, weight));
-  return points[costs.indexOf(Math.min(...costs))];
-}
-
-/**
- * Whether two starts end apart.
- * @param {Replay} replay
- * @param {Sums} zero
- * @param {Sums} ceiling
- * @param {number} weight
- * @returns {boolean}
- */
-function isBistable(replay, zero, ceiling, weight) {
-  const [one, other] = [replay.cost(zero, weight), replay.cost(ceiling, weight)];
-  return Math.abs(one - other) > BISTABLE * Math.min(one, other);
+  controls.take(begin);
 }
 
 /**
  * The sliders and what stands beside them.
- * @param {Setting} setting is changed as the reader moves them
- * @param {Play} data
- * @param {Kept[]} kept
+ * @param {State} state is changed as the reader moves them
+ * @param {WhatIf} data
  * @param {() => void} moved
  */
-function makeControls(setting, data, kept, moved) {
-  const policy = el('select', { id: 'w-policy' });
-  for (const [value, text] of [
-    ['kvm', "KVM's rule"],
-    ['fixed', 'a fixed threshold: always up to the ceiling'],
-    ['off', 'off: never poll'],
-    ['always', 'always: poll until woken'],
-    ['clairvoyant', 'clairvoyant: knows each gap (a bound)'],
-  ]) {
-    policy.append(el('option', { value: value ?? '' }, text));
-  }
-  const factor = (/** @type {number} */ n) => String(n);
-  const whole = (/** @type {number} */ last) => Array.from({ length: last + 1 }, (_, n) => n);
-  const { knobs } = setting;
-  const ceiling = slider('w-ceiling', 'halt_poll_ns, the ceiling', TIMES, exact, (value) => {
-    setting.knobs.ceiling = value;
+function makeControls(state, data, moved) {
+  const ceiling = slider('w-ceiling', 'halt_poll_ns, the ceiling', data.ceilings, exact, (place) => {
+    state.ceiling = place;
     moved();
   });
-  const first = slider('w-grow-start', 'grow_start, the first window', TIMES, exact, (value) => {
-    setting.knobs.growStart = value;
+  const shape = el('select', { id: 'w-shape' });
+  data.shapes.forEach((text, n) => {
+    shape.append(el('option', { value: n }, text));
+  });
+  shape.addEventListener('change', () => {
+    state.shape = Number(shape.value);
     moved();
   });
-  const grow = slider('w-grow', 'grow, the factor', whole(8), factor, (value) => {
-    setting.knobs.grow = value;
-    moved();
-  });
-  const shrinkSays = (/** @type {number} */ n) =>
-    n === 0 ? '0: to nothing at once' : n === 1 ? '1: never' : String(n);
-  const shrink = slider('w-shrink', 'shrink, the divisor', whole(8), shrinkSays, (value) => {
-    setting.knobs.shrink = value;
-    moved();
-  });
-  const weightSays = (/** @type {number} */ n) => (n === 0 ? '0: CPU alone counts' : `${n / 1000} ns of CPU`);
-  const weight = slider('w-weight', 'a ns of latency is worth', WEIGHTS, weightSays, (value) => {
-    setting.weight = value;
-    moved();
-  });
-  const caps = el('input', { type: 'checkbox', id: 'w-caps' });
-  caps.addEventListener('change', () => {
-    setting.caps = caps.checked;
-    moved();
-  });
-  const hasOwn = kept.some((one) => one.play?.own !== null && one.play?.own !== undefined);
-  const capsRow = el(
+  const shapeRow = el(
     'div',
-    { class: 'check' },
-    caps,
-    el('label', { for: 'w-caps' }, 'VMs with a ceiling of their own follow too'),
+    { class: 'slider' },
+    el('label', { for: 'w-shape' }, 'how windows grow and shrink'),
+    shape,
   );
-  const adapts = [grow, shrink, ...(data.reach.growStart ? [first] : [])];
-  const enable = () => {
-    policy.value = setting.kind;
-    ceiling.input.disabled = setting.kind !== 'kvm' && setting.kind !== 'fixed';
-    for (const one of adapts) one.input.disabled = setting.kind !== 'kvm';
-  };
-  policy.addEventListener('change', () => {
-    setting.kind = /** @type {Kind} */ (policy.value);
-    enable();
+  const weights = [...new Set([...WEIGHTS, data.weight])].sort((a, b) => a - b);
+  const weightSays = (/** @type {number} */ n) => (n === 0 ? '0: CPU alone counts' : `${n / 1000} ns of CPU`);
+  const weight = slider('w-weight', 'a ns of latency is worth', weights, weightSays, (place) => {
+    state.weight = weights[place] ?? data.weight;
     moved();
   });
-  const policyRow = el('div', { class: 'slider' }, el('label', { for: 'w-policy' }, 'policy'), policy);
-  const rows = [policyRow, ceiling.row];
-  if (data.reach.adapts) rows.push(...adapts.map((one) => one.row));
-  rows.push(weight.row);
-  if (hasOwn) rows.push(capsRow);
+  const rows = data.shapes.length > 1 ? [ceiling.row, shapeRow, weight.row] : [ceiling.row, weight.row];
   const form = el('form', { class: 'sliders', 'aria-label': 'What if' }, ...rows);
   form.addEventListener('submit', (event) => event.preventDefault());
-  weight.set(setting.weight);
-  /**
-   * @param {Kind} kind
-   * @param {Knobs} to
-   */
-  const take = (kind, to) => {
-    setting.kind = kind;
-    Object.assign(knobs, to);
-    ceiling.set(to.ceiling);
-    first.set(to.growStart);
-    grow.set(to.grow);
-    shrink.set(to.shrink);
-    enable();
+  weight.set(weights.indexOf(state.weight));
+  /** @param {number} to a place in the grid */
+  const take = (to) => {
+    state.ceiling = Math.floor(to / data.shapes.length);
+    state.shape = to % data.shapes.length;
+    ceiling.set(state.ceiling);
+    shape.value = String(state.shape);
     moved();
   };
   return { form, take };
 }
 
 /** The figures of a setting, beside those in force. Elements stay, texts change. */
-class Figures {
-  /**
-   * @param {Replay} replay
-   * @param {Sums} inForce
-   */
-  constructor(replay, inForce) {
-    this.replay = replay;
-    this.inForce = inForce;
+class Told {
+  /** @param {WhatIf} data */
+  constructor(data) {
+    this.data = data;
     this.list = el('dl', { class: 'figures' });
     /** @type {[HTMLElement, HTMLElement][]} */
     this.places = [
       ['poll', 'polling, of a CPU'],
       ['late', 'late by, mean'],
-      ['p99', 'late by, p99'],
       ['sleeps', 'sleeps/s'],
       ['cost', 'cost of a halt'],
       ['ratio', 'of the least possible'],
@@ -394,24 +227,19 @@ class Figures {
   }
 
   /**
-   * @param {Sums} own
-   * @param {Sums} bound
+   * @param {Cell} own
    * @param {number} weight
    */
-  show(own, bound, weight) {
-    const { replay, inForce } = this;
-    const [percent, late] = replay.place(own);
-    const [percentThen, lateThen] = replay.place(inForce);
-    const sleeps = (/** @type {Sums} */ of) => of.blocks / (replay.wall(of) / 1e9);
-    const [cost, costThen] = [replay.cost(own, weight), replay.cost(inForce, weight)];
-    const least = replay.cost(bound, weight);
+  show(own, weight) {
+    const { inForce, least } = this.data;
+    const [cost, costThen] = [costOf(this.data, own, weight), costOf(this.data, inForce, weight)];
+    const knowsLeast = least !== null && least > 0 && weight === this.data.weight;
     const texts = [
-      [share(percent / 100), `in force ${share(percentThen / 100)}`],
-      [nanos(late), `in force ${nanos(lateThen)}`],
-      [nanos(percentile(own, 0.99)), `in force ${nanos(percentile(inForce, 0.99))}`],
-      [scaled(sleeps(own)), `in force ${scaled(sleeps(inForce))}`],
+      [share(own.poll_cpu_percent / 100), `in force ${share(inForce.poll_cpu_percent / 100)}`],
+      [nanos(own.latency_mean_ns), `in force ${nanos(inForce.latency_mean_ns)}`],
+      [scaled(own.sleeps), `in force ${scaled(inForce.sleeps)}`],
       [nanos(cost), `${change(costThen > 0 ? cost / costThen - 1 : 0)} than in force`],
-      [least > 0 ? `${(cost / least).toFixed(2)} times` : '-', 'the clairvoyant is 1'],
+      [knowsLeast ? `${(cost / least).toFixed(2)} times` : '-', "by the page's goal; the oracle is 1"],
     ];
     this.places.forEach(([value, beside], n) => {
       say(value, texts[n]?.[0] ?? '');
@@ -422,27 +250,18 @@ class Figures {
 
 /**
  * What must be known of a setting.
- * @param {Replay} replay
- * @param {Setting} setting
- * @param {Sums} own
- * @param {Sums | null} other
- * @param {Kept[]} kept
+ * @param {WhatIf} data
+ * @param {Figures | null} other
  * @returns {string[]}
  */
-function notesOf(replay, setting, own, other, kept) {
+function notesOf(data, other) {
   const notes = [];
   if (other) {
-    const [percent, late] = replay.place(other);
+    const [percent, late] = placeOf(other);
     notes.push(
-      `Two steady states, and chance picks one: once polling, it would poll ${share(percent / 100)} of a CPU and be late by ${nanos(late)}.`,
+      `Two steady states, and chance picks one: in the other it would poll ${share(percent / 100)} of a CPU and be late by ${nanos(late)}.`,
     );
   }
-  const fixed = kept.filter((one) => one.play?.own !== null && one.play !== null).length;
-  if (fixed > 0 && !setting.caps) notes.push(`${fixed} of ${kept.length} vCPUs keep a ceiling of their VM's own.`);
-  if (own.guessed > 0.01 * own.halts) {
-    notes.push(
-      `${share(own.guessed / own.halts)} of the halts would sleep for a length of which no wake-up was recorded.`,
-    );
-  }
+  if (data.own > 0) notes.push(`${data.own} of ${data.vcpus} vCPUs keep a ceiling of their VM's own.`);
   return notes;
 }

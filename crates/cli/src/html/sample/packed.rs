@@ -3,13 +3,12 @@
 //!
 //! A halt is, in this order: its start less the last halt's (the first one's: less the recording's),
 //! its gap, its wake-up latency and the time that it polled, each in nanoseconds, and a number of
-//! flags: bits 0 to 2 the wake source, then `valid`, `waited`, `poll_cut`, a guessed gap, and whether
-//! the time polled is known rather than taken from the window.
+//! flags: bits 0 to 2 the wake source, then `waited`, and whether the time polled is known rather than taken
+//! from the window.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use haltwise_core::event::Halt;
-use haltwise_core::replay::Sample;
 use haltwise_core::replay::sample::polled_ns;
 
 /// Bytes that grow.
@@ -41,40 +40,21 @@ impl Packed {
     }
 }
 
-/// The halts of one vCPU. `samples` is what a replay takes of the same halts, where one is made.
-pub(crate) fn halts(halts: &[Halt], samples: Option<&[Sample]>, start_ns: u64) -> String {
+/// The halts of one vCPU.
+pub(crate) fn halts(halts: &[Halt], start_ns: u64) -> String {
     let mut packed = Packed::default();
     let mut last_ns = start_ns;
-    for (n, halt) in halts.iter().enumerate() {
-        let sample = samples.and_then(|samples| samples.get(n));
-        let (gap_ns, latency_ns, guessed) = match sample {
-            Some(sample) => (sample.gap_ns, sample.latency_ns, sample.gap_guessed),
-            None => as_seen(halt),
-        };
+    for halt in halts {
+        let latency_ns = halt.wake_latency_ns.unwrap_or(0).min(halt.halt_ns);
         packed.number(halt.start_ns.saturating_sub(last_ns));
-        packed.number(gap_ns);
+        packed.number(halt.halt_ns - latency_ns);
         packed.number(latency_ns);
         packed.number(polled_ns(halt));
-        let flags = [
-            halt.valid,
-            halt.waited,
-            halt.poll_cut,
-            guessed,
-            halt.poll_ns.is_some(),
-        ];
-        let flags = flags.iter().rev();
-        let flags = flags.fold(0, |bits, &flag| bits << 1 | u64::from(flag));
+        let flags = u64::from(halt.waited) | u64::from(halt.poll_ns.is_some()) << 1;
         packed.number(flags << 3 | u64::from(halt.wake.code()));
         last_ns = last_ns.max(halt.start_ns);
     }
     packed.text()
-}
-
-/// A halt that nobody replays.
-fn as_seen(halt: &Halt) -> (u64, u64, bool) {
-    let latency_ns = halt.wake_latency_ns.unwrap_or(0).min(halt.halt_ns);
-    let guessed = halt.waited && halt.wake_latency_ns.is_none();
-    (halt.halt_ns - latency_ns, latency_ns, guessed)
 }
 
 #[cfg(test)]

@@ -6,15 +6,16 @@ use crate::html::chart::bars::{self, Part};
 use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, name};
 use crate::number::{nanos, scaled, share};
+use crate::report::honest::is_paused;
 use crate::report::view::{AccountView, WakesView};
 
 /// Parts of halted time: colour, and name in the legend.
 const PARTS: [(&str, &str); 6] = [
     ("s-poll-woken", "polled, and woken by it"),
-    ("s-poll-vain", "polled in vain"),
+    ("s-poll-vain", "failed polls"),
     ("s-sleep", "slept: the CPU was free for others"),
     ("s-wake", "wake-up latency: woken, not yet running"),
-    ("s-turned", "turned back on the way to sleep"),
+    ("s-turned", "woken before schedule()"),
     ("s-unknown", "not known"),
 ];
 
@@ -35,7 +36,7 @@ const COLUMNS: [(Is, &str); 9] = [
     (Is::Bar, "halted time"),
     (Is::Number, "halted"),
     (Is::Number, "polling, of a CPU"),
-    (Is::Number, "of it in vain"),
+    (Is::Number, "of it failed"),
     (Is::Number, "halts/s"),
     (Is::Number, "sleeps/s"),
     (Is::Number, "gap, median"),
@@ -62,6 +63,10 @@ pub(super) fn account(content: &Content) -> Option<Markup> {
         };
         if vm.not_observable.is_some() && vm.account.halts == 0 {
             let mut cells = vec![cell(link), cell("not observable, which is not idle")];
+            cells.resize_with(COLUMNS.len() + 1, || cell("-"));
+            table.row(cells);
+        } else if is_paused(vm) {
+            let mut cells = vec![cell(link), cell("paused, which is not idle")];
             cells.resize_with(COLUMNS.len() + 1, || cell("-"));
             table.row(cells);
         } else {

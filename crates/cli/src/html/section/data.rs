@@ -1,13 +1,8 @@
-//! What the page's script works on: the halts in the file, the rule that replays them, and the lanes.
+//! What the page's script works on: the halts in the file, the grid of settings, and the lanes.
 //! `page/data.js` has the same shape as a type.
 
-use std::collections::BTreeMap;
-
-use haltwise_core::event::WakeSource;
-use haltwise_core::kvm::rule::{Clamp, GrowStart, GrowthCap, WindowOf};
-use haltwise_core::kvm::{Knobs, Rule};
-use haltwise_core::replay::latency::CLASSES;
-use haltwise_core::tune::material::Seated;
+use haltwise_core::tune::Sums;
+use haltwise_core::tune::whatif::Cell;
 use serde_json::{Value, json};
 
 use super::timeline::seat_name;
@@ -15,9 +10,10 @@ use super::whatif::choice_name;
 use crate::html::content::Content;
 use crate::html::markup::Markup;
 use crate::html::overview::STATES;
-use crate::html::sample::Sampled;
-use crate::html::sample::packed::{self, Packed};
-use crate::html::sample::playable::{Playable, Point};
+use crate::html::sample::{Sampled, packed};
+use crate::recommend::seek::Row;
+use crate::recommend::view::settings;
+use crate::recommend::whatif::WhatIf;
 
 /// All of it.
 pub(crate) fn data(content: &Content) -> serde_json::Result<Markup> {
@@ -29,19 +25,9 @@ pub(crate) fn data(content: &Content) -> serde_json::Result<Markup> {
             "shares": row.packed(overview.span_ns),
         })
     });
-    let start_unix_ms = content.report.recording.started_utc.as_ref();
-    let playable = content
-        .sampled
-        .as_ref()
-        .and_then(|sampled| sampled.playable.as_ref());
-    let mut pool = Pool::default();
-    let seats = content
-        .sampled
-        .as_ref()
-        .map(|sampled| seats(content, sampled, &mut pool));
     Markup::json(&json!({
-        "schema": 1,
-        "started": start_unix_ms,
+        "schema": 2,
+        "started": content.report.recording.started_utc.as_ref(),
         "span": overview.span_ns,
         "states": STATES,
         "lanes": lanes.collect::<Vec<_>>(),
@@ -49,143 +35,96 @@ pub(crate) fn data(content: &Content) -> serde_json::Result<Markup> {
             "halts": sampled.halts,
             "of": sampled.of,
             "stretches": sampled.stretches,
-            "seats": seats,
-            "latencies": pool.texts,
+            "seats": seats(content, sampled),
         })),
-        "play": playable.map(|playable| play(content, playable)),
+        "whatif": content.whatif.as_ref().map(|grid| whatif(content, grid)),
+        "recommendation": content.report.recommendation,
     }))
 }
 
-/// Lists of latencies, each once.
-#[derive(Debug, Default)]
-struct Pool {
-    known: BTreeMap<Vec<u64>, usize>,
-    texts: Vec<String>,
-}
-
-impl Pool {
-    fn place(&mut self, list: &[u64]) -> usize {
-        if let Some(place) = self.known.get(list) {
-            return *place;
-        }
-        let mut packed = Packed::default();
-        for ns in list {
-            packed.number(*ns);
-        }
-        self.texts.push(packed.text());
-        self.known.insert(list.to_vec(), self.texts.len() - 1);
-        self.texts.len() - 1
-    }
-}
-
-fn seats(content: &Content, sampled: &Sampled, pool: &mut Pool) -> Vec<Value> {
-    let seats = sampled.seats.iter().enumerate();
+fn seats(content: &Content, sampled: &Sampled) -> Vec<Value> {
+    let seats = sampled.seats.iter();
     seats
-        .map(|(place, kept)| {
-            let playable = sampled.playable.as_ref();
-            let seated = playable.and_then(|playable| {
-                let found = playable.places.iter().position(|&one| one == place)?;
-                playable.material.seats.get(found)
-            });
-            let played = seated.map(|seated| &seated.samples[..]);
+        .map(|kept| {
             json!({
                 "name": seat_name(content, &kept.seat),
                 "vm": kept.seat.vm.map(|vm| vm.0),
-                "halts": packed::halts(&kept.halts, played, content.report.recording.start_ns),
+                "halts": packed::halts(&kept.halts, content.report.recording.start_ns),
                 "count": kept.halts.len(),
-                "play": seated.map(|seated| seat(seated, pool)),
             })
         })
         .collect()
 }
 
-/// What a replay knows of a vCPU beside its halts.
-fn seat(seated: &Seated, pool: &mut Pool) -> Value {
-    let classes: Vec<(usize, bool)> = (0..CLASSES)
-        .map(|class| {
-            let (latencies, guessed) = seated.table.of_class(class);
-            (pool.place(latencies), guessed)
-        })
-        .collect();
+/// The grid: every setting with its figures, and the parts of its cost, so that any weight of latency can be
+/// put on them.
+fn whatif(content: &Content, of: &WhatIf) -> Value {
+    let grid = &of.grid;
+    let shapes = grid.shapes.iter().map(|shape| of.shape(shape));
+    let (vcpus, own) = of.vcpus;
+    let (in_force, sums) = &of.in_force;
+    let place = |knobs| grid.place(knobs);
+    let mut told = figures(of, sums);
+    told["setting"] = json!(settings(in_force, of.reach));
+    told["vms"] = vms(of, sums, &grid.in_force);
     json!({
-        "classes": classes.iter().map(|(place, _)| place).collect::<Vec<_>>(),
-        "guessed": classes.iter().map(|(_, guessed)| guessed).collect::<Vec<_>>(),
-        "follow": WakeSource::ALL.map(|source| seated.follow.share_milli(source)),
-        "ceiling": seated.ceiling_ns,
-        "own": seated.own_ceiling_ns,
-    })
-}
-
-fn play(content: &Content, playable: &Playable) -> Value {
-    let terms = &playable.material.terms;
-    let wall = &playable.material.judged_wall;
-    json!({
-        "rule": rule(&terms.rule()),
-        "reach": {
-            "polls": playable.reach.polls,
-            "adapts": playable.reach.adapts,
-            "growStart": playable.reach.grow_start,
-        },
-        "inForce": knobs(&terms.in_force),
+        "switch": of.cost.switch_cpu_ns,
+        "weight": of.cost.latency_weight_milli,
+        "least": least(content),
         "choiceName": choice_name(content),
-        "cost": {
-            "switch": playable.cost.switch_cpu_ns,
-            "weight": playable.cost.latency_weight_milli,
+        "ceilings": grid.ceilings_ns,
+        "shapes": shapes.collect::<Vec<_>>(),
+        "places": {
+            "inForce": place(in_force),
+            "default": place(&of.default),
+            "choice": of.choice.as_ref().and_then(place),
         },
-        "wall": { "span": wall.span_ns, "halt": wall.halt_ns, "vcpus": wall.vcpus },
-        "points": playable.points.iter().map(point).collect::<Vec<_>>(),
+        "vms": grid.vms.iter().map(|vm| vm.0).collect::<Vec<_>>(),
+        "vcpus": vcpus,
+        "own": own,
+        "inForce": told,
+        "cells": grid.cells.iter().map(|one| cell(of, one)).collect::<Vec<_>>(),
     })
 }
 
-/// The rule of the kernel, as the page's own transcript takes it.
-pub(crate) fn rule(rule: &Rule) -> Value {
+/// What a halt costs at the least, by the goal that was asked for.
+fn least(content: &Content) -> Option<f64> {
+    let played = content.advice.as_ref().ok()?.tuned.played.as_ref()?;
+    let bound = (played.rows.iter()).find(|row| row.row == Row::Clairvoyant)?;
+    Some(bound.figures.cost_ns_per_halt)
+}
+
+fn cell(of: &WhatIf, cell: &Cell) -> Value {
+    let mut told = figures(of, &cell.own);
+    told["setting"] = json!(settings(&cell.knobs, of.reach));
+    told["other"] = json!((cell.own != cell.other).then(|| figures(of, &cell.other)));
+    told["vms"] = vms(of, &cell.own, &cell.vms);
+    told
+}
+
+fn figures(of: &WhatIf, sums: &Sums) -> Value {
+    let halts = sums.halts.max(1) as f64;
     json!({
-        "window": match rule.window {
-            WindowOf::NoPolling => "none",
-            WindowOf::Nobody => "nobody",
-            WindowOf::Vcpu | WindowOf::Vcore => "vcpu",
-        },
-        "growStart": match rule.grow_start {
-            GrowStart::Fixed => "fixed",
-            GrowStart::Param => "param",
-        },
-        "growthCap": match rule.growth_cap {
-            GrowthCap::None => "none",
-            GrowthCap::Param => "param",
-            GrowthCap::Ceiling => "ceiling",
-        },
-        "clamp": match rule.clamp {
-            Clamp::Never => "never",
-            Clamp::AtEntry => "entry",
-            Clamp::AfterHalt => "after",
-        },
-        "shrinkFloor": rule.shrink_floor,
-        "invalidWakeups": rule.invalid_wakeups,
+        "poll_cpu_percent": of.wall.poll_cpu_percent(sums),
+        "latency_mean_ns": sums.latency_mean_ns(),
+        "cost_ns_per_halt": sums.cost_per_halt_ns(&of.cost),
+        "sleeps": rounded(sums.blocks as f64 / (of.wall.under(sums) / 1e9)),
+        "poll": rounded(sums.poll_ns as f64 / halts),
+        "blocks": sums.blocks as f64 / halts,
     })
 }
 
-/// Parameters, in the page's words.
-pub(crate) fn knobs(knobs: &Knobs) -> Value {
-    json!({
-        "ceiling": knobs.halt_poll_ns,
-        "grow": knobs.grow,
-        "growStart": knobs.grow_start,
-        "shrink": knobs.shrink,
-    })
+/// Of each VM: polling in % of a CPU, and its mean wake-up latency.
+fn vms(of: &WhatIf, all: &Sums, vms: &[Sums]) -> Value {
+    let under = of.wall.under(all);
+    let one = |sums: &Sums| {
+        let percent = 100.0 * sums.poll_ns as f64 / under;
+        json!([rounded(percent), rounded(sums.latency_mean_ns())])
+    };
+    vms.iter().map(one).collect()
 }
 
-fn point(point: &Point) -> Value {
-    json!({
-        "which": point.which,
-        "knobs": point.knobs.as_ref().map(knobs),
-        "halts": point.sums.halts,
-        "blocks": point.sums.blocks,
-        "poll": point.sums.poll_ns,
-        "latency": point.sums.latency_ns,
-        "halt": point.sums.halt_ns,
-        "p99": point.latency_p99_ns,
-    })
+/// To a thousandth: three digits are shown.
+fn rounded(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
 }
-
-#[cfg(test)]
-mod test;

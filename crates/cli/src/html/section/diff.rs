@@ -24,7 +24,7 @@ const NAMES: usize = 12;
 pub(super) fn diff(content: &Content) -> Option<Markup> {
     let view = content.diff.as_ref()?;
     let title = format!(
-        "{} of {} figures differ by more than chance",
+        "{} of {} figures differ significantly",
         view.different, view.compared
     );
     let mut out = Markup::none()
@@ -47,9 +47,9 @@ pub(super) fn diff(content: &Content) -> Option<Markup> {
         out.push(table(view, "Figures that differ", &different));
     }
     for (verdict, title) in [
-        (Verdict::MayBeChance, "What may be chance"),
+        (Verdict::MayBeChance, "Not significant"),
         (Verdict::TooShort, "Too short to tell"),
-        (Verdict::NotTold, "Not told by both"),
+        (Verdict::NotTold, "Not in both captures"),
     ] {
         let rows = of(verdict);
         if !rows.is_empty() {
@@ -107,8 +107,10 @@ fn circumstances(view: &View) -> Markup {
         ]);
     }
     let mut out = if rows.is_empty() {
-        p("Nothing that a capture tells differs around the figures: one host, kernel, rung and mode, the \
-           same settings.")
+        p(
+            "Recorded conditions are equal: one host, kernel, source and mode, the \
+           same settings.",
+        )
         .into()
     } else {
         Markup::from(rows.finish())

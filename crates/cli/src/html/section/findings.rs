@@ -1,10 +1,11 @@
 //! What stands out and can be put right: `explain`'s findings, and what could not be judged.
 
 use super::{details, p};
-use crate::explain::text::{gain, who};
-use crate::explain::view::FindingView;
+use crate::explain::text::{cost, who, who_of};
+use crate::explain::view::{FindingView, WithheldView};
 use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, prose, short};
+use crate::number::share;
 use crate::words::plural;
 
 /// Findings of one rule that are told in full; the others are named.
@@ -16,7 +17,7 @@ pub(super) fn findings(content: &Content) -> Markup {
     let mut out = Markup::none();
     if view.findings.is_empty() {
         let text = format!(
-            "Nothing stands out: none of {} found its signature here.",
+            "No findings by any of {}.",
             plural(view.rules as u64, "rule")
         );
         out.push(p(text));
@@ -45,24 +46,61 @@ pub(super) fn findings(content: &Content) -> Markup {
             el("li").with(format!(
                 "{}: {} ({})",
                 finding.title,
-                short_enough(&who(finding)),
-                gain(finding.gain)
+                short_enough(&who_of(finding)),
+                cost(finding.cost.as_ref())
             ))
         });
         out.push(details(title, el("ul").with_all(items)));
     }
-    out.and(not_judged(content))
+    out.and(withheld(content))
+        .and(small(content))
+        .and(not_judged(content))
+}
+
+/// Remedies that would do harm here.
+fn withheld(content: &Content) -> Option<Element> {
+    let withheld = &content.findings.withheld;
+    if withheld.is_empty() {
+        return None;
+    }
+    let title = format!("Not to be done here: {}", withheld.len());
+    let item = |it: &WithheldView| {
+        let whom = short_enough(&who(it.vm, it.vm_name.as_deref(), &it.vcpus));
+        el("li")
+            .with(el("b").with(it.title))
+            .with(prose(&format!(" ({whom}): {} ", it.remedy)))
+            .with(prose(&format!(
+                "It would do harm: {}.",
+                short_enough(&it.why)
+            )))
+    };
+    Some(details(title, el("ul").with_all(withheld.iter().map(item))))
+}
+
+/// What costs too little to be shown.
+fn small(content: &Content) -> Option<Element> {
+    let small = &content.findings.small;
+    if small.is_empty() {
+        return None;
+    }
+    let limit = share(content.findings.shown_from_ns_per_s / 1e9);
+    let title = format!("Below {limit} of a CPU");
+    let items = small.iter().map(|it| {
+        let of = plural(it.findings as u64, "finding");
+        el("li").with(format!("{}: {of}, {}", it.title, cost(Some(&it.cost))))
+    });
+    Some(details(title, el("ul").with_all(items)))
 }
 
 fn one(finding: &FindingView) -> Element {
     let heading = el("h3").with(finding.title);
     let sure = el("span").class("chip").with(finding.sure.as_str());
     let rows = [
-        ("who", short_enough(&who(finding))),
+        ("who", short_enough(&who_of(finding))),
         ("seen", short_enough(&finding.signature)),
         ("cause", finding.cause.clone()),
         ("remedy", finding.remedy.clone()),
-        ("gain", gain(finding.gain)),
+        ("cost", cost(finding.cost.as_ref())),
         ("source", format!("{} ({})", finding.source, finding.rule)),
     ];
     let rows = rows
@@ -91,7 +129,7 @@ fn not_judged(content: &Content) -> Option<Element> {
         return None;
     }
     let title = format!(
-        "{} could not judge, for want of data",
+        "{} could not be evaluated without data",
         plural(blind.len() as u64, "rule")
     );
     let items = blind.iter().map(|blind| {

@@ -12,7 +12,7 @@ use crate::html::content::{Advice, Content};
 use crate::html::markup::{Element, Markup, el};
 use crate::number::{nanos_f64, share};
 use crate::plan::Settings;
-use crate::tune::{beside, say};
+use crate::recommend::{beside, say};
 
 /// The section.
 pub(super) fn first(content: &Content) -> Element {
@@ -85,7 +85,7 @@ fn to_do(advice: &Advice) -> Option<Markup> {
                 el("div")
                     .with(el("h2").with("Do it"))
                     .with(command(&[set(&changes)]))
-                    .with(p("Journaled first; running VMs are watched, and it is said which follow.")),
+                    .with(p("Journaled first; then running VMs are watched, and it is shown to which the change applies.")),
             )
             .with(
                 el("div")

@@ -5,9 +5,9 @@ use super::{p, sampled};
 use crate::html::content::Content;
 use crate::html::markup::{Markup, el, name, prose, short};
 use crate::number::nanos;
+use crate::recommend::rests::rests;
 use crate::report::honest::{accuracy, cost, lost, partly};
 use crate::report::view::Report;
-use crate::tune::rests::rests;
 
 /// Lines of one kind that are shown.
 const MOST: usize = 20;
@@ -50,7 +50,7 @@ pub(super) fn honesty(content: &Content) -> Markup {
 fn recorder(report: &Report) -> Markup {
     let recording = &report.recording;
     let text = format!(
-        ", rung {}, mode {}, {}",
+        ", source {}, mode {}, {}",
         recording.rung,
         recording.mode,
         nanos(recording.duration_ns),
@@ -117,8 +117,8 @@ fn in_this_file(content: &Content) -> String {
         return halts;
     }
     format!(
-        "{halts}, whole stretches of time spread evenly over the recording; accounts, distributions and \
-         the recommendation are of all halts"
+        "{halts}, whole stretches of time spread evenly over the recording; accounts, distributions, \
+         the recommendation and the settings beside it are of all halts"
     )
 }
 

@@ -9,8 +9,9 @@ use crate::html::chart::interval::interval;
 use crate::html::content::Content;
 use crate::html::markup::{Markup, el, name, short};
 use crate::ledger::summary::Summary;
-use crate::prove::text::{figure, verdict};
-use crate::prove::view::View;
+use crate::ledger::text::apart;
+use crate::proof::{Proof, figure};
+use crate::prove::text::{not_judged, verdict};
 use crate::words::plural;
 
 /// The section. `None` without proof and ledger.
@@ -19,7 +20,7 @@ pub(super) fn prediction(content: &Content) -> Option<Markup> {
     let ledger = content
         .ledger
         .as_ref()
-        .filter(|ledger| ledger.predictions > 0)
+        .filter(|ledger| ledger.predictions + ledger.inconclusive.predictions > 0)
         .map(ledger);
     if proof.is_none() && ledger.is_none() {
         return None;
@@ -27,7 +28,7 @@ pub(super) fn prediction(content: &Content) -> Option<Markup> {
     Some(Markup::none().and(proof).and(ledger))
 }
 
-fn proof(view: &View) -> Markup {
+fn proof(view: &Proof) -> Markup {
     let which = Markup::text("A is ")
         .and(name(&view.a.spec))
         .and(", B is ")
@@ -82,7 +83,7 @@ fn proof(view: &View) -> Markup {
     out
 }
 
-fn predicted(view: &View) -> Markup {
+fn predicted(view: &Proof) -> Markup {
     let told = &view.predictions;
     let all: Vec<(&str, &Prediction)> = (told.of_b.iter().map(|one| ("B from A", one)))
         .chain(told.of_a.iter().map(|one| ("A from B", one)))
@@ -117,22 +118,28 @@ fn predicted(view: &View) -> Markup {
         "{within} of {} measured differences fell within the predicted interval, widened by the noise.",
         all.len()
     );
-    Markup::none().and(table.finish()).and(p(text))
+    let apart = not_judged(view.verdict).map(p);
+    Markup::none().and(table.finish()).and(p(text)).and(apart)
 }
 
 fn ledger(summary: &Summary) -> Markup {
     let text = format!(
-        "Over all {} in the ledger, {} of {} fell within the predicted interval.",
+        "Over {} in the ledger, {} of {} fell within the predicted interval, {} of them only because \
+         the noise widened it.",
         plural(summary.proofs as u64, "proof"),
         summary.within,
         plural(summary.predictions as u64, "measured difference"),
+        summary.within_by_noise,
     );
+    let left_out = summary.inconclusive;
+    let left_out = (left_out.proofs > 0).then(|| p(apart(left_out)));
     let mut table = Table::new(
         "How good predictions have been",
         &[
             (Is::Text, "figure"),
             (Is::Number, "predictions"),
             (Is::Number, "within"),
+            (Is::Number, "median width"),
             (Is::Number, "half are off by at most"),
             (Is::Number, "nine in ten by at most"),
         ],
@@ -142,6 +149,7 @@ fn ledger(summary: &Summary) -> Markup {
             cell(figure::name(of.figure)),
             cell(of.predictions.to_string()),
             cell(of.within.to_string()),
+            cell(figure::value(of.unit, of.width_p50)),
             cell(figure::value(of.unit, of.error_p50)),
             cell(figure::value(of.unit, of.error_p90)),
         ]);
@@ -149,5 +157,6 @@ fn ledger(summary: &Summary) -> Markup {
     Markup::none()
         .and(el("h3").with("The ledger"))
         .and(p(text))
+        .and(left_out)
         .and(table.finish())
 }

@@ -12,6 +12,7 @@ use crate::html::chart::windows::windows;
 use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, name, short};
 use crate::number::{nanos, scaled, share};
+use crate::report::honest::{is_paused, paused, presence};
 use crate::report::verdict::{ceilings, verdict};
 use crate::report::view::{AccountView, VmView};
 use crate::words::plural;
@@ -60,6 +61,8 @@ fn one(content: &Content, vm: &VmView, is_open: bool) -> Element {
         facts.extend(account.poll.cpu_percent.map(polls));
     } else if vm.not_observable.is_some() {
         facts.push("not observable".to_owned());
+    } else if is_paused(vm) {
+        facts.push("paused".to_owned());
     } else {
         facts.push("no halt".to_owned());
     }
@@ -90,15 +93,14 @@ fn body(content: &Content, vm: &VmView) -> Markup {
             short(reason)
         )));
     }
-    let recorded_ns = content.report.recording.duration_ns;
-    if account.span_ns < recorded_ns / 100 * 99 {
-        out.push(p(format!(
-            "It came late and was there for {}.",
-            nanos(account.span_ns)
-        )));
+    if let Some(text) = presence(vm, &content.report) {
+        out.push(p(text));
+    }
+    if let Some(text) = paused(vm, &content.report) {
+        out.push(p(text));
     }
     if account.halts == 0 {
-        if vm.not_observable.is_none() {
+        if vm.not_observable.is_none() && !is_paused(vm) {
             out.push(p(
                 "No halt ended while recording: each vCPU was busy all the time, or asleep.",
             ));
@@ -137,7 +139,7 @@ fn charts(content: &Content, account: &AccountView, ledger: &Account) -> Vec<Ele
             hist: &ledger.poll_success_ns,
         },
         Series {
-            name: "in vain",
+            name: "failed",
             class: "s-poll-vain",
             hist: &ledger.poll_fail_ns,
         },
@@ -155,7 +157,7 @@ fn charts(content: &Content, account: &AccountView, ledger: &Account) -> Vec<Ele
         ),
         (
             "Poll time against count",
-            "polls by length: ended by a wake, and in vain",
+            "polls by duration, successful and failed",
             distribution("polls by their length", &polls, &marks),
         ),
         (

@@ -1,41 +1,53 @@
-//! What if: polling against latency for the settings that matter, as core plays them on the halts in the
-//! file. With script, the reader sets any other and sees at once where it stands.
+//! What if: polling against latency for the settings that matter, and a grid of others, all played by core on
+//! all halts of the second half of the time. With script, the reader goes through the grid.
+
+use haltwise_core::tune::candidates::Reach;
 
 use super::table::{Is, Table, cell, number};
-use super::{details, note, p, sampled};
+use super::{details, note, p};
+use crate::costs::words;
 use crate::html::chart::front::{Place, front};
-use crate::html::content::Content;
+use crate::html::content::{Advice, Content};
 use crate::html::markup::{Element, Markup, el, short};
-use crate::html::sample::playable::{Playable, Point, Which};
-use crate::number::{nanos, nanos_f64, share, three_digits};
-use crate::replay::costs::Source;
-use crate::replay::words;
-use crate::tune::say;
-use crate::tune::view::settings;
+use crate::number::{count, nanos, nanos_f64, share, three_digits};
+use crate::plan::Settings;
+use crate::recommend::say;
+use crate::recommend::seek::Row;
+use crate::recommend::view::{Figures, PlayedView, settings};
+use crate::recommend::whatif::WhatIf;
 
 /// The section.
 pub(super) fn whatif(content: &Content) -> Option<Markup> {
-    let Some((playable, halts)) = playable(content) else {
+    let Some((advice, played, grid)) = played(content) else {
         return without_halts(content);
     };
+    let basis = &advice.tuned.basis;
     let text = format!(
-        "What these halts would have cost under other settings, replayed by KVM's own rule on {halts}: \
-         each keeps the time until its wake event, and the window decides anew how long to poll."
+        "What halts would have cost under other settings, replayed by KVM's own rule on all {} halts of the \
+         second half of the time: each keeps the time until its wake event, and the window decides anew how \
+         long to poll. These are the halts by which the recommendation was judged, and its figures.",
+        count(basis.judged_halts)
     );
-    let beside = "The recommendation above was chosen on half of all halts and judged on the other half; \
-                figures here are of the halts in this file.";
-    let cost = &playable.cost;
     let weight = format!(
         "Cost of a halt: its polling, {} for each sleep (two task switches, {}), and its wake-up latency \
          with the weight of the goal, here {}.",
-        nanos(cost.switch_cpu_ns),
-        switch_source(content),
-        three_digits(cost.latency_weight_milli as f64 / 1e3),
+        nanos(basis.switch_cpu_ns),
+        words::source(basis.switch_cpu_source),
+        three_digits(advice.tuned.goal.lambda),
     );
-    let places: Vec<Place> = playable
-        .points
-        .iter()
-        .map(|point| place(content, playable, point))
+    let beside = format!(
+        "With script, every stop of the sliders is one of {} settings that were replayed when this page was \
+         made; nothing between them is estimated.",
+        grid.grid.cells.len()
+    );
+    let rows = rows(content, advice, played, grid);
+    let places: Vec<Place> = (rows.iter().map(Shown::place))
+        .chain(played.front.iter().map(|point| Place {
+            class: "front",
+            name: String::new(),
+            poll_cpu_percent: point.poll_cpu_percent,
+            latency_ns: point.latency_mean_ns,
+        }))
         .collect();
     let figure = el("figure")
         .with(front(&places))
@@ -52,26 +64,17 @@ pub(super) fn whatif(content: &Content) -> Option<Markup> {
                     .with(figure)
                     .with(el("div").attr("id", "controls").flag("hidden")),
             )
-            .and(table(content, playable))
+            .and(table(&rows))
             .and(note(weight))
             .and(note(beside))
             .and(rejected(content)),
     )
 }
 
-/// What is replayed, and on how many halts.
-fn playable(content: &Content) -> Option<(&Playable, String)> {
-    let sampled_halts = sampled(content)?;
-    let playable = content.sampled.as_ref()?.playable.as_ref()?;
-    Some((playable, sampled_halts))
-}
-
-fn switch_source(content: &Content) -> &'static str {
-    let advice = content.advice.as_ref();
-    let source = advice.map_or(Source::Assumed, |advice| {
-        advice.tuned.basis.switch_cpu_source
-    });
-    words::source(source)
+fn played(content: &Content) -> Option<(&Advice, &PlayedView, &WhatIf)> {
+    let advice = content.advice.as_ref().ok()?;
+    let played = advice.tuned.played.as_ref()?;
+    Some((advice, played, content.whatif.as_ref()?))
 }
 
 /// What came out best is recommended, unless it is not better enough.
@@ -82,27 +85,72 @@ pub(super) fn choice_name(content: &Content) -> &'static str {
     }
 }
 
-/// A point as the figure has it.
-fn place(content: &Content, playable: &Playable, point: &Point) -> Place {
-    let (class, name) = match point.which {
-        Which::InForce => ("p-force", "in force"),
-        Which::Default => ("p-default", "kernel's default"),
-        Which::Choice => ("p-choice", choice_name(content)),
-        Which::Off => ("p-off", "no polling"),
-        Which::Clairvoyant => ("p-bound", "clairvoyant"),
-        Which::Front => ("front", ""),
-    };
-    Place {
-        class,
-        name: name.to_owned(),
-        poll_cpu_percent: playable.material.judged_wall.poll_cpu_percent(&point.sums),
-        latency_ns: point.sums.latency_mean_ns(),
+/// A setting or the bound, as figure and table have it.
+struct Shown {
+    class: &'static str,
+    name: &'static str,
+    title: &'static str,
+    parameters: String,
+    figures: Figures,
+}
+
+impl Shown {
+    fn place(&self) -> Place {
+        Place {
+            class: self.class,
+            name: self.name.to_owned(),
+            poll_cpu_percent: self.figures.poll_cpu_percent,
+            latency_ns: self.figures.latency_mean_ns,
+        }
     }
 }
 
-fn table(content: &Content, playable: &Playable) -> Element {
+/// In force, the default, the choice, no polling, the bound.
+fn rows(content: &Content, advice: &Advice, played: &PlayedView, grid: &WhatIf) -> Vec<Shown> {
+    let reach: Reach = grid.reach;
+    let choice = choice_name(content);
+    let said = |setting: &Settings| say::setting(setting);
+    let mut rows: Vec<Shown> = Vec::new();
+    for row in &played.rows {
+        let (class, name, title, parameters) = match row.row {
+            Row::InForce => (
+                "p-force",
+                "in force",
+                "in force",
+                said(&advice.tuned.in_force),
+            ),
+            Row::Default => (
+                "p-default",
+                "kernel's default",
+                "kernel's default",
+                said(&settings(&grid.default, reach)),
+            ),
+            Row::Choice => {
+                let setting = played.choice.as_ref().map_or_else(String::new, said);
+                ("p-choice", choice, choice, setting)
+            }
+            Row::Off => ("p-off", "no polling", "no polling", "off".to_owned()),
+            Row::Clairvoyant => (
+                "p-bound",
+                "oracle",
+                "oracle: knows each gap in advance; a lower bound, not a setting",
+                "-".to_owned(),
+            ),
+        };
+        rows.push(Shown {
+            class,
+            name,
+            title,
+            parameters,
+            figures: row.figures.clone(),
+        });
+    }
+    rows
+}
+
+fn table(rows: &[Shown]) -> Element {
     let mut table = Table::new(
-        "Settings on the halts in this file",
+        "Settings on the second half of the time",
         &[
             (Is::Text, "setting"),
             (Is::Text, "parameters"),
@@ -113,54 +161,43 @@ fn table(content: &Content, playable: &Playable) -> Element {
             (Is::Number, "cost of a halt"),
         ],
     );
-    let wall = &playable.material.judged_wall;
-    for point in playable
-        .points
-        .iter()
-        .filter(|point| point.which != Which::Front)
-    {
-        let (class, title) = match point.which {
-            Which::InForce => ("key p-force", "in force"),
-            Which::Default => ("key p-default", "kernel's default"),
-            Which::Choice => ("key p-choice", choice_name(content)),
-            Which::Off => ("key p-off", "no polling"),
-            _ => (
-                "key p-bound",
-                "clairvoyant: knows each gap beforehand; a bound, no setting",
-            ),
-        };
+    for row in rows {
         let sign = el("svg")
             .class("sign")
             .attr("viewBox", "0 0 16 16")
             .attr("aria-hidden", "true")
             .with(
                 el("circle")
-                    .class(class)
+                    .class(row.key())
                     .attr("cx", 8)
                     .attr("cy", 8)
                     .attr("r", 6),
             );
-        let parameters = point.knobs.map_or_else(
-            || "-".to_owned(),
-            |knobs| say::setting(&settings(&knobs, playable.reach)),
-        );
-        let polls = wall.poll_cpu_percent(&point.sums);
-        let sleeps = point.sums.blocks as f64 / (wall.under(&point.sums) / 1e9);
-        let cost = point.sums.cost_per_halt_ns(&playable.cost);
+        let of = &row.figures;
         table.row(vec![
-            cell(Markup::from(sign).and(title)),
-            cell(parameters),
-            number(polls, share(polls / 100.0)),
-            number(sleeps, crate::number::scaled(sleeps)),
-            number(
-                point.sums.latency_mean_ns(),
-                nanos_f64(point.sums.latency_mean_ns()),
-            ),
-            number(point.latency_p99_ns as f64, nanos(point.latency_p99_ns)),
-            number(cost, nanos_f64(cost)),
+            cell(Markup::from(sign).and(row.title)),
+            cell(row.parameters.clone()),
+            number(of.poll_cpu_percent, share(of.poll_cpu_percent / 100.0)),
+            number(of.blocks_per_s, crate::number::scaled(of.blocks_per_s)),
+            number(of.latency_mean_ns, nanos_f64(of.latency_mean_ns)),
+            number(of.latency_p99_ns as f64, nanos(of.latency_p99_ns)),
+            number(of.cost_ns_per_halt, nanos_f64(of.cost_ns_per_halt)),
         ]);
     }
     table.finish()
+}
+
+impl Shown {
+    /// Its sign in the table.
+    fn key(&self) -> &'static str {
+        match self.class {
+            "p-force" => "key p-force",
+            "p-default" => "key p-default",
+            "p-choice" => "key p-choice",
+            "p-off" => "key p-off",
+            _ => "key p-bound",
+        }
+    }
 }
 
 /// What looked better and was not taken.

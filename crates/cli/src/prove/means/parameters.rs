@@ -117,10 +117,10 @@ impl Parameters {
         };
         let was = value(&self.before, parameter);
         let error = anyhow!(
-            "somebody else set {parameter} to {found} meanwhile (it was {was}): it is theirs"
+            "{parameter} was modified externally to {found} (it was {was}) and is left alone"
         );
         Err(Failure::new(Exit::Failed, error)
-            .hint("measure again when nobody else changes settings"))
+            .hint("measure again when nothing else changes settings"))
     }
 
     /// Puts back what was in force before.
@@ -137,11 +137,10 @@ impl Parameters {
         match undone {
             Ok(0) => Ok(()),
             Ok(left) => {
-                let error = anyhow!(
-                    "somebody else set {left} of the parameters meanwhile: they are left as they are"
-                );
+                let error =
+                    anyhow!("{left} of the parameters were modified externally and are left alone");
                 Err(Failure::new(Exit::Failed, error)
-                    .hint("`haltwise status` tells what is in force"))
+                    .hint("`haltwise status` shows the current settings"))
             }
             Err(error) => {
                 let error = anyhow::Error::new(error).context("put the host's parameters back");
@@ -170,9 +169,9 @@ fn explain(error: KnobError) -> Failure {
         KnobError::Busy { .. } => (Exit::Failed, "wait until it has ended"),
         KnobError::Theirs(_) | KnobError::Meanwhile { .. } => (
             Exit::Failed,
-            "what somebody else has set is theirs: ask them, or undo our steps first",
+            "the parameters were modified externally: undo the steps of haltwise first",
         ),
-        _ => (Exit::Failed, "`haltwise status` tells what is in force"),
+        _ => (Exit::Failed, "`haltwise status` shows the current settings"),
     };
     Failure::new(exit, error).hint(hint)
 }

@@ -1,16 +1,15 @@
 //! The last lines of a comparison: what it rests on, what is missing, what went wrong.
 
-use super::figure;
+use crate::costs::words;
 use crate::number::{count, nanos, three_digits};
 use crate::page::{Page, harmless};
-use crate::prove::view::{BlockView, View};
-use crate::replay::words;
+use crate::proof::{BlockView, Proof, figure};
 use crate::words::plural;
 
 /// Notes that are told one by one; more are counted.
 const MOST_NOTES: usize = 5;
 
-pub(super) fn rests(page: &mut Page, view: &View) {
+pub(super) fn rests(page: &mut Page, view: &Proof) {
     page.heading("What this rests on");
     let mut say = |what: &str, text: &str| page.wrapped(&format!("  {what:<9} "), text, 12);
     say("rounds", &rounds(view));
@@ -31,7 +30,7 @@ pub(super) fn rests(page: &mut Page, view: &View) {
     }
 }
 
-fn rounds(view: &View) -> String {
+fn rounds(view: &Proof) -> String {
     let design = &view.design;
     let cut = match design.warm_up_ns {
         None => "the first tenth of each is cut off".to_owned(),
@@ -61,13 +60,13 @@ fn to_count(halts: f64) -> u64 {
     halts.round() as u64
 }
 
-fn settings(view: &View) -> String {
+fn settings(view: &Proof) -> String {
     let how = match view.means.as_str() {
         "vm-ceiling" => "the command gave each VM its ceiling",
         "in-force" => "both are what is in force; nothing was set",
-        _ => "set through the host's parameters, and put back",
+        _ => "set through the host's parameters, and restored",
     };
-    let of = |setting: &crate::prove::view::SettingView| {
+    let of = |setting: &crate::proof::SettingView| {
         format!(
             "halt_poll_ns {} grow {} grow_start {} shrink {}",
             setting.halt_poll_ns,
@@ -79,13 +78,13 @@ fn settings(view: &View) -> String {
     let mut text = format!("{how}. A: {}. B: {}", of(&view.a), of(&view.b));
     if !view.host.knobs_assumed.is_empty() {
         let assumed = harmless(&view.host.knobs_assumed.join(", "));
-        text.push_str("; not told by the host, so as its kernel has it: ");
+        text.push_str("; not readable on this host, its kernel's default assumed: ");
         text.push_str(&assumed);
     }
     text
 }
 
-fn cost(view: &View) -> String {
+fn cost(view: &Proof) -> String {
     let cost = &view.cost;
     format!(
         "polling, {} of CPU for each block ({}), and each nanosecond of latency as {} of CPU",
@@ -95,7 +94,7 @@ fn cost(view: &View) -> String {
     )
 }
 
-fn host(view: &View) -> String {
+fn host(view: &Proof) -> String {
     let host = &view.host;
     format!(
         "{}, Linux {}, by {}",
@@ -106,7 +105,7 @@ fn host(view: &View) -> String {
 }
 
 /// Blocks with losses, and what happened in blocks.
-fn troubles(view: &View) -> Vec<String> {
+fn troubles(view: &Proof) -> Vec<String> {
     let place = |block: &BlockView| {
         format!(
             "block {} (round {}, {})",

@@ -53,7 +53,7 @@ fn whatever_a_result_holds_its_page_is_made_and_fits() {
             for strange in &strange {
                 let mut result = result.clone();
                 *result.pointer_mut(&path).unwrap() = strange.clone();
-                let Ok(view) = serde_json::from_value::<View>(result) else {
+                let Ok(view) = serde_json::from_value::<Proof>(result) else {
                     continue;
                 };
                 made += 1;

@@ -32,7 +32,7 @@ pub(super) fn poll_chart(page: &mut Page, account: &AccountView) {
     page.wrapped(
         "  ",
         &format!(
-            "Poll time against count: {} polls, # {} woken by it, x {} in vain{cut}",
+            "Polls by duration: {} polls, # {} successful, x {} failed{cut}",
             count(poll.polled),
             count(poll.successful),
             count(poll.failed),

@@ -17,7 +17,7 @@ pub(super) fn closing(page: &mut Page, report: &Report) {
     say(
         "recorder",
         &format!(
-            "{}, rung {}, mode {}, {}{}",
+            "{}, source {}, mode {}, {}{}",
             harmless(&recording.recorder),
             recording.rung,
             recording.mode,

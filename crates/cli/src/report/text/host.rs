@@ -2,6 +2,7 @@
 
 use crate::number::{count, maybe_nanos, nanos, scaled, share, three_digits};
 use crate::page::{Page, Stands, harmless};
+use crate::report::honest::is_paused;
 use crate::report::view::{AccountView, KnobView, Report};
 use crate::words::plural;
 
@@ -37,10 +38,12 @@ pub(super) fn host(page: &mut Page, report: &Report) {
     );
     if report.vms.len() < host.vms {
         let shown = report.vms.len();
-        let text = format!("Below: {shown} of these VMs; what stands above is of all of them.");
+        let text = format!("Below: {shown} of these VMs; the figures above are of all of them.");
         page.wrapped("  ", &text, 2);
     }
     vms(page, report);
+    page.gap();
+    page.wrapped("  tune: ", &report.recommendation.text(), 8);
 }
 
 /// The rule's four parameters in one line, then what else is set, then what changed.
@@ -107,6 +110,9 @@ fn vms(page: &mut Page, report: &Report) {
         if vm.not_observable.is_some() && vm.account.halts == 0 {
             cells.push("not seen".to_owned());
             cells.resize(STANDS.len(), "-".to_owned());
+        } else if is_paused(vm) {
+            cells.push("not run".to_owned());
+            cells.resize(STANDS.len(), "-".to_owned());
         } else {
             cells.extend(row(&vm.account));
         }
@@ -130,7 +136,7 @@ pub(super) const STANDS: [Stands; 8] = [
 /// Names of the columns of [`row`].
 pub(super) fn header(first: &str) -> Vec<String> {
     [
-        first, "halts/s", "halted", "poll CPU", "in vain", "waits/s", "gap p50", "wake p50",
+        first, "halts/s", "halted", "poll CPU", "failed", "waits/s", "gap p50", "wake p50",
     ]
     .map(str::to_owned)
     .to_vec()

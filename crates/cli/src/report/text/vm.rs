@@ -5,6 +5,7 @@ use super::charts::window;
 use super::host::{STANDS, header, row};
 use crate::number::nanos;
 use crate::page::{Page, Stands, harmless};
+use crate::report::honest::{is_paused, paused, presence};
 use crate::report::verdict::ceilings;
 use crate::report::view::{Report, VcpuView, VmView};
 use crate::words::plural;
@@ -13,7 +14,7 @@ use crate::words::plural;
 pub(super) fn vm(page: &mut Page, report: &Report, vm: &VmView, vcpus: bool) {
     let which = match vm.ordinal {
         0 => String::new(),
-        n => format!(", VM {} of this process", n + 1),
+        n => format!(", VM {} of this process", u64::from(n) + 1),
     };
     page.heading(&format!(
         "VM {} ({}, pid {}{which}), {}",
@@ -22,6 +23,9 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &VmView, vcpus: bool) {
         vm.pid,
         plural(vm.vcpus.len() as u64, "vCPU"),
     ));
+    if let Some(text) = presence(vm, report) {
+        page.wrapped("  ", &text, 2);
+    }
     if let Some(reason) = &vm.not_observable {
         let text = format!("Not observable, which is not idle: {}.", harmless(reason));
         page.wrapped("  ", &text, 2);
@@ -29,15 +33,14 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &VmView, vcpus: bool) {
             return;
         }
     }
-    if vm.account.span_ns < report.recording.duration_ns / 100 * 99 {
-        let text = format!(
-            "It came late and was there for {}.",
-            nanos(vm.account.span_ns)
-        );
+    if let Some(text) = paused(vm, report) {
         page.wrapped("  ", &text, 2);
     }
     page.wrapped("  ceiling ", &ceilings(vm), 10);
     vetoes(page, vm);
+    if is_paused(vm) {
+        return;
+    }
     if vm.account.halts == 0 {
         page.wrapped(
             "  ",
@@ -62,7 +65,7 @@ fn vetoes(page: &mut Page, vm: &VmView) {
         .collect();
     if !vetoed.is_empty() {
         let text = format!(
-            "the guest switched host polling off for vCPU {}",
+            "the guest disabled host polling (MSR_KVM_POLL_CONTROL) for vCPU {}",
             vetoed.join(", ")
         );
         page.wrapped("  veto    ", &text, 10);

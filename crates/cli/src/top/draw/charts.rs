@@ -48,11 +48,9 @@ impl Whose {
 
     /// Millionths of a CPU, where the halts say whether they polled.
     fn cpu(self, step: &Step, of: impl Fn(&Account) -> u64) -> Option<u64> {
-        let asked = Account {
-            halts: self.sum(step, |halts| halts.halts),
-            poll_known: self.sum(step, |halts| halts.poll_known),
-            ..Account::default()
-        };
+        let mut asked = Account::default();
+        asked.halts = self.sum(step, |halts| halts.halts);
+        asked.poll_known = self.sum(step, |halts| halts.poll_known);
         let polled = cpus(&asked, self.sum(step, of), step.length_ns());
         polled.map(|cpus| whole(cpus * 1e6))
     }

@@ -1,10 +1,13 @@
 //! The lines below: keys or the filter that is typed, and last of all what was lost.
 
+use std::collections::BTreeMap;
+
 use super::pen::{Pen, Theme, columns};
 use crate::number::count;
-use crate::page::harmless;
+use crate::page::{Page, harmless};
+use crate::top::columns::{Table, fitting};
 use crate::top::model::{Model, Screen};
-use crate::top::rows::blind;
+use crate::top::rows::{blind, paused};
 use crate::top::step::{lost_by_place, lost_count};
 use crate::words::plural;
 
@@ -51,6 +54,23 @@ fn keys(model: &Model, width: u16) -> String {
     line + always
 }
 
+/// Why figures of the table are not known, each reason with its columns.
+pub(super) fn dashes(model: &Model, width: u16) -> Vec<String> {
+    let rows = model.rows();
+    let mut reasons: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (column, _) in fitting(Table::Vms, model.there(), width) {
+        if let Some(reason) = column.why_dash(&rows, &model.origin) {
+            let titles = reasons.entry(reason).or_default();
+            titles.push(column.title(Table::Vms));
+        }
+    }
+    let mut page = Page::new(usize::from(width));
+    for (reason, titles) in reasons {
+        page.wrapped("", &format!("- {}: {reason}", titles.join(", ")), 2);
+    }
+    page.finish().lines().map(str::to_owned).collect()
+}
+
 /// What was lost, what cannot be told, what is not as it should be.
 pub(super) fn losses(model: &Model, pen: &mut Pen<'_>, y: u16) {
     let mut said = Vec::new();
@@ -72,8 +92,18 @@ pub(super) fn losses(model: &Model, pen: &mut Pen<'_>, y: u16) {
         }
         let vms = step.around.vms.iter();
         let hidden = vms.filter(|vm| blind(vm).is_some()).count();
+        let rows = model.rows();
+        let mut exits = rows.iter().filter_map(|row| row.figures.exits.as_ref());
+        if exits.any(|exits| exits.emulated) {
+            said.push("exits: instructions emulated, for which kvm_exit does not fire".to_owned());
+        }
         if hidden > 0 {
             said.push(format!("{} not observable", plural(hidden as u64, "VM")));
+        }
+        let vms = step.around.vms.iter();
+        let paused = vms.filter(|vm| paused(step, vm) == Some(true)).count();
+        if paused > 0 {
+            said.push(format!("{} not running", plural(paused as u64, "VM")));
         }
     }
     let missing: Vec<String> = (model.origin.missing.iter())

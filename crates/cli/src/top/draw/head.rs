@@ -146,8 +146,8 @@ fn totals(model: &Model, step: &Step, pen: &mut Pen<'_>, y: u16) {
             let row = rows::of_vm(step, vm, names);
             let there = step.around.vms.iter().any(|there| there.index == index);
             let gone = (!there).then(|| "not there in this interval".to_owned());
-            let blind = row.blind.map(|reason| format!("not observable: {reason}"));
-            (who, row.figures, gone.or(blind))
+            let instead = row.instead();
+            (who, row.figures, gone.or(instead))
         }
     };
     let room = pen.width() / 2;
@@ -236,7 +236,7 @@ pub(super) fn limits(figures: &Figures) -> String {
         ),
     };
     let veto = if figures.vetoes > 0 {
-        "; the guest switched host polling off"
+        "; guest disabled host polling"
     } else {
         ""
     };

@@ -4,7 +4,7 @@ use super::pen::{Pen, Theme};
 use crate::chart::stacked;
 use crate::number::{nanos, percent, scaled};
 use crate::top::figures::{Figures, Reason, Whose, per_s, wakes};
-use crate::top::model::Model;
+use crate::top::model::{Model, Screen};
 use crate::top::step::{Cell, Step};
 
 /// Marks of the parts of halted time and what they are called, in the order of `Parts::named`.
@@ -13,7 +13,7 @@ const MARKS: [(char, &str); 6] = [
     ('!', "wasted poll"),
     (' ', "sleep"),
     ('>', "wake-up"),
-    ('<', "turned back"),
+    ('<', "no schedule()"),
     ('?', "unknown"),
 ];
 
@@ -38,8 +38,13 @@ pub(super) fn draw(model: &Model, cell: &Cell, pen: &mut Pen<'_>, top: u16, heig
     let parts = cell.halts.parts;
     let total = parts.total_ns();
     let style = Theme::strong();
-    let length = step.length_ns() as f64;
-    let halted = format!("Halted {} of one CPU", percent(total as f64, length));
+    let length = step.length_ns();
+    // Halts that began before the interval reach out of it.
+    let within = total.min(length.saturating_mul(vcpus(model)));
+    let halted = format!(
+        "Halted {} of one CPU",
+        percent(within as f64, length as f64)
+    );
     pen.text(0, top + 1, &halted, style);
     if total > 0 {
         let marked = parts.named().into_iter().zip(MARKS);
@@ -67,6 +72,14 @@ pub(super) fn draw(model: &Model, cell: &Cell, pen: &mut Pen<'_>, top: u16, heig
     }
 }
 
+/// How many vCPUs the screen is about.
+fn vcpus(model: &Model) -> u64 {
+    match model.screen {
+        Screen::Vcpu(..) => 1,
+        Screen::Host | Screen::Vm(_) => u64::try_from(model.rows().len().max(1)).unwrap_or(1),
+    }
+}
+
 fn woken(cell: &Cell, step: &Step, pen: &mut Pen<'_>, y: u16) {
     let mut x = pen.text(0, y, "Woken by", Theme::strong());
     let woken = wakes(&cell.halts)
@@ -89,6 +102,7 @@ fn exits(model: &Model, step: &Step, cell: &Cell, pen: &mut Pen<'_>, top: u16, r
         cell,
         known: &[],
         vcpus: 0,
+        length_ns: step.length_ns(),
         names: model.origin.names.as_ref(),
     };
     let figures = Figures::of(step, whose);

@@ -98,8 +98,7 @@ fn draw_row(model: &Model, row: &Row, columns: &[(Column, u16)], pen: &mut Pen<'
             Column::Name => {
                 let name = fit_middle(&row.name, usize::from(*width));
                 pen.within(x, y, *width, &name, style);
-                if let Some(reason) = &row.blind {
-                    let text = format!("not observable: {reason}");
+                if let Some(text) = row.instead() {
                     pen.text(x + width + GAP, y, &text, pen.theme.worth());
                     return;
                 }

@@ -30,7 +30,7 @@ pub(super) fn draw(
         return;
     };
     let y = said(&row, pen, top);
-    if row.blind.is_some() {
+    if row.instead().is_some() {
         return;
     }
     let under = parts::height(model);
@@ -51,10 +51,9 @@ pub(super) fn draw(
 /// The figures in words; gives the line after them.
 fn said(row: &Row, pen: &mut Pen<'_>, top: u16) -> u16 {
     let figures = &row.figures;
-    if let Some(reason) = &row.blind {
+    if let Some(text) = row.instead() {
         let x = pen.text(0, top, &row.name, Theme::strong());
-        let text = format!(": not observable: {reason}");
-        pen.text(x, top, &text, pen.theme.worth());
+        pen.text(x, top, &format!(": {text}"), pen.theme.worth());
         return top + 1;
     }
     let x = pen.text(0, top, &row.name, Theme::strong());

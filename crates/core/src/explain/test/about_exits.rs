@@ -61,12 +61,17 @@ fn eoi_writes_that_exit() {
     let bench = of(&[SubKey::Msr], &[msr, eoi, deadline]);
     assert_eq!(bench.says(id), Some(Sure::Certain));
     // 1500 EOIs a second at 1.5 us, not the timer's writes.
-    assert!((bench.gain(id) / 2.25e6 - 1.0).abs() < 0.01);
+    assert!((bench.cost(id) / 2.25e6 - 1.0).abs() < 0.01);
     assert_eq!(of(&[], &[msr]).says(id), Some(Sure::Possible));
     assert_eq!(of(&[SubKey::Msr], &[msr, deadline]).says(id), None);
     let software = of(&[SubKey::Msr], &[eoi]);
     assert_eq!(software.says(id), None, "no exit is told");
-    assert!(software.lacks(id).unwrap().contains("software"));
+    assert!(
+        software
+            .lacks(id)
+            .unwrap()
+            .contains("without hardware virtualization")
+    );
     let few = (Kind::MsrWrite, 32, Some(0x80b), 9_000, 1_500);
     assert_eq!(of(&[SubKey::Msr], &[msr, few]).says(id), None);
 }
@@ -79,6 +84,11 @@ fn pause_loops() {
         Bench::new(1).load(LOAD).exits(&[], &[pause])
     };
     assert_eq!(of(20_000).says(id), Some(Sure::Possible));
+    assert_eq!(
+        of(20_000).gives(id),
+        [Does::SparesExits],
+        "CPUs to spare are not known"
+    );
     assert_eq!(of(20_000).pressure(0.5).says(id), Some(Sure::Likely));
     assert_eq!(of(9_000).pressure(0.5).says(id), None);
 }

@@ -10,16 +10,16 @@ fn halts_shorter_than_a_wake_up_and_slept_through() {
         ceiling_ns: 0,
         ..LOAD
     };
-    let bench = Bench::new(1).load(short);
+    let bench = Bench::calm(1).load(short);
     assert_eq!(bench.says(id), Some(Sure::Certain));
     // 1000 halts a second that wait 30 us.
-    assert!((bench.gain(id) / 30e6 - 1.0).abs() < 0.125);
-    let silent = |load| assert_eq!(Bench::new(1).load(load).says(id), None);
+    assert!((bench.cost(id) / 30e6 - 1.0).abs() < 0.125);
+    let silent = |load| assert_eq!(Bench::calm(1).load(load).says(id), None);
     let capped = |ceiling_ns| Load {
         ceiling_ns,
         ..short
     };
-    let says = |load| Bench::new(1).load(load).says(id);
+    let says = |load| Bench::calm(1).load(load).says(id);
     assert_eq!(says(capped(55_000)), Some(Sure::Likely), "below 2 x 30 us");
     assert_eq!(says(capped(200_000)), Some(Sure::Possible));
     let waits_for_cpu = Load {
@@ -40,7 +40,7 @@ fn halts_shorter_than_a_wake_up_and_slept_through() {
         window_ns: 50_000,
         ..short
     });
-    let few = Bench::new(1).load(Load { count: 99, ..short });
+    let few = Bench::calm(1).load(Load { count: 99, ..short });
     assert_eq!(few.says(id), None);
     assert!(few.lacks(id).unwrap().contains("too few"));
     silent(Load {
@@ -59,13 +59,11 @@ fn gaps_within_the_ceiling_and_halts_beyond_it() {
         source: CeilingSource::Cap,
         ..LOAD
     };
-    let bench = Bench::new(1).load(locked);
+    let bench = Bench::calm(1).load(locked);
     assert_eq!(bench.says(id), Some(Sure::Certain));
-    let explained = bench.explain();
-    let remedy = &explained.findings[0].found.remedy;
-    assert!(remedy.contains("KVM_CAP_HALT_POLL to 58000"), "{remedy}");
-    let pressed = Bench::new(1).load(locked).pressure(0.5);
-    assert_eq!(pressed.says(id), Some(Sure::Possible));
+    let found = bench.finding(id).unwrap().found;
+    let remedy = &found.remedies[0].text;
+    assert!(remedy.contains("KVM_CAP_HALT_POLL"), "{remedy}");
     assert_eq!(
         bench.param("halt_poll_ns_grow", "0").says(id),
         None,
@@ -75,23 +73,18 @@ fn gaps_within_the_ceiling_and_halts_beyond_it() {
         ceiling_ns: 60_000,
         ..locked
     };
-    assert_eq!(Bench::new(1).load(wide).says(id), None);
+    assert_eq!(Bench::calm(1).load(wide).says(id), None);
     let long = Load {
         gap_ns: 55_000,
         ..locked
     };
-    assert_eq!(Bench::new(1).load(long).says(id), None);
+    assert_eq!(Bench::calm(1).load(long).says(id), None);
 }
 
 #[test]
 fn a_ceiling_above_a_millisecond() {
     let id = "ceiling-above-1ms";
-    let at = |ns: &str| Bench::new(1).param("halt_poll_ns", ns);
-    assert_eq!(Bench::new(1).says(id), None);
-    let mut told = Bench::new(1);
-    told.ledger = Ledger::default();
-    assert_eq!(told.param("halt_poll_ns", "1000000").says(id), None);
-    assert_eq!(at("1000001").says(id), Some(Sure::Likely));
+    let at = |ns: &str| Bench::calm(1).param("halt_poll_ns", ns);
     let polls = Load {
         count: 1_000,
         period_ns: 10_000_000,
@@ -100,39 +93,50 @@ fn a_ceiling_above_a_millisecond() {
         ceiling_ns: 4_000_000,
         ..LOAD
     };
+    assert_eq!(at("1000000").load(polls).says(id), None);
     let bench = at("4000000").load(polls);
     assert_eq!(bench.says(id), Some(Sure::Certain));
     // 100 polls a second, 2 ms of each beyond the first.
     assert!(
-        (bench.gain(id) / 200e6 - 1.0).abs() < 0.2,
+        (bench.cost(id) / 200e6 - 1.0).abs() < 0.2,
         "{}",
-        bench.gain(id)
+        bench.cost(id)
     );
-    let mut capped = Bench::new(1);
-    capped.roster.vcpus[0].ceiling_ns = Some(2_000_000);
-    capped.roster.vcpus[0].ceiling_source = CeilingSource::Cap;
-    assert_eq!(capped.says(id), Some(Sure::Likely));
+    // A ceiling that nobody polls under costs nothing, and is counted only.
+    assert!(at("4000000").load(LOAD).is_small(id));
+    assert!(at("4000000").is_small(id), "no halt was seen");
+    assert_eq!(at("4000000").says(id), None);
+    // Polls under a ceiling of the VM's own are not those of the parameter.
+    let mut own = at("4000000").load(Load {
+        source: CeilingSource::Cap,
+        ..polls
+    });
+    assert_eq!(own.says(id), None);
+    own.roster.vcpus[0].ceiling_ns = Some(4_000_000);
+    own.roster.vcpus[0].ceiling_source = CeilingSource::Cap;
+    let found = own.finding(id).unwrap().found;
+    assert_eq!(found.who.vm, Some(VmIndex(0)), "not every VM of the host");
 }
 
 #[test]
 fn a_shrink_of_zero_under_bursts() {
     let id = "shrink-0-on-bursts";
     let bursts = |shrink| {
-        let bench = Bench::new(1)
+        let bench = Bench::calm(1)
             .load(LOAD)
             .param("halt_poll_ns_shrink", shrink);
         bench.window(false, 200).window(true, 1_000)
     };
     assert_eq!(bursts("0").says(id), Some(Sure::Likely));
     assert_eq!(bursts("2").says(id), None);
-    let steady = Bench::new(1).load(LOAD).param("halt_poll_ns_shrink", "0");
+    let steady = Bench::calm(1).load(LOAD).param("halt_poll_ns_shrink", "0");
     assert_eq!(steady.window(false, 10).window(true, 60).says(id), None);
-    let unknown = Bench::new(1).load(LOAD);
+    let unknown = Bench::calm(1).load(LOAD);
     assert!(unknown.lacks(id).is_some());
 }
 
 #[test]
-fn polling_where_others_want_the_cpu() {
+fn vcpus_on_cpus_that_others_want() {
     let id = "over-committed-polling";
     let polls = Load {
         window_ns: 50_000,
@@ -145,20 +149,60 @@ fn polling_where_others_want_the_cpu() {
     let bench = |load, pressure| Bench::new(1).load(load).pressure(pressure);
     assert_eq!(bench(cut, 0.5).says(id), Some(Sure::Certain));
     assert_eq!(bench(cut, 0.0).says(id), Some(Sure::Likely));
-    assert_eq!(bench(polls, 0.5).says(id), Some(Sure::Possible));
+    // Its own polls tell that nobody wants the CPUs that it runs on.
+    assert_eq!(bench(polls, 0.5).says(id), None);
     assert_eq!(bench(polls, 0.1).says(id), None);
-    assert_eq!(bench(LOAD, 0.5).says(id), None, "nothing is polled");
-    let little = Load {
-        count: 1_000,
-        ..cut
+    // Where it does not poll the host's pressure tells, and what it costs is that wake-ups wait.
+    let waits = |bench: Bench| {
+        bench.load(Load {
+            latency_ns: 900_000,
+            period_ns: 10_000_000,
+            count: 1_000,
+            ..LOAD
+        })
     };
-    assert_eq!(bench(little, 0.5).says(id), None, "0.5 % of a CPU");
+    assert_eq!(waits(bench(LOAD, 0.5)).says(id), Some(Sure::Likely));
+    assert!(
+        bench(LOAD, 0.5).is_small(id),
+        "none waited longer than the others"
+    );
+    let untold = Bench::new(1).load(LOAD);
+    assert!(untold.lacks(id).is_some(), "{:?}", untold.explain());
+}
+
+/// Of one poll that was preempted, or ninety-nine, nothing follows.
+#[test]
+fn a_few_preempted_polls_say_nothing() {
+    let id = "over-committed-polling";
+    let polls = |count| Load {
+        count,
+        window_ns: 50_000,
+        cut_each: 1,
+        latency_ns: 30_000_000,
+        ..LOAD
+    };
+    for count in [1, 99] {
+        let bench = Bench::calm(1).load(polls(count));
+        assert_eq!(bench.says(id), None, "{count}");
+        assert!(!bench.is_small(id), "{count}");
+    }
+    assert_eq!(Bench::calm(1).load(polls(200)).says(id), Some(Sure::Likely));
+    // 22 of 100 may be 15 by chance, 220 of 1000 are more than a fifth but for one in forty times.
+    let shares = |cut, all| {
+        let part = |count, cut_each| Load {
+            cut_each,
+            ..polls(count)
+        };
+        Bench::calm(1).load(part(cut, 1)).load(part(all - cut, 0))
+    };
+    assert_eq!(shares(22, 100).says(id), None);
+    assert_eq!(shares(250, 1_000).says(id), Some(Sure::Likely));
 }
 
 #[test]
-fn a_guest_that_switched_polling_off() {
+fn a_guest_that_disabled_host_polling() {
     let id = "guest-veto";
-    let mut bench = Bench::new(2).load(LOAD);
+    let mut bench = Bench::calm(2).load(LOAD);
     assert_eq!(bench.says(id), None);
     bench.roster.vcpus[1].guest_veto = Some(true);
     assert_eq!(bench.says(id), Some(Sure::Certain));
@@ -169,19 +213,48 @@ fn a_guest_that_switched_polling_off() {
     assert!(bench.lacks(id).is_some());
 }
 
+/// The driver haltpoll under the governor menu: the host must not poll, and the guest does not.
+#[test]
+fn a_guest_for_which_nobody_polls() {
+    let vetoed = |gap_ns| {
+        let mut bench = Bench::calm(1).load(Load { gap_ns, ..LOAD });
+        bench.roster.vcpus[0].guest_veto = Some(true);
+        bench.finding("guest-veto").unwrap().found
+    };
+    let nobody = vetoed(20_000);
+    assert_eq!(nobody.sure, Sure::Likely);
+    assert!(nobody.cause.contains("Nobody polls"), "{}", nobody.cause);
+    assert!(nobody.cost.unwrap().latency_ns_per_s > 25e6);
+    let text = &nobody.remedies[0].text;
+    assert!(text.contains("built in"), "{text}");
+    let polls = vetoed(400_000);
+    assert!(polls.cost.is_none() && polls.remedies[0].text.starts_with("Nothing"));
+}
+
 #[test]
 fn halts_that_stay_inside_the_guest() {
     let id = "halts-not-observable";
-    let mut bench = Bench::new(1);
+    let pressed = || Bench::new(1).pressure(0.5);
+    let mut bench = pressed();
     assert_eq!(bench.says(id), Some(Sure::Possible));
     bench.roster.vms[0].observable = Observable::No("exits on HLT are disabled".into());
     assert_eq!(bench.says(id), Some(Sure::Certain));
     let one = Load { count: 1, ..LOAD };
-    assert_eq!(Bench::new(1).load(one).says(id), None);
+    assert_eq!(pressed().load(one).says(id), None);
+    let mut paused = pressed();
+    paused.roster.vms[0].paused = Some(Paused::default());
+    assert_eq!(paused.says(id), Some(Sure::Possible), "it ran");
+    paused.roster.vms[0].paused = Some(Paused {
+        over_ns: 0,
+        from_ns: Some(0),
+    });
+    let told = paused.explain();
+    assert!(told.findings.iter().all(|it| it.rule.id != id));
+    assert!(told.blind.iter().all(|it| it.rule.id != id));
     // A second of ten in exits: the guest does not rest.
     let busy = |each_ns| {
         let exits = (Kind::Exit, 30, None, 100_000, each_ns);
-        Bench::new(1).exits(&[], &[exits]).says(id)
+        pressed().exits(&[], &[exits]).says(id)
     };
     assert_eq!((busy(8_000), busy(12_000)), (Some(Sure::Possible), None));
     let short = Bench::new(1).explain_in(SECOND - 1);
@@ -199,7 +272,9 @@ fn a_tick_on_an_idle_vcpu() {
         wake: WakeSource::Timer,
         ..LOAD
     };
-    for hz in [64, 100, 250, 1000, 1024, 2048] {
+    // 64 wake-ups a second that take 15 us of CPU each are a thousandth of it.
+    assert!(Bench::new(1).load(at(64)).is_small(id));
+    for hz in [250, 1000, 1024, 2048] {
         assert_eq!(
             Bench::new(1).load(at(hz)).says(id),
             Some(Sure::Likely),
@@ -261,11 +336,12 @@ fn vcpus_that_wake_each_other() {
     let id = "ipi-storm";
     let storm = |vcpu| Load {
         vcpu,
+        gap_ns: 20_000,
         wake: WakeSource::Ipi,
         ..LOAD
     };
     let two = |change: fn(Load) -> Load| {
-        Bench::new(2)
+        Bench::calm(2)
             .load(change(storm(0)))
             .load(change(storm(1)))
             .says(id)
@@ -295,7 +371,7 @@ fn vcpus_that_wake_each_other() {
         None,
         "woken by timers"
     );
-    let mut polls = Bench::new(2).load(storm(0)).load(storm(1));
+    let mut polls = Bench::calm(2).load(storm(0)).load(storm(1));
     for vcpu in &mut polls.roster.vcpus {
         vcpu.guest_veto = Some(true);
     }

@@ -1,7 +1,8 @@
 //! What holds of every recording.
 
-use proptest::prelude::{Strategy, prop_assert};
+use proptest::prelude::{Strategy, prop_assert, prop_assume};
 
+use super::super::cost::SHOWN_FROM_NS_PER_S;
 use super::*;
 
 fn loads() -> impl Strategy<Value = Vec<Load>> {
@@ -51,8 +52,9 @@ fn rows() -> impl Strategy<Value = Rows> {
 proptest::proptest! {
     #![proptest_config(proptest::prelude::ProptestConfig::with_cases(48))]
 
-    /// Gains are finite and not negative, the largest first, unknown ones last; a rule speaks of a guest
-    /// at most once for each cause; and what is said has words.
+    /// Costs are finite and not negative, of each rule together the highest first, unknown ones last, and
+    /// none is shown that is small; a rule speaks of a guest at most once for each cause; what is said has
+    /// words; and every remedy is of a kind that its rule declares.
     #[test]
     fn findings_are_in_order_and_whole(
         loads in loads(),
@@ -60,25 +62,93 @@ proptest::proptest! {
         keys in proptest::sample::subsequence(&SubKey::ALL[..], 0..7),
         pressure in 0.0..1.0_f64,
         shrink in 0..3_u32,
+        weight in 0..11_u32,
     ) {
-        let bench = Bench::new(3)
+        let mut bench = Bench::new(3)
             .pressure(pressure)
             .param("halt_poll_ns_shrink", &shrink.to_string())
             .exits(&keys, &rows);
+        bench.weight = f64::from(weight);
         let explained = loads.into_iter().fold(bench, Bench::load).explain();
+        let weighed = |it: &Finding| it.found.cost.map_or(0.0, |cost| cost.weighed(f64::from(weight)));
         let mut above = f64::INFINITY;
+        for rule in explained.findings.chunk_by(|a, b| a.rule.id == b.rule.id) {
+            let cost: f64 = rule.iter().map(weighed).sum();
+            prop_assert!(cost.is_finite() && cost >= 0.0 && cost <= above, "{rule:?}");
+            let is_known = rule.iter().all(|it| it.found.cost.is_some());
+            prop_assert!(!is_known || cost >= SHOWN_FROM_NS_PER_S, "{rule:?}");
+            above = cost;
+        }
         for finding in &explained.findings {
             let found = &finding.found;
-            let gain = found.gain.map_or(0.0, |gain| gain.ns_per_s);
-            prop_assert!(gain.is_finite() && gain >= 0.0 && gain <= above, "{finding:?}");
-            above = gain;
-            for text in [&found.signature, &found.cause, &found.remedy] {
+            prop_assert!(!found.remedies.is_empty());
+            for remedy in &found.remedies {
+                prop_assert!(finding.rule.remedies.contains(&remedy.does), "{finding:?}");
+            }
+            let remedies = found.remedies.iter().map(|remedy| &remedy.text);
+            for text in remedies.chain([&found.signature, &found.cause]) {
                 prop_assert!(text.ends_with(['.', ';']) && !text.contains("  "), "{text}");
             }
-            let alike = |it: &&super::super::Finding| {
-                it.rule.id == finding.rule.id && it.found == *found
-            };
+            let alike = |it: &&Finding| it.rule.id == finding.rule.id && it.found == *found;
             prop_assert!(explained.findings.iter().filter(alike).count() == 1);
         }
     }
+
+    /// Nobody is told to have more polled, or to spin on, where tasks wait for a CPU and no poll of these
+    /// vCPUs tells otherwise; nor where polls of theirs are preempted, each and all. This asks what was
+    /// drawn, not what the guards look at.
+    #[test]
+    fn no_remedy_takes_a_cpu_that_others_want(
+        loads in loads(),
+        rows in rows(),
+        pressure in 0.2..1.0_f64,
+        is_cut in proptest::bool::ANY,
+        vetoed in proptest::bool::ANY,
+    ) {
+        let mut bench = Bench::new(3)
+            .pressure(if is_cut { 0.0 } else { pressure })
+            .param("halt_poll_ns_shrink", "0")
+            .window(false, 200)
+            .window(true, 2_000)
+            .exits(&SubKey::ALL, &rows);
+        bench.roster.vcpus.iter_mut().for_each(|vcpu| vcpu.guest_veto = Some(vetoed));
+        let pressed = |load: Load| Load {
+            window_ns: if is_cut { load.window_ns.max(1) } else { 0 },
+            ceiling_ns: load.ceiling_ns.max(1),
+            cut_each: 1,
+            count: load.count + 200,
+            ..load
+        };
+        let loads: Vec<Load> = loads.into_iter().map(pressed).collect();
+        prop_assume!(!loads.is_empty());
+        let explained = loads.into_iter().fold(bench, Bench::load).explain();
+        for finding in &explained.findings {
+            for remedy in &finding.found.remedies {
+                let takes = matches!(
+                    remedy.does,
+                    Does::HostPollsMore(_) | Does::GuestPolls | Does::NoPauseExits
+                );
+                prop_assert!(!takes, "{finding:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_halt_of_a_vm_counts_though_its_vcpu_is_not_known() {
+    let mut bench = Bench::new(1);
+    for vcpu in [Some(VcpuId(0)), None] {
+        bench.ledger.halt(&Halt {
+            vm: Some(VmIndex(0)),
+            vcpu,
+            ..Halt::default()
+        });
+    }
+    let interval = Interval {
+        start_ns: 0,
+        end_ns: SECOND,
+    };
+    let evidence = Evidence::new(&bench.roster, &bench.ledger, None, interval, |_| true);
+    assert_eq!(evidence.guests[0].account.halts, 2);
+    assert_eq!(evidence.guests[0].seats.len(), 1);
 }

@@ -55,8 +55,8 @@ fn what_cannot_is_refused_with_the_way_it_is_written() {
             "policy `fixed` needs a time: it is written fixed:TIME, or fixed:always",
         ),
         (
-            "fixed:50",
-            "policy `fixed`: `50` has no unit (ns, us, ms, s, m, h)",
+            "fixed:50 parsecs",
+            "policy `fixed`: `50 parsecs` has the unknown unit `parsecs`",
         ),
         ("fixed:max=5us", "policy `fixed` needs a time"),
         (

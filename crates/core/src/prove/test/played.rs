@@ -14,6 +14,7 @@ use crate::workload::{GapSpec, Gaps};
 const COST: Cost = Cost {
     switch_cpu_ns: 10_000,
     latency_weight_milli: 1_000,
+    ..Cost::FREE
 };
 
 fn setting(_: &Halt) -> Setting {

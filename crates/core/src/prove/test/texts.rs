@@ -49,7 +49,7 @@ fn what_no_kernel_can_be_put_under_is_refused_with_the_reason() {
         ("kvm:kernel=5.4", "the running kernel's rule"),
         ("kvm:cap=50us", "{halt_poll_ns}"),
         ("kvm:max=5s", "32 bits"),
-        ("kvm:max=50", "no unit"),
+        ("kvm:max=50 parsecs", "unknown unit"),
         ("kvm:ceiling=50us", "takes no `ceiling`"),
         ("kvm:grow=-1", "whole number"),
         ("kvmm", "did you mean `kvm`"),

@@ -69,9 +69,9 @@ impl Lane {
         let tally = &mut self.tally;
         tally.halts += 1;
         tally.blocks += u64::from(played.waited);
-        tally.poll_ns += played.poll_ns;
-        tally.latency_ns += played.latency_ns;
-        tally.halt_ns += halt_ns;
+        tally.poll_ns = tally.poll_ns.saturating_add(played.poll_ns);
+        tally.latency_ns = tally.latency_ns.saturating_add(played.latency_ns);
+        tally.halt_ns = tally.halt_ns.saturating_add(halt_ns);
         let observed = Observed {
             halt_ns,
             valid: sample.valid,

@@ -119,6 +119,7 @@ fn scalar(setting: &Setting, world: &World) -> Tally {
         cost: Cost {
             switch_cpu_ns: 0,
             latency_weight_milli: 0,
+            ..Cost::FREE
         },
         follow: world.follow(),
     };

@@ -57,8 +57,9 @@ impl<'a> Sweep<'a> {
             latency_ns: 0,
         };
         for halt in of.halts.iter().chain(of.cut.iter().map(|(halt, _)| halt)) {
-            sweep.gaps_ns += halt.gap_ns;
-            sweep.latency_ns += halt.latency_ns(class_of(halt.gap_ns), of.table);
+            sweep.gaps_ns = sweep.gaps_ns.saturating_add(halt.gap_ns);
+            let latency_ns = halt.latency_ns(class_of(halt.gap_ns), of.table);
+            sweep.latency_ns = sweep.latency_ns.saturating_add(latency_ns);
         }
         for (halt, cut_ns) in &of.cut {
             sweep.put_events(halt, *cut_ns);
@@ -105,15 +106,17 @@ impl<'a> Sweep<'a> {
         {
             let latency_ns = halt.latency_ns(0, self.of.table);
             self.latency_ns = self.latency_ns.wrapping_sub(latency_ns);
-            self.won_ns += halt.gap_ns;
+            self.won_ns = self.won_ns.saturating_add(halt.gap_ns);
             self.reached += 1;
         }
         while let Some(event) = self.events.get(self.event)
             && event.at_ns <= self.at_ns
         {
             self.latency_ns = self.latency_ns.wrapping_add_signed(event.latency_ns);
-            self.stopped += u64::from(event.stops);
-            self.stopped_ns += if event.stops { event.at_ns } else { 0 };
+            if event.stops {
+                self.stopped += 1;
+                self.stopped_ns = self.stopped_ns.saturating_add(event.at_ns);
+            }
             self.event += 1;
         }
     }

@@ -22,6 +22,7 @@ fn replay(samples: &[Sample], table: &Table, threshold_ns: u64) -> Tally {
         cost: Cost {
             switch_cpu_ns: 0,
             latency_weight_milli: 0,
+            ..Cost::FREE
         },
         follow: Follow::new(Arrivals::FixedGap, &Evidence::default()),
     };
@@ -93,7 +94,7 @@ proptest! {
 
     #[test]
     fn no_threshold_is_better_than_the_best(samples in any_samples(), table in any_table(), switch_cpu_ns in 0..50_000_u64, weight in 0..20_000_u64, longest_ns in any_gap()) {
-        let cost = Cost { switch_cpu_ns, latency_weight_milli: weight };
+        let cost = Cost { switch_cpu_ns, latency_weight_milli: weight, ..Cost::FREE };
         let milli = |tally: &Tally| cost.milli(tally.poll_ns, tally.blocks, tally.latency_ns);
         let thresholds = Thresholds::new(samples.iter().copied(), &table);
         let best = thresholds.best(&cost, longest_ns);
@@ -127,6 +128,7 @@ fn a_threshold_that_reaches_most_gaps_is_best_where_blocks_are_dear() {
         let cost = Cost {
             switch_cpu_ns: 10_000,
             latency_weight_milli: weight,
+            ..Cost::FREE
         };
         thresholds.best(&cost, u64::MAX)
     };

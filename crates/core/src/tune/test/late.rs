@@ -80,6 +80,32 @@ fn both_gains_are_told() {
     assert!(near(share, -0.7) && near(advice.late_gain.unwrap(), 0.5));
 }
 
+/// A sleep costs 30 us as calibrated and a poll 26: they change places within a wide interval of what a block
+/// costs, and not within a narrow one, which only widens the interval of the gain.
+#[test]
+fn what_gains_only_within_the_calibrations_error_is_not_certain() {
+    let material = material(terms("6.12"), &load(0, "fixed:26us", 4_000, 3));
+    let by = |ends| {
+        let aim = Aim {
+            switch_cpu_ends_ns: ends,
+            ..AIM
+        };
+        tune(&material, aim).1
+    };
+    let [sure, narrow, wide] = [None, Some([9_000, 11_000]), Some([5_000, 15_000])].map(by);
+    assert_eq!(sure.verdict, Verdict::Change);
+    assert_eq!(narrow.verdict, Verdict::Change);
+    let [alone, widened] = [&sure, &narrow].map(|of| of.against_in_force.unwrap().cost_share);
+    assert!(widened.low < alone.low - 0.02 && widened.high > alone.high + 0.02);
+    assert!((widened.value - alone.value).abs() < 1e-12);
+    assert_eq!(wide.verdict, Verdict::Unproven, "{:?}", wide.rejected);
+    let (_, why) = wide.rejected[0];
+    assert!(
+        matches!(why, Rejected::WithinError(gain, least) if gain > 0.1 && least < 0.0),
+        "{why:?}"
+    );
+}
+
 /// Every sleep was recorded, so the calibration is not asked; half of the halts slept, so it is not
 /// either.
 #[test]

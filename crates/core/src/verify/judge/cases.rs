@@ -107,3 +107,11 @@ pub(super) fn possible(
     }
     Some(cases)
 }
+
+/// Whether the ceiling was 0 from a halt's beginning to its end, whichever settings were in force.
+pub(super) fn only_zero(setup: &Setup, halt: &Halt) -> bool {
+    let ceiling = Ceiling::of(halt);
+    let cases = possible(setup, Times::of(halt.start_ns, halt), ceiling, ceiling);
+    let is_zero = |case: &Case| case.entry_ceiling == 0 && case.ceiling == 0;
+    cases.is_some_and(|cases| cases.iter().all(is_zero))
+}

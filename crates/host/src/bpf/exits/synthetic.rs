@@ -171,8 +171,7 @@ pub fn play_telling(
 fn counter(vcpus: u32, options: &ExitOptions) -> Result<ExitCounter, CollectError> {
     let vcpus = usize::try_from(vcpus).unwrap_or(usize::MAX);
     let ours = [Pid(std::process::id())];
-    let now = clock::monotonic_ns();
-    let mut counter = ExitCounter::start(options, &ours, vcpus, now)?;
+    let mut counter = ExitCounter::start(options, &ours, vcpus)?;
     counter.detach();
     Ok(counter)
 }
@@ -182,7 +181,7 @@ fn rows(counter: &mut ExitCounter) -> Result<Vec<Exits>, CollectError> {
         vm: Some(VmIndex(0)),
         vcpu: Some(VcpuId(who.tid)),
     };
-    counter.read(clock::monotonic_ns(), &mut |who| place(who))
+    counter.read(&mut |who| place(who))
 }
 
 fn failed(source: io::Error) -> CollectError {

@@ -73,6 +73,20 @@ fn a_ceiling_that_was_read_tells_who_follows() {
         assert_eq!(watched[0].name, "process 7");
         assert_eq!(watched[0].window_ns, Some((20_000, 20_000)));
     }
+    // A guest that disabled host polling: KVM keeps the window of before, and polls none of it.
+    let disabled = |id, is: bool| FoundVcpu {
+        id: VcpuId(id),
+        window_ns: 5_000_000 * u32::from(is),
+        guest_veto: Some(is),
+        ..found(7, Some((5_000_000, Cap)))
+    };
+    let watched = by_ceiling(&[disabled(0, true)], &[], 80_000);
+    assert_eq!(watched[0].effect, Effect::GuestDisabled);
+    assert_eq!(watched[0].window_ns, None);
+    let watched = by_ceiling(&[disabled(0, true), disabled(1, false)], &[], 80_000);
+    assert_eq!(watched[0].effect, Effect::OwnCap(5_000_000));
+    assert_eq!(watched[0].window_ns, Some((0, 0)));
+    assert_eq!(watched[0].disabled, [VcpuId(0)]);
     let mut blind = found(7, None);
     blind.hlt_in_guest = true;
     let watched = by_ceiling(&[found(3, None), blind], &[], 80_000);

@@ -25,7 +25,7 @@ fn values_read_as_people_write_them() {
 #[test]
 fn what_no_parameter_takes_is_refused_with_the_reason() {
     for (parameter, text, said) in [
-        (Parameter::HaltPollNs, "-1", "0 switches polling off"),
+        (Parameter::HaltPollNs, "-1", "0 disables polling"),
         (Parameter::Shrink, "-1", "0 takes a window to 0"),
         (Parameter::HaltPollNs, "4294967296", "4294967295 at most"),
         (Parameter::HaltPollNs, "5s", "4294967295 at most"),

@@ -62,7 +62,7 @@ fn what_somebody_else_set_is_theirs() {
         said.contains("halt_poll_ns is 70000, and step 1 (`haltwise apply`) wrote 80000"),
         "{said}"
     );
-    assert!(said.contains("somebody else has set that since"), "{said}");
+    assert!(said.contains("modified externally"), "{said}");
     assert_eq!(world.get(CEILING), 70_000);
     // The other one is still ours.
     let undone = world.undo(Which::Newest, None).unwrap();
@@ -262,4 +262,136 @@ fn damage_within_the_journal_stops_everything_and_says_where() {
         "{source}"
     );
     assert_eq!(world.get(CEILING), 80_000);
+}
+
+#[test]
+fn a_journal_that_others_may_write_is_not_believed() {
+    let world = World::new();
+    world.apply(&wish(&[(CEILING, 80_000)]), None).unwrap();
+    let path = world.path(JOURNAL);
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+    assert_eq!(mode(&world.path("var/lib/haltwise/lock")), 0o600);
+    let allow = |path: &std::path::Path, mode| {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    allow(&path, 0o666);
+    let refused = |what: &str| {
+        let undo = world.undo(Which::Newest, None).unwrap_err().to_string();
+        let look = Look::at(&world.root()).unwrap_err().to_string();
+        assert!(
+            undo.ends_with(what) && look.ends_with(what),
+            "{undo}; {look}"
+        );
+    };
+    refused("others may write it");
+    // One that an earlier version made: nobody could have written it, and now nobody may read it.
+    allow(&path, 0o644);
+    world.undo(Which::Newest, None).unwrap();
+    assert_eq!(mode(&path), 0o600);
+    allow(&world.path("var/lib/haltwise/lock"), 0o644);
+    let error = world.undo(Which::Newest, None).unwrap_err().to_string();
+    assert!(
+        error.ends_with("others may open it, and so lock it"),
+        "{error}"
+    );
+    allow(&world.path("var/lib/haltwise/lock"), 0o600);
+    let aside = path.with_file_name("aside");
+    fs::rename(&path, &aside).unwrap();
+    std::os::unix::fs::symlink(&aside, &path).unwrap();
+    refused("it is a link");
+    fs::remove_file(&path).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &path,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR,
+        0,
+    )
+    .unwrap();
+    refused("it is no regular file");
+}
+
+#[test]
+fn a_boot_file_of_somebody_else_gets_back_its_mode_and_its_link() {
+    let mut wanted = wish(&[(CEILING, 80_000)]);
+    wanted.persist = true;
+    wanted.take_over = true;
+    let world = World::new();
+    let path = world.path(Target::File(BootFile::Modprobe).path());
+    world.set_file(BootFile::Modprobe, Some("options kvm ignore_msrs=1\n"));
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+    world.apply(&wanted, None).unwrap();
+    world.undo_all();
+    let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
+    assert_eq!(mode, 0o640);
+    let elsewhere = world.path("etc/kvm-options");
+    fs::rename(&path, &elsewhere).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+    world.apply(&wanted, None).unwrap();
+    assert!(!path.symlink_metadata().unwrap().is_symlink());
+    world.undo_all();
+    assert_eq!(fs::read_link(&path).unwrap(), elsewhere);
+    let text = world.file(BootFile::Modprobe).unwrap();
+    assert_eq!(text, "options kvm ignore_msrs=1\n");
+}
+
+#[test]
+fn a_forged_step_writes_nothing_to_boot_files() {
+    let world = World::new();
+    let mut wanted = wish(&[(CEILING, 80_000)]);
+    wanted.persist = true;
+    world.apply(&wanted, None).unwrap();
+    let mut keeper = Keeper::open(&world.root(), "haltwise undo", None).unwrap();
+    let mut reversal = keeper.reversal(Which::Newest, false).unwrap();
+    for turn in &mut reversal.turns {
+        if turn.target == Target::File(BootFile::Modprobe) {
+            turn.new = Some("install kvm /bin/sh -c evil\n".to_owned());
+        }
+    }
+    let error = keeper.undo(&reversal).unwrap_err();
+    assert!(matches!(error, KnobError::Forged { .. }), "{error}");
+    let text = world.file(BootFile::Modprobe).unwrap();
+    assert!(!text.contains("install"), "{text}");
+}
+
+#[test]
+fn what_is_read_after_our_boot_files_is_named() {
+    let world = World::new();
+    world.set_file(BootFile::Modprobe, None);
+    let put = |below: &str, text: &str| {
+        let path = world.path(below);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    };
+    put(
+        "etc/modprobe.d/a-early.conf",
+        "options kvm halt_poll_ns=1\n",
+    );
+    put(
+        "usr/lib/modprobe.d/zz-late.conf",
+        "# options kvm halt_poll_ns=3\noptions kvm halt_poll_ns=2 ignore_msrs=1\n",
+    );
+    put(
+        "etc/tmpfiles.d/zz.conf",
+        "w /sys/module/kvm/parameters/halt_poll_ns_grow - - - - 7\n",
+    );
+    put(
+        "proc/cmdline",
+        "quiet kvm.halt_poll_ns=80000 kvm.halt_poll_ns_grow=9\n",
+    );
+    let values = [(CEILING, 80_000), (Parameter::Grow, 3)].into();
+    let found = rivals(&world.root(), &values);
+    let found: Vec<_> = (found.iter())
+        .map(|it| (it.place.as_str(), it.parameter, it.value.as_str()))
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("/usr/lib/modprobe.d/zz-late.conf", CEILING, "2"),
+            ("/etc/tmpfiles.d/zz.conf", Parameter::Grow, "7"),
+            ("the kernel's command line", Parameter::Grow, "9"),
+        ]
+    );
 }

@@ -14,6 +14,16 @@ impl FakeProc {
         Self(dir)
     }
 
+    /// One more VM of one vCPU in a process that has some.
+    fn another(&self, pid: u32, tid: u32, comm: &str) {
+        let folder = self.0.path().join(format!("proc/{pid}"));
+        symlink("anon_inode:kvm-vm", folder.join(format!("fd/{tid}1"))).unwrap();
+        symlink("anon_inode:kvm-vcpu:0", folder.join(format!("fd/{tid}2"))).unwrap();
+        let task = folder.join(format!("task/{tid}"));
+        fs::create_dir_all(&task).unwrap();
+        fs::write(task.join("comm"), comm).unwrap();
+    }
+
     /// A VMM with one vCPU and these threads.
     fn vm(&self, pid: u32, threads: &[(u32, &str)]) {
         let folder = self.0.path().join(format!("proc/{pid}"));
@@ -76,6 +86,79 @@ fn a_thread_without_a_telling_name_is_known_by_its_halts() {
     assert_eq!(placed(&mut places, 11), (VM0, None));
     places.runs(Tid(11), VcpuId(0));
     assert_eq!(placed(&mut places, 11), (VM0, VCPU0));
+}
+
+const VM1: Option<VmIndex> = Some(VmIndex(1));
+const VM2: Option<VmIndex> = Some(VmIndex(2));
+const VM3: Option<VmIndex> = Some(VmIndex(3));
+
+#[test]
+fn vms_of_one_process_are_told_apart_by_the_names_of_their_threads() {
+    let proc = FakeProc::new();
+    proc.vm(10, &[(11, "vm0-vcpu0")]);
+    proc.another(10, 12, "vm1-vcpu0");
+    let mut places = proc.places(&[]);
+    for tid in [12, 11] {
+        assert!(places.halts(Tid(tid), Pid(10)));
+    }
+    assert_eq!(placed(&mut places, 11), (VM0, VCPU0));
+    assert_eq!(placed(&mut places, 12), (VM1, VCPU0));
+    let rows = places.roster().vcpus.iter();
+    let rows: Vec<_> = rows.map(|it| (it.vm.0, it.tid.0)).collect();
+    assert_eq!(rows, [(0, 11), (1, 12)]);
+    let ordinals = places.roster().vms.iter();
+    let ordinals: Vec<_> = ordinals.map(|vm| vm.key.ordinal).collect();
+    assert_eq!(ordinals, [0, 1]);
+    let missing = places.missing();
+    assert!(
+        missing[0].reason.contains("names and the order"),
+        "{missing:?}"
+    );
+}
+
+/// A process makes one VM after the other: what was placed stays, who comes later is another one.
+#[test]
+fn a_vm_that_its_process_makes_later_is_another_one() {
+    let proc = FakeProc::new();
+    proc.vm(10, &[(11, "vm0-vcpu0")]);
+    let mut places = proc.places(&[]);
+    assert!(places.halts(Tid(11), Pid(10)));
+    proc.another(10, 12, "vm1-vcpu0");
+    assert!(places.halts(Tid(12), Pid(10)));
+    assert_eq!(placed(&mut places, 11), (VM0, VCPU0));
+    assert_eq!(placed(&mut places, 12), (VM1, VCPU0));
+    // A thread that is there before its vCPU is.
+    let task = proc.0.path().join("proc/10/task/13");
+    fs::create_dir_all(&task).unwrap();
+    fs::write(task.join("comm"), "vm2-vcpu0").unwrap();
+    assert_eq!(places.scan().unwrap(), []);
+    proc.another(10, 13, "vm2-vcpu0");
+    assert!(places.halts(Tid(13), Pid(10)));
+    assert_eq!(placed(&mut places, 13), (VM2, VCPU0));
+    // A VM that is gone is not the next one.
+    fs::remove_dir_all(proc.0.path().join("proc/10/task/12")).unwrap();
+    assert_eq!(places.scan().unwrap(), [Tid(12)]);
+    proc.another(10, 14, "vm3-vcpu0");
+    assert!(places.halts(Tid(14), Pid(10)));
+    assert_eq!(placed(&mut places, 14), (VM3, VCPU0));
+    assert_eq!(placed(&mut places, 11), (VM0, VCPU0));
+}
+
+#[test]
+fn a_vcpu_of_another_vm_of_the_same_process_sends_no_ipi() {
+    let proc = FakeProc::new();
+    proc.vm(10, &[(11, "vm0-vcpu0"), (13, "vm0-vcpu1")]);
+    proc.another(10, 12, "vm1-vcpu0");
+    let mut places = proc.places(&[]);
+    let mut source = |tid: u32| {
+        let waker = Waker {
+            tid: Tid(tid),
+            flags: 0,
+        };
+        places.source(Tid(11), waker, Pid(10))
+    };
+    assert_eq!(source(13), Some(WakeSource::Ipi));
+    assert_eq!(source(12), Some(WakeSource::Device));
 }
 
 #[test]

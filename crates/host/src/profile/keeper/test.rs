@@ -23,6 +23,9 @@ fn roster(pids: &[u32]) -> Roster {
         name: format!("vm-{pid}"),
         vmm: VmmKind::Other,
         observable: Observable::Yes,
+        from_ns: None,
+        to_ns: None,
+        paused: None,
     });
     Roster {
         vms: vms.collect(),

@@ -20,8 +20,8 @@ fn only_code_counts_and_paths_may_hold_spaces() {
     assert_eq!(paths, ["/usr/bin/a vmm (deleted)", "", "[vdso]"]);
     let vmm = find(&mappings, 0x55d0_c8a0_2000).unwrap();
     assert_eq!(
-        (vmm.offset, vmm.inode, vmm.device.as_str()),
-        (0x2000, 1234, "fd:00")
+        (vmm.offset, vmm.inode, vmm.device),
+        (0x2000, 1234, (0xfd, 0))
     );
     assert!(vmm.is_file() && !mappings[1].is_file() && !mappings[2].is_file());
     for outside in [

@@ -23,3 +23,21 @@ fn all_store_the_same_and_only_one_exits_for_a_request() {
         }
     }
 }
+
+#[test]
+fn a_bit_that_is_flipped_on_the_disk_is_seen() {
+    let Some(trials) = Trials::here() else {
+        return;
+    };
+    let stored = store(&trials.of(1), Some(7)).unwrap();
+    let file = stored.file.as_file();
+    // Of the first block, and of one that was never written.
+    for offset in [0, u64::from(disk::BLOCK * (disk::BLOCKS - 1))] {
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, offset).unwrap();
+        file.write_all_at(&[byte[0] ^ 1], offset).unwrap();
+        assert!(!stored.is_correct().unwrap(), "{offset}");
+        file.write_all_at(&byte, offset).unwrap();
+    }
+    assert!(stored.is_correct().unwrap());
+}

@@ -32,3 +32,20 @@ fn a_screen_is_told_from_another_by_one_round() {
     assert_eq!(first[..1024], second[..1024]);
     assert_ne!(first[1024..2048], second[1024..2048]);
 }
+
+#[test]
+fn a_bit_that_is_flipped_on_the_screen_is_seen() {
+    let Some(trials) = Trials::here() else {
+        return;
+    };
+    for variant in [0, 1] {
+        let mut drawn = draw(&trials.of(variant), Some(3)).unwrap();
+        let at = u64::from(framebuffer::WINDOW.end - 1);
+        let mut byte = [0];
+        drawn.screen.read(at, &mut byte);
+        drawn.screen.write(at, &[byte[0] ^ 1]);
+        assert!(!drawn.is_identical(), "{variant}");
+        drawn.screen.write(at, &byte);
+        assert!(drawn.is_identical(), "{variant}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{effects, failure, groups, how, legend, number, summary, witness};
+use super::{counts, failure, groups, how, legend, limits, number, verdicts, witness};
 use crate::experiment::found::{Found, Report};
 use crate::experiment::{Chart, Table};
 
@@ -27,7 +27,10 @@ pub fn html(report: &Report) -> String {
         report.host.cpus,
         report.seed
     );
-    page.push_str(&table(&summary(report)));
+    page.push_str(&list(&counts(report)));
+    for all in verdicts(&report.experiments, true) {
+        let _ = write!(page, "<h2>{}</h2>\n{}", escape(&all.title), table(&all));
+    }
     for found in &report.experiments {
         page.push_str(&one(report, found));
     }
@@ -52,8 +55,10 @@ fn one(report: &Report, found: &Found) -> String {
         return text;
     }
     let _ = writeln!(text, "<p>Measured in {}.</p>", escape(&how(report, found)));
-    text.push_str(&table(&effects(found)));
-    let _ = writeln!(text, "<p>Why they differ: {}.</p>", escape(&found.differs));
+    for own in verdicts(std::slice::from_ref(found), false) {
+        let _ = write!(text, "<h3>{}</h3>\n{}", escape(&own.title), table(&own));
+    }
+    text.push_str(&list(&limits(found)));
     for group in groups(found) {
         let _ = writeln!(text, "<h3>{}</h3>", escape(&group.title));
         text.push_str(&table(&group));

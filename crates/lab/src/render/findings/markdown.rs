@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{effects, failure, groups, how, legend, number, summary, witness};
+use super::{counts, failure, groups, how, legend, limits, number, verdicts, witness};
 use crate::experiment::found::{Found, Report};
 use crate::experiment::{Chart, Table};
 
@@ -12,15 +12,25 @@ pub fn markdown(report: &Report) -> String {
         "# The sources' experiments, reproduced\n\n\
          Each experiment reproduces in the lab what a document reports of a real system: *reported*\n\
          beside *measured here*. The direction should hold; the size depends on the machine. *Same* says\n\
-         whether the interval of the difference lies where the source leads to: *yes*, *no* or *not\n\
-         shown*. This page is generated from a kept run; do not edit it.\n\n",
+         whether the interval of the change lies where the source leads to: *yes*, *no* or *not shown*.\n\n\
+         Three kinds of statements are counted apart. A *claim* has its direction from the source, and may\n\
+         fail; \"little or no loss\" is met by a gain. A *construction* follows from how the variants are made:\n\
+         it shows that they are what they are said to be, and nothing about the source. An *integrity check*\n\
+         demands a value of every block, or that haltwise counted what the lab counted.\n\n\
+         Changes in % are of the ratio within each round; where a figure is 0 in some round, the\n\
+         difference is given. This page is generated from a kept run, judged by the rules of this version;\n\
+         do not edit it.\n\n",
     );
     let run = format!(
         "Run by {} on Linux {}, {} CPUs, seed {}.\n\n",
         report.program, report.host.kernel, report.host.cpus, report.seed
     );
     text.push_str(&run);
-    text.push_str(&table(&summary(report)));
+    text.push_str(&list(&counts(report)));
+    for all in verdicts(&report.experiments, true) {
+        let _ = write!(text, "\n## {}\n\n", all.title);
+        text.push_str(&table(&all));
+    }
     for found in &report.experiments {
         text.push_str(&one(report, found));
     }
@@ -30,18 +40,16 @@ pub fn markdown(report: &Report) -> String {
 fn one(report: &Report, found: &Found) -> String {
     let mut text = format!("\n## {}: {}\n\n", found.name, found.title);
     let _ = write!(text, "Source: {}. It reports:\n\n", found.source.document);
-    let list = |lines: &[String]| -> String {
-        let items = lines.iter().map(|line| ["* ", line, "\n"].concat());
-        items.collect()
-    };
     text.push_str(&list(&found.source.reports));
     if let Some(failure) = failure(found) {
         let _ = writeln!(text, "\nIt {failure}.");
         return text;
     }
     let _ = write!(text, "\nMeasured in {}.\n\n", how(report, found));
-    text.push_str(&table(&effects(found)));
-    let _ = writeln!(text, "\nWhy they differ: {}.", found.differs);
+    for own in verdicts(std::slice::from_ref(found), false) {
+        let _ = write!(text, "{}:\n\n{}\n", own.title, table(&own));
+    }
+    text.push_str(&list(&limits(found)));
     for group in groups(found) {
         let _ = write!(text, "\n### {}, {}\n\n", found.name, group.title);
         text.push_str(&table(&group));
@@ -63,6 +71,11 @@ fn one(report: &Report, found: &Found) -> String {
     }
     text.push_str(&list(&witness(&found.witness)));
     text
+}
+
+fn list(lines: &[String]) -> String {
+    let items = lines.iter().map(|line| ["* ", line, "\n"].concat());
+    items.collect()
 }
 
 /// A chart's values: a column for each series.

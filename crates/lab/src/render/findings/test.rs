@@ -5,6 +5,7 @@ use haltwise_core::stats::median_estimate;
 
 use super::*;
 use crate::experiment::found::{FoundFigure, FoundSource, Host, SCHEMA};
+use crate::experiment::judge::demand;
 use crate::experiment::witness::Check;
 use crate::experiment::{Chart, Expected};
 
@@ -66,6 +67,8 @@ fn found() -> Found {
             variant("idle", "off"),
         ],
         effects: effects_of_both_kinds(),
+        integrity: vec![check("load", 16, 0), check("", 3, 1), check("idle", 0, 0)],
+        limits: vec!["the load is <another>".to_owned()],
         differs: "the machine is another".to_owned(),
         tables: vec![Table {
             title: "Best".to_owned(),
@@ -106,29 +109,51 @@ fn variant(group: &str, name: &str) -> FoundVariant {
     }
 }
 
-/// One that was measured, and one that could not be.
+fn check(group: &str, checked: usize, broken: usize) -> FoundIntegrity {
+    FoundIntegrity {
+        what: "it is whole".to_owned(),
+        group: group.to_owned(),
+        demanded: "correct = 1".to_owned(),
+        checked,
+        broken,
+        holds: demand(checked, broken),
+    }
+}
+
+/// Claims, one that was measured and one that could not be; and a construction, whose figure falls to 0.
 fn effects_of_both_kinds() -> Vec<FoundEffect> {
     let effect = FoundEffect {
+        kind: Kind::Claim,
         what: "a figure with a name that needs more than one line of a narrow column".to_owned(),
         figure: "latency".to_owned(),
         group: "load".to_owned(),
         from: "off".to_owned(),
         to: "on".to_owned(),
-        expected: Expected::AboutSame(0.1),
+        expected: Expected::Less,
         reported: "up to -35 %".to_owned(),
         from_median: Some(103.5),
         to_median: Some(60.0),
         difference: Interval::of(&[-43.0, -44.0, -42.0, -43.5, -42.5, -43.2]),
+        ratio: Interval::of(&[0.58, 0.57, 0.6, 0.58, 0.581, 0.579]),
         same_direction: SameDirection::Yes,
     };
     let missing = FoundEffect {
         from_median: None,
         to_median: None,
         difference: None,
+        ratio: None,
         same_direction: SameDirection::NotShown,
         ..effect.clone()
     };
-    vec![effect, missing]
+    let built = FoundEffect {
+        kind: Kind::Construction,
+        what: "exits".to_owned(),
+        to_median: Some(0.0),
+        difference: Interval::of(&[-103.0, -104.0, -102.0, -103.5, -102.5, -103.2]),
+        ratio: None,
+        ..effect.clone()
+    };
+    vec![effect, missing, built]
 }
 
 #[test]
@@ -141,6 +166,13 @@ fn the_text_fits_in_eighty_columns_and_says_both_sides() {
     for part in [
         "up to -35 %",
         "-42 %",
+        "-103 us",
+        "broken in 1 of 3",
+        "in all of 16",
+        "limit: the load is <another>",
+        "claims: 2 of 4 have the source's direction, 2 are not shown",
+        "constructions: 2 of 2 hold",
+        "integrity checks: 2 of 6 hold, 2 could not be measured, 2 do not",
         "yes",
         "not shown",
         "haltwise recorded the same",

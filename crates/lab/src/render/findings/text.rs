@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{effects, failure, groups, how, legend, number, summary, witness};
+use super::{counts, failure, groups, how, legend, limits, number, verdicts, witness};
 use crate::experiment::found::{Found, Report};
 use crate::experiment::{Chart, Table};
 
@@ -19,7 +19,13 @@ pub fn text(report: &Report) -> String {
         text.push('\n');
     }
     if report.experiments.len() > 1 {
-        text.push_str(&wrapped_table(&summary(report)));
+        for table in verdicts(&report.experiments, true) {
+            text.push_str(&wrapped_table(&table));
+            text.push('\n');
+        }
+        for line in counts(report) {
+            text.push_str(&wrap(&line, 0));
+        }
     }
     text
 }
@@ -38,8 +44,13 @@ fn one(report: &Report, found: &Found) -> String {
     }
     say(0, &how(report, found));
     text.push('\n');
-    text.push_str(&wrapped_table(&effects(found)));
-    text.push_str(&wrap(&format!("why they differ: {}", found.differs), 0));
+    for table in verdicts(std::slice::from_ref(found), false) {
+        text.push_str(&wrapped_table(&table));
+        text.push('\n');
+    }
+    for line in limits(found) {
+        text.push_str(&wrap(&line, 0));
+    }
     text.push('\n');
     for table in groups(found) {
         text.push_str(&split_table(&table));
@@ -103,7 +114,7 @@ fn wrap(text: &str, indent: usize) -> String {
 
 /// A table whose cells are folded.
 fn wrapped_table(table: &Table) -> String {
-    // The table of effects: what, reported, measured, same.
+    // The tables of verdicts: what, reported, measured, same.
     const WIDTHS: [usize; 4] = [27, 15, 23, 9];
     let mut text = String::new();
     for row in std::iter::once(&table.columns).chain(&table.rows) {

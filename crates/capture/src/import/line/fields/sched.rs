@@ -42,19 +42,9 @@ pub(super) fn switch(text: &[u8]) -> Option<What> {
     Some(match state {
         // TASK_INTERRUPTIBLE, in which kvm_vcpu_block sleeps.
         b"S" | b"1" | b"0x1" | b"0x1 (1)" => What::Slept { tid },
-        state if could_go_on(state) => What::PutAside { tid },
-        // It waits elsewhere.
+        // It could go on, or waits elsewhere.
         _ => What::Switched,
     })
-}
-
-/// A task that runs (`R`, 0) or was preempted (`R+`; as a number from 0x100 on).
-fn could_go_on(state: &[u8]) -> bool {
-    if state.starts_with(b"R") {
-        return true;
-    }
-    let first = state.split(|byte| *byte == b' ').next().unwrap_or(state);
-    number::any(first).is_some_and(|state| state == 0 || state >= 0x100)
 }
 
 /// A task as the plugin prints it, `comm:pid [prio]`, at the end of a text.

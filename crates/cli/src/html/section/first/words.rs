@@ -3,10 +3,11 @@
 use crate::html::content::{Advice, Content};
 use crate::html::markup::{Markup, el, name, prose};
 use crate::number::{nanos, nanos_f64, share, three_digits};
+use crate::recommend::follow;
+use crate::recommend::say;
+use crate::recommend::seek::Row;
+use crate::recommend::view::{Figures, PlayedView};
 use crate::report::view::{AccountView, Report, VmView};
-use crate::tune::say;
-use crate::tune::seek::Row;
-use crate::tune::view::{Figures, PlayedView};
 
 /// What the first screen says.
 pub(super) struct Words {
@@ -188,6 +189,7 @@ fn title(advice: &Advice) -> Markup {
             "too-short" => "Record for longer: this capture is too short to tell".into(),
             "unproven" => "Leave the setting as it is, until a trial shows a better one".into(),
             "no-polling" => "This kernel does not poll: there is nothing to set".into(),
+            follow::VERDICT => "Keep the setting: it applies to no VM".into(),
             _ => "Leave the setting as it is".into(),
         };
     };
@@ -198,6 +200,7 @@ fn title(advice: &Advice) -> Markup {
     }
     let time = say::time(ceiling);
     Markup::text(&match ceiling {
+        _ if tuned.has_no_plan() => format!("Have the VMMs set a polling ceiling of {time}"),
         same if same == in_force => format!("Keep the ceiling of {time}, change how windows grow"),
         _ if in_force == 0 => format!("Let halts poll for up to {time}"),
         _ => format!("Set the polling ceiling to {time}"),
@@ -250,7 +253,7 @@ fn effect(advice: &Advice, told: &mut Vec<Told>) -> Vec<Markup> {
             (Some(low), Some(high)) => {
                 format!("95 % interval {} to {}", share_of(low), share_of(high))
             }
-            _ => "too few halts for an interval".to_owned(),
+            _ => "too few halts for a confidence interval".to_owned(),
         };
         let costs = number(
             "cost",
@@ -292,7 +295,7 @@ fn kept(
         tile: None,
     };
     let (was, becomes) = (before.latency_mean_ns, after.latency_mean_ns);
-    let off = advice.off.as_ref().map(|off| off.latency_mean_ns);
+    let off = advice.off().map(|off| off.latency_mean_ns);
     let gain = off.map(|off| (off - was, off - becomes));
     if let (Some((gained, keeps)), Some(off)) = (gain, off)
         && gained > 0.05 * off

@@ -123,7 +123,8 @@ fn a_change_while_nothing_of_ours_is_in_force_ends_it_too() {
         let failure = parameters.put(&sides.b).unwrap_err();
         let text = format!("{:#}", failure.error);
         assert!(
-            text.contains("set halt_poll_ns to") && text.contains("it was 200000"),
+            text.contains("halt_poll_ns was modified externally to")
+                && text.contains("it was 200000"),
             "{text}"
         );
         drop(parameters);

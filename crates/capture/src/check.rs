@@ -1,0 +1,188 @@
+//! Reading a capture through, to say what is whole and what is damaged: [`check`].
+
+use std::path::{Path, PathBuf};
+
+use crate::capture::{Capture, file_of, is_parquet};
+use crate::error::CaptureReadError;
+use crate::info::{Intact, State};
+use crate::laws::Law;
+use crate::note::Note;
+use crate::salvage::{Damage, Salvage, of_table};
+use crate::sums::{Mismatch, damaged_blocks};
+use crate::table::Table;
+use crate::tables::Row;
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Checkup {
+    /// Whether the recording has ended.
+    pub state: State,
+    /// A recorder is writing to it right now.
+    pub is_live: bool,
+    /// Its recorder did not end it.
+    pub is_cut: bool,
+    /// `capture.json` itself.
+    pub info: Verdict,
+    /// The tables that are there, and those that should be.
+    pub tables: Vec<TableCheckup>,
+    /// Rows that no recording can hold, by table and law: readers leave them out.
+    pub unlawful: Vec<(Table, Law, u64)>,
+}
+
+/// Of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// As it was written, by its checksums.
+    Whole,
+    /// It can be read from end to end, and has no checksums that would tell more.
+    Unsummed,
+    /// Another program wrote it anew, so that its checksums are of no use.
+    Rewritten,
+    /// Its last bytes are no whole batch: a recorder that was killed leaves that.
+    Torn,
+    /// It is not as it was written.
+    Damaged,
+    /// It is not there.
+    Missing,
+}
+
+/// What was found of one table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableCheckup {
+    /// The table.
+    pub table: Table,
+    /// Its file.
+    pub path: PathBuf,
+    /// In one word.
+    pub verdict: Verdict,
+    /// Length of the file.
+    pub bytes: u64,
+    /// Rows that can be read, those behind damage too.
+    pub rows: u64,
+    /// Rows that its recorder wrote, where that is known.
+    pub written: Option<u64>,
+    /// Bytes at its end that are no whole batch.
+    pub torn_bytes: u64,
+    /// What cannot be read.
+    pub damage: Vec<Damage>,
+}
+
+impl Checkup {
+    /// Whether everything that was recorded is there, as far as can be known.
+    pub fn is_whole(&self) -> bool {
+        let is_good = |verdict| matches!(verdict, Verdict::Whole | Verdict::Unsummed);
+        let unended = self.state == State::Recording && !self.is_live;
+        !unended
+            && self.unlawful.is_empty()
+            && is_good(self.info)
+            && self.tables.iter().all(|table| is_good(table.verdict))
+    }
+
+    /// Whether nothing is damaged that a recorder would not leave when it is killed.
+    pub fn is_undamaged(&self) -> bool {
+        let is_bad = |verdict| matches!(verdict, Verdict::Damaged | Verdict::Missing);
+        !is_bad(self.info) && !self.tables.iter().any(|table| is_bad(table.verdict))
+    }
+}
+
+/// Reads every file of a capture from end to end.
+pub fn check(directory: &Path) -> Result<Checkup, CaptureReadError> {
+    let capture = Capture::open(directory)?;
+    let tables = Table::ALL.into_iter();
+    let tables: Vec<_> = tables
+        .filter_map(|table| of_table!(table, examine(&capture)))
+        .collect();
+    let unlawful = capture.notes().into_iter().filter_map(|note| match note {
+        Note::LeftOut { table, law, rows } => Some((table, law, rows)),
+        _ => None,
+    });
+    Ok(Checkup {
+        tables,
+        unlawful: unlawful.collect(),
+        state: capture.info().state,
+        is_live: capture.notes().contains(&Note::StillRecording),
+        is_cut: capture.notes().contains(&Note::Cut),
+        info: match capture.intact() {
+            Intact::Yes => Verdict::Whole,
+            Intact::No => Verdict::Damaged,
+            Intact::Unknown => Verdict::Unsummed,
+        },
+    })
+}
+
+/// Reads a table through. `None` where it need not be there.
+fn examine<R: Row>(capture: &Capture) -> Option<TableCheckup> {
+    let table = R::TABLE;
+    let info = capture.info();
+    let written = info.tables.get(table.as_str());
+    let Some(path) = file_of(capture.directory(), table, info.state) else {
+        let path = capture.notes().iter().find_map(|note| match note {
+            Note::MissingTable { table: of, path } if *of == table => Some(path.clone()),
+            _ => None,
+        })?;
+        return Some(TableCheckup {
+            table,
+            path,
+            verdict: Verdict::Missing,
+            bytes: 0,
+            rows: 0,
+            written: written.map(|size| size.rows),
+            torn_bytes: 0,
+            damage: Vec::new(),
+        });
+    };
+    let sums = capture.sums(table, &path);
+    let is_rewritten =
+        is_parquet(&path) && sums.is_none() && info.checksums.contains_key(table.as_str());
+    let mut salvage = Salvage::<R>::open(&path, sums.clone());
+    while salvage.next_rows().is_some() {}
+    // Once more as others read it, which counts rows that break a law.
+    if let Ok(rows) = capture.table::<R>() {
+        rows.take_while(Result::is_ok).for_each(drop);
+    }
+    let mut damage = salvage.damage().to_vec();
+    let blocks = damaged_blocks(&path, sums);
+    let is_only = damage.len() == 1;
+    for one in &mut damage {
+        let block = blocks.iter().find(|block| Some(block.offset) == one.offset);
+        one.bytes = one.bytes.or(block.map(|block| block.bytes));
+        if let Some(written) = written.filter(|_| is_only) {
+            one.rows = Some(written.rows.saturating_sub(salvage.rows()));
+        }
+    }
+    let unread = unread_blocks(&blocks, &damage);
+    damage.extend(unread);
+    damage.sort_by_key(|damage| damage.offset);
+    let (rows, torn_bytes) = (salvage.rows(), salvage.torn_bytes());
+    let verdict = match () {
+        () if !damage.is_empty() => Verdict::Damaged,
+        () if torn_bytes > 0 => Verdict::Torn,
+        () if is_rewritten => Verdict::Rewritten,
+        () if written.is_some_and(|written| written.rows != rows) => Verdict::Damaged,
+        () if salvage.is_summed() => Verdict::Whole,
+        () => Verdict::Unsummed,
+    };
+    Some(TableCheckup {
+        table,
+        verdict,
+        bytes: std::fs::symlink_metadata(&path).map_or(0, |file| file.len()),
+        path,
+        rows,
+        written: written.map(|size| size.rows),
+        torn_bytes,
+        damage,
+    })
+}
+
+/// Damaged blocks that reading the rows has not come upon.
+fn unread_blocks(blocks: &[Mismatch], known: &[Damage]) -> Vec<Damage> {
+    let is_known = |block: &&Mismatch| known.iter().any(|one| one.offset == Some(block.offset));
+    let blocks = blocks.iter().filter(|block| !is_known(block));
+    let damage = blocks.map(|block| Damage {
+        offset: Some(block.offset),
+        bytes: Some(block.bytes),
+        rows: None,
+        what: block.to_string(),
+    });
+    damage.collect()
+}

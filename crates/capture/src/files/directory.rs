@@ -1,0 +1,277 @@
+//! A directory that is ours alone, by a descriptor.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::disk::{Asked, Disk, Sink};
+use super::writer::{Account, Writer, give};
+use super::{Refused, identity, kind};
+
+/// Permissions of directories that we make.
+const OURS: Mode = Mode::RWXU;
+/// Permissions of files that we make in them.
+const FILE: Mode = Mode::RUSR.union(Mode::WUSR);
+
+/// A directory of ours, below which nobody else makes names.
+#[derive(Debug)]
+pub struct Directory {
+    path: PathBuf,
+    descriptor: OwnedFd,
+    identity: (u64, u64),
+    /// Whose the files are that are made in it, if not ours.
+    files_of: Option<Account>,
+    /// It was not there before.
+    made: bool,
+    /// Whether what takes its place is durable before the next step.
+    durable: bool,
+    /// Who is asked before the file system is, in tests.
+    asked: Asked,
+}
+
+impl Directory {
+    /// Opens a directory that is there.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        if let Ok(found) = fs::symlink_metadata(path)
+            && !found.is_dir()
+        {
+            return Err(Refused::NoDirectory(kind(&found)).into());
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let descriptor = rustix::fs::openat(CWD, without_slash(path), flags, Mode::empty())?;
+        let found = rustix::fs::fstat(&descriptor)?;
+        let writer = Writer::us();
+        writer.must_own(found.st_uid, found.st_mode)?;
+        let owner = Account {
+            uid: found.st_uid,
+            gid: found.st_gid,
+        };
+        Ok(Self {
+            path: path.to_owned(),
+            identity: identity(&descriptor)?,
+            descriptor,
+            files_of: writer.is_for(owner.uid).then_some(owner),
+            made: false,
+            durable: true,
+            asked: None,
+        })
+    }
+
+    /// The same, asking this disk.
+    #[must_use]
+    pub(crate) fn asking(mut self, asked: Asked) -> Self {
+        self.asked = asked;
+        self
+    }
+
+    /// The same, with files that take their places at once or only when they are durable.
+    #[must_use]
+    pub fn durable(mut self, durable: bool) -> Self {
+        self.durable = durable;
+        self
+    }
+
+    /// Opens a directory, which is made if it is not there, with those above it: for its owner alone.
+    pub fn make(path: &Path) -> io::Result<Self> {
+        make_above(path)?;
+        let made = fs::symlink_metadata(path).is_err();
+        make_one(path)?;
+        Ok(Self {
+            made,
+            ..Self::open(path)?
+        })
+    }
+
+    /// Removes it if it was made here, is still there, and holds nothing.
+    pub fn unmake(&self) -> io::Result<()> {
+        if !self.made || !self.is_there() || !self.is_empty()? {
+            return Ok(());
+        }
+        let path = without_slash(&self.path);
+        Ok(rustix::fs::unlinkat(CWD, &path, AtFlags::REMOVEDIR)?)
+    }
+
+    /// Its path, for people.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it holds nothing.
+    pub fn is_empty(&self) -> io::Result<bool> {
+        holds_nothing(&self.descriptor)
+    }
+
+    /// Whether its path still leads to it.
+    pub fn is_there(&self) -> bool {
+        let found = rustix::fs::statat(CWD, &self.path, AtFlags::empty());
+        found.is_ok_and(|found| (found.st_dev, found.st_ino) == self.identity)
+    }
+
+    /// Whether a name below it still leads to a file.
+    pub fn holds(&self, name: &str, file: impl AsFd) -> bool {
+        let found = rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW);
+        let named = found.map(|found| (found.st_dev, found.st_ino)).ok();
+        named.is_some() && named == identity(file).ok()
+    }
+
+    /// Creates a file that is not there, for writing.
+    pub fn create(&self, name: &str) -> io::Result<Sink> {
+        let number = self.asked.as_ref().map(|disk| disk.create(name));
+        let number = number.transpose()?;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.descriptor, name, flags, FILE)?;
+        give(&file, self.files_of);
+        let asked = self.asked.clone().zip(number);
+        Ok(Sink::new(File::from(file), asked))
+    }
+
+    /// Opens a regular file for reading.
+    pub fn read(&self, name: &str) -> io::Result<File> {
+        self.ask(|disk| disk.open(name))?;
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let file = rustix::fs::openat(&self.descriptor, name, flags, Mode::empty())?;
+        let file = File::from(file);
+        super::must_be(&file.metadata()?, fs::Metadata::is_file)?;
+        Ok(file)
+    }
+
+    /// Creates the file that is to take the place of `name`; what a crash left of an earlier one goes.
+    pub fn create_temporary(&self, name: &str) -> io::Result<Sink> {
+        self.remove(&temporary(name))?;
+        self.create(&temporary(name))
+    }
+
+    /// Gives a file of [`Directory::create_temporary`] its place, durably.
+    pub fn settle(&self, file: &Sink, name: &str) -> io::Result<()> {
+        self.replace_by(file, &temporary(name), name)
+    }
+
+    /// Lets a file that has another name take the place of `name`, durably.
+    pub fn replace_by(&self, file: &Sink, from: &str, name: &str) -> io::Result<()> {
+        if self.durable {
+            file.sync()?;
+        }
+        self.ask(|disk| disk.rename(from, name))?;
+        rustix::fs::renameat(&self.descriptor, from, &self.descriptor, name)?;
+        if self.durable {
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    /// Makes its names durable.
+    pub fn sync(&self) -> io::Result<()> {
+        self.ask(|disk| disk.sync_names())?;
+        Ok(rustix::fs::fsync(&self.descriptor)?)
+    }
+
+    fn ask(&self, effect: impl FnOnce(&dyn Disk) -> io::Result<()>) -> io::Result<()> {
+        match &self.asked {
+            Some(disk) => effect(&**disk),
+            None => Ok(()),
+        }
+    }
+
+    /// Replaces a small file in one step: a reader sees the old or the new, never a part.
+    pub fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let written = (|| {
+            let mut file = self.create_temporary(name)?;
+            file.write_all(bytes)?;
+            self.settle(&file, name)
+        })();
+        if written.is_err() {
+            self.give_up(name);
+        }
+        written
+    }
+
+    /// Removes the file that was to take the place of `name`.
+    pub fn give_up(&self, name: &str) {
+        // Best effort: the error that led here is the one that matters.
+        drop(self.remove(&temporary(name)));
+    }
+
+    /// Removes a name, if it is there.
+    pub fn remove(&self, name: &str) -> io::Result<()> {
+        self.ask(|disk| disk.remove(name))?;
+        match rustix::fs::unlinkat(&self.descriptor, name, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The name under which a file is written before it takes its place.
+pub(crate) fn temporary(name: &str) -> String {
+    format!("{name}.tmp")
+}
+
+/// Makes the directories above a path that are not there.
+pub(super) fn make_above(path: &Path) -> io::Result<()> {
+    let is_missing = |above: &&Path| !above.as_os_str().is_empty() && !above.exists();
+    let missing: Vec<_> = path.ancestors().skip(1).take_while(is_missing).collect();
+    missing.into_iter().rev().try_for_each(make_one)
+}
+
+/// Makes a directory, if it is not there.
+fn make_one(path: &Path) -> io::Result<()> {
+    let path = without_slash(path);
+    match rustix::fs::mkdirat(CWD, &path, OURS) {
+        Ok(()) => {}
+        Err(Errno::EXIST) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    }
+    let writer = Writer::us();
+    if writer.by.is_none() {
+        return Ok(());
+    }
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let made = rustix::fs::openat(CWD, &path, flags, Mode::empty())?;
+    // Where others may rename, it could be another by now: only an empty one of ours is given away.
+    if rustix::fs::fstat(&made)?.st_uid == writer.us.uid && holds_nothing(&made)? {
+        give(&made, writer.by);
+    }
+    Ok(())
+}
+
+fn holds_nothing(directory: &OwnedFd) -> io::Result<bool> {
+    for entry in rustix::fs::Dir::read_from(directory)? {
+        let entry = entry?;
+        if !matches!(entry.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The path without a slash at its end, which would have a link followed.
+fn without_slash(path: &Path) -> PathBuf {
+    path.components().collect()
+}
+
+/// Refuses a directory for a new capture: one that is not ours, or that holds something. `false`: it is used.
+pub fn is_unused(path: &Path) -> io::Result<bool> {
+    match Directory::open(path) {
+        Ok(directory) => directory.is_empty(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Gives a directory another name.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    fs::rename(from, to)
+}
+
+/// Removes a directory and what lies in it, if it is there; links are not followed.
+pub fn remove_all(path: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,118 @@
+//! What a disk can refuse, and a crash fall between: the effects of writing a capture, one by one.
+//!
+//! The file system does them. Tests put a [`Disk`] before it that is asked first, and so can be full, fail, write
+//! short, lie or end (`recording::simulation`); nothing else of the writer knows of it.
+
+use std::fmt;
+use std::fs::{File, Metadata};
+use std::io::{self, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt as _;
+use std::sync::Arc;
+
+/// Asked before each effect; an error is the effect's.
+pub(crate) trait Disk: fmt::Debug + Send + Sync {
+    /// A file of this name is created; the number names it from then on.
+    fn create(&self, name: &str) -> io::Result<u64>;
+    /// A file of this name is opened for reading.
+    fn open(&self, name: &str) -> io::Result<()>;
+    /// So many bytes are written; gives back how many of them.
+    fn write(&self, file: u64, at: u64, bytes: usize) -> io::Result<usize>;
+    /// A file gets this length.
+    fn set_len(&self, file: u64, bytes: u64) -> io::Result<()>;
+    /// What was written to a file becomes durable.
+    fn sync(&self, file: u64) -> io::Result<()>;
+    /// A file gets another name, whose file goes.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+    /// A name goes.
+    fn remove(&self, name: &str) -> io::Result<()>;
+    /// Names become durable.
+    fn sync_names(&self) -> io::Result<()>;
+}
+
+/// Who is asked, if anybody.
+pub(crate) type Asked = Option<Arc<dyn Disk>>;
+
+/// A file of ours that is being written.
+#[derive(Debug)]
+pub struct Sink {
+    file: File,
+    /// Where [`Write`] goes on.
+    at: u64,
+    asked: Option<(Arc<dyn Disk>, u64)>,
+}
+
+impl Sink {
+    /// Of a file that was created empty, under the number that the disk gave it.
+    pub(super) fn new(file: File, asked: Option<(Arc<dyn Disk>, u64)>) -> Self {
+        Self { file, at: 0, asked }
+    }
+
+    /// Writes all of these bytes at this place.
+    pub fn write_all_at(&self, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match self.write_at(bytes, at) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    bytes = &bytes[written..];
+                    at += written as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn write_at(&self, bytes: &[u8], at: u64) -> io::Result<usize> {
+        let part = match &self.asked {
+            Some((disk, number)) => disk.write(*number, at, bytes.len())?,
+            None => bytes.len(),
+        };
+        self.file.write_at(&bytes[..part], at)
+    }
+
+    /// Cuts or extends it.
+    pub fn set_len(&self, bytes: u64) -> io::Result<()> {
+        if let Some((disk, number)) = &self.asked {
+            disk.set_len(*number, bytes)?;
+        }
+        self.file.set_len(bytes)
+    }
+
+    /// Makes durable what was written.
+    pub fn sync(&self) -> io::Result<()> {
+        if let Some((disk, number)) = &self.asked {
+            disk.sync(*number)?;
+        }
+        self.file.sync_all()
+    }
+
+    /// Its size and the like.
+    pub fn metadata(&self) -> io::Result<Metadata> {
+        self.file.metadata()
+    }
+
+    /// Takes the lock by which readers see that somebody is writing.
+    pub fn try_lock(&self) -> io::Result<()> {
+        self.file.try_lock().map_err(io::Error::from)
+    }
+}
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.write_at(bytes, self.at)?;
+        self.at += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl AsFd for Sink {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+}

@@ -1,0 +1,118 @@
+//! Laws of single halts, and of those that follow each other on one vCPU.
+
+use std::collections::HashMap;
+
+use haltwise_core::event::Halt;
+use haltwise_core::ids::{Tid, VcpuId, VmIndex};
+
+use super::{Law, Laws};
+
+/// A thread that loses its CPU on its way out of a halt is told late: so late at most.
+const LATE_NS: u64 = 60_000_000_000;
+
+/// vCPUs that are told apart; far more than any host has.
+const MOST_SEATS: usize = 1 << 20;
+
+/// Who halts: a thread, for a vCPU where that is known. Of several VMs of one process older recorders told by
+/// tracepoints which thread halted, and all of their vCPUs for those of the first VM.
+type Seat = (Option<VmIndex>, Option<VcpuId>, Tid);
+
+/// The latest halt of each vCPU.
+#[derive(Debug, Default)]
+pub(super) struct Seats {
+    latest: HashMap<Seat, Latest>,
+    /// Which rows are at hand.
+    batch: u64,
+}
+
+/// A halt that was the latest of its vCPU, and where it stands.
+#[derive(Debug, Clone, Copy)]
+struct Latest {
+    start_ns: u64,
+    end_ns: u64,
+    batch: u64,
+    place: usize,
+}
+
+impl Laws {
+    /// The halts that obey, of the next rows of their table.
+    pub(crate) fn halts(&mut self, rows: Vec<Halt>) -> Vec<Halt> {
+        self.halts.batch += 1;
+        let mut out = vec![false; rows.len()];
+        let mut any = false;
+        for (place, halt) in rows.iter().enumerate() {
+            if let Err((law, false_one)) = self.halt(halt, place) {
+                self.breaks(law);
+                out[false_one] = true;
+                any = true;
+            }
+        }
+        if !any {
+            return rows;
+        }
+        let mut out = out.into_iter();
+        rows.into_iter()
+            .filter(|_| !out.next().unwrap_or_default())
+            .collect()
+    }
+
+    /// The law that is broken, and by which of the rows at hand.
+    fn halt(&mut self, halt: &Halt, place: usize) -> Result<(), (Law, usize)> {
+        self.alone(halt).map_err(|law| (law, place))?;
+        if self.one_clock {
+            self.after_another(halt, place)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn alone(&self, halt: &Halt) -> Result<(), Law> {
+        let end_ns = halt.start_ns.checked_add(halt.halt_ns);
+        self.holds(end_ns.ok_or(Law::WithinRecording)?)?;
+        self.knows(halt.vm)?;
+        if halt.poll_ns.is_some_and(|poll_ns| poll_ns > halt.halt_ns) {
+            return Err(Law::PollWithinHalt);
+        }
+        let longest = halt.halt_ns.saturating_add(LATE_NS);
+        if halt.wake_latency_ns.is_some_and(|ns| ns > longest) {
+            return Err(Law::LatencyWithinHalt);
+        }
+        Ok(())
+    }
+
+    /// Of two halts that overlap, the longer one is false: it would hold many that are not.
+    ///
+    /// Rows may stand after later ones, which alone breaks no law.
+    fn after_another(&mut self, halt: &Halt, place: usize) -> Result<(), (Law, usize)> {
+        let seat = (halt.vm, halt.vcpu, halt.tid);
+        let now = Latest {
+            start_ns: halt.start_ns,
+            end_ns: halt.end_ns(),
+            batch: self.halts.batch,
+            place,
+        };
+        let seats = &mut self.halts.latest;
+        let known = seats.len();
+        let Some(latest) = seats.get_mut(&seat) else {
+            if known < MOST_SEATS {
+                seats.insert(seat, now);
+            }
+            return Ok(());
+        };
+        if now.start_ns >= latest.end_ns {
+            *latest = now;
+            return Ok(());
+        }
+        if now.end_ns <= latest.start_ns || now.start_ns == now.end_ns {
+            return Ok(());
+        }
+        if halt.halt_ns >= latest.end_ns - latest.start_ns {
+            return Err((Law::NoOverlap, place));
+        }
+        let before = std::mem::replace(latest, now);
+        // What was handed out cannot be taken back: then this one goes, and the next are held against it.
+        let at_hand = before.batch == now.batch;
+        let false_one = if at_hand { before.place } else { place };
+        Err((Law::NoOverlap, false_one))
+    }
+}

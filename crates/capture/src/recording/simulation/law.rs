@@ -1,0 +1,226 @@
+//! What holds of every capture that is left.
+
+use haltwise_core::event::{Facts, Halt, HaltCounts};
+use haltwise_core::profile;
+use haltwise_core::recording::Mode;
+
+use super::{Durability, End, Outcome, World};
+use crate::capture::Capture;
+use crate::convert::convert;
+use crate::error::CaptureReadError;
+use crate::files::Directory;
+use crate::info::{CaptureInfo, State};
+use crate::note::Note;
+use crate::recording::Recording;
+use crate::rows::Rows;
+
+/// Rows up to the first that cannot be read.
+fn readable<T>(rows: Result<Rows<T>, CaptureReadError>, whole: &mut bool) -> Vec<T> {
+    let Ok(rows) = rows else {
+        *whole = false;
+        return Vec::new();
+    };
+    let mut read = Vec::new();
+    for row in rows {
+        let Ok(row) = row else {
+            *whole = false;
+            break;
+        };
+        read.push(row);
+    }
+    read
+}
+
+/// Everything that can be read, and whether that is all.
+fn read(capture: &Capture) -> (Facts, bool) {
+    let mut whole = true;
+    let facts = Facts {
+        halts: readable(capture.halts(), &mut whole),
+        windows: readable(capture.window_changes(), &mut whole),
+        counts: readable(capture.halt_counts(), &mut whole),
+        knobs: readable(capture.knobs(), &mut whole),
+        host: readable(capture.host_samples(), &mut whole),
+        lost: readable(capture.lost(), &mut whole),
+        exits: readable(capture.exits(), &mut whole),
+        profile: profile::Rows {
+            frames: readable(capture.sample_frames(), &mut whole),
+            stacks: readable(capture.sample_stacks(), &mut whole),
+            threads: readable(capture.sample_threads(), &mut whole),
+            samples: readable(capture.samples(), &mut whole),
+        },
+    };
+    (facts, whole)
+}
+
+/// A reader beside the recorder.
+pub(super) fn while_recording(directory: &std::path::Path, recording: &Recording, taken: &[Halt]) {
+    let capture = Capture::open(directory).unwrap().as_stored();
+    assert!(capture.notes().contains(&Note::StillRecording));
+    let mut whole = true;
+    assert_eq!(readable(capture.halts(), &mut whole), taken);
+    assert!(whole, "{recording:?}");
+}
+
+pub(super) fn holds(world: &World, outcome: Outcome) -> &'static str {
+    let no_power = world.end == End::PowerLost;
+    if no_power {
+        world.disk.lose_power();
+    }
+    // What was flushed is there.
+    let sound = !no_power || world.durability != Durability::Never && world.disk.is_true();
+    if let Outcome::NotCreated(error) = outcome {
+        not_created(world, &error);
+        return "not created";
+    }
+    let capture = match Capture::open(&world.directory) {
+        Ok(capture) => capture,
+        // A disk that has flushed nothing when the last word was spoken may have lost both copies of it.
+        Err(_) if !sound && world.ending => return "lost with its last word",
+        Err(error) => panic!("{error:?} after {outcome:?}"),
+    };
+    match outcome {
+        Outcome::Finished if sound => assert_eq!(capture.info().state, State::Complete),
+        Outcome::Abandoned if sound => assert!(capture.info().ended.is_some()),
+        _ => {}
+    }
+    let complete = capture.info().state == State::Complete;
+    // Without its last word the roster may be older than the rows, and who is not in it is left out.
+    let ended = capture.info().ended.is_some() && sound && (complete || !no_power);
+    let readable = |it: Capture| if ended { it } else { it.as_stored() };
+    let capture = readable(capture);
+    let (facts, whole) = read(&capture);
+    assert!(
+        world.taken.starts_with(&facts.halts),
+        "{} rows of {} that were taken, {outcome:?}",
+        facts.halts.len(),
+        world.taken.len()
+    );
+    let kind = if ended {
+        assert!(whole, "{outcome:?} {:?}", capture.notes());
+        exact(world, &capture, &facts);
+        if complete { "complete" } else { "ended" }
+    } else {
+        cut(world, &capture, &facts, whole);
+        "cut"
+    };
+    // Of one in eight, to save time.
+    if whole && !complete && world.seed.is_multiple_of(8) {
+        convert(&world.directory).unwrap();
+        let capture = readable(Capture::open(&world.directory).unwrap());
+        let (again, whole) = read(&capture);
+        assert!(whole);
+        assert_eq!(again, facts, "made into tables");
+    }
+    kind
+}
+
+/// Where nothing was begun there is nothing, so that it can be tried again.
+fn not_created(world: &World, error: &crate::error::CaptureWriteError) {
+    let ours = Directory::open(&world.directory);
+    let ended = world.disk.has_ended() || world.end == End::PowerLost;
+    if !ended && !world.disk.failed_to_remove() {
+        let left = ours.is_ok_and(|ours| !ours.is_empty().unwrap());
+        assert!(!left, "something is left after {error}");
+    }
+}
+
+/// Each event that was told is a row, a count or a loss.
+fn exact(world: &World, capture: &Capture, read: &Facts) {
+    let told = &world.collector.told;
+    let info = capture.info();
+    let lost = |table: &str| {
+        let place = format!("write of table {table}");
+        usize::try_from(info.lost.get(&place).copied().unwrap_or(0)).unwrap()
+    };
+    let tables = [
+        ("halts", told.halts.len(), read.halts.len()),
+        ("window_changes", told.windows.len(), read.windows.len()),
+        ("knobs", told.knobs.len(), read.knobs.len()),
+        ("host_samples", told.host.len(), read.host.len()),
+        ("exits", told.exits.len(), read.exits.len()),
+        (
+            "sample_frames",
+            told.profile.frames.len(),
+            read.profile.frames.len(),
+        ),
+        (
+            "sample_stacks",
+            told.profile.stacks.len(),
+            read.profile.stacks.len(),
+        ),
+        (
+            "sample_threads",
+            told.profile.threads.len(),
+            read.profile.threads.len(),
+        ),
+        (
+            "samples",
+            told.profile.samples.len(),
+            read.profile.samples.len(),
+        ),
+    ];
+    for (table, told, read) in tables {
+        assert_eq!(read + lost(table), told, "{table}: {:?}", info.lost);
+    }
+    let left_out = |note: &Note| matches!(note, Note::LeftOut { .. });
+    assert!(
+        !capture.notes().iter().any(left_out),
+        "{:?}",
+        capture.notes()
+    );
+    // Halts without rows are counted, with their time.
+    let mut counted = HaltCounts::default();
+    for row in &read.counts {
+        counted.merge(row);
+    }
+    let mut all = HaltCounts::default();
+    for row in &told.counts {
+        all.merge(row);
+    }
+    if world.collector.mode() == Mode::Full {
+        for halt in &told.halts[..] {
+            all.count(halt);
+        }
+        for halt in &read.halts {
+            counted.count(halt);
+        }
+    }
+    let figures = |it: &HaltCounts| (it.halts, it.waited, it.wakes, it.halt_ns.clone());
+    assert_eq!(figures(&counted), figures(&all));
+    losses(world, info, read);
+    assert_eq!(info.roster, world.collector.roster);
+}
+
+/// Losses are told as they were, and no loss twice.
+fn losses(world: &World, info: &CaptureInfo, read: &Facts) {
+    // What the collector lost is told as it was.
+    for (place, count) in &world.collector.lost {
+        assert_eq!(info.lost.get(place), Some(count), "{place}");
+    }
+    // The table of losses says nothing that the sums do not.
+    for place in read.lost.iter().map(|lost| &lost.place) {
+        let rows = read.lost.iter().filter(|lost| lost.place == *place);
+        let rows: u64 = rows.map(|lost| lost.count).sum();
+        assert!(rows <= info.lost[place], "{place}: {rows}");
+    }
+}
+
+/// A capture without its end says so, and holds what cannot be taken from it any more.
+fn cut(world: &World, capture: &Capture, read: &Facts, whole: bool) {
+    let notes = capture.notes();
+    assert!(
+        notes.contains(&Note::Cut) || capture.info().state == State::Complete,
+        "{notes:?}"
+    );
+    if world.end == End::PowerLost {
+        assert!(
+            read.halts.len() >= world.safe,
+            "{} halts of {} that were flushed",
+            read.halts.len(),
+            world.safe
+        );
+    } else {
+        assert!(whole, "{notes:?}");
+        assert_eq!(read.halts.len(), world.taken.len());
+    }
+}

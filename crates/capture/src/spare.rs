@@ -1,0 +1,91 @@
+//! Room on the disk that is kept for the last word: that the disk was full, and what was lost by it.
+//!
+//! A copy of `capture.json`, with blanks behind it, is written when a recording begins. Where nothing else fits any
+//! more, it is overwritten with the last `capture.json` and takes its place: no byte more is needed. Where a loss of
+//! power took `capture.json` itself, the copy is read.
+
+use std::io;
+
+use crate::files::Directory;
+use crate::files::disk::Sink;
+use crate::info::FILE;
+
+/// The name of the file.
+pub(crate) const NAME: &str = "capture.json.spare";
+
+/// The least that is kept: as much as a hundred VMs need.
+const LEAST: u64 = 64 << 10;
+
+/// Room for `capture.json`.
+#[derive(Debug, Default)]
+pub(crate) struct Spare {
+    file: Option<Sink>,
+    bytes: u64,
+}
+
+impl Spare {
+    /// Keeps a copy of `capture.json`, and room for twice as much: anew where it has more than it had before.
+    pub(crate) fn keep(&mut self, directory: &Directory, text: &[u8]) -> io::Result<()> {
+        let wanted = (text.len() as u64).saturating_mul(2).max(LEAST);
+        if wanted <= self.bytes {
+            return Ok(());
+        }
+        let file = match self.file.take() {
+            Some(file) => file,
+            None => directory.create(NAME)?,
+        };
+        let blanks = wanted.saturating_sub(text.len() as u64);
+        let blanks = b" ".repeat(usize::try_from(blanks).unwrap_or(0));
+        let copy = [text, &blanks].concat();
+        let written = file.write_all_at(&copy, 0);
+        // What was kept before is kept.
+        self.file = Some(file);
+        written?;
+        self.bytes = wanted;
+        Ok(())
+    }
+
+    /// How much there is room for.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Replaces `capture.json` by this text, in the room that was kept.
+    pub(crate) fn spend(&mut self, directory: &Directory, text: &[u8]) -> io::Result<()> {
+        let nothing = || io::Error::from(io::ErrorKind::StorageFull);
+        let file = self.file.take().ok_or_else(nothing)?;
+        self.bytes = 0;
+        file.write_all_at(text, 0)?;
+        file.set_len(text.len() as u64)?;
+        directory.replace_by(&file, NAME, FILE)
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn room_grows_and_is_spent_on_the_last_word() {
+        let dir = tempfile::tempdir().unwrap();
+        let ours = Directory::open(dir.path()).unwrap();
+        let length = || {
+            let file = std::fs::metadata(dir.path().join(NAME));
+            file.map(|file| file.len()).ok()
+        };
+        let mut spare = Spare::default();
+        assert!(spare.spend(&ours, b"{}").is_err(), "nothing was kept");
+        spare.keep(&ours, b"{\"first\": 1}").unwrap();
+        assert_eq!(length(), Some(LEAST));
+        let copy = std::fs::read_to_string(dir.path().join(NAME)).unwrap();
+        assert_eq!(copy.trim_end(), "{\"first\": 1}");
+        spare.keep(&ours, &vec![b' '; 100_000]).unwrap();
+        assert_eq!(length(), Some(200_000));
+        spare.keep(&ours, b"{}").unwrap();
+        assert_eq!(length(), Some(200_000), "room does not shrink");
+        spare.spend(&ours, b"{\"last\": 1}").unwrap();
+        assert_eq!(length(), None);
+        let told = std::fs::read_to_string(dir.path().join(FILE)).unwrap();
+        assert_eq!(told, "{\"last\": 1}");
+    }
+}

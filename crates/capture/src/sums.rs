@@ -1,0 +1,334 @@
+//! Checksums of a finished file: the CRC-32 of each of its blocks.
+//!
+//! [`Summing`] makes them while a file is written, [`Checked`] holds a file against them while it is read: each
+//! block once, before its first byte is used.
+
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use crc32fast::Hasher;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, Length};
+use serde::{Deserialize, Serialize};
+
+use crate::files;
+use crate::pages::MAX_HEADER;
+
+/// How long a block is, in bytes. The last of a file may be shorter.
+pub const BLOCK_BYTES: u64 = 256 << 10;
+
+/// Digits of a checksum.
+const DIGITS: usize = 8;
+
+/// The checksums of a file's blocks, in their order. In JSON: eight hexadecimal digits each, in one string.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Sums(Vec<u32>);
+
+impl From<Sums> for String {
+    fn from(Sums(sums): Sums) -> Self {
+        let mut text = String::with_capacity(sums.len() * DIGITS);
+        for sum in sums {
+            // Text grows as it must: no error.
+            let _ = write!(text, "{sum:08x}");
+        }
+        text
+    }
+}
+
+impl TryFrom<String> for Sums {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let of = |digits: &[u8]| {
+            let text = std::str::from_utf8(digits)
+                .ok()
+                .filter(|_| digits.len() == DIGITS)?;
+            let plain = text.bytes().all(|digit| digit.is_ascii_hexdigit());
+            u32::from_str_radix(text, 16).ok().filter(|_| plain)
+        };
+        let sums = text.as_bytes().chunks(DIGITS).map(of);
+        let sums: Option<Vec<_>> = sums.collect();
+        sums.map(Self)
+            .ok_or("checksums are hexadecimal numbers of eight digits each")
+    }
+}
+
+impl Sums {
+    /// Of a file as it is.
+    pub(crate) fn of_file(mut file: &File) -> io::Result<Self> {
+        let mut summing = Summing::new(io::sink());
+        io::copy(&mut file, &mut summing)?;
+        Ok(summing.finish().1)
+    }
+}
+
+/// Makes checksums of what passes through.
+#[derive(Debug)]
+pub(crate) struct Summing<W> {
+    inner: W,
+    block: Hasher,
+    /// Bytes of the block that is being filled.
+    filled: u64,
+    sums: Vec<u32>,
+}
+
+impl<W> Summing<W> {
+    pub(crate) fn new(inner: W) -> Self {
+        Self {
+            inner,
+            block: Hasher::new(),
+            filled: 0,
+            sums: Vec::new(),
+        }
+    }
+
+    /// What was written to, and the checksums.
+    pub(crate) fn finish(mut self) -> (W, Sums) {
+        if self.filled > 0 {
+            self.sums.push(self.block.finalize());
+        }
+        (self.inner, Sums(self.sums))
+    }
+
+    fn take(&mut self, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = usize::try_from(BLOCK_BYTES - self.filled).unwrap_or(usize::MAX);
+            let (now, later) = bytes.split_at(room.min(bytes.len()));
+            self.block.update(now);
+            self.filled += now.len() as u64;
+            if self.filled == BLOCK_BYTES {
+                self.sums.push(std::mem::take(&mut self.block).finalize());
+                self.filled = 0;
+            }
+            bytes = later;
+        }
+    }
+}
+
+impl<W: Write> Write for Summing<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.take(bytes.get(..written).unwrap_or(bytes));
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+/// A block that is not what was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{bytes} bytes do not match their checksum")]
+pub(crate) struct Mismatch {
+    pub(crate) offset: u64,
+    pub(crate) bytes: u64,
+}
+
+/// The blocks of a file that are not what was written. A file that cannot be read has none: readers say why.
+pub(crate) fn damaged_blocks(path: &Path, sums: Option<Sums>) -> Vec<Mismatch> {
+    let checked = files::open_member(path).and_then(|file| Checked::new(file, sums)?.damaged());
+    checked.unwrap_or_default()
+}
+
+/// The first block of a file that was found damaged.
+pub(crate) type Found = Arc<OnceLock<Mismatch>>;
+
+/// A file whose blocks are checked before they are used.
+#[derive(Debug)]
+pub(crate) struct Checked {
+    file: Arc<File>,
+    bytes: u64,
+    sums: Option<Sums>,
+    /// By block: whether it was checked, and is what was written.
+    whole: Vec<AtomicBool>,
+    found: Found,
+}
+
+impl Checked {
+    /// A file with its checksums, if there are any.
+    pub(crate) fn new(file: File, sums: Option<Sums>) -> io::Result<Self> {
+        let blocks = sums.as_ref().map_or(0, |Sums(sums)| sums.len());
+        Ok(Self {
+            bytes: file.metadata()?.len(),
+            file: Arc::new(file),
+            sums,
+            whole: (0..blocks).map(|_| AtomicBool::new(false)).collect(),
+            found: Found::default(),
+        })
+    }
+
+    /// Where a damaged block will be told.
+    pub(crate) fn found(&self) -> Found {
+        Arc::clone(&self.found)
+    }
+
+    /// Holds every block against its checksum; gives those that differ.
+    pub(crate) fn damaged(&self) -> io::Result<Vec<Mismatch>> {
+        let mut damaged = Vec::new();
+        if let Some(sums) = &self.sums {
+            for block in 0..self.bytes.div_ceil(BLOCK_BYTES) {
+                damaged.extend(self.differs(sums, block)?);
+            }
+        }
+        Ok(damaged)
+    }
+
+    /// Checks the blocks of a range that were not checked before.
+    fn check(&self, start: u64, length: u64) -> Result<(), ParquetError> {
+        let Some(sums) = &self.sums else {
+            return Ok(());
+        };
+        let end = start.saturating_add(length).min(self.bytes);
+        for block in start / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES) {
+            let whole = usize::try_from(block)
+                .ok()
+                .and_then(|block| self.whole.get(block));
+            if whole.is_some_and(|whole| whole.load(Ordering::Relaxed)) {
+                continue;
+            }
+            if let Some(mismatch) = self.differs(sums, block)? {
+                let Mismatch { offset, .. } = self.found.get_or_init(|| mismatch);
+                return Err(ParquetError::General(format!("damaged at offset {offset}")));
+            }
+            if let Some(whole) = whole {
+                whole.store(true, Ordering::Relaxed);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads a block and holds it against its checksum.
+    fn differs(&self, Sums(sums): &Sums, block: u64) -> io::Result<Option<Mismatch>> {
+        let offset = block * BLOCK_BYTES;
+        let bytes = BLOCK_BYTES.min(self.bytes.saturating_sub(offset));
+        let mut content = vec![0; usize::try_from(bytes).unwrap_or(0)];
+        self.file.read_exact_at(&mut content, offset)?;
+        let sum = usize::try_from(block)
+            .ok()
+            .and_then(|block| sums.get(block));
+        let is_whole = sum == Some(&crc32fast::hash(&content));
+        Ok((!is_whole).then_some(Mismatch { offset, bytes }))
+    }
+}
+
+impl Length for Checked {
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl ChunkReader for Checked {
+    type T = BufReader<Onward>;
+
+    /// For the header of a page, which is all that is read from here.
+    fn get_read(&self, start: u64) -> Result<Self::T, ParquetError> {
+        self.check(start, MAX_HEADER)?;
+        Ok(BufReader::new(Onward {
+            file: Arc::clone(&self.file),
+            offset: start,
+        }))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        self.check(start, length as u64)?;
+        let mut bytes = vec![0; length];
+        self.file.read_exact_at(&mut bytes, start)?;
+        Ok(bytes.into())
+    }
+}
+
+/// A file from some place on.
+#[derive(Debug)]
+pub(crate) struct Onward {
+    file: Arc<File>,
+    offset: u64,
+}
+
+impl Read for Onward {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(bytes, self.offset)?;
+        self.offset += read as u64;
+        Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn file_of(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(bytes).unwrap();
+        io::Seek::rewind(&mut file).unwrap();
+        file
+    }
+
+    /// Two blocks and a half.
+    fn content() -> Vec<u8> {
+        (0..BLOCK_BYTES * 5 / 2).map(|n| (n % 251) as u8).collect()
+    }
+
+    #[test]
+    fn a_file_has_the_same_checksums_however_it_is_written() {
+        let content = content();
+        let at_once = Sums::of_file(&file_of(&content)).unwrap();
+        assert_eq!(at_once.0.len(), 3);
+        for piece in [1000, 262_144, 300_001] {
+            let mut summing = Summing::new(Vec::new());
+            for bytes in content.chunks(piece) {
+                summing.write_all(bytes).unwrap();
+            }
+            let (written, sums) = summing.finish();
+            assert!(written == content && sums == at_once, "{piece}");
+        }
+        assert_eq!(Summing::new(io::sink()).finish().1, Sums::default());
+        let text = serde_json::to_string(&at_once).unwrap();
+        assert_eq!(text.len(), 26);
+        assert_eq!(serde_json::from_str::<Sums>(&text).unwrap(), at_once);
+        for wrong in [
+            "\"1234567\"",
+            "\"123456789\"",
+            "\"+1234567\"",
+            "\"1234567g\"",
+            "7",
+        ] {
+            assert!(serde_json::from_str::<Sums>(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_read_is_checked_and_damage_has_its_place() {
+        let mut content = content();
+        let sums = Sums::of_file(&file_of(&content)).unwrap();
+        content[300_000] ^= 4;
+        let checked = Checked::new(file_of(&content), Some(sums)).unwrap();
+        assert_eq!(checked.get_bytes(0, 262_144).unwrap(), content[..262_144]);
+        assert_eq!(
+            checked.get_bytes(524_288, 9).unwrap(),
+            content[524_288..524_297]
+        );
+        assert_eq!(checked.found().get(), None);
+        let damage = Mismatch {
+            offset: 262_144,
+            bytes: 262_144,
+        };
+        assert!(checked.get_bytes(262_143, 2).is_err());
+        assert_eq!(checked.found().get(), Some(&damage));
+        assert_eq!(checked.damaged().unwrap(), [damage]);
+        let unchecked = Checked::new(file_of(&content), None).unwrap();
+        assert_eq!(
+            unchecked.get_bytes(262_143, 2).unwrap(),
+            content[262_143..262_145]
+        );
+        let too_few = Checked::new(file_of(&content), Some(Sums(vec![]))).unwrap();
+        assert!(too_few.get_bytes(0, 1).is_err());
+    }
+}

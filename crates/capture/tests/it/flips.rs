@@ -1,0 +1,181 @@
+//! Law: a bit that flips anywhere in a capture is reported, or changes nothing that is read from it.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use haltwise_capture::capture::Capture;
+use haltwise_capture::check::{TableCheckup, Verdict, check};
+use haltwise_capture::contain::silence_contained_panics;
+use haltwise_capture::error::CaptureReadError;
+use haltwise_capture::info::CaptureInfo;
+use haltwise_capture::note::Note;
+use haltwise_capture::recording::{Ending, Recording};
+use haltwise_capture::repair::repair;
+use haltwise_capture::rows::Rows;
+use haltwise_core::event::{Facts, Vcpu, Vm};
+use haltwise_core::profile;
+use tempfile::TempDir;
+
+use crate::common::{ending, read_all};
+
+/// How many bits of each capture flip, one at a time.
+const FLIPS: u32 = 500;
+
+/// All that is read from a capture.
+#[derive(Debug, PartialEq)]
+struct Read {
+    info: CaptureInfo,
+    notes: Vec<Note>,
+    facts: Facts,
+    vms: Vec<Vm>,
+    vcpus: Vec<Vcpu>,
+}
+
+fn all<T>(rows: Result<Rows<T>, CaptureReadError>) -> Result<Vec<T>, CaptureReadError> {
+    rows?.collect()
+}
+
+fn read(dir: &Path) -> Result<Read, CaptureReadError> {
+    let capture = Capture::open(dir)?;
+    Ok(Read {
+        info: capture.info().clone(),
+        facts: Facts {
+            halts: all(capture.halts())?,
+            windows: all(capture.window_changes())?,
+            counts: all(capture.halt_counts())?,
+            knobs: all(capture.knobs())?,
+            host: all(capture.host_samples())?,
+            lost: all(capture.lost())?,
+            exits: all(capture.exits())?,
+            profile: profile::Rows {
+                frames: all(capture.sample_frames())?,
+                stacks: all(capture.sample_stacks())?,
+                threads: all(capture.sample_threads())?,
+                samples: all(capture.samples())?,
+            },
+        },
+        vms: all(capture.vms())?,
+        vcpus: all(capture.vcpus())?,
+        // Some come with reading.
+        notes: capture.notes(),
+    })
+}
+
+/// A golden capture, recorded once more.
+fn recorded(golden: &str, is_ended: bool) -> TempDir {
+    let captures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../cli/tests/golden/captures");
+    let golden = Capture::open(&captures.join(golden)).unwrap();
+    let facts = read_all(&golden);
+    let mut info = golden.info().clone();
+    info.tables.clear();
+    info.ended = None;
+    info.lost.clear();
+    let dir = tempfile::tempdir().unwrap();
+    let mut recording = Recording::create(dir.path(), info).unwrap();
+    for halts in facts.halts.chunks(200) {
+        let halts = halts.to_vec();
+        recording
+            .append(&Facts {
+                halts,
+                ..Facts::default()
+            })
+            .unwrap();
+    }
+    let halts = Vec::new();
+    recording.append(&Facts { halts, ..facts }).unwrap();
+    if let Some(ended) = golden.info().ended.clone().filter(|_| is_ended) {
+        let ending = ending();
+        recording.finish(Ending { ended, ..ending }).unwrap();
+    }
+    dir
+}
+
+/// The files of a capture with their lengths, but for the room that is kept, which nobody reads.
+fn files(dir: &Path) -> Vec<(PathBuf, u64)> {
+    let entries = std::fs::read_dir(dir).unwrap().map(Result::unwrap);
+    let paths = entries.map(|entry| entry.path());
+    let paths = paths.filter(|path| path.extension().is_none_or(|name| name != "spare"));
+    let mut files: Vec<_> = paths
+        .map(|path| (path.clone(), path.metadata().unwrap().len()))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Flips bits of a capture, drawn from a seed.
+fn flip(dir: &Path, seed: u64) {
+    silence_contained_panics();
+    let before = read(dir).unwrap();
+    let files = files(dir);
+    let bits = 8 * files.iter().map(|(_, bytes)| bytes).sum::<u64>();
+    let (mut state, mut reported) = (seed, 0);
+    for n in 0..FLIPS {
+        // SplitMix64.
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        let mut place = (mixed ^ (mixed >> 31)) % bits;
+        let (path, _) = files
+            .iter()
+            .find(|(_, bytes)| {
+                let is_here = place < 8 * bytes;
+                place -= if is_here { 0 } else { 8 * bytes };
+                is_here
+            })
+            .unwrap();
+        let file = File::options().read(true).write(true).open(path).unwrap();
+        let mut byte = [0];
+        file.read_exact_at(&mut byte, place / 8).unwrap();
+        let flipped = byte[0] ^ 1 << (place % 8);
+        file.write_all_at(&[flipped], place / 8).unwrap();
+        let is_reported = match read(dir) {
+            Err(_) => true,
+            Ok(after) if after.notes != before.notes => true,
+            Ok(after) => {
+                assert_eq!(after, before, "bit {place} of {}", path.display());
+                false
+            }
+        };
+        reported += u32::from(is_reported);
+        if n % 10 == 0 {
+            let is_whole = check(dir).is_ok_and(|found| found.is_whole());
+            assert!(
+                !(is_reported && is_whole),
+                "bit {place} of {}",
+                path.display()
+            );
+            // What a repair gives is whole itself, whatever it was made of.
+            let new = tempfile::tempdir().unwrap();
+            if repair(dir, new.path()).is_ok() {
+                let found = check(new.path()).unwrap();
+                let torn =
+                    |it: &TableCheckup| !matches!(it.verdict, Verdict::Whole | Verdict::Missing);
+                assert!(
+                    !found.tables.iter().any(torn),
+                    "bit {place} of {}: {found:?}",
+                    path.display()
+                );
+            }
+        }
+        file.write_all_at(&byte, place / 8).unwrap();
+    }
+    assert_eq!(read(dir).unwrap(), before);
+    // Of the bits that are not reported, hardly any means nothing.
+    assert!(
+        reported > FLIPS * 99 / 100,
+        "only {reported} of {FLIPS} are reported"
+    );
+}
+
+#[test]
+fn of_finished_captures() {
+    flip(recorded("bursty", true).path(), 1);
+    flip(recorded("counts", true).path(), 2);
+}
+
+#[test]
+fn of_captures_that_were_cut() {
+    flip(recorded("lossy", false).path(), 3);
+    flip(recorded("fleet", false).path(), 4);
+}

@@ -1,0 +1,229 @@
+//! Captures that were cut or damaged: what `check` finds in them, and what `repair` makes of them.
+
+use std::fs;
+use std::path::Path;
+
+use haltwise_capture::capture::Capture;
+use haltwise_capture::check::{Verdict, check};
+use haltwise_capture::error::CaptureWriteError;
+use haltwise_capture::note::Note;
+use haltwise_capture::recording::Recording;
+use haltwise_capture::repair::repair;
+use haltwise_capture::table::Table;
+use haltwise_core::event::Facts;
+use haltwise_core::profile::{Rows, Stack};
+use tempfile::TempDir;
+
+use crate::common::{ending, info, read_all, some_halts};
+
+/// A capture of 100 halts in ten batches.
+fn recorded(is_ended: bool) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recording = Recording::create(dir.path(), info()).unwrap();
+    for flush in some_halts(100).halts.chunks(10) {
+        let halts = flush.to_vec();
+        recording
+            .append(&Facts {
+                halts,
+                ..Facts::default()
+            })
+            .unwrap();
+    }
+    if is_ended {
+        recording.finish(ending()).unwrap();
+    }
+    dir
+}
+
+fn flip(path: &Path, offset: usize) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[offset] ^= 1;
+    fs::write(path, bytes).unwrap();
+}
+
+/// The repaired capture.
+fn repaired(dir: &Path) -> (TempDir, Capture) {
+    let new = tempfile::tempdir().unwrap();
+    repair(dir, new.path()).unwrap();
+    assert!(check(new.path()).unwrap().is_whole());
+    let capture = Capture::open(new.path()).unwrap().as_stored();
+    (new, capture)
+}
+
+#[test]
+fn a_whole_capture_is_whole_and_its_repair_holds_the_same() {
+    let dir = recorded(true);
+    let found = check(dir.path()).unwrap();
+    assert!(found.is_whole() && found.is_undamaged(), "{found:?}");
+    assert!(
+        found
+            .tables
+            .iter()
+            .all(|table| table.verdict == Verdict::Whole)
+    );
+    let (_new, capture) = repaired(dir.path());
+    let old = Capture::open(dir.path()).unwrap().as_stored();
+    assert_eq!(capture.notes(), []);
+    assert_eq!(read_all(&capture), read_all(&old));
+    assert_eq!(capture.info().roster, old.info().roster);
+    assert_eq!(capture.info().ended, old.info().ended);
+}
+
+#[test]
+fn behind_a_damaged_batch_a_stream_is_read_on() {
+    let dir = recorded(false);
+    let path = dir.path().join("halts.arrows");
+    let length = fs::read(&path).unwrap().len();
+    flip(&path, length / 2);
+    let found = check(dir.path()).unwrap();
+    let halts = &found.tables[0];
+    assert_eq!((halts.verdict, halts.rows), (Verdict::Damaged, 90));
+    assert!(!found.is_whole() && !found.is_undamaged());
+    let [damage] = halts.damage.as_slice() else {
+        panic!("{halts:?}");
+    };
+    let (offset, bytes) = (damage.offset.unwrap(), damage.bytes.unwrap());
+    assert!((offset..offset + bytes).contains(&(length as u64 / 2)));
+    let (_new, capture) = repaired(dir.path());
+    let table = "halts".to_owned();
+    let notes = [
+        Note::Cut,
+        Note::Repaired {
+            table,
+            rows: 0,
+            bytes,
+        },
+    ];
+    assert_eq!(capture.notes(), notes);
+    let halts = read_all(&capture).halts;
+    let written = some_halts(100).halts;
+    assert!(halts.iter().all(|halt| written.contains(halt)));
+    assert_eq!((halts.len(), halts.last()), (90, written.last()));
+}
+
+#[test]
+fn a_torn_tail_is_told_and_left_out() {
+    let dir = recorded(false);
+    let path = dir.path().join("halts.arrows");
+    let bytes = fs::read(&path).unwrap();
+    fs::write(&path, &bytes[..bytes.len() - 7]).unwrap();
+    let found = check(dir.path()).unwrap();
+    let halts = &found.tables[0];
+    assert_eq!((halts.verdict, halts.rows), (Verdict::Torn, 90));
+    assert!(halts.torn_bytes > 0 && !found.is_whole() && found.is_undamaged());
+    let (_new, capture) = repaired(dir.path());
+    assert_eq!(capture.notes(), [Note::Cut]);
+    assert_eq!(capture.rows(Table::Halts), Some(90));
+    let cut = capture.info().cut.clone().unwrap();
+    assert_eq!(cut.torn_bytes["halts"], halts.torn_bytes);
+}
+
+#[test]
+fn behind_a_damaged_row_group_a_table_is_read_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recording = Recording::create(dir.path(), info()).unwrap();
+    // Numbers that do not pack, so that each group has blocks of its own.
+    let frames =
+        |stack: u64| (0..8).map(move |n| (stack * 8 + n).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let stack = |id| Stack {
+        id,
+        frames: frames(id).collect(),
+        cut: false,
+    };
+    let stacks: Vec<_> = (1..=60_000).map(stack).collect();
+    let profile = Rows {
+        stacks: stacks.clone(),
+        ..Rows::default()
+    };
+    recording
+        .append(&Facts {
+            profile,
+            ..Facts::default()
+        })
+        .unwrap();
+    recording.finish(ending()).unwrap();
+    let path = dir.path().join("sample_stacks.parquet");
+    let length = fs::metadata(&path).unwrap().len();
+    flip(&path, usize::try_from(length / 2).unwrap());
+    let found = check(dir.path()).unwrap();
+    let found = found
+        .tables
+        .iter()
+        .find(|found| found.table == Table::SampleStacks);
+    let found = found.unwrap();
+    assert_eq!(
+        (found.verdict, found.written),
+        (Verdict::Damaged, Some(60_000))
+    );
+    assert!(found.rows > 20_000 && found.rows < 60_000, "{found:?}");
+    let lost: u64 = found.damage.iter().filter_map(|damage| damage.rows).sum();
+    assert_eq!(found.rows + lost, 60_000);
+    let (_new, capture) = repaired(dir.path());
+    let kept = read_all(&capture).profile.stacks;
+    assert_eq!(kept.len() as u64, found.rows);
+    assert_eq!((kept.first(), kept.last()), (stacks.first(), stacks.last()));
+    let table = "sample_stacks".to_owned();
+    let note = Note::Repaired {
+        table,
+        rows: lost,
+        bytes: 0,
+    };
+    assert_eq!(capture.notes(), [note]);
+}
+
+#[test]
+fn what_is_missing_rewritten_or_without_checksums_is_told() {
+    let dir = recorded(true);
+    fs::remove_file(dir.path().join("halts.parquet")).unwrap();
+    let found = check(dir.path()).unwrap();
+    let halts = &found.tables[0];
+    assert_eq!(
+        (halts.verdict, halts.written),
+        (Verdict::Missing, Some(100))
+    );
+    assert!(!found.is_undamaged());
+
+    let (dir, other) = (recorded(true), recorded(true));
+    let mut recording = Recording::create(&other.path().join("new"), info()).unwrap();
+    recording.append(&some_halts(7)).unwrap();
+    recording.finish(ending()).unwrap();
+    let halts = "halts.parquet";
+    fs::copy(other.path().join("new").join(halts), dir.path().join(halts)).unwrap();
+    let found = check(dir.path()).unwrap();
+    assert_eq!(found.tables[0].verdict, Verdict::Rewritten);
+    assert!(!found.is_whole());
+
+    let dir = recorded(true);
+    let path = dir.path().join("capture.json");
+    let text = fs::read_to_string(&path).unwrap();
+    fs::write(&path, text.replace("\"cpus\": 2", "\"cpus\": 3")).unwrap();
+    assert_eq!(check(dir.path()).unwrap().info, Verdict::Damaged);
+    let mut fields: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for field in ["checksums", "crc32"] {
+        fields.as_object_mut().unwrap().remove(field);
+    }
+    fs::write(&path, fields.to_string()).unwrap();
+    let found = check(dir.path()).unwrap();
+    assert!(found.is_whole());
+    assert_eq!(
+        (found.info, found.tables[0].verdict),
+        (Verdict::Unsummed, Verdict::Unsummed)
+    );
+}
+
+#[test]
+fn a_capture_that_is_being_recorded_is_checked_and_not_repaired() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut recording = Recording::create(&dir.path().join("live"), info()).unwrap();
+    recording.append(&some_halts(10)).unwrap();
+    let found = check(&dir.path().join("live")).unwrap();
+    assert!(found.is_live && found.is_whole(), "{found:?}");
+    let refused = repair(&dir.path().join("live"), &dir.path().join("new"));
+    assert!(matches!(
+        refused,
+        Err(CaptureWriteError::StillRecording { .. })
+    ));
+    drop(recording);
+    let refused = repair(&dir.path().join("live"), dir.path());
+    assert!(matches!(refused, Err(CaptureWriteError::NotEmpty { .. })));
+}

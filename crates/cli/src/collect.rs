@@ -1,0 +1,13 @@
+//! Collecting from this host: what `record`, `top` and `prove` share.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`attach`] | which source, which VMs, and what to say where none works |
+//! | [`exits`] | exits beside the halts: what was asked for, and what of it this host can |
+//! | [`profile`] | samples beside the halts: how often, of what |
+//! | [`interrupt`] | SIGINT, SIGTERM, SIGHUP |
+
+pub(crate) mod attach;
+pub(crate) mod exits;
+pub(crate) mod interrupt;
+pub(crate) mod profile;

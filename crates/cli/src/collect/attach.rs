@@ -1,0 +1,126 @@
+//! What is decided before the first halt is seen: the source of the facts, and the VMs.
+
+use anyhow::{Context, anyhow};
+use haltwise_capture::info::Host;
+use haltwise_core::ids::Pid;
+use haltwise_core::recording::Rung;
+use haltwise_host::bpf::BpfCollector;
+use haltwise_host::collector::{CollectError, CollectOptions, Collector};
+use haltwise_host::discovery::VmSelector;
+use haltwise_host::perf::PerfCollector;
+use haltwise_host::root::Root;
+use haltwise_host::{discovery, host_sample, params};
+
+use crate::exit::{Exit, Failure};
+use crate::terminal;
+
+/// Refuses a host without KVM.
+pub(crate) fn check_kvm(root: &Root) -> Result<(), Failure> {
+    if params::kvm_is_loaded(root) {
+        return Ok(());
+    }
+    let error = anyhow!("record halts: KVM is not loaded on this host");
+    Err(Failure::new(Exit::Unsupported, error)
+        .hint("load it (modprobe kvm_intel or kvm_amd), or record where the VMs run"))
+}
+
+/// The processes of the VMs asked for.
+pub(crate) fn select(wanted: &[VmSelector], root: &Root) -> Result<Vec<Pid>, Failure> {
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let scan = discovery::scan(root).context("look for VMs")?;
+    wanted
+        .iter()
+        .map(|selector| Ok(selector.select(&scan.vms)?.pid()))
+        .collect::<anyhow::Result<_>>()
+        .map_err(|error| {
+            Failure::new(Exit::Failed, error)
+                .hint("`haltwise doctor` lists the VMs that run; without --vm all are recorded")
+        })
+}
+
+/// The rung asked for, or the best one that works.
+pub(crate) fn attach(
+    rung: Option<Rung>,
+    options: &CollectOptions,
+    root: &Root,
+) -> Result<Box<dyn Collector>, Failure> {
+    let bpf = || Ok(Box::new(BpfCollector::start(options.clone(), root.clone())?) as _);
+    let tracepoints = || Ok(Box::new(PerfCollector::start(options.clone(), root.clone())?) as _);
+    choose(rung, bpf, tracepoints)
+}
+
+type Attached = Result<Box<dyn Collector>, CollectError>;
+
+fn choose(
+    rung: Option<Rung>,
+    bpf: impl FnOnce() -> Attached,
+    tracepoints: impl FnOnce() -> Attached,
+) -> Result<Box<dyn Collector>, Failure> {
+    match rung {
+        Some(Rung::Bpf) => bpf().map_err(explain),
+        Some(_) => tracepoints().map_err(explain),
+        None => bpf().or_else(|first| match tracepoints() {
+            Ok(collector) => {
+                terminal::say(&format!(
+                    "note: {}; recording through tracepoints",
+                    chain(&first)
+                ));
+                Ok(collector)
+            }
+            // The better rung's reason is the one worth mending.
+            Err(_) => Err(explain(first)),
+        }),
+    }
+}
+
+fn chain(error: &CollectError) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        text = format!("{text}: {inner}");
+        source = inner.source();
+    }
+    text
+}
+
+/// A collector's error with its exit code and what to do.
+pub(crate) fn explain(error: CollectError) -> Failure {
+    let (exit, hint) = match &error {
+        CollectError::Denied { .. } => (
+            Exit::Denied,
+            "run as root, or `haltwise doctor` to see what works without it",
+        ),
+        CollectError::Unsupported { .. } => (
+            Exit::Unsupported,
+            "`haltwise doctor` says what this host offers",
+        ),
+        CollectError::NoHistograms => (
+            Exit::Unsupported,
+            "--mode counts keeps such histograms by programs of its own",
+        ),
+        CollectError::NotInEvents => (
+            Exit::Unsupported,
+            "--mode counts makes histograms of them; --mode stats needs --source bpf",
+        ),
+        _ => (Exit::Failed, "`haltwise doctor` says what this host offers"),
+    };
+    Failure::new(exit, error).hint(hint)
+}
+
+/// The machine we run on.
+pub(crate) fn this_host(root: &Root) -> Host {
+    let name = rustix::system::uname();
+    let text = |part: &std::ffi::CStr| part.to_string_lossy().into_owned();
+    Host {
+        kernel_release: text(name.release()),
+        arch: text(name.machine()),
+        cpu_model: host_sample::cpu_model(root),
+        cpus: host_sample::read(root, None).map_or(0, |sample| sample.cpus),
+        hostname: Some(text(name.nodename())),
+    }
+}
+
+#[cfg(test)]
+mod test;

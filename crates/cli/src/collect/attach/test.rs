@@ -1,0 +1,114 @@
+//! Which rung is taken, and what is said where none works.
+
+use haltwise_core::event::Facts;
+use haltwise_core::recording::{Missing, Mode, Roster};
+
+use super::*;
+
+/// A collector that was attached, as far as a choice can tell.
+#[derive(Debug)]
+struct Stub(Rung, Roster);
+
+impl Collector for Stub {
+    fn rung(&self) -> Rung {
+        self.0
+    }
+
+    fn drain(&mut self, _: &mut Facts) -> Result<(), CollectError> {
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<u64, CollectError> {
+        Ok(0)
+    }
+
+    fn end(&mut self, _: &mut Facts) -> Result<u64, CollectError> {
+        Ok(0)
+    }
+
+    fn stop(&mut self, _: &mut Facts) -> Result<(), CollectError> {
+        Ok(())
+    }
+
+    fn roster(&self) -> &Roster {
+        &self.1
+    }
+
+    fn missing(&self) -> Vec<Missing> {
+        Vec::new()
+    }
+}
+
+fn works(rung: Rung) -> Box<dyn Collector> {
+    Box::new(Stub(rung, Roster::default()))
+}
+
+fn denied() -> Attached {
+    Err(CollectError::Denied {
+        what: "attach".to_owned(),
+        need: "CAP_BPF",
+    })
+}
+
+fn told(failure: &Failure) -> String {
+    format!(
+        "{:#} / {}",
+        failure.error,
+        failure.hint.clone().unwrap_or_default()
+    )
+}
+
+#[test]
+fn the_best_rung_that_works_is_taken() {
+    let tracepoints = || Ok(works(Rung::Tracepoints));
+    for (asked, bpf, taken) in [
+        (None, Ok(works(Rung::Bpf)), Some(Rung::Bpf)),
+        (None, denied(), Some(Rung::Tracepoints)),
+        (Some(Rung::Bpf), denied(), None),
+        (
+            Some(Rung::Tracepoints),
+            Ok(works(Rung::Bpf)),
+            Some(Rung::Tracepoints),
+        ),
+    ] {
+        let chosen = choose(asked, || bpf, tracepoints);
+        assert_eq!(
+            chosen.ok().map(|collector| collector.rung()),
+            taken,
+            "{asked:?}"
+        );
+    }
+}
+
+/// A kernel before 5.15, on either rung: both refuse, and what is said is the better rung's reason.
+#[test]
+fn stats_mode_without_histograms_is_refused_with_what_to_do() {
+    let root = Root::host();
+    let options = CollectOptions {
+        mode: Mode::Stats,
+        ..CollectOptions::default()
+    };
+    let tracepoints = || match PerfCollector::start(options.clone(), root.clone()) {
+        Ok(_) => Ok(works(Rung::Tracepoints)),
+        Err(error) => Err(error),
+    };
+    let bpf = || Err(CollectError::NoHistograms);
+    for (asked, text, hint) in [
+        (
+            None,
+            "this kernel keeps none (Linux 5.15 and later do)",
+            "--mode counts",
+        ),
+        (Some(Rung::Bpf), "this kernel keeps none", "--mode counts"),
+        (
+            Some(Rung::Tracepoints),
+            "tracepoints do not carry them",
+            "--mode counts",
+        ),
+    ] {
+        let failure = choose(asked, bpf, tracepoints).expect_err("nothing to read");
+        assert_eq!(failure.exit, Exit::Unsupported, "{asked:?}");
+        let told = told(&failure);
+        assert!(told.contains(text) && told.contains(hint), "{told}");
+    }
+}

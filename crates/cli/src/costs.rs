@@ -1,0 +1,158 @@
+//! What a block costs on the host of a capture: measured there, given, or taken from the capture. What figures
+//! that are computed from it rest on, in words, is in [`words`] and [`doubts`]; `replay`, `tune`, `prove` and the
+//! page share all of it.
+
+pub(crate) mod doubts;
+pub(crate) mod words;
+
+use std::path::Path;
+
+use anyhow::{Context, anyhow};
+use haltwise_capture::files;
+use haltwise_core::replay::calibration::Calibration;
+use haltwise_core::replay::cost::Assumed;
+use haltwise_core::replay::latency::Latencies;
+use haltwise_core::replay::session::{SessionError, Survey};
+use serde::{Deserialize, Serialize};
+
+use crate::exit::{Exit, Failure};
+
+/// Where `switch_cpu` comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Source {
+    /// `haltwise-lab calibrate` measured it.
+    Calibrated,
+    /// The command line says so.
+    Given,
+    /// Half of the wake-up latency of the shortest sleeps in the capture.
+    Assumed,
+    /// That would be more than any hardware needs, so it is bounded.
+    Bounded,
+}
+
+/// What is known about blocks, beside what the capture tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// CPU time of one block and wake, in nanoseconds, and where that comes from.
+    pub(crate) switch_cpu_ns: u64,
+    /// The ends of its interval, where it was calibrated.
+    pub(crate) switch_cpu_ends_ns: Option<[u64; 2]>,
+    /// Where that comes from.
+    pub(crate) source: Source,
+    /// Wake-up latencies measured another time.
+    pub(crate) elsewhere: Option<Latencies>,
+    /// CPU time of one exit, where it was calibrated.
+    pub(crate) exit_cpu_ns: Option<u64>,
+}
+
+/// What the command line says of costs.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Told<'a> {
+    /// A file of `haltwise-lab calibrate --json`.
+    pub(crate) calibration: Option<&'a Path>,
+    /// `--switch-cpu`.
+    pub(crate) switch_cpu_ns: Option<u64>,
+    /// `--wake-latency`.
+    pub(crate) wake_latency_ns: Option<u64>,
+}
+
+/// Puts together what is known.
+pub(crate) fn know(told: &Told<'_>, survey: &Survey) -> Result<Known, Failure> {
+    of_latency(told, survey.shortest_sleeps_ns())
+}
+
+/// The same, where the capture's shortest sleeps take `shortest_ns` to wake.
+pub(crate) fn of_latency(told: &Told<'_>, shortest_ns: Option<u64>) -> Result<Known, Failure> {
+    let calibration = calibration(told)?;
+    let mut elsewhere =
+        (calibration.as_ref()).map_or_else(Latencies::default, Calibration::latencies);
+    if let Some(latency_ns) = told.wake_latency_ns {
+        elsewhere.add(0, latency_ns);
+    }
+    let elsewhere = (!elsewhere.is_empty()).then_some(elsewhere);
+    let exit_cpu_ns = calibration.as_ref().and_then(Calibration::exit_cpu_ns);
+    let calibrated = calibration.and_then(|calibration| calibration.switch_cpu());
+    let shortest = shortest_ns.or_else(|| elsewhere.as_ref()?.shortest_sleeps_ns());
+    let mut switch_cpu_ends_ns = None;
+    let (switch_cpu_ns, source) = match (told.switch_cpu_ns, calibrated, shortest) {
+        (Some(ns), _, _) => (ns, Source::Given),
+        (None, Some(measured), _) => {
+            switch_cpu_ends_ns = Some(measured.ends_ns);
+            (measured.ns, Source::Calibrated)
+        }
+        (None, None, Some(ns)) => assumed(ns),
+        (None, None, None) => return Err(nothing_known()),
+    };
+    Ok(Known {
+        switch_cpu_ns,
+        switch_cpu_ends_ns,
+        source,
+        elsewhere,
+        exit_cpu_ns,
+    })
+}
+
+fn assumed(shortest_ns: u64) -> (u64, Source) {
+    let assumed = Assumed::of_shortest_sleeps(shortest_ns);
+    let source = if assumed.is_bounded {
+        Source::Bounded
+    } else {
+        Source::Assumed
+    };
+    (assumed.switch_cpu_ns, source)
+}
+
+/// The calibration that was given, if any. One that did not measure what it was given for is refused.
+pub(crate) fn calibration(told: &Told<'_>) -> Result<Option<Calibration>, Failure> {
+    let Some(path) = told.calibration else {
+        return Ok(None);
+    };
+    let calibration = read(path)?;
+    let has_latencies = !calibration.latencies().is_empty();
+    let has_price = calibration.switch_cpu().is_some();
+    let lacks = match (has_price, has_latencies) {
+        (false, false) => "it measured nothing",
+        (false, true) if told.switch_cpu_ns.is_none() => {
+            "it did not measure the CPU time of a block"
+        }
+        _ => return Ok(Some(calibration)),
+    };
+    let error = anyhow!(
+        "{} is not usable as a calibration: {lacks}, as happens when other tasks use the CPUs all the time",
+        path.display()
+    );
+    Err(Failure::new(Exit::Failed, error).hint(
+        "calibrate again while two CPUs are idle, or leave --calibration out and give --switch-cpu TIME",
+    ))
+}
+
+/// The failure that nobody knows what a wake-up costs.
+pub(crate) fn nothing_known() -> Failure {
+    let error = anyhow!(
+        "no vCPU of this capture slept with a known wake-up latency, so what a block costs is not \
+         known"
+    );
+    Failure::new(Exit::Failed, error).hint(
+        "measure it with `haltwise-lab calibrate --json > FILE` and give --calibration FILE, or give \
+         --wake-latency TIME",
+    )
+}
+
+/// Says why a replay cannot be made.
+pub(crate) fn refused(error: SessionError) -> Failure {
+    match error {
+        SessionError::NoLatency => nothing_known(),
+        error => {
+            Failure::new(Exit::Usage, error).hint("`haltwise replay --policies` lists them all")
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Calibration, Failure> {
+    let text = files::read(path).with_context(|| format!("read {}", path.display()))?;
+    let hint = "`haltwise-lab calibrate --json` writes such files";
+    serde_json::from_slice(&text)
+        .with_context(|| format!("{} is not a calibration", path.display()))
+        .map_err(|error| Failure::new(Exit::Failed, error).hint(hint))
+}

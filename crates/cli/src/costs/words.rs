@@ -1,0 +1,42 @@
+//! What figures of a replay rest on, in words: one home for `replay`, `tune`, `prove` and the page.
+
+use haltwise_core::replay::Arrivals;
+
+use super::Source;
+use crate::number::{nanos, three_digits};
+
+/// Where the CPU time of a block comes from.
+pub(crate) fn source(of: Source) -> &'static str {
+    match of {
+        Source::Calibrated => "as calibrated",
+        Source::Given => "as given",
+        Source::Assumed => {
+            "assumed: half the wake-up latency of the shortest sleeps; measure it with \
+             `haltwise-lab calibrate`"
+        }
+        Source::Bounded => {
+            "assumed, the upper bound for hardware: half the wake-up latency of the shortest sleeps is \
+             more, so they waited for a CPU; measure it with `haltwise-lab calibrate`"
+        }
+    }
+}
+
+/// What a block costs, and a nanosecond of latency.
+pub(crate) fn cost(switch_cpu_ns: u64, of: Source, latency_weight: f64) -> String {
+    format!(
+        "a block costs {} of CPU time ({}); 1 ns of latency counts as {} of CPU time",
+        nanos(switch_cpu_ns),
+        source(of),
+        three_digits(latency_weight),
+    )
+}
+
+/// Whether waking earlier makes the next gap longer.
+pub(crate) fn arrivals(of: Arrivals) -> String {
+    let text = match of {
+        Arrivals::BySource => "for each vCPU and wake source, as recorded",
+        Arrivals::FixedGap => "every wake event comes the same time after the start of its halt",
+        Arrivals::FixedTime => "every wake event comes at its recorded time",
+    };
+    format!("{}: {text}", of.as_str())
+}

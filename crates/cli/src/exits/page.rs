@@ -1,0 +1,240 @@
+//! What is shown of the result, on a screen and on the page of `report --html`.
+
+use haltwise_core::exit::Kind;
+use haltwise_document::{Document, Rows, Table, Untrusted, prose};
+
+use super::view::{GroupView, ReasonView, View};
+use crate::number::{count, nanos, share};
+use crate::words::plural;
+
+/// Which table is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// By reason.
+    Reasons,
+    /// By what the exits were about.
+    Subs,
+    /// By VM, vCPU or second.
+    Groups,
+}
+
+/// Everything, with so many rows of each table.
+pub(crate) fn document(view: &View, wanted: Wanted, top: usize) -> Document {
+    let mut document = Document::new();
+    opening(&mut document, view);
+    let (rows, returns) = (&view.reasons, &view.userspace);
+    match wanted {
+        Wanted::Reasons => {
+            if !rows.is_empty() {
+                document.heading("Exits by reason");
+                document.table(reasons("Exits by reason", rows, top).finish());
+                halted(&mut document, view);
+            }
+            if !returns.is_empty() {
+                document.heading("Returns to the VMM");
+                document.table(reasons("Returns to the VMM", returns, top).finish());
+            }
+        }
+        Wanted::Subs => {
+            document.heading("What exits were about");
+            if !view.subs.is_empty() {
+                document.table(subs(&view.subs, top));
+            } else if view.recording.sub_keys.is_empty() {
+                let all = "--exits=msr,pio,mmio,gpa,hypercall,vector,cpuid";
+                document.prose(format!("Not recorded: `haltwise record {all}` does."));
+            } else {
+                document.prose("Nothing of what was recorded belongs to these exits.");
+            }
+        }
+        Wanted::Groups => {
+            document.heading("Exits without those of halts");
+            document.table(groups(&view.groups, top));
+        }
+    }
+    notes(&mut document, view);
+    document.remark(
+        "Times are from kvm_exit to the next kvm_entry of the vCPU, known to 12.5 %; of a return to the VMM, to \
+         the next KVM_RUN.",
+    );
+    document
+}
+
+fn opening(document: &mut Document, view: &View) {
+    let source = &view.recording.source;
+    let exits = match view.total.exits {
+        0 => "KVM does not report exits".to_owned(),
+        exits => plural(exits, "exit"),
+    };
+    let text = format!(
+        "{exits} of {} in {}, recorded by {}, Linux ",
+        plural(source.vms as u64, "VM"),
+        nanos(source.duration_ns),
+        source.rung,
+    );
+    document.fact(
+        Untrusted::from(&source.host),
+        prose![text, Untrusted::from(&source.kernel)],
+    );
+    summary(document, view);
+    let list = |items: Vec<String>| items.join(", ");
+    let vcpus = view.recording.only_vcpus.iter().map(u32::to_string);
+    let only = [
+        ("vCPUs", list(vcpus.collect())),
+        ("reasons", list(view.recording.only_reasons.clone())),
+    ];
+    for (what, wanted) in only.into_iter().filter(|(_, wanted)| !wanted.is_empty()) {
+        document.prose(prose![
+            format!("Recorded: only the {what} "),
+            Untrusted::from(wanted)
+        ]);
+    }
+}
+
+/// What the exits cost together, and what was counted beside them.
+pub(crate) fn summary(document: &mut Document, view: &View) {
+    let total = &view.total;
+    if total.exits > 0 {
+        let span_ns = view.recording.source.duration_ns.max(1) as f64;
+        document.prose(format!(
+            "Exits cost the host {}, {} of a CPU, {} of it in the VMM; {} are halts, whose sleep is not counted.",
+            nanos(total.host_ns),
+            share(total.host_ns as f64 / span_ns),
+            nanos(total.user_ns),
+            count(total.halt_exits),
+        ));
+    } else {
+        document.prose(
+            "The tracepoint kvm_exit did not fire. It does not fire for instructions that KVM emulates, while KVM's \
+             counter `exits` (kvm_vcpu_stat) grows; these are counted as emulated.",
+        );
+    }
+    let counted = [
+        (total.entries, "entry", "entries"),
+        (
+            total.userspace_exits,
+            "return to the VMM",
+            "returns to the VMM",
+        ),
+        (
+            total.injections,
+            "interrupt injected",
+            "interrupts injected",
+        ),
+        (
+            total.emulations,
+            "instruction emulated",
+            "instructions emulated",
+        ),
+    ];
+    let counted = counted.map(|(n, one, many)| {
+        let word = if n == 1 { one } else { many };
+        format!("{} {word}", count(n))
+    });
+    document.prose(format!("Counted: {}.", counted.join(", ")));
+}
+
+/// Exits, or returns to the VMM, by reason. A row without any time did not come with an exit.
+pub(crate) fn reasons<'a>(
+    caption: &'static str,
+    rows: &'a [ReasonView],
+    top: usize,
+) -> Rows<'a, ReasonView> {
+    let mut table = Rows::new(caption, rows, top).show(&["name", "host_ns", "share", "count"]);
+    table = table.show(&["per_second"]);
+    // All of a return is in the VMM.
+    if rows.iter().any(|row| row.kind != Kind::UserspaceExit) {
+        table = table.show(&["user_ns"]);
+    }
+    table
+        .show(&["spread_ns.p50", "spread_ns.p95", "spread_ns.p99"])
+        .show(&["spread_ns.max"])
+        .unknown(&["host_ns", "share", "user_ns"], untimed)
+        .spare(&["per_second", "spread_ns.p95"])
+}
+
+fn untimed(row: &ReasonView) -> bool {
+    row.count == row.untimed
+}
+
+/// What exits were about.
+pub(crate) fn subs<'a>(rows: impl IntoIterator<Item = &'a ReasonView>, top: usize) -> Table {
+    let rows: Vec<&ReasonView> = rows.into_iter().collect();
+    Rows::new("What exits were about", &rows, top)
+        .show(&["sub_name", "name", "host_ns", "share", "count"])
+        .show(&["per_second", "spread_ns.p50", "spread_ns.p99"])
+        .unknown(&["host_ns", "share"], |row| untimed(row))
+        .spare(&["per_second", "name"])
+        .finish()
+}
+
+/// VMs, vCPUs or seconds.
+pub(crate) fn groups(rows: &[GroupView], top: usize) -> Table {
+    let has = |of: fn(&GroupView) -> bool| rows.iter().any(of);
+    let who: &[&str] = match (
+        has(|row| row.second.is_some()),
+        has(|row| row.vcpu.is_some()),
+    ) {
+        (true, _) => &["second"],
+        (_, true) => &["vm_name", "vcpu"],
+        _ => &["vm_name"],
+    };
+    Rows::new("Exits without those of halts", rows, top)
+        .show(who)
+        .show(&["time_ns", "user_ns", "exits", "spread_ns.p50"])
+        .show(&["spread_ns.p99", "halt_exits", "userspace_exits"])
+        .show(&["injections"])
+        .finish()
+}
+
+/// The halt account in place of one meaningless duration.
+pub(crate) fn halted(document: &mut Document, view: &View) {
+    let Some(row) = view.reasons.iter().find(|row| row.is_halt) else {
+        return;
+    };
+    let parts = view.halted.named();
+    let parts = parts.iter().filter(|(_, ns)| *ns > 0);
+    let parts: Vec<String> = parts
+        .map(|(name, ns)| format!("{name} {}", nanos(*ns)))
+        .collect();
+    let parts = if parts.is_empty() {
+        "no halt of it was recorded".to_owned()
+    } else {
+        parts.join(", ")
+    };
+    let text = format!(": {} in all; {parts}.", nanos(row.time_ns));
+    document.prose(prose![Untrusted::from(&row.name), text]);
+}
+
+/// What is missing.
+pub(crate) fn notes(document: &mut Document, view: &View) {
+    let total = &view.total;
+    let exits = |n: u64| plural(n, "exit");
+    for (n, text) in [
+        (
+            total.untimed,
+            format!(
+                "the time of {} is not known: no next entry was seen in that thread",
+                exits(total.untimed)
+            ),
+        ),
+        (
+            total.lone_entries,
+            format!(
+                "{} entries without an exit before them",
+                count(total.lone_entries)
+            ),
+        ),
+        (
+            total.other,
+            format!(
+                "{} found no room in the recorder's table: they are in the row `other` only",
+                exits(total.other)
+            ),
+        ),
+    ] {
+        if n > 0 {
+            document.note(text);
+        }
+    }
+    view.recording.source.note(document, "exits");
+}

@@ -1,0 +1,107 @@
+//! Figures that results of several verbs share: results of the core, declared beside it, and how a recording
+//! was made.
+
+use haltwise_core::account::Spread;
+use haltwise_core::account::parts::Parts;
+use haltwise_core::recording::{Missing, Rung};
+use haltwise_core::stats::total;
+use haltwise_document::{Document, Untrusted, figures};
+
+use crate::reading::recording::Recording;
+use crate::words;
+
+figures! {
+    /// Percentiles.
+    pub(crate) const SPREAD: Spread {
+        /// The median.
+        p50: u64 = Nanos,
+        /// 95 of 100 are at most this.
+        p95: u64 = Nanos,
+        /// 99 of 100 are at most this.
+        p99: u64 = Nanos,
+        /// The largest.
+        max: u64 = Nanos,
+    }
+}
+
+figures! {
+    /// Where halted time went.
+    pub(crate) const PARTS: Parts {
+        /// Polled, and woken by that.
+        poll_success_ns: u64 = Nanos,
+        /// Failed polls: the vCPU slept afterwards.
+        poll_fail_ns: u64 = Nanos,
+        /// Slept: no work of the host.
+        sleep_ns: u64 = Nanos,
+        /// From the wake event until the vCPU ran.
+        wake_latency_ns: u64 = Nanos,
+        /// Woken before schedule().
+        turned_back_ns: u64 = Nanos,
+        /// Not known.
+        unknown_ns: u64 = Nanos,
+    }
+}
+
+figures! {
+    /// What a recording cannot hold.
+    pub(crate) const MISSING: Missing {
+        /// The field, as the capture names it.
+        field: String = Name,
+        /// Why it is missing.
+        reason: String = Name,
+    }
+}
+
+figures! {
+    /// How the facts were obtained, and what is missing from them.
+    pub(crate) struct Source {
+        /// Where the facts come from: `bpf` (BPF programs), `perf` (tracepoints), `stats` (KVM's counters), `import`.
+        pub(crate) rung: Rung = Word,
+        /// The host's name.
+        pub(crate) host: String = Name,
+        /// Its kernel's release.
+        pub(crate) kernel: String = Name,
+        /// VMs that were seen.
+        pub(crate) vms: usize = Count,
+        /// Length.
+        pub(crate) duration_ns: u64 = Nanos,
+        /// The recorder did not end the recording itself.
+        pub(crate) cut: bool = Flag,
+        /// Events lost in all.
+        pub(crate) lost: u64 = Count,
+        /// What this recording cannot hold.
+        pub(crate) missing: Vec<Missing> = List(MISSING),
+        /// What else the reader of the capture found.
+        pub(crate) notes: Vec<String> = Words,
+    }
+}
+
+impl Source {
+    /// Of a recording.
+    pub(crate) fn of(recording: &Recording) -> Self {
+        Self {
+            rung: recording.rung,
+            host: recording.hostname.clone(),
+            kernel: recording.kernel.clone(),
+            vms: recording.roster.vms.len(),
+            duration_ns: recording.interval().length_ns(),
+            cut: recording.cut,
+            lost: total(recording.lost.iter().map(|(_, count)| count)),
+            missing: recording.missing.clone(),
+            notes: recording.notes.clone(),
+        }
+    }
+
+    /// Says what is missing of fields that begin so, and what else must be known of the recording.
+    pub(crate) fn note(&self, document: &mut Document, field: &str) {
+        words::of_recording(self.lost, self.cut).for_each(|note| document.note(note));
+        let missing = self.missing.iter().filter(|it| it.field.starts_with(field));
+        missing.for_each(|it| document.note(Untrusted::from(&it.reason)));
+        self.notes
+            .iter()
+            .for_each(|note| document.note(Untrusted::from(note)));
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod test;

@@ -1,0 +1,35 @@
+//! What is published of the figures, against what is declared.
+
+use std::fs;
+use std::path::Path;
+
+use haltwise_document::{Figure, markdown, schema};
+
+/// Holds `docs/NAME-json.md` and `docs/NAME.schema.json` to the declarations of a verb.
+/// `UPDATE_GOLDEN=1 cargo test -p haltwise published` makes them anew.
+pub(crate) fn is_published(name: &str, title: &'static str, about: &[&'static str], of: &[Figure]) {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
+    let page = markdown::render(&schema::page(title, about, of));
+    let schema = serde_json::to_string_pretty(&schema::json_schema(title, of)).unwrap() + "\n";
+    for (file, text) in [
+        (format!("{name}-json.md"), page),
+        (format!("{name}.schema.json"), schema),
+    ] {
+        let path = docs.join(&file);
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            fs::write(&path, &text).unwrap();
+        }
+        let published = fs::read_to_string(&path).unwrap_or_default();
+        assert!(published == text, "{file} is not as declared");
+    }
+}
+
+/// The crate for documents has its own formatter of times, since it knows nothing of ours.
+#[test]
+fn a_time_has_one_form() {
+    use haltwise_core::units::Nanos;
+    for exponent in 0..40_u32 {
+        let ns = 3_u64.pow(exponent);
+        assert_eq!(crate::number::nanos(ns), Nanos(ns).to_string());
+    }
+}

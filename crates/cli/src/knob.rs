@@ -1,0 +1,49 @@
+//! KVM's parameters on this host, as the verbs that set them or show them share it.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`mod@explain`] | what to do about refusals |
+//! | [`watching`] | whether the VMs that run follow |
+//! | [`view`] | turns and steps as data |
+//! | [`text`] | the same on a screen |
+
+pub(crate) mod explain;
+pub(crate) mod text;
+pub(crate) mod view;
+pub(crate) mod watching;
+
+use haltwise_host::knob::Parameter;
+use haltwise_host::root::Root;
+
+use self::watching::Vms;
+use crate::page;
+
+/// Version of the JSON of `apply`, `undo` and `status`.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// A parameter's value now.
+pub(crate) fn value(root: &Root, parameter: Parameter) -> Option<u32> {
+    root.number(parameter.path()).ok()
+}
+
+/// Who is asking: the command line, printable and short.
+pub(crate) fn who() -> String {
+    let words: Vec<String> = std::env::args_os()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
+    let program = |word: &String| word.rsplit('/').next().unwrap_or_default().to_owned();
+    let mut line = words.first().map(program).unwrap_or_default();
+    for word in words.iter().skip(1) {
+        line.push(' ');
+        line.push_str(word);
+    }
+    page::harmless(&line).chars().take(300).collect()
+}
+
+/// The VMs of the host under the settings in force.
+pub(crate) fn vms(root: &Root) -> Vms {
+    match watching::knobs(root) {
+        Some(now) => watching::look(root, now),
+        None => Vms::unwatched("KVM's parameters are not there"),
+    }
+}

@@ -1,0 +1,71 @@
+//! What to do about a refusal, and the exit code that belongs to it.
+
+use haltwise_host::knob::KnobError;
+
+use crate::exit::{Exit, Failure};
+
+/// An error of the knobs as a failure.
+pub(crate) fn explain(error: KnobError) -> Failure {
+    let (exit, hint) = match &error {
+        KnobError::NoKvm => (
+            Exit::Unsupported,
+            Some("load KVM: modprobe kvm_intel or kvm_amd"),
+        ),
+        KnobError::Absent(_) => (
+            Exit::Unsupported,
+            Some("leave it out; what the kernel does instead is in its release notes"),
+        ),
+        KnobError::ReadOnly { .. } => (
+            Exit::Unsupported,
+            Some("set it where KVM is loaded: on the kernel's command line, as kvm.NAME=VALUE"),
+        ),
+        KnobError::Value(_) => (Exit::Usage, None),
+        KnobError::Denied { .. } => (Exit::Denied, Some("run it as root")),
+        KnobError::Read(error) if error.is_denied() => (Exit::Denied, Some("run it as root")),
+        KnobError::Busy { .. } => (Exit::Failed, Some("try again when it has ended")),
+        KnobError::Untrusted { .. } => (
+            Exit::Failed,
+            Some(
+                "whoever can write or lock that file decides what haltwise does as root: it must belong \
+                 to root, and nobody else may write it; look at what it holds before you change that",
+            ),
+        ),
+        KnobError::Forged { .. } => (
+            Exit::Failed,
+            Some("look at the file, and at the journal, by hand (docs/journal.md)"),
+        ),
+        KnobError::Damaged { .. } | KnobError::Contradicts { .. } => (
+            Exit::Failed,
+            Some(
+                "nothing is written while the journal cannot be trusted; mend that line, or move \
+                 the file away and undo by hand what it tells (docs/journal.md)",
+            ),
+        ),
+        KnobError::Theirs(_) => (
+            Exit::Failed,
+            Some("use --take-over to overwrite it; undo restores the external value"),
+        ),
+        KnobError::Occupied { .. } => (
+            Exit::Failed,
+            Some("move it away; or --take-over, which keeps its text for the undo"),
+        ),
+        KnobError::NoPlace => (
+            Exit::Unsupported,
+            Some("set it on the kernel's command line, as kvm.NAME=VALUE"),
+        ),
+        KnobError::NotTaken { .. } | KnobError::Failed { .. } | KnobError::Meanwhile { .. } => (
+            Exit::Failed,
+            Some("what was set before that is journaled: haltwise status, haltwise undo"),
+        ),
+        KnobError::Nothing | KnobError::NoStep { .. } => (
+            Exit::Failed,
+            Some("`haltwise status` lists the steps in force"),
+        ),
+        _ => (Exit::Failed, None),
+    };
+    let failure = Failure::new(exit, error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}

@@ -1,0 +1,112 @@
+//! One proof, as a line of the ledger.
+
+use haltwise_capture::info::Clock;
+use haltwise_core::prove::compare::Verdict;
+use haltwise_core::prove::figure::Unit;
+use haltwise_core::prove::predict::Prediction;
+use haltwise_core::prove::rank::FEWEST;
+use haltwise_host::clock;
+use serde::{Deserialize, Serialize};
+
+use super::SCHEMA;
+use crate::proof::{Proof, SettingView};
+
+/// One proof.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    /// Version of this shape.
+    pub(crate) schema: u32,
+    /// When it was added.
+    pub(crate) utc: String,
+    /// Where it was measured.
+    pub(crate) hostname: String,
+    /// On which kernel.
+    pub(crate) kernel: String,
+    /// The settings.
+    pub(crate) a: SettingView,
+    /// The second.
+    pub(crate) b: SettingView,
+    /// How they were put in force.
+    pub(crate) means: String,
+    /// The command of each block.
+    pub(crate) command: Vec<String>,
+    /// Rounds that it rests on.
+    pub(crate) rounds: u64,
+    /// Events lost.
+    pub(crate) lost: u64,
+    /// What came of it.
+    pub(crate) verdict: Verdict,
+    /// What was predicted, and what was measured.
+    pub(crate) predictions: Vec<Kept>,
+}
+
+/// A prediction and its outcome.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// The setting that was predicted: `a` or `b`.
+    pub(crate) of: String,
+    /// What the figure is counted in.
+    pub(crate) unit: Unit,
+    /// Up to so much, A may differ from itself.
+    pub(crate) noise: f64,
+    /// The prediction's load had two steady states.
+    pub(crate) bistable: bool,
+    /// Figure, predicted, measured, error.
+    #[serde(flatten)]
+    pub(crate) prediction: Prediction,
+}
+
+impl Kept {
+    /// Width of the interval that the measured difference had to lie in: the predicted one, and the noise
+    /// on both sides.
+    pub(crate) fn width(&self) -> f64 {
+        let effect = &self.prediction.effect;
+        effect.high - effect.low + 2.0 * self.noise
+    }
+
+    /// Within the interval only because the noise widened it.
+    pub(crate) fn is_within_by_noise(&self) -> bool {
+        let effect = &self.prediction.effect;
+        let predicted = effect.low..=effect.high;
+        self.prediction.within && !predicted.contains(&self.prediction.measured_effect.estimate)
+    }
+}
+
+impl Entry {
+    /// Of a result. `None` if too few rounds stand behind it, or if nothing was predicted.
+    pub(crate) fn of(view: &Proof) -> Option<Self> {
+        let enough = usize::try_from(view.design.rounds).is_ok_and(|rounds| rounds >= FEWEST);
+        let told = &view.predictions;
+        let kept = |of: &str, predictions: &[Prediction], bistable: u64| -> Vec<Kept> {
+            let known = predictions.iter().filter_map(|prediction| {
+                let mut figures = view.figures.iter();
+                let figure =
+                    figures.find(|figure| figure.comparison.figure == prediction.figure)?;
+                Some(Kept {
+                    of: of.to_owned(),
+                    unit: figure.unit,
+                    noise: figure.comparison.noise.reach(),
+                    bistable: bistable > 0,
+                    prediction: *prediction,
+                })
+            });
+            known.collect()
+        };
+        let mut predictions = kept("b", &told.of_b, told.bistable_b);
+        predictions.extend(kept("a", &told.of_a, told.bistable_a));
+        (enough && !predictions.is_empty()).then(|| Self {
+            schema: SCHEMA,
+            utc: Clock::new(0, clock::wall_ns()).start_utc,
+            hostname: view.host.hostname.clone(),
+            kernel: view.host.kernel.clone(),
+            a: view.a.clone(),
+            b: view.b.clone(),
+            means: view.means.clone(),
+            command: view.command.clone(),
+            rounds: view.design.rounds,
+            lost: view.lost,
+            verdict: view.verdict,
+            predictions,
+        })
+    }
+}

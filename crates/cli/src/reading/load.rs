@@ -1,0 +1,165 @@
+//! From a capture on disk to a recording with its accounts. Rows are read in batches: memory does
+//! not grow with the capture.
+
+use haltwise_capture::info::Clock;
+use haltwise_capture::table::Table;
+use haltwise_core::account::ledger::Ledger;
+use haltwise_core::event::{Halt, HaltCounts, WindowChange};
+use haltwise_core::recording::{Mode, Overhead};
+
+use super::open::{explain_shared, in_a_line};
+use super::opened::{Broken, Opened};
+use super::pass::{PassEnds, Sink, pass};
+use super::recording::Recording;
+use crate::exit::Failure;
+
+/// Reads a capture, in one pass with `others` who want its rows.
+///
+/// A table that breaks off counts up to there, and a note says so. Only where nothing of the halts
+/// can be read is there no report.
+pub(crate) fn load(
+    opened: &Opened,
+    others: &mut [&mut dyn Sink],
+) -> Result<(Recording, PassEnds), Failure> {
+    let info = opened.info();
+    let mut recording = Recording {
+        rung: info.rung,
+        mode: info.mode,
+        hostname: info
+            .host
+            .hostname
+            .clone()
+            .unwrap_or_else(|| "unnamed".to_owned()),
+        kernel: info.host.kernel_release.clone(),
+        recorder: format!("{} {}", info.tool.name, info.tool.version),
+        started_utc: started_utc(&info.clock),
+        start_ns: info.clock.start_monotonic_ns,
+        end_ns: 0,
+        cut: false,
+        damaged: false,
+        notes: Vec::new(),
+        roster: info.roster.clone(),
+        missing: info.missing.clone(),
+        overhead: info.overhead,
+        lost: Vec::new(),
+        ledger: Ledger::default(),
+    };
+    let (ends, broken) = read_tables(&mut recording, opened, others);
+    // Not before: what was left out is known by now.
+    recording.take_notes(opened.capture());
+    let accounts = recording.ledger.places().map(|(_, account)| account);
+    let nothing_read = accounts
+        .map(|account| account.halts)
+        .all(|halts| halts == 0);
+    for (is_main, error) in broken {
+        if is_main && nothing_read {
+            return Err(explain_shared(&error));
+        }
+        let note = in_a_line(&error);
+        if !recording.notes.iter().any(|known| known.contains(&note)) {
+            recording.notes.push(note);
+        }
+        recording.damaged = true;
+    }
+    let lost = opened.lost_by_place();
+    recording.lost = lost.into_iter().filter(|(_, n)| *n > 0).collect();
+    let ended = info.ended.as_ref().map(|ended| ended.time_ns);
+    recording.end_ns = ended.unwrap_or_else(|| last_seen(&recording));
+    let interval = recording.ledger.widened(recording.interval());
+    (recording.start_ns, recording.end_ns) = (interval.start_ns, interval.end_ns);
+    recording.overhead = recording
+        .overhead
+        .or_else(|| sampled_cost(&recording.ledger));
+    Ok((recording, ends))
+}
+
+/// Takes the accounts of the larger tables.
+struct Accounts<'a>(&'a mut Ledger);
+
+impl Sink for Accounts<'_> {
+    fn wants(&self, table: Table) -> bool {
+        matches!(
+            table,
+            Table::Halts | Table::HaltCounts | Table::WindowChanges
+        )
+    }
+
+    fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
+        self.0.halt(halt);
+    }
+
+    fn change(&mut self, change: &WindowChange) {
+        self.0.window(change);
+    }
+
+    fn counts(&mut self, counts: &HaltCounts) {
+        self.0.counts(counts);
+    }
+}
+
+/// Feeds every table into the ledger; gives back what broke, and whether it was the table of halts.
+fn read_tables(
+    recording: &mut Recording,
+    opened: &Opened,
+    others: &mut [&mut dyn Sink],
+) -> (PassEnds, Vec<(bool, Broken)>) {
+    let full = recording.mode == Mode::Full;
+    let start_knobs = &opened.info().knobs;
+    let ledger = &mut recording.ledger;
+    for knob in start_knobs {
+        ledger.knob(knob);
+    }
+    let mut accounts = Accounts(ledger);
+    let mut sinks: Vec<&mut dyn Sink> = vec![&mut accounts];
+    sinks.extend(others.iter_mut().map(|it| &mut **it as &mut dyn Sink));
+    let ends = pass(opened, "reading", &mut sinks);
+    let ledger = &mut recording.ledger;
+    for knob in &opened.knobs().rows {
+        // A value told once more says until when it was there, and is no change.
+        let told = ledger.knob_value(knob.scope, &knob.name) == Some(&knob.value);
+        if !told && !start_knobs.contains(knob) {
+            ledger.knob(knob);
+        }
+    }
+    let samples = opened.host_samples();
+    samples.rows.iter().for_each(|sample| ledger.host(sample));
+    let lost = opened.lost();
+    lost.rows.iter().for_each(|lost| ledger.lost(lost));
+    let tables = [
+        (full, ends.broken(Table::Halts)),
+        (!full, ends.broken(Table::HaltCounts)),
+        (false, ends.broken(Table::WindowChanges)),
+        (false, opened.knobs().broken.as_ref()),
+        (false, samples.broken.as_ref()),
+        (false, lost.broken.as_ref()),
+    ];
+    let broken = tables.into_iter();
+    let broken = broken.filter_map(|(is_main, broken)| Some((is_main, broken?.clone())));
+    let broken = broken.collect();
+    (ends, broken)
+}
+
+/// The calendar time, computed anew: the text in the file is for people only.
+fn started_utc(clock: &Clock) -> Option<String> {
+    let known = clock.start_unix_ns > 0;
+    known.then(|| Clock::new(clock.start_monotonic_ns, clock.start_unix_ns).start_utc)
+}
+
+/// The last thing that a recording without an end tells of.
+fn last_seen(recording: &Recording) -> u64 {
+    let ledger = &recording.ledger;
+    let accounts = ledger.places().map(|(_, account)| account.span.last_ns);
+    let last = accounts.chain(ledger.host.last_ns()).max();
+    last.unwrap_or(0).max(recording.start_ns)
+}
+
+/// What the recorder said of itself while it ran, where it could not say so at the end.
+fn sampled_cost(ledger: &Ledger) -> Option<Overhead> {
+    Some(Overhead {
+        recorder_cpu_ns: ledger.host.recorder_cpu_ns()?,
+        bpf_cpu_ns: ledger.host.bpf_cpu_ns(),
+        recorder_rss_bytes: ledger.host.recorder_rss_bytes,
+        added_ns_per_halt: None,
+        added_ns_per_exit: None,
+    })
+}

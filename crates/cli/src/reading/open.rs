@@ -1,0 +1,50 @@
+//! Opening a capture: what to say when that fails.
+
+use haltwise_capture::error::CaptureReadError;
+
+use super::opened::Broken;
+use crate::exit::{Exit, Failure};
+
+/// A capture that cannot be read, with what to do about it.
+pub(crate) fn explain(error: CaptureReadError) -> Failure {
+    let (exit, hint) = about(&error);
+    with(Failure::new(exit, error), hint)
+}
+
+/// The same of what broke for several readers.
+pub(crate) fn explain_shared(broken: &Broken) -> Failure {
+    let (exit, hint) = about(broken);
+    with(Failure::new(exit, Broken::clone(broken)), hint)
+}
+
+/// What broke, and why, on one line.
+pub(crate) fn in_a_line(broken: &Broken) -> String {
+    format!("{:#}", anyhow::Error::new(Broken::clone(broken)))
+}
+
+fn with(failure: Failure, hint: Option<&str>) -> Failure {
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
+}
+
+fn about(error: &CaptureReadError) -> (Exit, Option<&'static str>) {
+    let hint = match error {
+        CaptureReadError::NotACapture { .. } => {
+            Some("`haltwise record -o DIR` makes a capture; DIR is what is wanted here")
+        }
+        CaptureReadError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            Some("is the directory's name right?")
+        }
+        CaptureReadError::NewerSchema { .. } => {
+            Some("the capture is fine; read it with the haltwise that wrote it, or a newer one")
+        }
+        CaptureReadError::Io { .. } => None,
+        _ => Some("the file was cut or changed after it was written; the other tables may be read"),
+    };
+    let denied = matches!(error, CaptureReadError::Io { source, .. }
+        if source.kind() == std::io::ErrorKind::PermissionDenied);
+    let exit = if denied { Exit::Denied } else { Exit::Failed };
+    (exit, hint)
+}

@@ -1,0 +1,108 @@
+//! A capture that was opened, with the tables that grow with time alone and not with halts: these are read once,
+//! when somebody first asks, and kept.
+
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use haltwise_capture::capture::Capture;
+use haltwise_capture::error::CaptureReadError;
+use haltwise_capture::info::CaptureInfo;
+use haltwise_capture::rows::Rows;
+use haltwise_core::event::{HostSample, Knob, Lost};
+
+use super::open::explain;
+use crate::exit::Failure;
+
+/// What broke while a table was read, for everyone who read it.
+pub(crate) type Broken = Arc<CaptureReadError>;
+
+/// A capture that was opened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    capture: Capture,
+    knobs: OnceCell<Kept<Knob>>,
+    lost: OnceCell<Kept<Lost>>,
+    host_samples: OnceCell<Kept<HostSample>>,
+}
+
+/// The rows of a table up to the first that cannot be read, and why that cannot.
+#[derive(Debug)]
+pub(crate) struct Kept<T> {
+    pub(crate) rows: Vec<T>,
+    pub(crate) broken: Option<Broken>,
+}
+
+impl<T> Kept<T> {
+    fn read(rows: Result<Rows<T>, CaptureReadError>) -> Self {
+        let mut kept = Self {
+            rows: Vec::new(),
+            broken: None,
+        };
+        let read = rows.and_then(|rows| {
+            for row in rows {
+                kept.rows.push(row?);
+            }
+            Ok(())
+        });
+        kept.broken = read.err().map(Arc::new);
+        kept
+    }
+}
+
+impl Opened {
+    /// Opens a capture.
+    pub(crate) fn open(directory: &Path) -> Result<Self, Failure> {
+        Ok(Self {
+            capture: Capture::open(directory).map_err(explain)?,
+            knobs: OnceCell::new(),
+            lost: OnceCell::new(),
+            host_samples: OnceCell::new(),
+        })
+    }
+
+    /// The capture, for its larger tables.
+    pub(crate) fn capture(&self) -> &Capture {
+        &self.capture
+    }
+
+    /// What `capture.json` says.
+    pub(crate) fn info(&self) -> &CaptureInfo {
+        self.capture.info()
+    }
+
+    /// The settings.
+    pub(crate) fn knobs(&self) -> &Kept<Knob> {
+        self.knobs.get_or_init(|| Kept::read(self.capture.knobs()))
+    }
+
+    /// The losses.
+    pub(crate) fn lost(&self) -> &Kept<Lost> {
+        self.lost.get_or_init(|| Kept::read(self.capture.lost()))
+    }
+
+    /// The host's own state.
+    pub(crate) fn host_samples(&self) -> &Kept<HostSample> {
+        let read = || Kept::read(self.capture.host_samples());
+        self.host_samples.get_or_init(read)
+    }
+
+    /// Events lost, by place: the totals if the recording has ended, else the losses noted so far; none where
+    /// these cannot be read.
+    pub(crate) fn lost_by_place(&self) -> BTreeMap<String, u64> {
+        let info = self.info();
+        if info.ended.is_some() {
+            return info.lost.clone();
+        }
+        let mut places = BTreeMap::<String, u64>::new();
+        let lost = self.lost();
+        if lost.broken.is_none() {
+            for Lost { count, place, .. } in &lost.rows {
+                let sum = places.entry(place.clone()).or_default();
+                *sum = sum.saturating_add(*count);
+            }
+        }
+        places
+    }
+}

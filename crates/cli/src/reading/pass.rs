@@ -1,0 +1,204 @@
+//! One pass over the large tables of a capture, for any number of those who want their rows. Rows are read in
+//! batches: memory does not grow with the capture.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use haltwise_capture::capture::Capture;
+use haltwise_capture::error::CaptureReadError;
+use haltwise_capture::rows::Rows;
+use haltwise_capture::table::Table;
+use haltwise_core::event::{Halt, HaltCounts, WindowChange};
+use haltwise_core::exit::Exits;
+
+use super::calls::CallTable;
+use super::open::explain_shared;
+use super::opened::{Broken, Opened};
+use crate::exit::Failure;
+use crate::number::count;
+use crate::progress::Progress;
+
+/// Who wants rows of a capture.
+pub(crate) trait Sink {
+    /// Whether it wants those of a table.
+    fn wants(&self, table: Table) -> bool;
+
+    /// Whether it wants to know of each halt which call of grow or shrink was made at its end.
+    fn wants_calls(&self) -> bool {
+        false
+    }
+
+    /// A halt, with its call if anybody wants calls and the table of them has it.
+    fn halt(&mut self, _: &Halt, _: Option<&WindowChange>) {}
+
+    /// A call of grow or shrink.
+    fn change(&mut self, _: &WindowChange) {}
+
+    /// The counts of a vCPU and an interval.
+    fn counts(&mut self, _: &HaltCounts) {}
+
+    /// Exits.
+    fn exits(&mut self, _: &Exits) {}
+}
+
+/// How far the tables of a pass could be read.
+#[derive(Debug, Default)]
+pub(crate) struct PassEnds {
+    broken: Vec<(Table, Broken)>,
+    /// Those of which not even a first row could be asked for.
+    unopened: Vec<Table>,
+    /// Halts that were read.
+    pub(crate) halts: u64,
+}
+
+impl PassEnds {
+    /// What broke while a table was read; its rows until then were handed out.
+    pub(crate) fn broken(&self, table: Table) -> Option<&Broken> {
+        let mut all = self.broken.iter();
+        all.find(|(of, _)| *of == table).map(|(_, broken)| broken)
+    }
+
+    /// The failure where a table breaks off.
+    pub(crate) fn whole(&self, table: Table) -> Result<(), Failure> {
+        match self.broken(table) {
+            Some(broken) => Err(explain_shared(broken)),
+            None => Ok(()),
+        }
+    }
+
+    /// The failure where a table cannot be opened at all.
+    pub(crate) fn opened(&self, table: Table) -> Result<(), Failure> {
+        if self.unopened.contains(&table) {
+            return self.whole(table);
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, table: Table, read: Result<(), CaptureReadError>) {
+        let broken = read.err().map(|error| (table, Arc::new(error)));
+        self.broken.extend(broken);
+    }
+}
+
+/// Hands the rows of a capture to those who want them, and says meanwhile, as `what`, how far it is.
+pub(crate) fn pass(opened: &Opened, what: &str, sinks: &mut [&mut dyn Sink]) -> PassEnds {
+    let capture = opened.capture();
+    let mut ends = PassEnds::default();
+    let changes = takers(sinks, Table::WindowChanges);
+    let calls = sinks.iter().any(|sink| sink.wants_calls());
+    let mut table = (calls || !changes.is_empty()).then(|| CallTable::open(capture));
+    let of_halts = takers(sinks, Table::Halts);
+    if !of_halts.is_empty() {
+        let calls = table.as_mut().filter(|_| calls);
+        let read = halts(capture, what, (&of_halts, &changes), sinks, calls);
+        ends.halts = read.0;
+        ends.note(Table::Halts, read.1);
+    }
+    if let Some(mut table) = table {
+        while !changes.is_empty()
+            && let Some(change) = table.next()
+        {
+            for &it in &changes {
+                sinks[it].change(&change);
+            }
+        }
+        ends.note(Table::WindowChanges, table.end());
+    }
+    let of_counts = takers(sinks, Table::HaltCounts);
+    if !of_counts.is_empty() {
+        let take = |row: &HaltCounts| of_counts.iter().for_each(|&it| sinks[it].counts(row));
+        ends.note(Table::HaltCounts, feed(capture.halt_counts(), take));
+    }
+    let of_exits = takers(sinks, Table::Exits);
+    if !of_exits.is_empty() {
+        let take = |row: &Exits| of_exits.iter().for_each(|&it| sinks[it].exits(row));
+        let rows = capture.exits();
+        if rows.is_err() {
+            ends.unopened.push(Table::Exits);
+        }
+        ends.note(Table::Exits, feed(rows, take));
+    }
+    ends
+}
+
+/// Places of those who want a table.
+fn takers(sinks: &[&mut dyn Sink], table: Table) -> Vec<usize> {
+    let all = (0..sinks.len()).filter(|&it| sinks[it].wants(table));
+    all.collect()
+}
+
+/// Every halt, with its call if there is a table of `calls`; how many there were.
+fn halts(
+    capture: &Capture,
+    what: &str,
+    (of_halts, of_changes): (&[usize], &[usize]),
+    sinks: &mut [&mut dyn Sink],
+    mut calls: Option<&mut CallTable>,
+) -> (u64, Result<(), CaptureReadError>) {
+    let mut clock = Clock::start(capture);
+    let rows = match capture.halts() {
+        Ok(rows) => rows.ahead(),
+        Err(error) => return (0, Err(error)),
+    };
+    let mut done = 0;
+    for halt in rows {
+        let halt = match halt {
+            Ok(halt) => halt,
+            Err(error) => return (done, Err(error)),
+        };
+        let call = calls.as_mut().and_then(|calls| {
+            calls.take(&halt, |change| {
+                for &it in of_changes {
+                    sinks[it].change(change);
+                }
+            })
+        });
+        for &it in of_halts {
+            sinks[it].halt(&halt, call.as_ref());
+        }
+        done += 1;
+        if done % BATCH == 0 {
+            clock.show(what, done);
+        }
+    }
+    (done, Ok(()))
+}
+
+/// Reads a table through.
+fn feed<T>(
+    rows: Result<Rows<T>, CaptureReadError>,
+    mut take: impl FnMut(&T),
+) -> Result<(), CaptureReadError> {
+    for row in rows? {
+        take(&row?);
+    }
+    Ok(())
+}
+
+/// Halts between two looks at the clock.
+const BATCH: u64 = 1 << 16;
+
+/// The time since a pass began, and how much of it there is.
+struct Clock {
+    began: Instant,
+    progress: Progress,
+    halts: Option<u64>,
+}
+
+impl Clock {
+    fn start(capture: &Capture) -> Self {
+        Self {
+            began: Instant::now(),
+            progress: Progress::start(None),
+            halts: capture.rows(Table::Halts),
+        }
+    }
+
+    fn show(&mut self, what: &str, done: u64) {
+        let halts = self.halts;
+        self.progress.show(self.began.elapsed(), || match halts {
+            Some(halts) => format!("{what}: {} of {} halts", count(done), count(halts)),
+            None => format!("{what}: {} halts", count(done)),
+        });
+    }
+}

@@ -1,0 +1,92 @@
+//! A recording as the report needs it: its accounts, and how they were obtained.
+
+use haltwise_capture::capture::Capture;
+use haltwise_capture::note::Note;
+use haltwise_core::account::ledger::{Ledger, Place};
+use haltwise_core::account::parts::Parts;
+use haltwise_core::account::within::Interval;
+use haltwise_core::event::Vm;
+use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung};
+
+/// What a report is made from.
+#[derive(Debug, Clone)]
+pub(crate) struct Recording {
+    /// From which rung.
+    pub(crate) rung: Rung,
+    /// What was kept.
+    pub(crate) mode: Mode,
+    /// The host's name.
+    pub(crate) hostname: String,
+    /// Its kernel's release.
+    pub(crate) kernel: String,
+    /// Who recorded, with version.
+    pub(crate) recorder: String,
+    /// Wall clock at the start (RFC 3339), where known.
+    pub(crate) started_utc: Option<String>,
+    /// Start, on the host's `CLOCK_MONOTONIC`.
+    pub(crate) start_ns: u64,
+    /// End, on the same clock.
+    pub(crate) end_ns: u64,
+    /// The recording did not end by itself: what is here is all that was written.
+    pub(crate) cut: bool,
+    /// A part of it cannot be read, or is not as it was written.
+    pub(crate) damaged: bool,
+    /// Anything else the reader of the capture has to say.
+    pub(crate) notes: Vec<String>,
+    /// Who was seen.
+    pub(crate) roster: Roster,
+    /// What this recording cannot hold.
+    pub(crate) missing: Vec<Missing>,
+    /// What the recorder cost.
+    pub(crate) overhead: Option<Overhead>,
+    /// Events lost, by place.
+    pub(crate) lost: Vec<(String, u64)>,
+    /// The accounts.
+    pub(crate) ledger: Ledger,
+}
+
+impl Recording {
+    /// From when to when it was recorded.
+    pub(crate) fn interval(&self) -> Interval {
+        Interval {
+            start_ns: self.start_ns,
+            end_ns: self.end_ns.max(self.start_ns),
+        }
+    }
+
+    /// From when to when a VM was there.
+    pub(crate) fn interval_of(&self, vm: &Vm) -> Interval {
+        self.interval().of_vm(vm)
+    }
+
+    /// Halted time of those picked, while they were there.
+    pub(crate) fn within(&self, pick: impl Fn(&Place) -> bool) -> Parts {
+        let vms = &self.roster.vms;
+        let of_vm = |index| {
+            let vm = vms.iter().find(|vm| vm.index == index)?;
+            Some(self.interval_of(vm))
+        };
+        let whole = self.interval();
+        (self.ledger).within(|place| pick(place).then(|| place.vm.and_then(of_vm).unwrap_or(whole)))
+    }
+
+    /// Takes what is to be known about a capture that was read, unless it is known.
+    pub(crate) fn take_notes(&mut self, capture: &Capture) {
+        for note in capture.notes() {
+            if note == Note::Cut {
+                self.cut = true;
+                continue;
+            }
+            self.damaged |= !matches!(note, Note::OutOfOrder { .. });
+            let text = note.to_string();
+            if !self.notes.contains(&text) {
+                self.notes.push(text);
+            }
+        }
+    }
+
+    /// Whether there was more than can be read.
+    pub(crate) fn is_partial(&self) -> bool {
+        self.cut || self.damaged
+    }
+}

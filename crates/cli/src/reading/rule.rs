@@ -1,0 +1,435 @@
+//! Which rule, and which settings: from the capture and from what the caller says. Which changes of later
+//! kernels the recorded one carries, for every verb: [`KernelSought`]. That is found out when a recording or an
+//! import ends ([`keep`]), and from captures of before by each verb anew.
+
+use std::path::Path;
+
+use anyhow::anyhow;
+use haltwise_capture::found;
+use haltwise_capture::info::CaptureInfo;
+use haltwise_capture::table::Table;
+use haltwise_core::event::{Halt, HostSample, Knob, Lost, WindowChange};
+use haltwise_core::kvm::{Arch, Backport, Knobs, Rule, Version};
+use haltwise_core::recording::Rung;
+use haltwise_core::verify::carried::{Carried, Trial};
+use haltwise_core::verify::loss::Losses;
+use haltwise_core::verify::settings::{Parameter, Settings, Track};
+use haltwise_core::verify::{self, Sight};
+
+use super::open::in_a_line;
+use super::opened::{Broken, Opened};
+use super::pass::{PassEnds, Sink, pass};
+use crate::exit::{Exit, Failure};
+use crate::terminal;
+
+/// How far around a loss its events may lie where the recorder left no samples of its own: as far as
+/// these would be apart.
+const LOSS_NS: u64 = 1_000_000_000;
+
+/// What the caller says of the recorded host.
+#[derive(Debug)]
+pub(crate) struct Told {
+    pub(crate) kernel: Option<Version>,
+    pub(crate) arch: Option<Arch>,
+    pub(crate) backports: Vec<Backport>,
+    /// In the order of [`haltwise_core::verify::settings::Parameter::ALL`].
+    pub(crate) parameters: [Option<u32>; 4],
+    pub(crate) cap: Option<u32>,
+}
+
+/// What halts are held against, and where it was taken from.
+#[derive(Debug)]
+pub(crate) struct Setup {
+    /// With all that it carries, told or found.
+    pub(crate) kernel: Version,
+    pub(crate) arch_origin: Origin,
+    /// What was found of what it carries; `None` where that was told, or nothing could be found.
+    pub(crate) carried: Option<Carried>,
+    pub(crate) core: verify::Setup,
+    /// In the order of [`Parameter::ALL`].
+    pub(crate) origins: [Origin; 4],
+    /// Parts of the capture that could not be read.
+    pub(crate) notes: Vec<String>,
+}
+
+/// Where a parameter's value was taken from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Origin {
+    /// The capture.
+    Recorded,
+    /// An option.
+    Told,
+    /// Nobody said; what the kernel has if nobody sets it.
+    Assumed,
+}
+
+/// Puts together what the halts of a capture are held against.
+pub(crate) fn setup(opened: &Opened, told: &Told) -> Result<Setup, Failure> {
+    let (mut setup, tried) = prepare(opened, told)?;
+    if let Some(mut tried) = tried {
+        let ends = pass(opened, "looking", &mut [&mut tried]);
+        if ends.halts == 0 {
+            ends.whole(Table::Halts)?;
+        }
+        setup.carry(Some(tried.0.finish()));
+    }
+    Ok(setup)
+}
+
+/// Holds halts against every rule that the recorded kernel may have.
+#[derive(Debug)]
+struct Tried(Trial);
+
+impl Sink for Tried {
+    fn wants(&self, table: Table) -> bool {
+        table == Table::Halts
+    }
+
+    fn wants_calls(&self) -> bool {
+        true
+    }
+
+    fn halt(&mut self, halt: &Halt, call: Option<&WindowChange>) {
+        self.0.halt(halt, call);
+    }
+}
+
+/// All but what the kernel carries of later ones, and what finds that out from its halts, if they can show it.
+fn prepare(opened: &Opened, told: &Told) -> Result<(Setup, Option<Tried>), Failure> {
+    let info = opened.info();
+    if !info.mode.keeps_halts() {
+        let error = anyhow!("verify: the capture holds counts, and not what became of each halt");
+        return Err(
+            Failure::new(Exit::Failed, error).hint("record with --mode full, which is the default")
+        );
+    }
+    let kernel = kernel(&info.host.kernel_release, told)?;
+    let backports = kernel
+        .backports
+        .iter()
+        .chain(told.backports.iter().copied());
+    let kernel = kernel.with(backports.collect());
+    let (arch, arch_origin) = arch(info, told)?;
+    let rule = Rule::of(kernel, arch);
+    if !rule.is_traced() {
+        let error =
+            anyhow!("verify: on {kernel} ({arch}) KVM does not tell what it does with windows");
+        return Err(Failure::new(Exit::Failed, error)
+            .hint("the tracepoint kvm_halt_poll_ns is there since 4.3; --kernel names another"));
+    }
+    let mut notes = Vec::new();
+    let (knobs, losses) = told_over_time(opened, &mut notes);
+    let (settings, origins) = settings(&knobs, told, Knobs::defaults(kernel, arch));
+    let vcpus = info.roster.vcpus.iter();
+    let vetoed = vcpus.filter(|vcpu| vcpu.guest_veto == Some(true));
+    let mut setup = Setup {
+        kernel,
+        arch_origin,
+        carried: None,
+        core: verify::Setup {
+            rule,
+            arch,
+            sight: match info.rung {
+                Rung::Bpf => Sight::Vcpu,
+                Rung::Tracepoints | Rung::Import => Sight::Calls,
+            },
+            settings,
+            cap: told.cap,
+            losses,
+            vetoed: vetoed.map(|vcpu| (vcpu.vm, vcpu.id)).collect(),
+        },
+        origins,
+        notes,
+    };
+    if !kernel.backports.is_empty() {
+        return Ok((setup, None));
+    }
+    let kept = kept(info, told, &setup);
+    let is_kept = kept.is_some();
+    setup.carry(kept);
+    let trial = (!is_kept).then(|| Trial::new(&setup.core)).flatten();
+    Ok((setup, trial.map(Tried)))
+}
+
+impl Setup {
+    /// Takes over what was found.
+    fn carry(&mut self, found: Option<Carried>) {
+        if let Some(found) = &found {
+            self.kernel = self.kernel.with(found.backports);
+            self.core.rule = Rule::of(self.kernel, self.core.arch);
+        }
+        self.carried = found;
+    }
+}
+
+/// What the capture says of it, where that holds: it was found under what is recorded.
+fn kept(info: &CaptureInfo, told: &Told, setup: &Setup) -> Option<Carried> {
+    let is_recorded = info.host.kernel_release.parse::<Version>() == Ok(setup.kernel)
+        && Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86) == setup.core.arch
+        && told.parameters == [None; 4]
+        && told.cap.is_none();
+    info.carried.clone().filter(|_| is_recorded)
+}
+
+/// Finds out what the kernel of a complete capture carries of later ones, and keeps it there. Nothing
+/// where its number leaves nothing open.
+pub(crate) fn keep(directory: &Path) {
+    if let Err(failure) = find_and_keep(directory) {
+        terminal::say(&format!(
+            "note: what this kernel carries of later ones is not kept: {:#}",
+            failure.error
+        ));
+    }
+}
+
+fn find_and_keep(directory: &Path) -> Result<(), Failure> {
+    let opened = Opened::open(directory)?;
+    let told = Told {
+        kernel: None,
+        arch: None,
+        backports: Vec::new(),
+        parameters: [None; 4],
+        cap: None,
+    };
+    // Where nothing can be held against a rule, nothing is found either.
+    let Some(carried) = setup(&opened, &told).ok().and_then(|setup| setup.carried) else {
+        return Ok(());
+    };
+    found::keep_carried(directory, carried)?;
+    Ok(())
+}
+
+/// The kernel whose rule a verb means: the one of the command line, else the recorded one; that with
+/// what it carries of later kernels, found out from its halts.
+///
+/// One type for every verb, so that all mean the same rule.
+#[derive(Debug)]
+pub(crate) struct KernelSought {
+    kernel: Version,
+    tried: Option<Tried>,
+}
+
+impl KernelSought {
+    /// Before its halts are read.
+    pub(crate) fn new(opened: &Opened, told: Option<Version>) -> Result<Self, Failure> {
+        let info = opened.info();
+        let recorded = info.host.kernel_release.parse::<Version>();
+        let known = |kernel| Self {
+            kernel,
+            tried: None,
+        };
+        let kernel = match (told, recorded) {
+            // Nothing was recorded of another kernel than the recorded one.
+            (Some(told), Ok(recorded)) if told != recorded => return Ok(known(told)),
+            (Some(kernel), _) | (None, Ok(kernel)) => kernel,
+            (None, Err(error)) => {
+                let error =
+                    anyhow::Error::new(error).context("the capture does not say its kernel");
+                return Err(Failure::new(Exit::Failed, error).hint("name it: --kernel 6.12"));
+            }
+        };
+        let arch = Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86);
+        if !info.mode.keeps_halts() || !Rule::of(kernel, arch).may_carry_more() {
+            return Ok(known(kernel));
+        }
+        let told = Told {
+            kernel: Some(kernel),
+            arch: Some(arch),
+            backports: Vec::new(),
+            parameters: [None; 4],
+            cap: None,
+        };
+        // Where nothing can be held against a rule, nothing is found either.
+        Ok(match prepare(opened, &told) {
+            Ok((setup, tried)) => Self {
+                kernel: setup.kernel,
+                tried,
+            },
+            Err(_) => known(kernel),
+        })
+    }
+
+    /// What was found once the halts were read.
+    pub(crate) fn finish(self, ends: &PassEnds) -> Version {
+        let unread = ends.halts == 0 && ends.broken(Table::Halts).is_some();
+        match self.tried.filter(|_| !unread) {
+            Some(tried) => self.kernel.with(tried.0.finish().backports),
+            None => self.kernel,
+        }
+    }
+}
+
+impl Sink for KernelSought {
+    fn wants(&self, table: Table) -> bool {
+        table == Table::Halts && self.tried.is_some()
+    }
+
+    fn wants_calls(&self) -> bool {
+        self.tried.is_some()
+    }
+
+    fn halt(&mut self, halt: &Halt, call: Option<&WindowChange>) {
+        if let Some(tried) = &mut self.tried {
+            tried.halt(halt, call);
+        }
+    }
+}
+
+fn kernel(recorded: &str, told: &Told) -> Result<Version, Failure> {
+    if let Some(kernel) = told.kernel {
+        return Ok(kernel);
+    }
+    recorded.parse().map_err(|error| {
+        Failure::new(
+            Exit::Failed,
+            anyhow::Error::new(error).context("tell the recorded kernel"),
+        )
+        .hint("name it: --kernel 6.12")
+    })
+}
+
+/// The port, and who says so. Text of other tools seldom names the machine; nearly all of it comes
+/// from x86, and the other ports' rule differs in defaults and on s390 only.
+fn arch(info: &CaptureInfo, told: &Told) -> Result<(Arch, Origin), Failure> {
+    if let Some(arch) = told.arch {
+        return Ok((arch, Origin::Told));
+    }
+    match info.host.arch.parse() {
+        Ok(arch) => Ok((arch, Origin::Recorded)),
+        Err(_) if info.rung == Rung::Import => Ok((Arch::X86, Origin::Assumed)),
+        Err(error) => {
+            let error = anyhow::Error::new(error).context("tell the recorded machine");
+            Err(Failure::new(Exit::Failed, error).hint("name it: --arch x86"))
+        }
+    }
+}
+
+/// A parameter that was told, with the last moment that is known to have had the value before.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    after_ns: u64,
+    by_ns: u64,
+    parameter: Parameter,
+    value: u32,
+}
+
+/// Settings and losses.
+fn told_over_time(opened: &Opened, notes: &mut Vec<String>) -> (Vec<Change>, Losses) {
+    let (knobs, lost, samples) = (opened.knobs(), opened.lost(), opened.host_samples());
+    let broken: [Option<&Broken>; 3] = [
+        knobs.broken.as_ref(),
+        lost.broken.as_ref(),
+        samples.broken.as_ref(),
+    ];
+    notes.extend(broken.into_iter().flatten().map(in_a_line));
+    let changes = changes(opened.info().knobs.iter().chain(&knobs.rows));
+    let lost = lost.rows.iter().filter(|lost| lost.place != Lost::SCHED);
+    let mut stretches: Vec<Stretch> = lost.map(|lost| Stretch::around(lost.time_ns)).collect();
+    stretches.sort_unstable_by_key(|stretch| stretch.told_ns);
+    stretch(&samples.rows, &mut stretches);
+    let mut losses = Losses::default();
+    for stretch in stretches {
+        losses.add(stretch.from, stretch.to);
+    }
+    (changes, losses)
+}
+
+/// The parameters of KVM among the settings, in order of time. Each had its value before until that one
+/// was last told, at least: a recorder tells the old value once more where it tells a new one.
+fn changes<'a>(knobs: impl Iterator<Item = &'a Knob>) -> Vec<Change> {
+    let mut changes: Vec<Change> = knobs
+        .filter_map(|knob| {
+            let (parameter, value) = Parameter::of(knob)?;
+            Some(Change {
+                after_ns: 0,
+                by_ns: knob.time_ns,
+                parameter,
+                value,
+            })
+        })
+        .collect();
+    changes.sort_by_key(|change| change.by_ns);
+    let mut read = [0; 4];
+    for change in &mut changes {
+        let read = &mut read[change.parameter as usize];
+        change.after_ns = std::mem::replace(read, change.by_ns);
+    }
+    changes
+}
+
+/// A loss, and where its events may lie.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    /// When it was told.
+    told_ns: u64,
+    from: u64,
+    to: u64,
+}
+
+impl Stretch {
+    fn around(time_ns: u64) -> Self {
+        Self {
+            told_ns: time_ns,
+            from: time_ns.saturating_sub(LOSS_NS),
+            to: time_ns.saturating_add(LOSS_NS),
+        }
+    }
+
+    /// The last two samples before it, where there were any.
+    fn begin(&mut self, before: Option<u64>, last: Option<u64>) {
+        if last.is_some() {
+            self.from = self.from.min(before.unwrap_or(0));
+        }
+    }
+}
+
+/// Stretches losses by when the recorder looked: it samples the host after it has counted them.
+///
+/// A loss may have happened right after the count before its own, which is before the sample before
+/// that; and it is told with the time at which its count began, so that it may lie later than that.
+fn stretch(samples: &[HostSample], losses: &mut [Stretch]) {
+    let (mut before, mut last) = (None, None);
+    let (mut begun, mut ended) = (0, 0);
+    for &HostSample { time_ns, .. } in samples {
+        while losses.get(begun).is_some_and(|it| it.told_ns < time_ns) {
+            losses[begun].begin(before, last);
+            begun += 1;
+        }
+        while ended < begun {
+            losses[ended].to = losses[ended].to.max(time_ns);
+            ended += 1;
+        }
+        before = last.replace(time_ns);
+    }
+    losses[begun..]
+        .iter_mut()
+        .for_each(|it| it.begin(before, last));
+}
+
+/// Every parameter over time: as told, else as recorded, else as the kernel has it by default.
+fn settings(changes: &[Change], told: &Told, defaults: Knobs) -> (Settings, [Origin; 4]) {
+    let mut settings = Settings::fixed(defaults);
+    let mut origins = [Origin::Assumed; 4];
+    for (parameter, (told, origin)) in Parameter::ALL
+        .into_iter()
+        .zip(told.parameters.iter().zip(&mut origins))
+    {
+        let mut recorded = changes.iter().filter(|it| it.parameter == parameter);
+        if let Some(value) = *told {
+            *settings.track_mut(parameter) = Track::fixed(value);
+            *origin = Origin::Told;
+        } else if let Some(first) = recorded.next() {
+            let mut track = Track::fixed(first.value);
+            for it in recorded {
+                track.change(it.after_ns, it.by_ns, it.value);
+            }
+            *settings.track_mut(parameter) = track;
+            *origin = Origin::Recorded;
+        }
+    }
+    (settings, origins)
+}
+
+#[cfg(test)]
+mod test;

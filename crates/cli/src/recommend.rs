@@ -1,0 +1,260 @@
+//! The recommendation for a capture: one answer, for which `tune`, `explain`, `report` and the page ask, so that
+//! they have one figure for each setting.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`seek`] | from a capture's halts to the search and what it found |
+//! | [`counted`] | the same where only histograms were kept |
+//! | [`goal`] | what latency is worth, by name or number |
+//! | [`follow`] | vCPUs that no parameter of the host reaches |
+//! | [`threads`] | the search's work on all CPUs |
+//! | [`view`] | what is recommended, as data |
+//! | [`say`], [`beside`], [`rests`] | the same in words: the reason, what else there is, what it rests on |
+//! | [`whatif`] | the grid of settings that the page shows |
+
+pub(crate) mod beside;
+pub(crate) mod counted;
+pub(crate) mod follow;
+pub(crate) mod goal;
+pub(crate) mod rests;
+pub(crate) mod say;
+pub(crate) mod seek;
+mod threads;
+pub(crate) mod view;
+pub(crate) mod whatif;
+
+use haltwise_capture::note::Note;
+use haltwise_core::explain::remedy::Advised;
+use haltwise_core::kvm::Knobs;
+use haltwise_core::tune::candidates::Reach;
+use serde::Serialize;
+
+use self::counted::Histograms;
+use self::seek::{Look, Sought, Wish};
+use self::view::{GoalView, IntervalView, PointView, View};
+use crate::exit::Failure;
+use crate::number::three_digits;
+use crate::plan::Settings;
+use crate::reading::opened::Opened;
+use crate::reading::pass::{PassEnds, Sink, pass};
+
+/// Version of the JSON; documented in `docs/tune-json.md`.
+pub(crate) const SCHEMA: u32 = 1;
+
+/// What is recommended.
+#[derive(Debug)]
+pub(crate) struct Recommended {
+    /// What is said of it.
+    pub(crate) view: View,
+    /// The search behind it, where single halts were recorded.
+    pub(crate) sought: Option<Sought>,
+}
+
+/// What a recommendation is made of, taken in as a capture is read: single halts, or histograms.
+#[derive(Debug)]
+pub(crate) enum Looking {
+    Halts(Box<Look>),
+    Counts(Histograms),
+}
+
+impl Looking {
+    /// Before the capture is read.
+    pub(crate) fn new(opened: &Opened, wish: &Wish<'_>) -> Self {
+        if opened.info().mode.keeps_halts() {
+            Self::Halts(Box::new(Look::new(opened, wish)))
+        } else {
+            Self::Counts(Histograms::new(opened, wish))
+        }
+    }
+
+    /// What takes the rows.
+    pub(crate) fn sink(&mut self) -> &mut dyn Sink {
+        match self {
+            Self::Halts(look) => &mut **look,
+            Self::Counts(histograms) => histograms,
+        }
+    }
+
+    /// A pass has ended; whether there must be another.
+    pub(crate) fn ended(&mut self, ends: &PassEnds) -> bool {
+        match self {
+            Self::Halts(look) => look.ended(ends),
+            Self::Counts(histograms) => {
+                histograms.ended(ends);
+                false
+            }
+        }
+    }
+
+    /// Passes over the capture until all is there that is needed, if that is not so after the one that has ended.
+    pub(crate) fn go_on(&mut self, opened: &Opened, ends: &PassEnds) {
+        let mut again = self.ended(ends);
+        while again {
+            let ends = pass(opened, "reading", &mut [self.sink()]);
+            again = self.ended(&ends);
+        }
+    }
+
+    /// Recommends.
+    pub(crate) fn recommend(
+        self,
+        opened: &Opened,
+        wish: &Wish<'_>,
+    ) -> Result<Recommended, Failure> {
+        match self {
+            Self::Counts(histograms) => {
+                let mut view = counted::seek(opened, wish, histograms)?;
+                view.basis.partial = is_partial(opened);
+                Ok(Recommended { view, sought: None })
+            }
+            Self::Halts(look) => {
+                let sought = seek::seek(opened, wish, *look)?;
+                Ok(Recommended {
+                    view: view::view(opened.info(), &sought, is_partial(opened)),
+                    sought: Some(sought),
+                })
+            }
+        }
+    }
+}
+
+/// Whether rows are missing from what was read.
+fn is_partial(opened: &Opened) -> bool {
+    let mut notes = opened.capture().notes().into_iter();
+    notes.any(|note| !matches!(note, Note::OutOfOrder { .. }))
+}
+
+/// Recommends a setting of KVM's parameters for a capture that nobody else reads.
+pub(crate) fn recommend(opened: &Opened, wish: &Wish<'_>) -> Result<Recommended, Failure> {
+    let mut looking = Looking::new(opened, wish);
+    let ends = pass(opened, "looking", &mut [looking.sink()]);
+    looking.go_on(opened, &ends);
+    looking.recommend(opened, wish)
+}
+
+/// A recommendation in short, as every verb's JSON has it: see `docs/tune-json.md`.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+pub(crate) enum Recommendation {
+    /// There is one.
+    Made(Box<InShort>),
+    /// There is none.
+    None {
+        /// Why not.
+        why_not: String,
+    },
+}
+
+/// What it says.
+#[derive(Debug, Serialize)]
+pub(crate) struct InShort {
+    /// For what.
+    pub(crate) goal: GoalView,
+    /// What to do, in a word.
+    pub(crate) verdict: &'static str,
+    /// Whether a setting is to be written.
+    pub(crate) changes: bool,
+    /// Whether any VM follows `halt_poll_ns`.
+    pub(crate) follows: bool,
+    /// Why, in a sentence.
+    pub(crate) reason: String,
+    /// The parameters in force when recorded.
+    pub(crate) in_force: Settings,
+    /// The parameters to write; `None` to leave them.
+    pub(crate) recommended: Option<Settings>,
+    /// What the best setting that was found changes of the cost, as a share of the cost in force.
+    pub(crate) cost_share: Option<IntervalView>,
+    /// Figures of what is in force and of the best setting that was found, in this order.
+    pub(crate) figures: Vec<PointView>,
+}
+
+impl Recommendation {
+    /// Of what [`recommend`] gave.
+    pub(crate) fn of(recommended: &Result<Recommended, Failure>) -> Self {
+        match recommended {
+            Ok(recommended) => Self::Made(Box::new(recommended.told())),
+            Err(failure) => Self::None {
+                why_not: why_not(failure),
+            },
+        }
+    }
+
+    /// The same in a sentence or two.
+    pub(crate) fn text(&self) -> String {
+        let told = match self {
+            Self::Made(told) => told,
+            Self::None { why_not } => {
+                return format!("No setting can be recommended: {why_not}.");
+            }
+        };
+        let goal = match told.goal.name.as_str() {
+            "lambda" => format!("lambda {}", three_digits(told.goal.lambda)),
+            name => format!("goal {name}"),
+        };
+        let what = match &told.recommended {
+            Some(setting) => format!("Set {}", say::parameters(&setting.beyond(&told.in_force))),
+            None => "Leave KVM's parameters as they are".to_owned(),
+        };
+        format!("{what} ({goal}). {}", told.reason)
+    }
+}
+
+/// Why there is no recommendation.
+pub(crate) fn why_not(failure: &Failure) -> String {
+    format!("{:#}", failure.error)
+}
+
+impl Recommended {
+    fn told(&self) -> InShort {
+        let view = &self.view;
+        let against = view.played.as_ref();
+        let against = against.and_then(|played| played.against_in_force.as_ref());
+        InShort {
+            goal: view.goal.clone(),
+            verdict: view.verdict,
+            changes: view.changes,
+            follows: view.follows,
+            reason: view.reason.clone(),
+            in_force: view.in_force,
+            recommended: view.recommended,
+            cost_share: against.map(|against| against.cost_share),
+            figures: self.sought.as_ref().map_or_else(Vec::new, figures),
+        }
+    }
+
+    /// What the rules of `explain` are told. Only what was sought for KVM's parameters, on a recording that is
+    /// long enough, says anything about them.
+    pub(crate) fn advised(&self) -> Advised {
+        let view = &self.view;
+        let terms = self.sought.as_ref().map(|sought| &sought.material.terms);
+        let is_silent = !view.follows
+            || view.verdict == "too-short"
+            || terms.is_some_and(|terms| terms.ceiling_only);
+        match &view.recommended {
+            _ if is_silent => Advised::NotAsked,
+            None => Advised::Leave,
+            Some(to) => Advised::Change {
+                from: knobs(&view.in_force),
+                to: knobs(to),
+            },
+        }
+    }
+}
+
+/// What is in force, and the best that was found.
+fn figures(sought: &Sought) -> Vec<PointView> {
+    let reach = Reach::of(&sought.material.terms.rule());
+    let in_force = std::iter::once(&sought.of.in_force);
+    let all = in_force.chain(&sought.advice.choice);
+    all.map(|finalist| view::point(sought, finalist, reach))
+        .collect()
+}
+
+fn knobs(of: &Settings) -> Knobs {
+    Knobs {
+        halt_poll_ns: of.halt_poll_ns.unwrap_or(0),
+        grow: of.halt_poll_ns_grow.unwrap_or(0),
+        grow_start: of.halt_poll_ns_grow_start.unwrap_or(0),
+        shrink: of.halt_poll_ns_shrink.unwrap_or(0),
+    }
+}

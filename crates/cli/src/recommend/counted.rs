@@ -1,0 +1,413 @@
+//! The same where only histograms were kept (`record --mode counts` or `stats`): a fixed threshold, with
+//! bounds.
+
+use std::collections::BTreeSet;
+
+use anyhow::anyhow;
+use haltwise_capture::info::CaptureInfo;
+use haltwise_capture::table::Table;
+use haltwise_core::event::HaltCounts;
+use haltwise_core::ids::{VcpuId, VmIndex};
+use haltwise_core::kvm::{Knobs, Rule};
+use haltwise_core::recording::Mode;
+use haltwise_core::replay::latency::{Sources, Table as Latencies};
+use haltwise_core::replay::{Cost, Doubts};
+use haltwise_core::stats::total;
+use haltwise_core::tune::advice::Verdict;
+use haltwise_core::tune::candidates::Reach;
+use haltwise_core::tune::counted::{Bound, Counted, CountedAdvice, advise};
+use haltwise_core::tune::late;
+use serde::Serialize;
+
+use super::seek::{self, Wish, arch_of, goals, idle_cpu_percent};
+use super::view::{Basis, GoalView, View, commands, settings};
+use super::{SCHEMA, follow, say};
+use crate::costs::{self, Known};
+use crate::exit::{Exit, Failure};
+use crate::number::{count, nanos, nanos_f64, share};
+use crate::page::{Page, Stands};
+use crate::plan::{Effect, Expected, Interval};
+use crate::reading::knobs::knobs_of;
+use crate::reading::open::explain_shared;
+use crate::reading::opened::{Broken, Opened};
+use crate::reading::pass::{PassEnds, Sink};
+use crate::reading::rule::KernelSought;
+
+/// What histograms tell.
+#[derive(Debug, Serialize)]
+pub(crate) struct CountedView {
+    /// The threshold that is best at its worst; 0 does not poll.
+    pub(crate) threshold_ns: u64,
+    /// Halts of which the gap is known.
+    pub(crate) halts: u64,
+    /// Halts of which it is not.
+    pub(crate) gap_unknown: u64,
+    /// What is in force came to; upper end `None` where it is not known how long halts polled.
+    pub(crate) in_force: Ends,
+    /// What the threshold comes to.
+    pub(crate) threshold: Ends,
+    /// What not polling at all comes to.
+    pub(crate) off: Ends,
+}
+
+/// Figures between two ends.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct Ends {
+    /// Cost of a halt at the least.
+    pub(crate) cost_low_ns: f64,
+    /// And at the most.
+    pub(crate) cost_high_ns: Option<f64>,
+    /// Polling in % of one CPU, at the least.
+    pub(crate) poll_cpu_percent_low: Option<f64>,
+    /// And at the most.
+    pub(crate) poll_cpu_percent_high: Option<f64>,
+    /// Mean wake-up latency over all halts, at the least.
+    pub(crate) latency_mean_low_ns: f64,
+    /// And at the most.
+    pub(crate) latency_mean_high_ns: f64,
+}
+
+/// Recommends by the histograms that were taken in. Whether they are all there is for the caller to say.
+pub(crate) fn seek(
+    opened: &Opened,
+    wish: &Wish<'_>,
+    histograms: Histograms,
+) -> Result<View, Failure> {
+    let info = opened.info();
+    let version = KernelSought::new(opened, wish.kernel)?.finish(&PassEnds::default());
+    let arch = arch_of(info, wish);
+    let (in_force, knobs_assumed) = knobs_of(&info.knobs, version, arch);
+    let reach = Reach::of(&Rule::of(version, arch));
+    let rows = histograms.finish()?;
+    let (own_ceilings, follows) = own_ceilings(info, &rows);
+    let known = costs::of_latency(&wish.told, latency_seen_ns(&rows))?;
+    let (counted, late) = counted(&rows, info, &in_force, &known)?;
+    let idle_cpu_percent = idle_cpu_percent(opened);
+    let polls = counted.poll_ns.map_or(0.0, |ns| counted.percent(ns));
+    let possible = idle_cpu_percent.map(|idle| idle + polls);
+    let aim = goals(wish, &known, possible)[0].aim;
+    let cost = aim.cost;
+    let advice = advise(&counted, late.as_ref(), reach, &in_force, &aim);
+    let advice = advice.ok_or_else(costs::nothing_known)?;
+    let recommended = (advice.changes && follows).then(|| settings(&advice.knobs, reach));
+    let basis = Basis {
+        hostname: info.host.hostname.clone(),
+        kernel: version.to_string(),
+        arch: arch.to_string(),
+        knobs_assumed,
+        switch_cpu_ns: known.switch_cpu_ns,
+        switch_cpu_source: known.source,
+        switch_cpu_ends_ns: known.switch_cpu_ends_ns,
+        arrivals: wish.arrivals,
+        halts: total([counted.halts, counted.gap_unknown]),
+        judged_halts: counted.halts,
+        judged_ns: counted.wall.span_ns,
+        blocks_recorded: counted.blocks,
+        blocks_replayed: counted.blocks,
+        other_ceiling_vcpus: 0,
+        doubts: Doubts::default(),
+        latency_guessed: 0,
+        latency_thin: 0,
+        latency_calibrated: late.as_ref().map_or(0, |_| sleeps(&counted, &advice)),
+        idle_cpu_percent,
+        skipped: 0,
+        out_of_order: 0,
+        vetoed_vcpus: follow::disabled(info).len() as u64,
+        own_ceiling_vcpus: own_ceilings,
+        ceiling_is_snapshot: say::is_snapshot(&Rule::of(version, arch)),
+        lost: total(info.lost.values()),
+        partial: false,
+    };
+    Ok(View {
+        schema: SCHEMA,
+        basis,
+        goal: GoalView {
+            name: wish.weight.0.clone(),
+            lambda: wish.weight.1 as f64 / 1e3,
+            max_poll_cpu_percent: wish.max_poll_cpu_percent,
+        },
+        verdict: follow::verdict(follows, verdict(&advice)),
+        changes: recommended.is_some(),
+        follows,
+        reason: follow::reason(follows, || reason(&counted, &advice)),
+        notes: Vec::new(),
+        in_force: settings(&in_force, reach),
+        commands: commands(recommended, settings(&in_force, reach)),
+        recommended,
+        played: None,
+        counted: Some(view(&counted, &advice, &cost)),
+    })
+}
+
+/// Takes the histograms in, but for those of vCPUs that no setting reaches.
+#[derive(Debug)]
+pub(crate) struct Histograms {
+    vms: Option<Vec<VmIndex>>,
+    disabled: BTreeSet<(VmIndex, VcpuId)>,
+    rows: Vec<HaltCounts>,
+    left_out: bool,
+    broken: Option<Broken>,
+}
+
+impl Histograms {
+    pub(crate) fn new(opened: &Opened, wish: &Wish<'_>) -> Self {
+        Self {
+            vms: wish.vms.clone(),
+            disabled: follow::disabled(opened.info()),
+            rows: Vec::new(),
+            left_out: false,
+            broken: None,
+        }
+    }
+
+    /// The pass has ended.
+    pub(crate) fn ended(&mut self, ends: &PassEnds) {
+        self.broken = ends.broken(Table::HaltCounts).cloned();
+    }
+
+    fn finish(self) -> Result<Vec<HaltCounts>, Failure> {
+        if let Some(broken) = &self.broken {
+            return Err(explain_shared(broken));
+        }
+        if self.rows.is_empty() && self.left_out {
+            return Err(seek::all_disabled());
+        }
+        if self.rows.is_empty() {
+            let error = anyhow!("this capture contains no halts: nothing to tune");
+            return Err(Failure::new(Exit::Failed, error).hint("`haltwise report` says why"));
+        }
+        Ok(self.rows)
+    }
+}
+
+impl Sink for Histograms {
+    fn wants(&self, table: Table) -> bool {
+        table == Table::HaltCounts
+    }
+
+    fn counts(&mut self, row: &HaltCounts) {
+        let seat = row.vm.zip(row.vcpu);
+        if seat.is_some_and(|seat| self.disabled.contains(&seat)) {
+            self.left_out |= row.halts > 0;
+            return;
+        }
+        let vms = self.vms.as_ref();
+        let wanted = vms.is_none_or(|vms| row.vm.is_some_and(|vm| vms.contains(&vm)));
+        if wanted && row.halts > 0 {
+            self.rows.push(row.clone());
+        }
+    }
+}
+
+/// vCPUs with a ceiling of their VM's own, and whether there is any other.
+fn own_ceilings(info: &CaptureInfo, rows: &[HaltCounts]) -> (u64, bool) {
+    let own = follow::own(info);
+    let is_own = |row: &&HaltCounts| {
+        let named = row.vm.zip(row.vcpu);
+        named.is_some_and(|named| own.contains(&named))
+    };
+    let owners = rows.iter().filter(is_own);
+    let owners: BTreeSet<_> = owners.map(|row| (row.vm, row.vcpu)).collect();
+    (owners.len() as u64, !rows.iter().all(|row| is_own(&row)))
+}
+
+fn verdict(advice: &CountedAdvice) -> Verdict {
+    match () {
+        () if advice.changes => Verdict::Change,
+        () if advice.hangs_on_calibration => Verdict::Unproven,
+        () => Verdict::NotSignificant,
+    }
+}
+
+/// How many halts the threshold lets sleep, at the most.
+fn sleeps(counted: &Counted, advice: &CountedAdvice) -> u64 {
+    let latency_ns = counted.latency_mean_ns().unwrap_or(0);
+    let sleeps = advice.bounds.high.latency_ns.checked_div(latency_ns);
+    sleeps.unwrap_or(0)
+}
+
+/// The mean wake-up latency that was counted, if any was.
+fn latency_seen_ns(rows: &[HaltCounts]) -> Option<u64> {
+    let seen = rows.iter().map(|row| &row.wake_latency_ns);
+    let (sum, count) = seen.fold((0_u64, 0_u64), |(sum, count), hist| {
+        (total([sum, hist.sum()]), total([count, hist.count()]))
+    });
+    sum.checked_div(count)
+}
+
+fn counted(
+    rows: &[HaltCounts],
+    info: &CaptureInfo,
+    in_force: &Knobs,
+    known: &Known,
+) -> Result<(Counted, Option<Counted>), Failure> {
+    let vcpus: BTreeSet<_> = rows.iter().map(|row| (row.vm, row.vcpu, row.tid)).collect();
+    let first = (rows.iter())
+        .map(|row| row.time_ns.saturating_sub(row.interval_ns))
+        .min();
+    let last = rows.iter().map(|row| row.time_ns).max();
+    let span_ns = last.unwrap_or(0).saturating_sub(first.unwrap_or(0));
+    let vcpus = vcpus.len() as u64;
+    if info.mode == Mode::Counts {
+        return Ok((Counted::of_counts(rows, vcpus, span_ns), None));
+    }
+    let elsewhere = Sources {
+        elsewhere: known.elsewhere.as_ref(),
+        ..Sources::default()
+    };
+    let latencies = Latencies::new(&elsewhere).ok_or_else(costs::nothing_known)?;
+    // The longest that anybody may have polled.
+    let ceilings = info.roster.vcpus.iter().filter_map(|vcpu| vcpu.ceiling_ns);
+    let window_ns = ceilings.max().unwrap_or(in_force.halt_poll_ns);
+    let window_ns = u64::from(window_ns);
+    let counted = |latencies: &_| Counted::of_kvm(rows, vcpus, span_ns, window_ns, latencies);
+    let late = latencies.calibrated_times(late::TIMES);
+    Ok((counted(&latencies), late.as_ref().map(counted)))
+}
+
+fn per_halt(milli: u128, counted: &Counted) -> f64 {
+    milli as f64 / 1e3 / counted.halts.max(1) as f64
+}
+
+fn view(counted: &Counted, advice: &CountedAdvice, cost: &Cost) -> CountedView {
+    let ends = |low: &Bound, high: &Bound| Ends {
+        cost_low_ns: per_halt(low.milli, counted),
+        cost_high_ns: Some(per_halt(high.milli, counted)),
+        poll_cpu_percent_low: Some(counted.percent(low.poll_ns.min(high.poll_ns))),
+        poll_cpu_percent_high: Some(counted.percent(low.poll_ns.max(high.poll_ns))),
+        latency_mean_low_ns: low.latency_ns as f64 / counted.halts.max(1) as f64,
+        latency_mean_high_ns: high.latency_ns as f64 / counted.halts.max(1) as f64,
+    };
+    let in_force = advice.in_force;
+    let polls = counted.poll_ns.map(|ns| counted.percent(ns));
+    let latency = counted.latency_ns as f64 / (counted.halts + counted.gap_unknown).max(1) as f64;
+    let off = counted.bounds(0, cost).unwrap_or_default();
+    CountedView {
+        threshold_ns: advice.threshold_ns,
+        halts: counted.halts,
+        gap_unknown: counted.gap_unknown,
+        in_force: Ends {
+            cost_low_ns: per_halt(in_force.least_milli, counted),
+            cost_high_ns: in_force.known_milli.map(|milli| per_halt(milli, counted)),
+            poll_cpu_percent_low: polls,
+            poll_cpu_percent_high: polls,
+            latency_mean_low_ns: latency,
+            latency_mean_high_ns: latency,
+        },
+        threshold: ends(&advice.bounds.low, &advice.bounds.high),
+        off: ends(&off.low, &off.high),
+    }
+}
+
+fn reason(counted: &Counted, advice: &CountedAdvice) -> String {
+    let low = nanos_f64(per_halt(advice.bounds.low.milli, counted));
+    let high = nanos_f64(per_halt(advice.bounds.high.milli, counted));
+    let in_force = per_halt(advice.in_force.least_milli, counted);
+    let least = match advice.in_force.known_milli {
+        Some(_) => nanos_f64(in_force),
+        None => format!("{} or more", nanos_f64(in_force)),
+    };
+    let name = match advice.threshold_ns {
+        0 => "Without polling".to_owned(),
+        ns => format!("Under a fixed threshold of {}", nanos(ns)),
+    };
+    let verdict = match () {
+        () if advice.changes => "",
+        () if advice.hangs_on_calibration => {
+            ", but the calibration is not precise enough to be sure: measure both first \
+             (`haltwise prove`)"
+        }
+        () => ", which is not significantly better",
+    };
+    let costs = if low == high {
+        low
+    } else {
+        format!("{low} to {high}, depending on where each gap lies in its bucket")
+    };
+    format!(
+        "{name} a halt costs {costs}; the current setting {least}{verdict}. Histograms do not \
+         contain the order of gaps, so windows that grow and shrink cannot be evaluated: record \
+         with --mode full for that."
+    )
+}
+
+/// The table of the page.
+pub(crate) fn show(page: &mut Page, view: &CountedView) {
+    page.gap();
+    let mut stands = [Stands::Right; 4];
+    stands[0] = Stands::Left;
+    let head = ["from histograms", "polling", "latency", "cost/halt"].map(str::to_owned);
+    let mut table = vec![head.to_vec()];
+    let name = match view.threshold_ns {
+        0 => "off".to_owned(),
+        ns => format!("fixed {}", nanos(ns)),
+    };
+    let rows = [
+        ("current, as counted".to_owned(), &view.in_force),
+        (name, &view.threshold),
+        ("no polling".to_owned(), &view.off),
+    ];
+    let between = |low: String, high: String| {
+        if low == high {
+            low
+        } else {
+            format!("{low} to {high}")
+        }
+    };
+    let unknown = || "?".to_owned();
+    let percent = |of: Option<f64>| of.map_or_else(unknown, |percent| share(percent / 100.0));
+    let of_its_own = if view.threshold_ns == 0 { 2 } else { 3 };
+    for (name, ends) in rows.into_iter().take(of_its_own) {
+        table.push(vec![
+            name,
+            between(
+                percent(ends.poll_cpu_percent_low),
+                percent(ends.poll_cpu_percent_high),
+            ),
+            between(
+                nanos_f64(ends.latency_mean_low_ns),
+                nanos_f64(ends.latency_mean_high_ns),
+            ),
+            between(
+                nanos_f64(ends.cost_low_ns),
+                ends.cost_high_ns.map_or_else(unknown, nanos_f64),
+            ),
+        ]);
+    }
+    page.table(2, &stands, &table);
+    if view.gap_unknown > 0 {
+        let text = format!(
+            "{} more halts have no known gap and are not included.",
+            count(view.gap_unknown)
+        );
+        page.wrapped("  ", &text, 2);
+    }
+}
+
+impl CountedView {
+    /// What a plan expects; `None` where it is not known how long halts polled.
+    pub(crate) fn expected(&self) -> Option<Expected> {
+        let (own, other) = (&self.threshold, &self.in_force);
+        let effect = |before: f64, low: f64, high: f64| Effect {
+            before,
+            after: high,
+            change_low: low - before,
+            change_high: high - before,
+        };
+        Some(Expected {
+            interval: Interval::Bounds,
+            halts: self.halts,
+            cost_ns_per_halt: effect(other.cost_high_ns?, own.cost_low_ns, own.cost_high_ns?),
+            poll_cpu_percent: effect(
+                other.poll_cpu_percent_high?,
+                own.poll_cpu_percent_low?,
+                own.poll_cpu_percent_high?,
+            ),
+            wake_latency_mean_ns: effect(
+                other.latency_mean_high_ns,
+                own.latency_mean_low_ns,
+                own.latency_mean_high_ns,
+            ),
+        })
+    }
+}

@@ -1,0 +1,86 @@
+//! Whether a recommendation for KVM's parameters reaches any VM of a capture.
+//!
+//! `halt_poll_ns` is the ceiling of VMs without one of their own (`KVM_CAP_HALT_POLL`). What only such VMs
+//! would follow is no plan for the host: a plan for ceilings of VMs would be another [`crate::plan::Scope`].
+
+use std::collections::BTreeSet;
+
+use haltwise_capture::info::CaptureInfo;
+use haltwise_core::event::{CeilingSource, Vcpu};
+use haltwise_core::ids::{VcpuId, VmIndex};
+use haltwise_core::tune::advice::Verdict;
+
+use super::say;
+use crate::plan::Settings;
+
+/// The verdict where no VM follows.
+pub(crate) const VERDICT: &str = "nothing-follows";
+
+/// Why there is nothing to set.
+const REASON: &str = "halt_poll_ns applies to no VM of this capture: each has its own ceiling \
+                                 (KVM_CAP_HALT_POLL), which only its VMM can set. `--ceiling-only` tunes \
+                                 that.";
+
+/// A verdict in a word: the search's, if somebody follows.
+pub(crate) fn verdict(follows: bool, of: Verdict) -> &'static str {
+    if follows { say::verdict(of) } else { VERDICT }
+}
+
+/// Why it is so, in the same way.
+pub(crate) fn reason(follows: bool, of: impl FnOnce() -> String) -> String {
+    if follows { of() } else { REASON.to_owned() }
+}
+
+/// vCPUs for which KVM does not poll, because their guests disabled it.
+pub(crate) fn disabled(info: &CaptureInfo) -> BTreeSet<(VmIndex, VcpuId)> {
+    of(info, |vcpu| vcpu.guest_veto == Some(true))
+}
+
+/// vCPUs with a ceiling of their VM's own.
+pub(crate) fn own(info: &CaptureInfo) -> BTreeSet<(VmIndex, VcpuId)> {
+    of(info, |vcpu| vcpu.ceiling_source == CeilingSource::Cap)
+}
+
+fn of(info: &CaptureInfo, is_it: impl Fn(&Vcpu) -> bool) -> BTreeSet<(VmIndex, VcpuId)> {
+    let vcpus = info.roster.vcpus.iter().filter(|vcpu| is_it(vcpu));
+    vcpus.map(|vcpu| (vcpu.vm, vcpu.id)).collect()
+}
+
+/// What of a recommendation a host can set where no VM follows `halt_poll_ns`: the parameters that hold for
+/// VMs with a ceiling of their own too.
+pub(crate) fn without_ceiling(recommended: Settings, in_force: &Settings) -> Option<Settings> {
+    let rest = Settings {
+        halt_poll_ns: in_force.halt_poll_ns,
+        ..recommended
+    };
+    (!rest.beyond(in_force).is_empty()).then_some(rest)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_ceiling_that_nobody_follows_is_not_recommended() {
+        let in_force = Settings {
+            halt_poll_ns: Some(200_000),
+            halt_poll_ns_grow: Some(2),
+            halt_poll_ns_grow_start: Some(10_000),
+            halt_poll_ns_shrink: Some(2),
+        };
+        let ceiling = Settings {
+            halt_poll_ns: Some(50_000),
+            ..in_force
+        };
+        assert_eq!(without_ceiling(ceiling, &in_force), None);
+        let shrink = Settings {
+            halt_poll_ns_shrink: Some(0),
+            ..ceiling
+        };
+        let left = without_ceiling(shrink, &in_force).unwrap();
+        assert_eq!(
+            left.beyond(&in_force).named().collect::<Vec<_>>(),
+            [("halt_poll_ns_shrink", 0)]
+        );
+    }
+}

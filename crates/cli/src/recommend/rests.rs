@@ -1,0 +1,154 @@
+//! What a recommendation rests on: `tune` ends with it, and the page of `report --html` says the same.
+
+use haltwise_core::replay::Doubts;
+
+use super::say;
+use super::view::{Basis, View};
+use crate::costs::doubts::{CALIBRATED, of_halts};
+use crate::costs::words;
+use crate::number::{count, nanos, percent, share};
+use crate::words::plural;
+
+/// A word, and what is said of it; what is in backquotes is code.
+pub(crate) type Line = (&'static str, String);
+
+/// All of it, in the order in which it is read.
+pub(crate) fn rests(view: &View) -> Vec<Line> {
+    let basis = &view.basis;
+    let mut cost = words::cost(
+        basis.switch_cpu_ns,
+        basis.switch_cpu_source,
+        view.goal.lambda,
+    );
+    if let Some([low_ns, high_ns]) = basis.switch_cpu_ends_ns.filter(|[low, high]| low < high) {
+        let ends = [nanos(low_ns), nanos(high_ns)].join(" to ");
+        cost.push_str("; confidence intervals cover a block of ");
+        cost.push_str(&ends);
+        cost.push_str(", the calibration's error");
+    }
+    let mut said = vec![("cost", cost)];
+    if let Some(played) = &view.played {
+        let halts = format!(
+            "{}, of them {} in the validation half, {}; {} settings evaluated",
+            count(basis.halts),
+            count(basis.judged_halts),
+            nanos(basis.judged_ns),
+            played.looked_at,
+        );
+        said.push(("halts", halts));
+        said.push(("replay", replay(basis)));
+        said.push(("arrivals", words::arrivals(basis.arrivals)));
+        if let Some(idle) = basis.idle_cpu_percent {
+            let text = format!(
+                "the host had {} of a CPU idle; settings that poll for more than that were not \
+                 considered",
+                share(idle / 100.0)
+            );
+            said.push(("spare", text));
+        }
+    }
+    let mut rule = format!("KVM of {} on {}", basis.kernel, basis.arch);
+    if !basis.knobs_assumed.is_empty() {
+        rule.push_str("; not in the capture, that kernel's defaults assumed: ");
+        rule.push_str(&basis.knobs_assumed.join(", "));
+    }
+    said.push(("rule", rule));
+    said.extend(doubts(view));
+    said
+}
+
+/// How the replay of the setting in force compares with what was recorded.
+fn replay(basis: &Basis) -> String {
+    let of = |blocks: u64| percent(blocks as f64, basis.halts as f64);
+    format!(
+        "with the current setting {} of the halts sleep in the replay, {} did when recorded",
+        of(basis.blocks_replayed),
+        of(basis.blocks_recorded),
+    )
+}
+
+/// On how many halts and vCPUs an assumption rests, and what is not there at all.
+fn doubts(view: &View) -> Vec<Line> {
+    let basis = &view.basis;
+    let mut said = assumed(view);
+    said.extend(left_out(basis));
+    if basis.partial {
+        let text = "the capture is truncated or damaged; see `haltwise report`";
+        said.push(("partial", text.to_owned()));
+    }
+    said
+}
+
+/// Of the halts that judge, those of which something is assumed. Sleeps are those of the best setting that
+/// was found: that is what its figures hang on.
+fn assumed(view: &View) -> Vec<Line> {
+    let basis = &view.basis;
+    let doubts = Doubts {
+        latency_guessed: basis.latency_guessed,
+        latency_thin: basis.latency_thin,
+        latency_calibrated: basis.latency_calibrated,
+        ..basis.doubts
+    };
+    let under = ["the best setting found"; 3];
+    let mut said = of_halts(&doubts, basis.judged_halts, "the validated halts", under);
+    let calibrated = said.iter_mut().find(|(what, _)| *what == CALIBRATED);
+    if let Some((_, text)) = calibrated {
+        text.push_str(&if_late(view));
+    }
+    said
+}
+
+/// What is left of the gain were what was calibrated twice as late, and how to know.
+fn if_late(view: &View) -> String {
+    let late = view.played.as_ref().and_then(|played| {
+        let share = played.against_in_force.as_ref()?.cost_share.value;
+        Some((share, played.late_cost_share?))
+    });
+    let left = late.map_or_else(String::new, |(share, late)| {
+        format!(
+            ". With twice these latencies a halt would cost {} than now, instead of {}",
+            say::change(late),
+            say::change(share),
+        )
+    });
+    format!("{left}. To be sure, use `haltwise prove` or record with that setting")
+}
+
+/// What the recommendation does not stand on.
+fn left_out(basis: &Basis) -> Vec<Line> {
+    let others = [
+        (
+            "veto",
+            basis.vetoed_vcpus,
+            "vCPU",
+            "left out: the guest disabled host polling (MSR_KVM_POLL_CONTROL), no setting applies to it",
+        ),
+        (
+            "own ceiling",
+            basis.own_ceiling_vcpus,
+            "vCPU",
+            "of VMs with their own ceiling, to which halt_poll_ns does not apply",
+        ),
+        (
+            "skipped",
+            basis.skipped,
+            "halt",
+            "left out in whole time ranges, because there are too many",
+        ),
+        (
+            "out of order",
+            basis.out_of_order,
+            "halt",
+            "left out because their timestamps go backwards",
+        ),
+        (
+            "lost",
+            basis.lost,
+            "event",
+            "lost while recording; their halts are missing",
+        ),
+    ];
+    let others = others.into_iter().filter(|(_, n, ..)| *n > 0);
+    let said = others.map(|(what, n, one, text)| (what, format!("{} {text}", plural(n, one))));
+    said.collect()
+}

@@ -1,0 +1,343 @@
+//! What a search has to say, in words.
+
+use haltwise_core::kvm::Rule;
+use haltwise_core::kvm::ceiling::CeilingRule;
+use haltwise_core::tune::Material;
+use haltwise_core::tune::advice::{Advice, Finalist, LEAST_GAIN, Rejected, Verdict};
+use haltwise_core::tune::candidates::Reach;
+use haltwise_core::tune::interval::Interval;
+
+use super::seek::Sought;
+use super::view::settings;
+use crate::number::{nanos_f64, share, three_digits};
+use crate::plan::Settings;
+
+/// A verdict in a word.
+pub(crate) fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Change => "change",
+        Verdict::ObeyLimit => "obey-limit",
+        Verdict::AlreadyBest => "already-best",
+        Verdict::NotSignificant => "not-significant",
+        Verdict::TooSmall => "too-small",
+        Verdict::TooShort => "too-short",
+        Verdict::AllRejected => "all-rejected",
+        Verdict::Unproven => "unproven",
+        Verdict::NoPolling => "no-polling",
+    }
+}
+
+/// A time as a person writes it: exact, without naughts that say nothing.
+pub(crate) fn time(ns: u32) -> String {
+    let (whole, unit) = match ns {
+        0..1_000 => (1, "ns"),
+        1_000..1_000_000 => (1_000, "us"),
+        _ => (1_000_000, "ms"),
+    };
+    format!("{} {unit}", f64::from(ns) / f64::from(whole))
+}
+
+/// A setting as a person writes it: `50 us, fixed`, `200 us, grow 2 from 10 us, shrink 2`, `off`.
+pub(crate) fn setting(of: &Settings) -> String {
+    let ceiling_ns = of.halt_poll_ns.unwrap_or(0);
+    let ceiling = time(ceiling_ns);
+    if ceiling_ns == 0 {
+        return "off".to_owned();
+    }
+    let (Some(grow), Some(shrink)) = (of.halt_poll_ns_grow, of.halt_poll_ns_shrink) else {
+        return ceiling;
+    };
+    let Some(start) = of.halt_poll_ns_grow_start else {
+        return format!("{ceiling}, grow {grow}, shrink {shrink}");
+    };
+    let is_fixed = start >= ceiling_ns && shrink == 1;
+    let is_toggle = start >= ceiling_ns && shrink != 1;
+    match () {
+        () if is_fixed => format!("{ceiling}, fixed"),
+        () if is_toggle => format!("{ceiling} or 0, by the last halt"),
+        () => {
+            let start = time(start);
+            format!("{ceiling}, grow {grow} from {start}, shrink {shrink}")
+        }
+    }
+}
+
+/// The parameters one by one, as the kernel names them.
+pub(crate) fn parameters(of: &Settings) -> String {
+    let all: Vec<String> = (of.named())
+        .map(|(name, value)| format!("{name} = {value}"))
+        .collect();
+    all.join(", ")
+}
+
+/// How to write a setting by hand.
+pub(crate) fn commands(of: &Settings) -> Vec<String> {
+    let write = |(name, value)| format!("echo {value} > {}/{name}", haltwise_host::params::KVM);
+    of.named().map(write).collect()
+}
+
+/// `33 % less`, `2.1 % more`, `as much`.
+pub(crate) fn change(part: f64) -> String {
+    if part.abs() < 5e-5 {
+        return "the same".to_owned();
+    }
+    let word = if part < 0.0 { "less" } else { "more" };
+    format!("{} {word}", share(part.abs()))
+}
+
+/// The interval of a share in the same words: `31 to 35 % less`.
+pub(crate) fn interval(of: &Interval) -> String {
+    if !of.is_known() {
+        return "too few halts for a confidence interval".to_owned();
+    }
+    let percent = |end: f64| three_digits(100.0 * end.abs());
+    match (of.low < 0.0, of.high < 0.0) {
+        (true, true) => format!("{} to {} % less", percent(of.high), percent(of.low)),
+        (false, false) => format!("{} to {} % more", percent(of.low), percent(of.high)),
+        _ => format!("{} % less to {} % more", percent(of.low), percent(of.high)),
+    }
+}
+
+/// Why this verdict, in a sentence or two.
+pub(crate) fn reason(
+    material: &Material,
+    advice: &Advice,
+    in_force: &Finalist,
+    reach: Reach,
+) -> String {
+    if advice.verdict == Verdict::Unproven {
+        return unproven(advice, reach);
+    }
+    let cost = &advice.goal.aim.cost;
+    let (Some(choice), Some(against)) = (&advice.choice, &advice.against_in_force) else {
+        return without_choice(advice);
+    };
+    let wall = &material.judged_wall;
+    let (own, other) = (choice.judged(), in_force.judged());
+    let name = setting(&settings(&choice.knobs, reach));
+    let effect = format!(
+        "a halt costs {} instead of {}, {} ({} with 95 % confidence); polling takes {} of a CPU \
+         instead of {}, the mean wake-up latency is {} instead of {}",
+        nanos_f64(own.cost_per_halt_ns(cost)),
+        nanos_f64(other.cost_per_halt_ns(cost)),
+        change(against.cost_share.value),
+        interval(&against.cost_share),
+        share(wall.poll_cpu_percent(&own) / 100.0),
+        share(wall.poll_cpu_percent(&other) / 100.0),
+        nanos_f64(own.latency_mean_ns()),
+        nanos_f64(other.latency_mean_ns()),
+    );
+    match advice.verdict {
+        Verdict::Change => format!("Under {name} {effect}."),
+        Verdict::ObeyLimit => format!(
+            "The current setting polls for {} of a CPU, more than the limit. The best setting within the \
+             limit is {name}: {effect}.",
+            share(wall.poll_cpu_percent(&other) / 100.0),
+        ),
+        Verdict::NotSignificant => format!(
+            "The best setting found, {name}, is not significantly better: its cost is {} ({}).",
+            change(against.cost_share.value),
+            interval(&against.cost_share),
+        ),
+        Verdict::TooSmall => format!(
+            "The best setting found, {name}, would cost {}; a change is recommended from {} on.",
+            change(against.cost_share.value),
+            share(LEAST_GAIN),
+        ),
+        Verdict::AlreadyBest => {
+            "No evaluated setting beats the current one on the validation half.".to_owned()
+        }
+        Verdict::TooShort | Verdict::AllRejected | Verdict::NoPolling | Verdict::Unproven => {
+            without_choice(advice)
+        }
+    }
+}
+
+/// What would be better by the calibration alone, and what to do about it.
+fn unproven(advice: &Advice, reach: Reach) -> String {
+    let mut rejected = advice.rejected.iter();
+    let first = rejected.find_map(|(knobs, why)| match *why {
+        Rejected::Calibrated(gain, late) => Some((
+            knobs,
+            gain,
+            format!(
+                "{} if wake-up latencies were twice those calibrated; too few sleeps were recorded to know",
+                change(-late)
+            ),
+        )),
+        Rejected::WithinError(gain, least) => Some((
+            knobs,
+            gain,
+            format!(
+                "{} at the other end of the calibration's confidence interval",
+                change(-least)
+            ),
+        )),
+        _ => None,
+    });
+    first.map_or_else(String::new, |(knobs, gain, doubt)| {
+        format!(
+            "According to the calibration {} would cost {} than the current setting, but {doubt}. Measure \
+             both first with `haltwise prove`.",
+            setting(&settings(knobs, reach)),
+            change(-gain),
+        )
+    })
+}
+
+fn without_choice(advice: &Advice) -> String {
+    let text = match advice.verdict {
+        Verdict::AllRejected => "All settings that looked better were rejected, see below.",
+        Verdict::TooShort => {
+            "The capture is too short: its second half has halts in fewer than eight of fifty time \
+             slices. Record for longer."
+        }
+        Verdict::NoPolling => "KVM does not poll on this kernel: there is nothing to set.",
+        _ => "No other setting within the limit looks better than the current one.",
+    };
+    text.to_owned()
+}
+
+/// The share of polls cut short from which on it is said first.
+const CUTS: f64 = 0.05;
+
+/// What must be known beside the recommendation.
+pub(crate) fn notes(sought: &Sought) -> Vec<String> {
+    let mut notes = Vec::new();
+    let (material, in_force) = (&sought.material, &sought.of.in_force);
+    if let Some((own, other)) = in_force.two_states(&sought.advice.goal.aim.cost) {
+        notes.push(format!(
+            "The current setting has two steady states here, and a VM may end in either: a halt costs {} \
+             in the recorded one, {} in the other.",
+            nanos_f64(own),
+            nanos_f64(other),
+        ));
+    }
+    let own = material
+        .seats
+        .iter()
+        .filter(|seated| seated.own_ceiling_ns.is_some())
+        .count();
+    if own > 0 && own < material.seats.len() {
+        notes.push(format!(
+            "{} in VMs with their own ceiling, to which halt_poll_ns does not apply; `--ceiling-only` \
+             tunes those.",
+            match own {
+                1 => "1 vCPU runs".to_owned(),
+                own => format!("{own} vCPUs run"),
+            },
+        ));
+    }
+    let judged = in_force.judged().halts.max(1) as f64;
+    let cut = sought
+        .rows
+        .first()
+        .map_or(0, |(_, outcome)| outcome.doubts.poll_cut);
+    if cut as f64 / judged > CUTS {
+        notes.push(format!(
+            "In {} of the halts of the validation half polling was preempted by another task, and no \
+             setting polls on there. Record while a CPU is idle to see the effect of polling.",
+            share(cut as f64 / judged),
+        ));
+    }
+    notes
+}
+
+/// Why a setting was not taken.
+pub(crate) fn rejected(why: &Rejected) -> String {
+    match *why {
+        Rejected::Bistable(zero, ceiling) => format!(
+            "two steady states: {} per halt if the window starts at 0, {} if it starts at the ceiling",
+            nanos_f64(zero),
+            nanos_f64(ceiling),
+        ),
+        Rejected::OverFitted(fitted, kept) => format!(
+            "over-fitted: {} on the first half, {} on the validation half",
+            change(-fitted),
+            change(-kept),
+        ),
+        Rejected::OverLimit(percent) => {
+            let polls = share(percent / 100.0);
+            format!("polls for {polls} of a CPU on the validation half")
+        }
+        Rejected::Calibrated(gain, late) => format!(
+            "depends on the calibration: {} with calibrated wake-up latencies, {} with twice those",
+            change(-gain),
+            change(-late),
+        ),
+        Rejected::WithinError(gain, least) => format!(
+            "within the calibration's error: {} as calibrated, {} at the other end of its confidence interval",
+            change(-gain),
+            change(-least),
+        ),
+    }
+}
+
+/// Whether running VMs keep the ceiling that they began with.
+pub(crate) fn is_snapshot(rule: &Rule) -> bool {
+    rule.ceiling == CeilingRule::SnapshotOrCap
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn of(values: [u32; 4]) -> Settings {
+        Settings {
+            halt_poll_ns: Some(values[0]),
+            halt_poll_ns_grow: Some(values[1]),
+            halt_poll_ns_grow_start: Some(values[2]),
+            halt_poll_ns_shrink: Some(values[3]),
+        }
+    }
+
+    #[test]
+    fn settings_have_short_names() {
+        for (values, name) in [
+            ([0, 2, 10_000, 2], "off"),
+            ([50_000, 1, 50_000, 1], "50 us, fixed"),
+            ([50_000, 2, 50_000, 0], "50 us or 0, by the last halt"),
+            (
+                [200_000, 2, 10_000, 2],
+                "200 us, grow 2 from 10 us, shrink 2",
+            ),
+        ] {
+            assert_eq!(setting(&of(values)), name);
+        }
+        let old = Settings {
+            halt_poll_ns_grow_start: None,
+            ..of([50_000, 2, 0, 0])
+        };
+        assert_eq!(setting(&old), "50 us, grow 2, shrink 0");
+    }
+
+    #[test]
+    fn times_are_exact() {
+        for (ns, text) in [
+            (999, "999 ns"),
+            (5_500, "5.5 us"),
+            (200_000, "200 us"),
+            (1_250_000, "1.25 ms"),
+        ] {
+            assert_eq!(time(ns), text);
+        }
+    }
+
+    #[test]
+    fn intervals_say_which_way() {
+        let of = |low, high| {
+            interval(&Interval {
+                value: 0.0,
+                low,
+                high,
+            })
+        };
+        assert_eq!(of(-0.35, -0.31), "31.0 to 35.0 % less");
+        assert_eq!(of(0.01, 0.02), "1.00 to 2.00 % more");
+        assert_eq!(of(-0.05, 0.1), "5.00 % less to 10.0 % more");
+        assert_eq!(
+            of(f64::NEG_INFINITY, 1.0),
+            "too few halts for a confidence interval"
+        );
+    }
+}

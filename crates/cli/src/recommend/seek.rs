@@ -1,0 +1,426 @@
+//! From the halts of a capture to recommendations: a pass over them (two, if not all of them find room), then the
+//! search.
+
+use std::collections::BTreeSet;
+
+use anyhow::anyhow;
+use haltwise_capture::info::CaptureInfo;
+use haltwise_capture::table::Table;
+use haltwise_core::event::{Halt, WindowChange};
+use haltwise_core::ids::{VcpuId, VmIndex};
+use haltwise_core::kvm::{Arch, Knobs, Version};
+use haltwise_core::policy::Spec;
+use haltwise_core::replay::session::Survey;
+use haltwise_core::replay::{Arrivals, Cost, Outcome};
+use haltwise_core::tune::advice::{self, Final, Finalist};
+use haltwise_core::tune::caps::{self, Caps};
+use haltwise_core::tune::figures::{self, OF_ANY_KIND, Subject};
+use haltwise_core::tune::search::{self, Aim, Found};
+use haltwise_core::tune::stage::{CeilingsOf, Entry};
+use haltwise_core::tune::{Advice, Gather, Goal, Keep, Material, Terms};
+
+use super::follow;
+use super::goal::Named;
+use super::threads::Threads;
+use crate::costs::{self, Known, Told, refused};
+use crate::exit::{Exit, Failure};
+use crate::reading::knobs::knobs_of;
+use crate::reading::open::explain_shared;
+use crate::reading::opened::{Broken, Opened};
+use crate::reading::pass::{PassEnds, Sink};
+use crate::reading::rule::KernelSought;
+
+/// What is sought.
+#[derive(Debug)]
+pub(crate) struct Wish<'a> {
+    /// The weight of latency, in thousandths, and what to call it.
+    pub(crate) weight: (String, u64),
+    /// The most that polling may take, in % of one CPU.
+    pub(crate) max_poll_cpu_percent: Option<f64>,
+    /// Whose halts count; all if `None`.
+    pub(crate) vms: Option<Vec<VmIndex>>,
+    /// Whether waking earlier makes the next gap longer.
+    pub(crate) arrivals: Arrivals,
+    /// What the command line says of costs.
+    pub(crate) told: Told<'a>,
+    /// The kernel, if not the capture's.
+    pub(crate) kernel: Option<Version>,
+    /// The port, if not the capture's.
+    pub(crate) arch: Option<Arch>,
+    /// Seed of all draws.
+    pub(crate) seed: u64,
+    /// Only the ceiling is sought.
+    pub(crate) ceiling_only: bool,
+    /// What is computed beside the recommendation.
+    pub(crate) extent: Extent,
+}
+
+/// What is computed beside a recommendation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Nothing.
+    Setting,
+    /// All that `tune` says: bounds, other policies, a ceiling for each VM.
+    All,
+}
+
+impl Wish<'_> {
+    /// What is sought where the command line says no more than a goal.
+    pub(crate) fn of_goal(weight: (String, u64), vms: Option<Vec<VmIndex>>) -> Self {
+        Self {
+            weight,
+            max_poll_cpu_percent: None,
+            vms,
+            arrivals: Arrivals::default(),
+            told: Told::default(),
+            kernel: None,
+            arch: None,
+            seed: 1,
+            ceiling_only: false,
+            extent: Extent::Setting,
+        }
+    }
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(crate) struct Sought {
+    /// The halts and what holds for them.
+    pub(crate) material: Material,
+    /// What is known about blocks.
+    pub(crate) known: Known,
+    /// Parameters that the capture does not tell.
+    pub(crate) knobs_assumed: Vec<&'static str>,
+    /// How many settings were looked at.
+    pub(crate) looked_at: usize,
+    /// Who came into the final.
+    pub(crate) of: Final,
+    /// The recommendation that was asked for.
+    pub(crate) advice: Advice,
+    /// One for each goal that has a name.
+    pub(crate) others: Vec<Advice>,
+    /// Ceilings for each VM of its own.
+    pub(crate) caps: Option<Caps>,
+    /// With all figures: in force, default, the choice (if any), the clairvoyant.
+    pub(crate) rows: Vec<(Row, Outcome)>,
+    /// The cheapest policy of any kind.
+    pub(crate) best_policy: Option<(String, Outcome)>,
+    /// What the host's CPUs were idle, in % of one CPU.
+    pub(crate) idle_cpu_percent: Option<f64>,
+    /// vCPUs whose guest switched host polling off, left out.
+    pub(crate) vetoed_vcpus: u64,
+}
+
+/// Whose figures these are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Row {
+    /// The setting in force when recorded.
+    InForce,
+    /// The kernel's default.
+    Default,
+    /// The recommendation, or what came nearest to one.
+    Choice,
+    /// No polling.
+    Off,
+    /// The bound.
+    Clairvoyant,
+}
+
+/// Halts that are kept in memory at most: 2 GB. More are thinned by stretches of time.
+const MOST_HALTS: u64 = 32_000_000;
+
+/// Seeks in what was looked at.
+pub(crate) fn seek(opened: &Opened, wish: &Wish<'_>, look: Look) -> Result<Sought, Failure> {
+    let info = opened.info();
+    let (version, survey, gather) = look.finish()?;
+    let known = costs::know(&wish.told, &survey)?;
+    let arch = arch_of(info, wish);
+    let (in_force, knobs_assumed) = knobs_of(&info.knobs, version, arch);
+    let terms = Terms {
+        version,
+        arch,
+        in_force,
+        arrivals: wish.arrivals,
+        elsewhere: known.elsewhere.clone(),
+        seed: wish.seed,
+        ceiling_only: wish.ceiling_only,
+    };
+    let material = gather.finish(terms, &survey).map_err(refused)?;
+    if material.seats.is_empty() {
+        return Err(all_disabled());
+    }
+    let idle_cpu_percent = idle_cpu_percent(opened);
+    let possible = idle_cpu_percent.map(|idle| idle + material.recorded_poll_cpu_percent());
+    let goals = goals(wish, &known, possible);
+    let crew = Threads::new();
+    let aims: Vec<Aim> = goals.iter().map(|goal| goal.aim).collect();
+    let found: Vec<Found> = search::search(&material, &aims, &crew);
+    let of = advice::play_final(&material, &found, &aims, &crew);
+    let mut advices = goals
+        .iter()
+        .map(|goal| advice::advise(&material, &of, goal));
+    let Some(advice) = advices.next() else {
+        return Err(Failure::new(Exit::Failed, anyhow!("no goal to tune for")));
+    };
+    let others = advices.collect();
+    let base = base(&advice, &in_force);
+    let cost = &advice.goal.aim.cost;
+    let caps = match wish.extent {
+        Extent::Setting => None,
+        Extent::All => caps::seek(&material, &base, cost, &crew),
+    };
+    let (rows, best_policy) = figures(&material, (&of, &advice), wish.extent, &crew)?;
+    Ok(Sought {
+        looked_at: found.len(),
+        of,
+        others,
+        caps,
+        rows,
+        best_policy,
+        advice,
+        known,
+        knobs_assumed,
+        idle_cpu_percent,
+        vetoed_vcpus: follow::disabled(info).len() as u64,
+        material,
+    })
+}
+
+/// The port of a capture.
+pub(super) fn arch_of(info: &CaptureInfo, wish: &Wish<'_>) -> Arch {
+    let recorded = || Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86);
+    wish.arch.unwrap_or_else(recorded)
+}
+
+/// What is asked for first, then every goal that has a name.
+pub(super) fn goals(
+    wish: &Wish<'_>,
+    known: &Known,
+    possible_poll_cpu_percent: Option<f64>,
+) -> Vec<Goal> {
+    let goal = |name: &str, latency_weight_milli| Goal {
+        name: name.to_owned(),
+        aim: Aim {
+            cost: Cost {
+                switch_cpu_ns: known.switch_cpu_ns,
+                latency_weight_milli,
+                ..Cost::FREE
+            },
+            switch_cpu_ends_ns: known.switch_cpu_ends_ns,
+            max_poll_cpu_percent: wish.max_poll_cpu_percent,
+            possible_poll_cpu_percent,
+        },
+    };
+    let mut goals = vec![goal(&wish.weight.0, wish.weight.1)];
+    let named = Named::ALL.map(|named| goal(named.as_str(), named.weight_milli()));
+    goals.extend(named);
+    goals
+}
+
+/// What the host's CPUs were idle while recorded, in % of one CPU; `None` where that was not sampled.
+pub(super) fn idle_cpu_percent(opened: &Opened) -> Option<f64> {
+    let samples = &opened.host_samples().rows;
+    let (first, last) = (samples.first()?, samples.last()?);
+    let total_ns = last
+        .total_ns
+        .checked_sub(first.total_ns)
+        .filter(|&ns| ns > 0)?;
+    let busy_ns = last.busy_ns.checked_sub(first.busy_ns)?;
+    let idle = 1.0 - busy_ns as f64 / total_ns as f64;
+    Some(100.0 * idle.max(0.0) * f64::from(last.cpus))
+}
+
+/// The setting that stands after the recommendation is followed.
+pub(crate) fn base(advice: &Advice, in_force: &Knobs) -> Knobs {
+    match &advice.choice {
+        Some(choice) if advice.verdict.changes() => choice.knobs,
+        _ => *in_force,
+    }
+}
+
+/// Halts, and the time from the first to the last.
+#[derive(Debug, Clone, Copy)]
+struct Span {
+    halts: u64,
+    first_ns: u64,
+    last_ns: u64,
+}
+
+impl Span {
+    fn length_ns(&self) -> u64 {
+        self.last_ns.saturating_sub(self.first_ns)
+    }
+}
+
+/// The failure that no setting reaches any vCPU.
+pub(super) fn all_disabled() -> Failure {
+    let error = anyhow!(
+        "on every vCPU of this capture that halted the guest disabled host polling: no setting of this \
+         host reaches them"
+    );
+    Failure::new(Exit::Failed, error)
+        .hint("the guest decides: see its parameter guest_halt_poll_ns and MSR_KVM_POLL_CONTROL")
+}
+
+/// Takes the halts in: what wake-ups take, and the halts in memory, but for those of vCPUs that no setting reaches.
+#[derive(Debug)]
+pub(crate) struct Look {
+    vms: Option<Vec<VmIndex>>,
+    vetoed: BTreeSet<(VmIndex, VcpuId)>,
+    /// Of the first pass.
+    kernel: Option<Result<KernelSought, Failure>>,
+    version: Option<Result<Version, Failure>>,
+    survey: Survey,
+    span: Span,
+    /// Whether this pass gathers: not the first one where not all halts find room.
+    gathers: bool,
+    gather: Gather,
+    /// Halts of everybody, by the capture.
+    rows: u64,
+    broken: Option<Broken>,
+}
+
+impl Look {
+    pub(crate) fn new(opened: &Opened, wish: &Wish<'_>) -> Self {
+        let rows = opened.capture().rows(Table::Halts);
+        Self {
+            vms: wish.vms.clone(),
+            vetoed: follow::disabled(opened.info()),
+            kernel: Some(KernelSought::new(opened, wish.kernel)),
+            version: None,
+            survey: Survey::default(),
+            span: Span {
+                halts: 0,
+                first_ns: u64::MAX,
+                last_ns: 0,
+            },
+            gathers: rows.is_some_and(|rows| rows <= MOST_HALTS),
+            gather: Gather::new(Keep::ALL),
+            rows: rows.unwrap_or(0),
+            broken: None,
+        }
+    }
+
+    /// A pass has ended; whether there must be another.
+    pub(crate) fn ended(&mut self, ends: &PassEnds) -> bool {
+        if self.broken.is_none() {
+            self.broken = ends.broken(Table::Halts).cloned();
+        }
+        if let Some(kernel) = self.kernel.take() {
+            self.version = Some(kernel.map(|kernel| kernel.finish(ends)));
+        }
+        let span = &self.span;
+        if self.gathers || span.halts == 0 || self.broken.is_some() {
+            return false;
+        }
+        self.gathers = true;
+        let keep = Keep::at_most(MOST_HALTS, span.halts, span.length_ns());
+        self.gather = Gather::new(keep);
+        true
+    }
+
+    fn finish(self) -> Result<(Version, Survey, Gather), Failure> {
+        let nobody = || Failure::new(Exit::Failed, anyhow!("the halts were not read"));
+        let version = self.version.unwrap_or_else(|| Err(nobody()))?;
+        if let Some(broken) = &self.broken {
+            return Err(explain_shared(broken));
+        }
+        if self.span.halts == 0 {
+            let whose = if self.vms.is_some() {
+                "the VM that was asked for has no halts in this capture"
+            } else {
+                "this capture holds no halts"
+            };
+            let rows = self.rows;
+            let error = anyhow!("{whose}: there is nothing to tune by ({rows} halts in all)");
+            return Err(Failure::new(Exit::Failed, error).hint("`haltwise report` says why"));
+        }
+        Ok((version, self.survey, self.gather))
+    }
+}
+
+impl Sink for Look {
+    fn wants(&self, table: Table) -> bool {
+        table == Table::Halts
+    }
+
+    fn wants_calls(&self) -> bool {
+        matches!(&self.kernel, Some(Ok(kernel)) if kernel.wants_calls())
+    }
+
+    fn halt(&mut self, halt: &Halt, call: Option<&WindowChange>) {
+        let is_first = self.version.is_none();
+        if let Some(Ok(kernel)) = &mut self.kernel {
+            kernel.halt(halt, call);
+        }
+        let of = |vms: &Vec<VmIndex>| halt.vm.is_some_and(|vm| vms.contains(&vm));
+        if !self.vms.as_ref().is_none_or(of) {
+            return;
+        }
+        if is_first {
+            self.survey.halt(halt);
+            self.span.halts += 1;
+            self.span.first_ns = self.span.first_ns.min(halt.start_ns);
+            self.span.last_ns = self.span.last_ns.max(halt.end_ns());
+        }
+        let is_vetoed = || {
+            let seat = halt.vm.zip(halt.vcpu);
+            seat.is_some_and(|seat| self.vetoed.contains(&seat))
+        };
+        if self.gathers && !is_vetoed() {
+            self.gather.halt(halt);
+        }
+    }
+}
+
+type Rows = Vec<(Row, Outcome)>;
+
+/// The rows of the page, and the cheapest policy of any kind.
+fn figures(
+    material: &Material,
+    (of, advice): (&Final, &Advice),
+    extent: Extent,
+    crew: &Threads,
+) -> Result<(Rows, Option<(String, Outcome)>), Failure> {
+    let cost = &advice.goal.aim.cost;
+    let setting = |finalist: &Finalist, ceilings| {
+        Subject::Setting(Entry {
+            knobs: finalist.knobs,
+            start: finalist.start,
+            ceilings,
+        })
+    };
+    let mut rows = vec![
+        (Row::InForce, setting(&of.in_force, CeilingsOf::Recorded)),
+        (Row::Default, setting(&of.default, CeilingsOf::Param)),
+    ];
+    if let Some(choice) = &advice.choice {
+        rows.push((Row::Choice, setting(choice, CeilingsOf::Param)));
+    }
+    let others: &[&str] = match extent {
+        Extent::Setting => &[],
+        Extent::All => {
+            let off = Knobs {
+                halt_poll_ns: 0,
+                ..material.terms.in_force
+            };
+            rows.push((Row::Off, Subject::Setting(Entry::new(off))));
+            rows.push((Row::Clairvoyant, Subject::Policy("clairvoyant".parse()?)));
+            &OF_ANY_KIND
+        }
+    };
+    let policies: Vec<Spec> = others
+        .iter()
+        .map(|name| name.parse())
+        .collect::<Result<_, _>>()?;
+    let mut subjects: Vec<Subject> = rows.iter().map(|(_, subject)| subject.clone()).collect();
+    subjects.extend(policies.into_iter().map(Subject::Policy));
+    let mut outcomes = figures::figures(material, &subjects, cost, crew)?;
+    let of_policies = outcomes.split_off(rows.len());
+    let by_cost =
+        |a: &(&str, Outcome), b: &(&str, Outcome)| a.1.cost_ns(cost).total_cmp(&b.1.cost_ns(cost));
+    let best = others.iter().copied().zip(of_policies).min_by(by_cost);
+    let rows = rows.into_iter().map(|(row, _)| row).zip(outcomes).collect();
+    Ok((rows, best.map(|(name, outcome)| (name.to_owned(), outcome))))
+}

@@ -1,0 +1,76 @@
+//! The grid of settings that the page shows, with what it needs to say their figures.
+
+use haltwise_core::kvm::Knobs;
+use haltwise_core::replay::Cost;
+use haltwise_core::tune::Sums;
+use haltwise_core::tune::candidates::Reach;
+use haltwise_core::tune::sums::Wall;
+use haltwise_core::tune::whatif::{self, Shape};
+
+use super::say;
+use super::seek::Sought;
+use super::threads::Threads;
+
+/// VMs that are told apart.
+const VMS: usize = 12;
+
+/// Settings on the part that judges.
+#[derive(Debug)]
+pub(crate) struct WhatIf {
+    /// The grid.
+    pub(crate) grid: whatif::WhatIf,
+    /// What of the parameters the kernel has.
+    pub(crate) reach: Reach,
+    /// What a halt costs, by the goal that was asked for.
+    pub(crate) cost: Cost,
+    /// The time of the part that judges.
+    pub(crate) wall: Wall,
+    /// What is in force, each VM under its own ceiling.
+    pub(crate) in_force: (Knobs, Sums),
+    /// The kernel's default.
+    pub(crate) default: Knobs,
+    /// The best that was found.
+    pub(crate) choice: Option<Knobs>,
+    /// vCPUs, and those of them with a ceiling of their VM's own.
+    pub(crate) vcpus: (usize, usize),
+}
+
+impl WhatIf {
+    /// Of a search.
+    pub(crate) fn of(sought: &Sought) -> Self {
+        let material = &sought.material;
+        let choice = sought.advice.choice.as_ref().map(|choice| choice.knobs);
+        let own = |of: &&haltwise_core::tune::material::Seated| of.own_ceiling_ns.is_some();
+        Self {
+            grid: whatif::play(material, &sought.of, choice, VMS, &Threads::new()),
+            reach: Reach::of(&material.terms.rule()),
+            cost: sought.advice.goal.aim.cost,
+            wall: material.judged_wall,
+            in_force: (sought.of.in_force.knobs, sought.of.in_force.judged()),
+            default: sought.of.default.knobs,
+            choice,
+            vcpus: (
+                material.seats.len(),
+                material.seats.iter().filter(own).count(),
+            ),
+        }
+    }
+
+    /// How windows grow and shrink, in words.
+    pub(crate) fn shape(&self, shape: &Shape) -> String {
+        let Shape {
+            grow,
+            grow_start,
+            shrink,
+        } = *shape;
+        match grow_start {
+            _ if !self.reach.adapts => "as this kernel has it".to_owned(),
+            None if shrink == 1 => "one length: the ceiling".to_owned(),
+            None => format!("the ceiling or nothing, by the last halt (shrink {shrink})"),
+            Some(ns) if self.reach.grow_start => {
+                format!("grow {grow} from {}, shrink {shrink}", say::time(ns))
+            }
+            Some(_) => format!("grow {grow}, shrink {shrink}"),
+        }
+    }
+}

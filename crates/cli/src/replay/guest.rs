@@ -1,0 +1,63 @@
+//! What a policy of the guest is worth, in words: what it spares, from which price of an exit it costs less
+//! than polling in the host, and how far it polled on where other tasks wanted the CPU.
+
+use super::price::Price;
+use super::view::{Group, InGuest, PlayedView, Row};
+use crate::number::{count, nanos_f64, percent};
+use crate::page::harmless;
+
+/// What there is to say; `None` of a policy of the host.
+pub(super) fn worth(group: &Group, played: &PlayedView, price: &Price) -> Option<String> {
+    let in_guest = played.in_guest.as_ref()?;
+    let row = &played.from_zero;
+    let spared = format!(
+        "{} polls in the guest: {} exits instead of {}{}.",
+        harmless(&played.policy),
+        count(row.hlt_exits + row.timer_exits),
+        count(group.halts),
+        ipis(group, row),
+    );
+    let sentences = [
+        Some(spared),
+        break_even(in_guest, price),
+        contended(group, row),
+    ];
+    let said: Vec<String> = sentences.into_iter().flatten().collect();
+    Some(said.join(" "))
+}
+
+fn ipis(group: &Group, row: &Row) -> String {
+    let all = group.recorded.ipis;
+    if all == 0 {
+        return String::new();
+    }
+    format!(", {} IPIs instead of {}", count(row.ipis), count(all))
+}
+
+fn break_even(in_guest: &InGuest, price: &Price) -> Option<String> {
+    let host = harmless(in_guest.against.as_ref()?);
+    let ns = in_guest.exit_break_even_ns?;
+    let than = format!("It costs less than {host}, the cheapest policy of the host here,");
+    if ns <= 0.0 {
+        return Some(format!("{than} whatever an exit costs."));
+    }
+    let known = match price.exit_cpu_ns {
+        None => "; how much one takes is not known",
+        Some(_) => "",
+    };
+    let ns = nanos_f64(ns);
+    Some(format!(
+        "{than} if an exit (or an IPI) takes more than {ns}{known}."
+    ))
+}
+
+fn contended(group: &Group, row: &Row) -> Option<String> {
+    let share = percent(row.contended_polls as f64, group.halts as f64);
+    (row.contended_polls > 0).then(|| {
+        format!(
+            "In {share} of the halts it goes on polling when another task wants the CPU. KVM does not \
+             end such a poll: the scheduler shares the CPU, so that task waits, and wake-ups may come \
+             later than told here."
+        )
+    })
+}

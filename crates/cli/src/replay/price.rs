@@ -1,0 +1,125 @@
+//! What an exit and an IPI cost: given, or as calibrated. Nothing is assumed: it differs a hundredfold between
+//! a CPU that delivers interrupts by itself and a host that is a VM.
+
+use haltwise_core::replay::Cost;
+use serde::Serialize;
+
+use crate::costs::Source;
+use crate::costs::words;
+use crate::number::nanos;
+
+/// What the command line says.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Told {
+    /// `--exit-cpu`.
+    pub(crate) exit_cpu_ns: Option<u64>,
+    /// `--ipi-cpu`.
+    pub(crate) ipi_cpu_ns: Option<u64>,
+}
+
+/// The prices in force. `None` where nobody knows one: it counts as nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub(crate) struct Price {
+    /// CPU time of one exit on HLT and the entry after it.
+    pub(crate) exit_cpu_ns: Option<u64>,
+    /// Where that comes from.
+    pub(crate) exit_cpu_source: Option<Source>,
+    /// What an IPI costs its sender; an exit, unless given.
+    pub(crate) ipi_cpu_ns: Option<u64>,
+    /// Where that comes from.
+    pub(crate) ipi_cpu_source: Option<Source>,
+}
+
+impl Price {
+    /// What is told comes before what was calibrated.
+    pub(crate) fn new(told: Told, calibrated_ns: Option<u64>) -> Self {
+        let given = |ns: u64| (ns, Source::Given);
+        let exit = told.exit_cpu_ns.map(given);
+        let exit = exit.or(calibrated_ns.map(|ns| (ns, Source::Calibrated)));
+        let ipi = told.ipi_cpu_ns.map(given).or(exit);
+        Self {
+            exit_cpu_ns: exit.map(|(ns, _)| ns),
+            exit_cpu_source: exit.map(|(_, source)| source),
+            ipi_cpu_ns: ipi.map(|(ns, _)| ns),
+            ipi_cpu_source: ipi.map(|(_, source)| source),
+        }
+    }
+
+    /// A cost with these prices.
+    pub(crate) fn on(&self, cost: Cost) -> Cost {
+        Cost {
+            exit_cpu_ns: self.exit_cpu_ns.unwrap_or(0),
+            ipi_cpu_ns: self.ipi_cpu_ns.unwrap_or(0),
+            ..cost
+        }
+    }
+
+    /// In words.
+    pub(crate) fn words(&self) -> String {
+        let of = |ns: Option<u64>, source: Option<Source>| {
+            ns.zip(source).map(|(ns, source)| {
+                let source = words::source(source);
+                format!("{} of CPU ({source})", nanos(ns))
+            })
+        };
+        let exit = of(self.exit_cpu_ns, self.exit_cpu_source);
+        let ipi = of(self.ipi_cpu_ns, self.ipi_cpu_source);
+        match (exit, ipi) {
+            (None, None) => "what one costs is not known, so none is in the cost; measure it with \
+                             `haltwise-lab calibrate`, or give --exit-cpu TIME"
+                .to_owned(),
+            (Some(exit), None) => format!("one takes {exit}"),
+            (None, Some(ipi)) => format!(
+                "what one on HLT costs is not known, so none is in the cost; an IPI costs its sender \
+                 {ipi}"
+            ),
+            (Some(exit), Some(ipi)) if exit == ipi => {
+                format!("one takes {exit}, and an IPI costs its sender one")
+            }
+            (Some(exit), Some(ipi)) => {
+                format!("one takes {exit}, and an IPI costs its sender {ipi}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn what_is_given_comes_first_and_an_ipi_is_an_exit_unless_given() {
+        let told = |exit, ipi| Told {
+            exit_cpu_ns: exit,
+            ipi_cpu_ns: ipi,
+        };
+        let (given, calibrated) = (Some(Source::Given), Some(Source::Calibrated));
+        for (told, calibrated_ns, exit, ipi) in [
+            (told(None, None), None, (None, None), (None, None)),
+            (
+                told(None, None),
+                Some(9),
+                (Some(9), calibrated),
+                (Some(9), calibrated),
+            ),
+            (
+                told(Some(5), None),
+                Some(9),
+                (Some(5), given),
+                (Some(5), given),
+            ),
+            (
+                told(None, Some(0)),
+                Some(9),
+                (Some(9), calibrated),
+                (Some(0), given),
+            ),
+            (told(None, Some(3)), None, (None, None), (Some(3), given)),
+        ] {
+            let price = Price::new(told, calibrated_ns);
+            assert_eq!((price.exit_cpu_ns, price.exit_cpu_source), exit);
+            assert_eq!((price.ipi_cpu_ns, price.ipi_cpu_source), ipi);
+            assert_eq!(price.words().contains("not known"), exit.0.is_none());
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! `check` and `repair` on captures that are whole, cut and damaged.
+//!
+//! `damaged` was written once by a haltwise that makes checksums, and one bit of it flipped: it stays as it is, so that
+//! its bytes are the same for ever.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use super::{compare, fits, flat, haltwise, home, scenarios, schema, updates, write};
+
+/// Text or JSON, with the exit code as the last line.
+fn said(dir: &Path, arguments: &[&str]) -> String {
+    let (text, code) = haltwise(dir, arguments);
+    let text = match serde_json::from_str(&text) {
+        Ok(json) => flat(&json, 0) + "\n",
+        Err(_) => text,
+    };
+    format!("{text}(exit code {})\n", code.unwrap())
+}
+
+fn make_damaged() {
+    let dir = home().join("damaged");
+    if updates() && !dir.exists() {
+        let mut scenarios = scenarios::all().into_iter();
+        let scenario = scenarios.find(|scenario| scenario.name == "lossy");
+        write(scenario.unwrap(), &dir);
+        let path = dir.join("halts.parquet");
+        let mut bytes = fs::read(&path).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 16;
+        fs::write(path, bytes).unwrap();
+    }
+}
+
+#[test]
+fn checks_and_repairs_are_as_committed() {
+    make_damaged();
+    let mut wrong = String::new();
+    let new = tempfile::tempdir().unwrap();
+    let new = new.path().join("new");
+    for (name, capture) in [
+        ("transactional", "captures/transactional"),
+        ("cut", "captures/cut"),
+        ("damaged", "damaged"),
+    ] {
+        for json in [false, true] {
+            let mut arguments = vec!["check", capture];
+            arguments.extend(json.then_some("--json"));
+            let text = said(&home(), &arguments);
+            let form = if json { "json" } else { "txt" };
+            let file = format!("check/{name}.{form}");
+            wrong.extend(compare(&file, &text).err());
+            if !json {
+                wrong.extend(fits(&file, &text).err());
+            }
+        }
+        let output = new.to_str().unwrap();
+        let text = said(&home(), &["repair", capture, "-o", output]);
+        // The line is as long as the screen, whatever the directory is called.
+        let text = text.replace(output, "NEW");
+        let (head, rest) = text.split_once('\n').unwrap();
+        let text = format!("== {}\n{rest}", head.trim_matches([' ', '=']));
+        wrong.extend(compare(&format!("check/{name}-repaired.txt"), &text).err());
+        let (_, code) = haltwise(&home(), &["check", output]);
+        assert_eq!(code, Some(0), "{name}");
+        fs::remove_dir_all(&new).unwrap();
+    }
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn every_reading_verb_reports_the_damage() {
+    for verb in ["report", "verify", "replay", "tune", "explain"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+            .args([verb, "damaged"])
+            .current_dir(home())
+            .output()
+            .unwrap();
+        let code = output.status.code();
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8(text).unwrap();
+        let words: Vec<_> = text.split_whitespace().collect();
+        assert!(matches!(code, Some(1 | 5)), "{verb}: {code:?} {text}");
+        let words = words.join(" ");
+        assert!(
+            words.contains("do not match their checksum"),
+            "{verb}: {text}"
+        );
+    }
+}
+
+#[test]
+fn a_cut_capture_is_finished_in_place_if_nothing_is_damaged() {
+    let dir = tempfile::tempdir().unwrap();
+    let cut = scenarios::all().into_iter().find(|it| it.name == "cut");
+    write(cut.unwrap(), &dir.path().join("cap"));
+    let (_, code) = haltwise(dir.path(), &["check", "cap"]);
+    assert_eq!(code, Some(5));
+    let (text, code) = haltwise(dir.path(), &["repair", "cap", "--yes"]);
+    assert_eq!(code, Some(0), "{text}");
+    assert!(text.contains("cap: finished"), "{text}");
+    let (_, code) = haltwise(dir.path(), &["check", "cap"]);
+    assert_eq!(code, Some(0));
+    let again = |capture: &Path| {
+        let mut repair = Command::new(env!("CARGO_BIN_EXE_haltwise"));
+        let output = repair
+            .arg("repair")
+            .arg(capture)
+            .arg("--yes")
+            .output()
+            .unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), said)
+    };
+    let (code, said) = again(&dir.path().join("cap"));
+    assert!(
+        code == Some(1) && said.contains("nothing to repair"),
+        "{said}"
+    );
+    let (code, said) = again(&home().join("damaged"));
+    assert!(
+        code == Some(1) && said.contains("name a new directory"),
+        "{said}"
+    );
+    let bare = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        .args(["repair", "cap"])
+        .output()
+        .unwrap();
+    assert_eq!(bare.status.code(), Some(2));
+}
+
+#[test]
+fn the_page_describes_every_field() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/check-json.md");
+    let page = fs::read_to_string(page).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let new = dir.path().join("new");
+    let mut printed = BTreeSet::new();
+    for arguments in [
+        &["check", "damaged", "--json"][..],
+        &["repair", "damaged", "--json", "-o", new.to_str().unwrap()],
+    ] {
+        let (text, _) = haltwise(&home(), arguments);
+        schema::keys(&serde_json::from_str(&text).unwrap(), &mut printed);
+    }
+    schema::agree(&page, &printed);
+}

@@ -1,0 +1,348 @@
+//! Captures and texts as nobody recorded them: each verb ends with a code of its own, without a panic, and no
+//! document has a share above 1.
+//!
+//! The committed captures are changed by a seeded hand: numbers of rows, numbers of `capture.json`, bytes of
+//! any file, bytes of texts to import. `HALTWISE_MUTANTS=5000` does more of each than the gate has time for, and
+//! compares all documents of each.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use haltwise_capture::capture::Capture;
+use haltwise_capture::recording::{Ending, Recording};
+use haltwise_core::event::Facts;
+use haltwise_core::workload::SplitMix64;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{exits, home};
+use crate::documents::{VERBS, contradictions};
+use crate::smoke::mutate;
+
+/// So many captures of each kind, where nobody wants more.
+const IN_THE_GATE: u64 = 8;
+
+/// Verbs beside those that print documents which are compared. Pages take the longest.
+const OTHERS: [&[&str]; 6] = [
+    &["report"],
+    &["exits"],
+    &["profile", "--json"],
+    &["verify", "--json"],
+    &["top", "--once"],
+    &["report", "--html", "page.html"],
+];
+
+/// How many are wanted, where that is more. Their documents are compared too.
+fn wanted() -> Option<u64> {
+    let wanted = std::env::var("HALTWISE_MUTANTS").ok();
+    wanted.map(|n| n.parse().unwrap())
+}
+
+/// Any of them.
+fn any<'a, T>(of: &'a [T], random: &mut SplitMix64) -> &'a T {
+    let place = random.below(of.len().max(1) as u64);
+    &of[usize::try_from(place).unwrap()]
+}
+
+/// The committed captures: a list, so that a new one does not change what the others become.
+fn captures() -> Vec<PathBuf> {
+    let captures = [
+        "bursty",
+        "counts",
+        "cut",
+        "fleet",
+        "hostile-names",
+        "idle",
+        "kvm-stats",
+        "locked-out",
+        "lossy",
+        "no-halts",
+        "over-committed",
+        "tracepoints",
+        "transactional",
+    ];
+    let recorded = ["answers", "polled", "signals", "windows"];
+    let captures = captures.map(|name| home().join("captures").join(name));
+    let recorded = recorded.map(|name| home().join("recorded").join(name));
+    captures.into_iter().chain(recorded).collect()
+}
+
+/// A copy of a committed capture, which may be changed.
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+    }
+}
+
+fn haltwise(dir: &Path, words: &[&str]) -> Output {
+    let haltwise = env!("CARGO_BIN_EXE_haltwise");
+    let mut command = Command::new("timeout");
+    command.args(["-s", "KILL", "120", haltwise]).args(words);
+    command.current_dir(dir).output().unwrap()
+}
+
+/// What a run must not do.
+fn judge_run(words: &[&str], output: &Output) -> Vec<String> {
+    let said = String::from_utf8_lossy(&output.stderr);
+    let mut wrong = Vec::new();
+    if !matches!(output.status.code(), Some(0 | 1 | 2 | 5)) {
+        wrong.push(format!("{words:?}: {}: {said}", output.status));
+    }
+    if said.contains("panicked") {
+        wrong.push(format!("{words:?}: {said}"));
+    }
+    wrong
+}
+
+/// Shares above 1, wherever they are.
+fn large_shares(place: &str, value: &Value, wrong: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                large_shares(&format!("{place}.{name}"), value, wrong);
+            }
+        }
+        Value::Array(values) => {
+            for value in values {
+                large_shares(place, value, wrong);
+            }
+        }
+        Value::Number(number) if place.ends_with("share") => {
+            let is_large = number.as_f64().is_some_and(|share| share > 1.0 + 1e-9);
+            wrong.extend(is_large.then(|| format!("{place}: {number}")));
+        }
+        _ => {}
+    }
+}
+
+/// Everything that is wrong with what is said of the capture `cap`.
+fn judge(dir: &Path, random: &mut SplitMix64) -> Vec<String> {
+    let mut wrong = Vec::new();
+    for (verb, options) in VERBS {
+        let words: Vec<&str> = [&[verb], options, &["--json", "cap"]].concat();
+        let output = haltwise(dir, &words);
+        wrong.extend(judge_run(&words, &output));
+        if matches!(output.status.code(), Some(0 | 5)) {
+            let document = serde_json::from_slice(&output.stdout).unwrap();
+            large_shares(verb, &document, &mut wrong);
+        }
+    }
+    if wanted().is_some() {
+        let haltwise = Path::new(env!("CARGO_BIN_EXE_haltwise"));
+        let found = contradictions(haltwise, &dir.join("cap")).into_iter();
+        wrong.extend(found.filter(|text| !text.ends_with("has no document")));
+    }
+    let words = [*any(&OTHERS, random), &["cap"]].concat();
+    wrong.extend(judge_run(&words, &haltwise(dir, &words)));
+    let whole = any::<PathBuf>(&captures(), random).display().to_string();
+    let words = ["diff", "--json", &whole, "cap"];
+    wrong.extend(judge_run(&words, &haltwise(dir, &words)));
+    wrong
+}
+
+/// Makes captures of a kind and judges them; what is wrong is kept and printed with its number.
+fn run(kind: &str, seed: u64, make: fn(&Path, &mut SplitMix64)) {
+    let mut wrong = Vec::new();
+    for number in 0..wanted().unwrap_or(IN_THE_GATE) {
+        let mut random = SplitMix64(seed.wrapping_add(number));
+        let dir = tempfile::tempdir().unwrap();
+        make(dir.path(), &mut random);
+        if !dir.path().join("cap").exists() {
+            continue;
+        }
+        let found = judge(dir.path(), &mut random);
+        if !found.is_empty() {
+            let kept = std::env::temp_dir().join(format!("haltwise-mutant-{kind}-{number}"));
+            drop(fs::remove_dir_all(&kept));
+            copy(&dir.path().join("cap"), &kept);
+            wrong.push(format!("{kind} {number}, kept in {}:", kept.display()));
+            wrong.extend(found);
+        }
+    }
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// A number in the place of another: the ends of its range, its neighbours, one bit of it turned.
+fn another(number: u64, random: &mut SplitMix64) -> u64 {
+    match random.below(8) {
+        0 => 0,
+        1 => u64::MAX,
+        2 => u64::MAX / 1000,
+        3 => number.wrapping_add(1),
+        4 => number.wrapping_mul(1000),
+        5 => u64::from(u32::MAX),
+        _ => number ^ 1 << random.below(64),
+    }
+}
+
+/// The places of all numbers.
+fn numbers(value: &Value, place: &str, found: &mut Vec<String>) {
+    match value {
+        Value::Number(_) => found.push(place.to_owned()),
+        Value::Array(values) => {
+            for (n, value) in values.iter().enumerate() {
+                numbers(value, &format!("{place}/{n}"), found);
+            }
+        }
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                numbers(value, &format!("{place}/{name}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+fn change(value: &mut Value, place: &str, random: &mut SplitMix64) {
+    if let Some(value) = value.pointer_mut(place)
+        && let Some(number) = value.as_u64()
+    {
+        *value = another(number, random).into();
+    }
+}
+
+/// Changes a number of one row, or of all of them alike.
+fn change_rows<T: Serialize + DeserializeOwned>(rows: &mut [T], random: &mut SplitMix64) {
+    if rows.is_empty() || random.below(3) == 0 {
+        return;
+    }
+    let at = usize::try_from(random.below(rows.len() as u64)).unwrap();
+    let mut places = Vec::new();
+    numbers(&serde_json::to_value(&rows[at]).unwrap(), "", &mut places);
+    let place = any(&places, random).clone();
+    let one = random.below(4) > 0;
+    let turn = random.0;
+    for (n, row) in rows.iter_mut().enumerate() {
+        if one && n != at {
+            continue;
+        }
+        let mut value = serde_json::to_value(&*row).unwrap();
+        change(&mut value, &place, &mut SplitMix64(turn));
+        // What no column holds stays as it was.
+        if let Ok(changed) = serde_json::from_value(value) {
+            *row = changed;
+        }
+    }
+}
+
+fn rows_of(capture: &Capture) -> Facts {
+    Facts {
+        halts: capture.halts().unwrap().map(Result::unwrap).collect(),
+        windows: (capture.window_changes().unwrap().map(Result::unwrap)).collect(),
+        counts: capture.halt_counts().unwrap().map(Result::unwrap).collect(),
+        knobs: capture.knobs().unwrap().map(Result::unwrap).collect(),
+        host: (capture.host_samples().unwrap().map(Result::unwrap)).collect(),
+        lost: capture.lost().unwrap().map(Result::unwrap).collect(),
+        exits: capture.exits().unwrap().map(Result::unwrap).collect(),
+        ..Facts::default()
+    }
+}
+
+/// Rows that no kernel told.
+fn rows(dir: &Path, random: &mut SplitMix64) {
+    let all = captures();
+    let path = if random.below(4) == 0 {
+        let path = dir.join("exits");
+        exits::write(&path, random.below(2) == 0);
+        path
+    } else {
+        any(&all, random).clone()
+    };
+    let capture = Capture::open(&path).unwrap().as_stored();
+    let mut facts = rows_of(&capture);
+    for _ in 0..=random.below(3) {
+        match random.below(8) {
+            0..=2 => change_rows(&mut facts.halts, random),
+            3 => change_rows(&mut facts.windows, random),
+            4 => change_rows(&mut facts.host, random),
+            // Where a recording ended, capture.json has the losses once more.
+            5 if capture.info().ended.is_none() => change_rows(&mut facts.lost, random),
+            5 | 6 => change_rows(&mut facts.counts, random),
+            _ => change_rows(&mut facts.exits, random),
+        }
+    }
+    let info = capture.info().clone();
+    let ending = info.ended.clone().map(|ended| Ending {
+        ended,
+        lost: info.lost.clone(),
+        overhead: info.overhead,
+    });
+    let mut recording = Recording::create(&dir.join("cap"), info).unwrap();
+    recording.append(&facts).unwrap();
+    if let Some(ending) = ending {
+        recording.finish(ending).unwrap();
+    }
+}
+
+/// Another `capture.json`.
+fn json(dir: &Path, random: &mut SplitMix64) {
+    copy(any::<PathBuf>(&captures(), random), &dir.join("cap"));
+    let path = dir.join("cap/capture.json");
+    let mut value: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    let mut places = Vec::new();
+    numbers(&value, "", &mut places);
+    // Each once in a while, however many VMs there are.
+    let mut fields = BTreeMap::<String, Vec<String>>::new();
+    for place in places {
+        let field = place.rsplit('/').next().unwrap_or_default().to_owned();
+        fields.entry(field).or_default().push(place);
+    }
+    let fields: Vec<Vec<String>> = fields.into_values().collect();
+    for _ in 0..=random.below(3) {
+        let place = any(any::<Vec<String>>(&fields, random), random).clone();
+        change(&mut value, &place, random);
+    }
+    fs::write(path, value.to_string()).unwrap();
+}
+
+/// Other bytes in any file.
+fn bytes(dir: &Path, random: &mut SplitMix64) {
+    copy(any::<PathBuf>(&captures(), random), &dir.join("cap"));
+    let entries = fs::read_dir(dir.join("cap")).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let path = any::<PathBuf>(&files, random);
+    let mut bytes = fs::read(path).unwrap();
+    mutate(&mut bytes, random);
+    fs::write(path, bytes).unwrap();
+}
+
+/// Another text, imported.
+fn text(dir: &Path, random: &mut SplitMix64) {
+    let samples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../capture/tests/import/samples");
+    let entries = fs::read_dir(samples).unwrap();
+    let mut files: Vec<_> = entries.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let mut bytes = fs::read(any::<PathBuf>(&files, random)).unwrap();
+    mutate(&mut bytes, random);
+    fs::write(dir.join("text"), bytes).unwrap();
+    let words = ["import", "-o", "cap", "text"];
+    let output = haltwise(dir, &words);
+    let wrong = judge_run(&words, &output);
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+#[test]
+fn false_numbers_in_rows() {
+    run("rows", 0x4a17_0000, rows);
+}
+
+#[test]
+fn false_numbers_of_the_capture() {
+    run("json", 0x4a17_1000, json);
+}
+
+#[test]
+fn false_bytes() {
+    run("bytes", 0x4a17_2000, bytes);
+}
+
+#[test]
+fn false_texts() {
+    run("text", 0x4a17_3000, text);
+}

@@ -1,0 +1,159 @@
+//! A VM is there from its beginning to its end, whether it halts or not, in every mode and from every source.
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use haltwise_capture::capture::Capture;
+use haltwise_core::event::Vm;
+use rustix::process::Signal;
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::Value;
+
+use crate::bench::{Bench, Running, haltwise, told};
+use crate::documents::contradictions;
+
+const WAYS: [(&str, &[&str]); 4] = [
+    ("full", &[]),
+    ("counts", &["--mode", "counts", "--interval", "200ms"]),
+    ("stats", &["--mode", "stats", "--interval", "200ms"]),
+    ("tracepoints", &["--rung", "tracepoints"]),
+];
+
+fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    u64::try_from(now.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap()
+}
+
+/// Runs a VM for less than a second, and says from when to when its process was there.
+fn passing(bench: &Bench, guest: &[&str], name: &str) -> (u64, u64) {
+    let from_ns = now_ns();
+    let output = Running::start(
+        bench
+            .lab()
+            .args(["run", "--duration", "800ms", "--name", name])
+            .args(guest)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped()),
+    )
+    .output();
+    assert!(output.status.success(), "{}", told(&output));
+    (from_ns, now_ns())
+}
+
+#[test]
+fn a_vm_that_comes_late_and_goes_early_is_there_that_long_and_is_listed_without_a_halt() {
+    let Some(bench) = Bench::set_up() else { return };
+    let staying = bench.keep_halting("exp:2ms", &["--name", "presence-stays"]);
+    Bench::wait_for("presence-stays");
+    for (way, options) in WAYS {
+        let recorder = bench.recorder(way, options);
+        let halting = passing(&bench, &["pingpong", "--gap", "exp:1ms"], "presence-halts");
+        let never = passing(&bench, &["port-poll"], "presence-runs");
+        std::thread::sleep(Duration::from_millis(1_500));
+        let noticed_ns = now_ns();
+        let output = recorder.end(Signal::INT);
+        assert!(
+            matches!(output.status.code(), Some(0 | 5)),
+            "{way}: {}",
+            told(&output)
+        );
+        let capture = Capture::open(&bench.path(way)).unwrap();
+        let vms = &capture.info().roster.vms;
+        let of = |name: &str| -> &Vm {
+            let found = vms.iter().find(|vm| vm.name == name);
+            found.unwrap_or_else(|| panic!("{way}: no {name} among {vms:?}"))
+        };
+        let stays = of("presence-stays");
+        assert_eq!((stays.from_ns, stays.to_ns), (None, None), "{way}");
+        for (name, (from_ns, to_ns)) in [("presence-halts", halting), ("presence-runs", never)] {
+            // Tracepoints know nothing of a VM that comes and goes between two looks at all processes.
+            if way == "tracepoints" && name == "presence-runs" {
+                continue;
+            }
+            let vm = of(name);
+            let came_ns = vm.from_ns.unwrap();
+            // A process's beginning is told in ticks of 10 ms.
+            assert!(
+                came_ns + 20_000_000 >= from_ns && came_ns <= to_ns,
+                "{way}: {vm:?}"
+            );
+            let gone_ns = vm.to_ns.unwrap();
+            assert!(gone_ns > came_ns && gone_ns < noticed_ns, "{way}: {vm:?}");
+        }
+        let wrong = contradictions(haltwise(), &bench.path(way));
+        assert!(wrong.is_empty(), "{way}:\n{}", wrong.join("\n"));
+    }
+    staying.end(Signal::TERM);
+}
+
+/// A VM that is never started, of a stock QEMU; `None`, and the reason printed, where there is none.
+fn unstarted(name: &str) -> Option<Running> {
+    let program = "qemu-system-x86_64";
+    if Command::new(program).arg("--version").output().is_err() {
+        println!("skipped: {program} is not installed");
+        return None;
+    }
+    let name = format!("guest={name},debug-threads=on");
+    let machine = ["-machine", "q35,accel=kvm", "-cpu", "host", "-m", "32"];
+    let mut command = Command::new(program);
+    command.args(["-S", "-nodefaults", "-display", "none", "-name", &name]);
+    let quiet = command
+        .args(machine)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    Some(Running::start(quiet))
+}
+
+#[test]
+fn a_vm_that_is_not_started_is_paused_and_an_idle_one_is_not() {
+    let Some(bench) = Bench::set_up() else { return };
+    let Some(held) = unstarted("presence-held") else {
+        return;
+    };
+    let idle = bench.keep_halting("fixed:900ms", &["--name", "presence-idle"]);
+    // Its process is there before its vCPU.
+    let has_vcpu = || {
+        let doctor = Command::new(haltwise()).args(["doctor", "--json"]).output();
+        let told: Value = serde_json::from_slice(&doctor.unwrap().stdout).unwrap();
+        let vms = told["vms"].as_array().unwrap();
+        vms.iter()
+            .any(|vm| vm["name"] == "presence-held" && vm["vcpus"] == 1)
+    };
+    let begun = (0..400).any(|_| {
+        std::thread::sleep(Duration::from_millis(25));
+        has_vcpu()
+    });
+    assert!(begun, "no vCPU of presence-held");
+    Bench::wait_for("presence-idle");
+    for (way, options) in WAYS {
+        let name = format!("paused-{way}");
+        let output = Command::new(haltwise())
+            .args(["record", "--duration", "1s", "-o"])
+            .arg(bench.path(&name))
+            .args(options)
+            .output()
+            .unwrap();
+        assert!(
+            matches!(output.status.code(), Some(0 | 5)),
+            "{way}: {}",
+            told(&output)
+        );
+        let output = Command::new(haltwise())
+            .args(["report", "--json"])
+            .arg(bench.path(&name))
+            .output()
+            .unwrap();
+        let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let vms = report["vms"].as_array().unwrap();
+        let of = |name: &str| vms.iter().find(|vm| vm["name"] == name).unwrap();
+        let held = of("presence-held");
+        assert_eq!(
+            held["paused_ns"], held["account"]["span_ns"],
+            "{way}: {held}"
+        );
+        assert_eq!(of("presence-idle")["paused_ns"], 0, "{way}");
+    }
+    for running in [held, idle] {
+        running.end(Signal::TERM);
+    }
+}

@@ -1,0 +1,227 @@
+//! What a recorder may do: with the fewest capabilities, and once it has begun to record.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use haltwise_capture::capture::Capture;
+use haltwise_core::profile::Space;
+use rustix::process::Signal;
+
+use crate::bench::{Bench, Running, haltwise, told};
+
+const DAC_READ_SEARCH: u64 = 1 << 2;
+const IPC_LOCK: u64 = 1 << 14;
+const SYS_PTRACE: u64 = 1 << 19;
+const PERFMON: u64 = 1 << 38;
+const BPF: u64 = 1 << 39;
+const CHECKPOINT_RESTORE: u64 = 1 << 40;
+
+/// A line of a file that tells of a process or thread.
+fn line(path: &str, field: &str) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(field));
+    line.unwrap().trim_start_matches(':').trim().to_owned()
+}
+
+/// Waits until the process holds to a list of system calls: it gives up its rights after its files are there.
+fn wait_until_confined(process: u32) {
+    let status = format!("/proc/{process}/status");
+    let given_up = (0..800).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(25));
+        line(&status, "Seccomp") == "2"
+    });
+    assert!(given_up);
+}
+
+/// Before Linux 5.9 a recorder keeps `CAP_SYS_ADMIN` instead of others.
+fn kernel_has_them() -> bool {
+    let last = fs::read_to_string("/proc/sys/kernel/cap_last_cap").unwrap();
+    last.trim().parse::<u32>().unwrap() >= 40
+}
+
+#[test]
+fn a_recorder_keeps_the_rights_that_it_needs() {
+    let Some(bench) = Bench::set_up() else { return };
+    if !kernel_has_them() {
+        println!("skipped: this kernel has no CAP_BPF");
+        return;
+    }
+    let lab = bench.keep_halting("fixed:200us", &["--name", "watched"]);
+    let always = PERFMON | BPF | IPC_LOCK | SYS_PTRACE | DAC_READ_SEARCH;
+    for (name, options, kept) in [
+        ("halts", &[][..], always),
+        ("samples", &["--profile"], always | CHECKPOINT_RESTORE),
+        ("counts", &["--mode", "counts"], always),
+        ("tracepoints", &["--rung", "tracepoints"], always),
+    ] {
+        let recorder = bench.recorder(name, options);
+        let process = recorder.id();
+        wait_until_confined(process);
+        let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+        for task in tasks {
+            let status = task.unwrap().path().join("status");
+            let status = status.to_str().unwrap();
+            for set in ["CapEff", "CapPrm"] {
+                let held = u64::from_str_radix(&line(status, set), 16).unwrap();
+                assert_eq!(held & !kept, 0, "{name}: {set} {held:x}");
+            }
+            assert_eq!(line(status, "NoNewPrivs"), "1", "{name}");
+            assert_eq!(line(status, "Seccomp"), "2", "{name}");
+        }
+        let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap();
+        let writable = mounts.lines().filter_map(|line| {
+            let mut words = line.split(' ').skip(4);
+            let (point, flags) = (words.next()?, words.next()?);
+            flags.starts_with("rw").then(|| PathBuf::from(point))
+        });
+        let writable: Vec<PathBuf> = writable.collect();
+        assert_eq!(
+            writable,
+            [fs::canonicalize(bench.path(name)).unwrap()],
+            "{mounts}"
+        );
+        let output = recorder.end(Signal::INT);
+        assert!(
+            matches!(output.status.code(), Some(0 | 5)),
+            "{}",
+            told(&output)
+        );
+        let capture = Capture::open(&bench.path(name)).unwrap();
+        let vms = &capture.info().roster.vms;
+        assert!(vms.iter().any(|vm| vm.name == "watched"), "{vms:?}");
+    }
+    lab.end(Signal::TERM);
+}
+
+#[test]
+fn a_command_of_another_user_is_ended_and_files_go_to_whoever_ran_sudo() {
+    let Some(bench) = Bench::set_up() else { return };
+    fs::set_permissions(bench.dir.path(), Permissions::from_mode(0o700)).unwrap();
+    std::os::unix::fs::chown(bench.dir.path(), Some(65534), Some(65534)).unwrap();
+    let recorder = Running::start(
+        Command::new(haltwise())
+            .env("SUDO_UID", "65534")
+            .env("SUDO_GID", "65534")
+            .args(["record", "--duration", "1s", "-o"])
+            .arg(bench.path("capture"))
+            .args([
+                "--",
+                "setpriv",
+                "--reuid",
+                "65534",
+                "--clear-groups",
+                "sleep",
+                "600",
+            ])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null()),
+    );
+    let output = recorder.output();
+    assert!(
+        matches!(output.status.code(), Some(0 | 5)),
+        "{}",
+        told(&output)
+    );
+    let capture = Capture::open(&bench.path("capture")).unwrap();
+    assert_eq!(capture.info().ended.as_ref().unwrap().by, "duration");
+    for file in fs::read_dir(bench.path("capture")).unwrap() {
+        use std::os::unix::fs::MetadataExt;
+        let file = file.unwrap();
+        assert_eq!(file.metadata().unwrap().uid(), 65534, "{file:?}");
+    }
+}
+
+/// `haltwise` where anybody may start it.
+fn for_anybody(bench: &Bench) -> PathBuf {
+    fs::set_permissions(bench.dir.path(), Permissions::from_mode(0o777)).unwrap();
+    let program = bench.path("haltwise");
+    fs::copy(haltwise(), &program).unwrap();
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).unwrap();
+    program
+}
+
+/// A command as nobody with these capabilities and no others; `None` without the program for that.
+fn as_nobody(program: &Path, capabilities: &str) -> Option<Command> {
+    let there = Command::new("setpriv").arg("--version").output();
+    if !there.is_ok_and(|output| output.status.success()) {
+        println!("skipped: there is no setpriv");
+        return None;
+    }
+    let set = format!("-all,{capabilities}");
+    let mut command = Command::new("setpriv");
+    command
+        .args(["--reuid", "65534", "--regid", "65534", "--clear-groups"])
+        .args(["--inh-caps", &set, "--ambient-caps", &set])
+        .args(["--bounding-set", &set])
+        .arg(program);
+    Some(command)
+}
+
+/// Halts need two capabilities, names two more, functions of the kernel one, and those of VMMs one where their
+/// files cannot be known by their names.
+#[test]
+fn nobody_records_with_exactly_the_capabilities_that_it_takes() {
+    let Some(bench) = Bench::set_up() else { return };
+    if !kernel_has_them() {
+        println!("skipped: this kernel has no CAP_BPF");
+        return;
+    }
+    let program = for_anybody(&bench);
+    let lab = bench.keep_halting("fixed:200us", &["--name", "foreign"]);
+    Bench::wait_for("foreign");
+    let id = lab.id();
+    for (name, capabilities, options, is_named) in [
+        ("halts", "+bpf,+perfmon", &[][..], false),
+        (
+            "names",
+            "+bpf,+perfmon,+sys_ptrace,+dac_read_search",
+            &[],
+            true,
+        ),
+        (
+            "functions",
+            "+bpf,+perfmon,+sys_ptrace,+dac_read_search,+syslog,+checkpoint_restore",
+            &["--profile", "997hz"],
+            true,
+        ),
+        (
+            "tracepoints",
+            "+perfmon,+sys_ptrace,+dac_read_search,+ipc_lock",
+            &["--rung", "tracepoints"],
+            true,
+        ),
+    ] {
+        let Some(mut command) = as_nobody(&program, capabilities) else {
+            return;
+        };
+        let output = command
+            .args(["record", "--duration", "1500ms", "-o"])
+            .arg(bench.path(name))
+            .args(options)
+            .output()
+            .unwrap();
+        assert!(
+            matches!(output.status.code(), Some(0 | 5)),
+            "{}",
+            told(&output)
+        );
+        let capture = Capture::open(&bench.path(name)).unwrap();
+        let vms = &capture.info().roster.vms;
+        let mine = vms.iter().find(|vm| vm.key.pid.0 == id);
+        let mine = mine.unwrap_or_else(|| panic!("{vms:?}"));
+        assert_eq!(mine.name == "foreign", is_named, "{name}: {mine:?}");
+        assert!(!mine.name.contains("gone"), "{mine:?}");
+        let halts = capture.halts().unwrap().map(Result::unwrap);
+        assert!(halts.filter(|halt| halt.vm == Some(mine.index)).count() > 0);
+        if name == "functions" {
+            let frames = capture.sample_frames().unwrap().map(Result::unwrap);
+            let frames: Vec<_> = frames.filter(|frame| frame.symbol.is_some()).collect();
+            for space in [Space::Kernel, Space::User] {
+                assert!(frames.iter().any(|it| it.space == space), "{space:?}");
+            }
+        }
+    }
+    lab.end(Signal::TERM);
+}

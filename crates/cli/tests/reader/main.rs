@@ -1,0 +1,214 @@
+//! The process that names functions of VMMs, as a program: what it may do, and what files of other owners do to it.
+//!
+//! It needs no KVM and no root. Files stand for those that a VM's owner has mapped; it finds them by their names.
+#![allow(clippy::unwrap_used, reason = "a test")]
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// The child, asked as the recorder asks it.
+struct Reader(Child);
+
+/// The first byte of an answer.
+const NAME: u8 = 0;
+const NAMELESS: u8 = 1;
+
+impl Reader {
+    fn start() -> Self {
+        let child = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+            .args(["--name-functions", "/"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        Self(child.unwrap())
+    }
+
+    /// What it answers to an ask for the function at an offset of a file: what it is, and a text.
+    fn ask(&mut self, path: &Path, offset: u64) -> (u8, String) {
+        let stat = fs::metadata(path).unwrap();
+        let device = stat.dev();
+        let path = path.to_str().unwrap();
+        let mut ask = Vec::new();
+        ask.extend(u32::MAX.to_le_bytes());
+        ask.extend(0x1000_u64.to_le_bytes());
+        ask.extend(0x2000_u64.to_le_bytes());
+        ask.extend(rustix::fs::major(device).to_le_bytes());
+        ask.extend(rustix::fs::minor(device).to_le_bytes());
+        ask.extend(stat.ino().to_le_bytes());
+        ask.extend(offset.to_le_bytes());
+        ask.extend(u16::try_from(path.len()).unwrap().to_le_bytes());
+        ask.extend(path.as_bytes());
+        self.0.stdin.as_mut().unwrap().write_all(&ask).unwrap();
+        let mut head = [0; 3];
+        let answers = self.0.stdout.as_mut().unwrap();
+        answers.read_exact(&mut head).unwrap();
+        let mut text = vec![0; usize::from(u16::from_le_bytes([head[1], head[2]]))];
+        answers.read_exact(&mut text).unwrap();
+        (head[0], String::from_utf8(text).unwrap())
+    }
+
+    fn status(&self, field: &str) -> String {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix(field));
+        line.unwrap().trim_start_matches(':').trim().to_owned()
+    }
+
+    /// It ends by itself when nobody asks any more.
+    fn end(mut self) {
+        drop(self.0.stdin.take());
+        assert!(self.0.wait().unwrap().success());
+    }
+}
+
+/// A library that any program here has, with names that no `strip` takes away.
+fn library() -> PathBuf {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let paths = maps.lines().filter_map(|line| line.split_once('/'));
+    let mut paths = paths.map(|(_, path)| PathBuf::from(format!("/{path}")));
+    paths
+        .find(|path| path.to_string_lossy().contains("/libc.so"))
+        .unwrap()
+}
+
+/// Offsets of a program's code, spread over it.
+fn offsets(path: &Path) -> impl Iterator<Item = u64> {
+    let size = fs::metadata(path).unwrap().len();
+    (0..size).step_by(usize::try_from(size / 400).unwrap() + 1)
+}
+
+#[test]
+fn it_names_functions_and_has_no_rights_but_to_read() {
+    let mut reader = Reader::start();
+    let program = &library();
+    let names: Vec<String> = offsets(program)
+        .map(|offset| reader.ask(program, offset))
+        .filter(|(kind, _)| *kind == NAME)
+        .map(|(_, name)| name)
+        .collect();
+    assert!(names.len() > 20, "{names:?}");
+    assert_eq!(reader.status("NoNewPrivs"), "1");
+    assert_eq!(reader.status("Seccomp"), "2");
+    assert_eq!(reader.status("Threads"), "1");
+    // SYS_PTRACE, DAC_READ_SEARCH, CHECKPOINT_RESTORE (or SYS_ADMIN, of which that was a part).
+    let allowed = 1_u64 << 19 | 1 << 2 | 1 << 40 | 1 << 21;
+    for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
+        let held = u64::from_str_radix(&reader.status(set), 16).unwrap();
+        assert_eq!(held & !allowed, 0, "{set}: {held:x}");
+        assert!(held.count_ones() <= 3, "{set}: {held:x}");
+    }
+    let limits = fs::read_to_string(format!("/proc/{}/limits", reader.0.id())).unwrap();
+    for limit in [
+        "Max core file size        0 ",
+        "Max file size             0 ",
+        "Max cpu time              60 ",
+        "Max address space         1073741824 ",
+    ] {
+        assert!(limits.contains(limit), "{limit}\n{limits}");
+    }
+    reader.end();
+}
+
+/// A program whose table of symbols ends far beyond it, at 100 GB that take no room on the disk, or anywhere.
+/// A reader that mapped it, or made room for it, would die.
+#[test]
+fn tables_larger_than_memory_cost_names_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("library");
+    let program = &library();
+    let mut reader = Reader::start();
+    for size in [4_800_000_000, 100 << 30, 1 << 40] {
+        fs::copy(program, &path).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let begin = file.metadata().unwrap().len();
+        for section in tables(&file) {
+            file.write_all_at(&begin.to_le_bytes(), section + 24)
+                .unwrap();
+            file.write_all_at(&(size / 24 * 24_u64).to_le_bytes(), section + 32)
+                .unwrap();
+        }
+        // Where a file system has no such files, the table ends beyond the file.
+        drop(file.set_len(begin + size));
+        let (kind, text) = reader.ask(&path, 0x1000);
+        assert!(kind > NAMELESS && text.is_empty(), "{kind} {text}");
+        fs::remove_file(&path).unwrap();
+    }
+    let held = reader.status("VmHWM");
+    let held: u64 = held.trim_end_matches(" kB").parse().unwrap();
+    assert!(held < 512 << 10, "{held} kB");
+    // It is there still.
+    let named = |offset| reader.ask(program, offset).0 == NAME;
+    assert!(offsets(program).any(named));
+    reader.end();
+}
+
+/// Where the headers of the tables of symbols lie in a file of 64 bits.
+fn tables(file: &File) -> Vec<u64> {
+    let number = |at: u64, size: usize| {
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes[..size], at).unwrap();
+        u64::from_ne_bytes(bytes)
+    };
+    let (first, count) = (number(40, 8), number(60, 2));
+    let sections = (0..count).map(|nth| first + 64 * nth);
+    let tables: Vec<u64> = sections
+        .filter(|at| matches!(number(at + 4, 4), 2 | 11))
+        .collect();
+    assert!(!tables.is_empty());
+    tables
+}
+
+/// A file that becomes shorter, longer and other while it is read: never a signal, and the next is read.
+#[test]
+fn a_file_that_changes_while_it_is_read_does_not_end_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = &library();
+    let whole = fs::read(program).unwrap();
+    let mut reader = Reader::start();
+    for nth in 0..12_usize {
+        let path = folder.path().join(nth.to_string());
+        fs::write(&path, &whole).unwrap();
+        let file = File::options().write(true).open(&path).unwrap();
+        let cut = whole.len() / 13 * (nth + 1);
+        let changes = std::thread::spawn(move || {
+            file.set_len(cut as u64).unwrap();
+            file.set_len(1 << 36).unwrap();
+            file.set_len(0).unwrap();
+        });
+        for offset in [0x1000, 0x10_0000, cut as u64] {
+            let (kind, text) = reader.ask(&path, offset);
+            assert!(kind == NAME || text.is_empty());
+        }
+        changes.join().unwrap();
+        fs::remove_file(&path).unwrap();
+    }
+    reader.end();
+}
+
+/// The other helper: times BPF programs when it is told to, without dying of its list of system calls.
+#[test]
+fn the_timer_ends_with_whoever_asks_it() {
+    let mut timer = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        .args(["--time-programs", "/"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut asks = timer.stdin.take().unwrap();
+    asks.write_all(&[1, 1, 0, 0, 1, 0, 1]).unwrap();
+    drop(asks);
+    assert!(timer.wait().unwrap().success());
+}
+
+/// It answers nobody who does not speak its language, and ends.
+#[test]
+fn nonsense_ends_it() {
+    let mut reader = Reader::start();
+    let mut asks = reader.0.stdin.take().unwrap();
+    asks.write_all(&[0xff; 100]).unwrap();
+    assert!(!reader.0.wait().unwrap().success());
+}

@@ -1,0 +1,137 @@
+//! The halted time that exits hold: of the halts whose exits were seen.
+//!
+//! A halt need not have an exit: one under way when the recording began has none, and where KVM emulates the
+//! instruction it tells of none. Their sleep is not taken off the time of the others' exits. Which halts an
+//! exit holds is not recorded; of a vCPU with fewer timed exits than halts, all its halts stand for them in
+//! proportion.
+
+use std::collections::BTreeMap;
+
+use super::{Exits, Kind};
+use crate::account::Account;
+use crate::account::ledger::{Ledger, Place};
+use crate::account::parts::Parts;
+use crate::account::seen::Fold;
+
+/// Exits by which vCPUs halted, of each vCPU by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct HaltExits(BTreeMap<Place, Timed>);
+
+/// Exits whose time is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Timed {
+    count: u64,
+    time_ns: u64,
+}
+
+impl HaltExits {
+    /// Adds a row, if it is of such exits.
+    pub fn add(&mut self, row: &Exits) {
+        if row.cause.kind != Kind::Exit || !row.cause.is_halt() {
+            return;
+        }
+        let (vm, vcpu) = (row.vm, row.vcpu);
+        let timed = self.0.entry(Place { vm, vcpu }).or_default();
+        timed.count = timed.count.saturating_add(row.handling_ns.count());
+        timed.time_ns = timed.time_ns.saturating_add(row.handling_ns.sum());
+    }
+
+    /// The halted time that they hold: never more than their own.
+    pub fn halted(&self, ledger: &Ledger) -> Parts {
+        let mut sum = Parts::default();
+        for (place, account) in ledger.places() {
+            if let Some(timed) = self.0.get(&place) {
+                sum.fold(&timed.halted(account));
+            }
+        }
+        sum
+    }
+}
+
+impl Timed {
+    fn halted(self, account: &Account) -> Parts {
+        let seen = self.count.min(account.halts);
+        let part = account.parts.part(seen, account.halts);
+        part.at_most(self.time_ns)
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::event::Halt;
+    use crate::exit::{Cause, Isa};
+    use crate::hist::LogHist;
+    use crate::ids::{Tid, VcpuId, VmIndex};
+
+    const HLT: u32 = 0x78;
+
+    fn exits(vcpu: u32, times: &[u64]) -> Exits {
+        let mut handling_ns = LogHist::default();
+        for ns in times {
+            handling_ns.record(*ns);
+        }
+        Exits {
+            time_ns: 1,
+            interval_ns: 1,
+            vm: Some(VmIndex(0)),
+            vcpu: Some(VcpuId(vcpu)),
+            tid: Tid(1),
+            cause: Cause {
+                kind: Kind::Exit,
+                isa: Isa::Svm,
+                reason: Some(HLT),
+                sub: None,
+            },
+            count: handling_ns.count(),
+            user_ns: 0,
+            handling_ns,
+        }
+    }
+
+    fn ledger(halts: &[(u32, u64)]) -> Ledger {
+        let mut ledger = Ledger::default();
+        for (vcpu, halt_ns) in halts {
+            ledger.halt(&Halt {
+                halt_ns: *halt_ns,
+                vm: Some(VmIndex(0)),
+                vcpu: Some(VcpuId(*vcpu)),
+                waited: true,
+                poll_ns: Some(0),
+                wake_latency_ns: Some(0),
+                ..Halt::default()
+            });
+        }
+        ledger
+    }
+
+    #[test]
+    fn the_sleep_of_halts_without_an_exit_is_not_taken_off() {
+        let mut seen = HaltExits::default();
+        seen.add(&exits(0, &[1_200, 1_200]));
+        // vCPU 0 halted four times, twice by an exit that was seen; vCPU 1 by none.
+        let ledger = ledger(&[(0, 1_000), (0, 1_000), (0, 1_000), (0, 1_000), (1, 9_000)]);
+        let halted = seen.halted(&ledger);
+        assert_eq!((halted.sleep_ns, halted.total_ns()), (2_000, 2_000));
+    }
+
+    proptest! {
+        /// Exits hold no more halted time than their own.
+        #[test]
+        fn no_part_exceeds_its_whole(
+            times in prop::collection::vec((0..3_u32, 0..1_u64 << 40), 0..20),
+            halts in prop::collection::vec((0..3_u32, 0..1_u64 << 40), 0..20),
+        ) {
+            let mut seen = HaltExits::default();
+            let mut all = 0;
+            for (vcpu, ns) in times {
+                seen.add(&exits(vcpu, &[ns]));
+                all += ns;
+            }
+            let ledger = ledger(&halts);
+            prop_assert!(seen.halted(&ledger).total_ns() <= all);
+        }
+    }
+}

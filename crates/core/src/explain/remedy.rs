@@ -1,0 +1,376 @@
+//! What can be done, and when it must not be: the guards of all remedies.
+//!
+//! A remedy says of which kind it is ([`Does`]) and what it takes ([`Remedy::takes`]). By these two
+//! [`Remedy::guarded`] decides on the evidence whether it may be given, in one place for all rules: a rule
+//! cannot give a remedy without a kind, and declares in [`super::Rule::remedies`] which kinds it may give. A
+//! law over all rules holds that none is given on evidence that makes it harmful.
+//!
+//! | kind | does harm where |
+//! |---|---|
+//! | any | what it takes is worth at least what the finding costs, both by the goal's weight |
+//! | [`Does::HostPollsMore`] | other tasks want the CPU, or the CPUs are not idle enough; the guest disabled host polling; `tune` recommends otherwise |
+//! | [`Does::HostPollsLess`] | polling pays (what the polls spare counts as taken); `tune` recommends otherwise |
+//! | [`Does::GuestPolls`] | other tasks want the CPU, which a guest that polls does not give up, or the CPUs are not idle enough |
+//! | [`Does::GuestPollsLess`] | nobody else wants the CPUs, or it is not known that somebody does |
+//! | [`Does::TrapsHalts`] | nobody else wants the CPUs: an exit and a wake-up for each halt, for nothing |
+//! | [`Does::NoPauseExits`] | other tasks want the CPU, or it is not known that none does |
+//! | [`Does::ForWindows`] | the guest uses KVM's paravirtual interface, which Windows does not |
+//! | [`Does::ForLinux`] | the guest uses Hyper-V's interface, which a Linux guest of KVM does not |
+//! | [`Does::LoadsModule`] | the module has that setting already: loading it again stops every VM for nothing |
+//! | [`Does::SparesExits`], [`Does::SparesCpus`], [`Does::Nothing`] | nothing that a recording shows: they take no CPU from anybody |
+
+use super::contention::Contention;
+use super::cost::Cost;
+use super::evidence::{Evidence, Guest};
+use super::say::percent;
+use super::{Found, Who};
+use crate::account::Account;
+use crate::account::seen::Fold;
+use crate::account::worth::highest_ceiling;
+use crate::event::CeilingSource;
+use crate::exit::Kind;
+use crate::kvm::Knobs;
+
+/// What a remedy does, as far as that decides when it harms.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Does {
+    /// The host polls more.
+    HostPollsMore(Lever),
+    /// The host polls less.
+    HostPollsLess(Lever),
+    /// The guest polls before it halts.
+    GuestPolls,
+    /// Halts exit to the host.
+    TrapsHalts,
+    /// A guest that spins exits no more for it.
+    NoPauseExits,
+    /// The guest is given what Windows needs: Hyper-V's interface.
+    ForWindows,
+    /// A setting of a Linux guest.
+    ForLinux,
+    /// KVM's vendor module is loaded with a setting: a parameter that is 1 or Y.
+    LoadsModule(&'static [&'static str]),
+    /// The guest polls no more before it halts.
+    GuestPollsLess,
+    /// The guest, or a device of it, exits less.
+    SparesExits,
+    /// Fewer vCPUs on these CPUs, or more CPUs.
+    SparesCpus,
+    /// Nothing has to be done.
+    Nothing,
+}
+
+/// What decides how long the host polls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Lever {
+    /// KVM's parameters, for all VMs that have no ceiling of their own.
+    Parameters,
+    /// The VM's own ceiling (`KVM_CAP_HALT_POLL`).
+    OwnCeiling,
+    /// The guest, which disabled host polling.
+    Guest,
+}
+
+impl Lever {
+    /// That of vCPUs: by who set the highest ceiling that governed them.
+    pub(super) fn of(account: &Account) -> Self {
+        match highest_ceiling(account).map(|ceiling| ceiling.source) {
+            Some(CeilingSource::Cap) => Self::OwnCeiling,
+            _ => Self::Parameters,
+        }
+    }
+}
+
+impl Does {
+    /// Why no evidence of a recording makes it harmful; `None` where some does.
+    pub fn harmless(self) -> Option<&'static str> {
+        match self {
+            Self::SparesExits | Self::SparesCpus | Self::Nothing => {
+                Some("it takes no CPU from anybody")
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Something that can be done.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Remedy {
+    /// Of which kind it is.
+    pub does: Does,
+    /// A command, or a setting, in a sentence.
+    pub text: String,
+    /// What it takes, as far as the recording tells: CPU time that somebody then polls, or latency that
+    /// polls no longer spare.
+    pub takes: Cost,
+}
+
+/// What the guard says of a remedy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Guarded {
+    /// It may be given.
+    Given,
+    /// It may be given, and it was not recorded whether something that forbids it is so: what.
+    Doubtful(&'static str),
+    /// It must not be given: why.
+    Harms(String),
+}
+
+/// What `tune` recommends for KVM's parameters by the same halts. Rules name no value of a parameter
+/// themselves: this does, so that no finding contradicts it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Advised {
+    /// It was not asked.
+    #[default]
+    NotAsked,
+    /// To leave them.
+    Leave,
+    /// To change them.
+    Change {
+        /// What is in force.
+        from: Knobs,
+        /// What is recommended.
+        to: Knobs,
+    },
+}
+
+/// How a Linux guest gives up polling by itself, and lets the host poll for it.
+pub(super) const WITHOUT_HALTPOLL: &str = "Boot the guest without `cpuidle_haltpoll.force=1` (QEMU: without `kvm-hint-dedicated=on`), so that the \
+     host may poll for it again; where the guest has cpuidle_haltpoll as a module, `modprobe -r \
+     cpuidle_haltpoll` does it while it runs. Debian's kernels have it built in.";
+
+impl Remedy {
+    /// One that takes nothing.
+    pub fn new(does: Does, text: impl Into<String>) -> Self {
+        Self {
+            does,
+            text: text.into(),
+            takes: Cost::default(),
+        }
+    }
+
+    /// The same, and what it takes.
+    #[must_use]
+    pub fn taking(self, takes: Cost) -> Self {
+        Self { takes, ..self }
+    }
+
+    /// One that has the host poll more or less, by this lever.
+    pub(super) fn host_polling(
+        evidence: &Evidence<'_>,
+        does: fn(Lever) -> Does,
+        lever: Lever,
+    ) -> Self {
+        let does = does(lever);
+        let more = matches!(does, Does::HostPollsMore(_));
+        let text = match (lever, evidence.advised) {
+            (Lever::Parameters, Advised::Change { from, to })
+                if contradicts(lever, evidence.advised, more).is_none() =>
+            {
+                format!("{}, as tune recommends.", command(&from, &to))
+            }
+            // Never given: tune says otherwise.
+            (Lever::Parameters, Advised::Change { .. } | Advised::Leave) => {
+                let way = if more { "more" } else { "less" };
+                format!("Parameters of KVM by which the host polls {way}.")
+            }
+            (Lever::Parameters, Advised::NotAsked) => {
+                "`haltwise tune DIR` finds the setting of KVM's parameters that suits all VMs of the host \
+                 together."
+                    .to_owned()
+            }
+            (Lever::OwnCeiling, _) => {
+                "The VM has a ceiling of its own, which no parameter of the host moves: have its VMM set \
+                 KVM_CAP_HALT_POLL to what `haltwise tune DIR --ceiling-only` finds."
+                    .to_owned()
+            }
+            (Lever::Guest, _) => WITHOUT_HALTPOLL.to_owned(),
+        };
+        Self::new(does, text)
+    }
+
+    /// Whether it may be given for what was found.
+    pub fn guarded(&self, evidence: &Evidence<'_>, found: &Found) -> Guarded {
+        if let Some(why) = self.is_not_worth_it(evidence, found) {
+            return Guarded::Harms(why);
+        }
+        let seen = Seen::of(evidence, &found.who);
+        match self.does {
+            Does::HostPollsMore(lever) if seen.is_vetoed && lever != Lever::Guest => {
+                harms("the guest disabled host polling: KVM does not poll for it")
+            }
+            Does::HostPollsMore(lever) => contradicts(lever, evidence.advised, true)
+                .unwrap_or_else(|| self.takes_cpu(evidence, &seen)),
+            Does::HostPollsLess(lever) => {
+                contradicts(lever, evidence.advised, false).unwrap_or(Guarded::Given)
+            }
+            Does::GuestPolls => self.takes_cpu(evidence, &seen),
+            Does::TrapsHalts => match seen.contention(evidence) {
+                Contention::Wanted(_) => Guarded::Given,
+                Contention::Unknown => Guarded::Doubtful(CPUS),
+                Contention::Free => harms(
+                    "no other task wants these CPUs: each halt would cost an exit and a wake-up for \
+                     nothing",
+                ),
+            },
+            Does::GuestPollsLess => match seen.contention(evidence) {
+                Contention::Wanted(_) => Guarded::Given,
+                Contention::Unknown => harms("whether other tasks use the CPUs was not recorded"),
+                Contention::Free => harms("no other task uses the CPUs on which the guest polls"),
+            },
+            Does::NoPauseExits => match seen.contention(evidence) {
+                Contention::Free => Guarded::Given,
+                Contention::Wanted(why) => harms(why),
+                Contention::Unknown => harms("whether other tasks use the CPUs was not recorded"),
+            },
+            Does::ForWindows if seen.is_kvm_guest => harms(
+                "the guest uses KVM's paravirtual interface, which Windows does not: Hyper-V's would take \
+                 it away",
+            ),
+            Does::ForLinux if seen.is_hyperv_guest => {
+                harms("the guest uses Hyper-V's interface, as Windows does")
+            }
+            Does::LoadsModule(names) => already(evidence, names),
+            Does::ForWindows
+            | Does::ForLinux
+            | Does::SparesExits
+            | Does::SparesCpus
+            | Does::Nothing => Guarded::Given,
+        }
+    }
+
+    fn is_not_worth_it(&self, evidence: &Evidence<'_>, found: &Found) -> Option<String> {
+        let takes = self.takes.weighed(evidence.weight);
+        let gains = found.cost?.weighed(evidence.weight);
+        (takes > 0.0 && takes >= gains).then(|| {
+            format!(
+                "by the goal it takes {} of a CPU, and would gain {} at the most",
+                percent(takes / 1e9),
+                percent(gains / 1e9)
+            )
+        })
+    }
+
+    /// Of one that has somebody poll.
+    fn takes_cpu(&self, evidence: &Evidence<'_>, seen: &Seen) -> Guarded {
+        if let Contention::Wanted(why) = seen.contention(evidence) {
+            return harms(why);
+        }
+        let needs = self.takes.cpu_ns_per_s / 1e9;
+        match evidence.idle_cpus() {
+            Some(idle) if idle < needs => harms(format!(
+                "it takes up to {} of a CPU, and {} was idle",
+                percent(needs),
+                percent(idle)
+            )),
+            None if seen.contention(evidence) == Contention::Unknown => Guarded::Doubtful(CPUS),
+            _ => Guarded::Given,
+        }
+    }
+}
+
+const CPUS: &str = "other tasks use these CPUs";
+
+fn harms(why: impl Into<String>) -> Guarded {
+    Guarded::Harms(why.into())
+}
+
+/// Whether `tune` recommends something else than more, or less, polling.
+fn contradicts(lever: Lever, advised: Advised, more: bool) -> Option<Guarded> {
+    match advised {
+        _ if lever != Lever::Parameters => None,
+        Advised::NotAsked => None,
+        Advised::Leave => Some(harms(
+            "tune finds no setting that is certainly better on the same halts",
+        )),
+        Advised::Change { from, to } => {
+            let (from, to) = (from.halt_poll_ns, to.halt_poll_ns);
+            let other_way = if more { to < from } else { to > from };
+            other_way.then(|| {
+                harms(format!(
+                    "on the same halts tune recommends halt_poll_ns={to} instead of {from}"
+                ))
+            })
+        }
+    }
+}
+
+/// `haltwise apply --set ...` with what changes.
+fn command(from: &Knobs, to: &Knobs) -> String {
+    let all = [
+        ("halt_poll_ns", from.halt_poll_ns, to.halt_poll_ns),
+        ("halt_poll_ns_grow", from.grow, to.grow),
+        ("halt_poll_ns_grow_start", from.grow_start, to.grow_start),
+        ("halt_poll_ns_shrink", from.shrink, to.shrink),
+    ];
+    let changed = all.iter().filter(|(_, from, to)| from != to);
+    let set: Vec<String> = changed
+        .map(|(name, _, to)| format!(" --set {name}={to}"))
+        .collect();
+    format!("`haltwise apply{}`", set.concat())
+}
+
+/// Whether a module has a parameter set already.
+fn already(evidence: &Evidence<'_>, names: &[&str]) -> Guarded {
+    let is_on = |name: &&&str| matches!(evidence.setting(name), Some("Y" | "1"));
+    match names.iter().find(is_on) {
+        Some(name) => harms(format!("{name} is on already")),
+        None => Guarded::Given,
+    }
+}
+
+/// What is seen of those whom a finding is about.
+struct Seen {
+    account: Account,
+    is_vetoed: bool,
+    is_kvm_guest: bool,
+    is_hyperv_guest: bool,
+}
+
+impl Seen {
+    fn of(evidence: &Evidence<'_>, who: &Who) -> Self {
+        let mut account = Account::default();
+        let mut seen = (false, false);
+        let (mut seats, mut vetoed) = (0, 0);
+        let asked = |guest: &&Guest<'_>| who.vm.is_none_or(|vm| guest.vm.index == vm);
+        for guest in evidence.guests.iter().filter(asked) {
+            for seat in &guest.seats {
+                if who.vcpus.is_empty() || who.vcpus.contains(&seat.id) {
+                    seats += 1;
+                    vetoed += u32::from(seat.is_vetoed());
+                    seat.account.into_iter().for_each(|of| account.fold(of));
+                }
+            }
+            seen.0 |= is_kvm_guest(guest);
+            seen.1 |= writes(guest, HYPERV);
+        }
+        Self {
+            account,
+            is_vetoed: seats > 0 && vetoed == seats,
+            is_kvm_guest: seen.0 && who.vm.is_some(),
+            is_hyperv_guest: seen.1 && who.vm.is_some(),
+        }
+    }
+
+    fn contention(&self, evidence: &Evidence<'_>) -> Contention {
+        Contention::of(evidence, &self.account)
+    }
+}
+
+/// MSRs of KVM (`asm/kvm_para.h`): `MSR_KVM_WALL_CLOCK_NEW` and those after it.
+const KVM: std::ops::RangeInclusive<u64> = 0x4b56_4d00..=0x4b56_4dff;
+
+/// Synthetic MSRs of Hyper-V (`hyperv-tlfs.h`).
+const HYPERV: std::ops::RangeInclusive<u64> = 0x4000_0000..=0x4000_01ff;
+
+/// It wrote `MSR_KVM_POLL_CONTROL`, or another of KVM's MSRs where those were recorded.
+fn is_kvm_guest(guest: &Guest<'_>) -> bool {
+    guest.seats.iter().any(super::evidence::Seat::is_vetoed) || writes(guest, KVM)
+}
+
+fn writes(guest: &Guest<'_>, msrs: std::ops::RangeInclusive<u64>) -> bool {
+    let mut causes = guest.exits.iter().flat_map(|exits| exits.causes.keys());
+    causes.any(|cause| {
+        cause.kind == Kind::MsrWrite && cause.sub.is_some_and(|msr| msrs.contains(&msr))
+    })
+}

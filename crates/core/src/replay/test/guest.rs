@@ -1,0 +1,178 @@
+//! Polling in the guest: what no other task ends, and what it spares.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::policy::Side;
+
+const GUESTS: [&str; 3] = [
+    "guest-haltpoll",
+    "smart-idle-poll",
+    "guest-haltpoll:guest_halt_poll_ns=1ms,guest_halt_poll_shrink=0",
+];
+
+/// What comes of samples under a policy, from no window.
+fn outcome_of(policy: &str, samples: &[Sample], table: &latency::Table, cost: Cost) -> Outcome {
+    let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
+    let spec: crate::policy::Spec = policy.parse().unwrap();
+    let mut run = run::Run::new(spec.build(&setting).unwrap());
+    let follow = arrivals::Follow::new(Arrivals::FixedGap, &arrivals::Evidence::default());
+    let frame = run::Frame {
+        table,
+        cost,
+        follow,
+    };
+    for sample in samples {
+        run.step(sample, &frame);
+    }
+    run.take()
+}
+
+fn samples_of(halts: &[Halt]) -> (Vec<Sample>, latency::Table) {
+    let mut survey = Survey::default();
+    for halt in halts {
+        survey.halt(halt);
+    }
+    let plan = plan(&[]);
+    let table = survey.table(Seat::of(&halts[0]), plan.elsewhere.as_ref());
+    let table = table.unwrap();
+    let sample = |(turn, halt): (u64, &Halt)| Sample::new(halt, &table, turn);
+    ((0..).zip(halts).map(sample).collect(), table)
+}
+
+fn cost(exit_cpu_ns: u64) -> Cost {
+    Cost {
+        exit_cpu_ns,
+        ipi_cpu_ns: exit_cpu_ns,
+        ..plan(&[]).cost
+    }
+}
+
+/// The cheapest of some policies, by the gaps of a ping-pong whose halts end by `wake`.
+fn cheapest(gap_ns: u64, wake: WakeSource, exit_cpu_ns: u64) -> &'static str {
+    let policies = ["off", "fixed:always", "kvm", "guest-haltpoll"];
+    let halts = slept(vec![gap_ns; 400], 30 * US, wake);
+    let (samples, table) = samples_of(&halts);
+    let cost = cost(exit_cpu_ns);
+    let of = |policy: &str| outcome_of(policy, &samples, &table, cost).milli(&cost);
+    policies
+        .into_iter()
+        .min_by_key(|policy| of(policy))
+        .unwrap()
+}
+
+/// Of gaps of 45 us a block is worth 40 us, so that no polling pays for itself; exits and IPIs decide.
+#[test]
+fn polling_in_the_guest_wins_where_exits_are_dear_and_only_there() {
+    for (exit_cpu_ns, wake, best) in [
+        (0, WakeSource::Ipi, "off"),
+        (2 * US, WakeSource::Ipi, "off"),
+        (4 * US, WakeSource::Ipi, "guest-haltpoll"),
+        // Without an IPI there is half as much to spare.
+        (4 * US, WakeSource::Device, "off"),
+        (8 * US, WakeSource::Device, "guest-haltpoll"),
+        // A timer's interrupt costs a running guest the exit that it spares on HLT.
+        (8 * US, WakeSource::Timer, "off"),
+        (800 * US, WakeSource::Timer, "off"),
+    ] {
+        assert_eq!(
+            cheapest(45 * US, wake, exit_cpu_ns),
+            best,
+            "{exit_cpu_ns} {wake:?}"
+        );
+    }
+}
+
+#[test]
+fn the_price_that_breaks_even_is_where_the_costs_meet() {
+    let halts = slept(vec![45 * US; 400], 30 * US, WakeSource::Ipi);
+    let (samples, table) = samples_of(&halts);
+    let of = |policy: &str| outcome_of(policy, &samples, &table, Cost::FREE);
+    let (off, guest) = (of("off"), of("guest-haltpoll"));
+    let price = guest.exit_break_even_ns(&off, &cost(7)).unwrap();
+    assert!((2_500.0..2_700.0).contains(&price), "{price}");
+    assert_eq!(off.exit_break_even_ns(&guest, &cost(7)), None);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a few microseconds"
+    )]
+    let price = price as u64;
+    assert!(guest.milli(&cost(price)) >= off.milli(&cost(price)));
+    assert!(guest.milli(&cost(price + 1)) < off.milli(&cost(price + 1)));
+}
+
+#[test]
+fn a_poll_in_the_guest_spares_the_exit_and_the_ipi() {
+    let mut halts = slept(vec![20 * US; 300], 30 * US, WakeSource::Ipi);
+    halts.extend(slept(vec![20 * US; 300], 30 * US, WakeSource::Timer));
+    let (samples, table) = samples_of(&halts);
+    let guest = outcome_of("guest-haltpoll", &samples, &table, Cost::FREE);
+    let host = outcome_of("fixed:always", &samples, &table, Cost::FREE);
+    // The first halt makes the first window.
+    assert_eq!(
+        (guest.hlt_exits, guest.timer_exits, guest.ipis),
+        (1, 300, 1)
+    );
+    assert_eq!((host.hlt_exits, host.timer_exits, host.ipis), (600, 0, 300));
+}
+
+proptest! {
+    /// KVM ends its own polls when another task wants the CPU, and none of a guest.
+    #[test]
+    fn cuts_of_the_hosts_polls_change_nothing_for_a_policy_of_the_guest(
+        halts in any_halts(),
+        policy in prop::sample::select(GUESTS.to_vec()),
+        price in 0..10_000_u64,
+    ) {
+        let (samples, table) = samples_of(&halts);
+        let uncut: Vec<Sample> = samples.iter().map(|sample| Sample { cut_ns: u64::MAX, ..*sample }).collect();
+        let of = |samples: &[Sample]| outcome_of(policy, samples, &table, cost(price));
+        let (cut, uncut) = (of(&samples), of(&uncut));
+        prop_assert_eq!(uncut.contended_polls, 0);
+        // How far it is from the least possible is a question of both sides.
+        let alike = Outcome { contended_polls: 0, clairvoyant_milli: uncut.clairvoyant_milli, ..cut };
+        prop_assert_eq!(alike, uncut);
+    }
+
+    /// What an exit costs changes no halt and, at no price, no cost; a higher price never lowers a cost.
+    #[test]
+    fn a_cost_rises_with_the_price_of_an_exit_and_is_as_before_without(
+        halts in any_halts(),
+        policy in any_policy(),
+        low in 0..20_000_u64,
+        more in 0..20_000_u64,
+    ) {
+        let (samples, table) = samples_of(&halts);
+        let of = |price| outcome_of(&policy, &samples, &table, cost(price));
+        let [free, cheap, dear] = [0, low, low + more].map(of);
+        let as_before = cost(0).milli(free.poll_ns, free.blocks, free.latency_ns);
+        prop_assert_eq!(free.milli(&cost(0)), as_before);
+        prop_assert!(cheap.milli(&cost(low)) >= free.milli(&cost(0)));
+        prop_assert!(dear.milli(&cost(low + more)) >= cheap.milli(&cost(low)));
+        prop_assert!(dear.clairvoyant_milli >= cheap.clairvoyant_milli);
+        let unpriced = |outcome: &Outcome| Outcome { clairvoyant_milli: 0, ..outcome.clone() };
+        prop_assert_eq!(unpriced(&free), unpriced(&dear));
+    }
+
+    #[test]
+    fn nothing_of_either_side_beats_the_least_possible(
+        halts in any_halts(),
+        policy in any_policy(),
+        price in 0..40_000_u64,
+    ) {
+        let (samples, table) = samples_of(&halts);
+        let cost = cost(price);
+        let outcome = outcome_of(&policy, &samples, &table, cost);
+        prop_assert!(outcome.milli(&cost) >= outcome.clairvoyant_milli);
+    }
+}
+
+#[test]
+fn the_policies_here_are_those_of_the_guest() {
+    let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
+    for policy in GUESTS {
+        let spec: crate::policy::Spec = policy.parse().unwrap();
+        assert_eq!(spec.build(&setting).unwrap().side(), Side::Guest);
+    }
+}

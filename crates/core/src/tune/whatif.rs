@@ -1,0 +1,211 @@
+//! What other settings would do: a grid of ceilings and of ways in which windows grow and shrink, each played on
+//! all halts, so that a page can show any of them without playing a halt itself.
+
+use super::advice::Final;
+use super::candidates::{CEILINGS_NS, Moves, Reach};
+use super::crew::Crew;
+use super::material::{Material, Seated};
+use super::stage::{self, CeilingsOf, Entry, Part};
+use super::sums::Sums;
+use crate::ids::VmIndex;
+use crate::kvm::Knobs;
+use crate::policy::Start;
+
+/// How windows grow and shrink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// The factor of growth.
+    pub grow: u32,
+    /// The first window in nanoseconds; `None`: it is the ceiling.
+    pub grow_start: Option<u32>,
+    /// The divisor of shrinking.
+    pub shrink: u32,
+}
+
+impl Shape {
+    fn of(knobs: &Knobs) -> Self {
+        let is_ceiling = knobs.halt_poll_ns > 0 && knobs.grow_start == knobs.halt_poll_ns;
+        Self {
+            grow: knobs.grow,
+            grow_start: (!is_ceiling).then_some(knobs.grow_start),
+            shrink: knobs.shrink,
+        }
+    }
+
+    /// With a ceiling.
+    pub fn with(&self, ceiling_ns: u32) -> Knobs {
+        Knobs {
+            halt_poll_ns: ceiling_ns,
+            grow: self.grow,
+            grow_start: self.grow_start.unwrap_or(ceiling_ns),
+            shrink: self.shrink,
+        }
+    }
+}
+
+/// Shapes of every kernel whose windows adapt: the kernel's default since 6.11, windows that are thrown away,
+/// and a window of one length. [`Shape::grow_start`] stays what it is where a kernel does not have it.
+const SHAPES: [Shape; 3] = [
+    Shape {
+        grow: 2,
+        grow_start: Some(10_000),
+        shrink: 2,
+    },
+    Shape {
+        grow: 2,
+        grow_start: Some(10_000),
+        shrink: 0,
+    },
+    Shape {
+        grow: 1,
+        grow_start: None,
+        shrink: 1,
+    },
+];
+
+/// What came of a setting on the part that judges.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell {
+    /// The setting.
+    pub knobs: Knobs,
+    /// From the start that counts.
+    pub own: Sums,
+    /// From the other start.
+    pub other: Sums,
+    /// From the start that counts, group by group of [`WhatIf::vms`].
+    pub vms: Vec<Sums>,
+}
+
+/// The grid.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WhatIf {
+    /// Rising.
+    pub ceilings_ns: Vec<u32>,
+    /// What goes with each.
+    pub shapes: Vec<Shape>,
+    /// Ceiling by ceiling, shape by shape.
+    pub cells: Vec<Cell>,
+    /// VMs that are told apart: those that halt most.
+    pub vms: Vec<VmIndex>,
+    /// What is in force came to, group by group of [`Self::vms`].
+    pub in_force: Vec<Sums>,
+}
+
+impl WhatIf {
+    /// The cell of a setting, by its place.
+    pub fn place(&self, knobs: &Knobs) -> Option<usize> {
+        self.cells.iter().position(|cell| cell.knobs == *knobs)
+    }
+}
+
+/// Plays the grid, which has what is in force, the default and `choice` in it. At most `vms` VMs are told apart.
+pub fn play(
+    material: &Material,
+    of: &Final,
+    choice: Option<Knobs>,
+    vms: usize,
+    crew: &impl Crew,
+) -> WhatIf {
+    let named = [Some(of.in_force.knobs), Some(of.default.knobs), choice];
+    let named: Vec<Knobs> = named.into_iter().flatten().collect();
+    let shapes = shapes(material, &named);
+    let mut ceilings_ns: Vec<u32> = named.iter().map(|knobs| knobs.halt_poll_ns).collect();
+    if Reach::of(&material.terms.rule()).polls {
+        ceilings_ns.extend(CEILINGS_NS);
+    }
+    ceilings_ns.sort_unstable();
+    ceilings_ns.dedup();
+    let in_force = Entry {
+        knobs: of.in_force.knobs,
+        ceilings: CeilingsOf::Recorded,
+        start: of.in_force.start,
+    };
+    let mut entries = vec![in_force, other(in_force)];
+    for ceiling_ns in &ceilings_ns {
+        for shape in &shapes {
+            let mut entry = Entry::new(shape.with(*ceiling_ns));
+            if entry.does_the_same(&in_force, material) {
+                entry.start = in_force.start;
+            }
+            entries.extend([entry, other(entry)]);
+        }
+    }
+    let (vms, groups) = groups(material, vms);
+    let played = stage::play_each(material, &groups, &entries, Part::Whole, "what if", crew);
+    let judged = |entry: usize| -> Vec<Sums> {
+        let parts = played.iter().map(|group| &group[entry]);
+        parts
+            .map(|parts| Sums::total(parts.get(1..).unwrap_or_default()))
+            .collect()
+    };
+    let cell = |number: usize| {
+        let own = judged(number);
+        Cell {
+            knobs: entries[number].knobs,
+            own: Sums::total(&own),
+            other: Sums::total(&judged(number + 1)),
+            vms: own.into_iter().take(vms.len()).collect(),
+        }
+    };
+    WhatIf {
+        in_force: cell(0).vms,
+        cells: (2..entries.len()).step_by(2).map(cell).collect(),
+        ceilings_ns,
+        shapes,
+        vms,
+    }
+}
+
+/// The same from the other start.
+fn other(entry: Entry) -> Entry {
+    let start = match entry.start {
+        Start::Zero => Start::Ceiling,
+        Start::Ceiling => Start::Zero,
+    };
+    Entry { start, ..entry }
+}
+
+fn shapes(material: &Material, named: &[Knobs]) -> Vec<Shape> {
+    let reach = Reach::of(&material.terms.rule());
+    let in_force = named.first().map(Shape::of);
+    let mut wanted: Vec<Shape> = named.iter().map(Shape::of).collect();
+    if reach.adapts && material.terms.moves() == Moves::All {
+        wanted.extend(SHAPES.map(|shape| match in_force {
+            Some(in_force) if !reach.grow_start => Shape {
+                grow_start: in_force.grow_start,
+                ..shape
+            },
+            _ => shape,
+        }));
+    }
+    let mut shapes: Vec<Shape> = Vec::new();
+    for shape in wanted {
+        if !shapes.contains(&shape) {
+            shapes.push(shape);
+        }
+    }
+    shapes
+}
+
+/// vCPUs VM by VM, those VMs that halt most first, then all others together.
+fn groups(material: &Material, most: usize) -> (Vec<VmIndex>, Vec<Vec<&Seated>>) {
+    let mut vms: Vec<(usize, VmIndex)> = Vec::new();
+    for seated in &material.seats {
+        let Some(vm) = seated.seat.vm else { continue };
+        match vms.iter_mut().find(|(_, known)| *known == vm) {
+            Some((halts, _)) => *halts += seated.samples.len(),
+            None => vms.push((seated.samples.len(), vm)),
+        }
+    }
+    vms.sort_by_key(|(halts, vm)| (std::cmp::Reverse(*halts), *vm));
+    let vms: Vec<VmIndex> = vms.into_iter().take(most).map(|(_, vm)| vm).collect();
+    let of = |vm: Option<VmIndex>| {
+        let seats = material.seats.iter();
+        seats
+            .filter(|seated| seated.seat.vm.filter(|vm| vms.contains(vm)) == vm)
+            .collect()
+    };
+    let mut groups: Vec<Vec<&Seated>> = vms.iter().map(|&vm| of(Some(vm))).collect();
+    groups.push(of(None));
+    (vms, groups)
+}

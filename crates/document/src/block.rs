@@ -1,0 +1,175 @@
+//! Documents: what is shown, in its order, for whatever medium.
+
+use std::borrow::Cow;
+
+use crate::table::Table;
+
+/// A text that somebody else wrote. It has no `Display`, so that it reaches a reader through a renderer only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Untrusted(pub(crate) String);
+
+/// A piece of a sentence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Span {
+    /// Words of ours; what stands between backquotes is code.
+    Ours(Cow<'static, str>),
+    /// Somebody else's.
+    Theirs(Untrusted),
+}
+
+/// Sentences.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Prose(pub(crate) Vec<Span>);
+
+/// A part of a whole.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// What it is.
+    pub name: Prose,
+    /// Its colour on a page, by class.
+    pub class: &'static str,
+    /// How much.
+    pub value: u64,
+}
+
+/// What stands below each other.
+#[derive(Debug, Clone)]
+pub enum Block {
+    /// A heading.
+    Heading(Prose),
+    /// A paragraph.
+    Prose(Prose),
+    /// Names and what they have.
+    Facts(Vec<(Prose, Prose)>),
+    /// A table.
+    Table(Table),
+    /// Parts of a whole as one bar.
+    Bar(Vec<Part>),
+    /// What must be known beside the figures.
+    Note(Prose),
+    /// How figures are to be read.
+    Remark(Prose),
+}
+
+/// A document.
+#[derive(Debug, Clone, Default)]
+pub struct Document(pub(crate) Vec<Block>);
+
+impl From<String> for Untrusted {
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl From<&String> for Untrusted {
+    fn from(text: &String) -> Self {
+        Self(text.clone())
+    }
+}
+
+impl From<&str> for Untrusted {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+impl From<Untrusted> for Span {
+    fn from(text: Untrusted) -> Self {
+        Self::Theirs(text)
+    }
+}
+
+impl From<String> for Span {
+    fn from(text: String) -> Self {
+        Self::Ours(text.into())
+    }
+}
+
+impl From<&'static str> for Span {
+    fn from(text: &'static str) -> Self {
+        Self::Ours(text.into())
+    }
+}
+
+impl<S: Into<Span>> From<S> for Prose {
+    fn from(span: S) -> Self {
+        Self(vec![span.into()])
+    }
+}
+
+/// A sentence of several pieces: texts of ours and [`Untrusted`] ones.
+#[macro_export]
+macro_rules! prose {
+    ($($piece:expr),* $(,)?) => {
+        $crate::Prose::of([$($crate::block::Span::from($piece)),*])
+    };
+}
+
+impl Prose {
+    /// A sentence of these pieces.
+    pub fn of(pieces: impl IntoIterator<Item = Span>) -> Self {
+        Self(pieces.into_iter().collect())
+    }
+
+    /// Adds the pieces of another.
+    pub fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+}
+
+impl Document {
+    /// An empty one.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a block.
+    pub fn push(&mut self, block: Block) {
+        self.0.push(block);
+    }
+
+    /// Adds a heading.
+    pub fn heading(&mut self, text: impl Into<Prose>) {
+        self.push(Block::Heading(text.into()));
+    }
+
+    /// Adds a paragraph.
+    pub fn prose(&mut self, text: impl Into<Prose>) {
+        self.push(Block::Prose(text.into()));
+    }
+
+    /// Adds a name and what it has.
+    pub fn fact(&mut self, name: impl Into<Prose>, text: impl Into<Prose>) {
+        let fact = (name.into(), text.into());
+        if let Some(Block::Facts(facts)) = self.0.last_mut() {
+            facts.push(fact);
+        } else {
+            self.push(Block::Facts(vec![fact]));
+        }
+    }
+
+    /// Adds a table.
+    pub fn table(&mut self, table: Table) {
+        self.push(Block::Table(table));
+    }
+
+    /// Adds what must be known beside the figures.
+    pub fn note(&mut self, text: impl Into<Prose>) {
+        self.push(Block::Note(text.into()));
+    }
+
+    /// Adds how figures are to be read.
+    pub fn remark(&mut self, text: impl Into<Prose>) {
+        self.push(Block::Remark(text.into()));
+    }
+
+    /// Adds all of another document.
+    pub fn append(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
+    /// Its blocks.
+    pub fn blocks(&self) -> &[Block] {
+        &self.0
+    }
+}

@@ -1,0 +1,286 @@
+//! Figures: what a field of a result is called, what it is counted in, and what it means.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::number;
+
+/// A field of a result.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Figure {
+    /// Its name in JSON.
+    pub name: &'static str,
+    /// What stands above its column; the name where it is empty.
+    pub title: &'static str,
+    /// What it is counted in.
+    pub unit: Unit,
+    /// Whether it may be `null`: not known.
+    pub nullable: bool,
+    /// What it means, as its doc comment says it.
+    pub meaning: &'static str,
+}
+
+/// What a field is counted in, or holds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Unit {
+    /// How many.
+    Count,
+    /// Nanoseconds.
+    Nanos,
+    /// A part of a whole, 0 to 1.
+    Share,
+    /// How many in a second.
+    PerSecond,
+    /// An amount whose unit another field of the result names.
+    Amount,
+    /// A number that identifies something.
+    Number,
+    /// Yes or no.
+    Flag,
+    /// A text of ours.
+    Word,
+    /// Texts.
+    Words,
+    /// A text that somebody else wrote.
+    Name,
+    /// An object; in CSV its fields are columns, named by the pattern.
+    Record(&'static [Figure], &'static str),
+    /// Fields that stand beside the others (`#[serde(flatten)]`).
+    Flat(&'static [Figure]),
+    /// A list of objects.
+    List(&'static [Figure]),
+}
+
+/// A result whose figures are declared.
+pub trait Figures: Serialize {
+    /// Its fields, in their order.
+    const FIGURES: &'static [Figure];
+}
+
+impl<R: Figures> Figures for &R {
+    const FIGURES: &'static [Figure] = R::FIGURES;
+}
+
+impl Figure {
+    /// What stands above its column.
+    pub fn title(&self) -> String {
+        if self.title.is_empty() {
+            self.name.trim_end_matches("_ns").replace('_', " ")
+        } else {
+            self.title.to_owned()
+        }
+    }
+
+    /// Its meaning, without what a doc comment puts around it.
+    pub fn meaning(&self) -> &'static str {
+        self.meaning.trim()
+    }
+}
+
+impl Unit {
+    /// Whether columns of it stand at the right.
+    pub fn is_number(self) -> bool {
+        use Unit::{Amount, Count, Nanos, Number, PerSecond, Share};
+        matches!(self, Count | Nanos | Share | PerSecond | Amount | Number)
+    }
+
+    /// A value for people; a dash where it is not known.
+    pub fn show(self, value: &Value) -> String {
+        match (self, value) {
+            (_, Value::Null) => "-".to_owned(),
+            (Self::Nanos, _) if value.is_u64() => number::nanos(value.as_u64().unwrap_or(0)),
+            (Self::Count, _) if value.is_u64() => number::count(value.as_u64().unwrap_or(0)),
+            (Self::Nanos, Value::Number(n)) => number::nanos_f64(n.as_f64().unwrap_or(0.0)),
+            (Self::Share, Value::Number(n)) => number::share(n.as_f64().unwrap_or(0.0)),
+            (Self::Count | Self::PerSecond | Self::Amount, Value::Number(n)) => {
+                number::scaled(n.as_f64().unwrap_or(0.0))
+            }
+            _ => plain(value),
+        }
+    }
+
+    /// A value for other programs; nothing where it is not known.
+    pub fn raw(self, value: &Value) -> String {
+        match (self, value) {
+            (Self::Share, Value::Number(n)) => format!("{:.6}", n.as_f64().unwrap_or(0.0)),
+            (Self::PerSecond, Value::Number(n)) => format!("{:.3}", n.as_f64().unwrap_or(0.0)),
+            _ => plain(value),
+        }
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(" "),
+        other => other.to_string(),
+    }
+}
+
+/// A figure that is no object: where it stands in a result, and its column's name in CSV.
+#[derive(Debug, Clone)]
+pub struct Leaf {
+    /// The figure.
+    pub figure: &'static Figure,
+    /// Names from the result down to it.
+    pub path: Vec<&'static str>,
+    /// Its column's name in CSV.
+    pub column: String,
+}
+
+impl Leaf {
+    /// Its value in a result.
+    pub fn of<'a>(&self, result: &'a Value) -> &'a Value {
+        let found = self.path.iter().try_fold(result, |at, name| at.get(name));
+        found.unwrap_or(&Value::Null)
+    }
+}
+
+/// All figures of a result that are no objects, in their order; lists are results of their own.
+pub fn leaves(figures: &'static [Figure]) -> Vec<Leaf> {
+    let mut found = Vec::new();
+    walk(figures, &mut Vec::new(), "{}", &mut found);
+    found
+}
+
+fn walk(
+    figures: &'static [Figure],
+    path: &mut Vec<&'static str>,
+    pattern: &str,
+    found: &mut Vec<Leaf>,
+) {
+    for figure in figures {
+        match figure.unit {
+            Unit::Flat(inner) => walk(inner, path, pattern, found),
+            Unit::List(_) => {}
+            Unit::Record(inner, pattern) => {
+                path.push(figure.name);
+                walk(inner, path, pattern, found);
+                path.pop();
+            }
+            _ => found.push(Leaf {
+                figure,
+                path: path.iter().copied().chain([figure.name]).collect(),
+                column: pattern.replace("{}", figure.name),
+            }),
+        }
+    }
+}
+
+/// Whether a type's name is that of an `Option`.
+#[doc(hidden)]
+pub const fn is_option(name: &str) -> bool {
+    let (name, option) = (name.as_bytes(), b"Option");
+    let mut at = 0;
+    while at < option.len() {
+        if at >= name.len() || name[at] != option[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// Declares figures: a field's name, type and doc comment, its [`Unit`], and the title of its column where it
+/// is not its name.
+///
+/// ```
+/// use haltwise_document::{Figures, Unit, figures};
+///
+/// figures! {
+///     /// One reason.
+///     pub struct Reason {
+///         /// How often.
+///         pub count: u64 = Count,
+///         /// What it cost the host; not known where no exit has a time.
+///         pub host_ns: Option<u64> = Nanos "time",
+///     }
+/// }
+/// let [count, host_ns] = Reason::FIGURES else { panic!() };
+/// assert_eq!((count.unit, count.title()), (Unit::Count, "count".to_owned()));
+/// assert_eq!((host_ns.nullable, host_ns.title()), (true, "time".to_owned()));
+/// ```
+///
+/// A struct that another crate defines gets its figures beside it. The compiler holds the declaration against
+/// the struct: a field too many, too few or of another type is an error.
+///
+/// ```
+/// use haltwise_document::figures;
+///
+/// mod other { pub struct Spread { pub p50: u64, pub max: u64 } }
+///
+/// figures! {
+///     /// Percentiles.
+///     const SPREAD: other::Spread {
+///         /// Median.
+///         p50: u64 = Nanos,
+///         /// The largest.
+///         max: u64 = Nanos,
+///     }
+/// }
+/// assert_eq!(SPREAD[0].name, "p50");
+/// ```
+#[macro_export]
+macro_rules! figures {
+    (
+        $(#[$($attr:tt)*])*
+        $vis:vis struct $name:ident {
+            $(
+                $(#[$($of:tt)*])*
+                $seen:vis $field:ident: $type:ty = $unit:ident $(($($arg:tt)*))? $($title:literal)?
+            ),* $(,)?
+        }
+    ) => {
+        $(#[$($attr)*])*
+        #[derive(Debug, serde::Serialize)]
+        $vis struct $name {
+            $($(#[$($of)*])* $seen $field: $type,)*
+        }
+
+        impl $crate::Figures for $name {
+            const FIGURES: &'static [$crate::Figure] = &[$($crate::Figure {
+                name: stringify!($field),
+                title: concat!($($title)?),
+                unit: $crate::Unit::$unit $(($($arg)*))?,
+                nullable: $crate::figure::is_option(stringify!($type)),
+                meaning: concat!($($crate::doc_comment!($($of)*)),*),
+            },)*];
+        }
+    };
+    (
+        $(#[$($attr:tt)*])*
+        $vis:vis const $name:ident: $other:path {
+            $(
+                $(#[$($of:tt)*])*
+                $field:ident: $type:ty = $unit:ident $(($($arg:tt)*))? $($title:literal)?
+            ),* $(,)?
+        }
+    ) => {
+        $(#[$($attr)*])*
+        $vis const $name: &[$crate::Figure] = &[$($crate::Figure {
+            name: stringify!($field),
+            title: concat!($($title)?),
+            unit: $crate::Unit::$unit $(($($arg)*))?,
+            nullable: $crate::figure::is_option(stringify!($type)),
+            meaning: concat!($($crate::doc_comment!($($of)*)),*),
+        },)*];
+
+        const _: fn(&$other) = |it| {
+            let $other { $($field),* } = it;
+            $(let _: &$type = $field;)*
+        };
+    };
+}
+
+/// The text of a doc comment; nothing of another attribute.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! doc_comment {
+    (doc = $text:literal) => {
+        $text
+    };
+    ($($other:tt)*) => {
+        ""
+    };
+}

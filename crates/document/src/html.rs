@@ -1,0 +1,126 @@
+//! Documents as markup. A [`markup::Markup`] is made of elements of ours and of escaped texts; nothing else can
+//! become a part of it.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`markup`] | elements and texts |
+//! | [`grid`] | tables of any cells |
+//! | [`bars`] | bars as still SVG |
+
+pub mod bars;
+pub mod grid;
+pub mod markup;
+
+use self::grid::{Cell, Head, Is};
+use self::markup::{Element, Markup, el, name};
+use crate::block::{Block, Document, Prose, Span};
+use crate::figure::Unit;
+use crate::table::{Column, Table};
+
+/// The document as markup, without a page around it.
+pub fn render(document: &Document) -> Markup {
+    document.blocks().iter().map(one).collect()
+}
+
+fn one(block: &Block) -> Markup {
+    match block {
+        Block::Heading(words) => el("h3").with(prose(words)).into(),
+        Block::Prose(words) => el("p").with(prose(words)).into(),
+        Block::Note(words) | Block::Remark(words) => {
+            el("p").class("note").with(prose(words)).into()
+        }
+        Block::Facts(facts) => {
+            let fact = |(name, words): &(Prose, Prose)| {
+                let name = el("dt").with(prose(name));
+                Markup::from(name).and(el("dd").with(prose(words)))
+            };
+            el("dl").with_all(facts.iter().map(fact)).into()
+        }
+        Block::Bar(parts) => {
+            let named: Vec<(String, &'static str, f64)> = parts
+                .iter()
+                .map(|part| (plain(&part.name), part.class, part.value as f64))
+                .collect();
+            let parts: Vec<bars::Part<'_>> = named
+                .iter()
+                .map(|(name, class, value)| bars::Part {
+                    class,
+                    name,
+                    value: *value,
+                })
+                .collect();
+            bars::stacked(&parts, "parts")
+        }
+        Block::Table(it) => table(it).into(),
+    }
+}
+
+/// A sentence.
+pub fn prose(prose: &Prose) -> Markup {
+    let span = |span: &Span| match span {
+        Span::Ours(text) => markup::prose(text),
+        Span::Theirs(text) => name(&text.0),
+    };
+    prose.0.iter().map(span).collect()
+}
+
+fn plain(prose: &Prose) -> String {
+    let span = |span: &Span| match span {
+        Span::Ours(text) => text.clone().into_owned(),
+        Span::Theirs(text) => markup::short(&text.0),
+    };
+    prose.0.iter().map(span).collect()
+}
+
+/// A table; its heads say what columns mean where a pointer rests on them.
+pub fn table(table: &Table) -> Element {
+    let mut heads = Vec::new();
+    for column in &table.columns {
+        let is = if column.unit.is_number() {
+            Is::Number
+        } else {
+            Is::Text
+        };
+        if column.bar.is_some() {
+            heads.push(Head {
+                is: Is::Bar,
+                title: String::new(),
+                meaning: "",
+            });
+        }
+        heads.push(Head {
+            is,
+            title: column.title.clone(),
+            meaning: column.meaning,
+        });
+    }
+    let mut made = grid::Table::headed(table.caption, heads);
+    if let Some(id) = table.id {
+        made = made.sortable(id);
+    }
+    for row in &table.rows {
+        let cells = row.iter().zip(&table.columns);
+        made.row(
+            cells
+                .flat_map(|(value, column)| cell(column, value))
+                .collect(),
+        );
+    }
+    made.finish()
+}
+
+/// A value, after its bar where it has one.
+fn cell(column: &Column, value: &serde_json::Value) -> Vec<Cell> {
+    let shown = column.unit.show(value);
+    let number = value.as_f64().filter(|_| column.unit.is_number());
+    let bar = column.bar.map(|class| {
+        let part = number.unwrap_or(0.0);
+        grid::number(part, bars::length(part, 1.0, class))
+    });
+    let cell = match (number, column.unit) {
+        (Some(number), _) => grid::number(number, shown),
+        (None, Unit::Name) => grid::cell(name(&shown)),
+        (None, _) => grid::cell(shown),
+    };
+    bar.into_iter().chain([cell]).collect()
+}

@@ -1,0 +1,94 @@
+//! Bars that are as wide as their place: shares of a whole, side by side.
+
+use super::markup::{Element, Markup, el};
+use crate::number::share;
+
+/// A part of a whole.
+#[derive(Debug, Clone, Copy)]
+pub struct Part<'a> {
+    /// Its colour, by class.
+    pub class: &'static str,
+    /// What it is.
+    pub name: &'a str,
+    /// How much.
+    pub value: f64,
+}
+
+/// Parts of a whole as one bar, with what they are as its text.
+pub fn stacked(parts: &[Part<'_>], whose: &str) -> Markup {
+    let all: f64 = parts.iter().map(|part| part.value).sum();
+    if all <= 0.0 {
+        return el("span").class("none").with("nothing").into();
+    }
+    let named: Vec<String> = parts
+        .iter()
+        .filter(|part| part.value > 0.0)
+        .map(|part| format!("{} {}", part.name, share(part.value / all)))
+        .collect();
+    let mut from = 0.0;
+    let mut made = bar(&format!("{whose}: {}", named.join(", ")));
+    for part in parts.iter().filter(|part| part.value > 0.0) {
+        let width = part.value / all * 100.0;
+        let title = format!("{} {}", part.name, share(part.value / all));
+        made = made.with(piece(part.class, from, width).with(el("title").with(title)));
+        from += width;
+    }
+    made.into()
+}
+
+/// A bar as long as `value` is of `full`.
+pub fn length(value: f64, full: f64, class: &'static str) -> Markup {
+    let part = if full > 0.0 {
+        value / full * 100.0
+    } else {
+        0.0
+    };
+    let svg = el("svg").class("bar thin").attr("aria-hidden", "true");
+    svg.with(piece(class, 0.0, part.clamp(0.0, 100.0))).into()
+}
+
+fn bar(label: &str) -> Element {
+    el("svg")
+        .class("bar")
+        .attr("role", "img")
+        .attr("aria-label", label)
+}
+
+fn piece(class: &'static str, from: f64, width: f64) -> Element {
+    el("rect")
+        .class(class)
+        .attr("x", format!("{from:.2}%"))
+        .attr("width", format!("{width:.2}%"))
+        .attr("height", "100%")
+}
+
+/// What the colours of bars mean.
+pub fn legend<'a>(parts: impl IntoIterator<Item = (&'static str, &'a str)>) -> Markup {
+    let items = parts.into_iter().map(|(class, name)| {
+        let swatch = el("svg")
+            .class("swatch")
+            .attr("aria-hidden", "true")
+            .with(piece(class, 0.0, 100.0));
+        el("li").with(swatch).with(name)
+    });
+    el("ul").class("legend").with_all(items).into()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn parts_fill_the_bar_and_are_said() {
+        let of = |class, name, value| Part { class, name, value };
+        let made = stacked(&[of("a", "x", 1.0), of("b", "y", 3.0)], "web <1>");
+        let text = made.as_str();
+        assert!(text.contains("width=\"25.00%\"") && text.contains("x=\"25.00%\""));
+        assert!(text.contains("web &lt;1&gt;: x 25.0 %, y 75.0 %"), "{text}");
+        assert!(
+            stacked(&[of("a", "x", 0.0)], "")
+                .as_str()
+                .contains("nothing")
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! Tables: a caption, columns with heads, cells that sort by what they mean.
+
+use super::markup::{Element, Markup, el};
+
+/// How a column stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Is {
+    /// Texts.
+    Text,
+    /// Numbers, at the right.
+    Number,
+    /// Bars.
+    Bar,
+}
+
+/// A cell.
+#[derive(Debug)]
+pub struct Cell {
+    content: Markup,
+    /// What it sorts by.
+    value: Option<f64>,
+}
+
+/// A cell that sorts by its text.
+pub fn cell(content: impl Into<Markup>) -> Cell {
+    Cell {
+        content: content.into(),
+        value: None,
+    }
+}
+
+/// A cell that sorts by a number.
+pub fn number(value: f64, content: impl Into<Markup>) -> Cell {
+    Cell {
+        content: content.into(),
+        value: Some(value),
+    }
+}
+
+/// A number that may not be known.
+pub fn maybe(value: Option<f64>, text: impl Fn(f64) -> String) -> Cell {
+    match value {
+        Some(value) => number(value, text(value)),
+        None => cell("-"),
+    }
+}
+
+/// What stands above a column.
+#[derive(Debug, Clone)]
+pub struct Head {
+    /// How the column stands.
+    pub is: Is,
+    /// Its title.
+    pub title: String,
+    /// What it means, shown where a pointer rests on it; empty where the title says it.
+    pub meaning: &'static str,
+}
+
+/// A table that grows downwards.
+#[derive(Debug)]
+pub struct Table {
+    caption: String,
+    id: Option<&'static str>,
+    columns: Vec<Head>,
+    rows: Vec<(Option<String>, Vec<Cell>)>,
+    sorts: bool,
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new(caption: impl Into<String>, columns: &[(Is, &'static str)]) -> Self {
+        let head = |(is, title): &(Is, &'static str)| Head {
+            is: *is,
+            title: (*title).to_owned(),
+            meaning: "",
+        };
+        Self::headed(caption, columns.iter().map(head).collect())
+    }
+
+    /// A table without rows, whose columns say what they mean.
+    pub fn headed(caption: impl Into<String>, columns: Vec<Head>) -> Self {
+        Self {
+            caption: caption.into(),
+            id: None,
+            columns,
+            rows: Vec::new(),
+            sorts: false,
+        }
+    }
+
+    /// The script may sort it.
+    #[must_use]
+    pub fn sortable(mut self, id: &'static str) -> Self {
+        self.sorts = true;
+        self.id = Some(id);
+        self
+    }
+
+    /// Adds a row; its first cell is its head.
+    pub fn row(&mut self, cells: Vec<Cell>) {
+        self.rows.push((None, cells));
+    }
+
+    /// Adds a row that links lead to.
+    pub fn named_row(&mut self, id: String, cells: Vec<Cell>) {
+        self.rows.push((Some(id), cells));
+    }
+
+    /// Whether there are no rows.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The table, in a place of its own that scrolls where the screen is too narrow.
+    pub fn finish(self) -> Element {
+        let heads = self.columns.iter().map(|column| {
+            let mut head = el("th").attr("scope", "col").class(class(column.is));
+            if !column.meaning.is_empty() {
+                head = head.attr("title", column.meaning.replace('`', ""));
+            }
+            head.with(column.title.as_str())
+        });
+        let head = el("thead").with(el("tr").with_all(heads));
+        let columns = &self.columns;
+        let rows = self.rows.into_iter().map(|(id, cells)| {
+            let cells = cells.into_iter().zip(columns).enumerate();
+            let cells = cells.map(|(n, (cell, column))| {
+                let mut made = if n == 0 {
+                    el("th").attr("scope", "row")
+                } else {
+                    el("td")
+                };
+                made = made.class(class(column.is));
+                if let Some(value) = cell.value {
+                    made = made.attr("data-v", value);
+                }
+                made.with(cell.content)
+            });
+            let row = el("tr").with_all(cells);
+            match id {
+                Some(id) => row.attr("id", id),
+                None => row,
+            }
+        });
+        let body = el("tbody").with_all(rows);
+        let mut table = el("table");
+        if let Some(id) = self.id {
+            table = table.attr("id", id);
+        }
+        if self.sorts {
+            table = table.flag("data-sorts");
+        }
+        let caption = el("caption").with(self.caption.clone());
+        el("div")
+            .class("scroll")
+            .attr("tabindex", 0)
+            .attr("role", "region")
+            .attr("aria-label", self.caption)
+            .with(table.with(caption).with(head).with(body))
+    }
+}
+
+fn class(is: Is) -> &'static str {
+    match is {
+        Is::Text => "t",
+        Is::Number => "n",
+        Is::Bar => "b",
+    }
+}

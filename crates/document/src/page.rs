@@ -1,0 +1,269 @@
+//! Lines, wrapped sentences and tables within so many columns.
+
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
+/// A page that grows downwards.
+#[derive(Debug)]
+pub struct Page {
+    width: usize,
+    text: String,
+    colour: bool,
+}
+
+/// How a column of a table stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stands {
+    /// Texts.
+    Left,
+    /// Numbers.
+    Right,
+}
+
+impl Page {
+    /// An empty page.
+    pub fn new(width: usize) -> Self {
+        Self {
+            width,
+            text: String::new(),
+            colour: false,
+        }
+    }
+
+    /// The same with headings and notes in colour.
+    #[must_use]
+    pub fn coloured(mut self, colour: bool) -> Self {
+        self.colour = colour;
+        self
+    }
+
+    /// Its columns.
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// The page as text.
+    pub fn finish(self) -> String {
+        self.text
+    }
+
+    /// A line; what does not fit is cut.
+    pub fn line(&mut self, line: &str) {
+        self.text.push_str(fit(line, self.width).trim_end());
+        self.text.push('\n');
+    }
+
+    /// A line that is not cut: what must not be lost stands in it.
+    pub(crate) fn whole_line(&mut self, line: &str) {
+        self.text.push_str(line.trim_end());
+        self.text.push('\n');
+    }
+
+    /// An empty line, unless there is one.
+    pub fn gap(&mut self) {
+        if !self.text.is_empty() && !self.text.ends_with("\n\n") {
+            self.text.push('\n');
+        }
+    }
+
+    /// A heading with a line to the right edge.
+    pub fn heading(&mut self, text: &str) {
+        self.gap();
+        let text = fit(text, self.width.saturating_sub(4));
+        let line = self.width.saturating_sub(text.width() + 4);
+        let start = self.text.len();
+        self.line(&format!("== {text} {}", "=".repeat(line)));
+        self.colour_from(start, "\u{1b}[1m");
+    }
+
+    /// What must be known beside the tables, a paragraph each; what came from a capture is made harmless.
+    pub fn notes(&mut self, notes: &[String]) {
+        self.gap();
+        for note in notes {
+            self.note(&harmless(note));
+        }
+    }
+
+    /// One of them.
+    pub(crate) fn note(&mut self, note: &str) {
+        let start = self.text.len();
+        self.wrapped("note: ", note, 6);
+        self.colour_from(start, "\u{1b}[33m");
+    }
+
+    /// Puts what was written last into a colour, which ends before its last end of line.
+    fn colour_from(&mut self, start: usize, colour: &str) {
+        if self.colour {
+            self.text.insert_str(start, colour);
+            let end = self.text.trim_end_matches('\n').len();
+            self.text.insert_str(end, "\u{1b}[0m");
+        }
+    }
+
+    /// Sentences, wrapped; lines after the first are set in by `indent`.
+    pub fn wrapped(&mut self, first: &str, text: &str, indent: usize) {
+        let mut line = first.to_owned();
+        let mut empty = true;
+        for word in words(text) {
+            if !empty && line.width() + 1 + word.width() > self.width {
+                self.line(&line);
+                line = " ".repeat(indent);
+                empty = true;
+            }
+            if !empty {
+                line.push(' ');
+            }
+            line.push_str(&word);
+            empty = false;
+        }
+        self.line(&line);
+    }
+
+    /// A table: each column as wide as its widest cell, two spaces between, the first column cut
+    /// where the page is too narrow.
+    pub fn table(&mut self, indent: usize, stands: &[Stands], rows: &[Vec<String>]) {
+        let mut widths: Vec<usize> = vec![0; stands.len()];
+        for row in rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.width());
+            }
+        }
+        let all = indent + widths.iter().sum::<usize>() + 2 * stands.len().saturating_sub(1);
+        if let Some(first) = widths.first_mut() {
+            *first = first.saturating_sub(all.saturating_sub(self.width)).max(4);
+        }
+        for row in rows {
+            let mut line = " ".repeat(indent);
+            for (n, (cell, width)) in row.iter().zip(&widths).enumerate() {
+                let cell = if n == 0 {
+                    fit_middle(cell, *width)
+                } else {
+                    fit(cell, *width)
+                };
+                let pad = " ".repeat(width.saturating_sub(cell.width()));
+                if n > 0 {
+                    line.push_str("  ");
+                }
+                match stands[n] {
+                    Stands::Left => line.extend([cell.as_str(), pad.as_str()]),
+                    Stands::Right => line.extend([pad.as_str(), cell.as_str()]),
+                }
+            }
+            self.line(&line);
+        }
+    }
+}
+
+/// The words of a text, a number and its unit as one.
+fn words(text: &str) -> Vec<String> {
+    const UNITS: [&str; 14] = [
+        "%", "ns", "us", "ms", "s", "k", "M", "G", "MiB", "CPUs", "CPU", "VMs", "VM", "vCPUs",
+    ];
+    let mut words: Vec<String> = Vec::new();
+    for word in text.split_whitespace() {
+        let bare = word.trim_end_matches([',', '.', ';', ':', ')']);
+        match words.last_mut() {
+            Some(last) if UNITS.contains(&bare) && last.ends_with(|c: char| c.is_ascii_digit()) => {
+                last.push(' ');
+                last.push_str(word);
+            }
+            _ => words.push(word.to_owned()),
+        }
+    }
+    words
+}
+
+/// A text in at most so many columns; one that was cut ends in `~`.
+pub fn fit(text: &str, width: usize) -> String {
+    if text.width() <= width {
+        return text.to_owned();
+    }
+    let mut cut = String::new();
+    let mut used = 1;
+    for c in text.chars() {
+        used += c.width().unwrap_or(0);
+        if used > width {
+            break;
+        }
+        cut.push(c);
+    }
+    cut.push('~');
+    cut
+}
+
+/// The same with `~` in the middle: names often differ at their end only.
+pub fn fit_middle(text: &str, width: usize) -> String {
+    if text.width() <= width || width < 8 {
+        return fit(text, width);
+    }
+    let mut tail: Vec<char> = Vec::new();
+    let mut used = 0;
+    for c in text.chars().rev() {
+        used += c.width().unwrap_or(0);
+        if used > width / 2 {
+            break;
+        }
+        tail.push(c);
+    }
+    tail.reverse();
+    let tail: String = tail.into_iter().collect();
+    fit(text, width - tail.width()) + &tail
+}
+
+/// A text of a stranger: what could steer a terminal, or hide, becomes `?`.
+pub fn harmless(text: &str) -> String {
+    let shown = |c: char| c.width().is_some_and(|w| w > 0) && !is_steering(c);
+    text.chars()
+        .map(|c| if shown(c) { c } else { '?' })
+        .collect()
+}
+
+/// Line and paragraph separators, and marks that turn the writing direction.
+pub fn is_steering(c: char) -> bool {
+    matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_strangers_text_steers_nothing() {
+        assert_eq!(harmless("web-1"), "web-1");
+        assert_eq!(harmless("a\u{1b}[2Jb\nc\u{202e}d\u{200b}e"), "a?[2Jb?c?d?e");
+        assert_eq!(harmless("数据库"), "数据库");
+    }
+
+    #[test]
+    fn what_does_not_fit_says_so() {
+        assert_eq!(fit("abcdef", 6), "abcdef");
+        assert_eq!(fit("abcdef", 5), "abcd~");
+        assert_eq!(fit("数据库", 5), "数据~");
+        assert_eq!(fit_middle("web-frontend-7f9c-x2", 12), "web-f~f9c-x2");
+    }
+
+    #[test]
+    fn a_number_keeps_its_unit() {
+        assert_eq!(
+            words("takes 1.20 ms, 5 % of"),
+            ["takes", "1.20 ms,", "5 %", "of"]
+        );
+    }
+
+    #[test]
+    fn no_line_of_a_page_is_too_wide() {
+        let mut page = Page::new(60);
+        page.heading(&"name ".repeat(30));
+        page.wrapped("  first ", &"word ".repeat(60), 4);
+        page.table(
+            2,
+            &[Stands::Left, Stands::Right],
+            &[
+                vec!["x".repeat(90), "12".into()],
+                vec!["y".into(), "3".into()],
+            ],
+        );
+        let text = page.finish();
+        assert!(text.lines().all(|line| line.width() <= 60), "{text}");
+        assert!(text.contains("x~x") && text.contains("x  12\n"), "{text}");
+    }
+}

@@ -1,0 +1,181 @@
+//! Tables of declared figures.
+
+use serde_json::Value;
+
+use crate::figure::{Figures, Leaf, Unit, leaves};
+
+/// A column.
+#[derive(Debug, Clone)]
+pub struct Column {
+    /// What stands above it.
+    pub title: String,
+    /// What it means; empty where the title says it.
+    pub meaning: &'static str,
+    /// What it is counted in.
+    pub unit: Unit,
+    /// When it goes where a screen is too narrow: the lowest goes first. `None` if it stays.
+    pub spare: Option<usize>,
+    /// The class of the bars that show its shares on a page.
+    pub bar: Option<&'static str>,
+}
+
+/// A table.
+#[derive(Debug, Clone)]
+pub struct Table {
+    /// What it shows.
+    pub caption: &'static str,
+    /// Its name for the page's script, which may sort it then.
+    pub id: Option<&'static str>,
+    /// Its columns.
+    pub columns: Vec<Column>,
+    /// A value for each column.
+    pub rows: Vec<Vec<Value>>,
+    /// Rows that were left out.
+    pub more: usize,
+}
+
+/// Makes a table of results, column by column.
+#[derive(Debug)]
+pub struct Rows<'a, R> {
+    results: &'a [R],
+    json: Vec<Value>,
+    leaves: Vec<Leaf>,
+    amounts: Unit,
+    paths: Vec<String>,
+    table: Table,
+}
+
+impl<'a, R: Figures> Rows<'a, R> {
+    /// The first `top` of these results.
+    pub fn new(caption: &'static str, rows: &'a [R], top: usize) -> Self {
+        let shown = &rows[..rows.len().min(top)];
+        let json = shown.iter().map(serde_json::to_value);
+        Self {
+            results: shown,
+            json: json.map(Result::unwrap_or_default).collect(),
+            leaves: leaves(R::FIGURES),
+            amounts: Unit::Amount,
+            paths: Vec::new(),
+            table: Table {
+                caption,
+                id: None,
+                columns: Vec::new(),
+                rows: vec![Vec::new(); shown.len()],
+                more: rows.len() - shown.len(),
+            },
+        }
+    }
+
+    /// What amounts are counted in; said before they are shown.
+    #[must_use]
+    pub fn amounts(mut self, unit: Unit) -> Self {
+        self.amounts = unit;
+        self
+    }
+
+    /// Shows these figures: names, with a dot before those of an object within.
+    #[must_use]
+    pub fn show(mut self, paths: &[&str]) -> Self {
+        for path in paths {
+            let found = self.leaves.iter().find(|leaf| leaf.path.join(".") == *path);
+            debug_assert!(found.is_some(), "no figure `{path}` is declared");
+            let Some(leaf) = found else { continue };
+            let unit = match leaf.figure.unit {
+                Unit::Amount => self.amounts,
+                unit => unit,
+            };
+            for (row, json) in self.table.rows.iter_mut().zip(&self.json) {
+                row.push(leaf.of(json).clone());
+            }
+            self.table.columns.push(Column {
+                title: leaf.figure.title(),
+                meaning: leaf.figure.meaning(),
+                unit,
+                spare: None,
+                bar: None,
+            });
+            self.paths.push((*path).to_owned());
+        }
+        self
+    }
+
+    /// Shows what is computed of each result.
+    #[must_use]
+    pub fn with<V: Into<Value>>(
+        mut self,
+        title: &str,
+        unit: Unit,
+        value: impl Fn(&R) -> V,
+    ) -> Self {
+        for (row, result) in self.table.rows.iter_mut().zip(self.results) {
+            row.push(value(result).into());
+        }
+        self.table.columns.push(Column {
+            title: title.to_owned(),
+            meaning: "",
+            unit,
+            spare: None,
+            bar: None,
+        });
+        self.paths.push(title.to_owned());
+        self
+    }
+
+    /// Gives a column another title.
+    #[must_use]
+    pub fn titled(mut self, path: &str, title: &str) -> Self {
+        title.clone_into(&mut self.column(path).title);
+        self
+    }
+
+    /// Says that these figures are not known of some results.
+    #[must_use]
+    pub fn unknown(mut self, paths: &[&str], of: impl Fn(&R) -> bool) -> Self {
+        for path in paths {
+            let Some(at) = self.paths.iter().position(|it| it == path) else {
+                continue;
+            };
+            for (row, result) in self.table.rows.iter_mut().zip(self.results) {
+                if of(result) {
+                    row[at] = Value::Null;
+                }
+            }
+        }
+        self
+    }
+
+    /// Columns that go where a screen is too narrow, in this order.
+    #[must_use]
+    pub fn spare(mut self, paths: &[&str]) -> Self {
+        for (n, path) in paths.iter().enumerate() {
+            self.column(path).spare = Some(n);
+        }
+        self
+    }
+
+    /// Shows a share as a bar too, on a page.
+    #[must_use]
+    pub fn bar(mut self, path: &str, class: &'static str) -> Self {
+        self.column(path).bar = Some(class);
+        self
+    }
+
+    /// Lets the page's script sort it.
+    #[must_use]
+    pub fn sortable(mut self, id: &'static str) -> Self {
+        self.table.id = Some(id);
+        self
+    }
+
+    /// The table.
+    pub fn finish(self) -> Table {
+        self.table
+    }
+
+    /// A column by its path.
+    fn column(&mut self, path: &str) -> &mut Column {
+        let at = self.paths.iter().position(|it| it == path);
+        debug_assert!(at.is_some(), "no column `{path}` is shown");
+        &mut self.table.columns[at.unwrap_or(0)]
+    }
+}

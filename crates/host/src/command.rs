@@ -1,0 +1,175 @@
+//! A command that runs beside us: in a process group of its own, as somebody else if asked, and gone when
+//! we are.
+//!
+//! Its group is signalled as a whole. Should this process be killed, the command gets SIGKILL from the
+//! kernel (`PR_SET_PDEATHSIG`) and its group from a watcher, a shell that waits for the end of a pipe that
+//! only we hold open. What leaves the group by `setsid` is on its own.
+#![allow(
+    unsafe_code,
+    reason = "between fork and exec only pre_exec can set user and death signal"
+)]
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, getpid, getppid, kill_process_group,
+    set_parent_process_death_signal, test_kill_process_group, waitid,
+};
+
+pub use self::account::{Account, AccountError};
+
+mod account;
+
+/// How long a group may take to end after SIGTERM, in steps of [`STEP`].
+const PATIENCE: u32 = 200;
+const STEP: Duration = Duration::from_millis(10);
+
+/// Kills a process group when its stdin ends without a line.
+const WATCHER: &str = "read -r line || kill -s KILL -- \"-$0\"";
+
+/// A command under way. Dropping it ends it.
+#[derive(Debug)]
+pub struct Running {
+    leader: Child,
+    group: Pid,
+    watcher: Option<Child>,
+    reaped: bool,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ended {
+    /// By itself.
+    Itself(ExitStatus),
+    /// By us.
+    Asked,
+}
+
+impl Running {
+    /// Starts a command: these words, as this account if there is one. Its stdin is ours, but not a
+    /// terminal: there it would be stopped, being in the background.
+    pub fn start(words: &[OsString], account: Option<Account>) -> io::Result<Self> {
+        let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
+        let mut command = Command::new(program);
+        command.args(arguments).process_group(0);
+        if io::stdin().is_terminal() {
+            command.stdin(Stdio::null());
+        }
+        if let Some(account) = &account {
+            command.envs(account.environment());
+        }
+        let parent = getpid();
+        let before_exec = move || {
+            if let Some(account) = &account {
+                account.assume()?;
+            }
+            // A change of user forgets it: last.
+            set_parent_process_death_signal(Some(Signal::KILL))?;
+            if getppid() == Some(parent) {
+                Ok(())
+            } else {
+                Err(Errno::SRCH.into())
+            }
+        };
+        // SAFETY: between fork and exec only system calls are made, by rustix without libc and without
+        // memory allocated: what they need was made before.
+        unsafe { command.pre_exec(before_exec) };
+        let leader = command.spawn()?;
+        let group = i32::try_from(leader.id()).ok().and_then(Pid::from_raw);
+        let mut running = Self {
+            group: group.ok_or(io::ErrorKind::InvalidData)?,
+            leader,
+            watcher: None,
+            reaped: false,
+        };
+        running.watcher = Some(running.watch()?);
+        Ok(running)
+    }
+
+    /// In a group of its own too, which no Ctrl-C reaches.
+    fn watch(&self) -> io::Result<Child> {
+        Command::new("/bin/sh")
+            .args(["-c", WATCHER])
+            .arg(self.group.as_raw_nonzero().to_string())
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()
+    }
+
+    /// Its process group, by its leader.
+    pub fn group(&self) -> Pid {
+        self.group
+    }
+
+    /// Whether the command has ended by itself. It stays a zombie, so that its group's number is nobody
+    /// else's.
+    pub fn has_ended(&self) -> bool {
+        let looked = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        !matches!(waitid(WaitId::Pid(self.group), looked), Ok(None))
+    }
+
+    /// Ends it and all of its group: SIGTERM, and after two seconds SIGKILL.
+    pub fn end(mut self) -> io::Result<Ended> {
+        let asked = !self.has_ended();
+        let status = self.wind_up()?;
+        Ok(if asked {
+            Ended::Asked
+        } else {
+            Ended::Itself(status)
+        })
+    }
+
+    fn wind_up(&mut self) -> io::Result<ExitStatus> {
+        self.signal(Signal::TERM);
+        let mut status = None;
+        for _ in 0..PATIENCE {
+            if status.is_none() {
+                status = self.leader.try_wait()?;
+            }
+            // As long as somebody is in the group, its number is the group's.
+            if status.is_some() && test_kill_process_group(self.group).is_err() {
+                break;
+            }
+            std::thread::sleep(STEP);
+        }
+        if status.is_none() || test_kill_process_group(self.group).is_ok() {
+            self.signal(Signal::KILL);
+        }
+        let status = status.map_or_else(|| self.leader.wait(), Ok)?;
+        self.reaped = true;
+        self.dismiss_watcher();
+        Ok(status)
+    }
+
+    fn signal(&self, signal: Signal) {
+        let _gone_already = kill_process_group(self.group, signal);
+    }
+
+    /// There is nobody left to kill.
+    fn dismiss_watcher(&mut self) {
+        if let Some(mut watcher) = self.watcher.take() {
+            let told = watcher.stdin.take().map(|mut pipe| pipe.write_all(b"\n"));
+            drop(told);
+            drop(watcher.wait());
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if !self.reaped {
+            drop(self.wind_up());
+        }
+    }
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,158 @@
+//! Whether the processes of VMs still run: noticed at the next look, for as good as nothing.
+
+use std::collections::BTreeMap;
+use std::os::fd::OwnedFd;
+
+use haltwise_core::event::Vm;
+use haltwise_core::ids::VmIndex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use super::key_of;
+use crate::root::Root;
+
+/// Processes that are watched by a descriptor; the files of others are read now and then.
+const DESCRIPTORS: usize = 256;
+
+/// Between two readings of these files.
+const READ_NS: u64 = 500_000_000;
+
+/// The processes of the VMs that are there.
+#[derive(Debug, Default)]
+pub(crate) struct Living {
+    watched: BTreeMap<VmIndex, Option<OwnedFd>>,
+    read_ns: u64,
+}
+
+impl Living {
+    /// The VMs whose processes are gone since the last look.
+    pub(crate) fn look(&mut self, root: &Root, vms: &[Vm], now_ns: u64) -> Vec<VmIndex> {
+        let there = || vms.iter().filter(|vm| vm.to_ns.is_none());
+        let mut gone = Vec::new();
+        let new: Vec<&Vm> = there()
+            .filter(|vm| !self.watched.contains_key(&vm.index))
+            .collect();
+        for vm in new {
+            let watch = self.watch(root, vm);
+            // Only now is its number sure to mean this process.
+            if is_there(root, vm) {
+                self.watched.insert(vm.index, watch);
+            } else {
+                gone.push(vm.index);
+            }
+        }
+        let read = now_ns.saturating_sub(self.read_ns) >= READ_NS;
+        if read {
+            self.read_ns = now_ns;
+        }
+        for vm in there() {
+            let by_file = matches!(self.watched.get(&vm.index), Some(None));
+            if read && by_file && !is_there(root, vm) {
+                gone.push(vm.index);
+            }
+        }
+        gone.extend(self.ended());
+        for vm in &gone {
+            self.watched.remove(vm);
+        }
+        gone
+    }
+
+    fn watch(&self, root: &Root, vm: &Vm) -> Option<OwnedFd> {
+        let few = self.watched.values().flatten().count() < DESCRIPTORS;
+        let pid = i32::try_from(vm.key.pid.0).ok().and_then(Pid::from_raw)?;
+        let open = || pidfd_open(pid, PidfdFlags::empty()).ok();
+        (root.is_host() && few).then(open)?
+    }
+
+    /// Of those watched by a descriptor.
+    fn ended(&self) -> Vec<VmIndex> {
+        let held = self.watched.iter();
+        let held: Vec<_> = held
+            .filter_map(|(vm, fd)| Some((*vm, fd.as_ref()?)))
+            .collect();
+        let mut fds: Vec<PollFd<'_>> = held
+            .iter()
+            .map(|(_, fd)| PollFd::new(*fd, PollFlags::IN))
+            .collect();
+        let at_once = Timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        if fds.is_empty() || poll(&mut fds, Some(&at_once)).is_err() {
+            return Vec::new();
+        }
+        let ended = held
+            .iter()
+            .zip(&fds)
+            .filter(|(_, fd)| !fd.revents().is_empty());
+        ended.map(|((vm, _), _)| *vm).collect()
+    }
+}
+
+/// Whether a VM's process is the one it was.
+fn is_there(root: &Root, vm: &Vm) -> bool {
+    match key_of(root, vm.key.pid) {
+        Ok(key) => key.start_ticks == vm.key.start_ticks,
+        // What is closed to us may well be there.
+        Err(error) => !error.is_absent(),
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use haltwise_core::event::Observable;
+    use haltwise_core::ids::{Pid, VmKey, VmmKind};
+
+    use super::*;
+    use crate::root::made_up;
+
+    fn vm(index: u32, key: VmKey) -> Vm {
+        Vm {
+            index: VmIndex(index),
+            key,
+            name: String::new(),
+            vmm: VmmKind::Other,
+            observable: Observable::Yes,
+            from_ns: None,
+            to_ns: None,
+            paused: None,
+        }
+    }
+
+    #[test]
+    fn a_process_that_ends_is_noticed_though_nobody_has_waited_for_it() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let root = Root::host();
+        let vms = [
+            vm(0, key_of(&root, Pid(child.id())).unwrap()),
+            vm(1, key_of(&root, Pid(std::process::id())).unwrap()),
+        ];
+        let mut living = Living::default();
+        assert_eq!(living.look(&root, &vms, 0), []);
+        drop(child.stdin.take());
+        let mut looks = (0..2_000).map(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            living.look(&root, &vms, 0)
+        });
+        let gone = looks.find(|gone| !gone.is_empty());
+        assert_eq!(gone, Some(vec![VmIndex(0)]));
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn another_process_of_the_same_number_is_another() {
+        let stat = "7 (qemu) S 1 7 7 0 -1 0 0 0 0 0 0 0 0 0 20 0 3 0 4000 0 0 0\n";
+        let (_dir, root) = made_up(&[("proc/7/stat", stat)]);
+        let key = |start_ticks| VmKey {
+            pid: Pid(7),
+            start_ticks,
+            ordinal: 0,
+        };
+        let vms = [vm(0, key(4_000)), vm(1, key(3_999))];
+        assert_eq!(Living::default().look(&root, &vms, 0), [VmIndex(1)]);
+    }
+}

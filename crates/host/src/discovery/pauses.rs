@@ -1,0 +1,237 @@
+//! Which VMs are paused, and for how long, while a recording goes on.
+//!
+//! Each VM is looked at once a second: what its vCPUs' threads wait for says whether any is in `KVM_RUN`. One
+//! that seems to be held is looked at more often until several looks agree. What halts says otherwise.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use haltwise_core::event::{Facts, Observable, Paused, Vm};
+use haltwise_core::ids::{Tid, VmIndex};
+use haltwise_core::recording::Roster;
+
+use super::RosterBuilder;
+use super::running::{LOOKS, PAUSE, VcpuThreads, is_in_kvm_run};
+use crate::clock;
+use crate::root::Root;
+
+/// Between two looks at a VM that ran when last looked at, or is known to be paused.
+const LOOK_NS: u64 = 1_000_000_000;
+
+/// Between two looks at one that seems to be paused.
+const AGAIN: Duration = PAUSE;
+
+/// What the roster knows of threads.
+#[derive(Debug)]
+enum Known {
+    /// The kernel was asked who runs each vCPU; one that has never run has no thread.
+    ByTheKernel,
+    /// Names and events told, not of all: a VM has so many vCPUs.
+    ByNames(BTreeMap<VmIndex, usize>),
+}
+
+impl Known {
+    /// The threads that may run the vCPUs of a VM.
+    fn threads(&self, roster: &Roster, vm: &Vm) -> VcpuThreads {
+        let vcpus = roster.vcpus.iter().filter(|vcpu| vcpu.vm == vm.index);
+        let tids = vcpus.map(|vcpu| Some(vcpu.tid).filter(|tid| *tid != Tid(0)));
+        let tids: Vec<Option<Tid>> = tids.collect();
+        let is_all = match self {
+            Self::ByTheKernel => true,
+            Self::ByNames(all) => all.get(&vm.index) == Some(&tids.len()),
+        };
+        if is_all && !tids.is_empty() {
+            VcpuThreads::of_vcpus(tids.into_iter())
+        } else {
+            VcpuThreads::Any
+        }
+    }
+}
+
+/// The VMs that are paused, or seem to be.
+#[derive(Debug)]
+pub(crate) struct Pauses {
+    known: Known,
+    held: BTreeMap<VmIndex, Held>,
+    looked_ns: u64,
+}
+
+/// A VM none of whose vCPUs was in `KVM_RUN`.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    since_ns: u64,
+    last_ns: u64,
+    looks: u32,
+}
+
+impl Held {
+    fn is_sure(&self) -> bool {
+        self.looks >= LOOKS
+    }
+
+    fn is_due(&self, now_ns: u64) -> bool {
+        let since = Duration::from_nanos(now_ns.saturating_sub(self.last_ns));
+        !self.is_sure() && since >= AGAIN
+    }
+}
+
+impl Pauses {
+    /// The roster has what the kernel says of each vCPU.
+    pub(crate) fn by_the_kernel() -> Self {
+        Self::by(Known::ByTheKernel)
+    }
+
+    /// The roster has what names and events say; [`Pauses::expect`] tells whether that is all.
+    pub(crate) fn by_names() -> Self {
+        Self::by(Known::ByNames(BTreeMap::new()))
+    }
+
+    fn by(known: Known) -> Self {
+        Self {
+            known,
+            held: BTreeMap::new(),
+            looked_ns: 0,
+        }
+    }
+
+    /// A VM has so many vCPUs.
+    pub(crate) fn expect(&mut self, vm: VmIndex, vcpus: usize) {
+        if let Known::ByNames(all) = &mut self.known {
+            all.insert(vm, vcpus);
+        }
+    }
+
+    /// The recording begins.
+    pub(crate) fn begin(&mut self, root: &Root, roster: &mut RosterBuilder, now_ns: u64) {
+        self.held.clear();
+        self.look_at(root, roster, now_ns, |_| true);
+        self.looked_ns = now_ns;
+    }
+
+    /// Looks at those whose turn it is. `facts` are those that have come of late.
+    pub(crate) fn look(
+        &mut self,
+        root: &Root,
+        roster: &mut RosterBuilder,
+        facts: &Facts,
+        now_ns: u64,
+    ) {
+        self.weigh(roster, facts);
+        self.drop_gone(roster);
+        if now_ns.saturating_sub(self.looked_ns) >= LOOK_NS {
+            self.looked_ns = now_ns;
+            self.look_at(root, roster, now_ns, |_| true);
+        } else {
+            self.look_again(root, roster, now_ns);
+        }
+    }
+
+    /// The recording has ended: looks once more at those that seem to be paused, until that is sure.
+    pub(crate) fn end(&mut self, root: &Root, roster: &mut RosterBuilder, facts: &Facts) {
+        self.weigh(roster, facts);
+        for _ in 0..LOOKS {
+            if self.held.values().all(Held::is_sure) {
+                return;
+            }
+            std::thread::sleep(AGAIN);
+            self.look_again(root, roster, clock::monotonic_ns());
+        }
+    }
+
+    fn look_again(&mut self, root: &Root, roster: &mut RosterBuilder, now_ns: u64) {
+        let due = self.held.iter().filter(|(_, held)| held.is_due(now_ns));
+        let due: Vec<VmIndex> = due.map(|(vm, _)| *vm).collect();
+        if !due.is_empty() {
+            self.look_at(root, roster, now_ns, |vm| due.contains(&vm));
+        }
+    }
+
+    fn look_at(
+        &mut self,
+        root: &Root,
+        roster: &mut RosterBuilder,
+        now_ns: u64,
+        wanted: impl Fn(VmIndex) -> bool,
+    ) {
+        let all = roster.roster();
+        // A VMM that handles halts itself holds its idle vCPUs too.
+        let there = |vm: &&Vm| vm.to_ns.is_none() && vm.observable == Observable::Yes;
+        let vms = all.vms.iter().filter(there).filter(|vm| wanted(vm.index));
+        let look = |vm: &Vm| is_in_kvm_run(root, vm.key.pid, &self.known.threads(all, vm));
+        let looks: Vec<_> = vms.map(|vm| (vm.index, look(vm))).collect();
+        for (vm, runs) in looks {
+            match runs {
+                None => {}
+                Some(true) => {
+                    self.end_pause(roster, vm, u64::MAX);
+                    if let Some(row) = roster.vm_mut(vm) {
+                        row.paused.get_or_insert_default();
+                    }
+                }
+                Some(false) => self.hold(roster, vm, now_ns),
+            }
+        }
+    }
+
+    fn hold(&mut self, roster: &mut RosterBuilder, vm: VmIndex, now_ns: u64) {
+        let held = self.held.entry(vm).or_insert(Held {
+            since_ns: now_ns,
+            last_ns: now_ns,
+            looks: 0,
+        });
+        held.last_ns = now_ns;
+        held.looks += 1;
+        if let (true, Some(row)) = (held.is_sure(), roster.vm_mut(vm)) {
+            row.paused.get_or_insert_default().from_ns = Some(held.since_ns);
+        }
+    }
+
+    /// A VM runs, or is gone: it was paused until it was last seen to be, and no longer than until then.
+    fn end_pause(&mut self, roster: &mut RosterBuilder, vm: VmIndex, until_ns: u64) {
+        let Some(held) = self.held.remove(&vm).filter(Held::is_sure) else {
+            return;
+        };
+        if let Some(row) = roster.vm_mut(vm) {
+            let length_ns = until_ns.min(held.last_ns).saturating_sub(held.since_ns);
+            let paused = row.paused.unwrap_or_default();
+            row.paused = Some(Paused {
+                over_ns: paused.over_ns.saturating_add(length_ns),
+                from_ns: None,
+            });
+        }
+    }
+
+    /// What halted since it seemed to be paused has run: from when that halt began, or at the latest from the
+    /// beginning of the interval in which it was counted.
+    fn weigh(&mut self, roster: &mut RosterBuilder, facts: &Facts) {
+        if self.held.is_empty() {
+            return;
+        }
+        let halts = facts.halts.iter();
+        let halts = halts.map(|halt| (halt.vm, halt.start_ns, halt.end_ns()));
+        let counts = facts.counts.iter().filter(|row| row.halts > 0);
+        let counts = counts.map(|row| {
+            let start_ns = row.time_ns.saturating_sub(row.interval_ns);
+            (row.vm, start_ns, row.time_ns)
+        });
+        for (vm, from_ns, to_ns) in halts.chain(counts) {
+            let Some(vm) = vm else { continue };
+            let held = self.held.get(&vm);
+            if held.is_some_and(|held| to_ns > held.since_ns) {
+                self.end_pause(roster, vm, from_ns);
+            }
+        }
+    }
+
+    fn drop_gone(&mut self, roster: &mut RosterBuilder) {
+        let vms = roster.roster().vms.iter();
+        let gone = vms.filter(|vm| vm.to_ns.is_some() && self.held.contains_key(&vm.index));
+        let gone: Vec<VmIndex> = gone.map(|vm| vm.index).collect();
+        for vm in gone {
+            self.end_pause(roster, vm, u64::MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,207 @@
+//! Whether a VM's vCPUs run at all, told by what their threads wait for.
+//!
+//! An idle vCPU waits inside `ioctl(KVM_RUN)`. One of a VM that is paused, was not started yet or stopped after
+//! an error waits in its VMM, which KVM's counters do not tell from idleness: neither halts.
+
+use std::time::Duration;
+
+use haltwise_core::ids::{Pid, Tid};
+
+use crate::root::Root;
+
+/// `KVM_RUN` of `include/uapi/linux/kvm.h`, without what some architectures write above it.
+const KVM_RUN: u64 = 0xae80;
+
+/// So many looks in turn must find all vCPUs of a VM outside `KVM_RUN` before it is called paused, with so much
+/// time between two: an exit that the VMM handles may be the reason once.
+pub(super) const LOOKS: u32 = 4;
+pub(super) const PAUSE: Duration = Duration::from_millis(25);
+
+/// Which threads may run the vCPUs of a VM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum VcpuThreads {
+    /// These do, and no other.
+    Known(Vec<Tid>),
+    /// The kernel says that none of its vCPUs has ever run.
+    NeverRan,
+    /// Any thread of its process may.
+    Any,
+}
+
+impl VcpuThreads {
+    /// Those of vCPUs that the kernel was asked about; a vCPU that never ran has none.
+    pub fn of_vcpus(tids: impl Iterator<Item = Option<Tid>>) -> Self {
+        let tids: Vec<Tid> = tids.flatten().collect();
+        if tids.is_empty() {
+            Self::NeverRan
+        } else {
+            Self::Known(tids)
+        }
+    }
+}
+
+/// Whether any vCPU of a VM runs or is inside `KVM_RUN`; `None` where that cannot be told. A vCPU whose VMM
+/// handles an exit is outside for a moment: who wants to be sure looks several times, as [`settled`] does.
+pub fn is_in_kvm_run(root: &Root, pid: Pid, threads: &VcpuThreads) -> Option<bool> {
+    let all;
+    let (tids, are_vcpus) = match threads {
+        VcpuThreads::NeverRan => return Some(false),
+        VcpuThreads::Known(tids) => (tids, true),
+        VcpuThreads::Any => {
+            let numbers = root.numbers(format!("proc/{pid}/task")).ok()?;
+            all = numbers.into_iter().map(Tid).collect();
+            (&all, false)
+        }
+    };
+    let (mut seen, mut busy) = (false, false);
+    for tid in tids {
+        let Ok(text) = root.text(format!("proc/{pid}/task/{tid}/syscall")) else {
+            continue;
+        };
+        match waits(&text) {
+            Some(Waits::InKvmRun) => return Some(true),
+            Some(Waits::Not) if are_vcpus => return Some(true),
+            // Perhaps in a guest, perhaps another thread of the VMM.
+            Some(Waits::Not) => busy = true,
+            Some(Waits::Elsewhere) => seen = true,
+            None => {}
+        }
+    }
+    (seen && !busy).then_some(false)
+}
+
+/// Which of these VMs run, by several looks at those of which the first says that they do not: all of them
+/// together, so that many take no longer than one.
+pub fn settled<T>(vms: &[T], look: impl Fn(&T) -> Option<bool>) -> Vec<Option<bool>> {
+    let mut known: Vec<Option<bool>> = vms.iter().map(&look).collect();
+    for _ in 1..LOOKS {
+        if !known.contains(&Some(false)) {
+            break;
+        }
+        std::thread::sleep(PAUSE);
+        let held = known.iter_mut().zip(vms);
+        for (known, vm) in held.filter(|(known, _)| **known == Some(false)) {
+            *known = look(vm);
+        }
+    }
+    known
+}
+
+/// What a thread waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waits {
+    /// For nothing: it runs, or would if it had a CPU.
+    Not,
+    InKvmRun,
+    Elsewhere,
+}
+
+/// `running`, or the number of a system call and its arguments, or -1 where a thread waits outside of any.
+fn waits(syscall: &str) -> Option<Waits> {
+    let mut words = syscall.split_whitespace();
+    let number = words.next()?;
+    if number == "running" {
+        return Some(Waits::Not);
+    }
+    let request = words.nth(1).unwrap_or_default();
+    let request = u64::from_str_radix(request.trim_start_matches("0x"), 16);
+    let is_run = request.is_ok_and(|request| request & 0xffff == KVM_RUN);
+    Some(if number != "-1" && is_run {
+        Waits::InKvmRun
+    } else {
+        Waits::Elsewhere
+    })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::root::made_up;
+
+    const IDLE: &str = "16 0xd 0xae80 0x0 0x0 0x0 0x0 0x7ffd 0x7f81\n";
+    const HELD: &str = "202 0x55d0 0x80 0x0 0x0 0x0 0x0 0x7ffd 0x7f81\n";
+
+    #[test]
+    fn an_idle_vcpu_is_told_from_one_that_its_vmm_holds() {
+        for (text, expected) in [
+            ("running\n", Some(Waits::Not)),
+            (IDLE, Some(Waits::InKvmRun)),
+            (
+                "54 0xd 0x2000ae80 0x0 0x0 0x0 0x0 0x7ffd 0x7f81\n",
+                Some(Waits::InKvmRun),
+            ),
+            (HELD, Some(Waits::Elsewhere)),
+            (
+                "16 0xd 0xae41 0x0 0x0 0x0 0x0 0x7ffd 0x7f81\n",
+                Some(Waits::Elsewhere),
+            ),
+            ("-1 0x7ffd 0xae80\n", Some(Waits::Elsewhere)),
+            ("16\n", Some(Waits::Elsewhere)),
+            ("", None),
+        ] {
+            assert_eq!(waits(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn one_vcpu_inside_is_enough_and_nothing_read_is_not_known() {
+        let (_dir, root) = made_up(&[
+            ("proc/7/task/8/syscall", IDLE),
+            ("proc/7/task/9/syscall", HELD),
+        ]);
+        let of = |tids: &[u32]| {
+            let tids = VcpuThreads::Known(tids.iter().copied().map(Tid).collect());
+            is_in_kvm_run(&root, Pid(7), &tids)
+        };
+        assert_eq!(of(&[8, 9]), Some(true));
+        assert_eq!(of(&[9]), Some(false));
+        assert_eq!(of(&[9, 10]), Some(false));
+        assert_eq!(of(&[10]), None);
+        let never = is_in_kvm_run(&root, Pid(7), &VcpuThreads::NeverRan);
+        assert_eq!(never, Some(false));
+    }
+
+    #[test]
+    fn where_threads_are_not_known_a_busy_one_may_be_in_its_guest() {
+        for (threads, expected) in [
+            ([HELD, HELD], Some(false)),
+            ([HELD, IDLE], Some(true)),
+            (["running\n", IDLE], Some(true)),
+            (["running\n", HELD], None),
+            (["running\n", "running\n"], None),
+        ] {
+            let (_dir, root) = made_up(&[
+                ("proc/7/task/7/syscall", threads[0]),
+                ("proc/7/task/8/syscall", threads[1]),
+            ]);
+            let seen = is_in_kvm_run(&root, Pid(7), &VcpuThreads::Any);
+            assert_eq!(seen, expected, "{threads:?}");
+            assert_eq!(is_in_kvm_run(&root, Pid(8), &VcpuThreads::Any), None);
+        }
+    }
+
+    #[test]
+    fn a_vm_is_paused_if_every_look_says_so() {
+        let cases = [
+            ([Some(false); 4], Some(false)),
+            (
+                [Some(false), Some(false), Some(false), Some(true)],
+                Some(true),
+            ),
+            (
+                [Some(true), Some(false), Some(false), Some(false)],
+                Some(true),
+            ),
+            ([None, Some(false), Some(false), Some(false)], None),
+        ];
+        let nth = std::cell::RefCell::new([0; 4]);
+        let places: Vec<usize> = (0..cases.len()).collect();
+        let known = settled(&places, |&place| {
+            let look = &mut nth.borrow_mut()[place];
+            *look += 1;
+            cases[place].0[*look - 1]
+        });
+        let expected = cases.map(|(_, expected)| expected);
+        assert_eq!(known, expected);
+    }
+}

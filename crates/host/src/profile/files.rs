@@ -1,0 +1,222 @@
+//! The files that hold the code of VMMs: opened without trust in whoever they belong to, and their functions
+//! kept as long as there is room.
+//!
+//! Nothing here waits for a writer of a pipe, follows a path to another file than the one that is mapped, or
+//! takes more memory than is said here.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, openat};
+use rustix::io::Errno;
+
+use super::elf::{ElfError, Functions, Opened};
+use super::refusal::Refusal;
+use super::written_name::written_name;
+use crate::root::Root;
+
+/// Functions that are kept, of all files.
+const FUNCTIONS_KEPT: usize = 8 << 20;
+
+/// Files that are kept open.
+const FILES_KEPT: usize = 200;
+
+/// An address in a file that a process has mapped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ask {
+    pub(super) pid: u32,
+    /// Where the mapping begins and ends in the process.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// As the kernel tells them of the mapping.
+    pub(super) device: (u32, u32),
+    pub(super) inode: u64,
+    /// Into the file.
+    pub(super) offset: u64,
+    pub(super) path: String,
+}
+
+/// What there is to say of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Answer {
+    Name(String),
+    /// The file tells of no function there.
+    Nameless,
+    /// The file was not read, and why.
+    Refused(Refusal),
+}
+
+/// Which file it is: one of the host, or one that only this mapping is known to have.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Whose {
+    Everybody {
+        device: (u32, u32),
+        inode: u64,
+    },
+    Mapping {
+        pid: u32,
+        start: u64,
+        device: (u32, u32),
+        inode: u64,
+    },
+}
+
+/// Files by what they are.
+#[derive(Debug)]
+pub(super) struct Files {
+    root: Root,
+    known: BTreeMap<Whose, Result<Known, Refusal>>,
+    functions: usize,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    file: Option<Opened>,
+    functions: Functions,
+}
+
+impl Known {
+    fn name(&self, offset: u64) -> Option<String> {
+        let symbol = self.functions.find(self.file.as_ref()?, offset)?;
+        Some(written_name(&symbol))
+    }
+}
+
+impl Files {
+    pub(super) fn new(root: &Root) -> Self {
+        Self {
+            root: root.clone(),
+            known: BTreeMap::new(),
+            functions: 0,
+        }
+    }
+
+    /// The function at an address.
+    pub(super) fn answer(&mut self, ask: &Ask) -> Answer {
+        let everybody = Whose::Everybody {
+            device: ask.device,
+            inode: ask.inode,
+        };
+        let mapping = Whose::Mapping {
+            pid: ask.pid,
+            start: ask.start,
+            device: ask.device,
+            inode: ask.inode,
+        };
+        let known = [&everybody, &mapping]
+            .into_iter()
+            .find(|whose| self.known.contains_key(whose));
+        let whose = match known {
+            Some(whose) => whose.clone(),
+            None => self.open(ask, everybody, mapping),
+        };
+        match self.known.get(&whose) {
+            Some(Ok(known)) => known
+                .name(ask.offset)
+                .map_or(Answer::Nameless, Answer::Name),
+            Some(Err(refusal)) => Answer::Refused(*refusal),
+            None => Answer::Nameless,
+        }
+    }
+
+    fn open(&mut self, ask: &Ask, everybody: Whose, mapping: Whose) -> Whose {
+        if self.known.len() >= FILES_KEPT || self.functions >= FUNCTIONS_KEPT {
+            self.known.clear();
+            self.functions = 0;
+        }
+        let (whose, known) = match open(&self.root, ask) {
+            Ok((file, true)) => (everybody, read(file)),
+            Ok((file, false)) => (mapping, read(file)),
+            Err(Unopened::Gone) => (mapping, Ok(Known::default())),
+            Err(Unopened::Refused(refusal)) => (mapping, Err(refusal)),
+        };
+        if let Ok(known) = &known {
+            self.functions += known.functions.count();
+        }
+        self.known.insert(whose.clone(), known);
+        whose
+    }
+}
+
+fn read(file: Opened) -> Result<Known, Refusal> {
+    let functions = match Functions::read(&file) {
+        Ok(functions) => functions,
+        // Code that a VMM made itself has no names anywhere.
+        Err(ElfError::NotElf) => Functions::default(),
+        Err(error) => return Err(error.into()),
+    };
+    let file = Some(file);
+    Ok(Known { file, functions })
+}
+
+/// Why a file is not open.
+enum Unopened {
+    /// With its process: no loss that anybody could prevent.
+    Gone,
+    Refused(Refusal),
+}
+
+impl From<Errno> for Unopened {
+    fn from(error: Errno) -> Self {
+        match error {
+            Errno::NOENT | Errno::SRCH | Errno::NOTDIR => Self::Gone,
+            _ => Self::Refused(Refusal::Denied),
+        }
+    }
+}
+
+/// Opens the mapped file: as the mapping has it, which the kernel allows to few, else by its name. Tells
+/// whether it is the file of that device and number.
+fn open(root: &Root, ask: &Ask) -> Result<(Opened, bool), Unopened> {
+    let (pid, start, end) = (ask.pid, ask.start, ask.end);
+    let path = ask.path.trim_start_matches('/');
+    let candidates = [
+        (format!("proc/{pid}/map_files/{start:x}-{end:x}"), true),
+        (path.to_owned(), false),
+        (format!("proc/{pid}/root/{path}"), false),
+    ];
+    let mut refusal = None;
+    for (candidate, is_the_mapped) in candidates {
+        match regular(&root.path(candidate)) {
+            Ok((handle, device, inode)) => {
+                let is_same = (device, inode) == (ask.device, ask.inode);
+                if is_same || is_the_mapped {
+                    return Ok((reopened(&handle)?, is_same));
+                }
+                refusal = Some(Refusal::OtherFile);
+            }
+            Err(Unopened::Refused(other)) => refusal = refusal.or(Some(other)),
+            Err(Unopened::Gone) => {}
+        }
+    }
+    Err(refusal.map_or(Unopened::Gone, Unopened::Refused))
+}
+
+/// A handle of a regular file, its device and number. Nothing of it is opened yet: opening a pipe would wait
+/// for a writer, and opening a device may do anything.
+fn regular(path: &Path) -> Result<(OwnedFd, (u32, u32), u64), Unopened> {
+    let handle = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
+    let stat = rustix::fs::fstat(&handle)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Err(Unopened::Refused(Refusal::NotRegular));
+    }
+    let device = stat.st_dev;
+    let device = (rustix::fs::major(device), rustix::fs::minor(device));
+    Ok((handle, device, stat.st_ino))
+}
+
+/// The same file, to read.
+fn reopened(handle: &OwnedFd) -> Result<Opened, Unopened> {
+    // Of this process, wherever the others' folders lie.
+    let path = format!("/proc/self/fd/{}", handle.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(openat(CWD, path, flags, Mode::empty())?);
+    let size = rustix::fs::fstat(&file)?.st_size;
+    let size = u64::try_from(size).unwrap_or(0);
+    Ok(Opened { file, size })
+}
+
+#[cfg(test)]
+mod test;

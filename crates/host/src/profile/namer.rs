@@ -1,0 +1,235 @@
+//! Names of functions, found by a process that nothing is lost with.
+//!
+//! The files that hold the functions of a VMM belong to whoever started it. They are read by a child, this
+//! program started anew (`serve`), with few rights, little memory and time, and a list of system calls
+//! that has no writing in it. What it is asked and answers are a few bytes (`protocol`). A child that dies or is
+//! late costs the names of the file that it was asked for, and is replaced a few times.
+
+mod protocol;
+mod serve;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+use haltwise_core::recording::Missing;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use super::files::{Answer, Ask};
+use super::refusal::Refusal;
+use crate::companion;
+use crate::discovery::printable;
+use crate::root::Root;
+
+pub(crate) use self::serve::serve;
+
+/// One answer is waited for so long: a file is read by then, on any disk, unless its owner holds it back.
+const PATIENCE: Duration = Duration::from_secs(3);
+
+/// All answers together may take so long, and [`SHARE`] of the time since the beginning.
+const ALLOWED: Duration = Duration::from_secs(9);
+const SHARE: u32 = 20;
+
+/// Children that are started, one after the other died.
+const CHILDREN: u32 = 8;
+
+/// Files that are named in the notes.
+const NAMED: usize = 8;
+
+/// Files that a child was lost with, and how.
+type Bad = BTreeMap<((u32, u32), u64), Refusal>;
+
+/// Asks the child.
+#[derive(Debug)]
+pub(super) struct Namer {
+    root: Root,
+    child: Option<Running>,
+    started: u32,
+    since: Instant,
+    waited: Duration,
+    patience: Duration,
+    bad: Bad,
+    /// Why files gave no names, with the first that did not and how many there were.
+    refused: BTreeMap<Refusal, (BTreeSet<String>, u64)>,
+}
+
+#[derive(Debug)]
+struct Running {
+    process: Child,
+    asks: ChildStdin,
+    answers: ChildStdout,
+}
+
+impl Namer {
+    /// Starts nothing yet.
+    pub(super) fn new(root: &Root) -> Self {
+        Self {
+            root: root.clone(),
+            child: None,
+            started: 0,
+            since: Instant::now(),
+            waited: Duration::ZERO,
+            patience: PATIENCE,
+            bad: Bad::new(),
+            refused: BTreeMap::new(),
+        }
+    }
+
+    /// The function at an address, if it has a name.
+    pub(super) fn name(&mut self, ask: &Ask) -> Option<String> {
+        let file = (ask.device, ask.inode);
+        if let Some(refusal) = self.bad.get(&file) {
+            self.refuse(ask, *refusal);
+            return None;
+        }
+        let begun = Instant::now();
+        if self.waited > ALLOWED + begun.duration_since(self.since) / SHARE {
+            self.refuse(ask, Refusal::OverTime);
+            return None;
+        }
+        let answer = self.ask(ask);
+        self.waited += begun.elapsed();
+        match answer {
+            Ok(Answer::Name(name)) => Some(name),
+            Ok(Answer::Nameless) => None,
+            Ok(Answer::Refused(refusal)) => {
+                self.refuse(ask, refusal);
+                None
+            }
+            Err(refusal) => {
+                self.bad.insert(file, refusal);
+                self.end_child();
+                self.refuse(ask, refusal);
+                None
+            }
+        }
+    }
+
+    fn ask(&mut self, ask: &Ask) -> Result<Answer, Refusal> {
+        let patience = self.patience;
+        let child = match &mut self.child {
+            Some(child) => child,
+            None if self.started == CHILDREN => {
+                return Err(Refusal::Exhausted);
+            }
+            none => {
+                self.started += 1;
+                let started = Running::start(&self.root);
+                none.insert(started.map_err(|_| Refusal::NoReader)?)
+            }
+        };
+        let asked = child.asks.write_all(&protocol::asked(ask));
+        let answer = asked.and_then(|()| child.answer(Instant::now() + patience));
+        answer.map_err(|error| match error.kind() {
+            io::ErrorKind::TimedOut => Refusal::Late,
+            io::ErrorKind::InvalidData => Refusal::Nonsense,
+            _ => Refusal::Died,
+        })
+    }
+
+    fn end_child(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            drop(child.process.kill());
+            // Not waited for: it may hang where no signal reaches it, in a file system of somebody else's.
+            drop(child.process.try_wait());
+        }
+    }
+
+    fn refuse(&mut self, ask: &Ask, refusal: Refusal) {
+        let (files, count) = self.refused.entry(refusal).or_default();
+        let path = printable(&ask.path).unwrap_or_default();
+        if files.len() < NAMED {
+            files.insert(path);
+        }
+        *count += 1;
+    }
+
+    /// What is missing for want of names.
+    pub(super) fn missing(&self) -> Vec<Missing> {
+        let missing = |(refusal, (files, count)): (&Refusal, &(BTreeSet<String>, u64))| {
+            let files: Vec<&str> = files.iter().map(String::as_str).collect();
+            Missing {
+                field: "sample_frames.symbol".to_owned(),
+                reason: format!(
+                    "{count} addresses in VMMs have no function names. Of their file, {refusal}: {}",
+                    files.join(", ")
+                ),
+            }
+        };
+        self.refused.iter().map(missing).collect()
+    }
+}
+
+impl Drop for Namer {
+    fn drop(&mut self) {
+        if let Some(Running {
+            mut process,
+            asks,
+            answers,
+        }) = self.child.take()
+        {
+            // It ends when nobody asks any more.
+            drop((asks, answers));
+            drop(process.kill());
+            drop(process.wait());
+        }
+    }
+}
+
+impl Running {
+    fn start(root: &Root) -> io::Result<Self> {
+        let mut process = companion::command(root, companion::NAMER)
+            .stdout(Stdio::piped())
+            .spawn()?;
+        match (process.stdin.take(), process.stdout.take()) {
+            (Some(asks), Some(answers)) => Ok(Self {
+                process,
+                asks,
+                answers,
+            }),
+            _ => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    fn answer(&mut self, until: Instant) -> io::Result<Answer> {
+        let mut bytes = Vec::new();
+        let mut piece = [0; protocol::ANSWER_MOST];
+        loop {
+            let rest = until.saturating_duration_since(Instant::now());
+            let ready = wait(&self.answers, rest)?;
+            if !ready {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            let read = self.answers.read(&mut piece)?;
+            if read == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            bytes.extend_from_slice(&piece[..read]);
+            match protocol::answer(&bytes) {
+                protocol::Parsed::Whole(answer) => return Ok(answer),
+                protocol::Parsed::Part => {}
+                protocol::Parsed::Nonsense => return Err(io::ErrorKind::InvalidData.into()),
+            }
+        }
+    }
+}
+
+/// Waits until there is something to read, or nobody left to write it.
+fn wait(from: &impl AsFd, rest: Duration) -> io::Result<bool> {
+    let until = Instant::now() + rest;
+    loop {
+        let rest = until.saturating_duration_since(Instant::now());
+        let time = Timespec::try_from(rest).map_err(io::Error::other)?;
+        let mut fds = [PollFd::new(from, PollFlags::IN)];
+        match poll(&mut fds, Some(&time)) {
+            Ok(ready) => return Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod test;

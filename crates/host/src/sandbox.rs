@@ -1,0 +1,140 @@
+//! What a process gives up before it touches what others may have written.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `capabilities` | which are kept, and how the rest is dropped |
+//! | `mounts` | where files can be written |
+//! | `syscalls` | the system calls that are kept or refused |
+
+mod capabilities;
+mod mounts;
+mod syscalls;
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use rustix::process::{DumpableBehavior, Resource, Rlimit, geteuid, setrlimit};
+use rustix::thread::CapabilitySet;
+
+use crate::root::Root;
+
+/// Memory of the process that reads files of VMMs: twice what it keeps of them at most.
+const READER_BYTES: u64 = 1 << 30;
+
+/// CPU time of the same, in seconds.
+const READER_SECONDS: u64 = 60;
+
+/// Descriptors of the same.
+const READER_FILES: u64 = 512;
+
+/// Above 2, Debian's kernels open no event without `CAP_SYS_ADMIN`, whatever else a process has.
+const PARANOID: &str = "proc/sys/kernel/perf_event_paranoid";
+
+/// What a recorder still has to do once it is attached.
+#[derive(Debug, Clone, Copy)]
+pub struct Duties<'a> {
+    /// Where it writes: a directory that is there.
+    pub output: &'a Path,
+    /// It starts processes that name functions of VMMs.
+    pub names_functions: bool,
+    /// It may have to end a command that it has started.
+    pub ends_command: bool,
+    /// It opens perf events as VMs come: the source tracepoints does, and a profiler.
+    pub opens_events: bool,
+}
+
+/// Why a process kept what it was to give up.
+#[derive(Debug, thiserror::Error)]
+#[error("give up {what}")]
+pub struct SandboxError {
+    what: &'static str,
+    #[source]
+    source: io::Error,
+}
+
+fn because<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> SandboxError {
+    move |source| SandboxError {
+        what,
+        source: source.into(),
+    }
+}
+
+/// Leaves a recorder what it needs from now on. To be called with one thread, before there are others: they
+/// inherit what is left.
+pub fn recorder(root: &Root, duties: Duties<'_>) -> Result<(), SandboxError> {
+    let threads = root
+        .numbers("proc/self/task")
+        .map_or(1, |tasks| tasks.len());
+    if threads > 1 {
+        let source = io::Error::other(format!("{threads} threads run already"));
+        return Err(because("rights")(source));
+    }
+    let mut kept = capabilities::to_trace() | capabilities::to_look();
+    if duties.names_functions {
+        kept |= capabilities::to_open_mapped_files();
+    }
+    if duties.ends_command {
+        kept |= CapabilitySet::KILL;
+    }
+    if duties.opens_events && root.number::<i32>(PARANOID).is_ok_and(|level| level > 2) {
+        kept |= CapabilitySet::SYS_ADMIN;
+    }
+    if !is_ours(duties.output) {
+        kept |= capabilities::to_write_for_another();
+    }
+    // Only who may mount can have mounts of its own; before Linux 5.12 they cannot be made read-only at once.
+    let mounted = match mounts::read_only_but(duties.output) {
+        Err(error) if is_refused(&error) => Ok(()),
+        done => done.map_err(because("writing elsewhere than to the output")),
+    };
+    capabilities::keep(kept).map_err(because("capabilities"))?;
+    let unseen = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    unseen.map_err(because("being looked into"))?;
+    rustix::thread::set_no_new_privs(true).map_err(because("new privileges"))?;
+    syscalls::recorder(duties.names_functions).map_err(because("system calls"))?;
+    mounted
+}
+
+fn is_ours(output: &Path) -> bool {
+    output
+        .metadata()
+        .is_ok_and(|found| found.uid() == geteuid().as_raw())
+}
+
+fn is_refused(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    let number = error.raw_os_error().map(Errno::from_raw_os_error);
+    matches!(number, Some(Errno::PERM | Errno::NOSYS | Errno::INVAL))
+}
+
+/// Leaves this process what it takes to read files and to answer: rights to look into processes, memory, time
+/// and system calls. It can write to what is open, and start nothing.
+pub(crate) fn reader() -> io::Result<()> {
+    for (resource, most) in [
+        (Resource::As, READER_BYTES),
+        (Resource::Cpu, READER_SECONDS),
+        (Resource::Nofile, READER_FILES),
+        (Resource::Core, 0),
+        (Resource::Fsize, 0),
+    ] {
+        let limit = Rlimit {
+            current: Some(most),
+            maximum: Some(most),
+        };
+        // What was limited further before stays so.
+        let _kept = setrlimit(resource, limit);
+    }
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    capabilities::keep(capabilities::to_look() | capabilities::to_open_mapped_files())?;
+    rustix::thread::set_no_new_privs(true)?;
+    syscalls::reader()
+}
+
+/// Leaves this process the right to have the kernel time BPF programs, and the system calls for that.
+pub(crate) fn timer() -> io::Result<()> {
+    rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
+    capabilities::keep(CapabilitySet::SYS_ADMIN)?;
+    rustix::thread::set_no_new_privs(true)?;
+    syscalls::timer()
+}

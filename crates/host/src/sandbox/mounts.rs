@@ -1,0 +1,80 @@
+//! Where a recorder can write: its output, and nowhere else.
+//!
+//! The process gets mounts of its own, all of them read-only but the one of its output. That holds for whatever it
+//! opens by a name, `/proc` and `/sys` among it. Landlock would say the same, but forbids what a recorder is for:
+//! who is bound by it may not look into processes that are not.
+//!
+//! The only file of the sandbox with unsafe code. JUSTIFICATION: no crate here has a call for `mount_setattr`.
+#![expect(unsafe_code, reason = "a system call without a wrapper")]
+
+use std::ffi::CString;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rustix::mount::mount_bind;
+use rustix::thread::UnshareFlags;
+
+/// `struct mount_attr` of `include/uapi/linux/mount.h`.
+#[repr(C)]
+#[derive(Debug, Default)]
+struct Attributes {
+    set: u64,
+    clear: u64,
+    propagation: u64,
+    user_namespace: u64,
+}
+
+/// `MOUNT_ATTR_RDONLY` of the same file.
+const READ_ONLY: u64 = 1;
+/// `MS_SLAVE`: what is mounted on the host later is seen, and what is mounted here is not seen there.
+const SLAVE: u64 = 1 << 19;
+/// `AT_RECURSIVE` of `include/uapi/linux/fcntl.h`.
+const RECURSIVE: libc::c_uint = 0x8000;
+
+/// Makes all mounts read-only for this process and its children to come, but for a directory.
+pub(super) fn read_only_but(output: &Path) -> io::Result<()> {
+    #[expect(
+        deprecated,
+        reason = "what is unsafe about it are tables of descriptors, which stay shared"
+    )]
+    rustix::thread::unshare(UnshareFlags::NEWNS)?;
+    let slave = Attributes {
+        propagation: SLAVE,
+        ..Attributes::default()
+    };
+    let read_only = Attributes {
+        set: READ_ONLY,
+        ..Attributes::default()
+    };
+    let writable = Attributes {
+        clear: READ_ONLY,
+        ..Attributes::default()
+    };
+    // First of all: the next mount must not be one of the host's.
+    set(Path::new("/"), RECURSIVE, &slave)?;
+    mount_bind(output, output)?;
+    set(Path::new("/"), RECURSIVE, &read_only)?;
+    set(output, 0, &writable)
+}
+
+fn set(path: &Path, flags: libc::c_uint, attributes: &Attributes) -> io::Result<()> {
+    let path = CString::new(path.as_os_str().as_bytes())?;
+    // SAFETY: the kernel reads the text up to its NUL and as many bytes of the attributes as is said; both outlive
+    // the call, and it writes nothing.
+    let failed = unsafe {
+        libc::syscall(
+            libc::SYS_mount_setattr,
+            libc::AT_FDCWD,
+            path.as_ptr(),
+            flags,
+            std::ptr::from_ref(attributes),
+            size_of::<Attributes>(),
+        )
+    };
+    if failed == 0 {
+        Ok(())
+    } else {
+        Err(io::Error::last_os_error())
+    }
+}

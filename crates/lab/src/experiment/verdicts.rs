@@ -1,0 +1,152 @@
+//! All effects and checks of an experiment, from its blocks: those measured just now, or those of a kept run.
+//!
+//! A kept run is judged by the rules and under the words of this version ([`anew`]): what was measured stays
+//! as it is, verdicts and sources are of the registry.
+
+use super::conduct::source_of;
+use super::found::{Found, FoundEffect, FoundIntegrity, Report};
+use super::judge::{SameDirection, demand, direction};
+use super::registry::find;
+use super::results::Results;
+use super::witness::Witness;
+use super::{Block, Effect, Experiment, Integrity, Variant};
+
+/// The effects of an experiment.
+pub fn effects(results: &Results<'_>) -> Vec<FoundEffect> {
+    let found = |effect: Effect| {
+        let change = results.change(&effect);
+        let from_median = results.median(&effect.group, &effect.from, effect.figure);
+        let same_direction = match (from_median, &change) {
+            (Some(from), Some(change)) => direction(effect.expected, from, change),
+            _ => SameDirection::NotShown,
+        };
+        FoundEffect {
+            kind: effect.kind,
+            to_median: results.median(&effect.group, &effect.to, effect.figure),
+            what: effect.what,
+            figure: effect.figure.to_owned(),
+            group: effect.group,
+            from: effect.from,
+            to: effect.to,
+            expected: effect.expected,
+            reported: effect.reported,
+            from_median,
+            difference: change.map(|change| change.difference),
+            ratio: change.and_then(|change| change.ratio),
+            same_direction,
+        }
+    };
+    (results.experiment.effects)()
+        .into_iter()
+        .map(found)
+        .collect()
+}
+
+/// The checks of an experiment, and the one that every experiment has: `haltwise` counted the same.
+pub fn integrity(results: &Results<'_>, witness: &Witness) -> Vec<FoundIntegrity> {
+    let checks = (results.experiment.integrity)();
+    let own = checks.iter().map(|check| of_blocks(results, check));
+    own.chain(std::iter::once(of_witness(witness))).collect()
+}
+
+fn of_blocks(results: &Results<'_>, check: &Integrity) -> FoundIntegrity {
+    let variants = results.variants.iter().enumerate();
+    let concerned = variants.filter(|(_, variant)| check.concerns(variant));
+    let values = concerned.flat_map(|(index, _)| results.samples(index, check.figure));
+    let (mut checked, mut broken) = (0, 0);
+    for value in values {
+        checked += 1;
+        // Counts and flags: nothing is rounded.
+        broken += usize::from(value.total_cmp(&check.demanded).is_ne());
+    }
+    FoundIntegrity {
+        what: check.what.to_owned(),
+        group: check.group.to_owned(),
+        demanded: format!("{} = {}", check.figure, check.demanded),
+        checked,
+        broken,
+        holds: demand(checked, broken),
+    }
+}
+
+fn of_witness(witness: &Witness) -> FoundIntegrity {
+    let checks = match witness {
+        Witness::Yes { checks, .. } => checks.as_slice(),
+        Witness::No { .. } => &[],
+    };
+    let broken = checks.iter().filter(|check| !check.is_within()).count();
+    FoundIntegrity {
+        what: "haltwise counted the same".to_owned(),
+        group: String::new(),
+        demanded: "each count within the lab's".to_owned(),
+        checked: checks.len(),
+        broken,
+        holds: demand(checks.len(), broken),
+    }
+}
+
+/// A kept run, judged by this version. An experiment that it does not know is left as it is.
+pub fn anew(report: Report) -> Report {
+    let one = |found: Found| match find(&found.name) {
+        Some(experiment) if found.failed.is_none() => one_anew(experiment, found),
+        _ => found,
+    };
+    Report {
+        experiments: report.experiments.into_iter().map(one).collect(),
+        ..report
+    }
+}
+
+fn one_anew(experiment: &Experiment, found: Found) -> Found {
+    let variants = (experiment.variants)();
+    let rounds = blocks(experiment, &variants, &found);
+    let results = Results {
+        experiment,
+        variants: &variants,
+        rounds: &rounds,
+        further: None,
+    };
+    Found {
+        title: experiment.title.to_owned(),
+        source: source_of(experiment),
+        limits: limits_of(experiment),
+        effects: effects(&results),
+        integrity: integrity(&results, &found.witness),
+        ..found
+    }
+}
+
+/// Where an experiment's load or variants are not the source's.
+pub(super) fn limits_of(experiment: &Experiment) -> Vec<String> {
+    let limits = experiment.limits.iter();
+    limits.map(ToString::to_string).collect()
+}
+
+/// The blocks of a kept run, with what they kept: figures, by round and by the registry's variants.
+fn blocks(experiment: &Experiment, variants: &[Variant], found: &Found) -> Vec<Vec<Block>> {
+    let block = |round: usize, variant: &Variant| {
+        let is = |kept: &&super::found::FoundVariant| {
+            kept.group == variant.group && kept.name == variant.name
+        };
+        let samples = found.variants.iter().find(is).map(|kept| &kept.samples);
+        let value = |name: &str| {
+            let index = found
+                .figures
+                .iter()
+                .position(|figure| figure.name == name)?;
+            *samples?.get(index)?.get(round)?
+        };
+        let figures = experiment.figures.iter();
+        figures.fold(Block::default(), |block, figure| match value(figure.name) {
+            Some(value) => block.with(figure.name, value),
+            None => block,
+        })
+    };
+    let round = |round| {
+        variants
+            .iter()
+            .map(|variant| block(round, variant))
+            .collect()
+    };
+    (0..found.rounds).map(round).collect()
+}

@@ -1,0 +1,477 @@
+//! A stock Linux guest under a stock QEMU with KVM, inside a stock kernel that is emulated.
+//!
+//! What the lab cannot be: a VM that the authors of haltwise did not write. It is stopped by QMP before
+//! and after each recording, so that KVM's own counters and the recording speak of the same halts, and
+//! each counter that both have must be equal, to the unit and the nanosecond.
+
+mod counters;
+#[path = "../../../crates/cli/tests/agree/documents.rs"]
+mod documents;
+mod interrupts;
+mod text;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::de::DeserializeOwned;
+
+use super::deb::Kernel;
+use super::guest::Guest;
+use super::initramfs::Initramfs;
+use super::witness::{Found, read};
+use super::{Binaries, knob, qemu, tell};
+use crate::{say, tool};
+use counters::Knows;
+
+/// The check's name.
+pub(super) const NAME: &str = "linux-guest";
+
+/// Two kernels boot, one inside the other: 45 s on two cores that have nothing else to do.
+const LIMIT: Duration = Duration::from_mins(5);
+
+/// Two systems, and a VM's memory beside them.
+const MEMORY_MIB: u32 = 2048;
+
+/// QEMU's own files that a guest without a display needs: firmware, and what loads a kernel.
+const FIRMWARE: [&str; 3] = ["bios-256k.bin", "kvmvapic.bin", "linuxboot_dma.bin"];
+
+/// A load of the guest, while which a recording is made.
+#[derive(Debug, Clone, Copy)]
+struct Phase {
+    name: &'static str,
+    vm: &'static str,
+    record: Record,
+    /// What the guest runs.
+    inside: &'static str,
+    /// What its host runs meanwhile.
+    outside: &'static str,
+    /// What most wake-ups come from.
+    wake: Option<interrupts::Source>,
+}
+
+/// How it is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Record {
+    Full,
+    Counts,
+    Stats,
+    Tracepoints,
+    /// In full, while other tools record the same.
+    BesideTools,
+}
+
+impl Record {
+    /// Arguments of `haltwise record`.
+    fn arguments(self) -> &'static str {
+        match self {
+            Self::Full | Self::BesideTools => "--rung bpf --exits",
+            Self::Counts => "--rung bpf --mode counts --exits",
+            Self::Stats => "--rung bpf --mode stats --interval 200ms --exits",
+            Self::Tracepoints => "--rung tracepoints",
+        }
+    }
+
+    fn knows(self) -> Knows {
+        match self {
+            Self::Full | Self::BesideTools => Knows::Halts,
+            Self::Counts => Knows::Sums,
+            Self::Stats => Knows::OwnSums,
+            Self::Tracepoints => Knows::Tracepoints,
+        }
+    }
+}
+
+/// The VM whose guest's cpuidle driver is haltpoll.
+const HALTPOLL: &str = "web2";
+
+/// Loads of the guest.
+const TIMER: &str = "guest-tool timer 1000 300";
+const PIPE: &str = "taskset 1 guest-tool pipe 300";
+const DISK: &str = "dd if=/dev/vda of=/dev/null bs=4k count=300 iflag=direct 2>/dev/null";
+
+const fn phase(name: &'static str, record: Record, inside: &'static str) -> Phase {
+    Phase {
+        name,
+        vm: "web1",
+        record,
+        inside,
+        outside: "",
+        wake: None,
+    }
+}
+
+/// Times are stretched twenty times and more: counts and shares are judged, never times.
+fn phases() -> [Phase; 10] {
+    use interrupts::Source::{Device, Ipi, Timer};
+    let woken = |by, phase| Phase {
+        wake: Some(by),
+        ..phase
+    };
+    let network = Phase {
+        outside: "guest-tool request 10.9.1.2:9 300",
+        ..phase("tcp", Record::Full, "guest-tool respond 9")
+    };
+    [
+        woken(Timer, phase("idle", Record::Full, "sleep 1")),
+        woken(Timer, phase("timer", Record::Full, TIMER)),
+        woken(Ipi, phase("pipe", Record::Full, PIPE)),
+        woken(Device, network),
+        woken(Device, phase("disk", Record::Full, DISK)),
+        phase("tracepoints", Record::Tracepoints, PIPE),
+        phase("counts", Record::Counts, PIPE),
+        phase("stats", Record::Stats, PIPE),
+        phase("text", Record::BesideTools, PIPE),
+        Phase {
+            vm: HALTPOLL,
+            ..phase("haltpoll", Record::Full, PIPE)
+        },
+    ]
+}
+
+/// What the script returns where a VM of the emulated host does not come up: under emulation it may stand still
+/// before its first word.
+const NOT_BOOTED: i32 = 75;
+
+/// Runs all phases in one boot.
+pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<()> {
+    let firmware = match firmware() {
+        Ok(firmware) => firmware,
+        Err(error) => {
+            say::skipped(&format!("{NAME}: {error:#}"));
+            return Ok(());
+        }
+    };
+    let work = work.join(NAME);
+    std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
+    let boot = || {
+        let host = host(kernel, binaries, &firmware)?.script(&script());
+        host.run_patiently(&work, LIMIT)
+    };
+    let mut run = boot()?;
+    if run.exit_code == NOT_BOOTED {
+        say::note("a guest of the guest did not boot, once more");
+        run = boot()?;
+    }
+    if run.exit_code == NOT_BOOTED {
+        say::skipped(&format!(
+            "{NAME}: under this emulator a guest of the guest did not boot, twice"
+        ));
+        return Ok(());
+    }
+    let said = run.console.lines();
+    for line in said.filter_map(|line| line.split_once("check:")) {
+        say::note(line.1.trim());
+    }
+    let mut wrong = 0;
+    for phase in &phases() {
+        let dir = run.out_dir.join(phase.name);
+        let found = judge(phase, &dir, kernel, binaries).unwrap_or_else(|error| Found {
+            summary: "cannot be judged".to_owned(),
+            disagreements: vec![format!("{error:#}")],
+        });
+        wrong += tell(phase.name, &found);
+    }
+    wrong += tell(
+        "settings",
+        &settings(&run.out_dir.join("settings"), binaries),
+    );
+    say::note(&format!("all within {}", say::seconds(run.elapsed)));
+    if wrong > 0 || run.exit_code != 0 {
+        bail!(
+            "{wrong} disagreements, and the script returned {}; see {}",
+            run.exit_code,
+            work.display()
+        );
+    }
+    Ok(())
+}
+
+/// VMs as a verb tells of them.
+#[derive(Debug, serde::Deserialize)]
+struct Told {
+    vms: Vec<ToldVm>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+struct ToldVm {
+    name: String,
+    /// doctor and status.
+    running: Option<bool>,
+    /// top.
+    paused: Option<bool>,
+    /// report.
+    paused_ns: Option<u64>,
+    account: Option<Span>,
+}
+
+#[derive(Debug, serde::Deserialize)]
+struct Span {
+    span_ns: u64,
+}
+
+impl ToldVm {
+    /// Whether it ran, as whichever verb says.
+    fn ran(&self) -> Option<bool> {
+        let span_ns = self.account.as_ref().map(|account| account.span_ns);
+        let paused = match (self.paused_ns, span_ns) {
+            (Some(0), _) => Some(false),
+            (Some(paused_ns), Some(span_ns)) if paused_ns >= span_ns / 100 * 99 => Some(true),
+            _ => self.paused,
+        };
+        self.running.or(paused.map(|paused| !paused))
+    }
+}
+
+/// The VM that was never started.
+const UNSTARTED: &str = "unstarted";
+
+/// What every verb must say of VMs of which one runs at most.
+fn told(what: &str, told: &Told, running: &[&str], found: &mut Found) {
+    for name in ["web1", HALTPOLL, UNSTARTED] {
+        let vm = told.vms.iter().find(|vm| vm.name == name);
+        let expected = running.contains(&name);
+        if vm.and_then(ToldVm::ran) != Some(expected) {
+            let text = format!("{what}: {vm:?}, where running is {expected}");
+            found.disagreements.push(text);
+        }
+    }
+}
+
+/// What verbs must say of VMs that are paused, were never started, or run and are idle; and what apply and
+/// status must say of those that follow.
+fn settings(dir: &Path, binaries: &Binaries) -> Found {
+    let judge = |found: &mut Found| -> Result<()> {
+        told("doctor", &read(&dir.join("paused.json"))?, &[], found);
+        let web1 = &["web1"];
+        for file in ["running", "status", "top"] {
+            let seen = read(&dir.join(file).with_extension("json"))?;
+            told(file, &seen, web1, found);
+        }
+        for source in ["bpf", "counts", "stats", "tracepoints"] {
+            let capture = dir.join(source);
+            for verb in [&["report", "--json"][..], &["top", "--once", "--json"]] {
+                let seen = ask(binaries, verb, &capture)?;
+                told(&format!("{source}: {}", verb[0]), &seen, web1, found);
+            }
+            let wrong = documents::contradictions(&binaries.haltwise, &capture);
+            found.disagreements.extend(wrong);
+        }
+        let expected = [
+            ("web1", "follows", Some(2_000_000)),
+            (HALTPOLL, "guest-disabled", None),
+        ];
+        for file in ["apply.json", "status.json"] {
+            let seen: knob::Applied = read(&dir.join(file))?;
+            found.disagreements.extend(knob::watched(&seen, &expected));
+        }
+        Ok(())
+    };
+    let mut found = Found {
+        summary: "paused, unstarted, running, applied, proved, undone".to_owned(),
+        ..Found::default()
+    };
+    if let Err(error) = judge(&mut found) {
+        found.disagreements.push(format!("{error:#}"));
+    }
+    found
+}
+
+/// What each phase must show.
+fn judge(phase: &Phase, dir: &Path, kernel: &Kernel, binaries: &Binaries) -> Result<Found> {
+    let capture = dir.join("capture");
+    let kvm = counters::Counters::between(&dir.join("kvm.before"), &dir.join("kvm.after"))?;
+    let report: counters::Report = ask(binaries, &["report", "--json"], &capture)?;
+    let knows = phase.record.knows();
+    let mut found = counters::judge_halts(&kvm, &report, knows);
+    if knows != Knows::Tracepoints {
+        let exits = ["exits", "--json", "--by", "vcpu"];
+        let exits: counters::Exits = ask(binaries, &exits, &capture)?;
+        counters::judge_exits(&kvm, &report, &exits, &mut found);
+    }
+    if matches!(knows, Knows::Halts | Knows::Tracepoints) {
+        let verified: Verified = ask(binaries, &["verify", "--json"], &capture)?;
+        verified.judge(phase, &mut found);
+    }
+    // A guest that polls itself is running when most interrupts come.
+    if knows == Knows::Halts && phase.vm != HALTPOLL {
+        let sources = interrupts::Interrupts::between(
+            &dir.join("interrupts.before"),
+            &dir.join("interrupts.after"),
+        )?;
+        interrupts::judge(&sources, &report.wakes(), phase.wake, &mut found);
+    }
+    found
+        .disagreements
+        .extend(documents::contradictions(&binaries.haltwise, &capture));
+    if phase.record == Record::BesideTools {
+        text::judge(dir, &kernel.release, binaries, &mut found)?;
+    }
+    Ok(found)
+}
+
+/// What we read of `haltwise verify --json`.
+#[derive(Debug, serde::Deserialize)]
+struct Verified {
+    halts: u64,
+    checked: u64,
+    differences: u64,
+    skipped: std::collections::BTreeMap<String, u64>,
+}
+
+impl Verified {
+    /// Every halt but the first of each vCPU can be checked, and is as KVM's algorithm has it; but for those
+    /// of a guest that disabled host polling, and for what a loss makes unknown.
+    fn judge(&self, phase: &Phase, found: &mut Found) {
+        let mut allowed = vec!["first"];
+        if phase.vm == HALTPOLL {
+            allowed.push("veto");
+        }
+        if phase.record == Record::Tracepoints {
+            allowed.extend(["loss", "out-of-order", "window"]);
+        }
+        let skipped = |reason: &&str| self.skipped.get(*reason).copied().unwrap_or(0);
+        let skipped: u64 = allowed.iter().map(skipped).sum();
+        if self.differences > 0 || self.checked + skipped != self.halts {
+            found.disagreements.push(format!("verify: {self:?}"));
+        }
+        let _ = write!(found.summary, "; {} verified", self.checked);
+    }
+}
+
+/// What a verb prints about a capture. It is asked here, where nothing is emulated.
+fn ask<T: DeserializeOwned>(binaries: &Binaries, verb: &[&str], capture: &Path) -> Result<T> {
+    /// Done, but data was lost: the document says so, and is judged.
+    const PARTIAL: i32 = 5;
+    let mut command = Command::new(&binaries.haltwise);
+    let output = command.args(verb).arg(capture).output();
+    let output = output.context("start haltwise")?;
+    if !output.status.success() && output.status.code() != Some(PARTIAL) {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("haltwise {}: {}: {said}", verb.join(" "), output.status);
+    }
+    serde_json::from_slice(&output.stdout)
+        .with_context(|| format!("understand haltwise {}", verb.join(" ")))
+}
+
+/// What the emulated host runs.
+fn script() -> String {
+    let mut text = String::from(include_str!("linux_guest/host.sh"));
+    text.push_str(
+        "echo 5000000 >/sys/module/kvm/parameters/halt_poll_ns\n\
+         launch web1 ''\nlaunch web2 cpuidle_haltpoll.force=1\nwait_for web1\nwait_for web2\n\
+         qmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n",
+    );
+    for phase in phases() {
+        let Phase {
+            name,
+            vm,
+            record,
+            inside,
+            outside,
+            ..
+        } = phase;
+        // Formatting into a String cannot fail.
+        let function = if record == Record::BesideTools {
+            "phase_beside_tools"
+        } else {
+            "phase"
+        };
+        let record = record.arguments();
+        let _ = writeln!(
+            text,
+            "{function} {name} {vm} '{record}' '{inside}' '{outside}' ''"
+        );
+    }
+    text.push_str("settings web1\n");
+    text.push_str("for vm in web1 web2 unstarted; do qmp $vm quit >/dev/null; done\n");
+    text.push_str("wait\nexit $failed\n");
+    text
+}
+
+/// The emulated host: QEMU as it is installed here, and in the folder `guest` what it boots.
+fn host(kernel: &Kernel, binaries: &Binaries, firmware: &[PathBuf]) -> Result<Guest> {
+    let qemu = tool::find(qemu::PROGRAM).context("QEMU is not installed")?;
+    let mut host = binaries
+        .guest(kernel)?
+        .memory(MEMORY_MIB)
+        .modules(&["tun", "vhost_net"])
+        .file(&qemu, "bin/qemu-system-x86_64")?
+        .file(&binaries.guest_tool, "bin/guest-tool")?
+        .file(&kernel.image, "guest/kernel")?
+        .bytes("guest/initramfs", guest(kernel, binaries)?.archive()?);
+    for program in ["perf", "trace-cmd"] {
+        match tool::find(program) {
+            Some(path) => host = host.file(&path, &format!("bin/{program}"))?,
+            None => say::skipped(&format!("{NAME}: text of {program}: it is not installed")),
+        }
+    }
+    for file in firmware {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        host = host.file(file, &format!("firmware/{name}"))?;
+    }
+    Ok(host)
+}
+
+/// The Linux guest's root.
+fn guest(kernel: &Kernel, binaries: &Binaries) -> Result<Initramfs> {
+    let busybox = tool::find("busybox").context("busybox is not installed")?;
+    let mut root = Initramfs::default();
+    root.program("bin/busybox", &busybox)?;
+    root.program("bin/guest-tool", &binaries.guest_tool)?;
+    root.file("init", include_bytes!("linux_guest/guest.sh").to_vec());
+    root.modules(kernel, &["virtio_pci", "virtio_net", "virtio_blk"])?;
+    Ok(root)
+}
+
+/// Where QEMU keeps its own files.
+fn firmware() -> Result<Vec<PathBuf>> {
+    let dirs = tool::ask(Command::new(qemu::PROGRAM).args(["-L", "help"]))?;
+    let find = |name: &&str| {
+        let paths = dirs.lines().map(|dir| Path::new(dir).join(name));
+        let mut there = paths.filter(|path| path.is_file());
+        there.next().with_context(|| format!("QEMU has no {name}"))
+    };
+    FIRMWARE.iter().map(find).collect()
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn the_scripts_are_shell_scripts() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("script");
+        for text in [&script(), include_str!("linux_guest/guest.sh")] {
+            std::fs::write(&path, text).unwrap();
+            tool::ask(Command::new("sh").arg("-n").arg(&path)).unwrap();
+        }
+    }
+
+    #[test]
+    fn phases_have_names_of_their_own_and_keep_their_quotes() {
+        let phases = phases();
+        for (n, phase) in phases.iter().enumerate() {
+            assert!(phases[..n].iter().all(|other| other.name != phase.name));
+            assert!(!format!("{phase:?}").contains('\''), "{}", phase.name);
+        }
+    }
+
+    #[test]
+    fn a_halt_that_was_not_checked_is_told() {
+        let verified = |checked, differences| Verified {
+            halts: 10,
+            checked,
+            differences,
+            skipped: [("first".to_owned(), 2)].into(),
+        };
+        for (checked, differences, wrong) in [(8, 0, 0), (7, 0, 1), (8, 1, 1)] {
+            let mut found = Found::default();
+            verified(checked, differences).judge(&phases()[0], &mut found);
+            assert_eq!(found.disagreements.len(), wrong, "{checked} {differences}");
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! KVM's own counters of a VM, as QEMU gives them (`query-stats`), against a recording of the same time.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::kernels::witness::Found;
+
+/// By how much each counter of each vCPU grew, by the vCPU's thread.
+#[derive(Debug)]
+pub(super) struct Counters {
+    threads: BTreeMap<u32, BTreeMap<String, u64>>,
+}
+
+/// An answer of QMP.
+#[derive(Debug, Deserialize)]
+struct Answer<T> {
+    #[serde(rename = "return")]
+    value: T,
+}
+
+/// A vCPU of `query-cpus-fast`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Cpu {
+    qom_path: String,
+    thread_id: u32,
+}
+
+/// A vCPU of `query-stats`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Stats {
+    qom_path: String,
+    stats: Vec<Stat>,
+}
+
+/// A number, a flag, or the buckets of a histogram.
+#[derive(Debug, Deserialize)]
+struct Stat {
+    name: String,
+    value: Value,
+}
+
+impl Counters {
+    /// What was counted between two answers.
+    pub(super) fn between(before: &Path, after: &Path) -> Result<Self> {
+        let read = |path: &Path| -> Result<Self> {
+            let text = std::fs::read_to_string(path);
+            let text = text.with_context(|| format!("read {}", path.display()))?;
+            Self::parse(&text).with_context(|| format!("understand {}", path.display()))
+        };
+        Ok(read(after)?.since(&read(before)?))
+    }
+
+    /// Two lines: the threads of the vCPUs, and their counters.
+    fn parse(text: &str) -> Result<Self> {
+        let mut lines = text.lines();
+        let cpus: Vec<Cpu> = answer(lines.next())?;
+        let stats: Vec<Stats> = answer(lines.next())?;
+        let mut threads = BTreeMap::new();
+        for cpu in cpus {
+            let of_cpu = stats.iter().filter(|of| of.qom_path == cpu.qom_path);
+            let counters = of_cpu.flat_map(|of| &of.stats).filter_map(|stat| {
+                let count = match &stat.value {
+                    Value::Array(buckets) => buckets.iter().filter_map(Value::as_u64).sum(),
+                    value => value.as_u64()?,
+                };
+                Some((stat.name.clone(), count))
+            });
+            threads.insert(cpu.thread_id, counters.collect());
+        }
+        Ok(Self { threads })
+    }
+
+    fn since(mut self, before: &Self) -> Self {
+        for (thread, counters) in &mut self.threads {
+            for (name, count) in counters {
+                let was = before.threads.get(thread).and_then(|of| of.get(name));
+                // What is no counter but a state may fall; nothing asks for it.
+                *count = count.saturating_sub(was.copied().unwrap_or(0));
+            }
+        }
+        self
+    }
+
+    fn sum(&self, name: &str) -> u64 {
+        self.threads.values().filter_map(|of| of.get(name)).sum()
+    }
+}
+
+fn answer<T: DeserializeOwned>(line: Option<&str>) -> Result<T> {
+    let answer: Answer<T> = serde_json::from_str(line.context("QEMU said too little")?)?;
+    Ok(answer.value)
+}
+
+/// What we read of `haltwise report --json`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Report {
+    recording: Recording,
+    vms: Vec<Vm>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Recording {
+    lost: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Vm {
+    index: u64,
+    vcpus: Vec<Vcpu>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Vcpu {
+    id: u32,
+    tid: Option<u32>,
+    account: Account,
+}
+
+#[derive(Debug, Deserialize)]
+struct Account {
+    halts: u64,
+    waits: u64,
+    poll: Poll,
+    parts: BTreeMap<String, u64>,
+    wakes: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Poll {
+    polled: u64,
+    successful: u64,
+}
+
+impl Report {
+    /// Halts by what ended them, of all VMs.
+    pub(super) fn wakes(&self) -> BTreeMap<String, u64> {
+        let mut sum = BTreeMap::new();
+        for vcpu in self.vms.iter().flat_map(|vm| &vm.vcpus) {
+            for (wake, count) in &vcpu.account.wakes {
+                *sum.entry(wake.clone()).or_default() += count;
+            }
+        }
+        sum
+    }
+
+    /// The vCPU that a thread runs, with its VM.
+    fn vcpu(&self, thread: u32) -> Option<(&Vm, &Vcpu)> {
+        let all = self
+            .vms
+            .iter()
+            .flat_map(|vm| vm.vcpus.iter().map(move |vcpu| (vm, vcpu)));
+        all.into_iter().find(|(_, vcpu)| vcpu.tid == Some(thread))
+    }
+}
+
+/// What we read of `haltwise exits --json --by vcpu`.
+#[derive(Debug, Deserialize)]
+pub(super) struct Exits {
+    total: Total,
+    reasons: Vec<Reason>,
+    groups: Vec<Group>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Total {
+    other: u64,
+    lone_entries: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Reason {
+    name: String,
+    count: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Group {
+    vm: Option<u64>,
+    vcpu: Option<u32>,
+    exits: u64,
+    halt_exits: u64,
+    injections: u64,
+    emulations: u64,
+}
+
+/// Exits by reason that KVM counts too.
+const REASONS: [(&str, &str); 6] = [
+    ("hlt", "halt_exits"),
+    ("interrupt", "irq_exits"),
+    ("vintr", "irq_window_exits"),
+    ("nmi", "nmi_window_exits"),
+    ("io", "io_exits"),
+    ("hypercall", "hypercalls"),
+];
+
+/// How much a recording can know.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Knows {
+    /// Every halt, through BPF.
+    Halts,
+    /// Their sums.
+    Sums,
+    /// KVM's own sums.
+    OwnSums,
+    /// Every halt, through tracepoints, which do not tell how long KVM books a poll, and which a slow
+    /// machine may deliver too late: then the recording says so.
+    Tracepoints,
+}
+
+/// Halts, waits and polls, with their times.
+pub(super) fn judge_halts(kvm: &Counters, report: &Report, knows: Knows) -> Found {
+    let mut found = Found::default();
+    let lost = report.recording.lost;
+    if lost > 0 && knows != Knows::Tracepoints {
+        found.disagreements.push(format!("{lost} events were lost"));
+    }
+    let (mut halts, mut waited_ns) = (0, 0);
+    for (thread, counters) in &kvm.threads {
+        let Some((_, vcpu)) = report.vcpu(*thread) else {
+            let text = format!("thread {thread} was not recorded");
+            found.disagreements.push(text);
+            continue;
+        };
+        let Account {
+            poll, parts, waits, ..
+        } = &vcpu.account;
+        halts += vcpu.account.halts;
+        let part = |name: &str| parts.get(name).copied().unwrap_or(0);
+        let wait_ns = part("sleep_ns") + part("wake_latency_ns") + part("unknown_ns");
+        waited_ns += wait_ns;
+        let mut pairs = vec![
+            ("halt_wait_hist", *waits),
+            ("halt_attempted_poll", poll.polled),
+            ("halt_successful_poll", poll.successful),
+            ("halt_poll_success_ns", part("poll_success_ns")),
+            ("halt_poll_fail_ns", part("poll_fail_ns")),
+            ("halt_wait_ns", wait_ns),
+        ];
+        let own = |name: &str| counters.get(name).copied().unwrap_or(0);
+        match knows {
+            Knows::Tracepoints => {
+                pairs.clear();
+                if own("halt_wait_hist").abs_diff(*waits) > lost {
+                    pairs.push(("halt_wait_hist", *waits));
+                }
+            }
+            Knows::Halts | Knows::Sums | Knows::OwnSums => {}
+        }
+        found
+            .disagreements
+            .extend(differences(*thread, counters, &pairs));
+    }
+    found.summary = format!(
+        "{halts} halts, {} waits of {waited_ns} ns, {} polls",
+        kvm.sum("halt_wait_hist"),
+        kvm.sum("halt_attempted_poll"),
+    );
+    found
+}
+
+/// Exits by vCPU and by reason, and interrupts injected.
+pub(super) fn judge_exits(kvm: &Counters, report: &Report, exits: &Exits, found: &mut Found) {
+    for (thread, counters) in &kvm.threads {
+        let place = report.vcpu(*thread).map(|(vm, vcpu)| (vm.index, vcpu.id));
+        let is_it = |of: &&Group| of.vm.zip(of.vcpu) == place;
+        let Some(of) = exits.groups.iter().find(is_it) else {
+            let text = format!("thread {thread} made no exits");
+            found.disagreements.push(text);
+            continue;
+        };
+        let pairs = [
+            ("exits", of.exits + of.halt_exits),
+            ("halt_exits", of.halt_exits),
+            ("irq_injections", of.injections),
+            ("insn_emulation", of.emulations),
+        ];
+        found
+            .disagreements
+            .extend(differences(*thread, counters, &pairs));
+    }
+    for (reason, counter) in REASONS {
+        let same = |row: &&Reason| row.name.eq_ignore_ascii_case(reason);
+        let counted = exits.reasons.iter().find(same).map_or(0, |row| row.count);
+        if counted != kvm.sum(counter) {
+            let expected = kvm.sum(counter);
+            let text = format!("{counter}: KVM {expected}, recorder {counted} {reason}");
+            found.disagreements.push(text);
+        }
+    }
+    let unexplained = exits.total.other + exits.total.lone_entries;
+    if unexplained > 0 {
+        let text = format!("{unexplained} exits without a reason, or entries without an exit");
+        found.disagreements.push(text);
+    }
+    found.summary = format!(
+        "{}, {} exits, {} injections",
+        found.summary,
+        kvm.sum("exits"),
+        kvm.sum("irq_injections"),
+    );
+}
+
+/// Where a recording has another count than KVM. A counter that this kernel lacks is none of these.
+fn differences<'a>(
+    thread: u32,
+    counters: &'a BTreeMap<String, u64>,
+    pairs: &'a [(&str, u64)],
+) -> impl Iterator<Item = String> + 'a {
+    pairs.iter().filter_map(move |(name, recorded)| {
+        let counted = counters.get(*name)?;
+        (counted != recorded)
+            .then(|| format!("thread {thread}: {name}: KVM {counted}, recorder {recorded}"))
+    })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    const CPUS: &str = r#"{"return": [{"cpu-index": 0, "qom-path": "/a", "thread-id": 7}]}"#;
+
+    fn counters(waits: u64, exits: u64) -> Counters {
+        let stats = serde_json::json!({"return": [{"provider": "kvm", "qom-path": "/a", "stats": [
+            {"name": "guest_mode", "value": false},
+            {"name": "halt_wait_hist", "value": [0, waits]},
+            {"name": "halt_attempted_poll", "value": 3},
+            {"name": "halt_poll_fail_ns", "value": 20},
+            {"name": "halt_wait_ns", "value": 600},
+            {"name": "exits", "value": exits},
+            {"name": "halt_exits", "value": 4},
+            {"name": "irq_exits", "value": 1},
+            {"name": "irq_injections", "value": 2}]}]});
+        Counters::parse(&format!("{CPUS}\n{stats}\n")).unwrap()
+    }
+
+    fn report() -> Report {
+        serde_json::from_value(serde_json::json!({
+            "recording": {"lost": 0},
+            "vms": [{"index": 5, "vcpus": [{"id": 0, "tid": 7, "account": {
+                "halts": 4, "waits": 4, "poll": {"polled": 3, "successful": 0},
+                "parts": {"poll_success_ns": 0, "poll_fail_ns": 20, "sleep_ns": 500,
+                    "wake_latency_ns": 90, "unknown_ns": 10},
+                "wakes": {"timer": 4}}}]}],
+        }))
+        .unwrap()
+    }
+
+    fn exits(injections: u64, interrupts: u64) -> Exits {
+        serde_json::from_value(serde_json::json!({
+            "total": {"other": 0, "lone_entries": 0},
+            "reasons": [{"name": "hlt", "count": 4}, {"name": "interrupt", "count": interrupts}],
+            "groups": [{"vm": 5, "vcpu": 0, "exits": 5, "halt_exits": 4,
+                "injections": injections, "emulations": 0}],
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn only_what_was_counted_between_counts() {
+        let grown = counters(9, 20).since(&counters(4, 8));
+        assert_eq!(grown.sum("halt_wait_hist"), 5);
+        assert_eq!(grown.sum("exits"), 12);
+        assert_eq!(grown.sum("halt_exits"), 0);
+        assert_eq!(grown.sum("guest_mode"), 0);
+    }
+
+    #[test]
+    fn agreement_is_silent_and_one_off_is_not() {
+        let judge = |kvm: &Counters, exits: &Exits| {
+            let mut found = judge_halts(kvm, &report(), Knows::Halts);
+            judge_exits(kvm, &report(), exits, &mut found);
+            found.disagreements
+        };
+        assert_eq!(judge(&counters(4, 9), &exits(2, 1)), [""; 0]);
+        assert_eq!(
+            judge(&counters(5, 9), &exits(2, 1)),
+            ["thread 7: halt_wait_hist: KVM 5, recorder 4"]
+        );
+        assert_eq!(
+            judge(&counters(4, 10), &exits(2, 1)),
+            ["thread 7: exits: KVM 10, recorder 9"]
+        );
+        assert_eq!(
+            judge(&counters(4, 9), &exits(3, 1)),
+            ["thread 7: irq_injections: KVM 2, recorder 3"]
+        );
+        assert_eq!(
+            judge(&counters(4, 9), &exits(2, 0)),
+            ["irq_exits: KVM 1, recorder 0 interrupt"]
+        );
+    }
+}

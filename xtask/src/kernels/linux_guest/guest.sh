@@ -1,0 +1,17 @@
+#!/bin/busybox sh
+# The first process of the Linux guest: brings up its network and runs what its host sends to port 7.
+/bin/busybox mkdir -p /proc /sys /dev /run
+/bin/busybox --install -s /bin
+export PATH=/bin
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs devtmpfs /dev
+mount -t tmpfs tmpfs /run
+while read -r module; do insmod "/lib/modules/$module.ko"; done </lib/modules/order
+ip link set lo up
+# shellcheck disable=SC2154 # from the kernel's command line
+ip addr add "$address/24" dev eth0
+ip link set eth0 up
+idle=/sys/devices/system/cpu/cpuidle
+echo "guest: up with $(cat $idle/current_driver), $(cat $idle/current_governor)"
+nc -ll -p 7 -e sh

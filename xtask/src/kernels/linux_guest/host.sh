@@ -1,0 +1,156 @@
+# The host's side of the tests with a Linux guest: functions that the phases are made of.
+say() { echo "check: $*"; }
+failed=0 instance=
+fail() {
+    say "$*"
+    failed=1
+}
+
+qmp() { # VM, commands
+    name=$1
+    shift
+    guest-tool qmp "/run/$name.qmp" "$@"
+}
+
+# Which address a VM has, on a network of its own.
+address_of() { echo "10.9.${1#web}.2"; }
+
+launch() { # VM, options of its kernel
+    number=${1#web}
+    tunctl -t "tap$number" >/dev/null
+    ip addr add "10.9.$number.1/24" dev "tap$number"
+    ip link set "tap$number" up
+    dd if=/dev/zero of="/run/$1.disk" bs=1M count=4 2>/dev/null
+    qemu-system-x86_64 -name "guest=$1,debug-threads=on" -machine q35,accel=kvm -cpu host -smp 2 -m 192 \
+        -nodefaults -display none -L /firmware -kernel /guest/kernel -initrd /guest/initramfs \
+        -append "console=ttyS0 quiet panic=-1 tsc=reliable address=$(address_of "$1") $2" \
+        -serial "file:/out/$1.console" -qmp "unix:/run/$1.qmp,server=on,wait=off" \
+        -netdev "tap,id=n0,ifname=tap$number,script=no,downscript=no,vhost=on" \
+        -device virtio-net-pci,netdev=n0,romfile= \
+        -drive "id=d0,file=/run/$1.disk,format=raw,if=none" -device virtio-blk-pci,drive=d0 \
+        2>"/out/$1.qemu" &
+}
+
+wait_for() { # VM: until its first process has come so far
+    until grep -q 'guest: up' "/out/$1.console" 2>/dev/null; do
+        [ "$(cut -d. -f1 /proc/uptime)" -lt 100 ] || {
+            say "$1 does not boot: $(tail -3 "/out/$1.console") $(cat "/out/$1.qemu")"
+            exit 75 # as NOT_BOOTED
+        }
+        sleep 0.3
+    done
+    say "$1: $(grep -o 'up with .*' "/out/$1.console"), after $(cut -d' ' -f1 /proc/uptime) s"
+}
+
+guest() { # VM, command: runs it inside
+    echo "$2" | nc "$(address_of "$1")" 7
+}
+
+# KVM's own counters of a VM that stands still, and which thread runs which vCPU.
+counters() { # VM
+    qmp "$1" query-cpus-fast '{"execute": "query-stats", "arguments": {"target": "vcpu"}}'
+}
+
+# Makes three other tools record the events that `haltwise import` reads, while a phase runs: ftrace, in
+# an instance of its own, and those that are installed of perf and trace-cmd.
+phase_beside_tools() { # as phase
+    events="kvm/kvm_vcpu_wakeup kvm/kvm_halt_poll_ns sched/sched_waking sched/sched_switch"
+    instance=/sys/kernel/tracing/instances/beside
+    mkdir $instance
+    echo mono >$instance/trace_clock
+    echo 8192 >$instance/buffer_size_kb
+    echo 1 >$instance/options/record-tgid
+    options=
+    for event in $events; do
+        echo 1 >$instance/events/$event/enable
+        options="$options -e $(echo $event | tr / :)"
+    done
+    tools=
+    [ -x /bin/trace-cmd ] && tools="trace-cmd record -q -C mono -b 8192 $options -o /run/trace.dat"
+    [ -x /bin/perf ] && tools="$tools perf record -q -a -k CLOCK_MONOTONIC -m 2048 $options -o /run/perf.data --"
+    phase "$1" "$2" "$3" "$4" "$5" "$tools"
+    for event in $events; do echo 0 >$instance/events/$event/enable; done
+    cat $instance/trace >"/out/$1/ftrace"
+    rmdir $instance
+    instance=
+    if [ -x /bin/perf ]; then
+        perf script --ns -F comm,pid,tid,cpu,time,event,trace -i /run/perf.data >"/out/$1/perf" \
+            2>/run/perf.err || fail "perf script returned $?: $(cat /run/perf.err)"
+    fi
+    if [ -x /bin/trace-cmd ]; then
+        trace-cmd report -t -i /run/trace.dat >"/out/$1/trace-cmd" 2>/run/trace.err \
+            || fail "trace-cmd report returned $?: $(cat /run/trace.err)"
+    fi
+}
+
+# A VM that is never started, as one is that waits for a migration.
+launch_unstarted() {
+    qemu-system-x86_64 -S -name guest=unstarted,debug-threads=on -machine q35,accel=kvm -cpu host -smp 2 -m 16 -nodefaults \
+        -display none -L /firmware -qmp unix:/run/unstarted.qmp,server=on,wait=off 2>/out/unstarted.qemu &
+    until [ -S /run/unstarted.qmp ]; do sleep 0.1; done
+    qmp unstarted query-status >/dev/null
+}
+
+# What an idle VM that runs, a paused one and one that was never started look like, from every source.
+paused() { # VM that is to run
+    launch_unstarted
+    haltwise doctor --json >/out/settings/paused.json 2>/run/said || fail "doctor: $(cat /run/said)"
+    qmp "$1" cont >/dev/null
+    for source in bpf tracepoints; do
+        haltwise record --rung $source -o /out/settings/$source --duration 1s >/run/said 2>&1 \
+            || fail "record --rung $source: $(cat /run/said)"
+    done
+    for mode in counts stats; do
+        haltwise record --mode $mode -o /out/settings/$mode --duration 1s >/run/said 2>&1 \
+            || fail "record --mode $mode: $(cat /run/said)"
+    done
+    haltwise top --once --json --interval 1s >/out/settings/top.json 2>/run/said || fail "top: $(cat /run/said)"
+}
+
+# Settings that are applied, shown, proved and taken back while a VM runs; the other one is paused.
+settings() { # VM
+    mkdir /out/settings
+    ceiling=/sys/module/kvm/parameters/halt_poll_ns
+    was=$(cat $ceiling)
+    paused "$1"
+    echo 'guest-tool timer 2000 100000' | nc "$(address_of "$1")" 7 &
+    load=$!
+    haltwise doctor --json >/out/settings/running.json 2>/run/said || fail "doctor: $(cat /run/said)"
+    haltwise apply --set halt_poll_ns=2ms --yes --json >/out/settings/apply.json 2>/run/said
+    # The paused VM's guest disabled host polling, and does not follow.
+    [ $? = 5 ] || fail "apply: $(cat /run/said)"
+    [ "$(cat $ceiling)" = 2000000 ] || fail "apply set $(cat $ceiling)"
+    haltwise status --json >/out/settings/status.json 2>/run/said || fail "status: $(cat /run/said)"
+    haltwise prove --a off --b kvm:max=4ms --rounds 2 --duration 1s --vm "$1" --yes --json \
+        >/out/settings/prove.json 2>/run/said || fail "prove returned $?: $(cat /run/said)"
+    [ "$(cat $ceiling)" = 2000000 ] || fail "prove left $(cat $ceiling)"
+    haltwise undo >/run/said 2>&1 || fail "undo: $(cat /run/said)"
+    [ "$(cat $ceiling)" = "$was" ] || fail "undo left $(cat $ceiling)"
+    kill $load
+    qmp "$1" stop >/dev/null
+}
+
+# Records while a VM, which is stopped, runs a load, and stops it again. Leaves KVM's counters
+# and the guest's of interrupts, each before and after.
+phase() { # name, VM, arguments of record, the guest's load, the host's part of it, what runs the recorder
+    mkdir "/out/$1"
+    cat >"/run/$1.sh" <<END
+guest-tool qmp /run/$2.qmp cont >/dev/null
+echo 'cat /proc/interrupts >/run/before; $4; cat /proc/interrupts >/run/after' | nc $(address_of "$2") 7 &
+$5
+wait
+guest-tool qmp /run/$2.qmp stop >/dev/null
+# In stats mode, until the counters have been read once more.
+sleep 0.5
+END
+    counters "$2" >"/out/$1/kvm.before"
+    # shellcheck disable=SC2086
+    $6 haltwise record $3 --json -o "/out/$1/capture" -- sh "/run/$1.sh" >"/out/$1/record.json" \
+        2>"/out/$1/record.err" || fail "record $1 returned $?: $(cat "/out/$1/record.err")"
+    counters "$2" >"/out/$1/kvm.after"
+    [ -z "$instance" ] || echo 0 >"$instance/tracing_on"
+    qmp "$2" cont >/dev/null
+    guest "$2" 'cat /run/before' >"/out/$1/interrupts.before"
+    guest "$2" 'cat /run/after' >"/out/$1/interrupts.after"
+    qmp "$2" stop >/dev/null
+}

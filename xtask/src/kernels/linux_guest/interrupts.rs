@@ -1,0 +1,156 @@
+//! What interrupts a Linux guest counted itself (/proc/interrupts), against what the recording says woke it.
+//!
+//! An interrupt that meets a running vCPU wakes none: of each source there are no more wake-ups than
+//! interrupts, and shares are alike only in part, for most timers meet a running vCPU.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::kernels::witness::Found;
+
+/// What an interrupt, or a wake-up, came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source {
+    Timer,
+    Ipi,
+    Device,
+}
+
+const ALL: [(Source, &str); 3] = [
+    (Source::Timer, "timer"),
+    (Source::Ipi, "ipi"),
+    (Source::Device, "device"),
+];
+
+/// Interrupts of all CPUs by source.
+#[derive(Debug, Default)]
+pub(super) struct Interrupts {
+    counts: BTreeMap<Source, u64>,
+}
+
+/// By how many points of a hundred shares may differ.
+const TOLERANCE: f64 = 45.0;
+
+/// Wake-ups while the recording had begun and the guest had not yet counted, or had counted already.
+const OUTSIDE: u64 = 40;
+
+/// The least share of wake-ups, in percent, of the source that a load is about.
+const LEAST: f64 = 30.0;
+
+impl Interrupts {
+    /// What was counted between two copies of /proc/interrupts.
+    pub(super) fn between(before: &Path, after: &Path) -> Result<Self> {
+        let read = |path: &Path| -> Result<Self> {
+            let text = std::fs::read_to_string(path);
+            Ok(Self::parse(
+                &text.with_context(|| format!("read {}", path.display()))?,
+            ))
+        };
+        let (before, mut after) = (read(before)?, read(after)?);
+        for (source, count) in &mut after.counts {
+            *count = count.saturating_sub(before.of(*source));
+        }
+        Ok(after)
+    }
+
+    fn parse(text: &str) -> Self {
+        let mut counts = BTreeMap::new();
+        for line in text.lines() {
+            let Some((name, rest)) = line.split_once(':') else {
+                continue;
+            };
+            let source = match name.trim() {
+                "LOC" => Source::Timer,
+                "RES" | "CAL" => Source::Ipi,
+                name if name.bytes().all(|byte| byte.is_ascii_digit()) => Source::Device,
+                _ => continue,
+            };
+            let numbers = rest
+                .split_whitespace()
+                .map_while(|it| it.parse::<u64>().ok());
+            *counts.entry(source).or_default() += numbers.sum::<u64>();
+        }
+        Self { counts }
+    }
+
+    fn of(&self, source: Source) -> u64 {
+        self.counts.get(&source).copied().unwrap_or(0)
+    }
+}
+
+/// Compares shares, and that most wake-ups come from where they should.
+pub(super) fn judge(
+    interrupts: &Interrupts,
+    wakes: &BTreeMap<String, u64>,
+    expected: Option<Source>,
+    found: &mut Found,
+) {
+    let woken = |name: &str| wakes.get(name).copied().unwrap_or(0);
+    let all_woken: u64 = ALL.iter().map(|(_, name)| woken(name)).sum();
+    let all: u64 = interrupts.counts.values().sum();
+    let percent = |part: u64, whole: u64| 100.0 * part as f64 / whole.max(1) as f64;
+    let _ = write!(found.summary, "; wakes/interrupts");
+    for (source, name) in ALL {
+        let ours = percent(woken(name), all_woken);
+        let theirs = percent(interrupts.of(source), all);
+        let _ = write!(found.summary, " {name} {ours:.0}/{theirs:.0} %");
+        if (ours - theirs).abs() > TOLERANCE {
+            found.disagreements.push(format!(
+                "{name}: {ours:.1} % of wake-ups, {theirs:.1} % of the guest's interrupts"
+            ));
+        }
+        if woken(name) > interrupts.of(source) + OUTSIDE {
+            let (wakes, interrupts) = (woken(name), interrupts.of(source));
+            let text = format!("{name}: {wakes} wake-ups by {interrupts} interrupts");
+            found.disagreements.push(text);
+        }
+        if expected == Some(source) && ours < LEAST {
+            let text = format!("only {ours:.1} % of wake-ups by {name}");
+            found.disagreements.push(text);
+        }
+    }
+    let unknown = woken("unknown") + woken("other");
+    if unknown * 20 > all_woken {
+        let text = format!("{unknown} wake-ups beside {all_woken} came from nowhere known");
+        found.disagreements.push(text);
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    const BEFORE: &str = "           CPU0       CPU1\n\
+        \x20 4:          0         12   IO-APIC   4-edge      ttyS0\n\
+        \x2028:         10          0   PCI-MSI 16385-edge      virtio0-input.0\n\
+        LOC:        100        200   Local timer interrupts\n\
+        RES:          3          4   Rescheduling interrupts\n\
+        ERR:          0\n";
+
+    #[test]
+    fn interrupts_have_sources() {
+        let parsed = Interrupts::parse(BEFORE);
+        let counts = ALL.map(|(source, _)| parsed.of(source));
+        assert_eq!(counts, [300, 7, 22]);
+    }
+
+    #[test]
+    fn shares_that_part_are_told() {
+        let judged = |timer: u64, ipi: u64, unknown: u64| {
+            let wakes = [("timer", timer), ("ipi", ipi), ("unknown", unknown)];
+            let wakes = wakes.map(|(name, count)| (name.to_owned(), count));
+            let mut found = Found::default();
+            let interrupts = Interrupts::parse(BEFORE);
+            judge(&interrupts, &wakes.into(), Some(Source::Timer), &mut found);
+            found.disagreements.len()
+        };
+        assert_eq!(judged(90, 10, 0), 0);
+        assert_eq!(judged(40, 47, 0), 2, "timer and ipi part");
+        assert_eq!(judged(40, 48, 0), 3, "and there were fewer IPIs");
+        assert_eq!(judged(10, 47, 0), 3, "and too few are timers");
+        assert_eq!(judged(90, 10, 10), 1, "and too many are unknown");
+    }
+}

@@ -1,0 +1,192 @@
+//! Halts that other tools recorded, imported from their text, against those that haltwise recorded in the
+//! same seconds: one by one.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::kernels::Binaries;
+use crate::kernels::witness::Found;
+use crate::tool;
+
+/// Who printed the text, which is a file of that name, and whether it tells in which context a waker ran. Without
+/// that, `import` takes a timer's interrupt for the thread that it interrupted, and says so.
+pub(super) const TOOLS: [(&str, bool); 3] =
+    [("ftrace", true), ("perf", false), ("trace-cmd", false)];
+
+/// The share of halts that two interrupts may have woken at once, of which each tool names another.
+const OTHER_WAKES: f64 = 0.02;
+
+/// A halt as `capture-halts` prints it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Halt {
+    length_ns: u64,
+    waited: bool,
+    change: String,
+    window_ns: Option<u64>,
+    wake: Option<String>,
+}
+
+/// The halts of each thread in the order in which they ended.
+type Threads = BTreeMap<u32, Vec<Halt>>;
+
+/// Imports what each tool recorded, and compares.
+pub(super) fn judge(
+    dir: &Path,
+    release: &str,
+    binaries: &Binaries,
+    found: &mut Found,
+) -> Result<()> {
+    let recorded = halts(binaries, &dir.join("capture"))?;
+    for (name, tells_context) in TOOLS {
+        let text = dir.join(name);
+        if !text.is_file() {
+            // The tool is not installed here, and that was said.
+            continue;
+        }
+        let capture = dir.join(format!("{name}.capture"));
+        let mut import = Command::new(&binaries.haltwise);
+        import.args([
+            "import", "--json", "--max", "5ms", "--kernel", release, "-o",
+        ]);
+        tool::ask(import.arg(&capture).arg(&text)).with_context(|| format!("text of {name}"))?;
+        let verify = ["verify", "--json"];
+        let verified: super::Verified = super::ask(binaries, &verify, &capture)?;
+        if verified.differences > 0 || verified.checked == 0 {
+            let text = format!("{name}: verify: {verified:?}");
+            found.disagreements.push(text);
+        }
+        let imported = halts(binaries, &capture)?;
+        let (differences, other_wakes) = differences(&recorded, &imported, tells_context);
+        let count: usize = imported.values().map(Vec::len).sum();
+        let _ = write!(
+            found.summary,
+            "; {name} {count}, {} verified",
+            verified.checked
+        );
+        if other_wakes as f64 > OTHER_WAKES * count as f64 {
+            let text =
+                format!("{name}: {other_wakes} of {count} halts were woken by something else");
+            found.disagreements.push(text);
+        }
+        let several = differences.len();
+        let first = differences.into_iter().take(5);
+        found
+            .disagreements
+            .extend(first.map(|text| format!("{name}: {text}, one of {several}")));
+    }
+    Ok(())
+}
+
+fn halts(binaries: &Binaries, capture: &Path) -> Result<Threads> {
+    let text = tool::ask(Command::new(&binaries.halts).arg(capture))?;
+    parse(&text)
+}
+
+fn parse(text: &str) -> Result<Threads> {
+    let mut threads: BTreeMap<u32, Vec<(u64, Halt)>> = BTreeMap::new();
+    for line in text.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [tid, start, halt, waited, change, window, _, wake] = fields[..] else {
+            anyhow::bail!("no halt: {line}");
+        };
+        let length_ns: u64 = halt.parse()?;
+        let halt = Halt {
+            length_ns,
+            waited: waited == "true",
+            change: change.to_owned(),
+            window_ns: window.parse().ok(),
+            wake: (wake != "unknown").then(|| wake.to_owned()),
+        };
+        let end_ns = start.parse::<u64>()?.saturating_add(length_ns);
+        threads
+            .entry(tid.parse()?)
+            .or_default()
+            .push((end_ns, halt));
+    }
+    let in_order = |mut halts: Vec<(u64, Halt)>| {
+        halts.sort_by_key(|(end_ns, _)| *end_ns);
+        halts.into_iter().map(|(_, halt)| halt).collect()
+    };
+    Ok(threads
+        .into_iter()
+        .map(|(tid, halts)| (tid, in_order(halts)))
+        .collect())
+}
+
+/// Each halt must be there with its length, whether it waited, and its call of grow or shrink; its window
+/// where both know it. Also gives how many halts were woken by something else where both know what.
+fn differences(
+    recorded: &Threads,
+    imported: &Threads,
+    tells_context: bool,
+) -> (Vec<String>, usize) {
+    let mut found = Vec::new();
+    let mut other_wakes = 0;
+    for (tid, ours) in recorded {
+        let theirs = imported.get(tid).map_or(&[][..], Vec::as_slice);
+        if ours.len() != theirs.len() {
+            let (recorded, imported) = (ours.len(), theirs.len());
+            found.push(format!(
+                "thread {tid}: {recorded} halts recorded, {imported} imported"
+            ));
+        }
+        for (n, (one, other)) in ours.iter().zip(theirs).enumerate() {
+            let same = one.length_ns == other.length_ns
+                && one.waited == other.waited
+                && one.change == other.change
+                && agree(one.window_ns.as_ref(), other.window_ns.as_ref());
+            let was_timer = one.wake.as_deref() == Some("timer");
+            let comparable = tells_context || !was_timer;
+            let same_wake = agree(one.wake.as_ref(), other.wake.as_ref());
+            other_wakes += usize::from(comparable && !same_wake);
+            if !same {
+                found.push(format!("thread {tid}, halt {n}: {one:?} is {other:?}"));
+            }
+        }
+    }
+    (found, other_wakes)
+}
+
+fn agree<T: PartialEq>(one: Option<T>, other: Option<T>) -> bool {
+    one.zip(other).is_none_or(|(one, other)| one == other)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    const HEAD: &str = "tid,start_ns,halt_ns,waited,change,window_ns,window_next_ns,wake\n";
+
+    #[test]
+    fn halts_are_compared_in_the_order_of_their_ends() {
+        let recorded = "7,100,50,true,grow,10,20,timer\n7,120,10,false,none,,,unknown\n";
+        let imported = "7,120,10,false,none,30,,ipi\n7,100,50,true,grow,10,20,timer\n";
+        let threads = |text: &str| parse(&format!("{HEAD}{text}")).unwrap();
+        let differ = |text: &str, tells_context| {
+            differences(&threads(recorded), &threads(text), tells_context)
+        };
+        let judge = |text: &str| {
+            let (found, other_wakes) = differ(text, true);
+            found.len() + other_wakes
+        };
+        let for_another = imported.replace("timer", "ipi");
+        assert_eq!(differ(&for_another, true).1, 1);
+        assert_eq!(differ(&for_another, false).1, 0, "it cannot be told");
+        assert_eq!(judge(imported), 0);
+        for (from, to) in [
+            ("50,true", "51,true"),
+            ("50,true", "50,false"),
+            ("grow,10", "none,10"),
+            ("false,none", "false,grow"),
+            ("grow,10", "grow,11"),
+            ("timer", "device"),
+            ("7,100,50,true,grow,10,20,timer\n", ""),
+        ] {
+            assert!(judge(&imported.replace(from, to)) > 0, "{from} to {to}");
+        }
+    }
+}
