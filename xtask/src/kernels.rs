@@ -3,6 +3,7 @@
 //! What cannot run here is skipped with its reason; what runs and fails, fails.
 
 mod deb;
+mod emulator;
 mod exits;
 mod guest;
 mod initramfs;
@@ -32,7 +33,7 @@ pub(crate) struct Args {
     /// Only this kernel: 6.1 or 6.12 [default: all]
     #[arg(long, value_name = "SERIES")]
     kernel: Option<String>,
-    /// Fetch the kernels again, in case that Debian has newer ones
+    /// Fetch the kernels and the emulator again, in case that Debian has newer ones
     #[arg(long)]
     refresh: bool,
     /// Run this script of the guest's shell instead of the checks, and print what it says
@@ -74,7 +75,7 @@ const LIMIT: Duration = Duration::from_secs(150);
 
 /// Runs the checks, or the caller's script, in each kernel.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    if !has_tools() {
+    if !has_tools(args.refresh) {
         return Ok(());
     }
     let wanted = |series: &&Series| args.kernel.as_ref().is_none_or(|name| *name == series.name);
@@ -91,7 +92,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     build()?;
     let binaries = Binaries::beside_us()?;
-    let cache = repo::target_dir().join("kernels");
+    let cache = cache();
     let mut failed = Vec::new();
     for series in chosen {
         let kernel = match deb::fetch(*series, &cache, args.refresh) {
@@ -221,10 +222,10 @@ pub(crate) fn build() -> Result<()> {
 
 /// Runs a script in the newest kernel that can be had; `None`, and the reasons printed, if none can.
 pub(crate) fn run_in_newest(script: &str) -> Result<Option<GuestRun>> {
-    if !has_tools() {
+    if !has_tools(false) {
         return Ok(None);
     }
-    let cache = repo::target_dir().join("kernels");
+    let cache = cache();
     for series in SERIES.iter().rev() {
         match deb::fetch(*series, &cache, false) {
             Ok(kernel) => {
@@ -241,17 +242,22 @@ pub(crate) fn run_in_newest(script: &str) -> Result<Option<GuestRun>> {
     Ok(None)
 }
 
+/// Where kernels and the emulator are kept, and what their boots leave.
+fn cache() -> PathBuf {
+    repo::target_dir().join("kernels")
+}
+
 /// Whether a guest can be booted here; says what is missing.
-fn has_tools() -> bool {
-    let missing = guest::NEEDED
-        .iter()
-        .find(|program| tool::find(program).is_none());
-    if let Some(program) = missing {
-        say::skipped(&format!(
-            "kernels: {program} is not installed; run tools/setup"
-        ));
+fn has_tools(refresh: bool) -> bool {
+    let tools = || -> Result<()> {
+        tool::find("busybox").context("busybox is not installed; run tools/setup")?;
+        emulator::find(&cache(), refresh).map(drop)
+    };
+    let there = tools();
+    if let Err(error) = &there {
+        say::skipped(&format!("kernels: {error:#}"));
     }
-    missing.is_none()
+    there.is_ok()
 }
 
 /// Our programs, as they were built together with us.
@@ -294,7 +300,7 @@ impl Binaries {
 
     /// A guest that has both.
     fn guest(&self, kernel: &Kernel) -> Result<Guest> {
-        Guest::new(kernel.clone())?
+        Guest::new(emulator::find(&cache(), false)?, kernel.clone())?
             .file(&self.haltwise, "bin/haltwise")?
             .file(&self.lab, "bin/haltwise-lab")
     }

@@ -1,6 +1,6 @@
-//! Debian's stock cloud kernels: resolved, downloaded and unpacked by Debian's own tools.
+//! Debian's stock cloud kernels, and packages of its backports: resolved, downloaded and unpacked by Debian's own tools.
 //!
-//! An unpacked kernel stays in the build directory and is used again without asking the network.
+//! What is unpacked stays in the build directory and is used again without asking the network.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -59,21 +59,92 @@ pub(crate) fn fetch(series: Series, cache: &Path, refresh: bool) -> Result<Kerne
     }
     let package = resolve(series.package)?;
     say::note(&format!("fetching {package}"));
-    let fresh = cache.join(format!("{}.new", series.name));
+    replace(&home, |fresh| {
+        tool::ask(apt("download", fresh).arg(&package))?;
+        unpack(fresh)?;
+        unpacked(fresh).map(drop)
+    })?;
+    unpacked(&home)
+}
+
+/// Unpacks the newest builds of packages in the backports of the Debian that is installed. apt keeps the lists for
+/// that beside them: what it knows for the system stays as it is.
+///
+/// # Errors
+/// Where apt has no Debian among its sources, or cannot download from that one's backports.
+pub(crate) fn fetch_backports(packages: &[&str], home: &Path) -> Result<()> {
+    let format = "$(REPO_URI) $(RELEASE) $(ORIGIN)";
+    let sources = tool::ask(Command::new("apt-get").args([
+        "indextargets",
+        "--format",
+        format,
+        "Created-By: Packages",
+    ]))?;
+    let (uri, release) = debian_in(&sources).context("apt has no Debian among its sources")?;
+    let backports = format!("{release}-backports");
+    replace(home, |fresh| {
+        let list = fresh.join("sources.list");
+        let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
+        std::fs::write(
+            &list,
+            format!("deb [signed-by={keys}] {uri} {backports} main\n"),
+        )
+        .with_context(|| format!("write {}", list.display()))?;
+        let lists = fresh.join("lists");
+        std::fs::create_dir_all(lists.join("partial"))
+            .with_context(|| format!("create {}", lists.display()))?;
+        let apt = |verb| {
+            let mut apt = apt(verb, fresh);
+            let ours = |name: &str, path: &Path| format!("{name}={}", path.display());
+            apt.arg("-o").arg(ours("Dir::Etc::SourceList", &list));
+            apt.args(["-o", "Dir::Etc::SourceParts=/dev/null"]);
+            apt.arg("-o").arg(ours("Dir::State::Lists", &lists));
+            apt.arg("-o").arg(ours("Dir::Cache", &fresh.join("cache")));
+            apt
+        };
+        tool::ask(&mut apt("update"))?;
+        tool::ask(apt("download").args(["-t", &backports]).args(packages))?;
+        remove(&lists)?;
+        unpack(fresh)
+    })
+}
+
+/// The archive and the release of the first Debian among apt's sources: lines of an address, a release and an origin.
+fn debian_in(sources: &str) -> Option<(&str, &str)> {
+    sources.lines().find_map(|line| {
+        let mut words = line.split(' ');
+        let (uri, release, origin) = (words.next()?, words.next()?, words.next()?);
+        (origin == "Debian" && !release.contains('-')).then_some((uri, release))
+    })
+}
+
+/// apt-get, quiet and working in a folder.
+fn apt(verb: &str, dir: &Path) -> Command {
+    let mut apt = Command::new("apt-get");
+    apt.current_dir(dir).args(["-q", verb]);
+    apt
+}
+
+/// Fills a folder anew, beside it first: it is whole or as it was.
+fn replace(home: &Path, fill: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
+    let fresh = home.with_extension("new");
     remove(&fresh)?;
     std::fs::create_dir_all(&fresh).with_context(|| format!("create {}", fresh.display()))?;
-    tool::ask(
-        Command::new("apt-get")
-            .current_dir(&fresh)
-            .args(["-q", "download", &package]),
-    )?;
-    let deb = only_file(&fresh, ".deb")?;
-    tool::ask(Command::new("dpkg-deb").arg("-x").arg(&deb).arg(&fresh))?;
-    std::fs::remove_file(&deb).with_context(|| format!("remove {}", deb.display()))?;
-    unpacked(&fresh)?;
-    remove(&home)?;
-    std::fs::rename(&fresh, &home).with_context(|| format!("put {} in place", home.display()))?;
-    unpacked(&home)
+    fill(&fresh)?;
+    remove(home)?;
+    std::fs::rename(&fresh, home).with_context(|| format!("put {} in place", home.display()))
+}
+
+/// Unpacks each package that lies in a folder, and removes it.
+fn unpack(dir: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(dir).with_context(|| format!("list {}", dir.display()))? {
+        let deb = entry?.path();
+        if deb.extension().is_some_and(|extension| extension == "deb") {
+            tool::ask(Command::new("dpkg-deb").arg("-x").arg(&deb).arg(dir))?;
+            std::fs::remove_file(&deb).with_context(|| format!("remove {}", deb.display()))?;
+        }
+    }
+    Ok(())
 }
 
 /// What the general package points to. Where apt has no lists yet, they are fetched once.
@@ -167,6 +238,16 @@ mod test {
             Some("linux-image-6.1.0-56-cloud-amd64")
         );
         assert_eq!(image_of("linux-doc\n  Depends: linux-doc-6.1\n"), None);
+    }
+
+    #[test]
+    fn the_release_itself_is_found_among_apts_sources() {
+        let sources = "https://other.example/apt stable Other\n\
+                       http://deb.example/debian/ bookworm-updates Debian\n\
+                       http://deb.example/debian/ bookworm Debian\n";
+        let found = debian_in(sources);
+        assert_eq!(found, Some(("http://deb.example/debian/", "bookworm")));
+        assert_eq!(debian_in("http://deb.example/ubuntu/ noble Ubuntu\n"), None);
     }
 
     #[test]

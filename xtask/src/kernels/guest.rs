@@ -11,13 +11,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 
 use super::deb::Kernel;
+use super::emulator::Emulator;
 use super::initramfs::Initramfs;
-use super::qemu::{self, Ended, Threads};
+use super::qemu::{self, Ended};
 use crate::{say, tool};
 
 /// A guest that is being prepared.
 #[derive(Debug)]
 pub(crate) struct Guest {
+    emulator: Emulator,
     kernel: Kernel,
     root: Initramfs,
     modules: Vec<&'static str>,
@@ -50,23 +52,20 @@ enum Boot {
 const RESULTS: &str = "init: results are on the disk";
 
 /// How often a boot that the emulator spoilt is tried in all.
-const TRIES: usize = 6;
+const TRIES: usize = 3;
 
-/// How many of them emulate each CPU on a thread of its own. What spoils a boot is mostly one CPU
-/// running code that another patches; where that keeps happening, the rest do without.
-const FAST_TRIES: usize = 2;
-
-/// Programs of this machine that a guest cannot do without.
-pub(crate) const NEEDED: [&str; 2] = [qemu::PROGRAM, "busybox"];
+/// What a script returns where a VM inside stands still before its first word.
+pub(crate) const STOOD_STILL: i32 = 75;
 
 impl Guest {
     /// A guest of two CPUs with busybox and with KVM's modules.
-    pub(crate) fn new(kernel: Kernel) -> Result<Self> {
+    pub(crate) fn new(emulator: Emulator, kernel: Kernel) -> Result<Self> {
         let busybox = tool::find("busybox").context("busybox is not installed")?;
         let mut root = Initramfs::default();
         root.program("bin/busybox", &busybox)?;
         root.file("init", include_bytes!("init.sh").to_vec());
         Ok(Self {
+            emulator,
             kernel,
             root,
             modules: vec!["virtio_pci", "virtio_blk", "kvm_amd"],
@@ -118,26 +117,20 @@ impl Guest {
         self.root
             .file("patience", format!("{patience}\n").into_bytes());
         std::fs::write(work.join("initramfs"), self.root.archive()?).context("write initramfs")?;
-        for tried in 1..TRIES {
-            let threads = if tried <= FAST_TRIES {
-                Threads::Each
-            } else {
-                Threads::One
-            };
-            match self.run_once(work, threads, limit)? {
+        let mut spoilt = String::new();
+        for _ in 0..TRIES {
+            match self.run_once(work, limit)? {
                 Boot::Whole(run) => return Ok(run),
                 Boot::Spoilt(why) => {
-                    say::note(&format!("the emulator spoilt this boot, once more: {why}"));
+                    say::note(&format!("the emulator spoilt this boot: {why}"));
+                    spoilt = why;
                 }
             }
         }
-        match self.run_once(work, Threads::One, limit)? {
-            Boot::Whole(run) => Ok(run),
-            Boot::Spoilt(why) => bail!("{TRIES} boots were spoilt, the last: {why}"),
-        }
+        bail!("{TRIES} boots were spoilt, the last: {spoilt}")
     }
 
-    fn run_once(&self, work: &Path, threads: Threads, limit: Duration) -> Result<Boot> {
+    fn run_once(&self, work: &Path, limit: Duration) -> Result<Boot> {
         let out_dir = work.join("out");
         if out_dir.exists() {
             std::fs::remove_dir_all(&out_dir)
@@ -150,18 +143,15 @@ impl Guest {
 
         let started = Instant::now();
         let machine = qemu::Machine {
+            emulator: &self.emulator,
             kernel: &self.kernel.image,
             cpus: self.cpus,
             memory_mib: self.memory_mib,
-            threads,
         };
         let ended = qemu::boot(work, &machine, limit)?;
         let elapsed = started.elapsed();
         let console = console(&work.join("console"));
         if let Some(line) = trouble(&console) {
-            if is_stale_breakpoint(line) {
-                return Ok(Boot::Spoilt(format!("the kernel reports `{line}`")));
-            }
             bail!(
                 "the kernel reports `{line}`; the console ends:\n{}",
                 tail(&console, 60)
@@ -187,6 +177,9 @@ impl Guest {
         }
         let exit_code = fetch(work, &out_dir)
             .with_context(|| format!("the console ends:\n{}", tail(&console, 60)))?;
+        if exit_code == STOOD_STILL {
+            return Ok(Boot::Spoilt("a VM inside it stands still".to_owned()));
+        }
         Ok(Boot::Whole(GuestRun {
             console,
             exit_code,
@@ -230,14 +223,6 @@ fn console(path: &Path) -> String {
 fn tail(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
     lines[lines.len().saturating_sub(count)..].join("\n")
-}
-
-/// Whether a kernel fell over a breakpoint of its own. Attaching to tracepoints makes the kernel
-/// change its code, with a breakpoint in place meanwhile. QEMU before 8.1 can miss the end of that
-/// while another CPU translates the same code ("accel/tcg: Always lock pages before translation"),
-/// so that the breakpoint stays for that CPU. No kernel does this on a real CPU.
-fn is_stale_breakpoint(trouble: &str) -> bool {
-    trouble.contains("int3")
 }
 
 /// The first line in which a kernel says that something is wrong with it. Stalls and late timers

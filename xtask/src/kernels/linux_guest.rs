@@ -22,7 +22,7 @@ use super::deb::Kernel;
 use super::guest::Guest;
 use super::initramfs::Initramfs;
 use super::witness::{Found, read};
-use super::{Binaries, knob, qemu, tell};
+use super::{Binaries, emulator, knob, tell};
 use crate::{say, tool};
 use counters::Knows;
 
@@ -131,10 +131,6 @@ fn phases() -> [Phase; 10] {
     ]
 }
 
-/// What the script returns where a VM of the emulated host does not come up: under emulation it may stand still
-/// before its first word.
-const NOT_BOOTED: i32 = 75;
-
 /// Runs all phases in one boot.
 pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<()> {
     let firmware = match firmware() {
@@ -146,21 +142,8 @@ pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<(
     };
     let work = work.join(NAME);
     std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
-    let boot = || {
-        let host = host(kernel, binaries, &firmware)?.script(&script());
-        host.run_patiently(&work, LIMIT)
-    };
-    let mut run = boot()?;
-    if run.exit_code == NOT_BOOTED {
-        say::note("a guest of the guest did not boot, once more");
-        run = boot()?;
-    }
-    if run.exit_code == NOT_BOOTED {
-        say::skipped(&format!(
-            "{NAME}: under this emulator a guest of the guest did not boot, twice"
-        ));
-        return Ok(());
-    }
+    let host = host(kernel, binaries, &firmware)?.script(&script());
+    let run = host.run_patiently(&work, LIMIT)?;
     let said = run.console.lines();
     for line in said.filter_map(|line| line.split_once("check:")) {
         say::note(line.1.trim());
@@ -393,7 +376,7 @@ fn script() -> String {
 
 /// The emulated host: QEMU as it is installed here, and in the folder `guest` what it boots.
 fn host(kernel: &Kernel, binaries: &Binaries, firmware: &[PathBuf]) -> Result<Guest> {
-    let qemu = tool::find(qemu::PROGRAM).context("QEMU is not installed")?;
+    let qemu = tool::find(emulator::PROGRAM).context("QEMU is not installed")?;
     let mut host = binaries
         .guest(kernel)?
         .memory(MEMORY_MIB)
@@ -428,7 +411,7 @@ fn guest(kernel: &Kernel, binaries: &Binaries) -> Result<Initramfs> {
 
 /// Where QEMU keeps its own files.
 fn firmware() -> Result<Vec<PathBuf>> {
-    let dirs = tool::ask(Command::new(qemu::PROGRAM).args(["-L", "help"]))?;
+    let dirs = tool::ask(Command::new(emulator::PROGRAM).args(["-L", "help"]))?;
     let find = |name: &&str| {
         let paths = dirs.lines().map(|dir| Path::new(dir).join(name));
         let mut there = paths.filter(|path| path.is_file());

@@ -6,15 +6,13 @@
 use std::fs::File;
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
-use crate::{say, tool};
-
-/// The program.
-pub(crate) const PROGRAM: &str = "qemu-system-x86_64";
+use super::emulator::Emulator;
+use crate::say;
 
 /// How long a pulse may stay away. It comes every two seconds once the guest has booted.
 const PULSE_PATIENCE: Duration = Duration::from_mins(1);
@@ -32,37 +30,18 @@ pub(crate) enum Ended {
     Late,
 }
 
-/// How the guest's CPUs are emulated.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Threads {
-    /// Each on a thread of its own: fast, but one may run code that another is just patching.
-    Each,
-    /// All on one, in turn: slower, and free of that.
-    One,
-}
-
-impl Threads {
-    fn accelerator(self) -> &'static str {
-        match self {
-            Self::Each => "tcg,thread=multi",
-            Self::One => "tcg,thread=single",
-        }
-    }
-}
-
 /// What is emulated.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Machine<'a> {
+    pub(crate) emulator: &'a Emulator,
     pub(crate) kernel: &'a Path,
     pub(crate) cpus: u32,
     pub(crate) memory_mib: u32,
-    pub(crate) threads: Threads,
 }
 
 /// Boots a kernel with the files `initramfs` and `disk` of `work`, and waits for its end. Leaves
 /// `console`, `pulse`, `monitor` and `qemu` (QEMU's complaints) there.
 pub(crate) fn boot(work: &Path, machine: &Machine<'_>, limit: Duration) -> Result<Ended> {
-    let qemu = tool::find(PROGRAM).with_context(|| format!("{PROGRAM} is not installed"))?;
     let create = |name: &str| {
         let path = work.join(name);
         File::create(&path).with_context(|| format!("create {}", path.display()))
@@ -70,9 +49,11 @@ pub(crate) fn boot(work: &Path, machine: &Machine<'_>, limit: Duration) -> Resul
     // Both are read before QEMU has emptied them: what an earlier boot left must not be there.
     create("pulse")?;
     create("console")?;
-    let mut child = Command::new(qemu)
+    let mut child = machine
+        .emulator
+        .command()
         .current_dir(work)
-        .args(["-accel", machine.threads.accelerator()])
+        .args(["-accel", "tcg,thread=multi"])
         .args(["-cpu", "max"])
         .args(["-m", &machine.memory_mib.to_string()])
         .args(["-smp", &machine.cpus.to_string()])
@@ -93,7 +74,7 @@ pub(crate) fn boot(work: &Path, machine: &Machine<'_>, limit: Duration) -> Resul
         .stdout(create("monitor")?)
         .stderr(create("qemu")?)
         .spawn()
-        .with_context(|| format!("start {PROGRAM}"))?;
+        .context("start QEMU")?;
     let ended = watch(&mut child, work, limit);
     // After its own end there is nothing to kill; the result is the same.
     let _ = child.kill();
@@ -172,6 +153,8 @@ fn places(answer: &str) -> String {
 
 #[cfg(test)]
 mod test {
+    use std::process::Command;
+
     use super::*;
 
     fn watched(script: &str, limit: Duration) -> Result<Ended> {

@@ -35,7 +35,7 @@ wait_for() { # VM: until its first process has come so far
     until grep -q 'guest: up' "/out/$1.console" 2>/dev/null; do
         [ "$(cut -d. -f1 /proc/uptime)" -lt 100 ] || {
             say "$1 does not boot: $(tail -3 "/out/$1.console") $(cat "/out/$1.qemu")"
-            exit 75 # as NOT_BOOTED
+            exit 75 # as STOOD_STILL
         }
         sleep 0.3
     done
