@@ -94,7 +94,7 @@ pub(crate) fn complete(
 ) -> Result<Summary, CaptureWriteError> {
     let mut written = BTreeMap::new();
     for table in Table::STREAMED {
-        if let Some(file) = convert_table(directory, table, places)? {
+        if let Some(file) = convert_table(directory, info, table, places)? {
             written.insert(table.to_string(), file);
         }
     }
@@ -108,8 +108,8 @@ pub(crate) fn settle(
     info: &mut CaptureInfo,
     mut written: BTreeMap<String, Written>,
 ) -> Result<Summary, CaptureWriteError> {
-    let vms = write_rows::<Vm>(directory, &info.roster.vms)?;
-    let vcpus = write_rows::<Vcpu>(directory, &info.roster.vcpus)?;
+    let vms = write_rows::<Vm>(directory, info, &info.roster.vms)?;
+    let vcpus = write_rows::<Vcpu>(directory, info, &info.roster.vcpus)?;
     written.insert(Table::Vms.to_string(), vms);
     written.insert(Table::Vcpus.to_string(), vcpus);
     (info.tables, info.checksums) = written
@@ -147,6 +147,7 @@ pub(crate) struct Written {
 /// Turns one stream into Parquet. `None` where there is neither: the table was lost.
 fn convert_table(
     directory: &Directory,
+    info: &CaptureInfo,
     table: Table,
     places: Option<&[Place]>,
 ) -> Result<Option<Written>, CaptureWriteError> {
@@ -171,15 +172,15 @@ fn convert_table(
     let size = match (table, places) {
         (Table::Halts, Some(places)) => {
             let put = |row: &mut Halt| Place::put(places, &mut row.vm, &mut row.vcpu);
-            write_parquet(directory, table, changed(batches, put))
+            write_parquet(directory, info, table, changed(batches, put))
         }
         (Table::WindowChanges, Some(places)) => {
             let put = |row: &mut WindowChange| Place::put(places, &mut row.vm, &mut row.vcpu);
-            write_parquet(directory, table, changed(batches, put))
+            write_parquet(directory, info, table, changed(batches, put))
         }
         _ => {
             let batches = batches.map(|batch| Ok(batch?));
-            write_parquet(directory, table, batches)
+            write_parquet(directory, info, table, batches)
         }
     };
     size.map(Some)
@@ -206,19 +207,24 @@ fn changed<R: Row>(
 }
 
 /// Writes the rows of a table at once.
-fn write_rows<R: Row>(directory: &Directory, rows: &[R]) -> Result<Written, CaptureWriteError> {
+fn write_rows<R: Row>(
+    directory: &Directory,
+    info: &CaptureInfo,
+    rows: &[R],
+) -> Result<Written, CaptureWriteError> {
     let table = R::TABLE;
     let batch = batch_of(rows).map_err(|source| CaptureWriteError::Encode { table, source })?;
-    write_parquet(directory, table, std::iter::once(Ok(batch)))
+    write_parquet(directory, info, table, std::iter::once(Ok(batch)))
 }
 
 /// Writes batches as Parquet: under a temporary name first, then in place.
 pub(crate) fn write_parquet(
     directory: &Directory,
+    info: &CaptureInfo,
     table: Table,
     batches: impl Iterator<Item = Result<RecordBatch, CaptureWriteError>>,
 ) -> Result<Written, CaptureWriteError> {
-    let written = write_temporary(directory, table, batches);
+    let written = write_temporary(directory, info, table, batches);
     if written.is_err() {
         directory.give_up(&table.parquet_file());
     }
@@ -227,6 +233,7 @@ pub(crate) fn write_parquet(
 
 fn write_temporary(
     directory: &Directory,
+    info: &CaptureInfo,
     table: Table,
     batches: impl Iterator<Item = Result<RecordBatch, CaptureWriteError>>,
 ) -> Result<Written, CaptureWriteError> {
@@ -239,9 +246,13 @@ fn write_temporary(
     };
     let file = directory.create_temporary(&name);
     let file = file.map_err(|source| io("create", &target, source))?;
-    let properties = parquet_form::properties(table).map_err(parquet)?;
-    let mut writer = ArrowWriter::try_new(Summing::new(file), table.schema(), Some(properties))
-        .map_err(parquet)?;
+    let properties = parquet_form::properties(table, info).map_err(parquet)?;
+    let mut writer = ArrowWriter::try_new(
+        Summing::new(file),
+        table.documented_schema(),
+        Some(properties),
+    )
+    .map_err(parquet)?;
     let mut rows = 0;
     for batch in batches {
         let batch = batch?;

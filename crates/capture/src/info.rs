@@ -335,6 +335,23 @@ fn rfc3339(unix_ns: u64) -> String {
     )
 }
 
+/// What a recorder on some host begins with.
+#[cfg(test)]
+pub(crate) fn example(clock: Clock, rung: Rung) -> CaptureInfo {
+    let tool = Tool {
+        name: "haltwise".into(),
+        version: "0".into(),
+    };
+    let host = Host {
+        kernel_release: "6.12".into(),
+        arch: "x86_64".into(),
+        cpu_model: None,
+        cpus: 2,
+        hostname: None,
+    };
+    CaptureInfo::new(tool, host, clock, rung, Mode::Full)
+}
+
 #[cfg(test)]
 mod test {
     use super::*;
@@ -359,18 +376,7 @@ mod test {
 
     #[test]
     fn a_changed_capture_json_is_noticed_whatever_was_changed() {
-        let tool = Tool {
-            name: "haltwise".into(),
-            version: "0".into(),
-        };
-        let host = Host {
-            kernel_release: "6.12".into(),
-            arch: "x86_64".into(),
-            cpu_model: None,
-            cpus: 2,
-            hostname: None,
-        };
-        let info = CaptureInfo::new(tool, host, Clock::new(5, 7), Rung::Bpf, Mode::Full);
+        let info = example(Clock::new(5, 7), Rung::Bpf);
         let whole = text(&info).unwrap();
         assert_eq!(intact(&whole), Intact::Yes);
         assert_eq!(parse(&whole).unwrap(), info);

@@ -16,12 +16,13 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::basic::{Compression, Encoding, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::{ParquetMetaData, RowGroupMetaData};
+use parquet::file::metadata::{KeyValue, ParquetMetaData, RowGroupMetaData};
 use parquet::file::properties::{WriterProperties, WriterVersion};
 use parquet::file::reader::ChunkReader;
 use parquet::schema::types::ColumnPath;
 
 use crate::footer;
+use crate::info::{CaptureInfo, Clock};
 use crate::pages::Pages;
 use crate::table::{Column, Kind, Table};
 
@@ -43,8 +44,11 @@ const PAGE_ROWS: usize = 20_000;
 /// memory, `MAX_ARG_STRLEN`), values of settings, and our own words.
 pub(crate) const MAX_TEXT: usize = 4 << 20;
 
-/// How a table is written.
-pub(crate) fn properties(table: Table) -> Result<WriterProperties, ParquetError> {
+/// How a table of a capture is written.
+pub(crate) fn properties(
+    table: Table,
+    info: &CaptureInfo,
+) -> Result<WriterProperties, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
@@ -52,6 +56,7 @@ pub(crate) fn properties(table: Table) -> Result<WriterProperties, ParquetError>
         .set_dictionary_page_size_limit(PAGE_BYTES)
         .set_data_page_row_count_limit(PAGE_ROWS)
         .set_max_row_group_row_count(Some(row_group_rows(table)))
+        .set_key_value_metadata(Some(about(table, info)))
         .set_created_by(format!("haltwise {}", env!("CARGO_PKG_VERSION")));
     for column in table.columns().iter().filter(|column| is_delta(column)) {
         let path = ColumnPath::from(column.name);
@@ -60,6 +65,31 @@ pub(crate) fn properties(table: Table) -> Result<WriterProperties, ParquetError>
             .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
     }
     Ok(properties.build())
+}
+
+/// What a table says of itself, so that it can be read without `capture.json`.
+fn about(table: Table, info: &CaptureInfo) -> Vec<KeyValue> {
+    let Clock {
+        start_monotonic_ns,
+        start_unix_ns,
+        ..
+    } = info.clock;
+    let entry = |key: &str, text: String| KeyValue::new(format!("haltwise.{key}"), text);
+    let mut about = vec![
+        entry("schema", info.schema.to_string()),
+        entry("table", table.to_string()),
+        entry("kernel_release", info.host.kernel_release.clone()),
+        entry("clock", "CLOCK_MONOTONIC".to_owned()),
+        entry("start_monotonic_ns", start_monotonic_ns.to_string()),
+        entry("start_unix_ns", start_unix_ns.to_string()),
+    ];
+    about.extend(
+        info.host
+            .hostname
+            .clone()
+            .map(|name| entry("hostname", name)),
+    );
+    about
 }
 
 /// Rows of a row group: what a writer must hold in memory, and what a reader can skip.

@@ -80,7 +80,7 @@ fn rescue<R: Row + 'static>(
         let encode = |source| CaptureWriteError::Encode { table, source };
         Some(batch_of(&rows).map_err(encode))
     });
-    let file = convert::write_parquet(directory, table, batches)?;
+    let file = convert::write_parquet(directory, capture.info(), table, batches)?;
     let damage = salvage.damage().iter();
     let written = capture.info().tables.get(table.as_str());
     let lost = Lost {

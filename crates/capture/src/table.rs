@@ -150,6 +150,24 @@ impl Table {
         Arc::new(Schema::new(fields))
     }
 
+    /// The same with what each column holds, for files that are to explain themselves.
+    pub(crate) fn documented_schema(self) -> SchemaRef {
+        let documented = |column: &Column| {
+            let unit = column.unit().map(|unit| ("unit", unit));
+            let null = column.null.map(|when| ("null", when));
+            let texts = [("meaning", column.meaning)]
+                .into_iter()
+                .chain(unit)
+                .chain(null);
+            let texts = texts.map(|(key, text)| (key.to_owned(), text.to_owned()));
+            column
+                .field()
+                .with_metadata(texts.collect::<BTreeMap<String, String>>())
+        };
+        let fields: Vec<Field> = self.columns().iter().map(documented).collect();
+        Arc::new(Schema::new(fields))
+    }
+
     /// How many rows one batch of a stream may hold, so that a batch stays a few megabytes.
     pub(crate) fn batch_rows(self) -> usize {
         match self {
@@ -223,30 +241,51 @@ pub struct Column {
     pub name: &'static str,
     /// What it holds.
     pub kind: Kind,
-    /// Whether it may be NULL: not known, which is not zero.
-    pub nullable: bool,
+    /// When it is NULL: not known, which is not zero. `None`: never.
+    pub null: Option<&'static str>,
+    /// What its values are, in Markdown.
+    pub meaning: &'static str,
 }
 
 impl Column {
     /// A column that always has a value.
-    pub(crate) const fn new(name: &'static str, kind: Kind) -> Self {
+    pub(crate) const fn new(name: &'static str, kind: Kind, meaning: &'static str) -> Self {
         Self {
             name,
             kind,
-            nullable: false,
+            null: None,
+            meaning,
         }
     }
 
-    /// A column that may be NULL.
-    pub(crate) const fn nullable(name: &'static str, kind: Kind) -> Self {
+    /// A column that is NULL sometimes.
+    pub(crate) const fn nullable(
+        name: &'static str,
+        kind: Kind,
+        null: &'static str,
+        meaning: &'static str,
+    ) -> Self {
         Self {
             name,
             kind,
-            nullable: true,
+            null: Some(null),
+            meaning,
         }
+    }
+
+    /// The unit of its values, which its name ends with. Counts, numbers of things and names have none.
+    pub fn unit(&self) -> Option<&'static str> {
+        let units = [("_ns", "nanoseconds"), ("_bytes", "bytes")];
+        // A time's sum and maximum are times; of its histogram, the buckets are.
+        let name = ["_sum", "_max"]
+            .into_iter()
+            .find_map(|end| self.name.strip_suffix(end));
+        let name = name.unwrap_or(self.name);
+        let mut found = units.into_iter().filter(|(end, _)| name.ends_with(end));
+        found.next().map(|(_, unit)| unit)
     }
 
     fn field(&self) -> Field {
-        Field::new(self.name, self.kind.data_type(), self.nullable)
+        Field::new(self.name, self.kind.data_type(), self.null.is_some())
     }
 }

@@ -3,28 +3,17 @@
 use haltwise_core::event::{Halt, HaltCounts, Observable, Vm};
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
-use haltwise_core::recording::{Mode, Rung};
+use haltwise_core::recording::Rung;
 use proptest::prelude::*;
 
 use super::*;
-use crate::info::{Clock, Host, Tool};
+use crate::info::{Clock, example};
 
 const START: u64 = 1_000_000_000_000;
 const END: u64 = START + 10_000_000_000;
 
 fn info(rung: Rung) -> CaptureInfo {
-    let tool = Tool {
-        name: "haltwise".into(),
-        version: "0".into(),
-    };
-    let host = Host {
-        kernel_release: "6.12".into(),
-        arch: "x86_64".into(),
-        cpu_model: None,
-        cpus: 2,
-        hostname: None,
-    };
-    let mut info = CaptureInfo::new(tool, host, Clock::new(START, 0), rung, Mode::Full);
+    let mut info = example(Clock::new(START, 0), rung);
     let key = VmKey {
         pid: Pid(1),
         start_ticks: 0,

@@ -3,14 +3,17 @@
 use arrow_array::{ArrayRef, Int64Array, ListArray, UInt64Array};
 use bytes::Bytes;
 use haltwise_core::event::{Halt, Knob, KnobScope};
+use haltwise_core::recording::Rung;
 use parquet::arrow::ArrowWriter;
 
 use super::*;
+use crate::info::example;
 use crate::tables::{Row, batch_of};
 
 /// A table in Parquet as it is written at the end of a recording.
 fn written(table: Table, batch: &RecordBatch) -> Vec<u8> {
-    let properties = Some(properties(table).unwrap());
+    let info = example(Clock::new(5, 7), Rung::Bpf);
+    let properties = Some(properties(table, &info).unwrap());
     let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), properties).unwrap();
     writer.write(batch).unwrap();
     writer.into_inner().unwrap()

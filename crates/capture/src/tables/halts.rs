@@ -12,23 +12,84 @@ use crate::tables::{Row, array};
 
 /// The columns.
 pub(crate) const COLUMNS: &[Column] = &[
-    Column::new("start_ns", Kind::U64),
-    Column::new("halt_ns", Kind::U64),
-    Column::nullable("vm", Kind::U32),
-    Column::nullable("vcpu", Kind::U32),
-    Column::new("tid", Kind::U32),
-    Column::new("waited", Kind::Bool),
-    Column::new("valid", Kind::Bool),
-    Column::nullable("window_ns", Kind::U32),
-    Column::nullable("window_next_ns", Kind::U32),
-    Column::nullable("ceiling_ns", Kind::U32),
-    Column::new("ceiling_source", Kind::Name),
-    Column::new("change", Kind::Name),
-    Column::nullable("poll_ns", Kind::U64),
-    Column::nullable("polled", Kind::Bool),
-    Column::nullable("wake_latency_ns", Kind::U64),
-    Column::new("wake", Kind::Name),
-    Column::new("poll_cut", Kind::Bool),
+    Column::new(
+        "start_ns",
+        Kind::U64,
+        "When the halt began: its end less `halt_ns`.",
+    ),
+    Column::new(
+        "halt_ns",
+        Kind::U64,
+        "KVM's measure of the whole halt, polling and wake-up latency included (`kvm_vcpu_wakeup.ns`).",
+    ),
+    Column::nullable("vm", Kind::U32, "thread not placed", "The VM."),
+    Column::nullable("vcpu", Kind::U32, "thread not placed", "The vCPU."),
+    Column::new(
+        "tid",
+        Kind::U32,
+        "The thread that ran the vCPU, in the root PID namespace.",
+    ),
+    Column::new(
+        "waited",
+        Kind::Bool,
+        "The vCPU was really scheduled out (`kvm_vcpu_wakeup.waited`).",
+    ),
+    Column::new(
+        "valid",
+        Kind::Bool,
+        "KVM counted the wake-up as valid (`kvm_vcpu_wakeup.valid`); false on s390 only.",
+    ),
+    Column::nullable(
+        "window_ns",
+        Kind::U32,
+        "not readable",
+        "Polling window in force at entry, clamped to the ceiling as KVM does.",
+    ),
+    Column::nullable(
+        "window_next_ns",
+        Kind::U32,
+        "not readable",
+        "Polling window that the rule left behind.",
+    ),
+    Column::nullable("ceiling_ns", Kind::U32, "not readable", "Ceiling in force."),
+    Column::new(
+        "ceiling_source",
+        Kind::Name,
+        "Who set the ceiling: `param` (module parameter), `cap` (`KVM_CAP_HALT_POLL` of this VM), `snapshot` (taken when the VM was made, Linux 5.8 to 6.0), `unknown`.",
+    ),
+    Column::new(
+        "change",
+        Kind::Name,
+        "Which rule KVM called for this halt: `none`, `grow`, `shrink`.",
+    ),
+    Column::nullable(
+        "poll_ns",
+        Kind::U64,
+        "not known",
+        "Time polled, as KVM booked it; 0 where the vCPU was not allowed to poll.",
+    ),
+    Column::nullable(
+        "polled",
+        Kind::Bool,
+        "not read",
+        "KVM counted an attempted poll (`halt_attempted_poll`). A poll that is met at its first look takes 0 ns; a guest that disabled host polling does not poll whatever its window. Older captures lack it.",
+    ),
+    Column::nullable(
+        "wake_latency_ns",
+        Kind::U64,
+        "not known",
+        "From the wake event until KVM had the vCPU running again; 0 if it did not wait.",
+    ),
+    Column::new(
+        "wake",
+        Kind::Name,
+        "What ended the halt: `timer`, `ipi`, `device`, `other`, `unknown`.",
+    ),
+    Column::new(
+        "poll_cut",
+        Kind::Bool,
+        "Polling stopped because another task wanted the CPU (`kvm_vcpu_can_poll`).",
+    ),
 ];
 
 impl Row for Halt {

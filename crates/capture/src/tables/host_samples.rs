@@ -11,14 +11,36 @@ use crate::tables::{Row, array};
 
 /// The columns.
 pub(crate) const COLUMNS: &[Column] = &[
-    Column::new("time_ns", Kind::U64),
-    Column::new("cpus", Kind::U32),
-    Column::new("busy_ns", Kind::U64),
-    Column::new("total_ns", Kind::U64),
-    Column::nullable("cpu_pressure_ns", Kind::U64),
-    Column::new("recorder_cpu_ns", Kind::U64),
-    Column::nullable("bpf_cpu_ns", Kind::U64),
-    Column::new("recorder_rss_bytes", Kind::U64),
+    Column::new("time_ns", Kind::U64, "When."),
+    Column::new("cpus", Kind::U32, "CPUs online."),
+    Column::new(
+        "busy_ns",
+        Kind::U64,
+        "CPU time of all CPUs that was not idle, since boot.",
+    ),
+    Column::new("total_ns", Kind::U64, "CPU time of all CPUs, since boot."),
+    Column::nullable(
+        "cpu_pressure_ns",
+        Kind::U64,
+        "no pressure stall information",
+        "Time in which some task waited for a CPU, since boot.",
+    ),
+    Column::new(
+        "recorder_cpu_ns",
+        Kind::U64,
+        "CPU time that the recorder itself has used since it started.",
+    ),
+    Column::nullable(
+        "bpf_cpu_ns",
+        Kind::U64,
+        "not accounted",
+        "CPU time of the recorder's BPF programs.",
+    ),
+    Column::new(
+        "recorder_rss_bytes",
+        Kind::U64,
+        "Resident memory of the recorder.",
+    ),
 ];
 
 impl Row for HostSample {

@@ -11,11 +11,19 @@ use crate::tables::{Row, array};
 
 /// The columns.
 pub(crate) const COLUMNS: &[Column] = &[
-    Column::new("time_ns", Kind::U64),
-    Column::new("name", Kind::Text),
-    Column::new("scope", Kind::Name),
-    Column::nullable("vm", Kind::U32),
-    Column::new("value", Kind::Text),
+    Column::new("time_ns", Kind::U64, "When it had this value."),
+    Column::new(
+        "name",
+        Kind::Text,
+        "KVM's or the governor's name for it, for example `halt_poll_ns`.",
+    ),
+    Column::new(
+        "scope",
+        Kind::Name,
+        "Whom it binds: `host` (module `kvm`), `guest-of-other` (module `haltpoll`: this machine as a guest), `vm` (one VM).",
+    ),
+    Column::nullable("vm", Kind::U32, "scope is not `vm`", "The VM."),
+    Column::new("value", Kind::Text, "Its value as the kernel prints it."),
 ];
 
 const SCOPES: [&str; 3] = ["host", "guest-of-other", "vm"];

@@ -10,9 +10,13 @@ use crate::tables::{Row, array};
 
 /// The columns.
 pub(crate) const COLUMNS: &[Column] = &[
-    Column::new("time_ns", Kind::U64),
-    Column::new("count", Kind::U64),
-    Column::new("place", Kind::Text),
+    Column::new("time_ns", Kind::U64, "When the loss was noticed."),
+    Column::new("count", Kind::U64, "How many events."),
+    Column::new(
+        "place",
+        Kind::Text,
+        "Which stage lost them, for example `ring buffer full`.",
+    ),
 ];
 
 impl Row for Lost {

@@ -14,42 +14,108 @@ use crate::tables::{Row, array, place};
 
 /// The columns of `samples`.
 pub(crate) const COLUMNS: &[Column] = &[
-    Column::new("time_ns", Kind::U64),
-    Column::nullable("vm", Kind::U32),
-    Column::nullable("vcpu", Kind::U32),
-    Column::new("tid", Kind::U32),
-    Column::new("cpu", Kind::U32),
-    Column::new("event", Kind::Name),
-    Column::new("weight", Kind::U64),
-    Column::new("hit", Kind::Name),
-    Column::new("stack", Kind::U64),
-    Column::new("phase", Kind::Name),
-    Column::new("isa", Kind::Name),
-    Column::nullable("reason", Kind::U32),
+    Column::new("time_ns", Kind::U64, "When."),
+    Column::nullable(
+        "vm",
+        Kind::U32,
+        "not known",
+        "The VM. A thread that runs no vCPU belongs to the first VM of its process.",
+    ),
+    Column::nullable(
+        "vcpu",
+        Kind::U32,
+        "runs none, or not placed yet",
+        "The vCPU that the thread runs. Where it is NULL, `vcpus` may know by `vm` and `tid`.",
+    ),
+    Column::new("tid", Kind::U32, "The thread."),
+    Column::new("cpu", Kind::U32, "The host's CPU."),
+    Column::new(
+        "event",
+        Kind::Name,
+        "What was sampled: `cpu-clock`, `cycles`, `instructions`, `cache-misses`, `dtlb-misses`, `page-faults`.",
+    ),
+    Column::new(
+        "weight",
+        Kind::U64,
+        "What it stands for: nanoseconds of the CPU clock, or so many events.",
+    ),
+    Column::new(
+        "hit",
+        Kind::Name,
+        "What ran: `kernel`, `user` (the VMM), `guest-kernel`, `guest-user`, `hypervisor` (below this host), `unknown`.",
+    ),
+    Column::new(
+        "stack",
+        Kind::U64,
+        "The row of `sample_stacks`; 0 where there is none: a guest's stack is not walked.",
+    ),
+    Column::new(
+        "phase",
+        Kind::Name,
+        "What came last in this thread: `entered` (`kvm_entry`), `exit` (`kvm_exit`: an exit is being handled, in the kernel or in the VMM); `unknown` without `--exits`.",
+    ),
+    Column::new(
+        "isa",
+        Kind::Name,
+        "Whose reason it is, as in `exits`; `none` where there is none.",
+    ),
+    Column::nullable(
+        "reason",
+        Kind::U32,
+        "phase is not `exit`",
+        "The reason of the exit being handled.",
+    ),
 ];
 
 /// The columns of `sample_frames`.
 pub(crate) const FRAMES: &[Column] = &[
-    Column::new("frame", Kind::U64),
-    Column::new("space", Kind::Name),
-    Column::new("module", Kind::Text),
-    Column::nullable("symbol", Kind::Text),
-    Column::nullable("address", Kind::U64),
+    Column::new("frame", Kind::U64, "Its number, from 1 on."),
+    Column::new("space", Kind::Name, "Whose code: `kernel`, `user`."),
+    Column::new(
+        "module",
+        Kind::Text,
+        "`kernel`, a kernel module, the path of a program or library, `[vdso]` and the like; empty where no code lies at the address.",
+    ),
+    Column::nullable(
+        "symbol",
+        Kind::Text,
+        "none covers it",
+        "The function: demangled; without what a compiler appends to names of the kernel's (`.isra.0`). At most 400 bytes.",
+    ),
+    Column::nullable(
+        "address",
+        Kind::U64,
+        "there is a symbol",
+        "The address: in a file counted from its beginning, else as it was in memory.",
+    ),
 ];
 
 /// The columns of `sample_stacks`.
 pub(crate) const STACKS: &[Column] = &[
-    Column::new("stack", Kind::U64),
-    Column::new("frames", Kind::Numbers),
-    Column::new("cut", Kind::Bool),
+    Column::new("stack", Kind::U64, "Its number, from 1 on."),
+    Column::new(
+        "frames",
+        Kind::Numbers,
+        "Rows of `sample_frames`, the innermost first, the kernel's before those of user space. At most 1024.",
+    ),
+    Column::new(
+        "cut",
+        Kind::Bool,
+        "Frames are missing at its outer end: more than are kept, or an address at which no code lies (the VMM has no frame pointers).",
+    ),
 ];
 
 /// The columns of `sample_threads`.
 pub(crate) const THREADS: &[Column] = &[
-    Column::nullable("vm", Kind::U32),
-    Column::new("pid", Kind::U32),
-    Column::new("tid", Kind::U32),
-    Column::nullable("name", Kind::Text),
+    Column::nullable("vm", Kind::U32, "not known", "Its VM, as in `samples`."),
+    Column::new("pid", Kind::U32, "Its process."),
+    Column::new("tid", Kind::U32, "Its number."),
+    Column::nullable(
+        "name",
+        Kind::Text,
+        "gone already",
+        "Its name (`/proc/PID/task/TID/comm`).",
+    ),
 ];
 
 /// Names as a dictionary, by their place among all.

@@ -12,13 +12,28 @@ use crate::tables::{Row, array};
 
 /// The columns.
 pub(crate) const COLUMNS: &[Column] = &[
-    Column::new("vm", Kind::U32),
-    Column::new("vcpu", Kind::U32),
-    Column::new("tid", Kind::U32),
-    Column::nullable("window_ns", Kind::U32),
-    Column::nullable("ceiling_ns", Kind::U32),
-    Column::new("ceiling_source", Kind::Name),
-    Column::nullable("guest_veto", Kind::Bool),
+    Column::new("vm", Kind::U32, "Its VM."),
+    Column::new("vcpu", Kind::U32, "Its number."),
+    Column::new("tid", Kind::U32, "The thread that runs it."),
+    Column::nullable(
+        "window_ns",
+        Kind::U32,
+        "not readable",
+        "Window when last looked at.",
+    ),
+    Column::nullable(
+        "ceiling_ns",
+        Kind::U32,
+        "not readable",
+        "Ceiling when last looked at.",
+    ),
+    Column::new("ceiling_source", Kind::Name, "Who set it, as in `halts`."),
+    Column::nullable(
+        "guest_veto",
+        Kind::Bool,
+        "not readable",
+        "The guest switched host polling off (x86 `MSR_KVM_POLL_CONTROL`, bit 0 clear).",
+    ),
 ];
 
 impl Row for Vcpu {

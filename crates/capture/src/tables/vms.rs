@@ -11,18 +11,63 @@ use crate::tables::{Row, array};
 
 /// The columns.
 pub(crate) const COLUMNS: &[Column] = &[
-    Column::new("vm", Kind::U32),
-    Column::new("name", Kind::Text),
-    Column::new("vmm", Kind::Text),
-    Column::new("pid", Kind::U32),
-    Column::new("start_ticks", Kind::U64),
-    Column::new("ordinal", Kind::U32),
-    Column::new("observable", Kind::Bool),
-    Column::nullable("unobservable_reason", Kind::Text),
-    Column::nullable("from_ns", Kind::U64),
-    Column::nullable("to_ns", Kind::U64),
-    Column::nullable("paused_ns", Kind::U64),
-    Column::nullable("paused_from_ns", Kind::U64),
+    Column::new("vm", Kind::U32, "The number that `vm` columns hold."),
+    Column::new(
+        "name",
+        Kind::Text,
+        "What its VMM calls it; else the process's name and number.",
+    ),
+    Column::new(
+        "vmm",
+        Kind::Text,
+        "`qemu`, `crosvm`, `firecracker`, `cloud-hypervisor`, `haltwise-lab`, `other`.",
+    ),
+    Column::new(
+        "pid",
+        Kind::U32,
+        "The VMM's process, in the root PID namespace.",
+    ),
+    Column::new(
+        "start_ticks",
+        Kind::U64,
+        "Start of that process since boot (field 22 of `/proc/PID/stat`); tells it from later ones of the same number.",
+    ),
+    Column::new(
+        "ordinal",
+        Kind::U32,
+        "0 for the first VM of the process, 1 for its second, and so on.",
+    ),
+    Column::new("observable", Kind::Bool, "Whether its halts can be seen."),
+    Column::nullable(
+        "unobservable_reason",
+        Kind::Text,
+        "observable",
+        "Why they cannot.",
+    ),
+    Column::nullable(
+        "from_ns",
+        Kind::U64,
+        "it was there when the recording began",
+        "When it came. Older captures lack it.",
+    ),
+    Column::nullable(
+        "to_ns",
+        Kind::U64,
+        "it was there when the recording ended",
+        "When it was gone. Older captures lack it.",
+    ),
+    Column::nullable(
+        "paused_ns",
+        Kind::U64,
+        "not known",
+        "How long none of its vCPUs was in `KVM_RUN`, in pauses that were over when the recording ended. Older captures lack it.",
+    ),
+    Column::nullable(
+        "paused_from_ns",
+        Kind::U64,
+        "not paused, or not known",
+        "Since when none was, if that lasted until the recording ended. Older captures lack it.",
+    ),
 ];
 
 impl Row for Vm {

@@ -12,13 +12,22 @@ use crate::tables::{Row, array};
 
 /// The columns.
 pub(crate) const COLUMNS: &[Column] = &[
-    Column::new("time_ns", Kind::U64),
-    Column::nullable("vm", Kind::U32),
-    Column::nullable("vcpu", Kind::U32),
-    Column::new("tid", Kind::U32),
-    Column::new("change", Kind::Name),
-    Column::new("old_ns", Kind::U32),
-    Column::new("new_ns", Kind::U32),
+    Column::new("time_ns", Kind::U64, "When."),
+    Column::nullable("vm", Kind::U32, "thread not placed", "The VM."),
+    Column::nullable(
+        "vcpu",
+        Kind::U32,
+        "not told",
+        "The vCPU, as the tracepoint names it.",
+    ),
+    Column::new("tid", Kind::U32, "The thread that ran the vCPU."),
+    Column::new("change", Kind::Name, "`grow` or `shrink`."),
+    Column::new("old_ns", Kind::U32, "Window before."),
+    Column::new(
+        "new_ns",
+        Kind::U32,
+        "Window after; may exceed the ceiling from Linux 6.1 on, where the clamp comes at the next halt.",
+    ),
 ];
 
 impl Row for WindowChange {

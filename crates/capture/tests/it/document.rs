@@ -1,14 +1,17 @@
 //! `docs/capture-format.md` and the code describe the same tables.
 
 use std::collections::BTreeMap;
+use std::fs::File;
 
 use haltwise_capture::info::{Repaired, SCHEMA};
 use haltwise_capture::table::Table;
 use haltwise_core::event::HaltCounts;
 use haltwise_core::hist::{BUCKETS, KERNEL_BUCKETS, bucket_low};
 use haltwise_core::verify::carried::Carried;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use crate::common::info;
+use crate::damage::complete;
 
 const DOCUMENT: &str = include_str!("../../../../docs/capture-format.md");
 
@@ -43,33 +46,63 @@ fn the_document_and_the_code_have_the_same_columns() {
     for table in Table::ALL {
         let rows = &documented[table.as_str()];
         assert_eq!(rows[0], ["column", "type", "NULL", "meaning"], "{table}");
-        let in_document: Vec<_> = rows[1..]
-            .iter()
-            .map(|row| {
-                (
-                    row[0].trim_matches('`').to_owned(),
-                    row[1],
-                    row[2] != "never",
-                )
-            })
-            .collect();
-        let in_code: Vec<_> = table
-            .columns()
-            .iter()
-            .map(|column| {
-                (
-                    column.name.to_owned(),
-                    column.kind.as_str(),
-                    column.nullable,
-                )
-            })
-            .collect();
+        let in_code = table.columns().iter().map(|column| {
+            let name = format!("`{}`", column.name);
+            let null = column.null.unwrap_or("never");
+            [&name, column.kind.as_str(), null, column.meaning].join(" | ")
+        });
+        let in_document = rows[1..].iter().map(|row| row.join(" | "));
+        let (in_code, in_document): (Vec<_>, Vec<_>) = (in_code.collect(), in_document.collect());
         assert_eq!(in_document, in_code, "{table}");
         assert!(
             rows.iter()
-                .all(|row| row.len() == 4 && row.iter().all(|cell| !cell.is_empty()))
+                .all(|row| row.iter().all(|cell| !cell.is_empty()))
         );
     }
+}
+
+#[test]
+fn a_table_explains_itself_without_the_rest_of_its_capture() {
+    let dir = complete();
+    for table in [Table::Halts, Table::Vms] {
+        let file = File::open(dir.path().join(table.parquet_file())).unwrap();
+        let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+        let about = reader.metadata().file_metadata().key_value_metadata();
+        let about: BTreeMap<_, _> = about
+            .unwrap()
+            .iter()
+            .filter_map(|entry| Some((entry.key.as_str(), entry.value.as_deref()?)))
+            .collect();
+        let info = info();
+        assert_eq!(about["haltwise.schema"], SCHEMA.to_string());
+        assert_eq!(about["haltwise.table"], table.as_str());
+        assert_eq!(about["haltwise.clock"], "CLOCK_MONOTONIC");
+        assert_eq!(about["haltwise.kernel_release"], info.host.kernel_release);
+        assert_eq!(
+            about.get("haltwise.hostname").copied(),
+            info.host.hostname.as_deref()
+        );
+        let start = info.clock.start_monotonic_ns.to_string();
+        assert_eq!(about["haltwise.start_monotonic_ns"], start);
+        let start = info.clock.start_unix_ns.to_string();
+        assert_eq!(about["haltwise.start_unix_ns"], start);
+        for (field, column) in reader.schema().fields().iter().zip(table.columns()) {
+            let said = |key: &str| field.metadata().get(key).map(String::as_str);
+            assert_eq!(said("meaning"), Some(column.meaning), "{}", column.name);
+            assert_eq!(said("unit"), column.unit(), "{}", column.name);
+            assert_eq!(said("null"), column.null, "{}", column.name);
+        }
+    }
+    let units = Table::HaltCounts
+        .columns()
+        .iter()
+        .filter(|it| it.unit().is_some());
+    let units: Vec<_> = units.map(|column| column.name).collect();
+    assert!(units.contains(&"interval_ns"), "{units:?}");
+    assert!(
+        !units.iter().any(|name| name.ends_with("hist")),
+        "{units:?}"
+    );
 }
 
 #[test]
