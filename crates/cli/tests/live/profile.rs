@@ -197,8 +197,19 @@ fn functions_have_their_names_and_exits_are_known() {
             .filter(|sample| symbols(sample).iter().any(is_it))
             .count()
     };
-    assert!(with(Space::User, "haltwise_lab::") > 0);
-    assert!(with(Space::Kernel, "kvm_vcpu_ioctl") > 0);
+    let info = capture.info();
+    for (space, part) in [
+        (Space::User, "haltwise_lab::"),
+        (Space::Kernel, "kvm_vcpu_ioctl"),
+    ] {
+        assert!(
+            with(space, part) > 0,
+            "none of {} samples is in {part}; missing: {:?}; lost: {:?}",
+            samples.len(),
+            info.missing,
+            info.lost
+        );
+    }
     // The thread that the lab names is the vCPU that the recorder placed.
     let tids: Vec<u32> = recorded.counted().iter().map(|it| it.tid).collect();
     for sample in &samples {

@@ -25,10 +25,17 @@ use crate::root::Root;
 
 pub(crate) use self::serve::serve;
 
-/// One answer is waited for so long: a file is read by then, on any disk, unless its owner holds it back.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// One answer is waited for so long while the child sleeps: a file is read by then, on any disk, unless its owner
+/// holds it back. What the child works, or waits for a CPU, is not the owner's doing.
+const PATIENCE: Duration = Duration::from_secs(5);
 
-/// All answers together may take so long, and [`SHARE`] of the time since the beginning.
+/// One answer is waited for so long whatever the child does.
+const WAIT_MOST: Duration = Duration::from_secs(20);
+
+/// Between two looks at what the child does.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// For all answers together the child may sleep so long, and [`SHARE`] of the time since the beginning.
 const ALLOWED: Duration = Duration::from_secs(9);
 const SHARE: u32 = 20;
 
@@ -84,14 +91,11 @@ impl Namer {
             self.refuse(ask, *refusal);
             return None;
         }
-        let begun = Instant::now();
-        if self.waited > ALLOWED + begun.duration_since(self.since) / SHARE {
+        if self.waited > ALLOWED + self.since.elapsed() / SHARE {
             self.refuse(ask, Refusal::OverTime);
             return None;
         }
-        let answer = self.ask(ask);
-        self.waited += begun.elapsed();
-        match answer {
+        match self.ask(ask) {
             Ok(Answer::Name(name)) => Some(name),
             Ok(Answer::Nameless) => None,
             Ok(Answer::Refused(refusal)) => {
@@ -120,8 +124,10 @@ impl Namer {
                 none.insert(started.map_err(|_| Refusal::NoReader)?)
             }
         };
+        let mut wait = Wait::begin(&self.root, child.process.id());
         let asked = child.asks.write_all(&protocol::asked(ask));
-        let answer = asked.and_then(|()| child.answer(Instant::now() + patience));
+        let answer = asked.and_then(|()| child.answer(&mut wait, patience));
+        self.waited += wait.slept();
         answer.map_err(|error| match error.kind() {
             io::ErrorKind::TimedOut => Refusal::Late,
             io::ErrorKind::InvalidData => Refusal::Nonsense,
@@ -193,14 +199,15 @@ impl Running {
         }
     }
 
-    fn answer(&mut self, until: Instant) -> io::Result<Answer> {
+    fn answer(&mut self, wait: &mut Wait<'_>, patience: Duration) -> io::Result<Answer> {
         let mut bytes = Vec::new();
         let mut piece = [0; protocol::ANSWER_MOST];
         loop {
-            let rest = until.saturating_duration_since(Instant::now());
-            let ready = wait(&self.answers, rest)?;
-            if !ready {
-                return Err(io::ErrorKind::TimedOut.into());
+            while !is_ready(&self.answers, LOOK)? {
+                wait.look();
+                if wait.slept() > patience || wait.lasted > WAIT_MOST {
+                    return Err(io::ErrorKind::TimedOut.into());
+                }
             }
             let read = self.answers.read(&mut piece)?;
             if read == 0 {
@@ -208,7 +215,10 @@ impl Running {
             }
             bytes.extend_from_slice(&piece[..read]);
             match protocol::answer(&bytes) {
-                protocol::Parsed::Whole(answer) => return Ok(answer),
+                protocol::Parsed::Whole(answer) => {
+                    wait.look();
+                    return Ok(answer);
+                }
                 protocol::Parsed::Part => {}
                 protocol::Parsed::Nonsense => return Err(io::ErrorKind::InvalidData.into()),
             }
@@ -216,18 +226,60 @@ impl Running {
     }
 }
 
-/// Waits until there is something to read, or nobody left to write it.
-fn wait(from: &impl AsFd, rest: Duration) -> io::Result<bool> {
-    let until = Instant::now() + rest;
-    loop {
-        let rest = until.saturating_duration_since(Instant::now());
-        let time = Timespec::try_from(rest).map_err(io::Error::other)?;
-        let mut fds = [PollFd::new(from, PollFlags::IN)];
-        match poll(&mut fds, Some(&time)) {
-            Ok(ready) => return Ok(ready > 0),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+/// How long a child has been waited for, and how much of that it slept: neither ran nor waited for a CPU.
+struct Wait<'a> {
+    root: &'a Root,
+    child: u32,
+    lasted: Duration,
+    looked: Instant,
+    /// What the child had run and waited for a CPU at the beginning, and at the last look.
+    awake: [Duration; 2],
+}
+
+impl<'a> Wait<'a> {
+    fn begin(root: &'a Root, child: u32) -> Self {
+        let awake = awake(root, child);
+        Self {
+            root,
+            child,
+            lasted: Duration::ZERO,
+            looked: Instant::now(),
+            awake: [awake; 2],
         }
+    }
+
+    fn look(&mut self) {
+        let now = Instant::now();
+        // Where much more has passed, we too were given no CPU.
+        self.lasted += now.duration_since(self.looked).min(2 * LOOK);
+        self.looked = now;
+        self.awake[1] = awake(self.root, self.child);
+    }
+
+    fn slept(&self) -> Duration {
+        let [before, now] = self.awake;
+        self.lasted.saturating_sub(now.saturating_sub(before))
+    }
+}
+
+/// What a process has run, and waited for a CPU; nothing where the kernel does not tell, so that all of the time
+/// passes for sleep.
+fn awake(root: &Root, process: u32) -> Duration {
+    let text = root.text(format!("proc/{process}/schedstat"));
+    let text = text.unwrap_or_default();
+    let times = text.split_whitespace().take(2);
+    let times = times.filter_map(|word| word.parse().ok());
+    times.map(Duration::from_nanos).sum()
+}
+
+/// Whether there is something to read, or nobody left to write it, within a time.
+fn is_ready(from: &impl AsFd, time: Duration) -> io::Result<bool> {
+    let time = Timespec::try_from(time).map_err(io::Error::other)?;
+    let mut fds = [PollFd::new(from, PollFlags::IN)];
+    match poll(&mut fds, Some(&time)) {
+        Ok(ready) => Ok(ready > 0),
+        Err(rustix::io::Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 

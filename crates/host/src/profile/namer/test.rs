@@ -65,6 +65,29 @@ fn a_child_that_fails_costs_names_and_is_replaced_a_few_times() {
     }
 }
 
+/// A child that works for longer than it may sleep is waited for: the machine is slow, and nobody holds the file back.
+#[test]
+fn a_child_that_works_is_not_late() {
+    let (folder, root) = made_up(&[("proc/self/stat", "")]);
+    let slow = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/fixtures/answers-after-work"
+    );
+    symlink(slow, folder.path().join("proc/self/exe")).unwrap();
+    let mut namer = Namer::new(&root);
+    namer.patience = Duration::from_millis(300);
+    // Has started before it is asked: what of its start is sleep does not count here.
+    namer.child = Some(Running::start(&root).unwrap());
+    let id = namer.child.as_ref().unwrap().process.id();
+    symlink(
+        format!("/proc/{id}"),
+        folder.path().join(format!("proc/{id}")),
+    )
+    .unwrap();
+    assert_eq!(namer.name(&ask(1)).as_deref(), Some("worked"));
+    assert!(namer.missing().is_empty());
+}
+
 #[test]
 fn all_files_together_have_a_time() {
     let (_folder, root) = made_up(&[("proc/self/stat", "")]);
