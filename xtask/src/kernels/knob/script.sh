@@ -3,8 +3,8 @@
 P=/sys/module/kvm/parameters
 failed=0 vms=
 mkdir -p /etc/modprobe.d /etc/tmpfiles.d /out/knob
-wrong() {
-    echo "check: knob: $*"
+wrong() { # each line of it has the prefix by which xtask repeats it
+    printf '%s\n' "$*" | sed 's/^/check: knob: /'
     failed=1
 }
 is() { # parameter, value, after what
