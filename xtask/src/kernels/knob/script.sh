@@ -17,6 +17,22 @@ run() { # name, exit code, arguments: what it says is kept
     got=$?
     [ $got = "$code" ] || wrong "haltwise $* returned $got, not $code: $(cat "/out/knob/$name.err")"
 }
+is_running() { # process
+    [ -d "/proc/$1" ] && ! grep -q '^State:.Z' "/proc/$1/status"
+}
+# Ends VMs, and says where the threads of one are that does not end.
+end() { # processes
+    kill "$@"
+    tries=0
+    for pid in "$@"; do
+        while is_running "$pid" && [ $tries -lt 100 ]; do
+            sleep 0.1
+            tries=$((tries + 1))
+        done
+        is_running "$pid" || continue
+        wrong "VM $pid does not end:" "$(cd "/proc/$pid/task" && head -n 20 */comm */syscall */stack)"
+    done
+}
 values() {
     cat $P/halt_poll_ns $P/halt_poll_ns_grow $P/halt_poll_ns_grow_start $P/halt_poll_ns_shrink
 }
@@ -72,7 +88,8 @@ while :; do
     echo "knob: no halt told, try $tries"
     run undo-not-told 0 undo
 done
-[ $got = 5 ] || wrong "apply by halts returned $got, not 5: $(cat /out/knob/halts.json)"
+[ $got = 5 ] || wrong "apply by halts returned $got, not 5: $(cat /out/knob/halts.json)" \
+    "$(head -n 20 /proc/[0-9]*/task/*/stack | grep -B 2 -A 12 kvm)"
 umount /sys/kernel/btf
 run undo-halts 0 undo
 is halt_poll_ns 80000 "undo of the second step"
@@ -97,7 +114,7 @@ wait $prove
 run undo-prove 0 undo
 is halt_poll_ns 80000 "undo of a prove that was killed"
 # shellcheck disable=SC2086
-kill $vms
+end $vms
 
 # Cut off between the journal and the parameter, then between the parameter and the journal.
 run killed-1 137 apply --set halt_poll_ns=50us --yes --die-before 3
