@@ -89,6 +89,10 @@ impl Capture {
             let halts = capture.info.halts_out_of_order;
             capture.notes.push(Note::OutOfOrder { halts });
         }
+        let halts = capture.info.halts_as_counts();
+        if halts > 0 {
+            capture.notes.push(Note::AsCounts { halts });
+        }
         Ok(capture)
     }
 
@@ -386,8 +390,8 @@ fn read_info(directory: &Path, name: &str) -> Result<(CaptureInfo, Intact), Capt
     }
     let mut text = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut text).map_err(io)?;
-    // The copy has blanks behind it.
-    let used = text.iter().rposition(|byte| *byte != b' ');
+    // The copy has blanks behind it, and zeros where a loss of power took those.
+    let used = text.iter().rposition(|byte| !matches!(byte, b' ' | 0));
     text.truncate(used.map_or(0, |last| last + 1));
     let info = info::parse(&text).map_err(|error| match error {
         ParseError::Json(source) => CaptureReadError::Json { path, source },

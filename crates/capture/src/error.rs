@@ -9,6 +9,7 @@ use arrow_schema::ArrowError;
 use parquet::errors::ParquetError;
 
 use crate::info::SCHEMA;
+use crate::recording::Summary;
 use crate::table::Table;
 
 /// Why a capture, or a part of it, cannot be read.
@@ -233,6 +234,15 @@ pub enum CaptureWriteError {
         /// Why.
         #[source]
         source: ParquetError,
+    },
+    /// The recording has ended, and `capture.json` says what was lost, but its streams could not be converted.
+    #[error("convert capture {}: its streams are kept", summary.directory.display())]
+    NotConverted {
+        /// What the streams hold.
+        summary: Box<Summary>,
+        /// Why.
+        #[source]
+        source: Box<CaptureWriteError>,
     },
     /// `capture.json` could not be put into words.
     #[error("write {path}")]

@@ -13,6 +13,7 @@ use haltwise_core::verify::carried::Carried;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::sums::Sums;
+use crate::table::Table;
 
 /// The schema that this code writes, and the newest that it reads.
 pub const SCHEMA: u32 = 1;
@@ -102,6 +103,19 @@ fn if_known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Carried
 }
 
 impl CaptureInfo {
+    /// Halts that have no row because the disk did not take it, and are in the counts: known when the recording
+    /// has ended. They are among [`CaptureInfo::lost`], for want of their rows.
+    pub fn halts_as_counts(&self) -> u64 {
+        let lost = self.ended.as_ref().map(|_| &self.lost);
+        let lost = lost.and_then(|lost| lost.get(&not_written(Table::Halts)));
+        lost.copied().unwrap_or(0)
+    }
+
+    /// Whether this is a place of halts that are in the counts all the same.
+    pub fn is_in_counts(&self, place: &str) -> bool {
+        self.halts_as_counts() > 0 && place == not_written(Table::Halts)
+    }
+
     /// What is known when a recording starts. The other fields are public: fill in what is known.
     pub fn new(tool: Tool, host: Host, clock: Clock, rung: Rung, mode: Mode) -> Self {
         Self {
@@ -130,6 +144,11 @@ impl CaptureInfo {
             carried: None,
         }
     }
+}
+
+/// The place of rows of a table that were not written.
+pub(crate) fn not_written(table: Table) -> String {
+    format!("write of table {table}")
 }
 
 /// Whether a recording has ended.

@@ -81,6 +81,11 @@ pub enum Note {
         /// How many halts.
         halts: u64,
     },
+    /// Halts that have no row, because the disk did not take it, and are in the counts.
+    AsCounts {
+        /// How many.
+        halts: u64,
+    },
     /// Rows that no recording can hold: they were left out of what was read.
     LeftOut {
         /// The table.
@@ -150,6 +155,11 @@ impl fmt::Display for Note {
             Self::OutOfOrder { halts } => {
                 write!(f, "{halts} halts stand after a later halt of the same vCPU")
             }
+            Self::AsCounts { halts } => write!(
+                f,
+                "{halts} halts are counts only, because the disk was full or failed: they are in sums and rates of \
+                 `report` and `top`, and missing where single halts are needed (`diff`, `verify`, `replay`, `tune`)"
+            ),
             Self::LeftOut { table, law, rows } => {
                 let noun = if *rows == 1 { "row" } else { "rows" };
                 write!(f, "{rows} {noun} of table {table} left out: {law}")

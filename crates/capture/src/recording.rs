@@ -5,6 +5,7 @@
 //! Not here: turning streams into Parquet, which is [`crate::convert`], and reading.
 
 mod backlog;
+mod last;
 #[cfg(test)]
 mod simulation;
 
@@ -228,23 +229,15 @@ impl Recording {
     }
 
     /// Fails if the directory or a stream is no longer where it was made: nobody would find what is written.
+    /// Where the disk does not say, it goes on.
     fn must_be_there(&self) -> Result<(), CaptureWriteError> {
-        if !self.directory.is_there() {
+        if self.is_gone() {
             return Err(CaptureWriteError::Removed {
                 path: self.directory.path().to_owned(),
             });
         }
-        let always = [
-            &self.halts,
-            &self.windows,
-            &self.counts,
-            &self.knobs,
-            &self.host,
-            &self.lost,
-        ];
-        let streams = always.into_iter().chain(&self.exits);
-        let mut streams = streams.chain(self.profile.iter().flatten());
-        streams.try_for_each(|stream| stream.must_be_in(&self.directory))
+        self.streams()
+            .try_for_each(|stream| stream.must_be_in(&self.directory))
     }
 
     /// Appends what one flush brought. When this returns, the kernel has it.
@@ -485,7 +478,8 @@ impl Recording {
     /// Ends the recording: every stream becomes Parquet.
     ///
     /// On an error, as on a crash, each table is whole in one form or the other, and
-    /// [`convert::convert`] may finish the work later.
+    /// [`convert::convert`] may finish the work later. After [`CaptureWriteError::NotConverted`] the capture says
+    /// how it ended and what was lost, too.
     pub fn finish(self, ending: Ending) -> Result<Summary, CaptureWriteError> {
         self.finish_with(ending, None)
     }
@@ -509,12 +503,46 @@ impl Recording {
         self.take_ending(ending);
         // `self.halts` keeps the lock until the end.
         let completed = convert::complete(&self.directory, &mut self.info.clone(), places);
-        if completed.is_err() && self.directory.is_there() {
-            // Best effort: the first error is the one that matters. Where the capture is complete, no room is
-            // kept any more.
-            drop(self.spend());
+        let source = match completed {
+            Ok(summary) => return Ok(summary),
+            Err(source) if self.is_gone() => return Err(source),
+            Err(source) => source,
+        };
+        // The first error is the one that matters. Where the capture is complete, no room is kept any more.
+        match self.write_last() {
+            Ok(()) => Err(CaptureWriteError::NotConverted {
+                summary: Box::new(self.summary()),
+                source: Box::new(source),
+            }),
+            Err(_) => Err(source),
         }
-        completed
+    }
+
+    fn is_gone(&self) -> bool {
+        self.directory.is_there().is_ok_and(|there| !there)
+    }
+
+    fn streams(&self) -> impl Iterator<Item = &TableStream> {
+        let always = [
+            &self.halts,
+            &self.windows,
+            &self.counts,
+            &self.knobs,
+            &self.host,
+            &self.lost,
+        ];
+        let streams = always.into_iter().chain(&self.exits);
+        streams.chain(self.profile.iter().flatten())
+    }
+
+    /// What the streams hold.
+    fn summary(&self) -> Summary {
+        Summary {
+            directory: self.directory.path().to_owned(),
+            tables: self.streams().map(TableStream::size).collect(),
+            halts_out_of_order: self.info.halts_out_of_order,
+            lost: self.info.lost.clone(),
+        }
     }
 
     /// Ends a recording that cannot go on, because its collector failed or otherwise: what was written stays
@@ -522,7 +550,7 @@ impl Recording {
     pub fn abandon(mut self, ending: Ending) -> Result<(), CaptureWriteError> {
         self.must_be_there()?;
         self.take_ending(ending);
-        match self.spend() {
+        match self.write_last() {
             Ok(()) => Ok(()),
             // No room was kept: there may be some all the same.
             Err(_) => write_info(&self.directory, &self.info),
@@ -538,27 +566,20 @@ impl Recording {
         })
     }
 
-    /// Writes `capture.json` in the room that was kept for it, with as many rows of counts as fit.
-    fn spend(&mut self) -> Result<(), CaptureWriteError> {
-        let io = |source| CaptureWriteError::Io {
+    /// Writes `capture.json` in the room that was kept for it, with as much as fits.
+    fn write_last(&mut self) -> Result<(), CaptureWriteError> {
+        let text = last::fitted(self.info.clone(), self.spare.bytes());
+        let text = text.map_err(json_error(&self.directory))?;
+        let spent = self.spare.spend(&self.directory, &text);
+        spent.map_err(|source| CaptureWriteError::Io {
             act: "write",
             path: self.directory.path().join(FILE),
             source,
-        };
-        let room = self.spare.bytes();
-        let counts = std::mem::take(&mut self.info.unwritten);
-        let mut info = self.info.clone();
-        self.info.unwritten = backlog::reduced(counts, |counts| {
-            counts.clone_into(&mut info.unwritten);
-            let text = text_of(&self.directory, &info);
-            text.is_ok_and(|text| text.len() as u64 <= room)
-        });
-        let text = text_of(&self.directory, &self.info)?;
-        self.spare.spend(&self.directory, &text).map_err(io)
+        })
     }
 
     fn take_ending(&mut self, ending: Ending) {
-        // What fails now is told below.
+        // What fails now is counted below.
         drop(self.write(&Facts::default(), true));
         let waiting = std::mem::take(&mut self.backlog.waiting);
         self.refuse(Table::Knobs, waiting.knobs.len());
@@ -571,7 +592,7 @@ impl Recording {
         self.info.ended = Some(ending.ended);
         self.info.lost = ending.lost;
         for (&table, &rows) in &self.refused {
-            *self.info.lost.entry(backlog::place(table)).or_default() += rows;
+            *self.info.lost.entry(info::not_written(table)).or_default() += rows;
         }
         self.info.overhead = ending.overhead;
         self.info.halts_out_of_order = self.order.violations;
@@ -649,10 +670,15 @@ fn replace(directory: &Directory, text: &[u8]) -> Result<(), CaptureWriteError> 
 
 /// The text of `capture.json`.
 fn text_of(directory: &Directory, info: &CaptureInfo) -> Result<Vec<u8>, CaptureWriteError> {
-    info::text(info).map_err(|source| CaptureWriteError::Json {
-        path: directory.path().join(FILE),
+    info::text(info).map_err(json_error(directory))
+}
+
+fn json_error(directory: &Directory) -> impl Fn(serde_json::Error) -> CaptureWriteError {
+    let path = directory.path().join(FILE);
+    move |source| CaptureWriteError::Json {
+        path: path.clone(),
         source,
-    })
+    }
 }
 
 /// Counts halts that come after a later one of the same vCPU.

@@ -24,23 +24,22 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
-    /// Keeps a copy of `capture.json`, and room for twice as much: anew where it has more than it had before.
+    /// Keeps a copy of `capture.json`, and room for twice as much. Where that grows, room is added behind the first
+    /// copy, which stays as it is: whatever a loss of power takes, it is not both.
     pub(crate) fn keep(&mut self, directory: &Directory, text: &[u8]) -> io::Result<()> {
         let wanted = (text.len() as u64).saturating_mul(2).max(LEAST);
         if wanted <= self.bytes {
             return Ok(());
         }
-        let file = match self.file.take() {
+        let first = if self.bytes == 0 { text } else { &[] };
+        let more = usize::try_from(wanted - self.bytes).unwrap_or(usize::MAX);
+        let mut more_bytes = first.to_vec();
+        more_bytes.resize(more, b' ');
+        let file = match &self.file {
             Some(file) => file,
-            None => directory.create(NAME)?,
+            None => self.file.insert(directory.create(NAME)?),
         };
-        let blanks = wanted.saturating_sub(text.len() as u64);
-        let blanks = b" ".repeat(usize::try_from(blanks).unwrap_or(0));
-        let copy = [text, &blanks].concat();
-        let written = file.write_all_at(&copy, 0);
-        // What was kept before is kept.
-        self.file = Some(file);
-        written?;
+        file.write_all_at(&more_bytes, self.bytes)?;
         self.bytes = wanted;
         Ok(())
     }
@@ -81,6 +80,8 @@ mod test {
         assert_eq!(copy.trim_end(), "{\"first\": 1}");
         spare.keep(&ours, &vec![b' '; 100_000]).unwrap();
         assert_eq!(length(), Some(200_000));
+        let copy = std::fs::read_to_string(dir.path().join(NAME)).unwrap();
+        assert_eq!(copy.trim_end(), "{\"first\": 1}", "the first copy stays");
         spare.keep(&ours, b"{}").unwrap();
         assert_eq!(length(), Some(200_000), "room does not shrink");
         spare.spend(&ours, b"{\"last\": 1}").unwrap();

@@ -16,6 +16,7 @@ use arrow_schema::ArrowError;
 use crate::error::CaptureWriteError;
 use crate::files::Directory;
 use crate::files::disk::Sink;
+use crate::info::TableSize;
 use crate::seal;
 use crate::table::Table;
 use crate::tables::{Row, batch_of};
@@ -115,19 +116,28 @@ impl TableStream {
         Ok(stream)
     }
 
+    /// The name of its table, and what it holds.
+    pub(crate) fn size(&self) -> (String, TableSize) {
+        let size = TableSize {
+            rows: self.rows,
+            bytes: self.bytes,
+        };
+        (self.table.to_string(), size)
+    }
+
     /// The file, open.
     pub(crate) fn file(&self) -> &Sink {
         &self.file
     }
 
-    /// Fails if the file is no longer the one of its name.
+    /// Fails if the file is no longer the one of its name. A disk that does not say passes: it may again.
     pub(crate) fn must_be_in(&self, directory: &Directory) -> Result<(), CaptureWriteError> {
-        if directory.holds(&self.table.stream_file(), &self.file) {
-            return Ok(());
+        match directory.holds(&self.table.stream_file(), &self.file) {
+            Ok(false) => Err(CaptureWriteError::Removed {
+                path: self.path.clone(),
+            }),
+            Ok(true) | Err(_) => Ok(()),
         }
-        Err(CaptureWriteError::Removed {
-            path: self.path.clone(),
-        })
     }
 
     /// Makes durable what was written, if it is not.

@@ -72,7 +72,9 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
         Ok(by) => session.finish(by)?,
         Err(failure) => return Err(session.abandon(failure)),
     };
-    if wanted.mode.keeps_halts() {
+    if let Some(failure) = &summary.unfinished {
+        terminal::complain(failure);
+    } else if wanted.mode.keeps_halts() {
         rule::keep(&wanted.output);
     }
     if wanted.json {

@@ -88,7 +88,7 @@ impl Directory {
 
     /// Removes it if it was made here, is still there, and holds nothing.
     pub fn unmake(&self) -> io::Result<()> {
-        if !self.made || !self.is_there() || !self.is_empty()? {
+        if !self.made || !self.is_there()? || !self.is_empty()? {
             return Ok(());
         }
         let path = without_slash(&self.path);
@@ -105,17 +105,18 @@ impl Directory {
         holds_nothing(&self.descriptor)
     }
 
-    /// Whether its path still leads to it.
-    pub fn is_there(&self) -> bool {
+    /// Whether its path still leads to it; an error where that cannot be said.
+    pub fn is_there(&self) -> io::Result<bool> {
+        self.ask(|disk| disk.look())?;
         let found = rustix::fs::statat(CWD, &self.path, AtFlags::empty());
-        found.is_ok_and(|found| (found.st_dev, found.st_ino) == self.identity)
+        Ok(if_found(found)? == Some(self.identity))
     }
 
-    /// Whether a name below it still leads to a file.
-    pub fn holds(&self, name: &str, file: impl AsFd) -> bool {
+    /// Whether a name below it still leads to a file; an error where that cannot be said.
+    pub fn holds(&self, name: &str, file: impl AsFd) -> io::Result<bool> {
+        self.ask(|disk| disk.look())?;
         let found = rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW);
-        let named = found.map(|found| (found.st_dev, found.st_ino)).ok();
-        named.is_some() && named == identity(file).ok()
+        Ok(if_found(found)? == Some(identity(file)?))
     }
 
     /// Creates a file that is not there, for writing.
@@ -237,6 +238,16 @@ fn make_one(path: &Path) -> io::Result<()> {
         give(&made, writer.by);
     }
     Ok(())
+}
+
+/// What a path leads to, if it leads anywhere.
+fn if_found(found: Result<rustix::fs::Stat, Errno>) -> io::Result<Option<(u64, u64)>> {
+    match found {
+        Ok(found) => Ok(Some((found.st_dev, found.st_ino))),
+        // The last is what a network's file system says of a directory that is gone.
+        Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn holds_nothing(directory: &OwnedFd) -> io::Result<bool> {

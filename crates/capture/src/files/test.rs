@@ -240,13 +240,16 @@ fn a_directory_that_goes_away_is_noticed() {
     let path = folder.path().join("a/b/capture");
     let directory = Directory::make(&path).unwrap();
     let file = directory.create("x").unwrap();
-    assert!(directory.is_there() && directory.holds("x", &file));
+    assert!(directory.is_there().unwrap() && directory.holds("x", &file).unwrap());
     fs::rename(path.join("x"), path.join("y")).unwrap();
-    assert!(!directory.holds("x", &file));
+    assert!(!directory.holds("x", &file).unwrap());
     fs::write(path.join("x"), "").unwrap();
-    assert!(!directory.holds("x", &file), "another of the same name");
+    assert!(
+        !directory.holds("x", &file).unwrap(),
+        "another of the same name"
+    );
     fs::rename(&path, folder.path().join("elsewhere")).unwrap();
-    assert!(!directory.is_there());
+    assert!(!directory.is_there().unwrap());
     fs::create_dir(&path).unwrap();
-    assert!(!directory.is_there(), "another of the same name");
+    assert!(!directory.is_there().unwrap(), "another of the same name");
 }

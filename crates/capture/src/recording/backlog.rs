@@ -9,6 +9,7 @@ use haltwise_core::event::{Facts, Halt, HaltCounts, Lost};
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
 use crate::error::CaptureWriteError;
+use crate::info::not_written;
 use crate::stream::TableStream;
 use crate::table::Table;
 use crate::tables::Row;
@@ -108,15 +109,10 @@ impl Backlog {
         let lost = taken.map(|(table, loss)| Lost {
             time_ns: loss.last_ns,
             count: loss.rows,
-            place: place(table),
+            place: not_written(table),
         });
         lost.collect()
     }
-}
-
-/// The place of rows of a table that were not written.
-pub(super) fn place(table: Table) -> String {
-    format!("write of table {table}")
 }
 
 /// Values by interval and key; intervals become longer where there are too many.

@@ -1,6 +1,6 @@
 //! A recorder on a disk that is full, fails, writes short, lies, runs out of descriptors and loses power, by seed.
 //!
-//! Law: whatever happens, the capture is read, and its halts are those that were told: as rows, as counts, or as
+//! Law: whatever happens, the capture is read, and its halts are those that were reported: as rows, as counts, or as
 //! losses to the unit. Where the recorder did not come to its end, the capture says that it was cut, and its rows
 //! are the first of those that were written.
 //!
@@ -249,7 +249,7 @@ fn live(seed: u64, directory: PathBuf) -> &'static str {
 fn every_seed_ends_in_a_capture_that_is_read_with_every_loss_reported() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
     let seed: Option<u64> = number("HALTWISE_SEED");
-    let worlds = number("HALTWISE_WORLDS").unwrap_or(if seed.is_some() { 1 } else { 2_000 });
+    let worlds = number("HALTWISE_WORLDS").unwrap_or(if seed.is_some() { 1 } else { 10_000 });
     let seed = seed.unwrap_or(0);
     let workers = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
     let run = |worker: u64| {

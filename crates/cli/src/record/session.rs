@@ -20,7 +20,7 @@ use super::start::{Started, missing};
 use super::summary::Summary;
 use crate::collect::attach::explain;
 use crate::collect::interrupt::Interrupt;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
 use crate::terminal;
 
@@ -293,8 +293,15 @@ impl Session {
             lost: self.lost,
             overhead: Some(overhead),
         };
-        let written = self.recording.finish(ending);
-        let written = written.map_err(|error| with_hint(error.into(), &self.output, true))?;
+        let (written, unfinished) = match self.recording.finish(ending) {
+            Ok(written) => (written, None),
+            // Done but for the tables: what is there is read as it is, and says what is lost.
+            Err(CaptureWriteError::NotConverted { summary, source }) => {
+                let failure = Failure::new(Exit::Partial, *source);
+                (*summary, Some(with_hint(failure, &self.output, true)))
+            }
+            Err(error) => return Err(with_hint(error.into(), &self.output, false)),
+        };
         Ok(Summary {
             output: self.output,
             ended_by,
@@ -309,6 +316,7 @@ impl Session {
             bytes: written.tables.values().map(|table| table.bytes).sum(),
             lost: written.lost,
             overhead,
+            unfinished,
         })
     }
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use super::Wanted;
 use super::start::Started;
+use crate::exit::Failure;
 use crate::terminal;
 
 impl Started {
@@ -49,12 +50,15 @@ pub(crate) struct Summary {
     pub(crate) bytes: u64,
     pub(crate) lost: BTreeMap<String, u64>,
     pub(crate) overhead: Overhead,
+    /// Why the capture has no Parquet tables, and is read from its streams.
+    #[serde(skip)]
+    pub(crate) unfinished: Option<Failure>,
 }
 
 impl Summary {
-    /// Whether events were lost.
+    /// Whether events were lost, or the capture could not be finished.
     pub(crate) fn is_partial(&self) -> bool {
-        self.lost.values().any(|count| *count > 0)
+        self.unfinished.is_some() || self.lost.values().any(|count| *count > 0)
     }
 
     /// As JSON, with its schema.

@@ -45,6 +45,8 @@ struct State {
     plan: Plan,
     effects: u64,
     ended: bool,
+    /// What was refused for another reason than want of room.
+    failures: u64,
     /// Whether a flush failed or was a lie.
     untrue: bool,
     /// Whether a name could not be removed.
@@ -91,6 +93,7 @@ impl SimulatedDisk {
             plan,
             effects: 0,
             ended: false,
+            failures: 0,
             untrue: false,
             kept: false,
             files: BTreeMap::new(),
@@ -107,6 +110,12 @@ impl SimulatedDisk {
     /// Whether the program has ended.
     pub(super) fn has_ended(&self) -> bool {
         self.state().ended
+    }
+
+    /// Whether all that was ever refused was for want of room.
+    pub(super) fn was_only_full(&self) -> bool {
+        let state = self.state();
+        state.failures == 0 && !state.ended
     }
 
     /// Whether all that was flushed is durable.
@@ -180,8 +189,13 @@ impl State {
         if self.ended {
             return Err(io::Error::other("the program has ended here"));
         }
+        self.may_fail(now)
+    }
+
+    fn may_fail(&mut self, now: u64) -> io::Result<()> {
         let fails = self.plan.fails.iter().any(|range| range.contains(&now));
         if fails && self.random.below(2) == 0 {
+            self.failures += 1;
             return Err(Errno::IO.into());
         }
         Ok(())
@@ -190,6 +204,7 @@ impl State {
     fn take_descriptor(&mut self) -> io::Result<()> {
         let mut none = self.plan.no_descriptors.iter();
         if none.any(|range| range.contains(&self.effects)) {
+            self.failures += 1;
             return Err(Errno::MFILE.into());
         }
         Ok(())
@@ -269,6 +284,13 @@ impl Disk for SimulatedDisk {
         let mut state = self.state();
         state.effect()?;
         state.take_descriptor()
+    }
+
+    /// Not an effect, but it fails where they do.
+    fn look(&self) -> io::Result<()> {
+        let mut state = self.state();
+        let now = state.effects;
+        state.may_fail(now)
     }
 
     fn write(&self, file: u64, at: u64, bytes: usize) -> io::Result<usize> {

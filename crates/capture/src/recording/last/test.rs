@@ -1,0 +1,109 @@
+//! Whatever there is no room for, how the recording ended is said.
+
+use haltwise_core::event::{CeilingSource, HaltCounts, Observable, Vcpu, Vm};
+use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
+use haltwise_core::recording::{Mode, Rung};
+
+use super::*;
+use crate::info::{Clock, Ended, Host, Tool};
+
+fn vm(number: u32) -> Vm {
+    Vm {
+        index: VmIndex(number),
+        key: VmKey {
+            pid: Pid(number),
+            start_ticks: 7,
+            ordinal: 0,
+        },
+        name: format!("vm-{number}"),
+        vmm: VmmKind::Qemu,
+        observable: Observable::Yes,
+        from_ns: None,
+        to_ns: None,
+        paused: None,
+    }
+}
+
+fn vcpu(number: u32) -> Vcpu {
+    Vcpu {
+        vm: VmIndex(number / 2),
+        id: VcpuId(number % 2),
+        tid: Tid(1_000 + number),
+        window_ns: None,
+        ceiling_ns: None,
+        ceiling_source: CeilingSource::Unknown,
+        guest_veto: None,
+    }
+}
+
+/// A hundred VMs of two vCPUs, and a count of each vCPU.
+fn info() -> CaptureInfo {
+    let tool = Tool {
+        name: "haltwise".into(),
+        version: "0.1.0".into(),
+    };
+    let host = Host {
+        kernel_release: "6.12.0".into(),
+        arch: "x86_64".into(),
+        cpu_model: None,
+        cpus: 2,
+        hostname: None,
+    };
+    let clock = Clock::new(1, 1_735_689_600_000_000_000);
+    let mut info = CaptureInfo::new(tool, host, clock, Rung::Bpf, Mode::Full);
+    info.roster.vms = (0..100).map(vm).collect();
+    info.roster.vcpus = (0..200).map(vcpu).collect();
+    let counts = info.roster.vcpus.iter().map(|vcpu| HaltCounts {
+        vm: Some(vcpu.vm),
+        vcpu: Some(vcpu.id),
+        tid: vcpu.tid,
+        halts: 1,
+        ..HaltCounts::default()
+    });
+    info.unwritten = counts.collect();
+    info.lost.insert("ring".to_owned(), 7);
+    info.ended = Some(Ended {
+        time_ns: 11,
+        by: "duration".into(),
+    });
+    info
+}
+
+#[test]
+fn what_is_kept_is_as_much_as_fits_and_the_rest_is_counted() {
+    let whole = info();
+    let length = info::text(&whole).unwrap().len() as u64;
+    assert_eq!(
+        fitted(whole.clone(), length).unwrap(),
+        info::text(&whole).unwrap()
+    );
+    let mut kept_before = 0;
+    for room in (5_000..length).step_by(5_000) {
+        let text = fitted(whole.clone(), room).unwrap();
+        assert!(text.len() as u64 <= room, "{} in {room}", text.len());
+        let told: CaptureInfo = serde_json::from_slice(&text).unwrap();
+        assert_eq!(told.ended, whole.ended);
+        assert_eq!(told.lost["ring"], 7);
+        let halts: u64 = told.unwritten.iter().map(|row| row.halts).sum();
+        assert_eq!(halts, 200);
+        let kept = told.roster.vms.len();
+        assert!(kept >= kept_before);
+        kept_before = kept;
+        let lost = |table: Table| told.lost.get(&not_written(table)).map_or(0, |rows| *rows);
+        assert_eq!(lost(Table::Vms), 100 - kept as u64);
+        assert_eq!(lost(Table::Vcpus), 200 - 2 * kept as u64);
+        assert_eq!(told.roster.vcpus.len(), 2 * kept);
+        // Not one VM more would have fitted.
+        if kept < 100 {
+            let more = info::text(&with_first_vms(
+                &CaptureInfo {
+                    unwritten: told.unwritten,
+                    ..whole.clone()
+                },
+                kept + 1,
+            ));
+            assert!(more.unwrap().len() as u64 > room);
+        }
+    }
+    assert!(kept_before > 0);
+}
