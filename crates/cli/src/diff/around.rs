@@ -74,10 +74,7 @@ pub(crate) fn circumstances(
     }
     say("exits", exits(a), exits(b));
     say("not recorded", missing(a), missing(b));
-    let lost = |side: &Side<'_>| {
-        let losses = side.recording.lost.iter().map(|(_, count)| *count);
-        losses.fold(0, u64::saturating_add)
-    };
+    let lost = |side: &Side<'_>| side.recording.without_row();
     if lost(a) > 0 || lost(b) > 0 {
         say("events lost", count(lost(a)), count(lost(b)));
     }

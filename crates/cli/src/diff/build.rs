@@ -154,7 +154,6 @@ fn row<'a>(
 
 fn capture(side: &Side<'_>, first: Option<&Sums>) -> CaptureView {
     let recording = &side.recording;
-    let losses = recording.lost.iter().map(|(_, count)| *count);
     CaptureView {
         path: side.opened.capture().directory().display().to_string(),
         host: recording.hostname.clone(),
@@ -169,7 +168,7 @@ fn capture(side: &Side<'_>, first: Option<&Sums>) -> CaptureView {
         exits: side.opened.info().exits.is_some(),
         cut: recording.cut,
         damaged: recording.damaged,
-        lost: losses.fold(0, u64::saturating_add),
+        lost: recording.without_row(),
         missing: recording.missing.clone(),
         notes: recording.notes.clone(),
     }

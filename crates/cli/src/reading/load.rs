@@ -41,6 +41,7 @@ pub(crate) fn load(
         roster: info.roster.clone(),
         missing: info.missing.clone(),
         overhead: info.overhead,
+        as_counts: info.halts_as_counts(),
         lost: Vec::new(),
         ledger: Ledger::default(),
     };
@@ -62,7 +63,9 @@ pub(crate) fn load(
         recording.damaged = true;
     }
     let lost = opened.lost_by_place();
-    recording.lost = lost.into_iter().filter(|(_, n)| *n > 0).collect();
+    let lost = lost.into_iter().filter(|(_, n)| *n > 0);
+    let lost = lost.filter(|(place, _)| !info.is_in_counts(place));
+    recording.lost = lost.collect();
     let ended = info.ended.as_ref().map(|ended| ended.time_ns);
     recording.end_ns = ended.unwrap_or_else(|| last_seen(&recording));
     let interval = recording.ledger.widened(recording.interval());

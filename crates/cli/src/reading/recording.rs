@@ -39,7 +39,9 @@ pub(crate) struct Recording {
     pub(crate) missing: Vec<Missing>,
     /// What the recorder cost.
     pub(crate) overhead: Option<Overhead>,
-    /// Events lost, by place.
+    /// Halts that have no row and are in the accounts as counts.
+    pub(crate) as_counts: u64,
+    /// Events lost, by place, without those.
     pub(crate) lost: Vec<(String, u64)>,
     /// The accounts.
     pub(crate) ledger: Ledger,
@@ -77,7 +79,8 @@ impl Recording {
                 self.cut = true;
                 continue;
             }
-            self.damaged |= !matches!(note, Note::OutOfOrder { .. });
+            let rows_are_whole = matches!(note, Note::OutOfOrder { .. } | Note::AsCounts { .. });
+            self.damaged |= !rows_are_whole;
             let text = note.to_string();
             if !self.notes.contains(&text) {
                 self.notes.push(text);
@@ -85,8 +88,14 @@ impl Recording {
         }
     }
 
+    /// Events that have no row of their own: lost, or in the accounts as counts.
+    pub(crate) fn without_row(&self) -> u64 {
+        let lost = self.lost.iter().map(|(_, count)| *count);
+        lost.fold(self.as_counts, u64::saturating_add)
+    }
+
     /// Whether there was more than can be read.
     pub(crate) fn is_partial(&self) -> bool {
-        self.cut || self.damaged
+        self.cut || self.damaged || self.as_counts > 0
     }
 }

@@ -73,7 +73,7 @@ fn doubts(view: &View) -> Vec<Line> {
     let mut said = assumed(view);
     said.extend(left_out(basis));
     if basis.partial {
-        let text = "the capture is truncated or damaged; see `haltwise report`";
+        let text = "rows are missing or damaged; see `haltwise report`";
         said.push(("partial", text.to_owned()));
     }
     said

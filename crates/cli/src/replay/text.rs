@@ -231,7 +231,7 @@ fn closing(page: &mut Page, view: &View) {
     if basis.partial {
         say(
             "partial",
-            "the capture is truncated or damaged; see `haltwise report`",
+            "rows are missing or damaged; see `haltwise report`",
         );
     }
 }

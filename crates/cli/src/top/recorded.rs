@@ -203,7 +203,13 @@ impl Reader {
         for sample in &samples.rows {
             self.grid.at(sample.time_ns).host(sample);
         }
-        for lost in &lost.rows {
+        // Halts that are in the counts are not lost here.
+        let info = capture.info();
+        for lost in lost
+            .rows
+            .iter()
+            .filter(|lost| !info.is_in_counts(&lost.place))
+        {
             self.grid.at(lost.time_ns).lost(lost);
         }
         self.knobs.extend(knobs.rows.iter().cloned());
@@ -273,14 +279,18 @@ impl Reader {
             step.around.added_ns_per_halt = info.overhead.and_then(|o| o.added_ns_per_halt);
         }
         if let Some(last) = steps.last_mut() {
-            tell_totals(last, &info.lost);
+            let lost = info
+                .lost
+                .iter()
+                .filter(|(place, _)| !info.is_in_counts(place));
+            tell_totals(last, lost);
         }
         steps
     }
 }
 
 /// What a recorder says was lost in all, where its table says less.
-fn tell_totals(step: &mut Step, totals: &BTreeMap<String, u64>) {
+fn tell_totals<'a>(step: &mut Step, totals: impl Iterator<Item = (&'a String, &'a u64)>) {
     let time_ns = step.end_ns;
     let lost = Rc::make_mut(&mut step.around.lost);
     for (place, total) in totals {

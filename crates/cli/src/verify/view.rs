@@ -248,7 +248,7 @@ fn capture_view(opened: &Opened, setup: &Setup, fed: &Fed) -> CaptureView {
     for note in opened.capture().notes() {
         match note {
             Note::Cut => cut = true,
-            Note::OutOfOrder { .. } => notes.push(note.to_string()),
+            Note::OutOfOrder { .. } | Note::AsCounts { .. } => notes.push(note.to_string()),
             _ => {
                 damaged = true;
                 notes.push(note.to_string());
