@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod document;
+mod races;
 
 use std::fmt::Write as _;
 use std::fs;
