@@ -100,8 +100,10 @@ pub enum Note {
 impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::StillRecording => f.write_str("the recording goes on; rows up to now are read"),
-            Self::Cut => f.write_str("the recording was cut: its recorder did not end it"),
+            Self::StillRecording => {
+                f.write_str("the recording is still running; rows so far are read")
+            }
+            Self::Cut => f.write_str("the recording was not finished by its recorder"),
             Self::OlderInfo { error } => write!(
                 f,
                 "{error}: its copy in {} is read, which may lack the VMs that came later",
@@ -141,13 +143,13 @@ impl fmt::Display for Note {
             ),
             Self::Rewritten { table, path } => write!(
                 f,
-                "table {table} was written anew by another program: {} is not checked for damage",
+                "table {table} was written again by another program: {} is not checked for damage",
                 path.display()
             ),
             Self::Repaired { table, rows, bytes } => {
                 write!(f, "table {table} was damaged and repaired: ")?;
                 match (rows, bytes) {
-                    (0, 0) => f.write_str("rows are missing, how many is not known"),
+                    (0, 0) => f.write_str("an unknown number of rows is missing"),
                     (0, bytes) => write!(f, "the rows of {bytes} bytes are missing"),
                     (rows, _) => write!(f, "{rows} rows are missing"),
                 }

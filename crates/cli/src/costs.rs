@@ -3,6 +3,7 @@
 //! page share all of it.
 
 pub(crate) mod doubts;
+pub(crate) mod model;
 pub(crate) mod words;
 
 use std::path::Path;
@@ -130,8 +131,7 @@ pub(crate) fn calibration(told: &Told<'_>) -> Result<Option<Calibration>, Failur
 /// The failure that nobody knows what a wake-up costs.
 pub(crate) fn nothing_known() -> Failure {
     let error = anyhow!(
-        "no vCPU of this capture slept with a known wake-up latency, so what a block costs is not \
-         known"
+        "no sleep in this capture has a known wake-up latency, so the cost of a block is unknown"
     );
     Failure::new(Exit::Failed, error).hint(
         "measure it with `haltwise-lab calibrate --json > FILE` and give --calibration FILE, or give \

@@ -123,7 +123,7 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
 const FEWEST_SHOWN: usize = 2;
 
 fn too_short() -> Failure {
-    let error = anyhow::anyhow!("ended before two rounds were measured: there is nothing to say");
+    let error = anyhow::anyhow!("ended before two rounds were measured: no result");
     Failure::new(Exit::Failed, error).hint("each round holds three blocks: let it run longer")
 }
 

@@ -132,7 +132,7 @@ pub(crate) fn show_host(wanted: &live::Wanted, form: Form) -> Outcome {
         model.origin.rung,
         wanted.interval.as_secs_f64(),
         if form.is_once() {
-            ", once; Ctrl-C ends it early"
+            ", one interval; Ctrl-C ends it early"
         } else {
             "; Ctrl-C to end"
         },

@@ -10,6 +10,7 @@ mod exits;
 mod explain;
 mod import;
 mod ledger;
+mod listing;
 mod man;
 mod profile;
 mod prove;

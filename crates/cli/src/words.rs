@@ -9,17 +9,33 @@ pub(crate) fn ceiling_source(source: CeilingSource) -> &'static str {
     match source {
         CeilingSource::Param => "module parameter",
         CeilingSource::Cap => "the VM's own cap",
-        CeilingSource::Snapshot => "fixed when the VM was made",
-        CeilingSource::Unknown => "set by whom is not known",
+        CeilingSource::Snapshot => "fixed when the VM was created",
+        CeilingSource::Unknown => "source unknown",
     }
 }
 
 /// What the end of every page says of the recording, if there is something to say.
 pub(crate) fn of_recording(lost: u64, is_cut: bool) -> impl Iterator<Item = String> {
-    let cut = "the recording did not end by itself; everything written is here";
+    let cut = "the recording was not finished; everything written is included";
     let lost = (lost > 0).then(|| format!("{} events were lost", count(lost)));
     let cut = is_cut.then(|| cut.to_owned());
     lost.into_iter().chain(cut)
+}
+
+/// The first of many names, and how many more there are.
+pub(crate) fn some(names: &[String], most: usize) -> String {
+    let shown = names.iter().take(most).cloned().collect::<Vec<_>>();
+    match names.len().saturating_sub(most) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// A phrase as the beginning of a sentence.
+pub(crate) fn capitalised(phrase: &str) -> String {
+    let mut chars = phrase.chars();
+    let first = chars.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + chars.as_str()
 }
 
 /// `3 vCPUs`, `1 vCPU`.

@@ -416,7 +416,7 @@ pub struct HaltCounts {
     pub successful_polls: Option<u64>,
     /// How many polls were cut short for another task, where known.
     pub poll_cuts: Option<u64>,
-    /// Time neither polled nor slept by halts that were woken on their way to sleep. `None` where it is not
+    /// Time neither polled nor slept by halts that were woken before `schedule()`. `None` where it is not
     /// told; then it is in no other sum either.
     pub turned_back_ns: Option<u64>,
     /// Halts by [`WakeSource`], in the order of [`WakeSource::ALL`].
@@ -427,7 +427,7 @@ pub struct HaltCounts {
     pub gap_ns: LogHist,
     /// Time polled by halts that were never scheduled out.
     pub poll_success_ns: LogHist,
-    /// Time polled in vain by halts that were scheduled out.
+    /// Time polled by halts that were scheduled out afterwards (failed polls).
     pub poll_fail_ns: LogHist,
     /// Wake-up latency of halts that waited.
     pub wake_latency_ns: LogHist,

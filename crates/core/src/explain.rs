@@ -125,7 +125,7 @@ pub struct Found {
 pub struct Who {
     /// The VM; `None` is the host.
     pub vm: Option<VmIndex>,
-    /// Its vCPUs; empty if all, or if they are not told apart.
+    /// Its vCPUs; empty if all, or if they cannot be distinguished.
     pub vcpus: Vec<VcpuId>,
 }
 

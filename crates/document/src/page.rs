@@ -19,6 +19,15 @@ pub enum Stands {
     Right,
 }
 
+impl Stands {
+    /// Columns of a table with names in the first and numbers in all others.
+    pub const fn of_numbers<const N: usize>() -> [Self; N] {
+        let mut columns = [Self::Right; N];
+        columns[0] = Self::Left;
+        columns
+    }
+}
+
 impl Page {
     /// An empty page.
     pub fn new(width: usize) -> Self {

@@ -4,7 +4,7 @@
 //! document it stands for and what that reports ([`Source`]), which [`Variant`]s are compared, which
 //! [`Figure`]s a variant gives, and which comparisons of two variants show the source's [`Effect`]. Its
 //! `run` measures one variant once. All else is the same for all and done by [`conduct`]: variants take
-//! turns in an order drawn anew for each round, from a seed that is printed; rounds are repeated until
+//! turns in a newly drawn order for each round, from a seed that is printed; rounds are repeated until
 //! the time is used up; an effect is the change between two variants *within* a round, so what drifts on
 //! the host meets both; [`judge`] says whether the direction is the source's. Meanwhile [`witness`] has
 //! `haltwise` record this very process, and its counts are compared with the lab's own.

@@ -35,7 +35,7 @@ pub enum ImportError {
         lines: u64,
     },
     /// No event tells of a halt.
-    #[error("none of its {events} events tells of a halt (kvm_vcpu_wakeup){others}")]
+    #[error("none of its {events} events is a halt (kvm_vcpu_wakeup){others}")]
     NoHalts {
         /// Events read.
         events: u64,

@@ -23,22 +23,22 @@ pub(super) fn of(reading: &Reading, doubts: &BTreeSet<Doubt>) -> Vec<Missing> {
         });
     };
     if text.saw(Sign::ValidAssumed) {
-        let reason = "kvm_vcpu_wakeup does not tell before 4.7: every wake-up is taken for valid";
+        let reason = "kvm_vcpu_wakeup has no `valid` before 4.7: every wake-up is assumed valid";
         say("valid", reason.to_owned());
     }
     if text.saw(Sign::Rounded) {
-        let reason = "the text has times to the microsecond: what is told by the distance of two is \
-                      off by up to 1 us (`perf script --ns` and `trace-cmd report -t` print all)";
+        let reason = "the text has timestamps in microseconds: differences of two are off by up to 1 \
+                      us (`perf script --ns` and `trace-cmd report -t` print all)";
         say("start_ns, wake_latency_ns, poll_ns", reason.to_owned());
     }
     say(
         "clock, start_ticks",
-        "text does not tell the time of day, nor when a process began; times are those of the \
-         tracer's clock"
+        "the text contains neither the time of day nor start times of processes; times are those of \
+         the tracer's clock"
             .to_owned(),
     );
     if !text.host.contains_key(&About::Cpus) {
-        say("host.cpus", "the text does not tell".to_owned());
+        say("host.cpus", "not in the text".to_owned());
     }
     let others = reading.tally.other_events;
     if others > 0 {
@@ -66,7 +66,7 @@ fn windows(text: &TextFacts, told: &Told, missing: &mut Vec<Missing>) {
     if text.window_calls == 0 {
         say(
             "window_ns, change, poll_ns",
-            "the text holds no kvm_halt_poll_ns",
+            "the text contains no kvm_halt_poll_ns",
         );
     } else {
         say(
@@ -78,13 +78,13 @@ fn windows(text: &TextFacts, told: &Told, missing: &mut Vec<Missing>) {
     if told.ceiling().is_none() {
         say(
             "ceiling_ns",
-            "text does not tell ceilings; --max or --cap does, and a window that was cut down to one",
+            "the text contains no ceilings; they are known from --max or --cap, and from clamped windows",
         );
     }
     if told.kernel_release.is_none() {
         say(
             "host.kernel_release",
-            "the text does not tell the kernel: it is taken for 6.1 or later (--kernel tells it)",
+            "the text does not name the kernel: 6.1 or later is assumed (specify it with --kernel)",
         );
     }
 }
@@ -99,13 +99,13 @@ fn sched(text: &TextFacts, missing: &mut Vec<Missing>) {
     if !text.saw(Sign::Wakings) {
         say(
             "wake_latency_ns, wake",
-            "the text holds no sched_waking, or none of these threads",
+            "the text contains no sched_waking of these threads",
         );
     } else if text.saw(Sign::NoFlags) {
         say(
             "wake",
-            "the text does not tell in which context a waker ran (ftrace's flags): an interrupt is \
-             taken for the thread that it interrupted, if that is a VMM's or injects interrupts",
+            "the text does not contain the context of a waker (ftrace's flags): an interrupt is taken \
+             for the thread that it interrupted, if that is a VMM's or injects interrupts",
         );
     } else {
         say(
@@ -116,11 +116,11 @@ fn sched(text: &TextFacts, missing: &mut Vec<Missing>) {
     if text.saw(Sign::Switches) {
         say(
             "poll_ns",
-            "KVM's own count is not seen: a poll that was cut is booked until the vCPU was off its \
-             CPU, about 1 us more than it polled",
+            "KVM's own count is not visible: a preempted poll is counted until the vCPU left its CPU, \
+             about 1 us too long",
         );
     } else {
-        say("poll_ns, poll_cut", "the text holds no sched_switch");
+        say("poll_ns, poll_cut", "the text contains no sched_switch");
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::nullable(
         "poll_known",
         Kind::U64,
-        "not told",
+        "unknown",
         "Of how many halts it is known whether they polled: the counts of polls are of these. Older captures lack it.",
     ),
     Column::nullable("polled", Kind::U64, "not known", "How many polled at all."),
@@ -47,8 +47,9 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::nullable(
         "turned_back_ns",
         Kind::U64,
-        "not told",
-        "Time neither polled nor slept by halts that were woken on their way to sleep. Older captures lack it.",
+        "unknown",
+        "Time neither polled nor slept by halts that were woken before schedule(). Older captures lack \
+         it.",
     ),
     Column::new(
         "wakes_timer",
@@ -69,7 +70,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::new(
         "wakes_unknown",
         Kind::U64,
-        "Halts of which the end could not be told.",
+        "Halts whose wake source is unknown.",
     ),
     Column::new(
         "halt_ns_hist",
@@ -99,7 +100,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::new(
         "poll_fail_ns_hist",
         Kind::Numbers,
-        "Time polled in vain by halts that were scheduled out.",
+        "Time polled by halts that were scheduled out afterwards (failed polls).",
     ),
     Column::new("poll_fail_ns_sum", Kind::U64, "Its sum."),
     Column::new("poll_fail_ns_max", Kind::U64, "The longest, as above."),

@@ -20,7 +20,8 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::new(
         "scope",
         Kind::Name,
-        "Whom it binds: `host` (module `kvm`), `guest-of-other` (module `haltpoll`: this machine as a guest), `vm` (one VM).",
+        "What it applies to: `host` (module `kvm`), `guest-of-other` (module `haltpoll`: this machine \
+         as a guest), `vm` (one VM).",
     ),
     Column::nullable("vm", Kind::U32, "scope is not `vm`", "The VM."),
     Column::new("value", Kind::Text, "Its value as the kernel prints it."),

@@ -30,7 +30,8 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::new(
         "start_ticks",
         Kind::U64,
-        "Start of that process since boot (field 22 of `/proc/PID/stat`); tells it from later ones of the same number.",
+        "Start of that process since boot (field 22 of `/proc/PID/stat`); distinguishes it from later \
+         ones with the same number.",
     ),
     Column::new(
         "ordinal",

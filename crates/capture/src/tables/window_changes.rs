@@ -17,7 +17,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::nullable(
         "vcpu",
         Kind::U32,
-        "not told",
+        "unknown",
         "The vCPU, as the tracepoint names it.",
     ),
     Column::new("tid", Kind::U32, "The thread that ran the vCPU."),

@@ -96,7 +96,7 @@ fn texts_that_hold_no_halt_are_refused_with_the_reason() {
     let other = error(b"  x-1 [000] ..... 1.000000: kvm_msr: msr_read 1\n");
     assert_eq!(
         other.to_string(),
-        "none of its 1 events tells of a halt (kvm_vcpu_wakeup); there are kvm_msr"
+        "none of its 1 events is a halt (kvm_vcpu_wakeup); there are kvm_msr"
     );
     let ticks = halt(0, 1_000_000).replace("1.000000", "2289408631289");
     assert!(matches!(

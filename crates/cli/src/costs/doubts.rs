@@ -44,8 +44,8 @@ pub(crate) fn of_halts(doubts: &Doubts, halts: u64, whose: &str, under: [&str; 3
             "sleeps",
             doubts.latency_guessed,
             format!(
-                "with {never} they sleep for a time for which no wake-up was recorded; the latency of \
-                 the nearest time is used"
+                "with {never} they sleep for a time for which no wake-up was recorded; the latency at \
+                 the nearest recorded time is used"
             ),
         ),
         (
@@ -61,7 +61,7 @@ pub(crate) fn of_halts(doubts: &Doubts, halts: u64, whose: &str, under: [&str; 3
             doubts.latency_calibrated,
             format!(
                 "with {elsewhere} they sleep for a time for which fewer than {ENOUGH} wake-ups were \
-                 recorded; the latency calibrated or given is used"
+                 recorded; the calibrated or specified latency is used"
             ),
         ),
     ];

@@ -1,4 +1,4 @@
-//! What differs around the figures: where, with what, under which settings, for how long. A difference
+//! Differences in setup: where, with what, under which settings, for how long. A difference
 //! of figures may come from any of these.
 
 use std::collections::BTreeSet;
@@ -115,7 +115,7 @@ fn settings(all: &mut Vec<CircumstanceView>, a: &Side<'_>, b: &Side<'_>) {
             match (value, changes) {
                 (None, _) => "not recorded".to_owned(),
                 (Some(value), 0) => value,
-                (Some(value), n) => format!("{value} at last, after {}", plural(n, "change")),
+                (Some(value), n) => format!("{value} at the end, after {}", plural(n, "change")),
             }
         };
         let what = match key.0 {

@@ -175,12 +175,12 @@ impl<'a> Side<'a> {
             self.recording.damaged = true;
         }
         if !self.exits_whole {
-            notes.push("not all exits can be read: none are compared".to_owned());
+            notes.push("not all exits can be read, so none are compared".to_owned());
         }
         if other > 0 {
             let exits = plural(other, "exit");
             notes.push(format!(
-                "{exits} found no room in the recorder's table and are in no figure"
+                "{exits} did not fit into the recorder's table and are not included"
             ));
         }
     }

@@ -8,7 +8,7 @@ use haltwise_core::tune::interval::Interval;
 use super::view::{CaptureView, ComparisonView, EstimateView, View};
 use crate::number::{count, nanos, nanos_f64, scaled, share, three_digits};
 use crate::page::{Page, Stands, harmless};
-use crate::words::plural;
+use crate::words::{plural, some};
 
 /// Rows of the first screen.
 const ROWS: usize = 20;
@@ -31,9 +31,13 @@ pub(crate) fn render(view: &View, options: Options) -> String {
     capture(&mut page, "A", &view.a);
     capture(&mut page, "B", &view.b);
     if let Some(vm) = whose(view) {
-        page.wrapped("   ", &format!("Figures are of VM {}.", harmless(vm)), 3);
+        page.wrapped(
+            "   ",
+            &format!("All figures are for VM {}.", harmless(vm)),
+            3,
+        );
     }
-    page.heading("What differs around the figures");
+    page.heading("Differences in setup");
     circumstances(&mut page, view);
     let rows = |verdict: Verdict| -> Vec<&ComparisonView> {
         let rows = view.comparisons.iter();
@@ -56,7 +60,7 @@ pub(crate) fn render(view: &View, options: Options) -> String {
     if options.all {
         for (verdict, heading) in [
             (Verdict::MayBeChance, "Not significant"),
-            (Verdict::TooShort, "Too short to tell"),
+            (Verdict::TooShort, "Too short to compare"),
             (Verdict::NotTold, "Not in both captures"),
         ] {
             let rows = rows(verdict);
@@ -89,7 +93,7 @@ fn capture(page: &mut Page, which: &str, view: &CaptureView) {
 
 fn circumstances(page: &mut Page, view: &View) {
     if view.circumstances.is_empty() {
-        let text = "None: same host, kernel, source and mode, same settings.";
+        let text = "None: same host, kernel, source, mode and settings.";
         page.wrapped("  ", text, 2);
     } else {
         for it in &view.circumstances {
@@ -99,13 +103,8 @@ fn circumstances(page: &mut Page, view: &View) {
     }
     for (which, names) in [("A", &view.only_a), ("B", &view.only_b)] {
         if !names.is_empty() {
-            let shown = names.iter().take(NAMES).map(|name| harmless(name));
-            let shown = shown.collect::<Vec<_>>().join(", ");
-            let text = match names.len().saturating_sub(NAMES) {
-                0 => shown,
-                more => format!("{shown} and {more} more"),
-            };
-            page.wrapped(&format!("  only in {which}: "), &text, 4);
+            let names: Vec<String> = names.iter().map(|name| harmless(name)).collect();
+            page.wrapped(&format!("  only in {which}: "), &some(&names, NAMES), 4);
         }
     }
     if !view.only_a.is_empty() && !view.only_b.is_empty() {
@@ -129,8 +128,8 @@ pub(crate) fn whose(view: &View) -> Option<&str> {
 /// Why no figure differs.
 pub(crate) fn nothing(view: &View) -> String {
     if view.compared == 0 {
-        return "Too short to tell, or not told: no figure has enough blocks with halts or exits in \
-                both captures. --all shows what is known."
+        return "Too short, or not recorded: no figure has enough time slices with halts or exits in \
+                both captures. --all shows what was recorded."
             .to_owned();
     }
     "No significant differences. --all prints every figure with its confidence interval.".to_owned()
@@ -141,7 +140,7 @@ fn table(page: &mut Page, view: &View, rows: &[&ComparisonView]) {
     let told = rows.iter().any(|row| row.p.is_some());
     let mut head = vec!["", "A", "B"];
     if told {
-        head.extend(["change", "B less A, 95 %"]);
+        head.extend(["change", "B - A, 95 % CI"]);
     }
     let mut cells = vec![head.into_iter().map(str::to_owned).collect::<Vec<_>>()];
     for row in rows {
@@ -262,7 +261,7 @@ fn closing(page: &mut Page, view: &View, options: Options) {
             notes.push(format!("{} events were lost", count(capture.lost)));
         }
         if capture.cut {
-            let text = "the recording did not end by itself; everything written is here";
+            let text = "the recording was not finished; everything written is included";
             notes.push(text.to_owned());
         }
         notes.extend(capture.notes.iter().cloned());
@@ -274,7 +273,7 @@ fn closing(page: &mut Page, view: &View, options: Options) {
     let short = short.filter(|row| row.verdict == Verdict::TooShort).count();
     if short > 0 && !options.all {
         let figures = plural(short as u64, "figure");
-        let text = format!("The captures are too short to tell of {figures}: --all.");
+        let text = format!("The captures are too short to compare {figures} (see --all).");
         page.wrapped("", &text, 0);
     }
     let blocks = [view.a.block_ns, view.b.block_ns].into_iter();
@@ -285,9 +284,9 @@ fn closing(page: &mut Page, view: &View, options: Options) {
     }
     let blocks = blocks.join(" and ");
     let text = format!(
-        "Intervals are from blocks of {blocks}. Where nothing differs, 95 of 100 such pages name no \
-         figure at all (Holm). Two captures are two times: what the host did otherwise is among the \
-         differences. `haltwise prove` measures two settings in turn."
+        "Confidence intervals are from time slices of {blocks}. If nothing differed, 95 of 100 such \
+         comparisons would list no figure (Holm's correction). The captures are from different times, \
+         so any other change on the host is included. `haltwise prove` measures two settings alternately."
     );
     page.wrapped("", &text, 0);
 }

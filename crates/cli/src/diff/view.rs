@@ -14,7 +14,7 @@ pub(crate) struct View {
     pub(crate) schema: u32,
     pub(crate) a: CaptureView,
     pub(crate) b: CaptureView,
-    /// What differs around the figures.
+    /// Differences in setup.
     pub(crate) circumstances: Vec<CircumstanceView>,
     /// VMs that only one of them has, by name.
     pub(crate) only_a: Vec<String>,

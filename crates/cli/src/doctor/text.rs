@@ -16,14 +16,18 @@ pub(crate) fn render(diagnosis: &Diagnosis, width: usize) -> String {
     let best = diagnosis.best_rung;
     for rung in &diagnosis.rungs {
         let text = match &rung.refused {
-            None if best == Some(rung.rung) => "yes, and it will be used".to_owned(),
+            None if best == Some(rung.rung) => "yes, will be used".to_owned(),
             None => "yes".to_owned(),
             Some(reason) => format!("no: {reason}"),
         };
         page.wrapped(&format!("  {:<12} ", rung.rung), &text, 15);
     }
     if best.is_none() {
-        page.wrapped("  ", "Nothing can be recorded here as things are.", 2);
+        page.wrapped(
+            "  ",
+            "Nothing can be recorded on this host as it is set up.",
+            2,
+        );
     }
     page.heading("Capabilities of this process");
     for capability in &diagnosis.capabilities {
@@ -52,7 +56,7 @@ fn is_time(name: &str) -> bool {
 }
 
 fn vms(page: &mut Page, diagnosis: &Diagnosis) {
-    page.heading("VMs that run now");
+    page.heading("Running VMs");
     if diagnosis.vms.is_empty() {
         page.wrapped("  ", "None was found.", 2);
     } else {
@@ -83,12 +87,12 @@ fn vms(page: &mut Page, diagnosis: &Diagnosis) {
         }
     }
     if let Some(reason) = &diagnosis.vms_unread {
-        let text = format!("Caps, windows and vetoes of VMs are not known: {reason}.");
+        let text = format!("Ceilings, windows and polling vetoes of VMs are unknown: {reason}.");
         page.wrapped("  ", &text, 2);
     }
     if diagnosis.processes_denied > 0 {
         let processes = plural(diagnosis.processes_denied as u64, "process");
-        let text = format!("{processes} not accessible; there may be VMs among them.");
+        let text = format!("{processes} not accessible; some of them may be VMs.");
         page.wrapped("  ", &text, 2);
     }
 }
@@ -119,7 +123,7 @@ fn row(vm: &VmView) -> Vec<String> {
 }
 
 fn findings(page: &mut Page, diagnosis: &Diagnosis) {
-    page.heading("What to know and what to do");
+    page.heading("Notes");
     if diagnosis.findings.is_empty() {
         page.wrapped("  ", "Nothing.", 2);
     }
@@ -189,8 +193,8 @@ mod test {
             "  bpf          no: load BPF programs: not permitted (needs CAP_BPF)\n",
             "  CAP_CHECKPOINT_RESTORE no   --profile: function names of VMMs whose files are\n",
             "200000 (200 us)  VMs started after it was set\n",
-            "fixed when the VM was made  0 ns to 80.0 us\n",
-            "disabled host polling on vCPU 1: no window",
+            "fixed when the VM was created  0 ns to 80.0 us\n",
+            "disabled host polling on vCPU 1: their halts",
             "not running: none of its vCPUs is in KVM_RUN",
             "1 process not accessible",
             "  warning  a VM keeps its ceiling: kernels 5.8 to 6.0\n           do: restart it\n",

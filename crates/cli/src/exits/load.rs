@@ -103,9 +103,9 @@ pub(crate) fn load(
 ) -> Result<Loaded, Failure> {
     let opened = Opened::open(dir)?;
     let Some(recorded) = opened.info().exits.clone() else {
-        let error = anyhow!("show exits: {} holds none", dir.display());
+        let error = anyhow!("show exits: {} contains none", dir.display());
         return Err(Failure::new(Exit::Failed, error)
-            .hint("`haltwise record --exits` records them beside the halts"));
+            .hint("`haltwise record --exits` records them with the halts"));
     };
     let (recording, _) = load::load(&opened, &mut [])?;
     let vms = pick(&recording)?;

@@ -36,14 +36,14 @@ pub(crate) fn document(view: &View, wanted: Wanted, top: usize) -> Document {
             }
         }
         Wanted::Subs => {
-            document.heading("What exits were about");
+            document.heading("Exit details");
             if !view.subs.is_empty() {
                 document.table(subs(&view.subs, top));
             } else if view.recording.sub_keys.is_empty() {
                 let all = "--exits=msr,pio,mmio,gpa,hypercall,vector,cpuid";
                 document.prose(format!("Not recorded: `haltwise record {all}` does."));
             } else {
-                document.prose("Nothing of what was recorded belongs to these exits.");
+                document.prose("No details were recorded for these exits.");
             }
         }
         Wanted::Groups => {
@@ -53,8 +53,8 @@ pub(crate) fn document(view: &View, wanted: Wanted, top: usize) -> Document {
     }
     notes(&mut document, view);
     document.remark(
-        "Times are from kvm_exit to the next kvm_entry of the vCPU, known to 12.5 %; of a return to the VMM, to \
-         the next KVM_RUN.",
+        "Times run from kvm_exit to the next kvm_entry of the vCPU (returns to the VMM: to the next \
+         KVM_RUN) and are within 12.5 %.",
     );
     document
 }
@@ -159,7 +159,7 @@ fn untimed(row: &ReasonView) -> bool {
 /// What exits were about.
 pub(crate) fn subs<'a>(rows: impl IntoIterator<Item = &'a ReasonView>, top: usize) -> Table {
     let rows: Vec<&ReasonView> = rows.into_iter().collect();
-    Rows::new("What exits were about", &rows, top)
+    Rows::new("Exit details", &rows, top)
         .show(&["sub_name", "name", "host_ns", "share", "count"])
         .show(&["per_second", "spread_ns.p50", "spread_ns.p99"])
         .unknown(&["host_ns", "share"], |row| untimed(row))
@@ -197,7 +197,7 @@ pub(crate) fn halted(document: &mut Document, view: &View) {
         .map(|(name, ns)| format!("{name} {}", nanos(*ns)))
         .collect();
     let parts = if parts.is_empty() {
-        "no halt of it was recorded".to_owned()
+        "no halts were recorded".to_owned()
     } else {
         parts.join(", ")
     };
@@ -213,7 +213,7 @@ pub(crate) fn notes(document: &mut Document, view: &View) {
         (
             total.untimed,
             format!(
-                "the time of {} is not known: no next entry was seen in that thread",
+                "{} without a time: no later kvm_entry of that thread was seen",
                 exits(total.untimed)
             ),
         ),
@@ -227,7 +227,7 @@ pub(crate) fn notes(document: &mut Document, view: &View) {
         (
             total.other,
             format!(
-                "{} found no room in the recorder's table: they are in the row `other` only",
+                "{} did not fit into the recorder's table and are counted in the row `other` only",
                 exits(total.other)
             ),
         ),

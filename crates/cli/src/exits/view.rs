@@ -16,7 +16,7 @@ pub(crate) const ABOUT: &[&str] = &[
      a new number; a field that changes its meaning or goes away makes schema 2.",
     "Times are whole nanoseconds, and their names end in `_ns`.",
     "Shares are 0 to 1.",
-    "`null` means that the recording cannot tell. It never means zero.",
+    "`null` means not recorded. It never means zero.",
     "Percentiles are known to 12.5 %; `max` is the upper edge of its bucket where an interval's own largest value \
      is not known.",
     "CSV has the same fields; those of `spread_ns` are `p50_ns` and so on.",

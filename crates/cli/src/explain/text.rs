@@ -39,11 +39,11 @@ fn opening(page: &mut Page, view: &View) {
     let judged = view.rules - view.not_judged.len();
     let rules = match view.not_judged.len() {
         0 => plural(judged as u64, "rule"),
-        _ if judged == 1 => "the one rule that could judge".to_owned(),
+        _ if judged == 1 => "the one rule that could be evaluated".to_owned(),
         _ => format!("the {judged} rules that could be evaluated"),
     };
     let text = match view.findings.len() {
-        0 => format!("No findings by {rules}{}.", but(view)),
+        0 => format!("No findings from {rules}{}.", but(view)),
         1 => format!("1 finding of {} rules:", view.rules),
         n => format!(
             "{n} findings of {} rules, most expensive first:",
@@ -61,8 +61,7 @@ fn but(view: &View) -> String {
         n => Some(format!("{n} remedies that would do harm")),
     };
     let small: usize = view.small.iter().map(|it| it.findings).sum();
-    let small =
-        (small > 0).then(|| format!("{} that cost little", plural(small as u64, "finding")));
+    let small = (small > 0).then(|| format!("{} of low cost", plural(small as u64, "finding")));
     match [withheld, small].into_iter().flatten().collect::<Vec<_>>() {
         none if none.is_empty() => String::new(),
         some => format!(", but {}, see below", some.join(" and ")),
@@ -90,14 +89,14 @@ const ALSO: usize = 5;
 fn block(page: &mut Page, nth: usize, alike: &[&FindingView]) {
     let finding = alike[0];
     page.heading(&format!("{nth}. {}", finding.title));
-    page.wrapped("  who     ", &who_of(finding), 10);
-    page.wrapped("  seen    ", &harmless(&finding.signature), 10);
-    page.wrapped("  cause   ", &finding.cause, 10);
-    page.wrapped("  remedy  ", &finding.remedy, 10);
-    page.wrapped("  cost    ", &cost(finding.cost.as_ref()), 10);
-    page.wrapped("  sure    ", finding.sure.as_str(), 10);
+    page.wrapped("  who        ", &who_of(finding), 13);
+    page.wrapped("  seen       ", &harmless(&finding.signature), 13);
+    page.wrapped("  cause      ", &finding.cause, 13);
+    page.wrapped("  remedy     ", &finding.remedy, 13);
+    page.wrapped("  cost       ", &cost(finding.cost.as_ref()), 13);
+    page.wrapped("  certainty  ", finding.sure.as_str(), 13);
     let source = format!("{} ({})", finding.source, finding.rule);
-    page.wrapped("  source  ", &source, 10);
+    page.wrapped("  source     ", &source, 13);
     for other in alike.iter().skip(1).take(ALSO) {
         let text = format!(
             "{}: {} ({})",
@@ -105,12 +104,12 @@ fn block(page: &mut Page, nth: usize, alike: &[&FindingView]) {
             cost(other.cost.as_ref()),
             other.sure.as_str()
         );
-        page.wrapped("  also    ", &text, 10);
+        page.wrapped("  also       ", &text, 13);
     }
     let more = alike.len().saturating_sub(1 + ALSO);
     if more > 0 {
         let text = format!("{} more (see --json)", count(more as u64));
-        page.wrapped("  and     ", &text, 10);
+        page.wrapped("  and        ", &text, 13);
     }
 }
 
@@ -169,7 +168,7 @@ pub(crate) fn cost(of: Option<&CostView>) -> String {
         )
     });
     match (cpu, latency) {
-        (None, None) => "nothing in this recording".to_owned(),
+        (None, None) => "no cost in this recording".to_owned(),
         (Some(one), None) | (None, Some(one)) => format!("at most {one}"),
         (Some(cpu), Some(latency)) => format!("at most {cpu} and {latency}"),
     }
@@ -180,7 +179,7 @@ fn withheld(page: &mut Page, view: &View) {
     if view.withheld.is_empty() {
         return;
     }
-    page.heading("Not to be done here");
+    page.heading("Remedies that would do harm here");
     let mut told: Vec<(&str, &str)> = Vec::new();
     for it in &view.withheld {
         let alike = |other: &&WithheldView| other.rule == it.rule && other.remedy == it.remedy;
@@ -244,7 +243,7 @@ fn closing(page: &mut Page, view: &View) {
     let mut notes = Vec::new();
     if recording.unplaced > 0 {
         notes.push(format!(
-            "{} of VMs that are not known: no rule saw them",
+            "{} of unknown VMs, not seen by any rule",
             plural(recording.unplaced, "halt")
         ));
     }
@@ -255,9 +254,9 @@ fn closing(page: &mut Page, view: &View) {
         page.wrapped(
             "",
             &format!(
-                "A cost is what was spent on the cause, the most that a remedy can save. Findings are ordered \
-                 by it, a nanosecond of wake-up latency counting as {} of CPU time (--goal). Replay, tune and \
-                 prove say what a setting of KVM would really bring.",
+                "The cost is what the cause takes, an upper bound of what a remedy can save. Findings \
+                 are sorted by it, with 1 ns of wake-up latency counted as {} of CPU time (--goal). \
+                 Use replay, tune and prove to see what a setting of KVM saves.",
                 three_digits(view.lambda)
             ),
             0,
@@ -301,6 +300,6 @@ mod test {
             of(42e6, 24e6),
             "at most 4.20 % of a CPU and 24.0 ms of wake-up latency in each second"
         );
-        assert_eq!(of(0.0, 0.0), "nothing in this recording");
+        assert_eq!(of(0.0, 0.0), "no cost in this recording");
     }
 }

@@ -68,7 +68,7 @@ pub(crate) struct FindingView {
     /// The VM's number in the capture; `None` is the host.
     pub(crate) vm: Option<u32>,
     pub(crate) vm_name: Option<String>,
-    /// Its vCPUs; empty if all, or if they are not told apart.
+    /// Its vCPUs; empty if all, or if they cannot be distinguished.
     pub(crate) vcpus: Vec<u32>,
     pub(crate) signature: String,
     pub(crate) cause: String,

@@ -12,9 +12,9 @@ pub(crate) fn check(check: &Check, width: usize) -> String {
     let mut page = Page::new(width);
     let capture = harmless(&check.capture);
     let state = match (check.whole, check.live, check.state) {
-        (true, true, _) => "whole up to now: it is still being recorded",
+        (true, true, _) => "intact so far: it is still being recorded",
         (true, ..) => "whole",
-        (false, false, State::Recording) => "not whole: its recorder did not end it",
+        (false, false, State::Recording) => "incomplete: its recording was not finished",
         (false, ..) => "not whole",
     };
     page.heading(&format!("{capture}: {state}"));
@@ -40,7 +40,7 @@ pub(crate) fn check(check: &Check, width: usize) -> String {
     let damage = check.tables.iter().flat_map(|table| &table.damage);
     places(&mut page, "Not readable", damage);
     if !check.unlawful.is_empty() {
-        page.heading("Rows that no recording can hold, which are left out");
+        page.heading("Invalid rows, which are left out");
     }
     for it in &check.unlawful {
         let rows = plural(it.rows, "row");
@@ -57,7 +57,7 @@ pub(crate) fn repair(repair: &Repair, width: usize) -> String {
     page.heading(&if old == new {
         format!("{new}: finished")
     } else {
-        format!("{new}: made of {old}")
+        format!("{new}: repaired copy of {old}")
     });
     let mut rows = vec![["table", "rows"].map(str::to_owned).to_vec()];
     let kept = repair.tables.iter();
@@ -116,7 +116,7 @@ fn notes(page: &mut Page, check: &Check, capture: &str) {
     if check.cut && check.state == State::Complete {
         page.wrapped(
             "  ",
-            "Its recorder did not end it; it was finished later.",
+            "Its recording was not finished by the recorder but later, by repair.",
             2,
         );
     }
@@ -124,7 +124,8 @@ fn notes(page: &mut Page, check: &Check, capture: &str) {
     let repairs = unended || check.tables.iter().any(|table| !table.damage.is_empty());
     if repairs {
         let text = format!(
-            "`haltwise repair {capture} -o NEW` makes a finished capture of all that can be read."
+            "`haltwise repair {capture} -o NEW` writes a finished capture with everything that can be \
+             read."
         );
         page.wrapped("  ", &text, 2);
     }

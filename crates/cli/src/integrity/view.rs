@@ -142,14 +142,14 @@ fn places(found: &TableCheckup) -> Vec<Place> {
         offset: Some(found.bytes.saturating_sub(found.torn_bytes)),
         bytes: Some(found.torn_bytes),
         rows: None,
-        what: "torn tail: no whole batch".to_owned(),
+        what: "torn tail: incomplete batch".to_owned(),
     });
     let missing = (found.verdict == Verdict::Missing).then(|| Place {
         file: file(found),
         offset: None,
         bytes: None,
         rows: found.written,
-        what: "the file is not there".to_owned(),
+        what: "the file is missing".to_owned(),
     });
     damage.chain(torn).chain(missing).collect()
 }

@@ -37,8 +37,8 @@ pub(crate) fn explain(error: KnobError) -> Failure {
         KnobError::Damaged { .. } | KnobError::Contradicts { .. } => (
             Exit::Failed,
             Some(
-                "nothing is written while the journal cannot be trusted; mend that line, or move \
-                 the file away and undo by hand what it tells (docs/journal.md)",
+                "nothing is written while the journal cannot be trusted; repair that line, or move the \
+                 file away and undo by hand what it lists (docs/journal.md)",
             ),
         ),
         KnobError::Theirs(_) => (

@@ -63,7 +63,7 @@ pub(crate) fn page_settled(page: &mut Page, settled: &SettledView) {
 pub(crate) fn disabled(vm: &str, vcpus: &[u32]) -> String {
     let ids: Vec<String> = vcpus.iter().map(ToString::to_string).collect();
     format!(
-        "{}: the guest disabled host polling on {} {}: no window is polled there.",
+        "{}: the guest disabled host polling on {} {}: their halts are not polled.",
         harmless(vm),
         if ids.len() == 1 { "vCPU" } else { "vCPUs" },
         ids.join(", ")
@@ -71,13 +71,13 @@ pub(crate) fn disabled(vm: &str, vcpus: &[u32]) -> String {
 }
 
 /// Of a VM that KVM's counters do not tell from an idle one.
-pub(crate) const NOT_RUNNING: &str = "not running: none of its vCPUs is in KVM_RUN. It is paused, was not \
-                                      started, or stopped after an error; it is not idle.";
+pub(crate) const NOT_RUNNING: &str = "not running: none of its vCPUs is in KVM_RUN (paused, not \
+                                      started, or stopped after an error). This does not mean idle.";
 
 /// Whether VMs follow.
 pub(crate) fn vms(page: &mut Page, vms: &[VmView], unwatched: Option<&str>) {
     if let Some(why) = unwatched {
-        let text = format!("not known to which it applies: {}.", harmless(why));
+        let text = format!("unknown which VMs it applies to: {}.", harmless(why));
         page.wrapped("Running VMs: ", &text, 2);
     }
     if vms.is_empty() {
@@ -138,8 +138,8 @@ pub(crate) fn vms(page: &mut Page, vms: &[VmView], unwatched: Option<&str>) {
     if vms.iter().any(|vm| vm.effect == "keeps") {
         page.wrapped(
             "  ",
-            "A VM that keeps its ceiling took it over when it was made (Linux 5.8 to 6.0), or has \
-             its own: restart or migrate it, or set the cap in its VMM.",
+            "A VM that keeps its ceiling copied the parameter when it was created (Linux 5.8 to 6.0), \
+             or has its own: restart or migrate it, or set the cap in its VMM.",
             4,
         );
     }

@@ -63,7 +63,7 @@ impl VmView {
         match self.effect {
             "own-cap" => Some("its own ceiling"),
             "guest-disabled" => Some("its guest disabled host polling"),
-            "keeps" => Some("it keeps the ceiling that it was made with"),
+            "keeps" => Some("it keeps the ceiling it was created with"),
             _ => None,
         }
     }

@@ -1,4 +1,4 @@
-//! How good predictions were: how often the measured difference fell within the predicted interval, and
+//! Accuracy of predictions: how often the measured difference fell within the predicted interval, and
 //! by how much predicted and measured differ.
 //!
 //! A proof that was too noisy to decide anything tests no prediction: its noise widens every interval, so

@@ -29,7 +29,7 @@ pub(super) fn render(ledger: &Ledger, width: usize) -> String {
     if ledger.unread > 0 {
         page.gap();
         let text = format!(
-            "{} could not be read: cut short by a crash, or written by a newer haltwise.",
+            "{} could not be read: truncated by a crash, or written by a newer haltwise.",
             plural(ledger.unread as u64, "line")
         );
         page.wrapped("  ", &text, 2);
@@ -79,7 +79,7 @@ fn row(entry: &Entry) -> Vec<String> {
 
 fn summary(page: &mut Page, ledger: &Ledger) {
     let all = &ledger.summary;
-    page.heading("How good predictions were");
+    page.heading("Accuracy of predictions");
     if all.predictions > 0 {
         let text = format!(
             "{} in {}; {} of the measured differences fell within the predicted interval, widened by \
@@ -150,8 +150,9 @@ fn figures(page: &mut Page, all: &Summary) {
     page.gap();
     page.wrapped(
         "  ",
-        "Width: median width of the predicted interval with the noise on both sides. Error: predicted \
-         less measured, without its sign; in % of what was measured, where that is not zero.",
+        "Width: median width of the predicted interval, widened by the noise on both sides. Error: \
+         absolute difference of predicted and measured; in % of the measured value, where that is not \
+         zero.",
         2,
     );
 }

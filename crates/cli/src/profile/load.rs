@@ -45,9 +45,9 @@ impl Loaded {
             Some(event) if recorded.contains(&event) => Ok(event),
             Some(event) => {
                 let names: Vec<&str> = recorded.iter().map(|event| event.as_str()).collect();
-                let error = anyhow!("this capture holds no samples of {event}");
+                let error = anyhow!("this capture contains no samples of {event}");
                 Err(Failure::new(Exit::Usage, error)
-                    .hint(format!("it holds those of {}", names.join(", "))))
+                    .hint(format!("it contains samples of {}", names.join(", "))))
             }
         }
     }
@@ -69,9 +69,9 @@ pub(crate) fn load(
 ) -> Result<Loaded, Failure> {
     let opened = Opened::open(dir)?;
     if opened.info().profile.is_none() {
-        let error = anyhow!("show samples: {} holds none", dir.display());
+        let error = anyhow!("show samples: {} contains none", dir.display());
         return Err(Failure::new(Exit::Failed, error)
-            .hint("`haltwise record --profile` takes them beside the halts"));
+            .hint("`haltwise record --profile` takes them with the halts"));
     }
     let (recording, _) = load::load(&opened, &mut [])?;
     let vms = pick(&recording)?;

@@ -33,9 +33,7 @@ pub(crate) fn document(view: &View, by: Option<By>, top: usize) -> Document {
         Some(By::Vm | By::Vcpu | By::Thread | By::Module) => document.table(groups(view, top)),
     }
     notes(&mut document, view);
-    document.remark(
-        "Intervals hold in 95 of 100 recordings, if samples are independent of each other.",
-    );
+    document.remark("95 % confidence intervals, assuming independent samples.");
     document
 }
 
@@ -159,7 +157,7 @@ pub(crate) fn symbols(view: &View, top: usize) -> Table {
         .iter()
         .filter(|it| it.own.samples > 0)
         .collect();
-    rows(view, "Symbols that were hit most", &hot, top)
+    rows(view, "Hottest symbols", &hot, top)
         .show(&["own.name", "module", "space", "own.share"])
         .with("95 %", Unit::Number, |symbol| interval(&symbol.own))
         .show(&["all.share"])
@@ -205,7 +203,7 @@ fn exits(document: &mut Document, exits: &[ExitView], top: usize) {
     }
     if exits.len() > top {
         let more = count((exits.len() - top) as u64);
-        document.prose(format!("and {more} more (--all shows all)"));
+        document.prose(format!("and {more} more (--all)"));
     }
 }
 
@@ -232,15 +230,16 @@ fn notes(document: &mut Document, view: &View) {
         document.note(prose![
             Untrusted::from(&vm.vm),
             format!(
-                ": {} of {} stacks of user space end at once; a VMM built without frame pointers shows no callers",
+                ": {} of {} user-space stacks have no callers; a VMM built without frame pointers \
+                 shows none",
                 vm.shallow, vm.samples
             )
         ]);
     }
     if view.event == Event::CpuClock {
         document.note(
-            "the CPU clock's timer is an interrupt: code that runs with interrupts off, the way into the guest \
-             among it, is seen where they are enabled again",
+            "cpu-clock samples are taken by a timer interrupt: code that runs with interrupts \
+             disabled, such as VM entry, is attributed to where they are enabled again",
         );
     }
     view.recording.source.note(document, "sample");

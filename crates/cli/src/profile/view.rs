@@ -19,7 +19,7 @@ pub(crate) const ABOUT: &[&str] = &[
      guest's.",
     "The CPU clock's timer is an interrupt. The scheduler books more CPU time than it hits: waking up and switching, \
      with interrupts off.",
-    "`null` means that the recording cannot tell. It never means zero.",
+    "`null` means not recorded. It never means zero.",
 ];
 
 figures! {
@@ -73,7 +73,7 @@ figures! {
         pub(crate) samples: u64 = Count,
         /// What they stand for together.
         pub(crate) weight: u64 = Amount,
-        /// How far the weight may be off by chance, of 1, in 95 of 100 recordings.
+        /// Half width of the 95 % confidence interval of the weight, as a part of it.
         pub(crate) scatter: f64 = Share,
     }
 }

@@ -16,7 +16,7 @@ pub(crate) fn name(figure: Figure) -> &'static str {
         Figure::SuccessfulPolls => "ended by poll",
         Figure::Blocks => "blocks",
         Figure::VcpuCpu => "vCPU CPU",
-        Figure::Awake => "CPUs awake",
+        Figure::Awake => "CPUs in C0",
         Figure::Power => "power",
         Figure::Metric => "metric",
     }

@@ -224,7 +224,7 @@ impl<'a> Experiment<'a> {
         let mut measured = self.tally(place.block, watched, &output)?;
         if others as f64 > MOST_UNDER_OTHERS * all as f64 {
             measured.notes.push(format!(
-                "{} of the halts were under another ceiling than this setting's",
+                "{} of the halts had a different ceiling than this setting's",
                 percent(others as f64, all as f64)
             ));
         }
@@ -287,8 +287,8 @@ impl<'a> Experiment<'a> {
         let found = rule::carried((version, arch), knobs, rung, &watched.halts)?;
         self.sides.version = version.with(found);
         Some(format!(
-            "the kernel's halts show that it carries changes of later kernels ({}): predictions follow \
-             that rule from here on",
+            "the recorded halts show that this kernel has backports ({}): predictions use that \
+             algorithm from here on",
             self.sides.version
         ))
     }

@@ -187,7 +187,7 @@ fn predictions(
         if blind > 0 {
             notes.push(format!(
                 "{other} is not predicted from {blind} of {} blocks under {name}: no halt slept in \
-                 them, so how long a wake-up takes is not known; give --calibration or --wake-latency",
+                 them, so the wake-up latency is unknown; give --calibration or --wake-latency",
                 rounds.len()
             ));
         }
@@ -220,8 +220,8 @@ fn quicker_note(rounds: &[[&Measured; 3]], from: usize, name: &str, other: &str)
     let share = |polls: u64| 100.0 * polls as f64 / (halts.max(1) as f64);
     ((share(quicker) - share(met)).abs() >= 1.0).then(|| {
         format!(
-            "blocks under {name} hardly polled, and with polling wake-ups may be shorter than theirs, since \
-             CPUs stay awake: were they a fifth shorter, {other} would end {:.1} % of the halts in a poll \
+            "blocks under {name} hardly polled. With polling, wake-ups may be shorter, since CPUs stay \
+             in C0: if they were a fifth shorter, {other} would catch {:.1} % of the halts by polling \
              instead of {:.1} %",
             share(quicker),
             share(met),
@@ -249,7 +249,7 @@ fn missing(
             (Figure::Metric, None) if wanted.metric.is_none() => continue,
             (Figure::Metric, None) => "no round has it in all blocks".to_owned(),
             (Figure::Cost | Figure::PollCpu | Figure::SuccessfulPolls, None) => {
-                "how long halts polled is not recorded here".to_owned()
+                "polling time was not recorded".to_owned()
             }
             (_, None) => "blocks are too short to read it twice".to_owned(),
         };

@@ -62,7 +62,7 @@ pub(crate) fn verdict(view: &Proof) -> String {
         };
         let least = least.trim_end_matches(" of A").to_owned();
         format!(
-            "by {} ({}; between {least} and {most})",
+            "by {} ({}; {least} to {most})",
             figure::value(unit, effect.estimate.abs()),
             share(effect.estimate),
         )
@@ -72,48 +72,40 @@ pub(crate) fn verdict(view: &Proof) -> String {
         Verdict::Worse => format!("B is worse: a halt costs more, {}.", by()),
         Verdict::NoDifference { .. } if effect.excludes_zero() => format!(
             "No difference beyond the noise: in the cost of a halt, B differs from A by {} ({}), and A \
-             measured against itself by up to {} ({}). One of more would have been told.",
+             measured against itself by up to {} ({}). A larger difference would have been detected.",
             figure::difference(unit, effect.estimate),
             share(effect.estimate),
             figure::value(unit, main.comparison.noise.reach()),
             share(main.comparison.noise.reach()),
         ),
         Verdict::NoDifference { seen_from } => format!(
-            "No difference seen in {rounds}: one of {} or more ({}) in the cost of a halt would have \
-             been.",
+            "No difference detected in {rounds}: a difference of {} or more ({}) in the cost of a halt \
+             would have been detected.",
             figure::value(unit, seen_from),
             share(seen_from),
         ),
         Verdict::TooNoisy { noise } => format!(
             "The host was too noisy: in the cost of a halt, A measured against itself differs by up to \
-             {} ({}). B differs from it by {}, and {} % of A is asked for. Measure longer blocks, more \
-             rounds, or a quieter host.",
+             {} ({}). B differs from it by {}; the limit is {} % of A. Use longer blocks, more rounds, \
+             or a quieter host.",
             figure::value(unit, noise),
             share(noise),
             figure::value(unit, effect.estimate.abs()),
             three_digits(view.design.detect_percent),
         ),
         Verdict::TooFewRounds { needed } => format!(
-            "No verdict: {rounds} of at least {needed} that it takes. The interval below holds the \
-             truth in {} of 100 such experiments only.",
+            "No verdict: {rounds}, and at least {needed} are needed. The intervals below have only {} \
+             % confidence.",
             (effect.confidence * 100.0).floor(),
         ),
     }
 }
 
-const STANDS: [Stands; 7] = [
-    Stands::Left,
-    Stands::Right,
-    Stands::Right,
-    Stands::Right,
-    Stands::Right,
-    Stands::Right,
-    Stands::Right,
-];
+const STANDS: [Stands; 7] = Stands::of_numbers();
 
 fn measured(page: &mut Page, view: &Proof) {
     page.heading("Measured");
-    let head = ["", "A", "B", "B less A", "between", "noise"];
+    let head = ["", "A", "B", "B - A", "interval", "noise"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(view.figures.iter().map(row));
     page.table(0, &STANDS[..6], &rows);
@@ -124,9 +116,9 @@ fn measured(page: &mut Page, view: &Proof) {
         .map(|one| one.comparison.effect.confidence);
     let confidence = confidences.fold(1.0, f64::min);
     let text = format!(
-        "* more than A against itself may differ by, which is the noise. Medians over {}; B less A is \
-         the typical difference within a round, and lies between those two in {:.0} of 100 such \
-         experiments. Only the cost is judged.",
+        "* larger than the noise, which is the difference of A against itself. A and B are medians \
+         over {}; B - A is the typical difference within a round, with its {:.0} % confidence \
+         interval. The verdict is about the cost alone.",
         plural(view.design.rounds, "round"),
         (100.0 * confidence).floor(),
     );
@@ -156,8 +148,8 @@ fn predicted(page: &mut Page, view: &Proof) {
     if told.of_a.is_empty() && told.of_b.is_empty() {
         page.heading("Not predicted");
     } else {
-        page.heading("What replay had said");
-        let head = ["", "B from A", "is", "off by", "A from B", "is", "off by"];
+        page.heading("Prediction by replay");
+        let head = ["", "B pred.", "meas.", "error", "A pred.", "meas.", "error"];
         let mut rows = vec![head.map(str::to_owned).to_vec()];
         for wanted in Figure::PREDICTED {
             let find = |of: &[Prediction]| of.iter().find(|one| one.figure == wanted).copied();
@@ -179,8 +171,8 @@ fn predicted(page: &mut Page, view: &Proof) {
     for (name, rounds) in [("B", told.bistable_b), ("A", told.bistable_a)] {
         if rounds > 0 {
             let text = format!(
-                "{name} has two steady states here by prediction, in {rounds} of {}: which of them a \
-                 vCPU lands in is chance. Told is the one that begins without a window.",
+                "Replay predicts two steady states for {name} in {rounds} of {}: a vCPU may end in \
+                 either. Shown is the one that starts with a window of 0.",
                 plural(view.design.rounds, "round")
             );
             page.wrapped("  ", &text, 2);

@@ -248,9 +248,9 @@ impl Watcher {
             let was_there = block.before.contains(&vm.index);
             let is_there = is_alive(&self.root, vm);
             if was_there && !is_there {
-                notes.push(format!("VM {} ended meanwhile", vm.name));
+                notes.push(format!("VM {} ended during the experiment", vm.name));
             } else if is_there && !was_there {
-                notes.push(format!("VM {} began meanwhile", vm.name));
+                notes.push(format!("VM {} started during the experiment", vm.name));
             }
         }
         notes

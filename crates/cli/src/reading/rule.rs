@@ -99,7 +99,7 @@ impl Sink for Tried {
 fn prepare(opened: &Opened, told: &Told) -> Result<(Setup, Option<Tried>), Failure> {
     let info = opened.info();
     if !info.mode.keeps_halts() {
-        let error = anyhow!("verify: the capture holds counts, and not what became of each halt");
+        let error = anyhow!("verify: the capture contains histograms, not single halts");
         return Err(
             Failure::new(Exit::Failed, error).hint("record with --mode full, which is the default")
         );
@@ -113,10 +113,9 @@ fn prepare(opened: &Opened, told: &Told) -> Result<(Setup, Option<Tried>), Failu
     let (arch, arch_origin) = arch(info, told)?;
     let rule = Rule::of(kernel, arch);
     if !rule.is_traced() {
-        let error =
-            anyhow!("verify: on {kernel} ({arch}) KVM does not tell what it does with windows");
+        let error = anyhow!("verify: on {kernel} ({arch}) KVM does not report window changes");
         return Err(Failure::new(Exit::Failed, error)
-            .hint("the tracepoint kvm_halt_poll_ns is there since 4.3; --kernel names another"));
+            .hint("the tracepoint kvm_halt_poll_ns exists since 4.3; --kernel names another"));
     }
     let mut notes = Vec::new();
     let (knobs, losses) = told_over_time(opened, &mut notes);
@@ -177,7 +176,7 @@ fn kept(info: &CaptureInfo, told: &Told, setup: &Setup) -> Option<Carried> {
 pub(crate) fn keep(directory: &Path) {
     if let Err(failure) = find_and_keep(directory) {
         terminal::say(&format!(
-            "note: what this kernel carries of later ones is not kept: {:#}",
+            "note: the backports found in this kernel are not stored: {:#}",
             failure.error
         ));
     }
@@ -225,8 +224,8 @@ impl KernelSought {
             (Some(kernel), _) | (None, Ok(kernel)) => kernel,
             (None, Err(error)) => {
                 let error =
-                    anyhow::Error::new(error).context("the capture does not say its kernel");
-                return Err(Failure::new(Exit::Failed, error).hint("name it: --kernel 6.12"));
+                    anyhow::Error::new(error).context("the capture does not name its kernel");
+                return Err(Failure::new(Exit::Failed, error).hint("specify it: --kernel 6.12"));
             }
         };
         let arch = Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86);
@@ -283,9 +282,9 @@ fn kernel(recorded: &str, told: &Told) -> Result<Version, Failure> {
     recorded.parse().map_err(|error| {
         Failure::new(
             Exit::Failed,
-            anyhow::Error::new(error).context("tell the recorded kernel"),
+            anyhow::Error::new(error).context("determine the recorded kernel"),
         )
-        .hint("name it: --kernel 6.12")
+        .hint("specify it: --kernel 6.12")
     })
 }
 
@@ -299,8 +298,8 @@ fn arch(info: &CaptureInfo, told: &Told) -> Result<(Arch, Origin), Failure> {
         Ok(arch) => Ok((arch, Origin::Recorded)),
         Err(_) if info.rung == Rung::Import => Ok((Arch::X86, Origin::Assumed)),
         Err(error) => {
-            let error = anyhow::Error::new(error).context("tell the recorded machine");
-            Err(Failure::new(Exit::Failed, error).hint("name it: --arch x86"))
+            let error = anyhow::Error::new(error).context("determine the recorded architecture");
+            Err(Failure::new(Exit::Failed, error).hint("specify it: --arch x86"))
         }
     }
 }

@@ -31,7 +31,7 @@ pub(crate) fn vms(roster: &Roster, selector: Option<&str>) -> Result<Vec<VmIndex
             .collect();
         let error = anyhow!("no VM `{}` in this capture", page::harmless(selector));
         let hint = if known.is_empty() {
-            "the capture holds no VM at all".to_owned()
+            "the capture contains no VM".to_owned()
         } else {
             format!("it holds {}", known.join(", "))
         };

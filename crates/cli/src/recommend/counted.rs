@@ -22,6 +22,7 @@ use serde::Serialize;
 use super::seek::{self, Wish, arch_of, goals, idle_cpu_percent};
 use super::view::{Basis, GoalView, View, commands, settings};
 use super::{SCHEMA, follow, say};
+use crate::costs::model::Model;
 use crate::costs::{self, Known};
 use crate::exit::{Exit, Failure};
 use crate::number::{count, nanos, nanos_f64, share};
@@ -91,14 +92,14 @@ pub(crate) fn seek(
     let advice = advice.ok_or_else(costs::nothing_known)?;
     let recommended = (advice.changes && follows).then(|| settings(&advice.knobs, reach));
     let basis = Basis {
-        hostname: info.host.hostname.clone(),
-        kernel: version.to_string(),
-        arch: arch.to_string(),
-        knobs_assumed,
-        switch_cpu_ns: known.switch_cpu_ns,
-        switch_cpu_source: known.source,
+        model: Model::new(
+            info,
+            [version.to_string(), arch.to_string()],
+            knobs_assumed,
+            &known,
+            wish.arrivals,
+        ),
         switch_cpu_ends_ns: known.switch_cpu_ends_ns,
-        arrivals: wish.arrivals,
         halts: total([counted.halts, counted.gap_unknown]),
         judged_halts: counted.halts,
         judged_ns: counted.wall.span_ns,

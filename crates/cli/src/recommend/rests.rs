@@ -16,8 +16,8 @@ pub(crate) type Line = (&'static str, String);
 pub(crate) fn rests(view: &View) -> Vec<Line> {
     let basis = &view.basis;
     let mut cost = words::cost(
-        basis.switch_cpu_ns,
-        basis.switch_cpu_source,
+        basis.model.switch_cpu_ns,
+        basis.model.switch_cpu_source,
         view.goal.lambda,
     );
     if let Some([low_ns, high_ns]) = basis.switch_cpu_ends_ns.filter(|[low, high]| low < high) {
@@ -37,22 +37,16 @@ pub(crate) fn rests(view: &View) -> Vec<Line> {
         );
         said.push(("halts", halts));
         said.push(("replay", replay(basis)));
-        said.push(("arrivals", words::arrivals(basis.arrivals)));
+        said.push(("arrivals", words::arrivals(basis.model.arrivals)));
         if let Some(idle) = basis.idle_cpu_percent {
             let text = format!(
-                "the host had {} of a CPU idle; settings that poll for more than that were not \
-                 considered",
+                "the host had {} of a CPU idle; settings that poll more than that were not considered",
                 share(idle / 100.0)
             );
             said.push(("spare", text));
         }
     }
-    let mut rule = format!("KVM of {} on {}", basis.kernel, basis.arch);
-    if !basis.knobs_assumed.is_empty() {
-        rule.push_str("; not in the capture, that kernel's defaults assumed: ");
-        rule.push_str(&basis.knobs_assumed.join(", "));
-    }
-    said.push(("rule", rule));
+    said.push(("algorithm", basis.model.algorithm()));
     said.extend(doubts(view));
     said
 }
@@ -61,7 +55,7 @@ pub(crate) fn rests(view: &View) -> Vec<Line> {
 fn replay(basis: &Basis) -> String {
     let of = |blocks: u64| percent(blocks as f64, basis.halts as f64);
     format!(
-        "with the current setting {} of the halts sleep in the replay, {} did when recorded",
+        "with the current setting {} of the halts sleep in the replay, {} in the recording",
         of(basis.blocks_replayed),
         of(basis.blocks_recorded),
     )

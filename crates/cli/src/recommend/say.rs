@@ -140,7 +140,7 @@ pub(crate) fn reason(
             interval(&against.cost_share),
         ),
         Verdict::TooSmall => format!(
-            "The best setting found, {name}, would cost {}; a change is recommended from {} on.",
+            "The best setting found, {name}, would cost {}; changes below {} are not recommended.",
             change(against.cost_share.value),
             share(LEAST_GAIN),
         ),

@@ -257,7 +257,7 @@ impl Span {
 pub(super) fn all_disabled() -> Failure {
     let error = anyhow!(
         "on every vCPU of this capture that halted the guest disabled host polling: no setting of this \
-         host reaches them"
+         host affects them"
     );
     Failure::new(Exit::Failed, error)
         .hint("the guest decides: see its parameter guest_halt_poll_ns and MSR_KVM_POLL_CONTROL")
@@ -328,12 +328,12 @@ impl Look {
         }
         if self.span.halts == 0 {
             let whose = if self.vms.is_some() {
-                "the VM that was asked for has no halts in this capture"
+                "the selected VM has no halts in this capture"
             } else {
-                "this capture holds no halts"
+                "this capture contains no halts"
             };
             let rows = self.rows;
-            let error = anyhow!("{whose}: there is nothing to tune by ({rows} halts in all)");
+            let error = anyhow!("{whose}, so there is nothing to tune ({rows} halts in total)");
             return Err(Failure::new(Exit::Failed, error).hint("`haltwise report` says why"));
         }
         Ok((version, self.survey, self.gather))

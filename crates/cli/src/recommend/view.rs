@@ -3,7 +3,7 @@
 use haltwise_capture::info::CaptureInfo;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::replay::session::Seat;
-use haltwise_core::replay::{Arrivals, Cost, Doubts, Outcome};
+use haltwise_core::replay::{Cost, Doubts, Outcome};
 use haltwise_core::stats::total;
 use haltwise_core::tune::advice::{Comparison, Finalist, Rejected};
 use haltwise_core::tune::candidates::Reach;
@@ -17,7 +17,7 @@ use super::counted::CountedView;
 use super::follow;
 use super::say;
 use super::seek::{self, Row, Sought};
-use crate::costs::Source;
+use crate::costs::model::Model;
 use crate::plan::Settings;
 
 /// The whole result.
@@ -75,7 +75,7 @@ pub(crate) struct PlayedView {
     pub(crate) goals: Vec<GoalAdvice>,
     /// Settings that no other beats in both polling and latency.
     pub(crate) front: Vec<PointView>,
-    /// What looked better and was not taken.
+    /// Rejected candidates.
     pub(crate) rejected: Vec<RejectedView>,
     /// What ceilings for each VM of its own would add.
     pub(crate) caps: Option<CapsView>,
@@ -95,22 +95,11 @@ pub(crate) struct GoalView {
 /// What the figures rest on.
 #[derive(Debug, Serialize)]
 pub(crate) struct Basis {
-    /// The recorded host's name, where kept.
-    pub(crate) hostname: Option<String>,
-    /// The kernel whose parameters are sought.
-    pub(crate) kernel: String,
-    /// Its port.
-    pub(crate) arch: String,
-    /// Parameters that the capture does not tell, taken at that kernel's defaults.
-    pub(crate) knobs_assumed: Vec<&'static str>,
-    /// CPU time of one block and wake.
-    pub(crate) switch_cpu_ns: u64,
-    /// Where that comes from.
-    pub(crate) switch_cpu_source: Source,
+    /// Whose algorithm, with which costs.
+    #[serde(flatten)]
+    pub(crate) model: Model,
     /// The ends of its interval, where it was calibrated: intervals of costs reach to both.
     pub(crate) switch_cpu_ends_ns: Option<[u64; 2]>,
-    /// Whether waking earlier makes the next gap longer.
-    pub(crate) arrivals: Arrivals,
     /// Halts that were looked at.
     pub(crate) halts: u64,
     /// Of them, those that judge.
@@ -524,14 +513,14 @@ fn basis(info: &CaptureInfo, sought: &Sought, partial: bool) -> Basis {
         .iter()
         .filter(|seated| seated.own_ceiling_ns.is_some());
     Basis {
-        hostname: info.host.hostname.clone(),
-        kernel: terms.version.to_string(),
-        arch: terms.arch.to_string(),
-        knobs_assumed: sought.knobs_assumed.clone(),
-        switch_cpu_ns: sought.known.switch_cpu_ns,
-        switch_cpu_source: sought.known.source,
+        model: Model::new(
+            info,
+            [terms.version.to_string(), terms.arch.to_string()],
+            sought.knobs_assumed.clone(),
+            &sought.known,
+            terms.arrivals,
+        ),
         switch_cpu_ends_ns: sought.known.switch_cpu_ends_ns,
-        arrivals: terms.arrivals,
         halts: material.halts(),
         judged_halts: sought.of.in_force.judged().halts,
         judged_ns: material.judged_wall.span_ns,

@@ -85,7 +85,7 @@ impl Summary {
                 .map(|(place, count)| format!("Lost: {count} events ({place})")),
         );
         lines.push(if self.halts == 0 {
-            "No halt was seen; `haltwise doctor` says what that may mean".to_owned()
+            "No halt was seen; `haltwise doctor` lists possible reasons".to_owned()
         } else {
             format!("Next: haltwise report {}", self.output.display())
         });

@@ -42,7 +42,7 @@ fn break_even(in_guest: &InGuest, price: &Price) -> Option<String> {
         return Some(format!("{than} whatever an exit costs."));
     }
     let known = match price.exit_cpu_ns {
-        None => "; how much one takes is not known",
+        None => "; the cost of an exit is unknown",
         Some(_) => "",
     };
     let ns = nanos_f64(ns);
@@ -55,9 +55,8 @@ fn contended(group: &Group, row: &Row) -> Option<String> {
     let share = percent(row.contended_polls as f64, group.halts as f64);
     (row.contended_polls > 0).then(|| {
         format!(
-            "In {share} of the halts it goes on polling when another task wants the CPU. KVM does not \
-             end such a poll: the scheduler shares the CPU, so that task waits, and wake-ups may come \
-             later than told here."
+            "In {share} of the halts it goes on polling when another task wants the CPU. KVM cannot \
+             end a guest's poll, so that task has to wait, and wake-ups may be later than shown here."
         )
     })
 }

@@ -161,6 +161,6 @@ fn refuse_counts(info: &CaptureInfo) -> Result<(), Failure> {
         return Ok(());
     }
     let mode = info.mode;
-    let error = anyhow!("this capture was made with --mode {mode} and holds no single halts");
+    let error = anyhow!("this capture was made with --mode {mode} and contains no single halts");
     Err(Failure::new(Exit::Failed, error).hint(format!("record again without --mode {mode}")))
 }

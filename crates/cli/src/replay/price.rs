@@ -65,13 +65,14 @@ impl Price {
         let exit = of(self.exit_cpu_ns, self.exit_cpu_source);
         let ipi = of(self.ipi_cpu_ns, self.ipi_cpu_source);
         match (exit, ipi) {
-            (None, None) => "what one costs is not known, so none is in the cost; measure it with \
-                             `haltwise-lab calibrate`, or give --exit-cpu TIME"
-                .to_owned(),
+            (None, None) => {
+                "their cost is unknown and not included; measure it with `haltwise-lab \
+                             calibrate`, or give --exit-cpu TIME"
+                    .to_owned()
+            }
             (Some(exit), None) => format!("one takes {exit}"),
             (None, Some(ipi)) => format!(
-                "what one on HLT costs is not known, so none is in the cost; an IPI costs its sender \
-                 {ipi}"
+                "the cost of a HLT exit is unknown and not included; an IPI costs its sender {ipi}"
             ),
             (Some(exit), Some(ipi)) if exit == ipi => {
                 format!("one takes {exit}, and an IPI costs its sender one")
@@ -119,7 +120,7 @@ mod test {
             let price = Price::new(told, calibrated_ns);
             assert_eq!((price.exit_cpu_ns, price.exit_cpu_source), exit);
             assert_eq!((price.ipi_cpu_ns, price.ipi_cpu_source), ipi);
-            assert_eq!(price.words().contains("not known"), exit.0.is_none());
+            assert_eq!(price.words().contains("unknown"), exit.0.is_none());
         }
     }
 }

@@ -8,15 +8,15 @@ use crate::page::harmless;
 const LEAST_POINTS: f64 = 1.0;
 
 /// Why wake-ups may be shorter than recorded.
-pub(crate) const WHY: &str = "This recording hardly polled. With polling wake-ups may be shorter, the \
-    waker's own too, since CPUs stay awake; KVM's rule sees gap and wake-up together, so that windows grow \
-    more often.";
+pub(crate) const WHY: &str = "This recording hardly polled. With polling, wake-ups may be shorter, \
+                              also those of the waker, since CPUs stay in C0. KVM compares gap plus \
+                              wake-up latency with the ceiling, so windows would grow more often.";
 
 /// Of each policy that would poll otherwise if wake-ups were shorter, how it would; empty if none would.
 pub(super) fn doubts(group: &Group) -> Option<String> {
     let each = group.played.iter();
     let said: Vec<String> = each.filter_map(|played| doubt(group, played)).collect();
-    (!said.is_empty()).then(|| format!("{WHY} Were they a fifth shorter: {}.", said.join("; ")))
+    (!said.is_empty()).then(|| format!("{WHY} If they were a fifth shorter: {}.", said.join("; ")))
 }
 
 fn doubt(group: &Group, played: &PlayedView) -> Option<String> {
@@ -27,7 +27,7 @@ fn doubt(group: &Group, played: &PlayedView) -> Option<String> {
     let points = 100.0 * (quicker.successful_polls as f64 - met as f64) / halts;
     (points.abs() >= LEAST_POINTS).then(|| {
         format!(
-            "{} would end {} of the halts in a poll instead of {}, and poll {} a halt instead of {}",
+            "{} would catch {} of the halts by polling instead of {}, and poll {} per halt instead of {}",
             harmless(&played.policy),
             percent(quicker.successful_polls as f64, halts),
             percent(met as f64, halts),

@@ -1,4 +1,5 @@
-//! A replay on a screen: two tables for each VM, what is bistable, and what it all rests on.
+//! A replay on a screen: a row for each VM, two tables for the host and for each VM asked for, what is
+//! bistable, and what it all rests on.
 
 use haltwise_core::replay::Doubts;
 
@@ -12,13 +13,29 @@ use crate::number::{count, nanos, nanos_f64, percent, scaled, share, three_digit
 use crate::page::{Page, Stands, harmless};
 use crate::words::plural;
 
+/// What to show.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Options {
+    /// Columns of the screen.
+    pub(crate) width: usize,
+    /// VMs in the table of VMs.
+    pub(crate) top: usize,
+    /// The tables of each VM, where there are several.
+    pub(crate) detail: bool,
+}
+
 /// Lays a replay out.
-pub(crate) fn render(view: &View, width: usize) -> String {
-    let mut page = Page::new(width);
-    for group in &view.vms {
-        show(&mut page, group, &title(group), &view.basis.price);
+pub(crate) fn render(view: &View, options: Options) -> String {
+    let mut page = Page::new(options.width);
+    let vms: Vec<&Group> = view.vms.iter().filter(|it| it.vcpu.is_none()).collect();
+    let several = vms.len() > 1;
+    if options.detail || !several {
+        for group in &view.vms {
+            show(&mut page, group, &title(group), &view.basis.price);
+        }
     }
-    if view.vms.iter().filter(|group| group.vcpu.is_none()).count() > 1 {
+    if several {
+        vm_table(&mut page, vms, options.top);
         let title = format!("All of the host, {} vCPUs", view.host.vcpus);
         show(&mut page, &view.host, &title, &view.basis.price);
     }
@@ -26,10 +43,64 @@ pub(crate) fn render(view: &View, width: usize) -> String {
     page.finish()
 }
 
+/// A row for each VM, the most expensive first.
+fn vm_table(page: &mut Page, mut vms: Vec<&Group>, top: usize) {
+    let cost = |group: &Group| group.recorded.cost_ns.unwrap_or(-1.0);
+    vms.sort_by(|a, b| cost(b).total_cmp(&cost(a)));
+    let shown = vms.len().min(top);
+    page.heading("VMs, most expensive first");
+    let head = [
+        "VM", "halts", "gap p50", "polling", "latency", "x oracle", "best", "policy",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for group in &vms[..shown] {
+        let row = &group.recorded;
+        let best = best(group);
+        rows.push(vec![
+            group
+                .name
+                .as_deref()
+                .map_or_else(|| "(unknown VM)".to_owned(), harmless),
+            count(group.halts),
+            group.gap_p50_ns.map_or_else(dash, nanos),
+            of_a_hundred(row.poll_cpu_percent),
+            nanos_f64(row.latency_mean_ns),
+            row.ratio.map_or_else(dash, three_digits),
+            best.and_then(|(_, ratio)| ratio)
+                .map_or_else(dash, three_digits),
+            best.map_or_else(dash, |(policy, _)| harmless(policy)),
+        ]);
+    }
+    page.table(2, &VM_STANDS, &rows);
+    match vms.len() - shown {
+        0 => {}
+        more => page.wrapped(
+            "  ",
+            &format!("and {} (--top 0 lists all)", plural(more as u64, "more VM")),
+            2,
+        ),
+    }
+    page.gap();
+    page.wrapped(
+        "  ",
+        "Polling, latency (mean) and x oracle are as recorded; best is the cheapest policy of those \
+         replayed. --detail prints each VM.",
+        2,
+    );
+}
+
+/// The cheapest policy that exists, and its cost relative to the oracle.
+fn best(group: &Group) -> Option<(&str, Option<f64>)> {
+    let real = group.played.iter().filter(|played| !played.sees_the_future);
+    let cost = |played: &&PlayedView| played.from_zero.cost_ns.unwrap_or(f64::INFINITY);
+    let best = real.min_by(|a, b| cost(a).total_cmp(&cost(b)))?;
+    Some((&best.policy, best.from_zero.ratio))
+}
+
 fn title(group: &Group) -> String {
     let name = match (&group.name, group.pid) {
-        (Some(name), Some(pid)) => format!("{} (process {pid})", harmless(name)),
-        _ => "Halts that belong to no VM that was found".to_owned(),
+        (Some(name), Some(pid)) => format!("{} (pid {pid})", harmless(name)),
+        _ => "Halts of unknown VMs".to_owned(),
     };
     match group.vcpu {
         Some(vcpu) => format!("{name}, vCPU {vcpu}"),
@@ -41,7 +112,7 @@ fn title(group: &Group) -> String {
 fn show(page: &mut Page, group: &Group, title: &str, price: &Price) {
     page.heading(title);
     page.line(&format!(
-        "  {} halts, half of the gaps up to {}",
+        "  {} halts, median gap {}",
         count(group.halts),
         group.gap_p50_ns.map_or_else(|| "-".to_owned(), nanos),
     ));
@@ -70,18 +141,16 @@ fn show(page: &mut Page, group: &Group, title: &str, price: &Price) {
 }
 
 const CPU_HEAD: [&str; 8] = [
-    "what it costs",
-    "polled",
-    "in a wake",
-    "blocks/s",
-    "polling",
-    "CPU",
-    "awake",
-    "x best",
+    "CPU cost", "polled", "caught", "blocks/s", "polling", "CPU", "C0", "x oracle",
 ];
-const CPU_STANDS: [Stands; 8] = stands();
+const CPU_STANDS: [Stands; 8] = Stands::of_numbers();
+const VM_STANDS: [Stands; 8] = {
+    let mut stands = Stands::of_numbers();
+    stands[7] = Stands::Left;
+    stands
+};
 const LATENCY_HEAD: [&str; 7] = [
-    "what it buys: latency",
+    "wake-up latency",
     "mean",
     "p50",
     "p95",
@@ -89,13 +158,7 @@ const LATENCY_HEAD: [&str; 7] = [
     "total",
     "HLT exits",
 ];
-const LATENCY_STANDS: [Stands; 7] = stands();
-
-const fn stands<const N: usize>() -> [Stands; N] {
-    let mut stands = [Stands::Right; N];
-    stands[0] = Stands::Left;
-    stands
-}
+const LATENCY_STANDS: [Stands; 7] = Stands::of_numbers();
 
 /// A row of the table for what was recorded and for each policy, two where they differ.
 fn table<const N: usize>(
@@ -114,7 +177,7 @@ fn table<const N: usize>(
         let name = harmless(&played.policy);
         add(name.clone(), &played.from_zero);
         if played.bistable {
-            add("  once polling".to_owned(), &played.from_ceiling);
+            add("  from ceiling".to_owned(), &played.from_ceiling);
         }
     }
     rows
@@ -122,7 +185,6 @@ fn table<const N: usize>(
 
 fn cpu_row(group: &Group, row: &Row) -> Vec<String> {
     let of_halts = |n: Option<u64>| n.map_or_else(dash, |n| percent(n as f64, group.halts as f64));
-    let of_a_hundred = |part: Option<f64>| part.map_or_else(dash, |part| share(part / 100.0));
     vec![
         of_halts(row.polls),
         of_halts(row.successful_polls),
@@ -132,6 +194,10 @@ fn cpu_row(group: &Group, row: &Row) -> Vec<String> {
         of_a_hundred(row.awake_percent),
         row.ratio.map_or_else(dash, three_digits),
     ]
+}
+
+fn of_a_hundred(part: Option<f64>) -> String {
+    part.map_or_else(dash, |part| share(part / 100.0))
 }
 
 fn dash() -> String {
@@ -155,49 +221,44 @@ fn two_states(group: &Group, played: &PlayedView) -> String {
     let met = |row: &Row| percent(row.successful_polls.unwrap_or(0) as f64, halts);
     let (zero, ceiling) = (&played.from_zero, &played.from_ceiling);
     let mut text = format!(
-        "{} has two steady states here: a vCPU that starts without a window ends {} of its halts in \
-         a poll, one that polls already {}.",
+        "{} has two steady states here: starting with a window of 0, polling catches {} of the halts; \
+         starting at the ceiling, {}.",
         harmless(&played.policy),
         met(zero),
         met(ceiling),
     );
     if played.in_guest.is_none() && zero.successful_polls < ceiling.successful_polls {
         text.push_str(
-            " This is the lock-out: KVM judges a halt by its whole length, and one that slept is \
-             longer by its wake-up latency. The gaps would fit under the ceiling; gap and latency \
-             together do not, so the window never grows. A ceiling above both has one state.",
+            " This is a lock-out: KVM compares the whole halt with the ceiling, and a halt that slept \
+             includes its wake-up latency. The gaps are below the ceiling, but gap plus latency is \
+             above it, so the window never grows. A ceiling above both has one state.",
         );
     }
     text
 }
 
 fn closing(page: &mut Page, view: &View) {
-    page.heading("What this rests on");
+    page.heading("Basis of these figures");
     let basis = &view.basis;
     let mut say = |what: &str, text: &str| {
         page.wrapped(&format!("  {what:<12} "), text, 15);
     };
     let cost = words::cost(
-        basis.switch_cpu_ns,
-        basis.switch_cpu_source,
+        basis.model.switch_cpu_ns,
+        basis.model.switch_cpu_source,
         basis.latency_weight,
     );
-    let best = "`x best` is the cost over the least possible with these gaps";
+    let best = "`x oracle` is the cost relative to the oracle, the lower bound for these gaps";
     say("cost", &format!("{cost}; {best}"));
     let is_guests = |played: &PlayedView| played.in_guest.is_some();
     if basis.price.exit_cpu_ns.is_some() || view.host.played.iter().any(is_guests) {
         say("exits", &basis.price.words());
     }
-    say("arrivals", &words::arrivals(basis.arrivals));
-    let mut rule = format!("`kvm` is the rule of {} on {}", basis.kernel, basis.arch);
-    if basis.kernel.contains('+') {
-        rule.push_str(", with backports (see `haltwise verify`)");
-    }
-    if !basis.knobs_assumed.is_empty() {
-        rule.push_str("; not in the capture, that kernel's defaults assumed: ");
-        rule.push_str(&basis.knobs_assumed.join(", "));
-    }
-    say("rule", &rule);
+    say("arrivals", &words::arrivals(basis.model.arrivals));
+    say(
+        "algorithm",
+        &format!("`kvm` is {}", basis.model.algorithm()),
+    );
     for (what, text) in doubts(view) {
         say(what, &text);
     }
@@ -205,7 +266,7 @@ fn closing(page: &mut Page, view: &View) {
     if recorded.poll_unknown > 0 && recorded.polls.is_some() {
         let part = percent(recorded.poll_unknown as f64, view.host.halts as f64);
         let text = format!(
-            "not known of {}, {part}: `recorded` counts them as not polling",
+            "unknown for {}, {part}: `recorded` counts them as not polling",
             plural(recorded.poll_unknown, "halt")
         );
         say("polled time", &text);
@@ -215,7 +276,8 @@ fn closing(page: &mut Page, view: &View) {
         say(
             "veto",
             &format!(
-                "{vetoed} vCPUs: the guest disabled host polling (MSR_KVM_POLL_CONTROL), so no setting of this host applies"
+                "{vetoed} vCPUs: the guest disabled host polling (MSR_KVM_POLL_CONTROL), so no setting \
+                 of this host applies to them"
             ),
         );
     }
@@ -223,7 +285,7 @@ fn closing(page: &mut Page, view: &View) {
         say(
             "lost",
             &format!(
-                "{} events while recording: their halts are not here",
+                "{} events while recording: their halts are missing",
                 count(basis.lost)
             ),
         );
@@ -259,7 +321,7 @@ fn doubts(view: &View) -> Vec<Doubt> {
     let out_of_order = view.basis.out_of_order;
     if out_of_order > 0 {
         let share = percent(out_of_order as f64, halts as f64);
-        let text = format!("{share} of the halts: they step back in time and were left out");
+        let text = format!("{share} of the halts: left out because their timestamps go backwards");
         said.push(("out of order", text));
     }
     if said.is_empty() {

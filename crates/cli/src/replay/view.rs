@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::play::Replayed;
 use super::price::Price;
-use crate::costs::Source;
+use crate::costs::model::Model;
 
 /// The whole result.
 #[derive(Debug, Serialize)]
@@ -32,25 +32,14 @@ pub(crate) struct View {
 /// What the figures rest on.
 #[derive(Debug, Serialize)]
 pub(crate) struct Basis {
-    /// The recorded host's name, where kept.
-    pub(crate) hostname: Option<String>,
-    /// The kernel whose rule `kvm` means.
-    pub(crate) kernel: String,
-    /// Its port.
-    pub(crate) arch: String,
-    /// Parameters that the capture does not tell, taken at that kernel's defaults.
-    pub(crate) knobs_assumed: Vec<&'static str>,
-    /// CPU time of one block and wake.
-    pub(crate) switch_cpu_ns: u64,
-    /// Where that comes from.
-    pub(crate) switch_cpu_source: Source,
+    /// Whose algorithm, with which costs.
+    #[serde(flatten)]
+    pub(crate) model: Model,
     /// What exits and IPIs cost.
     #[serde(flatten)]
     pub(crate) price: Price,
     /// What a nanosecond of latency is worth in nanoseconds of CPU.
     pub(crate) latency_weight: f64,
-    /// Whether waking earlier makes the next gap longer.
-    pub(crate) arrivals: Arrivals,
     /// Events lost while recording.
     pub(crate) lost: u64,
     /// Halts that step back in time, left out.
@@ -66,7 +55,7 @@ pub(crate) struct Basis {
 /// Some vCPUs together.
 #[derive(Debug, Serialize)]
 pub(crate) struct Group {
-    /// The VM's name; `None` for the host, and for halts that belong to no VM that was found.
+    /// The VM's name; `None` for the host, and for halts of unknown VMs.
     pub(crate) name: Option<String>,
     /// Its VMM's process.
     pub(crate) pid: Option<u32>,
@@ -91,6 +80,9 @@ pub(crate) struct PlayedView {
     pub(crate) policy: String,
     /// Who polls.
     pub(crate) side: Side,
+    /// A lower bound, not a rule.
+    #[serde(skip)]
+    pub(crate) sees_the_future: bool,
     /// Beginning without a window.
     pub(crate) from_zero: Row,
     /// Beginning with the largest.
@@ -291,6 +283,7 @@ impl Sum {
         let played = |(subject, played): (&Subject, &Played)| PlayedView {
             policy: subject.spec.to_string(),
             side: subject.side,
+            sees_the_future: subject.sees_the_future,
             from_zero: row(&played.from_zero),
             from_ceiling: row(&played.from_ceiling),
             bistable: played.is_bistable(cost),
@@ -367,15 +360,15 @@ fn basis(
         .filter(|vcpu| vcpu.guest_veto == Some(true));
     let first = host.played.first().map(|played| &played.from_zero);
     Basis {
-        hostname: info.host.hostname.clone(),
-        kernel: replayed.version.to_string(),
-        arch: replayed.arch.to_string(),
-        knobs_assumed: replayed.knobs_assumed.clone(),
-        switch_cpu_ns: replayed.known.switch_cpu_ns,
-        switch_cpu_source: replayed.known.source,
+        model: Model::new(
+            info,
+            [replayed.version.to_string(), replayed.arch.to_string()],
+            replayed.knobs_assumed.clone(),
+            &replayed.known,
+            arrivals,
+        ),
         price: replayed.price,
         latency_weight: replayed.cost.latency_weight_milli as f64 / 1e3,
-        arrivals,
         lost: total(info.lost.values()),
         out_of_order: replayed.seats.iter().map(|seat| seat.out_of_order).sum(),
         doubts: Doubts {

@@ -4,16 +4,16 @@ use haltwise_core::recording::{Mode, Rung};
 
 use crate::number::{count, nanos, percent, share, three_digits};
 use crate::report::view::{Report, UnknownView, VmView};
-use crate::words::plural;
+use crate::words::{capitalised, plural};
 
 /// How exact figures are that do not count.
 pub(crate) fn accuracy(mode: Mode) -> &'static str {
     match mode {
-        Mode::Full => "percentiles to 12.5 %, largest values exact",
-        Mode::Counts => "percentiles and largest values to 12.5 %",
+        Mode::Full => "percentiles within 12.5 %, maxima exact",
+        Mode::Counts => "percentiles and maxima within 12.5 %",
         Mode::Stats => {
-            "sums exact; KVM's histograms have a bucket for each power of two, so that percentiles and \
-             largest values may be off by a factor of two; sleep and wake-up are one time, told as unknown"
+            "sums exact; KVM's histograms have power-of-two buckets, so percentiles and maxima may be \
+             off by a factor of two; sleep and wake-up latency are one figure, shown as unknown"
         }
     }
 }
@@ -31,7 +31,7 @@ pub(crate) fn lost(report: &Report, most: usize, safe: &impl Fn(&str) -> String)
     let seen = report.host.account.halts.saturating_add(recording.lost);
     let part = percent(recording.lost as f64, seen as f64);
     format!(
-        "{}, {part} of all: {}; shares and rates leave them out",
+        "{}, {part} of all: {}; not included in shares and rates",
         plural(recording.lost, "event"),
         places.join(", "),
     )
@@ -52,23 +52,32 @@ pub(crate) fn partly(unknown: &UnknownView) -> String {
         .map(|(field, part)| format!("{field} of {} of halts", share(*part)))
         .collect();
     if partly.is_empty() {
-        "no field".to_owned()
+        "none".to_owned()
     } else {
         partly.join(", ")
     }
 }
 
-/// That a VM was not there all the time, where it was not.
+/// That a VM was not there all the time, where it was not, and how long it was observed.
 pub(crate) fn presence(vm: &VmView, report: &Report) -> Option<String> {
+    let what = capitalised(came_or_went(vm, report)?);
+    Some(format!(
+        "{what}; observed for {}.",
+        nanos(vm.account.span_ns)
+    ))
+}
+
+/// That a VM was not there all the time, where it was not.
+pub(crate) fn came_or_went(vm: &VmView, report: &Report) -> Option<&'static str> {
     let recorded_ns = report.recording.duration_ns;
     let what = match (vm.from_ns, vm.to_ns) {
-        (Some(_), Some(_)) => "Started and ended during the recording",
-        (Some(_), None) => "Started during the recording",
-        (None, Some(_)) => "Ended during the recording",
+        (Some(_), Some(_)) => "started and ended during the recording",
+        (Some(_), None) => "started during the recording",
+        (None, Some(_)) => "ended during the recording",
         (None, None) => return None,
     };
     let short = vm.account.span_ns < recorded_ns / 100 * 99;
-    short.then(|| format!("{what}; observed for {}.", nanos(vm.account.span_ns)))
+    short.then_some(what)
 }
 
 /// Whether a VM was paused for as good as all of the time in which it was there, and did not halt.
@@ -93,8 +102,8 @@ pub(crate) fn paused(vm: &VmView, report: &Report) -> Option<String> {
         Rung::Tracepoints | Rung::Import => ", or its VMM handles HLT itself",
     };
     Some(format!(
-        "It {how_long}: none of its vCPUs was in KVM_RUN. It was paused, not started, or stopped after an \
-         error{or_its_vmm}; it was not idle."
+        "It {how_long}: none of its vCPUs was in KVM_RUN (paused, not started, or stopped after an \
+         error{or_its_vmm}). This does not mean idle."
     ))
 }
 

@@ -1,10 +1,14 @@
-//! The report on a screen: the host, then a screen for each VM, then how it was recorded.
+//! The report on a screen: the host, a table of VMs, a screen for each VM where asked for, then how it was
+//! recorded.
 
 mod account;
 mod charts;
 mod closing;
 mod host;
 mod vm;
+mod vms;
+
+pub(crate) use vms::Sort;
 
 use super::view::Report;
 use crate::page::Page;
@@ -14,6 +18,12 @@ use crate::page::Page;
 pub(crate) struct Options {
     /// Columns of the screen.
     pub(crate) width: usize,
+    /// VMs in the table.
+    pub(crate) top: usize,
+    /// Their order.
+    pub(crate) sort: Sort,
+    /// A screen for each VM.
+    pub(crate) detail: bool,
     /// A row and a chart for each vCPU.
     pub(crate) vcpus: bool,
 }
@@ -22,11 +32,15 @@ pub(crate) struct Options {
 pub(crate) fn render(report: &Report, options: Options) -> String {
     let mut page = Page::new(options.width);
     host::host(&mut page, report);
-    for vm in &report.vms {
-        vm::vm(&mut page, report, vm, options.vcpus);
+    vms::vms(&mut page, report, options);
+    host::recommendation(&mut page, report);
+    if options.detail {
+        for vm in vms::sorted(report, options.sort) {
+            vm::vm(&mut page, report, vm, options.vcpus);
+        }
     }
     if let Some(account) = &report.unplaced {
-        page.heading("Halts that belong to no VM that was found");
+        page.heading("Halts of unknown VMs");
         account::short(&mut page, account);
     }
     closing::closing(&mut page, report);

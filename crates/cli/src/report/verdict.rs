@@ -6,9 +6,10 @@ use haltwise_core::explain::HABIT;
 use haltwise_core::stats::Share;
 use haltwise_core::stats::total;
 
+use super::honest::is_paused;
 use super::view::{AccountView, CeilingView, VmView};
 use crate::number::{nanos, nanos_f64, percent, share, three_digits};
-use crate::words::ceiling_source;
+use crate::words::{capitalised, ceiling_source};
 
 /// Below this share of the wakes, it matters little what polling costs or spares.
 const HARDLY: f64 = 0.05;
@@ -24,33 +25,98 @@ pub(crate) fn verdict(account: &AccountView, vetoed: bool) -> String {
     sentences.join(" ")
 }
 
+/// What a report of many VMs says of one of them, in the same words for all that it concerns.
+pub(crate) fn concerns(vm: &VmView) -> Vec<String> {
+    let account = &vm.account;
+    let mut said = Vec::new();
+    if let Some(reason) = &vm.not_observable {
+        said.push(format!(
+            "not observable (this does not mean idle): {reason}"
+        ));
+    } else if is_paused(vm) {
+        said.push("not running: paused, not started, or stopped after an error".to_owned());
+    } else if account.halts == 0 {
+        said.push("no halts".to_owned());
+    }
+    if account.halts == 0 {
+        return said;
+    }
+    let vetoed = vm.vcpus.iter().any(|vcpu| vcpu.guest_veto == Some(true));
+    said.push(in_short(account, vetoed).to_owned());
+    if is_preempted(account) {
+        said.push("polls are preempted: the host is overcommitted".to_owned());
+    }
+    if waits_for_cpus(account) {
+        said.push("woken vCPUs wait for a CPU".to_owned());
+    }
+    said
+}
+
+/// The verdict without figures.
+fn in_short(account: &AccountView, vetoed: bool) -> &'static str {
+    match account.worth {
+        Worth::NoHalts => "no halts",
+        Worth::Unknown | Worth::Polling { price: None, .. } => "unknown whether polling pays",
+        Worth::InVain { .. } => "polling does not pay: no poll caught a wake",
+        Worth::NotPolling { .. } if vetoed => "the guest disabled host polling",
+        Worth::NotPolling { why, .. } => match why {
+            NotPolling::Off => "polling is off: the ceiling is 0",
+            NotPolling::GapsTooLong => "no halt polls, and a poll would catch few wakes",
+            NotPolling::LockedOut => {
+                "polling is locked out: gap plus wake-up latency exceeds the ceiling"
+            }
+            NotPolling::Other => "hardly any halt polls",
+        },
+        Worth::Polling {
+            caught,
+            price: Some(price),
+            ..
+        } if caught < HARDLY && price <= 10.0 => "polling hardly matters",
+        Worth::Polling {
+            price: Some(price), ..
+        } => pays(price),
+    }
+}
+
 fn cuts(account: &AccountView) -> Option<String> {
     let preempted = Share::of(account.poll.cut?, account.poll.polled)?;
-    preempted.is_from(HABIT).then(|| {
+    is_preempted(account).then(|| {
         format!(
-            "{} of the polls were preempted, because another task wanted the CPU: the host is \
-             overcommitted.",
+            "{} of the polls were preempted by another task: the host is overcommitted.",
             share(preempted.share)
         )
     })
 }
 
+fn is_preempted(account: &AccountView) -> bool {
+    let cut = account.poll.cut;
+    let preempted = cut.and_then(|cut| Share::of(cut, account.poll.polled));
+    preempted.is_some_and(|preempted| preempted.is_from(HABIT))
+}
+
 fn latency(account: &AccountView) -> Option<String> {
-    let median = account.wake_latency_ns?.p50;
-    let part = account.parts.wake_latency_ns as f64 / account.halted_ns.max(1) as f64;
-    (median > LONG_LATENCY_NS && part > 0.5).then(|| {
+    waits_for_cpus(account).then(|| {
         format!(
-            "{} of the halted time is wake-up latency: vCPUs that were woken wait for a CPU.",
-            share(part)
+            "{} of the halted time is wake-up latency: woken vCPUs wait for a CPU.",
+            share(late(account))
         )
     })
+}
+
+fn late(account: &AccountView) -> f64 {
+    account.parts.wake_latency_ns as f64 / account.halted_ns.max(1) as f64
+}
+
+fn waits_for_cpus(account: &AccountView) -> bool {
+    let median = account.wake_latency_ns.map(|spread| spread.p50);
+    median > Some(LONG_LATENCY_NS) && late(account) > 0.5
 }
 
 fn worth(account: &AccountView, vetoed: bool) -> String {
     match account.worth {
         Worth::NoHalts => "No halt was seen.".to_owned(),
         Worth::Unknown => {
-            "It is not known whether polling pays: the time polled was not recorded.".to_owned()
+            "Unknown whether polling pays: the time polled was not recorded.".to_owned()
         }
         Worth::InVain { poll_ns } => format!(
             "Polling does not pay here: {} of CPU went into it, and no poll caught a wake.",
@@ -70,25 +136,26 @@ fn worth(account: &AccountView, vetoed: bool) -> String {
             let (Some(spared), Some(price)) = (spared_ns, price) else {
                 let why = match account.waits {
                     0 => "no halt slept",
-                    _ => "the recording does not tell how long wake-ups took",
+                    _ => "wake-up latency was not recorded",
                 };
                 return format!(
-                    "Polling caught {} of the wakes. {each}; what a sleep would have cost instead is not \
-                     known: {why}.",
+                    "Polling caught {} of the wakes. {each}; what a sleep would have cost is unknown: \
+                     {why}.",
                     share(caught)
                 );
             };
             let caught = if caught < HARDLY && price <= 10.0 {
                 format!(
-                    "Polling hardly matters here: it caught {} of the wakes.",
+                    "Polling hardly matters: it caught {} of the wakes.",
                     share(caught)
                 )
             } else {
-                format!("{}. It caught {} of the wakes.", pays(price), share(caught))
+                let pays = capitalised(pays(price));
+                format!("{pays}. It caught {} of the wakes.", share(caught))
             };
             format!(
-                "{caught} {each} and spared a sleep that takes {} to wake from (median): at most \
-                 {} ns of CPU for each ns of latency.",
+                "{caught} {each} and avoided a sleep with a wake-up latency of {} (median): at most {} \
+                 ns of CPU for each ns of latency.",
                 nanos(spared),
                 three_digits(price)
             )
@@ -99,11 +166,11 @@ fn worth(account: &AccountView, vetoed: bool) -> String {
 /// A balanced goal gives a ns of CPU for a ns of latency; one that wants latency alone gives ten.
 fn pays(price: f64) -> &'static str {
     if price <= 1.0 {
-        "Polling pays here"
+        "polling pays"
     } else if price <= 10.0 {
-        "Polling pays here only where latency matters more than CPU"
+        "polling pays only where latency matters more than CPU"
     } else {
-        "Polling hardly pays here"
+        "polling hardly pays"
     }
 }
 
@@ -121,20 +188,20 @@ fn not_polling(account: &AccountView, why: NotPolling, gaps_within: Option<f64>)
             None => "Polling is off: the ceiling is 0.".to_owned(),
         },
         NotPolling::GapsTooLong => format!(
-            "Nothing is polled, and there is little to catch: {gaps} of the gaps are within the \
+            "No halt polls, and a poll would catch few wakes: {gaps} of the gaps are within the \
              ceiling of {ceiling}."
         ),
         NotPolling::LockedOut => format!(
-            "Polling is locked out: {gaps} of the gaps are within the ceiling of {ceiling}, but \
-             with the wake-up latency the halts are longer than it, and KVM judges whole halts, so \
-             the window never grows from 0."
+            "Polling is locked out: {gaps} of the gaps are within the ceiling of {ceiling}, but gap \
+             plus wake-up latency is longer. KVM compares the whole halt with the ceiling, so the \
+             window never grows from 0."
         ),
         NotPolling::Other if account.ceilings.is_empty() => {
-            "Hardly any halt polls; the ceiling in force is not known.".to_owned()
+            "Hardly any halt polls; the ceiling in force is unknown.".to_owned()
         }
         NotPolling::Other => format!(
-            "Hardly any halt polls, although {gaps} of the gaps are within the ceiling of \
-             {ceiling}: the guest may have switched polling off, or growing is disabled."
+            "Hardly any halt polls, although {gaps} of the gaps are within the ceiling of {ceiling}: \
+             the guest may have disabled host polling, or growing is disabled."
         ),
     }
 }
@@ -249,10 +316,7 @@ mod test {
             says(&account)
         };
         let some = counted(259);
-        assert!(
-            some.contains("does not tell how long wake-ups took"),
-            "{some}"
-        );
+        assert!(some.contains("wake-up latency was not recorded"), "{some}");
         assert!(counted(0).contains("no halt slept"), "{}", counted(0));
     }
 }

@@ -74,7 +74,7 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
 fn look(root: &Root) -> Result<Result<Look, String>, Failure> {
     match Look::at(root) {
         Ok(Some(look)) => Ok(Ok(look)),
-        Ok(None) => Ok(Err("another haltwise is writing it just now".to_owned())),
+        Ok(None) => Ok(Err("another haltwise is writing it".to_owned())),
         Err(
             error @ (KnobError::Denied { .. }
             | KnobError::Untrusted { .. }

@@ -36,7 +36,7 @@ pub(crate) fn render(status: &Status, width: usize) -> String {
     for it in &status.steps {
         step(&mut page, it);
     }
-    page.heading("VMs that run now");
+    page.heading("Running VMs");
     if status.vms.is_empty() && status.vms_unwatched.is_none() {
         page.line("  None was found.");
     }
@@ -73,7 +73,7 @@ fn step(page: &mut Page, step: &StepView) {
     page.wrapped("    by: ", &harmless(&step.who), 8);
     turns(page, &step.turns);
     for name in &step.gone {
-        page.line(&format!("  {name} is not ours any more"));
+        page.line(&format!("  {name} was modified externally"));
     }
     page.line(&format!("    undo: {}", step.undo));
 }
@@ -83,7 +83,7 @@ fn journal(page: &mut Page, status: &Status) {
     page.heading("Journal");
     let path = harmless(&journal.path);
     if let Some(why) = &journal.unknown {
-        let text = format!("{path}: nothing of it is known: {}.", harmless(why));
+        let text = format!("{path}: cannot be read: {}.", harmless(why));
         page.wrapped("  ", &text, 4);
     }
     if let Some(entries) = journal.entries {
@@ -95,7 +95,8 @@ fn journal(page: &mut Page, status: &Status) {
     }
     if journal.torn_bytes > 0 {
         let bytes = plural(journal.torn_bytes, "byte");
-        let text = format!("Its last line was cut ({bytes}); nothing that was done is in it.");
+        let text =
+            format!("Its last line is incomplete ({bytes}); no completed change is affected.");
         page.wrapped("  ", &text, 4);
     }
     if let Some(open) = &journal.open {

@@ -96,15 +96,15 @@ impl Column {
         match self {
             Self::Name => "the VM's name, or the vCPU and its thread",
             Self::Vcpus => "vCPUs",
-            Self::Halts => "halts in a second",
+            Self::Halts => "halts per second",
             Self::Wasted => "failed polls, in percent of one CPU",
-            Self::Useful => "polled until the wake came, in percent of one CPU",
+            Self::Useful => "successful polls, in percent of one CPU",
             Self::P50 => "median wake-up latency of the halts that slept",
-            Self::P99 => "of 100 wake-ups, 99 are no later than this",
-            Self::Window => "polling window, on average",
+            Self::P99 => "99th percentile of the wake-up latency",
+            Self::Window => "mean polling window",
             Self::Ceiling => "ceiling in force; \u{2264} where vCPUs differ",
-            Self::Exits => "exits in a second (--exits)",
-            Self::History => "halts in a second, up to the newest at the right",
+            Self::Exits => "exits per second (--exits)",
+            Self::History => "halts per second over time, newest at the right",
             Self::Reasons => "the most frequent reasons of exits",
         }
     }
@@ -200,12 +200,12 @@ impl Column {
         let mut missing = origin.missing.iter();
         let told = missing.find(|missing| fields.contains(&missing.field.as_str()));
         let mut here = || match self {
-            Self::Wasted | Self::Useful => "no halt has its time polled",
+            Self::Wasted | Self::Useful => "polling time was not recorded",
             Self::P50 | Self::P99 if dashes.all(|row| row.figures.waits == 0) => "no vCPU slept",
-            Self::P50 | Self::P99 => "no sleep whose wake event was seen",
-            Self::Window => "no halt has its window",
-            Self::Ceiling => "no halt has its ceiling",
-            Self::Vcpus => "not known whose halts these are",
+            Self::P50 | Self::P99 => "no sleep with a known wake event",
+            Self::Window => "windows were not recorded",
+            Self::Ceiling => "ceilings were not recorded",
+            Self::Vcpus => "halts of unknown VMs",
             _ => "not recorded",
         };
         Some(told.map_or_else(|| here().to_owned(), |missing| harmless(&missing.reason)))

@@ -94,10 +94,10 @@ pub(crate) const BINDINGS: [Binding; 22] = [
         &[Char('<'), Char(',')],
         "< ,",
         Action::Sort(-1),
-        "sort by the column before",
+        "sort by the previous column",
     ),
     bind(&[Char('r')], "r", Action::Reverse, "reverse the order"),
-    bind(&[Char('/')], "/", Action::Filter, "show only VMs named so"),
+    bind(&[Char('/')], "/", Action::Filter, "show only matching VMs"),
     bind(
         &[Char(' ')],
         "Space",
@@ -123,12 +123,7 @@ pub(crate) const BINDINGS: [Binding; 22] = [
         Action::Help,
         "this page",
     ),
-    bind(
-        &[Ctrl('l')],
-        "Ctrl-L",
-        Action::Redraw,
-        "draw the screen anew",
-    ),
+    bind(&[Ctrl('l')], "Ctrl-L", Action::Redraw, "redraw the screen"),
     bind(&[Char('q'), Ctrl('c')], "q", Action::Quit, "quit"),
 ];
 

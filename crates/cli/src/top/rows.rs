@@ -170,8 +170,8 @@ fn unplaced(step: &Step, vm: Option<VmIndex>, cell: &Cell, names: Option<&Names>
     Row {
         key: Key::Unplaced(vm),
         name: match vm {
-            None => "(of no known VM)".to_owned(),
-            Some(_) => "(of no known vCPU)".to_owned(),
+            None => "(unknown VM)".to_owned(),
+            Some(_) => "(unknown vCPU)".to_owned(),
         },
         blind: None,
         paused: false,

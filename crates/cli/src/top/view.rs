@@ -115,7 +115,7 @@ struct CeilingView {
 
 #[derive(Debug, Serialize)]
 struct ExitsView {
-    /// `exits` as the tracepoint `kvm_exit` tells them, or `emulated-instructions` where it tells none.
+    /// `exits` as the tracepoint `kvm_exit` reports them, or `emulated-instructions` where it reports none.
     counts: &'static str,
     count: u64,
     per_s: f64,

@@ -24,7 +24,7 @@ pub(crate) fn render(view: &View, plan: Option<&str>, width: usize) -> String {
         counted::show(&mut page, counted);
     }
     commands(&mut page, view, plan);
-    page.heading("What this rests on");
+    page.heading("Basis of these figures");
     for (what, text) in rests(view) {
         page.wrapped(&format!("  {what:<12} "), &text, 15);
     }

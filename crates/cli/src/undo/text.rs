@@ -37,7 +37,7 @@ fn left(page: &mut Page, step: &UndoneStep) {
         };
         let why = match left.why {
             "theirs" => "left alone: modified externally",
-            _ => "left: a boot, or KVM loaded anew, has taken ours back already",
+            _ => "already reset by a reboot or a reload of KVM",
         };
         page.wrapped("  ", &format!("{}{found} {why}", left.name), 4);
     }

@@ -24,7 +24,7 @@ use crate::shown::Shown;
   haltwise exits cap --csv > exits.csv      for a spreadsheet
 
 The capture must contain exits: record it with `haltwise record --exits`, or
-`--exits=msr,pio,...` to tell them apart by MSR, port and so on.
+`--exits=msr,pio,...` to count them by MSR, port and so on.
 
 Exits with 5 if the capture is truncated or damaged, or if events were lost.")]
 pub(crate) struct Arguments {

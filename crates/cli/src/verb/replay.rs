@@ -9,12 +9,14 @@ use haltwise_core::replay::Arrivals;
 use haltwise_core::units::Nanos;
 
 use super::costs::{Costs, reading};
+use super::listing::Listing;
 use super::time;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::page::Page;
 use crate::reading::opened::Opened;
 use crate::recommend::goal::Weight;
 use crate::replay::play::{self, Wish};
+use crate::replay::text::Options;
 use crate::replay::view::Subject;
 use crate::replay::{price, text, view};
 use crate::terminal::{self, Width};
@@ -71,7 +73,9 @@ pub(crate) struct Arguments {
     /// Seed of randomized policies
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Also print tables for each vCPU
+    #[command(flatten)]
+    listing: Listing,
+    /// As --detail, with tables for each vCPU
     #[arg(long)]
     vcpus: bool,
     /// Print JSON (schema 1, see docs/replay-json.md)
@@ -125,7 +129,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let text = if arguments.json {
         terminal::json(&view)?
     } else {
-        text::render(&view, width)
+        let options = Options {
+            width,
+            top: arguments.listing.most(),
+            detail: arguments.listing.detail() || arguments.vcpus,
+        };
+        text::render(&view, options)
     };
     terminal::print(&text)?;
     Ok(if partial || view.basis.lost > 0 {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::listing::Listing;
 use crate::exit::{Exit, Outcome};
 use crate::html;
 use crate::html::content::{self, Wanted};
@@ -11,15 +12,16 @@ use crate::reading::{load, select};
 use crate::recommend::goal::Named;
 use crate::recommend::seek::Wish;
 use crate::recommend::{Looking, Recommendation};
-use crate::report::text::Options;
+use crate::report::text::{Options, Sort};
 use crate::report::{build, text};
 use crate::terminal::{self, Width};
 
 /// Arguments of `haltwise report`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
-  haltwise report cap                  summary, one section for each VM
-  haltwise report cap --vm web-1       one VM only, by name
+  haltwise report cap                  summary, and the VMs that poll most
+  haltwise report cap --top 0 --sort wake   all VMs, longest wake-up latency first
+  haltwise report cap --vm web-1       one VM in detail, by name
   haltwise report cap --vm 4711        by the PID of its VMM
   haltwise report cap --vcpus          also a row and a chart for each vCPU
   haltwise report cap --json | jq '.vms[].account.poll.cpu_percent'
@@ -35,7 +37,12 @@ pub(crate) struct Arguments {
     /// Only this VM, by name or by the PID of its VMM [default: all]
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
-    /// Also print a row and a chart for each vCPU
+    #[command(flatten)]
+    listing: Listing,
+    /// Column by which the table of VMs is sorted, largest first
+    #[arg(long, value_name = "KEY", default_value = "poll")]
+    sort: Sort,
+    /// As --detail, with a row and a chart for each vCPU
     #[arg(long)]
     vcpus: bool,
     /// Print JSON (schema 1, see docs/report-json.md)
@@ -43,7 +50,7 @@ pub(crate) struct Arguments {
     json: bool,
     /// Write an HTML page, one file that needs no network: findings, remedies, charts,
     /// and the cost of the recorded halts under other settings
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "vcpus", "width"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "vcpus", "width", "top", "sort", "detail"])]
     html: Option<PathBuf>,
     /// Add a comparison with this capture to the page, as `haltwise diff`
     #[arg(long, value_name = "DIR", requires = "html")]
@@ -62,6 +69,13 @@ pub(crate) struct Arguments {
     ceiling_only: bool,
     #[command(flatten)]
     width: Width,
+}
+
+impl Arguments {
+    /// Whether each VM is shown in detail: where asked for, and where there is one.
+    fn is_detailed(&self, vms: usize) -> bool {
+        self.listing.detail() || self.vcpus || self.vm.is_some() || vms < 2
+    }
 }
 
 /// Makes the report and prints it.
@@ -84,6 +98,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     } else {
         let options = Options {
             width: arguments.width.columns(),
+            top: arguments.listing.most(),
+            sort: arguments.sort,
+            detail: arguments.is_detailed(report.host.vms),
             vcpus: arguments.vcpus,
         };
         text::render(&report, options)

@@ -43,19 +43,19 @@ fn rule(page: &mut Page, view: &View) {
     }
     if rule.backports_found {
         let without = counted(rule.differences_upstream.unwrap_or(0), "difference");
-        text = format!("{text} (found in the recording: {without} without)");
+        text = format!("{text} (detected from the recording: {without} without)");
     }
     if !rule.equally.is_empty() {
         text = format!("{text}; {} explains it as well", rule.equally.join(" or "));
     }
     if !rule.undecided.is_empty() {
         let undecided = rule.undecided.join(" or ");
-        text = format!("{text}; nothing recorded shows whether it carries {undecided}");
+        text = format!("{text}; the recording does not show whether it has {undecided}");
     }
     if !rule.transcribed {
-        text.push_str(" (a kernel that is not known here: the nearest rule is taken)");
+        text.push_str(" (unknown kernel: the nearest known algorithm is used)");
     }
-    say(page, "rule", &text);
+    say(page, "algorithm", &text);
     let settings: Vec<String> = view.settings.iter().map(setting).collect();
     say(page, "settings", &settings.join(", "));
     if let Some(cap) = view.cap_ns {
@@ -121,7 +121,7 @@ fn one(page: &mut Page, it: &DifferenceView) {
         text = format!("{text}, {} settings tried", it.settings);
     }
     if it.as_if_vetoed {
-        text.push_str(", as of a vCPU that may not poll");
+        text.push_str(", as for a vCPU that may not poll");
     }
     page.wrapped(&format!("{} {vcpu} ", harmless(name)), &text, 4);
     page.line(&format!("    expected  {}", did(&it.expected)));
@@ -169,7 +169,7 @@ fn result(page: &mut Page, view: &View) {
             rows.push(row(name, count.checked, count.matched));
         }
     }
-    let stands = [Stands::Left, Stands::Right, Stands::Right, Stands::Right];
+    let stands = Stands::of_numbers::<4>();
     page.table(2, &stands, &rows);
 }
 
@@ -184,8 +184,8 @@ fn closing(page: &mut Page, view: &View) {
     }
     if view.vetoed > 0 {
         let text = format!(
-            "{} of vCPUs whose guest disabled host polling (MSR_KVM_POLL_CONTROL): KVM left their \
-             windows alone, as its rule has it",
+            "{} of vCPUs whose guest disabled host polling (MSR_KVM_POLL_CONTROL): KVM does not change \
+             their windows",
             counted(view.vetoed, "halt")
         );
         say(page, "no polling", &text);
@@ -204,7 +204,7 @@ fn closing(page: &mut Page, view: &View) {
     let assumed: Vec<&str> = assumed.map(|it| it.name).collect();
     if !assumed.is_empty() {
         let text = format!(
-            "{}: not recorded, the kernel's default was taken",
+            "{}: not recorded, the kernel's default is assumed",
             assumed.join(", ")
         );
         say(page, "assumed", &text);
@@ -220,7 +220,7 @@ fn closing(page: &mut Page, view: &View) {
         say(page, "lost", &counted(view.capture.lost, "event"));
     }
     if view.capture.cut {
-        say(page, "cut", "the recording did not end by itself");
+        say(page, "cut", "the recording was not finished");
     }
     for note in &view.capture.notes {
         say(page, "note", &harmless(note));
@@ -233,20 +233,23 @@ fn verdict(view: &View) -> String {
         return "nothing could be checked".to_owned();
     }
     if view.differences == 0 {
-        return "every halt that was checked is as the kernel's rule has it".to_owned();
+        return "every checked halt matches KVM's algorithm".to_owned();
     }
-    let mut text = format!("{} from the rule", counted(view.differences, "difference"));
+    let mut text = format!(
+        "{} from KVM's algorithm",
+        counted(view.differences, "difference")
+    );
     if view.as_if_vetoed > 0 {
         text = format!(
-            "{text}; in {} KVM left the window alone, as it does for a vCPU that may not poll: its guest \
-             may have switched its host's polling off, or halt_poll_ns was 0 between two looks",
+            "{text}; in {} KVM left the window alone, as it does for a vCPU that may not poll: the \
+             guest may have disabled host polling, or halt_poll_ns was 0 between two readings",
             view.as_if_vetoed
         );
     }
     if view.differences_assumed > 0 {
         text = format!(
-            "{text}; {} under a ceiling that was not recorded: the VM may have one of its own, which \
-             --vm and --cap tell",
+            "{text}; {} under a ceiling that was not recorded: the VM may have its own: specify it \
+             with --vm and --cap",
             view.differences_assumed
         );
     }

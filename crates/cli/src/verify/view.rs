@@ -146,7 +146,7 @@ impl View {
     pub(super) fn why_not_checked(&self) -> String {
         let reasons = self.reasons();
         if reasons.is_empty() {
-            return "the capture holds no halt".to_owned();
+            return "the capture contains no halts".to_owned();
         }
         let words = reasons
             .iter()
@@ -157,7 +157,7 @@ impl View {
     /// What to do about it.
     pub(super) fn hint_if_not_checked(&self) -> &'static str {
         match self.reasons().first() {
-            None => "`haltwise doctor` says why there may be none",
+            None => "`haltwise doctor` lists possible reasons",
             Some((_, Skip::Window)) => {
                 "windows are known after the first call of grow or shrink: the tracepoint \
                  kvm_halt_poll_ns must have been recorded too"
@@ -263,8 +263,8 @@ fn capture_view(opened: &Opened, setup: &Setup, fed: &Fed) -> CaptureView {
     }
     if fed.calls_missing > 0 {
         notes.push(format!(
-            "{} calls of grow or shrink are missing in the table window_changes; the halts' own \
-             windows were taken",
+            "{} calls of grow or shrink are missing in the table window_changes; the windows of the \
+             halts are used",
             fed.calls_missing
         ));
     }

@@ -131,7 +131,7 @@ fn a_stream_ends_in_the_middle_of_a_batch() {
     let (code, out, err) = haltwise(dir.path(), &["report", "cap"]);
     assert_eq!((code, err.as_str()), (5, ""));
     assert!(out.contains("table halts has a torn tail"), "{out}");
-    assert!(out.contains("the recording did not end by itself"), "{out}");
+    assert!(out.contains("the recording was not finished"), "{out}");
 }
 
 #[test]
@@ -185,7 +185,7 @@ fn a_replay_that_cannot_be_made_says_why_and_what_to_do() {
             "counts",
             &[][..],
             1,
-            "this capture was made with --mode counts and holds no single halts",
+            "this capture was made with --mode counts and contains no single halts",
             "record again without --mode counts",
         ),
         (

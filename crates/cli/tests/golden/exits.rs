@@ -208,7 +208,7 @@ fn what_cannot_be_shown_is_said_with_what_to_do() {
     let (code, said) = run(&["exits", "captures/idle"]);
     assert_eq!(code, Some(1));
     assert!(
-        said.contains("holds none\nhint: `haltwise record --exits`"),
+        said.contains("contains none\nhint: `haltwise record --exits`"),
         "{said}"
     );
     let dir = tempfile::tempdir().unwrap();

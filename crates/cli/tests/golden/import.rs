@@ -141,7 +141,7 @@ fn what_is_no_text_of_a_tracer_is_refused() {
         ),
         (
             b"  x-1 [000] ..... 1.000000: kvm_msr: msr_read 1\n",
-            "error: import stdin: none of its 1 events tells of a halt",
+            "error: import stdin: none of its 1 events is a halt",
         ),
     ] {
         let (code, out, err) = haltwise(dir.path(), &["import", "-o", "cap", "-"], text);

@@ -23,6 +23,7 @@ mod guest;
 mod hostile;
 mod import;
 mod laws;
+mod many;
 mod mutants;
 mod one_answer;
 mod page;
@@ -246,7 +247,7 @@ fn reports(home: &Path, name: &str) -> Vec<(String, String)> {
 fn a_report_on_one_vm_says_whose_the_head_is() {
     let said =
         |options: &[&str]| haltwise(&home(), &[&["report", "captures/fleet"], options].concat()).0;
-    let words = "  Below: 1 of these VMs; the figures above are of all of them.\n";
+    let words = "  Below: 1 of these VMs; the figures above cover all of them.\n";
     assert!(said(&["--vm", "web-1"]).contains(words));
     assert!(!said(&[]).contains("Below: "));
 }

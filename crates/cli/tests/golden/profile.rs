@@ -473,14 +473,14 @@ fn what_cannot_be_shown_is_said_with_what_to_do() {
     let (code, said) = run(&home(), &["profile", "captures/idle"]);
     assert_eq!(code, Some(1));
     assert!(
-        said.contains("holds none\nhint: `haltwise record --profile`"),
+        said.contains("contains none\nhint: `haltwise record --profile`"),
         "{said}"
     );
     for (options, words) in [
         (&["--exit", "hl\u{1b}t"][..], "the exit `hl?t`\nhint: "),
         (
             &["--event", "cycles"],
-            "no samples of cycles\nhint: it holds those of cpu-clock",
+            "no samples of cycles\nhint: it contains samples of cpu-clock",
         ),
         (&["--svg", "-", "--json"], "more than one"),
         (&["--svg", "-", "--folded", "-"], "more than one"),

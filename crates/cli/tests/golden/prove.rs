@@ -40,7 +40,7 @@ fn interrupted() -> Value {
     result["ledger"] = Value::Null;
     result["blocks"][1]["lost"] = json!(41);
     for block in 2..10 {
-        result["blocks"][block]["notes"] = json!(["VM web\u{1b}[2J-1 ended meanwhile"]);
+        result["blocks"][block]["notes"] = json!(["VM web\u{1b}[2J-1 ended during the experiment"]);
     }
     result["host"]["knobs_assumed"] = json!(["halt_poll_ns_grow_start"]);
     result
@@ -52,9 +52,9 @@ fn blind() -> Value {
     let figures = result["figures"].as_array_mut().unwrap();
     figures.retain(|figure| !["cost", "poll-cpu"].contains(&figure["figure"].as_str().unwrap()));
     result["predictions"] = json!({"of_a": [], "of_b": [], "bistable_a": 0, "bistable_b": 0,
-        "notes": ["B is not predicted from 12 of 12 blocks under A: no halt slept in them, so how \
-                   long a wake-up takes is not known; give --calibration or --wake-latency"]});
-    result["missing"]["cost"] = json!("how long halts polled is not recorded here");
+        "notes": ["B is not predicted from 12 of 12 blocks under A: no halt slept in them, so the \
+                   wake-up latency is unknown; give --calibration or --wake-latency"]});
+    result["missing"]["cost"] = json!("polling time was not recorded");
     result
 }
 

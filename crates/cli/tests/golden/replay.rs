@@ -37,7 +37,7 @@ fn replays_are_as_committed() {
     let mut wrong = String::new();
     for name in replayable() {
         let capture = format!("captures/{name}");
-        let (text, code) = haltwise(&home(), &arguments(&capture, &["--vcpus"]));
+        let (text, code) = haltwise(&home(), &arguments(&capture, &[]));
         let text = text + &format!("(exit code {})\n", code.unwrap());
         let file = format!("{name}/replay.txt");
         wrong.extend(compare(&file, &text).err());

@@ -313,7 +313,7 @@ fn kvm_stats() -> Scenario {
     scenario.missing = ["wake_latency_ns", "wake", "poll_cut"]
         .map(|field| Missing {
             field: field.to_owned(),
-            reason: "KVM's own statistics do not tell".to_owned(),
+            reason: "not in KVM's statistics".to_owned(),
         })
         .to_vec();
     scenario
@@ -362,9 +362,9 @@ fn tracepoints() -> Scenario {
     let mut scenario = scenario("tracepoints", &[("web-1", 1)], &[Guest::default()]);
     scenario.rung = Rung::Tracepoints;
     let missing = [
-        ("window_ns", "no tracepoint tells of it"),
-        ("ceiling_ns", "no tracepoint tells of it"),
-        ("poll_ns", "no tracepoint tells of it"),
+        ("window_ns", "not reported by tracepoints"),
+        ("ceiling_ns", "not reported by tracepoints"),
+        ("poll_ns", "not reported by tracepoints"),
     ];
     scenario.missing = missing
         .map(|(field, reason)| Missing {

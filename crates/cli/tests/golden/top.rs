@@ -174,7 +174,11 @@ fn what_was_lost_is_in_the_last_line_and_in_the_exit_code() {
         ("idle", 0, "Lost: nothing"),
         ("fleet", 0, "Lost: nothing; 1 VM not observable"),
         ("lossy", 5, "Lost: 120 events (ring buffer full)"),
-        ("cut", 5, "Lost: nothing; the recording was cut"),
+        (
+            "cut",
+            5,
+            "Lost: nothing; the recording was not finished by its recorder",
+        ),
     ] {
         let (text, exit) = haltwise(&home(), &["top", &format!("captures/{name}"), "--once"]);
         assert_eq!(exit, Some(code), "{name}");

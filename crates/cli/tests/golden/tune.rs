@@ -416,7 +416,7 @@ fn what_cannot_be_tuned_says_why() {
     let plan = plan.to_str().unwrap();
     for (arguments, code, says) in [
         (&["tune"][..], 2, "<DIR>"),
-        (&["tune", "captures/no-halts"], 1, "holds no halts"),
+        (&["tune", "captures/no-halts"], 1, "contains no halts"),
         (&["tune", "captures/none"], 1, "captures/none"),
         (
             &["tune", "captures/idle", "--vm", "nobody"],

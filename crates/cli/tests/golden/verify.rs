@@ -75,12 +75,12 @@ fn what_cannot_be_verified_is_no_success() {
     for (arguments, said, hint) in [
         (
             &["captures/counts"][..],
-            "the capture holds counts",
+            "the capture contains histograms",
             "--mode full",
         ),
         (
             &["captures/no-halts"],
-            "the capture holds no halt",
+            "the capture contains no halts",
             "haltwise doctor",
         ),
         (
@@ -90,7 +90,7 @@ fn what_cannot_be_verified_is_no_success() {
         ),
         (
             &["captures/bursty", "--kernel", "4.2"],
-            "on 4.2 (x86) KVM does not tell",
+            "on 4.2 (x86) KVM does not report window changes",
             "--kernel",
         ),
         (&["captures"], "it is not a capture", "haltwise record"),
@@ -257,7 +257,7 @@ fn what_a_stable_kernel_carries_is_found_and_used_by_every_verb() {
     assert!(carried.contains(&"live-ceiling".into()), "{rule}");
     assert!(rule["differences_upstream"].as_u64().unwrap() > 0, "{rule}");
     let (_, text, _) = verify(dir.path(), &["."]);
-    assert!(text.contains("found in the recording"), "{text}");
+    assert!(text.contains("detected from"), "{text}");
 
     // Told, they are taken as told.
     let (code, out, _) = verify(dir.path(), &[".", "--json", "--backport", "shrink-floor"]);

@@ -72,7 +72,7 @@ fn every_block_counts_the_halts_of_its_own_vm_and_no_others() {
         assert_eq!(block["vms"], 1, "{block:#}");
         assert_eq!(block["lost"], 0, "{block:#}");
         // KVM's own histogram, printed by the lab, is the second witness. (Its `halt_wakeup` would not
-        // do: it also counts who was woken on the way to sleep.)
+        // do: it also counts who was woken before schedule().)
         let of_halts = figures["blocks"].as_f64().unwrap() / 100.0;
         let blocks = (block["halts"].as_f64().unwrap() * of_halts).round();
         assert_eq!(Some(blocks), figures["metric"].as_f64(), "{block:#}");

@@ -202,7 +202,7 @@ fn live_vms_come_and_go() {
     tmux.press(&["Enter"]);
     tmux.wait_for("Wake-up p99");
     drop(first.end(Signal::TERM));
-    tmux.wait_for("was not there in this interval");
+    tmux.wait_for("was not present in this interval");
     // While paused, one can go back to when it ran.
     tmux.press(&["Space"]);
     let mut screen = tmux.wait_for("PAUSED");

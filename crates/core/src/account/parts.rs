@@ -25,7 +25,7 @@ pub struct Parts {
     pub sleep_ns: u64,
     /// From the wake event until the vCPU ran again.
     pub wake_latency_ns: u64,
-    /// Neither polled nor slept: woken on the way to sleep, before it was scheduled out.
+    /// Neither polled nor slept: woken before it was scheduled out.
     pub turned_back_ns: u64,
     /// The recording cannot say.
     pub unknown_ns: u64,

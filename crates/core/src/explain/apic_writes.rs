@@ -88,7 +88,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
             ),
             Remedy::new(
                 Does::SparesExits,
-                "Take away what inhibits it for this VM: a PIT that reinjects lost ticks inhibits AVIC \
+                "Remove what inhibits it for this VM: a PIT that reinjects lost ticks inhibits AVIC \
                  (QEMU `-global kvm-pit.lost_tick_policy=discard`).",
             ),
         ],

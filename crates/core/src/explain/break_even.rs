@@ -21,7 +21,7 @@ use crate::stats::Share;
 
 pub(super) const RULE: Rule = Rule {
     id: "hlt-below-break-even",
-    title: "halts shorter than a wake-up takes, and slept through",
+    title: "sleeps shorter than a wake-up takes",
     source: "ski rental: Karlin and others, SOSP 1991; wake-up latency as measured here",
     remedies: &[
         Does::HostPollsMore(Lever::Parameters),
@@ -32,17 +32,17 @@ pub(super) const RULE: Rule = Rule {
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     let polls = |account: &Account| account.unknown.poll_ns;
-    if let Some(unfit) = evidence.unfit(polls, "the recording does not tell which halts polled") {
+    if let Some(unfit) = evidence.unfit(polls, "which halts polled was not recorded") {
         return unfit;
     }
     let wanted = |account: &Account| match Contention::of(evidence, account) {
         Contention::Wanted(why) => Some(why),
         _ => None,
     };
-    let all: Option<Vec<String>> = evidence.accounts().map(wanted).collect();
+    let all: Option<Vec<String>> = evidence.vcpus().map(wanted).collect();
     if let Some(why) = all.and_then(|all| all.into_iter().next()) {
         return Judgement::blind(format!(
-            "{why}: wake-up latencies tell of that wait, not of what sleeping costs"
+            "{why}: wake-up latencies include that wait and do not show what sleeping costs"
         ));
     }
     evidence.each(|guest| of_guest(evidence, guest)).into()
@@ -128,7 +128,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let in_force = match ceiling_ns {
         Some(0) => "polling is off (ceiling 0)".to_owned(),
         Some(ns) => format!("the ceiling is {}", nanos(ns)),
-        None => "the ceiling in force is not known".to_owned(),
+        None => "the ceiling in force is unknown".to_owned(),
     };
     // For a window to grow the whole halt must be shorter than the ceiling: gap and latency.
     let too_low = ceiling_ns.is_some_and(|ns| ns < too_soon.break_even_ns.saturating_mul(2));
@@ -144,10 +144,10 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
             rate(guest.per_s(too_soon.slept)),
         ),
         cause: if too_low {
-            "Each of them gave its CPU away and took longer to wake than it would have polled."
+            "Each of them took longer to wake up than it would have polled."
         } else {
-            "Each of them gave its CPU away and took longer to wake than it would have polled; longer halts \
-             between them keep the window small."
+            "Each of them took longer to wake up than it would have polled; longer halts between them \
+             keep the window small."
         }
         .to_owned(),
         remedies: vec![remedy.taking(too_soon.takes(guest))],

@@ -37,10 +37,9 @@ impl Contention {
         let pressure = evidence.ledger.host.cpu_pressure();
         match (all, pressure) {
             (Some(all), _) if all.is_from(HABIT) => Self::Wanted(preempted(all.share, "the host")),
-            (_, Some(share)) if share >= HABIT => Self::Wanted(format!(
-                "some task of the host waited for a CPU for {} of the time",
-                percent(share)
-            )),
+            (_, Some(share)) if share >= HABIT => {
+                Self::Wanted(format!("CPU pressure {} (PSI)", percent(share)))
+            }
             (_, Some(_)) => Self::Free,
             (Some(all), None) if all.is_below(HABIT) => Self::Free,
             _ => Self::Unknown,
@@ -55,7 +54,7 @@ impl Contention {
 
 fn preempted(share: f64, whose: &str) -> String {
     format!(
-        "{} of the polls of {whose} were preempted, because another task wanted the CPU",
+        "{} of the polls of {whose} were preempted by another task",
         percent(share)
     )
 }

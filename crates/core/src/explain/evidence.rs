@@ -147,7 +147,7 @@ impl<'a> Evidence<'a> {
         look: impl Fn(&Guest<'a>, &ExitAccount) -> Option<Found>,
     ) -> Judgement {
         let Some(seen) = self.exits else {
-            return Judgement::blind("exits were not recorded: `haltwise record --exits` does");
+            return Judgement::blind("exits were not recorded (`haltwise record --exits`)");
         };
         let limited = !seen.recorded.reasons.is_empty() || !seen.recorded.vcpus.is_empty();
         let found = self.each(|guest| look(guest, guest.exits?));
@@ -173,7 +173,7 @@ impl<'a> Evidence<'a> {
         if self.exits.is_some() && !self.tells(key) {
             let name = key.as_str();
             return Judgement::blind(format!(
-                "the recording does not tell this of exits: `haltwise record --exits={name}` does"
+                "not recorded: `haltwise record --exits={name}` records it"
             ));
         }
         let judgement = self.each_exits(look);
@@ -190,24 +190,33 @@ impl<'a> Evidence<'a> {
             return Some(Judgement::blind(reason));
         }
         if self.guests.is_empty() {
-            return Some(Judgement::blind("no VM is known here"));
+            return Some(Judgement::blind("no VM is known"));
         }
-        let few = self.accounts().all(|account| account.halts < ENOUGH_EVENTS);
-        few.then(|| {
-            Judgement::blind(format!(
-                "no vCPU halted {ENOUGH_EVENTS} times: too few to judge"
-            ))
-        })
+        let enough = |account: &Account| account.halts >= ENOUGH_EVENTS;
+        if self.vcpus().any(enough) {
+            return None;
+        }
+        let of_unknown_vcpus = self.guests.iter().any(|guest| {
+            let placed = guest.seats.iter().filter_map(|seat| seat.account);
+            let placed = total(placed.map(|account| account.halts));
+            guest.account.halts.saturating_sub(placed) >= ENOUGH_EVENTS
+        });
+        Some(Judgement::blind(if of_unknown_vcpus {
+            "the vCPUs of these halts were not recorded".to_owned()
+        } else {
+            format!("no vCPU halted {ENOUGH_EVENTS} times, which is too few")
+        }))
     }
 
     /// Whether no halt at all has what `of` counts, though there were halts.
     fn lacks(&self, of: impl Fn(&Account) -> u64) -> bool {
-        let halts = total(self.accounts().map(|account| account.halts));
-        halts > 0 && self.accounts().all(|account| of(account) >= account.halts)
+        let halts = total(self.guests.iter().map(|guest| guest.account.halts));
+        let mut accounts = self.guests.iter().map(|guest| &guest.account);
+        halts > 0 && accounts.all(|account| of(account) >= account.halts)
     }
 
-    /// The accounts of all vCPUs that halted.
-    pub(super) fn accounts(&self) -> impl Iterator<Item = &'a Account> {
+    /// The accounts of all vCPUs that halted, without halts of which the vCPU is not known.
+    pub(super) fn vcpus(&self) -> impl Iterator<Item = &'a Account> {
         let seats = self.guests.iter().flat_map(|guest| &guest.seats);
         seats.filter_map(|seat| seat.account)
     }

@@ -30,7 +30,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     let listed = evidence.guests.iter().flat_map(|guest| &guest.seats);
     let mut known = listed.filter_map(|seat| Some(seat.listed?.guest_veto.is_some()));
     if known.clone().next().is_some() && !known.any(|known| known) {
-        return Judgement::blind("whether a guest disabled host polling was not recorded");
+        return Judgement::blind("not recorded whether a guest disabled host polling");
     }
     evidence.each(|guest| of_guest(evidence, guest)).into()
 }
@@ -57,7 +57,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
         signature: format!("{signature}."),
         cause:
             "A Linux guest does that when its cpuidle driver is haltpoll, and polls itself if its \
-                governor is haltpoll too. No setting of the host reaches these vCPUs."
+             governor is haltpoll too. No setting of the host affects these vCPUs."
                 .to_owned(),
         remedies: Vec::new(),
         cost: None,
@@ -78,10 +78,9 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
             percent(too_soon.share.map_or(0.0, |share| share.share)),
             nanos(too_soon.break_even_ns),
         );
-        "Nobody polls for these vCPUs: the guest told the host not to, and halts for gaps \
-                       through which a guest that polls would have polled. Linux: the cpuidle driver is \
-                       haltpoll and the governor is not (/sys/devices/system/cpu/cpuidle in the guest), \
-                       or guest_halt_poll_ns is 0."
+        "Neither host nor guest polls for these vCPUs: the guest disabled host polling, and halts \
+         during gaps short enough for guest polling. Linux: the cpuidle driver is haltpoll and the \
+         governor is not (/sys/devices/system/cpu/cpuidle in the guest), or guest_halt_poll_ns is 0."
             .clone_into(&mut found.cause);
         found.sure = Sure::Likely;
         found.cost = Some(too_soon.cost(guest));

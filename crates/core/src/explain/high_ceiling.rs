@@ -65,7 +65,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
         }
     }
     let told = param.is_some() || !found.is_empty();
-    let blind = (!told).then(|| "the recording holds no setting of the host".to_owned());
+    let blind = (!told).then(|| "the recording contains no host setting".to_owned());
     Judgement { found, blind }
 }
 
@@ -114,9 +114,10 @@ fn finding(
             nanos(ceiling_ns),
             percent(ns_per_s / 1e9)
         ),
-        cause: "A wake-up seldom takes more than a tenth of a millisecond: polling longer costs more \
-                than it can spare, and an idle guest that ticks each millisecond is polled for ever."
-            .to_owned(),
+        cause:
+            "A wake-up rarely takes more than 0.1 ms: polling longer costs more than it can save, \
+                and for an idle guest with a 1 ms tick KVM polls all the time."
+                .to_owned(),
         remedies: vec![remedy.taking(Cost::latency(spared))],
         cost: Some(Cost::cpu(ns_per_s)),
         sure: Sure::Certain,

@@ -34,7 +34,7 @@ const MOSTLY: f64 = 0.5;
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     let wakes = |account: &Account| account.unknown.wake;
-    if let Some(unfit) = evidence.unfit(wakes, "the recording does not tell what ended the halts") {
+    if let Some(unfit) = evidence.unfit(wakes, "wake sources were not recorded") {
         return unfit;
     }
     evidence.each(of_guest).into()
@@ -73,15 +73,15 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
             nanos(REACH_NS),
         ),
         cause:
-            "Threads of the guest hand work to each other: each time a vCPU halts, an exit, and \
-                another wakes it, two more."
+            "Threads of the guest hand work to each other: each halt is an exit, and each wake-up by \
+             another vCPU is two more."
                 .to_owned(),
         remedies: vec![
             Remedy::new(
                 Does::GuestPolls,
-                "In a Linux guest on x86 (5.4 or later): `modprobe cpuidle-haltpoll force=Y`, or QEMU `-cpu \
-                 host,kvm-hint-dedicated=on`; `haltwise replay DIR --policy guest-haltpoll` says what it \
-                 would have taken.",
+                "In a Linux guest on x86 (5.4 or later): `modprobe cpuidle-haltpoll force=Y`, or QEMU \
+                 `-cpu host,kvm-hint-dedicated=on`; `haltwise replay DIR --policy guest-haltpoll` \
+                 shows what it would have cost.",
             )
             .taking(Cost::cpu(guest.per_s(polls_ns))),
         ],

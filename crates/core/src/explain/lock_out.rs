@@ -15,7 +15,7 @@ use crate::account::worth::{NotPolling, Worth, highest_ceiling};
 pub(super) const RULE: Rule = Rule {
     id: "lock-out",
     title: "polling locked out by the wake-up latency",
-    source: "kvm_vcpu_halt in virt/kvm/kvm_main.c: it judges whole halts",
+    source: "kvm_vcpu_halt in virt/kvm/kvm_main.c: it compares whole halts with the ceiling",
     remedies: &[
         Does::HostPollsMore(Lever::Parameters),
         Does::HostPollsMore(Lever::OwnCeiling),
@@ -25,8 +25,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     let ceilings = |account: &Account| account.unknown.ceiling_ns;
-    if let Some(unfit) = evidence.unfit(ceilings, "the recording does not tell each halt's ceiling")
-    {
+    if let Some(unfit) = evidence.unfit(ceilings, "ceilings of halts were not recorded") {
         return unfit;
     }
     // Where growing is off no ceiling would help.
@@ -62,8 +61,8 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let remedy = Remedy::host_polling(evidence, Does::HostPollsMore, Lever::of(&account));
     Some(Found {
         signature: format!(
-            "{} of the gaps are within the ceiling of {} (median gap {}), and with a wake-up latency \
-             of {} (median) the halts are not; {} of {} halts polled.",
+            "{} of the gaps are within the ceiling of {} (median gap {}), but gap plus wake-up latency \
+             ({} median) is not; {} of {} halts polled.",
             percent(within),
             nanos(ceiling_ns),
             nanos(account.gap_ns.percentile(0.5).unwrap_or(0)),
@@ -72,8 +71,8 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
             account.halts,
         ),
         cause: format!(
-            "KVM judges whole halts, {} of them. Each seems too long, so the window stays at 0 and \
-             polling never starts. A ceiling above gap and latency together would let it.",
+            "KVM compares whole halts with the ceiling, {} of them. Each is too long, so the window \
+             stays at 0 and polling never starts. With a ceiling above gap plus latency it would.",
             rate(halts)
         ),
         remedies: vec![remedy.taking(takes)],

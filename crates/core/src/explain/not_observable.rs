@@ -14,7 +14,7 @@ use crate::event::Observable;
 
 pub(super) const RULE: Rule = Rule {
     id: "halts-not-observable",
-    title: "halts that cannot be seen",
+    title: "halts that cannot be observed",
     source: "KVM_CAP_X86_DISABLE_EXITS in Documentation/virt/kvm/api.rst",
     remedies: &[Does::TrapsHalts, Does::SparesExits],
     look,
@@ -39,7 +39,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     let short = spans.filter(|span_ns| *span_ns < LONG_NS).max();
     let blind = short.map(|span_ns| {
         format!(
-            "{} without a halt say nothing: that takes {}",
+            "{} without a halt is too short to judge; {} is needed",
             nanos(span_ns),
             nanos(LONG_NS)
         )
@@ -70,7 +70,7 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
             return Some(found);
         }
         return Some(Found {
-            cause: "The VMM handles halts itself, and KVM neither polls nor tells of them."
+            cause: "The VMM handles halts itself, and KVM neither polls nor reports them."
                 .to_owned(),
             remedies: vec![Remedy::new(
                 Does::SparesExits,
@@ -90,7 +90,7 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
             1 => "1 vCPU".to_owned(),
             many => format!("{many} vCPUs"),
         };
-        let seen = format!("{vcpus} and not one halt in {}.", nanos(span_ns));
+        let seen = format!("{vcpus} and no halt in {}.", nanos(span_ns));
         found(seen, Sure::Possible)
     })
 }

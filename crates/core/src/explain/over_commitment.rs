@@ -27,10 +27,7 @@ pub(super) const RULE: Rule = Rule {
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     if Contention::of(evidence, &evidence.total) == Contention::Unknown {
-        return Judgement::blind(
-            "the recording tells neither how long tasks waited for a CPU nor of enough polls whether they \
-             were preempted",
-        );
+        return Judgement::blind("neither CPU pressure nor enough poll outcomes were recorded");
     }
     evidence.each(|guest| of_guest(evidence, guest)).into()
 }
@@ -50,22 +47,19 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let preempted = account.preempted();
     let polls = match preempted {
         Some(share) => format!(
-            "{} of the polls were preempted, because another task wanted the CPU",
+            "{} of the polls were preempted by another task",
             percent(share.share)
         ),
-        None => "too few polls tell whether they were preempted".to_owned(),
+        None => "too few polls with a known outcome".to_owned(),
     };
     let pressure = evidence.ledger.host.cpu_pressure();
     let waited = match pressure {
-        Some(share) => format!(
-            "some task of the host waited for a CPU for {} of the time",
-            percent(share)
-        ),
-        None => "how long tasks waited for a CPU is not known".to_owned(),
+        Some(share) => format!("CPU pressure {} (PSI)", percent(share)),
+        None => "CPU pressure is unknown".to_owned(),
     };
     let wakes = match (latencies.percentile(0.5), latencies.percentile(0.95)) {
         (Some(half), Some(most)) => format!(
-            "; half of the wake-ups took {} and more, one of twenty {}",
+            "; wake-up latency {} median, {} p95",
             nanos(half),
             nanos(most)
         ),
@@ -89,8 +83,8 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
             "{polls}; {waited}; polling took {} of a CPU{wakes}.",
             percent(polled_ns / 1e9)
         ),
-        cause: "The host is overcommitted: what one vCPU polls, another task waits for, and a vCPU that \
-                is woken waits for a CPU."
+        cause: "The host is overcommitted: other tasks wait while a vCPU polls, and a woken vCPU waits \
+                for a CPU."
             .to_owned(),
         remedies,
         cost: Some(Cost {

@@ -42,19 +42,18 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
     Some(Found {
         who: guest.whole(),
         signature: format!(
-            "{} pause-loop exits, {}, {} of the time of all exits but halts; some task of the host \
-             waited for a CPU for {} of the time.",
+            "{} pause-loop exits, {}, {} of the time of all exits but halts; CPU \
+             pressure {} (PSI).",
             pauses.count,
             rate(per_s),
             percent(time_ns as f64 / all_ns as f64),
-            pressure.map_or_else(|| "an unknown part".to_owned(), percent),
+            pressure.map_or_else(|| "unknown".to_owned(), percent),
         ),
         cause: if pressed {
-            "The host has too few CPUs: a vCPU that holds a lock does not run while others spin for \
-             it."
+            "The host has too few CPUs: a lock holder is preempted while other vCPUs spin for its lock."
         } else {
-            "Threads of the guest contend for a lock; as far as was recorded the host has CPUs to spare, so \
-             that the holder mostly runs."
+            "Threads of the guest contend for a lock; the host has idle CPUs, so the lock holder \
+             mostly runs."
         }
         .to_owned(),
         remedies: if pressed {

@@ -35,7 +35,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
 fn device(port: u64) -> (&'static str, &'static str) {
     match port {
         0x3f8..=0x3ff | 0x2f8..=0x2ff => (
-            "a serial port: the guest writes its console there, a character at a time",
+            "a serial port: the guest writes its console to it character by character",
             "a virtio console (`console=hvc0`), or `quiet` and no `console=ttyS0` in the guest",
         ),
         0x1f0..=0x1f7 | 0x170..=0x177 => (

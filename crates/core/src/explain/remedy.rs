@@ -86,7 +86,7 @@ impl Does {
     pub fn harmless(self) -> Option<&'static str> {
         match self {
             Self::SparesExits | Self::SparesCpus | Self::Nothing => {
-                Some("it takes no CPU from anybody")
+                Some("it takes no CPU time from other tasks")
             }
             _ => None,
         }
@@ -172,7 +172,7 @@ impl Remedy {
             // Never given: tune says otherwise.
             (Lever::Parameters, Advised::Change { .. } | Advised::Leave) => {
                 let way = if more { "more" } else { "less" };
-                format!("Parameters of KVM by which the host polls {way}.")
+                format!("KVM parameters that make the host poll {way}.")
             }
             (Lever::Parameters, Advised::NotAsked) => {
                 "`haltwise tune DIR` finds the setting of KVM's parameters that suits all VMs of the host \
@@ -180,7 +180,7 @@ impl Remedy {
                     .to_owned()
             }
             (Lever::OwnCeiling, _) => {
-                "The VM has a ceiling of its own, which no parameter of the host moves: have its VMM set \
+                "The VM has a ceiling of its own, to which no host parameter applies: have its VMM set \
                  KVM_CAP_HALT_POLL to what `haltwise tune DIR --ceiling-only` finds."
                     .to_owned()
             }
@@ -244,7 +244,7 @@ impl Remedy {
         let gains = found.cost?.weighed(evidence.weight);
         (takes > 0.0 && takes >= gains).then(|| {
             format!(
-                "by the goal it takes {} of a CPU, and would gain {} at the most",
+                "by the goal it costs {} of a CPU and saves {} at most",
                 percent(takes / 1e9),
                 percent(gains / 1e9)
             )
@@ -281,7 +281,7 @@ fn contradicts(lever: Lever, advised: Advised, more: bool) -> Option<Guarded> {
         _ if lever != Lever::Parameters => None,
         Advised::NotAsked => None,
         Advised::Leave => Some(harms(
-            "tune finds no setting that is certainly better on the same halts",
+            "tune finds no significantly better setting on the same halts",
         )),
         Advised::Change { from, to } => {
             let (from, to) = (from.halt_poll_ns, to.halt_poll_ns);

@@ -30,7 +30,7 @@ pub(super) fn rate(per_s: f64) -> String {
 /// How long accesses took: `took 5.71 us`.
 pub(super) fn took(accesses: &Tally) -> String {
     match accesses.time_ns() {
-        0 => "came with no exit whose time is known".to_owned(),
+        0 => "have no known time".to_owned(),
         ns => format!("took {}", nanos(ns)),
     }
 }

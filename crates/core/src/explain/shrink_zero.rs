@@ -32,7 +32,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     match evidence.param("halt_poll_ns_shrink") {
         Some(0) => {}
         Some(_) => return Judgement::default(),
-        None => return Judgement::blind("the recording does not hold halt_poll_ns_shrink"),
+        None => return Judgement::blind("halt_poll_ns_shrink was not recorded"),
     }
     let halts = |guest: &Guest<'_>| guest.account.halts > 0;
     let moves = |guest: &Guest<'_>| {
@@ -43,7 +43,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
         return unfit;
     }
     if evidence.guests.iter().any(halts) && !evidence.guests.iter().any(moves) {
-        return Judgement::blind("the recording does not tell when windows grew and shrank");
+        return Judgement::blind("window changes were not recorded");
     }
     evidence.each(|guest| of_guest(evidence, guest)).into()
 }
@@ -60,8 +60,8 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     Some(Found {
         who,
         signature: format!(
-            "halt_poll_ns_shrink is 0; {} shrinks threw the window away ({}), and {} of the halts \
-             only grew it again, {:.1} for each shrink.",
+            "halt_poll_ns_shrink is 0; {} shrinks reset the window ({}), and {} of the halts only grew \
+             it again, {:.1} for each shrink.",
             account.shrinks,
             rate(guest.per_s(account.shrinks)),
             percent(account.grows as f64 / account.halts as f64),

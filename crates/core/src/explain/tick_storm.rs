@@ -40,8 +40,8 @@ fn remedy(guest: Does) -> Remedy {
          CONFIG_NO_HZ_IDLE."
     } else {
         "Windows guest: QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer`, libvirt `<timer \
-         name='hypervclock' present='yes'/>` with `<synic/>` and `<stimer/>`; `powercfg /energy` in the \
-         guest tells who asks for a 1 ms timer."
+         name='hypervclock' present='yes'/>` with `<synic/>` and `<stimer/>`; `powercfg /energy` in \
+         the guest lists who requests a 1 ms timer."
     };
     Remedy::new(guest, text)
 }
@@ -87,12 +87,12 @@ static TICKS: [Tick; 9] = [
     },
     Tick {
         hz: 1024.0,
-        whose: "an RTC at 1024 Hz, as Windows has it for multimedia, or a tick of 1 ms",
+        whose: "an RTC at 1024 Hz, as used by Windows for multimedia, or a tick of 1 ms",
         kept_by: WINDOWS,
     },
     Tick {
         hz: 2048.0,
-        whose: "an RTC at 2048 Hz, as Windows 10 has it",
+        whose: "an RTC at 2048 Hz, as used by Windows 10",
         kept_by: WINDOWS,
     },
 ];
@@ -119,7 +119,7 @@ const STEADY: f64 = 1.5;
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     let wakes = |account: &Account| account.unknown.wake;
-    if let Some(unfit) = evidence.unfit(wakes, "the recording does not tell what ended the halts") {
+    if let Some(unfit) = evidence.unfit(wakes, "wake sources were not recorded") {
         return unfit;
     }
     let guests = evidence.guests.iter();
@@ -189,8 +189,7 @@ fn of_guest(guest: &Guest<'_>, wanted: &Tick) -> Option<Found> {
         account.halted_ns() as f64 / (guest.interval.length_ns() as f64 * who.vcpus.len() as f64);
     Some(Found {
         signature: format!(
-            "Timer wakes at {} on each vCPU, {} of all wakes; halted for {} of the time; half of \
-             the gaps are within {}.",
+            "Timer wakes at {} on each vCPU, {} of all wakes; halted for {} of the time; median gap {}.",
             rate(per_s),
             percent(wake_share(&account, WakeSource::Timer).map_or(0.0, |timer| timer.share)),
             percent(halted.min(1.0)),

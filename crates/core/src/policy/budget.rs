@@ -18,7 +18,7 @@ use super::{Ask, Entry, Policy, Seen, Side};
 pub(super) const ENTRY: Entry = Entry {
     name: "budget",
     form: "SHARE%,burst=TIME|POLICY, burst optional",
-    summary: "another policy, held to a share of all time",
+    summary: "another policy, limited to a share of all time",
     build: |args, setting| {
         let Some(share) = args.share("")? else {
             return Err(args.missing("a share"));

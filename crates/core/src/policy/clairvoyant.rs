@@ -9,7 +9,7 @@ use super::{Ask, Entry, Policy, Seen};
 pub(super) const ENTRY: Entry = Entry {
     name: "clairvoyant",
     form: "",
-    summary: "knows each gap beforehand: the yardstick, not a rule",
+    summary: "the oracle: knows each gap in advance; a lower bound",
     build: |_, _| Ok(Box::new(Clairvoyant)),
 };
 

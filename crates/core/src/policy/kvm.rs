@@ -14,7 +14,7 @@ pub(super) const ENTRY: Entry = Entry {
     name: "kvm",
     form: "max=TIME,grow=N,grow_start=TIME,shrink=N,cap=TIME,kernel=VERSION,knobs=default, \
            each optional",
-    summary: "KVM's own rule; what is not given is as recorded",
+    summary: "KVM's algorithm; parameters not given are as recorded",
     build: |args, setting| {
         let version = args.kernel("kernel")?.unwrap_or(setting.version);
         let defaults = args.word("knobs", &[("default", true)], "`default`")?;

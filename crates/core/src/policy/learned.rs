@@ -27,7 +27,7 @@ use crate::hist::{bucket_high, bucket_low, bucket_of};
 pub(super) const ENTRY: Entry = Entry {
     name: "learned",
     form: FORM,
-    summary: "the threshold that would have cost least, of late",
+    summary: "the threshold that would have cost least recently",
     build: |args, setting| {
         let terms = Terms::of(args)?;
         Ok(Box::new(Learned(Learner::new(terms, setting))))

@@ -21,7 +21,7 @@ use super::{Ask, Entry, Policy, Seen, Setting, Start};
 pub(super) const ENTRY: Entry = Entry {
     name: "share",
     form: "eta=N,alpha=SHARE%, each optional",
-    summary: "a mean of thresholds, weighted by how each did of late",
+    summary: "a mean of thresholds, weighted by their recent cost",
     build: |args, setting| {
         let eta = args.whole("eta")?.unwrap_or(4);
         if eta > MOST_ETA {

@@ -24,7 +24,7 @@ use super::{Ask, Entry, Policy, Seen, Side};
 pub(super) const ENTRY: Entry = Entry {
     name: "timer-aware",
     form: "|POLICY, or timer-aware alone for timer-aware|learned",
-    summary: "polls for a timer due soon, and by another policy else",
+    summary: "polls for a timer due soon, otherwise by another policy",
     build: |args, setting| {
         let inner = match args.inner(setting)? {
             Some(inner) => inner,

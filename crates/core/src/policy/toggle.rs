@@ -14,7 +14,7 @@ use crate::kvm::history::Proposal;
 pub(super) const ENTRY: Entry = Entry {
     name: "toggle",
     form: "max=TIME, optional",
-    summary: "no window or the whole ceiling, by the last halt",
+    summary: "window 0 or the ceiling, by the last halt",
     build: |args, setting| {
         let ceiling = args.kvm_time("max")?.unwrap_or(setting.ceiling_ns);
         Ok(Box::new(Toggle {

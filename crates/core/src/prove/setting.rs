@@ -36,17 +36,15 @@ pub enum SettingError {
     Spec(#[from] SpecError),
     /// A policy that no kernel has.
     #[error(
-        "`{policy}` cannot be put in force: a kernel has only its own rule. Give `off`, `current`, or \
-         `kvm:max=TIME,grow=N,grow_start=TIME,shrink=N`"
+        "`{policy}` cannot be put in force: a kernel has only its own algorithm. Give `off`, \
+         `current`, or `kvm:max=TIME,grow=N,grow_start=TIME,shrink=N`"
     )]
     NotKvms {
         /// Its name.
         policy: String,
     },
     /// A kernel of another version.
-    #[error(
-        "`kernel=` cannot be put in force: the running kernel's rule is the one that is measured"
-    )]
+    #[error("`kernel=` cannot be put in force: the running kernel's algorithm is measured")]
     Kernel,
     /// A ceiling of the VM's own.
     #[error(

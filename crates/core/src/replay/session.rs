@@ -147,7 +147,7 @@ pub enum SessionError {
     #[error(transparent)]
     Spec(#[from] SpecError),
     /// Nobody knows what a wake-up costs.
-    #[error("no vCPU of this capture slept with a known wake-up latency")]
+    #[error("no sleep in this capture has a known wake-up latency")]
     NoLatency,
 }
 

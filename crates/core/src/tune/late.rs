@@ -4,7 +4,7 @@
 //! that of another guest at another time, the calibration's. A recommendation to sleep then hangs on a
 //! figure that nobody saw here. So everybody who comes into the final is played once more with those
 //! latencies [`TIMES`] as long, and what gains by the calibration and no longer then is not recommended:
-//! it is to be proved first. What the recording itself tells of wake-ups stays as it is.
+//! it is to be proved first. What the recording itself contains of wake-ups stays as it is.
 //!
 //! **Why twice.** A timer every 60 us woke its vCPU 47 us late where the calibration of the same run said 22
 //! (measurements/2026-11-22-vm-tune): 2.1 times. And nothing is lost that is sure: what is at most half

@@ -79,15 +79,15 @@ impl Skip {
     /// The reason in words, after a count of halts.
     pub fn reason(self) -> &'static str {
         match self {
-            Self::First => "first of their vCPU",
+            Self::First => "the first of their vCPU",
             Self::Loss => "after a loss of events",
             Self::OutOfOrder => "out of order",
-            Self::Unplaced => "of threads that no VM is known for",
+            Self::Unplaced => "of threads of unknown VMs",
             Self::Window => "whose window was not recorded",
             Self::Veto => {
-                "which are as of a vCPU that may not poll, by steal time that is not recorded"
+                "as for a vCPU that may not poll because of steal time, which is not recorded"
             }
-            Self::Settings => "before which settings changed too often",
+            Self::Settings => "after too many changes of settings",
         }
     }
 }

@@ -189,7 +189,7 @@ fn optional<'a>(
             &progs.on_sched_waking,
             "sched_waking",
             "wake_latency_ns",
-            "wake-up latency and gaps of halts that waited are not known",
+            "wake-up latencies and gaps of halts that waited are unknown",
         ),
         (
             &progs.on_hrtimer_entry,
@@ -245,7 +245,7 @@ impl Attached {
             Err(error) => self.missing.push(Missing {
                 field: "halts".to_owned(),
                 reason: format!(
-                    "what a VM counts after its last reading is not seen: tracepoint sched_process_exit \
+                    "counts of a VM after its last reading are missing: tracepoint sched_process_exit \
                      cannot be attached ({error})"
                 ),
             }),
@@ -293,14 +293,14 @@ impl Attached {
         if has(kernel_support::SUPPORT_VM_CEILING) && !has(kernel_support::SUPPORT_OVERRIDE) {
             note(
                 "ceiling_source",
-                "this kernel does not tell a per-VM cap from the value a VM took over when it was \
-                 made (5.8 to 6.0)",
+                "this kernel (5.8 to 6.0) does not distinguish a per-VM cap from the value copied when \
+                 the VM was created",
             );
         }
         if cfg!(target_arch = "x86_64") && !has(kernel_support::SUPPORT_LAPIC) {
             note(
                 "wake",
-                "what ended a poll is not known: the LAPIC cannot be seen",
+                "what ended a poll is unknown: the LAPIC is not accessible",
             );
         }
         missing

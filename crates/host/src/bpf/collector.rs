@@ -381,12 +381,12 @@ fn ring(
 
 /// What a mode does not keep.
 fn not_kept(mode: Mode) -> Vec<Missing> {
-    let stats = "KVM's own statistics do not tell";
+    let stats = "not in KVM's statistics";
     let fields: &[(&str, &str)] = match mode {
         Mode::Full => &[],
         Mode::Counts => &[
-            ("window_ns", "counts mode keeps none for each halt"),
-            ("ceiling_ns", "counts mode keeps none for each halt"),
+            ("window_ns", "counts mode keeps histograms only"),
+            ("ceiling_ns", "counts mode keeps histograms only"),
         ],
         Mode::Stats => &[
             ("window_ns", stats),
@@ -396,8 +396,7 @@ fn not_kept(mode: Mode) -> Vec<Missing> {
             ("poll_cut", stats),
             (
                 "halts",
-                "KVM's own statistics tell halts that polled or waited; one that did neither leaves no \
-                 trace",
+                "KVM's statistics count halts that polled or waited, but not halts that did neither",
             ),
         ],
     };

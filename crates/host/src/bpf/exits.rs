@@ -213,7 +213,7 @@ const LOST: [(exit_lost, &str); 2] = [
     ),
     (
         exit_lost::EXIT_LOST_SUBS,
-        "what exits were about: more of it than the table holds",
+        "exit details: more than the table holds",
     ),
 ];
 

@@ -70,7 +70,7 @@ fn time(parameter: Parameter, ns: u32) -> Option<String> {
         )),
         ONE_LOOK_NS..TICK_NS => None,
         TICK_NS..TEN_TIMES_NS => Some(format!(
-            "{parameter} {ns}: from 1 ms on, a vCPU that merely keeps its timer tick burns a whole CPU"
+            "{parameter} {ns}: from 1 ms on, an idle vCPU with a timer tick burns a whole CPU"
         )),
         _ => Some(format!(
             "{parameter} {ns}: is there a zero too many? {} would be a tenth; either lets an idle vCPU \

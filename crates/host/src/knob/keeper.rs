@@ -1,7 +1,7 @@
 //! The one hand that turns: intent into the journal, turn by turn, end into the journal.
 //!
 //! Whoever takes hold of the journal first settles what the last one left open: a turn whose thing has
-//! the new value was made, one with the old value was not, and anything else is somebody else's.
+//! the new value was made, one with the old value was not, and anything else was modified externally.
 
 use std::collections::BTreeMap;
 

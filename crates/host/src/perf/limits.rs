@@ -13,7 +13,7 @@ pub(super) fn of_every_kernel() -> Vec<Missing> {
         ),
         (
             "ceiling_source",
-            "without BPF it cannot be read who set a ceiling",
+            "the origin of a ceiling cannot be read without BPF",
         ),
         (
             "window_ns",
@@ -26,12 +26,12 @@ pub(super) fn of_every_kernel() -> Vec<Missing> {
         ),
         (
             "poll_ns",
-            "KVM's own count is not seen: a poll that was cut is booked until the vCPU was off its \
-             CPU, about 1 us more than it polled",
+            "KVM's own count is not visible: a preempted poll is counted until the vCPU left its CPU, \
+             about 1 us too long",
         ),
         (
             "guest_veto",
-            "without BPF it cannot be read whether a guest switched host polling off",
+            "whether a guest disabled host polling cannot be read without BPF",
         ),
     ]
     .into_iter()

@@ -72,10 +72,8 @@ impl Profiler {
         if !exits_told {
             missing.push(Missing {
                 field: "samples.reason".to_owned(),
-                reason:
-                    "exits were not counted beside: which exit a sample belongs to is known by \
-                         its stack alone"
-                        .to_owned(),
+                reason: "exits were not recorded: the exit of a sample is known by its stack alone"
+                    .to_owned(),
             });
         }
         let symbols = Symbols::load(root);

@@ -33,7 +33,7 @@ pub(super) fn by_version(kernel: &KernelRelease) -> Vec<Finding> {
         add(
             Level::Warning,
             "a VM keeps the halt_poll_ns that was set when it was started",
-            "kernels 5.8 to 6.0 copy the parameter when a VM is made; later writes bind new VMs only",
+            "kernels 5.8 to 6.0 copy the parameter when a VM is made; later writes apply to new VMs only",
             Some("restart or migrate VMs after a change, or set the cap inside the VMM"),
         );
     }
@@ -134,10 +134,11 @@ fn as_guest(knobs: &[Knob]) -> Vec<Finding> {
         findings.push(Finding::new(
             Level::Warning,
             format!(
-                "nobody polls for this machine, which is itself a guest: cpuidle driver haltpoll, {what}"
+                "this machine is itself a guest, and neither it nor its host polls: cpuidle driver \
+                 haltpoll, {what}"
             ),
-            "the driver tells the host above not to poll (MSR_KVM_POLL_CONTROL); in its place only the \
-             governor haltpoll polls, for up to guest_halt_poll_ns",
+            "the driver disables host polling (MSR_KVM_POLL_CONTROL); instead only the governor \
+             haltpoll polls, up to guest_halt_poll_ns",
             Some(
                 "to have it poll: boot with cpuidle.governor=haltpoll, where available_governors in \
                  /sys/devices/system/cpu/cpuidle has it, and set guest_halt_poll_ns; to have the host poll: \
@@ -234,17 +235,17 @@ mod test {
         // Debian 6.1 with cpuidle_haltpoll.force=1 has no governor haltpoll, nor its parameters.
         let menu = settings("6.1.0", &[driver, governor("menu")]);
         assert!(
-            menu.contains("nobody polls for this machine") && menu.contains("menu"),
+            menu.contains("neither it nor its host polls") && menu.contains("menu"),
             "{menu}"
         );
         let off = [driver, governor("haltpoll"), ("guest_halt_poll_ns", "0")];
-        assert!(settings("6.12.0", &off).contains("nobody polls"));
+        assert!(settings("6.12.0", &off).contains("nor its host polls"));
         let on = [
             driver,
             governor("haltpoll"),
             ("guest_halt_poll_ns", "200000"),
         ];
-        assert!(!settings("6.12.0", &on).contains("nobody polls"));
+        assert!(!settings("6.12.0", &on).contains("nor its host polls"));
         let other = [("cpuidle.current_driver", "intel_idle"), governor("menu")];
         assert_eq!(settings("6.12.0", &other), "");
         let toggle = [

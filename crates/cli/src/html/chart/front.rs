@@ -105,7 +105,7 @@ fn label(places: &[Place]) -> String {
             let polls = share(place.poll_cpu_percent / 100.0);
             let late = nanos_f64(place.latency_ns);
             format!(
-                "{} polls {polls} of a CPU and is late by {late}",
+                "{} polls {polls} of a CPU, wake-up latency {late}",
                 place.name
             )
         })

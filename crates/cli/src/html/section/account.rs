@@ -62,11 +62,11 @@ pub(super) fn account(content: &Content) -> Option<Markup> {
             name(&vm.name)
         };
         if vm.not_observable.is_some() && vm.account.halts == 0 {
-            let mut cells = vec![cell(link), cell("not observable, which is not idle")];
+            let mut cells = vec![cell(link), cell("not observable (this does not mean idle)")];
             cells.resize_with(COLUMNS.len() + 1, || cell("-"));
             table.row(cells);
         } else if is_paused(vm) {
-            let mut cells = vec![cell(link), cell("paused, which is not idle")];
+            let mut cells = vec![cell(link), cell("paused (this does not mean idle)")];
             cells.resize_with(COLUMNS.len() + 1, || cell("-"));
             table.row(cells);
         } else {
@@ -74,7 +74,7 @@ pub(super) fn account(content: &Content) -> Option<Markup> {
         }
     }
     if let Some(unplaced) = &report.unplaced {
-        table.row(row("halts of no VM that was found", "unplaced", unplaced));
+        table.row(row("halts of unknown VMs", "unplaced", unplaced));
     }
     let mut out = Markup::none()
         .and(p(text))

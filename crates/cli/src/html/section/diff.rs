@@ -48,7 +48,7 @@ pub(super) fn diff(content: &Content) -> Option<Markup> {
     }
     for (verdict, title) in [
         (Verdict::MayBeChance, "Not significant"),
-        (Verdict::TooShort, "Too short to tell"),
+        (Verdict::TooShort, "Too short to compare"),
         (Verdict::NotTold, "Not in both captures"),
     ] {
         let rows = of(verdict);
@@ -57,9 +57,9 @@ pub(super) fn diff(content: &Content) -> Option<Markup> {
             out.push(details(title.clone(), table(view, &title, &rows)));
         }
     }
-    let beside = "Two captures are two times: what the host did otherwise is among the differences. Where \
-                nothing differs, 95 of 100 such pages name no figure at all (Holm). `haltwise prove` \
-                measures two settings in turn.";
+    let beside = "The captures are from different times, so any other change on the host is included. \
+                  If nothing differed, 95 of 100 such comparisons would list no figure (Holm's \
+                  correction). `haltwise prove` measures two settings alternately.";
     Some(out.and(note(beside)))
 }
 
@@ -96,7 +96,7 @@ fn whose(view: &View) -> Option<Element> {
 
 fn circumstances(view: &View) -> Markup {
     let mut rows = Table::new(
-        "What differs around the figures",
+        "Differences in setup",
         &[(Is::Text, "what"), (Is::Text, "A"), (Is::Text, "B")],
     );
     for it in &view.circumstances {
@@ -139,7 +139,7 @@ fn table(view: &View, caption: &str, rows: &[&ComparisonView]) -> Element {
             (Is::Number, "A"),
             (Is::Number, "B"),
             (Is::Number, "change"),
-            (Is::Number, "B less A, 95 %"),
+            (Is::Number, "B - A, 95 % CI"),
             (Is::Bar, "about zero"),
         ],
     );

@@ -17,7 +17,7 @@ pub(super) fn findings(content: &Content) -> Markup {
     let mut out = Markup::none();
     if view.findings.is_empty() {
         let text = format!(
-            "No findings by any of {}.",
+            "No findings from any of {}.",
             plural(view.rules as u64, "rule")
         );
         out.push(p(text));
@@ -63,16 +63,13 @@ fn withheld(content: &Content) -> Option<Element> {
     if withheld.is_empty() {
         return None;
     }
-    let title = format!("Not to be done here: {}", withheld.len());
+    let title = format!("Remedy that would do harm here: {}", withheld.len());
     let item = |it: &WithheldView| {
         let whom = short_enough(&who(it.vm, it.vm_name.as_deref(), &it.vcpus));
         el("li")
             .with(el("b").with(it.title))
             .with(prose(&format!(" ({whom}): {} ", it.remedy)))
-            .with(prose(&format!(
-                "It would do harm: {}.",
-                short_enough(&it.why)
-            )))
+            .with(prose(&format!("Harm: {}.", short_enough(&it.why))))
     };
     Some(details(title, el("ul").with_all(withheld.iter().map(item))))
 }

@@ -121,7 +121,7 @@ fn other_goals(advice: &Advice) -> Option<Element> {
             (Is::Text, "a nanosecond of latency counts as"),
             (Is::Text, "setting"),
             (Is::Number, "polling, of a CPU"),
-            (Is::Number, "wake-up late by, mean"),
+            (Is::Number, "mean wake-up latency"),
             (Is::Number, "cost of a halt"),
         ],
     );

@@ -23,7 +23,8 @@ pub(super) fn honesty(content: &Content) -> Markup {
     say("recorded by", recorder(report));
     say("lost", lost(report, MOST, &short).into());
     if report.recording.cut {
-        let text = "the recording did not end by itself; everything written until then is here";
+        let text = "the recording was not finished (killed, or still running); everything written so \
+                    far is included";
         say("cut", text.into());
     }
     for note in report.recording.notes.iter().take(MOST) {
@@ -40,7 +41,7 @@ pub(super) fn honesty(content: &Content) -> Markup {
     say("accuracy", text.into());
     let made = format!("haltwise {}, from the capture ", env!("CARGO_PKG_VERSION"));
     say("made by", Markup::text(&made).and(name(&content.dir)));
-    let text = "What could not be seen is said to be unknown; no figure counts it as nothing.";
+    let text = "What could not be observed is shown as unknown, never as zero.";
     Markup::none()
         .and(p(text))
         .and(el("dl").class("honest").with(rows))
@@ -70,7 +71,7 @@ fn not_observable(report: &Report) -> Markup {
         .filter_map(|vm| Some((vm, vm.not_observable.as_ref()?)));
     let mut blind = blind.peekable();
     if blind.peek().is_none() {
-        return "none of the VMs that were found".into();
+        return "none".into();
     }
     let items = blind.take(MOST).map(|(vm, reason)| {
         el("li")
@@ -104,7 +105,7 @@ fn rests_on(content: &Content) -> Markup {
         let what = el("dt").with(what);
         Markup::from(what).and(el("dd").with(prose(&text)))
     });
-    let title = el("h3").with("What the recommendation rests on");
+    let title = el("h3").with("Basis of the recommendation");
     Markup::from(title).and(el("dl").class("honest").with_all(rows))
 }
 

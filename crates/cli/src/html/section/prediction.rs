@@ -34,7 +34,7 @@ fn proof(view: &Proof) -> Markup {
         .and(", B is ")
         .and(name(&view.b.spec))
         .and(format!(
-            "; measured in {} of three blocks, in an order that was drawn, with A once more as the control.",
+            "; measured in {} of three blocks in random order, with a second A as the control.",
             plural(view.design.rounds, "round")
         ));
     let mut out = Markup::none()
@@ -46,8 +46,8 @@ fn proof(view: &Proof) -> Markup {
             (Is::Text, "figure"),
             (Is::Number, "A"),
             (Is::Number, "B"),
-            (Is::Number, "B less A"),
-            (Is::Number, "between"),
+            (Is::Number, "B - A"),
+            (Is::Number, "interval"),
             (Is::Bar, "about zero"),
             (Is::Text, "more than the noise"),
         ],
@@ -89,10 +89,10 @@ fn predicted(view: &Proof) -> Markup {
         .chain(told.of_a.iter().map(|one| ("A from B", one)))
         .collect();
     if all.is_empty() {
-        return p("Nothing had been predicted.").into();
+        return p("No prediction was made.").into();
     }
     let mut table = Table::new(
-        "What replay had said",
+        "Prediction by replay",
         &[
             (Is::Text, "figure"),
             (Is::Text, "which"),
@@ -134,7 +134,7 @@ fn ledger(summary: &Summary) -> Markup {
     let left_out = summary.inconclusive;
     let left_out = (left_out.proofs > 0).then(|| p(apart(left_out)));
     let mut table = Table::new(
-        "How good predictions have been",
+        "Accuracy of past predictions",
         &[
             (Is::Text, "figure"),
             (Is::Number, "predictions"),

@@ -65,9 +65,9 @@ pub(super) fn timeline(content: &Content) -> Option<Markup> {
         );
         out.push(note(text));
     }
-    let beside = "Wake-up latency is all of the time from the wake event until the vCPU ran: a capture does \
-                not tell how much of it the vCPU was ready and waited for a CPU. Before its first halt \
-                and after its last, what a vCPU did is not told.";
+    let beside = "Wake-up latency is all of the time from the wake event until the vCPU ran: a capture \
+                  does not contain how much of it the vCPU was runnable and waited for a CPU. What a \
+                  vCPU did before its first and after its last halt is unknown.";
     Some(out.and(note(beside)))
 }
 

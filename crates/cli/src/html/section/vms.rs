@@ -85,11 +85,11 @@ fn one(content: &Content, vm: &VmView, is_open: bool) -> Element {
 
 fn body(content: &Content, vm: &VmView) -> Markup {
     let account = &vm.account;
-    let which = format!("{}, process {}, ceiling {}.", vm.vmm, vm.pid, ceilings(vm));
+    let which = format!("{}, pid {}, ceiling {}.", vm.vmm, vm.pid, ceilings(vm));
     let mut out = Markup::none().and(el("p").class("which").with(which));
     if let Some(reason) = &vm.not_observable {
         out.push(p(format!(
-            "Not observable, which is not idle: {}.",
+            "Not observable (this does not mean idle): {}.",
             short(reason)
         )));
     }
@@ -102,7 +102,7 @@ fn body(content: &Content, vm: &VmView) -> Markup {
     if account.halts == 0 {
         if vm.not_observable.is_none() && !is_paused(vm) {
             out.push(p(
-                "No halt ended while recording: each vCPU was busy all the time, or asleep.",
+                "No halt ended during the recording: each vCPU was running, or asleep, all the time.",
             ));
         }
         return out;
@@ -147,7 +147,7 @@ fn charts(content: &Content, account: &AccountView, ledger: &Account) -> Vec<Ele
     [
         (
             "Gaps",
-            "from the halt to the wake event; what lies left of the ceiling a poll can catch",
+            "from the halt to the wake event; a poll can catch what is left of the ceiling",
             distribution("gaps", &gap, &marks),
         ),
         (
@@ -156,9 +156,9 @@ fn charts(content: &Content, account: &AccountView, ledger: &Account) -> Vec<Ele
             distribution("wake-up latency", &late, &marks),
         ),
         (
-            "Poll time against count",
+            "Polls by duration",
             "polls by duration, successful and failed",
-            distribution("polls by their length", &polls, &marks),
+            distribution("polls by duration", &polls, &marks),
         ),
         (
             "Windows over time",

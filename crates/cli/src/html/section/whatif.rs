@@ -23,16 +23,16 @@ pub(super) fn whatif(content: &Content) -> Option<Markup> {
     };
     let basis = &advice.tuned.basis;
     let text = format!(
-        "What halts would have cost under other settings, replayed by KVM's own rule on all {} halts of the \
-         second half of the time: each keeps the time until its wake event, and the window decides anew how \
-         long to poll. These are the halts by which the recommendation was judged, and its figures.",
+        "What halts would have cost under other settings, replayed with KVM's algorithm on all {} \
+         halts of the second half of the time: the time until the wake event stays the same, and the \
+         window decides how long to poll. The recommendation was evaluated on the same halts.",
         count(basis.judged_halts)
     );
     let weight = format!(
         "Cost of a halt: its polling, {} for each sleep (two task switches, {}), and its wake-up latency \
          with the weight of the goal, here {}.",
-        nanos(basis.switch_cpu_ns),
-        words::source(basis.switch_cpu_source),
+        nanos(basis.model.switch_cpu_ns),
+        words::source(basis.model.switch_cpu_source),
         three_digits(advice.tuned.goal.lambda),
     );
     let beside = format!(
@@ -52,9 +52,9 @@ pub(super) fn whatif(content: &Content) -> Option<Markup> {
     let figure = el("figure")
         .with(front(&places))
         .with(el("figcaption").with(
-        "Further left costs less CPU, further down wakes sooner. The line is what no other setting \
-             that was looked at beats in both.",
-    ));
+            "Further left costs less CPU, further down wakes sooner. The line connects the \
+             Pareto-optimal settings.",
+        ));
     Some(
         Markup::none()
             .and(p(text))
@@ -81,7 +81,7 @@ fn played(content: &Content) -> Option<(&Advice, &PlayedView, &WhatIf)> {
 pub(super) fn choice_name(content: &Content) -> &'static str {
     match &content.advice {
         Ok(advice) if advice.tuned.changes => "recommended",
-        _ => "best that was found",
+        _ => "best setting found",
     }
 }
 
@@ -200,7 +200,7 @@ impl Shown {
     }
 }
 
-/// What looked better and was not taken.
+/// Rejected candidates.
 fn rejected(content: &Content) -> Option<Element> {
     let played = content.advice.as_ref().ok()?.tuned.played.as_ref()?;
     if played.rejected.is_empty() {
@@ -210,21 +210,20 @@ fn rejected(content: &Content) -> Option<Element> {
         let text = format!("{}: {}", say::setting(&rejected.setting), rejected.text);
         el("li").with(text)
     });
-    Some(details(
-        "What looked better and was not taken",
-        el("ul").with_all(items),
-    ))
+    Some(details("Rejected candidates", el("ul").with_all(items)))
 }
 
 /// A capture of counts, or one that nobody can replay.
 fn without_halts(content: &Content) -> Option<Markup> {
     let text = match &content.advice {
         Ok(advice) if advice.tuned.counted.is_some() => {
-            "This capture holds histograms and no single halts (`record --mode` counts or stats): nothing can be \
-             replayed here. The recommendation above rests on bounds."
+            "This capture contains histograms, not single halts (`record --mode` counts or stats): \
+             nothing can be replayed here. The recommendation above rests on bounds."
                 .to_owned()
         }
-        Err(why) if content.report.host.account.halts > 0 => format!("Nothing can be replayed: {}.", short(why)),
+        Err(why) if content.report.host.account.halts > 0 => {
+            format!("Replay is not possible: {}.", short(why))
+        }
         _ => return None,
     };
     Some(p(text).into())

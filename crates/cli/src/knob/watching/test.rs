@@ -72,7 +72,7 @@ fn a_vm_that_keeps_its_ceiling_is_named_with_what_to_do() {
         "  capped      3      2  50.0 us  0 ns to 160 us  no: own cap\n",
         "  haltpoll    4      2        -  not polled      no: guest disabled it\n",
         "  quiet       5      2        -  0 ns to 160 us  not known\n",
-        "  haltpoll: the guest disabled host polling on vCPUs 0, 1: no window is polled\n",
+        "  haltpoll: the guest disabled host polling on vCPUs 0, 1: their halts are not\n",
         "  quiet: none of its halts was seen.\n",
         "restart or migrate it",
     ] {

@@ -49,7 +49,7 @@ fn changed(sides: &Sides) -> Vec<Parameter> {
 pub(super) fn refusal(sides: &Sides) -> Failure {
     let one = |parameter: Parameter| {
         let [now, a, b] = [sides.in_force, sides.a, sides.b].map(|knobs| value(&knobs, parameter));
-        format!("{parameter} to {a} and {b} in turn (now {now})")
+        format!("{parameter} to {a} and {b} alternately (now {now})")
     };
     let all: Vec<String> = changed(sides).into_iter().map(one).collect();
     let error = anyhow!(
@@ -57,8 +57,8 @@ pub(super) fn refusal(sides: &Sides) -> Failure {
         all.join(", ")
     );
     Failure::new(Exit::Usage, error).hint(format!(
-        "what was before is put back at the end; or give a command that starts the VMs, with {} where \
-         it takes their ceiling, and nothing on the host is changed",
+        "the current values are restored at the end; or give a command that starts the VMs, with {} \
+         where it takes their ceiling, and nothing on the host is changed",
         super::command::PLACE
     ))
 }
@@ -143,7 +143,7 @@ impl Parameters {
                     .hint("`haltwise status` shows the current settings"))
             }
             Err(error) => {
-                let error = anyhow::Error::new(error).context("put the host's parameters back");
+                let error = anyhow::Error::new(error).context("restore the host's parameters");
                 Err(Failure::new(Exit::Failed, error).hint("`haltwise undo` tries again"))
             }
         }

@@ -10,7 +10,7 @@ use crate::words::plural;
 const MOST_NOTES: usize = 5;
 
 pub(super) fn rests(page: &mut Page, view: &Proof) {
-    page.heading("What this rests on");
+    page.heading("Basis of these figures");
     let mut say = |what: &str, text: &str| page.wrapped(&format!("  {what:<9} "), text, 12);
     say("rounds", &rounds(view));
     say("settings", &settings(view));
@@ -33,9 +33,9 @@ pub(super) fn rests(page: &mut Page, view: &Proof) {
 fn rounds(view: &Proof) -> String {
     let design = &view.design;
     let cut = match design.warm_up_ns {
-        None => "the first tenth of each is cut off".to_owned(),
-        Some(0) => "nothing is cut off".to_owned(),
-        Some(ns) => format!("the first {} of each is cut off", nanos(ns)),
+        None => "the first tenth of each is discarded".to_owned(),
+        Some(0) => "nothing is discarded".to_owned(),
+        Some(ns) => format!("the first {} of each is discarded", nanos(ns)),
     };
     format!(
         "{} of 3 blocks (A, B, A again), in an order drawn from seed {}; a block is {} and {} halts \
@@ -63,7 +63,7 @@ fn to_count(halts: f64) -> u64 {
 fn settings(view: &Proof) -> String {
     let how = match view.means.as_str() {
         "vm-ceiling" => "the command gave each VM its ceiling",
-        "in-force" => "both are what is in force; nothing was set",
+        "in-force" => "both are the current setting; nothing was set",
         _ => "set through the host's parameters, and restored",
     };
     let of = |setting: &crate::proof::SettingView| {
@@ -87,7 +87,7 @@ fn settings(view: &Proof) -> String {
 fn cost(view: &Proof) -> String {
     let cost = &view.cost;
     format!(
-        "polling, {} of CPU for each block ({}), and each nanosecond of latency as {} of CPU",
+        "polling, {} of CPU time per block ({}), and 1 ns of latency counted as {} of CPU time",
         nanos(cost.switch_cpu_ns),
         words::source(cost.switch_cpu_source),
         three_digits(cost.latency_weight),

@@ -100,7 +100,7 @@ fn a_kernel_or_machine_that_is_not_known_has_to_be_told() {
         arch(&info("sparc64", Rung::Bpf), &nobody).unwrap_err(),
     ] {
         assert_eq!(failure.exit, Exit::Failed);
-        assert!(failure.hint.unwrap().starts_with("name it: --"));
+        assert!(failure.hint.unwrap().starts_with("specify it: --"));
     }
     let assumed = arch(&info("unknown", Rung::Import), &nobody).unwrap();
     assert_eq!(assumed, (Arch::X86, Origin::Assumed));

@@ -64,8 +64,8 @@ fn halted_time(page: &mut Page, account: &AccountView) {
             '#' | 'x' => format!("{} of a CPU", share(cpu)),
             '.' => "CPU free for others".to_owned(),
             'w' => "wake event until running".to_owned(),
-            '~' => "woken on the way to sleep".to_owned(),
-            _ => "the recording cannot tell".to_owned(),
+            '~' => "woken before schedule()".to_owned(),
+            _ => "not recorded".to_owned(),
         };
         // Of time that is mostly unknown, nobody knows whether it holds some of this; nor how a wait
         // falls into sleep and wake-up where no latency is known.
@@ -108,13 +108,7 @@ fn spreads(page: &mut Page, account: &AccountView) {
         cells.extend(values.map(maybe_nanos));
         rows.push(cells);
     }
-    let stands = [
-        Stands::Left,
-        Stands::Right,
-        Stands::Right,
-        Stands::Right,
-        Stands::Right,
-    ];
+    let stands = Stands::of_numbers::<5>();
     page.table(2, &stands, &rows);
 }
 

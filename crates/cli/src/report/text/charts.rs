@@ -14,17 +14,17 @@ const ROWS: usize = 14;
 pub(super) fn poll_chart(page: &mut Page, account: &AccountView) {
     let poll = &account.poll;
     let Some(not_polled) = poll.not_polled else {
-        page.wrapped("  ", "Poll time against count: not known for any halt.", 2);
+        page.wrapped("  ", "Polls by duration: not recorded.", 2);
         return;
     };
     if poll.polled == 0 {
-        page.wrapped("  ", "Poll time against count: no halt polled.", 2);
+        page.wrapped("  ", "Polls by duration: no halt polled.", 2);
         return;
     }
     let cut = match poll.cut {
         Some(0) | None => String::new(),
         Some(cut) => format!(
-            "; {} ({} of polls) cut for another task",
+            "; {} ({} of polls) preempted",
             count(cut),
             percent(cut as f64, poll.polled as f64)
         ),

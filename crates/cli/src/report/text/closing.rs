@@ -4,6 +4,26 @@ use crate::number::nanos;
 use crate::page::{Page, harmless};
 use crate::report::honest::{accuracy, cost, lost, partly};
 use crate::report::view::Report;
+use crate::words::some;
+
+/// Names of VMs for one reason; more are counted.
+const NAMES: usize = 4;
+
+/// Why VMs could not be observed, and which.
+fn not_observable(report: &Report) -> Vec<(String, Vec<String>)> {
+    let mut reasons: Vec<(String, Vec<String>)> = Vec::new();
+    for vm in &report.vms {
+        let Some(reason) = vm.not_observable.as_deref().map(harmless) else {
+            continue;
+        };
+        let name = harmless(&vm.name);
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((reason, vec![name])),
+        }
+    }
+    reasons
+}
 
 /// Shows how the report came to be.
 pub(super) fn closing(page: &mut Page, report: &Report) {
@@ -29,22 +49,22 @@ pub(super) fn closing(page: &mut Page, report: &Report) {
     if recording.cut {
         say(
             "cut",
-            "the recording did not end by itself; everything written until then is here",
+            "the recording was not finished (killed, or still running); everything written so far is \
+             included",
         );
     }
     for note in &recording.notes {
         say("note", &harmless(note));
     }
-    let blind = report.vms.iter().filter_map(|vm| {
-        let reason = vm.not_observable.as_ref()?;
-        Some(format!("{}: {}", harmless(&vm.name), harmless(reason)))
-    });
-    let blind: Vec<String> = blind.collect();
+    let blind = not_observable(report);
     if blind.is_empty() {
-        say("not observable", "none of the VMs that were found");
+        say("not observable", "none");
     }
-    for vm in blind {
-        say("not observable", &vm);
+    for (reason, names) in blind {
+        say(
+            "not observable",
+            &format!("{}: {reason}", some(&names, NAMES)),
+        );
     }
     if recording.missing.is_empty() {
         say("missing", &partly(&report.host.account.unknown));

@@ -1,8 +1,7 @@
-//! The head of the report: the host, its settings, and a row for each VM.
+//! The head of the report: the host and its settings; and the figures of an account in a row.
 
 use crate::number::{count, maybe_nanos, nanos, scaled, share, three_digits};
 use crate::page::{Page, Stands, harmless};
-use crate::report::honest::is_paused;
 use crate::report::view::{AccountView, KnobView, Report};
 use crate::words::plural;
 
@@ -14,7 +13,7 @@ pub(super) fn host(page: &mut Page, report: &Report) {
     machine.extend(host.cpus.map(|n| plural(n.into(), "CPU")));
     let busy = |cpus| format!("{} of them busy", three_digits(cpus));
     machine.extend(host.busy_cpus.map(busy));
-    let pressure = |p| format!("tasks waited for a CPU {} of the time", share(p));
+    let pressure = |p| format!("CPU pressure {} (PSI)", share(p));
     machine.extend(host.cpu_pressure.map(pressure));
     page.wrapped("  ", &machine.join(", "), 2);
     knobs(page, &host.knobs);
@@ -38,10 +37,13 @@ pub(super) fn host(page: &mut Page, report: &Report) {
     );
     if report.vms.len() < host.vms {
         let shown = report.vms.len();
-        let text = format!("Below: {shown} of these VMs; the figures above are of all of them.");
+        let text = format!("Below: {shown} of these VMs; the figures above cover all of them.");
         page.wrapped("  ", &text, 2);
     }
-    vms(page, report);
+}
+
+/// What `tune` recommends.
+pub(super) fn recommendation(page: &mut Page, report: &Report) {
     page.gap();
     page.wrapped("  tune: ", &report.recommendation.text(), 8);
 }
@@ -98,40 +100,8 @@ fn knobs(page: &mut Page, knobs: &[KnobView]) {
     }
 }
 
-fn vms(page: &mut Page, report: &Report) {
-    if report.vms.is_empty() {
-        page.wrapped("  ", "No VM was seen.", 2);
-        return;
-    }
-    page.gap();
-    let mut rows = vec![header("VM")];
-    for vm in &report.vms {
-        let mut cells = vec![harmless(&vm.name)];
-        if vm.not_observable.is_some() && vm.account.halts == 0 {
-            cells.push("not seen".to_owned());
-            cells.resize(STANDS.len(), "-".to_owned());
-        } else if is_paused(vm) {
-            cells.push("not run".to_owned());
-            cells.resize(STANDS.len(), "-".to_owned());
-        } else {
-            cells.extend(row(&vm.account));
-        }
-        rows.push(cells);
-    }
-    page.table(2, &STANDS, &rows);
-}
-
 /// How the columns of [`row`] stand, a name before them.
-pub(super) const STANDS: [Stands; 8] = [
-    Stands::Left,
-    Stands::Right,
-    Stands::Right,
-    Stands::Right,
-    Stands::Right,
-    Stands::Right,
-    Stands::Right,
-    Stands::Right,
-];
+pub(super) const STANDS: [Stands; 8] = Stands::of_numbers();
 
 /// Names of the columns of [`row`].
 pub(super) fn header(first: &str) -> Vec<String> {

@@ -27,7 +27,10 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &VmView, vcpus: bool) {
         page.wrapped("  ", &text, 2);
     }
     if let Some(reason) = &vm.not_observable {
-        let text = format!("Not observable, which is not idle: {}.", harmless(reason));
+        let text = format!(
+            "Not observable (this does not mean idle): {}.",
+            harmless(reason)
+        );
         page.wrapped("  ", &text, 2);
         if vm.account.halts == 0 {
             return;
@@ -44,7 +47,7 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &VmView, vcpus: bool) {
     if vm.account.halts == 0 {
         page.wrapped(
             "  ",
-            "No halt ended while recording: each vCPU was busy all the time, or asleep.",
+            "No halt ended during the recording: each vCPU was running, or asleep, all the time.",
             2,
         );
     } else {

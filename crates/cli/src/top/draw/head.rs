@@ -18,7 +18,12 @@ use crate::words::{ceiling_source, plural};
 pub(super) fn draw(model: &Model, pen: &mut Pen<'_>, room: u16) -> u16 {
     let Some(step) = model.step() else {
         title(model, None, pen);
-        pen.text(0, 2, "The first interval is not over yet.", Theme::plain());
+        pen.text(
+            0,
+            2,
+            "Waiting for the end of the first interval.",
+            Theme::plain(),
+        );
         return 3;
     };
     title(model, Some(step), pen);
@@ -145,7 +150,7 @@ fn totals(model: &Model, step: &Step, pen: &mut Pen<'_>, y: u16) {
             let who = format!("VM {name} ({} {})", vm.vmm, vm.key.pid);
             let row = rows::of_vm(step, vm, names);
             let there = step.around.vms.iter().any(|there| there.index == index);
-            let gone = (!there).then(|| "not there in this interval".to_owned());
+            let gone = (!there).then(|| "not present in this interval".to_owned());
             let instead = row.instead();
             (who, row.figures, gone.or(instead))
         }

@@ -35,6 +35,6 @@ pub(super) fn draw(model: &Model, pen: &mut Pen<'_>) {
     }
     let last = pen.height() - 1;
     if last > y {
-        pen.text(0, last, "Any key goes back.", Theme::faint());
+        pen.text(0, last, "Press any key to return.", Theme::faint());
     }
 }

@@ -89,7 +89,7 @@ fn woken(cell: &Cell, step: &Step, pen: &mut Pen<'_>, y: u16) {
         .map(|(source, count)| format!("{source} {}/s", scaled(per_s(count, step.length_ns()))))
         .collect();
     let text = if woken.is_empty() {
-        "nothing: there was no halt".to_owned()
+        "no halts".to_owned()
     } else {
         woken.join("  ")
     };

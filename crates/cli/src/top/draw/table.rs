@@ -45,8 +45,8 @@ fn nobody(model: &Model, table: Table) -> String {
         return format!("No VM is named `{}`; Esc shows all.", model.filter);
     }
     match table {
-        Table::Vms => "No VM was there. `haltwise doctor` says what that may mean.".to_owned(),
-        Table::Vcpus => "This VM was not there in this interval.".to_owned(),
+        Table::Vms => "No VM was found. `haltwise doctor` lists possible reasons.".to_owned(),
+        Table::Vcpus => "This VM was not present in this interval.".to_owned(),
     }
 }
 

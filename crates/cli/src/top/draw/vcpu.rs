@@ -25,7 +25,7 @@ pub(super) fn draw(
         rows.find(|row| row.key == Key::Vcpu(vm, id))
     });
     let Some(row) = there else {
-        let text = format!("vCPU {id} was not there in this interval.");
+        let text = format!("vCPU {id} was not present in this interval.");
         pen.text(0, top, &text, pen.theme.worth());
         return;
     };

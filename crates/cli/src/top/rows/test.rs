@@ -36,7 +36,7 @@ fn who_did_something_has_a_row_even_if_nobody_knows_it() {
         "vCPU 0 tid 10000",
         "vCPU 1 tid 10001",
         "vCPU 7",
-        "(of no known vCPU)",
+        "(unknown vCPU)",
     ];
     assert_eq!(names, expected);
 }

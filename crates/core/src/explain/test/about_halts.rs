@@ -223,7 +223,11 @@ fn a_guest_for_which_nobody_polls() {
     };
     let nobody = vetoed(20_000);
     assert_eq!(nobody.sure, Sure::Likely);
-    assert!(nobody.cause.contains("Nobody polls"), "{}", nobody.cause);
+    assert!(
+        nobody.cause.contains("Neither host nor guest polls"),
+        "{}",
+        nobody.cause
+    );
     assert!(nobody.cost.unwrap().latency_ns_per_s > 25e6);
     let text = &nobody.remedies[0].text;
     assert!(text.contains("built in"), "{text}");

@@ -349,7 +349,7 @@ fn what_the_goal_does_not_want_is_not_advised() {
         ..RING
     };
     let why = weighed(ring, 1.0).withholds("ipi-storm").unwrap();
-    assert!(why.starts_with("by the goal it takes"), "{why}");
+    assert!(why.starts_with("by the goal it costs"), "{why}");
     assert!(!weighed(ring, 10.0).gives("ipi-storm").is_empty());
 }
 

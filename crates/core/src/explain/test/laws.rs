@@ -152,3 +152,23 @@ fn a_halt_of_a_vm_counts_though_its_vcpu_is_not_known() {
     assert_eq!(evidence.guests[0].account.halts, 2);
     assert_eq!(evidence.guests[0].seats.len(), 1);
 }
+
+#[test]
+fn halts_of_unknown_vcpus_are_not_called_too_few() {
+    let lacks = |vcpu, halts| {
+        let mut bench = Bench::new(1);
+        for _ in 0..halts {
+            bench.ledger.halt(&Halt {
+                vm: Some(VmIndex(0)),
+                vcpu,
+                poll_ns: Some(0),
+                ..Halt::default()
+            });
+        }
+        bench.lacks("hlt-below-break-even").unwrap()
+    };
+    let unknown = lacks(None, 200);
+    assert!(unknown.contains("were not recorded"), "{unknown}");
+    let few = lacks(Some(VcpuId(0)), 99);
+    assert!(few.contains("too few"), "{few}");
+}

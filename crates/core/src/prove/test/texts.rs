@@ -44,9 +44,9 @@ fn what_is_not_given_is_as_in_force() {
 #[test]
 fn what_no_kernel_can_be_put_under_is_refused_with_the_reason() {
     for (text, reason) in [
-        ("learned", "a kernel has only its own rule"),
-        ("fixed:50us", "a kernel has only its own rule"),
-        ("kvm:kernel=5.4", "the running kernel's rule"),
+        ("learned", "a kernel has only its own algorithm"),
+        ("fixed:50us", "a kernel has only its own algorithm"),
+        ("kvm:kernel=5.4", "the running kernel's algorithm"),
         ("kvm:cap=50us", "{halt_poll_ns}"),
         ("kvm:max=5s", "32 bits"),
         ("kvm:max=50 parsecs", "unknown unit"),

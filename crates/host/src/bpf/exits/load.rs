@@ -156,7 +156,7 @@ fn attach(progs: &ExitsProgs<'_>, options: &ExitOptions) -> (Links, Vec<Missing>
         (
             &progs.on_userspace_exit,
             "kvm_userspace_exit",
-            "time in user space is not told apart",
+            "time in user space is not separated",
         ),
         (
             &progs.on_fpu,
@@ -228,4 +228,4 @@ fn subs<'a>(progs: &'a ExitsProgs<'_>) -> [(SubKey, Part<'a>); 7] {
     ]
 }
 
-const NO_SUB: &str = "a sub-key is not told";
+const NO_SUB: &str = "no exit details";

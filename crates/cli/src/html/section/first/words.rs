@@ -99,7 +99,7 @@ fn found(report: &Report, told: &mut Vec<Told>) -> Markup {
         _ => (host, Markup::text("this host"), "account".to_owned()),
     };
     let Some(percent) = account.poll.cpu_percent else {
-        return Markup::text("How long halts polled cannot be seen on this host");
+        return Markup::text("Polling time was not recorded on this host");
     };
     let mut out = Markup::none();
     if percent <= 0.0 {
@@ -114,7 +114,7 @@ fn found(report: &Report, told: &mut Vec<Told>) -> Markup {
                 account.poll.ns.map_or_else(String::new, nanos),
                 nanos(account.span_ns)
             ),
-            whence: "counted by KVM, halt by halt".to_owned(),
+            whence: "counted by KVM for each halt".to_owned(),
             place: place.clone(),
             tile: Some("burnt by polling"),
         };
@@ -128,7 +128,7 @@ fn found(report: &Report, told: &mut Vec<Told>) -> Markup {
             id: "most",
             value: cpus(vm.account.poll.cpu_percent.unwrap_or(0.0)),
             what: "CPU time polled by the VM that polls most".to_owned(),
-            whence: "counted by KVM, halt by halt".to_owned(),
+            whence: "counted by KVM for each halt".to_owned(),
             place: format!("vm-{}", vm.index),
             tile: None,
         };
@@ -186,8 +186,10 @@ fn title(advice: &Advice) -> Markup {
     let tuned = &advice.tuned;
     let Some(recommended) = &tuned.recommended else {
         return match tuned.verdict {
-            "too-short" => "Record for longer: this capture is too short to tell".into(),
-            "unproven" => "Leave the setting as it is, until a trial shows a better one".into(),
+            "too-short" => "Record for longer: this capture is too short".into(),
+            "unproven" => {
+                "Leave the setting as it is until `haltwise prove` shows a better one".into()
+            }
             "no-polling" => "This kernel does not poll: there is nothing to set".into(),
             follow::VERDICT => "Keep the setting: it applies to no VM".into(),
             _ => "Leave the setting as it is".into(),
@@ -328,7 +330,7 @@ fn kept(
         was,
         "mean wake-up latency of all halts, as it is",
     );
-    Markup::text("; wake-ups would be late by ")
+    Markup::text("; wake-up latency would be ")
         .and(linked(told, after))
         .and(" on average instead of ")
         .and(linked(told, before))

@@ -138,8 +138,8 @@ fn only_what_differs_is_named_before_it_is_written() {
     let text = format!("{:#}", failure.error);
     assert_eq!(failure.exit, Exit::Usage);
     for part in [
-        "halt_poll_ns_grow to 2 and 4 in turn (now 2)",
-        "halt_poll_ns to 0 and 50000 in turn (now 200000)",
+        "halt_poll_ns_grow to 2 and 4 alternately (now 2)",
+        "halt_poll_ns to 0 and 50000 alternately (now 200000)",
         "--yes",
     ] {
         assert!(text.contains(part), "{text}");

@@ -1,0 +1,191 @@
+//! The VMs of a report: a table of those that cost most, and a note for what concerns many of them.
+
+use clap::ValueEnum;
+use haltwise_core::event::CeilingSource;
+
+use super::Options;
+use super::host::{STANDS, header, row};
+use crate::number::{nanos, scaled, share};
+use crate::page::{Page, fit_middle, harmless};
+use crate::report::honest::{came_or_went, is_paused};
+use crate::report::verdict::concerns;
+use crate::report::view::{Report, VmView};
+use crate::words::{ceiling_source, plural, some};
+
+/// By which column the table is sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sort {
+    Poll,
+    Failed,
+    Halts,
+    Halted,
+    Waits,
+    Gap,
+    Wake,
+    Name,
+}
+
+/// Names in a note; more are counted.
+const NAMES: usize = 4;
+
+/// Columns of a name in a note.
+const NAME_WIDTH: usize = 32;
+
+/// Shows the VMs.
+pub(super) fn vms(page: &mut Page, report: &Report, options: Options) {
+    if report.vms.is_empty() {
+        page.wrapped("  ", "No VM was seen.", 2);
+        return;
+    }
+    page.gap();
+    let sorted = sorted(report, options.sort);
+    let (shown, rest) = sorted.split_at(options.top.min(sorted.len()));
+    let mut rows = vec![header("VM")];
+    let common = common_end(shown);
+    rows.extend(shown.iter().map(|vm| cells(vm, common)));
+    page.table(2, &STANDS, &rows);
+    if !rest.is_empty() {
+        page.wrapped("  ", &others(rest), 2);
+    }
+    if !options.detail {
+        notes(page, report, &sorted);
+    }
+}
+
+/// The VMs, those first of which the sorted figure is largest; VMs without it last.
+pub(super) fn sorted(report: &Report, sort: Sort) -> Vec<&VmView> {
+    let mut vms: Vec<&VmView> = report.vms.iter().collect();
+    let largest = |a: Option<f64>, b: Option<f64>| match (a, b) {
+        (Some(a), Some(b)) => b.total_cmp(&a),
+        (a, b) => b.is_some().cmp(&a.is_some()),
+    };
+    vms.sort_by(|a, b| {
+        let by = match sort {
+            Sort::Name => a.name.cmp(&b.name),
+            _ => largest(figure(a, sort), figure(b, sort)),
+        };
+        // Those that do not poll cost by their halts.
+        let halts = |vm: &VmView| seen(vm).then_some(vm.account.halts_per_s);
+        by.then_with(|| largest(halts(a), halts(b)))
+    });
+    vms
+}
+
+/// Whether a VM's halts could be seen.
+fn seen(vm: &VmView) -> bool {
+    vm.account.halts > 0 || (vm.not_observable.is_none() && !is_paused(vm))
+}
+
+fn figure(vm: &VmView, sort: Sort) -> Option<f64> {
+    let account = &vm.account;
+    if !seen(vm) {
+        return None;
+    }
+    match sort {
+        Sort::Poll => account.poll.cpu_percent,
+        Sort::Failed => account.poll.wasted_cpu_percent,
+        Sort::Halts => Some(account.halts_per_s),
+        Sort::Halted => Some(account.halted_share),
+        Sort::Waits => Some(account.waits_per_s),
+        Sort::Gap => account.gap_ns.map(|spread| spread.p50 as f64),
+        Sort::Wake => account.wake_latency_ns.map(|spread| spread.p50 as f64),
+        Sort::Name => None,
+    }
+}
+
+/// Bytes of the end that all of these names share: it tells none from another, so a long one is left out.
+fn common_end(vms: &[&VmView]) -> usize {
+    const SHORT: usize = 4;
+    let [first, others @ ..] = vms else { return 0 };
+    let shared = |other: &&VmView| {
+        let pairs = first.name.chars().rev().zip(other.name.chars().rev());
+        let same = pairs.take_while(|(a, b)| a == b);
+        same.map(|(c, _)| c.len_utf8()).sum::<usize>()
+    };
+    let common = others.iter().map(shared).min().unwrap_or(0);
+    if common > SHORT { common } else { 0 }
+}
+
+fn cells(vm: &VmView, common_end: usize) -> Vec<String> {
+    let own = vm.name.len().saturating_sub(common_end);
+    let name = match vm.name.get(..own) {
+        Some(own) if common_end > 0 && !own.is_empty() => format!("{}~", harmless(own)),
+        _ => harmless(&vm.name),
+    };
+    let mut cells = vec![name];
+    let blind = match () {
+        () if vm.not_observable.is_some() && vm.account.halts == 0 => Some("not seen"),
+        () if is_paused(vm) => Some("not run"),
+        () => None,
+    };
+    match blind {
+        Some(why) => {
+            cells.push(why.to_owned());
+            cells.resize(STANDS.len(), "-".to_owned());
+        }
+        None => cells.extend(row(&vm.account)),
+    }
+    cells
+}
+
+/// What the VMs below the table come to.
+fn others(rest: &[&VmView]) -> String {
+    let halts: f64 = rest.iter().map(|vm| vm.account.halts_per_s).sum();
+    let polls = rest.iter().filter_map(|vm| vm.account.poll.cpu_percent);
+    let polls: f64 = polls.sum();
+    format!(
+        "and {}: {} halts/s, polling {} of a CPU (--top 0 lists all)",
+        plural(rest.len() as u64, "more VM"),
+        scaled(halts),
+        share(polls / 100.0)
+    )
+}
+
+/// A name as a note has it.
+fn short(name: &str) -> String {
+    fit_middle(&harmless(name), NAME_WIDTH)
+}
+
+/// What concerns VMs, said once for all of them.
+fn notes(page: &mut Page, report: &Report, vms: &[&VmView]) {
+    let mut notes: Vec<(String, Vec<&VmView>)> = Vec::new();
+    let mut note = |what: String, vm| match notes.iter_mut().find(|(known, _)| *known == what) {
+        Some((_, concerned)) => concerned.push(vm),
+        None => notes.push((what, vec![vm])),
+    };
+    for &vm in vms {
+        for what in concerns(vm) {
+            note(what, vm);
+        }
+    }
+    for &vm in vms {
+        if let Some(what) = came_or_went(vm, report) {
+            note(what.to_owned(), vm);
+        }
+    }
+    for &vm in vms.iter().filter(|vm| vm.account.halts > 0) {
+        note(ceiling(vm), vm);
+    }
+    page.gap();
+    for (what, concerned) in notes {
+        let names: Vec<String> = concerned.iter().map(|vm| short(&vm.name)).collect();
+        let who = plural(names.len() as u64, "VM");
+        let text = format!("{who}: {} ({})", harmless(&what), some(&names, NAMES));
+        page.wrapped("  ", &text, 4);
+    }
+}
+
+/// Whose ceiling a VM has. Its length is left to the VM's own screen, but for the module's.
+fn ceiling(vm: &VmView) -> String {
+    match &vm.account.ceilings[..] {
+        [] => "ceiling not known".to_owned(),
+        [one] => match one.source {
+            CeilingSource::Param => format!("ceiling {}, module parameter", nanos(one.ns.into())),
+            CeilingSource::Cap => {
+                "a ceiling of its own, to which halt_poll_ns does not apply".to_owned()
+            }
+            other => format!("ceiling {}", ceiling_source(other)),
+        },
+        _ => "the ceiling changed, or differs between vCPUs".to_owned(),
+    }
+}
