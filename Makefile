@@ -1,7 +1,21 @@
 # What people type. The work is done by cargo and by `cargo xtask`; this file only puts set-up first.
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build demo test check bench clean
+.PHONY: help setup build install uninstall demo test check bench clean
+
+# Where `make install` puts things. Packagers set DESTDIR, and BUILT where they built elsewhere.
+PREFIX ?= /usr/local
+DESTDIR ?=
+BUILT ?= target/release
+
+to := $(DESTDIR)$(PREFIX)
+man := $(to)/share/man/man1
+doc := $(to)/share/doc/haltwise
+# As the program names its shells, and where each of them looks.
+completions := \
+	bash:share/bash-completion/completions/haltwise \
+	fish:share/fish/vendor_completions.d/haltwise.fish \
+	zsh:share/zsh/site-functions/_haltwise
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -11,6 +25,26 @@ setup: ## Install the packages that are missing, or say which
 
 build: setup ## Build haltwise and the lab (optimised: target/release)
 	cargo build --release -p haltwise -p haltwise-lab
+
+# Builds nothing: who installs is root, who builds need not be.
+install: ## Install haltwise below PREFIX (/usr/local), with manual pages and completions
+	@test -x $(BUILT)/haltwise || { echo "$(BUILT)/haltwise is not there: run make build first"; exit 1; }
+	install -d $(to)/bin $(man) $(doc)
+	strip -o $(to)/bin/haltwise $(BUILT)/haltwise
+	chmod 755 $(to)/bin/haltwise
+	umask 022 && $(to)/bin/haltwise man --dir $(man)
+	@umask 022; for it in $(completions); do \
+		mkdir -p $$(dirname $(to)/$${it#*:}) && \
+		$(to)/bin/haltwise completions $${it%%:*} >$(to)/$${it#*:} || exit 1; \
+	done
+	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE $(doc)
+
+# Its manual pages are those that it would write: others may begin with its name.
+uninstall: ## Remove what make install installed
+	@pages=$$(mktemp -d) && $(to)/bin/haltwise man --dir $$pages && \
+		(cd $$pages && ls) | while read page; do rm -f $(man)/$$page; done; rm -r $$pages
+	rm -f $(foreach it,$(completions),$(to)/$(lastword $(subst :, ,$(it)))) $(to)/bin/haltwise
+	rm -rf $(doc)
 
 demo: setup ## Boot a lab VM, record and report its halts, tune, and prove it
 	cargo xtask demo
