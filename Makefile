@@ -1,7 +1,7 @@
 # What people type. The work is done by cargo and by `cargo xtask`; this file only puts set-up first.
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build install uninstall demo test check bench clean
+.PHONY: help setup build install uninstall dist demo test check bench clean
 
 # Where `make install` puts things. Packagers set DESTDIR, and BUILT where they built elsewhere.
 PREFIX ?= /usr/local
@@ -45,6 +45,9 @@ uninstall: ## Remove what make install installed
 		(cd $$pages && ls) | while read page; do rm -f $(man)/$$page; done; rm -r $$pages
 	rm -f $(foreach it,$(completions),$(to)/$(lastword $(subst :, ,$(it)))) $(to)/bin/haltwise
 	rm -rf $(doc)
+
+dist: setup ## Make the archive, the .deb and the .rpm of a static program: target/dist
+	cargo xtask dist
 
 demo: setup ## Boot a lab VM, record and report its halts, tune, and prove it
 	cargo xtask demo

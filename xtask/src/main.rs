@@ -7,6 +7,7 @@
 mod bench;
 mod check;
 mod demo;
+mod dist;
 mod fuzz;
 mod kernels;
 mod page;
@@ -29,6 +30,8 @@ enum Task {
     Check(check::Args),
     /// Boot a lab VM, record every halt of it, print the report
     Demo(demo::Args),
+    /// Make what is handed out: an archive, a .deb and a .rpm of static programs
+    Dist(dist::Args),
     /// Run every tier of tests
     Test(test_run::Args),
     /// Measure: overhead, truth, loss
@@ -60,6 +63,7 @@ fn run(task: Task) -> Result<()> {
     match task {
         Task::Check(args) => check::run(args),
         Task::Demo(args) => demo::run(args),
+        Task::Dist(args) => dist::run(&args),
         Task::Test(args) => test_run::run(args),
         Task::Fuzz(args) => fuzz::run(&args),
         Task::FuzzSmoke => fuzz::smoke(),

@@ -1,0 +1,110 @@
+//! `cargo xtask dist`: static programs as an archive, packages of Debian and of RPM, and their checksums, all
+//! in `target/dist`. The lab is a package of its own: no VMM comes to a host with haltwise.
+//!
+//! The programs are linked with glibc's static libraries, and with Debian's static libelf and zlib. musl would
+//! need libelf built for it, and that needs three libraries (argp, fts, obstack) that Debian has for no musl.
+
+mod clean_root;
+mod package;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use self::package::Package;
+use crate::{repo, say, tool};
+
+/// What programs are built for.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+
+/// What `cargo xtask dist` takes.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Args {
+    /// Pack the programs of this folder, instead of building them
+    #[arg(long, value_name = "DIR")]
+    built: Option<PathBuf>,
+    /// Install, run, upgrade and purge the .deb in a clean Debian 12, which is fetched
+    #[arg(long)]
+    check: bool,
+}
+
+/// Both packages, in the order in which they are made.
+const PACKAGES: [Package; 2] = [
+    Package {
+        name: "haltwise",
+        about: "Measure and tune the halt polling of KVM virtual machines",
+    },
+    Package {
+        name: "haltwise-lab",
+        about: "A small VMM whose guests halt in known ways, for haltwise",
+    },
+];
+
+/// Makes everything.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let built = match &args.built {
+        Some(dir) => std::path::absolute(dir)?,
+        None => build()?,
+    };
+    let out = repo::target_dir().join("dist");
+    if out.exists() {
+        std::fs::remove_dir_all(&out).context("remove what was made last time")?;
+    }
+    std::fs::create_dir_all(&out).context("create target/dist")?;
+    let mut made = Vec::new();
+    for package in &PACKAGES {
+        say::step(&format!("packing {}", package.name));
+        let tree = package.stage(&built, &out.join("tree"))?;
+        made.push(package.archive(&tree, &out)?);
+        made.extend(package.deb(&tree, &out, package::VERSION)?);
+        made.extend(package.rpm(&tree, &out)?);
+        made.push(package.symbols(&built, &out)?);
+    }
+    let names = made.iter().filter_map(|path| path.file_name());
+    let sums = tool::ask(Command::new("sha256sum").current_dir(&out).args(names))?;
+    std::fs::write(out.join("SHA256SUMS"), &sums).context("write SHA256SUMS")?;
+    for path in &made {
+        let bytes = std::fs::metadata(path)?.len();
+        say::note(&format!(
+            "{:>6.1} MB  {}",
+            bytes as f64 / 1e6,
+            path.display()
+        ));
+    }
+    if args.check {
+        say::step("the .deb in a clean Debian 12");
+        clean_root::check(&PACKAGES[0], &out)?;
+    }
+    std::fs::remove_dir_all(out.join("tree")).context("remove the trees")?;
+    Ok(())
+}
+
+/// Builds both programs; gives where they are.
+fn build() -> Result<PathBuf> {
+    say::step("building static programs");
+    let root = repo::root();
+    let libelf = tool::ask(Command::new("cc").arg("-print-file-name=libelf.a"))?;
+    let Some(libraries) = Path::new(libelf.trim())
+        .parent()
+        .filter(|it| it.is_absolute())
+    else {
+        bail!("libelf.a is not installed: it comes with Debian's libelf-dev");
+    };
+    let build = [
+        "build",
+        "--profile=dist",
+        "--target",
+        TARGET,
+        "--package=haltwise",
+        "--package=haltwise-lab",
+        "--features=haltwise/static",
+    ];
+    let mut cargo = tool::cargo(&root);
+    cargo
+        .args(build)
+        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .env("LIBBPF_SYS_LIBRARY_PATH", libraries);
+    tool::run(&mut cargo)?;
+    Ok(repo::target_dir().join(TARGET).join("dist"))
+}
