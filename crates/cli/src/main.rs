@@ -17,6 +17,7 @@ mod import;
 mod integrity;
 mod knob;
 mod ledger;
+mod now;
 mod plan;
 mod profile;
 mod progress;
@@ -53,6 +54,7 @@ use crate::exit::Exit;
     help_expected = true,
     max_term_width = 80,
     after_help = "EXAMPLES
+  haltwise                                 what polling costs here, in ten seconds
   haltwise doctor                          what can be recorded on this host
   haltwise record -o cap --duration 10s    record the halts of all VMs
   haltwise report cap                      a summary of the halts
@@ -63,9 +65,9 @@ EXIT CODES
   5 done, but data was lost or is incomplete"
 )]
 struct Cli {
-    /// The command
+    /// The command [default: now]
     #[command(subcommand)]
-    verb: verb::Verb,
+    verb: Option<verb::Verb>,
 }
 
 fn main() -> ExitCode {
@@ -80,7 +82,11 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
-    match cli.verb.run() {
+    let outcome = match cli.verb {
+        Some(verb) => verb.run(),
+        None => verb::now::run_without_a_word(),
+    };
+    match outcome {
         Ok(exit) => exit.into(),
         Err(failure) => {
             terminal::complain(&failure);

@@ -21,12 +21,13 @@ use haltwise_core::recording::{Mode, Rung};
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::root::Root;
 
-use self::child::Child;
+use self::child::{Child, Ended};
 use self::session::Session;
+use self::summary::Summary;
 use crate::collect::exits::ExitsWanted;
 use crate::collect::interrupt::Interrupt;
 use crate::collect::profile::ProfileWanted;
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::reading::rule;
 use crate::terminal;
 
@@ -51,8 +52,34 @@ pub(crate) struct Wanted {
     pub(crate) no_command: bool,
 }
 
-/// Records until something ends it.
+/// A recording that has ended, and the command that ran meanwhile.
+#[derive(Debug)]
+pub(crate) struct Recorded {
+    pub(crate) summary: Summary,
+    command: Ended,
+}
+
+/// Records until something ends it, and says what came of it.
 pub(crate) fn run(wanted: &Wanted) -> Outcome {
+    let Recorded { summary, command } = record(wanted)?;
+    if wanted.json {
+        terminal::print(&summary.json()?)?;
+    } else {
+        terminal::print(&summary.text())?;
+    }
+    if let Some((failed, exit)) = command.failure() {
+        terminal::say(&failed);
+        return Ok(exit);
+    }
+    Ok(if summary.is_partial() {
+        Exit::Partial
+    } else {
+        Exit::Done
+    })
+}
+
+/// Records until something ends it.
+pub(crate) fn record(wanted: &Wanted) -> Result<Recorded, Failure> {
     let root = Root::host();
     start::check_output(&wanted.output)?;
     let account = child::account(wanted.user.as_deref())?;
@@ -77,18 +104,5 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
     } else if wanted.mode.keeps_halts() {
         rule::keep(&wanted.output);
     }
-    if wanted.json {
-        terminal::print(&summary.json()?)?;
-    } else {
-        terminal::print(&summary.text())?;
-    }
-    if let Some((failed, exit)) = command.failure() {
-        terminal::say(&failed);
-        return Ok(exit);
-    }
-    Ok(if summary.is_partial() {
-        Exit::Partial
-    } else {
-        Exit::Done
-    })
+    Ok(Recorded { summary, command })
 }

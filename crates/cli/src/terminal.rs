@@ -38,7 +38,7 @@ fn terminal_columns() -> Option<usize> {
 }
 
 /// How wide text is: an option that verbs share.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
 pub(crate) struct Width {
     /// Width of the text in columns, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]

@@ -12,6 +12,7 @@ mod import;
 mod ledger;
 mod listing;
 mod man;
+pub(crate) mod now;
 mod profile;
 mod prove;
 mod record;
@@ -35,6 +36,8 @@ use crate::report::SCHEMA as REPORT_SCHEMA;
 /// What haltwise can do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
+    /// Record for ten seconds and say what polling costs here (the default)
+    Now(now::Arguments),
     /// Record the halts of the virtual machines on this host
     Record(record::Arguments),
     /// Show the cost of halts live, or step through a capture
@@ -85,6 +88,7 @@ impl Verb {
     /// Does it.
     pub(crate) fn run(self) -> Outcome {
         match self {
+            Self::Now(arguments) => now::run(&arguments),
             Self::Record(arguments) => record::run(arguments),
             Self::Top(arguments) => top::run(arguments),
             Self::Import(arguments) => import::run(arguments),

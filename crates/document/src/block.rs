@@ -41,6 +41,8 @@ pub enum Block {
     Prose(Prose),
     /// Names and what they have.
     Facts(Vec<(Prose, Prose)>),
+    /// A command of ours to paste, under a name: it is never wrapped or cut.
+    Command(&'static str, String),
     /// A table.
     Table(Table),
     /// Parts of a whole as one bar.
@@ -146,6 +148,11 @@ impl Document {
         } else {
             self.push(Block::Facts(vec![fact]));
         }
+    }
+
+    /// Adds a command to paste.
+    pub fn command(&mut self, name: &'static str, command: impl Into<String>) {
+        self.push(Block::Command(name, command.into()));
     }
 
     /// Adds a table.

@@ -31,6 +31,8 @@ pub enum Unit {
     Share,
     /// How many in a second.
     PerSecond,
+    /// In percent of one CPU: several CPUs are more than 100.
+    CpuPercent,
     /// An amount whose unit another field of the result names.
     Amount,
     /// A number that identifies something.
@@ -80,8 +82,11 @@ impl Figure {
 impl Unit {
     /// Whether columns of it stand at the right.
     pub fn is_number(self) -> bool {
-        use Unit::{Amount, Count, Nanos, Number, PerSecond, Share};
-        matches!(self, Count | Nanos | Share | PerSecond | Amount | Number)
+        use Unit::{Amount, Count, CpuPercent, Nanos, Number, PerSecond, Share};
+        matches!(
+            self,
+            Count | Nanos | Share | PerSecond | CpuPercent | Amount | Number
+        )
     }
 
     /// A value for people; a dash where it is not known.
@@ -92,6 +97,9 @@ impl Unit {
             (Self::Count, _) if value.is_u64() => number::count(value.as_u64().unwrap_or(0)),
             (Self::Nanos, Value::Number(n)) => number::nanos_f64(n.as_f64().unwrap_or(0.0)),
             (Self::Share, Value::Number(n)) => number::share(n.as_f64().unwrap_or(0.0)),
+            (Self::CpuPercent, Value::Number(n)) => {
+                number::share(n.as_f64().unwrap_or(0.0) / 100.0)
+            }
             (Self::Count | Self::PerSecond | Self::Amount, Value::Number(n)) => {
                 number::scaled(n.as_f64().unwrap_or(0.0))
             }
@@ -103,7 +111,9 @@ impl Unit {
     pub fn raw(self, value: &Value) -> String {
         match (self, value) {
             (Self::Share, Value::Number(n)) => format!("{:.6}", n.as_f64().unwrap_or(0.0)),
-            (Self::PerSecond, Value::Number(n)) => format!("{:.3}", n.as_f64().unwrap_or(0.0)),
+            (Self::PerSecond | Self::CpuPercent, Value::Number(n)) => {
+                format!("{:.3}", n.as_f64().unwrap_or(0.0))
+            }
             _ => plain(value),
         }
     }

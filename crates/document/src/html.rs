@@ -36,6 +36,11 @@ fn one(block: &Block) -> Markup {
             };
             el("dl").with_all(facts.iter().map(fact)).into()
         }
+        Block::Command(name, command) => {
+            let name = Markup::from(el("dt").with(Markup::ours(name)));
+            let command = el("dd").with(markup::code(command));
+            el("dl").with(name.and(command)).into()
+        }
         Block::Bar(parts) => {
             let named: Vec<(String, &'static str, f64)> = parts
                 .iter()

@@ -33,6 +33,7 @@ fn one(text: &mut String, block: &Block) {
         Block::Facts(facts) => facts
             .iter()
             .try_for_each(|(name, words)| writeln!(text, "* {}: {}", prose(name), prose(words))),
+        Block::Command(name, command) => writeln!(text, "* {name}: `{command}`"),
         Block::Bar(parts) => parts
             .iter()
             .try_for_each(|part| writeln!(text, "* {}: {}", prose(&part.name), part.value)),

@@ -34,7 +34,9 @@ fn property(figure: &Figure) -> Value {
         Unit::Count | Unit::Nanos | Unit::Amount | Unit::Number => {
             json!({ "type": "integer", "minimum": 0 })
         }
-        Unit::Share | Unit::PerSecond => json!({ "type": "number", "minimum": 0 }),
+        Unit::Share | Unit::PerSecond | Unit::CpuPercent => {
+            json!({ "type": "number", "minimum": 0 })
+        }
         Unit::Flag => json!({ "type": "boolean" }),
         Unit::Word | Unit::Name => json!({ "type": "string" }),
         Unit::Words => json!({ "type": "array" }),
@@ -69,6 +71,7 @@ fn unit(unit: Unit) -> Option<&'static str> {
         Unit::Nanos => Some("ns"),
         Unit::Share => Some("0 to 1"),
         Unit::PerSecond => Some("1/s"),
+        Unit::CpuPercent => Some("% of one CPU"),
         Unit::Count => Some("count"),
         _ => None,
     }

@@ -143,6 +143,21 @@ other          0     0ns      -       -       -
 }
 
 #[test]
+fn a_command_stays_whole_on_every_medium() {
+    let command = "haltwise apply --set halt_poll_ns=50000 --set halt_poll_ns_grow=4 --yes";
+    let mut made = Document::new();
+    made.command("apply", command);
+    made.command("undo", "haltwise undo");
+    let expected = format!("apply: {command}\nundo: haltwise undo\n");
+    assert_eq!(text(&made, 40), expected);
+    let expected = format!("* apply: `{command}`\n\n* undo: `haltwise undo`\n");
+    assert_eq!(markdown::render(&made), expected);
+    let made = html::render(&made);
+    let expected = "<dt>undo</dt><dd><code>haltwise undo</code></dd>";
+    assert!(made.as_str().contains(expected), "{}", made.as_str());
+}
+
+#[test]
 fn columns_go_before_space_and_space_before_names() {
     let rows = [reason("a-name-that-is-quite-long", 9)];
     let of = |width| {

@@ -54,6 +54,9 @@ fn one(page: &mut Page, block: &Block) {
                 page.wrapped(&format!("{}: ", plain(name)), &plain(words), 4);
             }
         }
+        Block::Command(name, command) => {
+            page.whole_line(&format!("{name}: {}", harmless(command)));
+        }
         Block::Bar(parts) => bar(page, parts),
         Block::Table(it) => table(page, it),
     }

@@ -12,7 +12,7 @@ use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::policy::Spec;
 use haltwise_core::replay::session::Survey;
 use haltwise_core::replay::{Arrivals, Cost, Outcome};
-use haltwise_core::tune::advice::{self, Final, Finalist};
+use haltwise_core::tune::advice::{self, Comparison, Final, Finalist};
 use haltwise_core::tune::caps::{self, Caps};
 use haltwise_core::tune::figures::{self, OF_ANY_KIND, Subject};
 use haltwise_core::tune::search::{self, Aim, Found};
@@ -60,6 +60,8 @@ pub(crate) struct Wish<'a> {
 pub(crate) enum Extent {
     /// Nothing.
     Setting,
+    /// No polling, with intervals.
+    WithOff,
     /// All that `tune` says: bounds, other policies, a ceiling for each VM.
     All,
 }
@@ -105,6 +107,8 @@ pub(crate) struct Sought {
     pub(crate) rows: Vec<(Row, Outcome)>,
     /// The cheapest policy of any kind.
     pub(crate) best_policy: Option<(String, Outcome)>,
+    /// No polling against what is in force, if [`Extent::WithOff`] asks for it.
+    pub(crate) off: Option<Comparison>,
     /// What the host's CPUs were idle, in % of one CPU.
     pub(crate) idle_cpu_percent: Option<f64>,
     /// vCPUs whose guest switched host polling off, left out.
@@ -167,9 +171,11 @@ pub(crate) fn seek(opened: &Opened, wish: &Wish<'_>, look: Look) -> Result<Sough
     let base = base(&advice, &in_force);
     let cost = &advice.goal.aim.cost;
     let caps = match wish.extent {
-        Extent::Setting => None,
+        Extent::Setting | Extent::WithOff => None,
         Extent::All => caps::seek(&material, &base, cost, &crew),
     };
+    let off = (wish.extent == Extent::WithOff)
+        .then(|| advice::against_in_force(&material, &of, off(&in_force), &advice.goal.aim, &crew));
     let (rows, best_policy) = figures(&material, (&of, &advice), wish.extent, &crew)?;
     Ok(Sought {
         looked_at: found.len(),
@@ -178,6 +184,7 @@ pub(crate) fn seek(opened: &Opened, wish: &Wish<'_>, look: Look) -> Result<Sough
         caps,
         rows,
         best_policy,
+        off,
         advice,
         known,
         knobs_assumed,
@@ -374,6 +381,14 @@ impl Sink for Look {
     }
 }
 
+/// No polling.
+fn off(in_force: &Knobs) -> Knobs {
+    Knobs {
+        halt_poll_ns: 0,
+        ..*in_force
+    }
+}
+
 type Rows = Vec<(Row, Outcome)>;
 
 /// The rows of the page, and the cheapest policy of any kind.
@@ -398,14 +413,13 @@ fn figures(
     if let Some(choice) = &advice.choice {
         rows.push((Row::Choice, setting(choice, CeilingsOf::Param)));
     }
+    if extent != Extent::Setting {
+        let off = Entry::new(off(&material.terms.in_force));
+        rows.push((Row::Off, Subject::Setting(off)));
+    }
     let others: &[&str] = match extent {
-        Extent::Setting => &[],
+        Extent::Setting | Extent::WithOff => &[],
         Extent::All => {
-            let off = Knobs {
-                halt_poll_ns: 0,
-                ..material.terms.in_force
-            };
-            rows.push((Row::Off, Subject::Setting(Entry::new(off))));
             rows.push((Row::Clairvoyant, Subject::Policy("clairvoyant".parse()?)));
             &OF_ANY_KIND
         }

@@ -25,6 +25,7 @@ mod import;
 mod laws;
 mod many;
 mod mutants;
+mod now;
 mod one_answer;
 mod page;
 mod profile;
@@ -319,6 +320,7 @@ fn help_is_as_committed_and_ends_with_examples() {
         "version",
         "completions",
         "man",
+        "now",
     ] {
         let mut arguments: Vec<&str> = vec![verb, "--help"];
         arguments.retain(|argument| !argument.is_empty());

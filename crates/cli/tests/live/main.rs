@@ -23,6 +23,7 @@ mod explain;
 mod foreign_library;
 mod halt_loop;
 mod interval;
+mod now;
 mod presence;
 mod profile;
 mod prove;

@@ -312,6 +312,26 @@ pub fn compare(material: &Material, own: &[Sums], other: &[Sums], aim: &Aim) -> 
     }
 }
 
+/// Compares any setting, from no window, with what is in force.
+pub fn against_in_force(
+    material: &Material,
+    of: &Final,
+    knobs: Knobs,
+    aim: &Aim,
+    crew: &impl Crew,
+) -> Comparison {
+    let seats: Vec<&Seated> = material.seats.iter().collect();
+    let entries = [Entry::new(knobs)];
+    let parts = stage::play(material, &seats, &entries, Part::Whole, "compare", crew);
+    let blocks = parts.first().and_then(|parts| parts.get(1..));
+    compare(
+        material,
+        blocks.unwrap_or_default(),
+        of.in_force.blocks(),
+        aim,
+    )
+}
+
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -1,0 +1,233 @@
+//! From a capture to the answer: what `report`, `tune` and `explain` say of it, in one pass over its halts.
+
+use std::path::Path;
+
+use haltwise_core::tune::advice::Comparison;
+use haltwise_core::tune::interval::Interval;
+
+use super::view::{FindingView, SettingView, View, VmView};
+use crate::exit::Failure;
+use crate::explain;
+use crate::figures::Source;
+use crate::plan::Settings;
+use crate::reading::opened::Opened;
+use crate::reading::select;
+use crate::recommend::goal::Named;
+use crate::recommend::seek::{Extent, Row, Wish};
+use crate::recommend::view::{Figures, PlayedView};
+use crate::recommend::{Looking, Recommendation, Recommended, say};
+use crate::report;
+use crate::report::view::Report;
+
+/// Version of the JSON.
+const SCHEMA: u32 = 1;
+
+/// VMs that are named.
+const WORST: usize = 3;
+
+/// Findings that are told.
+const FOUND: usize = 2;
+
+/// A VM that polls less is no answer to who does, in % of one CPU.
+const NAMED_FROM_PERCENT: f64 = 0.05;
+
+/// Reads a capture; also whether something is missing from it.
+pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(View, bool), Failure> {
+    let opened = Opened::open(dir)?;
+    let vms = select::vms(&opened.info().roster, vm)?;
+    let wish = Wish {
+        extent: Extent::WithOff,
+        ..Wish::of_goal(Named::Balanced.named(), vm.map(|_| vms.clone()))
+    };
+    let mut looking = Looking::new(&opened, &wish);
+    let (loaded, ends) = explain::load::load(&opened, &mut [looking.sink()])?;
+    looking.go_on(&opened, &ends);
+    let recommended = looking.recommend(&opened, &wish);
+    let recording = &loaded.recording;
+    let summary = Recommendation::of(&recommended);
+    let report = report::build::report(recording, |it| vms.contains(&it.index), summary);
+    let lambda = Named::Balanced.weight_milli() as f64 / 1e3;
+    let explained = explain::view::view(&loaded, &vms, lambda, &recommended);
+    let is_partial = report.recording.lost > 0 || recording.is_partial();
+    let polling = Polling::of(&report);
+    let made = recommended.as_ref().ok();
+    let view = View {
+        schema: SCHEMA,
+        recording: Source::of(recording),
+        capture: dir.display().to_string(),
+        cpus: report.host.cpus,
+        poll_cpu_percent: polling.all,
+        failed_cpu_percent: polling.failed,
+        vms: polling.worst,
+        settings: made.map_or_else(Vec::new, settings),
+        verdict: made.map(|made| made.view.verdict),
+        advice: advice(&recommended, &report.recommendation),
+        findings: findings(&explained),
+        apply: made.and_then(apply),
+        undo: made.and_then(apply).map(|_| "haltwise undo".to_owned()),
+        prove: made.and_then(prove),
+    };
+    Ok((view, is_partial))
+}
+
+/// Polling in % of one CPU.
+struct Polling {
+    all: Option<f64>,
+    failed: Option<f64>,
+    worst: Vec<VmView>,
+}
+
+impl Polling {
+    /// As `report` has it: of the host, or of the VM that was asked for.
+    fn of(report: &Report) -> Self {
+        let mut vms: Vec<VmView> = (report.vms.iter())
+            .filter_map(|vm| {
+                let poll = &vm.account.poll;
+                Some(VmView {
+                    name: vm.name.clone(),
+                    pid: vm.pid,
+                    poll_cpu_percent: poll.cpu_percent?,
+                    failed_cpu_percent: poll.wasted_cpu_percent?,
+                })
+            })
+            .filter(|vm| vm.poll_cpu_percent >= NAMED_FROM_PERCENT)
+            .collect();
+        vms.sort_by(|a, b| b.poll_cpu_percent.total_cmp(&a.poll_cpu_percent));
+        vms.truncate(WORST);
+        let poll = &report.host.account.poll;
+        Self {
+            all: poll.cpu_percent,
+            failed: poll.wasted_cpu_percent,
+            worst: vms,
+        }
+    }
+}
+
+/// The current setting, no polling, and the recommended setting; each once.
+fn settings(made: &Recommended) -> Vec<SettingView> {
+    let (Some(played), Some(sought)) = (&made.view.played, &made.sought) else {
+        return Vec::new();
+    };
+    let Some(current) = figures(played, Row::InForce) else {
+        return Vec::new();
+    };
+    let in_force = made.view.in_force;
+    let mut settings = vec![row("current", &in_force, current, None, current)];
+    let off = Settings {
+        halt_poll_ns: Some(0),
+        ..in_force
+    };
+    let recommended = made.view.recommended;
+    let is_off = |setting: Settings| setting.halt_poll_ns == Some(0);
+    if let Some(of) = figures(played, Row::Off).filter(|_| !is_off(in_force)) {
+        let which = match recommended {
+            Some(setting) if is_off(setting) => "recommended",
+            _ => "off",
+        };
+        settings.push(row(which, &off, of, sought.off.as_ref(), current));
+    }
+    let against = sought.advice.against_in_force.as_ref();
+    let other = recommended.filter(|&setting| !is_off(setting));
+    if let (Some(setting), Some(of)) = (other, figures(played, Row::Choice)) {
+        settings.push(row("recommended", &setting, of, against, current));
+    }
+    settings
+}
+
+fn figures(played: &PlayedView, wanted: Row) -> Option<&Figures> {
+    let found = played.rows.iter().find(|row| row.row == wanted);
+    found.map(|row| &row.figures)
+}
+
+/// A setting's figures, with the ends of what it may come to: the current setting's, and the ends of the difference.
+fn row(
+    which: &'static str,
+    setting: &Settings,
+    of: &Figures,
+    against: Option<&Comparison>,
+    current: &Figures,
+) -> SettingView {
+    let end = |base: f64, end: f64| end.is_finite().then_some((base + end).max(0.0));
+    let poll =
+        |of: fn(&Interval) -> f64| end(current.poll_cpu_percent, of(&against?.poll_cpu_percent));
+    let latency = |of: fn(&Interval) -> f64| {
+        end(current.latency_mean_ns, of(&against?.latency_mean_ns)).map(whole)
+    };
+    SettingView {
+        which,
+        setting: say::setting(setting),
+        poll_cpu_percent: of.poll_cpu_percent,
+        poll_cpu_percent_low: poll(|of| of.low),
+        poll_cpu_percent_high: poll(|of| of.high),
+        latency_mean_ns: whole(of.latency_mean_ns),
+        latency_mean_low_ns: latency(|of| of.low),
+        latency_mean_high_ns: latency(|of| of.high),
+        latency_p99_ns: of.latency_p99_ns,
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a latency: not negative; the cast saturates"
+)]
+fn whole(ns: f64) -> u64 {
+    ns.round() as u64
+}
+
+/// What to do about KVM's parameters. What a change does stands in the table.
+fn advice(made: &Result<Recommended, Failure>, summary: &Recommendation) -> String {
+    let change = made.as_ref().ok().and_then(|made| {
+        let setting = made.view.for_host()?.beyond(&made.view.in_force);
+        let against = made.sought.as_ref()?.advice.against_in_force.as_ref()?;
+        Some(format!(
+            "Set {}: a halt costs {} ({})",
+            say::parameters(&setting),
+            say::change(against.cost_share.value),
+            say::interval(&against.cost_share),
+        ))
+    });
+    change.unwrap_or_else(|| summary.text())
+}
+
+fn findings(of: &explain::view::View) -> Vec<FindingView> {
+    let mut told: Vec<FindingView> = Vec::new();
+    for finding in &of.findings {
+        if told.len() < FOUND && told.iter().all(|known| known.rule != finding.rule) {
+            told.push(FindingView {
+                rule: finding.rule,
+                title: finding.title,
+                vm: finding.vm_name.clone(),
+                cpu_percent: finding.cost.map(|of| of.cost.cpu_ns_per_s / 1e7),
+                remedy: finding.remedy.clone(),
+            });
+        }
+    }
+    told
+}
+
+/// The command that sets what is recommended.
+fn apply(made: &Recommended) -> Option<String> {
+    let setting = made.view.for_host()?.beyond(&made.view.in_force);
+    let words = setting
+        .named()
+        .map(|(name, value)| format!(" --set {name}={value}"));
+    Some(format!("haltwise apply{} --yes", words.collect::<String>()))
+}
+
+/// The command that measures it against what is in force.
+fn prove(made: &Recommended) -> Option<String> {
+    let setting = made.view.for_host()?;
+    let spec = if setting.halt_poll_ns == Some(0) {
+        "off".to_owned()
+    } else {
+        let words = setting.named().map(|(name, value)| match name {
+            "halt_poll_ns" => format!("max={value}ns"),
+            "halt_poll_ns_grow_start" => format!("grow_start={value}ns"),
+            "halt_poll_ns_grow" => format!("grow={value}"),
+            _ => format!("shrink={value}"),
+        });
+        format!("kvm:{}", words.collect::<Vec<_>>().join(","))
+    };
+    Some(format!("haltwise prove --a current --b {spec} --yes"))
+}

@@ -1,0 +1,116 @@
+//! The answer on a screen: ten lines.
+
+use haltwise_document::{Document, Prose, Rows, Table, Unit, Untrusted, prose};
+
+use super::view::{FindingView, SettingView, View};
+use crate::number::{nanos, share, three_digits};
+use crate::words::plural;
+
+/// Lays it out.
+pub(crate) fn document(view: &View) -> Document {
+    let mut document = Document::new();
+    let source = &view.recording;
+    document.fact(
+        Untrusted::from(&source.host),
+        prose![
+            format!(
+                "{} in {}, recorded by {}, Linux ",
+                plural(source.vms as u64, "VM"),
+                nanos(source.duration_ns),
+                source.rung
+            ),
+            Untrusted::from(&source.kernel)
+        ],
+    );
+    if source.vms == 0 {
+        document.fact("polling", "no KVM virtual machine ran");
+    } else {
+        document.fact("polling", polling(view));
+        if !view.vms.is_empty() {
+            document.fact("most of it", worst(view));
+        }
+        if !view.settings.is_empty() {
+            document.table(settings(&view.settings));
+        }
+        document.fact("advice", view.advice.clone());
+    }
+    for finding in &view.findings {
+        document.fact("also", also(finding));
+    }
+    if let (Some(apply), Some(undo), Some(prove)) = (&view.apply, &view.undo, &view.prove) {
+        document.command("apply", apply);
+        document.command("undo", undo);
+        document.command("prove", prove);
+    }
+    document.fact(
+        "capture",
+        prose![
+            Untrusted::from(&view.capture),
+            ", for haltwise report, tune and explain"
+        ],
+    );
+    source.note(&mut document, "halts");
+    document
+}
+
+fn cpus(percent: f64) -> String {
+    if percent < 100.0 {
+        format!("{} of a CPU", share(percent / 100.0))
+    } else {
+        format!("{} CPUs", three_digits(percent / 100.0))
+    }
+}
+
+fn polling(view: &View) -> String {
+    let Some(all) = view.poll_cpu_percent else {
+        return "the time polled was not recorded".to_owned();
+    };
+    let of = view.cpus.map_or_else(String::new, |cpus| {
+        format!(" (host: {})", plural(u64::from(cpus), "CPU"))
+    });
+    let failed = view.failed_cpu_percent.filter(|_| all > 0.0);
+    let failed = failed.map_or_else(String::new, |failed| {
+        format!("; {} of it in polls that failed", share(failed / all))
+    });
+    format!("{}{of}{failed}", cpus(all))
+}
+
+fn worst(view: &View) -> Prose {
+    let mut worst = Prose::default();
+    for (nth, vm) in view.vms.iter().enumerate() {
+        let comma = if nth == 0 { "" } else { ", " };
+        let failed = share(vm.failed_cpu_percent / vm.poll_cpu_percent);
+        let text = format!(" {} ({failed} failed)", cpus(vm.poll_cpu_percent));
+        worst.extend(prose![comma, Untrusted::from(&vm.name), text]);
+    }
+    worst
+}
+
+fn settings(rows: &[SettingView]) -> Table {
+    Rows::new("Settings", rows, usize::MAX)
+        .with("setting", Unit::Word, |row| match row.which {
+            "off" => "halt_poll_ns=0",
+            which => which,
+        })
+        .show(&["poll_cpu_percent", "latency_mean_ns"])
+        .with("95 % confidence", Unit::Word, |row| {
+            let ends = row.latency_mean_low_ns.zip(row.latency_mean_high_ns);
+            ends.map(|(low, high)| format!("{} to {}", nanos(low), nanos(high)))
+        })
+        .show(&["latency_p99_ns"])
+        .finish()
+}
+
+fn also(finding: &FindingView) -> Prose {
+    let whom = finding.vm.as_ref().map_or_else(
+        || Prose::from("the host"),
+        |name| Prose::from(Untrusted::from(name)),
+    );
+    let cost = finding
+        .cpu_percent
+        .map_or_else(String::new, |cost| format!(", at most {}", cpus(cost)));
+    let mut text = prose![format!("{} (", finding.title)];
+    text.extend(whom);
+    text.extend(prose![format!("{cost})")]);
+    text
+}

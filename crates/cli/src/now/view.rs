@@ -1,0 +1,113 @@
+//! The answer: each figure with its name, unit and meaning.
+
+use haltwise_document::figures;
+
+use crate::figures::Source;
+
+/// What the page of documentation says before its tables.
+#[cfg(test)]
+pub(crate) const ABOUT: &[&str] = &[
+    "`haltwise now --json` prints one object. This page describes schema **1**; it and \
+     [the JSON Schema](now.schema.json) are made from the program's declarations. A field may be added without a new \
+     number; a field that changes its meaning or goes away makes schema 2.",
+    "`report`, `tune` and `explain` say the same of the capture that it names, and more.",
+    "Times are whole nanoseconds, and their names end in `_ns`. Settings are compared on the second half of the \
+     recording; intervals hold the true difference to the current setting with 95 % confidence.",
+    "`null` means that the recording does not show it. It never means zero.",
+];
+
+figures! {
+    /// The answer.
+    pub(crate) struct View {
+        /// Version of this layout: 1.
+        pub(crate) schema: u32 = Number,
+        /// How the facts were obtained, and what is missing from them.
+        pub(crate) recording: Source = Record(Source::FIGURES, "{}"),
+        /// The capture's directory.
+        pub(crate) capture: String = Name,
+        /// CPUs of the host.
+        pub(crate) cpus: Option<u32> = Count,
+        /// CPU time spent polling.
+        pub(crate) poll_cpu_percent: Option<f64> = CpuPercent,
+        /// Of that, in polls that failed.
+        pub(crate) failed_cpu_percent: Option<f64> = CpuPercent,
+        /// The VMs that poll most, at most three.
+        pub(crate) vms: Vec<VmView> = List(VmView::FIGURES),
+        /// The current setting, then no polling and the recommended setting where they differ from it; empty where
+        /// nothing can be replayed.
+        pub(crate) settings: Vec<SettingView> = List(SettingView::FIGURES),
+        /// What to do about KVM's parameters, in a word; `null` where nothing can be recommended.
+        pub(crate) verdict: Option<&'static str> = Word,
+        /// The same in a sentence or two.
+        pub(crate) advice: String = Word,
+        /// What `explain` found beside polling, most expensive first, at most two.
+        pub(crate) findings: Vec<FindingView> = List(FindingView::FIGURES),
+        /// The command that applies the recommendation; `null` where nothing is to be set.
+        pub(crate) apply: Option<String> = Word,
+        /// The command that restores what was there before.
+        pub(crate) undo: Option<String> = Word,
+        /// The command that measures both settings alternately on this host.
+        pub(crate) prove: Option<String> = Word,
+    }
+}
+
+figures! {
+    /// A VM.
+    pub(crate) struct VmView {
+        /// Its name.
+        pub(crate) name: String = Name,
+        /// Its VMM's process.
+        pub(crate) pid: u32 = Number,
+        /// CPU time spent polling.
+        pub(crate) poll_cpu_percent: f64 = CpuPercent,
+        /// Of that, in polls that failed.
+        pub(crate) failed_cpu_percent: f64 = CpuPercent,
+    }
+}
+
+figures! {
+    /// A setting, and what it comes to on the second half of the recording.
+    pub(crate) struct SettingView {
+        /// Which it is: `current`, `off` or `recommended`.
+        pub(crate) which: &'static str = Word,
+        /// The parameters, as KVM names them.
+        pub(crate) setting: String = Word,
+        /// CPU time spent polling.
+        pub(crate) poll_cpu_percent: f64 = CpuPercent "polling",
+        /// Its interval's lower end; `null` of the current setting, and where there are too few halts.
+        pub(crate) poll_cpu_percent_low: Option<f64> = CpuPercent,
+        /// Its interval's upper end.
+        pub(crate) poll_cpu_percent_high: Option<f64> = CpuPercent,
+        /// Mean wake-up latency.
+        pub(crate) latency_mean_ns: u64 = Nanos "latency",
+        /// Its interval's lower end.
+        pub(crate) latency_mean_low_ns: Option<u64> = Nanos,
+        /// Its interval's upper end.
+        pub(crate) latency_mean_high_ns: Option<u64> = Nanos,
+        /// 99th percentile of the wake-up latency.
+        pub(crate) latency_p99_ns: u64 = Nanos "p99",
+    }
+}
+
+figures! {
+    /// Something that `explain` found.
+    pub(crate) struct FindingView {
+        /// The rule.
+        pub(crate) rule: &'static str = Word,
+        /// What it is.
+        pub(crate) title: &'static str = Word,
+        /// Whom it is about: `null` is the host.
+        pub(crate) vm: Option<String> = Name,
+        /// What it costs at most in CPU time; `null` where that cannot be computed.
+        pub(crate) cpu_percent: Option<f64> = CpuPercent,
+        /// What can be done.
+        pub(crate) remedy: String = Name,
+    }
+}
+
+#[cfg(test)]
+#[test]
+fn what_is_published_is_what_is_declared() {
+    use haltwise_document::Figures;
+    crate::figures::test::is_published("now", "The answer as JSON", ABOUT, View::FIGURES);
+}

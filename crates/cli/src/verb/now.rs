@@ -1,0 +1,120 @@
+//! `haltwise now`, and `haltwise` without a verb: ten seconds, and the answer.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use haltwise_capture::recording::Durability;
+use haltwise_core::recording::Mode;
+use haltwise_core::units::Nanos;
+use haltwise_host::clock;
+use haltwise_host::discovery::VmSelector;
+
+use super::time;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::now::{build, outside, page};
+use crate::record::{self, Wanted};
+use crate::terminal::{self, Width};
+
+/// What to answer from.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Record for ten seconds and say what polling costs here
+
+Records the halts of all VMs, then prints the CPU time spent polling, the VMs \
+that poll most, what halt_poll_ns=0 and the recommended setting would save and do \
+to the wake-up latency, what else stands out, and the commands that apply, \
+undo and prove the recommendation. Does not change any setting. The capture is \
+kept, and named. `haltwise` without a command does the same.",
+    after_help = "EXAMPLES
+  haltwise                     the answer, from ten seconds
+  haltwise now --for 1m        from a minute
+  haltwise now --vm web-1      of one VM
+  haltwise now cap             from a capture that exists
+  haltwise now --json | jq -r .apply
+
+Exits with 4 if recording is not permitted, after what can be said without it;
+with 5 if events were lost."
+)]
+pub(crate) struct Arguments {
+    /// Answer from this capture instead of recording one
+    #[arg(value_name = "DIR", conflicts_with = "duration")]
+    dir: Option<PathBuf>,
+    /// How long to record [default: 10s]
+    #[arg(long = "for", value_name = "TIME", value_parser = time::duration)]
+    duration: Option<Nanos>,
+    /// Only this VM, by name or by the PID of its VMM [default: all]
+    #[arg(long, value_name = "NAME|PID")]
+    vm: Option<String>,
+    /// Print JSON (schema 1, see docs/now-json.md)
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    width: Width,
+}
+
+/// How long is recorded where nobody says otherwise.
+const LONG_ENOUGH: Nanos = Nanos(10_000_000_000);
+
+/// Answers.
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let dir = match &arguments.dir {
+        Some(dir) => dir.clone(),
+        None => recorded(arguments)?,
+    };
+    let (view, is_partial) = build::build(&dir, arguments.vm.as_deref())?;
+    if arguments.json {
+        terminal::print(&terminal::json(&view)?)?;
+    } else {
+        terminal::document(&page::document(&view), arguments.width.columns())?;
+    }
+    Ok(if is_partial {
+        Exit::Partial
+    } else {
+        Exit::Done
+    })
+}
+
+/// Records into a directory of its own.
+fn recorded(arguments: &Arguments) -> Result<PathBuf, Failure> {
+    let seconds = clock::wall_ns() / 1_000_000_000;
+    let name = format!("haltwise-{seconds}-{}", std::process::id());
+    let output = std::env::temp_dir().join(name);
+    let vm = arguments.vm.as_ref().map(|vm| vm.parse::<VmSelector>());
+    let Nanos(ns) = arguments.duration.unwrap_or(LONG_ENOUGH);
+    let wanted = Wanted {
+        output: output.clone(),
+        duration: Some(Duration::from_nanos(ns)),
+        vms: vm.transpose()?.into_iter().collect(),
+        rung: None,
+        mode: Mode::Full,
+        interval: Duration::from_secs(1),
+        buffer_bytes: 16 << 20,
+        exits: None,
+        profile: None,
+        durability: Durability::End,
+        json: false,
+        command: Vec::new(),
+        user: None,
+        no_command: false,
+    };
+    match record::record(&wanted) {
+        Ok(_) => Ok(output),
+        Err(failure) if failure.exit == Exit::Denied && !arguments.json => {
+            outside::say()?;
+            Err(failure.hint("run `sudo haltwise`; `haltwise doctor` says which rights it takes"))
+        }
+        Err(failure) => Err(failure),
+    }
+}
+
+/// Answers as where nothing is said on the command line.
+pub(crate) fn run_without_a_word() -> Outcome {
+    run(&Arguments {
+        dir: None,
+        duration: None,
+        vm: None,
+        json: false,
+        width: Width::default(),
+    })
+}

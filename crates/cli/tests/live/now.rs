@@ -1,0 +1,71 @@
+//! `haltwise now` on a VM that runs, and without the right to record.
+
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::bench::{Bench, haltwise, told};
+
+fn json(command: &mut Command) -> Value {
+    let output = command.output().unwrap();
+    // Partial where a recorder of another test took the machine.
+    assert!(
+        matches!(output.status.code(), Some(0 | 5)),
+        "{}",
+        told(&output)
+    );
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn an_answer_names_the_vm_and_keeps_its_capture_for_others() {
+    let Some(bench) = Bench::set_up() else {
+        return;
+    };
+    let _vm = bench.keep_halting("fixed:500us", &["--name", "now-subject"]);
+    Bench::wait_for("now-subject");
+    let kept = bench.path("kept");
+    fs::create_dir(&kept).unwrap();
+    let mut now = Command::new(haltwise());
+    now.args(["now", "--for", "1s", "--vm", "now-subject", "--json"]);
+    let answer = json(now.env("TMPDIR", &kept));
+    let capture = answer["capture"].as_str().unwrap();
+    assert!(capture.starts_with(kept.to_str().unwrap()), "{capture}");
+
+    let mut report = Command::new(haltwise());
+    let reported = json(report.args(["report", "--json", capture]));
+    let vms = reported["vms"].as_array().unwrap();
+    assert_eq!(vms.len(), 1, "{reported}");
+    assert_eq!(vms[0]["name"], "now-subject");
+    assert!(
+        vms[0]["account"]["halts"].as_u64() > Some(100),
+        "{reported}"
+    );
+    assert_eq!(
+        answer["poll_cpu_percent"],
+        reported["host"]["account"]["poll"]["cpu_percent"]
+    );
+    // Of the capture, the same is said again.
+    let again = json(Command::new(haltwise()).args(["now", capture, "--json"]));
+    assert_eq!(answer, again);
+}
+
+#[test]
+fn who_may_not_record_is_told_what_is_known_and_what_to_run() {
+    if Bench::set_up().is_none() {
+        return;
+    }
+    // Without a verb: this ends before it records.
+    let mut bare = Command::new(haltwise());
+    let Ok(output) = bare.uid(65_534).gid(65_534).output() else {
+        println!("skipped: another user may not run {}", haltwise().display());
+        return;
+    };
+    assert_eq!(output.status.code(), Some(4), "{}", told(&output));
+    let known = String::from_utf8_lossy(&output.stdout);
+    assert!(known.contains("halt_poll_ns = "), "{known}");
+    let hint = String::from_utf8_lossy(&output.stderr);
+    assert!(hint.contains("hint: run `sudo haltwise`"), "{hint}");
+}
