@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use haltwise_core::account::within::TICK_NS;
 use haltwise_core::event::{CeilingSource, Observable, Vcpu, Vm};
 use haltwise_core::ids::{Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::Roster;
@@ -60,8 +61,10 @@ impl RosterBuilder {
             vmm: label.vmm,
             observable: Observable::Yes,
             from_ns: self.began_ns.and_then(|began_ns| {
+                // A process's beginning is known to a tick: one within that of the beginning, which was not there
+                // then, came after it.
                 let came_ns = clock::of_ticks(key.start_ticks);
-                (came_ns > began_ns).then_some(came_ns)
+                (came_ns.saturating_add(TICK_NS) > began_ns).then(|| came_ns.max(began_ns))
             }),
             to_ns: None,
             paused: None,
@@ -193,25 +196,49 @@ mod test {
             ..key
         });
         let old = builder.vm(old, || label("old"));
-        builder.begin(1_000);
+        builder.begin(3 * TICK_NS);
         let new = builder.vm(new, || label("new"));
         let of = |builder: &RosterBuilder, vm: VmIndex| {
             let row = &builder.roster().vms[vm.0 as usize];
             (row.from_ns, row.to_ns)
         };
         let both = BTreeSet::from([old, new]);
-        builder.there(&both, &BTreeSet::from([new]), 2_000);
+        builder.there(&both, &BTreeSet::from([new]), 200 * TICK_NS);
         assert_eq!(
             (of(&builder, old), of(&builder, new)),
-            ((None, None), (Some(2_000), None))
+            ((None, None), (Some(200 * TICK_NS), None))
         );
-        builder.there(&BTreeSet::from([old]), &BTreeSet::new(), 3_000);
-        builder.gone(&[old, new], 4_000);
-        assert_eq!(of(&builder, new), (Some(2_000), Some(3_000)));
-        assert_eq!(of(&builder, old), (None, Some(4_000)));
+        builder.there(&BTreeSet::from([old]), &BTreeSet::new(), 300 * TICK_NS);
+        builder.gone(&[old, new], 400 * TICK_NS);
+        assert_eq!(
+            of(&builder, new),
+            (Some(200 * TICK_NS), Some(300 * TICK_NS))
+        );
+        assert_eq!(of(&builder, old), (None, Some(400 * TICK_NS)));
         // One that was not found for a moment is there again.
-        builder.there(&both, &BTreeSet::new(), 5_000);
-        assert_eq!(of(&builder, new), (Some(2_000), None));
+        builder.there(&both, &BTreeSet::new(), 500 * TICK_NS);
+        assert_eq!(of(&builder, new), (Some(200 * TICK_NS), None));
+    }
+
+    #[test]
+    fn who_comes_within_the_tick_of_the_beginning_came_after_it() {
+        let mut builder = RosterBuilder::default();
+        let began_ns = clock::monotonic_ns();
+        let ticks = began_ns / TICK_NS;
+        let started = |ordinal, start_ticks| VmKey {
+            start_ticks,
+            ..key(7, ordinal)
+        };
+        let first = builder.vm(started(0, ticks), || label("first"));
+        builder.begin(clock::of_ticks(ticks) + TICK_NS / 2);
+        let before = builder.vm(started(1, ticks - 1), || label("before"));
+        let within = builder.vm(started(2, ticks), || label("within"));
+        let after = builder.vm(started(3, ticks + 1), || label("after"));
+        let from = |vm: VmIndex| builder.roster().vms[vm.0 as usize].from_ns;
+        assert_eq!((from(first), from(before)), (None, None));
+        let begin = clock::of_ticks(ticks) + TICK_NS / 2;
+        assert!(from(within).is_some_and(|from_ns| from_ns.abs_diff(begin) < TICK_NS / 4));
+        assert!(from(after) > from(within));
     }
 
     proptest! {
