@@ -54,7 +54,7 @@ use crate::exit::Exit;
     help_expected = true,
     max_term_width = 80,
     after_help = "EXAMPLES
-  haltwise                                 what polling costs here, in ten seconds
+  haltwise                                 what polling costs here
   haltwise doctor                          what can be recorded on this host
   haltwise record -o cap --duration 10s    record the halts of all VMs
   haltwise report cap                      a summary of the halts

@@ -22,14 +22,14 @@ the host that have no ceiling of their own. Changes are journaled before they \
 are made, and `haltwise undo` reverts them. A parameter that was modified \
 externally since haltwise set it is left alone unless --take-over is given.",
     after_help = "EXAMPLES
-  haltwise apply plan.json                        print what the plan would change
+  haltwise apply plan.json                        print what it would change
   haltwise apply plan.json --yes                  apply it
   haltwise apply --set halt_poll_ns=80us          print what would change
   haltwise apply --set halt_poll_ns=0 --yes       disable polling
   haltwise apply --set halt_poll_ns=80us --persist --yes
 
-Exits with 5 if a parameter was set but does not apply to a running VM, with 3 if
-this kernel does not have the parameter or it is read-only."
+Exits with 5 if a parameter was set but does not apply to a running VM, with 3
+if this kernel does not have the parameter or it is read-only."
 )]
 pub(crate) struct Arguments {
     /// Plan written by `haltwise tune --plan`

@@ -10,8 +10,8 @@ use crate::terminal::{self, Width};
 /// Arguments of `haltwise diff`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
-  haltwise diff before after                   significant differences, largest first
-  haltwise diff before after --all             every figure with its confidence interval
+  haltwise diff before after                   what differs significantly
+  haltwise diff before after --all             every figure with its interval
   haltwise diff before after --vm web-1        this VM alone
   haltwise diff before after --vm web-1=web-2  VMs with different names
   haltwise diff before after --json | jq '.comparisons[0]'

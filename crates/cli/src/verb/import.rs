@@ -26,7 +26,6 @@ others stay unknown.",
     haltwise import -o cap -                     from perf.data
   trace-cmd report -t | haltwise import -o cap - from trace.dat
   haltwise import -o cap --kernel 5.15 --max 200us trace.txt
-                                                 with what is known about the host
 
 RECORDING
   perf record -a -e kvm:kvm_vcpu_wakeup -e kvm:kvm_halt_poll_ns \\

@@ -33,3 +33,32 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     terminal::print_bytes(&page)?;
     Ok(Exit::Done)
 }
+
+#[cfg(test)]
+mod test {
+    use clap::Command;
+    use unicode_width::UnicodeWidthStr;
+
+    use super::*;
+
+    fn too_wide(command: &Command) -> Vec<String> {
+        let after = [command.get_after_help(), command.get_after_long_help()];
+        let text: Vec<String> = after
+            .into_iter()
+            .flatten()
+            .map(ToString::to_string)
+            .collect();
+        let lines = text.iter().flat_map(|text| text.lines());
+        let wide = lines.filter(|line| line.width() > 80);
+        let name = command.get_name();
+        let mut found: Vec<String> = wide.map(|line| format!("{name}: {line}")).collect();
+        found.extend(command.get_subcommands().flat_map(too_wide));
+        found
+    }
+
+    /// Help is at most 80 columns wide: a longer line of an example would be wrapped, and could not be pasted.
+    #[test]
+    fn examples_are_printed_as_they_are_written() {
+        assert_eq!(too_wide(&Cli::command()), Vec::<String>::new());
+    }
+}

@@ -35,7 +35,7 @@ recorded it.",
   haltwise record -o cap --vm web-1             one VM, until Ctrl-C
   haltwise record -o cap -- ./load-test.sh      while the command runs
   haltwise record -o cap --mode counts          histograms only: less overhead
-  haltwise record -o cap --mode stats           KVM's own counters: no cost per halt
+  haltwise record -o cap --mode stats           KVM's own counters only
   haltwise record -o cap --exits=msr,pio        also exits, by MSR and port
   haltwise record -o cap --exits --profile 997hz    also samples of CPU time"
 )]

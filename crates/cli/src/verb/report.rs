@@ -20,7 +20,7 @@ use crate::terminal::{self, Width};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "EXAMPLES
   haltwise report cap                  summary, and the VMs that poll most
-  haltwise report cap --top 0 --sort wake   all VMs, longest wake-up latency first
+  haltwise report cap --top 0 --sort wake   all VMs, by wake-up latency
   haltwise report cap --vm web-1       one VM in detail, by name
   haltwise report cap --vm 4711        by the PID of its VMM
   haltwise report cap --vcpus          also a row and a chart for each vCPU

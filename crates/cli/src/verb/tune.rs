@@ -29,8 +29,8 @@ Settings are chosen on the first half of the capture and evaluated on the second
 half. No setting of any host is changed. A capture recorded with --mode counts
 gives a fixed threshold with bounds.
 
-If every VM has its own ceiling, halt_poll_ns applies to none of them: no plan is
-written, and --plan exits with 1.
+If every VM has its own ceiling, halt_poll_ns applies to none of them: no plan
+is written, and --plan exits with 1.
 
 Exits with 5 if the capture is truncated or damaged, or if events were lost.")]
 pub(crate) struct Arguments {
