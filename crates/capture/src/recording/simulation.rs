@@ -23,7 +23,7 @@ use self::collector::{Collector, START_NS};
 use self::disk::{Plan, SimulatedDisk};
 use super::{Durability, Ending, Recording};
 use crate::error::CaptureWriteError;
-use crate::info::{CaptureInfo, Clock, Ended, Host, Tool};
+use crate::info::{Clock, Ended, example};
 use crate::table::Table;
 
 /// How a world ends.
@@ -127,20 +127,9 @@ impl World {
     }
 
     fn create(&self) -> Result<Recording, CaptureWriteError> {
-        let tool = Tool {
-            name: "haltwise".into(),
-            version: "0.1.0".into(),
-        };
-        let host = Host {
-            kernel_release: "6.12.0".into(),
-            arch: "x86_64".into(),
-            cpu_model: None,
-            cpus: 2,
-            hostname: None,
-        };
         let clock = Clock::new(START_NS, 1_735_689_600_000_000_000);
-        let mode = self.collector.mode();
-        let mut info = CaptureInfo::new(tool, host, clock, Rung::Bpf, mode);
+        let mut info = example(clock, Rung::Bpf);
+        info.mode = self.collector.mode();
         info.roster.clone_from(&self.collector.roster);
         Recording::create_on(
             &self.directory,

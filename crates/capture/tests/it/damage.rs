@@ -23,6 +23,11 @@ pub(crate) fn complete() -> TempDir {
 
 /// A capture of 100 halts in ten batches whose recorder went away.
 fn cut() -> TempDir {
+    under_way().0
+}
+
+/// A recording that holds 100 halts in ten batches.
+pub(crate) fn under_way() -> (TempDir, Recording) {
     let dir = tempfile::tempdir().unwrap();
     let mut recording = Recording::create(dir.path(), info()).unwrap();
     for flush in some_halts(100).halts.chunks(10) {
@@ -34,7 +39,7 @@ fn cut() -> TempDir {
             })
             .unwrap();
     }
-    dir
+    (dir, recording)
 }
 
 /// The first error of the table `halts`, with its causes.

@@ -15,20 +15,11 @@ use haltwise_core::profile::{Rows, Stack};
 use tempfile::TempDir;
 
 use crate::common::{ending, info, read_all, some_halts};
+use crate::damage::under_way;
 
 /// A capture of 100 halts in ten batches.
 fn recorded(is_ended: bool) -> TempDir {
-    let dir = tempfile::tempdir().unwrap();
-    let mut recording = Recording::create(dir.path(), info()).unwrap();
-    for flush in some_halts(100).halts.chunks(10) {
-        let halts = flush.to_vec();
-        recording
-            .append(&Facts {
-                halts,
-                ..Facts::default()
-            })
-            .unwrap();
-    }
+    let (dir, recording) = under_way();
     if is_ended {
         recording.finish(ending()).unwrap();
     }

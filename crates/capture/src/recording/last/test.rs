@@ -2,10 +2,10 @@
 
 use haltwise_core::event::{CeilingSource, HaltCounts, Observable, Vcpu, Vm};
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
-use haltwise_core::recording::{Mode, Rung};
+use haltwise_core::recording::Rung;
 
 use super::*;
-use crate::info::{Clock, Ended, Host, Tool};
+use crate::info::{Clock, Ended, example};
 
 fn vm(number: u32) -> Vm {
     Vm {
@@ -38,19 +38,8 @@ fn vcpu(number: u32) -> Vcpu {
 
 /// A hundred VMs of two vCPUs, and a count of each vCPU.
 fn info() -> CaptureInfo {
-    let tool = Tool {
-        name: "haltwise".into(),
-        version: "0.1.0".into(),
-    };
-    let host = Host {
-        kernel_release: "6.12.0".into(),
-        arch: "x86_64".into(),
-        cpu_model: None,
-        cpus: 2,
-        hostname: None,
-    };
     let clock = Clock::new(1, 1_735_689_600_000_000_000);
-    let mut info = CaptureInfo::new(tool, host, clock, Rung::Bpf, Mode::Full);
+    let mut info = example(clock, Rung::Bpf);
     info.roster.vms = (0..100).map(vm).collect();
     info.roster.vcpus = (0..200).map(vcpu).collect();
     let counts = info.roster.vcpus.iter().map(|vcpu| HaltCounts {
