@@ -73,14 +73,17 @@ pub(crate) fn fetch(series: Series, cache: &Path, refresh: bool) -> Result<Kerne
 /// # Errors
 /// Where apt has no Debian among its sources, or cannot download from that one's backports.
 pub(crate) fn fetch_backports(packages: &[&str], home: &Path) -> Result<()> {
-    let format = "$(REPO_URI) $(RELEASE) $(ORIGIN)";
-    let sources = tool::ask(Command::new("apt-get").args([
-        "indextargets",
-        "--format",
-        format,
-        "Created-By: Packages",
-    ]))?;
-    let (uri, release) = debian_in(&sources).context("apt has no Debian among its sources")?;
+    let (uri, release) = asked("the release of Debian", || {
+        let format = "$(REPO_URI) $(RELEASE) $(ORIGIN)";
+        let sources = tool::ask(Command::new("apt-get").args([
+            "indextargets",
+            "--format",
+            format,
+            "Created-By: Packages",
+        ]))?;
+        let (uri, release) = debian_in(&sources).context("apt has no Debian among its sources")?;
+        Ok((uri.to_owned(), release.to_owned()))
+    })?;
     let backports = format!("{release}-backports");
     replace(home, |fresh| {
         let list = fresh.join("sources.list");
@@ -147,16 +150,23 @@ fn unpack(dir: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What the general package points to. Where apt has no lists yet, they are fetched once.
+/// What the general package points to.
 fn resolve(package: &str) -> Result<String> {
-    let ask = || tool::ask(Command::new("apt-cache").args(["depends", "--important", package]));
-    if let Some(image) = ask().ok().as_deref().and_then(image_of) {
-        return Ok(image);
+    asked(package, || {
+        let depends =
+            tool::ask(Command::new("apt-cache").args(["depends", "--important", package]))?;
+        image_of(&depends).with_context(|| format!("{package} depends on no kernel image"))
+    })
+}
+
+/// What apt answers about something. Where it has no lists yet, they are fetched once.
+fn asked<T>(what: &str, ask: impl Fn() -> Result<T>) -> Result<T> {
+    if let Ok(answer) = ask() {
+        return Ok(answer);
     }
     tool::ask(Command::new("apt-get").args(["-q", "update"]))
-        .with_context(|| format!("apt does not know {package}, and its lists cannot be renewed"))?;
-    let depends = ask()?;
-    image_of(&depends).with_context(|| format!("{package} depends on no kernel image"))
+        .with_context(|| format!("apt does not know {what}, and its lists cannot be renewed"))?;
+    ask()
 }
 
 /// The first kernel image that the output of `apt-cache depends` names.
