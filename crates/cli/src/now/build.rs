@@ -25,7 +25,7 @@ const SCHEMA: u32 = 1;
 /// VMs that are named.
 const WORST: usize = 3;
 
-/// Findings that are told.
+/// Findings that are listed.
 const FOUND: usize = 2;
 
 /// A VM that polls less is no answer to who does, in % of one CPU.
@@ -209,10 +209,7 @@ fn findings(of: &explain::view::View) -> Vec<FindingView> {
 /// The command that sets what is recommended.
 fn apply(made: &Recommended) -> Option<String> {
     let setting = made.view.for_host()?.beyond(&made.view.in_force);
-    let words = setting
-        .named()
-        .map(|(name, value)| format!(" --set {name}={value}"));
-    Some(format!("haltwise apply{} --yes", words.collect::<String>()))
+    Some(say::apply(&setting))
 }
 
 /// The command that measures it against what is in force.

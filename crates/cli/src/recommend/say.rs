@@ -70,6 +70,24 @@ pub(crate) fn parameters(of: &Settings) -> String {
     all.join(", ")
 }
 
+/// The command that sets parameters through haltwise.
+pub(crate) fn apply(of: &Settings) -> String {
+    let each = of
+        .named()
+        .map(|(name, value)| format!(" --set {name}={}", with_unit(name, value)));
+    format!("haltwise apply{} --yes", each.collect::<String>())
+}
+
+/// A parameter's value as `apply --set` takes it.
+fn with_unit(name: &str, value: u32) -> String {
+    let is_time = matches!(name, "halt_poll_ns" | "halt_poll_ns_grow_start");
+    match value {
+        ns if !is_time || ns == 0 => ns.to_string(),
+        ns if ns.is_multiple_of(1_000) => format!("{}us", ns / 1_000),
+        ns => format!("{ns}ns"),
+    }
+}
+
 /// How to write a setting by hand.
 pub(crate) fn commands(of: &Settings) -> Vec<String> {
     let write = |(name, value)| format!("echo {value} > {}/{name}", haltwise_host::params::KVM);

@@ -3,15 +3,12 @@
 
 mod words;
 
-use haltwise_core::units::Nanos;
-
 use self::words::{Told, Words};
 use super::table::{Is, Table, cell};
 use super::{command, details, note, p};
 use crate::html::content::{Advice, Content};
 use crate::html::markup::{Element, Markup, el};
 use crate::number::{nanos_f64, share};
-use crate::plan::Settings;
 use crate::recommend::{beside, say};
 
 /// The section.
@@ -63,13 +60,6 @@ fn to_do(advice: &Advice) -> Option<Markup> {
         return None;
     }
     let back = tuned.in_force.beyond(&recommended);
-    let set = |of: &Settings| {
-        let each = of
-            .named()
-            .map(|(name, value)| format!("--set {name}={}", with_unit(name, value)));
-        let each: Vec<String> = each.collect();
-        format!("haltwise apply {} --yes", each.join(" "))
-    };
     let by_hand = el("div")
         .class("two")
         .with(el("div").with(p("Set it:")).with(command(&tuned.commands)))
@@ -84,7 +74,7 @@ fn to_do(advice: &Advice) -> Option<Markup> {
             .with(
                 el("div")
                     .with(el("h2").with("Do it"))
-                    .with(command(&[set(&changes)]))
+                    .with(command(&[say::apply(&changes)]))
                     .with(p("Journaled first; then running VMs are watched, and it is shown to which the change applies.")),
             )
             .with(
@@ -99,16 +89,6 @@ fn to_do(advice: &Advice) -> Option<Markup> {
     }
     out.push(details("By hand, without haltwise on that host", by_hand));
     Some(out)
-}
-
-/// A parameter's value as `apply --set` takes it.
-fn with_unit(name: &str, value: u32) -> String {
-    let is_time = matches!(name, "halt_poll_ns" | "halt_poll_ns_grow_start");
-    match value {
-        ns if !is_time || ns == 0 => ns.to_string(),
-        ns if ns.is_multiple_of(1_000) => format!("{}us", ns / 1_000),
-        ns => format!("{}ns", Nanos(ns.into()).0),
-    }
 }
 
 /// What would be best if CPU, or latency, counted for more.
