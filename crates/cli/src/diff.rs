@@ -49,7 +49,7 @@ pub(crate) struct Begun<'a> {
 }
 
 impl<'a> Begun<'a> {
-    /// Compares those whom `pair` finds in the VMs of both; it is told whether some halts are nobody's.
+    /// Compares those whom `pair` finds in the VMs of both; its argument says whether some halts belong to no VM.
     fn new(
         a: Side<'a>,
         b: Side<'a>,

@@ -16,7 +16,7 @@ const PART_READ_APART: u64 = 64;
 /// Times by which sums that are read one after the other may differ.
 const NS_READ_APART: u64 = 1_000_000_000;
 
-/// vCPUs that are told apart; far more than any host has.
+/// vCPUs that are distinguished; far more than any host has.
 const MOST: usize = 1 << 20;
 
 /// Since when each vCPU's halts are counted: the beginning of the latest interval in which it halted.

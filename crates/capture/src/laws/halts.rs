@@ -7,10 +7,10 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
 use super::{Law, Laws};
 
-/// A thread that loses its CPU on its way out of a halt is told late: so late at most.
+/// The halt of a thread that loses its CPU on its way out is reported late: at most so late.
 const LATE_NS: u64 = 60_000_000_000;
 
-/// vCPUs that are told apart; far more than any host has.
+/// vCPUs that are distinguished; far more than any host has.
 const MOST_SEATS: usize = 1 << 20;
 
 /// Who halts: a thread, for a vCPU where that is known. Of several VMs of one process older recorders told by

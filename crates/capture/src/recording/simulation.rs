@@ -39,7 +39,7 @@ enum End {
     PowerLost,
 }
 
-/// A recorder, its disk and what it is told.
+/// A recorder, its disk and the facts that reach it.
 #[derive(Debug)]
 struct World {
     seed: u64,
