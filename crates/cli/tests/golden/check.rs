@@ -51,7 +51,9 @@ fn checks_and_repairs_are_as_committed() {
             let text = said(&home(), &arguments);
             let form = if json { "json" } else { "txt" };
             let file = format!("check/{name}.{form}");
-            wrong.extend(compare(&file, &text).err());
+            if !json || name == "damaged" {
+                wrong.extend(compare(&file, &text).err());
+            }
             if !json {
                 wrong.extend(fits(&file, &text).err());
             }

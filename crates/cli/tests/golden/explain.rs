@@ -206,9 +206,9 @@ fn pages_are_as_committed() {
     say(dir.path(), "plain.txt", &["plain", "--vm", "late"]);
     say(dir.path(), "storms.txt", &["storms"]);
     say(dir.path(), "halts.txt", &["halts", "--vm", "4811"]);
-    for scenario in scenarios::all() {
-        let capture = format!("captures/{}", scenario.name);
-        say(&home(), &format!("{}.txt", scenario.name), &[&capture]);
+    for name in ["fleet", "over-committed", "locked-out", "counts"] {
+        let capture = format!("captures/{name}");
+        say(&home(), &format!("{name}.txt"), &[&capture]);
     }
     assert!(wrong.is_empty(), "\n{wrong}");
 }

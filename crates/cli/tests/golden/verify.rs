@@ -10,16 +10,13 @@ use super::schema::keys;
 use super::{compare, fits, flat, haltwise, home, scenarios, updates, write};
 
 /// Capture, options, and what the text is kept as.
-const CASES: [(&str, &[&str], &str); 8] = [
-    ("transactional", &[], "verify.txt"),
+const CASES: [(&str, &[&str], &str); 5] = [
     // Its guest had a shrink of 0 all along, and its host says 2.
     ("bursty", &[], "verify.txt"),
     ("bursty", &["--json"], "verify.json"),
     ("bursty", &["--shrink", "0"], "verify-told.txt"),
-    ("over-committed", &[], "verify.txt"),
-    ("locked-out", &[], "verify.txt"),
     ("tracepoints", &[], "verify.txt"),
-    ("cut", &[], "verify.txt"),
+    ("transactional", &[], "verify.txt"),
 ];
 
 /// Where the captures are: those committed, or while these are made anew, others from the same seeds.

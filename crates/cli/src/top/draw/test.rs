@@ -65,14 +65,19 @@ fn press(model: &mut Model, keys: &[Key]) {
     }
 }
 
-/// Both sizes, in a file.
+/// Screens with more columns where they are wide.
+const WIDE: [&str; 3] = ["fleet.txt", "crowd.txt", "exits-vcpu.txt"];
+
+/// A small screen in a file, and a large one beside it where that shows more.
 fn compare(name: &str, model: &Model) -> Result<(), String> {
     let mut got = String::new();
     for (width, height) in [(80, 24), (200, 36)] {
         let text = text_of(model, width, height);
         let wide = text.lines().find(|line| line.width() > usize::from(width));
         assert_eq!(wide, None, "{name}");
-        got.extend([&format!("--- {width} x {height}\n"), &text].map(String::as_str));
+        if width == 80 || WIDE.contains(&name) {
+            got.extend([&format!("--- {width} x {height}\n"), &text].map(String::as_str));
+        }
     }
     let path = golden().join("expected/top").join(name);
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
@@ -95,17 +100,7 @@ fn compare(name: &str, model: &Model) -> Result<(), String> {
 fn screens_are_as_committed() {
     let mut wrong = String::new();
     let mut check = |name: &str, model: &Model| wrong.extend(compare(name, model).err());
-    for name in [
-        "idle",
-        "transactional",
-        "fleet",
-        "lossy",
-        "counts",
-        "hostile-names",
-    ] {
-        check(&format!("{name}.txt"), &capture(name));
-    }
-    for name in ["cut", "no-halts", "tracepoints", "over-committed"] {
+    for name in ["fleet", "lossy", "hostile-names"] {
         check(&format!("{name}.txt"), &capture(name));
     }
     let mut fleet = capture("fleet");

@@ -1,0 +1,87 @@
+//! Every reading verb on every capture: what must hold whatever a text says. Exit codes and last lines
+//! are one committed table; the words, the width and the order of bytes are laws.
+
+use std::fmt::Write as _;
+
+use super::words::found;
+use super::{compare, fits, haltwise, home, scenarios, updates};
+
+/// A verb with its options, and how it is named in the table.
+const VERBS: [(&str, &[&str]); 9] = [
+    ("report", &[]),
+    ("report", &["--vcpus"]),
+    ("exits", &[]),
+    ("profile", &[]),
+    ("explain", &[]),
+    ("tune", &[]),
+    ("replay", &["--policy", "off"]),
+    ("verify", &[]),
+    ("top", &["--once"]),
+];
+
+/// Commands are for pasting and errors for searching: they stay on their line.
+fn wrapped(text: &str) -> String {
+    let whole = |line: &&str| {
+        ["haltwise ", "error: ", "hint: "]
+            .iter()
+            .any(|it| line.trim_start().starts_with(it))
+    };
+    let lines: Vec<&str> = text.lines().filter(|line| !whole(line)).collect();
+    lines.join("\n")
+}
+
+/// Of a text, the words that are ours: names that a capture holds are its own.
+fn forbidden(text: &str) -> Vec<&'static str> {
+    found(text).into_iter().map(|(word, _)| word).collect()
+}
+
+/// What a verb answers on stdout, or on stderr where it refuses, and its exit code.
+fn said(arguments: &[&str]) -> (String, i32) {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        .args(arguments)
+        .current_dir(home())
+        .env_remove("COLUMNS")
+        .output()
+        .unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let both = text(&output.stdout) + &text(&output.stderr);
+    (both, output.status.code().unwrap())
+}
+
+#[test]
+fn every_verb_ends_as_committed_on_every_capture_and_in_plain_words() {
+    let (mut table, mut wrong) = (String::new(), String::new());
+    for scenario in scenarios::all() {
+        let capture = format!("captures/{}", scenario.name);
+        for (verb, options) in VERBS {
+            let (text, code) = said(&[&[verb, &capture], options].concat());
+            let asked = [&[verb], options, &[scenario.name]].concat().join(" ");
+            wrong.extend(fits(&asked, &wrapped(&text)).err());
+            for word in forbidden(&text) {
+                writeln!(wrong, "{asked}: {word}").unwrap();
+            }
+            let last = text.trim_end().lines().last().unwrap_or_default();
+            writeln!(table, "{asked}: {code}: {}", last.trim()).unwrap();
+        }
+    }
+    wrong.extend(compare("every.txt", &table).err());
+    assert!(wrong.is_empty(), "\n{wrong}");
+}
+
+#[test]
+fn the_same_capture_gives_the_same_bytes_by_every_verb() {
+    if updates() {
+        return;
+    }
+    for (verb, options) in VERBS {
+        let run = || {
+            haltwise(
+                &home(),
+                &[&[verb, "captures/fleet", "--json"], options].concat(),
+            )
+        };
+        if !["exits", "profile"].contains(&verb) {
+            assert_eq!(run(), run(), "{verb}");
+        }
+    }
+}
