@@ -17,7 +17,7 @@ const STYLE: &str = concat!(
 );
 
 /// The page's script, module by module: each after those that it imports.
-const MODULES: [&str; 10] = [
+const MODULES: [&str; 11] = [
     include_str!("page/number.js"),
     include_str!("page/bytes.js"),
     include_str!("page/dom.js"),
@@ -27,6 +27,7 @@ const MODULES: [&str; 10] = [
     include_str!("page/whatif.js"),
     include_str!("page/timeline.js"),
     include_str!("page/tables.js"),
+    include_str!("page/flame.js"),
     include_str!("page/main.js"),
 ];
 

@@ -7,7 +7,18 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import puppeteer from 'puppeteer-core';
 import { accessible, fits, keyboard, openAll } from './reach.mjs';
-import { exitsTable, noScript, numbers, openLinks, printed, sections, timeline, zone } from './shows.mjs';
+import {
+  exitsTable,
+  flameGraph,
+  noScript,
+  numbers,
+  openLinks,
+  printed,
+  sections,
+  timeline,
+  timelineValues,
+  zone,
+} from './shows.mjs';
 
 /** @typedef {import('puppeteer-core').Page} Page */
 /** @typedef {{name: string, sections: string[]}} Wanted */
@@ -125,7 +136,9 @@ async function look(tab, wanted) {
   await timed('pictures', shot(page, wanted.name, 'first', 900));
   await timed('numbers', numbers(page, complain));
   await timed('timeline', timeline(page, complain));
+  await timed('timeline', timelineValues(page, complain));
   await timed('tables', exitsTable(page, complain));
+  await timed('flame', flameGraph(page, complain));
   await timed('links', openLinks(page, complain));
   await openAll(page);
   await timed('axe', accessible(page, 'light', complain));

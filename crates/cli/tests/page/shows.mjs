@@ -163,6 +163,69 @@ export async function timeline(page, complain) {
 }
 
 /**
+ * Zooming in from the whole recording ends at single halts, whatever was kept of it, with ticks that differ; a
+ * pointer is told what is below it.
+ * @param {Page} page
+ * @param {Complain} complain
+ */
+export async function timelineValues(page, complain) {
+  if (!(await page.$('#zoom .presets')) || !(await dataOf(page)).sample) return;
+  const seen = await page.evaluate(() => {
+    const buttons = [...document.querySelectorAll('#zoom button')];
+    const press = (/** @type {string} */ text) =>
+      /** @type {HTMLButtonElement | undefined} */ (buttons.find((one) => one.textContent === text))?.click();
+    press('whole');
+    for (let n = 0; n < 12; n++) press('+');
+    const ticks = [...document.querySelectorAll('.lane-ticks span')].map((one) => one.textContent);
+    const lane = document.querySelector('#lanes svg');
+    const box = lane?.getBoundingClientRect();
+    lane?.dispatchEvent(new PointerEvent('pointermove', { clientX: (box?.left ?? 0) + 5 }));
+    const said = lane?.querySelector('title')?.textContent ?? '';
+    const kept = document.querySelectorAll('.lane-axis .kept').length;
+    press('whole');
+    return { ticks, said, kept };
+  });
+  if (seen.kept === 0) complain('zooming in ends where no halt is in the file');
+  if (new Set(seen.ticks).size !== seen.ticks.length) complain(`ticks are ${seen.ticks}`);
+  if (!/: \S/.test(seen.said)) complain(`a lane says ${seen.said} under the pointer`);
+}
+
+/**
+ * A click on a box of the flame graph makes it as wide as the figure; a search marks boxes and says their share.
+ * @param {Page} page
+ * @param {Complain} complain
+ */
+export async function flameGraph(page, complain) {
+  if (!(await page.$('.flame svg'))) return;
+  const seen = await page.evaluate(() => {
+    const figure = /** @type {SVGSVGElement} */ (document.querySelector('.flame svg'));
+    const boxes = [...figure.querySelectorAll('rect')];
+    const width = (/** @type {Element | undefined} */ box) => Number(box?.getAttribute('width'));
+    const whole = figure.viewBox.baseVal.width;
+    const narrow = boxes.find((box) => width(box) < whole / 3);
+    const before = boxes.map(width);
+    narrow?.dispatchEvent(new MouseEvent('click'));
+    const zoomed = width(narrow);
+    const hidden = boxes.filter((box) => box.getAttribute('visibility') === 'hidden').length;
+    const input = /** @type {HTMLInputElement} */ (document.getElementById('flame-find'));
+    const name = (narrow?.querySelector('title')?.textContent ?? '').replace(/: [^:]*$/, '');
+    input.value = name;
+    input.dispatchEvent(new Event('input'));
+    const marked = figure.querySelectorAll('.found').length;
+    const said = document.querySelector('#flame-search span')?.textContent ?? '';
+    /** @type {HTMLButtonElement | null} */ (document.querySelector('#flame-search button'))?.click();
+    const back = boxes.every((box, n) => Math.abs(width(box) - (before[n] ?? 0)) < 0.2);
+    input.value = '';
+    input.dispatchEvent(new Event('input'));
+    return { narrow: Boolean(narrow), zoomed, whole, hidden, marked, said, back };
+  });
+  if (!seen.narrow) return;
+  if (Math.abs(seen.zoomed - seen.whole) > 0.2 || seen.hidden === 0) complain('the flame graph does not zoom');
+  if (seen.marked === 0 || !/^\d+ boxes, .* of the samples$/.test(seen.said)) complain(`a search says ${seen.said}`);
+  if (!seen.back) complain('the flame graph does not zoom out');
+}
+
+/**
  * The table of exits sorts and is searched.
  * @param {Page} page
  * @param {Complain} complain

@@ -2,10 +2,11 @@
 //! and the ceiling in force.
 
 use haltwise_core::hist::{LogHist, bucket_high, bucket_low};
+use haltwise_core::stats::total;
 
 use super::axis::LogAxis;
-use super::{Path, figure, line, text};
-use crate::html::markup::{Element, Markup};
+use super::{Path, at, figure, line, text};
+use crate::html::markup::{Element, Markup, el};
 use crate::number::{count, nanos, share};
 
 const WIDTH: f64 = 440.0;
@@ -62,7 +63,62 @@ pub(crate) fn distribution(
             .with(line("mark", (x, TOP - 12.0), (x, BOTTOM)))
             .with(text("mark-name", (x_text, TOP - 4.0), anchor, name));
     }
-    Some(svg.into())
+    Some(svg.with(values(series, &all, &axis)).into())
+}
+
+/// The narrowest column that a pointer finds.
+const NARROWEST: f64 = 9.0;
+
+/// The values of each column, where a pointer rests on it; neighbours too narrow to be found are one.
+fn values(series: &[Series<'_>], all: &LogHist, axis: &LogAxis) -> Markup {
+    let mut out = Markup::none();
+    let (mut first, mut below) = (None, 0_u64);
+    let whole = all.count().max(1) as f64;
+    let last = all.counts().iter().rposition(|&n| n > 0);
+    for (bucket, &n) in all.counts().iter().enumerate() {
+        if n == 0 && first.is_none() {
+            continue;
+        }
+        let from: usize = *first.get_or_insert(bucket);
+        let left = axis.place(bucket_low(from) as f64);
+        let right = axis.place(bucket_high(bucket).saturating_add(1) as f64);
+        if right - left < NARROWEST && Some(bucket) < last {
+            continue;
+        }
+        let sum = |hist: &LogHist| {
+            let counts = hist.counts().iter().skip(from).take(bucket + 1 - from);
+            total(counts.copied())
+        };
+        below = below.saturating_add(sum(all));
+        let mut said = format!(
+            "{} to {}: {} ({})",
+            nanos(bucket_low(from)),
+            nanos(bucket_high(bucket)),
+            count(sum(all)),
+            share(sum(all) as f64 / whole),
+        );
+        for one in series.iter().filter(|_| series.len() > 1) {
+            said.extend(["; ", one.name, " ", &count(sum(one.hist))]);
+        }
+        said.extend(["; up to here ", &share(below as f64 / whole)]);
+        out.push(hit((left, right), (TOP, BOTTOM), said));
+        first = None;
+        if Some(bucket) >= last {
+            break;
+        }
+    }
+    out
+}
+
+/// A place in a figure, with a text where a pointer rests on it.
+pub(super) fn hit((left, right): (f64, f64), (top, bottom): (f64, f64), said: String) -> Element {
+    el("rect")
+        .class("hit")
+        .attr("x", at(left))
+        .attr("y", at(top))
+        .attr("width", at((right - left).max(0.8)))
+        .attr("height", at(bottom - top))
+        .with(el("title").with(said))
 }
 
 /// The first and last time that counts.

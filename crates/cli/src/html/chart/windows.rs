@@ -1,10 +1,12 @@
 //! Windows over time: the mean and the largest of each slot, and the ceilings.
 
 use super::axis::round_up;
+use super::distribution::hit;
 use super::{Path, at, figure, line, text};
 use crate::html::markup::Markup;
 use crate::number::nanos;
-use crate::report::view::{AccountView, RecordingView};
+use crate::report::view::{AccountView, RecordingView, SlotView};
+use crate::words::plural;
 
 use haltwise_core::stats::total;
 
@@ -33,7 +35,7 @@ pub(crate) fn windows(recording: &RecordingView, account: &AccountView) -> Optio
         let since = ns.saturating_sub(recording.start_ns) as f64;
         LEFT + (since / span).min(1.0) * (RIGHT - LEFT)
     };
-    let (mut areas, mut means) = (Path::default(), Path::default());
+    let (mut areas, mut means, mut values) = (Path::default(), Path::default(), Markup::none());
     let mut last_end = None;
     for slot in &known {
         let (from, to) = (
@@ -43,6 +45,7 @@ pub(crate) fn windows(recording: &RecordingView, account: &AccountView) -> Optio
         let mean = y(slot.window_mean_ns.unwrap_or(0) as f64);
         let max = y(f64::from(slot.window_max_ns.unwrap_or(0)));
         areas.area((from, max), (to, BOTTOM));
+        values.push(hit((from, to), (TOP, BOTTOM), said(slot, recording)));
         if last_end == Some(slot.start_ns) {
             means.step("V", &[mean]);
         } else {
@@ -83,7 +86,20 @@ pub(crate) fn windows(recording: &RecordingView, account: &AccountView) -> Optio
         let (from, to) = (x(ceiling.first_ns), x(ceiling.last_ns));
         svg = svg.with(line("mark", (from, height), (to.max(from + 2.0), height)));
     }
-    Some(svg.into())
+    Some(svg.with(values).into())
+}
+
+/// The values of a slot.
+fn said(slot: &SlotView, recording: &RecordingView) -> String {
+    format!(
+        "{}: window {} on average, largest {}; {}",
+        nanos(slot.start_ns.saturating_sub(recording.start_ns)),
+        slot.window_mean_ns
+            .map_or_else(|| "not known".to_owned(), nanos),
+        slot.window_max_ns
+            .map_or_else(|| "not known".to_owned(), |ns| nanos(ns.into())),
+        plural(slot.halts, "halt"),
+    )
 }
 
 fn level(ns: f64) -> String {

@@ -1,6 +1,7 @@
 // Begins everything once the page is there.
 
 import { byId, button } from './dom.js';
+import { flame } from './flame.js';
 import { unpackSample } from './sample.js';
 import { searchable, sortable } from './tables.js';
 import { timeline } from './timeline.js';
@@ -80,9 +81,9 @@ function whenPainted(then) {
 /** What nobody needs to read the page. */
 function rest() {
   copies();
-  for (const table of document.querySelectorAll('table[data-sorts]'))
-    sortable(/** @type {HTMLTableElement} */ (table));
+  for (const table of document.querySelectorAll('table[data-sorts]')) sortable(/** @type {HTMLTableElement} */ (table));
   searchable();
+  flame();
   const data = /** @type {Data} */ (JSON.parse(byId('data')?.textContent ?? ''));
   const kept = unpackSample(data);
   const names = new Map(data.lanes.map((lane) => [lane.vm, lane.name.replace(/ vCPU \d+$/, '')]));

@@ -27,6 +27,19 @@ export function nanos(time) {
 }
 
 /**
+ * A moment since the start, exact enough to find it again in a view of so much time.
+ * @param {number} time in nanoseconds
+ * @param {number} length
+ * @returns {string}
+ */
+export function moment(time, length) {
+  if (time < 1_000) return nanos(time);
+  const [power, unit] = time < 999_500 ? [3, 'us'] : time < 999_500_000 ? [6, 'ms'] : [9, 's'];
+  const decimals = Math.min(Math.max(power - Math.floor(Math.log10(Math.max(length, 1))) + 3, 2), power);
+  return `${(time / 10 ** power).toFixed(decimals)} ${unit}`;
+}
+
+/**
  * A share of 1 in percent.
  * @param {number} part
  * @returns {string}

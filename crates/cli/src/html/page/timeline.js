@@ -1,8 +1,8 @@
 // The timeline: lanes of what each vCPU did, from the whole recording down to single halts.
 
 import { unpack } from './bytes.js';
-import { byId, button, el, svg } from './dom.js';
-import { nanos } from './number.js';
+import { byId, button, el, say, svg } from './dom.js';
+import { moment, nanos, share } from './number.js';
 
 /** @typedef {import('./data.js').Data} Data */
 /** @typedef {import('./sample.js').Kept} Kept */
@@ -79,6 +79,7 @@ class Timeline {
     this.from = 0;
     this.to = this.span;
     this.stretches = data.sample?.stretches ?? [];
+    this.states = data.states;
     this.started = data.started ? Date.parse(data.started) : null;
     /** @type {number | null} */
     this.vm = null;
@@ -126,13 +127,40 @@ class Timeline {
   zoom(factor, around = 0.5) {
     const length = this.to - this.from;
     const at = this.from + length * around;
-    this.look(at - length * factor * around, at + length * factor * (1 - around));
+    const [from, to] = [at - length * factor * around, at + length * factor * (1 - around)];
+    if (factor < 1) this.lookAtHalts(from, to, 0);
+    else this.look(from, to);
   }
 
   /** @param {number} part of what is in view */
   move(part) {
     const by = (this.to - this.from) * part;
-    this.look(this.from + by, this.to + by);
+    this.lookAtHalts(this.from + by, this.to + by, Math.sign(by));
+  }
+
+  /**
+   * Shows a part in which are single halts, where it is shorter than the pauses between the stretches that
+   * are in the file: the nearest stretch, or the next one into a direction.
+   * @param {number} from
+   * @param {number} to
+   * @param {number} direction -1, 0 or 1
+   */
+  lookAtHalts(from, to, direction) {
+    const [first, second] = this.stretches;
+    const isEmpty = !this.stretches.some(([start, end]) => start < to && end > from);
+    if (!first || !second || !isEmpty || to - from > second[0] - first[0]) {
+      this.look(from, to);
+      return;
+    }
+    const middle = (from + to) / 2;
+    const ahead = this.stretches.filter(([start]) => (start - middle) * direction >= 0);
+    const [start, end] = (ahead.length > 0 ? ahead : this.stretches).reduce((best, one) =>
+      distance(one, middle) < distance(best, middle) ? one : best,
+    );
+    const length = to - from;
+    const at =
+      length > end - start || direction === 0 ? (start + end - length) / 2 : direction > 0 ? start : end - length;
+    this.look(at, at + length);
   }
 
   draw() {
@@ -255,6 +283,15 @@ class Timeline {
 }
 
 /**
+ * @param {[number, number]} stretch
+ * @param {number} time
+ * @returns {number}
+ */
+function distance([from, to], time) {
+  return Math.max(from - time, time - to, 0);
+}
+
+/**
  * @param {Seat} seat
  * @param {number} n
  * @returns {number}
@@ -352,9 +389,7 @@ export function timeline(data, kept, nameOf) {
   view.told = () => {
     said.textContent = saidOf(view);
     axis.replaceChildren(...marks(view));
-    ticks.replaceChildren(
-      ...[0, 0.25, 0.5, 0.75, 1].map((part) => el('span', {}, nanos(view.from + (view.to - view.from) * part))),
-    );
+    ticks.replaceChildren(...[0, 0.25, 0.5, 0.75, 1].map((part) => el('span', {}, tick(view, part))));
     fill();
   };
   place.append(...tools(view, data, nameOf), said);
@@ -370,7 +405,7 @@ export function timeline(data, kept, nameOf) {
     view.draw();
   };
   view.list.dataset.script = 'on';
-  for (const lane of view.lanes) pointer(view, lane.drawn);
+  for (const lane of view.lanes) pointer(view, lane);
   keys(view, list);
   place.addEventListener('relist', relist);
   relist();
@@ -410,7 +445,7 @@ function tools(view, data, nameOf) {
 }
 
 /**
- * Zooms to where single halts can be told apart: some dozens of the busiest lane in view.
+ * Zooms to where single halts can be seen: some dozens of the busiest lane, of one stretch of the file.
  * @param {Timeline} view
  */
 function singles(view) {
@@ -418,10 +453,13 @@ function singles(view) {
   let busiest = null;
   for (const lane of view.shown()) if (lane.seat && lane.seat.count > (busiest?.count ?? 0)) busiest = lane.seat;
   if (!busiest) return;
-  const middle = firstAfter(busiest, (view.from + view.to) / 2);
-  const first = Math.max(0, Math.min(middle, busiest.count - 1) - 10);
-  const last = Math.min(busiest.count - 1, first + 24);
-  view.look(busiest.start[first] ?? 0, endOf(busiest, last));
+  const seat = busiest;
+  const middle = Math.min(firstAfter(seat, (view.from + view.to) / 2), seat.count - 1);
+  const at = seat.start[middle] ?? 0;
+  const [from, to] = view.stretches.find(([start, end]) => start <= at && at < end) ?? [0, view.span];
+  const first = Math.max(firstAfter(seat, from), middle - 10);
+  const last = Math.min(firstAfter(seat, to) - 1, first + 24);
+  view.look(seat.start[first] ?? 0, endOf(seat, last));
 }
 
 /**
@@ -433,7 +471,19 @@ function saidOf(view) {
   const when = view.started === null ? '' : `, from ${clock(view.started + view.from / 1e6)}`;
   const halts = view.inView().length;
   const single = halts > 0 ? `; ${halts} single halts of these lanes are in this file` : '';
-  return `In view: ${nanos(length)} from ${nanos(view.from)} after the start${when}${single}.`;
+  return `In view: ${nanos(length)} from ${moment(view.from, length)} after the start${when}${single}.`;
+}
+
+/**
+ * A tick's name: the first says when the view begins, the others how far from there, unless it is the start.
+ * @param {Timeline} view
+ * @param {number} part of the view
+ * @returns {string}
+ */
+function tick(view, part) {
+  const length = view.to - view.from;
+  if (view.from === 0) return nanos(length * part);
+  return part === 0 ? moment(view.from, length) : `+${nanos(length * part)}`;
 }
 
 /**
@@ -490,7 +540,7 @@ function haltTable(view) {
     const of = (/** @type {number[]} */ ...states) =>
       nanos(partsOf(seat, n).reduce((sum, [state, length]) => (states.includes(state) ? sum + length : sum), 0));
     const cells = [
-      nanos(seat.start[n] ?? 0),
+      moment(seat.start[n] ?? 0, 1e4),
       lane.name,
       of(1, 2),
       of(3, 6),
@@ -513,29 +563,60 @@ function haltTable(view) {
 }
 
 /**
- * Dragging over a lane zooms into what was dragged over; the wheel with Ctrl zooms.
+ * What a lane shows at a place: the halt there, or the shares of the column.
  * @param {Timeline} view
- * @param {SVGSVGElement} lane
+ * @param {Lane} lane
+ * @param {number} part of the view
+ * @returns {string}
+ */
+function valuesAt(view, lane, part) {
+  const length = view.to - view.from;
+  const time = view.from + part * length;
+  const { seat } = lane;
+  if (seat && view.exact(lane)) {
+    const n = firstAfter(seat, time + 1) - 1;
+    if (n < 0 || endOf(seat, n) < time) return `${moment(time, length)}: ${view.states[0]}`;
+    const parts = partsOf(seat, n).filter(([, spent]) => spent > 0);
+    const said = parts.map(([state, spent]) => `${view.states[state]} ${nanos(spent)}`);
+    return `halt at ${moment(seat.start[n] ?? 0, length)}: ${said.join(', ')}; woken by ${WAKES[seat.wake[n] ?? 4]}`;
+  }
+  const column = Math.min(Math.floor(part * COLUMNS), COLUMNS - 1) * STATES;
+  const shares = [...view.columns(lane).subarray(column, column + STATES)];
+  const said = shares.flatMap((one, state) => (one > 0.002 ? [`${view.states[state]} ${share(one)}`] : []));
+  return `${moment(time, length)}: ${said.join(', ') || 'nothing recorded'}`;
+}
+
+/**
+ * Dragging over a lane zooms into what was dragged over; the wheel with Ctrl zooms. A pointer at rest is
+ * told the values below it.
+ * @param {Timeline} view
+ * @param {Lane} lane
  */
 function pointer(view, lane) {
+  const { drawn } = lane;
+  const title = svg('title');
   let from = -1;
   const part = (/** @type {MouseEvent} */ event) => {
-    const box = lane.getBoundingClientRect();
+    const box = drawn.getBoundingClientRect();
     return Math.min(Math.max((event.clientX - box.left) / Math.max(box.width, 1), 0), 1);
   };
-  lane.addEventListener('pointerdown', (event) => {
-    from = part(event);
-    lane.setPointerCapture(event.pointerId);
+  drawn.addEventListener('pointermove', (event) => {
+    say(title, valuesAt(view, lane, part(event)));
+    if (!title.isConnected) drawn.prepend(title);
   });
-  lane.addEventListener('pointerup', (event) => {
+  drawn.addEventListener('pointerdown', (event) => {
+    from = part(event);
+    drawn.setPointerCapture(event.pointerId);
+  });
+  drawn.addEventListener('pointerup', (event) => {
     const to = part(event);
     const length = view.to - view.from;
     const [left, right] = [Math.min(from, to), Math.max(from, to)];
     if (from >= 0 && right - left > 0.01) view.look(view.from + left * length, view.from + right * length);
     from = -1;
   });
-  lane.addEventListener('dblclick', (event) => view.zoom(0.2, part(event)));
-  lane.addEventListener(
+  drawn.addEventListener('dblclick', (event) => view.zoom(0.2, part(event)));
+  drawn.addEventListener(
     'wheel',
     (event) => {
       if (!event.ctrlKey) return;

@@ -27,8 +27,7 @@ pub(super) fn first(content: &Content) -> Element {
         .attr("id", "found")
         .attr("aria-labelledby", "found-title")
         .with(el("h1").attr("id", "found-title").with(title))
-        .with(lead)
-        .with(tiles(&told));
+        .with(lead);
     if let Ok(advice) = &content.advice {
         section = section.with(to_do(advice));
         for text in &advice.tuned.notes {
@@ -37,18 +36,6 @@ pub(super) fn first(content: &Content) -> Element {
         section = section.with(other_goals(advice)).with(others(advice));
     }
     section.with(behind(&told))
-}
-
-/// The figures that matter, large.
-fn tiles(told: &[Told]) -> Option<Element> {
-    let large: Vec<&Told> = told.iter().filter(|told| told.tile.is_some()).collect();
-    let tile = |told: &&Told| {
-        el("div")
-            .class("tile")
-            .with(el("dt").with(told.tile.unwrap_or_default()))
-            .with(el("dd").with(told.value.clone()))
-    };
-    (!large.is_empty()).then(|| el("dl").class("tiles").with_all(large.iter().map(tile)))
 }
 
 /// The setting as commands, and how to take it back.

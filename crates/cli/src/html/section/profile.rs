@@ -18,7 +18,7 @@ pub(super) fn profile(content: &Content) -> Option<Markup> {
     let (view, tree) = content.profile.as_ref()?;
     let samples = plural(view.total.samples, "sample");
     let text = format!(
-        "{samples} of {} at {} Hz. Callers stand above what they call; wider is more.",
+        "{samples} of {} at {} Hz. Callers are above what they call; wider is more.",
         view.event, view.recording.hz
     );
     let label =
@@ -33,9 +33,12 @@ pub(super) fn profile(content: &Content) -> Option<Markup> {
     let tables = tables
         .iter()
         .map(|table| el("div").with(html::table(table)));
+    let search = el("p").attr("id", "flame-search").flag("hidden");
     let out = Markup::none()
         .and(p(text))
         .and(bars::legend(KINDS))
+        .and(p("A click on a box zooms to it.").class("needs-script"))
+        .and(search)
         .and(graph)
         .and(el("div").class("two").with_all(tables));
     let beside = "Boxes too narrow to see are left out; `haltwise profile --svg` has them.";

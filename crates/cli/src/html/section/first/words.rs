@@ -31,8 +31,6 @@ pub(super) struct Told {
     pub(super) whence: String,
     /// The section that shows it.
     pub(super) place: String,
-    /// Its name among the large figures, if it is one.
-    pub(super) tile: Option<&'static str>,
 }
 
 /// A number in a sentence: a link to what is behind it.
@@ -116,7 +114,6 @@ fn found(report: &Report, told: &mut Vec<Told>) -> Markup {
             ),
             whence: "counted by KVM for each halt".to_owned(),
             place: place.clone(),
-            tile: Some("burnt by polling"),
         };
         out.push("Polling burns ");
         out.push(linked(told, poll));
@@ -130,7 +127,6 @@ fn found(report: &Report, told: &mut Vec<Told>) -> Markup {
             what: "CPU time polled by the VM that polls most".to_owned(),
             whence: "counted by KVM for each halt".to_owned(),
             place: format!("vm-{}", vm.index),
-            tile: None,
         };
         let part = vm.account.poll.cpu_percent.unwrap_or(0.0) / percent;
         out.push(if part > 0.5 {
@@ -166,7 +162,6 @@ fn caught(account: &AccountView, place: &str, told: &mut Vec<Told>) -> Markup {
         ),
         whence: "counted by KVM".to_owned(),
         place: place.to_owned(),
-        tile: Some("of wake-ups shortened"),
     };
     let out = Markup::text(" and shortens ");
     out.and(linked(told, shortened)).and(" of the wake-ups")
@@ -224,19 +219,17 @@ fn effect(advice: &Advice, told: &mut Vec<Told>) -> Vec<Markup> {
         "replay of {} halts that did not choose it",
         tuned.basis.judged_halts
     );
-    let number = |id, value, what: &str, tile| Told {
+    let number = |id, value, what: &str| Told {
         id,
         value,
         what: what.to_owned(),
         whence: judged.clone(),
         place: "whatif".to_owned(),
-        tile,
     };
     let burns = number(
         "after",
         cpus(after.poll_cpu_percent),
         "CPU time that polling would take under the recommendation",
-        Some("would be burnt"),
     );
     let mut out = if recommended.halt_poll_ns == Some(0) {
         Markup::text("Switched off, it would burn ")
@@ -266,7 +259,6 @@ fn effect(advice: &Advice, told: &mut Vec<Told>) -> Vec<Markup> {
                 nanos_f64(after.cost_ns_per_halt),
                 nanos_f64(before.cost_ns_per_halt),
             ),
-            Some("cost of a halt"),
         );
         let text = Markup::text("In all a halt would cost ");
         let text = text.and(linked(told, costs));
@@ -294,7 +286,6 @@ fn kept(
         what: what.to_owned(),
         whence: judged.to_owned(),
         place: "whatif".to_owned(),
-        tile: None,
     };
     let (was, becomes) = (before.latency_mean_ns, after.latency_mean_ns);
     let off = advice.off().map(|off| off.latency_mean_ns);
@@ -313,7 +304,6 @@ fn kept(
                 nanos_f64(was),
                 nanos_f64(becomes)
             ),
-            tile: Some("of the gain is kept"),
             ..late("kept", 0.0, "")
         };
         return Markup::text(" and keep ")
