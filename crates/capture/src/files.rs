@@ -85,6 +85,21 @@ pub fn open_text(path: &Path) -> io::Result<File> {
     open_if(path, OFlags::empty(), is_text)
 }
 
+/// The regular files in a directory.
+pub fn names(directory: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if let (Ok(name), true) = (
+            entry.file_name().into_string(),
+            entry.file_type()?.is_file(),
+        ) {
+            names.push(name);
+        }
+    }
+    Ok(names)
+}
+
 /// Reads a regular file that somebody named.
 pub fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();

@@ -14,6 +14,7 @@
 //! | [`repair`] | a capture of all that can be read of a damaged one |
 //! | [`salvage`] | what is damaged in a table |
 //! | [`import`] | recordings of other tools as captures |
+//! | [`archive`] | a capture as one stream: a tar archive |
 //! | [`found`] | what is found out from a complete capture, and kept in it |
 //! | [`info`] | `capture.json` |
 //! | [`laws`] | what every row obeys; those that do not are left out |
@@ -29,6 +30,7 @@
 //! `pages` (checked by `thrift` before they are decoded), `spare` (room for the last word).
 #![forbid(unsafe_code)]
 
+pub mod archive;
 mod batches;
 pub mod capture;
 pub mod check;

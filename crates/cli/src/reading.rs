@@ -5,6 +5,7 @@
 //! | [`open`] | what to say where a capture cannot be read |
 //! | [`select`] | the VMs that `--vm` means |
 //! | [`load`], [`recording`] | the recording with its halt accounts, and what of it is damaged |
+//! | [`place`] | a directory, or an archive on stdin |
 //! | [`opened`] | a capture, with the small tables kept |
 //! | [`pass`] | one pass over the large tables, for any number of those who want rows |
 //! | [`calls`] | the table of calls of grow and shrink, read beside the halts |
@@ -17,6 +18,7 @@ pub(crate) mod load;
 pub(crate) mod open;
 pub(crate) mod opened;
 pub(crate) mod pass;
+pub(crate) mod place;
 pub(crate) mod recording;
 pub(crate) mod rule;
 pub(crate) mod select;

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`start`] | the directory, and what is known at the start |
 //! | [`session`] | the loop from the first drain to the last |
+//! | [`piped`] | the capture as an archive on stdout |
 //! | [`child`] | the command that runs meanwhile |
 //! | [`summary`] | what is said at the end |
 
 mod child;
+pub(crate) mod piped;
 mod session;
 mod start;
 mod summary;

@@ -52,6 +52,17 @@ impl Width {
     }
 }
 
+/// Whether stdin is a terminal, where no data come from.
+pub(crate) fn reads_a_terminal() -> bool {
+    io::stdin().is_terminal()
+}
+
+/// Stdout for data; refused where it is a terminal.
+pub(crate) fn data() -> Option<impl Write> {
+    let stdout = io::stdout();
+    (!stdout.is_terminal()).then(|| stdout.lock())
+}
+
 fn steers(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\t') || is_steering(c)
 }

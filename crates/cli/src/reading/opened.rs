@@ -13,6 +13,7 @@ use haltwise_capture::rows::Rows;
 use haltwise_core::event::{HostSample, Knob, Lost};
 
 use super::open::explain;
+use super::place::Place;
 use crate::exit::Failure;
 
 /// What broke while a table was read, for everyone who read it.
@@ -21,7 +22,9 @@ pub(crate) type Broken = Arc<CaptureReadError>;
 /// A capture that was opened.
 #[derive(Debug)]
 pub(crate) struct Opened {
+    /// Before its files go, where these are temporary.
     capture: Capture,
+    _place: Place,
     knobs: OnceCell<Kept<Knob>>,
     lost: OnceCell<Kept<Lost>>,
     host_samples: OnceCell<Kept<HostSample>>,
@@ -52,10 +55,12 @@ impl<T> Kept<T> {
 }
 
 impl Opened {
-    /// Opens a capture.
-    pub(crate) fn open(directory: &Path) -> Result<Self, Failure> {
+    /// Opens a capture; `-` is an archive on stdin.
+    pub(crate) fn open(named: &Path) -> Result<Self, Failure> {
+        let place = Place::of(named)?;
         Ok(Self {
-            capture: Capture::open(directory).map_err(explain)?,
+            capture: Capture::open(place.path()).map_err(explain)?,
+            _place: place,
             knobs: OnceCell::new(),
             lost: OnceCell::new(),
             host_samples: OnceCell::new(),

@@ -8,6 +8,7 @@ use crate::exit::{Exit, Outcome};
 use crate::integrity::text;
 use crate::integrity::view::Check;
 use crate::reading::open::explain;
+use crate::reading::place::Place;
 use crate::terminal::{self, Width};
 
 /// Arguments of `haltwise check`.
@@ -38,7 +39,8 @@ pub(crate) struct Arguments {
 
 /// Checks it.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let found = check::check(&arguments.dir).map_err(explain)?;
+    let place = Place::of(&arguments.dir)?;
+    let found = check::check(place.path()).map_err(explain)?;
     let view = Check::new(&arguments.dir, &found);
     let text = if arguments.json {
         terminal::json(&view)?

@@ -1,7 +1,7 @@
 //! `haltwise record`: the command line; the work is in [`crate::record`].
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -16,7 +16,8 @@ use super::time;
 use crate::collect::exits::ExitsWanted;
 use crate::collect::profile::{ProfileWanted, Rate, event};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::record::{self, Wanted};
+use crate::reading::place::PIPE;
+use crate::record::{self, Wanted, piped};
 
 /// What to record, and where to.
 #[derive(Debug, Args)]
@@ -37,10 +38,12 @@ recorded it.",
   haltwise record -o cap --mode counts          histograms only: less overhead
   haltwise record -o cap --mode stats           KVM's own counters only
   haltwise record -o cap --exits=msr,pio        also exits, by MSR and port
-  haltwise record -o cap --exits --profile 997hz    also samples of CPU time"
+  haltwise record -o cap --exits --profile 997hz    also samples of CPU time
+  ssh host haltwise record -o - --duration 10s | haltwise report -"
 )]
 pub(crate) struct Arguments {
-    /// Output directory; must be empty or not exist
+    /// Output directory; must be empty or not exist. `-` writes the capture as a
+    /// tar archive to stdout
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
     /// How long to record: 10, 10s or 5m [default: until Ctrl-C]
@@ -147,6 +150,9 @@ fn wanted_exits(
 
 /// Records.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
+    if arguments.output == Path::new(PIPE) {
+        return piped::run();
+    }
     record::run(&Wanted {
         output: arguments.output,
         duration: arguments

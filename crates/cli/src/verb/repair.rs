@@ -14,6 +14,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::integrity::text;
 use crate::integrity::view::Repair;
 use crate::reading::open::explain;
+use crate::reading::place::Place;
 use crate::terminal::{self, Width};
 
 /// Arguments of `haltwise repair`.
@@ -49,7 +50,8 @@ pub(crate) struct Arguments {
 
 /// Repairs it.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let dir = &arguments.dir;
+    let place = Place::of(&arguments.dir)?;
+    let dir = place.path();
     let found = check::check(dir).map_err(explain)?;
     let made = match &arguments.output {
         Some(output) => repair(dir, output).map_err(failure)?,

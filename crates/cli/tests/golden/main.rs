@@ -29,6 +29,7 @@ mod mutants;
 mod now;
 mod one_answer;
 mod page;
+mod piped;
 mod profile;
 mod prove;
 mod reads;

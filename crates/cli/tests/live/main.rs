@@ -24,6 +24,7 @@ mod foreign_library;
 mod halt_loop;
 mod interval;
 mod now;
+mod piped;
 mod presence;
 mod profile;
 mod prove;

@@ -1,0 +1,123 @@
+//! `record -o -`: the capture as a tar archive on stdout, for `haltwise report -` at the other end of a pipe.
+//!
+//! A recorder gives up the right to remove its own directory, so a process of its own records into a
+//! temporary one; this one waits for it, writes the archive and removes what was made.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use haltwise_capture::archive;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::collect::interrupt::Interrupt;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::reading::place::{PIPE, Place};
+use crate::terminal;
+
+/// Between two looks at the recorder.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// Records, and writes the archive.
+pub(crate) fn run() -> Outcome {
+    let Some(out) = terminal::data() else {
+        let error = anyhow::anyhow!("write a capture to stdout: it is a terminal");
+        let hint = "`haltwise record -o - | haltwise report -`; or name a directory";
+        return Err(Failure::new(Exit::Usage, error).hint(hint));
+    };
+    let interrupt = Interrupt::watch()?;
+    let place = Place::temporary();
+    let words = std::env::args_os().skip(1).collect::<Vec<_>>();
+    let program = std::env::current_exe().context("find this program")?;
+    let mut recorder = Command::new(program)
+        .args(into(&words, place.path()))
+        .stdout(Stdio::null())
+        .spawn()
+        .context("start the recorder")?;
+    let status = wait(&mut recorder, &interrupt).context("wait for the recorder")?;
+    if !place.path().join("capture.json").exists() {
+        return Ok(exit(status));
+    }
+    match archive::pack(place.path(), out) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(Exit::Partial),
+        written => {
+            written.context("write the capture to stdout")?;
+            Ok(exit(status))
+        }
+    }
+}
+
+/// Waits until it has ended; passes a signal on.
+fn wait(recorder: &mut Child, interrupt: &Interrupt) -> std::io::Result<ExitStatus> {
+    let mut is_told = false;
+    loop {
+        if let Some(status) = recorder.try_wait()? {
+            return Ok(status);
+        }
+        if interrupt.came().is_some() && !is_told {
+            is_told = true;
+            let pid = i32::try_from(recorder.id()).ok().and_then(Pid::from_raw);
+            if let Some(pid) = pid {
+                kill_process(pid, Signal::TERM)?;
+            }
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+/// As the recorder ended.
+fn exit(status: ExitStatus) -> Exit {
+    let code = status.code().and_then(|code| u8::try_from(code).ok());
+    code.map_or(Exit::Failed, Exit::Command)
+}
+
+/// The same command line, with a directory where `-` is.
+fn into(words: &[OsString], directory: &Path) -> Vec<OsString> {
+    let mut made = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if word == "--" {
+            made.push(word.clone());
+            made.extend(words.by_ref().cloned());
+            break;
+        }
+        let is_here = [
+            format!("-o{PIPE}"),
+            format!("-o={PIPE}"),
+            format!("--output={PIPE}"),
+        ];
+        let takes = [OsStr::new("-o"), OsStr::new("--output")].contains(&word.as_os_str());
+        if is_here.iter().any(|it| word == it.as_str()) {
+            made.extend(["-o".into(), directory.into()]);
+        } else if takes {
+            // The command line was parsed: a value follows, and it is `-`.
+            words.next();
+            made.extend(["-o".into(), directory.into()]);
+        } else {
+            made.push(word.clone());
+        }
+    }
+    made
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn the_directory_takes_the_place_of_the_pipe_and_of_nothing_else() {
+        for words in ["-o -", "-o-", "-o=-", "--output -", "--output=-"] {
+            let line = format!("record --mode counts {words} -- cat -o -");
+            let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            let made = into(&words, Path::new("/tmp/x"));
+            let made: Vec<&str> = made.iter().filter_map(|it| it.to_str()).collect();
+            assert_eq!(
+                made.join(" "),
+                "record --mode counts -o /tmp/x -- cat -o -",
+                "{line}"
+            );
+        }
+    }
+}
