@@ -128,11 +128,7 @@ fn change(root: &Root, proposal: &Proposal) -> Option<Change> {
 }
 
 fn say(view: &Applied, json: bool) -> Result<(), crate::exit::Failure> {
-    if json {
-        terminal::print(&terminal::json(view)?)
-    } else {
-        terminal::print(&text::render(view, terminal::columns()))
-    }
+    terminal::show(json, view, |view| text::render(view, terminal::columns()))
 }
 
 /// Whether a plan was made for this host, and for what is set here now.

@@ -49,12 +49,7 @@ pub(crate) fn show(path: Option<&Path>, json: bool, width: usize) -> Outcome {
         summary: Summary::of(&entries),
         entries,
     };
-    let text = if json {
-        terminal::json(&ledger)?
-    } else {
-        text::render(&ledger, width)
-    };
-    terminal::print(&text)?;
+    terminal::show(json, &ledger, |ledger| text::render(ledger, width))?;
     Ok(if ledger.unread > 0 {
         Exit::Partial
     } else {

@@ -42,7 +42,7 @@ impl Shown {
         document: impl FnOnce(usize) -> Document,
     ) -> Result<(), Failure> {
         if self.json {
-            return terminal::print(&terminal::json(result)?);
+            return terminal::print_json(result);
         }
         if self.csv {
             return terminal::print(&csv());

@@ -14,11 +14,9 @@ use crate::terminal;
 /// Prints what is in force.
 pub(crate) fn run(root: &Root, json: bool) -> Outcome {
     let status = collect::collect(root)?;
-    if json {
-        terminal::print(&terminal::json(&status)?)?;
-    } else {
-        terminal::print(&text::render(&status, terminal::columns()))?;
-    }
+    terminal::show(json, &status, |status| {
+        text::render(status, terminal::columns())
+    })?;
     Ok(if status.journal.unknown.is_some() {
         Exit::Partial
     } else {

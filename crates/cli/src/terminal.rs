@@ -7,7 +7,7 @@
 //! and notes have one on a terminal, unless `NO_COLOR` is set; clap colours help by the same rule.
 
 use std::borrow::Cow;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 
 use haltwise_document::Document;
 use haltwise_document::text::{self, Style};
@@ -83,11 +83,53 @@ fn escaped(text: &str, instead: impl Fn(char) -> String) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// A result as JSON: indented, with a last end of line. Control characters can only stand within its
-/// strings, where their numbers mean the same.
+/// JSON on its way out: control characters can only stand within its strings, where their numbers mean the same.
+struct Json<W>(W);
+
+impl<W: Write> Write for Json<W> {
+    /// Takes all or nothing: what serializes hands whole characters over.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let text = std::str::from_utf8(bytes).map_err(io::Error::other)?;
+        let harmless = escaped(text, |c| format!("\\u{:04x}", u32::from(c)));
+        self.0.write_all(harmless.as_bytes())?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+fn write_json(result: &impl Serialize, to: impl Write) -> io::Result<()> {
+    let mut json = Json(to);
+    serde_json::to_writer_pretty(&mut json, result)?;
+    json.write_all(b"\n")?;
+    json.flush()
+}
+
+/// A result as JSON: indented, with a last end of line.
 pub(crate) fn json(result: &impl Serialize) -> serde_json::Result<String> {
-    let text = serde_json::to_string_pretty(result)? + "\n";
-    Ok(escaped(&text, |c| format!("\\u{:04x}", u32::from(c))).into_owned())
+    let mut bytes = Vec::new();
+    write_json(result, &mut bytes).map_err(serde_json::Error::io)?;
+    String::from_utf8(bytes).map_err(|error| serde_json::Error::io(io::Error::other(error)))
+}
+
+/// Prints a result as JSON. It goes out piece by piece: that of many VMs is far larger than what it is made of.
+pub(crate) fn print_json(result: &impl Serialize) -> Result<(), Failure> {
+    written(write_json(result, BufWriter::new(io::stdout().lock())))
+}
+
+/// Prints a result as JSON or as text.
+pub(crate) fn show<T: Serialize>(
+    as_json: bool,
+    result: &T,
+    text: impl FnOnce(&T) -> String,
+) -> Result<(), Failure> {
+    if as_json {
+        print_json(result)
+    } else {
+        print(&text(result))
+    }
 }
 
 /// Prints a result.
@@ -106,8 +148,12 @@ pub(crate) fn document(document: &Document, width: usize) -> Result<(), Failure>
 /// Prints a result that need not be text.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    let written = stdout.write_all(bytes).and_then(|()| stdout.flush());
-    match written {
+    written(stdout.write_all(bytes).and_then(|()| stdout.flush()))
+}
+
+/// A reader that went away is no failure.
+fn written(result: io::Result<()>) -> Result<(), Failure> {
+    match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(Failure::from(
             anyhow::Error::new(error).context("write the result"),

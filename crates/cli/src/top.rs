@@ -161,7 +161,7 @@ fn print(model: &Model, form: Form) -> Result<(), Failure> {
     let text = match form {
         Form::Screen => return Ok(()),
         Form::Page(width) => draw::text(model, u16::try_from(width).unwrap_or(u16::MAX)),
-        Form::Json { once: true } => terminal::json(&view::of(model))?,
+        Form::Json { once: true } => return terminal::print_json(&view::of(model)),
         Form::Json { once: false } => serde_json::to_string(&view::of(model))? + "\n",
     };
     terminal::print(&text)

@@ -62,11 +62,9 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
     } else {
         act(wanted)?
     };
-    if wanted.json {
-        terminal::print(&terminal::json(&undone)?)?;
-    } else {
-        terminal::print(&text::render(&undone, terminal::columns()))?;
-    }
+    terminal::show(wanted.json, &undone, |undone| {
+        text::render(undone, terminal::columns())
+    })?;
     Ok(if theirs { Exit::Partial } else { Exit::Done })
 }
 

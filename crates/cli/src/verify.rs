@@ -44,11 +44,9 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
     };
     let fed = feed::feed(&opened, &setup, vms.as_deref(), shown)?;
     let view = view::view(&opened, &setup, &fed);
-    if wanted.json {
-        terminal::print(&terminal::json(&view)?)?;
-    } else {
-        terminal::print(&text::render(&view, terminal::columns()))?;
-    }
+    terminal::show(wanted.json, &view, |view| {
+        text::render(view, terminal::columns())
+    })?;
     if view.checked == 0 {
         let error = anyhow!("no halt could be checked: {}", view.why_not_checked());
         return Err(Failure::new(Exit::Failed, error).hint(view.hint_if_not_checked()));

@@ -42,12 +42,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let place = Place::of(&arguments.dir)?;
     let found = check::check(place.path()).map_err(explain)?;
     let view = Check::new(&arguments.dir, &found);
-    let text = if arguments.json {
-        terminal::json(&view)?
-    } else {
-        text::check(&view, arguments.width.columns())
-    };
-    terminal::print(&text)?;
+    let width = arguments.width.columns();
+    terminal::show(arguments.json, &view, |view| text::check(view, width))?;
     Ok(if view.whole {
         Exit::Done
     } else {

@@ -44,18 +44,11 @@ pub(crate) struct Arguments {
 /// Compares and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let view = diff::compare(&arguments.a, &arguments.b, &arguments.vm)?;
-    let page = if arguments.json {
-        terminal::json(&view)?
-    } else {
-        text::render(
-            &view,
-            Options {
-                width: arguments.width.columns(),
-                all: arguments.all,
-            },
-        )
+    let options = Options {
+        width: arguments.width.columns(),
+        all: arguments.all,
     };
-    terminal::print(&page)?;
+    terminal::show(arguments.json, &view, |view| text::render(view, options))?;
     let partial = [&view.a, &view.b]
         .iter()
         .any(|it| it.lost > 0 || it.cut || it.damaged);

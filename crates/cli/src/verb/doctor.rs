@@ -24,11 +24,9 @@ pub(crate) struct Arguments {
 /// Examines the host and prints the diagnosis.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let diagnosis = examine::examine(&Root::host())?;
-    if arguments.json {
-        terminal::print(&terminal::json(&diagnosis)?)?;
-    } else {
-        terminal::print(&text::render(&diagnosis, terminal::columns()))?;
-    }
+    terminal::show(arguments.json, &diagnosis, |it| {
+        text::render(it, terminal::columns())
+    })?;
     Ok(exit(&diagnosis))
 }
 

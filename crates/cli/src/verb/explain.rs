@@ -53,12 +53,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     looking.go_on(&opened, &ends);
     let recommended = looking.recommend(&opened, &wish);
     let view = view::view(&loaded, &vms, arguments.weight.lambda(), &recommended);
-    let page = if arguments.json {
-        terminal::json(&view)?
-    } else {
-        text::render(&view, arguments.width.columns())
-    };
-    terminal::print(&page)?;
+    let width = arguments.width.columns();
+    terminal::show(arguments.json, &view, |view| text::render(view, width))?;
     let partial = view.recording.lost > 0 || loaded.recording.is_partial();
     Ok(if partial { Exit::Partial } else { Exit::Done })
 }

@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     let (view, is_partial) = build::build(&dir, arguments.vm.as_deref())?;
     if arguments.json {
-        terminal::print(&terminal::json(&view)?)?;
+        terminal::print_json(&view)?;
     } else {
         terminal::document(&page::document(&view), arguments.width.columns())?;
     }

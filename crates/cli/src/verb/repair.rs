@@ -58,12 +58,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         None => finish(dir, &found)?,
     };
     let view = Repair::new(dir, &found, &made);
-    let text = if arguments.json {
-        terminal::json(&view)?
-    } else {
-        text::repair(&view, arguments.width.columns())
-    };
-    terminal::print(&text)?;
+    let width = arguments.width.columns();
+    terminal::show(arguments.json, &view, |view| text::repair(view, width))?;
     let is_all = view.left_out.is_empty();
     Ok(if is_all { Exit::Done } else { Exit::Partial })
 }

@@ -126,17 +126,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         arguments.vcpus,
         partial,
     );
-    let text = if arguments.json {
-        terminal::json(&view)?
-    } else {
-        let options = Options {
-            width,
-            top: arguments.listing.most(),
-            detail: arguments.listing.detail() || arguments.vcpus,
-        };
-        text::render(&view, options)
+    let options = Options {
+        width,
+        top: arguments.listing.most(),
+        detail: arguments.listing.detail() || arguments.vcpus,
     };
-    terminal::print(&text)?;
+    terminal::show(arguments.json, &view, |view| text::render(view, options))?;
     Ok(if partial || view.basis.lost > 0 {
         Exit::Partial
     } else {

@@ -93,9 +93,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let recommended = looking.recommend(&opened, &wish);
     let summary = Recommendation::of(&recommended);
     let report = build::report(&recording, |vm| wanted.contains(&vm.index), summary);
-    let text = if arguments.json {
-        terminal::json(&report)?
-    } else {
+    terminal::show(arguments.json, &report, |report| {
         let options = Options {
             width: arguments.width.columns(),
             top: arguments.listing.most(),
@@ -103,9 +101,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             detail: arguments.is_detailed(report.host.vms),
             vcpus: arguments.vcpus,
         };
-        text::render(&report, options)
-    };
-    terminal::print(&text)?;
+        text::render(report, options)
+    })?;
     Ok(if report.recording.lost > 0 || recording.is_partial() {
         Exit::Partial
     } else {

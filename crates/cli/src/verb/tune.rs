@@ -98,13 +98,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if let Some(path) = path {
         plan::plan(opened.info(), &view).write(path)?;
     }
-    let text = if arguments.json {
-        terminal::json(&view)?
-    } else {
+    terminal::show(arguments.json, &view, |view| {
         let plan = path.map(|path| path.display().to_string());
-        text::render(&view, plan.as_deref(), width)
-    };
-    terminal::print(&text)?;
+        text::render(view, plan.as_deref(), width)
+    })?;
     if arguments.plan.is_some() && path.is_none() {
         let error = anyhow!(
             "no plan was written: halt_poll_ns applies to no VM of this capture, because each has its \
