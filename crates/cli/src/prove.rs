@@ -79,6 +79,8 @@ pub(crate) struct Wanted {
     pub(crate) width: usize,
     /// The command that makes the load, or starts the VMs.
     pub(crate) command: Vec<OsString>,
+    /// Keep it out of the result and the ledger.
+    pub(crate) no_command: bool,
 }
 
 impl Wanted {
@@ -129,12 +131,7 @@ fn too_short() -> Failure {
 
 /// Prints a result.
 pub(crate) fn show(view: &Proof, json: bool, width: usize) -> Result<(), Failure> {
-    let text = if json {
-        terminal::json(view)?
-    } else {
-        text::render(view, width)
-    };
-    terminal::print(&text)
+    terminal::show(json, view, |view| text::render(view, width))
 }
 
 /// How a result ends the program.

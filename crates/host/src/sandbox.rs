@@ -12,10 +12,10 @@ mod syscalls;
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::process::{DumpableBehavior, Resource, Rlimit, geteuid, setrlimit};
-use rustix::thread::CapabilitySet;
+use rustix::thread::{CapabilitiesSecureBits, CapabilitySet};
 
 use crate::root::Root;
 
@@ -34,8 +34,8 @@ const PARANOID: &str = "proc/sys/kernel/perf_event_paranoid";
 /// What a recorder still has to do once it is attached.
 #[derive(Debug, Clone, Copy)]
 pub struct Duties<'a> {
-    /// Where it writes: a directory that is there.
-    pub output: &'a Path,
+    /// Where it writes: directories that are there.
+    pub writes: &'a [PathBuf],
     /// It starts processes that name functions of VMMs.
     pub names_functions: bool,
     /// It may have to end a command that it has started.
@@ -63,6 +63,30 @@ fn because<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> SandboxE
 /// Leaves a recorder what it needs from now on. To be called with one thread, before there are others: they
 /// inherit what is left.
 pub fn recorder(root: &Root, duties: Duties<'_>) -> Result<(), SandboxError> {
+    let kept = needed(root, duties)?;
+    // Only who may mount can have mounts of its own; before Linux 5.12 they cannot be made read-only at once.
+    let mounted = match mounts::read_only_but(duties.writes) {
+        Err(error) if is_refused(&error) => Ok(()),
+        done => done.map_err(because("writing elsewhere than to the output")),
+    };
+    give_up_all_but(kept)?;
+    rustix::thread::set_no_new_privs(true).map_err(because("new privileges"))?;
+    syscalls::recorder(duties.names_functions).map_err(because("system calls"))?;
+    mounted
+}
+
+/// Leaves a recorder that will start commands what it needs itself. The commands have what it was started with:
+/// root gets its capabilities back with each program. Where it would not, nothing is given up.
+pub fn starter(root: &Root, duties: Duties<'_>) -> Result<(), SandboxError> {
+    let kept = needed(root, duties)?;
+    if !gets_capabilities_back().map_err(because("capabilities"))? {
+        return Ok(());
+    }
+    give_up_all_but(kept)
+}
+
+/// The capabilities that these duties take.
+fn needed(root: &Root, duties: Duties<'_>) -> Result<CapabilitySet, SandboxError> {
     let threads = root
         .numbers("proc/self/task")
         .map_or(1, |tasks| tasks.len());
@@ -80,20 +104,24 @@ pub fn recorder(root: &Root, duties: Duties<'_>) -> Result<(), SandboxError> {
     if duties.opens_events && root.number::<i32>(PARANOID).is_ok_and(|level| level > 2) {
         kept |= CapabilitySet::SYS_ADMIN;
     }
-    if !is_ours(duties.output) {
+    if !duties.writes.iter().all(|directory| is_ours(directory)) {
         kept |= capabilities::to_write_for_another();
     }
-    // Only who may mount can have mounts of its own; before Linux 5.12 they cannot be made read-only at once.
-    let mounted = match mounts::read_only_but(duties.output) {
-        Err(error) if is_refused(&error) => Ok(()),
-        done => done.map_err(because("writing elsewhere than to the output")),
-    };
+    Ok(kept)
+}
+
+fn give_up_all_but(kept: CapabilitySet) -> Result<(), SandboxError> {
     capabilities::keep(kept).map_err(because("capabilities"))?;
     let unseen = rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable);
-    unseen.map_err(because("being looked into"))?;
-    rustix::thread::set_no_new_privs(true).map_err(because("new privileges"))?;
-    syscalls::recorder(duties.names_functions).map_err(because("system calls"))?;
-    mounted
+    unseen.map_err(because("being looked into"))
+}
+
+/// Whether a program that this process starts has root's capabilities, whatever is left of them here
+/// (capabilities(7)).
+fn gets_capabilities_back() -> rustix::io::Result<bool> {
+    let bits = rustix::thread::capabilities_secure_bits()?;
+    let is_forbidden = rustix::thread::no_new_privs()?;
+    Ok(geteuid().is_root() && !bits.contains(CapabilitiesSecureBits::NO_ROOT) && !is_forbidden)
 }
 
 fn is_ours(output: &Path) -> bool {

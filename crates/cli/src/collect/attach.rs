@@ -9,6 +9,7 @@ use haltwise_host::collector::{CollectError, CollectOptions, Collector};
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::perf::PerfCollector;
 use haltwise_host::root::Root;
+use haltwise_host::sandbox::SandboxError;
 use haltwise_host::{discovery, host_sample, params};
 
 use crate::exit::{Exit, Failure};
@@ -38,6 +39,16 @@ pub(crate) fn select(wanted: &[VmSelector], root: &Root) -> Result<Vec<Pid>, Fai
             Failure::new(Exit::Failed, error)
                 .hint("`haltwise doctor` lists the VMs that run; without --vm all are recorded")
         })
+}
+
+/// Says where a process could not give up what it does not need; it goes on with that.
+pub(crate) fn say_kept(given_up: Result<(), SandboxError>) {
+    if let Err(error) = given_up {
+        let error = anyhow::Error::new(error);
+        terminal::say(&format!(
+            "note: the recorder keeps rights that it does not need: {error:#}"
+        ));
+    }
 }
 
 /// The rung asked for, or the best one that works.

@@ -1,5 +1,6 @@
 //! All blocks, round by round: put the setting in force, run the block, tally it.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
@@ -114,7 +115,11 @@ impl<'a> Experiment<'a> {
                 options.vms.push(selector.select(&scan.vms)?.pid());
             }
         }
-        let watcher = Watcher::new(attach(wanted.rung, &options, root)?, root);
+        let mut watcher = Watcher::new(attach(wanted.rung, &options, root)?, root);
+        let mut writes = means.writes();
+        let ledger = wanted.ledger.as_deref().and_then(directory_above);
+        writes.extend(ledger.filter(|directory| !writes.contains(directory)));
+        watcher.confine(&writes, !wanted.command.is_empty());
         Ok(Self {
             wanted,
             root: root.clone(),
@@ -355,6 +360,13 @@ fn under_others(halts: &[Halt], ceiling_ns: u32) -> (usize, usize) {
     let known = || halts.iter().filter_map(|halt| halt.ceiling_ns);
     let others = known().filter(|known| *known != ceiling_ns);
     (others.count(), known().count())
+}
+
+/// The directory of a file, or where that is not there yet, the one in which it will be made.
+fn directory_above(file: &Path) -> Option<PathBuf> {
+    let file = std::path::absolute(file).ok()?;
+    let mut above = file.ancestors().skip(1);
+    Some(above.find(|directory| directory.is_dir())?.to_owned())
 }
 
 fn not_in_force(halts: &[Halt], ceiling_ns: u32) -> Failure {

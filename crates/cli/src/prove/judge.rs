@@ -51,11 +51,14 @@ pub(crate) fn view(wanted: &Wanted, measured: &Result<'_>) -> std::result::Resul
         a: setting(&wanted.a.to_string(), sides.a),
         b: setting(&wanted.b.to_string(), sides.b),
         means: measured.means.to_owned(),
-        command: wanted
-            .command
-            .iter()
-            .map(|word| word.to_string_lossy().into_owned())
-            .collect(),
+        command: if wanted.no_command {
+            Vec::new()
+        } else {
+            let words = wanted.command.iter();
+            words
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect()
+        },
         host: HostView {
             hostname: name.nodename().to_string_lossy().into_owned(),
             kernel: name.release().to_string_lossy().into_owned(),

@@ -4,6 +4,7 @@
 mod parameters;
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use anyhow::anyhow;
 use haltwise_core::event::{CeilingSource, Halt};
@@ -103,6 +104,14 @@ impl Means {
         match self {
             Self::Host(parameters, _) => parameters.put(knobs),
             Self::Command(_) | Self::InForce(_) => Ok(()),
+        }
+    }
+
+    /// The directories in which that writes.
+    pub(crate) fn writes(&self) -> Vec<PathBuf> {
+        match self {
+            Self::Host(parameters, _) => parameters.writes(),
+            Self::Command(_) | Self::InForce(_) => Vec::new(),
         }
     }
 

@@ -2,19 +2,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
 use haltwise_core::event::{Facts, Halt, Vm};
 use haltwise_core::ids::{Tid, VmIndex};
+use haltwise_core::recording::Rung;
 use haltwise_host::collector::Collector;
 use haltwise_host::root::Root;
-use haltwise_host::{clock, discovery};
+use haltwise_host::{clock, discovery, sandbox};
 use rustix::process::{Pid, getpgid};
 
 use super::command::Running;
 use super::meters::{Meters, Used};
-use crate::collect::attach::explain;
+use crate::collect::attach::{self, explain};
 use crate::collect::interrupt::Interrupt;
 use crate::exit::Failure;
 
@@ -104,6 +106,22 @@ impl Watcher {
     /// Where the facts come from.
     pub(crate) fn collector(&self) -> &dyn Collector {
         &*self.collector
+    }
+
+    /// Gives up the rights that watching and setting do not take. `starts`: a command in each block, which has them.
+    pub(crate) fn confine(&mut self, writes: &[PathBuf], starts: bool) {
+        self.collector.confine();
+        let duties = sandbox::Duties {
+            writes,
+            names_functions: false,
+            ends_command: starts,
+            opens_events: self.collector.rung() == Rung::Tracepoints,
+        };
+        attach::say_kept(if starts {
+            sandbox::starter(&self.root, duties)
+        } else {
+            sandbox::recorder(&self.root, duties)
+        });
     }
 
     fn drain(&mut self) -> Result<(), Failure> {

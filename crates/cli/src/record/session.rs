@@ -18,7 +18,7 @@ use haltwise_host::{clock, host_sample, sandbox};
 use super::child::Child;
 use super::start::{Started, missing};
 use super::summary::Summary;
-use crate::collect::attach::explain;
+use crate::collect::attach::{self, explain};
 use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure};
 use crate::progress::Progress;
@@ -90,17 +90,12 @@ impl Session {
     pub(super) fn confine(&mut self, ends_command: bool) {
         self.collector.confine();
         let duties = sandbox::Duties {
-            output: &self.output,
+            writes: std::slice::from_ref(&self.output),
             names_functions: self.profiler.is_some(),
             ends_command,
             opens_events: self.profiler.is_some() || self.collector.rung() == Rung::Tracepoints,
         };
-        if let Err(error) = sandbox::recorder(&self.root, duties) {
-            let error = anyhow::Error::new(error);
-            terminal::say(&format!(
-                "note: the recorder keeps rights that it does not need: {error:#}"
-            ));
-        }
+        attach::say_kept(sandbox::recorder(&self.root, duties));
     }
 
     /// Records until time is up, a signal comes, or the command ends; says which.

@@ -18,7 +18,7 @@ use haltwise_host::collector::{CollectOptions, Collector};
 use haltwise_host::discovery::{VmSelector, threads_of};
 use haltwise_host::params::{Look, Watch};
 use haltwise_host::root::Root;
-use haltwise_host::{clock, host_sample};
+use haltwise_host::{clock, host_sample, sandbox};
 
 use super::origin::Origin;
 use super::step::{Around, Losses, Step};
@@ -121,7 +121,20 @@ impl Live {
         };
         live.look().context("read KVM's settings")?;
         live.sample();
+        live.confine();
         Ok((live, origin))
+    }
+
+    /// Gives up the rights that watching does not take: it writes to the terminal alone.
+    fn confine(&mut self) {
+        self.collector.confine();
+        let duties = sandbox::Duties {
+            writes: &[],
+            names_functions: false,
+            ends_command: false,
+            opens_events: self.collector.rung() == Rung::Tracepoints,
+        };
+        attach::say_kept(sandbox::recorder(&self.root, duties));
     }
 
     /// How many VMs and vCPUs there are.

@@ -94,12 +94,8 @@ pub(crate) struct Arguments {
     /// Set the host's parameters, and restore them at the end
     #[arg(long)]
     yes: bool,
-    /// Ledger file of predictions and results [default: see `haltwise ledger --help`]
-    #[arg(long, value_name = "FILE")]
-    ledger: Option<PathBuf>,
-    /// Do not write to the ledger
-    #[arg(long, conflicts_with = "ledger")]
-    no_ledger: bool,
+    #[command(flatten)]
+    kept: Kept,
     /// Do not measure; print a result saved with --json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["a", "b", "command"])]
     from: Option<PathBuf>,
@@ -111,6 +107,20 @@ pub(crate) struct Arguments {
     /// Command to run in each period: starts the VMs or generates the load
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// What is kept of a comparison.
+#[derive(Debug, clap::Args)]
+struct Kept {
+    /// Ledger file of predictions and results [default: see `haltwise ledger --help`]
+    #[arg(long, value_name = "FILE")]
+    ledger: Option<PathBuf>,
+    /// Do not write to the ledger
+    #[arg(long, conflicts_with = "ledger")]
+    no_ledger: bool,
+    /// Store COMMAND neither in the result nor in the ledger: it may contain a secret
+    #[arg(long)]
+    no_command: bool,
 }
 
 fn metric(text: &str) -> Result<Regex, String> {
@@ -139,7 +149,8 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     let (Some(a), Some(b)) = (arguments.a, arguments.b) else {
         return Err(Failure::new(Exit::Usage, anyhow!("--a and --b are needed")));
     };
-    let ledger = match (arguments.ledger, arguments.no_ledger) {
+    let kept = arguments.kept;
+    let ledger = match (kept.ledger, kept.no_ledger) {
         (Some(file), _) => Some(file),
         (None, true) => None,
         (None, false) => ledger::usual_place(),
@@ -165,5 +176,6 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         json: arguments.json,
         width,
         command: arguments.command,
+        no_command: kept.no_command,
     })
 }

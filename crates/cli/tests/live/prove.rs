@@ -2,6 +2,7 @@
 //! depends on how fast or busy this machine is.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -96,10 +97,20 @@ fn six_rounds_are_a_proof_that_the_ledger_keeps() {
     let Some(bench) = Bench::set_up() else { return };
     let ledger = bench.path("state/ledger.jsonl");
     let options = ["--rounds", "6", "--ledger", ledger.to_str().unwrap()];
+    // The second time without the command, which may hold a secret.
     for proofs in 1..=2 {
+        let options = match proofs {
+            1 => options.to_vec(),
+            _ => [&options[..], &["--no-command"]].concat(),
+        };
         let output = prove(&bench, &options, &LAB).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-        let verdict = json(&output)["verdict"]["says"].clone();
+        let mode = fs::metadata(&ledger).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        let result = json(&output);
+        let words = result["command"].as_array().unwrap().len();
+        assert_eq!(words, if proofs == 1 { 2 + LAB.len() } else { 0 });
+        let verdict = result["verdict"]["says"].clone();
         assert_ne!(verdict, "too-few-rounds");
         let kept = Command::new(haltwise())
             .args(["ledger", "--json", "--ledger"])
@@ -115,6 +126,7 @@ fn six_rounds_are_a_proof_that_the_ledger_keeps() {
         assert_eq!(counted, proofs);
         let last = kept["entries"].as_array().unwrap().last().unwrap();
         assert_eq!(last["verdict"]["says"], verdict);
+        assert_eq!(last["command"], result["command"]);
         // Nothing polls under A, so A is predicted without doubt: no successful polls, all blocks.
         let of_a = last["predictions"].as_array().unwrap().iter();
         let polls = of_a.filter(|kept| kept["of"] == "a" && kept["figure"] == "successful-polls");

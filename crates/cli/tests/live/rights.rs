@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use crate::bench::{Bench, Running, haltwise, told};
 
 const DAC_READ_SEARCH: u64 = 1 << 2;
+const KILL: u64 = 1 << 5;
 const IPC_LOCK: u64 = 1 << 14;
 const SYS_PTRACE: u64 = 1 << 19;
 const PERFMON: u64 = 1 << 38;
@@ -41,6 +42,37 @@ fn kernel_has_them() -> bool {
     last.trim().parse::<u32>().unwrap() >= 40
 }
 
+/// The status files of its threads.
+fn tasks(process: u32) -> Vec<String> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let status = |task: std::io::Result<fs::DirEntry>| {
+        let status = task.unwrap().path().join("status");
+        status.to_str().unwrap().to_owned()
+    };
+    tasks.map(status).collect()
+}
+
+/// No thread has a capability beyond these.
+fn assert_holds(process: u32, kept: u64, name: &str) {
+    for task in tasks(process) {
+        for set in ["CapEff", "CapPrm"] {
+            let held = u64::from_str_radix(&line(&task, set), 16).unwrap();
+            assert_eq!(held & !kept, 0, "{name}: {set} {held:x}");
+        }
+    }
+}
+
+/// Where it can write.
+fn writable(process: u32) -> Vec<PathBuf> {
+    let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap();
+    let writable = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(4);
+        let (point, flags) = (words.next()?, words.next()?);
+        flags.starts_with("rw").then(|| PathBuf::from(point))
+    });
+    writable.collect()
+}
+
 #[test]
 fn a_recorder_keeps_the_rights_that_it_needs() {
     let Some(bench) = Bench::set_up() else { return };
@@ -59,29 +91,13 @@ fn a_recorder_keeps_the_rights_that_it_needs() {
         let recorder = bench.recorder(name, options);
         let process = recorder.id();
         wait_until_confined(process);
-        let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
-        for task in tasks {
-            let status = task.unwrap().path().join("status");
-            let status = status.to_str().unwrap();
-            for set in ["CapEff", "CapPrm"] {
-                let held = u64::from_str_radix(&line(status, set), 16).unwrap();
-                assert_eq!(held & !kept, 0, "{name}: {set} {held:x}");
-            }
-            assert_eq!(line(status, "NoNewPrivs"), "1", "{name}");
-            assert_eq!(line(status, "Seccomp"), "2", "{name}");
+        assert_holds(process, kept, name);
+        for task in tasks(process) {
+            assert_eq!(line(&task, "NoNewPrivs"), "1", "{name}");
+            assert_eq!(line(&task, "Seccomp"), "2", "{name}");
         }
-        let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap();
-        let writable = mounts.lines().filter_map(|line| {
-            let mut words = line.split(' ').skip(4);
-            let (point, flags) = (words.next()?, words.next()?);
-            flags.starts_with("rw").then(|| PathBuf::from(point))
-        });
-        let writable: Vec<PathBuf> = writable.collect();
-        assert_eq!(
-            writable,
-            [fs::canonicalize(bench.path(name)).unwrap()],
-            "{mounts}"
-        );
+        let output = fs::canonicalize(bench.path(name)).unwrap();
+        assert_eq!(writable(process), [output], "{name}");
         let output = recorder.end(Signal::INT);
         assert!(
             matches!(output.status.code(), Some(0 | 5)),
@@ -93,6 +109,96 @@ fn a_recorder_keeps_the_rights_that_it_needs() {
         assert!(vms.iter().any(|vm| vm.name == "watched"), "{vms:?}");
     }
     lab.end(Signal::TERM);
+}
+
+#[test]
+fn what_watches_and_measures_keeps_the_rights_that_it_needs() {
+    let Some(bench) = Bench::set_up() else { return };
+    if !kernel_has_them() {
+        println!("skipped: this kernel has no CAP_BPF");
+        return;
+    }
+    let lab = bench.keep_halting("fixed:200us", &["--name", "looked-at"]);
+    Bench::wait_for("looked-at");
+    let always = PERFMON | BPF | IPC_LOCK | SYS_PTRACE | DAC_READ_SEARCH;
+    let ledger = bench.path("ledger.jsonl");
+    let kept = fs::canonicalize(bench.dir.path()).unwrap();
+    for (words, writes) in [
+        (&["top", "--json"][..], vec![]),
+        (&["top", "--json", "--source", "tracepoints"], vec![]),
+        (
+            &[
+                "prove",
+                "--a",
+                "current",
+                "--b",
+                "current",
+                "--rounds",
+                "200",
+                "--ledger",
+                ledger.to_str().unwrap(),
+            ],
+            vec![kept],
+        ),
+    ] {
+        let running = Running::start(
+            Command::new(haltwise())
+                .args(words)
+                .args(["--vm", "looked-at"])
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        );
+        let (process, name) = (running.id(), words[0]);
+        wait_until_confined(process);
+        assert_holds(process, always, name);
+        for task in tasks(process) {
+            assert_eq!(line(&task, "NoNewPrivs"), "1", "{name}");
+            assert_eq!(line(&task, "Seccomp"), "2", "{name}");
+        }
+        assert_eq!(writable(process), writes, "{name}");
+        std::thread::sleep(std::time::Duration::from_millis(1500));
+        let output = running.end(Signal::INT);
+        let said = told(&output);
+        assert!(!said.contains("keeps rights"), "{said}");
+        if name == "top" {
+            assert!(matches!(output.status.code(), Some(0 | 5)), "{said}");
+            assert!(said.contains("looked-at"), "{said}");
+        }
+    }
+    lab.end(Signal::TERM);
+}
+
+/// A command may be anything that its user may start: it has root's capabilities, `prove` itself has not.
+#[test]
+fn the_command_of_a_proof_has_the_rights_that_the_proof_gave_up() {
+    let Some(bench) = Bench::set_up() else { return };
+    if !kernel_has_them() {
+        println!("skipped: this kernel has no CAP_BPF");
+        return;
+    }
+    let script = "cat /proc/self/status > \"$2\"; sleep 600; : $1";
+    let said = bench.path("status");
+    let prove = Running::start(
+        Command::new(haltwise())
+            .args(["prove", "--a", "off", "--b", "kvm:max=50us", "--no-ledger"])
+            .args(["--", "sh", "-c", script, "sh", "{halt_poll_ns}"])
+            .arg(&said)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null()),
+    );
+    let is_there = || fs::read_to_string(&said).is_ok_and(|text| text.contains("Seccomp"));
+    let began = (0..800).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(25));
+        is_there()
+    });
+    assert!(began);
+    let always = PERFMON | BPF | IPC_LOCK | SYS_PTRACE | DAC_READ_SEARCH;
+    assert_holds(prove.id(), always | KILL, "prove");
+    let (own, commands) = ("/proc/self/status", said.to_str().unwrap());
+    for set in ["CapEff", "CapPrm", "NoNewPrivs", "Seccomp"] {
+        assert_eq!(line(own, set), line(commands, set), "{set}");
+    }
+    drop(prove.end(Signal::INT));
 }
 
 #[test]

@@ -3,7 +3,8 @@
 //! Whoever takes hold of the journal first settles what the last one left open: a turn whose thing has
 //! the new value was made, one with the old value was not, and anything else was modified externally.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use super::book::{Book, By, Pages};
 use super::disk::{Disk, Fault};
@@ -82,6 +83,16 @@ impl Keeper {
         self.book.append(&mut self.disk, &self.by, Act::End(end))?;
         self.settled = Some(settled);
         Ok(())
+    }
+
+    /// The directories in which setting parameters writes.
+    pub fn writes(&self) -> Vec<PathBuf> {
+        let files = Parameter::ALL.map(Parameter::path);
+        let files = files.into_iter().chain([super::JOURNAL]);
+        let directories: BTreeSet<PathBuf> = files
+            .filter_map(|file| Some(self.root.path(file).parent()?.to_owned()))
+            .collect();
+        directories.into_iter().collect()
     }
 
     /// What was left open and is settled now.

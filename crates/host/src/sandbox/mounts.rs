@@ -1,6 +1,6 @@
 //! Where a recorder can write: its output, and nowhere else.
 //!
-//! The process gets mounts of its own, all of them read-only but the one of its output. That holds for whatever it
+//! The process gets mounts of its own, all of them read-only but those of its output. That holds for whatever it
 //! opens by a name, `/proc` and `/sys` among it. Landlock would say the same, but forbids what a recorder is for:
 //! who is bound by it may not look into processes that are not.
 //!
@@ -10,7 +10,7 @@
 use std::ffi::CString;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::mount::mount_bind;
 use rustix::thread::UnshareFlags;
@@ -32,8 +32,8 @@ const SLAVE: u64 = 1 << 19;
 /// `AT_RECURSIVE` of `include/uapi/linux/fcntl.h`.
 const RECURSIVE: libc::c_uint = 0x8000;
 
-/// Makes all mounts read-only for this process and its children to come, but for a directory.
-pub(super) fn read_only_but(output: &Path) -> io::Result<()> {
+/// Makes all mounts read-only for this process and its children to come, but for some directories.
+pub(super) fn read_only_but(outputs: &[PathBuf]) -> io::Result<()> {
     #[expect(
         deprecated,
         reason = "what is unsafe about it are tables of descriptors, which stay shared"
@@ -53,9 +53,19 @@ pub(super) fn read_only_but(output: &Path) -> io::Result<()> {
     };
     // First of all: the next mount must not be one of the host's.
     set(Path::new("/"), RECURSIVE, &slave)?;
-    mount_bind(output, output)?;
+    for output in outputs {
+        mount_bind(output, output)?;
+    }
     set(Path::new("/"), RECURSIVE, &read_only)?;
-    set(output, 0, &writable)
+    for output in outputs {
+        set(output, 0, &writable)?;
+    }
+    // A name without a slash in front leads to where we were, below the mounts made here. Where that has no name any
+    // more, nothing can be made there either.
+    if let Ok(here) = std::env::current_dir() {
+        std::env::set_current_dir(here)?;
+    }
+    Ok(())
 }
 
 fn set(path: &Path, flags: libc::c_uint, attributes: &Attributes) -> io::Result<()> {

@@ -3,6 +3,8 @@
 //! At most one step of ours is in force at a time: the last is undone before the next is made. So
 //! `haltwise undo` puts the host back even if we are killed.
 
+use std::path::PathBuf;
+
 use anyhow::anyhow;
 use haltwise_core::kvm::Knobs;
 use haltwise_host::knob::{Keeper, KnobError, Parameter, Proposal, Which, Wish};
@@ -79,6 +81,11 @@ impl Parameters {
             parameters.keeper.propose(&wish).map_err(explain)?;
         }
         Ok(parameters)
+    }
+
+    /// The directories in which that writes.
+    pub(super) fn writes(&self) -> Vec<PathBuf> {
+        self.keeper.writes()
     }
 
     fn wish(&self, knobs: &Knobs) -> Wish {
