@@ -5,14 +5,20 @@ use super::words::begins_word;
 use super::{Finding, Repo, Source};
 
 /// What the core does without, and why.
-const IMPURE: [(&str, &str); 14] = [
+const IMPURE: [(&str, &str); 19] = [
     ("std::fs", "the core does no I/O"),
     ("std::net", "the core does no I/O"),
     ("std::io", "the core does no I/O"),
     ("std::process", "the core starts nothing"),
     ("std::env", "the core is told what it needs"),
     ("std::thread", "the core has no threads"),
-    ("std::sync", "the core shares nothing"),
+    // `Arc` is left: what cannot be changed may be had by many.
+    ("std::sync::atomic", "the core shares nothing"),
+    ("std::sync::mpsc", "the core shares nothing"),
+    ("Mutex", "the core shares nothing"),
+    ("RwLock", "the core shares nothing"),
+    ("OnceLock", "the core shares nothing"),
+    ("LazyLock", "the core shares nothing"),
     ("Instant::now", "the core has no clock"),
     ("SystemTime", "the core has no clock"),
     ("println!", "only the rim prints"),

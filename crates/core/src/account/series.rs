@@ -4,8 +4,6 @@
 //! longer fit into [`SLOTS`] slots, all slots double. The width thus depends on the first and the
 //! last time alone, not on the order in between, and two series add up exactly.
 
-use std::collections::BTreeMap;
-
 use super::seen::Fold;
 
 /// The most slots that a series holds.
@@ -18,14 +16,15 @@ const NARROWEST: u32 = 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Series {
     shift: u32,
-    slots: BTreeMap<u64, Slot>,
+    /// By time: few, most of them added at the end, and there is a series for each vCPU.
+    slots: Vec<(u64, Slot)>,
 }
 
 impl Default for Series {
     fn default() -> Self {
         Self {
             shift: NARROWEST,
-            slots: BTreeMap::new(),
+            slots: Vec::new(),
         }
     }
 }
@@ -91,8 +90,7 @@ impl Fold for Slot {
 impl Series {
     /// The slot of a time; the series widens if it has to.
     pub fn slot(&mut self, time_ns: u64) -> &mut Slot {
-        let ends = (self.slots.first_key_value(), self.slots.last_key_value());
-        if let (Some((&first, _)), Some((&last, _))) = ends {
+        if let (Some(&(first, _)), Some(&(last, _))) = (self.slots.first(), self.slots.last()) {
             let mut shift = self.shift;
             let at = |index: u64, shift: u32| index >> (shift - self.shift);
             loop {
@@ -105,7 +103,12 @@ impl Series {
             }
             self.widen(shift);
         }
-        self.slots.entry(time_ns >> self.shift).or_default()
+        let index = time_ns >> self.shift;
+        let place = self.slots.partition_point(|(slot, _)| *slot < index);
+        if self.slots.get(place).is_none_or(|(slot, _)| *slot != index) {
+            self.slots.insert(place, (index, Slot::default()));
+        }
+        &mut self.slots[place].1
     }
 
     fn widen(&mut self, shift: u32) {
@@ -113,10 +116,16 @@ impl Series {
             return;
         }
         let by = shift - self.shift;
-        let narrow = std::mem::take(&mut self.slots);
-        for (index, slot) in narrow {
-            self.slots.entry(index >> by).or_default().fold(&slot);
+        for (index, _) in &mut self.slots {
+            *index >>= by;
         }
+        self.slots.dedup_by(|(index, slot), (kept, sum)| {
+            let is_same = index == kept;
+            if is_same {
+                sum.fold(slot);
+            }
+            is_same
+        });
         self.shift = shift;
     }
 
@@ -127,7 +136,7 @@ impl Series {
 
     /// The slots in which something ended, with the time at which each begins.
     pub fn slots(&self) -> impl DoubleEndedIterator<Item = (u64, &Slot)> {
-        self.slots.iter().map(|(&n, slot)| (n << self.shift, slot))
+        self.slots.iter().map(|(n, slot)| (n << self.shift, slot))
     }
 }
 

@@ -9,6 +9,8 @@
 
 mod round;
 
+use std::sync::Arc;
+
 use round::Round;
 
 /// Classes of sleep: below 1 us, then by powers of two; the last begins at 2^24 us (17 s).
@@ -37,7 +39,8 @@ pub fn class_end(class: usize) -> u64 {
 /// selection in a fixed room, the same each time. A `stride` is a power of two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Selection {
-    kept: Vec<u64>,
+    /// Shared with every table that draws from it: what the host saw stands in those of all vCPUs that saw too little.
+    kept: Option<Arc<Vec<u64>>>,
     stride: u64,
     seen: u64,
 }
@@ -45,7 +48,7 @@ struct Selection {
 impl Default for Selection {
     fn default() -> Self {
         Self {
-            kept: Vec::new(),
+            kept: None,
             stride: 1,
             seen: 0,
         }
@@ -57,18 +60,23 @@ impl Selection {
         self.seen & (self.stride - 1) == 0
     }
 
+    fn kept(&self) -> &[u64] {
+        self.kept.as_deref().map_or(&[], Vec::as_slice)
+    }
+
     fn add(&mut self, value: u64) {
         if self.is_next_kept() {
-            if self.kept.len() == KEPT {
+            let kept = Arc::make_mut(self.kept.get_or_insert_default());
+            if kept.len() == KEPT {
                 let mut keep = false;
-                self.kept.retain(|_| {
+                kept.retain(|_| {
                     keep = !keep;
                     keep
                 });
                 self.stride *= 2;
             }
-            if self.is_next_kept() {
-                self.kept.push(value);
+            if self.seen & (self.stride - 1) == 0 {
+                kept.push(value);
             }
         }
         self.seen += 1;
@@ -104,7 +112,7 @@ impl Latencies {
     /// are so many of no length, of the shortest there are.
     pub fn shortest_sleeps_ns(&self) -> Option<u64> {
         let from = |least| self.classes.iter().find(move |class| class.seen >= least);
-        median(&from(ENOUGH).or_else(|| from(1))?.kept)
+        median(from(ENOUGH).or_else(|| from(1))?.kept())
     }
 }
 
@@ -165,7 +173,7 @@ pub enum Origin {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Table {
     /// Latencies in turn; none is empty.
-    turns: [Vec<u64>; CLASSES],
+    turns: [Arc<Vec<u64>>; CLASSES],
     rounds: [Round; CLASSES],
     /// No sleep of this class was recorded anywhere.
     guessed: [bool; CLASSES],
@@ -178,18 +186,18 @@ impl Table {
     pub fn new(sources: &Sources<'_>) -> Option<Self> {
         let of_class = |class: usize| {
             let (source, origin) = sources.of_class(class)?;
-            Some((source.classes[class].kept.clone(), origin))
+            Some((source.classes[class].kept.clone()?, origin))
         };
-        let known: [Option<(Vec<u64>, Origin)>; CLASSES] = std::array::from_fn(of_class);
+        let known: [Option<(Arc<Vec<u64>>, Origin)>; CLASSES] = std::array::from_fn(of_class);
         let nearest = |class: usize| {
             let distance = |other: &usize| (class.abs_diff(*other), *other);
             let others = (0..CLASSES).filter(|&other| known[other].is_some());
             known[others.min_by_key(distance)?].as_ref()
         };
         let (_, first) = nearest(0)?;
-        let turns = |class| nearest(class).map(|(turns, _)| turns.clone());
+        let turns = |class| nearest(class).map(|(turns, _)| Arc::clone(turns));
         let origin = |class| nearest(class).map_or(*first, |(_, origin)| *origin);
-        let turns: [Vec<u64>; CLASSES] =
+        let turns: [Arc<Vec<u64>>; CLASSES] =
             std::array::from_fn(|class| turns(class).unwrap_or_default());
         Some(Self {
             rounds: std::array::from_fn(|class| Round::new(turns[class].len())),
@@ -238,7 +246,7 @@ impl Table {
         let mut late = self.is_calibrated().then(|| self.clone())?;
         for (turns, origin) in late.turns.iter_mut().zip(&late.origins) {
             if *origin == Origin::Calibrated {
-                for latency_ns in turns {
+                for latency_ns in Arc::make_mut(turns) {
                     *latency_ns = latency_ns.saturating_mul(times);
                 }
             }
@@ -285,12 +293,9 @@ mod test {
         for value in 0..100_000 {
             selection.add(value);
         }
-        assert!(selection.kept.len() <= KEPT && selection.kept.len() * 2 >= KEPT);
-        let steps: Vec<u64> = selection
-            .kept
-            .windows(2)
-            .map(|pair| pair[1] - pair[0])
-            .collect();
+        let kept = selection.kept();
+        assert!(kept.len() <= KEPT && kept.len() * 2 >= KEPT);
+        let steps: Vec<u64> = kept.windows(2).map(|pair| pair[1] - pair[0]).collect();
         assert!(
             steps.iter().all(|&step| step == selection.stride),
             "{steps:?}"
@@ -331,6 +336,32 @@ mod test {
             own.add(40_000, 30);
         }
         assert_eq!(own.shortest_sleeps_ns(), Some(30), "two sleeps are few");
+    }
+
+    /// A hundred thousand vCPUs that hardly slept have the latencies of the host, and not each a copy.
+    #[test]
+    fn tables_share_what_they_have_from_the_same_source() {
+        let mut host = Latencies::default();
+        (0..1_000).for_each(|n| host.add(5_000, n));
+        let sources = Sources {
+            recorded: &[&host],
+            ..Sources::default()
+        };
+        let tables = [(); 2].map(|()| Table::new(&sources).unwrap());
+        let own = host.classes[class_of(5_000)].kept.as_ref().unwrap();
+        for turns in tables.iter().flat_map(|table| &table.turns) {
+            assert!(Arc::ptr_eq(turns, own));
+        }
+        // The copy that is made later is another's own.
+        let late = Table::new(&Sources {
+            elsewhere: Some(&host),
+            ..Sources::default()
+        });
+        let late = late.unwrap().calibrated_times(2).unwrap();
+        assert_eq!(
+            late.at(class_of(5_000), 1).0,
+            2 * tables[0].at(class_of(5_000), 1).0
+        );
     }
 
     /// Nearly every poll was met: what few sleeps there are say less than those measured on purpose.
