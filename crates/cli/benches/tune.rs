@@ -14,10 +14,11 @@
 #[expect(dead_code, reason = "the other benchmarks use all of it")]
 mod load;
 
+#[path = "run/process.rs"]
+mod process;
+
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use haltwise_capture::info::{CaptureInfo, Clock, Ended, Host, Tool};
 use haltwise_capture::recording::{Ending, Recording};
@@ -26,6 +27,7 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_core::stats::median_estimate;
 use load::{LOADS, Load};
+use process::{Ran, run};
 
 /// VMs of one vCPU each.
 const VCPUS: u32 = 4;
@@ -68,14 +70,6 @@ fn main() {
     }
 }
 
-/// One run.
-#[derive(Debug, Clone, Copy)]
-struct Ran {
-    seconds: f64,
-    cpu_seconds: f64,
-    memory_mb: f64,
-}
-
 fn say(load: &str, verb: &str, runs: &[Ran]) {
     let column = |of: fn(&Ran) -> f64| runs.iter().map(of).collect::<Vec<f64>>();
     let median = |values: &[f64]| median_estimate(values).map_or(f64::NAN, |of| of.median);
@@ -86,64 +80,6 @@ fn say(load: &str, verb: &str, runs: &[Ran]) {
     let cpu = median(&column(|run| run.cpu_seconds));
     let memory = median(&column(|run| run.memory_mb));
     println!("{load:<8} {verb:<8} {wall:>20} {cpu:>7.2} s {memory:>7.0} MB");
-}
-
-/// Runs the program as a user would.
-fn run(verb: &[&str], capture: &Path) -> Ran {
-    let began = Instant::now();
-    let child = Command::new(env!("CARGO_BIN_EXE_haltwise"))
-        .args(&verb[..1])
-        .arg(capture)
-        .args(&verb[1..])
-        .stdout(Stdio::null())
-        .stderr(Stdio::inherit())
-        .spawn()
-        .expect("the program");
-    let pid = child.id();
-    let (usage, code) = watch(child);
-    assert!(
-        code == Some(0) || code == Some(5),
-        "{verb:?} {pid}: {code:?}"
-    );
-    Ran {
-        seconds: began.elapsed().as_secs_f64(),
-        ..usage
-    }
-}
-
-/// CPU time and memory, read from `/proc` while it runs and in its last moment.
-fn watch(mut child: std::process::Child) -> (Ran, Option<i32>) {
-    let mut last = Ran {
-        seconds: 0.0,
-        cpu_seconds: 0.0,
-        memory_mb: 0.0,
-    };
-    loop {
-        if let Some(status) = child.try_wait().expect("a child") {
-            return (last, status.code());
-        }
-        let of = |file: &str| std::fs::read_to_string(format!("/proc/{}/{file}", child.id()));
-        if let Some(ticks) = of("stat").ok().as_deref().and_then(cpu_ticks) {
-            last.cpu_seconds = ticks / 100.0;
-        }
-        if let Some(kb) = of("status").ok().as_deref().and_then(most_memory_kb) {
-            last.memory_mb = kb / 1024.0;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
-}
-
-/// User and system time, fields 14 and 15 of `/proc/PID/stat` (proc(5)).
-fn cpu_ticks(stat: &str) -> Option<f64> {
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
-    let user: f64 = fields.next()?.parse().ok()?;
-    let system: f64 = fields.next()?.parse().ok()?;
-    Some(user + system)
-}
-
-fn most_memory_kb(status: &str) -> Option<f64> {
-    let line = status.lines().find(|line| line.starts_with("VmHWM:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
 }
 
 /// Writes the capture: each vCPU has a load of its own draw, and halts of all are mixed by time.

@@ -1,11 +1,15 @@
 //! A recording as the report needs it: its accounts, and how they were obtained.
 
+use std::collections::BTreeMap;
+
 use haltwise_capture::capture::Capture;
 use haltwise_capture::note::Note;
 use haltwise_core::account::ledger::{Ledger, Place};
 use haltwise_core::account::parts::Parts;
+use haltwise_core::account::seen::Fold;
 use haltwise_core::account::within::Interval;
 use haltwise_core::event::Vm;
+use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung};
 
 /// What a report is made from.
@@ -63,13 +67,22 @@ impl Recording {
 
     /// Halted time of those picked, while they were there.
     pub(crate) fn within(&self, pick: impl Fn(&Place) -> bool) -> Parts {
-        let vms = &self.roster.vms;
-        let of_vm = |index| {
-            let vm = vms.iter().find(|vm| vm.index == index)?;
-            Some(self.interval_of(vm))
-        };
+        // Of two with one index, the first.
+        let vms = self.roster.vms.iter().rev();
+        let vms: BTreeMap<VmIndex, &Vm> = vms.map(|vm| (vm.index, vm)).collect();
+        let of_vm = |index| Some(self.interval_of(vms.get(&index)?));
         let whole = self.interval();
         (self.ledger).within(|place| pick(place).then(|| place.vm.and_then(of_vm).unwrap_or(whole)))
+    }
+
+    /// Halted time of a VM while it was there.
+    pub(crate) fn within_vm(&self, vm: &Vm) -> Parts {
+        let interval = self.interval_of(vm);
+        let mut sum = Parts::default();
+        for (_, account) in self.ledger.of_vm(vm.index) {
+            sum.fold(&account.within(interval));
+        }
+        sum
     }
 
     /// Takes what is to be known about a capture that was read, unless it is known.

@@ -1,5 +1,7 @@
 //! From the accounts of a recording to what the report says.
 
+use std::collections::BTreeMap;
+
 use haltwise_core::account::ledger::Ledger;
 use haltwise_core::account::parts::Parts;
 use haltwise_core::account::seen::Span;
@@ -8,7 +10,7 @@ use haltwise_core::account::worth::Worth;
 use haltwise_core::account::{Account, Ceiling, Spread};
 use haltwise_core::event::{KnobScope, Observable, Vcpu, Vm};
 use haltwise_core::hist::LogHist;
-use haltwise_core::ids::VcpuId;
+use haltwise_core::ids::{VcpuId, VmIndex};
 
 use super::SCHEMA;
 use super::view::{
@@ -27,7 +29,8 @@ pub(crate) fn report(
 ) -> Report {
     let ledger = &recording.ledger;
     let span_ns = duration_ns(recording);
-    let vcpus = vcpus_seen(recording);
+    let listed = Listed::of(recording);
+    let vcpus = vcpus_seen(recording, &listed);
     let unplaced = ledger.unplaced();
     let vms = recording.roster.vms.iter().filter(|vm| wanted(vm));
     Report {
@@ -41,10 +44,10 @@ pub(crate) fn report(
             cpu_pressure: ledger.host.cpu_pressure(),
             knobs: knobs(ledger),
             vms: recording.roster.vms.len(),
-            account: account_view(&ledger.total(), &host_time(recording, vcpus)),
+            account: account_view(&ledger.total(), &host_time(recording, &listed, vcpus)),
         },
         recommendation,
-        vms: vms.map(|vm| vm_view(recording, vm)).collect(),
+        vms: vms.map(|vm| vm_view(recording, &listed, vm)).collect(),
         unplaced: (!unplaced.is_empty()).then(|| {
             let within = recording.within(|place| place.vm.is_none());
             account_view(&unplaced, &Time::of(within, span_ns, 1))
@@ -52,12 +55,29 @@ pub(crate) fn report(
     }
 }
 
+/// The vCPUs that the roster names, by VM.
+struct Listed<'a>(BTreeMap<VmIndex, Vec<&'a Vcpu>>);
+
+impl<'a> Listed<'a> {
+    fn of(recording: &'a Recording) -> Self {
+        let mut listed = BTreeMap::<_, Vec<_>>::new();
+        for vcpu in &recording.roster.vcpus {
+            listed.entry(vcpu.vm).or_default().push(vcpu);
+        }
+        Self(listed)
+    }
+
+    fn of_vm(&self, vm: &Vm) -> &[&'a Vcpu] {
+        self.0.get(&vm.index).map_or(&[], Vec::as_slice)
+    }
+}
+
 /// The host's time is that of its VMs' vCPUs while they were there.
-fn host_time(recording: &Recording, vcpus: usize) -> Time {
+fn host_time(recording: &Recording, listed: &Listed<'_>, vcpus: usize) -> Time {
     let vms = recording.roster.vms.iter();
     let of_vm = |vm: &Vm| {
         let length_ns = recording.interval_of(vm).length_ns();
-        length_ns.saturating_mul(many(vcpu_ids(recording, vm).len()))
+        length_ns.saturating_mul(many(vcpu_ids(recording, listed, vm).len()))
     };
     let known = vms.map(of_vm).fold(0, u64::saturating_add);
     let span_ns = recording.interval().length_ns();
@@ -113,9 +133,9 @@ impl Time {
 }
 
 /// How many vCPUs halted or are known to be there.
-fn vcpus_seen(recording: &Recording) -> usize {
+fn vcpus_seen(recording: &Recording, listed: &Listed<'_>) -> usize {
     let vms = recording.roster.vms.iter();
-    vms.map(|vm| vcpu_ids(recording, vm).len()).sum()
+    vms.map(|vm| vcpu_ids(recording, listed, vm).len()).sum()
 }
 
 fn duration_ns(recording: &Recording) -> u64 {
@@ -165,25 +185,24 @@ fn knobs(ledger: &Ledger) -> Vec<KnobView> {
 }
 
 /// The vCPUs of a VM that halted or that the roster names.
-fn vcpu_ids(recording: &Recording, vm: &Vm) -> Vec<VcpuId> {
-    let listed = recording.roster.vcpus.iter().filter(|v| v.vm == vm.index);
-    let halted = recording.ledger.places().map(|(place, _)| place);
-    let halted = halted.filter(|place| place.vm == Some(vm.index));
+fn vcpu_ids(recording: &Recording, listed: &Listed<'_>, vm: &Vm) -> Vec<VcpuId> {
+    let listed = listed.of_vm(vm).iter();
+    let halted = recording.ledger.of_vm(vm.index);
     let mut ids: Vec<VcpuId> = listed.map(|vcpu| vcpu.id).collect();
-    ids.extend(halted.filter_map(|place| place.vcpu));
+    ids.extend(halted.filter_map(|(vcpu, _)| vcpu));
     ids.sort_unstable();
     ids.dedup();
     ids
 }
 
-fn vm_view(recording: &Recording, vm: &Vm) -> VmView {
-    let ids = vcpu_ids(recording, vm);
+fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm) -> VmView {
+    let ids = vcpu_ids(recording, listed, vm);
     let (whole, there) = (recording.interval(), recording.interval_of(vm));
     let span_ns = there.length_ns();
-    let within = recording.within(|place| place.vm == Some(vm.index));
+    let within = recording.within_vm(vm);
     let mut account = recording.ledger.vm(vm.index);
     if account.ceilings.is_empty() {
-        for vcpu in recording.roster.vcpus.iter().filter(|v| v.vm == vm.index) {
+        for vcpu in listed.of_vm(vm) {
             add_ceiling(&mut account, vcpu);
         }
     }
@@ -204,7 +223,10 @@ fn vm_view(recording: &Recording, vm: &Vm) -> VmView {
         account: account_view(&account, &Time::of(within, span_ns, ids.len().max(1))),
         vcpus: ids
             .into_iter()
-            .map(|id| vcpu_view(recording, vm, id, span_ns))
+            .map(|id| {
+                let vcpu = listed.of_vm(vm).iter().rev().find(|vcpu| vcpu.id == id);
+                vcpu_view(recording, vm, (id, vcpu.copied()), span_ns)
+            })
             .collect(),
     }
 }
@@ -219,9 +241,12 @@ fn add_ceiling(account: &mut Account, vcpu: &Vcpu) {
     }
 }
 
-fn vcpu_view(recording: &Recording, vm: &Vm, id: VcpuId, span_ns: u64) -> VcpuView {
-    let listed = recording.roster.vcpus.iter();
-    let listed: Option<&Vcpu> = listed.rev().find(|v| v.vm == vm.index && v.id == id);
+fn vcpu_view(
+    recording: &Recording,
+    vm: &Vm,
+    (id, listed): (VcpuId, Option<&Vcpu>),
+    span_ns: u64,
+) -> VcpuView {
     let account = recording.ledger.vcpu(vm.index, id);
     let mut account = account.cloned().unwrap_or_default();
     if let (true, Some(vcpu)) = (account.ceilings.is_empty(), listed) {

@@ -115,9 +115,20 @@ impl Ledger {
         self.places.get(&place)
     }
 
+    /// The accounts of a VM, that of halts without a vCPU first.
+    pub fn of_vm(&self, vm: VmIndex) -> impl Iterator<Item = (Option<VcpuId>, &Account)> {
+        let place = |vcpu| Place { vm: Some(vm), vcpu };
+        let own = self
+            .places
+            .range(place(None)..=place(Some(VcpuId(u32::MAX))));
+        own.map(|(place, account)| (place.vcpu, account))
+    }
+
     /// The account of a VM: the sum of its vCPUs.
     pub fn vm(&self, vm: VmIndex) -> Account {
-        self.sum(|place| place.vm == Some(vm))
+        let mut sum = Account::default();
+        self.of_vm(vm).for_each(|(_, account)| sum.fold(account));
+        sum
     }
 
     /// The account of halts that could not be given to a VM.
