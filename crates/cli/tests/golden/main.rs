@@ -41,6 +41,8 @@ mod schema;
 #[allow(dead_code, reason = "of the smoke run, only its changes of bytes")]
 mod smoke;
 mod top;
+#[path = "../agree/tries.rs"]
+mod tries;
 mod tune;
 mod verify;
 mod words;

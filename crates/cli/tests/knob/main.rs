@@ -5,6 +5,8 @@
 
 mod document;
 mod races;
+#[path = "../agree/tries.rs"]
+mod tries;
 
 use std::fmt::Write as _;
 use std::fs;

@@ -9,6 +9,7 @@ use haltwise_core::workload::SplitMix64;
 use rustix::process::Signal;
 
 use crate::bench::{Bench, Running, haltwise, told};
+use crate::tries::{judge, tries};
 
 /// BPF programs of ours in the kernel.
 fn programs_of_ours() -> usize {
@@ -162,7 +163,7 @@ fn kill_and_read(bench: &Bench, name: &str, after: Duration) -> Option<String> {
 #[test]
 fn killed_at_any_moment_a_recording_is_read_and_repaired() {
     let Some(bench) = Bench::set_up() else { return };
-    let tries = 12;
+    let tries = tries(12);
     let lab = bench.keep_halting("fixed:100us", &[]);
     let mut random = SplitMix64(14);
     let mut failures = Vec::new();
@@ -173,8 +174,7 @@ fn killed_at_any_moment_a_recording_is_read_and_repaired() {
         failures.extend(wrong.map(|wrong| format!("after {after:?}: {wrong}")));
     }
     lab.end(Signal::TERM);
-    println!("{tries} tries, {} failures", failures.len());
-    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    judge("recorder killed at any moment", tries, &failures);
 }
 
 /// What a recorder says, and with which code, once something was done to its capture.

@@ -31,5 +31,7 @@ mod prove;
 mod rights;
 mod tmux;
 mod top;
+#[path = "../agree/tries.rs"]
+mod tries;
 mod verify;
 mod witnesses;

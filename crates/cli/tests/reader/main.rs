@@ -3,11 +3,17 @@
 //! It needs no KVM and no root. Files stand for those that a VM's owner has mapped; it finds them by their names.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
+#[path = "../agree/tries.rs"]
+mod tries;
+
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use haltwise_core::workload::SplitMix64;
+use tries::{judge, tries};
 
 /// The child, asked as the recorder asks it.
 struct Reader(Child);
@@ -186,6 +192,70 @@ fn a_file_that_changes_while_it_is_read_does_not_end_it() {
         fs::remove_file(&path).unwrap();
     }
     reader.end();
+}
+
+/// Whatever stands in the headers of a file and of its sections, and however long it says that it is.
+#[test]
+fn files_with_false_headers_cost_names_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("library");
+    let program = &library();
+    let tries = tries(40);
+    let (mut failures, mut reader) = (Vec::new(), Reader::start());
+    for seed in 0..tries {
+        fs::copy(program, &path).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        falsify(&file, &mut SplitMix64(seed));
+        let asked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            for offset in [0x1000, 0x10_0000, u64::MAX] {
+                let (kind, text) = reader.ask(&path, offset);
+                assert!(kind == NAME || text.is_empty(), "{kind} {text}");
+            }
+            let held = reader.status("VmHWM");
+            let held: u64 = held.trim_end_matches(" kB").parse().unwrap();
+            assert!(held < 640 << 10, "{held} kB");
+        }));
+        if asked.is_err() {
+            failures.push(format!("seed {seed}"));
+            reader = Reader::start();
+        }
+        // Some have become larger than what is left of the disk is thought to be: they take no room.
+        fs::remove_file(&path).unwrap();
+    }
+    drop(reader);
+    judge("files with false headers", tries, &failures);
+}
+
+/// Changes numbers of the file's header, of sections and of symbols, and now and then the file's length.
+fn falsify(file: &File, random: &mut SplitMix64) {
+    let tables = tables(file);
+    let length = file.metadata().unwrap().len();
+    let first = tables.iter().min().unwrap() / 64 * 64;
+    for _ in 0..=random.below(6) {
+        let at = match random.below(4) {
+            0 => 16 + random.below(48),
+            1 => first + random.below(length.saturating_sub(first).max(1)),
+            2 => random.below(length),
+            _ => {
+                let table = tables[usize::try_from(random.below(tables.len() as u64)).unwrap()];
+                table + 4 * random.below(16)
+            }
+        };
+        let value = match random.below(4) {
+            0 => random.below(u64::MAX),
+            1 => u64::MAX,
+            2 => 100 << 30,
+            _ => random.below(length),
+        };
+        let size = 1 << random.below(4);
+        file.write_all_at(&value.to_le_bytes()[..size], at).unwrap();
+    }
+    match random.below(4) {
+        0 => file.set_len(random.below(length)).unwrap(),
+        // Where a file system has no such files, it stays as long as it is.
+        1 => drop(file.set_len(length + (100 << 30))),
+        _ => {}
+    }
 }
 
 /// The other helper: times BPF programs when it is told to, without dying of its list of system calls.
