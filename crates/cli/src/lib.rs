@@ -1,0 +1,112 @@
+//! haltwise: finds out what halts cost the virtual machines of a host.
+//!
+//! This file wires; each verb is a file under `verb/`. It is a library so that a fuzzer can call it: nothing else is
+//! meant to.
+#![forbid(unsafe_code)]
+
+mod apply;
+mod collect;
+mod costs;
+mod diff;
+mod doctor;
+mod exit;
+mod exits;
+mod explain;
+mod figures;
+#[doc(hidden)]
+pub mod fuzz;
+mod html;
+mod import;
+mod integrity;
+mod knob;
+mod ledger;
+mod now;
+mod plan;
+mod profile;
+mod progress;
+mod proof;
+mod prove;
+mod reading;
+mod recommend;
+mod record;
+mod replay;
+mod report;
+mod shown;
+mod status;
+mod terminal;
+mod top;
+mod tune;
+mod undo;
+mod verb;
+mod verify;
+mod words;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use haltwise_document::{chart, number, page};
+use haltwise_host::companion;
+
+use crate::exit::Exit;
+
+/// Measure and tune the halt polling of KVM virtual machines
+#[derive(Debug, Parser)]
+#[command(
+    name = "haltwise",
+    version,
+    help_expected = true,
+    max_term_width = 80,
+    after_help = "EXAMPLES
+  haltwise                                 what polling costs here
+  haltwise doctor                          what can be recorded on this host
+  haltwise record -o cap --duration 10s    record the halts of all VMs
+  haltwise report cap                      a summary of the halts
+  haltwise verify cap                      check them against KVM's algorithm
+
+EXIT CODES
+  0 done   1 failed   2 usage   3 unsupported host   4 not permitted
+  5 done, but data was lost or is incomplete"
+)]
+struct Cli {
+    /// The command [default: now]
+    #[command(subcommand)]
+    verb: Option<verb::Verb>,
+}
+
+/// The program.
+pub fn run() -> ExitCode {
+    // Started by a recorder, beside itself: no verb, since nobody else asks for it.
+    if let Some(served) = companion::serve(std::env::args_os().skip(1)) {
+        return served.map_or(Exit::Failed, |()| Exit::Done).into();
+    }
+    // What a table decoder panics over comes back as an error that names the file.
+    haltwise_capture::contain::silence_contained_panics();
+    collect::interrupt::outlive_file_size_limit();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    let outcome = match cli.verb {
+        Some(verb) => verb.run(),
+        None => verb::now::run_without_a_word(),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            terminal::complain(&failure);
+            failure.exit.into()
+        }
+    }
+}
+
+/// Help and version go to stdout and are no error; the rest is a wrong command line.
+fn usage(error: &clap::Error) -> ExitCode {
+    let exit = if error.use_stderr() {
+        Exit::Usage
+    } else {
+        Exit::Done
+    };
+    // A reader of help that went away is no error either.
+    drop(error.print());
+    exit.into()
+}
