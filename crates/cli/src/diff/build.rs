@@ -155,7 +155,7 @@ fn row<'a>(
 fn capture(side: &Side<'_>, first: Option<&Sums>) -> CaptureView {
     let recording = &side.recording;
     CaptureView {
-        path: side.opened.capture().directory().display().to_string(),
+        path: side.opened.named().display().to_string(),
         host: recording.hostname.clone(),
         kernel: recording.kernel.clone(),
         rung: recording.rung,

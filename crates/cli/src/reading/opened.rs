@@ -22,9 +22,9 @@ pub(crate) type Broken = Arc<CaptureReadError>;
 /// A capture that was opened.
 #[derive(Debug)]
 pub(crate) struct Opened {
-    /// Before its files go, where these are temporary.
     capture: Capture,
-    _place: Place,
+    /// After the capture: its files go with it where they are temporary.
+    place: Place,
     knobs: OnceCell<Kept<Knob>>,
     lost: OnceCell<Kept<Lost>>,
     host_samples: OnceCell<Kept<HostSample>>,
@@ -60,11 +60,16 @@ impl Opened {
         let place = Place::of(named)?;
         Ok(Self {
             capture: Capture::open(place.path()).map_err(explain)?,
-            _place: place,
+            place,
             knobs: OnceCell::new(),
             lost: OnceCell::new(),
             host_samples: OnceCell::new(),
         })
+    }
+
+    /// What the user calls it.
+    pub(crate) fn named(&self) -> &Path {
+        self.place.named()
     }
 
     /// The capture, for its larger tables.

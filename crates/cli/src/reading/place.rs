@@ -16,6 +16,8 @@ pub(crate) const PIPE: &str = "-";
 /// Where a capture is.
 #[derive(Debug)]
 pub(crate) struct Place {
+    /// As it was named.
+    named: PathBuf,
     path: PathBuf,
     /// Removed when it is no longer read.
     is_temporary: bool,
@@ -26,6 +28,7 @@ impl Place {
     pub(crate) fn of(named: &Path) -> Result<Self, Failure> {
         if named != Path::new(PIPE) {
             return Ok(Self {
+                named: named.to_owned(),
                 path: named.to_owned(),
                 is_temporary: false,
             });
@@ -47,9 +50,15 @@ impl Place {
     pub(crate) fn temporary() -> Self {
         let name = format!("haltwise-{}-{}", clock::wall_ns(), std::process::id());
         Self {
+            named: PathBuf::from(PIPE),
             path: std::env::temp_dir().join(name),
             is_temporary: true,
         }
+    }
+
+    /// What the user calls it.
+    pub(crate) fn named(&self) -> &Path {
+        &self.named
     }
 
     pub(crate) fn path(&self) -> &Path {

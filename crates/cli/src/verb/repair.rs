@@ -55,9 +55,16 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let found = check::check(dir).map_err(explain)?;
     let made = match &arguments.output {
         Some(output) => repair(dir, output).map_err(failure)?,
+        None if place.named() != dir => {
+            let error = anyhow!(
+                "repair {}: --yes repairs a directory",
+                place.named().display()
+            );
+            return Err(Failure::new(Exit::Usage, error).hint("name a new directory: -o NEW"));
+        }
         None => finish(dir, &found)?,
     };
-    let view = Repair::new(dir, &found, &made);
+    let view = Repair::new(place.named(), &found, &made);
     let width = arguments.width.columns();
     terminal::show(arguments.json, &view, |view| text::repair(view, width))?;
     let is_all = view.left_out.is_empty();

@@ -270,7 +270,7 @@ fn capture_view(opened: &Opened, setup: &Setup, fed: &Fed) -> CaptureView {
     }
     let lost = opened.lost_by_place();
     CaptureView {
-        dir: opened.capture().directory().display().to_string(),
+        dir: opened.named().display().to_string(),
         kernel_release: info.host.kernel_release.clone(),
         rung: info.rung,
         vms: info.roster.vms.len(),
