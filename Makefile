@@ -20,10 +20,13 @@ completions := \
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## Install the packages that are missing, or say which
+setup: ## Install the packages that are missing, for tests too, or say which
 	@tools/setup
 
-build: setup ## Build haltwise and the lab (optimised: target/release)
+setup-%:
+	@tools/setup $*
+
+build: setup-build ## Build haltwise and the lab (optimised: target/release)
 	cargo build --release -p haltwise -p haltwise-lab
 
 # Builds nothing: who installs is root, who builds need not be.
@@ -46,11 +49,13 @@ uninstall: ## Remove what make install installed
 	rm -f $(foreach it,$(completions),$(to)/$(lastword $(subst :, ,$(it)))) $(to)/bin/haltwise
 	rm -rf $(doc)
 
-dist: setup ## Make the archive, the .deb and the .rpm of a static program: target/dist
+dist: setup-build ## Make the archive, the .deb and the .rpm of a static program: target/dist
 	cargo xtask dist
 
-demo: setup ## Boot a lab VM, record and report its halts, tune, and prove it
-	cargo xtask demo
+# One call of cargo for all, so that what they share is built once.
+demo: setup-demo ## Boot a lab VM, predict what another ceiling would do to it, and measure that
+	cargo build --profile demo -p xtask -p haltwise -p haltwise-lab
+	@$${CARGO_TARGET_DIR:-target}/demo/xtask demo
 
 test: setup ## Run all tests, in stock kernels too
 	cargo xtask test

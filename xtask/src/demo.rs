@@ -1,8 +1,8 @@
-//! `cargo xtask demo`: the whole loop. Boots a lab VM under the ceiling in force, records every halt of
-//! it, reports, seeks a better setting, proves it, and ends with one screen: before, predicted, after.
+//! `cargo xtask demo`: boots a lab VM under a ceiling of 200 us, records every halt of it, predicts from that
+//! recording alone what the recommended ceiling would do, gives the VM that ceiling, and measures it.
 //!
 //! Nothing of this machine is changed: the setting is a ceiling of the lab's own VM. Where this machine
-//! has no usable /dev/kvm, or does not let us record, the loop runs inside a stock kernel under
+//! has no usable /dev/kvm, or does not let us record, a loop of the same kind runs inside a stock kernel under
 //! emulation, with that kernel's own parameters, and the demo says so.
 
 mod emulated;
@@ -15,11 +15,10 @@ use std::process::Command;
 
 use anyhow::Result;
 
-use crate::{kernels, say, tool};
+use crate::{repo, say, tool};
 
-/// A server that has its answer at hand in seven cases of ten and waits for a disk in the others: the
-/// ceiling in force polls through both.
-const LOAD: &str = "pingpong --name demo --gap bimodal:0.7:20us:150us --host-wait spin";
+/// What is built: this program too, so that one call of cargo builds what they share once.
+const PACKAGES: [&str; 3] = ["haltwise", "haltwise-lab", "xtask"];
 
 /// What `cargo xtask demo` takes.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -32,17 +31,20 @@ pub(crate) struct Args {
 /// Runs the demo.
 pub(crate) fn run(args: Args) -> Result<()> {
     say::step("building haltwise and the lab");
-    kernels::build()?;
+    let mut build = tool::cargo(&repo::root());
+    build.args(["build", "--profile=demo"]);
+    tool::run(build.args(PACKAGES.map(|name| format!("--package={name}"))))?;
+    let shell = shell::Shell::new(&repo::target_dir().join("demo"))?;
     match obstacle() {
-        None if !args.emulated => here::run(),
+        None if !args.emulated => here::run(&shell),
         Some(reason) => {
             say::step(&format!(
                 "{reason}: the demo runs inside a stock kernel, under emulation"
             ));
             say::note("times there are stretched some ten times; the rules are the kernel's own");
-            emulated::run()
+            emulated::run(&shell)
         }
-        None => emulated::run(),
+        None => emulated::run(&shell),
     }
 }
 

@@ -221,7 +221,7 @@ pub(crate) fn build() -> Result<()> {
 }
 
 /// Runs a script in the newest kernel that can be had; `None`, and the reasons printed, if none can.
-pub(crate) fn run_in_newest(script: &str) -> Result<Option<GuestRun>> {
+pub(crate) fn run_in_newest(binaries: &Binaries, script: &str) -> Result<Option<GuestRun>> {
     if !has_tools(false) {
         return Ok(None);
     }
@@ -233,7 +233,7 @@ pub(crate) fn run_in_newest(script: &str) -> Result<Option<GuestRun>> {
                 let work = cache.join(format!("{}.run", series.name));
                 std::fs::create_dir_all(&work)
                     .with_context(|| format!("create {}", work.display()))?;
-                let guest = Binaries::beside_us()?.guest(&kernel)?.script(script);
+                let guest = binaries.guest(&kernel)?.script(script);
                 return guest.run_patiently(&work, LIMIT).map(Some);
             }
             Err(error) => say::skipped(&format!("kernel {}: {error:#}", series.name)),
@@ -279,10 +279,14 @@ impl Binaries {
             .ancestors()
             .skip(1)
             .find(|dir| dir.join("haltwise-lab").is_file());
-        let dir = dir.context("haltwise-lab is not built: run cargo build --workspace")?;
+        Self::of(dir.context("haltwise-lab is not built: run cargo build --workspace")?)
+    }
+
+    /// Those of a folder.
+    pub(crate) fn of(dir: &Path) -> Result<Self> {
         let [haltwise, lab, guest_tool] =
             ["haltwise", "haltwise-lab", "guest-tool"].map(|name| dir.join(name));
-        for program in [&haltwise, &guest_tool] {
+        for program in [&haltwise, &lab, &guest_tool] {
             if !program.is_file() {
                 bail!(
                     "{} is not built: run cargo build --workspace",

@@ -22,7 +22,7 @@ use crate::exit::{Exit, Failure};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Source {
-    /// `haltwise-lab calibrate` measured it.
+    /// `haltwise calibrate` measured it.
     Calibrated,
     /// The command line says so.
     Given,
@@ -50,7 +50,7 @@ pub(crate) struct Known {
 /// What the command line says of costs.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Told<'a> {
-    /// A file of `haltwise-lab calibrate --json`.
+    /// A file of `haltwise calibrate --json`.
     pub(crate) calibration: Option<&'a Path>,
     /// `--switch-cpu`.
     pub(crate) switch_cpu_ns: Option<u64>,
@@ -134,7 +134,7 @@ pub(crate) fn nothing_known() -> Failure {
         "no sleep in this capture has a known wake-up latency, so the cost of a block is unknown"
     );
     Failure::new(Exit::Failed, error).hint(
-        "measure it with `haltwise-lab calibrate --json > FILE` and give --calibration FILE, or give \
+        "measure it with `haltwise calibrate --json > FILE` and give --calibration FILE, or give \
          --wake-latency TIME",
     )
 }
@@ -151,7 +151,7 @@ pub(crate) fn refused(error: SessionError) -> Failure {
 
 fn read(path: &Path) -> Result<Calibration, Failure> {
     let text = files::read(path).with_context(|| format!("read {}", path.display()))?;
-    let hint = "`haltwise-lab calibrate --json` writes such files";
+    let hint = "`haltwise calibrate --json` writes such files";
     serde_json::from_slice(&text)
         .with_context(|| format!("{} is not a calibration", path.display()))
         .map_err(|error| Failure::new(Exit::Failed, error).hint(hint))

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod apply;
+mod calibrate;
 mod collect;
 mod costs;
 mod diff;

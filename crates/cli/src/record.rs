@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haltwise_capture::recording::Durability;
-use haltwise_core::recording::{Mode, Rung};
+use haltwise_core::recording::{Mode, Roster, Rung};
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::root::Root;
 
@@ -63,7 +63,9 @@ pub(crate) struct Recorded {
 
 /// Records until something ends it, and says what came of it.
 pub(crate) fn run(wanted: &Wanted) -> Outcome {
-    let Recorded { summary, command } = record(wanted)?;
+    let Some(Recorded { summary, command }) = record_if(wanted, |_| true)? else {
+        return Ok(Exit::Done);
+    };
     if wanted.json {
         terminal::print(&summary.json()?)?;
     } else {
@@ -80,13 +82,20 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
     })
 }
 
-/// Records until something ends it.
-pub(crate) fn record(wanted: &Wanted) -> Result<Recorded, Failure> {
+/// Records until something ends it; not at all, and leaves nothing, where those who are there are not worth it.
+pub(crate) fn record_if(
+    wanted: &Wanted,
+    is_worth_it: impl FnOnce(&Roster) -> bool,
+) -> Result<Option<Recorded>, Failure> {
     let root = Root::host();
     start::check_output(&wanted.output)?;
     let account = child::account(wanted.user.as_deref())?;
     let interrupt = Interrupt::watch()?;
     let started = start::start(wanted, &root)?;
+    if !is_worth_it(started.collector.roster()) {
+        started.recording.discard()?;
+        return Ok(None);
+    }
     terminal::say(&started.greeting(wanted));
     let mut session = Session::begin(started, root);
     let child = match Child::spawn(&wanted.command, account) {
@@ -106,5 +115,5 @@ pub(crate) fn record(wanted: &Wanted) -> Result<Recorded, Failure> {
     } else if wanted.mode.keeps_halts() {
         rule::keep(&wanted.output);
     }
-    Ok(Recorded { summary, command })
+    Ok(Some(Recorded { summary, command }))
 }

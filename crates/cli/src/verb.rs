@@ -1,6 +1,7 @@
 //! The verbs, one file each.
 
 mod apply;
+mod calibrate;
 mod check;
 mod completions;
 mod costs;
@@ -64,6 +65,8 @@ pub(crate) enum Verb {
     Replay(Box<replay::Arguments>),
     /// Recommend the best setting for the recorded halts
     Tune(Box<tune::Arguments>),
+    /// Measure what a sleep and a wake-up cost on this host
+    Calibrate(calibrate::Arguments),
     /// Measure two settings alternately and compare them
     Prove(Box<prove::Arguments>),
     /// Show how accurate past predictions were
@@ -102,6 +105,7 @@ impl Verb {
             Self::Verify(arguments) => verify::run(arguments),
             Self::Replay(arguments) => replay::run(&arguments),
             Self::Tune(arguments) => tune::run(&arguments),
+            Self::Calibrate(arguments) => calibrate::run(&arguments),
             Self::Prove(arguments) => prove::run(*arguments),
             Self::Ledger(arguments) => ledger::run(&arguments),
             Self::Apply(arguments) => apply::run(arguments),

@@ -26,6 +26,11 @@ pub fn process_cpu_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ProcessCPUTime))
 }
 
+/// CPU time that the calling thread has used.
+pub fn thread_cpu_ns() -> u64 {
+    nanoseconds(clock_gettime(ClockId::ThreadCPUTime))
+}
+
 fn nanoseconds(time: rustix::time::Timespec) -> u64 {
     let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
     let rest = u64::try_from(time.tv_nsec).unwrap_or(0);

@@ -22,6 +22,7 @@
 //! | [`support`] | which rungs this host allows, and the traps of its kernel |
 //! | [`tracefs`] | where the kernel describes its tracepoints |
 //! | [`usage`] | what CPUs and threads used: time idle, energy, CPU time |
+//! | [`wakeup`] | what sleeping and waking cost a thread |
 #![deny(unsafe_code)]
 
 pub mod bpf;
@@ -43,3 +44,4 @@ pub mod sandbox;
 pub mod support;
 pub mod tracefs;
 pub mod usage;
+pub mod wakeup;

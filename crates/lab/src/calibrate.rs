@@ -31,10 +31,10 @@
 use std::os::fd::AsFd;
 
 use haltwise_core::replay::calibration::SCHEMA;
-use haltwise_core::stats::{Estimate, median_estimate, percentile_of_sorted};
+use haltwise_core::replay::calibration::written::{Samples, Sleeper, Written, of_repetitions};
+use haltwise_core::stats::{median_estimate, percentile_of_sorted};
 use haltwise_core::units::{HaltPollNs, Nanos};
 use haltwise_core::workload::GapSpec;
-use serde::{Deserialize, Serialize};
 
 use crate::clock::{self, HostWait};
 use crate::drive::{Round, VcpuRounds};
@@ -91,67 +91,12 @@ impl Plan {
     }
 }
 
-/// Costs of one gap class. `None`: polling was cut in every repetition.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct GapClass {
-    /// How long the vCPU was left halted.
-    pub gap_ns: u64,
-    /// What a wait adds between signal and guest.
-    pub wake_latency_ns: Option<Estimate>,
-    /// Signal to first instruction, blocked.
-    pub signal_to_guest_blocked_ns: Option<Estimate>,
-    /// Signal to first instruction, polled.
-    pub signal_to_guest_polled_ns: Option<Estimate>,
-    /// CPU of the vCPU's thread for one block and wake.
-    pub switch_cpu_ns: Option<Estimate>,
-    /// What raising the line costs the waker more if the vCPU waits.
-    pub waker_cpu_ns: Option<Estimate>,
-}
-
-/// What halting costs on this host.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Calibration {
-    /// [`SCHEMA`].
-    pub schema: u32,
-    /// CPU of the vCPU.
-    pub vcpu_cpu: u32,
-    /// CPU of the host's thread.
-    pub host_cpu: u32,
-    /// Repetitions done.
-    pub repetitions: u32,
-    /// How long it all took.
-    pub elapsed_ns: u64,
-    /// Costs by gap, ascending.
-    pub classes: Vec<GapClass>,
-    /// CPU of the vCPU's thread for one block and wake, over all classes.
-    pub switch_cpu_ns: Option<Estimate>,
-    /// The same for the waker's thread.
-    pub waker_cpu_ns: Option<Estimate>,
-    /// CPU of one exit that KVM handles by itself.
-    #[serde(default)]
-    pub exit_cpu_ns: Option<Estimate>,
-    /// Signal to answer of plain `pingpong` when the poll succeeds.
-    pub polled_round_trip_ns: Option<Estimate>,
-    /// What could not be measured, and why.
-    pub notes: Vec<String>,
-}
-
-/// Values of one class, one of each kind for each repetition that gave one.
-#[derive(Debug, Clone, Default)]
-struct Samples {
-    latency: Vec<f64>,
-    blocked: Vec<f64>,
-    polled: Vec<f64>,
-    switch_cpu: Vec<f64>,
-    waker_cpu: Vec<f64>,
-}
-
 /// Measures. `progress` hears how many of how many repetitions are done.
 pub fn calibrate(
     plan: &Plan,
     interrupt: &impl AsFd,
     mut progress: impl FnMut(u32, u32),
-) -> Result<Calibration, RunError> {
+) -> Result<Written, RunError> {
     let start_ns = clock::now_ns();
     let mut classes = vec![Samples::default(); plan.gaps.len()];
     let (mut round_trips, mut exits) = (Vec::new(), Vec::new());
@@ -169,7 +114,7 @@ pub fn calibrate(
             else {
                 break 'all;
             };
-            samples.add(&blocked, &polled);
+            add(samples, &blocked, &polled);
         }
         let unstamped = measure(
             plan,
@@ -189,14 +134,9 @@ pub fn calibrate(
         repetitions += 1;
     }
     progress(repetitions, plan.repetitions);
-    let all = |of: fn(&Samples) -> &Vec<f64>| -> Vec<f64> {
-        classes
-            .iter()
-            .flat_map(|samples| of(samples).clone())
-            .collect()
-    };
-    Ok(Calibration {
+    Ok(Written {
         schema: SCHEMA,
+        sleeper: Sleeper::Vcpu,
         vcpu_cpu: plan.vcpu_cpu,
         host_cpu: plan.host_cpu,
         repetitions,
@@ -205,10 +145,10 @@ pub fn calibrate(
             .gaps
             .iter()
             .zip(&classes)
-            .map(|(gap, s)| s.estimate(*gap))
+            .map(|(gap, s)| s.estimate(gap.0))
             .collect(),
-        switch_cpu_ns: median_estimate(&all(|samples| &samples.switch_cpu)),
-        waker_cpu_ns: median_estimate(&all(|samples| &samples.waker_cpu)),
+        switch_cpu_ns: Samples::over(&classes, |samples| &samples.switch_cpu),
+        waker_cpu_ns: Samples::over(&classes, |samples| &samples.waker_cpu),
         exit_cpu_ns: median_estimate(&exits),
         polled_round_trip_ns: median_estimate(&round_trips),
         notes: notes(plan, repetitions, &classes),
@@ -216,16 +156,7 @@ pub fn calibrate(
 }
 
 fn notes(plan: &Plan, repetitions: u32, classes: &[Samples]) -> Vec<String> {
-    let mut notes = Vec::new();
-    if repetitions < plan.repetitions {
-        let all = plan.repetitions;
-        notes.push(format!(
-            "ended early: {repetitions} of {all} repetitions were done"
-        ));
-    }
-    if repetitions < 6 {
-        notes.push("fewer than six repetitions: an interval is their whole range".to_owned());
-    }
+    let mut notes = of_repetitions(repetitions, plan.repetitions);
     if plan.vcpu_cpu == plan.host_cpu {
         notes.push("vCPU and host share a CPU: nothing can be polled for".to_owned());
     }
@@ -241,33 +172,21 @@ fn notes(plan: &Plan, repetitions: u32, classes: &[Samples]) -> Vec<String> {
     notes
 }
 
-impl Samples {
-    fn add(&mut self, blocked: &Measured, polled: &Measured) {
-        let signal_cost = |run: &Measured| run.median(Round::signal_cost_ns);
-        let latency = |run: &Measured| median(run.rounds.wake_latencies_ns());
-        self.blocked.extend(latency(blocked));
-        self.switch_cpu
-            .extend(switch_cpu(&blocked.vcpu, &polled.vcpu));
-        if polled.was_polled() {
-            self.polled.extend(latency(polled));
-            let both = latency(blocked).zip(latency(polled));
-            self.latency
-                .extend(both.map(|(blocked, polled)| blocked - polled));
-            let both = signal_cost(blocked).zip(signal_cost(polled));
-            self.waker_cpu
-                .extend(both.map(|(blocked, polled)| blocked - polled));
-        }
-    }
-
-    fn estimate(&self, gap: Nanos) -> GapClass {
-        GapClass {
-            gap_ns: gap.0,
-            wake_latency_ns: median_estimate(&self.latency),
-            signal_to_guest_blocked_ns: median_estimate(&self.blocked),
-            signal_to_guest_polled_ns: median_estimate(&self.polled),
-            switch_cpu_ns: median_estimate(&self.switch_cpu),
-            waker_cpu_ns: median_estimate(&self.waker_cpu),
-        }
+/// Takes the values of a repetition.
+fn add(to: &mut Samples, blocked: &Measured, polled: &Measured) {
+    let signal_cost = |run: &Measured| run.median(Round::signal_cost_ns);
+    let latency = |run: &Measured| median(run.rounds.wake_latencies_ns());
+    to.blocked.extend(latency(blocked));
+    to.switch_cpu
+        .extend(switch_cpu(&blocked.vcpu, &polled.vcpu));
+    if polled.was_polled() {
+        to.polled.extend(latency(polled));
+        let both = latency(blocked).zip(latency(polled));
+        to.latency
+            .extend(both.map(|(blocked, polled)| blocked - polled));
+        let both = signal_cost(blocked).zip(signal_cost(polled));
+        to.waker_cpu
+            .extend(both.map(|(blocked, polled)| blocked - polled));
     }
 }
 
@@ -430,15 +349,16 @@ mod test {
             switch_cpu: vec![16_000.0; 6],
             ..Samples::default()
         };
-        let written = Calibration {
+        let written = Written {
             schema: SCHEMA,
+            sleeper: Sleeper::Vcpu,
             vcpu_cpu: 1,
             host_cpu: 0,
             repetitions: 6,
             elapsed_ns: 1,
             classes: vec![
-                samples.estimate(Nanos(30_000)),
-                Samples::default().estimate(Nanos(300_000)),
+                samples.estimate(30_000),
+                Samples::default().estimate(300_000),
             ],
             switch_cpu_ns: median_estimate(&samples.switch_cpu),
             waker_cpu_ns: None,

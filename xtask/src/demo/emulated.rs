@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use super::shell::{self, OUT, Shell};
 use crate::{kernels, say, tool};
 
-/// Gaps are ten times as long, as everything is there.
-const LOAD: &str = "pingpong --name demo --gap bimodal:0.7:200us:1500us --host-wait block";
+/// Gaps and ceiling are ten times as long, as everything is there.
+const LOAD: &str = "pingpong --name demo --gap fixed:1250us --host-wait block";
 
 /// Takes back what was set; where the recommendation is to leave everything, there is nothing of that kind.
 const UNDO: &str = "\
@@ -20,7 +20,7 @@ haltwise undo 2>&1 | cat || exit 1
 ";
 
 /// Runs it: with that kernel's own parameters, which are written and put back.
-pub(super) fn run() -> Result<()> {
+pub(super) fn run(shell: &Shell) -> Result<()> {
     let acts = [
         format!("record -o capture -- haltwise-lab run {LOAD} --rounds 3000"),
         "report capture".to_owned(),
@@ -39,7 +39,7 @@ pub(super) fn run() -> Result<()> {
         );
     }
     script.push_str(UNDO);
-    let Some(run) = kernels::run_in_newest(&script)? else {
+    let Some(run) = kernels::run_in_newest(&shell.binaries, &script)? else {
         bail!("the demo needs /dev/kvm and root, or qemu and a stock kernel")
     };
     let begin = run.console.find("==> haltwise").unwrap_or(0);
@@ -52,7 +52,9 @@ pub(super) fn run() -> Result<()> {
         bail!("haltwise returned {}", run.exit_code);
     }
     take(&run.out_dir, &shell::empty_out()?)?;
-    Shell::new()?.haltwise(&format!("report {OUT}/capture --html {OUT}/report.html"))?;
+    shell.run(&format!(
+        "haltwise report {OUT}/capture --html {OUT}/report.html"
+    ))?;
     say::note(&format!("{OUT}/report.html shows all of this in a browser"));
     say::note(&format!("all of it is in {OUT}/"));
     Ok(())

@@ -1,9 +1,11 @@
 //! Where a demo leaves what it makes, and our programs by the words that a user would type.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use serde_json::Value;
 
 use crate::kernels::Binaries;
 use crate::{repo, say, tool};
@@ -11,77 +13,61 @@ use crate::{repo, say, tool};
 /// Where everything is left.
 pub(super) const OUT: &str = "demo-out";
 
-/// What an earlier demo left.
-const OLD: [&str; 6] = [
-    "capture",
-    "calibration.json",
-    "plan.json",
-    "proof-in-force.json",
-    "proof-off.json",
-    "report.html",
-];
-
 /// The folder, without what an earlier demo left.
 pub(super) fn empty_out() -> Result<PathBuf> {
     let out = repo::root().join(OUT);
-    for old in OLD {
-        remove(&out.join(old))?;
+    if out.exists() {
+        std::fs::remove_dir_all(&out).context("remove what the last demo left")?;
     }
     std::fs::create_dir_all(&out).with_context(|| format!("create {}", out.display()))?;
     Ok(out)
 }
 
-fn remove(path: &Path) -> Result<()> {
-    let removed = if path.is_dir() {
-        std::fs::remove_dir_all(path)
-    } else if path.exists() {
-        std::fs::remove_file(path)
-    } else {
-        Ok(())
-    };
-    removed.with_context(|| format!("remove the last demo's {}", path.display()))
-}
-
 /// Runs our programs.
 pub(super) struct Shell {
-    binaries: Binaries,
+    pub(super) binaries: Binaries,
 }
 
 impl Shell {
-    /// Those that were built together with us.
-    pub(super) fn new() -> Result<Self> {
+    /// Those of a folder.
+    pub(super) fn new(built: &Path) -> Result<Self> {
         Ok(Self {
-            binaries: Binaries::beside_us()?,
+            binaries: Binaries::of(built)?,
         })
     }
 
-    /// `haltwise` with these words.
-    pub(super) fn command(&self, words: &str) -> Command {
-        let mut command = Command::new(&self.binaries.haltwise);
-        command.current_dir(repo::root());
-        for word in words.split_whitespace() {
-            // The lab is not installed: it lies beside.
-            match word {
-                "haltwise-lab" => command.arg(&self.binaries.lab),
-                _ => command.arg(word),
-            };
-        }
+    /// `haltwise` or `haltwise-lab` with these words. They are not installed.
+    fn command(&self, words: &str) -> Command {
+        let mut words = words.split_whitespace().map(|word| match word {
+            "haltwise" => self.binaries.haltwise.as_os_str(),
+            "haltwise-lab" => self.binaries.lab.as_os_str(),
+            _ => OsStr::new(word),
+        });
+        let mut command = Command::new(words.next().unwrap_or_default());
+        command.args(words).current_dir(repo::root());
         command
     }
 
     /// Shows the words, and runs them.
-    pub(super) fn haltwise(&self, words: &str) -> Result<()> {
-        say::step(&format!("haltwise {words}"));
+    pub(super) fn run(&self, words: &str) -> Result<()> {
+        say::step(words);
         tool::run(&mut self.command(words))
     }
 
-    /// Shows words for the lab, and gives what it says to them.
-    pub(super) fn ask_lab(&self, words: &str) -> Result<String> {
-        say::step(&format!("haltwise-lab {words}"));
-        let said = tool::ask(Command::new(&self.binaries.lab).args(words.split(' ')))?;
-        if said.trim().is_empty() {
-            bail!("haltwise-lab {words} says nothing");
-        }
-        Ok(said)
+    /// Shows the words, and gives the JSON that is printed first.
+    pub(super) fn ask(&self, words: &str) -> Result<Value> {
+        say::step(words);
+        let said = tool::ask_watched(&mut self.command(words))?;
+        let mut read = serde_json::Deserializer::from_str(&said).into_iter();
+        let first = read.next().context("it prints nothing")?;
+        first.with_context(|| format!("read what `{words}` prints"))
+    }
+
+    /// Writes what is printed to a file of the demo.
+    pub(super) fn keep(&self, words: &str, file: &str) -> Result<()> {
+        say::step(&format!("{words} >{OUT}/{file}"));
+        let said = tool::ask(&mut self.command(words))?;
+        let path = repo::root().join(OUT).join(file);
+        std::fs::write(&path, said).with_context(|| format!("write {}", path.display()))
     }
 }

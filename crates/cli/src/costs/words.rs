@@ -12,11 +12,11 @@ pub(crate) fn source(of: Source) -> &'static str {
         Source::Given => "as given",
         Source::Assumed => {
             "assumed: half the wake-up latency of the shortest sleeps; measure it with \
-             `haltwise-lab calibrate`"
+             `haltwise calibrate`"
         }
         Source::Bounded => {
             "assumed, the upper bound for hardware: half the wake-up latency of the shortest sleeps is \
-             more, so they waited for a CPU; measure it with `haltwise-lab calibrate`"
+             more, so they waited for a CPU; measure it with `haltwise calibrate`"
         }
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) proof: Option<&'a Path>,
     /// A ledger of predictions.
     pub(crate) ledger: Option<&'a Path>,
-    /// What `haltwise-lab calibrate --json` wrote.
+    /// What `haltwise calibrate --json` wrote.
     pub(crate) calibration: Option<&'a Path>,
     /// Seek a ceiling alone.
     pub(crate) ceiling_only: bool,

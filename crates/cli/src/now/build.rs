@@ -5,7 +5,7 @@ use std::path::Path;
 use haltwise_core::tune::advice::Comparison;
 use haltwise_core::tune::interval::Interval;
 
-use super::view::{FindingView, SettingView, View, VmView};
+use super::view::{FindingView, SCHEMA, SettingView, View, VmView};
 use crate::exit::Failure;
 use crate::explain;
 use crate::figures::Source;
@@ -18,9 +18,6 @@ use crate::recommend::view::{Figures, PlayedView};
 use crate::recommend::{Looking, Recommendation, Recommended, say};
 use crate::report;
 use crate::report::view::Report;
-
-/// Version of the JSON.
-const SCHEMA: u32 = 1;
 
 /// VMs that are named.
 const WORST: usize = 3;
@@ -53,8 +50,9 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(View, bool), Failur
     let made = recommended.as_ref().ok();
     let view = View {
         schema: SCHEMA,
-        recording: Source::of(recording),
-        capture: dir.display().to_string(),
+        recording: Some(Source::of(recording)),
+        outside: None,
+        capture: Some(dir.display().to_string()),
         cpus: report.host.cpus,
         poll_cpu_percent: polling.all,
         failed_cpu_percent: polling.failed,

@@ -1,31 +1,39 @@
-//! What is known of a host without the right to record there.
+//! What is known of a host without recording there: because no VM runs, or because it is not permitted.
 
 use haltwise_host::root::Root;
 use haltwise_host::{clock, discovery, params};
 
-use crate::terminal;
-use crate::words::plural;
+use super::view::{OutsideView, ParameterView, SCHEMA, View};
 
-/// Says it, as far as anybody may know.
-pub(crate) fn say() -> anyhow::Result<()> {
-    let root = Root::host();
-    let knobs = params::read(&root, clock::monotonic_ns())?;
-    let knobs = knobs
-        .iter()
-        .filter(|knob| knob.name.starts_with("halt_poll"));
-    let knobs: Vec<String> = knobs
-        .map(|knob| format!("{} = {}", knob.name, knob.value))
-        .collect();
-    let scan = discovery::scan(&root)?;
-    let names: Vec<String> = scan.vms.iter().map(|vm| vm.label().name).collect();
-    let hidden = match scan.denied {
-        0 => String::new(),
-        n => format!("; {} may not be looked into", plural(n as u64, "process")),
-    };
-    let vms = match names.as_slice() {
-        [] => "none found".to_owned(),
-        _ => names.join(", "),
-    };
-    terminal::print(&format!("KVM: {}\nVMs: {vms}{hidden}\n", knobs.join(", ")))
-        .map_err(|failure| failure.error)
+/// The answer, as far as anybody may know it.
+pub(crate) fn view(root: &Root, advice: String) -> anyhow::Result<View> {
+    let knobs = params::read(root, clock::monotonic_ns())?.into_iter();
+    let parameters = knobs.filter(|knob| knob.name.starts_with("halt_poll"));
+    let scan = discovery::scan(root)?;
+    Ok(View {
+        schema: SCHEMA,
+        recording: None,
+        outside: Some(OutsideView {
+            parameters: parameters
+                .map(|knob| ParameterView {
+                    name: knob.name,
+                    value: knob.value,
+                })
+                .collect(),
+            names: scan.vms.iter().map(|vm| vm.label().name).collect(),
+            hidden_processes: scan.denied,
+        }),
+        capture: None,
+        cpus: None,
+        poll_cpu_percent: None,
+        failed_cpu_percent: None,
+        vms: Vec::new(),
+        settings: Vec::new(),
+        verdict: None,
+        advice,
+        findings: Vec::new(),
+        apply: None,
+        undo: None,
+        prove: None,
+    })
 }

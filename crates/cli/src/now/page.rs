@@ -2,14 +2,43 @@
 
 use haltwise_document::{Document, Prose, Rows, Table, Unit, Untrusted, prose};
 
-use super::view::{FindingView, SettingView, View};
+use super::view::{FindingView, OutsideView, SettingView, View};
+use crate::figures::Source;
 use crate::number::{nanos, share, three_digits};
 use crate::words::plural;
 
 /// Lays it out.
 pub(crate) fn document(view: &View) -> Document {
     let mut document = Document::new();
-    let source = &view.recording;
+    if let Some(of) = &view.outside {
+        outside(&mut document, of);
+    }
+    if let Some(source) = &view.recording {
+        recorded(&mut document, source, view);
+    }
+    if view.outside.is_some() || view.recording.as_ref().is_some_and(|source| source.vms > 0) {
+        document.fact("advice", view.advice.clone());
+    }
+    for finding in &view.findings {
+        document.fact("also", also(finding));
+    }
+    if let (Some(apply), Some(undo), Some(prove)) = (&view.apply, &view.undo, &view.prove) {
+        document.command("apply", apply);
+        document.command("undo", undo);
+        document.command("prove", prove);
+    }
+    if let Some(capture) = &view.capture {
+        let rest = ", for haltwise report, tune and explain";
+        document.fact("capture", prose![Untrusted::from(capture), rest]);
+    }
+    if let Some(source) = &view.recording {
+        source.note(&mut document, "halts");
+    }
+    document
+}
+
+/// What was recorded, who polls, and what settings come to.
+fn recorded(document: &mut Document, source: &Source, view: &View) {
     document.fact(
         Untrusted::from(&source.host),
         prose![
@@ -24,33 +53,38 @@ pub(crate) fn document(view: &View) -> Document {
     );
     if source.vms == 0 {
         document.fact("polling", "no KVM virtual machine ran");
-    } else {
-        document.fact("polling", polling(view));
-        if !view.vms.is_empty() {
-            document.fact("most of it", worst(view));
-        }
-        if !view.settings.is_empty() {
-            document.table(settings(&view.settings));
-        }
-        document.fact("advice", view.advice.clone());
+        return;
     }
-    for finding in &view.findings {
-        document.fact("also", also(finding));
+    document.fact("polling", polling(view));
+    if !view.vms.is_empty() {
+        document.fact("most of it", worst(view));
     }
-    if let (Some(apply), Some(undo), Some(prove)) = (&view.apply, &view.undo, &view.prove) {
-        document.command("apply", apply);
-        document.command("undo", undo);
-        document.command("prove", prove);
+    if !view.settings.is_empty() {
+        document.table(settings(&view.settings));
     }
-    document.fact(
-        "capture",
-        prose![
-            Untrusted::from(&view.capture),
-            ", for haltwise report, tune and explain"
-        ],
-    );
-    source.note(&mut document, "halts");
-    document
+}
+
+fn outside(document: &mut Document, of: &OutsideView) {
+    let mut parameters = Prose::default();
+    for (nth, knob) in of.parameters.iter().enumerate() {
+        let comma = if nth == 0 { "" } else { ", " };
+        let (name, value) = (Untrusted::from(&knob.name), Untrusted::from(&knob.value));
+        parameters.extend(prose![comma, name, " = ", value]);
+    }
+    document.fact("KVM", parameters);
+    let mut vms = Prose::default();
+    for (nth, name) in of.names.iter().enumerate() {
+        let comma = if nth == 0 { "" } else { ", " };
+        vms.extend(prose![comma, Untrusted::from(name)]);
+    }
+    if of.names.is_empty() {
+        vms.extend(prose!["none found"]);
+    }
+    if of.hidden_processes > 0 {
+        let hidden = plural(of.hidden_processes as u64, "process");
+        vms.extend(prose![format!("; {hidden} may not be looked into")]);
+    }
+    document.fact("VMs", vms);
 }
 
 fn cpus(percent: f64) -> String {

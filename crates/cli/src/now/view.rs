@@ -13,8 +13,12 @@ pub(crate) const ABOUT: &[&str] = &[
     "`report`, `tune` and `explain` say the same of the capture that it names, and more.",
     "Times are whole nanoseconds, and their names end in `_ns`. Settings are compared on the second half of the \
      recording; intervals hold the true difference to the current setting with 95 % confidence.",
-    "`null` means that the recording does not show it. It never means zero.",
+    "`null` means that the recording does not show it. It never means zero. Where nothing was recorded, because no VM \
+     runs or recording is not permitted, `recording` and `capture` are `null`, and `outside` is not.",
 ];
+
+/// Version of the JSON.
+pub(crate) const SCHEMA: u32 = 1;
 
 figures! {
     /// The answer.
@@ -22,9 +26,11 @@ figures! {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
         /// How the facts were obtained, and what is missing from them.
-        pub(crate) recording: Source = Record(Source::FIGURES, "{}"),
+        pub(crate) recording: Option<Source> = Record(Source::FIGURES, "{}"),
+        /// What is known without a recording, where there is none.
+        pub(crate) outside: Option<OutsideView> = Record(OutsideView::FIGURES, "{}"),
         /// The capture's directory.
-        pub(crate) capture: String = Name,
+        pub(crate) capture: Option<String> = Name,
         /// CPUs of the host.
         pub(crate) cpus: Option<u32> = Count,
         /// CPU time spent polling.
@@ -48,6 +54,28 @@ figures! {
         pub(crate) undo: Option<String> = Word,
         /// The command that measures both settings alternately on this host.
         pub(crate) prove: Option<String> = Word,
+    }
+}
+
+figures! {
+    /// A host as it is seen without a recording.
+    pub(crate) struct OutsideView {
+        /// KVM's parameters of halt polling.
+        pub(crate) parameters: Vec<ParameterView> = List(ParameterView::FIGURES),
+        /// Names of the VMs that were found.
+        pub(crate) names: Vec<String> = Words,
+        /// Processes that may not be looked into: any of them may run a VM.
+        pub(crate) hidden_processes: usize = Count,
+    }
+}
+
+figures! {
+    /// A parameter.
+    pub(crate) struct ParameterView {
+        /// As KVM names it.
+        pub(crate) name: String = Name,
+        /// As the kernel prints it.
+        pub(crate) value: String = Name,
     }
 }
 

@@ -65,11 +65,9 @@ impl Price {
         let exit = of(self.exit_cpu_ns, self.exit_cpu_source);
         let ipi = of(self.ipi_cpu_ns, self.ipi_cpu_source);
         match (exit, ipi) {
-            (None, None) => {
-                "their cost is unknown and not included; measure it with `haltwise-lab \
+            (None, None) => "their cost is unknown and not included; measure it with `haltwise \
                              calibrate`, or give --exit-cpu TIME"
-                    .to_owned()
-            }
+                .to_owned(),
             (Some(exit), None) => format!("one takes {exit}"),
             (None, Some(ipi)) => format!(
                 "the cost of a HLT exit is unknown and not included; an IPI costs its sender {ipi}"

@@ -11,7 +11,7 @@ use crate::costs::Told;
 /// Options of several verbs.
 #[derive(Debug, clap::Args)]
 pub(super) struct Costs {
-    /// Output of `haltwise-lab calibrate --json` on the recorded host
+    /// Output of `haltwise calibrate --json` on the recorded host
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
     /// CPU time of one block and wake-up [default: calibrated, else estimated from

@@ -9,9 +9,11 @@ use haltwise_core::recording::Mode;
 use haltwise_core::units::Nanos;
 use haltwise_host::clock;
 use haltwise_host::discovery::VmSelector;
+use haltwise_host::root::Root;
 
 use super::time;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::now::view::View;
 use crate::now::{build, outside, page};
 use crate::record::{self, Wanted};
 use crate::terminal::{self, Width};
@@ -25,7 +27,8 @@ Records the halts of all VMs, then prints the CPU time spent polling, the VMs \
 that poll most, what halt_poll_ns=0 and the recommended setting would save and do \
 to the wake-up latency, what else stands out, and the commands that apply, \
 undo and prove the recommendation. Does not change any setting. The capture is \
-kept, and named. `haltwise` without a command does the same.",
+kept, and named. `haltwise` without a command does the same. Where no VM runs, \
+it says so at once.",
     after_help = "EXAMPLES
   haltwise                     the answer, from ten seconds
   haltwise now --for 1m        from a minute
@@ -59,15 +62,16 @@ const LONG_ENOUGH: Nanos = Nanos(10_000_000_000);
 /// Answers.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let dir = match &arguments.dir {
-        Some(dir) => dir.clone(),
+        Some(dir) => Some(dir.clone()),
         None => recorded(arguments)?,
     };
+    let Some(dir) = dir else {
+        let advice = "No KVM virtual machine runs here: there is nothing to record.";
+        show(arguments, &outside::view(&Root::host(), advice.to_owned())?)?;
+        return Ok(Exit::Done);
+    };
     let (view, is_partial) = build::build(&dir, arguments.vm.as_deref())?;
-    if arguments.json {
-        terminal::print_json(&view)?;
-    } else {
-        terminal::document(&page::document(&view), arguments.width.columns())?;
-    }
+    show(arguments, &view)?;
     Ok(if is_partial {
         Exit::Partial
     } else {
@@ -75,8 +79,16 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     })
 }
 
-/// Records into a directory of its own.
-fn recorded(arguments: &Arguments) -> Result<PathBuf, Failure> {
+fn show(arguments: &Arguments, view: &View) -> Result<(), Failure> {
+    if arguments.json {
+        terminal::print_json(view)
+    } else {
+        terminal::document(&page::document(view), arguments.width.columns())
+    }
+}
+
+/// Records into a directory of its own; `None` where no VM runs.
+fn recorded(arguments: &Arguments) -> Result<Option<PathBuf>, Failure> {
     let seconds = clock::wall_ns() / 1_000_000_000;
     let name = format!("haltwise-{seconds}-{}", std::process::id());
     let output = std::env::temp_dir().join(name);
@@ -98,10 +110,11 @@ fn recorded(arguments: &Arguments) -> Result<PathBuf, Failure> {
         user: None,
         no_command: false,
     };
-    match record::record(&wanted) {
-        Ok(_) => Ok(output),
-        Err(failure) if failure.exit == Exit::Denied && !arguments.json => {
-            outside::say()?;
+    match record::record_if(&wanted, |roster| !roster.vms.is_empty()) {
+        Ok(recorded) => Ok(recorded.map(|_| output)),
+        Err(failure) if failure.exit == Exit::Denied => {
+            let advice = "Recording is not permitted: run `sudo haltwise`.".to_owned();
+            show(arguments, &outside::view(&Root::host(), advice)?)?;
             Err(failure.hint("run `sudo haltwise`; `haltwise doctor` says which rights it takes"))
         }
         Err(failure) => Err(failure),

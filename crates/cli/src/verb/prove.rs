@@ -75,7 +75,7 @@ pub(crate) struct Arguments {
     /// noisy to detect it
     #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = percent)]
     detect: f64,
-    /// Output of `haltwise-lab calibrate --json` on this host
+    /// Output of `haltwise calibrate --json` on this host
     #[arg(long, value_name = "FILE")]
     calibration: Option<PathBuf>,
     /// CPU time of one block and wake-up [default: calibrated, else estimated from the

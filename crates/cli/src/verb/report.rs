@@ -61,7 +61,7 @@ pub(crate) struct Arguments {
     /// Add the accuracy of a ledger's predictions to the page
     #[arg(long, value_name = "FILE", requires = "html")]
     ledger: Option<PathBuf>,
-    /// Costs for the page: output of `haltwise-lab calibrate --json`
+    /// Costs for the page: output of `haltwise calibrate --json`
     #[arg(long, value_name = "FILE", requires = "html")]
     calibration: Option<PathBuf>,
     /// Tune only `halt_poll_ns` on the page, as `haltwise tune --ceiling-only`

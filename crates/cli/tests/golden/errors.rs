@@ -207,7 +207,7 @@ fn a_replay_that_cannot_be_made_says_why_and_what_to_do() {
             &["--calibration", "cap/capture.json"],
             1,
             "cap/capture.json is not a calibration: missing field `classes`",
-            "`haltwise-lab calibrate --json` writes such files",
+            "`haltwise calibrate --json` writes such files",
         ),
     ] {
         let dir = capture(name);

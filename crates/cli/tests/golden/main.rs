@@ -335,6 +335,7 @@ fn help_is_as_committed_and_ends_with_examples() {
         "completions",
         "man",
         "now",
+        "calibrate",
     ] {
         let mut arguments: Vec<&str> = vec![verb, "--help"];
         arguments.retain(|argument| !argument.is_empty());

@@ -68,4 +68,15 @@ fn who_may_not_record_is_told_what_is_known_and_what_to_run() {
     assert!(known.contains("halt_poll_ns = "), "{known}");
     let hint = String::from_utf8_lossy(&output.stderr);
     assert!(hint.contains("hint: run `sudo haltwise`"), "{hint}");
+
+    let mut as_json = Command::new(haltwise());
+    as_json.args(["now", "--json"]).uid(65_534).gid(65_534);
+    let output = as_json.output().unwrap();
+    assert_eq!(output.status.code(), Some(4), "{}", told(&output));
+    let known: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(known["recording"].is_null() && known["capture"].is_null());
+    let parameters = known["outside"]["parameters"].as_array().unwrap();
+    let named = |name: &str| parameters.iter().any(|it| it["name"] == name);
+    assert!(named("halt_poll_ns"), "{known}");
+    assert!(known["advice"].as_str().unwrap().contains("sudo haltwise"));
 }

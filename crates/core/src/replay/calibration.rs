@@ -1,7 +1,7 @@
-//! What a replay takes of a calibration: the shape that `haltwise-lab calibrate --json` writes, as far as it
-//! is read.
-//!
-//! The lab measures and writes much more, in a shape of its own that a test there holds against this one.
+//! What blocking costs on a host, as `haltwise calibrate` and `haltwise-lab calibrate` measure and write it
+//! ([`written`]), and what a replay takes of that.
+
+pub mod written;
 
 use serde::Deserialize;
 

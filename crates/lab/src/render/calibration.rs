@@ -2,13 +2,12 @@
 
 use std::fmt::Write as _;
 
+use haltwise_core::replay::calibration::written::{GapClass, Written};
 use haltwise_core::stats::Estimate;
 use haltwise_core::units::Nanos;
 
-use crate::calibrate::{Calibration, GapClass};
-
 /// The whole calibration.
-pub fn calibration(found: &Calibration) -> String {
+pub fn calibration(found: &Written) -> String {
     let mut text = format!(
         "vCPU on CPU {}, host on CPU {}, {} repetitions in {}\n\
          medians, with the interval that holds the true one in 95 of 100 cases\n\n\
@@ -119,8 +118,9 @@ mod test {
             switch_cpu_ns,
             waker_cpu_ns: None,
         };
-        let text = calibration(&Calibration {
+        let text = calibration(&Written {
             schema: 1,
+            sleeper: haltwise_core::replay::calibration::written::Sleeper::Vcpu,
             vcpu_cpu: 1,
             host_cpu: 0,
             repetitions: 15,

@@ -1,0 +1,9 @@
+//! What sleeping and waking cost on this host: measured by two threads, corrected by a capture.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`recorded`] | what a capture's sleeps took longer |
+//! | [`page`] | the costs on a screen |
+
+pub(crate) mod page;
+pub(crate) mod recorded;

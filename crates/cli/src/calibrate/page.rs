@@ -1,0 +1,79 @@
+//! The costs on a screen.
+
+use haltwise_core::replay::calibration::written::{GapClass, Written};
+use haltwise_core::stats::Estimate;
+use haltwise_document::{Document, Rows, figures};
+
+use crate::number::{nanos, nanos_f64};
+
+figures! {
+    /// A length of sleep. What is uncertain is a text, with its interval.
+    struct Row {
+        /// How long the thread was left to sleep.
+        gap_ns: u64 = Nanos "sleep",
+        /// What sleeping adds between signal and sleeper.
+        wake_latency: String = Word "wake-up latency",
+        /// CPU time of a block and wake-up.
+        switch_cpu: String = Word "CPU of a block",
+    }
+}
+
+/// Lays it out.
+pub(crate) fn document(found: &Written) -> Document {
+    let mut document = Document::new();
+    document.fact(
+        "measured",
+        format!(
+            "{} repetitions in {}, CPU {} woken by CPU {}; medians, with the interval that holds the true one in 95 of \
+             100 cases",
+            found.repetitions,
+            nanos(found.elapsed_ns),
+            found.vcpu_cpu,
+            found.host_cpu
+        ),
+    );
+    let rows: Vec<Row> = found.classes.iter().map(row).collect();
+    let columns = ["gap_ns", "wake_latency", "switch_cpu"];
+    document.table(
+        Rows::new("Costs", &rows, usize::MAX)
+            .show(&columns)
+            .finish(),
+    );
+    document.fact("CPU of a block and wake-up", interval(found.switch_cpu_ns));
+    document.fact("the same for the waker", interval(found.waker_cpu_ns));
+    document.fact(
+        "of a vCPU",
+        "KVM's own work comes on top, so these are the least that its sleeps cost",
+    );
+    for note in &found.notes {
+        document.note(note.clone());
+    }
+    document
+}
+
+fn row(class: &GapClass) -> Row {
+    Row {
+        gap_ns: class.gap_ns,
+        wake_latency: interval(class.wake_latency_ns),
+        switch_cpu: interval(class.switch_cpu_ns),
+    }
+}
+
+/// `6.12 us (5.98 us to 6.30 us)`. Differences of medians can be negative.
+fn interval(of: Option<Estimate>) -> String {
+    let signed = |ns: f64| {
+        let sign = if ns < 0.0 { "-" } else { "" };
+        format!("{sign}{}", nanos_f64(ns.abs()))
+    };
+    of.map_or_else(
+        || "not measured".to_owned(),
+        |of| {
+            format!(
+                "{} ({} to {})",
+                signed(of.median),
+                signed(of.low),
+                signed(of.high)
+            )
+        },
+    )
+}

@@ -1,0 +1,160 @@
+//! What the sleeps of a capture say: KVM's share of a wake-up, which two threads do not have.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::anyhow;
+use haltwise_capture::table::Table;
+use haltwise_core::event::{Halt, WindowChange};
+use haltwise_core::replay::calibration::written::Written;
+use haltwise_core::replay::latency::{ENOUGH, class_of};
+use haltwise_core::stats::{Estimate, median_estimate};
+
+use crate::exit::{Exit, Failure};
+use crate::number::nanos_f64;
+use crate::reading::opened::Opened;
+use crate::reading::pass;
+
+/// Wake-up latencies of a capture's undisturbed sleeps, by class of their length.
+#[derive(Debug, Default)]
+pub(crate) struct Sleeps(BTreeMap<usize, Vec<f64>>);
+
+/// So many of each class are enough for a median.
+const KEPT: usize = 4_096;
+
+impl pass::Sink for Sleeps {
+    fn wants(&self, table: Table) -> bool {
+        table == Table::Halts
+    }
+
+    fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
+        let Some(latency_ns) = halt
+            .wake_latency_ns
+            .filter(|_| halt.waited && !halt.poll_cut)
+        else {
+            return;
+        };
+        let awake_ns = halt.poll_ns.unwrap_or(0).saturating_add(latency_ns);
+        let class = class_of(halt.halt_ns.saturating_sub(awake_ns));
+        let kept = self.0.entry(class).or_default();
+        if kept.len() < KEPT {
+            kept.push(latency_ns as f64);
+        }
+    }
+}
+
+/// Reads them.
+pub(crate) fn sleeps(dir: &Path) -> Result<Sleeps, Failure> {
+    let opened = Opened::open(dir)?;
+    let mut sleeps = Sleeps::default();
+    pass::pass(&opened, "reading", &mut [&mut sleeps]).whole(Table::Halts)?;
+    sleeps
+        .0
+        .retain(|_, latencies| latencies.len() as u64 >= ENOUGH);
+    if sleeps.0.is_empty() {
+        let error = anyhow!("no length of sleep is often enough in {}", dir.display());
+        return Err(Failure::new(Exit::Failed, error)
+            .hint("record a VM whose vCPUs sleep, or leave the capture out"));
+    }
+    Ok(sleeps)
+}
+
+/// Adds what recorded sleeps took longer than threads' to every class; says how much that was.
+pub(crate) fn add(found: &mut Written, recorded: &Sleeps) {
+    let longer: Vec<f64> = (found.classes.iter())
+        .filter_map(|class| {
+            let latencies = recorded.0.get(&class_of(class.gap_ns))?;
+            Some(median_estimate(latencies)?.median - class.wake_latency_ns?.median)
+        })
+        .collect();
+    let Some(added) = median_estimate(&longer) else {
+        let note = "the capture has no sleeps of the lengths that were measured: nothing is added";
+        found.notes.push(note.to_owned());
+        return;
+    };
+    for class in &mut found.classes {
+        let recorded = recorded.0.get(&class_of(class.gap_ns));
+        let recorded = recorded.and_then(|latencies| median_estimate(latencies));
+        let shifted = class.wake_latency_ns.map(|own| shift(own, added));
+        class.wake_latency_ns = recorded.or(shifted);
+    }
+    found.notes.push(format!(
+        "recorded sleeps of {} of {} lengths took {} longer to wake (from {} to {}); that is added to the other \
+         lengths",
+        longer.len(),
+        found.classes.len(),
+        signed(added.median),
+        signed(added.low),
+        signed(added.high)
+    ));
+}
+
+/// As wide as both are uncertain.
+fn shift(own: Estimate, by: Estimate) -> Estimate {
+    Estimate {
+        median: own.median + by.median,
+        low: own.low + by.low,
+        high: own.high + by.high,
+        samples: own.samples.min(by.samples),
+    }
+}
+
+fn signed(ns: f64) -> String {
+    let sign = if ns < 0.0 { "-" } else { "" };
+    format!("{sign}{}", nanos_f64(ns.abs()))
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use haltwise_core::replay::calibration::SCHEMA;
+    use haltwise_core::replay::calibration::written::{Samples, Sleeper};
+
+    fn measured() -> Written {
+        let class = |gap_ns, latency| {
+            let samples = Samples {
+                latency: vec![latency; 6],
+                ..Samples::default()
+            };
+            samples.estimate(gap_ns)
+        };
+        Written {
+            schema: SCHEMA,
+            sleeper: Sleeper::Thread,
+            vcpu_cpu: 1,
+            host_cpu: 0,
+            repetitions: 6,
+            elapsed_ns: 1,
+            classes: vec![class(30_000, 5_000.0), class(3_000_000, 9_000.0)],
+            switch_cpu_ns: None,
+            waker_cpu_ns: None,
+            exit_cpu_ns: None,
+            polled_round_trip_ns: None,
+            notes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn what_recorded_sleeps_took_longer_is_added_to_lengths_that_were_not_recorded() {
+        let mut found = measured();
+        let recorded = Sleeps(BTreeMap::from([(class_of(30_000), vec![12_000.0; 20])]));
+        add(&mut found, &recorded);
+        let latency = |nth: usize| found.classes[nth].wake_latency_ns.unwrap();
+        assert_eq!((latency(0).median, latency(0).samples), (12_000.0, 20));
+        assert_eq!((latency(1).median, latency(1).samples), (16_000.0, 1));
+        assert!(
+            found.notes[0].contains("7.00 us longer"),
+            "{:?}",
+            found.notes
+        );
+    }
+
+    #[test]
+    fn a_capture_of_other_lengths_adds_nothing_and_that_is_said() {
+        let mut found = measured();
+        let recorded = Sleeps(BTreeMap::from([(class_of(200), vec![1.0; 20])]));
+        add(&mut found, &recorded);
+        assert_eq!(found.classes, measured().classes);
+        assert!(found.notes[0].contains("nothing is added"));
+    }
+}

@@ -1,0 +1,83 @@
+//! `haltwise calibrate`: what sleeping and waking cost on this host, for the verbs that replay.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::Args;
+use haltwise_host::wakeup::{self, Plan};
+
+use crate::calibrate::{page, recorded};
+use crate::collect::interrupt::Interrupt;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::terminal::{self, Width};
+
+/// What to measure, and where.
+#[derive(Debug, Args)]
+#[command(
+    long_about = "Measure what a sleep and a wake-up cost on this host, without a VM
+
+Two threads, each on a CPU of its own, wake each other after gaps of different \
+lengths: the wake-up latency by length of sleep, and the CPU time of a block \
+and wake-up. A vCPU's sleep costs more, since KVM takes its state off the CPU \
+and puts it back. With a capture of this host, what its sleeps took longer is \
+added to every length. Does not change any setting. Measure while two CPUs \
+are idle.",
+    after_help = "EXAMPLES
+  haltwise calibrate                     print the costs
+  haltwise calibrate --json > cal.json   for --calibration of tune, replay, prove
+  haltwise calibrate cap --json > cal.json    with the sleeps of a capture
+
+Exits with 5 if polls were preempted or it was interrupted, so that less was
+measured than planned."
+)]
+pub(crate) struct Arguments {
+    /// Capture of this host, whose sleeps say what KVM adds
+    dir: Option<PathBuf>,
+    /// A rough idea in five seconds, instead of a good one in half a minute
+    #[arg(long)]
+    quick: bool,
+    /// CPU of the thread that sleeps [default: the last that we may use]
+    #[arg(long, value_name = "CPU")]
+    pin: Option<u32>,
+    /// CPU of the thread that wakes it [default: the first that we may use]
+    #[arg(long, value_name = "CPU")]
+    waker_pin: Option<u32>,
+    /// Print JSON (schema 1): a calibration, as --calibration takes it
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    width: Width,
+}
+
+/// Measures.
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let recorded = arguments.dir.as_deref().map(recorded::sleeps).transpose()?;
+    let cpus = wakeup::allowed_cpus().context("read our CPU affinity")?;
+    let sleeper = arguments.pin.or(cpus.last().copied()).unwrap_or(0);
+    let waker = arguments.waker_pin.or(cpus.first().copied()).unwrap_or(0);
+    let plan = Plan::new(arguments.quick, sleeper, waker);
+    let interrupt = Interrupt::watch()?;
+    terminal::say(&format!(
+        "Measuring on CPUs {sleeper} and {waker} for at most {} s.",
+        plan.budget.0 / 1_000_000_000
+    ));
+    let mut found = wakeup::measure(&plan, || interrupt.came().is_some())
+        .with_context(|| format!("measure on CPUs {sleeper} and {waker}"))
+        .map_err(|error| {
+            Failure::new(Exit::Failed, error).hint("name CPUs that this process may use")
+        })?;
+    let is_partial = !found.notes.is_empty();
+    if let Some(recorded) = &recorded {
+        recorded::add(&mut found, recorded);
+    }
+    if arguments.json {
+        terminal::print(&terminal::json(&found)?)?;
+    } else {
+        terminal::document(&page::document(&found), arguments.width.columns())?;
+    }
+    Ok(if is_partial {
+        Exit::Partial
+    } else {
+        Exit::Done
+    })
+}

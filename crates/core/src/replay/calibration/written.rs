@@ -1,0 +1,117 @@
+//! A calibration as it is written, whoever measured it: each repetition gives one value of every cost, and what
+//! stands there is their median with its 95 % interval.
+
+use serde::{Deserialize, Serialize};
+
+use crate::stats::{Estimate, FEWEST, median_estimate};
+
+/// What slept and was woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sleeper {
+    /// A vCPU, in its HLT.
+    #[default]
+    Vcpu,
+    /// A thread.
+    Thread,
+}
+
+/// What blocking costs on a host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Written {
+    /// [`super::SCHEMA`].
+    pub schema: u32,
+    /// What slept. Calibrations made before there were two lack it.
+    #[serde(default)]
+    pub sleeper: Sleeper,
+    /// CPU of what slept.
+    pub vcpu_cpu: u32,
+    /// CPU of the thread that woke it.
+    pub host_cpu: u32,
+    /// Repetitions done.
+    pub repetitions: u32,
+    /// How long it all took.
+    pub elapsed_ns: u64,
+    /// Costs by gap, ascending.
+    pub classes: Vec<GapClass>,
+    /// CPU of the thread that slept for one block and wake, over all classes.
+    pub switch_cpu_ns: Option<Estimate>,
+    /// The same for the waker's thread.
+    pub waker_cpu_ns: Option<Estimate>,
+    /// CPU of one exit that KVM handles by itself.
+    #[serde(default)]
+    pub exit_cpu_ns: Option<Estimate>,
+    /// Signal to answer of plain `pingpong` when the poll succeeds.
+    pub polled_round_trip_ns: Option<Estimate>,
+    /// What could not be measured, and why.
+    pub notes: Vec<String>,
+}
+
+/// Costs of one gap class. `None`: polling was cut in every repetition.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct GapClass {
+    /// How long it was left to sleep.
+    pub gap_ns: u64,
+    /// What a wait adds between signal and sleeper.
+    pub wake_latency_ns: Option<Estimate>,
+    /// Signal to first instruction, blocked.
+    pub signal_to_guest_blocked_ns: Option<Estimate>,
+    /// Signal to first instruction, polled.
+    pub signal_to_guest_polled_ns: Option<Estimate>,
+    /// CPU of its thread for one block and wake.
+    pub switch_cpu_ns: Option<Estimate>,
+    /// What waking costs the waker more if it waits.
+    pub waker_cpu_ns: Option<Estimate>,
+}
+
+/// Values of one class, one of each kind for each repetition that gave one.
+#[derive(Debug, Clone, Default)]
+pub struct Samples {
+    /// What a wait adds.
+    pub latency: Vec<f64>,
+    /// Signal to sleeper, blocked.
+    pub blocked: Vec<f64>,
+    /// Signal to sleeper, polled.
+    pub polled: Vec<f64>,
+    /// CPU of one block and wake.
+    pub switch_cpu: Vec<f64>,
+    /// What a wait costs the waker.
+    pub waker_cpu: Vec<f64>,
+}
+
+impl Samples {
+    /// Their medians.
+    pub fn estimate(&self, gap_ns: u64) -> GapClass {
+        GapClass {
+            gap_ns,
+            wake_latency_ns: median_estimate(&self.latency),
+            signal_to_guest_blocked_ns: median_estimate(&self.blocked),
+            signal_to_guest_polled_ns: median_estimate(&self.polled),
+            switch_cpu_ns: median_estimate(&self.switch_cpu),
+            waker_cpu_ns: median_estimate(&self.waker_cpu),
+        }
+    }
+
+    /// Of all classes together.
+    pub fn over(all: &[Self], of: impl Fn(&Self) -> &[f64]) -> Option<Estimate> {
+        let values: Vec<f64> = all
+            .iter()
+            .flat_map(|samples| of(samples).to_vec())
+            .collect();
+        median_estimate(&values)
+    }
+}
+
+/// What must be known of so many repetitions of those that were wanted.
+pub fn of_repetitions(done: u32, wanted: u32) -> Vec<String> {
+    let mut notes = Vec::new();
+    if done < wanted {
+        notes.push(format!(
+            "ended early: {done} of {wanted} repetitions were done"
+        ));
+    }
+    if (done as usize) < FEWEST {
+        notes.push("fewer than six repetitions: an interval is their whole range".to_owned());
+    }
+    notes
+}

@@ -1,0 +1,212 @@
+//! What sleeping and waking cost a thread of this host, measured by two threads without a VM: a calibration where
+//! no VMM is to be installed.
+//!
+//! One thread waits for the other's signals, once asleep on a futex and once looking for them all the time, for every
+//! gap class, round and round, so that drift of the host meets both alike. Each repetition gives one value of every
+//! cost.
+//!
+//! **Wake-up latency** of a repetition: median time from the signal to the sleeper's first instruction, asleep, minus
+//! the same polled.
+//!
+//! **CPU of a block and wake**: CPU time of a round asleep, minus that of a polled round without the time polled.
+//!
+//! A vCPU's sleep is the same `schedule()` and the same wake-up, and KVM's work around them on top: it takes the
+//! vCPU's state off the CPU and puts it back. So these are the least that a vCPU's sleep costs.
+
+mod pair;
+
+use haltwise_core::replay::calibration::SCHEMA;
+use haltwise_core::replay::calibration::written::{Samples, Sleeper, Written, of_repetitions};
+use haltwise_core::stats::percentile_of_sorted;
+use haltwise_core::units::Nanos;
+use rustix::thread::CpuSet;
+
+use self::pair::{Pair, Round};
+use crate::clock;
+
+/// Rounds of a run that are looked at: as many as fit in this time, within bounds.
+const RUN_NS: u64 = 40_000_000;
+const MOST_ROUNDS: u64 = 200;
+const FEWEST_ROUNDS: u64 = 5;
+
+/// A thread that had less of the time it polled was preempted: what it cost is not known.
+const POLLED: f64 = 0.95;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// Gap classes.
+    pub gaps: Vec<Nanos>,
+    /// How often, if time allows.
+    pub repetitions: u32,
+    /// No repetition begins that would probably not end within this.
+    pub budget: Nanos,
+    /// CPU of the thread that sleeps.
+    pub sleeper_cpu: u32,
+    /// CPU of the thread that wakes it.
+    pub waker_cpu: u32,
+}
+
+impl Plan {
+    /// All classes in some 20 s, or a rough idea in a few.
+    pub fn new(quick: bool, sleeper_cpu: u32, waker_cpu: u32) -> Self {
+        let gaps_us: &[u64] = if quick {
+            &[30, 100, 300, 3_000]
+        } else {
+            &[10, 30, 100, 300, 1_000, 3_000, 10_000, 20_000]
+        };
+        Self {
+            gaps: gaps_us.iter().map(|us| Nanos(us * 1_000)).collect(),
+            repetitions: if quick { 6 } else { 15 },
+            budget: Nanos(if quick { 5 } else { 30 } * 1_000_000_000),
+            sleeper_cpu,
+            waker_cpu,
+        }
+    }
+}
+
+/// The CPUs that we may use, in order.
+pub fn allowed_cpus() -> std::io::Result<Vec<u32>> {
+    let set = rustix::thread::sched_getaffinity(None)?;
+    let allowed = (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu));
+    Ok(allowed.filter_map(|cpu| u32::try_from(cpu).ok()).collect())
+}
+
+/// Measures, until it is done or `is_over`.
+pub fn measure(plan: &Plan, is_over: impl Fn() -> bool) -> std::io::Result<Written> {
+    let start_ns = clock::monotonic_ns();
+    let mut classes = vec![Samples::default(); plan.gaps.len()];
+    let mut repetitions = 0;
+    let elapsed_ns = || clock::monotonic_ns().saturating_sub(start_ns);
+    let fits = |done: u64| done == 0 || elapsed_ns() / done * (done + 1) <= plan.budget.0;
+    while repetitions < plan.repetitions && fits(repetitions.into()) && !is_over() {
+        for (gap, samples) in plan.gaps.iter().zip(&mut classes) {
+            let rounds = (RUN_NS / gap.0.max(1)).clamp(FEWEST_ROUNDS, MOST_ROUNDS);
+            let run = |sleeps| {
+                Pair {
+                    gap: *gap,
+                    rounds,
+                    sleeps,
+                    cpus: [plan.sleeper_cpu, plan.waker_cpu],
+                }
+                .run()
+            };
+            add(samples, &run(true)?, &run(false)?);
+        }
+        repetitions += 1;
+    }
+    Ok(Written {
+        schema: SCHEMA,
+        sleeper: Sleeper::Thread,
+        vcpu_cpu: plan.sleeper_cpu,
+        host_cpu: plan.waker_cpu,
+        repetitions,
+        elapsed_ns: elapsed_ns(),
+        classes: (plan.gaps.iter().zip(&classes))
+            .map(|(gap, samples)| samples.estimate(gap.0))
+            .collect(),
+        switch_cpu_ns: Samples::over(&classes, |samples| &samples.switch_cpu),
+        waker_cpu_ns: Samples::over(&classes, |samples| &samples.waker_cpu),
+        exit_cpu_ns: None,
+        polled_round_trip_ns: None,
+        notes: notes(plan, repetitions, &classes),
+    })
+}
+
+/// Takes the values of a repetition. A polling thread that was preempted gives none.
+fn add(samples: &mut Samples, asleep: &[Round], polled: &[Round]) {
+    let latency = |run: &[Round]| median(run, |round| round.latency_ns);
+    let waking = |run: &[Round]| median(run, |round| round.waking_ns);
+    samples.blocked.extend(latency(asleep));
+    let sum = |run: &[Round], of: fn(&Round) -> u64| run.iter().map(of).sum::<u64>() as f64;
+    let cpu = sum(polled, |round| round.cpu_ns);
+    let poll = sum(polled, |round| round.poll_ns);
+    if polled.is_empty() || cpu < POLLED * poll {
+        return;
+    }
+    let rest = (cpu - poll).max(0.0) / polled.len() as f64;
+    samples.polled.extend(latency(polled));
+    let differ = |a: Option<f64>, b: Option<f64>| Some(a? - b?);
+    samples
+        .latency
+        .extend(differ(latency(asleep), latency(polled)));
+    samples
+        .waker_cpu
+        .extend(differ(waking(asleep), waking(polled)));
+    let asleep_cpu = median(asleep, |round| round.cpu_ns);
+    samples.switch_cpu.extend(differ(asleep_cpu, Some(rest)));
+}
+
+fn median(run: &[Round], of: fn(&Round) -> u64) -> Option<f64> {
+    let mut times: Vec<u64> = run.iter().map(of).collect();
+    times.sort_unstable();
+    percentile_of_sorted(&times, 0.5).map(|ns| ns as f64)
+}
+
+fn notes(plan: &Plan, repetitions: u32, classes: &[Samples]) -> Vec<String> {
+    let mut notes = of_repetitions(repetitions, plan.repetitions);
+    if plan.sleeper_cpu == plan.waker_cpu {
+        notes.push("both threads share a CPU: nothing can be polled for".to_owned());
+    }
+    let polled: usize = classes.iter().map(|samples| samples.latency.len()).sum();
+    let wanted = repetitions as usize * classes.len();
+    if polled < wanted {
+        notes.push(format!(
+            "{} of {wanted} polled runs were preempted: other tasks wanted CPU {}",
+            wanted - polled,
+            plan.sleeper_cpu
+        ));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn round(latency_ns: u64, cpu_ns: u64, poll_ns: u64) -> Round {
+        Round {
+            latency_ns,
+            waking_ns: 100,
+            cpu_ns,
+            poll_ns,
+        }
+    }
+
+    #[test]
+    fn what_sleeping_adds_is_the_difference_of_both_ways() {
+        let mut samples = Samples::default();
+        let (asleep, polled) = ([round(9_000, 4_000, 0); 5], [round(200, 30_500, 30_000); 5]);
+        add(&mut samples, &asleep, &polled);
+        assert_eq!(samples.latency, [8_800.0]);
+        assert_eq!(samples.switch_cpu, [3_500.0]);
+        assert_eq!(samples.waker_cpu, [0.0]);
+    }
+
+    #[test]
+    fn a_poll_that_was_preempted_gives_no_price() {
+        let mut samples = Samples::default();
+        let (asleep, polled) = ([round(9_000, 4_000, 0); 5], [round(200, 15_000, 30_000); 5]);
+        add(&mut samples, &asleep, &polled);
+        assert_eq!((samples.blocked.len(), samples.latency.len()), (1, 0));
+        assert!(samples.switch_cpu.is_empty());
+        let plan = Plan::new(true, 1, 0);
+        let notes = notes(&plan, 1, &[samples]);
+        assert!(notes.iter().any(|it| it.contains("preempted")), "{notes:?}");
+    }
+
+    #[test]
+    fn two_threads_measure_every_class() {
+        let cpus = allowed_cpus().unwrap();
+        let (first, last) = (cpus[0], cpus[cpus.len() - 1]);
+        let plan = Plan {
+            gaps: vec![Nanos(30_000), Nanos(300_000)],
+            repetitions: 1,
+            ..Plan::new(true, last, first)
+        };
+        let found = measure(&plan, || false).unwrap();
+        assert_eq!((found.repetitions, found.classes.len()), (1, 2));
+        let woke = found.classes.iter().map(|it| it.signal_to_guest_blocked_ns);
+        assert!(woke.flatten().all(|latency| latency.median > 0.0));
+    }
+}
