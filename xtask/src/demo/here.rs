@@ -7,8 +7,8 @@ use super::screen::{self, Figures};
 use super::shell::{self, OUT, Shell};
 use crate::say;
 
-/// A guest that is woken 125 us after each of its answers. Under a ceiling of 200 us every poll is met and burns
-/// nearly a CPU; under one that is a little lower or none, none is. So no noise of a machine changes which costs more.
+/// A guest that is woken 125 us after each of its answers. Under a ceiling of 200 us nearly every poll is met and they
+/// burn nearly a CPU. Where only CPU time counts (goal density), no noise of a machine changes which setting is best.
 const LOAD: &str = "pingpong --name demo --gap fixed:125us --host-wait spin --duration 6s --json";
 
 /// The ceiling that it begins with: KVM's default, set for this VM alone.
@@ -20,7 +20,8 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
     let calibration = format!("--calibration {OUT}/calibration.json");
     shell.keep("haltwise-lab calibrate --quick --json", "calibration.json")?;
     let before = Run::record(shell, "before", CEILING_NS)?;
-    let tune = format!("haltwise tune {OUT}/before --vm demo --ceiling-only {calibration}");
+    let tune =
+        format!("haltwise tune {OUT}/before --vm demo --ceiling-only --goal density {calibration}");
     let tuned = shell.ask(&format!("{tune} --json"))?;
     let recommended = tuned.pointer("/recommended/halt_poll_ns");
     let ceiling_ns = recommended.and_then(Value::as_u64).unwrap_or(CEILING_NS);
@@ -49,6 +50,7 @@ pub(super) fn run(shell: &Shell) -> Result<()> {
         "report.txt",
     )?;
     screen::show(CEILING_NS, ceiling_ns, [&was, &will, &is]);
+    before.judge(&replayed, &again, &after, [&will, &is])?;
     say::note(&format!(
         "{OUT}/report.html shows the first recording in a browser; tune.txt says why this ceiling, diff.txt \
          how the two recordings differ"
@@ -76,6 +78,33 @@ impl Run {
         let elapsed_ns = of("/elapsed_ns").context("the lab says no time")?;
         ensure!(elapsed_ns > 0.0, "the lab ran for no time");
         Ok(Self { cpu_ns, elapsed_ns })
+    }
+
+    /// Says why the prediction is not what was measured, where that differs by more than a tenth.
+    fn judge(
+        &self,
+        replayed: &Value,
+        again: &Value,
+        after: &Self,
+        of: [&Figures; 2],
+    ) -> Result<()> {
+        let number = |of: &Value, pointer: &str| {
+            let found = of.pointer(pointer).and_then(Value::as_f64);
+            found.with_context(|| format!("replay says no {pointer}"))
+        };
+        let halts = number(replayed, "/vms/0/halts")?.max(1.0);
+        let more = number(again, "/vms/0/halts")?;
+        let cut = number(replayed, "/basis/doubts/poll_cut")?;
+        screen::preempted(cut / halts);
+        let base = |run: &Self, it: &Value| {
+            Ok::<_, anyhow::Error>(run.cpu_ns - number(it, "/vms/0/recorded/poll_ns")?)
+        };
+        let switch_ns = number(replayed, "/basis/switch_cpu_ns")?;
+        let blocks = |it: &Value| number(it, "/vms/0/recorded/blocks");
+        let rest_ns = base(self, replayed)? - blocks(replayed)? * switch_ns;
+        let measured_ns = (base(after, again)? - rest_ns / halts * more) / blocks(again)?.max(1.0);
+        screen::differences(of, [switch_ns, measured_ns]);
+        Ok(())
     }
 
     /// The figures of a row of `replay` on the recording of this run.
