@@ -11,6 +11,7 @@ BUILT ?= target/release
 to := $(DESTDIR)$(PREFIX)
 man := $(to)/share/man/man1
 doc := $(to)/share/doc/haltwise
+unit := $(to)/lib/systemd/system
 # As the program names its shells, and where each of them looks.
 completions := \
 	bash:share/bash-completion/completions/haltwise \
@@ -40,6 +41,9 @@ install: ## Install haltwise below PREFIX (/usr/local), with manual pages and co
 		mkdir -p $$(dirname $(to)/$${it#*:}) && \
 		$(to)/bin/haltwise completions $${it%%:*} >$(to)/$${it#*:} || exit 1; \
 	done
+	install -d $(unit)
+	sed 's|@BIN@|$(PREFIX)/bin|' contrib/haltwise-record.service >$(unit)/haltwise-record.service
+	chmod 644 $(unit)/haltwise-record.service
 	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE $(doc)
 
 # Its manual pages are those that it would write: others may begin with its name.
@@ -47,6 +51,7 @@ uninstall: ## Remove what make install installed
 	@pages=$$(mktemp -d) && $(to)/bin/haltwise man --dir $$pages && \
 		(cd $$pages && ls) | while read page; do rm -f $(man)/$$page; done; rm -r $$pages
 	rm -f $(foreach it,$(completions),$(to)/$(lastword $(subst :, ,$(it)))) $(to)/bin/haltwise
+	rm -f $(unit)/haltwise-record.service
 	rm -rf $(doc)
 
 dist: setup-build ## Make the archive, the .deb and the .rpm of a static program: target/dist

@@ -2,6 +2,8 @@
 //!
 //! Rows come in batches, so that a capture larger than memory can be read.
 
+mod joined;
+
 use std::collections::BTreeMap;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
@@ -18,6 +20,7 @@ use crate::frames::Frames;
 use crate::info::{self, CaptureInfo, FILE, Intact, MAX_BYTES, ParseError, State};
 use crate::laws::{Laws, LeftOut};
 use crate::note::Note;
+use crate::ring::{self, RingInfo};
 use crate::rows::{Rows, lawful, rows_of};
 use crate::spare;
 use crate::sums::Sums;
@@ -36,11 +39,40 @@ pub struct Capture {
     as_stored: bool,
     /// The last moment of the recording, once that was asked for.
     last_ns: OnceLock<Option<u64>>,
+    /// The captures that this one is made of, if it is made of several.
+    parts: Vec<Self>,
 }
 
 impl Capture {
-    /// Opens a capture and looks it over: `capture.json`, and each table from the outside.
+    /// Opens a capture, or what the last recorder wrote to a [`ring`].
     pub fn open(directory: &Path) -> Result<Self, CaptureReadError> {
+        let Some((ring, segments)) = ring::last_recording(directory) else {
+            return Self::open_one(directory);
+        };
+        let mut parts = Vec::new();
+        for segment in segments {
+            match Self::open_one(&segment.path) {
+                Ok(part) => parts.push(part),
+                // Dropped meanwhile.
+                Err(_) if !segment.path.exists() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let path = || directory.to_owned();
+        let joined = joined::join(&ring, parts);
+        let joined = joined.ok_or_else(|| CaptureReadError::NotACapture { path: path() })?;
+        Ok(Self {
+            directory: path(),
+            ..joined
+        })
+    }
+
+    /// Opens a capture and looks it over: `capture.json`, and each table from the outside.
+    pub(crate) fn open_one(directory: &Path) -> Result<Self, CaptureReadError> {
+        if RingInfo::read(directory).is_some() {
+            let path = directory.to_owned();
+            return Err(CaptureReadError::Ring { path });
+        }
         let mut notes = Vec::new();
         let (info, intact) = read_info(directory, FILE).or_else(|error| {
             let Some(copy) = copy_of_info(directory, &error) else {
@@ -59,6 +91,7 @@ impl Capture {
             left_out: LeftOut::default(),
             as_stored: false,
             last_ns: OnceLock::new(),
+            parts: Vec::new(),
         };
         if intact == Intact::No {
             let path = directory.join(FILE);
@@ -85,15 +118,20 @@ impl Capture {
                 rows: left.rows,
                 bytes: left.bytes,
             }));
-        if capture.info.halts_out_of_order > 0 {
-            let halts = capture.info.halts_out_of_order;
-            capture.notes.push(Note::OutOfOrder { halts });
-        }
-        let halts = capture.info.halts_as_counts();
-        if halts > 0 {
-            capture.notes.push(Note::AsCounts { halts });
-        }
+        capture.note_sums();
         Ok(capture)
+    }
+
+    /// Notes what `capture.json` counts.
+    fn note_sums(&mut self) {
+        if self.info.halts_out_of_order > 0 {
+            let halts = self.info.halts_out_of_order;
+            self.notes.push(Note::OutOfOrder { halts });
+        }
+        let halts = self.info.halts_as_counts();
+        if halts > 0 {
+            self.notes.push(Note::AsCounts { halts });
+        }
     }
 
     /// What `capture.json` says.
@@ -116,6 +154,7 @@ impl Capture {
     pub fn as_stored(self) -> Self {
         Self {
             as_stored: true,
+            parts: self.parts.into_iter().map(Self::as_stored).collect(),
             ..self
         }
     }
@@ -123,7 +162,12 @@ impl Capture {
     /// What must be known about it. Rows that break a law are found when their table is read: ask once more
     /// when that is done.
     pub fn notes(&self) -> Vec<Note> {
-        let left_out = self.left_out.all();
+        let mut left_out = self.left_out.all();
+        for part in &self.parts {
+            for (what, rows) in part.left_out.all() {
+                *left_out.entry(what).or_default() += rows;
+            }
+        }
         let left_out = left_out
             .into_iter()
             .map(|((table, law), rows)| Note::LeftOut { table, law, rows });
@@ -215,6 +259,10 @@ impl Capture {
     }
 
     pub(crate) fn table<R: Row>(&self) -> Result<Rows<R>, CaptureReadError> {
+        if let Some((first, rest)) = self.parts.split_first() {
+            let rest: Result<Vec<_>, _> = rest.iter().map(Self::table).collect();
+            return Ok(first.table()?.then(rest?));
+        }
         let table = R::TABLE;
         let batches = match file_of(&self.directory, table, self.info.state) {
             Some(path) => Batches::of_file(table, &path, self.sums(table, &path))?,

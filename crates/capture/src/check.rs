@@ -87,7 +87,7 @@ impl Checkup {
 
 /// Reads every file of a capture from end to end.
 pub fn check(directory: &Path) -> Result<Checkup, CaptureReadError> {
-    let capture = Capture::open(directory)?;
+    let capture = Capture::open_one(directory)?;
     let tables = Table::ALL.into_iter();
     let tables: Vec<_> = tables
         .filter_map(|table| of_table!(table, examine(&capture)))

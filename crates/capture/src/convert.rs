@@ -32,7 +32,7 @@ use crate::tables::{Row, batch_of};
 ///
 /// A capture that is complete stays as it is. One that is still being recorded is refused.
 pub fn convert(directory: &Path) -> Result<Summary, CaptureWriteError> {
-    let capture = Capture::open(directory)?.as_stored();
+    let capture = Capture::open_one(directory)?.as_stored();
     let mut info = capture.info().clone();
     if info.state == State::Complete {
         return Ok(summary(directory, &info));

@@ -22,6 +22,12 @@ pub enum CaptureReadError {
         /// The directory.
         path: PathBuf,
     },
+    /// A ring of captures, where only one will do.
+    #[error("open capture {path}: it is a ring of captures")]
+    Ring {
+        /// The directory.
+        path: PathBuf,
+    },
     /// A system call failed.
     #[error("{act} {path}")]
     Io {

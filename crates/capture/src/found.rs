@@ -13,7 +13,7 @@ use crate::recording::write_info;
 /// Keeps which changes of later kernels the recorded one carries. A capture that is not complete is left as
 /// it is: its halts are not all there.
 pub fn keep_carried(directory: &Path, carried: Carried) -> Result<(), CaptureWriteError> {
-    let mut info = Capture::open(directory)?.info().clone();
+    let mut info = Capture::open_one(directory)?.info().clone();
     if info.state != State::Complete {
         return Ok(());
     }

@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`recording`] | writing: [`recording::Recording`] |
 //! | [`capture`] | reading: [`capture::Capture`] |
+//! | [`ring`] | a directory of captures, of which the oldest are dropped |
 //! | [`rows`] | the rows of a table: [`rows::Rows`] |
 //! | [`convert`] | from streams to Parquet, also of a capture that was cut |
 //! | [`check`] | whether a capture is whole |
@@ -52,6 +53,7 @@ mod pages;
 mod parquet_form;
 pub mod recording;
 pub mod repair;
+pub mod ring;
 pub mod rows;
 pub mod salvage;
 mod seal;

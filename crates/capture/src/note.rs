@@ -5,7 +5,9 @@
 use std::fmt;
 use std::path::PathBuf;
 
+use crate::info::rfc3339;
 use crate::laws::Law;
+use crate::ring::Dropped;
 use crate::table::Table;
 
 /// Something that is not as it should be in a capture that can be read.
@@ -86,6 +88,8 @@ pub enum Note {
         /// How many.
         halts: u64,
     },
+    /// Older segments of a ring that are no longer there.
+    Dropped(Dropped),
     /// Rows that no recording can hold: they were left out of what was read.
     LeftOut {
         /// The table.
@@ -161,6 +165,14 @@ impl fmt::Display for Note {
                 f,
                 "{halts} halts are counts only, because the disk was full or failed: they are in sums and rates of \
                  `report` and `top`, and missing where single halts are needed (`diff`, `verify`, `replay`, `tune`)"
+            ),
+            Self::Dropped(of) => write!(
+                f,
+                "the ring has dropped {} older segments, with {} halts and {} bytes; the last of them began at {}",
+                of.segments,
+                of.halts,
+                of.bytes,
+                rfc3339(of.until_unix_ns)
             ),
             Self::LeftOut { table, law, rows } => {
                 let noun = if *rows == 1 { "row" } else { "rows" };

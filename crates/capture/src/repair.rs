@@ -29,7 +29,7 @@ struct Lost {
 /// Writes a new capture of all that can be read of an old one, which is not changed. `capture.json` of the new one
 /// says what was left out.
 pub fn repair(old: &Path, new: &Path) -> Result<Summary, CaptureWriteError> {
-    let capture = Capture::open(old)?;
+    let capture = Capture::open_one(old)?;
     if capture.notes().contains(&Note::StillRecording) {
         let path = old.to_owned();
         return Err(CaptureWriteError::StillRecording { path });

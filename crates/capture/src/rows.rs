@@ -2,6 +2,8 @@
 
 mod ahead;
 
+use std::collections::VecDeque;
+
 pub use ahead::Ahead;
 
 use crate::batches::Batches;
@@ -20,6 +22,8 @@ pub struct Rows<T> {
     batch: std::vec::IntoIter<T>,
     /// Rows that follow those of the file.
     more: Vec<T>,
+    /// Rows of other files that follow.
+    others: VecDeque<Self>,
     ended: bool,
 }
 
@@ -33,6 +37,7 @@ pub(crate) fn rows_of<T: Row>(batches: Batches) -> Rows<T> {
         laws: None,
         batch: Vec::new().into_iter(),
         more: Vec::new(),
+        others: VecDeque::new(),
         ended: false,
     }
 }
@@ -49,6 +54,12 @@ impl<T> Rows<T> {
     /// The same, and these behind them, if the file can be read to its end.
     pub(crate) fn and(mut self, more: Vec<T>) -> Self {
         self.more = more;
+        self
+    }
+
+    /// The same, and behind them these of other files.
+    pub(crate) fn then(mut self, others: Vec<Self>) -> Self {
+        self.others = others.into();
         self
     }
 
@@ -69,7 +80,12 @@ impl<T> Rows<T> {
                     first_row,
                 })
             }),
-            None if self.more.is_empty() => return None,
+            None if self.more.is_empty() => {
+                let mut next = self.others.pop_front()?;
+                std::mem::swap(&mut next.others, &mut self.others);
+                *self = next;
+                return self.next_batch();
+            }
             None => Ok(std::mem::take(&mut self.more)),
         };
         self.ended = decoded.is_err();

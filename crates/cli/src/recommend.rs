@@ -121,7 +121,7 @@ impl Looking {
 /// Whether rows are missing from what was read.
 fn is_partial(opened: &Opened) -> bool {
     let mut notes = opened.capture().notes().into_iter();
-    notes.any(|note| !matches!(note, Note::OutOfOrder { .. }))
+    notes.any(|note| !matches!(note, Note::OutOfOrder { .. } | Note::Dropped(_)))
 }
 
 /// Recommends a setting of KVM's parameters for a capture that nobody else reads.

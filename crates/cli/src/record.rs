@@ -5,11 +5,13 @@
 //! | [`start`] | the directory, and what is known at the start |
 //! | [`session`] | the loop from the first drain to the last |
 //! | [`piped`] | the capture as an archive on stdout |
+//! | [`ring`] | segments, of which the oldest are dropped |
 //! | [`child`] | the command that runs meanwhile |
 //! | [`summary`] | what is said at the end |
 
 mod child;
 pub(crate) mod piped;
+pub(crate) mod ring;
 mod session;
 mod start;
 mod summary;
@@ -24,6 +26,7 @@ use haltwise_host::discovery::VmSelector;
 use haltwise_host::root::Root;
 
 use self::child::{Child, Ended};
+use self::ring::{Limits, Ring};
 use self::session::Session;
 use self::summary::Summary;
 use crate::collect::exits::ExitsWanted;
@@ -52,6 +55,8 @@ pub(crate) struct Wanted {
     pub(crate) user: Option<String>,
     /// Keep our own command line out of the capture.
     pub(crate) no_command: bool,
+    /// Record to a ring, and keep so much.
+    pub(crate) ring: Option<Limits>,
 }
 
 /// A recording that has ended, and the command that ran meanwhile.
@@ -88,10 +93,16 @@ pub(crate) fn record_if(
     is_worth_it: impl FnOnce(&Roster) -> bool,
 ) -> Result<Option<Recorded>, Failure> {
     let root = Root::host();
-    start::check_output(&wanted.output)?;
+    let ring = match wanted.ring {
+        Some(limits) => Some(Ring::open(&wanted.output, limits)?),
+        None => {
+            start::check_output(&wanted.output)?;
+            None
+        }
+    };
     let account = child::account(wanted.user.as_deref())?;
     let interrupt = Interrupt::watch()?;
-    let started = start::start(wanted, &root)?;
+    let started = start::start(wanted, &root, ring)?;
     if !is_worth_it(started.collector.roster()) {
         started.recording.discard()?;
         return Ok(None);
@@ -112,7 +123,7 @@ pub(crate) fn record_if(
     };
     if let Some(failure) = &summary.unfinished {
         terminal::complain(failure);
-    } else if wanted.mode.keeps_halts() {
+    } else if wanted.mode.keeps_halts() && wanted.ring.is_none() {
         rule::keep(&wanted.output);
     }
     Ok(Some(Recorded { summary, command }))

@@ -134,6 +134,21 @@ pub struct Overhead {
     pub added_ns_per_exit: Option<f64>,
 }
 
+impl Overhead {
+    /// Of this and the time after it.
+    #[must_use]
+    pub fn and(self, later: Self) -> Self {
+        let bpf = self.bpf_cpu_ns.zip(later.bpf_cpu_ns);
+        Self {
+            recorder_cpu_ns: self.recorder_cpu_ns.saturating_add(later.recorder_cpu_ns),
+            bpf_cpu_ns: bpf.map(|(one, other)| one.saturating_add(other)),
+            recorder_rss_bytes: self.recorder_rss_bytes.max(later.recorder_rss_bytes),
+            added_ns_per_halt: later.added_ns_per_halt.or(self.added_ns_per_halt),
+            added_ns_per_exit: later.added_ns_per_exit.or(self.added_ns_per_exit),
+        }
+    }
+}
+
 /// Everyone that was seen: VMs and their vCPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Roster {

@@ -1,5 +1,6 @@
 //! A directory that is ours alone, by a descriptor.
 
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::os::fd::{AsFd, OwnedFd};
@@ -285,4 +286,16 @@ pub fn remove_all(path: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
+}
+
+/// Names of what lies in a directory, and how large it is.
+pub fn list(path: &Path) -> io::Result<Vec<(OsString, u64)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        // What is gone meanwhile has no size.
+        let bytes = entry.metadata().map_or(0, |file| file.len());
+        found.push((entry.file_name(), bytes));
+    }
+    Ok(found)
 }

@@ -34,6 +34,9 @@ fn about(error: &CaptureReadError) -> (Exit, Option<&'static str>) {
         CaptureReadError::NotACapture { .. } => {
             Some("`haltwise record -o DIR` makes a capture; DIR is what is wanted here")
         }
+        CaptureReadError::Ring { .. } => {
+            Some("name one of its segments: DIR/segment-NNNNNN is a capture")
+        }
         CaptureReadError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
             Some("is the directory's name right?")
         }

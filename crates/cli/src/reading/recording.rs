@@ -92,7 +92,10 @@ impl Recording {
                 self.cut = true;
                 continue;
             }
-            let rows_are_whole = matches!(note, Note::OutOfOrder { .. } | Note::AsCounts { .. });
+            let rows_are_whole = matches!(
+                note,
+                Note::OutOfOrder { .. } | Note::Dropped(_) | Note::AsCounts { .. }
+            );
             self.damaged |= !rows_are_whole;
             let text = note.to_string();
             if !self.notes.contains(&text) {

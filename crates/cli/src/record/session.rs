@@ -4,18 +4,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use haltwise_capture::error::CaptureWriteError;
-use haltwise_capture::info::Ended;
-use haltwise_capture::recording::{Ending, Flush, Recording};
-use haltwise_core::event::Facts;
+use haltwise_capture::info::{Clock, Ended};
+use haltwise_capture::recording::{Durability, Ending, Flush, Recording};
+use haltwise_core::event::{Facts, HostSample};
 use haltwise_core::exit::Kind;
 use haltwise_core::recording::{Overhead, Roster, Rung};
 use haltwise_host::collector::Collector;
-use haltwise_host::params::{Look, Watch};
+use haltwise_host::params::{self, Look, Watch};
 use haltwise_host::profile::Profiler;
 use haltwise_host::root::Root;
 use haltwise_host::{clock, host_sample, sandbox};
 
 use super::child::Child;
+use super::ring::Ring;
 use super::start::{Started, missing};
 use super::summary::Summary;
 use crate::collect::attach::{self, explain};
@@ -58,6 +59,18 @@ pub(crate) struct Session {
     /// CPU time that the recorder had used when recording began.
     cpu_before_ns: u64,
     output: std::path::PathBuf,
+    ring: Option<Ring>,
+    durability: Durability,
+    /// Of segments that have ended.
+    earlier: Earlier,
+}
+
+/// What segments came to that have ended.
+#[derive(Debug, Default)]
+struct Earlier {
+    lost: BTreeMap<String, u64>,
+    overhead: Option<Overhead>,
+    bpf_cpu_ns: u64,
 }
 
 impl Session {
@@ -83,6 +96,9 @@ impl Session {
             peak_rss: 0,
             cpu_before_ns,
             output: started.output,
+            ring: started.ring,
+            durability: started.durability,
+            earlier: Earlier::default(),
         }
     }
 
@@ -156,8 +172,73 @@ impl Session {
         if now.saturating_sub(self.last_flush_ns) >= FLUSH_NS {
             self.last_flush_ns = now;
             self.flush()?;
+            self.turn_ring(now)?;
         }
         Ok(())
+    }
+
+    /// Goes on with another segment if it is time, between two drains, so that each halt is in one of them; and drops
+    /// what is too old.
+    fn turn_ring(&mut self, now_ns: u64) -> Result<(), Failure> {
+        let Some(ring) = &mut self.ring else {
+            return Ok(());
+        };
+        if let Err(error) = ring.prune() {
+            terminal::say(&format!("note: {}: {error}", self.output.display()));
+        }
+        if !ring.is_due(now_ns) {
+            return Ok(());
+        }
+        let mut info = self.recording.info().clone();
+        info.clock = Clock::new(now_ns, clock::wall_ns());
+        info.knobs = params::read(&self.root, now_ns).unwrap_or_default();
+        info.roster = self.roster.clone();
+        let next = match Recording::create_with(&ring.next(), info, self.durability) {
+            Ok(next) => next,
+            Err(error) => {
+                ring.put_off(now_ns);
+                terminal::say(&format!(
+                    "note: {:#}; recording goes on with the last segment",
+                    anyhow::Error::new(error)
+                ));
+                return Ok(());
+            }
+        };
+        let sample = host_sample::read(&self.root, None).ok();
+        let overhead = self.overhead_since(sample.unwrap_or_default());
+        let ending = Ending {
+            ended: Ended {
+                time_ns: now_ns,
+                by: "next segment".to_owned(),
+            },
+            lost: std::mem::take(&mut self.lost),
+            overhead: Some(overhead),
+        };
+        for (place, count) in &ending.lost {
+            *self.earlier.lost.entry(place.clone()).or_default() += count;
+        }
+        let last = std::mem::replace(&mut self.recording, next);
+        if let Some(ring) = &mut self.ring {
+            ring.turn(last, ending, now_ns);
+        }
+        Ok(())
+    }
+
+    /// What the recorder cost since the segment began, and from when on the next counts.
+    fn overhead_since(&mut self, cost: HostSample) -> Overhead {
+        let bpf_cpu_ns = self.kernel_cpu_ns();
+        let overhead = Overhead {
+            recorder_cpu_ns: cost.recorder_cpu_ns.saturating_sub(self.cpu_before_ns),
+            bpf_cpu_ns: bpf_cpu_ns.map(|ns| ns.saturating_sub(self.earlier.bpf_cpu_ns)),
+            recorder_rss_bytes: self.peak_rss.max(cost.recorder_rss_bytes),
+            added_ns_per_halt: self.collector.added_ns_per_halt(),
+            added_ns_per_exit: self.collector.added_ns_per_exit(),
+        };
+        self.cpu_before_ns = self.cpu_before_ns.max(cost.recorder_cpu_ns);
+        self.earlier.bpf_cpu_ns = bpf_cpu_ns.unwrap_or(0);
+        let sum = self.earlier.overhead.map(|earlier| earlier.and(overhead));
+        self.earlier.overhead = sum.or(Some(overhead));
+        overhead
     }
 
     /// Host state and changed settings. What cannot be read now may be next time.
@@ -232,6 +313,9 @@ impl Session {
             lost: self.lost,
             overhead: None,
         };
+        if let Some(ring) = &mut self.ring {
+            ring.settle(true);
+        }
         // The first error is the one that matters.
         let noted = self.recording.abandon(ending);
         with_hint(failure, &self.output, noted.is_ok())
@@ -261,20 +345,14 @@ impl Session {
         self.sample();
         let cost = self.pending.host.last().copied().unwrap_or_default();
         self.flush()?;
-        let overhead = Overhead {
-            recorder_cpu_ns: cost.recorder_cpu_ns.saturating_sub(self.cpu_before_ns),
-            bpf_cpu_ns: self.kernel_cpu_ns(),
-            recorder_rss_bytes: self.peak_rss.max(cost.recorder_rss_bytes),
-            added_ns_per_halt: self.collector.added_ns_per_halt(),
-            added_ns_per_exit: self.collector.added_ns_per_exit(),
-        };
+        let overhead = self.overhead_since(cost);
         let missing = missing(&*self.collector, self.profiler.as_ref());
         self.recording.set_missing(&missing)?;
         Ok((end_ns, overhead))
     }
 
     fn complete(
-        self,
+        mut self,
         ended_by: String,
         end_ns: u64,
         overhead: Overhead,
@@ -297,6 +375,15 @@ impl Session {
             }
             Err(error) => return Err(with_hint(error.into(), &self.output, false)),
         };
+        let mut lost = self.earlier.lost;
+        for (place, count) in &written.lost {
+            *lost.entry(place.clone()).or_default() += count;
+        }
+        let ring = self.ring.as_mut().map(|ring| {
+            ring.settle(true);
+            ring.summary()
+        });
+        let bytes = written.tables.values().map(|table| table.bytes).sum();
         Ok(Summary {
             output: self.output,
             ended_by,
@@ -308,9 +395,10 @@ impl Session {
             exits,
             samples: self.profiler.as_ref().map(Profiler::samples),
             ns_per_sample: self.profiler.as_ref().and_then(Profiler::ns_per_sample),
-            bytes: written.tables.values().map(|table| table.bytes).sum(),
-            lost: written.lost,
-            overhead,
+            bytes: ring.map_or(bytes, |ring| ring.bytes),
+            lost,
+            overhead: self.earlier.overhead.unwrap_or(overhead),
+            ring,
             unfinished,
         })
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow};
 use haltwise_capture::files::directory::is_unused;
 use haltwise_capture::info::{CaptureInfo, Clock, Tool};
-use haltwise_capture::recording::Recording;
+use haltwise_capture::recording::{Durability, Recording};
 use haltwise_core::recording::{Missing, Rung};
 use haltwise_host::clock;
 use haltwise_host::collector::{CollectOptions, Collector};
@@ -14,6 +14,7 @@ use haltwise_host::profile::Profiler;
 use haltwise_host::root::Root;
 
 use super::Wanted;
+use super::ring::Ring;
 use crate::collect::attach::{attach, check_kvm, explain, select, this_host};
 use crate::exit::{Exit, Failure};
 
@@ -25,6 +26,8 @@ pub(crate) struct Started {
     pub(crate) knobs: Watch,
     pub(crate) start_ns: u64,
     pub(crate) output: std::path::PathBuf,
+    pub(crate) ring: Option<Ring>,
+    pub(crate) durability: Durability,
 }
 
 /// Refuses a directory in use before anything is attached.
@@ -41,7 +44,7 @@ pub(crate) fn check_output(output: &Path) -> Result<(), Failure> {
 }
 
 /// Attaches and opens the capture.
-pub(crate) fn start(wanted: &Wanted, root: &Root) -> Result<Started, Failure> {
+pub(crate) fn start(wanted: &Wanted, root: &Root, ring: Option<Ring>) -> Result<Started, Failure> {
     check_kvm(root)?;
     let exits = wanted
         .exits
@@ -83,7 +86,8 @@ pub(crate) fn start(wanted: &Wanted, root: &Root) -> Result<Started, Failure> {
     info.exits = exits.map(|exits| exits.recorded);
     info.knobs = first_knobs;
     info.roster = collector.roster().clone();
-    let recording = Recording::create_with(&wanted.output, info, wanted.durability)?;
+    let output = ring.as_ref().map_or(wanted.output.as_path(), Ring::current);
+    let recording = Recording::create_with(output, info, wanted.durability)?;
     Ok(Started {
         collector,
         profiler,
@@ -91,6 +95,8 @@ pub(crate) fn start(wanted: &Wanted, root: &Root) -> Result<Started, Failure> {
         knobs,
         start_ns,
         output: wanted.output.clone(),
+        ring,
+        durability: wanted.durability,
     })
 }
 

@@ -8,6 +8,7 @@ use haltwise_core::units::Nanos;
 use serde::Serialize;
 
 use super::Wanted;
+use super::ring::RingSummary;
 use super::start::Started;
 use crate::exit::Failure;
 use crate::terminal;
@@ -50,6 +51,9 @@ pub(crate) struct Summary {
     pub(crate) bytes: u64,
     pub(crate) lost: BTreeMap<String, u64>,
     pub(crate) overhead: Overhead,
+    /// What is kept of a ring, and what was dropped; not there without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ring: Option<RingSummary>,
     /// Why the capture has no Parquet tables, and is read from its streams.
     #[serde(skip)]
     pub(crate) unfinished: Option<Failure>,
@@ -79,6 +83,7 @@ impl Summary {
                 .map(|samples| format!("Kept {samples} samples")),
         );
         lines.push(self.cost());
+        lines.extend(self.ring.map(|ring| ring.text()));
         lines.extend(
             self.lost
                 .iter()

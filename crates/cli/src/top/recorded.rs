@@ -92,7 +92,10 @@ fn origin(capture: &Capture, dir: &Path) -> Origin {
         partial: false,
     };
     for note in capture.notes() {
-        let whole = matches!(note, Note::OutOfOrder { .. } | Note::StillRecording);
+        let whole = matches!(
+            note,
+            Note::OutOfOrder { .. } | Note::Dropped(_) | Note::StillRecording
+        );
         origin.partial |= !whole;
         origin.notes.push(note.to_string());
     }

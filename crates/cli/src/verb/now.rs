@@ -109,6 +109,7 @@ fn recorded(arguments: &Arguments) -> Result<Option<PathBuf>, Failure> {
         command: Vec::new(),
         user: None,
         no_command: false,
+        ring: None,
     };
     match record::record_if(&wanted, |roster| !roster.vms.is_empty()) {
         Ok(recorded) => Ok(recorded.map(|_| output)),

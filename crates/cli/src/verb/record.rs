@@ -17,7 +17,12 @@ use crate::collect::exits::ExitsWanted;
 use crate::collect::profile::{ProfileWanted, Rate, event};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reading::place::PIPE;
+use crate::record::ring::{self, Limits};
 use crate::record::{self, Wanted, piped};
+
+/// What a ring keeps where only the other limit is named.
+const KEEP_NS: u64 = 24 * 3_600 * 1_000_000_000;
+const MOST_BYTES: u64 = 2 << 30;
 
 /// What to record, and where to.
 #[derive(Debug, Args)]
@@ -39,6 +44,7 @@ recorded it.",
   haltwise record -o cap --mode stats           KVM's own counters only
   haltwise record -o cap --exits=msr,pio        also exits, by MSR and port
   haltwise record -o cap --exits --profile 997hz    also samples of CPU time
+  haltwise record -o ring --keep 24h --max-size 2G  the last day, always
   ssh host haltwise record -o - --duration 10s | haltwise report -"
 )]
 pub(crate) struct Arguments {
@@ -49,6 +55,25 @@ pub(crate) struct Arguments {
     /// How long to record: 10, 10s or 5m [default: until Ctrl-C]
     #[arg(long, value_name = "TIME", value_parser = time::duration)]
     duration: Option<Nanos>,
+    /// Keep a ring of captures in DIR that may go on for ever: what is older than
+    /// this is dropped. DIR and each segment in it are read like a capture
+    /// [default with --max-size: 24h]
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = time::duration,
+        conflicts_with = "profile"
+    )]
+    keep: Option<Nanos>,
+    /// The same by size, for example 500M; the oldest are also dropped where the
+    /// file system is nearly full [default with --keep: 2G]
+    #[arg(
+        long,
+        value_name = "SIZE",
+        value_parser = ring::bytes,
+        conflicts_with = "profile"
+    )]
+    max_size: Option<u64>,
     /// Only this VM, by PID or name; may be repeated [default: all]
     #[arg(long = "vm", value_name = "PID|NAME")]
     vms: Vec<VmSelector>,
@@ -177,5 +202,9 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         json: arguments.json,
         command: arguments.command,
         user: arguments.user,
+        ring: (arguments.keep.is_some() || arguments.max_size.is_some()).then(|| Limits {
+            keep: Duration::from_nanos(arguments.keep.map_or(KEEP_NS, |Nanos(ns)| ns)),
+            most_bytes: arguments.max_size.unwrap_or(MOST_BYTES),
+        }),
     })
 }

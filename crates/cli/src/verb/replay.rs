@@ -116,7 +116,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         .capture()
         .notes()
         .iter()
-        .any(|note| !matches!(note, Note::OutOfOrder { .. }));
+        .any(|note| !matches!(note, Note::OutOfOrder { .. } | Note::Dropped(_)));
     let arrivals = arguments.arrivals;
     let view = view::view(
         opened.info(),

@@ -248,7 +248,9 @@ fn capture_view(opened: &Opened, setup: &Setup, fed: &Fed) -> CaptureView {
     for note in opened.capture().notes() {
         match note {
             Note::Cut => cut = true,
-            Note::OutOfOrder { .. } | Note::AsCounts { .. } => notes.push(note.to_string()),
+            Note::OutOfOrder { .. } | Note::Dropped(_) | Note::AsCounts { .. } => {
+                notes.push(note.to_string())
+            }
             _ => {
                 damaged = true;
                 notes.push(note.to_string());

@@ -74,6 +74,7 @@ fn what_is_installed_runs_and_goes_without_a_trace() {
         "usr/share/bash-completion/completions/haltwise",
         "usr/share/fish/vendor_completions.d/haltwise.fish",
         "usr/share/zsh/site-functions/_haltwise",
+        "usr/lib/systemd/system/haltwise-record.service",
         "usr/share/doc/haltwise/LICENSE-MIT",
         "usr/share/doc/haltwise/LICENSE-APACHE",
     ] {
@@ -96,6 +97,27 @@ fn what_is_installed_runs_and_goes_without_a_trace() {
     let version = Command::new(&program).arg("version").output().unwrap();
     assert!(version.status.success());
     assert!(version.stdout.starts_with(b"haltwise "), "{version:?}");
+
+    let unit = host
+        .path()
+        .join("usr/lib/systemd/system/haltwise-record.service");
+    let unit = fs::read_to_string(unit).unwrap();
+    assert!(
+        unit.contains("ExecStart=/usr/bin/haltwise record "),
+        "{unit}"
+    );
+    // What it runs is understood: only the directory is wrong.
+    let line = unit
+        .lines()
+        .find_map(|line| line.strip_prefix("ExecStart=/usr/bin/haltwise "));
+    let words = line
+        .unwrap()
+        .replace("/var/lib/haltwise/ring", "/proc/no/ring");
+    let refused = Command::new(&program)
+        .args(words.split(' '))
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
 
     make("uninstall", host.path());
     assert_eq!(files(host.path()), BTreeSet::from([theirs.to_owned()]));

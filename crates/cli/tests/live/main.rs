@@ -29,6 +29,7 @@ mod presence;
 mod profile;
 mod prove;
 mod rights;
+mod ring;
 mod tmux;
 mod top;
 #[path = "../agree/tries.rs"]

@@ -1,0 +1,263 @@
+//! A recording that may go on for ever: segments, each a capture, of which the oldest are dropped.
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use haltwise_capture::capture::Capture;
+use haltwise_capture::error::CaptureWriteError;
+use haltwise_capture::files::Directory;
+use haltwise_capture::files::directory::remove_all;
+use haltwise_capture::note::Note;
+use haltwise_capture::recording::{Ending, Recording, Summary};
+use haltwise_capture::ring::{Dropped, RingInfo, Segment, all_segments};
+use haltwise_host::clock;
+use serde::Serialize;
+
+use crate::exit::{Exit, Failure};
+use crate::terminal;
+
+/// Of so many segments a full ring is made: so much more than asked for is kept at most, or so much less.
+const PARTS: u64 = 12;
+
+/// No segment is shorter, so that a ring of seconds is no ring of moments.
+const SHORTEST: Duration = Duration::from_secs(1);
+
+/// So much is left free on the file system: a twentieth of it, and no more than this.
+const FREE_BYTES: u64 = 1 << 30;
+const FREE_SHARE: u64 = 20;
+
+/// How much is kept.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// What ended longer ago is dropped.
+    pub(crate) keep: Duration,
+    /// What is beyond so many bytes is dropped.
+    pub(crate) most_bytes: u64,
+}
+
+/// What is said of a ring at the end.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub(crate) struct RingSummary {
+    /// Segments that are there.
+    pub(crate) segments: usize,
+    /// Their bytes.
+    pub(crate) bytes: u64,
+    /// What was dropped since the ring was made.
+    pub(crate) dropped: Dropped,
+}
+
+/// A ring under way.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    directory: Directory,
+    limits: Limits,
+    info: RingInfo,
+    /// The segment that is written.
+    current: Segment,
+    began_ns: u64,
+    /// Segments of which tables are still being made, the oldest first.
+    ending: VecDeque<(u64, JoinHandle<Result<Summary, CaptureWriteError>>)>,
+}
+
+impl Ring {
+    /// Makes a ring, or goes on with one.
+    pub(super) fn open(path: &Path, limits: Limits) -> Result<Self, Failure> {
+        let context = || format!("write {}", path.display());
+        let directory = Directory::make(path).with_context(context)?;
+        let info = RingInfo::read(path);
+        if info.is_none() && !directory.is_empty().with_context(context)? {
+            let error = anyhow!("{}: it is neither empty nor a ring of captures", context());
+            return Err(Failure::new(Exit::Failed, error).hint(
+                "name a directory that does not exist yet, or that an earlier --keep has made",
+            ));
+        }
+        let mut info = info.unwrap_or_default();
+        let segments = all_segments(path).with_context(context)?;
+        if let Some(newest) = segments.last() {
+            let is_live = |capture: &Capture| capture.notes().contains(&Note::StillRecording);
+            if Capture::open(&newest.path).is_ok_and(|capture| is_live(&capture)) {
+                let error = anyhow!("{}: a recorder is writing to it", context());
+                return Err(
+                    Failure::new(Exit::Failed, error).hint("end it, or name another directory")
+                );
+            }
+        }
+        for dropped in segments.iter().filter(|it| it.number < info.oldest) {
+            remove_all(&dropped.path).with_context(context)?;
+        }
+        info.first = segments
+            .last()
+            .map_or(1, |newest| newest.number.saturating_add(1))
+            .max(info.oldest);
+        info.write(&directory).with_context(context)?;
+        Ok(Self {
+            current: Segment::of(path, info.first),
+            directory,
+            limits,
+            info,
+            began_ns: clock::monotonic_ns(),
+            ending: VecDeque::new(),
+        })
+    }
+
+    /// Where the segment that is written goes.
+    pub(super) fn current(&self) -> &Path {
+        &self.current.path
+    }
+
+    /// Where the one after it will go.
+    pub(super) fn next(&self) -> PathBuf {
+        Segment::of(self.directory.path(), self.current.number.saturating_add(1)).path
+    }
+
+    /// Whether the segment is long enough, or large enough.
+    pub(super) fn is_due(&self, now_ns: u64) -> bool {
+        let elapsed = Duration::from_nanos(now_ns.saturating_sub(self.began_ns));
+        let longest = self.limits.keep / u32::try_from(PARTS).unwrap_or(1);
+        elapsed >= longest.max(SHORTEST)
+            || elapsed >= SHORTEST && self.current.bytes() >= self.limits.most_bytes / PARTS
+    }
+
+    /// Waits another while with the next segment.
+    pub(super) fn put_off(&mut self, now_ns: u64) {
+        self.began_ns = now_ns;
+    }
+
+    /// Goes on with the next segment, and makes tables of the last one meanwhile: that may take seconds, in which
+    /// halts come.
+    pub(super) fn turn(&mut self, last: Recording, ending: Ending, now_ns: u64) {
+        let thread = std::thread::spawn(move || last.finish(ending));
+        self.ending.push_back((self.current.number, thread));
+        self.current = Segment::of(self.directory.path(), self.current.number.saturating_add(1));
+        self.began_ns = now_ns;
+    }
+
+    /// Takes note of tables that are made; of all of them, and waits for that, at the end.
+    pub(super) fn settle(&mut self, is_over: bool) {
+        while let Some((number, thread)) = self.ending.pop_front() {
+            if !is_over && !thread.is_finished() {
+                self.ending.push_front((number, thread));
+                return;
+            }
+            let error = match thread.join() {
+                Ok(Ok(_)) => continue,
+                Ok(Err(error)) => anyhow!(error),
+                Err(_) => anyhow!("the thread ended early"),
+            };
+            let path = Segment::of(self.directory.path(), number).path;
+            terminal::say(&format!(
+                "note: {} stays as it was recorded: {error:#}",
+                path.display()
+            ));
+        }
+    }
+
+    /// Drops the oldest segments until what is left is within all limits.
+    pub(super) fn prune(&mut self) -> std::io::Result<()> {
+        self.settle(false);
+        let path = self.directory.path().to_owned();
+        let segments = all_segments(&path)?;
+        let mut bytes: u64 = segments.iter().map(Segment::bytes).sum();
+        let busy = self
+            .ending
+            .front()
+            .map_or(self.current.number, |(number, _)| *number);
+        let ended = segments.iter().filter(|it| it.number < busy);
+        let oldest = self.info.oldest;
+        for segment in ended.filter(|it| it.number >= oldest) {
+            let capture = Capture::open(&segment.path).ok();
+            let info = capture.as_ref().map(Capture::info);
+            let end = info.and_then(|info| info.clock.unix_ns(info.ended.as_ref()?.time_ns));
+            let age = end.map(|end| Duration::from_nanos(clock::wall_ns().saturating_sub(end)));
+            let is_old = age.is_none_or(|age| age > self.limits.keep);
+            if !is_old && bytes <= self.limits.most_bytes && has_room(&path) {
+                return Ok(());
+            }
+            bytes = bytes.saturating_sub(segment.bytes());
+            // First what counts, then the files: whoever is killed in between has dropped it all the same.
+            self.info.drop(segment, info);
+            self.info.write(&self.directory)?;
+            remove_all(&segment.path)?;
+        }
+        Ok(())
+    }
+
+    /// What there is at the end.
+    pub(super) fn summary(&self) -> RingSummary {
+        let mut segments = all_segments(self.directory.path()).unwrap_or_default();
+        segments.retain(|it| it.number >= self.info.oldest);
+        RingSummary {
+            segments: segments.len(),
+            bytes: segments.iter().map(Segment::bytes).sum(),
+            dropped: self.info.dropped,
+        }
+    }
+}
+
+impl RingSummary {
+    /// In a line.
+    pub(super) fn text(&self) -> String {
+        let kept = format!(
+            "Kept {} segments ({:.1} MB)",
+            self.segments,
+            self.bytes as f64 / 1e6
+        );
+        match self.dropped.segments {
+            0 => format!("{kept}; none was dropped"),
+            dropped => format!(
+                "{kept}; {dropped} older ones with {} halts were dropped since the ring was made",
+                self.dropped.halts
+            ),
+        }
+    }
+}
+
+/// Whether the file system has room; where it does not say, it has.
+fn has_room(path: &Path) -> bool {
+    rustix::fs::statvfs(path).map_or(true, |found| {
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        bytes(found.f_bavail) >= FREE_BYTES.min(bytes(found.f_blocks) / FREE_SHARE)
+    })
+}
+
+/// `2G`, `500M`, `1048576`: bytes, in powers of 1024.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let shift = match unit {
+        "" => 0,
+        "K" | "k" => 10,
+        "M" => 20,
+        "G" => 30,
+        "T" => 40,
+        _ => return Err("expected a size like 500M or 2G".to_owned()),
+    };
+    let number: u64 = number
+        .parse()
+        .map_err(|_| "expected a size like 500M or 2G".to_owned())?;
+    let bytes = number
+        .checked_mul(1 << shift)
+        .ok_or("the size is too large")?;
+    if bytes < 1 << 20 {
+        return Err("must be at least 1M".to_owned());
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn sizes_are_powers_of_1024() {
+        assert_eq!(bytes("2G"), Ok(2 << 30));
+        assert_eq!(bytes("500M"), Ok(500 << 20));
+        assert_eq!(bytes("1048576"), Ok(1 << 20));
+        for wrong in ["", "G", "2X", "2.5G", "1023K", "99999999999999T", "-1M"] {
+            assert!(bytes(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! A ring of captures: no halt is lost between segments, the oldest go, and a recorder may be killed.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use haltwise_capture::capture::Capture;
+use haltwise_capture::note::Note;
+use haltwise_capture::ring::{RingInfo, Segment, all_segments};
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::bench::{Bench, Running, counted, haltwise, told};
+
+/// Segments of a second, which is the shortest there is.
+const KEPT: &[&str] = &["--keep", "12s", "--max-size", "64M"];
+
+fn ring(bench: &Bench, options: &[&str]) -> (Running, PathBuf) {
+    let path = bench.path("ring");
+    let before = all_segments(&path).unwrap_or_default().len();
+    let recorder = Running::start(
+        Command::new(haltwise())
+            .args(["record", "--duration", "60s", "--json"])
+            .args(options)
+            .arg("-o")
+            .arg(&path)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    );
+    wait_for_segments(&path, before + 1);
+    (recorder, path)
+}
+
+fn wait_for_segments(ring: &Path, least: usize) {
+    let has_begun = |it: &Segment| it.path.join("capture.json").exists();
+    for _ in 0..1_200 {
+        let there = all_segments(ring).unwrap_or_default();
+        if there.iter().filter(|it| has_begun(it)).count() >= least {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    panic!("there are no {least} segments in {}", ring.display());
+}
+
+fn halts_of(capture: &Capture, tid: u32) -> Vec<haltwise_core::event::Halt> {
+    let rows = capture.halts().unwrap().map(Result::unwrap);
+    rows.filter(|halt| halt.tid.0 == tid).collect()
+}
+
+#[test]
+fn segments_together_have_each_halt_once() {
+    let Some(bench) = Bench::set_up() else { return };
+    let (recorder, path) = ring(&bench, KEPT);
+    let run = ["run", "pingpong", "--name", "in-a-ring", "--json"];
+    let load = ["--gap", "fixed:150us", "--duration", "5s"];
+    let lab = bench.lab().args(run).args(load).output().unwrap();
+    assert!(lab.status.success(), "{}", told(&lab));
+    let output = recorder.end(Signal::INT);
+    // 5: other tests' VMs may bring more than the recorder can take.
+    let code = output.status.code();
+    assert!(matches!(code, Some(0 | 5)), "{}", told(&output));
+
+    let joined = Capture::open(&path).unwrap();
+    let lab: Value = serde_json::from_slice(&lab.stdout).unwrap();
+    let counted = counted(&lab);
+    let [vcpu] = counted.as_slice() else {
+        panic!("{counted:?}")
+    };
+    let segments = all_segments(&path).unwrap();
+    assert!(segments.len() >= 4, "{segments:?}");
+    let each = segments
+        .iter()
+        .map(|segment| Capture::open(&segment.path).unwrap());
+    let alone: Vec<usize> = each
+        .map(|capture| halts_of(&capture, vcpu.tid).len())
+        .collect();
+    let halts = halts_of(&joined, vcpu.tid);
+    assert_eq!(halts.len(), alone.iter().sum::<usize>(), "{alone:?}");
+    assert!(
+        alone.iter().filter(|&&halts| halts > 0).count() >= 3,
+        "{alone:?}"
+    );
+    if joined.lost_by_place().unwrap().is_empty() {
+        assert_eq!(halts.len() as u64, vcpu.halt_exits, "{alone:?}");
+        let waited = halts.iter().filter(|halt| halt.waited).count();
+        assert_eq!(waited as u64, vcpu.waits);
+    }
+    assert!(halts.is_sorted_by_key(|halt| halt.start_ns));
+
+    // Other verbs read it, and what they show is whole.
+    let report = Command::new(haltwise())
+        .args(["report", "--json"])
+        .arg(&path)
+        .output();
+    let report = report.unwrap();
+    assert!(
+        matches!(report.status.code(), Some(0 | 5)),
+        "{}",
+        told(&report)
+    );
+    let reported: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let vms = reported["vms"].as_array().unwrap();
+    let ours = vms.iter().find(|vm| vm["name"] == "in-a-ring").unwrap();
+    assert_eq!(ours["account"]["halts"].as_u64(), Some(halts.len() as u64));
+    for verb in ["now", "tune", "verify", "explain", "top", "diff"] {
+        let mut command = Command::new(haltwise());
+        command.arg(verb).arg(&path);
+        match verb {
+            "top" => _ = command.arg("--once"),
+            "diff" => _ = command.arg(&segments[1].path),
+            _ => {}
+        }
+        let said = command.output().unwrap();
+        assert!(
+            matches!(said.status.code(), Some(0 | 5)),
+            "{verb}: {}",
+            told(&said)
+        );
+    }
+}
+
+#[test]
+fn the_oldest_go_and_what_went_is_reported() {
+    let Some(bench) = Bench::set_up() else { return };
+    let _vm = bench.keep_halting("fixed:500us", &[]);
+    let (recorder, path) = ring(&bench, &["--keep", "2s"]);
+    for _ in 0..1_200 {
+        if RingInfo::read(&path).is_some_and(|info| info.dropped.segments >= 2) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    let output = recorder.end(Signal::INT);
+    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let info = RingInfo::read(&path).unwrap();
+    assert!(
+        info.dropped.segments >= 2 && info.dropped.halts > 0,
+        "{info:?}"
+    );
+    assert_eq!(said["ring"]["dropped"]["segments"], info.dropped.segments);
+    let segments = all_segments(&path).unwrap();
+    assert!(segments.iter().all(|it| it.number >= info.oldest));
+    assert_eq!(said["ring"]["segments"], segments.len());
+    let joined = Capture::open(&path).unwrap();
+    assert!(joined.notes().contains(&Note::Dropped(info.dropped)));
+}
+
+#[test]
+fn a_ring_whose_recorder_is_killed_is_read_and_goes_on() {
+    let Some(bench) = Bench::set_up() else { return };
+    let _vm = bench.keep_halting("fixed:500us", &["--name", "outlives"]);
+    let mut first = 0;
+    for round in 0..3 {
+        let (recorder, path) = ring(&bench, KEPT);
+        let info = RingInfo::read(&path).unwrap();
+        assert!(round == 0 || info.first > first, "{info:?} after {first}");
+        first = info.first;
+        // At another moment each time: between segments, and while tables are made.
+        wait_for_segments(&path, usize::try_from(first).unwrap() + 1);
+        std::thread::sleep(Duration::from_millis(130 * round));
+        recorder.end(Signal::KILL);
+
+        let joined = Capture::open(&path).unwrap();
+        assert!(joined.notes().contains(&Note::Cut), "{:?}", joined.notes());
+        let together = joined.halts().unwrap().map(Result::unwrap).count();
+        let mut alone = 0;
+        for segment in all_segments(&path).unwrap() {
+            if segment.number >= first && segment.path.join("capture.json").exists() {
+                let capture = Capture::open(&segment.path).unwrap();
+                alone += capture.halts().unwrap().map(Result::unwrap).count();
+            }
+        }
+        assert!(alone > 0 && together == alone, "{together} of {alone}");
+    }
+    // Two recorders in one ring would write over each other.
+    let (_recorder, path) = ring(&bench, KEPT);
+    let mut second = Command::new(haltwise());
+    let refused = second
+        .args(["record", "--keep", "1h", "-o"])
+        .arg(&path)
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{}", told(&refused));
+    let why = String::from_utf8_lossy(&refused.stderr);
+    assert!(why.contains("a recorder is writing to it"), "{why}");
+}
