@@ -5,6 +5,7 @@
 //! need libelf built for it, and that needs three libraries (argp, fts, obstack) that Debian has for no musl.
 
 mod clean_root;
+mod licences;
 mod package;
 
 use std::path::{Path, PathBuf};
@@ -24,7 +25,7 @@ pub(crate) struct Args {
     /// Pack the programs of this folder, instead of building them
     #[arg(long, value_name = "DIR")]
     built: Option<PathBuf>,
-    /// Install, run, upgrade and purge the .deb in a clean Debian 12, which is fetched
+    /// Install, run, upgrade and purge the .deb in clean roots of Debian 11, 12 and 13, which are fetched
     #[arg(long)]
     check: bool,
 }
@@ -73,7 +74,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         ));
     }
     if args.check {
-        say::step("the .deb in a clean Debian 12");
+        say::step("what was made, on hosts without our tools");
         clean_root::check(&PACKAGES[0], &out)?;
     }
     std::fs::remove_dir_all(out.join("tree")).context("remove the trees")?;

@@ -1,57 +1,124 @@
-//! The .deb in a Debian 12 that has nothing of ours and none of our tools: installed, run, upgraded, purged.
+//! What is handed out, in user spaces that have nothing of ours and none of our tools: the .deb installed, run,
+//! upgraded, removed and purged in Debian 11, 12 and 13, the archive's program run there, and the .rpm asked by rpm's
+//! own tools.
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
 use super::package::{Package, VERSION};
 use crate::{say, tool};
 
+/// Debian 11, 12 and 13: glibc 2.31, 2.36 and 2.41.
+const RELEASES: [&str; 3] = ["bullseye", "bookworm", "trixie"];
+
 /// Does it; says why where it cannot.
 pub(super) fn check(package: &Package, out: &Path) -> Result<()> {
+    rpm(package, out)?;
     let is_root = tool::ask(Command::new("id").arg("-u"))?.trim() == "0";
     let Some(bootstrap) = tool::find("mmdebstrap").filter(|_| is_root) else {
-        say::skipped("a clean Debian: needs root and mmdebstrap");
+        say::skipped("clean roots of Debian: need root and mmdebstrap");
         return Ok(());
     };
-    let dir = tempfile::tempdir().context("a folder for the clean root")?;
-    let host = dir.path().join("root");
-    let mut fetch = Command::new(bootstrap);
-    fetch.args(["--quiet", "--variant=minbase", "bookworm"]);
-    tool::run(fetch.arg(&host))?;
+    for release in RELEASES {
+        let dir = tempfile::tempdir().context("a folder for the clean root")?;
+        let host = dir.path().join("root");
+        let mut fetch = Command::new(&bootstrap);
+        fetch.args(["--quiet", "--variant=minbase", release]);
+        if let Err(error) = tool::run(fetch.arg(&host)) {
+            say::skipped(&format!("Debian {release}: {error:#}"));
+            continue;
+        }
+        in_root(package, out, dir.path(), &host).with_context(|| format!("in Debian {release}"))?;
+        say::note(&format!(
+            "{release}: the archive's program runs; the .deb installed, ran, upgraded and purged, and left nothing"
+        ));
+    }
+    Ok(())
+}
+
+fn in_root(package: &Package, out: &Path, dir: &Path, host: &Path) -> Result<()> {
     let newer = format!("{VERSION}+1");
     let tree = out.join("tree").join(package.name);
-    let Some(upgrade) = package.deb(&tree, dir.path(), &newer)? else {
+    let Some(upgrade) = package.deb(&tree, dir, &newer)? else {
         return Ok(());
     };
     let first = out.join(format!("{}_{VERSION}_amd64.deb", package.name));
+    let archive = out.join(package.archive_name());
     for (from, to) in [
         (first.as_path(), "first.deb"),
         (upgrade.as_path(), "newer.deb"),
+        (archive.as_path(), "archive.tar.gz"),
     ] {
         std::fs::copy(from, host.join(to)).with_context(|| format!("copy {to}"))?;
     }
-    let before = files(&host)?;
-    inside(&host, "dpkg -i /first.deb >/dev/null && haltwise version")?;
+    let before = files(host)?;
+    let unpack = "mkdir /alone && tar -C /alone -xf /archive.tar.gz && /alone/bin/haltwise version && rm -r /alone";
+    let version = inside(host, unpack)?;
+    ensure!(version.starts_with("haltwise "), "it says {version}");
+    inside(host, "dpkg -i /first.deb >/dev/null && haltwise version")?;
     let doctor = inside(
-        &host,
+        host,
         "mount -t proc proc /proc; haltwise doctor; umount /proc; true",
     )?;
     ensure!(
         doctor.contains("What can be recorded here"),
         "haltwise doctor says {doctor}"
     );
-    inside(&host, "dpkg -i /newer.deb >/dev/null")?;
-    let installed = inside(&host, "dpkg-query -W -f '${Version}' haltwise")?;
+    inside(host, "dpkg -i /newer.deb >/dev/null")?;
+    let installed = inside(host, "dpkg-query -W -f '${Version}' haltwise")?;
     ensure!(installed == newer, "{installed} is installed, not {newer}");
-    inside(&host, "dpkg --purge haltwise >/dev/null")?;
-    let left: Vec<String> = files(&host)?.difference(&before).cloned().collect();
+    inside(
+        host,
+        "dpkg --remove haltwise >/dev/null && dpkg --purge haltwise 2>&1",
+    )?;
+    let left: Vec<String> = files(host)?.difference(&before).cloned().collect();
     if !left.is_empty() {
         bail!("after the purge there is still {left:?}");
     }
-    say::note("installed, run, upgraded and purged; nothing is left");
+    Ok(())
+}
+
+/// Whether rpm's own tools read the .rpm, and find in it the program that runs.
+fn rpm(package: &Package, out: &Path) -> Result<()> {
+    let (Some(rpm), Some(rpm2cpio), Some(cpio)) = (
+        tool::find("rpm"),
+        tool::find("rpm2cpio"),
+        tool::find("cpio"),
+    ) else {
+        say::skipped("the .rpm is not read: needs rpm, rpm2cpio and cpio");
+        return Ok(());
+    };
+    let file = out.join(format!("{}-{VERSION}-1.x86_64.rpm", package.name));
+    let mut query = Command::new(rpm);
+    let named = tool::ask(query.args(["-qp", "--nosignature"]).arg(&file))?;
+    let expected = format!("{}-{VERSION}-1.x86_64", package.name);
+    ensure!(named.trim() == expected, "rpm -qp says {named}");
+    let dir = tempfile::tempdir().context("a folder for the .rpm")?;
+    let mut unpacked = Command::new(rpm2cpio);
+    let mut unpacked = unpacked
+        .arg(&file)
+        .stdout(Stdio::piped())
+        .spawn()
+        .context("start rpm2cpio")?;
+    let archive = unpacked.stdout.take().context("its stdout is piped")?;
+    let mut extract = Command::new(cpio);
+    extract
+        .args(["-id", "--quiet"])
+        .current_dir(dir.path())
+        .stdin(archive);
+    let extracted = extract.status().context("start cpio")?;
+    let unpacked = unpacked.wait().context("wait for rpm2cpio")?;
+    ensure!(
+        unpacked.success() && extracted.success(),
+        "the .rpm cannot be unpacked"
+    );
+    let program = dir.path().join("usr/bin").join(package.name);
+    let version = tool::ask(Command::new(program).arg("version"))?;
+    ensure!(version.starts_with("haltwise "), "it says {version}");
+    say::note("rpm reads the .rpm, and its program runs");
     Ok(())
 }
 
@@ -67,17 +134,11 @@ fn inside(host: &Path, line: &str) -> Result<String> {
 
 /// Files of the root, but for what dpkg keeps of its own work.
 fn files(host: &Path) -> Result<BTreeSet<String>> {
-    let listed = tool::ask(Command::new("find").current_dir(host).args([
-        ".",
-        "-xdev",
-        "-type",
-        "f",
-        "-not",
-        "-path",
-        "./var/lib/dpkg/*",
-        "-not",
-        "-path",
-        "./var/log/*",
-    ]))?;
+    let mut find = Command::new("find");
+    find.current_dir(host).args([".", "-xdev", "-type", "f"]);
+    for own in ["./var/lib/dpkg/*", "./var/log/*"] {
+        find.args(["-not", "-path", own]);
+    }
+    let listed = tool::ask(&mut find)?;
     Ok(listed.lines().map(String::from).collect())
 }

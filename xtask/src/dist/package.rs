@@ -1,10 +1,13 @@
 //! A package: its tree, and the tree as an archive, a .deb and a .rpm. What packs is what each system packs with.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use super::licences;
 use crate::{repo, say, tool};
 
 /// All packages have the workspace's version.
@@ -37,8 +40,10 @@ impl Package {
                 std::fs::copy(repo::root().join(licence), doc.join(licence))?;
             }
         }
-        std::fs::write(self.documents(&tree).join("copyright"), COPYRIGHT)
-            .context("write the copyright")?;
+        let documents = self.documents(&tree);
+        std::fs::write(documents.join("copyright"), COPYRIGHT).context("write the copyright")?;
+        let third = licences::of(self.name)?;
+        std::fs::write(documents.join(THIRD), third).context("write licences")?;
         Ok(tree)
     }
 
@@ -48,9 +53,14 @@ impl Package {
 
     /// The tree below `usr`, for hosts without packages: `tar -C /usr/local -xf`.
     pub(super) fn archive(&self, tree: &Path, out: &Path) -> Result<PathBuf> {
-        let file = out.join(format!("{}-{VERSION}-x86_64-linux.tar.gz", self.name));
+        let file = out.join(self.archive_name());
         tar(&file, &tree.join("usr"), ".")?;
         Ok(file)
+    }
+
+    /// Its file.
+    pub(super) fn archive_name(&self) -> String {
+        format!("{}-{VERSION}-x86_64-linux.tar.gz", self.name)
     }
 
     /// The symbols of a program, which gdb and perf find by its build id.
@@ -74,6 +84,11 @@ impl Package {
         let control = tree.join("DEBIAN");
         std::fs::create_dir_all(&control)?;
         std::fs::write(control.join("control"), self.control(version))?;
+        if self.name == "haltwise" {
+            let script = control.join("prerm");
+            std::fs::write(&script, STOP)?;
+            std::fs::set_permissions(&script, Permissions::from_mode(0o755))?;
+        }
         let file = out.join(format!("{}_{version}_amd64.deb", self.name));
         let mut pack = Command::new(program);
         pack.args(["--root-owner-group", "-Zxz", "--build"])
@@ -88,7 +103,7 @@ impl Package {
     fn control(&self, version: &str) -> String {
         format!(
             "Package: {}\nVersion: {version}\nArchitecture: amd64\nSection: admin\nPriority: optional\n\
-             Maintainer: haltwise <haltwise@localhost>\nDescription: {}\n",
+             Maintainer: {MAINTAINER}\nDescription: {}\n",
             self.name, self.about
         )
     }
@@ -130,14 +145,24 @@ impl Package {
     }
 }
 
+/// As LICENSE-MIT names who made it. There is no address that would reach them, and Debian wants one.
+const MAINTAINER: &str = "The haltwise authors <haltwise@maintainers.invalid>";
+
+/// Ends the service before its program goes; it is not enabled unless somebody did that.
+const STOP: &str = "#!/bin/sh\nset -e\nif [ \"$1\" = remove ] && [ -d /run/systemd/system ]; then\n    \
+                    systemctl disable --now haltwise-record.service || true\nfi\n";
+
+/// The licences of what a program contains.
+const THIRD: &str = "THIRD-PARTY-LICENSES";
+
 /// What only haltwise has.
-const SHARED: &str = "/usr/share/man/man1/*\n/usr/share/bash-completion/completions/*\n\
+const SHARED: &str = "/usr/lib/systemd/system/*\n/usr/share/man/man1/*\n/usr/share/bash-completion/completions/*\n\
                       /usr/share/fish/vendor_completions.d/*\n/usr/share/zsh/site-functions/*\n";
 
 const COPYRIGHT: &str = "haltwise: MIT or Apache-2.0, at your choice; its BPF programs: MIT or GPL-2.0.\n\
                          The program contains libelf (LGPL-3.0+ or GPL-2.0+), zlib, libbpf (BSD-2-Clause or \
-                         LGPL-2.1), glibc (LGPL-2.1+) and Rust crates with permissive licences, listed in \
-                         Cargo.lock. `cargo xtask dist` makes it from source, with other versions of these too.\n";
+                         LGPL-2.1), glibc (LGPL-2.1+) and Rust crates with permissive licences: \
+                         THIRD-PARTY-LICENSES has their texts. `cargo xtask dist` makes it from source, with other versions of these too.\n";
 
 fn strip(from: &Path, to: &Path) -> Result<()> {
     tool::run(Command::new("strip").arg("-o").arg(to).arg(from))
