@@ -176,6 +176,10 @@ fn wanted_exits(
 /// Records.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     if arguments.output == Path::new(PIPE) {
+        if arguments.keep.is_some() || arguments.max_size.is_some() {
+            let error = anyhow::anyhow!("a ring has no end to write to stdout: name a directory");
+            return Err(Failure::new(Exit::Usage, error));
+        }
         return piped::run();
     }
     record::run(&Wanted {
