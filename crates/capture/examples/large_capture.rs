@@ -147,9 +147,7 @@ fn info(vms: u32) -> CaptureInfo {
             name: format!("vm-{number}"),
             vmm: VmmKind::Other,
             observable: Observable::Yes,
-            from_ns: None,
-            to_ns: None,
-            paused: None,
+            ..Vm::default()
         });
         info.roster.vcpus.push(Vcpu {
             vm: index,

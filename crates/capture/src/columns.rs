@@ -109,6 +109,17 @@ impl<'a> Columns<'a> {
         }
     }
 
+    /// A column of texts that may be NULL, which older captures of this schema lack.
+    pub(crate) fn later_texts(
+        &self,
+        name: &str,
+    ) -> Result<Option<&'a StringArray>, CaptureReadError> {
+        match self.batch.column_by_name(name) {
+            None => Ok(None),
+            Some(_) => self.maybe_texts(name).map(Some),
+        }
+    }
+
     /// A column of 64-bit numbers.
     pub(crate) fn u64s(&self, name: &str) -> Result<&'a [u64], CaptureReadError> {
         let array = self.maybe_u64s(name)?;

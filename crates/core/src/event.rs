@@ -9,7 +9,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::hist::LogHist;
+use crate::identity::Identity;
 use crate::ids::{Tid, VcpuId, VmIndex, VmKey, VmmKind};
+use crate::vmm::{Machine, Threads};
 
 /// What ended a halt.
 #[derive(
@@ -260,18 +262,27 @@ pub struct WindowChange {
 }
 
 /// A VM that was seen.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Vm {
     /// Its row; what `vm` columns refer to.
     pub index: VmIndex,
     /// Its identity.
     pub key: VmKey,
-    /// What its VMM calls it; else the process's name and number.
+    /// What its operator calls it, see [`Identity`]; else the process's name and number.
     pub name: String,
+    /// What else it is called.
+    #[serde(default, skip_serializing_if = "Identity::is_empty")]
+    pub identity: Identity,
     /// Which VMM.
     pub vmm: VmmKind,
     /// Whether its halts can be seen, and if not, why.
     pub observable: Observable,
+    /// What its VMM's command line says, of QEMU.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Machine>,
+    /// What its VMM's threads did; `None` where that was not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub threads: Option<Threads>,
     /// When it came, if that was while recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_ns: Option<u64>,

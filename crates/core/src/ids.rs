@@ -44,7 +44,9 @@ id! {
 ///
 /// A VMM process that runs several VMs has one `VmKey` for each, told apart by `ordinal`
 /// (the order in which their first vCPU was seen).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 pub struct VmKey {
     /// The VMM's process.
     pub pid: Pid,
@@ -55,7 +57,9 @@ pub struct VmKey {
 }
 
 /// Which VMM runs a VM.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum VmmKind {
@@ -71,6 +75,7 @@ pub enum VmmKind {
     HaltwiseLab,
     /// Any other user of /dev/kvm; also a VMM that only a newer haltwise knows by name.
     #[serde(other)]
+    #[default]
     Other,
 }
 

@@ -7,6 +7,8 @@
 //! |---|---|
 //! | [`units`] | nanoseconds, durations as people write them |
 //! | [`ids`] | processes, threads, VMs, vCPUs |
+//! | [`identity`] | what else a VM is called: UUID, Proxmox VMID, pod, cgroup |
+//! | [`vmm`] | what a VMM does beside running vCPUs, and what its command line says of its devices |
 //! | [`event`] | the facts: [`event::Halt`] and its neighbours |
 //! | [`exit`] | exits counted by cause, the names of their reasons, and their account |
 //! | [`profile`] | samples of where VMMs spend their time: sums, areas, hot symbols, trees |
@@ -36,6 +38,7 @@ pub mod explain;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod hist;
+pub mod identity;
 pub mod ids;
 pub mod kvm;
 pub mod policy;
@@ -47,4 +50,5 @@ pub mod stats;
 pub mod tune;
 pub mod units;
 pub mod verify;
+pub mod vmm;
 pub mod workload;

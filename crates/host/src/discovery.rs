@@ -1,7 +1,7 @@
 //! Which VMs run on this host, found without BPF: processes that hold KVM's descriptors.
 //!
 //! KVM names its descriptors `anon_inode:kvm-vm` and `anon_inode:kvm-vcpu:N`; who holds one runs a VM.
-//! The name of the VM comes from the VMM's command line, the thread of each vCPU from thread names,
+//! The names of the VM come from the VMM's command line, its cgroup and its manager's files, the thread of each vCPU from thread names,
 //! as far as the VMM gives them. Which thread really runs which vCPU only the kernel knows; the rungs
 //! correct what is read here.
 //!
@@ -9,13 +9,18 @@
 //! counted in [`Scan::denied`]: there may be VMs that nobody sees.
 
 mod arguments;
+mod cgroup;
 mod cloud_hypervisor;
 mod crosvm;
 mod firecracker;
 #[doc(hidden)]
 pub mod fuzz;
+mod identity;
+mod kubevirt;
 mod lab;
+mod libvirt;
 mod living;
+mod machine;
 mod name;
 mod pauses;
 mod qemu;
@@ -24,11 +29,14 @@ mod running;
 mod selector;
 mod threads;
 mod vmm;
+mod work;
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use haltwise_core::identity::Identity;
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmKey, VmmKind};
+use haltwise_core::vmm::Machine;
 
 use self::arguments::Arguments;
 use crate::root::{Root, RootError};
@@ -48,10 +56,12 @@ pub struct VmProcess {
     pub key: VmKey,
     /// Which VMM it is.
     pub vmm: VmmKind,
-    /// What its VMM calls it; else the process's name and number. Printable and short.
+    /// What its operator calls it; else the process's name and number. Printable and short.
     pub name: String,
-    /// The UUID that its VMM was given.
-    pub uuid: Option<String>,
+    /// What else it is called.
+    pub identity: Identity,
+    /// What its command line says, of QEMU.
+    pub machine: Option<Machine>,
     /// How many descriptors of VMs it holds.
     pub vm_descriptors: usize,
     /// The vCPUs it holds descriptors of, in order; a number that comes twice belongs to two VMs,
@@ -79,6 +89,8 @@ impl VmProcess {
     pub fn label(&self) -> VmLabel {
         VmLabel {
             name: self.name.clone(),
+            identity: self.identity.clone(),
+            machine: self.machine,
             vmm: self.vmm,
         }
     }
@@ -176,12 +188,13 @@ fn look(root: &Root, pid: Pid) -> Result<Option<VmProcess>, RootError> {
             .chain(arguments.program())
             .chain([comm.as_str()]),
     );
-    let given = (vmm.name)(&arguments).and_then(|name| printable(&name));
+    let named = identity::of(root, pid, vmm, &arguments);
     Ok(Some(VmProcess {
         key,
         vmm: vmm.kind,
-        name: given.unwrap_or_else(|| fallback_name(&comm, pid)),
-        uuid: (vmm.uuid)(&arguments).and_then(|uuid| printable(&uuid)),
+        name: named.name.unwrap_or_else(|| fallback_name(&comm, pid)),
+        identity: named.identity,
+        machine: (vmm.kind == VmmKind::Qemu).then(|| machine::of(&arguments)),
         vm_descriptors: held.vms,
         vcpus: held.vcpus,
         threads: threads(root, pid, vmm.vcpu)?,

@@ -36,7 +36,7 @@ const fn guest(name: &'static str, path: &'static str) -> Source {
     }
 }
 
-const SOURCES: [Source; 18] = [
+const SOURCES: [Source; 25] = [
     kvm("halt_poll_ns", "sys/module/kvm/parameters/halt_poll_ns"),
     kvm(
         "halt_poll_ns_grow",
@@ -73,6 +73,26 @@ const SOURCES: [Source; 18] = [
         "cpuidle.current_governor",
         "sys/devices/system/cpu/cpuidle/current_governor_ro",
     ),
+    kvm(
+        "kvm.pi_inject_timer",
+        "sys/module/kvm/parameters/pi_inject_timer",
+    ),
+    // A number of nanoseconds until Linux 6.10, then whether it is found out.
+    kvm(
+        "kvm.lapic_timer_advance",
+        "sys/module/kvm/parameters/lapic_timer_advance_ns",
+    ),
+    kvm(
+        "kvm.lapic_timer_advance",
+        "sys/module/kvm/parameters/lapic_timer_advance",
+    ),
+    kvm("nohz_full", "sys/devices/system/cpu/nohz_full"),
+    kvm(
+        "transparent_hugepage",
+        "sys/kernel/mm/transparent_hugepage/enabled",
+    ),
+    kvm("sched_ext.state", "sys/kernel/sched_ext/state"),
+    kvm("sched_ext.ops", "sys/kernel/sched_ext/root/ops"),
     guest(
         "guest_halt_poll_ns",
         "sys/module/haltpoll/parameters/guest_halt_poll_ns",
@@ -104,7 +124,19 @@ const VENDORS: [&str; 3] = ["kvm_intel", "kvm_amd", "kvm_pvm"];
 
 /// Reads every setting that this kernel has.
 pub fn read(root: &Root, time_ns: u64) -> Result<Vec<Knob>, RootError> {
+    read_all(root, time_ns, has_idle_hlt(root))
+}
+
+fn read_all(root: &Root, time_ns: u64, idle_hlt: bool) -> Result<Vec<Knob>, RootError> {
     let mut knobs = read_from(root, time_ns, &SOURCES)?;
+    if idle_hlt {
+        knobs.push(Knob {
+            time_ns,
+            name: "cpu.idle_hlt".to_owned(),
+            scope: KnobScope::Host,
+            value: "Y".to_owned(),
+        });
+    }
     if let Some(vendor) = vendor_module(root) {
         knobs.push(Knob {
             time_ns,
@@ -131,6 +163,19 @@ fn read_from(root: &Root, time_ns: u64, sources: &[Source]) -> Result<Vec<Knob>,
         }
     }
     Ok(knobs)
+}
+
+/// Whether the first processor has AMD's Idle HLT. The file has all processors: what comes after the first
+/// few thousand bytes is of others.
+fn has_idle_hlt(root: &Root) -> bool {
+    let text = root.long_bytes("proc/cpuinfo", 8 << 10).unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    let flags = text.lines().find_map(|line| line.strip_prefix("flags"));
+    flags.is_some_and(|flags| {
+        flags
+            .split_ascii_whitespace()
+            .any(|flag| flag == "idle_hlt")
+    })
 }
 
 /// The module that gives KVM its processor, where there is one.
@@ -167,6 +212,8 @@ const WINDOW_SOURCES: usize = 4;
 #[derive(Debug, Default)]
 pub struct Watch {
     last: BTreeMap<(String, KnobScope), Last>,
+    /// Found out once: before Linux 5.18 reading `/proc/cpuinfo` interrupts every CPU.
+    idle_hlt: Option<bool>,
 }
 
 /// What a setting was when it was last looked at.
@@ -191,7 +238,10 @@ impl Watch {
     ) -> Result<Vec<Knob>, RootError> {
         let before_ns = clock();
         let mut now = match look {
-            Look::All => read(root, before_ns)?,
+            Look::All => {
+                let idle_hlt = *self.idle_hlt.get_or_insert_with(|| has_idle_hlt(root));
+                read_all(root, before_ns, idle_hlt)?
+            }
             Look::Window => read_from(root, before_ns, &SOURCES[..WINDOW_SOURCES])?,
         };
         let after_ns = clock();
@@ -234,6 +284,38 @@ mod test {
 
     use super::*;
     use crate::root::made_up;
+
+    #[test]
+    fn what_rules_ask_of_the_host_is_read() {
+        let cpu = "processor\t: 0\nflags\t\t: fpu svm idle_hlt\n\nprocessor\t: 1\n";
+        let (_dir, root) = made_up(&[
+            ("proc/cpuinfo", cpu),
+            ("sys/kernel/sched_ext/state", "enabled\n"),
+            ("sys/kernel/sched_ext/root/ops", "scx_lavd\n"),
+            ("sys/devices/system/cpu/nohz_full", "2-3\n"),
+            (
+                "sys/kernel/mm/transparent_hugepage/enabled",
+                "always [madvise] never\n",
+            ),
+        ]);
+        let mut watch = Watch::default();
+        let first = watch.changes(&root, Look::All, || 1).unwrap();
+        let told: Vec<_> = first
+            .iter()
+            .map(|it| (it.name.as_str(), it.value.as_str()))
+            .collect();
+        let expected = [
+            ("nohz_full", "2-3"),
+            ("transparent_hugepage", "always [madvise] never"),
+            ("sched_ext.state", "enabled"),
+            ("sched_ext.ops", "scx_lavd"),
+            ("cpu.idle_hlt", "Y"),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(watch.changes(&root, Look::All, || 2).unwrap(), []);
+        let (_dir, other) = made_up(&[("proc/cpuinfo", "flags\t\t: fpu svm idle_hlt2\n")]);
+        assert_eq!(read(&other, 1).unwrap(), []);
+    }
 
     #[test]
     fn what_is_there_is_read_and_the_rest_gives_no_row() {

@@ -74,7 +74,7 @@ fn every_vmm_is_found_and_named() {
         (
             10,
             "/usr/bin/qemu-system-x86_64",
-            &b"/usr/bin/qemu-system-x86_64\0-name\0guest=web,debug-threads=on\0-uuid\0u-1\0"[..],
+            &b"/usr/bin/qemu-system-x86_64\0-name\0guest=web,debug-threads=on\0-uuid\x006f1d2c3a-0b4e-4c5d-8e7f-a1b2c3d4e5f6\0"[..],
             "CPU 0/KVM",
         ),
         (
@@ -132,7 +132,8 @@ fn every_vmm_is_found_and_named() {
         assert_eq!(threads, [(Tid(vm.pid().0 + 1), VcpuId(0))], "{}", vm.name);
         assert_eq!(identify(&proc.root(), vm.pid()).as_ref(), Some(vm));
     }
-    assert_eq!(found.vms[0].uuid.as_deref(), Some("u-1"));
+    let uuid = "6f1d2c3a-0b4e-4c5d-8e7f-a1b2c3d4e5f6";
+    assert_eq!(found.vms[0].identity.uuid.as_deref(), Some(uuid));
     assert_eq!((found.denied, found.failed.len()), (0, 0));
 }
 

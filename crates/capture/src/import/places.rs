@@ -265,9 +265,7 @@ impl Places {
             name,
             vmm: kind,
             observable: Observable::Yes,
-            from_ns: None,
-            to_ns: None,
-            paused: None,
+            ..Vm::default()
         }
     }
 }

@@ -25,9 +25,7 @@ fn info(rung: Rung) -> CaptureInfo {
         name: "vm".into(),
         vmm: VmmKind::Other,
         observable: Observable::Yes,
-        from_ns: None,
-        to_ns: None,
-        paused: None,
+        ..Vm::default()
     }];
     info
 }

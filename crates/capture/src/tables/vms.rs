@@ -2,7 +2,9 @@
 
 use arrow_array::{Array, ArrayRef, BooleanArray, StringArray, UInt32Array, UInt64Array};
 use haltwise_core::event::{Observable, Paused, Vm};
+use haltwise_core::identity::Identity;
 use haltwise_core::ids::{Pid, VmIndex, VmKey, VmmKind};
+use haltwise_core::vmm::{Machine, Threads};
 
 use crate::columns::Columns;
 use crate::error::CaptureReadError;
@@ -15,7 +17,7 @@ pub(crate) const COLUMNS: &[Column] = &[
     Column::new(
         "name",
         Kind::Text,
-        "What its VMM calls it; else the process's name and number.",
+        "What its operator calls it; else the process's name and number.",
     ),
     Column::new(
         "vmm",
@@ -69,6 +71,120 @@ pub(crate) const COLUMNS: &[Column] = &[
         "not paused, or not known",
         "Since when none was, if that lasted until the recording ended. Older captures lack it.",
     ),
+    Column::nullable(
+        "domain",
+        Kind::Text,
+        "its operator knows it by no other",
+        "The name that its VMM was given, where `name` is another: OpenStack's `instance-…`, KubeVirt's `NAMESPACE_NAME`, Proxmox VE's without the number. Older captures lack it, and those of `record --no-command`.",
+    ),
+    Column::nullable(
+        "uuid",
+        Kind::Text,
+        "none, or not known",
+        "Its UUID, in lower case; of an OpenStack instance the instance's. Older captures lack it, and those of `record --no-command`.",
+    ),
+    Column::nullable(
+        "vmid",
+        Kind::Text,
+        "not Proxmox VE's",
+        "Proxmox VE's number of it. Older captures lack it, and those of `record --no-command`.",
+    ),
+    Column::nullable(
+        "pod",
+        Kind::Text,
+        "not in a pod, or not known",
+        "The pod that it runs in, of KubeVirt. Older captures lack it, and those of `record --no-command`.",
+    ),
+    Column::nullable(
+        "pod_uid",
+        Kind::Text,
+        "not in a pod",
+        "The UID of that pod. Older captures lack it, and those of `record --no-command`.",
+    ),
+    Column::nullable(
+        "cgroup",
+        Kind::Text,
+        "not known",
+        "The cgroup of its VMM, from the root of the hierarchy to the scope. Older captures lack it, and those of `record --no-command`.",
+    ),
+    Column::nullable(
+        "hpet",
+        Kind::Bool,
+        "the machine's default decides, or not known",
+        "Whether QEMU's command line gives the machine an HPET. Older captures lack it.",
+    ),
+    Column::nullable(
+        "no_ioeventfd",
+        Kind::Bool,
+        "not known",
+        "QEMU's command line has a virtio device with `ioeventfd=off`. Older captures lack it.",
+    ),
+    Column::nullable(
+        "iothreads",
+        Kind::U64,
+        "not known",
+        "Threads for devices (`-object iothread`). Older captures lack it.",
+    ),
+    Column::nullable(
+        "vhost",
+        Kind::Bool,
+        "not known",
+        "A network device is served by the kernel, or by another process (vhost). Older captures lack it.",
+    ),
+    Column::nullable(
+        "huge_pages",
+        Kind::Bool,
+        "not known",
+        "QEMU's command line puts the VM's memory on hugetlbfs. Older captures lack it.",
+    ),
+    Column::nullable(
+        "cpu_pm",
+        Kind::Bool,
+        "not known",
+        "QEMU runs with `-overcommit cpu-pm=on`: halts stay inside the guest. Older captures lack it.",
+    ),
+    Column::nullable(
+        "threads_ns",
+        Kind::U64,
+        "not known",
+        "The time between the first and the last look at the VMM's threads, to which the next six refer. Older captures lack it.",
+    ),
+    Column::nullable(
+        "vcpu_cpu_ns",
+        Kind::U64,
+        "not known",
+        "CPU time of the threads that run vCPUs. Older captures lack it.",
+    ),
+    Column::nullable(
+        "main_cpu_ns",
+        Kind::U64,
+        "not known",
+        "CPU time of the process's first thread: QEMU's main loop. Older captures lack it.",
+    ),
+    Column::nullable(
+        "main_runs",
+        Kind::U64,
+        "not known",
+        "How often that thread was given a CPU. Older captures lack it.",
+    ),
+    Column::nullable(
+        "others_cpu_ns",
+        Kind::U64,
+        "not known",
+        "CPU time of all threads that run no vCPU, the first one's with it. Older captures lack it.",
+    ),
+    Column::nullable(
+        "busiest_thread",
+        Kind::Text,
+        "there is none, or not known",
+        "The name of the thread with most CPU time among those that are neither. Older captures lack it.",
+    ),
+    Column::nullable(
+        "busiest_cpu_ns",
+        Kind::U64,
+        "there is none, or not known",
+        "Its CPU time. Older captures lack it.",
+    ),
 ];
 
 impl Row for Vm {
@@ -83,7 +199,7 @@ impl Row for Vm {
             Observable::Yes => None,
             Observable::No(reason) => Some(reason),
         });
-        vec![
+        let mut columns = vec![
             u32s(|vm| vm.index.0),
             array(StringArray::from_iter_values(
                 rows.iter().map(|vm| &vm.name),
@@ -102,7 +218,14 @@ impl Row for Vm {
             maybe_u64s(|vm| vm.to_ns),
             maybe_u64s(|vm| Some(vm.paused?.over_ns)),
             maybe_u64s(|vm| vm.paused?.from_ns),
-        ]
+        ];
+        columns.extend((0..Identity::KINDS).map(|kind| {
+            let names = rows.iter().map(|vm| vm.identity.names()[kind].1);
+            array(names.collect::<StringArray>())
+        }));
+        columns.extend(machine(rows));
+        columns.extend(threads(rows));
+        columns
     }
 
     fn decode(columns: &Columns<'_>) -> Result<Vec<Self>, CaptureReadError> {
@@ -117,9 +240,18 @@ impl Row for Vm {
         let (from_ns, to_ns) = (columns.later_u64s("from_ns")?, columns.later_u64s("to_ns")?);
         let over_ns = columns.later_u64s("paused_ns")?;
         let paused_from_ns = columns.later_u64s("paused_from_ns")?;
-        let at = |array: Option<&UInt64Array>, row: usize| {
-            let array = array.filter(|array| array.is_valid(row))?;
-            Some(array.value(row))
+        let machines = machines_of(columns)?;
+        let threads = threads_of(columns)?;
+        let kinds = Identity::default().names().map(|(kind, _)| kind);
+        let mut names = Vec::with_capacity(kinds.len());
+        for kind in kinds {
+            names.push(columns.later_texts(kind)?);
+        }
+        let identity = |row: usize| {
+            Identity::from_names(std::array::from_fn(|kind| {
+                let array = names[kind].filter(|array| array.is_valid(row))?;
+                Some(array.value(row).to_owned())
+            }))
         };
         let vm = |row: usize| Self {
             index: VmIndex(index[row]),
@@ -129,6 +261,9 @@ impl Row for Vm {
                 ordinal: ordinal[row],
             },
             name: name.value(row).to_owned(),
+            identity: identity(row),
+            machine: machines[row],
+            threads: threads[row].clone(),
             vmm: VmmKind::from_name(vmm.value(row)),
             observable: if observable.value(row) {
                 Observable::Yes
@@ -145,4 +280,99 @@ impl Row for Vm {
         };
         Ok((0..columns.len()).map(vm).collect())
     }
+}
+
+/// What command lines say, in the order of their columns.
+fn machine(rows: &[Vm]) -> [ArrayRef; 6] {
+    let bools = |of: fn(&Machine) -> Option<bool>| {
+        let each = rows.iter().map(|vm| of(vm.machine.as_ref()?));
+        array(each.collect::<BooleanArray>())
+    };
+    let iothreads = rows.iter().map(|vm| Some(u64::from(vm.machine?.iothreads)));
+    [
+        bools(|machine| machine.hpet),
+        bools(|machine| Some(machine.no_ioeventfd)),
+        array(iothreads.collect::<UInt64Array>()),
+        bools(|machine| Some(machine.vhost)),
+        bools(|machine| Some(machine.huge_pages)),
+        bools(|machine| Some(machine.cpu_pm)),
+    ]
+}
+
+/// What VMMs' threads did, in the order of their columns.
+fn threads(rows: &[Vm]) -> [ArrayRef; 7] {
+    let u64s = |of: fn(&Threads) -> Option<u64>| {
+        let each = rows.iter().map(|vm| of(vm.threads.as_ref()?));
+        array(each.collect::<UInt64Array>())
+    };
+    let busiest = rows
+        .iter()
+        .map(|vm| vm.threads.as_ref()?.busiest.as_deref());
+    [
+        u64s(|it| Some(it.over_ns)),
+        u64s(|it| it.vcpu_cpu_ns),
+        u64s(|it| Some(it.main_cpu_ns)),
+        u64s(|it| Some(it.main_runs)),
+        u64s(|it| it.others_cpu_ns),
+        array(busiest.collect::<StringArray>()),
+        u64s(|it| it.busiest_cpu_ns),
+    ]
+}
+
+/// The inverse of [`machine`]; where it was not known, no column but perhaps the first has a value.
+fn machines_of(columns: &Columns<'_>) -> Result<Vec<Option<Machine>>, CaptureReadError> {
+    let hpet = columns.later_bools("hpet")?;
+    let no_ioeventfd = columns.later_bools("no_ioeventfd")?;
+    let iothreads = columns.later_u64s("iothreads")?;
+    let vhost = columns.later_bools("vhost")?;
+    let huge_pages = columns.later_bools("huge_pages")?;
+    let cpu_pm = columns.later_bools("cpu_pm")?;
+    let machine = |row: usize| {
+        Some(Machine {
+            hpet: bool_at(hpet, row),
+            no_ioeventfd: bool_at(no_ioeventfd, row)?,
+            iothreads: u32::try_from(at(iothreads, row)?).unwrap_or(u32::MAX),
+            vhost: bool_at(vhost, row)?,
+            huge_pages: bool_at(huge_pages, row)?,
+            cpu_pm: bool_at(cpu_pm, row)?,
+        })
+    };
+    Ok((0..columns.len()).map(machine).collect())
+}
+
+/// The inverse of [`threads`].
+fn threads_of(columns: &Columns<'_>) -> Result<Vec<Option<Threads>>, CaptureReadError> {
+    let over_ns = columns.later_u64s("threads_ns")?;
+    let vcpu_cpu_ns = columns.later_u64s("vcpu_cpu_ns")?;
+    let main_cpu_ns = columns.later_u64s("main_cpu_ns")?;
+    let main_runs = columns.later_u64s("main_runs")?;
+    let others_cpu_ns = columns.later_u64s("others_cpu_ns")?;
+    let busiest = columns.later_texts("busiest_thread")?;
+    let busiest_cpu_ns = columns.later_u64s("busiest_cpu_ns")?;
+    let name = |row: usize| {
+        let array = busiest.filter(|array| array.is_valid(row))?;
+        Some(array.value(row).to_owned())
+    };
+    let threads = |row: usize| {
+        Some(Threads {
+            over_ns: at(over_ns, row)?,
+            vcpu_cpu_ns: at(vcpu_cpu_ns, row),
+            main_cpu_ns: at(main_cpu_ns, row)?,
+            main_runs: at(main_runs, row)?,
+            others_cpu_ns: at(others_cpu_ns, row),
+            busiest: name(row),
+            busiest_cpu_ns: at(busiest_cpu_ns, row),
+        })
+    };
+    Ok((0..columns.len()).map(threads).collect())
+}
+
+fn at(array: Option<&UInt64Array>, row: usize) -> Option<u64> {
+    let array = array.filter(|array| array.is_valid(row))?;
+    Some(array.value(row))
+}
+
+fn bool_at(array: Option<&BooleanArray>, row: usize) -> Option<bool> {
+    let array = array.filter(|array| array.is_valid(row))?;
+    Some(array.value(row))
 }

@@ -134,9 +134,7 @@ fn roster() -> Roster {
         name: "web-1".into(),
         vmm: VmmKind::Qemu,
         observable: Observable::Yes,
-        from_ns: None,
-        to_ns: None,
-        paused: None,
+        ..Vm::default()
     };
     let vcpu = Vcpu {
         vm: VmIndex(0),

@@ -146,9 +146,7 @@ fn roster() -> Roster {
         name: "web-1".into(),
         vmm: VmmKind::Qemu,
         observable: Observable::No("its threads are hidden".into()),
-        from_ns: None,
-        to_ns: None,
-        paused: None,
+        ..Vm::default()
     };
     let vcpu = Vcpu {
         vm: VmIndex(0),

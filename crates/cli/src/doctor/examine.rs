@@ -163,6 +163,7 @@ fn walked(pid: Pid, named: Option<&VmProcess>, vcpus: &[&FoundVcpu], param: Opti
     let vetoed = vcpus.iter().filter(|vcpu| vcpu.is_disabled());
     VmView {
         name: named.map_or_else(|| format!("process {pid}"), |vm| vm.name.clone()),
+        identity: named.map_or_else(Default::default, |vm| vm.identity.clone()),
         vmm: named.map_or("other", |vm| vm.vmm.as_str()),
         pid: pid.0,
         vcpus: vcpus.len(),
@@ -190,6 +191,7 @@ fn blind(vcpus: &[&FoundVcpu]) -> Option<String> {
 fn only_named(vm: &VmProcess) -> VmView {
     VmView {
         name: vm.name.clone(),
+        identity: vm.identity.clone(),
         vmm: vm.vmm.as_str(),
         pid: vm.pid().0,
         vcpus: vm.vcpus.len(),
@@ -232,7 +234,8 @@ mod test {
             },
             vmm: VmmKind::Qemu,
             name: name.to_owned(),
-            uuid: None,
+            identity: haltwise_core::identity::Identity::default(),
+            machine: None,
             vm_descriptors: 1,
             vcpus: vec![VcpuId(0)],
             threads: Vec::new(),

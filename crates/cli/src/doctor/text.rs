@@ -167,6 +167,7 @@ mod test {
                 binds: "VMs started after it was set",
             }],
             vms: vec![VmView {
+                identity: haltwise_core::identity::Identity::default(),
                 name: "a-long-name-\u{1b}[2J".repeat(5),
                 vmm: "qemu",
                 pid: 4_711,

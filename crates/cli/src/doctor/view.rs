@@ -1,6 +1,7 @@
 //! What doctor says, as data: the JSON of `--json`.
 
 use haltwise_core::event::CeilingSource;
+use haltwise_core::identity::Identity;
 use haltwise_core::recording::Rung;
 use serde::Serialize;
 
@@ -55,6 +56,8 @@ pub(crate) struct KnobView {
 #[derive(Debug, Serialize)]
 pub(crate) struct VmView {
     pub(crate) name: String,
+    #[serde(skip_serializing_if = "Identity::is_empty")]
+    pub(crate) identity: Identity,
     pub(crate) vmm: &'static str,
     pub(crate) pid: u32,
     pub(crate) vcpus: usize,

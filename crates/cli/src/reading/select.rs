@@ -8,7 +8,7 @@ use haltwise_core::recording::Roster;
 use crate::exit::{Exit, Failure};
 use crate::page;
 
-/// The VMs that `--vm` means: by name, else by process. Without it, all.
+/// The VMs that `--vm` means: by name, else by another of its names, else by process. Without it, all.
 pub(crate) fn vms(roster: &Roster, selector: Option<&str>) -> Result<Vec<VmIndex>, Failure> {
     let all = &roster.vms;
     let pick = |is_it: &dyn Fn(&Vm) -> bool| -> Vec<_> {
@@ -21,6 +21,9 @@ pub(crate) fn vms(roster: &Roster, selector: Option<&str>) -> Result<Vec<VmIndex
         return Ok(pick(&|_| true));
     };
     let mut picked = pick(&|vm| vm.name == selector);
+    if picked.is_empty() {
+        picked = pick(&|vm| vm.identity.has(selector));
+    }
     if picked.is_empty() {
         picked = pick(&|vm| vm.key.pid.to_string() == selector);
     }

@@ -17,7 +17,7 @@ use haltwise_host::{clock, host_sample, sandbox};
 
 use super::child::Child;
 use super::ring::Ring;
-use super::start::{Started, missing};
+use super::start::{Started, missing, stored};
 use super::summary::Summary;
 use crate::collect::attach::{self, explain};
 use crate::collect::interrupt::Interrupt;
@@ -48,6 +48,7 @@ pub(crate) struct Session {
     root: Root,
     pending: Facts,
     roster: Roster,
+    no_command: bool,
     start_ns: u64,
     last_flush_ns: u64,
     last_sample_ns: u64,
@@ -86,6 +87,7 @@ impl Session {
             root,
             pending: Facts::default(),
             roster,
+            no_command: started.no_command,
             start_ns: started.start_ns,
             last_flush_ns: started.start_ns,
             last_sample_ns: 0,
@@ -192,7 +194,7 @@ impl Session {
         let mut info = self.recording.info().clone();
         info.clock = Clock::new(now_ns, clock::wall_ns());
         info.knobs = params::read(&self.root, now_ns).unwrap_or_default();
-        info.roster = self.roster.clone();
+        info.roster = stored(&self.roster, self.no_command);
         let next = match Recording::create_with(&ring.next(), info, self.durability) {
             Ok(next) => next,
             Err(error) => {
@@ -265,7 +267,8 @@ impl Session {
     fn flush(&mut self) -> Result<(), Failure> {
         if self.roster != *self.collector.roster() {
             self.roster = self.collector.roster().clone();
-            self.recording.set_roster(&self.roster)?;
+            let stored = stored(&self.roster, self.no_command);
+            self.recording.set_roster(&stored)?;
         }
         let facts = std::mem::take(&mut self.pending);
         self.halts += halts_in(&facts);

@@ -6,7 +6,8 @@ use anyhow::{Context, anyhow};
 use haltwise_capture::files::directory::is_unused;
 use haltwise_capture::info::{CaptureInfo, Clock, Tool};
 use haltwise_capture::recording::{Durability, Recording};
-use haltwise_core::recording::{Missing, Rung};
+use haltwise_core::event::Vm;
+use haltwise_core::recording::{Missing, Roster, Rung};
 use haltwise_host::clock;
 use haltwise_host::collector::{CollectOptions, Collector};
 use haltwise_host::params::{Look, Watch};
@@ -28,6 +29,8 @@ pub(crate) struct Started {
     pub(crate) output: std::path::PathBuf,
     pub(crate) ring: Option<Ring>,
     pub(crate) durability: Durability,
+    /// Names that VMMs were not given are not stored.
+    pub(crate) no_command: bool,
 }
 
 /// Refuses a directory in use before anything is attached.
@@ -85,7 +88,7 @@ pub(crate) fn start(wanted: &Wanted, root: &Root, ring: Option<Ring>) -> Result<
     info.profile = profiler.as_ref().map(Profiler::recorded);
     info.exits = exits.map(|exits| exits.recorded);
     info.knobs = first_knobs;
-    info.roster = collector.roster().clone();
+    info.roster = stored(collector.roster(), wanted.no_command);
     let output = ring.as_ref().map_or(wanted.output.as_path(), Ring::current);
     let recording = Recording::create_with(output, info, wanted.durability)?;
     Ok(Started {
@@ -97,7 +100,17 @@ pub(crate) fn start(wanted: &Wanted, root: &Root, ring: Option<Ring>) -> Result<
         output: wanted.output.clone(),
         ring,
         durability: wanted.durability,
+        no_command: wanted.no_command,
     })
+}
+
+/// The roster as a capture stores it: without command lines, nothing that VMMs' own tell but their VMs' names.
+pub(super) fn stored(roster: &Roster, no_command: bool) -> Roster {
+    let mut roster = roster.clone();
+    if no_command {
+        roster.vms.iter_mut().for_each(Vm::forget_command);
+    }
+    roster
 }
 
 /// What this recording cannot hold.

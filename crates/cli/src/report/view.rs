@@ -6,6 +6,7 @@ use haltwise_core::account::Spread;
 use haltwise_core::account::parts::Parts;
 use haltwise_core::account::worth::Worth;
 use haltwise_core::event::CeilingSource;
+use haltwise_core::identity::Identity;
 use haltwise_core::ids::VmmKind;
 use haltwise_core::recording::{Missing, Mode, Overhead, Rung};
 use serde::Serialize;
@@ -91,6 +92,8 @@ pub(crate) struct KnobView {
 pub(crate) struct VmView {
     pub(crate) index: u32,
     pub(crate) name: String,
+    #[serde(skip_serializing_if = "Identity::is_empty")]
+    pub(crate) identity: Identity,
     pub(crate) vmm: VmmKind,
     pub(crate) pid: u32,
     pub(crate) start_ticks: u64,

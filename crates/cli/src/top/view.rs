@@ -8,6 +8,7 @@ use haltwise_core::account::Spread;
 use haltwise_core::account::parts::Parts;
 use haltwise_core::event::{CeilingSource, Vcpu, Vm};
 use haltwise_core::exit::names::Names;
+use haltwise_core::identity::Identity;
 use haltwise_core::ids::VmmKind;
 use haltwise_core::recording::{Missing, Mode, Rung};
 use serde::Serialize;
@@ -71,6 +72,8 @@ struct LossView {
 struct VmView {
     index: u32,
     name: String,
+    #[serde(skip_serializing_if = "Identity::is_empty")]
+    identity: Identity,
     vmm: VmmKind,
     pid: u32,
     not_observable: Option<String>,
@@ -210,6 +213,7 @@ fn vm_view(step: &Step, vm: &Vm, names: Option<&Names>) -> VmView {
     VmView {
         index: vm.index.0,
         name: vm.name.clone(),
+        identity: vm.identity.clone(),
         vmm: vm.vmm,
         pid: vm.key.pid.0,
         not_observable: match &vm.observable {

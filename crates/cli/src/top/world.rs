@@ -30,9 +30,7 @@ pub(crate) fn vm(index: u32, name: &str) -> Vm {
         name: name.to_owned(),
         vmm: VmmKind::Qemu,
         observable: Observable::Yes,
-        from_ns: None,
-        to_ns: None,
-        paused: None,
+        ..Vm::default()
     }
 }
 

@@ -46,7 +46,7 @@ pub(crate) struct Arguments {
     /// How long to record [default: 10s]
     #[arg(long = "for", value_name = "TIME", value_parser = time::duration)]
     duration: Option<Nanos>,
-    /// Only this VM, by name or by the PID of its VMM [default: all]
+    /// Only this VM, by a name, UUID, VMID or PID [default: all]
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
     /// Print JSON (schema 1, see docs/now-json.md)

@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     /// Print only the table by this [default: all tables]
     #[arg(long, value_enum)]
     by: Option<By>,
-    /// Only this VM, by name or by the PID of its VMM [default: all]
+    /// Only this VM, by a name, UUID, VMID or PID [default: all]
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
     /// Only samples of this exit, by name as printed [default: all]

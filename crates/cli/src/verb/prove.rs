@@ -85,7 +85,7 @@ pub(crate) struct Arguments {
     /// Wake-up latency to assume if no halt slept
     #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
     wake_latency: Option<Nanos>,
-    /// Only this VM, by PID or name; may be repeated [default: all]
+    /// Only this VM, by a name, UUID, VMID or PID; may be repeated [default: all]
     #[arg(long = "vm", value_name = "PID|NAME")]
     vms: Vec<VmSelector>,
     /// Source of events: bpf or tracepoints [default: the best available]

@@ -74,7 +74,7 @@ pub(crate) struct Arguments {
         conflicts_with = "profile"
     )]
     max_size: Option<u64>,
-    /// Only this VM, by PID or name; may be repeated [default: all]
+    /// Only this VM, by a name, UUID, VMID or PID; may be repeated [default: all]
     #[arg(long = "vm", value_name = "PID|NAME")]
     vms: Vec<VmSelector>,
     /// Source of events: bpf or tracepoints [default: the best available]

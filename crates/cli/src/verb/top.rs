@@ -53,7 +53,7 @@ pub(crate) struct Arguments {
     /// Start at this time of the capture, for example 90s
     #[arg(long, value_name = "TIME", requires = "dir", value_parser = time::duration)]
     at: Option<Nanos>,
-    /// Only this VM, by PID or name; may be repeated [default: all]
+    /// Only this VM, by a name, UUID, VMID or PID; may be repeated [default: all]
     #[arg(long = "vm", value_name = "PID|NAME")]
     vms: Vec<VmSelector>,
     /// Also count VM exits

@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     /// Limit of the CPU time spent polling, in % of one CPU, all vCPUs together
     #[arg(long, value_name = "SHARE", value_parser = goal::percent)]
     max_poll_cpu: Option<f64>,
-    /// Only this VM, by name or by the PID of its VMM; parameters still apply to all
+    /// Only this VM, by a name, UUID, VMID or PID; parameters still apply to all
     /// VMs
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,

@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     /// Capture directory, written by `haltwise record` or `import`
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Only this VM, by name or by the PID of its VMM [default: all]
+    /// Only this VM, by a name, UUID, VMID or PID [default: all]
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
     /// Kernel release as `uname -r` prints it [default: recorded]

@@ -39,12 +39,11 @@ fn write(dir: &Path) {
             60 => Observable::No("exits on HLT are disabled".into()),
             _ => Observable::Yes,
         },
-        from_ns: None,
-        to_ns: None,
         paused: (vm == 59).then_some(Paused {
             over_ns: 0,
             from_ns: Some(START_NS),
         }),
+        ..Vm::default()
     };
     let vcpu = of_one.roster.vcpus[0].clone();
     info.roster.vms = (0..VMS).map(vm).collect();

@@ -76,9 +76,7 @@ fn roster(vms: &[(&str, u32)], guests: &[Guest]) -> Roster {
             name: (*name).to_owned(),
             vmm: VmmKind::Qemu,
             observable: Observable::Yes,
-            from_ns: None,
-            to_ns: None,
-            paused: None,
+            ..Vm::default()
         });
         for id in 0..*vcpus {
             let guest = guests.iter().find(|g| g.vm == index && g.vcpu == id);

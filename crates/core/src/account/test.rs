@@ -52,9 +52,9 @@ fn a_pause_counts_as_far_as_the_vm_was_there() {
         name: String::new(),
         vmm: VmmKind::Other,
         observable: Observable::Yes,
-        from_ns: None,
         to_ns,
         paused,
+        ..Vm::default()
     };
     for (over_ns, from_ns, to_ns, expected) in [
         (0, None, None, 0),

@@ -91,9 +91,7 @@ impl Bench {
                 name: "guest".into(),
                 vmm: VmmKind::Qemu,
                 observable: Observable::Yes,
-                from_ns: None,
-                to_ns: None,
-                paused: None,
+                ..Vm::default()
             }],
             vcpus: (0..vcpus).map(vcpu).collect(),
         };

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::event::{CeilingSource, Facts, Observable};
+use haltwise_core::identity::Identity;
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::{Missing, Roster};
 
@@ -238,6 +239,8 @@ impl Places {
             let label = discovery::identify(root, pid).map_or_else(
                 || VmLabel {
                     name: discovery::unidentified(root, pid),
+                    identity: Identity::default(),
+                    machine: None,
                     vmm: VmmKind::Other,
                 },
                 |process| process.label(),

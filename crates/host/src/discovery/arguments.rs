@@ -23,6 +23,19 @@ impl Arguments {
         first.rsplit('/').next().filter(|name| !name.is_empty())
     }
 
+    /// Whether a word of the command line is this.
+    pub(super) fn has(&self, word: &str) -> bool {
+        self.0.iter().skip(1).any(|it| it == word)
+    }
+
+    /// The values of an option that comes several times, each in the word after it.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let pairs = self.0.windows(2).skip(1);
+        pairs
+            .filter(move |pair| pair[0] == name)
+            .map(|pair| pair[1].as_str())
+    }
+
     /// The value of an option in either form, `--name VALUE` or `--name=VALUE`; the last one counts.
     pub(super) fn option(&self, name: &str) -> Option<&str> {
         let mut found = None;

@@ -30,7 +30,11 @@ pub fn cmdline(bytes: &[u8]) -> u64 {
     let mut found = 0;
     for known in arguments.program().into_iter().chain(PROGRAMS) {
         let vmm = vmm::recognise([known]);
-        for given in [(vmm.name)(&arguments), (vmm.uuid)(&arguments)] {
+        for given in [
+            (vmm.name)(&arguments),
+            (vmm.uuid)(&arguments),
+            (vmm.vmid)(&arguments),
+        ] {
             found += u64::from(is_shown(given.as_deref()));
         }
         for part in bytes.split(|byte| *byte == 0) {

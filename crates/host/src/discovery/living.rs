@@ -114,9 +114,7 @@ mod test {
             name: String::new(),
             vmm: VmmKind::Other,
             observable: Observable::Yes,
-            from_ns: None,
-            to_ns: None,
-            paused: None,
+            ..Vm::default()
         }
     }
 

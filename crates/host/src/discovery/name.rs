@@ -9,11 +9,16 @@ pub const LONGEST_NAME: usize = 96;
 /// The printable part of a name: control and invisible characters become `?`, the rest is cut at
 /// [`LONGEST_NAME`] characters with `…`. `None` if nothing visible is left.
 pub fn printable(text: &str) -> Option<String> {
+    printable_within(text, LONGEST_NAME)
+}
+
+/// The same with another bound.
+pub(super) fn printable_within(text: &str, longest: usize) -> Option<String> {
     let mut characters = text
         .trim()
         .chars()
         .map(|c| if is_visible(c) { c } else { '?' });
-    let mut name: String = characters.by_ref().take(LONGEST_NAME).collect();
+    let mut name: String = characters.by_ref().take(longest).collect();
     if characters.next().is_some() {
         name.pop();
         name.push('…');

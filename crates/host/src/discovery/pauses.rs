@@ -1,7 +1,8 @@
 //! Which VMs are paused, and for how long, while a recording goes on.
 //!
 //! Each VM is looked at once a second: what its vCPUs' threads wait for says whether any is in `KVM_RUN`. One
-//! that seems to be held is looked at more often until several looks agree. What halts says otherwise.
+//! that seems to be held is looked at more often until several looks agree. What halts says otherwise. What the
+//! other threads of VMMs do is looked at from here too, less often ([`Work`]).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use haltwise_core::recording::Roster;
 
 use super::RosterBuilder;
 use super::running::{LOOKS, PAUSE, VcpuThreads, is_in_kvm_run};
+use super::work::Work;
 use crate::clock;
 use crate::root::Root;
 
@@ -23,7 +25,7 @@ const AGAIN: Duration = PAUSE;
 
 /// What the roster knows of threads.
 #[derive(Debug)]
-enum Known {
+pub(super) enum Known {
     /// The kernel was asked who runs each vCPU; one that has never run has no thread.
     ByTheKernel,
     /// Names and events told, not of all: a VM has so many vCPUs.
@@ -32,7 +34,7 @@ enum Known {
 
 impl Known {
     /// The threads that may run the vCPUs of a VM.
-    fn threads(&self, roster: &Roster, vm: &Vm) -> VcpuThreads {
+    pub(super) fn threads(&self, roster: &Roster, vm: &Vm) -> VcpuThreads {
         let vcpus = roster.vcpus.iter().filter(|vcpu| vcpu.vm == vm.index);
         let tids = vcpus.map(|vcpu| Some(vcpu.tid).filter(|tid| *tid != Tid(0)));
         let tids: Vec<Option<Tid>> = tids.collect();
@@ -53,6 +55,7 @@ impl Known {
 pub(crate) struct Pauses {
     known: Known,
     held: BTreeMap<VmIndex, Held>,
+    work: Work,
     looked_ns: u64,
 }
 
@@ -90,6 +93,7 @@ impl Pauses {
         Self {
             known,
             held: BTreeMap::new(),
+            work: Work::default(),
             looked_ns: 0,
         }
     }
@@ -106,6 +110,7 @@ impl Pauses {
         self.held.clear();
         self.look_at(root, roster, now_ns, |_| true);
         self.looked_ns = now_ns;
+        self.work.begin(root, roster, &self.known, now_ns);
     }
 
     /// Looks at those whose turn it is. `facts` are those that have come of late.
@@ -121,6 +126,7 @@ impl Pauses {
         if now_ns.saturating_sub(self.looked_ns) >= LOOK_NS {
             self.looked_ns = now_ns;
             self.look_at(root, roster, now_ns, |_| true);
+            self.work.look_if_due(root, roster, &self.known, now_ns);
         } else {
             self.look_again(root, roster, now_ns);
         }
@@ -129,6 +135,8 @@ impl Pauses {
     /// The recording has ended: looks once more at those that seem to be paused, until that is sure.
     pub(crate) fn end(&mut self, root: &Root, roster: &mut RosterBuilder, facts: &Facts) {
         self.weigh(roster, facts);
+        self.work
+            .look(root, roster, &self.known, clock::monotonic_ns());
         for _ in 0..LOOKS {
             if self.held.values().all(Held::is_sure) {
                 return;

@@ -23,9 +23,28 @@ pub(super) fn name(arguments: &Arguments) -> Option<String> {
     }
 }
 
-/// The UUID of the VM.
+/// The UUID of the VM: `-uuid`, else that of the firmware's tables, which Proxmox VE sets.
 pub(super) fn uuid(arguments: &Arguments) -> Option<String> {
-    option(arguments, "uuid").map(str::to_owned)
+    let of_tables = || {
+        let system = arguments
+            .all("-smbios")
+            .find(|table| table.starts_with("type=1,"))?;
+        let parts = split_at_commas(system);
+        Some(
+            parts
+                .iter()
+                .find_map(|part| part.strip_prefix("uuid="))?
+                .to_owned(),
+        )
+    };
+    option(arguments, "uuid")
+        .map(str::to_owned)
+        .or_else(of_tables)
+}
+
+/// Proxmox VE's number of the VM, for which its QEMU has an option.
+pub(super) fn vmid(arguments: &Arguments) -> Option<String> {
+    option(arguments, "id").map(str::to_owned)
 }
 
 /// The vCPU that a thread of this name runs.
@@ -81,8 +100,13 @@ mod test {
 
     #[test]
     fn uuid_is_kept() {
-        let arguments = Arguments::parse(b"/usr/bin/kvm\0-uuid\0c0ffee\0");
-        assert_eq!(uuid(&arguments).as_deref(), Some("c0ffee"));
+        for line in [
+            &b"/usr/bin/kvm\0-uuid\0c0ffee\0-smbios\0type=1,uuid=other\0"[..],
+            b"/usr/bin/kvm\0-smbios\0type=0,vendor=x\0-smbios\0type=1,product=y,uuid=c0ffee\0",
+        ] {
+            let arguments = Arguments::parse(line);
+            assert_eq!(uuid(&arguments).as_deref(), Some("c0ffee"));
+        }
     }
 
     #[test]

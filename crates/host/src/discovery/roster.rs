@@ -6,9 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::account::within::TICK_NS;
-use haltwise_core::event::{CeilingSource, Observable, Vcpu, Vm};
+use haltwise_core::event::{CeilingSource, Vcpu, Vm};
+use haltwise_core::identity::Identity;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::Roster;
+use haltwise_core::vmm::Machine;
 
 use crate::clock;
 
@@ -17,6 +19,10 @@ use crate::clock;
 pub struct VmLabel {
     /// Its name.
     pub name: String,
+    /// What else it is called.
+    pub identity: Identity,
+    /// What its VMM's command line says.
+    pub machine: Option<Machine>,
     /// Its VMM.
     pub vmm: VmmKind,
 }
@@ -58,16 +64,16 @@ impl RosterBuilder {
             index,
             key,
             name: label.name,
+            identity: label.identity,
+            machine: label.machine,
             vmm: label.vmm,
-            observable: Observable::Yes,
             from_ns: self.began_ns.and_then(|began_ns| {
                 // A process's beginning is known to a tick: one within that of the beginning, which was not there
                 // then, came after it.
                 let came_ns = clock::of_ticks(key.start_ticks);
                 (came_ns.saturating_add(TICK_NS) > began_ns).then(|| came_ns.max(began_ns))
             }),
-            to_ns: None,
-            paused: None,
+            ..Vm::default()
         });
         self.by_key.insert(key, index);
         index
@@ -150,6 +156,7 @@ fn fresh(vm: VmIndex, id: VcpuId, tid: Tid) -> Vcpu {
 
 #[cfg(test)]
 mod test {
+    use haltwise_core::event::Observable;
     use haltwise_core::ids::Pid;
     use proptest::prelude::*;
 
@@ -166,6 +173,8 @@ mod test {
     fn label(name: &str) -> VmLabel {
         VmLabel {
             name: name.to_owned(),
+            identity: Identity::default(),
+            machine: None,
             vmm: VmmKind::Other,
         }
     }

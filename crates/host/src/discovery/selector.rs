@@ -1,4 +1,4 @@
-//! `--vm 1234` and `--vm NAME`: which of the VMs found is meant.
+//! `--vm 1234`, `--vm NAME`, `--vm UUID`: which of the VMs found is meant.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -6,7 +6,8 @@ use std::str::FromStr;
 
 use super::VmProcess;
 
-/// What a user wrote to name a VM: the number of its process, or its exact name.
+/// What a user wrote to name a VM: the number of its process, its exact name, or another of its names
+/// ([`haltwise_core::identity::Identity`]).
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VmSelector(String);
 
@@ -23,7 +24,7 @@ pub enum SelectError {
         found: Vec<(u32, String)>,
     },
     /// Several of that name.
-    #[error("`{wanted}` is the name of {} VMs; say which by number: {}", .found.len(), Listing(.found))]
+    #[error("`{wanted}` means {} VMs; say which by its process: {}", .found.len(), Listing(.found))]
     Ambiguous {
         /// What was asked for.
         wanted: String,
@@ -47,13 +48,26 @@ impl fmt::Display for VmSelector {
 }
 
 impl VmSelector {
-    /// Finds the one VM that is meant. A number is a process first and a name second.
+    /// Finds the one VM that is meant. A number is a process first and a name second; that of one VM's process
+    /// which is another one's `vmid` says neither.
     pub fn select<'a>(&self, vms: &'a [VmProcess]) -> Result<&'a VmProcess, SelectError> {
         let number = self.0.parse::<u32>().ok();
-        if let Some(vm) = vms.iter().find(|vm| Some(vm.pid().0) == number) {
-            return Ok(vm);
+        let is_vmid = |vm: &VmProcess| vm.identity.vmid.as_ref() == Some(&self.0);
+        let meant = |is_it: &dyn Fn(&VmProcess) -> bool| -> Vec<&'a VmProcess> {
+            vms.iter().filter(|vm| is_it(vm)).collect()
+        };
+        let mut named = meant(&|vm| Some(vm.pid().0) == number);
+        if named.is_empty() {
+            named = meant(&|vm| vm.name == self.0);
+        } else {
+            let others = vms
+                .iter()
+                .filter(|vm| is_vmid(vm) && Some(vm.pid().0) != number);
+            named.extend(others);
         }
-        let named: Vec<_> = vms.iter().filter(|vm| vm.name == self.0).collect();
+        if named.is_empty() {
+            named = meant(&|vm| vm.identity.has(&self.0));
+        }
         match named[..] {
             [vm] => Ok(vm),
             [] => Err(SelectError::NoSuchVm {
@@ -107,7 +121,8 @@ mod test {
             },
             vmm: VmmKind::Other,
             name: name.to_owned(),
-            uuid: None,
+            identity: haltwise_core::identity::Identity::default(),
+            machine: None,
             vm_descriptors: 1,
             vcpus: Vec::new(),
             threads: Vec::new(),
@@ -133,6 +148,25 @@ mod test {
     }
 
     #[test]
+    fn every_name_will_do_and_a_vmid_that_is_a_process_will_not() {
+        let mut vms = [vm(7, "100 (web)"), vm(100, "101 (db)"), vm(9, "shop/web")];
+        for (of, vmid) in vms.iter_mut().zip(["100", "101"]) {
+            of.identity.vmid = Some(vmid.to_owned());
+        }
+        vms[0].identity.domain = Some("web".to_owned());
+        vms[2].identity.uuid = Some("6f1d2c3a-0b4e-4c5d-8e7f-a1b2c3d4e5f6".to_owned());
+        assert_eq!(select("101", &vms), Ok(100));
+        assert_eq!(select("web", &vms), Ok(7));
+        assert_eq!(select("shop/web", &vms), Ok(9));
+        assert_eq!(select("6F1D2C3A-0B4E-4C5D-8E7F-A1B2C3D4E5F6", &vms), Ok(9));
+        assert_eq!(
+            select("100", &vms).unwrap_err(),
+            "`100` means 2 VMs; say which by its process: 100 (101 (db)), 7 (100 (web))"
+        );
+        assert_eq!(select("100 (web)", &vms), Ok(7));
+    }
+
+    #[test]
     fn the_error_says_what_there_is() {
         let vms = [vm(7, "web"), vm(8, "db")];
         assert_eq!(
@@ -146,7 +180,7 @@ mod test {
         let same = [vm(7, "web"), vm(8, "web")];
         assert_eq!(
             select("web", &same).unwrap_err(),
-            "`web` is the name of 2 VMs; say which by number: 7 (web), 8 (web)"
+            "`web` means 2 VMs; say which by its process: 7 (web), 8 (web)"
         );
         let many: Vec<_> = (0..13).map(|pid| vm(pid, "x")).collect();
         assert!(select("y", &many).unwrap_err().ends_with("and 3 more"));

@@ -18,6 +18,10 @@ pub(super) struct Vmm {
     pub(super) name: fn(&Arguments) -> Option<String>,
     /// The UUID that its command line gives to the VM.
     pub(super) uuid: fn(&Arguments) -> Option<String>,
+    /// Proxmox VE's number of the VM, on its command line.
+    pub(super) vmid: fn(&Arguments) -> Option<String>,
+    /// Whether libvirt may have started it.
+    pub(super) is_managed: bool,
     /// The vCPU that a thread of this name runs.
     pub(super) vcpu: fn(&str) -> Option<VcpuId>,
 }
@@ -28,6 +32,8 @@ const KNOWN: [Vmm; 5] = [
         is: qemu::is,
         name: qemu::name,
         uuid: qemu::uuid,
+        vmid: qemu::vmid,
+        is_managed: true,
         vcpu: qemu::vcpu,
     },
     Vmm {
@@ -35,6 +41,8 @@ const KNOWN: [Vmm; 5] = [
         is: crosvm::is,
         name: crosvm::name,
         uuid: nothing,
+        vmid: nothing,
+        is_managed: false,
         vcpu: vcpu_by_number,
     },
     Vmm {
@@ -42,6 +50,8 @@ const KNOWN: [Vmm; 5] = [
         is: firecracker::is,
         name: firecracker::name,
         uuid: nothing,
+        vmid: nothing,
+        is_managed: false,
         vcpu: vcpu_by_number,
     },
     Vmm {
@@ -49,6 +59,8 @@ const KNOWN: [Vmm; 5] = [
         is: cloud_hypervisor::is,
         name: cloud_hypervisor::name,
         uuid: nothing,
+        vmid: nothing,
+        is_managed: false,
         vcpu: vcpu_by_number,
     },
     Vmm {
@@ -56,6 +68,8 @@ const KNOWN: [Vmm; 5] = [
         is: lab::is,
         name: lab::name,
         uuid: nothing,
+        vmid: nothing,
+        is_managed: false,
         vcpu: vcpu_by_number,
     },
 ];
@@ -65,6 +79,8 @@ const OTHER: Vmm = Vmm {
     is: |_| true,
     name: nothing,
     uuid: nothing,
+    vmid: nothing,
+    is_managed: false,
     vcpu: vcpu_by_number,
 };
 

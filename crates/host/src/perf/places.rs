@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use haltwise_core::decode::group::{self, Known};
 use haltwise_core::decode::waker::{self, Kin, Waker};
 use haltwise_core::event::{Facts, Halt, WakeSource};
+use haltwise_core::identity::Identity;
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::{Missing, Roster};
 
@@ -288,6 +289,8 @@ impl Places {
         });
         let label = VmLabel {
             name: format!("process-{pid}"),
+            identity: Identity::default(),
+            machine: None,
             vmm: VmmKind::Other,
         };
         self.roster.vm(key, || label.clone());

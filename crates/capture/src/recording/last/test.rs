@@ -18,9 +18,7 @@ fn vm(number: u32) -> Vm {
         name: format!("vm-{number}"),
         vmm: VmmKind::Qemu,
         observable: Observable::Yes,
-        from_ns: None,
-        to_ns: None,
-        paused: None,
+        ..Vm::default()
     }
 }
 

@@ -82,9 +82,7 @@ impl Collector {
             name: format!("vm-{number:0>width$}", width = self.name),
             vmm: VmmKind::Qemu,
             observable: Observable::Yes,
-            from_ns: None,
-            to_ns: None,
-            paused: None,
+            ..Vm::default()
         });
         for id in 0..=self.number(2) {
             self.roster.vcpus.push(Vcpu {

@@ -16,9 +16,7 @@ fn roster(names: &[&str]) -> Roster {
         name: (*name).to_owned(),
         vmm: VmmKind::Qemu,
         observable: Observable::Yes,
-        from_ns: None,
-        to_ns: None,
-        paused: None,
+        ..Vm::default()
     });
     Roster {
         vms: vms.collect(),

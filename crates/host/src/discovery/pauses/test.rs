@@ -36,6 +36,8 @@ impl World {
         };
         let vm = roster.vm(key, || VmLabel {
             name: "vm".to_owned(),
+            identity: haltwise_core::identity::Identity::default(),
+            machine: None,
             vmm: VmmKind::Qemu,
         });
         roster.vcpu(vm, VcpuId(0), Tid(8));

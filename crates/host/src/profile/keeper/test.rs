@@ -23,9 +23,7 @@ fn roster(pids: &[u32]) -> Roster {
         name: format!("vm-{pid}"),
         vmm: VmmKind::Other,
         observable: Observable::Yes,
-        from_ns: None,
-        to_ns: None,
-        paused: None,
+        ..Vm::default()
     });
     Roster {
         vms: vms.collect(),

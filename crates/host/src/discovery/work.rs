@@ -1,0 +1,186 @@
+//! What a VMM's threads do beside running vCPUs: CPU time and runs, from the scheduler's counts.
+//!
+//! Counts grow, so that two looks are enough: one when a VM is first seen and one at the end. Those between are
+//! for threads that end before that, and for a recorder that is killed. A look costs a small file for each
+//! thread, 3 us or so.
+
+use std::collections::BTreeMap;
+
+use haltwise_core::event::Vm;
+use haltwise_core::ids::{Pid, Tid, VmIndex};
+use haltwise_core::vmm::Threads;
+
+use super::RosterBuilder;
+use super::pauses::Known;
+use super::running::VcpuThreads;
+use crate::root::Root;
+
+/// Between two looks.
+const LOOK_NS: u64 = 10_000_000_000;
+
+/// What VMMs have done so far.
+#[derive(Debug, Default)]
+pub(crate) struct Work {
+    vms: BTreeMap<VmIndex, Seen>,
+    looked_ns: u64,
+}
+
+/// The threads of a VMM.
+#[derive(Debug)]
+struct Seen {
+    first_ns: u64,
+    threads: BTreeMap<Tid, Counts>,
+}
+
+/// What a thread's counts were at the first look at its process, and at the last that found it.
+#[derive(Debug, Clone, Copy)]
+struct Counts {
+    first: Schedstat,
+    last: Schedstat,
+}
+
+/// CPU time, and how often the thread was given a CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Schedstat {
+    cpu_ns: u64,
+    runs: u64,
+}
+
+impl Work {
+    /// The recording begins.
+    pub(super) fn begin(
+        &mut self,
+        root: &Root,
+        roster: &mut RosterBuilder,
+        known: &Known,
+        now_ns: u64,
+    ) {
+        self.vms.clear();
+        self.look(root, roster, known, now_ns);
+    }
+
+    /// Looks, if it is time.
+    pub(super) fn look_if_due(
+        &mut self,
+        root: &Root,
+        roster: &mut RosterBuilder,
+        known: &Known,
+        now_ns: u64,
+    ) {
+        if now_ns.saturating_sub(self.looked_ns) >= LOOK_NS {
+            self.look(root, roster, known, now_ns);
+        }
+    }
+
+    /// Looks at the threads of every VM that is there.
+    pub(super) fn look(
+        &mut self,
+        root: &Root,
+        roster: &mut RosterBuilder,
+        known: &Known,
+        now_ns: u64,
+    ) {
+        self.looked_ns = now_ns;
+        let listed = roster.roster();
+        let all = &listed.vms;
+        // Which of several VMs of a process a thread works for is not known.
+        let alone = |vm: &&Vm| {
+            !all.iter()
+                .any(|it| it.key.pid == vm.key.pid && it.index != vm.index)
+        };
+        let there = all.iter().filter(|vm| vm.to_ns.is_none()).filter(alone);
+        let there: Vec<_> = there
+            .map(|vm| (vm.index, vm.key.pid, known.threads(listed, vm)))
+            .collect();
+        for (vm, pid, vcpus) in there {
+            let is_first = !self.vms.contains_key(&vm);
+            let seen = self.vms.entry(vm).or_insert_with(|| Seen {
+                first_ns: now_ns,
+                threads: BTreeMap::new(),
+            });
+            if seen.read(root, pid, is_first) && !is_first {
+                let done = seen.done(root, pid, &vcpus, now_ns);
+                if let (Some(done), Some(row)) = (done, roster.vm_mut(vm)) {
+                    row.threads = Some(done);
+                }
+            }
+        }
+    }
+}
+
+impl Seen {
+    /// Reads all threads; false if the process is gone.
+    fn read(&mut self, root: &Root, pid: Pid, is_first: bool) -> bool {
+        let tids = root.numbers(format!("proc/{pid}/task")).unwrap_or_default();
+        let mut any = false;
+        for tid in tids {
+            let text = root.text(format!("proc/{pid}/task/{tid}/schedstat"));
+            let Some(now) = text.ok().and_then(|text| parse(&text)) else {
+                continue;
+            };
+            any = true;
+            // One that came later has counted from nothing.
+            let first = if is_first { now } else { Schedstat::default() };
+            let counts = self
+                .threads
+                .entry(Tid(tid))
+                .or_insert(Counts { first, last: now });
+            counts.last = now;
+        }
+        any
+    }
+
+    fn done(&self, root: &Root, pid: Pid, vcpus: &VcpuThreads, now_ns: u64) -> Option<Threads> {
+        let vcpus: Option<&[Tid]> = match vcpus {
+            VcpuThreads::Known(tids) => Some(tids),
+            VcpuThreads::NeverRan => Some(&[]),
+            VcpuThreads::Any => None,
+        };
+        let main = self.threads.get(&Tid(pid.0))?;
+        let sum = |is_it: &dyn Fn(Tid) -> bool| -> u64 {
+            let them = self.threads.iter().filter(|(tid, _)| is_it(**tid));
+            them.fold(0, |sum, (_, it)| sum.saturating_add(it.cpu_ns()))
+        };
+        let is_other = |tid: Tid, vcpus: &[Tid]| tid.0 != pid.0 && !vcpus.contains(&tid);
+        let busiest = vcpus.and_then(|vcpus| {
+            let others = self
+                .threads
+                .iter()
+                .filter(|(tid, _)| is_other(**tid, vcpus));
+            others.max_by_key(|(_, it)| it.cpu_ns())
+        });
+        let busiest = busiest.filter(|(_, it)| it.cpu_ns() > 0);
+        let comm = |tid: &Tid| {
+            super::comm_of(root, *tid)
+                .ok()
+                .filter(|name| !name.is_empty())
+        };
+        Some(Threads {
+            over_ns: now_ns.saturating_sub(self.first_ns),
+            vcpu_cpu_ns: vcpus.map(|vcpus| sum(&|tid| vcpus.contains(&tid))),
+            main_cpu_ns: main.cpu_ns(),
+            main_runs: main.last.runs.saturating_sub(main.first.runs),
+            others_cpu_ns: vcpus.map(|vcpus| sum(&|tid| !vcpus.contains(&tid))),
+            busiest: busiest.and_then(|(tid, _)| comm(tid)),
+            busiest_cpu_ns: busiest.map(|(_, it)| it.cpu_ns()),
+        })
+    }
+}
+
+impl Counts {
+    fn cpu_ns(&self) -> u64 {
+        self.last.cpu_ns.saturating_sub(self.first.cpu_ns)
+    }
+}
+
+/// `CPU_NS WAITED_NS RUNS`. Kernels without `CONFIG_SCHED_INFO` print three zeros.
+fn parse(text: &str) -> Option<Schedstat> {
+    let fields: Result<Vec<u64>, _> = text.split_ascii_whitespace().map(str::parse).collect();
+    match fields.ok()?[..] {
+        [cpu_ns, _, runs] if runs > 0 => Some(Schedstat { cpu_ns, runs }),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod test;
