@@ -8,6 +8,7 @@
 use super::HABIT;
 use super::evidence::Evidence;
 use super::say::percent;
+use super::sched_ext;
 use crate::account::Account;
 
 /// Whether others want the CPUs.
@@ -29,7 +30,8 @@ impl Contention {
             if own.is_from(HABIT) {
                 return Self::Wanted(preempted(own.share, "these vCPUs"));
             }
-            if own.is_below(HABIT) {
+            // Polls go on beside tasks that such a scheduler holds back.
+            if own.is_below(HABIT) && !sched_ext::is_active(evidence) {
                 return Self::Free;
             }
         }
@@ -41,7 +43,9 @@ impl Contention {
                 Self::Wanted(format!("CPU pressure {} (PSI)", percent(share)))
             }
             (_, Some(_)) => Self::Free,
-            (Some(all), None) if all.is_below(HABIT) => Self::Free,
+            (Some(all), None) if all.is_below(HABIT) && !sched_ext::is_active(evidence) => {
+                Self::Free
+            }
             _ => Self::Unknown,
         }
     }

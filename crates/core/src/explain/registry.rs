@@ -2,8 +2,9 @@
 
 use super::Rule;
 use super::{
-    apic_writes, break_even, framebuffer, guest_veto, high_ceiling, hyperv_timers, ipi_storm,
-    lock_out, not_observable, over_commitment, pause_loop, port_polling, shrink_zero, tick_storm,
+    apic_writes, break_even, devices, framebuffer, guest_veto, high_ceiling, hpet, hyperv_timers,
+    idle_hlt, ipi_storm, lock_out, never_halts, not_observable, over_commitment, page_faults,
+    pause_loop, port_polling, sched_ext, shrink_zero, tick_storm, timer_exits, unseen_polling,
 };
 
 /// Every rule, in the order in which those that could not judge are listed.
@@ -22,4 +23,12 @@ pub const RULES: &[Rule] = &[
     pause_loop::RULE,
     port_polling::RULE,
     framebuffer::RULE,
+    unseen_polling::RULE,
+    never_halts::RULE,
+    hpet::RULE,
+    devices::RULE,
+    timer_exits::RULE,
+    page_faults::RULE,
+    sched_ext::RULE,
+    idle_hlt::RULE,
 ];

@@ -13,11 +13,11 @@
 //! | [`Does::GuestPolls`] | other tasks want the CPU, which a guest that polls does not give up, or the CPUs are not idle enough |
 //! | [`Does::GuestPollsLess`] | nobody else wants the CPUs, or it is not known that somebody does |
 //! | [`Does::TrapsHalts`] | nobody else wants the CPUs: an exit and a wake-up for each halt, for nothing |
-//! | [`Does::NoPauseExits`] | other tasks want the CPU, or it is not known that none does |
+//! | [`Does::NoPauseExits`], [`Does::HaltsInGuest`] | other tasks want the CPU, or it is not known that none does |
 //! | [`Does::ForWindows`] | the guest uses KVM's paravirtual interface, which Windows does not |
 //! | [`Does::ForLinux`] | the guest uses Hyper-V's interface, which a Linux guest of KVM does not |
 //! | [`Does::LoadsModule`] | the module has that setting already: loading it again stops every VM for nothing |
-//! | [`Does::SparesExits`], [`Does::SparesCpus`], [`Does::Nothing`] | nothing that a recording shows: they take no CPU from anybody |
+//! | [`Does::SparesExits`], [`Does::SparesVmm`], [`Does::SparesCpus`], [`Does::Nothing`] | nothing that a recording shows: they take no CPU from anybody |
 
 use super::contention::Contention;
 use super::cost::Cost;
@@ -52,8 +52,12 @@ pub enum Does {
     LoadsModule(&'static [&'static str]),
     /// The guest polls no more before it halts.
     GuestPollsLess,
+    /// Halts stay inside the guest.
+    HaltsInGuest,
     /// The guest, or a device of it, exits less.
     SparesExits,
+    /// The VMM, or the kernel on its behalf, does less for the guest.
+    SparesVmm,
     /// Fewer vCPUs on these CPUs, or more CPUs.
     SparesCpus,
     /// Nothing has to be done.
@@ -85,7 +89,7 @@ impl Does {
     /// Why no evidence of a recording makes it harmful; `None` where some does.
     pub fn harmless(self) -> Option<&'static str> {
         match self {
-            Self::SparesExits | Self::SparesCpus | Self::Nothing => {
+            Self::SparesExits | Self::SparesVmm | Self::SparesCpus | Self::Nothing => {
                 Some("it takes no CPU time from other tasks")
             }
             _ => None,
@@ -218,7 +222,7 @@ impl Remedy {
                 Contention::Unknown => harms("whether other tasks use the CPUs was not recorded"),
                 Contention::Free => harms("no other task uses the CPUs on which the guest polls"),
             },
-            Does::NoPauseExits => match seen.contention(evidence) {
+            Does::NoPauseExits | Does::HaltsInGuest => match seen.contention(evidence) {
                 Contention::Free => Guarded::Given,
                 Contention::Wanted(why) => harms(why),
                 Contention::Unknown => harms("whether other tasks use the CPUs was not recorded"),
@@ -234,6 +238,7 @@ impl Remedy {
             Does::ForWindows
             | Does::ForLinux
             | Does::SparesExits
+            | Does::SparesVmm
             | Does::SparesCpus
             | Does::Nothing => Guarded::Given,
         }

@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::super::remedy::Lever;
+use super::about_vmm::{DEADLINE, FAULT, KICK, RESTING, THROUGH, kicked, pulsed, with};
 use super::*;
 use crate::kvm::Knobs;
+use crate::vmm::{Machine, Threads};
 
 /// A remedy of a rule, where it is given, and where it must not be.
 struct Case {
@@ -246,6 +248,70 @@ fn about_exits() -> Vec<Case> {
     ]
 }
 
+fn about_the_vmm() -> Vec<Case> {
+    let (polled, hpet) = ("unseen-polling", "qemu-hpet");
+    let less = Does::HostPollsLess;
+    // A sleep that takes 3 ms to end: polling pays.
+    let slow = Load {
+        latency_ns: 3_000_000,
+        ..LOAD
+    };
+    let pays = |load: Load| calm(load).load(Load { vcpu: 1, ..slow });
+    let through = || calm(THROUGH).load(Load { vcpu: 1, ..LOAD });
+    let own_through = || calm(own(THROUGH)).load(Load { vcpu: 1, ..LOAD });
+    let spinning = |pressure| {
+        let threads = Threads {
+            over_ns: 10 * SECOND,
+            vcpu_cpu_ns: Some(10 * SECOND),
+            ..Threads::default()
+        };
+        with(
+            Bench::new(1).pressure(pressure),
+            threads,
+            Machine::default(),
+        )
+    };
+    let pages = |value: &str| told(calm(LOAD), &[FAULT]).param("transparent_hugepage", value);
+    let timers = |bench| told(bench, &[DEADLINE]);
+    let scx = |state: &str| calm(LOAD).param("sched_ext.state", state);
+    let idle_hlt = |value: &str| calm(LOAD).param("cpu.idle_hlt", value);
+    let threaded = Machine {
+        iothreads: 1,
+        ..Machine::default()
+    };
+    vec![
+        case(polled, less(PARAM), through(), pays(THROUGH)),
+        case(polled, less(OWN), own_through(), pays(own(THROUGH))),
+        case(
+            "guest-never-halts",
+            Does::GuestPollsLess,
+            spinning(0.5),
+            spinning(0.0),
+        ),
+        case(hpet, Does::SparesVmm, pulsed(RESTING), pulsed(LOAD)),
+        case(
+            "vmm-devices",
+            Does::SparesExits,
+            kicked(Machine::default(), KICK),
+            kicked(threaded, KICK),
+        ),
+        case(
+            "timer-exits",
+            Does::HaltsInGuest,
+            timers(calm(LOAD)),
+            timers(pressed(LOAD)),
+        ),
+        case(
+            "guest-page-faults",
+            Does::SparesVmm,
+            pages("always madvise [never]"),
+            pages("[always] never"),
+        ),
+        case("sched-ext", Does::Nothing, scx("enabled"), scx("disabled")),
+        case("amd-idle-hlt", Does::Nothing, idle_hlt("Y"), idle_hlt("N")),
+    ]
+}
+
 fn all() -> Vec<Case> {
     let parts = [
         about_ceilings(),
@@ -254,6 +320,7 @@ fn all() -> Vec<Case> {
         about_sight(),
         about_clocks(),
         about_exits(),
+        about_the_vmm(),
     ];
     parts.into_iter().flatten().collect()
 }

@@ -1,0 +1,38 @@
+//! AMD's Idle HLT: a HLT with an interrupt pending does not exit, so that exits by HLT are fewer than halts.
+//!
+//! From Linux 6.15 on, on processors that have it (Zen 5): KVM intercepts `IDLE_HLT` in place of HLT. Halts that
+//! would have ended at once are not in any recording, and the shortest gaps are missing from it; that is
+//! no loss of the recorder, and nothing that could be tuned.
+
+use super::evidence::Evidence;
+use super::remedy::{Does, Remedy};
+use super::{Found, Judgement, Rule, Sure, Who};
+
+pub(super) const RULE: Rule = Rule {
+    id: "amd-idle-hlt",
+    title: "halts that would end at once stay inside the guest (Idle HLT)",
+    source: "SVM: Idle HLT intercept, Linux 6.15, arch/x86/kvm/svm/svm.c",
+    remedies: &[Does::Nothing],
+    look,
+};
+
+fn look(evidence: &Evidence<'_>) -> Judgement {
+    let has = evidence.setting("cpu.idle_hlt") == Some("Y");
+    let found = has && evidence.total.halts > 0;
+    Judgement::from(found.then(|| Found {
+        who: Who::HOST,
+        signature: format!(
+            "The processor has Idle HLT; {} halts reached KVM.",
+            evidence.total.halts
+        ),
+        cause: "A HLT with an interrupt pending does not exit: the guests halted more often than was recorded, \
+                and the shortest gaps are not in this recording."
+            .to_owned(),
+        remedies: vec![Remedy::new(
+            Does::Nothing,
+            "Nothing. Compare with recordings of processors without it by time halted, not by halts.",
+        )],
+        cost: None,
+        sure: Sure::Certain,
+    }))
+}
