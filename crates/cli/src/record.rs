@@ -22,6 +22,7 @@ use std::time::Duration;
 
 use haltwise_capture::recording::Durability;
 use haltwise_core::recording::{Mode, Roster, Rung};
+use haltwise_host::clock;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::root::Root;
 
@@ -57,6 +58,32 @@ pub(crate) struct Wanted {
     pub(crate) no_command: bool,
     /// Record to a ring, and keep so much.
     pub(crate) ring: Option<Limits>,
+}
+
+impl Wanted {
+    /// A recording of so many nanoseconds for one question, into a directory of its own.
+    pub(crate) fn brief(vm: Option<&str>, ns: u64, exits: Option<ExitsWanted>) -> Self {
+        let seconds = clock::wall_ns() / 1_000_000_000;
+        let name = format!("haltwise-{seconds}-{}", std::process::id());
+        let Ok(vm) = vm.map(str::parse).transpose();
+        Self {
+            output: std::env::temp_dir().join(name),
+            duration: Some(Duration::from_nanos(ns)),
+            vms: Vec::from_iter(vm),
+            rung: None,
+            mode: Mode::Full,
+            interval: Duration::from_secs(1),
+            buffer_bytes: 16 << 20,
+            exits,
+            profile: None,
+            durability: Durability::End,
+            json: false,
+            command: Vec::new(),
+            user: None,
+            no_command: false,
+            ring: None,
+        }
+    }
 }
 
 /// A recording that has ended, and the command that ran meanwhile.

@@ -18,6 +18,9 @@ pub(crate) enum Wanted {
     Groups,
 }
 
+/// Rows of details below the reasons; `--sub` has all.
+const DETAILS: usize = 8;
+
 /// Everything, with so many rows of each table.
 pub(crate) fn document(view: &View, wanted: Wanted, top: usize) -> Document {
     let mut document = Document::new();
@@ -33,6 +36,10 @@ pub(crate) fn document(view: &View, wanted: Wanted, top: usize) -> Document {
             if !returns.is_empty() {
                 document.heading("Returns to the VMM");
                 document.table(reasons("Returns to the VMM", returns, top).finish());
+            }
+            if !view.subs.is_empty() {
+                document.heading("Exit details");
+                document.table(subs(&view.subs, top.min(DETAILS)));
             }
         }
         Wanted::Subs => {

@@ -1,14 +1,9 @@
 //! `haltwise now`, and `haltwise` without a verb: ten seconds, and the answer.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
-use haltwise_capture::recording::Durability;
-use haltwise_core::recording::Mode;
 use haltwise_core::units::Nanos;
-use haltwise_host::clock;
-use haltwise_host::discovery::VmSelector;
 use haltwise_host::root::Root;
 
 use super::time;
@@ -89,30 +84,10 @@ fn show(arguments: &Arguments, view: &View) -> Result<(), Failure> {
 
 /// Records into a directory of its own; `None` where no VM runs.
 fn recorded(arguments: &Arguments) -> Result<Option<PathBuf>, Failure> {
-    let seconds = clock::wall_ns() / 1_000_000_000;
-    let name = format!("haltwise-{seconds}-{}", std::process::id());
-    let output = std::env::temp_dir().join(name);
-    let vm = arguments.vm.as_ref().map(|vm| vm.parse::<VmSelector>());
     let Nanos(ns) = arguments.duration.unwrap_or(LONG_ENOUGH);
-    let wanted = Wanted {
-        output: output.clone(),
-        duration: Some(Duration::from_nanos(ns)),
-        vms: vm.transpose()?.into_iter().collect(),
-        rung: None,
-        mode: Mode::Full,
-        interval: Duration::from_secs(1),
-        buffer_bytes: 16 << 20,
-        exits: None,
-        profile: None,
-        durability: Durability::End,
-        json: false,
-        command: Vec::new(),
-        user: None,
-        no_command: false,
-        ring: None,
-    };
+    let wanted = Wanted::brief(arguments.vm.as_deref(), ns, None);
     match record::record_if(&wanted, |roster| !roster.vms.is_empty()) {
-        Ok(recorded) => Ok(recorded.map(|_| output)),
+        Ok(recorded) => Ok(recorded.map(|_| wanted.output)),
         Err(failure) if failure.exit == Exit::Denied => {
             let advice = "Recording is not permitted: run `sudo haltwise`.".to_owned();
             show(arguments, &outside::view(&Root::host(), advice)?)?;
