@@ -1,4 +1,4 @@
-//! Documents: those that must exist, and that what they link to exists.
+//! Documents: those that must exist, that what they link to exists, and that the book lists every page.
 
 use super::{Finding, Repo, Source};
 
@@ -31,9 +31,32 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
     if let Some(readme) = repo.source("README.md") {
         found.extend(dead_names(repo, readme));
     }
+    if let Some(summary) = repo.source(SUMMARY) {
+        found.extend(unlisted(repo, summary));
+    }
     found.sort();
     found.dedup();
     found
+}
+
+/// The book's table of contents, in mdBook's form.
+const SUMMARY: &str = "docs/SUMMARY.md";
+
+/// Pages that the table of contents does not link to.
+fn unlisted(repo: &Repo, summary: &Source) -> Vec<Finding> {
+    let links: Vec<&str> = (summary.lines())
+        .flat_map(|(_, text)| text.split("](").skip(1))
+        .filter_map(|part| part.split([')', '#']).next())
+        .collect();
+    let pages = repo
+        .paths
+        .iter()
+        .filter_map(|path| path.strip_prefix("docs/"));
+    let pages = pages.filter(|page| is_document(page) && *page != "SUMMARY.md");
+    let missing = pages.filter(|page| !links.contains(page));
+    missing
+        .map(|page| summary.finding(1, format!("does not list {page}")))
+        .collect()
 }
 
 /// Relative links whose target is not there.
@@ -129,6 +152,15 @@ mod test {
             found(&[("docs/a.md", "[x](https://example.org) [y](../docs)\n")]).len(),
             0
         );
+    }
+
+    #[test]
+    fn the_book_lists_every_page() {
+        let summary = ("docs/SUMMARY.md", "- [A](a.md)\n");
+        assert_eq!(found(&[summary, ("docs/a.md", "\n")]), [""; 0]);
+        let found = found(&[summary, ("docs/a.md", "\n"), ("docs/b.md", "\n")]);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].ends_with("does not list b.md"), "{found:?}");
     }
 
     #[test]
