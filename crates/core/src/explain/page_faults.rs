@@ -52,7 +52,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
             percent(faults.time_ns() as f64 / all_ns as f64),
             thp.unwrap_or("not known"),
         ),
-        cause: "Guest memory is mapped page by page of 4 kB as it is touched, or is mapped anew because the \
+        cause: "Guest memory is mapped page by page of 4 kB as it is touched, or is mapped again because the \
                 host moved, scanned or took back its pages (KSM, NUMA balancing, ballooning, migration)."
             .to_owned(),
         remedies: vec![Remedy::new(
