@@ -80,6 +80,8 @@ pub fn run() -> ExitCode {
     if let Some(served) = companion::serve(std::env::args_os().skip(1)) {
         return served.map_or(Exit::Failed, |()| Exit::Done).into();
     }
+    // The clock of what is said of work that takes long.
+    progress::elapsed();
     // What a table decoder panics over comes back as an error that names the file.
     haltwise_capture::contain::silence_contained_panics();
     collect::interrupt::outlive_file_size_limit();

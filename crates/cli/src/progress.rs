@@ -1,12 +1,21 @@
 //! One line on stderr that says how the work goes on: on a terminal only, after two seconds.
 
 use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// Nothing is shown of work shorter than this.
 const QUIET: Duration = Duration::from_secs(2);
 /// Between two updates.
 const STEP: Duration = Duration::from_millis(500);
+
+/// When the command began.
+static BEGAN: OnceLock<Instant> = OnceLock::new();
+
+/// How long the command has taken: one clock for all that it does. The first call starts it.
+pub(crate) fn elapsed() -> Duration {
+    BEGAN.get_or_init(Instant::now).elapsed()
+}
 
 /// A line that is written over again and again.
 #[derive(Debug)]

@@ -2,7 +2,6 @@
 //! batches: memory does not grow with the capture.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use haltwise_capture::capture::Capture;
 use haltwise_capture::error::CaptureReadError;
@@ -16,7 +15,7 @@ use super::open::explain_shared;
 use super::opened::{Broken, Opened};
 use crate::exit::Failure;
 use crate::number::count;
-use crate::progress::Progress;
+use crate::progress::{Progress, elapsed};
 
 /// Who wants rows of a capture.
 pub(crate) trait Sink {
@@ -178,9 +177,8 @@ fn feed<T>(
 /// Halts between two looks at the clock.
 const BATCH: u64 = 1 << 16;
 
-/// The time since a pass began, and how much of it there is.
+/// How far a pass is, and how much of it there is.
 struct Clock {
-    began: Instant,
     progress: Progress,
     halts: Option<u64>,
 }
@@ -188,7 +186,6 @@ struct Clock {
 impl Clock {
     fn start(capture: &Capture) -> Self {
         Self {
-            began: Instant::now(),
             progress: Progress::start(None),
             halts: capture.rows(Table::Halts),
         }
@@ -196,7 +193,7 @@ impl Clock {
 
     fn show(&mut self, what: &str, done: u64) {
         let halts = self.halts;
-        self.progress.show(self.began.elapsed(), || match halts {
+        self.progress.show(elapsed(), || match halts {
             Some(halts) => format!("{what}: {} of {} halts", count(done), count(halts)),
             None => format!("{what}: {} halts", count(done)),
         });

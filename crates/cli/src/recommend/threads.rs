@@ -3,17 +3,15 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
-use std::time::Instant;
 
 use haltwise_core::tune::Crew;
 
-use crate::progress::Progress;
+use crate::progress::{Progress, elapsed};
 
 /// Threads, and a line that says how far they are.
 #[derive(Debug)]
 pub(super) struct Threads {
     count: usize,
-    began: Instant,
     progress: Mutex<Progress>,
 }
 
@@ -22,7 +20,6 @@ impl Threads {
     pub(super) fn new() -> Self {
         Self {
             count: thread::available_parallelism().map_or(1, usize::from),
-            began: Instant::now(),
             progress: Mutex::new(Progress::start(None)),
         }
     }
@@ -30,9 +27,7 @@ impl Threads {
     fn show(&self, what: &str, done: usize, count: usize) {
         // Whoever finds the line taken leaves it to the other.
         if let Ok(mut progress) = self.progress.try_lock() {
-            progress.show(self.began.elapsed(), || {
-                format!("{what}: {done} of {count} pieces")
-            });
+            progress.show(elapsed(), || format!("{what}: {done} of {count} parts"));
         }
     }
 }

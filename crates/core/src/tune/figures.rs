@@ -56,10 +56,14 @@ pub(super) fn figures_after(
     let (subjects, places) = once(material, subjects);
     let seats = &material.seats;
     let chunks: Vec<&[Subject]> = subjects.chunks(TOGETHER).collect();
-    let pieces = crew.each("figures", seats.len() * chunks.len(), |number| {
-        let (seated, chunk) = (&seats[number / chunks.len()], chunks[number % chunks.len()]);
-        judged(warm_up, material, seated, chunk, cost)
-    });
+    let pieces = crew.each(
+        "evaluating settings",
+        seats.len() * chunks.len(),
+        |number| {
+            let (seated, chunk) = (&seats[number / chunks.len()], chunks[number % chunks.len()]);
+            judged(warm_up, material, seated, chunk, cost)
+        },
+    );
     let mut outcomes = vec![Outcome::default(); subjects.len()];
     for (number, piece) in pieces.into_iter().enumerate() {
         let first = (number % chunks.len()) * TOGETHER;

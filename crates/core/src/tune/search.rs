@@ -176,7 +176,7 @@ fn thresholds_ns() -> impl Iterator<Item = u64> {
 /// the threshold's own length.
 fn fixed_thresholds(material: &Material, aims: &[Aim], crew: &impl Crew) -> Vec<Knobs> {
     let all: Vec<u64> = thresholds_ns().collect();
-    let curves = crew.each("thresholds", material.seats.len(), |number| {
+    let curves = crew.each("evaluating thresholds", material.seats.len(), |number| {
         let seated = &material.seats[number];
         let fit = seated.samples[..seated.ends[0]].iter().copied();
         let thresholds = Thresholds::new(fit, &seated.table);
