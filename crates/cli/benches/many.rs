@@ -16,6 +16,7 @@ use haltwise_capture::info::{CaptureInfo, Clock, Ended, Host, Tool};
 use haltwise_capture::recording::{Ending, Recording};
 use haltwise_core::event::{CeilingSource, Facts, Halt, Knob, KnobScope, Observable, Vcpu, Vm};
 use haltwise_core::event::{WakeSource, WindowCall};
+use haltwise_core::identity::Identity;
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_core::workload::SplitMix64;
@@ -134,7 +135,10 @@ fn vm(vm: u32) -> Vm {
             ordinal: 0,
         },
         name: format!("vm-{vm:06}"),
+        identity: Identity::default(),
         vmm: VmmKind::Qemu,
+        machine: None,
+        threads: None,
         observable: Observable::Yes,
         from_ns: None,
         to_ns: None,

@@ -1,7 +1,8 @@
-//! Collecting from this host: what `record`, `top` and `prove` share.
+//! Collecting from this host: what the verbs that record share.
 //!
 //! | file | holds |
 //! |---|---|
+//! | [`recording`] | a capture: attach, drain, write, and end cleanly whatever happens |
 //! | [`attach`] | which source, which VMs, and what to say where none works |
 //! | [`exits`] | exits beside the halts: what was asked for, and what of it this host can |
 //! | [`profile`] | samples beside the halts: how often, of what |
@@ -11,3 +12,4 @@ pub(crate) mod attach;
 pub(crate) mod exits;
 pub(crate) mod interrupt;
 pub(crate) mod profile;
+pub(crate) mod recording;

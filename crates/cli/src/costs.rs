@@ -6,7 +6,7 @@ pub(crate) mod doubts;
 pub(crate) mod model;
 pub(crate) mod words;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use haltwise_capture::files;
@@ -14,9 +14,11 @@ use haltwise_core::replay::calibration::Calibration;
 use haltwise_core::replay::cost::Assumed;
 use haltwise_core::replay::latency::Latencies;
 use haltwise_core::replay::session::{SessionError, Survey};
+use haltwise_core::units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::exit::{Exit, Failure};
+use crate::time;
 
 /// Where `switch_cpu` comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,27 +50,31 @@ pub(crate) struct Known {
 }
 
 /// What the command line says of costs.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Told<'a> {
-    /// A file of `haltwise calibrate --json`.
-    pub(crate) calibration: Option<&'a Path>,
-    /// `--switch-cpu`.
-    pub(crate) switch_cpu_ns: Option<u64>,
-    /// `--wake-latency`.
-    pub(crate) wake_latency_ns: Option<u64>,
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct GivenCosts {
+    /// Output of `haltwise calibrate --json` on the recorded host
+    #[arg(long, value_name = "FILE")]
+    pub(crate) calibration: Option<PathBuf>,
+    /// CPU time of one block and wake-up [default: calibrated, else estimated from
+    /// the recorded halts]
+    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
+    pub(crate) switch_cpu: Option<Nanos>,
+    /// Wake-up latency to assume where no halt that slept was recorded
+    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
+    pub(crate) wake_latency: Option<Nanos>,
 }
 
 /// Puts together what is known.
-pub(crate) fn know(told: &Told<'_>, survey: &Survey) -> Result<Known, Failure> {
-    of_latency(told, survey.shortest_sleeps_ns())
+pub(crate) fn know(given: &GivenCosts, survey: &Survey) -> Result<Known, Failure> {
+    of_latency(given, survey.shortest_sleeps_ns())
 }
 
 /// The same, where the capture's shortest sleeps take `shortest_ns` to wake.
-pub(crate) fn of_latency(told: &Told<'_>, shortest_ns: Option<u64>) -> Result<Known, Failure> {
-    let calibration = calibration(told)?;
+pub(crate) fn of_latency(given: &GivenCosts, shortest_ns: Option<u64>) -> Result<Known, Failure> {
+    let calibration = calibration(given)?;
     let mut elsewhere =
         (calibration.as_ref()).map_or_else(Latencies::default, Calibration::latencies);
-    if let Some(latency_ns) = told.wake_latency_ns {
+    if let Some(latency_ns) = given.wake_latency.map(|Nanos(ns)| ns) {
         elsewhere.add(0, latency_ns);
     }
     let elsewhere = (!elsewhere.is_empty()).then_some(elsewhere);
@@ -76,8 +82,8 @@ pub(crate) fn of_latency(told: &Told<'_>, shortest_ns: Option<u64>) -> Result<Kn
     let calibrated = calibration.and_then(|calibration| calibration.switch_cpu());
     let shortest = shortest_ns.or_else(|| elsewhere.as_ref()?.shortest_sleeps_ns());
     let mut switch_cpu_ends_ns = None;
-    let (switch_cpu_ns, source) = match (told.switch_cpu_ns, calibrated, shortest) {
-        (Some(ns), _, _) => (ns, Source::Given),
+    let (switch_cpu_ns, source) = match (given.switch_cpu, calibrated, shortest) {
+        (Some(Nanos(ns)), _, _) => (ns, Source::Given),
         (None, Some(measured), _) => {
             switch_cpu_ends_ns = Some(measured.ends_ns);
             (measured.ns, Source::Calibrated)
@@ -105,8 +111,8 @@ fn assumed(shortest_ns: u64) -> (u64, Source) {
 }
 
 /// The calibration that was given, if any. One that did not measure what it was given for is refused.
-pub(crate) fn calibration(told: &Told<'_>) -> Result<Option<Calibration>, Failure> {
-    let Some(path) = told.calibration else {
+pub(crate) fn calibration(given: &GivenCosts) -> Result<Option<Calibration>, Failure> {
+    let Some(path) = &given.calibration else {
         return Ok(None);
     };
     let calibration = read(path)?;
@@ -114,9 +120,7 @@ pub(crate) fn calibration(told: &Told<'_>) -> Result<Option<Calibration>, Failur
     let has_price = calibration.switch_cpu().is_some();
     let lacks = match (has_price, has_latencies) {
         (false, false) => "it measured nothing",
-        (false, true) if told.switch_cpu_ns.is_none() => {
-            "it did not measure the CPU time of a block"
-        }
+        (false, true) if given.switch_cpu.is_none() => "it did not measure the CPU time of a block",
         _ => return Ok(Some(calibration)),
     };
     let error = anyhow!(

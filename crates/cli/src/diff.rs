@@ -5,15 +5,15 @@
 //! | [`pair`] | whose figures are compared: which VM of one is which of the other |
 //! | [`load`] | from a capture to the sums of its blocks |
 //! | [`around`] | what else differs: kernel, settings, length, losses |
-//! | [`view`] | what is said, as data: the JSON |
-//! | [`build`] | the view, computed from the sums |
-//! | [`text`] | the view on a screen |
+//! | [`view`] | the figures, declared |
+//! | [`build`] | the figures, computed from the sums |
+//! | [`page`] | what is shown of them |
 
 pub(crate) mod around;
 pub(crate) mod build;
 pub(crate) mod load;
+pub(crate) mod page;
 pub(crate) mod pair;
-pub(crate) mod text;
 pub(crate) mod view;
 
 use std::path::Path;
@@ -22,13 +22,13 @@ use haltwise_core::recording::Roster;
 
 use self::load::{Side, Summing};
 use self::pair::{Pair, Pairing, Whose};
-use self::view::View;
+use self::view::Differences;
 use crate::exit::Failure;
 use crate::reading::opened::Opened;
 use crate::reading::pass::pass;
 
 /// Compares two captures. `vms` are pairs of names, `NAME` or `NAME=NAME`; without any, all VMs.
-pub(crate) fn compare(a: &Path, b: &Path, vms: &[String]) -> Result<View, Failure> {
+pub(crate) fn compare(a: &Path, b: &Path, vms: &[String]) -> Result<Differences, Failure> {
     let a = Opened::open(a)?;
     let side_a = load::side(&a)?;
     let b = Opened::open(b)?;
@@ -36,7 +36,7 @@ pub(crate) fn compare(a: &Path, b: &Path, vms: &[String]) -> Result<View, Failur
         pair::pairs(in_a, in_b, unplaced, vms)
     })?;
     let mut in_a = begun.summing_a();
-    pass(&a, "summing up", &mut [&mut in_a]);
+    pass(&a, "comparing", &mut [&mut in_a]);
     Ok(begun.finish(in_a))
 }
 
@@ -79,9 +79,9 @@ impl<'a> Begun<'a> {
     }
 
     /// Reads B, and compares it with what was taken of A.
-    pub(crate) fn finish(self, in_a: Summing) -> View {
+    pub(crate) fn finish(self, in_a: Summing) -> Differences {
         let mut in_b = self.b.summing(&self.whose(|pair| &pair.b));
-        pass(self.b.opened, "summing up", &mut [&mut in_b]);
+        pass(self.b.opened, "comparing", &mut [&mut in_b]);
         let (a, b) = ((&self.a, in_a.finish()), (&self.b, in_b.finish()));
         build::build(a, b, self.pairing)
     }

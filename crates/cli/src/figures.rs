@@ -5,6 +5,7 @@ use haltwise_core::account::Spread;
 use haltwise_core::account::parts::Parts;
 use haltwise_core::recording::{Missing, Rung};
 use haltwise_core::stats::total;
+use haltwise_core::tune::interval::Interval;
 use haltwise_document::{Document, Untrusted, figures};
 
 use crate::reading::recording::Recording;
@@ -39,6 +40,18 @@ figures! {
         turned_back_ns: u64 = Nanos,
         /// Not known.
         unknown_ns: u64 = Nanos,
+    }
+}
+
+figures! {
+    /// An estimate and the interval around it.
+    pub(crate) const INTERVAL: Interval {
+        /// The estimate.
+        value: f64 = Real,
+        /// Lower end of the interval; `null` where nothing bounds it.
+        low: f64 = Real,
+        /// Upper end of the interval; `null` where nothing bounds it.
+        high: f64 = Real,
     }
 }
 

@@ -1,60 +1,79 @@
 //! What a ledger of predictions comes to: how often a measurement fell within its prediction, and by how much they
-//! differ ([`summary`]), and the same on a page ([`text`]). The file itself is [`crate::proof::ledger`]'s.
+//! differ ([`summary`]), and what is shown of that ([`page`]). The file itself is [`crate::proof::ledger`]'s.
 
+pub(crate) mod page;
 pub(crate) mod summary;
-pub(crate) mod text;
 
 use std::path::Path;
 
-use serde::Serialize;
+use haltwise_document::{csv, figures};
 
 use self::summary::Summary;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::proof::ledger::entry::Entry;
 use crate::proof::ledger::{file, usual_place};
-use crate::terminal;
+use crate::shown::Shown;
 
 /// Version of the JSON that `haltwise ledger` prints. In 1, inconclusive proofs were in the accuracy.
 const OUTPUT_SCHEMA: u32 = 2;
 
-/// All that a ledger says.
-#[derive(Debug, Serialize)]
-struct Ledger {
-    schema: u32,
-    /// The file.
-    path: String,
-    /// Lines that are no proof: cut short by a crash, or of a newer haltwise.
-    unread: usize,
-    summary: Summary,
-    entries: Vec<Entry>,
+/// What the page of documentation says before its tables.
+#[cfg(test)]
+const ABOUT: &[&str] = &[
+    "In schema 1, inconclusive proofs were in the accuracy; this is schema 2.",
+    "What is counted and why, and the file itself: [the ledger](ledger.md).",
+];
+
+figures! {
+    /// All that a ledger says.
+    pub(crate) struct Ledger {
+        /// Version of this layout: 2.
+        schema: u32 = Number,
+        /// The file.
+        path: String = Name,
+        /// Lines that are no proof: cut short by a crash, or of a newer haltwise.
+        unread: usize = Count,
+        /// How accurate predictions were.
+        summary: Summary = Record(Summary::FIGURES, "{}"),
+        /// The lines of the file.
+        entries: Vec<Entry> = List(Entry::FIGURES),
+    }
 }
 
-/// How good the predictions of a ledger were.
+/// How accurate the predictions of a ledger were.
 pub(crate) fn summary_of(path: &Path) -> Result<Summary, Failure> {
     Ok(Summary::of(&file::read(path)?.entries))
 }
 
-/// Lists and sums up.
-pub(crate) fn show(path: Option<&Path>, json: bool, width: usize) -> Outcome {
+/// Reads a ledger: this one, or that of the user.
+pub(crate) fn read(path: Option<&Path>) -> Result<Ledger, Failure> {
     let usual = usual_place();
     let Some(path) = path.or(usual.as_deref()) else {
         let error = anyhow::anyhow!("find the ledger: neither XDG_STATE_HOME nor HOME is set");
         return Err(Failure::new(Exit::Usage, error).hint("name it: --ledger FILE"));
     };
     let file::Lines { entries, unread } = file::read(path)?;
-    let ledger = Ledger {
+    Ok(Ledger {
         schema: OUTPUT_SCHEMA,
         path: path.display().to_string(),
         unread,
         summary: Summary::of(&entries),
         entries,
-    };
-    terminal::show(json, &ledger, |ledger| text::render(ledger, width))?;
-    Ok(if ledger.unread > 0 {
-        Exit::Partial
-    } else {
-        Exit::Done
     })
+}
+
+impl Ledger {
+    /// Prints it.
+    pub(crate) fn print(&mut self, shown: &Shown) -> Outcome {
+        shown.sort(&mut [&mut self.entries])?;
+        let csv = || csv::rows(&self.entries);
+        shown.print(self, csv, |top| page::document(self, top))?;
+        Ok(if self.unread > 0 {
+            Exit::Partial
+        } else {
+            Exit::Done
+        })
+    }
 }
 
 #[cfg(test)]

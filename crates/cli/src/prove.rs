@@ -33,7 +33,7 @@ use regex::Regex;
 
 use self::experiment::Experiment;
 use crate::collect::interrupt::Interrupt;
-use crate::costs::Told;
+use crate::costs::GivenCosts;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::proof::{Proof, ledger};
 use crate::terminal;
@@ -59,12 +59,8 @@ pub(crate) struct Wanted {
     pub(crate) latency_weight_milli: u64,
     /// The smallest difference that matters, as a share of A.
     pub(crate) detect: f64,
-    /// `--calibration`.
-    pub(crate) calibration: Option<PathBuf>,
-    /// `--switch-cpu`.
-    pub(crate) switch_cpu_ns: Option<u64>,
-    /// `--wake-latency`.
-    pub(crate) wake_latency_ns: Option<u64>,
+    /// What is known of costs.
+    pub(crate) costs: GivenCosts,
     /// Where the facts come from, if not from the best that works.
     pub(crate) rung: Option<Rung>,
     /// VMs, where not all.
@@ -81,16 +77,6 @@ pub(crate) struct Wanted {
     pub(crate) command: Vec<OsString>,
     /// Keep it out of the result and the ledger.
     pub(crate) no_command: bool,
-}
-
-impl Wanted {
-    fn told(&self) -> Told<'_> {
-        Told {
-            calibration: self.calibration.as_deref(),
-            switch_cpu_ns: self.switch_cpu_ns,
-            wake_latency_ns: self.wake_latency_ns,
-        }
-    }
 }
 
 /// Measures, judges, keeps and prints.

@@ -3,7 +3,7 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`seek`] | from a capture's halts to the search and what it found |
+//! | [`candidates`] | from a capture's halts to the search and what it found |
 //! | [`counted`] | the same where only histograms were kept |
 //! | [`goal`] | what latency is worth, by name or number |
 //! | [`follow`] | vCPUs that no parameter of the host reaches |
@@ -13,12 +13,12 @@
 //! | [`whatif`] | the grid of settings that the page shows |
 
 pub(crate) mod beside;
+pub(crate) mod candidates;
 pub(crate) mod counted;
 pub(crate) mod follow;
 pub(crate) mod goal;
 pub(crate) mod rests;
 pub(crate) mod say;
-pub(crate) mod seek;
 mod threads;
 pub(crate) mod view;
 pub(crate) mod whatif;
@@ -29,8 +29,8 @@ use haltwise_core::kvm::Knobs;
 use haltwise_core::tune::candidates::Reach;
 use serde::Serialize;
 
+use self::candidates::{Candidates, Look, TuneRequest};
 use self::counted::Histograms;
-use self::seek::{Look, Sought, Wish};
 use self::view::{GoalView, IntervalView, PointView, View};
 use crate::exit::Failure;
 use crate::number::three_digits;
@@ -47,7 +47,7 @@ pub(crate) struct Recommended {
     /// What is said of it.
     pub(crate) view: View,
     /// The search behind it, where single halts were recorded.
-    pub(crate) sought: Option<Sought>,
+    pub(crate) candidates: Option<Candidates>,
 }
 
 /// What a recommendation is made of, taken in as a capture is read: single halts, or histograms.
@@ -59,11 +59,11 @@ pub(crate) enum Looking {
 
 impl Looking {
     /// Before the capture is read.
-    pub(crate) fn new(opened: &Opened, wish: &Wish<'_>) -> Self {
+    pub(crate) fn new(opened: &Opened, request: &TuneRequest) -> Self {
         if opened.info().mode.keeps_halts() {
-            Self::Halts(Box::new(Look::new(opened, wish)))
+            Self::Halts(Box::new(Look::new(opened, request)))
         } else {
-            Self::Counts(Histograms::new(opened, wish))
+            Self::Counts(Histograms::new(opened, request))
         }
     }
 
@@ -99,19 +99,22 @@ impl Looking {
     pub(crate) fn recommend(
         self,
         opened: &Opened,
-        wish: &Wish<'_>,
+        request: &TuneRequest,
     ) -> Result<Recommended, Failure> {
         match self {
             Self::Counts(histograms) => {
-                let mut view = counted::seek(opened, wish, histograms)?;
+                let mut view = counted::seek(opened, request, histograms)?;
                 view.basis.partial = is_partial(opened);
-                Ok(Recommended { view, sought: None })
+                Ok(Recommended {
+                    view,
+                    candidates: None,
+                })
             }
             Self::Halts(look) => {
-                let sought = seek::seek(opened, wish, *look)?;
+                let candidates = candidates::seek(opened, request, *look)?;
                 Ok(Recommended {
-                    view: view::view(opened.info(), &sought, is_partial(opened)),
-                    sought: Some(sought),
+                    view: view::view(opened.info(), &candidates, is_partial(opened)),
+                    candidates: Some(candidates),
                 })
             }
         }
@@ -125,11 +128,11 @@ fn is_partial(opened: &Opened) -> bool {
 }
 
 /// Recommends a setting of KVM's parameters for a capture that nobody else reads.
-pub(crate) fn recommend(opened: &Opened, wish: &Wish<'_>) -> Result<Recommended, Failure> {
-    let mut looking = Looking::new(opened, wish);
-    let ends = pass(opened, "looking", &mut [looking.sink()]);
+pub(crate) fn recommend(opened: &Opened, request: &TuneRequest) -> Result<Recommended, Failure> {
+    let mut looking = Looking::new(opened, request);
+    let ends = pass(opened, "reading", &mut [looking.sink()]);
     looking.go_on(opened, &ends);
-    looking.recommend(opened, wish)
+    looking.recommend(opened, request)
 }
 
 /// A recommendation in short, as every verb's JSON has it: see `docs/tune-json.md`.
@@ -218,15 +221,18 @@ impl Recommended {
             in_force: view.in_force,
             recommended: view.recommended,
             cost_share: against.map(|against| against.cost_share),
-            figures: self.sought.as_ref().map_or_else(Vec::new, figures),
+            figures: self.candidates.as_ref().map_or_else(Vec::new, figures),
         }
     }
 
-    /// What the rules of `explain` are told. Only what was sought for KVM's parameters, on a recording that is
+    /// What the rules of `explain` are told. Only what was searched for KVM's parameters, on a recording that is
     /// long enough, says anything about them.
     pub(crate) fn advised(&self) -> Advised {
         let view = &self.view;
-        let terms = self.sought.as_ref().map(|sought| &sought.material.terms);
+        let terms = self
+            .candidates
+            .as_ref()
+            .map(|candidates| &candidates.material.terms);
         let is_silent = !view.follows
             || view.verdict == "too-short"
             || terms.is_some_and(|terms| terms.ceiling_only);
@@ -242,11 +248,11 @@ impl Recommended {
 }
 
 /// What is in force, and the best that was found.
-fn figures(sought: &Sought) -> Vec<PointView> {
-    let reach = Reach::of(&sought.material.terms.rule());
-    let in_force = std::iter::once(&sought.of.in_force);
-    let all = in_force.chain(&sought.advice.choice);
-    all.map(|finalist| view::point(sought, finalist, reach))
+fn figures(candidates: &Candidates) -> Vec<PointView> {
+    let reach = Reach::of(&candidates.material.terms.rule());
+    let in_force = std::iter::once(&candidates.of.in_force);
+    let all = in_force.chain(&candidates.advice.choice);
+    all.map(|finalist| view::point(candidates, finalist, reach))
         .collect()
 }
 

@@ -1,12 +1,13 @@
 //! The replay of a capture under other policies: [`play`] reads and plays, [`price`] says what an
-//! exit costs, [`guest`] what polling in the guest is worth, [`quicker`] what shorter wake-ups would change,
-//! [`view`] holds what is said, [`text`] lays it out.
+//! exit costs, [`guest`] what polling in the guest is worth, [`quicker`] what shorter wake-ups would change;
+//! [`view`] declares the figures, [`build`] computes them, [`page`] shows them.
 
+pub(crate) mod build;
 mod guest;
+pub(crate) mod page;
 pub(crate) mod play;
 pub(crate) mod price;
 pub(crate) mod quicker;
-pub(crate) mod text;
 pub(crate) mod view;
 
 /// Version of the JSON; documented in `docs/replay-json.md`.

@@ -1,27 +1,32 @@
 //! How a result is shown: as text, JSON or CSV, and how much of it. Options that verbs share.
 
-use haltwise_document::Document;
+use anyhow::anyhow;
+use haltwise_document::{Document, Sortable};
 use serde::Serialize;
 
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
+use crate::page::harmless;
 use crate::terminal::{self, Width};
 
 /// Rows of a table where nobody says otherwise.
 const ROWS: usize = 20;
 
 /// What a user can choose.
-#[derive(Debug, Clone, Copy, clap::Args)]
+#[derive(Debug, clap::Args)]
 pub(crate) struct Shown {
-    /// Print so many rows of each table, what costs most first [default: 20]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    top: Option<u32>,
+    /// Print so many rows of each table, what costs most first; 0 prints all
+    #[arg(long, value_name = "N", default_value_t = ROWS)]
+    top: usize,
     /// Print every row
     #[arg(long, conflicts_with = "top")]
     all: bool,
+    /// Sort rows by this field, as --json names it, largest first [default: what costs most]
+    #[arg(long, value_name = "FIELD")]
+    sort: Option<String>,
     /// Print the table as CSV
     #[arg(long, conflicts_with = "json")]
     csv: bool,
-    /// Print JSON (schema 1, see docs/)
+    /// Print JSON (see docs/)
     #[arg(long)]
     json: bool,
     #[command(flatten)]
@@ -30,25 +35,91 @@ pub(crate) struct Shown {
 
 impl Shown {
     /// Whether it is printed for other programs.
-    pub(crate) fn is_data(self) -> bool {
+    pub(crate) fn is_data(&self) -> bool {
         self.csv || self.json
+    }
+
+    /// Whether every row is printed.
+    pub(crate) fn is_all(&self) -> bool {
+        self.all
+    }
+
+    /// Rows of a table, at most.
+    pub(crate) fn rows(&self) -> usize {
+        match self.top {
+            top if top > 0 && !self.all => top,
+            _ => usize::MAX,
+        }
+    }
+
+    /// Columns of the text.
+    pub(crate) fn width(&self) -> usize {
+        self.width.columns()
+    }
+
+    /// Whether an order was asked for.
+    pub(crate) fn is_sorted(&self) -> bool {
+        self.sort.is_some()
+    }
+
+    /// Whether it is printed as JSON.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
+    /// Sorts tables as asked for; those that have no such field stay as they are.
+    pub(crate) fn sort(&self, tables: &mut [&mut dyn Sortable]) -> Result<(), Failure> {
+        self.sort_by(&[], tables)
+    }
+
+    /// The same, where fields have short names besides.
+    pub(crate) fn sort_by(
+        &self,
+        short: &[(&str, &str)],
+        tables: &mut [&mut dyn Sortable],
+    ) -> Result<(), Failure> {
+        let Some(key) = &self.sort else { return Ok(()) };
+        let named = short.iter().find(|(name, _)| name == key);
+        let key = named.map_or(key.as_str(), |(_, field)| field);
+        let mut found = false;
+        for table in tables.iter_mut() {
+            found |= table.sort_by(key);
+        }
+        if found {
+            return Ok(());
+        }
+        let mut keys: Vec<String> = tables.iter().flat_map(|it| it.keys()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let error = anyhow!("sort by `{}`: no table has this field", harmless(key));
+        Err(Failure::new(Exit::Usage, error).hint(format!("the fields are {}", keys.join(", "))))
     }
 
     /// Prints a result as it was asked for. `document` lays out so many rows of each table.
     pub(crate) fn print(
-        self,
+        &self,
         result: &impl Serialize,
         csv: impl FnOnce() -> String,
         document: impl FnOnce(usize) -> Document,
     ) -> Result<(), Failure> {
-        if self.json {
-            return terminal::print_json(result);
+        if self.is_data() {
+            return self.print_text(result, csv, String::new);
         }
-        if self.csv {
-            return terminal::print(&csv());
-        }
-        let top = self.top.map_or(ROWS, |top| top as usize);
-        let top = if self.all { usize::MAX } else { top };
-        terminal::document(&document(top), self.width.columns())
+        terminal::document(&document(self.rows()), self.width())
+    }
+
+    /// The same of a result whose text is no document.
+    pub(crate) fn print_text(
+        &self,
+        result: &impl Serialize,
+        csv: impl FnOnce() -> String,
+        text: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
+        let text = match (self.json, self.csv) {
+            (true, _) => terminal::json(result)?,
+            (_, true) => csv(),
+            _ => text(),
+        };
+        terminal::print(&text)
     }
 }

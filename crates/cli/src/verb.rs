@@ -4,14 +4,12 @@ mod apply;
 mod calibrate;
 mod check;
 mod completions;
-mod costs;
 mod diff;
 mod doctor;
 mod exits;
 mod explain;
 mod import;
 mod ledger;
-mod listing;
 mod man;
 pub(crate) mod now;
 mod profile;
@@ -22,7 +20,6 @@ mod replay;
 mod report;
 mod root;
 mod status;
-mod time;
 mod top;
 mod tune;
 mod undo;
@@ -102,7 +99,7 @@ impl Verb {
             Self::Profile(arguments) => profile::run(&arguments),
             Self::Explain(arguments) => explain::run(&arguments),
             Self::Diff(arguments) => diff::run(&arguments),
-            Self::Verify(arguments) => verify::run(arguments),
+            Self::Verify(arguments) => verify::run(&arguments),
             Self::Replay(arguments) => replay::run(&arguments),
             Self::Tune(arguments) => tune::run(&arguments),
             Self::Calibrate(arguments) => calibrate::run(&arguments),

@@ -62,6 +62,12 @@ impl Identity {
         }
     }
 
+    /// These names, if there is any.
+    #[must_use]
+    pub fn known(&self) -> Option<Self> {
+        (!self.is_empty()).then(|| self.clone())
+    }
+
     /// Whether nothing is known.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -47,6 +47,8 @@ pub enum Block {
     Table(Table),
     /// Parts of a whole as one bar.
     Bar(Vec<Part>),
+    /// What opens on a page, below its title; on a screen it stands open.
+    Folded(Prose, Document),
     /// What must be known beside the figures.
     Note(Prose),
     /// How figures are to be read.
@@ -158,6 +160,11 @@ impl Document {
     /// Adds a table.
     pub fn table(&mut self, table: Table) {
         self.push(Block::Table(table));
+    }
+
+    /// Adds what opens on a page.
+    pub fn folded(&mut self, title: impl Into<Prose>, content: Self) {
+        self.push(Block::Folded(title.into(), content));
     }
 
     /// Adds what must be known beside the figures.

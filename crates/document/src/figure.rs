@@ -27,6 +27,8 @@ pub enum Unit {
     Count,
     /// Nanoseconds.
     Nanos,
+    /// Nanoseconds, with a fraction: a mean, or a sum that is weighted.
+    MeanNanos,
     /// A part of a whole, 0 to 1.
     Share,
     /// How many in a second.
@@ -37,6 +39,12 @@ pub enum Unit {
     Amount,
     /// A number that identifies something.
     Number,
+    /// A number of either sign, in the unit that another field names; `null` where nothing bounds it.
+    Real,
+    /// A number with its unit, as a text that is laid out already; a column only.
+    Shown,
+    /// An estimate in its interval, `[value, low, high, reach]`: a column of pages only, which draw it.
+    Drawn,
     /// Yes or no.
     Flag,
     /// A text of ours.
@@ -45,6 +53,8 @@ pub enum Unit {
     Words,
     /// A text that somebody else wrote.
     Name,
+    /// An object whose fields depend on what it says; its meaning tells of them.
+    Object,
     /// An object; in CSV its fields are columns, named by the pattern.
     Record(&'static [Figure], &'static str),
     /// Fields that stand beside the others (`#[serde(flatten)]`).
@@ -82,10 +92,21 @@ impl Figure {
 impl Unit {
     /// Whether columns of it stand at the right.
     pub fn is_number(self) -> bool {
-        use Unit::{Amount, Count, CpuPercent, Nanos, Number, PerSecond, Share};
+        use Unit::{
+            Amount, Count, CpuPercent, MeanNanos, Nanos, Number, PerSecond, Real, Share, Shown,
+        };
         matches!(
             self,
-            Count | Nanos | Share | PerSecond | CpuPercent | Amount | Number
+            Count
+                | Nanos
+                | MeanNanos
+                | Share
+                | PerSecond
+                | CpuPercent
+                | Amount
+                | Number
+                | Real
+                | Shown
         )
     }
 
@@ -95,12 +116,14 @@ impl Unit {
             (_, Value::Null) => "-".to_owned(),
             (Self::Nanos, _) if value.is_u64() => number::nanos(value.as_u64().unwrap_or(0)),
             (Self::Count, _) if value.is_u64() => number::count(value.as_u64().unwrap_or(0)),
-            (Self::Nanos, Value::Number(n)) => number::nanos_f64(n.as_f64().unwrap_or(0.0)),
+            (Self::Nanos | Self::MeanNanos, Value::Number(n)) => {
+                number::nanos_f64(n.as_f64().unwrap_or(0.0))
+            }
             (Self::Share, Value::Number(n)) => number::share(n.as_f64().unwrap_or(0.0)),
             (Self::CpuPercent, Value::Number(n)) => {
                 number::share(n.as_f64().unwrap_or(0.0) / 100.0)
             }
-            (Self::Count | Self::PerSecond | Self::Amount, Value::Number(n)) => {
+            (Self::Count | Self::PerSecond | Self::Amount | Self::Real, Value::Number(n)) => {
                 number::scaled(n.as_f64().unwrap_or(0.0))
             }
             _ => plain(value),
@@ -163,7 +186,7 @@ fn walk(
     for figure in figures {
         match figure.unit {
             Unit::Flat(inner) => walk(inner, path, pattern, found),
-            Unit::List(_) => {}
+            Unit::List(_) | Unit::Object => {}
             Unit::Record(inner, pattern) => {
                 path.push(figure.name);
                 walk(inner, path, pattern, found);
@@ -192,8 +215,8 @@ pub const fn is_option(name: &str) -> bool {
     true
 }
 
-/// Declares figures: a field's name, type and doc comment, its [`Unit`], and the title of its column where it
-/// is not its name.
+/// Declares figures, of one struct or of several: a field's name, type and doc comment, its [`Unit`], and the
+/// title of its column where it is not its name.
 ///
 /// ```
 /// use haltwise_document::{Figures, Unit, figures};
@@ -233,7 +256,7 @@ pub const fn is_option(name: &str) -> bool {
 /// ```
 #[macro_export]
 macro_rules! figures {
-    (
+    ($(
         $(#[$($attr:tt)*])*
         $vis:vis struct $name:ident {
             $(
@@ -241,7 +264,7 @@ macro_rules! figures {
                 $seen:vis $field:ident: $type:ty = $unit:ident $(($($arg:tt)*))? $($title:literal)?
             ),* $(,)?
         }
-    ) => {
+    )+) => {$(
         $(#[$($attr)*])*
         #[derive(Debug, serde::Serialize)]
         $vis struct $name {
@@ -257,7 +280,7 @@ macro_rules! figures {
                 meaning: concat!($($crate::doc_comment!($($of)*)),*),
             },)*];
         }
-    };
+    )+};
     (
         $(#[$($attr:tt)*])*
         $vis:vis const $name:ident: $other:path {

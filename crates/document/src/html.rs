@@ -57,6 +57,10 @@ fn one(block: &Block) -> Markup {
             bars::stacked(&parts, "parts")
         }
         Block::Table(it) => table(it).into(),
+        Block::Folded(title, content) => {
+            let title = el("summary").with(prose(title));
+            el("details").with(title).with(render(content)).into()
+        }
     }
 }
 
@@ -81,10 +85,10 @@ fn plain(prose: &Prose) -> String {
 pub fn table(table: &Table) -> Element {
     let mut heads = Vec::new();
     for column in &table.columns {
-        let is = if column.unit.is_number() {
-            Is::Number
-        } else {
-            Is::Text
+        let is = match column.unit {
+            Unit::Drawn => Is::Bar,
+            unit if unit.is_number() => Is::Number,
+            _ => Is::Text,
         };
         if column.bar.is_some() {
             heads.push(Head {
@@ -123,6 +127,7 @@ fn cell(column: &Column, value: &serde_json::Value) -> Vec<Cell> {
         grid::number(part, bars::length(part, 1.0, class))
     });
     let cell = match (number, column.unit) {
+        (_, Unit::Drawn) => grid::cell(bars::interval(value)),
         (Some(number), _) => grid::number(number, shown),
         (None, Unit::Name) => grid::cell(name(&shown)),
         (None, _) => grid::cell(shown),

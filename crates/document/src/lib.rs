@@ -28,7 +28,7 @@ pub mod text;
 
 pub use block::{Document, Prose, Untrusted};
 pub use figure::{Figure, Figures, Unit};
-pub use table::{Rows, Table};
+pub use table::{Rows, Sortable, Table};
 
 #[cfg(test)]
 mod test;

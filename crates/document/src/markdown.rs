@@ -37,6 +37,9 @@ fn one(text: &mut String, block: &Block) {
         Block::Bar(parts) => parts
             .iter()
             .try_for_each(|part| writeln!(text, "* {}: {}", prose(&part.name), part.value)),
+        Block::Folded(title, content) => {
+            writeln!(text, "## {}\n\n{}", prose(title), render(content))
+        }
         Block::Table(it) => {
             table(text, it);
             Ok(())

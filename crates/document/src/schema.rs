@@ -34,17 +34,20 @@ fn property(figure: &Figure) -> Value {
         Unit::Count | Unit::Nanos | Unit::Amount | Unit::Number => {
             json!({ "type": "integer", "minimum": 0 })
         }
-        Unit::Share | Unit::PerSecond | Unit::CpuPercent => {
+        Unit::MeanNanos | Unit::Share | Unit::PerSecond | Unit::CpuPercent => {
             json!({ "type": "number", "minimum": 0 })
         }
+        Unit::Real => json!({ "type": ["number", "null"] }),
         Unit::Flag => json!({ "type": "boolean" }),
-        Unit::Word | Unit::Name => json!({ "type": "string" }),
+        Unit::Word | Unit::Name | Unit::Shown | Unit::Drawn => json!({ "type": "string" }),
         Unit::Words => json!({ "type": "array" }),
+        Unit::Object => json!({ "type": "object" }),
         Unit::Record(inner, _) | Unit::Flat(inner) => object(inner),
         Unit::List(inner) => json!({ "type": "array", "items": object(inner) }),
     };
     if let Value::Object(fields) = &mut schema {
         if figure.nullable
+            && figure.unit != Unit::Real
             && let Some(kind) = fields.remove("type")
         {
             fields.insert("type".into(), json!([kind, "null"]));
@@ -68,7 +71,7 @@ fn flat(figures: &[Figure]) -> Vec<Figure> {
 
 fn unit(unit: Unit) -> Option<&'static str> {
     match unit {
-        Unit::Nanos => Some("ns"),
+        Unit::Nanos | Unit::MeanNanos => Some("ns"),
         Unit::Share => Some("0 to 1"),
         Unit::PerSecond => Some("1/s"),
         Unit::CpuPercent => Some("% of one CPU"),
@@ -82,10 +85,11 @@ fn kind(figure: &Figure) -> String {
     let kind = match figure.unit {
         Unit::Amount => "amount",
         Unit::Number => "number",
+        Unit::Real => "number of either sign",
         Unit::Flag => "true or false",
         Unit::Word | Unit::Name => "text",
         Unit::Words => "list",
-        Unit::Record(..) | Unit::Flat(_) => "object",
+        Unit::Record(..) | Unit::Flat(_) | Unit::Object => "object",
         Unit::List(_) => "list of objects",
         other => unit(other).unwrap_or_default(),
     };
@@ -93,14 +97,16 @@ fn kind(figure: &Figure) -> String {
     format!("{kind}{or_null}")
 }
 
-/// The page of documentation of a result: its title, notes of ours, then a table for each kind of object.
-pub fn page(title: &'static str, opening: &[&'static str], figures: &[Figure]) -> Document {
+/// The page of documentation of a result: its title, what it is, notes, then a table for each kind of object.
+pub fn page(
+    title: &'static str,
+    opening: String,
+    notes: &[&'static str],
+    figures: &[Figure],
+) -> Document {
     let mut page = Document::new();
     page.heading(title);
-    let (first, notes) = opening.split_at(opening.len().min(1));
-    for text in first {
-        page.prose(*text);
-    }
+    page.prose(opening);
     for text in notes {
         page.note(*text);
     }

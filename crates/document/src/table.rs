@@ -179,3 +179,49 @@ impl<'a, R: Figures> Rows<'a, R> {
         &mut self.table.columns[at.unwrap_or(0)]
     }
 }
+
+/// Results that can be put in the order of a figure.
+pub trait Sortable {
+    /// The figures that they can be ordered by, each as it is named in JSON.
+    fn keys(&self) -> Vec<String>;
+
+    /// Puts the largest first, texts by the alphabet, what is not known last. False if no figure has this name.
+    fn sort_by(&mut self, key: &str) -> bool;
+}
+
+impl<R: Figures> Sortable for Vec<R> {
+    fn keys(&self) -> Vec<String> {
+        let named = leaves(R::FIGURES).into_iter();
+        named.map(|leaf| leaf.path.join(".")).collect()
+    }
+
+    fn sort_by(&mut self, key: &str) -> bool {
+        let mut named = leaves(R::FIGURES).into_iter();
+        let Some(leaf) = named.find(|leaf| leaf.path.join(".") == key) else {
+            return false;
+        };
+        self.sort_by_cached_key(|row| {
+            let value = leaf
+                .of(&serde_json::to_value(row).unwrap_or_default())
+                .clone();
+            match &value {
+                Value::Null => (true, f64::NAN.to_bits(), String::new()),
+                Value::Bool(is) => (false, u64::from(!is), String::new()),
+                Value::Number(n) => (false, descending(n.as_f64().unwrap_or(0.0)), String::new()),
+                other => (false, 0, other.to_string()),
+            }
+        });
+        true
+    }
+}
+
+/// What is smaller the larger a number is.
+fn descending(value: f64) -> u64 {
+    let bits = value.to_bits();
+    // The bits of floats are in the order of their values but for the sign.
+    if value.is_sign_negative() {
+        bits
+    } else {
+        !bits & !(1 << 63)
+    }
+}

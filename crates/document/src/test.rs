@@ -238,7 +238,8 @@ fn the_schema_says_type_unit_and_meaning() {
 fn the_page_has_a_table_for_each_kind_of_object() {
     let page = schema::page(
         "Exits",
-        &["One object.", "Shares are 0 to 1."],
+        "One object.".to_owned(),
+        &["Shares are 0 to 1."],
         Result::FIGURES,
     );
     let page = markdown::render(&page);
@@ -335,4 +336,63 @@ proptest! {
         prop_assert!(!marked.contains("<script") && !marked.contains(steers));
         prop_assert_eq!(marked.lines().count(), markdown::render(&self::document("plain")).lines().count());
     }
+}
+
+#[test]
+fn results_are_sorted_by_any_figure_and_what_is_not_known_stands_last() {
+    let mut rows = vec![reason("b", 0), reason("c", 3), reason("a", 20)];
+    let names = |rows: &[Reason]| rows.iter().map(|row| row.name.clone()).collect::<String>();
+    for (key, order) in [
+        ("name", "abc"),
+        ("count", "acb"),
+        ("share", "acb"),
+        ("spread_ns.max", "acb"),
+    ] {
+        assert!(rows.sort_by(key));
+        assert_eq!(names(&rows), order, "{key}");
+    }
+    assert!(!rows.sort_by("colour"));
+    assert!(rows.keys().contains(&"spread_ns.p50".to_owned()));
+}
+
+proptest! {
+    #[test]
+    fn numbers_are_sorted_from_the_largest_whatever_their_sign(values in prop::collection::vec(-1e9..1e9_f64, 0..20)) {
+        figures! {
+            /// A number.
+            struct One {
+                /// It.
+                value: f64 = Real,
+            }
+        }
+        let mut rows: Vec<One> = values.into_iter().map(|value| One { value }).collect();
+        rows.sort_by("value");
+        prop_assert!(rows.is_sorted_by(|a, b| a.value >= b.value));
+    }
+}
+
+#[test]
+fn what_opens_on_a_page_stands_open_on_a_screen() {
+    let mut inner = Document::new();
+    let rows = [reason("a<b>", 3)];
+    let drawn = |_: &Reason| json!([1.0, -2.0, 3.0, 3.0]);
+    let inner_table = Rows::new("Rest", &rows, 9).show(&["name", "count"]);
+    inner.table(inner_table.with("about zero", Unit::Drawn, drawn).finish());
+    let mut made = Document::new();
+    made.folded("Not significant", inner);
+    let shown = text(&made, 60);
+    assert!(shown.starts_with("== Not significant ="), "{shown}");
+    assert!(shown.contains("reason  count\na<b>        3\n"), "{shown}");
+    assert!(!shown.contains("about zero"), "{shown}");
+    let page = html::render(&made);
+    let page = page.as_str();
+    assert!(
+        page.starts_with("<details><summary>Not significant</summary>"),
+        "{page}"
+    );
+    assert!(
+        page.contains("about zero") && page.contains("class=\"whisker\""),
+        "{page}"
+    );
+    assert!(page.contains("a&lt;b&gt;"), "{page}");
 }

@@ -7,6 +7,7 @@ use unicode_width::UnicodeWidthStr;
 
 use crate::block::{Block, Document, Part, Prose, Span};
 use crate::chart::stacked;
+use crate::figure::Unit;
 use crate::number::{count, share};
 use crate::page::{Page, fit_middle, harmless};
 use crate::table::{Column, Table};
@@ -23,24 +24,38 @@ pub struct Style {
 /// A name is never cut below this.
 const SHORTEST: usize = 6;
 
+/// Down to this, names are cut before other texts are.
+const LONG_NAME: usize = 12;
+
 /// The document's text.
 pub fn render(document: &Document, style: Style) -> String {
     let mut page = Page::new(style.width).coloured(style.colour);
+    blocks(&mut page, document);
+    page.finish()
+}
+
+fn blocks(page: &mut Page, document: &Document) {
     let mut before = "";
     for block in document.blocks() {
         let kind = match block {
             Block::Note(_) => "note",
             Block::Remark(_) => "remark",
+            Block::Table(_) => "table",
+            Block::Prose(_) => "prose",
             _ => "",
         };
-        let notes_begin = !kind.is_empty() && before.is_empty();
-        if notes_begin {
+        let apart = match kind {
+            "note" | "remark" => !matches!(before, "note" | "remark"),
+            "prose" => matches!(before, "table" | "note"),
+            "table" => before == "table",
+            _ => false,
+        };
+        if apart {
             page.gap();
         }
         before = kind;
-        one(&mut page, block);
+        one(page, block);
     }
-    page.finish()
 }
 
 fn one(page: &mut Page, block: &Block) {
@@ -58,6 +73,10 @@ fn one(page: &mut Page, block: &Block) {
             page.whole_line(&format!("{name}: {}", harmless(command)));
         }
         Block::Bar(parts) => bar(page, parts),
+        Block::Folded(title, content) => {
+            page.heading(&plain(title));
+            blocks(page, content);
+        }
         Block::Table(it) => table(page, it),
     }
 }
@@ -90,13 +109,14 @@ fn bar(page: &mut Page, parts: &[Part]) {
 }
 
 fn table(page: &mut Page, table: &Table) {
+    let columns: Vec<&Column> = table.columns.iter().filter(|it| is_text(it)).collect();
     let cells = |row: &Vec<serde_json::Value>| -> Vec<String> {
-        let cells = row.iter().zip(&table.columns);
+        let cells = row.iter().zip(&table.columns).filter(|(_, it)| is_text(it));
         cells.map(|(value, column)| cell(column, value)).collect()
     };
-    let mut lines = vec![table.columns.iter().map(|it| it.title.clone()).collect()];
+    let mut lines = vec![columns.iter().map(|it| it.title.clone()).collect()];
     lines.extend(table.rows.iter().map(cells));
-    let (gap, widths) = widths(&table.columns, &lines, page.width());
+    let (gap, widths) = widths(&columns, &lines, page.width());
     for line in &lines {
         let mut text = String::new();
         for (n, cell) in line.iter().enumerate() {
@@ -106,7 +126,7 @@ fn table(page: &mut Page, table: &Table) {
             }
             let cell = fit_middle(cell, width);
             let pad = " ".repeat(width.saturating_sub(cell.width()));
-            if table.columns[n].unit.is_number() {
+            if columns[n].unit.is_number() {
                 text.extend([pad, cell]);
             } else {
                 text.extend([cell, pad]);
@@ -120,10 +140,17 @@ fn table(page: &mut Page, table: &Table) {
     }
 }
 
+/// Whether a column can be written.
+fn is_text(column: &Column) -> bool {
+    column.unit != Unit::Drawn
+}
+
 /// A value as it stands in a table: numbers without the space before their unit.
 fn cell(column: &Column, value: &serde_json::Value) -> String {
     let shown = column.unit.show(value);
-    if column.unit.is_number() {
+    if column.unit == Unit::Shown {
+        shown
+    } else if column.unit.is_number() {
         shown.replace(' ', "")
     } else {
         harmless(&shown)
@@ -131,7 +158,7 @@ fn cell(column: &Column, value: &serde_json::Value) -> String {
 }
 
 /// The space between columns, and how wide each is; `None` of one that went.
-fn widths(columns: &[Column], lines: &[Vec<String>], most: usize) -> (usize, Vec<Option<usize>>) {
+fn widths(columns: &[&Column], lines: &[Vec<String>], most: usize) -> (usize, Vec<Option<usize>>) {
     let widest = |n: usize| lines.iter().map(|line| line[n].width()).max();
     let mut widths: Vec<Option<usize>> = (0..columns.len()).map(widest).collect();
     let mut gap = 2;
@@ -144,8 +171,10 @@ fn widths(columns: &[Column], lines: &[Vec<String>], most: usize) -> (usize, Vec
         let spare = (0..columns.len()).filter(|n| columns[*n].spare.is_some());
         let spare = spare.filter(|n| widths[*n].is_some());
         let spare = spare.min_by_key(|n| columns[*n].spare);
-        let names = (0..columns.len()).filter(|n| !columns[*n].unit.is_number());
-        let longest = names.max_by_key(|n| widths[*n]);
+        // Names of strangers are cut before words of ours.
+        let texts = (0..columns.len()).filter(|n| !columns[*n].unit.is_number());
+        let is_long = |n: usize| columns[n].unit == Unit::Name && widths[n] > Some(LONG_NAME);
+        let longest = texts.max_by_key(|n| (is_long(*n), widths[*n]));
         match (gap, spare, longest) {
             (_, Some(n), _) => widths[n] = None,
             (2, ..) => gap = 1,

@@ -2,27 +2,36 @@
 
 use haltwise_capture::info::CaptureInfo;
 use haltwise_core::replay::Arrivals;
-use serde::Serialize;
+use haltwise_document::figures;
 
 use super::{Known, Source};
 
-/// What figures of a replay rest on, whichever verb prints them.
-#[derive(Debug, Serialize)]
-pub(crate) struct Model {
-    /// The recorded host's name, where kept.
-    pub(crate) hostname: Option<String>,
-    /// The kernel whose algorithm `kvm` means, and whose parameters are tuned.
-    pub(crate) kernel: String,
-    /// Its architecture.
-    pub(crate) arch: String,
-    /// Parameters that the capture does not contain, taken at that kernel's defaults.
-    pub(crate) knobs_assumed: Vec<&'static str>,
-    /// CPU time of one block and wake.
-    pub(crate) switch_cpu_ns: u64,
-    /// Where that comes from.
-    pub(crate) switch_cpu_source: Source,
-    /// Whether waking earlier makes the next gap longer.
-    pub(crate) arrivals: Arrivals,
+figures! {
+    /// What figures of a replay rest on, whichever verb prints them.
+    pub(crate) struct Model {
+        /// The recorded host's name, where kept.
+        pub(crate) hostname: Option<String> = Name,
+        /// The kernel whose algorithm `kvm` means, and whose parameters are tuned.
+        pub(crate) kernel: String = Name,
+        /// Its architecture.
+        pub(crate) arch: String = Name,
+        /// Module parameters that the capture does not contain, taken at that kernel's defaults.
+        pub(crate) knobs_assumed: Vec<&'static str> = Words,
+        /// CPU time of one block and wake.
+        pub(crate) switch_cpu_ns: u64 = Nanos,
+        /// Where that comes from: `calibrated`, `given`, `assumed` (half of what the shortest sleeps take to wake)
+        /// or `bounded` (that would be more than the 100 us that hardware can need, and is taken as those).
+        pub(crate) switch_cpu_source: Source = Word,
+        /// How wake events move when a vCPU wakes earlier: `by-source`, `fixed-gap` or `fixed-time`.
+        pub(crate) arrivals: Arrivals = Word,
+    }
+}
+
+/// Reads how wake events move.
+pub(crate) fn arrivals(text: &str) -> Result<Arrivals, String> {
+    let mut all = Arrivals::ALL.into_iter();
+    let found = all.find(|arrivals| arrivals.as_str() == text);
+    found.ok_or_else(|| "expected by-source, fixed-gap or fixed-time".to_owned())
 }
 
 impl Model {

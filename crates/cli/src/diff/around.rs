@@ -10,7 +10,7 @@ use haltwise_core::stats::total;
 
 use super::load::{Side, fields};
 use super::pair::{Pair, Pairing, Whose};
-use super::view::CircumstanceView;
+use super::view::Circumstance;
 use crate::number::{count, nanos, percent, share, three_digits};
 use crate::words::{ceiling_source, plural};
 
@@ -24,11 +24,7 @@ const SAME_CPUS: f64 = 0.1;
 const SAME_PRESSURE: f64 = 0.1;
 
 /// Everything that differs, what was set first.
-pub(crate) fn circumstances(
-    a: &Side<'_>,
-    b: &Side<'_>,
-    pairing: &Pairing,
-) -> Vec<CircumstanceView> {
+pub(crate) fn circumstances(a: &Side<'_>, b: &Side<'_>, pairing: &Pairing) -> Vec<Circumstance> {
     let mut all = Vec::new();
     settings(&mut all, a, b);
     for pair in &pairing.pairs {
@@ -87,9 +83,9 @@ pub(crate) fn circumstances(
     all
 }
 
-fn differ(all: &mut Vec<CircumstanceView>, what: &str, a: String, b: String) {
+fn differ(all: &mut Vec<Circumstance>, what: &str, a: String, b: String) {
     if a != b {
-        all.push(CircumstanceView {
+        all.push(Circumstance {
             what: what.to_owned(),
             a,
             b,
@@ -98,7 +94,7 @@ fn differ(all: &mut Vec<CircumstanceView>, what: &str, a: String, b: String) {
 }
 
 /// Settings of the host, and of the machine as another's guest.
-fn settings(all: &mut Vec<CircumstanceView>, a: &Side<'_>, b: &Side<'_>) {
+fn settings(all: &mut Vec<Circumstance>, a: &Side<'_>, b: &Side<'_>) {
     let named = |side: &Side<'_>| -> BTreeSet<(KnobScope, String)> {
         let rows = side.recording.ledger.knobs.rows();
         rows.map(|(key, _)| key.clone())
@@ -127,7 +123,7 @@ fn settings(all: &mut Vec<CircumstanceView>, a: &Side<'_>, b: &Side<'_>) {
 }
 
 /// Ceilings and vCPUs of a VM.
-fn of_vm(all: &mut Vec<CircumstanceView>, a: &Side<'_>, b: &Side<'_>, pair: &Pair) {
+fn of_vm(all: &mut Vec<Circumstance>, a: &Side<'_>, b: &Side<'_>, pair: &Pair) {
     let (Whose::Vm(in_a), Whose::Vm(in_b)) = (&pair.a, &pair.b) else {
         return;
     };

@@ -10,7 +10,7 @@ use haltwise_core::exit::names::Names;
 
 use super::load::{Side, Sums};
 use super::pair::{Pair, Pairing};
-use super::view::{CaptureView, CauseView, ComparisonView, EstimateView, View};
+use super::view::{ComparedCapture, ComparedFigure, Differences, Estimated, ExitCause};
 use super::{SCHEMA, around};
 
 /// Computes it.
@@ -18,7 +18,7 @@ pub(crate) fn build(
     (a, sums_a): (&Side<'_>, Vec<Sums>),
     (b, sums_b): (&Side<'_>, Vec<Sums>),
     pairing: Pairing,
-) -> View {
+) -> Differences {
     let recorded = a.opened.info().exits.as_ref();
     let mut names = Names::default();
     for side in [b, a] {
@@ -49,7 +49,7 @@ pub(crate) fn build(
     });
     let compared = rows.iter().filter(|row| row.comparison.p.is_some()).count();
     let is_different = |row: &&Row| row.comparison.verdict == Verdict::Different;
-    View {
+    Differences {
         schema: SCHEMA,
         a: capture(a, sums_a.first()),
         b: capture(b, sums_b.first()),
@@ -71,13 +71,13 @@ struct Row<'a> {
 }
 
 impl Row<'_> {
-    fn view(&self, names: &Names) -> ComparisonView {
+    fn view(&self, names: &Names) -> ComparedFigure {
         let it = &self.comparison;
-        ComparisonView {
+        ComparedFigure {
             vm: self.pair.name_a.clone(),
             vm_b: self.pair.name_b.clone(),
             figure: self.figure,
-            cause: self.cause.map(|cause| CauseView {
+            cause: self.cause.map(|cause| ExitCause {
                 kind: cause.kind,
                 isa: cause.isa,
                 reason: cause.reason,
@@ -96,8 +96,8 @@ impl Row<'_> {
     }
 }
 
-fn estimate(it: Estimate) -> EstimateView {
-    EstimateView {
+fn estimate(it: Estimate) -> Estimated {
+    Estimated {
         estimate: it.value,
         standard_error: it.variance.sqrt(),
         blocks: it.blocks,
@@ -152,9 +152,9 @@ fn row<'a>(
     }
 }
 
-fn capture(side: &Side<'_>, first: Option<&Sums>) -> CaptureView {
+fn capture(side: &Side<'_>, first: Option<&Sums>) -> ComparedCapture {
     let recording = &side.recording;
-    CaptureView {
+    ComparedCapture {
         path: side.opened.named().display().to_string(),
         host: recording.hostname.clone(),
         kernel: recording.kernel.clone(),

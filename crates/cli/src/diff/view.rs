@@ -1,101 +1,164 @@
-//! What is said of two captures, as data. This is the JSON of `--json`: see `docs/diff-json.md`.
+//! What is said of two captures: each figure with its name, unit and meaning.
 
 use haltwise_core::diff::figure::{Figure, Unit};
 use haltwise_core::diff::judge::Verdict;
 use haltwise_core::exit::{Isa, Kind};
 use haltwise_core::recording::{Missing, Mode, Rung};
 use haltwise_core::tune::interval::Interval;
-use serde::Serialize;
+use haltwise_document::figures;
 
-/// The whole page.
-#[derive(Debug, Serialize)]
-pub(crate) struct View {
-    /// Version of this layout.
-    pub(crate) schema: u32,
-    pub(crate) a: CaptureView,
-    pub(crate) b: CaptureView,
-    /// Differences in setup.
-    pub(crate) circumstances: Vec<CircumstanceView>,
-    /// VMs that only one of them has, by name.
-    pub(crate) only_a: Vec<String>,
-    pub(crate) only_b: Vec<String>,
-    /// Figures that were compared, among which the correction chose.
-    pub(crate) compared: usize,
-    /// Of these, how many differ.
-    pub(crate) different: usize,
-    /// The largest difference first, what may be chance after what is none.
-    pub(crate) comparisons: Vec<ComparisonView>,
+use crate::figures::{INTERVAL, MISSING};
+
+/// What the page of documentation says before its tables.
+#[cfg(test)]
+pub(crate) const ABOUT: &[&str] = &[
+    "What ends in `_ns` is nanoseconds. A figure is in its `unit`: `nanos`, `percent` or `per-second`.",
+    "`null` means not recorded, or too short to compare. It never means zero.",
+    "A difference is B minus A.",
+    "Figures of halts: `halts`, `blocks` (halts that were scheduled out), `cut-polls`, `grows`, `shrinks` per \
+     second; `successful-polls` in % of polls; `poll-useful-cpu` and `poll-wasted-cpu` in % of one CPU; \
+     `wake-latency-mean`, `wake-latency-p50` and `wake-latency-p99` of halts that waited; `gap-p50`. Percentiles \
+     are known to 12.5 % and interpolated within.",
+    "Figures of exits of one cause: `exits` per second; `exit-time`, handling, in % of one CPU; `handling-mean`, \
+     `handling-p99`. Exits by which a guest halts have the first alone.",
+    "The time of each capture, of a VM from its start on, is cut into 32 blocks of equal length. Each figure is \
+     computed from everything, and again without each block: the jackknife gives its variance. Correlation of \
+     neighbouring blocks widens it. The difference has Welch's interval. Holm's correction keeps the chance that \
+     anything at all is called different, of two captures of one process, at 5 %. A process whose phases last a \
+     quarter of the capture or longer is more than a capture can show: record longer.",
+];
+
+figures! {
+    /// Everything that is said of two captures.
+    pub(crate) struct Differences {
+        /// Version of this layout: 1.
+        pub(crate) schema: u32 = Number,
+        /// The first capture.
+        pub(crate) a: ComparedCapture = Record(ComparedCapture::FIGURES, "a_{}"),
+        /// The second capture.
+        pub(crate) b: ComparedCapture = Record(ComparedCapture::FIGURES, "b_{}"),
+        /// What differs and is no figure: settings, kernel, source, length, losses.
+        pub(crate) circumstances: Vec<Circumstance> = List(Circumstance::FIGURES),
+        /// VMs that only the first has, by name.
+        pub(crate) only_a: Vec<String> = Words,
+        /// VMs that only the second has, by name.
+        pub(crate) only_b: Vec<String> = Words,
+        /// Figures that could be compared, among which the correction chose.
+        pub(crate) compared: usize = Count,
+        /// Of these, how many differ.
+        pub(crate) different: usize = Count,
+        /// Every figure: those that differ first, each kind by its `size`.
+        pub(crate) comparisons: Vec<ComparedFigure> = List(ComparedFigure::FIGURES),
+    }
+
+    /// A capture.
+    pub(crate) struct ComparedCapture {
+        /// The directory, as it was given.
+        pub(crate) path: String = Name,
+        /// The host's name.
+        pub(crate) host: String = Name,
+        /// Its kernel's release.
+        pub(crate) kernel: String = Name,
+        /// Where the facts come from.
+        pub(crate) rung: Rung = Word,
+        /// Whether each halt is a row (`full`), or halts were counted.
+        pub(crate) mode: Mode = Word,
+        /// When it began.
+        pub(crate) started_utc: Option<String> = Name,
+        /// Its length.
+        pub(crate) duration_ns: u64 = Nanos,
+        /// Length of a block of halts of whoever is compared first.
+        pub(crate) block_ns: u64 = Nanos,
+        /// VMs that were seen.
+        pub(crate) vms: usize = Count,
+        /// Halts that it holds.
+        pub(crate) halts: u64 = Count,
+        /// Whether it holds exits.
+        pub(crate) exits: bool = Flag,
+        /// The recorder did not end the recording itself.
+        pub(crate) cut: bool = Flag,
+        /// A part cannot be read.
+        pub(crate) damaged: bool = Flag,
+        /// Events lost, and halts that are counts only.
+        pub(crate) lost: u64 = Count,
+        /// What this recording cannot hold.
+        pub(crate) missing: Vec<Missing> = List(MISSING),
+        /// What else the reader of the capture found.
+        pub(crate) notes: Vec<String> = Words,
+    }
+
+    /// Something that differs and is no figure.
+    pub(crate) struct Circumstance {
+        /// For example `halt_poll_ns`, `ceiling of web-1`, `kernel`.
+        pub(crate) what: String = Name,
+        /// What it was in A, for people.
+        pub(crate) a: String = Name "A",
+        /// What it was in B.
+        pub(crate) b: String = Name "B",
+    }
+
+    /// A figure of somebody.
+    pub(crate) struct ComparedFigure {
+        /// The VM's name in A; `null` for the host. Where each capture has a single VM and every halt is one of
+        /// its, the host is not compared besides.
+        pub(crate) vm: Option<String> = Name "VM",
+        /// The same VM's name in B.
+        pub(crate) vm_b: Option<String> = Name,
+        /// Which figure, as listed above.
+        pub(crate) figure: Figure = Word,
+        /// What the exits were, if it is a figure of exits.
+        pub(crate) cause: Option<ExitCause> = Record(ExitCause::FIGURES, "exit_{}"),
+        /// What it is counted in.
+        pub(crate) unit: Unit = Word,
+        /// `different`; `may-be-chance`; `too-short` (too few blocks hold samples of it); `not-told` (by one of
+        /// the captures); `in-neither` (0 in both, and not among the `compared`).
+        pub(crate) verdict: Verdict = Word,
+        /// The figure in A.
+        pub(crate) a: Option<Estimated> = Record(Estimated::FIGURES, "a_{}"),
+        /// The figure in B.
+        pub(crate) b: Option<Estimated> = Record(Estimated::FIGURES, "b_{}"),
+        /// B minus A. The interval holds the true difference of this figure in 95 of 100 comparisons.
+        pub(crate) difference: Option<Interval> = Record(INTERVAL, "difference_{}"),
+        /// B as a multiple of A.
+        pub(crate) ratio: Option<f64> = Real,
+        /// The difference as a share of both together: the same whichever comes first.
+        pub(crate) size: f64 = Share,
+        /// How likely chance makes as large a difference, of this figure by itself.
+        pub(crate) p: Option<f64> = Share,
+        /// The same among all `compared` figures (Holm): at most 0.05 is `different`.
+        pub(crate) p_adjusted: Option<f64> = Share,
+    }
+
+    /// What exits were.
+    #[derive(Clone)]
+    pub(crate) struct ExitCause {
+        /// What was counted, as in [exits](exits-json.md).
+        pub(crate) kind: Kind = Word,
+        /// Whose reason it is.
+        pub(crate) isa: Isa = Word,
+        /// Its number.
+        pub(crate) reason: Option<u32> = Number,
+        /// Its name.
+        pub(crate) name: String = Name,
+    }
+
+    /// A figure of one capture.
+    #[derive(Clone, Copy)]
+    pub(crate) struct Estimated {
+        /// The figure, of the whole capture.
+        pub(crate) estimate: f64 = Real,
+        /// How far it can be trusted.
+        pub(crate) standard_error: f64 = Real,
+        /// Blocks that hold samples of it, of at most 32, each as long as one or more of the recorded intervals.
+        pub(crate) blocks: usize = Count,
+        /// How many independent blocks these are worth.
+        pub(crate) worth_blocks: f64 = Real,
+    }
 }
 
-/// A capture.
-#[derive(Debug, Serialize)]
-pub(crate) struct CaptureView {
-    pub(crate) path: String,
-    pub(crate) host: String,
-    pub(crate) kernel: String,
-    pub(crate) rung: Rung,
-    pub(crate) mode: Mode,
-    pub(crate) started_utc: Option<String>,
-    pub(crate) duration_ns: u64,
-    /// Length of a block of halts.
-    pub(crate) block_ns: u64,
-    pub(crate) vms: usize,
-    pub(crate) halts: u64,
-    /// Whether it holds exits.
-    pub(crate) exits: bool,
-    pub(crate) cut: bool,
-    /// Whether a part cannot be read.
-    pub(crate) damaged: bool,
-    pub(crate) lost: u64,
-    pub(crate) missing: Vec<Missing>,
-    pub(crate) notes: Vec<String>,
-}
-
-/// Something that differs and is no figure.
-#[derive(Debug, Serialize)]
-pub(crate) struct CircumstanceView {
-    pub(crate) what: String,
-    pub(crate) a: String,
-    pub(crate) b: String,
-}
-
-/// A figure of somebody.
-#[derive(Debug, Serialize)]
-pub(crate) struct ComparisonView {
-    /// The VM in A; `null` for the host.
-    pub(crate) vm: Option<String>,
-    /// The same VM in B.
-    pub(crate) vm_b: Option<String>,
-    pub(crate) figure: Figure,
-    /// What the exits were, if it is a figure of exits.
-    pub(crate) cause: Option<CauseView>,
-    pub(crate) unit: Unit,
-    pub(crate) verdict: Verdict,
-    pub(crate) a: Option<EstimateView>,
-    pub(crate) b: Option<EstimateView>,
-    /// B less A.
-    pub(crate) difference: Option<Interval>,
-    /// B as a multiple of A.
-    pub(crate) ratio: Option<f64>,
-    pub(crate) size: f64,
-    pub(crate) p: Option<f64>,
-    pub(crate) p_adjusted: Option<f64>,
-}
-
-/// What exits were.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct CauseView {
-    pub(crate) kind: Kind,
-    pub(crate) isa: Isa,
-    pub(crate) reason: Option<u32>,
-    pub(crate) name: String,
-}
-
-/// A figure of one capture.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct EstimateView {
-    pub(crate) estimate: f64,
-    pub(crate) standard_error: f64,
-    pub(crate) blocks: usize,
-    pub(crate) worth_blocks: f64,
+#[cfg(test)]
+#[test]
+fn what_is_published_is_what_is_declared() {
+    use haltwise_document::Figures;
+    crate::figures::test::is_published("diff", "Differences as JSON", ABOUT, Differences::FIGURES);
 }

@@ -12,7 +12,7 @@ use haltwise_host::support::{self, Capability, Finding, Level, Refusal, Support}
 use haltwise_host::{clock, params};
 
 use super::SCHEMA;
-use super::view::{CapabilityView, Diagnosis, FindingView, KnobView, RungView, VmView};
+use super::view::{CapabilityView, Diagnosis, HostFinding, RunningVm, SettingInForce, SourceView};
 
 /// Looks at the host, its settings and its VMs.
 pub(crate) fn examine(root: &Root) -> anyhow::Result<Diagnosis> {
@@ -46,8 +46,8 @@ pub(crate) fn examine(root: &Root) -> anyhow::Result<Diagnosis> {
     })
 }
 
-fn rungs(support: &Support) -> Vec<RungView> {
-    let view = |rung, allowed: &Result<(), Refusal>| RungView {
+fn rungs(support: &Support) -> Vec<SourceView> {
+    let view = |rung, allowed: &Result<(), Refusal>| SourceView {
         rung,
         refused: allowed.as_ref().err().map(ToString::to_string),
         denied: matches!(allowed, Err(Refusal::Denied { .. })),
@@ -67,9 +67,9 @@ fn capabilities(support: &Support) -> Vec<CapabilityView> {
     Capability::ALL.into_iter().map(view).collect()
 }
 
-fn knobs(support: &Support) -> Vec<KnobView> {
+fn knobs(support: &Support) -> Vec<SettingInForce> {
     let rows = support.knobs.iter();
-    rows.map(|knob| KnobView {
+    rows.map(|knob| SettingInForce {
         name: knob.name.clone(),
         value: knob.value.clone(),
         binds: binds(support, &knob.name, knob.scope),
@@ -90,8 +90,8 @@ fn binds(support: &Support, name: &str, scope: KnobScope) -> &'static str {
     }
 }
 
-fn finding(finding: Finding) -> FindingView {
-    FindingView {
+fn finding(finding: Finding) -> HostFinding {
+    HostFinding {
         level: match finding.level {
             Level::Good => "good",
             Level::Note => "note",
@@ -114,13 +114,13 @@ fn vms(
     found: &[FoundVcpu],
     param: Option<u32>,
     runs: Runs<'_>,
-) -> Vec<VmView> {
+) -> Vec<RunningVm> {
     let mut by_vm: BTreeMap<(Pid, u64), Vec<&FoundVcpu>> = BTreeMap::new();
     for vcpu in found {
         by_vm.entry((vcpu.pid, vcpu.vm)).or_default().push(vcpu);
     }
     let process = |pid: Pid| named.iter().find(|vm| vm.pid() == pid);
-    let mut rows: Vec<VmView> = by_vm
+    let mut rows: Vec<RunningVm> = by_vm
         .iter()
         .map(|((pid, _), vcpus)| walked(*pid, process(*pid), vcpus, param))
         .collect();
@@ -152,7 +152,12 @@ fn threads_of(vm: &VmProcess) -> VcpuThreads {
     VcpuThreads::Known(vm.threads.iter().map(|thread| thread.tid).collect())
 }
 
-fn walked(pid: Pid, named: Option<&VmProcess>, vcpus: &[&FoundVcpu], param: Option<u32>) -> VmView {
+fn walked(
+    pid: Pid,
+    named: Option<&VmProcess>,
+    vcpus: &[&FoundVcpu],
+    param: Option<u32>,
+) -> RunningVm {
     let own = vcpus.iter().find_map(|vcpu| vcpu.vm_ceiling);
     let (ceiling_ns, ceiling_source) = match own {
         Some((ns, source)) => (Some(ns), source),
@@ -161,9 +166,9 @@ fn walked(pid: Pid, named: Option<&VmProcess>, vcpus: &[&FoundVcpu], param: Opti
     };
     let windows = vcpus.iter().filter_map(|vcpu| vcpu.polled_window_ns());
     let vetoed = vcpus.iter().filter(|vcpu| vcpu.is_disabled());
-    VmView {
+    RunningVm {
         name: named.map_or_else(|| format!("process {pid}"), |vm| vm.name.clone()),
-        identity: named.map_or_else(Default::default, |vm| vm.identity.clone()),
+        identity: named.and_then(|vm| vm.identity.known()),
         vmm: named.map_or("other", |vm| vm.vmm.as_str()),
         pid: pid.0,
         vcpus: vcpus.len(),
@@ -188,10 +193,10 @@ fn blind(vcpus: &[&FoundVcpu]) -> Option<String> {
     Some(reason.to_owned())
 }
 
-fn only_named(vm: &VmProcess) -> VmView {
-    VmView {
+fn only_named(vm: &VmProcess) -> RunningVm {
+    RunningVm {
         name: vm.name.clone(),
-        identity: vm.identity.clone(),
+        identity: vm.identity.known(),
         vmm: vm.vmm.as_str(),
         pid: vm.pid().0,
         vcpus: vm.vcpus.len(),

@@ -1,85 +1,117 @@
-//! What doctor says, as data: the JSON of `--json`.
+//! What doctor says: each figure with its name, unit and meaning.
 
 use haltwise_core::event::CeilingSource;
 use haltwise_core::identity::Identity;
 use haltwise_core::recording::Rung;
-use serde::Serialize;
+use haltwise_document::figures;
 
-/// Everything.
-#[derive(Debug, Serialize)]
-pub(crate) struct Diagnosis {
-    pub(crate) schema: u32,
-    pub(crate) kernel: String,
-    /// The best rung that this host allows.
-    pub(crate) best_rung: Option<Rung>,
-    pub(crate) rungs: Vec<RungView>,
-    /// What the process may do, one by one.
-    pub(crate) capabilities: Vec<CapabilityView>,
-    pub(crate) knobs: Vec<KnobView>,
-    pub(crate) vms: Vec<VmView>,
-    /// Why windows, ceilings and vetoes of running VMs could not be read.
-    pub(crate) vms_unread: Option<String>,
-    /// Processes that we may not look into.
-    pub(crate) processes_denied: usize,
-    pub(crate) findings: Vec<FindingView>,
+/// What the page of documentation says before its tables.
+#[cfg(test)]
+pub(crate) const ABOUT: &[&str] = &["`null` means that it is not known."];
+
+figures! {
+    /// Everything that doctor says.
+    pub(crate) struct Diagnosis {
+        /// Version of this layout: 1.
+        pub(crate) schema: u32 = Number,
+        /// `uname -r`.
+        pub(crate) kernel: String = Name,
+        /// The best source that this host allows.
+        pub(crate) best_rung: Option<Rung> = Word,
+        /// The sources.
+        pub(crate) rungs: Vec<SourceView> = List(SourceView::FIGURES),
+        /// What the process may do, one by one.
+        pub(crate) capabilities: Vec<CapabilityView> = List(CapabilityView::FIGURES),
+        /// The settings in force.
+        pub(crate) knobs: Vec<SettingInForce> = List(SettingInForce::FIGURES),
+        /// The VMs that run.
+        pub(crate) vms: Vec<RunningVm> = List(RunningVm::FIGURES),
+        /// Why windows, ceilings and vetoes of running VMs could not be read.
+        pub(crate) vms_unread: Option<String> = Name,
+        /// Processes that are not accessible.
+        pub(crate) processes_denied: usize = Count,
+        /// What should be known besides.
+        pub(crate) findings: Vec<HostFinding> = List(HostFinding::FIGURES),
+    }
+
+    /// A source of facts.
+    pub(crate) struct SourceView {
+        /// `bpf` or `tracepoints`.
+        pub(crate) rung: Rung = Word,
+        /// Why it cannot be used here; `null` if it can.
+        pub(crate) refused: Option<String> = Name,
+        /// The refusal is about rights, not about the kernel.
+        pub(crate) denied: bool = Flag,
+    }
+
+    /// A capability.
+    pub(crate) struct CapabilityView {
+        /// Its name.
+        pub(crate) name: &'static str = Word,
+        /// Whether the process has it.
+        pub(crate) held: bool = Flag,
+        /// Which sources, modes and names a recording has by it.
+        pub(crate) gives: &'static str = Word,
+    }
+
+    /// A setting.
+    pub(crate) struct SettingInForce {
+        /// Its name.
+        pub(crate) name: String = Name "setting",
+        /// Its value.
+        pub(crate) value: String = Name,
+        /// What it applies to.
+        pub(crate) binds: &'static str = Word "applies to",
+    }
+
+    /// A VM that runs now.
+    pub(crate) struct RunningVm {
+        /// Its name.
+        pub(crate) name: String = Name "VM",
+        /// Its other names, as far as there are any: `domain` (what its VMM was given), `uuid`, `vmid` (Proxmox VE),
+        /// `pod` and `pod_uid` (KubeVirt), `cgroup`; `null` where none is known.
+        pub(crate) identity: Option<Identity> = Object,
+        /// Which VMM.
+        pub(crate) vmm: &'static str = Word "VMM",
+        /// The VMM's process.
+        pub(crate) pid: u32 = Number,
+        /// How many vCPUs it has.
+        pub(crate) vcpus: usize = Count "vCPUs",
+        /// Ceiling in force.
+        pub(crate) ceiling_ns: Option<u32> = Nanos,
+        /// Who set it: `param`, `cap`, `snapshot` or `unknown`.
+        pub(crate) ceiling_source: CeilingSource = Word,
+        /// Smallest and largest window of its vCPUs now.
+        pub(crate) window_ns: Option<(u32, u32)> = Words,
+        /// vCPUs for which the guest disabled host polling.
+        pub(crate) vetoed_vcpus: Vec<u32> = Words,
+        /// Why its halts cannot be seen; `null` if nothing speaks against it.
+        pub(crate) not_observable: Option<String> = Name,
+        /// False if none of its vCPUs is in `KVM_RUN`: paused, not started, or stopped after an error.
+        pub(crate) running: Option<bool> = Flag,
+    }
+
+    /// Something to know.
+    pub(crate) struct HostFinding {
+        /// `problem`, `warning`, `note` or `good`.
+        pub(crate) level: &'static str = Word,
+        /// What it is.
+        pub(crate) what: String = Name,
+        /// Why that matters.
+        pub(crate) why: String = Name,
+        /// What to do about it.
+        pub(crate) remedy: Option<String> = Name,
+    }
 }
 
-/// A rung.
-#[derive(Debug, Serialize)]
-pub(crate) struct RungView {
-    pub(crate) rung: Rung,
-    /// Why it cannot be used here; `null` if it can.
-    pub(crate) refused: Option<String>,
-    /// The refusal is about rights, not about the kernel.
-    pub(crate) denied: bool,
-}
-
-/// A capability.
-#[derive(Debug, Serialize)]
-pub(crate) struct CapabilityView {
-    pub(crate) name: &'static str,
-    pub(crate) held: bool,
-    /// Which sources, modes and names a recording has by it.
-    pub(crate) gives: &'static str,
-}
-
-/// A setting.
-#[derive(Debug, Serialize)]
-pub(crate) struct KnobView {
-    pub(crate) name: String,
-    pub(crate) value: String,
-    /// Whom it binds.
-    pub(crate) binds: &'static str,
-}
-
-/// A VM that runs now.
-#[derive(Debug, Serialize)]
-pub(crate) struct VmView {
-    pub(crate) name: String,
-    #[serde(skip_serializing_if = "Identity::is_empty")]
-    pub(crate) identity: Identity,
-    pub(crate) vmm: &'static str,
-    pub(crate) pid: u32,
-    pub(crate) vcpus: usize,
-    /// Ceiling in force, and who set it.
-    pub(crate) ceiling_ns: Option<u32>,
-    pub(crate) ceiling_source: CeilingSource,
-    /// Smallest and largest window of its vCPUs now.
-    pub(crate) window_ns: Option<(u32, u32)>,
-    /// vCPUs for which the guest switched host polling off.
-    pub(crate) vetoed_vcpus: Vec<u32>,
-    /// Why its halts cannot be seen; `null` if nothing speaks against it.
-    pub(crate) not_observable: Option<String>,
-    /// Whether any of its vCPUs runs or is idle in the kernel; `null` if that cannot be told.
-    pub(crate) running: Option<bool>,
-}
-
-/// Something to know.
-#[derive(Debug, Serialize)]
-pub(crate) struct FindingView {
-    /// `problem`, `warning`, `note` or `good`.
-    pub(crate) level: &'static str,
-    pub(crate) what: String,
-    pub(crate) why: String,
-    pub(crate) remedy: Option<String>,
+#[cfg(test)]
+#[test]
+fn what_is_published_is_what_is_declared() {
+    use haltwise_document::Figures;
+    crate::figures::test::is_published(
+        "doctor",
+        "The diagnosis as JSON",
+        ABOUT,
+        Diagnosis::FIGURES,
+    );
 }

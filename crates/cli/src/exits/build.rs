@@ -7,13 +7,13 @@ use haltwise_core::exit::{Cause, Kind};
 use haltwise_core::stats;
 
 use super::load::Loaded;
-use super::view::{GroupView, ReasonView, RecordingView, TotalView, View};
+use super::view::{ExitReason, ExitsGroup, ExitsRecording, ExitsResult, ExitsTotal};
 use crate::exits::SCHEMA;
 use crate::figures::Source;
 
 /// Computes it: only this `reason`, by name or number, and `groups` where they are wanted. `None` if no exit has
 /// the reason.
-pub(crate) fn build(loaded: &Loaded, reason: Option<&str>, groups: bool) -> Option<View> {
+pub(crate) fn build(loaded: &Loaded, reason: Option<&str>, groups: bool) -> Option<ExitsResult> {
     let names = loaded.recorded.names();
     let table = |belongs: &dyn Fn(Kind) -> bool, whole_ns: Option<u64>| {
         let is_wanted = |cause: &Cause| {
@@ -25,14 +25,14 @@ pub(crate) fn build(loaded: &Loaded, reason: Option<&str>, groups: bool) -> Opti
         let all = whole_ns.unwrap_or_else(|| costs.fold(0, u64::saturating_add));
         let rows = rows.into_iter();
         rows.map(|(cause, tally)| row(loaded, cause, tally, all, &names))
-            .collect::<Vec<ReasonView>>()
+            .collect::<Vec<ExitReason>>()
     };
     let reasons = table(&|kind| matches!(kind, Kind::Exit | Kind::Other), None);
     // An exit may be about several things: they are parts of the exits, not of each other.
     let whole_ns = stats::total(reasons.iter().map(|row| row.host_ns));
-    let view = View {
+    let view = ExitsResult {
         schema: SCHEMA,
-        recording: RecordingView {
+        recording: ExitsRecording {
             source: Source::of(&loaded.recording),
             isa: loaded.account.isa(),
             counted_ns: loaded.counted_ns,
@@ -62,11 +62,11 @@ fn means(cause: &Cause, text: &str, names: &Names) -> bool {
     by_name || (by_number && cause.reason == number)
 }
 
-fn total(loaded: &Loaded) -> TotalView {
+fn total(loaded: &Loaded) -> ExitsTotal {
     let passed = loaded.account.total();
     let halts = passed.halts.time_ns();
     let halts = halts.saturating_sub(loaded.halted.sleep_ns);
-    TotalView {
+    ExitsTotal {
         exits: passed.exits_in_all(),
         halt_exits: passed.halts.count,
         untimed: stats::total([passed.exits.untimed(), passed.halts.untimed()]),
@@ -82,12 +82,12 @@ fn total(loaded: &Loaded) -> TotalView {
     }
 }
 
-fn row(loaded: &Loaded, cause: Cause, tally: &Tally, all: u64, names: &Names) -> ReasonView {
+fn row(loaded: &Loaded, cause: Cause, tally: &Tally, all: u64, names: &Names) -> ExitReason {
     let seconds = loaded.counted_ns as f64 / 1e9;
     let per_second = (seconds > 0.0).then(|| tally.count as f64 / seconds);
     let host_ns = host_ns(&cause, tally, &loaded.halted);
     let spread_ns = Spread::of(&tally.handling_ns).filter(|_| !cause.is_halt());
-    ReasonView {
+    ExitReason {
         kind: cause.kind,
         isa: cause.isa,
         reason: cause.reason,
@@ -108,7 +108,7 @@ fn row(loaded: &Loaded, cause: Cause, tally: &Tally, all: u64, names: &Names) ->
 }
 
 /// Groups, what took longest first; seconds in their order.
-fn by_group(loaded: &Loaded) -> Vec<GroupView> {
+fn by_group(loaded: &Loaded) -> Vec<ExitsGroup> {
     // Exits that found no room are nobody's; the total tells of them.
     let told_apart = |passed: &Passed| {
         let others = [passed.entries, passed.injections, passed.emulations];
@@ -129,7 +129,7 @@ fn by_group(loaded: &Loaded) -> Vec<GroupView> {
     let vms = &loaded.recording.roster.vms;
     let named = |vm: u32| vms.iter().find(|known| known.index.0 == vm);
     rows.into_iter()
-        .map(|(group, passed)| GroupView {
+        .map(|(group, passed)| ExitsGroup {
             vm: group.vm.map(|vm| vm.0),
             vm_name: group.vm.and_then(|vm| Some(named(vm.0)?.name.clone())),
             vcpu: group.vcpu.map(|vcpu| vcpu.0),

@@ -3,13 +3,13 @@
 use haltwise_core::exit::Kind;
 use haltwise_document::{Document, Rows, Table, Untrusted, prose};
 
-use super::view::{GroupView, ReasonView, View};
+use super::view::{ExitReason, ExitsGroup, ExitsResult};
 use crate::number::{count, nanos, share};
 use crate::words::plural;
 
 /// Which table is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Wanted {
+pub(crate) enum ExitsTable {
     /// By reason.
     Reasons,
     /// By what the exits were about.
@@ -22,12 +22,12 @@ pub(crate) enum Wanted {
 const DETAILS: usize = 8;
 
 /// Everything, with so many rows of each table.
-pub(crate) fn document(view: &View, wanted: Wanted, top: usize) -> Document {
+pub(crate) fn document(view: &ExitsResult, wanted: ExitsTable, top: usize) -> Document {
     let mut document = Document::new();
     opening(&mut document, view);
     let (rows, returns) = (&view.reasons, &view.userspace);
     match wanted {
-        Wanted::Reasons => {
+        ExitsTable::Reasons => {
             if !rows.is_empty() {
                 document.heading("Exits by reason");
                 document.table(reasons("Exits by reason", rows, top).finish());
@@ -42,7 +42,7 @@ pub(crate) fn document(view: &View, wanted: Wanted, top: usize) -> Document {
                 document.table(subs(&view.subs, top.min(DETAILS)));
             }
         }
-        Wanted::Subs => {
+        ExitsTable::Subs => {
             document.heading("Exit details");
             if !view.subs.is_empty() {
                 document.table(subs(&view.subs, top));
@@ -53,7 +53,7 @@ pub(crate) fn document(view: &View, wanted: Wanted, top: usize) -> Document {
                 document.prose("No details were recorded for these exits.");
             }
         }
-        Wanted::Groups => {
+        ExitsTable::Groups => {
             document.heading("Exits without those of halts");
             document.table(groups(&view.groups, top));
         }
@@ -66,7 +66,7 @@ pub(crate) fn document(view: &View, wanted: Wanted, top: usize) -> Document {
     document
 }
 
-fn opening(document: &mut Document, view: &View) {
+fn opening(document: &mut Document, view: &ExitsResult) {
     let source = &view.recording.source;
     let exits = match view.total.exits {
         0 => "KVM does not report exits".to_owned(),
@@ -98,7 +98,7 @@ fn opening(document: &mut Document, view: &View) {
 }
 
 /// What the exits cost together, and what was counted beside them.
-pub(crate) fn summary(document: &mut Document, view: &View) {
+pub(crate) fn summary(document: &mut Document, view: &ExitsResult) {
     let total = &view.total;
     if total.exits > 0 {
         let span_ns = view.recording.source.duration_ns.max(1) as f64;
@@ -143,9 +143,9 @@ pub(crate) fn summary(document: &mut Document, view: &View) {
 /// Exits, or returns to the VMM, by reason. A row without any time did not come with an exit.
 pub(crate) fn reasons<'a>(
     caption: &'static str,
-    rows: &'a [ReasonView],
+    rows: &'a [ExitReason],
     top: usize,
-) -> Rows<'a, ReasonView> {
+) -> Rows<'a, ExitReason> {
     let mut table = Rows::new(caption, rows, top).show(&["name", "host_ns", "share", "count"]);
     table = table.show(&["per_second"]);
     // All of a return is in the VMM.
@@ -159,13 +159,13 @@ pub(crate) fn reasons<'a>(
         .spare(&["per_second", "spread_ns.p95"])
 }
 
-fn untimed(row: &ReasonView) -> bool {
+fn untimed(row: &ExitReason) -> bool {
     row.count == row.untimed
 }
 
 /// What exits were about.
-pub(crate) fn subs<'a>(rows: impl IntoIterator<Item = &'a ReasonView>, top: usize) -> Table {
-    let rows: Vec<&ReasonView> = rows.into_iter().collect();
+pub(crate) fn subs<'a>(rows: impl IntoIterator<Item = &'a ExitReason>, top: usize) -> Table {
+    let rows: Vec<&ExitReason> = rows.into_iter().collect();
     Rows::new("Exit details", &rows, top)
         .show(&["sub_name", "name", "host_ns", "share", "count"])
         .show(&["per_second", "spread_ns.p50", "spread_ns.p99"])
@@ -175,8 +175,8 @@ pub(crate) fn subs<'a>(rows: impl IntoIterator<Item = &'a ReasonView>, top: usiz
 }
 
 /// VMs, vCPUs or seconds.
-pub(crate) fn groups(rows: &[GroupView], top: usize) -> Table {
-    let has = |of: fn(&GroupView) -> bool| rows.iter().any(of);
+pub(crate) fn groups(rows: &[ExitsGroup], top: usize) -> Table {
+    let has = |of: fn(&ExitsGroup) -> bool| rows.iter().any(of);
     let who: &[&str] = match (
         has(|row| row.second.is_some()),
         has(|row| row.vcpu.is_some()),
@@ -194,7 +194,7 @@ pub(crate) fn groups(rows: &[GroupView], top: usize) -> Table {
 }
 
 /// The halt account in place of one meaningless duration.
-pub(crate) fn halted(document: &mut Document, view: &View) {
+pub(crate) fn halted(document: &mut Document, view: &ExitsResult) {
     let Some(row) = view.reasons.iter().find(|row| row.is_halt) else {
         return;
     };
@@ -213,7 +213,7 @@ pub(crate) fn halted(document: &mut Document, view: &View) {
 }
 
 /// What is missing.
-pub(crate) fn notes(document: &mut Document, view: &View) {
+pub(crate) fn notes(document: &mut Document, view: &ExitsResult) {
     let total = &view.total;
     let exits = |n: u64| plural(n, "exit");
     for (n, text) in [

@@ -11,9 +11,6 @@ use crate::figures::{PARTS, SPREAD, Source};
 /// What the page of documentation says before its tables.
 #[cfg(test)]
 pub(crate) const ABOUT: &[&str] = &[
-    "`haltwise exits DIR --json` prints one object. This page describes schema **1**; it and \
-     [the JSON Schema](exits.schema.json) are made from the program's declarations. A field may be added without \
-     a new number; a field that changes its meaning or goes away makes schema 2.",
     "Times are whole nanoseconds, and their names end in `_ns`.",
     "Shares are 0 to 1.",
     "`null` means not recorded. It never means zero.",
@@ -24,31 +21,29 @@ pub(crate) const ABOUT: &[&str] = &[
 
 figures! {
     /// Everything that is said of exits.
-    pub(crate) struct View {
+    pub(crate) struct ExitsResult {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
         /// How the facts were obtained, and what is missing from them.
-        pub(crate) recording: RecordingView = Record(RecordingView::FIGURES, "{}"),
+        pub(crate) recording: ExitsRecording = Record(ExitsRecording::FIGURES, "{}"),
         /// Everything that passed between the guests and the host.
-        pub(crate) total: TotalView = Record(TotalView::FIGURES, "{}"),
+        pub(crate) total: ExitsTotal = Record(ExitsTotal::FIGURES, "{}"),
         /// Where the time of these halts went, of those whose exits were seen: never more than the time of these
         /// exits. Which halts an exit held is not recorded; of a vCPU with fewer timed exits than halts it is
         /// their part.
         pub(crate) halted: Parts = Record(PARTS, "{}"),
         /// Exits by reason, what cost the host most first; only those that `--reason` picks.
-        pub(crate) reasons: Vec<ReasonView> = List(ReasonView::FIGURES),
+        pub(crate) reasons: Vec<ExitReason> = List(ExitReason::FIGURES),
         /// Returns of `KVM_RUN` to the VMM, by reason.
-        pub(crate) userspace: Vec<ReasonView> = List(ReasonView::FIGURES),
+        pub(crate) userspace: Vec<ExitReason> = List(ExitReason::FIGURES),
         /// What exits were about; sub-keys are counted beside their exits, not on top of them.
-        pub(crate) subs: Vec<ReasonView> = List(ReasonView::FIGURES),
+        pub(crate) subs: Vec<ExitReason> = List(ExitReason::FIGURES),
         /// By VM, vCPU or second, if `--by` asks for it.
-        pub(crate) groups: Vec<GroupView> = List(GroupView::FIGURES),
+        pub(crate) groups: Vec<ExitsGroup> = List(ExitsGroup::FIGURES),
     }
-}
 
-figures! {
     /// How it was recorded.
-    pub(crate) struct RecordingView {
+    pub(crate) struct ExitsRecording {
         #[serde(flatten)]
         pub(crate) source: Source = Flat(Source::FIGURES),
         /// Whose reasons these are: `vmx`, `svm`, `arm64`, `s390`, `riscv`, `loongarch`, `powerpc`, `none`; `null`
@@ -64,11 +59,9 @@ figures! {
         /// The reasons that the recording was limited to; empty for all.
         pub(crate) only_reasons: Vec<String> = Words,
     }
-}
 
-figures! {
     /// Everything together.
-    pub(crate) struct TotalView {
+    pub(crate) struct ExitsTotal {
         /// Exits whose reason is known.
         pub(crate) exits: u64 = Count,
         /// Of these, those by which a guest halted.
@@ -94,11 +87,9 @@ figures! {
         /// Exits that found no room in the recorder's table: not in `exits`.
         pub(crate) other: u64 = Count,
     }
-}
 
-figures! {
     /// One reason, or one sub-key.
-    pub(crate) struct ReasonView {
+    pub(crate) struct ExitReason {
         /// What was counted: `exit`, `other`, `userspace_exit`, or a sub-key's kind; see
         /// [the capture's](capture-format.md#exits).
         pub(crate) kind: Kind = Word,
@@ -134,11 +125,9 @@ figures! {
         /// Percentiles of the times; `null` of halts, whose length says nothing, and where no time is known.
         pub(crate) spread_ns: Option<Spread> = Record(SPREAD, "{}_ns"),
     }
-}
 
-figures! {
     /// One VM, vCPU or second.
-    pub(crate) struct GroupView {
+    pub(crate) struct ExitsGroup {
         /// The VM's number in the capture, where it is known.
         pub(crate) vm: Option<u32> = Number,
         /// Its name.
@@ -176,5 +165,5 @@ figures! {
 #[test]
 fn what_is_published_is_what_is_declared() {
     use haltwise_document::Figures;
-    crate::figures::test::is_published("exits", "Exits as JSON", ABOUT, View::FIGURES);
+    crate::figures::test::is_published("exits", "Exits as JSON", ABOUT, ExitsResult::FIGURES);
 }

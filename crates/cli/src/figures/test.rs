@@ -9,7 +9,12 @@ use haltwise_document::{Figure, markdown, schema};
 /// `UPDATE_GOLDEN=1 cargo test -p haltwise published` makes them anew.
 pub(crate) fn is_published(name: &str, title: &'static str, about: &[&'static str], of: &[Figure]) {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs");
-    let page = markdown::render(&schema::page(title, about, of));
+    let opening = format!(
+        "`haltwise {name} --json` prints one object. This page and [the JSON Schema]({name}.schema.json) are made \
+         from the program's declarations. A field may be added without a new number; a field that changes its \
+         meaning or goes away gets the next number in `schema`."
+    );
+    let page = markdown::render(&schema::page(title, opening, about, of));
     let schema = serde_json::to_string_pretty(&schema::json_schema(title, of)).unwrap() + "\n";
     for (file, text) in [
         (format!("{name}-json.md"), page),

@@ -7,19 +7,12 @@ pub(crate) mod axis;
 pub(crate) mod distribution;
 pub(crate) mod flame;
 pub(crate) mod front;
-pub(crate) mod interval;
 pub(crate) mod lanes;
 pub(crate) mod windows;
 
-pub(crate) use haltwise_document::html::bars;
+pub(crate) use haltwise_document::html::bars::{self, at};
 
 use super::markup::{Element, el};
-
-/// A place in a figure, to a tenth of its unit.
-pub(crate) fn at(value: f64) -> String {
-    let text = format!("{value:.1}");
-    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
-}
 
 /// An outline, step by step, in the words of SVG's paths.
 #[derive(Debug, Default)]

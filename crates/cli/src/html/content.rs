@@ -9,7 +9,7 @@ use haltwise_core::profile::tree::{self, Node};
 
 use super::overview::Overview;
 use super::sample::{Sampled, Sampling};
-use crate::costs::Told;
+use crate::costs::GivenCosts;
 use crate::diff::Begun;
 use crate::diff::load::{ExitsSeen, HaltsSeen, Side};
 use crate::exit::Failure;
@@ -23,8 +23,8 @@ use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
 use crate::reading::recording::Recording;
 use crate::reading::select;
+use crate::recommend::candidates::{Candidates, Extent, SettingRow, TuneRequest};
 use crate::recommend::goal::Named;
-use crate::recommend::seek::{Extent, Row, Sought, Wish};
 use crate::recommend::view::{Figures, View as Tuned};
 use crate::recommend::whatif::WhatIf;
 use crate::recommend::{Looking, Recommendation, Recommended, why_not};
@@ -66,9 +66,9 @@ pub(crate) struct Content {
     /// What `exits` says, where exits were recorded.
     pub(crate) exits: Option<Exits>,
     /// What `profile` says, and the tree of stacks, where samples were taken.
-    pub(crate) profile: Option<(profile::view::View, Node)>,
+    pub(crate) profile: Option<(profile::view::ProfileResult, Node)>,
     /// What `diff` says.
-    pub(crate) diff: Option<diff::view::View>,
+    pub(crate) diff: Option<diff::view::Differences>,
     /// What `prove` said.
     pub(crate) proof: Option<Proof>,
     /// What the ledger says.
@@ -92,7 +92,7 @@ impl Advice {
     /// The figures of no polling on the validation half; `None` for counts.
     pub(crate) fn off(&self) -> Option<&Figures> {
         let rows = &self.tuned.played.as_ref()?.rows;
-        Some(&rows.iter().find(|row| row.row == Row::Off)?.figures)
+        Some(&rows.iter().find(|row| row.row == SettingRow::Off)?.figures)
     }
 }
 
@@ -100,7 +100,7 @@ impl Advice {
 #[derive(Debug)]
 pub(crate) struct Exits {
     /// What `exits` says.
-    pub(crate) view: exits::view::View,
+    pub(crate) view: exits::view::ExitsResult,
     /// The account behind it.
     pub(crate) loaded: exits::load::Loaded,
 }
@@ -116,11 +116,11 @@ impl Content {
 }
 
 /// Reads and computes everything, in two passes over the capture and one over its exits.
-pub(crate) fn content(wish: &Wanted<'_>) -> Result<Content, Failure> {
-    let opened = Opened::open(wish.dir)?;
-    let vms = select::vms(&opened.info().roster, wish.vm)?;
-    let only = wish.vm.map(|_| vms.clone());
-    let asked = asked(wish, only.clone());
+pub(crate) fn content(request: &Wanted<'_>) -> Result<Content, Failure> {
+    let opened = Opened::open(request.dir)?;
+    let vms = select::vms(&opened.info().roster, request.vm)?;
+    let only = request.vm.map(|_| vms.clone());
+    let asked = asked(request, only.clone());
     let mut looking = Looking::new(&opened, &asked);
     let mut halts_seen = HaltsSeen::default();
     let (recording, ends) = load::load(&opened, &mut [looking.sink(), &mut halts_seen])?;
@@ -128,11 +128,11 @@ pub(crate) fn content(wish: &Wanted<'_>) -> Result<Content, Failure> {
     let exits = exits_of(&opened, &recording, only.as_deref(), &mut exits_seen)?;
     let by_vm = exits.by_vm;
     let loaded = by_vm.finish(&opened, recording.clone(), &exits.ends)?;
-    let other = wish.against.map(Opened::open).transpose()?;
+    let other = request.against.map(Opened::open).transpose()?;
     let begun = other.as_ref().map(|other| {
         let (halts, exits) = ((&halts_seen, &ends), (&exits_seen, &exits.ends));
         let a = Side::new(&opened, recording.clone(), halts, exits);
-        Begun::of_vm(a, diff::load::side(other)?, wish.vm)
+        Begun::of_vm(a, diff::load::side(other)?, request.vm)
     });
     let begun = begun.transpose()?;
     let mut in_a = begun.as_ref().map(Begun::summing_a);
@@ -141,7 +141,7 @@ pub(crate) fn content(wish: &Wanted<'_>) -> Result<Content, Failure> {
     let mut sinks: Vec<&mut dyn Sink> = vec![&mut sampling];
     sinks.extend(in_a.as_mut().map(|in_a| in_a as &mut dyn Sink));
     sinks.extend(again.then(|| looking.sink()));
-    let second = pass(&opened, "sampling", &mut sinks);
+    let second = pass(&opened, "choosing halts for the timeline", &mut sinks);
     if again {
         looking.go_on(&opened, &second);
     }
@@ -153,15 +153,15 @@ pub(crate) fn content(wish: &Wanted<'_>) -> Result<Content, Failure> {
     let recording = loaded.recording;
     let summary = Recommendation::of(&recommended);
     let report = report::build::report(&recording, |vm| vms.contains(&vm.index), summary);
-    let (advice, sought) = advice(recommended);
-    let whatif = sought.as_ref().map(WhatIf::of);
+    let (advice, candidates) = advice(recommended);
+    let whatif = candidates.as_ref().map(WhatIf::of);
     Ok(Content {
-        dir: wish.dir.display().to_string(),
+        dir: request.dir.display().to_string(),
         exits: exits.shown,
         profile,
         diff: begun.zip(in_a).map(|(begun, in_a)| begun.finish(in_a)),
-        proof: wish.proof.map(proof::read).transpose()?,
-        ledger: wish.ledger.map(ledger::summary_of).transpose()?,
+        proof: request.proof.map(proof::read).transpose()?,
+        ledger: request.ledger.map(ledger::summary_of).transpose()?,
         recording,
         report,
         advice,
@@ -173,22 +173,24 @@ pub(crate) fn content(wish: &Wanted<'_>) -> Result<Content, Failure> {
 }
 
 /// What is asked of the search.
-fn asked<'a>(wish: &Wanted<'a>, only: Option<Vec<VmIndex>>) -> Wish<'a> {
-    Wish {
-        told: Told {
-            calibration: wish.calibration,
-            ..Told::default()
+fn asked(request: &Wanted<'_>, only: Option<Vec<VmIndex>>) -> TuneRequest {
+    TuneRequest {
+        costs: GivenCosts {
+            calibration: request.calibration.map(Path::to_owned),
+            ..GivenCosts::default()
         },
-        ceiling_only: wish.ceiling_only,
+        ceiling_only: request.ceiling_only,
         extent: Extent::All,
-        ..Wish::of_goal(Named::Balanced.named(), only)
+        ..TuneRequest::of_goal(Named::Balanced.named(), only)
     }
 }
 
 /// What to set, and the search that found it.
-fn advice(recommended: Result<Recommended, Failure>) -> (Result<Advice, String>, Option<Sought>) {
+fn advice(
+    recommended: Result<Recommended, Failure>,
+) -> (Result<Advice, String>, Option<Candidates>) {
     match recommended {
-        Ok(Recommended { view, sought }) => (Ok(Advice { tuned: view }), sought),
+        Ok(Recommended { view, candidates }) => (Ok(Advice { tuned: view }), candidates),
         Err(failure) => (Err(why_not(&failure)), None),
     }
 }
@@ -231,7 +233,7 @@ fn profile_of(
     opened: &Opened,
     recording: &Recording,
     only: Option<&[VmIndex]>,
-) -> Result<Option<(profile::view::View, Node)>, Failure> {
+) -> Result<Option<(profile::view::ProfileResult, Node)>, Failure> {
     if opened.info().profile.is_none() {
         return Ok(None);
     }

@@ -6,63 +6,65 @@
 
 use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::stats::percentile_of_sorted;
-use serde::Serialize;
+use haltwise_document::figures;
 
 use crate::proof::ledger::entry::{Entry, Kept};
 
-/// Over all proofs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct Summary {
-    /// Proofs, inconclusive ones left out.
-    pub(crate) proofs: usize,
-    /// Predictions in them: one for each figure of each setting.
-    pub(crate) predictions: usize,
-    /// Of them, those whose measured difference fell within the predicted interval, widened by the noise.
-    pub(crate) within: usize,
-    /// Of those, the ones that would not be within without the noise.
-    pub(crate) within_by_noise: usize,
-    /// Figure by figure.
-    pub(crate) figures: Vec<OfFigure>,
-    /// Proofs that were too noisy, or too short, to decide.
-    pub(crate) inconclusive: Inconclusive,
-}
+figures! {
+    /// Over all proofs.
+    #[derive(Clone, PartialEq)]
+    pub(crate) struct Summary {
+        /// Proofs that could decide.
+        pub(crate) proofs: usize = Count,
+        /// Predictions in them: one for each figure of each setting.
+        pub(crate) predictions: usize = Count,
+        /// Of them, those whose measured difference fell within the predicted interval, widened by the noise.
+        pub(crate) within: usize = Count,
+        /// Of those, the ones that would lie outside without the noise.
+        pub(crate) within_by_noise: usize = Count,
+        /// The same by figure.
+        pub(crate) figures: Vec<FigureAccuracy> = List(FigureAccuracy::FIGURES),
+        /// Proofs that were too noisy, or too short, to decide.
+        pub(crate) inconclusive: Inconclusive = Record(Inconclusive::FIGURES, "inconclusive_{}"),
+    }
 
-/// Proofs that test no prediction.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(crate) struct Inconclusive {
-    /// Proofs.
-    pub(crate) proofs: usize,
-    /// Predictions in them.
-    pub(crate) predictions: usize,
-    /// Of them, those within an interval that was widened by too much noise.
-    pub(crate) within: usize,
-}
+    /// Proofs that test no prediction.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct Inconclusive {
+        /// Proofs.
+        pub(crate) proofs: usize = Count,
+        /// Predictions in them.
+        pub(crate) predictions: usize = Count,
+        /// Of them, those within an interval that was widened by too much noise.
+        pub(crate) within: usize = Count,
+    }
 
-/// One figure over all proofs.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub(crate) struct OfFigure {
-    /// Which.
-    pub(crate) figure: Figure,
-    /// What it is counted in.
-    pub(crate) unit: Unit,
-    /// How often it was predicted.
-    pub(crate) predictions: usize,
-    /// How often within.
-    pub(crate) within: usize,
-    /// How often only because of the noise.
-    pub(crate) within_by_noise: usize,
-    /// Half of the intervals, widened by the noise, are at most so wide.
-    pub(crate) width_p50: f64,
-    /// Nine in ten.
-    pub(crate) width_p90: f64,
-    /// Half of the absolute errors are at most so large.
-    pub(crate) error_p50: f64,
-    /// Nine in ten.
-    pub(crate) error_p90: f64,
-    /// The same as shares of what was measured, in %, where that was not zero.
-    pub(crate) relative_p50_percent: Option<f64>,
-    /// Nine in ten.
-    pub(crate) relative_p90_percent: Option<f64>,
+    /// One figure over all proofs that could decide.
+    #[derive(Clone, PartialEq)]
+    pub(crate) struct FigureAccuracy {
+        /// Which.
+        pub(crate) figure: Figure = Word,
+        /// What it is counted in.
+        pub(crate) unit: Unit = Word,
+        /// How often it was predicted.
+        pub(crate) predictions: usize = Count "n",
+        /// How often within.
+        pub(crate) within: usize = Count,
+        /// How often only because of the noise.
+        pub(crate) within_by_noise: usize = Count,
+        /// Half of the intervals, widened by the noise, are at most so wide, from end to end.
+        pub(crate) width_p50: f64 = Real,
+        /// Nine in ten.
+        pub(crate) width_p90: f64 = Real,
+        /// Half of the predictions were off by at most so much.
+        pub(crate) error_p50: f64 = Real,
+        /// Nine in ten.
+        pub(crate) error_p90: f64 = Real,
+        /// The same in % of what was measured, where that is not zero and the figure not a share.
+        pub(crate) relative_p50_percent: Option<f64> = CpuPercent "p50, %",
+        /// Nine in ten.
+        pub(crate) relative_p90_percent: Option<f64> = CpuPercent "p90, %",
+    }
 }
 
 impl Summary {
@@ -75,7 +77,7 @@ impl Summary {
         let kept: Vec<&Kept> = judged.iter().flat_map(|entry| &entry.predictions).collect();
         let apart_within = apart.iter().flat_map(|entry| &entry.predictions);
         let figures = Figure::PREDICTED.into_iter();
-        let figures = figures.filter_map(|figure| OfFigure::of(figure, &kept));
+        let figures = figures.filter_map(|figure| FigureAccuracy::of(figure, &kept));
         Self {
             proofs: judged.len(),
             predictions: kept.len(),
@@ -91,7 +93,7 @@ impl Summary {
     }
 }
 
-impl OfFigure {
+impl FigureAccuracy {
     fn of(figure: Figure, kept: &[&Kept]) -> Option<Self> {
         let of_figure = || kept.iter().filter(|kept| kept.prediction.figure == figure);
         let sorted = |values: &mut dyn Iterator<Item = f64>| {

@@ -23,7 +23,7 @@ fn a_line_that_was_changed_hurts_no_other() {
         let untouched = entry(1.0, 2.0, true);
         assert_eq!(read.entries.first(), Some(&untouched));
         assert_eq!(read.entries.last(), Some(&untouched));
-        text::render(
+        page::document(
             &Ledger {
                 schema: OUTPUT_SCHEMA,
                 path: String::new(),
@@ -34,4 +34,10 @@ fn a_line_that_was_changed_hurts_no_other() {
             60,
         );
     }
+}
+
+#[test]
+fn what_is_published_is_what_is_declared() {
+    use haltwise_document::Figures;
+    crate::figures::test::is_published("ledger", "The ledger as JSON", ABOUT, Ledger::FIGURES);
 }

@@ -12,8 +12,8 @@ use crate::figures::Source;
 use crate::plan::Settings;
 use crate::reading::opened::Opened;
 use crate::reading::select;
+use crate::recommend::candidates::{Extent, SettingRow, TuneRequest};
 use crate::recommend::goal::Named;
-use crate::recommend::seek::{Extent, Row, Wish};
 use crate::recommend::view::{Figures, PlayedView};
 use crate::recommend::{Looking, Recommendation, Recommended, say};
 use crate::report;
@@ -32,14 +32,14 @@ const NAMED_FROM_PERCENT: f64 = 0.05;
 pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(View, bool), Failure> {
     let opened = Opened::open(dir)?;
     let vms = select::vms(&opened.info().roster, vm)?;
-    let wish = Wish {
+    let request = TuneRequest {
         extent: Extent::WithOff,
-        ..Wish::of_goal(Named::Balanced.named(), vm.map(|_| vms.clone()))
+        ..TuneRequest::of_goal(Named::Balanced.named(), vm.map(|_| vms.clone()))
     };
-    let mut looking = Looking::new(&opened, &wish);
+    let mut looking = Looking::new(&opened, &request);
     let (loaded, ends) = explain::load::load(&opened, &mut [looking.sink()])?;
     looking.go_on(&opened, &ends);
-    let recommended = looking.recommend(&opened, &wish);
+    let recommended = looking.recommend(&opened, &request);
     let recording = &loaded.recording;
     let summary = Recommendation::of(&recommended);
     let report = report::build::report(recording, |it| vms.contains(&it.index), summary);
@@ -103,10 +103,10 @@ impl Polling {
 
 /// The current setting, no polling, and the recommended setting; each once.
 fn settings(made: &Recommended) -> Vec<SettingView> {
-    let (Some(played), Some(sought)) = (&made.view.played, &made.sought) else {
+    let (Some(played), Some(candidates)) = (&made.view.played, &made.candidates) else {
         return Vec::new();
     };
-    let Some(current) = figures(played, Row::InForce) else {
+    let Some(current) = figures(played, SettingRow::InForce) else {
         return Vec::new();
     };
     let in_force = made.view.in_force;
@@ -117,22 +117,22 @@ fn settings(made: &Recommended) -> Vec<SettingView> {
     };
     let recommended = made.view.recommended;
     let is_off = |setting: Settings| setting.halt_poll_ns == Some(0);
-    if let Some(of) = figures(played, Row::Off).filter(|_| !is_off(in_force)) {
+    if let Some(of) = figures(played, SettingRow::Off).filter(|_| !is_off(in_force)) {
         let which = match recommended {
             Some(setting) if is_off(setting) => "recommended",
             _ => "off",
         };
-        settings.push(row(which, &off, of, sought.off.as_ref(), current));
+        settings.push(row(which, &off, of, candidates.off.as_ref(), current));
     }
-    let against = sought.advice.against_in_force.as_ref();
+    let against = candidates.advice.against_in_force.as_ref();
     let other = recommended.filter(|&setting| !is_off(setting));
-    if let (Some(setting), Some(of)) = (other, figures(played, Row::Choice)) {
+    if let (Some(setting), Some(of)) = (other, figures(played, SettingRow::Choice)) {
         settings.push(row("recommended", &setting, of, against, current));
     }
     settings
 }
 
-fn figures(played: &PlayedView, wanted: Row) -> Option<&Figures> {
+fn figures(played: &PlayedView, wanted: SettingRow) -> Option<&Figures> {
     let found = played.rows.iter().find(|row| row.row == wanted);
     found.map(|row| &row.figures)
 }
@@ -177,7 +177,7 @@ fn whole(ns: f64) -> u64 {
 fn advice(made: &Result<Recommended, Failure>, summary: &Recommendation) -> String {
     let change = made.as_ref().ok().and_then(|made| {
         let setting = made.view.for_host()?.beyond(&made.view.in_force);
-        let against = made.sought.as_ref()?.advice.against_in_force.as_ref()?;
+        let against = made.candidates.as_ref()?.advice.against_in_force.as_ref()?;
         Some(format!(
             "Set {}: a halt costs {} ({})",
             say::parameters(&setting),

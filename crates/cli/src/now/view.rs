@@ -7,9 +7,6 @@ use crate::figures::Source;
 /// What the page of documentation says before its tables.
 #[cfg(test)]
 pub(crate) const ABOUT: &[&str] = &[
-    "`haltwise now --json` prints one object. This page describes schema **1**; it and \
-     [the JSON Schema](now.schema.json) are made from the program's declarations. A field may be added without a new \
-     number; a field that changes its meaning or goes away makes schema 2.",
     "`report`, `tune` and `explain` say the same of the capture that it names, and more.",
     "Times are whole nanoseconds, and their names end in `_ns`. Settings are compared on the second half of the \
      recording; intervals hold the true difference to the current setting with 95 % confidence.",
@@ -55,9 +52,7 @@ figures! {
         /// The command that measures both settings alternately on this host.
         pub(crate) prove: Option<String> = Word,
     }
-}
 
-figures! {
     /// A host as it is seen without a recording.
     pub(crate) struct OutsideView {
         /// KVM's parameters of halt polling.
@@ -67,9 +62,7 @@ figures! {
         /// Processes that may not be looked into: any of them may run a VM.
         pub(crate) hidden_processes: usize = Count,
     }
-}
 
-figures! {
     /// A parameter.
     pub(crate) struct ParameterView {
         /// As KVM names it.
@@ -77,9 +70,7 @@ figures! {
         /// As the kernel prints it.
         pub(crate) value: String = Name,
     }
-}
 
-figures! {
     /// A VM.
     pub(crate) struct VmView {
         /// Its name.
@@ -91,9 +82,7 @@ figures! {
         /// Of that, in polls that failed.
         pub(crate) failed_cpu_percent: f64 = CpuPercent,
     }
-}
 
-figures! {
     /// A setting, and what it comes to on the second half of the recording.
     pub(crate) struct SettingView {
         /// Which it is: `current`, `off` or `recommended`.
@@ -115,9 +104,7 @@ figures! {
         /// 99th percentile of the wake-up latency.
         pub(crate) latency_p99_ns: u64 = Nanos "p99",
     }
-}
 
-figures! {
     /// Something that `explain` found.
     pub(crate) struct FindingView {
         /// The rule.

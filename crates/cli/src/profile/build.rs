@@ -10,7 +10,8 @@ use haltwise_core::profile::{Event, Hit, Space};
 
 use super::load::Loaded;
 use super::view::{
-    BesideView, ExitView, GroupView, Part, RecordingView, ShallowView, SymbolView, TotalView, View,
+    BesideView, Part, ProfileGroup, ProfileRecording, ProfileResult, ProfileTotal, ProfiledExit,
+    ShallowView, SymbolView,
 };
 use crate::figures::Source;
 use crate::profile::SCHEMA;
@@ -31,7 +32,12 @@ pub(crate) enum By {
 const OF_EXIT: usize = 5;
 
 /// Computes it. `exit`: only samples of the exit of this name; none if there are none of it.
-pub(crate) fn build(loaded: &Loaded, event: Event, by: By, exit: Option<&str>) -> Option<View> {
+pub(crate) fn build(
+    loaded: &Loaded,
+    event: Event,
+    by: By,
+    exit: Option<&str>,
+) -> Option<ProfileResult> {
     let named = |site: &Site| site.exit.name(&loaded.reasons);
     let wanted = |site: &Site| exit.is_none_or(|exit| named(site).eq_ignore_ascii_case(exit));
     let sites: Vec<(&Site, &Sum)> = loaded
@@ -53,9 +59,9 @@ pub(crate) fn build(loaded: &Loaded, event: Event, by: By, exit: Option<&str>) -
             weight: sum.weight,
         }
     });
-    Some(View {
+    Some(ProfileResult {
         schema: SCHEMA,
-        recording: RecordingView {
+        recording: ProfileRecording {
             source: Source::of(&loaded.recording),
             hz: loaded.recorded.hz,
             events: loaded.recorded.events.clone(),
@@ -63,7 +69,7 @@ pub(crate) fn build(loaded: &Loaded, event: Event, by: By, exit: Option<&str>) -
         },
         event,
         unit: event.unit(),
-        total: TotalView {
+        total: ProfileTotal {
             samples: total.samples,
             weight: total.weight,
             scatter: total.scatter(),
@@ -137,13 +143,13 @@ fn areas(sites: &Sites<'_>, total: &Sum) -> Vec<Part> {
         .collect()
 }
 
-fn exits(loaded: &Loaded, sites: &Sites<'_>, total: &Sum) -> Vec<ExitView> {
+fn exits(loaded: &Loaded, sites: &Sites<'_>, total: &Sum) -> Vec<ProfiledExit> {
     let view = |(exit, sum): (ExitOf, Sum)| {
         let mine = sites.iter().copied().filter(|(site, _)| site.exit == exit);
         let mine: Vec<(&Site, &Sum)> = mine.collect();
         let hot = hot::symbols(mine.iter().copied(), &loaded.book);
         let hot = hot.iter().filter(|(_, heat)| heat.own.samples > 0);
-        ExitView {
+        ProfiledExit {
             part: part(exit.name(&loaded.reasons), &sum, total),
             by: match exit {
                 ExitOf::Told(..) => Some("kvm_exit"),
@@ -177,7 +183,7 @@ fn symbols(loaded: &Loaded, sites: &Sites<'_>, total: &Sum) -> Vec<SymbolView> {
 /// Whose a sample is: VM, vCPU, thread, and a name where these are not enough.
 type Group = (Option<String>, Option<u32>, Option<u32>, String);
 
-fn groups(loaded: &Loaded, sites: &Sites<'_>, total: &Sum, by: By) -> Vec<GroupView> {
+fn groups(loaded: &Loaded, sites: &Sites<'_>, total: &Sum, by: By) -> Vec<ProfileGroup> {
     let naming = loaded.naming();
     let key = |site: &Site| -> Group {
         let name = naming.vm(site.vm);
@@ -201,7 +207,7 @@ fn groups(loaded: &Loaded, sites: &Sites<'_>, total: &Sum, by: By) -> Vec<GroupV
             let on = |side| by_side.get(&(group.clone(), side)).copied().unwrap_or(0);
             let (guest, in_kernel, in_vmm) = (on(Side::Guest), on(Side::Kernel), on(Side::Vmm));
             let (vm, vcpu, tid, name) = group.clone();
-            GroupView {
+            ProfileGroup {
                 vm,
                 vcpu,
                 tid,

@@ -5,12 +5,12 @@ use haltwise_document::block::{self, Block};
 use haltwise_document::{Document, Figures, Prose, Rows, Table, Unit, Untrusted, csv, prose};
 
 use super::build::By;
-use super::view::{AreaOfExit, ExitView, GroupView, Part, SymbolView, View};
+use super::view::{AreaOfExit, Part, ProfileGroup, ProfileResult, ProfiledExit, SymbolView};
 use crate::number::{count, nanos, scaled, share};
 use crate::words::plural;
 
 /// All tables, or the one by this, with so many rows of each.
-pub(crate) fn document(view: &View, by: Option<By>, top: usize) -> Document {
+pub(crate) fn document(view: &ProfileResult, by: Option<By>, top: usize) -> Document {
     let mut document = Document::new();
     opening(&mut document, view);
     match by {
@@ -38,7 +38,7 @@ pub(crate) fn document(view: &View, by: Option<By>, top: usize) -> Document {
 }
 
 /// The table by this for other programs; of an exit, a line for all of it and one for each of its areas.
-pub(crate) fn csv(view: &View, by: Option<By>) -> String {
+pub(crate) fn csv(view: &ProfileResult, by: Option<By>) -> String {
     match by {
         None | Some(By::Area) => csv::rows(&view.areas),
         Some(By::Symbol) => csv::rows(&view.symbols),
@@ -56,7 +56,7 @@ pub(crate) fn csv(view: &View, by: Option<By>) -> String {
     }
 }
 
-fn opening(document: &mut Document, view: &View) {
+fn opening(document: &mut Document, view: &ProfileResult) {
     let (source, total) = (&view.recording.source, &view.total);
     let text = format!(
         "{} of {} of {} in {}, at {} Hz, Linux ",
@@ -109,7 +109,7 @@ fn opening(document: &mut Document, view: &View) {
 
 /// A table in the event's unit.
 fn rows<'a, R: Figures>(
-    view: &View,
+    view: &ProfileResult,
     caption: &'static str,
     rows: &'a [R],
     top: usize,
@@ -132,7 +132,7 @@ fn interval(part: &Part) -> Option<String> {
 }
 
 /// What samples were busy with.
-pub(crate) fn areas(view: &View, top: usize) -> Table {
+pub(crate) fn areas(view: &ProfileResult, top: usize) -> Table {
     rows(view, "By area", &view.areas, top)
         .show(&["name", "share"])
         .with("95 %", Unit::Number, interval)
@@ -143,7 +143,7 @@ pub(crate) fn areas(view: &View, top: usize) -> Table {
 }
 
 /// What a weight's column is called.
-fn weighed(view: &View) -> &'static str {
+fn weighed(view: &ProfileResult) -> &'static str {
     match view.event {
         Event::CpuClock => "time",
         _ => view.unit,
@@ -151,7 +151,7 @@ fn weighed(view: &View) -> &'static str {
 }
 
 /// The symbols that were hit most.
-pub(crate) fn symbols(view: &View, top: usize) -> Table {
+pub(crate) fn symbols(view: &ProfileResult, top: usize) -> Table {
     let hot: Vec<&SymbolView> = view
         .symbols
         .iter()
@@ -168,9 +168,9 @@ pub(crate) fn symbols(view: &View, top: usize) -> Table {
         .finish()
 }
 
-fn groups(view: &View, top: usize) -> Table {
-    let of = |weight: u64, row: &GroupView| weight as f64 / row.part.weight.max(1) as f64;
-    let other = |row: &GroupView| row.vm.as_ref().is_some_and(|vm| *vm != row.part.name);
+fn groups(view: &ProfileResult, top: usize) -> Table {
+    let of = |weight: u64, row: &ProfileGroup| weight as f64 / row.part.weight.max(1) as f64;
+    let other = |row: &ProfileGroup| row.vm.as_ref().is_some_and(|vm| *vm != row.part.name);
     let named: &[&str] = if view.groups.iter().any(other) {
         &["vm", "name", "share"]
     } else {
@@ -188,7 +188,7 @@ fn groups(view: &View, top: usize) -> Table {
 }
 
 /// Exits, each with what it was busy with and the symbols that were hit.
-fn exits(document: &mut Document, exits: &[ExitView], top: usize) {
+fn exits(document: &mut Document, exits: &[ProfiledExit], top: usize) {
     for exit in exits.iter().take(top) {
         let mark = if exit.by == Some("stack") { "*" } else { "" };
         let part = exit.part.share.map_or_else(|| "-".to_owned(), share);
@@ -222,7 +222,7 @@ fn list(parts: &[Part], most: usize) -> Prose {
     words
 }
 
-fn notes(document: &mut Document, view: &View) {
+fn notes(document: &mut Document, view: &ProfileResult) {
     if view.exits.iter().any(|exit| exit.by == Some("stack")) {
         document.note("* known by a function on the stack, not by kvm_exit");
     }

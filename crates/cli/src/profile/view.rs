@@ -9,9 +9,6 @@ use crate::figures::Source;
 /// What the page of documentation says before its tables.
 #[cfg(test)]
 pub(crate) const ABOUT: &[&str] = &[
-    "`haltwise profile DIR --json` prints one object. This page describes schema **1**; it and \
-     [the JSON Schema](profile.schema.json) are made from the program's declarations. A field may be added without \
-     a new number; a field that changes its meaning or goes away makes schema 2.",
     "Weights are counted in `unit`: nanoseconds of the CPU clock, or events.",
     "Shares are 0 to 1, by weight. `low` and `high` are the interval of Wilson (1927), in which the share lies in \
      95 of 100 recordings if samples are independent of each other.",
@@ -24,37 +21,35 @@ pub(crate) const ABOUT: &[&str] = &[
 
 figures! {
     /// Everything that is said of samples.
-    pub(crate) struct View {
+    pub(crate) struct ProfileResult {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
         /// How the facts were obtained, and what is missing from them.
-        pub(crate) recording: RecordingView = Record(RecordingView::FIGURES, "{}"),
+        pub(crate) recording: ProfileRecording = Record(ProfileRecording::FIGURES, "{}"),
         /// What the figures are samples of: the first event recorded, or that of `--event`.
         pub(crate) event: Event = Word,
         /// What weights are counted in: `ns`, `cycles`, `instructions`, `misses`, `faults`.
         pub(crate) unit: &'static str = Word,
         /// All samples that the page is about: of `--vm` and `--exit`.
-        pub(crate) total: TotalView = Record(TotalView::FIGURES, "{}"),
+        pub(crate) total: ProfileTotal = Record(ProfileTotal::FIGURES, "{}"),
         /// Parts of the total: guest, kernel, VMM.
         pub(crate) sides: Vec<Part> = List(Part::FIGURES),
         /// Parts of the total: what the guest, KVM, the kernel or the VMM was busy with, by names of functions.
         pub(crate) areas: Vec<Part> = List(Part::FIGURES),
         /// Parts of the total, by the exit that was being handled.
-        pub(crate) exits: Vec<ExitView> = List(ExitView::FIGURES),
+        pub(crate) exits: Vec<ProfiledExit> = List(ProfiledExit::FIGURES),
         /// Functions, those first that were hit most.
         pub(crate) symbols: Vec<SymbolView> = List(SymbolView::FIGURES),
         /// Parts of the total: by VM, or by what `--by` asks for (`vm`, `vcpu`, `thread`, `module`).
-        pub(crate) groups: Vec<GroupView> = List(GroupView::FIGURES),
+        pub(crate) groups: Vec<ProfileGroup> = List(ProfileGroup::FIGURES),
         /// The other events that were sampled, of the same threads.
         pub(crate) beside: Vec<BesideView> = List(BesideView::FIGURES),
         /// VMs some of whose stacks of user space have no callers.
         pub(crate) shallow: Vec<ShallowView> = List(ShallowView::FIGURES),
     }
-}
 
-figures! {
     /// How it was recorded.
-    pub(crate) struct RecordingView {
+    pub(crate) struct ProfileRecording {
         #[serde(flatten)]
         pub(crate) source: Source = Flat(Source::FIGURES),
         /// Sampling frequency that was asked for, of each CPU.
@@ -64,11 +59,9 @@ figures! {
         /// Whether samples were recorded with the exit being handled (`--exits`).
         pub(crate) exits_told: bool = Flag,
     }
-}
 
-figures! {
     /// Everything together.
-    pub(crate) struct TotalView {
+    pub(crate) struct ProfileTotal {
         /// How many.
         pub(crate) samples: u64 = Count,
         /// What they stand for together.
@@ -76,9 +69,7 @@ figures! {
         /// Half width of the 95 % confidence interval of the weight, as a part of it.
         pub(crate) scatter: f64 = Share,
     }
-}
 
-figures! {
     /// A part of the samples.
     #[derive(Clone)]
     pub(crate) struct Part {
@@ -95,11 +86,9 @@ figures! {
         /// The upper end.
         pub(crate) high: Option<f64> = Share,
     }
-}
 
-figures! {
     /// The samples of one exit reason.
-    pub(crate) struct ExitView {
+    pub(crate) struct ProfiledExit {
         #[serde(flatten)]
         pub(crate) part: Part = Flat(Part::FIGURES),
         /// How it is known: `kvm_exit` reported it, or a function on the `stack` handles it; `null` where there is no
@@ -110,9 +99,7 @@ figures! {
         /// The functions that its samples hit most; shares of its own.
         pub(crate) symbols: Vec<Part> = List(Part::FIGURES),
     }
-}
 
-figures! {
     /// An area of an exit: a line of CSV.
     pub(crate) struct AreaOfExit {
         /// The exit.
@@ -122,9 +109,7 @@ figures! {
         #[serde(flatten)]
         pub(crate) part: Part = Flat(Part::FIGURES),
     }
-}
 
-figures! {
     /// A symbol.
     pub(crate) struct SymbolView {
         /// `kernel`, a kernel module, a program or library, `guest`.
@@ -136,11 +121,9 @@ figures! {
         /// Samples that hit it or what it called, as a part.
         pub(crate) all: Part = Record(Part::FIGURES, "all_{}"),
     }
-}
 
-figures! {
     /// One VM, vCPU, thread or module.
-    pub(crate) struct GroupView {
+    pub(crate) struct ProfileGroup {
         /// The VM's name; `null` by module.
         pub(crate) vm: Option<String> = Name "VM",
         /// The vCPU, by vCPU or thread.
@@ -156,9 +139,7 @@ figures! {
         /// Of its weight, what hit the VMM.
         pub(crate) in_vmm: u64 = Amount,
     }
-}
 
-figures! {
     /// Another event.
     pub(crate) struct BesideView {
         /// What was sampled.
@@ -170,9 +151,7 @@ figures! {
         /// What they stand for together.
         pub(crate) weight: u64 = Amount,
     }
-}
 
-figures! {
     /// A VM whose VMM's stacks say little.
     pub(crate) struct ShallowView {
         /// The VM.
@@ -188,5 +167,10 @@ figures! {
 #[test]
 fn what_is_published_is_what_is_declared() {
     use haltwise_document::Figures;
-    crate::figures::test::is_published("profile", "Hot spots as JSON", ABOUT, View::FIGURES);
+    crate::figures::test::is_published(
+        "profile",
+        "Hot spots as JSON",
+        ABOUT,
+        ProfileResult::FIGURES,
+    );
 }

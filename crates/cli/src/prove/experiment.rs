@@ -11,6 +11,7 @@ use haltwise_core::prove::tally::{Tally, tally};
 use haltwise_core::recording::Rung;
 use haltwise_core::replay::latency::Latencies;
 use haltwise_core::replay::session::Survey;
+use haltwise_core::units::Nanos;
 use haltwise_host::collector::CollectOptions;
 use haltwise_host::discovery;
 use haltwise_host::params;
@@ -102,12 +103,12 @@ impl<'a> Experiment<'a> {
         let sides = Sides::read(wanted, root)?;
         let means = Means::choose(wanted, &sides, root)?;
         // What a block costs is asked after all blocks; here, only which latencies are known already.
-        costs::calibration(&wanted.told())?;
-        let told = costs::Told {
-            switch_cpu_ns: Some(0),
-            ..wanted.told()
+        costs::calibration(&wanted.costs)?;
+        let given = costs::GivenCosts {
+            switch_cpu: Some(Nanos(0)),
+            ..wanted.costs.clone()
         };
-        let elsewhere = costs::know(&told, &Survey::default())?.elsewhere;
+        let elsewhere = costs::know(&given, &Survey::default())?.elsewhere;
         let mut options = CollectOptions::default();
         if !wanted.vms.is_empty() {
             let scan = discovery::scan(root)?;

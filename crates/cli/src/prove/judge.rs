@@ -20,7 +20,7 @@ use crate::proof::{
 
 /// Judges.
 pub(crate) fn view(wanted: &Wanted, measured: &Result<'_>) -> std::result::Result<Proof, Failure> {
-    let known = costs::know(&wanted.told(), measured.survey)?;
+    let known = costs::know(&wanted.costs, measured.survey)?;
     let cost = Cost {
         switch_cpu_ns: known.switch_cpu_ns,
         latency_weight_milli: wanted.latency_weight_milli,

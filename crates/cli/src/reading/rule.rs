@@ -21,20 +21,47 @@ use super::opened::{Broken, Opened};
 use super::pass::{PassEnds, Sink, pass};
 use crate::exit::{Exit, Failure};
 use crate::terminal;
+use crate::time;
 
 /// How far around a loss its events may lie where the recorder left no samples of its own: as far as
 /// these would be apart.
 const LOSS_NS: u64 = 1_000_000_000;
 
-/// What the caller says of the recorded host.
-#[derive(Debug)]
-pub(crate) struct Told {
-    pub(crate) kernel: Option<Version>,
-    pub(crate) arch: Option<Arch>,
-    pub(crate) backports: Vec<Backport>,
-    /// In the order of [`haltwise_core::verify::settings::Parameter::ALL`].
-    pub(crate) parameters: [Option<u32>; 4],
-    pub(crate) cap: Option<u32>,
+/// What the command line says of the recorded host.
+#[derive(Debug, Default, clap::Args)]
+pub(crate) struct GivenHost {
+    /// Kernel release as `uname -r` prints it [default: recorded]
+    #[arg(long, value_name = "RELEASE")]
+    kernel: Option<Version>,
+    /// Architecture: x86, arm64, s390, powerpc, riscv, … [default: recorded]
+    #[arg(long, value_name = "NAME")]
+    arch: Option<Arch>,
+    /// Backport in this kernel: need-resched, shrink-floor, live-ceiling; may be repeated
+    /// [default: detected from the recording]
+    #[arg(long = "backport", value_name = "NAME")]
+    backports: Vec<Backport>,
+    /// Module parameter `halt_poll_ns`: 200us or 200000 [default: recorded]
+    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
+    max: Option<u32>,
+    /// Module parameter `halt_poll_ns_grow` [default: recorded]
+    #[arg(long, value_name = "N")]
+    grow: Option<u32>,
+    /// Module parameter `halt_poll_ns_grow_start` [default: recorded]
+    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
+    grow_start: Option<u32>,
+    /// Module parameter `halt_poll_ns_shrink` [default: recorded]
+    #[arg(long, value_name = "N")]
+    shrink: Option<u32>,
+    /// Ceiling of every VM (`KVM_CAP_HALT_POLL`) [default: recorded]
+    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
+    cap: Option<u32>,
+}
+
+impl GivenHost {
+    /// In the order of [`Parameter::ALL`].
+    fn parameters(&self) -> [Option<u32>; 4] {
+        [self.max, self.grow, self.grow_start, self.shrink]
+    }
 }
 
 /// What halts are held against, and where it was taken from.
@@ -65,10 +92,10 @@ pub(crate) enum Origin {
 }
 
 /// Puts together what the halts of a capture are held against.
-pub(crate) fn setup(opened: &Opened, told: &Told) -> Result<Setup, Failure> {
-    let (mut setup, tried) = prepare(opened, told)?;
+pub(crate) fn setup(opened: &Opened, given: &GivenHost) -> Result<Setup, Failure> {
+    let (mut setup, tried) = prepare(opened, given)?;
     if let Some(mut tried) = tried {
-        let ends = pass(opened, "looking", &mut [&mut tried]);
+        let ends = pass(opened, "detecting backports", &mut [&mut tried]);
         if ends.halts == 0 {
             ends.whole(Table::Halts)?;
         }
@@ -96,7 +123,7 @@ impl Sink for Tried {
 }
 
 /// All but what the kernel carries of later ones, and what finds that out from its halts, if they can show it.
-fn prepare(opened: &Opened, told: &Told) -> Result<(Setup, Option<Tried>), Failure> {
+fn prepare(opened: &Opened, given: &GivenHost) -> Result<(Setup, Option<Tried>), Failure> {
     let info = opened.info();
     if !info.mode.keeps_halts() {
         let error = anyhow!("verify: the capture contains histograms, not single halts");
@@ -104,13 +131,13 @@ fn prepare(opened: &Opened, told: &Told) -> Result<(Setup, Option<Tried>), Failu
             Failure::new(Exit::Failed, error).hint("record with --mode full, which is the default")
         );
     }
-    let kernel = kernel(&info.host.kernel_release, told)?;
+    let kernel = kernel(&info.host.kernel_release, given)?;
     let backports = kernel
         .backports
         .iter()
-        .chain(told.backports.iter().copied());
+        .chain(given.backports.iter().copied());
     let kernel = kernel.with(backports.collect());
-    let (arch, arch_origin) = arch(info, told)?;
+    let (arch, arch_origin) = arch(info, given)?;
     let rule = Rule::of(kernel, arch);
     if !rule.is_traced() {
         let error = anyhow!("verify: on {kernel} ({arch}) KVM does not report window changes");
@@ -119,7 +146,7 @@ fn prepare(opened: &Opened, told: &Told) -> Result<(Setup, Option<Tried>), Failu
     }
     let mut notes = Vec::new();
     let (knobs, losses) = told_over_time(opened, &mut notes);
-    let (settings, origins) = settings(&knobs, told, Knobs::defaults(kernel, arch));
+    let (settings, origins) = settings(&knobs, given, Knobs::defaults(kernel, arch));
     let vcpus = info.roster.vcpus.iter();
     let vetoed = vcpus.filter(|vcpu| vcpu.guest_veto == Some(true));
     let mut setup = Setup {
@@ -134,7 +161,7 @@ fn prepare(opened: &Opened, told: &Told) -> Result<(Setup, Option<Tried>), Failu
                 Rung::Tracepoints | Rung::Import => Sight::Calls,
             },
             settings,
-            cap: told.cap,
+            cap: given.cap,
             losses,
             vetoed: vetoed.map(|vcpu| (vcpu.vm, vcpu.id)).collect(),
         },
@@ -144,7 +171,7 @@ fn prepare(opened: &Opened, told: &Told) -> Result<(Setup, Option<Tried>), Failu
     if !kernel.backports.is_empty() {
         return Ok((setup, None));
     }
-    let kept = kept(info, told, &setup);
+    let kept = kept(info, given, &setup);
     let is_kept = kept.is_some();
     setup.carry(kept);
     let trial = (!is_kept).then(|| Trial::new(&setup.core)).flatten();
@@ -163,11 +190,11 @@ impl Setup {
 }
 
 /// What the capture says of it, where that holds: it was found under what is recorded.
-fn kept(info: &CaptureInfo, told: &Told, setup: &Setup) -> Option<Carried> {
+fn kept(info: &CaptureInfo, given: &GivenHost, setup: &Setup) -> Option<Carried> {
     let is_recorded = info.host.kernel_release.parse::<Version>() == Ok(setup.kernel)
         && Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86) == setup.core.arch
-        && told.parameters == [None; 4]
-        && told.cap.is_none();
+        && given.parameters() == [None; 4]
+        && given.cap.is_none();
     info.carried.clone().filter(|_| is_recorded)
 }
 
@@ -184,15 +211,9 @@ pub(crate) fn keep(directory: &Path) {
 
 fn find_and_keep(directory: &Path) -> Result<(), Failure> {
     let opened = Opened::open(directory)?;
-    let told = Told {
-        kernel: None,
-        arch: None,
-        backports: Vec::new(),
-        parameters: [None; 4],
-        cap: None,
-    };
     // Where nothing can be held against a rule, nothing is found either.
-    let Some(carried) = setup(&opened, &told).ok().and_then(|setup| setup.carried) else {
+    let none = GivenHost::default();
+    let Some(carried) = setup(&opened, &none).ok().and_then(|setup| setup.carried) else {
         return Ok(());
     };
     found::keep_carried(directory, carried)?;
@@ -232,15 +253,13 @@ impl KernelSought {
         if !info.mode.keeps_halts() || !Rule::of(kernel, arch).may_carry_more() {
             return Ok(known(kernel));
         }
-        let told = Told {
+        let given = GivenHost {
             kernel: Some(kernel),
             arch: Some(arch),
-            backports: Vec::new(),
-            parameters: [None; 4],
-            cap: None,
+            ..GivenHost::default()
         };
         // Where nothing can be held against a rule, nothing is found either.
-        Ok(match prepare(opened, &told) {
+        Ok(match prepare(opened, &given) {
             Ok((setup, tried)) => Self {
                 kernel: setup.kernel,
                 tried,
@@ -275,8 +294,8 @@ impl Sink for KernelSought {
     }
 }
 
-fn kernel(recorded: &str, told: &Told) -> Result<Version, Failure> {
-    if let Some(kernel) = told.kernel {
+fn kernel(recorded: &str, given: &GivenHost) -> Result<Version, Failure> {
+    if let Some(kernel) = given.kernel {
         return Ok(kernel);
     }
     recorded.parse().map_err(|error| {
@@ -290,8 +309,8 @@ fn kernel(recorded: &str, told: &Told) -> Result<Version, Failure> {
 
 /// The port, and who says so. Text of other tools seldom names the machine; nearly all of it comes
 /// from x86, and the other ports' rule differs in defaults and on s390 only.
-fn arch(info: &CaptureInfo, told: &Told) -> Result<(Arch, Origin), Failure> {
-    if let Some(arch) = told.arch {
+fn arch(info: &CaptureInfo, given: &GivenHost) -> Result<(Arch, Origin), Failure> {
+    if let Some(arch) = given.arch {
         return Ok((arch, Origin::Told));
     }
     match info.host.arch.parse() {
@@ -407,12 +426,12 @@ fn stretch(samples: &[HostSample], losses: &mut [Stretch]) {
 }
 
 /// Every parameter over time: as told, else as recorded, else as the kernel has it by default.
-fn settings(changes: &[Change], told: &Told, defaults: Knobs) -> (Settings, [Origin; 4]) {
+fn settings(changes: &[Change], given: &GivenHost, defaults: Knobs) -> (Settings, [Origin; 4]) {
     let mut settings = Settings::fixed(defaults);
     let mut origins = [Origin::Assumed; 4];
     for (parameter, (told, origin)) in Parameter::ALL
         .into_iter()
-        .zip(told.parameters.iter().zip(&mut origins))
+        .zip(given.parameters().iter().zip(&mut origins))
     {
         let mut recorded = changes.iter().filter(|it| it.parameter == parameter);
         if let Some(value) = *told {

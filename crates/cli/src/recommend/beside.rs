@@ -3,8 +3,8 @@
 
 use haltwise_core::tune::interval::Interval;
 
+use super::candidates::SettingRow;
 use super::say;
-use super::seek::Row;
 use super::view::{IntervalView, PlayedView, RowView, View};
 use crate::number::count;
 use crate::page::{fit_middle, harmless};
@@ -50,7 +50,7 @@ pub(crate) fn default(view: &View, played: &PlayedView) -> Option<String> {
 /// How far the parameters are from the best policy of any kind.
 pub(crate) fn distance(played: &PlayedView) -> Option<String> {
     let best = played.best_policy.as_ref()?;
-    let is_ours = |row: &&RowView| row.row == Row::Choice || row.row == Row::InForce;
+    let is_ours = |row: &&RowView| row.row == SettingRow::Choice || row.row == SettingRow::InForce;
     let ours = played
         .rows
         .iter()

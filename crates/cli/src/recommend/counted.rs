@@ -19,7 +19,7 @@ use haltwise_core::tune::counted::{Bound, Counted, CountedAdvice, advise};
 use haltwise_core::tune::late;
 use serde::Serialize;
 
-use super::seek::{self, Wish, arch_of, goals, idle_cpu_percent};
+use super::candidates::{self, TuneRequest, arch_of, goals, idle_cpu_percent};
 use super::view::{Basis, GoalView, View, commands, settings};
 use super::{SCHEMA, follow, say};
 use crate::costs::model::Model;
@@ -71,22 +71,22 @@ pub(crate) struct Ends {
 /// Recommends by the histograms that were taken in. Whether they are all there is for the caller to say.
 pub(crate) fn seek(
     opened: &Opened,
-    wish: &Wish<'_>,
+    request: &TuneRequest,
     histograms: Histograms,
 ) -> Result<View, Failure> {
     let info = opened.info();
-    let version = KernelSought::new(opened, wish.kernel)?.finish(&PassEnds::default());
-    let arch = arch_of(info, wish);
+    let version = KernelSought::new(opened, request.kernel)?.finish(&PassEnds::default());
+    let arch = arch_of(info, request);
     let (in_force, knobs_assumed) = knobs_of(&info.knobs, version, arch);
     let reach = Reach::of(&Rule::of(version, arch));
     let rows = histograms.finish()?;
     let (own_ceilings, follows) = own_ceilings(info, &rows);
-    let known = costs::of_latency(&wish.told, latency_seen_ns(&rows))?;
+    let known = costs::of_latency(&request.costs, latency_seen_ns(&rows))?;
     let (counted, late) = counted(&rows, info, &in_force, &known)?;
     let idle_cpu_percent = idle_cpu_percent(opened);
     let polls = counted.poll_ns.map_or(0.0, |ns| counted.percent(ns));
     let possible = idle_cpu_percent.map(|idle| idle + polls);
-    let aim = goals(wish, &known, possible)[0].aim;
+    let aim = goals(request, &known, possible)[0].aim;
     let cost = aim.cost;
     let advice = advise(&counted, late.as_ref(), reach, &in_force, &aim);
     let advice = advice.ok_or_else(costs::nothing_known)?;
@@ -97,7 +97,7 @@ pub(crate) fn seek(
             [version.to_string(), arch.to_string()],
             knobs_assumed,
             &known,
-            wish.arrivals,
+            request.arrivals,
         ),
         switch_cpu_ends_ns: known.switch_cpu_ends_ns,
         halts: total([counted.halts, counted.gap_unknown]),
@@ -123,9 +123,9 @@ pub(crate) fn seek(
         schema: SCHEMA,
         basis,
         goal: GoalView {
-            name: wish.weight.0.clone(),
-            lambda: wish.weight.1 as f64 / 1e3,
-            max_poll_cpu_percent: wish.max_poll_cpu_percent,
+            name: request.weight.0.clone(),
+            lambda: request.weight.1 as f64 / 1e3,
+            max_poll_cpu_percent: request.max_poll_cpu_percent,
         },
         verdict: follow::verdict(follows, verdict(&advice)),
         changes: recommended.is_some(),
@@ -151,9 +151,9 @@ pub(crate) struct Histograms {
 }
 
 impl Histograms {
-    pub(crate) fn new(opened: &Opened, wish: &Wish<'_>) -> Self {
+    pub(crate) fn new(opened: &Opened, request: &TuneRequest) -> Self {
         Self {
-            vms: wish.vms.clone(),
+            vms: request.vms.clone(),
             disabled: follow::disabled(opened.info()),
             rows: Vec::new(),
             left_out: false,
@@ -171,7 +171,7 @@ impl Histograms {
             return Err(explain_shared(broken));
         }
         if self.rows.is_empty() && self.left_out {
-            return Err(seek::all_disabled());
+            return Err(candidates::all_disabled());
         }
         if self.rows.is_empty() {
             let error = anyhow!("this capture contains no halts: nothing to tune");

@@ -7,7 +7,7 @@ use haltwise_core::tune::advice::{Advice, Finalist, LEAST_GAIN, Rejected, Verdic
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::interval::Interval;
 
-use super::seek::Sought;
+use super::candidates::Candidates;
 use super::view::settings;
 use crate::number::{nanos_f64, share, three_digits};
 use crate::plan::Settings;
@@ -220,10 +220,10 @@ fn without_choice(advice: &Advice) -> String {
 const CUTS: f64 = 0.05;
 
 /// What must be known beside the recommendation.
-pub(crate) fn notes(sought: &Sought) -> Vec<String> {
+pub(crate) fn notes(candidates: &Candidates) -> Vec<String> {
     let mut notes = Vec::new();
-    let (material, in_force) = (&sought.material, &sought.of.in_force);
-    if let Some((own, other)) = in_force.two_states(&sought.advice.goal.aim.cost) {
+    let (material, in_force) = (&candidates.material, &candidates.of.in_force);
+    if let Some((own, other)) = in_force.two_states(&candidates.advice.goal.aim.cost) {
         notes.push(format!(
             "The current setting has two steady states here, and a VM may end in either: a halt costs {} \
              in the recorded one, {} in the other.",
@@ -247,7 +247,7 @@ pub(crate) fn notes(sought: &Sought) -> Vec<String> {
         ));
     }
     let judged = in_force.judged().halts.max(1) as f64;
-    let cut = sought
+    let cut = candidates
         .rows
         .first()
         .map_or(0, |(_, outcome)| outcome.doubts.poll_cut);

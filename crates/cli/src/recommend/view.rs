@@ -13,10 +13,10 @@ use haltwise_core::tune::sums::Wall;
 use haltwise_core::tune::{Advice, Sums, pareto};
 use serde::Serialize;
 
+use super::candidates::{self, Candidates, SettingRow};
 use super::counted::CountedView;
 use super::follow;
 use super::say;
-use super::seek::{self, Row, Sought};
 use crate::costs::model::Model;
 use crate::plan::Settings;
 
@@ -145,7 +145,7 @@ pub(crate) struct Basis {
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct RowView {
     /// Whose.
-    pub(crate) row: Row,
+    pub(crate) row: SettingRow,
     /// Its figures.
     pub(crate) figures: Figures,
 }
@@ -339,12 +339,12 @@ impl View {
 }
 
 /// Puts it together.
-pub(crate) fn view(info: &CaptureInfo, sought: &Sought, partial: bool) -> View {
-    let material = &sought.material;
+pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> View {
+    let material = &candidates.material;
     let reach = Reach::of(&material.terms.rule());
-    let (advice, in_force) = (&sought.advice, &material.terms.in_force);
+    let (advice, in_force) = (&candidates.advice, &material.terms.in_force);
     let recommended =
-        (advice.verdict.changes()).then(|| settings(&seek::base(advice, in_force), reach));
+        (advice.verdict.changes()).then(|| settings(&candidates::base(advice, in_force), reach));
     let in_force_now = settings(in_force, reach);
     let own = follow::own(info);
     let is_own = |seat: &Seat| {
@@ -362,60 +362,63 @@ pub(crate) fn view(info: &CaptureInfo, sought: &Sought, partial: bool) -> View {
     let is_moot = !follows && recommended.is_none() && !material.terms.ceiling_only;
     let mut view = View {
         schema: super::SCHEMA,
-        basis: basis(info, sought, partial),
+        basis: basis(info, candidates, partial),
         goal: goal(advice),
         verdict: follow::verdict(!is_moot, advice.verdict),
         changes: recommended.is_some(),
         follows,
         reason: follow::reason(!is_moot, || {
-            say::reason(material, advice, &sought.of.in_force, reach)
+            say::reason(material, advice, &candidates.of.in_force, reach)
         }),
-        notes: say::notes(sought),
+        notes: say::notes(candidates),
         in_force: in_force_now,
         commands: Vec::new(),
         recommended,
-        played: Some(played(info, sought, reach)),
+        played: Some(played(info, candidates, reach)),
         counted: None,
     };
     view.commands = commands(view.for_host(), view.in_force);
     view
 }
 
-fn played(info: &CaptureInfo, sought: &Sought, reach: Reach) -> PlayedView {
-    let (material, advice) = (&sought.material, &sought.advice);
+fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedView {
+    let (material, advice) = (&candidates.material, &candidates.advice);
     let cost = &advice.goal.aim.cost;
-    let bound = sought.rows.iter().find(|(row, _)| *row == Row::Clairvoyant);
+    let bound = candidates
+        .rows
+        .iter()
+        .find(|(row, _)| *row == SettingRow::Clairvoyant);
     let bound = bound.map(|(_, outcome)| Sums::of_outcome(outcome).cost_per_halt_ns(cost));
     let bound = bound.filter(|&bound| bound > 0.0);
     let figures = |outcome: &Outcome| Figures::new(outcome, bound, &material.judged_wall, cost);
-    let row = |(row, outcome): &(Row, Outcome)| RowView {
+    let row = |(row, outcome): &(SettingRow, Outcome)| RowView {
         row: *row,
         figures: figures(outcome),
     };
     PlayedView {
-        looked_at: sought.looked_at,
+        looked_at: candidates.looked_at,
         choice: (advice.choice.as_ref()).map(|choice| settings(&choice.knobs, reach)),
         against_in_force: advice.against_in_force.as_ref().map(ComparisonView::new),
         against_default: advice.against_default.as_ref().map(ComparisonView::new),
         late_cost_share: advice.late_gain.map(|gain| -gain),
         is_default_in_force: reach
             .is_same(&material.terms.in_force, &material.terms.default_knobs()),
-        rows: sought.rows.iter().map(row).collect(),
-        best_policy: sought
+        rows: candidates.rows.iter().map(row).collect(),
+        best_policy: candidates
             .best_policy
             .as_ref()
             .map(|(name, outcome)| PolicyView {
                 policy: name.clone(),
                 figures: figures(outcome),
             }),
-        goals: (sought.others.iter())
-            .map(|advice| goal_advice(sought, advice, reach))
+        goals: (candidates.others.iter())
+            .map(|advice| goal_advice(candidates, advice, reach))
             .collect(),
-        front: front(sought, cost, reach),
+        front: front(candidates, cost, reach),
         rejected: (advice.rejected.iter())
             .map(|(knobs, why)| rejected(settings(knobs, reach), why))
             .collect(),
-        caps: sought.caps.as_ref().map(|of| caps(info, of, reach)),
+        caps: candidates.caps.as_ref().map(|of| caps(info, of, reach)),
     }
 }
 
@@ -427,16 +430,16 @@ fn goal(advice: &Advice) -> GoalView {
     }
 }
 
-fn goal_advice(sought: &Sought, advice: &Advice, reach: Reach) -> GoalAdvice {
-    let material = &sought.material;
+fn goal_advice(candidates: &Candidates, advice: &Advice, reach: Reach) -> GoalAdvice {
+    let material = &candidates.material;
     let changes = advice.verdict.changes();
     let choice = advice.choice.as_ref().filter(|_| changes);
-    let judged = choice.unwrap_or(&sought.of.in_force).judged();
+    let judged = choice.unwrap_or(&candidates.of.in_force).judged();
     GoalAdvice {
         goal: goal(advice),
         verdict: say::verdict(advice.verdict),
         changes,
-        setting: settings(&seek::base(advice, &material.terms.in_force), reach),
+        setting: settings(&candidates::base(advice, &material.terms.in_force), reach),
         poll_cpu_percent: material.judged_wall.poll_cpu_percent(&judged),
         latency_mean_ns: judged.latency_mean_ns(),
         cost_share: (advice.against_in_force.as_ref())
@@ -446,26 +449,26 @@ fn goal_advice(sought: &Sought, advice: &Advice, reach: Reach) -> GoalAdvice {
 }
 
 /// The front on the part that judges, of all that came into the final and has one state.
-fn front(sought: &Sought, cost: &Cost, reach: Reach) -> Vec<PointView> {
-    let stable: Vec<&Finalist> = (sought.of.others.iter())
+fn front(candidates: &Candidates, cost: &Cost, reach: Reach) -> Vec<PointView> {
+    let stable: Vec<&Finalist> = (candidates.of.others.iter())
         .filter(|finalist| finalist.two_states(cost).is_none())
         .collect();
     let judged = stable.iter().map(|finalist| finalist.judged());
     let points: Vec<pareto::Point> = judged.map(|sums| (sums.poll_ns, sums.latency_ns)).collect();
     let front = pareto::front(&points).into_iter();
     front
-        .map(|index| point(sought, stable[index], reach))
+        .map(|index| point(candidates, stable[index], reach))
         .collect()
 }
 
 /// A setting with its figures on the part that judges.
-pub(crate) fn point(sought: &Sought, finalist: &Finalist, reach: Reach) -> PointView {
+pub(crate) fn point(candidates: &Candidates, finalist: &Finalist, reach: Reach) -> PointView {
     let judged = finalist.judged();
     PointView {
         setting: settings(&finalist.knobs, reach),
-        poll_cpu_percent: sought.material.judged_wall.poll_cpu_percent(&judged),
+        poll_cpu_percent: candidates.material.judged_wall.poll_cpu_percent(&judged),
         latency_mean_ns: judged.latency_mean_ns(),
-        cost_ns_per_halt: judged.cost_per_halt_ns(&sought.advice.goal.aim.cost),
+        cost_ns_per_halt: judged.cost_per_halt_ns(&candidates.advice.goal.aim.cost),
     }
 }
 
@@ -499,15 +502,18 @@ fn caps(info: &CaptureInfo, of: &Caps, reach: Reach) -> CapsView {
     }
 }
 
-fn basis(info: &CaptureInfo, sought: &Sought, partial: bool) -> Basis {
-    let material = &sought.material;
+fn basis(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> Basis {
+    let material = &candidates.material;
     let terms = &material.terms;
     let recorded = material.seats.iter().map(|seated| seated.recorded.blocks);
     let others =
         (material.seats.iter()).filter(|seated| seated.ceiling_ns != terms.in_force.halt_poll_ns);
-    let choice = sought.rows.iter().find(|(row, _)| *row == Row::Choice);
+    let choice = candidates
+        .rows
+        .iter()
+        .find(|(row, _)| *row == SettingRow::Choice);
     let of_choice = choice.map_or_else(Doubts::default, |(_, outcome)| outcome.doubts);
-    let doubts = sought.rows.first().map(|(_, outcome)| outcome.doubts);
+    let doubts = candidates.rows.first().map(|(_, outcome)| outcome.doubts);
     let own = material
         .seats
         .iter()
@@ -516,24 +522,24 @@ fn basis(info: &CaptureInfo, sought: &Sought, partial: bool) -> Basis {
         model: Model::new(
             info,
             [terms.version.to_string(), terms.arch.to_string()],
-            sought.knobs_assumed.clone(),
-            &sought.known,
+            candidates.knobs_assumed.clone(),
+            &candidates.known,
             terms.arrivals,
         ),
-        switch_cpu_ends_ns: sought.known.switch_cpu_ends_ns,
+        switch_cpu_ends_ns: candidates.known.switch_cpu_ends_ns,
         halts: material.halts(),
-        judged_halts: sought.of.in_force.judged().halts,
+        judged_halts: candidates.of.in_force.judged().halts,
         judged_ns: material.judged_wall.span_ns,
         blocks_recorded: recorded.sum(),
-        blocks_replayed: Sums::total(&sought.of.in_force.parts).blocks,
+        blocks_replayed: Sums::total(&candidates.of.in_force.parts).blocks,
         doubts: doubts.unwrap_or_default(),
         latency_guessed: of_choice.latency_guessed,
         latency_thin: of_choice.latency_thin,
         latency_calibrated: of_choice.latency_calibrated,
-        idle_cpu_percent: sought.idle_cpu_percent,
+        idle_cpu_percent: candidates.idle_cpu_percent,
         skipped: material.skipped,
         out_of_order: material.out_of_order,
-        vetoed_vcpus: sought.vetoed_vcpus,
+        vetoed_vcpus: candidates.vetoed_vcpus,
         own_ceiling_vcpus: own.count() as u64,
         other_ceiling_vcpus: others.count() as u64,
         ceiling_is_snapshot: say::is_snapshot(&terms.rule()),

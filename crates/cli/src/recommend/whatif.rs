@@ -7,8 +7,8 @@ use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::sums::Wall;
 use haltwise_core::tune::whatif::{self, Shape};
 
+use super::candidates::Candidates;
 use super::say;
-use super::seek::Sought;
 use super::threads::Threads;
 
 /// VMs that are told apart.
@@ -37,17 +37,20 @@ pub(crate) struct WhatIf {
 
 impl WhatIf {
     /// Of a search.
-    pub(crate) fn of(sought: &Sought) -> Self {
-        let material = &sought.material;
-        let choice = sought.advice.choice.as_ref().map(|choice| choice.knobs);
+    pub(crate) fn of(candidates: &Candidates) -> Self {
+        let material = &candidates.material;
+        let choice = candidates.advice.choice.as_ref().map(|choice| choice.knobs);
         let own = |of: &&haltwise_core::tune::material::Seated| of.own_ceiling_ns.is_some();
         Self {
-            grid: whatif::play(material, &sought.of, choice, VMS, &Threads::new()),
+            grid: whatif::play(material, &candidates.of, choice, VMS, &Threads::new()),
             reach: Reach::of(&material.terms.rule()),
-            cost: sought.advice.goal.aim.cost,
+            cost: candidates.advice.goal.aim.cost,
             wall: material.judged_wall,
-            in_force: (sought.of.in_force.knobs, sought.of.in_force.judged()),
-            default: sought.of.default.knobs,
+            in_force: (
+                candidates.of.in_force.knobs,
+                candidates.of.in_force.judged(),
+            ),
+            default: candidates.of.default.knobs,
             choice,
             vcpus: (
                 material.seats.len(),

@@ -2,17 +2,16 @@
 //! than polling in the host, and how far it polled on where other tasks wanted the CPU.
 
 use super::price::Price;
-use super::view::{Group, InGuest, PlayedView, Row};
+use super::view::{GuestPolling, HaltCosts, HaltGroup, PlayedPolicy};
 use crate::number::{count, nanos_f64, percent};
-use crate::page::harmless;
 
 /// What there is to say; `None` of a policy of the host.
-pub(super) fn worth(group: &Group, played: &PlayedView, price: &Price) -> Option<String> {
+pub(super) fn worth(group: &HaltGroup, played: &PlayedPolicy, price: &Price) -> Option<String> {
     let in_guest = played.in_guest.as_ref()?;
     let row = &played.from_zero;
     let spared = format!(
         "{} polls in the guest: {} exits instead of {}{}.",
-        harmless(&played.policy),
+        played.policy,
         count(row.hlt_exits + row.timer_exits),
         count(group.halts),
         ipis(group, row),
@@ -26,7 +25,7 @@ pub(super) fn worth(group: &Group, played: &PlayedView, price: &Price) -> Option
     Some(said.join(" "))
 }
 
-fn ipis(group: &Group, row: &Row) -> String {
+fn ipis(group: &HaltGroup, row: &HaltCosts) -> String {
     let all = group.recorded.ipis;
     if all == 0 {
         return String::new();
@@ -34,8 +33,8 @@ fn ipis(group: &Group, row: &Row) -> String {
     format!(", {} IPIs instead of {}", count(row.ipis), count(all))
 }
 
-fn break_even(in_guest: &InGuest, price: &Price) -> Option<String> {
-    let host = harmless(in_guest.against.as_ref()?);
+fn break_even(in_guest: &GuestPolling, price: &Price) -> Option<String> {
+    let host = in_guest.against.as_ref()?;
     let ns = in_guest.exit_break_even_ns?;
     let than = format!("It costs less than {host}, the cheapest policy of the host here,");
     if ns <= 0.0 {
@@ -51,7 +50,7 @@ fn break_even(in_guest: &InGuest, price: &Price) -> Option<String> {
     ))
 }
 
-fn contended(group: &Group, row: &Row) -> Option<String> {
+fn contended(group: &HaltGroup, row: &HaltCosts) -> Option<String> {
     let share = percent(row.contended_polls as f64, group.halts as f64);
     (row.contended_polls > 0).then(|| {
         format!(

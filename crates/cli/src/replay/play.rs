@@ -9,8 +9,8 @@ use haltwise_core::policy::{Setting, Spec, Start};
 use haltwise_core::replay::session::{Plan, SeatResult, Session, SessionError, Survey};
 use haltwise_core::replay::{Arrivals, Cost};
 
-use super::price::{self, Price};
-use crate::costs::{self, Known, Told, refused};
+use super::price::{GivenPrice, Price};
+use crate::costs::{self, GivenCosts, Known, refused};
 use crate::exit::{Exit, Failure};
 use crate::reading::knobs::knobs_of;
 use crate::reading::opened::Opened;
@@ -19,7 +19,7 @@ use crate::reading::rule::KernelSought;
 
 /// What to play.
 #[derive(Debug)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct ReplayRequest {
     /// The policies.
     pub(crate) specs: Vec<Spec>,
     /// The weight of latency, in thousandths.
@@ -27,9 +27,9 @@ pub(crate) struct Wish<'a> {
     /// Whether waking earlier makes the next gap longer.
     pub(crate) arrivals: Arrivals,
     /// What the command line says of costs.
-    pub(crate) told: Told<'a>,
+    pub(crate) costs: GivenCosts,
     /// What it says of exits and IPIs.
-    pub(crate) price: price::Told,
+    pub(crate) price: GivenPrice,
     /// The kernel, if not the capture's.
     pub(crate) kernel: Option<Version>,
     /// The port, if not the capture's.
@@ -58,18 +58,18 @@ pub(crate) struct Replayed {
 }
 
 /// Plays a capture.
-pub(crate) fn play(opened: &Opened, wish: Wish<'_>) -> Result<Replayed, Failure> {
+pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, Failure> {
     let info = opened.info();
     refuse_counts(info)?;
     let mut first = First {
-        kernel: KernelSought::new(opened, wish.kernel)?,
+        kernel: KernelSought::new(opened, request.kernel)?,
         survey: Survey::default(),
     };
-    let ends = pass(opened, "looking", &mut [&mut first]);
+    let ends = pass(opened, "reading", &mut [&mut first]);
     let First { kernel, survey } = first;
     let version = kernel.finish(&ends);
     ends.whole(Table::Halts)?;
-    let arch = wish
+    let arch = request
         .arch
         .unwrap_or_else(|| Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86));
     let (knobs, knobs_assumed) = knobs_of(&info.knobs, version, arch);
@@ -77,17 +77,17 @@ pub(crate) fn play(opened: &Opened, wish: Wish<'_>) -> Result<Replayed, Failure>
         let error = anyhow!("this capture contains no halts: nothing to replay");
         return Err(Failure::new(Exit::Failed, error).hint("`haltwise report` says why"));
     }
-    let known = costs::know(&wish.told, &survey)?;
-    let price = Price::new(wish.price, known.exit_cpu_ns);
+    let known = costs::know(&request.costs, &survey)?;
+    let price = Price::new(request.price, known.exit_cpu_ns);
     let cost = price.on(Cost {
         switch_cpu_ns: known.switch_cpu_ns,
-        latency_weight_milli: wish.latency_weight_milli,
+        latency_weight_milli: request.latency_weight_milli,
         ..Cost::FREE
     });
     let plan = Plan {
-        specs: wish.specs,
+        specs: request.specs,
         cost,
-        arrivals: wish.arrivals,
+        arrivals: request.arrivals,
         elsewhere: known.elsewhere.clone(),
     };
     let setting = |halt: &Halt| Setting {
@@ -96,14 +96,14 @@ pub(crate) fn play(opened: &Opened, wish: Wish<'_>) -> Result<Replayed, Failure>
         knobs,
         ceiling_ns: halt.ceiling_ns.unwrap_or(knobs.halt_poll_ns),
         break_even_ns: 0,
-        seed: wish.seed,
+        seed: request.seed,
         start: Start::Zero,
     };
     let mut second = Second {
         session: Session::new(plan, survey, setting),
         played: Ok(()),
     };
-    let ends = pass(opened, "playing", &mut [&mut second]);
+    let ends = pass(opened, "replaying", &mut [&mut second]);
     second.played.map_err(refused)?;
     ends.whole(Table::Halts)?;
     Ok(Replayed {

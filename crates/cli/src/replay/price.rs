@@ -2,41 +2,50 @@
 //! a CPU that delivers interrupts by itself and a host that is a VM.
 
 use haltwise_core::replay::Cost;
-use serde::Serialize;
+use haltwise_core::units::Nanos;
+use haltwise_document::figures;
 
 use crate::costs::Source;
 use crate::costs::words;
 use crate::number::nanos;
+use crate::time;
 
 /// What the command line says.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Told {
-    /// `--exit-cpu`.
-    pub(crate) exit_cpu_ns: Option<u64>,
-    /// `--ipi-cpu`.
-    pub(crate) ipi_cpu_ns: Option<u64>,
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub(crate) struct GivenPrice {
+    /// CPU time of one HLT exit, which guest polling avoids [default: calibrated, else
+    /// not counted]
+    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
+    exit_cpu: Option<Nanos>,
+    /// CPU time that an IPI costs the sending vCPU [default: one exit; 0 where the CPU
+    /// delivers it]
+    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
+    ipi_cpu: Option<Nanos>,
 }
 
-/// The prices in force. `None` where nobody knows one: it counts as nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub(crate) struct Price {
-    /// CPU time of one exit on HLT and the entry after it.
-    pub(crate) exit_cpu_ns: Option<u64>,
-    /// Where that comes from.
-    pub(crate) exit_cpu_source: Option<Source>,
-    /// What an IPI costs its sender; an exit, unless given.
-    pub(crate) ipi_cpu_ns: Option<u64>,
-    /// Where that comes from.
-    pub(crate) ipi_cpu_source: Option<Source>,
+figures! {
+    /// The prices in force.
+    #[derive(Clone, Copy, PartialEq, Eq)]
+    pub(crate) struct Price {
+        /// CPU time of one exit on HLT and the entry after it: given, or calibrated (an exit on CPUID: the least
+        /// that one on HLT takes); `null` where it is not known, and it counts as 0. Nothing is assumed.
+        pub(crate) exit_cpu_ns: Option<u64> = Nanos,
+        /// Where that comes from: `given` or `calibrated`.
+        pub(crate) exit_cpu_source: Option<Source> = Word,
+        /// What an IPI between vCPUs of one guest costs its sender: that of an exit, unless given.
+        pub(crate) ipi_cpu_ns: Option<u64> = Nanos,
+        /// Where that comes from.
+        pub(crate) ipi_cpu_source: Option<Source> = Word,
+    }
 }
 
 impl Price {
-    /// What is told comes before what was calibrated.
-    pub(crate) fn new(told: Told, calibrated_ns: Option<u64>) -> Self {
-        let given = |ns: u64| (ns, Source::Given);
-        let exit = told.exit_cpu_ns.map(given);
+    /// What is given comes before what was calibrated.
+    pub(crate) fn new(given: GivenPrice, calibrated_ns: Option<u64>) -> Self {
+        let by_user = |Nanos(ns)| (ns, Source::Given);
+        let exit = given.exit_cpu.map(by_user);
         let exit = exit.or(calibrated_ns.map(|ns| (ns, Source::Calibrated)));
-        let ipi = told.ipi_cpu_ns.map(given).or(exit);
+        let ipi = given.ipi_cpu.map(by_user).or(exit);
         Self {
             exit_cpu_ns: exit.map(|(ns, _)| ns),
             exit_cpu_source: exit.map(|(_, source)| source),
@@ -88,9 +97,9 @@ mod test {
 
     #[test]
     fn what_is_given_comes_first_and_an_ipi_is_an_exit_unless_given() {
-        let told = |exit, ipi| Told {
-            exit_cpu_ns: exit,
-            ipi_cpu_ns: ipi,
+        let told = |exit: Option<u64>, ipi: Option<u64>| GivenPrice {
+            exit_cpu: exit.map(Nanos),
+            ipi_cpu: ipi.map(Nanos),
         };
         let (given, calibrated) = (Some(Source::Given), Some(Source::Calibrated));
         for (told, calibrated_ns, exit, ipi) in [

@@ -209,7 +209,7 @@ fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm) -> VmView {
     VmView {
         index: vm.index.0,
         name: vm.name.clone(),
-        identity: vm.identity.clone(),
+        identity: vm.identity.known(),
         vmm: vm.vmm,
         pid: vm.key.pid.0,
         start_ticks: vm.key.start_ticks,

@@ -1,13 +1,14 @@
 //! What a report says of itself, on every kind of page: losses, gaps, cost, accuracy.
 
 use haltwise_core::recording::{Mode, Rung};
+use haltwise_document::{Document, Prose, Untrusted, prose};
 
 use crate::number::{count, nanos, percent, share, three_digits};
 use crate::report::view::{Report, UnknownView, VmView};
-use crate::words::{capitalised, plural};
+use crate::words::{capitalised, plural, some};
 
 /// How exact figures are that do not count.
-pub(crate) fn accuracy(mode: Mode) -> &'static str {
+fn accuracy(mode: Mode) -> &'static str {
     match mode {
         Mode::Full => "percentiles within 12.5 %, maxima exact",
         Mode::Counts => "percentiles and maxima within 12.5 %",
@@ -18,27 +19,90 @@ pub(crate) fn accuracy(mode: Mode) -> &'static str {
     }
 }
 
-/// What was lost, and where, the first places of them; `safe` makes a capture's text fit to be shown.
-pub(crate) fn lost(report: &Report, most: usize, safe: &impl Fn(&str) -> String) -> String {
+/// Names of VMs for one reason; more are counted.
+const NAMES: usize = 4;
+
+/// How a report came to be: what recorded it, what is missing, what recording cost. `most` lines of one kind.
+pub(crate) fn recorded(report: &Report, most: usize) -> Document {
+    let mut document = Document::new();
+    let recording = &report.recording;
+    let started = recording.started_utc.as_ref();
+    let text = format!(
+        ", source {}, mode {}, {}{}",
+        recording.rung,
+        recording.mode,
+        nanos(recording.duration_ns),
+        started.map_or_else(String::new, |utc| format!(" from {utc}")),
+    );
+    let recorder = prose![Untrusted::from(&recording.recorder), text];
+    document.fact("recorder", recorder);
+    document.fact("lost", lost(report, most));
+    if recording.cut {
+        let text = "the recording was not finished (killed, or still running); everything written so far is \
+                    included";
+        document.fact("cut", text);
+    }
+    for note in recording.notes.iter().take(most) {
+        document.fact("note", Untrusted::from(note));
+    }
+    let blind = not_observable(report);
+    if blind.is_empty() {
+        document.fact("not observable", "none");
+    }
+    for (reason, names) in blind.into_iter().take(most) {
+        let names = Untrusted::from(some(&names, NAMES));
+        let text = prose![names, ": ", Untrusted::from(reason)];
+        document.fact("not observable", text);
+    }
+    if recording.missing.is_empty() {
+        document.fact("missing", partly(&report.host.account.unknown));
+    }
+    for missing in recording.missing.iter().take(most) {
+        let (field, reason) = (&missing.field, &missing.reason);
+        let text = prose![Untrusted::from(field), ": ", Untrusted::from(reason)];
+        document.fact("missing", text);
+    }
+    document.fact("recording cost", cost(report));
+    document.fact("accuracy", accuracy(recording.mode));
+    document
+}
+
+/// Why VMs could not be observed, and which.
+fn not_observable(report: &Report) -> Vec<(&str, Vec<String>)> {
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    for vm in &report.vms {
+        let Some(reason) = vm.not_observable.as_deref() else {
+            continue;
+        };
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, names)) => names.push(vm.name.clone()),
+            None => reasons.push((reason, vec![vm.name.clone()])),
+        }
+    }
+    reasons
+}
+
+/// What was lost, and where, the first places of them.
+fn lost(report: &Report, most: usize) -> Prose {
     let recording = &report.recording;
     if recording.lost == 0 {
-        return "nothing".to_owned();
+        return "nothing".into();
     }
-    let places = recording.lost_by_place.iter().take(most);
-    let places: Vec<String> = places
-        .map(|loss| format!("{} ({})", count(loss.count), safe(&loss.place)))
-        .collect();
     let seen = report.host.account.halts.saturating_add(recording.lost);
     let part = percent(recording.lost as f64, seen as f64);
-    format!(
-        "{}, {part} of all: {}; not included in shares and rates",
-        plural(recording.lost, "event"),
-        places.join(", "),
-    )
+    let events = plural(recording.lost, "event");
+    let mut text = prose![format!("{events}, {part} of all: ")];
+    for (nth, loss) in recording.lost_by_place.iter().take(most).enumerate() {
+        let comma = if nth == 0 { "" } else { ", " };
+        let n = format!("{comma}{} (", count(loss.count));
+        text.extend(prose![n, Untrusted::from(&loss.place), ")"]);
+    }
+    text.extend("; not included in shares and rates".into());
+    text
 }
 
 /// Fields that the recording holds, but not for every halt.
-pub(crate) fn partly(unknown: &UnknownView) -> String {
+fn partly(unknown: &UnknownView) -> String {
     let fields = [
         ("window_ns", unknown.window_ns),
         ("ceiling_ns", unknown.ceiling_ns),
@@ -108,7 +172,7 @@ pub(crate) fn paused(vm: &VmView, report: &Report) -> Option<String> {
 }
 
 /// What recording cost.
-pub(crate) fn cost(report: &Report) -> String {
+fn cost(report: &Report) -> String {
     let recording = &report.recording;
     let Some(cost) = recording.overhead else {
         return "not known".to_owned();

@@ -3,13 +3,15 @@
 
 mod account;
 mod charts;
-mod closing;
 mod host;
 mod vm;
 mod vms;
 
-pub(crate) use vms::Sort;
+pub(crate) use vms::order;
 
+use haltwise_document::text::{self, Style};
+
+use super::honest::recorded;
 use super::view::Report;
 use crate::page::Page;
 
@@ -20,8 +22,6 @@ pub(crate) struct Options {
     pub(crate) width: usize,
     /// VMs in the table.
     pub(crate) top: usize,
-    /// Their order.
-    pub(crate) sort: Sort,
     /// A screen for each VM.
     pub(crate) detail: bool,
     /// A row and a chart for each vCPU.
@@ -35,7 +35,7 @@ pub(crate) fn render(report: &Report, options: Options) -> String {
     vms::vms(&mut page, report, options);
     host::recommendation(&mut page, report);
     if options.detail {
-        for vm in vms::sorted(report, options.sort) {
+        for vm in &report.vms {
             vm::vm(&mut page, report, vm, options.vcpus);
         }
     }
@@ -43,6 +43,10 @@ pub(crate) fn render(report: &Report, options: Options) -> String {
         page.heading("Halts of unknown VMs");
         account::short(&mut page, account);
     }
-    closing::closing(&mut page, report);
-    page.finish()
+    page.heading("How this was recorded");
+    let style = Style {
+        width: options.width,
+        colour: false,
+    };
+    page.finish() + &text::render(&recorded(report, usize::MAX), style)
 }

@@ -1,6 +1,4 @@
-//! What a report says, as data. This is the JSON of `--json`: see `docs/report-json.md`.
-//!
-//! Times are nanoseconds. `null` means that the recording cannot tell; it never means zero.
+//! What a report says: each figure with its name, unit and meaning.
 
 use haltwise_core::account::Spread;
 use haltwise_core::account::parts::Parts;
@@ -9,248 +7,347 @@ use haltwise_core::event::CeilingSource;
 use haltwise_core::identity::Identity;
 use haltwise_core::ids::VmmKind;
 use haltwise_core::recording::{Missing, Mode, Overhead, Rung};
-use serde::Serialize;
+use haltwise_document::figures;
 
+use crate::figures::{MISSING, PARTS, SPREAD};
 use crate::recommend::Recommendation;
 
-/// The whole report.
-#[derive(Debug, Serialize)]
-pub(crate) struct Report {
-    /// Version of this layout.
-    pub(crate) schema: u32,
-    /// How it was recorded.
-    pub(crate) recording: RecordingView,
+/// What the page of documentation says before its tables.
+#[cfg(test)]
+pub(crate) const ABOUT: &[&str] = &[
+    "Times and lengths are whole nanoseconds, and their names end in `_ns`. Points in time are on the host's \
+     `CLOCK_MONOTONIC`, as in the capture.",
+    "Shares are 0 to 1. What ends in `_percent` is in % of **one** CPU.",
+    "`null` means not recorded. It never means zero.",
+    "Percentiles are known to 12.5 %; `max` is exact in full mode.",
+    "CSV has a line for each VM, without lists.",
+    "`worth` has a `verdict`. `no-halts`, `unknown`: nothing more. `not-polling`: `why` is `off`, `gaps-too-long`, \
+     `locked-out` or `other`, and `gaps_within` is the share of gaps that the ceiling would cover. `in-vain`: \
+     `poll_ns` was polled, and no poll was successful. `polling`: `caught` is the share of halts that a poll ended; \
+     `cost_ns` is the CPU time polled for each of these; `spared_ns` is the median wake-up latency of the sleeps; \
+     `price` is the first divided by the second, an upper bound: what the two context switches of a sleep cost in \
+     CPU is not in a capture.",
+];
+
+figures! {
+    /// The whole report.
+    pub(crate) struct Report {
+        /// Version of this layout: 1.
+        pub(crate) schema: u32 = Number,
+        /// How the facts were obtained, and what is missing from them.
+        pub(crate) recording: RecordingView = Record(RecordingView::FIGURES, "{}"),
+        /// The host, and the account of all halts.
+        pub(crate) host: HostView = Record(HostView::FIGURES, "{}"),
+        /// What [`tune`](tune-json.md) recommends for KVM's parameters by the goal balanced: `goal` (`name`,
+        /// `lambda`, `max_poll_cpu_percent`), `verdict`, `changes`, `follows`, `reason`, `in_force` and
+        /// `recommended` as there; `cost_share`: what the best setting that was found changes of the cost in force,
+        /// with `value`, `low` and `high`; `figures`: `setting`, `poll_cpu_percent`, `latency_mean_ns` and
+        /// `cost_ns_per_halt` of what is in force and of that setting. Where there is none: `why_not` alone.
+        pub(crate) recommendation: Recommendation = Object,
+        /// The VMs, in the order in which they were first seen; only those that `--vm` picks.
+        pub(crate) vms: Vec<VmView> = List(VmView::FIGURES),
+        /// The account of halts that could not be given to a VM; `null` if there are none.
+        pub(crate) unplaced: Option<AccountView> = Record(AccountView::FIGURES, "{}"),
+    }
+
+    /// How the facts were obtained, and what is missing from them.
+    pub(crate) struct RecordingView {
+        /// Where the facts come from: `bpf`, `tracepoints` or `import`.
+        pub(crate) rung: Rung = Word,
+        /// `full`, or `counts` or `stats` where halts were counted.
+        pub(crate) mode: Mode = Word,
+        /// Program and version.
+        pub(crate) recorder: String = Name,
+        /// Calendar time of the start, RFC 3339.
+        pub(crate) started_utc: Option<String> = Name,
+        /// Start.
+        pub(crate) start_ns: u64 = Number,
+        /// Length.
+        pub(crate) duration_ns: u64 = Nanos,
+        /// The recorder did not end the recording itself.
+        pub(crate) cut: bool = Flag,
+        /// Events lost in all; halts that are counts only are in the figures, and in `notes`.
+        pub(crate) lost: u64 = Count,
+        /// The same by place.
+        pub(crate) lost_by_place: Vec<LossView> = List(LossView::FIGURES),
+        /// What this recording cannot hold.
+        pub(crate) missing: Vec<Missing> = List(MISSING),
+        /// What else the reader of the capture found.
+        pub(crate) notes: Vec<String> = Words,
+        /// What the recorder cost: `recorder_cpu_ns`, `bpf_cpu_ns`, `recorder_rss_bytes`, `added_ns_per_halt`, and
+        /// where exits were counted `added_ns_per_exit`.
+        pub(crate) overhead: Option<Overhead> = Object,
+    }
+
+    /// Events lost at one stage.
+    pub(crate) struct LossView {
+        /// Where.
+        pub(crate) place: String = Name,
+        /// How many.
+        pub(crate) count: u64 = Count,
+    }
+
     /// The host.
-    pub(crate) host: HostView,
-    /// What `tune` recommends for KVM's parameters, by the goal balanced.
-    pub(crate) recommendation: Recommendation,
-    /// The VMs, in the order in which they were seen.
-    pub(crate) vms: Vec<VmView>,
-    /// Halts that could not be given to a VM.
-    pub(crate) unplaced: Option<AccountView>,
+    pub(crate) struct HostView {
+        /// Its name.
+        pub(crate) name: String = Name,
+        /// Its kernel's release.
+        pub(crate) kernel: String = Name,
+        /// CPUs online.
+        pub(crate) cpus: Option<u32> = Count,
+        /// CPUs busy on average.
+        pub(crate) busy_cpus: Option<f64> = Real,
+        /// Share of the time in which some task waited for a CPU.
+        pub(crate) cpu_pressure: Option<f64> = Share,
+        /// Settings in force.
+        pub(crate) knobs: Vec<KnobView> = List(KnobView::FIGURES),
+        /// VMs that were seen, reported here or not.
+        pub(crate) vms: usize = Count,
+        /// All halts, placed or not.
+        pub(crate) account: AccountView = Record(AccountView::FIGURES, "{}"),
+    }
+
+    /// A setting in force.
+    pub(crate) struct KnobView {
+        /// Its name.
+        pub(crate) name: String = Name "parameter",
+        /// `host`, `guest-of-other` or `vm`.
+        pub(crate) scope: &'static str = Word,
+        /// The VM's index, for scope `vm`.
+        pub(crate) vm: Option<u32> = Number,
+        /// At the end of the recording.
+        pub(crate) value: String = Name,
+        /// How often it changed during the recording.
+        pub(crate) changes: u64 = Count,
+    }
+
+    /// A VM.
+    pub(crate) struct VmView {
+        /// The VM's row in the capture.
+        pub(crate) index: u32 = Number,
+        /// What its VMM calls it.
+        pub(crate) name: String = Name "VM",
+        /// Its other names, as far as there are any: `domain` (what its VMM was given), `uuid`, `vmid` (Proxmox VE),
+        /// `pod` and `pod_uid` (KubeVirt), `cgroup`; `null` where none is known.
+        pub(crate) identity: Option<Identity> = Object,
+        /// Which VMM.
+        pub(crate) vmm: VmmKind = Word,
+        /// The VMM's process.
+        pub(crate) pid: u32 = Number,
+        /// Start of that process in clock ticks since boot.
+        pub(crate) start_ticks: u64 = Number,
+        /// Which VM of that process.
+        pub(crate) ordinal: u32 = Number,
+        /// Why its halts cannot be seen; `null` if they can.
+        pub(crate) not_observable: Option<String> = Name,
+        /// When it came; `null` where it was there when the recording began.
+        pub(crate) from_ns: Option<u64> = Number,
+        /// When it was gone; `null` where it was there when the recording ended.
+        pub(crate) to_ns: Option<u64> = Number,
+        /// How long none of its vCPUs was in `KVM_RUN`: it was paused, not started, or stopped after an error (by
+        /// the source `tracepoints` also: its VMM handles HLT itself); `null` where that is not known. Each VM is
+        /// looked at once a second.
+        pub(crate) paused_ns: Option<u64> = Nanos,
+        /// The sum of its vCPUs.
+        pub(crate) account: AccountView = Record(AccountView::FIGURES, "{}"),
+        /// Its vCPUs.
+        pub(crate) vcpus: Vec<VcpuView> = List(VcpuView::FIGURES),
+    }
+
+    /// A vCPU.
+    pub(crate) struct VcpuView {
+        /// Its number.
+        pub(crate) id: u32 = Number "vCPU",
+        /// Its thread.
+        pub(crate) tid: Option<u32> = Number,
+        /// Window at the end of the recording.
+        pub(crate) window_ns: Option<u32> = Nanos,
+        /// Ceiling at the end of the recording.
+        pub(crate) ceiling_ns: Option<u32> = Nanos,
+        /// `param` (module parameter), `cap` (the VM's own), `snapshot` (fixed when the VM was created, kernels 5.8
+        /// to 6.0) or `unknown`.
+        pub(crate) ceiling_source: CeilingSource = Word,
+        /// The guest disabled host polling.
+        pub(crate) guest_veto: Option<bool> = Flag,
+        /// Its halts.
+        pub(crate) account: AccountView = Record(AccountView::FIGURES, "{}"),
+    }
+
+    /// A halt account.
+    pub(crate) struct AccountView {
+        /// The time that rates and shares refer to: the recording, or the VM's presence in it.
+        pub(crate) span_ns: u64 = Nanos,
+        /// The vCPUs that it sums up.
+        pub(crate) vcpus: usize = Count,
+        /// Halts.
+        pub(crate) halts: u64 = Count,
+        /// The same per second.
+        pub(crate) halts_per_s: f64 = PerSecond "halts/s",
+        /// Halts in which the vCPU was scheduled out: two context switches each.
+        pub(crate) waits: u64 = Count,
+        /// The same per second.
+        pub(crate) waits_per_s: f64 = PerSecond "waits/s",
+        /// Wake-ups that KVM did not count as valid (s390).
+        pub(crate) invalid: u64 = Count,
+        /// Halted time, KVM's own measure.
+        pub(crate) halted_ns: u64 = Nanos,
+        /// Its share of the vCPUs' time. Of a halt that crosses an end of the recording, the share takes what lies
+        /// within.
+        pub(crate) halted_share: f64 = Share "halted",
+        /// Where halted time went. The parts add up to `halted_ns`. Where `unknown_ns` is not 0, the others are
+        /// what is known at least.
+        pub(crate) parts: Parts = Record(PARTS, "{}"),
+        /// Polling.
+        pub(crate) poll: PollView = Record(PollView::FIGURES, "poll_{}"),
+        /// Halts by what ended them.
+        pub(crate) wakes: WakesView = Record(WakesView::FIGURES, "wakes_{}"),
+        /// Whole halts.
+        pub(crate) halt_ns: Option<Spread> = Record(SPREAD, "halt_{}_ns"),
+        /// Gaps: from the halt to its wake event.
+        pub(crate) gap_ns: Option<Spread> = Record(SPREAD, "gap_{}_ns"),
+        /// Wake-up latency of halts that waited.
+        pub(crate) wake_latency_ns: Option<Spread> = Record(SPREAD, "wake_latency_{}_ns"),
+        /// Gaps by powers of two.
+        pub(crate) gap_histogram: Vec<BucketView> = List(BucketView::FIGURES),
+        /// Wake-up latencies by powers of two.
+        pub(crate) wake_latency_histogram: Vec<BucketView> = List(BucketView::FIGURES),
+        /// The window over time.
+        pub(crate) window: WindowView = Record(WindowView::FIGURES, "window_{}"),
+        /// Ceilings in force, lowest first.
+        pub(crate) ceilings: Vec<CeilingView> = List(CeilingView::FIGURES),
+        /// What the account says about polling: see above.
+        pub(crate) worth: Worth = Object,
+        /// Shares of halts that lack a field.
+        pub(crate) unknown: UnknownView = Record(UnknownView::FIGURES, "unknown_{}"),
+    }
+
+    /// Polling.
+    pub(crate) struct PollView {
+        /// Halts of which it is known whether they polled.
+        pub(crate) known: u64 = Count,
+        /// Halts that polled.
+        pub(crate) polled: u64 = Count,
+        /// Of these, those never scheduled out (KVM's `halt_successful_poll`).
+        pub(crate) successful: u64 = Count,
+        /// The others.
+        pub(crate) failed: u64 = Count,
+        /// Polls that ended because another task wanted the CPU.
+        pub(crate) cut: Option<u64> = Count,
+        /// Halts that did not poll.
+        pub(crate) not_polled: Option<u64> = Count,
+        /// CPU time spent polling.
+        pub(crate) ns: Option<u64> = Nanos,
+        /// The same.
+        pub(crate) cpu_percent: Option<f64> = CpuPercent "poll CPU",
+        /// The same by polls that succeeded.
+        pub(crate) useful_cpu_percent: Option<f64> = CpuPercent,
+        /// The same by polls that failed.
+        pub(crate) wasted_cpu_percent: Option<f64> = CpuPercent "failed",
+        /// Polls of no time at all.
+        pub(crate) zero: PollBarView = Record(PollBarView::FIGURES, "zero_{}"),
+        /// Poll time against count, by powers of two.
+        pub(crate) time_against_count: Vec<PollBarView> = List(PollBarView::FIGURES),
+    }
+
+    /// Polls of one length.
+    #[derive(Default)]
+    pub(crate) struct PollBarView {
+        /// The shortest.
+        pub(crate) low_ns: u64 = Nanos,
+        /// The longest.
+        pub(crate) high_ns: u64 = Nanos,
+        /// Polls that succeeded.
+        pub(crate) successful: u64 = Count,
+        /// Polls that failed.
+        pub(crate) failed: u64 = Count,
+    }
+
+    /// Halts by what ended them.
+    pub(crate) struct WakesView {
+        /// A timer.
+        pub(crate) timer: u64 = Count,
+        /// An IPI of another vCPU.
+        pub(crate) ipi: u64 = Count,
+        /// A device.
+        pub(crate) device: u64 = Count,
+        /// Something else.
+        pub(crate) other: u64 = Count,
+        /// Not known.
+        pub(crate) unknown: u64 = Count,
+    }
+
+    /// One bucket of a histogram, both ends included.
+    pub(crate) struct BucketView {
+        /// The shortest.
+        pub(crate) low_ns: u64 = Nanos,
+        /// The longest.
+        pub(crate) high_ns: u64 = Nanos,
+        /// How many.
+        pub(crate) count: u64 = Count,
+    }
+
+    /// The window over time.
+    pub(crate) struct WindowView {
+        /// Calls of grow.
+        pub(crate) grows: u64 = Count,
+        /// Calls of shrink.
+        pub(crate) shrinks: u64 = Count,
+        /// What the newest halt left behind.
+        pub(crate) now_ns: Option<u32> = Nanos,
+        /// Length of a slot.
+        pub(crate) slot_ns: u64 = Nanos,
+        /// Slots in which something ended, oldest first.
+        pub(crate) slots: Vec<SlotView> = List(SlotView::FIGURES),
+    }
+
+    /// A slot of time.
+    pub(crate) struct SlotView {
+        /// When it begins.
+        pub(crate) start_ns: u64 = Number,
+        /// Halts that ended.
+        pub(crate) halts: u64 = Count,
+        /// Of these, those that were scheduled out.
+        pub(crate) waits: u64 = Count,
+        /// Time polled.
+        pub(crate) poll_ns: u64 = Nanos,
+        /// Mean window: over halts where they know it, else over the calls of grow and shrink.
+        pub(crate) window_mean_ns: Option<u64> = Nanos,
+        /// Largest window.
+        pub(crate) window_max_ns: Option<u32> = Nanos,
+    }
+
+    /// A ceiling that was in force.
+    pub(crate) struct CeilingView {
+        /// The ceiling.
+        pub(crate) ns: u32 = Nanos,
+        /// Who set it.
+        pub(crate) source: CeilingSource = Word,
+        /// Halts that it governed. With 0: as the vCPUs had it when they were looked at.
+        pub(crate) halts: u64 = Count,
+        /// First time seen.
+        pub(crate) first_ns: u64 = Number,
+        /// Last time seen.
+        pub(crate) last_ns: u64 = Number,
+    }
+
+    /// Shares of halts that lack a field.
+    pub(crate) struct UnknownView {
+        /// Without `window_ns`.
+        pub(crate) window_ns: f64 = Share,
+        /// Without `ceiling_ns`.
+        pub(crate) ceiling_ns: f64 = Share,
+        /// Without `poll_ns`.
+        pub(crate) poll_ns: f64 = Share,
+        /// Without `wake_latency_ns`, of halts that waited.
+        pub(crate) wake_latency_ns: f64 = Share,
+        /// Without `wake`.
+        pub(crate) wake: f64 = Share,
+    }
 }
 
-/// How the facts were obtained, and what is missing from them.
-#[derive(Debug, Serialize)]
-pub(crate) struct RecordingView {
-    pub(crate) rung: Rung,
-    pub(crate) mode: Mode,
-    pub(crate) recorder: String,
-    /// Wall clock at the start, RFC 3339.
-    pub(crate) started_utc: Option<String>,
-    pub(crate) start_ns: u64,
-    pub(crate) duration_ns: u64,
-    /// It did not end by itself.
-    pub(crate) cut: bool,
-    pub(crate) lost: u64,
-    pub(crate) lost_by_place: Vec<LossView>,
-    pub(crate) missing: Vec<Missing>,
-    pub(crate) notes: Vec<String>,
-    pub(crate) overhead: Option<Overhead>,
-}
-
-/// Events lost at one stage.
-#[derive(Debug, Serialize)]
-pub(crate) struct LossView {
-    pub(crate) place: String,
-    pub(crate) count: u64,
-}
-
-/// The host.
-#[derive(Debug, Serialize)]
-pub(crate) struct HostView {
-    pub(crate) name: String,
-    pub(crate) kernel: String,
-    pub(crate) cpus: Option<u32>,
-    /// CPUs busy on average.
-    pub(crate) busy_cpus: Option<f64>,
-    /// Share of the time in which some task waited for a CPU.
-    pub(crate) cpu_pressure: Option<f64>,
-    pub(crate) knobs: Vec<KnobView>,
-    /// VMs that were seen, reported here or not.
-    pub(crate) vms: usize,
-    /// All halts, placed or not.
-    pub(crate) account: AccountView,
-}
-
-/// A setting in force.
-#[derive(Debug, Serialize)]
-pub(crate) struct KnobView {
-    pub(crate) name: String,
-    /// `host`, `guest-of-other` or `vm`.
-    pub(crate) scope: &'static str,
-    /// The VM's index, for scope `vm`.
-    pub(crate) vm: Option<u32>,
-    /// At the end of the recording.
-    pub(crate) value: String,
-    /// How often it changed during the recording.
-    pub(crate) changes: u64,
-}
-
-/// A VM.
-#[derive(Debug, Serialize)]
-pub(crate) struct VmView {
-    pub(crate) index: u32,
-    pub(crate) name: String,
-    #[serde(skip_serializing_if = "Identity::is_empty")]
-    pub(crate) identity: Identity,
-    pub(crate) vmm: VmmKind,
-    pub(crate) pid: u32,
-    pub(crate) start_ticks: u64,
-    pub(crate) ordinal: u32,
-    /// Why its halts cannot be seen; `null` if they can.
-    pub(crate) not_observable: Option<String>,
-    /// When it came and when it was gone, if that was while recording.
-    pub(crate) from_ns: Option<u64>,
-    pub(crate) to_ns: Option<u64>,
-    /// How long none of its vCPUs was in `KVM_RUN`; `null` where that is not known.
-    pub(crate) paused_ns: Option<u64>,
-    pub(crate) account: AccountView,
-    pub(crate) vcpus: Vec<VcpuView>,
-}
-
-/// A vCPU.
-#[derive(Debug, Serialize)]
-pub(crate) struct VcpuView {
-    pub(crate) id: u32,
-    pub(crate) tid: Option<u32>,
-    /// Window at the end of the recording.
-    pub(crate) window_ns: Option<u32>,
-    /// Ceiling at the end of the recording.
-    pub(crate) ceiling_ns: Option<u32>,
-    pub(crate) ceiling_source: CeilingSource,
-    /// The guest switched host polling off.
-    pub(crate) guest_veto: Option<bool>,
-    pub(crate) account: AccountView,
-}
-
-/// A halt account.
-#[derive(Debug, Serialize)]
-pub(crate) struct AccountView {
-    /// The time over which rates and shares are taken.
-    pub(crate) span_ns: u64,
-    /// The vCPUs that it sums up.
-    pub(crate) vcpus: usize,
-    pub(crate) halts: u64,
-    pub(crate) halts_per_s: f64,
-    /// Halts in which the vCPU was scheduled out.
-    pub(crate) waits: u64,
-    pub(crate) waits_per_s: f64,
-    /// Wake-ups that KVM did not count as valid.
-    pub(crate) invalid: u64,
-    pub(crate) halted_ns: u64,
-    /// Share of the vCPUs' time, 0 to 1.
-    pub(crate) halted_share: f64,
-    /// What the halted time was spent on; the parts add up to `halted_ns`.
-    pub(crate) parts: Parts,
-    pub(crate) poll: PollView,
-    pub(crate) wakes: WakesView,
-    pub(crate) halt_ns: Option<Spread>,
-    pub(crate) gap_ns: Option<Spread>,
-    pub(crate) wake_latency_ns: Option<Spread>,
-    /// Histograms by powers of two.
-    pub(crate) gap_histogram: Vec<BucketView>,
-    pub(crate) wake_latency_histogram: Vec<BucketView>,
-    pub(crate) window: WindowView,
-    /// Ceilings that were in force, lowest first.
-    pub(crate) ceilings: Vec<CeilingView>,
-    pub(crate) worth: Worth,
-    /// Share of halts that lack a field, 0 to 1.
-    pub(crate) unknown: UnknownView,
-}
-
-/// Polling.
-#[derive(Debug, Serialize)]
-pub(crate) struct PollView {
-    /// Halts of which it is known whether they polled.
-    pub(crate) known: u64,
-    pub(crate) polled: u64,
-    pub(crate) successful: u64,
-    pub(crate) failed: u64,
-    /// Polls that stopped because another task wanted the CPU; `null` where not known.
-    pub(crate) cut: Option<u64>,
-    pub(crate) not_polled: Option<u64>,
-    /// CPU time burnt.
-    pub(crate) ns: Option<u64>,
-    /// The same in % of one CPU.
-    pub(crate) cpu_percent: Option<f64>,
-    pub(crate) useful_cpu_percent: Option<f64>,
-    pub(crate) wasted_cpu_percent: Option<f64>,
-    /// Polls of no time at all.
-    pub(crate) zero: PollBarView,
-    /// *Poll time against count*, by powers of two.
-    pub(crate) time_against_count: Vec<PollBarView>,
-}
-
-/// One bar of *poll time against count*.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct PollBarView {
-    pub(crate) low_ns: u64,
-    pub(crate) high_ns: u64,
-    pub(crate) successful: u64,
-    pub(crate) failed: u64,
-}
-
-/// Halts by what ended them.
-#[derive(Debug, Serialize)]
-pub(crate) struct WakesView {
-    pub(crate) timer: u64,
-    pub(crate) ipi: u64,
-    pub(crate) device: u64,
-    pub(crate) other: u64,
-    pub(crate) unknown: u64,
-}
-
-/// One bucket of a histogram, both ends included.
-#[derive(Debug, Serialize)]
-pub(crate) struct BucketView {
-    pub(crate) low_ns: u64,
-    pub(crate) high_ns: u64,
-    pub(crate) count: u64,
-}
-
-/// The window over time.
-#[derive(Debug, Serialize)]
-pub(crate) struct WindowView {
-    pub(crate) grows: u64,
-    pub(crate) shrinks: u64,
-    /// What the newest halt left behind.
-    pub(crate) now_ns: Option<u32>,
-    pub(crate) slot_ns: u64,
-    /// Slots in which something ended, oldest first.
-    pub(crate) slots: Vec<SlotView>,
-}
-
-/// A slot of time.
-#[derive(Debug, Serialize)]
-pub(crate) struct SlotView {
-    /// When it begins, on the host's `CLOCK_MONOTONIC`.
-    pub(crate) start_ns: u64,
-    pub(crate) halts: u64,
-    pub(crate) waits: u64,
-    pub(crate) poll_ns: u64,
-    /// Mean window: over halts where they know it, else over the calls of grow and shrink.
-    pub(crate) window_mean_ns: Option<u64>,
-    pub(crate) window_max_ns: Option<u32>,
-}
-
-/// A ceiling that was in force.
-#[derive(Debug, Serialize)]
-pub(crate) struct CeilingView {
-    pub(crate) ns: u32,
-    pub(crate) source: CeilingSource,
-    /// Halts that it governed.
-    pub(crate) halts: u64,
-    pub(crate) first_ns: u64,
-    pub(crate) last_ns: u64,
-}
-
-/// Shares of halts that lack a field.
-#[derive(Debug, Serialize)]
-pub(crate) struct UnknownView {
-    pub(crate) window_ns: f64,
-    pub(crate) ceiling_ns: f64,
-    pub(crate) poll_ns: f64,
-    pub(crate) wake_latency_ns: f64,
-    pub(crate) wake: f64,
+#[cfg(test)]
+#[test]
+fn what_is_published_is_what_is_declared() {
+    use haltwise_document::Figures;
+    crate::figures::test::is_published("report", "The report as JSON", ABOUT, Report::FIGURES);
 }

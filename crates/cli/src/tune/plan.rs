@@ -3,7 +3,7 @@
 use haltwise_capture::info::CaptureInfo;
 
 use crate::plan::{Basis, Effect, Expected, Goal, Interval, Plan, SCHEMA, Scope, Tool, VERSION};
-use crate::recommend::seek::Row;
+use crate::recommend::candidates::SettingRow;
 use crate::recommend::view::{Figures, IntervalView, PlayedView, View};
 
 /// Makes it.
@@ -47,8 +47,8 @@ fn expected(view: &View) -> Option<Expected> {
     let of = |row| figures(played, row);
     let effect = |figure: fn(&Figures) -> f64, interval: &IntervalView| {
         Some(Effect {
-            before: figure(of(Row::InForce)?),
-            after: figure(of(Row::Choice)?),
+            before: figure(of(SettingRow::InForce)?),
+            after: figure(of(SettingRow::Choice)?),
             change_low: interval.low.unwrap_or(interval.value),
             change_high: interval.high.unwrap_or(interval.value),
         })
@@ -62,7 +62,7 @@ fn expected(view: &View) -> Option<Expected> {
     })
 }
 
-fn figures(played: &PlayedView, row: Row) -> Option<&Figures> {
+fn figures(played: &PlayedView, row: SettingRow) -> Option<&Figures> {
     let found = played.rows.iter().find(|of| of.row == row);
     found.map(|of| &of.figures)
 }

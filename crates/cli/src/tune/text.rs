@@ -3,8 +3,8 @@
 use super::plot::{self, Mark};
 use crate::number::{nanos, nanos_f64, share, three_digits};
 use crate::page::{Page, Stands, harmless};
+use crate::recommend::candidates::SettingRow;
 use crate::recommend::rests::rests;
-use crate::recommend::seek::Row;
 use crate::recommend::view::{Figures, GoalAdvice, PlayedView, PointView, View};
 use crate::recommend::{beside, counted, say};
 
@@ -76,12 +76,12 @@ fn rows(page: &mut Page, view: &View, played: &PlayedView) {
     let mut table = vec![HEAD.map(str::to_owned).to_vec()];
     for row in &played.rows {
         let name = match row.row {
-            Row::InForce => "current".to_owned(),
-            Row::Default => "default".to_owned(),
-            Row::Choice if view.changes => "recommended".to_owned(),
-            Row::Choice => "best found".to_owned(),
-            Row::Off => "off".to_owned(),
-            Row::Clairvoyant => "oracle".to_owned(),
+            SettingRow::InForce => "current".to_owned(),
+            SettingRow::Default => "default".to_owned(),
+            SettingRow::Choice if view.changes => "recommended".to_owned(),
+            SettingRow::Choice => "best found".to_owned(),
+            SettingRow::Off => "off".to_owned(),
+            SettingRow::Clairvoyant => "oracle".to_owned(),
         };
         table.push(cells(name, &row.figures));
     }
@@ -161,11 +161,11 @@ fn front(page: &mut Page, view: &View, played: &PlayedView) {
     let mut marks: Vec<Mark> = played.front.iter().map(|point| mark(point, '.')).collect();
     for row in &played.rows {
         let letter = match row.row {
-            Row::Clairvoyant => 'c',
-            Row::Default => 'd',
-            Row::Off => 'o',
-            Row::InForce => 'i',
-            Row::Choice => 'R',
+            SettingRow::Clairvoyant => 'c',
+            SettingRow::Default => 'd',
+            SettingRow::Off => 'o',
+            SettingRow::InForce => 'i',
+            SettingRow::Choice => 'R',
         };
         marks.push(Mark {
             x: row.figures.poll_cpu_percent,

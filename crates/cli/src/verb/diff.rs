@@ -2,14 +2,19 @@
 
 use std::path::PathBuf;
 
-use crate::diff::text::Options;
-use crate::diff::{self, text};
+use haltwise_document::csv;
+
+use crate::diff::{self, page};
 use crate::exit::{Exit, Outcome};
-use crate::terminal::{self, Width};
+use crate::shown::Shown;
+
+/// What `--all` and `--top` are here.
+const ALL: &str = "Print every figure, also differences that are not significant or not known";
+const TOP: &str = "Print so many rows of each table; 0 prints all";
 
 /// Arguments of `haltwise diff`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "EXAMPLES
+#[command(mut_arg("all", |all| all.help(ALL)), mut_arg("top", |top| top.help(TOP)), after_help = "EXAMPLES
   haltwise diff before after                   what differs significantly
   haltwise diff before after --all             every figure with its interval
   haltwise diff before after --vm web-1        this VM alone
@@ -31,24 +36,18 @@ pub(crate) struct Arguments {
     /// repeated [default: the host and all VMs that are in both captures]
     #[arg(long, value_name = "NAME[=NAME]")]
     vm: Vec<String>,
-    /// Also print differences that are not significant or not known
-    #[arg(long)]
-    all: bool,
-    /// Print JSON (schema 1, see docs/diff-json.md)
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    width: Width,
+    shown: Shown,
 }
 
 /// Compares and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let view = diff::compare(&arguments.a, &arguments.b, &arguments.vm)?;
-    let options = Options {
-        width: arguments.width.columns(),
-        all: arguments.all,
-    };
-    terminal::show(arguments.json, &view, |view| text::render(view, options))?;
+    let mut view = diff::compare(&arguments.a, &arguments.b, &arguments.vm)?;
+    let shown = &arguments.shown;
+    shown.sort(&mut [&mut view.comparisons])?;
+    let csv = || csv::rows(&view.comparisons);
+    let document = |top| page::document(&view, top, shown.is_all());
+    shown.print(&view, csv, document)?;
     let partial = [&view.a, &view.b]
         .iter()
         .any(|it| it.lost > 0 || it.cut || it.damaged);

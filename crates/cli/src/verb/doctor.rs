@@ -1,11 +1,12 @@
 //! `haltwise doctor`: what can be seen on this host, and which settings are in force.
 
+use haltwise_document::csv;
 use haltwise_host::root::Root;
 
 use crate::doctor::view::Diagnosis;
-use crate::doctor::{examine, text};
+use crate::doctor::{examine, page};
 use crate::exit::{Exit, Outcome};
-use crate::terminal;
+use crate::shown::Shown;
 
 /// Arguments of `haltwise doctor`.
 #[derive(Debug, clap::Args)]
@@ -16,17 +17,17 @@ use crate::terminal;
 Does not change anything. Exits with 0 if halts can be recorded on this host,
 with 4 if that needs more privileges, with 3 if this kernel does not support it.")]
 pub(crate) struct Arguments {
-    /// Print JSON (schema 1)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    shown: Shown,
 }
 
 /// Examines the host and prints the diagnosis.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let diagnosis = examine::examine(&Root::host())?;
-    terminal::show(arguments.json, &diagnosis, |it| {
-        text::render(it, terminal::columns())
-    })?;
+    let mut diagnosis = examine::examine(&Root::host())?;
+    let shown = &arguments.shown;
+    shown.sort(&mut [&mut diagnosis.vms])?;
+    let document = |top| page::document(&diagnosis, top);
+    shown.print(&diagnosis, || csv::rows(&diagnosis.vms), document)?;
     Ok(exit(&diagnosis))
 }
 

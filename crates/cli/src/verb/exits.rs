@@ -8,16 +8,16 @@ use haltwise_core::exit::{SubKey, account};
 use haltwise_core::units::Nanos;
 use haltwise_document::csv;
 
-use super::time;
 use crate::collect::exits::ExitsWanted;
+use crate::collect::recording;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::exits::page::{self, Wanted};
+use crate::exits::page::{self, ExitsTable};
 use crate::exits::{build, load};
 use crate::page::harmless;
 use crate::reading::select;
-use crate::record;
 use crate::shown::Shown;
 use crate::terminal;
+use crate::time;
 
 /// Arguments of `haltwise exits`.
 #[derive(Debug, clap::Args)]
@@ -88,8 +88,8 @@ fn recorded(arguments: &Arguments) -> Result<PathBuf, Failure> {
         sub_keys: SubKey::ALL.into_iter().collect(),
         ..ExitsWanted::default()
     };
-    let wanted = record::Wanted::brief(arguments.vm.as_deref(), ns, Some(exits));
-    let recorded = record::record_if(&wanted, |roster| !roster.vms.is_empty())?;
+    let wanted = recording::Wanted::brief(arguments.vm.as_deref(), ns, Some(exits));
+    let recorded = recording::record_if(&wanted, |roster| !roster.vms.is_empty())?;
     if recorded.is_none() {
         let error = anyhow!("no KVM virtual machine runs here: there is nothing to record");
         return Err(Failure::new(Exit::Failed, error)
@@ -113,24 +113,31 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     })?;
     let reason = arguments.reason.as_deref();
     let groups = arguments.by != By::Reason;
-    let Some(view) = build::build(&loaded, reason, groups) else {
+    let Some(mut view) = build::build(&loaded, reason, groups) else {
         let reason = harmless(reason.unwrap_or_default());
         let error = anyhow!("no exit of this capture has the reason `{reason}`");
         return Err(Failure::new(Exit::Usage, error)
             .hint("`haltwise exits DIR` without --reason lists those it has"));
     };
+    let shown = &arguments.shown;
+    shown.sort(&mut [
+        &mut view.reasons,
+        &mut view.userspace,
+        &mut view.subs,
+        &mut view.groups,
+    ])?;
     let wanted = match (arguments.sub, groups) {
-        (true, _) => Wanted::Subs,
-        (_, true) => Wanted::Groups,
-        _ => Wanted::Reasons,
+        (true, _) => ExitsTable::Subs,
+        (_, true) => ExitsTable::Groups,
+        _ => ExitsTable::Reasons,
     };
     let csv = || match wanted {
-        Wanted::Reasons => csv::rows(view.reasons.iter().chain(&view.userspace)),
-        Wanted::Subs => csv::rows(&view.subs),
-        Wanted::Groups => csv::rows(&view.groups),
+        ExitsTable::Reasons => csv::rows(view.reasons.iter().chain(&view.userspace)),
+        ExitsTable::Subs => csv::rows(&view.subs),
+        ExitsTable::Groups => csv::rows(&view.groups),
     };
     let document = |top| page::document(&view, wanted, top);
-    arguments.shown.print(&view, csv, document)?;
+    shown.print(&view, csv, document)?;
     let partial = view.recording.source.lost > 0 || loaded.recording.is_partial();
     Ok(if partial { Exit::Partial } else { Exit::Done })
 }

@@ -7,8 +7,8 @@ use crate::explain::{load, text, view};
 use crate::reading::opened::Opened;
 use crate::reading::select;
 use crate::recommend::Looking;
+use crate::recommend::candidates::TuneRequest;
 use crate::recommend::goal::Weight;
-use crate::recommend::seek::Wish;
 use crate::terminal::{self, Width};
 
 /// Arguments of `haltwise explain`.
@@ -47,11 +47,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let opened = Opened::open(&arguments.dir)?;
     let vms = select::vms(&opened.info().roster, arguments.vm.as_deref())?;
     let only = arguments.vm.as_ref().map(|_| vms.clone());
-    let wish = Wish::of_goal(arguments.weight.named(), only);
-    let mut looking = Looking::new(&opened, &wish);
+    let request = TuneRequest::of_goal(arguments.weight.named(), only);
+    let mut looking = Looking::new(&opened, &request);
     let (loaded, ends) = load::load(&opened, &mut [looking.sink()])?;
     looking.go_on(&opened, &ends);
-    let recommended = looking.recommend(&opened, &wish);
+    let recommended = looking.recommend(&opened, &request);
     let view = view::view(&loaded, &vms, arguments.weight.lambda(), &recommended);
     let width = arguments.width.columns();
     terminal::show(arguments.json, &view, |view| text::render(view, width))?;

@@ -6,9 +6,9 @@ use clap::Args;
 use haltwise_capture::import::Told;
 use haltwise_core::kvm::Version;
 
-use super::time;
 use crate::exit::Outcome;
 use crate::import::{self, Wanted};
+use crate::time;
 
 /// What to import, and where to.
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::exit::Outcome;
 use crate::ledger;
-use crate::terminal::Width;
+use crate::shown::Shown;
 
 /// Arguments of `haltwise ledger`.
 #[derive(Debug, clap::Args)]
@@ -26,15 +26,11 @@ pub(crate) struct Arguments {
     /// Ledger file [default: see above]
     #[arg(long, value_name = "FILE")]
     ledger: Option<PathBuf>,
-    /// Print JSON (schema 2, see docs/ledger.md) instead of text
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    width: Width,
+    shown: Shown,
 }
 
 /// Lists and sums up.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let width = arguments.width.columns();
-    ledger::show(arguments.ledger.as_deref(), arguments.json, width)
+    ledger::read(arguments.ledger.as_deref())?.print(&arguments.shown)
 }

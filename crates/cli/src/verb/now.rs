@@ -6,12 +6,12 @@ use clap::Args;
 use haltwise_core::units::Nanos;
 use haltwise_host::root::Root;
 
-use super::time;
+use crate::collect::recording::{self, Wanted};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::now::view::View;
 use crate::now::{build, outside, page};
-use crate::record::{self, Wanted};
 use crate::terminal::{self, Width};
+use crate::time;
 
 /// What to answer from.
 #[derive(Debug, Args)]
@@ -86,7 +86,7 @@ fn show(arguments: &Arguments, view: &View) -> Result<(), Failure> {
 fn recorded(arguments: &Arguments) -> Result<Option<PathBuf>, Failure> {
     let Nanos(ns) = arguments.duration.unwrap_or(LONG_ENOUGH);
     let wanted = Wanted::brief(arguments.vm.as_deref(), ns, None);
-    match record::record_if(&wanted, |roster| !roster.vms.is_empty()) {
+    match recording::record_if(&wanted, |roster| !roster.vms.is_empty()) {
         Ok(recorded) => Ok(recorded.map(|_| wanted.output)),
         Err(failure) if failure.exit == Exit::Denied => {
             let advice = "Recording is not permitted: run `sudo haltwise`.".to_owned();

@@ -70,12 +70,18 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     })?;
     let event = loaded.event(arguments.event)?;
     let exit = arguments.exit.as_deref();
-    let Some(view) = build::build(&loaded, event, arguments.by.unwrap_or(By::Vm), exit) else {
+    let Some(mut view) = build::build(&loaded, event, arguments.by.unwrap_or(By::Vm), exit) else {
         let exit = harmless(exit.unwrap_or_default());
         let error = anyhow!("no sample of this capture belongs to the exit `{exit}`");
         return Err(Failure::new(Exit::Usage, error)
             .hint("`haltwise profile DIR --by exit` lists those it has"));
     };
+    arguments.shown.sort(&mut [
+        &mut view.groups,
+        &mut view.areas,
+        &mut view.exits,
+        &mut view.symbols,
+    ])?;
     let printed = exports(arguments, &loaded, event)?;
     if !printed {
         let (csv, by) = (|| page::csv(&view, arguments.by), arguments.by);

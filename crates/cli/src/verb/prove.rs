@@ -11,12 +11,13 @@ use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
 use regex::Regex;
 
-use super::time;
+use crate::costs::GivenCosts;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::proof::{self, ledger};
 use crate::prove::{self, Wanted};
 use crate::recommend::goal::Weight;
 use crate::terminal::Width;
+use crate::time;
 
 /// Arguments of `haltwise prove`.
 #[derive(Debug, clap::Args)]
@@ -75,16 +76,8 @@ pub(crate) struct Arguments {
     /// noisy to detect it
     #[arg(long, value_name = "PERCENT", default_value = "10%", value_parser = percent)]
     detect: f64,
-    /// Output of `haltwise calibrate --json` on this host
-    #[arg(long, value_name = "FILE")]
-    calibration: Option<PathBuf>,
-    /// CPU time of one block and wake-up [default: calibrated, else estimated from the
-    /// halts]
-    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
-    switch_cpu: Option<Nanos>,
-    /// Wake-up latency to assume if no halt slept
-    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
-    wake_latency: Option<Nanos>,
+    #[command(flatten)]
+    costs: GivenCosts,
     /// Only this VM, by a name, UUID, VMID or PID; may be repeated [default: all]
     #[arg(long = "vm", value_name = "PID|NAME")]
     vms: Vec<VmSelector>,
@@ -166,9 +159,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         metric: arguments.metric,
         latency_weight_milli: arguments.weight.named().1,
         detect: arguments.detect,
-        calibration: arguments.calibration,
-        switch_cpu_ns: arguments.switch_cpu.map(|Nanos(ns)| ns),
-        wake_latency_ns: arguments.wake_latency.map(|Nanos(ns)| ns),
+        costs: arguments.costs,
         vms: arguments.vms,
         rung: arguments.rung,
         yes: arguments.yes,

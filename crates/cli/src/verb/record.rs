@@ -1,4 +1,4 @@
-//! `haltwise record`: the command line; the work is in [`crate::record`].
+//! `haltwise record`: the command line; the work is in [`crate::collect::recording`].
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use haltwise_core::recording::{Mode, Rung};
 use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
 
-use super::time;
 use crate::collect::exits::ExitsWanted;
 use crate::collect::profile::{ProfileWanted, Rate, event};
+use crate::collect::recording::ring::{self, Limits};
+use crate::collect::recording::{self, Wanted, piped};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reading::place::PIPE;
-use crate::record::ring::{self, Limits};
-use crate::record::{self, Wanted, piped};
+use crate::time;
 
 /// What a ring keeps where only the other limit is named.
 const KEEP_NS: u64 = 24 * 3_600 * 1_000_000_000;
@@ -182,7 +182,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         }
         return piped::run();
     }
-    record::run(&Wanted {
+    recording::run(&Wanted {
         output: arguments.output,
         duration: arguments
             .duration

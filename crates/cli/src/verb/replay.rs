@@ -6,20 +6,20 @@ use haltwise_capture::note::Note;
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::policy::{POLICIES, Setting, Spec};
 use haltwise_core::replay::Arrivals;
-use haltwise_core::units::Nanos;
+use haltwise_document::{Document, csv};
 
-use super::costs::{Costs, reading};
-use super::listing::Listing;
-use super::time;
+use crate::costs::GivenCosts;
+use crate::costs::model::arrivals;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::page::Page;
 use crate::reading::opened::Opened;
 use crate::recommend::goal::Weight;
-use crate::replay::play::{self, Wish};
-use crate::replay::text::Options;
-use crate::replay::view::Subject;
-use crate::replay::{price, text, view};
-use crate::terminal::{self, Width};
+use crate::replay::build::Subject;
+use crate::replay::play::{self, ReplayRequest};
+use crate::replay::price::GivenPrice;
+use crate::replay::view::HaltGroup;
+use crate::replay::{build, page};
+use crate::shown::Shown;
+use crate::terminal;
 
 /// Arguments of `haltwise replay`.
 #[derive(Debug, clap::Args)]
@@ -52,18 +52,12 @@ pub(crate) struct Arguments {
     weight: Weight,
     /// How the next wake event moves when a vCPU wakes earlier: by-source, fixed-gap
     /// or fixed-time
-    #[arg(long, value_name = "READING", default_value = "by-source", value_parser = reading)]
+    #[arg(long, value_name = "READING", default_value = "by-source", value_parser = arrivals)]
     arrivals: Arrivals,
     #[command(flatten)]
-    costs: Costs,
-    /// CPU time of one HLT exit, which guest polling avoids [default: calibrated, else
-    /// not counted]
-    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
-    exit_cpu: Option<Nanos>,
-    /// CPU time that an IPI costs the sending vCPU [default: one exit; 0 where the CPU
-    /// delivers it]
-    #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
-    ipi_cpu: Option<Nanos>,
+    costs: GivenCosts,
+    #[command(flatten)]
+    price: GivenPrice,
     /// Kernel release whose algorithm `kvm` uses [default: recorded]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<Version>,
@@ -73,16 +67,14 @@ pub(crate) struct Arguments {
     /// Seed of randomized policies
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    #[command(flatten)]
-    listing: Listing,
+    /// Also print each VM in detail, as for a capture of one VM
+    #[arg(long)]
+    detail: bool,
     /// As --detail, with tables for each vCPU
     #[arg(long)]
     vcpus: bool,
-    /// Print JSON (schema 1, see docs/replay-json.md)
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    width: Width,
+    shown: Shown,
 }
 
 /// Policies that are played when none is named.
@@ -90,48 +82,38 @@ const FIRST_LOOK: [&str; 5] = ["off", "kvm", "kvm:knobs=default", "learned", "cl
 
 /// Plays and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let width = arguments.width.columns();
+    let shown = &arguments.shown;
     let Some(dir) = arguments.dir.as_deref().filter(|_| !arguments.policies) else {
-        terminal::print(&list(width))?;
+        terminal::document(&list(), shown.width())?;
         return Ok(Exit::Done);
     };
     let specs = specs(arguments)?;
     let opened = Opened::open(dir)?;
-    let told = arguments.costs.told();
-    let wish = Wish {
+    let request = ReplayRequest {
         specs: specs.iter().map(|subject| subject.spec.clone()).collect(),
         latency_weight_milli: arguments.weight.named().1,
         arrivals: arguments.arrivals,
-        told,
-        price: price::Told {
-            exit_cpu_ns: arguments.exit_cpu.map(|Nanos(ns)| ns),
-            ipi_cpu_ns: arguments.ipi_cpu.map(|Nanos(ns)| ns),
-        },
+        costs: arguments.costs.clone(),
+        price: arguments.price,
         kernel: arguments.kernel,
         arch: arguments.arch,
         seed: arguments.seed,
     };
-    let replayed = play::play(&opened, wish)?;
+    let replayed = play::play(&opened, request)?;
     let partial = opened
         .capture()
         .notes()
         .iter()
         .any(|note| !matches!(note, Note::OutOfOrder { .. } | Note::Dropped(_)));
     let arrivals = arguments.arrivals;
-    let view = view::view(
-        opened.info(),
-        &replayed,
-        &specs,
-        arrivals,
-        arguments.vcpus,
-        partial,
-    );
-    let options = Options {
-        width,
-        top: arguments.listing.most(),
-        detail: arguments.listing.detail() || arguments.vcpus,
-    };
-    terminal::show(arguments.json, &view, |view| text::render(view, options))?;
+    let by_vcpu = arguments.vcpus;
+    let mut view = build::build(opened.info(), &replayed, &specs, arrivals, by_vcpu, partial);
+    shown.sort(&mut [&mut view.vms])?;
+    let detail = arguments.detail || by_vcpu;
+    let groups = || std::iter::once(&view.host).chain(&view.vms);
+    let csv = || csv::rows(groups().flat_map(HaltGroup::lines));
+    let document = |top| page::document(&view, top, shown.is_sorted(), detail);
+    shown.print(&view, csv, document)?;
     Ok(if partial || view.basis.lost > 0 {
         Exit::Partial
     } else {
@@ -163,14 +145,14 @@ fn specs(arguments: &Arguments) -> Result<Vec<Subject>, Failure> {
     tried.collect()
 }
 
-fn list(width: usize) -> String {
-    let mut page = Page::new(width);
-    page.heading("Policies");
+fn list() -> Document {
+    let mut list = Document::new();
+    list.heading("Policies");
     for entry in POLICIES {
-        page.wrapped(&format!("  {:<17}", entry.name), entry.summary, 20);
+        list.fact(entry.name, entry.summary);
         if !entry.form.is_empty() {
-            page.wrapped(&format!("{:20}", ""), entry.form, 20);
+            list.fact(format!("    {}", entry.name), entry.form);
         }
     }
-    page.finish()
+    list
 }

@@ -2,23 +2,25 @@
 
 use std::path::{Path, PathBuf};
 
-use super::listing::Listing;
+use haltwise_document::csv;
+
 use crate::exit::{Exit, Outcome};
 use crate::html;
 use crate::html::content::{self, Wanted};
 use crate::number::count;
 use crate::reading::opened::Opened;
 use crate::reading::{load, select};
+use crate::recommend::candidates::TuneRequest;
 use crate::recommend::goal::Named;
-use crate::recommend::seek::Wish;
 use crate::recommend::{Looking, Recommendation};
-use crate::report::text::{Options, Sort};
+use crate::report::text::Options;
 use crate::report::{build, text};
-use crate::terminal::{self, Width};
+use crate::shown::Shown;
+use crate::terminal;
 
 /// Arguments of `haltwise report`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "EXAMPLES
+#[command(mut_arg("sort", |sort| sort.help(HELP)), after_help = "EXAMPLES
   haltwise report cap                  summary, and the VMs that poll most
   haltwise report cap --top 0 --sort wake   all VMs, by wake-up latency
   haltwise report cap --vm web-1       one VM in detail, by name
@@ -37,20 +39,15 @@ pub(crate) struct Arguments {
     /// Only this VM, by a name, UUID, VMID or PID [default: all]
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
-    #[command(flatten)]
-    listing: Listing,
-    /// Column by which the table of VMs is sorted, largest first
-    #[arg(long, value_name = "KEY", default_value = "poll")]
-    sort: Sort,
+    /// Also print each VM in detail, as for a capture of one VM
+    #[arg(long)]
+    detail: bool,
     /// As --detail, with a row and a chart for each vCPU
     #[arg(long)]
     vcpus: bool,
-    /// Print JSON (schema 1, see docs/report-json.md)
-    #[arg(long)]
-    json: bool,
     /// Write an HTML page, one file that needs no network: findings, remedies, charts,
     /// and the cost of the recorded halts under other settings
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "vcpus", "width", "top", "sort", "detail"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["json", "vcpus", "csv", "width", "top", "all", "sort", "detail"])]
     html: Option<PathBuf>,
     /// Add a comparison with this capture to the page, as `haltwise diff`
     #[arg(long, value_name = "DIR", requires = "html")]
@@ -68,15 +65,30 @@ pub(crate) struct Arguments {
     #[arg(long, requires = "html")]
     ceiling_only: bool,
     #[command(flatten)]
-    width: Width,
+    shown: Shown,
 }
 
 impl Arguments {
     /// Whether each VM is shown in detail: where asked for, and where there is one.
     fn is_detailed(&self, vms: usize) -> bool {
-        self.listing.detail() || self.vcpus || self.vm.is_some() || vms < 2
+        self.detail || self.vcpus || self.vm.is_some() || vms < 2
     }
 }
+
+/// Short names of fields to sort by.
+const SORT: [(&str, &str); 7] = [
+    ("poll", "account.poll.cpu_percent"),
+    ("failed", "account.poll.wasted_cpu_percent"),
+    ("halts", "account.halts_per_s"),
+    ("halted", "account.halted_share"),
+    ("waits", "account.waits_per_s"),
+    ("gap", "account.gap_ns.p50"),
+    ("wake", "account.wake_latency_ns.p50"),
+];
+
+/// What `--sort` is here.
+const HELP: &str = "Sort VMs by this field, largest first: poll, failed, halts, halted, waits, gap, wake, name, \
+                    or as --json names it [default: poll]";
 
 /// Makes the report and prints it.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
@@ -86,23 +98,29 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let opened = Opened::open(&arguments.dir)?;
     let wanted = select::vms(&opened.info().roster, arguments.vm.as_deref())?;
     let only = arguments.vm.as_ref().map(|_| wanted.clone());
-    let wish = Wish::of_goal(Named::Balanced.named(), only);
-    let mut looking = Looking::new(&opened, &wish);
+    let request = TuneRequest::of_goal(Named::Balanced.named(), only);
+    let mut looking = Looking::new(&opened, &request);
     let (recording, ends) = load::load(&opened, &mut [looking.sink()])?;
     looking.go_on(&opened, &ends);
-    let recommended = looking.recommend(&opened, &wish);
+    let recommended = looking.recommend(&opened, &request);
     let summary = Recommendation::of(&recommended);
-    let report = build::report(&recording, |vm| wanted.contains(&vm.index), summary);
-    terminal::show(arguments.json, &report, |report| {
-        let options = Options {
-            width: arguments.width.columns(),
-            top: arguments.listing.most(),
-            sort: arguments.sort,
-            detail: arguments.is_detailed(report.host.vms),
-            vcpus: arguments.vcpus,
-        };
-        text::render(report, options)
-    })?;
+    let mut report = build::report(&recording, |vm| wanted.contains(&vm.index), summary);
+    let shown = &arguments.shown;
+    if !shown.is_json() {
+        text::order(&mut report.vms);
+    }
+    shown.sort_by(&SORT, &mut [&mut report.vms])?;
+    let options = Options {
+        width: shown.width(),
+        top: shown.rows(),
+        detail: arguments.is_detailed(report.host.vms),
+        vcpus: arguments.vcpus,
+    };
+    shown.print_text(
+        &report,
+        || csv::rows(&report.vms),
+        || text::render(&report, options),
+    )?;
     Ok(if report.recording.lost > 0 || recording.is_partial() {
         Exit::Partial
     } else {

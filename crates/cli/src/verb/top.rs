@@ -8,11 +8,11 @@ use haltwise_core::recording::{Mode, Rung};
 use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
 
-use super::time;
 use crate::collect::exits::ExitsWanted;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reading::select;
 use crate::terminal;
+use crate::time;
 use crate::top::{self, Form, FromCapture, live};
 
 /// Arguments of `haltwise top`.

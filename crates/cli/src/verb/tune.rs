@@ -6,13 +6,14 @@ use anyhow::anyhow;
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::replay::Arrivals;
 
-use super::costs::{Costs, reading};
+use crate::costs::GivenCosts;
+use crate::costs::model::arrivals;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reading::opened::Opened;
 use crate::reading::select;
+use crate::recommend::candidates::{Extent, TuneRequest};
 use crate::recommend::goal::{self, Weight};
 use crate::recommend::recommend;
-use crate::recommend::seek::{Extent, Wish};
 use crate::terminal::{self, Width};
 use crate::tune::{plan, text};
 
@@ -55,10 +56,10 @@ pub(crate) struct Arguments {
     ceiling_only: bool,
     /// How the next wake event moves when a vCPU wakes earlier: by-source, fixed-gap
     /// or fixed-time
-    #[arg(long, value_name = "READING", default_value = "by-source", value_parser = reading)]
+    #[arg(long, value_name = "READING", default_value = "by-source", value_parser = arrivals)]
     arrivals: Arrivals,
     #[command(flatten)]
-    costs: Costs,
+    costs: GivenCosts,
     /// Kernel release to tune for [default: recorded]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<Version>,
@@ -81,19 +82,19 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let opened = Opened::open(&arguments.dir)?;
     let selector = arguments.vm.as_deref();
     let vms = selector.map(|vm| select::vms(&opened.info().roster, Some(vm)));
-    let wish = Wish {
+    let request = TuneRequest {
         weight: arguments.weight.named(),
         max_poll_cpu_percent: arguments.max_poll_cpu,
         vms: vms.transpose()?,
         arrivals: arguments.arrivals,
-        told: arguments.costs.told(),
+        costs: arguments.costs.clone(),
         kernel: arguments.kernel,
         arch: arguments.arch,
         seed: arguments.seed,
         ceiling_only: arguments.ceiling_only,
         extent: Extent::All,
     };
-    let view = recommend(&opened, &wish)?.view;
+    let view = recommend(&opened, &request)?.view;
     let path = arguments.plan.as_ref().filter(|_| !view.has_no_plan());
     if let Some(path) = path {
         plan::plan(opened.info(), &view).write(path)?;

@@ -1,17 +1,22 @@
-//! `haltwise verify DIR`: the command line; the work is in [`crate::verify`].
+//! `haltwise verify DIR`: recorded halts, checked against KVM's algorithm.
 
 use std::path::PathBuf;
 
-use haltwise_core::kvm::{Arch, Backport, Version};
+use anyhow::anyhow;
+use haltwise_document::csv;
 
-use super::time;
-use crate::exit::Outcome;
-use crate::reading::rule::Told;
-use crate::verify::{self, Wanted};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::reading::opened::Opened;
+use crate::reading::rule::{self, GivenHost};
+use crate::reading::select;
+use crate::shown::Shown;
+use crate::verify::{build, feed, page};
 
 /// Arguments of `haltwise verify`.
 #[derive(Debug, clap::Args)]
 #[command(
+    mut_arg("all", |all| all.help(ALL)),
+    mut_arg("top", |top| top.help(TOP)),
     long_about = "Check recorded halts against KVM's halt polling algorithm
 
 Replays every halt with the algorithm of the recorded kernel and the parameters \
@@ -38,57 +43,39 @@ pub(crate) struct Arguments {
     /// Only this VM, by a name, UUID, VMID or PID [default: all]
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
-    /// Kernel release as `uname -r` prints it [default: recorded]
-    #[arg(long, value_name = "RELEASE")]
-    kernel: Option<Version>,
-    /// Architecture: x86, arm64, s390, powerpc, riscv, … [default: recorded]
-    #[arg(long, value_name = "NAME")]
-    arch: Option<Arch>,
-    /// Backport in this kernel: need-resched, shrink-floor, live-ceiling; may be repeated
-    /// [default: detected from the recording]
-    #[arg(long = "backport", value_name = "NAME")]
-    backports: Vec<Backport>,
-    /// Module parameter `halt_poll_ns`: 200us or 200000 [default: recorded]
-    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
-    max: Option<u32>,
-    /// Module parameter `halt_poll_ns_grow` [default: recorded]
-    #[arg(long, value_name = "N")]
-    grow: Option<u32>,
-    /// Module parameter `halt_poll_ns_grow_start` [default: recorded]
-    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
-    grow_start: Option<u32>,
-    /// Module parameter `halt_poll_ns_shrink` [default: recorded]
-    #[arg(long, value_name = "N")]
-    shrink: Option<u32>,
-    /// Ceiling of every VM (`KVM_CAP_HALT_POLL`) [default: recorded]
-    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
-    cap: Option<u32>,
-    /// Print all differences [default: the first 20]
-    #[arg(long)]
-    all: bool,
-    /// Print JSON (schema 1, see docs/verify-json.md)
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    given: GivenHost,
+    #[command(flatten)]
+    shown: Shown,
 }
 
+/// What `--all` and `--top` are here.
+const ALL: &str = "Print all differences";
+const TOP: &str = "Print the first differences, so many; 0 prints all";
+
 /// Verifies and prints.
-pub(crate) fn run(arguments: Arguments) -> Outcome {
-    verify::run(&Wanted {
-        dir: arguments.dir,
-        vm: arguments.vm,
-        told: Told {
-            kernel: arguments.kernel,
-            arch: arguments.arch,
-            backports: arguments.backports,
-            parameters: [
-                arguments.max,
-                arguments.grow,
-                arguments.grow_start,
-                arguments.shrink,
-            ],
-            cap: arguments.cap,
-        },
-        all: arguments.all,
-        json: arguments.json,
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let shown = &arguments.shown;
+    let opened = Opened::open(&arguments.dir)?;
+    let setup = rule::setup(&opened, &arguments.given)?;
+    let vms = match &arguments.vm {
+        None => None,
+        vm => Some(select::vms(&opened.info().roster, vm.as_deref())?),
+    };
+    let fed = feed::feed(&opened, &setup, vms.as_deref(), shown.rows())?;
+    let mut view = build::build(&opened, &setup, &fed);
+    shown.sort(&mut [&mut view.shown])?;
+    let document = |_| page::document(&view);
+    shown.print(&view, || csv::rows(&view.shown), document)?;
+    if view.checked == 0 {
+        let error = anyhow!("no halt could be checked: {}", view.why_not_checked());
+        return Err(Failure::new(Exit::Failed, error).hint(view.hint_if_not_checked()));
+    }
+    Ok(if view.differences > 0 {
+        Exit::Failed
+    } else if view.is_partial() {
+        Exit::Partial
+    } else {
+        Exit::Done
     })
 }

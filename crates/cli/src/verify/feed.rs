@@ -14,18 +14,18 @@ use crate::reading::rule::Setup;
 
 /// What was found.
 #[derive(Debug)]
-pub(super) struct Fed {
-    pub(super) tally: Tally,
+pub(crate) struct Fed {
+    pub(crate) tally: Tally,
     /// The first ones.
-    pub(super) differences: Vec<Difference>,
+    pub(crate) differences: Vec<Difference>,
     /// Halts whose ceiling was not recorded.
-    pub(super) ceiling_assumed: u64,
+    pub(crate) ceiling_assumed: u64,
     /// Differences among these.
-    pub(super) differences_assumed: u64,
+    pub(crate) differences_assumed: u64,
     /// Halts that made a call which the table of calls does not have.
-    pub(super) calls_missing: u64,
+    pub(crate) calls_missing: u64,
     /// What broke while it was read.
-    pub(super) notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Holds halts against the rule.
@@ -73,7 +73,7 @@ impl Sink for Held<'_> {
 ///
 /// # Errors
 /// Where nothing of the halts can be read. What breaks off counts up to there, with a note.
-pub(super) fn feed(
+pub(crate) fn feed(
     opened: &Opened,
     setup: &Setup,
     vms: Option<&[VmIndex]>,
@@ -89,7 +89,7 @@ pub(super) fn feed(
         differences_assumed: 0,
         calls_missing: 0,
     };
-    let ends = pass(opened, "verifying", &mut [&mut held]);
+    let ends = pass(opened, "checking", &mut [&mut held]);
     if ends.halts == 0 {
         ends.whole(Table::Halts)?;
     }

@@ -1,149 +1,276 @@
-//! What is said of a verified capture: the JSON, and all that the text shows.
+//! The result of a verification: each figure with its name, unit and meaning.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use haltwise_capture::info::CaptureInfo;
-use haltwise_capture::note::Note;
-use haltwise_core::kvm::{Arch, Backports};
+use haltwise_core::kvm::Arch;
 use haltwise_core::recording::Rung;
-use haltwise_core::verify::settings::Parameter;
-use haltwise_core::verify::tally::{Skip, Transition};
-use haltwise_core::verify::{Did, Difference};
-use serde::Serialize;
+#[cfg(test)]
+use haltwise_core::verify::tally::Transition;
+use haltwise_core::verify::tally::{Count, Skip};
+use haltwise_document::{Figure, Unit, figures};
 
-use super::SCHEMA;
-use super::feed::Fed;
-use crate::reading::opened::Opened;
-use crate::reading::rule::{Origin, Setup};
+use crate::reading::rule::Origin;
 
-#[derive(Debug, Serialize)]
-pub(super) struct View {
-    schema: u32,
-    pub(super) capture: CaptureView,
-    pub(super) rule: RuleView,
-    pub(super) settings: Vec<SettingView>,
-    pub(super) cap_ns: Option<u32>,
-    pub(super) halts: u64,
-    pub(super) checked: u64,
-    pub(super) matched: u64,
-    pub(super) differences: u64,
-    pub(super) several_settings: u64,
-    pub(super) vetoed: u64,
-    pub(super) as_if_vetoed: u64,
-    pub(super) ceiling_assumed: u64,
-    pub(super) differences_assumed: u64,
-    pub(super) transitions: BTreeMap<&'static str, CountView>,
-    pub(super) skipped: BTreeMap<&'static str, u64>,
-    pub(super) shown: Vec<DifferenceView>,
-}
+/// What the page of documentation says before its tables.
+#[cfg(test)]
+pub(crate) const ABOUT: &[&str] = &[
+    "Lengths, windows and points in time are whole nanoseconds; points in time are on the host's \
+     `CLOCK_MONOTONIC`, as in the capture.",
+    "`null` means that it was not recorded.",
+];
 
-#[derive(Debug, Serialize)]
-pub(super) struct CaptureView {
-    pub(super) dir: String,
-    pub(super) kernel_release: String,
-    pub(super) rung: Rung,
-    pub(super) vms: usize,
-    pub(super) vcpus: usize,
-    pub(super) lost: u64,
-    pub(super) cut: bool,
-    pub(super) damaged: bool,
-    pub(super) notes: Vec<String>,
-}
+figures! {
+    /// Everything that is said of a verified capture.
+    pub(crate) struct Verified {
+        /// Version of this layout: 1.
+        pub(crate) schema: u32 = Number,
+        /// What was read.
+        pub(crate) capture: VerifiedCapture = Record(VerifiedCapture::FIGURES, "{}"),
+        /// The algorithm that halts were checked against.
+        pub(crate) rule: Algorithm = Record(Algorithm::FIGURES, "{}"),
+        /// The parameters of the module `kvm`, as they were taken.
+        pub(crate) settings: Vec<TakenParameter> = List(TakenParameter::FIGURES),
+        /// The ceiling of every VM, where `--cap` specified it; else `null`, and each halt has its own.
+        pub(crate) cap_ns: Option<u32> = Nanos,
+        /// Halts in the capture.
+        pub(crate) halts: u64 = Count,
+        /// Those of them that could be checked.
+        pub(crate) checked: u64 = Count,
+        /// Those of them that match KVM's algorithm.
+        pub(crate) matched: u64 = Count,
+        /// The others: `checked` minus `matched`.
+        pub(crate) differences: u64 = Count,
+        /// Halts checked while settings were changing: one of those possible explains each match.
+        pub(crate) several_settings: u64 = Count,
+        /// Halts matched of vCPUs whose guest disabled host polling: KVM left their windows alone, as it must.
+        pub(crate) vetoed: u64 = Count,
+        /// Differences in which KVM left the window alone, as for a vCPU that may not poll.
+        pub(crate) as_if_vetoed: u64 = Count,
+        /// Halts whose ceiling was not recorded: the parameter `halt_poll_ns` was taken.
+        pub(crate) ceiling_assumed: u64 = Count,
+        /// Differences among these: such a VM may have a ceiling of its own.
+        pub(crate) differences_assumed: u64 = Count,
+        /// What was done. A halt counts in `silent` and in `grow` or `shrink` if its window was cut where it
+        /// began and called for where it ended.
+        pub(crate) transitions: BTreeMap<&'static str, Count> = Record(TRANSITIONS, "{}"),
+        /// Halts that were not checked, by reason.
+        pub(crate) skipped: BTreeMap<&'static str, u64> = Record(SKIPPED, "{}"),
+        /// The differences: the first 20, or as many as `--top` says, or all with `--all`.
+        pub(crate) shown: Vec<DifferentHalt> = List(DifferentHalt::FIGURES),
+    }
 
-#[derive(Debug, Serialize)]
-pub(super) struct RuleView {
-    pub(super) kernel: String,
-    pub(super) arch: Arch,
-    pub(super) arch_origin: Origin,
-    pub(super) backports: Vec<String>,
-    pub(super) backports_found: bool,
-    pub(super) equally: Vec<String>,
-    pub(super) undecided: Vec<String>,
-    pub(super) differences_upstream: Option<u64>,
-    pub(super) transcribed: bool,
-    /// Some backport would make another rule of it.
-    #[serde(skip)]
-    pub(super) could_be_other: bool,
-}
+    /// What was read.
+    pub(crate) struct VerifiedCapture {
+        /// The capture.
+        pub(crate) dir: String = Name,
+        /// `uname -r` of the recorded host.
+        pub(crate) kernel_release: String = Name,
+        /// `bpf`, `tracepoints` or `import`; all but the first know windows by calls of grow and shrink only.
+        pub(crate) rung: Rung = Word,
+        /// VMs that were seen.
+        pub(crate) vms: usize = Count,
+        /// vCPUs that were seen.
+        pub(crate) vcpus: usize = Count,
+        /// Events lost.
+        pub(crate) lost: u64 = Count,
+        /// The recorder did not end the recording itself.
+        pub(crate) cut: bool = Flag,
+        /// A part cannot be read.
+        pub(crate) damaged: bool = Flag,
+        /// What else the reader of the capture found.
+        pub(crate) notes: Vec<String> = Words,
+    }
 
-#[derive(Debug, Serialize)]
-pub(super) struct SettingView {
-    pub(super) name: &'static str,
-    pub(super) first: u32,
-    pub(super) last: u32,
-    pub(super) changes: usize,
-    pub(super) origin: Origin,
-}
+    /// KVM's algorithm.
+    pub(crate) struct Algorithm {
+        /// The kernel.
+        pub(crate) kernel: String = Name,
+        /// The architecture.
+        pub(crate) arch: Arch = Word,
+        /// `recorded`, `told` (an option), or `assumed`: imported text seldom names the machine.
+        pub(crate) arch_origin: Origin = Word,
+        /// Changes of later kernels that the kernel carries: specified by `--backport`, or found.
+        pub(crate) backports: Vec<String> = Words,
+        /// They were found: with these, and none fewer, the algorithm explains the recording.
+        pub(crate) backports_found: bool = Flag,
+        /// Other changes that explain it just as well.
+        pub(crate) equally: Vec<String> = Words,
+        /// Changes that it may carry besides: with each the recording is explained just as well.
+        pub(crate) undecided: Vec<String> = Words,
+        /// Differences from the algorithm of the kernel's number, where changes were sought; `null` if they were
+        /// specified, or the kernel is too new to carry any.
+        pub(crate) differences_upstream: Option<u64> = Count,
+        /// The algorithm of this kernel is known; else the nearest was taken.
+        pub(crate) transcribed: bool = Flag,
+        /// A backport that it does not carry would change it: differences may come of one.
+        pub(crate) could_be_other: bool = Flag,
+    }
 
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct CountView {
-    pub(super) checked: u64,
-    pub(super) matched: u64,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct DifferenceView {
-    pub(super) vm: Option<u32>,
-    pub(super) vm_name: Option<String>,
-    pub(super) vcpu: Option<u32>,
-    pub(super) tid: u32,
-    pub(super) end_ns: u64,
-    pub(super) after_start_ns: u64,
-    pub(super) halt_ns: u64,
-    pub(super) waited: bool,
-    pub(super) valid: bool,
-    pub(super) before_ns: u32,
-    pub(super) ceiling_ns: u32,
-    pub(super) settings: usize,
-    pub(super) as_if_vetoed: bool,
-    pub(super) expected: DidView,
-    pub(super) found: DidView,
-}
-
-#[derive(Debug, Serialize)]
-pub(super) struct DidView {
-    pub(super) window_ns: Option<u32>,
-    pub(super) change: &'static str,
-    pub(super) old_ns: Option<u32>,
-    pub(super) new_ns: Option<u32>,
-    pub(super) next_ns: Option<u32>,
-}
-
-impl From<Did> for DidView {
-    fn from(did: Did) -> Self {
-        Self {
-            window_ns: did.window_ns,
-            change: match did.call {
-                None => "none",
-                Some(call) if call.grow => "grow",
-                Some(_) => "shrink",
-            },
-            old_ns: did.call.map(|call| call.old),
-            new_ns: did.call.map(|call| call.new),
-            next_ns: did.next_ns,
-        }
+    /// A parameter.
+    pub(crate) struct TakenParameter {
+        /// KVM's name for the parameter.
+        pub(crate) name: &'static str = Word,
+        /// Its value at the start.
+        pub(crate) first: u32 = Number,
+        /// Its value at the end.
+        pub(crate) last: u32 = Number,
+        /// How often it changed.
+        pub(crate) changes: usize = Count,
+        /// `recorded`, `told` (an option) or `assumed` (the kernel's default).
+        pub(crate) origin: Origin = Word,
     }
 }
 
-impl View {
+figures! {
+    /// Halts of one kind.
+    pub(crate) const COUNT: Count {
+        /// Those that could be checked.
+        checked: u64 = Count,
+        /// Those of them that match.
+        matched: u64 = Count,
+    }
+}
+
+figures! {
+    /// A line of the table of results.
+    pub(crate) struct ResultLine {
+        /// What was done.
+        pub(crate) what: &'static str = Word " ",
+        /// Halts that could be checked.
+        pub(crate) checked: u64 = Number,
+        /// Those of them that match.
+        pub(crate) matched: u64 = Number,
+    }
+}
+
+const fn transition(name: &'static str, meaning: &'static str) -> Figure {
+    Figure {
+        name,
+        title: "",
+        unit: Unit::Record(COUNT, "{}"),
+        nullable: false,
+        meaning,
+    }
+}
+
+/// What was done, as [`Transition`] names it.
+const TRANSITIONS: &[Figure] = &[
+    transition("grow", "KVM called it, whether or not the window changed."),
+    transition(
+        "shrink",
+        "KVM called it, whether or not the window changed.",
+    ),
+    transition(
+        "silent",
+        "The window changed without a call: cut to the ceiling, or 0 under a ceiling of 0.",
+    ),
+    transition("none", "Nothing happened."),
+];
+
+const fn skipped(name: &'static str, meaning: &'static str) -> Figure {
+    Figure {
+        name,
+        title: "",
+        unit: Unit::Count,
+        nullable: false,
+        meaning,
+    }
+}
+
+/// Why halts were not checked, as [`Skip`] names it.
+const SKIPPED: &[Figure] = &[
+    skipped(
+        "first",
+        "The first of its vCPU, without a call that shows the window before, and not under a ceiling of 0.",
+    ),
+    skipped("loss", "Events were lost since the halt before."),
+    skipped(
+        "out-of-order",
+        "It stands after a later one of its thread, or right after such a halt.",
+    ),
+    skipped("unplaced", "No VM is known for its thread."),
+    skipped("window", "Its window, or the one before, was not recorded."),
+    skipped(
+        "veto",
+        "s390 only: KVM left its window alone, as of a vCPU that steal time keeps from polling, which is not \
+         recorded.",
+    ),
+    skipped(
+        "settings",
+        "Settings changed more often before it than can be tried.",
+    ),
+];
+
+figures! {
+    /// A halt that does not match.
+    pub(crate) struct DifferentHalt {
+        /// The VM's number in the capture.
+        pub(crate) vm: Option<u32> = Number,
+        /// The VM's name.
+        pub(crate) vm_name: Option<String> = Name "VM",
+        /// The vCPU.
+        pub(crate) vcpu: Option<u32> = Number,
+        /// The thread.
+        pub(crate) tid: u32 = Number,
+        /// When it ended.
+        pub(crate) end_ns: u64 = Number,
+        /// The same since the recording began.
+        pub(crate) after_start_ns: u64 = Number,
+        /// Its length, as the tracepoint `kvm_vcpu_wakeup` reports it.
+        pub(crate) halt_ns: u64 = Nanos,
+        /// Whether the vCPU was scheduled out, as the tracepoint reports it.
+        pub(crate) waited: bool = Flag,
+        /// Whether the wake-up was valid, as the tracepoint reports it.
+        pub(crate) valid: bool = Flag,
+        /// The window that the halt before left.
+        pub(crate) before_ns: u32 = Nanos,
+        /// The ceiling that the algorithm was given.
+        pub(crate) ceiling_ns: u32 = Nanos,
+        /// How many settings were tried.
+        pub(crate) settings: usize = Count,
+        /// KVM did as for a vCPU that may not poll.
+        pub(crate) as_if_vetoed: bool = Flag,
+        /// What the algorithm does, under the newest settings.
+        pub(crate) expected: WindowStep = Record(WindowStep::FIGURES, "expected_{}"),
+        /// What was recorded.
+        pub(crate) found: WindowStep = Record(WindowStep::FIGURES, "found_{}"),
+    }
+
+    /// What happened to a window in a halt.
+    pub(crate) struct WindowStep {
+        /// The window in force.
+        pub(crate) window_ns: Option<u32> = Nanos,
+        /// `grow`, `shrink` or `none`.
+        pub(crate) change: &'static str = Word,
+        /// From which window.
+        pub(crate) old_ns: Option<u32> = Nanos,
+        /// To which window.
+        pub(crate) new_ns: Option<u32> = Nanos,
+        /// The window left behind.
+        pub(crate) next_ns: Option<u32> = Nanos,
+    }
+}
+
+impl Verified {
     /// Whether there was more than could be read.
-    pub(super) fn is_partial(&self) -> bool {
+    pub(crate) fn is_partial(&self) -> bool {
         self.capture.cut || self.capture.damaged || self.capture.lost > 0
     }
 
     /// The reasons, most frequent first.
-    pub(super) fn reasons(&self) -> Vec<(u64, Skip)> {
+    pub(crate) fn reasons(&self) -> Vec<(u64, Skip)> {
         let skipped = Skip::ALL.into_iter();
         let mut reasons: Vec<(u64, Skip)> = skipped
             .filter_map(|skip| Some((*self.skipped.get(skip.as_str())?, skip)))
             .filter(|(count, _)| *count > 0)
             .collect();
-        reasons.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+        reasons.sort_by_key(|(count, _)| Reverse(*count));
         reasons
     }
 
     /// Why nothing was checked, where that is so.
-    pub(super) fn why_not_checked(&self) -> String {
+    pub(crate) fn why_not_checked(&self) -> String {
         let reasons = self.reasons();
         if reasons.is_empty() {
             return "the capture contains no halts".to_owned();
@@ -155,7 +282,7 @@ impl View {
     }
 
     /// What to do about it.
-    pub(super) fn hint_if_not_checked(&self) -> &'static str {
+    pub(crate) fn hint_if_not_checked(&self) -> &'static str {
         match self.reasons().first() {
             None => "`haltwise doctor` lists possible reasons",
             Some((_, Skip::Window)) => {
@@ -173,135 +300,30 @@ impl View {
     }
 }
 
-/// Says what was found.
-pub(super) fn view(opened: &Opened, setup: &Setup, fed: &Fed) -> View {
-    let tally = &fed.tally;
-    let transitions = Transition::ALL.map(|it| {
-        let count = tally.of(it);
-        let view = CountView {
-            checked: count.checked,
-            matched: count.matched,
-        };
-        (it.as_str(), view)
-    });
-    let skipped = Skip::ALL.map(|it| (it.as_str(), tally.skipped.get(&it).copied().unwrap_or(0)));
-    let settings = Parameter::ALL.into_iter().zip(setup.origins);
-    let carried = setup.carried.as_ref();
-    View {
-        schema: SCHEMA,
-        capture: capture_view(opened, setup, fed),
-        rule: RuleView {
-            kernel: setup.kernel.with(Backports::NONE).to_string(),
-            arch: setup.core.arch,
-            arch_origin: setup.arch_origin,
-            backports: words(setup.kernel.backports),
-            backports_found: carried.is_some_and(|it| !it.backports.is_empty()),
-            equally: carried.map_or_else(Vec::new, |it| {
-                it.equally.iter().map(|it| words(*it).join(", ")).collect()
-            }),
-            undecided: carried.map_or_else(Vec::new, |it| words(it.undecided)),
-            differences_upstream: carried.map(|it| it.differences_upstream),
-            transcribed: setup.kernel.is_transcribed(),
-            could_be_other: setup.core.rule.may_carry_more(),
-        },
-        settings: settings
-            .map(|(parameter, origin)| {
-                let track = setup.core.settings.track(parameter);
-                SettingView {
-                    name: parameter.as_str(),
-                    first: track.first(),
-                    last: track.last(),
-                    changes: track.changes(),
-                    origin,
-                }
-            })
-            .collect(),
-        cap_ns: setup.core.cap,
-        halts: tally.halts,
-        checked: tally.checked.checked,
-        matched: tally.checked.matched,
-        differences: tally.differences(),
-        several_settings: tally.several_settings,
-        vetoed: tally.vetoed,
-        as_if_vetoed: tally.as_if_vetoed,
-        ceiling_assumed: fed.ceiling_assumed,
-        differences_assumed: fed.differences_assumed,
-        transitions: transitions.into(),
-        skipped: skipped.into(),
-        shown: fed
-            .differences
-            .iter()
-            .map(|it| difference_view(opened.info(), it))
-            .collect(),
-    }
-}
+#[cfg(test)]
+mod test {
+    use haltwise_document::Figures;
 
-/// Changes, each by its name.
-fn words(backports: Backports) -> Vec<String> {
-    backports.iter().map(|it| it.to_string()).collect()
-}
+    use super::*;
 
-fn capture_view(opened: &Opened, setup: &Setup, fed: &Fed) -> CaptureView {
-    let info = opened.info();
-    let (mut cut, mut damaged) = (false, false);
-    let mut notes = Vec::new();
-    for note in opened.capture().notes() {
-        match note {
-            Note::Cut => cut = true,
-            Note::OutOfOrder { .. } | Note::Dropped(_) | Note::AsCounts { .. } => {
-                notes.push(note.to_string())
-            }
-            _ => {
-                damaged = true;
-                notes.push(note.to_string());
-            }
-        }
+    #[test]
+    fn what_is_published_is_what_is_declared() {
+        crate::figures::test::is_published(
+            "verify",
+            "The result of verify as JSON",
+            ABOUT,
+            Verified::FIGURES,
+        );
     }
-    for broken in setup.notes.iter().chain(&fed.notes) {
-        damaged = true;
-        if !notes.iter().any(|note| note.contains(broken)) {
-            notes.push(broken.clone());
-        }
-    }
-    if fed.calls_missing > 0 {
-        notes.push(format!(
-            "{} calls of grow or shrink are missing in the table window_changes; the windows of the \
-             halts are used",
-            fed.calls_missing
-        ));
-    }
-    let lost = opened.lost_by_place();
-    CaptureView {
-        dir: opened.named().display().to_string(),
-        kernel_release: info.host.kernel_release.clone(),
-        rung: info.rung,
-        vms: info.roster.vms.len(),
-        vcpus: info.roster.vcpus.len(),
-        lost: lost.values().copied().fold(0, u64::saturating_add),
-        cut,
-        damaged,
-        notes,
-    }
-}
 
-fn difference_view(info: &CaptureInfo, difference: &Difference) -> DifferenceView {
-    let halt = &difference.halt;
-    let vm = info.roster.vms.iter().find(|vm| Some(vm.index) == halt.vm);
-    DifferenceView {
-        vm: halt.vm.map(|vm| vm.0),
-        vm_name: vm.map(|vm| vm.name.clone()),
-        vcpu: halt.vcpu.map(|vcpu| vcpu.0),
-        tid: halt.tid.0,
-        end_ns: halt.end_ns(),
-        after_start_ns: halt.end_ns().saturating_sub(info.clock.start_monotonic_ns),
-        halt_ns: halt.halt_ns,
-        waited: halt.waited,
-        valid: halt.valid,
-        before_ns: difference.before_ns,
-        ceiling_ns: difference.ceiling_ns,
-        settings: difference.settings,
-        as_if_vetoed: difference.as_if_vetoed,
-        expected: difference.expected.into(),
-        found: difference.found.into(),
+    #[test]
+    fn what_the_core_tells_apart_is_declared() {
+        let names = |figures: &[Figure]| figures.iter().map(|it| it.name).collect::<Vec<_>>();
+        assert_eq!(names(TRANSITIONS), Transition::ALL.map(Transition::as_str));
+        let mut skips = Skip::ALL.map(Skip::as_str).to_vec();
+        let mut declared = names(SKIPPED);
+        skips.sort_unstable();
+        declared.sort_unstable();
+        assert_eq!(declared, skips);
     }
 }

@@ -82,7 +82,7 @@ fn a_text_becomes_a_capture_that_reports_read() {
         "kvm: halt_poll_ns 200000, grow 2, grow_start 10000, shrink 2",
         "ceiling 200 us (module parameter)",
         "source import",
-        "lost            nothing",
+        "lost: nothing",
     ] {
         assert!(out.contains(part), "{part} is not in\n{out}");
     }

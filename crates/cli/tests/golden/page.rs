@@ -381,7 +381,7 @@ fn one_vm_is_compared_with_its_namesake() {
     let html = read(page);
     let section = between(&html, "<section id=\"diff\"", "</section>").next();
     let section = section.unwrap();
-    let whose = "Figures are of <bdi class=\"name\">db</bdi>.";
+    let whose = "All figures are for VM <bdi class=\"name\">db</bdi>.";
     assert!(section.contains(whose), "{section}");
     // It is the same load: what differs is who.
     assert!(section.contains("0 of "), "{section}");

@@ -1,4 +1,4 @@
-//! `docs/report-json.md` and the JSON agree: every field printed is described, and every field
+//! Documents of JSON and what is printed agree: every field printed is described with its type, and every field
 //! described is printed.
 
 use std::collections::BTreeSet;
@@ -58,7 +58,13 @@ fn check(at: &str, schema: &Value, json: &Value, wrong: &mut Vec<String>) {
         wrong.push(format!("{at} is {kind}, and not {kinds:?}"));
     }
     let none = serde_json::Map::new();
-    let properties = schema["properties"].as_object().unwrap_or(&none);
+    let properties = schema["properties"].as_object();
+    // The fields of such an object depend on what it says.
+    let is_free = properties.is_none() && json.is_object();
+    let properties = properties.unwrap_or(&none);
+    if is_free {
+        return;
+    }
     for (key, value) in json.as_object().unwrap_or(&none) {
         match properties.get(key) {
             Some(schema) => check(&format!("{at}.{key}"), schema, value, wrong),
@@ -99,25 +105,10 @@ pub(super) fn quoted(text: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_page_describes_every_field() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/report-json.md");
-    let page = fs::read_to_string(page).unwrap();
-    let described = quoted(&page);
-    let mut printed = BTreeSet::new();
+fn the_report_is_as_published() {
     for scenario in scenarios::all() {
         let capture = format!("captures/{}", scenario.name);
         let (text, _) = haltwise(&home(), &["report", &capture, "--json"]);
-        keys(&serde_json::from_str(&text).unwrap(), &mut printed);
+        conforms("report", &serde_json::from_str(&text).unwrap());
     }
-    let missing: Vec<_> = printed.difference(&described).collect();
-    assert!(missing.is_empty(), "not described: {missing:?}");
-
-    let report = page.split("## `haltwise doctor").next().unwrap();
-    let named = fields(report);
-    let verdicts = ["no-halts", "unknown", "not-polling", "in-vain", "polling"];
-    let gone: Vec<_> = named
-        .difference(&printed)
-        .filter(|name| !verdicts.contains(&name.as_str()))
-        .collect();
-    assert!(gone.is_empty(), "described, but never printed: {gone:?}");
 }

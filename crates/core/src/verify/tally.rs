@@ -93,7 +93,7 @@ impl Skip {
 }
 
 /// So many of so many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 pub struct Count {
     /// Checked.
     pub checked: u64,

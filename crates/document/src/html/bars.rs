@@ -74,6 +74,38 @@ pub fn legend<'a>(parts: impl IntoIterator<Item = (&'static str, &'a str)>) -> M
     el("ul").class("legend").with_all(items).into()
 }
 
+/// An estimate and its interval about zero, from `[value, low, high, reach]`, on a scale that reaches so far to
+/// both sides; nothing where there is none. The table beside it says the numbers.
+pub fn interval(drawn: &serde_json::Value) -> Markup {
+    let of = |n: usize| drawn.get(n).and_then(serde_json::Value::as_f64);
+    let (Some(value), Some(low), Some(high), Some(reach)) = (of(0), of(1), of(2), of(3)) else {
+        return Markup::none();
+    };
+    let reach = if reach > 0.0 { reach } else { 1.0 };
+    let x = |v: f64| at(WIDTH / 2.0 + (v / reach).clamp(-1.0, 1.0) * (WIDTH / 2.0 - 4.0));
+    let y = at(HEIGHT / 2.0);
+    let path = |class: &'static str, d: String| el("path").class(class).attr("d", d);
+    let estimate = el("circle").class("estimate").attr("cx", x(value));
+    el("svg")
+        .class("interval")
+        .attr("viewBox", format!("0 0 {WIDTH} {HEIGHT}"))
+        .attr("aria-hidden", "true")
+        .with(path("axis", format!("M{} 0V{HEIGHT}", x(0.0))))
+        .with(path("whisker", format!("M{} {y}H{}", x(low), x(high))))
+        .with(estimate.attr("cy", y).attr("r", 3.5))
+        .into()
+}
+
+/// Size of a drawn interval.
+const WIDTH: f64 = 120.0;
+const HEIGHT: f64 = 16.0;
+
+/// A place in a figure, to a tenth of its unit.
+pub fn at(value: f64) -> String {
+    let text = format!("{value:.1}");
+    text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
 #[cfg(test)]
 mod test {
     use super::*;

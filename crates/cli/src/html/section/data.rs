@@ -11,7 +11,7 @@ use crate::html::content::Content;
 use crate::html::markup::Markup;
 use crate::html::overview::STATES;
 use crate::html::sample::{Sampled, packed};
-use crate::recommend::seek::Row;
+use crate::recommend::candidates::SettingRow;
 use crate::recommend::view::settings;
 use crate::recommend::whatif::WhatIf;
 
@@ -90,7 +90,7 @@ fn whatif(content: &Content, of: &WhatIf) -> Value {
 /// What a halt costs at the least, by the goal that was asked for.
 fn least(content: &Content) -> Option<f64> {
     let played = content.advice.as_ref().ok()?.tuned.played.as_ref()?;
-    let bound = (played.rows.iter()).find(|row| row.row == Row::Clairvoyant)?;
+    let bound = (played.rows.iter()).find(|row| row.row == SettingRow::Clairvoyant)?;
     Some(bound.figures.cost_ns_per_halt)
 }
 

@@ -5,7 +5,7 @@ use haltwise_document::{Document, html};
 
 use super::details;
 use crate::exits::page;
-use crate::exits::view::ReasonView;
+use crate::exits::view::ExitReason;
 use crate::html::chart::distribution::{Series, distribution};
 use crate::html::content::{Content, Exits};
 use crate::html::markup::{Element, Markup, el, name, short};
@@ -79,7 +79,7 @@ fn drill(exits: &Exits) -> Vec<Element> {
         .collect()
 }
 
-fn times(row: &ReasonView, tally: &Tally) -> Option<Element> {
+fn times(row: &ExitReason, tally: &Tally) -> Option<Element> {
     let hist = &tally.handling_ns;
     if row.is_halt || hist.count() == 0 {
         return None;

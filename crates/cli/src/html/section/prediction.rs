@@ -2,14 +2,16 @@
 
 use haltwise_core::prove::figure::Unit;
 use haltwise_core::prove::predict::Prediction;
+use haltwise_document::{Document, html};
+use serde_json::json;
 
 use super::table::{Is, Table, cell};
 use super::{note, p};
-use crate::html::chart::interval::interval;
+use crate::html::chart::bars::interval;
 use crate::html::content::Content;
 use crate::html::markup::{Markup, el, name, short};
+use crate::ledger::page::accuracy;
 use crate::ledger::summary::Summary;
-use crate::ledger::text::apart;
 use crate::proof::{Proof, figure};
 use crate::prove::text::{not_judged, verdict};
 use crate::words::plural;
@@ -66,12 +68,12 @@ fn proof(view: &Proof) -> Markup {
             cell(figure::value(one.unit, it.b)),
             cell(figure::difference(one.unit, it.effect.estimate)),
             cell(figure::span(one.unit, it.effect.low, it.effect.high)),
-            cell(interval(
+            cell(interval(&json!([
                 it.effect.estimate,
                 it.effect.low,
                 it.effect.high,
-                reach,
-            )),
+                reach
+            ]))),
             cell(if one.differs { "yes" } else { "no" }),
         ]);
     }
@@ -123,40 +125,8 @@ fn predicted(view: &Proof) -> Markup {
 }
 
 fn ledger(summary: &Summary) -> Markup {
-    let text = format!(
-        "Over {} in the ledger, {} of {} fell within the predicted interval, {} of them only because \
-         the noise widened it.",
-        plural(summary.proofs as u64, "proof"),
-        summary.within,
-        plural(summary.predictions as u64, "measured difference"),
-        summary.within_by_noise,
-    );
-    let left_out = summary.inconclusive;
-    let left_out = (left_out.proofs > 0).then(|| p(apart(left_out)));
-    let mut table = Table::new(
-        "Accuracy of past predictions",
-        &[
-            (Is::Text, "figure"),
-            (Is::Number, "predictions"),
-            (Is::Number, "within"),
-            (Is::Number, "median width"),
-            (Is::Number, "half are off by at most"),
-            (Is::Number, "nine in ten by at most"),
-        ],
-    );
-    for of in &summary.figures {
-        table.row(vec![
-            cell(figure::name(of.figure)),
-            cell(of.predictions.to_string()),
-            cell(of.within.to_string()),
-            cell(figure::value(of.unit, of.width_p50)),
-            cell(figure::value(of.unit, of.error_p50)),
-            cell(figure::value(of.unit, of.error_p90)),
-        ]);
-    }
-    Markup::none()
-        .and(el("h3").with("The ledger"))
-        .and(p(text))
-        .and(left_out)
-        .and(table.finish())
+    let mut document = Document::new();
+    document.heading("The ledger");
+    accuracy(&mut document, summary);
+    html::render(&document)
 }

@@ -11,8 +11,8 @@ use crate::html::content::{Advice, Content};
 use crate::html::markup::{Element, Markup, el, short};
 use crate::number::{count, nanos, nanos_f64, share, three_digits};
 use crate::plan::Settings;
+use crate::recommend::candidates::SettingRow;
 use crate::recommend::say;
-use crate::recommend::seek::Row;
 use crate::recommend::view::{Figures, PlayedView, settings};
 use crate::recommend::whatif::WhatIf;
 
@@ -113,24 +113,24 @@ fn rows(content: &Content, advice: &Advice, played: &PlayedView, grid: &WhatIf) 
     let mut rows: Vec<Shown> = Vec::new();
     for row in &played.rows {
         let (class, name, title, parameters) = match row.row {
-            Row::InForce => (
+            SettingRow::InForce => (
                 "p-force",
                 "in force",
                 "in force",
                 said(&advice.tuned.in_force),
             ),
-            Row::Default => (
+            SettingRow::Default => (
                 "p-default",
                 "kernel's default",
                 "kernel's default",
                 said(&settings(&grid.default, reach)),
             ),
-            Row::Choice => {
+            SettingRow::Choice => {
                 let setting = played.choice.as_ref().map_or_else(String::new, said);
                 ("p-choice", choice, choice, setting)
             }
-            Row::Off => ("p-off", "no polling", "no polling", "off".to_owned()),
-            Row::Clairvoyant => (
+            SettingRow::Off => ("p-off", "no polling", "no polling", "off".to_owned()),
+            SettingRow::Clairvoyant => (
                 "p-bound",
                 "oracle",
                 "oracle: knows each gap in advance; a lower bound, not a setting",

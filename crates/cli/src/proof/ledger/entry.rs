@@ -2,58 +2,97 @@
 
 use haltwise_capture::info::Clock;
 use haltwise_core::prove::compare::Verdict;
-use haltwise_core::prove::figure::Unit;
+use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::prove::predict::Prediction;
-use haltwise_core::prove::rank::FEWEST;
+use haltwise_core::prove::rank::{FEWEST, Interval};
+use haltwise_document::figures;
 use haltwise_host::clock;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::SCHEMA;
 use crate::proof::{Proof, SettingView};
 
-/// One proof.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Entry {
-    /// Version of this shape.
-    pub(crate) schema: u32,
-    /// When it was added.
-    pub(crate) utc: String,
-    /// Where it was measured.
-    pub(crate) hostname: String,
-    /// On which kernel.
-    pub(crate) kernel: String,
-    /// The settings.
-    pub(crate) a: SettingView,
-    /// The second.
-    pub(crate) b: SettingView,
-    /// How they were put in force.
-    pub(crate) means: String,
-    /// The command of each block.
-    pub(crate) command: Vec<String>,
-    /// Rounds that it rests on.
-    pub(crate) rounds: u64,
-    /// Events lost.
-    pub(crate) lost: u64,
-    /// What came of it.
-    pub(crate) verdict: Verdict,
-    /// What was predicted, and what was measured.
-    pub(crate) predictions: Vec<Kept>,
+figures! {
+    /// One proof.
+    #[derive(Clone, PartialEq, Deserialize)]
+    pub(crate) struct Entry {
+        /// Version of this shape: 1.
+        pub(crate) schema: u32 = Number,
+        /// When it was added.
+        pub(crate) utc: String = Name,
+        /// Where it was measured.
+        pub(crate) hostname: String = Name,
+        /// On which kernel.
+        pub(crate) kernel: String = Name,
+        /// The first setting, as in [a comparison's JSON](prove-json.md): `spec`, `halt_poll_ns`,
+        /// `halt_poll_ns_grow`, `halt_poll_ns_grow_start`, `halt_poll_ns_shrink`.
+        pub(crate) a: SettingView = Object,
+        /// The second setting.
+        pub(crate) b: SettingView = Object,
+        /// How they were put in force.
+        pub(crate) means: String = Name,
+        /// What ran.
+        pub(crate) command: Vec<String> = Words,
+        /// Rounds that it rests on.
+        pub(crate) rounds: u64 = Count,
+        /// Events lost.
+        pub(crate) lost: u64 = Count,
+        /// `says`, and with it `seen_from`, `noise` or `needed`.
+        pub(crate) verdict: Verdict = Object,
+        /// One for each figure of each setting.
+        pub(crate) predictions: Vec<Kept> = List(Kept::FIGURES),
+    }
+
+    /// A prediction and its outcome.
+    #[derive(Clone, PartialEq, Deserialize)]
+    pub(crate) struct Kept {
+        /// Which setting was predicted, from blocks under the other: `a` or `b`.
+        pub(crate) of: String = Word,
+        /// What the figure is counted in.
+        pub(crate) unit: Unit = Word,
+        /// Up to so much, A may differ from itself.
+        pub(crate) noise: f64 = Real,
+        /// The prediction's load had two steady states.
+        pub(crate) bistable: bool = Flag,
+        #[serde(flatten)]
+        pub(crate) prediction: Prediction = Flat(PREDICTION),
+    }
 }
 
-/// A prediction and its outcome.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Kept {
-    /// The setting that was predicted: `a` or `b`.
-    pub(crate) of: String,
-    /// What the figure is counted in.
-    pub(crate) unit: Unit,
-    /// Up to so much, A may differ from itself.
-    pub(crate) noise: f64,
-    /// The prediction's load had two steady states.
-    pub(crate) bistable: bool,
-    /// Figure, predicted, measured, error.
-    #[serde(flatten)]
-    pub(crate) prediction: Prediction,
+figures! {
+    /// One figure, predicted and measured.
+    const PREDICTION: Prediction {
+        /// Which figure.
+        figure: Figure = Word,
+        /// Median of what was predicted.
+        predicted: f64 = Real,
+        /// Median of what was measured.
+        measured: f64 = Real,
+        /// Predicted minus measured, round by round.
+        error: Interval = Record(ROUNDS, "error_{}"),
+        /// The predicted difference from the setting that the prediction was made from.
+        effect: Interval = Record(ROUNDS, "effect_{}"),
+        /// The measured one.
+        measured_effect: Interval = Record(ROUNDS, "measured_effect_{}"),
+        /// Whether the measured difference lies within the predicted interval, widened by the noise.
+        within: bool = Flag,
+    }
+}
+
+figures! {
+    /// A difference over the rounds.
+    const ROUNDS: Interval {
+        /// The typical difference.
+        estimate: f64 = Real,
+        /// Lower end of its interval.
+        low: f64 = Real,
+        /// Upper end of its interval.
+        high: f64 = Real,
+        /// How often such an interval holds the truth.
+        confidence: f64 = Share,
+        /// Differences that it rests on.
+        rounds: usize = Count,
+    }
 }
 
 impl Kept {

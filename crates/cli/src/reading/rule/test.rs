@@ -15,13 +15,13 @@ fn knob(time_ns: u64, name: &str, value: &str) -> Knob {
     }
 }
 
-fn told(parameters: [Option<u32>; 4]) -> Told {
-    Told {
-        kernel: None,
-        arch: None,
-        backports: Vec::new(),
-        parameters,
-        cap: None,
+fn told([max, grow, grow_start, shrink]: [Option<u32>; 4]) -> GivenHost {
+    GivenHost {
+        max,
+        grow,
+        grow_start,
+        shrink,
+        ..GivenHost::default()
     }
 }
 
@@ -106,7 +106,7 @@ fn a_kernel_or_machine_that_is_not_known_has_to_be_told() {
     assert_eq!(assumed, (Arch::X86, Origin::Assumed));
     let recorded = arch(&info("aarch64", Rung::Import), &nobody).unwrap();
     assert_eq!(recorded, (Arch::Arm64, Origin::Recorded));
-    let told = Told {
+    let told = GivenHost {
         kernel: Some(Version::new(6, 1)),
         arch: Some(Arch::S390),
         ..nobody

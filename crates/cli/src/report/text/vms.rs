@@ -1,6 +1,5 @@
 //! The VMs of a report: a table of those that cost most, and a note for what concerns many of them.
 
-use clap::ValueEnum;
 use haltwise_core::event::CeilingSource;
 
 use super::Options;
@@ -11,19 +10,6 @@ use crate::report::honest::{came_or_went, is_paused};
 use crate::report::verdict::concerns;
 use crate::report::view::{Report, VmView};
 use crate::words::{ceiling_source, plural, some};
-
-/// By which column the table is sorted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Sort {
-    Poll,
-    Failed,
-    Halts,
-    Halted,
-    Waits,
-    Gap,
-    Wake,
-    Name,
-}
 
 /// Names in a note; more are counted.
 const NAMES: usize = 4;
@@ -38,8 +24,7 @@ pub(super) fn vms(page: &mut Page, report: &Report, options: Options) {
         return;
     }
     page.gap();
-    let sorted = sorted(report, options.sort);
-    let (shown, rest) = sorted.split_at(options.top.min(sorted.len()));
+    let (shown, rest) = report.vms.split_at(options.top.min(report.vms.len()));
     let mut rows = vec![header("VM")];
     let common = common_end(shown);
     rows.extend(shown.iter().map(|vm| cells(vm, common)));
@@ -48,56 +33,30 @@ pub(super) fn vms(page: &mut Page, report: &Report, options: Options) {
         page.wrapped("  ", &others(rest), 2);
     }
     if !options.detail {
-        notes(page, report, &sorted);
+        notes(page, report);
     }
 }
 
-/// The VMs, those first of which the sorted figure is largest; VMs without it last.
-pub(super) fn sorted(report: &Report, sort: Sort) -> Vec<&VmView> {
-    let mut vms: Vec<&VmView> = report.vms.iter().collect();
-    let largest = |a: Option<f64>, b: Option<f64>| match (a, b) {
-        (Some(a), Some(b)) => b.total_cmp(&a),
-        (a, b) => b.is_some().cmp(&a.is_some()),
+/// Puts those first that poll most, and those last that could not be seen.
+pub(crate) fn order(vms: &mut [VmView]) {
+    let rank = |vm: &VmView| {
+        let seen = vm.account.halts > 0 || (vm.not_observable.is_none() && !is_paused(vm));
+        // Those that do not poll cost by their halts.
+        let [poll, halts] = [vm.account.poll.cpu_percent, Some(vm.account.halts_per_s)];
+        let known = |figure: Option<f64>| figure.filter(|_| seen).unwrap_or(-1.0);
+        (known(poll), known(halts))
     };
     vms.sort_by(|a, b| {
-        let by = match sort {
-            Sort::Name => a.name.cmp(&b.name),
-            _ => largest(figure(a, sort), figure(b, sort)),
-        };
-        // Those that do not poll cost by their halts.
-        let halts = |vm: &VmView| seen(vm).then_some(vm.account.halts_per_s);
-        by.then_with(|| largest(halts(a), halts(b)))
+        let (a, b) = (rank(a), rank(b));
+        b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1))
     });
-    vms
-}
-
-/// Whether a VM's halts could be seen.
-fn seen(vm: &VmView) -> bool {
-    vm.account.halts > 0 || (vm.not_observable.is_none() && !is_paused(vm))
-}
-
-fn figure(vm: &VmView, sort: Sort) -> Option<f64> {
-    let account = &vm.account;
-    if !seen(vm) {
-        return None;
-    }
-    match sort {
-        Sort::Poll => account.poll.cpu_percent,
-        Sort::Failed => account.poll.wasted_cpu_percent,
-        Sort::Halts => Some(account.halts_per_s),
-        Sort::Halted => Some(account.halted_share),
-        Sort::Waits => Some(account.waits_per_s),
-        Sort::Gap => account.gap_ns.map(|spread| spread.p50 as f64),
-        Sort::Wake => account.wake_latency_ns.map(|spread| spread.p50 as f64),
-        Sort::Name => None,
-    }
 }
 
 /// Bytes of the end that all of these names share: it tells none from another, so a long one is left out.
-fn common_end(vms: &[&VmView]) -> usize {
+fn common_end(vms: &[VmView]) -> usize {
     const SHORT: usize = 4;
     let [first, others @ ..] = vms else { return 0 };
-    let shared = |other: &&VmView| {
+    let shared = |other: &VmView| {
         let pairs = first.name.chars().rev().zip(other.name.chars().rev());
         let same = pairs.take_while(|(a, b)| a == b);
         same.map(|(c, _)| c.len_utf8()).sum::<usize>()
@@ -129,7 +88,7 @@ fn cells(vm: &VmView, common_end: usize) -> Vec<String> {
 }
 
 /// What the VMs below the table come to.
-fn others(rest: &[&VmView]) -> String {
+fn others(rest: &[VmView]) -> String {
     let halts: f64 = rest.iter().map(|vm| vm.account.halts_per_s).sum();
     let polls = rest.iter().filter_map(|vm| vm.account.poll.cpu_percent);
     let polls: f64 = polls.sum();
@@ -147,23 +106,23 @@ fn short(name: &str) -> String {
 }
 
 /// What concerns VMs, said once for all of them.
-fn notes(page: &mut Page, report: &Report, vms: &[&VmView]) {
+fn notes(page: &mut Page, report: &Report) {
     let mut notes: Vec<(String, Vec<&VmView>)> = Vec::new();
     let mut note = |what: String, vm| match notes.iter_mut().find(|(known, _)| *known == what) {
         Some((_, concerned)) => concerned.push(vm),
         None => notes.push((what, vec![vm])),
     };
-    for &vm in vms {
+    for vm in &report.vms {
         for what in concerns(vm) {
             note(what, vm);
         }
     }
-    for &vm in vms {
+    for vm in &report.vms {
         if let Some(what) = came_or_went(vm, report) {
             note(what.to_owned(), vm);
         }
     }
-    for &vm in vms.iter().filter(|vm| vm.account.halts > 0) {
+    for vm in report.vms.iter().filter(|vm| vm.account.halts > 0) {
         note(ceiling(vm), vm);
     }
     page.gap();

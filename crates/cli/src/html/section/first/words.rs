@@ -3,9 +3,9 @@
 use crate::html::content::{Advice, Content};
 use crate::html::markup::{Markup, el, name, prose};
 use crate::number::{nanos, nanos_f64, share, three_digits};
+use crate::recommend::candidates::SettingRow;
 use crate::recommend::follow;
 use crate::recommend::say;
-use crate::recommend::seek::Row;
 use crate::recommend::view::{Figures, PlayedView};
 use crate::report::view::{AccountView, Report, VmView};
 
@@ -211,7 +211,10 @@ fn effect(advice: &Advice, told: &mut Vec<Told>) -> Vec<Markup> {
     let (Some(recommended), Some(played)) = (&tuned.recommended, &tuned.played) else {
         return reason();
     };
-    let (Some(before), Some(after)) = (row(played, Row::InForce), row(played, Row::Choice)) else {
+    let (Some(before), Some(after)) = (
+        row(played, SettingRow::InForce),
+        row(played, SettingRow::Choice),
+    ) else {
         return reason();
     };
     let setting = say::setting(recommended);
@@ -326,7 +329,7 @@ fn kept(
         .and(linked(told, before))
 }
 
-fn row(played: &PlayedView, which: Row) -> Option<&Figures> {
+fn row(played: &PlayedView, which: SettingRow) -> Option<&Figures> {
     let found = played.rows.iter().find(|row| row.row == which);
     found.map(|row| &row.figures)
 }

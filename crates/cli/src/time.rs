@@ -3,17 +3,17 @@
 use haltwise_core::units::{DurationParseError, Nanos};
 
 /// The length of a measurement; a number without a unit is seconds.
-pub(super) fn duration(text: &str) -> Result<Nanos, DurationParseError> {
+pub(crate) fn duration(text: &str) -> Result<Nanos, DurationParseError> {
     Nanos::of_seconds(text)
 }
 
 /// A cost or a latency; a number without a unit is nanoseconds.
-pub(super) fn nanoseconds(text: &str) -> Result<Nanos, DurationParseError> {
+pub(crate) fn nanoseconds(text: &str) -> Result<Nanos, DurationParseError> {
     Nanos::of_parameter(text)
 }
 
 /// A time as KVM stores it, in 32 bits; a number without a unit is nanoseconds.
-pub(super) fn parameter(text: &str) -> Result<u32, String> {
+pub(crate) fn parameter(text: &str) -> Result<u32, String> {
     let Nanos(ns) = nanoseconds(text).map_err(|error| error.to_string())?;
     u32::try_from(ns).map_err(|_| "KVM stores at most 4294967295 ns (4.29 s)".to_owned())
 }

@@ -1,40 +1,41 @@
-//! The result as text.
+//! What is shown of a verification.
 
-use haltwise_core::verify::tally::Transition;
+use haltwise_core::verify::tally::{Count, Transition};
+use haltwise_document::{Document, Rows, Unit, Untrusted, prose};
 
-use super::view::{DidView, DifferenceView, SettingView, View};
+use super::view::{DifferentHalt, ResultLine, TakenParameter, Verified, WindowStep};
 use crate::number::percent;
-use crate::page::{Page, Stands, harmless};
 use crate::reading::rule::Origin;
 
-/// Lays out the result in so many columns.
-pub(super) fn render(view: &View, width: usize) -> String {
-    let mut page = Page::new(width);
+/// Lays it out.
+pub(crate) fn document(view: &Verified) -> Document {
+    let mut document = Document::new();
     let capture = &view.capture;
     let text = format!(
-        "{} of {}, recorded by {} on {}",
+        "{} of {}, recorded by {} on ",
         counted(view.halts, "halt"),
         counted(capture.vcpus as u64, "vCPU"),
         capture.rung,
-        harmless(&capture.kernel_release),
     );
-    page.wrapped(&format!("{}: ", harmless(&capture.dir)), &text, 2);
-    rule(&mut page, view);
-    differences(&mut page, view);
-    result(&mut page, view);
-    closing(&mut page, view);
-    page.finish()
+    let kernel = Untrusted::from(&capture.kernel_release);
+    document.fact(Untrusted::from(&capture.dir), prose![text, kernel]);
+    algorithm(&mut document, view);
+    left_out(&mut document, view);
+    differences(&mut document, view);
+    result(&mut document, view);
+    document.prose(verdict(view));
+    for note in &view.capture.notes {
+        document.note(Untrusted::from(note));
+    }
+    document
 }
 
-fn say(page: &mut Page, what: &str, text: &str) {
-    page.wrapped(&format!("  {what:<13} "), text, 16);
-}
-
+/// Exact: what is counted here may differ by one.
 fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-fn rule(page: &mut Page, view: &View) {
+fn algorithm(document: &mut Document, view: &Verified) {
     let rule = &view.rule;
     let mut text = format!("Linux {} on {}", rule.kernel, rule.arch);
     text.push_str(origin(rule.arch_origin));
@@ -55,11 +56,11 @@ fn rule(page: &mut Page, view: &View) {
     if !rule.transcribed {
         text.push_str(" (unknown kernel: the nearest known algorithm is used)");
     }
-    say(page, "algorithm", &text);
+    document.fact("algorithm", text);
     let settings: Vec<String> = view.settings.iter().map(setting).collect();
-    say(page, "settings", &settings.join(", "));
+    document.fact("settings", settings.join(", "));
     if let Some(cap) = view.cap_ns {
-        say(page, "ceiling", &format!("{cap} for every VM (specified)"));
+        document.fact("ceiling", format!("{cap} for every VM (specified)"));
     }
 }
 
@@ -71,7 +72,7 @@ fn origin(origin: Origin) -> &'static str {
     }
 }
 
-fn setting(setting: &SettingView) -> String {
+fn setting(setting: &TakenParameter) -> String {
     let origin = origin(setting.origin);
     let mut text = format!("{} {}{origin}", setting.name, setting.first);
     if setting.changes > 0 {
@@ -81,27 +82,27 @@ fn setting(setting: &SettingView) -> String {
     text
 }
 
-fn differences(page: &mut Page, view: &View) {
+fn differences(document: &mut Document, view: &Verified) {
     if view.shown.is_empty() {
         return;
     }
     let all = view.differences;
     let shown = view.shown.len();
-    page.heading(&if shown as u64 == all {
+    document.heading(if shown as u64 == all {
         format!("Differences: {all}")
     } else {
         format!("Differences: the first {shown} of {all} (--all shows all)")
     });
     for difference in &view.shown {
-        one(page, difference);
+        one(document, difference);
     }
 }
 
-fn one(page: &mut Page, it: &DifferenceView) {
+fn one(document: &mut Document, it: &DifferentHalt) {
     let name = it.vm_name.as_deref().unwrap_or("unknown VM");
     let vcpu = it.vcpu.map_or_else(
-        || format!("thread {}", it.tid),
-        |vcpu| format!("vCPU {vcpu}"),
+        || format!(" thread {}", it.tid),
+        |vcpu| format!(" vCPU {vcpu}"),
     );
     let (seconds, nanos) = (
         it.after_start_ns / 1_000_000_000,
@@ -123,64 +124,63 @@ fn one(page: &mut Page, it: &DifferenceView) {
     if it.as_if_vetoed {
         text.push_str(", as for a vCPU that may not poll");
     }
-    page.wrapped(&format!("{} {vcpu} ", harmless(name)), &text, 4);
-    page.line(&format!("    expected  {}", did(&it.expected)));
-    page.line(&format!("    found     {}", did(&it.found)));
+    document.fact(prose![Untrusted::from(name), vcpu], text);
+    document.fact("    expected", step(&it.expected));
+    document.fact("    found", step(&it.found));
 }
 
-fn did(did: &DidView) -> String {
+fn step(step: &WindowStep) -> String {
     let known = |ns: Option<u32>| ns.map_or_else(|| "?".to_owned(), |ns| ns.to_string());
-    let call = match (did.old_ns, did.new_ns) {
-        (Some(old), Some(new)) => format!("{} {old} -> {new}", did.change),
+    let call = match (step.old_ns, step.new_ns) {
+        (Some(old), Some(new)) => format!("{} {old} -> {new}", step.change),
         _ => "no call".to_owned(),
     };
-    let (window, next) = (known(did.window_ns), known(did.next_ns));
+    let (window, next) = (known(step.window_ns), known(step.next_ns));
     format!("window {window}, {call}, leaves {next}")
 }
 
-fn result(page: &mut Page, view: &View) {
-    page.heading("Result");
-    let share = |part: u64, whole: u64| match whole {
-        0 => "-".to_owned(),
-        // Never rounded up to all of them.
-        _ if part < whole && part as f64 / whole as f64 > 0.999 => "< 100 %".to_owned(),
-        _ => percent(part as f64, whole as f64),
+fn result(document: &mut Document, view: &Verified) {
+    document.heading("Result");
+    let line = |what, count: Count| ResultLine {
+        what,
+        checked: count.checked,
+        matched: count.matched,
     };
-    let row = |what: &str, checked: u64, matched: u64| {
-        vec![
-            what.to_owned(),
-            checked.to_string(),
-            matched.to_string(),
-            share(matched, checked),
-        ]
+    let all = Count {
+        checked: view.checked,
+        matched: view.matched,
     };
-    let mut rows = vec![
-        ["", "checked", "matched", ""].map(str::to_owned).to_vec(),
-        row("halts", view.checked, view.matched),
-    ];
-    for transition in Transition::ALL {
+    let mut lines = vec![line("halts", all)];
+    lines.extend(Transition::ALL.into_iter().filter_map(|transition| {
         let name = match transition {
             Transition::Grow => "  grow",
             Transition::Shrink => "  shrink",
             Transition::Silent => "  changed without event",
             Transition::None => "  no change",
         };
-        if let Some(count) = view.transitions.get(transition.as_str()) {
-            rows.push(row(name, count.checked, count.matched));
-        }
-    }
-    let stands = Stands::of_numbers::<4>();
-    page.table(2, &stands, &rows);
+        let count = view.transitions.get(transition.as_str())?;
+        Some(line(name, *count))
+    }));
+    let share = |line: &ResultLine| match (line.matched, line.checked) {
+        (_, 0) => None,
+        // Never rounded up to all of them.
+        (part, all) if part < all && part as f64 / all as f64 > 0.999 => Some("< 100 %".to_owned()),
+        (part, all) => Some(percent(part as f64, all as f64)),
+    };
+    let table = Rows::new("Result", &lines, usize::MAX)
+        .show(&["what", "checked", "matched"])
+        .with("share", Unit::Shown, share);
+    document.table(table.finish());
 }
 
-fn closing(page: &mut Page, view: &View) {
-    page.gap();
+/// What was not checked, and what was assumed.
+fn left_out(document: &mut Document, view: &Verified) {
     let reasons = view.reasons();
     if reasons.is_empty() {
-        say(page, "not checked", "none");
+        document.fact("not checked", "none");
     }
     for (count, skip) in reasons {
-        say(page, "not checked", &format!("{count} {}", skip.reason()));
+        document.fact("not checked", format!("{count} {}", skip.reason()));
     }
     if view.vetoed > 0 {
         let text = format!(
@@ -188,52 +188,44 @@ fn closing(page: &mut Page, view: &View) {
              their windows",
             counted(view.vetoed, "halt")
         );
-        say(page, "no polling", &text);
+        document.fact("no polling", text);
     }
     if view.several_settings > 0 {
         let text = format!(
             "{} checked against several settings, because they were changing; each matches one",
             counted(view.several_settings, "halt")
         );
-        say(page, "settings", &text);
+        document.fact("settings", text);
     }
-    let assumed = view
-        .settings
-        .iter()
-        .filter(|it| it.origin == Origin::Assumed);
+    let assumed = view.settings.iter();
+    let assumed = assumed.filter(|it| it.origin == Origin::Assumed);
     let assumed: Vec<&str> = assumed.map(|it| it.name).collect();
     if !assumed.is_empty() {
-        let text = format!(
-            "{}: not recorded, the kernel's default is assumed",
-            assumed.join(", ")
-        );
-        say(page, "assumed", &text);
+        let names = assumed.join(", ");
+        let text = format!("{names}: not recorded, the kernel's default is assumed");
+        document.fact("assumed", text);
     }
     if view.ceiling_assumed > 0 {
         let text = format!(
             "ceiling of {}: not recorded, halt_poll_ns assumed; specify it with --cap",
             counted(view.ceiling_assumed, "halt")
         );
-        say(page, "assumed", &text);
+        document.fact("assumed", text);
     }
     if view.capture.lost > 0 {
-        say(page, "lost", &counted(view.capture.lost, "event"));
+        document.fact("lost", counted(view.capture.lost, "event"));
     }
     if view.capture.cut {
-        say(page, "cut", "the recording was not finished");
+        document.fact("cut", "the recording was not finished");
     }
-    for note in &view.capture.notes {
-        say(page, "note", &harmless(note));
-    }
-    say(page, "verdict", &verdict(view));
 }
 
-fn verdict(view: &View) -> String {
+fn verdict(view: &Verified) -> String {
     if view.checked == 0 {
-        return "nothing could be checked".to_owned();
+        return "Nothing could be checked.".to_owned();
     }
     if view.differences == 0 {
-        return "every checked halt matches KVM's algorithm".to_owned();
+        return "Every checked halt matches KVM's algorithm.".to_owned();
     }
     let mut text = format!(
         "{} from KVM's algorithm",
@@ -256,5 +248,5 @@ fn verdict(view: &View) -> String {
     if view.rule.could_be_other {
         text.push_str(". No known backport explains them; specify one with --backport");
     }
-    text
+    text + "."
 }

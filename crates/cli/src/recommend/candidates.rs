@@ -22,7 +22,7 @@ use haltwise_core::tune::{Advice, Gather, Goal, Keep, Material, Terms};
 use super::follow;
 use super::goal::Named;
 use super::threads::Threads;
-use crate::costs::{self, Known, Told, refused};
+use crate::costs::{self, GivenCosts, Known, refused};
 use crate::exit::{Exit, Failure};
 use crate::reading::knobs::knobs_of;
 use crate::reading::open::explain_shared;
@@ -30,9 +30,9 @@ use crate::reading::opened::{Broken, Opened};
 use crate::reading::pass::{PassEnds, Sink};
 use crate::reading::rule::KernelSought;
 
-/// What is sought.
+/// What is candidates.
 #[derive(Debug)]
-pub(crate) struct Wish<'a> {
+pub(crate) struct TuneRequest {
     /// The weight of latency, in thousandths, and what to call it.
     pub(crate) weight: (String, u64),
     /// The most that polling may take, in % of one CPU.
@@ -42,14 +42,14 @@ pub(crate) struct Wish<'a> {
     /// Whether waking earlier makes the next gap longer.
     pub(crate) arrivals: Arrivals,
     /// What the command line says of costs.
-    pub(crate) told: Told<'a>,
+    pub(crate) costs: GivenCosts,
     /// The kernel, if not the capture's.
     pub(crate) kernel: Option<Version>,
     /// The port, if not the capture's.
     pub(crate) arch: Option<Arch>,
     /// Seed of all draws.
     pub(crate) seed: u64,
-    /// Only the ceiling is sought.
+    /// Only the ceiling is candidates.
     pub(crate) ceiling_only: bool,
     /// What is computed beside the recommendation.
     pub(crate) extent: Extent,
@@ -66,7 +66,7 @@ pub(crate) enum Extent {
     All,
 }
 
-impl Wish<'_> {
+impl TuneRequest {
     /// What is sought where the command line says no more than a goal.
     pub(crate) fn of_goal(weight: (String, u64), vms: Option<Vec<VmIndex>>) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Wish<'_> {
             max_poll_cpu_percent: None,
             vms,
             arrivals: Arrivals::default(),
-            told: Told::default(),
+            costs: GivenCosts::default(),
             kernel: None,
             arch: None,
             seed: 1,
@@ -86,7 +86,7 @@ impl Wish<'_> {
 
 /// What was found.
 #[derive(Debug)]
-pub(crate) struct Sought {
+pub(crate) struct Candidates {
     /// The halts and what holds for them.
     pub(crate) material: Material,
     /// What is known about blocks.
@@ -104,7 +104,7 @@ pub(crate) struct Sought {
     /// Ceilings for each VM of its own.
     pub(crate) caps: Option<Caps>,
     /// With all figures: in force, default, the choice (if any), the clairvoyant.
-    pub(crate) rows: Vec<(Row, Outcome)>,
+    pub(crate) rows: Vec<(SettingRow, Outcome)>,
     /// The cheapest policy of any kind.
     pub(crate) best_policy: Option<(String, Outcome)>,
     /// No polling against what is in force, if [`Extent::WithOff`] asks for it.
@@ -118,7 +118,7 @@ pub(crate) struct Sought {
 /// Whose figures these are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Row {
+pub(crate) enum SettingRow {
     /// The setting in force when recorded.
     InForce,
     /// The kernel's default.
@@ -135,20 +135,24 @@ pub(crate) enum Row {
 const MOST_HALTS: u64 = 32_000_000;
 
 /// Seeks in what was looked at.
-pub(crate) fn seek(opened: &Opened, wish: &Wish<'_>, look: Look) -> Result<Sought, Failure> {
+pub(crate) fn seek(
+    opened: &Opened,
+    request: &TuneRequest,
+    look: Look,
+) -> Result<Candidates, Failure> {
     let info = opened.info();
     let (version, survey, gather) = look.finish()?;
-    let known = costs::know(&wish.told, &survey)?;
-    let arch = arch_of(info, wish);
+    let known = costs::know(&request.costs, &survey)?;
+    let arch = arch_of(info, request);
     let (in_force, knobs_assumed) = knobs_of(&info.knobs, version, arch);
     let terms = Terms {
         version,
         arch,
         in_force,
-        arrivals: wish.arrivals,
+        arrivals: request.arrivals,
         elsewhere: known.elsewhere.clone(),
-        seed: wish.seed,
-        ceiling_only: wish.ceiling_only,
+        seed: request.seed,
+        ceiling_only: request.ceiling_only,
     };
     let material = gather.finish(terms, &survey).map_err(refused)?;
     if material.seats.is_empty() {
@@ -156,7 +160,7 @@ pub(crate) fn seek(opened: &Opened, wish: &Wish<'_>, look: Look) -> Result<Sough
     }
     let idle_cpu_percent = idle_cpu_percent(opened);
     let possible = idle_cpu_percent.map(|idle| idle + material.recorded_poll_cpu_percent());
-    let goals = goals(wish, &known, possible);
+    let goals = goals(request, &known, possible);
     let crew = Threads::new();
     let aims: Vec<Aim> = goals.iter().map(|goal| goal.aim).collect();
     let found: Vec<Found> = search::search(&material, &aims, &crew);
@@ -170,14 +174,14 @@ pub(crate) fn seek(opened: &Opened, wish: &Wish<'_>, look: Look) -> Result<Sough
     let others = advices.collect();
     let base = base(&advice, &in_force);
     let cost = &advice.goal.aim.cost;
-    let caps = match wish.extent {
+    let caps = match request.extent {
         Extent::Setting | Extent::WithOff => None,
         Extent::All => caps::seek(&material, &base, cost, &crew),
     };
-    let off = (wish.extent == Extent::WithOff)
+    let off = (request.extent == Extent::WithOff)
         .then(|| advice::against_in_force(&material, &of, off(&in_force), &advice.goal.aim, &crew));
-    let (rows, best_policy) = figures(&material, (&of, &advice), wish.extent, &crew)?;
-    Ok(Sought {
+    let (rows, best_policy) = figures(&material, (&of, &advice), request.extent, &crew)?;
+    Ok(Candidates {
         looked_at: found.len(),
         of,
         others,
@@ -195,14 +199,14 @@ pub(crate) fn seek(opened: &Opened, wish: &Wish<'_>, look: Look) -> Result<Sough
 }
 
 /// The port of a capture.
-pub(super) fn arch_of(info: &CaptureInfo, wish: &Wish<'_>) -> Arch {
+pub(super) fn arch_of(info: &CaptureInfo, request: &TuneRequest) -> Arch {
     let recorded = || Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86);
-    wish.arch.unwrap_or_else(recorded)
+    request.arch.unwrap_or_else(recorded)
 }
 
 /// What is asked for first, then every goal that has a name.
 pub(super) fn goals(
-    wish: &Wish<'_>,
+    request: &TuneRequest,
     known: &Known,
     possible_poll_cpu_percent: Option<f64>,
 ) -> Vec<Goal> {
@@ -215,11 +219,11 @@ pub(super) fn goals(
                 ..Cost::FREE
             },
             switch_cpu_ends_ns: known.switch_cpu_ends_ns,
-            max_poll_cpu_percent: wish.max_poll_cpu_percent,
+            max_poll_cpu_percent: request.max_poll_cpu_percent,
             possible_poll_cpu_percent,
         },
     };
-    let mut goals = vec![goal(&wish.weight.0, wish.weight.1)];
+    let mut goals = vec![goal(&request.weight.0, request.weight.1)];
     let named = Named::ALL.map(|named| goal(named.as_str(), named.weight_milli()));
     goals.extend(named);
     goals
@@ -289,12 +293,12 @@ pub(crate) struct Look {
 }
 
 impl Look {
-    pub(crate) fn new(opened: &Opened, wish: &Wish<'_>) -> Self {
+    pub(crate) fn new(opened: &Opened, request: &TuneRequest) -> Self {
         let rows = opened.capture().rows(Table::Halts);
         Self {
-            vms: wish.vms.clone(),
+            vms: request.vms.clone(),
             vetoed: follow::disabled(opened.info()),
-            kernel: Some(KernelSought::new(opened, wish.kernel)),
+            kernel: Some(KernelSought::new(opened, request.kernel)),
             version: None,
             survey: Survey::default(),
             span: Span {
@@ -389,7 +393,7 @@ fn off(in_force: &Knobs) -> Knobs {
     }
 }
 
-type Rows = Vec<(Row, Outcome)>;
+type Rows = Vec<(SettingRow, Outcome)>;
 
 /// The rows of the page, and the cheapest policy of any kind.
 fn figures(
@@ -407,20 +411,26 @@ fn figures(
         })
     };
     let mut rows = vec![
-        (Row::InForce, setting(&of.in_force, CeilingsOf::Recorded)),
-        (Row::Default, setting(&of.default, CeilingsOf::Param)),
+        (
+            SettingRow::InForce,
+            setting(&of.in_force, CeilingsOf::Recorded),
+        ),
+        (SettingRow::Default, setting(&of.default, CeilingsOf::Param)),
     ];
     if let Some(choice) = &advice.choice {
-        rows.push((Row::Choice, setting(choice, CeilingsOf::Param)));
+        rows.push((SettingRow::Choice, setting(choice, CeilingsOf::Param)));
     }
     if extent != Extent::Setting {
         let off = Entry::new(off(&material.terms.in_force));
-        rows.push((Row::Off, Subject::Setting(off)));
+        rows.push((SettingRow::Off, Subject::Setting(off)));
     }
     let others: &[&str] = match extent {
         Extent::Setting | Extent::WithOff => &[],
         Extent::All => {
-            rows.push((Row::Clairvoyant, Subject::Policy("clairvoyant".parse()?)));
+            rows.push((
+                SettingRow::Clairvoyant,
+                Subject::Policy("clairvoyant".parse()?),
+            ));
             &OF_ANY_KIND
         }
     };

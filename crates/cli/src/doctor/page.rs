@@ -1,0 +1,189 @@
+//! The diagnosis on a screen.
+
+use haltwise_document::{Document, Rows, Unit, Untrusted, prose};
+
+use super::view::{Diagnosis, RunningVm, SettingInForce};
+use crate::knob::text::{NOT_RUNNING, disabled};
+use crate::number::nanos;
+use crate::words::{ceiling_source, plural};
+
+/// Lays the diagnosis out, with so many VMs.
+pub(crate) fn document(diagnosis: &Diagnosis, top: usize) -> Document {
+    let mut document = Document::new();
+    let kernel = &diagnosis.kernel;
+    document.heading(format!("What can be recorded here (Linux {kernel})"));
+    let best = diagnosis.best_rung;
+    for source in &diagnosis.rungs {
+        let text = match &source.refused {
+            None if best == Some(source.rung) => "yes, will be used".to_owned(),
+            None => "yes".to_owned(),
+            Some(reason) => format!("no: {reason}"),
+        };
+        document.fact(source.rung.to_string(), Untrusted::from(text));
+    }
+    if best.is_none() {
+        document.prose("Nothing can be recorded on this host as it is set up.");
+    }
+    document.heading("Capabilities of this process");
+    for capability in &diagnosis.capabilities {
+        let held = if capability.held { "yes" } else { "no" };
+        document.fact(capability.name, format!("{held}; {}", capability.gives));
+    }
+    document.heading("Settings in force");
+    let settings = Rows::new("Settings in force", &diagnosis.knobs, usize::MAX)
+        .show(&["name"])
+        .with("value", Unit::Name, value)
+        .show(&["binds"]);
+    document.table(settings.finish());
+    vms(&mut document, diagnosis, top);
+    findings(&mut document, diagnosis);
+    document
+}
+
+fn value(setting: &SettingInForce) -> String {
+    let (name, value) = (&setting.name, &setting.value);
+    match value.parse() {
+        Ok(ns) if name.ends_with("_ns") || name.ends_with("_start") => {
+            format!("{value} ({})", nanos(ns))
+        }
+        _ => value.clone(),
+    }
+}
+
+fn vms(document: &mut Document, diagnosis: &Diagnosis, top: usize) {
+    document.heading("Running VMs");
+    if diagnosis.vms.is_empty() {
+        document.prose("None was found.");
+    } else {
+        let vms = Rows::new("Running VMs", &diagnosis.vms, top)
+            .show(&["name", "pid", "vcpus", "ceiling_ns"])
+            .with("set by", Unit::Word, |vm| {
+                vm.ceiling_ns.map(|_| ceiling_source(vm.ceiling_source))
+            })
+            .with("window", Unit::Word, window);
+        document.table(vms.finish());
+    }
+    for vm in &diagnosis.vms {
+        if let Some(reason) = &vm.not_observable {
+            let name = Untrusted::from(&vm.name);
+            document.prose(prose![name, ": not observable: ", Untrusted::from(reason)]);
+        }
+        if vm.running == Some(false) {
+            document.prose(prose![Untrusted::from(&vm.name), ": ", NOT_RUNNING]);
+        }
+        if !vm.vetoed_vcpus.is_empty() {
+            document.prose(disabled(&vm.name, &vm.vetoed_vcpus));
+        }
+    }
+    if let Some(reason) = &diagnosis.vms_unread {
+        let text = "Ceilings, windows and polling vetoes of VMs are unknown: ";
+        document.prose(prose![text, Untrusted::from(reason), "."]);
+    }
+    if diagnosis.processes_denied > 0 {
+        let processes = plural(diagnosis.processes_denied as u64, "process");
+        document.prose(format!(
+            "{processes} not accessible; some of them may be VMs."
+        ));
+    }
+}
+
+fn window(vm: &RunningVm) -> Option<String> {
+    match vm.window_ns {
+        None if !vm.vetoed_vcpus.is_empty() => Some("not polled".to_owned()),
+        None => None,
+        Some((low, high)) if low == high => Some(nanos(low.into())),
+        Some((low, high)) => Some(format!("{} to {}", nanos(low.into()), nanos(high.into()))),
+    }
+}
+
+fn findings(document: &mut Document, diagnosis: &Diagnosis) {
+    document.heading("Notes");
+    if diagnosis.findings.is_empty() {
+        document.prose("Nothing.");
+    }
+    for finding in &diagnosis.findings {
+        let (what, why) = (
+            Untrusted::from(&finding.what),
+            Untrusted::from(&finding.why),
+        );
+        document.fact(finding.level, prose![what, ": ", why]);
+        if let Some(remedy) = &finding.remedy {
+            document.fact("    do", Untrusted::from(remedy));
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use haltwise_core::event::CeilingSource;
+    use haltwise_core::recording::Rung;
+    use haltwise_document::text::{self, Style};
+    use unicode_width::UnicodeWidthStr;
+
+    use super::*;
+    use crate::doctor::view::{CapabilityView, HostFinding, SourceView};
+
+    #[test]
+    fn a_screen_says_what_is_refused_and_what_to_do() {
+        let diagnosis = Diagnosis {
+            schema: 1,
+            kernel: "5.15.0".into(),
+            best_rung: Some(Rung::Tracepoints),
+            rungs: vec![SourceView {
+                rung: Rung::Bpf,
+                refused: Some("load BPF programs: not permitted (needs CAP_BPF)".into()),
+                denied: true,
+            }],
+            capabilities: vec![CapabilityView {
+                name: "CAP_CHECKPOINT_RESTORE",
+                held: false,
+                gives: "--profile: function names of VMMs whose files are deleted",
+            }],
+            knobs: vec![SettingInForce {
+                name: "halt_poll_ns".into(),
+                value: "200000".into(),
+                binds: "VMs started after it was set",
+            }],
+            vms: vec![RunningVm {
+                identity: None,
+                name: "a-long-name-\u{1b}[2J".repeat(5),
+                vmm: "qemu",
+                pid: 4_711,
+                vcpus: 2,
+                ceiling_ns: Some(200_000),
+                ceiling_source: CeilingSource::Snapshot,
+                window_ns: Some((0, 80_000)),
+                vetoed_vcpus: vec![1],
+                not_observable: None,
+                running: Some(false),
+            }],
+            vms_unread: None,
+            processes_denied: 1,
+            findings: vec![HostFinding {
+                level: "warning",
+                what: "a VM keeps its ceiling".into(),
+                why: "kernels 5.8 to 6.0".into(),
+                remedy: Some("restart it".into()),
+            }],
+        };
+        let style = Style {
+            width: 80,
+            colour: false,
+        };
+        let text = text::render(&document(&diagnosis, 20), style);
+        assert!(text.lines().all(|line| line.width() <= 80), "{text}");
+        for part in [
+            "bpf: no: load BPF programs: not permitted (needs CAP_BPF)\n",
+            "CAP_CHECKPOINT_RESTORE: no; --profile: function names of VMMs whose files are\n",
+            "200000 (200 us)  VMs started after it was set\n",
+            "fixed when the VM was created  0 ns to 80.0 us\n",
+            "disabled host polling on vCPU 1: their",
+            "not running: none of its vCPUs is in KVM_RUN",
+            "1 process not accessible",
+            "warning: a VM keeps its ceiling: kernels 5.8 to 6.0\n    do: restart it\n",
+        ] {
+            assert!(text.contains(part), "{part:?} in\n{text}");
+        }
+        assert!(!text.contains('\u{1b}'));
+    }
+}
