@@ -152,11 +152,7 @@ impl fmt::Display for Note {
             ),
             Self::Repaired { table, rows, bytes } => {
                 write!(f, "table {table} was damaged and repaired: ")?;
-                match (rows, bytes) {
-                    (0, 0) => f.write_str("an unknown number of rows is missing"),
-                    (0, bytes) => write!(f, "the rows of {bytes} bytes are missing"),
-                    (rows, _) => write!(f, "{rows} rows are missing"),
-                }
+                repaired(f, *rows, *bytes)
             }
             Self::OutOfOrder { halts } => {
                 write!(f, "{halts} halts stand after a later halt of the same vCPU")
@@ -166,18 +162,30 @@ impl fmt::Display for Note {
                 "{halts} halts are counts only, because the disk was full or failed: they are in sums and rates of \
                  `report` and `top`, and missing where single halts are needed (`diff`, `verify`, `replay`, `tune`)"
             ),
-            Self::Dropped(of) => write!(
-                f,
-                "the ring has dropped {} older segments, with {} halts and {} bytes; the last of them began at {}",
-                of.segments,
-                of.halts,
-                of.bytes,
-                rfc3339(of.until_unix_ns)
-            ),
+            Self::Dropped(of) => dropped(f, of),
             Self::LeftOut { table, law, rows } => {
                 let noun = if *rows == 1 { "row" } else { "rows" };
                 write!(f, "{rows} {noun} of table {table} left out: {law}")
             }
         }
+    }
+}
+
+fn dropped(f: &mut fmt::Formatter<'_>, of: &Dropped) -> fmt::Result {
+    write!(
+        f,
+        "the ring has dropped {} older segments, with {} halts and {} bytes; the last of them began at {}",
+        of.segments,
+        of.halts,
+        of.bytes,
+        rfc3339(of.until_unix_ns)
+    )
+}
+
+fn repaired(f: &mut fmt::Formatter<'_>, rows: u64, bytes: u64) -> fmt::Result {
+    match (rows, bytes) {
+        (0, 0) => f.write_str("an unknown number of rows is missing"),
+        (0, bytes) => write!(f, "the rows of {bytes} bytes are missing"),
+        (rows, _) => write!(f, "{rows} rows are missing"),
     }
 }

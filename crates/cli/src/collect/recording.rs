@@ -120,12 +120,11 @@ pub(crate) fn record_if(
     is_worth_it: impl FnOnce(&Roster) -> bool,
 ) -> Result<Option<Recorded>, Failure> {
     let root = Root::host();
-    let ring = match wanted.ring {
-        Some(limits) => Some(Ring::open(&wanted.output, limits)?),
-        None => {
-            start::check_output(&wanted.output)?;
-            None
-        }
+    let ring = if let Some(limits) = wanted.ring {
+        Some(Ring::open(&wanted.output, limits)?)
+    } else {
+        start::check_output(&wanted.output)?;
+        None
     };
     let account = child::account(wanted.user.as_deref())?;
     let interrupt = Interrupt::watch()?;

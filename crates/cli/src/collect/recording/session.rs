@@ -174,22 +174,22 @@ impl Session {
         if now.saturating_sub(self.last_flush_ns) >= FLUSH_NS {
             self.last_flush_ns = now;
             self.flush()?;
-            self.turn_ring(now)?;
+            self.turn_ring(now);
         }
         Ok(())
     }
 
     /// Goes on with another segment if it is time, between two drains, so that each halt is in one of them; and drops
     /// what is too old.
-    fn turn_ring(&mut self, now_ns: u64) -> Result<(), Failure> {
+    fn turn_ring(&mut self, now_ns: u64) {
         let Some(ring) = &mut self.ring else {
-            return Ok(());
+            return;
         };
         if let Err(error) = ring.prune() {
             terminal::say(&format!("note: {}: {error}", self.output.display()));
         }
         if !ring.is_due(now_ns) {
-            return Ok(());
+            return;
         }
         let mut info = self.recording.info().clone();
         info.clock = Clock::new(now_ns, clock::wall_ns());
@@ -203,7 +203,7 @@ impl Session {
                     "note: {:#}; recording goes on with the last segment",
                     anyhow::Error::new(error)
                 ));
-                return Ok(());
+                return;
             }
         };
         let sample = host_sample::read(&self.root, None).ok();
@@ -223,7 +223,6 @@ impl Session {
         if let Some(ring) = &mut self.ring {
             ring.turn(last, ending, now_ns);
         }
-        Ok(())
     }
 
     /// What the recorder cost since the segment began, and from when on the next counts.

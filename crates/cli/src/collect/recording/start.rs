@@ -61,9 +61,9 @@ pub(crate) fn start(wanted: &Wanted, root: &Root, ring: Option<Ring>) -> Result<
         buffer_bytes: wanted.buffer_bytes,
         exits: exits.as_ref().map(|exits| exits.options.clone()),
     };
-    // Only that rung counts exits: without it there is nothing to fall back to.
-    let rung = exits.as_ref().map_or(wanted.rung, |_| Some(Rung::Bpf));
-    let mut collector = attach(rung, &options, root)?;
+    // Only that source counts exits: without it there is nothing to fall back to.
+    let source = exits.as_ref().map_or(wanted.rung, |_| Some(Rung::Bpf));
+    let mut collector = attach(source, &options, root)?;
     let profile = wanted.profile.as_ref();
     let profiler = profile
         .map(|profile| profile.start(&options.vms, &*collector, root))
