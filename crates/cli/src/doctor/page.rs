@@ -176,7 +176,7 @@ mod test {
             "bpf: no: load BPF programs: not permitted (needs CAP_BPF)\n",
             "CAP_CHECKPOINT_RESTORE: no; --profile: function names of VMMs whose files are\n",
             "200000 (200 us)  VMs started after it was set\n",
-            "fixed when the VM was created  0 ns to 80.0 us\n",
+            "fixed when the VM was created 0 ns to 80.0 us\n",
             "disabled host polling on vCPU 1: their",
             "not running: none of its vCPUs is in KVM_RUN",
             "1 process not accessible",

@@ -23,9 +23,9 @@ and puts it back. With a capture of this host, what its sleeps took longer is \
 added to every length. Does not change any setting. Measure while two CPUs \
 are idle.",
     after_help = "EXAMPLES
-  haltwise calibrate                     print the costs
-  haltwise calibrate --json > cal.json   for --calibration of tune, replay, prove
-  haltwise calibrate cap --json > cal.json    with the sleeps of a capture
+  haltwise calibrate                        print the costs
+  haltwise calibrate --json > cal.json      for --calibration of other commands
+  haltwise calibrate cap --json > cal.json  with the sleeps of a capture
 
 Exits with 5 if polls were preempted or it was interrupted, so that less was
 measured than planned."
