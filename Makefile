@@ -54,7 +54,7 @@ uninstall: ## Remove what make install installed
 	rm -f $(unit)/haltwise-record.service
 	rm -rf $(doc)
 
-dist: setup-build ## Make the archive, the .deb and the .rpm of a static program: target/dist
+dist: setup-build ## Make the archive, the .deb and the .rpm of a static program: target/packages
 	cargo xtask dist
 
 # One call of cargo for all, so that what they share is built once.

@@ -1,5 +1,5 @@
 //! `cargo xtask dist`: static programs as an archive, packages of Debian and of RPM, and their checksums, all
-//! in `target/dist`. The lab is a package of its own: no VMM comes to a host with haltwise.
+//! in `target/packages`. The lab is a package of its own: no VMM comes to a host with haltwise.
 //!
 //! The programs are linked with glibc's static libraries, and with Debian's static libelf and zlib. musl would
 //! need libelf built for it, and that needs three libraries (argp, fts, obstack) that Debian has for no musl.
@@ -48,11 +48,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(dir) => std::path::absolute(dir)?,
         None => build()?,
     };
-    let out = repo::target_dir().join("dist");
+    // Not the folder of the profile's name: cargo keeps there what it has built for the host.
+    let out = repo::target_dir().join("packages");
     if out.exists() {
         std::fs::remove_dir_all(&out).context("remove what was made last time")?;
     }
-    std::fs::create_dir_all(&out).context("create target/dist")?;
+    std::fs::create_dir_all(&out).context("create target/packages")?;
     let mut made = Vec::new();
     for package in &PACKAGES {
         say::step(&format!("packing {}", package.name));

@@ -122,7 +122,7 @@ fn worst(view: &View) -> Prose {
 
 fn settings(rows: &[SettingView]) -> Table {
     Rows::new("Settings", rows, usize::MAX)
-        .with("setting", Unit::Word, |row| match row.which {
+        .with("second half", Unit::Word, |row| match row.which {
             "off" => "halt_poll_ns=0",
             which => which,
         })
