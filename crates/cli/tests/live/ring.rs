@@ -97,10 +97,14 @@ fn segments_together_have_each_halt_once() {
     }
     assert!(halts.is_sorted_by_key(|halt| halt.start_ns));
 
-    // Other verbs read it, and what they show is whole.
+    other_verbs_read_it(&path, &segments[1], halts.len());
+}
+
+/// What they show is whole.
+fn other_verbs_read_it(path: &Path, segment: &Segment, halts: usize) {
     let report = Command::new(haltwise())
         .args(["report", "--json"])
-        .arg(&path)
+        .arg(path)
         .output();
     let report = report.unwrap();
     assert!(
@@ -111,13 +115,13 @@ fn segments_together_have_each_halt_once() {
     let reported: Value = serde_json::from_slice(&report.stdout).unwrap();
     let vms = reported["vms"].as_array().unwrap();
     let ours = vms.iter().find(|vm| vm["name"] == "in-a-ring").unwrap();
-    assert_eq!(ours["account"]["halts"].as_u64(), Some(halts.len() as u64));
+    assert_eq!(ours["account"]["halts"].as_u64(), Some(halts as u64));
     for verb in ["now", "tune", "verify", "explain", "top", "diff"] {
         let mut command = Command::new(haltwise());
-        command.arg(verb).arg(&path);
+        command.arg(verb).arg(path);
         match verb {
             "top" => _ = command.arg("--once"),
-            "diff" => _ = command.arg(&segments[1].path),
+            "diff" => _ = command.arg(&segment.path),
             _ => {}
         }
         let said = command.output().unwrap();
