@@ -1,6 +1,6 @@
 //! Checksums of a finished file: the CRC-32 of each of its blocks.
 //!
-//! [`Summing`] makes them while a file is written, [`Checked`] holds a file against them while it is read: each
+//! `Summing` makes them while a file is written, `Checked` holds a file against them while it is read: each
 //! block once, before its first byte is used.
 
 use std::fmt::Write as _;

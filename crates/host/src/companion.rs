@@ -2,8 +2,8 @@
 //!
 //! | argument | does | why apart |
 //! |---|---|---|
-//! | [`NAMER`] | names functions of VMMs (`profile::namer`) | it reads files of somebody else's |
-//! | [`TIMER`] | has the kernel time BPF programs (`bpf::timer`) | that takes `CAP_SYS_ADMIN` |
+//! | `NAMER` | names functions of VMMs (`profile::namer`) | it reads files of somebody else's |
+//! | `TIMER` | has the kernel time BPF programs (`bpf::timer`) | that takes `CAP_SYS_ADMIN` |
 
 use std::ffi::OsString;
 use std::io;

@@ -1,6 +1,6 @@
 //! What a disk can refuse, and a crash fall between: the effects of writing a capture, one by one.
 //!
-//! The file system does them. Tests put a [`Disk`] before it that is asked first, and so can be full, fail, write
+//! The file system does them. Tests put a `Disk` before it that is asked first, and so can be full, fail, write
 //! short, lie or end (`recording::simulation`); nothing else of the writer knows of it.
 
 use std::fmt;

@@ -154,7 +154,7 @@ const fn transition(name: &'static str, meaning: &'static str) -> Figure {
     }
 }
 
-/// What was done, as [`Transition`] names it.
+/// What was done, as `Transition` names it.
 const TRANSITIONS: &[Figure] = &[
     transition("grow", "KVM called it, whether or not the window changed."),
     transition(

@@ -15,7 +15,7 @@ use crate::replay::cost::Assumed;
 pub(super) const EXIT_NS: f64 = 2_000.0;
 
 /// Findings of a rule that together cost less are counted and not shown: 0.2 % of one CPU. That is what the
-/// slowest storm costs at the least ([`STORM_PER_S`] exits of [`EXIT_NS`]), or the 1000 Hz tick of one idle
+/// slowest storm costs at the least (`STORM_PER_S` exits of `EXIT_NS`), or the 1000 Hz tick of one idle
 /// guest: no rule calls anything smaller worth a look.
 pub const SHOWN_FROM_NS_PER_S: f64 = STORM_PER_S * EXIT_NS;
 
