@@ -52,7 +52,7 @@ fn to_do(advice: &Advice) -> Option<Markup> {
         .with(el("div").with(p("Set it:")).with(command(&tuned.commands)))
         .with(
             el("div")
-                .with(p("Take it back:"))
+                .with(p("Restore it:"))
                 .with(command(&say::commands(&back))),
         );
     let mut out = Markup::none().and(
@@ -60,13 +60,13 @@ fn to_do(advice: &Advice) -> Option<Markup> {
             .class("two do")
             .with(
                 el("div")
-                    .with(el("h2").with("Do it"))
+                    .with(el("h2").with("Apply it"))
                     .with(command(&[say::apply(&changes)]))
                     .with(p("Journaled first; then running VMs are watched, and it is shown to which the change applies.")),
             )
             .with(
                 el("div")
-                    .with(el("h2").with("Take it back"))
+                    .with(el("h2").with("Undo it"))
                     .with(command(&["haltwise undo".to_owned()]))
                     .with(p("Works after a crash or a boot too. `haltwise prove` measures both in turn.")),
             ),
