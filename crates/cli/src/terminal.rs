@@ -58,7 +58,7 @@ pub(crate) fn reads_a_terminal() -> bool {
 }
 
 /// Stdout for data; refused where it is a terminal.
-pub(crate) fn data() -> Option<impl Write> {
+pub(crate) fn data() -> Option<io::StdoutLock<'static>> {
     let stdout = io::stdout();
     (!stdout.is_terminal()).then(|| stdout.lock())
 }

@@ -54,9 +54,18 @@ impl Running {
     /// Starts a command: these words, as this account if there is one. Its stdin is ours, but not a
     /// terminal: there it would be stopped, being in the background.
     pub fn start(words: &[OsString], account: Option<Account>) -> io::Result<Self> {
+        Self::start_to(words, account, Stdio::inherit())
+    }
+
+    /// The same with a stdout of its own.
+    pub fn start_to(
+        words: &[OsString],
+        account: Option<Account>,
+        stdout: Stdio,
+    ) -> io::Result<Self> {
         let (program, arguments) = words.split_first().ok_or(io::ErrorKind::InvalidInput)?;
         let mut command = Command::new(program);
-        command.args(arguments).process_group(0);
+        command.args(arguments).stdout(stdout).process_group(0);
         if io::stdin().is_terminal() {
             command.stdin(Stdio::null());
         }
@@ -147,6 +156,11 @@ impl Running {
         self.reaped = true;
         self.dismiss_watcher();
         Ok(status)
+    }
+
+    /// Asks it to end, and does not wait for that.
+    pub fn ask_to_end(&self) {
+        self.signal(Signal::TERM);
     }
 
     fn signal(&self, signal: Signal) {

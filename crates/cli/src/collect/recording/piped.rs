@@ -1,16 +1,18 @@
 //! `record -o -`: the capture as a tar archive on stdout, for `haltwise report -` at the other end of a pipe.
 //!
 //! A recorder gives up the right to remove its own directory, so a process of its own records into a
-//! temporary one; this one waits for it, writes the archive and removes what was made.
+//! temporary one; this one waits for it, writes the archive and removes what was made. The recorder does not outlive
+//! this process, nor for long whoever reads the pipe.
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::AsFd;
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::Duration;
+use std::process::{ExitStatus, Stdio};
 
 use anyhow::Context as _;
 use haltwise_capture::archive;
-use rustix::process::{Pid, Signal, kill_process};
+use haltwise_host::command::{Ended, Running};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure, Outcome};
@@ -18,7 +20,10 @@ use crate::reading::place::{PIPE, Place};
 use crate::terminal;
 
 /// Between two looks at the recorder.
-const PAUSE: Duration = Duration::from_millis(20);
+const PAUSE: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 20_000_000,
+};
 
 /// Records, and writes the archive.
 pub(crate) fn run() -> Outcome {
@@ -29,14 +34,14 @@ pub(crate) fn run() -> Outcome {
     };
     let interrupt = Interrupt::watch()?;
     let place = Place::temporary();
-    let words = std::env::args_os().skip(1).collect::<Vec<_>>();
     let program = std::env::current_exe().context("find this program")?;
-    let mut recorder = Command::new(program)
-        .args(into(&words, place.path()))
-        .stdout(Stdio::null())
-        .spawn()
-        .context("start the recorder")?;
-    let status = wait(&mut recorder, &interrupt).context("wait for the recorder")?;
+    let words = std::env::args_os().skip(1).collect::<Vec<_>>();
+    let words = [vec![program.into()], into(&words, place.path())].concat();
+    let recorder = Running::start_to(&words, None, Stdio::null()).context("start the recorder")?;
+    wait(&recorder, &interrupt, &out);
+    let Ended::Itself(status) = recorder.end().context("wait for the recorder")? else {
+        return Ok(Exit::Failed);
+    };
     if !place.path().join("capture.json").exists() {
         return Ok(exit(status));
     }
@@ -49,21 +54,22 @@ pub(crate) fn run() -> Outcome {
     }
 }
 
-/// Waits until it has ended; passes a signal on.
-fn wait(recorder: &mut Child, interrupt: &Interrupt) -> std::io::Result<ExitStatus> {
-    let mut is_told = false;
-    loop {
-        if let Some(status) = recorder.try_wait()? {
-            return Ok(status);
+/// Waits until it has ended, which it is asked to on a signal, and when nobody reads any more.
+fn wait(recorder: &Running, interrupt: &Interrupt, out: impl AsFd) {
+    let mut is_asked = false;
+    while !recorder.has_ended() {
+        let mut read = [PollFd::new(&out, PollFlags::empty())];
+        // A signal ends it early: that is looked at next.
+        let _interrupted = poll(&mut read, Some(&PAUSE));
+        let is_read = !read[0].revents().contains(PollFlags::ERR);
+        if !is_read {
+            // That comes back at once.
+            std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        if interrupt.came().is_some() && !is_told {
-            is_told = true;
-            let pid = i32::try_from(recorder.id()).ok().and_then(Pid::from_raw);
-            if let Some(pid) = pid {
-                kill_process(pid, Signal::TERM)?;
-            }
+        if !is_asked && (!is_read || interrupt.came().is_some()) {
+            is_asked = true;
+            recorder.ask_to_end();
         }
-        std::thread::sleep(PAUSE);
     }
 }
 
