@@ -103,7 +103,7 @@ impl Looking {
     ) -> Result<Recommended, Failure> {
         match self {
             Self::Counts(histograms) => {
-                let mut view = counted::seek(opened, request, histograms)?;
+                let mut view = counted::search(opened, request, histograms)?;
                 view.basis.partial = is_partial(opened);
                 Ok(Recommended {
                     view,
@@ -111,7 +111,7 @@ impl Looking {
                 })
             }
             Self::Halts(look) => {
-                let candidates = candidates::seek(opened, request, *look)?;
+                let candidates = candidates::search(opened, request, *look)?;
                 Ok(Recommended {
                     view: view::view(opened.info(), &candidates, is_partial(opened)),
                     candidates: Some(candidates),

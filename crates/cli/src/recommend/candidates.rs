@@ -135,7 +135,7 @@ pub(crate) enum SettingRow {
 const MOST_HALTS: u64 = 32_000_000;
 
 /// Seeks in what was looked at.
-pub(crate) fn seek(
+pub(crate) fn search(
     opened: &Opened,
     request: &TuneRequest,
     look: Look,

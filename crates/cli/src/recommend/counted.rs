@@ -69,7 +69,7 @@ pub(crate) struct Ends {
 }
 
 /// Recommends by the histograms that were taken in. Whether they are all there is for the caller to say.
-pub(crate) fn seek(
+pub(crate) fn search(
     opened: &Opened,
     request: &TuneRequest,
     histograms: Histograms,
