@@ -1,4 +1,4 @@
-//! What `haltwise apply` does: looks what a wish comes to, and with `--yes` does it and watches whether
+//! What `haltwise apply` does: looks what a request comes to, and with `--yes` does it and watches whether
 //! the VMs that run follow.
 //!
 //! [`view`] holds what is said, [`text`] lays it out; what `undo` and `status` share is in [`crate::knob`].
@@ -8,8 +8,10 @@ mod view;
 
 use std::path::PathBuf;
 
-use haltwise_host::knob::effect::Change;
-use haltwise_host::knob::{self, Fault, Keeper, KnobError, Look, Parameter, Proposal, State, Wish};
+use haltwise_host::knob::effect::CeilingChange;
+use haltwise_host::knob::{
+    self, Baseline, Fault, KnobError, Parameter, Proposal, Request, Snapshot, Target, Writer,
+};
 use haltwise_host::root::Root;
 use haltwise_host::support::KernelRelease;
 
@@ -26,7 +28,7 @@ use crate::{page, terminal};
     clippy::struct_excessive_bools,
     reason = "the command line's own switches"
 )]
-pub(crate) struct Wanted {
+pub(crate) struct ApplyOptions {
     /// Where the values come from.
     pub(crate) source: Source,
     pub(crate) yes: bool,
@@ -45,8 +47,8 @@ pub(crate) enum Source {
 }
 
 /// Does it, or says what it would do.
-pub(crate) fn run(wanted: &Wanted) -> Outcome {
-    let (parameters, plan) = match &wanted.source {
+pub(crate) fn run(options: &ApplyOptions) -> Outcome {
+    let (parameters, plan) = match &options.source {
         Source::Set(parameters) => (parameters.clone(), None),
         Source::Plan(path) => {
             let plan = Plan::read(path)?;
@@ -56,30 +58,30 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
             (named, Some(plan))
         }
     };
-    let wish = Wish {
+    let request = Request {
         parameters,
-        persist: wanted.persist,
-        take_over: wanted.take_over,
+        persist: options.persist,
+        take_over: options.take_over,
     };
-    let root = &wanted.root;
+    let root = &options.root;
     let mut warnings = plan.as_ref().map_or_else(Vec::new, |it| suits(root, it));
-    warnings.extend(knob::advice(&wish.parameters, |it| value(root, it)));
-    warnings.extend(overruled(root, &wish));
+    warnings.extend(knob::advice(&request.parameters, |it| value(root, it)));
+    warnings.extend(overruled(root, &request));
     let plan = plan.as_ref().map(PlanView::of);
-    let view = if wanted.yes {
-        act(wanted, &wish, warnings, plan)?
+    let view = if options.yes {
+        act(options, &request, warnings, plan)?
     } else {
-        let look = Look::at(root).map_err(explain)?;
+        let look = Snapshot::read(root).map_err(explain)?;
         let look = look.ok_or_else(|| explain(KnobError::busy(root)))?;
-        let proposal = look.propose(&wish).map_err(explain)?;
-        warnings.extend(until_boot(&look.state, &wish));
-        let settled = look.open.as_ref();
+        let proposal = look.propose(&request).map_err(explain)?;
+        warnings.extend(until_boot(&look.baseline, &request));
+        let cut_off = look.cut_off.as_ref();
         if change(root, &proposal).is_some() {
             warnings.extend(vms(root).warning());
         }
-        Applied::new(&proposal, settled, warnings, plan)
+        Applied::new(&proposal, cut_off, warnings, plan)
     };
-    say(&view, wanted.json)?;
+    say(&view, options.json)?;
     Ok(if view.vms.iter().any(|vm| vm.refuses().is_some()) {
         Exit::Partial
     } else {
@@ -88,26 +90,26 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
 }
 
 fn act(
-    wanted: &Wanted,
-    wish: &Wish,
+    options: &ApplyOptions,
+    request: &Request,
     mut warnings: Vec<String>,
     plan: Option<PlanView>,
 ) -> Result<Applied, crate::exit::Failure> {
-    let root = &wanted.root;
+    let root = &options.root;
     // What cannot be done leaves no trace, not even an empty journal.
-    if let Some(look) = Look::at(root).map_err(explain)? {
-        look.propose(wish).map_err(explain)?;
+    if let Some(look) = Snapshot::read(root).map_err(explain)? {
+        look.propose(request).map_err(explain)?;
     }
-    let mut keeper = Keeper::open(root, &who(), wanted.fault).map_err(explain)?;
-    let proposal = keeper.propose(wish).map_err(explain)?;
-    warnings.extend(until_boot(&keeper.state(), wish));
-    let step = keeper.apply(&proposal).map_err(explain)?;
-    let settled = keeper.settled().cloned();
-    drop(keeper);
-    let mut view = Applied::new(&proposal, settled.as_ref(), warnings, plan);
+    let mut writer = Writer::open(root, &who(), options.fault).map_err(explain)?;
+    let proposal = writer.propose(request).map_err(explain)?;
+    warnings.extend(until_boot(writer.baseline(), request));
+    let cut_off = writer.cut_off().cloned();
+    let step = writer.apply(&proposal).map_err(explain)?;
+    drop(writer);
+    let mut view = Applied::new(&proposal, cut_off.as_ref(), warnings, plan);
     view.done = true;
     view.step = step;
-    view.undo = step.map(|step| format!("haltwise undo --step {step}"));
+    view.undo = step.map(|_| "haltwise undo".to_owned());
     if let Some(change) = change(root, &proposal) {
         let vms = watching::watch(root, &change);
         view.warnings.extend(vms.warning());
@@ -117,11 +119,11 @@ fn act(
 }
 
 /// The change of the ceiling, if it is among what was done.
-fn change(root: &Root, proposal: &Proposal) -> Option<Change> {
-    let ceiling = knob::Target::Parameter(Parameter::HaltPollNs);
-    let turn = proposal.turns.iter().find(|turn| turn.target == ceiling)?;
-    let old = turn.old.as_ref()?.parse().ok()?;
-    Some(Change {
+fn change(root: &Root, proposal: &Proposal) -> Option<CeilingChange> {
+    let ceiling = Target::Parameter(Parameter::HaltPollNs);
+    let change = proposal.changes.iter().find(|it| it.target == ceiling)?;
+    let old = change.old.as_ref()?.parse().ok()?;
+    Some(CeilingChange {
         old,
         now: watching::knobs(root)?,
     })
@@ -154,9 +156,9 @@ fn suits(root: &Root, plan: &Plan) -> Vec<String> {
 }
 
 /// What a boot file of ours says otherwise.
-fn until_boot(state: &State, wish: &Wish) -> Vec<String> {
-    let persisted = knob::persisted(state);
-    let wanted = wish.parameters.iter().filter(|_| !wish.persist);
+fn until_boot(baseline: &Baseline, request: &Request) -> Vec<String> {
+    let persisted = baseline.persisted();
+    let wanted = request.parameters.iter().filter(|_| !request.persist);
     let others = wanted.filter_map(|(parameter, value)| {
         let at_boot = persisted.get(parameter).filter(|it| *it != value)?;
         Some(format!(
@@ -167,11 +169,11 @@ fn until_boot(state: &State, wish: &Wish) -> Vec<String> {
 }
 
 /// Who else sets what we would have set at boot, and is read after us.
-fn overruled(root: &Root, wish: &Wish) -> Vec<String> {
-    if !wish.persist {
+fn overruled(root: &Root, request: &Request) -> Vec<String> {
+    if !request.persist {
         return Vec::new();
     }
-    let values = wish.parameters.iter().copied().collect();
+    let values = request.parameters.iter().copied().collect();
     let rivals = knob::rivals(root, &values).into_iter();
     let said = |it: knob::Rival| {
         let (parameter, value) = (it.parameter, page::harmless(&it.value));

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`mod@explain`] | what to do about refusals |
 //! | [`watching`] | whether the VMs that run follow |
-//! | [`view`] | turns and steps as data |
+//! | [`view`] | changes as data |
 //! | [`text`] | the same on a screen |
 
 pub(crate) mod explain;

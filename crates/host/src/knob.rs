@@ -1,53 +1,58 @@
-//! The only hand that writes to the machine: KVM's four parameters of the polling window.
+//! The only writer of settings: KVM's four parameters of halt polling, now and at boot.
 //!
-//! Everything it does is in a journal first, so that it can be undone: step by step or all at once,
-//! after a crash, and after a boot. It never fights: what somebody else has set since is theirs.
+//! What was there before is on disk before anything is set, so that it can be restored: after a crash, and
+//! after a boot. What was modified externally since is left alone.
 //!
 //! | module | holds |
 //! |---|---|
 //! | `parameter` | the four parameters and the values they take |
+//! | `target` | what can be set: parameters and boot files; a change of it |
 //! | `advice` | values that are allowed and likely to be a slip or to cost |
-//! | `entry`, `line` | what the journal holds, and its bytes |
-//! | `book` | the journal on disk, held by one writer |
+//! | `baseline` | what is set and what was there before; what a crash or a boot made of it |
+//! | `store` | the baseline and the journal on disk, held by one writer |
+//! | `earlier` | journals of earlier versions, as a baseline |
 //! | `own` | which files are ours to believe and to lock |
-//! | `state` | what the journal comes to |
 //! | `machine` | what the machine says now |
 //! | `disk` | each single effect on the machine, with the ways it can end |
-//! | `boot_files` | what makes a setting outlast a boot |
-//! | `propose` | what an apply or an undo would do |
-//! | `keeper` | does it |
+//! | `persist` | the files that set parameters at boot |
+//! | `apply`, `undo` | what either would do |
+//! | `writer` | does it |
+//! | `snapshot` | what is set, for whoever may only look |
 //! | [`effect`] | whether running VMs follow, found out by watching them |
 //!
-//! `docs/journal.md` is the journal's format. Every path lies below a [`crate::root::Root`].
+//! `docs/journal.md` describes the files. Every path lies below a [`crate::root::Root`].
 
 mod advice;
-mod book;
-mod boot_files;
+mod apply;
+mod baseline;
 mod disk;
+mod earlier;
 pub mod effect;
-mod entry;
 mod error;
 #[doc(hidden)]
 pub mod fuzz;
-mod keeper;
-mod line;
 mod machine;
 mod own;
 mod parameter;
-mod propose;
-mod state;
+mod persist;
+mod snapshot;
+mod store;
+mod target;
+mod undo;
+mod writer;
 
 pub use self::advice::advice;
-pub use self::book::JOURNAL;
-pub use self::boot_files::{Rival, persisted, rivals};
+pub use self::apply::{Proposal, Request};
+pub use self::baseline::{Baseline, CutOff, Held, Outcome};
 pub use self::disk::Fault;
-pub use self::entry::{Act, BootFile, End, Entry, Form, Intent, Left, Outcome, Target, Turn, Why};
 pub use self::error::{Foreign, KnobError};
-pub use self::keeper::{Keeper, Look, Settled};
-pub use self::line::Damage;
 pub use self::parameter::{Parameter, ValueError};
-pub use self::propose::{Proposal, Reversal, Which, Wish};
-pub use self::state::{Contradiction, Held, Lost, Open, State, Step};
+pub use self::persist::{Rival, rivals};
+pub use self::snapshot::Snapshot;
+pub use self::store::{BASELINE, JOURNAL, JournalSize};
+pub use self::target::{BootFile, Change, Form, Target};
+pub use self::undo::{Left, Reversal, UndoneStep, Why};
+pub use self::writer::Writer;
 
 #[cfg(test)]
 mod test;

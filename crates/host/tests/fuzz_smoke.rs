@@ -19,8 +19,8 @@ fn host_bpf_record_smoke() {
 }
 
 #[test]
-fn host_journal_smoke() {
-    smoke::run("host_journal", fuzz::journal, 2_000);
+fn host_baseline_smoke() {
+    smoke::run("host_baseline", fuzz::baseline, 2_000);
 }
 
 #[test]

@@ -54,7 +54,7 @@ const WRITES: [&str; 6] = [
 /// The parts of `host` that may write to the machine: parameters and boot files, and the journal.
 const WRITERS: [&str; 3] = [
     "crates/host/src/knob/disk.rs",
-    "crates/host/src/knob/book.rs",
+    "crates/host/src/knob/store.rs",
     "crates/host/src/knob/own.rs",
 ];
 
@@ -234,7 +234,7 @@ mod test {
             0
         );
         assert_eq!(
-            findings(check, "crates/host/src/knob/keeper.rs", text).len(),
+            findings(check, "crates/host/src/knob/writer.rs", text).len(),
             1
         );
         assert_eq!(findings(check, "crates/host/tests/a.rs", text).len(), 0);

@@ -1,14 +1,14 @@
 //! What apply says, on a screen.
 
 use super::view::Applied;
-use crate::knob::text::{page_settled, turns, vms};
+use crate::knob::text::{changes, page_cut_off, vms};
 use crate::page::{Page, harmless};
 
 /// Lays it out.
 pub(crate) fn render(view: &Applied, width: usize) -> String {
     let mut page = Page::new(width);
     if let Some(settled) = &view.settled {
-        page_settled(&mut page, settled);
+        page_cut_off(&mut page, settled);
     }
     if let Some(plan) = &view.plan {
         let text = format!("{}: {}", harmless(&plan.goal), harmless(&plan.reason));
@@ -26,7 +26,7 @@ pub(crate) fn render(view: &Applied, width: usize) -> String {
             &format!("{what}, for the whole host (every VM without its own ceiling):"),
             2,
         );
-        turns(&mut page, &view.turns);
+        changes(&mut page, &view.turns);
         for text in &view.taken_over {
             page.wrapped("Taken over: ", &harmless(text), 2);
         }

@@ -1,10 +1,10 @@
 //! What apply says, as data: the JSON of `--json`.
 
-use haltwise_host::knob::{Foreign, Proposal, Settled};
+use haltwise_host::knob::{CutOff, Foreign, Proposal};
 use serde::Serialize;
 
 use crate::knob::SCHEMA;
-use crate::knob::view::{SettledView, TurnView};
+use crate::knob::view::{ChangeView, CutOffView};
 use crate::knob::watching::VmView;
 use crate::plan::Plan;
 
@@ -14,18 +14,18 @@ pub(crate) struct Applied {
     pub(crate) schema: u32,
     /// Whether it was done, and not only said.
     pub(crate) done: bool,
-    /// The step that did it; `null` if there was nothing to do, or nothing was done.
+    /// Number of the apply that did it; `null` if there was nothing to do, or nothing was done.
     pub(crate) step: Option<u64>,
     /// Always `host`: for every VM without a cap of its own.
     pub(crate) scope: &'static str,
-    pub(crate) turns: Vec<TurnView>,
+    pub(crate) turns: Vec<ChangeView>,
     /// Parameters that have the wanted value already.
     pub(crate) already: Vec<Already>,
     pub(crate) warnings: Vec<String>,
     /// What somebody else had set and is taken over, in words.
     pub(crate) taken_over: Vec<String>,
-    /// A step that somebody had left without an end.
-    pub(crate) settled: Option<SettledView>,
+    /// An apply or undo that was cut off before this one.
+    pub(crate) settled: Option<CutOffView>,
     pub(crate) plan: Option<PlanView>,
     /// The VMs that run, once the ceiling was changed.
     pub(crate) vms: Vec<VmView>,
@@ -62,7 +62,7 @@ impl Applied {
     /// What would be done.
     pub(crate) fn new(
         proposal: &Proposal,
-        settled: Option<&Settled>,
+        cut_off: Option<&CutOff>,
         warnings: Vec<String>,
         plan: Option<PlanView>,
     ) -> Self {
@@ -72,7 +72,7 @@ impl Applied {
             done: false,
             step: None,
             scope: "host",
-            turns: proposal.turns.iter().map(TurnView::from).collect(),
+            turns: proposal.changes.iter().map(ChangeView::from).collect(),
             already: already
                 .map(|(parameter, value)| Already {
                     name: parameter.name(),
@@ -81,7 +81,7 @@ impl Applied {
                 .collect(),
             warnings,
             taken_over: proposal.taken_over.iter().map(Foreign::to_string).collect(),
-            settled: settled.map(SettledView::from),
+            settled: cut_off.map(CutOffView::from),
             plan,
             vms: Vec::new(),
             vms_unwatched: None,

@@ -32,13 +32,13 @@ pub(crate) fn explain(error: KnobError) -> Failure {
         ),
         KnobError::Forged { .. } => (
             Exit::Failed,
-            Some("look at the file, and at the journal, by hand (docs/journal.md)"),
+            Some("look at the file, and at baseline.json, by hand (docs/journal.md)"),
         ),
-        KnobError::Damaged { .. } | KnobError::Contradicts { .. } => (
+        KnobError::Damaged { .. } => (
             Exit::Failed,
             Some(
-                "nothing is written while the journal cannot be trusted; repair that line, or move the \
-                 file away and undo by hand what it lists (docs/journal.md)",
+                "nothing is written while it cannot be trusted; repair it, or move it away and restore \
+                 by hand what it lists (docs/journal.md)",
             ),
         ),
         KnobError::Theirs(_) => (
@@ -55,11 +55,11 @@ pub(crate) fn explain(error: KnobError) -> Failure {
         ),
         KnobError::NotTaken { .. } | KnobError::Failed { .. } | KnobError::Meanwhile { .. } => (
             Exit::Failed,
-            Some("what was set before that is journaled: haltwise status, haltwise undo"),
+            Some("what was set before that is recorded: haltwise status, haltwise undo"),
         ),
-        KnobError::Nothing | KnobError::NoStep { .. } => (
+        KnobError::Nothing => (
             Exit::Failed,
-            Some("`haltwise status` lists the steps in force"),
+            Some("`haltwise status` shows the settings in force"),
         ),
         _ => (Exit::Failed, None),
     };

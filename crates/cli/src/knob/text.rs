@@ -1,32 +1,34 @@
-//! Turns, steps and running VMs on a screen, as `apply`, `undo`, `status` and `doctor` show them.
+//! Changes and running VMs on a screen, as `apply`, `undo`, `status` and `doctor` show them.
 
-use super::view::{SettledView, TurnView};
+use haltwise_host::knob::Outcome;
+
+use super::view::{ChangeView, CutOffView};
 use super::watching::VmView;
 use crate::number::nanos;
 use crate::page::{Page, Stands, harmless};
 
-/// What is turned: parameters in a table, files with their text.
-pub(crate) fn turns(page: &mut Page, turns: &[TurnView]) {
-    let is_file = |turn: &&TurnView| turn.name.starts_with('/');
+/// What is set: parameters in a table, files with their text.
+pub(crate) fn changes(page: &mut Page, changes: &[ChangeView]) {
+    let is_file = |change: &&ChangeView| change.name.starts_with('/');
     let mut rows = Vec::new();
-    for turn in turns.iter().filter(|turn| !is_file(turn)) {
+    for change in changes.iter().filter(|change| !is_file(change)) {
         let text = |value: &Option<String>| value.as_deref().unwrap_or("-").to_owned();
-        let is_time = turn.name.ends_with("_ns") || turn.name.ends_with("_start");
+        let is_time = change.name.ends_with("_ns") || change.name.ends_with("_start");
         let time = |value: &Option<String>| {
             let ns = value.as_ref()?.parse().ok().filter(|_| is_time)?;
             Some(nanos(ns))
         };
-        let times = time(&turn.old).zip(time(&turn.new));
+        let times = time(&change.old).zip(time(&change.new));
         let times = times.map_or_else(String::new, |(old, new)| format!("({old} -> {new})"));
-        let change = format!("{} -> {}", text(&turn.old), text(&turn.new));
-        rows.push(vec![turn.name.clone(), change, times]);
+        let values = format!("{} -> {}", text(&change.old), text(&change.new));
+        rows.push(vec![change.name.clone(), values, times]);
     }
     page.table(2, &[Stands::Left; 3], &rows);
-    for turn in turns.iter().filter(is_file) {
-        match &turn.new {
-            None => page.line(&format!("  {} removed", turn.name)),
+    for change in changes.iter().filter(is_file) {
+        match &change.new {
+            None => page.line(&format!("  {} removed", change.name)),
             Some(text) => {
-                page.line(&format!("  {}:", turn.name));
+                page.line(&format!("  {}:", change.name));
                 for line in text.lines() {
                     page.line(&format!("    | {}", harmless(line)));
                 }
@@ -35,26 +37,25 @@ pub(crate) fn turns(page: &mut Page, turns: &[TurnView]) {
     }
 }
 
-/// A step that had no end.
-pub(crate) fn page_settled(page: &mut Page, settled: &SettledView) {
-    let turns: Vec<String> = settled
-        .turns
-        .iter()
-        .map(|turn| {
-            let result = match turn.result {
-                "done" => "done",
-                "not-done" => "not done",
-                "mended" => "put right",
-                _ => "modified externally",
-            };
-            format!("{} {result}", turn.name)
-        })
-        .collect();
+/// An apply or undo that was cut off.
+pub(crate) fn page_cut_off(page: &mut Page, cut_off: &CutOffView) {
+    let changes = cut_off.turns.iter().map(|change| {
+        let result = match change.result {
+            Outcome::Done => "done",
+            Outcome::NotDone => "not done",
+            Outcome::Theirs => "modified externally",
+        };
+        format!("{} {result}", change.name)
+    });
+    let what = match cut_off.undoes {
+        None => "Apply",
+        Some(_) => "The undo of apply",
+    };
     let text = format!(
-        "Step {} (`{}`) was cut off: {}.",
-        settled.step,
-        harmless(&settled.who),
-        turns.join(", ")
+        "{what} {} (`{}`) was cut off: {}.",
+        cut_off.step,
+        harmless(&cut_off.who),
+        changes.collect::<Vec<_>>().join(", ")
     );
     page.wrapped("", &text, 2);
 }

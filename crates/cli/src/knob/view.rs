@@ -1,11 +1,11 @@
-//! Turns and steps as data, in the JSON of `apply`, `undo` and `status`.
+//! Changes as data, in the JSON of `apply`, `undo` and `status`.
 
-use haltwise_host::knob::{Left, Outcome, Settled, Turn, Why};
+use haltwise_host::knob::{Change, CutOff, Left, Outcome, Why};
 use serde::Serialize;
 
-/// A change of one thing.
+/// A change of one target.
 #[derive(Debug, Serialize)]
-pub(crate) struct TurnView {
+pub(crate) struct ChangeView {
     /// A parameter's name, or the path of a boot file.
     pub(crate) name: String,
     /// What it was: a number, a file's text, or `null` where there was none.
@@ -22,30 +22,30 @@ pub(crate) struct LeftView {
     pub(crate) why: &'static str,
 }
 
-/// A step without an end, and what became of it.
+/// An apply or undo that was cut off, and what became of it.
 #[derive(Debug, Serialize)]
-pub(crate) struct SettledView {
+pub(crate) struct CutOffView {
     pub(crate) step: u64,
     pub(crate) who: String,
-    /// The step that it was to undo.
+    /// The apply that it was to undo.
     pub(crate) undoes: Option<u64>,
-    pub(crate) turns: Vec<SettledTurn>,
+    pub(crate) turns: Vec<CutOffChange>,
 }
 
-/// A turn of such a step.
+/// A change of such an apply.
 #[derive(Debug, Serialize)]
-pub(crate) struct SettledTurn {
+pub(crate) struct CutOffChange {
     pub(crate) name: String,
-    /// `done`, `not-done`, `theirs` or `mended`.
-    pub(crate) result: &'static str,
+    /// `done`, `not-done` or `theirs`.
+    pub(crate) result: Outcome,
 }
 
-impl From<&Turn> for TurnView {
-    fn from(turn: &Turn) -> Self {
+impl From<&Change> for ChangeView {
+    fn from(change: &Change) -> Self {
         Self {
-            name: turn.target.name(),
-            old: turn.old.clone(),
-            new: turn.new.clone(),
+            name: change.target.name(),
+            old: change.old.clone(),
+            new: change.new.clone(),
         }
     }
 }
@@ -63,25 +63,17 @@ impl From<&Left> for LeftView {
     }
 }
 
-impl From<&Settled> for SettledView {
-    fn from(settled: &Settled) -> Self {
-        let intent = &settled.step.intent;
-        let turns = intent.turns.iter().zip(&settled.results);
+impl From<&CutOff> for CutOffView {
+    fn from(cut_off: &CutOff) -> Self {
+        let turns = cut_off.results.iter().map(|(target, result)| CutOffChange {
+            name: target.name(),
+            result: *result,
+        });
         Self {
-            step: intent.step,
-            who: settled.step.who.clone(),
-            undoes: intent.undoes,
-            turns: turns
-                .map(|(turn, result)| SettledTurn {
-                    name: turn.target.name(),
-                    result: match result {
-                        Outcome::Done => "done",
-                        Outcome::NotDone => "not-done",
-                        Outcome::Theirs => "theirs",
-                        Outcome::Mended => "mended",
-                    },
-                })
-                .collect(),
+            step: cut_off.step,
+            who: cut_off.who.clone(),
+            undoes: cut_off.undo.then_some(cut_off.step),
+            turns: turns.collect(),
         }
     }
 }

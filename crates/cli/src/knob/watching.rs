@@ -6,7 +6,7 @@ use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::recording::Rung;
 use haltwise_host::clock;
 use haltwise_host::knob::Parameter;
-use haltwise_host::knob::effect::{Change, Effect, Halts, Walk, Watch, Watched};
+use haltwise_host::knob::effect::{CeilingChange, Effect, Halts, Walk, Watch, Watched};
 use haltwise_host::root::Root;
 use haltwise_host::support::{self, Support};
 use serde::Serialize;
@@ -94,7 +94,7 @@ impl Vms {
 }
 
 /// Watches the VMs of the host.
-pub(crate) fn watch(root: &Root, change: &Change) -> Vms {
+pub(crate) fn watch(root: &Root, change: &CeilingChange) -> Vms {
     match watcher(root) {
         Ok(mut watcher) => watch_with(watcher.as_mut(), change),
         Err(why) => Vms::unwatched(&why),
@@ -110,7 +110,7 @@ pub(crate) fn look(root: &Root, now: Knobs) -> Vms {
     if let Err(why) = allowed {
         return Vms::unwatched(&why);
     }
-    let change = Change {
+    let change = CeilingChange {
         old: now.halt_poll_ns,
         now,
     };
@@ -119,7 +119,7 @@ pub(crate) fn look(root: &Root, now: Knobs) -> Vms {
 }
 
 /// The same, by a given way.
-pub(crate) fn watch_with(watcher: &mut dyn Watch, change: &Change) -> Vms {
+pub(crate) fn watch_with(watcher: &mut dyn Watch, change: &CeilingChange) -> Vms {
     match watcher.watch(change) {
         Ok(vms) => Vms {
             rows: vms.into_iter().map(|vm| row(vm, change)).collect(),
@@ -153,7 +153,7 @@ fn watcher(root: &Root) -> Result<Box<dyn Watch>, String> {
     }
 }
 
-fn row(vm: Watched, change: &Change) -> VmView {
+fn row(vm: Watched, change: &CeilingChange) -> VmView {
     let (effect, ceiling_ns, why) = match vm.effect {
         Effect::Follows => ("follows", Some(change.now.halt_poll_ns), None),
         Effect::OwnCap(ns) => ("own-cap", Some(ns), None),

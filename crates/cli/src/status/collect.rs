@@ -1,24 +1,28 @@
-//! Asks the journal, the parameters and the VMs.
+//! Asks what is recorded, the parameters and the VMs.
+
+use std::collections::BTreeMap;
 
 use haltwise_capture::info::Clock;
 use haltwise_core::kvm::Knobs;
-use haltwise_host::knob::{self, JOURNAL, KnobError, Look, Parameter, State, Step, Target};
+use haltwise_host::knob::{
+    Baseline, Foreign, Held, JOURNAL, KnobError, Parameter, Snapshot, Target,
+};
 use haltwise_host::root::{Root, RootError};
 use haltwise_host::support::KernelRelease;
 
 use super::view::{Journal, KnobView, Persisted, Status, StepView};
 use crate::exit::Failure;
 use crate::knob::explain::explain;
-use crate::knob::view::{SettledView, TurnView};
+use crate::knob::view::{ChangeView, CutOffView};
 use crate::knob::{SCHEMA, watching};
 
 /// Collects everything.
 pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
     let kernel = KernelRelease::read(root)?;
     let look = look(root)?;
-    let state = look
+    let baseline = look
         .as_ref()
-        .map_or_else(|_| State::default(), |it| it.state.clone());
+        .map_or_else(|_| Baseline::default(), |it| it.baseline.clone());
     let foreign = match &look {
         Ok(look) => look.foreign().map_err(explain)?,
         Err(_) => Vec::new(),
@@ -30,7 +34,7 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
         let target = Target::Parameter(parameter);
         let value = crate::knob::value(root, parameter);
         let default = defaults.map(|it| default(&it, parameter));
-        let ours = state.last_turn(target).filter(|_| !is_foreign(target));
+        let ours = baseline.get(target).filter(|_| !is_foreign(target));
         KnobView {
             name: parameter.name(),
             value,
@@ -41,22 +45,17 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
                 None if look.is_err() => "unknown",
                 None => "other",
             },
-            step: ours.map(|(step, _)| step.number),
+            step: ours.map(|held| held.step),
         }
     };
     let vms = crate::knob::vms(root);
-    let persisted = knob::persisted(&state).into_iter();
+    let persisted = baseline.persisted().into_iter();
     Ok(Status {
         schema: SCHEMA,
         kernel: kernel.to_string(),
         // The ceiling first, as people think of it.
         knobs: Parameter::ALL.into_iter().rev().map(knob).collect(),
-        steps: state
-            .steps
-            .iter()
-            .rev()
-            .map(|it| step(&state, it))
-            .collect(),
+        steps: steps(&baseline, &foreign),
         persisted: persisted
             .map(|(parameter, value)| Persisted {
                 name: parameter.name(),
@@ -70,9 +69,9 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
     })
 }
 
-/// The journal, or why nothing of it is known.
-fn look(root: &Root) -> Result<Result<Look, String>, Failure> {
-    match Look::at(root) {
+/// What is recorded, or why nothing of it is known.
+fn look(root: &Root) -> Result<Result<Snapshot, String>, Failure> {
+    match Snapshot::read(root) {
         Ok(Some(look)) => Ok(Ok(look)),
         Ok(None) => Ok(Err("another haltwise is writing it".to_owned())),
         Err(
@@ -84,30 +83,46 @@ fn look(root: &Root) -> Result<Result<Look, String>, Failure> {
     }
 }
 
-fn step(state: &State, step: &Step) -> StepView {
-    let counts = |held: &&knob::Held| state.counts(held);
-    let gone = step.turns.iter().filter(|held| !state.counts(held));
-    StepView {
-        step: step.number,
-        time: Clock::new(0, step.unix_ns).start_utc,
-        who: step.who.clone(),
-        turns: (step.turns.iter().filter(counts))
-            .map(|held| TurnView::from(&held.turn))
-            .collect(),
-        gone: gone.map(|held| held.turn.target.name()).collect(),
-        persists: step.persists(),
-        undo: format!("haltwise undo --step {}", step.number),
+/// What is held, by the apply that set it last, newest first.
+fn steps(baseline: &Baseline, foreign: &[Foreign]) -> Vec<StepView> {
+    let mut by_step: BTreeMap<u64, Vec<&Held>> = BTreeMap::new();
+    for held in &baseline.held {
+        by_step.entry(held.step).or_default().push(held);
     }
+    let is_foreign = |held: &&&Held| foreign.iter().any(|it| it.target == held.target);
+    let step = |(number, held): (u64, Vec<&Held>)| {
+        let newest = held.first()?;
+        let counts = held.iter().filter(|held| !is_foreign(held));
+        let change = |held: &&Held| ChangeView {
+            name: held.target.name(),
+            old: held.before.clone(),
+            new: held.ours.clone(),
+        };
+        Some(StepView {
+            step: number,
+            time: Clock::new(0, newest.unix_ns).start_utc,
+            who: newest.who.clone(),
+            turns: counts.map(change).collect(),
+            gone: (held.iter().filter(is_foreign))
+                .map(|held| held.target.name())
+                .collect(),
+            persists: held.iter().any(|held| held.target.parameter().is_none()),
+            undo: "haltwise undo".to_owned(),
+        })
+    };
+    by_step.into_iter().rev().filter_map(step).collect()
 }
 
-fn journal(root: &Root, look: &Result<Look, String>) -> Journal {
+fn journal(root: &Root, look: &Result<Snapshot, String>) -> Journal {
     let known = look.as_ref().ok();
     Journal {
         path: root.path(JOURNAL).display().to_string(),
-        entries: known.map(|it| it.entries.len()),
+        entries: known.map(|it| it.journal.entries),
         unknown: look.as_ref().err().cloned(),
-        torn_bytes: known.map_or(0, |it| it.torn_bytes),
-        open: known.and_then(|it| it.open.as_ref()).map(SettledView::from),
+        torn_bytes: known.map_or(0, |it| it.journal.torn_bytes),
+        open: known
+            .and_then(|it| it.cut_off.as_ref())
+            .map(CutOffView::from),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Status on a screen.
 
 use super::view::{KnobView, Status, StepView};
-use crate::knob::text::{page_settled, turns, vms};
+use crate::knob::text::{changes, page_cut_off, vms};
 use crate::number::nanos;
 use crate::page::{Page, Stands, harmless};
 use crate::words::plural;
@@ -27,7 +27,7 @@ pub(crate) fn render(status: &Status, width: usize) -> String {
             .collect();
         page.wrapped("  Set again at every boot: ", &values.join(" "), 4);
     }
-    page.heading("Steps that can be undone");
+    page.heading("Set by haltwise");
     if status.journal.unknown.is_some() {
         page.line("  Not known.");
     } else if status.steps.is_empty() {
@@ -35,6 +35,9 @@ pub(crate) fn render(status: &Status, width: usize) -> String {
     }
     for it in &status.steps {
         step(&mut page, it);
+    }
+    if let Some(it) = status.steps.first() {
+        page.line(&format!("  Undo: {}", it.undo));
     }
     page.heading("Running VMs");
     if status.vms.is_empty() && status.vms_unwatched.is_none() {
@@ -54,7 +57,7 @@ fn row(knob: &KnobView) -> Vec<String> {
     };
     let set_by = match (knob.value, knob.set_by, knob.step) {
         (None, ..) => "not in this kernel".to_owned(),
-        (_, _, Some(step)) => format!("haltwise, step {step}"),
+        (_, _, Some(step)) => format!("haltwise, apply {step}"),
         (_, "default", _) => "the kernel".to_owned(),
         (_, "unknown", _) => "not known".to_owned(),
         _ => "externally".to_owned(),
@@ -69,13 +72,12 @@ fn row(knob: &KnobView) -> Vec<String> {
 
 fn step(page: &mut Page, step: &StepView) {
     let lasts = if step.persists { ", at every boot" } else { "" };
-    page.line(&format!("  Step {}, {}{lasts}", step.step, step.time));
+    page.line(&format!("  Apply {}, {}{lasts}", step.step, step.time));
     page.wrapped("    by: ", &harmless(&step.who), 8);
-    turns(page, &step.turns);
+    changes(page, &step.turns);
     for name in &step.gone {
         page.line(&format!("  {name} was modified externally"));
     }
-    page.line(&format!("    undo: {}", step.undo));
 }
 
 fn journal(page: &mut Page, status: &Status) {
@@ -100,6 +102,6 @@ fn journal(page: &mut Page, status: &Status) {
         page.wrapped("  ", &text, 4);
     }
     if let Some(open) = &journal.open {
-        page_settled(page, open);
+        page_cut_off(page, open);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use crate::knob::view::{SettledView, TurnView};
+use crate::knob::view::{ChangeView, CutOffView};
 use crate::knob::watching::VmView;
 
 /// Everything.
@@ -11,7 +11,7 @@ pub(crate) struct Status {
     pub(crate) schema: u32,
     pub(crate) kernel: String,
     pub(crate) knobs: Vec<KnobView>,
-    /// Steps in force, newest first.
+    /// What is set, by the apply that set it last, newest first.
     pub(crate) steps: Vec<StepView>,
     /// What our files set at boot.
     pub(crate) persisted: Vec<Persisted>,
@@ -33,24 +33,24 @@ pub(crate) struct KnobView {
     pub(crate) default: Option<u32>,
     /// `haltwise`, `default` (as the kernel sets it), `other`, or `unknown` without the journal.
     pub(crate) set_by: &'static str,
-    /// The step, if it was us.
+    /// Number of the apply, if it was haltwise.
     pub(crate) step: Option<u64>,
 }
 
-/// A step in force.
+/// What an apply has set and no later one has set anew.
 #[derive(Debug, Serialize)]
 pub(crate) struct StepView {
     pub(crate) step: u64,
     /// RFC 3339, UTC.
     pub(crate) time: String,
     pub(crate) who: String,
-    /// What still counts of it.
-    pub(crate) turns: Vec<TurnView>,
-    /// What a boot, or somebody else, has taken back.
+    /// What it was before the first apply, and what it was set to.
+    pub(crate) turns: Vec<ChangeView>,
+    /// What was modified externally since.
     pub(crate) gone: Vec<String>,
-    /// It outlasts a boot.
+    /// It wrote boot files.
     pub(crate) persists: bool,
-    /// The command that takes it back.
+    /// The command that restores what was before.
     pub(crate) undo: String,
 }
 
@@ -61,15 +61,15 @@ pub(crate) struct Persisted {
     pub(crate) value: u32,
 }
 
-/// The journal.
+/// The journal, a line for each act.
 #[derive(Debug, Serialize)]
 pub(crate) struct Journal {
     pub(crate) path: String,
     pub(crate) entries: Option<usize>,
     /// Why nothing of it is known: then neither is who set what, nor what can be undone.
     pub(crate) unknown: Option<String>,
-    /// Length of a last line that was cut; the next change takes it away.
+    /// Length of a last line that was cut.
     pub(crate) torn_bytes: u64,
-    /// A step without an end; the next change settles it so.
-    pub(crate) open: Option<SettledView>,
+    /// An apply or undo that was cut off, and what became of it.
+    pub(crate) open: Option<CutOffView>,
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use haltwise_host::knob::Parameter;
 
 use super::root::{fault, root};
-use crate::apply::{self, Source, Wanted};
+use crate::apply::{self, ApplyOptions, Source};
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Arguments of `haltwise apply`.
@@ -18,8 +18,8 @@ use crate::exit::{Exit, Failure, Outcome};
     long_about = "Set KVM's halt polling parameters
 
 Without --yes, only prints what would change. The parameters apply to all VMs of \
-the host that have no ceiling of their own. Changes are journaled before they \
-are made, and `haltwise undo` reverts them. A parameter that was modified \
+the host that have no ceiling of their own. What was set before is \
+recorded first, and `haltwise undo` restores it. A parameter that was modified \
 externally since haltwise set it is left alone unless --take-over is given.",
     after_help = "EXAMPLES
   haltwise apply plan.json                        print what it would change
@@ -64,7 +64,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         Some(path) => Source::Plan(path),
         None => Source::Set(settings(&arguments.set)?),
     };
-    apply::run(&Wanted {
+    apply::run(&ApplyOptions {
         source,
         yes: arguments.yes,
         persist: arguments.persist,

@@ -12,7 +12,7 @@ use crate::status;
   haltwise status
   haltwise status --json | jq '.steps[].undo'
 
-Does not change anything. Exits with 1 if the journal is damaged.")]
+Does not change anything. Exits with 1 if the record of settings is damaged.")]
 pub(crate) struct Arguments {
     /// Print JSON (schema 1, see docs/status-json.md)
     #[arg(long)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::root::{fault, root};
 use crate::exit::Outcome;
-use crate::undo::{self, Steps, Wanted};
+use crate::undo::{self, UndoOptions};
 
 /// Arguments of `haltwise undo`.
 #[derive(Debug, clap::Args)]
@@ -15,26 +15,21 @@ use crate::undo::{self, Steps, Wanted};
 #[command(
     long_about = "Restore the settings from before `haltwise apply`
 
-Reverts the latest apply, or all of them with --all. Also works after a crash \
-during apply, and after a reboot: the parameters are then back to their boot \
-values, and only the files that set them at boot are removed. Parameters that \
-were modified externally are left alone.",
+Restores each parameter to what it was before the first apply that set it, and \
+removes the files that --persist wrote. Also works after a crash, and after a \
+reboot: parameters that no such file sets are then back to their boot values. \
+Parameters that were modified externally are left alone. `haltwise status` \
+shows what is set, and what was there before.",
     after_help = "EXAMPLES
-  haltwise undo                revert the latest apply
+  haltwise undo                restore the settings
   haltwise undo --dry-run      print what would change
-  haltwise undo --step 3       revert step 3 only
-  haltwise undo --all          revert all of them
 
-`haltwise status` lists the steps. Exits with 5 if a parameter was left alone
-because it was modified externally."
+Exits with 5 if a parameter was left alone because it was modified externally."
 )]
 pub(crate) struct Arguments {
-    /// Revert all steps, latest first
-    #[arg(long, conflicts_with = "step")]
+    /// For scripts: undo restores all settings with or without it
+    #[arg(long, hide = true)]
     all: bool,
-    /// Revert this step only; no later step may have set the same parameter
-    #[arg(long, value_name = "N")]
-    step: Option<u64>,
     /// Only print what would change
     #[arg(long, conflicts_with = "yes")]
     dry_run: bool,
@@ -57,13 +52,7 @@ pub(crate) struct Arguments {
 
 /// Undoes.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
-    let steps = match (arguments.all, arguments.step) {
-        (true, _) => Steps::All,
-        (false, Some(step)) => Steps::One(step),
-        (false, None) => Steps::Newest,
-    };
-    undo::run(&Wanted {
-        steps,
+    undo::run(&UndoOptions {
         dry_run: arguments.dry_run,
         take_over: arguments.take_over,
         json: arguments.json,

@@ -30,10 +30,10 @@ fn every_field_is_described() {
     let mut names = BTreeSet::new();
     for line in [
         "apply --json --yes --persist --set halt_poll_ns=80us --set halt_poll_ns_grow=2",
-        "apply --json --yes --set halt_poll_ns_shrink=0 --die-before 5",
+        "apply --json --yes --set halt_poll_ns_shrink=0 --die-before 8",
         "status --json",
         "apply --json --set halt_poll_ns=80us",
-        "undo --json --all",
+        "undo --json",
     ] {
         let (_, out, _) = host.run(line);
         if !out.is_empty() {

@@ -114,10 +114,10 @@ fn transcript(name: &str, host: &Host, lines: &[&str]) {
 const CEILING: &str = "set sys/module/kvm/parameters/halt_poll_ns";
 
 #[test]
-fn a_step_and_back() {
+fn what_is_set_and_undone() {
     let host = Host::new("6.12.8-golden");
     transcript(
-        "step",
+        "undo",
         &host,
         &[
             "status",
@@ -127,9 +127,8 @@ fn a_step_and_back() {
             "apply --set halt_poll_ns=50us --persist --yes",
             "apply --set halt_poll_ns=40us",
             "status",
-            "undo --all --dry-run",
+            "undo --dry-run",
             "undo",
-            "undo --step 1",
             "undo",
         ],
     );
@@ -200,13 +199,13 @@ fn what_others_set_is_theirs() {
             &format!("{CEILING} 70000"),
             "status",
             "apply --set halt_poll_ns=50us --yes",
-            "apply --set halt_poll_ns=50us --yes --take-over",
             "undo",
-            &format!("{CEILING} 60000"),
+            "apply --set halt_poll_ns=50us --yes",
+            "apply --set halt_poll_ns=50us --yes --take-over",
             "undo",
         ],
     );
-    assert_eq!(host.parameter("halt_poll_ns"), "60000");
+    assert_eq!(host.parameter("halt_poll_ns"), "70000");
     assert_eq!(host.parameter("halt_poll_ns_grow"), "2");
 }
 
@@ -246,15 +245,15 @@ fn a_plan_of_tune() {
 }
 
 #[test]
-fn a_kill_between_journal_and_parameter() {
+fn a_kill_between_record_and_parameter() {
     let host = Host::new("6.12.8-golden");
     transcript(
         "killed",
         &host,
         &[
-            "apply --set halt_poll_ns=80us --yes --die-before 5",
+            "apply --set halt_poll_ns=80us --yes --die-before 8",
             "status",
-            "apply --set halt_poll_ns=80us --yes --die-before 5",
+            "apply --set halt_poll_ns=80us --yes --die-before 8",
             "undo",
         ],
     );
@@ -273,7 +272,7 @@ fn a_boot() {
             "set proc/sys/kernel/random/boot_id boot-2",
             &format!("{CEILING} 200000"),
             "status",
-            "undo --all",
+            "undo",
         ],
     );
     assert_eq!(host.parameter("halt_poll_ns_shrink"), "2");

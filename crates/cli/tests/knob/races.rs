@@ -15,12 +15,11 @@ const LATEST_US: u64 = 60_000;
 /// What the lines set, with what they find.
 const PARAMETERS: [(&str, &str); 2] = [("halt_poll_ns", "200000"), ("halt_poll_ns_shrink", "2")];
 
-const LINES: [&str; 5] = [
+const LINES: [&str; 4] = [
     "apply --set halt_poll_ns=80us --yes",
     "apply --set halt_poll_ns=50us --set halt_poll_ns_shrink=0 --yes",
     "apply --set halt_poll_ns=40us --persist --yes",
     "undo",
-    "undo --all",
 ];
 
 fn start(host: &Host, line: &str) -> Child {
@@ -43,11 +42,11 @@ fn unfair(line: &str, output: &Output) -> Option<String> {
 
 /// What is left of ours on a host that was undone.
 fn left(host: &Host) -> Vec<String> {
-    let (code, out, err) = host.run("undo --all");
-    let nothing = err.contains("no step is in force");
+    let (code, out, err) = host.run("undo");
+    let nothing = err.contains("nothing that is in force");
     let mut wrong = Vec::new();
     if !(code == Some(0) || code == Some(1) && nothing) {
-        wrong.push(format!("undo --all: {code:?} {out}{err}"));
+        wrong.push(format!("undo: {code:?} {out}{err}"));
     }
     for (name, value) in PARAMETERS {
         let found = host.parameter(name);

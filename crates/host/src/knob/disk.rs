@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::OFlags;
 
-use super::entry::Form;
+use super::target::Form;
 
 /// Flags with which files are opened that should be ours: what another put in their place is neither waited
 /// for nor followed.
@@ -122,15 +122,6 @@ impl Disk {
         file.sync_data().map_err(told("flush"))
     }
 
-    /// Cuts a file to its whole lines.
-    pub(super) fn cut(&mut self, file: &File, path: &Path, length: u64) -> Result<(), DiskError> {
-        let told = |source| failed("cut", path, source);
-        self.effect(|_| Ok(())).map_err(told)?;
-        file.set_len(length)
-            .and_then(|()| file.sync_data())
-            .map_err(told)
-    }
-
     /// Writes a value into a file of the kernel, in one call.
     pub(super) fn set(&mut self, path: &Path, value: &str) -> Result<(), DiskError> {
         let told = |source| failed("write", path, source);
@@ -144,17 +135,18 @@ impl Disk {
     }
 
     /// Puts a small file in the place of another, or where none was: whoever looks sees one or the
-    /// other, whole. Readable by all and root's, unless it is to lie there in another form.
+    /// other, whole. Ours, with this mode, unless it is to lie there in another form.
     pub(super) fn replace(
         &mut self,
         path: &Path,
         text: &str,
+        mode: u32,
         form: Option<&Form>,
     ) -> Result<(), DiskError> {
         let temporary = temporary(path);
         let told = |what| move |source| failed(what, path, source);
         self.effect(|_| Ok(())).map_err(told("write"))?;
-        make(&temporary, text, form).map_err(told("write"))?;
+        make(&temporary, text, mode, form).map_err(told("write"))?;
         self.effect(|_| Ok(())).map_err(told("rename to"))?;
         fs::rename(&temporary, path).map_err(told("rename to"))?;
         self.flush_directory_of(path)
@@ -198,7 +190,7 @@ fn temporary(path: &Path) -> PathBuf {
 
 /// Makes a file that is not there yet; what lies there from an earlier crash goes first, and a link is
 /// never followed.
-fn make(path: &Path, text: &str, form: Option<&Form>) -> io::Result<()> {
+fn make(path: &Path, text: &str, mode: u32, form: Option<&Form>) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -216,7 +208,7 @@ fn make(path: &Path, text: &str, form: Option<&Form>) -> io::Result<()> {
     if let Some(form) = form {
         std::os::unix::fs::fchown(&file, Some(form.uid), Some(form.gid))?;
     }
-    let mode = form.map_or(0o644, |form| form.mode);
+    let mode = form.map_or(mode, |form| form.mode);
     file.set_permissions(fs::Permissions::from_mode(mode))?;
     file.sync_all()
 }

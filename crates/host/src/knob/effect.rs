@@ -20,7 +20,7 @@ use crate::root::Root;
 
 /// A ceiling that was changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Change {
+pub struct CeilingChange {
     /// `halt_poll_ns` before, in nanoseconds.
     pub old: u32,
     /// All four parameters now.
@@ -67,7 +67,7 @@ pub struct Watched {
 pub trait Watch: std::fmt::Debug {
     /// Watches every VM of the host under a change that has been made; or the value in force, if the
     /// change is none.
-    fn watch(&mut self, change: &Change) -> Result<Vec<Watched>, CollectError>;
+    fn watch(&mut self, change: &CeilingChange) -> Result<Vec<Watched>, CollectError>;
 }
 
 /// Reads each VM's ceiling in the kernel: the first rung's walk.
@@ -78,7 +78,7 @@ pub struct Walk {
 }
 
 impl Watch for Walk {
-    fn watch(&mut self, change: &Change) -> Result<Vec<Watched>, CollectError> {
+    fn watch(&mut self, change: &CeilingChange) -> Result<Vec<Watched>, CollectError> {
         let found = bpf::vcpus()?;
         let named = discovery::scan(&self.root).unwrap_or_default().vms;
         let mut watched = by_ceiling(&found, &named, change.now.halt_poll_ns);
@@ -112,7 +112,7 @@ pub struct Halts {
 }
 
 impl Watch for Halts {
-    fn watch(&mut self, change: &Change) -> Result<Vec<Watched>, CollectError> {
+    fn watch(&mut self, change: &CeilingChange) -> Result<Vec<Watched>, CollectError> {
         let mut collector = PerfCollector::start(CollectOptions::default(), self.root.clone())?;
         std::thread::sleep(self.time);
         let mut facts = Facts::default();
@@ -191,7 +191,7 @@ pub fn by_ceiling(found: &[FoundVcpu], named: &[VmProcess], param: u32) -> Vec<W
 
 /// What halts after the change say: those that the old ceiling and the new would have ended with
 /// different calls of grow and shrink. All must agree.
-pub fn by_halts(halts: &[Halt], rule: &Rule, change: &Change) -> Effect {
+pub fn by_halts(halts: &[Halt], rule: &Rule, change: &CeilingChange) -> Effect {
     let not_told = |why: &str| Effect::NotTold(why.to_owned());
     if change.old == change.now.halt_poll_ns {
         return not_told("only a changed ceiling shows in halts");

@@ -1,17 +1,15 @@
-//! Why a knob was not turned.
+//! Why a setting was not changed.
 
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
 use super::disk::DiskError;
-use super::entry::Target;
-use super::line::Damage;
 use super::parameter::{Parameter, ValueError};
-use super::state::Contradiction;
+use super::target::Target;
 use crate::root::RootError;
 
-/// Why a knob was not turned, or the journal not read.
+/// Why a setting was not changed, or the baseline not read.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KnobError {
@@ -41,10 +39,10 @@ pub enum KnobError {
     /// A value cannot be.
     #[error(transparent)]
     Value(#[from] ValueError),
-    /// Another haltwise holds the journal.
+    /// Another haltwise holds the lock.
     #[error("lock {}: another haltwise is changing settings", path.display())]
     Busy {
-        /// The journal.
+        /// The lock.
         path: PathBuf,
     },
     /// Somebody else can have written it, or can lock it.
@@ -55,37 +53,30 @@ pub enum KnobError {
         /// Why it is not believed.
         why: &'static str,
     },
-    /// The journal tells of a boot file that haltwise cannot have written or found.
-    #[error("restore {}: the journal has a text for it that haltwise never wrote", path.display())]
+    /// The baseline has a text for a boot file that haltwise cannot have written or found.
+    #[error("restore {}: the baseline has a text for it that haltwise never wrote", path.display())]
     Forged {
         /// The file.
         path: PathBuf,
     },
-    /// The journal is damaged.
-    #[error("read the journal {}", path.display())]
+    /// The baseline, or the journal of an earlier version, is damaged.
+    #[error("read {}: it is damaged: {what}", path.display())]
     Damaged {
-        /// The journal.
+        /// The file.
         path: PathBuf,
         /// Where, and how.
-        #[source]
-        source: Damage,
+        what: String,
     },
-    /// The journal's entries contradict each other.
-    #[error("read the journal {}", path.display())]
-    Contradicts {
-        /// The journal.
-        path: PathBuf,
-        /// Where, and how.
-        #[source]
-        source: Contradiction,
-    },
-    /// An entry does not become text.
-    #[error("write an entry of the journal")]
-    Entry(#[source] serde_json::Error),
-    /// Somebody else has turned what we had turned.
+    /// The baseline does not become text.
+    #[error("write the baseline")]
+    Encode(#[source] serde_json::Error),
+    /// Undo has restored everything, and could not write that down.
+    #[error("record what undo has restored; everything was restored")]
+    Unrecorded(#[source] Box<KnobError>),
+    /// What haltwise had set was modified externally.
     #[error("{}", several(.0))]
     Theirs(Vec<Foreign>),
-    /// Somebody turned it between our look and our hand.
+    /// It was modified externally between the look and the write.
     #[error("set {name}: it was modified externally at the same time")]
     Meanwhile {
         /// What.
@@ -137,46 +128,28 @@ pub enum KnobError {
         /// The value read.
         found: String,
     },
-    /// No step is in force.
-    #[error("undo: no step is in force")]
+    /// Nothing is set.
+    #[error("undo: haltwise has set nothing that is in force")]
     Nothing,
-    /// That step is not in force.
-    #[error("undo step {wanted}: it is not in force (in force: {in_force})")]
-    NoStep {
-        /// The step.
-        wanted: u64,
-        /// Those that are.
-        in_force: String,
-    },
-    /// A later step turned the same.
-    #[error("undo step {wanted}: step {later} has turned {name} since; undo that first")]
-    Later {
-        /// The step.
-        wanted: u64,
-        /// The later one.
-        later: u64,
-        /// What both turned.
-        name: String,
-    },
 }
 
-/// Something that we had turned and somebody else has turned since.
+/// Something that haltwise had set and that was modified externally since.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Foreign {
     /// What.
     pub target: Target,
     /// What it is.
     pub found: Option<String>,
-    /// What we had written.
+    /// What haltwise had written.
     pub ours: Option<String>,
-    /// The step that did.
+    /// Number of the apply that did.
     pub step: u64,
-    /// Who.
+    /// Its command line.
     pub who: String,
 }
 
 impl KnobError {
-    /// Another haltwise holds the journal of this host.
+    /// Another haltwise changes settings of this host.
     pub fn busy(root: &crate::root::Root) -> Self {
         let path = root.path(super::JOURNAL);
         Self::Busy { path }
@@ -188,13 +161,13 @@ impl fmt::Display for Foreign {
         let name = self.target.name();
         let (step, who) = (self.step, &self.who);
         if self.target.parameter().is_none() {
-            return write!(f, "{name} is not as step {step} (`{who}`) left it");
+            return write!(f, "{name} is not as apply {step} (`{who}`) left it");
         }
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "absent".to_owned());
         let (found, ours) = (text(&self.found), text(&self.ours));
         write!(
             f,
-            "{name} is {found}, and step {step} (`{who}`) wrote {ours}"
+            "{name} is {found}, and apply {step} (`{who}`) wrote {ours}"
         )
     }
 }

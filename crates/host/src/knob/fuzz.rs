@@ -1,36 +1,25 @@
-//! Entry point for fuzzing: any bytes as a journal, no panic, no contradiction.
+//! Entry point for fuzzing: any bytes as a baseline and as an earlier version's journal, no panic.
 
-use super::line::{self, FIRST_SUM, Reading};
-use super::state::State;
+use super::baseline::{Baseline, settle};
+use super::earlier;
 
-/// Reads bytes as a journal; gives how many entries it holds.
+/// Reads bytes as either; gives how many targets are held.
 ///
 /// # Panics
-/// If bytes are neither read nor refused, or if what was read does not read back.
-pub fn journal(bytes: &[u8]) -> u64 {
-    let reading = match line::read(bytes) {
-        Ok(reading) => reading,
-        Err(damage) => {
-            assert!(damage.at <= bytes.len() && damage.line > 0, "{damage}");
-            return 0;
-        }
+/// If a baseline that was read does not read back, or does not settle.
+pub fn baseline(bytes: &[u8]) -> u64 {
+    let read = serde_json::from_slice::<Baseline>(bytes).ok();
+    let read = read.filter(|it| it.check().is_ok());
+    let Some(baseline) = read.or_else(|| earlier::baseline(bytes).ok()) else {
+        return 0;
     };
-    let Reading {
-        entries,
-        whole_bytes,
-        torn_bytes,
-        ..
-    } = &reading;
-    assert_eq!(whole_bytes + torn_bytes, bytes.len() as u64);
-    drop(State::of(entries));
-    let mut text = String::new();
-    let mut sum = FIRST_SUM;
-    for entry in entries {
-        let (line, next) = line::write(entry, sum).expect("an entry is plain data");
-        text.push_str(&line);
-        sum = next;
+    assert_eq!(baseline.check(), Ok(()), "what was read is whole");
+    let text = serde_json::to_string(&baseline).expect("a baseline is plain data");
+    let again: Baseline = serde_json::from_str(&text).expect("what was written is read");
+    assert_eq!(again, baseline);
+    for boot in ["", "another boot"] {
+        let settled = settle(&baseline, boot, |_| Ok(None)).expect("nothing is there");
+        assert_eq!(settled.baseline.check(), Ok(()));
     }
-    let again = line::read(text.as_bytes()).map(|again| again.entries);
-    assert_eq!(again.as_ref(), Ok(entries));
-    entries.len() as u64
+    baseline.held.len() as u64
 }

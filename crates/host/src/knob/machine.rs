@@ -7,9 +7,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use rustix::fs::OFlags;
 
 use super::disk::{self, Disk};
-use super::entry::{Form, Target, Turn};
 use super::error::KnobError;
 use super::parameter::Parameter;
+use super::target::{Change, Form, Target};
 use crate::params;
 use crate::root::{Root, RootError};
 
@@ -103,38 +103,35 @@ pub(super) fn writable(root: &Root, parameter: Parameter) -> Result<String, Knob
     Ok(value)
 }
 
-/// Makes a turn, and looks whether it was taken.
-pub(super) fn turn(root: &Root, disk: &mut Disk, turn: &Turn) -> Result<(), KnobError> {
-    let path = root.path(turn.target.path());
-    match (turn.target, &turn.new) {
+/// Makes a change, and looks whether it was taken.
+pub(super) fn write(root: &Root, disk: &mut Disk, change: &Change) -> Result<(), KnobError> {
+    let path = root.path(change.target.path());
+    match (change.target, &change.new) {
         (Target::Parameter(_), Some(value)) => disk.set(&path, value)?,
         (Target::File(file), Some(text)) => {
-            let form = turn.new_form.as_ref();
+            let form = change.new_form.as_ref();
             if form.is_none() && !file.is_ours(text) {
                 return Err(KnobError::Forged { path });
             }
-            disk.replace(&path, text, form)?;
+            disk.replace(&path, text, 0o644, form)?;
         }
-        // A parameter cannot be taken away; no intent says so.
+        // A parameter cannot be taken away; no baseline says so.
         (Target::Parameter(_), None) => return Ok(()),
         (Target::File(_), None) => disk.remove(&path)?,
     }
     // What a link leads to is not ours, and may have changed since.
-    if turn
-        .new_form
-        .as_ref()
-        .is_some_and(|form| form.link.is_some())
-    {
+    let form = change.new_form.as_ref();
+    if form.is_some_and(|form| form.link.is_some()) {
         return Ok(());
     }
-    let found = read(root, turn.target)?;
-    if found == turn.new {
+    let found = read(root, change.target)?;
+    if found == change.new {
         return Ok(());
     }
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
     Err(KnobError::NotTaken {
-        name: turn.target.name(),
-        wanted: text(&turn.new),
+        name: change.target.name(),
+        wanted: text(&change.new),
         found: text(&found),
     })
 }

@@ -1,5 +1,6 @@
-//! The hand over a made-up host: what it does, refuses, and leaves behind when it is cut off.
+//! Settings of a made-up host: what is set, refused, and left behind when it is cut off.
 
+mod earlier;
 mod laws;
 mod steps;
 mod world;

@@ -51,7 +51,7 @@ sleep 2
 # A dry run changes nothing, and leaves nothing.
 run dry.json 0 apply --set halt_poll_ns=80us --json
 is halt_poll_ns 200000 "a dry run"
-[ -e /var/lib/haltwise ] && wrong "a dry run left a journal"
+[ -e /var/lib/haltwise ] && wrong "a dry run left a record"
 
 # The running VM sees the write, as the recorder does.
 cat >/run/knob.sh <<'END'
@@ -86,13 +86,13 @@ while :; do
     tries=$((tries + 1))
     grep -q '"not-told"' /out/knob/halts.json && [ $tries -lt 4 ] || break
     echo "knob: no halt told, try $tries"
-    run undo-not-told 0 undo
+    run not-told-back 5 apply --set halt_poll_ns=80us --yes
 done
 [ $got = 5 ] || wrong "apply by halts returned $got, not 5: $(cat /out/knob/halts.json)" \
     "$(head -n 20 /proc/[0-9]*/task/*/stack | grep -B 2 -A 12 kvm)"
 umount /sys/kernel/btf
-run undo-halts 0 undo
-is halt_poll_ns 80000 "undo of the second step"
+run halts-back 5 apply --set halt_poll_ns=80us --yes
+is halt_poll_ns 80000 "a third apply"
 
 # Measured in turn on the VM that runs; afterwards all is as it was.
 run prove-dry 2 prove --a off --b kvm:max=400us --rounds 2 --duration 1s --vm free
@@ -112,20 +112,22 @@ kill -9 $prove
 wait $prove
 [ "$(cat $P/halt_poll_ns)" = 80000 ] && wrong "prove had set nothing before it was killed"
 run undo-prove 0 undo
-is halt_poll_ns 80000 "undo of a prove that was killed"
+is halt_poll_ns 200000 "undo of a prove that was killed, and of the apply before it"
 # shellcheck disable=SC2086
 end $vms
 
-# Cut off between the journal and the parameter, then between the parameter and the journal.
-run killed-1 137 apply --set halt_poll_ns=50us --yes --die-before 3
-is halt_poll_ns 80000 "a kill before the write"
+# Cut off between the record and the parameter, then between the two parameters.
+run killed-1 137 apply --set halt_poll_ns=50us --yes --die-before 6
+is halt_poll_ns 200000 "a kill before the write"
 run open.json 0 status --json
-run killed-2 137 apply --set halt_poll_ns=50us --set halt_poll_ns_shrink=4 --yes --die-before 7
+run killed-2 137 apply --set halt_poll_ns=50us --set halt_poll_ns_shrink=4 --yes --die-before 12
 is halt_poll_ns_shrink 4 "a kill after the write"
 run undo-killed 0 undo
-is halt_poll_ns 80000 "undo of what a kill cut off"
+is halt_poll_ns 200000 "undo of what a kill cut off"
+[ "$(values)" = "$before" ] || wrong "parameters are $(values), and were $before"
 
-# What modified externally is theirs.
+# What was modified externally is theirs.
+run again 0 apply --set halt_poll_ns=80us --yes
 echo 70000 >$P/halt_poll_ns
 run refused 1 apply --set halt_poll_ns=60us --yes
 is halt_poll_ns 70000 "a refused apply"
@@ -136,9 +138,9 @@ grep -q '^options kvm halt_poll_ns=60000$' /etc/modprobe.d/haltwise.conf || wron
 
 # What the kernel itself refuses is told, and not taken for done.
 run negative 2 apply --set halt_poll_ns=-1 --yes
-run undo-all 0 undo --all
-is halt_poll_ns 70000 "undo --all"
-[ -e /etc/modprobe.d/haltwise.conf ] && wrong "undo --all left the boot file"
+run undo-taken 0 undo
+is halt_poll_ns 70000 "undo of a take-over"
+[ -e /etc/modprobe.d/haltwise.conf ] && wrong "undo left the boot file"
 echo 200000 >$P/halt_poll_ns
 [ "$(values)" = "$before" ] || wrong "parameters are $(values), and were $before"
 run nothing 1 undo
@@ -150,7 +152,7 @@ options=$(sed -n 's/^options kvm //p' /etc/modprobe.d/haltwise.conf)
 # shellcheck disable=SC2086
 insmod /lib/modules/kvm.ko $options && insmod /lib/modules/kvm_amd.ko || wrong "KVM does not load"
 is halt_poll_ns 90000 "loading the module with the boot file's options"
-run end 0 undo --all
+run end 0 undo
 is halt_poll_ns 200000 "the last undo"
-cp /var/lib/haltwise/journal /out/knob/
+cp /var/lib/haltwise/journal /var/lib/haltwise/baseline.json /out/knob/
 exit $failed

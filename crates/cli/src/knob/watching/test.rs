@@ -12,7 +12,7 @@ use crate::page::Page;
 struct MadeUp(Vec<(&'static str, Effect)>);
 
 impl Watch for MadeUp {
-    fn watch(&mut self, _: &Change) -> Result<Vec<Watched>, CollectError> {
+    fn watch(&mut self, _: &CeilingChange) -> Result<Vec<Watched>, CollectError> {
         let rows = (1..).zip(&self.0).map(|(pid, (name, effect))| Watched {
             pid: Pid(pid),
             name: (*name).to_owned(),
@@ -33,7 +33,7 @@ impl Watch for MadeUp {
 struct Refused;
 
 impl Watch for Refused {
-    fn watch(&mut self, _: &Change) -> Result<Vec<Watched>, CollectError> {
+    fn watch(&mut self, _: &CeilingChange) -> Result<Vec<Watched>, CollectError> {
         Err(CollectError::Denied {
             what: "load BPF programs".to_owned(),
             need: "CAP_BPF",
@@ -48,7 +48,7 @@ fn screen(watcher: &mut dyn Watch) -> String {
         grow_start: 10_000,
         shrink: 0,
     };
-    let vms = watch_with(watcher, &Change { old: 200_000, now });
+    let vms = watch_with(watcher, &CeilingChange { old: 200_000, now });
     let mut page = Page::new(80);
     text::vms(&mut page, &vms.rows, vms.unwatched.as_deref());
     page.finish()
@@ -96,7 +96,11 @@ fn vms_that_do_not_follow_are_warned_of() {
         shrink: 0,
     };
     let warning = |effects: &[(&'static str, Effect)]| {
-        watch_with(&mut MadeUp(effects.to_vec()), &Change { old: 0, now }).warning()
+        watch_with(
+            &mut MadeUp(effects.to_vec()),
+            &CeilingChange { old: 0, now },
+        )
+        .warning()
     };
     let own = ("a", Effect::OwnCap(50_000));
     let disabled = ("b", Effect::GuestDisabled);

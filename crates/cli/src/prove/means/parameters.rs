@@ -1,32 +1,32 @@
-//! The host's own parameters: set through the one hand that writes to the machine, journal first.
-//!
-//! At most one step of ours is in force at a time: the last is undone before the next is made. So
-//! `haltwise undo` puts the host back even if we are killed.
+//! The host's own parameters, set through the only writer of settings, which records first what was there:
+//! `haltwise undo` restores that even if this process is killed.
 
 use std::path::PathBuf;
 
 use anyhow::anyhow;
 use haltwise_core::kvm::Knobs;
-use haltwise_host::knob::{Keeper, KnobError, Parameter, Proposal, Which, Wish};
+use haltwise_host::knob::{Baseline, KnobError, Parameter, Proposal, Request, Writer};
 use haltwise_host::root::Root;
 
 use super::Sides;
 use crate::exit::{Exit, Failure};
 
-/// Whose hand the journal names.
+/// Whom the journal names.
 const WHO: &str = "haltwise prove";
 
-/// The parameters, while they are ours.
+/// The parameters, while a proof sets them.
 #[derive(Debug)]
 pub(crate) struct Parameters {
-    keeper: Keeper,
+    writer: Writer,
     /// Those that either setting changes.
     names: Vec<Parameter>,
     /// What they were when we came.
     before: Knobs,
-    /// The step that is in force.
-    step: Option<u64>,
+    /// What was recorded when we came.
+    baseline: Baseline,
     under: Option<Knobs>,
+    /// Whether anything may have been set since.
+    touched: bool,
 }
 
 fn value(knobs: &Knobs, parameter: Parameter) -> u32 {
@@ -66,33 +66,34 @@ pub(super) fn refusal(sides: &Sides) -> Failure {
 }
 
 impl Parameters {
-    /// Takes hold of the journal and looks whether both settings can be made.
+    /// Takes the lock and looks whether both settings can be made.
     pub(super) fn take(root: &Root, sides: &Sides) -> Result<Self, Failure> {
-        let keeper = Keeper::open(root, WHO, None).map_err(explain)?;
+        let writer = Writer::open(root, WHO, None).map_err(explain)?;
         let parameters = Self {
-            keeper,
+            baseline: writer.baseline().clone(),
+            writer,
             names: changed(sides),
             before: sides.in_force,
-            step: None,
             under: None,
+            touched: false,
         };
         for knobs in [&sides.a, &sides.b] {
-            let wish = parameters.wish(knobs);
-            parameters.keeper.propose(&wish).map_err(explain)?;
+            let request = parameters.request(knobs);
+            parameters.writer.propose(&request).map_err(explain)?;
         }
         Ok(parameters)
     }
 
     /// The directories in which that writes.
     pub(super) fn writes(&self) -> Vec<PathBuf> {
-        self.keeper.writes()
+        self.writer.writes()
     }
 
-    fn wish(&self, knobs: &Knobs) -> Wish {
+    fn request(&self, knobs: &Knobs) -> Request {
         let pair = |parameter: &Parameter| (*parameter, value(knobs, *parameter));
-        Wish {
+        Request {
             parameters: self.names.iter().map(pair).collect(),
-            ..Wish::default()
+            ..Request::default()
         }
     }
 
@@ -101,28 +102,28 @@ impl Parameters {
         if self.under == Some(*knobs) {
             return Ok(());
         }
-        self.restore()?;
-        let proposal = self.keeper.propose(&self.wish(knobs)).map_err(explain)?;
+        let request = self.request(knobs);
+        let proposal = self.writer.propose(&request).map_err(explain)?;
         self.look_for_others(&proposal)?;
-        self.step = self.keeper.apply(&proposal).map_err(explain)?;
+        self.touched = true;
+        self.writer.apply(&proposal).map_err(explain)?;
         self.under = Some(*knobs);
         Ok(())
     }
 
-    /// With no step of ours in force, all is as it was when we came, unless somebody else has a hand in
-    /// it: then this host is theirs.
+    /// All is as we set it last, or as it was when we came, unless it was modified externally.
     fn look_for_others(&self, proposal: &Proposal) -> Result<(), Failure> {
-        let turns = proposal.turns.iter();
-        let old = turns.filter_map(|turn| {
-            let found = turn.old.as_ref()?.parse().ok()?;
-            Some((turn.target.parameter()?, found))
+        let expected = self.under.unwrap_or(self.before);
+        let old = proposal.changes.iter().filter_map(|change| {
+            let found = change.old.as_ref()?.parse().ok()?;
+            Some((change.target.parameter()?, found))
         });
         let mut found = proposal.already.iter().copied().chain(old);
-        let theirs = found.find(|(parameter, found)| *found != value(&self.before, *parameter));
+        let theirs = found.find(|(parameter, found)| *found != value(&expected, *parameter));
         let Some((parameter, found)) = theirs else {
             return Ok(());
         };
-        let was = value(&self.before, parameter);
+        let was = value(&expected, parameter);
         let error = anyhow!(
             "{parameter} was modified externally to {found} (it was {was}) and is left alone"
         );
@@ -133,17 +134,13 @@ impl Parameters {
     /// Puts back what was in force before.
     pub(super) fn restore(&mut self) -> Result<(), Failure> {
         self.under = None;
-        let Some(step) = self.step.take() else {
+        if !std::mem::take(&mut self.touched) {
             return Ok(());
-        };
-        let undone = self.keeper.reversal(Which::Step(step), false);
-        let undone = undone.and_then(|reversal| {
-            let left = reversal.leaves.len();
-            self.keeper.undo(&reversal).map(|()| left)
-        });
-        match undone {
-            Ok(0) => Ok(()),
-            Ok(left) => {
+        }
+        match self.writer.return_to(&self.baseline) {
+            Ok(foreign) if foreign.is_empty() => Ok(()),
+            Ok(foreign) => {
+                let left = foreign.len();
                 let error =
                     anyhow!("{left} of the parameters were modified externally and are left alone");
                 Err(Failure::new(Exit::Failed, error)
@@ -158,7 +155,7 @@ impl Parameters {
 }
 
 impl Drop for Parameters {
-    /// Whatever happens here, the host gets back what it had; the journal is for what happens elsewhere.
+    /// Whatever happens here, the host gets back what it had.
     fn drop(&mut self) {
         if let Err(failure) = self.restore() {
             crate::terminal::complain(&failure);
@@ -176,7 +173,7 @@ fn explain(error: KnobError) -> Failure {
         KnobError::Busy { .. } => (Exit::Failed, "wait until it has ended"),
         KnobError::Theirs(_) | KnobError::Meanwhile { .. } => (
             Exit::Failed,
-            "the parameters were modified externally: undo the steps of haltwise first",
+            "the parameters were modified externally: run `haltwise undo` first",
         ),
         _ => (Exit::Failed, "`haltwise status` shows the current settings"),
     };

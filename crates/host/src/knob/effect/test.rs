@@ -19,14 +19,14 @@ fn found(pid: u32, ceiling: Option<(u32, CeilingSource)>) -> FoundVcpu {
     }
 }
 
-fn change(old: u32, new: u32) -> Change {
+fn change(old: u32, new: u32) -> CeilingChange {
     let now = Knobs {
         halt_poll_ns: new,
         grow: 2,
         grow_start: 10_000,
         shrink: 2,
     };
-    Change { old, now }
+    CeilingChange { old, now }
 }
 
 fn rule(version: &str) -> Rule {
@@ -119,7 +119,7 @@ fn halts_tell_who_follows_on_every_kernel() {
 #[test]
 fn what_halts_do_not_tell_is_not_guessed() {
     let rule = rule("6.12");
-    let told = |lengths: &[u64], change: Change| match by_halts(
+    let told = |lengths: &[u64], change: CeilingChange| match by_halts(
         &made(&rule, change.now.halt_poll_ns, lengths),
         &rule,
         &change,

@@ -10,8 +10,8 @@ use crate::knob::*;
 
 #[derive(Debug, Clone)]
 enum Event {
-    Apply(Wish, Option<Fault>),
-    Undo(Option<u64>, Option<Fault>),
+    Apply(Request, Option<Fault>),
+    Undo(Option<Fault>),
     /// Somebody else sets a parameter.
     Set(Parameter),
     /// Somebody else writes or removes a boot file.
@@ -35,10 +35,10 @@ fn fault() -> impl Strategy<Value = Option<Fault>> {
     prop::option::of(stop)
 }
 
-fn wish() -> impl Strategy<Value = Wish> {
+fn request() -> impl Strategy<Value = Request> {
     let parameters = prop::collection::btree_map(parameter(), ours(), 1..4);
     (parameters, prop::bool::weighted(0.3), any::<bool>()).prop_map(
-        |(parameters, persist, take_over)| Wish {
+        |(parameters, persist, take_over)| Request {
             parameters: parameters.into_iter().collect(),
             persist,
             take_over,
@@ -48,9 +48,8 @@ fn wish() -> impl Strategy<Value = Wish> {
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        8 => (wish(), fault()).prop_map(|(wish, fault)| Event::Apply(wish, fault)),
-        4 => (prop::option::of(1_u64..12), fault())
-            .prop_map(|(step, fault)| Event::Undo(step, fault)),
+        8 => (request(), fault()).prop_map(|(request, fault)| Event::Apply(request, fault)),
+        4 => fault().prop_map(Event::Undo),
         2 => parameter().prop_map(Event::Set),
         1 => (prop::sample::select(BootFile::ALL.to_vec()), any::<bool>())
             .prop_map(|(file, there)| Event::SetFile(file, there)),
@@ -72,22 +71,15 @@ struct Others {
 fn is_fair(error: &KnobError) -> bool {
     matches!(
         error,
-        KnobError::Theirs(_)
-            | KnobError::Occupied { .. }
-            | KnobError::Nothing
-            | KnobError::NoStep { .. }
-            | KnobError::Later { .. }
+        KnobError::Theirs(_) | KnobError::Occupied { .. } | KnobError::Nothing
     ) || format!("{error:?}").contains("as a test wanted")
 }
 
 fn happen(world: &mut World, others: &mut Others, at: usize, event: Event) {
     let journal = world.journal();
     let done = match event {
-        Event::Apply(wish, fault) => world.apply(&wish, fault).map(drop),
-        Event::Undo(step, fault) => {
-            let which = step.map_or(Which::Newest, Which::Step);
-            world.undo(which, fault).map(drop)
-        }
+        Event::Apply(request, fault) => world.apply(&request, fault).map(drop),
+        Event::Undo(fault) => world.undo(fault).map(drop),
         Event::Set(parameter) => {
             let value = u32::try_from(at).unwrap() * 1_000 + 7;
             world.set(parameter, value);
@@ -98,7 +90,7 @@ fn happen(world: &mut World, others: &mut Others, at: usize, event: Event) {
         Event::SetFile(file, there) => {
             // What nobody can tell: that a file cut off in its making was there at a boot, once
             // somebody else has removed it before any command has looked.
-            drop(Keeper::open(&world.root(), "haltwise undo", None).unwrap());
+            drop(Writer::open(&world.root(), "haltwise undo", None).unwrap());
             let text = there.then(|| format!("# somebody else's, at {at}\n"));
             world.set_file(file, text.as_deref());
             let place = BootFile::ALL.iter().position(|it| *it == file);
@@ -133,7 +125,7 @@ fn law(events: Vec<Event>) -> Result<(), TestCaseError> {
     for (at, event) in events.into_iter().enumerate() {
         happen(&mut world, &mut others, at + 1, event);
     }
-    world.undo_all();
+    world.undo_whole();
     for ((parameter, theirs), at_boot) in Parameter::ALL
         .into_iter()
         .zip(others.parameters)
@@ -164,11 +156,11 @@ fn law(events: Vec<Event>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// After any applies and undos, each cut off anywhere, any boots and any writes of others, undoing all
+/// After any applies and undos, each cut off anywhere, any boots and any writes of others, undoing
 /// leaves what others set last, and else nothing of ours; and the next boot is as the first.
 #[test]
 #[expect(clippy::print_stderr, reason = "the seed repeats the run")]
-fn undoing_all_leaves_nothing_of_ours_and_everything_of_others() {
+fn undoing_leaves_nothing_of_ours_and_everything_of_others() {
     let seed = std::env::var("HALTWISE_SEED").ok();
     let seed = seed.map_or_else(crate::clock::wall_ns, |seed| seed.parse().unwrap());
     eprintln!("HALTWISE_SEED={seed}");
@@ -191,7 +183,7 @@ fn undoing_all_leaves_nothing_of_ours_and_everything_of_others() {
 /// undo of it the same.
 #[test]
 fn a_cut_at_every_effect_is_undone() {
-    let wish = Wish {
+    let request = Request {
         parameters: vec![(Parameter::HaltPollNs, 80_001), (Parameter::Shrink, 2_001)],
         persist: true,
         take_over: false,
@@ -206,7 +198,7 @@ fn a_cut_at_every_effect_is_undone() {
                     torn: 100,
                 };
                 let whole = cut(&world, fault);
-                world.undo_all();
+                world.undo_whole();
                 assert_eq!(world.values(), AT_BOOT, "before effect {before}");
                 assert!(BootFile::ALL.iter().all(|it| world.file(*it).is_none()));
                 whole
@@ -214,15 +206,15 @@ fn a_cut_at_every_effect_is_undone() {
             .unwrap()
             - 1
     };
-    let applied = effects(&|world, fault| world.apply(&wish, Some(fault)).is_ok());
+    let applied = effects(&|world, fault| world.apply(&request, Some(fault)).is_ok());
     let undone = effects(&|world, fault| {
-        world.apply(&wish, None).unwrap();
-        world.undo(Which::Newest, Some(fault)).is_ok()
+        world.apply(&request, None).unwrap();
+        world.undo(Some(fault)).is_ok()
     });
-    let mut keeper = Keeper::open(&world.root(), "haltwise apply", None).unwrap();
-    let proposal = keeper.propose(&wish).unwrap();
-    keeper.apply(&proposal).unwrap();
-    assert_eq!(applied, keeper.effects());
-    // Two lines of the journal, two parameters, two files removed.
-    assert_eq!(undone, 4 + 2 + 4);
+    let mut writer = Writer::open(&world.root(), "haltwise apply", None).unwrap();
+    let proposal = writer.propose(&request).unwrap();
+    writer.apply(&proposal).unwrap();
+    assert_eq!(applied, writer.effects());
+    // The baseline before and after, a line of the journal, two parameters, two files removed.
+    assert_eq!(undone, 3 + 3 + 2 + 2 + 4);
 }

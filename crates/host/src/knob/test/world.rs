@@ -92,60 +92,57 @@ impl World {
         }
     }
 
+    pub(super) fn set_boot(&self, boot: &str) {
+        let path = self.path("proc/sys/kernel/random/boot_id");
+        fs::write(path, format!("{boot}\n")).unwrap();
+    }
+
     pub(super) fn journal(&self) -> Vec<u8> {
         fs::read(self.path(JOURNAL)).unwrap_or_default()
     }
 
     pub(super) fn apply(
         &self,
-        wish: &Wish,
+        request: &Request,
         fault: Option<Fault>,
     ) -> Result<Option<u64>, KnobError> {
-        let mut keeper = Keeper::open(&self.root(), "haltwise apply", fault)?;
-        let proposal = keeper.propose(wish)?;
-        keeper.apply(&proposal)
+        let mut writer = Writer::open(&self.root(), "haltwise apply", fault)?;
+        let proposal = writer.propose(request)?;
+        writer.apply(&proposal)
     }
 
-    pub(super) fn undo(&self, which: Which, fault: Option<Fault>) -> Result<Reversal, KnobError> {
-        self.undo_as(which, false, fault)
+    pub(super) fn undo(&self, fault: Option<Fault>) -> Result<Reversal, KnobError> {
+        self.undo_as(false, fault)
     }
 
     pub(super) fn undo_as(
         &self,
-        which: Which,
         take_over: bool,
         fault: Option<Fault>,
     ) -> Result<Reversal, KnobError> {
-        let mut keeper = Keeper::open(&self.root(), "haltwise undo", fault)?;
-        let reversal = keeper.reversal(which, take_over)?;
-        keeper.undo(&reversal)?;
+        let mut writer = Writer::open(&self.root(), "haltwise undo", fault)?;
+        let reversal = writer.reversal(take_over)?;
+        writer.undo(&reversal)?;
         Ok(reversal)
     }
 
-    pub(super) fn undo_all(&self) {
-        let look = Look::at(&self.root()).unwrap().unwrap();
-        let meant = look.reversals(false);
-        let mut done = Vec::new();
-        loop {
-            match self.undo(Which::Newest, None) {
-                Ok(reversal) => done.push((reversal.turns, reversal.leaves)),
-                Err(KnobError::Nothing) => break,
-                Err(error) => panic!("{error}"),
-            }
+    /// Undoes what there is to undo, and holds it against what looking said would be done.
+    pub(super) fn undo_whole(&self) {
+        let look = Snapshot::read(&self.root()).unwrap().unwrap();
+        let meant = look.reversal(false);
+        match (meant, self.undo(None)) {
+            (Ok(meant), Ok(done)) => assert_eq!(meant, done),
+            (Err(KnobError::Nothing), Err(KnobError::Nothing)) => {}
+            (meant, done) => panic!("{meant:?}, {done:?}"),
         }
-        // What looking said would be done is what was done; unless boot files had to be put right.
-        let mends = |open: &Settled| open.results.contains(&Outcome::Mended);
-        if !look.open.as_ref().is_some_and(mends) {
-            let meant = meant.unwrap_or_default().into_iter();
-            let meant: Vec<_> = meant.map(|it| (it.turns, it.leaves)).collect();
-            assert_eq!(meant, done);
-        }
+        let nothing = self.undo(None).unwrap_err();
+        assert!(matches!(nothing, KnobError::Nothing), "{nothing}");
     }
 }
 
-pub(super) fn wish(parameters: &[(Parameter, u32)]) -> Wish {
-    Wish {
+pub(super) fn request(parameters: &[(Parameter, u32)]) -> Request {
+    Request {
         parameters: parameters.to_vec(),
-        ..Wish::default()
+        ..Request::default()
     }
 }

@@ -84,8 +84,8 @@ fn each_setting_is_in_force_while_it_should_be_and_none_afterwards() {
     assert_eq!(world.now(), IN_FORCE);
     // Nothing is left for an undo.
     drop(parameters);
-    let keeper = Keeper::open(&world.root(), "test", None).unwrap();
-    assert!(keeper.state().steps.is_empty(), "{:?}", keeper.state());
+    let writer = Writer::open(&world.root(), "test", None).unwrap();
+    assert_eq!(writer.baseline().held, []);
 }
 
 #[test]

@@ -8,9 +8,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::entry::{BootFile, Target};
 use super::parameter::Parameter;
-use super::state::State;
+use super::target::{BootFile, Target};
 use crate::root::Root;
 
 /// Values by parameter.
@@ -170,16 +169,4 @@ fn later(root: &Root, directories: &[&str]) -> Vec<(String, String)> {
     texts
         .filter_map(|(place, path)| Some((place, std::fs::read_to_string(path).ok()?)))
         .collect()
-}
-
-/// The values that our files set at boot, as the journal has them.
-pub fn persisted(state: &State) -> BTreeMap<Parameter, u32> {
-    let texts = BootFile::ALL.into_iter().filter_map(|file| {
-        let (_, turn) = state.last_turn(Target::File(file))?;
-        Some(file.values(turn.new.as_deref()?))
-    });
-    texts.fold(Values::new(), |mut all, values| {
-        all.extend(values);
-        all
-    })
 }

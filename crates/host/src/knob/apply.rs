@@ -1,0 +1,129 @@
+//! What an apply would do: looked up, compared, and refused where it is not ours to do. Writes nothing.
+
+use super::baseline::Baseline;
+use super::error::{Foreign, KnobError};
+use super::machine;
+use super::parameter::Parameter;
+use super::persist::{self, Values};
+use super::target::{BootFile, Change, Target};
+use crate::root::Root;
+
+/// What somebody wants to have.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Request {
+    /// Parameters and their values.
+    pub parameters: Vec<(Parameter, u32)>,
+    /// To be set at boot, too.
+    pub persist: bool,
+    /// Also what was modified externally.
+    pub take_over: bool,
+}
+
+/// What an apply would do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Proposal {
+    /// What would be set, in order.
+    pub changes: Vec<Change>,
+    /// Parameters that have the wanted value already.
+    pub already: Vec<(Parameter, u32)>,
+    /// What was modified externally and would be taken over.
+    pub taken_over: Vec<Foreign>,
+    pub(super) takes_over: Vec<Target>,
+}
+
+/// Looks what a request comes to. Fails where a parameter is not there, is read-only for everybody, or was
+/// modified externally and is not to be taken over.
+pub(super) fn propose(
+    root: &Root,
+    baseline: &Baseline,
+    request: &Request,
+) -> Result<Proposal, KnobError> {
+    let mut wanted = request.parameters.clone();
+    wanted.sort_unstable();
+    let mut proposal = Proposal {
+        changes: Vec::new(),
+        already: Vec::new(),
+        taken_over: Vec::new(),
+        takes_over: Vec::new(),
+    };
+    for (parameter, value) in &wanted {
+        let target = Target::Parameter(*parameter);
+        let found = Some(machine::writable(root, *parameter)?);
+        let foreign = baseline.foreign(target, found.as_deref());
+        proposal.taken_over.extend(foreign);
+        let new = Some(value.to_string());
+        if found == new {
+            proposal.already.push((*parameter, *value));
+        } else {
+            proposal.changes.push(Change::plain(target, found, new));
+        }
+    }
+    if request.persist {
+        persist(root, baseline, request, &mut proposal)?;
+    }
+    if !proposal.taken_over.is_empty() && !request.take_over {
+        return Err(KnobError::Theirs(proposal.taken_over));
+    }
+    let foreign = proposal.taken_over.iter().map(|foreign| foreign.target);
+    proposal.takes_over.extend(foreign);
+    Ok(proposal)
+}
+
+/// Adds the boot files.
+fn persist(
+    root: &Root,
+    baseline: &Baseline,
+    request: &Request,
+    proposal: &mut Proposal,
+) -> Result<(), KnobError> {
+    let files = persist::here(root);
+    if files.is_empty() {
+        return Err(KnobError::NoPlace);
+    }
+    let mut found = Vec::new();
+    for file in files {
+        let target = Target::File(file);
+        found.push((file, target, machine::read(root, target)?));
+    }
+    // What a file said that somebody else has changed since is not ours to say again.
+    let is_ours = |(_, target, text): &(BootFile, Target, Option<String>)| {
+        baseline.foreign(*target, text.as_deref()).is_none()
+    };
+    let mut values = if found.iter().all(is_ours) {
+        baseline.persisted()
+    } else {
+        Values::new()
+    };
+    values.extend(request.parameters.iter().copied());
+    for (file, target, old) in found {
+        let new = Some(file.text(&values));
+        if baseline.get(target).is_some() {
+            let foreign = baseline.foreign(target, old.as_deref());
+            proposal.taken_over.extend(foreign);
+        } else if old.is_some() {
+            if !request.take_over {
+                let path = root.path(target.path());
+                return Err(KnobError::Occupied { path });
+            }
+            proposal.takes_over.push(target);
+        }
+        if old != new {
+            let old_form = match &old {
+                Some(text) if !file.is_ours(text) => Some(machine::form(root, target)?),
+                _ => None,
+            };
+            proposal.changes.push(Change {
+                old_form,
+                ..Change::plain(target, old, new)
+            });
+        }
+    }
+    Ok(())
+}
+
+impl Proposal {
+    /// Whether boot files change.
+    pub(super) fn persists(&self) -> bool {
+        self.changes.iter().any(|it| it.target.file().is_some())
+    }
+}

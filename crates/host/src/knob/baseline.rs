@@ -1,0 +1,334 @@
+//! What haltwise has set, and what was there before: one baseline for each target.
+//!
+//! Undo restores the baseline, however many applies lie between. A change is on disk as an intent before
+//! it is made; [`settle`] finds out what became of intents that a crash left, and what a boot left of the
+//! parameters. Pure: it is told what the machine says.
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{Foreign, KnobError};
+use super::parameter::Parameter;
+use super::persist::Values;
+use super::target::{Form, Target};
+
+/// The number of this format.
+pub(super) const SCHEMA: u32 = 1;
+
+/// Everything that haltwise has set on a host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Baseline {
+    pub(super) schema: u32,
+    /// Number of the last apply.
+    pub step: u64,
+    /// What is set, ordered by target.
+    pub held: Vec<Held>,
+}
+
+/// A target that haltwise has set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Held {
+    /// What.
+    pub target: Target,
+    /// What it was before the first apply: a number, the text of a file, or `null` for no file.
+    pub before: Option<String>,
+    /// Mode and owner of a file that is not ours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) before_form: Option<Form>,
+    /// What haltwise wrote last; `null` if it has not written it yet.
+    pub ours: Option<String>,
+    /// What was about to be written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) intent: Option<Intent>,
+    /// It was modified externally, and undo left it: not ours until a boot, or until it is taken over.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) left: bool,
+    /// The boot in which it was set (`/proc/sys/kernel/random/boot_id`).
+    pub(super) boot: String,
+    /// Number of the apply that set it last.
+    pub step: u64,
+    /// The command line of that apply.
+    pub who: String,
+    /// When, in nanoseconds since 1970 (UTC).
+    pub unix_ns: u64,
+}
+
+/// A change that is about to be made.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) enum Intent {
+    /// Write this.
+    Set(String),
+    /// Restore what was before.
+    Restore,
+}
+
+/// What became of a change that was cut off.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It was made.
+    Done,
+    /// It was not.
+    NotDone,
+    /// The target has neither the old value nor the new: it was modified externally.
+    Theirs,
+}
+
+/// An apply or undo that was cut off, and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CutOff {
+    /// Number of the apply, or of the one that was being undone.
+    pub step: u64,
+    /// Its command line.
+    pub who: String,
+    /// Whether it was an undo.
+    pub undo: bool,
+    /// What became of each change.
+    pub results: Vec<(Target, Outcome)>,
+}
+
+/// A baseline as it is now, in this boot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Settled {
+    pub(super) baseline: Baseline,
+    /// What was cut off.
+    pub(super) cut_off: Option<CutOff>,
+    /// Parameters that a boot has reset.
+    pub(super) gone: Vec<Held>,
+}
+
+impl Default for Baseline {
+    fn default() -> Self {
+        Self {
+            schema: SCHEMA,
+            step: 0,
+            held: Vec::new(),
+        }
+    }
+}
+
+impl Baseline {
+    /// What is held of a target.
+    pub fn get(&self, target: Target) -> Option<&Held> {
+        self.held.iter().find(|held| held.target == target)
+    }
+
+    /// The same, to change it.
+    pub(super) fn get_mut(&mut self, target: Target) -> Option<&mut Held> {
+        self.held.iter_mut().find(|held| held.target == target)
+    }
+
+    /// The same; made by `new` if it is not there.
+    pub(super) fn entry(&mut self, target: Target, new: impl FnOnce() -> Held) -> &mut Held {
+        let at = self.held.partition_point(|held| held.target < target);
+        if self.held.get(at).is_none_or(|held| held.target != target) {
+            self.held.insert(at, new());
+        }
+        &mut self.held[at]
+    }
+
+    pub(super) fn forget(&mut self, target: Target) {
+        self.held.retain(|held| held.target != target);
+    }
+
+    /// The values that our boot files set.
+    pub fn persisted(&self) -> Values {
+        let texts = self.held.iter().filter_map(|held| {
+            let file = held.target.file()?;
+            Some(file.values(held.ours.as_deref()?))
+        });
+        texts.flatten().collect()
+    }
+
+    /// Says so if what haltwise set was modified externally.
+    pub(super) fn foreign(&self, target: Target, found: Option<&str>) -> Option<Foreign> {
+        let held = self.get(target)?;
+        let module_gone = found.is_none() && target.file().is_none();
+        let as_set = !held.left && (found == held.ours.as_deref() || module_gone);
+        (!as_set).then(|| Foreign {
+            target,
+            found: found.map(str::to_owned),
+            ours: held.ours.clone(),
+            step: held.step,
+            who: held.who.clone(),
+        })
+    }
+
+    /// Forgets parameters that have the value from before again, unless a boot file of ours names them.
+    pub(super) fn forget_restored(&mut self) {
+        let persisted = self.persisted();
+        self.held.retain(|held| match held.target {
+            Target::Parameter(parameter) => {
+                let is_restored = held.ours == held.before && held.intent.is_none() && !held.left;
+                !is_restored || persisted.contains_key(&parameter)
+            }
+            Target::File(_) => true,
+        });
+    }
+
+    /// What can be no baseline, although it is JSON of its shape.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.schema != SCHEMA {
+            return Err(format!("has schema {}, not {SCHEMA}", self.schema));
+        }
+        if !self.held.is_sorted_by(|one, next| one.target < next.target) {
+            return Err("does not name each target once, in order".to_owned());
+        }
+        let parameters = self.held.iter().filter(|it| it.target.file().is_none());
+        for held in parameters {
+            let set = match &held.intent {
+                Some(Intent::Set(value)) => Some(value),
+                _ => None,
+            };
+            let values = held.before.iter().chain(&held.ours).chain(set);
+            let is_number = |value: &String| value.parse::<u32>().is_ok();
+            if held.before.is_none() || !values.into_iter().all(is_number) {
+                let name = held.target.name();
+                return Err(format!("has a value of {name} that is no number"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Finds out what a baseline comes to, by what `read` says is there now.
+pub(super) fn settle(
+    baseline: &Baseline,
+    boot: &str,
+    read: impl Fn(Target) -> Result<Option<String>, KnobError>,
+) -> Result<Settled, KnobError> {
+    let files = Files::of(&baseline.held, &read)?;
+    let mut settled = Settled {
+        baseline: baseline.clone(),
+        cut_off: None,
+        gone: Vec::new(),
+    };
+    settled.baseline.held.clear();
+    for held in &baseline.held {
+        let found = read(held.target)?;
+        let (kept, outcome) = match held.target {
+            Target::Parameter(parameter) if held.boot != boot => {
+                let kept = files.after_boot(held, parameter, found.as_deref(), boot);
+                if kept.is_none() {
+                    settled.gone.push(held.clone());
+                }
+                let by_file = kept.as_ref().is_some_and(|kept| kept.ours == found);
+                let outcome = if by_file {
+                    Outcome::Done
+                } else {
+                    Outcome::NotDone
+                };
+                (kept, held.intent.as_ref().map(|_| outcome))
+            }
+            _ => in_this_boot(held, found.as_deref()),
+        };
+        settled.baseline.held.extend(kept);
+        if let (Some(intent), Some(outcome)) = (&held.intent, outcome) {
+            let cut_off = settled.cut_off.get_or_insert_with(|| CutOff {
+                step: held.step,
+                who: held.who.clone(),
+                undo: *intent == Intent::Restore,
+                results: Vec::new(),
+            });
+            cut_off.results.push((held.target, outcome));
+        }
+    }
+    settled.baseline.forget_restored();
+    Ok(settled)
+}
+
+/// What is held of a target after a crash in this boot, or of a file.
+fn in_this_boot(held: &Held, found: Option<&str>) -> (Option<Held>, Option<Outcome>) {
+    let module_gone = found.is_none() && held.target.file().is_none();
+    let Some(intent) = held.intent.as_ref().filter(|_| !module_gone) else {
+        return (Some(held.clone()), None);
+    };
+    let mut kept = held.clone();
+    kept.intent = None;
+    let (old, new) = match intent {
+        Intent::Set(value) => {
+            let old = held.ours.as_ref().or(held.before.as_ref());
+            (old.map(String::as_str), Some(value.as_str()))
+        }
+        Intent::Restore => (held.ours.as_deref(), held.before.as_deref()),
+    };
+    if found == new {
+        kept.ours = found.map(str::to_owned);
+        let is_file = held.target.file().is_some();
+        let gone = is_file && *intent == Intent::Restore;
+        return ((!gone).then_some(kept), Some(Outcome::Done));
+    }
+    if found == old {
+        let stays = held.ours.is_some() || held.target.file().is_none();
+        kept.ours = found.map(str::to_owned);
+        return (stays.then_some(kept), Some(Outcome::NotDone));
+    }
+    kept.left = true;
+    if kept.ours.is_none() {
+        kept.ours = new.map(str::to_owned);
+    }
+    let stays = held.target.file().is_none();
+    (stays.then_some(kept), Some(Outcome::Theirs))
+}
+
+/// What our boot files can have set at the last boot.
+struct Files {
+    /// By the text that we wrote, or were about to write.
+    texts: Vec<Values>,
+    /// By the text that is there now, where it is ours.
+    present: Values,
+}
+
+impl Files {
+    fn of(
+        held: &[Held],
+        read: impl Fn(Target) -> Result<Option<String>, KnobError>,
+    ) -> Result<Self, KnobError> {
+        let mut files = Self {
+            texts: Vec::new(),
+            present: Values::new(),
+        };
+        for held in held {
+            let Some(file) = held.target.file() else {
+                continue;
+            };
+            let intended = match &held.intent {
+                Some(Intent::Set(text)) => Some(text),
+                _ => None,
+            };
+            let ours: Vec<&String> = held.ours.iter().chain(intended).collect();
+            files
+                .texts
+                .extend(ours.iter().map(|text| file.values(text)));
+            if let Some(found) = read(held.target)?.filter(|found| ours.contains(&found)) {
+                files.present.extend(file.values(&found));
+            }
+        }
+        Ok(files)
+    }
+
+    /// What is held of a parameter that was set in an earlier boot. It has either the value of our boot
+    /// files, or one that was set since while they are there; else the boot has reset it.
+    fn after_boot(
+        &self,
+        held: &Held,
+        parameter: Parameter,
+        found: Option<&str>,
+        boot: &str,
+    ) -> Option<Held> {
+        let found = found.and_then(|found| found.parse().ok());
+        let mut set = self.texts.iter().filter_map(|file| file.get(&parameter));
+        let value = set
+            .find(|value| Some(**value) == found)
+            .or(self.present.get(&parameter))?;
+        Some(Held {
+            ours: Some(value.to_string()),
+            intent: None,
+            left: false,
+            boot: boot.to_owned(),
+            ..held.clone()
+        })
+    }
+}

@@ -1,0 +1,64 @@
+//! What is set, as anybody who may read the baseline sees it. Changes nothing.
+
+use super::apply::{self, Proposal, Request};
+use super::baseline::{Baseline, CutOff, Held, settle};
+use super::error::{Foreign, KnobError};
+use super::machine;
+use super::store::{JournalSize, Stored};
+use super::target::Target;
+use super::undo::{self, Reversal};
+use crate::root::Root;
+
+/// What is set.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// What is set in this boot, and what was there before.
+    pub baseline: Baseline,
+    /// How much the journal holds.
+    pub journal: JournalSize,
+    /// A change that was cut off, and what became of it by what can be seen.
+    pub cut_off: Option<CutOff>,
+    /// Parameters that a boot has reset.
+    gone: Vec<Held>,
+    root: Root,
+}
+
+impl Snapshot {
+    /// Reads it. `None`: another haltwise is writing it just now.
+    pub fn read(root: &Root) -> Result<Option<Self>, KnobError> {
+        let Some(stored) = Stored::look(root)? else {
+            return Ok(None);
+        };
+        let boot = machine::boot(root)?;
+        let settled = settle(&stored.baseline, &boot, |it| machine::read(root, it))?;
+        Ok(Some(Self {
+            baseline: settled.baseline,
+            journal: stored.journal,
+            cut_off: settled.cut_off,
+            gone: settled.gone,
+            root: root.clone(),
+        }))
+    }
+
+    /// Looks what a request would come to.
+    pub fn propose(&self, request: &Request) -> Result<Proposal, KnobError> {
+        apply::propose(&self.root, &self.baseline, request)
+    }
+
+    /// Looks what undoing would come to.
+    pub fn reversal(&self, take_over: bool) -> Result<Reversal, KnobError> {
+        let read = |target| machine::read(&self.root, target);
+        undo::propose(&self.baseline, &self.gone, take_over, read)
+    }
+
+    /// What haltwise set and was modified externally since.
+    pub fn foreign(&self) -> Result<Vec<Foreign>, KnobError> {
+        let targets = self.baseline.held.iter().map(|held| held.target);
+        let foreign = targets.map(|target: Target| {
+            let found = machine::read(&self.root, target)?;
+            Ok(self.baseline.foreign(target, found.as_deref()))
+        });
+        let foreign: Result<Vec<_>, KnobError> = foreign.collect();
+        Ok(foreign?.into_iter().flatten().collect())
+    }
+}

@@ -1,0 +1,105 @@
+//! What can be set, and a change of it.
+
+use serde::{Deserialize, Serialize};
+
+use super::parameter::Parameter;
+
+/// Something that haltwise sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Target {
+    /// A module parameter.
+    Parameter(Parameter),
+    /// A file that sets parameters at boot.
+    File(BootFile),
+}
+
+/// The files that set parameters at boot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BootFile {
+    /// Options for module `kvm` when it is loaded.
+    Modprobe,
+    /// Written through sysfs at boot: for a `kvm` that is built in, or loaded from an initramfs that
+    /// does not have the other file.
+    Tmpfiles,
+}
+
+/// What a file is besides its text.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Form {
+    /// Permissions, as `chmod` takes them.
+    pub mode: u32,
+    /// Number of the owner.
+    pub uid: u32,
+    /// Number of the group.
+    pub gid: u32,
+    /// Where it leads, if it is a symbolic link.
+    pub link: Option<String>,
+}
+
+/// A change of one target.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// What.
+    pub target: Target,
+    /// What it was: a number, the text of a file, or `null` for a file that was not there.
+    pub old: Option<String>,
+    /// What it is to be.
+    pub new: Option<String>,
+    /// Mode and owner of the file before, where it is not ours.
+    #[serde(skip)]
+    pub(super) old_form: Option<Form>,
+    /// Mode and owner to restore, of a file that is not ours.
+    #[serde(skip)]
+    pub(super) new_form: Option<Form>,
+}
+
+impl Change {
+    /// Between two values of ours.
+    pub(super) fn plain(target: Target, old: Option<String>, new: Option<String>) -> Self {
+        Self {
+            target,
+            old,
+            new,
+            old_form: None,
+            new_form: None,
+        }
+    }
+}
+
+impl Target {
+    /// Its file, below a [`crate::root::Root`].
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Parameter(parameter) => parameter.path(),
+            Self::File(BootFile::Modprobe) => "etc/modprobe.d/haltwise.conf",
+            Self::File(BootFile::Tmpfiles) => "etc/tmpfiles.d/haltwise.conf",
+        }
+    }
+
+    /// The parameter, if it is one.
+    pub const fn parameter(self) -> Option<Parameter> {
+        match self {
+            Self::Parameter(parameter) => Some(parameter),
+            Self::File(_) => None,
+        }
+    }
+
+    /// The boot file, if it is one.
+    pub const fn file(self) -> Option<BootFile> {
+        match self {
+            Self::Parameter(_) => None,
+            Self::File(file) => Some(file),
+        }
+    }
+
+    /// What people call it: a parameter's name, or the path of a file.
+    pub fn name(self) -> String {
+        match self {
+            Self::Parameter(parameter) => parameter.name().to_owned(),
+            Self::File(_) => format!("/{}", self.path()),
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What an undo would do: each target back to its baseline, unless it was modified externally. Writes nothing.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use super::baseline::{Baseline, Held};
+use super::error::KnobError;
+use super::target::{Change, Target};
+
+/// What an undo would do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reversal {
+    /// By the apply that set it last, newest first.
+    pub steps: Vec<UndoneStep>,
+}
+
+/// What an undo would do with what one apply has set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UndoneStep {
+    /// Number of the apply.
+    pub step: u64,
+    /// Its command line.
+    pub who: String,
+    /// What would be restored, in order.
+    pub changes: Vec<Change>,
+    /// What would be left as it is.
+    pub left: Vec<Left>,
+}
+
+/// Something that an undo leaves as it is, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Left {
+    /// What.
+    pub target: Target,
+    /// What it is.
+    pub found: Option<String>,
+    /// Why.
+    pub why: Why,
+}
+
+/// Why something is left as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// It was modified externally.
+    Theirs,
+    /// The host was booted since, or KVM loaded anew, which reset it.
+    Rebooted,
+}
+
+/// Looks what restoring the baseline comes to. `gone` is what a boot has reset.
+pub(super) fn propose(
+    baseline: &Baseline,
+    gone: &[Held],
+    take_over: bool,
+    read: impl Fn(Target) -> Result<Option<String>, KnobError>,
+) -> Result<Reversal, KnobError> {
+    let mut steps: BTreeMap<Reverse<u64>, UndoneStep> = BTreeMap::new();
+    let mut step = |held: &Held, change: Option<Change>, left: Option<Left>| {
+        let step = steps
+            .entry(Reverse(held.step))
+            .or_insert_with(|| UndoneStep {
+                step: held.step,
+                who: held.who.clone(),
+                changes: Vec::new(),
+                left: Vec::new(),
+            });
+        step.changes.extend(change);
+        step.left.extend(left);
+    };
+    for held in baseline.held.iter().rev() {
+        let (target, found) = (held.target, read(held.target)?);
+        let module_gone = found.is_none() && target.file().is_none();
+        let foreign = baseline.foreign(target, found.as_deref()).is_some();
+        let why = if module_gone {
+            Some(Why::Rebooted)
+        } else {
+            (foreign && !take_over).then_some(Why::Theirs)
+        };
+        match why {
+            // An undo before has said so.
+            Some(Why::Theirs) if held.left => {}
+            Some(why) => step(held, None, Some(Left { target, found, why })),
+            None => {
+                let change = Change {
+                    new_form: held.before_form.clone(),
+                    ..Change::plain(target, found, held.before.clone())
+                };
+                step(held, Some(change), None);
+            }
+        }
+    }
+    for held in gone.iter().rev() {
+        let (target, why) = (held.target, Why::Rebooted);
+        let found = read(target)?;
+        step(held, None, Some(Left { target, found, why }));
+    }
+    if steps.is_empty() {
+        return Err(KnobError::Nothing);
+    }
+    let steps = steps.into_values().collect();
+    Ok(Reversal { steps })
+}
+
+impl Reversal {
+    /// Whether something is left because it was modified externally.
+    pub fn leaves_theirs(&self) -> bool {
+        let mut left = self.steps.iter().flat_map(|step| &step.left);
+        left.any(|left| left.why == Why::Theirs)
+    }
+}

@@ -1,0 +1,302 @@
+//! The only writer of settings: intent on disk, change by change, result on disk.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::apply::{self, Proposal, Request};
+use super::baseline::{Baseline, CutOff, Held, Intent, settle};
+use super::disk::{Disk, Fault};
+use super::error::KnobError;
+use super::machine;
+use super::parameter::Parameter;
+use super::store::{Act, By, Store};
+use super::target::{Change, Target};
+use super::undo::{self, Reversal, Why};
+use crate::clock;
+use crate::root::Root;
+
+/// Holds the lock and changes settings. One for a host at a time.
+#[derive(Debug)]
+pub struct Writer {
+    root: Root,
+    disk: Disk,
+    by: By,
+    store: Store,
+    baseline: Baseline,
+    cut_off: Option<CutOff>,
+    gone: Vec<Held>,
+}
+
+impl Writer {
+    /// Takes the lock and finds out what became of a change that was cut off. `who` is kept with what is
+    /// set.
+    ///
+    /// # Errors
+    /// If another holds the lock, or the baseline is damaged, or cannot be written.
+    pub fn open(root: &Root, who: &str, fault: Option<Fault>) -> Result<Self, KnobError> {
+        let mut disk = Disk::new(fault);
+        let by = By {
+            who: who.to_owned(),
+            boot: machine::boot(root)?,
+        };
+        let (store, stored) = Store::open(root, &mut disk)?;
+        let mut writer = Self {
+            root: root.clone(),
+            disk,
+            by,
+            store,
+            baseline: stored.baseline,
+            cut_off: None,
+            gone: Vec::new(),
+        };
+        writer.settle(stored.is_on_disk)?;
+        Ok(writer)
+    }
+
+    fn settle(&mut self, is_on_disk: bool) -> Result<(), KnobError> {
+        let read = |target| machine::read(&self.root, target);
+        let settled = settle(&self.baseline, &self.by.boot, read)?;
+        if let Some(cut_off) = &settled.cut_off {
+            for held in self.baseline.held.iter().filter(|it| it.intent.is_some()) {
+                if held.target.file().is_some() {
+                    self.disk.clear(&self.root.path(held.target.path()))?;
+                }
+            }
+            let (step, results) = (cut_off.step, cut_off.results.as_slice());
+            let act = Act::CutOff { step, results };
+            self.store.log(&mut self.disk, &self.by, act)?;
+        }
+        if !is_on_disk || settled.baseline != self.baseline {
+            self.store.write(&mut self.disk, &settled.baseline)?;
+        }
+        self.baseline = settled.baseline;
+        self.cut_off = settled.cut_off;
+        self.gone = settled.gone;
+        Ok(())
+    }
+
+    /// The directories in which setting parameters writes.
+    pub fn writes(&self) -> Vec<PathBuf> {
+        let files = Parameter::ALL.map(Parameter::path);
+        let files = files.into_iter().chain([super::JOURNAL]);
+        let directories: BTreeSet<PathBuf> = files
+            .filter_map(|file| Some(self.root.path(file).parent()?.to_owned()))
+            .collect();
+        directories.into_iter().collect()
+    }
+
+    /// What was cut off, and what became of it.
+    pub fn cut_off(&self) -> Option<&CutOff> {
+        self.cut_off.as_ref()
+    }
+
+    /// What is set, and what was there before.
+    pub fn baseline(&self) -> &Baseline {
+        &self.baseline
+    }
+
+    /// How many effects on the machine there were: what a [`Fault`] counts.
+    pub fn effects(&self) -> u64 {
+        self.disk.effects()
+    }
+
+    /// Looks what a request comes to.
+    pub fn propose(&self, request: &Request) -> Result<Proposal, KnobError> {
+        apply::propose(&self.root, &self.baseline, request)
+    }
+
+    /// Does it; gives the number of the apply, `None` if there was nothing to do.
+    pub fn apply(&mut self, proposal: &Proposal) -> Result<Option<u64>, KnobError> {
+        if proposal.changes.is_empty() {
+            return Ok(None);
+        }
+        let step = self.baseline.step + 1;
+        self.baseline.step = step;
+        for change in &proposal.changes {
+            let new = self.held(change);
+            let held = self.baseline.entry(change.target, || new.clone());
+            if proposal.takes_over.contains(&change.target) {
+                *held = new.clone();
+            }
+            held.intent = change.new.clone().map(Intent::Set);
+            (held.step, held.who) = (new.step, new.who);
+            (held.unix_ns, held.boot) = (new.unix_ns, new.boot);
+        }
+        let changes = proposal.changes.as_slice();
+        let act = Act::Apply { step, changes };
+        self.make(changes, act)?;
+        for (parameter, value) in &proposal.already {
+            let target = Target::Parameter(*parameter);
+            if proposal.persists() || proposal.takes_over.contains(&target) {
+                self.keep(target, *value);
+            }
+        }
+        self.baseline.forget_restored();
+        self.store.write(&mut self.disk, &self.baseline)?;
+        Ok(Some(step))
+    }
+
+    /// What is held of a target that has never been set.
+    fn held(&self, change: &Change) -> Held {
+        Held {
+            target: change.target,
+            before: change.old.clone(),
+            before_form: change.old_form.clone(),
+            ours: None,
+            intent: None,
+            left: false,
+            boot: self.by.boot.clone(),
+            step: self.baseline.step,
+            who: self.by.who.clone(),
+            unix_ns: clock::wall_ns(),
+        }
+    }
+
+    /// A parameter that has its value already, and that a boot file sets from now on or that is taken over:
+    /// what it is now is what undo leaves.
+    fn keep(&mut self, target: Target, value: u32) {
+        let value = Some(value.to_string());
+        let new = self.held(&Change::plain(target, value.clone(), value.clone()));
+        let held = self.baseline.entry(target, || new.clone());
+        if held.left
+            || held
+                .ours
+                .as_ref()
+                .is_some_and(|ours| Some(ours) != value.as_ref())
+        {
+            *held = new;
+        }
+        held.ours = value;
+    }
+
+    /// Writes the intents down, then makes the changes. What was made is ours in the baseline, which is not
+    /// on disk yet; after an error it is, as if we had been cut off.
+    fn make(&mut self, changes: &[Change], act: Act<'_>) -> Result<(), KnobError> {
+        let made = self
+            .store
+            .write(&mut self.disk, &self.baseline)
+            .and_then(|()| self.store.log(&mut self.disk, &self.by, act))
+            .and_then(|()| changes.iter().try_for_each(|change| self.change(change)));
+        if made.is_err() {
+            // What went wrong is reported, whether or not that works.
+            drop(self.settle(false));
+            return made;
+        }
+        for change in changes {
+            if let Some(held) = self.baseline.get_mut(change.target) {
+                held.intent = None;
+                held.ours.clone_from(&change.new);
+            }
+        }
+        Ok(())
+    }
+
+    fn change(&mut self, change: &Change) -> Result<(), KnobError> {
+        // It may have been modified since we looked.
+        let found = machine::read(&self.root, change.target)?;
+        if found != change.old {
+            return Err(KnobError::Meanwhile {
+                name: change.target.name(),
+            });
+        }
+        machine::write(&self.root, &mut self.disk, change)
+    }
+
+    /// Looks what undoing comes to.
+    pub fn reversal(&self, take_over: bool) -> Result<Reversal, KnobError> {
+        let read = |target| machine::read(&self.root, target);
+        undo::propose(&self.baseline, &self.gone, take_over, read)
+    }
+
+    /// Undoes. Restores also where nothing can be written down, as on a full disk, and then says so.
+    pub fn undo(&mut self, reversal: &Reversal) -> Result<(), KnobError> {
+        let steps = reversal.steps.iter();
+        let mut changes: Vec<Change> = steps.flat_map(|step| &step.changes).cloned().collect();
+        // Files first: nothing sets at a boot what has been restored.
+        changes.sort_by_key(|change| Reverse(change.target));
+        for held in &mut self.baseline.held {
+            if changes.iter().any(|change| change.target == held.target) {
+                held.intent = Some(Intent::Restore);
+            }
+        }
+        let act = Act::Undo { changes: &changes };
+        let intended = (self.store.write(&mut self.disk, &self.baseline))
+            .and_then(|()| self.store.log(&mut self.disk, &self.by, act));
+        let mut wrong = None;
+        for change in &changes {
+            match self.change(change) {
+                Ok(()) if change.target.file().is_some() => self.baseline.forget(change.target),
+                Ok(()) => {
+                    if let Some(held) = self.baseline.get_mut(change.target) {
+                        (held.intent, held.left) = (None, false);
+                        held.ours.clone_from(&held.before);
+                    }
+                }
+                Err(error) => wrong = wrong.or(Some(error)),
+            }
+        }
+        for left in reversal.steps.iter().flat_map(|step| &step.left) {
+            match left.why {
+                Why::Theirs if left.target.file().is_none() => {
+                    if let Some(held) = self.baseline.get_mut(left.target) {
+                        held.left = true;
+                    }
+                }
+                Why::Theirs | Why::Rebooted => self.baseline.forget(left.target),
+            }
+        }
+        self.baseline.forget_restored();
+        self.gone.clear();
+        if let Some(error) = wrong {
+            drop(self.settle(false));
+            return Err(error);
+        }
+        let recorded = self.store.write(&mut self.disk, &self.baseline);
+        let unrecorded = |error| KnobError::Unrecorded(Box::new(error));
+        intended.and(recorded).map_err(unrecorded)
+    }
+
+    /// Puts parameters back to what they were under an earlier baseline of this writer; gives those that
+    /// were modified externally since, which are left alone.
+    pub fn return_to(&mut self, earlier: &Baseline) -> Result<Vec<Target>, KnobError> {
+        let held = self.baseline.held.iter().chain(&earlier.held);
+        let targets: BTreeSet<Target> = held.map(|held| held.target).collect();
+        let mut changes = Vec::new();
+        let mut foreign = Vec::new();
+        for target in targets {
+            let (now, was) = (self.baseline.get(target), earlier.get(target));
+            if now == was {
+                continue;
+            }
+            // What is not held has the value from before.
+            let ours = |held: &Held| held.ours.clone();
+            let before = |held: &Held| held.before.clone();
+            let expected = now.map(ours).or_else(|| was.map(before)).flatten();
+            let wanted = was.map(ours).or_else(|| now.map(before)).flatten();
+            let found = machine::read(&self.root, target)?;
+            if found == expected {
+                changes.push(Change::plain(target, found, wanted));
+            } else {
+                foreign.push(target);
+            }
+        }
+        for change in &changes {
+            let new = self.held(change);
+            let held = self.baseline.entry(change.target, || new);
+            held.intent = change.new.clone().map(Intent::Set);
+        }
+        if !changes.is_empty() {
+            let (step, changes) = (self.baseline.step, changes.as_slice());
+            self.make(changes, Act::Apply { step, changes })?;
+        }
+        for change in &changes {
+            self.baseline.forget(change.target);
+            if let Some(was) = earlier.get(change.target) {
+                self.baseline.entry(change.target, || was.clone());
+            }
+        }
+        self.store.write(&mut self.disk, &self.baseline)?;
+        Ok(foreign)
+    }
+}
