@@ -8,6 +8,9 @@ mod view;
 
 use std::path::PathBuf;
 
+use haltwise_core::ids::VmKey;
+use haltwise_host::ceiling::Governor;
+use haltwise_host::discovery::{self, VmSelector};
 use haltwise_host::knob::effect::CeilingChange;
 use haltwise_host::knob::{
     self, Baseline, Fault, KnobError, Parameter, Proposal, Request, Snapshot, Target, Writer,
@@ -16,7 +19,7 @@ use haltwise_host::root::Root;
 use haltwise_host::support::KernelRelease;
 
 use self::view::{Applied, PlanView};
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::knob::explain::explain;
 use crate::knob::{value, vms, watching, who};
 use crate::plan::Plan;
@@ -44,12 +47,19 @@ pub(crate) struct ApplyOptions {
 pub(crate) enum Source {
     Plan(PathBuf),
     Set(Vec<(Parameter, u32)>),
+    /// The ceiling of VMs, in nanoseconds.
+    Ceiling(Vec<VmSelector>, u32),
 }
 
 /// Does it, or says what it would do.
 pub(crate) fn run(options: &ApplyOptions) -> Outcome {
+    let mut ceilings = Vec::new();
     let (parameters, plan) = match &options.source {
         Source::Set(parameters) => (parameters.clone(), None),
+        Source::Ceiling(vms, ns) => {
+            ceilings = ceilings_of(&options.root, vms, *ns)?;
+            (Vec::new(), None)
+        }
         Source::Plan(path) => {
             let plan = Plan::read(path)?;
             let named = plan.settings.named();
@@ -60,6 +70,7 @@ pub(crate) fn run(options: &ApplyOptions) -> Outcome {
     };
     let request = Request {
         parameters,
+        ceilings,
         persist: options.persist,
         take_over: options.take_over,
     };
@@ -79,14 +90,17 @@ pub(crate) fn run(options: &ApplyOptions) -> Outcome {
         if change(root, &proposal).is_some() {
             warnings.extend(vms(root).warning());
         }
-        Applied::new(&proposal, cut_off, warnings, plan)
+        Applied::new(root, &proposal, cut_off, warnings, plan)
     };
     say(&view, options.json)?;
-    Ok(if view.vms.iter().any(|vm| vm.refuses().is_some()) {
-        Exit::Partial
-    } else {
-        Exit::Done
-    })
+    let by_vm = view.scope == "vm";
+    Ok(
+        if !by_vm && view.vms.iter().any(|vm| vm.refuses().is_some()) {
+            Exit::Partial
+        } else {
+            Exit::Done
+        },
+    )
 }
 
 fn act(
@@ -94,7 +108,7 @@ fn act(
     request: &Request,
     mut warnings: Vec<String>,
     plan: Option<PlanView>,
-) -> Result<Applied, crate::exit::Failure> {
+) -> Result<Applied, Failure> {
     let root = &options.root;
     // What cannot be done leaves no trace, not even an empty journal.
     if let Some(look) = Snapshot::read(root).map_err(explain)? {
@@ -106,7 +120,7 @@ fn act(
     let cut_off = writer.cut_off().cloned();
     let step = writer.apply(&proposal).map_err(explain)?;
     drop(writer);
-    let mut view = Applied::new(&proposal, cut_off.as_ref(), warnings, plan);
+    let mut view = Applied::new(root, &proposal, cut_off.as_ref(), warnings, plan);
     view.done = true;
     view.step = step;
     view.undo = step.map(|_| "haltwise undo".to_owned());
@@ -114,8 +128,37 @@ fn act(
         let vms = watching::watch(root, &change);
         view.warnings.extend(vms.warning());
         (view.vms, view.vms_unwatched) = (vms.rows, vms.unwatched);
+    } else if !request.ceilings.is_empty() {
+        // Read back from the kernel's own `struct kvm`.
+        let mut vms = vms(root);
+        let is_meant = |pid| request.ceilings.iter().any(|(vm, _)| vm.pid.0 == pid);
+        vms.rows.retain(|vm| is_meant(vm.pid));
+        (view.vms, view.vms_unwatched) = (vms.rows, vms.unwatched);
     }
     Ok(view)
+}
+
+/// Every VM of the processes that are meant.
+fn ceilings_of(root: &Root, wanted: &[VmSelector], ns: u32) -> Result<Vec<(VmKey, u32)>, Failure> {
+    let vms = discovery::scan(root)?.vms;
+    let mut ceilings = Vec::new();
+    for selector in wanted {
+        let vm = selector
+            .select(&vms)
+            .map_err(|error| Failure::new(Exit::Usage, anyhow::Error::new(error)))?;
+        let governor = Governor::of(root, vm.pid()).map_err(|it| explain(it.into()))?;
+        let governed = governor.vms().map_err(|it| explain(it.into()))?;
+        for (ordinal, _) in (0..).zip(&governed) {
+            let key = VmKey {
+                ordinal,
+                ..governor.key()
+            };
+            ceilings.push((key, ns));
+        }
+    }
+    ceilings.sort_unstable();
+    ceilings.dedup();
+    Ok(ceilings)
 }
 
 /// The change of the ceiling, if it is among what was done.
@@ -129,7 +172,7 @@ fn change(root: &Root, proposal: &Proposal) -> Option<CeilingChange> {
     })
 }
 
-fn say(view: &Applied, json: bool) -> Result<(), crate::exit::Failure> {
+fn say(view: &Applied, json: bool) -> Result<(), Failure> {
     terminal::show(json, view, |view| text::render(view, terminal::columns()))
 }
 

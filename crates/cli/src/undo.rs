@@ -48,7 +48,7 @@ pub(crate) struct StepView {
 
 /// Undoes, or says what it would.
 pub(crate) fn run(options: &UndoOptions) -> Outcome {
-    let (undone, theirs) = if options.dry_run {
+    let (undone, is_partial) = if options.dry_run {
         look(options)?
     } else {
         act(options)?
@@ -56,15 +56,19 @@ pub(crate) fn run(options: &UndoOptions) -> Outcome {
     terminal::show(options.json, &undone, |undone| {
         text::render(undone, terminal::columns())
     })?;
-    Ok(if theirs { Exit::Partial } else { Exit::Done })
+    Ok(if is_partial {
+        Exit::Partial
+    } else {
+        Exit::Done
+    })
 }
 
 fn look(options: &UndoOptions) -> Result<(Undone, bool), Failure> {
     let look = Snapshot::read(&options.root).map_err(explain)?;
     let look = look.ok_or_else(|| explain(KnobError::busy(&options.root)))?;
     let reversal = reversal(look.reversal(options.take_over), look.cut_off.as_ref())?;
-    let undone = Undone::new(&reversal, look.cut_off.as_ref(), false);
-    Ok((undone, reversal.leaves_theirs()))
+    let undone = Undone::new(&options.root, &reversal, look.cut_off.as_ref(), false);
+    Ok((undone, reversal.is_partial()))
 }
 
 fn act(options: &UndoOptions) -> Result<(Undone, bool), Failure> {
@@ -79,8 +83,8 @@ fn act(options: &UndoOptions) -> Result<(Undone, bool), Failure> {
     if !reversal.steps.is_empty() {
         writer.undo(&reversal).map_err(explain)?;
     }
-    let undone = Undone::new(&reversal, cut_off.as_ref(), true);
-    Ok((undone, reversal.leaves_theirs()))
+    let undone = Undone::new(root, &reversal, cut_off.as_ref(), true);
+    Ok((undone, reversal.is_partial()))
 }
 
 /// Nothing to undo is an error, unless that is because an apply was cut off before it had set anything.
@@ -95,24 +99,28 @@ fn reversal(
 }
 
 impl Undone {
-    fn new(reversal: &Reversal, cut_off: Option<&CutOff>, done: bool) -> Self {
+    fn new(root: &Root, reversal: &Reversal, cut_off: Option<&CutOff>, done: bool) -> Self {
         Self {
             schema: SCHEMA,
             done,
-            steps: reversal.steps.iter().map(StepView::from).collect(),
-            settled: cut_off.map(CutOffView::from),
+            steps: (reversal.steps.iter())
+                .map(|step| StepView::new(root, step))
+                .collect(),
+            settled: cut_off.map(|it| CutOffView::new(root, it)),
             in_force: [],
         }
     }
 }
 
-impl From<&UndoneStep> for StepView {
-    fn from(step: &UndoneStep) -> Self {
+impl StepView {
+    fn new(root: &Root, step: &UndoneStep) -> Self {
+        let changes = step.changes.iter();
+        let left = step.left.iter();
         Self {
             step: step.step,
             who: step.who.clone(),
-            turns: step.changes.iter().map(ChangeView::from).collect(),
-            left: step.left.iter().map(LeftView::from).collect(),
+            turns: changes.map(|it| ChangeView::new(root, it)).collect(),
+            left: left.map(|it| LeftView::new(root, it)).collect(),
         }
     }
 }

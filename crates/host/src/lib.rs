@@ -26,6 +26,7 @@
 #![deny(unsafe_code)]
 
 pub mod bpf;
+pub mod ceiling;
 pub mod clock;
 pub mod collector;
 pub mod command;

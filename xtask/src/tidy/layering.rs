@@ -3,11 +3,13 @@
 use super::{Finding, Repo, Source};
 
 /// Our crates, with those of ours that each may depend on.
-const LAYERS: [(&str, &[&str]); 7] = [
+const LAYERS: [(&str, &[&str]); 9] = [
     ("crates/core", &[]),
     ("crates/capture", &["haltwise-core"]),
     ("crates/document", &[]),
-    ("crates/host", &["haltwise-core"]),
+    ("crates/governor", &[]),
+    ("crates/preload", &["haltwise-governor"]),
+    ("crates/host", &["haltwise-core", "haltwise-governor"]),
     ("crates/lab", &["haltwise-core"]),
     (
         "crates/cli",

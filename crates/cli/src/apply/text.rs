@@ -15,17 +15,18 @@ pub(crate) fn render(view: &Applied, width: usize) -> String {
         page.wrapped("Plan: ", &text, 6);
     }
     for already in &view.already {
-        page.line(&format!("{} is {} already.", already.name, already.value));
+        let name = harmless(&already.name);
+        page.wrapped("", &format!("{name} is {} already.", already.value), 2);
     }
     if view.turns.is_empty() {
         page.line("There is nothing to do.");
     } else {
         let what = if view.done { "Set" } else { "Would set" };
-        page.wrapped(
-            "",
-            &format!("{what}, for the whole host (every VM without its own ceiling):"),
-            2,
-        );
+        let whom = match view.scope {
+            "vm" => "",
+            _ => ", for the whole host (every VM without its own ceiling)",
+        };
+        page.wrapped("", &format!("{what}{whom}:"), 2);
         changes(&mut page, &view.turns);
         for text in &view.taken_over {
             page.wrapped("Taken over: ", &harmless(text), 2);

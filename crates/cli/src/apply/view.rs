@@ -1,10 +1,11 @@
 //! What apply says, as data: the JSON of `--json`.
 
 use haltwise_host::knob::{CutOff, Foreign, Proposal};
+use haltwise_host::root::Root;
 use serde::Serialize;
 
 use crate::knob::SCHEMA;
-use crate::knob::view::{ChangeView, CutOffView};
+use crate::knob::view::{ChangeView, CutOffView, name_of};
 use crate::knob::watching::VmView;
 use crate::plan::Plan;
 
@@ -16,10 +17,10 @@ pub(crate) struct Applied {
     pub(crate) done: bool,
     /// Number of the apply that did it; `null` if there was nothing to do, or nothing was done.
     pub(crate) step: Option<u64>,
-    /// Always `host`: for every VM without a cap of its own.
+    /// `host`: for every VM without a ceiling of its own; `vm`: the ceilings of VMs.
     pub(crate) scope: &'static str,
     pub(crate) turns: Vec<ChangeView>,
-    /// Parameters that have the wanted value already.
+    /// What has the wanted value already.
     pub(crate) already: Vec<Already>,
     pub(crate) warnings: Vec<String>,
     /// What somebody else had set and is taken over, in words.
@@ -35,10 +36,10 @@ pub(crate) struct Applied {
     pub(crate) undo: Option<String>,
 }
 
-/// A parameter that has its value already.
+/// A parameter or ceiling that has its value already.
 #[derive(Debug, Serialize)]
 pub(crate) struct Already {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
     pub(crate) value: u32,
 }
 
@@ -61,6 +62,7 @@ impl PlanView {
 impl Applied {
     /// What would be done.
     pub(crate) fn new(
+        root: &Root,
         proposal: &Proposal,
         cut_off: Option<&CutOff>,
         warnings: Vec<String>,
@@ -71,17 +73,19 @@ impl Applied {
             schema: SCHEMA,
             done: false,
             step: None,
-            scope: "host",
-            turns: proposal.changes.iter().map(ChangeView::from).collect(),
+            scope: if proposal.is_of_vms() { "vm" } else { "host" },
+            turns: (proposal.changes.iter())
+                .map(|change| ChangeView::new(root, change))
+                .collect(),
             already: already
-                .map(|(parameter, value)| Already {
-                    name: parameter.name(),
+                .map(|(target, value)| Already {
+                    name: name_of(root, *target),
                     value: *value,
                 })
                 .collect(),
             warnings,
             taken_over: proposal.taken_over.iter().map(Foreign::to_string).collect(),
-            settled: cut_off.map(CutOffView::from),
+            settled: cut_off.map(|it| CutOffView::new(root, it)),
             plan,
             vms: Vec::new(),
             vms_unwatched: None,

@@ -1,5 +1,6 @@
 //! What to do about a refusal, and the exit code that belongs to it.
 
+use haltwise_host::ceiling::CeilingError;
 use haltwise_host::knob::KnobError;
 
 use crate::exit::{Exit, Failure};
@@ -57,6 +58,7 @@ pub(crate) fn explain(error: KnobError) -> Failure {
             Exit::Failed,
             Some("what was set before that is recorded: haltwise status, haltwise undo"),
         ),
+        KnobError::Ceiling(error) => ceiling(error),
         KnobError::Nothing => (
             Exit::Failed,
             Some("`haltwise status` shows the settings in force"),
@@ -67,5 +69,23 @@ pub(crate) fn explain(error: KnobError) -> Failure {
     match hint {
         Some(hint) => failure.hint(hint),
         None => failure,
+    }
+}
+
+/// The same for a VM's ceiling.
+fn ceiling(error: &CeilingError) -> (Exit, Option<&'static str>) {
+    match error {
+        CeilingError::Absent(_) => (
+            Exit::Unsupported,
+            Some(
+                "docs/ceilings.md says how to start a VMM so that the ceiling of its VM can be set",
+            ),
+        ),
+        CeilingError::Version { .. } => (
+            Exit::Unsupported,
+            Some("install the same version of haltwise and its library, and start the VM anew"),
+        ),
+        CeilingError::Denied(_) => (Exit::Denied, Some("run it as root")),
+        _ => (Exit::Failed, None),
     }
 }

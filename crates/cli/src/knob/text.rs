@@ -13,7 +13,9 @@ pub(crate) fn changes(page: &mut Page, changes: &[ChangeView]) {
     let mut rows = Vec::new();
     for change in changes.iter().filter(|change| !is_file(change)) {
         let text = |value: &Option<String>| value.as_deref().unwrap_or("-").to_owned();
-        let is_time = change.name.ends_with("_ns") || change.name.ends_with("_start");
+        let is_time = change.name.ends_with("_ns")
+            || change.name.ends_with("_start")
+            || change.name.starts_with("ceiling of ");
         let time = |value: &Option<String>| {
             let ns = value.as_ref()?.parse().ok().filter(|_| is_time)?;
             Some(nanos(ns))
@@ -21,7 +23,7 @@ pub(crate) fn changes(page: &mut Page, changes: &[ChangeView]) {
         let times = time(&change.old).zip(time(&change.new));
         let times = times.map_or_else(String::new, |(old, new)| format!("({old} -> {new})"));
         let values = format!("{} -> {}", text(&change.old), text(&change.new));
-        rows.push(vec![change.name.clone(), values, times]);
+        rows.push(vec![harmless(&change.name), values, times]);
     }
     page.table(2, &[Stands::Left; 3], &rows);
     for change in changes.iter().filter(is_file) {
@@ -45,7 +47,7 @@ pub(crate) fn page_cut_off(page: &mut Page, cut_off: &CutOffView) {
             Outcome::NotDone => "not done",
             Outcome::Theirs => "modified externally",
         };
-        format!("{} {result}", change.name)
+        format!("{} {result}", harmless(&change.name))
     });
     let what = match cut_off.undoes {
         None => "Apply",

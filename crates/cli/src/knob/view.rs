@@ -1,12 +1,14 @@
 //! Changes as data, in the JSON of `apply`, `undo` and `status`.
 
-use haltwise_host::knob::{Change, CutOff, Left, Outcome, Why};
+use haltwise_host::discovery;
+use haltwise_host::knob::{Change, CutOff, Left, Outcome, Target, Why};
+use haltwise_host::root::Root;
 use serde::Serialize;
 
 /// A change of one target.
 #[derive(Debug, Serialize)]
 pub(crate) struct ChangeView {
-    /// A parameter's name, or the path of a boot file.
+    /// A parameter's name, the path of a boot file, or whose ceiling it is.
     pub(crate) name: String,
     /// What it was: a number, a file's text, or `null` where there was none.
     pub(crate) old: Option<String>,
@@ -18,7 +20,7 @@ pub(crate) struct ChangeView {
 pub(crate) struct LeftView {
     pub(crate) name: String,
     pub(crate) found: Option<String>,
-    /// `theirs` or `rebooted`.
+    /// `theirs`, `rebooted`, `ended` or `no-answer`.
     pub(crate) why: &'static str,
 }
 
@@ -40,33 +42,47 @@ pub(crate) struct CutOffChange {
     pub(crate) result: Outcome,
 }
 
-impl From<&Change> for ChangeView {
-    fn from(change: &Change) -> Self {
+/// What a target is called; a VM by its name, as long as it is there.
+pub(crate) fn name_of(root: &Root, target: Target) -> String {
+    let Target::Ceiling(vm) = target else {
+        return target.name();
+    };
+    let name = discovery::identify(root, vm.pid).map(|it| it.name);
+    name.map_or_else(
+        || target.name(),
+        |name| format!("ceiling of {name} (pid {})", vm.pid),
+    )
+}
+
+impl ChangeView {
+    pub(crate) fn new(root: &Root, change: &Change) -> Self {
         Self {
-            name: change.target.name(),
+            name: name_of(root, change.target),
             old: change.old.clone(),
             new: change.new.clone(),
         }
     }
 }
 
-impl From<&Left> for LeftView {
-    fn from(left: &Left) -> Self {
+impl LeftView {
+    pub(crate) fn new(root: &Root, left: &Left) -> Self {
         Self {
-            name: left.target.name(),
+            name: name_of(root, left.target),
             found: left.found.clone(),
             why: match left.why {
                 Why::Theirs => "theirs",
                 Why::Rebooted => "rebooted",
+                Why::Ended => "ended",
+                Why::NoAnswer => "no-answer",
             },
         }
     }
 }
 
-impl From<&CutOff> for CutOffView {
-    fn from(cut_off: &CutOff) -> Self {
+impl CutOffView {
+    pub(crate) fn new(root: &Root, cut_off: &CutOff) -> Self {
         let turns = cut_off.results.iter().map(|(target, result)| CutOffChange {
-            name: target.name(),
+            name: name_of(root, *target),
             result: *result,
         });
         Self {

@@ -13,7 +13,7 @@ use haltwise_host::support::KernelRelease;
 use super::view::{Journal, KnobView, Persisted, Status, StepView};
 use crate::exit::Failure;
 use crate::knob::explain::explain;
-use crate::knob::view::{ChangeView, CutOffView};
+use crate::knob::view::{ChangeView, CutOffView, name_of};
 use crate::knob::{SCHEMA, watching};
 
 /// Collects everything.
@@ -55,7 +55,7 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
         kernel: kernel.to_string(),
         // The ceiling first, as people think of it.
         knobs: Parameter::ALL.into_iter().rev().map(knob).collect(),
-        steps: steps(&baseline, &foreign),
+        steps: steps(root, &baseline, &foreign),
         persisted: persisted
             .map(|(parameter, value)| Persisted {
                 name: parameter.name(),
@@ -84,7 +84,7 @@ fn look(root: &Root) -> Result<Result<Snapshot, String>, Failure> {
 }
 
 /// What is held, by the apply that set it last, newest first.
-fn steps(baseline: &Baseline, foreign: &[Foreign]) -> Vec<StepView> {
+fn steps(root: &Root, baseline: &Baseline, foreign: &[Foreign]) -> Vec<StepView> {
     let mut by_step: BTreeMap<u64, Vec<&Held>> = BTreeMap::new();
     for held in &baseline.held {
         by_step.entry(held.step).or_default().push(held);
@@ -94,7 +94,7 @@ fn steps(baseline: &Baseline, foreign: &[Foreign]) -> Vec<StepView> {
         let newest = held.first()?;
         let counts = held.iter().filter(|held| !is_foreign(held));
         let change = |held: &&Held| ChangeView {
-            name: held.target.name(),
+            name: name_of(root, held.target),
             old: held.before.clone(),
             new: held.ours.clone(),
         };
@@ -104,9 +104,9 @@ fn steps(baseline: &Baseline, foreign: &[Foreign]) -> Vec<StepView> {
             who: newest.who.clone(),
             turns: counts.map(change).collect(),
             gone: (held.iter().filter(is_foreign))
-                .map(|held| held.target.name())
+                .map(|held| name_of(root, held.target))
                 .collect(),
-            persists: held.iter().any(|held| held.target.parameter().is_none()),
+            persists: held.iter().any(|held| held.target.file().is_some()),
             undo: "haltwise undo".to_owned(),
         })
     };
@@ -122,7 +122,7 @@ fn journal(root: &Root, look: &Result<Snapshot, String>) -> Journal {
         torn_bytes: known.map_or(0, |it| it.journal.torn_bytes),
         open: known
             .and_then(|it| it.cut_off.as_ref())
-            .map(CutOffView::from),
+            .map(|it| CutOffView::new(root, it)),
     }
 }
 

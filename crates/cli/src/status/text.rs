@@ -76,7 +76,7 @@ fn step(page: &mut Page, step: &StepView) {
     page.wrapped("    by: ", &harmless(&step.who), 8);
     changes(page, &step.turns);
     for name in &step.gone {
-        page.line(&format!("  {name} was modified externally"));
+        page.line(&format!("  {} was modified externally", harmless(name)));
     }
 }
 

@@ -17,10 +17,19 @@ pub(crate) fn render(undone: &Undone, width: usize) -> String {
         changes(&mut page, &step.turns);
         left(&mut page, step);
     }
-    page.line(if undone.done {
-        "No setting of haltwise is in force."
-    } else {
+    let turns = || undone.steps.iter().flat_map(|step| &step.turns);
+    if turns().any(|turn| turn.name.starts_with("ceiling of ")) {
+        let text = "KVM cannot take a ceiling away: a VM whose ceiling was set keeps the restored value, and \
+                    does not follow halt_poll_ns until it is started anew.";
+        page.wrapped("", text, 2);
+    }
+    let left = || undone.steps.iter().flat_map(|step| &step.left);
+    page.line(if !undone.done {
         "Nothing was changed."
+    } else if left().any(|left| left.why == "no-answer") {
+        "All else of haltwise is undone; undo again once that VMM answers."
+    } else {
+        "No setting of haltwise is in force."
     });
     page.finish()
 }
@@ -33,8 +42,10 @@ fn left(page: &mut Page, step: &StepView) {
         };
         let why = match left.why {
             "theirs" => "left alone: modified externally",
+            "ended" => "is gone: the VM has ended",
+            "no-answer" => "left as it is: the VMM does not answer",
             _ => "already reset by a reboot or a reload of KVM",
         };
-        page.wrapped("  ", &format!("{}{found} {why}", left.name), 4);
+        page.wrapped("  ", &format!("{}{found} {why}", harmless(&left.name)), 4);
     }
 }

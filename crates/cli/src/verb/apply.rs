@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use haltwise_host::discovery::VmSelector;
 use haltwise_host::knob::Parameter;
 
 use super::root::{fault, root};
@@ -15,29 +16,45 @@ use crate::exit::{Exit, Failure, Outcome};
     reason = "the command line's own switches"
 )]
 #[command(
-    long_about = "Set KVM's halt polling parameters
+    long_about = "Set KVM's halt polling parameters, or the ceiling of a VM
 
 Without --yes, only prints what would change. The parameters apply to all VMs of \
 the host that have no ceiling of their own. What was set before is \
 recorded first, and `haltwise undo` restores it. A parameter that was modified \
-externally since haltwise set it is left alone unless --take-over is given.",
+externally since haltwise set it is left alone unless --take-over is given.
+
+With --vm and --ceiling, sets the halt polling ceiling of one VM \
+(KVM_CAP_HALT_POLL), which then no longer follows halt_poll_ns. That takes a VMM \
+that was started with libhaltwise_preload.so, or has haltwise-governor built in.",
     after_help = "EXAMPLES
   haltwise apply plan.json                        print what it would change
   haltwise apply plan.json --yes                  apply it
   haltwise apply --set halt_poll_ns=80us          print what would change
   haltwise apply --set halt_poll_ns=0 --yes       disable polling
   haltwise apply --set halt_poll_ns=80us --persist --yes
+  haltwise apply --vm web1 --ceiling 0 --yes      no polling for one VM
 
 Exits with 5 if a parameter was set but does not apply to a running VM, with 3
 if this kernel does not have the parameter or it is read-only."
 )]
 pub(crate) struct Arguments {
     /// Plan written by `haltwise tune --plan`
-    #[arg(value_name = "PLAN", required_unless_present = "set")]
+    #[arg(value_name = "PLAN", required_unless_present_any = ["set", "ceiling"])]
     plan: Option<PathBuf>,
     /// Parameter and value, for example `halt_poll_ns=80us`; may be repeated
     #[arg(long, value_name = "NAME=VALUE", conflicts_with = "plan")]
     set: Vec<String>,
+    /// VM whose ceiling is set, by name, process or another of its names; may be repeated
+    #[arg(long = "vm", value_name = "VM", requires = "ceiling")]
+    vms: Vec<VmSelector>,
+    /// Ceiling of these VMs: a time, or nanoseconds; 0 disables polling
+    #[arg(
+        long,
+        value_name = "TIME",
+        requires = "vms",
+        conflicts_with_all = ["plan", "set", "persist"]
+    )]
+    ceiling: Option<String>,
     /// Make the changes
     #[arg(long)]
     yes: bool,
@@ -60,9 +77,14 @@ pub(crate) struct Arguments {
 
 /// Applies, or says what it would do.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
-    let source = match arguments.plan {
-        Some(path) => Source::Plan(path),
-        None => Source::Set(settings(&arguments.set)?),
+    let source = match (arguments.plan, &arguments.ceiling) {
+        (Some(path), _) => Source::Plan(path),
+        (None, None) => Source::Set(settings(&arguments.set)?),
+        (None, Some(text)) => {
+            let usage = |error| Failure::new(Exit::Usage, anyhow::Error::new(error));
+            let ns = Parameter::HaltPollNs.value(text).map_err(usage)?;
+            Source::Ceiling(arguments.vms, ns)
+        }
     };
     apply::run(&ApplyOptions {
         source,

@@ -12,6 +12,7 @@
 mod agree;
 mod bench;
 mod causes;
+mod ceilings;
 mod command;
 mod crowd;
 #[path = "../agree/documents.rs"]

@@ -1,5 +1,7 @@
 //! What an apply would do: looked up, compared, and refused where it is not ours to do. Writes nothing.
 
+use haltwise_core::ids::VmKey;
+
 use super::baseline::Baseline;
 use super::error::{Foreign, KnobError};
 use super::machine;
@@ -13,6 +15,8 @@ use crate::root::Root;
 pub struct Request {
     /// Parameters and their values.
     pub parameters: Vec<(Parameter, u32)>,
+    /// VMs and the ceilings that they should have, in nanoseconds.
+    pub ceilings: Vec<(VmKey, u32)>,
     /// To be set at boot, too.
     pub persist: bool,
     /// Also what was modified externally.
@@ -24,8 +28,8 @@ pub struct Request {
 pub struct Proposal {
     /// What would be set, in order.
     pub changes: Vec<Change>,
-    /// Parameters that have the wanted value already.
-    pub already: Vec<(Parameter, u32)>,
+    /// Targets that have the wanted value already.
+    pub already: Vec<(Target, u32)>,
     /// What was modified externally and would be taken over.
     pub taken_over: Vec<Foreign>,
     pub(super) takes_over: Vec<Target>,
@@ -38,7 +42,11 @@ pub(super) fn propose(
     baseline: &Baseline,
     request: &Request,
 ) -> Result<Proposal, KnobError> {
-    let mut wanted = request.parameters.clone();
+    let parameters = request.parameters.iter();
+    let parameters = parameters.map(|(parameter, value)| (Target::Parameter(*parameter), *value));
+    let ceilings = request.ceilings.iter();
+    let ceilings = ceilings.map(|(vm, value)| (Target::Ceiling(*vm), *value));
+    let mut wanted: Vec<(Target, u32)> = parameters.chain(ceilings).collect();
     wanted.sort_unstable();
     let mut proposal = Proposal {
         changes: Vec::new(),
@@ -46,14 +54,13 @@ pub(super) fn propose(
         taken_over: Vec::new(),
         takes_over: Vec::new(),
     };
-    for (parameter, value) in &wanted {
-        let target = Target::Parameter(*parameter);
-        let found = Some(machine::writable(root, *parameter)?);
+    for (target, value) in wanted {
+        let found = Some(machine::writable(root, target)?);
         let foreign = baseline.foreign(target, found.as_deref());
         proposal.taken_over.extend(foreign);
         let new = Some(value.to_string());
         if found == new {
-            proposal.already.push((*parameter, *value));
+            proposal.already.push((target, value));
         } else {
             proposal.changes.push(Change::plain(target, found, new));
         }
@@ -102,14 +109,14 @@ fn persist(
             proposal.taken_over.extend(foreign);
         } else if old.is_some() {
             if !request.take_over {
-                let path = root.path(target.path());
+                let path = root.path(file.path());
                 return Err(KnobError::Occupied { path });
             }
             proposal.takes_over.push(target);
         }
         if old != new {
             let old_form = match &old {
-                Some(text) if !file.is_ours(text) => Some(machine::form(root, target)?),
+                Some(text) if !file.is_ours(text) => Some(machine::form(root, file)?),
                 _ => None,
             };
             proposal.changes.push(Change {
@@ -122,6 +129,13 @@ fn persist(
 }
 
 impl Proposal {
+    /// Whether it is about ceilings of VMs, and not about the host.
+    pub fn is_of_vms(&self) -> bool {
+        let already = self.already.iter().map(|(target, _)| *target);
+        let mut targets = self.changes.iter().map(|it| it.target).chain(already);
+        targets.any(|it| matches!(it, Target::Ceiling(_)))
+    }
+
     /// Whether boot files change.
     pub(super) fn persists(&self) -> bool {
         self.changes.iter().any(|it| it.target.file().is_some())

@@ -95,7 +95,7 @@ pub(super) struct Settled {
     pub(super) baseline: Baseline,
     /// What was cut off.
     pub(super) cut_off: Option<CutOff>,
-    /// Parameters that a boot has reset.
+    /// Parameters that a boot has reset, and ceilings of VMs that have ended.
     pub(super) gone: Vec<Held>,
 }
 
@@ -164,6 +164,7 @@ impl Baseline {
                 let is_restored = held.ours == held.before && held.intent.is_none() && !held.left;
                 !is_restored || persisted.contains_key(&parameter)
             }
+            Target::Ceiling(_) => held.ours != held.before || held.intent.is_some() || held.left,
             Target::File(_) => true,
         });
     }
@@ -207,8 +208,19 @@ pub(super) fn settle(
     };
     settled.baseline.held.clear();
     for held in &baseline.held {
-        let found = read(held.target)?;
+        let found = match read(held.target) {
+            // Nothing is known of it until its VMM answers.
+            Err(KnobError::Ceiling(_)) => {
+                settled.baseline.held.push(held.clone());
+                continue;
+            }
+            found => found?,
+        };
         let (kept, outcome) = match held.target {
+            Target::Ceiling(_) if found.is_none() => {
+                settled.gone.push(held.clone());
+                (None, held.intent.as_ref().map(|_| Outcome::NotDone))
+            }
             Target::Parameter(parameter) if held.boot != boot => {
                 let kept = files.after_boot(held, parameter, found.as_deref(), boot);
                 if kept.is_none() {

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use super::disk::DiskError;
 use super::parameter::{Parameter, ValueError};
 use super::target::Target;
+use crate::ceiling::CeilingError;
 use crate::root::RootError;
 
 /// Why a setting was not changed, or the baseline not read.
@@ -128,6 +129,9 @@ pub enum KnobError {
         /// The value read.
         found: String,
     },
+    /// A VM's ceiling could not be read or set.
+    #[error(transparent)]
+    Ceiling(#[from] CeilingError),
     /// Nothing is set.
     #[error("undo: haltwise has set nothing that is in force")]
     Nothing,

@@ -4,12 +4,14 @@ use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
+use haltwise_core::ids::VmKey;
 use rustix::fs::OFlags;
 
 use super::disk::{self, Disk};
 use super::error::KnobError;
-use super::parameter::Parameter;
-use super::target::{Change, Form, Target};
+use super::parameter::{Parameter, ValueError};
+use super::target::{BootFile, Change, Form, Target};
+use crate::ceiling::{CeilingError, Governed, Governor};
 use crate::params;
 use crate::root::{Root, RootError};
 
@@ -29,12 +31,50 @@ pub(super) fn read(root: &Root, target: Target) -> Result<Option<String>, KnobEr
             Err(error) if error.is_absent() => Ok(None),
             Err(error) => Err(error.into()),
         },
-        Target::File(_) => file(root, target),
+        Target::File(boot_file) => file(root, boot_file),
+        Target::Ceiling(vm) => Ok(ceiling(root, vm)?.map(|ns| ns.to_string())),
     }
 }
 
-fn file(root: &Root, target: Target) -> Result<Option<String>, KnobError> {
-    let path = root.path(target.path());
+/// The ceiling in force of a VM that lives and can be asked.
+fn ceiling(root: &Root, vm: VmKey) -> Result<Option<u32>, KnobError> {
+    let Some((_, governed)) = governed(root, vm)? else {
+        return Ok(None);
+    };
+    Ok(match governed.ceiling_ns {
+        Some(ns) => Some(ns),
+        None => root.number(Parameter::HaltPollNs.path()).ok(),
+    })
+}
+
+/// Whom to ask about a VM's ceiling; `None` if the VM has ended.
+fn governed(root: &Root, vm: VmKey) -> Result<Option<(Governor, Governed)>, KnobError> {
+    let governor = match Governor::of(root, vm.pid) {
+        Ok(governor) => governor,
+        Err(CeilingError::Gone(_)) => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let own = governor.key();
+    if (own.pid, own.start_ticks) != (vm.pid, vm.start_ticks) {
+        return Ok(None);
+    }
+    let governed = governor.vm(vm.ordinal)?;
+    Ok(governed.map(|governed| (governor, governed)))
+}
+
+/// Sets the ceiling of a VM.
+fn set_ceiling(root: &Root, vm: VmKey, value: &str) -> Result<(), KnobError> {
+    let gone = || KnobError::from(CeilingError::Gone(vm.pid));
+    let (governor, governed) = governed(root, vm)?.ok_or_else(gone)?;
+    let ns = value.parse().map_err(|_| ValueError::Large {
+        parameter: Parameter::HaltPollNs,
+        text: value.to_owned(),
+    })?;
+    Ok(governor.set(governed.fd, ns)?)
+}
+
+fn file(root: &Root, boot_file: BootFile) -> Result<Option<String>, KnobError> {
+    let path = root.path(boot_file.path());
     let mut bytes = Vec::new();
     // A boot file may be a link of its owner's, but nothing that is waited for.
     let opened = disk::read_regular(&path, OFlags::NONBLOCK.bits().cast_signed());
@@ -57,8 +97,8 @@ fn file(root: &Root, target: Target) -> Result<Option<String>, KnobError> {
 }
 
 /// How a file lies there.
-pub(super) fn form(root: &Root, target: Target) -> Result<Form, KnobError> {
-    let path = root.path(target.path());
+pub(super) fn form(root: &Root, file: BootFile) -> Result<Form, KnobError> {
+    let path = root.path(file.path());
     let look = || -> io::Result<Form> {
         let metadata = path.symlink_metadata()?;
         let link = if metadata.is_symlink() {
@@ -85,8 +125,16 @@ pub(super) fn form(root: &Root, target: Target) -> Result<Form, KnobError> {
     })
 }
 
-/// A parameter's value, where it is there and may be written by somebody.
-pub(super) fn writable(root: &Root, parameter: Parameter) -> Result<String, KnobError> {
+/// What is there now, where it may be changed by somebody.
+pub(super) fn writable(root: &Root, target: Target) -> Result<String, KnobError> {
+    match target {
+        Target::Parameter(parameter) => writable_parameter(root, parameter),
+        Target::File(_) => Ok(read(root, target)?.unwrap_or_default()),
+        Target::Ceiling(vm) => read(root, target)?.ok_or_else(|| CeilingError::Gone(vm.pid).into()),
+    }
+}
+
+fn writable_parameter(root: &Root, parameter: Parameter) -> Result<String, KnobError> {
     if !params::kvm_is_loaded(root) {
         return Err(KnobError::NoKvm);
     }
@@ -105,19 +153,22 @@ pub(super) fn writable(root: &Root, parameter: Parameter) -> Result<String, Knob
 
 /// Makes a change, and looks whether it was taken.
 pub(super) fn write(root: &Root, disk: &mut Disk, change: &Change) -> Result<(), KnobError> {
-    let path = root.path(change.target.path());
     match (change.target, &change.new) {
-        (Target::Parameter(_), Some(value)) => disk.set(&path, value)?,
+        (Target::Parameter(parameter), Some(value)) => {
+            disk.set(&root.path(parameter.path()), value)?;
+        }
         (Target::File(file), Some(text)) => {
+            let path = root.path(file.path());
             let form = change.new_form.as_ref();
             if form.is_none() && !file.is_ours(text) {
                 return Err(KnobError::Forged { path });
             }
             disk.replace(&path, text, 0o644, form)?;
         }
-        // A parameter cannot be taken away; no baseline says so.
-        (Target::Parameter(_), None) => return Ok(()),
-        (Target::File(_), None) => disk.remove(&path)?,
+        (Target::Ceiling(vm), Some(value)) => set_ceiling(root, vm, value)?,
+        // Neither can be taken away; no baseline says so.
+        (Target::Parameter(_) | Target::Ceiling(_), None) => return Ok(()),
+        (Target::File(file), None) => disk.remove(&root.path(file.path()))?,
     }
     // What a link leads to is not ours, and may have changed since.
     let form = change.new_form.as_ref();

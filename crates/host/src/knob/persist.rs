@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::parameter::Parameter;
-use super::target::{BootFile, Target};
+use super::target::BootFile;
 use crate::root::Root;
 
 /// Values by parameter.
@@ -20,6 +20,14 @@ const HEAD: &str = "# Written by haltwise; see `haltwise status` and `haltwise u
 impl BootFile {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Modprobe, Self::Tmpfiles];
+
+    /// Its path, below a [`Root`].
+    pub const fn path(self) -> &'static str {
+        match self {
+            Self::Modprobe => "etc/modprobe.d/haltwise.conf",
+            Self::Tmpfiles => "etc/tmpfiles.d/haltwise.conf",
+        }
+    }
 
     /// What the file says for these values.
     pub(super) fn text(self, values: &Values) -> String {
@@ -70,7 +78,7 @@ impl BootFile {
 /// The files that this host has a place for.
 pub(super) fn here(root: &Root) -> Vec<BootFile> {
     let has_place = |file: &BootFile| {
-        let path = root.path(Target::File(*file).path());
+        let path = root.path(file.path());
         path.parent().is_some_and(std::path::Path::is_dir)
     };
     BootFile::ALL.into_iter().filter(has_place).collect()

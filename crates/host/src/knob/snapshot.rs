@@ -18,7 +18,7 @@ pub struct Snapshot {
     pub journal: JournalSize,
     /// A change that was cut off, and what became of it by what can be seen.
     pub cut_off: Option<CutOff>,
-    /// Parameters that a boot has reset.
+    /// Parameters that a boot has reset, and ceilings of VMs that have ended.
     gone: Vec<Held>,
     root: Root,
 }
@@ -55,7 +55,10 @@ impl Snapshot {
     pub fn foreign(&self) -> Result<Vec<Foreign>, KnobError> {
         let targets = self.baseline.held.iter().map(|held| held.target);
         let foreign = targets.map(|target: Target| {
-            let found = machine::read(&self.root, target)?;
+            let found = match machine::read(&self.root, target) {
+                Err(KnobError::Ceiling(_)) => return Ok(None),
+                found => found?,
+            };
             Ok(self.baseline.foreign(target, found.as_deref()))
         });
         let foreign: Result<Vec<_>, KnobError> = foreign.collect();

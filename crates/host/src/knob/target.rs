@@ -1,5 +1,6 @@
 //! What can be set, and a change of it.
 
+use haltwise_core::ids::VmKey;
 use serde::{Deserialize, Serialize};
 
 use super::parameter::Parameter;
@@ -12,6 +13,8 @@ pub enum Target {
     Parameter(Parameter),
     /// A file that sets parameters at boot.
     File(BootFile),
+    /// The ceiling of a VM (`KVM_CAP_HALT_POLL`), as long as the VM lives.
+    Ceiling(VmKey),
 }
 
 /// The files that set parameters at boot.
@@ -70,36 +73,28 @@ impl Change {
 }
 
 impl Target {
-    /// Its file, below a [`crate::root::Root`].
-    pub const fn path(self) -> &'static str {
-        match self {
-            Self::Parameter(parameter) => parameter.path(),
-            Self::File(BootFile::Modprobe) => "etc/modprobe.d/haltwise.conf",
-            Self::File(BootFile::Tmpfiles) => "etc/tmpfiles.d/haltwise.conf",
-        }
-    }
-
     /// The parameter, if it is one.
     pub const fn parameter(self) -> Option<Parameter> {
         match self {
             Self::Parameter(parameter) => Some(parameter),
-            Self::File(_) => None,
+            Self::File(_) | Self::Ceiling(_) => None,
         }
     }
 
     /// The boot file, if it is one.
     pub const fn file(self) -> Option<BootFile> {
         match self {
-            Self::Parameter(_) => None,
+            Self::Parameter(_) | Self::Ceiling(_) => None,
             Self::File(file) => Some(file),
         }
     }
 
-    /// What people call it: a parameter's name, or the path of a file.
+    /// What people call it: a parameter's name, the path of a file, or whose ceiling it is.
     pub fn name(self) -> String {
         match self {
             Self::Parameter(parameter) => parameter.name().to_owned(),
-            Self::File(_) => format!("/{}", self.path()),
+            Self::File(file) => format!("/{}", file.path()),
+            Self::Ceiling(vm) => format!("ceiling of pid {}", vm.pid),
         }
     }
 }

@@ -45,6 +45,10 @@ pub enum Why {
     Theirs,
     /// The host was booted since, or KVM loaded anew, which reset it.
     Rebooted,
+    /// Its VM has ended.
+    Ended,
+    /// Its VMM does not answer; the next undo tries again.
+    NoAnswer,
 }
 
 /// Looks what restoring the baseline comes to. `gone` is what a boot has reset.
@@ -68,7 +72,15 @@ pub(super) fn propose(
         step.left.extend(left);
     };
     for held in baseline.held.iter().rev() {
-        let (target, found) = (held.target, read(held.target)?);
+        let target = held.target;
+        let found = match read(target) {
+            Err(KnobError::Ceiling(_)) => {
+                let (found, why) = (None, Why::NoAnswer);
+                step(held, None, Some(Left { target, found, why }));
+                continue;
+            }
+            found => found?,
+        };
         let module_gone = found.is_none() && target.file().is_none();
         let foreign = baseline.foreign(target, found.as_deref()).is_some();
         let why = if module_gone {
@@ -90,8 +102,11 @@ pub(super) fn propose(
         }
     }
     for held in gone.iter().rev() {
-        let (target, why) = (held.target, Why::Rebooted);
-        let found = read(target)?;
+        let target = held.target;
+        let (found, why) = match target {
+            Target::Ceiling(_) => (None, Why::Ended),
+            _ => (read(target)?, Why::Rebooted),
+        };
         step(held, None, Some(Left { target, found, why }));
     }
     if steps.is_empty() {
@@ -102,9 +117,9 @@ pub(super) fn propose(
 }
 
 impl Reversal {
-    /// Whether something is left because it was modified externally.
-    pub fn leaves_theirs(&self) -> bool {
+    /// Whether something is left that is still set: modified externally, or of a VMM that does not answer.
+    pub fn is_partial(&self) -> bool {
         let mut left = self.steps.iter().flat_map(|step| &step.left);
-        left.any(|left| left.why == Why::Theirs)
+        left.any(|left| matches!(left.why, Why::Theirs | Why::NoAnswer))
     }
 }

@@ -59,8 +59,8 @@ impl Writer {
         let settled = settle(&self.baseline, &self.by.boot, read)?;
         if let Some(cut_off) = &settled.cut_off {
             for held in self.baseline.held.iter().filter(|it| it.intent.is_some()) {
-                if held.target.file().is_some() {
-                    self.disk.clear(&self.root.path(held.target.path()))?;
+                if let Some(file) = held.target.file() {
+                    self.disk.clear(&self.root.path(file.path()))?;
                 }
             }
             let (step, results) = (cut_off.step, cut_off.results.as_slice());
@@ -126,10 +126,9 @@ impl Writer {
         let changes = proposal.changes.as_slice();
         let act = Act::Apply { step, changes };
         self.make(changes, act)?;
-        for (parameter, value) in &proposal.already {
-            let target = Target::Parameter(*parameter);
-            if proposal.persists() || proposal.takes_over.contains(&target) {
-                self.keep(target, *value);
+        for (target, value) in &proposal.already {
+            if proposal.persists() || proposal.takes_over.contains(target) {
+                self.keep(*target, *value);
             }
         }
         self.baseline.forget_restored();
@@ -243,7 +242,8 @@ impl Writer {
                         held.left = true;
                     }
                 }
-                Why::Theirs | Why::Rebooted => self.baseline.forget(left.target),
+                Why::Theirs | Why::Rebooted | Why::Ended => self.baseline.forget(left.target),
+                Why::NoAnswer => {}
             }
         }
         self.baseline.forget_restored();

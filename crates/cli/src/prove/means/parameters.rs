@@ -118,7 +118,9 @@ impl Parameters {
             let found = change.old.as_ref()?.parse().ok()?;
             Some((change.target.parameter()?, found))
         });
-        let mut found = proposal.already.iter().copied().chain(old);
+        let already = proposal.already.iter();
+        let already = already.filter_map(|(target, found)| Some((target.parameter()?, *found)));
+        let mut found = already.chain(old);
         let theirs = found.find(|(parameter, found)| *found != value(&expected, *parameter));
         let Some((parameter, found)) = theirs else {
             return Ok(());

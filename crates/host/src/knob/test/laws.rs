@@ -40,6 +40,7 @@ fn request() -> impl Strategy<Value = Request> {
     (parameters, prop::bool::weighted(0.3), any::<bool>()).prop_map(
         |(parameters, persist, take_over)| Request {
             parameters: parameters.into_iter().collect(),
+            ceilings: Vec::new(),
             persist,
             take_over,
         },
@@ -187,6 +188,7 @@ fn a_cut_at_every_effect_is_undone() {
         parameters: vec![(Parameter::HaltPollNs, 80_001), (Parameter::Shrink, 2_001)],
         persist: true,
         take_over: false,
+        ..Request::default()
     };
     let world = World::new();
     let effects = |cut: &dyn Fn(&World, Fault) -> bool| {

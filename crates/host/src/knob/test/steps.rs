@@ -85,7 +85,7 @@ fn what_somebody_else_set_is_theirs() {
     assert_eq!(world.get(CEILING), 70_000);
     // The other one is still ours.
     let undone = world.undo(None).unwrap();
-    assert!(undone.leaves_theirs());
+    assert!(undone.is_partial());
     assert_eq!(
         (world.get(CEILING), world.get(Parameter::Shrink)),
         (70_000, 0)
@@ -152,7 +152,7 @@ fn what_a_file_repeats_is_undone_after_a_boot() {
     // Set since by somebody else, while our file would set it at boot.
     world.set(Parameter::Grow, 7);
     let undone = world.undo(None).unwrap();
-    assert!(undone.leaves_theirs());
+    assert!(undone.is_partial());
     assert_eq!(world.values(), [7, 10_000, 0, 200_000]);
     assert_eq!(world.file(BootFile::Modprobe), None);
     world.reboot();
@@ -340,7 +340,7 @@ fn a_boot_file_of_somebody_else_gets_back_its_mode_and_its_link() {
     wanted.persist = true;
     wanted.take_over = true;
     let world = World::new();
-    let path = world.path(Target::File(BootFile::Modprobe).path());
+    let path = world.path(BootFile::Modprobe.path());
     world.set_file(BootFile::Modprobe, Some("options kvm ignore_msrs=1\n"));
     fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
     world.apply(&wanted, None).unwrap();
@@ -451,5 +451,5 @@ fn a_writer_returns_to_an_earlier_baseline() {
     assert_eq!(left, [Target::Parameter(CEILING)]);
     assert_eq!((world.get(CEILING), world.get(Parameter::Shrink)), (7, 0));
     drop(writer);
-    assert!(world.undo(None).unwrap().leaves_theirs());
+    assert!(world.undo(None).unwrap().is_partial());
 }

@@ -81,11 +81,11 @@ impl World {
     }
 
     pub(super) fn file(&self, file: BootFile) -> Option<String> {
-        fs::read_to_string(self.path(Target::File(file).path())).ok()
+        fs::read_to_string(self.path(file.path())).ok()
     }
 
     pub(super) fn set_file(&self, file: BootFile, text: Option<&str>) {
-        let path = self.path(Target::File(file).path());
+        let path = self.path(file.path());
         match text {
             Some(text) => fs::write(path, text).unwrap(),
             None => drop(fs::remove_file(path)),

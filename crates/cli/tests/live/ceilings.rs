@@ -1,0 +1,232 @@
+//! Ceilings of VMs whose VMM was started with `libhaltwise_preload.so`, set and taken back through the real
+//! program. What was set is read back from the kernel's own `struct kvm`, by `status`.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+use serde_json::Value;
+
+use super::bench::{Bench, Running, haltwise, told};
+use super::tries::{judge, tries};
+
+/// Where haltwise keeps what it sets: not the host's own place, whose processes are seen all the same.
+struct Host(tempfile::TempDir);
+
+impl Host {
+    fn new() -> Self {
+        let host = Self(tempfile::tempdir().unwrap());
+        let parameters = "sys/module/kvm/parameters";
+        fs::create_dir_all(host.0.path().join(parameters)).unwrap();
+        std::os::unix::fs::symlink("/proc", host.0.path().join("proc")).unwrap();
+        for name in ["halt_poll_ns", "halt_poll_ns_grow", "halt_poll_ns_shrink"] {
+            let from = PathBuf::from("/").join(parameters).join(name);
+            fs::copy(from, host.0.path().join(parameters).join(name)).unwrap();
+        }
+        host
+    }
+
+    fn ceiling(&self) -> u64 {
+        let path = self.0.path().join("sys/module/kvm/parameters/halt_poll_ns");
+        fs::read_to_string(path).unwrap().trim().parse().unwrap()
+    }
+
+    /// Exit code and everything that is said.
+    fn run(&self, line: &[&str]) -> (Option<i32>, String) {
+        let output = Command::new(haltwise())
+            .args(line)
+            .arg("--root")
+            .arg(self.0.path())
+            .output()
+            .unwrap();
+        (output.status.code(), told(&output))
+    }
+
+    fn set(&self, vm: &str, ceiling: &str) -> (Option<i32>, String) {
+        self.run(&["apply", "--vm", vm, "--ceiling", ceiling, "--yes"])
+    }
+}
+
+fn library() -> PathBuf {
+    let library = haltwise().with_file_name("libhaltwise_preload.so");
+    assert!(library.exists(), "cargo build -p haltwise-preload");
+    library
+}
+
+/// A VM of the lab, with the library in its VMM or without.
+fn start(bench: &Bench, name: &str, preloaded: bool) -> Running {
+    let mut lab = bench.lab();
+    if preloaded {
+        lab.env("LD_PRELOAD", library());
+    }
+    let vm = Running::start(
+        lab.args(["run", "tick", "--name", name, "--gap", "fixed:1ms"])
+            .args(["--rounds", "1000000", "--timeout", "60s"])
+            .stdout(Stdio::null()),
+    );
+    Bench::wait_for(name);
+    vm
+}
+
+/// The ceiling and its source that the kernel has for each VM of this name.
+fn in_kernel(name: &str) -> Vec<(u64, String)> {
+    let status = Command::new(haltwise()).args(["status", "--json"]).output();
+    let told: Value = serde_json::from_slice(&status.unwrap().stdout).unwrap();
+    let vms = told["vms"].as_array().unwrap().iter();
+    let named = vms.filter(|vm| vm["name"] == name);
+    named
+        .map(|vm| {
+            let ns = vm["ceiling_ns"].as_u64().unwrap();
+            (ns, vm["effect"].as_str().unwrap().to_owned())
+        })
+        .collect()
+}
+
+#[test]
+fn a_ceiling_is_set_and_taken_back() {
+    let Some(bench) = Bench::set_up() else {
+        return;
+    };
+    let host = Host::new();
+    let vm = start(&bench, "governed", true);
+    let before = in_kernel("governed");
+    assert_eq!(before.len(), 1);
+    assert_eq!(before[0].1, "follows");
+    for (text, ns) in [("0", 0), ("70us", 70_000), ("4294967295", 4_294_967_295)] {
+        let (code, said) = host.set("governed", text);
+        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(in_kernel("governed"), [(ns, "own-cap".to_owned())]);
+    }
+    let (code, said) = host.run(&["status", "--json"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("ceiling of governed (pid "), "{said}");
+    let (code, said) = host.run(&["undo"]);
+    assert_eq!(code, Some(0), "{said}");
+    // KVM cannot take a ceiling away: what was in force is set.
+    assert!(said.contains("does not follow halt_poll_ns"), "{said}");
+    let restored = (host.ceiling(), "own-cap".to_owned());
+    assert_eq!(in_kernel("governed"), [restored]);
+    // A VM that ends takes its ceiling with it.
+    host.set("governed", "0");
+    drop(vm);
+    let (code, said) = host.run(&["undo"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("the VM has ended"), "{said}");
+}
+
+#[test]
+fn a_vmm_without_the_library_or_that_is_stopped_is_reported() {
+    let Some(bench) = Bench::set_up() else {
+        return;
+    };
+    let host = Host::new();
+    let plain = start(&bench, "ungoverned", false);
+    let (code, said) = host.set("ungoverned", "0");
+    assert_eq!(code, Some(3), "{said}");
+    assert!(said.contains("without libhaltwise_preload.so"), "{said}");
+    assert!(!host.0.path().join("var").exists());
+    drop(plain);
+    let vm = start(&bench, "stopped", true);
+    assert_eq!(host.set("stopped", "0").0, Some(0));
+    vm.signal(Signal::STOP);
+    let (code, said) = host.set("stopped", "1us");
+    assert_eq!(code, Some(1), "{said}");
+    assert!(said.contains("did not answer"), "{said}");
+    let (code, said) = host.run(&["undo"]);
+    assert_eq!(code, Some(5), "{said}");
+    assert!(said.contains("the VMM does not answer"), "{said}");
+    vm.signal(Signal::CONT);
+    let (code, said) = host.run(&["undo"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(in_kernel("stopped")[0].0, host.ceiling());
+}
+
+/// So many changes, by controllers that are killed at whatever effect: the VMM has as many fds and threads as
+/// before, and undo finds what was in force.
+#[test]
+fn many_changes_leave_nothing_behind() {
+    let Some(bench) = Bench::set_up() else {
+        return;
+    };
+    let host = Host::new();
+    let vm = start(&bench, "changed", true);
+    let many = |what: &str| {
+        let entries = fs::read_dir(format!("/proc/{}/{what}", vm.id()));
+        entries.unwrap().count()
+    };
+    let before = (many("fd"), many("task"));
+    let (mut failures, tries) = (Vec::new(), tries(40));
+    for turn in 0..tries {
+        let ceiling = format!("{}", turn * 1_000 + 1);
+        let effect = format!("{}", turn % 12 + 1);
+        let mut line = vec!["apply", "--vm", "changed", "--ceiling", &ceiling, "--yes"];
+        // Every other one is killed somewhere, or not if it has fewer effects than that.
+        if turn % 2 == 1 {
+            line.extend(["--die-before", &effect]);
+        }
+        let (code, said) = host.run(&line);
+        if !matches!(code, Some(0) | None) {
+            failures.push(format!("{ceiling}: {said}"));
+        }
+        let kernel = in_kernel("changed");
+        let is_set = kernel.iter().any(|(ns, _)| *ns == turn * 1_000 + 1);
+        if code == Some(0) && !is_set {
+            failures.push(format!("{ceiling} was set, and the kernel has {kernel:?}"));
+        }
+    }
+    let (code, said) = host.run(&["undo"]);
+    if code != Some(0) || in_kernel("changed")[0].0 != host.ceiling() {
+        failures.push(format!("undo: {said}"));
+    }
+    let after = (many("fd"), many("task"));
+    if after != before {
+        failures.push(format!("fds and threads {before:?}, then {after:?}"));
+    }
+    judge("changes of a ceiling", tries, &failures);
+}
+
+/// A QEMU of the distribution, under its strictest sandbox: nothing of it knows of haltwise.
+#[test]
+fn a_stock_qemu_under_its_sandbox() {
+    let Some(bench) = Bench::set_up() else {
+        return;
+    };
+    if Command::new("qemu-system-x86_64")
+        .arg("-version")
+        .output()
+        .is_err()
+    {
+        println!("skipped: no qemu-system-x86_64");
+        return;
+    }
+    let host = Host::new();
+    let deny = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
+    for (name, options) in [
+        ("sandboxed", ["-sandbox", deny]),
+        ("as-nobody", ["-runas", "nobody"]),
+    ] {
+        let said = bench.path(name);
+        let qemu = Running::start(
+            Command::new("qemu-system-x86_64")
+                .args([
+                    "-name",
+                    &format!("guest={name}"),
+                    "-machine",
+                    "microvm,accel=kvm",
+                ])
+                .args(["-S", "-nodefaults", "-display", "none"])
+                .args(options)
+                .env("LD_PRELOAD", library())
+                .stdout(fs::File::create(&said).unwrap())
+                .stderr(Stdio::null()),
+        );
+        Bench::wait_for(name);
+        let (code, told) = host.set(name, "70us");
+        assert_eq!(code, Some(0), "{told}");
+        assert_eq!(in_kernel(name), [(70_000, "own-cap".to_owned())]);
+        assert_eq!(host.run(&["undo"]).0, Some(0));
+        drop(qemu);
+        assert_eq!(fs::read_to_string(said).unwrap(), "");
+    }
+}

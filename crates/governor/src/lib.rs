@@ -1,0 +1,48 @@
+//! Lets the halt polling ceiling of a KVM VM be set from outside its VMM.
+//!
+//! `KVM_CAP_HALT_POLL` belongs to the process that created the VM: every ioctl of another process on its fd
+//! fails with `EIO`. So the VMM keeps one end of a socket, and a thread of it answers there. The other end
+//! has no name on disk and no port: whoever may `ptrace` the VMM (root) takes a duplicate of it by
+//! `pidfd_getfd`, and nobody else can.
+//!
+//! A VMM calls [`announce`] once for each VM that it creates. An unmodified VMM is given
+//! `libhaltwise_preload.so`, which does so for it. `haltwise apply --vm NAME --ceiling TIME` is the other side;
+//! [`protocol`] describes what is exchanged.
+//!
+//! The thread makes no allocation, opens no file and prints nothing. It blocks all signals. Where a VM has
+//! no `KVM_CAP_HALT_POLL` (before Linux 5.8), or the socket cannot be made, nothing is there and nothing fails.
+
+pub mod protocol;
+mod serve;
+mod signals;
+mod table;
+mod thread;
+mod vm;
+
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+
+/// A ceiling for each VM that is announced, in nanoseconds, until another is set. For VMs whose ceiling should
+/// hold from their first halt.
+pub const ENVIRONMENT: &str = "HALTWISE_HALT_POLL_NS";
+
+/// Announces a VM that was just created. It is forgotten when its fd is closed, or used for another file.
+///
+/// Gives whether the VM's ceiling can be set from outside from now on.
+pub fn announce(vm: impl AsFd) -> bool {
+    announce_raw(vm.as_fd().as_raw_fd())
+}
+
+/// The same for a number. One that is no VM of this process is not announced.
+pub fn announce_raw(vm: RawFd) -> bool {
+    if !vm::has_ceiling(vm) {
+        return false;
+    }
+    serve::start();
+    table::VMS.announce(vm, first_ceiling());
+    serve::is_served()
+}
+
+/// The ceiling that the environment gives.
+fn first_ceiling() -> Option<u32> {
+    std::env::var(ENVIRONMENT).ok()?.parse().ok()
+}

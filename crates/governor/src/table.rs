@@ -1,0 +1,88 @@
+//! The VMs of this process. Without locks: whoever creates a VM never waits for a controller.
+
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicI32, AtomicI64, Ordering};
+
+use crate::protocol::{MAX_VMS, Vm};
+use crate::vm;
+
+/// No VM.
+const FREE: i32 = -1;
+/// No ceiling of its own.
+const FOLLOWS: i64 = -1;
+
+/// A VM.
+#[derive(Debug)]
+struct Slot {
+    fd: AtomicI32,
+    ceiling_ns: AtomicI64,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Vms([Slot; MAX_VMS]);
+
+pub(crate) static VMS: Vms = Vms([const {
+    Slot {
+        fd: AtomicI32::new(FREE),
+        ceiling_ns: AtomicI64::new(FOLLOWS),
+    }
+}; MAX_VMS]);
+
+impl Vms {
+    /// Takes a VM in, in the place of those whose fd is closed. A VMM that replaces its VM while it lives (a
+    /// reset of a confidential guest) gets the ceiling of the old one for the new, without being asked.
+    pub(crate) fn announce(&self, fd: RawFd, first: Option<u32>) {
+        let mut ceiling = first;
+        for slot in &self.0 {
+            let old = slot.fd.load(Ordering::Acquire);
+            if old != FREE && (old == fd || !vm::has_ceiling(old)) {
+                ceiling = ns(slot.ceiling_ns.swap(FOLLOWS, Ordering::AcqRel)).or(ceiling);
+                slot.fd.store(FREE, Ordering::Release);
+            }
+        }
+        let take = |slot: &&Slot| {
+            let order = (Ordering::AcqRel, Ordering::Acquire);
+            let taken = slot.fd.compare_exchange(FREE, fd, order.0, order.1);
+            taken.is_ok()
+        };
+        let Some(slot) = self.0.iter().find(take) else {
+            return;
+        };
+        if let Some(ns) = ceiling.filter(|ns| vm::set_ceiling(fd, *ns).is_ok()) {
+            slot.ceiling_ns.store(ns.into(), Ordering::Release);
+        }
+    }
+
+    /// Forgets all: in a child, they are not ours.
+    pub(crate) fn forget(&self) {
+        for slot in &self.0 {
+            slot.fd.store(FREE, Ordering::Release);
+            slot.ceiling_ns.store(FOLLOWS, Ordering::Release);
+        }
+    }
+
+    /// The VMs whose fd is still one.
+    pub(crate) fn list(&self) -> impl Iterator<Item = Vm> {
+        let vm = |slot: &Slot| Vm {
+            fd: slot.fd.load(Ordering::Acquire),
+            ceiling_ns: ns(slot.ceiling_ns.load(Ordering::Acquire)),
+        };
+        let vms = self.0.iter().map(vm);
+        vms.filter(|vm| vm.fd != FREE && vm::has_ceiling(vm.fd))
+    }
+
+    /// Sets the ceiling of one.
+    pub(crate) fn set_ceiling(&self, fd: RawFd, ns: u32) -> std::io::Result<()> {
+        let mut slots = self.0.iter();
+        let slot = slots.find(|slot| fd != FREE && slot.fd.load(Ordering::Acquire) == fd);
+        let slot = slot.ok_or(std::io::ErrorKind::NotFound)?;
+        vm::set_ceiling(fd, ns)?;
+        slot.ceiling_ns.store(ns.into(), Ordering::Release);
+        Ok(())
+    }
+}
+
+fn ns(stored: i64) -> Option<u32> {
+    u32::try_from(stored).ok()
+}

@@ -1,0 +1,314 @@
+//! The ceiling of a VM, set from outside its VMM: the controller's side of `haltwise-governor`.
+//!
+//! A VMM that can be asked holds a memfd whose name tells the number of its socket. A duplicate of that socket
+//! comes by `pidfd_getfd`, which the kernel allows to whoever may `ptrace` the VMM. What a VMM answers is not
+//! believed further than it goes: a number of an fd counts only where `/proc` shows a VM there.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::Duration;
+
+use haltwise_core::ids::{Pid, VmKey};
+use haltwise_governor::protocol::{REPLY_BYTES, Reply, Request, VERSION, read_memfd_name};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+use crate::discovery::key_of;
+use crate::root::{Root, RootError};
+
+/// How long a VMM may take to answer. It takes 4 to 11 us; one that is stopped never answers.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What `/proc` calls a VM's fd.
+const VM: &str = "anon_inode:kvm-vm";
+
+/// Why a ceiling could not be read or set.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CeilingError {
+    /// No library is in the VMM.
+    #[error("ask pid {0}: its VMM was started without libhaltwise_preload.so or haltwise-governor")]
+    Absent(Pid),
+    /// One of another version is.
+    #[error(
+        "ask pid {pid}: its VMM has version {found} of haltwise-governor, and this is version {VERSION}"
+    )]
+    Version {
+        /// The VMM.
+        pid: Pid,
+        /// Its version.
+        found: u16,
+    },
+    /// The process has ended, or its number is another's.
+    #[error("ask pid {0}: the VMM has ended")]
+    Gone(Pid),
+    /// We may not trace the process.
+    #[error(
+        "ask pid {0}: not permitted (it takes the right to ptrace it: root, or CAP_SYS_PTRACE)"
+    )]
+    Denied(Pid),
+    /// No answer, or none that can be understood.
+    #[error("ask pid {pid}: {why}")]
+    NoAnswer {
+        /// The VMM.
+        pid: Pid,
+        /// What came instead.
+        why: &'static str,
+    },
+    /// The VMM has no VM at that fd.
+    #[error("set the ceiling of pid {pid}: it has no VM with fd {fd} (any more)")]
+    NoVm {
+        /// The VMM.
+        pid: Pid,
+        /// The number.
+        fd: i32,
+    },
+    /// KVM refused.
+    #[error("{what} of pid {pid}")]
+    Refused {
+        /// What was asked.
+        what: &'static str,
+        /// The VMM.
+        pid: Pid,
+        /// What KVM said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A file of the process could not be read.
+    #[error(transparent)]
+    Read(#[from] RootError),
+    /// The kernel refused a step of ours.
+    #[error("{what} of pid {pid}")]
+    Failed {
+        /// Which step.
+        what: &'static str,
+        /// The VMM.
+        pid: Pid,
+        /// What it said.
+        #[source]
+        source: Errno,
+    },
+}
+
+/// A VM whose ceiling can be set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Governed {
+    /// Its fd in the VMM.
+    pub fd: i32,
+    /// The ceiling that was set, in nanoseconds; `None` if it follows `halt_poll_ns`.
+    pub ceiling_ns: Option<u32>,
+}
+
+/// A VMM that can be asked.
+#[derive(Debug)]
+pub struct Governor {
+    root: Root,
+    key: VmKey,
+    socket: OwnedFd,
+}
+
+impl Governor {
+    /// Finds the socket of a VMM, and takes a duplicate of it.
+    pub fn of(root: &Root, pid: Pid) -> Result<Self, CeilingError> {
+        let key = key_of(root, pid).map_err(|error| gone(error, pid))?;
+        let number = socket_number(root, pid)?;
+        let kernel_pid = i32::try_from(pid.0)
+            .ok()
+            .and_then(rustix::process::Pid::from_raw);
+        let kernel_pid = kernel_pid.ok_or(CeilingError::Gone(pid))?;
+        let refused = |what| {
+            move |source| match source {
+                Errno::SRCH | Errno::BADF => CeilingError::Gone(pid),
+                Errno::PERM | Errno::ACCESS => CeilingError::Denied(pid),
+                source => CeilingError::Failed { what, pid, source },
+            }
+        };
+        let process =
+            pidfd_open(kernel_pid, PidfdFlags::empty()).map_err(refused("open a pidfd"))?;
+        let socket = pidfd_getfd(&process, number, PidfdGetfdFlags::empty())
+            .map_err(refused("duplicate the socket"))?;
+        let governor = Self {
+            root: root.clone(),
+            key,
+            socket,
+        };
+        governor.is_same_process()?;
+        Ok(governor)
+    }
+
+    /// The process.
+    pub fn key(&self) -> VmKey {
+        self.key
+    }
+
+    fn is_same_process(&self) -> Result<(), CeilingError> {
+        let pid = self.key.pid;
+        let now = key_of(&self.root, pid).map_err(|error| gone(error, pid))?;
+        if now == self.key {
+            return Ok(());
+        }
+        Err(CeilingError::Gone(pid))
+    }
+
+    /// Its VMs.
+    pub fn vms(&self) -> Result<Vec<Governed>, CeilingError> {
+        let (reply, _) = self.ask(Request::List)?;
+        let listed = reply.vms().iter().map(|vm| Governed {
+            fd: vm.fd,
+            ceiling_ns: vm.ceiling_ns,
+        });
+        Ok(listed.filter(|vm| self.is_vm(vm.fd)).collect())
+    }
+
+    /// One of its VMs, by the order of their fds.
+    pub fn vm(&self, ordinal: u32) -> Result<Option<Governed>, CeilingError> {
+        let mut vms = self.vms()?;
+        vms.sort_by_key(|vm| vm.fd);
+        let place = usize::try_from(ordinal).unwrap_or(usize::MAX);
+        Ok(vms.get(place).copied())
+    }
+
+    /// Sets the ceiling of one.
+    pub(crate) fn set(&self, fd: i32, ns: u32) -> Result<(), CeilingError> {
+        let pid = self.key.pid;
+        if !self.is_vm(fd) {
+            return Err(CeilingError::NoVm { pid, fd });
+        }
+        match self.ask(Request::SetCeiling { fd, ns })?.0.errno {
+            0 => Ok(()),
+            errno if errno == Errno::NOENT.raw_os_error() => Err(CeilingError::NoVm { pid, fd }),
+            errno => Err(CeilingError::Refused {
+                what: "set the ceiling",
+                pid,
+                source: std::io::Error::from_raw_os_error(errno),
+            }),
+        }
+    }
+
+    /// KVM's statistics of a VM or vCPU, by its fd in the VMM.
+    pub fn stats(&self, fd: i32) -> Result<OwnedFd, CeilingError> {
+        let (reply, stats) = self.ask(Request::StatsFd { fd })?;
+        let pid = self.key.pid;
+        if reply.errno != 0 {
+            return Err(CeilingError::Refused {
+                what: "open the statistics",
+                pid,
+                source: std::io::Error::from_raw_os_error(reply.errno),
+            });
+        }
+        let why = "it gave no statistics";
+        stats.ok_or(CeilingError::NoAnswer { pid, why })
+    }
+
+    fn is_vm(&self, fd: i32) -> bool {
+        let link = self.root.link(format!("proc/{}/fd/{fd}", self.key.pid));
+        link.is_ok_and(|to| to.as_os_str() == VM)
+    }
+
+    fn ask(&self, request: Request) -> Result<(Reply, Option<OwnedFd>), CeilingError> {
+        let pid = self.key.pid;
+        let failed = |what| move |source| CeilingError::Failed { what, pid, source };
+        let (ours, theirs) = socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC,
+            None,
+        )
+        .map_err(failed("make a socket for the reply"))?;
+        let attached = [theirs.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&attached));
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        let bytes = request.encode();
+        let no_answer = |why| CeilingError::NoAnswer { pid, why };
+        match sendmsg(&self.socket, &[IoSlice::new(&bytes)], &mut control, flags) {
+            Ok(_) => {}
+            Err(Errno::AGAIN) => return Err(no_answer("it does not read what it is asked")),
+            Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN) => {
+                return Err(no_answer("it has closed its socket"));
+            }
+            Err(Errno::NOTSOCK) => return Err(no_answer("what it shows is no socket")),
+            Err(source) => return Err(failed("send a request")(source)),
+        }
+        // The only other end is the VMM's now: if it ends, so does the wait.
+        drop(theirs);
+        self.reply(&ours)
+    }
+
+    fn reply(&self, from: &OwnedFd) -> Result<(Reply, Option<OwnedFd>), CeilingError> {
+        let pid = self.key.pid;
+        let no_answer = |why| CeilingError::NoAnswer { pid, why };
+        let failed = |what| move |source| CeilingError::Failed { what, pid, source };
+        let mut ready = [PollFd::new(from, PollFlags::IN)];
+        let patience = Timespec::try_from(PATIENCE).ok();
+        if poll(&mut ready, patience.as_ref()).map_err(failed("wait for a reply"))? == 0 {
+            return Err(no_answer("it did not answer within 2 s; is it stopped?"));
+        }
+        let mut bytes = [0; REPLY_BYTES + 1];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT;
+        let taken = recvmsg(
+            from,
+            &mut [IoSliceMut::new(&mut bytes)],
+            &mut control,
+            flags,
+        )
+        .map_err(failed("take the reply"))?;
+        let mut attached = None;
+        for message in control.drain() {
+            if let RecvAncillaryMessage::ScmRights(fds) = message {
+                attached = fds.last().or(attached);
+            }
+        }
+        if taken.bytes == 0 {
+            return Err(no_answer("it ended, or refused the request"));
+        }
+        let reply = bytes.get(..taken.bytes).and_then(Reply::decode);
+        let reply = reply.ok_or_else(|| no_answer("what it answered is no reply"))?;
+        Ok((reply, attached))
+    }
+}
+
+/// The number of the controlling end in a VMM, as its memfd tells.
+fn socket_number(root: &Root, pid: Pid) -> Result<i32, CeilingError> {
+    let directory = format!("proc/{pid}/fd");
+    let numbers = root.numbers(&directory).map_err(|error| match error {
+        error if error.is_denied() => CeilingError::Denied(pid),
+        error => gone(error, pid),
+    })?;
+    let mut other = None;
+    for number in numbers {
+        let Ok(link) = root.link(format!("{directory}/{number}")) else {
+            continue;
+        };
+        let name = link.to_str().and_then(|link| link.strip_prefix("/memfd:"));
+        let name = name.map(|name| name.strip_suffix(" (deleted)").unwrap_or(name));
+        match name.and_then(read_memfd_name) {
+            Some((VERSION, fd)) => return Ok(fd),
+            Some((found, _)) => other = Some(found),
+            None => {}
+        }
+    }
+    Err(match other {
+        Some(found) => CeilingError::Version { pid, found },
+        None => CeilingError::Absent(pid),
+    })
+}
+
+fn gone(error: RootError, pid: Pid) -> CeilingError {
+    if error.is_absent() {
+        return CeilingError::Gone(pid);
+    }
+    error.into()
+}
+
+#[cfg(test)]
+mod test;
