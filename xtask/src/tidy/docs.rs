@@ -1,4 +1,4 @@
-//! Documents: those that must exist, that what they link to exists, and that the book lists every page.
+//! Documents: those that must exist, that what they link to exists, headings too, and that the book lists every page.
 
 use super::{Finding, Repo, Source};
 
@@ -59,22 +59,47 @@ fn unlisted(repo: &Repo, summary: &Source) -> Vec<Finding> {
         .collect()
 }
 
-/// Relative links whose target is not there.
+/// Relative links whose target, or whose heading in it, is not there.
 fn dead_links(repo: &Repo, source: &Source) -> Vec<Finding> {
     let mut found = Vec::new();
     for (line, text) in source.lines() {
         for part in text.split("](").skip(1) {
-            let target = part.split([')', '#', ' ']).next().unwrap_or_default();
+            let link = part.split([')', ' ']).next().unwrap_or_default();
+            let (target, heading) = link.split_once('#').unwrap_or((link, ""));
             let elsewhere = target.contains("://") || target.starts_with("mailto:");
-            if target.is_empty() || elsewhere {
+            if link.is_empty() || elsewhere {
                 continue;
             }
-            if !exists(repo, &resolve(&source.path, target)) {
+            let path = match target {
+                "" => source.path.clone(),
+                target => resolve(&source.path, target),
+            };
+            let page = repo.source(&path).filter(|page| page.is_prose());
+            let has = |page: &Source| heading.is_empty() || anchors(page).any(|it| it == heading);
+            if !exists(repo, &path) {
                 found.push(source.finding(line, format!("links to {target}, which is not there")));
+            } else if !page.is_none_or(has) {
+                let text = format!("links to {link}, which is no heading there");
+                found.push(source.finding(line, text));
             }
         }
     }
     found
+}
+
+/// What links to the headings of a page name: as GitHub and mdBook make them.
+fn anchors(page: &Source) -> impl Iterator<Item = String> {
+    let mut is_code = false;
+    let headings = page.lines().filter_map(move |(_, text)| {
+        is_code ^= text.trim_start().starts_with("```");
+        let heading = text.trim_start_matches('#').strip_prefix(' ')?;
+        (!is_code && text.starts_with('#')).then_some(heading)
+    });
+    headings.map(|heading| {
+        let kept = |c: &char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
+        let plain: String = heading.trim().chars().filter(kept).collect();
+        plain.to_lowercase().replace(' ', "-")
+    })
 }
 
 /// Documents that a text names in backquotes and that are not there.
@@ -145,13 +170,33 @@ mod test {
     #[test]
     fn links_lead_somewhere() {
         assert_eq!(
-            found(&[("docs/a.md", "[b](b.md) [c](../README.md#x) [d](#y)\n")]).len(),
+            found(&[("docs/a.md", "[b](b.md) [c](../README.md)\n")]).len(),
             1
         );
         assert_eq!(
-            found(&[("docs/a.md", "[x](https://example.org) [y](../docs)\n")]).len(),
+            found(&[("docs/a.md", "[x](https://example.org/#x) [y](../docs)\n")]).len(),
             0
         );
+    }
+
+    #[test]
+    fn links_lead_to_headings() {
+        let links = |text: &str| {
+            let page = "# The `x` of A, B\n```\n# no heading\n```\n#!/bin/sh\n";
+            found(&[("docs/a.md", &format!("{text}\n")), ("docs/b.md", page)])
+        };
+        assert_eq!(links("[b](b.md#the-x-of-a-b)"), [""; 0]);
+        for dead in [
+            "b.md#no-heading",
+            "b.md#binsh",
+            "#the-x-of-a-b",
+            "b.md#The-x-of-A-B",
+        ] {
+            let found = links(&format!("[b]({dead})"));
+            assert_eq!(found.len(), 1, "{dead}");
+            assert!(found[0].ends_with("is no heading there"), "{found:?}");
+        }
+        assert_eq!(links("## Here\n[up](#here)"), [""; 0]);
     }
 
     #[test]
