@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
+use crate::capture::Capture;
 use crate::files::directory::list;
 use crate::files::{self, Directory};
-use crate::info::{CaptureInfo, FILE as CAPTURE_FILE};
+use crate::info::{CaptureInfo, Clock, FILE as CAPTURE_FILE};
 use crate::table::Table;
 
 /// The file that makes a directory a ring.
@@ -63,6 +64,42 @@ pub struct Segment {
     pub path: PathBuf,
 }
 
+/// A segment that has ended, and what its ring has to know of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// Which it is.
+    pub segment: Segment,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Its halts, as far as they are known.
+    pub halts: u64,
+    /// When it began; `None` where it cannot be read.
+    pub clock: Option<Clock>,
+    /// When it ended, in nanoseconds since 1970; when it began, where its recorder was killed.
+    pub until_unix_ns: Option<u64>,
+}
+
+impl Kept {
+    /// Reads it.
+    pub fn read(segment: Segment) -> Self {
+        let capture = Capture::open(&segment.path).ok();
+        let info = capture.as_ref().map(Capture::info);
+        let halts = info.and_then(|info| info.tables.get(Table::Halts.as_str()));
+        let until = |info: &CaptureInfo| {
+            let ended = info.ended.as_ref();
+            let ended = ended.and_then(|ended| info.clock.unix_ns(ended.time_ns));
+            ended.unwrap_or(info.clock.start_unix_ns)
+        };
+        Self {
+            bytes: segment.bytes(),
+            halts: halts.map_or(0, |table| table.rows),
+            clock: info.map(|info| info.clock.clone()),
+            until_unix_ns: info.map(until),
+            segment,
+        }
+    }
+}
+
 impl Segment {
     /// The segment of a number, whether it is there or not.
     pub fn of(ring: &Path, number: u64) -> Self {
@@ -99,17 +136,26 @@ impl RingInfo {
         ring.replace(FILE, &text)
     }
 
-    /// Counts a segment as dropped.
-    pub fn drop(&mut self, segment: &Segment, info: Option<&CaptureInfo>) {
-        let halts = info.and_then(|info| info.tables.get(Table::Halts.as_str()));
-        self.oldest = segment.number.saturating_add(1);
-        let dropped = &mut self.dropped;
-        dropped.segments = dropped.segments.saturating_add(1);
-        let halts = halts.map_or(0, |table| table.rows);
-        dropped.halts = dropped.halts.saturating_add(halts);
-        dropped.bytes = dropped.bytes.saturating_add(segment.bytes());
-        let began = info.map_or(0, |info| info.clock.start_unix_ns);
-        dropped.until_unix_ns = dropped.until_unix_ns.max(began);
+    /// The same with another segment dropped.
+    #[must_use]
+    pub fn without(&self, kept: &Kept) -> Self {
+        let Dropped {
+            segments,
+            halts,
+            bytes,
+            until_unix_ns,
+        } = self.dropped;
+        let began = kept.clock.as_ref().map_or(0, |clock| clock.start_unix_ns);
+        Self {
+            oldest: kept.segment.number.saturating_add(1),
+            dropped: Dropped {
+                segments: segments.saturating_add(1),
+                halts: halts.saturating_add(kept.halts),
+                bytes: bytes.saturating_add(kept.bytes),
+                until_unix_ns: until_unix_ns.max(began),
+            },
+            ..self.clone()
+        }
     }
 }
 

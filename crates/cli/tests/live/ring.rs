@@ -136,14 +136,30 @@ fn other_verbs_read_it(path: &Path, segment: &Segment, halts: usize) {
 #[test]
 fn the_oldest_go_and_what_went_is_reported() {
     let Some(bench) = Bench::set_up() else { return };
-    let _vm = bench.keep_halting("fixed:500us", &[]);
+    let _vm = bench.keep_halting("fixed:500us", &["--name", "outlives"]);
     let (recorder, path) = ring(&bench, &["--keep", "2s"]);
-    for _ in 0..1_200 {
-        if RingInfo::read(&path).is_some_and(|info| info.dropped.segments >= 2) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(25));
-    }
+    let run = ["run", "pingpong", "--name", "is-gone", "--rounds", "500"];
+    let lab = bench.lab().args(run).output().unwrap();
+    assert!(lab.status.success(), "{}", told(&lab));
+    let names = |ring: &Path| -> Vec<String> {
+        let vms = Capture::open(ring).map(|ring| ring.info().roster.vms.clone());
+        vms.unwrap_or_default()
+            .into_iter()
+            .map(|vm| vm.name)
+            .collect()
+    };
+    let has = |name: &str| names(&path).iter().any(|it| it == name);
+    let until = |is: &dyn Fn() -> bool| {
+        (0..1_200).any(|_| {
+            std::thread::sleep(Duration::from_millis(25));
+            is()
+        })
+    };
+    assert!(until(&|| has("is-gone")), "{:?}", names(&path));
+    assert!(until(&|| !has("is-gone")), "{:?}", names(&path));
+    assert!(has("outlives"), "{:?}", names(&path));
+    let dropped = || RingInfo::read(&path).map_or(0, |info| info.dropped.segments);
+    assert!(until(&|| dropped() >= 2));
     let output = recorder.end(Signal::INT);
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     let info = RingInfo::read(&path).unwrap();

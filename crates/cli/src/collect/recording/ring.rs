@@ -12,7 +12,7 @@ use haltwise_capture::files::Directory;
 use haltwise_capture::files::directory::remove_all;
 use haltwise_capture::note::Note;
 use haltwise_capture::recording::{Ending, Recording, Summary};
-use haltwise_capture::ring::{Dropped, RingInfo, Segment, all_segments};
+use haltwise_capture::ring::{Dropped, Kept, RingInfo, Segment, all_segments};
 use haltwise_host::clock;
 use serde::Serialize;
 
@@ -58,6 +58,8 @@ pub(crate) struct Ring {
     /// The segment that is written.
     current: Segment,
     began_ns: u64,
+    /// Segments that count and have ended, the oldest first: each is read once.
+    kept: VecDeque<Kept>,
     /// Segments of which tables are still being made, the oldest first.
     ending: VecDeque<(u64, JoinHandle<Result<Summary, CaptureWriteError>>)>,
 }
@@ -85,13 +87,18 @@ impl Ring {
                 );
             }
         }
-        for dropped in segments.iter().filter(|it| it.number < info.oldest) {
-            remove_all(&dropped.path).with_context(context)?;
-        }
         info.first = segments
             .last()
             .map_or(1, |newest| newest.number.saturating_add(1))
             .max(info.oldest);
+        let mut kept = VecDeque::new();
+        for segment in segments {
+            if segment.number < info.oldest {
+                remove_all(&segment.path).with_context(context)?;
+            } else {
+                kept.push_back(Kept::read(segment));
+            }
+        }
         info.write(&directory).with_context(context)?;
         Ok(Self {
             current: Segment::of(path, info.first),
@@ -99,6 +106,7 @@ impl Ring {
             limits,
             info,
             began_ns: clock::monotonic_ns(),
+            kept,
             ending: VecDeque::new(),
         })
     }
@@ -142,45 +150,59 @@ impl Ring {
                 self.ending.push_front((number, thread));
                 return;
             }
+            let segment = Segment::of(self.directory.path(), number);
             let error = match thread.join() {
-                Ok(Ok(_)) => continue,
-                Ok(Err(error)) => anyhow!(error),
-                Err(_) => anyhow!("the thread ended early"),
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => Some(anyhow!(error)),
+                Err(_) => Some(anyhow!("the thread ended early")),
             };
-            let path = Segment::of(self.directory.path(), number).path;
-            terminal::say(&format!(
-                "note: {} stays as it was recorded: {error:#}",
-                path.display()
-            ));
+            if let Some(error) = error {
+                terminal::say(&format!(
+                    "note: {} stays as it was recorded: {error:#}",
+                    segment.path.display()
+                ));
+            }
+            self.kept.push_back(Kept::read(segment));
         }
+    }
+
+    /// From when on this recorder's halts are kept, by its clock; `None` where all of them are.
+    pub(super) fn kept_since_ns(&self) -> Option<u64> {
+        let first = self.info.first;
+        if self.info.oldest <= first {
+            return None;
+        }
+        let ours = self.kept.iter().find(|kept| kept.segment.number >= first);
+        ours.and_then(|kept| Some(kept.clock.as_ref()?.start_monotonic_ns))
     }
 
     /// Drops the oldest segments until what is left is within all limits.
     pub(super) fn prune(&mut self) -> std::io::Result<()> {
         self.settle(false);
         let path = self.directory.path().to_owned();
-        let segments = all_segments(&path)?;
-        let mut bytes: u64 = segments.iter().map(Segment::bytes).sum();
-        let busy = self
-            .ending
-            .front()
-            .map_or(self.current.number, |(number, _)| *number);
-        let ended = segments.iter().filter(|it| it.number < busy);
-        let oldest = self.info.oldest;
-        for segment in ended.filter(|it| it.number >= oldest) {
-            let capture = Capture::open(&segment.path).ok();
-            let info = capture.as_ref().map(Capture::info);
-            let end = info.and_then(|info| info.clock.unix_ns(info.ended.as_ref()?.time_ns));
-            let age = end.map(|end| Duration::from_nanos(clock::wall_ns().saturating_sub(end)));
-            let is_old = age.is_none_or(|age| age > self.limits.keep);
-            if !is_old && bytes <= self.limits.most_bytes && has_room(&path) {
-                return Ok(());
+        let ending = self.ending.iter();
+        let written: u64 = ending
+            .map(|(number, _)| Segment::of(&path, *number).bytes())
+            .chain([self.current.bytes()])
+            .sum();
+        let mut kept_bytes: u64 = self.kept.iter().map(|kept| kept.bytes).sum();
+        while let Some(oldest) = self.kept.front() {
+            let age = |end| Duration::from_nanos(clock::wall_ns().saturating_sub(end));
+            let is_old = oldest
+                .until_unix_ns
+                .is_none_or(|end| age(end) > self.limits.keep);
+            let is_within = kept_bytes.saturating_add(written) <= self.limits.most_bytes;
+            if !is_old && is_within && has_room(&path) {
+                break;
             }
-            bytes = bytes.saturating_sub(segment.bytes());
             // First what counts, then the files: whoever is killed in between has dropped it all the same.
-            self.info.drop(segment, info);
-            self.info.write(&self.directory)?;
-            remove_all(&segment.path)?;
+            let info = self.info.without(oldest);
+            info.write(&self.directory)?;
+            self.info = info;
+            kept_bytes = kept_bytes.saturating_sub(oldest.bytes);
+            let gone = oldest.segment.path.clone();
+            self.kept.pop_front();
+            remove_all(&gone)?;
         }
         Ok(())
     }

@@ -194,7 +194,7 @@ impl Session {
         let mut info = self.recording.info().clone();
         info.clock = Clock::new(now_ns, clock::wall_ns());
         info.knobs = params::read(&self.root, now_ns).unwrap_or_default();
-        info.roster = stored(&self.roster, self.no_command);
+        info.roster = stored(&self.roster, self.no_command, ring.kept_since_ns());
         let next = match Recording::create_with(&ring.next(), info, self.durability) {
             Ok(next) => next,
             Err(error) => {
@@ -266,7 +266,8 @@ impl Session {
     fn flush(&mut self) -> Result<(), Failure> {
         if self.roster != *self.collector.roster() {
             self.roster = self.collector.roster().clone();
-            let stored = stored(&self.roster, self.no_command);
+            let since_ns = self.ring.as_ref().and_then(Ring::kept_since_ns);
+            let stored = stored(&self.roster, self.no_command, since_ns);
             self.recording.set_roster(&stored)?;
         }
         let facts = std::mem::take(&mut self.pending);
