@@ -48,7 +48,8 @@ pub(crate) struct Args {
     /// Only this part of the checks [default: all]
     #[arg(long, value_enum)]
     part: Option<Part>,
-    /// Only the checks with a stock QEMU and a stock Linux guest; without --thorough on the oldest kernel alone
+    /// Only the checks with a stock QEMU and a stock Linux guest; with --thorough in all kernels, and with rules of
+    /// `explain`
     #[arg(long, conflicts_with = "part")]
     linux_guest: bool,
     /// Run only checks whose name contains this text
@@ -163,7 +164,7 @@ fn check(kernel: &Kernel, binaries: &Binaries, args: &Args, work: &Path) -> Resu
     // Of the deep checks of the rule it is no part.
     let with_linux = linux && (!args.thorough || args.linux_guest);
     if with_linux && has_time(linux_guest::NAME) {
-        linux_guest::run(kernel, binaries, work)?;
+        linux_guest::run(kernel, binaries, work, depth)?;
     }
     if rules {
         rule::run(kernel, binaries, filter, depth, work)?;

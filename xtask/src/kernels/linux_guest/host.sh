@@ -23,7 +23,7 @@ launch() { # VM, options of its kernel
     dd if=/dev/zero of="/run/$1.disk" bs=1M count=4 2>/dev/null
     qemu-system-x86_64 -name "guest=$1,debug-threads=on" -machine q35,accel=kvm -cpu host -smp 2 -m 192 \
         -nodefaults -display none -L /firmware -kernel /guest/kernel -initrd /guest/initramfs \
-        -append "console=ttyS0 quiet panic=-1 tsc=reliable address=$(address_of "$1") $2" \
+        -append "console=ttyS0 quiet panic=-1 tsc=reliable iomem=relaxed address=$(address_of "$1") $2" \
         -serial "file:/out/$1.console" -qmp "unix:/run/$1.qmp,server=on,wait=off" \
         -netdev "tap,id=n0,ifname=tap$number,script=no,downscript=no,vhost=on" \
         -device virtio-net-pci,netdev=n0,romfile= \

@@ -1,0 +1,105 @@
+//! Rules of `explain` on a stock Linux guest under a stock QEMU: loads on which they fire, and the nearest on which
+//! they do not. Rules judge what happens in a second, and emulation is slow: on a machine with other work they stay
+//! silent, so that these are part of `--thorough` only.
+
+use serde::Deserialize;
+
+use super::{HALTPOLL, Phase, Record, phase};
+use crate::kernels::witness::Found;
+
+/// Rules about what the guest and its VMM do. Which others fire depends on how slow emulation is.
+const RULES: [&str; 6] = [
+    "guest-never-halts",
+    "guest-page-faults",
+    "guest-veto",
+    "qemu-hpet",
+    "timer-exits",
+    "vmm-devices",
+];
+
+/// What `haltwise explain --json` says of a VM, as far as it is judged.
+#[derive(Debug, Deserialize)]
+pub(super) struct Explained {
+    findings: Vec<Finding>,
+    /// What cost too little to be shown.
+    small: Vec<Finding>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Finding {
+    rule: String,
+}
+
+impl Explained {
+    /// Of [`RULES`] these fire, and no other.
+    pub(super) fn judge(&self, expected: &[&str], found: &mut Found) {
+        let fired = self.findings.iter().chain(&self.small);
+        let fired = fired.map(|it| it.rule.as_str());
+        let fired: Vec<&str> = fired.filter(|rule| RULES.contains(rule)).collect();
+        if fired != expected {
+            let text = format!("explain: {fired:?}, where {expected:?} was expected");
+            found.disagreements.push(text);
+        }
+    }
+}
+
+/// Timer 0 of the HPET, every millisecond, its interrupt at a pin of the IOAPIC that Linux leaves masked; and off.
+const HPET: &str = "devmem 0xfed00010 32 1; devmem 0xfed00100 32 0x2e4c; devmem 0xfed00108 32 100000; \
+     sleep 8; devmem 0xfed00100 32 0";
+
+const NO_HUGE_PAGES: &str = "echo never >/sys/kernel/mm/transparent_hugepage/enabled";
+const HUGE_PAGES: &str = "echo always >/sys/kernel/mm/transparent_hugepage/enabled";
+
+/// Memory that neither the guest nor its host has touched yet: the second load goes beyond the first.
+const MEMORY: &str = "dd if=/dev/zero of=/run/memory bs=1M count=40 2>/dev/null; rm /run/memory";
+const MORE_MEMORY: &str =
+    "dd if=/dev/zero of=/run/memory bs=1M count=76 2>/dev/null; rm /run/memory";
+
+const TIMERS: &str = "guest-tool timer 1 3000 & guest-tool timer 1 3000; wait";
+
+/// What each rule is shown.
+pub(super) fn phases() -> [Phase; 6] {
+    let of = |name, fires, before, inside| Phase {
+        before,
+        explained: Some(fires),
+        ..phase(name, Record::Detailed, inside)
+    };
+    let veto = of("veto", &["guest-veto"], "", "sleep 1");
+    [
+        Phase {
+            vm: HALTPOLL,
+            ..veto
+        },
+        of("hpet", &["qemu-hpet"], "", HPET),
+        of("no-hpet", &[], "", "sleep 4"),
+        of("faults", &["guest-page-faults"], NO_HUGE_PAGES, MEMORY),
+        of("huge-pages", &[], HUGE_PAGES, MORE_MEMORY),
+        of("timers", &["timer-exits"], "", TIMERS),
+    ]
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn a_rule_that_is_silent_and_one_too_many_are_found() {
+        let judge = |rules: &[&str], expected: &[&str]| {
+            let of = |rule: &&str| Finding {
+                rule: (*rule).to_owned(),
+            };
+            let explained = Explained {
+                findings: rules.iter().map(of).collect(),
+                small: Vec::new(),
+            };
+            let mut found = Found::default();
+            explained.judge(expected, &mut found);
+            found.disagreements.len()
+        };
+        assert_eq!(judge(&["qemu-hpet", "lock-out"], &["qemu-hpet"]), 0);
+        assert_eq!(judge(&["lock-out"], &[]), 0);
+        assert_eq!(judge(&["lock-out"], &["qemu-hpet"]), 1);
+        assert_eq!(judge(&["timer-exits"], &[]), 1);
+        assert_eq!(judge(&["qemu-hpet", "timer-exits"], &["qemu-hpet"]), 1);
+    }
+}
