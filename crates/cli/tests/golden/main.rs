@@ -14,6 +14,7 @@
 mod agree;
 mod check;
 mod diff;
+mod documented;
 #[path = "../agree/documents.rs"]
 mod documents;
 mod errors;
