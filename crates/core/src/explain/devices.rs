@@ -24,6 +24,9 @@ pub(super) const RULE: Rule = Rule {
 /// An access that QEMU answers from a register takes less; one that does a device's work takes more.
 const BLOCKS_NS: u64 = 20_000;
 
+/// Ports below are those of the PC's own devices (console, timers), which no ioeventfd and no thread would serve.
+const DEVICE_PORTS: u64 = 0x400;
+
 fn look(evidence: &Evidence<'_>) -> Judgement {
     evidence.each_exits(of_guest)
 }
@@ -31,7 +34,8 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
 fn of_guest(guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
     let machine = guest.vm.machine?;
     let accesses = tally(exits, |cause| {
-        matches!(cause.kind, Kind::PioWrite | Kind::MmioWrite)
+        let is_device = cause.sub.is_some_and(|port| port >= DEVICE_PORTS);
+        cause.kind == Kind::MmioWrite || cause.kind == Kind::PioWrite && is_device
     });
     let per_s = guest.per_s(accesses.count);
     let each_ns = accesses.time_ns().checked_div(accesses.count)?;

@@ -253,4 +253,7 @@ fn devices_that_the_vcpu_waits_for() {
     assert_eq!(kicked(Machine::default(), quick).says(id), None);
     let few = (Kind::MmioWrite, 49, Some(0xfe00_3000), 5_000, 60_000);
     assert_eq!(kicked(off, few).says(id), None);
+    let port = |port| (Kind::PioWrite, 30, Some(port), 20_000, 60_000);
+    assert_eq!(kicked(off, port(0xc050)).says(id), Some(Sure::Likely));
+    assert_eq!(kicked(off, port(0x3f8)).says(id), None, "a serial console");
 }
