@@ -18,8 +18,8 @@ figures! {
     }
 }
 
-/// Lays it out.
-pub(crate) fn document(found: &Written) -> Document {
+/// Lays it out. `is_of_kvm`: a capture says what KVM's share is.
+pub(crate) fn document(found: &Written, is_of_kvm: bool) -> Document {
     let mut document = Document::new();
     document.fact(
         "measured",
@@ -41,10 +41,12 @@ pub(crate) fn document(found: &Written) -> Document {
     );
     document.fact("CPU of a block and wake-up", interval(found.switch_cpu_ns));
     document.fact("the same for the waker", interval(found.waker_cpu_ns));
-    document.fact(
-        "of a vCPU",
-        "KVM's own work comes on top, so these are the least that its sleeps cost",
-    );
+    if !is_of_kvm {
+        document.fact(
+            "of a vCPU",
+            "KVM's own work comes on top, so these are the least that its sleeps cost",
+        );
+    }
     for note in &found.notes {
         document.note(note.clone());
     }

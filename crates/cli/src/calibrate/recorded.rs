@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::anyhow;
 use haltwise_capture::table::Table;
 use haltwise_core::event::{Halt, WindowChange};
-use haltwise_core::replay::calibration::written::Written;
+use haltwise_core::replay::calibration::written::{GapClass, Written};
 use haltwise_core::replay::latency::{ENOUGH, class_of};
 use haltwise_core::stats::{Estimate, median_estimate};
 
@@ -59,36 +59,50 @@ pub(crate) fn sleeps(dir: &Path) -> Result<Sleeps, Failure> {
     Ok(sleeps)
 }
 
-/// Adds what recorded sleeps took longer than threads' to every class; says how much that was.
+/// Takes recorded latencies where there are some, and adds what they took longer than threads' to the other lengths;
+/// says how much that was.
 pub(crate) fn add(found: &mut Written, recorded: &Sleeps) {
-    let longer: Vec<f64> = (found.classes.iter())
-        .filter_map(|class| {
-            let latencies = recorded.0.get(&class_of(class.gap_ns))?;
-            Some(median_estimate(latencies)?.median - class.wake_latency_ns?.median)
+    let of = |class: &GapClass| {
+        let latencies = recorded.0.get(&class_of(class.gap_ns))?;
+        median_estimate(latencies)
+    };
+    let recorded: Vec<Option<Estimate>> = found.classes.iter().map(of).collect();
+    let pairs = found.classes.iter().zip(&recorded);
+    let longer: Vec<f64> = pairs
+        .filter_map(|(class, recorded)| {
+            Some(recorded.as_ref()?.median - class.wake_latency_ns?.median)
         })
         .collect();
-    let Some(added) = median_estimate(&longer) else {
-        let note = "the capture has no sleeps of the lengths that were measured: nothing is added";
-        found.notes.push(note.to_owned());
-        return;
-    };
-    for class in &mut found.classes {
-        let recorded = recorded.0.get(&class_of(class.gap_ns));
-        let recorded = recorded.and_then(|latencies| median_estimate(latencies));
-        let shifted = class.wake_latency_ns.map(|own| shift(own, added));
+    let added = median_estimate(&longer);
+    for (class, recorded) in found.classes.iter_mut().zip(&recorded) {
+        let own = class.wake_latency_ns;
+        let shifted = own.map(|own| added.map_or(own, |by| shift(own, by)));
         class.wake_latency_ns = recorded.or(shifted);
-        class.switch_cpu_ns = class.switch_cpu_ns.map(|own| switch(own, added));
+        class.switch_cpu_ns = class.switch_cpu_ns.map(|own| with(own, added));
     }
-    found.switch_cpu_ns = found.switch_cpu_ns.map(|own| switch(own, added));
-    found.notes.push(format!(
-        "recorded sleeps of {} of {} lengths took {} longer to wake (from {} to {}); that is added to the other \
-         lengths, and to the CPU of a block",
-        longer.len(),
-        found.classes.len(),
-        signed(added.median),
-        signed(added.low),
-        signed(added.high)
-    ));
+    found.switch_cpu_ns = found.switch_cpu_ns.map(|own| with(own, added));
+    let lengths = recorded.iter().flatten().count();
+    found.notes.push(match added {
+        Some(added) => format!(
+            "recorded sleeps of {} of {} lengths took {} longer to wake (from {} to {}); that is added to the other \
+             lengths, and to the CPU of a block",
+            longer.len(),
+            found.classes.len(),
+            signed(added.median),
+            signed(added.low),
+            signed(added.high)
+        ),
+        None if lengths > 0 => format!(
+            "the wake-up latencies of {lengths} lengths are the capture's; no thread's sleep of these lengths was \
+             measured, so that KVM's share of a block is not known"
+        ),
+        None => "the capture has no undisturbed sleeps of the lengths that were measured: nothing is added".to_owned(),
+    });
+}
+
+/// The CPU time of a block with KVM's share, where that is known.
+fn with(own: Estimate, kvm: Option<Estimate>) -> Estimate {
+    kvm.map_or(own, |kvm| switch(own, kvm))
 }
 
 /// What KVM does after a wake-up, before the halt ends, is CPU time of the vCPU's thread, and part of its latency. What
@@ -175,5 +189,21 @@ mod test {
         add(&mut found, &recorded);
         assert_eq!(found.classes, measured().classes);
         assert!(found.notes[0].contains("nothing is added"));
+    }
+
+    #[test]
+    fn recorded_latencies_stand_in_for_what_could_not_be_measured() {
+        let mut found = measured();
+        found.switch_cpu_ns = None;
+        for class in &mut found.classes {
+            (class.wake_latency_ns, class.switch_cpu_ns) = (None, None);
+        }
+        let recorded = Sleeps(BTreeMap::from([(class_of(30_000), vec![12_000.0; 20])]));
+        add(&mut found, &recorded);
+        let latencies = found.classes.iter().map(|it| it.wake_latency_ns);
+        let medians: Vec<_> = latencies.map(|it| it.map(|it| it.median)).collect();
+        assert_eq!(medians, [Some(12_000.0), None]);
+        assert_eq!(found.switch_cpu_ns, None);
+        assert!(found.notes[0].contains("is not known"), "{:?}", found.notes);
     }
 }

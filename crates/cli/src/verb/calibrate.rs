@@ -73,7 +73,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if arguments.json {
         terminal::print(&terminal::json(&found)?)?;
     } else {
-        terminal::document(&page::document(&found), arguments.width.columns())?;
+        let document = page::document(&found, recorded.is_some());
+        terminal::document(&document, arguments.width.columns())?;
     }
     Ok(if is_partial {
         Exit::Partial
