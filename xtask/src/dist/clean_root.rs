@@ -142,3 +142,48 @@ fn files(host: &Path) -> Result<BTreeSet<String>> {
     let listed = tool::ask(&mut find)?;
     Ok(listed.lines().map(String::from).collect())
 }
+
+#[cfg(test)]
+mod test {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    /// A package whose program is a script.
+    fn packed(says: &str, out: &Path) -> Package {
+        let package = Package {
+            name: "haltwise-lab",
+            about: "A program that says its version",
+        };
+        let tree = out.join("tree").join(package.name);
+        let (bin, doc) = (tree.join("usr/bin"), tree.join("usr/share/doc"));
+        for dir in [&bin, &doc.join(package.name)] {
+            std::fs::create_dir_all(dir).unwrap();
+        }
+        std::fs::write(doc.join(package.name).join("copyright"), "ours\n").unwrap();
+        let program = bin.join(package.name);
+        std::fs::write(&program, format!("#!/bin/sh\necho {says}\n")).unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(package.rpm(&tree, out).unwrap().is_some());
+        package
+    }
+
+    #[test]
+    fn an_rpm_is_read_by_rpms_own_tools_and_its_program_runs() {
+        let tools = ["rpmbuild", "rpm", "rpm2cpio", "cpio"];
+        if let Some(missing) = tools.into_iter().find(|name| tool::find(name).is_none()) {
+            say::skipped(&format!("{missing} is not installed"));
+            return;
+        }
+        for (says, is_right) in [("haltwise 0.1.0", true), ("something else", false)] {
+            let out = tempfile::tempdir().unwrap();
+            let package = packed(says, out.path());
+            assert_eq!(rpm(&package, out.path()).is_ok(), is_right, "{says}");
+        }
+        let out = tempfile::tempdir().unwrap();
+        let package = packed("haltwise", out.path());
+        let file = format!("{}-{VERSION}-1.x86_64.rpm", package.name);
+        std::fs::write(out.path().join(file), "no package").unwrap();
+        assert!(rpm(&package, out.path()).is_err());
+    }
+}
