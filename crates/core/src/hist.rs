@@ -4,9 +4,12 @@
 //! `include/linux/kvm_host.h`). [`LogHist`] splits every power of two into eight equal parts,
 //! so that a value is known to 12.5 %; the collector's BPF programs fill the same buckets.
 
+mod counts;
+
 use serde::{Deserialize, Serialize};
 
 use crate::stats::total;
+use counts::Counts;
 
 /// Parts into which [`LogHist`] splits each power of two, as a power of two itself.
 pub const SUB_BITS: u32 = 3;
@@ -53,8 +56,8 @@ pub const fn bucket_high(bucket: usize) -> u64 {
 /// A histogram with eight buckets for each power of two.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct LogHist {
-    /// Counts by [`bucket_of`]; as long as the highest bucket used.
-    counts: Vec<u64>,
+    /// Counts by [`bucket_of`].
+    counts: Counts,
     /// How many values.
     count: u64,
     /// Their sum (saturating), where the values themselves were seen.
@@ -66,20 +69,15 @@ pub struct LogHist {
 impl LogHist {
     /// A histogram from what a capture stored. `None` if it has more than [`BUCKETS`] counts, or
     /// if their total does not fit.
-    pub fn from_parts(mut counts: Vec<u64>, sum: u64, max: u64) -> Option<Self> {
+    pub fn from_parts(counts: Vec<u64>, sum: u64, max: u64) -> Option<Self> {
         if counts.len() > BUCKETS {
             return None;
         }
         let count = counts
             .iter()
             .try_fold(0_u64, |all, &n| all.checked_add(n))?;
-        let used = counts
-            .iter()
-            .rposition(|&n| n > 0)
-            .map_or(0, |last| last + 1);
-        counts.truncate(used);
         Some(Self {
-            counts,
+            counts: Counts::from(counts),
             count,
             sum,
             max,
@@ -106,21 +104,15 @@ impl LogHist {
 
     /// Adds another histogram.
     pub fn merge(&mut self, other: &Self) {
-        for (bucket, &count) in other.counts.iter().enumerate() {
-            if count > 0 {
-                self.add_count(bucket, count);
-            }
+        for (bucket, count) in other.used() {
+            self.add_count(bucket, count);
         }
         self.sum = self.sum.saturating_add(other.sum);
         self.max = self.max.max(other.max);
     }
 
     fn add_count(&mut self, bucket: usize, count: u64) {
-        let bucket = bucket.min(BUCKETS - 1);
-        if bucket >= self.counts.len() {
-            self.counts.resize(bucket + 1, 0);
-        }
-        self.counts[bucket] = self.counts[bucket].saturating_add(count);
+        self.counts.add(bucket, count);
         self.count = self.count.saturating_add(count);
     }
 
@@ -145,8 +137,13 @@ impl LogHist {
     }
 
     /// Counts by bucket, up to the highest used.
-    pub fn counts(&self) -> &[u64] {
-        &self.counts
+    pub fn counts(&self) -> Vec<u64> {
+        self.counts.by_bucket()
+    }
+
+    /// The buckets used, in rising order, with their counts.
+    pub fn used(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> {
+        self.counts.used()
     }
 
     /// The value below or at which the share `p` (0 to 1) of all values lies, to 12.5 %:
@@ -162,7 +159,7 @@ impl LogHist {
         }
         let rank = ((self.count as f64 * p.clamp(0.0, 1.0)).ceil() as u64).clamp(1, self.count);
         let mut below = 0_u64;
-        for (bucket, &count) in self.counts.iter().enumerate() {
+        for (bucket, count) in self.used() {
             if below.saturating_add(count) >= rank {
                 let low = bucket_low(bucket);
                 let width = bucket_high(bucket).min(self.max.max(low)) - low;
@@ -180,9 +177,14 @@ impl LogHist {
             return None;
         }
         let bucket = bucket_of(limit);
-        let below = self.counts.iter().take(bucket);
-        let below = below.fold(0, |sum: u64, &count| sum.saturating_add(count));
-        let inside = self.counts.get(bucket).copied().unwrap_or(0);
+        let (mut below, mut inside) = (0_u64, 0);
+        for (used, count) in self.used().take_while(|(used, _)| *used <= bucket) {
+            if used == bucket {
+                inside = count;
+            } else {
+                below = below.saturating_add(count);
+            }
+        }
         let low = bucket_low(bucket);
         let high = bucket_high(bucket).min(self.max.max(low));
         let part = ((limit - low) as f64 + 1.0) / ((high - low) as f64 + 1.0);
@@ -191,8 +193,7 @@ impl LogHist {
 
     /// The sum of all values, of each no more than `limit`; a value counts as the middle of its bucket.
     pub fn sum_within(&self, limit: u64) -> u64 {
-        let rows = self.counts.iter().enumerate();
-        rows.fold(0, |sum: u64, (bucket, &count)| {
+        self.used().fold(0, |sum: u64, (bucket, count)| {
             let low = bucket_low(bucket);
             let middle = low + (bucket_high(bucket).min(self.max.max(low)) - low) / 2;
             sum.saturating_add(count.saturating_mul(middle.min(limit)))
@@ -201,13 +202,11 @@ impl LogHist {
 
     /// Folds the eighths into powers of two: `(low, high, count)`, empty ones between included.
     pub fn octaves(&self) -> Vec<(u64, u64, u64)> {
-        let Some(first) = self.counts.iter().position(|&c| c > 0) else {
-            return Vec::new();
-        };
+        let first = self.used().next().map_or(0, |(bucket, _)| bucket);
         let octave = |bucket: usize| bucket_low(bucket).checked_ilog2();
         let mut rows: Vec<(u64, u64, u64)> = Vec::new();
         let mut current = None;
-        for (bucket, &count) in self.counts.iter().enumerate().skip(first) {
+        for (bucket, &count) in self.counts().iter().enumerate().skip(first) {
             if current != Some(octave(bucket)) {
                 current = Some(octave(bucket));
                 let (low, high) = match octave(bucket) {
@@ -274,7 +273,7 @@ impl KvmHist {
     /// What [`KvmHist::spread`] was made of.
     pub fn folded(hist: &LogHist) -> Self {
         let mut folded = Self::default();
-        for (bucket, &count) in hist.counts().iter().enumerate() {
+        for (bucket, count) in hist.used() {
             let place = &mut folded.0[Self::bucket_of(bucket_low(bucket))];
             *place = place.saturating_add(count);
         }
@@ -324,7 +323,7 @@ mod test {
         for value in [0, 7, 1000, 1000] {
             hist.record(value);
         }
-        let mut counts = hist.counts().to_vec();
+        let mut counts = hist.counts();
         counts.push(0);
         let again = LogHist::from_parts(counts, hist.sum(), hist.max());
         assert_eq!(again, Some(hist));

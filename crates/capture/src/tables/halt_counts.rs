@@ -231,10 +231,10 @@ pub(crate) fn bucket_lists<'a>(hists: impl Iterator<Item = &'a LogHist>) -> Arra
 }
 
 /// Lists of numbers.
-pub(crate) fn number_lists<'a>(rows: impl Iterator<Item = &'a [u64]>) -> ArrayRef {
+pub(crate) fn number_lists(rows: impl Iterator<Item = impl AsRef<[u64]>>) -> ArrayRef {
     let mut lists = ListBuilder::new(UInt64Builder::new()).with_field(number_field());
     for numbers in rows {
-        lists.values().append_slice(numbers);
+        lists.values().append_slice(numbers.as_ref());
         lists.append(true);
     }
     array(lists.finish())

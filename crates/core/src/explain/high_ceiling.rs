@@ -83,13 +83,14 @@ fn governed(guest: &Guest<'_>, source: CeilingSource) -> Account {
 
 /// Time of these polls after their first millisecond, and how many lasted longer.
 fn beyond(polls: &LogHist) -> (u64, u64) {
-    let rows = polls.counts().iter().enumerate();
-    rows.fold((0, 0), |(ns, longer): (u64, u64), (bucket, &count)| {
-        let over = bucket_low(bucket).saturating_sub(LIMIT_NS);
-        let these = if over > 0 { count } else { 0 };
-        let over_ns = count.saturating_mul(over);
-        (ns.saturating_add(over_ns), longer.saturating_add(these))
-    })
+    polls
+        .used()
+        .fold((0, 0), |(ns, longer): (u64, u64), (bucket, count)| {
+            let over = bucket_low(bucket).saturating_sub(LIMIT_NS);
+            let these = if over > 0 { count } else { 0 };
+            let over_ns = count.saturating_mul(over);
+            (ns.saturating_add(over_ns), longer.saturating_add(these))
+        })
 }
 
 fn finding(

@@ -80,9 +80,8 @@ impl Counted {
             known = known.saturating_add(row.polls_known());
             polls = polls.saturating_add(polled_ns);
         }
-        counted.buckets = (gaps.counts().iter().enumerate())
-            .filter(|(_, n)| **n > 0)
-            .map(|(bucket, &halts)| Bucket {
+        counted.buckets = (gaps.used())
+            .map(|(bucket, halts)| Bucket {
                 low_ns: bucket_low(bucket),
                 high_ns: bucket_high(bucket),
                 halts,
@@ -95,8 +94,8 @@ impl Counted {
         counted.poll_ns = (known > 0 || halts == 0).then_some(polls);
         counted.latency_ns = latency.sum();
         counted.latencies = latency.count();
-        let shortest = halts_ns.counts().iter().position(|&n| n > 0);
-        counted.shortest_ns = shortest.map(bucket_low);
+        let shortest = halts_ns.used().next();
+        counted.shortest_ns = shortest.map(|(bucket, _)| bucket_low(bucket));
         counted.wall = Wall {
             span_ns,
             halt_ns: halts_ns.sum(),

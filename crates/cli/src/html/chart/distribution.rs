@@ -43,7 +43,7 @@ pub(crate) fn distribution(
     let low = inside.clone().fold(ends.0, u64::min);
     let high = inside.fold(ends.1, u64::max);
     let axis = LogAxis::new((low, high.saturating_add(high / 4)), (LEFT, RIGHT));
-    let tallest = all.counts().iter().copied().max().unwrap_or(1).max(1) as f64;
+    let tallest = all.used().map(|(_, n)| n).max().unwrap_or(1).max(1) as f64;
     let mut svg = figure(WIDTH, HEIGHT, &label(what, series, &all));
     svg = svg.with(axis.ticks(TOP, BOTTOM));
     let mut floor = vec![0_u64; all.counts().len()];
@@ -74,7 +74,7 @@ fn values(series: &[Series<'_>], all: &LogHist, axis: &LogAxis) -> Markup {
     let mut out = Markup::none();
     let (mut first, mut below) = (None, 0_u64);
     let whole = all.count().max(1) as f64;
-    let last = all.counts().iter().rposition(|&n| n > 0);
+    let last = all.used().next_back().map(|(bucket, _)| bucket);
     for (bucket, &n) in all.counts().iter().enumerate() {
         if n == 0 && first.is_none() {
             continue;
@@ -86,8 +86,9 @@ fn values(series: &[Series<'_>], all: &LogHist, axis: &LogAxis) -> Markup {
             continue;
         }
         let sum = |hist: &LogHist| {
-            let counts = hist.counts().iter().skip(from).take(bucket + 1 - from);
-            total(counts.copied())
+            let counts = hist.used().skip_while(|(used, _)| *used < from);
+            let counts = counts.take_while(|(used, _)| *used <= bucket);
+            total(counts.map(|(_, n)| n))
         };
         below = below.saturating_add(sum(all));
         let mut said = format!(
@@ -123,9 +124,8 @@ pub(super) fn hit((left, right): (f64, f64), (top, bottom): (f64, f64), said: St
 
 /// The first and last time that counts.
 fn ends(all: &LogHist) -> Option<(u64, u64)> {
-    let counts = all.counts();
-    let first = counts.iter().position(|&n| n > 0)?;
-    let last = counts.iter().rposition(|&n| n > 0)?;
+    let (first, _) = all.used().next()?;
+    let (last, _) = all.used().next_back()?;
     Some((bucket_low(first).max(10), bucket_high(last)))
 }
 
@@ -133,10 +133,7 @@ fn ends(all: &LogHist) -> Option<(u64, u64)> {
 fn columns(series: &Series<'_>, axis: &LogAxis, tallest: f64, floor: &mut [u64]) -> Element {
     let scale = |n: u64| BOTTOM - n as f64 / tallest * (BOTTOM - TOP);
     let mut path = Path::default();
-    for (bucket, &n) in series.hist.counts().iter().enumerate() {
-        if n == 0 {
-            continue;
-        }
+    for (bucket, n) in series.hist.used() {
         let from = axis.place(bucket_low(bucket) as f64);
         let to = axis.place(bucket_high(bucket).saturating_add(1) as f64);
         let (base, top) = (scale(floor[bucket]), scale(floor[bucket].saturating_add(n)));
@@ -155,14 +152,12 @@ fn up_to(all: &LogHist, axis: &LogAxis) -> Markup {
     let mut path = Path::default();
     path.step("M", &[LEFT, BOTTOM]);
     let mut below = 0_u64;
-    for (bucket, &n) in all.counts().iter().enumerate() {
-        if n > 0 {
-            let from = axis.place(bucket_low(bucket) as f64);
-            let to = axis.place(bucket_high(bucket).saturating_add(1) as f64);
-            path.step("L", &[from, height(below as f64 / whole)]);
-            below = below.saturating_add(n);
-            path.step("L", &[to, height(below as f64 / whole)]);
-        }
+    for (bucket, n) in all.used() {
+        let from = axis.place(bucket_low(bucket) as f64);
+        let to = axis.place(bucket_high(bucket).saturating_add(1) as f64);
+        path.step("L", &[from, height(below as f64 / whole)]);
+        below = below.saturating_add(n);
+        path.step("L", &[to, height(below as f64 / whole)]);
     }
     path.step("L", &[RIGHT, TOP]);
     let mut out = Markup::from(path.drawn("upto"));
