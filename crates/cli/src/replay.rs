@@ -1,5 +1,5 @@
-//! The replay of a capture under other policies: [`play`] reads and plays, [`price`] says what an
-//! exit costs, [`guest`] what polling in the guest is worth, [`quicker`] what shorter wake-ups would change;
+//! The replay of a capture under other policies: [`play`] reads and plays, [`sums`] adds up, [`price`] says what an exit
+//! costs, [`guest`] what polling in the guest is worth, [`quicker`] what shorter wake-ups would change;
 //! [`view`] declares the figures, [`build`] computes them, [`page`] shows them.
 
 pub(crate) mod build;
@@ -8,6 +8,7 @@ pub(crate) mod page;
 pub(crate) mod play;
 pub(crate) mod price;
 pub(crate) mod quicker;
+mod sums;
 pub(crate) mod view;
 
 /// Version of the JSON; documented in `docs/replay-json.md`.

@@ -115,11 +115,10 @@ impl Shown {
         csv: impl FnOnce() -> String,
         text: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
-        let text = match (self.json, self.csv) {
-            (true, _) => terminal::json(result)?,
-            (_, true) => csv(),
-            _ => text(),
-        };
-        terminal::print(&text)
+        match (self.json, self.csv) {
+            (true, _) => terminal::print_json(result),
+            (_, true) => terminal::print(&csv()),
+            _ => terminal::print(&text()),
+        }
     }
 }

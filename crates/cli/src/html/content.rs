@@ -152,7 +152,12 @@ pub(crate) fn content(request: &Wanted<'_>) -> Result<Content, Failure> {
     let findings = crate::explain::view::view(&loaded, &vms, lambda, &recommended);
     let recording = loaded.recording;
     let summary = Recommendation::of(&recommended);
-    let report = report::build::report(&recording, |vm| vms.contains(&vm.index), summary);
+    let report = report::build::report(
+        &recording,
+        |vm| vms.contains(&vm.index),
+        summary,
+        report::build::Extent::Whole,
+    );
     let (advice, candidates) = advice(recommended);
     let whatif = candidates.as_ref().map(WhatIf::of);
     Ok(Content {

@@ -42,7 +42,12 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(View, bool), Failur
     let recommended = looking.recommend(&opened, &request);
     let recording = &loaded.recording;
     let summary = Recommendation::of(&recommended);
-    let report = report::build::report(recording, |it| vms.contains(&it.index), summary);
+    let report = report::build::report(
+        recording,
+        |it| vms.contains(&it.index),
+        summary,
+        report::build::Extent::Whole,
+    );
     let lambda = Named::Balanced.weight_milli() as f64 / 1e3;
     let explained = explain::view::view(&loaded, &vms, lambda, &recommended);
     let is_partial = report.recording.lost > 0 || recording.is_partial();

@@ -155,6 +155,7 @@ pub(crate) fn search(
         ceiling_only: request.ceiling_only,
     };
     let material = gather.finish(terms, &survey).map_err(refused)?;
+    drop(survey);
     if material.seats.is_empty() {
         return Err(all_disabled());
     }

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 
 use haltwise_capture::info::CaptureInfo;
-use haltwise_core::hist::LogHist;
+use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::policy::{Side, Spec};
 use haltwise_core::replay::quicker::WAKE_PERCENT;
-use haltwise_core::replay::session::{Played, SeatResult};
+use haltwise_core::replay::session::Played;
 use haltwise_core::replay::{Arrivals, Cost, Doubts, Outcome};
 use haltwise_core::stats::total;
 
 use super::play::Replayed;
+use super::sums::{Sum, Whose};
 use super::view::{
     GuestPolling, HaltCosts, HaltGroup, PlayedPolicy, QuickerWakes, Replay, ReplayBasis,
 };
@@ -80,26 +81,7 @@ impl HaltCosts {
     }
 }
 
-/// vCPUs added up.
-#[derive(Debug, Default)]
-struct Sum {
-    vcpus: u64,
-    recorded: Outcome,
-    played: Vec<Played>,
-    gaps: LogHist,
-}
-
 impl Sum {
-    fn add(&mut self, seat: &SeatResult) {
-        self.vcpus += 1;
-        self.recorded.add(&seat.recorded);
-        self.gaps.merge(&seat.gaps);
-        self.played.resize(seat.played.len(), Played::default());
-        for (sum, played) in self.played.iter_mut().zip(&seat.played) {
-            sum.add(played);
-        }
-    }
-
     /// The cheapest policy of the host that exists.
     fn cheapest<'a>(
         &'a self,
@@ -145,53 +127,39 @@ impl Sum {
     }
 }
 
-/// Adds up, names, and puts in order.
+/// Names what was added up.
 pub(crate) fn build(
     info: &CaptureInfo,
     replayed: &Replayed,
     subjects: &[Subject],
     arrivals: Arrivals,
-    by_vcpu: bool,
     partial: bool,
 ) -> Replay {
     let cost = &replayed.cost;
-    let mut host = Sum::default();
-    let mut groups: BTreeMap<(Option<VmIndex>, Option<u32>), Sum> = BTreeMap::new();
-    for seat in &replayed.seats {
-        host.add(seat);
-        let vcpu = seat.seat.vcpu.filter(|_| by_vcpu).map(|vcpu| vcpu.0);
-        groups.entry((seat.seat.vm, None)).or_default().add(seat);
-        let alone = replayed
-            .seats
-            .iter()
-            .filter(|other| other.seat.vm == seat.seat.vm)
-            .count()
-            == 1;
-        if vcpu.is_some() && !alone {
-            groups.entry((seat.seat.vm, vcpu)).or_default().add(seat);
-        }
-    }
-    let named = |((index, vcpu), sum): (&(Option<VmIndex>, Option<u32>), &Sum)| {
-        let vm = info.roster.vms.iter().find(|vm| Some(vm.index) == *index);
+    let sums = &replayed.sums;
+    // Of two with one index, the first.
+    let vms = info.roster.vms.iter().rev();
+    let vms: BTreeMap<VmIndex, &Vm> = vms.map(|vm| (vm.index, vm)).collect();
+    let named = |((index, vcpu), sum): (Whose, &Sum)| {
+        let vm = index.and_then(|index| vms.get(&index));
         HaltGroup {
             name: vm.map(|vm| vm.name.clone()),
             pid: vm.map(|vm| vm.key.pid.0),
-            vcpu: *vcpu,
+            vcpu,
             ..sum.group(subjects, cost)
         }
     };
     Replay {
         schema: super::SCHEMA,
-        basis: basis(info, replayed, &host, arrivals, partial),
-        vms: groups.iter().map(named).collect(),
-        host: host.group(subjects, cost),
+        basis: basis(info, replayed, arrivals, partial),
+        vms: sums.groups().map(named).collect(),
+        host: sums.host.group(subjects, cost),
     }
 }
 
 fn basis(
     info: &CaptureInfo,
     replayed: &Replayed,
-    host: &Sum,
     arrivals: Arrivals,
     partial: bool,
 ) -> ReplayBasis {
@@ -200,7 +168,12 @@ fn basis(
         .vcpus
         .iter()
         .filter(|vcpu| vcpu.guest_veto == Some(true));
-    let first = host.played.first().map(|played| &played.from_zero);
+    let first = replayed
+        .sums
+        .host
+        .played
+        .first()
+        .map(|played| &played.from_zero);
     ReplayBasis {
         model: Model::new(
             info,
@@ -212,7 +185,7 @@ fn basis(
         price: replayed.price,
         latency_weight: replayed.cost.latency_weight_milli as f64 / 1e3,
         lost: total(info.lost.values()),
-        out_of_order: replayed.seats.iter().map(|seat| seat.out_of_order).sum(),
+        out_of_order: replayed.sums.out_of_order,
         doubts: Doubts {
             latency_guessed: 0,
             latency_thin: 0,

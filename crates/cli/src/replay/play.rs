@@ -1,4 +1,4 @@
-//! From a capture on disk to the results of every policy on every vCPU, in two passes over its halts.
+//! From a capture on disk to the results of every policy, in two passes over its halts.
 
 use anyhow::anyhow;
 use haltwise_capture::info::CaptureInfo;
@@ -6,10 +6,11 @@ use haltwise_capture::table::Table;
 use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::policy::{Setting, Spec, Start};
-use haltwise_core::replay::session::{Plan, SeatResult, Session, SessionError, Survey};
+use haltwise_core::replay::session::{Plan, Session, SessionError, Survey};
 use haltwise_core::replay::{Arrivals, Cost};
 
 use super::price::{GivenPrice, Price};
+use super::sums::Sums;
 use crate::costs::{self, GivenCosts, Known, refused};
 use crate::exit::{Exit, Failure};
 use crate::reading::knobs::knobs_of;
@@ -41,8 +42,8 @@ pub(crate) struct ReplayRequest {
 /// What came of it.
 #[derive(Debug)]
 pub(crate) struct Replayed {
-    /// Results by vCPU.
-    pub(crate) seats: Vec<SeatResult>,
+    /// Results by VM, or by vCPU.
+    pub(crate) sums: Sums,
     /// What things cost.
     pub(crate) cost: Cost,
     /// What is known about blocks.
@@ -57,8 +58,12 @@ pub(crate) struct Replayed {
     pub(crate) knobs_assumed: Vec<&'static str>,
 }
 
-/// Plays a capture.
-pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, Failure> {
+/// Plays a capture, and adds up its vCPUs.
+pub(crate) fn play(
+    opened: &Opened,
+    request: ReplayRequest,
+    by_vcpu: bool,
+) -> Result<Replayed, Failure> {
     let info = opened.info();
     refuse_counts(info)?;
     let mut first = First {
@@ -106,8 +111,13 @@ pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, 
     let ends = pass(opened, "replaying", &mut [&mut second]);
     second.played.map_err(refused)?;
     ends.whole(Table::Halts)?;
+    // One by one: those of many vCPUs do not lie in memory beside their sums.
+    let mut sums = Sums::default();
+    for seat in second.session.finish() {
+        sums.add(&seat, by_vcpu);
+    }
     Ok(Replayed {
-        seats: second.session.finish(),
+        sums,
         cost,
         known,
         price,

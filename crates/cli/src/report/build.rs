@@ -21,11 +21,21 @@ use crate::reading::recording::Recording;
 
 use crate::recommend::Recommendation;
 
+/// How much is said of each VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// What a table has: no lists over time and length, which of many VMs would be most of the memory.
+    Table,
+    /// All of it.
+    Whole,
+}
+
 /// Makes the report of a recording, about all VMs or only those that `wanted` picks.
 pub(crate) fn report(
     recording: &Recording,
     wanted: impl Fn(&Vm) -> bool,
     recommendation: Recommendation,
+    extent: Extent,
 ) -> Report {
     let ledger = &recording.ledger;
     let span_ns = duration_ns(recording);
@@ -47,11 +57,25 @@ pub(crate) fn report(
             account: account_view(&ledger.total(), &host_time(recording, &listed, vcpus)),
         },
         recommendation,
-        vms: vms.map(|vm| vm_view(recording, &listed, vm)).collect(),
+        vms: vms
+            .map(|vm| vm_view(recording, &listed, vm, extent))
+            .collect(),
         unplaced: (!unplaced.is_empty()).then(|| {
             let within = recording.within(|place| place.vm.is_none());
             account_view(&unplaced, &Time::of(within, span_ns, 1))
         }),
+    }
+}
+
+impl Extent {
+    fn of(self, mut account: AccountView) -> AccountView {
+        if self == Self::Table {
+            account.gap_histogram = Vec::new();
+            account.wake_latency_histogram = Vec::new();
+            account.poll.time_against_count = Vec::new();
+            account.window.slots = Vec::new();
+        }
+        account
     }
 }
 
@@ -195,7 +219,7 @@ fn vcpu_ids(recording: &Recording, listed: &Listed<'_>, vm: &Vm) -> Vec<VcpuId> 
     ids
 }
 
-fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm) -> VmView {
+fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm, extent: Extent) -> VmView {
     let ids = vcpu_ids(recording, listed, vm);
     let (whole, there) = (recording.interval(), recording.interval_of(vm));
     let span_ns = there.length_ns();
@@ -221,12 +245,19 @@ fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm) -> VmView {
         from_ns: Some(there.start_ns).filter(|from_ns| *from_ns > whole.start_ns),
         to_ns: Some(there.end_ns).filter(|to_ns| *to_ns < whole.end_ns),
         paused_ns: whole.paused_of(vm),
-        account: account_view(&account, &Time::of(within, span_ns, ids.len().max(1))),
+        account: extent.of(account_view(
+            &account,
+            &Time::of(within, span_ns, ids.len().max(1)),
+        )),
         vcpus: ids
             .into_iter()
             .map(|id| {
                 let vcpu = listed.of_vm(vm).iter().rev().find(|vcpu| vcpu.id == id);
-                vcpu_view(recording, vm, (id, vcpu.copied()), span_ns)
+                let vcpu = vcpu_view(recording, vm, (id, vcpu.copied()), span_ns);
+                VcpuView {
+                    account: extent.of(vcpu.account),
+                    ..vcpu
+                }
             })
             .collect(),
     }

@@ -99,15 +99,15 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         arch: arguments.arch,
         seed: arguments.seed,
     };
-    let replayed = play::play(&opened, request)?;
+    let by_vcpu = arguments.vcpus;
+    let replayed = play::play(&opened, request, by_vcpu)?;
     let partial = opened
         .capture()
         .notes()
         .iter()
         .any(|note| !matches!(note, Note::OutOfOrder { .. } | Note::Dropped(_)));
     let arrivals = arguments.arrivals;
-    let by_vcpu = arguments.vcpus;
-    let mut view = build::build(opened.info(), &replayed, &specs, arrivals, by_vcpu, partial);
+    let mut view = build::build(opened.info(), &replayed, &specs, arrivals, partial);
     shown.sort(&mut [&mut view.vms])?;
     let detail = arguments.detail || by_vcpu;
     let groups = || std::iter::once(&view.host).chain(&view.vms);

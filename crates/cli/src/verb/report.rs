@@ -1,7 +1,10 @@
 //! `haltwise report DIR`: where the halted time of a capture goes.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use haltwise_core::event::Vm;
+use haltwise_core::ids::VmIndex;
 use haltwise_document::csv;
 
 use crate::exit::{Exit, Outcome};
@@ -13,8 +16,8 @@ use crate::reading::{load, select};
 use crate::recommend::candidates::TuneRequest;
 use crate::recommend::goal::Named;
 use crate::recommend::{Looking, Recommendation};
-use crate::report::text::Options;
-use crate::report::{build, text};
+use crate::report::build::{self, Extent};
+use crate::report::text::{self, Options};
 use crate::shown::Shown;
 use crate::terminal;
 
@@ -98,14 +101,21 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let opened = Opened::open(&arguments.dir)?;
     let wanted = select::vms(&opened.info().roster, arguments.vm.as_deref())?;
     let only = arguments.vm.as_ref().map(|_| wanted.clone());
+    let wanted: BTreeSet<VmIndex> = wanted.into_iter().collect();
     let request = TuneRequest::of_goal(Named::Balanced.named(), only);
     let mut looking = Looking::new(&opened, &request);
     let (recording, ends) = load::load(&opened, &mut [looking.sink()])?;
     looking.go_on(&opened, &ends);
-    let recommended = looking.recommend(&opened, &request);
-    let summary = Recommendation::of(&recommended);
-    let mut report = build::report(&recording, |vm| wanted.contains(&vm.index), summary);
+    let summary = Recommendation::of(&looking.recommend(&opened, &request));
     let shown = &arguments.shown;
+    let detail = arguments.is_detailed(recording.roster.vms.len());
+    let extent = if detail || shown.is_json() {
+        Extent::Whole
+    } else {
+        Extent::Table
+    };
+    let wanted = |vm: &Vm| wanted.contains(&vm.index);
+    let mut report = build::report(&recording, wanted, summary, extent);
     if !shown.is_json() {
         text::order(&mut report.vms);
     }
@@ -113,7 +123,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let options = Options {
         width: shown.width(),
         top: shown.rows(),
-        detail: arguments.is_detailed(report.host.vms),
+        detail,
         vcpus: arguments.vcpus,
     };
     shown.print_text(

@@ -64,7 +64,7 @@ fn replay(policy: &str, drawn: &mut [Halt]) -> (f64, f64) {
     let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
     let mut session = Session::new(plan, survey, |_: &Halt| setting);
     let (play_s, ()) = timed(|| each(drawn, |halt| session.halt(halt).expect("known latencies")));
-    std::hint::black_box(session.finish());
+    std::hint::black_box(session.finish().count());
     (survey_s, play_s)
 }
 

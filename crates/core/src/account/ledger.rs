@@ -41,7 +41,8 @@ impl Fold for KnobSeen {
 /// All accounts of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Ledger {
-    places: BTreeMap<Place, Account>,
+    /// Boxed, since a map keeps half of its room free.
+    places: BTreeMap<Place, Box<Account>>,
     /// Settings by scope and name.
     pub knobs: Bounded<(KnobScope, String), KnobSeen, KNOBS>,
     /// Events lost, by the stage that lost them; the count is that of the events.
@@ -103,7 +104,8 @@ impl Ledger {
 
     /// Every account with its place, placed ones by VM and vCPU, the unplaced first.
     pub fn places(&self) -> impl Iterator<Item = (Place, &Account)> {
-        self.places.iter().map(|(place, account)| (*place, account))
+        let places = self.places.iter();
+        places.map(|(place, account)| (*place, &**account))
     }
 
     /// The account of one vCPU.
@@ -112,7 +114,7 @@ impl Ledger {
             vm: Some(vm),
             vcpu: Some(vcpu),
         };
-        self.places.get(&place)
+        self.places.get(&place).map(Box::as_ref)
     }
 
     /// The accounts of a VM, that of halts without a vCPU first.
@@ -121,7 +123,7 @@ impl Ledger {
         let own = self
             .places
             .range(place(None)..=place(Some(VcpuId(u32::MAX))));
-        own.map(|(place, account)| (place.vcpu, account))
+        own.map(|(place, account)| (place.vcpu, &**account))
     }
 
     /// The account of a VM: the sum of its vCPUs.

@@ -54,8 +54,9 @@ struct Learned {
 /// The first pass: what the recorded sleeps tell of wake-ups, and of what follows them.
 #[derive(Debug, Default)]
 pub struct Survey {
-    seats: BTreeMap<Seat, Learned>,
-    vms: BTreeMap<Option<VmIndex>, Latencies>,
+    /// Boxed as all that is large, since a map keeps half of its room free.
+    seats: BTreeMap<Seat, Box<Learned>>,
+    vms: BTreeMap<Option<VmIndex>, Box<Latencies>>,
     host: Latencies,
     /// Of sleeps that began because another task wanted the CPU.
     disturbed: Latencies,
@@ -101,7 +102,7 @@ impl Survey {
     pub fn table(&self, seat: Seat, elsewhere: Option<&Latencies>) -> Option<Table> {
         let recorded = [
             self.seats.get(&seat).map(|own| &own.latencies),
-            self.vms.get(&seat.vm),
+            self.vms.get(&seat.vm).map(Box::as_ref),
             Some(&self.host),
         ];
         let recorded: Vec<&Latencies> = recorded.into_iter().flatten().collect();
@@ -235,7 +236,7 @@ pub struct Session<F> {
     plan: Plan,
     survey: Survey,
     setting: F,
-    players: BTreeMap<Seat, Player>,
+    players: BTreeMap<Seat, Box<Player>>,
 }
 
 impl<F: Fn(&Halt) -> Setting> Session<F> {
@@ -262,7 +263,10 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
         let player = match players.entry(seat) {
             Entry::Occupied(seated) => seated.into_mut(),
             Entry::Vacant(free) => {
-                free.insert(Player::sit_down(seat, plan, survey, setting(halt), halt)?)
+                let player = Player::sit_down(seat, plan, survey, setting(halt), halt)?;
+                // Nobody asks for it again.
+                survey.seats.remove(&seat);
+                free.insert(Box::new(player))
             }
         };
         if halt.start_ns < player.last_start_ns {
@@ -290,10 +294,10 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
         Ok(())
     }
 
-    /// The results, vCPU by vCPU.
-    pub fn finish(self) -> Vec<SeatResult> {
+    /// The results, vCPU by vCPU, each made when it is asked for.
+    pub fn finish(self) -> impl Iterator<Item = SeatResult> {
         let players = self.players.into_iter();
-        players.map(|(seat, player)| player.finish(seat)).collect()
+        players.map(|(seat, player)| player.finish(seat))
     }
 }
 
@@ -321,14 +325,17 @@ impl Player {
             let [zero, ceiling] = [build(spec, Start::Zero)?, build(spec, Start::Ceiling)?];
             Ok(Twins::new(zero, ceiling))
         };
-        let twins: Result<Vec<Twins>, SpecError> = plan.specs.iter().map(twins).collect();
+        let mut played = Vec::with_capacity(plan.specs.len());
+        for spec in &plan.specs {
+            played.push(twins(spec)?);
+        }
         let specs = plan.specs.iter().filter(|_| survey.hardly_polled(seat));
         let quicker = specs.map(|spec| Ok(build(spec, Start::Zero)?.with_quicker_wakes()));
         let quicker: Result<Vec<Run>, SpecError> = quicker.collect();
         Ok(Self {
             table,
             follow: survey.follow(seat, plan.arrivals),
-            twins: twins?,
+            twins: played,
             quicker: quicker?,
             recorded: Outcome::default(),
             gaps: LogHist::default(),

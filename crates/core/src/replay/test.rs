@@ -48,7 +48,7 @@ fn replay(plan: Plan, halts: &[Halt]) -> session::SeatResult {
     for halt in halts {
         session.halt(halt).unwrap();
     }
-    session.finish().remove(0)
+    session.finish().next().unwrap()
 }
 
 /// Halts that were recorded without polling: each slept for its gap and woke after `latency_ns`.

@@ -30,8 +30,8 @@ pub(super) struct Twins {
 #[derive(Debug)]
 enum Other {
     Apart(Box<Run>),
-    /// What came of either until they were one: from no window, from the ceiling.
-    SameAsZero(Box<[Outcome; 2]>),
+    /// What came of either until they were one: from no window, from the ceiling. `None` where they always were.
+    SameAsZero(Option<Box<[Outcome; 2]>>),
 }
 
 impl Twins {
@@ -73,7 +73,8 @@ impl Twins {
             && self.zero.is_where(ceiling)
         {
             let until_now = [self.zero.take(), ceiling.take()];
-            self.ceiling = Other::SameAsZero(Box::new(until_now));
+            let played = until_now.iter().any(|outcome| outcome.halts > 0);
+            self.ceiling = Other::SameAsZero(played.then(|| Box::new(until_now)));
         }
     }
 
@@ -84,10 +85,12 @@ impl Twins {
             Other::SameAsZero(until) => {
                 let mut zero = self.zero;
                 let since = zero.take();
-                until.map(|mut outcome| {
-                    outcome.add(&since);
-                    outcome
-                })
+                until
+                    .map_or_else(Default::default, |until| *until)
+                    .map(|mut outcome| {
+                        outcome.add(&since);
+                        outcome
+                    })
             }
         }
         .map(|outcome| outcome.over(span_ns, recorded_halt_ns));

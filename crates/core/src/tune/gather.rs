@@ -17,7 +17,8 @@ use crate::stats::total;
 #[derive(Debug)]
 pub struct Gather {
     keep: Keep,
-    seats: BTreeMap<Seat, Taken>,
+    /// Boxed, since a map keeps half of its room free.
+    seats: BTreeMap<Seat, Box<Taken>>,
     out_of_order: u64,
     skipped: u64,
     first_ns: u64,
@@ -100,7 +101,10 @@ impl Gather {
             return;
         }
         let seat = Seat::of(halt);
-        let taken = self.seats.entry(seat).or_insert_with(|| Taken::new(halt));
+        let taken = self
+            .seats
+            .entry(seat)
+            .or_insert_with(|| Box::new(Taken::new(halt)));
         let last = taken.samples.last();
         if last.is_some_and(|last| halt.start_ns < last.start_ns) {
             self.out_of_order += 1;

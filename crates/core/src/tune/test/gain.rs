@@ -42,7 +42,7 @@ fn costs(gaps_ns: &[u64], specs: &[&str]) -> Vec<f64> {
     for halt in &halts {
         session.halt(halt).unwrap();
     }
-    let played = session.finish().remove(0).played;
+    let played = session.finish().next().unwrap().played;
     let cost = |outcome: &crate::replay::Outcome| outcome.cost_ns(&COST) / halts.len() as f64;
     (played.iter())
         .map(|played| cost(&played.from_ceiling))
