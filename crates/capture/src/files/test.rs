@@ -93,6 +93,19 @@ fn a_file_is_replaced_whole_and_keeps_its_permissions() {
 }
 
 #[test]
+fn what_is_written_in_one_step_follows_no_link_either() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    fs::write(at("victim"), "mine").unwrap();
+    let temporary = format!(".page.html.{}-0.tmp", std::process::id());
+    symlink(at("victim"), at(&temporary)).unwrap();
+    output::write(&at("page.html"), b"page", Readers::Umask).unwrap();
+    assert_eq!(fs::read(at("victim")).unwrap(), b"mine");
+    assert_eq!(fs::read(at("page.html")).unwrap(), b"page");
+    assert!(!at("page.html").is_symlink());
+}
+
+#[test]
 fn temporaries_follow_no_link() {
     let folder = tempfile::tempdir().unwrap();
     let victim = folder.path().join("victim");
