@@ -2,11 +2,11 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`view`] | what is said, as data: the JSON |
-//! | [`text`] | the same on a screen |
+//! | [`view`] | what is said: each figure with its name, unit and meaning |
+//! | [`page`] | the same as it is shown |
 
-pub(crate) mod text;
+pub(crate) mod page;
 pub(crate) mod view;
 
-/// Version of the JSON of both; documented in `docs/check-json.md`.
+/// Version of the JSON of both; documented in `docs/check-json.md` and `docs/repair-json.md`.
 pub(crate) const SCHEMA: u32 = 1;

@@ -1,4 +1,5 @@
-//! What was found of a capture, and what was left out of a repaired one, as data.
+//! What was found of a capture, and what was left out of a repaired one: each figure with its name, unit and
+//! meaning.
 
 use std::path::Path;
 
@@ -7,73 +8,115 @@ use haltwise_capture::info::State;
 use haltwise_capture::laws::Law;
 use haltwise_capture::recording::Summary;
 use haltwise_capture::table::Table;
-use serde::Serialize;
+use haltwise_document::figures;
 
 use super::SCHEMA;
 
-/// What `haltwise check` prints.
-#[derive(Debug, Serialize)]
-pub(crate) struct Check {
-    pub(crate) schema: u32,
-    pub(crate) capture: String,
-    pub(crate) whole: bool,
-    pub(crate) state: State,
-    pub(crate) live: bool,
-    pub(crate) cut: bool,
-    pub(crate) capture_json: &'static str,
-    pub(crate) tables: Vec<TableView>,
-    pub(crate) unlawful: Vec<Unlawful>,
+/// What the pages of documentation say before their tables.
+#[cfg(test)]
+const CHECK: &[&str] = &[
+    "Every file is read from end to end and compared with its checksums ([the capture format](capture-format.md)). \
+     The exit code is 0 if `whole` is true, else 5; 1 if `capture.json` cannot be read.",
+    "`null` means not known. It never means zero.",
+    "Verdicts: `whole`, as it was written, by its checksums; `no-checksums`, readable from end to end, but damage \
+     that can still be decoded would not be found; `rewritten` by another program: likewise; `torn`, its last bytes \
+     are no whole batch, as after a recorder was killed; `damaged`, not as it was written, or not readable; `missing`.",
+];
+
+#[cfg(test)]
+const REPAIR: &[&str] = &["The exit code is 0 if nothing was left out, else 5."];
+
+figures! {
+    /// What `haltwise check` prints.
+    pub(crate) struct CheckedCapture {
+        /// Version of this layout: 1.
+        pub(crate) schema: u32 = Number,
+        /// The directory.
+        pub(crate) capture: String = Name,
+        /// Everything that was recorded is there, as far as can be known.
+        pub(crate) whole: bool = Flag,
+        /// `complete`, or `recording` where the recording was not ended.
+        pub(crate) state: State = Word,
+        /// A recorder is writing to it: what is there up to now was checked.
+        pub(crate) live: bool = Flag,
+        /// Its recorder did not end it, also where it was finished later.
+        pub(crate) cut: bool = Flag,
+        /// The verdict on `capture.json`.
+        pub(crate) capture_json: &'static str = Word,
+        /// The tables that are there, and those that should be.
+        pub(crate) tables: Vec<CheckedTable> = List(CheckedTable::FIGURES),
+        /// Rows that no recording can hold, which readers leave out.
+        pub(crate) unlawful: Vec<InvalidRows> = List(InvalidRows::FIGURES),
+    }
+
+    /// Rows that break a law.
+    pub(crate) struct InvalidRows {
+        /// Their table.
+        pub(crate) table: &'static str = Word,
+        /// What they break.
+        pub(crate) law: &'static str = Word,
+        /// How many.
+        pub(crate) rows: u64 = Count,
+    }
+
+    /// A table.
+    pub(crate) struct CheckedTable {
+        /// Its name.
+        pub(crate) table: &'static str = Word,
+        /// Its file.
+        pub(crate) file: String = Name,
+        /// What was found.
+        pub(crate) verdict: &'static str = Word,
+        /// Length of the file.
+        pub(crate) bytes: u64 = Count,
+        /// Rows that can be read, those behind damage too.
+        pub(crate) rows: u64 = Count,
+        /// Rows that were written; `null` where the recording was not ended.
+        pub(crate) rows_written: Option<u64> = Count,
+        /// The places that cannot be read.
+        pub(crate) damage: Vec<DamagedPlace> = List(DamagedPlace::FIGURES),
+    }
+
+    /// A place that cannot be read.
+    pub(crate) struct DamagedPlace {
+        /// The file.
+        pub(crate) file: String = Name,
+        /// Bytes from its start; `null` where only the whole is known to be wrong.
+        pub(crate) offset: Option<u64> = Number,
+        /// Bytes that are left out.
+        pub(crate) bytes: Option<u64> = Count,
+        /// Rows that are left out.
+        pub(crate) rows: Option<u64> = Count,
+        /// What is wrong.
+        pub(crate) what: String = Name,
+    }
+
+    /// What `haltwise repair` prints.
+    pub(crate) struct RepairedCapture {
+        /// Version of this layout: 1.
+        pub(crate) schema: u32 = Number,
+        /// The directory.
+        pub(crate) capture: String = Name,
+        /// The new capture; the same directory with `--yes`.
+        pub(crate) output: String = Name,
+        /// The tables of the new capture.
+        pub(crate) tables: Vec<KeptTable> = List(KeptTable::FIGURES),
+        /// The places of the old one that could not be read.
+        pub(crate) left_out: Vec<DamagedPlace> = List(DamagedPlace::FIGURES),
+    }
+
+    /// A table of the new capture.
+    pub(crate) struct KeptTable {
+        /// Its name.
+        pub(crate) table: String = Name,
+        /// Its rows.
+        pub(crate) rows: u64 = Count,
+        /// Length of its file.
+        pub(crate) bytes: u64 = Count,
+    }
 }
 
-/// Rows that break a law.
-#[derive(Debug, Serialize)]
-pub(crate) struct Unlawful {
-    pub(crate) table: &'static str,
-    pub(crate) law: &'static str,
-    pub(crate) rows: u64,
-}
-
-/// A table.
-#[derive(Debug, Serialize)]
-pub(crate) struct TableView {
-    pub(crate) table: &'static str,
-    pub(crate) file: String,
-    pub(crate) verdict: &'static str,
-    pub(crate) bytes: u64,
-    pub(crate) rows: u64,
-    pub(crate) rows_written: Option<u64>,
-    pub(crate) damage: Vec<Place>,
-}
-
-/// A place that cannot be read.
-#[derive(Debug, Serialize)]
-pub(crate) struct Place {
-    pub(crate) file: String,
-    pub(crate) offset: Option<u64>,
-    pub(crate) bytes: Option<u64>,
-    pub(crate) rows: Option<u64>,
-    pub(crate) what: String,
-}
-
-/// What `haltwise repair` prints.
-#[derive(Debug, Serialize)]
-pub(crate) struct Repair {
-    pub(crate) schema: u32,
-    pub(crate) capture: String,
-    pub(crate) output: String,
-    pub(crate) tables: Vec<Kept>,
-    pub(crate) left_out: Vec<Place>,
-}
-
-/// A table of the new capture.
-#[derive(Debug, Serialize)]
-pub(crate) struct Kept {
-    pub(crate) table: String,
-    pub(crate) rows: u64,
-    pub(crate) bytes: u64,
-}
-
-impl Check {
+impl CheckedCapture {
     /// Of a capture.
     pub(crate) fn new(dir: &Path, found: &Checkup) -> Self {
         Self {
@@ -90,10 +133,10 @@ impl Check {
     }
 }
 
-impl Repair {
+impl RepairedCapture {
     /// Of a capture in which `found` was found.
     pub(crate) fn new(dir: &Path, found: &Checkup, made: &Summary) -> Self {
-        let kept = made.tables.iter().map(|(table, size)| Kept {
+        let kept = made.tables.iter().map(|(table, size)| KeptTable {
             table: table.clone(),
             rows: size.rows,
             bytes: size.bytes,
@@ -108,16 +151,16 @@ impl Repair {
     }
 }
 
-fn unlawful(&(table, law, rows): &(Table, Law, u64)) -> Unlawful {
-    Unlawful {
+fn unlawful(&(table, law, rows): &(Table, Law, u64)) -> InvalidRows {
+    InvalidRows {
         table: table.as_str(),
         law: law.as_str(),
         rows,
     }
 }
 
-fn table(found: &TableCheckup) -> TableView {
-    TableView {
+fn table(found: &TableCheckup) -> CheckedTable {
+    CheckedTable {
         table: found.table.as_str(),
         file: file(found),
         verdict: word(found.verdict),
@@ -129,22 +172,22 @@ fn table(found: &TableCheckup) -> TableView {
 }
 
 /// The places of a table that cannot be read, a torn tail among them.
-fn places(found: &TableCheckup) -> Vec<Place> {
-    let damage = found.damage.iter().map(|damage| Place {
+fn places(found: &TableCheckup) -> Vec<DamagedPlace> {
+    let damage = found.damage.iter().map(|damage| DamagedPlace {
         file: file(found),
         offset: damage.offset,
         bytes: damage.bytes,
         rows: damage.rows,
         what: damage.what.clone(),
     });
-    let torn = (found.torn_bytes > 0).then(|| Place {
+    let torn = (found.torn_bytes > 0).then(|| DamagedPlace {
         file: file(found),
         offset: Some(found.bytes.saturating_sub(found.torn_bytes)),
         bytes: Some(found.torn_bytes),
         rows: None,
         what: "torn tail: incomplete batch".to_owned(),
     });
-    let missing = (found.verdict == Verdict::Missing).then(|| Place {
+    let missing = (found.verdict == Verdict::Missing).then(|| DamagedPlace {
         file: file(found),
         offset: None,
         bytes: None,
@@ -168,4 +211,23 @@ fn word(verdict: Verdict) -> &'static str {
         Verdict::Damaged => "damaged",
         Verdict::Missing => "missing",
     }
+}
+
+#[cfg(test)]
+#[test]
+fn what_is_published_is_what_is_declared() {
+    use crate::figures::test::is_published;
+    use haltwise_document::Figures;
+    is_published(
+        "check",
+        "A checked capture as JSON",
+        CHECK,
+        CheckedCapture::FIGURES,
+    );
+    is_published(
+        "repair",
+        "A repaired capture as JSON",
+        REPAIR,
+        RepairedCapture::FIGURES,
+    );
 }

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use haltwise_capture::check;
+use haltwise_document::csv;
 
 use crate::exit::{Exit, Outcome};
-use crate::integrity::text;
-use crate::integrity::view::Check;
+use crate::integrity::page;
+use crate::integrity::view::CheckedCapture;
 use crate::reading::open::explain;
 use crate::reading::place::Place;
-use crate::terminal::{self, Width};
+use crate::shown::Shown;
 
 /// Arguments of `haltwise check`.
 #[derive(Debug, clap::Args)]
@@ -30,20 +31,19 @@ pub(crate) struct Arguments {
     /// The capture: a directory that `haltwise record` made
     #[arg(value_name = "DIR")]
     dir: PathBuf,
-    /// Print JSON (schema 1, see docs/check-json.md) instead of text
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    width: Width,
+    shown: Shown,
 }
 
 /// Checks it.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let place = Place::of(&arguments.dir)?;
     let found = check::check(place.path()).map_err(explain)?;
-    let view = Check::new(&arguments.dir, &found);
-    let width = arguments.width.columns();
-    terminal::show(arguments.json, &view, |view| text::check(view, width))?;
+    let mut view = CheckedCapture::new(&arguments.dir, &found);
+    let shown = &arguments.shown;
+    shown.sort(&mut [&mut view.tables])?;
+    let document = |top| page::check(&view, top);
+    shown.print(&view, || csv::rows(&view.tables), document)?;
     Ok(if view.whole {
         Exit::Done
     } else {

@@ -9,13 +9,14 @@ use haltwise_capture::error::CaptureWriteError;
 use haltwise_capture::info::State;
 use haltwise_capture::recording::Summary;
 use haltwise_capture::repair::repair;
+use haltwise_document::csv;
 
 use crate::exit::{Exit, Failure, Outcome};
-use crate::integrity::text;
-use crate::integrity::view::Repair;
+use crate::integrity::page;
+use crate::integrity::view::RepairedCapture;
 use crate::reading::open::explain;
 use crate::reading::place::Place;
-use crate::terminal::{self, Width};
+use crate::shown::Shown;
 
 /// Arguments of `haltwise repair`.
 #[derive(Debug, clap::Args)]
@@ -41,11 +42,8 @@ pub(crate) struct Arguments {
     /// Finish DIR itself: only if it was cut and nothing in it is damaged
     #[arg(long, conflicts_with = "output")]
     yes: bool,
-    /// Print JSON (schema 1, see docs/check-json.md) instead of text
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    width: Width,
+    shown: Shown,
 }
 
 /// Repairs it.
@@ -64,9 +62,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         }
         None => finish(dir, &found)?,
     };
-    let view = Repair::new(place.named(), &found, &made);
-    let width = arguments.width.columns();
-    terminal::show(arguments.json, &view, |view| text::repair(view, width))?;
+    let mut view = RepairedCapture::new(place.named(), &found, &made);
+    let shown = &arguments.shown;
+    shown.sort(&mut [&mut view.tables])?;
+    let document = |top| page::repair(&view, top);
+    shown.print(&view, || csv::rows(&view.tables), document)?;
     let is_all = view.left_out.is_empty();
     Ok(if is_all { Exit::Done } else { Exit::Partial })
 }
