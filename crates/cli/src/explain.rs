@@ -5,8 +5,8 @@
 //! | file | holds |
 //! |---|---|
 //! | [`load`] | from a capture to what the rules look at |
-//! | [`view`] | what they say, as data: the JSON |
-//! | [`text`] | the view on a screen |
+//! | [`view`] | what they say: each figure with its name, unit and meaning |
+//! | [`text`] | the same on a screen |
 
 pub(crate) mod load;
 pub(crate) mod text;

@@ -1,17 +1,27 @@
 //! The view on a screen: a block for each finding, then what must not be done, what costs little, and what
 //! could not be judged.
 
-use super::view::{CostView, FindingView, View, WithheldView};
+use super::view::{Explanation, FindingCost, RuleFinding, WithheldRemedy};
 use crate::number::{count, nanos, nanos_f64, share, three_digits};
 use crate::page::{Page, harmless};
 use crate::words::{self, plural};
 
-/// Lays the page out.
-pub(crate) fn render(view: &View, width: usize) -> String {
+/// Lays the page out, with the findings of so many rules.
+pub(crate) fn render(view: &Explanation, top: usize, width: usize) -> String {
     let mut page = Page::new(width);
     opening(&mut page, view);
-    for (nth, alike) in (1..).zip(by_rule(&view.findings)) {
-        block(&mut page, nth, &alike);
+    let rules = by_rule(&view.findings);
+    for (nth, alike) in (1..).zip(rules.iter().take(top)) {
+        block(&mut page, nth, alike);
+    }
+    if let Some(more) = rules.len().checked_sub(top).filter(|more| *more > 0) {
+        page.gap();
+        let more = plural(more as u64, "other rule");
+        page.wrapped(
+            "  ",
+            &format!("and findings of {more} (--all shows all)"),
+            2,
+        );
     }
     withheld(&mut page, view);
     small(&mut page, view);
@@ -22,17 +32,17 @@ pub(crate) fn render(view: &View, width: usize) -> String {
     page.finish()
 }
 
-fn opening(page: &mut Page, view: &View) {
+fn opening(page: &mut Page, view: &Explanation) {
     let recording = &view.recording;
     page.wrapped(
-        &format!("{}: ", harmless(&recording.host)),
+        &format!("{}: ", harmless(&recording.source.host)),
         &format!(
             "{} of {} in {}, Linux {}, recorded by {}",
             plural(recording.halts, "halt"),
-            plural(recording.vms as u64, "VM"),
-            nanos(recording.duration_ns),
-            harmless(&recording.kernel),
-            recording.rung,
+            plural(recording.source.vms as u64, "VM"),
+            nanos(recording.source.duration_ns),
+            harmless(&recording.source.kernel),
+            recording.source.rung,
         ),
         2,
     );
@@ -54,7 +64,7 @@ fn opening(page: &mut Page, view: &View) {
 }
 
 /// What there is all the same, where nothing stands out.
-fn but(view: &View) -> String {
+fn but(view: &Explanation) -> String {
     let withheld = match view.withheld.len() {
         0 => None,
         1 => Some("1 remedy that would do harm".to_owned()),
@@ -69,8 +79,8 @@ fn but(view: &View) -> String {
 }
 
 /// Findings of a rule together, where the first of them stands.
-fn by_rule(findings: &[FindingView]) -> Vec<Vec<&FindingView>> {
-    let mut groups: Vec<Vec<&FindingView>> = Vec::new();
+fn by_rule(findings: &[RuleFinding]) -> Vec<Vec<&RuleFinding>> {
+    let mut groups: Vec<Vec<&RuleFinding>> = Vec::new();
     for finding in findings {
         let known = groups
             .iter_mut()
@@ -86,7 +96,7 @@ fn by_rule(findings: &[FindingView]) -> Vec<Vec<&FindingView>> {
 /// Guests named after the first of a rule.
 const ALSO: usize = 5;
 
-fn block(page: &mut Page, nth: usize, alike: &[&FindingView]) {
+fn block(page: &mut Page, nth: usize, alike: &[&RuleFinding]) {
     let finding = alike[0];
     page.heading(&format!("{nth}. {}", finding.title));
     page.wrapped("  who        ", &who_of(finding), 13);
@@ -114,7 +124,7 @@ fn block(page: &mut Page, nth: usize, alike: &[&FindingView]) {
 }
 
 /// Whom a finding is about.
-pub(crate) fn who_of(finding: &FindingView) -> String {
+pub(crate) fn who_of(finding: &RuleFinding) -> String {
     who(finding.vm, finding.vm_name.as_deref(), &finding.vcpus)
 }
 
@@ -152,7 +162,7 @@ fn ranges(numbers: &[u32]) -> String {
 }
 
 /// What a finding costs, in words.
-pub(crate) fn cost(of: Option<&CostView>) -> String {
+pub(crate) fn cost(of: Option<&FindingCost>) -> String {
     let Some(of) = of else {
         return "cannot be computed from a recording".to_owned();
     };
@@ -175,14 +185,14 @@ pub(crate) fn cost(of: Option<&CostView>) -> String {
 }
 
 /// Remedies that would do harm, of each rule one in full.
-fn withheld(page: &mut Page, view: &View) {
+fn withheld(page: &mut Page, view: &Explanation) {
     if view.withheld.is_empty() {
         return;
     }
     page.heading("Remedies that would do harm here");
     let mut told: Vec<(&str, &str)> = Vec::new();
     for it in &view.withheld {
-        let alike = |other: &&WithheldView| other.rule == it.rule && other.remedy == it.remedy;
+        let alike = |other: &&WithheldRemedy| other.rule == it.rule && other.remedy == it.remedy;
         if told.contains(&(it.rule, &it.remedy)) {
             continue;
         }
@@ -205,7 +215,7 @@ fn withheld(page: &mut Page, view: &View) {
 }
 
 /// What costs little, a line for each rule.
-fn small(page: &mut Page, view: &View) {
+fn small(page: &mut Page, view: &Explanation) {
     if view.small.is_empty() {
         return;
     }
@@ -219,7 +229,7 @@ fn small(page: &mut Page, view: &View) {
 }
 
 /// Rules that could not judge, by what they lack.
-fn not_judged(page: &mut Page, view: &View) {
+fn not_judged(page: &mut Page, view: &Explanation) {
     if view.not_judged.is_empty() {
         return;
     }
@@ -238,8 +248,9 @@ fn not_judged(page: &mut Page, view: &View) {
     }
 }
 
-fn closing(page: &mut Page, view: &View) {
+fn closing(page: &mut Page, view: &Explanation) {
     let recording = &view.recording;
+    let source = &recording.source;
     let mut notes = Vec::new();
     if recording.unplaced > 0 {
         notes.push(format!(
@@ -247,8 +258,8 @@ fn closing(page: &mut Page, view: &View) {
             plural(recording.unplaced, "halt")
         ));
     }
-    notes.extend(words::of_recording(recording.lost, recording.cut));
-    notes.extend(recording.notes.iter().cloned());
+    notes.extend(words::of_recording(source.lost, source.cut));
+    notes.extend(source.notes.iter().cloned());
     page.notes(&notes);
     if !view.findings.is_empty() {
         page.wrapped(
@@ -289,7 +300,7 @@ mod test {
                 cpu_ns_per_s,
                 latency_ns_per_s,
             };
-            cost(Some(&CostView {
+            cost(Some(&FindingCost {
                 cost: both,
                 weighed_ns_per_s: both.weighed(1.0),
             }))

@@ -1,126 +1,170 @@
-//! What the rules say, as data. This is the JSON of `--json`: see `docs/explain-json.md`.
+//! What the rules say: each figure with its name, unit and meaning.
 
-use haltwise_core::explain::cost::{Cost, Gain, SHOWN_FROM_NS_PER_S};
+use haltwise_core::explain::cost::{Cost, Gain, Of, SHOWN_FROM_NS_PER_S};
 use haltwise_core::explain::evidence::Evidence;
 use haltwise_core::explain::registry::RULES;
 use haltwise_core::explain::remedy::Advised;
 use haltwise_core::explain::{Blind, Finding, Small, Sure, Who, Withheld, explain};
 use haltwise_core::ids::VmIndex;
-use haltwise_core::recording::{Missing, Mode, Roster, Rung};
-use haltwise_core::stats::total;
-use serde::Serialize;
+use haltwise_core::recording::{Mode, Roster};
+use haltwise_document::figures;
 
 use super::SCHEMA;
 use super::load::Loaded;
 use crate::exit::Failure;
+use crate::figures::Source;
 use crate::recommend::{Recommendation, Recommended};
 
-/// The whole page.
-#[derive(Debug, Serialize)]
-pub(crate) struct View {
-    /// Version of this layout.
-    pub(crate) schema: u32,
-    pub(crate) recording: RecordingView,
-    /// What a nanosecond of wake-up latency is worth in nanoseconds of CPU.
-    pub(crate) lambda: f64,
-    /// What `tune` recommends for KVM's parameters.
-    pub(crate) recommendation: Recommendation,
-    /// How many rules were asked.
-    pub(crate) rules: usize,
-    /// Findings of a rule together, the most expensive rule first; costs that are not known last.
-    pub(crate) findings: Vec<FindingView>,
-    /// Remedies that would do harm here.
-    pub(crate) withheld: Vec<WithheldView>,
-    /// Findings of a rule that together cost less than this are counted in `small` only.
-    pub(crate) shown_from_ns_per_s: f64,
-    /// What costs less.
-    pub(crate) small: Vec<SmallView>,
-    /// Rules that lacked something.
-    pub(crate) not_judged: Vec<BlindView>,
+/// What the page of documentation says before its tables.
+#[cfg(test)]
+const ABOUT: &[&str] = &[
+    "[The rules](rules.md): what each finds, and how costs and evidence are judged.",
+    "Times are nanoseconds, and their names end in `_ns`.",
+    "`null` means not recorded. It never means zero.",
+    "CSV has the findings.",
+];
+
+figures! {
+    /// Everything that the rules say.
+    pub(crate) struct Explanation {
+        /// Version of this layout: 1.
+        pub(crate) schema: u32 = Number,
+        /// How the facts were obtained, and what is missing from them.
+        pub(crate) recording: ExplainedRecording = Record(ExplainedRecording::FIGURES, "{}"),
+        /// Nanoseconds of CPU that a nanosecond of wake-up latency is worth, by the goal.
+        pub(crate) lambda: f64 = Real,
+        /// What [`tune`](tune-json.md) recommends for KVM's parameters by the same goal; fields as in
+        /// [the report](report-json.md).
+        pub(crate) recommendation: Recommendation = Object,
+        /// How many rules were asked.
+        pub(crate) rules: usize = Count,
+        /// What was found and can be put right: findings of a rule together, the rule whose findings cost most by
+        /// `weighed_ns_per_s` first, costs that are not known last.
+        pub(crate) findings: Vec<RuleFinding> = List(RuleFinding::FIGURES),
+        /// Remedies that would do harm here, and are not given.
+        pub(crate) withheld: Vec<WithheldRemedy> = List(WithheldRemedy::FIGURES),
+        /// Findings of a rule that together cost less are not in `findings`.
+        pub(crate) shown_from_ns_per_s: f64 = MeanNanos,
+        /// How many these are, of each rule.
+        pub(crate) small: Vec<SmallFindings> = List(SmallFindings::FIGURES),
+        /// The rules that lacked something, for all or for some; they never say that all is well.
+        pub(crate) not_judged: Vec<UnjudgedRule> = List(UnjudgedRule::FIGURES),
+    }
+
+    /// How the facts were obtained, and what is missing from them.
+    pub(crate) struct ExplainedRecording {
+        /// `vms` are those that were asked about.
+        #[serde(flatten)]
+        pub(crate) source: Source = Flat(Source::FIGURES),
+        /// Whether each halt is a row (`full`), or halts were counted.
+        pub(crate) mode: Mode = Word,
+        /// Halts of these VMs.
+        pub(crate) halts: u64 = Count,
+        /// Halts that could be given to no VM: no rule sees them.
+        pub(crate) unplaced: u64 = Count,
+        /// Exits were recorded.
+        pub(crate) has_exits: bool = Flag,
+    }
+
+    /// One thing found.
+    pub(crate) struct RuleFinding {
+        /// Which rule.
+        pub(crate) rule: &'static str = Word,
+        /// What it finds, in half a line.
+        pub(crate) title: &'static str = Word,
+        /// The VM's number in the capture; `null` is the host.
+        pub(crate) vm: Option<u32> = Number,
+        /// Its name.
+        pub(crate) vm_name: Option<String> = Name,
+        /// Its vCPUs; empty if all, or if they cannot be distinguished.
+        pub(crate) vcpus: Vec<u32> = Words,
+        /// What was seen, with its numbers, in words.
+        pub(crate) signature: String = Name,
+        /// Where it comes from.
+        pub(crate) cause: String = Name,
+        /// What to do: a command or a setting; several are separated by ` Or: `.
+        pub(crate) remedy: String = Name,
+        /// What was spent on the cause, the most that a remedy can save; `null` where that cannot be computed.
+        pub(crate) cost: Option<FindingCost> = Record(FindingCost::FIGURES, "{}"),
+        /// The same as one number, the larger of the two by `lambda`.
+        pub(crate) gain: Option<Gain> = Record(GAIN, "gain_{}"),
+        /// `certain`: the recording shows cause and effect; `likely`: other causes are rare; `possible`: one of
+        /// several.
+        pub(crate) sure: Sure = Word,
+        /// Where cause and thresholds come from.
+        pub(crate) source: &'static str = Word,
+    }
+
+    /// What a finding costs.
+    #[derive(Clone, Copy)]
+    pub(crate) struct FindingCost {
+        #[serde(flatten)]
+        pub(crate) cost: Cost = Flat(COST),
+        /// Both in nanoseconds of CPU: `cpu_ns_per_s` and `lambda` times `latency_ns_per_s`.
+        pub(crate) weighed_ns_per_s: f64 = MeanNanos,
+    }
+
+    /// A remedy that is not given.
+    pub(crate) struct WithheldRemedy {
+        /// Which rule.
+        pub(crate) rule: &'static str = Word,
+        /// What it finds.
+        pub(crate) title: &'static str = Word,
+        /// The VM's number in the capture; `null` is the host.
+        pub(crate) vm: Option<u32> = Number,
+        /// Its name.
+        pub(crate) vm_name: Option<String> = Name,
+        /// Its vCPUs; empty if all, or if they cannot be distinguished.
+        pub(crate) vcpus: Vec<u32> = Words,
+        /// What was seen.
+        pub(crate) signature: String = Name,
+        /// What must not be done.
+        pub(crate) remedy: String = Name,
+        /// Why it would do harm.
+        pub(crate) why: String = Name,
+    }
+
+    /// Findings of a rule that together cost little.
+    pub(crate) struct SmallFindings {
+        /// Which rule.
+        pub(crate) rule: &'static str = Word,
+        /// What it finds.
+        pub(crate) title: &'static str = Word,
+        /// How many.
+        pub(crate) findings: usize = Count,
+        /// What they cost together.
+        pub(crate) cost: FindingCost = Record(FindingCost::FIGURES, "{}"),
+    }
+
+    /// A rule that could not judge.
+    pub(crate) struct UnjudgedRule {
+        /// Which rule.
+        pub(crate) rule: &'static str = Word,
+        /// What it finds.
+        pub(crate) title: &'static str = Word,
+        /// What it lacked.
+        pub(crate) reason: String = Name,
+    }
 }
 
-/// How the facts were obtained, and what is missing from them.
-#[derive(Debug, Serialize)]
-pub(crate) struct RecordingView {
-    pub(crate) rung: Rung,
-    pub(crate) mode: Mode,
-    pub(crate) host: String,
-    pub(crate) kernel: String,
-    /// VMs that were asked about.
-    pub(crate) vms: usize,
-    pub(crate) duration_ns: u64,
-    pub(crate) halts: u64,
-    /// Halts that could be given to no VM: no rule sees them.
-    pub(crate) unplaced: u64,
-    /// Exits were recorded.
-    pub(crate) has_exits: bool,
-    pub(crate) cut: bool,
-    pub(crate) lost: u64,
-    pub(crate) missing: Vec<Missing>,
-    pub(crate) notes: Vec<String>,
+figures! {
+    /// What a cause takes, in each second of the recording.
+    const COST: Cost {
+        /// CPU time of the host.
+        cpu_ns_per_s: f64 = MeanNanos,
+        /// Time that woken vCPUs waited until they ran.
+        latency_ns_per_s: f64 = MeanNanos,
+    }
 }
 
-/// One thing found.
-#[derive(Debug, Serialize)]
-pub(crate) struct FindingView {
-    pub(crate) rule: &'static str,
-    pub(crate) title: &'static str,
-    /// The VM's number in the capture; `None` is the host.
-    pub(crate) vm: Option<u32>,
-    pub(crate) vm_name: Option<String>,
-    /// Its vCPUs; empty if all, or if they cannot be distinguished.
-    pub(crate) vcpus: Vec<u32>,
-    pub(crate) signature: String,
-    pub(crate) cause: String,
-    pub(crate) remedy: String,
-    /// What was spent on the cause; `None` where that cannot be computed.
-    pub(crate) cost: Option<CostView>,
-    /// The same as one number: the larger of the two by the goal.
-    pub(crate) gain: Option<Gain>,
-    pub(crate) sure: Sure,
-    pub(crate) source: &'static str,
-}
-
-/// What a finding costs in each second of the recording.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct CostView {
-    #[serde(flatten)]
-    pub(crate) cost: Cost,
-    /// Both in nanoseconds of CPU, by the goal.
-    pub(crate) weighed_ns_per_s: f64,
-}
-
-/// A remedy that is not given.
-#[derive(Debug, Serialize)]
-pub(crate) struct WithheldView {
-    pub(crate) rule: &'static str,
-    pub(crate) title: &'static str,
-    pub(crate) vm: Option<u32>,
-    pub(crate) vm_name: Option<String>,
-    pub(crate) vcpus: Vec<u32>,
-    pub(crate) signature: String,
-    pub(crate) remedy: String,
-    /// What makes it harmful.
-    pub(crate) why: String,
-}
-
-/// Findings of a rule that together cost little.
-#[derive(Debug, Serialize)]
-pub(crate) struct SmallView {
-    pub(crate) rule: &'static str,
-    pub(crate) title: &'static str,
-    /// How many.
-    pub(crate) findings: usize,
-    /// What they cost together.
-    pub(crate) cost: CostView,
-}
-
-/// A rule that could not judge.
-#[derive(Debug, Serialize)]
-pub(crate) struct BlindView {
-    pub(crate) rule: &'static str,
-    pub(crate) title: &'static str,
-    pub(crate) reason: String,
+figures! {
+    /// The larger of both.
+    const GAIN: Gain {
+        /// `cpu` of the host, or `latency` of vCPUs that were woken.
+        of: Of = Word,
+        /// Nanoseconds of it in each second of the recording.
+        ns_per_s: f64 = MeanNanos,
+    }
 }
 
 /// Asks all rules about these VMs. A nanosecond of latency is worth `lambda` of CPU; `recommended` is what
@@ -130,9 +174,8 @@ pub(crate) fn view(
     vms: &[VmIndex],
     lambda: f64,
     recommended: &Result<Recommended, Failure>,
-) -> View {
+) -> Explanation {
     let recording = &loaded.recording;
-    let duration_ns = recording.interval().length_ns();
     let evidence = Evidence::new(
         &recording.roster,
         &recording.ledger,
@@ -144,22 +187,17 @@ pub(crate) fn view(
     .advised((recommended.as_ref()).map_or(Advised::NotAsked, Recommended::advised));
     let explained = explain(&evidence);
     let halts = evidence.guests.iter().map(|guest| guest.account.halts);
-    View {
+    Explanation {
         schema: SCHEMA,
-        recording: RecordingView {
-            rung: recording.rung,
+        recording: ExplainedRecording {
+            source: Source {
+                vms: evidence.guests.len(),
+                ..Source::of(recording)
+            },
             mode: recording.mode,
-            host: recording.hostname.clone(),
-            kernel: recording.kernel.clone(),
-            vms: evidence.guests.len(),
-            duration_ns,
             halts: halts.fold(0, u64::saturating_add),
             unplaced: recording.ledger.unplaced().halts,
             has_exits: loaded.exits.is_some(),
-            cut: recording.cut,
-            lost: total(recording.lost.iter().map(|(_, count)| count)),
-            missing: recording.missing.clone(),
-            notes: recording.notes.clone(),
         },
         lambda,
         recommendation: Recommendation::of(recommended),
@@ -191,18 +229,18 @@ fn named(roster: &Roster, who: &Who) -> (Option<u32>, Option<String>, Vec<u32>) 
     )
 }
 
-fn cost_view(cost: Cost, lambda: f64) -> CostView {
-    CostView {
+fn cost_view(cost: Cost, lambda: f64) -> FindingCost {
+    FindingCost {
         cost,
         weighed_ns_per_s: cost.weighed(lambda),
     }
 }
 
-fn finding_view(roster: &Roster, finding: Finding, lambda: f64) -> FindingView {
+fn finding_view(roster: &Roster, finding: Finding, lambda: f64) -> RuleFinding {
     let Finding { rule, found } = finding;
     let (vm, vm_name, vcpus) = named(roster, &found.who);
     let remedies: Vec<String> = found.remedies.into_iter().map(|it| it.text).collect();
-    FindingView {
+    RuleFinding {
         rule: rule.id,
         title: rule.title,
         vm,
@@ -218,9 +256,9 @@ fn finding_view(roster: &Roster, finding: Finding, lambda: f64) -> FindingView {
     }
 }
 
-fn withheld_view(roster: &Roster, withheld: Withheld) -> WithheldView {
+fn withheld_view(roster: &Roster, withheld: Withheld) -> WithheldRemedy {
     let (vm, vm_name, vcpus) = named(roster, &withheld.who);
-    WithheldView {
+    WithheldRemedy {
         rule: withheld.rule.id,
         title: withheld.rule.title,
         vm,
@@ -232,8 +270,8 @@ fn withheld_view(roster: &Roster, withheld: Withheld) -> WithheldView {
     }
 }
 
-fn small_view(small: &Small, lambda: f64) -> SmallView {
-    SmallView {
+fn small_view(small: &Small, lambda: f64) -> SmallFindings {
+    SmallFindings {
         rule: small.rule.id,
         title: small.rule.title,
         findings: small.findings,
@@ -241,10 +279,17 @@ fn small_view(small: &Small, lambda: f64) -> SmallView {
     }
 }
 
-fn blind_view(blind: Blind) -> BlindView {
-    BlindView {
+fn blind_view(blind: Blind) -> UnjudgedRule {
+    UnjudgedRule {
         rule: blind.rule.id,
         title: blind.rule.title,
         reason: blind.reason,
     }
+}
+
+#[cfg(test)]
+#[test]
+fn what_is_published_is_what_is_declared() {
+    use haltwise_document::Figures;
+    crate::figures::test::is_published("explain", "Findings as JSON", ABOUT, Explanation::FIGURES);
 }

@@ -62,7 +62,7 @@ pub(crate) struct Content {
     /// What `tune` says, or why it says nothing.
     pub(crate) advice: Result<Advice, String>,
     /// What `explain` says.
-    pub(crate) findings: crate::explain::view::View,
+    pub(crate) findings: crate::explain::view::Explanation,
     /// What `exits` says, where exits were recorded.
     pub(crate) exits: Option<Exits>,
     /// What `profile` says, and the tree of stacks, where samples were taken.

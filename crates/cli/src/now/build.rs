@@ -193,7 +193,7 @@ fn advice(made: &Result<Recommended, Failure>, summary: &Recommendation) -> Stri
     change.unwrap_or_else(|| summary.text())
 }
 
-fn findings(of: &explain::view::View) -> Vec<FindingView> {
+fn findings(of: &explain::view::Explanation) -> Vec<FindingView> {
     let mut told: Vec<FindingView> = Vec::new();
     for finding in &of.findings {
         if told.len() < FOUND && told.iter().all(|known| known.rule != finding.rule) {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use haltwise_document::csv;
+
 use crate::exit::{Exit, Outcome};
 use crate::explain::{load, text, view};
 use crate::reading::opened::Opened;
@@ -9,7 +11,7 @@ use crate::reading::select;
 use crate::recommend::Looking;
 use crate::recommend::candidates::TuneRequest;
 use crate::recommend::goal::Weight;
-use crate::terminal::{self, Width};
+use crate::shown::Shown;
 
 /// Arguments of `haltwise explain`.
 #[derive(Debug, clap::Args)]
@@ -35,11 +37,8 @@ pub(crate) struct Arguments {
     vm: Option<String>,
     #[command(flatten)]
     weight: Weight,
-    /// Print JSON (schema 1, see docs/explain-json.md)
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    width: Width,
+    shown: Shown,
 }
 
 /// Explains.
@@ -52,9 +51,14 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let (loaded, ends) = load::load(&opened, &mut [looking.sink()])?;
     looking.go_on(&opened, &ends);
     let recommended = looking.recommend(&opened, &request);
-    let view = view::view(&loaded, &vms, arguments.weight.lambda(), &recommended);
-    let width = arguments.width.columns();
-    terminal::show(arguments.json, &view, |view| text::render(view, width))?;
-    let partial = view.recording.lost > 0 || loaded.recording.is_partial();
+    let mut view = view::view(&loaded, &vms, arguments.weight.lambda(), &recommended);
+    let shown = &arguments.shown;
+    shown.sort(&mut [&mut view.findings])?;
+    shown.print_text(
+        &view,
+        || csv::rows(&view.findings),
+        || text::render(&view, shown.rows(), shown.width()),
+    )?;
+    let partial = view.recording.source.lost > 0 || loaded.recording.is_partial();
     Ok(if partial { Exit::Partial } else { Exit::Done })
 }

@@ -13,7 +13,7 @@ use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 
 use super::guest::Guest;
 use super::scenarios::Scenario;
-use super::schema::{fields as field_names, keys, quoted};
+use super::schema::{conforms, fields as field_names};
 use super::{START_NS, compare, fits, flat, haltwise, home, info_of, knobs, scenarios};
 
 /// Ten times as long as the scenarios, so that an idle guest has halted often enough.
@@ -231,24 +231,36 @@ fn any_width_is_kept() {
 }
 
 #[test]
-fn the_page_describes_every_field_and_every_rule() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/explain-json.md");
-    let page = fs::read_to_string(page).unwrap();
+fn the_json_is_as_published_and_every_rule_described() {
     let dir = tempfile::tempdir().unwrap();
     write(&dir.path().join("cap"), None);
-    let (text, _) = haltwise(dir.path(), &["explain", "cap", "--json"]);
-    let mut printed = BTreeSet::new();
-    keys(&serde_json::from_str(&text).unwrap(), &mut printed);
-    let described = quoted(&page);
-    let missing: Vec<_> = printed.difference(&described).collect();
-    assert!(missing.is_empty(), "not described: {missing:?}");
-    let (fields, rules) = page.split_once("## Rules").unwrap();
-    let fields = field_names(fields);
-    let gone: Vec<_> = fields.difference(&printed).collect();
-    assert!(gone.is_empty(), "described, but never printed: {gone:?}");
+    write_storms(&dir.path().join("storms"));
+    for capture in ["cap", "storms"] {
+        let (text, _) = haltwise(dir.path(), &["explain", capture, "--json"]);
+        conforms("explain", &serde_json::from_str(&text).unwrap());
+    }
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/rules.md");
     let known = haltwise_core::explain::registry::RULES.iter();
     let known: BTreeSet<String> = known.map(|rule| rule.id.to_owned()).collect();
-    assert_eq!(field_names(rules), known);
+    assert_eq!(field_names(&fs::read_to_string(page).unwrap()), known);
+}
+
+/// What is sorted and cut is told, and CSV has every finding.
+#[test]
+fn findings_are_sorted_cut_and_written_as_csv() {
+    let dir = tempfile::tempdir().unwrap();
+    write(&dir.path().join("told"), Some(&KEYS));
+    let run = |options: &[&str]| haltwise(dir.path(), &[&["explain", "told"], options].concat()).0;
+    let text = run(&["--top", "2"]);
+    assert!(text.contains("== 2.") && !text.contains("== 3."), "{text}");
+    assert!(text.contains("and findings of 4 other rules"), "{text}");
+    let csv = run(&["--csv", "--sort", "rule"]);
+    let rules: Vec<&str> = csv
+        .lines()
+        .skip(1)
+        .filter_map(|it| it.split(',').next())
+        .collect();
+    assert!(rules.len() >= 6 && rules.is_sorted(), "{csv}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{details, p};
 use crate::explain::text::{cost, who, who_of};
-use crate::explain::view::{FindingView, WithheldView};
+use crate::explain::view::{RuleFinding, WithheldRemedy};
 use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, prose, short};
 use crate::number::share;
@@ -23,7 +23,7 @@ pub(super) fn findings(content: &Content) -> Markup {
         out.push(p(text));
     }
     let mut seen: Vec<(&str, usize)> = Vec::new();
-    let mut also: Vec<&FindingView> = Vec::new();
+    let mut also: Vec<&RuleFinding> = Vec::new();
     for finding in &view.findings {
         let known = seen.iter().position(|(rule, _)| *rule == finding.rule);
         let place = known.unwrap_or_else(|| {
@@ -64,7 +64,7 @@ fn withheld(content: &Content) -> Option<Element> {
         return None;
     }
     let title = format!("Remedy that would do harm here: {}", withheld.len());
-    let item = |it: &WithheldView| {
+    let item = |it: &WithheldRemedy| {
         let whom = short_enough(&who(it.vm, it.vm_name.as_deref(), &it.vcpus));
         el("li")
             .with(el("b").with(it.title))
@@ -89,7 +89,7 @@ fn small(content: &Content) -> Option<Element> {
     Some(details(title, el("ul").with_all(items)))
 }
 
-fn one(finding: &FindingView) -> Element {
+fn one(finding: &RuleFinding) -> Element {
     let heading = el("h3").with(finding.title);
     let sure = el("span").class("chip").with(finding.sure.as_str());
     let rows = [
