@@ -4,6 +4,7 @@
 use haltwise_core::account::Spread;
 use haltwise_core::account::parts::Parts;
 use haltwise_core::recording::{Missing, Rung};
+use haltwise_core::replay::Doubts;
 use haltwise_core::stats::total;
 use haltwise_core::tune::interval::Interval;
 use haltwise_document::{Document, Untrusted, figures};
@@ -52,6 +53,26 @@ figures! {
         low: f64 = Real,
         /// Upper end of the interval; `null` where nothing bounds it.
         high: f64 = Real,
+    }
+}
+
+figures! {
+    /// On how many halts an assumption rests.
+    pub(crate) const DOUBTS: Doubts {
+        /// The poll was preempted, and is replayed as preempted after the same time.
+        poll_cut: u64 = Count,
+        /// Their wake source is not known.
+        wake_unknown: u64 = Count,
+        /// It is not known how their wake events move with the halt.
+        arrival_assumed: u64 = Count,
+        /// Their gap was guessed: the wake-up latency was not recorded.
+        gap_guessed: u64 = Count,
+        /// They slept for a time of which no wake-up was recorded; 0 of a `replay`, where that depends on the policy.
+        latency_guessed: u64 = Count,
+        /// Fewer than sixteen such wake-ups were recorded, and none measured; likewise.
+        latency_thin: u64 = Count,
+        /// Fewer than sixteen such wake-ups were recorded, and these woke as calibrated or given; likewise.
+        latency_calibrated: u64 = Count,
     }
 }
 

@@ -27,11 +27,12 @@ use haltwise_capture::note::Note;
 use haltwise_core::explain::remedy::Advised;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::tune::candidates::Reach;
+use haltwise_core::tune::interval::Interval;
 use serde::Serialize;
 
 use self::candidates::{Candidates, Look, TuneRequest};
 use self::counted::Histograms;
-use self::view::{GoalView, IntervalView, PointView, View};
+use self::view::{SettingPoint, TuneGoal, TuneResult};
 use crate::exit::Failure;
 use crate::number::three_digits;
 use crate::plan::Settings;
@@ -45,7 +46,7 @@ pub(crate) const SCHEMA: u32 = 1;
 #[derive(Debug)]
 pub(crate) struct Recommended {
     /// What is said of it.
-    pub(crate) view: View,
+    pub(crate) view: TuneResult,
     /// The search behind it, where single halts were recorded.
     pub(crate) candidates: Option<Candidates>,
 }
@@ -152,7 +153,7 @@ pub(crate) enum Recommendation {
 #[derive(Debug, Serialize)]
 pub(crate) struct InShort {
     /// For what.
-    pub(crate) goal: GoalView,
+    pub(crate) goal: TuneGoal,
     /// What to do, in a word.
     pub(crate) verdict: &'static str,
     /// Whether a setting is to be written.
@@ -166,9 +167,9 @@ pub(crate) struct InShort {
     /// The parameters to write; `None` to leave them.
     pub(crate) recommended: Option<Settings>,
     /// What the best setting that was found changes of the cost, as a share of the cost in force.
-    pub(crate) cost_share: Option<IntervalView>,
+    pub(crate) cost_share: Option<Interval>,
     /// Figures of what is in force and of the best setting that was found, in this order.
-    pub(crate) figures: Vec<PointView>,
+    pub(crate) figures: Vec<SettingPoint>,
 }
 
 impl Recommendation {
@@ -248,7 +249,7 @@ impl Recommended {
 }
 
 /// What is in force, and the best that was found.
-fn figures(candidates: &Candidates) -> Vec<PointView> {
+fn figures(candidates: &Candidates) -> Vec<SettingPoint> {
     let reach = Reach::of(&candidates.material.terms.rule());
     let in_force = std::iter::once(&candidates.of.in_force);
     let all = in_force.chain(&candidates.advice.choice);

@@ -108,7 +108,8 @@ fn bar(page: &mut Page, parts: &[Part]) {
     page.wrapped("  ", &said.collect::<Vec<_>>().join(", "), 2);
 }
 
-fn table(page: &mut Page, table: &Table) {
+/// A table.
+pub fn table(page: &mut Page, table: &Table) {
     let columns: Vec<&Column> = table.columns.iter().filter(|it| is_text(it)).collect();
     let cells = |row: &Vec<serde_json::Value>| -> Vec<String> {
         let cells = row.iter().zip(&table.columns).filter(|(_, it)| is_text(it));

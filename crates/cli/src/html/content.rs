@@ -25,7 +25,7 @@ use crate::reading::recording::Recording;
 use crate::reading::select;
 use crate::recommend::candidates::{Candidates, Extent, SettingRow, TuneRequest};
 use crate::recommend::goal::Named;
-use crate::recommend::view::{Figures, View as Tuned};
+use crate::recommend::view::{HaltFigures, TuneResult};
 use crate::recommend::whatif::WhatIf;
 use crate::recommend::{Looking, Recommendation, Recommended, why_not};
 use crate::report::view::Report;
@@ -85,12 +85,12 @@ pub(crate) struct Content {
 #[derive(Debug)]
 pub(crate) struct Advice {
     /// All that `tune` says.
-    pub(crate) tuned: Tuned,
+    pub(crate) tuned: TuneResult,
 }
 
 impl Advice {
     /// The figures of no polling on the validation half; `None` for counts.
-    pub(crate) fn off(&self) -> Option<&Figures> {
+    pub(crate) fn off(&self) -> Option<&HaltFigures> {
         let rows = &self.tuned.played.as_ref()?.rows;
         Some(&rows.iter().find(|row| row.row == SettingRow::Off)?.figures)
     }

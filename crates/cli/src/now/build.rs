@@ -14,7 +14,7 @@ use crate::reading::opened::Opened;
 use crate::reading::select;
 use crate::recommend::candidates::{Extent, SettingRow, TuneRequest};
 use crate::recommend::goal::Named;
-use crate::recommend::view::{Figures, PlayedView};
+use crate::recommend::view::{HaltFigures, PlayedSettings};
 use crate::recommend::{Looking, Recommendation, Recommended, say};
 use crate::report;
 use crate::report::view::Report;
@@ -137,7 +137,7 @@ fn settings(made: &Recommended) -> Vec<SettingView> {
     settings
 }
 
-fn figures(played: &PlayedView, wanted: SettingRow) -> Option<&Figures> {
+fn figures(played: &PlayedSettings, wanted: SettingRow) -> Option<&HaltFigures> {
     let found = played.rows.iter().find(|row| row.row == wanted);
     found.map(|row| &row.figures)
 }
@@ -146,9 +146,9 @@ fn figures(played: &PlayedView, wanted: SettingRow) -> Option<&Figures> {
 fn row(
     which: &'static str,
     setting: &Settings,
-    of: &Figures,
+    of: &HaltFigures,
     against: Option<&Comparison>,
-    current: &Figures,
+    current: &HaltFigures,
 ) -> SettingView {
     let end = |base: f64, end: f64| end.is_finite().then_some((base + end).max(0.0));
     let poll =

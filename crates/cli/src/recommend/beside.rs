@@ -5,7 +5,7 @@ use haltwise_core::tune::interval::Interval;
 
 use super::candidates::SettingRow;
 use super::say;
-use super::view::{IntervalView, PlayedView, RowView, View};
+use super::view::{PlayedSettings, SettingFigures, TuneResult};
 use crate::number::count;
 use crate::page::{fit_middle, harmless};
 use crate::plan::Settings;
@@ -20,7 +20,7 @@ const NAME_WIDTH: usize = 40;
 pub(crate) const CAPS: &str = "A ceiling for each VM";
 
 /// What is set now, and for whom it is not.
-pub(crate) fn in_force(view: &View, played: &PlayedView) -> String {
+pub(crate) fn in_force(view: &TuneResult, played: &PlayedSettings) -> String {
     let mut text = format!("Current: {}.", say::setting(&view.in_force));
     if played.is_default_in_force {
         text.push_str(" This is the kernel's default.");
@@ -33,7 +33,7 @@ pub(crate) fn in_force(view: &View, played: &PlayedView) -> String {
 }
 
 /// Against the kernel's default, where something else is in force.
-pub(crate) fn default(view: &View, played: &PlayedView) -> Option<String> {
+pub(crate) fn default(view: &TuneResult, played: &PlayedSettings) -> Option<String> {
     let who = if view.changes {
         "The recommended setting"
     } else {
@@ -48,9 +48,10 @@ pub(crate) fn default(view: &View, played: &PlayedView) -> Option<String> {
 }
 
 /// How far the parameters are from the best policy of any kind.
-pub(crate) fn distance(played: &PlayedView) -> Option<String> {
+pub(crate) fn distance(played: &PlayedSettings) -> Option<String> {
     let best = played.best_policy.as_ref()?;
-    let is_ours = |row: &&RowView| row.row == SettingRow::Choice || row.row == SettingRow::InForce;
+    let is_ours =
+        |row: &&SettingFigures| row.row == SettingRow::Choice || row.row == SettingRow::InForce;
     let ours = played
         .rows
         .iter()
@@ -75,7 +76,7 @@ pub(crate) fn distance(played: &PlayedView) -> Option<String> {
 }
 
 /// What a ceiling for each VM would add.
-pub(crate) fn caps(view: &View, played: &PlayedView) -> Option<String> {
+pub(crate) fn caps(view: &TuneResult, played: &PlayedSettings) -> Option<String> {
     let caps = played.caps.as_ref()?;
     let stands = if view.changes {
         "the recommended setting"
@@ -112,17 +113,12 @@ pub(crate) fn caps(view: &View, played: &PlayedView) -> Option<String> {
 }
 
 /// Which VMs a new ceiling does not reach.
-pub(crate) fn snapshot(view: &View) -> Option<&'static str> {
+pub(crate) fn snapshot(view: &TuneResult) -> Option<&'static str> {
     let text = "On this kernel (5.8 to 6.0) a VM keeps the ceiling it was started with: halt_poll_ns \
                 applies to VMs that are started afterwards.";
     view.basis.ceiling_is_snapshot.then_some(text)
 }
 
-fn difference(of: &IntervalView) -> String {
-    let ends = Interval {
-        value: of.value,
-        low: of.low.unwrap_or(f64::NEG_INFINITY),
-        high: of.high.unwrap_or(f64::INFINITY),
-    };
-    format!("{} ({})", say::change(of.value), say::interval(&ends))
+fn difference(of: &Interval) -> String {
+    format!("{} ({})", say::change(of.value), say::interval(of))
 }

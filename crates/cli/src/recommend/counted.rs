@@ -17,10 +17,10 @@ use haltwise_core::tune::advice::Verdict;
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::counted::{Bound, Counted, CountedAdvice, advise};
 use haltwise_core::tune::late;
-use serde::Serialize;
+use haltwise_document::figures;
 
 use super::candidates::{self, TuneRequest, arch_of, goals, idle_cpu_percent};
-use super::view::{Basis, GoalView, View, commands, settings};
+use super::view::{TuneBasis, TuneGoal, TuneResult, commands, settings};
 use super::{SCHEMA, follow, say};
 use crate::costs::model::Model;
 use crate::costs::{self, Known};
@@ -34,38 +34,40 @@ use crate::reading::opened::{Broken, Opened};
 use crate::reading::pass::{PassEnds, Sink};
 use crate::reading::rule::KernelSought;
 
-/// What histograms tell.
-#[derive(Debug, Serialize)]
-pub(crate) struct CountedView {
-    /// The threshold that is best at its worst; 0 does not poll.
-    pub(crate) threshold_ns: u64,
-    /// Halts of which the gap is known.
-    pub(crate) halts: u64,
-    /// Halts of which it is not.
-    pub(crate) gap_unknown: u64,
-    /// What is in force came to; upper end `None` where it is not known how long halts polled.
-    pub(crate) in_force: Ends,
-    /// What the threshold comes to.
-    pub(crate) threshold: Ends,
-    /// What not polling at all comes to.
-    pub(crate) off: Ends,
-}
+figures! {
+    /// What histograms show.
+    pub(crate) struct CountedSettings {
+        /// The minimax threshold; 0 does not poll.
+        pub(crate) threshold_ns: u64 = Nanos,
+        /// Halts of which the gap is known.
+        pub(crate) halts: u64 = Count,
+        /// Halts of which it is not.
+        pub(crate) gap_unknown: u64 = Count,
+        /// What was counted of the current setting. Each of the three lies between two ends, wherever in its bucket
+        /// each gap lay.
+        pub(crate) in_force: BoundedFigures = Record(BoundedFigures::FIGURES, "{}"),
+        /// What the threshold comes to.
+        pub(crate) threshold: BoundedFigures = Record(BoundedFigures::FIGURES, "{}"),
+        /// What not polling comes to.
+        pub(crate) off: BoundedFigures = Record(BoundedFigures::FIGURES, "{}"),
+    }
 
-/// Figures between two ends.
-#[derive(Debug, Clone, Copy, Serialize)]
-pub(crate) struct Ends {
-    /// Cost of a halt at the least.
-    pub(crate) cost_low_ns: f64,
-    /// And at the most.
-    pub(crate) cost_high_ns: Option<f64>,
-    /// Polling in % of one CPU, at the least.
-    pub(crate) poll_cpu_percent_low: Option<f64>,
-    /// And at the most.
-    pub(crate) poll_cpu_percent_high: Option<f64>,
-    /// Mean wake-up latency over all halts, at the least.
-    pub(crate) latency_mean_low_ns: f64,
-    /// And at the most.
-    pub(crate) latency_mean_high_ns: f64,
+    /// Figures between two ends.
+    #[derive(Clone, Copy)]
+    pub(crate) struct BoundedFigures {
+        /// Cost of a halt at the least.
+        pub(crate) cost_low_ns: f64 = MeanNanos,
+        /// And at the most; `null` where it is not known how long halts polled.
+        pub(crate) cost_high_ns: Option<f64> = MeanNanos,
+        /// Polling at the least.
+        pub(crate) poll_cpu_percent_low: Option<f64> = CpuPercent,
+        /// And at the most.
+        pub(crate) poll_cpu_percent_high: Option<f64> = CpuPercent,
+        /// Mean wake-up latency over all halts, at the least.
+        pub(crate) latency_mean_low_ns: f64 = MeanNanos,
+        /// And at the most.
+        pub(crate) latency_mean_high_ns: f64 = MeanNanos,
+    }
 }
 
 /// Recommends by the histograms that were taken in. Whether they are all there is for the caller to say.
@@ -73,7 +75,7 @@ pub(crate) fn search(
     opened: &Opened,
     request: &TuneRequest,
     histograms: Histograms,
-) -> Result<View, Failure> {
+) -> Result<TuneResult, Failure> {
     let info = opened.info();
     let version = KernelSought::new(opened, request.kernel)?.finish(&PassEnds::default());
     let arch = arch_of(info, request);
@@ -91,7 +93,7 @@ pub(crate) fn search(
     let advice = advise(&counted, late.as_ref(), reach, &in_force, &aim);
     let advice = advice.ok_or_else(costs::nothing_known)?;
     let recommended = (advice.changes && follows).then(|| settings(&advice.knobs, reach));
-    let basis = Basis {
+    let basis = TuneBasis {
         model: Model::new(
             info,
             [version.to_string(), arch.to_string()],
@@ -119,10 +121,10 @@ pub(crate) fn search(
         lost: total(info.lost.values()),
         partial: false,
     };
-    Ok(View {
+    Ok(TuneResult {
         schema: SCHEMA,
         basis,
-        goal: GoalView {
+        goal: TuneGoal {
             name: request.weight.0.clone(),
             lambda: request.weight.1 as f64 / 1e3,
             max_poll_cpu_percent: request.max_poll_cpu_percent,
@@ -270,8 +272,8 @@ fn per_halt(milli: u128, counted: &Counted) -> f64 {
     milli as f64 / 1e3 / counted.halts.max(1) as f64
 }
 
-fn view(counted: &Counted, advice: &CountedAdvice, cost: &Cost) -> CountedView {
-    let ends = |low: &Bound, high: &Bound| Ends {
+fn view(counted: &Counted, advice: &CountedAdvice, cost: &Cost) -> CountedSettings {
+    let ends = |low: &Bound, high: &Bound| BoundedFigures {
         cost_low_ns: per_halt(low.milli, counted),
         cost_high_ns: Some(per_halt(high.milli, counted)),
         poll_cpu_percent_low: Some(counted.percent(low.poll_ns.min(high.poll_ns))),
@@ -283,11 +285,11 @@ fn view(counted: &Counted, advice: &CountedAdvice, cost: &Cost) -> CountedView {
     let polls = counted.poll_ns.map(|ns| counted.percent(ns));
     let latency = counted.latency_ns as f64 / (counted.halts + counted.gap_unknown).max(1) as f64;
     let off = counted.bounds(0, cost).unwrap_or_default();
-    CountedView {
+    CountedSettings {
         threshold_ns: advice.threshold_ns,
         halts: counted.halts,
         gap_unknown: counted.gap_unknown,
-        in_force: Ends {
+        in_force: BoundedFigures {
             cost_low_ns: per_halt(in_force.least_milli, counted),
             cost_high_ns: in_force.known_milli.map(|milli| per_halt(milli, counted)),
             poll_cpu_percent_low: polls,
@@ -333,7 +335,7 @@ fn reason(counted: &Counted, advice: &CountedAdvice) -> String {
 }
 
 /// The table of the page.
-pub(crate) fn show(page: &mut Page, view: &CountedView) {
+pub(crate) fn show(page: &mut Page, view: &CountedSettings) {
     page.gap();
     let mut stands = [Stands::Right; 4];
     stands[0] = Stands::Left;
@@ -385,7 +387,7 @@ pub(crate) fn show(page: &mut Page, view: &CountedView) {
     }
 }
 
-impl CountedView {
+impl CountedSettings {
     /// What a plan expects; `None` where it is not known how long halts polled.
     pub(crate) fn expected(&self) -> Option<Expected> {
         let (own, other) = (&self.threshold, &self.in_force);

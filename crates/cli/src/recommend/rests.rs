@@ -3,7 +3,7 @@
 use haltwise_core::replay::Doubts;
 
 use super::say;
-use super::view::{Basis, View};
+use super::view::{TuneBasis, TuneResult};
 use crate::costs::doubts::{CALIBRATED, of_halts};
 use crate::costs::words;
 use crate::number::{count, nanos, percent, share};
@@ -13,7 +13,7 @@ use crate::words::plural;
 pub(crate) type Line = (&'static str, String);
 
 /// All of it, in the order in which it is read.
-pub(crate) fn rests(view: &View) -> Vec<Line> {
+pub(crate) fn rests(view: &TuneResult) -> Vec<Line> {
     let basis = &view.basis;
     let mut cost = words::cost(
         basis.model.switch_cpu_ns,
@@ -52,7 +52,7 @@ pub(crate) fn rests(view: &View) -> Vec<Line> {
 }
 
 /// How the replay of the setting in force compares with what was recorded.
-fn replay(basis: &Basis) -> String {
+fn replay(basis: &TuneBasis) -> String {
     let of = |blocks: u64| percent(blocks as f64, basis.halts as f64);
     format!(
         "with the current setting {} of the halts sleep in the replay, {} in the recording",
@@ -62,7 +62,7 @@ fn replay(basis: &Basis) -> String {
 }
 
 /// On how many halts and vCPUs an assumption rests, and what is not there at all.
-fn doubts(view: &View) -> Vec<Line> {
+fn doubts(view: &TuneResult) -> Vec<Line> {
     let basis = &view.basis;
     let mut said = assumed(view);
     said.extend(left_out(basis));
@@ -75,7 +75,7 @@ fn doubts(view: &View) -> Vec<Line> {
 
 /// Of the halts that judge, those of which something is assumed. Sleeps are those of the best setting that
 /// was found: that is what its figures hang on.
-fn assumed(view: &View) -> Vec<Line> {
+fn assumed(view: &TuneResult) -> Vec<Line> {
     let basis = &view.basis;
     let doubts = Doubts {
         latency_guessed: basis.latency_guessed,
@@ -93,7 +93,7 @@ fn assumed(view: &View) -> Vec<Line> {
 }
 
 /// What is left of the gain were what was calibrated twice as late, and how to know.
-fn if_late(view: &View) -> String {
+fn if_late(view: &TuneResult) -> String {
     let late = view.played.as_ref().and_then(|played| {
         let share = played.against_in_force.as_ref()?.cost_share.value;
         Some((share, played.late_cost_share?))
@@ -109,7 +109,7 @@ fn if_late(view: &View) -> String {
 }
 
 /// What the recommendation does not stand on.
-fn left_out(basis: &Basis) -> Vec<Line> {
+fn left_out(basis: &TuneBasis) -> Vec<Line> {
     let others = [
         (
             "veto",

@@ -1,4 +1,4 @@
-//! What a search says: the JSON, and all that the text shows.
+//! What a search says: each figure with its name, unit and meaning.
 
 use haltwise_capture::info::CaptureInfo;
 use haltwise_core::kvm::Knobs;
@@ -11,165 +11,279 @@ use haltwise_core::tune::caps::Caps;
 use haltwise_core::tune::interval::Interval;
 use haltwise_core::tune::sums::Wall;
 use haltwise_core::tune::{Advice, Sums, pareto};
-use serde::Serialize;
+use haltwise_document::figures;
 
 use super::candidates::{self, Candidates, SettingRow};
-use super::counted::CountedView;
+use super::counted::CountedSettings;
 use super::follow;
 use super::say;
 use crate::costs::model::Model;
+use crate::figures::{DOUBTS, INTERVAL};
 use crate::plan::Settings;
 
-/// The whole result.
-#[derive(Debug, Serialize)]
-pub(crate) struct View {
-    /// Version of this shape.
-    pub(crate) schema: u32,
-    /// What it rests on.
-    pub(crate) basis: Basis,
-    /// What was asked for.
-    pub(crate) goal: GoalView,
-    /// What to do, in a word.
-    pub(crate) verdict: &'static str,
-    /// Whether a setting is to be written.
-    pub(crate) changes: bool,
-    /// Whether any VM follows `halt_poll_ns`; if none does, that parameter is in no plan.
-    pub(crate) follows: bool,
-    /// Why, in a sentence.
-    pub(crate) reason: String,
-    /// What must be known beside it, each a sentence or two.
-    pub(crate) notes: Vec<String>,
-    /// The parameters in force when recorded.
-    pub(crate) in_force: Settings,
-    /// The parameters to write; `None` to leave them.
-    pub(crate) recommended: Option<Settings>,
+/// What the page of documentation says before its tables.
+#[cfg(test)]
+const ABOUT: &[&str] = &[
+    "Times and lengths are nanoseconds, and their names end in `_ns`.",
+    "What ends in `_percent` is in % of **one** CPU, for all vCPUs together.",
+    "What ends in `_share` is a share of the other's cost: -0.25 costs a quarter less.",
+    "A setting is an object with `halt_poll_ns`, `halt_poll_ns_grow`, `halt_poll_ns_grow_start` and \
+     `halt_poll_ns_shrink`, as far as the kernel has them.",
+    "A difference has `value`, `low` and `high`: the interval holds the true one in 95 of 100 repetitions. Its ends are \
+     `null` where the validation half is too short for an interval.",
+    "Figures are those of the validation half: the second half of the capture's time.",
+    "Verdicts that change something: `change` (certainly better), `obey-limit` (what is in force polls for more than it \
+     may). Those that leave everything as it is: `already-best`, `not-significant` (may be chance), `too-small` (certain, \
+     and below 2 %), `too-short` (fewer than eight of fifty time slices of the validation half have halts), \
+     `all-rejected`, `unproven` (what would be better depends on the calibration: prove it first, see \
+     [what tuning can gain](tuning.md#what-was-never-seen)), `no-polling` (the kernel does not poll), `nothing-follows` \
+     (every VM has a ceiling of its own, which `halt_poll_ns` does not move).",
+    "What `--plan` writes is another object: [the plan file](plan-json.md).",
+    "CSV has the table of settings.",
+];
+
+figures! {
+    /// The whole result.
+    pub(crate) struct TuneResult {
+        /// Version of this layout: 1.
+        pub(crate) schema: u32 = Number,
+        /// What it rests on.
+        pub(crate) basis: TuneBasis = Record(TuneBasis::FIGURES, "{}"),
+        /// What was asked for.
+        pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES, "{}"),
+        /// What to do, in a word.
+        pub(crate) verdict: &'static str = Word,
+        /// Whether a setting is to be written.
+        pub(crate) changes: bool = Flag,
+        /// Whether any VM follows `halt_poll_ns`; if none does, that parameter is in no plan.
+        pub(crate) follows: bool = Flag,
+        /// Why, in a sentence.
+        pub(crate) reason: String = Word,
+        /// What must be known beside it, each a sentence or two.
+        pub(crate) notes: Vec<String> = Words,
+        /// The setting in force when recorded.
+        pub(crate) in_force: Settings = Object,
+        /// The setting to write; `null` to leave it.
+        pub(crate) recommended: Option<Settings> = Object,
+        /// What was found by playing each halt; `null` for a capture of counts.
+        pub(crate) played: Option<PlayedSettings> = Record(PlayedSettings::FIGURES, "{}"),
+        /// What histograms show; `null` for all other captures.
+        pub(crate) counted: Option<CountedSettings> = Record(CountedSettings::FIGURES, "{}"),
+        /// How to write by hand what differs from `in_force`.
+        pub(crate) commands: Vec<String> = Words,
+    }
+
     /// What was found by playing each halt.
-    pub(crate) played: Option<PlayedView>,
-    /// What histograms tell, where there is no more.
-    pub(crate) counted: Option<CountedView>,
-    /// How to follow the recommendation by hand.
-    pub(crate) commands: Vec<String>,
+    pub(crate) struct PlayedSettings {
+        /// How many settings were evaluated.
+        pub(crate) looked_at: usize = Count,
+        /// The best setting that was not rejected, recommended or not.
+        pub(crate) choice: Option<Settings> = Object,
+        /// It less what is in force.
+        pub(crate) against_in_force: Option<Comparison> = Record(COMPARISON, "{}"),
+        /// It less the kernel's default.
+        pub(crate) against_default: Option<Comparison> = Record(COMPARISON, "{}"),
+        /// The share of `against_in_force`, were what was calibrated or given twice as late; `null` where neither
+        /// rests on it.
+        pub(crate) late_cost_share: Option<f64> = Real,
+        /// What is in force is the kernel's default.
+        pub(crate) is_default_in_force: bool = Flag,
+        /// The settings that are always shown, with their figures.
+        pub(crate) rows: Vec<SettingFigures> = List(SettingFigures::FIGURES),
+        /// The cheapest of the policies of any other kind; on the first half they learn from the last 65,536 halts
+        /// of each vCPU.
+        pub(crate) best_policy: Option<BestPolicy> = Record(BestPolicy::FIGURES, "{}"),
+        /// A recommendation for each goal that has a name.
+        pub(crate) goals: Vec<GoalAdvice> = List(GoalAdvice::FIGURES),
+        /// Settings that no other beats in both polling and latency.
+        pub(crate) front: Vec<SettingPoint> = List(SettingPoint::FIGURES),
+        /// Candidates that looked better and were not taken.
+        pub(crate) rejected: Vec<RejectedSetting> = List(RejectedSetting::FIGURES),
+        /// What a ceiling for each VM of its own would add; `null` with fewer than two VMs, and where the gain
+        /// depends on the calibration.
+        pub(crate) caps: Option<VmCeilings> = Record(VmCeilings::FIGURES, "{}"),
+    }
+
+    /// What was asked for.
+    #[derive(Clone)]
+    pub(crate) struct TuneGoal {
+        /// Its name; `lambda` for a weight of the user's own.
+        pub(crate) name: String = Name,
+        /// Nanoseconds of CPU for one of latency.
+        pub(crate) lambda: f64 = Real,
+        /// The most that polling may take.
+        pub(crate) max_poll_cpu_percent: Option<f64> = CpuPercent,
+    }
+
+    /// What the figures rest on.
+    pub(crate) struct TuneBasis {
+        #[serde(flatten)]
+        pub(crate) model: Model = Flat(Model::FIGURES),
+        /// The interval of a calibrated `switch_cpu_ns`, low and high: intervals of costs reach to both ends.
+        pub(crate) switch_cpu_ends_ns: Option<[u64; 2]> = Words,
+        /// Halts that were evaluated.
+        pub(crate) halts: u64 = Count,
+        /// Of them, those of the validation half.
+        pub(crate) judged_halts: u64 = Count,
+        /// Time of the validation half.
+        pub(crate) judged_ns: u64 = Nanos,
+        /// Halts that slept, as recorded.
+        pub(crate) blocks_recorded: u64 = Count,
+        /// The same as the replay of the setting in force has them: the nearer, the better.
+        pub(crate) blocks_replayed: u64 = Count,
+        /// Validated halts on which an assumption rests, under the setting in force.
+        pub(crate) doubts: Doubts = Record(DOUBTS, "{}"),
+        /// Validated halts that under `choice` sleep for a length of which no wake-up was recorded.
+        pub(crate) latency_guessed: u64 = Count,
+        /// Validated halts that under `choice` sleep for a length of which fewer than sixteen undisturbed wake-ups
+        /// were recorded, and none measured.
+        pub(crate) latency_thin: u64 = Count,
+        /// Validated halts that under `choice` sleep for a length of which fewer than sixteen wake-ups were
+        /// recorded, and wake as calibrated or given.
+        pub(crate) latency_calibrated: u64 = Count,
+        /// What the host's CPUs were idle while recorded; no setting that polls for more on top of what was recorded
+        /// is considered. `null` where it was not sampled.
+        pub(crate) idle_cpu_percent: Option<f64> = CpuPercent,
+        /// Halts left out by stretches of time, because there were too many to keep.
+        pub(crate) skipped: u64 = Count,
+        /// Halts that step back in time, left out.
+        pub(crate) out_of_order: u64 = Count,
+        /// vCPUs whose guest disabled host polling, left out.
+        pub(crate) vetoed_vcpus: u64 = Count,
+        /// vCPUs of VMs with a ceiling of their own, which no module parameter moves.
+        pub(crate) own_ceiling_vcpus: u64 = Count,
+        /// vCPUs whose ceiling was another than the module parameter when recorded.
+        pub(crate) other_ceiling_vcpus: u64 = Count,
+        /// Running VMs keep the ceiling that they began with (kernels 5.8 to 6.0).
+        pub(crate) ceiling_is_snapshot: bool = Flag,
+        /// Events lost while recording.
+        pub(crate) lost: u64 = Count,
+        /// The capture is cut or damaged.
+        pub(crate) partial: bool = Flag,
+    }
+
+    /// A setting that is always shown.
+    #[derive(Clone)]
+    pub(crate) struct SettingFigures {
+        /// `in-force`, `default`, `choice`, `off`, or `clairvoyant`: the oracle, a lower bound.
+        pub(crate) row: SettingRow = Word,
+        /// Its figures.
+        pub(crate) figures: HaltFigures = Record(HaltFigures::FIGURES, "{}"),
+    }
+
+    /// Figures of the validation half.
+    #[derive(Clone)]
+    pub(crate) struct HaltFigures {
+        /// Polling.
+        pub(crate) poll_cpu_percent: f64 = CpuPercent "polling",
+        /// Polling and switching.
+        pub(crate) cpu_percent: f64 = CpuPercent "CPU",
+        /// Halts that slept, by second.
+        pub(crate) blocks_per_s: f64 = PerSecond "blocks/s",
+        /// Mean wake-up latency over all halts, 0 for those that did not sleep.
+        pub(crate) latency_mean_ns: f64 = MeanNanos "latency",
+        /// Its 99th percentile over all halts.
+        pub(crate) latency_p99_ns: u64 = Nanos "p99",
+        /// Cost of a halt: polling, switching, and `lambda` times the wake-up latency.
+        pub(crate) cost_ns_per_halt: f64 = MeanNanos "per halt",
+        /// The same over the oracle's.
+        pub(crate) ratio: Option<f64> = Real "x oracle",
+    }
+
+    /// A line of the table of settings, and of CSV.
+    pub(crate) struct SettingLine {
+        /// The setting: `current`, `default`, `recommended` or `best found`, `off`, `oracle`, or the best policy of
+        /// any other kind.
+        pub(crate) setting: String = Name "second half",
+        #[serde(flatten)]
+        pub(crate) figures: HaltFigures = Flat(HaltFigures::FIGURES),
+    }
+
+    /// A policy of any kind.
+    pub(crate) struct BestPolicy {
+        /// Its name.
+        pub(crate) policy: String = Name,
+        /// Its figures.
+        pub(crate) figures: HaltFigures = Record(HaltFigures::FIGURES, "{}"),
+    }
+
+    /// A recommendation in a line.
+    pub(crate) struct GoalAdvice {
+        /// For what.
+        pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES, "{}"),
+        /// What to do, in a word.
+        pub(crate) verdict: &'static str = Word,
+        /// Whether a setting is to be written.
+        pub(crate) changes: bool = Flag,
+        /// The setting that stands afterwards.
+        pub(crate) setting: Settings = Object,
+        /// Polling under it.
+        pub(crate) poll_cpu_percent: f64 = CpuPercent "polling",
+        /// Mean wake-up latency under it.
+        pub(crate) latency_mean_ns: f64 = MeanNanos "latency",
+        /// What it changes of the cost, as a share of the cost in force; `null` where nothing changes.
+        pub(crate) cost_share: Option<Interval> = Record(INTERVAL, "{}"),
+    }
+
+    /// A setting on the validation half.
+    #[derive(Clone)]
+    pub(crate) struct SettingPoint {
+        /// The setting.
+        pub(crate) setting: Settings = Object,
+        /// Polling.
+        pub(crate) poll_cpu_percent: f64 = CpuPercent,
+        /// Mean wake-up latency.
+        pub(crate) latency_mean_ns: f64 = MeanNanos,
+        /// Cost of a halt, by the goal that was asked for.
+        pub(crate) cost_ns_per_halt: f64 = MeanNanos,
+    }
+
+    /// A setting that looked better and was not taken.
+    pub(crate) struct RejectedSetting {
+        /// The setting.
+        pub(crate) setting: Settings = Object,
+        /// `bistable`, `over-fitted`, `over-limit`, `calibrated` or `within-error`.
+        pub(crate) why: &'static str = Word,
+        /// The same in words, with figures.
+        pub(crate) text: String = Word,
+    }
+
+    /// Ceilings for each VM of its own.
+    pub(crate) struct VmCeilings {
+        /// The host's other parameters that go with them.
+        pub(crate) setting: Settings = Object,
+        /// VM by VM.
+        pub(crate) vms: Vec<VmCeiling> = List(VmCeiling::FIGURES),
+        /// What they change of the cost against the one setting, as a share of it.
+        pub(crate) cost_share: Interval = Record(INTERVAL, "{}"),
+    }
+
+    /// One VM's ceiling.
+    pub(crate) struct VmCeiling {
+        /// The VM.
+        pub(crate) name: Option<String> = Name,
+        /// Its VMM's process.
+        pub(crate) pid: Option<u32> = Number,
+        /// The ceiling.
+        pub(crate) ceiling_ns: u32 = Nanos,
+    }
 }
 
-/// What was found by playing each halt.
-#[derive(Debug, Serialize)]
-pub(crate) struct PlayedView {
-    /// Settings that were looked at.
-    pub(crate) looked_at: usize,
-    /// The best setting that was not rejected, recommended or not.
-    pub(crate) choice: Option<Settings>,
-    /// It against what is in force.
-    pub(crate) against_in_force: Option<ComparisonView>,
-    /// It against the kernel's default.
-    pub(crate) against_default: Option<ComparisonView>,
-    /// The share of `against_in_force`, were what was calibrated twice as late; `None` where neither rests
-    /// on it.
-    pub(crate) late_cost_share: Option<f64>,
-    /// What is in force is the kernel's default.
-    pub(crate) is_default_in_force: bool,
-    /// In force, default, the choice, the clairvoyant.
-    pub(crate) rows: Vec<RowView>,
-    /// The cheapest policy of any kind.
-    pub(crate) best_policy: Option<PolicyView>,
-    /// A recommendation for each goal that has a name.
-    pub(crate) goals: Vec<GoalAdvice>,
-    /// Settings that no other beats in both polling and latency.
-    pub(crate) front: Vec<PointView>,
-    /// Rejected candidates.
-    pub(crate) rejected: Vec<RejectedView>,
-    /// What ceilings for each VM of its own would add.
-    pub(crate) caps: Option<CapsView>,
+figures! {
+    /// Differences of two settings: own less other.
+    const COMPARISON: Comparison {
+        /// Cost of a halt.
+        cost_ns_per_halt: Interval = Record(INTERVAL, "cost_{}"),
+        /// The same as a share of the other's.
+        cost_share: Interval = Record(INTERVAL, "cost_share_{}"),
+        /// Polling, in % of one CPU.
+        poll_cpu_percent: Interval = Record(INTERVAL, "poll_cpu_percent_{}"),
+        /// Mean wake-up latency.
+        latency_mean_ns: Interval = Record(INTERVAL, "latency_mean_{}"),
+    }
 }
 
-/// What was asked for.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct GoalView {
-    /// Its name; `lambda` for a weight of the user's own.
-    pub(crate) name: String,
-    /// Nanoseconds of CPU for one of latency.
-    pub(crate) lambda: f64,
-    /// The most that polling may take, in % of one CPU.
-    pub(crate) max_poll_cpu_percent: Option<f64>,
-}
-
-/// What the figures rest on.
-#[derive(Debug, Serialize)]
-pub(crate) struct Basis {
-    /// Whose algorithm, with which costs.
-    #[serde(flatten)]
-    pub(crate) model: Model,
-    /// The ends of its interval, where it was calibrated: intervals of costs reach to both.
-    pub(crate) switch_cpu_ends_ns: Option<[u64; 2]>,
-    /// Halts that were looked at.
-    pub(crate) halts: u64,
-    /// Of them, those that judge.
-    pub(crate) judged_halts: u64,
-    /// Time of the part that judges.
-    pub(crate) judged_ns: u64,
-    /// Blocks that halts of VMs made, as recorded and as the replay of the setting in force has them.
-    pub(crate) blocks_recorded: u64,
-    /// The same, replayed.
-    pub(crate) blocks_replayed: u64,
-    /// On how many of the validated halts assumptions rest, under the setting in force.
-    pub(crate) doubts: Doubts,
-    /// Of the judging halts, those that under the choice sleep for a length of which no wake-up was
-    /// recorded.
-    pub(crate) latency_guessed: u64,
-    /// Of the judging halts, those that under the choice sleep for a length of which fewer than sixteen
-    /// undisturbed wake-ups were recorded.
-    pub(crate) latency_thin: u64,
-    /// Of the judging halts, those that under the choice sleep for a length of which too few wake-ups were
-    /// recorded, and wake as calibrated.
-    pub(crate) latency_calibrated: u64,
-    /// What the host's CPUs were idle, in % of one CPU; nobody is told to poll for more on top.
-    pub(crate) idle_cpu_percent: Option<f64>,
-    /// Halts left out because there were too many to keep.
-    pub(crate) skipped: u64,
-    /// Halts that step back in time, left out.
-    pub(crate) out_of_order: u64,
-    /// vCPUs whose guest switched host polling off, left out.
-    pub(crate) vetoed_vcpus: u64,
-    /// vCPUs of VMs with a ceiling of their own, which no module parameter moves.
-    pub(crate) own_ceiling_vcpus: u64,
-    /// vCPUs whose ceiling was another than the module parameter when recorded.
-    pub(crate) other_ceiling_vcpus: u64,
-    /// Running VMs keep the ceiling that they began with (kernels 5.8 to 6.0).
-    pub(crate) ceiling_is_snapshot: bool,
-    /// Events lost while recording.
-    pub(crate) lost: u64,
-    /// The capture is not whole.
-    pub(crate) partial: bool,
-}
-
-/// The figures of a setting or policy on the part that judges.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct RowView {
-    /// Whose.
-    pub(crate) row: SettingRow,
-    /// Its figures.
-    pub(crate) figures: Figures,
-}
-
-/// Figures of the part that judges.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct Figures {
-    /// Polling, in % of one CPU for all vCPUs together.
-    pub(crate) poll_cpu_percent: f64,
-    /// Polling and switching, in the same way.
-    pub(crate) cpu_percent: f64,
-    /// Blocks by second, all vCPUs together.
-    pub(crate) blocks_per_s: f64,
-    /// Wake-up latency: mean over all halts.
-    pub(crate) latency_mean_ns: f64,
-    /// Its 99th percentile over all halts.
-    pub(crate) latency_p99_ns: u64,
-    /// Cost of a halt.
-    pub(crate) cost_ns_per_halt: f64,
-    /// The same over the clairvoyant's.
-    pub(crate) ratio: Option<f64>,
-}
-
-impl Figures {
+impl HaltFigures {
     /// Of an outcome; `bound` is what a halt costs at the least.
     pub(crate) fn new(outcome: &Outcome, bound: Option<f64>, wall: &Wall, cost: &Cost) -> Self {
         let sums = Sums::of_outcome(outcome);
@@ -184,127 +298,6 @@ impl Figures {
             ratio: bound.map(|bound| cost_ns_per_halt / bound),
         }
     }
-}
-
-/// A policy of any kind.
-#[derive(Debug, Serialize)]
-pub(crate) struct PolicyView {
-    /// Its name.
-    pub(crate) policy: String,
-    /// Its figures.
-    pub(crate) figures: Figures,
-}
-
-/// A difference, and the interval that holds the true one in 95 of 100 repetitions; `None` where the
-/// part that judges is too short for one.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub(crate) struct IntervalView {
-    /// The difference.
-    pub(crate) value: f64,
-    /// Lower end.
-    pub(crate) low: Option<f64>,
-    /// Upper end.
-    pub(crate) high: Option<f64>,
-}
-
-impl IntervalView {
-    fn new(interval: &Interval) -> Self {
-        let known = |end: f64| end.is_finite().then_some(end);
-        Self {
-            value: interval.value,
-            low: known(interval.low),
-            high: known(interval.high),
-        }
-    }
-}
-
-/// Differences of two settings: own less other.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct ComparisonView {
-    /// Cost of a halt.
-    pub(crate) cost_ns_per_halt: IntervalView,
-    /// The same as a share of the other's.
-    pub(crate) cost_share: IntervalView,
-    /// Polling in % of one CPU.
-    pub(crate) poll_cpu_percent: IntervalView,
-    /// Mean wake-up latency.
-    pub(crate) latency_mean_ns: IntervalView,
-}
-
-impl ComparisonView {
-    fn new(of: &Comparison) -> Self {
-        Self {
-            cost_ns_per_halt: IntervalView::new(&of.cost_ns_per_halt),
-            cost_share: IntervalView::new(&of.cost_share),
-            poll_cpu_percent: IntervalView::new(&of.poll_cpu_percent),
-            latency_mean_ns: IntervalView::new(&of.latency_mean_ns),
-        }
-    }
-}
-
-/// A recommendation in a line.
-#[derive(Debug, Serialize)]
-pub(crate) struct GoalAdvice {
-    /// For what.
-    pub(crate) goal: GoalView,
-    /// What to do, in a word.
-    pub(crate) verdict: &'static str,
-    /// Whether a setting is to be written.
-    pub(crate) changes: bool,
-    /// The setting that stands afterwards.
-    pub(crate) setting: Settings,
-    /// Polling under it, in % of one CPU.
-    pub(crate) poll_cpu_percent: f64,
-    /// Mean wake-up latency under it.
-    pub(crate) latency_mean_ns: f64,
-    /// What it changes of the cost, as a share of the cost in force; `None` where nothing changes.
-    pub(crate) cost_share: Option<IntervalView>,
-}
-
-/// A point of the front, or one that it is held against.
-#[derive(Debug, Clone, Serialize)]
-pub(crate) struct PointView {
-    /// The setting.
-    pub(crate) setting: Settings,
-    /// Polling, in % of one CPU.
-    pub(crate) poll_cpu_percent: f64,
-    /// Mean wake-up latency.
-    pub(crate) latency_mean_ns: f64,
-    /// Cost of a halt, by the goal that was asked for.
-    pub(crate) cost_ns_per_halt: f64,
-}
-
-/// A setting that looked better and was not taken.
-#[derive(Debug, Serialize)]
-pub(crate) struct RejectedView {
-    /// The setting.
-    pub(crate) setting: Settings,
-    /// `bistable`, `over-fitted`, `over-limit`, `calibrated` or `within-error`.
-    pub(crate) why: &'static str,
-    /// The same in words, with figures.
-    pub(crate) text: String,
-}
-
-/// Ceilings for each VM of its own.
-#[derive(Debug, Serialize)]
-pub(crate) struct CapsView {
-    /// The host's other parameters that go with them.
-    pub(crate) setting: Settings,
-    /// VM by VM.
-    pub(crate) vms: Vec<CapView>,
-    /// What they change of the cost against the one setting, as a share of it.
-    pub(crate) cost_share: IntervalView,
-}
-
-/// One VM's ceiling.
-#[derive(Debug, Serialize)]
-pub(crate) struct CapView {
-    /// The VM.
-    pub(crate) name: Option<String>,
-    /// Its VMM's process.
-    pub(crate) pid: Option<u32>,
-    /// The ceiling.
-    pub(crate) ceiling_ns: u32,
 }
 
 /// A setting by the kernel's names, without what it lacks.
@@ -323,7 +316,7 @@ pub(crate) fn commands(recommended: Option<Settings>, in_force: Settings) -> Vec
     changes.as_ref().map_or_else(Vec::new, say::commands)
 }
 
-impl View {
+impl TuneResult {
     /// The settings that a host can set by this recommendation; `None` where that is to leave it.
     pub(crate) fn for_host(&self) -> Option<Settings> {
         match self.recommended {
@@ -339,7 +332,7 @@ impl View {
 }
 
 /// Puts it together.
-pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> View {
+pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> TuneResult {
     let material = &candidates.material;
     let reach = Reach::of(&material.terms.rule());
     let (advice, in_force) = (&candidates.advice, &material.terms.in_force);
@@ -360,7 +353,7 @@ pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -
         of => of,
     };
     let is_moot = !follows && recommended.is_none() && !material.terms.ceiling_only;
-    let mut view = View {
+    let mut view = TuneResult {
         schema: super::SCHEMA,
         basis: basis(info, candidates, partial),
         goal: goal(advice),
@@ -381,7 +374,7 @@ pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -
     view
 }
 
-fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedView {
+fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedSettings {
     let (material, advice) = (&candidates.material, &candidates.advice);
     let cost = &advice.goal.aim.cost;
     let bound = candidates
@@ -390,16 +383,16 @@ fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedVi
         .find(|(row, _)| *row == SettingRow::Clairvoyant);
     let bound = bound.map(|(_, outcome)| Sums::of_outcome(outcome).cost_per_halt_ns(cost));
     let bound = bound.filter(|&bound| bound > 0.0);
-    let figures = |outcome: &Outcome| Figures::new(outcome, bound, &material.judged_wall, cost);
-    let row = |(row, outcome): &(SettingRow, Outcome)| RowView {
+    let figures = |outcome: &Outcome| HaltFigures::new(outcome, bound, &material.judged_wall, cost);
+    let row = |(row, outcome): &(SettingRow, Outcome)| SettingFigures {
         row: *row,
         figures: figures(outcome),
     };
-    PlayedView {
+    PlayedSettings {
         looked_at: candidates.looked_at,
         choice: (advice.choice.as_ref()).map(|choice| settings(&choice.knobs, reach)),
-        against_in_force: advice.against_in_force.as_ref().map(ComparisonView::new),
-        against_default: advice.against_default.as_ref().map(ComparisonView::new),
+        against_in_force: advice.against_in_force,
+        against_default: advice.against_default,
         late_cost_share: advice.late_gain.map(|gain| -gain),
         is_default_in_force: reach
             .is_same(&material.terms.in_force, &material.terms.default_knobs()),
@@ -407,7 +400,7 @@ fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedVi
         best_policy: candidates
             .best_policy
             .as_ref()
-            .map(|(name, outcome)| PolicyView {
+            .map(|(name, outcome)| BestPolicy {
                 policy: name.clone(),
                 figures: figures(outcome),
             }),
@@ -422,8 +415,8 @@ fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedVi
     }
 }
 
-fn goal(advice: &Advice) -> GoalView {
-    GoalView {
+fn goal(advice: &Advice) -> TuneGoal {
+    TuneGoal {
         name: advice.goal.name.clone(),
         lambda: advice.goal.aim.cost.latency_weight_milli as f64 / 1e3,
         max_poll_cpu_percent: advice.goal.aim.max_poll_cpu_percent,
@@ -444,12 +437,12 @@ fn goal_advice(candidates: &Candidates, advice: &Advice, reach: Reach) -> GoalAd
         latency_mean_ns: judged.latency_mean_ns(),
         cost_share: (advice.against_in_force.as_ref())
             .filter(|_| changes)
-            .map(|against| IntervalView::new(&against.cost_share)),
+            .map(|against| against.cost_share),
     }
 }
 
 /// The front on the part that judges, of all that came into the final and has one state.
-fn front(candidates: &Candidates, cost: &Cost, reach: Reach) -> Vec<PointView> {
+fn front(candidates: &Candidates, cost: &Cost, reach: Reach) -> Vec<SettingPoint> {
     let stable: Vec<&Finalist> = (candidates.of.others.iter())
         .filter(|finalist| finalist.two_states(cost).is_none())
         .collect();
@@ -462,9 +455,9 @@ fn front(candidates: &Candidates, cost: &Cost, reach: Reach) -> Vec<PointView> {
 }
 
 /// A setting with its figures on the part that judges.
-pub(crate) fn point(candidates: &Candidates, finalist: &Finalist, reach: Reach) -> PointView {
+pub(crate) fn point(candidates: &Candidates, finalist: &Finalist, reach: Reach) -> SettingPoint {
     let judged = finalist.judged();
-    PointView {
+    SettingPoint {
         setting: settings(&finalist.knobs, reach),
         poll_cpu_percent: candidates.material.judged_wall.poll_cpu_percent(&judged),
         latency_mean_ns: judged.latency_mean_ns(),
@@ -472,8 +465,8 @@ pub(crate) fn point(candidates: &Candidates, finalist: &Finalist, reach: Reach) 
     }
 }
 
-fn rejected(setting: Settings, why: &Rejected) -> RejectedView {
-    RejectedView {
+fn rejected(setting: Settings, why: &Rejected) -> RejectedSetting {
+    RejectedSetting {
         setting,
         why: match why {
             Rejected::Bistable(..) => "bistable",
@@ -486,23 +479,23 @@ fn rejected(setting: Settings, why: &Rejected) -> RejectedView {
     }
 }
 
-fn caps(info: &CaptureInfo, of: &Caps, reach: Reach) -> CapsView {
+fn caps(info: &CaptureInfo, of: &Caps, reach: Reach) -> VmCeilings {
     let vms = of.vms.iter().map(|cap| {
         let vm = info.roster.vms.iter().find(|vm| vm.index == cap.vm);
-        CapView {
+        VmCeiling {
             name: vm.map(|vm| vm.name.clone()),
             pid: vm.map(|vm| vm.key.pid.0),
             ceiling_ns: cap.ceiling_ns,
         }
     });
-    CapsView {
+    VmCeilings {
         setting: settings(&of.knobs, reach),
         vms: vms.collect(),
-        cost_share: IntervalView::new(&of.cost_share),
+        cost_share: of.cost_share,
     }
 }
 
-fn basis(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> Basis {
+fn basis(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> TuneBasis {
     let material = &candidates.material;
     let terms = &material.terms;
     let recorded = material.seats.iter().map(|seated| seated.recorded.blocks);
@@ -518,7 +511,7 @@ fn basis(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> Basis {
         .seats
         .iter()
         .filter(|seated| seated.own_ceiling_ns.is_some());
-    Basis {
+    TuneBasis {
         model: Model::new(
             info,
             [terms.version.to_string(), terms.arch.to_string()],
@@ -546,4 +539,16 @@ fn basis(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> Basis {
         lost: total(info.lost.values()),
         partial,
     }
+}
+
+#[cfg(test)]
+#[test]
+fn what_is_published_is_what_is_declared() {
+    use haltwise_document::Figures;
+    crate::figures::test::is_published(
+        "tune",
+        "The recommendation as JSON",
+        ABOUT,
+        TuneResult::FIGURES,
+    );
 }

@@ -5,6 +5,7 @@ use haltwise_core::replay::Doubts;
 use haltwise_document::figures;
 
 use crate::costs::model::Model;
+use crate::figures::DOUBTS;
 use crate::replay::price::Price;
 
 /// What the page of documentation says before its tables.
@@ -53,26 +54,6 @@ figures! {
         pub(crate) vetoed_vcpus: u64 = Count,
         /// The capture is cut or damaged.
         pub(crate) partial: bool = Flag,
-    }
-}
-
-figures! {
-    /// On how many halts an assumption rests.
-    pub(crate) const DOUBTS: Doubts {
-        /// The poll was preempted, and is replayed as preempted after the same time.
-        poll_cut: u64 = Count,
-        /// Their wake source is not known.
-        wake_unknown: u64 = Count,
-        /// It is not known how their wake events move with the halt.
-        arrival_assumed: u64 = Count,
-        /// Their gap was guessed: the wake-up latency was not recorded.
-        gap_guessed: u64 = Count,
-        /// 0 here: it depends on the policy.
-        latency_guessed: u64 = Count,
-        /// 0 here: it depends on the policy.
-        latency_thin: u64 = Count,
-        /// 0 here: it depends on the policy.
-        latency_calibrated: u64 = Count,
     }
 }
 

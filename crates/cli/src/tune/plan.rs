@@ -1,13 +1,14 @@
 //! The plan that a recommendation comes to.
 
 use haltwise_capture::info::CaptureInfo;
+use haltwise_core::tune::interval::Interval as Confidence;
 
 use crate::plan::{Basis, Effect, Expected, Goal, Interval, Plan, SCHEMA, Scope, Tool, VERSION};
 use crate::recommend::candidates::SettingRow;
-use crate::recommend::view::{Figures, IntervalView, PlayedView, View};
+use crate::recommend::view::{HaltFigures, PlayedSettings, TuneResult};
 
 /// Makes it.
-pub(crate) fn plan(info: &CaptureInfo, view: &View) -> Plan {
+pub(crate) fn plan(info: &CaptureInfo, view: &TuneResult) -> Plan {
     let ended = info.ended.as_ref();
     Plan {
         schema: SCHEMA.to_owned(),
@@ -37,7 +38,7 @@ pub(crate) fn plan(info: &CaptureInfo, view: &View) -> Plan {
     }
 }
 
-fn expected(view: &View) -> Option<Expected> {
+fn expected(view: &TuneResult) -> Option<Expected> {
     let played = match (&view.played, &view.counted) {
         (Some(played), _) => played,
         (None, Some(counted)) => return counted.expected(),
@@ -45,12 +46,12 @@ fn expected(view: &View) -> Option<Expected> {
     };
     let against = played.against_in_force.as_ref()?;
     let of = |row| figures(played, row);
-    let effect = |figure: fn(&Figures) -> f64, interval: &IntervalView| {
+    let effect = |figure: fn(&HaltFigures) -> f64, interval: &Confidence| {
         Some(Effect {
             before: figure(of(SettingRow::InForce)?),
             after: figure(of(SettingRow::Choice)?),
-            change_low: interval.low.unwrap_or(interval.value),
-            change_high: interval.high.unwrap_or(interval.value),
+            change_low: end(interval, interval.low),
+            change_high: end(interval, interval.high),
         })
     };
     Some(Expected {
@@ -62,7 +63,12 @@ fn expected(view: &View) -> Option<Expected> {
     })
 }
 
-fn figures(played: &PlayedView, row: SettingRow) -> Option<&Figures> {
+/// An end of an interval; the difference itself where nothing bounds it.
+fn end(interval: &Confidence, end: f64) -> f64 {
+    if end.is_finite() { end } else { interval.value }
+}
+
+fn figures(played: &PlayedSettings, row: SettingRow) -> Option<&HaltFigures> {
     let found = played.rows.iter().find(|of| of.row == row);
     found.map(|of| &of.figures)
 }

@@ -1,19 +1,26 @@
 //! A recommendation on a screen: what to do, what it buys, what else there is, what it rests on.
 
+use haltwise_document::{Rows, Unit, text};
+
 use super::plot::{self, Mark};
-use crate::number::{nanos, nanos_f64, share, three_digits};
-use crate::page::{Page, Stands, harmless};
+use crate::number::{nanos_f64, share, three_digits};
+use crate::page::{Page, harmless};
 use crate::recommend::candidates::SettingRow;
 use crate::recommend::rests::rests;
-use crate::recommend::view::{Figures, GoalAdvice, PlayedView, PointView, View};
+use crate::recommend::view::{HaltFigures, PlayedSettings, SettingLine, SettingPoint, TuneResult};
 use crate::recommend::{beside, counted, say};
 
-/// Lays a recommendation out. `plan` is the file that was written, `dir` the capture's.
-pub(crate) fn render(view: &View, plan: Option<&str>, width: usize) -> String {
+/// Lays a recommendation out, with so many lines of the table of settings. `plan` is the file that was written.
+pub(crate) fn render(
+    view: &TuneResult,
+    lines: &[SettingLine],
+    plan: Option<&str>,
+    [top, width]: [usize; 2],
+) -> String {
     let mut page = Page::new(width);
     head(&mut page, view);
     if let Some(played) = &view.played {
-        rows(&mut page, view, played);
+        settings(&mut page, lines, top);
         against(&mut page, view, played);
         goals(&mut page, view, played);
         front(&mut page, view, played);
@@ -31,7 +38,7 @@ pub(crate) fn render(view: &View, plan: Option<&str>, width: usize) -> String {
     page.finish()
 }
 
-fn head(page: &mut Page, view: &View) {
+fn head(page: &mut Page, view: &TuneResult) {
     let goal = &view.goal;
     let name = match goal.name.as_str() {
         "lambda" => format!("lambda {}", three_digits(goal.lambda)),
@@ -58,53 +65,39 @@ fn head(page: &mut Page, view: &View) {
     }
 }
 
-const HEAD: [&str; 8] = [
-    "second half",
-    "polling",
-    "CPU",
-    "blocks/s",
-    "latency",
-    "p99",
-    "per halt",
-    "x oracle",
-];
-
-fn rows(page: &mut Page, view: &View, played: &PlayedView) {
-    page.gap();
-    let mut stands = [Stands::Right; 8];
-    stands[0] = Stands::Left;
-    let mut table = vec![HEAD.map(str::to_owned).to_vec()];
-    for row in &played.rows {
-        let name = match row.row {
-            SettingRow::InForce => "current".to_owned(),
-            SettingRow::Default => "default".to_owned(),
-            SettingRow::Choice if view.changes => "recommended".to_owned(),
-            SettingRow::Choice => "best found".to_owned(),
-            SettingRow::Off => "off".to_owned(),
-            SettingRow::Clairvoyant => "oracle".to_owned(),
+/// The table of settings.
+pub(crate) fn lines(view: &TuneResult) -> Vec<SettingLine> {
+    let played = view.played.iter();
+    let rows = played.clone().flat_map(|played| &played.rows).map(|row| {
+        let setting = match row.row {
+            SettingRow::InForce => "current",
+            SettingRow::Default => "default",
+            SettingRow::Choice if view.changes => "recommended",
+            SettingRow::Choice => "best found",
+            SettingRow::Off => "off",
+            SettingRow::Clairvoyant => "oracle",
         };
-        table.push(cells(name, &row.figures));
-    }
-    if let Some(best) = &played.best_policy {
-        table.push(cells(best.policy.clone(), &best.figures));
-    }
-    page.table(2, &stands, &table);
+        (setting, &row.figures)
+    });
+    let best = played.filter_map(|played| played.best_policy.as_ref());
+    let best = best.map(|best| (best.policy.as_str(), &best.figures));
+    let line = |(setting, figures): (&str, &HaltFigures)| SettingLine {
+        setting: setting.to_owned(),
+        figures: figures.clone(),
+    };
+    rows.chain(best).map(line).collect()
 }
 
-fn cells(name: String, figures: &Figures) -> Vec<String> {
-    vec![
-        name,
-        share(figures.poll_cpu_percent / 100.0),
-        share(figures.cpu_percent / 100.0),
-        crate::number::scaled(figures.blocks_per_s),
-        nanos_f64(figures.latency_mean_ns),
-        nanos(figures.latency_p99_ns),
-        nanos_f64(figures.cost_ns_per_halt),
-        figures.ratio.map_or_else(|| "-".to_owned(), three_digits),
-    ]
+fn settings(page: &mut Page, lines: &[SettingLine], top: usize) {
+    page.gap();
+    let table = Rows::new("Settings", lines, top)
+        .show(&["setting", "poll_cpu_percent", "cpu_percent", "blocks_per_s"])
+        .show(&["latency_mean_ns", "latency_p99_ns", "cost_ns_per_halt"])
+        .show(&["ratio"]);
+    text::table(page, &table.finish());
 }
 
-fn against(page: &mut Page, view: &View, played: &PlayedView) {
+fn against(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
     let in_force = beside::in_force(view, played);
     let default = beside::default(view, played);
     let texts = [Some(in_force), default, beside::distance(played)];
@@ -114,46 +107,37 @@ fn against(page: &mut Page, view: &View, played: &PlayedView) {
     }
 }
 
-fn goals(page: &mut Page, view: &View, played: &PlayedView) {
+fn goals(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
     page.heading("For each goal");
-    let mut stands = [Stands::Right; 5];
-    stands[0] = Stands::Left;
-    stands[1] = Stands::Left;
-    let head = ["goal", "setting", "polling", "latency", "cost"].map(str::to_owned);
-    let mut table = vec![head.to_vec()];
-    for advice in &played.goals {
-        table.push(goal_row(view, advice));
-    }
-    page.table(2, &stands, &table);
+    let table = Rows::new("For each goal", &played.goals, usize::MAX)
+        .with("goal", Unit::Word, |advice| {
+            let name = &advice.goal.name;
+            let is_asked = *name == view.goal.name;
+            format!("{name}{}", if is_asked { "*" } else { "" })
+        })
+        .with("setting", Unit::Word, |advice| {
+            if advice.changes {
+                say::setting(&advice.setting)
+            } else {
+                "no change".to_owned()
+            }
+        })
+        .show(&["poll_cpu_percent", "latency_mean_ns"])
+        .with("cost", Unit::Shown, |advice| {
+            advice
+                .cost_share
+                .as_ref()
+                .map(|cost| say::change(cost.value))
+        });
+    text::table(page, &table.finish());
 }
 
-fn goal_row(view: &View, advice: &GoalAdvice) -> Vec<String> {
-    let mark = if advice.goal.name == view.goal.name {
-        "*"
-    } else {
-        ""
-    };
-    let setting = if advice.changes {
-        say::setting(&advice.setting)
-    } else {
-        "no change".to_owned()
-    };
-    let cost = advice.cost_share.as_ref();
-    vec![
-        format!("{}{mark}", advice.goal.name),
-        setting,
-        share(advice.poll_cpu_percent / 100.0),
-        nanos_f64(advice.latency_mean_ns),
-        cost.map_or_else(|| "-".to_owned(), |cost| say::change(cost.value)),
-    ]
-}
-
-fn front(page: &mut Page, view: &View, played: &PlayedView) {
+fn front(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
     if played.front.is_empty() {
         return;
     }
     page.heading("Polling against latency");
-    let mark = |point: &PointView, letter| Mark {
+    let mark = |point: &SettingPoint, letter| Mark {
         x: point.poll_cpu_percent,
         y: point.latency_mean_ns,
         letter,
@@ -201,7 +185,7 @@ fn front(page: &mut Page, view: &View, played: &PlayedView) {
     );
 }
 
-fn rejected(page: &mut Page, played: &PlayedView) {
+fn rejected(page: &mut Page, played: &PlayedSettings) {
     if played.rejected.is_empty() {
         return;
     }
@@ -225,14 +209,14 @@ fn rejected(page: &mut Page, played: &PlayedView) {
     }
 }
 
-fn caps(page: &mut Page, view: &View, played: &PlayedView) {
+fn caps(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
     if let Some(text) = beside::caps(view, played) {
         page.heading(beside::CAPS);
         page.wrapped("  ", &text, 2);
     }
 }
 
-fn commands(page: &mut Page, view: &View, plan: Option<&str>) {
+fn commands(page: &mut Page, view: &TuneResult, plan: Option<&str>) {
     if view.commands.is_empty() {
         return;
     }

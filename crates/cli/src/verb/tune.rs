@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::replay::Arrivals;
+use haltwise_document::csv;
 
 use crate::costs::GivenCosts;
 use crate::costs::model::arrivals;
@@ -14,7 +15,7 @@ use crate::reading::select;
 use crate::recommend::candidates::{Extent, TuneRequest};
 use crate::recommend::goal::{self, Weight};
 use crate::recommend::recommend;
-use crate::terminal::{self, Width};
+use crate::shown::Shown;
 use crate::tune::{plan, text};
 
 /// Arguments of `haltwise tune`.
@@ -69,16 +70,12 @@ pub(crate) struct Arguments {
     /// Seed of the confidence intervals and of randomized policies
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Print JSON (schema 1, see docs/tune-json.md)
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    width: Width,
+    shown: Shown,
 }
 
 /// Seeks and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let width = arguments.width.columns();
     let opened = Opened::open(&arguments.dir)?;
     let selector = arguments.vm.as_deref();
     let vms = selector.map(|vm| select::vms(&opened.info().roster, Some(vm)));
@@ -99,10 +96,22 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     if let Some(path) = path {
         plan::plan(opened.info(), &view).write(path)?;
     }
-    terminal::show(arguments.json, &view, |view| {
-        let plan = path.map(|path| path.display().to_string());
-        text::render(view, plan.as_deref(), width)
-    })?;
+    let shown = &arguments.shown;
+    let mut lines = text::lines(&view);
+    shown.sort(&mut [&mut lines])?;
+    shown.print_text(
+        &view,
+        || csv::rows(&lines),
+        || {
+            let plan = path.map(|path| path.display().to_string());
+            text::render(
+                &view,
+                &lines,
+                plan.as_deref(),
+                [shown.rows(), shown.width()],
+            )
+        },
+    )?;
     if arguments.plan.is_some() && path.is_none() {
         let error = anyhow!(
             "no plan was written: halt_poll_ns applies to no VM of this capture, because each has its \

@@ -1,7 +1,6 @@
 //! `haltwise tune` on every capture and on longer ones made here, against committed texts; its JSON
 //! against its page, its plans against what wrote them.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +12,7 @@ use haltwise_core::recording::{Mode, Rung};
 use serde_json::Value;
 
 use super::guest::Guest;
-use super::schema::{keys, quoted};
+use super::schema::conforms;
 use super::{START_NS, compare, fits, flat, haltwise, home, knobs, scenarios, updates};
 
 /// Loads long enough to judge: a name, the ceiling in force, and each vCPU's gaps.
@@ -451,16 +450,19 @@ fn what_cannot_be_tuned_says_why() {
 }
 
 #[test]
-fn the_page_describes_every_field() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/tune-json.md");
-    let page = fs::read_to_string(page).unwrap();
+fn the_json_is_as_published_and_csv_is_the_table() {
     let dir = tempfile::tempdir().unwrap();
     let (name, ceiling, gaps) = LOADS[3];
     record(&dir.path().join(name), ceiling, gaps);
-    let mut printed = BTreeSet::new();
-    keys(&tuned(dir.path(), name, &[]), &mut printed);
-    keys(&tuned(&home(), "captures/counts", &[]), &mut printed);
-    let described = quoted(&page);
-    let missing: Vec<_> = printed.difference(&described).collect();
-    assert!(missing.is_empty(), "not described: {missing:?}");
+    let played = tuned(dir.path(), name, &[]);
+    conforms("tune", &played);
+    conforms("tune", &tuned(&home(), "captures/counts", &[]));
+    let (csv, _) = tune(dir.path(), name, &["--csv"]);
+    let settings: Vec<&str> = csv
+        .lines()
+        .filter_map(|line| line.split(',').next())
+        .collect();
+    assert_eq!(settings[..2], ["setting", "current"]);
+    let rows = played["played"]["rows"].as_array().unwrap().len();
+    assert_eq!(settings.len(), rows + 2, "{csv}");
 }

@@ -250,7 +250,7 @@ const KEPT: f64 = 0.5;
 
 /// The differences between two settings on the judging part: own less other. Intervals of costs reach to both
 /// ends of the interval of what was calibrated.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Comparison {
     /// Cost per halt, in nanoseconds of CPU.
     pub cost_ns_per_halt: Interval,

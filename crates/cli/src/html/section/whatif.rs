@@ -13,7 +13,7 @@ use crate::number::{count, nanos, nanos_f64, share, three_digits};
 use crate::plan::Settings;
 use crate::recommend::candidates::SettingRow;
 use crate::recommend::say;
-use crate::recommend::view::{Figures, PlayedView, settings};
+use crate::recommend::view::{HaltFigures, PlayedSettings, settings};
 use crate::recommend::whatif::WhatIf;
 
 /// The section.
@@ -71,7 +71,7 @@ pub(super) fn whatif(content: &Content) -> Option<Markup> {
     )
 }
 
-fn played(content: &Content) -> Option<(&Advice, &PlayedView, &WhatIf)> {
+fn played(content: &Content) -> Option<(&Advice, &PlayedSettings, &WhatIf)> {
     let advice = content.advice.as_ref().ok()?;
     let played = advice.tuned.played.as_ref()?;
     Some((advice, played, content.whatif.as_ref()?))
@@ -91,7 +91,7 @@ struct Shown {
     name: &'static str,
     title: &'static str,
     parameters: String,
-    figures: Figures,
+    figures: HaltFigures,
 }
 
 impl Shown {
@@ -106,7 +106,7 @@ impl Shown {
 }
 
 /// In force, the default, the choice, no polling, the bound.
-fn rows(content: &Content, advice: &Advice, played: &PlayedView, grid: &WhatIf) -> Vec<Shown> {
+fn rows(content: &Content, advice: &Advice, played: &PlayedSettings, grid: &WhatIf) -> Vec<Shown> {
     let reach: Reach = grid.reach;
     let choice = choice_name(content);
     let said = |setting: &Settings| say::setting(setting);

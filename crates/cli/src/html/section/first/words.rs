@@ -6,7 +6,7 @@ use crate::number::{nanos, nanos_f64, share, three_digits};
 use crate::recommend::candidates::SettingRow;
 use crate::recommend::follow;
 use crate::recommend::say;
-use crate::recommend::view::{Figures, PlayedView};
+use crate::recommend::view::{HaltFigures, PlayedSettings};
 use crate::report::view::{AccountView, Report, VmView};
 
 /// What the first screen says.
@@ -247,11 +247,14 @@ fn effect(advice: &Advice, told: &mut Vec<Told>) -> Vec<Markup> {
     let mut sentences = vec![out];
     if let Some(against) = &played.against_in_force {
         let by = &against.cost_share;
-        let interval = match (by.low, by.high) {
-            (Some(low), Some(high)) => {
-                format!("95 % interval {} to {}", share_of(low), share_of(high))
-            }
-            _ => "too few halts for a confidence interval".to_owned(),
+        let interval = if by.is_known() {
+            format!(
+                "95 % interval {} to {}",
+                share_of(by.low),
+                share_of(by.high)
+            )
+        } else {
+            "too few halts for a confidence interval".to_owned()
         };
         let costs = number(
             "cost",
@@ -278,8 +281,8 @@ fn share_of(part: f64) -> String {
 /// How much of what polling gains in latency is kept, or what wake-ups come to.
 fn kept(
     advice: &Advice,
-    before: &Figures,
-    after: &Figures,
+    before: &HaltFigures,
+    after: &HaltFigures,
     told: &mut Vec<Told>,
     judged: &str,
 ) -> Markup {
@@ -329,7 +332,7 @@ fn kept(
         .and(linked(told, before))
 }
 
-fn row(played: &PlayedView, which: SettingRow) -> Option<&Figures> {
+fn row(played: &PlayedSettings, which: SettingRow) -> Option<&HaltFigures> {
     let found = played.rows.iter().find(|row| row.row == which);
     found.map(|row| &row.figures)
 }
