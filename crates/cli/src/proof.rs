@@ -14,8 +14,10 @@ use haltwise_capture::files;
 use haltwise_core::prove::compare::{Comparison, Verdict};
 use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::prove::predict::Prediction;
+use haltwise_core::prove::rank::Interval;
 use haltwise_core::prove::schedule::Block;
-use serde::{Deserialize, Serialize};
+use haltwise_document::figures;
+use serde::Deserialize;
 
 use crate::costs::Source;
 use crate::exit::{Exit, Failure};
@@ -23,158 +25,235 @@ use crate::exit::{Exit, Failure};
 /// Version of the JSON; documented in `docs/prove-json.md`.
 pub(crate) const SCHEMA: u32 = 1;
 
-/// The whole result.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Proof {
-    /// Version of this shape.
-    pub(crate) schema: u32,
-    /// The first setting: what is measured against.
-    pub(crate) a: SettingView,
-    /// The second.
-    pub(crate) b: SettingView,
-    /// How they were put in force: `vm-ceiling`, `host-parameters` or `in-force`.
-    pub(crate) means: String,
-    /// The command of each block.
-    pub(crate) command: Vec<String>,
+/// What the page of documentation says before its tables.
+#[cfg(test)]
+const ABOUT: &[&str] = &[
+    "`haltwise prove --from FILE` shows a result that was saved.",
+    "Times are whole nanoseconds where their names end in `_ns`. Figures are in the `unit` beside them. What ends in \
+     `_percent` is in %.",
+    "`null`, and a figure that is not there, mean that it is not known. They never mean zero.",
+    "Verdicts: `better` or `worse`, B's halts cost less, or more; `no-difference`; `too-noisy`; `too-few-rounds`. B is \
+     better or worse if the interval of the difference excludes zero **and** the difference is larger than the \
+     control's interval reaches. Else, if the control would have shown `detect_percent`, there is no difference; else \
+     the host was too noisy.",
+    "Figures: `cost` of a halt; `poll-cpu` and `vcpu-cpu` in % of a CPU for all vCPUs together; `latency-mean`, \
+     `latency-p50`, `latency-p99` over all halts, 0 for those that did not wait; `halts` a second; `successful-polls` \
+     and `blocks` in % of halts; `awake` (C0 residency of the host's CPUs), `power` of the packages, `metric` of the \
+     command.",
+    "CSV has the figures.",
+];
+
+figures! {
+    /// The whole result.
+    #[derive(Clone, PartialEq, Deserialize)]
+    pub(crate) struct Proof {
+        /// Version of this layout: 1.
+        pub(crate) schema: u32 = Number,
+        /// The first setting: what is measured against.
+        pub(crate) a: ProvenSetting = Record(ProvenSetting::FIGURES, "{}"),
+        /// The second.
+        pub(crate) b: ProvenSetting = Record(ProvenSetting::FIGURES, "{}"),
+        /// How they were put in force: `vm-ceiling` (by the command, for each VM), `host-parameters`, or `in-force`
+        /// (nothing was set).
+        pub(crate) means: String = Word,
+        /// The words of the command of each period; empty where there was none, and with `--no-command`.
+        pub(crate) command: Vec<String> = Words,
+        /// Where it was measured.
+        pub(crate) host: MeasuredHost = Record(MeasuredHost::FIGURES, "{}"),
+        /// How it was measured.
+        pub(crate) design: ProofDesign = Record(ProofDesign::FIGURES, "{}"),
+        /// What things cost.
+        pub(crate) cost: ProofCost = Record(ProofCost::FIGURES, "{}"),
+        /// On the cost of a halt: what it `says`, and with it `seen_from` (with `no-difference`: a difference of so
+        /// much would have been detected), `noise` (with `too-noisy`: A against itself may differ by so much) or
+        /// `needed` (with `too-few-rounds`: so many are needed).
+        pub(crate) verdict: Verdict = Object,
+        /// What was measured, figure by figure.
+        pub(crate) figures: Vec<MeasuredFigure> = List(MeasuredFigure::FIGURES),
+        /// What replay had said.
+        pub(crate) predictions: Predictions = Record(Predictions::FIGURES, "{}"),
+        /// Figures that are not there, each with the reason.
+        pub(crate) missing: BTreeMap<String, String> = Object,
+        /// Period by period, in the order in which they ran.
+        pub(crate) blocks: Vec<MeasuredBlock> = List(MeasuredBlock::FIGURES),
+        /// Events lost in all periods.
+        pub(crate) lost: u64 = Count,
+        /// Fewer rounds than wanted.
+        pub(crate) partial: bool = Flag,
+        /// `all rounds`, the signal that came, or `an error`.
+        pub(crate) ended_by: String = Word,
+        /// The ledger that the predictions were added to.
+        pub(crate) ledger: Option<String> = Name,
+    }
+
+    /// A setting, and what it comes to.
+    #[derive(Clone, PartialEq, Eq, Deserialize)]
+    pub(crate) struct ProvenSetting {
+        /// As it was given.
+        pub(crate) spec: String = Name,
+        /// The ceiling.
+        pub(crate) halt_poll_ns: u32 = Nanos,
+        /// Factor of growth.
+        pub(crate) halt_poll_ns_grow: u32 = Number,
+        /// First window.
+        pub(crate) halt_poll_ns_grow_start: u32 = Nanos,
+        /// Divisor of shrinking.
+        pub(crate) halt_poll_ns_shrink: u32 = Number,
+    }
+
     /// Where it was measured.
-    pub(crate) host: HostView,
-    /// How.
-    pub(crate) design: Design,
+    #[derive(Clone, PartialEq, Eq, Deserialize)]
+    pub(crate) struct MeasuredHost {
+        /// Its name.
+        pub(crate) hostname: String = Name,
+        /// Its kernel.
+        pub(crate) kernel: String = Name,
+        /// The source of events.
+        pub(crate) rung: String = Word,
+        /// Parameters that cannot be read on the host, taken at its kernel's defaults.
+        pub(crate) knobs_assumed: Vec<String> = Words,
+    }
+
+    /// How it was measured.
+    #[derive(Clone, PartialEq, Deserialize)]
+    pub(crate) struct ProofDesign {
+        /// Rounds with all three periods.
+        pub(crate) rounds: u64 = Count,
+        /// Rounds asked for.
+        pub(crate) rounds_wanted: u32 = Count,
+        /// What the orders are drawn from.
+        pub(crate) seed: u64 = Number,
+        /// Cut off the beginning of each period; `null` for a tenth of it.
+        pub(crate) warm_up_ns: Option<u64> = Nanos,
+        /// Median length of a period after the warm-up, in seconds.
+        pub(crate) block_seconds: f64 = Real,
+        /// Median halts of a period.
+        pub(crate) block_halts: f64 = Real,
+        /// VMs that counted, in the period that had most.
+        pub(crate) vms: u64 = Count,
+        /// The smallest difference that matters, in % of A.
+        pub(crate) detect_percent: f64 = Real,
+    }
+
     /// What things cost.
-    pub(crate) cost: CostView,
-    /// On cost.
-    pub(crate) verdict: Verdict,
-    /// Figure by figure.
-    pub(crate) figures: Vec<FigureView>,
-    /// What a replay said.
-    pub(crate) predictions: Predictions,
-    /// Figures that are not there, and why.
-    pub(crate) missing: BTreeMap<String, String>,
-    /// Block by block, in the order in which they ran.
-    pub(crate) blocks: Vec<BlockView>,
-    /// Events lost in all blocks.
-    pub(crate) lost: u64,
-    /// Fewer rounds than wanted.
-    pub(crate) partial: bool,
-    /// `all rounds`, the signal that came, or `an error`.
-    pub(crate) ended_by: String,
-    /// The ledger that the predictions were added to.
-    pub(crate) ledger: Option<String>,
+    #[derive(Clone, PartialEq, Deserialize)]
+    pub(crate) struct ProofCost {
+        /// CPU time of one block and wake.
+        pub(crate) switch_cpu_ns: u64 = Nanos,
+        /// Where that comes from: `calibrated`, `given`, `assumed` (half of what the shortest sleeps take to wake)
+        /// or `bounded` (that would be more than the 100 us that hardware can need, and is taken as those).
+        pub(crate) switch_cpu_source: Source = Word,
+        /// Nanoseconds of CPU that one of latency counts as.
+        pub(crate) latency_weight: f64 = Real,
+    }
+
+    /// One figure.
+    #[derive(Clone, PartialEq, Deserialize)]
+    pub(crate) struct MeasuredFigure {
+        /// What it is counted in: `nanos`, `percent`, `per-second`, `watts`, `plain`.
+        pub(crate) unit: Unit = Word,
+        #[serde(flatten)]
+        pub(crate) comparison: Comparison = Flat(COMPARISON),
+        /// The estimate of `effect` as a share of A, in %.
+        pub(crate) effect_percent: Option<f64> = Real,
+        /// The difference is more than what A against itself may differ by, and its interval excludes zero.
+        pub(crate) differs: bool = Flag,
+    }
+
+    /// What replay had said.
+    #[derive(Clone, PartialEq, Default, Deserialize)]
+    pub(crate) struct Predictions {
+        /// B, from the periods under A.
+        pub(crate) of_b: Vec<Prediction> = List(PREDICTION),
+        /// A, from the periods under B.
+        pub(crate) of_a: Vec<Prediction> = List(PREDICTION),
+        /// Rounds in which B had two steady states by prediction; shown is the one that starts with a window of 0.
+        pub(crate) bistable_b: u64 = Count,
+        /// The same of A.
+        pub(crate) bistable_a: u64 = Count,
+        /// Why something could not be predicted, and how far a prediction from periods that hardly polled depends on
+        /// their wake-ups.
+        pub(crate) notes: Vec<String> = Words,
+    }
+
+    /// One period.
+    #[derive(Clone, PartialEq, Deserialize)]
+    pub(crate) struct MeasuredBlock {
+        /// From 1.
+        pub(crate) number: u64 = Number,
+        /// From 1.
+        pub(crate) round: u64 = Number,
+        /// `a`, `b` or `control`.
+        pub(crate) block: Block = Word,
+        /// Its length after the warm-up.
+        pub(crate) seconds: f64 = Real,
+        /// VMs that counted.
+        pub(crate) vms: u64 = Count,
+        /// Halts that counted.
+        pub(crate) halts: u64 = Count,
+        /// Events lost in it.
+        pub(crate) lost: u64 = Count,
+        /// What was measured, by figure.
+        pub(crate) figures: BTreeMap<Figure, f64> = Object,
+        /// What a replay of this period says of the other setting, by figure.
+        pub(crate) predicted: BTreeMap<Figure, f64> = Object,
+        /// What happened in it.
+        pub(crate) notes: Vec<String> = Words,
+    }
 }
 
-/// A setting, and what it comes to.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SettingView {
-    /// As it was given.
-    pub(crate) spec: String,
-    /// The ceiling.
-    pub(crate) halt_poll_ns: u32,
-    /// Factor of growth.
-    pub(crate) halt_poll_ns_grow: u32,
-    /// First window.
-    pub(crate) halt_poll_ns_grow_start: u32,
-    /// Divisor of shrinking.
-    pub(crate) halt_poll_ns_shrink: u32,
+figures! {
+    /// One figure over all rounds that have it in every period.
+    const COMPARISON: Comparison {
+        /// Which figure.
+        figure: Figure = Word,
+        /// Median of the periods under A.
+        a: f64 = Real,
+        /// Median of the periods under B.
+        b: f64 = Real,
+        /// Median of the control periods.
+        control: f64 = Real,
+        /// B less A.
+        effect: Interval = Record(ROUNDS, "effect_{}"),
+        /// The control less A: what the host makes of settings that are the same.
+        noise: Interval = Record(ROUNDS, "noise_{}"),
+    }
 }
 
-/// Where it was measured.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct HostView {
-    /// Its name.
-    pub(crate) hostname: String,
-    /// Its kernel.
-    pub(crate) kernel: String,
-    /// Where the facts came from.
-    pub(crate) rung: String,
-    /// Parameters that the host does not tell, taken at its kernel's defaults.
-    pub(crate) knobs_assumed: Vec<String>,
+figures! {
+    /// One figure, predicted and measured.
+    pub(crate) const PREDICTION: Prediction {
+        /// Which figure.
+        figure: Figure = Word,
+        /// Median of what was predicted.
+        predicted: f64 = Real,
+        /// Median of what was measured.
+        measured: f64 = Real,
+        /// Predicted minus measured, round by round.
+        error: Interval = Record(ROUNDS, "error_{}"),
+        /// The predicted difference from the setting that the prediction was made from.
+        effect: Interval = Record(ROUNDS, "effect_{}"),
+        /// The measured one.
+        measured_effect: Interval = Record(ROUNDS, "measured_effect_{}"),
+        /// Whether the measured difference lies within the predicted interval, widened by the noise.
+        within: bool = Flag,
+    }
 }
 
-/// How it was measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Design {
-    /// Rounds with all their blocks.
-    pub(crate) rounds: u64,
-    /// Rounds wanted.
-    pub(crate) rounds_wanted: u32,
-    /// Seed of the orders.
-    pub(crate) seed: u64,
-    /// Cut off each block; `None` for a tenth of it.
-    pub(crate) warm_up_ns: Option<u64>,
-    /// Median length of a block after that.
-    pub(crate) block_seconds: f64,
-    /// Median halts of a block.
-    pub(crate) block_halts: f64,
-    /// VMs that counted, in the block with most.
-    pub(crate) vms: u64,
-    /// The smallest difference that matters, in % of A.
-    pub(crate) detect_percent: f64,
-}
-
-/// What things cost.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct CostView {
-    /// CPU time of one block and wake.
-    pub(crate) switch_cpu_ns: u64,
-    /// Where that comes from.
-    pub(crate) switch_cpu_source: Source,
-    /// What a nanosecond of latency is worth in nanoseconds of CPU.
-    pub(crate) latency_weight: f64,
-}
-
-/// One figure.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct FigureView {
-    /// What it is counted in.
-    pub(crate) unit: Unit,
-    /// A, B, the control, and their differences.
-    #[serde(flatten)]
-    pub(crate) comparison: Comparison,
-    /// The difference as a share of A, in %.
-    pub(crate) effect_percent: Option<f64>,
-    /// The difference is larger than what A against itself may differ by, and its interval excludes
-    /// zero.
-    pub(crate) differs: bool,
-}
-
-/// What a replay said.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub(crate) struct Predictions {
-    /// B, from the blocks under A.
-    pub(crate) of_b: Vec<Prediction>,
-    /// A, from the blocks under B.
-    pub(crate) of_a: Vec<Prediction>,
-    /// Rounds in which B had two steady states by prediction.
-    pub(crate) bistable_b: u64,
-    /// ... A.
-    pub(crate) bistable_a: u64,
-    /// Why something could not be predicted.
-    pub(crate) notes: Vec<String>,
-}
-
-/// One block.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(crate) struct BlockView {
-    /// From 1.
-    pub(crate) number: u64,
-    /// From 1.
-    pub(crate) round: u64,
-    /// What it is for.
-    pub(crate) block: Block,
-    /// Its length after the warm-up.
-    pub(crate) seconds: f64,
-    /// VMs that counted.
-    pub(crate) vms: u64,
-    /// Halts that counted.
-    pub(crate) halts: u64,
-    /// Events lost.
-    pub(crate) lost: u64,
-    /// What was measured, by figure.
-    pub(crate) figures: BTreeMap<Figure, f64>,
-    /// What a replay of this block says of the other setting.
-    pub(crate) predicted: BTreeMap<Figure, f64>,
-    /// What there is to say.
-    pub(crate) notes: Vec<String>,
+figures! {
+    /// A difference over the rounds.
+    const ROUNDS: Interval {
+        /// The typical difference.
+        estimate: f64 = Real,
+        /// Lower end of its interval.
+        low: f64 = Real,
+        /// Upper end of its interval.
+        high: f64 = Real,
+        /// How often such an interval holds the truth.
+        confidence: f64 = Share,
+        /// Differences that it rests on.
+        rounds: usize = Count,
+    }
 }
 
 /// Reads a result that was kept.
@@ -213,4 +292,11 @@ pub(crate) fn read(file: &Path) -> Result<Proof, Failure> {
             )
         })
         .map_err(refuse)
+}
+
+#[cfg(test)]
+#[test]
+fn what_is_published_is_what_is_declared() {
+    use haltwise_document::Figures;
+    crate::figures::test::is_published("prove", "A comparison as JSON", ABOUT, Proof::FIGURES);
 }

@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use haltwise_core::prove::setting::Wanted as Setting;
 use haltwise_core::recording::Rung;
+use haltwise_document::csv;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::root::Root;
 use regex::Regex;
@@ -36,6 +37,7 @@ use crate::collect::interrupt::Interrupt;
 use crate::costs::GivenCosts;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::proof::{Proof, ledger};
+use crate::shown::Shown;
 use crate::terminal;
 
 /// What the user asked for.
@@ -69,10 +71,8 @@ pub(crate) struct Wanted {
     pub(crate) yes: bool,
     /// Where predictions and outcomes are kept.
     pub(crate) ledger: Option<PathBuf>,
-    /// As JSON.
-    pub(crate) json: bool,
-    /// Columns of the text.
-    pub(crate) width: usize,
+    /// How it is printed.
+    pub(crate) shown: Shown,
     /// The command that makes the load, or starts the VMs.
     pub(crate) command: Vec<OsString>,
     /// Keep it out of the result and the ledger.
@@ -102,7 +102,7 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
     if let Some(file) = &wanted.ledger {
         ledger::keep(file, &mut view);
     }
-    show(&view, wanted.json, wanted.width)?;
+    show(&mut view, &wanted.shown)?;
     finished?;
     Ok(exit_of(&view))
 }
@@ -116,8 +116,13 @@ fn too_short() -> Failure {
 }
 
 /// Prints a result.
-pub(crate) fn show(view: &Proof, json: bool, width: usize) -> Result<(), Failure> {
-    terminal::show(json, view, |view| text::render(view, width))
+pub(crate) fn show(view: &mut Proof, shown: &Shown) -> Result<(), Failure> {
+    shown.sort(&mut [&mut view.figures])?;
+    shown.print_text(
+        view,
+        || csv::rows(&view.figures),
+        || text::render(view, shown.rows(), shown.width()),
+    )
 }
 
 /// How a result ends the program.

@@ -15,7 +15,8 @@ use super::experiment::{Measured, Result};
 use crate::costs;
 use crate::exit::Failure;
 use crate::proof::{
-    BlockView, CostView, Design, FigureView, HostView, Predictions, Proof, SettingView,
+    MeasuredBlock, MeasuredFigure, MeasuredHost, Predictions, Proof, ProofCost, ProofDesign,
+    ProvenSetting,
 };
 
 /// Judges.
@@ -59,14 +60,14 @@ pub(crate) fn view(wanted: &Wanted, measured: &Result<'_>) -> std::result::Resul
                 .map(|word| word.to_string_lossy().into_owned())
                 .collect()
         },
-        host: HostView {
+        host: MeasuredHost {
             hostname: name.nodename().to_string_lossy().into_owned(),
             kernel: name.release().to_string_lossy().into_owned(),
             rung: measured.rung.clone(),
             knobs_assumed: sides.assumed.iter().map(|&name| name.to_owned()).collect(),
         },
         design: design(wanted, &rounds),
-        cost: CostView {
+        cost: ProofCost {
             switch_cpu_ns: known.switch_cpu_ns,
             switch_cpu_source: known.source,
             latency_weight: wanted.latency_weight_milli as f64 / 1e3,
@@ -106,8 +107,8 @@ fn predicted(measured: &Measured, cost: &Cost) -> Figures {
     })
 }
 
-fn setting(spec: &str, knobs: haltwise_core::kvm::Knobs) -> SettingView {
-    SettingView {
+fn setting(spec: &str, knobs: haltwise_core::kvm::Knobs) -> ProvenSetting {
+    ProvenSetting {
         spec: spec.to_owned(),
         halt_poll_ns: knobs.halt_poll_ns,
         halt_poll_ns_grow: knobs.grow,
@@ -116,10 +117,10 @@ fn setting(spec: &str, knobs: haltwise_core::kvm::Knobs) -> SettingView {
     }
 }
 
-fn design(wanted: &Wanted, rounds: &[[&Measured; 3]]) -> Design {
+fn design(wanted: &Wanted, rounds: &[[&Measured; 3]]) -> ProofDesign {
     let blocks = || rounds.iter().flatten();
     let median = |values: Vec<f64>| median_estimate(&values).map_or(0.0, |found| found.median);
-    Design {
+    ProofDesign {
         rounds: rounds.len() as u64,
         rounds_wanted: wanted.rounds,
         seed: wanted.seed,
@@ -137,10 +138,10 @@ fn design(wanted: &Wanted, rounds: &[[&Measured; 3]]) -> Design {
     }
 }
 
-fn figure(comparison: Comparison) -> FigureView {
+fn figure(comparison: Comparison) -> MeasuredFigure {
     let effect = comparison.effect;
     let share = comparison.share_of_a(effect.estimate);
-    FigureView {
+    MeasuredFigure {
         unit: comparison.figure.unit(),
         effect_percent: share.map(|share| share * 100.0),
         differs: matches!(comparison.verdict(0.0), Verdict::Better | Verdict::Worse),
@@ -261,7 +262,7 @@ fn missing(
     missing
 }
 
-fn blocks(measured: &Result<'_>, cost: &Cost) -> Vec<BlockView> {
+fn blocks(measured: &Result<'_>, cost: &Cost) -> Vec<MeasuredBlock> {
     let mut blocks = Vec::new();
     for (round, in_round) in measured.rounds.iter().enumerate() {
         for one in in_round {
@@ -271,7 +272,7 @@ fn blocks(measured: &Result<'_>, cost: &Cost) -> Vec<BlockView> {
                     .filter_map(|figure| Some((figure, figures.get(figure)?)))
                     .collect()
             };
-            blocks.push(BlockView {
+            blocks.push(MeasuredBlock {
                 number: blocks.len() as u64 + 1,
                 round: round as u64 + 1,
                 block: one.block,

@@ -8,11 +8,11 @@ use haltwise_core::prove::predict::Prediction;
 
 use crate::number::three_digits;
 use crate::page::{Page, Stands, harmless};
-use crate::proof::{FigureView, Proof, figure};
+use crate::proof::{MeasuredFigure, Proof, figure};
 use crate::words::plural;
 
-/// Lays a result out.
-pub(crate) fn render(view: &Proof, width: usize) -> String {
+/// Lays a result out, with so many figures.
+pub(crate) fn render(view: &Proof, top: usize, width: usize) -> String {
     let mut page = Page::new(width);
     let (a, b) = (harmless(&view.a.spec), harmless(&view.b.spec));
     page.heading(&format!("A: {a}   B: {b}"));
@@ -26,7 +26,7 @@ pub(crate) fn render(view: &Proof, width: usize) -> String {
         );
         page.wrapped("  ", &text, 2);
     }
-    measured(&mut page, view);
+    measured(&mut page, view, top);
     predicted(&mut page, view);
     rests::rests(&mut page, view);
     page.finish()
@@ -103,12 +103,15 @@ pub(crate) fn verdict(view: &Proof) -> String {
 
 const STANDS: [Stands; 7] = Stands::of_numbers();
 
-fn measured(page: &mut Page, view: &Proof) {
+fn measured(page: &mut Page, view: &Proof, top: usize) {
     page.heading("Measured");
     let head = ["", "A", "B", "B - A", "interval", "noise"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    rows.extend(view.figures.iter().map(row));
+    rows.extend(view.figures.iter().take(top).map(row));
     page.table(0, &STANDS[..6], &rows);
+    if let Some(more) = view.figures.len().checked_sub(top).filter(|more| *more > 0) {
+        page.wrapped("  ", &format!("and {more} more (--all shows all)"), 2);
+    }
     page.gap();
     let confidences = view
         .figures
@@ -125,7 +128,7 @@ fn measured(page: &mut Page, view: &Proof) {
     page.wrapped("  ", &text, 2);
 }
 
-fn row(view: &FigureView) -> Vec<String> {
+fn row(view: &MeasuredFigure) -> Vec<String> {
     let one = &view.comparison;
     let unit = view.unit;
     let mark = if view.differs { "* " } else { "  " };

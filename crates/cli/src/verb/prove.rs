@@ -16,7 +16,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::proof::{self, ledger};
 use crate::prove::{self, Wanted};
 use crate::recommend::goal::Weight;
-use crate::terminal::Width;
+use crate::shown::Shown;
 use crate::time;
 
 /// Arguments of `haltwise prove`.
@@ -92,11 +92,8 @@ pub(crate) struct Arguments {
     /// Do not measure; print a result saved with --json
     #[arg(long, value_name = "FILE", conflicts_with_all = ["a", "b", "command"])]
     from: Option<PathBuf>,
-    /// Print JSON (schema 1, see docs/prove-json.md)
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    width: Width,
+    shown: Shown,
     /// Command to run in each period: starts the VMs or generates the load
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -133,10 +130,9 @@ fn percent(text: &str) -> Result<f64, String> {
 
 /// Measures, or prints what was measured before.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
-    let width = arguments.width.columns();
     if let Some(file) = &arguments.from {
-        let view = proof::read(file)?;
-        prove::show(&view, arguments.json, width)?;
+        let mut view = proof::read(file)?;
+        prove::show(&mut view, &arguments.shown)?;
         return Ok(prove::exit_of(&view));
     }
     let (Some(a), Some(b)) = (arguments.a, arguments.b) else {
@@ -164,8 +160,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         rung: arguments.rung,
         yes: arguments.yes,
         ledger,
-        json: arguments.json,
-        width,
+        shown: arguments.shown,
         command: arguments.command,
         no_command: kept.no_command,
     })

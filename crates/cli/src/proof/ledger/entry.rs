@@ -2,15 +2,15 @@
 
 use haltwise_capture::info::Clock;
 use haltwise_core::prove::compare::Verdict;
-use haltwise_core::prove::figure::{Figure, Unit};
+use haltwise_core::prove::figure::Unit;
 use haltwise_core::prove::predict::Prediction;
-use haltwise_core::prove::rank::{FEWEST, Interval};
+use haltwise_core::prove::rank::FEWEST;
 use haltwise_document::figures;
 use haltwise_host::clock;
 use serde::Deserialize;
 
 use super::SCHEMA;
-use crate::proof::{Proof, SettingView};
+use crate::proof::{PREDICTION, Proof, ProvenSetting};
 
 figures! {
     /// One proof.
@@ -24,11 +24,10 @@ figures! {
         pub(crate) hostname: String = Name,
         /// On which kernel.
         pub(crate) kernel: String = Name,
-        /// The first setting, as in [a comparison's JSON](prove-json.md): `spec`, `halt_poll_ns`,
-        /// `halt_poll_ns_grow`, `halt_poll_ns_grow_start`, `halt_poll_ns_shrink`.
-        pub(crate) a: SettingView = Object,
+        /// The first setting, as in [a comparison's JSON](prove-json.md).
+        pub(crate) a: ProvenSetting = Record(ProvenSetting::FIGURES, "a_{}"),
         /// The second setting.
-        pub(crate) b: SettingView = Object,
+        pub(crate) b: ProvenSetting = Record(ProvenSetting::FIGURES, "b_{}"),
         /// How they were put in force.
         pub(crate) means: String = Name,
         /// What ran.
@@ -56,42 +55,6 @@ figures! {
         pub(crate) bistable: bool = Flag,
         #[serde(flatten)]
         pub(crate) prediction: Prediction = Flat(PREDICTION),
-    }
-}
-
-figures! {
-    /// One figure, predicted and measured.
-    const PREDICTION: Prediction {
-        /// Which figure.
-        figure: Figure = Word,
-        /// Median of what was predicted.
-        predicted: f64 = Real,
-        /// Median of what was measured.
-        measured: f64 = Real,
-        /// Predicted minus measured, round by round.
-        error: Interval = Record(ROUNDS, "error_{}"),
-        /// The predicted difference from the setting that the prediction was made from.
-        effect: Interval = Record(ROUNDS, "effect_{}"),
-        /// The measured one.
-        measured_effect: Interval = Record(ROUNDS, "measured_effect_{}"),
-        /// Whether the measured difference lies within the predicted interval, widened by the noise.
-        within: bool = Flag,
-    }
-}
-
-figures! {
-    /// A difference over the rounds.
-    const ROUNDS: Interval {
-        /// The typical difference.
-        estimate: f64 = Real,
-        /// Lower end of its interval.
-        low: f64 = Real,
-        /// Upper end of its interval.
-        high: f64 = Real,
-        /// How often such an interval holds the truth.
-        confidence: f64 = Share,
-        /// Differences that it rests on.
-        rounds: usize = Count,
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::costs::words;
 use crate::number::{count, nanos, three_digits};
 use crate::page::{Page, harmless};
-use crate::proof::{BlockView, Proof, figure};
+use crate::proof::{MeasuredBlock, Proof, figure};
 use crate::words::plural;
 
 /// Notes that are told one by one; more are counted.
@@ -66,7 +66,7 @@ fn settings(view: &Proof) -> String {
         "in-force" => "both are the current setting; nothing was set",
         _ => "set through the host's parameters, and restored",
     };
-    let of = |setting: &crate::proof::SettingView| {
+    let of = |setting: &crate::proof::ProvenSetting| {
         format!(
             "halt_poll_ns {} grow {} grow_start {} shrink {}",
             setting.halt_poll_ns,
@@ -106,7 +106,7 @@ fn host(view: &Proof) -> String {
 
 /// Blocks with losses, and what happened in blocks.
 fn troubles(view: &Proof) -> Vec<String> {
-    let place = |block: &BlockView| {
+    let place = |block: &MeasuredBlock| {
         format!(
             "block {} (round {}, {})",
             block.number,

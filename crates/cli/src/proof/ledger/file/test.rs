@@ -9,11 +9,11 @@ use haltwise_core::prove::rank::Interval;
 
 use super::super::entry::Kept;
 use super::*;
-use crate::proof::SettingView;
+use crate::proof::ProvenSetting;
 
 /// An entry with one prediction of a cost: predicted, measured, and whether within.
 pub(crate) fn entry(predicted: f64, measured: f64, within: bool) -> Entry {
-    let setting = |spec: &str, halt_poll_ns| SettingView {
+    let setting = |spec: &str, halt_poll_ns| ProvenSetting {
         spec: spec.to_owned(),
         halt_poll_ns,
         halt_poll_ns_grow: 2,
