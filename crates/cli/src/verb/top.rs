@@ -43,13 +43,8 @@ pub(crate) struct Arguments {
     /// Length of an interval; a long capture may use longer ones
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time::duration)]
     interval: Nanos,
-    /// Print one interval as text and exit; a capture counts as one interval
-    #[arg(long)]
-    once: bool,
-    /// Print JSON (schema 1, see docs/top-json.md), one line for each
-    /// interval; with --once one document
-    #[arg(long)]
-    json: bool,
+    #[command(flatten)]
+    printed: Printed,
     /// Start at this time of the capture, for example 90s
     #[arg(long, value_name = "TIME", requires = "dir", value_parser = time::duration)]
     at: Option<Nanos>,
@@ -70,9 +65,35 @@ pub(crate) struct Arguments {
         conflicts_with = "dir"
     )]
     rung: Option<Rung>,
+}
+
+/// What is printed where it is not the full screen.
+#[derive(Debug, clap::Args)]
+struct Printed {
+    /// Print one interval as text and exit; a capture counts as one interval
+    #[arg(long)]
+    once: bool,
+    /// Print JSON (see docs/), one line for each interval; with --once one
+    /// document
+    #[arg(long)]
+    json: bool,
+    /// With --once: print the table of VMs as CSV
+    #[arg(long, conflicts_with = "json", requires = "once")]
+    csv: bool,
     /// Width of --once in columns, 60 to 200 [default: $COLUMNS, else the terminal's, else 80]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(60..=200))]
     width: Option<u16>,
+}
+
+impl Printed {
+    fn form(&self) -> Form {
+        match (self.json, self.once) {
+            _ if self.csv => Form::Csv,
+            (true, once) => Form::Json { once },
+            (false, true) => Form::Page(self.width.map_or_else(terminal::columns, usize::from)),
+            (false, false) => Form::Screen,
+        }
+    }
 }
 
 /// The shortest interval: of a capture, and of this host.
@@ -88,14 +109,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         }
     }
     let interval = Duration::from_nanos(arguments.interval.0);
-    let form = match (arguments.json, arguments.once) {
-        (true, once) => Form::Json { once },
-        (false, true) => {
-            let width = arguments.width;
-            Form::Page(width.map_or_else(terminal::columns, usize::from))
-        }
-        (false, false) => Form::Screen,
-    };
+    let form = arguments.printed.form();
     if let Some(dir) = arguments.dir {
         let at = arguments.at.map(|at| Duration::from_nanos(at.0));
         let wanted = FromCapture { dir, interval, at };
