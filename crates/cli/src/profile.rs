@@ -7,9 +7,11 @@
 //! | [`build`] | the figures, computed from the account |
 //! | [`page`] | what is shown of them |
 //! | [`speedscope`] | the stacks for speedscope.app |
-//! | [`svg`] | the stacks as a picture |
+//! | [`flame`] | the boxes of a flame graph, for the page too |
+//! | [`svg`] | the same as a picture of its own |
 
 pub(crate) mod build;
+pub(crate) mod flame;
 pub(crate) mod load;
 pub(crate) mod page;
 pub(crate) mod speedscope;

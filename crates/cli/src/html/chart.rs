@@ -5,7 +5,6 @@
 
 pub(crate) mod axis;
 pub(crate) mod distribution;
-pub(crate) mod flame;
 pub(crate) mod front;
 pub(crate) mod lanes;
 pub(crate) mod windows;

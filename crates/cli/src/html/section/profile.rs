@@ -3,15 +3,21 @@
 use haltwise_document::html;
 
 use super::{note, p};
-use crate::html::chart::bars;
-use crate::html::chart::flame::{KINDS, flame};
+use crate::html::chart::{bars, figure};
 use crate::html::content::Content;
 use crate::html::markup::{Markup, el};
+use crate::profile::flame::{Detail, KINDS, WIDTH, flame};
 use crate::profile::page;
 use crate::words::plural;
 
 /// Rows of a table.
 const ROWS: usize = 15;
+
+/// Boxes of the flame graph: as much as can be seen without zooming.
+const DETAIL: Detail = Detail {
+    narrowest: 1.0,
+    rows: 60,
+};
 
 /// The section. `None` where no samples were taken.
 pub(super) fn profile(content: &Content) -> Option<Markup> {
@@ -23,12 +29,13 @@ pub(super) fn profile(content: &Content) -> Option<Markup> {
     );
     let label =
         format!("Flame graph of {samples}; the symbols that were hit most are in the table");
+    let drawn = flame(tree, DETAIL);
     let graph = el("div")
         .class("scroll flame")
         .attr("tabindex", 0)
         .attr("role", "region")
         .attr("aria-label", "Flame graph")
-        .with(flame(tree, &label));
+        .with(figure(WIDTH, drawn.height, &label).with(drawn.boxes));
     let tables = [page::areas(view, ROWS), page::symbols(view, ROWS)];
     let tables = tables
         .iter()

@@ -1,21 +1,19 @@
-//! A flame graph: callers above what they call, each box as wide as its share.
+//! The boxes of a flame graph, for the page and for a file: callers above what they call, each as wide as its
+//! share.
 
 use haltwise_core::profile::tree::{Kind, Node};
+use haltwise_document::html::bars::at;
+use haltwise_document::html::markup::{Element, Markup, el, short};
 
-use super::{at, figure};
-use crate::html::markup::{Element, Markup, el, short};
 use crate::number::share;
 use crate::page::fit;
 use crate::words::plural;
 
-const WIDTH: f64 = 1_160.0;
+/// Of the graph, in user units.
+pub(crate) const WIDTH: f64 = 1_160.0;
 const ROW: f64 = 18.0;
-/// A letter in a box.
-const LETTER: f64 = 6.6;
-/// Boxes narrower than this are left out, with all behind them.
-const NARROWEST: f64 = 1.0;
-/// Deeper rows are left out.
-const ROWS: usize = 60;
+/// A letter in a box: monospace, at 11 units.
+pub(crate) const LETTER: f64 = 6.6;
 
 /// Colours of what boxes are, and their names.
 pub(crate) const KINDS: [(&str, &str); 5] = [
@@ -26,38 +24,66 @@ pub(crate) const KINDS: [(&str, &str); 5] = [
     ("f-who", "VM, thread"),
 ];
 
+/// What is drawn: boxes narrower than this are left out, with all behind them, and deeper rows.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Detail {
+    pub(crate) narrowest: f64,
+    pub(crate) rows: usize,
+}
+
+/// A flame graph that was drawn.
+#[derive(Debug)]
+pub(crate) struct Flame {
+    /// Its boxes with their names.
+    pub(crate) boxes: Markup,
+    /// Its height.
+    pub(crate) height: f64,
+    /// Boxes that were left out, without those behind them.
+    pub(crate) left_out: u64,
+}
+
 /// Draws the tree.
-pub(crate) fn flame(root: &Node, label: &str) -> Markup {
+pub(crate) fn flame(root: &Node, detail: Detail) -> Flame {
     let mut drawing = Drawing {
+        detail,
         boxes: Vec::new(),
         whole: root.all.weight.max(1) as f64,
         deepest: 0,
+        left_out: 0,
     };
     drawing.node(root, 0, 0);
-    let rows = drawing.deepest + 1;
-    figure(WIDTH, ROW * rows as f64, label)
-        .with_all(drawing.boxes)
-        .into()
+    Flame {
+        boxes: drawing.boxes.into_iter().collect(),
+        height: ROW * (drawing.deepest + 1) as f64,
+        left_out: drawing.left_out,
+    }
 }
 
 struct Drawing {
+    detail: Detail,
     boxes: Vec<Element>,
     whole: f64,
     deepest: usize,
+    left_out: u64,
 }
 
 impl Drawing {
     /// Draws a node whose left edge lies behind so much weight, and everything below it.
     fn node(&mut self, node: &Node, before: u64, depth: usize) {
         let width = node.all.weight as f64 / self.whole * WIDTH;
-        if width < NARROWEST || depth >= ROWS {
+        if width < self.detail.narrowest || depth >= self.detail.rows {
+            self.left_out += 1;
             return;
         }
         self.deepest = self.deepest.max(depth);
         let (x, y) = (before as f64 / self.whole * WIDTH, ROW * depth as f64);
         let part = share(node.all.weight as f64 / self.whole);
         let samples = plural(node.all.samples, "sample");
-        let title = format!("{}: {samples}, {part}", short(&node.step.name));
+        let module = match node.step.module.as_str() {
+            "" => String::new(),
+            module => format!(" ({})", short(module)),
+        };
+        let title = format!("{}{module}: {samples}, {part}", short(&node.step.name));
         let drawn = el("rect")
             .class(class(node.step.kind))
             .attr("x", at(x))
