@@ -12,7 +12,7 @@ mod summary;
 
 use std::io::BufReader;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use haltwise_capture::import::{self, Told};
@@ -30,19 +30,10 @@ use crate::terminal;
 /// Bytes read at a time.
 const BUFFER: usize = 1 << 20;
 
-/// What the user asked for.
-#[derive(Debug)]
-pub(crate) struct Wanted {
-    pub(crate) file: PathBuf,
-    pub(crate) output: PathBuf,
-    pub(crate) told: Told,
-    pub(crate) json: bool,
-}
-
 /// Imports a text, wholly or not at all.
-pub(crate) fn run(wanted: Wanted) -> Outcome {
+pub(crate) fn run(file: &Path, output: &Path, told: Told, json: bool) -> Outcome {
     let interrupt = Interrupt::watch()?;
-    let source = Source::open(&wanted.file, &interrupt).map_err(explain::opening)?;
+    let source = Source::open(file, &interrupt).map_err(explain::opening)?;
     let size = source.size();
     let mut progress = Progress::start(None);
     let start_ns = clock::monotonic_ns();
@@ -53,8 +44,8 @@ pub(crate) fn run(wanted: Wanted) -> Outcome {
     let command = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
     let imported = import::import(
         BufReader::with_capacity(BUFFER, source),
-        &wanted.output,
-        wanted.told,
+        output,
+        told,
         (tool, command.collect()),
         |now| {
             let elapsed = Duration::from_nanos(clock::monotonic_ns().saturating_sub(start_ns));
@@ -66,14 +57,13 @@ pub(crate) fn run(wanted: Wanted) -> Outcome {
         },
     );
     drop(progress);
-    let imported =
-        imported.map_err(|error| explain::importing(error, &wanted.file, interrupt.came()))?;
-    rule::keep(&wanted.output);
+    let imported = imported.map_err(|error| explain::importing(error, file, interrupt.came()))?;
+    rule::keep(output);
     let summary = Summary::of(&imported);
     for line in summary.skipped() {
         terminal::say(&line);
     }
-    if wanted.json {
+    if json {
         terminal::print(&summary.json()?)?;
     } else {
         terminal::print(&summary.text())?;

@@ -10,9 +10,11 @@
 //! | [`pass`] | one pass over the large tables, for any number of those who want rows |
 //! | [`calls`] | the table of calls of grow and shrink, read beside the halts |
 //! | [`knobs`] | the parameters in force when it began |
+//! | [`given`] | the same as a command line gives them |
 //! | [`rule`] | which rule a verb means: the kernel, what it carries, its settings over time |
 
 mod calls;
+pub(crate) mod given;
 pub(crate) mod knobs;
 pub(crate) mod load;
 pub(crate) mod open;

@@ -20,8 +20,8 @@ use super::open::in_a_line;
 use super::opened::{Broken, Opened};
 use super::pass::{PassEnds, Sink, pass};
 use crate::exit::{Exit, Failure};
+use crate::reading::given::GivenParameters;
 use crate::terminal;
-use crate::time;
 
 /// How far around a loss its events may lie where the recorder left no samples of its own: as far as
 /// these would be apart.
@@ -40,28 +40,8 @@ pub(crate) struct GivenHost {
     /// [default: detected from the recording]
     #[arg(long = "backport", value_name = "NAME")]
     backports: Vec<Backport>,
-    /// Module parameter `halt_poll_ns`: 200us or 200000 [default: recorded]
-    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
-    max: Option<u32>,
-    /// Module parameter `halt_poll_ns_grow` [default: recorded]
-    #[arg(long, value_name = "N")]
-    grow: Option<u32>,
-    /// Module parameter `halt_poll_ns_grow_start` [default: recorded]
-    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
-    grow_start: Option<u32>,
-    /// Module parameter `halt_poll_ns_shrink` [default: recorded]
-    #[arg(long, value_name = "N")]
-    shrink: Option<u32>,
-    /// Ceiling of every VM (`KVM_CAP_HALT_POLL`) [default: recorded]
-    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
-    cap: Option<u32>,
-}
-
-impl GivenHost {
-    /// In the order of [`Parameter::ALL`].
-    fn parameters(&self) -> [Option<u32>; 4] {
-        [self.max, self.grow, self.grow_start, self.shrink]
-    }
+    #[command(flatten)]
+    parameters: GivenParameters,
 }
 
 /// What halts are held against, and where it was taken from.
@@ -161,7 +141,7 @@ fn prepare(opened: &Opened, given: &GivenHost) -> Result<(Setup, Option<Tried>),
                 Rung::Tracepoints | Rung::Import => Sight::Calls,
             },
             settings,
-            cap: given.cap,
+            cap: given.parameters.cap,
             losses,
             vetoed: vetoed.map(|vcpu| (vcpu.vm, vcpu.id)).collect(),
         },
@@ -193,8 +173,8 @@ impl Setup {
 fn kept(info: &CaptureInfo, given: &GivenHost, setup: &Setup) -> Option<Carried> {
     let is_recorded = info.host.kernel_release.parse::<Version>() == Ok(setup.kernel)
         && Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86) == setup.core.arch
-        && given.parameters() == [None; 4]
-        && given.cap.is_none();
+        && given.parameters.all() == [None; 4]
+        && given.parameters.cap.is_none();
     info.carried.clone().filter(|_| is_recorded)
 }
 
@@ -431,7 +411,7 @@ fn settings(changes: &[Change], given: &GivenHost, defaults: Knobs) -> (Settings
     let mut origins = [Origin::Assumed; 4];
     for (parameter, (told, origin)) in Parameter::ALL
         .into_iter()
-        .zip(given.parameters().iter().zip(&mut origins))
+        .zip(given.parameters.all().iter().zip(&mut origins))
     {
         let mut recorded = changes.iter().filter(|it| it.parameter == parameter);
         if let Some(value) = *told {

@@ -7,8 +7,8 @@ use haltwise_capture::import::Told;
 use haltwise_core::kvm::Version;
 
 use crate::exit::Outcome;
-use crate::import::{self, Wanted};
-use crate::time;
+use crate::import;
+use crate::reading::given::GivenParameters;
 
 /// What to import, and where to.
 #[derive(Debug, Args)]
@@ -42,21 +42,8 @@ pub(crate) struct Arguments {
     /// Output directory; must be empty or not exist
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// Module parameter `halt_poll_ns`: 200us or 200000 [default: unknown]
-    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
-    max: Option<u32>,
-    /// Module parameter `halt_poll_ns_grow` [default: unknown]
-    #[arg(long, value_name = "N")]
-    grow: Option<u32>,
-    /// Module parameter `halt_poll_ns_grow_start` [default: unknown]
-    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
-    grow_start: Option<u32>,
-    /// Module parameter `halt_poll_ns_shrink` [default: unknown]
-    #[arg(long, value_name = "N")]
-    shrink: Option<u32>,
-    /// Ceiling of every VM (`KVM_CAP_HALT_POLL`) [default: unknown]
-    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
-    cap: Option<u32>,
+    #[command(flatten)]
+    given: GivenParameters,
     /// Kernel release as `uname -r` prints it, 4.0 or later [default: as the text
     /// says, else unknown]
     #[arg(long, value_name = "RELEASE", value_parser = kernel)]
@@ -81,17 +68,14 @@ fn kernel(text: &str) -> Result<String, String> {
 
 /// Imports.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
-    import::run(Wanted {
-        file: arguments.file,
-        output: arguments.output,
-        told: Told {
-            param_halt_poll_ns: arguments.max,
-            grow: arguments.grow,
-            grow_start: arguments.grow_start,
-            shrink: arguments.shrink,
-            vm_max_halt_poll_ns: arguments.cap,
-            kernel_release: arguments.kernel,
-        },
-        json: arguments.json,
-    })
+    let given = arguments.given;
+    let told = Told {
+        param_halt_poll_ns: given.max,
+        grow: given.grow,
+        grow_start: given.grow_start,
+        shrink: given.shrink,
+        vm_max_halt_poll_ns: given.cap,
+        kernel_release: arguments.kernel,
+    };
+    import::run(&arguments.file, &arguments.output, told, arguments.json)
 }

@@ -17,10 +17,13 @@ fn knob(time_ns: u64, name: &str, value: &str) -> Knob {
 
 fn told([max, grow, grow_start, shrink]: [Option<u32>; 4]) -> GivenHost {
     GivenHost {
-        max,
-        grow,
-        grow_start,
-        shrink,
+        parameters: GivenParameters {
+            max,
+            grow,
+            grow_start,
+            shrink,
+            cap: None,
+        },
         ..GivenHost::default()
     }
 }

@@ -1,0 +1,30 @@
+//! KVM's parameters as a command line gives them, where a recording does not have them.
+
+use crate::time;
+
+/// What the user knows of the recorded host's parameters.
+#[derive(Debug, Clone, Copy, Default, clap::Args)]
+pub(crate) struct GivenParameters {
+    /// Module parameter `halt_poll_ns`: 200us or 200000 [default: recorded, else unknown]
+    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
+    pub(crate) max: Option<u32>,
+    /// Module parameter `halt_poll_ns_grow` [default: recorded, else unknown]
+    #[arg(long, value_name = "N")]
+    pub(crate) grow: Option<u32>,
+    /// Module parameter `halt_poll_ns_grow_start` [default: recorded, else unknown]
+    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
+    pub(crate) grow_start: Option<u32>,
+    /// Module parameter `halt_poll_ns_shrink` [default: recorded, else unknown]
+    #[arg(long, value_name = "N")]
+    pub(crate) shrink: Option<u32>,
+    /// Ceiling of every VM (`KVM_CAP_HALT_POLL`) [default: recorded, else unknown]
+    #[arg(long, value_name = "TIME", value_parser = time::parameter)]
+    pub(crate) cap: Option<u32>,
+}
+
+impl GivenParameters {
+    /// In the order of [`haltwise_core::kvm::Parameter::ALL`].
+    pub(crate) fn all(self) -> [Option<u32>; 4] {
+        [self.max, self.grow, self.grow_start, self.shrink]
+    }
+}
