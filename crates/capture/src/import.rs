@@ -12,7 +12,7 @@
 //! | `clock` | the times of each CPU |
 //! | `places` | which thread is which vCPU |
 //! | `reading` | all of these, and [`haltwise_core::decode`] at their end |
-//! | `told` | what only the user knows: [`Told`] |
+//! | `told` | what only the user knows: [`GivenSettings`] |
 //! | `tally` | what was passed over: [`Skipped`] |
 //! | `missing` | what such a capture cannot hold |
 //! | `directory` | all of a capture, or nothing |
@@ -41,7 +41,7 @@ use haltwise_core::recording::{Missing, Mode, Rung};
 
 pub use self::error::ImportError;
 pub use self::tally::Skipped;
-pub use self::told::Told;
+pub use self::told::GivenSettings;
 
 use self::directory::Directory;
 use self::line::About;
@@ -104,7 +104,7 @@ pub struct Progress {
 pub fn import(
     mut input: impl BufRead,
     output: &Path,
-    told: Told,
+    told: GivenSettings,
     (tool, command): (Tool, Vec<String>),
     mut go_on: impl FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<Imported, ImportError> {

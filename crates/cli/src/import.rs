@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use haltwise_capture::import::{self, Told};
+use haltwise_capture::import::{self, GivenSettings};
 use haltwise_capture::info::Tool;
 use haltwise_host::clock;
 
@@ -31,7 +31,7 @@ use crate::terminal;
 const BUFFER: usize = 1 << 20;
 
 /// Imports a text, wholly or not at all.
-pub(crate) fn run(file: &Path, output: &Path, told: Told, json: bool) -> Outcome {
+pub(crate) fn run(file: &Path, output: &Path, told: GivenSettings, json: bool) -> Outcome {
     let interrupt = Interrupt::watch()?;
     let source = Source::open(file, &interrupt).map_err(explain::opening)?;
     let size = source.size();

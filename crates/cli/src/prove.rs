@@ -25,7 +25,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haltwise_core::prove::setting::Wanted as Setting;
+use haltwise_core::prove::setting::WantedSetting as Setting;
 use haltwise_core::recording::Rung;
 use haltwise_document::csv;
 use haltwise_host::discovery::VmSelector;
@@ -42,7 +42,7 @@ use crate::terminal;
 
 /// What the user asked for.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct ProofRequest {
     /// The two settings.
     pub(crate) a: Setting,
     /// The second.
@@ -80,7 +80,7 @@ pub(crate) struct Wanted {
 }
 
 /// Measures, judges, keeps and prints.
-pub(crate) fn run(wanted: &Wanted) -> Outcome {
+pub(crate) fn run(wanted: &ProofRequest) -> Outcome {
     let root = Root::host();
     let interrupt = Interrupt::watch()?;
     let mut experiment = Experiment::prepare(wanted, &root)?;

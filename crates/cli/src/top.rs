@@ -116,7 +116,7 @@ pub(crate) fn show_capture(
 }
 
 /// Shows this host.
-pub(crate) fn show_host(wanted: &live::Wanted, form: Form) -> Outcome {
+pub(crate) fn show_host(wanted: &live::LiveRequest, form: Form) -> Outcome {
     if form == Form::Screen {
         tty::check()?;
     }

@@ -40,9 +40,9 @@ struct LabVcpu {
 #[derive(Debug, Deserialize)]
 struct Exits {
     total: Total,
-    reasons: Vec<Row>,
-    userspace: Vec<Row>,
-    subs: Vec<Row>,
+    reasons: Vec<ExitRow>,
+    userspace: Vec<ExitRow>,
+    subs: Vec<ExitRow>,
     groups: Vec<Group>,
 }
 
@@ -65,7 +65,7 @@ struct Total {
 }
 
 #[derive(Debug, Deserialize)]
-struct Row {
+struct ExitRow {
     kind: String,
     name: String,
     reason: Option<u32>,
@@ -169,14 +169,14 @@ fn judge(lab: &Lab, exits: &Exits) -> Found {
             found.disagreements.push(text);
         }
     };
-    let sum = |rows: &[Row], is_it: &dyn Fn(&Row) -> bool| -> u64 {
+    let sum = |rows: &[ExitRow], is_it: &dyn Fn(&ExitRow) -> bool| -> u64 {
         rows.iter()
             .filter(|row| is_it(row))
             .map(|row| row.count)
             .sum()
     };
     for (made_as, kind, sub) in SUBS {
-        let is_it = |row: &Row| row.kind == kind && row.sub == Some(sub);
+        let is_it = |row: &ExitRow| row.kind == kind && row.sub == Some(sub);
         equal(made_as, sum(&exits.subs, &is_it), made(made_as));
     }
     let reason = |name: &str| sum(&exits.reasons, &|row| row.name.eq_ignore_ascii_case(name));
@@ -271,8 +271,8 @@ fn judge_kernel(kernel: &Pairs, exits: &Exits, found: &mut Found) {
 mod test {
     use super::*;
 
-    fn row(kind: &str, name: &str, sub: Option<u64>, count: u64) -> Row {
-        Row {
+    fn row(kind: &str, name: &str, sub: Option<u64>, count: u64) -> ExitRow {
+        ExitRow {
             kind: kind.to_owned(),
             name: name.to_owned(),
             reason: Some(u32::try_from(count).unwrap()),

@@ -190,12 +190,12 @@ pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path, depth: Dept
 
 /// VMs as a verb tells of them.
 #[derive(Debug, serde::Deserialize)]
-struct Told {
-    vms: Vec<ToldVm>,
+struct ReportedVms {
+    vms: Vec<ReportedVm>,
 }
 
 #[derive(Debug, serde::Deserialize)]
-struct ToldVm {
+struct ReportedVm {
     name: String,
     /// doctor and status.
     running: Option<bool>,
@@ -211,7 +211,7 @@ struct Span {
     span_ns: u64,
 }
 
-impl ToldVm {
+impl ReportedVm {
     /// Whether it ran, as whichever verb says.
     fn ran(&self) -> Option<bool> {
         let span_ns = self.account.as_ref().map(|account| account.span_ns);
@@ -228,11 +228,11 @@ impl ToldVm {
 const UNSTARTED: &str = "unstarted";
 
 /// What every verb must say of VMs of which one runs at most.
-fn told(what: &str, told: &Told, running: &[&str], found: &mut Found) {
+fn told(what: &str, told: &ReportedVms, running: &[&str], found: &mut Found) {
     for name in ["web1", HALTPOLL, UNSTARTED] {
         let vm = told.vms.iter().find(|vm| vm.name == name);
         let expected = running.contains(&name);
-        if vm.and_then(ToldVm::ran) != Some(expected) {
+        if vm.and_then(ReportedVm::ran) != Some(expected) {
             let text = format!("{what}: {vm:?}, where running is {expected}");
             found.disagreements.push(text);
         }

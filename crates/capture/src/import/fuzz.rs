@@ -6,7 +6,7 @@ use haltwise_core::ids::VmIndex;
 
 use super::lines::{Line, Lines};
 use super::reading::Reading;
-use super::told::Told;
+use super::told::GivenSettings;
 
 /// Reads bytes as a text; gives how many halts come out. The number of bytes chooses what is told of
 /// the host.
@@ -15,11 +15,11 @@ use super::told::Told;
 /// If a halt contradicts itself.
 pub fn import_text(bytes: &[u8]) -> u64 {
     let told = |bit: usize| bytes.len() >> bit & 1 != 0;
-    let mut reading = Reading::new(Told {
+    let mut reading = Reading::new(GivenSettings {
         param_halt_poll_ns: told(0).then_some(200_000),
         vm_max_halt_poll_ns: told(1).then_some(50_000),
         kernel_release: told(2).then(|| "5.15".to_owned()),
-        ..Told::default()
+        ..GivenSettings::default()
     });
     let mut lines = Lines::new(bytes);
     let mut facts = Facts::default();

@@ -7,7 +7,7 @@ use haltwise_core::recording::Missing;
 use super::line::About;
 use super::places::Doubt;
 use super::reading::{Reading, Sign, TextFacts};
-use super::told::Told;
+use super::told::GivenSettings;
 
 /// What the text left open, from its end.
 pub(super) fn of(reading: &Reading, doubts: &BTreeSet<Doubt>) -> Vec<Missing> {
@@ -56,7 +56,7 @@ pub(super) fn names(reading: &Reading) -> String {
     names.join(", ")
 }
 
-fn windows(text: &TextFacts, told: &Told, missing: &mut Vec<Missing>) {
+fn windows(text: &TextFacts, told: &GivenSettings, missing: &mut Vec<Missing>) {
     let mut say = |field: &str, reason: &str| {
         missing.push(Missing {
             field: field.to_owned(),

@@ -15,7 +15,7 @@ use super::line::fields::What;
 use super::line::{self, About, Damage, Head, Notice, Said};
 use super::places::{Halting, Places};
 use super::tally::{Skipped, Tally};
-use super::told::Told;
+use super::told::GivenSettings;
 
 /// Events read in one round: one that is overtaken by two rounds of others comes too late.
 const ROUND: u32 = 4096;
@@ -26,7 +26,7 @@ const LONGEST_FACT: usize = 128;
 /// A text that is being read.
 #[derive(Debug)]
 pub(super) struct Reading {
-    told: Told,
+    told: GivenSettings,
     clock: Clock<Item>,
     order: Order<(u64, Item)>,
     decoder: Decoder,
@@ -100,7 +100,7 @@ enum Item {
 }
 
 impl Reading {
-    pub(super) fn new(told: Told) -> Self {
+    pub(super) fn new(told: GivenSettings) -> Self {
         let mut decoder = Decoder::new(told.rules());
         if let Some(ceiling) = told.ceiling() {
             decoder.tell_ceiling(ceiling);
@@ -120,7 +120,7 @@ impl Reading {
     }
 
     /// What the user told, and what the text itself told since.
-    pub(super) fn told(&self) -> &Told {
+    pub(super) fn told(&self) -> &GivenSettings {
         &self.told
     }
 

@@ -8,7 +8,7 @@ use haltwise_core::kvm::{Arch, Ceilings, Rule, Version};
 /// Settings in force while the text was recorded, as far as somebody knows. Times are in nanoseconds,
 /// 32 bits of them as in the kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Told {
+pub struct GivenSettings {
     /// The module parameter `halt_poll_ns`.
     pub param_halt_poll_ns: Option<u32>,
     /// `halt_poll_ns_grow`.
@@ -23,7 +23,7 @@ pub struct Told {
     pub kernel_release: Option<String>,
 }
 
-impl Told {
+impl GivenSettings {
     /// The kernel's version, if that is told and can be read.
     pub(super) fn version(&self) -> Option<Version> {
         self.kernel_release.as_ref()?.parse().ok()
@@ -95,12 +95,12 @@ impl Told {
 mod test {
     use super::*;
 
-    fn told(param: Option<u32>, cap: Option<u32>, kernel: Option<&str>) -> Told {
-        Told {
+    fn told(param: Option<u32>, cap: Option<u32>, kernel: Option<&str>) -> GivenSettings {
+        GivenSettings {
             param_halt_poll_ns: param,
             vm_max_halt_poll_ns: cap,
             kernel_release: kernel.map(str::to_owned),
-            ..Told::default()
+            ..GivenSettings::default()
         }
     }
 
@@ -142,7 +142,7 @@ mod test {
 
     #[test]
     fn only_what_is_told_becomes_a_setting() {
-        assert_eq!(Told::default().knobs(0), []);
+        assert_eq!(GivenSettings::default().knobs(0), []);
         let knobs = told(Some(0), Some(5), None).knobs(7);
         assert_eq!((knobs.len(), knobs[0].time_ns), (1, 7));
         assert_eq!(

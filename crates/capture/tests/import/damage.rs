@@ -5,7 +5,7 @@ use std::io::{self, BufReader, Read};
 use std::ops::ControlFlow;
 
 use haltwise_capture::error::CaptureWriteError;
-use haltwise_capture::import::{self, ImportError, Skipped, Told};
+use haltwise_capture::import::{self, GivenSettings, ImportError, Skipped};
 use haltwise_capture::info::Tool;
 use haltwise_core::event::Lost;
 
@@ -20,7 +20,7 @@ fn halt(cpu: u32, time_us: u64) -> String {
 }
 
 fn skipped(text: &str) -> (u64, Vec<(Skipped, u64)>) {
-    let made = capture_of(text.as_bytes(), Told::default()).unwrap();
+    let made = capture_of(text.as_bytes(), GivenSettings::default()).unwrap();
     let Made {
         imported,
         capture,
@@ -81,7 +81,7 @@ fn what_is_overtaken_by_thousands_comes_too_late() {
 
 #[test]
 fn texts_that_hold_no_halt_are_refused_with_the_reason() {
-    let error = |text: &[u8]| capture_of(text, Told::default()).err().unwrap();
+    let error = |text: &[u8]| capture_of(text, GivenSettings::default()).err().unwrap();
     assert!(matches!(error(b""), ImportError::Empty));
     assert!(matches!(
         error(b"hello\nworld\n"),
@@ -121,14 +121,14 @@ fn nothing_is_written_over_and_nothing_half() {
     let text = halt(0, 1_000_000);
     fs::create_dir(&output).unwrap();
     fs::write(output.join("mine"), "").unwrap();
-    let error = import_to(text.as_bytes(), Told::default(), &output).unwrap_err();
+    let error = import_to(text.as_bytes(), GivenSettings::default(), &output).unwrap_err();
     assert!(matches!(
         error,
         ImportError::Write(CaptureWriteError::NotEmpty { .. })
     ));
     // An empty directory may be taken.
     fs::remove_file(output.join("mine")).unwrap();
-    import_to(text.as_bytes(), Told::default(), &output).unwrap();
+    import_to(text.as_bytes(), GivenSettings::default(), &output).unwrap();
     // A text that breaks off, or an import that is stopped, leaves nothing.
     let long: String = (0..40_000).map(|n| halt(0, 1_000_000 + n * 100)).collect();
     let other = dir.path().join("other");
@@ -138,13 +138,19 @@ fn nothing_is_written_over_and_nothing_half() {
     };
     let broken = BufReader::new(long.as_bytes().chain(Breaks));
     let go_on = |_| ControlFlow::Continue(());
-    let error = import::import(broken, &other, Told::default(), (tool(), vec![]), go_on);
+    let error = import::import(
+        broken,
+        &other,
+        GivenSettings::default(),
+        (tool(), vec![]),
+        go_on,
+    );
     assert!(matches!(error, Err(ImportError::Read { bytes, .. }) if bytes > 1_000_000));
     let stop = |_| ControlFlow::Break(());
     let error = import::import(
         long.as_bytes(),
         &other,
-        Told::default(),
+        GivenSettings::default(),
         (tool(), vec![]),
         stop,
     );

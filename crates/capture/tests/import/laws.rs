@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use haltwise_capture::import::Told;
+use haltwise_capture::import::GivenSettings;
 use haltwise_core::event::{CeilingSource, Halt, WakeSource, WindowCall};
 use haltwise_core::ids::{Tid, VcpuId};
 use proptest::prelude::*;
@@ -10,11 +10,11 @@ use proptest::prelude::*;
 use super::kvm::{self, CEILING, Tool, Truth};
 use super::{Made, capture_of};
 
-fn told() -> Told {
-    Told {
+fn told() -> GivenSettings {
+    GivenSettings {
         param_halt_poll_ns: Some(CEILING),
         kernel_release: Some("6.12".to_owned()),
-        ..Told::default()
+        ..GivenSettings::default()
     }
 }
 

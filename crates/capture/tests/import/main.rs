@@ -10,7 +10,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use haltwise_capture::capture::Capture;
-use haltwise_capture::import::{self, ImportError, Imported, Told};
+use haltwise_capture::import::{self, GivenSettings, ImportError, Imported};
 use haltwise_capture::info::Tool;
 use haltwise_core::event::Halt;
 use tempfile::TempDir;
@@ -25,7 +25,7 @@ pub(crate) struct Made {
 }
 
 /// Imports a text.
-pub(crate) fn capture_of(text: &[u8], told: Told) -> Result<Made, ImportError> {
+pub(crate) fn capture_of(text: &[u8], told: GivenSettings) -> Result<Made, ImportError> {
     let dir = tempfile::tempdir().unwrap();
     let output = dir.path().join("cap");
     let result = import_to(text, told, &output);
@@ -48,7 +48,11 @@ pub(crate) fn capture_of(text: &[u8], told: Told) -> Result<Made, ImportError> {
     })
 }
 
-pub(crate) fn import_to(text: &[u8], told: Told, output: &Path) -> Result<Imported, ImportError> {
+pub(crate) fn import_to(
+    text: &[u8],
+    told: GivenSettings,
+    output: &Path,
+) -> Result<Imported, ImportError> {
     let tool = Tool {
         name: "test".into(),
         version: "0".into(),

@@ -4,17 +4,17 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use haltwise_capture::import::Told;
+use haltwise_capture::import::GivenSettings;
 use haltwise_core::event::CeilingSource;
 use haltwise_core::recording::Rung;
 
 use super::{Made, capture_of};
 
-fn told() -> Told {
-    Told {
+fn told() -> GivenSettings {
+    GivenSettings {
         param_halt_poll_ns: Some(200_000),
         grow: Some(2),
-        ..Told::default()
+        ..GivenSettings::default()
     }
 }
 

@@ -8,7 +8,7 @@ use crate::number::{nanos, nanos_f64};
 
 figures! {
     /// A length of sleep. What is uncertain is a text, with its interval.
-    struct Row {
+    struct SleepLength {
         /// How long the thread was left to sleep.
         gap_ns: u64 = Nanos "sleep",
         /// What sleeping adds between signal and sleeper.
@@ -32,7 +32,7 @@ pub(crate) fn document(found: &Written, is_of_kvm: bool) -> Document {
             found.host_cpu
         ),
     );
-    let rows: Vec<Row> = found.classes.iter().map(row).collect();
+    let rows: Vec<SleepLength> = found.classes.iter().map(row).collect();
     let columns = ["gap_ns", "wake_latency", "switch_cpu"];
     document.table(
         Rows::new("Costs", &rows, usize::MAX)
@@ -53,8 +53,8 @@ pub(crate) fn document(found: &Written, is_of_kvm: bool) -> Document {
     document
 }
 
-fn row(class: &GapClass) -> Row {
-    Row {
+fn row(class: &GapClass) -> SleepLength {
+    SleepLength {
         gap_ns: class.gap_ns,
         wake_latency: interval(class.wake_latency_ns),
         switch_cpu: interval(class.switch_cpu_ns),

@@ -39,7 +39,7 @@ use crate::terminal;
 
 /// What the user asked for.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct RecordingRequest {
     pub(crate) output: PathBuf,
     pub(crate) duration: Option<Duration>,
     pub(crate) vms: Vec<VmSelector>,
@@ -60,7 +60,7 @@ pub(crate) struct Wanted {
     pub(crate) ring: Option<Limits>,
 }
 
-impl Wanted {
+impl RecordingRequest {
     /// A recording of so many nanoseconds for one question, into a directory of its own.
     pub(crate) fn brief(vm: Option<&str>, ns: u64, exits: Option<ExitsWanted>) -> Self {
         let seconds = clock::wall_ns() / 1_000_000_000;
@@ -94,7 +94,7 @@ pub(crate) struct Recorded {
 }
 
 /// Records until something ends it, and says what came of it.
-pub(crate) fn run(wanted: &Wanted) -> Outcome {
+pub(crate) fn run(wanted: &RecordingRequest) -> Outcome {
     let Some(Recorded { summary, command }) = record_if(wanted, |_| true)? else {
         return Ok(Exit::Done);
     };
@@ -116,7 +116,7 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
 
 /// Records until something ends it; not at all, and leaves nothing, where those who are there are not worth it.
 pub(crate) fn record_if(
-    wanted: &Wanted,
+    wanted: &RecordingRequest,
     is_worth_it: impl FnOnce(&Roster) -> bool,
 ) -> Result<Option<Recorded>, Failure> {
     let root = Root::host();

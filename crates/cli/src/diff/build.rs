@@ -30,14 +30,14 @@ pub(crate) fn build(
         (Some(a), Some(b)) => a.reasons == b.reasons && a.vcpus == b.vcpus,
         _ => false,
     };
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<JudgedFigure> = Vec::new();
     for ((pair, a), b) in pairing.pairs.iter().zip(&sums_a).zip(&sums_b) {
         halts(&mut rows, pair, a, b);
         exits(&mut rows, pair, a, b, same_filters);
     }
     holm(rows.iter_mut().map(|row| &mut row.comparison));
     rows.sort_by(|one, other| {
-        let rank = |row: &Row| match row.comparison.verdict {
+        let rank = |row: &JudgedFigure| match row.comparison.verdict {
             Verdict::Different => 0,
             Verdict::MayBeChance => 1,
             Verdict::TooShort => 2,
@@ -48,7 +48,7 @@ pub(crate) fn build(
         rank(one).cmp(&rank(other)).then(sizes)
     });
     let compared = rows.iter().filter(|row| row.comparison.p.is_some()).count();
-    let is_different = |row: &&Row| row.comparison.verdict == Verdict::Different;
+    let is_different = |row: &&JudgedFigure| row.comparison.verdict == Verdict::Different;
     Differences {
         schema: SCHEMA,
         a: capture(a, sums_a.first()),
@@ -63,14 +63,14 @@ pub(crate) fn build(
 }
 
 /// A comparison, and of what.
-struct Row<'a> {
+struct JudgedFigure<'a> {
     pair: &'a Pair,
     figure: Figure,
     cause: Option<Cause>,
     comparison: Comparison,
 }
 
-impl Row<'_> {
+impl JudgedFigure<'_> {
     fn view(&self, names: &Names) -> ComparedFigure {
         let it = &self.comparison;
         ComparedFigure {
@@ -105,14 +105,20 @@ fn estimate(it: Estimate) -> Estimated {
     }
 }
 
-fn halts<'a>(rows: &mut Vec<Row<'a>>, pair: &'a Pair, a: &Sums, b: &Sums) {
+fn halts<'a>(rows: &mut Vec<JudgedFigure<'a>>, pair: &'a Pair, a: &Sums, b: &Sums) {
     for figure in Figure::OF_HALTS {
         let of = |sums: &Sums| sums.halts.estimate(|it| it.figure(figure));
         row(rows, pair, figure, None, of(a), of(b));
     }
 }
 
-fn exits<'a>(rows: &mut Vec<Row<'a>>, pair: &'a Pair, a: &Sums, b: &Sums, same_filters: bool) {
+fn exits<'a>(
+    rows: &mut Vec<JudgedFigure<'a>>,
+    pair: &'a Pair,
+    a: &Sums,
+    b: &Sums,
+    same_filters: bool,
+) {
     let (Some(exits_a), Some(exits_b)) = (&a.exits, &b.exits) else {
         return;
     };
@@ -135,7 +141,7 @@ fn exits<'a>(rows: &mut Vec<Row<'a>>, pair: &'a Pair, a: &Sums, b: &Sums, same_f
 
 /// Adds a row, if one of them tells the figure.
 fn row<'a>(
-    rows: &mut Vec<Row<'a>>,
+    rows: &mut Vec<JudgedFigure<'a>>,
     pair: &'a Pair,
     figure: Figure,
     cause: Option<Cause>,
@@ -143,7 +149,7 @@ fn row<'a>(
     b: Option<Estimate>,
 ) {
     if a.is_some() || b.is_some() {
-        rows.push(Row {
+        rows.push(JudgedFigure {
             pair,
             figure,
             cause,

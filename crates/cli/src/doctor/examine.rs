@@ -12,7 +12,7 @@ use haltwise_host::support::{self, Capability, Finding, Level, Refusal, Support}
 use haltwise_host::{clock, params};
 
 use super::SCHEMA;
-use super::view::{CapabilityView, Diagnosis, HostFinding, RunningVm, SettingInForce, SourceView};
+use super::view::{Diagnosis, EventSource, HeldCapability, HostFinding, RunningVm, SettingInForce};
 
 /// Looks at the host, its settings and its VMs.
 pub(crate) fn examine(root: &Root) -> anyhow::Result<Diagnosis> {
@@ -46,8 +46,8 @@ pub(crate) fn examine(root: &Root) -> anyhow::Result<Diagnosis> {
     })
 }
 
-fn rungs(support: &Support) -> Vec<SourceView> {
-    let view = |rung, allowed: &Result<(), Refusal>| SourceView {
+fn rungs(support: &Support) -> Vec<EventSource> {
+    let view = |rung, allowed: &Result<(), Refusal>| EventSource {
         rung,
         refused: allowed.as_ref().err().map(ToString::to_string),
         denied: matches!(allowed, Err(Refusal::Denied { .. })),
@@ -58,8 +58,8 @@ fn rungs(support: &Support) -> Vec<SourceView> {
     ]
 }
 
-fn capabilities(support: &Support) -> Vec<CapabilityView> {
-    let view = |capability: Capability| CapabilityView {
+fn capabilities(support: &Support) -> Vec<HeldCapability> {
+    let view = |capability: Capability| HeldCapability {
         name: capability.name(),
         held: support.rights.has(capability),
         gives: capability.gives(),

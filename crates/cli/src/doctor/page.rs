@@ -121,7 +121,7 @@ mod test {
     use unicode_width::UnicodeWidthStr;
 
     use super::*;
-    use crate::doctor::view::{CapabilityView, HostFinding, SourceView};
+    use crate::doctor::view::{EventSource, HeldCapability, HostFinding};
 
     #[test]
     fn a_screen_says_what_is_refused_and_what_to_do() {
@@ -129,12 +129,12 @@ mod test {
             schema: 1,
             kernel: "5.15.0".into(),
             best_rung: Some(Rung::Tracepoints),
-            rungs: vec![SourceView {
+            rungs: vec![EventSource {
                 rung: Rung::Bpf,
                 refused: Some("load BPF programs: not permitted (needs CAP_BPF)".into()),
                 denied: true,
             }],
-            capabilities: vec![CapabilityView {
+            capabilities: vec![HeldCapability {
                 name: "CAP_CHECKPOINT_RESTORE",
                 held: false,
                 gives: "--profile: function names of VMMs whose files are deleted",

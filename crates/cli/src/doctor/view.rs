@@ -19,9 +19,9 @@ figures! {
         /// The best source that this host allows.
         pub(crate) best_rung: Option<Rung> = Word,
         /// The sources.
-        pub(crate) rungs: Vec<SourceView> = List(SourceView::FIGURES),
+        pub(crate) rungs: Vec<EventSource> = List(EventSource::FIGURES),
         /// What the process may do, one by one.
-        pub(crate) capabilities: Vec<CapabilityView> = List(CapabilityView::FIGURES),
+        pub(crate) capabilities: Vec<HeldCapability> = List(HeldCapability::FIGURES),
         /// The settings in force.
         pub(crate) knobs: Vec<SettingInForce> = List(SettingInForce::FIGURES),
         /// The VMs that run.
@@ -35,7 +35,7 @@ figures! {
     }
 
     /// A source of facts.
-    pub(crate) struct SourceView {
+    pub(crate) struct EventSource {
         /// `bpf` or `tracepoints`.
         pub(crate) rung: Rung = Word,
         /// Why it cannot be used here; `null` if it can.
@@ -45,7 +45,7 @@ figures! {
     }
 
     /// A capability.
-    pub(crate) struct CapabilityView {
+    pub(crate) struct HeldCapability {
         /// Its name.
         pub(crate) name: &'static str = Word,
         /// Whether the process has it.

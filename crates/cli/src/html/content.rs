@@ -33,7 +33,7 @@ use crate::{diff, exits, profile, report};
 
 /// What is asked for.
 #[derive(Debug)]
-pub(crate) struct Wanted<'a> {
+pub(crate) struct PageRequest<'a> {
     /// The capture.
     pub(crate) dir: &'a Path,
     /// Only this VM.
@@ -116,7 +116,7 @@ impl Content {
 }
 
 /// Reads and computes everything, in two passes over the capture and one over its exits.
-pub(crate) fn content(request: &Wanted<'_>) -> Result<Content, Failure> {
+pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     let opened = Opened::open(request.dir)?;
     let vms = select::vms(&opened.info().roster, request.vm)?;
     let only = request.vm.map(|_| vms.clone());
@@ -178,7 +178,7 @@ pub(crate) fn content(request: &Wanted<'_>) -> Result<Content, Failure> {
 }
 
 /// What is asked of the search.
-fn asked(request: &Wanted<'_>, only: Option<Vec<VmIndex>>) -> TuneRequest {
+fn asked(request: &PageRequest<'_>, only: Option<Vec<VmIndex>>) -> TuneRequest {
     TuneRequest {
         costs: GivenCosts {
             calibration: request.calibration.map(Path::to_owned),

@@ -36,7 +36,7 @@ type Spent = [u64; STATES.len()];
 #[derive(Debug)]
 pub(crate) struct Overview {
     /// vCPU by vCPU; those that could not be placed last.
-    pub(crate) rows: Vec<Row>,
+    pub(crate) rows: Vec<VcpuLane>,
     /// Length of the recording, in nanoseconds.
     pub(crate) span_ns: u64,
     /// vCPUs that are left out, for there are too many.
@@ -45,7 +45,7 @@ pub(crate) struct Overview {
 
 /// One vCPU.
 #[derive(Debug)]
-pub(crate) struct Row {
+pub(crate) struct VcpuLane {
     /// Which.
     pub(crate) seat: Seat,
     /// Its halts.
@@ -58,7 +58,7 @@ pub(crate) struct Row {
 pub(crate) struct Gather {
     start_ns: u64,
     span_ns: u64,
-    seats: BTreeMap<(bool, Seat), (Row, u64)>,
+    seats: BTreeMap<(bool, Seat), (VcpuLane, u64)>,
 }
 
 impl Gather {
@@ -77,7 +77,7 @@ impl Gather {
         let since = |ns: u64| ns.saturating_sub(self.start_ns);
         let (from, end) = (since(halt.start_ns), since(halt.end_ns()));
         let new = || {
-            let row = Row {
+            let row = VcpuLane {
                 seat,
                 halts: 0,
                 steps: vec![Spent::default(); STEPS],
@@ -100,7 +100,7 @@ impl Gather {
 
     /// What came of it.
     pub(crate) fn finish(self) -> Overview {
-        let mut rows: Vec<Row> = self.seats.into_values().map(|(row, _)| row).collect();
+        let mut rows: Vec<VcpuLane> = self.seats.into_values().map(|(row, _)| row).collect();
         let left_out = rows.len().saturating_sub(MOST);
         if left_out > 0 {
             let mut halts: Vec<u64> = rows.iter().map(|row| row.halts).collect();
@@ -130,7 +130,7 @@ fn states(halt: &Halt) -> [(usize, u64); 6] {
     ]
 }
 
-impl Row {
+impl VcpuLane {
     /// Adds a stretch of one state to the steps that it touches.
     fn spend(&mut self, state: usize, from: u64, to: u64, span_ns: u64) {
         let steps = STEPS as u64;

@@ -5,7 +5,7 @@ use std::path::Path;
 use haltwise_core::tune::advice::Comparison;
 use haltwise_core::tune::interval::Interval;
 
-use super::view::{FindingView, SCHEMA, SettingView, View, VmView};
+use super::view::{Answer, ComparedSetting, CostlyFinding, PollingVm, SCHEMA};
 use crate::exit::Failure;
 use crate::explain;
 use crate::figures::Source;
@@ -29,7 +29,7 @@ const FOUND: usize = 2;
 const NAMED_FROM_PERCENT: f64 = 0.05;
 
 /// Reads a capture; also whether something is missing from it.
-pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(View, bool), Failure> {
+pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(Answer, bool), Failure> {
     let opened = Opened::open(dir)?;
     let vms = select::vms(&opened.info().roster, vm)?;
     let request = TuneRequest {
@@ -53,7 +53,7 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(View, bool), Failur
     let is_partial = report.recording.lost > 0 || recording.is_partial();
     let polling = Polling::of(&report);
     let made = recommended.as_ref().ok();
-    let view = View {
+    let view = Answer {
         schema: SCHEMA,
         recording: Some(Source::of(recording)),
         outside: None,
@@ -77,16 +77,16 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(View, bool), Failur
 struct Polling {
     all: Option<f64>,
     failed: Option<f64>,
-    worst: Vec<VmView>,
+    worst: Vec<PollingVm>,
 }
 
 impl Polling {
     /// As `report` has it: of the host, or of the VM that was asked for.
     fn of(report: &Report) -> Self {
-        let mut vms: Vec<VmView> = (report.vms.iter())
+        let mut vms: Vec<PollingVm> = (report.vms.iter())
             .filter_map(|vm| {
                 let poll = &vm.account.poll;
-                Some(VmView {
+                Some(PollingVm {
                     name: vm.name.clone(),
                     pid: vm.pid,
                     poll_cpu_percent: poll.cpu_percent?,
@@ -107,7 +107,7 @@ impl Polling {
 }
 
 /// The current setting, no polling, and the recommended setting; each once.
-fn settings(made: &Recommended) -> Vec<SettingView> {
+fn settings(made: &Recommended) -> Vec<ComparedSetting> {
     let (Some(played), Some(candidates)) = (&made.view.played, &made.candidates) else {
         return Vec::new();
     };
@@ -149,14 +149,14 @@ fn row(
     of: &HaltFigures,
     against: Option<&Comparison>,
     current: &HaltFigures,
-) -> SettingView {
+) -> ComparedSetting {
     let end = |base: f64, end: f64| end.is_finite().then_some((base + end).max(0.0));
     let poll =
         |of: fn(&Interval) -> f64| end(current.poll_cpu_percent, of(&against?.poll_cpu_percent));
     let latency = |of: fn(&Interval) -> f64| {
         end(current.latency_mean_ns, of(&against?.latency_mean_ns)).map(whole)
     };
-    SettingView {
+    ComparedSetting {
         which,
         setting: say::setting(setting),
         poll_cpu_percent: of.poll_cpu_percent,
@@ -193,11 +193,11 @@ fn advice(made: &Result<Recommended, Failure>, summary: &Recommendation) -> Stri
     change.unwrap_or_else(|| summary.text())
 }
 
-fn findings(of: &explain::view::Explanation) -> Vec<FindingView> {
-    let mut told: Vec<FindingView> = Vec::new();
+fn findings(of: &explain::view::Explanation) -> Vec<CostlyFinding> {
+    let mut told: Vec<CostlyFinding> = Vec::new();
     for finding in &of.findings {
         if told.len() < FOUND && told.iter().all(|known| known.rule != finding.rule) {
-            told.push(FindingView {
+            told.push(CostlyFinding {
                 rule: finding.rule,
                 title: finding.title,
                 vm: finding.vm_name.clone(),

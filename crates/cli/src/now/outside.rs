@@ -3,19 +3,19 @@
 use haltwise_host::root::Root;
 use haltwise_host::{clock, discovery, params};
 
-use super::view::{OutsideView, ParameterView, SCHEMA, View};
+use super::view::{Answer, ParameterValue, SCHEMA, UnrecordedHost};
 
 /// The answer, as far as anybody may know it.
-pub(crate) fn view(root: &Root, advice: String) -> anyhow::Result<View> {
+pub(crate) fn view(root: &Root, advice: String) -> anyhow::Result<Answer> {
     let knobs = params::read(root, clock::monotonic_ns())?.into_iter();
     let parameters = knobs.filter(|knob| knob.name.starts_with("halt_poll"));
     let scan = discovery::scan(root)?;
-    Ok(View {
+    Ok(Answer {
         schema: SCHEMA,
         recording: None,
-        outside: Some(OutsideView {
+        outside: Some(UnrecordedHost {
             parameters: parameters
-                .map(|knob| ParameterView {
+                .map(|knob| ParameterValue {
                     name: knob.name,
                     value: knob.value,
                 })

@@ -2,13 +2,13 @@
 
 use haltwise_document::{Document, Prose, Rows, Table, Unit, Untrusted, prose};
 
-use super::view::{FindingView, OutsideView, SettingView, View};
+use super::view::{Answer, ComparedSetting, CostlyFinding, UnrecordedHost};
 use crate::figures::Source;
 use crate::number::{nanos, share, three_digits};
 use crate::words::plural;
 
 /// Lays it out.
-pub(crate) fn document(view: &View) -> Document {
+pub(crate) fn document(view: &Answer) -> Document {
     let mut document = Document::new();
     if let Some(of) = &view.outside {
         outside(&mut document, of);
@@ -38,7 +38,7 @@ pub(crate) fn document(view: &View) -> Document {
 }
 
 /// What was recorded, who polls, and what settings come to.
-fn recorded(document: &mut Document, source: &Source, view: &View) {
+fn recorded(document: &mut Document, source: &Source, view: &Answer) {
     document.fact(
         Untrusted::from(&source.host),
         prose![
@@ -64,7 +64,7 @@ fn recorded(document: &mut Document, source: &Source, view: &View) {
     }
 }
 
-fn outside(document: &mut Document, of: &OutsideView) {
+fn outside(document: &mut Document, of: &UnrecordedHost) {
     let mut parameters = Prose::default();
     for (nth, knob) in of.parameters.iter().enumerate() {
         let comma = if nth == 0 { "" } else { ", " };
@@ -95,7 +95,7 @@ fn cpus(percent: f64) -> String {
     }
 }
 
-fn polling(view: &View) -> String {
+fn polling(view: &Answer) -> String {
     let Some(all) = view.poll_cpu_percent else {
         return "the time polled was not recorded".to_owned();
     };
@@ -109,7 +109,7 @@ fn polling(view: &View) -> String {
     format!("{}{of}{failed}", cpus(all))
 }
 
-fn worst(view: &View) -> Prose {
+fn worst(view: &Answer) -> Prose {
     let mut worst = Prose::default();
     for (nth, vm) in view.vms.iter().enumerate() {
         let comma = if nth == 0 { "" } else { ", " };
@@ -120,7 +120,7 @@ fn worst(view: &View) -> Prose {
     worst
 }
 
-fn settings(rows: &[SettingView]) -> Table {
+fn settings(rows: &[ComparedSetting]) -> Table {
     Rows::new("Settings", rows, usize::MAX)
         .with("second half", Unit::Word, |row| match row.which {
             "off" => "halt_poll_ns=0",
@@ -135,7 +135,7 @@ fn settings(rows: &[SettingView]) -> Table {
         .finish()
 }
 
-fn also(finding: &FindingView) -> Prose {
+fn also(finding: &CostlyFinding) -> Prose {
     let whom = finding.vm.as_ref().map_or_else(
         || Prose::from("the host"),
         |name| Prose::from(Untrusted::from(name)),

@@ -19,13 +19,13 @@ pub(crate) const SCHEMA: u32 = 1;
 
 figures! {
     /// The answer.
-    pub(crate) struct View {
+    pub(crate) struct Answer {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
         /// How the facts were obtained, and what is missing from them.
         pub(crate) recording: Option<Source> = Record(Source::FIGURES, "{}"),
         /// What is known without a recording, where there is none.
-        pub(crate) outside: Option<OutsideView> = Record(OutsideView::FIGURES, "{}"),
+        pub(crate) outside: Option<UnrecordedHost> = Record(UnrecordedHost::FIGURES, "{}"),
         /// The capture's directory.
         pub(crate) capture: Option<String> = Name,
         /// CPUs of the host.
@@ -35,16 +35,16 @@ figures! {
         /// Of that, in polls that failed.
         pub(crate) failed_cpu_percent: Option<f64> = CpuPercent,
         /// The VMs that poll most, at most three.
-        pub(crate) vms: Vec<VmView> = List(VmView::FIGURES),
+        pub(crate) vms: Vec<PollingVm> = List(PollingVm::FIGURES),
         /// The current setting, then no polling and the recommended setting where they differ from it; empty where
         /// nothing can be replayed.
-        pub(crate) settings: Vec<SettingView> = List(SettingView::FIGURES),
+        pub(crate) settings: Vec<ComparedSetting> = List(ComparedSetting::FIGURES),
         /// What to do about KVM's parameters, in a word; `null` where nothing can be recommended.
         pub(crate) verdict: Option<&'static str> = Word,
         /// The same in a sentence or two.
         pub(crate) advice: String = Word,
         /// What `explain` found beside polling, most expensive first, at most two.
-        pub(crate) findings: Vec<FindingView> = List(FindingView::FIGURES),
+        pub(crate) findings: Vec<CostlyFinding> = List(CostlyFinding::FIGURES),
         /// The command that applies the recommendation; `null` where nothing is to be set.
         pub(crate) apply: Option<String> = Word,
         /// The command that restores what was there before.
@@ -54,9 +54,9 @@ figures! {
     }
 
     /// A host as it is seen without a recording.
-    pub(crate) struct OutsideView {
+    pub(crate) struct UnrecordedHost {
         /// KVM's parameters of halt polling.
-        pub(crate) parameters: Vec<ParameterView> = List(ParameterView::FIGURES),
+        pub(crate) parameters: Vec<ParameterValue> = List(ParameterValue::FIGURES),
         /// Names of the VMs that were found.
         pub(crate) names: Vec<String> = Words,
         /// Processes that may not be looked into: any of them may run a VM.
@@ -64,7 +64,7 @@ figures! {
     }
 
     /// A parameter.
-    pub(crate) struct ParameterView {
+    pub(crate) struct ParameterValue {
         /// As KVM names it.
         pub(crate) name: String = Name,
         /// As the kernel prints it.
@@ -72,7 +72,7 @@ figures! {
     }
 
     /// A VM.
-    pub(crate) struct VmView {
+    pub(crate) struct PollingVm {
         /// Its name.
         pub(crate) name: String = Name,
         /// Its VMM's process.
@@ -84,7 +84,7 @@ figures! {
     }
 
     /// A setting, and what it comes to on the second half of the recording.
-    pub(crate) struct SettingView {
+    pub(crate) struct ComparedSetting {
         /// Which it is: `current`, `off` or `recommended`.
         pub(crate) which: &'static str = Word,
         /// The parameters, as KVM names them.
@@ -106,7 +106,7 @@ figures! {
     }
 
     /// Something that `explain` found.
-    pub(crate) struct FindingView {
+    pub(crate) struct CostlyFinding {
         /// The rule.
         pub(crate) rule: &'static str = Word,
         /// What it is.
@@ -124,5 +124,5 @@ figures! {
 #[test]
 fn what_is_published_is_what_is_declared() {
     use haltwise_document::Figures;
-    crate::figures::test::is_published("now", "The answer as JSON", ABOUT, View::FIGURES);
+    crate::figures::test::is_published("now", "The answer as JSON", ABOUT, Answer::FIGURES);
 }

@@ -10,8 +10,8 @@ use haltwise_core::profile::{Event, Hit, Space};
 
 use super::load::Loaded;
 use super::view::{
-    BesideView, Part, ProfileGroup, ProfileRecording, ProfileResult, ProfileTotal, ProfiledExit,
-    ShallowView, SymbolView,
+    OtherEvent, Part, ProfileGroup, ProfileRecording, ProfileResult, ProfileTotal, ProfiledExit,
+    ProfiledSymbol, ShallowStacks,
 };
 use crate::figures::Source;
 use crate::profile::SCHEMA;
@@ -52,7 +52,7 @@ pub(crate) fn build(
     let beside = loaded.recorded.events.iter().filter(|it| **it != event);
     let beside = beside.map(|event| {
         let sum = loaded.account.total(*event, wanted);
-        BesideView {
+        OtherEvent {
             event: *event,
             unit: event.unit(),
             samples: sum.samples,
@@ -169,8 +169,8 @@ fn exits(loaded: &Loaded, sites: &Sites<'_>, total: &Sum) -> Vec<ProfiledExit> {
         .collect()
 }
 
-fn symbols(loaded: &Loaded, sites: &Sites<'_>, total: &Sum) -> Vec<SymbolView> {
-    let view = |(symbol, heat): (Symbol, Heat)| SymbolView {
+fn symbols(loaded: &Loaded, sites: &Sites<'_>, total: &Sum) -> Vec<ProfiledSymbol> {
+    let view = |(symbol, heat): (Symbol, Heat)| ProfiledSymbol {
         own: part(symbol.name.clone(), &heat.own, total),
         all: part(symbol.name, &heat.all, total),
         module: symbol.module,
@@ -232,7 +232,7 @@ fn module(loaded: &Loaded, site: &Site) -> String {
 
 /// VMs of which most stacks of user space end at once. Samples that hit the kernel count too: the way
 /// there leads through the VMM.
-fn shallow(loaded: &Loaded, sites: &Sites<'_>) -> Vec<ShallowView> {
+fn shallow(loaded: &Loaded, sites: &Sites<'_>) -> Vec<ShallowStacks> {
     let naming = loaded.naming();
     let mut vms = BTreeMap::<String, (u64, u64)>::new();
     for (site, sum) in sites.iter().filter(|(site, _)| site.hit == Hit::User) {
@@ -245,7 +245,7 @@ fn shallow(loaded: &Loaded, sites: &Sites<'_>) -> Vec<ShallowView> {
         }
     }
     let told = vms.into_iter().filter(|(_, (_, shallow))| *shallow > 0);
-    told.map(|(vm, (samples, shallow))| ShallowView {
+    told.map(|(vm, (samples, shallow))| ShallowStacks {
         vm,
         samples,
         shallow,

@@ -5,7 +5,7 @@ use haltwise_document::block::{self, Block};
 use haltwise_document::{Document, Figures, Prose, Rows, Table, Unit, Untrusted, csv, prose};
 
 use super::build::By;
-use super::view::{AreaOfExit, Part, ProfileGroup, ProfileResult, ProfiledExit, SymbolView};
+use super::view::{AreaOfExit, Part, ProfileGroup, ProfileResult, ProfiledExit, ProfiledSymbol};
 use crate::number::{count, nanos, scaled, share};
 use crate::words::plural;
 
@@ -152,7 +152,7 @@ fn weighed(view: &ProfileResult) -> &'static str {
 
 /// The symbols that were hit most.
 pub(crate) fn symbols(view: &ProfileResult, top: usize) -> Table {
-    let hot: Vec<&SymbolView> = view
+    let hot: Vec<&ProfiledSymbol> = view
         .symbols
         .iter()
         .filter(|it| it.own.samples > 0)

@@ -39,13 +39,13 @@ figures! {
         /// Parts of the total, by the exit that was being handled.
         pub(crate) exits: Vec<ProfiledExit> = List(ProfiledExit::FIGURES),
         /// Functions, those first that were hit most.
-        pub(crate) symbols: Vec<SymbolView> = List(SymbolView::FIGURES),
+        pub(crate) symbols: Vec<ProfiledSymbol> = List(ProfiledSymbol::FIGURES),
         /// Parts of the total: by VM, or by what `--by` asks for (`vm`, `vcpu`, `thread`, `module`).
         pub(crate) groups: Vec<ProfileGroup> = List(ProfileGroup::FIGURES),
         /// The other events that were sampled, of the same threads.
-        pub(crate) beside: Vec<BesideView> = List(BesideView::FIGURES),
+        pub(crate) beside: Vec<OtherEvent> = List(OtherEvent::FIGURES),
         /// VMs some of whose stacks of user space have no callers.
-        pub(crate) shallow: Vec<ShallowView> = List(ShallowView::FIGURES),
+        pub(crate) shallow: Vec<ShallowStacks> = List(ShallowStacks::FIGURES),
     }
 
     /// How it was recorded.
@@ -111,7 +111,7 @@ figures! {
     }
 
     /// A symbol.
-    pub(crate) struct SymbolView {
+    pub(crate) struct ProfiledSymbol {
         /// `kernel`, a kernel module, a program or library, `guest`.
         pub(crate) module: String = Name,
         /// `kernel`, `user`; `null` of a guest.
@@ -141,7 +141,7 @@ figures! {
     }
 
     /// Another event.
-    pub(crate) struct BesideView {
+    pub(crate) struct OtherEvent {
         /// What was sampled.
         pub(crate) event: Event = Word,
         /// What its weight is counted in.
@@ -153,7 +153,7 @@ figures! {
     }
 
     /// A VM whose VMM's stacks say little.
-    pub(crate) struct ShallowView {
+    pub(crate) struct ShallowStacks {
         /// The VM.
         pub(crate) vm: String = Name,
         /// Samples that hit its VMM.

@@ -17,7 +17,7 @@ use haltwise_host::discovery;
 use haltwise_host::params;
 use haltwise_host::root::Root;
 
-use super::Wanted;
+use super::ProofRequest;
 use super::means::{Means, Sides};
 use super::meters::{self, Used};
 use super::rule;
@@ -33,7 +33,7 @@ use crate::words::{ceiling_source, plural};
 /// An experiment that is ready to run, or has run.
 #[derive(Debug)]
 pub(crate) struct Experiment<'a> {
-    wanted: &'a Wanted,
+    wanted: &'a ProofRequest,
     root: Root,
     sides: Sides,
     means: Means,
@@ -94,7 +94,10 @@ impl Result<'_> {
 
 impl<'a> Experiment<'a> {
     /// Checks what can be checked before anything is started or set, and attaches.
-    pub(crate) fn prepare(wanted: &'a Wanted, root: &Root) -> std::result::Result<Self, Failure> {
+    pub(crate) fn prepare(
+        wanted: &'a ProofRequest,
+        root: &Root,
+    ) -> std::result::Result<Self, Failure> {
         if !params::kvm_is_loaded(root) {
             let error = anyhow!("measure halts: KVM is not loaded on this host");
             return Err(Failure::new(Exit::Unsupported, error)

@@ -10,7 +10,7 @@ use haltwise_core::prove::schedule::Block;
 use haltwise_core::replay::Cost;
 use haltwise_core::stats::median_estimate;
 
-use super::Wanted;
+use super::ProofRequest;
 use super::experiment::{Measured, Result};
 use crate::costs;
 use crate::exit::Failure;
@@ -20,7 +20,10 @@ use crate::proof::{
 };
 
 /// Judges.
-pub(crate) fn view(wanted: &Wanted, measured: &Result<'_>) -> std::result::Result<Proof, Failure> {
+pub(crate) fn view(
+    wanted: &ProofRequest,
+    measured: &Result<'_>,
+) -> std::result::Result<Proof, Failure> {
     let known = costs::know(&wanted.costs, measured.survey)?;
     let cost = Cost {
         switch_cpu_ns: known.switch_cpu_ns,
@@ -117,7 +120,7 @@ fn setting(spec: &str, knobs: haltwise_core::kvm::Knobs) -> ProvenSetting {
     }
 }
 
-fn design(wanted: &Wanted, rounds: &[[&Measured; 3]]) -> ProofDesign {
+fn design(wanted: &ProofRequest, rounds: &[[&Measured; 3]]) -> ProofDesign {
     let blocks = || rounds.iter().flatten();
     let median = |values: Vec<f64>| median_estimate(&values).map_or(0.0, |found| found.median);
     ProofDesign {
@@ -235,7 +238,7 @@ fn quicker_note(rounds: &[[&Measured; 3]], from: usize, name: &str, other: &str)
 
 /// Figures that are not there, and why.
 fn missing(
-    wanted: &Wanted,
+    wanted: &ProofRequest,
     measured: &Result<'_>,
     compared: &[Comparison],
 ) -> BTreeMap<String, String> {

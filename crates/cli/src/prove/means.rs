@@ -13,7 +13,7 @@ use haltwise_host::root::Root;
 use haltwise_host::{clock, params};
 
 use self::parameters::Parameters;
-use super::Wanted;
+use super::ProofRequest;
 use super::command::{self, PLACE};
 use crate::exit::{Exit, Failure};
 use crate::reading::knobs::knobs_of;
@@ -37,7 +37,7 @@ pub(crate) struct Sides {
 
 impl Sides {
     /// Reads what is in force, and what the settings come to.
-    pub(crate) fn read(wanted: &Wanted, root: &Root) -> Result<Self, Failure> {
+    pub(crate) fn read(wanted: &ProofRequest, root: &Root) -> Result<Self, Failure> {
         let name = rustix::system::uname();
         let release = name.release().to_string_lossy();
         let version: Version = release.parse()?;
@@ -74,7 +74,11 @@ pub(crate) enum Means {
 
 impl Means {
     /// Chooses, and checks that both settings can be reached so.
-    pub(crate) fn choose(wanted: &Wanted, sides: &Sides, root: &Root) -> Result<Self, Failure> {
+    pub(crate) fn choose(
+        wanted: &ProofRequest,
+        sides: &Sides,
+        root: &Root,
+    ) -> Result<Self, Failure> {
         let command = wanted.command.clone();
         if command::takes_ceiling(&command) {
             only_the_ceiling(wanted, sides)?;
@@ -164,7 +168,7 @@ impl Means {
 }
 
 /// A command sets the ceiling and nothing else.
-fn only_the_ceiling(wanted: &Wanted, sides: &Sides) -> Result<(), Failure> {
+fn only_the_ceiling(wanted: &ProofRequest, sides: &Sides) -> Result<(), Failure> {
     for (name, setting, knobs) in [("--a", &wanted.a, sides.a), ("--b", &wanted.b, sides.b)] {
         let with_theirs = Knobs {
             halt_poll_ns: knobs.halt_poll_ns,

@@ -14,8 +14,9 @@ use haltwise_core::ids::{VcpuId, VmIndex};
 
 use super::SCHEMA;
 use super::view::{
-    AccountView, BucketView, CeilingView, HostView, KnobView, LossView, PollBarView, PollView,
-    RecordingView, Report, SlotView, UnknownView, VcpuView, VmView, WakesView, WindowView,
+    AccountFigures, CeilingFigures, GapBucket, PollBar, PollFigures, Report, ReportedHost,
+    ReportedLoss, ReportedRecording, ReportedSetting, ReportedVcpu, ReportedVm, UnknownFigures,
+    WakeCounts, WindowFigures, WindowSlot,
 };
 use crate::reading::recording::Recording;
 
@@ -46,7 +47,7 @@ pub(crate) fn report(
     Report {
         schema: SCHEMA,
         recording: recording_view(recording, span_ns),
-        host: HostView {
+        host: ReportedHost {
             name: recording.hostname.clone(),
             kernel: recording.kernel.clone(),
             cpus: Some(ledger.host.cpus).filter(|cpus| *cpus > 0),
@@ -166,14 +167,14 @@ fn duration_ns(recording: &Recording) -> u64 {
     recording.interval().length_ns()
 }
 
-fn recording_view(recording: &Recording, duration_ns: u64) -> RecordingView {
+fn recording_view(recording: &Recording, duration_ns: u64) -> ReportedRecording {
     let lost = recording.lost.iter();
-    let places = lost.map(|(place, count)| LossView {
+    let places = lost.map(|(place, count)| ReportedLoss {
         place: place.clone(),
         count: *count,
     });
     let counts = recording.lost.iter().map(|(_, count)| *count);
-    RecordingView {
+    ReportedRecording {
         rung: recording.rung,
         mode: recording.mode,
         recorder: recording.recorder.clone(),
@@ -189,9 +190,9 @@ fn recording_view(recording: &Recording, duration_ns: u64) -> RecordingView {
     }
 }
 
-fn knobs(ledger: &Ledger) -> Vec<KnobView> {
+fn knobs(ledger: &Ledger) -> Vec<ReportedSetting> {
     let rows = ledger.knobs.rows();
-    rows.map(|((scope, name), seen)| KnobView {
+    rows.map(|((scope, name), seen)| ReportedSetting {
         name: name.clone(),
         scope: match scope {
             KnobScope::Host => "host",
@@ -219,7 +220,7 @@ fn vcpu_ids(recording: &Recording, listed: &Listed<'_>, vm: &Vm) -> Vec<VcpuId> 
     ids
 }
 
-fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm, extent: Extent) -> VmView {
+fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm, extent: Extent) -> ReportedVm {
     let ids = vcpu_ids(recording, listed, vm);
     let (whole, there) = (recording.interval(), recording.interval_of(vm));
     let span_ns = there.length_ns();
@@ -230,7 +231,7 @@ fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm, extent: Extent) 
             add_ceiling(&mut account, vcpu);
         }
     }
-    VmView {
+    ReportedVm {
         index: vm.index.0,
         name: vm.name.clone(),
         identity: vm.identity.known(),
@@ -278,7 +279,7 @@ fn vcpu_view(
     vm: &Vm,
     (id, listed): (VcpuId, Option<&Vcpu>),
     span_ns: u64,
-) -> VcpuView {
+) -> ReportedVcpu {
     let account = recording.ledger.vcpu(vm.index, id);
     let mut account = account.cloned().unwrap_or_default();
     if let (true, Some(vcpu)) = (account.ceilings.is_empty(), listed) {
@@ -287,7 +288,7 @@ fn vcpu_view(
     let within = account.within(recording.interval_of(vm));
     let newest = account.ceilings.rows().max_by_key(|(_, span)| span.last_ns);
     let newest = newest.map(|(ceiling, _)| *ceiling);
-    VcpuView {
+    ReportedVcpu {
         id: id.0,
         tid: listed.map(|vcpu| vcpu.tid.0),
         window_ns: account
@@ -303,7 +304,7 @@ fn vcpu_view(
 }
 
 /// An account over the time in which its vCPUs were there.
-pub(crate) fn account_view(account: &Account, time: &Time) -> AccountView {
+pub(crate) fn account_view(account: &Account, time: &Time) -> AccountFigures {
     let span_ns = time.span_ns;
     let seconds = span_ns as f64 / 1e9;
     let per_s = |n: u64| {
@@ -313,7 +314,7 @@ pub(crate) fn account_view(account: &Account, time: &Time) -> AccountView {
             n as f64 / seconds
         }
     };
-    AccountView {
+    AccountFigures {
         span_ns,
         vcpus: time.vcpus,
         halts: account.halts,
@@ -331,7 +332,7 @@ pub(crate) fn account_view(account: &Account, time: &Time) -> AccountView {
         wake_latency_ns: Spread::of(&account.wake_latency_ns),
         gap_histogram: buckets(&account.gap_ns),
         wake_latency_histogram: buckets(&account.wake_latency_ns),
-        window: WindowView {
+        window: WindowFigures {
             grows: account.grows,
             shrinks: account.shrinks,
             now_ns: account.window_now.value().copied(),
@@ -344,7 +345,7 @@ pub(crate) fn account_view(account: &Account, time: &Time) -> AccountView {
     }
 }
 
-fn poll_view(account: &Account, time: &Time) -> PollView {
+fn poll_view(account: &Account, time: &Time) -> PollFigures {
     let ns = account.poll_ns();
     let Parts {
         poll_success_ns: useful_ns,
@@ -356,9 +357,9 @@ fn poll_view(account: &Account, time: &Time) -> PollView {
     let zero = if has_zero {
         bars.remove(0)
     } else {
-        PollBarView::default()
+        PollBar::default()
     };
-    PollView {
+    PollFigures {
         known: account.poll_known,
         polled: account.polled,
         successful: account.successful_polls,
@@ -375,7 +376,7 @@ fn poll_view(account: &Account, time: &Time) -> PollView {
 }
 
 /// Both histograms in the same buckets.
-fn poll_bars(success: &LogHist, fail: &LogHist) -> Vec<PollBarView> {
+fn poll_bars(success: &LogHist, fail: &LogHist) -> Vec<PollBar> {
     let mut both = success.clone();
     both.merge(fail);
     let of = |rows: &[(u64, u64, u64)], low: u64| {
@@ -384,7 +385,7 @@ fn poll_bars(success: &LogHist, fail: &LogHist) -> Vec<PollBarView> {
     };
     let (success, fail) = (success.octaves(), fail.octaves());
     let rows = both.octaves().into_iter();
-    rows.map(|(low_ns, high_ns, _)| PollBarView {
+    rows.map(|(low_ns, high_ns, _)| PollBar {
         low_ns,
         high_ns,
         successful: of(&success, low_ns),
@@ -393,9 +394,9 @@ fn poll_bars(success: &LogHist, fail: &LogHist) -> Vec<PollBarView> {
     .collect()
 }
 
-fn wakes_view(account: &Account) -> WakesView {
+fn wakes_view(account: &Account) -> WakeCounts {
     let [timer, ipi, device, other, unknown] = account.wakes;
-    WakesView {
+    WakeCounts {
         timer,
         ipi,
         device,
@@ -404,9 +405,9 @@ fn wakes_view(account: &Account) -> WakesView {
     }
 }
 
-fn buckets(hist: &LogHist) -> Vec<BucketView> {
+fn buckets(hist: &LogHist) -> Vec<GapBucket> {
     let rows = hist.octaves().into_iter();
-    rows.map(|(low_ns, high_ns, count)| BucketView {
+    rows.map(|(low_ns, high_ns, count)| GapBucket {
         low_ns,
         high_ns,
         count,
@@ -414,14 +415,14 @@ fn buckets(hist: &LogHist) -> Vec<BucketView> {
     .collect()
 }
 
-fn slots(series: &Series) -> Vec<SlotView> {
+fn slots(series: &Series) -> Vec<WindowSlot> {
     let view = |(start_ns, slot): (u64, &Slot)| {
         let windows = if slot.window.count > 0 {
             slot.window
         } else {
             slot.change
         };
-        SlotView {
+        WindowSlot {
             start_ns,
             halts: slot.halts,
             waits: slot.waits,
@@ -433,9 +434,9 @@ fn slots(series: &Series) -> Vec<SlotView> {
     series.slots().map(view).collect()
 }
 
-fn ceilings(account: &Account) -> Vec<CeilingView> {
+fn ceilings(account: &Account) -> Vec<CeilingFigures> {
     let rows = account.ceilings.rows();
-    rows.map(|(ceiling, span)| CeilingView {
+    rows.map(|(ceiling, span)| CeilingFigures {
         ns: ceiling.ns,
         source: ceiling.source,
         halts: span.count,
@@ -445,9 +446,9 @@ fn ceilings(account: &Account) -> Vec<CeilingView> {
     .collect()
 }
 
-fn unknown(account: &Account) -> UnknownView {
+fn unknown(account: &Account) -> UnknownFigures {
     let share = |n: u64| n as f64 / account.halts.max(1) as f64;
-    UnknownView {
+    UnknownFigures {
         window_ns: share(account.unknown.window_ns),
         ceiling_ns: share(account.unknown.ceiling_ns),
         poll_ns: share(account.unknown.poll_ns),

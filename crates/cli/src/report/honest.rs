@@ -4,7 +4,7 @@ use haltwise_core::recording::{Mode, Rung};
 use haltwise_document::{Document, Prose, Untrusted, prose};
 
 use crate::number::{count, nanos, percent, share, three_digits};
-use crate::report::view::{Report, UnknownView, VmView};
+use crate::report::view::{Report, ReportedVm, UnknownFigures};
 use crate::words::{capitalised, plural, some};
 
 /// How exact figures are that do not count.
@@ -102,7 +102,7 @@ fn lost(report: &Report, most: usize) -> Prose {
 }
 
 /// Fields that the recording holds, but not for every halt.
-fn partly(unknown: &UnknownView) -> String {
+fn partly(unknown: &UnknownFigures) -> String {
     let fields = [
         ("window_ns", unknown.window_ns),
         ("ceiling_ns", unknown.ceiling_ns),
@@ -123,7 +123,7 @@ fn partly(unknown: &UnknownView) -> String {
 }
 
 /// That a VM was not there all the time, where it was not, and how long it was observed.
-pub(crate) fn presence(vm: &VmView, report: &Report) -> Option<String> {
+pub(crate) fn presence(vm: &ReportedVm, report: &Report) -> Option<String> {
     let what = capitalised(came_or_went(vm, report)?);
     Some(format!(
         "{what}; observed for {}.",
@@ -132,7 +132,7 @@ pub(crate) fn presence(vm: &VmView, report: &Report) -> Option<String> {
 }
 
 /// That a VM was not there all the time, where it was not.
-pub(crate) fn came_or_went(vm: &VmView, report: &Report) -> Option<&'static str> {
+pub(crate) fn came_or_went(vm: &ReportedVm, report: &Report) -> Option<&'static str> {
     let recorded_ns = report.recording.duration_ns;
     let what = match (vm.from_ns, vm.to_ns) {
         (Some(_), Some(_)) => "started and ended during the recording",
@@ -145,14 +145,14 @@ pub(crate) fn came_or_went(vm: &VmView, report: &Report) -> Option<&'static str>
 }
 
 /// Whether a VM was paused for as good as all of the time in which it was there, and did not halt.
-pub(crate) fn is_paused(vm: &VmView) -> bool {
+pub(crate) fn is_paused(vm: &ReportedVm) -> bool {
     let span_ns = vm.account.span_ns;
     let all = |paused_ns: u64| paused_ns > 0 && paused_ns >= span_ns / 100 * 99;
     vm.account.halts == 0 && vm.paused_ns.is_some_and(all)
 }
 
 /// That a VM was paused, where it was.
-pub(crate) fn paused(vm: &VmView, report: &Report) -> Option<String> {
+pub(crate) fn paused(vm: &ReportedVm, report: &Report) -> Option<String> {
     let paused_ns = vm.paused_ns.filter(|ns| *ns > 0)?;
     let how_long = if is_paused(vm) {
         "was not running".to_owned()
@@ -202,7 +202,7 @@ mod test {
 
     #[test]
     fn what_is_partly_known_is_said() {
-        let none = UnknownView {
+        let none = UnknownFigures {
             window_ns: 0.0,
             ceiling_ns: 0.0,
             poll_ns: 0.25,

@@ -7,7 +7,7 @@ use haltwise_core::stats::Share;
 use haltwise_core::stats::total;
 
 use super::honest::is_paused;
-use super::view::{AccountView, CeilingView, VmView};
+use super::view::{AccountFigures, CeilingFigures, ReportedVm};
 use crate::number::{nanos, nanos_f64, percent, share, three_digits};
 use crate::words::{capitalised, ceiling_source};
 
@@ -18,7 +18,7 @@ const HARDLY: f64 = 0.05;
 const LONG_LATENCY_NS: u64 = 100_000;
 
 /// Does polling pay here? In a few sentences. `vetoed`: the guest switched polling off.
-pub(crate) fn verdict(account: &AccountView, vetoed: bool) -> String {
+pub(crate) fn verdict(account: &AccountFigures, vetoed: bool) -> String {
     let mut sentences = vec![worth(account, vetoed)];
     sentences.extend(cuts(account));
     sentences.extend(latency(account));
@@ -26,7 +26,7 @@ pub(crate) fn verdict(account: &AccountView, vetoed: bool) -> String {
 }
 
 /// What a report of many VMs says of one of them, in the same words for all that it concerns.
-pub(crate) fn concerns(vm: &VmView) -> Vec<String> {
+pub(crate) fn concerns(vm: &ReportedVm) -> Vec<String> {
     let account = &vm.account;
     let mut said = Vec::new();
     if let Some(reason) = &vm.not_observable {
@@ -53,7 +53,7 @@ pub(crate) fn concerns(vm: &VmView) -> Vec<String> {
 }
 
 /// The verdict without figures.
-fn in_short(account: &AccountView, vetoed: bool) -> &'static str {
+fn in_short(account: &AccountFigures, vetoed: bool) -> &'static str {
     match account.worth {
         Worth::NoHalts => "no halts",
         Worth::Unknown | Worth::Polling { price: None, .. } => "unknown whether polling pays",
@@ -78,7 +78,7 @@ fn in_short(account: &AccountView, vetoed: bool) -> &'static str {
     }
 }
 
-fn cuts(account: &AccountView) -> Option<String> {
+fn cuts(account: &AccountFigures) -> Option<String> {
     let preempted = Share::of(account.poll.cut?, account.poll.polled)?;
     is_preempted(account).then(|| {
         format!(
@@ -88,13 +88,13 @@ fn cuts(account: &AccountView) -> Option<String> {
     })
 }
 
-fn is_preempted(account: &AccountView) -> bool {
+fn is_preempted(account: &AccountFigures) -> bool {
     let cut = account.poll.cut;
     let preempted = cut.and_then(|cut| Share::of(cut, account.poll.polled));
     preempted.is_some_and(|preempted| preempted.is_from(HABIT))
 }
 
-fn latency(account: &AccountView) -> Option<String> {
+fn latency(account: &AccountFigures) -> Option<String> {
     waits_for_cpus(account).then(|| {
         format!(
             "{} of the halted time is wake-up latency: woken vCPUs wait for a CPU.",
@@ -103,16 +103,16 @@ fn latency(account: &AccountView) -> Option<String> {
     })
 }
 
-fn late(account: &AccountView) -> f64 {
+fn late(account: &AccountFigures) -> f64 {
     account.parts.wake_latency_ns as f64 / account.halted_ns.max(1) as f64
 }
 
-fn waits_for_cpus(account: &AccountView) -> bool {
+fn waits_for_cpus(account: &AccountFigures) -> bool {
     let median = account.wake_latency_ns.map(|spread| spread.p50);
     median > Some(LONG_LATENCY_NS) && late(account) > 0.5
 }
 
-fn worth(account: &AccountView, vetoed: bool) -> String {
+fn worth(account: &AccountFigures, vetoed: bool) -> String {
     match account.worth {
         Worth::NoHalts => "No halt was seen.".to_owned(),
         Worth::Unknown => {
@@ -174,7 +174,7 @@ fn pays(price: f64) -> &'static str {
     }
 }
 
-fn not_polling(account: &AccountView, why: NotPolling, gaps_within: Option<f64>) -> String {
+fn not_polling(account: &AccountFigures, why: NotPolling, gaps_within: Option<f64>) -> String {
     let ceiling = account.ceilings.last().map_or(0, |ceiling| ceiling.ns);
     let ceiling = nanos(u64::from(ceiling));
     let gaps = match gaps_within {
@@ -207,7 +207,7 @@ fn not_polling(account: &AccountView, why: NotPolling, gaps_within: Option<f64>)
 }
 
 /// What a poll of 50 us could reach, from the histogram of gaps.
-fn short_gaps(account: &AccountView) -> Option<String> {
+fn short_gaps(account: &AccountFigures) -> Option<String> {
     const SHORT_NS: u64 = 1 << 16;
     let rows = &account.gap_histogram;
     let all = total(rows.iter().map(|row| row.count));
@@ -223,15 +223,15 @@ fn short_gaps(account: &AccountView) -> Option<String> {
 }
 
 /// `200 us (module parameter)`, or several with their shares.
-pub(crate) fn ceilings(vm: &VmView) -> String {
-    let mut seen: Vec<&CeilingView> = vm.account.ceilings.iter().collect();
+pub(crate) fn ceilings(vm: &ReportedVm) -> String {
+    let mut seen: Vec<&CeilingFigures> = vm.account.ceilings.iter().collect();
     seen.sort_by_key(|ceiling| std::cmp::Reverse(ceiling.halts));
     match &seen[..] {
         [] => "not known".to_owned(),
         [only] => one_ceiling(only.ns, only.source),
         more => {
             let all = total(more.iter().map(|ceiling| ceiling.halts));
-            let one = |ceiling: &&CeilingView| {
+            let one = |ceiling: &&CeilingFigures| {
                 let told = one_ceiling(ceiling.ns, ceiling.source);
                 match ceiling.halts {
                     0 => told,

@@ -35,9 +35,9 @@ figures! {
         /// Version of this layout: 1.
         pub(crate) schema: u32 = Number,
         /// How the facts were obtained, and what is missing from them.
-        pub(crate) recording: RecordingView = Record(RecordingView::FIGURES, "{}"),
+        pub(crate) recording: ReportedRecording = Record(ReportedRecording::FIGURES, "{}"),
         /// The host, and the account of all halts.
-        pub(crate) host: HostView = Record(HostView::FIGURES, "{}"),
+        pub(crate) host: ReportedHost = Record(ReportedHost::FIGURES, "{}"),
         /// What [`tune`](tune-json.md) recommends for KVM's parameters by the goal balanced: `goal` (`name`,
         /// `lambda`, `max_poll_cpu_percent`), `verdict`, `changes`, `follows`, `reason`, `in_force` and
         /// `recommended` as there; `cost_share`: what the best setting that was found changes of the cost in force,
@@ -45,13 +45,13 @@ figures! {
         /// `cost_ns_per_halt` of what is in force and of that setting. Where there is none: `why_not` alone.
         pub(crate) recommendation: Recommendation = Object,
         /// The VMs, in the order in which they were first seen; only those that `--vm` picks.
-        pub(crate) vms: Vec<VmView> = List(VmView::FIGURES),
+        pub(crate) vms: Vec<ReportedVm> = List(ReportedVm::FIGURES),
         /// The account of halts that could not be given to a VM; `null` if there are none.
-        pub(crate) unplaced: Option<AccountView> = Record(AccountView::FIGURES, "{}"),
+        pub(crate) unplaced: Option<AccountFigures> = Record(AccountFigures::FIGURES, "{}"),
     }
 
     /// How the facts were obtained, and what is missing from them.
-    pub(crate) struct RecordingView {
+    pub(crate) struct ReportedRecording {
         /// Where the facts come from: `bpf`, `tracepoints` or `import`.
         pub(crate) rung: Rung = Word,
         /// `full`, or `counts` or `stats` where halts were counted.
@@ -69,7 +69,7 @@ figures! {
         /// Events lost in all; halts that are counts only are in the figures, and in `notes`.
         pub(crate) lost: u64 = Count,
         /// The same by place.
-        pub(crate) lost_by_place: Vec<LossView> = List(LossView::FIGURES),
+        pub(crate) lost_by_place: Vec<ReportedLoss> = List(ReportedLoss::FIGURES),
         /// What this recording cannot hold.
         pub(crate) missing: Vec<Missing> = List(MISSING),
         /// What else the reader of the capture found.
@@ -80,7 +80,7 @@ figures! {
     }
 
     /// Events lost at one stage.
-    pub(crate) struct LossView {
+    pub(crate) struct ReportedLoss {
         /// Where.
         pub(crate) place: String = Name,
         /// How many.
@@ -88,7 +88,7 @@ figures! {
     }
 
     /// The host.
-    pub(crate) struct HostView {
+    pub(crate) struct ReportedHost {
         /// Its name.
         pub(crate) name: String = Name,
         /// Its kernel's release.
@@ -100,15 +100,15 @@ figures! {
         /// Share of the time in which some task waited for a CPU.
         pub(crate) cpu_pressure: Option<f64> = Share,
         /// Settings in force.
-        pub(crate) knobs: Vec<KnobView> = List(KnobView::FIGURES),
+        pub(crate) knobs: Vec<ReportedSetting> = List(ReportedSetting::FIGURES),
         /// VMs that were seen, reported here or not.
         pub(crate) vms: usize = Count,
         /// All halts, placed or not.
-        pub(crate) account: AccountView = Record(AccountView::FIGURES, "{}"),
+        pub(crate) account: AccountFigures = Record(AccountFigures::FIGURES, "{}"),
     }
 
     /// A setting in force.
-    pub(crate) struct KnobView {
+    pub(crate) struct ReportedSetting {
         /// Its name.
         pub(crate) name: String = Name "parameter",
         /// `host`, `guest-of-other` or `vm`.
@@ -122,7 +122,7 @@ figures! {
     }
 
     /// A VM.
-    pub(crate) struct VmView {
+    pub(crate) struct ReportedVm {
         /// The VM's row in the capture.
         pub(crate) index: u32 = Number,
         /// What its VMM calls it.
@@ -149,13 +149,13 @@ figures! {
         /// looked at once a second.
         pub(crate) paused_ns: Option<u64> = Nanos,
         /// The sum of its vCPUs.
-        pub(crate) account: AccountView = Record(AccountView::FIGURES, "{}"),
+        pub(crate) account: AccountFigures = Record(AccountFigures::FIGURES, "{}"),
         /// Its vCPUs.
-        pub(crate) vcpus: Vec<VcpuView> = List(VcpuView::FIGURES),
+        pub(crate) vcpus: Vec<ReportedVcpu> = List(ReportedVcpu::FIGURES),
     }
 
     /// A vCPU.
-    pub(crate) struct VcpuView {
+    pub(crate) struct ReportedVcpu {
         /// Its number.
         pub(crate) id: u32 = Number "vCPU",
         /// Its thread.
@@ -170,11 +170,11 @@ figures! {
         /// The guest disabled host polling.
         pub(crate) guest_veto: Option<bool> = Flag,
         /// Its halts.
-        pub(crate) account: AccountView = Record(AccountView::FIGURES, "{}"),
+        pub(crate) account: AccountFigures = Record(AccountFigures::FIGURES, "{}"),
     }
 
     /// A halt account.
-    pub(crate) struct AccountView {
+    pub(crate) struct AccountFigures {
         /// The time that rates and shares refer to: the recording, or the VM's presence in it.
         pub(crate) span_ns: u64 = Nanos,
         /// The vCPUs that it sums up.
@@ -198,9 +198,9 @@ figures! {
         /// what is known at least.
         pub(crate) parts: Parts = Record(PARTS, "{}"),
         /// Polling.
-        pub(crate) poll: PollView = Record(PollView::FIGURES, "poll_{}"),
+        pub(crate) poll: PollFigures = Record(PollFigures::FIGURES, "poll_{}"),
         /// Halts by what ended them.
-        pub(crate) wakes: WakesView = Record(WakesView::FIGURES, "wakes_{}"),
+        pub(crate) wakes: WakeCounts = Record(WakeCounts::FIGURES, "wakes_{}"),
         /// Whole halts.
         pub(crate) halt_ns: Option<Spread> = Record(SPREAD, "halt_{}_ns"),
         /// Gaps: from the halt to its wake event.
@@ -208,21 +208,21 @@ figures! {
         /// Wake-up latency of halts that waited.
         pub(crate) wake_latency_ns: Option<Spread> = Record(SPREAD, "wake_latency_{}_ns"),
         /// Gaps by powers of two.
-        pub(crate) gap_histogram: Vec<BucketView> = List(BucketView::FIGURES),
+        pub(crate) gap_histogram: Vec<GapBucket> = List(GapBucket::FIGURES),
         /// Wake-up latencies by powers of two.
-        pub(crate) wake_latency_histogram: Vec<BucketView> = List(BucketView::FIGURES),
+        pub(crate) wake_latency_histogram: Vec<GapBucket> = List(GapBucket::FIGURES),
         /// The window over time.
-        pub(crate) window: WindowView = Record(WindowView::FIGURES, "window_{}"),
+        pub(crate) window: WindowFigures = Record(WindowFigures::FIGURES, "window_{}"),
         /// Ceilings in force, lowest first.
-        pub(crate) ceilings: Vec<CeilingView> = List(CeilingView::FIGURES),
+        pub(crate) ceilings: Vec<CeilingFigures> = List(CeilingFigures::FIGURES),
         /// What the account says about polling: see above.
         pub(crate) worth: Worth = Object,
         /// Shares of halts that lack a field.
-        pub(crate) unknown: UnknownView = Record(UnknownView::FIGURES, "unknown_{}"),
+        pub(crate) unknown: UnknownFigures = Record(UnknownFigures::FIGURES, "unknown_{}"),
     }
 
     /// Polling.
-    pub(crate) struct PollView {
+    pub(crate) struct PollFigures {
         /// Halts of which it is known whether they polled.
         pub(crate) known: u64 = Count,
         /// Halts that polled.
@@ -244,14 +244,14 @@ figures! {
         /// The same by polls that failed.
         pub(crate) wasted_cpu_percent: Option<f64> = CpuPercent "failed",
         /// Polls of no time at all.
-        pub(crate) zero: PollBarView = Record(PollBarView::FIGURES, "zero_{}"),
+        pub(crate) zero: PollBar = Record(PollBar::FIGURES, "zero_{}"),
         /// Poll time against count, by powers of two.
-        pub(crate) time_against_count: Vec<PollBarView> = List(PollBarView::FIGURES),
+        pub(crate) time_against_count: Vec<PollBar> = List(PollBar::FIGURES),
     }
 
     /// Polls of one length.
     #[derive(Default)]
-    pub(crate) struct PollBarView {
+    pub(crate) struct PollBar {
         /// The shortest.
         pub(crate) low_ns: u64 = Nanos,
         /// The longest.
@@ -263,7 +263,7 @@ figures! {
     }
 
     /// Halts by what ended them.
-    pub(crate) struct WakesView {
+    pub(crate) struct WakeCounts {
         /// A timer.
         pub(crate) timer: u64 = Count,
         /// An IPI of another vCPU.
@@ -277,7 +277,7 @@ figures! {
     }
 
     /// One bucket of a histogram, both ends included.
-    pub(crate) struct BucketView {
+    pub(crate) struct GapBucket {
         /// The shortest.
         pub(crate) low_ns: u64 = Nanos,
         /// The longest.
@@ -287,7 +287,7 @@ figures! {
     }
 
     /// The window over time.
-    pub(crate) struct WindowView {
+    pub(crate) struct WindowFigures {
         /// Calls of grow.
         pub(crate) grows: u64 = Count,
         /// Calls of shrink.
@@ -297,11 +297,11 @@ figures! {
         /// Length of a slot.
         pub(crate) slot_ns: u64 = Nanos,
         /// Slots in which something ended, oldest first.
-        pub(crate) slots: Vec<SlotView> = List(SlotView::FIGURES),
+        pub(crate) slots: Vec<WindowSlot> = List(WindowSlot::FIGURES),
     }
 
     /// A slot of time.
-    pub(crate) struct SlotView {
+    pub(crate) struct WindowSlot {
         /// When it begins.
         pub(crate) start_ns: u64 = Number,
         /// Halts that ended.
@@ -317,7 +317,7 @@ figures! {
     }
 
     /// A ceiling that was in force.
-    pub(crate) struct CeilingView {
+    pub(crate) struct CeilingFigures {
         /// The ceiling.
         pub(crate) ns: u32 = Nanos,
         /// Who set it.
@@ -331,7 +331,7 @@ figures! {
     }
 
     /// Shares of halts that lack a field.
-    pub(crate) struct UnknownView {
+    pub(crate) struct UnknownFigures {
         /// Without `window_ns`.
         pub(crate) window_ns: f64 = Share,
         /// Without `ceiling_ns`.

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use super::figures::Ceilings;
 use super::origin::Origin;
-use super::rows::Row;
+use super::rows::TopRow;
 use crate::number::{maybe_nanos, nanos, scaled, share};
 use crate::page::harmless;
 
@@ -161,7 +161,7 @@ impl Column {
     }
 
     /// What it says of a row. History is drawn, not said.
-    pub(crate) fn text(self, row: &Row) -> String {
+    pub(crate) fn text(self, row: &TopRow) -> String {
         let figures = &row.figures;
         match self {
             Self::Name => row.name.clone(),
@@ -186,8 +186,8 @@ impl Column {
     }
 
     /// Why some of these rows have a dash in this column, if any has.
-    pub(crate) fn why_dash(self, rows: &[Row], origin: &Origin) -> Option<String> {
-        let is_dash = |row: &&Row| row.instead().is_none() && self.text(row) == dash();
+    pub(crate) fn why_dash(self, rows: &[TopRow], origin: &Origin) -> Option<String> {
+        let is_dash = |row: &&TopRow| row.instead().is_none() && self.text(row) == dash();
         let mut dashes = rows.iter().filter(is_dash).peekable();
         dashes.peek()?;
         let fields: &[&str] = match self {
@@ -212,8 +212,8 @@ impl Column {
     }
 
     /// The order of two rows by this column: what is not known comes first.
-    fn order(self, a: &Row, b: &Row) -> Ordering {
-        let by = |of: &dyn Fn(&Row) -> Option<f64>| match (of(a), of(b)) {
+    fn order(self, a: &TopRow, b: &TopRow) -> Ordering {
+        let by = |of: &dyn Fn(&TopRow) -> Option<f64>| match (of(a), of(b)) {
             (Some(a), Some(b)) => a.total_cmp(&b),
             (a, b) => a.is_some().cmp(&b.is_some()),
         };
@@ -282,7 +282,7 @@ fn natural(a: &str, b: &str) -> Ordering {
 
 /// Puts rows in order: by a column, the largest first, or the other way round. Those without
 /// figures come last; those that are alike stand by name.
-pub(crate) fn sort(rows: &mut [Row], by: Column, reversed: bool) {
+pub(crate) fn sort(rows: &mut [TopRow], by: Column, reversed: bool) {
     rows.sort_by(|a, b| {
         let order = by.order(b, a);
         let order = if reversed { order.reverse() } else { order };

@@ -33,7 +33,7 @@ const DRAIN_COUNTS: Duration = Duration::from_millis(100);
 
 /// What to watch.
 #[derive(Debug)]
-pub(crate) struct Wanted {
+pub(crate) struct LiveRequest {
     /// Length of a step.
     pub(crate) interval: Duration,
     /// Only these VMs; empty for all.
@@ -64,7 +64,7 @@ pub(crate) struct Live {
 
 impl Live {
     /// Attaches.
-    pub(crate) fn attach(wanted: &Wanted) -> Result<(Self, Origin), Failure> {
+    pub(crate) fn attach(wanted: &LiveRequest) -> Result<(Self, Origin), Failure> {
         let root = Root::host();
         attach::check_kvm(&root)?;
         let exits = wanted.exits.as_ref();

@@ -7,7 +7,7 @@ use super::columns::{self, Column, Table, There};
 use super::input::Key as Pressed;
 use super::keys::{self, Action};
 use super::origin::Origin;
-use super::rows::{self, Key, Row};
+use super::rows::{self, Key, TopRow};
 use super::step::Step;
 use super::timeline::Timeline;
 
@@ -54,7 +54,7 @@ impl Default for Standing {
 
 impl Standing {
     /// The place of the marked row.
-    pub(crate) fn place(&self, rows: &[Row]) -> usize {
+    pub(crate) fn place(&self, rows: &[TopRow]) -> usize {
         let there = |key: Key| rows.iter().position(|row| row.key == key);
         let found = self.marked.and_then(there);
         found
@@ -62,7 +62,7 @@ impl Standing {
             .min(rows.len().saturating_sub(1))
     }
 
-    fn mark(&mut self, rows: &[Row], place: usize) {
+    fn mark(&mut self, rows: &[TopRow], place: usize) {
         self.place = place.min(rows.len().saturating_sub(1));
         self.marked = rows.get(self.place).map(|row| row.key);
     }
@@ -183,7 +183,7 @@ impl Model {
     }
 
     /// The rows of that table, filtered and sorted.
-    pub(crate) fn rows(&self) -> Vec<Row> {
+    pub(crate) fn rows(&self) -> Vec<TopRow> {
         let Some(step) = self.step() else {
             return Vec::new();
         };

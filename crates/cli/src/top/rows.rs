@@ -29,7 +29,7 @@ pub(crate) enum Key {
 
 /// A row.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Row {
+pub(crate) struct TopRow {
     /// Who.
     pub(crate) key: Key,
     /// What it is called; steers no terminal.
@@ -52,8 +52,8 @@ pub(crate) fn tame(text: &str) -> String {
 }
 
 /// A row for each VM that was there in a step, and one for what could be given to none.
-pub(crate) fn of_host(step: &Step, names: Option<&Names>) -> Vec<Row> {
-    let mut rows: Vec<Row> = (step.around.vms.iter())
+pub(crate) fn of_host(step: &Step, names: Option<&Names>) -> Vec<TopRow> {
+    let mut rows: Vec<TopRow> = (step.around.vms.iter())
         .map(|vm| of_vm(step, vm, names))
         .collect();
     if let Some(cell) = step.unplaced() {
@@ -63,7 +63,7 @@ pub(crate) fn of_host(step: &Step, names: Option<&Names>) -> Vec<Row> {
 }
 
 /// A VM's row.
-pub(crate) fn of_vm(step: &Step, vm: &Vm, names: Option<&Names>) -> Row {
+pub(crate) fn of_vm(step: &Step, vm: &Vm, names: Option<&Names>) -> TopRow {
     let known = known(step, vm.index);
     let whose = Whose {
         cell: &step.vm(vm.index),
@@ -72,7 +72,7 @@ pub(crate) fn of_vm(step: &Step, vm: &Vm, names: Option<&Names>) -> Row {
         length_ns: step.there_ns(vm),
         names,
     };
-    Row {
+    TopRow {
         key: Key::Vm(vm.index),
         name: tame(&vm.name),
         blind: blind(vm),
@@ -81,7 +81,7 @@ pub(crate) fn of_vm(step: &Step, vm: &Vm, names: Option<&Names>) -> Row {
     }
 }
 
-impl Row {
+impl TopRow {
     /// What is shown in place of its figures.
     pub(crate) fn instead(&self) -> Option<String> {
         match &self.blind {
@@ -115,7 +115,7 @@ pub(crate) fn blind(vm: &Vm) -> Option<String> {
 }
 
 /// A row for each vCPU of a VM.
-pub(crate) fn of_vcpus(step: &Step, vm: &Vm, names: Option<&Names>) -> Vec<Row> {
+pub(crate) fn of_vcpus(step: &Step, vm: &Vm, names: Option<&Names>) -> Vec<TopRow> {
     let known = known(step, vm.index);
     let mut rows = Vec::new();
     for id in ids(step, vm.index, &known) {
@@ -128,7 +128,7 @@ pub(crate) fn of_vcpus(step: &Step, vm: &Vm, names: Option<&Names>) -> Vec<Row> 
             length_ns: step.there_ns(vm),
             names,
         };
-        rows.push(Row {
+        rows.push(TopRow {
             key: Key::Vcpu(vm.index, id),
             name: own.first().map_or_else(
                 || format!("vCPU {id}"),
@@ -159,7 +159,7 @@ pub(crate) fn host(step: &Step, names: Option<&Names>) -> Figures {
     Figures::of(step, whose)
 }
 
-fn unplaced(step: &Step, vm: Option<VmIndex>, cell: &Cell, names: Option<&Names>) -> Row {
+fn unplaced(step: &Step, vm: Option<VmIndex>, cell: &Cell, names: Option<&Names>) -> TopRow {
     let whose = Whose {
         cell,
         known: &[],
@@ -167,7 +167,7 @@ fn unplaced(step: &Step, vm: Option<VmIndex>, cell: &Cell, names: Option<&Names>
         length_ns: step.length_ns(),
         names,
     };
-    Row {
+    TopRow {
         key: Key::Unplaced(vm),
         name: match vm {
             None => "(unknown VM)".to_owned(),
@@ -191,7 +191,7 @@ fn ids(step: &Step, vm: VmIndex, known: &[&Vcpu]) -> BTreeSet<VcpuId> {
 }
 
 /// Whether a row is meant by what the user typed: a piece of its name, in any case.
-pub(crate) fn is_meant(row: &Row, filter: &str) -> bool {
+pub(crate) fn is_meant(row: &TopRow, filter: &str) -> bool {
     let name = row.name.to_lowercase();
     name.contains(&filter.to_lowercase())
 }

@@ -88,7 +88,7 @@ fn recorded(arguments: &Arguments) -> Result<PathBuf, Failure> {
         sub_keys: SubKey::ALL.into_iter().collect(),
         ..ExitsWanted::default()
     };
-    let wanted = recording::Wanted::brief(arguments.vm.as_deref(), ns, Some(exits));
+    let wanted = recording::RecordingRequest::brief(arguments.vm.as_deref(), ns, Some(exits));
     let recorded = recording::record_if(&wanted, |roster| !roster.vms.is_empty())?;
     if recorded.is_none() {
         let error = anyhow!("no KVM virtual machine runs here: there is nothing to record");

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use haltwise_capture::import::Told;
+use haltwise_capture::import::GivenSettings;
 use haltwise_core::kvm::Version;
 
 use crate::exit::Outcome;
@@ -69,7 +69,7 @@ fn kernel(text: &str) -> Result<String, String> {
 /// Imports.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     let given = arguments.given;
-    let told = Told {
+    let told = GivenSettings {
         param_halt_poll_ns: given.max,
         grow: given.grow,
         grow_start: given.grow_start,

@@ -6,9 +6,9 @@ use clap::Args;
 use haltwise_core::units::Nanos;
 use haltwise_host::root::Root;
 
-use crate::collect::recording::{self, Wanted};
+use crate::collect::recording::{self, RecordingRequest};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::now::view::View;
+use crate::now::view::Answer;
 use crate::now::{build, outside, page};
 use crate::terminal::{self, Width};
 use crate::time;
@@ -74,7 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     })
 }
 
-fn show(arguments: &Arguments, view: &View) -> Result<(), Failure> {
+fn show(arguments: &Arguments, view: &Answer) -> Result<(), Failure> {
     if arguments.json {
         terminal::print_json(view)
     } else {
@@ -85,7 +85,7 @@ fn show(arguments: &Arguments, view: &View) -> Result<(), Failure> {
 /// Records into a directory of its own; `None` where no VM runs.
 fn recorded(arguments: &Arguments) -> Result<Option<PathBuf>, Failure> {
     let Nanos(ns) = arguments.duration.unwrap_or(LONG_ENOUGH);
-    let wanted = Wanted::brief(arguments.vm.as_deref(), ns, None);
+    let wanted = RecordingRequest::brief(arguments.vm.as_deref(), ns, None);
     match recording::record_if(&wanted, |roster| !roster.vms.is_empty()) {
         Ok(recorded) => Ok(recorded.map(|_| wanted.output)),
         Err(failure) if failure.exit == Exit::Denied => {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use haltwise_core::prove::setting::Wanted as Setting;
+use haltwise_core::prove::setting::WantedSetting as Setting;
 use haltwise_core::recording::Rung;
 use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
@@ -14,7 +14,7 @@ use regex::Regex;
 use crate::costs::GivenCosts;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::proof::{self, ledger};
-use crate::prove::{self, Wanted};
+use crate::prove::{self, ProofRequest};
 use crate::recommend::goal::Weight;
 use crate::shown::Shown;
 use crate::time;
@@ -145,7 +145,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         (None, false) => ledger::usual_place(),
     };
     let duration = |ns: Nanos| Duration::from_nanos(ns.0);
-    prove::run(&Wanted {
+    prove::run(&ProofRequest {
         a,
         b,
         rounds: arguments.rounds,

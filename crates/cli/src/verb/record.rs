@@ -15,7 +15,7 @@ use haltwise_host::discovery::VmSelector;
 use crate::collect::exits::ExitsWanted;
 use crate::collect::profile::{ProfileWanted, Rate, event};
 use crate::collect::recording::ring::{self, Limits};
-use crate::collect::recording::{self, Wanted, piped};
+use crate::collect::recording::{self, RecordingRequest, piped};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reading::place::PIPE;
 use crate::time;
@@ -182,7 +182,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         }
         return piped::run();
     }
-    recording::run(&Wanted {
+    recording::run(&RecordingRequest {
         output: arguments.output,
         duration: arguments
             .duration

@@ -9,7 +9,7 @@ use haltwise_document::csv;
 
 use crate::exit::{Exit, Outcome};
 use crate::html;
-use crate::html::content::{self, Wanted};
+use crate::html::content::{self, PageRequest};
 use crate::number::count;
 use crate::reading::opened::Opened;
 use crate::reading::{load, select};
@@ -140,7 +140,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 
 /// Writes the page.
 fn page_for_browsers(arguments: &Arguments, file: &Path) -> Outcome {
-    let content = content::content(&Wanted {
+    let content = content::content(&PageRequest {
         dir: &arguments.dir,
         vm: arguments.vm.as_deref(),
         against: arguments.against.as_deref(),

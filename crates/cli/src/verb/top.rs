@@ -121,7 +121,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             Ok((!arguments.vms.is_empty()).then_some(picked))
         });
     }
-    let wanted = live::Wanted {
+    let wanted = live::LiveRequest {
         interval,
         vms: arguments.vms,
         rung: arguments.rung,

@@ -13,7 +13,7 @@ use crate::units::Nanos;
 
 /// A setting that a kernel can be put under. What is `None` stays as it is in force.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct WantedSetting {
     text: String,
     /// The ceiling, in nanoseconds.
     pub halt_poll_ns: Option<u32>,
@@ -54,7 +54,7 @@ pub enum SettingError {
     Cap,
 }
 
-impl FromStr for Wanted {
+impl FromStr for WantedSetting {
     type Err = SettingError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -100,14 +100,14 @@ impl FromStr for Wanted {
     }
 }
 
-impl fmt::Display for Wanted {
+impl fmt::Display for WantedSetting {
     /// As it was given.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.text)
     }
 }
 
-impl Wanted {
+impl WantedSetting {
     /// All parameters, where `in_force` are those at the beginning.
     pub fn resolve(&self, in_force: Knobs, version: Version, arch: Arch) -> Knobs {
         let base = if self.defaults {

@@ -24,7 +24,7 @@ use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex};
 use haltwise_core::recording::Missing;
 use libbpf_rs::{MapCore, MapFlags};
 
-use self::cell::{Cell, Told};
+use self::cell::{Cell, ReportedCell};
 use self::load::Loaded;
 use self::skel::types::exit_lost;
 use super::attach::explain;
@@ -60,7 +60,7 @@ pub(super) struct Who {
 pub(super) struct ExitCounter {
     loaded: Loaded,
     /// By cell.
-    told: Vec<Told>,
+    told: Vec<ReportedCell>,
     last_ns: u64,
     lost_before: [u64; LOST.len()],
     threads_begun: u32,
@@ -149,7 +149,7 @@ impl ExitCounter {
         for (slot, cell) in cells {
             let at = slot as usize;
             if at >= self.told.len() {
-                self.told.resize_with(at + 1, Told::default);
+                self.told.resize_with(at + 1, ReportedCell::default);
             }
             let place = match slot {
                 CELL_OTHER => Place::default(),
@@ -221,7 +221,7 @@ const LOST: [(exit_lost, &str); 2] = [
 #[doc(hidden)]
 pub fn fuzz_cell(bytes: &[u8]) -> Option<Exits> {
     let cell = Cell::decode(bytes, false)?;
-    cell.since(&mut Told::default(), 1, 1, Place::default())
+    cell.since(&mut ReportedCell::default(), 1, 1, Place::default())
 }
 
 type Rows = BTreeMap<(Option<VmIndex>, Option<VcpuId>, Tid, Cause), Exits>;

@@ -41,9 +41,9 @@ mod test {
 
     use super::*;
 
-    struct Told<'a>(&'a RefCell<Vec<u8>>, u8);
+    struct DropOrder<'a>(&'a RefCell<Vec<u8>>, u8);
 
-    impl Drop for Told<'_> {
+    impl Drop for DropOrder<'_> {
         fn drop(&mut self) {
             self.0.borrow_mut().push(self.1);
         }
@@ -54,7 +54,7 @@ mod test {
         let gone = RefCell::default();
         let three = || {
             let mut links = Links::none();
-            (0..3).for_each(|nth| links.push(Told(&gone, nth)));
+            (0..3).for_each(|nth| links.push(DropOrder(&gone, nth)));
             links
         };
         three().detach();

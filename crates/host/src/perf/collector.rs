@@ -37,7 +37,7 @@ pub struct PerfCollector {
     watched: BTreeSet<Tid>,
     missing: Vec<Missing>,
     last_scan_ns: u64,
-    told: Told,
+    told: ReportedLosses,
     keeps: Keeps,
     counting: Counting,
 }
@@ -61,7 +61,7 @@ impl Keeps {
 
 /// Losses already handed out.
 #[derive(Debug, Default)]
-struct Told {
+struct ReportedLosses {
     lost: u64,
     unreadable: u64,
 }
@@ -88,7 +88,7 @@ impl PerfCollector {
             watched: BTreeSet::new(),
             missing,
             last_scan_ns: now,
-            told: Told::default(),
+            told: ReportedLosses::default(),
             keeps,
             counting: Counting::default(),
             options,
@@ -264,7 +264,7 @@ impl PerfCollector {
         ] {
             push_lost(facts, now_ns, count, place);
         }
-        self.told = Told { lost, unreadable };
+        self.told = ReportedLosses { lost, unreadable };
     }
 
     /// The kernel counted every event. What it counted and did not record, and did not tell either,

@@ -10,11 +10,11 @@ use haltwise_core::ids::Tid;
 pub(super) struct Counts {
     interval_ns: u64,
     began_ns: u64,
-    rows: BTreeMap<Tid, Row>,
+    rows: BTreeMap<Tid, PartialCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Row {
+struct PartialCounts {
     counts: HaltCounts,
     windows_known: u64,
     polled: u64,

@@ -40,7 +40,7 @@ impl std::fmt::Debug for Ring {
 
 /// What came out of a ring.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct RingLosses {
     /// Samples of which the ring says that it had no room for them.
     pub(super) lost: u64,
     /// Records that could not be read: a fault of ours or of the kernel.
@@ -123,8 +123,12 @@ impl Ring {
     }
 
     /// Reads what is in the ring. `sink` is told the place of the event among those sampled.
-    pub(super) fn read(&mut self, events: &[Event], mut sink: impl FnMut(Raw, Event)) -> Told {
-        let mut told = Told::default();
+    pub(super) fn read(
+        &mut self,
+        events: &[Event],
+        mut sink: impl FnMut(Raw, Event),
+    ) -> RingLosses {
+        let mut told = RingLosses::default();
         while let Some(record) = self.owner.next_record() {
             let body = record.to_contiguous();
             match record::parse(record.ty(), record.misc(), &body, self.tagged) {

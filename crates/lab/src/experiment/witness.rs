@@ -106,7 +106,7 @@ impl Watch {
 
 /// What the report says of all vCPUs together.
 #[derive(Debug, Default)]
-struct Told {
+struct RecordedHalts {
     halts: u64,
     waits: u64,
     polled: u64,
@@ -116,7 +116,7 @@ struct Told {
     waits_of: BTreeMap<u64, u64>,
 }
 
-impl Told {
+impl RecordedHalts {
     fn of(report: &Value) -> Self {
         let mut told = Self::default();
         let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
@@ -141,7 +141,7 @@ impl Told {
 
 /// Holds what was told against what was counted.
 pub fn compare(vcpus: &[VcpuCounts], report: &Value, exits: Result<Value, String>) -> Witness {
-    let told = Told::of(report);
+    let told = RecordedHalts::of(report);
     let mut missing = Vec::new();
     let mut checks = halt_checks(vcpus, &told, &mut missing);
     match exits {
@@ -156,7 +156,11 @@ pub fn compare(vcpus: &[VcpuCounts], report: &Value, exits: Result<Value, String
     }
 }
 
-fn halt_checks(vcpus: &[VcpuCounts], told: &Told, missing: &mut Vec<String>) -> Vec<Check> {
+fn halt_checks(
+    vcpus: &[VcpuCounts],
+    told: &RecordedHalts,
+    missing: &mut Vec<String>,
+) -> Vec<Check> {
     let sum = |of: fn(&VcpuCounts) -> Option<u64>| vcpus.iter().map(of).sum::<Option<u64>>();
     let mut checks = Vec::new();
     let mut exact = |what: &str, lab: Option<u64>, haltwise: u64| match lab {

@@ -16,7 +16,7 @@ use haltwise_host::params::{Look, Watch};
 use haltwise_host::profile::Profiler;
 use haltwise_host::root::Root;
 
-use super::Wanted;
+use super::RecordingRequest;
 use super::ring::Ring;
 use crate::collect::attach::{attach, check_kvm, explain, select, this_host};
 use crate::exit::{Exit, Failure};
@@ -49,7 +49,11 @@ pub(crate) fn check_output(output: &Path) -> Result<(), Failure> {
 }
 
 /// Attaches and opens the capture.
-pub(crate) fn start(wanted: &Wanted, root: &Root, ring: Option<Ring>) -> Result<Started, Failure> {
+pub(crate) fn start(
+    wanted: &RecordingRequest,
+    root: &Root,
+    ring: Option<Ring>,
+) -> Result<Started, Failure> {
     check_kvm(root)?;
     let exits = wanted
         .exits

@@ -7,7 +7,7 @@ use haltwise_core::recording::{Overhead, Rung};
 use haltwise_core::units::Nanos;
 use serde::Serialize;
 
-use super::Wanted;
+use super::RecordingRequest;
 use super::ring::RingSummary;
 use super::start::Started;
 use crate::exit::Failure;
@@ -15,7 +15,7 @@ use crate::terminal;
 
 impl Started {
     /// The line that says what is going on.
-    pub(crate) fn greeting(&self, wanted: &Wanted) -> String {
+    pub(crate) fn greeting(&self, wanted: &RecordingRequest) -> String {
         let roster = self.collector.roster();
         let end = match (wanted.duration, wanted.command.is_empty()) {
             (Some(duration), _) => format!("For {:.1} s, or until Ctrl-C", duration.as_secs_f64()),

@@ -2,7 +2,7 @@
 
 use super::Path;
 use crate::html::markup::{Markup, el};
-use crate::html::overview::{Row, STATES, STEPS};
+use crate::html::overview::{STATES, STEPS, VcpuLane};
 
 /// Colours of the states, in their order.
 pub(crate) const CLASSES: [&str; STATES.len()] = [
@@ -19,7 +19,7 @@ pub(crate) const CLASSES: [&str; STATES.len()] = [
 const FULL: u32 = 255;
 
 /// Draws a lane; it is stretched to its place.
-pub(crate) fn lane(row: &Row, span_ns: u64, label: &str) -> Markup {
+pub(crate) fn lane(row: &VcpuLane, span_ns: u64, label: &str) -> Markup {
     let shares = row.shares(span_ns);
     let mut svg = el("svg")
         .class("lane")

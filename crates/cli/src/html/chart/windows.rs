@@ -5,7 +5,7 @@ use super::distribution::hit;
 use super::{Path, at, figure, line, text};
 use crate::html::markup::Markup;
 use crate::number::nanos;
-use crate::report::view::{AccountView, RecordingView, SlotView};
+use crate::report::view::{AccountFigures, ReportedRecording, WindowSlot};
 use crate::words::plural;
 
 use haltwise_core::stats::total;
@@ -18,7 +18,7 @@ const TOP: f64 = 18.0;
 const BOTTOM: f64 = 162.0;
 
 /// Draws an account's windows. `None` if no halt knows its window.
-pub(crate) fn windows(recording: &RecordingView, account: &AccountView) -> Option<Markup> {
+pub(crate) fn windows(recording: &ReportedRecording, account: &AccountFigures) -> Option<Markup> {
     let slots = &account.window.slots;
     let known = slots.iter().filter(|slot| slot.window_mean_ns.is_some());
     let known: Vec<_> = known.collect();
@@ -90,7 +90,7 @@ pub(crate) fn windows(recording: &RecordingView, account: &AccountView) -> Optio
 }
 
 /// The values of a slot.
-fn said(slot: &SlotView, recording: &RecordingView) -> String {
+fn said(slot: &WindowSlot, recording: &ReportedRecording) -> String {
     format!(
         "{}: window {} on average, largest {}; {}",
         nanos(slot.start_ns.saturating_sub(recording.start_ns)),

@@ -7,7 +7,7 @@ use crate::html::content::Content;
 use crate::html::markup::{Element, Markup, el, name};
 use crate::number::{nanos, scaled, share};
 use crate::report::honest::is_paused;
-use crate::report::view::{AccountView, WakesView};
+use crate::report::view::{AccountFigures, WakeCounts};
 
 /// Parts of halted time: colour, and name in the legend.
 const PARTS: [(&str, &str); 6] = [
@@ -91,7 +91,7 @@ pub(super) fn account(content: &Content) -> Option<Markup> {
 }
 
 /// What the colours mean, as far as they are seen.
-pub(super) fn legends(account: &AccountView) -> Markup {
+pub(super) fn legends(account: &AccountFigures) -> Markup {
     let seen = parts(account).map(|part| part.value > 0.0);
     let of_parts = PARTS
         .iter()
@@ -120,7 +120,7 @@ pub(super) fn table(caption: &str, first: &'static str) -> Table {
 }
 
 /// An account in a row.
-pub(super) fn row(first: impl Into<Markup>, whose: &str, account: &AccountView) -> Vec<Cell> {
+pub(super) fn row(first: impl Into<Markup>, whose: &str, account: &AccountFigures) -> Vec<Cell> {
     let whose = crate::html::markup::short(whose);
     let median = |spread: Option<haltwise_core::account::Spread>| {
         maybe(
@@ -150,7 +150,7 @@ pub(super) fn row(first: impl Into<Markup>, whose: &str, account: &AccountView) 
 }
 
 /// The parts of an account's halted time.
-pub(super) fn parts(account: &AccountView) -> [Part<'static>; 6] {
+pub(super) fn parts(account: &AccountFigures) -> [Part<'static>; 6] {
     let named = account.parts.named();
     std::array::from_fn(|n| Part {
         class: PARTS[n].0,
@@ -159,7 +159,7 @@ pub(super) fn parts(account: &AccountView) -> [Part<'static>; 6] {
     })
 }
 
-fn wakes(wakes: &WakesView) -> [Part<'static>; 5] {
+fn wakes(wakes: &WakeCounts) -> [Part<'static>; 5] {
     let counts = [
         wakes.timer,
         wakes.ipi,

@@ -3,7 +3,7 @@
 
 mod words;
 
-use self::words::{Told, Words};
+use self::words::{LinkedNumber, Words};
 use super::table::{Is, Table, cell};
 use super::{command, details, note, p};
 use crate::html::content::{Advice, Content};
@@ -139,7 +139,7 @@ fn others(advice: &Advice) -> Option<Element> {
 }
 
 /// Every number of the sentences, with what it is and where it comes from.
-fn behind(told: &[Told]) -> Option<Element> {
+fn behind(told: &[LinkedNumber]) -> Option<Element> {
     let mut table = Table::new(
         "The numbers behind these words",
         &[

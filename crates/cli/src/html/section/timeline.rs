@@ -6,7 +6,7 @@ use crate::html::chart::bars;
 use crate::html::chart::lanes::{CLASSES, lane};
 use crate::html::content::Content;
 use crate::html::markup::{Markup, el, name, short};
-use crate::html::overview::{Row, STATES};
+use crate::html::overview::{STATES, VcpuLane};
 use crate::html::sample::Sampled;
 use crate::number::nanos;
 
@@ -72,7 +72,7 @@ pub(super) fn timeline(content: &Content) -> Option<Markup> {
 }
 
 /// Whose a lane is.
-fn label(content: &Content, row: &Row) -> Markup {
+fn label(content: &Content, row: &VcpuLane) -> Markup {
     let vm = row.seat.vm.and_then(|index| {
         let mut vms = content.recording.roster.vms.iter();
         vms.find(|vm| vm.index == index)
@@ -85,7 +85,7 @@ fn label(content: &Content, row: &Row) -> Markup {
 }
 
 /// The same as a text.
-pub(super) fn plain(content: &Content, row: &Row) -> String {
+pub(super) fn plain(content: &Content, row: &VcpuLane) -> String {
     seat_name(content, &row.seat)
 }
 

@@ -14,7 +14,7 @@ use crate::html::markup::{Element, Markup, el, name, short};
 use crate::number::{nanos, scaled, share};
 use crate::report::honest::{is_paused, paused, presence};
 use crate::report::verdict::{ceilings, verdict};
-use crate::report::view::{AccountView, VmView};
+use crate::report::view::{AccountFigures, ReportedVm};
 use crate::words::plural;
 
 /// VMs that are open from the start: those that poll and halt most.
@@ -27,8 +27,8 @@ const MOST: usize = 48;
 const VCPUS: usize = 64;
 
 /// VMs that have figures, those that poll and halt most first.
-pub(super) fn shown(content: &Content) -> Vec<&VmView> {
-    let mut vms: Vec<&VmView> = content.report.vms.iter().collect();
+pub(super) fn shown(content: &Content) -> Vec<&ReportedVm> {
+    let mut vms: Vec<&ReportedVm> = content.report.vms.iter().collect();
     vms.sort_by_key(|vm| std::cmp::Reverse((vm.account.poll.ns.unwrap_or(0), vm.account.halts)));
     vms.truncate(MOST);
     vms
@@ -52,7 +52,7 @@ pub(super) fn vms(content: &Content) -> Option<Markup> {
     Some(out)
 }
 
-fn one(content: &Content, vm: &VmView, is_open: bool) -> Element {
+fn one(content: &Content, vm: &ReportedVm, is_open: bool) -> Element {
     let account = &vm.account;
     let mut facts = vec![plural(vm.vcpus.len() as u64, "vCPU")];
     if account.halts > 0 {
@@ -83,7 +83,7 @@ fn one(content: &Content, vm: &VmView, is_open: bool) -> Element {
     if is_open { made.flag("open") } else { made }
 }
 
-fn body(content: &Content, vm: &VmView) -> Markup {
+fn body(content: &Content, vm: &ReportedVm) -> Markup {
     let account = &vm.account;
     let which = format!("{}, pid {}, ceiling {}.", vm.vmm, vm.pid, ceilings(vm));
     let mut out = Markup::none().and(el("p").class("which").with(which));
@@ -119,7 +119,7 @@ fn body(content: &Content, vm: &VmView) -> Markup {
 }
 
 /// The four figures of an account.
-fn charts(content: &Content, account: &AccountView, ledger: &Account) -> Vec<Element> {
+fn charts(content: &Content, account: &AccountFigures, ledger: &Account) -> Vec<Element> {
     // Counts do not tell which halts a ceiling governed.
     let any = account.ceilings.iter().all(|ceiling| ceiling.halts == 0);
     let ceilings = account
@@ -179,7 +179,7 @@ fn charts(content: &Content, account: &AccountView, ledger: &Account) -> Vec<Ele
     .collect()
 }
 
-fn vcpus(vm: &VmView) -> Option<Element> {
+fn vcpus(vm: &ReportedVm) -> Option<Element> {
     if vm.vcpus.len() < 2 {
         return None;
     }

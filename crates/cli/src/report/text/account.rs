@@ -5,13 +5,13 @@ use crate::chart::stacked;
 use crate::number::{count, maybe_nanos, nanos, percent, scaled, share};
 use crate::page::{Page, Stands};
 use crate::report::verdict::verdict;
-use crate::report::view::{AccountView, Report};
+use crate::report::view::{AccountFigures, Report};
 
 /// Marks of the parts of halted time, in the order of `Parts::named`.
 const MARKS: [char; 6] = ['#', 'x', '.', 'w', '~', '?'];
 
 /// Shows an account in short.
-pub(super) fn short(page: &mut Page, account: &AccountView) {
+pub(super) fn short(page: &mut Page, account: &AccountFigures) {
     let text = format!("{} halts", count(account.halts));
     page.wrapped("  ", &text, 2);
     halted_time(page, account);
@@ -19,7 +19,7 @@ pub(super) fn short(page: &mut Page, account: &AccountView) {
 }
 
 /// Shows an account. `vetoed`: the guest switched polling off.
-pub(super) fn account(page: &mut Page, report: &Report, account: &AccountView, vetoed: bool) {
+pub(super) fn account(page: &mut Page, report: &Report, account: &AccountFigures, vetoed: bool) {
     page.gap();
     page.wrapped("  ", &verdict(account, vetoed), 2);
     page.gap();
@@ -35,7 +35,7 @@ pub(super) fn account(page: &mut Page, report: &Report, account: &AccountView, v
     window(page, report, account);
 }
 
-fn halted_time(page: &mut Page, account: &AccountView) {
+fn halted_time(page: &mut Page, account: &AccountFigures) {
     page.wrapped(
         "  ",
         &format!(
@@ -84,14 +84,14 @@ fn halted_time(page: &mut Page, account: &AccountView) {
 }
 
 /// The parts of halted time in one bar.
-pub(super) fn parts_bar(page: &mut Page, account: &AccountView) {
+pub(super) fn parts_bar(page: &mut Page, account: &AccountFigures) {
     let parts = account.parts.named().into_iter().zip(MARKS);
     let parts: Vec<(char, u64)> = parts.map(|((_, ns), mark)| (mark, ns)).collect();
     let bar = stacked(&parts, page.width().saturating_sub(6));
     page.line(&format!("  [{bar}]"));
 }
 
-fn spreads(page: &mut Page, account: &AccountView) {
+fn spreads(page: &mut Page, account: &AccountFigures) {
     let mut rows = vec![["", "p50", "p95", "p99", "max"].map(str::to_owned).to_vec()];
     for (name, spread) in [
         ("gap (halt to wake event)", account.gap_ns),
@@ -112,7 +112,7 @@ fn spreads(page: &mut Page, account: &AccountView) {
     page.table(2, &stands, &rows);
 }
 
-fn wakes(page: &mut Page, account: &AccountView) {
+fn wakes(page: &mut Page, account: &AccountFigures) {
     let wakes = &account.wakes;
     let mut sources = [
         ("timer", wakes.timer),

@@ -5,13 +5,13 @@ use std::collections::VecDeque;
 use crate::chart::{bar, sparkline, stacked};
 use crate::number::{count, nanos, percent};
 use crate::page::Page;
-use crate::report::view::{AccountView, BucketView, PollBarView, Report, SlotView};
+use crate::report::view::{AccountFigures, GapBucket, PollBar, Report, WindowSlot};
 
 /// Rows of a chart at most; those at the low end are folded into one.
 const ROWS: usize = 14;
 
 /// *Poll time against count*: the chart by which one tunes a ceiling.
-pub(super) fn poll_chart(page: &mut Page, account: &AccountView) {
+pub(super) fn poll_chart(page: &mut Page, account: &AccountFigures) {
     let poll = &account.poll;
     let Some(not_polled) = poll.not_polled else {
         page.wrapped("  ", "Polls by duration: not recorded.", 2);
@@ -68,9 +68,9 @@ pub(super) fn poll_chart(page: &mut Page, account: &AccountView) {
 }
 
 /// The bars that matter. A bar reaches from its label to that of the next.
-fn folded(bars: &[PollBarView]) -> Vec<PollBarView> {
-    let copy = bars.iter().map(|bar| PollBarView { ..*bar }).collect();
-    let weight = |bar: &PollBarView| bar.successful.saturating_add(bar.failed);
+fn folded(bars: &[PollBar]) -> Vec<PollBar> {
+    let copy = bars.iter().map(|bar| PollBar { ..*bar }).collect();
+    let weight = |bar: &PollBar| bar.successful.saturating_add(bar.failed);
     fold_ends(copy, weight, |into, bar| {
         into.low_ns = into.low_ns.min(bar.low_ns);
         into.high_ns = into.high_ns.max(bar.high_ns);
@@ -109,7 +109,7 @@ fn fold_ends<T>(rows: Vec<T>, weight: impl Fn(&T) -> u64, add: impl Fn(&mut T, &
 }
 
 /// Gaps and wake-up latencies side by side, with the ceiling marked.
-pub(super) fn histograms(page: &mut Page, account: &AccountView) {
+pub(super) fn histograms(page: &mut Page, account: &AccountFigures) {
     let rows = octaves(&account.gap_histogram, &account.wake_latency_histogram);
     if rows.is_empty() {
         return;
@@ -168,13 +168,13 @@ struct Octave {
     wakes: u64,
 }
 
-fn octaves(gaps: &[BucketView], wakes: &[BucketView]) -> Vec<Octave> {
+fn octaves(gaps: &[GapBucket], wakes: &[GapBucket]) -> Vec<Octave> {
     let all = || gaps.iter().chain(wakes);
     let Some(first) = all().map(|row| row.low_ns).min() else {
         return Vec::new();
     };
     let last = all().map(|row| row.low_ns).max().unwrap_or(first);
-    let of = |rows: &[BucketView], low| {
+    let of = |rows: &[GapBucket], low| {
         let row = rows.iter().find(|row| row.low_ns == low);
         row.map_or(0, |row| row.count)
     };
@@ -202,7 +202,7 @@ fn octaves(gaps: &[BucketView], wakes: &[BucketView]) -> Vec<Octave> {
 }
 
 /// The window over the time of the recording.
-pub(super) fn window(page: &mut Page, report: &Report, account: &AccountView) {
+pub(super) fn window(page: &mut Page, report: &Report, account: &AccountFigures) {
     let view = &account.window;
     let known = view.slots.iter().filter_map(|slot| slot.window_max_ns);
     let Some(largest) = known.max() else { return };
@@ -234,7 +234,7 @@ pub(super) fn window(page: &mut Page, report: &Report, account: &AccountView) {
 }
 
 /// One value for each slot from the start of the recording to its end.
-fn timeline(report: &Report, account: &AccountView, columns: usize) -> Vec<Option<u64>> {
+fn timeline(report: &Report, account: &AccountFigures, columns: usize) -> Vec<Option<u64>> {
     let slot_ns = account.window.slot_ns.max(1);
     let first = report.recording.start_ns / slot_ns;
     let end = report.recording.start_ns + report.recording.duration_ns;
@@ -242,7 +242,7 @@ fn timeline(report: &Report, account: &AccountView, columns: usize) -> Vec<Optio
     let n = n.saturating_add(1).min(columns);
     let mut values = vec![None; n];
     let place =
-        |slot: &SlotView| usize::try_from((slot.start_ns / slot_ns).checked_sub(first)?).ok();
+        |slot: &WindowSlot| usize::try_from((slot.start_ns / slot_ns).checked_sub(first)?).ok();
     for slot in &account.window.slots {
         if let Some(value) = place(slot).and_then(|at| values.get_mut(at)) {
             *value = slot.window_mean_ns;

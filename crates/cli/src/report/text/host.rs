@@ -2,7 +2,7 @@
 
 use crate::number::{count, maybe_nanos, nanos, scaled, share, three_digits};
 use crate::page::{Page, Stands, harmless};
-use crate::report::view::{AccountView, KnobView, Report};
+use crate::report::view::{AccountFigures, Report, ReportedSetting};
 use crate::words::plural;
 
 /// Shows the host.
@@ -49,14 +49,14 @@ pub(super) fn recommendation(page: &mut Page, report: &Report) {
 }
 
 /// The rule's four parameters in one line, then what else is set, then what changed.
-fn knobs(page: &mut Page, knobs: &[KnobView]) {
+fn knobs(page: &mut Page, knobs: &[ReportedSetting]) {
     const RULE: [&str; 4] = [
         "halt_poll_ns",
         "halt_poll_ns_grow",
         "halt_poll_ns_grow_start",
         "halt_poll_ns_shrink",
     ];
-    let of_host: Vec<&KnobView> = knobs.iter().filter(|k| k.scope == "host").collect();
+    let of_host: Vec<&ReportedSetting> = knobs.iter().filter(|k| k.scope == "host").collect();
     let value = |name: &str| {
         let knob = of_host.iter().find(|knob| knob.name == name)?;
         Some(harmless(&knob.value))
@@ -113,7 +113,7 @@ pub(super) fn header(first: &str) -> Vec<String> {
 }
 
 /// An account in a row.
-pub(super) fn row(account: &AccountView) -> Vec<String> {
+pub(super) fn row(account: &AccountFigures) -> Vec<String> {
     let percent = |p: Option<f64>| p.map_or_else(|| "-".to_owned(), |p| share(p / 100.0));
     vec![
         scaled(account.halts_per_s),

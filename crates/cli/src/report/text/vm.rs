@@ -7,11 +7,11 @@ use crate::number::nanos;
 use crate::page::{Page, Stands, harmless};
 use crate::report::honest::{is_paused, paused, presence};
 use crate::report::verdict::ceilings;
-use crate::report::view::{Report, VcpuView, VmView};
+use crate::report::view::{Report, ReportedVcpu, ReportedVm};
 use crate::words::plural;
 
 /// Shows a VM.
-pub(super) fn vm(page: &mut Page, report: &Report, vm: &VmView, vcpus: bool) {
+pub(super) fn vm(page: &mut Page, report: &Report, vm: &ReportedVm, vcpus: bool) {
     let which = match vm.ordinal {
         0 => String::new(),
         n => format!(", VM {} of this process", u64::from(n) + 1),
@@ -59,7 +59,7 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &VmView, vcpus: bool) {
     }
 }
 
-fn vetoes(page: &mut Page, vm: &VmView) {
+fn vetoes(page: &mut Page, vm: &ReportedVm) {
     let vetoed: Vec<String> = vm
         .vcpus
         .iter()
@@ -75,7 +75,7 @@ fn vetoes(page: &mut Page, vm: &VmView) {
     }
 }
 
-fn vcpu_table(page: &mut Page, report: &Report, vm: &VmView) {
+fn vcpu_table(page: &mut Page, report: &Report, vm: &ReportedVm) {
     page.gap();
     let mut rows = vec![header("vCPU (tid)")];
     for vcpu in &vm.vcpus {
@@ -105,7 +105,7 @@ fn vcpu_table(page: &mut Page, report: &Report, vm: &VmView) {
     }
 }
 
-fn name(vcpu: &VcpuView) -> String {
+fn name(vcpu: &ReportedVcpu) -> String {
     match vcpu.tid {
         Some(tid) => format!("{} ({tid})", vcpu.id),
         None => vcpu.id.to_string(),

@@ -8,7 +8,7 @@ use crate::number::{nanos, scaled, share};
 use crate::page::{Page, fit_middle, harmless};
 use crate::report::honest::{came_or_went, is_paused};
 use crate::report::verdict::concerns;
-use crate::report::view::{Report, VmView};
+use crate::report::view::{Report, ReportedVm};
 use crate::words::{ceiling_source, plural, some};
 
 /// Names in a note; more are counted.
@@ -38,8 +38,8 @@ pub(super) fn vms(page: &mut Page, report: &Report, options: Options) {
 }
 
 /// Puts those first that poll most, and those last that could not be seen.
-pub(crate) fn order(vms: &mut [VmView]) {
-    let rank = |vm: &VmView| {
+pub(crate) fn order(vms: &mut [ReportedVm]) {
+    let rank = |vm: &ReportedVm| {
         let seen = vm.account.halts > 0 || (vm.not_observable.is_none() && !is_paused(vm));
         // Those that do not poll cost by their halts.
         let [poll, halts] = [vm.account.poll.cpu_percent, Some(vm.account.halts_per_s)];
@@ -53,10 +53,10 @@ pub(crate) fn order(vms: &mut [VmView]) {
 }
 
 /// Bytes of the end that all of these names share: it tells none from another, so a long one is left out.
-fn common_end(vms: &[VmView]) -> usize {
+fn common_end(vms: &[ReportedVm]) -> usize {
     const SHORT: usize = 4;
     let [first, others @ ..] = vms else { return 0 };
-    let shared = |other: &VmView| {
+    let shared = |other: &ReportedVm| {
         let pairs = first.name.chars().rev().zip(other.name.chars().rev());
         let same = pairs.take_while(|(a, b)| a == b);
         same.map(|(c, _)| c.len_utf8()).sum::<usize>()
@@ -65,7 +65,7 @@ fn common_end(vms: &[VmView]) -> usize {
     if common > SHORT { common } else { 0 }
 }
 
-fn cells(vm: &VmView, common_end: usize) -> Vec<String> {
+fn cells(vm: &ReportedVm, common_end: usize) -> Vec<String> {
     let own = vm.name.len().saturating_sub(common_end);
     let name = match vm.name.get(..own) {
         Some(own) if common_end > 0 && !own.is_empty() => format!("{}~", harmless(own)),
@@ -88,7 +88,7 @@ fn cells(vm: &VmView, common_end: usize) -> Vec<String> {
 }
 
 /// What the VMs below the table come to.
-fn others(rest: &[VmView]) -> String {
+fn others(rest: &[ReportedVm]) -> String {
     let halts: f64 = rest.iter().map(|vm| vm.account.halts_per_s).sum();
     let polls = rest.iter().filter_map(|vm| vm.account.poll.cpu_percent);
     let polls: f64 = polls.sum();
@@ -107,7 +107,7 @@ fn short(name: &str) -> String {
 
 /// What concerns VMs, said once for all of them.
 fn notes(page: &mut Page, report: &Report) {
-    let mut notes: Vec<(String, Vec<&VmView>)> = Vec::new();
+    let mut notes: Vec<(String, Vec<&ReportedVm>)> = Vec::new();
     let mut note = |what: String, vm| match notes.iter_mut().find(|(known, _)| *known == what) {
         Some((_, concerned)) => concerned.push(vm),
         None => notes.push((what, vec![vm])),
@@ -135,7 +135,7 @@ fn notes(page: &mut Page, report: &Report) {
 }
 
 /// Whose ceiling a VM has. Its length is left to the VM's own screen, but for the module's.
-fn ceiling(vm: &VmView) -> String {
+fn ceiling(vm: &ReportedVm) -> String {
     match &vm.account.ceilings[..] {
         [] => "ceiling not known".to_owned(),
         [one] => match one.source {

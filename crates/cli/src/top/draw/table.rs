@@ -6,7 +6,7 @@ use crate::chart::sparkline;
 use crate::page::fit_middle;
 use crate::top::columns::{Column, GAP, Table, fitting};
 use crate::top::model::Model;
-use crate::top::rows::{Key, Row};
+use crate::top::rows::{Key, TopRow};
 
 /// From so many CPUs polling in vain on, it is worth a look.
 const WORTH: f64 = 0.1;
@@ -85,7 +85,7 @@ fn heading(
     }
 }
 
-fn draw_row(model: &Model, row: &Row, columns: &[(Column, u16)], pen: &mut Pen<'_>, y: u16) {
+fn draw_row(model: &Model, row: &TopRow, columns: &[(Column, u16)], pen: &mut Pen<'_>, y: u16) {
     let mut x = 0;
     for (column, width) in columns {
         let style = match column {

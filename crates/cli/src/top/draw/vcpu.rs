@@ -8,7 +8,7 @@ use super::{charts, head, parts};
 use crate::number::{maybe_nanos, scaled};
 use crate::top::columns::cpu;
 use crate::top::model::Model;
-use crate::top::rows::{self, Key, Row};
+use crate::top::rows::{self, Key, TopRow};
 use crate::top::step::Cell;
 
 /// Draws it.
@@ -49,7 +49,7 @@ pub(super) fn draw(
 }
 
 /// The figures in words; gives the line after them.
-fn said(row: &Row, pen: &mut Pen<'_>, top: u16) -> u16 {
+fn said(row: &TopRow, pen: &mut Pen<'_>, top: u16) -> u16 {
     let figures = &row.figures;
     if let Some(text) = row.instead() {
         let x = pen.text(0, top, &row.name, Theme::strong());

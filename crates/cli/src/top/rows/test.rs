@@ -89,7 +89,7 @@ proptest! {
             step.halt(halt);
         }
         step.settle();
-        let sums = |rows: &[Row]| {
+        let sums = |rows: &[TopRow]| {
             let of = |part: &dyn Fn(&Figures) -> Option<f64>| -> f64 {
                 rows.iter().filter_map(|row| part(&row.figures)).sum()
             };

@@ -1,7 +1,7 @@
 //! The texts that name a setting: what is taken, what is refused, and why.
 
 use crate::kvm::{Arch, Knobs, Version};
-use crate::prove::setting::{SettingError, Wanted};
+use crate::prove::setting::{SettingError, WantedSetting};
 
 const IN_FORCE: Knobs = Knobs {
     halt_poll_ns: 123_000,
@@ -25,7 +25,7 @@ fn what_is_not_given_is_as_in_force() {
         ("kvm:knobs=default", [200_000, 2, 10_000, 2]),
         ("kvm:knobs=default,max=1ms", [1_000_000, 2, 10_000, 2]),
     ] {
-        let wanted: Wanted = text.parse().unwrap();
+        let wanted: WantedSetting = text.parse().unwrap();
         assert_eq!(wanted.to_string(), text);
         let knobs = Knobs {
             halt_poll_ns: max,
@@ -56,9 +56,9 @@ fn what_no_kernel_can_be_put_under_is_refused_with_the_reason() {
         ("", "there is no policy"),
         ("off:1", "takes no"),
     ] {
-        let error = text.parse::<Wanted>().unwrap_err();
+        let error = text.parse::<WantedSetting>().unwrap_err();
         assert!(error.to_string().contains(reason), "{text}: {error}");
     }
-    let error = "budget:2%|kvm".parse::<Wanted>().unwrap_err();
+    let error = "budget:2%|kvm".parse::<WantedSetting>().unwrap_err();
     assert!(matches!(error, SettingError::NotKvms { .. }), "{error}");
 }

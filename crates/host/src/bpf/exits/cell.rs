@@ -45,14 +45,14 @@ pub(super) struct Cell {
 
 /// What was handed on of a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct ReportedCell {
     count: u64,
     sum_ns: u64,
     user_ns: u64,
     hist: Vec<u32>,
 }
 
-impl Default for Told {
+impl Default for ReportedCell {
     fn default() -> Self {
         Self {
             count: 0,
@@ -120,7 +120,7 @@ impl Cell {
     /// The kernel's 32-bit counts may have wrapped once.
     pub(super) fn since(
         &self,
-        told: &mut Told,
+        told: &mut ReportedCell,
         time_ns: u64,
         interval_ns: u64,
         place: Place,
@@ -143,7 +143,7 @@ impl Cell {
             None => 0,
         };
         let user_ns = self.user_ns.wrapping_sub(told.user_ns);
-        *told = Told {
+        *told = ReportedCell {
             count: self.count,
             sum_ns: self.sum_ns,
             user_ns: self.user_ns,

@@ -7,7 +7,7 @@ use crate::recommend::candidates::SettingRow;
 use crate::recommend::follow;
 use crate::recommend::say;
 use crate::recommend::view::{HaltFigures, PlayedSettings};
-use crate::report::view::{AccountView, Report, VmView};
+use crate::report::view::{AccountFigures, Report, ReportedVm};
 
 /// What the first screen says.
 pub(super) struct Words {
@@ -16,11 +16,11 @@ pub(super) struct Words {
     /// What was found.
     pub(super) sentences: Vec<Markup>,
     /// The numbers in it.
-    pub(super) told: Vec<Told>,
+    pub(super) told: Vec<LinkedNumber>,
 }
 
 /// A number that is told.
-pub(super) struct Told {
+pub(super) struct LinkedNumber {
     /// Its row in the table behind.
     pub(super) id: &'static str,
     /// As it is written.
@@ -34,7 +34,7 @@ pub(super) struct Told {
 }
 
 /// A number in a sentence: a link to what is behind it.
-fn linked(told: &mut Vec<Told>, number: Told) -> Markup {
+fn linked(told: &mut Vec<LinkedNumber>, number: LinkedNumber) -> Markup {
     let link = el("a")
         .class("figure")
         .attr("href", format!("#n-{}", number.id))
@@ -81,7 +81,7 @@ pub(super) fn words(content: &Content) -> Words {
 }
 
 /// What polling takes and what it gives, on the whole host and where most of it is.
-fn found(report: &Report, told: &mut Vec<Told>) -> Markup {
+fn found(report: &Report, told: &mut Vec<LinkedNumber>) -> Markup {
     let host = &report.host.account;
     if report.vms.is_empty() && host.halts == 0 {
         return "No VM was seen on this host while it was recorded.".into();
@@ -104,7 +104,7 @@ fn found(report: &Report, told: &mut Vec<Told>) -> Markup {
         out.push("Nothing is polled on ");
         out.push(whose);
     } else {
-        let poll = Told {
+        let poll = LinkedNumber {
             id: "poll",
             value: cpus(percent),
             what: format!(
@@ -121,7 +121,7 @@ fn found(report: &Report, told: &mut Vec<Told>) -> Markup {
         out.push(whose);
     }
     if let Some(vm) = busiest.filter(|_| report.vms.len() > 1 && percent >= WORTH_A_NAME) {
-        let most = Told {
+        let most = LinkedNumber {
             id: "most",
             value: cpus(vm.account.poll.cpu_percent.unwrap_or(0.0)),
             what: "CPU time polled by the VM that polls most".to_owned(),
@@ -151,9 +151,9 @@ fn found(report: &Report, told: &mut Vec<Told>) -> Markup {
 }
 
 /// Which share of the wake-ups polling shortens, and by what.
-fn caught(account: &AccountView, place: &str, told: &mut Vec<Told>) -> Markup {
+fn caught(account: &AccountFigures, place: &str, told: &mut Vec<LinkedNumber>) -> Markup {
     let part = account.poll.successful as f64 / account.halts.max(1) as f64;
-    let shortened = Told {
+    let shortened = LinkedNumber {
         id: "caught",
         value: share(part),
         what: format!(
@@ -168,8 +168,8 @@ fn caught(account: &AccountView, place: &str, told: &mut Vec<Told>) -> Markup {
 }
 
 /// The VM that polls most.
-fn busiest(report: &Report) -> Option<&VmView> {
-    let polls = |vm: &&VmView| vm.account.poll.ns.unwrap_or(0);
+fn busiest(report: &Report) -> Option<&ReportedVm> {
+    let polls = |vm: &&ReportedVm| vm.account.poll.ns.unwrap_or(0);
     report
         .vms
         .iter()
@@ -205,7 +205,7 @@ fn title(advice: &Advice) -> Markup {
 }
 
 /// What the recommendation changes, or why nothing is recommended.
-fn effect(advice: &Advice, told: &mut Vec<Told>) -> Vec<Markup> {
+fn effect(advice: &Advice, told: &mut Vec<LinkedNumber>) -> Vec<Markup> {
     let tuned = &advice.tuned;
     let reason = || vec![prose(&tuned.reason)];
     let (Some(recommended), Some(played)) = (&tuned.recommended, &tuned.played) else {
@@ -222,7 +222,7 @@ fn effect(advice: &Advice, told: &mut Vec<Told>) -> Vec<Markup> {
         "replay of {} halts that did not choose it",
         tuned.basis.judged_halts
     );
-    let number = |id, value, what: &str| Told {
+    let number = |id, value, what: &str| LinkedNumber {
         id,
         value,
         what: what.to_owned(),
@@ -283,10 +283,10 @@ fn kept(
     advice: &Advice,
     before: &HaltFigures,
     after: &HaltFigures,
-    told: &mut Vec<Told>,
+    told: &mut Vec<LinkedNumber>,
     judged: &str,
 ) -> Markup {
-    let late = |id, value: f64, what: &str| Told {
+    let late = |id, value: f64, what: &str| LinkedNumber {
         id,
         value: nanos_f64(value),
         what: what.to_owned(),
@@ -301,7 +301,7 @@ fn kept(
         && keeps > 0.0
         && keeps <= gained
     {
-        let keeps = Told {
+        let keeps = LinkedNumber {
             value: share(keeps / gained),
             what: format!(
                 "of what polling takes off the mean wake-up latency: {} without polling, {} as it is, {} \

@@ -58,7 +58,7 @@ impl World {
 fn sides(a: &str, b: &str) -> Sides {
     let (version, arch) = (Version::new(6, 12), Arch::X86);
     let resolve = |text: &str| {
-        let wanted: haltwise_core::prove::setting::Wanted = text.parse().unwrap();
+        let wanted: haltwise_core::prove::setting::WantedSetting = text.parse().unwrap();
         wanted.resolve(IN_FORCE, version, arch)
     };
     Sides {

@@ -90,7 +90,7 @@ fn what_grew_is_told_once() {
     put_long(&mut raw, offset_of!(exit_cell, max_ns), 2001);
     put_bucket(&mut raw, 63, 1);
     put_bucket(&mut raw, 71, 1);
-    let mut told = Told::default();
+    let mut told = ReportedCell::default();
     let cell = Cell::decode(&raw, false).unwrap();
     let first = cell.since(&mut told, 10, 9, PLACE).unwrap();
     assert_eq!((first.count, first.user_ns), (3, 400));
@@ -118,7 +118,7 @@ fn what_grew_is_told_once() {
 fn growth_is_taken_across_a_wrap_of_the_kernels_32_bits() {
     let mut raw = bytes(exit_kind::EXIT_KIND_EXIT, 2, 0x7b);
     put_bucket(&mut raw, KERNEL_BUCKETS - 1, u32::MAX);
-    let mut told = Told::default();
+    let mut told = ReportedCell::default();
     let before = Cell::decode(&raw, false).unwrap();
     before.since(&mut told, 1, 1, PLACE).unwrap();
     put_bucket(&mut raw, KERNEL_BUCKETS - 1, 1);
