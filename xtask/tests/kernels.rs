@@ -1,4 +1,4 @@
-//! Boots stock kernels under emulation and compares three witnesses inside. See
+//! Boots stock kernels under emulation and compares three cross-checks inside. See
 //! `xtask/src/kernels.rs`; these tests let the test runner count and report it.
 
 use std::io::{BufRead as _, BufReader};

@@ -1,4 +1,4 @@
-//! What `haltwise doctor` says: which rungs this host allows, the settings in force and whom they
+//! What `haltwise doctor` says: which sources this host allows, the settings in force and whom they
 //! bind, the VMs that run and whether their halts can be seen, and what to do about the rest.
 //!
 //! [`examine`] asks the host, [`view`] declares the figures, [`page`] shows them.

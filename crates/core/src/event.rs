@@ -1,6 +1,6 @@
 //! The facts a capture holds, as the kernel gave them. Meaning is computed elsewhere.
 //!
-//! `None` says that the rung in use, or the running kernel, could not tell. It never means zero.
+//! `None` says that the source in use, or the running kernel, could not tell. It never means zero.
 
 mod counting;
 
@@ -224,7 +224,7 @@ impl Halt {
     ///
     /// Where nobody read KVM's counter, a halt of 0 ns polled is taken for a poll that was met at its first
     /// look if there was a window and the vCPU did not sleep. Of a guest that disabled host polling this is
-    /// wrong: such halts were turned back on their way to sleep.
+    /// wrong: such halts were woken before `schedule()` on their way to sleep.
     pub fn has_polled(&self) -> Option<bool> {
         let poll_ns = self.poll_ns?;
         let at_first_look = !self.waited && self.window_ns.is_some_and(|window| window > 0);

@@ -22,8 +22,8 @@
 //! | [`prove`] | two settings measured in turn: the experiment's design and its judgement |
 //! | [`stats`] | medians, percentiles, intervals |
 //! | [`workload`] | seeded processes that draw the gaps between wake-ups |
-//! | [`kvm`] | the transcript: what KVM and the guest's governor do with a halt, kernel by kernel |
-//! | [`verify`] | recorded halts, held against the transcript |
+//! | [`kvm`] | the reference model: what KVM and the guest's governor do with a halt, kernel by kernel |
+//! | [`verify`] | recorded halts, held against the reference model |
 //! | [`tune`] | which setting serves recorded halts best |
 //!
 //! Later modules stand on these in this order: `kvm -> policy -> replay -> tune -> pilot`.

@@ -1,6 +1,6 @@
 //! Rules that decide how long a halted vCPU polls: KVM's own, history's, the literature's and ours.
 //!
-//! `kvm` is transcript, this is opinion. A policy is asked before each halt for its window, and told
+//! `kvm` is the reference model, this is opinion. A policy is asked before each halt for its window, and told
 //! afterwards what came of it, exactly what a kernel or a VMM could know at that moment. So the same
 //! value drives a replay and the halt loop of a real VMM. One policy serves one vCPU.
 //!
@@ -40,7 +40,7 @@ pub struct Ask {
     /// Time until this vCPU's own next timer, in nanoseconds, where whoever asks knows it.
     pub timer_ns: Option<u64>,
     /// The window that costs least for this very halt, in nanoseconds. Only a replay knows it, and
-    /// only the clairvoyant may look: `no_policy_but_the_clairvoyant_sees_the_future` holds all others
+    /// only the oracle may look: `no_policy_but_the_clairvoyant_sees_the_future` holds all others
     /// to that.
     pub best_window_ns: Option<u64>,
 }

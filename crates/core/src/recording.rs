@@ -1,4 +1,4 @@
-//! How a recording was made: from which rung, in which mode, and what is missing from it.
+//! How a recording was made: from which source, in which mode, and what is missing from it.
 //!
 //! These travel with every capture and reach the last lines of every result.
 
@@ -61,7 +61,7 @@ impl Mode {
     }
 }
 
-/// A name that is no rung or mode.
+/// A name that is no source or mode.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{given}` is none of {known}")]
 pub struct UnknownName {

@@ -1,4 +1,4 @@
-//! Small worlds: the transcript against a second one, over every case of a tiny range and its edges.
+//! Small worlds: the reference model against a second one, over every case of a tiny range and its edges.
 //!
 //! The second one is written from the account of the kernel's code line by line, with the kernel's
 //! version compared where the kernel changed, in 128 bits cut to 32 by hand. It shares nothing with

@@ -1,4 +1,4 @@
-//! The first rung: BPF programs on raw tracepoints, with every vCPU of the host in view.
+//! The BPF source: BPF programs on raw tracepoints, with every vCPU of the host in view.
 //!
 //! `kvm_vcpu_wakeup` carries neither VM nor vCPU. So the vCPUs are found first, by a walk over open
 //! files (`walk`); the programs then read each halt's window, ceiling and polled time from

@@ -1,6 +1,6 @@
-//! What every rung of the ladder offers to a recorder.
+//! What every source offers to a recorder.
 //!
-//! The rungs themselves live beside this file: [`crate::bpf`] and [`crate::perf`].
+//! The sources themselves live beside this file: [`crate::bpf`] and [`crate::perf`].
 
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ pub const SOON: Duration = Duration::from_millis(20);
 
 /// A source of halts that is attached to this host.
 pub trait Collector: std::fmt::Debug {
-    /// Which rung this is.
+    /// Which source this is.
     fn rung(&self) -> Rung;
 
     /// Moves everything that is ready into `facts`. Does not wait for more.
@@ -47,7 +47,7 @@ pub trait Collector: std::fmt::Debug {
     /// Who was seen so far.
     fn roster(&self) -> &Roster;
 
-    /// What this rung cannot tell on this host, and why.
+    /// What this source cannot tell on this host, and why.
     fn missing(&self) -> Vec<Missing>;
 
     /// CPU time that the kernel spent for us (BPF programs), where it accounts that.
@@ -97,7 +97,7 @@ pub struct CollectOptions {
     pub interval: Duration,
     /// Size of the buffer between kernel and recorder, in bytes (a power of two).
     pub buffer_bytes: u32,
-    /// Exits, if they are wanted too. Only the BPF rung can.
+    /// Exits, if they are wanted too. Only the BPF source can.
     pub exits: Option<ExitOptions>,
 }
 
@@ -117,7 +117,7 @@ impl Default for CollectOptions {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CollectError {
-    /// The kernel lacks something that this rung stands on.
+    /// The kernel lacks something that this source stands on.
     #[error("{what}: not offered by this kernel")]
     Unsupported {
         /// What was tried.
@@ -132,7 +132,7 @@ pub enum CollectError {
         "read KVM's own histograms of polls and waits: this kernel keeps none (Linux 5.15 and later do)"
     )]
     NoHistograms,
-    /// A rung that sees events alone was asked for what KVM counts itself.
+    /// A source that sees events alone was asked for what KVM counts itself.
     #[error("read KVM's own histograms of polls and waits: tracepoints do not carry them")]
     NotInEvents,
     /// We are not allowed to.

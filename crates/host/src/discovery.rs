@@ -2,7 +2,7 @@
 //!
 //! KVM names its descriptors `anon_inode:kvm-vm` and `anon_inode:kvm-vcpu:N`; who holds one runs a VM.
 //! The names of the VM come from the VMM's command line, its cgroup and its manager's files, the thread of each vCPU from thread names,
-//! as far as the VMM gives them. Which thread really runs which vCPU only the kernel knows; the rungs
+//! as far as the VMM gives them. Which thread really runs which vCPU only the kernel knows; the sources
 //! correct what is read here.
 //!
 //! A process that ends while it is read is skipped: that is normal. One that we may not look into is

@@ -1,6 +1,6 @@
 //! What to record of exits, and what the running kernel calls its reasons.
 //!
-//! The counting itself is in [`crate::bpf`]: only that rung can.
+//! The counting itself is in [`crate::bpf`]: only that source can.
 
 use std::collections::BTreeSet;
 

@@ -7,7 +7,7 @@ use crate::root::{Root, RootError};
 
 /// Reads the host's state.
 ///
-/// `kernel_cpu_ns` is what the kernel spent for the recorder (BPF programs), where a rung knows it.
+/// `kernel_cpu_ns` is what the kernel spent for the recorder (BPF programs), where a source knows it.
 /// Pressure is `None` on kernels that do not account it.
 pub fn read(root: &Root, kernel_cpu_ns: Option<u64>) -> Result<HostSample, RootError> {
     let text = root.text("proc/stat")?;

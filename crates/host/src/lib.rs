@@ -5,9 +5,9 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`collector`] | what every rung offers: drain facts, stop, tell who was seen |
-//! | [`bpf`] | the first rung: BPF programs on raw tracepoints |
-//! | [`perf`] | the second rung: tracepoints through perf events |
+//! | [`collector`] | what every source offers: drain facts, stop, tell who was seen |
+//! | [`bpf`] | the BPF source: BPF programs on raw tracepoints |
+//! | [`perf`] | the tracepoint source: tracepoints through perf events |
 //! | [`clock`] | the time |
 //! | [`command`] | a command that runs beside us, as somebody else if asked, and ends with us |
 //! | [`exits`] | what to record of exits, and what the kernel calls its reasons |
@@ -19,7 +19,7 @@
 //! | [`companion`] | processes that a recorder starts beside itself |
 //! | [`host_sample`] | how busy the host is, and what the recorder takes of it |
 //! | [`sandbox`] | what a process gives up before it touches what others may have written |
-//! | [`support`] | which rungs this host allows, and the traps of its kernel |
+//! | [`support`] | which sources this host allows, and the traps of its kernel |
 //! | [`tracefs`] | where the kernel describes its tracepoints |
 //! | [`usage`] | what CPUs and threads used: time idle, energy, CPU time |
 //! | [`wakeup`] | what sleeping and waking cost a thread |

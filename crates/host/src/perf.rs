@@ -1,4 +1,4 @@
-//! The second rung: KVM's tracepoints through perf events, without BPF.
+//! The tracepoint source: KVM's tracepoints through perf events, without BPF.
 //!
 //! ```text
 //! kernel ─ open ─► ring, one per CPU ─► record ─► events ─► order ─► decode ─► Halt, WindowChange
@@ -9,7 +9,7 @@
 //! `open` and `ring` do the I/O; `record`, `events`, `counts` and `filter` are pure, as is what order
 //! and meaning come from: [`haltwise_core::decode`]. `collector` joins them.
 //!
-//! What this rung cannot see is named by [`Collector::missing`](crate::collector::Collector::missing):
+//! What this source cannot see is named by [`Collector::missing`](crate::collector::Collector::missing):
 //! ceilings of single VMs before a clamp shows them, wake sources of halts that only polled, guests
 //! that switched host polling off.
 

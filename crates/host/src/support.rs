@@ -1,7 +1,7 @@
-//! What this host allows: which rungs of the ladder, and what to know about the rest.
+//! What this host allows: which sources, and what to know about the rest.
 //!
-//! Looks and judges nothing away: a rung that is refused says which right or which part of the kernel
-//! it lacks. It loads, mounts and changes nothing; the rungs themselves have the last word.
+//! Looks and judges nothing away: a source that is refused says which right or which part of the kernel
+//! it lacks. It loads, mounts and changes nothing; the sources themselves have the last word.
 
 mod kernel;
 pub(crate) mod rights;
@@ -54,7 +54,7 @@ impl Finding {
     }
 }
 
-/// Why a rung cannot be used here.
+/// Why a source cannot be used here.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The kernel lacks something.
@@ -82,16 +82,16 @@ pub struct Support {
     pub kernel: KernelRelease,
     /// The settings in force.
     pub knobs: Vec<Knob>,
-    /// Whether the BPF rung should work.
+    /// Whether the BPF source should work.
     pub bpf: Result<(), Refusal>,
-    /// Whether the tracepoint rung should work.
+    /// Whether the tracepoint source should work.
     pub tracepoints: Result<(), Refusal>,
     /// Everything worth knowing, in no order of weight.
     pub findings: Vec<Finding>,
 }
 
 impl Support {
-    /// The best rung that this host allows.
+    /// The best source that this host allows.
     pub fn best_rung(&self) -> Option<Rung> {
         if self.bpf.is_ok() {
             Some(Rung::Bpf)
@@ -122,7 +122,7 @@ pub fn inspect(root: &Root, time_ns: u64) -> Result<Support, RootError> {
     })
 }
 
-/// The BPF rung: rights, types of the kernel and of kvm.
+/// The BPF source: rights, types of the kernel and of kvm.
 fn bpf(root: &Root, kernel: &KernelRelease, rights: Rights) -> Result<(), Refusal> {
     if !root.exists("sys/module/kvm") {
         return Err(Refusal::Unsupported { what: "find KVM" });
@@ -157,7 +157,7 @@ fn bpf(root: &Root, kernel: &KernelRelease, rights: Rights) -> Result<(), Refusa
     Ok(())
 }
 
-/// The tracepoint rung: perf events, tracefs and the events themselves.
+/// The tracepoint source: perf events, tracefs and the events themselves.
 fn tracepoints(root: &Root, rights: Rights) -> Result<(), Refusal> {
     if rights.perf_event_paranoid.is_none() {
         return Err(Refusal::Unsupported {

@@ -96,7 +96,7 @@ fn without_rights_each_rung_says_which_it_needs() {
             .any(|f| f.what.contains("not accessible"))
     );
 
-    // CAP_PERFMON alone opens the second rung, so does an open sysctl.
+    // CAP_PERFMON alone opens the tracepoint source, so does an open sysctl.
     let support = host.capabilities("0000004000000000").inspect();
     assert_eq!(support.best_rung(), Some(Rung::Tracepoints));
     host.write("proc/sys/kernel/perf_event_paranoid", "-1\n");

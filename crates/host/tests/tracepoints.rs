@@ -1,4 +1,4 @@
-//! The tracepoint rung against real KVM: what it records must equal what the lab's guests did.
+//! The tracepoint source against real KVM: what it records must equal what the lab's guests did.
 //!
 //! Needs the lab's binary beside the tests' own (`cargo build -p haltwise-lab`), /dev/kvm and the right
 //! to trace; is skipped with the reason where one of them is not there.

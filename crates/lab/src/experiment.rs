@@ -26,7 +26,7 @@
 //!    broken value.
 //! 2. `run(&Trial)` boots the VM of `trial.variant`, loads it for `trial.length` with draws from
 //!    `trial.seed` (the same for all variants of a round), ends it, and returns a [`Block`]: its figures
-//!    by name, and a [`VcpuCounts`] for *every* vCPU that ran, which the witness needs. Guests of
+//!    by name, and a [`VcpuCounts`] for *every* vCPU that ran, which the cross-check needs. Guests of
 //!    [`crate::run`] come ready with [`Block::of`]; a VMM of your own fills in what it counted.
 //! 3. `conclude(&Results)` says in a line why the size differs from the source's, and may add tables
 //!    and charts of its own.

@@ -1,7 +1,7 @@
 //! CPU time and context switches of a thread: an account of waits that KVM has no part in.
 //!
 //! A vCPU that waits is scheduled out of its own accord, so its voluntary context switches bear
-//! independent witness to the waits of the stats fd. A few more come from the VMM's own system calls.
+//! independent cross-check to the waits of the stats fd. A few more come from the VMM's own system calls.
 
 use std::io;
 

@@ -1,6 +1,6 @@
 //! Whether anything is lost at the highest rate of halts that this machine can make.
 //!
-//! Goal: VMs on every CPU, each halting as often as it can, for each rung and mode; halts by KVM's own
+//! Goal: VMs on every CPU, each halting as often as it can, for each source and mode; halts by KVM's own
 //! counters against halts in the capture. Non-goal: the guest's speed.
 
 use std::process::Command;

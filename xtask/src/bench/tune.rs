@@ -1,7 +1,7 @@
 //! What `haltwise tune` recommends, against every other ceiling as measured.
 //!
 //! Goals: for each load and goal, the recommended ceiling measured beside the one in force, no polling,
-//! and a sweep of ceilings, interleaved and repeated, beside what can be gained at all: the clairvoyant's
+//! and a sweep of ceilings, interleaved and repeated, beside what can be gained at all: the oracle's
 //! cost, and the law of [`haltwise_core::tune::gain`]. `tune` sees one capture, made under the setting in
 //! force, and nothing of the sweep. Non-goals: the module's other parameters, which belong to the
 //! machine: only ceilings of VMs (`KVM_CAP_HALT_POLL`) are varied, and `tune` is asked for no more.
@@ -81,7 +81,7 @@ struct Run {
     round: u32,
     halts: f64,
     account: Account,
-    /// The clairvoyant's on the same halts, for each goal; of runs without polling, which show every
+    /// The oracle's on the same halts, for each goal; of runs without polling, which show every
     /// sleep.
     least: Option<[Account; 3]>,
     trip_ns: Option<[f64; 2]>,

@@ -1,5 +1,5 @@
 //! The checks inside a stock kernel: each lab guest runs under `haltwise record`, and its three
-//! witnesses are compared.
+//! cross-checks are compared.
 //!
 //! All checks of a kernel share one boot.
 
@@ -70,7 +70,7 @@ fn recordings() -> Vec<Recording> {
     capped.expected.ceiling_ns = Some(70_000);
     let several = "pingpong --vms 2 --vcpus 2 --rounds 100 --gap exp:1ms --host-wait block";
     // One VM: tracepoints name threads and processes, and cannot tell two VMs of one process apart.
-    // Long enough: until a thread is found, here some 160 ms, that rung does not see who wakes it.
+    // Long enough: until a thread is found, here some 160 ms, that source does not see who wakes it.
     let one = "pingpong --vcpus 2 --rounds 400 --gap exp:1ms --host-wait block";
     let mut plain = check("tracepoints", one, Some(Wake::Device));
     // The tracepoints do not say whether KVM polled.

@@ -1,4 +1,4 @@
-//! Three witnesses of one experiment: the guest that counts its own HLTs, KVM's statistics, and
+//! Three cross-checks of one experiment: the guest that counts its own HLTs, KVM's statistics, and
 //! the recorder. They must agree.
 //!
 //! What can be equal must be: scheduled-out halts, polls and successful polls, per vCPU. A HLT
@@ -203,7 +203,7 @@ fn judge_vcpu(lab: &LabVcpu, seen: &ReportVcpu, expected: &Expected, out: &mut V
             seen.ceiling_ns.unwrap_or(0).into(),
         );
     }
-    // Each halt ended either scheduled out or in a successful poll, or was turned back on the way
+    // Each halt ended either scheduled out or in a successful poll, or was woken before schedule() on the way
     // to sleep; and each is a HLT.
     let least = lab.waits() + lab.stat("halt_successful_poll");
     if !(least..=lab.halts).contains(&account.halts) {

@@ -51,7 +51,7 @@ pub(crate) fn say_kept(given_up: Result<(), SandboxError>) {
     }
 }
 
-/// The rung asked for, or the best one that works.
+/// The source asked for, or the best one that works.
 pub(crate) fn attach(
     rung: Option<Rung>,
     options: &CollectOptions,
@@ -80,7 +80,7 @@ fn choose(
                 ));
                 Ok(collector)
             }
-            // The better rung's reason is the one worth mending.
+            // The better source's reason is the one worth mending.
             Err(_) => Err(explain(first)),
         }),
     }

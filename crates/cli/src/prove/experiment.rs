@@ -222,7 +222,7 @@ impl<'a> Experiment<'a> {
         if watched.halts.is_empty() {
             return Err(no_halts(&plan, &watched));
         }
-        // The other rung does not see a ceiling that a VM has of its own.
+        // The other source does not see a ceiling that a VM has of its own.
         let (others, all) = match self.watcher.collector().rung() {
             Rung::Bpf if self.means.sets() => under_others(&watched.halts, knobs.halt_poll_ns),
             _ => (0, 0),

@@ -15,7 +15,7 @@ use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung};
 /// What a report is made from.
 #[derive(Debug, Clone)]
 pub(crate) struct Recording {
-    /// From which rung.
+    /// From which source.
     pub(crate) rung: Rung,
     /// What was kept.
     pub(crate) mode: Mode,

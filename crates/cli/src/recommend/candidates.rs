@@ -103,7 +103,7 @@ pub(crate) struct Candidates {
     pub(crate) others: Vec<Advice>,
     /// Ceilings for each VM of its own.
     pub(crate) caps: Option<Caps>,
-    /// With all figures: in force, default, the choice (if any), the clairvoyant.
+    /// With all figures: in force, default, the choice (if any), the oracle.
     pub(crate) rows: Vec<(SettingRow, Outcome)>,
     /// The cheapest policy of any kind.
     pub(crate) best_policy: Option<(String, Outcome)>,

@@ -441,7 +441,7 @@ fn goal_advice(candidates: &Candidates, advice: &Advice, reach: Reach) -> GoalAd
     }
 }
 
-/// The front on the part that judges, of all that came into the final and has one state.
+/// The front on the validation half, of all that came into the final and has one state.
 fn front(candidates: &Candidates, cost: &Cost, reach: Reach) -> Vec<SettingPoint> {
     let stable: Vec<&Finalist> = (candidates.of.others.iter())
         .filter(|finalist| finalist.two_states(cost).is_none())
@@ -454,7 +454,7 @@ fn front(candidates: &Candidates, cost: &Cost, reach: Reach) -> Vec<SettingPoint
         .collect()
 }
 
-/// A setting with its figures on the part that judges.
+/// A setting with its figures on the validation half.
 pub(crate) fn point(candidates: &Candidates, finalist: &Finalist, reach: Reach) -> SettingPoint {
     let judged = finalist.judged();
     SettingPoint {

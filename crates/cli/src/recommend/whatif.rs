@@ -14,7 +14,7 @@ use super::threads::Threads;
 /// VMs that are told apart.
 const VMS: usize = 12;
 
-/// Settings on the part that judges.
+/// Settings on the validation half.
 #[derive(Debug)]
 pub(crate) struct WhatIf {
     /// The grid.
@@ -23,7 +23,7 @@ pub(crate) struct WhatIf {
     pub(crate) reach: Reach,
     /// What a halt costs, by the goal that was asked for.
     pub(crate) cost: Cost,
-    /// The time of the part that judges.
+    /// The time of the validation half.
     pub(crate) wall: Wall,
     /// What is in force, each VM under its own ceiling.
     pub(crate) in_force: (Knobs, Sums),

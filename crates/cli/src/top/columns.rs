@@ -17,7 +17,7 @@ pub(crate) enum Column {
     Vcpus,
     /// Halts in a second.
     Halts,
-    /// CPU that polled in vain.
+    /// CPU that polled without success.
     Wasted,
     /// CPU that polled with success.
     Useful,

@@ -84,7 +84,7 @@ pub(crate) struct Figures {
     pub(crate) waits: u64,
     /// CPUs that polled with success; `None` if no halt says whether it polled.
     pub(crate) useful: Option<f64>,
-    /// CPUs that polled in vain.
+    /// CPUs that polled without success.
     pub(crate) wasted: Option<f64>,
     /// Wake-up latency of the halts that waited.
     pub(crate) latency: Option<Spread>,

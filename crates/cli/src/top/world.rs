@@ -47,7 +47,7 @@ pub(crate) fn vcpu(vm: u32, id: u32) -> Vcpu {
     }
 }
 
-/// A halt that polled 20 us in vain and slept.
+/// A halt that polled 20 us without success and slept.
 pub(crate) fn slept(vm: u32, id: u32, at_ns: u64) -> Halt {
     Halt {
         start_ns: at_ns,

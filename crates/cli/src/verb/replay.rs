@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "DIR", required_unless_present = "policies")]
     dir: Option<PathBuf>,
     /// Policy to replay; may be repeated [default: off, kvm, kvm:knobs=default,
-    /// learned, clairvoyant]
+    /// learned, oracle]
     #[arg(long = "policy", short, value_name = "SPEC")]
     policy: Vec<Spec>,
     /// List the policies and their parameters

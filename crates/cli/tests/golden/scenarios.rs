@@ -355,7 +355,7 @@ fn counted(halts: &[&Halt]) -> HaltCounts {
     counts
 }
 
-/// The second rung on a kernel that tells it little.
+/// The tracepoint source on a kernel that tells it little.
 fn tracepoints() -> Scenario {
     let mut scenario = scenario("tracepoints", &[("web-1", 1)], &[Guest::default()]);
     scenario.rung = Rung::Tracepoints;

@@ -147,7 +147,7 @@ impl Bench {
     }
 }
 
-/// What the second rung loses on some kernels, 6.18 at rest among them; the halts themselves stay exact.
+/// What the tracepoint source loses on some kernels, 6.18 at rest among them; the halts themselves stay exact.
 pub(crate) const LOST_WAKE_UPS: &str = "wake-up or sleep counted but not recorded";
 
 /// The binary under test.

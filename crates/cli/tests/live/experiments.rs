@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::bench::{Bench, haltwise, told};
 
-/// Counts that two witnesses have of any experiment, however it halts.
+/// Counts that two cross-checks have of any experiment, however it halts.
 const ALWAYS: [&str; 5] = [
     "halts that waited",
     "polls",

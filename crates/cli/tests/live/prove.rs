@@ -72,7 +72,7 @@ fn every_block_counts_the_halts_of_its_own_vm_and_no_others() {
         let figures = &block["figures"];
         assert_eq!(block["vms"], 1, "{block:#}");
         assert_eq!(block["lost"], 0, "{block:#}");
-        // KVM's own histogram, printed by the lab, is the second witness. (Its `halt_wakeup` would not
+        // KVM's own histogram, printed by the lab, is the second cross-check. (Its `halt_wakeup` would not
         // do: it also counts who was woken before schedule().)
         let of_halts = figures["blocks"].as_f64().unwrap() / 100.0;
         let blocks = (block["halts"].as_f64().unwrap() * of_halts).round();

@@ -98,7 +98,7 @@ fn every_transition_is_as_the_rule_has_it() {
     }
 }
 
-/// The second rung sees calls only, and must come to the same.
+/// The tracepoint source sees calls only, and must come to the same.
 #[test]
 fn calls_alone_match_too() {
     let Some(bench) = Bench::set_up() else { return };

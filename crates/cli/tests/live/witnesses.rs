@@ -1,4 +1,4 @@
-//! Three witnesses agree: the guest's own count, KVM's stats fd, the recorder.
+//! Three cross-checks agree: the guest's own count, KVM's stats fd, the recorder.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The plain peer: a loop over settings and halts that anybody would write, with the transcript.
+//! The plain peer: a loop over settings and halts that anybody would write, with the reference model.
 
 use haltwise_core::kvm::{Observed, Rule};
 use haltwise_core::replay::Sample;

@@ -19,7 +19,7 @@ use crate::event::{Halt, HaltCounts};
 pub struct Parts {
     /// Polled, and woken by that poll.
     pub poll_success_ns: u64,
-    /// Polled in vain: the vCPU slept afterwards.
+    /// Polled without success: the vCPU slept afterwards.
     pub poll_fail_ns: u64,
     /// Slept: the CPU was free for others.
     pub sleep_ns: u64,
@@ -64,7 +64,7 @@ impl Parts {
     ///
     /// The halts whose latency is not known are those outside the histogram of gaps: their time is
     /// unknown, but for what they polled, which counts do not tell apart and which is taken from
-    /// sleep. Where counts do not tell what was turned back, that is in sleep too.
+    /// sleep. Where counts do not tell what was woken before `schedule()`, that is in sleep too.
     pub fn of_counts(counts: &HaltCounts) -> Self {
         let all = counts.halt_ns.sum();
         let mut parts = Self {

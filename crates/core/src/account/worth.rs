@@ -9,7 +9,7 @@
 //! price = CPU polled, successful or not / (successful polls x median wake-up latency)
 //! ```
 //!
-//! Example: 100 polls, 80 of them successful at 10 us, 20 in vain at 50 us, sleeps that wake in
+//! Example: 100 polls, 80 of them successful at 10 us, 20 without success at 50 us, sleeps that wake in
 //! 30 us: 1.8 ms of CPU for 2.4 ms of latency, a price of 0.75 ns per ns.
 
 use serde::Serialize;

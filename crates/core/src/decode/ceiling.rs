@@ -1,6 +1,6 @@
 //! What the windows of a vCPU say about its ceiling.
 //!
-//! A rung without BPF cannot read a VM's own ceiling. But since 6.1 KVM lets a window grow past the
+//! A source without BPF cannot read a VM's own ceiling. But since 6.1 KVM lets a window grow past the
 //! ceiling and clamps it when the next halt begins, so that a halt's `old` is either what the halt
 //! before left, and then the ceiling is no smaller, or it is the ceiling itself.
 

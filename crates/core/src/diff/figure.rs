@@ -20,7 +20,7 @@ pub enum Figure {
     SuccessfulPolls,
     /// Polling that ended in a wake, in % of one CPU.
     PollUsefulCpu,
-    /// Polling in vain, in % of one CPU.
+    /// Polling without success, in % of one CPU.
     PollWastedCpu,
     /// Polls a second that another task cut short.
     CutPolls,

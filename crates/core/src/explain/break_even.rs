@@ -61,7 +61,7 @@ pub(super) struct TooSoon {
     gap_ns: f64,
 }
 
-/// Counts them. Gaps of successful polls and of halts that turned back before they slept are short ones
+/// Counts them. Gaps of successful polls and of halts woken before `schedule()` are short ones
 /// too; they are taken off whole.
 pub(super) fn slept_too_soon(account: &Account) -> Option<TooSoon> {
     let break_even_ns = account.wake_latency_ns.percentile(0.5)?;

@@ -7,7 +7,7 @@
 //!
 //! Knobs and ceiling may change during a halt. The kernel reads them anew where it ends, so
 //! [`Rule::after`] takes those of the end. (Before 6.1 it reads the ceiling up to five times there, and
-//! a change between two of them mixes old and new; the transcript takes all reads for one.)
+//! a change between two of them mixes old and new; the reference model takes all reads for one.)
 //!
 //! Left open: 4.3 to 4.5 compute in `int`, which differs from this above 2^31 ns. That the very first
 //! 4.3 sets the window to 0 at a ceiling of 0, as all read kernels do, is from memory.

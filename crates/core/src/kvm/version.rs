@@ -1,4 +1,4 @@
-//! Which kernel it is, as far as the transcript tells kernels apart: by major and minor number, and by
+//! Which kernel it is, as far as the reference model tells kernels apart: by major and minor number, and by
 //! what it carries of later ones.
 //!
 //! The third number is left out: it says which stable fixes a kernel carries, and distributions carry
@@ -32,7 +32,7 @@ impl Version {
     /// The first kernel with halt polling (commit f7819512996361).
     pub const FIRST: Self = Self::new(4, 0);
 
-    /// The last kernel whose source the transcript was held against.
+    /// The last kernel whose source the reference model was held against.
     pub const LAST_READ: Self = Self::new(7, 2);
 
     /// A version by its numbers.
@@ -50,7 +50,7 @@ impl Version {
         Self { backports, ..self }
     }
 
-    /// Whether the transcript knows this kernel's rule, rather than taking the nearest one for it.
+    /// Whether the reference model knows this kernel's rule, rather than taking the nearest one for it.
     pub fn is_transcribed(self) -> bool {
         (Self::FIRST..=Self::LAST_READ).contains(&self.with(Backports::NONE))
     }

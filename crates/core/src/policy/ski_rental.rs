@@ -2,9 +2,9 @@
 //! at each halt, which no load can aim at.
 //!
 //! Polling is renting, a block is buying. Whoever rents until the rent has reached the price pays at
-//! most twice what the [clairvoyant](super::clairvoyant) pays, on any load; no rule without a draw
+//! most twice what the [oracle](super::clairvoyant) pays, on any load; no rule without a draw
 //! promises less. With a draw of density `e^(t/B) / (B (e - 1))` on 0 to B, the expected cost is
-//! `e / (e - 1)`, 1.58 times the clairvoyant's, whatever comes.
+//! `e / (e - 1)`, 1.58 times the oracle's, whatever comes.
 //! Wins nothing on average: it is the least that a rule which learns must hold to. Loses on idle loads,
 //! twice the cost of `off`. Source: Karlin, Manasse, `McGeoch`, Owicki, "Competitive randomized
 //! algorithms for non-uniform problems", SODA 1990. It does not adapt, so where it starts is the same.

@@ -13,7 +13,7 @@
 //! **What is covered.** Every rule with a window that adapts: [`WindowOf::Vcpu`] (4.3 and later, every
 //! port) and [`WindowOf::Vcore`] (powerpc's `kvm-hv`). At full speed goes what kernels since 5.1 do
 //! with windows up to 2^28 ns (268 ms). Kernels before 5.1, longer windows, and factors that can wrap
-//! 32 bits are played one by one, with the transcript itself: exact too, at the speed of `Run`. Rules
+//! 32 bits are played one by one, with the reference model itself: exact too, at the speed of `Run`. Rules
 //! without a window (before 4.3) are refused: they are a fixed threshold or none.
 //!
 //! | module | holds |

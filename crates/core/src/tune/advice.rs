@@ -51,7 +51,7 @@ impl Finalist {
         self.parts.get(1..).unwrap_or_default()
     }
 
-    /// What came of the part that judges.
+    /// What came of the validation half.
     pub fn judged(&self) -> Sums {
         Sums::total(self.blocks())
     }
@@ -65,7 +65,7 @@ impl Finalist {
         };
     }
 
-    /// Costs per halt on the judging part from both starts, where they differ by more than
+    /// Costs per halt on the validation half from both starts, where they differ by more than
     /// [`BISTABLE_SHARE`]: the load has two steady states there, and chance picks one.
     pub fn two_states(&self, cost: &Cost) -> Option<(f64, f64)> {
         let others = self.others.get(1..).unwrap_or_default();
@@ -198,7 +198,7 @@ pub enum Rejected {
     /// What it gained on the part that fits (as a share of the cost in force) it did not gain on the
     /// rest.
     OverFitted(f64, f64),
-    /// On the judging part it polls for more than it may, in % of one CPU.
+    /// On the validation half it polls for more than it may, in % of one CPU.
     OverLimit(f64),
     /// It gains as calibrated, and not were those wake-ups as late as [`late`] asks: both gains as a share
     /// of the cost in force.
@@ -221,7 +221,7 @@ pub enum Verdict {
     NotSignificant,
     /// Leave it: the difference is certain, and below [`LEAST_GAIN`].
     TooSmall,
-    /// Leave it: the judging part has too few blocks with halts to tell.
+    /// Leave it: the validation half has too few blocks with halts to tell.
     TooShort,
     /// Leave it: everything that looked better was rejected.
     AllRejected,
@@ -245,10 +245,10 @@ pub const LEAST_GAIN: f64 = 0.02;
 /// Costs nearer than this count as equal, and the setting that changes fewer parameters is taken.
 pub const TIE: f64 = 0.01;
 
-/// The share of a gain that must be kept on the judging part.
+/// The share of a gain that must be kept on the validation half.
 const KEPT: f64 = 0.5;
 
-/// The differences between two settings on the judging part: own less other. Intervals of costs reach to both
+/// The differences between two settings on the validation half: own less other. Intervals of costs reach to both
 /// ends of the interval of what was calibrated.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
 pub struct Comparison {
@@ -282,7 +282,7 @@ pub struct Advice {
     pub rejected: Vec<(Knobs, Rejected)>,
 }
 
-/// Compares two settings on the judging part.
+/// Compares two settings on the validation half.
 pub fn compare(material: &Material, own: &[Sums], other: &[Sums], aim: &Aim) -> Comparison {
     let seed = material.terms.seed;
     let wall = &material.judged_wall;

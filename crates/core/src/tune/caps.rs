@@ -33,7 +33,7 @@ pub struct Caps {
     pub knobs: Knobs,
     /// VM by VM.
     pub vms: Vec<Cap>,
-    /// What they change against the one setting, as a share of its cost, on the judging part.
+    /// What they change against the one setting, as a share of its cost, on the validation half.
     pub cost_share: Interval,
 }
 

@@ -28,13 +28,13 @@ pub const OF_ANY_KIND: [&str; 7] = [
     "timer-aware",
 ];
 
-/// Halts of each vCPU before the judging part from which policies learn. All of [`OF_ANY_KIND`] forget: what
+/// Halts of each vCPU before the validation half from which policies learn. All of [`OF_ANY_KIND`] forget: what
 /// forgets slowest halves a halt's weight every 64 halts ([`crate::policy`]), `learned-by-class` every 64 of its
 /// class, where only a class that is one in thousands remembers for longer. Settings of the module play all halts,
 /// since an early one can lead windows where they then stay.
 const WARM_UP: usize = 1 << 16;
 
-/// Plays each up to the end of the capture; gives what came of the judging part. What the least is that halts
+/// Plays each up to the end of the capture; gives what came of the validation half. What the least is that halts
 /// can cost is the cost of the policy `clairvoyant`: [`Outcome::clairvoyant_milli`] need not be there.
 pub fn figures(
     material: &Material,

@@ -7,13 +7,13 @@
 //! ```text
 //!   in force      g  if g <= C,  else  C + c
 //!   not polling   c
-//!   clairvoyant   min(g, c)                      no policy, of any kind, costs less
+//!   oracle   min(g, c)                      no policy, of any kind, costs less
 //! ```
 //!
 //! Three laws follow; `test::gain` holds each against replays.
 //!
 //! 1. **Gaps between break-even and ceiling** (`c <= g <= C` throughout): not polling is what the
-//!    clairvoyant does. It costs `c / mean(g)` of what is in force, and nothing costs less. It is at least
+//!    oracle does. It costs `c / mean(g)` of what is in force, and nothing costs less. It is at least
 //!    twice as cheap where the mean gap is at least `2c`, and nowhere else. Where `2c > C` there are no such
 //!    gaps.
 //! 2. **Any gaps**: with `p` polled and `b` of the halts asleep under the setting in force, not
@@ -22,7 +22,7 @@
 //!    force, nothing is twice as cheap.
 //!
 //! Exponential gaps of mean `m` have no memory: every fixed threshold costs a mean of `m` and `c`, so that
-//! not polling is the best of them where `m > c`, while the clairvoyant pays `m (1 - exp(-c / m))`.
+//! not polling is the best of them where `m > c`, while the oracle pays `m (1 - exp(-c / m))`.
 
 /// What not polling costs, as a share of the setting in force: the second law. That setting polls for
 /// `poll_ns` a halt and lets `blocks` of the halts sleep (0 to 1), each for `break_even_ns`.

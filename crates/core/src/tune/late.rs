@@ -42,7 +42,7 @@ pub(super) fn play(material: &Material, entries: &[Entry], of: &mut Final, crew:
     }
 }
 
-/// By how much less one setting costs than another on the judging part, as a share of it, were what was
+/// By how much less one setting costs than another on the validation half, as a share of it, were what was
 /// calibrated [`TIMES`] as late. `None` where neither rests on it.
 pub fn gain(own: &Finalist, other: &Finalist, cost: &Cost) -> Option<f64> {
     let rests = |of: &Finalist| !of.late.is_empty() && of.late != of.parts;

@@ -51,7 +51,7 @@ impl Terms {
     }
 }
 
-/// Into how many blocks of equal time the judging part is cut: enough for an interval, few enough that
+/// Into how many blocks of equal time the validation half is cut: enough for an interval, few enough that
 /// a block is longer than what one halt does to the next.
 pub const BLOCKS: usize = 50;
 
@@ -92,7 +92,7 @@ pub struct Material {
     pub seats: Vec<Seated>,
     /// The time of the part that fits.
     pub fit_wall: Wall,
-    /// The time of the part that judges.
+    /// The time of the validation half.
     pub judged_wall: Wall,
     /// Halts that began before an earlier one of their vCPU, and were left out.
     pub out_of_order: u64,

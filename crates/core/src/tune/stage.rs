@@ -222,7 +222,7 @@ impl Player {
                 grid.tallies().iter().map(Sums::of_tally).collect()
             }
             Self::Runs(runs) => {
-                // What a clairvoyant would pay is not asked here, so any cost will do.
+                // What an oracle would pay is not asked here, so any cost will do.
                 let free = Cost {
                     switch_cpu_ns: 0,
                     latency_weight_milli: 0,

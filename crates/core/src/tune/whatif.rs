@@ -63,7 +63,7 @@ const SHAPES: [Shape; 3] = [
     },
 ];
 
-/// What came of a setting on the part that judges.
+/// What came of a setting on the validation half.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
     /// The setting.

@@ -1,4 +1,4 @@
-//! The BPF rung as a [`Collector`]: drains the ring, places each halt, looks for new VMs.
+//! The BPF source as a [`Collector`]: drains the ring, places each halt, looks for new VMs.
 
 use std::cell::RefCell;
 use std::os::fd::{AsFd, BorrowedFd};

@@ -1,7 +1,7 @@
 //! Keeps the roster of a recording: a row for each VM and vCPU that was ever seen.
 //!
 //! Rows are never removed and a VM's row never changes its index, because the facts recorded so far
-//! point to it. Both rungs feed it; neither needs to know what the other found.
+//! point to it. Both sources feed it; neither needs to know what the other found.
 
 use std::collections::{BTreeMap, BTreeSet};
 

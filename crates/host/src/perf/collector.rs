@@ -1,4 +1,4 @@
-//! The tracepoint rung as a [`Collector`]: reads the rings, orders, decodes, places.
+//! The tracepoint source as a [`Collector`]: reads the rings, orders, decodes, places.
 
 use std::collections::{BTreeMap, BTreeSet};
 

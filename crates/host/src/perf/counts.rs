@@ -1,4 +1,4 @@
-//! Counts mode of this rung: halts folded into one row per vCPU and interval. Pure.
+//! Counts mode of this source: halts folded into one row per vCPU and interval. Pure.
 
 use std::collections::BTreeMap;
 

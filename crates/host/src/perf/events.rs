@@ -1,4 +1,4 @@
-//! The tracepoints of this rung: which they are, where their fields lie, what their bytes say.
+//! The tracepoints of this source: which they are, where their fields lie, what their bytes say.
 //!
 //! Offsets come from the running kernel's format files and from nowhere else.
 

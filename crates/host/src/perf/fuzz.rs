@@ -1,4 +1,4 @@
-//! Entry points for fuzzing this rung: its record parser on any bytes, its decoder on any events.
+//! Entry points for fuzzing this source: its record parser on any bytes, its decoder on any events.
 //!
 //! Not part of the library's interface.
 
@@ -31,7 +31,7 @@ static EVENTS: LazyLock<Option<Events>> = LazyLock::new(|| {
 const CPU_BITS: u8 = 0x7f;
 const ROUND_ENDS: u8 = 0x80;
 
-/// Reads bytes as records of perf rings and puts them through every pure part of this rung; gives
+/// Reads bytes as records of perf rings and puts them through every pure part of this source; gives
 /// how many halts come out. A record is framed as in the recorded fixture: CPU, type, length of the
 /// body in two bytes, body.
 ///

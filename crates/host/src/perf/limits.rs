@@ -1,10 +1,10 @@
-//! What this rung cannot know, in words for the last lines of a result.
+//! What this source cannot know, in words for the last lines of a result.
 
 use haltwise_core::recording::Missing;
 
 use crate::support::Rights;
 
-/// What no kernel lets this rung see.
+/// What no kernel lets this source see.
 pub(super) fn of_every_kernel() -> Vec<Missing> {
     [
         (

@@ -1,6 +1,6 @@
 //! Opens tracepoints as perf events, and the two requests for which the crate has no safe call.
 //!
-//! The only file of this rung with unsafe code. JUSTIFICATION: `perf-event2` opens, maps, enables and
+//! The only file of this source with unsafe code. JUSTIFICATION: `perf-event2` opens, maps, enables and
 //! reads events safely, but lets nobody set a filter or share a ring.
 #![expect(
     unsafe_code,

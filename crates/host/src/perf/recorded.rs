@@ -1,4 +1,4 @@
-//! Bytes as a real kernel's rings gave them, through every pure part of this rung.
+//! Bytes as a real kernel's rings gave them, through every pure part of this source.
 //!
 //! How the fixture was made, and its expected numbers counted: `tests/fixtures/README.md`.
 

@@ -131,7 +131,7 @@ impl Rights {
         self.effective & (1 << (capability as u64)) != 0
     }
 
-    /// May load and attach the BPF programs of the first rung.
+    /// May load and attach the BPF programs of the BPF source.
     pub fn may_load_bpf(&self) -> bool {
         self.has(Capability::SysAdmin)
             || (self.has(Capability::Bpf) && self.has(Capability::Perfmon))

@@ -1,4 +1,4 @@
-//! What one run of one variant gives: figures, and the counts that a witness must come to.
+//! What one run of one variant gives: figures, and the counts that a cross-check must come to.
 
 use std::collections::BTreeMap;
 

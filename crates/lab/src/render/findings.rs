@@ -276,7 +276,7 @@ fn how(report: &Report, found: &Found) -> String {
     )
 }
 
-/// What the witness says, in a line or more.
+/// What the cross-check says, in a line or more.
 fn witness(witness: &Witness) -> Vec<String> {
     let (checks, vcpus, lost, missing) = match witness {
         Witness::No { reason } => {

@@ -1,4 +1,4 @@
-//! The guest that polls: its limits are the core's transcript, word for word, and nothing is slept over.
+//! The guest that polls: its limits are the core's reference model, word for word, and nothing is slept over.
 
 use std::collections::BTreeSet;
 use std::os::fd::AsFd;

@@ -45,9 +45,9 @@ impl Stand {
 pub(super) enum Law {
     /// Not polling is.
     Twice,
-    /// Not even the clairvoyant is.
+    /// Not even the oracle is.
     Never,
-    /// Not polling is not, the clairvoyant is: it depends on what windows can tell apart.
+    /// Not polling is not, the oracle is: it depends on what windows can tell apart.
     Open,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Judged {
     pub(super) to_best: Estimate,
     /// Not polling over that in force, by the law: from the account in force and the calibration.
     pub(super) off_by_law: f64,
-    /// The clairvoyant over that in force: the bound of everything.
+    /// The oracle over that in force: the bound of everything.
     pub(super) least: f64,
     /// Most polls are met in force, and last longer than the break-even.
     pub(super) is_between: bool,

@@ -110,7 +110,7 @@ pub(super) fn ask(
     })
 }
 
-/// The clairvoyant's account of the halts of a capture, for each goal.
+/// The oracle's account of the halts of a capture, for each goal.
 pub(super) fn least(
     programs: &Programs,
     capture: &Path,

@@ -121,7 +121,7 @@ fn raw(figures: &mut Figures, tuned: &Tuned) {
 struct ByLaw {
     cells: u32,
     twice: u32,
-    /// The clairvoyant's smallest share.
+    /// The oracle's smallest share.
     least: Option<f64>,
 }
 

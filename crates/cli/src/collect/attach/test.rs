@@ -1,4 +1,4 @@
-//! Which rung is taken, and what is said where none works.
+//! Which source is taken, and what is said where none works.
 
 use haltwise_core::event::Facts;
 use haltwise_core::recording::{Missing, Mode, Roster};
@@ -80,7 +80,7 @@ fn the_best_rung_that_works_is_taken() {
     }
 }
 
-/// A kernel before 5.15, on either rung: both refuse, and what is said is the better rung's reason.
+/// A kernel before 5.15, on either source: both refuse, and what is said is the better source's reason.
 #[test]
 fn stats_mode_without_histograms_is_refused_with_what_to_do() {
     let root = Root::host();

@@ -8,7 +8,7 @@ use crate::top::columns::{Column, GAP, Table, fitting};
 use crate::top::model::Model;
 use crate::top::rows::{Key, TopRow};
 
-/// From so many CPUs polling in vain on, it is worth a look.
+/// From so many CPUs polling without success on, it is worth a look.
 const WORTH: f64 = 0.1;
 
 /// Draws a table into so many lines from `top` on.

@@ -9,7 +9,7 @@ use crate::top::world::{self, SECOND, slept, step, vm};
 
 #[test]
 fn a_vm_by_hand() {
-    // Two vCPUs, two halts each, in a second: 20 us polled in vain each time.
+    // Two vCPUs, two halts each, in a second: 20 us polled without success each time.
     let vms = [vm(0, "a"), vm(1, "b")];
     let step = step(0, &vms);
     let row = rows::of_vm(&step, &vms[1], None);

@@ -127,7 +127,7 @@ fn terms_that_make_no_sense_are_refused() {
     }
 }
 
-/// The cost of the best fixed threshold of a load, relative to the clairvoyant, of those up to twice the
+/// The cost of the best fixed threshold of a load, relative to the oracle, of those up to twice the
 /// break-even in steps of 1/32.
 fn best_fixed(break_even_ns: u64, gaps: &[u64]) -> f64 {
     let thresholds = (0..=64).map(|step| break_even_ns * step / 32);

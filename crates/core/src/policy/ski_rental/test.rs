@@ -42,7 +42,7 @@ fn a_seed_draws_the_same_for_ever() {
     assert_ne!(windows(1), windows(2));
 }
 
-/// The expected cost of the randomised rule is the same share above the clairvoyant's for every gap up
+/// The expected cost of the randomised rule is the same share above the oracle's for every gap up
 /// to the break-even, and less beyond by nothing: no load can aim at it.
 #[test]
 fn the_randomised_rule_costs_e_over_e_minus_1_in_expectation() {

@@ -95,7 +95,7 @@ proptest! {
         );
     }
 
-    /// Ski rental never costs more than twice the clairvoyant, in any single halt.
+    /// Ski rental never costs more than twice the oracle, in any single halt.
     #[test]
     fn ski_rental_costs_at_most_twice_the_best(gap_ns in ns(), break_even_ns in 0..1_u64 << 62) {
         let window_ns = walk(build("ski-rental", &setting(break_even_ns)).as_mut(), &[])[0];

@@ -69,7 +69,7 @@ pub(in crate::policy) fn cost_ns(gap_ns: u64, window_ns: u64, break_even_ns: u64
     }
 }
 /// What halts with these gaps cost under a policy, each worth `break_even_ns` if it blocks, relative
-/// to the clairvoyant.
+/// to the oracle.
 pub(in crate::policy) fn ratio(text: &str, break_even_ns: u64, gaps: &[u64]) -> f64 {
     let mut policy = build(text, &setting(break_even_ns));
     let windows = walk(policy.as_mut(), gaps);

@@ -1,7 +1,7 @@
 //! What beats what: the findings of a simulation by others, on the same loads, with our policies.
 //!
 //! Only what is a matter of kind is asserted. Costs are those of polling and a fixed price for each
-//! block, relative to the clairvoyant; waking takes no time.
+//! block, relative to the oracle; waking takes no time.
 
 use super::model::{gaps, ratio};
 
@@ -17,7 +17,7 @@ fn costs<const N: usize>(process: &str, break_even_ns: u64, texts: [&str; N]) ->
 }
 
 /// The ceiling is what costs, not how windows grow and shrink: with 200 us where a block is worth 10 us,
-/// all gaps between the two are polled for in vain.
+/// all gaps between the two are polled for without success.
 #[test]
 fn a_ceiling_far_above_the_break_even_costs_many_times_the_best() {
     let texts = [KERNEL, "off", "learned", "learned-by-class", "share"];

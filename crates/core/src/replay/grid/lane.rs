@@ -1,4 +1,4 @@
-//! One setting the plain way: the transcript's own rule, and the same arithmetic as [`super::super::run`].
+//! One setting the plain way: the reference model's own rule, and the same arithmetic as [`super::super::run`].
 
 use super::super::arrivals::Follow;
 use super::super::latency::Table;

@@ -163,7 +163,7 @@ fn nothing_counted_recommends_nothing() {
 }
 
 /// What `--mode stats` tells of some gaps under a fixed window: successful polls, and waits after polls
-/// in vain, all wake-ups as late as each other.
+/// without success, all wake-ups as late as each other.
 fn as_kvm_counts(gaps_ns: &[u64], window_ns: u64) -> HaltCounts {
     let (mut success, mut wait) = (KvmHist::default(), KvmHist::default());
     let (mut success_ns, mut fail_ns, mut wait_ns) = (0, 0, 0);

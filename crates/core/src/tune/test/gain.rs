@@ -20,7 +20,7 @@ const CEILING: u64 = 200_000;
 struct Gain {
     in_force: f64,
     off: f64,
-    /// For the clairvoyant.
+    /// For the oracle.
     least: f64,
 }
 
@@ -91,7 +91,7 @@ fn twice_as_cheap_begins_at_two_break_evens() {
     }
 }
 
-/// Exponential gaps: every fixed threshold lies between never and always, the clairvoyant below both.
+/// Exponential gaps: every fixed threshold lies between never and always, the oracle below both.
 #[test]
 fn gaps_without_memory_leave_nothing_between_off_and_always() {
     for mean_us in [15.0_f64, 60.0] {

@@ -157,7 +157,7 @@ fn a_limit_is_obeyed_and_density_asks_no_latency() {
     assert_eq!(advised(&halts, density).verdict, Verdict::Change);
 }
 
-/// One VM polls in vain by the calibration, the other in any case: no cap hangs on the first.
+/// One VM polls without success by the calibration, the other in any case: no cap hangs on the first.
 #[test]
 fn a_ceiling_for_a_vm_that_hangs_on_the_calibration_is_not_told() {
     let both = |gaps_ns: [u64; 2]| {

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The judged cost per halt of the choice, and what off and the clairvoyant would pay.
+/// The judged cost per halt of the choice, and what off and the oracle would pay.
 fn judged_ns(finalist: &advice::Finalist) -> f64 {
     finalist.judged().cost_per_halt_ns(&COST)
 }
@@ -105,7 +105,7 @@ fn what_fits_the_first_part_alone_is_rejected() {
 fn a_setting_with_two_steady_states_is_rejected() {
     let material = material(terms("6.12"), &load(0, "bimodal:0.8:15us:2ms", 4_000, 6));
     // A window that begins with nothing grows to 15 us and stays there; one that stands at the ceiling
-    // stays there too, and polls 200 us of each long gap in vain.
+    // stays there too, and polls 200 us of each long gap without success.
     let knobs = Knobs {
         halt_poll_ns: 200_000,
         grow: 2,
@@ -142,10 +142,10 @@ fn corners_have_answers() {
     let all_cut: Vec<Halt> = some.iter().copied().map(cut).collect();
     let all_unseen: Vec<Halt> = some.iter().copied().map(unseen).collect();
     for (what, halts, verdict) in [
-        // The part that judges is empty, so nothing tells any setting from what is in force.
+        // The validation half is empty, so nothing tells any setting from what is in force.
         ("one halt", &some[..1], Verdict::TooShort),
         ("two halts", &some[..2], Verdict::TooShort),
-        // A microsecond of each poll is in vain, of 31 that a halt costs.
+        // A microsecond of each poll is without success, of 31 that a halt costs.
         ("polls cut at once", &all_cut[..], Verdict::Change),
         ("polls unknown", &all_unseen[..], Verdict::AlreadyBest),
     ] {

@@ -112,7 +112,7 @@ fn verdicts_of_checks(
     found.iter().map(|check| check.holds).collect()
 }
 
-/// A witness of three counts, the last of them so much beside the lab's.
+/// A cross-check of three counts, the last of them so much beside the lab's.
 fn witness(beside: u64) -> Witness {
     let check = |count: u64, beside: u64| Check {
         what: "a count".to_owned(),

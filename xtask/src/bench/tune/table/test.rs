@@ -80,7 +80,7 @@ fn the_law_says_where_twice_as_cheap_can_hold() {
     }
 }
 
-/// A clairvoyant that does better than not polling leaves the law open.
+/// An oracle that does better than not polling leaves the law open.
 #[test]
 fn gaps_on_both_sides_leave_the_law_open() {
     let mut tuned = tuned(20.0, 200_000, &STEADY);
