@@ -93,7 +93,8 @@ fn settings(page: &mut Page, lines: &[SettingLine], top: usize) {
     let table = Rows::new("Settings", lines, top)
         .show(&["setting", "poll_cpu_percent", "cpu_percent", "blocks_per_s"])
         .show(&["latency_mean_ns", "latency_p99_ns", "cost_ns_per_halt"])
-        .show(&["ratio"]);
+        .show(&["ratio"])
+        .spare(&["cpu_percent", "blocks_per_s"]);
     text::table(page, &table.finish());
 }
 
