@@ -69,7 +69,7 @@ pub(crate) fn report(
 }
 
 impl Extent {
-    fn of(self, mut account: AccountView) -> AccountView {
+    fn of(self, mut account: AccountFigures) -> AccountFigures {
         if self == Self::Table {
             account.gap_histogram = Vec::new();
             account.wake_latency_histogram = Vec::new();
@@ -255,7 +255,7 @@ fn vm_view(recording: &Recording, listed: &Listed<'_>, vm: &Vm, extent: Extent) 
             .map(|id| {
                 let vcpu = listed.of_vm(vm).iter().rev().find(|vcpu| vcpu.id == id);
                 let vcpu = vcpu_view(recording, vm, (id, vcpu.copied()), span_ns);
-                VcpuView {
+                ReportedVcpu {
                     account: extent.of(vcpu.account),
                     ..vcpu
                 }
