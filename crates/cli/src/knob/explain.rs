@@ -83,7 +83,7 @@ fn ceiling(error: &CeilingError) -> (Exit, Option<&'static str>) {
         ),
         CeilingError::Version { .. } => (
             Exit::Unsupported,
-            Some("install the same version of haltwise and its library, and start the VM anew"),
+            Some("install the same version of haltwise and its library, and restart the VM"),
         ),
         CeilingError::Denied(_) => (Exit::Denied, Some("run it as root")),
         _ => (Exit::Failed, None),

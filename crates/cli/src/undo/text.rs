@@ -20,7 +20,7 @@ pub(crate) fn render(undone: &Undone, width: usize) -> String {
     let turns = || undone.steps.iter().flat_map(|step| &step.turns);
     if turns().any(|turn| turn.name.starts_with("ceiling of ")) {
         let text = "KVM cannot take a ceiling away: a VM whose ceiling was set keeps the restored value, and \
-                    does not follow halt_poll_ns until it is started anew.";
+                    does not follow halt_poll_ns until it is restarted.";
         page.wrapped("", text, 2);
     }
     let left = || undone.steps.iter().flat_map(|step| &step.left);
