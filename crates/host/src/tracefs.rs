@@ -152,7 +152,8 @@ impl Tracefs {
 fn mount_at(path: PathBuf) -> Result<(), TracefsError> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     match mount("tracefs", &path, "tracefs", flags, None) {
-        Ok(()) => Ok(()),
+        // Another process, or another thread of ours, has mounted it since we looked.
+        Ok(()) | Err(rustix::io::Errno::BUSY) => Ok(()),
         Err(rustix::io::Errno::PERM | rustix::io::Errno::ACCESS) => Err(TracefsError::Denied {
             what: "mount tracefs at",
             path,
