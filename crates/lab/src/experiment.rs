@@ -82,7 +82,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::RunError;
 
-pub use block::{Block, VcpuCounts};
+pub use crate::vcpu_counts::VcpuCounts;
+pub use block::Block;
 pub use results::{Chart, Conclusion, Results, Table};
 
 /// An experiment.

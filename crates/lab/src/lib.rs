@@ -30,6 +30,7 @@
 //! | [`running`] | everything that is alive during a run |
 //! | [`tally`] | turns what is left of a run into its outcome |
 //! | [`outcome`] | what a run found, as JSON |
+//! | [`vcpu_counts`] | the counts of a vCPU that an observer must come to |
 //! | [`calibrate`] | what halting costs on this host |
 //! | [`exitless_timer`] | a timer that a guest arms without an exit, and its agent |
 //! | [`experiment`] | the sources' effects, each reproduced: what is compared, how it is measured and judged |
@@ -66,4 +67,5 @@ pub mod tally;
 pub mod thread_stats;
 pub mod tsc;
 pub mod vcpu;
+pub mod vcpu_counts;
 pub mod vm;

@@ -3,12 +3,13 @@
 use super::{Finding, Repo, Source};
 
 /// Our crates, with those of ours that each may depend on.
-const LAYERS: [(&str, &[&str]); 9] = [
+const LAYERS: [(&str, &[&str]); 10] = [
     ("crates/core", &[]),
     ("crates/capture", &["haltwise-core"]),
     ("crates/document", &[]),
     ("crates/governor", &[]),
     ("crates/preload", &["haltwise-governor"]),
+    ("crates/exec", &[]),
     ("crates/host", &["haltwise-core", "haltwise-governor"]),
     ("crates/lab", &["haltwise-core"]),
     (
@@ -43,7 +44,34 @@ pub(crate) fn check(repo: &Repo) -> Vec<Finding> {
             found.extend(layers(source));
         }
     }
+    found.extend(repo.sources.iter().flat_map(experiments));
     found
+}
+
+/// Who of the lab may know its experiments: themselves, what prints them, the command line.
+const OF_EXPERIMENTS: [&str; 6] = [
+    "experiment",
+    "render",
+    "main.rs",
+    "args.rs",
+    "lib.rs",
+    "fuzz.rs",
+];
+
+/// The VMM, its guests and its devices stand without the experiments that are made with them.
+fn experiments(source: &Source) -> Vec<Finding> {
+    let Some(file) = source.path.strip_prefix("crates/lab/src/") else {
+        return Vec::new();
+    };
+    if !source.is_rust() || OF_EXPERIMENTS.iter().any(|part| file.starts_with(part)) {
+        return Vec::new();
+    }
+    let knows = source
+        .code()
+        .filter(|(_, code)| code.contains("crate::experiment"));
+    knows
+        .map(|(line, _)| source.finding(line, "the lab must not know its experiments".into()))
+        .collect()
 }
 
 /// A dependency as a manifest names it.
@@ -118,6 +146,17 @@ fn reasons(source: &Source) -> Vec<Finding> {
 mod test {
     use super::*;
     use crate::tidy::fixture::findings;
+
+    #[test]
+    fn the_lab_stands_without_its_experiments() {
+        let text = "use crate::experiment::registry;\n";
+        let found = |path: &str| findings(check, path, text).len();
+        assert_eq!(found("crates/lab/src/vm.rs"), 1);
+        assert_eq!(found("crates/lab/src/guest/net.rs"), 1);
+        assert_eq!(found("crates/lab/src/experiment/judge.rs"), 0);
+        assert_eq!(found("crates/lab/src/render/findings.rs"), 0);
+        assert_eq!(found("crates/cli/src/now.rs"), 0);
+    }
 
     #[test]
     fn the_core_knows_nobody() {

@@ -14,7 +14,6 @@ use iced_x86::IcedError;
 use super::Devices;
 use crate::clock;
 use crate::exit::ExitCounts;
-use crate::experiment::VcpuCounts;
 use crate::guest::Program;
 use crate::memory::{counter, param};
 use crate::outcome::{VcpuOutcome, log_hists, scalars};
@@ -22,6 +21,7 @@ use crate::routing::Interrupts;
 use crate::run::{RunError, io_step};
 use crate::stats_fd::{Stats, StatsFd};
 use crate::vcpu::{Ends, VcpuError, VcpuThread};
+use crate::vcpu_counts::VcpuCounts;
 use crate::vm::{self, Vm, VmConfig};
 
 /// What does not end within this, once it was told to, is kicked out.
