@@ -86,7 +86,9 @@ while :; do
     tries=$((tries + 1))
     grep -q '"not-told"' /out/knob/halts.json && [ $tries -lt 4 ] || break
     echo "knob: no halt told, try $tries"
-    run not-told-back 5 apply --set halt_poll_ns=80us --yes
+    # Whether that is told of the VMs is as uncertain.
+    haltwise apply --set halt_poll_ns=80us --yes >/dev/null 2>&1
+    is halt_poll_ns 80000 "apply after one that told nothing"
 done
 [ $got = 5 ] || wrong "apply by halts returned $got, not 5: $(cat /out/knob/halts.json)" \
     "$(head -n 20 /proc/[0-9]*/task/*/stack | grep -B 2 -A 12 kvm)"
