@@ -121,7 +121,7 @@ pub(crate) fn show(view: &mut Proof, shown: &Shown) -> Result<(), Failure> {
     shown.print_text(
         view,
         || csv::rows(&view.figures),
-        || text::render(view, shown.rows(), shown.width()),
+        |style| text::render(view, shown.rows(), style),
     )
 }
 

@@ -1,6 +1,7 @@
 //! How a result is shown: as text, JSON or CSV, and how much of it. Options that verbs share.
 
 use anyhow::anyhow;
+use haltwise_document::text::Style;
 use haltwise_document::{Document, Sortable};
 use serde::Serialize;
 
@@ -103,7 +104,7 @@ impl Shown {
         document: impl FnOnce(usize) -> Document,
     ) -> Result<(), Failure> {
         if self.is_data() {
-            return self.print_text(result, csv, String::new);
+            return self.print_text(result, csv, |_| String::new());
         }
         terminal::document(&document(self.rows()), self.width())
     }
@@ -113,12 +114,12 @@ impl Shown {
         &self,
         result: &impl Serialize,
         csv: impl FnOnce() -> String,
-        text: impl FnOnce() -> String,
+        text: impl FnOnce(Style) -> String,
     ) -> Result<(), Failure> {
         match (self.json, self.csv) {
             (true, _) => terminal::print_json(result),
             (_, true) => terminal::print(&csv()),
-            _ => terminal::print(&text()),
+            _ => terminal::page(self.width(), text),
         }
     }
 }

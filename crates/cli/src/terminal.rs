@@ -137,12 +137,27 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     print_bytes(escaped(text, |_| "?".to_owned()).as_bytes())
 }
 
-/// Prints a result that is a document. Its renderer makes harmless what strangers wrote, and colours go as they are.
-pub(crate) fn document(document: &Document, width: usize) -> Result<(), Failure> {
+/// How a text of this width is to look on stdout.
+fn style(width: usize) -> Style {
     let asked = std::env::var_os("NO_COLOR").is_none_or(|it| it.is_empty());
     let dumb = std::env::var_os("TERM").is_none_or(|it| it == "dumb");
     let colour = io::stdout().is_terminal() && asked && !dumb;
-    print_bytes(text::render(document, Style { width, colour }).as_bytes())
+    Style { width, colour }
+}
+
+/// Prints a result that is a document.
+pub(crate) fn document(document: &Document, width: usize) -> Result<(), Failure> {
+    page(width, |style| text::render(document, style))
+}
+
+/// Prints the text of a page. A page with colours makes harmless what strangers wrote, and they go out as they are.
+pub(crate) fn page(width: usize, text: impl FnOnce(Style) -> String) -> Result<(), Failure> {
+    let style = style(width);
+    let text = text(style);
+    if style.colour {
+        return print_bytes(text.as_bytes());
+    }
+    print(&text)
 }
 
 /// Prints a result that need not be text.

@@ -2,6 +2,8 @@
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+use crate::text::Style;
+
 /// A page that grows downwards.
 #[derive(Debug)]
 pub struct Page {
@@ -38,11 +40,12 @@ impl Page {
         }
     }
 
-    /// The same with headings and notes in colour.
-    #[must_use]
-    pub fn coloured(mut self, colour: bool) -> Self {
-        self.colour = colour;
-        self
+    /// An empty page of this style: headings, advice and warnings are in colour, or not.
+    pub fn styled(style: Style) -> Self {
+        Self {
+            colour: style.colour,
+            ..Self::new(style.width)
+        }
     }
 
     /// Its columns.
@@ -57,12 +60,15 @@ impl Page {
 
     /// A line; what does not fit is cut.
     pub fn line(&mut self, line: &str) {
+        // Colours go out as they are, so that nothing else may steer the terminal.
+        let line = if self.colour { &harmless(line) } else { line };
         self.text.push_str(fit(line, self.width).trim_end());
         self.text.push('\n');
     }
 
     /// A line that is not cut: what must not be lost stands in it.
     pub(crate) fn whole_line(&mut self, line: &str) {
+        let line = if self.colour { &harmless(line) } else { line };
         self.text.push_str(line.trim_end());
         self.text.push('\n');
     }
@@ -94,8 +100,20 @@ impl Page {
 
     /// One of them.
     pub(crate) fn note(&mut self, note: &str) {
+        self.warning("note: ", note, 6);
+    }
+
+    /// What to do, wrapped as by [`Page::wrapped`].
+    pub fn advice(&mut self, first: &str, text: &str, indent: usize) {
         let start = self.text.len();
-        self.wrapped("note: ", note, 6);
+        self.wrapped(first, text, indent);
+        self.colour_from(start, "\u{1b}[1;32m");
+    }
+
+    /// What to beware of, wrapped likewise.
+    pub fn warning(&mut self, first: &str, text: &str, indent: usize) {
+        let start = self.text.len();
+        self.wrapped(first, text, indent);
         self.colour_from(start, "\u{1b}[33m");
     }
 
@@ -240,6 +258,32 @@ mod test {
         assert_eq!(harmless("web-1"), "web-1");
         assert_eq!(harmless("a\u{1b}[2Jb\nc\u{202e}d\u{200b}e"), "a?[2Jb?c?d?e");
         assert_eq!(harmless("数据库"), "数据库");
+    }
+
+    #[test]
+    fn colours_are_all_that_a_styled_page_adds() {
+        let fill = |colour| {
+            let mut page = Page::styled(Style { width: 40, colour });
+            page.heading("VM \u{1b}[2Jweb");
+            page.advice(
+                "  ",
+                "Set halt_poll_ns to 0, and look again at what it does.",
+                2,
+            );
+            page.warning("  ! ", "half of the recording was lost\u{1b}]0;x\u{7}", 4);
+            page.notes(&["one".to_owned()]);
+            page.table(2, &[Stands::Left; 2], &[vec!["a\rb".into(), "c".into()]]);
+            page.finish()
+        };
+        let mut coloured = fill(true);
+        for colour in ["\u{1b}[1m", "\u{1b}[1;32m", "\u{1b}[33m", "\u{1b}[0m"] {
+            assert!(coloured.contains(colour), "{colour:?} in {coloured:?}");
+            coloured = coloured.replace(colour, "");
+        }
+        assert!(!coloured.contains('\u{1b}'), "{coloured:?}");
+        let plain = fill(false);
+        let cleaned: String = plain.lines().map(|line| harmless(line) + "\n").collect();
+        assert_eq!(coloured, cleaned);
     }
 
     #[test]

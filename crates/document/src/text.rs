@@ -17,7 +17,7 @@ use crate::table::{Column, Table};
 pub struct Style {
     /// Columns of the screen.
     pub width: usize,
-    /// Whether headings and notes have colours.
+    /// Whether headings, advice and warnings have colours.
     pub colour: bool,
 }
 
@@ -29,7 +29,7 @@ const LONG_NAME: usize = 12;
 
 /// The document's text.
 pub fn render(document: &Document, style: Style) -> String {
-    let mut page = Page::new(style.width).coloured(style.colour);
+    let mut page = Page::styled(style);
     blocks(&mut page, document);
     page.finish()
 }

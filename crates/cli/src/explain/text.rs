@@ -1,14 +1,16 @@
 //! The view on a screen: a block for each finding, then what must not be done, what costs little, and what
 //! could not be judged.
 
+use haltwise_document::text::Style;
+
 use super::view::{Explanation, FindingCost, RuleFinding, WithheldRemedy};
 use crate::number::{count, nanos, nanos_f64, share, three_digits};
 use crate::page::{Page, harmless};
 use crate::words::{self, plural};
 
 /// Lays the page out, with the findings of so many rules.
-pub(crate) fn render(view: &Explanation, top: usize, width: usize) -> String {
-    let mut page = Page::new(width);
+pub(crate) fn render(view: &Explanation, top: usize, style: Style) -> String {
+    let mut page = Page::styled(style);
     opening(&mut page, view);
     let rules = by_rule(&view.findings);
     for (nth, alike) in (1..).zip(rules.iter().take(top)) {
@@ -26,7 +28,7 @@ pub(crate) fn render(view: &Explanation, top: usize, width: usize) -> String {
     withheld(&mut page, view);
     small(&mut page, view);
     page.heading("KVM's parameters");
-    page.wrapped("  ", &view.recommendation.text(), 2);
+    page.advice("  ", &view.recommendation.text(), 2);
     not_judged(&mut page, view);
     closing(&mut page, view);
     page.finish()
@@ -102,7 +104,7 @@ fn block(page: &mut Page, nth: usize, alike: &[&RuleFinding]) {
     page.wrapped("  who        ", &who_of(finding), 13);
     page.wrapped("  seen       ", &harmless(&finding.signature), 13);
     page.wrapped("  cause      ", &finding.cause, 13);
-    page.wrapped("  remedy     ", &finding.remedy, 13);
+    page.advice("  remedy     ", &finding.remedy, 13);
     page.wrapped("  cost       ", &cost(finding.cost.as_ref()), 13);
     page.wrapped("  certainty  ", finding.sure.as_str(), 13);
     let source = format!("{} ({})", finding.source, finding.rule);

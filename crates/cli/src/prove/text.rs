@@ -5,6 +5,7 @@ mod rests;
 use haltwise_core::prove::compare::Verdict;
 use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::prove::predict::Prediction;
+use haltwise_document::text::Style;
 
 use crate::number::three_digits;
 use crate::page::{Page, Stands, harmless};
@@ -12,11 +13,11 @@ use crate::proof::{MeasuredFigure, Proof, figure};
 use crate::words::plural;
 
 /// Lays a result out, with so many figures.
-pub(crate) fn render(view: &Proof, top: usize, width: usize) -> String {
-    let mut page = Page::new(width);
+pub(crate) fn render(view: &Proof, top: usize, style: Style) -> String {
+    let mut page = Page::styled(style);
     let (a, b) = (harmless(&view.a.spec), harmless(&view.b.spec));
     page.heading(&format!("A: {a}   B: {b}"));
-    page.wrapped("  ", &verdict(view), 2);
+    page.advice("  ", &verdict(view), 2);
     if view.partial {
         let wanted = plural(u64::from(view.design.rounds_wanted), "round");
         let text = format!(

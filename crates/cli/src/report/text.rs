@@ -18,8 +18,6 @@ use crate::page::Page;
 /// What to show.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Options {
-    /// Columns of the screen.
-    pub(crate) width: usize,
     /// VMs in the table.
     pub(crate) top: usize,
     /// A screen for each VM.
@@ -29,8 +27,8 @@ pub(crate) struct Options {
 }
 
 /// Lays the report out.
-pub(crate) fn render(report: &Report, options: Options) -> String {
-    let mut page = Page::new(options.width);
+pub(crate) fn render(report: &Report, options: Options, style: Style) -> String {
+    let mut page = Page::styled(style);
     host::host(&mut page, report);
     vms::vms(&mut page, report, options);
     host::recommendation(&mut page, report);
@@ -44,9 +42,5 @@ pub(crate) fn render(report: &Report, options: Options) -> String {
         account::short(&mut page, account);
     }
     page.heading("How this was recorded");
-    let style = Style {
-        width: options.width,
-        colour: false,
-    };
     page.finish() + &text::render(&recorded(report, usize::MAX), style)
 }

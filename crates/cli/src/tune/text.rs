@@ -1,6 +1,7 @@
 //! A recommendation on a screen: what to do, what it buys, what else there is, what it rests on.
 
-use haltwise_document::{Rows, Unit, text};
+use haltwise_document::text::{self, Style};
+use haltwise_document::{Rows, Unit};
 
 use super::plot::{self, Mark};
 use crate::number::{nanos_f64, share, three_digits};
@@ -15,9 +16,10 @@ pub(crate) fn render(
     view: &TuneResult,
     lines: &[SettingLine],
     plan: Option<&str>,
-    [top, width]: [usize; 2],
+    top: usize,
+    style: Style,
 ) -> String {
-    let mut page = Page::new(width);
+    let mut page = Page::styled(style);
     head(&mut page, view);
     if let Some(played) = &view.played {
         settings(&mut page, lines, top);
@@ -56,12 +58,12 @@ fn head(page: &mut Page, view: &TuneResult) {
         Some(setting) => format!("Set {}.", say::parameters(&setting.beyond(&view.in_force))),
         None => "Keep the current setting.".to_owned(),
     };
-    page.wrapped("  ", &what, 2);
+    page.advice("  ", &what, 2);
     page.gap();
     page.wrapped("  ", &view.reason, 2);
     for text in &view.notes {
         page.gap();
-        page.wrapped("  ! ", text, 4);
+        page.warning("  ! ", text, 4);
     }
 }
 

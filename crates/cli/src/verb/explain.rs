@@ -57,7 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     shown.print_text(
         &view,
         || csv::rows(&view.findings),
-        || text::render(&view, shown.rows(), shown.width()),
+        |style| text::render(&view, shown.rows(), style),
     )?;
     let partial = view.recording.source.lost > 0 || loaded.recording.is_partial();
     Ok(if partial { Exit::Partial } else { Exit::Done })

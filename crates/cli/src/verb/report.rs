@@ -121,7 +121,6 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     }
     shown.sort_by(&SORT, &mut [&mut report.vms])?;
     let options = Options {
-        width: shown.width(),
         top: shown.rows(),
         detail,
         vcpus: arguments.vcpus,
@@ -129,7 +128,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     shown.print_text(
         &report,
         || csv::rows(&report.vms),
-        || text::render(&report, options),
+        |style| text::render(&report, options, style),
     )?;
     Ok(if report.recording.lost > 0 || recording.is_partial() {
         Exit::Partial

@@ -102,14 +102,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     shown.print_text(
         &view,
         || csv::rows(&lines),
-        || {
+        |style| {
             let plan = path.map(|path| path.display().to_string());
-            text::render(
-                &view,
-                &lines,
-                plan.as_deref(),
-                [shown.rows(), shown.width()],
-            )
+            text::render(&view, &lines, plan.as_deref(), shown.rows(), style)
         },
     )?;
     if arguments.plan.is_some() && path.is_none() {

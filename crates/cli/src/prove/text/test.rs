@@ -58,7 +58,14 @@ fn whatever_a_result_holds_its_page_is_made_and_fits() {
                 };
                 made += 1;
                 for width in [60, 80] {
-                    let page = render(&view, usize::MAX, width);
+                    let page = render(
+                        &view,
+                        usize::MAX,
+                        Style {
+                            width,
+                            colour: false,
+                        },
+                    );
                     let widest = page.lines().map(UnicodeWidthStr::width).max();
                     assert!(widest <= Some(width), "{path} {strange}: {page}");
                     let steers = |c: char| c == '\u{1b}' || c == '\u{202e}';

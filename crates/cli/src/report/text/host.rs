@@ -45,7 +45,7 @@ pub(super) fn host(page: &mut Page, report: &Report) {
 /// What `tune` recommends.
 pub(super) fn recommendation(page: &mut Page, report: &Report) {
     page.gap();
-    page.wrapped("  tune: ", &report.recommendation.text(), 8);
+    page.advice("  tune: ", &report.recommendation.text(), 8);
 }
 
 /// The rule's four parameters in one line, then what else is set, then what changed.
