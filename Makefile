@@ -12,6 +12,9 @@ to := $(DESTDIR)$(PREFIX)
 man := $(to)/share/man/man1
 doc := $(to)/share/doc/haltwise
 unit := $(to)/lib/systemd/system
+# For VMMs: docs/ceilings.md.
+lib := $(to)/lib/haltwise
+preloaded := haltwise-exec libhaltwise_preload.so
 # As the program names its shells, and where each of them looks.
 completions := \
 	bash:share/bash-completion/completions/haltwise \
@@ -28,7 +31,7 @@ setup-%:
 	@tools/setup $*
 
 build: setup-build ## Build haltwise and the lab (optimised: target/release)
-	cargo build --release -p haltwise -p haltwise-lab
+	cargo build --release -p haltwise -p haltwise-lab -p haltwise-exec -p haltwise-preload
 
 # Builds nothing: who installs is root, who builds need not be.
 install: ## Install haltwise below PREFIX (/usr/local), with manual pages and completions
@@ -36,6 +39,10 @@ install: ## Install haltwise below PREFIX (/usr/local), with manual pages and co
 	install -d $(to)/bin $(man) $(doc)
 	strip -o $(to)/bin/haltwise $(BUILT)/haltwise
 	chmod 755 $(to)/bin/haltwise
+	@for it in $(preloaded); do \
+		! test -e $(BUILT)/$$it || { install -d $(lib) && strip -o $(lib)/$$it $(BUILT)/$$it && \
+		chmod 755 $(lib)/$$it; } || exit 1; \
+	done
 	umask 022 && $(to)/bin/haltwise man --dir $(man)
 	@umask 022; for it in $(completions); do \
 		mkdir -p $$(dirname $(to)/$${it#*:}) && \
@@ -52,7 +59,7 @@ uninstall: ## Remove what make install installed
 		(cd $$pages && ls) | while read page; do rm -f $(man)/$$page; done; rm -r $$pages
 	rm -f $(foreach it,$(completions),$(to)/$(lastword $(subst :, ,$(it)))) $(to)/bin/haltwise
 	rm -f $(unit)/haltwise-record.service
-	rm -rf $(doc)
+	rm -rf $(doc) $(lib)
 
 dist: setup-build ## Make the archive, the .deb and the .rpm of a static program: target/packages
 	cargo xtask dist

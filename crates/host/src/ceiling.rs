@@ -277,6 +277,30 @@ impl Governor {
     }
 }
 
+/// Why the ceiling of a process's VMs cannot be set; `None` if it can.
+pub fn obstacle(root: &Root, pid: Pid) -> Option<String> {
+    let error = match Governor::of(root, pid).and_then(|governor| governor.vms()) {
+        Ok(vms) if vms.is_empty() => return Some("its VMM reports no VM".to_owned()),
+        Ok(_) => return None,
+        Err(error) => error,
+    };
+    Some(match error {
+        CeilingError::Absent(_) if is_static(root, pid) => {
+            "its VMM is linked statically, so that haltwise-governor must be built in".to_owned()
+        }
+        CeilingError::Absent(_) => {
+            "its VMM was started without libhaltwise_preload.so (haltwise-exec)".to_owned()
+        }
+        error => error.to_string(),
+    })
+}
+
+/// Whether no dynamic linker is in a process, so that nothing can be preloaded.
+fn is_static(root: &Root, pid: Pid) -> bool {
+    let maps = root.text(format!("proc/{pid}/maps"));
+    maps.is_ok_and(|maps| !maps.lines().any(|line| line.contains("/ld-")))
+}
+
 /// The number of the controlling end in a VMM, as its memfd tells.
 fn socket_number(root: &Root, pid: Pid) -> Result<i32, CeilingError> {
     let directory = format!("proc/{pid}/fd");

@@ -9,7 +9,7 @@ use haltwise_host::bpf::{self, FoundVcpu};
 use haltwise_host::discovery::{self, VcpuThreads, VmProcess};
 use haltwise_host::root::Root;
 use haltwise_host::support::{self, Capability, Finding, Level, Refusal, Support};
-use haltwise_host::{clock, params};
+use haltwise_host::{ceiling, clock, params};
 
 use super::SCHEMA;
 use super::view::{Diagnosis, EventSource, HeldCapability, HostFinding, RunningVm, SettingInForce};
@@ -26,6 +26,15 @@ pub(crate) fn examine(root: &Root) -> anyhow::Result<Diagnosis> {
         Err(refusal) => (Vec::new(), Some(refusal.to_string())),
     };
     let ceiling = params::param_halt_poll_ns(root).ok();
+    let mut vms = vms(&scan.vms, &found, ceiling, &|vms| {
+        discovery::settled(vms, |(pid, threads)| {
+            discovery::is_in_kvm_run(root, *pid, threads)
+        })
+    });
+    for vm in vms.iter_mut().filter(|_| root.is_host()) {
+        vm.ceiling_obstacle = ceiling::obstacle(root, Pid(vm.pid));
+        vm.ceiling_settable = Some(vm.ceiling_obstacle.is_none());
+    }
     let mut findings = support.findings.clone();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     Ok(Diagnosis {
@@ -35,11 +44,7 @@ pub(crate) fn examine(root: &Root) -> anyhow::Result<Diagnosis> {
         rungs: rungs(&support),
         capabilities: capabilities(&support),
         knobs: knobs(&support),
-        vms: vms(&scan.vms, &found, ceiling, &|vms| {
-            discovery::settled(vms, |(pid, threads)| {
-                discovery::is_in_kvm_run(root, *pid, threads)
-            })
-        }),
+        vms,
         vms_unread,
         processes_denied: scan.denied,
         findings: findings.into_iter().map(finding).collect(),
@@ -174,6 +179,8 @@ fn walked(
         vcpus: vcpus.len(),
         ceiling_ns,
         ceiling_source,
+        ceiling_settable: None,
+        ceiling_obstacle: None,
         window_ns: windows.clone().min().zip(windows.max()),
         vetoed_vcpus: vetoed.map(|vcpu| vcpu.id.0).collect(),
         not_observable: blind(vcpus),
@@ -202,6 +209,8 @@ fn only_named(vm: &VmProcess) -> RunningVm {
         vcpus: vm.vcpus.len(),
         ceiling_ns: None,
         ceiling_source: CeilingSource::Unknown,
+        ceiling_settable: None,
+        ceiling_obstacle: None,
         window_ns: None,
         vetoed_vcpus: Vec::new(),
         not_observable: None,

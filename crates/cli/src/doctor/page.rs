@@ -1,5 +1,8 @@
 //! The diagnosis on a screen.
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
 use haltwise_document::{Document, Rows, Unit, Untrusted, prose};
 
 use super::view::{Diagnosis, RunningVm, SettingInForce};
@@ -75,6 +78,7 @@ fn vms(document: &mut Document, diagnosis: &Diagnosis, top: usize) {
             document.prose(disabled(&vm.name, &vm.vetoed_vcpus));
         }
     }
+    settable(document, &diagnosis.vms);
     if let Some(reason) = &diagnosis.vms_unread {
         let text = "Ceilings, windows and polling vetoes of VMs are unknown: ";
         document.prose(prose![text, Untrusted::from(reason), "."]);
@@ -84,6 +88,27 @@ fn vms(document: &mut Document, diagnosis: &Diagnosis, top: usize) {
         document.prose(format!(
             "{processes} not accessible; some of them may be VMs."
         ));
+    }
+}
+
+/// For which VMs a ceiling of their own can be set, and why not for the others: a line for each reason.
+fn settable(document: &mut Document, vms: &[RunningVm]) {
+    const NAMED: usize = 3;
+    let mut by_reason: BTreeMap<Option<&str>, Vec<&str>> = BTreeMap::new();
+    for vm in vms.iter().filter(|vm| vm.ceiling_settable.is_some()) {
+        let reason = vm.ceiling_obstacle.as_deref();
+        by_reason.entry(reason).or_default().push(&vm.name);
+    }
+    for (reason, names) in by_reason {
+        let mut said = names[..names.len().min(NAMED)].join(", ");
+        if let Some(more) = names.len().checked_sub(NAMED).filter(|more| *more > 0) {
+            let _ = write!(said, " and {more} more");
+        }
+        let what = match reason {
+            None => ": a ceiling of its own can be set (`haltwise apply --vm`).".to_owned(),
+            Some(reason) => format!(": no ceiling of its own can be set: {reason}."),
+        };
+        document.prose(prose![Untrusted::from(&said), Untrusted::from(&what)]);
     }
 }
 
@@ -152,6 +177,8 @@ mod test {
                 vcpus: 2,
                 ceiling_ns: Some(200_000),
                 ceiling_source: CeilingSource::Snapshot,
+                ceiling_settable: Some(false),
+                ceiling_obstacle: Some("its VMM is linked statically".into()),
                 window_ns: Some((0, 80_000)),
                 vetoed_vcpus: vec![1],
                 not_observable: None,

@@ -81,6 +81,10 @@ figures! {
         pub(crate) ceiling_ns: Option<u32> = Nanos,
         /// Who set it: `param`, `cap`, `snapshot` or `unknown`.
         pub(crate) ceiling_source: CeilingSource = Word,
+        /// Whether a ceiling of its own can be set from outside its VMM (docs/ceilings.md).
+        pub(crate) ceiling_settable: Option<bool> = Flag,
+        /// Why it cannot be set.
+        pub(crate) ceiling_obstacle: Option<String> = Name,
         /// Smallest and largest window of its vCPUs now.
         pub(crate) window_ns: Option<(u32, u32)> = Words,
         /// vCPUs for which the guest disabled host polling.

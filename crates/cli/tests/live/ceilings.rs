@@ -230,3 +230,58 @@ fn a_stock_qemu_under_its_sandbox() {
         assert_eq!(fs::read_to_string(said).unwrap(), "");
     }
 }
+
+/// As libvirt names an emulator: a link to `haltwise-exec` with QEMU's name.
+#[test]
+fn a_stock_qemu_by_the_wrapper() {
+    let Some(bench) = Bench::set_up() else {
+        return;
+    };
+    if Command::new("qemu-system-x86_64")
+        .arg("-version")
+        .output()
+        .is_err()
+    {
+        println!("skipped: no qemu-system-x86_64");
+        return;
+    }
+    let exec = haltwise().with_file_name("haltwise-exec");
+    assert!(exec.exists(), "cargo build -p haltwise-exec");
+    let link = bench.path("qemu-system-x86_64");
+    std::os::unix::fs::symlink(exec, &link).unwrap();
+    let start = |name: &str, library: &PathBuf| {
+        let qemu = Running::start(
+            Command::new(&link)
+                .args([
+                    "-name",
+                    &format!("guest={name}"),
+                    "-machine",
+                    "microvm,accel=kvm",
+                ])
+                .args(["-S", "-nodefaults", "-display", "none"])
+                .env("HALTWISE_PRELOAD", library)
+                .env("HALTWISE_HALT_POLL_NS", "30000")
+                .stderr(Stdio::null()),
+        );
+        Bench::wait_for(name);
+        qemu
+    };
+    let host = Host::new();
+    let wrapped = start("wrapped", &library());
+    // From its first halt on.
+    assert_eq!(in_kernel("wrapped"), [(30_000, "own-cap".to_owned())]);
+    assert_eq!(host.set("wrapped", "70us").0, Some(0));
+    assert_eq!(in_kernel("wrapped"), [(70_000, "own-cap".to_owned())]);
+    // Without the library it is QEMU all the same.
+    let bare = start("bare", &bench.path("nowhere.so"));
+    assert_eq!(in_kernel("bare")[0].1, "follows");
+    let doctor = Command::new(haltwise()).args(["doctor", "--json"]).output();
+    let told: Value = serde_json::from_slice(&doctor.unwrap().stdout).unwrap();
+    for (name, settable) in [("wrapped", true), ("bare", false)] {
+        let mut vms = told["vms"].as_array().unwrap().iter();
+        let vm = vms.find(|vm| vm["name"] == name).unwrap();
+        assert_eq!(vm["ceiling_settable"], settable, "{vm}");
+        assert_eq!(vm["ceiling_obstacle"].is_null(), settable, "{vm}");
+    }
+    drop((wrapped, bare));
+}
