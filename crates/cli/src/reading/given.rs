@@ -23,7 +23,7 @@ pub(crate) struct GivenParameters {
 }
 
 impl GivenParameters {
-    /// In the order of [`haltwise_core::kvm::Parameter::ALL`].
+    /// In the order of [`haltwise_host::knob::Parameter::ALL`].
     pub(crate) fn all(self) -> [Option<u32>; 4] {
         [self.max, self.grow, self.grow_start, self.shrink]
     }
