@@ -80,10 +80,16 @@ fn what_is_installed_runs_and_goes_without_a_trace() {
     ] {
         assert!(installed.contains(file), "{file} of {installed:#?}");
     }
+    // What is built by itself, and installed where it is.
+    for name in ["haltwise-exec", "libhaltwise_preload.so"] {
+        let is_built = Path::new(PROGRAM).with_file_name(name).exists();
+        let file = format!("usr/lib/haltwise/{name}");
+        assert_eq!(installed.contains(&file), is_built, "{file}");
+    }
     for file in &installed {
         let mode = fs::metadata(host.path().join(file)).unwrap();
         let mode = mode.permissions().mode() & 0o777;
-        let is_program = file.starts_with("usr/bin/");
+        let is_program = file.starts_with("usr/bin/") || file.starts_with("usr/lib/haltwise/");
         let expected = if is_program { 0o755 } else { 0o644 };
         assert!(
             file == theirs || mode == expected,
