@@ -52,6 +52,29 @@ fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok()
 }
 
+/// What is built by itself is installed where it is built.
+fn for_vmms(installed: &BTreeSet<String>) {
+    for name in ["haltwise-exec", "libhaltwise_preload.so"] {
+        let is_built = Path::new(PROGRAM).with_file_name(name).exists();
+        let file = format!("usr/lib/haltwise/{name}");
+        assert_eq!(installed.contains(&file), is_built, "{file}");
+    }
+}
+
+/// Programs can be started by everybody, the rest is read.
+fn modes(host: &Path, installed: &BTreeSet<String>, theirs: &str) {
+    for file in installed {
+        let mode = fs::metadata(host.join(file)).unwrap();
+        let mode = mode.permissions().mode() & 0o777;
+        let is_program = file.starts_with("usr/bin/") || file.starts_with("usr/lib/haltwise/");
+        let expected = if is_program { 0o755 } else { 0o644 };
+        assert!(
+            file == theirs || mode == expected,
+            "{file} has mode {mode:o}"
+        );
+    }
+}
+
 #[test]
 fn what_is_installed_runs_and_goes_without_a_trace() {
     for program in ["make", "strip"] {
@@ -80,22 +103,8 @@ fn what_is_installed_runs_and_goes_without_a_trace() {
     ] {
         assert!(installed.contains(file), "{file} of {installed:#?}");
     }
-    // What is built by itself, and installed where it is.
-    for name in ["haltwise-exec", "libhaltwise_preload.so"] {
-        let is_built = Path::new(PROGRAM).with_file_name(name).exists();
-        let file = format!("usr/lib/haltwise/{name}");
-        assert_eq!(installed.contains(&file), is_built, "{file}");
-    }
-    for file in &installed {
-        let mode = fs::metadata(host.path().join(file)).unwrap();
-        let mode = mode.permissions().mode() & 0o777;
-        let is_program = file.starts_with("usr/bin/") || file.starts_with("usr/lib/haltwise/");
-        let expected = if is_program { 0o755 } else { 0o644 };
-        assert!(
-            file == theirs || mode == expected,
-            "{file} has mode {mode:o}"
-        );
-    }
+    for_vmms(&installed);
+    modes(host.path(), &installed, theirs);
     let program = host.path().join("usr/bin/haltwise");
     let built = fs::metadata(PROGRAM).unwrap().len();
     let stripped = fs::metadata(&program).unwrap().len();
