@@ -58,6 +58,12 @@ pub(crate) fn explain(error: KnobError) -> Failure {
             Exit::Failed,
             Some("what was set before that is recorded: haltwise status, haltwise undo"),
         ),
+        KnobError::Unrecorded(_) => (
+            Exit::Failed,
+            Some(
+                "make room; until it is recorded, the restored values look modified externally (--take-over)",
+            ),
+        ),
         KnobError::Ceiling(error) => ceiling(error),
         KnobError::Nothing => (
             Exit::Failed,
@@ -66,10 +72,7 @@ pub(crate) fn explain(error: KnobError) -> Failure {
         _ => (Exit::Failed, None),
     };
     let failure = Failure::new(exit, error);
-    match hint {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    }
+    hint.into_iter().fold(failure, Failure::hint)
 }
 
 /// The same for a VM's ceiling.

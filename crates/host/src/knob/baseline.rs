@@ -2,7 +2,7 @@
 //!
 //! Undo restores the baseline, however many applies lie between. A change is on disk as an intent before
 //! it is made; [`settle`] finds out what became of intents that a crash left, and what a boot left of the
-//! parameters. Pure: it is told what the machine says.
+//! parameters. Reads nothing itself.
 
 use serde::{Deserialize, Serialize};
 

@@ -24,7 +24,7 @@ pub const BASELINE: &str = "var/lib/haltwise/baseline.json";
 /// Where the journal lies, below a [`Root`].
 pub const JOURNAL: &str = "var/lib/haltwise/journal";
 
-/// Neither file is longer, in bytes: a thousand years of an apply a minute are not.
+/// Neither file is read further than this, in bytes: some three million lines of the journal.
 const LONGEST: u64 = 1 << 30;
 
 /// What is stored.

@@ -54,26 +54,34 @@ impl Writer {
         Ok(writer)
     }
 
+    /// Finds out what became of what was cut off. That this cannot be recorded (a full disk) is no reason not
+    /// to undo: an apply records before it sets anything, an undo afterwards says that it could not.
     fn settle(&mut self, is_on_disk: bool) -> Result<(), KnobError> {
         let read = |target| machine::read(&self.root, target);
         let settled = settle(&self.baseline, &self.by.boot, read)?;
-        if let Some(cut_off) = &settled.cut_off {
-            for held in self.baseline.held.iter().filter(|it| it.intent.is_some()) {
-                if let Some(file) = held.target.file() {
-                    self.disk.clear(&self.root.path(file.path()))?;
-                }
-            }
-            let (step, results) = (cut_off.step, cut_off.results.as_slice());
-            let act = Act::CutOff { step, results };
-            self.store.log(&mut self.disk, &self.by, act)?;
-        }
-        if !is_on_disk || settled.baseline != self.baseline {
-            self.store.write(&mut self.disk, &settled.baseline)?;
-        }
-        self.baseline = settled.baseline;
+        let before = std::mem::replace(&mut self.baseline, settled.baseline);
         self.cut_off = settled.cut_off;
         self.gone = settled.gone;
+        if !is_on_disk || before != self.baseline {
+            drop(self.record_settled(&before));
+        }
         Ok(())
+    }
+
+    /// The baseline first: beside a line of this format, a journal of an earlier version is read no more.
+    fn record_settled(&mut self, before: &Baseline) -> Result<(), KnobError> {
+        for held in before.held.iter().filter(|it| it.intent.is_some()) {
+            if let Some(file) = held.target.file() {
+                self.disk.clear(&self.root.path(file.path()))?;
+            }
+        }
+        self.store.write(&mut self.disk, &self.baseline)?;
+        let Some(cut_off) = &self.cut_off else {
+            return Ok(());
+        };
+        let (step, results) = (cut_off.step, cut_off.results.as_slice());
+        let act = Act::CutOff { step, results };
+        self.store.log(&mut self.disk, &self.by, act)
     }
 
     /// The directories in which setting parameters writes.

@@ -96,3 +96,23 @@ fn journals_of_earlier_versions_go_on() {
         case.is_undone(&world);
     }
 }
+
+/// Whoever takes one over and is cut off at any effect leaves it, or a baseline, to the next.
+#[test]
+fn journals_of_earlier_versions_survive_a_cut() {
+    for case in cases() {
+        for before in 1..20 {
+            let world = case.world();
+            let fault = Fault::Stop { before, torn: 20 };
+            let whole = world.undo(Some(fault)).is_ok();
+            match world.undo(None) {
+                Ok(_) | Err(KnobError::Nothing) => {}
+                Err(error) => panic!("{}, before effect {before}: {error}", case.name),
+            }
+            case.is_undone(&world);
+            if whole {
+                break;
+            }
+        }
+    }
+}

@@ -174,8 +174,20 @@ fn a_full_disk_keeps_nothing_from_being_undone() {
     let error = world.undo(None).unwrap_err();
     assert!(matches!(error, KnobError::Unrecorded(_)), "{error}");
     assert_eq!(world.values(), AT_BOOT);
-    fs::remove_dir(in_the_way).unwrap();
+    fs::remove_dir(&in_the_way).unwrap();
     assert!(world.undo(None).is_ok());
+    assert_eq!(world.values(), AT_BOOT);
+    // Nor where an apply was cut off after its write, and that cannot be recorded either.
+    let world = World::new();
+    let in_the_way = world.path("var/lib/haltwise/baseline.haltwise-new");
+    let fault = Fault::Stop { before: 9, torn: 0 };
+    let cut = world.apply(&request(&[(CEILING, 80_000)]), Some(fault));
+    assert!(cut.is_err());
+    assert_eq!(world.get(CEILING), 80_000);
+    drop(fs::remove_file(&in_the_way));
+    fs::create_dir(&in_the_way).unwrap();
+    let error = world.undo(None).unwrap_err();
+    assert!(matches!(error, KnobError::Unrecorded(_)), "{error}");
     assert_eq!(world.values(), AT_BOOT);
 }
 
