@@ -148,6 +148,10 @@ fn ceilings_of(root: &Root, wanted: &[VmSelector], ns: u32) -> Result<Vec<(VmKey
             .map_err(|error| Failure::new(Exit::Usage, anyhow::Error::new(error)))?;
         let governor = Governor::of(root, vm.pid()).map_err(|it| explain(it.into()))?;
         let governed = governor.vms().map_err(|it| explain(it.into()))?;
+        if governed.is_empty() {
+            let error = anyhow::anyhow!("set the ceiling of {}: its VMM reports no VM", vm.pid());
+            return Err(Failure::new(Exit::Failed, error));
+        }
         for (ordinal, _) in (0..).zip(&governed) {
             let key = VmKey {
                 ordinal,

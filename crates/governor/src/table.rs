@@ -22,14 +22,20 @@ struct Slot {
 #[derive(Debug)]
 pub(crate) struct Vms([Slot; MAX_VMS]);
 
-pub(crate) static VMS: Vms = Vms([const {
-    Slot {
-        fd: AtomicI32::new(FREE),
-        ceiling_ns: AtomicI64::new(FOLLOWS),
-    }
-}; MAX_VMS]);
+pub(crate) static VMS: Vms = Vms::new();
 
 impl Vms {
+    const fn new() -> Self {
+        Self(
+            [const {
+                Slot {
+                    fd: AtomicI32::new(FREE),
+                    ceiling_ns: AtomicI64::new(FOLLOWS),
+                }
+            }; MAX_VMS],
+        )
+    }
+
     /// Takes a VM in, in the place of those whose fd is closed. A VMM that replaces its VM while it lives (a
     /// reset of a confidential guest) gets the ceiling of the old one for the new, without being asked.
     pub(crate) fn announce(&self, fd: RawFd, first: Option<u32>) {
@@ -86,3 +92,6 @@ impl Vms {
 fn ns(stored: i64) -> Option<u32> {
     u32::try_from(stored).ok()
 }
+
+#[cfg(test)]
+mod test;

@@ -245,7 +245,7 @@ fn the_json_is_as_published_and_every_rule_described() {
     assert_eq!(field_names(&fs::read_to_string(page).unwrap()), known);
 }
 
-/// What is sorted and cut is told, and CSV has every finding.
+/// Sorting and cutting are reported, and CSV has every finding.
 #[test]
 fn findings_are_sorted_cut_and_written_as_csv() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Processes that pretend to be a VMM, this one among them: each is told as what it is, and nothing waits.
+//! Processes that pretend to be a VMM, this one among them: each is reported as what it is, and nothing waits.
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 use std::os::fd::AsRawFd;
