@@ -2,9 +2,9 @@
 //!
 //! The Parquet decoder (parquet 60.1) trusts what it reads in two ways. It takes an element of a list
 //! of booleans that it skips for no bytes at all, so that a list of two thousand million of them,
-//! claimed in five bytes, keeps it busy for half a minute (found by fuzzing). And it reads a field that
-//! it knows by the field's number, whatever type the bytes declare, so that a look which goes by the
-//! declared types can be led past such a list.
+//! claimed in five bytes, keeps it busy for half a minute (found by fuzzing; `contrib/arrow-rs` has a
+//! fix for it). And it reads a field that it knows by the field's number, whatever type the bytes
+//! declare, so that a look which goes by the declared types can be led past such a list.
 //!
 //! Therefore nothing passes here that the two could read differently: a known field must have its type
 //! (`shapes` names them), numbers and lengths their usual form, and every structure its end. Lists of
