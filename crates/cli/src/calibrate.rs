@@ -4,6 +4,9 @@
 //! |---|---|
 //! | [`recorded`] | what a capture's sleeps took longer |
 //! | [`page`] | the costs on a screen |
+//! | `figures` | what is published of the JSON |
 
+#[cfg(test)]
+mod figures;
 pub(crate) mod page;
 pub(crate) mod recorded;

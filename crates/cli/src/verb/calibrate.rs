@@ -42,7 +42,7 @@ pub(crate) struct Arguments {
     /// CPU of the thread that wakes it [default: the first that we may use]
     #[arg(long, value_name = "CPU")]
     waker_pin: Option<u32>,
-    /// Print JSON (schema 1): a calibration, as --calibration takes it
+    /// Print JSON (schema 1, see docs/calibrate-json.md): a calibration, as --calibration takes it
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -1,0 +1,83 @@
+//! What a calibration is as JSON, declared beside it: `calibrate` and the lab write it, `--calibration` reads it.
+//! Only the page of documentation and the schema come of it.
+
+use haltwise_core::replay::calibration::written::{GapClass, Sleeper, Written};
+use haltwise_core::stats::Estimate;
+use haltwise_document::figures;
+
+use crate::figures::test::is_published;
+
+const ABOUT: &[&str] = &[
+    "`--calibration FILE` of `tune`, `replay`, `prove` and `report` takes it, and what `haltwise-lab calibrate --json` \
+     prints too.",
+    "Each repetition gives one value of every cost; what stands here is their median. `null` where polling was \
+     preempted in every repetition, or where two threads have nothing to measure.",
+    "Times are nanoseconds, and their names end in `_ns`. Differences of medians can be negative.",
+];
+
+figures! {
+    /// A median and its interval.
+    const ESTIMATE: Estimate {
+        /// The sample median.
+        median: f64 = Real,
+        /// Lower end of the interval that holds the true median in 95 of 100 cases.
+        low: f64 = Real,
+        /// Upper end of that interval.
+        high: f64 = Real,
+        /// Repetitions that gave a value.
+        samples: usize = Count,
+    }
+}
+
+figures! {
+    /// Costs of one length of sleep.
+    const CLASS: GapClass {
+        /// How long it was left to sleep.
+        gap_ns: u64 = Nanos,
+        /// What sleeping adds between signal and sleeper.
+        wake_latency_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        /// From the signal until a sleeper ran.
+        signal_to_guest_blocked_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        /// From the signal until a poller saw it.
+        signal_to_guest_polled_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        /// CPU time of the sleeper for one block and wake-up.
+        switch_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        /// What waking a sleeper costs the waker more than waking a poller.
+        waker_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+    }
+}
+
+figures! {
+    /// What sleeping and waking cost on a host.
+    const CALIBRATION: Written {
+        /// Version of this layout: 1.
+        schema: u32 = Number,
+        /// What slept: `vcpu` (the lab) or `thread` (`haltwise calibrate`).
+        sleeper: Sleeper = Word,
+        /// CPU of what slept.
+        vcpu_cpu: u32 = Number,
+        /// CPU of the thread that woke it.
+        host_cpu: u32 = Number,
+        /// Repetitions done.
+        repetitions: u32 = Count,
+        /// How long all of them took.
+        elapsed_ns: u64 = Nanos,
+        /// Costs by length of sleep, ascending.
+        classes: Vec<GapClass> = List(CLASS),
+        /// CPU time of the sleeper for one block and wake-up, over all lengths.
+        switch_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        /// The same of the waker.
+        waker_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        /// CPU time of one exit that KVM handles by itself; `null` of threads.
+        exit_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        /// From signal to answer where every poll succeeds; `null` of threads.
+        polled_round_trip_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        /// What could not be measured, and why.
+        notes: Vec<String> = Words,
+    }
+}
+
+#[test]
+fn what_is_published_is_what_is_declared() {
+    is_published("calibrate", "A calibration as JSON", ABOUT, CALIBRATION);
+}
