@@ -19,27 +19,38 @@ mod table;
 mod thread;
 mod vm;
 
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 
 /// A ceiling for each VM that is announced, in nanoseconds, until another is set. For VMs whose ceiling should
 /// hold from their first halt.
 pub const ENVIRONMENT: &str = "HALTWISE_HALT_POLL_NS";
 
-/// Announces a VM that was just created. It is forgotten when its fd is closed, or used for another file.
+/// Announces a VM that was just created: a `VmFd` of kvm-ioctls, or a raw fd. It is forgotten when its fd is
+/// closed, or used for another file. One that is no VM of this process is not announced.
 ///
 /// Gives whether the VM's ceiling can be set from outside from now on.
-pub fn announce(vm: impl AsFd) -> bool {
-    announce_raw(vm.as_fd().as_raw_fd())
-}
-
-/// The same for a number. One that is no VM of this process is not announced.
-pub fn announce_raw(vm: RawFd) -> bool {
+pub fn announce(vm: &impl AsRawFd) -> bool {
+    let vm = vm.as_raw_fd();
     if !vm::has_ceiling(vm) {
         return false;
     }
     serve::start();
     table::VMS.announce(vm, first_ceiling());
     serve::is_served()
+}
+
+/// Sets the ceiling of a VM of this process, in nanoseconds. Undo of a controller's later change restores it.
+///
+/// Fails with `EINVAL` where the kernel has no `KVM_CAP_HALT_POLL`.
+pub fn set_ceiling(vm: &impl AsRawFd, ns: u32) -> std::io::Result<()> {
+    vm::set_ceiling(vm.as_raw_fd(), ns)?;
+    note_ceiling(vm, ns);
+    Ok(())
+}
+
+/// Notes a ceiling that the VMM has set in another way, for the same purpose.
+pub fn note_ceiling(vm: &impl AsRawFd, ns: u32) {
+    table::VMS.note(vm.as_raw_fd(), ns);
 }
 
 /// The ceiling that the environment gives.

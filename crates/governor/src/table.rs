@@ -80,12 +80,22 @@ impl Vms {
 
     /// Sets the ceiling of one.
     pub(crate) fn set_ceiling(&self, fd: RawFd, ns: u32) -> std::io::Result<()> {
-        let mut slots = self.0.iter();
-        let slot = slots.find(|slot| fd != FREE && slot.fd.load(Ordering::Acquire) == fd);
-        let slot = slot.ok_or(std::io::ErrorKind::NotFound)?;
+        let slot = self.slot(fd).ok_or(std::io::ErrorKind::NotFound)?;
         vm::set_ceiling(fd, ns)?;
         slot.ceiling_ns.store(ns.into(), Ordering::Release);
         Ok(())
+    }
+
+    /// That the VMM has set the ceiling of one itself.
+    pub(crate) fn note(&self, fd: RawFd, ns: u32) {
+        if let Some(slot) = self.slot(fd) {
+            slot.ceiling_ns.store(ns.into(), Ordering::Release);
+        }
+    }
+
+    fn slot(&self, fd: RawFd) -> Option<&Slot> {
+        let mut slots = self.0.iter();
+        slots.find(|slot| fd != FREE && slot.fd.load(Ordering::Acquire) == fd)
     }
 }
 

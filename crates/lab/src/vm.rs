@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use haltwise_core::units::HaltPollNs;
-use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_enable_cap, kvm_pit_config};
+use kvm_bindings::{CpuId, KVM_MAX_CPUID_ENTRIES, kvm_pit_config};
 use kvm_ioctls::{IoEventAddress, Kvm, NoDatamatch, VmFd};
 
 use crate::bell::{Bell, Line, Signal};
@@ -20,7 +20,6 @@ use crate::routing::{self, Interrupts};
 use crate::stats_fd::StatsFd;
 use crate::vcpu::{Vcpu, VcpuError};
 
-const KVM_CAP_HALT_POLL: u32 = 182;
 /// Three pages that VMX uses for real mode on CPUs that cannot run it directly.
 const TSS_ADDRESS: usize = 0xfffb_d000;
 const IDENTITY_MAP_ADDRESS: u64 = 0xfffb_c000;
@@ -169,6 +168,8 @@ impl Vm {
         }
         let step = Steps(&config.name);
         let fd = step.ioctl("KVM_CREATE_VM", kvm.create_vm())?;
+        // Where it cannot be announced, its ceiling cannot be set from outside.
+        haltwise_governor::announce(&fd);
         let memory = step.memory(GuestMemory::new())?;
         ioctl::set_memory(&fd, &memory).map_err(|source| VmError::SetMemory {
             vm: config.name.clone(),
@@ -253,15 +254,15 @@ fn create_vcpus(
 
 /// Sets the ceiling of halt polling of one VM.
 fn set_cap(fd: &VmFd, vm: &str, ceiling: HaltPollNs) -> Result<(), VmError> {
-    if fd.check_extension_raw(KVM_CAP_HALT_POLL.into()) <= 0 {
-        return Err(VmError::NoCap { vm: vm.to_owned() });
-    }
-    let mut cap = kvm_enable_cap {
-        cap: KVM_CAP_HALT_POLL,
-        ..Default::default()
-    };
-    cap.args[0] = ceiling.0.into();
-    Steps(vm).ioctl("KVM_ENABLE_CAP(KVM_CAP_HALT_POLL)", fd.enable_cap(&cap))
+    let unknown = rustix::io::Errno::INVAL.raw_os_error();
+    haltwise_governor::set_ceiling(fd, ceiling.0).map_err(|source| {
+        let vm = vm.to_owned();
+        if source.raw_os_error() == Some(unknown) {
+            return VmError::NoCap { vm };
+        }
+        let step = "KVM_ENABLE_CAP(KVM_CAP_HALT_POLL)";
+        VmError::Io { step, vm, source }
+    })
 }
 
 fn load(memory: &GuestMemory, program: &Program) -> Result<(), MemoryError> {

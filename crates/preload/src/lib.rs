@@ -2,13 +2,25 @@
 //! (`haltwise-governor`), so that `haltwise apply --vm NAME --ceiling TIME` can set its ceiling.
 //!
 //! It stands in for `ioctl`, and passes every call on to the kernel as it is. On the way of `KVM_RUN` that is
-//! one comparison. In a process that creates no VM it does nothing.
+//! one comparison. In a process that creates no VM it does nothing. A ceiling that the VMM sets itself is noted, so that
+//! undo restores it.
 
 use std::ffi::{c_int, c_ulong, c_void};
 use std::panic::catch_unwind;
 
-/// `KVM_CREATE_VM` (`linux/kvm.h`).
+/// Requests of `linux/kvm.h`.
+const KVM_RUN: c_ulong = 0xae80;
 const KVM_CREATE_VM: c_ulong = 0xae01;
+const KVM_ENABLE_CAP: c_ulong = 0x4068_aea3;
+const KVM_CAP_HALT_POLL: u32 = 182;
+
+/// The beginning of `struct kvm_enable_cap`.
+#[repr(C)]
+struct EnableCap {
+    cap: u32,
+    _flags: u32,
+    ns: u64,
+}
 
 /// The C library's `ioctl`. Its third argument may be absent; then what is passed on here is what the caller
 /// left in its place, which the kernel does not read for such a request.
@@ -20,10 +32,27 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_voi
     // SAFETY: the caller's own call, as it is.
     let result = unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) };
     let result = c_int::try_from(result).unwrap_or(-1);
-    if request == KVM_CREATE_VM && result >= 0 {
-        created(result);
+    if request != KVM_RUN && result >= 0 {
+        match request {
+            KVM_CREATE_VM => created(result),
+            KVM_ENABLE_CAP => enabled(fd, argument.cast()),
+            _ => {}
+        }
     }
     result
+}
+
+/// Notes a ceiling that the VMM has set itself.
+#[cold]
+fn enabled(vm: c_int, cap: *const EnableCap) {
+    if cap.is_null() {
+        return;
+    }
+    // SAFETY: the kernel has just read more than this from there, by the size in the request.
+    let cap = unsafe { cap.read_unaligned() };
+    if let (KVM_CAP_HALT_POLL, Ok(ns)) = (cap.cap, u32::try_from(cap.ns)) {
+        haltwise_governor::note_ceiling(&vm, ns);
+    }
 }
 
 /// Announces a VM. Whatever goes wrong is no concern of the VMM's, `errno` included.
@@ -33,7 +62,7 @@ fn created(vm: c_int) {
     let place = unsafe { libc::__errno_location() };
     // SAFETY: it lies there as long as the thread lives.
     let errno = unsafe { place.read() };
-    drop(catch_unwind(|| haltwise_governor::announce_raw(vm)));
+    drop(catch_unwind(|| haltwise_governor::announce(&vm)));
     // SAFETY: as above.
     unsafe { place.write(errno) };
 }

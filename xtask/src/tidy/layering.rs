@@ -11,7 +11,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
     ("crates/preload", &["haltwise-governor"]),
     ("crates/exec", &[]),
     ("crates/host", &["haltwise-core", "haltwise-governor"]),
-    ("crates/lab", &["haltwise-core"]),
+    ("crates/lab", &["haltwise-core", "haltwise-governor"]),
     (
         "crates/cli",
         &[

@@ -1,7 +1,7 @@
 //! The workbench of these tests: run the lab under the recorder, read both sides back.
 
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, Output, Stdio};
 use std::time::Duration;
 
 use haltwise_capture::capture::Capture;
@@ -171,6 +171,12 @@ impl Running {
     /// What it says on stderr, which must be a pipe.
     pub(crate) fn stderr(&mut self) -> ChildStderr {
         self.0.as_mut().unwrap().stderr.take().unwrap()
+    }
+
+    /// Its stdin and stdout, which must be pipes.
+    pub(crate) fn pipes(&mut self) -> (ChildStdin, ChildStdout) {
+        let child = self.0.as_mut().unwrap();
+        (child.stdin.take().unwrap(), child.stdout.take().unwrap())
     }
 
     /// Its process.

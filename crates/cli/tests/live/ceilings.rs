@@ -1,9 +1,9 @@
-//! Ceilings of VMs whose VMM was started with `libhaltwise_preload.so`, set and taken back through the real
-//! program. What was set is read back from the kernel's own `struct kvm`, by `status`.
+//! Ceilings of VMs whose VMM was started with `libhaltwise_preload.so` or has `haltwise-governor`, as the lab does, set
+//! and taken back through the real program. What was set is read back from the kernel's own `struct kvm`, by `status`.
 
 use std::fs;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use haltwise_core::ids::Pid;
@@ -12,8 +12,12 @@ use haltwise_host::root::Root;
 use rustix::process::Signal;
 use serde_json::Value;
 
+mod changes;
+mod vmm;
+
+use self::vmm::{By, Vmm};
+
 use super::bench::{Bench, Running, haltwise, told};
-use super::tries::{judge, tries};
 
 /// Where haltwise keeps what it sets: not the host's own place, whose processes are seen all the same.
 struct Host(tempfile::TempDir);
@@ -31,6 +35,10 @@ impl Host {
         host
     }
 
+    fn root(&self) -> &Path {
+        self.0.path()
+    }
+
     fn ceiling(&self) -> u64 {
         let path = self.0.path().join("sys/module/kvm/parameters/halt_poll_ns");
         fs::read_to_string(path).unwrap().trim().parse().unwrap()
@@ -41,7 +49,7 @@ impl Host {
         let output = Command::new(haltwise())
             .args(line)
             .arg("--root")
-            .arg(self.0.path())
+            .arg(self.root())
             .output()
             .unwrap();
         (output.status.code(), told(&output))
@@ -58,33 +66,41 @@ fn library() -> PathBuf {
     library
 }
 
-/// A VM of the lab, with the library in its VMM or without.
-fn start(bench: &Bench, name: &str, preloaded: bool) -> Running {
+/// A VM of the lab, with what else its VMM is given.
+fn start(bench: &Bench, name: &str, more: impl FnOnce(&mut Command) -> &mut Command) -> Running {
     let mut lab = bench.lab();
-    if preloaded {
-        lab.env("LD_PRELOAD", library());
-    }
-    let vm = Running::start(
-        lab.args(["run", "tick", "--name", name, "--gap", "fixed:1ms"])
-            .args(["--rounds", "1000000", "--timeout", "60s"])
-            .stdout(Stdio::null()),
-    );
+    lab.args(["run", "tick", "--name", name, "--gap", "fixed:1ms"])
+        .args(["--rounds", "1000000", "--timeout", "60s"])
+        .stdout(Stdio::null());
+    let vm = Running::start(more(&mut lab));
     Bench::wait_for(name);
     vm
 }
 
 /// The ceiling and its source that the kernel has for each VM of this name.
-fn in_kernel(name: &str) -> Vec<(u64, String)> {
+fn in_kernel_by(name: &str) -> Vec<(u64, String)> {
+    in_kernel(|vm| vm["name"] == name)
+}
+
+/// The same for those that are meant.
+fn in_kernel(meant: impl Fn(&Value) -> bool) -> Vec<(u64, String)> {
     let status = Command::new(haltwise()).args(["status", "--json"]).output();
     let told: Value = serde_json::from_slice(&status.unwrap().stdout).unwrap();
     let vms = told["vms"].as_array().unwrap().iter();
-    let named = vms.filter(|vm| vm["name"] == name);
-    named
+    vms.filter(|vm| meant(vm))
         .map(|vm| {
             let ns = vm["ceiling_ns"].as_u64().unwrap();
             (ns, vm["effect"].as_str().unwrap().to_owned())
         })
         .collect()
+}
+
+/// What `doctor` says of a VM.
+fn doctor(name: &str) -> Value {
+    let doctor = Command::new(haltwise()).args(["doctor", "--json"]).output();
+    let told: Value = serde_json::from_slice(&doctor.unwrap().stdout).unwrap();
+    let mut vms = told["vms"].as_array().unwrap().iter();
+    vms.find(|vm| vm["name"] == name).unwrap().clone()
 }
 
 #[test]
@@ -93,14 +109,14 @@ fn a_ceiling_is_set_and_taken_back() {
         return;
     };
     let host = Host::new();
-    let vm = start(&bench, "governed", true);
-    let before = in_kernel("governed");
+    let vm = start(&bench, "governed", |lab| lab);
+    let before = in_kernel_by("governed");
     assert_eq!(before.len(), 1);
     assert_eq!(before[0].1, "follows");
     for (text, ns) in [("0", 0), ("70us", 70_000), ("4294967295", 4_294_967_295)] {
         let (code, said) = host.set("governed", text);
         assert_eq!(code, Some(0), "{said}");
-        assert_eq!(in_kernel("governed"), [(ns, "own-cap".to_owned())]);
+        assert_eq!(in_kernel_by("governed"), [(ns, "own-cap".to_owned())]);
     }
     // KVM's statistics come the same way, also from a VMM that keeps none of them open.
     let governor = Governor::of(&Root::host(), Pid(vm.id())).unwrap();
@@ -117,7 +133,7 @@ fn a_ceiling_is_set_and_taken_back() {
     // KVM cannot take a ceiling away: what was in force is set.
     assert!(said.contains("does not follow halt_poll_ns"), "{said}");
     let restored = (host.ceiling(), "own-cap".to_owned());
-    assert_eq!(in_kernel("governed"), [restored]);
+    assert_eq!(in_kernel_by("governed"), [restored]);
     // A VM that ends takes its ceiling with it.
     host.set("governed", "0");
     drop(vm);
@@ -132,13 +148,13 @@ fn a_vmm_without_the_library_or_that_is_stopped_is_reported() {
         return;
     };
     let host = Host::new();
-    let plain = start(&bench, "ungoverned", false);
-    let (code, said) = host.set("ungoverned", "0");
+    let plain = Vmm::start(&bench, "plain", By::Nothing);
+    let (code, said) = host.set(&plain.id().to_string(), "0");
     assert_eq!(code, Some(3), "{said}");
     assert!(said.contains("without libhaltwise_preload.so"), "{said}");
     assert!(!host.0.path().join("var").exists());
     drop(plain);
-    let vm = start(&bench, "stopped", true);
+    let vm = start(&bench, "stopped", |lab| lab);
     assert_eq!(host.set("stopped", "0").0, Some(0));
     vm.signal(Signal::STOP);
     let (code, said) = host.set("stopped", "1us");
@@ -150,51 +166,37 @@ fn a_vmm_without_the_library_or_that_is_stopped_is_reported() {
     vm.signal(Signal::CONT);
     let (code, said) = host.run(&["undo"]);
     assert_eq!(code, Some(0), "{said}");
-    assert_eq!(in_kernel("stopped")[0].0, host.ceiling());
+    assert_eq!(in_kernel_by("stopped")[0].0, host.ceiling());
 }
 
-/// So many changes, by controllers that are killed at whatever effect: the VMM has as many fds and threads as
-/// before, and undo finds what was in force.
+/// A VMM that has haltwise-governor and is preloaded too is asked by one of both.
 #[test]
-fn many_changes_leave_nothing_behind() {
+fn a_vmm_that_has_the_library_and_the_crate() {
     let Some(bench) = Bench::set_up() else {
         return;
     };
     let host = Host::new();
-    let vm = start(&bench, "changed", true);
-    let many = |what: &str| {
-        let entries = fs::read_dir(format!("/proc/{}/{what}", vm.id()));
-        entries.unwrap().count()
+    let vm = start(&bench, "both", |lab| lab.env("LD_PRELOAD", library()));
+    assert_eq!(host.set("both", "70us").0, Some(0));
+    assert_eq!(in_kernel_by("both"), [(70_000, "own-cap".to_owned())]);
+    assert_eq!(host.run(&["undo"]).0, Some(0));
+    assert_eq!(in_kernel_by("both")[0].0, host.ceiling());
+    drop(vm);
+}
+
+/// The ceiling with which a VMM starts its VM is what undo restores.
+#[test]
+fn a_ceiling_of_the_vmms_own_is_restored() {
+    let Some(bench) = Bench::set_up() else {
+        return;
     };
-    let before = (many("fd"), many("task"));
-    let (mut failures, tries) = (Vec::new(), tries(40));
-    for turn in 0..tries {
-        let ceiling = format!("{}", turn * 1_000 + 1);
-        let effect = format!("{}", turn % 12 + 1);
-        let mut line = vec!["apply", "--vm", "changed", "--ceiling", &ceiling, "--yes"];
-        // Every other one is killed somewhere, or not if it has fewer effects than that.
-        if turn % 2 == 1 {
-            line.extend(["--die-before", &effect]);
-        }
-        let (code, said) = host.run(&line);
-        if !matches!(code, Some(0) | None) {
-            failures.push(format!("{ceiling}: {said}"));
-        }
-        let kernel = in_kernel("changed");
-        let is_set = kernel.iter().any(|(ns, _)| *ns == turn * 1_000 + 1);
-        if code == Some(0) && !is_set {
-            failures.push(format!("{ceiling} was set, and the kernel has {kernel:?}"));
-        }
-    }
+    let host = Host::new();
+    let vm = start(&bench, "capped", |lab| lab.args(["--cap", "30us"]));
+    assert_eq!(host.set("capped", "70us").0, Some(0));
     let (code, said) = host.run(&["undo"]);
-    if code != Some(0) || in_kernel("changed")[0].0 != host.ceiling() {
-        failures.push(format!("undo: {said}"));
-    }
-    let after = (many("fd"), many("task"));
-    if after != before {
-        failures.push(format!("fds and threads {before:?}, then {after:?}"));
-    }
-    judge("changes of a ceiling", tries, &failures);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(in_kernel_by("capped"), [(30_000, "own-cap".to_owned())]);
+    drop(vm);
 }
 
 /// A QEMU of the distribution, under its strictest sandbox: nothing of it knows of haltwise.
@@ -235,7 +237,7 @@ fn a_stock_qemu_under_its_sandbox() {
         Bench::wait_for(name);
         let (code, told) = host.set(name, "70us");
         assert_eq!(code, Some(0), "{told}");
-        assert_eq!(in_kernel(name), [(70_000, "own-cap".to_owned())]);
+        assert_eq!(in_kernel_by(name), [(70_000, "own-cap".to_owned())]);
         assert_eq!(host.run(&["undo"]).0, Some(0));
         drop(qemu);
         assert_eq!(fs::read_to_string(said).unwrap(), "");
@@ -280,17 +282,14 @@ fn a_stock_qemu_by_the_wrapper() {
     let host = Host::new();
     let wrapped = start("wrapped", &library());
     // From its first halt on.
-    assert_eq!(in_kernel("wrapped"), [(30_000, "own-cap".to_owned())]);
+    assert_eq!(in_kernel_by("wrapped"), [(30_000, "own-cap".to_owned())]);
     assert_eq!(host.set("wrapped", "70us").0, Some(0));
-    assert_eq!(in_kernel("wrapped"), [(70_000, "own-cap".to_owned())]);
+    assert_eq!(in_kernel_by("wrapped"), [(70_000, "own-cap".to_owned())]);
     // Without the library it is QEMU all the same.
     let bare = start("bare", &bench.path("nowhere.so"));
-    assert_eq!(in_kernel("bare")[0].1, "follows");
-    let doctor = Command::new(haltwise()).args(["doctor", "--json"]).output();
-    let told: Value = serde_json::from_slice(&doctor.unwrap().stdout).unwrap();
+    assert_eq!(in_kernel_by("bare")[0].1, "follows");
     for (name, settable) in [("wrapped", true), ("bare", false)] {
-        let mut vms = told["vms"].as_array().unwrap().iter();
-        let vm = vms.find(|vm| vm["name"] == name).unwrap();
+        let vm = doctor(name);
         assert_eq!(vm["ceiling_settable"], settable, "{vm}");
         assert_eq!(vm["ceiling_obstacle"].is_null(), settable, "{vm}");
     }

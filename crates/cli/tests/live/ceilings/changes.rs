@@ -1,0 +1,273 @@
+//! Changes of ceilings while controllers and VMMs are killed, fork, start another program, replace their VM and
+//! are reset. After each the kernel's own `struct kvm` is read, and in the end every VMM has the fds and threads that
+//! it had and has printed nothing.
+
+use std::fmt::Write as _;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
+
+use super::super::bench::{Bench, Running, haltwise, told};
+use super::super::tries::{judge, tries};
+use super::Host;
+use super::vmm::{By, Qemu, Vmm};
+
+/// What disturbs a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Disturbance {
+    Nothing,
+    ControllerKilled,
+    VmmKilled,
+    Forked,
+    AnotherProgram,
+    Replaced,
+    OwnCeiling,
+    TwoControllers,
+    Reset,
+}
+
+const ALL: [Disturbance; 9] = [
+    Disturbance::Nothing,
+    Disturbance::ControllerKilled,
+    Disturbance::VmmKilled,
+    Disturbance::Forked,
+    Disturbance::AnotherProgram,
+    Disturbance::Replaced,
+    Disturbance::OwnCeiling,
+    Disturbance::TwoControllers,
+    Disturbance::Reset,
+];
+
+/// Who takes part.
+struct Scene {
+    bench: Bench,
+    host: Host,
+    /// The other controller's.
+    other: Host,
+    vmms: [Vmm; 2],
+    qemu: Option<Qemu>,
+    failures: Vec<String>,
+}
+
+#[test]
+fn many_changes_leave_nothing_behind() {
+    let Some(bench) = Bench::set_up() else {
+        return;
+    };
+    let vmms = [("preloaded", By::Preload), ("linked", By::Crate)];
+    let vmms = vmms.map(|(name, by)| Vmm::start(&bench, name, by));
+    let qemu = Qemu::start(&bench);
+    let without = if qemu.is_some() { "" } else { " (no QEMU)" };
+    let mut scene = Scene {
+        bench,
+        host: Host::new(),
+        other: Host::new(),
+        vmms,
+        qemu,
+        failures: Vec::new(),
+    };
+    let tries = tries(40);
+    for turn in 0..tries {
+        scene.turn(turn);
+    }
+    scene.end();
+    let attack = format!("changes of a ceiling{without}");
+    judge(&attack, tries, &scene.failures);
+}
+
+impl Scene {
+    fn turn(&mut self, turn: u64) {
+        let count = u64::try_from(ALL.len()).unwrap();
+        let disturbance = ALL[usize::try_from(turn % count).unwrap()];
+        let which = usize::try_from(turn / count % 2).unwrap();
+        let ns = turn * 1_000 + 1;
+        let said = match disturbance {
+            Disturbance::Nothing => self.changed(which, ns),
+            Disturbance::ControllerKilled => self.controller_killed(which, ns, turn),
+            Disturbance::VmmKilled => self.vmm_killed(ns, turn),
+            Disturbance::Forked => self.while_it_has_a_child(which, ns),
+            Disturbance::AnotherProgram => self.another_program(which, ns),
+            Disturbance::Replaced => self.replaced(which, ns),
+            Disturbance::OwnCeiling => self.own_ceiling(ns),
+            Disturbance::TwoControllers => self.two_controllers(which, ns),
+            Disturbance::Reset => self.reset(ns),
+        };
+        if let Err(said) = said {
+            let failure = format!("{disturbance:?}, VMM {which}, {ns} ns: {said}");
+            self.failures.push(failure);
+        }
+    }
+
+    /// Sets the ceiling, and reads it back.
+    fn changed(&self, which: usize, ns: u64) -> Result<(), String> {
+        self.set(self.vmms[which].id(), ns)
+    }
+
+    fn set(&self, pid: u32, ns: u64) -> Result<(), String> {
+        let (code, said) = self.host.set(&pid.to_string(), &ns.to_string());
+        if code != Some(0) {
+            return Err(said);
+        }
+        has(pid, &[ns])
+    }
+
+    /// It dies before one of its effects, or lives if it has fewer. What comes next works.
+    fn controller_killed(&self, which: usize, ns: u64, turn: u64) -> Result<(), String> {
+        let vm = self.vmms[which].id().to_string();
+        let (ceiling, effect) = ((ns + 1).to_string(), (turn / 18 % 12 + 1).to_string());
+        let line = ["apply", "--vm", &vm, "--ceiling", &ceiling, "--yes"];
+        let (code, said) = self
+            .host
+            .run(&[&line[..], &["--die-before", &effect]].concat());
+        if !matches!(code, Some(0) | None) {
+            return Err(said);
+        }
+        self.changed(which, ns)
+    }
+
+    /// The VMM is killed at any moment of the change. Undo knows that the VM has ended.
+    fn vmm_killed(&self, ns: u64, turn: u64) -> Result<(), String> {
+        let victim = Vmm::start(&self.bench, "victim", By::Preload);
+        let pid = victim.id();
+        let apply = self.host.start(pid, ns);
+        sleep(Duration::from_millis(turn % 64));
+        drop(victim);
+        let output = apply.output();
+        let said = told(&output);
+        if !matches!(output.status.code(), Some(0..=3)) || said.contains("panicked") {
+            return Err(said);
+        }
+        let (code, said) = self.host.run(&["undo"]);
+        if code != Some(0) {
+            return Err(said);
+        }
+        Ok(())
+    }
+
+    /// The child has the same fds: of the socket and of the VM.
+    fn while_it_has_a_child(&mut self, which: usize, ns: u64) -> Result<(), String> {
+        self.vmms[which].command("fork");
+        let during = self
+            .host
+            .set(&self.vmms[which].id().to_string(), &ns.to_string());
+        self.vmms[which].command("reap");
+        if during.0 != Some(0) {
+            return Err(during.1);
+        }
+        has(self.vmms[which].id(), &[ns])
+    }
+
+    /// The VM of the program that follows in the same process has not the ceiling that was set: a foreign change.
+    fn another_program(&mut self, which: usize, ns: u64) -> Result<(), String> {
+        self.changed(which, ns + 1)?;
+        self.vmms[which].command("exec");
+        let said = self.changed(which, ns).err().unwrap_or_default();
+        if !said.contains("modified externally") {
+            return Err(said);
+        }
+        self.host.take_over(self.vmms[which].id(), ns)
+    }
+
+    /// The new VM gets the ceiling of the old one, and another after that.
+    fn replaced(&mut self, which: usize, ns: u64) -> Result<(), String> {
+        self.changed(which, ns + 1)?;
+        self.vmms[which].command("replace");
+        has(self.vmms[which].id(), &[ns + 1])?;
+        self.changed(which, ns)
+    }
+
+    /// A ceiling that the VMM sets itself is what was in force before.
+    fn own_ceiling(&mut self, ns: u64) -> Result<(), String> {
+        // Of those by `Crate` nobody notes what goes past the crate.
+        let preloaded = 0;
+        let (code, said) = self.host.run(&["undo"]);
+        if code != Some(0) {
+            return Err(said);
+        }
+        self.vmms[preloaded].command(&format!("own {}", ns + 1));
+        self.changed(preloaded, ns)?;
+        let (code, said) = self.host.run(&["undo"]);
+        if code != Some(0) {
+            return Err(said);
+        }
+        has(self.vmms[preloaded].id(), &[ns + 1])
+    }
+
+    /// Both are answered, or are told what the other has set.
+    fn two_controllers(&self, which: usize, ns: u64) -> Result<(), String> {
+        let pid = self.vmms[which].id();
+        let controllers = [(&self.host, ns), (&self.other, ns + 1)];
+        let controllers = controllers.map(|(host, ns)| host.start(pid, ns));
+        let mut said = String::new();
+        let mut codes = Vec::new();
+        for controller in controllers {
+            let output = controller.output();
+            codes.push(output.status.code());
+            let _ = writeln!(said, "{}", told(&output));
+        }
+        if !codes.contains(&Some(0)) || codes.contains(&None) {
+            return Err(said);
+        }
+        has(pid, &[ns, ns + 1])?;
+        // Whoever was overtaken says so, and takes over when told to.
+        self.other.take_over(pid, ns + 1)?;
+        self.host.take_over(pid, ns)
+    }
+
+    fn reset(&mut self, ns: u64) -> Result<(), String> {
+        let Some(qemu) = &mut self.qemu else {
+            return Ok(());
+        };
+        let pid = qemu.id();
+        qemu.reset();
+        self.set(pid, ns)?;
+        self.qemu.as_mut().unwrap().reset();
+        has(pid, &[ns])
+    }
+
+    /// What every VMM is left with.
+    fn end(&mut self) {
+        let (code, said) = self.host.run(&["undo"]);
+        if code != Some(0) {
+            self.failures.push(format!("undo: {said}"));
+        }
+        let left = self.vmms.iter().map(Vmm::left);
+        let left = left.chain([self.qemu.as_ref().and_then(Qemu::left)]);
+        self.failures.extend(left.flatten());
+    }
+}
+
+impl Host {
+    /// A controller.
+    fn start(&self, pid: u32, ns: u64) -> Running {
+        Running::start(
+            Command::new(haltwise())
+                .args(["apply", "--vm", &pid.to_string()])
+                .args(["--ceiling", &ns.to_string(), "--yes", "--root"])
+                .arg(self.root())
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped()),
+        )
+    }
+
+    /// Sets a ceiling whatever others have set, and reads it back.
+    fn take_over(&self, pid: u32, ns: u64) -> Result<(), String> {
+        let (vm, ceiling) = (pid.to_string(), ns.to_string());
+        let line = ["apply", "--vm", &vm, "--ceiling", &ceiling];
+        let (code, said) = self.run(&[&line[..], &["--yes", "--take-over"]].concat());
+        if code != Some(0) {
+            return Err(said);
+        }
+        has(pid, &[ns])
+    }
+}
+
+/// Whether the kernel has one of these ceilings for the VM of a process.
+fn has(pid: u32, expected: &[u64]) -> Result<(), String> {
+    let kernel = super::in_kernel(|vm| vm["pid"] == pid);
+    let is_one = |(ns, by): &(u64, String)| expected.contains(ns) && by == "own-cap";
+    if matches!(&kernel[..], [one] if is_one(one)) {
+        return Ok(());
+    }
+    Err(format!("the kernel has {kernel:?}, not {expected:?}"))
+}

@@ -1,0 +1,148 @@
+//! A VMM of one VM that does what VMMs do to their VMs and to themselves, for tests and benchmarks of ceilings: it takes
+//! commands on stdin, a line each, and answers each with a line. With `announce` as its argument it announces its VM;
+//! without, `libhaltwise_preload.so` may do so.
+//!
+//! `replace` closes the VM and creates another, `own NS` sets the ceiling without asking anybody, `fork` starts a child
+//! that has the VM's fds and does nothing, `reap` ends it, `exec` starts this program anew in the same process, `trips N`
+//! runs the vCPU N times until it exits, and answers with the CPU time of that in nanoseconds.
+
+#![expect(clippy::print_stdout, reason = "the answers")]
+
+use std::io::{BufRead as _, Error, Result, stdin};
+use std::os::unix::process::CommandExt as _;
+use std::process::Command;
+use std::time::Duration;
+
+use kvm_bindings::{kvm_enable_cap, kvm_userspace_memory_region};
+use kvm_ioctls::{Kvm, VcpuFd, VmFd};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+
+const KVM_CAP_HALT_POLL: u32 = 182;
+/// Where the guest's only page lies.
+const CODE: u64 = 0x1000;
+/// `again: out %al, $0x10; jmp again`.
+const GUEST: [u8; 4] = [0xe6, 0x10, 0xeb, 0xfc];
+/// Three pages below 4 GiB that VMX takes for real mode.
+const TSS: usize = 0xfffb_d000;
+
+#[repr(align(4096))]
+struct Page([u8; 4096]);
+
+/// The VM, and the vCPU by which haltwise finds it.
+struct Vm {
+    fd: VmFd,
+    vcpu: VcpuFd,
+    // Given back after the fds are closed.
+    _memory: Box<Page>,
+}
+
+impl Vm {
+    fn create(announced: bool) -> Result<Self> {
+        let vm = Kvm::new()?.create_vm()?;
+        if announced && !haltwise_governor::announce(&vm) {
+            return Err(Error::other("the VM cannot be announced"));
+        }
+        let mut memory = Box::new(Page([0; 4096]));
+        memory.0[..GUEST.len()].copy_from_slice(&GUEST);
+        let region = kvm_userspace_memory_region {
+            slot: 0,
+            flags: 0,
+            guest_phys_addr: CODE,
+            memory_size: 4096,
+            userspace_addr: (&raw const *memory).addr() as u64,
+        };
+        // SAFETY: a page that lives as long as the VM, of which we make no use meanwhile.
+        unsafe { vm.set_user_memory_region(region) }?;
+        vm.set_tss_address(TSS)?;
+        // Without one, halts are the VMM's.
+        vm.create_irq_chip()?;
+        let vcpu = vm.create_vcpu(0)?;
+        let mut segments = vcpu.get_sregs()?;
+        (segments.cs.base, segments.cs.selector) = (0, 0);
+        vcpu.set_sregs(&segments)?;
+        let mut registers = vcpu.get_regs()?;
+        (registers.rip, registers.rflags) = (CODE, 2);
+        vcpu.set_regs(&registers)?;
+        Ok(Self {
+            fd: vm,
+            vcpu,
+            _memory: memory,
+        })
+    }
+
+    /// As a VMM with an option of its own does it.
+    fn set_ceiling(&self, ns: u64) -> Result<()> {
+        let mut cap = kvm_enable_cap {
+            cap: KVM_CAP_HALT_POLL,
+            ..Default::default()
+        };
+        cap.args[0] = ns;
+        Ok(self.fd.enable_cap(&cap)?)
+    }
+
+    fn trips(&mut self, trips: u64) -> Result<i64> {
+        let clock = || {
+            let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+            time.tv_sec * 1_000_000_000 + time.tv_nsec
+        };
+        let before = clock();
+        for _ in 0..trips {
+            self.vcpu.run()?;
+        }
+        Ok(clock() - before)
+    }
+}
+
+fn main() -> Result<()> {
+    // As every VMM has: with a single thread the kernel takes a shorter way to a file.
+    std::thread::spawn(std::thread::park);
+    let announced = std::env::args().any(|argument| argument == "announce");
+    let mut vm = Vm::create(announced)?;
+    let mut child = None;
+    println!("ready");
+    for line in stdin().lock().lines() {
+        let line = line?;
+        let (command, number) = line.split_once(' ').unwrap_or((&line, "0"));
+        let number: u64 = number.parse().map_err(Error::other)?;
+        match command {
+            "replace" => {
+                // Closed first: the new fds have the old numbers.
+                drop(vm);
+                vm = Vm::create(announced)?;
+            }
+            "own" => vm.set_ceiling(number)?,
+            "fork" => child = Some(fork()?),
+            "reap" => reap(child.take())?,
+            "exec" => {
+                let mut again = Command::new(std::env::current_exe()?);
+                return Err(again.args(std::env::args_os().skip(1)).exec());
+            }
+            "trips" => {
+                println!("{}", vm.trips(number)?);
+                continue;
+            }
+            _ => return Err(Error::other("no such command")),
+        }
+        println!("done");
+    }
+    Ok(())
+}
+
+fn fork() -> Result<Pid> {
+    // SAFETY: the child only sleeps until it is killed.
+    match unsafe { libc::fork() } {
+        -1 => Err(Error::last_os_error()),
+        0 => loop {
+            std::thread::sleep(Duration::from_hours(1));
+        },
+        child => Pid::from_raw(child).ok_or_else(|| Error::other("no child")),
+    }
+}
+
+fn reap(child: Option<Pid>) -> Result<()> {
+    if let Some(child) = child {
+        kill_process(child, Signal::KILL)?;
+        waitpid(Some(child), WaitOptions::empty())?;
+    }
+    Ok(())
+}
