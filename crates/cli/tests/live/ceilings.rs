@@ -13,6 +13,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 mod changes;
+mod libvirt;
 mod vmm;
 
 use self::vmm::{By, Vmm};

@@ -1,0 +1,93 @@
+//! A domain of libvirt whose `<emulator>` is a link to `haltwise-exec`. libvirt starts the emulator with an environment
+//! of its own, under QEMU's sandbox, and asks it before what it can do.
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use super::super::bench::{Bench, Running, haltwise, told};
+use super::{Host, doctor, in_kernel_by, library};
+
+const DOMAIN: &str = "of-libvirt";
+
+/// Programs that it takes, and their packages in Debian.
+const TOOLS: [(&str, &str); 4] = [
+    ("libvirtd", "libvirt-daemon"),
+    ("virsh", "libvirt-clients"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("unshare", "util-linux"),
+];
+
+fn has(program: &str) -> bool {
+    let found = Command::new(program).arg("--version").output();
+    found.is_ok_and(|it| it.status.success())
+}
+
+/// A libvirtd of our own, with the domain.
+fn start(bench: &Bench, link: &std::path::Path) -> Running {
+    let namespaces = [
+        "--mount",
+        "--net",
+        "--pid",
+        "--fork",
+        "--kill-child",
+        "--mount-proc",
+    ];
+    let script = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/live/ceilings/libvirt.sh"
+    );
+    Running::start(
+        Command::new("unshare")
+            .args(namespaces)
+            .args(["sh", script])
+            .arg(bench.dir.path())
+            .arg(DOMAIN)
+            .arg(link)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped()),
+    )
+}
+
+#[test]
+fn a_domain_of_libvirt_by_the_wrapper() {
+    let Some(bench) = Bench::set_up() else {
+        return;
+    };
+    if let Some((program, package)) = TOOLS.iter().find(|(program, _)| !has(program)) {
+        println!("skipped: no {program} (package {package})");
+        return;
+    }
+    // As installed: the library beside the program, and nothing in the environment.
+    let (exec, link) = (
+        bench.path("haltwise-exec"),
+        bench.path("qemu-system-x86_64"),
+    );
+    fs::copy(haltwise().with_file_name("haltwise-exec"), &exec).unwrap();
+    fs::copy(library(), bench.path("libhaltwise_preload.so")).unwrap();
+    std::os::unix::fs::symlink(&exec, &link).unwrap();
+    let libvirt = start(&bench, &link);
+    let host = Host::new();
+    Bench::wait_for(DOMAIN);
+    let vm = doctor(DOMAIN);
+    assert_eq!(vm["ceiling_settable"], true, "{vm}");
+    assert_eq!(host.set(DOMAIN, "0").0, Some(0));
+    assert_eq!(in_kernel_by(DOMAIN), [(0, "own-cap".to_owned())]);
+    assert_eq!(host.run(&["undo"]).0, Some(0));
+    assert_eq!(
+        in_kernel_by(DOMAIN),
+        [(host.ceiling(), "own-cap".to_owned())]
+    );
+    // Closes its stdin.
+    let output = libvirt.output();
+    assert!(output.status.success(), "{}", told(&output));
+    let said = |name: &str| fs::read_to_string(bench.path(name)).unwrap();
+    assert_eq!(said("state").trim(), "paused");
+    assert_eq!(said("of-link"), said("of-stock"));
+    assert_eq!(said("after"), said("before"));
+    let log = said("log");
+    assert!(
+        !log.contains("haltwise-exec:") && !log.contains("ERROR: ld.so"),
+        "{log}"
+    );
+}
