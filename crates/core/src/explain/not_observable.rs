@@ -2,8 +2,8 @@
 //!
 //! No halt in a recording may mean that exits on HLT are disabled (`KVM_X86_DISABLE_EXITS_HLT`, QEMU's
 //! `-overcommit cpu-pm=on`), that WFI is not trapped, or that the guest never rests. The recorder tells
-//! the first where it can. A guest without a single halt in a second or more is told as possible only:
-//! one that never rests looks the same. One that has its host handle exits for much of the time is seen
+//! the first where it can. Elsewhere a guest without a single halt in a second or more is reported as possible
+//! only: one that never rests looks the same (`guest-never-halts`). One that has its host handle exits for much of the time is seen
 //! not to rest. Time in which it is known to have been paused does not count.
 
 use super::evidence::{Evidence, Guest};
@@ -32,7 +32,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     let silent = |guest: &Guest<'_>| {
         let silent = guest.seats.iter().all(|it| it.account.is_none());
         let can_be_seen = guest.vm.observable == Observable::Yes;
-        can_be_seen && silent && !is_paused(guest)
+        can_be_seen && silent && !is_known_to_exit(guest) && !is_paused(guest)
     };
     let guests = evidence.guests.iter().filter(|guest| silent(guest));
     let spans = guests.map(ran_ns);
@@ -85,7 +85,7 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
         .exits
         .is_some_and(|exits| exits.total().halts.count > 0);
     let long = span_ns >= LONG_NS && !guest.seats.is_empty();
-    (none && long && !exits && !is_busy(guest)).then(|| {
+    (none && long && !exits && !is_known_to_exit(guest) && !is_busy(guest)).then(|| {
         let vcpus = match guest.seats.len() {
             1 => "1 vCPU".to_owned(),
             many => format!("{many} vCPUs"),
@@ -93,6 +93,13 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
         let seen = format!("{vcpus} and no halt in {}.", nanos(span_ns));
         found(seen, Sure::Possible)
     })
+}
+
+/// Whether the recorder read each vCPU's structures, where it would have found exits on HLT disabled: what the
+/// guest says of host polling lies beside that.
+fn is_known_to_exit(guest: &Guest<'_>) -> bool {
+    let mut seats = guest.seats.iter();
+    seats.all(|seat| seat.listed.is_some_and(|vcpu| vcpu.guest_veto.is_some()))
 }
 
 /// How long it may have run: for all that it is known to have been paused.
