@@ -2,7 +2,7 @@
 //!
 //! What cannot run here is skipped with its reason; what runs and fails, fails.
 
-mod deb;
+pub(crate) mod deb;
 mod emulator;
 mod exits;
 mod guest;
@@ -66,7 +66,7 @@ enum Part {
     Rule,
     /// Settings that are applied and undone, and exits
     Rest,
-    /// A stock Linux guest under QEMU, against KVM's own counters
+    /// A stock Linux guest under QEMU, against KVM's own counters; its ceiling
     LinuxGuest,
 }
 
@@ -214,8 +214,12 @@ pub(crate) fn build() -> Result<()> {
         "haltwise-lab",
         "-p",
         "haltwise-capture",
+        "-p",
+        "haltwise-exec",
     ];
     let args = ["build", "--quiet", "--bins"].into_iter().chain(packages);
+    tool::run(tool::cargo(&repo::root()).args(args))?;
+    let args = ["build", "--quiet", "-p", "haltwise-preload"];
     tool::run(tool::cargo(&repo::root()).args(args))?;
     let args = ["build", "--quiet", "-p", "xtask", "--bin", "guest-tool"];
     tool::run(tool::cargo(&repo::root()).args(args))
@@ -269,6 +273,9 @@ pub(crate) struct Binaries {
     pub(crate) guest_tool: PathBuf,
     /// Prints the halts of a capture; only the checks that compare captures need it.
     pub(crate) halts: PathBuf,
+    /// Start a stock QEMU whose VM can have a ceiling; only the checks with a Linux guest need them.
+    pub(crate) exec: PathBuf,
+    pub(crate) preloaded: PathBuf,
 }
 
 impl Binaries {
@@ -300,6 +307,8 @@ impl Binaries {
             lab,
             guest_tool,
             halts: dir.join("capture-halts"),
+            exec: dir.join("haltwise-exec"),
+            preloaded: dir.join("libhaltwise_preload.so"),
         })
     }
 

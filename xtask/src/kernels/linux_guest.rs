@@ -266,10 +266,17 @@ fn settings(dir: &Path, binaries: &Binaries) -> Found {
             let seen: knob::Applied = read(&dir.join(file))?;
             found.disagreements.extend(knob::watched(&seen, &expected));
         }
+        // Whatever becomes of the host's parameter meanwhile.
+        for (file, ns) in [("ceiling.json", 1_000_000), ("restored.json", 5_000_000)] {
+            let seen: knob::Applied = read(&dir.join(file))?;
+            let expected = [("web1", "own-cap", Some(ns))];
+            found.disagreements.extend(knob::watched(&seen, &expected));
+        }
         Ok(())
     };
     let mut found = Found {
-        summary: "paused, unstarted, running, applied, proved, undone".to_owned(),
+        summary: "paused, unstarted, running, applied, proved, undone, with a ceiling of its own"
+            .to_owned(),
         ..Found::default()
     };
     if let Err(error) = judge(&mut found) {
@@ -367,7 +374,9 @@ fn script(phases: &[Phase]) -> String {
     let mut text = String::from(include_str!("linux_guest/host.sh"));
     text.push_str(
         "echo 5000000 >/sys/module/kvm/parameters/halt_poll_ns\n\
-         launch web1 ''\nlaunch web2 cpuidle_haltpoll.force=1\n\
+         mkdir /wrapped\nln -s /bin/haltwise-exec /wrapped/qemu-system-x86_64\n\
+         launch web1 '' /wrapped/qemu-system-x86_64\n\
+         launch web2 cpuidle_haltpoll.force=1 qemu-system-x86_64\n\
          wait_for web1\nwait_for web2\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n",
     );
     for phase in phases {
@@ -407,6 +416,8 @@ fn host(kernel: &Kernel, binaries: &Binaries, firmware: &[PathBuf]) -> Result<Gu
         .modules(&["tun", "vhost_net"])
         .file(&qemu, "bin/qemu-system-x86_64")?
         .file(&binaries.guest_tool, "bin/guest-tool")?
+        .file(&binaries.exec, "bin/haltwise-exec")?
+        .file(&binaries.preloaded, "bin/libhaltwise_preload.so")?
         .file(&kernel.image, "guest/kernel")?
         .bytes("guest/initramfs", guest(kernel, binaries)?.archive()?);
     for program in ["perf", "trace-cmd"] {

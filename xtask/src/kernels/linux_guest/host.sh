@@ -15,13 +15,13 @@ qmp() { # VM, commands
 # Which address a VM has, on a network of its own.
 address_of() { echo "10.9.${1#web}.2"; }
 
-launch() { # VM, options of its kernel
+launch() { # VM, options of its kernel, QEMU
     number=${1#web}
     tunctl -t "tap$number" >/dev/null
     ip addr add "10.9.$number.1/24" dev "tap$number"
     ip link set "tap$number" up
     dd if=/dev/zero of="/run/$1.disk" bs=1M count=4 2>/dev/null
-    qemu-system-x86_64 -name "guest=$1,debug-threads=on" -machine q35,accel=kvm -cpu host -smp 2 -m 192 \
+    "$3" -name "guest=$1,debug-threads=on" -machine q35,accel=kvm -cpu host -smp 2 -m 192 \
         -nodefaults -display none -L /firmware -kernel /guest/kernel -initrd /guest/initramfs \
         -append "console=ttyS0 quiet panic=-1 tsc=reliable iomem=relaxed address=$(address_of "$1") $2" \
         -serial "file:/out/$1.console" -qmp "unix:/run/$1.qmp,server=on,wait=off" \
@@ -107,6 +107,20 @@ paused() { # VM that is to run
     haltwise top --once --json --interval 1s >/out/settings/top.json 2>/run/said || fail "top: $(cat /run/said)"
 }
 
+# The ceiling of a VM whose QEMU was started by haltwise-exec, set and taken back while the host's parameter is changed.
+ceilings() { # VM
+    haltwise apply --vm "$1" --ceiling 1ms --yes >/run/said 2>&1 || fail "apply --vm: $(cat /run/said)"
+    echo 3000000 >$ceiling
+    haltwise status --json >/out/settings/ceiling.json 2>/run/said || fail "status: $(cat /run/said)"
+    haltwise undo >/run/said 2>&1 || fail "undo of a ceiling: $(cat /run/said)"
+    haltwise status --json >/out/settings/restored.json 2>/run/said || fail "status: $(cat /run/said)"
+    [ "$(cat $ceiling)" = 3000000 ] || fail "undo of a ceiling set halt_poll_ns to $(cat $ceiling)"
+    echo "$was" >$ceiling
+    haltwise apply --vm web2 --ceiling 0 --yes >/run/said 2>&1
+    [ $? = 3 ] || fail "apply --vm of a VMM without the library: $(cat /run/said)"
+    [ ! -s "/out/$1.qemu" ] || fail "$1: $(cat "/out/$1.qemu")"
+}
+
 # Settings that are applied, shown, proved and taken back while a VM runs; the other one is paused.
 settings() { # VM
     mkdir /out/settings
@@ -126,6 +140,7 @@ settings() { # VM
     [ "$(cat $ceiling)" = 2000000 ] || fail "prove left $(cat $ceiling)"
     haltwise undo >/run/said 2>&1 || fail "undo: $(cat /run/said)"
     [ "$(cat $ceiling)" = "$was" ] || fail "undo left $(cat $ceiling)"
+    ceilings "$1"
     kill $load
     qmp "$1" stop >/dev/null
 }
