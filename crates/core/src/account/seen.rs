@@ -1,7 +1,5 @@
 //! Small tables and marks that add up in any order and cannot grow without end.
 
-use std::collections::BTreeMap;
-
 /// What can be added to its like, in any order and grouping, with the same result.
 pub trait Fold {
     /// Adds another.
@@ -100,14 +98,15 @@ impl<T: Ord + Clone> Fold for Newest<T> {
 /// rows come: a key that belongs to the smallest of all belongs to the smallest at any time before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bounded<K: Ord, V, const LIMIT: usize> {
-    kept: BTreeMap<K, V>,
+    /// By key. A vCPU mostly has one ceiling: a row takes the room of a row, and not of a tree's node.
+    kept: Vec<(K, V)>,
     rest: Option<V>,
 }
 
 impl<K: Ord, V, const LIMIT: usize> Default for Bounded<K, V, LIMIT> {
     fn default() -> Self {
         Self {
-            kept: BTreeMap::new(),
+            kept: Vec::new(),
             rest: None,
         }
     }
@@ -116,23 +115,27 @@ impl<K: Ord, V, const LIMIT: usize> Default for Bounded<K, V, LIMIT> {
 impl<K: Ord + Clone, V: Fold + Clone, const LIMIT: usize> Bounded<K, V, LIMIT> {
     /// Adds to a key's row.
     pub fn add(&mut self, key: K, value: &V) {
-        if let Some(row) = self.kept.get_mut(&key) {
-            row.fold(value);
-            return;
-        }
-        if self.kept.len() < LIMIT {
-            self.kept.insert(key, value.clone());
-            return;
-        }
-        let evicted = match self.kept.last_entry() {
-            Some(last) if *last.key() > key => {
-                let evicted = last.remove();
-                self.kept.insert(key, value.clone());
-                evicted
-            }
-            _ => value.clone(),
+        let place = match self.place(&key) {
+            Ok(place) => return self.kept[place].1.fold(value),
+            Err(place) => place,
         };
-        self.add_rest(&evicted);
+        if place == LIMIT {
+            return self.add_rest(value);
+        }
+        if self.kept.len() == LIMIT
+            && let Some((_, evicted)) = self.kept.pop()
+        {
+            self.add_rest(&evicted);
+        }
+        if self.kept.is_empty() {
+            self.kept.reserve_exact(1);
+        }
+        self.kept.insert(place, (key, value.clone()));
+    }
+
+    /// Where a key's row is, or would be.
+    fn place(&self, key: &K) -> Result<usize, usize> {
+        self.kept.binary_search_by(|(known, _)| known.cmp(key))
     }
 
     fn add_rest(&mut self, value: &V) {
@@ -144,12 +147,12 @@ impl<K: Ord + Clone, V: Fold + Clone, const LIMIT: usize> Bounded<K, V, LIMIT> {
 
     /// The rows kept, by key.
     pub fn rows(&self) -> impl DoubleEndedIterator<Item = (&K, &V)> {
-        self.kept.iter()
+        self.kept.iter().map(|(key, value)| (key, value))
     }
 
     /// The row of a key.
     pub fn get(&self, key: &K) -> Option<&V> {
-        self.kept.get(key)
+        Some(&self.kept[self.place(key).ok()?].1)
     }
 
     /// All that found no row.

@@ -1,23 +1,73 @@
-//! Counts by bucket, in little memory while there are few values.
+//! Counts by bucket, in little memory: a capture of 100,000 VMs has a dozen histograms or more for each.
 
 use serde::{Deserialize, Serialize};
 
-use super::BUCKETS;
+use super::{BUCKETS, SUB_BITS};
 
-/// Up to so many values are kept as a list of their buckets; of more there is a count for each bucket.
-///
-/// A capture of 100,000 VMs has a dozen histograms or more for each, most of them of few values. A list takes 2 bytes
-/// for each value; counts take 8 for each bucket up to the highest, which is 1.5 kB for times up to 40 ms.
-pub(super) const FEW: usize = 128;
+/// Up to so many values are kept as a list of their buckets, 2 bytes each. Of more there are counts for those powers of
+/// two that were seen: 32 bytes for each, so that gaps from 10 us to 10 ms take less than 400.
+pub(super) const FEW: usize = 32;
 
-/// Which of the two it is depends on the number of values alone: equal counts are equal, whatever their order.
+/// Buckets of a power of two.
+const PARTS: usize = 1 << SUB_BITS;
+
+/// Which of these it is depends on the counts alone: equal counts are equal, whatever their order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<u64>", into = "Vec<u64>")]
 pub(super) enum Counts {
     /// The bucket of each value, in rising order.
     Few(Vec<u16>),
-    /// Counts by bucket, as long as the highest bucket used.
-    Many(Vec<u64>),
+    /// Counts by bucket, none beyond 32 bits.
+    Many(Octaves<u32>),
+    /// Counts by bucket.
+    Most(Octaves<u64>),
+}
+
+/// Counts of those powers of two of which there are any.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Octaves<T> {
+    /// A bit for each.
+    seen: u64,
+    /// These, in rising order.
+    counts: Vec<[T; PARTS]>,
+}
+
+const _: () = assert!(BUCKETS <= PARTS * u64::BITS as usize);
+
+impl<T: Copy + Default + Into<u64>> Octaves<T> {
+    /// How many powers of two below this one there are.
+    fn place(&self, octave: usize) -> usize {
+        (self.seen & ((1 << octave) - 1)).count_ones() as usize
+    }
+
+    /// The count of a bucket.
+    #[inline]
+    fn count_mut(&mut self, bucket: usize) -> &mut T {
+        let octave = bucket / PARTS;
+        let place = self.place(octave);
+        if self.seen & (1 << octave) == 0 {
+            self.insert(octave, place);
+        }
+        &mut self.counts[place][bucket % PARTS]
+    }
+
+    #[cold]
+    fn insert(&mut self, octave: usize, place: usize) {
+        self.seen |= 1 << octave;
+        self.counts.reserve_exact(1);
+        self.counts.insert(place, [T::default(); PARTS]);
+    }
+
+    /// The buckets used, in rising order, with their counts.
+    fn used(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> {
+        let octaves = 0..u64::BITS as usize;
+        let seen = octaves.filter(|octave| self.seen & (1 << octave) != 0);
+        seen.flat_map(|octave| {
+            let counts = self.counts[self.place(octave)].iter().enumerate();
+            counts.map(move |(part, count)| (octave * PARTS + part, (*count).into()))
+        })
+        .filter(|(_, count)| *count > 0)
+    }
 }
 
 impl Default for Counts {
@@ -49,42 +99,68 @@ impl Counts {
     #[inline]
     pub(super) fn add(&mut self, bucket: usize, count: u64) {
         let bucket = bucket.min(BUCKETS - 1);
-        match self {
-            Self::Many(counts) => {
-                if bucket >= counts.len() {
-                    counts.resize(bucket + 1, 0);
-                }
-                counts[bucket] = counts[bucket].saturating_add(count);
-            }
-            Self::Few(_) => self.add_to_few(bucket, count),
-        }
-    }
-
-    #[inline(never)]
-    fn add_to_few(&mut self, bucket: usize, count: u64) {
-        if let Self::Few(buckets) = self {
-            let room = FEW - buckets.len();
-            let count = usize::try_from(count).ok().filter(|count| *count <= room);
-            if let (Some(count), Ok(bucket)) = (count, u16::try_from(bucket)) {
-                let place = buckets.partition_point(|other| *other <= bucket);
-                buckets.splice(place..place, std::iter::repeat_n(bucket, count));
+        if let Self::Many(counts) = self {
+            let sum = counts.count_mut(bucket);
+            let more = u32::try_from(count).ok();
+            if let Some(more) = more.and_then(|count| sum.checked_add(count)) {
+                *sum = more;
                 return;
             }
         }
-        *self = Self::Many(self.by_bucket());
-        self.add(bucket, count);
+        self.add_rarely(bucket, count);
+    }
+
+    #[inline(never)]
+    fn add_rarely(&mut self, bucket: usize, count: u64) {
+        match self {
+            Self::Few(buckets) => {
+                let room = FEW - buckets.len();
+                let few = usize::try_from(count).ok().filter(|count| *count <= room);
+                if let (Some(count), Ok(bucket)) = (few, u16::try_from(bucket)) {
+                    let place = buckets.partition_point(|other| *other <= bucket);
+                    buckets.splice(place..place, std::iter::repeat_n(bucket, count));
+                    return;
+                }
+                let mut many = Octaves::default();
+                for (bucket, count) in self.used() {
+                    *many.count_mut(bucket) = u32::try_from(count).unwrap_or(u32::MAX);
+                }
+                *self = Self::Many(many);
+                self.add(bucket, count);
+            }
+            Self::Many(_) => {
+                let mut most = Octaves::default();
+                for (bucket, count) in self.used() {
+                    *most.count_mut(bucket) = count;
+                }
+                *self = Self::Most(most);
+                self.add_rarely(bucket, count);
+            }
+            Self::Most(counts) => {
+                let sum = counts.count_mut(bucket);
+                *sum = sum.saturating_add(count);
+            }
+        }
     }
 
     /// The buckets used, in rising order, with their counts.
     pub(super) fn used(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> {
-        let (few, many): (&[u16], &[u64]) = match self {
-            Self::Few(buckets) => (buckets, &[]),
-            Self::Many(counts) => (&[], counts),
+        let few = match self {
+            Self::Few(buckets) => &buckets[..],
+            _ => &[],
         };
         let few = few.chunk_by(|one, next| one == next);
         let few = few.map(|run| (usize::from(run[0]), run.len() as u64));
-        let many = many.iter().copied().enumerate();
-        few.chain(many.filter(|(_, count)| *count > 0))
+        let many = match self {
+            Self::Many(counts) => Some(counts.used()),
+            _ => None,
+        };
+        let most = match self {
+            Self::Most(counts) => Some(counts.used()),
+            _ => None,
+        };
+        few.chain(many.into_iter().flatten())
+            .chain(most.into_iter().flatten())
     }
 
     /// A count for each bucket up to the highest used.
@@ -144,5 +220,19 @@ mod test {
         let rows: Vec<(usize, u64)> = counts.used().collect();
         assert_eq!(rows, [(3, u64::MAX), (BUCKETS - 1, 2)]);
         assert_eq!(of(&[(5, FEW as u64)]), Counts::Few(vec![5; FEW]));
+    }
+
+    /// The last count that 32 bits hold, and the next one, come to in one step or in two.
+    #[test]
+    fn counts_beyond_32_bits_are_kept_whole() {
+        let most = u64::from(u32::MAX);
+        assert!(matches!(of(&[(9, most), (100, 7)]), Counts::Many(_)));
+        let beyond = of(&[(9, most), (100, 7), (9, 1)]);
+        assert!(matches!(beyond, Counts::Most(_)));
+        let rows: Vec<(usize, u64)> = beyond.used().collect();
+        assert_eq!(rows, [(9, most + 1), (100, 7)]);
+        assert_eq!(of(&[(100, 7), (9, most + 1)]), beyond);
+        let back: Vec<(usize, u64)> = beyond.used().rev().collect();
+        assert_eq!(back, [(100, 7), (9, most + 1)]);
     }
 }

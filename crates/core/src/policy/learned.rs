@@ -78,7 +78,7 @@ const NEW: u32 = 1 << 12;
 /// The longest half-life. All weights together stay below 2^29 then.
 const LONGEST_HALF_LIFE: u32 = 1 << 16;
 
-/// The longest time that is told from longer ones, 2.1 s. Weights times times fit in 64 bits then.
+/// The longest time that is told from longer ones, 2.1 s. It fits in 32 bits, and weights times times in 64.
 const LONGEST_NS: u64 = 1 << 31;
 
 /// Buckets below this share of the break-even are one: there is nothing to choose between.
@@ -89,9 +89,9 @@ const FINEST: u64 = 64;
 struct Bucket {
     weight: u32,
     /// The longest of them.
-    high_ns: u64,
+    high_ns: u32,
     /// What one of them is taken for.
-    middle_ns: u64,
+    middle_ns: u32,
 }
 
 /// A histogram that forgets, and the threshold it stands for.
@@ -134,10 +134,11 @@ impl Learner {
                 bucket_low(bucket)
             };
             let high_ns = bucket_high(bucket).min(limit_ns);
+            let short = |ns| u32::try_from(ns).unwrap_or(u32::MAX);
             Bucket {
                 weight: 0,
-                high_ns,
-                middle_ns: u64::midpoint(low_ns, high_ns),
+                high_ns: short(high_ns),
+                middle_ns: short(u64::midpoint(low_ns, high_ns)),
             }
         };
         let full_interval = (terms.half_life / 8).max(1);
@@ -187,10 +188,11 @@ impl Learner {
         for bucket in &self.buckets {
             let weight = u64::from(bucket.weight);
             blocked -= weight;
-            polled_ns += weight * bucket.middle_ns;
-            let cost = polled_ns + blocked * (bucket.high_ns + self.break_even_ns);
+            let high_ns = u64::from(bucket.high_ns);
+            polled_ns += weight * u64::from(bucket.middle_ns);
+            let cost = polled_ns + blocked * (high_ns + self.break_even_ns);
             if cost < least {
-                (least, cheapest) = (cost, bucket.high_ns);
+                (least, cheapest) = (cost, high_ns);
             }
         }
         cheapest
