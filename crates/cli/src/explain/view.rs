@@ -1,5 +1,7 @@
 //! What the rules say: each figure with its name, unit and meaning.
 
+use std::collections::BTreeSet;
+
 use haltwise_core::explain::cost::{Cost, Gain, Of, SHOWN_FROM_NS_PER_S};
 use haltwise_core::explain::evidence::Evidence;
 use haltwise_core::explain::registry::RULES;
@@ -176,6 +178,7 @@ pub(crate) fn view(
     recommended: &Result<Recommended, Failure>,
 ) -> Explanation {
     let recording = &loaded.recording;
+    let vms: BTreeSet<VmIndex> = vms.iter().copied().collect();
     let evidence = Evidence::new(
         &recording.roster,
         &recording.ledger,

@@ -1,6 +1,10 @@
 //! What a search says: each figure with its name, unit and meaning.
 
+use std::collections::BTreeMap;
+
 use haltwise_capture::info::CaptureInfo;
+use haltwise_core::event::Vm;
+use haltwise_core::ids::VmIndex;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::replay::session::Seat;
 use haltwise_core::replay::{Cost, Doubts, Outcome};
@@ -480,8 +484,11 @@ fn rejected(setting: Settings, why: &Rejected) -> RejectedSetting {
 }
 
 fn caps(info: &CaptureInfo, of: &Caps, reach: Reach) -> VmCeilings {
+    // Of two with one index, the first.
+    let known = info.roster.vms.iter().rev();
+    let known: BTreeMap<VmIndex, &Vm> = known.map(|vm| (vm.index, vm)).collect();
     let vms = of.vms.iter().map(|cap| {
-        let vm = info.roster.vms.iter().find(|vm| vm.index == cap.vm);
+        let vm = known.get(&cap.vm);
         VmCeiling {
             name: vm.map(|vm| vm.name.clone()),
             pid: vm.map(|vm| vm.key.pid.0),

@@ -64,9 +64,8 @@ pub fn seek(material: &Material, base: &Knobs, cost: &Cost, crew: &impl Crew) ->
         .collect();
     let mut common: Vec<Sums> = Vec::new();
     let mut of_set = vec![(0_u128, Vec::new(), Vec::<Sums>::new()); sets.len()];
-    let groups: Vec<Vec<&Seated>> = vms.values().cloned().collect();
-    let played = stage::play_each(material, &groups, &entries, Part::Whole, "caps", crew);
-    for (&vm, parts) in vms.keys().zip(&played) {
+    let played = played(material, &vms, &entries, crew);
+    for (vm, parts) in played {
         Sums::add_parts(&mut common, &parts[0]);
         for (set, (milli, caps, sums)) in of_set.iter_mut().enumerate() {
             let from = 1 + set * CEILINGS_NS.len();
@@ -96,6 +95,26 @@ pub fn seek(material: &Material, base: &Knobs, cost: &Cost, crew: &impl Crew) ->
         && late::is_asked(material)
         && late_gain(material, &caps, base, &vms, cost, crew) <= 0.0;
     (!hangs).then_some(caps)
+}
+
+/// VMs whose parts lie in memory at once: those of each take some 150 kB.
+const BATCH: usize = if cfg!(test) { 1 } else { 256 };
+
+/// VM by VM, the sums of each part under each entry.
+fn played<'a>(
+    material: &'a Material,
+    vms: &'a BTreeMap<VmIndex, Vec<&Seated>>,
+    entries: &'a [Entry],
+    crew: &'a impl Crew,
+) -> impl Iterator<Item = (VmIndex, Vec<Vec<Sums>>)> + 'a {
+    let all: Vec<(VmIndex, Vec<&Seated>)> = vms.iter().map(|(vm, of)| (*vm, of.clone())).collect();
+    let mut rest = all.into_iter();
+    std::iter::from_fn(move || {
+        let (vms, groups): (Vec<_>, Vec<_>) = rest.by_ref().take(BATCH).unzip();
+        let parts = stage::play_each(material, &groups, entries, Part::Whole, "caps", crew);
+        (!vms.is_empty()).then(|| vms.into_iter().zip(parts))
+    })
+    .flatten()
 }
 
 /// What they gain were what was calibrated as late as [`late`] asks.

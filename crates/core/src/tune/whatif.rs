@@ -1,6 +1,8 @@
 //! What other settings would do: a grid of ceilings and of ways in which windows grow and shrink, each played on
 //! all halts, so that a page can show any of them without playing a halt itself.
 
+use std::collections::BTreeMap;
+
 use super::advice::Final;
 use super::candidates::{CEILINGS_NS, Moves, Reach};
 use super::crew::Crew;
@@ -189,16 +191,15 @@ fn shapes(material: &Material, named: &[Knobs]) -> Vec<Shape> {
 
 /// vCPUs VM by VM, those VMs that halt most first, then all others together.
 fn groups(material: &Material, most: usize) -> (Vec<VmIndex>, Vec<Vec<&Seated>>) {
-    let mut vms: Vec<(usize, VmIndex)> = Vec::new();
+    let mut halts = BTreeMap::<VmIndex, usize>::new();
     for seated in &material.seats {
-        let Some(vm) = seated.seat.vm else { continue };
-        match vms.iter_mut().find(|(_, known)| *known == vm) {
-            Some((halts, _)) => *halts += seated.samples.len(),
-            None => vms.push((seated.samples.len(), vm)),
+        if let Some(vm) = seated.seat.vm {
+            *halts.entry(vm).or_default() += seated.samples.len();
         }
     }
-    vms.sort_by_key(|(halts, vm)| (std::cmp::Reverse(*halts), *vm));
-    let vms: Vec<VmIndex> = vms.into_iter().take(most).map(|(_, vm)| vm).collect();
+    let mut vms: Vec<(VmIndex, usize)> = halts.into_iter().collect();
+    vms.sort_by_key(|(vm, halts)| (std::cmp::Reverse(*halts), *vm));
+    let vms: Vec<VmIndex> = vms.into_iter().take(most).map(|(vm, _)| vm).collect();
     let of = |vm: Option<VmIndex>| {
         let seats = material.seats.iter();
         seats
