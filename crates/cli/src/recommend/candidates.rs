@@ -131,7 +131,7 @@ pub(crate) enum SettingRow {
     Clairvoyant,
 }
 
-/// Halts that are kept in memory at most: 2 GB. More are thinned by stretches of time.
+/// Halts that are kept in memory at most: 1.5 GB. More are thinned by stretches of time.
 const MOST_HALTS: u64 = 32_000_000;
 
 /// Seeks in what was looked at.
@@ -154,8 +154,7 @@ pub(crate) fn search(
         seed: request.seed,
         ceiling_only: request.ceiling_only,
     };
-    let material = gather.finish(terms, &survey).map_err(refused)?;
-    drop(survey);
+    let material = gather.finish(terms, survey).map_err(refused)?;
     if material.seats.is_empty() {
         return Err(all_disabled());
     }

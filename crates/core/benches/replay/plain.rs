@@ -43,7 +43,7 @@ pub(crate) fn play(rule: &Rule, choices: &[Choice], samples: &[Sample], table: &
 /// The latency of a sleep: its own where it is as long, else the one whose turn it is.
 pub(crate) fn latency(sample: &Sample, slept_ns: u64, table: &Table, turn: u64) -> u64 {
     let class = class_of(slept_ns);
-    if sample.slept_class == Some(class) {
+    if sample.slept_in(class) {
         sample.latency_ns
     } else {
         table.at(class, turn).0

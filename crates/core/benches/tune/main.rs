@@ -180,5 +180,5 @@ fn material(halts: &[Halt]) -> Material {
         seed: 1,
         ceiling_only: false,
     };
-    gather.finish(terms, &survey).expect("sleeps to learn from")
+    gather.finish(terms, survey).expect("sleeps to learn from")
 }

@@ -84,28 +84,43 @@ impl Selection {
 }
 
 /// Recorded wake-up latencies of one vCPU, VM or host, by class of sleep.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Latencies {
-    classes: [Selection; CLASSES],
-}
-
-impl Default for Latencies {
-    fn default() -> Self {
-        Self {
-            classes: std::array::from_fn(|_| Selection::default()),
-        }
-    }
+    /// A bit for each class of which there are any.
+    seen: u32,
+    /// These, in rising order: each vCPU has a handful.
+    classes: Vec<Selection>,
 }
 
 impl Latencies {
     /// Adds a wake-up that was recorded.
     pub fn add(&mut self, slept_ns: u64, latency_ns: u64) {
-        self.classes[class_of(slept_ns)].add(latency_ns);
+        let class = class_of(slept_ns);
+        let place = self.place(class);
+        if self.seen & (1 << class) == 0 {
+            self.seen |= 1 << class;
+            self.classes.insert(place, Selection::default());
+        }
+        self.classes[place].add(latency_ns);
+    }
+
+    /// How many classes below this one there are.
+    fn place(&self, class: usize) -> usize {
+        (self.seen & ((1 << class) - 1)).count_ones() as usize
+    }
+
+    fn class(&self, class: usize) -> Option<&Selection> {
+        (self.seen & (1 << class) != 0).then(|| &self.classes[self.place(class)])
+    }
+
+    /// How many of a class were added.
+    fn seen(&self, class: usize) -> u64 {
+        self.class(class).map_or(0, |class| class.seen)
     }
 
     /// Whether nothing was added.
     pub fn is_empty(&self) -> bool {
-        self.classes.iter().all(|class| class.seen == 0)
+        self.classes.is_empty()
     }
 
     /// The median latency of the shortest sleeps of which there are [`ENOUGH`], in nanoseconds; where there
@@ -140,10 +155,20 @@ pub struct Sources<'a> {
 pub const ENOUGH: u64 = 16;
 
 impl<'a> Sources<'a> {
+    /// Whether the same knows of each class as of another's.
+    pub(super) fn answer_as(&self, others: &Sources<'_>) -> bool {
+        (0..CLASSES).all(
+            |class| match (self.of_class(class), others.of_class(class)) {
+                (Some((own, _)), Some((other, _))) => std::ptr::eq(own, other),
+                (own, other) => own.is_none() && other.is_none(),
+            },
+        )
+    }
+
     /// The first to have seen enough sleeps of a class; then what was measured; then whoever saw one. And
     /// which of these it is.
     fn of_class(&self, class: usize) -> Option<(&'a Latencies, Origin)> {
-        let seen = |latencies: &Latencies| latencies.classes[class].seen;
+        let seen = |latencies: &Latencies| latencies.seen(class);
         let recorded = || self.recorded.iter().copied();
         let known = |source: &&Latencies| seen(source) > 0;
         let enough = || recorded().find(|source| seen(source) >= ENOUGH);
@@ -186,7 +211,7 @@ impl Table {
     pub fn new(sources: &Sources<'_>) -> Option<Self> {
         let of_class = |class: usize| {
             let (source, origin) = sources.of_class(class)?;
-            Some((source.classes[class].kept.clone()?, origin))
+            Some((source.class(class)?.kept.clone()?, origin))
         };
         let known: [Option<(Arc<Vec<u64>>, Origin)>; CLASSES] = std::array::from_fn(of_class);
         let nearest = |class: usize| {
@@ -348,9 +373,9 @@ mod test {
             ..Sources::default()
         };
         let tables = [(); 2].map(|()| Table::new(&sources).unwrap());
-        let own = host.classes[class_of(5_000)].kept.as_ref().unwrap();
+        let own = host.class(class_of(5_000)).unwrap().kept.as_ref();
         for turns in tables.iter().flat_map(|table| &table.turns) {
-            assert!(Arc::ptr_eq(turns, own));
+            assert!(Arc::ptr_eq(turns, own.unwrap()));
         }
         // The copy that is made later is another's own.
         let late = Table::new(&Sources {

@@ -121,12 +121,6 @@ impl Outcome {
 
     /// Adds a halt as it was recorded. `sample` is what a replay takes of it.
     pub fn add_recorded(&mut self, halt: &Halt, sample: &Sample) {
-        self.add_recorded_but_wake(halt);
-        self.add_wake(halt.poll_ns, halt.waited, sample);
-    }
-
-    /// The same without what hangs on the wake-up latency, which comes with [`Self::add_wake`].
-    pub(crate) fn add_recorded_but_wake(&mut self, halt: &Halt) {
         let poll_ns = halt.poll_ns.unwrap_or(0);
         self.poll_unknown += u64::from(halt.poll_ns.is_none());
         self.halts += 1;
@@ -137,20 +131,12 @@ impl Outcome {
             self.polls += 1;
             self.successful_polls += u64::from(!halt.waited);
         }
-        self.blocks += u64::from(halt.waited);
         add(&mut self.poll_ns, poll_ns);
-        add(
-            &mut self.poll_fail_ns,
-            if halt.waited { poll_ns } else { 0 },
-        );
         add(&mut self.halt_ns, halt.halt_ns);
-    }
-
-    /// Adds the wake-up and the sleep before it of a halt that was added without.
-    pub(crate) fn add_wake(&mut self, poll_ns: Option<u64>, waited: bool, sample: &Sample) {
-        if waited {
-            let asleep_ns = sample.gap_ns.saturating_sub(poll_ns.unwrap_or(0));
-            add(&mut self.sleep_ns, asleep_ns);
+        if halt.waited {
+            self.blocks += 1;
+            add(&mut self.poll_fail_ns, poll_ns);
+            add(&mut self.sleep_ns, sample.gap_ns.saturating_sub(poll_ns));
         }
         add(&mut self.latency_ns, sample.latency_ns);
         self.latency.record(sample.latency_ns);

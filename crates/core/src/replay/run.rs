@@ -246,7 +246,7 @@ pub(super) fn play(
         };
     }
     let class = class_of(gap_ns - window_ns);
-    let is_own = sample.slept_class == Some(class);
+    let is_own = sample.slept_in(class);
     let (latency_ns, guessed) = latency(class, sample, table, turn);
     Played {
         poll_ns: window_ns,
@@ -263,7 +263,7 @@ pub(super) fn play(
 
 /// Its own latency where it slept about as long, else the one whose turn it is.
 pub(super) fn latency(class: usize, sample: &Sample, table: &Table, turn: u64) -> (u64, bool) {
-    if sample.slept_class == Some(class) {
+    if sample.slept_in(class) {
         (sample.latency_ns, false)
     } else {
         table.at(class, turn)

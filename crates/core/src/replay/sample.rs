@@ -15,7 +15,7 @@ pub struct Sample {
     /// From the wake event until it ran, as recorded; 0 if it did not wait.
     pub latency_ns: u64,
     /// How long it slept, by class, where that is known: its own latency holds for that class.
-    pub slept_class: Option<usize>,
+    pub slept_class: Option<u8>,
     /// Where a cut poll stopped; [`u64::MAX`] where none was cut.
     pub cut_ns: u64,
     /// What ended it.
@@ -49,7 +49,7 @@ impl Sample {
             gap_ns,
             halt_ns: halt.halt_ns,
             latency_ns: latency_ns.min(halt.halt_ns),
-            slept_class: (halt.waited && !gap_guessed).then(|| class_of(slept_ns)),
+            slept_class: short_class(slept_ns).filter(|_| halt.waited && !gap_guessed),
             cut_ns: if halt.poll_cut { polled_ns } else { u64::MAX },
             wake: halt.wake,
             valid: halt.valid,
@@ -58,11 +58,21 @@ impl Sample {
         (sample, gap_guessed.then(|| class_of(slept_ns)))
     }
 
+    /// Whether it slept for a length of this class, as far as that is known.
+    pub fn slept_in(&self, class: usize) -> bool {
+        self.slept_class.map(usize::from) == Some(class)
+    }
+
     /// Gives the latency that it lacked, in nanoseconds.
     pub fn settle(&mut self, latency_ns: u64) {
         self.gap_ns = self.halt_ns.saturating_sub(latency_ns);
         self.latency_ns = latency_ns.min(self.halt_ns);
     }
+}
+
+/// The class of a sleep of `ns` nanoseconds in little room: a search holds millions of halts.
+pub(super) fn short_class(ns: u64) -> Option<u8> {
+    u8::try_from(class_of(ns)).ok()
 }
 
 /// Time polled, in nanoseconds; where that was not recorded, the window in force.

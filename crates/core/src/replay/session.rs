@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::sync::Arc;
 
 use super::arrivals::{Arrivals, Evidence, Follow};
 use super::cost::Cost;
@@ -51,12 +52,20 @@ struct Learned {
     polled: u64,
 }
 
+/// What a VM's vCPUs slept together.
+#[derive(Debug)]
+enum OfVm {
+    /// What this one did, the only one so far.
+    Only(Seat),
+    Several(Box<Latencies>),
+}
+
 /// The first pass: what the recorded sleeps tell of wake-ups, and of what follows them.
 #[derive(Debug, Default)]
 pub struct Survey {
     /// Boxed as all that is large, since a map keeps half of its room free.
     seats: BTreeMap<Seat, Box<Learned>>,
-    vms: BTreeMap<Option<VmIndex>, Box<Latencies>>,
+    vms: BTreeMap<Option<VmIndex>, OfVm>,
     host: Latencies,
     /// Of sleeps that began because another task wanted the CPU.
     disturbed: Latencies,
@@ -66,6 +75,9 @@ impl Survey {
     /// Adds a halt.
     pub fn halt(&mut self, halt: &Halt) {
         let seat = Seat::of(halt);
+        if !self.seats.contains_key(&seat) {
+            self.come(seat);
+        }
         let own = self.seats.entry(seat).or_default();
         own.evidence.halt(halt);
         own.halts += 1;
@@ -76,13 +88,27 @@ impl Survey {
         };
         if halt.poll_cut {
             self.disturbed.add(slept_ns, latency_ns);
-        } else {
-            own.latencies.add(slept_ns, latency_ns);
-            self.vms
-                .entry(halt.vm)
-                .or_default()
-                .add(slept_ns, latency_ns);
-            self.host.add(slept_ns, latency_ns);
+            return;
+        }
+        own.latencies.add(slept_ns, latency_ns);
+        self.host.add(slept_ns, latency_ns);
+        if let Some(OfVm::Several(together)) = self.vms.get_mut(&seat.vm) {
+            together.add(slept_ns, latency_ns);
+        }
+    }
+
+    /// Before the first halt of a vCPU.
+    fn come(&mut self, seat: Seat) {
+        match self.vms.entry(seat.vm) {
+            Entry::Vacant(free) => {
+                free.insert(OfVm::Only(seat));
+            }
+            Entry::Occupied(mut known) => {
+                if let OfVm::Only(first) = known.get() {
+                    let until_now = self.seats.get(first).map(|first| first.latencies.clone());
+                    known.insert(OfVm::Several(Box::new(until_now.unwrap_or_default())));
+                }
+            }
         }
     }
 
@@ -100,17 +126,54 @@ impl Survey {
     /// Wake-up latencies of a vCPU, from itself, its VM, the host, or `elsewhere` (measured another
     /// time). `None` where nobody knows any.
     pub fn table(&self, seat: Seat, elsewhere: Option<&Latencies>) -> Option<Table> {
-        let recorded = [
-            self.seats.get(&seat).map(|own| &own.latencies),
-            self.vms.get(&seat.vm).map(Box::as_ref),
-            Some(&self.host),
-        ];
-        let recorded: Vec<&Latencies> = recorded.into_iter().flatten().collect();
-        Table::new(&Sources {
-            recorded: &recorded,
+        Table::new(&self.sources(&self.known_of(seat), elsewhere))
+    }
+
+    /// Who knows of a vCPU's wake-ups from this capture: itself, its VM, the host.
+    fn known_of(&self, seat: Seat) -> Vec<&Latencies> {
+        let own = self.seats.get(&seat).map(|own| &own.latencies);
+        let of_vm = self.vms.get(&seat.vm).and_then(|of_vm| match of_vm {
+            OfVm::Only(_) => None,
+            OfVm::Several(together) => Some(&**together),
+        });
+        own.into_iter().chain(of_vm).chain([&self.host]).collect()
+    }
+
+    fn sources<'a>(
+        &'a self,
+        recorded: &'a [&'a Latencies],
+        elsewhere: Option<&'a Latencies>,
+    ) -> Sources<'a> {
+        Sources {
+            recorded,
             elsewhere,
             disturbed: Some(&self.disturbed),
-        })
+        }
+    }
+
+    /// The table of a vCPU that saw too little itself.
+    pub(crate) fn common(&self, elsewhere: Option<&Latencies>) -> Common {
+        Common(Table::new(&self.sources(&[&self.host], elsewhere)).map(Arc::new))
+    }
+
+    /// [`Self::table`], which `common` is for many.
+    pub(crate) fn shared_table(
+        &self,
+        seat: Seat,
+        elsewhere: Option<&Latencies>,
+        common: &Common,
+    ) -> Option<Arc<Table>> {
+        let recorded = self.known_of(seat);
+        let sources = self.sources(&recorded, elsewhere);
+        if sources.answer_as(&self.sources(&[&self.host], elsewhere)) {
+            return common.0.clone();
+        }
+        Table::new(&sources).map(Arc::new)
+    }
+
+    /// Forgets a vCPU that nobody asks for again.
+    pub(crate) fn forget(&mut self, seat: Seat) {
+        self.seats.remove(&seat);
     }
 
     /// Whether a vCPU hardly polled, so that nothing shows what its wake-ups are like with polling.
@@ -126,6 +189,10 @@ impl Survey {
         Follow::new(arrivals, evidence.unwrap_or(&nothing))
     }
 }
+
+/// The latencies of the host, as the table of all vCPUs that saw too little themselves.
+#[derive(Debug)]
+pub(crate) struct Common(Option<Arc<Table>>);
 
 /// What holds for all of a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -216,7 +283,7 @@ pub const BISTABLE_SHARE: f64 = 0.05;
 /// What one vCPU is at in the second pass.
 #[derive(Debug)]
 struct Player {
-    table: Table,
+    table: Arc<Table>,
     follow: Follow,
     twins: Vec<Twins>,
     /// The same policies with shorter wake-ups; empty where the recording shows those of polling.
@@ -235,6 +302,7 @@ struct Player {
 pub struct Session<F> {
     plan: Plan,
     survey: Survey,
+    common: Common,
     setting: F,
     players: BTreeMap<Seat, Box<Player>>,
 }
@@ -244,6 +312,7 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
     /// halt; [`Setting::start`] and [`Setting::break_even_ns`] are filled in here.
     pub fn new(plan: Plan, survey: Survey, setting: F) -> Self {
         Self {
+            common: survey.common(plan.elsewhere.as_ref()),
             plan,
             survey,
             setting,
@@ -257,15 +326,15 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
         let Self {
             plan,
             survey,
+            common,
             setting,
             players,
         } = self;
         let player = match players.entry(seat) {
             Entry::Occupied(seated) => seated.into_mut(),
             Entry::Vacant(free) => {
-                let player = Player::sit_down(seat, plan, survey, setting(halt), halt)?;
-                // Nobody asks for it again.
-                survey.seats.remove(&seat);
+                let player = Player::sit_down(seat, plan, (survey, common), setting(halt), halt)?;
+                survey.forget(seat);
                 free.insert(Box::new(player))
             }
         };
@@ -305,12 +374,12 @@ impl Player {
     fn sit_down(
         seat: Seat,
         plan: &Plan,
-        survey: &Survey,
+        (survey, common): (&Survey, &Common),
         base: Setting,
         first: &Halt,
     ) -> Result<Self, SessionError> {
         let elsewhere = plan.elsewhere.as_ref();
-        let table = survey.table(seat, elsewhere);
+        let table = survey.shared_table(seat, elsewhere, common);
         let table = table.ok_or(SessionError::NoLatency)?;
         let build = |spec: &Spec, start: Start| -> Result<Run, SpecError> {
             let break_even_ns = plan.cost.break_even_ns(table.median(0));

@@ -336,6 +336,42 @@ proptest! {
     }
 
     /// Halts that are passed over leave a policy where counted ones do.
+    /// The vCPUs of a VM are taken together from when there are several, and those that saw too little share a table.
+    #[test]
+    fn a_vcpus_table_is_its_own_then_its_vms_then_the_hosts(halts in any_halts(), seats in prop::collection::vec(0..5_u32, 80), calibrated: bool) {
+        let mut survey = Survey::default();
+        let mut known = std::collections::BTreeMap::<Option<Seat>, Latencies>::new();
+        let mut disturbed = Latencies::default();
+        // VM 0 has one vCPU, VM 1 the others.
+        let of = |seat: u32| (Some(VmIndex(seat.min(1))), Some(VcpuId(seat)));
+        let of_vm = |seat: Seat| Some(Seat { vcpu: None, ..seat });
+        for (halt, seat) in halts.iter().zip(seats) {
+            let (vm, vcpu) = of(seat);
+            // Few classes, so that some have enough.
+            let halt = Halt { vm, vcpu, halt_ns: halt.halt_ns.next_power_of_two(), ..*halt };
+            survey.halt(&halt);
+            let Some((slept_ns, latency_ns)) = sample::sleep_and_latency_ns(&halt) else { continue };
+            let seat = Seat::of(&halt);
+            if halt.poll_cut {
+                disturbed.add(slept_ns, latency_ns);
+                continue;
+            }
+            for whose in [Some(seat), of_vm(seat), None] {
+                known.entry(whose).or_default().add(slept_ns, latency_ns);
+            }
+        }
+        let plan = plan(&[]);
+        let elsewhere = plan.elsewhere.as_ref().filter(|_| calibrated);
+        let common = survey.common(elsewhere);
+        for seat in survey.seats() {
+            let recorded: Vec<&Latencies> = [Some(seat), of_vm(seat), None].iter().filter_map(|whose| known.get(whose)).collect();
+            let expected = latency::Table::new(&latency::Sources { recorded: &recorded, elsewhere, disturbed: Some(&disturbed) });
+            prop_assert_eq!(survey.table(seat, elsewhere), expected.clone());
+            let shared = survey.shared_table(seat, elsewhere, &common);
+            prop_assert_eq!(shared.as_deref(), expected.as_ref());
+        }
+    }
+
     #[test]
     fn what_nobody_counts_goes_on_all_the_same(seed in any::<u64>(), policy in any_policy(), latency in 1..90_u64) {
         let mut draw = SplitMix64(seed);

@@ -37,7 +37,7 @@ const NO_CLASS: u64 = 31;
 
 impl Halt {
     fn new(sample: &Sample, turn: u64) -> Self {
-        let class = sample.slept_class.map_or(NO_CLASS, |class| class as u64);
+        let class = sample.slept_class.map_or(NO_CLASS, u64::from);
         Self {
             gap_ns: sample.gap_ns,
             latency_ns: sample.latency_ns,

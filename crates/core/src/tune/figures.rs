@@ -54,24 +54,35 @@ pub(super) fn figures_after(
     crew: &impl Crew,
 ) -> Result<Vec<Outcome>, SpecError> {
     let (subjects, places) = once(material, subjects);
-    let seats = &material.seats;
     let chunks: Vec<&[Subject]> = subjects.chunks(TOGETHER).collect();
+    let batches: Vec<&[Seated]> = material.batches().collect();
     let pieces = crew.each(
         "evaluating settings",
-        seats.len() * chunks.len(),
+        batches.len() * chunks.len(),
         |number| {
-            let (seated, chunk) = (&seats[number / chunks.len()], chunks[number % chunks.len()]);
-            judged(warm_up, material, seated, chunk, cost)
+            let chunk = chunks[number % chunks.len()];
+            let mut outcomes = vec![Outcome::default(); chunk.len()];
+            for seated in batches[number / chunks.len()] {
+                add(
+                    &mut outcomes,
+                    judged(warm_up, material, seated, chunk, cost)?,
+                );
+            }
+            Ok(outcomes)
         },
     );
     let mut outcomes = vec![Outcome::default(); subjects.len()];
     for (number, piece) in pieces.into_iter().enumerate() {
         let first = (number % chunks.len()) * TOGETHER;
-        for (sum, outcome) in outcomes[first..].iter_mut().zip(piece?) {
-            sum.add(&outcome);
-        }
+        add(&mut outcomes[first..], piece?);
     }
     Ok(places.into_iter().map(|at| outcomes[at].clone()).collect())
+}
+
+fn add(sums: &mut [Outcome], outcomes: Vec<Outcome>) {
+    for (sum, outcome) in sums.iter_mut().zip(outcomes) {
+        sum.add(&outcome);
+    }
 }
 
 /// Each that differs, and where each of all is among them: the setting in force may be the default.
@@ -115,7 +126,7 @@ fn judged(
         .collect::<Result<Vec<Run>, _>>()?;
     let frame = stage::frame(seated, *cost);
     let measures = runs.iter().any(Run::sees_the_future);
-    let (fit, judging) = seated.samples.split_at(seated.ends[0]);
+    let (fit, judging) = material.halves(seated);
     let (before, fit) = fit.split_at(fit.len().saturating_sub(warm_up));
     pass(before, subjects, &mut runs, &frame);
     for sample in fit {

@@ -6,11 +6,11 @@
 
 use std::collections::BTreeMap;
 
-use super::material::{BLOCKS, Material, Seated, Terms};
+use super::material::{BLOCKS, Material, Recorded, Seated, Terms};
 use super::sums::Wall;
 use crate::event::{CeilingSource, Halt};
-use crate::replay::session::{SessionError, Survey};
-use crate::replay::{Outcome, Sample, Seat};
+use crate::replay::session::{Common, SessionError, Survey};
+use crate::replay::{Sample, Seat};
 use crate::stats::total;
 
 /// Takes halts in.
@@ -62,7 +62,7 @@ impl Keep {
 #[derive(Debug)]
 struct Taken {
     samples: Vec<Sample>,
-    recorded: Outcome,
+    recorded: Recorded,
     /// Halts without a wake-up latency, in order.
     owed: Vec<Owed>,
     /// The ceiling at the first halt, and whether it is its VM's own.
@@ -76,7 +76,6 @@ struct Owed {
     /// Its place among the samples.
     at: usize,
     slept_class: usize,
-    polled_ns: u64,
 }
 
 impl Gather {
@@ -114,9 +113,9 @@ impl Gather {
     }
 
     /// Pays what is owed, and cuts what was taken into its parts: the first half of the time fits, the rest
-    /// judges. `survey` has seen all halts of the capture. Fails where nobody knows what a wake-up of a vCPU
-    /// costs.
-    pub fn finish(self, terms: Terms, survey: &Survey) -> Result<Material, SessionError> {
+    /// judges. `survey` has seen all halts of the capture, and goes vCPU by vCPU, as what it says comes. Fails where
+    /// nobody knows what a wake-up of a vCPU costs.
+    pub fn finish(self, terms: Terms, mut survey: Survey) -> Result<Material, SessionError> {
         let span_ns = self.last_ns.saturating_sub(self.first_ns);
         let split_ns = self.first_ns.saturating_add(span_ns / 2);
         let judged_ns = span_ns - span_ns / 2;
@@ -127,8 +126,12 @@ impl Gather {
                 split_ns.saturating_add(u64::try_from(part).unwrap_or(u64::MAX))
             })
             .collect();
-        let seats = self.seats.into_iter();
-        let seats = seats.map(|(seat, taken)| taken.sit_down(seat, &terms, survey, &ends_ns));
+        let common = survey.common(terms.elsewhere.as_ref());
+        let seats = self.seats.into_iter().map(|(seat, taken)| {
+            let seated = taken.sit_down(seat, &terms, &survey, &common);
+            survey.forget(seat);
+            seated
+        });
         let seats: Vec<Seated> = seats.collect::<Result<_, _>>()?;
         let mut walls = [span_ns / 2, judged_ns].map(|span_ns| Wall {
             // A stretch that was left out takes its time with it.
@@ -137,7 +140,7 @@ impl Gather {
             vcpus: seats.len() as u64,
         });
         for seated in &seats {
-            let (fit, judged) = seated.samples.split_at(seated.ends[0]);
+            let (fit, judged) = seated.samples.split_at(seated.end(ends_ns[0]));
             for (wall, samples) in walls.iter_mut().zip([fit, judged]) {
                 let halt_ns = total(samples.iter().map(|sample| sample.halt_ns));
                 wall.halt_ns = wall.halt_ns.saturating_add(halt_ns);
@@ -147,6 +150,7 @@ impl Gather {
         Ok(Material {
             terms,
             seats,
+            ends_ns,
             fit_wall,
             judged_wall,
             out_of_order: self.out_of_order,
@@ -160,7 +164,7 @@ impl Taken {
     fn new(first: &Halt) -> Self {
         Self {
             samples: Vec::new(),
-            recorded: Outcome::default(),
+            recorded: Recorded::default(),
             owed: Vec::new(),
             ceiling_ns: first.ceiling_ns,
             is_own: first.ceiling_source == CeilingSource::Cap,
@@ -169,15 +173,11 @@ impl Taken {
 
     fn halt(&mut self, halt: &Halt) {
         let (sample, owed) = Sample::without_table(halt);
-        self.recorded.add_recorded_but_wake(halt);
-        match owed {
-            Some(slept_class) => self.owed.push(Owed {
-                at: self.samples.len(),
-                slept_class,
-                polled_ns: halt.poll_ns.unwrap_or(0),
-            }),
-            None => self.recorded.add_wake(halt.poll_ns, halt.waited, &sample),
-        }
+        self.recorded.halt(halt);
+        self.owed.extend(owed.map(|slept_class| Owed {
+            at: self.samples.len(),
+            slept_class,
+        }));
         self.samples.push(sample);
     }
 
@@ -186,20 +186,13 @@ impl Taken {
         seat: Seat,
         terms: &Terms,
         survey: &Survey,
-        ends_ns: &[u64],
+        common: &Common,
     ) -> Result<Seated, SessionError> {
-        let table = survey.table(seat, terms.elsewhere.as_ref());
+        let table = survey.shared_table(seat, terms.elsewhere.as_ref(), common);
         let table = table.ok_or(SessionError::NoLatency)?;
         for owed in &self.owed {
             let sample = &mut self.samples[owed.at];
             sample.settle(table.at(owed.slept_class, owed.at as u64).0);
-            self.recorded.add_wake(Some(owed.polled_ns), true, sample);
-        }
-        let place =
-            |end_ns: &u64| (self.samples).partition_point(|sample| sample.start_ns < *end_ns);
-        let mut ends: Vec<usize> = ends_ns.iter().map(place).collect();
-        if let Some(last) = ends.last_mut() {
-            *last = self.samples.len();
         }
         let own = self
             .ceiling_ns
@@ -212,7 +205,6 @@ impl Taken {
             ceiling_ns: self.ceiling_ns.unwrap_or(terms.in_force.halt_poll_ns),
             own_ceiling_ns: own,
             recorded: self.recorded,
-            ends,
         })
     }
 }

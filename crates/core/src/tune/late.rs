@@ -17,7 +17,6 @@ use super::crew::Crew;
 use super::material::{Material, Seated};
 use super::stage::{self, Entry, Part};
 use super::sums::Sums;
-use crate::replay::latency::Table;
 use crate::replay::{Cost, calibration};
 
 /// How many times as late as calibrated wake-ups may be for a gain that is recommended.
@@ -26,7 +25,7 @@ pub const TIMES: u64 = calibration::NOISE;
 /// Whether anything may rest on a calibration.
 pub(super) fn is_asked(material: &Material) -> bool {
     let mut tables = material.seats.iter().map(|seated| &seated.table);
-    tables.any(Table::is_calibrated)
+    tables.any(|table| table.is_calibrated())
 }
 
 /// Plays everybody in the final anew, where that may change anything. `entries` are what is in

@@ -1,13 +1,16 @@
 //! The halts of a capture, vCPU by vCPU, cut into the part that fits and the parts that judge.
 //!
-//! All of it lies in memory, 64 bytes for each halt. [`super::gather`] puts it there.
+//! All of it lies in memory, 48 bytes for each halt. [`super::gather`] puts it there.
+
+use std::sync::Arc;
 
 use super::candidates::Moves;
 use super::sums::Wall;
+use crate::event::Halt;
 use crate::kvm::{Arch, Knobs, Rule, Version};
 use crate::replay::arrivals::Follow;
 use crate::replay::latency::{Latencies, Table};
-use crate::replay::{Arrivals, Outcome, Sample, Seat};
+use crate::replay::{Arrivals, Sample, Seat};
 use crate::stats::total;
 
 /// What holds for all of a search.
@@ -55,6 +58,9 @@ impl Terms {
 /// a block is longer than what one halt does to the next.
 pub const BLOCKS: usize = 50;
 
+/// Batches of vCPUs at most: enough for all threads to end at about one time.
+const BATCHES: usize = 256;
+
 /// One vCPU.
 #[derive(Debug)]
 pub struct Seated {
@@ -63,7 +69,7 @@ pub struct Seated {
     /// Its halts, in order.
     pub samples: Vec<Sample>,
     /// Its wake-up latencies.
-    pub table: Table,
+    pub table: Arc<Table>,
     /// How far its gaps follow its wake-ups.
     pub follow: Follow,
     /// The ceiling that was in force at its first halt, in nanoseconds.
@@ -71,15 +77,35 @@ pub struct Seated {
     /// A ceiling of its VM's own, which no module parameter reaches.
     pub own_ceiling_ns: Option<u32>,
     /// What was recorded.
-    pub recorded: Outcome,
-    /// Where the parts end, as places in `samples`: first the part that fits, then the blocks.
-    pub ends: Vec<usize>,
+    pub recorded: Recorded,
+}
+
+/// What was recorded of a vCPU, as far as a search asks for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Recorded {
+    /// Halts that slept.
+    pub blocks: u64,
+    /// Time polled, in nanoseconds; what nobody recorded counts as none.
+    pub poll_ns: u64,
+}
+
+impl Recorded {
+    /// Adds a halt.
+    pub(super) fn halt(&mut self, halt: &Halt) {
+        self.blocks += u64::from(halt.waited);
+        self.poll_ns = self.poll_ns.saturating_add(halt.poll_ns.unwrap_or(0));
+    }
 }
 
 impl Seated {
     /// The ceiling under a module parameter, in nanoseconds.
     pub fn ceiling_under(&self, param_halt_poll_ns: u32) -> u32 {
         self.own_ceiling_ns.unwrap_or(param_halt_poll_ns)
+    }
+
+    /// How many of its halts began before this.
+    pub(super) fn end(&self, end_ns: u64) -> usize {
+        (self.samples).partition_point(|sample| sample.start_ns < end_ns)
     }
 }
 
@@ -90,6 +116,8 @@ pub struct Material {
     pub terms: Terms,
     /// vCPU by vCPU.
     pub seats: Vec<Seated>,
+    /// When the parts end: first the part that fits, then the blocks.
+    pub ends_ns: Vec<u64>,
     /// The time of the part that fits.
     pub fit_wall: Wall,
     /// The time of the validation half.
@@ -101,6 +129,26 @@ pub struct Material {
 }
 
 impl Material {
+    /// Where the parts of a vCPU's halts end, as places among them.
+    pub(super) fn ends(&self, seated: &Seated) -> Vec<usize> {
+        let mut ends: Vec<usize> = (self.ends_ns.iter()).map(|ns| seated.end(*ns)).collect();
+        if let Some(last) = ends.last_mut() {
+            *last = seated.samples.len();
+        }
+        ends
+    }
+
+    /// The halts of a vCPU that fit, and those that judge.
+    pub(super) fn halves<'a>(&self, seated: &'a Seated) -> (&'a [Sample], &'a [Sample]) {
+        let fit = self.ends_ns.first().map_or(0, |ns| seated.end(*ns));
+        seated.samples.split_at(fit)
+    }
+
+    /// vCPUs whose results are added up where they are worked out, so that memory does not grow with their number.
+    pub(super) fn batches(&self) -> impl Iterator<Item = &[Seated]> {
+        self.seats.chunks(self.seats.len().div_ceil(BATCHES).max(1))
+    }
+
     /// Polling as recorded, in % of one CPU; what nobody recorded counts as none.
     pub fn recorded_poll_cpu_percent(&self) -> f64 {
         let polled_ns = total(self.seats.iter().map(|seated| seated.recorded.poll_ns));

@@ -171,20 +171,17 @@ fn thresholds_ns() -> impl Iterator<Item = u64> {
     octaves.flat_map(|octave| (0..16).map(move |part| (1_u64 << octave) + (part << (octave - 4))))
 }
 
-/// vCPUs whose curves are one result: that of each alone takes 7 kB.
-const BATCH: usize = 16;
-
 /// The best fixed threshold for each aim, and the ways in which parameters can come by it: for good
 /// from the first short halt on, and only while halts are short, where short takes in the wake-up of
 /// the threshold's own length.
 fn fixed_thresholds(material: &Material, aims: &[Aim], crew: &impl Crew) -> Vec<Knobs> {
     let all: Vec<u64> = thresholds_ns().collect();
     let nothing = || vec![Sums::default(); all.len()];
-    let batches: Vec<&[Seated]> = material.seats.chunks(BATCH).collect();
+    let batches: Vec<&[Seated]> = material.batches().collect();
     let curves = crew.each("evaluating thresholds", batches.len(), |number| {
         let mut sums = nothing();
         for seated in batches[number] {
-            let fit = seated.samples[..seated.ends[0]].iter().copied();
+            let fit = material.halves(seated).0.iter().copied();
             let thresholds = Thresholds::new(fit, &seated.table);
             let curve = thresholds.curve(all.iter().copied());
             for (sum, point) in sums.iter_mut().zip(&curve) {

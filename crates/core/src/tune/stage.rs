@@ -119,7 +119,7 @@ pub fn play_each(
     let chunks: Vec<&[Entry]> = entries.chunks(length).collect();
     let pieces = crew.each(what, lots.len() * chunks.len(), |number| {
         let ((_, lot), chunk) = (&lots[number / chunks.len()], chunks[number % chunks.len()]);
-        play_piece(&material.terms, lot, chunk, part)
+        play_piece(material, lot, chunk, part)
     });
     let mut sums = vec![vec![Vec::new(); entries.len()]; groups.len()];
     for (number, piece) in pieces.into_iter().enumerate() {
@@ -159,17 +159,22 @@ fn halts(lot: &[&Seated]) -> usize {
     lot.iter().map(|seated| seated.samples.len()).sum()
 }
 
-fn play_piece(terms: &Terms, lot: &[&Seated], entries: &[Entry], part: Part) -> Vec<Vec<Sums>> {
+fn play_piece(
+    material: &Material,
+    lot: &[&Seated],
+    entries: &[Entry],
+    part: Part,
+) -> Vec<Vec<Sums>> {
     let mut sums: Vec<Vec<Sums>> = vec![Vec::new(); entries.len()];
     for seated in lot {
         let ends = match part {
-            Part::Fit => &seated.ends[..1],
-            Part::Whole | Part::WholeIfLate => &seated.ends[..],
+            Part::Fit => vec![material.halves(seated).0.len()],
+            Part::Whole | Part::WholeIfLate => material.ends(seated),
         };
         let late = (part == Part::WholeIfLate).then(|| seated.table.calibrated_times(late::TIMES));
         let late = late.flatten();
-        let table = late.as_ref().unwrap_or(&seated.table);
-        let mut player = Player::new(terms, seated, entries);
+        let table = late.as_ref().unwrap_or(&*seated.table);
+        let mut player = Player::new(&material.terms, seated, entries);
         let mut last = vec![Sums::default(); entries.len()];
         let mut from = 0;
         for (block, &end) in ends.iter().enumerate() {

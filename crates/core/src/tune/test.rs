@@ -88,7 +88,7 @@ fn gathered(terms: Terms, keep: Keep, halts: &[Halt]) -> Material {
         survey.halt(halt);
         gather.halt(halt);
     }
-    gather.finish(terms, &survey).unwrap()
+    gather.finish(terms, survey).unwrap()
 }
 
 fn goal(aim: Aim) -> Goal {

@@ -69,7 +69,7 @@ impl World {
                 gap_ns,
                 halt_ns: gap_ns + latency_ns,
                 latency_ns,
-                slept_class: waits.then(|| super::super::latency::class_of(slept_ns)),
+                slept_class: super::super::sample::short_class(slept_ns).filter(|_| waits),
                 cut_ns: if draw.below(100) < self.cuts {
                     draw.below(gap_ns + 1)
                 } else {

@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 
 use super::super::arrivals::{Arrivals, Evidence, Follow};
-use super::super::latency::class_of;
 use super::super::run::{Frame, Run};
+use super::super::sample::short_class;
 use super::*;
 use crate::event::WakeSource;
 use crate::kvm::{Arch, Version};
@@ -43,7 +43,7 @@ fn any_samples() -> impl Strategy<Value = Vec<Sample>> {
         gap_ns,
         halt_ns: gap_ns + latency_ns,
         latency_ns,
-        slept_class: known.then(|| class_of(gap_ns)),
+        slept_class: short_class(gap_ns).filter(|_| known),
         cut_ns: match cut % 6 {
             0 => 0,
             1 => cut % (gap_ns + 10),
@@ -65,7 +65,8 @@ fn any_table() -> impl Strategy<Value = Table> {
 fn interesting(samples: &[Sample], more: &[u64]) -> Vec<u64> {
     let ends = |sample: &Sample| {
         let gap_ns = sample.gap_ns;
-        let classes = (0..class_of(gap_ns)).map(super::super::latency::class_end);
+        let classes =
+            (0..super::super::latency::class_of(gap_ns)).map(super::super::latency::class_end);
         let ends: Vec<u64> = classes.map(|end_ns| gap_ns - end_ns).collect();
         [ends, vec![gap_ns, sample.cut_ns.min(gap_ns)]].concat()
     };
@@ -116,7 +117,7 @@ fn a_threshold_that_reaches_most_gaps_is_best_where_blocks_are_dear() {
         gap_ns,
         halt_ns: gap_ns + 20_000,
         latency_ns: 20_000,
-        slept_class: Some(class_of(gap_ns)),
+        slept_class: short_class(gap_ns),
         cut_ns: u64::MAX,
         wake: WakeSource::Device,
         valid: true,

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::tune::figures::{OF_ANY_KIND, Subject, figures, figures_after};
+use crate::tune::material::Recorded;
 use crate::tune::stage::CeilingsOf;
 
 fn some_load() -> impl proptest::strategy::Strategy<Value = (Vec<Halt>, u64)> {
@@ -155,11 +156,11 @@ fn what_a_pass_owes_is_paid_as_a_second_pass_would_have_it() {
     }
     let material = material(terms("6.12"), &halts);
     let seated = &material.seats[0];
-    let mut recorded = Outcome::default();
+    let mut recorded = Recorded::default();
     for ((turn, halt), sample) in (0..).zip(&halts).zip(&seated.samples) {
         let again = Sample::new(halt, &seated.table, turn);
         assert_eq!(*sample, again);
-        recorded.add_recorded(halt, &again);
+        recorded.halt(halt);
     }
     assert_eq!(seated.samples.len(), halts.len());
     assert_eq!(seated.recorded, recorded);
