@@ -111,6 +111,14 @@ pub struct Unknown {
 }
 
 impl Account {
+    /// Before the first halt, one that does not keep what happened over time.
+    pub(crate) fn in_outline() -> Self {
+        Self {
+            series: Series::outline(),
+            ..Self::default()
+        }
+    }
+
     /// Adds one halt.
     pub fn halt(&mut self, halt: &Halt) {
         count(&mut self.halts, true);
@@ -154,13 +162,7 @@ impl Account {
 
     fn window_of(&mut self, halt: &Halt) {
         let end_ns = halt.end_ns();
-        let slot = self.series.slot(end_ns);
-        count(&mut slot.halts, true);
-        count(&mut slot.waits, halt.waited);
-        add(&mut slot.poll_ns, halt.poll_ns.unwrap_or(0));
-        if let Some(window) = halt.window_ns {
-            slot.window.record(window);
-        }
+        self.series.add(end_ns, |slot| slot.halt(halt));
         if let Some(window) = halt.window_next_ns.or(halt.window_ns) {
             self.window_now.see(end_ns, window);
         }
@@ -175,10 +177,7 @@ impl Account {
     pub fn window(&mut self, change: &WindowChange) {
         count(&mut self.grows, change.grow);
         count(&mut self.shrinks, !change.grow);
-        self.series
-            .slot(change.time_ns)
-            .change
-            .record(change.new_ns);
+        self.series.add(change.time_ns, |slot| slot.window(change));
         self.window_now.see(change.time_ns, change.new_ns);
     }
 
@@ -204,11 +203,7 @@ impl Account {
         self.poll_success_ns.merge(&counts.poll_success_ns);
         self.poll_fail_ns.merge(&counts.poll_fail_ns);
         self.unknown.counts(counts);
-        let slot = self.series.slot(counts.time_ns);
-        add(&mut slot.halts, counts.halts);
-        add(&mut slot.waits, counts.waited);
-        add(&mut slot.poll_ns, counts.poll_success_ns.sum());
-        add(&mut slot.poll_ns, counts.poll_fail_ns.sum());
+        (self.series).add(counts.time_ns, |slot| slot.counts(counts));
         let start = counts.time_ns.saturating_sub(counts.interval_ns);
         self.span.fold(&Span::between(start, counts.time_ns));
         self.told.fold(&Span::between(start, counts.time_ns));

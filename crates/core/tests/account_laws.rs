@@ -131,6 +131,12 @@ fn facts() -> impl Strategy<Value = Vec<Facts>> {
     proptest::collection::vec(one, 0..120)
 }
 
+fn outline<'a>(batches: impl IntoIterator<Item = &'a Facts>) -> Ledger {
+    let mut ledger = Ledger::in_outline();
+    batches.into_iter().for_each(|batch| ledger.facts(batch));
+    ledger
+}
+
 fn ledger<'a>(batches: impl IntoIterator<Item = &'a Facts>) -> Ledger {
     let mut ledger = Ledger::default();
     batches.into_iter().for_each(|batch| ledger.facts(batch));
@@ -139,6 +145,27 @@ fn ledger<'a>(batches: impl IntoIterator<Item = &'a Facts>) -> Ledger {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// An outline lacks what happened over time in each vCPU, and nothing else.
+    #[test]
+    fn an_outline_is_the_ledger_without_the_slots_of_vcpus(facts in facts(), at in 0..120_usize) {
+        let (whole, outlined) = (ledger(&facts), outline(&facts));
+        prop_assert_eq!(whole.total(), outlined.total());
+        prop_assert_eq!(whole.unplaced(), outlined.unplaced());
+        for ((place, account), (same, mut other)) in
+            whole.places().zip(outlined.places().map(|(place, account)| (place, account.clone())))
+        {
+            prop_assert_eq!(place, same);
+            prop_assert_eq!(account.series.width_ns(), other.series.width_ns());
+            prop_assert_eq!(other.series.slots().count() == 0, place.vm.is_some());
+            other.series = account.series.clone();
+            prop_assert_eq!(account, &other);
+        }
+        let (left, right) = facts.split_at(at.min(facts.len()));
+        let mut sum = outline(left);
+        sum.fold(&outline(right));
+        prop_assert_eq!(sum, outlined);
+    }
 
     /// The account of the whole is the sum of the accounts of its parts, however it is cut.
     #[test]

@@ -17,7 +17,7 @@ use haltwise_core::recording::{Missing, Mode};
 
 use super::pair::Whose;
 use crate::exit::Failure;
-use crate::reading::load;
+use crate::reading::load::{self, OverTime};
 use crate::reading::open::in_a_line;
 use crate::reading::opened::{Broken, Opened};
 use crate::reading::pass::{PassEnds, Sink};
@@ -108,7 +108,7 @@ impl Sink for ExitsSeen {
 /// Looks through a capture.
 pub(crate) fn side(opened: &Opened) -> Result<Side<'_>, Failure> {
     let (mut halts, mut exits) = (HaltsSeen::default(), ExitsSeen::new(opened));
-    let (recording, ends) = load::load(opened, &mut [&mut halts, &mut exits])?;
+    let (recording, ends) = load::load(opened, OverTime::Host, &mut [&mut halts, &mut exits])?;
     Ok(Side::new(
         opened,
         recording,

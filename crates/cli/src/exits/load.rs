@@ -11,7 +11,7 @@ use haltwise_core::exit::{Exits, Recorded};
 use haltwise_core::ids::VmIndex;
 
 use crate::exit::{Exit, Failure};
-use crate::reading::load;
+use crate::reading::load::{self, OverTime};
 use crate::reading::open::in_a_line;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
@@ -107,7 +107,7 @@ pub(crate) fn load(
         return Err(Failure::new(Exit::Failed, error)
             .hint("`haltwise record --exits` records them with the halts"));
     };
-    let (recording, _) = load::load(&opened, &mut [])?;
+    let (recording, _) = load::load(&opened, OverTime::Host, &mut [])?;
     let vms = pick(&recording)?;
     let mut taking = Taking::new(by, &recording, vms);
     let ends = pass(&opened, "reading", &mut [&mut taking]);

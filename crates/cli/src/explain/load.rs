@@ -9,7 +9,7 @@ use haltwise_core::explain::evidence::ExitsSeen;
 use haltwise_core::ids::VmIndex;
 
 use crate::exit::Failure;
-use crate::reading::load;
+use crate::reading::load::{self, OverTime};
 use crate::reading::open::in_a_line;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
@@ -83,7 +83,7 @@ pub(crate) fn load(
     opened: &Opened,
     others: &mut [&mut dyn Sink],
 ) -> Result<(Loaded, PassEnds), Failure> {
-    let (recording, ends) = load::load(opened, others)?;
+    let (recording, ends) = load::load(opened, OverTime::Host, others)?;
     let mut exits = ByVm::new(opened.info().exits.clone(), &recording);
     let ends_of_exits = pass(opened, "reading", &mut [&mut exits]);
     Ok((exits.finish(opened, recording, &ends_of_exits)?, ends))

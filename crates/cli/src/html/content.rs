@@ -18,7 +18,7 @@ use crate::explain::load::ByVm;
 use crate::ledger;
 use crate::ledger::summary::Summary;
 use crate::proof::{self, Proof};
-use crate::reading::load;
+use crate::reading::load::{self, OverTime};
 use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
 use crate::reading::recording::Recording;
@@ -123,7 +123,11 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     let asked = asked(request, only.clone());
     let mut looking = Looking::new(&opened, &asked);
     let mut halts_seen = HaltsSeen::default();
-    let (recording, ends) = load::load(&opened, &mut [looking.sink(), &mut halts_seen])?;
+    let (recording, ends) = load::load(
+        &opened,
+        OverTime::Vcpus,
+        &mut [looking.sink(), &mut halts_seen],
+    )?;
     let mut exits_seen = ExitsSeen::new(&opened);
     let exits = exits_of(&opened, &recording, only.as_deref(), &mut exits_seen)?;
     let by_vm = exits.by_vm;

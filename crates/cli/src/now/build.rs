@@ -1,5 +1,6 @@
 //! From a capture to the answer: what `report`, `tune` and `explain` say of it, in one pass over its halts.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use haltwise_core::tune::advice::Comparison;
@@ -42,11 +43,12 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(Answer, bool), Fail
     let recommended = looking.recommend(&opened, &request);
     let recording = &loaded.recording;
     let summary = Recommendation::of(&recommended);
+    let picked: BTreeSet<_> = vms.iter().copied().collect();
     let report = report::build::report(
         recording,
-        |it| vms.contains(&it.index),
+        |it| picked.contains(&it.index),
         summary,
-        report::build::Extent::Whole,
+        report::build::Extent::Table,
     );
     let lambda = Named::Balanced.weight_milli() as f64 / 1e3;
     let explained = explain::view::view(&loaded, &vms, lambda, &recommended);

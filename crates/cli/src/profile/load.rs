@@ -15,7 +15,7 @@ use haltwise_core::profile::tree::Naming;
 use haltwise_core::profile::{Event, Recorded};
 
 use crate::exit::{Exit, Failure};
-use crate::reading::load;
+use crate::reading::load::{self, OverTime};
 use crate::reading::opened::Opened;
 use crate::reading::recording::Recording;
 
@@ -73,7 +73,7 @@ pub(crate) fn load(
         return Err(Failure::new(Exit::Failed, error)
             .hint("`haltwise record --profile` takes them with the halts"));
     }
-    let (recording, _) = load::load(&opened, &mut [])?;
+    let (recording, _) = load::load(&opened, OverTime::Host, &mut [])?;
     let vms = pick(&recording)?;
     Ok(samples(&opened, recording, vms.as_deref()))
 }

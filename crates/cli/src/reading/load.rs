@@ -13,12 +13,22 @@ use super::pass::{PassEnds, Sink, pass};
 use super::recording::Recording;
 use crate::exit::Failure;
 
+/// Whose halts are kept over time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OverTime {
+    /// All of the host together: of many VMs, each by itself would be most of the memory.
+    Host,
+    /// Each vCPU's too.
+    Vcpus,
+}
+
 /// Reads a capture, in one pass with `others` who want its rows.
 ///
 /// A table that breaks off counts up to there, and a note says so. Only where nothing of the halts
 /// can be read is there no report.
 pub(crate) fn load(
     opened: &Opened,
+    over_time: OverTime,
     others: &mut [&mut dyn Sink],
 ) -> Result<(Recording, PassEnds), Failure> {
     let info = opened.info();
@@ -43,7 +53,10 @@ pub(crate) fn load(
         overhead: info.overhead,
         as_counts: info.halts_as_counts(),
         lost: Vec::new(),
-        ledger: Ledger::default(),
+        ledger: match over_time {
+            OverTime::Host => Ledger::in_outline(),
+            OverTime::Vcpus => Ledger::default(),
+        },
     };
     let (ends, broken) = read_tables(&mut recording, opened, others);
     // Not before: what was left out is known by now.

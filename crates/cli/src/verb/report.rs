@@ -11,8 +11,9 @@ use crate::exit::{Exit, Outcome};
 use crate::html;
 use crate::html::content::{self, PageRequest};
 use crate::number::count;
+use crate::reading::load::{self, OverTime};
 use crate::reading::opened::Opened;
-use crate::reading::{load, select};
+use crate::reading::select;
 use crate::recommend::candidates::TuneRequest;
 use crate::recommend::goal::Named;
 use crate::recommend::{Looking, Recommendation};
@@ -104,16 +105,16 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let wanted: BTreeSet<VmIndex> = wanted.into_iter().collect();
     let request = TuneRequest::of_goal(Named::Balanced.named(), only);
     let mut looking = Looking::new(&opened, &request);
-    let (recording, ends) = load::load(&opened, &mut [looking.sink()])?;
+    let shown = &arguments.shown;
+    let detail = arguments.is_detailed(opened.info().roster.vms.len());
+    let (extent, over_time) = if detail || shown.is_json() {
+        (Extent::Whole, OverTime::Vcpus)
+    } else {
+        (Extent::Table, OverTime::Host)
+    };
+    let (recording, ends) = load::load(&opened, over_time, &mut [looking.sink()])?;
     looking.go_on(&opened, &ends);
     let summary = Recommendation::of(&looking.recommend(&opened, &request));
-    let shown = &arguments.shown;
-    let detail = arguments.is_detailed(recording.roster.vms.len());
-    let extent = if detail || shown.is_json() {
-        Extent::Whole
-    } else {
-        Extent::Table
-    };
     let wanted = |vm: &Vm| wanted.contains(&vm.index);
     let mut report = build::report(&recording, wanted, summary, extent);
     if !shown.is_json() {

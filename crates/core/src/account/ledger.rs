@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Account;
 use super::seen::{Bounded, Fold, Newest, Span};
+use super::series::Series;
 use crate::event::{Facts, Halt, HaltCounts, HostSample, Knob, KnobScope, Lost, WindowChange};
 use crate::ids::{VcpuId, VmIndex};
 
@@ -43,6 +44,8 @@ impl Fold for KnobSeen {
 pub struct Ledger {
     /// Boxed, since a map keeps half of its room free.
     places: BTreeMap<Place, Box<Account>>,
+    /// Where accounts of VMs are outlines: what happened over time in all of them together.
+    over_time: Option<Series>,
     /// Settings by scope and name.
     pub knobs: Bounded<(KnobScope, String), KnobSeen, KNOBS>,
     /// Events lost, by the stage that lost them; the count is that of the events.
@@ -52,19 +55,41 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Before the first fact, one that keeps what happened over time of all VMs together, and not of each.
+    pub fn in_outline() -> Self {
+        Self {
+            over_time: Some(Series::default()),
+            ..Self::default()
+        }
+    }
+
     /// Adds one halt.
     pub fn halt(&mut self, halt: &Halt) {
+        if let Some(series) = self.of_vms(halt.vm) {
+            series.add(halt.end_ns(), |slot| slot.halt(halt));
+        }
         self.place(halt.vm, halt.vcpu).halt(halt);
     }
 
     /// Adds one call of grow or shrink.
     pub fn window(&mut self, change: &WindowChange) {
+        if let Some(series) = self.of_vms(change.vm) {
+            series.add(change.time_ns, |slot| slot.window(change));
+        }
         self.place(change.vm, change.vcpu).window(change);
     }
 
     /// Adds one interval's counts.
     pub fn counts(&mut self, counts: &HaltCounts) {
+        if let Some(series) = self.of_vms(counts.vm) {
+            series.add(counts.time_ns, |slot| slot.counts(counts));
+        }
         self.place(counts.vm, counts.vcpu).counts(counts);
+    }
+
+    /// The series that stands for those of all VMs, where there is one and this is a VM.
+    fn of_vms(&mut self, vm: Option<VmIndex>) -> Option<&mut Series> {
+        self.over_time.as_mut().filter(|_| vm.is_some())
     }
 
     /// Adds a setting.
@@ -99,7 +124,12 @@ impl Ledger {
     }
 
     fn place(&mut self, vm: Option<VmIndex>, vcpu: Option<VcpuId>) -> &mut Account {
-        self.places.entry(Place { vm, vcpu }).or_default()
+        let new = match vm {
+            Some(_) if self.over_time.is_some() => Account::in_outline,
+            _ => Account::default,
+        };
+        let place = self.places.entry(Place { vm, vcpu });
+        place.or_insert_with(|| Box::new(new()))
     }
 
     /// Every account with its place, placed ones by VM and vCPU, the unplaced first.
@@ -140,7 +170,11 @@ impl Ledger {
 
     /// The account of the host: the sum of everything.
     pub fn total(&self) -> Account {
-        self.sum(|_| true)
+        let mut sum = self.sum(|_| true);
+        if let Some(series) = &self.over_time {
+            sum.series.fold(series);
+        }
+        sum
     }
 
     fn sum(&self, wanted: impl Fn(&Place) -> bool) -> Account {
@@ -168,7 +202,10 @@ impl Ledger {
 impl Fold for Ledger {
     fn fold(&mut self, other: &Self) {
         for (place, account) in &other.places {
-            self.places.entry(*place).or_default().fold(account);
+            self.place(place.vm, place.vcpu).fold(account);
+        }
+        if let (Some(own), Some(other)) = (&mut self.over_time, &other.over_time) {
+            own.fold(other);
         }
         self.knobs.fold(&other.knobs);
         self.lost.fold(&other.lost);

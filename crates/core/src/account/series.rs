@@ -5,6 +5,9 @@
 //! last time alone, not on the order in between, and two series add up exactly.
 
 use super::seen::Fold;
+use crate::event::{Halt, HaltCounts, WindowChange};
+use crate::hist::LogHist;
+use crate::stats::total;
 
 /// The most slots that a series holds.
 pub const SLOTS: u64 = 64;
@@ -16,15 +19,18 @@ const NARROWEST: u32 = 20;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Series {
     shift: u32,
-    /// By time: few, most of them added at the end, and there is a series for each vCPU.
-    slots: Vec<(u64, Slot)>,
+    /// The first and the last time seen.
+    ends_ns: Option<(u64, u64)>,
+    /// By time: few, most of them added at the end, and there is a series for each vCPU. `None` in an outline.
+    slots: Option<Vec<(u64, Slot)>>,
 }
 
 impl Default for Series {
     fn default() -> Self {
         Self {
             shift: NARROWEST,
-            slots: Vec::new(),
+            ends_ns: None,
+            slots: Some(Vec::new()),
         }
     }
 }
@@ -42,6 +48,28 @@ pub struct Slot {
     pub window: Levels,
     /// Windows that grow and shrink left behind.
     pub change: Levels,
+}
+
+impl Slot {
+    pub(super) fn halt(&mut self, halt: &Halt) {
+        self.halts = self.halts.saturating_add(1);
+        self.waits = self.waits.saturating_add(u64::from(halt.waited));
+        self.poll_ns = self.poll_ns.saturating_add(halt.poll_ns.unwrap_or(0));
+        if let Some(window) = halt.window_ns {
+            self.window.record(window);
+        }
+    }
+
+    pub(super) fn window(&mut self, change: &WindowChange) {
+        self.change.record(change.new_ns);
+    }
+
+    pub(super) fn counts(&mut self, counts: &HaltCounts) {
+        let polled_ns = [&counts.poll_success_ns, &counts.poll_fail_ns].map(LogHist::sum);
+        self.halts = self.halts.saturating_add(counts.halts);
+        self.waits = self.waits.saturating_add(counts.waited);
+        self.poll_ns = total([self.poll_ns, polled_ns[0], polled_ns[1]]);
+    }
 }
 
 /// Count, sum and largest of some windows.
@@ -88,27 +116,35 @@ impl Fold for Slot {
 }
 
 impl Series {
-    /// The slot of a time; the series widens if it has to.
-    pub fn slot(&mut self, time_ns: u64) -> &mut Slot {
-        if let (Some(&(first, _)), Some(&(last, _))) = (self.slots.first(), self.slots.last()) {
-            let mut shift = self.shift;
-            let at = |index: u64, shift: u32| index >> (shift - self.shift);
-            loop {
-                let here = time_ns >> shift;
-                let low = at(first, shift).min(here);
-                if at(last, shift).max(here) - low < SLOTS {
-                    break;
-                }
-                shift += 1;
-            }
-            self.widen(shift);
+    /// One that has the width of its slots, and none of them: of many vCPUs they would be most of the memory.
+    pub fn outline() -> Self {
+        Self {
+            slots: None,
+            ..Self::default()
         }
+    }
+
+    /// Adds to the slot of a time; the series widens if it has to.
+    pub fn add(&mut self, time_ns: u64, add: impl FnOnce(&mut Slot)) {
+        self.reach(time_ns);
         let index = time_ns >> self.shift;
-        let place = self.slots.partition_point(|(slot, _)| *slot < index);
-        if self.slots.get(place).is_none_or(|(slot, _)| *slot != index) {
-            self.slots.insert(place, (index, Slot::default()));
+        let Some(slots) = &mut self.slots else { return };
+        let place = slots.partition_point(|(slot, _)| *slot < index);
+        if slots.get(place).is_none_or(|(slot, _)| *slot != index) {
+            slots.insert(place, (index, Slot::default()));
         }
-        &mut self.slots[place].1
+        add(&mut slots[place].1);
+    }
+
+    fn reach(&mut self, time_ns: u64) {
+        let (first_ns, last_ns) = self.ends_ns.unwrap_or((time_ns, time_ns));
+        let (first_ns, last_ns) = (first_ns.min(time_ns), last_ns.max(time_ns));
+        self.ends_ns = Some((first_ns, last_ns));
+        let mut shift = self.shift;
+        while (last_ns >> shift) - (first_ns >> shift) >= SLOTS {
+            shift += 1;
+        }
+        self.widen(shift);
     }
 
     fn widen(&mut self, shift: u32) {
@@ -116,17 +152,18 @@ impl Series {
             return;
         }
         let by = shift - self.shift;
-        for (index, _) in &mut self.slots {
+        self.shift = shift;
+        let Some(slots) = &mut self.slots else { return };
+        for (index, _) in slots.iter_mut() {
             *index >>= by;
         }
-        self.slots.dedup_by(|(index, slot), (kept, sum)| {
+        slots.dedup_by(|(index, slot), (kept, sum)| {
             let is_same = index == kept;
             if is_same {
                 sum.fold(slot);
             }
             is_same
         });
-        self.shift = shift;
     }
 
     /// Width of a slot.
@@ -136,15 +173,21 @@ impl Series {
 
     /// The slots in which something ended, with the time at which each begins.
     pub fn slots(&self) -> impl DoubleEndedIterator<Item = (u64, &Slot)> {
-        self.slots.iter().map(|(n, slot)| (n << self.shift, slot))
+        let slots = self.slots.iter().flatten();
+        slots.map(|(n, slot)| (n << self.shift, slot))
     }
 }
 
 impl Fold for Series {
     fn fold(&mut self, other: &Self) {
-        self.widen(other.shift);
+        let Some((first_ns, last_ns)) = other.ends_ns else {
+            return;
+        };
+        self.reach(first_ns);
+        self.reach(last_ns);
         for (time_ns, slot) in other.slots() {
-            self.slot(time_ns).fold(slot);
+            // A slot of the other begins before its first time, and lies in one of these all the same.
+            self.add(time_ns.max(first_ns), |own| own.fold(slot));
         }
     }
 }
@@ -156,7 +199,7 @@ mod test {
     fn series(times: &[u64]) -> Series {
         let mut series = Series::default();
         for &time in times {
-            series.slot(time).halts += 1;
+            series.add(time, |slot| slot.halts += 1);
         }
         series
     }
@@ -183,6 +226,24 @@ mod test {
         let mut sum = series(left);
         sum.fold(&series(right));
         assert_eq!(sum, whole);
+    }
+
+    #[test]
+    fn an_outline_is_as_wide_and_has_no_slots() {
+        let all: Vec<u64> = (0..300)
+            .map(|n| (n * 7_919_000_003) % 5_000_000_000)
+            .collect();
+        let mut outline = Series::outline();
+        let mut sum = Series::default();
+        for &time in &all {
+            outline.add(time, |slot| slot.halts += 1);
+            sum.fold(&outline);
+        }
+        assert_eq!((outline.slots().count(), sum.slots().count()), (0, 0));
+        let whole = series(&all);
+        assert_eq!(outline.width_ns(), whole.width_ns());
+        sum.fold(&whole);
+        assert_eq!(sum, whole, "an outline of the same adds nothing");
     }
 
     #[test]
