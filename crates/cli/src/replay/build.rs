@@ -11,8 +11,8 @@ use haltwise_core::replay::session::Played;
 use haltwise_core::replay::{Arrivals, Cost, Doubts, Outcome};
 use haltwise_core::stats::total;
 
-use super::play::Replayed;
-use super::sums::{Sum, Whose};
+use super::play::{ReplayModel, Replayed};
+use super::sums::{OfVm, Sum, Whose};
 use super::view::{
     GuestPolling, HaltCosts, HaltGroup, PlayedPolicy, QuickerWakes, Replay, ReplayBasis,
 };
@@ -95,7 +95,7 @@ impl Sum {
         outcomes.min_by_key(|(_, outcome)| outcome.milli(cost))
     }
 
-    fn group(&self, subjects: &[Subject], cost: &Cost) -> HaltGroup {
+    pub(super) fn group(&self, subjects: &[Subject], cost: &Cost) -> HaltGroup {
         let row = |outcome: &Outcome| HaltCosts::new(outcome, self.vcpus, cost);
         let cheapest = self.cheapest(subjects, cost);
         let in_guest = |played: &Played| GuestPolling {
@@ -127,16 +127,18 @@ impl Sum {
     }
 }
 
-/// Names what was added up.
+/// Adds up vCPUs, and names what they come to. `shown` is given the groups of VMs from time to time, and may leave out
+/// those that will not be shown.
 pub(crate) fn build(
     info: &CaptureInfo,
-    replayed: &Replayed,
-    subjects: &[Subject],
+    replayed: Replayed,
+    (subjects, by_vcpu): (&[Subject], bool),
     arrivals: Arrivals,
     partial: bool,
+    mut shown: impl FnMut(&mut Vec<HaltGroup>),
 ) -> Replay {
-    let cost = &replayed.cost;
-    let sums = &replayed.sums;
+    let Replayed { seats, model } = replayed;
+    let cost = &model.cost;
     // Of two with one index, the first.
     let vms = info.roster.vms.iter().rev();
     let vms: BTreeMap<VmIndex, &Vm> = vms.map(|vm| (vm.index, vm)).collect();
@@ -149,17 +151,28 @@ pub(crate) fn build(
             ..sum.group(subjects, cost)
         }
     };
+    let (mut host, mut out_of_order) = (Sum::default(), 0);
+    let seats = seats.inspect(|seat| {
+        host.add(seat);
+        out_of_order += seat.out_of_order;
+    });
+    let mut groups = Vec::new();
+    for of_vm in OfVm::each(seats, by_vcpu) {
+        groups.extend(of_vm.groups().map(named));
+        shown(&mut groups);
+    }
     Replay {
         schema: super::SCHEMA,
-        basis: basis(info, replayed, arrivals, partial),
-        vms: sums.groups().map(named).collect(),
-        host: sums.host.group(subjects, cost),
+        basis: basis(info, &model, (&host, out_of_order), arrivals, partial),
+        vms: groups,
+        host: host.group(subjects, cost),
     }
 }
 
 fn basis(
     info: &CaptureInfo,
-    replayed: &Replayed,
+    replayed: &ReplayModel,
+    (host, out_of_order): (&Sum, u64),
     arrivals: Arrivals,
     partial: bool,
 ) -> ReplayBasis {
@@ -168,12 +181,7 @@ fn basis(
         .vcpus
         .iter()
         .filter(|vcpu| vcpu.guest_veto == Some(true));
-    let first = replayed
-        .sums
-        .host
-        .played
-        .first()
-        .map(|played| &played.from_zero);
+    let first = host.played.first().map(|played| &played.from_zero);
     ReplayBasis {
         model: Model::new(
             info,
@@ -185,7 +193,7 @@ fn basis(
         price: replayed.price,
         latency_weight: replayed.cost.latency_weight_milli as f64 / 1e3,
         lost: total(info.lost.values()),
-        out_of_order: replayed.sums.out_of_order,
+        out_of_order,
         doubts: Doubts {
             latency_guessed: 0,
             latency_thin: 0,

@@ -6,11 +6,10 @@ use haltwise_capture::table::Table;
 use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::policy::{Setting, Spec, Start};
-use haltwise_core::replay::session::{Plan, Session, SessionError, Survey};
+use haltwise_core::replay::session::{Plan, SeatResult, Session, SessionError, Survey};
 use haltwise_core::replay::{Arrivals, Cost};
 
 use super::price::{GivenPrice, Price};
-use super::sums::Sums;
 use crate::costs::{self, GivenCosts, Known, refused};
 use crate::exit::{Exit, Failure};
 use crate::reading::knobs::knobs_of;
@@ -40,30 +39,32 @@ pub(crate) struct ReplayRequest {
 }
 
 /// What came of it.
-#[derive(Debug)]
 pub(crate) struct Replayed {
-    /// Results by VM, or by vCPU.
-    pub(crate) sums: Sums,
-    /// What things cost.
-    pub(crate) cost: Cost,
-    /// What is known about blocks.
-    pub(crate) known: Known,
-    /// What is known about exits and IPIs.
-    pub(crate) price: Price,
-    /// The kernel whose rule `kvm` means.
-    pub(crate) version: Version,
-    /// Its port.
-    pub(crate) arch: Arch,
-    /// Parameters that the capture does not tell, taken at that kernel's defaults.
-    pub(crate) knobs_assumed: Vec<&'static str>,
+    /// Results vCPU by vCPU, in order, each made when it is asked for.
+    pub(super) seats: Box<dyn Iterator<Item = SeatResult>>,
+    /// What it rests on.
+    pub(super) model: ReplayModel,
 }
 
-/// Plays a capture, and adds up its vCPUs.
-pub(crate) fn play(
-    opened: &Opened,
-    request: ReplayRequest,
-    by_vcpu: bool,
-) -> Result<Replayed, Failure> {
+/// What a replay rests on.
+#[derive(Debug)]
+pub(super) struct ReplayModel {
+    /// What things cost.
+    pub(super) cost: Cost,
+    /// What is known about blocks.
+    pub(super) known: Known,
+    /// What is known about exits and IPIs.
+    pub(super) price: Price,
+    /// The kernel whose rule `kvm` means.
+    pub(super) version: Version,
+    /// Its port.
+    pub(super) arch: Arch,
+    /// Parameters that the capture does not tell, taken at that kernel's defaults.
+    pub(super) knobs_assumed: Vec<&'static str>,
+}
+
+/// Plays a capture.
+pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, Failure> {
     let info = opened.info();
     refuse_counts(info)?;
     let mut first = First {
@@ -95,13 +96,14 @@ pub(crate) fn play(
         arrivals: request.arrivals,
         elsewhere: known.elsewhere.clone(),
     };
-    let setting = |halt: &Halt| Setting {
+    let seed = request.seed;
+    let setting = move |halt: &Halt| Setting {
         version,
         arch,
         knobs,
         ceiling_ns: halt.ceiling_ns.unwrap_or(knobs.halt_poll_ns),
         break_even_ns: 0,
-        seed: request.seed,
+        seed,
         start: Start::Zero,
     };
     let mut second = Second {
@@ -111,19 +113,16 @@ pub(crate) fn play(
     let ends = pass(opened, "replaying", &mut [&mut second]);
     second.played.map_err(refused)?;
     ends.whole(Table::Halts)?;
-    // One by one: those of many vCPUs do not lie in memory beside their sums.
-    let mut sums = Sums::default();
-    for seat in second.session.finish() {
-        sums.add(&seat, by_vcpu);
-    }
     Ok(Replayed {
-        sums,
-        cost,
-        known,
-        price,
-        version,
-        arch,
-        knobs_assumed,
+        seats: Box::new(second.session.finish()),
+        model: ReplayModel {
+            cost,
+            known,
+            price,
+            version,
+            arch,
+            knobs_assumed,
+        },
     })
 }
 

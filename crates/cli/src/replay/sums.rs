@@ -1,7 +1,5 @@
 //! What was played, added up by VM and by vCPU.
 
-use std::collections::BTreeMap;
-
 use haltwise_core::hist::LogHist;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::replay::Outcome;
@@ -17,7 +15,7 @@ pub(super) struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, seat: &SeatResult) {
+    pub(super) fn add(&mut self, seat: &SeatResult) {
         self.vcpus += 1;
         self.recorded.add(&seat.recorded);
         self.gaps.merge(&seat.gaps);
@@ -31,38 +29,56 @@ impl Sum {
 /// A VM, and which of its vCPUs, if not all.
 pub(super) type Whose = (Option<VmIndex>, Option<u32>);
 
-/// The sums of a capture.
-#[derive(Debug, Default)]
-pub(crate) struct Sums {
-    /// Of everybody.
-    pub(super) host: Sum,
-    by_whom: BTreeMap<Whose, Box<Sum>>,
-    /// Halts that began before an earlier one, and were left out.
-    pub(super) out_of_order: u64,
+/// One VM added up. Each is done with before the next one begins, so that those of many do not lie in memory
+/// together.
+#[derive(Debug)]
+pub(super) struct OfVm {
+    vm: Option<VmIndex>,
+    whole: Sum,
+    vcpus: Vec<(u32, Sum)>,
 }
 
-impl Sums {
-    /// Adds a vCPU.
-    pub(super) fn add(&mut self, seat: &SeatResult, by_vcpu: bool) {
-        self.host.add(seat);
-        self.out_of_order += seat.out_of_order;
-        let vm = seat.seat.vm;
-        self.by_whom.entry((vm, None)).or_default().add(seat);
-        if let (true, Some(vcpu)) = (by_vcpu, seat.seat.vcpu) {
-            let own = self.by_whom.entry((vm, Some(vcpu.0))).or_default();
-            own.add(seat);
+impl OfVm {
+    /// VM by VM; `seats` come in order. vCPUs too where `by_vcpu`.
+    pub(super) fn each(
+        seats: impl Iterator<Item = SeatResult>,
+        by_vcpu: bool,
+    ) -> impl Iterator<Item = Self> {
+        let mut seats = seats.peekable();
+        std::iter::from_fn(move || {
+            let vm = seats.peek()?.seat.vm;
+            let mut of_vm = Self {
+                vm,
+                whole: Sum::default(),
+                vcpus: Vec::new(),
+            };
+            while let Some(seat) = seats.next_if(|next| next.seat.vm == vm) {
+                of_vm.add(&seat, by_vcpu);
+            }
+            Some(of_vm)
+        })
+    }
+
+    fn add(&mut self, seat: &SeatResult, by_vcpu: bool) {
+        self.whole.add(seat);
+        let Some(vcpu) = seat.seat.vcpu.filter(|_| by_vcpu) else {
+            return;
+        };
+        match self.vcpus.last_mut() {
+            Some((last, own)) if *last == vcpu.0 => own.add(seat),
+            _ => {
+                let mut own = Sum::default();
+                own.add(seat);
+                self.vcpus.push((vcpu.0, own));
+            }
         }
     }
 
-    /// VMs and vCPUs in order; the only vCPU of a VM is the VM.
+    /// The VM and its vCPUs in order; the only vCPU of a VM is the VM.
     pub(super) fn groups(&self) -> impl Iterator<Item = (Whose, &Sum)> {
-        let is_alone = |vm| {
-            self.by_whom
-                .get(&(vm, None))
-                .is_some_and(|vm| vm.vcpus == 1)
-        };
-        let groups = self.by_whom.iter();
-        let groups = groups.filter(move |((vm, vcpu), _)| vcpu.is_none() || !is_alone(*vm));
-        groups.map(|(whose, sum)| (*whose, &**sum))
+        let is_alone = self.whole.vcpus == 1;
+        let vcpus = self.vcpus.iter().filter(move |_| !is_alone);
+        let vcpus = vcpus.map(|(vcpu, own)| ((self.vm, Some(*vcpu)), own));
+        std::iter::once(((self.vm, None), &self.whole)).chain(vcpus)
     }
 }

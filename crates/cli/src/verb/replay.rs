@@ -16,6 +16,7 @@ use crate::recommend::goal::Weight;
 use crate::replay::build::Subject;
 use crate::replay::play::{self, ReplayRequest};
 use crate::replay::price::GivenPrice;
+use crate::replay::shortened::Shortened;
 use crate::replay::view::HaltGroup;
 use crate::replay::{build, page};
 use crate::shown::Shown;
@@ -100,19 +101,30 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         seed: arguments.seed,
     };
     let by_vcpu = arguments.vcpus;
-    let replayed = play::play(&opened, request, by_vcpu)?;
+    let replayed = play::play(&opened, request)?;
     let partial = opened
         .capture()
         .notes()
         .iter()
         .any(|note| !matches!(note, Note::OutOfOrder { .. } | Note::Dropped(_)));
     let arrivals = arguments.arrivals;
-    let mut view = build::build(opened.info(), &replayed, &specs, arrivals, partial);
-    shown.sort(&mut [&mut view.vms])?;
     let detail = arguments.detail || by_vcpu;
+    let mut shortened = Shortened::new(shown, !shown.is_data() && !detail);
+    let leave_out = |vms: &mut Vec<HaltGroup>| shortened.leave_out(vms);
+    let subjects = (&specs[..], by_vcpu);
+    let mut view = build::build(
+        opened.info(),
+        replayed,
+        subjects,
+        arrivals,
+        partial,
+        leave_out,
+    );
+    shown.sort(&mut [&mut view.vms])?;
     let groups = || std::iter::once(&view.host).chain(&view.vms);
     let csv = || csv::rows(groups().flat_map(HaltGroup::lines));
-    let document = |top| page::document(&view, top, shown.is_sorted(), detail);
+    let document =
+        |top| page::document(&view, (top, shortened.left_out), shown.is_sorted(), detail);
     shown.print(&view, csv, document)?;
     Ok(if partial || view.basis.lost > 0 {
         Exit::Partial
