@@ -2,11 +2,13 @@
 //! in `target/packages`. The lab is a package of its own: no VMM comes to a host with haltwise.
 //!
 //! The programs are linked with glibc's static libraries, and with Debian's static libelf and zlib. musl would
-//! need libelf built for it, and that needs three libraries (argp, fts, obstack) that Debian has for no musl.
+//! need libelf built for it, and that needs three libraries (argp, fts, obstack) that Debian has for no musl. The library
+//! that is preloaded into VMMs cannot be static: `preloaded` links it with an old glibc.
 
 mod clean_root;
 mod licences;
 mod package;
+mod preloaded;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -84,6 +86,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Builds both programs; gives where they are.
 fn build() -> Result<PathBuf> {
+    preloaded::build()?;
     say::step("building static programs");
     let root = repo::root();
     let libelf = tool::ask(Command::new("cc").arg("-print-file-name=libelf.a"))?;
@@ -100,6 +103,7 @@ fn build() -> Result<PathBuf> {
         TARGET,
         "--package=haltwise",
         "--package=haltwise-lab",
+        "--package=haltwise-exec",
         "--features=haltwise/static",
     ];
     let mut cargo = tool::cargo(&root);

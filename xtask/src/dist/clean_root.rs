@@ -33,7 +33,8 @@ pub(super) fn check(package: &Package, out: &Path) -> Result<()> {
         }
         in_root(package, out, dir.path(), &host).with_context(|| format!("in Debian {release}"))?;
         say::note(&format!(
-            "{release}: the archive's program runs; the .deb installed, ran, upgraded and purged, and left nothing"
+            "{release}: the archive's program runs; the .deb installed, ran, upgraded and purged, and left nothing; the \
+             preloaded library loads"
         ));
     }
     Ok(())
@@ -59,6 +60,14 @@ fn in_root(package: &Package, out: &Path, dir: &Path, host: &Path) -> Result<()>
     let version = inside(host, unpack)?;
     ensure!(version.starts_with("haltwise "), "it says {version}");
     inside(host, "dpkg -i /first.deb >/dev/null && haltwise version")?;
+    // Whatever the dynamic linker says of the library, it says on stderr.
+    let wrapped = "mount -t proc proc /proc; mkdir /link; ln -s /usr/lib/haltwise/haltwise-exec /link/printenv; \
+                   LD_BIND_NOW=1 /link/printenv LD_PRELOAD 2>&1; rm -r /link; umount /proc";
+    let preloaded = inside(host, wrapped)?;
+    ensure!(
+        preloaded.trim() == "/usr/lib/haltwise/libhaltwise_preload.so",
+        "haltwise-exec started a program that says {preloaded}"
+    );
     let doctor = inside(
         host,
         "mount -t proc proc /proc; haltwise doctor; umount /proc; true",

@@ -156,7 +156,7 @@ const STOP: &str = "#!/bin/sh\nset -e\nif [ \"$1\" = remove ] && [ -d /run/syste
 const THIRD: &str = "THIRD-PARTY-LICENSES";
 
 /// What only haltwise has.
-const SHARED: &str = "/usr/lib/systemd/system/*\n/usr/share/man/man1/*\n/usr/share/bash-completion/completions/*\n\
+const SHARED: &str = "/usr/lib/haltwise/*\n/usr/lib/systemd/system/*\n/usr/share/man/man1/*\n/usr/share/bash-completion/completions/*\n\
                       /usr/share/fish/vendor_completions.d/*\n/usr/share/zsh/site-functions/*\n";
 
 const COPYRIGHT: &str = "haltwise: MIT or Apache-2.0, at your choice; its BPF programs: MIT or GPL-2.0.\n\

@@ -73,7 +73,22 @@ pub(crate) fn fetch(series: Series, cache: &Path, refresh: bool) -> Result<Kerne
 /// # Errors
 /// Where apt has no Debian among its sources, or cannot download from that one's backports.
 pub(crate) fn fetch_backports(packages: &[&str], home: &Path) -> Result<()> {
-    let (uri, release) = asked("the release of Debian", || {
+    let (uri, release) = archive()?;
+    fetch_from(&uri, &format!("{release}-backports"), packages, home)
+}
+
+/// The same of another release of Debian.
+///
+/// # Errors
+/// As for backports; an archive keeps a release for some years.
+pub(crate) fn fetch_release(release: &str, packages: &[&str], home: &Path) -> Result<()> {
+    let (uri, _) = archive()?;
+    fetch_from(&uri, release, packages, home)
+}
+
+/// The archive and the release of the Debian that is installed.
+fn archive() -> Result<(String, String)> {
+    asked("the release of Debian", || {
         let format = "$(REPO_URI) $(RELEASE) $(ORIGIN)";
         let sources = tool::ask(Command::new("apt-get").args([
             "indextargets",
@@ -83,14 +98,16 @@ pub(crate) fn fetch_backports(packages: &[&str], home: &Path) -> Result<()> {
         ]))?;
         let (uri, release) = debian_in(&sources).context("apt has no Debian among its sources")?;
         Ok((uri.to_owned(), release.to_owned()))
-    })?;
-    let backports = format!("{release}-backports");
+    })
+}
+
+fn fetch_from(uri: &str, suite: &str, packages: &[&str], home: &Path) -> Result<()> {
     replace(home, |fresh| {
         let list = fresh.join("sources.list");
         let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
         std::fs::write(
             &list,
-            format!("deb [signed-by={keys}] {uri} {backports} main\n"),
+            format!("deb [signed-by={keys}] {uri} {suite} main\n"),
         )
         .with_context(|| format!("write {}", list.display()))?;
         let lists = fresh.join("lists");
@@ -106,7 +123,9 @@ pub(crate) fn fetch_backports(packages: &[&str], home: &Path) -> Result<()> {
             apt
         };
         tool::ask(&mut apt("update"))?;
-        tool::ask(apt("download").args(["-t", &backports]).args(packages))?;
+        // Named one by one: by `-t`, apt would not go below a version that is installed.
+        let packages = packages.iter().map(|name| format!("{name}/{suite}"));
+        tool::ask(apt("download").args(packages))?;
         remove(&lists)?;
         unpack(fresh)
     })
