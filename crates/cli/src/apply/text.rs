@@ -23,7 +23,7 @@ pub(crate) fn render(view: &Applied, width: usize) -> String {
     } else {
         let what = if view.done { "Set" } else { "Would set" };
         let whom = match view.scope {
-            "vm" => "",
+            "vm" | "both" => "",
             _ => ", for the whole host (every VM without its own ceiling)",
         };
         page.wrapped("", &format!("{what}{whom}:"), 2);

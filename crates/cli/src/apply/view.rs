@@ -1,6 +1,6 @@
 //! What apply says, as data: the JSON of `--json`.
 
-use haltwise_host::knob::{CutOff, Foreign, Proposal};
+use haltwise_host::knob::{CutOff, Foreign, Proposal, Target};
 use haltwise_host::root::Root;
 use serde::Serialize;
 
@@ -17,7 +17,7 @@ pub(crate) struct Applied {
     pub(crate) done: bool,
     /// Number of the apply that did it; `null` if there was nothing to do, or nothing was done.
     pub(crate) step: Option<u64>,
-    /// `host`: for every VM without a ceiling of its own; `vm`: the ceilings of VMs.
+    /// `host`: for every VM without a ceiling of its own; `vm`: the ceilings of VMs; `both`.
     pub(crate) scope: &'static str,
     pub(crate) turns: Vec<ChangeView>,
     /// What has the wanted value already.
@@ -59,6 +59,16 @@ impl PlanView {
     }
 }
 
+fn scope(proposal: &Proposal) -> &'static str {
+    let of_vm = proposal.targets().any(Target::is_ceiling);
+    let of_host = proposal.targets().any(|it| !it.is_ceiling());
+    match (of_vm, of_host) {
+        (true, true) => "both",
+        (true, false) => "vm",
+        (false, _) => "host",
+    }
+}
+
 impl Applied {
     /// What would be done.
     pub(crate) fn new(
@@ -73,7 +83,7 @@ impl Applied {
             schema: SCHEMA,
             done: false,
             step: None,
-            scope: if proposal.is_of_vms() { "vm" } else { "host" },
+            scope: scope(proposal),
             turns: (proposal.changes.iter())
                 .map(|change| ChangeView::new(root, change))
                 .collect(),

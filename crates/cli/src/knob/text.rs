@@ -21,7 +21,14 @@ pub(crate) fn changes(page: &mut Page, changes: &[ChangeView]) {
             Some(nanos(ns))
         };
         let times = time(&change.old).zip(time(&change.new));
-        let times = times.map_or_else(String::new, |(old, new)| format!("({old} -> {new})"));
+        let times = times.map_or_else(String::new, |(old, new)| {
+            let old = if change.follows {
+                "halt_poll_ns"
+            } else {
+                &*old
+            };
+            format!("({old} -> {new})")
+        });
         let values = format!("{} -> {}", text(&change.old), text(&change.new));
         rows.push(vec![harmless(&change.name), values, times]);
     }

@@ -13,6 +13,8 @@ pub(crate) struct ChangeView {
     /// What it was: a number, a file's text, or `null` where there was none.
     pub(crate) old: Option<String>,
     pub(crate) new: Option<String>,
+    /// The VM followed `halt_poll_ns`, whose value `old` is.
+    pub(crate) follows: bool,
 }
 
 /// Something that is left as it is.
@@ -60,6 +62,7 @@ impl ChangeView {
             name: name_of(root, change.target),
             old: change.old.clone(),
             new: change.new.clone(),
+            follows: change.follows,
         }
     }
 }

@@ -97,6 +97,7 @@ fn steps(root: &Root, baseline: &Baseline, foreign: &[Foreign]) -> Vec<StepView>
             name: name_of(root, held.target),
             old: held.before.clone(),
             new: held.ours.clone(),
+            follows: held.followed,
         };
         Some(StepView {
             step: number,

@@ -292,7 +292,7 @@ fn hosts_on_which_it_cannot_be() {
         &host,
         &[
             "apply --set halt_poll_ns_grow_start=10us",
-            "apply --set halt_poll_ns_grow=2 --yes",
+            "apply --set halt_poll_ns_grow=3 --yes",
             "apply --set halt_poll_ns=10us --persist",
             "undo",
             "status",

@@ -47,7 +47,8 @@ pub(super) fn propose(
     let ceilings = request.ceilings.iter();
     let ceilings = ceilings.map(|(vm, value)| (Target::Ceiling(*vm), *value));
     let mut wanted: Vec<(Target, u32)> = parameters.chain(ceilings).collect();
-    wanted.sort_unstable();
+    // Ceilings first: a VM that gets its own never follows the new halt_poll_ns.
+    wanted.sort_unstable_by_key(|(target, value)| (!target.is_ceiling(), *target, *value));
     let mut proposal = Proposal {
         changes: Vec::new(),
         already: Vec::new(),
@@ -55,11 +56,11 @@ pub(super) fn propose(
         takes_over: Vec::new(),
     };
     for (target, value) in wanted {
-        let found = Some(machine::writable(root, target)?);
-        let foreign = baseline.foreign(target, found.as_deref());
+        let found = machine::wanted(root, target, value)?;
+        let foreign = baseline.foreign(target, found.text());
         proposal.taken_over.extend(foreign);
         let new = Some(value.to_string());
-        if found == new {
+        if found.value == new && !found.follows {
             proposal.already.push((target, value));
         } else {
             proposal.changes.push(Change::plain(target, found, new));
@@ -90,7 +91,7 @@ fn persist(
     let mut found = Vec::new();
     for file in files {
         let target = Target::File(file);
-        found.push((file, target, machine::read(root, target)?));
+        found.push((file, target, machine::read(root, target)?.value));
     }
     // What a file said that somebody else has changed since is not ours to say again.
     let is_ours = |(_, target, text): &(BootFile, Target, Option<String>)| {
@@ -129,11 +130,10 @@ fn persist(
 }
 
 impl Proposal {
-    /// Whether it is about ceilings of VMs, and not about the host.
-    pub fn is_of_vms(&self) -> bool {
+    /// Everything that it is about.
+    pub fn targets(&self) -> impl Iterator<Item = Target> {
         let already = self.already.iter().map(|(target, _)| *target);
-        let mut targets = self.changes.iter().map(|it| it.target).chain(already);
-        targets.any(|it| matches!(it, Target::Ceiling(_)))
+        self.changes.iter().map(|it| it.target).chain(already)
     }
 
     /// Whether boot files change.

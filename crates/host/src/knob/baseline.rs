@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{Foreign, KnobError};
 use super::parameter::Parameter;
 use super::persist::Values;
-use super::target::{Form, Target};
+use super::target::{Form, Found, Target};
 
 /// The number of this format.
 pub(super) const SCHEMA: u32 = 1;
@@ -38,6 +38,9 @@ pub struct Held {
     pub(super) before_form: Option<Form>,
     /// What haltwise wrote last; `null` if it has not written it yet.
     pub ours: Option<String>,
+    /// The VM had no ceiling of its own before the first apply, and followed `halt_poll_ns`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub followed: bool,
     /// What was about to be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) intent: Option<Intent>,
@@ -164,7 +167,10 @@ impl Baseline {
                 let is_restored = held.ours == held.before && held.intent.is_none() && !held.left;
                 !is_restored || persisted.contains_key(&parameter)
             }
-            Target::Ceiling(_) => held.ours != held.before || held.intent.is_some() || held.left,
+            Target::Ceiling(_) => {
+                let is_set = held.ours != held.before || held.followed;
+                is_set || held.intent.is_some() || held.left
+            }
             Target::File(_) => true,
         });
     }
@@ -198,7 +204,7 @@ impl Baseline {
 pub(super) fn settle(
     baseline: &Baseline,
     boot: &str,
-    read: impl Fn(Target) -> Result<Option<String>, KnobError>,
+    read: impl Fn(Target) -> Result<Found, KnobError>,
 ) -> Result<Settled, KnobError> {
     let files = Files::of(&baseline.held, &read)?;
     let mut settled = Settled {
@@ -217,16 +223,19 @@ pub(super) fn settle(
             found => found?,
         };
         let (kept, outcome) = match held.target {
-            Target::Ceiling(_) if found.is_none() => {
-                settled.gone.push(held.clone());
+            // It has ended, or another VM that follows halt_poll_ns stands in its place.
+            Target::Ceiling(_) if found.value.is_none() || found.follows => {
+                settled
+                    .gone
+                    .extend(held.ours.is_some().then(|| held.clone()));
                 (None, held.intent.as_ref().map(|_| Outcome::NotDone))
             }
             Target::Parameter(parameter) if held.boot != boot => {
-                let kept = files.after_boot(held, parameter, found.as_deref(), boot);
+                let kept = files.after_boot(held, parameter, found.text(), boot);
                 if kept.is_none() {
                     settled.gone.push(held.clone());
                 }
-                let by_file = kept.as_ref().is_some_and(|kept| kept.ours == found);
+                let by_file = kept.as_ref().is_some_and(|kept| kept.ours == found.value);
                 let outcome = if by_file {
                     Outcome::Done
                 } else {
@@ -234,7 +243,7 @@ pub(super) fn settle(
                 };
                 (kept, held.intent.as_ref().map(|_| outcome))
             }
-            _ => in_this_boot(held, found.as_deref()),
+            _ => in_this_boot(held, found.text()),
         };
         settled.baseline.held.extend(kept);
         if let (Some(intent), Some(outcome)) = (&held.intent, outcome) {
@@ -268,8 +277,8 @@ fn in_this_boot(held: &Held, found: Option<&str>) -> (Option<Held>, Option<Outco
     };
     if found == new {
         kept.ours = found.map(str::to_owned);
-        let is_file = held.target.file().is_some();
-        let gone = is_file && *intent == Intent::Restore;
+        let is_parameter = held.target.parameter().is_some();
+        let gone = !is_parameter && *intent == Intent::Restore;
         return ((!gone).then_some(kept), Some(Outcome::Done));
     }
     if found == old {
@@ -296,7 +305,7 @@ struct Files {
 impl Files {
     fn of(
         held: &[Held],
-        read: impl Fn(Target) -> Result<Option<String>, KnobError>,
+        read: impl Fn(Target) -> Result<Found, KnobError>,
     ) -> Result<Self, KnobError> {
         let mut files = Self {
             texts: Vec::new(),
@@ -314,7 +323,8 @@ impl Files {
             files
                 .texts
                 .extend(ours.iter().map(|text| file.values(text)));
-            if let Some(found) = read(held.target)?.filter(|found| ours.contains(&found)) {
+            let found = read(held.target)?.value;
+            if let Some(found) = found.filter(|found| ours.contains(&found)) {
                 files.present.extend(file.values(&found));
             }
         }

@@ -134,6 +134,12 @@ impl Disk {
         set().map_err(told)
     }
 
+    /// What is about to be set by another process, on our behalf.
+    pub(super) fn set_outside(&mut self, path: &Path) -> Result<(), DiskError> {
+        let told = |source| failed("ask", path, source);
+        self.effect(|_| Ok(())).map_err(told)
+    }
+
     /// Puts a small file in the place of another, or where none was: whoever looks sees one or the
     /// other, whole. Ours, with this mode, unless it is to lie there in another form.
     pub(super) fn replace(

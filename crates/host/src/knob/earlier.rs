@@ -113,6 +113,7 @@ impl Folded {
                 self.carry_over(&turns, &boot);
                 for turn in &turns.turns {
                     let new = || Held {
+                        followed: false,
                         target: turn.target,
                         before: turn.old.clone(),
                         before_form: turn.old_form.clone(),

@@ -153,6 +153,14 @@ pub struct Foreign {
 }
 
 impl KnobError {
+    /// Whether the VM that was to be changed is not there any more.
+    pub(super) fn is_of_ended(&self) -> bool {
+        let gone = |error: &CeilingError| {
+            matches!(error, CeilingError::Gone(_) | CeilingError::NoVm { .. })
+        };
+        matches!(self, Self::Ceiling(error) if gone(error))
+    }
+
     /// Another haltwise changes settings of this host.
     pub fn busy(root: &crate::root::Root) -> Self {
         let path = root.path(super::JOURNAL);

@@ -2,6 +2,7 @@
 
 use super::baseline::{Baseline, settle};
 use super::earlier;
+use super::target::Found;
 
 /// Reads bytes as either; gives how many targets are held.
 ///
@@ -18,7 +19,7 @@ pub fn baseline(bytes: &[u8]) -> u64 {
     let again: Baseline = serde_json::from_str(&text).expect("what was written is read");
     assert_eq!(again, baseline);
     for boot in ["", "another boot"] {
-        let settled = settle(&baseline, boot, |_| Ok(None)).expect("nothing is there");
+        let settled = settle(&baseline, boot, |_| Ok(Found::default())).expect("nothing is there");
         assert_eq!(settled.baseline.check(), Ok(()));
     }
     baseline.held.len() as u64

@@ -10,7 +10,7 @@ use rustix::fs::OFlags;
 use super::disk::{self, Disk};
 use super::error::KnobError;
 use super::parameter::{Parameter, ValueError};
-use super::target::{BootFile, Change, Form, Target};
+use super::target::{BootFile, Change, Form, Found, Target};
 use crate::ceiling::{CeilingError, Governed, Governor};
 use crate::params;
 use crate::root::{Root, RootError};
@@ -23,27 +23,35 @@ pub(super) fn boot(root: &Root) -> Result<String, KnobError> {
     Ok(root.value("proc/sys/kernel/random/boot_id")?)
 }
 
-/// What something is now. `None`: it is not there.
-pub(super) fn read(root: &Root, target: Target) -> Result<Option<String>, KnobError> {
+/// What something is now.
+pub(super) fn read(root: &Root, target: Target) -> Result<Found, KnobError> {
     match target {
-        Target::Parameter(parameter) => match root.number::<u32>(parameter.path()) {
-            Ok(value) => Ok(Some(value.to_string())),
-            Err(error) if error.is_absent() => Ok(None),
-            Err(error) => Err(error.into()),
-        },
-        Target::File(boot_file) => file(root, boot_file),
-        Target::Ceiling(vm) => Ok(ceiling(root, vm)?.map(|ns| ns.to_string())),
+        Target::Parameter(parameter) => Ok(self::parameter(root, parameter)?.into()),
+        Target::File(boot_file) => Ok(file(root, boot_file)?.into()),
+        Target::Ceiling(vm) => ceiling(root, vm),
+    }
+}
+
+fn parameter(root: &Root, parameter: Parameter) -> Result<Option<String>, KnobError> {
+    match root.number::<u32>(parameter.path()) {
+        Ok(value) => Ok(Some(value.to_string())),
+        Err(error) if error.is_absent() => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// The ceiling in force of a VM that lives and can be asked.
-fn ceiling(root: &Root, vm: VmKey) -> Result<Option<u32>, KnobError> {
+fn ceiling(root: &Root, vm: VmKey) -> Result<Found, KnobError> {
     let Some((_, governed)) = governed(root, vm)? else {
-        return Ok(None);
+        return Ok(Found::default());
     };
-    Ok(match governed.ceiling_ns {
-        Some(ns) => Some(ns),
-        None => root.number(Parameter::HaltPollNs.path()).ok(),
+    let own = governed.ceiling_ns.map(|ns| ns.to_string());
+    Ok(Found {
+        follows: own.is_none(),
+        value: match own {
+            Some(ns) => Some(ns),
+            None => parameter(root, Parameter::HaltPollNs)?,
+        },
     })
 }
 
@@ -125,20 +133,24 @@ pub(super) fn form(root: &Root, file: BootFile) -> Result<Form, KnobError> {
     })
 }
 
-/// What is there now, where it may be changed by somebody.
-pub(super) fn writable(root: &Root, target: Target) -> Result<String, KnobError> {
-    match target {
-        Target::Parameter(parameter) => writable_parameter(root, parameter),
-        Target::File(_) => Ok(read(root, target)?.unwrap_or_default()),
-        Target::Ceiling(vm) => read(root, target)?.ok_or_else(|| CeilingError::Gone(vm.pid).into()),
+/// What is there now, where it has the wanted value or may be changed by somebody.
+pub(super) fn wanted(root: &Root, target: Target, value: u32) -> Result<Found, KnobError> {
+    let found = match target {
+        Target::Parameter(_) if !params::kvm_is_loaded(root) => return Err(KnobError::NoKvm),
+        _ => read(root, target)?,
+    };
+    match (target, &found.value) {
+        (Target::Parameter(parameter), None) => return Err(KnobError::Absent(parameter)),
+        (Target::Parameter(parameter), Some(now)) if *now != value.to_string() => {
+            is_writable(root, parameter)?;
+        }
+        (Target::Ceiling(vm), None) => return Err(CeilingError::Gone(vm.pid).into()),
+        _ => {}
     }
+    Ok(found)
 }
 
-fn writable_parameter(root: &Root, parameter: Parameter) -> Result<String, KnobError> {
-    if !params::kvm_is_loaded(root) {
-        return Err(KnobError::NoKvm);
-    }
-    let value = read(root, Target::Parameter(parameter))?.ok_or(KnobError::Absent(parameter))?;
+fn is_writable(root: &Root, parameter: Parameter) -> Result<(), KnobError> {
     let path = root.path(parameter.path());
     let mode = match fs::metadata(&path) {
         Ok(metadata) => metadata.permissions().mode(),
@@ -148,7 +160,7 @@ fn writable_parameter(root: &Root, parameter: Parameter) -> Result<String, KnobE
     if mode & 0o222 == 0 {
         return Err(KnobError::ReadOnly { parameter, path });
     }
-    Ok(value)
+    Ok(())
 }
 
 /// Makes a change, and looks whether it was taken.
@@ -165,7 +177,10 @@ pub(super) fn write(root: &Root, disk: &mut Disk, change: &Change) -> Result<(),
             }
             disk.replace(&path, text, 0o644, form)?;
         }
-        (Target::Ceiling(vm), Some(value)) => set_ceiling(root, vm, value)?,
+        (Target::Ceiling(vm), Some(value)) => {
+            disk.set_outside(&root.path(format!("proc/{}", vm.pid)))?;
+            set_ceiling(root, vm, value)?;
+        }
         // Neither can be taken away; no baseline says so.
         (Target::Parameter(_) | Target::Ceiling(_), None) => return Ok(()),
         (Target::File(file), None) => disk.remove(&root.path(file.path()))?,
@@ -176,13 +191,13 @@ pub(super) fn write(root: &Root, disk: &mut Disk, change: &Change) -> Result<(),
         return Ok(());
     }
     let found = read(root, change.target)?;
-    if found == change.new {
+    if found.value == change.new && !found.follows {
         return Ok(());
     }
     let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "nothing".to_owned());
     Err(KnobError::NotTaken {
         name: change.target.name(),
         wanted: text(&change.new),
-        found: text(&found),
+        found: text(&found.value),
     })
 }

@@ -59,7 +59,7 @@ impl Snapshot {
                 Err(KnobError::Ceiling(_)) => return Ok(None),
                 found => found?,
             };
-            Ok(self.baseline.foreign(target, found.as_deref()))
+            Ok(self.baseline.foreign(target, found.text()))
         });
         let foreign: Result<Vec<_>, KnobError> = foreign.collect();
         Ok(foreign?.into_iter().flatten().collect())

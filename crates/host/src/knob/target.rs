@@ -42,6 +42,15 @@ pub struct Form {
     pub link: Option<String>,
 }
 
+/// What a target is now.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Found {
+    /// A number, the text of a file, or `None` if it is not there.
+    pub(super) value: Option<String>,
+    /// It is a VM without a ceiling of its own: the value is that of `halt_poll_ns`.
+    pub(super) follows: bool,
+}
+
 /// A change of one target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
@@ -51,6 +60,9 @@ pub struct Change {
     pub old: Option<String>,
     /// What it is to be.
     pub new: Option<String>,
+    /// The VM has no ceiling of its own before: `old` is the value of `halt_poll_ns`, which it follows.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub follows: bool,
     /// Mode and owner of the file before, where it is not ours.
     #[serde(skip)]
     pub(super) old_form: Option<Form>,
@@ -60,11 +72,13 @@ pub struct Change {
 }
 
 impl Change {
-    /// Between two values of ours.
-    pub(super) fn plain(target: Target, old: Option<String>, new: Option<String>) -> Self {
+    /// From what was found to a value of ours.
+    pub(super) fn plain(target: Target, old: impl Into<Found>, new: Option<String>) -> Self {
+        let old = old.into();
         Self {
             target,
-            old,
+            old: old.value,
+            follows: old.follows,
             new,
             old_form: None,
             new_form: None,
@@ -72,7 +86,26 @@ impl Change {
     }
 }
 
+impl From<Option<String>> for Found {
+    fn from(value: Option<String>) -> Self {
+        let follows = false;
+        Self { value, follows }
+    }
+}
+
+impl Found {
+    /// The value.
+    pub(super) fn text(&self) -> Option<&str> {
+        self.value.as_deref()
+    }
+}
+
 impl Target {
+    /// Whether it is the ceiling of a VM.
+    pub const fn is_ceiling(self) -> bool {
+        matches!(self, Self::Ceiling(_))
+    }
+
     /// The parameter, if it is one.
     pub const fn parameter(self) -> Option<Parameter> {
         match self {

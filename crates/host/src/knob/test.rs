@@ -1,6 +1,8 @@
 //! Settings of a made-up host: what is set, refused, and left behind when it is cut off.
 
+mod ceilings;
 mod earlier;
 mod laws;
 mod steps;
+mod vmm;
 mod world;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use super::baseline::{Baseline, Held};
 use super::error::KnobError;
-use super::target::{Change, Target};
+use super::parameter::Parameter;
+use super::target::{Change, Found, Target};
 
 /// What an undo would do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +57,7 @@ pub(super) fn propose(
     baseline: &Baseline,
     gone: &[Held],
     take_over: bool,
-    read: impl Fn(Target) -> Result<Option<String>, KnobError>,
+    read: impl Fn(Target) -> Result<Found, KnobError>,
 ) -> Result<Reversal, KnobError> {
     let mut steps: BTreeMap<Reverse<u64>, UndoneStep> = BTreeMap::new();
     let mut step = |held: &Held, change: Option<Change>, left: Option<Left>| {
@@ -71,6 +72,7 @@ pub(super) fn propose(
         step.changes.extend(change);
         step.left.extend(left);
     };
+    let parameter = halt_poll_ns_after(baseline, take_over, &read)?;
     for held in baseline.held.iter().rev() {
         let target = held.target;
         let found = match read(target) {
@@ -81,8 +83,8 @@ pub(super) fn propose(
             }
             found => found?,
         };
-        let module_gone = found.is_none() && target.file().is_none();
-        let foreign = baseline.foreign(target, found.as_deref()).is_some();
+        let module_gone = found.value.is_none() && target.file().is_none();
+        let foreign = baseline.foreign(target, found.text()).is_some();
         let why = if module_gone {
             Some(Why::Rebooted)
         } else {
@@ -91,11 +93,18 @@ pub(super) fn propose(
         match why {
             // An undo before has said so.
             Some(Why::Theirs) if held.left => {}
-            Some(why) => step(held, None, Some(Left { target, found, why })),
+            Some(why) => {
+                let found = found.value;
+                step(held, None, Some(Left { target, found, why }));
+            }
             None => {
+                let before = match &parameter {
+                    Some(_) if held.followed => parameter.clone(),
+                    _ => held.before.clone(),
+                };
                 let change = Change {
                     new_form: held.before_form.clone(),
-                    ..Change::plain(target, found, held.before.clone())
+                    ..Change::plain(target, found, before)
                 };
                 step(held, Some(change), None);
             }
@@ -105,7 +114,7 @@ pub(super) fn propose(
         let target = held.target;
         let (found, why) = match target {
             Target::Ceiling(_) => (None, Why::Ended),
-            _ => (read(target)?, Why::Rebooted),
+            _ => (read(target)?.value, Why::Rebooted),
         };
         step(held, None, Some(Left { target, found, why }));
     }
@@ -114,6 +123,19 @@ pub(super) fn propose(
     }
     let steps = steps.into_values().collect();
     Ok(Reversal { steps })
+}
+
+/// What `halt_poll_ns` will be once all is restored: the ceiling of a VM that followed it.
+fn halt_poll_ns_after(
+    baseline: &Baseline,
+    take_over: bool,
+    read: impl Fn(Target) -> Result<Found, KnobError>,
+) -> Result<Option<String>, KnobError> {
+    let target = Target::Parameter(Parameter::HaltPollNs);
+    let found = read(target)?;
+    let is_restored = baseline.foreign(target, found.text()).is_none() || take_over;
+    let held = baseline.get(target).filter(|_| is_restored);
+    Ok(held.map_or(found.value, |held| held.before.clone()))
 }
 
 impl Reversal {

@@ -13,6 +13,7 @@ use super::parameter::Parameter;
 use super::store::{Act, By, Store};
 use super::target::{Change, Target};
 use super::undo::{self, Reversal, Why};
+use crate::ceiling::CeilingError;
 use crate::clock;
 use crate::root::Root;
 
@@ -26,6 +27,7 @@ pub struct Writer {
     baseline: Baseline,
     cut_off: Option<CutOff>,
     gone: Vec<Held>,
+    ended: Vec<Target>,
 }
 
 impl Writer {
@@ -49,6 +51,7 @@ impl Writer {
             baseline: stored.baseline,
             cut_off: None,
             gone: Vec::new(),
+            ended: Vec::new(),
         };
         writer.settle(stored.is_on_disk)?;
         Ok(writer)
@@ -104,6 +107,11 @@ impl Writer {
         &self.baseline
     }
 
+    /// Ceilings that were not set, because their VMs have ended since it was looked.
+    pub fn ended(&self) -> &[Target] {
+        &self.ended
+    }
+
     /// How many effects on the machine there were: what a [`Fault`] counts.
     pub fn effects(&self) -> u64 {
         self.disk.effects()
@@ -149,6 +157,7 @@ impl Writer {
         Held {
             target: change.target,
             before: change.old.clone(),
+            followed: change.follows,
             before_form: change.old_form.clone(),
             ours: None,
             intent: None,
@@ -184,16 +193,32 @@ impl Writer {
             .store
             .write(&mut self.disk, &self.baseline)
             .and_then(|()| self.store.log(&mut self.disk, &self.by, act))
-            .and_then(|()| changes.iter().try_for_each(|change| self.change(change)));
+            .and_then(|()| self.change_all(changes));
         if made.is_err() {
             // What went wrong is reported, whether or not that works.
             drop(self.settle(false));
             return made;
         }
         for change in changes {
-            if let Some(held) = self.baseline.get_mut(change.target) {
+            if self.ended.contains(&change.target) {
+                self.baseline.forget(change.target);
+            } else if let Some(held) = self.baseline.get_mut(change.target) {
                 held.intent = None;
                 held.ours.clone_from(&change.new);
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes each change. One of a VM that has ended is none, unless it is the only one.
+    fn change_all(&mut self, changes: &[Change]) -> Result<(), KnobError> {
+        self.ended.clear();
+        for change in changes {
+            match self.change(change) {
+                Err(error) if error.is_of_ended() && changes.len() > 1 => {
+                    self.ended.push(change.target);
+                }
+                done => done?,
             }
         }
         Ok(())
@@ -202,7 +227,10 @@ impl Writer {
     fn change(&mut self, change: &Change) -> Result<(), KnobError> {
         // It may have been modified since we looked.
         let found = machine::read(&self.root, change.target)?;
-        if found != change.old {
+        if let (Target::Ceiling(vm), None) = (change.target, &found.value) {
+            return Err(CeilingError::Gone(vm.pid).into());
+        }
+        if (&found.value, found.follows) != (&change.old, change.follows) {
             return Err(KnobError::Meanwhile {
                 name: change.target.name(),
             });
@@ -222,9 +250,11 @@ impl Writer {
         let mut changes: Vec<Change> = steps.flat_map(|step| &step.changes).cloned().collect();
         // Files first: nothing sets at a boot what has been restored.
         changes.sort_by_key(|change| Reverse(change.target));
-        for held in &mut self.baseline.held {
-            if changes.iter().any(|change| change.target == held.target) {
+        for change in &changes {
+            if let Some(held) = self.baseline.get_mut(change.target) {
                 held.intent = Some(Intent::Restore);
+                // The same, unless the VM followed halt_poll_ns.
+                held.before.clone_from(&change.new);
             }
         }
         let act = Act::Undo { changes: &changes };
@@ -233,7 +263,10 @@ impl Writer {
         let mut wrong = None;
         for change in &changes {
             match self.change(change) {
-                Ok(()) if change.target.file().is_some() => self.baseline.forget(change.target),
+                Ok(()) if change.target.parameter().is_none() => {
+                    self.baseline.forget(change.target);
+                }
+                Err(error) if error.is_of_ended() => self.baseline.forget(change.target),
                 Ok(()) => {
                     if let Some(held) = self.baseline.get_mut(change.target) {
                         (held.intent, held.left) = (None, false);
@@ -283,12 +316,15 @@ impl Writer {
             let expected = now.map(ours).or_else(|| was.map(before)).flatten();
             let wanted = was.map(ours).or_else(|| now.map(before)).flatten();
             let found = machine::read(&self.root, target)?;
-            if found == expected {
+            if target.is_ceiling() && (found.value.is_none() || found.follows) {
+                self.baseline.forget(target);
+            } else if found.value == expected {
                 changes.push(Change::plain(target, found, wanted));
             } else {
                 foreign.push(target);
             }
         }
+        changes.sort_by_key(|change| !change.target.is_ceiling());
         for change in &changes {
             let new = self.held(change);
             let held = self.baseline.entry(change.target, || new);

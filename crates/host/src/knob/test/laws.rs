@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 
-use super::world::{AT_BOOT, World};
+use super::world::{AT_BOOT, VMS, World, key};
 use crate::knob::*;
 
 #[derive(Debug, Clone)]
@@ -14,6 +14,10 @@ enum Event {
     Undo(Option<Fault>),
     /// Somebody else sets a parameter.
     Set(Parameter),
+    /// Somebody else sets the ceiling of a VM.
+    Cap(u32),
+    /// The VMM ends, and another with as many VMs starts.
+    Restart,
     /// Somebody else writes or removes a boot file.
     SetFile(BootFile, bool),
     Reboot,
@@ -36,12 +40,19 @@ fn fault() -> impl Strategy<Value = Option<Fault>> {
 }
 
 fn request() -> impl Strategy<Value = Request> {
-    let parameters = prop::collection::btree_map(parameter(), ours(), 1..4);
-    (parameters, prop::bool::weighted(0.3), any::<bool>()).prop_map(
-        |(parameters, persist, take_over)| Request {
+    let parameters = prop::collection::btree_map(parameter(), ours(), 0..4);
+    let ceilings = prop::collection::btree_map(0..VMS, ours(), 0..=2);
+    let both = (parameters, ceilings).prop_filter("something", |(parameters, ceilings)| {
+        !parameters.is_empty() || !ceilings.is_empty()
+    });
+    (both, prop::bool::weighted(0.3), any::<bool>()).prop_map(
+        |((parameters, ceilings), persist, take_over)| Request {
+            persist: persist && !parameters.is_empty(),
             parameters: parameters.into_iter().collect(),
-            ceilings: Vec::new(),
-            persist,
+            // By the order of the VMs; whose they are is known when it happens.
+            ceilings: (ceilings.into_iter())
+                .map(|(ordinal, ns)| (key(ordinal, 0), ns))
+                .collect(),
             take_over,
         },
     )
@@ -52,6 +63,8 @@ fn event() -> impl Strategy<Value = Event> {
         8 => (request(), fault()).prop_map(|(request, fault)| Event::Apply(request, fault)),
         4 => fault().prop_map(Event::Undo),
         2 => parameter().prop_map(Event::Set),
+        1 => (0..VMS).prop_map(Event::Cap),
+        1 => Just(Event::Restart),
         1 => (prop::sample::select(BootFile::ALL.to_vec()), any::<bool>())
             .prop_map(|(file, there)| Event::SetFile(file, there)),
         1 => Just(Event::Reboot),
@@ -66,6 +79,8 @@ struct Others {
     parameters: [Option<u32>; 4],
     /// Whether they did, and the text if they left one.
     files: [(bool, Option<String>); 2],
+    /// Of VMs that run.
+    ceilings: [Option<u32>; VMS as usize],
 }
 
 /// Errors that a command may end with here.
@@ -79,13 +94,29 @@ fn is_fair(error: &KnobError) -> bool {
 fn happen(world: &mut World, others: &mut Others, at: usize, event: Event) {
     let journal = world.journal();
     let done = match event {
-        Event::Apply(request, fault) => world.apply(&request, fault).map(drop),
+        Event::Apply(mut request, fault) => {
+            for (vm, _) in &mut request.ceilings {
+                *vm = world.vm(vm.ordinal);
+            }
+            world.apply(&request, fault).map(drop)
+        }
         Event::Undo(fault) => world.undo(fault).map(drop),
         Event::Set(parameter) => {
             let value = u32::try_from(at).unwrap() * 1_000 + 7;
             world.set(parameter, value);
             let place = Parameter::ALL.iter().position(|it| *it == parameter);
             others.parameters[place.unwrap()] = Some(value);
+            Ok(())
+        }
+        Event::Cap(ordinal) => {
+            let value = u32::try_from(at).unwrap() * 1_000 + 7;
+            world.vmm.cap(ordinal, value);
+            others.ceilings[ordinal as usize] = Some(value);
+            Ok(())
+        }
+        Event::Restart => {
+            world.restart();
+            others.ceilings = [None; VMS as usize];
             Ok(())
         }
         Event::SetFile(file, there) => {
@@ -101,6 +132,7 @@ fn happen(world: &mut World, others: &mut Others, at: usize, event: Event) {
         Event::Reboot => {
             world.reboot();
             others.parameters = [None; 4];
+            others.ceilings = [None; VMS as usize];
             Ok(())
         }
         Event::Torn(bytes) => {
@@ -141,6 +173,16 @@ fn law(events: Vec<Event>) -> Result<(), TestCaseError> {
             ),
         }
     }
+    for (ordinal, theirs) in (0..VMS).zip(others.ceilings) {
+        let (value, at_boot) = (world.ceiling(ordinal), AT_BOOT[3]);
+        match theirs {
+            Some(theirs) => prop_assert_eq!(value, theirs, "VM {}", ordinal),
+            None => prop_assert!(
+                value == at_boot || value % 1_000 == 7,
+                "VM {ordinal} {value}"
+            ),
+        }
+    }
     for (file, theirs) in BootFile::ALL.into_iter().zip(others.files) {
         let (touched, text) = theirs;
         prop_assert!(touched || text.is_none());
@@ -157,8 +199,9 @@ fn law(events: Vec<Event>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// After any applies and undos, each cut off anywhere, any boots and any writes of others, undoing
-/// leaves what others set last, and else nothing of ours; and the next boot is as the first.
+/// After any applies and undos of parameters and ceilings, each cut off anywhere, any boots, ends of VMs and
+/// writes of others, undoing leaves what others set last, and else nothing of ours; and the next boot is as
+/// the first.
 #[test]
 #[expect(clippy::print_stderr, reason = "the seed repeats the run")]
 fn undoing_leaves_nothing_of_ours_and_everything_of_others() {
@@ -180,17 +223,17 @@ fn undoing_leaves_nothing_of_ours_and_everything_of_others() {
     }
 }
 
-/// One apply, of two parameters and both files, cut off before each of its effects in turn; and the
+/// One apply, of two parameters, the ceilings of two VMs and both files, cut off before each of its effects in turn; and the
 /// undo of it the same.
 #[test]
 fn a_cut_at_every_effect_is_undone() {
+    let world = World::new();
     let request = Request {
         parameters: vec![(Parameter::HaltPollNs, 80_001), (Parameter::Shrink, 2_001)],
+        ceilings: (0..VMS).map(|vm| (key(vm, 1), 1_001)).collect(),
         persist: true,
         take_over: false,
-        ..Request::default()
     };
-    let world = World::new();
     let effects = |cut: &dyn Fn(&World, Fault) -> bool| {
         (1..100)
             .find(|before| {
@@ -202,6 +245,11 @@ fn a_cut_at_every_effect_is_undone() {
                 let whole = cut(&world, fault);
                 world.undo_whole();
                 assert_eq!(world.values(), AT_BOOT, "before effect {before}");
+                let ceilings = (0..VMS).map(|vm| world.ceiling(vm));
+                assert!(
+                    ceilings.into_iter().all(|ns| ns == AT_BOOT[3]),
+                    "before {before}"
+                );
                 assert!(BootFile::ALL.iter().all(|it| world.file(*it).is_none()));
                 whole
             })
@@ -217,6 +265,6 @@ fn a_cut_at_every_effect_is_undone() {
     let proposal = writer.propose(&request).unwrap();
     writer.apply(&proposal).unwrap();
     assert_eq!(applied, writer.effects());
-    // The baseline before and after, a line of the journal, two parameters, two files removed.
-    assert_eq!(undone, 3 + 3 + 2 + 2 + 4);
+    // The baseline before and after, a line of the journal, two ceilings, two parameters, two files removed.
+    assert_eq!(undone, 3 + 3 + 2 + 2 + 2 + 4);
 }

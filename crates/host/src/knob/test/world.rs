@@ -3,16 +3,34 @@
 use std::fs;
 use std::path::PathBuf;
 
+use haltwise_core::ids::VmKey;
+
+use super::vmm::Vmm;
 use crate::knob::*;
 use crate::root::Root;
 
 /// What the parameters are after a boot, in the order of [`Parameter::ALL`].
 pub(super) const AT_BOOT: [u32; 4] = [2, 10_000, 0, 200_000];
 
+/// VMs of the one VMM.
+pub(super) const VMS: u32 = 2;
+
 #[derive(Debug)]
 pub(super) struct World {
     dir: tempfile::TempDir,
     boots: u32,
+    /// The start time of the VMM.
+    starts: u64,
+    pub(super) vmm: Vmm,
+}
+
+/// A VM of the VMM that was started so many times.
+pub(super) fn key(ordinal: u32, starts: u64) -> VmKey {
+    VmKey {
+        pid: Vmm::pid(),
+        start_ticks: starts,
+        ordinal,
+    }
 }
 
 impl World {
@@ -28,7 +46,13 @@ impl World {
         ] {
             fs::create_dir_all(dir.path().join(below)).unwrap();
         }
-        let mut world = Self { dir, boots: 0 };
+        let vmm = Vmm::start(dir.path(), VMS);
+        let mut world = Self {
+            dir,
+            boots: 0,
+            starts: 0,
+            vmm,
+        };
         world.reboot();
         world
     }
@@ -44,6 +68,7 @@ impl World {
     /// Parameters come back as the kernel has them, then what the boot files say is set. Reads them
     /// as modprobe and systemd-tmpfiles would, not as haltwise does.
     pub(super) fn reboot(&mut self) {
+        self.restart();
         self.boots += 1;
         let boot = format!("boot-{}\n", self.boots);
         fs::write(self.path("proc/sys/kernel/random/boot_id"), boot).unwrap();
@@ -65,6 +90,22 @@ impl World {
             assert_eq!((words[0], &words[2..6]), ("w", &["-"; 4][..]));
             fs::write(self.path(&words[1][1..]), words[6]).unwrap();
         }
+    }
+
+    /// The VMM ends, and another with as many VMs of no ceiling has its number.
+    pub(super) fn restart(&mut self) {
+        self.starts += 1;
+        self.vmm.restart(self.dir.path(), self.starts);
+    }
+
+    pub(super) fn vm(&self, ordinal: u32) -> VmKey {
+        key(ordinal, self.starts)
+    }
+
+    /// What KVM goes by.
+    pub(super) fn ceiling(&self, ordinal: u32) -> u32 {
+        let own = self.vmm.ceiling(ordinal);
+        own.unwrap_or_else(|| self.get(Parameter::HaltPollNs))
     }
 
     pub(super) fn set(&self, parameter: Parameter, value: u32) {

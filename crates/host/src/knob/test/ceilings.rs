@@ -1,0 +1,131 @@
+//! Parameters and ceilings of VMs together: one request, one baseline, one undo.
+
+use super::world::{AT_BOOT, World, request};
+use crate::knob::*;
+
+const CEILING: Parameter = Parameter::HaltPollNs;
+
+fn both(world: &World, parameter: u32, ceilings: &[(u32, u32)]) -> Request {
+    Request {
+        ceilings: (ceilings.iter())
+            .map(|(ordinal, ns)| (world.vm(*ordinal), *ns))
+            .collect(),
+        ..request(&[(CEILING, parameter)])
+    }
+}
+
+fn in_force(world: &World) -> (u32, [u32; 2]) {
+    (world.get(CEILING), [0, 1].map(|vm| world.ceiling(vm)))
+}
+
+#[test]
+fn parameters_and_ceilings_are_set_and_undone_together() {
+    let world = World::new();
+    let wanted = both(&world, 50_000, &[(1, 0)]);
+    world.apply(&wanted, None).unwrap();
+    // The other VM follows the parameter.
+    assert_eq!(in_force(&world), (50_000, [50_000, 0]));
+    assert_eq!(world.vmm.ceiling(0), None);
+    // Again is nothing to do.
+    assert_eq!(world.apply(&wanted, None).unwrap(), None);
+    let undone = world.undo(None).unwrap();
+    assert_eq!(undone.steps.len(), 1);
+    assert_eq!(in_force(&world), (AT_BOOT[3], [AT_BOOT[3]; 2]));
+    assert!(matches!(world.undo(None), Err(KnobError::Nothing)));
+}
+
+#[test]
+fn a_ceiling_is_set_before_the_parameter_that_the_vm_followed() {
+    let world = World::new();
+    let look = Snapshot::read(&world.root()).unwrap().unwrap();
+    let proposal = look.propose(&both(&world, 0, &[(0, 7), (1, 9)])).unwrap();
+    let is_ceiling = |change: &Change| change.target.is_ceiling();
+    let order: Vec<bool> = proposal.changes.iter().map(is_ceiling).collect();
+    assert_eq!(order, [true, true, false]);
+}
+
+/// The value that the VM has already by `halt_poll_ns`, which then changes.
+#[test]
+fn a_vm_that_follows_is_given_the_ceiling_that_it_has() {
+    let world = World::new();
+    let wanted = both(&world, 0, &[(0, AT_BOOT[3])]);
+    world.apply(&wanted, None).unwrap();
+    assert_eq!(in_force(&world), (0, [AT_BOOT[3], 0]));
+    world.undo_whole();
+    assert_eq!(in_force(&world), (AT_BOOT[3], [AT_BOOT[3]; 2]));
+}
+
+#[test]
+fn undo_gives_a_vm_that_followed_what_the_parameter_is_then() {
+    let world = World::new();
+    // Set by an apply before, whose value the VM had when it got its own.
+    world.apply(&request(&[(CEILING, 50_000)]), None).unwrap();
+    let ceiling = Request {
+        parameters: Vec::new(),
+        ..both(&world, 0, &[(0, 9_000)])
+    };
+    world.apply(&ceiling, None).unwrap();
+    world.undo_whole();
+    assert_eq!(in_force(&world), (AT_BOOT[3], [AT_BOOT[3]; 2]));
+    // Set by somebody else meanwhile.
+    world.apply(&both(&world, 60_000, &[(1, 1)]), None).unwrap();
+    world.set(CEILING, 70_000);
+    assert!(world.undo(None).unwrap().is_partial());
+    assert_eq!(in_force(&world), (70_000, [AT_BOOT[3], 70_000]));
+}
+
+#[test]
+fn a_vm_that_ends_between_look_and_change_keeps_no_other_from_being_set() {
+    let world = World::new();
+    let mut writer = Writer::open(&world.root(), "haltwise apply", None).unwrap();
+    let proposal = writer
+        .propose(&both(&world, 50_000, &[(0, 0), (1, 0)]))
+        .unwrap();
+    world.vmm.end(&world.path(""), 1);
+    assert_eq!(writer.apply(&proposal).unwrap(), Some(1));
+    assert_eq!(writer.ended(), [Target::Ceiling(world.vm(1))]);
+    assert_eq!((world.get(CEILING), world.ceiling(0)), (50_000, 0));
+    assert_eq!(writer.baseline().held.len(), 2);
+    drop(writer);
+    // The only one of a request is an error, and leaves nothing.
+    let world = World::new();
+    let mut writer = Writer::open(&world.root(), "haltwise apply", None).unwrap();
+    let only = Request {
+        parameters: Vec::new(),
+        ..both(&world, 0, &[(1, 0)])
+    };
+    let proposal = writer.propose(&only).unwrap();
+    world.vmm.end(&world.path(""), 1);
+    let error = writer.apply(&proposal).unwrap_err();
+    assert!(error.to_string().contains("has ended"), "{error}");
+    assert_eq!(writer.baseline().held, []);
+}
+
+#[test]
+fn a_vmm_that_replaces_its_vm_leaves_nothing_to_undo() {
+    let mut world = World::new();
+    world.apply(&both(&world, 50_000, &[(0, 0)]), None).unwrap();
+    world.restart();
+    let undone = world.undo(None).unwrap();
+    assert_eq!(undone.steps[0].left[0].why, Why::Ended);
+    assert_eq!(in_force(&world), (AT_BOOT[3], [AT_BOOT[3]; 2]));
+    assert_eq!(world.vmm.ceiling(0), None);
+}
+
+/// As a proof does: both sides give the VM a ceiling, and it cannot follow again.
+#[test]
+fn a_writer_returns_ceilings_to_what_they_were() {
+    let world = World::new();
+    let mut writer = Writer::open(&world.root(), "haltwise prove", None).unwrap();
+    let earlier = writer.baseline().clone();
+    for (parameter, ns) in [(50_000, 0), (AT_BOOT[3], AT_BOOT[3]), (50_000, 0)] {
+        let proposal = writer
+            .propose(&both(&world, parameter, &[(1, ns)]))
+            .unwrap();
+        writer.apply(&proposal).unwrap();
+        assert_eq!(in_force(&world), (parameter, [parameter, ns]));
+    }
+    assert_eq!(writer.return_to(&earlier).unwrap(), []);
+    assert_eq!(in_force(&world), (AT_BOOT[3], [AT_BOOT[3]; 2]));
+    assert_eq!(writer.baseline().held, []);
+}
