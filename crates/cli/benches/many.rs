@@ -1,8 +1,8 @@
 //! What a capture of many VMs takes: `cargo bench -p haltwise --bench many`.
 //!
-//! 100,000 VMs of one vCPU each, with 30 halts each over ten seconds; printed are the time and the most memory of each
-//! verb. `--vms N` is for another number, `--write DIR` leaves such a capture and measures nothing. Without `--bench`, which `cargo bench` gives, there are few VMs, and the figures
-//! mean nothing.
+//! 100,000 VMs of one vCPU each, with 30 halts each, three in a second; printed are the time and the most memory of each
+//! verb. `--vms N` and `--halts N` are for other numbers, `--write DIR` leaves such a capture and measures nothing.
+//! Without `--bench`, which `cargo bench` gives, there are few VMs, and the figures mean nothing.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -23,15 +23,17 @@ use haltwise_core::workload::SplitMix64;
 use process::run;
 
 const START_NS: u64 = 1_000_000_000;
-const LENGTH_NS: u64 = 10_000_000_000;
-
 /// Of each VM.
 const HALTS: u64 = 30;
 
-const VERBS: [&[&str]; 10] = [
+/// From one halt of a VM to its next, about.
+const TURN_NS: u64 = 10_000_000_000 / HALTS;
+
+const VERBS: [&[&str]; 12] = [
     &["check"],
     &["report"],
     &["report", "--json"],
+    &["replay"],
     &["replay", "--json"],
     &["tune", "--json"],
     &["explain", "--json"],
@@ -39,6 +41,7 @@ const VERBS: [&[&str]; 10] = [
     &["top", "--once"],
     &["top", "--once", "--json"],
     &["now", "--json"],
+    &["diff", "--json"],
 ];
 
 fn main() {
@@ -50,14 +53,16 @@ fn main() {
     };
     let vms = given("--vms").and_then(|number| number.parse().ok());
     let vms: u32 = vms.unwrap_or(if measures { 100_000 } else { 200 });
+    let halts = given("--halts").and_then(|number| number.parse().ok());
+    let halts = halts.unwrap_or(HALTS);
     if let Some(capture) = given("--write") {
-        write(Path::new(capture), vms);
+        write(Path::new(capture), vms, halts);
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
     let capture = directory.path().join("cap");
-    write(&capture, vms);
-    println!("{vms} VMs, {HALTS} halts each");
+    write(&capture, vms, halts);
+    println!("{vms} VMs, {halts} halts each");
     println!(
         "{:<22} {:>9} {:>9} {:>10}",
         "verb", "seconds", "CPU", "memory"
@@ -74,7 +79,7 @@ fn main() {
     }
 }
 
-fn write(directory: &Path, vms: u32) {
+fn write(directory: &Path, vms: u32, halts: u64) {
     let tool = Tool {
         name: "bench".to_owned(),
         version: "0".to_owned(),
@@ -105,7 +110,7 @@ fn write(directory: &Path, vms: u32) {
     info.roster.vcpus = (0..vms).map(vcpu).collect();
     let mut recording = Recording::create(directory, info).expect("a capture");
     let mut random = SplitMix64(1);
-    for turn in 0..HALTS {
+    for turn in 0..halts {
         for some in (0..vms).collect::<Vec<u32>>().chunks(50_000) {
             let halts = some.iter().map(|&vm| halt(vm, turn, vms, &mut random));
             let facts = Facts {
@@ -117,7 +122,7 @@ fn write(directory: &Path, vms: u32) {
     }
     let ending = Ending {
         ended: Ended {
-            time_ns: START_NS + LENGTH_NS,
+            time_ns: START_NS + halts * TURN_NS,
             by: "duration".to_owned(),
         },
         lost: BTreeMap::new(),
@@ -160,13 +165,12 @@ fn vcpu(vm: u32) -> Vcpu {
 
 /// One halt of each VM in each turn, by rising time; a third of them meet their poll.
 fn halt(vm: u32, turn: u64, vms: u32, random: &mut SplitMix64) -> Halt {
-    let turn_ns = LENGTH_NS / HALTS;
-    let offset_ns = turn_ns / 2 * u64::from(vm) / u64::from(vms);
+    let offset_ns = TURN_NS / 2 * u64::from(vm) / u64::from(vms);
     let gap_ns = 20_000 << random.below(12);
     let waited = gap_ns > 40_000;
     let latency_ns = 20_000 + random.below(40_000);
     Halt {
-        start_ns: START_NS + turn * turn_ns + offset_ns,
+        start_ns: START_NS + turn * TURN_NS + offset_ns,
         vm: Some(VmIndex(vm)),
         vcpu: Some(VcpuId(0)),
         tid: Tid(1_000_000 + vm),

@@ -18,6 +18,8 @@ pub(crate) fn run(verb: &[&str], capture: &Path) -> Ran {
     let child = Command::new(env!("CARGO_BIN_EXE_haltwise"))
         .args(&verb[..1])
         .arg(capture)
+        // With itself.
+        .args((verb[0] == "diff").then_some(capture))
         .args(&verb[1..])
         .stdout(Stdio::null())
         .stderr(Stdio::inherit())
