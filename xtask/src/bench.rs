@@ -13,6 +13,7 @@ mod loss;
 mod overhead;
 mod page;
 mod prediction;
+mod preload;
 mod run;
 mod truth;
 mod tune;
@@ -38,6 +39,8 @@ pub(crate) enum Bench {
     Exits(exits::Args),
     /// Every experiment of the lab; the page docs/experiments.md is made of what is kept
     Experiments(experiments::Args),
+    /// What the preloaded library costs on the way of `KVM_RUN`
+    Preload(preload::Args),
     /// How fast the page of `report --html` is in a browser
     Page(page::Args),
     /// Losses at the highest rate of halts that this machine can make
@@ -54,6 +57,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Edge(args) => edge::run(args),
         Bench::Exits(args) => exits::run(args),
         Bench::Experiments(args) => experiments::run(args),
+        Bench::Preload(args) => preload::run(args),
         Bench::Page(args) => page::run(args),
         Bench::Loss(args) => loss::run(args),
     }

@@ -29,15 +29,19 @@ struct EnableCap {
 /// As for `ioctl`: what `argument` means is between the caller and the kernel.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_void) -> c_int {
-    // SAFETY: the caller's own call, as it is.
-    let result = unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) };
-    let result = c_int::try_from(result).unwrap_or(-1);
-    if request != KVM_RUN && result >= 0 {
-        match request {
-            KVM_CREATE_VM => created(result),
-            KVM_ENABLE_CAP => enabled(fd, argument.cast()),
-            _ => {}
-        }
+    let pass = || {
+        // SAFETY: the caller's own call, as it is.
+        let result = unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) };
+        c_int::try_from(result).unwrap_or(-1)
+    };
+    if request == KVM_RUN {
+        return pass();
+    }
+    let result = pass();
+    match request {
+        KVM_CREATE_VM if result >= 0 => created(result),
+        KVM_ENABLE_CAP if result >= 0 => enabled(fd, argument.cast()),
+        _ => {}
     }
     result
 }
