@@ -143,6 +143,7 @@ fn vm(vm: u32) -> Vm {
         identity: Identity::default(),
         vmm: VmmKind::Qemu,
         machine: None,
+        ceiling_settable: None,
         threads: None,
         observable: Observable::Yes,
         from_ns: None,

@@ -3,14 +3,13 @@
 //!
 //! [`view`] holds what is said, [`text`] lays it out; what `undo` and `status` share is in [`crate::knob`].
 
+mod follow;
 mod text;
 mod view;
 
 use std::path::PathBuf;
 
-use haltwise_core::ids::VmKey;
-use haltwise_host::ceiling::Governor;
-use haltwise_host::discovery::{self, VmSelector};
+use haltwise_host::discovery::VmSelector;
 use haltwise_host::knob::effect::CeilingChange;
 use haltwise_host::knob::{
     self, Baseline, Fault, KnobError, Parameter, Proposal, Request, Snapshot, Target, Writer,
@@ -20,7 +19,10 @@ use haltwise_host::support::KernelRelease;
 
 use self::view::{Applied, PlanView};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::knob::ceilings::{self, Unset};
 use crate::knob::explain::explain;
+use crate::knob::view::name_of;
+use crate::knob::watching::VmView;
 use crate::knob::{value, vms, watching, who};
 use crate::plan::Plan;
 use crate::{page, terminal};
@@ -37,6 +39,8 @@ pub(crate) struct ApplyOptions {
     pub(crate) yes: bool,
     pub(crate) persist: bool,
     pub(crate) take_over: bool,
+    /// Go on with VMs of the plan that come later.
+    pub(crate) follow: bool,
     pub(crate) json: bool,
     pub(crate) root: Root,
     pub(crate) fault: Option<Fault>,
@@ -53,34 +57,31 @@ pub(crate) enum Source {
 
 /// Does it, or says what it would do.
 pub(crate) fn run(options: &ApplyOptions) -> Outcome {
-    let mut ceilings = Vec::new();
-    let (parameters, plan) = match &options.source {
-        Source::Set(parameters) => (parameters.clone(), None),
-        Source::Ceiling(vms, ns) => {
-            ceilings = ceilings_of(&options.root, vms, *ns)?;
-            (Vec::new(), None)
-        }
-        Source::Plan(path) => {
-            let plan = Plan::read(path)?;
-            let named = plan.settings.named();
-            let named = named.map(|(name, value)| Ok((name.parse()?, value)));
-            let named = named.collect::<Result<_, KnobError>>().map_err(explain)?;
-            (named, Some(plan))
-        }
-    };
-    let request = Request {
-        parameters,
-        ceilings,
+    let mut request = Request {
         persist: options.persist,
         take_over: options.take_over,
+        ..Request::default()
     };
+    let (mut plan, mut unset) = (None, Vec::new());
+    match &options.source {
+        Source::Set(parameters) => request.parameters.clone_from(parameters),
+        Source::Ceiling(vms, ns) => {
+            request.ceilings = ceilings::of_vms(&options.root, vms, *ns)?;
+        }
+        Source::Plan(path) => {
+            let read = Plan::read(path)?;
+            request.parameters = parameters(&read)?;
+            (request.ceilings, unset) = ceilings::of_plan(&options.root, &read.ceilings)?;
+            plan = Some(read);
+        }
+    }
     let root = &options.root;
     let mut warnings = plan.as_ref().map_or_else(Vec::new, |it| suits(root, it));
     warnings.extend(knob::advice(&request.parameters, |it| value(root, it)));
     warnings.extend(overruled(root, &request));
-    let plan = plan.as_ref().map(PlanView::of);
-    let view = if options.yes {
-        act(options, &request, warnings, plan)?
+    let planned = plan.as_ref().map(PlanView::of);
+    let mut view = if options.yes {
+        act(options, &request, warnings, planned)?
     } else {
         let look = Snapshot::read(root).map_err(explain)?;
         let look = look.ok_or_else(|| explain(KnobError::busy(root)))?;
@@ -90,17 +91,30 @@ pub(crate) fn run(options: &ApplyOptions) -> Outcome {
         if change(root, &proposal).is_some() {
             warnings.extend(vms(root).warning());
         }
-        Applied::new(root, &proposal, cut_off, warnings, plan)
+        Applied::new(root, &proposal, cut_off, warnings, planned)
     };
+    view.unset.extend(unset);
     say(&view, options.json)?;
-    let by_vm = view.scope == "vm";
-    Ok(
-        if !by_vm && view.vms.iter().any(|vm| vm.refuses().is_some()) {
-            Exit::Partial
-        } else {
-            Exit::Done
-        },
-    )
+    // A ceiling that the same apply has set is no refusal.
+    let is_meant = |pid: u32| request.ceilings.iter().any(|(vm, _)| vm.pid.0 == pid);
+    let refuses = |vm: &VmView| vm.refuses().is_some() && !is_meant(vm.pid);
+    let is_partial = view.scope != "vm" && view.vms.iter().any(refuses);
+    let outcome = Ok(if is_partial || !view.unset.is_empty() {
+        Exit::Partial
+    } else {
+        Exit::Done
+    });
+    match plan {
+        Some(plan) if options.follow => follow::follow(options, &plan, &request.ceilings, outcome),
+        _ => outcome,
+    }
+}
+
+/// The parameters of a plan.
+fn parameters(plan: &Plan) -> Result<Vec<(Parameter, u32)>, Failure> {
+    let named = plan.settings.named();
+    let named = named.map(|(name, value)| Ok((name.parse()?, value)));
+    named.collect::<Result<_, KnobError>>().map_err(explain)
 }
 
 fn act(
@@ -119,9 +133,14 @@ fn act(
     warnings.extend(until_boot(writer.baseline(), request));
     let cut_off = writer.cut_off().cloned();
     let step = writer.apply(&proposal).map_err(explain)?;
+    let ended = writer.ended().to_vec();
     drop(writer);
     let mut view = Applied::new(root, &proposal, cut_off.as_ref(), warnings, plan);
     view.done = true;
+    view.turns
+        .retain(|turn| !ended.iter().any(|it| name_of(root, *it) == turn.name));
+    view.unset
+        .extend(ended.into_iter().map(|it| Unset::ended(root, it)));
     view.step = step;
     view.undo = step.map(|_| "haltwise undo".to_owned());
     if let Some(change) = change(root, &proposal) {
@@ -136,33 +155,6 @@ fn act(
         (view.vms, view.vms_unwatched) = (vms.rows, vms.unwatched);
     }
     Ok(view)
-}
-
-/// Every VM of the processes that are meant.
-fn ceilings_of(root: &Root, wanted: &[VmSelector], ns: u32) -> Result<Vec<(VmKey, u32)>, Failure> {
-    let vms = discovery::scan(root)?.vms;
-    let mut ceilings = Vec::new();
-    for selector in wanted {
-        let vm = selector
-            .select(&vms)
-            .map_err(|error| Failure::new(Exit::Usage, anyhow::Error::new(error)))?;
-        let governor = Governor::of(root, vm.pid()).map_err(|it| explain(it.into()))?;
-        let governed = governor.vms().map_err(|it| explain(it.into()))?;
-        if governed.is_empty() {
-            let error = anyhow::anyhow!("set the ceiling of {}: its VMM reports no VM", vm.pid());
-            return Err(Failure::new(Exit::Failed, error));
-        }
-        for (ordinal, _) in (0..).zip(&governed) {
-            let key = VmKey {
-                ordinal,
-                ..governor.key()
-            };
-            ceilings.push((key, ns));
-        }
-    }
-    ceilings.sort_unstable();
-    ceilings.dedup();
-    Ok(ceilings)
 }
 
 /// The change of the ceiling, if it is among what was done.

@@ -2,11 +2,13 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | [`ceilings`] | which VMs are meant, and which can be given a ceiling |
 //! | [`mod@explain`] | what to do about refusals |
 //! | [`watching`] | whether the VMs that run follow |
 //! | [`view`] | changes as data |
 //! | [`text`] | the same on a screen |
 
+pub(crate) mod ceilings;
 pub(crate) mod explain;
 pub(crate) mod text;
 pub(crate) mod view;

@@ -37,6 +37,9 @@ pub(crate) struct Plan {
     pub(crate) before: Settings,
     /// The parameters as they shall be; none to leave everything as it is.
     pub(crate) settings: Settings,
+    /// Ceilings of VMs; the field is there where `scope` is [`Scope::HostAndVms`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) ceilings: Vec<PlannedCeiling>,
     /// What that changes, against [`Plan::before`]; `None` where nothing changes.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) expected: Option<Expected>,
@@ -93,6 +96,22 @@ pub(crate) struct Goal {
 pub(crate) enum Scope {
     /// KVM's module parameters: every VM of the host.
     Host,
+    /// The same, and ceilings of VMs.
+    HostAndVms,
+}
+
+/// The ceiling that a VM shall have (`KVM_CAP_HALT_POLL`).
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PlannedCeiling {
+    /// Its name.
+    pub(crate) vm: String,
+    /// The ceiling, in nanoseconds.
+    pub(crate) halt_poll_ns: u32,
+    /// What it is to be good at, as in [`Goal`].
+    pub(crate) goal: String,
+    /// What a nanosecond of wake-up latency is worth to it in nanoseconds of CPU.
+    pub(crate) lambda: f64,
 }
 
 /// What a plan is expected to change.
@@ -139,7 +158,7 @@ pub(crate) struct Effect {
 impl Plan {
     /// Whether nothing is to be changed.
     pub(crate) fn leaves_it(&self) -> bool {
-        self.settings.is_empty()
+        self.settings.is_empty() && self.ceilings.is_empty()
     }
 }
 

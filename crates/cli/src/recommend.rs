@@ -3,6 +3,7 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | [`caps`] | ceilings of VMs, and whether they go into the plan |
 //! | [`candidates`] | from a capture's halts to the search and what it found |
 //! | [`counted`] | the same where only histograms were kept |
 //! | [`goal`] | what latency is worth, by name or number |
@@ -14,6 +15,7 @@
 
 pub(crate) mod beside;
 pub(crate) mod candidates;
+pub(crate) mod caps;
 pub(crate) mod counted;
 pub(crate) mod follow;
 pub(crate) mod goal;

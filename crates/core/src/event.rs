@@ -280,6 +280,9 @@ pub struct Vm {
     /// What its VMM's command line says, of QEMU.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Machine>,
+    /// Whether its ceiling could be set from outside its VMM; `None` where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ceiling_settable: Option<bool>,
     /// What its VMM's threads did; `None` where that was not seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<Threads>,

@@ -4,13 +4,15 @@
 //! comes by `pidfd_getfd`, which the kernel allows to whoever may `ptrace` the VMM. What a VMM answers is not
 //! believed further than it goes: a number of an fd counts only where `/proc` shows a VM there.
 
+pub(crate) mod sign;
+
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use haltwise_core::ids::{Pid, VmKey};
-use haltwise_governor::protocol::{REPLY_BYTES, Reply, Request, VERSION, read_memfd_name};
+use haltwise_governor::protocol::{REPLY_BYTES, Reply, Request, VERSION};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -313,9 +315,7 @@ fn socket_number(root: &Root, pid: Pid) -> Result<i32, CeilingError> {
         let Ok(link) = root.link(format!("{directory}/{number}")) else {
             continue;
         };
-        let name = link.to_str().and_then(|link| link.strip_prefix("/memfd:"));
-        let name = name.map(|name| name.strip_suffix(" (deleted)").unwrap_or(name));
-        match name.and_then(read_memfd_name) {
+        match sign::read(&link) {
             Some((VERSION, fd)) => return Ok(fd),
             Some((found, _)) => other = Some(found),
             None => {}

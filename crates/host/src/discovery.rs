@@ -39,6 +39,7 @@ use haltwise_core::ids::{Pid, Tid, VcpuId, VmKey, VmmKind};
 use haltwise_core::vmm::Machine;
 
 use self::arguments::Arguments;
+use crate::ceiling::sign;
 use crate::root::{Root, RootError};
 
 pub(crate) use self::living::Living;
@@ -71,6 +72,8 @@ pub struct VmProcess {
     pub threads: Vec<VcpuThread>,
     /// It holds devices of the host (VFIO), whose interrupts may wake a vCPU from a hard interrupt.
     pub vfio: bool,
+    /// Its VMM shows that the ceilings of its VMs can be set from outside ([`crate::ceiling`]).
+    pub is_governed: bool,
 }
 
 /// A thread that runs a vCPU.
@@ -92,6 +95,7 @@ impl VmProcess {
             identity: self.identity.clone(),
             machine: self.machine,
             vmm: self.vmm,
+            ceiling_settable: Some(self.is_governed),
         }
     }
 
@@ -199,6 +203,7 @@ fn look(root: &Root, pid: Pid) -> Result<Option<VmProcess>, RootError> {
         vcpus: held.vcpus,
         threads: threads(root, pid, vmm.vcpu)?,
         vfio: held.vfio,
+        is_governed: held.is_governed,
     }))
 }
 
@@ -208,6 +213,7 @@ struct Held {
     vms: usize,
     vcpus: Vec<VcpuId>,
     vfio: bool,
+    is_governed: bool,
 }
 
 impl Held {
@@ -220,6 +226,7 @@ impl Held {
                 Err(error) if error.is_absent() => continue,
                 Err(error) => return Err(error),
             };
+            held.is_governed |= sign::is_ours(&target);
             let target = target.as_os_str().as_bytes();
             if target == b"anon_inode:kvm-vm" {
                 held.vms += 1;

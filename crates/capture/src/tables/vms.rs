@@ -185,6 +185,12 @@ pub(crate) const COLUMNS: &[Column] = &[
         "there is none, or not known",
         "Its CPU time. Older captures lack it.",
     ),
+    Column::nullable(
+        "ceiling_settable",
+        Kind::Bool,
+        "not known",
+        "Whether its ceiling could be set from outside its VMM (docs/ceilings.md). Older captures lack it.",
+    ),
 ];
 
 impl Row for Vm {
@@ -225,6 +231,8 @@ impl Row for Vm {
         }));
         columns.extend(machine(rows));
         columns.extend(threads(rows));
+        let settable = rows.iter().map(|vm| vm.ceiling_settable);
+        columns.push(array(settable.collect::<BooleanArray>()));
         columns
     }
 
@@ -242,6 +250,7 @@ impl Row for Vm {
         let paused_from_ns = columns.later_u64s("paused_from_ns")?;
         let machines = machines_of(columns)?;
         let threads = threads_of(columns)?;
+        let settable = columns.later_bools("ceiling_settable")?;
         let kinds = Identity::default().names().map(|(kind, _)| kind);
         let mut names = Vec::with_capacity(kinds.len());
         for kind in kinds {
@@ -264,6 +273,7 @@ impl Row for Vm {
             identity: identity(row),
             machine: machines[row],
             threads: threads[row].clone(),
+            ceiling_settable: bool_at(settable, row),
             vmm: VmmKind::from_name(vmm.value(row)),
             observable: if observable.value(row) {
                 Observable::Yes

@@ -1,6 +1,7 @@
 //! What apply says, on a screen.
 
 use super::view::Applied;
+use crate::knob::ceilings::Unset;
 use crate::knob::text::{changes, page_cut_off, vms};
 use crate::page::{Page, harmless};
 
@@ -31,6 +32,10 @@ pub(crate) fn render(view: &Applied, width: usize) -> String {
         for text in &view.taken_over {
             page.wrapped("Taken over: ", &harmless(text), 2);
         }
+    }
+    for Unset { vm, why } in &view.unset {
+        let text = format!("{}: {}.", harmless(vm), harmless(why));
+        page.wrapped("Not set: ", &text, 9);
     }
     for warning in &view.warnings {
         page.wrapped("Warning: ", &harmless(warning), 9);

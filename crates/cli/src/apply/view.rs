@@ -5,6 +5,7 @@ use haltwise_host::root::Root;
 use serde::Serialize;
 
 use crate::knob::SCHEMA;
+use crate::knob::ceilings::Unset;
 use crate::knob::view::{ChangeView, CutOffView, name_of};
 use crate::knob::watching::VmView;
 use crate::plan::Plan;
@@ -23,6 +24,8 @@ pub(crate) struct Applied {
     /// What has the wanted value already.
     pub(crate) already: Vec<Already>,
     pub(crate) warnings: Vec<String>,
+    /// Ceilings of the plan that were not set.
+    pub(crate) unset: Vec<Unset>,
     /// What somebody else had set and is taken over, in words.
     pub(crate) taken_over: Vec<String>,
     /// An apply or undo that was cut off before this one.
@@ -94,6 +97,7 @@ impl Applied {
                 })
                 .collect(),
             warnings,
+            unset: Vec::new(),
             taken_over: proposal.taken_over.iter().map(Foreign::to_string).collect(),
             settled: cut_off.map(|it| CutOffView::new(root, it)),
             plan,

@@ -254,6 +254,7 @@ mod test {
             vcpus: vec![VcpuId(0)],
             threads: Vec::new(),
             vfio: false,
+            is_governed: false,
         }
     }
 

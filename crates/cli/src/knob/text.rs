@@ -103,12 +103,13 @@ pub(crate) fn vms(page: &mut Page, vms: &[VmView], unwatched: Option<&str>) {
             Some((low, high)) if low == high => Some(nanos(low.into())),
             Some((low, high)) => Some(format!("{} to {}", nanos(low.into()), nanos(high.into()))),
         };
-        let follows = match vm.effect {
-            "follows" => "yes",
-            "own-cap" => "no: own cap",
-            "keeps" => "no: until restart",
-            "guest-disabled" => "no: guest disabled it",
-            _ => "not known",
+        let follows = match (vm.effect, vm.step) {
+            ("follows", _) => "yes".to_owned(),
+            ("own-cap", Some(step)) => format!("no: own cap, apply {step}"),
+            ("own-cap", None) => "no: own cap".to_owned(),
+            ("keeps", _) => "no: until restart".to_owned(),
+            ("guest-disabled", _) => "no: guest disabled it".to_owned(),
+            _ => "not known".to_owned(),
         };
         let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
         vec![
@@ -117,7 +118,7 @@ pub(crate) fn vms(page: &mut Page, vms: &[VmView], unwatched: Option<&str>) {
             vm.vcpus.to_string(),
             or_dash(ceiling),
             or_dash(window),
-            follows.to_owned(),
+            follows,
         ]
     }));
     let right = Stands::Right;

@@ -37,6 +37,8 @@ pub(crate) struct VmView {
     pub(crate) effect: &'static str,
     /// Its ceiling, where it is known.
     pub(crate) ceiling_ns: Option<u32>,
+    /// Number of the apply that set a ceiling of its own, if that was haltwise, in `status`.
+    pub(crate) step: Option<u64>,
     /// Smallest and largest window of the vCPUs for which KVM may poll.
     pub(crate) window_ns: Option<(u32, u32)>,
     /// The vCPUs on which the guest disabled host polling.
@@ -167,6 +169,7 @@ fn row(vm: Watched, change: &CeilingChange) -> VmView {
         vcpus: vm.vcpus,
         effect,
         ceiling_ns,
+        step: None,
         window_ns: vm.window_ns,
         running: vm.running,
         vetoed_vcpus: vm.disabled.iter().map(|vcpu| vcpu.0).collect(),

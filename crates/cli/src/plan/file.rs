@@ -1,5 +1,6 @@
 //! Plans on disk: read with suspicion, written whole or not at all.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -8,7 +9,8 @@ use haltwise_capture::files;
 use haltwise_capture::files::output::{self, Readers};
 use serde::Deserialize;
 
-use super::{Effect, Expected, Plan, SCHEMA, VERSION};
+use super::settings::LONGEST_NS;
+use super::{Effect, Expected, Plan, PlannedCeiling, SCHEMA, Scope, VERSION};
 use crate::exit::{Exit, Failure};
 use crate::terminal;
 
@@ -73,10 +75,8 @@ impl Plan {
         self.settings
             .check()
             .map_err(|what| format!("settings: {what}"))?;
-        if !(0.0..=1e6).contains(&self.goal.lambda) {
-            let lambda = self.goal.lambda;
-            return Err(format!("goal: lambda is {lambda}; it may be 0 to 1000000"));
-        }
+        check_lambda("goal", self.goal.lambda)?;
+        self.check_ceilings()?;
         if self.goal.max_poll_cpu_percent.is_some_and(|max| max < 0.0) {
             return Err("goal: max_poll_cpu_percent is below 0".to_owned());
         }
@@ -92,6 +92,34 @@ impl Plan {
         }
     }
 
+    fn check_ceilings(&self) -> Result<(), String> {
+        if self.ceilings.is_empty() != (self.scope == Scope::Host) {
+            return Err(
+                "scope: it must be host-and-vms where ceilings has VMs, else host".to_owned(),
+            );
+        }
+        let mut names = BTreeSet::new();
+        for PlannedCeiling {
+            vm,
+            halt_poll_ns,
+            goal: _,
+            lambda,
+        } in &self.ceilings
+        {
+            let what = format!("ceilings: {vm:?}");
+            if vm.trim().is_empty() || !names.insert(vm) {
+                return Err(format!("{what} is no name, or comes twice"));
+            }
+            if *halt_poll_ns > LONGEST_NS {
+                return Err(format!(
+                    "{what}: halt_poll_ns is {halt_poll_ns}; a plan may hold 0 to {LONGEST_NS}"
+                ));
+            }
+            check_lambda(&what, *lambda)?;
+        }
+        Ok(())
+    }
+
     /// Writes a plan in one step: whoever reads sees the old file or the new, never a part.
     pub(crate) fn write(&self, path: &Path) -> Result<(), Failure> {
         let text = terminal::json(self)?;
@@ -102,6 +130,15 @@ impl Plan {
                     .hint("name a file in a directory that you may write to")
             })
     }
+}
+
+fn check_lambda(what: &str, lambda: f64) -> Result<(), String> {
+    if (0.0..=1e6).contains(&lambda) {
+        return Ok(());
+    }
+    Err(format!(
+        "{what}: lambda is {lambda}; it may be 0 to 1000000"
+    ))
 }
 
 impl Expected {

@@ -24,7 +24,7 @@ pub(crate) struct Settings {
 }
 
 /// The longest poll that anybody can want, in nanoseconds: a second.
-const LONGEST_NS: u32 = 1_000_000_000;
+pub(super) const LONGEST_NS: u32 = 1_000_000_000;
 
 /// The largest factor or divisor that can be told from the next smaller one: above it, one step takes
 /// any window of at most [`LONGEST_NS`] to its end.

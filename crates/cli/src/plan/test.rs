@@ -43,6 +43,7 @@ fn plan() -> Plan {
             halt_poll_ns_grow_start: Some(35_000),
             halt_poll_ns_shrink: Some(1),
         },
+        ceilings: Vec::new(),
         expected: Some(Expected {
             interval: Interval::Confidence95,
             halts: 401_000,
@@ -51,6 +52,19 @@ fn plan() -> Plan {
             wake_latency_mean_ns: effect(8_400.0, 1_200.5, -7_500.0, -6_900.0),
         }),
         reason: "most gaps lie below 30 us, and a block costs 29 us".to_owned(),
+    }
+}
+
+fn with_ceilings() -> Plan {
+    Plan {
+        scope: Scope::HostAndVms,
+        ceilings: vec![PlannedCeiling {
+            vm: "web-1".to_owned(),
+            halt_poll_ns: 50_000,
+            goal: "latency".to_owned(),
+            lambda: 10.0,
+        }],
+        ..plan()
     }
 }
 
@@ -91,7 +105,7 @@ fn a_plan_comes_back_as_it_was_written() {
         reason: "nothing better is significant".to_owned(),
         ..plan()
     };
-    for wanted in [plan(), leave] {
+    for wanted in [plan(), leave, with_ceilings()] {
         wanted.write(&path).unwrap();
         let read = Plan::read(&path).unwrap();
         assert_eq!(read, wanted);
@@ -281,7 +295,7 @@ fn parameters_come_by_the_kernels_names_and_the_ceiling_last() {
 fn the_page_describes_every_field() {
     let page = include_str!("../../../../docs/plan-json.md");
     let mut keys = Vec::new();
-    collect(&text(&plan()), &mut keys);
+    collect(&text(&with_ceilings()), &mut keys);
     for key in &keys {
         assert!(page.contains(&format!("`{key}`")), "not described: {key}");
     }
@@ -300,6 +314,32 @@ fn collect(json: &Value, keys: &mut Vec<String>) {
             collect(value, keys);
         }
     }
+    for item in json.as_array().into_iter().flatten() {
+        collect(item, keys);
+    }
+}
+
+#[test]
+fn ceilings_are_held_to_what_a_kernel_and_a_person_can_mean() {
+    let with = |change: fn(&mut PlannedCeiling)| {
+        let mut plan = with_ceilings();
+        change(&mut plan.ceilings[0]);
+        refused(&text(&plan))
+    };
+    assert!(with(|of| of.vm = " ".to_owned()).contains("is no name"));
+    assert!(with(|of| of.halt_poll_ns = u32::MAX).contains("a plan may hold 0 to 1000000000"));
+    assert!(with(|of| of.lambda = -1.0).contains("lambda is -1"));
+    let mut twice = with_ceilings();
+    twice.ceilings.push(twice.ceilings[0].clone());
+    assert!(refused(&text(&twice)).contains("comes twice"));
+    let host = Plan {
+        scope: Scope::Host,
+        ..with_ceilings()
+    };
+    assert!(refused(&text(&host)).contains("host-and-vms"));
+    let mut large = text(&with_ceilings());
+    large["ceilings"][0]["halt_poll_ns"] = json!(1_u64 << 32);
+    assert!(refused(&large).contains("expected u32"));
 }
 
 /// A plan with a few bytes changed is refused, or read as what it says and kept so.

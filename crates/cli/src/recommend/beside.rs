@@ -3,18 +3,14 @@
 
 use haltwise_core::tune::interval::Interval;
 
+use haltwise_document::table::Table;
+use haltwise_document::{Rows, Unit};
+
 use super::candidates::SettingRow;
+use super::caps::Withheld;
 use super::say;
-use super::view::{PlayedSettings, SettingFigures, TuneResult};
-use crate::number::count;
-use crate::page::{fit_middle, harmless};
-use crate::plan::Settings;
-
-/// VMs that are named.
-const NAMED: usize = 6;
-
-/// Columns that a VM's name may take in a sentence.
-const NAME_WIDTH: usize = 40;
+use super::view::{PlayedSettings, SettingFigures, TuneResult, VmCeilings};
+use crate::number::{self, nanos_f64};
 
 /// What [`caps`] is about.
 pub(crate) const CAPS: &str = "A ceiling for each VM";
@@ -75,41 +71,53 @@ pub(crate) fn distance(played: &PlayedSettings) -> Option<String> {
     })
 }
 
-/// What a ceiling for each VM would add.
-pub(crate) fn caps(view: &TuneResult, played: &PlayedSettings) -> Option<String> {
-    let caps = played.caps.as_ref()?;
-    let stands = if view.changes {
-        "the recommended setting"
-    } else {
-        "the current setting"
-    };
-    if caps.cost_share.value >= 0.0 {
-        return Some(format!("Would not improve {stands}."));
+/// What a ceiling for each VM would add, in a sentence or two.
+pub(crate) fn caps(played: &PlayedSettings) -> Option<String> {
+    let own = played.caps.as_ref()?;
+    if own.cost_share.value >= 0.0 {
+        return Some("Would not improve the best single setting.".to_owned());
     }
-    let mut vms: Vec<String> = (caps.vms.iter().take(NAMED))
-        .map(|cap| {
-            let name = harmless(cap.name.as_deref().unwrap_or("?"));
-            let name = fit_middle(&name, NAME_WIDTH);
-            let ceiling = match cap.ceiling_ns {
-                0 => "off".to_owned(),
-                ns => say::time(ns),
-            };
-            format!("{name} {ceiling}")
+    let saved = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), number::share);
+    let costs = &own.costs;
+    let mut text = format!(
+        "A halt costs {} now, {} under the best single setting ({} of what the oracle saves), {} with ceilings \
+         ({}), {} under the oracle. Ceilings cost {} than the single setting.",
+        nanos_f64(costs.current_ns),
+        nanos_f64(costs.one_ns),
+        saved(own.one_of_oracle),
+        nanos_f64(costs.own_ns),
+        saved(own.own_of_oracle),
+        nanos_f64(costs.oracle_ns),
+        difference(&own.cost_share),
+    );
+    text.push_str(match own.withheld {
+        None => "",
+        Some(Withheld::NotSettable) => {
+            " No VM could be given one when this was recorded (docs/ceilings.md); --ceilings all plans for VMs \
+             that are to be started so."
+        }
+        Some(Withheld::NoGain) => " That is too little, or may be chance: the plan has none.",
+        Some(Withheld::SameName) => {
+            " Several VMs have the same name, by which a plan names them: the plan has none."
+        }
+    });
+    Some(text)
+}
+
+/// VM by VM.
+pub(crate) fn ceilings(own: &VmCeilings, top: usize) -> Table {
+    Rows::new("VMs", &own.vms, top)
+        .with("VM", Unit::Name, |vm| {
+            let follow = "those that follow halt_poll_ns";
+            vm.name.clone().unwrap_or_else(|| follow.to_owned())
         })
-        .collect();
-    if caps.vms.len() > NAMED {
-        let more = caps.vms.len() - NAMED;
-        vms.push(format!("{} more, see --json", count(more as u64)));
-    }
-    Some(format!(
-        "Would cost {} than {stands}: {}, with {}.",
-        difference(&caps.cost_share),
-        vms.join(", "),
-        say::parameters(&Settings {
-            halt_poll_ns: None,
-            ..caps.setting
-        }),
-    ))
+        .show(&["goal"])
+        .with("ceiling", Unit::Word, |vm| match vm.ceiling_ns {
+            0 => "off".to_owned(),
+            ns => say::time(ns),
+        })
+        .show(&["current_ns", "one_ns", "own_ns", "oracle_ns"])
+        .finish()
 }
 
 /// Which VMs a new ceiling does not reach.

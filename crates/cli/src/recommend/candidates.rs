@@ -1,7 +1,7 @@
 //! From the halts of a capture to recommendations: a pass over them (two, if not all of them find room), then the
 //! search.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::anyhow;
 use haltwise_capture::info::CaptureInfo;
@@ -13,12 +13,12 @@ use haltwise_core::policy::Spec;
 use haltwise_core::replay::session::Survey;
 use haltwise_core::replay::{Arrivals, Cost, Outcome};
 use haltwise_core::tune::advice::{self, Comparison, Final, Finalist};
-use haltwise_core::tune::caps::{self, Caps};
 use haltwise_core::tune::figures::{self, OF_ANY_KIND, Subject};
 use haltwise_core::tune::search::{self, Aim, Found};
 use haltwise_core::tune::stage::{CeilingsOf, Entry};
 use haltwise_core::tune::{Advice, Gather, Goal, Keep, Material, Terms};
 
+use super::caps::{self, CeilingsFor, OwnCeilings};
 use super::follow;
 use super::goal::Named;
 use super::threads::Threads;
@@ -35,6 +35,10 @@ use crate::reading::rule::KernelSought;
 pub(crate) struct TuneRequest {
     /// The weight of latency, in thousandths, and what to call it.
     pub(crate) weight: (String, u64),
+    /// Goals of single VMs.
+    pub(crate) goals: BTreeMap<VmIndex, Named>,
+    /// Whose ceilings may be set.
+    pub(crate) ceilings: CeilingsFor,
     /// The most that polling may take, in % of one CPU.
     pub(crate) max_poll_cpu_percent: Option<f64>,
     /// Whose halts count; all if `None`.
@@ -71,6 +75,8 @@ impl TuneRequest {
     pub(crate) fn of_goal(weight: (String, u64), vms: Option<Vec<VmIndex>>) -> Self {
         Self {
             weight,
+            goals: BTreeMap::new(),
+            ceilings: CeilingsFor::Settable,
             max_poll_cpu_percent: None,
             vms,
             arrivals: Arrivals::default(),
@@ -102,7 +108,7 @@ pub(crate) struct Candidates {
     /// One for each goal that has a name.
     pub(crate) others: Vec<Advice>,
     /// Ceilings for each VM of its own.
-    pub(crate) caps: Option<Caps>,
+    pub(crate) caps: Option<OwnCeilings>,
     /// With all figures: in force, default, the choice (if any), the oracle.
     pub(crate) rows: Vec<(SettingRow, Outcome)>,
     /// The cheapest policy of any kind.
@@ -172,11 +178,9 @@ pub(crate) fn search(
         return Err(Failure::new(Exit::Failed, anyhow!("no goal to tune for")));
     };
     let others = advices.collect();
-    let base = base(&advice, &in_force);
-    let cost = &advice.goal.aim.cost;
     let caps = match request.extent {
         Extent::Setting | Extent::WithOff => None,
-        Extent::All => caps::seek(&material, &base, cost, &crew),
+        Extent::All => caps::seek(info, request, (&material, &of, &advice), &crew)?,
     };
     let off = (request.extent == Extent::WithOff)
         .then(|| advice::against_in_force(&material, &of, off(&in_force), &advice.goal.aim, &crew));

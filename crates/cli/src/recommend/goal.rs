@@ -1,4 +1,14 @@
-//! What latency is worth, by name or by number.
+//! What latency is worth, by name or by number, to all VMs and to single ones.
+
+use std::collections::BTreeMap;
+
+use anyhow::anyhow;
+use haltwise_core::ids::VmIndex;
+use haltwise_core::recording::Roster;
+
+use crate::exit::{Exit, Failure};
+use crate::page::harmless;
+use crate::reading::select;
 
 /// The weights that have names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -65,6 +75,73 @@ impl Weight {
     }
 }
 
+/// The goals of all VMs and of some, as the command line says them.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct Goals {
+    /// How much latency counts against CPU time: density, balanced or latency [default:
+    /// balanced]; VM=GOAL for one VM, by a name, UUID, VMID or PID; may be repeated
+    #[arg(long = "goal", value_name = "[VM=]GOAL", value_parser = goal)]
+    goals: Vec<GoalFor>,
+    /// The weight of latency as a number: ns of CPU time per ns of latency
+    #[arg(long, value_name = "X", value_parser = weight)]
+    lambda: Option<u64>,
+}
+
+/// A goal, and the VM that it is for, if not for all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct GoalFor {
+    vm: Option<String>,
+    goal: Named,
+}
+
+impl Goals {
+    /// What holds for VMs without a goal of their own.
+    pub(crate) fn of_all(&self) -> Result<(String, u64), Failure> {
+        let mut of_all = self.goals.iter().filter(|it| it.vm.is_none());
+        let usage = |what: &str| Failure::new(Exit::Usage, anyhow!("{what}"));
+        match (of_all.next(), of_all.next(), self.lambda) {
+            (_, Some(_), _) => Err(usage("--goal is given twice for all VMs")
+                .hint("a goal for one VM is --goal VM=GOAL")),
+            (Some(_), None, Some(_)) => Err(usage("--lambda and --goal exclude each other")),
+            (Some(of_all), None, None) => Ok(of_all.goal.named()),
+            (None, _, Some(milli)) => Ok(("lambda".to_owned(), milli)),
+            (None, _, None) => Ok(Named::Balanced.named()),
+        }
+    }
+
+    /// The goals of single VMs. Fails if one is for no VM of the capture, or two are for one.
+    pub(crate) fn of_vms(&self, roster: &Roster) -> Result<BTreeMap<VmIndex, Named>, Failure> {
+        let mut by_vm: BTreeMap<VmIndex, (&str, Named)> = BTreeMap::new();
+        for GoalFor { vm, goal } in &self.goals {
+            let Some(selector) = vm.as_deref() else {
+                continue;
+            };
+            for index in select::vms(roster, Some(selector))? {
+                if let Some((other, _)) = by_vm.insert(index, (selector, *goal)) {
+                    let texts = [other, selector].map(harmless);
+                    let error = anyhow!("`{}` and `{}` mean the same VM", texts[0], texts[1]);
+                    return Err(
+                        Failure::new(Exit::Usage, error).hint("give each VM one --goal VM=GOAL")
+                    );
+                }
+            }
+        }
+        let goals = by_vm.into_iter().map(|(vm, (_, goal))| (vm, goal));
+        Ok(goals.collect())
+    }
+}
+
+fn goal(text: &str) -> Result<GoalFor, String> {
+    let (vm, goal) = match text.rsplit_once('=') {
+        Some((vm, goal)) if !vm.is_empty() => (Some(vm.to_owned()), goal),
+        Some(_) => return Err("expected GOAL or VM=GOAL".to_owned()),
+        None => (None, text),
+    };
+    let named = Named::ALL.into_iter().find(|it| it.as_str() == goal);
+    let goal = named.ok_or("possible goals: density, balanced, latency")?;
+    Ok(GoalFor { vm, goal })
+}
+
 /// Reads a weight: nanoseconds of CPU for one of latency; gives thousandths.
 #[expect(
     clippy::cast_possible_truncation,
@@ -89,6 +166,17 @@ pub(crate) fn percent(text: &str) -> Result<f64, String> {
 #[cfg(test)]
 mod test {
     use super::*;
+
+    #[test]
+    fn a_goal_is_for_all_vms_or_for_one() {
+        let read = |text: &str| goal(text).map(|it| (it.vm, it.goal));
+        assert_eq!(read("latency"), Ok((None, Named::Latency)));
+        let web = Some("web=1".to_owned());
+        assert_eq!(read("web=1=density"), Ok((web, Named::Density)));
+        for bad in ["", "web", "=latency", "web=", "web=fast"] {
+            assert!(read(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn weights_and_shares_read_as_people_write_them() {

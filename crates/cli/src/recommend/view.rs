@@ -1,23 +1,20 @@
 //! What a search says: each figure with its name, unit and meaning.
 
-use std::collections::BTreeMap;
-
 use haltwise_capture::info::CaptureInfo;
-use haltwise_core::event::Vm;
-use haltwise_core::ids::VmIndex;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::replay::session::Seat;
 use haltwise_core::replay::{Cost, Doubts, Outcome};
 use haltwise_core::stats::total;
 use haltwise_core::tune::advice::{Comparison, Finalist, Rejected};
 use haltwise_core::tune::candidates::Reach;
-use haltwise_core::tune::caps::Caps;
+use haltwise_core::tune::caps::{Costs, Group};
 use haltwise_core::tune::interval::Interval;
 use haltwise_core::tune::sums::Wall;
 use haltwise_core::tune::{Advice, Sums, pareto};
 use haltwise_document::figures;
 
 use super::candidates::{self, Candidates, SettingRow};
+use super::caps::{OwnCeilings, Withheld};
 use super::counted::CountedSettings;
 use super::follow;
 use super::say;
@@ -103,8 +100,8 @@ figures! {
         pub(crate) front: Vec<SettingPoint> = List(SettingPoint::FIGURES),
         /// Candidates that looked better and were not taken.
         pub(crate) rejected: Vec<RejectedSetting> = List(RejectedSetting::FIGURES),
-        /// What a ceiling for each VM of its own would add; `null` with fewer than two VMs, and where the gain
-        /// depends on the calibration.
+        /// What ceilings of VMs would come to, each VM by its own goal; `null` with fewer than two VMs, where the
+        /// gain depends on the calibration, and where they would poll for more than is allowed.
         pub(crate) caps: Option<VmCeilings> = Record(VmCeilings::FIGURES, "{}"),
     }
 
@@ -254,22 +251,64 @@ figures! {
 
     /// Ceilings for each VM of its own.
     pub(crate) struct VmCeilings {
-        /// The host's other parameters that go with them.
+        /// Why `--plan` leaves them out: `not-settable` (no VM can be given one as it was recorded; then all are
+        /// taken as if they could), `no-gain` (less than 2 %, or it may be chance), `same-name` (several VMs have
+        /// one name); `null` if it writes them.
+        pub(crate) withheld: Option<Withheld> = Word,
+        /// The one setting for all VMs that they are compared with.
+        pub(crate) one_setting: Settings = Object,
+        /// The host's parameters that go with them: the best for VMs that follow `halt_poll_ns`.
         pub(crate) setting: Settings = Object,
-        /// VM by VM.
+        /// VM by VM; last, without a name, those that follow `halt_poll_ns`.
         pub(crate) vms: Vec<VmCeiling> = List(VmCeiling::FIGURES),
         /// What they change of the cost against the one setting, as a share of it.
         pub(crate) cost_share: Interval = Record(INTERVAL, "{}"),
+        /// They and the parameters that go with them, less what is in force.
+        pub(crate) against_in_force: Comparison = Record(COMPARISON, "{}"),
+        /// Under ceilings and the parameters that go with them, polling.
+        pub(crate) poll_cpu_percent: f64 = CpuPercent,
+        /// The same, mean wake-up latency.
+        pub(crate) latency_mean_ns: f64 = MeanNanos,
+        /// What a halt costs, all VMs together.
+        pub(crate) costs: HaltCosts = Record(HaltCosts::FIGURES, "{}"),
+        /// How much of what the oracle would save on what is in force the one setting saves.
+        pub(crate) one_of_oracle: Option<f64> = Real,
+        /// The same of ceilings.
+        pub(crate) own_of_oracle: Option<f64> = Real,
+        /// How much of what the oracle would save on the one setting ceilings save.
+        pub(crate) own_beyond_one: Option<f64> = Real,
+    }
+
+    /// What a halt costs, by the VM's own goal.
+    #[derive(Clone, Copy)]
+    #[expect(clippy::struct_field_names, reason = "each says its unit")]
+    pub(crate) struct HaltCosts {
+        /// Under what was in force when recorded.
+        pub(crate) current_ns: f64 = MeanNanos "current",
+        /// Under the one setting for all.
+        pub(crate) one_ns: f64 = MeanNanos "one setting",
+        /// Under ceilings of VMs.
+        pub(crate) own_ns: f64 = MeanNanos "ceilings",
+        /// Under the oracle, the lower bound.
+        pub(crate) oracle_ns: f64 = MeanNanos "oracle",
     }
 
     /// One VM's ceiling.
     pub(crate) struct VmCeiling {
-        /// The VM.
-        pub(crate) name: Option<String> = Name,
+        /// The VM; `null` for those that follow `halt_poll_ns`.
+        pub(crate) name: Option<String> = Name "VM",
         /// Its VMM's process.
         pub(crate) pid: Option<u32> = Number,
+        /// What it is to be good at.
+        pub(crate) goal: String = Word "goal",
+        /// What a nanosecond of latency is worth to it, in nanoseconds of CPU.
+        pub(crate) lambda: f64 = Real,
         /// The ceiling.
-        pub(crate) ceiling_ns: u32 = Nanos,
+        pub(crate) ceiling_ns: u32 = Nanos "ceiling",
+        /// Halts of the validation half.
+        pub(crate) halts: u64 = Count,
+        #[serde(flatten)]
+        pub(crate) costs: HaltCosts = Flat(HaltCosts::FIGURES),
     }
 }
 
@@ -324,9 +363,16 @@ impl TuneResult {
     /// The settings that a host can set by this recommendation; `None` where that is to leave it.
     pub(crate) fn for_host(&self) -> Option<Settings> {
         match self.recommended {
+            _ if self.ceilings().is_some() => self.ceilings().map(|own| own.setting),
             Some(of) if !self.follows => follow::without_ceiling(of, &self.in_force),
             of => of,
         }
+    }
+
+    /// The ceilings of VMs that the plan has.
+    pub(crate) fn ceilings(&self) -> Option<&VmCeilings> {
+        let own = self.played.as_ref()?.caps.as_ref();
+        own.filter(|own| own.withheld.is_none())
     }
 
     /// Whether no VM of the capture could follow a plan for the host.
@@ -374,7 +420,9 @@ pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -
         played: Some(played(info, candidates, reach)),
         counted: None,
     };
-    view.commands = commands(view.for_host(), view.in_force);
+    if view.ceilings().is_none() {
+        view.commands = commands(view.for_host(), view.in_force);
+    }
     view
 }
 
@@ -415,7 +463,7 @@ fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedSe
         rejected: (advice.rejected.iter())
             .map(|(knobs, why)| rejected(settings(knobs, reach), why))
             .collect(),
-        caps: candidates.caps.as_ref().map(|of| caps(info, of, reach)),
+        caps: (candidates.caps.as_ref()).map(|of| ceilings(info, candidates, of, reach)),
     }
 }
 
@@ -483,22 +531,60 @@ fn rejected(setting: Settings, why: &Rejected) -> RejectedSetting {
     }
 }
 
-fn caps(info: &CaptureInfo, of: &Caps, reach: Reach) -> VmCeilings {
-    // Of two with one index, the first.
-    let known = info.roster.vms.iter().rev();
-    let known: BTreeMap<VmIndex, &Vm> = known.map(|vm| (vm.index, vm)).collect();
-    let vms = of.vms.iter().map(|cap| {
-        let vm = known.get(&cap.vm);
+fn ceilings(
+    info: &CaptureInfo,
+    candidates: &Candidates,
+    of: &OwnCeilings,
+    reach: Reach,
+) -> VmCeilings {
+    let (caps, of_all) = (&of.caps, &candidates.advice.goal);
+    let group = |group: &Group| {
+        let vm = group.vm;
+        let cap = caps.vms.iter().find(|cap| Some(cap.vm) == vm);
+        let vm = info.roster.vms.iter().find(|it| Some(it.index) == vm);
+        let goal = vm.and_then(|vm| of.goals.get(&vm.index));
+        let weight = of_all.aim.cost.latency_weight_milli;
         VmCeiling {
             name: vm.map(|vm| vm.name.clone()),
             pid: vm.map(|vm| vm.key.pid.0),
-            ceiling_ns: cap.ceiling_ns,
+            goal: goal.map_or(&*of_all.name, |goal| goal.as_str()).to_owned(),
+            lambda: goal.map_or(weight, |goal| goal.weight_milli()) as f64 / 1e3,
+            ceiling_ns: cap.map_or(caps.knobs.halt_poll_ns, |cap| cap.ceiling_ns),
+            halts: group.halts,
+            costs: HaltCosts::of(&group.costs),
         }
-    });
+    };
+    let Costs {
+        current,
+        one,
+        own,
+        oracle,
+    } = caps.costs;
+    let share = |from: f64, to: f64| (from > oracle).then(|| (from - to) / (from - oracle));
     VmCeilings {
-        setting: settings(&of.knobs, reach),
-        vms: vms.collect(),
-        cost_share: of.cost_share,
+        withheld: of.withheld,
+        one_setting: settings(&caps.one, reach),
+        setting: settings(&caps.knobs, reach),
+        vms: caps.groups.iter().map(group).collect(),
+        cost_share: caps.cost_share,
+        against_in_force: caps.against_in_force,
+        poll_cpu_percent: (candidates.material.judged_wall).poll_cpu_percent(&caps.judged),
+        latency_mean_ns: caps.judged.latency_mean_ns(),
+        costs: HaltCosts::of(&caps.costs),
+        one_of_oracle: share(current, one),
+        own_of_oracle: share(current, own),
+        own_beyond_one: share(one, own),
+    }
+}
+
+impl HaltCosts {
+    fn of(costs: &Costs) -> Self {
+        Self {
+            current_ns: costs.current,
+            one_ns: costs.one,
+            own_ns: costs.own,
+            oracle_ns: costs.oracle,
+        }
     }
 }
 

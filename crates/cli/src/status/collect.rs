@@ -48,7 +48,13 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
             step: ours.map(|held| held.step),
         }
     };
-    let vms = crate::knob::vms(root);
+    let mut vms = crate::knob::vms(root);
+    for vm in &mut vms.rows {
+        let mut held = baseline.held.iter();
+        let is_its = |target| matches!(target, Target::Ceiling(key) if key.pid.0 == vm.pid);
+        let held = held.find(|held| is_its(held.target) && !is_foreign(held.target));
+        vm.step = held.map(|held| held.step);
+    }
     let persisted = baseline.persisted().into_iter();
     Ok(Status {
         schema: SCHEMA,

@@ -3,9 +3,12 @@
 use haltwise_capture::info::CaptureInfo;
 use haltwise_core::tune::interval::Interval as Confidence;
 
-use crate::plan::{Basis, Effect, Expected, Goal, Interval, Plan, SCHEMA, Scope, Tool, VERSION};
+use crate::number::nanos_f64;
+use crate::plan::{
+    Basis, Effect, Expected, Goal, Interval, Plan, PlannedCeiling, SCHEMA, Scope, Tool, VERSION,
+};
 use crate::recommend::candidates::SettingRow;
-use crate::recommend::view::{HaltFigures, PlayedSettings, TuneResult};
+use crate::recommend::view::{HaltFigures, PlayedSettings, TuneResult, VmCeiling, VmCeilings};
 
 /// Makes it.
 pub(crate) fn plan(info: &CaptureInfo, view: &TuneResult) -> Plan {
@@ -30,12 +33,65 @@ pub(crate) fn plan(info: &CaptureInfo, view: &TuneResult) -> Plan {
             lambda: view.goal.lambda,
             max_poll_cpu_percent: view.goal.max_poll_cpu_percent,
         },
-        scope: Scope::Host,
+        scope: match view.ceilings() {
+            Some(_) => Scope::HostAndVms,
+            None => Scope::Host,
+        },
         before: view.in_force,
         settings: view.for_host().unwrap_or_default(),
-        expected: view.for_host().and_then(|_| expected(view)),
-        reason: view.reason.clone(),
+        ceilings: (view.ceilings().into_iter())
+            .flat_map(|own| &own.vms)
+            .filter_map(ceiling)
+            .collect(),
+        expected: match view.ceilings() {
+            Some(own) => expected_of_ceilings(view, own),
+            None => view.for_host().and_then(|_| expected(view)),
+        },
+        reason: match view.ceilings() {
+            Some(own) => reason(own),
+            None => view.reason.clone(),
+        },
     }
+}
+
+/// One of a VM with a ceiling.
+fn ceiling(of: &VmCeiling) -> Option<PlannedCeiling> {
+    Some(PlannedCeiling {
+        vm: of.name.clone()?,
+        halt_poll_ns: of.ceiling_ns,
+        goal: of.goal.clone(),
+        lambda: of.lambda,
+    })
+}
+
+fn reason(own: &VmCeilings) -> String {
+    format!(
+        "With ceilings of VMs a halt costs {} instead of {} under the best single setting and {} as recorded.",
+        nanos_f64(own.costs.own_ns),
+        nanos_f64(own.costs.one_ns),
+        nanos_f64(own.costs.current_ns),
+    )
+}
+
+fn expected_of_ceilings(view: &TuneResult, own: &VmCeilings) -> Option<Expected> {
+    let played = view.played.as_ref()?;
+    let before = figures(played, SettingRow::InForce)?;
+    let against = &own.against_in_force;
+    let effect = |before, after, interval: &Confidence| Effect {
+        before,
+        after,
+        change_low: end(interval, interval.low),
+        change_high: end(interval, interval.high),
+    };
+    let (polls, latency) = (own.poll_cpu_percent, own.latency_mean_ns);
+    let costs = &own.costs;
+    Some(Expected {
+        interval: Interval::Confidence95,
+        halts: view.basis.judged_halts,
+        cost_ns_per_halt: effect(costs.current_ns, costs.own_ns, &against.cost_ns_per_halt),
+        poll_cpu_percent: effect(before.poll_cpu_percent, polls, &against.poll_cpu_percent),
+        wake_latency_mean_ns: effect(before.latency_mean_ns, latency, &against.latency_mean_ns),
+    })
 }
 
 fn expected(view: &TuneResult) -> Option<Expected> {

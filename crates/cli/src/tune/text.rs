@@ -10,6 +10,7 @@ use crate::recommend::candidates::SettingRow;
 use crate::recommend::rests::rests;
 use crate::recommend::view::{HaltFigures, PlayedSettings, SettingLine, SettingPoint, TuneResult};
 use crate::recommend::{beside, counted, say};
+use crate::words::plural;
 
 /// Lays a recommendation out, with so many lines of the table of settings. `plan` is the file that was written.
 pub(crate) fn render(
@@ -27,7 +28,7 @@ pub(crate) fn render(
         goals(&mut page, view, played);
         front(&mut page, view, played);
         rejected(&mut page, played);
-        caps(&mut page, view, played);
+        ceilings(&mut page, played, top);
     }
     if let Some(counted) = &view.counted {
         counted::show(&mut page, counted);
@@ -51,6 +52,7 @@ fn head(page: &mut Page, view: &TuneResult) {
     });
     page.heading(&format!("Goal {name}{limit}"));
     let what = match &view.recommended {
+        _ if view.ceilings().is_some() => with_ceilings(view),
         Some(setting) if view.has_no_plan() => format!(
             "Let the VMMs set KVM_CAP_HALT_POLL to {}: halt_poll_ns applies to no VM.",
             setting.halt_poll_ns.unwrap_or(0)
@@ -65,6 +67,20 @@ fn head(page: &mut Page, view: &TuneResult) {
         page.gap();
         page.warning("  ! ", text, 4);
     }
+}
+
+/// What the plan sets, where it has ceilings of VMs.
+fn with_ceilings(view: &TuneResult) -> String {
+    let own = view.ceilings().into_iter().flat_map(|own| &own.vms);
+    let vms = plural(own.filter(|vm| vm.name.is_some()).count() as u64, "VM");
+    let host = view.for_host().unwrap_or_default().beyond(&view.in_force);
+    if host.is_empty() {
+        return format!("Set the ceilings of {vms}, below; keep the host's parameters.");
+    }
+    format!(
+        "Set {}, and the ceilings of {vms}, below.",
+        say::parameters(&host)
+    )
 }
 
 /// The table of settings.
@@ -212,15 +228,26 @@ fn rejected(page: &mut Page, played: &PlayedSettings) {
     }
 }
 
-fn caps(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
-    if let Some(text) = beside::caps(view, played) {
-        page.heading(beside::CAPS);
-        page.wrapped("  ", &text, 2);
+fn ceilings(page: &mut Page, played: &PlayedSettings, top: usize) {
+    let (Some(text), Some(own)) = (beside::caps(played), &played.caps) else {
+        return;
+    };
+    page.heading(beside::CAPS);
+    page.wrapped("  ", &text, 2);
+    if own.cost_share.value < 0.0 {
+        page.gap();
+        text::table(page, &beside::ceilings(own, top));
+        let host = format!(
+            "Host parameters with them: {}.",
+            say::parameters(&own.setting)
+        );
+        page.wrapped("  ", &host, 2);
     }
 }
 
 fn commands(page: &mut Page, view: &TuneResult, plan: Option<&str>) {
-    if view.commands.is_empty() {
+    let is_by_hand = view.ceilings().is_none();
+    if view.commands.is_empty() && is_by_hand {
         return;
     }
     page.heading("To apply it");
@@ -228,9 +255,11 @@ fn commands(page: &mut Page, view: &TuneResult, plan: Option<&str>) {
         Some(file) => page.line(&format!("  haltwise apply {} --yes", harmless(file))),
         None => page.line("  haltwise tune ... --plan plan.json && haltwise apply plan.json --yes"),
     }
-    page.line("  or, without undo:");
-    for command in &view.commands {
-        page.line(&format!("  {command}"));
+    if is_by_hand {
+        page.line("  or, without undo:");
+        for command in &view.commands {
+            page.line(&format!("  {command}"));
+        }
     }
     if let Some(text) = beside::snapshot(view) {
         page.wrapped("  ", text, 2);

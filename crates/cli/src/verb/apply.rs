@@ -33,9 +33,15 @@ that was started with libhaltwise_preload.so, or has haltwise-governor built in.
   haltwise apply --set halt_poll_ns=0 --yes       disable polling
   haltwise apply --set halt_poll_ns=80us --persist --yes
   haltwise apply --vm web1 --ceiling 0 --yes      no polling for one VM
+  haltwise apply plan.json --yes --follow         also for VMs that come later
 
-Exits with 5 if a parameter was set but does not apply to a running VM, with 3
-if this kernel does not have the parameter or it is read-only."
+A plan that has ceilings sets them together with the parameters, for the VMs of
+those names that run. Applied again, it sets what is missing: VMs that came
+later. --follow does so as they come, until it is interrupted.
+
+Exits with 5 if a parameter was set but does not apply to a running VM, or if a
+ceiling of the plan was not set (its VM does not run, or its VMM cannot be
+asked), with 3 if this kernel does not have the parameter or it is read-only."
 )]
 pub(crate) struct Arguments {
     /// Plan written by `haltwise tune --plan`
@@ -58,6 +64,9 @@ pub(crate) struct Arguments {
     /// Make the changes
     #[arg(long)]
     yes: bool,
+    /// Go on until interrupted: set the ceilings of VMs of the plan that come later
+    #[arg(long, requires = "plan", requires = "yes")]
+    follow: bool,
     /// Also set the parameters at every boot
     #[arg(long)]
     persist: bool,
@@ -91,6 +100,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         yes: arguments.yes,
         persist: arguments.persist,
         take_over: arguments.take_over,
+        follow: arguments.follow,
         json: arguments.json,
         root: root(arguments.root),
         fault: fault(arguments.die_before),

@@ -13,7 +13,8 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::reading::opened::Opened;
 use crate::reading::select;
 use crate::recommend::candidates::{Extent, TuneRequest};
-use crate::recommend::goal::{self, Weight};
+use crate::recommend::caps::CeilingsFor;
+use crate::recommend::goal::{self, Goals};
 use crate::recommend::recommend;
 use crate::shown::Shown;
 use crate::tune::{plan, text};
@@ -25,14 +26,19 @@ use crate::tune::{plan, text};
   haltwise tune cap --goal density --max-poll-cpu 2%
   haltwise tune cap --lambda 3 --calibration cal.json
   haltwise tune cap --plan plan.json && haltwise apply plan.json
+  haltwise tune cap --goal web=latency --goal batch=density --plan plan.json
   haltwise tune cap --vm web-1 --json | jq '.played.front'
 
 Settings are chosen on the first half of the capture and evaluated on the second
 half. No setting of any host is changed. A capture recorded with --mode counts
 gives a fixed threshold with bounds.
 
-If every VM has its own ceiling, halt_poll_ns applies to none of them: no plan
-is written, and --plan exits with 1.
+VMs whose ceiling can be set (docs/ceilings.md) get one of their own in the plan
+where that is better by at least 2 %, and the others the parameters that are
+best for them. --ceilings all plans for VMs that are to be started so.
+
+If every VM has its own ceiling that cannot be set from outside, halt_poll_ns
+applies to none of them: no plan is written, and --plan exits with 1.
 
 Exits with 5 if the capture is truncated or damaged, or if events were lost.")]
 pub(crate) struct Arguments {
@@ -40,7 +46,7 @@ pub(crate) struct Arguments {
     #[arg(value_name = "DIR")]
     dir: PathBuf,
     #[command(flatten)]
-    weight: Weight,
+    goals: Goals,
     /// Limit of the CPU time spent polling, in % of one CPU, all vCPUs together
     #[arg(long, value_name = "SHARE", value_parser = goal::percent)]
     max_poll_cpu: Option<f64>,
@@ -55,6 +61,10 @@ pub(crate) struct Arguments {
     /// of VMs that have their own may change
     #[arg(long)]
     ceiling_only: bool,
+    /// VMs that the plan may give a ceiling: settable (those whose ceiling could be set
+    /// when the capture was recorded, see `haltwise doctor`), all or none
+    #[arg(long, value_name = "VMS", default_value = "settable")]
+    ceilings: CeilingsFor,
     /// How the next wake event moves when a vCPU wakes earlier: by-source, fixed-gap
     /// or fixed-time
     #[arg(long, value_name = "READING", default_value = "by-source", value_parser = arrivals)]
@@ -80,7 +90,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let selector = arguments.vm.as_deref();
     let vms = selector.map(|vm| select::vms(&opened.info().roster, Some(vm)));
     let request = TuneRequest {
-        weight: arguments.weight.named(),
+        weight: arguments.goals.of_all()?,
+        goals: arguments.goals.of_vms(&opened.info().roster)?,
+        ceilings: arguments.ceilings,
         max_poll_cpu_percent: arguments.max_poll_cpu,
         vms: vms.transpose()?,
         arrivals: arguments.arrivals,

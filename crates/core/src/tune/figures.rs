@@ -3,6 +3,7 @@
 use super::crew::Crew;
 use super::material::{Material, Seated};
 use super::stage::{self, Entry};
+use super::sums::Sums;
 use crate::policy::{Spec, SpecError};
 use crate::replay::run::{Frame, Run, Yardstick};
 use crate::replay::{Cost, Outcome, Sample};
@@ -43,6 +44,26 @@ pub fn figures(
     crew: &impl Crew,
 ) -> Result<Vec<Outcome>, SpecError> {
     figures_after(WARM_UP, material, subjects, cost, crew)
+}
+
+/// The least that the halts of some vCPUs of the validation half can cost, as sums.
+pub(super) fn oracle(
+    material: &Material,
+    seats: &[&Seated],
+    cost: &Cost,
+    crew: &impl Crew,
+) -> Result<Sums, SpecError> {
+    let subject = [Subject::Policy("clairvoyant".parse()?)];
+    let pieces = crew.each("evaluating settings", seats.len(), |at| {
+        judged(WARM_UP, material, seats[at], &subject, cost)
+    });
+    let mut sums = Sums::default();
+    for piece in pieces {
+        for outcome in &piece? {
+            sums.add(&Sums::of_outcome(outcome));
+        }
+    }
+    Ok(sums)
 }
 
 /// The same where policies learn from so many halts.

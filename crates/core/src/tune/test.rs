@@ -13,6 +13,7 @@ use crate::replay::session::Survey;
 use crate::replay::{Arrivals, Cost, Outcome, Sample};
 use crate::workload::{Gaps, SplitMix64};
 
+mod ceilings;
 mod gain;
 mod late;
 mod laws;

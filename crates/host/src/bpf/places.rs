@@ -242,6 +242,7 @@ impl Places {
                     identity: Identity::default(),
                     machine: None,
                     vmm: VmmKind::Other,
+                    ceiling_settable: None,
                 },
                 |process| process.label(),
             );

@@ -25,6 +25,8 @@ pub struct VmLabel {
     pub machine: Option<Machine>,
     /// Its VMM.
     pub vmm: VmmKind,
+    /// Whether its ceiling can be set from outside its VMM, where that is known.
+    pub ceiling_settable: Option<bool>,
 }
 
 impl VmLabel {
@@ -67,6 +69,7 @@ impl RosterBuilder {
             identity: label.identity,
             machine: label.machine,
             vmm: label.vmm,
+            ceiling_settable: label.ceiling_settable,
             from_ns: self.began_ns.and_then(|began_ns| {
                 // A process's beginning is known to a tick: one within that of the beginning, which was not there
                 // then, came after it.
@@ -176,6 +179,7 @@ mod test {
             identity: Identity::default(),
             machine: None,
             vmm: VmmKind::Other,
+            ceiling_settable: None,
         }
     }
 

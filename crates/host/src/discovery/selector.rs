@@ -127,6 +127,7 @@ mod test {
             vcpus: Vec::new(),
             threads: Vec::new(),
             vfio: false,
+            is_governed: false,
         }
     }
 

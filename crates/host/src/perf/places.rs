@@ -292,6 +292,7 @@ impl Places {
             identity: Identity::default(),
             machine: None,
             vmm: VmmKind::Other,
+            ceiling_settable: None,
         };
         self.roster.vm(key, || label.clone());
         let process = Process {

@@ -128,9 +128,7 @@ fn others(advice: &Advice) -> Option<Element> {
         beside::distance(played),
     ];
     let texts = texts.into_iter().flatten().map(p);
-    // Names of VMs stand in it: a text and no prose.
-    let caps = beside::caps(&advice.tuned, played)
-        .map(|text| el("p").with(format!("{}: {text}", beside::CAPS)));
+    let caps = beside::caps(played).map(|text| el("p").with(format!("{}: {text}", beside::CAPS)));
     let texts: Markup = texts.chain(caps).collect();
     Some(details(
         "Against the default, other rules and a ceiling for each VM",

@@ -183,22 +183,6 @@ fn old_kernels_are_tuned_by_what_they_have() {
 }
 
 #[test]
-fn vms_that_want_different_ceilings_gain_by_caps() {
-    let mut halts = load(0, "fixed:20us", 4_000, 9);
-    halts.extend(load(1, "fixed:150us", 1_000, 9));
-    let material = material(terms("6.12"), &halts);
-    let (_, advice) = tune(&material, AIM);
-    let base = advice
-        .choice
-        .map_or(material.terms.in_force, |choice| choice.knobs);
-    let caps = caps::seek(&material, &base, &COST, &Alone).unwrap();
-    assert_eq!(caps.vms.len(), 2);
-    assert!(caps.vms[0].ceiling_ns > caps.vms[1].ceiling_ns, "{caps:?}");
-    let alone = super::material(terms("6.12"), &load(0, "fixed:20us", 100, 9));
-    assert_eq!(caps::seek(&alone, &base, &COST, &Alone), None);
-}
-
-#[test]
 fn a_vms_own_ceiling_is_not_moved() {
     let mut halts = load(0, "fixed:20us", 2_000, 10);
     for halt in &mut halts {

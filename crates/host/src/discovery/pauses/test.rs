@@ -39,6 +39,7 @@ impl World {
             identity: haltwise_core::identity::Identity::default(),
             machine: None,
             vmm: VmmKind::Qemu,
+            ceiling_settable: None,
         });
         roster.vcpu(vm, VcpuId(0), Tid(8));
         let mut pauses = Pauses::by_the_kernel();

@@ -25,6 +25,7 @@ fn label() -> VmLabel {
         identity: Identity::default(),
         machine: None,
         vmm: VmmKind::Qemu,
+        ceiling_settable: None,
     }
 }
 

@@ -1,0 +1,131 @@
+//! Which VMs are meant, and which of them can be given a ceiling.
+
+use haltwise_core::ids::VmKey;
+use haltwise_host::ceiling::{CeilingError, Governor};
+use haltwise_host::discovery::{self, VmProcess, VmSelector};
+use haltwise_host::knob::Target;
+use haltwise_host::root::Root;
+use serde::Serialize;
+
+use super::view::name_of;
+use crate::exit::{Exit, Failure};
+use crate::knob::explain::explain;
+use crate::plan::PlannedCeiling;
+
+/// VMs with the ceilings that they should have, in nanoseconds.
+pub(crate) type Ceilings = Vec<(VmKey, u32)>;
+
+/// A ceiling of the plan that was not set.
+#[derive(Debug, Serialize)]
+pub(crate) struct Unset {
+    /// The VM, as the plan names it.
+    pub(crate) vm: String,
+    /// Why.
+    pub(crate) why: String,
+}
+
+impl Unset {
+    fn absent(vm: &str) -> Self {
+        Self {
+            vm: vm.to_owned(),
+            why: "no VM of this name runs; apply the plan again when it does".to_owned(),
+        }
+    }
+
+    fn refused(vm: &str, error: &CeilingError) -> Self {
+        Self {
+            vm: vm.to_owned(),
+            why: error.to_string(),
+        }
+    }
+
+    pub(crate) fn ended(root: &Root, target: Target) -> Self {
+        Self {
+            vm: name_of(root, target),
+            why: "the VM has ended meanwhile".to_owned(),
+        }
+    }
+}
+
+/// Every VM of the processes that are meant. All must be there.
+pub(crate) fn of_vms(root: &Root, wanted: &[VmSelector], ns: u32) -> Result<Ceilings, Failure> {
+    let vms = discovery::scan(root)?.vms;
+    let mut ceilings = Vec::new();
+    for selector in wanted {
+        let vm = selector
+            .select(&vms)
+            .map_err(|error| Failure::new(Exit::Usage, anyhow::Error::new(error)))?;
+        let keys = governed(root, vm).map_err(|it| explain(it.into()))?;
+        if keys.is_empty() {
+            let error = anyhow::anyhow!("set the ceiling of {}: its VMM reports no VM", vm.pid());
+            return Err(Failure::new(Exit::Failed, error));
+        }
+        ceilings.extend(keys.into_iter().map(|key| (key, ns)));
+    }
+    ceilings.sort_unstable();
+    ceilings.dedup();
+    Ok(ceilings)
+}
+
+/// Those of a plan's VMs that run and can be given one, and why the others cannot.
+pub(crate) fn of_plan(
+    root: &Root,
+    wanted: &[PlannedCeiling],
+) -> Result<(Ceilings, Vec<Unset>), Failure> {
+    let (mut ceilings, mut unset) = (Vec::new(), Vec::new());
+    if wanted.is_empty() {
+        return Ok((ceilings, unset));
+    }
+    let vms = discovery::scan(root)?.vms;
+    for wanted in wanted {
+        let mut found = (vms.iter())
+            .filter_map(|vm| Some((vm, meant(vm, &wanted.vm)?)))
+            .peekable();
+        if found.peek().is_none() {
+            unset.push(Unset::absent(&wanted.vm));
+        }
+        for (vm, meant) in found {
+            let is_meant = |key: &VmKey| match meant {
+                Meant::All => true,
+                Meant::One(ordinal) => key.ordinal == ordinal,
+            };
+            match governed(root, vm) {
+                Ok(keys) => {
+                    let keys = keys.into_iter().filter(is_meant);
+                    ceilings.extend(keys.map(|key| (key, wanted.halt_poll_ns)));
+                }
+                Err(error) => unset.push(Unset::refused(&wanted.vm, &error)),
+            }
+        }
+    }
+    ceilings.sort_unstable();
+    Ok((ceilings, unset))
+}
+
+/// Which VMs of a process have a name.
+#[derive(Clone, Copy)]
+enum Meant {
+    All,
+    One(u32),
+}
+
+/// Those of this name, if it has any; where a process has several VMs, captures number them.
+fn meant(vm: &VmProcess, name: &str) -> Option<Meant> {
+    if vm.name == name {
+        return Some(Meant::All);
+    }
+    let ordinal = name.strip_prefix(&vm.name)?.strip_prefix('-')?;
+    let ordinal = ordinal.parse().ok().filter(|_| vm.has_several())?;
+    Some(Meant::One(ordinal))
+}
+
+/// All VMs of a process.
+fn governed(root: &Root, vm: &VmProcess) -> Result<Vec<VmKey>, CeilingError> {
+    let governor = Governor::of(root, vm.pid())?;
+    let vms = governor.vms()?;
+    let key = governor.key();
+    Ok((0..)
+        .zip(&vms)
+        .map(|(ordinal, _)| VmKey { ordinal, ..key })
+        .collect())
+}

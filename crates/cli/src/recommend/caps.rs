@@ -1,0 +1,124 @@
+//! Ceilings of VMs: who may have one, what is best for them, and whether that goes into the plan.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use haltwise_capture::info::CaptureInfo;
+use haltwise_core::event::Vm;
+use haltwise_core::ids::VmIndex;
+use haltwise_core::replay::Cost;
+use haltwise_core::tune::advice::{Final, LEAST_GAIN};
+use haltwise_core::tune::caps::{self, Aims, Caps};
+use haltwise_core::tune::stage::{CeilingsOf, Entry};
+use haltwise_core::tune::{Advice, Material};
+
+use super::candidates::TuneRequest;
+use super::goal::Named;
+use super::threads::Threads;
+use crate::exit::Failure;
+
+/// Which VMs may be given a ceiling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum CeilingsFor {
+    /// Those whose ceiling could be set when they were recorded.
+    Settable,
+    /// All, as if their VMMs were started so.
+    All,
+    /// None.
+    None,
+}
+
+/// The best ceilings, and what becomes of them.
+#[derive(Debug)]
+pub(crate) struct OwnCeilings {
+    pub(crate) caps: Caps,
+    /// Goals of single VMs.
+    pub(crate) goals: BTreeMap<VmIndex, Named>,
+    /// Why they are not in the plan; `None` if they are.
+    pub(crate) withheld: Option<Withheld>,
+}
+
+/// Why ceilings are not in the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Withheld {
+    /// No VM can be given one, as it was recorded.
+    NotSettable,
+    /// They gain too little, or that may be chance.
+    NoGain,
+    /// Several VMs have one name, by which the plan names them.
+    SameName,
+}
+
+/// Seeks them for VMs of a capture.
+pub(super) fn seek(
+    info: &CaptureInfo,
+    request: &TuneRequest,
+    (material, of, advice): (&Material, &Final, &Advice),
+    crew: &Threads,
+) -> Result<Option<OwnCeilings>, Failure> {
+    let all = || -> BTreeSet<VmIndex> { info.roster.vms.iter().map(|vm| vm.index).collect() };
+    let is_settable = |vm: &&Vm| vm.ceiling_settable == Some(true);
+    let settable: BTreeSet<VmIndex> = match request.ceilings {
+        CeilingsFor::None => return Ok(None),
+        CeilingsFor::All => all(),
+        CeilingsFor::Settable => (info.roster.vms.iter().filter(is_settable))
+            .map(|vm| vm.index)
+            .collect(),
+    };
+    let can_any = material.seats.iter().any(|seated| {
+        let vm = seated.seat.vm;
+        vm.is_some_and(|vm| settable.contains(&vm))
+    });
+    let aim = &advice.goal.aim;
+    let cost = |goal: &Named| Cost {
+        latency_weight_milli: goal.weight_milli(),
+        ..aim.cost
+    };
+    let costs = request.goals.iter().map(|(vm, goal)| (*vm, cost(goal)));
+    let aims = Aims {
+        aim,
+        costs: &costs.collect(),
+        // What it would gain is said all the same.
+        settable: &if can_any { settable } else { all() },
+    };
+    let found = caps::seek(material, of, &base(of, advice), &aims, crew)?;
+    Ok(found.map(|caps| {
+        let gains = caps.cost_share.is_below_zero() && caps.cost_share.value <= -LEAST_GAIN;
+        let withheld = match () {
+            () if !can_any => Some(Withheld::NotSettable),
+            () if !gains => Some(Withheld::NoGain),
+            () if !are_named_apart(info, &caps) => Some(Withheld::SameName),
+            () => None,
+        };
+        OwnCeilings {
+            caps,
+            goals: request.goals.clone(),
+            withheld,
+        }
+    }))
+}
+
+/// The setting for all that stands after the recommendation is followed.
+fn base(of: &Final, advice: &Advice) -> Entry {
+    match &advice.choice {
+        Some(choice) if advice.verdict.changes() => Entry {
+            start: choice.start,
+            ..Entry::new(choice.knobs)
+        },
+        _ => Entry {
+            start: of.in_force.start,
+            ceilings: CeilingsOf::Recorded,
+            ..Entry::new(of.in_force.knobs)
+        },
+    }
+}
+
+/// Whether each VM with a ceiling has a name that no other VM has.
+fn are_named_apart(info: &CaptureInfo, caps: &Caps) -> bool {
+    caps.vms.iter().all(|cap| {
+        let mut vms = info.roster.vms.iter();
+        let name = vms.find(|vm| vm.index == cap.vm).map(|vm| &vm.name);
+        let same = info.roster.vms.iter().filter(|vm| Some(&vm.name) == name);
+        same.count() == 1
+    })
+}
