@@ -53,8 +53,8 @@ figures! {
         pub(crate) a: ProvenSetting = Record(ProvenSetting::FIGURES, "{}"),
         /// The second.
         pub(crate) b: ProvenSetting = Record(ProvenSetting::FIGURES, "{}"),
-        /// How they were put in force: `vm-ceiling` (by the command, for each VM), `host-parameters`, or `in-force`
-        /// (nothing was set).
+        /// How they were put in force: `vm-ceiling` (by the command, for each VM), `host-parameters`,
+        /// `vm-ceilings` (of a plan), `host-parameters-and-vm-ceilings`, or `in-force` (nothing was set).
         pub(crate) means: String = Word,
         /// The words of the command of each period; empty where there was none, and with `--no-command`.
         pub(crate) command: Vec<String> = Words,
@@ -72,6 +72,10 @@ figures! {
         pub(crate) figures: Vec<MeasuredFigure> = List(MeasuredFigure::FIGURES),
         /// What replay had said.
         pub(crate) predictions: Predictions = Record(Predictions::FIGURES, "{}"),
+        /// VM by VM that the plan gives a ceiling, then, without a name, those that follow the host's parameters; empty
+        /// without a plan that has ceilings.
+        #[serde(default)]
+        pub(crate) scopes: Vec<ProvenScope> = List(ProvenScope::FIGURES),
         /// Figures that are not there, each with the reason.
         pub(crate) missing: BTreeMap<String, String> = Object,
         /// Period by period, in the order in which they ran.
@@ -84,6 +88,33 @@ figures! {
         pub(crate) ended_by: String = Word,
         /// The ledger that the predictions were added to.
         pub(crate) ledger: Option<String> = Name,
+    }
+
+    /// The cost of a halt in one VM, by its own goal.
+    #[derive(Clone, PartialEq, Deserialize)]
+    pub(crate) struct ProvenScope {
+        /// The VM; `null` for all that follow the host's parameters.
+        pub(crate) vm: Option<String> = Name,
+        /// Its ceiling under A.
+        pub(crate) a_halt_poll_ns: u32 = Nanos,
+        /// Its ceiling under B.
+        pub(crate) b_halt_poll_ns: u32 = Nanos,
+        /// Nanoseconds of CPU that one of latency counts as.
+        pub(crate) latency_weight: f64 = Real,
+        /// Its halts in all periods.
+        pub(crate) halts: u64 = Count,
+        /// Median cost of a halt under A.
+        pub(crate) a: f64 = MeanNanos,
+        /// Under B.
+        pub(crate) b: f64 = MeanNanos,
+        /// B less A.
+        pub(crate) effect: Interval = Record(ROUNDS, "effect_{}"),
+        /// A again less A.
+        pub(crate) noise: Interval = Record(ROUNDS, "noise_{}"),
+        /// What a replay of the periods under A said of B.
+        pub(crate) predicted: Option<f64> = MeanNanos,
+        /// Whether the measured difference lies within the predicted interval, widened by the noise.
+        pub(crate) within: Option<bool> = Flag,
     }
 
     /// A setting, and what it comes to.

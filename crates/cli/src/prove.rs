@@ -5,6 +5,7 @@
 //! |---|---|
 //! | [`means`] | how a setting is put in force, and what was before |
 //! | [`command`] | the command of a block, and what it printed |
+//! | [`scopes`] | the VMs that a plan gives ceilings, and what came of each |
 //! | [`meters`] | counters of the host read around a block |
 //! | [`rule`] | what the running kernel carries of later ones |
 //! | [`watch`] | one block: from the facts that come in to its halts |
@@ -18,6 +19,7 @@ mod judge;
 mod means;
 mod meters;
 mod rule;
+mod scopes;
 pub(crate) mod text;
 mod watch;
 
@@ -36,6 +38,7 @@ use self::experiment::Experiment;
 use crate::collect::interrupt::Interrupt;
 use crate::costs::GivenCosts;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::plan::Plan;
 use crate::proof::{Proof, ledger};
 use crate::shown::Shown;
 use crate::terminal;
@@ -65,6 +68,8 @@ pub(crate) struct ProofRequest {
     pub(crate) costs: GivenCosts,
     /// Where the facts come from, if not from the best that works.
     pub(crate) rung: Option<Rung>,
+    /// The plan that B is.
+    pub(crate) plan: Option<Plan>,
     /// VMs, where not all.
     pub(crate) vms: Vec<VmSelector>,
     /// The host's parameters may be written.

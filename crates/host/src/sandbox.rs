@@ -33,6 +33,7 @@ const PARANOID: &str = "proc/sys/kernel/perf_event_paranoid";
 
 /// What a recorder still has to do once it is attached.
 #[derive(Debug, Clone, Copy)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a duty of its own")]
 pub struct Duties<'a> {
     /// Where it writes: directories that are there.
     pub writes: &'a [PathBuf],
@@ -42,6 +43,8 @@ pub struct Duties<'a> {
     pub ends_command: bool,
     /// It opens perf events as VMs come: the source tracepoints does, and a profiler.
     pub opens_events: bool,
+    /// It asks VMMs to set ceilings, with a socket for each reply.
+    pub sets_ceilings: bool,
 }
 
 /// Why a process kept what it was to give up.
@@ -71,7 +74,8 @@ pub fn recorder(root: &Root, duties: Duties<'_>) -> Result<(), SandboxError> {
     };
     give_up_all_but(kept)?;
     rustix::thread::set_no_new_privs(true).map_err(because("new privileges"))?;
-    syscalls::recorder(duties.names_functions).map_err(because("system calls"))?;
+    syscalls::recorder(duties.names_functions, duties.sets_ceilings)
+        .map_err(because("system calls"))?;
     mounted
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use haltwise_core::event::Halt;
+use haltwise_core::event::{Halt, Vm};
 use haltwise_core::policy::{Setting, Start};
 use haltwise_core::prove::schedule::{Block, draw};
 use haltwise_core::prove::tally::{Tally, tally};
@@ -21,6 +21,7 @@ use super::ProofRequest;
 use super::means::{Means, Sides};
 use super::meters::{self, Used};
 use super::rule;
+use super::scopes::Tallies;
 use super::watch::{End, Plan, Watched, Watcher};
 use crate::collect::attach::attach;
 use crate::collect::interrupt::Interrupt;
@@ -51,6 +52,8 @@ pub(crate) struct Measured {
     pub(crate) block: Block,
     /// Its halts, tallied and replayed under the other setting.
     pub(crate) tally: Tally,
+    /// The same of the VMs that a plan gives ceilings, and of all others, by their places.
+    pub(crate) scopes: Tallies,
     /// VMs that counted.
     pub(crate) vms: usize,
     /// Its length after the warm-up.
@@ -123,7 +126,8 @@ impl<'a> Experiment<'a> {
         let mut writes = means.writes();
         let ledger = wanted.ledger.as_deref().and_then(directory_above);
         writes.extend(ledger.filter(|directory| !writes.contains(directory)));
-        watcher.confine(&writes, !wanted.command.is_empty());
+        let asks = !sides.scopes.is_empty();
+        watcher.confine(&writes, !wanted.command.is_empty(), asks);
         Ok(Self {
             wanted,
             root: root.clone(),
@@ -198,7 +202,7 @@ impl<'a> Experiment<'a> {
         mut progress: impl FnMut(),
     ) -> std::result::Result<Option<&'static str>, Failure> {
         let knobs = self.sides.under(place.block.is_b());
-        self.means.put(&knobs)?;
+        self.means.put(&self.sides, place.block.is_b())?;
         let command = self.means.command(&knobs);
         let plan = Plan {
             duration: self.wanted.duration,
@@ -224,7 +228,7 @@ impl<'a> Experiment<'a> {
         }
         // The other source does not see a ceiling that a VM has of its own.
         let (others, all) = match self.watcher.collector().rung() {
-            Rung::Bpf if self.means.sets() => under_others(&watched.halts, knobs.halt_poll_ns),
+            Rung::Bpf if self.means.sets() => self.under_others(&watched.halts, place.block),
             _ => (0, 0),
         };
         if others == all && all > 0 {
@@ -256,7 +260,8 @@ impl<'a> Experiment<'a> {
         // The rule, under what the other setting would have put in force.
         let kvm = "kvm".parse()?;
         let setting = |halt: &Halt| {
-            let (knobs, ceiling_ns) = self.means.replayed(&self.sides, !block.is_b(), halt);
+            let given = self.given(halt, !block.is_b());
+            let (knobs, ceiling_ns) = self.means.replayed(&self.sides, !block.is_b(), halt, given);
             Setting {
                 version: self.sides.version,
                 arch: self.sides.arch,
@@ -267,7 +272,13 @@ impl<'a> Experiment<'a> {
                 start: Start::Zero,
             }
         };
-        let tally = tally(&watched.halts, &kvm, self.elsewhere.as_ref(), setting)?;
+        let elsewhere = self.elsewhere.as_ref();
+        let split = self.sides.scopes.split(self.vms(), &watched.halts);
+        let mut scopes = Tallies::new();
+        for (place, halts) in split {
+            scopes.insert(place, tally(&halts, &kvm, elsewhere, setting)?);
+        }
+        let tally = tally(&watched.halts, &kvm, elsewhere, setting)?;
         let metric = match &self.wanted.metric {
             None => None,
             Some(metric) => Some(last_number(metric, output).ok_or_else(|| no_metric(output))?),
@@ -275,6 +286,7 @@ impl<'a> Experiment<'a> {
         Ok(Measured {
             block,
             tally,
+            scopes,
             vms: watched.vms,
             seconds: watched.seconds,
             lost: watched.lost,
@@ -282,6 +294,28 @@ impl<'a> Experiment<'a> {
             metric,
             notes: watched.notes,
         })
+    }
+
+    fn vms(&self) -> &[Vm] {
+        &self.watcher.collector().roster().vms
+    }
+
+    /// The ceiling that a side gives the VM of a halt, if a plan gives it one.
+    fn given(&self, halt: &Halt, is_b: bool) -> Option<u32> {
+        let Sides { scopes, a, .. } = &self.sides;
+        let place = scopes.place(self.vms(), halt.vm);
+        scopes.given(place, a.halt_poll_ns, is_b)
+    }
+
+    /// Halts under another ceiling than the block's, of all whose ceiling is known.
+    fn under_others(&self, halts: &[Halt], block: Block) -> (usize, usize) {
+        let of_all = self.sides.under(block.is_b()).halt_poll_ns;
+        let known = || halts.iter().filter(|halt| halt.ceiling_ns.is_some());
+        let is_other = |halt: &&Halt| {
+            let wanted = self.given(halt, block.is_b()).unwrap_or(of_all);
+            halt.ceiling_ns != Some(wanted)
+        };
+        (known().filter(is_other).count(), known().count())
     }
 
     /// Takes the rule that a block shows the running kernel to have; says so when it is another one than its
@@ -358,13 +392,6 @@ impl Place {
 /// From this share on, halts under another ceiling are told of: those that were under way while it
 /// changed are fewer.
 const MOST_UNDER_OTHERS: f64 = 0.01;
-
-/// Halts under another ceiling than this, of all whose ceiling is known.
-fn under_others(halts: &[Halt], ceiling_ns: u32) -> (usize, usize) {
-    let known = || halts.iter().filter_map(|halt| halt.ceiling_ns);
-    let others = known().filter(|known| *known != ceiling_ns);
-    (others.count(), known().count())
-}
 
 /// The directory of a file, or where that is not there yet, the one in which it will be made.
 fn directory_above(file: &Path) -> Option<PathBuf> {

@@ -12,6 +12,7 @@ use haltwise_core::stats::median_estimate;
 
 use super::ProofRequest;
 use super::experiment::{Measured, Result};
+use super::means::Sides;
 use crate::costs;
 use crate::exit::Failure;
 use crate::proof::{
@@ -34,9 +35,9 @@ pub(crate) fn view(
     let table: Vec<Round> = rounds
         .iter()
         .map(|[a, b, control]| Round {
-            a: figures(a, &cost),
-            b: figures(b, &cost),
-            control: figures(control, &cost),
+            a: figures(a, measured.sides, &cost),
+            b: figures(b, measured.sides, &cost),
+            control: figures(control, measured.sides, &cost),
         })
         .collect();
     let compared = Figure::ALL.into_iter();
@@ -76,7 +77,8 @@ pub(crate) fn view(
             latency_weight: wanted.latency_weight_milli as f64 / 1e3,
         },
         verdict,
-        predictions: predictions(&rounds, &table, &compared, &cost),
+        predictions: predictions(&rounds, (table.as_slice(), sides), &compared, &cost),
+        scopes: (sides.scopes).proven(&rounds, &cost, (sides.a.halt_poll_ns, sides.b.halt_poll_ns)),
         missing: missing(wanted, measured, &compared),
         figures: compared.into_iter().map(figure).collect(),
         lost: blocks.iter().map(|block| block.lost).sum(),
@@ -93,20 +95,37 @@ fn sorted(round: &[Measured]) -> Option<[&Measured; 3]> {
     Some([find(Block::A)?, find(Block::B)?, find(Block::Control)?])
 }
 
-fn figures(measured: &Measured, cost: &Cost) -> Figures {
+fn figures(measured: &Measured, sides: &Sides, cost: &Cost) -> Figures {
     let tally = &measured.tally;
-    Figures::of(&tally.recorded, tally.vcpus, cost)
+    let figures = Figures::of(&tally.recorded, tally.vcpus, cost);
+    by_goals(figures, measured, sides, false, cost)
         .with(Figure::VcpuCpu, measured.used.vcpu_percent)
         .with(Figure::Awake, measured.used.awake_percent)
         .with(Figure::Power, measured.used.watts)
         .with(Figure::Metric, measured.metric)
 }
 
-fn predicted(measured: &Measured, cost: &Cost) -> Figures {
+/// With the cost of a halt by each VM's own goal, where a plan has such.
+fn by_goals(
+    figures: Figures,
+    measured: &Measured,
+    sides: &Sides,
+    predicted: bool,
+    cost: &Cost,
+) -> Figures {
+    if measured.scopes.is_empty() {
+        return figures;
+    }
+    let mixed = sides.scopes.mixed(&measured.scopes, predicted, cost);
+    figures.with(Figure::Cost, mixed)
+}
+
+fn predicted(measured: &Measured, sides: &Sides, cost: &Cost) -> Figures {
     let tally = &measured.tally;
     let played = tally.predicted.as_ref();
     played.map_or_else(Figures::default, |played| {
-        Figures::of(&played.from_zero, tally.vcpus, cost)
+        let figures = Figures::of(&played.from_zero, tally.vcpus, cost);
+        by_goals(figures, measured, sides, true, cost)
     })
 }
 
@@ -154,7 +173,7 @@ fn figure(comparison: Comparison) -> MeasuredFigure {
 
 fn predictions(
     rounds: &[[&Measured; 3]],
-    table: &[Round],
+    (table, sides): (&[Round], &Sides),
     compared: &[Comparison],
     cost: &Cost,
 ) -> Predictions {
@@ -168,7 +187,7 @@ fn predictions(
             };
             Pair {
                 from,
-                predicted: predicted(replayed, cost),
+                predicted: predicted(replayed, sides, cost),
                 measured,
             }
         })
@@ -283,8 +302,8 @@ fn blocks(measured: &Result<'_>, cost: &Cost) -> Vec<MeasuredBlock> {
                 vms: one.vms as u64,
                 halts: one.tally.recorded.halts,
                 lost: one.lost,
-                figures: of(figures(one, cost)),
-                predicted: of(predicted(one, cost)),
+                figures: of(figures(one, measured.sides, cost)),
+                predicted: of(predicted(one, measured.sides, cost)),
                 notes: one.notes.clone(),
             });
         }

@@ -15,6 +15,7 @@ use haltwise_host::{clock, params};
 use self::parameters::Parameters;
 use super::ProofRequest;
 use super::command::{self, PLACE};
+use super::scopes::Scopes;
 use crate::exit::{Exit, Failure};
 use crate::reading::knobs::knobs_of;
 
@@ -33,6 +34,8 @@ pub(crate) struct Sides {
     pub(crate) version: Version,
     /// Its port.
     pub(crate) arch: Arch,
+    /// VMs that a plan gives ceilings.
+    pub(crate) scopes: Scopes,
 }
 
 impl Sides {
@@ -45,7 +48,12 @@ impl Sides {
         let arch = Arch::of_machine(&machine).unwrap_or(Arch::X86);
         let told = params::read(root, clock::monotonic_ns())?;
         let (in_force, assumed) = knobs_of(&told, version, arch);
+        let scopes = match &wanted.plan {
+            Some(plan) => Scopes::of(plan, root)?,
+            None => Scopes::default(),
+        };
         Ok(Self {
+            scopes,
             in_force,
             assumed,
             a: wanted.a.resolve(in_force, version, arch),
@@ -84,7 +92,7 @@ impl Means {
             only_the_ceiling(wanted, sides)?;
             return Ok(Self::Command(command));
         }
-        if sides.a == sides.in_force && sides.b == sides.in_force {
+        if sides.scopes.is_empty() && sides.a == sides.in_force && sides.b == sides.in_force {
             return Ok(Self::InForce(command));
         }
         if !wanted.yes {
@@ -98,15 +106,15 @@ impl Means {
     pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::Command(_) => "vm-ceiling",
-            Self::Host(..) => "host-parameters",
+            Self::Host(parameters, _) => parameters.name(),
             Self::InForce(_) => "in-force",
         }
     }
 
     /// Puts a setting in force.
-    pub(crate) fn put(&mut self, knobs: &Knobs) -> Result<(), Failure> {
+    pub(crate) fn put(&mut self, sides: &Sides, is_b: bool) -> Result<(), Failure> {
         match self {
-            Self::Host(parameters, _) => parameters.put(knobs),
+            Self::Host(parameters, _) => parameters.put(sides, is_b),
             Self::Command(_) | Self::InForce(_) => Ok(()),
         }
     }
@@ -147,9 +155,18 @@ impl Means {
     }
 
     /// The parameters and the ceiling, in nanoseconds, under which a replay plays the vCPU of a halt for
-    /// another setting than the one it was recorded under.
-    pub(crate) fn replayed(&self, sides: &Sides, is_b: bool, halt: &Halt) -> (Knobs, u32) {
+    /// another setting than the one it was recorded under; `given` is what that gives its VM.
+    pub(crate) fn replayed(
+        &self,
+        sides: &Sides,
+        is_b: bool,
+        halt: &Halt,
+        given: Option<u32>,
+    ) -> (Knobs, u32) {
         let wanted = sides.under(is_b);
+        if let Some(ceiling_ns) = given {
+            return (wanted, ceiling_ns);
+        }
         let own = match halt.ceiling_source {
             CeilingSource::Cap | CeilingSource::Snapshot => halt.ceiling_ns,
             CeilingSource::Param | CeilingSource::Unknown => None,

@@ -7,7 +7,7 @@ use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::prove::predict::Prediction;
 use haltwise_document::text::Style;
 
-use crate::number::three_digits;
+use crate::number::{nanos, three_digits};
 use crate::page::{Page, Stands, harmless};
 use crate::proof::{MeasuredFigure, Proof, figure};
 use crate::words::plural;
@@ -29,6 +29,7 @@ pub(crate) fn render(view: &Proof, top: usize, style: Style) -> String {
     }
     measured(&mut page, view, top);
     predicted(&mut page, view);
+    scopes(&mut page, view);
     rests::rests(&mut page, view);
     page.finish()
 }
@@ -100,6 +101,35 @@ pub(crate) fn verdict(view: &Proof) -> String {
             (effect.confidence * 100.0).floor(),
         ),
     }
+}
+
+/// The cost of a halt VM by VM.
+fn scopes(page: &mut Page, view: &Proof) {
+    if view.scopes.is_empty() {
+        return;
+    }
+    page.heading("Cost of a halt by VM");
+    let head = ["", "ceiling", "A", "B", "B - A", "noise", "predicted"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(view.scopes.iter().map(|scope| {
+        let follow = "those that follow halt_poll_ns";
+        let (a, b) = (scope.a_halt_poll_ns, scope.b_halt_poll_ns);
+        let value = |ns| figure::value(Unit::Nanos, ns);
+        vec![
+            harmless(scope.vm.as_deref().unwrap_or(follow)),
+            format!("{} -> {}", nanos(a.into()), nanos(b.into())),
+            value(scope.a),
+            value(scope.b),
+            figure::difference(Unit::Nanos, scope.effect.estimate),
+            value(scope.noise.reach()),
+            scope.predicted.map_or_else(|| "-".to_owned(), value),
+        ]
+    }));
+    page.table(0, &STANDS, &rows);
+    page.gap();
+    let text = "Each VM by its own goal. KVM cannot take a ceiling away: a VM that followed halt_poll_ns has its value \
+                as a ceiling of its own from now on, until it is restarted.";
+    page.wrapped("  ", text, 2);
 }
 
 const STANDS: [Stands; 7] = Stands::of_numbers();

@@ -109,13 +109,14 @@ impl Watcher {
     }
 
     /// Gives up the rights that watching and setting do not take. `starts`: a command in each block, which has them.
-    pub(crate) fn confine(&mut self, writes: &[PathBuf], starts: bool) {
+    pub(crate) fn confine(&mut self, writes: &[PathBuf], starts: bool, sets_ceilings: bool) {
         self.collector.confine();
         let duties = sandbox::Duties {
             writes,
             names_functions: false,
             ends_command: starts,
             opens_events: self.collector.rung() == Rung::Tracepoints,
+            sets_ceilings,
         };
         attach::say_kept(if starts {
             sandbox::starter(&self.root, duties)

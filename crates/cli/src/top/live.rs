@@ -133,6 +133,7 @@ impl Live {
             names_functions: false,
             ends_command: false,
             opens_events: self.collector.rung() == Rung::Tracepoints,
+            sets_ceilings: false,
         };
         attach::say_kept(sandbox::recorder(&self.root, duties));
     }

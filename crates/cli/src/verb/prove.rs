@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::anyhow;
@@ -13,6 +14,7 @@ use regex::Regex;
 
 use crate::costs::GivenCosts;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::plan::Plan;
 use crate::proof::{self, ledger};
 use crate::prove::{self, ProofRequest};
 use crate::recommend::goal::Weight;
@@ -32,13 +34,15 @@ polling and switching, plus wake-up latency with the weight of the goal.
 If COMMAND contains {halt_poll_ns}, it starts the VMs itself and gives them the \
 ceiling (in ns) that replaces that word; no setting of the host is changed. \
 Otherwise the host's parameters are set, which needs --yes, and restored at the \
-end.",
+end; with --plan also the ceilings of its VMs. Where each running VM has a ceiling \
+in the plan, halt_poll_ns is not set: under A each has that of A.",
     after_help = "EXAMPLES
   haltwise prove --a off --b kvm:max=50us -- \\
       haltwise-lab run pingpong --gap exp:60us --cap {halt_poll_ns}
   haltwise prove --a current --b kvm:max=80us,shrink=0 --duration 10s --yes
   haltwise prove --a current --b off --metric 'p99 +([0-9.]+)' --yes -- \\
       ./load.sh
+  haltwise prove --plan plan.json --duration 10s --yes
   haltwise prove --from result.json        print a result saved with --json
 
 SPEC is `off`, `current`, or `kvm:max=TIME,grow=N,grow_start=TIME,shrink=N`;
@@ -47,12 +51,16 @@ parameters that are not given keep their current values.
 Exits with 5 if it was interrupted or if events were lost."
 )]
 pub(crate) struct Arguments {
-    /// Setting A, the baseline
-    #[arg(long, value_name = "SPEC", required_unless_present = "from")]
+    /// Setting A, the baseline [default with --plan: current]
+    #[arg(long, value_name = "SPEC", required_unless_present_any = ["from", "plan"])]
     a: Option<Setting>,
     /// Setting B
-    #[arg(long, value_name = "SPEC", required_unless_present = "from")]
+    #[arg(long, value_name = "SPEC", required_unless_present_any = ["from", "plan"])]
     b: Option<Setting>,
+    /// Setting B is this plan: its parameters, and the ceilings of its VMs. Its goals
+    /// count, and --goal does not
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["b", "from", "lambda"])]
+    plan: Option<PathBuf>,
     /// Number of rounds; with 12, one may be disturbed without effect on the verdict
     #[arg(long, value_name = "N", default_value_t = 12,
           value_parser = clap::value_parser!(u32).range(2..=200))]
@@ -128,6 +136,26 @@ fn percent(text: &str) -> Result<f64, String> {
     Ok(percent / 100.0)
 }
 
+/// The parameters of a plan.
+fn setting(plan: &Plan) -> Result<Setting, Failure> {
+    let of = plan.settings;
+    let time = |name: &str, ns: Option<u32>| ns.map(|ns| format!("{name}={ns}ns"));
+    let factor = |name: &str, of: Option<u32>| of.map(|of| format!("{name}={of}"));
+    let said = [
+        time("max", of.halt_poll_ns),
+        factor("grow", of.halt_poll_ns_grow),
+        time("grow_start", of.halt_poll_ns_grow_start),
+        factor("shrink", of.halt_poll_ns_shrink),
+    ];
+    let said: Vec<String> = said.into_iter().flatten().collect();
+    let text = if said.is_empty() {
+        "current".to_owned()
+    } else {
+        format!("kvm:{}", said.join(","))
+    };
+    Ok(text.parse()?)
+}
+
 /// Measures, or prints what was measured before.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     if let Some(file) = &arguments.from {
@@ -135,7 +163,16 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         prove::show(&mut view, &arguments.shown)?;
         return Ok(prove::exit_of(&view));
     }
-    let (Some(a), Some(b)) = (arguments.a, arguments.b) else {
+    let plan = arguments.plan.as_deref().map(Plan::read).transpose()?;
+    let (a, b) = match &plan {
+        Some(plan) => {
+            let current = || Setting::from_str("current");
+            let a = arguments.a.map_or_else(current, Ok)?;
+            (Some(a), Some(setting(plan)?))
+        }
+        None => (arguments.a, arguments.b),
+    };
+    let (Some(a), Some(b)) = (a, b) else {
         return Err(Failure::new(Exit::Usage, anyhow!("--a and --b are needed")));
     };
     let kept = arguments.kept;
@@ -153,7 +190,9 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         warm_up: arguments.warm_up.map(duration),
         seed: arguments.seed,
         metric: arguments.metric,
-        latency_weight_milli: arguments.weight.named().1,
+        latency_weight_milli: (plan.as_ref())
+            .map_or(arguments.weight.named().1, |plan| plan.goal.weight_milli()),
+        plan,
         detect: arguments.detect,
         costs: arguments.costs,
         vms: arguments.vms,

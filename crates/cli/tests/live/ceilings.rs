@@ -14,24 +14,25 @@ use serde_json::Value;
 
 mod changes;
 mod libvirt;
-mod vmm;
+pub(crate) mod vmm;
 
 use self::vmm::{By, Vmm};
-
 use super::bench::{Bench, Running, haltwise, told};
 
 /// Where haltwise keeps what it sets: not the host's own place, whose processes are seen all the same.
-struct Host(tempfile::TempDir);
+pub(crate) struct Host(pub(crate) tempfile::TempDir);
 
 impl Host {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let host = Self(tempfile::tempdir().unwrap());
         let parameters = "sys/module/kvm/parameters";
         fs::create_dir_all(host.0.path().join(parameters)).unwrap();
         std::os::unix::fs::symlink("/proc", host.0.path().join("proc")).unwrap();
         for name in ["halt_poll_ns", "halt_poll_ns_grow", "halt_poll_ns_shrink"] {
             let from = PathBuf::from("/").join(parameters).join(name);
-            fs::copy(from, host.0.path().join(parameters).join(name)).unwrap();
+            // Not its mode: a file may be written here that is read-only on this host.
+            let value = fs::read(from).unwrap();
+            fs::write(host.0.path().join(parameters).join(name), value).unwrap();
         }
         host
     }
@@ -40,13 +41,13 @@ impl Host {
         self.0.path()
     }
 
-    fn ceiling(&self) -> u64 {
+    pub(crate) fn ceiling(&self) -> u64 {
         let path = self.0.path().join("sys/module/kvm/parameters/halt_poll_ns");
         fs::read_to_string(path).unwrap().trim().parse().unwrap()
     }
 
     /// Exit code and everything that is said.
-    fn run(&self, line: &[&str]) -> (Option<i32>, String) {
+    pub(crate) fn run(&self, line: &[&str]) -> (Option<i32>, String) {
         let output = Command::new(haltwise())
             .args(line)
             .arg("--root")
@@ -68,7 +69,11 @@ fn library() -> PathBuf {
 }
 
 /// A VM of the lab, with what else its VMM is given.
-fn start(bench: &Bench, name: &str, more: impl FnOnce(&mut Command) -> &mut Command) -> Running {
+pub(crate) fn start(
+    bench: &Bench,
+    name: &str,
+    more: impl FnOnce(&mut Command) -> &mut Command,
+) -> Running {
     let mut lab = bench.lab();
     lab.args(["run", "tick", "--name", name, "--gap", "fixed:1ms"])
         .args(["--rounds", "1000000", "--timeout", "60s"])
@@ -79,7 +84,7 @@ fn start(bench: &Bench, name: &str, more: impl FnOnce(&mut Command) -> &mut Comm
 }
 
 /// The ceiling and its source that the kernel has for each VM of this name.
-fn in_kernel_by(name: &str) -> Vec<(u64, String)> {
+pub(crate) fn in_kernel_by(name: &str) -> Vec<(u64, String)> {
     in_kernel(|vm| vm["name"] == name)
 }
 

@@ -26,6 +26,7 @@ mod halt_loop;
 mod interval;
 mod now;
 mod piped;
+mod plans;
 mod presence;
 mod profile;
 mod prove;

@@ -21,7 +21,7 @@ mod filter {
         Ok(())
     }
 
-    pub(in super::super) fn recorder(_may_start: bool) -> io::Result<()> {
+    pub(in super::super) fn recorder(_may_start: bool, _may_ask: bool) -> io::Result<()> {
         Ok(())
     }
 }
@@ -96,7 +96,7 @@ mod filter {
 
     /// What no recorder calls once it is attached: it neither changes the machine, nor becomes somebody else, nor
     /// writes into other processes, nor speaks to a network.
-    const NEVER: [libc::c_long; 64] = [
+    const NEVER: [libc::c_long; 63] = [
         libc::SYS_ptrace,
         libc::SYS_process_vm_readv,
         libc::SYS_process_vm_writev,
@@ -152,7 +152,6 @@ mod filter {
         libc::SYS_io_uring_enter,
         libc::SYS_io_uring_register,
         libc::SYS_socket,
-        libc::SYS_socketpair,
         libc::SYS_connect,
         libc::SYS_bind,
         libc::SYS_listen,
@@ -163,8 +162,11 @@ mod filter {
         libc::SYS_shmget,
     ];
 
-    pub(in super::super) fn recorder(may_start: bool) -> io::Result<()> {
+    pub(in super::super) fn recorder(may_start: bool, may_ask: bool) -> io::Result<()> {
         let mut rules = listed(&NEVER);
+        if !may_ask {
+            rules.extend(listed(&[libc::SYS_socketpair]));
+        }
         if !may_start {
             rules.extend(listed(&[libc::SYS_execve, libc::SYS_execveat]));
         }

@@ -112,6 +112,7 @@ impl Session {
             names_functions: self.profiler.is_some(),
             ends_command,
             opens_events: self.profiler.is_some() || self.collector.rung() == Rung::Tracepoints,
+            sets_ceilings: false,
         };
         attach::say_kept(sandbox::recorder(&self.root, duties));
     }

@@ -25,6 +25,10 @@ pub(crate) struct Parameters {
     /// What was recorded when we came.
     baseline: Baseline,
     under: Option<Knobs>,
+    /// The side whose ceilings are set.
+    side: Option<bool>,
+    /// Whether ceilings of VMs are set, and parameters.
+    sets: (bool, bool),
     /// Whether anything may have been set since.
     touched: bool,
 }
@@ -44,7 +48,14 @@ fn changed(sides: &Sides) -> Vec<Parameter> {
         let now = value(&sides.in_force, *parameter);
         value(&sides.a, *parameter) != now || value(&sides.b, *parameter) != now
     };
-    Parameter::ALL.into_iter().filter(differs).collect()
+    // Where each VM has a ceiling of its own, nobody follows halt_poll_ns.
+    let is_followed =
+        |parameter: &Parameter| *parameter != Parameter::HaltPollNs || !sides.scopes.are_all_vms;
+    Parameter::ALL
+        .into_iter()
+        .filter(is_followed)
+        .filter(differs)
+        .collect()
 }
 
 /// What would be written, for those who did not say --yes.
@@ -54,10 +65,18 @@ pub(super) fn refusal(sides: &Sides) -> Failure {
         format!("{parameter} to {a} and {b} alternately (now {now})")
     };
     let all: Vec<String> = changed(sides).into_iter().map(one).collect();
-    let error = anyhow!(
-        "this would set {} for all VMs of this host: not without --yes",
-        all.join(", ")
-    );
+    let host = if all.is_empty() {
+        String::new()
+    } else {
+        format!("{} for all VMs of this host", all.join(", "))
+    };
+    let ceilings = sides.scopes.alternate(sides.a.halt_poll_ns);
+    let and = if host.is_empty() || ceilings.is_empty() {
+        ""
+    } else {
+        "; and "
+    };
+    let error = anyhow!("this would set {host}{and}{ceilings}: not without --yes");
     Failure::new(Exit::Usage, error).hint(format!(
         "the current values are restored at the end; or give a command that starts the VMs, with {} \
          where it takes their ceiling, and nothing on the host is changed",
@@ -75,10 +94,12 @@ impl Parameters {
             names: changed(sides),
             before: sides.in_force,
             under: None,
+            side: None,
+            sets: (!sides.scopes.is_empty(), !changed(sides).is_empty()),
             touched: false,
         };
-        for knobs in [&sides.a, &sides.b] {
-            let request = parameters.request(knobs);
+        for is_b in [false, true] {
+            let request = parameters.request(sides, is_b);
             parameters.writer.propose(&request).map_err(explain)?;
         }
         Ok(parameters)
@@ -89,25 +110,36 @@ impl Parameters {
         self.writer.writes()
     }
 
-    fn request(&self, knobs: &Knobs) -> Request {
-        let pair = |parameter: &Parameter| (*parameter, value(knobs, *parameter));
+    /// The name in data.
+    pub(super) fn name(&self) -> &'static str {
+        match self.sets {
+            (true, true) => "host-parameters-and-vm-ceilings",
+            (true, false) => "vm-ceilings",
+            (false, _) => "host-parameters",
+        }
+    }
+
+    fn request(&self, sides: &Sides, is_b: bool) -> Request {
+        let knobs = sides.under(is_b);
+        let pair = |parameter: &Parameter| (*parameter, value(&knobs, *parameter));
         Request {
             parameters: self.names.iter().map(pair).collect(),
+            ceilings: sides.scopes.request(sides.a.halt_poll_ns, is_b),
             ..Request::default()
         }
     }
 
     /// Puts a setting in force.
-    pub(super) fn put(&mut self, knobs: &Knobs) -> Result<(), Failure> {
-        if self.under == Some(*knobs) {
+    pub(super) fn put(&mut self, sides: &Sides, is_b: bool) -> Result<(), Failure> {
+        if self.side == Some(is_b) {
             return Ok(());
         }
-        let request = self.request(knobs);
+        let request = self.request(sides, is_b);
         let proposal = self.writer.propose(&request).map_err(explain)?;
         self.look_for_others(&proposal)?;
         self.touched = true;
         self.writer.apply(&proposal).map_err(explain)?;
-        self.under = Some(*knobs);
+        (self.under, self.side) = (Some(sides.under(is_b)), Some(is_b));
         Ok(())
     }
 
@@ -135,7 +167,7 @@ impl Parameters {
 
     /// Puts back what was in force before.
     pub(super) fn restore(&mut self) -> Result<(), Failure> {
-        self.under = None;
+        (self.under, self.side) = (None, None);
         if !std::mem::take(&mut self.touched) {
             return Ok(());
         }

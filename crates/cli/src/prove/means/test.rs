@@ -33,6 +33,7 @@ fn a_replay_plays_what_would_have_been_in_force() {
         b: WANTED,
         version: Version::new(6, 12),
         arch: Arch::X86,
+        scopes: Scopes::default(),
     };
     let (command, host) = (Means::Command(Vec::new()), Means::InForce(Vec::new()));
     let by_param = halt(200_000, CeilingSource::Param);
@@ -40,11 +41,20 @@ fn a_replay_plays_what_would_have_been_in_force() {
     let fixed = halt(30_000, CeilingSource::Snapshot);
     // The command gives every VM its ceiling, and growth follows the host's parameters.
     for halt in [&by_param, &by_cap, &fixed] {
-        assert_eq!(command.replayed(&sides, true, halt), (IN_FORCE, 50_000));
+        assert_eq!(
+            command.replayed(&sides, true, halt, None),
+            (IN_FORCE, 50_000)
+        );
     }
     // A parameter of the host does not reach a VM with a ceiling of its own.
-    assert_eq!(host.replayed(&sides, true, &by_param), (WANTED, 50_000));
-    assert_eq!(host.replayed(&sides, true, &by_cap), (WANTED, 30_000));
-    assert_eq!(host.replayed(&sides, true, &fixed), (WANTED, 30_000));
-    assert_eq!(host.replayed(&sides, false, &by_cap), (IN_FORCE, 30_000));
+    assert_eq!(
+        host.replayed(&sides, true, &by_param, None),
+        (WANTED, 50_000)
+    );
+    assert_eq!(host.replayed(&sides, true, &by_cap, None), (WANTED, 30_000));
+    assert_eq!(host.replayed(&sides, true, &fixed, None), (WANTED, 30_000));
+    assert_eq!(
+        host.replayed(&sides, false, &by_cap, None),
+        (IN_FORCE, 30_000)
+    );
 }

@@ -13,14 +13,14 @@ use super::library;
 
 /// How its VMs can be governed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum By {
+pub(crate) enum By {
     Preload,
     Crate,
     Nothing,
 }
 
 /// `small_vmm`.
-pub(super) struct Vmm {
+pub(crate) struct Vmm {
     process: Running,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
@@ -29,7 +29,7 @@ pub(super) struct Vmm {
 }
 
 impl Vmm {
-    pub(super) fn start(bench: &Bench, name: &str, by: By) -> Self {
+    pub(crate) fn start(bench: &Bench, name: &str, by: By) -> Self {
         let program = haltwise().with_file_name("examples").join("small_vmm");
         assert!(
             program.exists(),
@@ -61,7 +61,7 @@ impl Vmm {
         vmm
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 
@@ -93,7 +93,7 @@ pub(super) struct Qemu {
 
 impl Qemu {
     /// `None` where none is installed.
-    pub(super) fn start(bench: &Bench) -> Option<Self> {
+    pub(crate) fn start(bench: &Bench) -> Option<Self> {
         let found = Command::new("qemu-system-x86_64").arg("-version").output();
         found.ok()?;
         let (said, socket) = (bench.path("said.qemu"), bench.path("monitor"));
@@ -120,7 +120,7 @@ impl Qemu {
         Some(qemu)
     }
 
-    pub(super) fn id(&self) -> u32 {
+    pub(crate) fn id(&self) -> u32 {
         self.process.id()
     }
 

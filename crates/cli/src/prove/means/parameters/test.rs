@@ -68,6 +68,7 @@ fn sides(a: &str, b: &str) -> Sides {
         b: resolve(b),
         version,
         arch,
+        scopes: crate::prove::scopes::Scopes::default(),
     }
 }
 
@@ -76,9 +77,9 @@ fn each_setting_is_in_force_while_it_should_be_and_none_afterwards() {
     let world = World::new();
     let sides = sides("current", "kvm:max=50us,shrink=0");
     let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
-    for knobs in [sides.a, sides.b, sides.b, sides.a, sides.b] {
-        parameters.put(&knobs).unwrap();
-        assert_eq!(world.now(), knobs);
+    for is_b in [false, true, true, false, true] {
+        parameters.put(&sides, is_b).unwrap();
+        assert_eq!(world.now(), sides.under(is_b));
     }
     parameters.restore().unwrap();
     assert_eq!(world.now(), IN_FORCE);
@@ -93,7 +94,7 @@ fn what_goes_away_puts_back() {
     let world = World::new();
     let sides = sides("off", "kvm:max=50us");
     let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
-    parameters.put(&sides.b).unwrap();
+    parameters.put(&sides, true).unwrap();
     assert_eq!(world.now(), sides.b);
     drop(parameters);
     assert_eq!(world.now(), IN_FORCE);
@@ -104,9 +105,9 @@ fn what_somebody_else_sets_meanwhile_is_theirs() {
     let world = World::new();
     let sides = sides("off", "kvm:max=50us");
     let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
-    parameters.put(&sides.a).unwrap();
+    parameters.put(&sides, false).unwrap();
     world.write("sys/module/kvm/parameters/halt_poll_ns", "77");
-    let failure = parameters.put(&sides.b).unwrap_err();
+    let failure = parameters.put(&sides, true).unwrap_err();
     assert_eq!(failure.exit, Exit::Failed);
     drop(parameters);
     assert_eq!(world.now().halt_poll_ns, 77);
@@ -118,9 +119,9 @@ fn a_change_while_nothing_of_ours_is_in_force_ends_it_too() {
         let world = World::new();
         let sides = sides("current", "kvm:max=50us");
         let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
-        parameters.put(&sides.a).unwrap();
+        parameters.put(&sides, false).unwrap();
         world.write("sys/module/kvm/parameters/halt_poll_ns", theirs);
-        let failure = parameters.put(&sides.b).unwrap_err();
+        let failure = parameters.put(&sides, true).unwrap_err();
         let text = format!("{:#}", failure.error);
         assert!(
             text.contains("halt_poll_ns was modified externally to")
