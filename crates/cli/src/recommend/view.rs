@@ -1,13 +1,17 @@
 //! What a search says: each figure with its name, unit and meaning.
 
+use std::collections::BTreeMap;
+
 use haltwise_capture::info::CaptureInfo;
+use haltwise_core::event::Vm;
+use haltwise_core::ids::VmIndex;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::replay::session::Seat;
 use haltwise_core::replay::{Cost, Doubts, Outcome};
 use haltwise_core::stats::total;
 use haltwise_core::tune::advice::{Comparison, Finalist, Rejected};
 use haltwise_core::tune::candidates::Reach;
-use haltwise_core::tune::caps::{Costs, Group};
+use haltwise_core::tune::caps::{Cap, Costs, Group};
 use haltwise_core::tune::interval::Interval;
 use haltwise_core::tune::sums::Wall;
 use haltwise_core::tune::{Advice, Sums, pareto};
@@ -538,10 +542,13 @@ fn ceilings(
     reach: Reach,
 ) -> VmCeilings {
     let (caps, of_all) = (&of.caps, &candidates.advice.goal);
+    let ceilings: BTreeMap<VmIndex, &Cap> = caps.vms.iter().map(|cap| (cap.vm, cap)).collect();
+    // Of two with one index, the first.
+    let known = info.roster.vms.iter().rev();
+    let known: BTreeMap<VmIndex, &Vm> = known.map(|vm| (vm.index, vm)).collect();
     let group = |group: &Group| {
-        let vm = group.vm;
-        let cap = caps.vms.iter().find(|cap| Some(cap.vm) == vm);
-        let vm = info.roster.vms.iter().find(|it| Some(it.index) == vm);
+        let cap = group.vm.and_then(|vm| ceilings.get(&vm));
+        let vm = group.vm.and_then(|vm| known.get(&vm));
         let goal = vm.and_then(|vm| of.goals.get(&vm.index));
         let weight = of_all.aim.cost.latency_weight_milli;
         VmCeiling {

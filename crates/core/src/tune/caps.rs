@@ -10,20 +10,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::advice::{self, Comparison, Final};
-use super::candidates::{self, CEILINGS_NS, Moves};
 use super::crew::Crew;
 use super::figures;
 use super::interval::{Interval, bootstrap};
 use super::late;
-use super::material::{Material, Seated};
+use super::material::Material;
 use super::search::Aim;
-use super::stage::{self, CeilingsOf, Entry, Part};
+use super::stage::{CeilingsOf, Entry, Part};
 use super::sums::Sums;
 use crate::ids::VmIndex;
 use crate::kvm::Knobs;
 use crate::kvm::ceiling::CeilingRule;
-use crate::policy::{SpecError, Start};
+use crate::policy::SpecError;
 use crate::replay::Cost;
+
+use self::crowd::{BATCH, Crowd, PRICED, Tally, crowds, price};
+
+mod choose;
+mod crowd;
 
 /// What is wanted of whom.
 #[derive(Debug, Clone)]
@@ -90,16 +94,6 @@ pub struct Caps {
     pub costs: Costs,
 }
 
-/// The vCPUs of a VM, or of all that follow.
-struct Crowd<'a> {
-    vm: Option<VmIndex>,
-    cost: Cost,
-    seats: Vec<&'a Seated>,
-}
-
-/// Parts of the same halts under one setting, priced.
-type Parts = Vec<Sums>;
-
 /// Seeks them. `None` where there are fewer than two VMs, or none of them can have a ceiling, or the kernel has no
 /// ceilings of VMs, or where what they gain hangs on a calibration ([`super::late`]) or takes more polling than
 /// is allowed.
@@ -127,49 +121,34 @@ pub fn seek(
         entries.push(in_force);
         entries.extend(others.iter().copied().map(Entry::new));
     }
-    let current = play(material, &crowds, &[in_force], crew);
+    let (_, current) = one(material, &crowds, &[in_force], crew);
     let (one, common) = one(material, &crowds, &entries, crew);
-    let Some(found) = own(material, &crowds, &one.knobs, &others, crew) else {
+    let Some(own) = choose::own(material, &crowds, &one.knobs, &others, crew) else {
         return Ok(None);
     };
-    let raw = add(&found.parts);
-    let polls = material
-        .judged_wall
-        .poll_cpu_percent(&Sums::total(&raw[1..]));
-    if polls > aims.aim.limit_percent() {
+    let judged = Sums::total(&own.raw[1..]);
+    if material.judged_wall.poll_cpu_percent(&judged) > aims.aim.limit_percent() {
         return Ok(None);
     }
-    let owned = found.parts.iter().zip(&crowds);
-    let owned: Vec<Parts> = owned
-        .map(|(parts, crowd)| price(parts, &crowd.cost))
-        .collect();
-    let oracle: Vec<Sums> = (crowds.iter())
-        .map(|crowd| figures::oracle(material, &crowd.seats, &crowd.cost, crew))
-        .collect::<Result<_, _>>()?;
-    let current: Vec<Parts> = current
-        .into_iter()
-        .map(|mut it| it.swap_remove(0))
-        .collect();
-    let groups = groups(&crowds, [&current, &common, &owned], &oracle);
-    let (current, common, own) = (add(&current), add(&common), add(&owned));
+    let groups = groups(material, &crowds, [&current, &common, &own.priced], crew)?;
     let seed = material.terms.seed;
-    let share =
-        |than: &[Sums]| bootstrap(&own[1..], &than[1..], seed, |a, b| -a.gain_on(b, &PRICED));
+    let (own_parts, current) = (&own.priced.all[1..], &current.all[1..]);
+    let share = |than: &[Sums]| bootstrap(own_parts, than, seed, |a, b| -a.gain_on(b, &PRICED));
     let caps = Caps {
         one: one.knobs,
-        knobs: found.knobs,
-        vms: found.caps,
-        cost_share: share(&common),
+        knobs: own.knobs,
+        cost_share: share(&common.all[1..]),
         against_in_force: Comparison {
-            cost_ns_per_halt: bootstrap(&own[1..], &current[1..], seed, |a, b| {
+            cost_ns_per_halt: bootstrap(own_parts, current, seed, |a, b| {
                 a.cost_per_halt_ns(&PRICED) - b.cost_per_halt_ns(&PRICED)
             }),
-            cost_share: share(&current),
-            ..advice::compare(material, &raw[1..], of.in_force.blocks(), aims.aim)
+            cost_share: share(current),
+            ..advice::compare(material, &own.raw[1..], of.in_force.blocks(), aims.aim)
         },
-        judged: Sums::total(&raw[1..]),
+        judged,
         costs: total(&groups),
         groups,
+        vms: own.caps,
     };
     let hangs = caps.cost_share.value < 0.0
         && late::is_asked(material)
@@ -178,68 +157,27 @@ pub fn seek(
 }
 
 /// What each crowd's halts cost: as recorded, under the one setting, with ceilings; and the oracle.
-fn groups(crowds: &[Crowd<'_>], priced: [&[Parts]; 3], oracle: &[Sums]) -> Vec<Group> {
+fn groups(
+    material: &Material,
+    crowds: &[Crowd<'_>],
+    tallies: [&Tally; 3],
+    crew: &impl Crew,
+) -> Result<Vec<Group>, SpecError> {
     let group = |(at, crowd): (usize, &Crowd<'_>)| {
-        let [current, one, own] = priced.map(|parts| per_halt(&parts[at][1..]));
-        Group {
+        let [current, one, own] = tallies.map(|tally| tally.each[at].cost_per_halt_ns(&PRICED));
+        let oracle = figures::oracle(material, &crowd.seats, &crowd.cost, crew)?;
+        Ok(Group {
             vm: crowd.vm,
-            halts: Sums::total(&priced[0][at][1..]).halts,
+            halts: tallies[0].each[at].halts,
             costs: Costs {
                 current,
                 one,
                 own,
-                oracle: oracle[at].cost_per_halt_ns(&crowd.cost),
+                oracle: oracle.cost_per_halt_ns(&crowd.cost),
             },
-        }
+        })
     };
     crowds.iter().enumerate().map(group).collect()
-}
-
-/// Each VM that can have a ceiling, then all others by their goals.
-fn crowds<'a>(material: &'a Material, aims: &Aims<'_>) -> Vec<Crowd<'a>> {
-    let mut by_vm: BTreeMap<(bool, Option<VmIndex>, u64), Crowd<'a>> = BTreeMap::new();
-    for seated in &material.seats {
-        let named = seated.seat.vm;
-        let cost = named
-            .and_then(|vm| aims.costs.get(&vm))
-            .unwrap_or(&aims.aim.cost);
-        let vm = named.filter(|vm| aims.settable.contains(vm));
-        let key = (vm.is_none(), vm, cost.latency_weight_milli);
-        let crowd = by_vm.entry(key).or_insert_with(|| Crowd {
-            vm,
-            cost: *cost,
-            seats: Vec::new(),
-        });
-        crowd.seats.push(seated);
-    }
-    by_vm.into_values().collect()
-}
-
-/// The cost of sums that are priced.
-const PRICED: Cost = Cost::FREE;
-
-/// Sums as what they cost, in nanoseconds of CPU that polls: so that VMs with different goals add up.
-fn priced(sums: &Sums, cost: &Cost) -> Sums {
-    let ns = sums.milli(cost) / 1_000;
-    Sums {
-        halts: sums.halts,
-        blocks: 0,
-        poll_ns: u64::try_from(ns).unwrap_or(u64::MAX),
-        latency_ns: 0,
-        halt_ns: sums.halt_ns,
-    }
-}
-
-fn per_halt(parts: &[Sums]) -> f64 {
-    Sums::total(parts).cost_per_halt_ns(&PRICED)
-}
-
-fn add(crowds: &[Parts]) -> Parts {
-    let mut all = Vec::new();
-    for parts in crowds {
-        Sums::add_parts(&mut all, parts);
-    }
-    all
 }
 
 /// What all cost together, by halts.
@@ -259,163 +197,30 @@ fn total(groups: &[Group]) -> Costs {
     }
 }
 
-/// Plays entries on each crowd; priced, crowd by crowd.
-fn play(
-    material: &Material,
-    crowds: &[Crowd<'_>],
-    entries: &[Entry],
-    crew: &impl Crew,
-) -> Vec<Vec<Parts>> {
-    let seats: Vec<Vec<&Seated>> = crowds.iter().map(|crowd| crowd.seats.clone()).collect();
-    let played = stage::play_each(material, &seats, entries, Part::Whole, "caps", crew);
-    let priced = played.iter().zip(crowds).map(|(entries, crowd)| {
-        let parts = |parts: &Parts| price(parts, &crowd.cost);
-        entries.iter().map(parts).collect()
-    });
-    priced.collect()
-}
-
-fn price(parts: &[Sums], cost: &Cost) -> Parts {
-    parts.iter().map(|part| priced(part, cost)).collect()
-}
-
-/// The best of these for all by their own goals, and what comes of it crowd by crowd.
+/// The best of these for all by their own goals, and what comes of it.
 fn one(
     material: &Material,
     crowds: &[Crowd<'_>],
     entries: &[Entry],
     crew: &impl Crew,
-) -> (Entry, Vec<Parts>) {
-    let mut played = play(material, crowds, entries, crew);
-    let fit = |at: usize| -> u64 { played.iter().map(|crowd| crowd[at][0].poll_ns).sum() };
+) -> (Entry, Tally) {
+    let mut tallies = vec![Tally::default(); entries.len()];
+    for batch in crowds.chunks(BATCH) {
+        for (crowd, played) in
+            batch
+                .iter()
+                .zip(crowd::play(material, batch, entries, Part::Whole, crew))
+        {
+            for (tally, parts) in tallies.iter_mut().zip(&played) {
+                tally.add(&price(parts, &crowd.cost));
+            }
+        }
+    }
+    let fit = |at: usize| tallies[at].all.first().map_or(0, |fit| fit.poll_ns);
     let best = (0..entries.len())
         .min_by_key(|&at| (fit(at), at))
         .unwrap_or(0);
-    let parts = played.iter_mut().map(|crowd| crowd.swap_remove(best));
-    (entries[best], parts.collect())
-}
-
-/// Ceilings, and what comes of them.
-struct Own {
-    knobs: Knobs,
-    caps: Vec<Cap>,
-    /// Crowd by crowd, not priced.
-    parts: Vec<Parts>,
-    /// What the part that fits costs.
-    fit: u128,
-}
-
-/// Sets of the parameters that ceilings share, tried at most.
-const SETS: usize = 8;
-
-/// Those sets, each once, whatever its `halt_poll_ns`.
-fn sets(material: &Material, one: &Knobs, others: &[Knobs]) -> Vec<Knobs> {
-    let terms = &material.terms;
-    if terms.moves() == Moves::Ceiling {
-        return vec![terms.in_force];
-    }
-    // A first window above every ceiling: all or nothing, whatever the VM's ceiling.
-    let toggle = candidates::toggle(candidates::LONGEST_NS, &terms.in_force);
-    let first = [*one, terms.in_force, terms.default_knobs(), toggle];
-    let mut sets: Vec<Knobs> = Vec::new();
-    for knobs in first.iter().chain(others) {
-        let set = Knobs {
-            halt_poll_ns: terms.in_force.halt_poll_ns,
-            ..*knobs
-        };
-        if !sets.contains(&set) && sets.len() < SETS {
-            sets.push(set);
-        }
-    }
-    sets
-}
-
-/// The best ceilings under the best of the sets.
-fn own(
-    material: &Material,
-    crowds: &[Crowd<'_>],
-    one: &Knobs,
-    others: &[Knobs],
-    crew: &impl Crew,
-) -> Option<Own> {
-    let mut ceilings = CEILINGS_NS.to_vec();
-    ceilings.extend([one.halt_poll_ns, material.terms.in_force.halt_poll_ns]);
-    ceilings.sort_unstable();
-    ceilings.dedup();
-    let seats: Vec<Vec<&Seated>> = crowds.iter().map(|crowd| crowd.seats.clone()).collect();
-    let under = |set: Knobs| {
-        let entries: Vec<Entry> = (ceilings.iter()).flat_map(|&ns| entries(set, ns)).collect();
-        let played = stage::play_each(material, &seats, &entries, Part::Whole, "caps", crew);
-        choose(crowds, set, &ceilings, &played)
-    };
-    let tried = sets(material, one, others).into_iter().map(under);
-    tried.min_by_key(|own| own.fit)
-}
-
-/// How a ceiling is played: as a VM's own and as the parameter's, from both starts.
-fn entries(set: Knobs, ns: u32) -> [Entry; ENTRIES] {
-    let halt_poll_ns = ns;
-    let param = Entry::new(Knobs {
-        halt_poll_ns,
-        ..set
-    });
-    let cap = Entry {
-        ceilings: CeilingsOf::Caps(ns),
-        ..Entry::new(set)
-    };
-    let start = Start::Ceiling;
-    [cap, Entry { start, ..cap }, param, Entry { start, ..param }]
-}
-
-const ENTRIES: usize = 4;
-
-/// Each VM's best ceiling, and the one that is best for those that follow.
-fn choose(crowds: &[Crowd<'_>], set: Knobs, ceilings: &[u32], played: &[Vec<Parts>]) -> Own {
-    // What a crowd costs under one of the ceilings, by the worse start, and its parts from there.
-    let under = |crowd: usize, at: usize| {
-        let Crowd { vm, cost, .. } = &crowds[crowd];
-        let first = at * ENTRIES + if vm.is_some() { 0 } else { 2 };
-        let fit = |parts: &Parts| parts.first().map_or(0, |fit| fit.milli(cost));
-        let [zero, ceiling] = [first, first + 1].map(|at| &played[crowd][at]);
-        if fit(ceiling) > fit(zero) {
-            (fit(ceiling), ceiling)
-        } else {
-            (fit(zero), zero)
-        }
-    };
-    let best = |of: &dyn Fn(usize) -> u128| {
-        let all = 0..ceilings.len();
-        all.min_by_key(|&at| (of(at), at)).unwrap_or(0)
-    };
-    let follow: Vec<usize> = (0..crowds.len())
-        .filter(|&crowd| crowds[crowd].vm.is_none())
-        .collect();
-    let common = best(&|at| follow.iter().map(|&crowd| under(crowd, at).0).sum());
-    let mut own = Own {
-        // Where nobody follows it, it stays as it is.
-        knobs: Knobs {
-            halt_poll_ns: if follow.is_empty() {
-                set.halt_poll_ns
-            } else {
-                ceilings[common]
-            },
-            ..set
-        },
-        caps: Vec::new(),
-        parts: Vec::new(),
-        fit: 0,
-    };
-    for (crowd, Crowd { vm, .. }) in crowds.iter().enumerate() {
-        let at = vm.map_or(common, |_| best(&|at| under(crowd, at).0));
-        own.caps.extend(vm.map(|vm| Cap {
-            vm,
-            ceiling_ns: ceilings[at],
-        }));
-        let (fit, parts) = under(crowd, at);
-        own.fit += fit;
-        own.parts.push(parts.clone());
-    }
-    own
+    (entries[best], tallies.swap_remove(best))
 }
 
 /// What they gain were what was calibrated as late as [`late`] asks.
@@ -426,18 +231,23 @@ fn late_gain(
     one: &Entry,
     crew: &impl Crew,
 ) -> f64 {
-    let (mut own, mut common) = (Vec::new(), Vec::new());
+    let ceilings: BTreeMap<VmIndex, u32> = caps
+        .vms
+        .iter()
+        .map(|cap| (cap.vm, cap.ceiling_ns))
+        .collect();
+    let (mut own, mut common) = (Tally::default(), Tally::default());
     for crowd in crowds {
-        let cap = caps.vms.iter().find(|cap| Some(cap.vm) == crowd.vm);
+        let cap = crowd.vm.and_then(|vm| ceilings.get(&vm));
         let capped = Entry {
-            ceilings: cap.map_or(CeilingsOf::Param, |cap| CeilingsOf::Caps(cap.ceiling_ns)),
+            ceilings: cap.map_or(CeilingsOf::Param, |ns| CeilingsOf::Caps(*ns)),
             ..Entry::new(caps.knobs)
         };
-        let entries = [capped, *one];
-        let part = Part::WholeIfLate;
-        let parts = stage::play(material, &crowd.seats, &entries, part, "doubt", crew);
-        Sums::add_parts(&mut own, &price(&parts[0], &crowd.cost));
-        Sums::add_parts(&mut common, &price(&parts[1], &crowd.cost));
+        let alone = std::slice::from_ref(crowd);
+        for parts in crowd::play(material, alone, &[capped, *one], Part::WholeIfLate, crew) {
+            own.add(&price(&parts[0], &crowd.cost));
+            common.add(&price(&parts[1], &crowd.cost));
+        }
     }
-    Sums::total(&own[1..]).gain_on(&Sums::total(&common[1..]), &PRICED)
+    Sums::total(&own.all[1..]).gain_on(&Sums::total(&common.all[1..]), &PRICED)
 }
