@@ -83,14 +83,7 @@ pub(super) fn propose(
             }
             found => found?,
         };
-        let module_gone = found.value.is_none() && target.file().is_none();
-        let foreign = baseline.foreign(target, found.text()).is_some();
-        let why = if module_gone {
-            Some(Why::Rebooted)
-        } else {
-            (foreign && !take_over).then_some(Why::Theirs)
-        };
-        match why {
+        match left_for(baseline, target, &found, take_over) {
             // An undo before has said so.
             Some(Why::Theirs) if held.left => {}
             Some(why) => {
@@ -123,6 +116,17 @@ pub(super) fn propose(
     }
     let steps = steps.into_values().collect();
     Ok(Reversal { steps })
+}
+
+/// Why a target with this value is not restored, if it is not.
+fn left_for(baseline: &Baseline, target: Target, found: &Found, take_over: bool) -> Option<Why> {
+    let module_gone = found.value.is_none() && target.file().is_none();
+    let foreign = baseline.foreign(target, found.text()).is_some();
+    if module_gone {
+        Some(Why::Rebooted)
+    } else {
+        (foreign && !take_over).then_some(Why::Theirs)
+    }
 }
 
 /// What `halt_poll_ns` will be once all is restored: the ceiling of a VM that followed it.
