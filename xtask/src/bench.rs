@@ -3,6 +3,7 @@
 //! Timing is measured here and asserted nowhere. Every figure is a median over interleaved rounds with
 //! its 95 % interval, and the raw rounds are kept under `measurements/`.
 
+mod ceilings;
 mod cell;
 mod edge;
 mod exits;
@@ -39,6 +40,8 @@ pub(crate) enum Bench {
     Exits(exits::Args),
     /// Every experiment of the lab; the page docs/experiments.md is made of what is kept
     Experiments(experiments::Args),
+    /// What ceilings of single VMs save over one setting, predicted and measured
+    Ceilings(ceilings::Args),
     /// What the preloaded library costs on the way of `KVM_RUN`
     Preload(preload::Args),
     /// How fast the page of `report --html` is in a browser
@@ -57,6 +60,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Edge(args) => edge::run(args),
         Bench::Exits(args) => exits::run(args),
         Bench::Experiments(args) => experiments::run(args),
+        Bench::Ceilings(args) => ceilings::run(args),
         Bench::Preload(args) => preload::run(args),
         Bench::Page(args) => page::run(args),
         Bench::Loss(args) => loss::run(args),
