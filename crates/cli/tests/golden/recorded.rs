@@ -5,7 +5,8 @@
 //! 64 and at 128 Hz, `port-poll`, `framebuffer`, `ipi`, and `pingpong`, which shows nothing; without exits:
 //! `poller`, and `pingpong` on the CPU of a `poller` that never gives it away. Under `--linux-guest --thorough`: a
 //! stock Linux guest under a stock QEMU (`xtask/src/kernels/linux_guest/explained.rs`), beside a second one that is
-//! paused and whose cpuidle driver is haltpoll. Never made anew by these tests.
+//! paused and whose cpuidle driver is haltpoll. On Linux 6.18: `pingpong --gap fixed:125us --cap 200us`, and `poller
+//! --guest-poll fixed:always`. Never made anew by these tests.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +15,7 @@ use serde_json::Value;
 use super::{compare, fits, haltwise, home};
 
 /// A capture, and the rules that fire on it.
-const CAPTURES: [(&str, &[&str]); 12] = [
+const CAPTURES: [(&str, &[&str]); 14] = [
     ("windows", &["windows-without-stimer"]),
     ("windows-128hz", &["windows-without-stimer"]),
     ("polled", &["port-polling"]),
@@ -33,6 +34,9 @@ const CAPTURES: [(&str, &[&str]); 12] = [
         "timers",
         &["ceiling-above-1ms", "guest-veto", "timer-exits"],
     ),
+    ("unseen", &["unseen-polling"]),
+    // guest-never-halts fires too, and its remedy is withheld: no other task wants the CPU.
+    ("never-halts", &["guest-veto"]),
 ];
 
 fn json(arguments: &[&str]) -> Value {
