@@ -37,18 +37,18 @@ pub(super) fn follow(
         }
         let mut new = keys(options, plan)?;
         new.retain(|(vm, _)| known.insert(*vm));
-        if new.is_empty() {
-            continue;
-        }
-        let request = Request {
-            ceilings: new,
-            take_over: options.take_over,
-            ..Request::default()
-        };
-        // One that has ended again, or that another process changes, keeps no other from its ceiling.
-        match act(options, &request, Vec::new(), None) {
-            Ok(view) => say(&view, options.json)?,
-            Err(failure) => terminal::complain(&failure),
+        for ceiling in new {
+            // A request each: one that has ended again, or that another process changes, keeps no other from its
+            // ceiling.
+            let request = Request {
+                ceilings: vec![ceiling],
+                take_over: options.take_over,
+                ..Request::default()
+            };
+            match act(options, &request, Vec::new(), None) {
+                Ok(view) => say(&view, options.json)?,
+                Err(failure) => terminal::complain(&failure),
+            }
         }
     }
     outcome

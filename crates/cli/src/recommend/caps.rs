@@ -49,7 +49,7 @@ pub(crate) enum Withheld {
     SameName,
 }
 
-/// Seeks them for VMs of a capture.
+/// The best ceilings for VMs of a capture.
 pub(super) fn seek(
     info: &CaptureInfo,
     request: &TuneRequest,
@@ -115,10 +115,13 @@ fn base(of: &Final, advice: &Advice) -> Entry {
 
 /// Whether each VM with a ceiling has a name that no other VM has.
 fn are_named_apart(info: &CaptureInfo, caps: &Caps) -> bool {
-    caps.vms.iter().all(|cap| {
-        let mut vms = info.roster.vms.iter();
-        let name = vms.find(|vm| vm.index == cap.vm).map(|vm| &vm.name);
-        let same = info.roster.vms.iter().filter(|vm| Some(&vm.name) == name);
-        same.count() == 1
-    })
+    let mut named: BTreeMap<&str, Vec<VmIndex>> = BTreeMap::new();
+    for vm in &info.roster.vms {
+        named.entry(&vm.name).or_default().push(vm.index);
+    }
+    let alone: BTreeSet<VmIndex> = (named.into_values())
+        .filter_map(|vms| <[VmIndex; 1]>::try_from(vms).ok())
+        .flatten()
+        .collect();
+    caps.vms.iter().all(|cap| alone.contains(&cap.vm))
 }

@@ -78,7 +78,7 @@ const NEW: u32 = 1 << 12;
 /// The longest half-life. All weights together stay below 2^29 then.
 const LONGEST_HALF_LIFE: u32 = 1 << 16;
 
-/// The longest time that is told from longer ones, 2.1 s. It fits in 32 bits, and weights times times in 64.
+/// The longest time that is distinguished from longer ones, 2.1 s. It fits in 32 bits, and weights times times in 64.
 const LONGEST_NS: u64 = 1 << 31;
 
 /// Buckets below this share of the break-even are one: there is nothing to choose between.

@@ -335,7 +335,6 @@ proptest! {
         prop_assert_eq!(played.apart.to_string(), apart);
     }
 
-    /// Halts that are passed over leave a policy where counted ones do.
     /// The vCPUs of a VM are taken together from when there are several, and those that saw too little share a table.
     #[test]
     fn a_vcpus_table_is_its_own_then_its_vms_then_the_hosts(halts in any_halts(), seats in prop::collection::vec(0..5_u32, 80), calibrated: bool) {
@@ -372,6 +371,7 @@ proptest! {
         }
     }
 
+    /// Halts that are passed over leave a policy where counted ones do.
     #[test]
     fn what_nobody_counts_goes_on_all_the_same(seed in any::<u64>(), policy in any_policy(), latency in 1..90_u64) {
         let mut draw = SplitMix64(seed);

@@ -94,7 +94,7 @@ pub struct Caps {
     pub costs: Costs,
 }
 
-/// Seeks them. `None` where there are fewer than two VMs, or none of them can have a ceiling, or the kernel has no
+/// The best ceilings. `None` where there are fewer than two VMs, or none of them can have a ceiling, or the kernel has no
 /// ceilings of VMs, or where what they gain hangs on a calibration ([`super::late`]) or takes more polling than
 /// is allowed.
 pub fn seek(

@@ -189,7 +189,7 @@ impl Scene {
         has(self.vmms[preloaded].id(), &[ns + 1])
     }
 
-    /// Both are answered, or are told what the other has set.
+    /// Both are answered, or get as an error what the other has set.
     fn two_controllers(&self, which: usize, ns: u64) -> Result<(), String> {
         let pid = self.vmms[which].id();
         let controllers = [(&self.host, ns), (&self.other, ns + 1)];
