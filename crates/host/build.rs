@@ -5,12 +5,13 @@ use std::path::PathBuf;
 
 use libbpf_cargo::SkeletonBuilder;
 
-/// What records halts, what counts exits, and what keeps samples: each loads by itself. And what a
-/// benchmark compares the second with, for an example of this crate.
-const SOURCES: [(&str, &str); 4] = [
+/// What records halts, what counts exits, what keeps samples, and what watches this machine's own idle CPUs: each
+/// loads by itself. And what a benchmark compares the second with, for an example of this crate.
+const SOURCES: [(&str, &str); 5] = [
     ("src/bpf", "collector"),
     ("src/bpf", "exits"),
     ("src/bpf", "sample"),
+    ("src/bpf", "idle"),
     ("examples", "exits_peer"),
 ];
 

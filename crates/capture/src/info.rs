@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use haltwise_core::event::{HaltCounts, Knob};
 use haltwise_core::exit::Recorded;
 use haltwise_core::profile;
-use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung};
+use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung, Side};
 use haltwise_core::verify::carried::Carried;
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -39,6 +39,9 @@ pub struct CaptureInfo {
     pub clock: Clock,
     /// Where the facts came from.
     pub rung: Rung,
+    /// Whose they are: a host's, of its VMs, or this machine's own idle CPUs.
+    #[serde(default, skip_serializing_if = "Side::is_host")]
+    pub side: Side,
     /// What was kept.
     pub mode: Mode,
     /// The recorder's command line.
@@ -125,6 +128,7 @@ impl CaptureInfo {
             host,
             clock,
             rung,
+            side: Side::Host,
             mode,
             command: Vec::new(),
             missing: Vec::new(),

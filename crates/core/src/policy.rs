@@ -28,6 +28,7 @@ mod toggle;
 use std::any::Any;
 
 use crate::kvm::{Arch, Knobs, Version};
+pub use crate::recording::Side;
 
 pub use registry::{Entry, POLICIES};
 pub use spec::{Spec, SpecError};
@@ -65,17 +66,6 @@ impl Seen {
     pub fn gap_ns(&self) -> u64 {
         self.halt_ns.saturating_sub(self.wake_latency_ns)
     }
-}
-
-/// Who polls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Side {
-    /// The host, after the vCPU has exited.
-    #[default]
-    Host,
-    /// The guest, before it executes HLT: a poll that ends in a wake saves the exit too.
-    Guest,
 }
 
 /// What a policy knows, to be held against what another one knows. Every type that can be compared has it: a policy

@@ -32,6 +32,25 @@ impl Rung {
     }
 }
 
+/// On which side of HLT halts are recorded, or a policy polls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Side {
+    /// The host: KVM, after the vCPU has exited.
+    #[default]
+    Host,
+    /// The guest: its idle loop, before it executes HLT. A poll that ends in a wake saves the exit too. On bare
+    /// metal it is the same, without a host behind it.
+    Guest,
+}
+
+impl Side {
+    /// Whether it is the host's.
+    pub fn is_host(&self) -> bool {
+        *self == Self::Host
+    }
+}
+
 /// What is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -21,6 +21,7 @@
 //! | `missed` | runs of theirs that the kernel left out |
 //! | `exits` | exits: programs of their own (`exits*.bpf.[ch]`), loaded only when asked for |
 //! | `sample` | samples of VMMs, kept in the kernel (`sample*.[ch]`): for [`crate::profile`] |
+//! | `idle` | this machine's own idle CPUs: programs of their own (`idle*.[ch]`), a [`crate::collector::Collector`] by itself |
 //! | `on_request` | a program run without its event |
 //! | `synthetic` | halts that never happened, for tests |
 //! | `collector` | all of it, as a [`crate::collector::Collector`] |
@@ -30,6 +31,7 @@ mod collector;
 mod cost;
 mod counts;
 mod exits;
+mod idle;
 mod links;
 mod missed;
 mod on_request;
@@ -50,6 +52,7 @@ pub use self::collector::BpfCollector;
 pub use self::exits::fuzz_cell;
 #[doc(hidden)]
 pub use self::exits::synthetic as synthetic_exits;
+pub use self::idle::{IdleCollector, fuzz_idle};
 pub use self::record::fuzz_record;
 pub(crate) use self::timer::serve_timing;
 pub use self::walk::{FoundVcpu, vcpus};

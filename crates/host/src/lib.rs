@@ -13,6 +13,7 @@
 //! | [`exits`] | what to record of exits, and what the kernel calls its reasons |
 //! | [`profile`] | samples of the threads of VMMs |
 //! | [`root`] | where `/proc`, `/sys` and `/dev` are; reads with errors that name the path |
+//! | `cpus` | which CPUs this machine has |
 //! | [`discovery`] | which VMs run here, their names and threads, the roster |
 //! | [`knob`] | the only writer: parameters set, journaled and undone |
 //! | [`params`] | the settings in force, and what changed |
@@ -31,6 +32,7 @@ pub mod clock;
 pub mod collector;
 pub mod command;
 pub mod companion;
+mod cpus;
 pub mod discovery;
 pub mod exits;
 #[doc(hidden)]

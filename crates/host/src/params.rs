@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use haltwise_core::event::{Knob, KnobScope};
+use haltwise_core::recording::Side;
 
 use crate::root::{Root, RootError};
 
@@ -50,6 +51,26 @@ const SOURCES: [Source; 25] = [
         "halt_poll_ns_shrink",
         "sys/module/kvm/parameters/halt_poll_ns_shrink",
     ),
+    guest(
+        "guest_halt_poll_ns",
+        "sys/module/haltpoll/parameters/guest_halt_poll_ns",
+    ),
+    guest(
+        "guest_halt_poll_grow",
+        "sys/module/haltpoll/parameters/guest_halt_poll_grow",
+    ),
+    guest(
+        "guest_halt_poll_grow_start",
+        "sys/module/haltpoll/parameters/guest_halt_poll_grow_start",
+    ),
+    guest(
+        "guest_halt_poll_shrink",
+        "sys/module/haltpoll/parameters/guest_halt_poll_shrink",
+    ),
+    guest(
+        "guest_halt_poll_allow_shrink",
+        "sys/module/haltpoll/parameters/guest_halt_poll_allow_shrink",
+    ),
     kvm(
         "halt_poll_max_steal",
         "sys/module/kvm/parameters/halt_poll_max_steal",
@@ -93,26 +114,6 @@ const SOURCES: [Source; 25] = [
     ),
     kvm("sched_ext.state", "sys/kernel/sched_ext/state"),
     kvm("sched_ext.ops", "sys/kernel/sched_ext/root/ops"),
-    guest(
-        "guest_halt_poll_ns",
-        "sys/module/haltpoll/parameters/guest_halt_poll_ns",
-    ),
-    guest(
-        "guest_halt_poll_grow",
-        "sys/module/haltpoll/parameters/guest_halt_poll_grow",
-    ),
-    guest(
-        "guest_halt_poll_grow_start",
-        "sys/module/haltpoll/parameters/guest_halt_poll_grow_start",
-    ),
-    guest(
-        "guest_halt_poll_shrink",
-        "sys/module/haltpoll/parameters/guest_halt_poll_shrink",
-    ),
-    guest(
-        "guest_halt_poll_allow_shrink",
-        "sys/module/haltpoll/parameters/guest_halt_poll_allow_shrink",
-    ),
     guest(
         "cpuidle_haltpoll.force",
         "sys/module/cpuidle_haltpoll/parameters/force",
@@ -200,13 +201,18 @@ pub fn param_halt_poll_ns(root: &Root) -> Result<u32, RootError> {
 pub enum Look {
     /// All of them.
     All,
-    /// KVM's four parameters of the polling window: cheap enough to be looked at often, and what a
-    /// replay of the kernel's rule has to know to the moment.
-    Window,
+    /// The parameters of the polling window, KVM's four or the governor's five: cheap enough to be looked at often,
+    /// and what a replay of the kernel's rule has to know to the moment.
+    Window(Side),
 }
 
-/// How many of the first sources [`Look::Window`] means.
-const WINDOW_SOURCES: usize = 4;
+/// Where the sources are that [`Look::Window`] means.
+const fn window_sources(side: Side) -> std::ops::Range<usize> {
+    match side {
+        Side::Host => 0..4,
+        Side::Guest => 4..9,
+    }
+}
 
 /// Reads the settings again and again and tells what changed.
 #[derive(Debug, Default)]
@@ -242,7 +248,7 @@ impl Watch {
                 let idle_hlt = *self.idle_hlt.get_or_insert_with(|| has_idle_hlt(root));
                 read_all(root, before_ns, idle_hlt)?
             }
-            Look::Window => read_from(root, before_ns, &SOURCES[..WINDOW_SOURCES])?,
+            Look::Window(side) => read_from(root, before_ns, &SOURCES[window_sources(side)])?,
         };
         let after_ns = clock();
         for knob in &mut now {
@@ -365,20 +371,25 @@ mod test {
         };
         let row = |time_ns, value: &str| (time_ns, value.to_owned());
         assert_eq!(told(Look::All), [row(2, "200000")]);
-        assert_eq!(told(Look::Window), []);
+        assert_eq!(told(Look::Window(Side::Host)), []);
         fs::write(dir.path().join(path), "50000\n").unwrap();
         // It was the old one at 3, before it was read, and the new one by 6.
-        assert_eq!(told(Look::Window), [row(3, "200000"), row(6, "50000")]);
+        assert_eq!(
+            told(Look::Window(Side::Host)),
+            [row(3, "200000"), row(6, "50000")]
+        );
         assert_eq!(told(Look::All), []);
         fs::remove_file(dir.path().join(path)).unwrap();
         assert_eq!(told(Look::All), []);
         fs::write(dir.path().join(path), "50000\n").unwrap();
-        assert_eq!(told(Look::Window), [row(12, "50000")]);
+        assert_eq!(told(Look::Window(Side::Host)), [row(12, "50000")]);
     }
 
     #[test]
     fn the_windows_parameters_come_first() {
-        let names = SOURCES[..WINDOW_SOURCES].iter().map(|source| source.name);
+        let names = SOURCES[window_sources(Side::Host)]
+            .iter()
+            .map(|source| source.name);
         assert!(names.clone().all(|name| name.starts_with("halt_poll_ns")));
     }
 

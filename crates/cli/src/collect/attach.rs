@@ -4,7 +4,7 @@ use anyhow::{Context, anyhow};
 use haltwise_capture::info::Host;
 use haltwise_core::ids::Pid;
 use haltwise_core::recording::Rung;
-use haltwise_host::bpf::BpfCollector;
+use haltwise_host::bpf::{BpfCollector, IdleCollector};
 use haltwise_host::collector::{CollectError, CollectOptions, Collector};
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::perf::PerfCollector;
@@ -60,6 +60,17 @@ pub(crate) fn attach(
     let bpf = || Ok(Box::new(BpfCollector::start(options.clone(), root.clone())?) as _);
     let tracepoints = || Ok(Box::new(PerfCollector::start(options.clone(), root.clone())?) as _);
     choose(rung, bpf, tracepoints)
+}
+
+/// The source of this machine's own idle CPUs.
+pub(crate) fn attach_idle(
+    options: &CollectOptions,
+    root: &Root,
+) -> Result<Box<dyn Collector>, Failure> {
+    match IdleCollector::start(options, root.clone()) {
+        Ok(collector) => Ok(Box::new(collector)),
+        Err(error) => Err(explain(error)),
+    }
 }
 
 type Attached = Result<Box<dyn Collector>, CollectError>;

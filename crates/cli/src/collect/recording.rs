@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haltwise_capture::recording::Durability;
-use haltwise_core::recording::{Mode, Roster, Rung};
+use haltwise_core::recording::{Mode, Roster, Rung, Side};
 use haltwise_host::clock;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::root::Root;
@@ -41,6 +41,7 @@ use crate::terminal;
 #[derive(Debug)]
 pub(crate) struct RecordingRequest {
     pub(crate) output: PathBuf,
+    pub(crate) side: Side,
     pub(crate) duration: Option<Duration>,
     pub(crate) vms: Vec<VmSelector>,
     pub(crate) rung: Option<Rung>,
@@ -68,6 +69,7 @@ impl RecordingRequest {
         let Ok(vm) = vm.map(str::parse).transpose();
         Self {
             output: std::env::temp_dir().join(name),
+            side: Side::Host,
             duration: Some(Duration::from_nanos(ns)),
             vms: Vec::from_iter(vm),
             rung: None,
@@ -149,7 +151,7 @@ pub(crate) fn record_if(
     };
     if let Some(failure) = &summary.unfinished {
         terminal::complain(failure);
-    } else if wanted.mode.keeps_halts() && wanted.ring.is_none() {
+    } else if wanted.side.is_host() && wanted.mode.keeps_halts() && wanted.ring.is_none() {
         rule::keep(&wanted.output);
     }
     Ok(Some(Recorded { summary, command }))

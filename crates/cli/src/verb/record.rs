@@ -8,7 +8,7 @@ use clap::Args;
 use haltwise_capture::recording::Durability;
 use haltwise_core::exit::SubKey;
 use haltwise_core::profile::Event;
-use haltwise_core::recording::{Mode, Rung};
+use haltwise_core::recording::{Mode, Rung, Side};
 use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
 
@@ -34,6 +34,9 @@ slept, the wake source, the wake-up latency, the window and the ceiling. Does \
 not change any setting. Stops after --duration, when COMMAND exits, or on \
 Ctrl-C.
 
+In a Linux guest, --guest records the guest's own idle CPUs: what cpuidle polls \
+before it executes HLT, which the host does not see.
+
 Only its owner can read a capture: the user who ran sudo, or else the user who \
 recorded it.",
     after_help = "EXAMPLES
@@ -44,6 +47,7 @@ recorded it.",
   haltwise record -o cap --mode stats           KVM's own counters only
   haltwise record -o cap --exits=msr,pio        also exits, by MSR and port
   haltwise record -o cap --exits --profile 997hz    also samples of CPU time
+  haltwise record -o cap --guest                in a guest: its own idle CPUs
   haltwise record -o ring --keep 24h --max-size 2G  the last day, always
   ssh host haltwise record -o - --duration 10s | haltwise report -"
 )]
@@ -74,6 +78,10 @@ pub(crate) struct Arguments {
         conflicts_with = "profile"
     )]
     max_size: Option<u64>,
+    /// Record the idle CPUs of this machine, a Linux guest or bare metal, instead
+    /// of the halts of its VMs
+    #[arg(long, conflicts_with_all = ["vms", "rung", "exits", "profile"])]
+    guest: bool,
     /// Only this VM, by a name, UUID, VMID or PID; may be repeated [default: all]
     #[arg(long = "vm", value_name = "PID|NAME")]
     vms: Vec<VmSelector>,
@@ -182,8 +190,17 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         }
         return piped::run();
     }
+    if arguments.guest && arguments.mode != Mode::Full {
+        let error = anyhow::anyhow!("--guest: idle CPUs are recorded in full mode only");
+        return Err(Failure::new(Exit::Usage, error).hint("leave out --mode"));
+    }
     recording::run(&RecordingRequest {
         output: arguments.output,
+        side: if arguments.guest {
+            Side::Guest
+        } else {
+            Side::Host
+        },
         duration: arguments
             .duration
             .map(|duration| Duration::from_nanos(duration.0)),

@@ -317,7 +317,7 @@ impl BpfCollector {
             halt: progs.on_vcpu_wakeup.as_fd(),
             window: progs.on_halt_poll_ns.as_fd(),
             waking: progs.on_sched_waking.as_fd(),
-            others: [
+            others: vec![
                 progs.on_hrtimer_entry.as_fd(),
                 progs.on_hrtimer_exit.as_fd(),
                 progs.on_apic_ipi.as_fd(),

@@ -50,7 +50,7 @@ fn all(programs: &Programs<'_>) -> Misses {
         misses(programs.halt),
         misses(programs.window),
         misses(programs.waking),
-        programs.others.into_iter().map(misses).sum(),
+        programs.others.iter().copied().map(misses).sum(),
         exits.map(misses).sum(),
     ]
 }

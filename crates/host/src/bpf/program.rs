@@ -18,7 +18,7 @@ pub(super) struct Programs<'a> {
     /// `sched_waking`: for every task that is woken; once for a halt that waited.
     pub(super) waking: BorrowedFd<'a>,
     /// The others: interrupts and timers of the whole host.
-    pub(super) others: [BorrowedFd<'a>; 3],
+    pub(super) others: Vec<BorrowedFd<'a>>,
     /// Where exits are counted.
     pub(super) exits: Option<ExitPrograms<'a>>,
 }

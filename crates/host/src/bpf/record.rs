@@ -50,7 +50,7 @@ pub(super) fn u32_at(bytes: &[u8], offset: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
 
-fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
+pub(super) fn u64_at(bytes: &[u8], offset: usize) -> Option<u64> {
     let bytes = bytes.get(offset..offset + 8)?;
     Some(u64::from_ne_bytes(bytes.try_into().ok()?))
 }

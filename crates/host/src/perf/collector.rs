@@ -15,6 +15,7 @@ use super::places::Places;
 use super::ring::Ring;
 use crate::clock;
 use crate::collector::{CollectError, CollectOptions, Collector, Counting};
+use crate::cpus;
 use crate::params;
 use crate::root::Root;
 use crate::support::{KernelRelease, Rights};
@@ -103,10 +104,7 @@ impl PerfCollector {
 
     /// Opens the CPUs that are online and not open yet.
     fn open_cpus(&mut self) -> Result<(), CollectError> {
-        const ONLINE: &str = "sys/devices/system/cpu/online";
-        let text = self.root.value(ONLINE).map_err(explain_read)?;
-        let online = cpu_list(&text)
-            .ok_or_else(|| explain_read(self.root.malformed(ONLINE, &text, "a list of CPUs")))?;
+        let online = cpus::online(&self.root)?;
         let bytes = ring_bytes(self.options.buffer_bytes, online.len());
         for cpu in online {
             if self.rings.contains_key(&cpu) {
@@ -367,20 +365,6 @@ fn push_lost(facts: &mut Facts, time_ns: u64, count: u64, place: &str) {
     }
 }
 
-/// Reads `0-3,8,10-11`.
-pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
-    let mut cpus = Vec::new();
-    for part in text.split(',') {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
-        if last.checked_sub(first)? > 65_535 {
-            return None;
-        }
-        cpus.extend(first..=last);
-    }
-    Some(cpus)
-}
-
 /// A CPU's share of the buffer, a power of two between 512 KiB and 16 MiB.
 fn ring_bytes(total: u32, cpus: usize) -> usize {
     let share = usize::try_from(total).unwrap_or(0) / cpus.max(1);
@@ -393,15 +377,6 @@ fn ring_bytes(total: u32, cpus: usize) -> usize {
 #[cfg(test)]
 mod test {
     use super::*;
-
-    #[test]
-    fn cpus_as_the_kernel_lists_them() {
-        assert_eq!(cpu_list("0-1"), Some(vec![0, 1]));
-        assert_eq!(cpu_list("0,2-3,9"), Some(vec![0, 2, 3, 9]));
-        for bad in ["", "x", "3-1", "0-4294967295", "1,"] {
-            assert_eq!(cpu_list(bad), None, "{bad}");
-        }
-    }
 
     #[test]
     fn a_ring_is_a_fair_share_within_bounds() {

@@ -15,7 +15,7 @@ use super::symbols::Symbols;
 use crate::bpf::sample::{Counted, SampleFilter};
 use crate::clock;
 use crate::collector::CollectError;
-use crate::perf::collector::cpu_list;
+use crate::cpus;
 use crate::perf::explain::{is_gone, lacking};
 use crate::root::Root;
 use crate::support::rights;
@@ -54,11 +54,11 @@ impl Profiler {
         exit_threads: Option<BorrowedFd<'_>>,
         by_bpf: bool,
     ) -> Result<Self, CollectError> {
-        let online = online(root)?;
+        let online = cpus::online(root)?;
         let mut missing = Vec::new();
         let events = choose(&options, online.first().copied().unwrap_or(0), &mut missing)?;
         let filter = if by_bpf {
-            match SampleFilter::load(cpus_possible(root, &online), exit_threads) {
+            match SampleFilter::load(cpus::end(root, &online), exit_threads) {
                 Ok(filter) => Some(filter),
                 Err(error) => {
                     missing.push(without_bpf(&error));
@@ -133,7 +133,7 @@ impl Profiler {
         let thorough = now_ns.saturating_sub(self.looked_ns) >= LOOK_NS;
         if thorough {
             self.looked_ns = now_ns;
-            let online = online(&self.root)?;
+            let online = cpus::online(&self.root)?;
             self.open_cpus(online)?;
         }
         let changes = self.people.update(roster, thorough);
@@ -301,26 +301,6 @@ fn without_bpf(error: &CollectError) -> Missing {
         field: "samples".to_owned(),
         reason: format!("without BPF, samples of all processes are read and most dropped: {error}"),
     }
-}
-
-fn online(root: &Root) -> Result<Vec<u32>, CollectError> {
-    cpus(root, "sys/devices/system/cpu/online")
-}
-
-/// Numbers of CPUs are below this.
-fn cpus_possible(root: &Root, online: &[u32]) -> u32 {
-    let possible = cpus(root, "sys/devices/system/cpu/possible").unwrap_or_default();
-    let last = possible.iter().chain(online).max();
-    last.map_or(1, |last| last.saturating_add(1))
-}
-
-fn cpus(root: &Root, file: &str) -> Result<Vec<u32>, CollectError> {
-    let read = |error: crate::root::RootError| CollectError::Failed {
-        what: "find the CPUs".to_owned(),
-        source: std::io::Error::other(error),
-    };
-    let text = root.value(file).map_err(read)?;
-    cpu_list(&text).ok_or_else(|| read(root.malformed(file, &text, "a list of CPUs")))
 }
 
 fn explain(cpu: u32, error: std::io::Error) -> CollectError {

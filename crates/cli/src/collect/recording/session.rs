@@ -170,7 +170,7 @@ impl Session {
             self.sample();
         } else if now.saturating_sub(self.last_look_ns) >= LOOK_NS {
             self.last_look_ns = now;
-            self.look(Look::Window);
+            self.look(Look::Window(self.recording.info().side));
         }
         if now.saturating_sub(self.last_flush_ns) >= FLUSH_NS {
             self.last_flush_ns = now;

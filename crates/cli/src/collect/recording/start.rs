@@ -9,7 +9,7 @@ use haltwise_capture::info::{CaptureInfo, Clock, Tool};
 use haltwise_capture::recording::{Durability, Recording};
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
-use haltwise_core::recording::{Missing, Roster, Rung};
+use haltwise_core::recording::{Missing, Roster, Rung, Side};
 use haltwise_host::clock;
 use haltwise_host::collector::{CollectOptions, Collector};
 use haltwise_host::params::{Look, Watch};
@@ -18,7 +18,7 @@ use haltwise_host::root::Root;
 
 use super::RecordingRequest;
 use super::ring::Ring;
-use crate::collect::attach::{attach, check_kvm, explain, select, this_host};
+use crate::collect::attach::{attach, attach_idle, check_kvm, explain, select, this_host};
 use crate::exit::{Exit, Failure};
 
 /// Attached, and a capture open to write to.
@@ -54,7 +54,9 @@ pub(crate) fn start(
     root: &Root,
     ring: Option<Ring>,
 ) -> Result<Started, Failure> {
-    check_kvm(root)?;
+    if wanted.side.is_host() {
+        check_kvm(root)?;
+    }
     let exits = wanted
         .exits
         .as_ref()
@@ -69,7 +71,10 @@ pub(crate) fn start(
     };
     // Only that source counts exits: without it there is nothing to fall back to.
     let source = exits.as_ref().map_or(wanted.rung, |_| Some(Rung::Bpf));
-    let mut collector = attach(source, &options, root)?;
+    let mut collector = match wanted.side {
+        Side::Host => attach(source, &options, root)?,
+        Side::Guest => attach_idle(&options, root)?,
+    };
     let profile = wanted.profile.as_ref();
     let profiler = profile
         .map(|profile| profile.start(&options.vms, &*collector, root))
@@ -77,7 +82,7 @@ pub(crate) fn start(
     let mut knobs = Watch::default();
     let first_knobs = knobs
         .changes(root, Look::All, clock::monotonic_ns)
-        .context("read KVM's settings")?;
+        .context("read the settings")?;
     // All is in place: the recording begins here.
     let start_ns = collector.begin().map_err(explain)?;
     let tool = Tool {
@@ -90,6 +95,7 @@ pub(crate) fn start(
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         info.command = words.collect();
     }
+    info.side = wanted.side;
     info.missing = missing(&*collector, profiler.as_ref());
     info.profile = profiler.as_ref().map(Profiler::recorded);
     info.exits = exits.map(|exits| exits.recorded);
