@@ -11,6 +11,7 @@
 //! | [`settings`] | what the parameters may have been at a moment |
 //! | [`loss`] | when events were lost |
 //! | [`calls`] | which call belongs to which halt |
+//! | [`guest`] | the same for the governor of a guest |
 //! | [`carried`] | which changes of later kernels a kernel carries |
 //! | [`tally`] | what was checked, what matched, what was not checked |
 //!
@@ -30,6 +31,7 @@
 
 pub mod calls;
 pub mod carried;
+pub mod guest;
 mod judge;
 pub mod loss;
 pub mod settings;

@@ -8,6 +8,7 @@ mod counters;
 #[path = "../../../crates/cli/tests/agree/documents.rs"]
 mod documents;
 mod explained;
+mod inside;
 mod interrupts;
 mod text;
 
@@ -158,7 +159,7 @@ pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path, depth: Dept
     let work = work.join(NAME);
     std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
     let phases = phases(depth);
-    let host = host(kernel, binaries, &firmware)?.script(&script(&phases));
+    let host = host(kernel, binaries, &firmware)?.script(&script(&phases, depth));
     let run = host.run_patiently(&work, LIMIT)?;
     let said = run.console.lines();
     for line in said.filter_map(|line| line.split_once("check:")) {
@@ -176,6 +177,10 @@ pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path, depth: Dept
     wrong += tell(
         "settings",
         &settings(&run.out_dir.join("settings"), binaries),
+    );
+    wrong += tell(
+        "inside",
+        &inside::judge(&run.out_dir.join("inside"), binaries),
     );
     say::note(&format!("all within {}", say::seconds(run.elapsed)));
     if wrong > 0 || run.exit_code != 0 {
@@ -370,13 +375,13 @@ fn ask<T: DeserializeOwned>(binaries: &Binaries, verb: &[&str], capture: &Path) 
 }
 
 /// What the emulated host runs.
-fn script(phases: &[Phase]) -> String {
+fn script(phases: &[Phase], depth: Depth) -> String {
     let mut text = String::from(include_str!("linux_guest/host.sh"));
     text.push_str(
         "echo 5000000 >/sys/module/kvm/parameters/halt_poll_ns\n\
          mkdir /wrapped\nln -s /bin/haltwise-exec /wrapped/qemu-system-x86_64\n\
-         launch web1 '' /wrapped/qemu-system-x86_64\n\
-         launch web2 cpuidle_haltpoll.force=1 qemu-system-x86_64\n\
+         launch web1 '' /wrapped/qemu-system-x86_64 192\n\
+         launch web2 'cpuidle_haltpoll.force=1 cpuidle.governor=haltpoll' qemu-system-x86_64 384\n\
          wait_for web1\nwait_for web2\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n",
     );
     for phase in phases {
@@ -401,6 +406,7 @@ fn script(phases: &[Phase]) -> String {
             "{before}\n{function} {name} {vm} '{record}' '{inside}' '{outside}' ''"
         );
     }
+    let _ = writeln!(text, "inside {HALTPOLL} {}", inside::load(depth));
     text.push_str("settings web1\n");
     text.push_str("for vm in web1 web2 unstarted; do qmp $vm quit >/dev/null; done\n");
     text.push_str("wait\nexit $failed\n");
@@ -439,6 +445,12 @@ fn guest(kernel: &Kernel, binaries: &Binaries) -> Result<Initramfs> {
     let mut root = Initramfs::default();
     root.program("bin/busybox", &busybox)?;
     root.program("bin/guest-tool", &binaries.guest_tool)?;
+    root.program("bin/haltwise", &binaries.haltwise)?;
+    root.file(
+        "inside.sh",
+        include_bytes!("linux_guest/inside.sh").to_vec(),
+    );
+    root.file("sets", include_bytes!("linux_guest/sets").to_vec());
     root.file("init", include_bytes!("linux_guest/guest.sh").to_vec());
     root.modules(kernel, &["virtio_pci", "virtio_net", "virtio_blk"])?;
     Ok(root)
@@ -464,7 +476,8 @@ mod test {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("script");
         for text in [
-            &script(&phases(Depth::Thorough)),
+            &script(&phases(Depth::Thorough), Depth::Thorough),
+            include_str!("linux_guest/inside.sh"),
             include_str!("linux_guest/guest.sh"),
         ] {
             std::fs::write(&path, text).unwrap();

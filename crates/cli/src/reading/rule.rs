@@ -2,30 +2,30 @@
 //! kernels the recorded one carries, for every verb: [`KernelSought`]. That is found out when a recording or an
 //! import ends ([`keep`]), and from captures of before by each verb anew.
 
+mod guest;
+mod over_time;
+
 use std::path::Path;
 
 use anyhow::anyhow;
 use haltwise_capture::found;
 use haltwise_capture::info::CaptureInfo;
 use haltwise_capture::table::Table;
-use haltwise_core::event::{Halt, HostSample, Knob, Lost, WindowChange};
+use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::kvm::{Arch, Backport, Knobs, Rule, Version};
 use haltwise_core::recording::Rung;
 use haltwise_core::verify::carried::{Carried, Trial};
-use haltwise_core::verify::loss::Losses;
 use haltwise_core::verify::settings::{Parameter, Settings, Track};
 use haltwise_core::verify::{self, Sight};
 
-use super::open::in_a_line;
-use super::opened::{Broken, Opened};
+use self::over_time::{Change, over_time, recorded};
+use super::opened::Opened;
 use super::pass::{PassEnds, Sink, pass};
 use crate::exit::{Exit, Failure};
 use crate::reading::given::GivenParameters;
 use crate::terminal;
 
-/// How far around a loss its events may lie where the recorder left no samples of its own: as far as
-/// these would be apart.
-const LOSS_NS: u64 = 1_000_000_000;
+pub(crate) use self::guest::{GuestSetup, guest_setup};
 
 /// What the command line says of the recorded host.
 #[derive(Debug, Default, clap::Args)]
@@ -125,7 +125,7 @@ fn prepare(opened: &Opened, given: &GivenHost) -> Result<(Setup, Option<Tried>),
             .hint("the tracepoint kvm_halt_poll_ns exists since 4.3; --kernel names another"));
     }
     let mut notes = Vec::new();
-    let (knobs, losses) = told_over_time(opened, &mut notes);
+    let (knobs, losses) = over_time(opened, Parameter::of, &mut notes);
     let (settings, origins) = settings(&knobs, given, Knobs::defaults(kernel, arch));
     let vcpus = info.roster.vcpus.iter();
     let vetoed = vcpus.filter(|vcpu| vcpu.guest_veto == Some(true));
@@ -303,125 +303,22 @@ fn arch(info: &CaptureInfo, given: &GivenHost) -> Result<(Arch, Origin), Failure
     }
 }
 
-/// A parameter that was told, with the last moment that is known to have had the value before.
-#[derive(Debug, Clone, Copy)]
-struct Change {
-    after_ns: u64,
-    by_ns: u64,
-    parameter: Parameter,
-    value: u32,
-}
-
-/// Settings and losses.
-fn told_over_time(opened: &Opened, notes: &mut Vec<String>) -> (Vec<Change>, Losses) {
-    let (knobs, lost, samples) = (opened.knobs(), opened.lost(), opened.host_samples());
-    let broken: [Option<&Broken>; 3] = [
-        knobs.broken.as_ref(),
-        lost.broken.as_ref(),
-        samples.broken.as_ref(),
-    ];
-    notes.extend(broken.into_iter().flatten().map(in_a_line));
-    let changes = changes(opened.info().knobs.iter().chain(&knobs.rows));
-    let lost = lost.rows.iter().filter(|lost| lost.place != Lost::SCHED);
-    let mut stretches: Vec<Stretch> = lost.map(|lost| Stretch::around(lost.time_ns)).collect();
-    stretches.sort_unstable_by_key(|stretch| stretch.told_ns);
-    stretch(&samples.rows, &mut stretches);
-    let mut losses = Losses::default();
-    for stretch in stretches {
-        losses.add(stretch.from, stretch.to);
-    }
-    (changes, losses)
-}
-
-/// The parameters of KVM among the settings, in order of time. Each had its value before until that one
-/// was last told, at least: a recorder tells the old value once more where it tells a new one.
-fn changes<'a>(knobs: impl Iterator<Item = &'a Knob>) -> Vec<Change> {
-    let mut changes: Vec<Change> = knobs
-        .filter_map(|knob| {
-            let (parameter, value) = Parameter::of(knob)?;
-            Some(Change {
-                after_ns: 0,
-                by_ns: knob.time_ns,
-                parameter,
-                value,
-            })
-        })
-        .collect();
-    changes.sort_by_key(|change| change.by_ns);
-    let mut read = [0; 4];
-    for change in &mut changes {
-        let read = &mut read[change.parameter as usize];
-        change.after_ns = std::mem::replace(read, change.by_ns);
-    }
-    changes
-}
-
-/// A loss, and where its events may lie.
-#[derive(Debug, Clone, Copy)]
-struct Stretch {
-    /// When it was told.
-    told_ns: u64,
-    from: u64,
-    to: u64,
-}
-
-impl Stretch {
-    fn around(time_ns: u64) -> Self {
-        Self {
-            told_ns: time_ns,
-            from: time_ns.saturating_sub(LOSS_NS),
-            to: time_ns.saturating_add(LOSS_NS),
-        }
-    }
-
-    /// The last two samples before it, where there were any.
-    fn begin(&mut self, before: Option<u64>, last: Option<u64>) {
-        if last.is_some() {
-            self.from = self.from.min(before.unwrap_or(0));
-        }
-    }
-}
-
-/// Stretches losses by when the recorder looked: it samples the host after it has counted them.
-///
-/// A loss may have happened right after the count before its own, which is before the sample before
-/// that; and it is told with the time at which its count began, so that it may lie later than that.
-fn stretch(samples: &[HostSample], losses: &mut [Stretch]) {
-    let (mut before, mut last) = (None, None);
-    let (mut begun, mut ended) = (0, 0);
-    for &HostSample { time_ns, .. } in samples {
-        while losses.get(begun).is_some_and(|it| it.told_ns < time_ns) {
-            losses[begun].begin(before, last);
-            begun += 1;
-        }
-        while ended < begun {
-            losses[ended].to = losses[ended].to.max(time_ns);
-            ended += 1;
-        }
-        before = last.replace(time_ns);
-    }
-    losses[begun..]
-        .iter_mut()
-        .for_each(|it| it.begin(before, last));
-}
-
 /// Every parameter over time: as told, else as recorded, else as the kernel has it by default.
-fn settings(changes: &[Change], given: &GivenHost, defaults: Knobs) -> (Settings, [Origin; 4]) {
+fn settings(
+    changes: &[Change<Parameter>],
+    given: &GivenHost,
+    defaults: Knobs,
+) -> (Settings, [Origin; 4]) {
     let mut settings = Settings::fixed(defaults);
     let mut origins = [Origin::Assumed; 4];
     for (parameter, (told, origin)) in Parameter::ALL
         .into_iter()
         .zip(given.parameters.all().iter().zip(&mut origins))
     {
-        let mut recorded = changes.iter().filter(|it| it.parameter == parameter);
         if let Some(value) = *told {
             *settings.track_mut(parameter) = Track::fixed(value);
             *origin = Origin::Told;
-        } else if let Some(first) = recorded.next() {
-            let mut track = Track::fixed(first.value);
-            for it in recorded {
-                track.change(it.after_ns, it.by_ns, it.value);
-            }
+        } else if let Some(track) = recorded(changes, parameter) {
             *settings.track_mut(parameter) = track;
             *origin = Origin::Recorded;
         }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use haltwise_core::recording::Side;
 use haltwise_document::csv;
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -23,7 +24,8 @@ Replays every halt with the algorithm of the recorded kernel and the parameters 
 in force at that time, and compares whether grow or shrink was called, the \
 window before and after, and changes without a trace event. Prints each \
 difference with its halt. Options specify what the recording does not contain, \
-and override what it does.",
+and override what it does. Of a capture of a guest (record --guest), checks the \
+guest's governor haltpoll instead of KVM.",
     after_help = "EXAMPLES
   haltwise verify cap
   haltwise verify cap --all               all differences, not only the first 20
@@ -57,13 +59,22 @@ const TOP: &str = "Print the first differences, so many; 0 prints all";
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let shown = &arguments.shown;
     let opened = Opened::open(&arguments.dir)?;
-    let setup = rule::setup(&opened, &arguments.given)?;
     let vms = match &arguments.vm {
         None => None,
         vm => Some(select::vms(&opened.info().roster, vm.as_deref())?),
     };
-    let fed = feed::feed(&opened, &setup, vms.as_deref(), shown.rows())?;
-    let mut view = build::build(&opened, &setup, &fed);
+    let mut view = match opened.info().side {
+        Side::Host => {
+            let setup = rule::setup(&opened, &arguments.given)?;
+            let fed = feed::feed(&opened, &setup, vms.as_deref(), shown.rows())?;
+            build::build(&opened, &setup, &fed)
+        }
+        Side::Guest => {
+            let setup = rule::guest_setup(&opened, &arguments.given)?;
+            let fed = feed::feed_guest(&opened, &setup, shown.rows())?;
+            build::build_guest(&opened, &setup, &fed)
+        }
+    };
     shown.sort(&mut [&mut view.shown])?;
     let document = |_| page::document(&view);
     shown.print(&view, || csv::rows(&view.shown), document)?;

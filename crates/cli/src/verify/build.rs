@@ -3,8 +3,10 @@
 use haltwise_capture::info::CaptureInfo;
 use haltwise_capture::note::Note;
 use haltwise_core::kvm::Backports;
+use haltwise_core::recording::Side;
 use haltwise_core::stats::total;
-use haltwise_core::verify::settings::Parameter;
+use haltwise_core::verify::guest;
+use haltwise_core::verify::settings::{Parameter, Track};
 use haltwise_core::verify::tally::{Skip, Transition};
 use haltwise_core::verify::{Did, Difference};
 
@@ -14,45 +16,91 @@ use super::view::{
     Algorithm, DifferentHalt, TakenParameter, Verified, VerifiedCapture, WindowStep,
 };
 use crate::reading::opened::Opened;
-use crate::reading::rule::Setup;
+use crate::reading::rule::{GuestSetup, Origin, Setup};
 
 /// Says what was found.
 pub(crate) fn build(opened: &Opened, setup: &Setup, fed: &Fed) -> Verified {
+    let settings = Parameter::ALL.into_iter().zip(setup.origins);
+    let carried = setup.carried.as_ref();
+    let rule = Algorithm {
+        polls: Side::Host,
+        kernel: setup.kernel.with(Backports::NONE).to_string(),
+        arch: setup.core.arch,
+        arch_origin: setup.arch_origin,
+        backports: words(setup.kernel.backports),
+        backports_found: carried.is_some_and(|it| !it.backports.is_empty()),
+        equally: carried.map_or_else(Vec::new, |it| {
+            it.equally.iter().map(|it| words(*it).join(", ")).collect()
+        }),
+        undecided: carried.map_or_else(Vec::new, |it| words(it.undecided)),
+        differences_upstream: carried.map(|it| it.differences_upstream),
+        transcribed: setup.kernel.is_transcribed(),
+        could_be_other: setup.core.rule.may_carry_more(),
+    };
+    let settings = settings.map(|(parameter, origin)| {
+        let track = setup.core.settings.track(parameter);
+        taken(parameter.as_str(), track, origin)
+    });
+    verified(
+        opened,
+        rule,
+        settings.collect(),
+        setup.core.cap,
+        &setup.notes,
+        fed,
+    )
+}
+
+/// Says what was found of a guest.
+pub(crate) fn build_guest(opened: &Opened, setup: &GuestSetup, fed: &Fed) -> Verified {
+    let settings = guest::Parameter::ALL.into_iter().zip(setup.origins);
+    let settings = settings.map(|(parameter, origin)| {
+        let track = setup.core.settings.track(parameter);
+        taken(parameter.as_str(), track, origin)
+    });
+    let rule = Algorithm {
+        polls: Side::Guest,
+        kernel: setup.kernel.with(Backports::NONE).to_string(),
+        arch: setup.arch,
+        arch_origin: Origin::Recorded,
+        backports: Vec::new(),
+        backports_found: false,
+        equally: Vec::new(),
+        undecided: Vec::new(),
+        differences_upstream: None,
+        transcribed: setup.kernel.is_transcribed(),
+        could_be_other: false,
+    };
+    verified(opened, rule, settings.collect(), None, &setup.notes, fed)
+}
+
+fn taken(name: &'static str, track: &Track, origin: Origin) -> TakenParameter {
+    TakenParameter {
+        name,
+        first: track.first(),
+        last: track.last(),
+        changes: track.changes(),
+        origin,
+    }
+}
+
+fn verified(
+    opened: &Opened,
+    rule: Algorithm,
+    settings: Vec<TakenParameter>,
+    cap_ns: Option<u32>,
+    unread: &[String],
+    fed: &Fed,
+) -> Verified {
     let tally = &fed.tally;
     let transitions = Transition::ALL.map(|it| (it.as_str(), tally.of(it)));
     let skipped = Skip::ALL.map(|it| (it.as_str(), tally.skipped.get(&it).copied().unwrap_or(0)));
-    let settings = Parameter::ALL.into_iter().zip(setup.origins);
-    let carried = setup.carried.as_ref();
     Verified {
         schema: SCHEMA,
-        capture: capture_view(opened, setup, fed),
-        rule: Algorithm {
-            kernel: setup.kernel.with(Backports::NONE).to_string(),
-            arch: setup.core.arch,
-            arch_origin: setup.arch_origin,
-            backports: words(setup.kernel.backports),
-            backports_found: carried.is_some_and(|it| !it.backports.is_empty()),
-            equally: carried.map_or_else(Vec::new, |it| {
-                it.equally.iter().map(|it| words(*it).join(", ")).collect()
-            }),
-            undecided: carried.map_or_else(Vec::new, |it| words(it.undecided)),
-            differences_upstream: carried.map(|it| it.differences_upstream),
-            transcribed: setup.kernel.is_transcribed(),
-            could_be_other: setup.core.rule.may_carry_more(),
-        },
-        settings: settings
-            .map(|(parameter, origin)| {
-                let track = setup.core.settings.track(parameter);
-                TakenParameter {
-                    name: parameter.as_str(),
-                    first: track.first(),
-                    last: track.last(),
-                    changes: track.changes(),
-                    origin,
-                }
-            })
-            .collect(),
-        cap_ns: setup.core.cap,
+        capture: capture_view(opened, unread, fed),
+        rule,
+        settings,
+        cap_ns,
         halts: tally.halts,
         checked: tally.checked.checked,
         matched: tally.checked.matched,
@@ -77,7 +125,7 @@ fn words(backports: Backports) -> Vec<String> {
     backports.iter().map(|it| it.to_string()).collect()
 }
 
-fn capture_view(opened: &Opened, setup: &Setup, fed: &Fed) -> VerifiedCapture {
+fn capture_view(opened: &Opened, unread: &[String], fed: &Fed) -> VerifiedCapture {
     let info = opened.info();
     let (mut cut, mut damaged) = (false, false);
     let mut notes = Vec::new();
@@ -93,7 +141,7 @@ fn capture_view(opened: &Opened, setup: &Setup, fed: &Fed) -> VerifiedCapture {
             }
         }
     }
-    for broken in setup.notes.iter().chain(&fed.notes) {
+    for broken in unread.iter().chain(&fed.notes) {
         damaged = true;
         if !notes.iter().any(|note| note.contains(broken)) {
             notes.push(broken.clone());

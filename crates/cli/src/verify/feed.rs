@@ -4,13 +4,13 @@ use haltwise_capture::table::Table;
 use haltwise_core::event::{CeilingSource, Halt, WindowCall, WindowChange};
 use haltwise_core::ids::VmIndex;
 use haltwise_core::verify::tally::Tally;
-use haltwise_core::verify::{Difference, Verdict, Verifier};
+use haltwise_core::verify::{Difference, Verdict, Verifier, guest};
 
 use crate::exit::Failure;
 use crate::reading::open::in_a_line;
 use crate::reading::opened::Opened;
-use crate::reading::pass::{Sink, pass};
-use crate::reading::rule::Setup;
+use crate::reading::pass::{PassEnds, Sink, pass};
+use crate::reading::rule::{GuestSetup, Setup};
 
 /// What was found.
 #[derive(Debug)]
@@ -93,14 +93,76 @@ pub(crate) fn feed(
     if ends.halts == 0 {
         ends.whole(Table::Halts)?;
     }
-    let tables = [Table::Halts, Table::WindowChanges];
-    let broken = tables.iter().filter_map(|table| ends.broken(*table));
     Ok(Fed {
         tally: held.verifier.tally().clone(),
         differences: held.differences,
         ceiling_assumed: held.ceiling_assumed,
         differences_assumed: held.differences_assumed,
         calls_missing: held.calls_missing,
-        notes: broken.map(in_a_line).collect(),
+        notes: broken(&ends),
     })
+}
+
+/// Holds idle periods of a guest against its governor's rule.
+struct HeldGuest {
+    shown: usize,
+    verifier: guest::Verifier,
+    differences: Vec<Difference>,
+    calls_missing: u64,
+}
+
+impl Sink for HeldGuest {
+    fn wants(&self, table: Table) -> bool {
+        table == Table::Halts
+    }
+
+    fn wants_calls(&self) -> bool {
+        true
+    }
+
+    fn halt(&mut self, halt: &Halt, call: Option<&WindowChange>) {
+        let made_one = halt.change != WindowCall::None;
+        self.calls_missing += u64::from(made_one && call.is_none());
+        if let Verdict::Differs(difference) = self.verifier.period(halt, call)
+            && self.differences.len() < self.shown
+        {
+            self.differences.push(*difference);
+        }
+    }
+}
+
+/// Holds the idle periods of a guest against its governor's rule.
+///
+/// # Errors
+/// As [`feed`].
+pub(crate) fn feed_guest(
+    opened: &Opened,
+    setup: &GuestSetup,
+    shown: usize,
+) -> Result<Fed, Failure> {
+    let mut held = HeldGuest {
+        shown,
+        verifier: guest::Verifier::new(setup.core.clone()),
+        differences: Vec::new(),
+        calls_missing: 0,
+    };
+    let ends = pass(opened, "checking", &mut [&mut held]);
+    if ends.halts == 0 {
+        ends.whole(Table::Halts)?;
+    }
+    Ok(Fed {
+        tally: held.verifier.tally().clone(),
+        differences: held.differences,
+        ceiling_assumed: 0,
+        differences_assumed: 0,
+        calls_missing: held.calls_missing,
+        notes: broken(&ends),
+    })
+}
+
+/// What broke of the tables that are held against a rule.
+fn broken(ends: &PassEnds) -> Vec<String> {
+    let tables = [Table::Halts, Table::WindowChanges];
+    let broken = tables.iter().filter_map(|table| ends.broken(*table));
+    broken.map(in_a_line).collect()
 }

@@ -1,5 +1,6 @@
 //! What is shown of a verification.
 
+use haltwise_core::recording::Side;
 use haltwise_core::verify::tally::{Count, Transition};
 use haltwise_document::{Document, Rows, Unit, Untrusted, prose};
 
@@ -14,7 +15,7 @@ pub(crate) fn document(view: &Verified) -> Document {
     let text = format!(
         "{} of {}, recorded by {} on ",
         counted(view.halts, "halt"),
-        counted(capture.vcpus as u64, "vCPU"),
+        counted(capture.vcpus as u64, cpu(view)),
         capture.rung,
     );
     let kernel = Untrusted::from(&capture.kernel_release);
@@ -33,6 +34,21 @@ pub(crate) fn document(view: &Verified) -> Document {
 /// Exact: what is counted here may differ by one.
 fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// What halts.
+fn cpu(view: &Verified) -> &'static str {
+    match view.rule.polls {
+        Side::Host => "vCPU",
+        Side::Guest => "CPU",
+    }
+}
+
+fn whose(view: &Verified) -> &'static str {
+    match view.rule.polls {
+        Side::Host => "KVM's algorithm",
+        Side::Guest => "the algorithm of the governor haltpoll",
+    }
 }
 
 fn algorithm(document: &mut Document, view: &Verified) {
@@ -225,11 +241,12 @@ fn verdict(view: &Verified) -> String {
         return "Nothing could be checked.".to_owned();
     }
     if view.differences == 0 {
-        return "Every checked halt matches KVM's algorithm.".to_owned();
+        return format!("Every checked halt matches {}.", whose(view));
     }
     let mut text = format!(
-        "{} from KVM's algorithm",
-        counted(view.differences, "difference")
+        "{} from {}",
+        counted(view.differences, "difference"),
+        whose(view)
     );
     if view.as_if_vetoed > 0 {
         text = format!(

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use haltwise_core::kvm::Arch;
-use haltwise_core::recording::Rung;
+use haltwise_core::recording::{Rung, Side};
 #[cfg(test)]
 use haltwise_core::verify::tally::Transition;
 use haltwise_core::verify::tally::{Count, Skip};
@@ -29,7 +29,7 @@ figures! {
         pub(crate) capture: VerifiedCapture = Record(VerifiedCapture::FIGURES, "{}"),
         /// The algorithm that halts were checked against.
         pub(crate) rule: Algorithm = Record(Algorithm::FIGURES, "{}"),
-        /// The parameters of the module `kvm`, as they were taken.
+        /// The parameters of the module `kvm`, or of `haltpoll` in a guest, as they were taken.
         pub(crate) settings: Vec<TakenParameter> = List(TakenParameter::FIGURES),
         /// The ceiling of every VM, where `--cap` specified it; else `null`, and each halt has its own.
         pub(crate) cap_ns: Option<u32> = Nanos,
@@ -37,7 +37,7 @@ figures! {
         pub(crate) halts: u64 = Count,
         /// Those of them that could be checked.
         pub(crate) checked: u64 = Count,
-        /// Those of them that match KVM's algorithm.
+        /// Those of them that match the algorithm.
         pub(crate) matched: u64 = Count,
         /// The others: `checked` minus `matched`.
         pub(crate) differences: u64 = Count,
@@ -82,8 +82,10 @@ figures! {
         pub(crate) notes: Vec<String> = Words,
     }
 
-    /// KVM's algorithm.
+    /// The algorithm.
     pub(crate) struct Algorithm {
+        /// Whose it is: KVM's (`host`), or that of the governor haltpoll in a guest (`guest`).
+        pub(crate) polls: Side = Word,
         /// The kernel.
         pub(crate) kernel: String = Name,
         /// The architecture.

@@ -88,7 +88,7 @@ impl Counters {
         self
     }
 
-    fn sum(&self, name: &str) -> u64 {
+    pub(super) fn sum(&self, name: &str) -> u64 {
         self.threads.values().filter_map(|of| of.get(name)).sum()
     }
 }

@@ -15,13 +15,13 @@ qmp() { # VM, commands
 # Which address a VM has, on a network of its own.
 address_of() { echo "10.9.${1#web}.2"; }
 
-launch() { # VM, options of its kernel, QEMU
+launch() { # VM, options of its kernel, QEMU, memory in MiB
     number=${1#web}
     tunctl -t "tap$number" >/dev/null
     ip addr add "10.9.$number.1/24" dev "tap$number"
     ip link set "tap$number" up
     dd if=/dev/zero of="/run/$1.disk" bs=1M count=4 2>/dev/null
-    "$3" -name "guest=$1,debug-threads=on" -machine q35,accel=kvm -cpu host -smp 2 -m 192 \
+    "$3" -name "guest=$1,debug-threads=on" -machine q35,accel=kvm -cpu host -smp 2 -m "$4" \
         -nodefaults -display none -L /firmware -kernel /guest/kernel -initrd /guest/initramfs \
         -append "console=ttyS0 quiet panic=-1 tsc=reliable iomem=relaxed address=$(address_of "$1") $2" \
         -serial "file:/out/$1.console" -qmp "unix:/run/$1.qmp,server=on,wait=off" \
@@ -168,4 +168,18 @@ END
     guest "$2" 'cat /run/before' >"/out/$1/interrupts.before"
     guest "$2" 'cat /run/after' >"/out/$1/interrupts.after"
     qmp "$2" stop >/dev/null
+}
+
+# Records inside the guest what its CPUs poll and halt. KVM's counters are read while it stands still.
+inside() { # VM, size of each load
+    mkdir /out/inside
+    counters "$1" >/out/inside/kvm.before
+    qmp "$1" cont >/dev/null
+    guest "$1" "sh /inside.sh $2" >/out/inside/said
+    qmp "$1" stop >/dev/null
+    counters "$1" >/out/inside/kvm.after
+    qmp "$1" cont >/dev/null
+    guest "$1" 'tar -c -C /run/inside .' | tar -x -C /out/inside || fail "inside: no results: $(cat /out/inside/said)"
+    [ ! -e /out/inside/failed ] || fail "inside: $(cat /out/inside/failed)"
+    qmp "$1" stop >/dev/null
 }

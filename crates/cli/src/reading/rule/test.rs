@@ -1,9 +1,10 @@
 //! When settings changed, and who says what they were.
 
 use haltwise_capture::info::{Clock, Host, Tool};
-use haltwise_core::event::KnobScope;
+use haltwise_core::event::{Knob, KnobScope};
 use haltwise_core::recording::Mode;
 
+use super::over_time::{Stretch, changes};
 use super::*;
 
 fn knob(time_ns: u64, name: &str, value: &str) -> Knob {
@@ -44,7 +45,11 @@ fn an_old_value_told_once_more_says_until_when_it_was() {
         knob(600, "halt_poll_ns", "50000"),
         knob(700, "cpuidle.current_governor", "menu"),
     ];
-    let (settings, origins) = settings(&changes(knobs.iter()), &told([None; 4]), DEFAULTS);
+    let (settings, origins) = settings(
+        &changes(knobs.iter(), Parameter::of),
+        &told([None; 4]),
+        DEFAULTS,
+    );
     let within = |at| settings.halt_poll_ns.within(at, at).collect::<Vec<_>>();
     assert_eq!(within(499), [200_000]);
     assert_eq!(within(500), [200_000, 50_000]);
@@ -60,7 +65,11 @@ fn without_it_the_value_may_have_changed_any_time_since_it_was_told() {
         knob(100, "halt_poll_ns", "200000"),
         knob(600, "halt_poll_ns", "50000"),
     ];
-    let (settings, _) = settings(&changes(knobs.iter()), &told([None; 4]), DEFAULTS);
+    let (settings, _) = settings(
+        &changes(knobs.iter(), Parameter::of),
+        &told([None; 4]),
+        DEFAULTS,
+    );
     let within = |at| settings.halt_poll_ns.within(at, at).collect::<Vec<_>>();
     assert_eq!(within(99), [200_000]);
     assert_eq!(within(101), [200_000, 50_000]);
@@ -70,7 +79,7 @@ fn without_it_the_value_may_have_changed_any_time_since_it_was_told() {
 fn what_is_told_counts_whatever_was_recorded() {
     let knobs = [knob(100, "halt_poll_ns_shrink", "0")];
     let told = told([Some(7), None, None, Some(3)]);
-    let (settings, origins) = settings(&changes(knobs.iter()), &told, DEFAULTS);
+    let (settings, origins) = settings(&changes(knobs.iter(), Parameter::of), &told, DEFAULTS);
     assert_eq!(settings.halt_poll_ns, Track::fixed(7));
     assert_eq!(settings.shrink, Track::fixed(3));
     assert_eq!(settings.grow, Track::fixed(2));

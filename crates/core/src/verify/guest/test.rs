@@ -1,0 +1,244 @@
+use super::*;
+use crate::event::Knob;
+use crate::event::KnobScope;
+use crate::kvm::Version;
+use crate::kvm::guest::Params;
+use proptest::prelude::*;
+
+/// A guest whose governor is the rule, and what a recorder tells of it.
+struct Governor {
+    rule: Rule,
+    params: Params,
+    limit_ns: u32,
+    last: Last,
+    now_ns: u64,
+}
+
+impl Governor {
+    fn new(params: Params) -> Self {
+        Self {
+            rule: Rule::of(Version::LAST_READ).unwrap(),
+            params,
+            limit_ns: 0,
+            last: Last::Halt { residency_ns: 0 },
+            now_ns: 1_000,
+        }
+    }
+
+    /// A gap of the guest's world, as a period.
+    fn idle(&mut self, gap_ns: u64) -> (Halt, Option<WindowChange>) {
+        let limit_ns = self.limit_ns;
+        let polled = select(limit_ns, self.last, 1).state == State::Poll;
+        let met = polled && gap_ns <= u64::from(limit_ns);
+        let poll_ns = match (polled, met) {
+            (false, _) => 0,
+            (true, true) => gap_ns,
+            (true, false) => u64::from(limit_ns) + 1,
+        };
+        let halt_ns = if met { gap_ns } else { gap_ns.max(poll_ns + 1) };
+        self.last = if met {
+            Last::Poll { timed_out: false }
+        } else {
+            Last::Halt {
+                residency_ns: halt_ns - poll_ns,
+            }
+        };
+        let adjusted = self.rule.reflect(&self.params, limit_ns, self.last);
+        self.limit_ns = adjusted.limit_ns;
+        let halt = Halt {
+            start_ns: self.now_ns,
+            halt_ns,
+            waited: !met,
+            window_ns: Some(limit_ns),
+            window_next_ns: Some(adjusted.limit_ns),
+            change: match adjusted.call {
+                None => WindowCall::None,
+                Some(call) if call.grow => WindowCall::Grow,
+                Some(_) => WindowCall::Shrink,
+            },
+            poll_ns: Some(poll_ns),
+            polled: Some(polled),
+            ..Halt::default()
+        };
+        self.now_ns += halt_ns + 1_000;
+        let row = adjusted.call.map(|call| WindowChange {
+            time_ns: halt.end_ns(),
+            vm: None,
+            vcpu: None,
+            tid: halt.tid,
+            grow: call.grow,
+            old_ns: call.old,
+            new_ns: call.new,
+        });
+        (halt, row)
+    }
+}
+
+fn settings(params: Params) -> Settings {
+    let mut settings = Settings::default();
+    let values = [
+        params.guest_halt_poll_ns,
+        params.grow,
+        params.grow_start,
+        params.shrink,
+        u32::from(params.allow_shrink),
+    ];
+    for (parameter, value) in Parameter::ALL.into_iter().zip(values) {
+        *settings.track_mut(parameter) = super::super::settings::Track::fixed(value);
+    }
+    settings
+}
+
+fn verifier(params: Params) -> Verifier {
+    Verifier::new(Setup {
+        rule: Rule::of(Version::LAST_READ).unwrap(),
+        settings: settings(params),
+        losses: Losses::default(),
+    })
+}
+
+fn any_params() -> impl Strategy<Value = Params> {
+    (
+        prop_oneof![Just(0), 1..400_000_u32],
+        0..4_u32,
+        0..300_000_u32,
+        0..4_u32,
+        any::<bool>(),
+    )
+        .prop_map(
+            |(guest_halt_poll_ns, grow, grow_start, shrink, allow_shrink)| Params {
+                guest_halt_poll_ns,
+                grow,
+                grow_start,
+                shrink,
+                allow_shrink,
+            },
+        )
+}
+
+proptest! {
+    /// Whatever a governor that follows the rule does is a match, but for a CPU's first period.
+    #[test]
+    fn the_rule_matches_itself(params in any_params(), gaps in prop::collection::vec(1..900_000_u64, 1..80)) {
+        let mut governor = Governor::new(params);
+        let mut verifier = verifier(params);
+        for gap_ns in &gaps {
+            let (halt, row) = governor.idle(*gap_ns);
+            verifier.period(&halt, row.as_ref());
+        }
+        let tally = verifier.tally();
+        prop_assert_eq!(tally.differences(), 0);
+        prop_assert_eq!(tally.checked.checked, gaps.len() as u64 - 1);
+    }
+
+    /// A limit that is off by a nanosecond, a call that was not made, and a poll that was not due are differences.
+    #[test]
+    fn what_the_rule_does_not_do_differs(params in any_params(), gaps in prop::collection::vec(1..900_000_u64, 3..40), which: prop::sample::Index, how in 0..3) {
+        let mut governor = Governor::new(params);
+        let mut verifier = verifier(params);
+        let which = 1 + which.index(gaps.len() - 1);
+        for (place, gap_ns) in gaps.iter().enumerate() {
+            let (mut halt, mut row) = governor.idle(*gap_ns);
+            if place == which {
+                match how {
+                    0 => halt.window_next_ns = halt.window_next_ns.map(|ns| ns + 1),
+                    1 if row.is_some() => (row, halt.change) = (None, WindowCall::None),
+                    // Where the limit is 0, a latency limit of 0 may be why.
+                    _ if halt.window_ns != Some(0) => halt.polled = halt.polled.map(|polled| !polled),
+                    _ => halt.window_ns = Some(7),
+                }
+                let verdict = verifier.period(&halt, row.as_ref());
+                prop_assert!(matches!(verdict, Verdict::Differs(_)), "{:?} {:?}", halt, verdict);
+                return Ok(());
+            }
+            verifier.period(&halt, row.as_ref());
+        }
+    }
+}
+
+#[test]
+fn after_a_poll_that_its_limit_may_have_ended_either_choice_is_the_rules() {
+    let params = Params::default();
+    let period = |start_ns, polled: bool, waited, poll_ns, halt_ns| Halt {
+        start_ns,
+        halt_ns,
+        waited,
+        window_ns: Some(100_000),
+        window_next_ns: Some(100_000),
+        poll_ns: Some(poll_ns),
+        polled: Some(polled),
+        ..Halt::default()
+    };
+    for (poll_ns, at_once, expected) in [
+        (100_050, true, true),
+        (100_050, false, true),
+        (99_000, true, false),
+        (99_000, false, true),
+    ] {
+        let mut verifier = verifier(params);
+        verifier.period(&period(0, true, true, 100_001, 150_001), None);
+        verifier.period(&period(1_000_000, true, false, poll_ns, poll_ns), None);
+        let next = if at_once {
+            period(2_000_000, false, true, 0, 60_000)
+        } else {
+            period(2_000_000, true, true, 100_001, 160_000)
+        };
+        let verdict = verifier.period(&next, None);
+        let matched = matches!(verdict, Verdict::Matched(_));
+        assert_eq!(matched, expected, "{poll_ns} {at_once}");
+    }
+}
+
+#[test]
+fn without_cpuidles_own_numbers_calls_are_checked_and_times_need_not_be_exact() {
+    let params = Params {
+        guest_halt_poll_ns: 0,
+        ..Params::default()
+    };
+    let mut verifier = verifier(params);
+    let period = |start_ns| Halt {
+        start_ns,
+        halt_ns: 5_000,
+        waited: true,
+        poll_ns: Some(0),
+        polled: Some(false),
+        change: WindowCall::Shrink,
+        ..Halt::default()
+    };
+    let call = |new_ns| WindowChange {
+        time_ns: 0,
+        vm: None,
+        vcpu: None,
+        tid: Tid(0),
+        grow: false,
+        old_ns: 0,
+        new_ns,
+    };
+    verifier.period(&period(0), Some(&call(0)));
+    let matched = verifier.period(&period(10_000), Some(&call(0)));
+    assert_eq!(matched, Verdict::Matched(Transition::Shrink));
+    let differs = verifier.period(&period(20_000), Some(&call(3)));
+    assert!(matches!(differs, Verdict::Differs(_)), "{differs:?}");
+}
+
+#[test]
+fn parameters_are_those_of_this_machine_as_a_guest() {
+    let knob = |name: &str, scope, value: &str| Knob {
+        time_ns: 0,
+        name: name.to_owned(),
+        scope,
+        value: value.to_owned(),
+    };
+    let guest = KnobScope::GuestOfOther;
+    for parameter in Parameter::ALL {
+        let value = if parameter == Parameter::AllowShrink {
+            "N"
+        } else {
+            "0\n"
+        };
+        let read = Parameter::of(&knob(parameter.as_str(), guest, value));
+        assert_eq!(read, Some((parameter, 0)));
+        let host = knob(parameter.as_str(), KnobScope::Host, value);
+        assert_eq!(Parameter::of(&host), None);
+    }
+}
