@@ -18,12 +18,13 @@ pub(crate) mod view;
 
 use std::path::Path;
 
+use anyhow::anyhow;
 use haltwise_core::recording::Roster;
 
 use self::load::{Side, Summing};
 use self::pair::{Pair, Pairing, Whose};
 use self::view::Differences;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 use crate::reading::opened::Opened;
 use crate::reading::pass::pass;
 
@@ -32,6 +33,10 @@ pub(crate) fn compare(a: &Path, b: &Path, vms: &[String]) -> Result<Differences,
     let a = Opened::open(a)?;
     let side_a = load::side(&a)?;
     let b = Opened::open(b)?;
+    if a.info().side != b.info().side {
+        let error = anyhow!("diff: one capture is of a host, the other of a guest's own idle CPUs");
+        return Err(Failure::new(Exit::Usage, error).hint("compare captures of the same side"));
+    }
     let begun = Begun::new(side_a, load::side(&b)?, |in_a, in_b, unplaced| {
         pair::pairs(in_a, in_b, unplaced, vms)
     })?;

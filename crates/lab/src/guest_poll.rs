@@ -80,11 +80,11 @@ impl FromStr for GuestPoll {
             ("off", _) => PollRule::Never,
             ("fixed", Some("always")) => PollRule::Always,
             ("guest-haltpoll", _) => PollRule::Haltpoll(Params {
-                guest_halt_poll_ns: time("guest_halt_poll_ns", default.guest_halt_poll_ns),
-                grow: whole("guest_halt_poll_grow", default.grow),
-                grow_start: time("guest_halt_poll_grow_start", default.grow_start),
-                shrink: whole("guest_halt_poll_shrink", default.shrink),
-                allow_shrink: spec.arg("guest_halt_poll_allow_shrink") != Some("N"),
+                guest_halt_poll_ns: time("max", default.guest_halt_poll_ns),
+                grow: whole("grow", default.grow),
+                grow_start: time("grow_start", default.grow_start),
+                shrink: whole("shrink", default.shrink),
+                allow_shrink: spec.arg("allow_shrink") != Some("N"),
             }),
             ("smart-idle-poll", _) => PollRule::Smart {
                 threshold_ns: time("paravirt_poll_threshold_ns", 100_000),
@@ -228,9 +228,9 @@ mod test {
             of("guest-haltpoll"),
             Ok(PollRule::Haltpoll(Params::default()))
         );
-        let five = "guest-haltpoll:guest_halt_poll_ns=1ms,guest_halt_poll_grow=3,\
-                    guest_halt_poll_grow_start=20us,guest_halt_poll_shrink=0,\
-                    guest_halt_poll_allow_shrink=N";
+        let five = "guest-haltpoll:max=1ms,grow=3,\
+                    grow_start=20us,shrink=0,\
+                    allow_shrink=N";
         let params = Params {
             guest_halt_poll_ns: 1_000_000,
             grow: 3,

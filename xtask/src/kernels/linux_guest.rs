@@ -380,8 +380,8 @@ fn script(phases: &[Phase], depth: Depth) -> String {
     text.push_str(
         "echo 5000000 >/sys/module/kvm/parameters/halt_poll_ns\n\
          mkdir /wrapped\nln -s /bin/haltwise-exec /wrapped/qemu-system-x86_64\n\
-         launch web1 '' /wrapped/qemu-system-x86_64 192\n\
-         launch web2 'cpuidle_haltpoll.force=1 cpuidle.governor=haltpoll' qemu-system-x86_64 384\n\
+         launch web1 '' /wrapped/qemu-system-x86_64 192 initramfs\n\
+         launch web2 'cpuidle_haltpoll.force=1 cpuidle.governor=haltpoll' qemu-system-x86_64 384 with-haltwise\n\
          wait_for web1\nwait_for web2\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n",
     );
     for phase in phases {
@@ -425,7 +425,8 @@ fn host(kernel: &Kernel, binaries: &Binaries, firmware: &[PathBuf]) -> Result<Gu
         .file(&binaries.exec, "bin/haltwise-exec")?
         .file(&binaries.preloaded, "bin/libhaltwise_preload.so")?
         .file(&kernel.image, "guest/kernel")?
-        .bytes("guest/initramfs", guest(kernel, binaries)?.archive()?);
+        .bytes("guest/initramfs", guest(kernel, binaries)?.archive()?)
+        .bytes("guest/with-haltwise", with_haltwise(kernel, binaries)?);
     for program in ["perf", "trace-cmd"] {
         match tool::find(program) {
             Some(path) => host = host.file(&path, &format!("bin/{program}"))?,
@@ -445,15 +446,21 @@ fn guest(kernel: &Kernel, binaries: &Binaries) -> Result<Initramfs> {
     let mut root = Initramfs::default();
     root.program("bin/busybox", &busybox)?;
     root.program("bin/guest-tool", &binaries.guest_tool)?;
+    root.file("init", include_bytes!("linux_guest/guest.sh").to_vec());
+    root.modules(kernel, &["virtio_pci", "virtio_net", "virtio_blk"])?;
+    Ok(root)
+}
+
+/// The same with what records inside.
+fn with_haltwise(kernel: &Kernel, binaries: &Binaries) -> Result<Vec<u8>> {
+    let mut root = guest(kernel, binaries)?;
     root.program("bin/haltwise", &binaries.haltwise)?;
     root.file(
         "inside.sh",
         include_bytes!("linux_guest/inside.sh").to_vec(),
     );
     root.file("sets", include_bytes!("linux_guest/sets").to_vec());
-    root.file("init", include_bytes!("linux_guest/guest.sh").to_vec());
-    root.modules(kernel, &["virtio_pci", "virtio_net", "virtio_blk"])?;
-    Ok(root)
+    root.archive()
 }
 
 /// Where QEMU keeps its own files.

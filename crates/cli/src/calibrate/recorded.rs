@@ -46,6 +46,7 @@ impl pass::Sink for Sleeps {
 /// Reads them.
 pub(crate) fn sleeps(dir: &Path) -> Result<Sleeps, Failure> {
     let opened = Opened::open(dir)?;
+    opened.must_be_of_host("calibrate")?;
     let mut sleeps = Sleeps::default();
     pass::pass(&opened, "reading", &mut [&mut sleeps]).whole(Table::Halts)?;
     sleeps

@@ -118,6 +118,7 @@ impl Content {
 /// Reads and computes everything, in two passes over the capture and one over its exits.
 pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     let opened = Opened::open(request.dir)?;
+    opened.must_be_of_host("the page")?;
     let vms = select::vms(&opened.info().roster, request.vm)?;
     let only = request.vm.map(|_| vms.clone());
     let asked = asked(request, only.clone());

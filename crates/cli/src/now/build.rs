@@ -32,6 +32,7 @@ const NAMED_FROM_PERCENT: f64 = 0.05;
 /// Reads a capture; also whether something is missing from it.
 pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(Answer, bool), Failure> {
     let opened = Opened::open(dir)?;
+    opened.must_be_of_host("now")?;
     let vms = select::vms(&opened.info().roster, vm)?;
     let request = TuneRequest {
         extent: Extent::WithOff,

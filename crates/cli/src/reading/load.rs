@@ -34,6 +34,7 @@ pub(crate) fn load(
     let info = opened.info();
     let mut recording = Recording {
         rung: info.rung,
+        side: info.side,
         mode: info.mode,
         hostname: info
             .host

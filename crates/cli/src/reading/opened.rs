@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::anyhow;
 use haltwise_capture::capture::Capture;
 use haltwise_capture::error::CaptureReadError;
 use haltwise_capture::info::CaptureInfo;
@@ -14,7 +15,7 @@ use haltwise_core::event::{HostSample, Knob, Lost};
 
 use super::open::explain;
 use super::place::Place;
-use crate::exit::Failure;
+use crate::exit::{Exit, Failure};
 
 /// What broke while a table was read, for everyone who read it.
 pub(crate) type Broken = Arc<CaptureReadError>;
@@ -80,6 +81,19 @@ impl Opened {
     /// What `capture.json` says.
     pub(crate) fn info(&self) -> &CaptureInfo {
         self.capture.info()
+    }
+
+    /// Refuses a capture of a guest's own idle CPUs, for what only KVM's halts tell.
+    pub(crate) fn must_be_of_host(&self, what: &str) -> Result<(), Failure> {
+        if self.info().side.is_host() {
+            return Ok(());
+        }
+        let error = anyhow!(
+            "{what} is for captures of a host, and this one is of a guest's own idle CPUs (record --guest)"
+        );
+        Err(Failure::new(Exit::Unsupported, error).hint(
+            "report, verify, replay, top and diff read it; replay compares settings of haltpoll",
+        ))
     }
 
     /// The settings.

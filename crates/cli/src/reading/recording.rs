@@ -10,13 +10,15 @@ use haltwise_core::account::seen::Fold;
 use haltwise_core::account::within::Interval;
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
-use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung};
+use haltwise_core::recording::{Missing, Mode, Overhead, Roster, Rung, Side};
 
 /// What a report is made from.
 #[derive(Debug, Clone)]
 pub(crate) struct Recording {
     /// From which source.
     pub(crate) rung: Rung,
+    /// Whose halts they are.
+    pub(crate) side: Side,
     /// What was kept.
     pub(crate) mode: Mode,
     /// The host's name.

@@ -230,7 +230,10 @@ impl KernelSought {
             }
         };
         let arch = Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86);
-        if !info.mode.keeps_halts() || !Rule::of(kernel, arch).may_carry_more() {
+        if !info.side.is_host()
+            || !info.mode.keeps_halts()
+            || !Rule::of(kernel, arch).may_carry_more()
+        {
             return Ok(known(kernel));
         }
         let given = GivenHost {

@@ -176,6 +176,7 @@ fn recording_view(recording: &Recording, duration_ns: u64) -> ReportedRecording 
     let counts = recording.lost.iter().map(|(_, count)| *count);
     ReportedRecording {
         rung: recording.rung,
+        side: recording.side,
         mode: recording.mode,
         recorder: recording.recorder.clone(),
         started_utc: recording.started_utc.clone(),

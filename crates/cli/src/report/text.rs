@@ -30,7 +30,9 @@ pub(crate) struct Options {
 pub(crate) fn render(report: &Report, options: Options, style: Style) -> String {
     let mut page = Page::styled(style);
     host::host(&mut page, report);
-    vms::vms(&mut page, report, options);
+    if report.recording.side.is_host() {
+        vms::vms(&mut page, report, options);
+    }
     host::recommendation(&mut page, report);
     if options.detail {
         for vm in &report.vms {

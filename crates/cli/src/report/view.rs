@@ -6,7 +6,7 @@ use haltwise_core::account::worth::Worth;
 use haltwise_core::event::CeilingSource;
 use haltwise_core::identity::Identity;
 use haltwise_core::ids::VmmKind;
-use haltwise_core::recording::{Missing, Mode, Overhead, Rung};
+use haltwise_core::recording::{Missing, Mode, Overhead, Rung, Side};
 use haltwise_document::figures;
 
 use crate::figures::{MISSING, PARTS, SPREAD};
@@ -54,6 +54,9 @@ figures! {
     pub(crate) struct ReportedRecording {
         /// Where the facts come from: `bpf`, `tracepoints` or `import`.
         pub(crate) rung: Rung = Word,
+        /// Whose halts they are: `host`, of the host's VMs, or `guest`, of the idle CPUs of the machine that was recorded
+        /// (`record --guest`): then the one VM is that machine.
+        pub(crate) side: Side = Word,
         /// `full`, or `counts` or `stats` where halts were counted.
         pub(crate) mode: Mode = Word,
         /// Program and version.

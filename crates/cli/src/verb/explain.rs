@@ -44,6 +44,7 @@ pub(crate) struct Arguments {
 /// Explains.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let opened = Opened::open(&arguments.dir)?;
+    opened.must_be_of_host("explain")?;
     let vms = select::vms(&opened.info().roster, arguments.vm.as_deref())?;
     let only = arguments.vm.as_ref().map(|_| vms.clone());
     let request = TuneRequest::of_goal(arguments.weight.named(), only);

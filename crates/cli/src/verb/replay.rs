@@ -3,9 +3,13 @@
 use std::path::PathBuf;
 
 use haltwise_capture::note::Note;
+use haltwise_core::event::Knob;
+use haltwise_core::kvm::guest::Rule;
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::policy::{POLICIES, Setting, Spec};
+use haltwise_core::recording::Side;
 use haltwise_core::replay::Arrivals;
+use haltwise_core::verify::guest::Parameter;
 use haltwise_document::{Document, csv};
 
 use crate::costs::GivenCosts;
@@ -81,6 +85,18 @@ pub(crate) struct Arguments {
 /// Policies that are played when none is named.
 const FIRST_LOOK: [&str; 5] = ["off", "kvm", "kvm:knobs=default", "learned", "clairvoyant"];
 
+/// The same for a guest: its governor as it was set is the first, see [`guest_policy`].
+const FIRST_LOOK_GUEST: [&str; 8] = [
+    "guest-haltpoll:max=50us,grow_start=10us",
+    "guest-haltpoll:max=100us",
+    "guest-haltpoll",
+    "guest-haltpoll:max=500us",
+    "guest-haltpoll:max=1ms",
+    "guest-haltpoll:max=2400us,grow_start=2400us",
+    "smart-idle-poll",
+    "clairvoyant",
+];
+
 /// Plays and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let shown = &arguments.shown;
@@ -88,8 +104,8 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         terminal::document(&list(), shown.width())?;
         return Ok(Exit::Done);
     };
-    let specs = specs(arguments)?;
     let opened = Opened::open(dir)?;
+    let specs = specs(arguments, &opened)?;
     let request = ReplayRequest {
         specs: specs.iter().map(|subject| subject.spec.clone()).collect(),
         latency_weight_milli: arguments.weight.named().1,
@@ -134,14 +150,30 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 }
 
 /// The policies wanted, each tried before a long capture is read.
-fn specs(arguments: &Arguments) -> Result<Vec<Subject>, Failure> {
-    let wanted: Vec<Spec> = if arguments.policy.is_empty() {
-        FIRST_LOOK
-            .iter()
+fn specs(arguments: &Arguments, opened: &Opened) -> Result<Vec<Subject>, Failure> {
+    let side = opened.info().side;
+    let parse = |all: &[&str]| {
+        all.iter()
             .map(|text| text.parse())
-            .collect::<Result<_, _>>()?
-    } else {
-        arguments.policy.clone()
+            .collect::<Result<_, _>>()
+    };
+    let wanted: Vec<Spec> = match side {
+        _ if !arguments.policy.is_empty() => arguments.policy.clone(),
+        Side::Host => parse(&FIRST_LOOK)?,
+        Side::Guest => {
+            let in_force = guest_policy(&opened.info().knobs);
+            let kernel = kernel_of_guest(arguments, opened);
+            let each = ["off".to_owned(), in_force].into_iter();
+            let each = each.chain(FIRST_LOOK_GUEST.map(str::to_owned));
+            let mut specs = Vec::<Spec>::new();
+            for text in each {
+                let spec = with_kernel(&text, kernel).parse()?;
+                if !specs.contains(&spec) {
+                    specs.push(spec);
+                }
+            }
+            specs
+        }
     };
     let setting = Setting::upstream(Version::new(6, 12), Arch::X86, 0);
     let tried = wanted.into_iter().map(|spec| {
@@ -155,6 +187,47 @@ fn specs(arguments: &Arguments) -> Result<Vec<Subject>, Failure> {
         })
     });
     tried.collect()
+}
+
+/// The governor of a guest as it was set when it was recorded.
+fn guest_policy(knobs: &[Knob]) -> String {
+    let is_haltpoll =
+        |knob: &Knob| knob.name == "cpuidle.current_governor" && knob.value.trim() == "haltpoll";
+    if !knobs.iter().any(is_haltpoll) {
+        return "off".to_owned();
+    }
+    // What is the module's default goes without saying, but for the one that everybody asks for.
+    let each = Parameter::ALL.into_iter().filter_map(|parameter| {
+        let named = knobs.iter().find(|knob| knob.name == parameter.as_str())?;
+        let (_, value) = Parameter::of(named)?;
+        let is_said = value != parameter.default_value() || parameter == Parameter::HaltPollNs;
+        is_said.then(|| match parameter {
+            Parameter::HaltPollNs | Parameter::GrowStart => {
+                format!("{}={value}ns", parameter.key())
+            }
+            _ => format!("{}={}", parameter.key(), named.value.trim()),
+        })
+    });
+    format!("guest-haltpoll:{}", each.collect::<Vec<_>>().join(","))
+}
+
+/// The recorded kernel, or the one of the command line.
+fn kernel_of_guest(arguments: &Arguments, opened: &Opened) -> Option<Version> {
+    let recorded = || opened.info().host.kernel_release.parse().ok();
+    arguments.kernel.or_else(recorded)
+}
+
+/// The governor of that kernel, where it is not the one that is meant without saying; other policies have none.
+fn with_kernel(policy: &str, kernel: Option<Version>) -> String {
+    let is_meant = |kernel: &Version| Rule::of(*kernel) == Rule::of(Version::LAST_READ);
+    match (
+        policy.split_once(':'),
+        kernel.filter(|kernel| !is_meant(kernel)),
+    ) {
+        (Some(("guest-haltpoll", _)), Some(kernel)) => format!("{policy},kernel={kernel}"),
+        (None, Some(kernel)) if policy == "guest-haltpoll" => format!("{policy}:kernel={kernel}"),
+        _ => policy.to_owned(),
+    }
 }
 
 fn list() -> Document {

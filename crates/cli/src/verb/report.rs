@@ -114,7 +114,10 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     let (recording, ends) = load::load(&opened, over_time, &mut [looking.sink()])?;
     looking.go_on(&opened, &ends);
-    let summary = Recommendation::of(&looking.recommend(&opened, &request));
+    let recommended = opened
+        .must_be_of_host("tune")
+        .and_then(|()| looking.recommend(&opened, &request));
+    let summary = Recommendation::of(&recommended);
     let wanted = |vm: &Vm| wanted.contains(&vm.index);
     let mut report = build::report(&recording, wanted, summary, extent);
     if !shown.is_json() {

@@ -87,6 +87,7 @@ pub(crate) struct Arguments {
 /// Seeks and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let opened = Opened::open(&arguments.dir)?;
+    opened.must_be_of_host("tune")?;
     let selector = arguments.vm.as_deref();
     let vms = selector.map(|vm| select::vms(&opened.info().roster, Some(vm)));
     let request = TuneRequest {

@@ -1,7 +1,8 @@
-//! `guest-haltpoll:guest_halt_poll_ns=200us`: the guest's own governor, in front of a host that does
+//! `guest-haltpoll:max=200us`: the guest's own governor, in front of a host that does
 //! not poll.
 //!
-//! Keys are the module's parameters by their names; what is not given is the module's default.
+//! Keys are those of the policy `kvm`, each for the module's parameter: `max` is `guest_halt_poll_ns`, the others
+//! have its name without `guest_halt_poll_`. What is not given is the module's default.
 //! `kernel` is the guest's, which no recording of the host tells: the last one read, unless given.
 //! What it judges is the time in HLT, `halt_ns - poll_ns`: a successful poll moves nothing, and a gap
 //! counts as short up to the limit and the ceiling together. A poll is taken to end at its limit;
@@ -16,8 +17,7 @@ use crate::kvm::guest::{Last, Params, Rule};
 
 pub(super) const ENTRY: Entry = Entry {
     name: "guest-haltpoll",
-    form: "guest_halt_poll_ns=TIME, guest_halt_poll_grow=N, guest_halt_poll_grow_start=TIME, \
-           guest_halt_poll_shrink=N, guest_halt_poll_allow_shrink=Y or N, kernel=VERSION, \
+    form: "max=TIME,grow=N,grow_start=TIME,shrink=N,allow_shrink=Y or N,kernel=VERSION, \
            each optional",
     summary: "the governor of a guest that polls before it halts",
     build: |args, setting| {
@@ -29,18 +29,12 @@ pub(super) const ENTRY: Entry = Entry {
         let default = Params::default();
         let may_shrink = [("Y", true), ("N", false)];
         let params = Params {
-            guest_halt_poll_ns: args
-                .kvm_time("guest_halt_poll_ns")?
-                .unwrap_or(default.guest_halt_poll_ns),
-            grow: args.whole("guest_halt_poll_grow")?.unwrap_or(default.grow),
-            grow_start: args
-                .kvm_time("guest_halt_poll_grow_start")?
-                .unwrap_or(default.grow_start),
-            shrink: args
-                .whole("guest_halt_poll_shrink")?
-                .unwrap_or(default.shrink),
+            guest_halt_poll_ns: args.kvm_time("max")?.unwrap_or(default.guest_halt_poll_ns),
+            grow: args.whole("grow")?.unwrap_or(default.grow),
+            grow_start: args.kvm_time("grow_start")?.unwrap_or(default.grow_start),
+            shrink: args.whole("shrink")?.unwrap_or(default.shrink),
             allow_shrink: args
-                .word("guest_halt_poll_allow_shrink", &may_shrink, "Y or N")?
+                .word("allow_shrink", &may_shrink, "Y or N")?
                 .unwrap_or(default.allow_shrink),
         };
         Ok(Box::new(GuestHaltpoll {

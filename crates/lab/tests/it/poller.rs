@@ -44,12 +44,12 @@ fn the_guests_governor_is_the_kernels() {
     }
     for policy in [
         "guest-haltpoll",
-        "guest-haltpoll:guest_halt_poll_ns=60us,guest_halt_poll_grow_start=10us",
-        "guest-haltpoll:guest_halt_poll_grow=3,guest_halt_poll_shrink=0",
-        "guest-haltpoll:guest_halt_poll_grow=0,guest_halt_poll_shrink=1",
-        "guest-haltpoll:guest_halt_poll_ns=90us,guest_halt_poll_allow_shrink=N",
-        "guest-haltpoll:guest_halt_poll_grow_start=1ms",
-        "guest-haltpoll:guest_halt_poll_ns=0ns",
+        "guest-haltpoll:max=60us,grow_start=10us",
+        "guest-haltpoll:grow=3,shrink=0",
+        "guest-haltpoll:grow=0,shrink=1",
+        "guest-haltpoll:max=90us,allow_shrink=N",
+        "guest-haltpoll:grow_start=1ms",
+        "guest-haltpoll:max=0ns",
     ] {
         let params = params(policy);
         let rule = Rule::of(Version::LAST_READ).unwrap();

@@ -15,14 +15,14 @@ qmp() { # VM, commands
 # Which address a VM has, on a network of its own.
 address_of() { echo "10.9.${1#web}.2"; }
 
-launch() { # VM, options of its kernel, QEMU, memory in MiB
+launch() { # VM, options of its kernel, QEMU, memory in MiB, its root
     number=${1#web}
     tunctl -t "tap$number" >/dev/null
     ip addr add "10.9.$number.1/24" dev "tap$number"
     ip link set "tap$number" up
     dd if=/dev/zero of="/run/$1.disk" bs=1M count=4 2>/dev/null
     "$3" -name "guest=$1,debug-threads=on" -machine q35,accel=kvm -cpu host -smp 2 -m "$4" \
-        -nodefaults -display none -L /firmware -kernel /guest/kernel -initrd /guest/initramfs \
+        -nodefaults -display none -L /firmware -kernel /guest/kernel -initrd "/guest/$5" \
         -append "console=ttyS0 quiet panic=-1 tsc=reliable iomem=relaxed address=$(address_of "$1") $2" \
         -serial "file:/out/$1.console" -qmp "unix:/run/$1.qmp,server=on,wait=off" \
         -netdev "tap,id=n0,ifname=tap$number,script=no,downscript=no,vhost=on" \
@@ -33,7 +33,7 @@ launch() { # VM, options of its kernel, QEMU, memory in MiB
 
 wait_for() { # VM: until its first process has come so far
     until grep -q 'guest: up' "/out/$1.console" 2>/dev/null; do
-        [ "$(cut -d. -f1 /proc/uptime)" -lt 100 ] || {
+        [ "$(cut -d. -f1 /proc/uptime)" -lt 150 ] || {
             say "$1 does not boot: $(tail -3 "/out/$1.console") $(cat "/out/$1.qemu")"
             exit 75 # as STOOD_STILL
         }

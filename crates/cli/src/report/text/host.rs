@@ -1,5 +1,7 @@
 //! The head of the report: the host and its settings; and the figures of an account in a row.
 
+use haltwise_core::recording::Side;
+
 use crate::number::{count, maybe_nanos, nanos, scaled, share, three_digits};
 use crate::page::{Page, Stands, harmless};
 use crate::report::view::{AccountFigures, Report, ReportedSetting};
@@ -8,7 +10,12 @@ use crate::words::plural;
 /// Shows the host.
 pub(super) fn host(page: &mut Page, report: &Report) {
     let host = &report.host;
-    page.heading(&format!("Host {}", harmless(&host.name)));
+    let side = report.recording.side;
+    let what = match side {
+        Side::Host => "Host",
+        Side::Guest => "Guest",
+    };
+    page.heading(&format!("{what} {}", harmless(&host.name)));
     let mut machine = vec![format!("Linux {}", harmless(&host.kernel))];
     machine.extend(host.cpus.map(|n| plural(n.into(), "CPU")));
     let busy = |cpus| format!("{} of them busy", three_digits(cpus));
@@ -16,7 +23,7 @@ pub(super) fn host(page: &mut Page, report: &Report) {
     let pressure = |p| format!("CPU pressure {} (PSI)", share(p));
     machine.extend(host.cpu_pressure.map(pressure));
     page.wrapped("  ", &machine.join(", "), 2);
-    knobs(page, &host.knobs);
+    knobs(page, &host.knobs, side);
     let account = &host.account;
     let cpus_polling = account.poll.ns.map(|ns| {
         let cpus = ns as f64 / account.span_ns.max(1) as f64;
@@ -25,9 +32,14 @@ pub(super) fn host(page: &mut Page, report: &Report) {
     page.wrapped(
         "  ",
         &format!(
-            "{}, {} in {}: {} halts, {} halts/s{}",
-            plural(host.vms as u64, "VM"),
-            plural(account.vcpus as u64, "vCPU"),
+            "{} in {}: {} halts, {} halts/s{}",
+            match side {
+                Side::Host => {
+                    let vms = plural(host.vms as u64, "VM");
+                    format!("{vms}, {}", plural(account.vcpus as u64, "vCPU"))
+                }
+                Side::Guest => plural(account.vcpus as u64, "CPU"),
+            },
             nanos(account.span_ns),
             count(account.halts),
             scaled(account.halts_per_s),
@@ -49,7 +61,7 @@ pub(super) fn recommendation(page: &mut Page, report: &Report) {
 }
 
 /// The rule's four parameters in one line, then what else is set, then what changed.
-fn knobs(page: &mut Page, knobs: &[ReportedSetting]) {
+fn knobs(page: &mut Page, knobs: &[ReportedSetting], side: Side) {
     const RULE: [&str; 4] = [
         "halt_poll_ns",
         "halt_poll_ns_grow",
@@ -67,7 +79,8 @@ fn knobs(page: &mut Page, knobs: &[ReportedSetting]) {
         let short = name.strip_prefix("halt_poll_ns_").unwrap_or(name);
         rule.push(format!("{short} {value}"));
     }
-    if !rule.is_empty() {
+    // Those of KVM bind VMs of a guest, if it has any.
+    if !rule.is_empty() && side.is_host() {
         page.wrapped("  kvm: ", &rule.join(", "), 7);
     }
     let others = of_host.iter().filter(|k| !RULE.contains(&k.name.as_str()));
@@ -90,7 +103,10 @@ fn knobs(page: &mut Page, knobs: &[ReportedSetting]) {
         })
         .collect();
     if !guest.is_empty() {
-        let text = format!("{} (this host is itself a guest)", guest.join(", "));
+        let mut text = guest.join(", ");
+        if side.is_host() {
+            text.push_str(" (this host is itself a guest)");
+        }
         page.wrapped("  haltpoll: ", &text, 12);
     }
     for knob in knobs.iter().filter(|knob| knob.changes > 0) {

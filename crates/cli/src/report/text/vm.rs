@@ -1,13 +1,15 @@
 //! The screen of one VM.
 
+use haltwise_core::recording::Side;
+
 use super::account::{account, parts_bar};
 use super::charts::window;
 use super::host::{STANDS, header, row};
-use crate::number::nanos;
+use crate::number::{count, nanos};
 use crate::page::{Page, Stands, harmless};
 use crate::report::honest::{is_paused, paused, presence};
 use crate::report::verdict::ceilings;
-use crate::report::view::{Report, ReportedVcpu, ReportedVm};
+use crate::report::view::{AccountFigures, Report, ReportedVcpu, ReportedVm};
 use crate::words::plural;
 
 /// Shows a VM.
@@ -16,13 +18,16 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &ReportedVm, vcpus: bool)
         0 => String::new(),
         n => format!(", VM {} of this process", u64::from(n) + 1),
     };
-    page.heading(&format!(
-        "VM {} ({}, pid {}{which}), {}",
-        harmless(&vm.name),
-        vm.vmm,
-        vm.pid,
-        plural(vm.vcpus.len() as u64, "vCPU"),
-    ));
+    page.heading(&match report.recording.side {
+        Side::Host => format!(
+            "VM {} ({}, pid {}{which}), {}",
+            harmless(&vm.name),
+            vm.vmm,
+            vm.pid,
+            plural(vm.vcpus.len() as u64, "vCPU"),
+        ),
+        Side::Guest => format!("Idle time of {}", plural(vm.vcpus.len() as u64, "CPU")),
+    });
     if let Some(text) = presence(vm, report) {
         page.wrapped("  ", &text, 2);
     }
@@ -39,7 +44,9 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &ReportedVm, vcpus: bool)
     if let Some(text) = paused(vm, report) {
         page.wrapped("  ", &text, 2);
     }
-    page.wrapped("  ceiling ", &ceilings(vm), 10);
+    if report.recording.side.is_host() {
+        page.wrapped("  ceiling ", &ceilings(vm), 10);
+    }
     vetoes(page, vm);
     if is_paused(vm) {
         return;
@@ -53,10 +60,26 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &ReportedVm, vcpus: bool)
     } else {
         let vetoed = vm.vcpus.iter().any(|vcpu| vcpu.guest_veto == Some(true));
         account(page, report, &vm.account, vetoed);
+        spared(page, report, &vm.account);
     }
     if vcpus {
         vcpu_table(page, report, vm);
     }
+}
+
+/// What a guest's own polls spare, and what its halts cost beside time: exits and IPIs.
+fn spared(page: &mut Page, report: &Report, account: &AccountFigures) {
+    if report.recording.side.is_host() {
+        return;
+    }
+    page.gap();
+    let spared = account.poll.successful;
+    let text = format!(
+        "{} HLT exits to the host; {} polls ended without one, and no IPI was sent to end them.",
+        count(account.waits),
+        count(spared),
+    );
+    page.wrapped("  ", &text, 2);
 }
 
 fn vetoes(page: &mut Page, vm: &ReportedVm) {

@@ -37,16 +37,16 @@ fn its_parameters_have_the_modules_names() {
     };
     assert_eq!(
         walked(
-            "guest-haltpoll:guest_halt_poll_ns=300us,guest_halt_poll_grow=3,\
-             guest_halt_poll_grow_start=9us,guest_halt_poll_shrink=4"
+            "guest-haltpoll:max=300us,grow=3,\
+             grow_start=9us,shrink=4"
         ),
         [0, 9_000, 27_000, 0, 0]
     );
-    let tuned = "guest-haltpoll:guest_halt_poll_ns=2400us,guest_halt_poll_grow_start=2400us";
+    let tuned = "guest-haltpoll:max=2400us,grow_start=2400us";
     assert_eq!(walked(tuned), [0, 2_400_000, 2_400_000, 0, 0]);
     let decay = [0, 2_400_000, 2_400_000, 1_200_000, 600_000];
     assert_eq!(walked(&format!("{tuned},kernel=6.1")), decay);
-    let kept = walked("guest-haltpoll:guest_halt_poll_allow_shrink=N");
+    let kept = walked("guest-haltpoll:allow_shrink=N");
     assert_eq!(kept, [0, 50_000, 100_000, 100_000, 100_000]);
 }
 
@@ -57,14 +57,8 @@ fn what_no_guest_has_is_refused() {
             "kernel=5.3",
             "`kernel=5.3` is not a kernel that has the governor (5.4 or later)",
         ),
-        (
-            "guest_halt_poll_allow_shrink=maybe",
-            "`guest_halt_poll_allow_shrink=maybe` is not Y or N",
-        ),
-        (
-            "guest_halt_poll_ns=5s",
-            "`guest_halt_poll_ns=5s` is not a time that KVM",
-        ),
+        ("allow_shrink=maybe", "`allow_shrink=maybe` is not Y or N"),
+        ("max=5s", "`max=5s` is not a time that KVM"),
         ("halt_poll_ns=5us", "takes no `halt_poll_ns`"),
     ] {
         let error = refusal(&format!("guest-haltpoll:{args}"));

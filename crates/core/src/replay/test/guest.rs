@@ -8,7 +8,7 @@ use crate::policy::Side;
 const GUESTS: [&str; 3] = [
     "guest-haltpoll",
     "smart-idle-poll",
-    "guest-haltpoll:guest_halt_poll_ns=1ms,guest_halt_poll_shrink=0",
+    "guest-haltpoll:max=1ms,shrink=0",
 ];
 
 /// What comes of samples under a policy, from no window.

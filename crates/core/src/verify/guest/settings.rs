@@ -40,6 +40,17 @@ impl Parameter {
         }
     }
 
+    /// The policy's key for it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::HaltPollNs => "max",
+            Self::Grow => "grow",
+            Self::GrowStart => "grow_start",
+            Self::Shrink => "shrink",
+            Self::AllowShrink => "allow_shrink",
+        }
+    }
+
     /// Which one a recorded setting is, if it is one of them and can be read.
     pub fn of(knob: &Knob) -> Option<(Self, u32)> {
         let known = Self::ALL.into_iter();
