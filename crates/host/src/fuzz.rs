@@ -2,6 +2,8 @@
 //!
 //! Not part of the library's interface. Each gives how much it could read.
 
+use haltwise_core::event::{Halt, WindowChange};
+
 use crate::bpf;
 use crate::exits;
 use crate::tracefs::EventFormat;
@@ -49,7 +51,7 @@ pub fn format(bytes: &[u8]) -> u64 {
     read
 }
 
-/// Reads bytes as a halt that a BPF program sent, and as a count of exits; 1 if there are enough of
+/// Reads bytes as a halt and as an idle period that a BPF program sent, and as a count of exits; 1 if there are enough of
 /// them for the first.
 ///
 /// # Panics
@@ -60,9 +62,17 @@ pub fn bpf_record(bytes: &[u8]) -> u64 {
         assert_eq!(times, row.handling_ns.count(), "{row:?}");
         assert_eq!(row.cause.sub.is_some(), row.cause.kind.is_sub(), "{row:?}");
     }
+    if let Some((halt, change)) = bpf::fuzz_idle(bytes) {
+        check_halt(&halt, change);
+    }
     let Some((halt, change)) = bpf::fuzz_record(bytes) else {
         return 0;
     };
+    check_halt(&halt, change);
+    1
+}
+
+fn check_halt(halt: &Halt, change: Option<WindowChange>) {
     assert!(halt.waited || halt.wake_latency_ns == Some(0), "{halt:?}");
     assert!(halt.gap_ns() <= Some(halt.halt_ns), "{halt:?}");
     assert!(halt.sleep_ns() <= Some(halt.halt_ns), "{halt:?}");
@@ -70,5 +80,4 @@ pub fn bpf_record(bytes: &[u8]) -> u64 {
     if let Some(change) = change {
         assert_eq!(change.tid, halt.tid, "{change:?}");
     }
-    1
 }

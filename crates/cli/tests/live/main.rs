@@ -23,6 +23,7 @@ mod experiments;
 mod explain;
 mod foreign_library;
 mod halt_loop;
+mod idle;
 mod interval;
 mod now;
 mod piped;
