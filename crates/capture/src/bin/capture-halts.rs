@@ -13,11 +13,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = std::env::args_os()
         .nth(1)
         .ok_or("usage: capture-halts DIR")?;
-    println!("tid,start_ns,halt_ns,waited,change,window_ns,window_next_ns,wake");
+    println!("tid,start_ns,halt_ns,waited,change,window_ns,window_next_ns,wake,polled,poll_ns");
     for halt in Capture::open(Path::new(&directory))?.as_stored().halts()? {
         let halt = halt?;
         println!(
-            "{},{},{},{},{},{},{},{}",
+            "{},{},{},{},{},{},{},{},{},{}",
             halt.tid.0,
             halt.start_ns,
             halt.halt_ns,
@@ -26,6 +26,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             known(halt.window_ns),
             known(halt.window_next_ns),
             halt.wake.as_str(),
+            known(halt.polled),
+            known(halt.poll_ns),
         );
     }
     Ok(())

@@ -119,7 +119,7 @@ impl IdleCollector {
             *last = halt.end_ns();
             if self.counting.holds(period.end_ns) {
                 facts.halts.push(halt);
-                facts.windows.extend(period.window_change());
+                facts.windows.extend(period.window_change(halt.end_ns()));
             }
         }
         Ok(())

@@ -1,61 +1,61 @@
 //! What was recorded inside the Linux guest, against the kernel's own counters of cpuidle and KVM's of HLT exits.
 
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::process::Command;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
 use super::counters::Counters;
-use super::{Binaries, Depth, ask};
+use super::{Binaries, Depth};
 use crate::kernels::witness::Found;
+use crate::tool;
 
 /// How large each load is: round trips between the guest's two CPUs, and a third as many timers.
 pub(super) fn load(depth: Depth) -> u64 {
     match depth {
-        Depth::Quick => 150,
+        Depth::Quick => 60,
         Depth::Thorough => 3_000,
     }
 }
 
-/// A CPU's entries into a state, and the microseconds there, by CPU and the state's name.
-type States = BTreeMap<(u32, String), (u64, u64)>;
-
-/// What we read of `haltwise report --json`.
-#[derive(Debug, Deserialize)]
-struct Report {
-    recording: Recording,
-    vms: Vec<Vm>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Recording {
-    lost: u64,
-}
-
-#[derive(Debug, Deserialize)]
-struct Vm {
-    vcpus: Vec<Vcpu>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Vcpu {
-    id: u32,
-    account: Account,
-}
-
-#[derive(Debug, Deserialize)]
-struct Account {
-    waits: u64,
-    halted_ns: u64,
-    poll: Poll,
-}
-
-#[derive(Debug, Deserialize)]
-struct Poll {
-    polled: u64,
+/// Entries into the polling state or the others, and the time there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Stay {
+    entered: u64,
     ns: u64,
+}
+
+impl Stay {
+    fn add(&mut self, entered: u64, ns: u64) {
+        self.entered += entered;
+        self.ns += ns;
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self {
+            entered: self.entered.saturating_sub(before.entered),
+            ns: self.ns.saturating_sub(before.ns),
+        }
+    }
+
+    /// Within a hundredth, and what happens while the counters are read.
+    fn is_near(self, other: Self) -> bool {
+        let near = |one: u64, two: u64, edge| one.abs_diff(two) <= two / 100 + edge;
+        near(self.entered, other.entered, EDGE) && near(self.ns, other.ns, EDGE_NS)
+    }
+}
+
+/// Of each CPU, by whether it polled.
+type Stays = BTreeMap<(u32, bool), Stay>;
+
+/// What the guest's kernel had counted at a moment.
+#[derive(Debug)]
+struct Counted {
+    time_ns: u64,
+    stays: Stays,
 }
 
 /// What we read of `haltwise verify --json`.
@@ -66,8 +66,12 @@ struct Verified {
     differences: u64,
 }
 
-/// Parts of the recording around the reading of the counters: the shell that reads them and what starts it.
-const EDGES: u64 = 60;
+/// Idle periods while the counters are read.
+const EDGE: u64 = 10;
+/// Their time: the clock that is read with the counters ticks by 10 ms, and a CPU may be idle for some of these.
+const EDGE_NS: u64 = 60_000_000;
+/// HLT exits while the guest was not asked yet, or no longer: its network and its shells.
+const AROUND: u64 = 150;
 
 /// Judges what the guest left in a folder.
 pub(super) fn judge(dir: &Path, binaries: &Binaries) -> Found {
@@ -82,26 +86,21 @@ fn judge_all(dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<()> {
     let capture = dir.join("capture");
     let governor = read(&dir.join("governor"))?;
     let governor = governor.trim();
-    let report: Report = ask(binaries, &["report", "--json"], &capture)?;
-    if report.recording.lost > 0 {
-        let lost = report.recording.lost;
-        found.disagreements.push(format!("{lost} events were lost"));
-    }
-    let kept = between(&dir.join("before"), &dir.join("after"))?;
-    for cpu in report.vms.iter().flat_map(|vm| &vm.vcpus) {
-        judge_cpu(cpu, &kept, found);
-    }
+    let kept = [counted(&dir.join("before"))?, counted(&dir.join("after"))?];
+    let recorded = tool::ask(Command::new(&binaries.halts).arg(&capture))?;
+    let recorded = stays(&recorded, kept[0].time_ns..=kept[1].time_ns)?;
+    compare(&recorded, &between(&kept), found);
     let verified = if governor == "haltpoll" {
         judge_rule(&capture, binaries, found)?
     } else {
         "nothing to verify".to_owned()
     };
-    let whole = between(&dir.join("first"), &dir.join("last"))?;
-    let halted = whole.iter().filter(|((_, state), _)| state != "POLL");
-    let halted: u64 = halted.map(|(_, (entered, _))| entered).sum();
+    let whole = between(&[counted(&dir.join("first"))?, counted(&dir.join("last"))?]);
+    let halted = whole.iter().filter(|((_, polled), _)| !polled);
+    let halted: u64 = halted.map(|(_, stay)| stay.entered).sum();
     let kvm = Counters::between(&dir.join("kvm.before"), &dir.join("kvm.after"))?;
     let exits = kvm.sum("halt_exits");
-    if exits.abs_diff(halted) > halted / 1_000 + EDGES {
+    if exits.abs_diff(halted) > halted / 1_000 + AROUND {
         found.disagreements.push(format!(
             "the guest entered HLT {halted} times, KVM counted {exits} exits"
         ));
@@ -111,29 +110,14 @@ fn judge_all(dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<()> {
     Ok(())
 }
 
-/// Times and counts within a hundredth of the kernel's own.
-fn judge_cpu(cpu: &Vcpu, kept: &States, found: &mut Found) {
-    let of = |polls: bool| {
-        let of_cpu = kept.iter().filter(|((id, _), _)| *id == cpu.id);
-        let states = of_cpu.filter(|((_, state), _)| (state == "POLL") == polls);
-        states.fold((0, 0), |(entered, us), (_, more)| {
-            (entered + more.0, us + more.1)
-        })
-    };
-    let polled_ns = cpu.account.poll.ns;
-    let halted_ns = cpu.account.halted_ns.saturating_sub(polled_ns);
-    for (what, ours, theirs) in [
-        ("polled", (cpu.account.poll.polled, polled_ns), of(true)),
-        ("halted", (cpu.account.waits, halted_ns), of(false)),
-    ] {
-        let us = ours.1 / 1_000;
-        let count = ours.0.abs_diff(theirs.0) <= theirs.0 / 100 + EDGES;
-        // An idle CPU may halt for some milliseconds while the counters are read.
-        let time = us.abs_diff(theirs.1) <= theirs.1 / 100 + 200_000;
-        if !count || !time {
+/// What was recorded of each CPU, beside what its kernel counted.
+fn compare(recorded: &Stays, counted: &Stays, found: &mut Found) {
+    for (&(cpu, polled), theirs) in counted {
+        let ours = recorded.get(&(cpu, polled)).copied().unwrap_or_default();
+        if !ours.is_near(*theirs) {
+            let what = if polled { "polled" } else { "halted" };
             found.disagreements.push(format!(
-                "CPU {} {what} {} times for {us} us; cpuidle: {} times for {} us",
-                cpu.id, ours.0, theirs.0, theirs.1
+                "CPU {cpu} {what}: {ours:?} recorded, cpuidle has {theirs:?}"
             ));
         }
     }
@@ -158,23 +142,27 @@ fn judge_rule(capture: &Path, binaries: &Binaries, found: &mut Found) -> Result<
     Ok(text)
 }
 
-fn between(before: &Path, after: &Path) -> Result<States> {
-    let (was, mut is) = (states(before)?, states(after)?);
-    for (state, (entered, us)) in &mut is {
-        let (entered_was, us_was) = was.get(state).copied().unwrap_or_default();
-        *entered = entered.saturating_sub(entered_was);
-        *us = us.saturating_sub(us_was);
-    }
-    Ok(is)
+fn between([before, after]: &[Counted; 2]) -> Stays {
+    let was = |place| before.stays.get(place).copied().unwrap_or_default();
+    let stays = after.stays.iter();
+    stays
+        .map(|(place, stay)| (*place, stay.since(was(place))))
+        .collect()
 }
 
-fn states(path: &Path) -> Result<States> {
+fn counted(path: &Path) -> Result<Counted> {
     parse(&read(path)?).with_context(|| format!("understand {}", path.display()))
 }
 
-fn parse(text: &str) -> Result<States> {
-    let mut states = States::new();
-    for line in text.lines() {
+fn parse(text: &str) -> Result<Counted> {
+    let mut lines = text.lines();
+    let uptime = lines.next().and_then(|line| line.split(' ').next());
+    let (seconds, hundredths) = uptime
+        .and_then(|time| time.split_once('.'))
+        .context("no uptime")?;
+    let time_ns = seconds.parse::<u64>()? * 1_000_000_000 + hundredths.parse::<u64>()? * 10_000_000;
+    let mut stays = Stays::new();
+    for line in lines {
         let mut words = line.splitn(4, ' ');
         let mut word = || words.next().context("a line is short");
         let (path, entered, us, name) = (word()?, word()?, word()?, word()?);
@@ -182,10 +170,35 @@ fn parse(text: &str) -> Result<States> {
             let number = part.strip_prefix("cpu")?;
             number.parse().ok()
         });
-        let cpu = cpu.context("a path without a CPU")?;
-        states.insert((cpu, name.to_owned()), (entered.parse()?, us.parse()?));
+        let place = (cpu.context("a path without a CPU")?, name == "POLL");
+        let stay = stays.entry(place).or_default();
+        stay.add(entered.parse()?, us.parse::<u64>()? * 1_000);
     }
-    Ok(states)
+    Ok(Counted { time_ns, stays })
+}
+
+/// What `capture-halts` prints of periods that ended in a time.
+fn stays(text: &str, within: RangeInclusive<u64>) -> Result<Stays> {
+    let mut stays = Stays::new();
+    for line in text.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [cpu, start, halt, waited, .., polled, poll] = fields[..] else {
+            bail!("no halt: {line}");
+        };
+        let (halt_ns, poll_ns): (u64, u64) = (halt.parse()?, poll.parse().unwrap_or(0));
+        if !within.contains(&start.parse::<u64>()?.saturating_add(halt_ns)) {
+            continue;
+        }
+        let cpu: u32 = cpu.parse()?;
+        for (polls, entered, ns) in [
+            (true, polled == "true", poll_ns),
+            (false, waited == "true", halt_ns.saturating_sub(poll_ns)),
+        ] {
+            let stay = stays.entry((cpu, polls)).or_default();
+            stay.add(u64::from(entered), if entered { ns } else { 0 });
+        }
+    }
+    Ok(stays)
 }
 
 fn read(path: &Path) -> Result<String> {
@@ -196,40 +209,52 @@ fn read(path: &Path) -> Result<String> {
 mod test {
     use super::*;
 
+    const COUNTED: &str = "12.50 3.00
+/sys/devices/system/cpu/cpu1/cpuidle/state0 9 4 POLL
+/sys/devices/system/cpu/cpu1/cpuidle/state1 7 3000 haltpoll idle
+";
+
     #[test]
-    fn states_are_read_by_cpu_and_name() {
-        let text = "/sys/devices/system/cpu/cpu1/cpuidle/state1 7 3000 haltpoll idle\n";
-        let states = parse(text).unwrap();
-        assert_eq!(states[&(1, "haltpoll idle".to_owned())], (7, 3_000));
+    fn states_are_read_by_cpu_and_whether_they_poll() {
+        let counted = parse(COUNTED).unwrap();
+        assert_eq!(counted.time_ns, 12_500_000_000);
+        let stay = |entered, ns| Stay { entered, ns };
+        assert_eq!(counted.stays[&(1, true)], stay(9, 4_000));
+        assert_eq!(counted.stays[&(1, false)], stay(7, 3_000_000));
         assert!(parse("/sys/x 1 2 POLL").is_err());
+        assert!(parse("1.00 1.00\n/sys/x 1 2 POLL").is_err());
+    }
+
+    #[test]
+    fn periods_count_by_what_they_entered_and_when_they_ended() {
+        let text = "tid,start_ns,halt_ns,waited,change,window_ns,window_next_ns,wake,polled,poll_ns
+1,100,50,true,none,,,timer,true,20
+1,200,30,false,none,,,ipi,true,30
+0,200,30,true,none,,,timer,false,0
+1,900,30,false,none,,,ipi,true,30
+";
+        let stays = stays(text, 150..=900).unwrap();
+        let stay = |entered, ns| Stay { entered, ns };
+        assert_eq!(stays[&(1, true)], stay(2, 50));
+        assert_eq!(stays[&(1, false)], stay(1, 30));
+        assert_eq!(stays[&(0, true)], stay(0, 0));
+        assert_eq!(stays[&(0, false)], stay(1, 30));
     }
 
     #[test]
     fn what_cpuidle_did_not_count_is_told() {
-        let kept = States::from([
-            ((0, "POLL".to_owned()), (1_000, 5_000_000)),
-            ((0, "haltpoll idle".to_owned()), (2_000, 90_000_000)),
-        ]);
-        let cpu = |polled, waits, halted_ns| Vcpu {
-            id: 0,
-            account: Account {
-                waits,
-                halted_ns,
-                poll: Poll {
-                    polled,
-                    ns: 5_000_000_000,
-                },
-            },
-        };
-        for (cpu, wrong) in [
-            (cpu(1_000, 2_000, 95_000_000_000), 0),
-            (cpu(1_071, 2_000, 95_000_000_000), 1),
-            (cpu(1_000, 2_100, 95_000_000_000), 1),
-            (cpu(1_000, 2_000, 99_000_000_000), 1),
+        let stay = |entered, ns| Stay { entered, ns };
+        let counted = Stays::from([((0, true), stay(1_000, 5_000_000_000))]);
+        for (ours, wrong) in [
+            (stay(1_000, 5_000_000_000), 0),
+            (stay(1_020, 5_110_000_000), 0),
+            (stay(1_021, 5_000_000_000), 1),
+            (stay(979, 5_000_000_000), 1),
+            (stay(1_000, 5_110_000_001), 1),
         ] {
             let mut found = Found::default();
-            judge_cpu(&cpu, &kept, &mut found);
-            assert_eq!(found.disagreements.len(), wrong, "{cpu:?}");
+            compare(&Stays::from([((0, true), ours)]), &counted, &mut found);
+            assert_eq!(found.disagreements.len(), wrong, "{ours:?}");
         }
     }
 }

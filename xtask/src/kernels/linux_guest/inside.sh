@@ -4,8 +4,9 @@
 out=/run/inside
 params=/sys/module/haltpoll/parameters
 
-# Of each CPU and state: its name, how often it was entered, and for how many microseconds.
+# The time, and of each CPU and state: how often it was entered, for how many microseconds, and its name.
 counters() {
+    cat /proc/uptime
     for state in /sys/devices/system/cpu/cpu*/cpuidle/state*; do
         echo "$state $(cat "$state/usage") $(cat "$state/time") $(cat "$state/name")"
     done

@@ -90,7 +90,7 @@ fn parse(text: &str) -> Result<Threads> {
     let mut threads: BTreeMap<u32, Vec<(u64, Halt)>> = BTreeMap::new();
     for line in text.lines().skip(1) {
         let fields: Vec<&str> = line.split(',').collect();
-        let [tid, start, halt, waited, change, window, _, wake] = fields[..] else {
+        let [tid, start, halt, waited, change, window, _, wake, ..] = fields[..] else {
             anyhow::bail!("no halt: {line}");
         };
         let length_ns: u64 = halt.parse()?;

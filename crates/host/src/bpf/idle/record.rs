@@ -125,15 +125,15 @@ impl RawIdle {
         }
     }
 
-    /// The call of grow or shrink, where there was one.
-    pub(super) fn window_change(&self) -> Option<WindowChange> {
+    /// The call of grow or shrink that the period made, which ended then, where there was one.
+    pub(super) fn window_change(&self, end_ns: u64) -> Option<WindowChange> {
         let grow = match self.call() {
             WindowCall::None => return None,
             WindowCall::Grow => true,
             WindowCall::Shrink => false,
         };
         Some(WindowChange {
-            time_ns: self.end_ns,
+            time_ns: end_ns,
             vm: Some(THIS_VM),
             vcpu: Some(VcpuId(self.cpu)),
             tid: Tid(self.cpu),
@@ -148,7 +148,8 @@ impl RawIdle {
 #[doc(hidden)]
 pub fn fuzz_idle(bytes: &[u8]) -> Option<(Halt, Option<WindowChange>)> {
     let raw = RawIdle::decode(bytes)?;
-    Some((raw.halt(0, None), raw.window_change()))
+    let halt = raw.halt(0, None);
+    Some((halt, raw.window_change(halt.end_ns())))
 }
 
 #[cfg(test)]
@@ -196,10 +197,10 @@ mod test {
             (halt.window_ns, halt.window_next_ns, halt.change),
             (Some(50_000), Some(100_000), WindowCall::Grow)
         );
-        let change = raw.window_change().unwrap();
+        let change = raw.window_change(halt.end_ns()).unwrap();
         assert_eq!(
-            (change.grow, change.old_ns, change.new_ns),
-            (true, 50_000, 100_000)
+            (change.grow, change.old_ns, change.new_ns, change.time_ns),
+            (true, 50_000, 100_000, 1_300_000)
         );
     }
 
@@ -213,7 +214,7 @@ mod test {
             (false, Some(0), WakeSource::Ipi)
         );
         assert_eq!(halt.ceiling_source, CeilingSource::Unknown);
-        assert_eq!((halt.window_ns, raw.window_change()), (None, None));
+        assert_eq!((halt.window_ns, raw.window_change(1)), (None, None));
     }
 
     #[test]
