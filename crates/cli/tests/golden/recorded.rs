@@ -5,10 +5,12 @@
 //! 64 and at 128 Hz, `port-poll`, `framebuffer`, `ipi`, and `pingpong`, which shows nothing; without exits:
 //! `poller`, and `pingpong` on the CPU of a `poller` that never gives it away. Under `--linux-guest --thorough`: a
 //! stock Linux guest under a stock QEMU (`xtask/src/kernels/linux_guest/explained.rs`), beside a second one that is
-//! paused and whose cpuidle driver is haltpoll. On Linux 6.18: `pingpong --gap fixed:125us --cap 200us`, and `poller
+//! paused and whose cpuidle driver is haltpoll; and `inside`, what that second one recorded of itself under twelve sets
+//! of parameters (`inside.rs` there; docs/guest.md shows it). On Linux 6.18: `pingpong --gap fixed:125us --cap 200us`, and `poller
 //! --guest-poll fixed:always`. Never made anew by these tests.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -105,4 +107,41 @@ fn a_doubled_tick_is_told_by_halts_and_by_exits() {
     let same = json(&["diff", "--json", a, a]);
     assert_eq!(same["different"], Value::from(0));
     assert!(same["compared"].as_u64().unwrap() > 20);
+}
+
+/// A guest's own idle periods, under twelve sets of parameters: as its governor's rule has them, and in the words of a
+/// guest; what only a host has is refused.
+#[test]
+fn what_a_guest_recorded_of_itself_is_read_as_a_guests() {
+    let verified = json(&["verify", "--json", "recorded/inside"]);
+    assert_eq!(verified["rule"]["polls"], "guest");
+    assert_eq!(verified["differences"], 0);
+    let (checked, halts) = (&verified["checked"], &verified["halts"]);
+    assert!(
+        checked.as_u64() >= halts.as_u64().map(|halts| halts / 100 * 98),
+        "{verified}"
+    );
+    for transition in ["grow", "shrink", "none"] {
+        let count = verified["transitions"][transition]["checked"].as_u64();
+        assert!(count > Some(50), "{transition}: {count:?}");
+    }
+    let replayed = json(&["replay", "--json", "recorded/inside"]);
+    let played = replayed["host"]["played"].as_array().unwrap();
+    let in_guest = played.iter().filter(|it| it["side"] == "guest").count();
+    assert!(in_guest >= 7, "{in_guest}");
+    for (arguments, expected) in [
+        (&["tune", "recorded/inside"][..], 3),
+        (&["explain", "recorded/inside"], 3),
+        (&["diff", "recorded/inside", "recorded/windows"], 2),
+    ] {
+        let mut refused = Command::new(env!("CARGO_BIN_EXE_haltwise"));
+        let output = refused
+            .args(arguments)
+            .current_dir(home())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(expected), "{arguments:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("of a guest's own idle CPUs"), "{said}");
+    }
 }

@@ -71,7 +71,7 @@ const EDGE: u64 = 10;
 /// Their time: the clock that is read with the counters ticks by 10 ms, and a CPU may be idle for some of these.
 const EDGE_NS: u64 = 60_000_000;
 /// HLT exits while the guest was not asked yet, or no longer: its network and its shells.
-const AROUND: u64 = 150;
+const AROUND: u64 = 250;
 
 /// Judges what the guest left in a folder.
 pub(super) fn judge(dir: &Path, binaries: &Binaries) -> Found {
@@ -154,25 +154,34 @@ fn counted(path: &Path) -> Result<Counted> {
     parse(&read(path)?).with_context(|| format!("understand {}", path.display()))
 }
 
+/// Lines of a file's path and what it holds.
 fn parse(text: &str) -> Result<Counted> {
-    let mut lines = text.lines();
-    let uptime = lines.next().and_then(|line| line.split(' ').next());
+    let files: Vec<(&str, &str)> = text
+        .lines()
+        .filter_map(|line| line.split_once(':'))
+        .collect();
+    let of = |path: &str| files.iter().find(|file| file.0 == path).map(|file| file.1);
+    let uptime = of("/proc/uptime").and_then(|times| times.split(' ').next());
     let (seconds, hundredths) = uptime
         .and_then(|time| time.split_once('.'))
         .context("no uptime")?;
     let time_ns = seconds.parse::<u64>()? * 1_000_000_000 + hundredths.parse::<u64>()? * 10_000_000;
     let mut stays = Stays::new();
-    for line in lines {
-        let mut words = line.splitn(4, ' ');
-        let mut word = || words.next().context("a line is short");
-        let (path, entered, us, name) = (word()?, word()?, word()?, word()?);
-        let cpu = path.split('/').find_map(|part| {
+    for (path, name) in &files {
+        let Some(state) = path.strip_suffix("/name") else {
+            continue;
+        };
+        let cpu = state.split('/').find_map(|part| {
             let number = part.strip_prefix("cpu")?;
             number.parse().ok()
         });
-        let place = (cpu.context("a path without a CPU")?, name == "POLL");
+        let number = |what| -> Result<u64> {
+            let text = of(&format!("{state}/{what}")).context("a counter is missing")?;
+            Ok(text.parse()?)
+        };
+        let place = (cpu.context("a path without a CPU")?, *name == "POLL");
         let stay = stays.entry(place).or_default();
-        stay.add(entered.parse()?, us.parse::<u64>()? * 1_000);
+        stay.add(number("usage")?, number("time")? * 1_000);
     }
     Ok(Counted { time_ns, stays })
 }
@@ -209,9 +218,13 @@ fn read(path: &Path) -> Result<String> {
 mod test {
     use super::*;
 
-    const COUNTED: &str = "12.50 3.00
-/sys/devices/system/cpu/cpu1/cpuidle/state0 9 4 POLL
-/sys/devices/system/cpu/cpu1/cpuidle/state1 7 3000 haltpoll idle
+    const COUNTED: &str = "/proc/uptime:12.50 3.00
+/sys/devices/system/cpu/cpu1/cpuidle/state0/name:POLL
+/sys/devices/system/cpu/cpu1/cpuidle/state1/name:haltpoll idle
+/sys/devices/system/cpu/cpu1/cpuidle/state0/usage:9
+/sys/devices/system/cpu/cpu1/cpuidle/state1/usage:7
+/sys/devices/system/cpu/cpu1/cpuidle/state0/time:4
+/sys/devices/system/cpu/cpu1/cpuidle/state1/time:3000
 ";
 
     #[test]
@@ -221,8 +234,10 @@ mod test {
         let stay = |entered, ns| Stay { entered, ns };
         assert_eq!(counted.stays[&(1, true)], stay(9, 4_000));
         assert_eq!(counted.stays[&(1, false)], stay(7, 3_000_000));
-        assert!(parse("/sys/x 1 2 POLL").is_err());
-        assert!(parse("1.00 1.00\n/sys/x 1 2 POLL").is_err());
+        let short = COUNTED.replace("usage:9", "");
+        for bad in ["", "/proc/uptime:x", &short] {
+            assert!(parse(bad).is_err(), "{bad}");
+        }
     }
 
     #[test]

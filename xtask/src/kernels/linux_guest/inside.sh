@@ -4,12 +4,12 @@
 out=/run/inside
 params=/sys/module/haltpoll/parameters
 
-# The time, and of each CPU and state: how often it was entered, for how many microseconds, and its name.
+# The time, and of each CPU and state: how often it was entered, for how many microseconds, and its name. One process, so
+# that little happens meanwhile.
 counters() {
-    cat /proc/uptime
-    for state in /sys/devices/system/cpu/cpu*/cpuidle/state*; do
-        echo "$state $(cat "$state/usage") $(cat "$state/time") $(cat "$state/name")"
-    done
+    cpuidle=/sys/devices/system/cpu/cpu*/cpuidle/state*
+    # shellcheck disable=SC2086
+    grep . /proc/uptime $cpuidle/name $cpuidle/usage $cpuidle/time
 }
 
 set_all() { # guest_halt_poll_ns, grow, grow_start, shrink, allow_shrink
@@ -43,8 +43,9 @@ under_sets() { # size of each load
 case $1 in
 under-sets) under_sets "$2" ;;
 *)
+    counters >/run/first
     mkdir $out
-    counters >$out/first
+    mv /run/first $out
     cat /sys/devices/system/cpu/cpuidle/current_governor >$out/governor
     haltwise record --guest --buffer 4 --json -o $out/capture -- sh /inside.sh under-sets "$1" \
         >$out/record.json 2>$out/record.err || echo "record --guest returned $?: $(cat $out/record.err)" >$out/failed

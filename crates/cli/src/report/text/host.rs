@@ -54,10 +54,17 @@ pub(super) fn host(page: &mut Page, report: &Report) {
     }
 }
 
-/// What `tune` recommends.
+/// What `tune` recommends; of a guest, where to look.
 pub(super) fn recommendation(page: &mut Page, report: &Report) {
     page.gap();
-    page.advice("  tune: ", &report.recommendation.text(), 8);
+    match report.recording.side {
+        Side::Host => page.advice("  tune: ", &report.recommendation.text(), 8),
+        Side::Guest => page.wrapped(
+            "  ",
+            "`haltwise replay` shows what other settings of the governor haltpoll would have cost.",
+            2,
+        ),
+    }
 }
 
 /// The rule's four parameters in one line, then what else is set, then what changed.
