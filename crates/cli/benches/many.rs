@@ -15,12 +15,20 @@ use std::path::Path;
 use haltwise_capture::info::{CaptureInfo, Clock, Ended, Host, Tool};
 use haltwise_capture::recording::{Ending, Recording};
 use haltwise_core::event::{CeilingSource, Facts, Halt, Knob, KnobScope, Observable, Vcpu, Vm};
-use haltwise_core::event::{WakeSource, WindowCall};
+use haltwise_core::event::{WakeSource, WindowCall, WindowChange};
 use haltwise_core::identity::Identity;
 use haltwise_core::ids::{Pid, Tid, VcpuId, VmIndex, VmKey, VmmKind};
+use haltwise_core::kvm::arch::Arch;
+use haltwise_core::kvm::knobs::Knobs;
+use haltwise_core::kvm::rule::Rule;
+use haltwise_core::kvm::step::{Observed, Step};
+use haltwise_core::kvm::version::Version;
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_core::workload::SplitMix64;
 use process::run;
+
+/// The kernel that the capture says it is of, and whose rule moves the windows.
+const KERNEL: Version = Version::new(6, 12);
 
 const START_NS: u64 = 1_000_000_000;
 /// Of each VM.
@@ -85,7 +93,7 @@ fn write(directory: &Path, vms: u32, halts: u64) {
         version: "0".to_owned(),
     };
     let host = Host {
-        kernel_release: "6.12.0".to_owned(),
+        kernel_release: format!("{KERNEL}.0"),
         arch: "x86_64".to_owned(),
         cpu_model: None,
         cpus: 256,
@@ -93,30 +101,38 @@ fn write(directory: &Path, vms: u32, halts: u64) {
     };
     let clock = Clock::new(START_NS, 1_767_225_600_000_000_000);
     let mut info = CaptureInfo::new(tool, host, clock, Rung::Bpf, Mode::Full);
+    let set = Knobs::defaults(KERNEL, Arch::X86);
     info.knobs = [
-        ("halt_poll_ns", "200000"),
-        ("halt_poll_ns_grow", "2"),
-        ("halt_poll_ns_grow_start", "10000"),
-        ("halt_poll_ns_shrink", "2"),
+        ("halt_poll_ns", set.halt_poll_ns),
+        ("halt_poll_ns_grow", set.grow),
+        ("halt_poll_ns_grow_start", set.grow_start),
+        ("halt_poll_ns_shrink", set.shrink),
     ]
     .map(|(name, value)| Knob {
         time_ns: START_NS,
         name: name.to_owned(),
         scope: KnobScope::Host,
-        value: value.to_owned(),
+        value: value.to_string(),
     })
     .to_vec();
     info.roster.vms = (0..vms).map(vm).collect();
-    info.roster.vcpus = (0..vms).map(vcpu).collect();
+    info.roster.vcpus = (0..vms).map(|vm| vcpu(vm, &set)).collect();
     let mut recording = Recording::create(directory, info).expect("a capture");
-    let mut random = SplitMix64(1);
+    let mut world = World {
+        rule: Rule::of(KERNEL, Arch::X86),
+        set,
+        windows: vec![0; vms as usize],
+        random: SplitMix64(1),
+    };
     for turn in 0..halts {
         for some in (0..vms).collect::<Vec<u32>>().chunks(50_000) {
-            let halts = some.iter().map(|&vm| halt(vm, turn, vms, &mut random));
-            let facts = Facts {
-                halts: halts.collect(),
-                ..Facts::default()
-            };
+            let mut facts = Facts::default();
+            for &vm in some {
+                let (halt, change) = world.halt(vm, turn);
+                facts.halts.push(halt);
+                facts.windows.extend(change);
+            }
+            facts.windows.sort_by_key(|change| change.time_ns);
             recording.append(&facts).expect("a disk with room");
         }
     }
@@ -152,41 +168,75 @@ fn vm(vm: u32) -> Vm {
     }
 }
 
-fn vcpu(vm: u32) -> Vcpu {
+fn vcpu(vm: u32, set: &Knobs) -> Vcpu {
     Vcpu {
         vm: VmIndex(vm),
         id: VcpuId(0),
         tid: Tid(1_000_000 + vm),
         window_ns: Some(0),
-        ceiling_ns: Some(200_000),
+        ceiling_ns: Some(set.halt_poll_ns),
         ceiling_source: CeilingSource::Param,
         guest_veto: None,
     }
 }
 
-/// One halt of each VM in each turn, by rising time; a third of them meet their poll.
-fn halt(vm: u32, turn: u64, vms: u32, random: &mut SplitMix64) -> Halt {
-    let offset_ns = TURN_NS / 2 * u64::from(vm) / u64::from(vms);
-    let gap_ns = 20_000 << random.below(12);
-    let waited = gap_ns > 40_000;
-    let latency_ns = 20_000 + random.below(40_000);
-    Halt {
-        start_ns: START_NS + turn * TURN_NS + offset_ns,
-        vm: Some(VmIndex(vm)),
-        vcpu: Some(VcpuId(0)),
-        tid: Tid(1_000_000 + vm),
-        halt_ns: if waited { gap_ns + latency_ns } else { gap_ns },
-        poll_ns: Some(if waited { 40_000 } else { gap_ns }),
-        window_ns: Some(40_000),
-        window_next_ns: Some(40_000),
-        ceiling_ns: Some(200_000),
-        ceiling_source: CeilingSource::Param,
-        change: WindowCall::None,
-        polled: Some(true),
-        wake: WakeSource::Timer,
-        wake_latency_ns: waited.then_some(latency_ns),
-        waited,
-        valid: true,
-        poll_cut: false,
+struct World {
+    rule: Rule,
+    set: Knobs,
+    /// What the last halt of each VM left.
+    windows: Vec<u32>,
+    random: SplitMix64,
+}
+
+impl World {
+    /// One halt of each VM in each turn, by rising time, and KVM's call of grow or shrink, if there is one.
+    fn halt(&mut self, vm: u32, turn: u64) -> (Halt, Option<WindowChange>) {
+        let ceiling = self.set.halt_poll_ns;
+        let left = self.windows[vm as usize];
+        let window = self.rule.entry(left, ceiling);
+        let offset_ns = TURN_NS / 2 * u64::from(vm) / self.windows.len() as u64;
+        let gap_ns = 20_000 << self.random.below(12);
+        let waited = gap_ns > u64::from(window);
+        let latency_ns = 20_000 + self.random.below(40_000);
+        let halt_ns = gap_ns + if waited { latency_ns } else { 0 };
+        let step = (self.rule).after(&self.set, ceiling, window, Observed::valid(halt_ns));
+        self.windows[vm as usize] = step.window;
+        let halt = Halt {
+            start_ns: START_NS + turn * TURN_NS + offset_ns,
+            vm: Some(VmIndex(vm)),
+            vcpu: Some(VcpuId(0)),
+            tid: Tid(1_000_000 + vm),
+            halt_ns,
+            poll_ns: Some(gap_ns.min(u64::from(window))),
+            window_ns: Some(window),
+            window_next_ns: Some(step.window),
+            ceiling_ns: Some(ceiling),
+            ceiling_source: CeilingSource::Param,
+            change: match step.call {
+                None => WindowCall::None,
+                Some(call) if call.grow => WindowCall::Grow,
+                Some(_) => WindowCall::Shrink,
+            },
+            polled: Some(window > 0),
+            wake: WakeSource::Timer,
+            wake_latency_ns: Some(if waited { latency_ns } else { 0 }),
+            waited,
+            valid: true,
+            poll_cut: false,
+        };
+        (halt, change(&halt, step))
     }
+}
+
+fn change(halt: &Halt, step: Step) -> Option<WindowChange> {
+    let call = step.call?;
+    Some(WindowChange {
+        time_ns: halt.end_ns(),
+        vm: halt.vm,
+        vcpu: halt.vcpu,
+        tid: halt.tid,
+        grow: call.grow,
+        old_ns: call.old,
+        new_ns: call.new,
+    })
 }
