@@ -194,11 +194,13 @@ fn not_apart(rows: &[(Option<VmIndex>, Option<VcpuId>, Tid)], lab: &[Counted]) -
 #[test]
 fn vms_of_one_process_that_are_soon_gone_keep_their_halts() {
     let Some(bench) = Bench::set_up() else { return };
-    // Each process has two VMs.
-    let processes = tries(120) / 4;
+    // Two modes, and two VMs in each process. A recorder ends by itself after a minute, so each sees few.
+    let (processes, rounds) = (30, tries(120).div_ceil(120));
+    let modes = ["counts", "full"].into_iter();
     let mut failures = Vec::new();
-    for mode in ["counts", "full"] {
-        let recorder = bench.recorder(mode, &["--mode", mode]);
+    for (mode, round) in modes.flat_map(|mode| (0..rounds).map(move |round| (mode, round))) {
+        let name = format!("{mode}-{round}");
+        let recorder = bench.recorder(&name, &["--mode", mode]);
         let short = [
             "run", "pingpong", "--rounds", "10", "--vms", "2", "--vcpus", "2", "--json",
         ];
@@ -209,7 +211,7 @@ fn vms_of_one_process_that_are_soon_gone_keep_their_halts() {
         let runs: Vec<_> = runs.collect();
         let output = recorder.end(Signal::INT);
         assert!(output.status.success(), "{}", told(&output));
-        let capture = Capture::open(&bench.path(mode)).unwrap();
+        let capture = Capture::open(&bench.path(&name)).unwrap();
         let halts = capture.halts().unwrap().map(Result::unwrap);
         let counts = capture.halt_counts().unwrap().map(Result::unwrap);
         let halts = halts.map(|halt| (halt.vm, halt.vcpu, halt.tid));
@@ -217,9 +219,9 @@ fn vms_of_one_process_that_are_soon_gone_keep_their_halts() {
             .chain(counts.map(|row| (row.vm, row.vcpu, row.tid)))
             .collect();
         let wrong = runs.iter().filter_map(|run| not_apart(&rows, run));
-        failures.extend(wrong.map(|wrong| format!("{mode}: {wrong}")));
+        failures.extend(wrong.map(|wrong| format!("{name}: {wrong}")));
     }
-    judge("short-lived VMs", processes * 4, &failures);
+    judge("short-lived VMs", rounds * processes * 4, &failures);
 }
 
 /// Threads of a process that run vCPUs, with what each says of itself by its name: VM and vCPU.
