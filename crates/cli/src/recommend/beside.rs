@@ -8,9 +8,11 @@ use haltwise_document::{Rows, Unit};
 
 use super::candidates::SettingRow;
 use super::caps::Withheld;
+use super::goal::Named;
 use super::say;
 use super::view::{PlayedSettings, SettingFigures, TuneResult, VmCeilings};
 use crate::number::{self, nanos_f64};
+use crate::page::harmless;
 
 /// What [`caps`] is about.
 pub(crate) const CAPS: &str = "A ceiling for each VM";
@@ -96,6 +98,9 @@ pub(crate) fn caps(played: &PlayedSettings) -> Option<String> {
             " No VM could be given one when this was recorded (docs/ceilings.md); --ceilings all plans for VMs \
              that are to be started so."
         }
+        Some(Withheld::OverLimit) => {
+            " They poll for more than is allowed, because VMs that keep their ceiling do: the plan has none."
+        }
         Some(Withheld::NoGain) => " That is too little, or may be chance: the plan has none.",
         Some(Withheld::SameName) => {
             " Several VMs have the same name, by which a plan names them: the plan has none."
@@ -118,6 +123,34 @@ pub(crate) fn ceilings(own: &VmCeilings, top: usize) -> Table {
         })
         .show(&["current_ns", "one_ns", "own_ns", "oracle_ns"])
         .finish()
+}
+
+/// VMs of one goal that are named.
+const NAMED: usize = 4;
+
+/// Who has a goal of its own, and what that means for the host's parameters.
+pub(crate) fn vm_goals(view: &TuneResult) -> Option<String> {
+    let of = |goal: Named| {
+        let mut vms = view.vm_goals.iter().filter(|vm| vm.goal == goal.as_str());
+        let names: Vec<String> = vms
+            .by_ref()
+            .take(NAMED)
+            .map(|vm| harmless(&vm.name))
+            .collect();
+        let more = match vms.count() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        (!names.is_empty()).then(|| format!("{} for {}{more}", goal.as_str(), names.join(", ")))
+    };
+    let goals: Vec<String> = Named::ALL.into_iter().filter_map(of).collect();
+    (!goals.is_empty()).then(|| {
+        format!(
+            "Goals of single VMs: {}. The host's parameters are chosen by the sum of the costs of all VMs, each \
+             by its own goal.",
+            goals.join("; ")
+        )
+    })
 }
 
 /// Which VMs a new ceiling does not reach.

@@ -11,9 +11,9 @@ use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::policy::Spec;
 use haltwise_core::replay::session::Survey;
-use haltwise_core::replay::{Arrivals, Cost, Outcome};
+use haltwise_core::replay::{Arrivals, Cost};
 use haltwise_core::tune::advice::{self, Comparison, Final, Finalist};
-use haltwise_core::tune::figures::{self, OF_ANY_KIND, Subject};
+use haltwise_core::tune::figures::{self, OF_ANY_KIND, Played, Subject};
 use haltwise_core::tune::search::{self, Aim, Found};
 use haltwise_core::tune::stage::{CeilingsOf, Entry};
 use haltwise_core::tune::{Advice, Gather, Goal, Keep, Material, Terms};
@@ -105,14 +105,16 @@ pub(crate) struct Candidates {
     pub(crate) of: Final,
     /// The recommendation that was asked for.
     pub(crate) advice: Advice,
+    /// Goals of single VMs.
+    pub(crate) goals: BTreeMap<VmIndex, Named>,
     /// One for each goal that has a name.
     pub(crate) others: Vec<Advice>,
     /// Ceilings for each VM of its own.
     pub(crate) caps: Option<OwnCeilings>,
     /// With all figures: in force, default, the choice (if any), the oracle.
-    pub(crate) rows: Vec<(SettingRow, Outcome)>,
+    pub(crate) rows: Vec<(SettingRow, Played)>,
     /// The cheapest policy of any kind.
-    pub(crate) best_policy: Option<(String, Outcome)>,
+    pub(crate) best_policy: Option<(String, Played)>,
     /// No polling against what is in force, if [`Extent::WithOff`] asks for it.
     pub(crate) off: Option<Comparison>,
     /// What the host's CPUs were idle, in % of one CPU.
@@ -159,6 +161,9 @@ pub(crate) fn search(
         elsewhere: known.elsewhere.clone(),
         seed: request.seed,
         ceiling_only: request.ceiling_only,
+        weights_milli: (request.goals.iter())
+            .map(|(vm, goal)| (*vm, goal.weight_milli()))
+            .collect(),
     };
     let material = gather.finish(terms, survey).map_err(refused)?;
     if material.seats.is_empty() {
@@ -194,6 +199,7 @@ pub(crate) fn search(
         best_policy,
         off,
         advice,
+        goals: request.goals.clone(),
         known,
         knobs_assumed,
         idle_cpu_percent,
@@ -397,7 +403,7 @@ fn off(in_force: &Knobs) -> Knobs {
     }
 }
 
-type Rows = Vec<(SettingRow, Outcome)>;
+type Rows = Vec<(SettingRow, Played)>;
 
 /// The rows of the page, and the cheapest policy of any kind.
 fn figures(
@@ -405,7 +411,7 @@ fn figures(
     (of, advice): (&Final, &Advice),
     extent: Extent,
     crew: &Threads,
-) -> Result<(Rows, Option<(String, Outcome)>), Failure> {
+) -> Result<(Rows, Option<(String, Played)>), Failure> {
     let cost = &advice.goal.aim.cost;
     let setting = |finalist: &Finalist, ceilings| {
         Subject::Setting(Entry {
@@ -444,11 +450,10 @@ fn figures(
         .collect::<Result<_, _>>()?;
     let mut subjects: Vec<Subject> = rows.iter().map(|(_, subject)| subject.clone()).collect();
     subjects.extend(policies.into_iter().map(Subject::Policy));
-    let mut outcomes = figures::figures(material, &subjects, cost, crew)?;
-    let of_policies = outcomes.split_off(rows.len());
-    let by_cost =
-        |a: &(&str, Outcome), b: &(&str, Outcome)| a.1.cost_ns(cost).total_cmp(&b.1.cost_ns(cost));
-    let best = others.iter().copied().zip(of_policies).min_by(by_cost);
-    let rows = rows.into_iter().map(|(row, _)| row).zip(outcomes).collect();
-    Ok((rows, best.map(|(name, outcome)| (name.to_owned(), outcome))))
+    let mut played = figures::figures(material, &subjects, cost, crew)?;
+    let of_policies = played.split_off(rows.len());
+    let policies = others.iter().copied().zip(of_policies);
+    let best = policies.min_by_key(|(_, played)| played.sums.milli(cost));
+    let rows = rows.into_iter().map(|(row, _)| row).zip(played).collect();
+    Ok((rows, best.map(|(name, played)| (name.to_owned(), played))))
 }

@@ -5,14 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use haltwise_capture::info::CaptureInfo;
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
-use haltwise_core::replay::Cost;
 use haltwise_core::tune::advice::{Final, LEAST_GAIN};
-use haltwise_core::tune::caps::{self, Aims, Caps};
+use haltwise_core::tune::caps::{self, Caps};
 use haltwise_core::tune::stage::{CeilingsOf, Entry};
 use haltwise_core::tune::{Advice, Material};
 
 use super::candidates::TuneRequest;
-use super::goal::Named;
 use super::threads::Threads;
 use crate::exit::Failure;
 
@@ -31,8 +29,6 @@ pub(crate) enum CeilingsFor {
 #[derive(Debug)]
 pub(crate) struct OwnCeilings {
     pub(crate) caps: Caps,
-    /// Goals of single VMs.
-    pub(crate) goals: BTreeMap<VmIndex, Named>,
     /// Why they are not in the plan; `None` if they are.
     pub(crate) withheld: Option<Withheld>,
 }
@@ -43,6 +39,8 @@ pub(crate) struct OwnCeilings {
 pub(crate) enum Withheld {
     /// No VM can be given one, as it was recorded.
     NotSettable,
+    /// Those that come nearest to the limit of polling are beyond it.
+    OverLimit,
     /// They gain too little, or that may be chance.
     NoGain,
     /// Several VMs have one name, by which the plan names them.
@@ -70,31 +68,19 @@ pub(super) fn seek(
         vm.is_some_and(|vm| settable.contains(&vm))
     });
     let aim = &advice.goal.aim;
-    let cost = |goal: &Named| Cost {
-        latency_weight_milli: goal.weight_milli(),
-        ..aim.cost
-    };
-    let costs = request.goals.iter().map(|(vm, goal)| (*vm, cost(goal)));
-    let aims = Aims {
-        aim,
-        costs: &costs.collect(),
-        // What it would gain is said all the same.
-        settable: &if can_any { settable } else { all() },
-    };
-    let found = caps::seek(material, of, &base(of, advice), &aims, crew)?;
+    // What it would gain is said all the same.
+    let settable = if can_any { settable } else { all() };
+    let found = caps::seek(material, of, &base(of, advice), (aim, &settable), crew)?;
     Ok(found.map(|caps| {
         let gains = caps.cost_share.is_below_zero() && caps.cost_share.value <= -LEAST_GAIN;
         let withheld = match () {
             () if !can_any => Some(Withheld::NotSettable),
+            () if caps.is_over_limit => Some(Withheld::OverLimit),
             () if !gains => Some(Withheld::NoGain),
             () if !are_named_apart(info, &caps) => Some(Withheld::SameName),
             () => None,
         };
-        OwnCeilings {
-            caps,
-            goals: request.goals.clone(),
-            withheld,
-        }
+        OwnCeilings { caps, withheld }
     }))
 }
 

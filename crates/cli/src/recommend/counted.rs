@@ -70,6 +70,10 @@ figures! {
     }
 }
 
+/// What becomes of goals of single VMs.
+const NO_VM_GOALS: &str = "Goals of single VMs have no effect here: the histograms are evaluated for all VMs together. \
+                           Record with --mode full.";
+
 /// Recommends by the histograms that were taken in. Whether they are all there is for the caller to say.
 pub(crate) fn search(
     opened: &Opened,
@@ -133,7 +137,11 @@ pub(crate) fn search(
         changes: recommended.is_some(),
         follows,
         reason: follow::reason(follows, || reason(&counted, &advice)),
-        notes: Vec::new(),
+        vm_goals: Vec::new(),
+        notes: (!request.goals.is_empty())
+            .then(|| NO_VM_GOALS.to_owned())
+            .into_iter()
+            .collect(),
         in_force: settings(&in_force, reach),
         commands: commands(recommended, settings(&in_force, reach)),
         recommended,

@@ -79,7 +79,9 @@ impl Weight {
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Goals {
     /// How much latency counts against CPU time: density, balanced or latency [default:
-    /// balanced]; VM=GOAL for one VM, by a name, UUID, VMID or PID; may be repeated
+    /// balanced]; VM=GOAL for one VM, by a name, UUID, VMID or PID, or for all whose name
+    /// is like a pattern with * and ?; may be repeated. A VM that is named outranks
+    /// patterns, of which the first counts
     #[arg(long = "goal", value_name = "[VM=]GOAL", value_parser = goal)]
     goals: Vec<GoalFor>,
     /// The weight of latency as a number: ns of CPU time per ns of latency
@@ -109,21 +111,33 @@ impl Goals {
         }
     }
 
-    /// The goals of single VMs. Fails if one is for no VM of the capture, or two are for one.
+    /// The goals of single VMs: of VMs that are named, then by patterns, of which the first counts. Fails if one is
+    /// for no VM of the capture, or two name one.
     pub(crate) fn of_vms(&self, roster: &Roster) -> Result<BTreeMap<VmIndex, Named>, Failure> {
         let mut by_vm: BTreeMap<VmIndex, (&str, Named)> = BTreeMap::new();
-        for GoalFor { vm, goal } in &self.goals {
-            let Some(selector) = vm.as_deref() else {
-                continue;
-            };
+        let single = self.goals.iter();
+        let single = single.filter_map(|it| Some((it.vm.as_deref()?, it.goal)));
+        let (patterns, names): (Vec<_>, Vec<_>) =
+            single.partition(|(selector, _)| select::is_pattern(roster, selector));
+        for (selector, goal) in names {
             for index in select::vms(roster, Some(selector))? {
-                if let Some((other, _)) = by_vm.insert(index, (selector, *goal)) {
+                if let Some((other, _)) = by_vm.insert(index, (selector, goal)) {
                     let texts = [other, selector].map(harmless);
                     let error = anyhow!("`{}` and `{}` mean the same VM", texts[0], texts[1]);
                     return Err(
                         Failure::new(Exit::Usage, error).hint("give each VM one --goal VM=GOAL")
                     );
                 }
+            }
+        }
+        for (pattern, goal) in patterns {
+            let like = select::like(roster, pattern);
+            if like.is_empty() {
+                let error = anyhow!("no VM of this capture is like `{}`", harmless(pattern));
+                return Err(Failure::new(Exit::Usage, error));
+            }
+            for index in like {
+                by_vm.entry(index).or_insert((pattern, goal));
             }
         }
         let goals = by_vm.into_iter().map(|(vm, (_, goal))| (vm, goal));

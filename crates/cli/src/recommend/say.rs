@@ -250,7 +250,7 @@ pub(crate) fn notes(candidates: &Candidates) -> Vec<String> {
     let cut = candidates
         .rows
         .first()
-        .map_or(0, |(_, outcome)| outcome.doubts.poll_cut);
+        .map_or(0, |(_, played)| played.outcome.doubts.poll_cut);
     if cut as f64 / judged > CUTS {
         notes.push(format!(
             "In {} of the halts of the validation half polling was preempted by another task, and no \

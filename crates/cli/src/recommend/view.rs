@@ -7,11 +7,12 @@ use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::kvm::Knobs;
 use haltwise_core::replay::session::Seat;
-use haltwise_core::replay::{Cost, Doubts, Outcome};
+use haltwise_core::replay::{Cost, Doubts};
 use haltwise_core::stats::total;
 use haltwise_core::tune::advice::{Comparison, Finalist, Rejected};
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::caps::{Cap, Costs, Group};
+use haltwise_core::tune::figures::Played;
 use haltwise_core::tune::interval::Interval;
 use haltwise_core::tune::sums::Wall;
 use haltwise_core::tune::{Advice, Sums, pareto};
@@ -21,6 +22,7 @@ use super::candidates::{self, Candidates, SettingRow};
 use super::caps::{OwnCeilings, Withheld};
 use super::counted::CountedSettings;
 use super::follow;
+use super::goal::Named;
 use super::say;
 use crate::costs::model::Model;
 use crate::figures::{DOUBTS, INTERVAL};
@@ -56,6 +58,9 @@ figures! {
         pub(crate) basis: TuneBasis = Record(TuneBasis::FIGURES, "{}"),
         /// What was asked for.
         pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES, "{}"),
+        /// VMs with a goal of their own: the settings of the host are chosen by the sum of what the halts of all
+        /// VMs cost, each by its own goal. Empty for a capture of counts, in which such goals have no effect.
+        pub(crate) vm_goals: Vec<VmGoal> = List(VmGoal::FIGURES),
         /// What to do, in a word.
         pub(crate) verdict: &'static str = Word,
         /// Whether a setting is to be written.
@@ -104,8 +109,8 @@ figures! {
         pub(crate) front: Vec<SettingPoint> = List(SettingPoint::FIGURES),
         /// Candidates that looked better and were not taken.
         pub(crate) rejected: Vec<RejectedSetting> = List(RejectedSetting::FIGURES),
-        /// What ceilings of VMs would come to, each VM by its own goal; `null` with fewer than two VMs, where the
-        /// gain depends on the calibration, and where they would poll for more than is allowed.
+        /// What ceilings of VMs would come to, each VM by its own goal, within the limit of polling; `null` with
+        /// fewer than two VMs, with `--ceilings none`, and where the gain depends on the calibration.
         pub(crate) caps: Option<VmCeilings> = Record(VmCeilings::FIGURES, "{}"),
     }
 
@@ -118,6 +123,18 @@ figures! {
         pub(crate) lambda: f64 = Real,
         /// The most that polling may take.
         pub(crate) max_poll_cpu_percent: Option<f64> = CpuPercent,
+    }
+
+    /// The goal of a VM.
+    pub(crate) struct VmGoal {
+        /// The VM.
+        pub(crate) name: String = Name,
+        /// Its VMM's process.
+        pub(crate) pid: u32 = Number,
+        /// Its goal.
+        pub(crate) goal: &'static str = Word,
+        /// Nanoseconds of CPU for one of latency.
+        pub(crate) lambda: f64 = Real,
     }
 
     /// What the figures rest on.
@@ -189,7 +206,7 @@ figures! {
         pub(crate) latency_mean_ns: f64 = MeanNanos "latency",
         /// Its 99th percentile over all halts.
         pub(crate) latency_p99_ns: u64 = Nanos "p99",
-        /// Cost of a halt: polling, switching, and `lambda` times the wake-up latency.
+        /// Cost of a halt: polling, switching, and the wake-up latency times the `lambda` of its VM.
         pub(crate) cost_ns_per_halt: f64 = MeanNanos "per halt",
         /// The same over the oracle's.
         pub(crate) ratio: Option<f64> = Real "x oracle",
@@ -256,8 +273,9 @@ figures! {
     /// Ceilings for each VM of its own.
     pub(crate) struct VmCeilings {
         /// Why `--plan` leaves them out: `not-settable` (no VM can be given one as it was recorded; then all are
-        /// taken as if they could), `no-gain` (less than 2 %, or it may be chance), `same-name` (several VMs have
-        /// one name); `null` if it writes them.
+        /// taken as if they could), `over-limit` (they poll for more than is allowed, because VMs that keep their
+        /// ceiling do), `no-gain` (less than 2 %, or it may be chance), `same-name` (several VMs have one name);
+        /// `null` if it writes them.
         pub(crate) withheld: Option<Withheld> = Word,
         /// The one setting for all VMs that they are compared with.
         pub(crate) one_setting: Settings = Object,
@@ -332,13 +350,13 @@ figures! {
 
 impl HaltFigures {
     /// Of an outcome; `bound` is what a halt costs at the least.
-    pub(crate) fn new(outcome: &Outcome, bound: Option<f64>, wall: &Wall, cost: &Cost) -> Self {
-        let sums = Sums::of_outcome(outcome);
+    pub(crate) fn new(played: &Played, bound: Option<f64>, wall: &Wall, cost: &Cost) -> Self {
+        let Played { outcome, sums } = played;
         let cost_ns_per_halt = sums.cost_per_halt_ns(cost);
         Self {
-            poll_cpu_percent: wall.poll_cpu_percent(&sums),
-            cpu_percent: wall.cpu_percent(&sums, cost),
-            blocks_per_s: sums.blocks as f64 / (wall.under(&sums) / 1e9),
+            poll_cpu_percent: wall.poll_cpu_percent(sums),
+            cpu_percent: wall.cpu_percent(sums, cost),
+            blocks_per_s: sums.blocks as f64 / (wall.under(sums) / 1e9),
             latency_mean_ns: sums.latency_mean_ns(),
             latency_p99_ns: outcome.latency.percentile(0.99).unwrap_or(0),
             cost_ns_per_halt,
@@ -411,6 +429,7 @@ pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -
         schema: super::SCHEMA,
         basis: basis(info, candidates, partial),
         goal: goal(advice),
+        vm_goals: vm_goals(info, &candidates.goals),
         verdict: follow::verdict(!is_moot, advice.verdict),
         changes: recommended.is_some(),
         follows,
@@ -437,12 +456,12 @@ fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedSe
         .rows
         .iter()
         .find(|(row, _)| *row == SettingRow::Clairvoyant);
-    let bound = bound.map(|(_, outcome)| Sums::of_outcome(outcome).cost_per_halt_ns(cost));
+    let bound = bound.map(|(_, played)| played.sums.cost_per_halt_ns(cost));
     let bound = bound.filter(|&bound| bound > 0.0);
-    let figures = |outcome: &Outcome| HaltFigures::new(outcome, bound, &material.judged_wall, cost);
-    let row = |(row, outcome): &(SettingRow, Outcome)| SettingFigures {
+    let figures = |played: &Played| HaltFigures::new(played, bound, &material.judged_wall, cost);
+    let row = |(row, played): &(SettingRow, Played)| SettingFigures {
         row: *row,
-        figures: figures(outcome),
+        figures: figures(played),
     };
     PlayedSettings {
         looked_at: candidates.looked_at,
@@ -456,9 +475,9 @@ fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedSe
         best_policy: candidates
             .best_policy
             .as_ref()
-            .map(|(name, outcome)| BestPolicy {
+            .map(|(name, played)| BestPolicy {
                 policy: name.clone(),
-                figures: figures(outcome),
+                figures: figures(played),
             }),
         goals: (candidates.others.iter())
             .map(|advice| goal_advice(candidates, advice, reach))
@@ -477,6 +496,18 @@ fn goal(advice: &Advice) -> TuneGoal {
         lambda: advice.goal.aim.cost.latency_weight_milli as f64 / 1e3,
         max_poll_cpu_percent: advice.goal.aim.max_poll_cpu_percent,
     }
+}
+
+fn vm_goals(info: &CaptureInfo, goals: &BTreeMap<VmIndex, Named>) -> Vec<VmGoal> {
+    let goal = |vm: &Vm| {
+        goals.get(&vm.index).map(|goal| VmGoal {
+            name: vm.name.clone(),
+            pid: vm.key.pid.0,
+            goal: goal.as_str(),
+            lambda: goal.weight_milli() as f64 / 1e3,
+        })
+    };
+    info.roster.vms.iter().filter_map(goal).collect()
 }
 
 fn goal_advice(candidates: &Candidates, advice: &Advice, reach: Reach) -> GoalAdvice {
@@ -549,7 +580,7 @@ fn ceilings(
     let group = |group: &Group| {
         let cap = group.vm.and_then(|vm| ceilings.get(&vm));
         let vm = group.vm.and_then(|vm| known.get(&vm));
-        let goal = vm.and_then(|vm| of.goals.get(&vm.index));
+        let goal = vm.and_then(|vm| candidates.goals.get(&vm.index));
         let weight = of_all.aim.cost.latency_weight_milli;
         VmCeiling {
             name: vm.map(|vm| vm.name.clone()),
@@ -605,8 +636,11 @@ fn basis(info: &CaptureInfo, candidates: &Candidates, partial: bool) -> TuneBasi
         .rows
         .iter()
         .find(|(row, _)| *row == SettingRow::Choice);
-    let of_choice = choice.map_or_else(Doubts::default, |(_, outcome)| outcome.doubts);
-    let doubts = candidates.rows.first().map(|(_, outcome)| outcome.doubts);
+    let of_choice = choice.map_or_else(Doubts::default, |(_, played)| played.outcome.doubts);
+    let doubts = candidates
+        .rows
+        .first()
+        .map(|(_, played)| played.outcome.doubts);
     let own = material
         .seats
         .iter()

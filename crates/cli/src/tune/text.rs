@@ -63,6 +63,10 @@ fn head(page: &mut Page, view: &TuneResult) {
     page.advice("  ", &what, 2);
     page.gap();
     page.wrapped("  ", &view.reason, 2);
+    if let Some(text) = beside::vm_goals(view) {
+        page.gap();
+        page.wrapped("  ", &text, 2);
+    }
     for text in &view.notes {
         page.gap();
         page.warning("  ! ", text, 4);
@@ -127,7 +131,11 @@ fn against(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
 }
 
 fn goals(page: &mut Page, view: &TuneResult, played: &PlayedSettings) {
-    page.heading("For each goal");
+    page.heading(if view.vm_goals.is_empty() {
+        "For each goal"
+    } else {
+        "For each goal of the other VMs"
+    });
     let table = Rows::new("For each goal", &played.goals, usize::MAX)
         .with("goal", Unit::Word, |advice| {
             let name = &advice.goal.name;

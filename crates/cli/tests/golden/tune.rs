@@ -223,6 +223,50 @@ fn sleeps_that_were_seen_a_few_times_are_a_doubt() {
     assert!(text.contains("few sleeps"), "{text}");
 }
 
+/// Without ceilings the host's parameters serve the goals of single VMs, and the result says whose.
+#[test]
+fn goals_of_single_vms_move_the_hosts_parameters() {
+    let dir = tempfile::tempdir().unwrap();
+    record(&dir.path().join("cap"), "0", &["fixed:40us", "fixed:40us"]);
+    let ceiling = |goals: &[&str]| {
+        let mut options = vec!["--ceilings", "none", "--goal", "density"];
+        options.extend(goals.iter().flat_map(|goal| ["--goal", *goal]));
+        let said = tuned(dir.path(), "cap", &options);
+        assert!(said["played"]["caps"].is_null());
+        let goals = said["vm_goals"].as_array().unwrap().iter().take(2);
+        let goals = goals.map(|vm| format!("{}={}", vm["name"].as_str().unwrap(), vm["goal"]));
+        let ns = said["recommended"]["halt_poll_ns"].as_u64().unwrap_or(0);
+        (ns, goals.collect::<Vec<_>>().join(" ").replace('"', ""))
+    };
+    assert_eq!(ceiling(&[]), (0, String::new()));
+    let (ns, goals) = ceiling(&["web-1=latency"]);
+    assert!(ns >= 40_000 && goals == "web-1=latency", "{ns} {goals}");
+    // Who is named outranks patterns, and of these the first counts.
+    for (given, counts) in [
+        (
+            &["*=latency", "web-1=density"][..],
+            "web-1=density db=latency",
+        ),
+        (&["*b*=latency", "*=balanced"], "web-1=latency db=latency"),
+        (&["*=balanced", "*b*=latency"], "web-1=balanced db=balanced"),
+    ] {
+        assert_eq!(ceiling(given).1, counts, "{given:?}");
+    }
+    let options = ["--ceilings", "none", "--goal", "*b*=latency"];
+    let (text, _) = tune(dir.path(), "cap", &options);
+    let text: Vec<&str> = text.split_whitespace().collect();
+    let says =
+        "Goals of single VMs: latency for web-1, db. The host's parameters are chosen by the sum";
+    assert!(text.join(" ").contains(says), "{text:?}");
+    let counts = haltwise(&home(), &["tune", "captures/counts", "--goal", "*=latency"]).0;
+    let counts: Vec<&str> = counts.split_whitespace().collect();
+    assert!(
+        counts
+            .join(" ")
+            .contains("Goals of single VMs have no effect here")
+    );
+}
+
 /// Every poll was met, so that what a sleep costs is the calibration's: 38 us, 60 us were it twice as late.
 /// Polls of 50 us lie between and are left; those of 150 us are not, and it is said what that rests on.
 #[test]

@@ -13,6 +13,7 @@
 #[expect(dead_code, reason = "the other benchmark uses all of it")]
 mod load;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
@@ -179,6 +180,7 @@ fn material(halts: &[Halt]) -> Material {
         elsewhere: Some(load::elsewhere()),
         seed: 1,
         ceiling_only: false,
+        weights_milli: BTreeMap::new(),
     };
     gather.finish(terms, survey).expect("sleeps to learn from")
 }

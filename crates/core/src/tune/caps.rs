@@ -7,12 +7,12 @@
 //! A window that adapts can lock itself in or out, so a setting counts as it does from the worse of both starts.
 //! Ceilings are chosen on the part that fits, and all figures are those of the validation half.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::advice::{self, Comparison, Final};
 use super::crew::Crew;
 use super::figures;
-use super::interval::{Interval, bootstrap};
+use super::interval::Interval;
 use super::late;
 use super::material::Material;
 use super::search::Aim;
@@ -24,21 +24,11 @@ use crate::kvm::ceiling::CeilingRule;
 use crate::policy::SpecError;
 use crate::replay::Cost;
 
-use self::crowd::{BATCH, Crowd, PRICED, Tally, crowds, price};
+use self::choose::Own;
+use self::crowd::{Crowd, Tally, crowds};
 
 mod choose;
 mod crowd;
-
-/// What is wanted of whom.
-#[derive(Debug, Clone)]
-pub struct Aims<'a> {
-    /// For VMs without a goal of their own.
-    pub aim: &'a Aim,
-    /// What halts cost VMs with one.
-    pub costs: &'a BTreeMap<VmIndex, Cost>,
-    /// VMs that can be given a ceiling.
-    pub settable: &'a BTreeSet<VmIndex>,
-}
 
 /// What a VM would get.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,7 +66,7 @@ pub struct Group {
 /// What ceilings of VMs would come to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Caps {
-    /// The one setting for all: that of the advice, unless VMs have goals of their own.
+    /// The one setting for all: that of the advice.
     pub one: Knobs,
     /// The host's parameters that go with the ceilings.
     pub knobs: Knobs,
@@ -88,23 +78,24 @@ pub struct Caps {
     pub against_in_force: Comparison,
     /// What came of all halts of the validation half.
     pub judged: Sums,
+    /// They poll for more than is allowed, and no others that were tried poll for less.
+    pub is_over_limit: bool,
     /// VM by VM, then those without a ceiling, if there are any.
     pub groups: Vec<Group>,
     /// All together.
     pub costs: Costs,
 }
 
-/// The best ceilings. `None` where there are fewer than two VMs, or none of them can have a ceiling, or the kernel has no
-/// ceilings of VMs, or where what they gain hangs on a calibration ([`super::late`]) or takes more polling than
-/// is allowed.
+/// The best ceilings, of VMs that can be given one. `None` where there are fewer than two VMs, or none of them can
+/// have one, or the kernel has no ceilings of VMs, or where what they gain hangs on a calibration ([`super::late`]).
 pub fn seek(
     material: &Material,
     of: &Final,
     base: &Entry,
-    aims: &Aims<'_>,
+    (aim, settable): (&Aim, &BTreeSet<VmIndex>),
     crew: &impl Crew,
 ) -> Result<Option<Caps>, SpecError> {
-    let crowds = crowds(material, aims);
+    let crowds = crowds(material, settable);
     let vms: BTreeSet<Option<VmIndex>> = material.seats.iter().map(|it| it.seat.vm).collect();
     let is_moot = vms.len() < 2 || crowds.iter().all(|crowd| crowd.vm.is_none());
     if is_moot || material.terms.rule().ceiling == CeilingRule::Param {
@@ -116,44 +107,43 @@ pub fn seek(
         start: of.in_force.start,
         ..Entry::new(of.in_force.knobs)
     };
-    let mut entries = vec![*base];
-    if !aims.costs.is_empty() {
-        entries.push(in_force);
-        entries.extend(others.iter().copied().map(Entry::new));
-    }
-    let (_, current) = one(material, &crowds, &[in_force], crew);
-    let (one, common) = one(material, &crowds, &entries, crew);
-    let Some(own) = choose::own(material, &crowds, &one.knobs, &others, crew) else {
+    let for_all = |entry: &Entry, part| {
+        let entries = vec![*entry; crowds.len()];
+        crowd::tally(material, &crowds, &entries, part, crew)
+    };
+    let [current, one] = [&in_force, base].map(|entry| for_all(entry, Part::Whole));
+    let Some(own) = choose::own(material, &crowds, (&base.knobs, &others), aim, crew) else {
         return Ok(None);
     };
-    let judged = Sums::total(&own.raw[1..]);
-    if material.judged_wall.poll_cpu_percent(&judged) > aims.aim.limit_percent() {
-        return Ok(None);
-    }
-    let groups = groups(material, &crowds, [&current, &common, &own.priced], crew)?;
-    let seed = material.terms.seed;
-    let (own_parts, current) = (&own.priced.all[1..], &current.all[1..]);
-    let share = |than: &[Sums]| bootstrap(own_parts, than, seed, |a, b| -a.gain_on(b, &PRICED));
+    let against = |than: &Tally| advice::compare(material, own.tally.blocks(), than.blocks(), aim);
+    let judged = Sums::total(own.tally.blocks());
+    let groups = groups(material, &crowds, [&current, &one, &own.tally], aim, crew)?;
     let caps = Caps {
-        one: one.knobs,
+        one: base.knobs,
         knobs: own.knobs,
-        cost_share: share(&common.all[1..]),
-        against_in_force: Comparison {
-            cost_ns_per_halt: bootstrap(own_parts, current, seed, |a, b| {
-                a.cost_per_halt_ns(&PRICED) - b.cost_per_halt_ns(&PRICED)
-            }),
-            cost_share: share(current),
-            ..advice::compare(material, &own.raw[1..], of.in_force.blocks(), aims.aim)
-        },
+        cost_share: against(&one).cost_share,
+        against_in_force: against(&current),
         judged,
+        is_over_limit: material.judged_wall.poll_cpu_percent(&judged) > aim.limit_percent(),
         costs: total(&groups),
         groups,
-        vms: own.caps,
+        vms: caps(&crowds, &own),
     };
-    let hangs = caps.cost_share.value < 0.0
-        && late::is_asked(material)
-        && late_gain(material, &crowds, &caps, &one, crew) <= 0.0;
+    let hangs = caps.cost_share.value < 0.0 && late::is_asked(material) && {
+        let own = crowd::tally(material, &crowds, &own.entries, Part::WholeIfLate, crew);
+        let one = for_all(base, Part::WholeIfLate);
+        Sums::total(own.blocks()).gain_on(&Sums::total(one.blocks()), &aim.cost) <= 0.0
+    };
     Ok((!hangs).then_some(caps))
+}
+
+/// The ceilings of VMs.
+fn caps(crowds: &[Crowd<'_>], own: &Own) -> Vec<Cap> {
+    let cap = |(crowd, entry): (&Crowd<'_>, &Entry)| match (crowd.vm, entry.ceilings) {
+        (Some(vm), CeilingsOf::Caps(ceiling_ns)) => Some(Cap { vm, ceiling_ns }),
+        _ => None,
+    };
+    crowds.iter().zip(&own.entries).filter_map(cap).collect()
 }
 
 /// What each crowd's halts cost: as recorded, under the one setting, with ceilings; and the oracle.
@@ -161,11 +151,13 @@ fn groups(
     material: &Material,
     crowds: &[Crowd<'_>],
     tallies: [&Tally; 3],
+    aim: &Aim,
     crew: &impl Crew,
 ) -> Result<Vec<Group>, SpecError> {
+    let cost: &Cost = &aim.cost;
     let group = |(at, crowd): (usize, &Crowd<'_>)| {
-        let [current, one, own] = tallies.map(|tally| tally.each[at].cost_per_halt_ns(&PRICED));
-        let oracle = figures::oracle(material, &crowd.seats, &crowd.cost, crew)?;
+        let [current, one, own] = tallies.map(|tally| tally.each[at].cost_per_halt_ns(cost));
+        let oracle = figures::oracle(material, &crowd.seats, cost, crew)?;
         Ok(Group {
             vm: crowd.vm,
             halts: tallies[0].each[at].halts,
@@ -173,7 +165,7 @@ fn groups(
                 current,
                 one,
                 own,
-                oracle: oracle.cost_per_halt_ns(&crowd.cost),
+                oracle: oracle.cost_per_halt_ns(cost),
             },
         })
     };
@@ -195,59 +187,4 @@ fn total(groups: &[Group]) -> Costs {
         own: mean(|costs| costs.own),
         oracle: mean(|costs| costs.oracle),
     }
-}
-
-/// The best of these for all by their own goals, and what comes of it.
-fn one(
-    material: &Material,
-    crowds: &[Crowd<'_>],
-    entries: &[Entry],
-    crew: &impl Crew,
-) -> (Entry, Tally) {
-    let mut tallies = vec![Tally::default(); entries.len()];
-    for batch in crowds.chunks(BATCH) {
-        for (crowd, played) in
-            batch
-                .iter()
-                .zip(crowd::play(material, batch, entries, Part::Whole, crew))
-        {
-            for (tally, parts) in tallies.iter_mut().zip(&played) {
-                tally.add(&price(parts, &crowd.cost));
-            }
-        }
-    }
-    let fit = |at: usize| tallies[at].all.first().map_or(0, |fit| fit.poll_ns);
-    let best = (0..entries.len())
-        .min_by_key(|&at| (fit(at), at))
-        .unwrap_or(0);
-    (entries[best], tallies.swap_remove(best))
-}
-
-/// What they gain were what was calibrated as late as [`late`] asks.
-fn late_gain(
-    material: &Material,
-    crowds: &[Crowd<'_>],
-    caps: &Caps,
-    one: &Entry,
-    crew: &impl Crew,
-) -> f64 {
-    let ceilings: BTreeMap<VmIndex, u32> = caps
-        .vms
-        .iter()
-        .map(|cap| (cap.vm, cap.ceiling_ns))
-        .collect();
-    let (mut own, mut common) = (Tally::default(), Tally::default());
-    for crowd in crowds {
-        let cap = crowd.vm.and_then(|vm| ceilings.get(&vm));
-        let capped = Entry {
-            ceilings: cap.map_or(CeilingsOf::Param, |ns| CeilingsOf::Caps(*ns)),
-            ..Entry::new(caps.knobs)
-        };
-        let alone = std::slice::from_ref(crowd);
-        for parts in crowd::play(material, alone, &[capped, *one], Part::WholeIfLate, crew) {
-            own.add(&price(&parts[0], &crowd.cost));
-            common.add(&price(&parts[1], &crowd.cost));
-        }
-    }
-    Sums::total(&own.all[1..]).gain_on(&Sums::total(&common.all[1..]), &PRICED)
 }

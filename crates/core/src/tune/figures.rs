@@ -17,6 +17,22 @@ pub enum Subject {
     Policy(Spec),
 }
 
+/// What came of a subject.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Played {
+    /// All figures.
+    pub outcome: Outcome,
+    /// What its cost is made of, each VM by its own goal.
+    pub sums: Sums,
+}
+
+impl Played {
+    fn add(&mut self, other: &Self) {
+        self.outcome.add(&other.outcome);
+        self.sums.add(&other.sums);
+    }
+}
+
 /// Policies that are held against settings: how far the parameters are from the best rule of any kind.
 /// None of them sees the future; what they take is what they are by themselves.
 pub const OF_ANY_KIND: [&str; 7] = [
@@ -42,7 +58,7 @@ pub fn figures(
     subjects: &[Subject],
     cost: &Cost,
     crew: &impl Crew,
-) -> Result<Vec<Outcome>, SpecError> {
+) -> Result<Vec<Played>, SpecError> {
     figures_after(WARM_UP, material, subjects, cost, crew)
 }
 
@@ -59,8 +75,8 @@ pub(super) fn oracle(
     });
     let mut sums = Sums::default();
     for piece in pieces {
-        for outcome in &piece? {
-            sums.add(&Sums::of_outcome(outcome));
+        for played in &piece? {
+            sums.add(&played.sums);
         }
     }
     Ok(sums)
@@ -73,7 +89,7 @@ pub(super) fn figures_after(
     subjects: &[Subject],
     cost: &Cost,
     crew: &impl Crew,
-) -> Result<Vec<Outcome>, SpecError> {
+) -> Result<Vec<Played>, SpecError> {
     let (subjects, places) = once(material, subjects);
     let chunks: Vec<&[Subject]> = subjects.chunks(TOGETHER).collect();
     let batches: Vec<&[Seated]> = material.batches().collect();
@@ -82,7 +98,7 @@ pub(super) fn figures_after(
         batches.len() * chunks.len(),
         |number| {
             let chunk = chunks[number % chunks.len()];
-            let mut outcomes = vec![Outcome::default(); chunk.len()];
+            let mut outcomes = vec![Played::default(); chunk.len()];
             for seated in batches[number / chunks.len()] {
                 add(
                     &mut outcomes,
@@ -92,7 +108,7 @@ pub(super) fn figures_after(
             Ok(outcomes)
         },
     );
-    let mut outcomes = vec![Outcome::default(); subjects.len()];
+    let mut outcomes = vec![Played::default(); subjects.len()];
     for (number, piece) in pieces.into_iter().enumerate() {
         let first = (number % chunks.len()) * TOGETHER;
         add(&mut outcomes[first..], piece?);
@@ -100,7 +116,7 @@ pub(super) fn figures_after(
     Ok(places.into_iter().map(|at| outcomes[at].clone()).collect())
 }
 
-fn add(sums: &mut [Outcome], outcomes: Vec<Outcome>) {
+fn add(sums: &mut [Played], outcomes: Vec<Played>) {
     for (sum, outcome) in sums.iter_mut().zip(outcomes) {
         sum.add(&outcome);
     }
@@ -139,7 +155,8 @@ fn judged(
     seated: &Seated,
     subjects: &[Subject],
     cost: &Cost,
-) -> Result<Vec<Outcome>, SpecError> {
+) -> Result<Vec<Played>, SpecError> {
+    let cost = &seated.cost(cost);
     let build = |subject: &Subject| build(material, seated, subject, cost);
     let mut runs = subjects
         .iter()
@@ -162,7 +179,14 @@ fn judged(
             run.step_beside(sample, &frame, yardstick.as_mut());
         }
     }
-    Ok(runs.iter_mut().map(Run::take).collect())
+    let played = |run: &mut Run| {
+        let outcome = run.take();
+        Played {
+            sums: Sums::of_outcome(&outcome).weighed(seated.weight_milli),
+            outcome,
+        }
+    };
+    Ok(runs.iter_mut().map(played).collect())
 }
 
 /// Halts from which settings come to their windows, and policies learn nothing.

@@ -204,6 +204,7 @@ impl Taken {
             follow: survey.follow(seat, terms.arrivals),
             ceiling_ns: self.ceiling_ns.unwrap_or(terms.in_force.halt_poll_ns),
             own_ceiling_ns: own,
+            weight_milli: (seat.vm).and_then(|vm| terms.weights_milli.get(&vm).copied()),
             recorded: self.recorded,
         })
     }

@@ -2,15 +2,17 @@
 //!
 //! All of it lies in memory, 48 bytes for each halt. [`super::gather`] puts it there.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::candidates::Moves;
 use super::sums::Wall;
 use crate::event::Halt;
+use crate::ids::VmIndex;
 use crate::kvm::{Arch, Knobs, Rule, Version};
 use crate::replay::arrivals::Follow;
 use crate::replay::latency::{Latencies, Table};
-use crate::replay::{Arrivals, Sample, Seat};
+use crate::replay::{Arrivals, Cost, Sample, Seat};
 use crate::stats::total;
 
 /// What holds for all of a search.
@@ -31,6 +33,8 @@ pub struct Terms {
     /// Only the ceiling is sought, as a VM's own cap sets it; the other parameters stay as they are, and
     /// a VM's own ceiling is taken for one that can be moved.
     pub ceiling_only: bool,
+    /// What latency is worth to VMs with a goal of their own, in thousandths of CPU.
+    pub weights_milli: BTreeMap<VmIndex, u64>,
 }
 
 impl Terms {
@@ -76,6 +80,8 @@ pub struct Seated {
     pub ceiling_ns: u32,
     /// A ceiling of its VM's own, which no module parameter reaches.
     pub own_ceiling_ns: Option<u32>,
+    /// What latency is worth to its VM, if that has a goal of its own.
+    pub weight_milli: Option<u64>,
     /// What was recorded.
     pub recorded: Recorded,
 }
@@ -101,6 +107,14 @@ impl Seated {
     /// The ceiling under a module parameter, in nanoseconds.
     pub fn ceiling_under(&self, param_halt_poll_ns: u32) -> u32 {
         self.own_ceiling_ns.unwrap_or(param_halt_poll_ns)
+    }
+
+    /// What its halts cost, where those of others cost this.
+    pub(super) fn cost(&self, of_all: &Cost) -> Cost {
+        Cost {
+            latency_weight_milli: self.weight_milli.unwrap_or(of_all.latency_weight_milli),
+            ..*of_all
+        }
     }
 
     /// How many of its halts began before this.

@@ -185,7 +185,7 @@ fn fixed_thresholds(material: &Material, aims: &[Aim], crew: &impl Crew) -> Vec<
             let thresholds = Thresholds::new(fit, &seated.table);
             let curve = thresholds.curve(all.iter().copied());
             for (sum, point) in sums.iter_mut().zip(&curve) {
-                sum.add(&Sums::of_tally(&point.tally));
+                sum.add(&Sums::of_tally(&point.tally).weighed(seated.weight_milli));
             }
         }
         sums

@@ -184,7 +184,7 @@ fn play_piece(
                 if sums.len() <= block {
                     sums.resize(block + 1, Sums::default());
                 }
-                sums[block].add(&so_far.since(last));
+                sums[block].add(&so_far.since(last).weighed(seated.weight_milli));
                 *last = so_far;
             }
         }

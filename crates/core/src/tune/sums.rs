@@ -1,5 +1,6 @@
 //! What came of halts, as far as a choice between settings depends on it.
 
+use crate::replay::cost::MILLI;
 use crate::replay::grid::Tally;
 use crate::replay::{Cost, Outcome};
 
@@ -16,6 +17,10 @@ pub struct Sums {
     pub latency_ns: u64,
     /// Whole halts.
     pub halt_ns: u64,
+    /// Of the latency, that of VMs with a goal of their own.
+    pub apart_ns: u64,
+    /// What that is worth by their goals, in nanoseconds of CPU.
+    pub worth_ns: u64,
 }
 
 impl Sums {
@@ -27,6 +32,7 @@ impl Sums {
             poll_ns: tally.poll_ns,
             latency_ns: tally.latency_ns,
             halt_ns: tally.halt_ns,
+            ..Self::default()
         }
     }
 
@@ -38,6 +44,21 @@ impl Sums {
             poll_ns: outcome.poll_ns,
             latency_ns: outcome.latency_ns,
             halt_ns: outcome.halt_ns,
+            ..Self::default()
+        }
+    }
+
+    /// The same of a VM to which latency is worth so many thousandths of CPU, whatever it is to others.
+    #[must_use]
+    pub fn weighed(self, weight_milli: Option<u64>) -> Self {
+        let Some(weight_milli) = weight_milli else {
+            return self;
+        };
+        let worth = u128::from(self.latency_ns) * u128::from(weight_milli) / u128::from(MILLI);
+        Self {
+            apart_ns: self.latency_ns,
+            worth_ns: u64::try_from(worth).unwrap_or(u64::MAX),
+            ..self
         }
     }
 
@@ -48,6 +69,8 @@ impl Sums {
         self.poll_ns = self.poll_ns.saturating_add(other.poll_ns);
         self.latency_ns = self.latency_ns.saturating_add(other.latency_ns);
         self.halt_ns = self.halt_ns.saturating_add(other.halt_ns);
+        self.apart_ns = self.apart_ns.saturating_add(other.apart_ns);
+        self.worth_ns = self.worth_ns.saturating_add(other.worth_ns);
     }
 
     /// Adds parts to parts.
@@ -67,6 +90,8 @@ impl Sums {
             poll_ns: self.poll_ns.saturating_sub(earlier.poll_ns),
             latency_ns: self.latency_ns.saturating_sub(earlier.latency_ns),
             halt_ns: self.halt_ns.saturating_sub(earlier.halt_ns),
+            apart_ns: self.apart_ns.saturating_sub(earlier.apart_ns),
+            worth_ns: self.worth_ns.saturating_sub(earlier.worth_ns),
         }
     }
 
@@ -79,9 +104,12 @@ impl Sums {
         total
     }
 
-    /// What they cost, in thousandths of a nanosecond of CPU.
+    /// What they cost, in thousandths of a nanosecond of CPU: `cost` weighs the latency of VMs without a goal of
+    /// their own.
     pub fn milli(&self, cost: &Cost) -> u128 {
-        cost.milli(self.poll_ns, self.blocks, self.latency_ns)
+        let latency_ns = self.latency_ns.saturating_sub(self.apart_ns);
+        let worth = u128::from(self.worth_ns) * u128::from(MILLI);
+        (cost.milli(self.poll_ns, self.blocks, latency_ns)).saturating_add(worth)
     }
 
     /// What a halt costs on average, in nanoseconds of CPU; 0 without halts.
@@ -151,7 +179,7 @@ mod test {
             switch_cpu_ns: u64,
         ) {
             let [poll_ns, halt_ns, recorded_ns, span_ns] = times;
-            let sums = Sums { halts: blocks, blocks, poll_ns, latency_ns: 0, halt_ns };
+            let sums = Sums { halts: blocks, blocks, poll_ns, halt_ns, ..Sums::default() };
             let cost = Cost { switch_cpu_ns, latency_weight_milli: 0, ..Cost::FREE };
             let wall = Wall { span_ns, halt_ns: recorded_ns, vcpus };
             let [polls, all] = [wall.poll_cpu_percent(&sums), wall.cpu_percent(&sums, &cost)];

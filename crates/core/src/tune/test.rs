@@ -1,5 +1,7 @@
 //! Laws of the search and of what is recommended, and its corners.
 
+use std::collections::BTreeMap;
+
 use super::advice::{Final, Rejected, Verdict, advise, play_final};
 use super::candidates::{self, Moves, Reach};
 use super::search::{Aim, search};
@@ -10,7 +12,7 @@ use crate::ids::{VcpuId, VmIndex};
 use crate::kvm::{Arch, Knobs, Rule, Version};
 use crate::policy::Start;
 use crate::replay::session::Survey;
-use crate::replay::{Arrivals, Cost, Outcome, Sample};
+use crate::replay::{Arrivals, Cost, Sample};
 use crate::workload::{Gaps, SplitMix64};
 
 mod ceilings;
@@ -76,6 +78,7 @@ fn terms(version: &str) -> Terms {
         elsewhere: None,
         seed: 1,
         ceiling_only: false,
+        weights_milli: BTreeMap::new(),
     }
 }
 

@@ -1,33 +1,28 @@
-//! The best ceilings under each set of the parameters that ceilings share.
+//! The best ceilings under each set of the parameters that ceilings share, within what polling may take.
 
 use super::super::candidates::{self, CEILINGS_NS, Moves};
 use super::super::crew::Crew;
 use super::super::material::Material;
+use super::super::search::{self, Aim};
 use super::super::stage::{CeilingsOf, Entry, Part};
 use super::super::sums::Sums;
-use super::Cap;
-use super::crowd::{self, BATCH, Crowd, Parts, Tally, price};
+use super::crowd::{self, BATCH, Crowd, Tally};
 use crate::kvm::Knobs;
 use crate::policy::Start;
-use crate::replay::Cost;
 
 /// Ceilings, and what comes of them.
 pub(super) struct Own {
     pub(super) knobs: Knobs,
-    pub(super) caps: Vec<Cap>,
-    /// Part by part, all crowds together, not priced.
-    pub(super) raw: Parts,
-    pub(super) priced: Tally,
-    /// What the part that fits costs.
-    fit: u128,
+    /// Crowd by crowd: each from the worse of both starts.
+    pub(super) entries: Vec<Entry>,
+    pub(super) tally: Tally,
 }
 
-impl Own {
-    fn add(&mut self, (fit, parts): (u128, &Parts), cost: &Cost) {
-        self.fit += fit;
-        Sums::add_parts(&mut self.raw, parts);
-        self.priced.add(&price(parts, cost));
-    }
+/// A crowd under an entry, on the part that fits.
+#[derive(Clone, Copy)]
+struct Offer {
+    entry: Entry,
+    fit: Sums,
 }
 
 /// Sets of the parameters that ceilings share, tried at most.
@@ -55,85 +50,94 @@ fn sets(material: &Material, one: &Knobs, others: &[Knobs]) -> Vec<Knobs> {
     sets
 }
 
-/// The best ceilings under the best of the sets.
+/// How often ceilings that poll for too long on the validation half are chosen anew for less on the part that fits.
+const TRIES: usize = 4;
+
+/// The best ceilings under the best of the sets. Where none are within the limit of polling, those that come
+/// nearest to it.
 pub(super) fn own(
     material: &Material,
     crowds: &[Crowd<'_>],
-    one: &Knobs,
-    others: &[Knobs],
+    (one, others): (&Knobs, &[Knobs]),
+    aim: &Aim,
     crew: &impl Crew,
 ) -> Option<Own> {
     let mut ceilings = CEILINGS_NS.to_vec();
     ceilings.extend([one.halt_poll_ns, material.terms.in_force.halt_poll_ns]);
     ceilings.sort_unstable();
     ceilings.dedup();
-    let under = |set: Knobs| choose(material, crowds, set, &ceilings, crew);
-    let tried = sets(material, one, others).into_iter().map(under);
-    tried.min_by_key(|own| own.fit)
+    let sets = sets(material, one, others).into_iter();
+    let tables: Vec<(Knobs, Vec<Vec<Offer>>)> = sets
+        .map(|set| (set, offers(material, crowds, set, &ceilings, aim, crew)))
+        .collect();
+    let limit = aim.limit_percent();
+    let mut asked = *aim;
+    let mut last = None;
+    for _ in 0..TRIES {
+        let chosen = tables.iter().map(|(set, offers)| {
+            let chosen = within(material, offers, &asked);
+            let fit: Vec<Sums> = chosen.iter().map(|offer| offer.fit).collect();
+            let fit = Sums::total(&fit);
+            let is_over = !search::is_within(&asked, material, &fit);
+            ((is_over, fit.milli(&aim.cost)), *set, chosen)
+        });
+        let (_, set, chosen) = chosen.min_by_key(|(fit, ..)| *fit)?;
+        let entries: Vec<Entry> = chosen.iter().map(|offer| offer.entry).collect();
+        let tally = crowd::tally(material, crowds, &entries, Part::Whole, crew);
+        let polls = (material.judged_wall).poll_cpu_percent(&Sums::total(tally.blocks()));
+        let follow = crowds.last().filter(|crowd| crowd.vm.is_none());
+        last = Some(Own {
+            // Where nobody follows it, halt_poll_ns stays as it is.
+            knobs: follow.and(entries.last()).map_or(set, |entry| entry.knobs),
+            entries,
+            tally,
+        });
+        if polls <= limit {
+            break;
+        }
+        let less = asked.limit_percent().min(limit) * limit / polls;
+        asked.max_poll_cpu_percent = Some(less);
+    }
+    last
 }
 
-/// Each VM's best ceiling, and the one that is best for those that follow.
-fn choose(
+/// What each crowd's halts come to under each ceiling: those of VMs as caps, those of all that follow as the
+/// parameter.
+fn offers(
     material: &Material,
     crowds: &[Crowd<'_>],
     set: Knobs,
     ceilings: &[u32],
+    aim: &Aim,
     crew: &impl Crew,
-) -> Own {
+) -> Vec<Vec<Offer>> {
     let (vms, follow) = crowds.split_at(crowds.partition_point(|crowd| crowd.vm.is_some()));
-    // Where nobody follows it, halt_poll_ns stays as it is.
-    let mut own = Own {
-        knobs: set,
-        caps: Vec::new(),
-        raw: Vec::new(),
-        priced: Tally::default(),
-        fit: 0,
-    };
-    let best = |of: &dyn Fn(usize) -> u128| {
-        let all = 0..ceilings.len();
-        all.min_by_key(|&at| (of(at), at)).unwrap_or(0)
-    };
-    let as_cap = |ns: u32| Entry {
-        ceilings: CeilingsOf::Caps(ns),
+    let as_cap = |ns: &u32| Entry {
+        ceilings: CeilingsOf::Caps(*ns),
         ..Entry::new(set)
     };
-    let entries = from_both_starts(ceilings.iter().map(|&ns| as_cap(ns)));
-    for batch in vms.chunks(BATCH) {
-        for (crowd, played) in
-            batch
-                .iter()
-                .zip(crowd::play(material, batch, &entries, Part::Whole, crew))
-        {
-            let at = best(&|at| worse(&played, at, &crowd.cost).0);
-            own.caps.extend(crowd.vm.map(|vm| Cap {
-                vm,
-                ceiling_ns: ceilings[at],
-            }));
-            own.add(worse(&played, at, &crowd.cost), &crowd.cost);
-        }
-    }
-    if follow.is_empty() {
-        return own;
-    }
-    let as_param = |halt_poll_ns: u32| {
+    let as_param = |ns: &u32| {
         Entry::new(Knobs {
-            halt_poll_ns,
+            halt_poll_ns: *ns,
             ..set
         })
     };
-    let entries = from_both_starts(ceilings.iter().map(|&ns| as_param(ns)));
-    let played = crowd::play(material, follow, &entries, Part::Whole, crew);
-    let all = || follow.iter().zip(&played);
-    let at = best(&|at| {
-        all()
-            .map(|(crowd, played)| worse(played, at, &crowd.cost).0)
-            .sum()
-    });
-    own.knobs.halt_poll_ns = ceilings[at];
-    for (crowd, played) in all() {
-        own.add(worse(played, at, &crowd.cost), &crowd.cost);
+    let caps = from_both_starts(ceilings.iter().map(as_cap));
+    let params = from_both_starts(ceilings.iter().map(as_param));
+    let mut offers = Vec::new();
+    let batches = vms.chunks(BATCH).map(|batch| (batch, &caps));
+    let follow = Some((follow, &params)).filter(|(follow, _)| !follow.is_empty());
+    for (batch, entries) in batches.chain(follow) {
+        for played in crowd::play(material, batch, entries, Part::Fit, crew) {
+            let offer = |(entry, parts): (&Entry, &Vec<Sums>)| Offer {
+                entry: *entry,
+                fit: Sums::total(parts),
+            };
+            let all: Vec<Offer> = entries.iter().zip(&played).map(offer).collect();
+            offers.push(all.chunks(2).map(|pair| worse(pair, aim)).collect());
+        }
     }
-    own
+    offers
 }
 
 /// Each entry with windows that start at 0, then at the ceiling.
@@ -144,13 +148,46 @@ fn from_both_starts(entries: impl Iterator<Item = Entry>) -> Vec<Entry> {
         .collect()
 }
 
-/// What a crowd costs under one of the ceilings by the worse start, and its parts from there.
-fn worse<'a>(played: &'a [Parts], at: usize, cost: &Cost) -> (u128, &'a Parts) {
-    let fit = |parts: &Parts| parts.first().map_or(0, |fit| fit.milli(cost));
-    let [zero, ceiling] = [2 * at, 2 * at + 1].map(|at| &played[at]);
-    if fit(ceiling) > fit(zero) {
-        (fit(ceiling), ceiling)
+/// What costs more of the two starts; the first if they cost the same.
+fn worse(pair: &[Offer], aim: &Aim) -> Offer {
+    let [zero, ceiling] = [pair[0], pair[pair.len() - 1]];
+    if ceiling.fit.milli(&aim.cost) > zero.fit.milli(&aim.cost) {
+        ceiling
     } else {
-        (fit(zero), zero)
+        zero
     }
+}
+
+/// The greatest price of polling that is asked: nobody polls at that who need not.
+const MOST_PRICE: u128 = 1 << 40;
+
+/// Crowd by crowd the best offer, where polling is made so much dearer that all of it is within the limit. What
+/// polling is worth to one VM more than to another decides who goes on polling.
+fn within(material: &Material, offers: &[Vec<Offer>], aim: &Aim) -> Vec<Offer> {
+    let at_price = |price: u128| -> Vec<Offer> {
+        let cost = |offer: &Offer| {
+            let dearer = u128::from(offer.fit.poll_ns) * price;
+            offer.fit.milli(&aim.cost).saturating_add(dearer)
+        };
+        let best = |of: &Vec<Offer>| of.iter().min_by_key(|offer| cost(offer)).copied();
+        offers.iter().filter_map(best).collect()
+    };
+    let is_within = |chosen: &[Offer]| {
+        let fits: Vec<Sums> = chosen.iter().map(|offer| offer.fit).collect();
+        search::is_within(aim, material, &Sums::total(&fits))
+    };
+    let free = at_price(0);
+    if is_within(&free) {
+        return free;
+    }
+    let (mut low, mut high) = (0, MOST_PRICE);
+    while high - low > 1 {
+        let price = low.midpoint(high);
+        if is_within(&at_price(price)) {
+            high = price;
+        } else {
+            low = price;
+        }
+    }
+    at_price(high)
 }

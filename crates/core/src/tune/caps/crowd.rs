@@ -1,30 +1,27 @@
 //! VMs that get a ceiling each, and those that follow: played batch by batch, so that what is known of each VM
 //! under each setting does not lie in memory at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::crew::Crew;
 use super::super::material::{Material, Seated};
 use super::super::stage::{self, Entry, Part};
 use super::super::sums::Sums;
-use super::Aims;
 use crate::ids::VmIndex;
-use crate::replay::Cost;
 
-/// Crowds that are played at once. Under all ceilings each takes some 150 kB.
+/// Crowds that are played at once. In parts each takes some 3 kB, under all ceilings.
 pub(super) const BATCH: usize = if cfg!(test) { 1 } else { 256 };
 
-/// The vCPUs of a VM, or of all that follow and have one goal.
+/// The vCPUs of a VM, or of all that follow.
 pub(super) struct Crowd<'a> {
     pub(super) vm: Option<VmIndex>,
-    pub(super) cost: Cost,
     pub(super) seats: Vec<&'a Seated>,
 }
 
 /// The part that fits, then the blocks that judge.
 pub(super) type Parts = Vec<Sums>;
 
-/// Priced sums of crowds.
+/// What came of crowds.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     /// Part by part, all crowds together.
@@ -34,26 +31,19 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// The next crowd's.
-    pub(super) fn add(&mut self, priced: &[Sums]) {
-        Sums::add_parts(&mut self.all, priced);
-        self.each.push(Sums::total(&priced[1..]));
+    /// The blocks that judge.
+    pub(super) fn blocks(&self) -> &[Sums] {
+        self.all.get(1..).unwrap_or_default()
     }
 }
 
-/// Each VM that can have a ceiling, then all others by their goals.
-pub(super) fn crowds<'a>(material: &'a Material, aims: &Aims<'_>) -> Vec<Crowd<'a>> {
-    let mut by_vm: BTreeMap<(bool, Option<VmIndex>, u64), Crowd<'a>> = BTreeMap::new();
+/// Each VM that can have a ceiling, then all others.
+pub(super) fn crowds<'a>(material: &'a Material, settable: &BTreeSet<VmIndex>) -> Vec<Crowd<'a>> {
+    let mut by_vm: BTreeMap<(bool, Option<VmIndex>), Crowd<'a>> = BTreeMap::new();
     for seated in &material.seats {
-        let named = seated.seat.vm;
-        let cost = named
-            .and_then(|vm| aims.costs.get(&vm))
-            .unwrap_or(&aims.aim.cost);
-        let vm = named.filter(|vm| aims.settable.contains(vm));
-        let key = (vm.is_none(), vm, cost.latency_weight_milli);
-        let crowd = by_vm.entry(key).or_insert_with(|| Crowd {
+        let vm = seated.seat.vm.filter(|vm| settable.contains(vm));
+        let crowd = by_vm.entry((vm.is_none(), vm)).or_insert_with(|| Crowd {
             vm,
-            cost: *cost,
             seats: Vec::new(),
         });
         crowd.seats.push(seated);
@@ -61,7 +51,7 @@ pub(super) fn crowds<'a>(material: &'a Material, aims: &Aims<'_>) -> Vec<Crowd<'
     by_vm.into_values().collect()
 }
 
-/// Crowd by crowd and entry by entry, not priced.
+/// Crowd by crowd and entry by entry.
 pub(super) fn play(
     material: &Material,
     crowds: &[Crowd<'_>],
@@ -73,21 +63,38 @@ pub(super) fn play(
     stage::play_each(material, &seats, entries, part, "caps", crew)
 }
 
-/// The cost of sums that are priced.
-pub(super) const PRICED: Cost = Cost::FREE;
-
-/// Sums as what they cost, in nanoseconds of CPU that polls: so that VMs with different goals add up.
-fn priced(sums: &Sums, cost: &Cost) -> Sums {
-    let ns = sums.milli(cost) / 1_000;
-    Sums {
-        halts: sums.halts,
-        blocks: 0,
-        poll_ns: u64::try_from(ns).unwrap_or(u64::MAX),
-        latency_ns: 0,
-        halt_ns: sums.halt_ns,
+/// Plays each crowd under an entry of its own.
+pub(super) fn tally(
+    material: &Material,
+    crowds: &[Crowd<'_>],
+    entries: &[Entry],
+    part: Part,
+    crew: &impl Crew,
+) -> Tally {
+    let mut tally = Tally::default();
+    for (crowds, entries) in crowds.chunks(BATCH).zip(entries.chunks(BATCH)) {
+        // Those with the same entry go side by side.
+        let mut alike: Vec<(Entry, Vec<usize>)> = Vec::new();
+        for (at, entry) in entries.iter().enumerate() {
+            match alike.iter_mut().find(|(other, _)| other == entry) {
+                Some((_, places)) => places.push(at),
+                None => alike.push((*entry, vec![at])),
+            }
+        }
+        let mut batch = vec![Parts::new(); crowds.len()];
+        for (entry, places) in alike {
+            let seats = places.iter().map(|&at| crowds[at].seats.clone());
+            let seats: Vec<Vec<&Seated>> = seats.collect();
+            let played = stage::play_each(material, &seats, &[entry], part, "caps", crew);
+            for (at, parts) in places.into_iter().zip(played.into_iter().flatten()) {
+                batch[at] = parts;
+            }
+        }
+        for parts in &batch {
+            Sums::add_parts(&mut tally.all, parts);
+            let judging = parts.get(1..).unwrap_or_default();
+            tally.each.push(Sums::total(judging));
+        }
     }
-}
-
-pub(super) fn price(parts: &[Sums], cost: &Cost) -> Parts {
-    parts.iter().map(|part| priced(part, cost)).collect()
+    tally
 }

@@ -169,12 +169,8 @@ fn a_ceiling_for_a_vm_that_hangs_on_the_calibration_is_not_told() {
         let material = material(calibrated(), &halts);
         let (of, _) = tune(&material, AIM);
         let base = Entry::new(material.terms.in_force);
-        let aims = caps::Aims {
-            aim: &AIM,
-            costs: &std::collections::BTreeMap::new(),
-            settable: &[0, 1].map(VmIndex).into(),
-        };
-        caps::seek(&material, &of, &base, &aims, &Alone).unwrap()
+        let settable = [0, 1].map(VmIndex).into();
+        caps::seek(&material, &of, &base, (&AIM, &settable), &Alone).unwrap()
     };
     assert_eq!(both([40_000, 10_000]), None);
     let caps = both([100_000, 10_000]).unwrap();

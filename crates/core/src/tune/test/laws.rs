@@ -1,7 +1,7 @@
 //! What holds for every load.
 
 use super::*;
-use crate::tune::figures::{OF_ANY_KIND, Subject, figures, figures_after};
+use crate::tune::figures::{OF_ANY_KIND, Played, Subject, figures, figures_after};
 use crate::tune::material::Recorded;
 use crate::tune::stage::CeilingsOf;
 
@@ -180,10 +180,10 @@ fn what_policies_learned_long_ago_is_forgotten() {
         let after = |warm_up| figures_after(warm_up, &material, &subjects, &COST, &Alone).unwrap();
         let (all, last) = (after(usize::MAX), after(5_000));
         for ((subject, all), last) in subjects.iter().zip(&all).zip(&last) {
-            let cost = |outcome: &Outcome| outcome.cost_ns(&COST);
+            let cost = |played: &Played| played.sums.milli(&COST) as f64;
             let apart = cost(last) / cost(all) - 1.0;
             let name = format!("{spec} {subject:?}: {apart}");
-            assert_eq!(all.halts, last.halts, "{name}");
+            assert_eq!(all.sums.halts, last.sums.halts, "{name}");
             match subject {
                 Subject::Setting(_) => assert_eq!(all, last, "{name}"),
                 Subject::Policy(_) => assert!(apart.abs() < 0.01, "{name}"),
