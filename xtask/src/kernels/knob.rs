@@ -135,6 +135,10 @@ pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<(
     wrong.extend(saw("status", &status.vms, &[DISABLED]));
     wrong.extend(watched(&told, &BY_HALTS));
     wrong.extend(recorded(&reported, &verified));
+    for (name, ceilings) in [("planned", PLANNED), ("unplanned", UNPLANNED)] {
+        let reported: Report = read(&dir.join(format!("{name}.json")))?;
+        wrong.extend(governed(name, &reported, ceilings));
+    }
     wrong.extend(settled(&open));
     wrong.extend(proved(&measured));
     for text in &wrong {
@@ -148,7 +152,7 @@ pub(crate) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<(
         );
     }
     say::note(&format!(
-        "{NAME:<13} applied, proved, killed, refused, taken over, undone; {} halts verify across the \
+        "{NAME:<13} applied, planned, proved, killed, refused, taken over, undone; {} halts verify across the \
          change, within {}",
         verified.checked,
         say::seconds(run.elapsed)
@@ -212,6 +216,21 @@ fn recorded(reported: &Report, verified: &Verified) -> Vec<String> {
         wrong.push(format!("the recording does not verify: {verified:?}"));
     }
     wrong
+}
+
+/// Each VM's ceiling under the plan, and after its undo: that of the parameter, and the VMM's own.
+const PLANNED: [(&str, u64); 2] = [("free", 0), ("capped", 50_000)];
+const UNPLANNED: [(&str, u64); 2] = [("free", CEILINGS[0] as u64), ("capped", CAP as u64)];
+
+/// Whether all halts of a recording were under these ceilings.
+fn governed(recording: &str, reported: &Report, ceilings: [(&str, u64); 2]) -> Vec<String> {
+    let differs = |(name, ns): (&str, u64)| {
+        let vm = reported.vms.iter().find(|vm| vm.name == name);
+        let seen = vm.into_iter().flat_map(|vm| &vm.account.ceilings);
+        let seen: Vec<u64> = (seen.filter(|it| it.halts > 0)).map(|it| it.ns).collect();
+        (seen != [ns]).then(|| format!("{recording}: {name} halted under {seen:?}, not {ns} ns"))
+    };
+    ceilings.into_iter().filter_map(differs).collect()
 }
 
 /// What status said of the step that was cut off before its write.

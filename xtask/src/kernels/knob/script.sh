@@ -115,6 +115,29 @@ wait $prove
 [ "$(cat $P/halt_poll_ns)" = 80000 ] && wrong "prove had set nothing before it was killed"
 run undo-prove 0 undo
 is halt_poll_ns 200000 "undo of a prove that was killed, and of the apply before it"
+
+# A plan of parameters and ceilings, applied and undone as one; what holds is recorded in between and afterwards.
+cat >/run/plan.json <<'END'
+{"schema": "haltwise-plan", "version": 1, "tool": {"name": "haltwise", "version": "0.1.0"},
+ "capture": {"hostname": null, "kernel_release": "any", "arch": "x86_64", "started_unix_ns": 0,
+  "ended_unix_ns": null, "halts": 0},
+ "goal": {"name": "balanced", "lambda": 1.0, "max_poll_cpu_percent": null},
+ "scope": "host-and-vms", "before": {}, "settings": {"halt_poll_ns": 90000, "halt_poll_ns_grow": 4},
+ "ceilings": [{"vm": "free", "halt_poll_ns": 0, "goal": "density", "lambda": 0.0},
+  {"vm": "capped", "halt_poll_ns": 50000, "goal": "latency", "lambda": 10.0}],
+ "expected": null, "reason": "by hand"}
+END
+run plan-apply.json 0 apply /run/plan.json --yes --json
+is halt_poll_ns 90000 "a plan"
+is halt_poll_ns_grow 4 "a plan"
+haltwise record --rung bpf --duration 1s -o /out/knob/planned >/dev/null 2>&1 || wrong "record returned $?"
+run plan-again.json 0 apply /run/plan.json --yes --json
+run plan-undo.json 0 undo --json
+[ "$(values)" = "$before" ] || wrong "after undo of a plan parameters are $(values), and were $before"
+haltwise record --rung bpf --duration 1s -o /out/knob/unplanned >/dev/null 2>&1 || wrong "record returned $?"
+run planned.json 0 report /out/knob/planned --json
+run unplanned.json 0 report /out/knob/unplanned --json
+run plan-nothing 1 undo
 # shellcheck disable=SC2086
 end $vms
 

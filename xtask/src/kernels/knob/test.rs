@@ -47,6 +47,19 @@ fn halts_under_another_ceiling_are_told() {
 }
 
 #[test]
+fn a_vm_under_any_other_ceiling_than_the_plans_is_told() {
+    let reported: Report = from(REPORT);
+    let of = |ceilings| governed("planned", &reported, ceilings).len();
+    assert_eq!(of([("capped", 70_000), ("capped", 70_000)]), 0);
+    assert_eq!(
+        of([("capped", 70_000), ("free", 80_000)]),
+        1,
+        "two ceilings"
+    );
+    assert_eq!(of([("capped", 50_000), ("late", 0)]), 2);
+}
+
+#[test]
 fn a_write_that_was_not_made_is_not_called_made() {
     let status = |result: &str| {
         format!(r#"{{"journal": {{"open": {{"turns": [{{"result": "{result}"}}]}}}}}}"#)
