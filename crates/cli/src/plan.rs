@@ -155,30 +155,6 @@ pub(crate) struct Effect {
     pub(crate) change_high: f64,
 }
 
-impl Goal {
-    /// The weight of latency, in thousandths.
-    pub(crate) fn weight_milli(&self) -> u64 {
-        weight_milli(self.lambda)
-    }
-}
-
-/// A weight in thousandths.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a plan holds 0 to 1e6"
-)]
-fn weight_milli(lambda: f64) -> u64 {
-    (lambda * 1e3).round() as u64
-}
-
-impl PlannedCeiling {
-    /// The weight of latency, in thousandths.
-    pub(crate) fn weight_milli(&self) -> u64 {
-        weight_milli(self.lambda)
-    }
-}
-
 impl Plan {
     /// Whether nothing is to be changed.
     pub(crate) fn leaves_it(&self) -> bool {

@@ -3,7 +3,8 @@
 //! without, `libhaltwise_preload.so` may do so.
 //!
 //! `replace` closes the VM and creates another, `own NS` sets the ceiling without asking anybody, `fork` starts a child
-//! that has the VM's fds and does nothing, `reap` ends it, `exec` starts this program anew in the same process, `trips N`
+//! that has the VM's fds and does nothing, `reap` ends it, `exec` starts this program anew in the same process, `more N`
+//! creates N VMs of no vCPU beside it, `trips N`
 //! runs the vCPU N times until it exits, and answers with the CPU time of that in nanoseconds.
 
 #![expect(clippy::print_stdout, reason = "the answers")]
@@ -13,11 +14,11 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 use std::time::Duration;
 
+use haltwise_governor::KVM_CAP_HALT_POLL;
 use kvm_bindings::{kvm_enable_cap, kvm_userspace_memory_region};
 use kvm_ioctls::{Kvm, VcpuFd, VmFd};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-const KVM_CAP_HALT_POLL: u32 = 182;
 /// Where the guest's only page lies.
 const CODE: u64 = 0x1000;
 /// `again: out %al, $0x10; jmp again`.
@@ -98,7 +99,7 @@ fn main() -> Result<()> {
     std::thread::spawn(std::thread::park);
     let announced = std::env::args().any(|argument| argument == "announce");
     let mut vm = Vm::create(announced)?;
-    let mut child = None;
+    let (mut child, mut more) = (None, Vec::new());
     println!("ready");
     for line in stdin().lock().lines() {
         let line = line?;
@@ -111,6 +112,14 @@ fn main() -> Result<()> {
                 vm = Vm::create(announced)?;
             }
             "own" => vm.set_ceiling(number)?,
+            "more" => {
+                for _ in 0..number {
+                    let vm = Kvm::new()?.create_vm()?;
+                    // Beyond the number that is answered for, it is not.
+                    let _ = announced && haltwise_governor::announce(&vm);
+                    more.push(vm);
+                }
+            }
             "fork" => child = Some(fork()?),
             "reap" => reap(child.take())?,
             "exec" => {

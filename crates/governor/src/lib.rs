@@ -21,6 +21,8 @@ mod vm;
 
 use std::os::fd::AsRawFd;
 
+pub use vm::{EnableCap, KVM_CAP_HALT_POLL, KVM_ENABLE_CAP};
+
 /// A ceiling for each VM that is announced, in nanoseconds, until another is set. For VMs whose ceiling should
 /// hold from their first halt.
 pub const ENVIRONMENT: &str = "HALTWISE_HALT_POLL_NS";
@@ -28,15 +30,15 @@ pub const ENVIRONMENT: &str = "HALTWISE_HALT_POLL_NS";
 /// Announces a VM that was just created: a `VmFd` of kvm-ioctls, or a raw fd. It is forgotten when its fd is
 /// closed, or used for another file. One that is no VM of this process is not announced.
 ///
-/// Gives whether the VM's ceiling can be set from outside from now on.
+/// Gives whether the VM's ceiling can be set from outside from now on: not of the VMs of a process beyond
+/// [`protocol::MAX_VMS`].
 pub fn announce(vm: &impl AsRawFd) -> bool {
     let vm = vm.as_raw_fd();
     if !vm::has_ceiling(vm) {
         return false;
     }
     serve::start();
-    table::VMS.announce(vm, first_ceiling());
-    serve::is_served()
+    table::VMS.announce(vm, first_ceiling()) && serve::is_served()
 }
 
 /// Sets the ceiling of a VM of this process, in nanoseconds. Undo of a controller's later change restores it.

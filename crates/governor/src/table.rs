@@ -38,7 +38,8 @@ impl Vms {
 
     /// Takes a VM in, in the place of those whose fd is closed. A VMM that replaces its VM while it lives (a
     /// reset of a confidential guest) gets the ceiling of the old one for the new, without being asked.
-    pub(crate) fn announce(&self, fd: RawFd, first: Option<u32>) {
+    /// Gives whether there was room.
+    pub(crate) fn announce(&self, fd: RawFd, first: Option<u32>) -> bool {
         let mut ceiling = first;
         for slot in &self.0 {
             let old = slot.fd.load(Ordering::Acquire);
@@ -53,11 +54,12 @@ impl Vms {
             taken.is_ok()
         };
         let Some(slot) = self.0.iter().find(take) else {
-            return;
+            return false;
         };
         if let Some(ns) = ceiling.filter(|ns| vm::set_ceiling(fd, *ns).is_ok()) {
             slot.ceiling_ns.store(ns.into(), Ordering::Release);
         }
+        true
     }
 
     /// Forgets all: in a child, they are not ours.

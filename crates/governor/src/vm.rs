@@ -6,16 +6,21 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 
 const KVM_CHECK_EXTENSION: c_ulong = 0xae03;
-const KVM_ENABLE_CAP: c_ulong = 0x4068_aea3;
+/// Enables a capability of a VM: the request of the ioctl.
+pub const KVM_ENABLE_CAP: c_ulong = 0x4068_aea3;
 const KVM_GET_STATS_FD: c_ulong = 0xaece;
-const KVM_CAP_HALT_POLL: u32 = 182;
+/// The capability that sets the ceiling of a VM, its first argument.
+pub const KVM_CAP_HALT_POLL: u32 = 182;
 
 /// `struct kvm_enable_cap`.
+#[derive(Debug)]
 #[repr(C)]
-struct EnableCap {
-    cap: u32,
+pub struct EnableCap {
+    /// The capability.
+    pub cap: u32,
     flags: u32,
-    args: [u64; 4],
+    /// Its arguments.
+    pub args: [u64; 4],
     pad: [u8; 64],
 }
 

@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use haltwise_core::ids::{Pid, VmKey};
-use haltwise_governor::protocol::{REPLY_BYTES, Reply, Request, VERSION};
+use haltwise_governor::protocol::{MAX_VMS, REPLY_BYTES, Reply, Request, VERSION};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
@@ -70,6 +70,17 @@ pub enum CeilingError {
         pid: Pid,
         /// The number.
         fd: i32,
+    },
+    /// More VMs than are answered for.
+    #[error(
+        "ask pid {pid}: its VMM answers for {MAX_VMS} VMs of a process, and this one has {vms}, of which it cannot \
+         be told which they are"
+    )]
+    TooMany {
+        /// The VMM.
+        pid: Pid,
+        /// Its VMs.
+        vms: usize,
     },
     /// KVM refused.
     #[error("{what} of pid {pid}")]
@@ -158,9 +169,18 @@ impl Governor {
         Err(CeilingError::Gone(pid))
     }
 
-    /// Its VMs.
+    /// Its VMs. Fails where there are more than a reply can list: VMs go by their order, which would be wrong.
     pub fn vms(&self) -> Result<Vec<Governed>, CeilingError> {
         let (reply, _) = self.ask(Request::List)?;
+        if reply.vms().len() == MAX_VMS {
+            let pid = self.key.pid;
+            let numbers = self.root.numbers(format!("proc/{pid}/fd"))?.into_iter();
+            let is_vm = |fd: &u32| i32::try_from(*fd).is_ok_and(|fd| self.is_vm(fd));
+            let vms = numbers.filter(is_vm).count();
+            if vms > MAX_VMS {
+                return Err(CeilingError::TooMany { pid, vms });
+            }
+        }
         let listed = reply.vms().iter().map(|vm| Governed {
             fd: vm.fd,
             ceiling_ns: vm.ceiling_ns,

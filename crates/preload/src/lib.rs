@@ -8,19 +8,11 @@
 use std::ffi::{c_int, c_ulong, c_void};
 use std::panic::catch_unwind;
 
+use haltwise_governor::{EnableCap, KVM_CAP_HALT_POLL, KVM_ENABLE_CAP};
+
 /// Requests of `linux/kvm.h`.
 const KVM_RUN: c_ulong = 0xae80;
 const KVM_CREATE_VM: c_ulong = 0xae01;
-const KVM_ENABLE_CAP: c_ulong = 0x4068_aea3;
-const KVM_CAP_HALT_POLL: u32 = 182;
-
-/// The beginning of `struct kvm_enable_cap`.
-#[repr(C)]
-struct EnableCap {
-    cap: u32,
-    _flags: u32,
-    ns: u64,
-}
 
 /// The C library's `ioctl`. Its third argument may be absent; then what is passed on here is what the caller
 /// left in its place, which the kernel does not read for such a request.
@@ -52,9 +44,9 @@ fn enabled(vm: c_int, cap: *const EnableCap) {
     if cap.is_null() {
         return;
     }
-    // SAFETY: the kernel has just read more than this from there, by the size in the request.
+    // SAFETY: the kernel has just read as much from there, by the size in the request.
     let cap = unsafe { cap.read_unaligned() };
-    if let (KVM_CAP_HALT_POLL, Ok(ns)) = (cap.cap, u32::try_from(cap.ns)) {
+    if let (KVM_CAP_HALT_POLL, Ok(ns)) = (cap.cap, u32::try_from(cap.args[0])) {
         haltwise_governor::note_ceiling(&vm, ns);
     }
 }

@@ -88,6 +88,9 @@ fn ceiling(error: &CeilingError) -> (Exit, Option<&'static str>) {
             Exit::Unsupported,
             Some("install the same version of haltwise and its library, and restart the VM"),
         ),
+        CeilingError::TooMany { .. } => {
+            (Exit::Unsupported, Some("run its VMs in several processes"))
+        }
         CeilingError::Denied(_) => (Exit::Denied, Some("run it as root")),
         _ => (Exit::Failed, None),
     }

@@ -21,6 +21,7 @@ use crate::exit::{Exit, Failure};
 use crate::knob::ceilings;
 use crate::plan::Plan;
 use crate::proof::ProvenScope;
+use crate::recommend::goal;
 
 /// A VM with a ceiling.
 #[derive(Debug, Clone)]
@@ -58,7 +59,7 @@ impl Scopes {
                 name: planned.vm.clone(),
                 keys: found.into_iter().map(|(key, _)| key).collect(),
                 ceiling_ns: planned.halt_poll_ns,
-                weight_milli: planned.weight_milli(),
+                weight_milli: goal::milli(planned.lambda),
             });
         }
         let running = discovery::scan(root)?.vms;

@@ -74,6 +74,14 @@ figures! {
 const NO_VM_GOALS: &str = "Goals of single VMs have no effect here: the histograms are evaluated for all VMs together. \
                            Record with --mode full.";
 
+fn notes(request: &TuneRequest) -> Vec<String> {
+    let has_goals = !request.goals.is_empty();
+    has_goals
+        .then(|| NO_VM_GOALS.to_owned())
+        .into_iter()
+        .collect()
+}
+
 /// Recommends by the histograms that were taken in. Whether they are all there is for the caller to say.
 pub(crate) fn search(
     opened: &Opened,
@@ -93,7 +101,6 @@ pub(crate) fn search(
     let polls = counted.poll_ns.map_or(0.0, |ns| counted.percent(ns));
     let possible = idle_cpu_percent.map(|idle| idle + polls);
     let aim = goals(request, &known, possible)[0].aim;
-    let cost = aim.cost;
     let advice = advise(&counted, late.as_ref(), reach, &in_force, &aim);
     let advice = advice.ok_or_else(costs::nothing_known)?;
     let recommended = (advice.changes && follows).then(|| settings(&advice.knobs, reach));
@@ -138,15 +145,12 @@ pub(crate) fn search(
         follows,
         reason: follow::reason(follows, || reason(&counted, &advice)),
         vm_goals: Vec::new(),
-        notes: (!request.goals.is_empty())
-            .then(|| NO_VM_GOALS.to_owned())
-            .into_iter()
-            .collect(),
+        notes: notes(request),
         in_force: settings(&in_force, reach),
         commands: commands(recommended, settings(&in_force, reach)),
         recommended,
         played: None,
-        counted: Some(view(&counted, &advice, &cost)),
+        counted: Some(view(&counted, &advice, &aim.cost)),
     })
 }
 

@@ -156,17 +156,23 @@ fn goal(text: &str) -> Result<GoalFor, String> {
     Ok(GoalFor { vm, goal })
 }
 
-/// Reads a weight: nanoseconds of CPU for one of latency; gives thousandths.
+/// A weight in thousandths.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
     reason = "in 0..=1e9"
 )]
+pub(crate) fn milli(lambda: f64) -> u64 {
+    (lambda * 1e3).round() as u64
+}
+
+/// Reads a weight: nanoseconds of CPU for one of latency; gives thousandths.
 fn weight(text: &str) -> Result<u64, String> {
     let weight = text.parse::<f64>().ok();
     let weight = weight.filter(|weight| (0.0..=1e6).contains(weight));
-    let milli = weight.map(|weight| (weight * 1e3).round() as u64);
-    milli.ok_or_else(|| "expected a number from 0 to 1000000".to_owned())
+    weight
+        .map(milli)
+        .ok_or_else(|| "expected a number from 0 to 1000000".to_owned())
 }
 
 /// Reads a share of one CPU: `2%`, `2`, `0.5%`; gives percent.

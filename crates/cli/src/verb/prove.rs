@@ -17,7 +17,7 @@ use crate::exit::{Exit, Failure, Outcome};
 use crate::plan::Plan;
 use crate::proof::{self, ledger};
 use crate::prove::{self, ProofRequest};
-use crate::recommend::goal::Weight;
+use crate::recommend::goal::{self, Weight};
 use crate::shown::Shown;
 use crate::time;
 
@@ -190,8 +190,9 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         warm_up: arguments.warm_up.map(duration),
         seed: arguments.seed,
         metric: arguments.metric,
-        latency_weight_milli: (plan.as_ref())
-            .map_or(arguments.weight.named().1, |plan| plan.goal.weight_milli()),
+        latency_weight_milli: (plan.as_ref()).map_or(arguments.weight.named().1, |plan| {
+            goal::milli(plan.goal.lambda)
+        }),
         plan,
         detect: arguments.detect,
         costs: arguments.costs,

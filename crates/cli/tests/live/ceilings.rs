@@ -102,11 +102,11 @@ fn in_kernel(meant: impl Fn(&Value) -> bool) -> Vec<(u64, String)> {
 }
 
 /// What `doctor` says of a VM.
-fn doctor(name: &str) -> Value {
+fn doctor(is_meant: impl Fn(&Value) -> bool) -> Value {
     let doctor = Command::new(haltwise()).args(["doctor", "--json"]).output();
     let told: Value = serde_json::from_slice(&doctor.unwrap().stdout).unwrap();
     let mut vms = told["vms"].as_array().unwrap().iter();
-    vms.find(|vm| vm["name"] == name).unwrap().clone()
+    vms.find(|vm| is_meant(vm)).unwrap().clone()
 }
 
 #[test]
@@ -173,6 +173,39 @@ fn a_vmm_without_the_library_or_that_is_stopped_is_reported() {
     let (code, said) = host.run(&["undo"]);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(in_kernel_by("stopped")[0].0, host.ceiling());
+}
+
+/// As many VMs as a VMM answers for; one more, and none is changed, because it cannot be told which is which.
+#[test]
+fn a_process_with_more_vms_than_are_answered_for_is_reported() {
+    let Some(bench) = Bench::set_up() else {
+        return;
+    };
+    for by in [By::Crate, By::Preload] {
+        let host = Host::new();
+        let mut vmm = Vmm::start(&bench, "many", by);
+        let pid = vmm.id().to_string();
+        vmm.command("more 15");
+        let (code, said) = host.set(&pid, "70us");
+        assert_eq!(code, Some(0), "{said}");
+        let governed = Governor::of(&Root::host(), Pid(vmm.id())).unwrap();
+        let vms = governed.vms().unwrap();
+        assert_eq!(vms.len(), 16);
+        assert!(
+            vms.iter().all(|vm| vm.ceiling_ns == Some(70_000)),
+            "{vms:?}"
+        );
+        assert_eq!(host.run(&["undo"]).0, Some(0));
+        vmm.command("more 1");
+        let other = Host::new();
+        let (code, said) = other.set(&pid, "1us");
+        assert_eq!(code, Some(3), "{said}");
+        let says = "answers for 16 VMs of a process, and this one has 17";
+        assert!(said.contains(says), "{said}");
+        assert!(!other.0.path().join("var").exists());
+        let obstacle = doctor(|vm| vm["pid"] == vmm.id())["ceiling_obstacle"].clone();
+        assert!(obstacle.as_str().unwrap().contains(says), "{obstacle}");
+    }
 }
 
 /// A VMM that has haltwise-governor and is preloaded too is asked by one of both.
@@ -295,7 +328,7 @@ fn a_stock_qemu_by_the_wrapper() {
     let bare = start("bare", &bench.path("nowhere.so"));
     assert_eq!(in_kernel_by("bare")[0].1, "follows");
     for (name, settable) in [("wrapped", true), ("bare", false)] {
-        let vm = doctor(name);
+        let vm = doctor(|vm| vm["name"] == name);
         assert_eq!(vm["ceiling_settable"], settable, "{vm}");
         assert_eq!(vm["ceiling_obstacle"].is_null(), settable, "{vm}");
     }

@@ -69,7 +69,7 @@ fn a_domain_of_libvirt_by_the_wrapper() {
     let libvirt = start(&bench, &link);
     let host = Host::new();
     Bench::wait_for(DOMAIN);
-    let vm = doctor(DOMAIN);
+    let vm = doctor(|vm| vm["name"] == DOMAIN);
     assert_eq!(vm["ceiling_settable"], true, "{vm}");
     assert_eq!(host.set(DOMAIN, "0").0, Some(0));
     assert_eq!(in_kernel_by(DOMAIN), [(0, "own-cap".to_owned())]);

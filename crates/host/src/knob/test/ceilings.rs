@@ -129,3 +129,33 @@ fn a_writer_returns_ceilings_to_what_they_were() {
     assert_eq!(in_force(&world), (AT_BOOT[3], [AT_BOOT[3]; 2]));
     assert_eq!(writer.baseline().held, []);
 }
+
+/// At whichever request: the parameter is as it was, what was set of ceilings is held, and nothing once the VMM ends.
+#[test]
+fn a_vmm_that_closes_its_socket_during_an_apply_leaves_nothing_behind() {
+    let mut refused = 0;
+    for requests in 0.. {
+        let mut world = World::new();
+        world.vmm.closes_after(requests);
+        let wanted = both(&world, 50_000, &[(0, 7), (1, 9)]);
+        let Err(error) = world.apply(&wanted, None) else {
+            break;
+        };
+        refused += 1;
+        let error = error.to_string();
+        let says = ["has closed its socket", "ended, or refused the request"];
+        assert!(says.iter().any(|text| error.contains(text)), "{error}");
+        assert_eq!(world.get(CEILING), AT_BOOT[3], "after {requests} requests");
+        match world.undo(None) {
+            Ok(undone) => assert!(undone.is_partial()),
+            Err(KnobError::Nothing) => {
+                assert_eq!([0, 1].map(|vm| world.vmm.ceiling(vm)), [None; 2]);
+            }
+            Err(error) => panic!("{error}"),
+        }
+        world.restart();
+        world.undo_whole();
+        assert_eq!(world.values(), AT_BOOT);
+    }
+    assert!(refused >= 10, "{refused}");
+}

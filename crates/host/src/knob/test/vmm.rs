@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::symlink;
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use haltwise_core::ids::Pid;
@@ -26,6 +27,8 @@ type Ceilings = Arc<Mutex<BTreeMap<i32, Option<u32>>>>;
 #[derive(Debug)]
 pub(super) struct Vmm {
     ceilings: Ceilings,
+    /// Requests that it takes before it closes its socket.
+    patience: Arc<AtomicU32>,
     /// Where it is asked; the thread ends when this is closed.
     _control: OwnedFd,
 }
@@ -49,10 +52,12 @@ impl Vmm {
         for fd in ceilings.lock().unwrap().keys() {
             symlink("anon_inode:kvm-vm", fds.join(fd.to_string())).unwrap();
         }
-        let theirs = Arc::clone(&ceilings);
-        std::thread::spawn(move || while serve(&answering, &theirs) {});
+        let patience = Arc::new(AtomicU32::new(u32::MAX));
+        let theirs = (Arc::clone(&ceilings), Arc::clone(&patience));
+        std::thread::spawn(move || while serve(&answering, &theirs.0, &theirs.1) {});
         Self {
             ceilings,
+            patience,
             _control: control,
         }
     }
@@ -75,6 +80,11 @@ impl Vmm {
         fs::remove_file(root.join(format!("proc/{}/fd/{fd}", Self::pid()))).unwrap();
     }
 
+    /// It answers so many requests more, and closes its socket when it has taken the next.
+    pub(super) fn closes_after(&self, requests: u32) {
+        self.patience.store(requests, Ordering::SeqCst);
+    }
+
     pub(super) fn cap(&self, ordinal: u32, ns: u32) {
         let fd = FIRST + ordinal.cast_signed();
         self.ceilings.lock().unwrap().insert(fd, Some(ns));
@@ -86,7 +96,7 @@ impl Vmm {
 }
 
 /// Answers one request; whether there may be more.
-fn serve(socket: &OwnedFd, ceilings: &Ceilings) -> bool {
+fn serve(socket: &OwnedFd, ceilings: &Ceilings, patience: &AtomicU32) -> bool {
     let mut bytes = [0; 64];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -97,6 +107,9 @@ fn serve(socket: &OwnedFd, ceilings: &Ceilings) -> bool {
     let Some(request) = Request::decode(&bytes[..taken.bytes]) else {
         return false;
     };
+    if patience.fetch_sub(1, Ordering::SeqCst) == 0 {
+        return false;
+    }
     let mut ceilings = ceilings.lock().unwrap();
     let reply = match request {
         Request::List => Reply::list((ceilings.iter()).map(|(fd, ceiling_ns)| Vm {
