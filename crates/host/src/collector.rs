@@ -44,7 +44,11 @@ pub trait Collector: std::fmt::Debug {
     /// Ends if that has not been done, detaches from the kernel, then moves what is left into `facts`.
     fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError>;
 
-    /// Who was seen so far.
+    /// Forgets VMs that ended before a time, of which nobody keeps a fact; gives how many. So a recorder that goes on
+    /// for weeks does not grow with every VM that ever ran.
+    fn forget_ended(&mut self, before_ns: u64) -> usize;
+
+    /// Who was seen so far, and is not forgotten.
     fn roster(&self) -> &Roster;
 
     /// What this source cannot tell on this host, and why.

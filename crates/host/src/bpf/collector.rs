@@ -527,6 +527,10 @@ impl Collector for BpfCollector {
         self.drain_lost(facts, now)
     }
 
+    fn forget_ended(&mut self, before_ns: u64) -> usize {
+        self.places.forget_ended(before_ns)
+    }
+
     fn roster(&self) -> &Roster {
         self.places.roster()
     }

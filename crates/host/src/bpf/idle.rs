@@ -462,6 +462,11 @@ impl Collector for IdleCollector {
         self.drain_lost(facts, now_ns)
     }
 
+    /// This machine is always there.
+    fn forget_ended(&mut self, _: u64) -> usize {
+        0
+    }
+
     fn roster(&self) -> &Roster {
         self.roster.roster()
     }

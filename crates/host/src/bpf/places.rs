@@ -68,6 +68,23 @@ impl Places {
         self.pauses.end(&self.root, &mut self.roster, facts);
     }
 
+    /// Forgets VMs that ended before a time; gives how many.
+    pub(super) fn forget_ended(&mut self, before_ns: u64) -> usize {
+        let ended = self.roster.forget_ended(before_ns);
+        if ended.is_empty() {
+            return 0;
+        }
+        self.pauses.forget(&ended);
+        let is_kept = |place: &Place| place.vm.is_none_or(|vm| !ended.contains(&vm));
+        self.by_vcpu.retain(|_, place| is_kept(place));
+        self.by_tid.retain(|_, place| is_kept(place));
+        self.unread.retain(|vm| !ended.contains(vm));
+        let rows = self.roster.roster().vms.iter();
+        let pids: BTreeSet<Pid> = rows.map(|vm| vm.key.pid).collect();
+        self.vms.retain(|pid, _| pids.contains(pid));
+        ended.len()
+    }
+
     /// These are gone, and what they counted since `last_ns` with them: for us they ended then.
     pub(super) fn unread_since(&mut self, gone: &[Place], last_ns: u64) {
         for vm in gone.iter().filter_map(|place| place.vm) {
@@ -96,9 +113,9 @@ impl Places {
 
     /// Takes over what a walk over all vCPUs found: other VMs are gone.
     pub(super) fn learn_all(&mut self, found: &[FoundVcpu], param: Option<u32>, now_ns: u64) {
-        let known = self.roster.roster().vms.len();
+        let known = self.roster.seen();
         let there = self.learn(found, param);
-        let is_new = |vm: &&VmIndex| usize::try_from(vm.0).is_ok_and(|row| row >= known);
+        let is_new = |vm: &&VmIndex| vm.0 >= known;
         let new = there.iter().filter(is_new).copied().collect();
         self.roster.there(&there, &new, now_ns);
     }

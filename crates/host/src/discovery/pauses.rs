@@ -4,7 +4,7 @@
 //! that seems to be held is looked at more often until several looks agree. What halts says otherwise. What the
 //! other threads of VMMs do is looked at from here too, less often ([`Work`]).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use haltwise_core::event::{Facts, Observable, Paused, Vm};
@@ -103,6 +103,15 @@ impl Pauses {
         if let Known::ByNames(all) = &mut self.known {
             all.insert(vm, vcpus);
         }
+    }
+
+    /// These ended long ago.
+    pub(crate) fn forget(&mut self, vms: &BTreeSet<VmIndex>) {
+        if let Known::ByNames(all) = &mut self.known {
+            all.retain(|vm, _| !vms.contains(vm));
+        }
+        self.held.retain(|vm, _| !vms.contains(vm));
+        self.work.forget(vms);
     }
 
     /// The recording begins.

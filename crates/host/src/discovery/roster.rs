@@ -1,7 +1,7 @@
 //! Keeps the roster of a recording: a row for each VM and vCPU that was ever seen.
 //!
-//! Rows are never removed and a VM's row never changes its index, because the facts recorded so far
-//! point to it. Both sources feed it; neither needs to know what the other found.
+//! A VM's row never changes its index, because the facts recorded so far point to it, and no other VM gets the index
+//! of a row that was removed. Rows are removed only of VMs of which a ring keeps nothing any more. Both sources feed it; neither needs to know what the other found.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -45,6 +45,8 @@ impl VmLabel {
 pub struct RosterBuilder {
     roster: Roster,
     by_key: BTreeMap<VmKey, VmIndex>,
+    /// VMs that were ever seen.
+    seen: u32,
     /// Who comes later than this came while recording.
     began_ns: Option<u64>,
 }
@@ -60,7 +62,8 @@ impl RosterBuilder {
         if let Some(&index) = self.by_key.get(&key) {
             return index;
         }
-        let index = VmIndex(u32::try_from(self.roster.vms.len()).unwrap_or(u32::MAX));
+        let index = VmIndex(self.seen);
+        self.seen += 1;
         let label = describe();
         self.roster.vms.push(Vm {
             index,
@@ -80,6 +83,24 @@ impl RosterBuilder {
         });
         self.by_key.insert(key, index);
         index
+    }
+
+    /// How many VMs were ever seen: later ones have this index and higher ones.
+    pub fn seen(&self) -> u32 {
+        self.seen
+    }
+
+    /// Removes VMs that ended before a time; gives them.
+    pub fn forget_ended(&mut self, before_ns: u64) -> BTreeSet<VmIndex> {
+        let has_ended = |vm: &Vm| vm.to_ns.is_some_and(|to_ns| to_ns < before_ns);
+        let ended = self.roster.vms.iter().filter(|vm| has_ended(vm));
+        let ended: BTreeSet<VmIndex> = ended.map(|vm| vm.index).collect();
+        if !ended.is_empty() {
+            self.roster.vms.retain(|vm| !ended.contains(&vm.index));
+            (self.roster.vcpus).retain(|vcpu| !ended.contains(&vcpu.vm));
+            self.by_key.retain(|_, vm| !ended.contains(vm));
+        }
+        ended
     }
 
     /// The row of a VM seen before.
@@ -121,7 +142,9 @@ impl RosterBuilder {
 
     /// A VM's row, to note whether it can be observed.
     pub fn vm_mut(&mut self, index: VmIndex) -> Option<&mut Vm> {
-        self.roster.vms.get_mut(usize::try_from(index.0).ok()?)
+        let vms = &mut self.roster.vms;
+        let place = vms.binary_search_by_key(&index, |vm| vm.index);
+        place.ok().map(|at| &mut vms[at])
     }
 
     /// The row of a vCPU, new if it was never seen; a vCPU that moved to another thread keeps its row.
@@ -267,5 +290,28 @@ mod test {
                 prop_assert!(rows.contains(&(VmIndex(vm), VcpuId(id))));
             }
         }
+    }
+
+    /// As many rows as there are VMs and VMs of which something is kept, however many come and go.
+    #[test]
+    fn vms_that_ended_long_ago_are_forgotten_and_no_other_has_their_index() {
+        let mut builder = RosterBuilder::default();
+        let stays = builder.vm(key(1, 0), || label("stays"));
+        builder.vcpu(stays, VcpuId(0), Tid(1));
+        for n in 0..1_000_u32 {
+            let now_ns = u64::from(n) * 1_000;
+            let vm = builder.vm(key(n + 2, 0), || label("short"));
+            assert_eq!(vm, VmIndex(n + 1));
+            builder.vcpu(vm, VcpuId(0), Tid(n + 2));
+            builder.gone(&[vm], now_ns);
+            let ended = builder.forget_ended(now_ns.saturating_sub(5_000));
+            assert_eq!(ended.len(), usize::from(n > 5));
+            let roster = builder.roster();
+            assert!(roster.vms.len() <= 7 && roster.vcpus.len() == roster.vms.len());
+            assert_eq!(builder.vm_mut(vm).unwrap().index, vm);
+        }
+        assert_eq!((builder.seen(), builder.find(&key(2, 0))), (1_001, None));
+        assert_eq!(builder.vm_mut(stays).unwrap().name, "stays");
+        assert!(builder.vm_mut(VmIndex(1)).is_none());
     }
 }

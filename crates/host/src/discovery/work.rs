@@ -4,7 +4,7 @@
 //! for threads that end before that, and for a recorder that is killed. A look costs a small file for each
 //! thread, 3 us or so.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::event::Vm;
 use haltwise_core::ids::{Pid, Tid, VmIndex};
@@ -57,6 +57,11 @@ impl Work {
     ) {
         self.vms.clear();
         self.look(root, roster, known, now_ns);
+    }
+
+    /// These ended long ago.
+    pub(super) fn forget(&mut self, vms: &BTreeSet<VmIndex>) {
+        self.vms.retain(|vm, _| !vms.contains(vm));
     }
 
     /// Looks, if it is time.

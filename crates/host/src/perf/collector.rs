@@ -340,6 +340,10 @@ impl Collector for PerfCollector {
         told
     }
 
+    fn forget_ended(&mut self, before_ns: u64) -> usize {
+        self.places.forget_ended(before_ns)
+    }
+
     fn roster(&self) -> &Roster {
         self.places.roster()
     }

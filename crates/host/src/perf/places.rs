@@ -108,6 +108,19 @@ impl Places {
             .look(&self.root, &mut self.roster, facts, now_ns);
     }
 
+    /// Forgets VMs that ended before a time; gives how many.
+    pub(super) fn forget_ended(&mut self, before_ns: u64) -> usize {
+        let ended = self.roster.forget_ended(before_ns);
+        if ended.is_empty() {
+            return 0;
+        }
+        self.pauses.forget(&ended);
+        self.threads.retain(|_, thread| !ended.contains(&thread.vm));
+        self.halted.retain(|vm| !ended.contains(vm));
+        self.changed = true;
+        ended.len()
+    }
+
     /// The recording has ended, and all facts have come.
     pub(super) fn end(&mut self, facts: &Facts) {
         self.pauses.end(&self.root, &mut self.roster, facts);

@@ -34,7 +34,7 @@ pub(super) struct People {
     processes: BTreeMap<u32, (VmIndex, u64)>,
     vcpus: BTreeMap<u32, Whose>,
     named: BTreeSet<(u32, u32)>,
-    seen: (usize, usize),
+    seen: (Option<VmIndex>, usize, usize),
 }
 
 /// What came and went.
@@ -52,14 +52,15 @@ impl People {
             processes: BTreeMap::new(),
             vcpus: BTreeMap::new(),
             named: BTreeSet::new(),
-            seen: (0, 0),
+            seen: (None, 0, 0),
         }
     }
 
     /// Takes over the roster, and finds out who has gone if `thorough`.
     pub(super) fn update(&mut self, roster: &Roster, thorough: bool) -> Changes {
         let mut changes = Changes::default();
-        let seen = (roster.vms.len(), roster.vcpus.len());
+        let last = roster.vms.last().map(|vm| vm.index);
+        let seen = (last, roster.vms.len(), roster.vcpus.len());
         if seen == self.seen && !thorough {
             return changes;
         }

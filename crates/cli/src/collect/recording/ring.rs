@@ -47,6 +47,8 @@ pub(crate) struct RingSummary {
     pub(crate) bytes: u64,
     /// What was dropped since the ring was made.
     pub(crate) dropped: Dropped,
+    /// VMs that this recorder saw, that ended, and of which nothing is kept: captures do not list them.
+    pub(crate) vms_dropped: usize,
 }
 
 /// A ring under way.
@@ -208,13 +210,14 @@ impl Ring {
     }
 
     /// What there is at the end.
-    pub(super) fn summary(&self) -> RingSummary {
+    pub(super) fn summary(&self, vms_dropped: usize) -> RingSummary {
         let mut segments = all_segments(self.directory.path()).unwrap_or_default();
         segments.retain(|it| it.number >= self.info.oldest);
         RingSummary {
             segments: segments.len(),
             bytes: segments.iter().map(Segment::bytes).sum(),
             dropped: self.info.dropped,
+            vms_dropped,
         }
     }
 }
@@ -230,8 +233,12 @@ impl RingSummary {
         match self.dropped.segments {
             0 => format!("{kept}; none was dropped"),
             dropped => format!(
-                "{kept}; {dropped} older ones with {} halts were dropped since the ring was made",
-                self.dropped.halts
+                "{kept}; {dropped} older ones with {} halts were dropped since the ring was made{}",
+                self.dropped.halts,
+                match self.vms_dropped {
+                    0 => String::new(),
+                    vms => format!(", and {vms} VMs that had ended with them"),
+                }
             ),
         }
     }

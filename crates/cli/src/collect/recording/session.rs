@@ -48,6 +48,8 @@ pub(crate) struct Session {
     root: Root,
     pending: Facts,
     roster: Roster,
+    /// VMs that ended before anything that a ring keeps, and were dropped with it.
+    vms_dropped: usize,
     no_command: bool,
     start_ns: u64,
     last_flush_ns: u64,
@@ -87,6 +89,7 @@ impl Session {
             root,
             pending: Facts::default(),
             roster,
+            vms_dropped: 0,
             no_command: started.no_command,
             start_ns: started.start_ns,
             last_flush_ns: started.start_ns,
@@ -189,13 +192,16 @@ impl Session {
         if let Err(error) = ring.prune() {
             terminal::say(&format!("note: {}: {error}", self.output.display()));
         }
+        if let Some(since_ns) = ring.kept_since_ns() {
+            self.vms_dropped += self.collector.forget_ended(since_ns);
+        }
         if !ring.is_due(now_ns) {
             return;
         }
         let mut info = self.recording.info().clone();
         info.clock = Clock::new(now_ns, clock::wall_ns());
         info.knobs = params::read(&self.root, now_ns).unwrap_or_default();
-        info.roster = stored(&self.roster, self.no_command, ring.kept_since_ns());
+        info.roster = stored(self.collector.roster(), self.no_command);
         let next = match Recording::create_with(&ring.next(), info, self.durability) {
             Ok(next) => next,
             Err(error) => {
@@ -267,8 +273,7 @@ impl Session {
     fn flush(&mut self) -> Result<(), Failure> {
         if self.roster != *self.collector.roster() {
             self.roster = self.collector.roster().clone();
-            let since_ns = self.ring.as_ref().and_then(Ring::kept_since_ns);
-            let stored = stored(&self.roster, self.no_command, since_ns);
+            let stored = stored(&self.roster, self.no_command);
             self.recording.set_roster(&stored)?;
         }
         let facts = std::mem::take(&mut self.pending);
@@ -385,7 +390,7 @@ impl Session {
         }
         let ring = self.ring.as_mut().map(|ring| {
             ring.settle(true);
-            ring.summary()
+            ring.summary(self.vms_dropped)
         });
         let bytes = written.tables.values().map(|table| table.bytes).sum();
         Ok(Summary {

@@ -1,6 +1,5 @@
 //! From what was asked for to a recording that has begun.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Context, anyhow};
@@ -8,7 +7,6 @@ use haltwise_capture::files::directory::is_unused;
 use haltwise_capture::info::{CaptureInfo, Clock, Tool};
 use haltwise_capture::recording::{Durability, Recording};
 use haltwise_core::event::Vm;
-use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Missing, Roster, Rung, Side};
 use haltwise_host::clock;
 use haltwise_host::collector::{CollectOptions, Collector};
@@ -100,7 +98,7 @@ pub(crate) fn start(
     info.profile = profiler.as_ref().map(Profiler::recorded);
     info.exits = exits.map(|exits| exits.recorded);
     info.knobs = first_knobs;
-    info.roster = stored(collector.roster(), wanted.no_command, None);
+    info.roster = stored(collector.roster(), wanted.no_command);
     let output = ring.as_ref().map_or(wanted.output.as_path(), Ring::current);
     let recording = Recording::create_with(output, info, wanted.durability)?;
     Ok(Started {
@@ -116,18 +114,11 @@ pub(crate) fn start(
     })
 }
 
-/// The roster as a capture stores it: without command lines, nothing that VMMs' own tell but their VMs' names; and
-/// without VMs that ended before `since_ns`, of which a ring keeps no halt.
-pub(super) fn stored(roster: &Roster, no_command: bool, since_ns: Option<u64>) -> Roster {
+/// The roster as a capture stores it: without command lines, nothing that VMMs' own tell but their VMs' names.
+pub(super) fn stored(roster: &Roster, no_command: bool) -> Roster {
     let mut roster = roster.clone();
     if no_command {
         roster.vms.iter_mut().for_each(Vm::forget_command);
-    }
-    if let Some(since_ns) = since_ns {
-        let is_kept = |vm: &Vm| vm.to_ns.is_none_or(|to_ns| to_ns >= since_ns);
-        roster.vms.retain(is_kept);
-        let kept: BTreeSet<VmIndex> = roster.vms.iter().map(|vm| vm.index).collect();
-        roster.vcpus.retain(|vcpu| kept.contains(&vcpu.vm));
     }
     roster
 }

@@ -223,6 +223,8 @@ impl Scene {
 
     /// What every VMM is left with.
     fn end(&mut self) {
+        // Where the last turn has undone all, there is something to undo again.
+        self.failures.extend(self.changed(0, 1).err());
         let (code, said) = self.host.run(&["undo"]);
         if code != Some(0) {
             self.failures.push(format!("undo: {said}"));

@@ -127,6 +127,24 @@ fn the_hosts_parameters_serve_the_goals_of_single_vms() {
     );
 }
 
+/// Under a ceiling of 60 us gaps of 50 us are polled through once the window is open, and never open it, since the
+/// wake-up makes the halt 70 us long. A ceiling is judged by the worse of the two.
+#[test]
+fn no_vm_gets_a_ceiling_that_locks_it_out() {
+    let mut halts = load(0, "fixed:50us", 3_000, 9);
+    halts.extend(load(1, "fixed:50us", 3_000, 10));
+    let material = material(terms("6.12"), &halts);
+    let cost = Cost {
+        latency_weight_milli: LATENCY_MILLI,
+        ..COST
+    };
+    let caps = seek(&material, &[SHORT, LONG], Aim { cost, ..AIM }).unwrap();
+    assert!(
+        caps.vms.iter().all(|cap| cap.ceiling_ns >= 75_000),
+        "{caps:?}"
+    );
+}
+
 /// Where both may not poll as they would, the one polls on to which that is worth more.
 #[test]
 fn a_limit_of_polling_is_kept_by_lower_ceilings() {
@@ -143,6 +161,26 @@ fn a_limit_of_polling_is_kept_by_lower_ceilings() {
     let half = limited(polls(&free) / 2.0);
     assert!(polls(&half) > 0.0 && polls(&half) <= polls(&free) / 2.0);
     assert!(half.costs.own > free.costs.own && !half.is_over_limit);
+    // What polls more on the validation half than on the one that fits is within the limit there too.
+    let mut halts = load(0, "exp:5us", 2_000, 9);
+    let shift_ns = halts.last().unwrap().end_ns();
+    halts.extend(load(0, "exp:20us", 2_000, 9).into_iter().map(|halt| Halt {
+        start_ns: halt.start_ns + shift_ns,
+        ..halt
+    }));
+    halts.extend(load(1, "exp:100us", 1_100, 9));
+    let later = super::material(terms("6.12"), &halts);
+    let polls_of = |caps: &Caps| later.judged_wall.poll_cpu_percent(&caps.judged);
+    let limit = 0.7 * polls_of(&seek(&later, &[SHORT, LONG], AIM).unwrap());
+    let aim = Aim {
+        max_poll_cpu_percent: Some(limit),
+        ..AIM
+    };
+    let caps = seek(&later, &[SHORT, LONG], aim).unwrap();
+    assert!(
+        polls_of(&caps) <= limit && !caps.is_over_limit,
+        "{limit} {caps:?}"
+    );
     let none = limited(0.0);
     assert!(none.vms.iter().all(|cap| cap.ceiling_ns == 0), "{none:?}");
     // A VM with a ceiling that stays polls for more than is allowed, whatever the others get.

@@ -112,6 +112,29 @@ fn a_vmm_that_replaces_its_vm_leaves_nothing_to_undo() {
     assert_eq!(world.vmm.ceiling(0), None);
 }
 
+#[test]
+fn what_was_modified_since_it_was_looked_at_is_left() {
+    for is_ceiling in [true, false] {
+        let world = World::new();
+        let mut writer = Writer::open(&world.root(), "haltwise apply", None).unwrap();
+        let proposal = writer.propose(&both(&world, 50_000, &[(1, 7)])).unwrap();
+        if is_ceiling {
+            world.vmm.cap(1, 9);
+        } else {
+            world.set(CEILING, 60_000);
+        }
+        let error = writer.apply(&proposal).unwrap_err();
+        assert!(matches!(error, KnobError::Meanwhile { .. }), "{error}");
+        let theirs = if is_ceiling {
+            (AT_BOOT[3], [AT_BOOT[3], 9])
+        } else {
+            // The VM followed what was modified.
+            (60_000, [60_000; 2])
+        };
+        assert_eq!(in_force(&world), theirs);
+    }
+}
+
 /// As a proof does: both sides give the VM a ceiling, and it cannot follow again.
 #[test]
 fn a_writer_returns_ceilings_to_what_they_were() {
