@@ -1,3 +1,5 @@
+//! A governor that follows the rule, as a recorder tells of it, and what differs from it.
+
 use super::*;
 use crate::event::Knob;
 use crate::event::KnobScope;
