@@ -32,7 +32,7 @@ const volatile bool has_polling_state = false; /* state 0 is cpuidle's POLL */
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-/* include/linux/cpuidle.h; last_residency_ns since 5.5 */
+/* include/linux/cpuidle.h */
 struct cpuidle_device {
 	unsigned int poll_time_limit : 1;
 	__s64 next_hrtimer;
@@ -51,7 +51,7 @@ struct task_struct___switches {
 /* drivers/cpuidle/cpuidle.c: of each CPU */
 extern struct cpuidle_device *cpuidle_devices __ksym __weak;
 
-/* What is known of a CPU. Its own idle task writes it; other CPUs write the two marked ones. */
+/* What is known of a CPU: two cache lines. Its own idle task writes it; other CPUs write the two marked ones. */
 struct cpu_state {
 	struct idle_record period; /* the one under way, or ended and not yet told */
 	__u64 entered_ns;	   /* the state that was entered last */
@@ -63,8 +63,9 @@ struct cpu_state {
 	__u64 stored_ns;	   /* by others: when it was woken by a store */
 	__u32 state;
 	__u32 under_way; /* `period` holds something */
-	__u64 pad[6];	 /* a CPU's own cache lines */
 };
+
+_Static_assert(sizeof(struct cpu_state) == 128, "not two cache lines");
 
 /* By CPU; sized when it is loaded. */
 struct {
@@ -154,7 +155,6 @@ static __always_inline void add_state(struct cpu_state *cpu, struct cpuidle_devi
 		cpu->period.flags |= IDLE_HALTED;
 		cpu->period.halt_ns = ns;
 	}
-	cpu->period.state = cpu->state;
 	cpu->period.end_ns = cpu->left_ns;
 	cpu->residency_ns = 0;
 }
@@ -180,7 +180,11 @@ static __always_inline void enter(struct cpu_state *cpu, struct cpuidle_device *
 			send(&cpu->period);
 		}
 	}
-	if (!goes_on) {
+	if (goes_on) {
+		/* What came during the poll did not end it. */
+		cpu->period.flags &= ~IDLE_WAKES;
+		cpu->period.wake_ns = 0;
+	} else {
 		cpu->period = (struct idle_record){
 			.start_ns = now,
 			.cpu = number,
@@ -205,7 +209,7 @@ static __always_inline void leave(struct cpu_state *cpu, __u64 now)
 {
 	cpu->left_ns = now;
 	if (cpu->stored_ns) {
-		cpu->period.flags &= ~(IDLE_WAKE_TIMER | IDLE_WAKE_IPI | IDLE_WAKE_DEVICE);
+		cpu->period.flags &= ~IDLE_WAKES;
 		cpu->period.flags |= IDLE_WAKE_STORE;
 		cpu->period.wake_ns = cpu->stored_ns;
 	}
@@ -274,7 +278,6 @@ int BPF_PROG(on_guest_halt_poll_ns_alone, bool grow, __u32 new_ns, __u32 old_ns)
  */
 static __always_inline void interrupted(__u32 flag)
 {
-	const __u32 any = IDLE_WAKE_TIMER | IDLE_WAKE_IPI | IDLE_WAKE_STORE | IDLE_WAKE_DEVICE;
 	struct cpu_state *cpu;
 
 	if ((__u32)bpf_get_current_pid_tgid())
@@ -282,9 +285,9 @@ static __always_inline void interrupted(__u32 flag)
 	cpu = state_of(bpf_get_smp_processor_id());
 	if (!cpu || !cpu->under_way)
 		return;
-	if (cpu->period.flags & any && (cpu->left_ns || !is_polling(cpu->state)))
+	if (cpu->period.flags & IDLE_WAKES && (cpu->left_ns || !is_polling(cpu->state)))
 		return;
-	cpu->period.flags &= ~any;
+	cpu->period.flags &= ~IDLE_WAKES;
 	cpu->period.flags |= flag;
 	cpu->period.wake_ns = 0;
 	if (flag == IDLE_WAKE_IPI)
@@ -339,7 +342,7 @@ int BPF_PROG(on_wake_without_ipi, int number)
 	return 0;
 }
 
-/* trace_ipi_send_cpu(cpu, callsite, callback), on the CPU that sends (6.5 and later) */
+/* trace_ipi_send_cpu(cpu, callsite, callback), on the CPU that sends; 6.12 has it, 6.1 lacks it */
 SEC("raw_tp/ipi_send_cpu")
 int BPF_PROG(on_ipi_send, __u32 number)
 {

@@ -21,6 +21,8 @@ enum idle_flag {
 	IDLE_WAKE_DEVICE = 1 << 11, /* a device's interrupt */
 };
 
+#define IDLE_WAKES (IDLE_WAKE_TIMER | IDLE_WAKE_IPI | IDLE_WAKE_STORE | IDLE_WAKE_DEVICE)
+
 /* One idle period of a CPU: the polling state, if it was entered, and the state after it. */
 struct idle_record {
 	__u64 start_ns; /* CLOCK_MONOTONIC */
@@ -29,13 +31,11 @@ struct idle_record {
 	__u64 halt_ns; /* in the other */
 	__u64 wake_ns; /* when what ended it was due or was sent; 0 if not known */
 	__u32 cpu;
-	__u32 state; /* the last one entered, by cpuidle's number */
 	__u32 limit_ns; /* poll_limit_ns when it began */
 	__u32 limit_next_ns; /* and when the next one began */
 	__u32 change_old_ns; /* of guest_halt_poll_ns */
 	__u32 change_new_ns;
 	__u32 flags; /* enum idle_flag */
-	__u32 pad;
 };
 
 /* What never reached the recorder. */

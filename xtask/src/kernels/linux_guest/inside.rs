@@ -17,7 +17,7 @@ use crate::tool;
 pub(super) fn load(depth: Depth) -> u64 {
     match depth {
         Depth::Quick => 60,
-        Depth::Thorough => 3_000,
+        Depth::Thorough => 10_000,
     }
 }
 

@@ -13,7 +13,7 @@ use crate::bpf::record::{u32_at, u64_at};
 /// Bytes of a period.
 pub(super) const SIZE: usize = size_of::<idle_record>();
 const _: () = assert!(
-    SIZE == 72,
+    SIZE == 64,
     "idle_record in idle_intf.h changed: look at this decoder"
 );
 
