@@ -337,8 +337,8 @@ mod test {
             .collect();
         let expected = [
             ("halt_poll_ns", KnobScope::Host, "200000"),
-            ("kvm_amd.avic", KnobScope::Host, "N"),
             ("guest_halt_poll_ns", KnobScope::GuestOfOther, "0"),
+            ("kvm_amd.avic", KnobScope::Host, "N"),
             ("kvm.vendor_module", KnobScope::Host, "kvm_amd"),
         ]
         .map(|(n, s, v)| (n.to_owned(), s, v.to_owned()));
@@ -387,10 +387,15 @@ mod test {
 
     #[test]
     fn the_windows_parameters_come_first() {
-        let names = SOURCES[window_sources(Side::Host)]
-            .iter()
-            .map(|source| source.name);
-        assert!(names.clone().all(|name| name.starts_with("halt_poll_ns")));
+        for (side, prefix, count) in [
+            (Side::Host, "halt_poll_ns", 4),
+            (Side::Guest, "guest_halt_poll_", 5),
+        ] {
+            let sources = &SOURCES[window_sources(side)];
+            let mut names = sources.iter().map(|source| source.name);
+            assert!(names.all(|name| name.starts_with(prefix)), "{side:?}");
+            assert_eq!(sources.len(), count, "{side:?}");
+        }
     }
 
     #[test]

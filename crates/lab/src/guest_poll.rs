@@ -250,7 +250,7 @@ mod test {
             of("smart-idle-poll:paravirt_poll_threshold_ns=50us"),
             Ok(smart)
         );
-        for wrong in ["fixed:50us", "kvm", "guest-haltpoll:max=1us", "linux", ""] {
+        for wrong in ["fixed:50us", "kvm", "guest-haltpoll:most=1us", "linux", ""] {
             assert!(of(wrong).is_err(), "{wrong}");
         }
     }

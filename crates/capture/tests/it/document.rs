@@ -7,6 +7,7 @@ use haltwise_capture::info::{Repaired, SCHEMA};
 use haltwise_capture::table::Table;
 use haltwise_core::event::HaltCounts;
 use haltwise_core::hist::{BUCKETS, KERNEL_BUCKETS, bucket_low};
+use haltwise_core::recording::Side;
 use haltwise_core::verify::carried::Carried;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -116,6 +117,7 @@ fn the_document_and_the_code_have_the_same_files_and_fields() {
     let mut info = info();
     // Fields that are only there if they hold something.
     info.unwritten.push(HaltCounts::default());
+    info.side = Side::Guest;
     info.carried = Some(Carried::default());
     info.repaired
         .insert("halts".to_owned(), Repaired::default());

@@ -21,11 +21,10 @@ pub(crate) fn check_kvm(root: &Root) -> Result<(), Failure> {
         return Ok(());
     }
     let error = anyhow!("record halts: KVM is not loaded on this host");
-    Err(Failure::new(Exit::Unsupported, error)
-        .hint(
-            "load it (modprobe kvm_intel or kvm_amd), or record where the VMs run; in a guest, --guest \
+    Err(Failure::new(Exit::Unsupported, error).hint(
+        "load it (modprobe kvm_intel or kvm_amd), or record where the VMs run; in a guest, --guest \
              records its own idle CPUs",
-        ))
+    ))
 }
 
 /// The processes of the VMs asked for.

@@ -208,7 +208,7 @@ fn what_no_guest_polls_by_is_a_usage_error() {
     for args in [
         "--guest-poll kvm",
         "--guest-poll fixed:10us",
-        "--guest-poll guest-haltpoll:max=1us",
+        "--guest-poll guest-haltpoll:most=1us",
     ] {
         assert_eq!(
             lab(&format!("run poller {args}")).status.code(),
