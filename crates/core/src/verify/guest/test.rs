@@ -244,3 +244,23 @@ fn parameters_are_those_of_this_machine_as_a_guest() {
         assert_eq!(Parameter::of(&host), None);
     }
 }
+
+#[test]
+fn a_poll_of_unknown_length_is_checked_and_a_halt_after_one_is_not() {
+    let mut verifier = verifier(Params::default());
+    let period = |start_ns, waited, poll_ns| Halt {
+        start_ns,
+        halt_ns: 150_000,
+        waited,
+        window_ns: Some(100_000),
+        window_next_ns: Some(100_000),
+        poll_ns,
+        polled: Some(true),
+        ..Halt::default()
+    };
+    verifier.period(&period(0, true, Some(100_001)), None);
+    let poll = verifier.period(&period(1_000_000, false, None), None);
+    assert_eq!(poll, Verdict::Matched(Transition::None));
+    let halt = verifier.period(&period(2_000_000, true, None), None);
+    assert_eq!(halt, Verdict::Skipped(Skip::Window));
+}
