@@ -44,6 +44,9 @@ fn blocks(page: &str) -> Vec<Block<'_>> {
 
 /// The first line of a page's output that is not where it should be.
 fn wrong<'a>(block: &Block<'a>, printed: &[&str]) -> Option<&'a str> {
+    if block.output.is_empty() {
+        return printed.first().map(|_| "");
+    }
     let mut rest = printed;
     let mut parts = block.output.split(|line| *line == LEFT_OUT).peekable();
     let mut is_first = true;
@@ -116,6 +119,7 @@ fn a_line_that_differs_is_found() {
         assert_eq!(of(right), None, "{right}");
     }
     for (output, line) in [
+        ("", ""),
         ("a\nb\nc", "a"),
         ("a\nx\n…", "x"),
         ("…\nx", "x"),

@@ -143,6 +143,15 @@ static __always_inline __u64 residency(struct cpu_state *cpu, struct cpuidle_dev
 	return own_ns;
 }
 
+/* A store by another CPU ended the state that was left last. */
+static __always_inline void woken_by_store(struct cpu_state *cpu)
+{
+	cpu->period.flags &= ~IDLE_WAKES;
+	cpu->period.flags |= IDLE_WAKE_STORE;
+	cpu->period.wake_ns = cpu->stored_ns < cpu->left_ns ? cpu->stored_ns : cpu->left_ns;
+	cpu->stored_ns = 0;
+}
+
 /* Takes the state that was left last into the period. */
 static __always_inline void add_state(struct cpu_state *cpu, struct cpuidle_device *device)
 {
@@ -157,6 +166,9 @@ static __always_inline void add_state(struct cpu_state *cpu, struct cpuidle_devi
 	}
 	cpu->period.end_ns = cpu->left_ns;
 	cpu->residency_ns = 0;
+	/* A waker tells of its store after it: often when the poll has seen it and is over. */
+	if (!(cpu->period.flags & IDLE_WAKES) && cpu->stored_ns && cpu->stored_ns >= cpu->entered_ns)
+		woken_by_store(cpu);
 }
 
 /* Begins a state; one that was entered since the last is part of the same period if it comes after a poll that
@@ -168,6 +180,7 @@ static __always_inline void enter(struct cpu_state *cpu, struct cpuidle_device *
 	__u64 switches = BPF_CORE_READ(idle, nvcsw) + BPF_CORE_READ(idle, nivcsw);
 	bool has_limit = device && bpf_core_field_exists(device->poll_limit_ns);
 	__u32 limit_ns = has_limit ? BPF_CORE_READ(device, poll_limit_ns) : 0;
+	__u64 before_ns = cpu->left_ns;
 	bool goes_on = false;
 
 	if (cpu->under_way && cpu->left_ns) {
@@ -198,21 +211,19 @@ static __always_inline void enter(struct cpu_state *cpu, struct cpuidle_device *
 	cpu->entered_ns = now;
 	cpu->left_ns = 0;
 	cpu->sent_ns = 0;
-	cpu->stored_ns = 0;
+	/* Work may have come since the last state, and ends this one at once; unless it was that of a task that ran. */
+	if (switches != cpu->switches || cpu->stored_ns < before_ns)
+		cpu->stored_ns = 0;
 	cpu->switches = switches;
 	cpu->state = state;
 	cpu->under_way = 1;
 }
 
-/* A store by another CPU ended the poll. */
 static __always_inline void leave(struct cpu_state *cpu, __u64 now)
 {
 	cpu->left_ns = now;
-	if (cpu->stored_ns) {
-		cpu->period.flags &= ~IDLE_WAKES;
-		cpu->period.flags |= IDLE_WAKE_STORE;
-		cpu->period.wake_ns = cpu->stored_ns;
-	}
+	if (cpu->stored_ns)
+		woken_by_store(cpu);
 }
 
 static __always_inline void idle(struct cpuidle_device *device, __u32 state, __u32 number)
@@ -337,7 +348,7 @@ int BPF_PROG(on_wake_without_ipi, int number)
 {
 	struct cpu_state *cpu = state_of(number);
 
-	if (cpu && cpu->under_way && !cpu->left_ns && !cpu->stored_ns)
+	if (cpu && cpu->under_way && (!cpu->stored_ns || cpu->left_ns))
 		cpu->stored_ns = bpf_ktime_get_ns();
 	return 0;
 }

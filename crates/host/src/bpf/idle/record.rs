@@ -101,13 +101,14 @@ impl RawIdle {
         let known = self.has(idle_flag::IDLE_RESIDENCY_KNOWN);
         let limit = |ns| self.has(idle_flag::IDLE_LIMIT_KNOWN).then_some(ns);
         let polled = self.has(idle_flag::IDLE_POLLED);
+        let waited = self.has(idle_flag::IDLE_HALTED);
         Halt {
             start_ns: self.start_ns.max(not_before_ns),
             halt_ns: self.poll_ns.saturating_add(self.halt_ns),
             vm: Some(THIS_VM),
             vcpu: Some(VcpuId(self.cpu)),
             tid: Tid(self.cpu),
-            waited: self.has(idle_flag::IDLE_HALTED),
+            waited,
             valid: true,
             window_ns: limit(self.limit_ns),
             window_next_ns: limit(self.limit_next_ns),
@@ -117,7 +118,9 @@ impl RawIdle {
                 None => CeilingSource::Unknown,
             },
             change: self.call(),
-            poll_ns: (known || !polled).then_some(self.poll_ns),
+            // Of a poll alone, the recorder's own clock is near enough; where a halt follows, it is not known which
+            // part was which.
+            poll_ns: (known || !polled || !waited).then_some(self.poll_ns),
             polled: Some(polled),
             wake_latency_ns: self.wake_latency_ns(),
             wake: self.wake(),
@@ -234,8 +237,11 @@ mod test {
 
     #[test]
     fn a_residency_that_cpuidle_did_not_keep_leaves_the_time_polled_unknown() {
-        let polled = raw(&[idle_flag::IDLE_POLLED]);
-        assert_eq!(polled.halt(0, None).poll_ns, None);
+        let both = raw(&[idle_flag::IDLE_POLLED, idle_flag::IDLE_HALTED]);
+        assert_eq!(both.halt(0, None).poll_ns, None);
+        let mut polled = raw(&[idle_flag::IDLE_POLLED]);
+        polled.halt_ns = 0;
+        assert_eq!(polled.halt(0, None).poll_ns, Some(50_000));
         let mut halted = raw(&[idle_flag::IDLE_HALTED]);
         halted.poll_ns = 0;
         assert_eq!(halted.halt(0, None).poll_ns, Some(0));
