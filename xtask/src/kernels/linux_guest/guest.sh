@@ -7,6 +7,9 @@ mount -t proc proc /proc
 mount -t sysfs sysfs /sys
 mount -t devtmpfs devtmpfs /dev
 mount -t tmpfs tmpfs /run
+# Statistics of BPF programs stay on: a recorder inside that turns them on and off has the kernel change its code, over
+# which the emulator stumbles.
+echo 1 >/proc/sys/kernel/bpf_stats_enabled
 while read -r module; do insmod "/lib/modules/$module.ko"; done </lib/modules/order
 ip link set lo up
 # shellcheck disable=SC2154 # from the kernel's command line
