@@ -67,7 +67,7 @@ pub(super) fn vm(page: &mut Page, report: &Report, vm: &ReportedVm, vcpus: bool)
     }
 }
 
-/// What a guest's own polls spare, and what its halts cost beside time: exits and IPIs.
+/// What a guest's own polls spare: exits.
 fn spared(page: &mut Page, report: &Report, account: &AccountFigures) {
     if report.recording.side.is_host() {
         return;
@@ -75,7 +75,7 @@ fn spared(page: &mut Page, report: &Report, account: &AccountFigures) {
     page.gap();
     let spared = account.poll.successful;
     let text = format!(
-        "{} HLT exits to the host; {} polls ended without one, and no IPI was sent to end them.",
+        "{} HLT exits to the host; {} polls ended without one.",
         count(account.waits),
         count(spared),
     );
