@@ -13,7 +13,7 @@ use crate::reading::opened::{Broken, Opened};
 /// these would be apart.
 const LOSS_NS: u64 = 1_000_000_000;
 
-/// A parameter's value that was told, with the last moment that is known to have had the value before.
+/// A recorded value of a parameter, with the last moment that is known to have had the value before.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change<P> {
     after_ns: u64,
@@ -86,7 +86,7 @@ pub(super) fn recorded<P: Copy + Ord>(changes: &[Change<P>], parameter: P) -> Op
 /// A loss, and where its events may lie.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stretch {
-    /// When it was told.
+    /// When it was recorded.
     told_ns: u64,
     pub(super) from: u64,
     pub(super) to: u64,
@@ -112,7 +112,7 @@ impl Stretch {
 /// Stretches losses by when the recorder looked: it samples the host after it has counted them.
 ///
 /// A loss may have happened right after the count before its own, which is before the sample before
-/// that; and it is told with the time at which its count began, so that it may lie later than that.
+/// that; and it is recorded with the time at which its count began, so that it may lie later than that.
 fn stretch(samples: &[HostSample], losses: &mut [Stretch]) {
     let (mut before, mut last) = (None, None);
     let (mut begun, mut ended) = (0, 0);
