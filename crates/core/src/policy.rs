@@ -131,8 +131,10 @@ impl Start {
 /// What a policy may be built upon: the machine it would run on, and what a block costs there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setting {
-    /// The kernel whose rule `kvm` means unless told otherwise.
+    /// The kernel whose rule `kvm` means, or of halts recorded in a guest `guest-haltpoll`, unless given.
     pub version: Version,
+    /// Where halts were recorded: that side's kernel is known.
+    pub side: Side,
     /// Its port.
     pub arch: Arch,
     /// The parameters that `kvm` means unless told otherwise: those in force when recorded.
@@ -155,6 +157,7 @@ impl Setting {
         let knobs = Knobs::defaults(version, arch);
         Self {
             version,
+            side: Side::Host,
             arch,
             knobs,
             ceiling_ns: knobs.halt_poll_ns,

@@ -8,7 +8,7 @@ use haltwise_core::event::{Halt, Vm};
 use haltwise_core::policy::{Setting, Start};
 use haltwise_core::prove::schedule::{Block, draw};
 use haltwise_core::prove::tally::{Tally, tally};
-use haltwise_core::recording::Rung;
+use haltwise_core::recording::{Rung, Side};
 use haltwise_core::replay::latency::Latencies;
 use haltwise_core::replay::session::Survey;
 use haltwise_core::units::Nanos;
@@ -264,6 +264,7 @@ impl<'a> Experiment<'a> {
             let (knobs, ceiling_ns) = self.means.replayed(&self.sides, !block.is_b(), halt, given);
             Setting {
                 version: self.sides.version,
+                side: Side::Host,
                 arch: self.sides.arch,
                 knobs,
                 ceiling_ns,

@@ -25,7 +25,7 @@ use crate::exit::{Exit, Failure};
 use crate::reading::given::GivenParameters;
 use crate::terminal;
 
-pub(crate) use self::guest::{GuestSetup, guest_setup};
+pub(crate) use self::guest::{GuestSetup, governor, guest_setup};
 
 /// What the command line says of the recorded host.
 #[derive(Debug, Default, clap::Args)]

@@ -96,9 +96,10 @@ pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, 
         arrivals: request.arrivals,
         elsewhere: known.elsewhere.clone(),
     };
-    let seed = request.seed;
+    let (seed, side) = (request.seed, info.side);
     let setting = move |halt: &Halt| Setting {
         version,
+        side,
         arch,
         knobs,
         ceiling_ns: halt.ceiling_ns.unwrap_or(knobs.halt_poll_ns),

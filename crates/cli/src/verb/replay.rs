@@ -3,10 +3,8 @@
 use std::path::PathBuf;
 
 use haltwise_capture::note::Note;
-use haltwise_core::event::Knob;
-use haltwise_core::kvm::guest::Rule;
 use haltwise_core::kvm::{Arch, Version};
-use haltwise_core::policy::{POLICIES, Setting, Spec};
+use haltwise_core::policy::{POLICIES, Setting, Spec, SpecError};
 use haltwise_core::recording::Side;
 use haltwise_core::replay::Arrivals;
 use haltwise_core::verify::guest::Parameter;
@@ -16,6 +14,7 @@ use crate::costs::GivenCosts;
 use crate::costs::model::arrivals;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reading::opened::Opened;
+use crate::reading::rule;
 use crate::recommend::goal::Weight;
 use crate::replay::build::Subject;
 use crate::replay::play::{self, ReplayRequest};
@@ -47,7 +46,8 @@ pub(crate) struct Arguments {
     #[arg(value_name = "DIR", required_unless_present = "policies")]
     dir: Option<PathBuf>,
     /// Policy to replay; may be repeated [default: off, kvm, kvm:knobs=default,
-    /// learned, oracle]
+    /// learned, oracle; of a guest off, settings of guest-haltpoll, smart-idle-poll,
+    /// oracle]
     #[arg(long = "policy", short, value_name = "SPEC")]
     policy: Vec<Spec>,
     /// List the policies and their parameters
@@ -63,7 +63,8 @@ pub(crate) struct Arguments {
     costs: GivenCosts,
     #[command(flatten)]
     price: GivenPrice,
-    /// Kernel release whose algorithm `kvm` uses [default: recorded]
+    /// Kernel release whose algorithm `kvm`, or of a guest `guest-haltpoll`, uses
+    /// [default: recorded]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<Version>,
     /// Architecture [default: recorded]
@@ -152,22 +153,16 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
 /// The policies wanted, each tried before a long capture is read.
 fn specs(arguments: &Arguments, opened: &Opened) -> Result<Vec<Subject>, Failure> {
     let side = opened.info().side;
-    let parse = |all: &[&str]| {
-        all.iter()
-            .map(|text| text.parse())
-            .collect::<Result<_, _>>()
+    let parse = |all: &[&str]| -> Result<Vec<Spec>, SpecError> {
+        all.iter().map(|text| text.parse()).collect()
     };
     let wanted: Vec<Spec> = match side {
         _ if !arguments.policy.is_empty() => arguments.policy.clone(),
         Side::Host => parse(&FIRST_LOOK)?,
         Side::Guest => {
-            let in_force = guest_policy(&opened.info().knobs);
-            let kernel = kernel_of_guest(arguments, opened);
-            let each = ["off".to_owned(), in_force].into_iter();
-            let each = each.chain(FIRST_LOOK_GUEST.map(str::to_owned));
-            let mut specs = Vec::<Spec>::new();
-            for text in each {
-                let spec = with_kernel(&text, kernel).parse()?;
+            let in_force = guest_policy(opened).parse()?;
+            let mut specs = vec!["off".parse()?];
+            for spec in std::iter::once(in_force).chain(parse(&FIRST_LOOK_GUEST)?) {
                 if !specs.contains(&spec) {
                     specs.push(spec);
                 }
@@ -190,12 +185,11 @@ fn specs(arguments: &Arguments, opened: &Opened) -> Result<Vec<Subject>, Failure
 }
 
 /// The governor of a guest as it was set when it was recorded.
-fn guest_policy(knobs: &[Knob]) -> String {
-    let is_haltpoll =
-        |knob: &Knob| knob.name == "cpuidle.current_governor" && knob.value.trim() == "haltpoll";
-    if !knobs.iter().any(is_haltpoll) {
+fn guest_policy(opened: &Opened) -> String {
+    if rule::governor(opened).as_deref() != Some("haltpoll") {
         return "off".to_owned();
     }
+    let knobs = &opened.info().knobs;
     // What is the module's default goes without saying, but for the one that everybody asks for.
     let each = Parameter::ALL.into_iter().filter_map(|parameter| {
         let named = knobs.iter().find(|knob| knob.name == parameter.as_str())?;
@@ -209,25 +203,6 @@ fn guest_policy(knobs: &[Knob]) -> String {
         })
     });
     format!("guest-haltpoll:{}", each.collect::<Vec<_>>().join(","))
-}
-
-/// The recorded kernel, or the one of the command line.
-fn kernel_of_guest(arguments: &Arguments, opened: &Opened) -> Option<Version> {
-    let recorded = || opened.info().host.kernel_release.parse().ok();
-    arguments.kernel.or_else(recorded)
-}
-
-/// The governor of that kernel, where it is not the one that is meant without saying; other policies have none.
-fn with_kernel(policy: &str, kernel: Option<Version>) -> String {
-    let is_meant = |kernel: &Version| Rule::of(*kernel) == Rule::of(Version::LAST_READ);
-    match (
-        policy.split_once(':'),
-        kernel.filter(|kernel| !is_meant(kernel)),
-    ) {
-        (Some(("guest-haltpoll", _)), Some(kernel)) => format!("{policy},kernel={kernel}"),
-        (None, Some(kernel)) if policy == "guest-haltpoll" => format!("{policy}:kernel={kernel}"),
-        _ => policy.to_owned(),
-    }
 }
 
 fn list() -> Document {

@@ -28,12 +28,45 @@ pub(crate) struct Fed {
     pub(crate) notes: Vec<String>,
 }
 
+/// Whose rule halts are held against.
+enum Checker<'a> {
+    Host(&'a Setup, Box<Verifier>),
+    Guest(Box<guest::Verifier>),
+}
+
+impl Checker<'_> {
+    fn check(&mut self, halt: &Halt, call: Option<&WindowChange>) -> Verdict {
+        match self {
+            Self::Host(_, verifier) => verifier.halt(halt, call),
+            Self::Guest(verifier) => verifier.period(halt, call),
+        }
+    }
+
+    fn tally(&self) -> &Tally {
+        match self {
+            Self::Host(_, verifier) => verifier.tally(),
+            Self::Guest(verifier) => verifier.tally(),
+        }
+    }
+
+    /// Whether the ceiling of a halt had to be assumed.
+    fn assumes(&self, halt: &Halt) -> bool {
+        match self {
+            Self::Host(setup, _) => {
+                setup.core.cap.is_none()
+                    && halt.ceiling_ns.is_none()
+                    && halt.ceiling_source != CeilingSource::Param
+            }
+            Self::Guest(_) => false,
+        }
+    }
+}
+
 /// Holds halts against the rule.
 struct Held<'a> {
-    setup: &'a Setup,
+    checker: Checker<'a>,
     vms: Option<&'a [VmIndex]>,
     shown: usize,
-    verifier: Verifier,
     differences: Vec<Difference>,
     ceiling_assumed: u64,
     differences_assumed: u64,
@@ -56,11 +89,9 @@ impl Sink for Held<'_> {
         }
         let made_one = halt.change != WindowCall::None;
         self.calls_missing += u64::from(made_one && call.is_none());
-        let unknown = self.setup.core.cap.is_none()
-            && halt.ceiling_ns.is_none()
-            && halt.ceiling_source != CeilingSource::Param;
+        let unknown = self.checker.assumes(halt);
         self.ceiling_assumed += u64::from(unknown);
-        if let Verdict::Differs(difference) = self.verifier.halt(halt, call) {
+        if let Verdict::Differs(difference) = self.checker.check(halt, call) {
             self.differences_assumed += u64::from(unknown);
             if self.differences.len() < self.shown {
                 self.differences.push(*difference);
@@ -79,56 +110,8 @@ pub(crate) fn feed(
     vms: Option<&[VmIndex]>,
     shown: usize,
 ) -> Result<Fed, Failure> {
-    let mut held = Held {
-        setup,
-        vms,
-        shown,
-        verifier: Verifier::new(setup.core.clone()),
-        differences: Vec::new(),
-        ceiling_assumed: 0,
-        differences_assumed: 0,
-        calls_missing: 0,
-    };
-    let ends = pass(opened, "checking", &mut [&mut held]);
-    if ends.halts == 0 {
-        ends.whole(Table::Halts)?;
-    }
-    Ok(Fed {
-        tally: held.verifier.tally().clone(),
-        differences: held.differences,
-        ceiling_assumed: held.ceiling_assumed,
-        differences_assumed: held.differences_assumed,
-        calls_missing: held.calls_missing,
-        notes: broken(&ends),
-    })
-}
-
-/// Holds idle periods of a guest against its governor's rule.
-struct HeldGuest {
-    shown: usize,
-    verifier: guest::Verifier,
-    differences: Vec<Difference>,
-    calls_missing: u64,
-}
-
-impl Sink for HeldGuest {
-    fn wants(&self, table: Table) -> bool {
-        table == Table::Halts
-    }
-
-    fn wants_calls(&self) -> bool {
-        true
-    }
-
-    fn halt(&mut self, halt: &Halt, call: Option<&WindowChange>) {
-        let made_one = halt.change != WindowCall::None;
-        self.calls_missing += u64::from(made_one && call.is_none());
-        if let Verdict::Differs(difference) = self.verifier.period(halt, call)
-            && self.differences.len() < self.shown
-        {
-            self.differences.push(*difference);
-        }
-    }
+    let verifier = Box::new(Verifier::new(setup.core.clone()));
+    feed_to(opened, Checker::Host(setup, verifier), vms, shown)
 }
 
 /// Holds the idle periods of a guest against its governor's rule.
@@ -140,10 +123,23 @@ pub(crate) fn feed_guest(
     setup: &GuestSetup,
     shown: usize,
 ) -> Result<Fed, Failure> {
-    let mut held = HeldGuest {
+    let verifier = Box::new(guest::Verifier::new(setup.core.clone()));
+    feed_to(opened, Checker::Guest(verifier), None, shown)
+}
+
+fn feed_to(
+    opened: &Opened,
+    checker: Checker<'_>,
+    vms: Option<&[VmIndex]>,
+    shown: usize,
+) -> Result<Fed, Failure> {
+    let mut held = Held {
+        checker,
+        vms,
         shown,
-        verifier: guest::Verifier::new(setup.core.clone()),
         differences: Vec::new(),
+        ceiling_assumed: 0,
+        differences_assumed: 0,
         calls_missing: 0,
     };
     let ends = pass(opened, "checking", &mut [&mut held]);
@@ -151,10 +147,10 @@ pub(crate) fn feed_guest(
         ends.whole(Table::Halts)?;
     }
     Ok(Fed {
-        tally: held.verifier.tally().clone(),
+        tally: held.checker.tally().clone(),
         differences: held.differences,
-        ceiling_assumed: 0,
-        differences_assumed: 0,
+        ceiling_assumed: held.ceiling_assumed,
+        differences_assumed: held.differences_assumed,
         calls_missing: held.calls_missing,
         notes: broken(&ends),
     })

@@ -125,6 +125,13 @@ fn what_a_guest_recorded_of_itself_is_read_as_a_guests() {
         let count = verified["transitions"][transition]["checked"].as_u64();
         assert!(count > Some(50), "{transition}: {count:?}");
     }
+    for reader in [
+        &["top", "--once", "--json", "recorded/inside"][..],
+        &["check", "--json", "recorded/inside"],
+        &["diff", "--json", "recorded/inside", "recorded/inside"],
+    ] {
+        assert!(json(reader).is_object(), "{reader:?}");
+    }
     let replayed = json(&["replay", "--json", "recorded/inside"]);
     let played = replayed["host"]["played"].as_array().unwrap();
     let in_guest = played.iter().filter(|it| it["side"] == "guest").count();

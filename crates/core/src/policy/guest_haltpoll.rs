@@ -3,7 +3,7 @@
 //!
 //! Keys are those of the policy `kvm`, each for the module's parameter: `max` is `guest_halt_poll_ns`, the others
 //! have its name without `guest_halt_poll_`. What is not given is the module's default.
-//! `kernel` is the guest's, which no recording of the host tells: the last one read, unless given.
+//! `kernel` is the guest's: that of a recording made in the guest, else the last one read, unless given.
 //! What it judges is the time in HLT, `halt_ns - poll_ns`: a successful poll moves nothing, and a gap
 //! counts as short up to the limit and the ceiling together. A poll is taken to end at its limit;
 //! `poll_idle` looks at the clock in every 201st turn only, so a real one lasts a little longer.
@@ -21,7 +21,11 @@ pub(super) const ENTRY: Entry = Entry {
            each optional",
     summary: "the governor of a guest that polls before it halts",
     build: |args, setting| {
-        let version = args.kernel("kernel")?.unwrap_or(Version::LAST_READ);
+        let recorded = match setting.side {
+            Side::Host => Version::LAST_READ,
+            Side::Guest => setting.version,
+        };
+        let version = args.kernel("kernel")?.unwrap_or(recorded);
         let Some(rule) = Rule::of(version) else {
             let expected = "a kernel that has the governor (5.4 or later)";
             return Err(args.refuse("kernel", expected));

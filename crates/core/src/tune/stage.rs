@@ -9,6 +9,7 @@ use super::material::{Material, Seated, Terms};
 use super::sums::Sums;
 use crate::kvm::Knobs;
 use crate::policy::{Setting, Spec, SpecError, Start};
+use crate::recording::Side;
 use crate::replay::Cost;
 use crate::replay::grid::{Choice, Grid};
 use crate::replay::latency::Table;
@@ -274,6 +275,7 @@ pub(super) fn setting(
 ) -> Setting {
     Setting {
         version: terms.version,
+        side: Side::Host,
         arch: terms.arch,
         knobs: entry.knobs,
         ceiling_ns: entry.ceiling_ns(seated),

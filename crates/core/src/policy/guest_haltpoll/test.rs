@@ -65,3 +65,18 @@ fn what_no_guest_has_is_refused() {
         assert!(error.contains(message), "{args}: {error}");
     }
 }
+
+/// Below `grow_start` a limit becomes 0 from 6.9 on only.
+#[test]
+fn the_kernel_is_that_of_a_recording_made_in_the_guest() {
+    for (side, shrunk) in [(Side::Host, 0), (Side::Guest, 25_000)] {
+        let setting = Setting {
+            version: crate::kvm::Version::new(6, 1),
+            side,
+            ..setting(30_000)
+        };
+        let mut policy = build("guest-haltpoll", &setting);
+        let windows = walk(policy.as_mut(), &[200_000, 10_000_000]);
+        assert_eq!(windows[1..], [50_000, shrunk], "{side:?}");
+    }
+}
