@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use haltwise_core::event::{Facts, Lost};
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
-use libbpf_rs::{MapCore, MapFlags, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use rustix::event::epoll;
 use rustix::fd::OwnedFd;
 
@@ -15,7 +15,7 @@ use super::attach::{Attached, attach, explain};
 use super::cost::Cost;
 use super::counts::{CountsReader, Seen};
 use super::exits::ExitCounter;
-use super::missed::Missed;
+use super::missed::{Missed, lost_by};
 use super::places::Places;
 use super::program::Programs;
 use super::record::{RawHalt, SIZE as HALT_SIZE};
@@ -286,15 +286,7 @@ impl BpfCollector {
             (lost_cause::LOST_THREADS_FULL, "table of vCPU threads full"),
             (lost_cause::LOST_COUNTS_FULL, "table of counts full"),
         ] {
-            let map = &self.attached.skel.maps.lost;
-            let per_cpu = map
-                .lookup_percpu(&cause.0.to_ne_bytes(), MapFlags::ANY)
-                .map_err(|error| explain("read the count of losses", &error))?;
-            let total: u64 = per_cpu
-                .unwrap_or_default()
-                .iter()
-                .filter_map(|bytes| Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?)))
-                .sum();
+            let total = lost_by(&self.attached.skel.maps.lost, cause.0)?;
             let before = &mut self.lost_before[cause.0 as usize];
             if total > *before {
                 let count = total - *before;

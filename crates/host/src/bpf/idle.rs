@@ -18,7 +18,7 @@ use haltwise_core::identity::Identity;
 use haltwise_core::ids::{Tid, VcpuId, VmKey, VmmKind};
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
-use libbpf_rs::{MapCore, MapFlags, OpenObject, ProgramMut, RingBuffer, RingBufferBuilder};
+use libbpf_rs::{OpenObject, ProgramMut, RingBuffer, RingBufferBuilder};
 
 use self::record::{RawIdle, SIZE};
 use self::skel::types::idle_lost_cause;
@@ -26,6 +26,7 @@ use self::skel::{IdleProgs, IdleSkel, IdleSkelBuilder};
 use super::attach::{explain, hush_libbpf};
 use super::cost::Cost;
 use super::links::Links;
+use super::missed::lost_by;
 use super::program::Programs;
 use crate::clock;
 use crate::collector::{CollectError, CollectOptions, Collector, Counting};
@@ -132,16 +133,8 @@ impl IdleCollector {
     }
 
     fn drain_lost(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
-        let cause = idle_lost_cause::IDLE_LOST_RING_FULL.0.to_ne_bytes();
-        let map = &self.skel.maps.lost;
-        let per_cpu = map
-            .lookup_percpu(&cause, MapFlags::ANY)
-            .map_err(|error| explain("read the count of losses", &error))?;
-        let counts = per_cpu.unwrap_or_default();
-        let each = counts.iter();
-        let total: u64 = each
-            .filter_map(|bytes| Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?)))
-            .sum();
+        let cause = idle_lost_cause::IDLE_LOST_RING_FULL.0;
+        let total = lost_by(&self.skel.maps.lost, cause)?;
         if total > self.lost_before {
             facts.lost.push(Lost {
                 time_ns: now_ns,

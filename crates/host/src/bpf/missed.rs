@@ -1,12 +1,15 @@
-//! Runs of our programs that the kernel left out.
+//! Losses: what our programs could not hand over, and runs of theirs that the kernel left out.
 //!
 //! A program that is under way on a CPU is not begun again there (`__bpf_trace_run` in
 //! `kernel/trace/bpf_trace.c`, from 6.1 on): the kernel counts a miss, and what the run would have told
 //! is gone. Such a miss is a loss like that of a full ring, and told as one.
 
 use haltwise_core::event::Lost;
+use libbpf_rs::{MapCore, MapFlags};
 
+use super::attach::explain;
 use super::program::{ExitPrograms, Programs, misses};
+use crate::collector::CollectError;
 
 /// What each count of misses is of.
 const PLACES: [&str; 5] = [
@@ -19,6 +22,18 @@ const PLACES: [&str; 5] = [
 
 /// Misses of each kind, ever.
 type Misses = [u64; PLACES.len()];
+
+/// How often the programs could not hand something over, on all CPUs, by a cause of their map of losses.
+pub(super) fn lost_by(map: &impl MapCore, cause: u32) -> Result<u64, CollectError> {
+    let per_cpu = map
+        .lookup_percpu(&cause.to_ne_bytes(), MapFlags::ANY)
+        .map_err(|error| explain("read the count of losses", &error))?;
+    let counts = per_cpu.unwrap_or_default();
+    let each = counts.iter();
+    Ok(each
+        .filter_map(|bytes| Some(u64::from_ne_bytes(bytes.get(..8)?.try_into().ok()?)))
+        .sum())
+}
 
 /// The misses that were told already.
 #[derive(Debug, Default)]
