@@ -30,6 +30,7 @@ use std::any::Any;
 use crate::kvm::{Arch, Knobs, Version};
 pub use crate::recording::Side;
 
+pub use guest_haltpoll::guest_haltpoll;
 pub use registry::{Entry, POLICIES};
 pub use spec::{Spec, SpecError};
 

@@ -1,7 +1,7 @@
 //! One recommendation for a goal: who is left when the unsafe ones are gone, and whether that is
 //! better than what is in force.
 
-use super::candidates::Reach;
+use super::candidates::Candidate;
 use super::crew::Crew;
 use super::interval::{Interval, bootstrap};
 use super::late;
@@ -26,9 +26,9 @@ pub struct Goal {
 
 /// A setting that was played on the whole capture, from both starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finalist {
+pub struct Finalist<S = Knobs> {
     /// The parameters.
-    pub knobs: Knobs,
+    pub knobs: S,
     /// The start that counts: where windows begin.
     pub start: Start,
     /// Sums of each part from the start that counts: the part that fits, then the judging blocks.
@@ -40,7 +40,7 @@ pub struct Finalist {
     pub late: Vec<Sums>,
 }
 
-impl Finalist {
+impl<S> Finalist<S> {
     /// What came of the part that fits.
     pub fn fit(&self) -> Sums {
         self.parts.first().copied().unwrap_or_default()
@@ -57,12 +57,20 @@ impl Finalist {
     }
 
     /// The other start is the one that counts.
-    fn turn(&mut self) {
+    pub(super) fn turn(&mut self) {
         std::mem::swap(&mut self.parts, &mut self.others);
         self.start = match self.start {
             Start::Zero => Start::Ceiling,
             Start::Ceiling => Start::Zero,
         };
+    }
+
+    /// Whether as many halts as recorded sleep from the other start, rather than from this one.
+    pub(super) fn is_nearer_from_ceiling(&self, material: &Material) -> bool {
+        let recorded = material.seats.iter().map(|seated| seated.recorded.blocks);
+        let recorded: u64 = recorded.sum();
+        let off = |parts: &[Sums]| Sums::total(parts).blocks.abs_diff(recorded);
+        off(&self.others) < off(&self.parts)
     }
 
     /// Costs per halt on the validation half from both starts, where they differ by more than
@@ -77,19 +85,19 @@ impl Finalist {
 
 /// Everything that came into the final.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Final {
+pub struct Final<S = Knobs> {
     /// The setting in force, with each VM's own ceiling, from the start that came nearer to what was
     /// recorded.
-    pub in_force: Finalist,
+    pub in_force: Finalist<S>,
     /// The kernel's default.
-    pub default: Finalist,
+    pub default: Finalist<S>,
     /// The others: the best for each aim, and a selection of the front.
-    pub others: Vec<Finalist>,
+    pub others: Vec<Finalist<S>>,
 }
 
-impl Final {
+impl<S> Final<S> {
     /// All of them: in force, the default, the others.
-    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Finalist> {
+    pub(super) fn all_mut(&mut self) -> impl Iterator<Item = &mut Finalist<S>> {
         let first = [&mut self.in_force, &mut self.default].into_iter();
         first.chain(&mut self.others)
     }
@@ -105,16 +113,21 @@ const SIMPLEST: usize = 8;
 const OF_FRONT: usize = 32;
 
 /// Those of a search that come into the final.
-fn wanted(material: &Material, found: &[Found], aims: &[Aim]) -> Vec<Knobs> {
-    let mut wanted: Vec<Knobs> = Vec::new();
-    let mut want = |knobs: Knobs| {
+pub(super) fn wanted<S: Candidate>(
+    material: &Material,
+    in_force: &S,
+    found: &[Found<S>],
+    aims: &[Aim],
+) -> Vec<S> {
+    let mut wanted: Vec<S> = Vec::new();
+    let mut want = |knobs: S| {
         if !wanted.contains(&knobs) {
             wanted.push(knobs);
         }
     };
     for aim in aims {
-        let best = search::best(found, aim, material, BEST);
-        let simplest = search::simplest(found, aim, material, SIMPLEST);
+        let best = search::best(found, aim, (material, in_force), BEST);
+        let simplest = search::simplest(found, aim, (material, in_force), SIMPLEST);
         for found in best.into_iter().chain(simplest) {
             want(found.knobs);
         }
@@ -135,7 +148,9 @@ pub fn play_final(material: &Material, found: &[Found], aims: &[Aim], crew: &imp
         ..Entry::new(material.terms.in_force)
     };
     let mut zero = vec![in_force, Entry::new(material.terms.default_knobs())];
-    zero.extend(wanted(material, found, aims).into_iter().map(Entry::new));
+    let in_force = &material.terms.in_force;
+    let wanted = wanted(material, in_force, found, aims);
+    zero.extend(wanted.into_iter().map(Entry::new));
     let entries: Vec<Entry> = (zero.iter())
         .flat_map(|entry| {
             let ceiling = Entry {
@@ -166,11 +181,7 @@ pub fn play_final(material: &Material, found: &[Found], aims: &[Aim], crew: &imp
     };
     let in_force = finalists.next().unwrap_or_else(empty);
     let default = finalists.next().unwrap_or_else(empty);
-    let recorded: u64 = (material.seats.iter())
-        .map(|seated| seated.recorded.blocks)
-        .sum();
-    let off = |parts: &[Sums]| Sums::total(parts).blocks.abs_diff(recorded);
-    let is_from_ceiling = off(&in_force.others) < off(&in_force.parts);
+    let is_from_ceiling = in_force.is_nearer_from_ceiling(material);
     let mut of = Final {
         in_force,
         default,
@@ -264,13 +275,13 @@ pub struct Comparison {
 
 /// A recommendation.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Advice {
+pub struct Advice<S = Knobs> {
     /// For what.
     pub goal: Goal,
     /// What to do.
     pub verdict: Verdict,
     /// The best setting that was not rejected; `None` where there is none but what is in force.
-    pub choice: Option<Finalist>,
+    pub choice: Option<Finalist<S>>,
     /// It against what is in force.
     pub against_in_force: Option<Comparison>,
     /// It against the kernel's default.
@@ -279,7 +290,7 @@ pub struct Advice {
     /// as [`late`] asks. `None` where neither rests on it.
     pub late_gain: Option<f64>,
     /// Settings that looked better on the part that fits, and why they were not taken.
-    pub rejected: Vec<(Knobs, Rejected)>,
+    pub rejected: Vec<(S, Rejected)>,
 }
 
 /// Compares two settings on the validation half.
@@ -342,19 +353,19 @@ fn share_of(ns: u64, share: f64) -> u64 {
 }
 
 /// Recommends for a goal.
-pub fn advise(material: &Material, of: &Final, goal: &Goal) -> Advice {
+pub fn advise<S: Candidate>(material: &Material, of: &Final<S>, goal: &Goal) -> Advice<S> {
     let cost = &goal.aim.cost;
-    let reach = Reach::of(&material.terms.rule());
+    let terms = &material.terms;
     let in_force = &of.in_force;
-    let mut order: Vec<&Finalist> = (of.others.iter())
+    let mut order: Vec<&Finalist<S>> = (of.others.iter())
         .filter(|finalist| search::is_within(&goal.aim, material, &finalist.fit()))
         .collect();
     order.sort_by_key(|finalist| finalist.fit().milli(cost));
     let must_change = is_over_limit(material, in_force, &goal.aim);
     let mut rejected = Vec::new();
-    let mut choice: Option<&Finalist> = None;
+    let mut choice: Option<&Finalist<S>> = None;
     for finalist in order {
-        let near = |best: &Finalist| {
+        let near = |best: &Finalist<S>| {
             let (best, own) = (best.fit().milli(cost), finalist.fit().milli(cost));
             own as f64 <= best as f64 * (1.0 + TIE)
         };
@@ -370,14 +381,14 @@ pub fn advise(material: &Material, of: &Final, goal: &Goal) -> Advice {
             }
             Some(_) => {}
             None => {
-                let changes = |of: &Finalist| reach.changes(&of.knobs, &in_force.knobs);
+                let changes = |of: &Finalist<S>| of.knobs.changes(&in_force.knobs, terms);
                 if choice.is_none_or(|best| changes(finalist) < changes(best)) {
                     choice = Some(finalist);
                 }
             }
         }
     }
-    let compared = |other: &Finalist| {
+    let compared = |other: &Finalist<S>| {
         choice.map(|choice| compare(material, choice.blocks(), other.blocks(), &goal.aim))
     };
     let against_in_force = compared(in_force);
@@ -385,7 +396,7 @@ pub fn advise(material: &Material, of: &Final, goal: &Goal) -> Advice {
     let is_unproven = (rejected.iter())
         .any(|(_, why)| matches!(why, Rejected::Calibrated(..) | Rejected::WithinError(..)));
     let verdict = match verdict {
-        _ if !reach.polls => Verdict::NoPolling,
+        _ if !S::applies(terms) => Verdict::NoPolling,
         Verdict::AlreadyBest | Verdict::NotSignificant | Verdict::TooSmall if is_unproven => {
             Verdict::Unproven
         }
@@ -404,14 +415,14 @@ pub fn advise(material: &Material, of: &Final, goal: &Goal) -> Advice {
 }
 
 /// Whether it would be taken for better by the part that fits.
-fn looks_better(finalist: &Finalist, in_force: &Finalist, cost: &Cost) -> bool {
+fn looks_better<S>(finalist: &Finalist<S>, in_force: &Finalist<S>, cost: &Cost) -> bool {
     finalist.fit().gain_on(&in_force.fit(), cost) >= LEAST_GAIN
 }
 
-fn reject(
+fn reject<S>(
     material: &Material,
-    in_force: &Finalist,
-    finalist: &Finalist,
+    in_force: &Finalist<S>,
+    finalist: &Finalist<S>,
     aim: &Aim,
 ) -> Option<Rejected> {
     let cost = &aim.cost;
@@ -430,7 +441,11 @@ fn reject(
 
 /// Whether it would be recommended as calibrated, and loses its gain were that too fast, or a block's CPU at an
 /// end of its interval.
-fn hangs_on_calibration(in_force: &Finalist, finalist: &Finalist, aim: &Aim) -> Option<Rejected> {
+fn hangs_on_calibration<S>(
+    in_force: &Finalist<S>,
+    finalist: &Finalist<S>,
+    aim: &Aim,
+) -> Option<Rejected> {
     let (own, other) = (finalist.judged(), in_force.judged());
     let kept = own.gain_on(&other, &aim.cost);
     if kept < LEAST_GAIN {
@@ -447,21 +462,20 @@ fn hangs_on_calibration(in_force: &Finalist, finalist: &Finalist, aim: &Aim) -> 
 }
 
 /// Whether what is in force polls for more than it may, on either part.
-fn is_over_limit(material: &Material, in_force: &Finalist, aim: &Aim) -> bool {
+fn is_over_limit<S>(material: &Material, in_force: &Finalist<S>, aim: &Aim) -> bool {
     let polls = material.judged_wall.poll_cpu_percent(&in_force.judged());
     let fit_polls = material.fit_wall.poll_cpu_percent(&in_force.fit());
     let is_over = |max| polls > max || fit_polls > max;
     aim.max_poll_cpu_percent.is_some_and(is_over)
 }
 
-fn verdict(
+fn verdict<S: Candidate>(
     material: &Material,
-    in_force: &Finalist,
-    choice: Option<&Finalist>,
+    in_force: &Finalist<S>,
+    choice: Option<&Finalist<S>>,
     against: Option<Comparison>,
     goal: &Goal,
 ) -> Verdict {
-    let reach = Reach::of(&material.terms.rule());
     let (Some(choice), Some(against)) = (choice, against) else {
         return Verdict::AlreadyBest;
     };
@@ -471,7 +485,7 @@ fn verdict(
     let gain = against.cost_share;
     match () {
         () if !gain.is_known() => Verdict::TooShort,
-        () if reach.is_same(&choice.knobs, &in_force.knobs) => Verdict::AlreadyBest,
+        () if choice.knobs.is_same(&in_force.knobs, &material.terms) => Verdict::AlreadyBest,
         () if gain.value >= 0.0 => Verdict::AlreadyBest,
         () if !gain.is_below_zero() => Verdict::NotSignificant,
         () if gain.value > -LEAST_GAIN => Verdict::TooSmall,

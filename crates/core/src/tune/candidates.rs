@@ -3,6 +3,9 @@
 //! Off, every fixed threshold (`grow` 1, `grow_start` at the ceiling, `shrink` 1) and toggling
 //! (`grow_start` at the ceiling, another `shrink`) are members like all others.
 
+use std::ops::RangeInclusive;
+
+use super::material::Terms;
 use crate::kvm::knobs::GROW_START;
 use crate::kvm::rule::{GrowStart, WindowOf};
 use crate::kvm::{Knobs, Rule};
@@ -38,6 +41,40 @@ pub struct Reach {
     pub grow_start: bool,
     /// It polls at all.
     pub polls: bool,
+}
+
+/// A setting among which one is chosen: parameters of KVM, or of a guest's governor.
+pub trait Candidate: Copy + PartialEq {
+    /// What tells settings apart and puts them in order, the ceiling first.
+    fn key(&self) -> [u32; 5];
+
+    /// Whether what they are the parameters of is there at all.
+    fn applies(terms: &Terms) -> bool;
+
+    /// Whether two do the same, as far as parameters can tell.
+    fn is_same(&self, other: &Self, terms: &Terms) -> bool;
+
+    /// How many parameters differ.
+    fn changes(&self, from: &Self, terms: &Terms) -> u32;
+}
+
+impl Candidate for Knobs {
+    fn key(&self) -> [u32; 5] {
+        let [ceiling_ns, grow_start] = [self.halt_poll_ns, self.grow_start];
+        [ceiling_ns, grow_start, self.grow, self.shrink, 0]
+    }
+
+    fn applies(terms: &Terms) -> bool {
+        Reach::of(&terms.rule()).polls
+    }
+
+    fn is_same(&self, other: &Self, terms: &Terms) -> bool {
+        Reach::of(&terms.rule()).is_same(self, other)
+    }
+
+    fn changes(&self, from: &Self, terms: &Terms) -> u32 {
+        Reach::of(&terms.rule()).changes(self, from)
+    }
 }
 
 /// Which parameters a search may move.
@@ -189,6 +226,7 @@ pub fn neighbours(rule: &Rule, around: &Knobs, steps: &[f64], moves: Moves) -> V
     }
     let mut found = Vec::new();
     let is_at_ceiling = around.grow_start >= around.halt_poll_ns;
+    let scaled = |ns, step| scaled(ns, step, SHORTEST_NS..=LONGEST_NS);
     for &step in steps {
         let ceiling_ns = scaled(around.halt_poll_ns, step);
         let grow_start = scaled(around.grow_start, step);
@@ -234,6 +272,10 @@ pub fn neighbours(rule: &Rule, around: &Knobs, steps: &[f64], moves: Moves) -> V
 /// A time as a person would write it: to half a microsecond below 20 us, to one below 100, to five
 /// below 1 ms, to fifty above.
 pub fn rounded(ns: u32) -> u32 {
+    rounded_within(ns, SHORTEST_NS..=LONGEST_NS)
+}
+
+fn rounded_within(ns: u32, within: RangeInclusive<u32>) -> u32 {
     let grain = match ns {
         0..20_000 => 500,
         20_000..100_000 => 1_000,
@@ -241,7 +283,7 @@ pub fn rounded(ns: u32) -> u32 {
         _ => 50_000,
     };
     let whole = ns.saturating_add(grain / 2) / grain * grain;
-    whole.clamp(SHORTEST_NS, LONGEST_NS)
+    whole.clamp(*within.start(), *within.end())
 }
 
 #[expect(
@@ -249,6 +291,6 @@ pub fn rounded(ns: u32) -> u32 {
     clippy::cast_sign_loss,
     reason = "the cast saturates, and no step is negative"
 )]
-fn scaled(ns: u32, step: f64) -> u32 {
-    rounded((f64::from(ns) * step) as u32)
+pub(super) fn scaled(ns: u32, step: f64, within: RangeInclusive<u32>) -> u32 {
+    rounded_within((f64::from(ns) * step) as u32, within)
 }

@@ -1,6 +1,7 @@
 //! Settings and policies of any kind, one by one, with all figures that a page shows.
 
 use super::crew::Crew;
+use super::guest;
 use super::material::{Material, Seated};
 use super::stage::{self, Entry};
 use super::sums::Sums;
@@ -13,6 +14,8 @@ use crate::replay::{Cost, Outcome, Sample};
 pub enum Subject {
     /// A setting of the module.
     Setting(Entry),
+    /// A setting of the guest's governor.
+    Guest(guest::Entry),
     /// Another policy, built upon the setting in force.
     Policy(Spec),
 }
@@ -182,7 +185,7 @@ fn judged(
     let played = |run: &mut Run| {
         let outcome = run.take();
         Played {
-            sums: Sums::of_outcome(&outcome).weighed(seated.weight_milli),
+            sums: Sums::with_exits_of(&outcome).weighed(seated.weight_milli),
             outcome,
         }
     };
@@ -194,7 +197,7 @@ fn pass(samples: &[Sample], subjects: &[Subject], runs: &mut [Run], frame: &Fram
     let mut settings = Vec::new();
     for (subject, run) in subjects.iter().zip(runs) {
         match subject {
-            Subject::Setting(_) => settings.push(run),
+            Subject::Setting(_) | Subject::Guest(_) => settings.push(run),
             Subject::Policy(_) => run.skip(samples.len() as u64),
         }
     }
@@ -216,6 +219,7 @@ fn build(
 ) -> Result<Run, SpecError> {
     match subject {
         Subject::Setting(entry) => stage::kvm(&material.terms, seated, entry),
+        Subject::Guest(entry) => Ok(guest::run(entry)),
         Subject::Policy(spec) => {
             let in_force = Entry {
                 ceilings: stage::CeilingsOf::Recorded,

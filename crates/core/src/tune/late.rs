@@ -43,8 +43,8 @@ pub(super) fn play(material: &Material, entries: &[Entry], of: &mut Final, crew:
 
 /// By how much less one setting costs than another on the validation half, as a share of it, were what was
 /// calibrated [`TIMES`] as late. `None` where neither rests on it.
-pub fn gain(own: &Finalist, other: &Finalist, cost: &Cost) -> Option<f64> {
-    let rests = |of: &Finalist| !of.late.is_empty() && of.late != of.parts;
-    let judged = |of: &Finalist| Sums::total(of.late.get(1..).unwrap_or_default());
+pub fn gain<S>(own: &Finalist<S>, other: &Finalist<S>, cost: &Cost) -> Option<f64> {
+    let rests = |of: &Finalist<S>| !of.late.is_empty() && of.late != of.parts;
+    let judged = |of: &Finalist<S>| Sums::total(of.late.get(1..).unwrap_or_default());
     (rests(own) || rests(other)).then(|| judged(own).gain_on(&judged(other), cost))
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::candidates::{self, Moves, Reach};
+use super::candidates::{self, Candidate, Moves, Reach};
 use super::crew::Crew;
 use super::material::{Material, Seated};
 use super::stage::{self, Entry, Part};
@@ -45,9 +45,9 @@ impl Aim {
 
 /// A setting that was looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct Found<S = Knobs> {
     /// The parameters.
-    pub knobs: Knobs,
+    pub knobs: S,
     /// What came of the part that fits.
     pub fit: Sums,
 }
@@ -77,7 +77,7 @@ pub fn search(material: &Material, aims: &[Aim], crew: &impl Crew) -> Vec<Found>
     for steps in STEPS {
         let mut around = Vec::new();
         for aim in aims {
-            for best in best(&found, aim, material, AROUND) {
+            for best in best(&found, aim, (material, in_force), AROUND) {
                 around.extend(candidates::neighbours(&rule, &best.knobs, steps, moves));
             }
         }
@@ -86,24 +86,14 @@ pub fn search(material: &Material, aims: &[Aim], crew: &impl Crew) -> Vec<Found>
     found
 }
 
-/// What tells settings apart.
-fn key(knobs: &Knobs) -> [u32; 4] {
-    [
-        knobs.halt_poll_ns,
-        knobs.grow_start,
-        knobs.grow,
-        knobs.shrink,
-    ]
-}
-
 fn play(
     material: &Material,
     mut wanted: Vec<Knobs>,
-    known: &mut BTreeSet<[u32; 4]>,
+    known: &mut BTreeSet<[u32; 5]>,
     what: &str,
     crew: &impl Crew,
 ) -> Vec<Found> {
-    wanted.retain(|knobs| known.insert(key(knobs)));
+    wanted.retain(|knobs| known.insert(knobs.key()));
     let entries: Vec<Entry> = wanted.into_iter().map(Entry::new).collect();
     let seats: Vec<&Seated> = material.seats.iter().collect();
     let sums = stage::play(material, &seats, &entries, Part::Fit, what, crew);
@@ -120,22 +110,20 @@ pub fn is_within(aim: &Aim, material: &Material, fit: &Sums) -> bool {
 }
 
 /// The cheapest that stay within what polling may take, on the part that fits; of equal ones, those
-/// that change fewer parameters.
-pub fn best<'a>(
-    found: &'a [Found],
+/// that change fewer of the parameters in force.
+pub fn best<'a, S: Candidate>(
+    found: &'a [Found<S>],
     aim: &Aim,
-    material: &Material,
+    (material, in_force): (&Material, &S),
     count: usize,
-) -> Vec<&'a Found> {
-    let in_force = &material.terms.in_force;
-    let reach = Reach::of(&material.terms.rule());
-    let mut within: Vec<&Found> = found
+) -> Vec<&'a Found<S>> {
+    let mut within: Vec<&Found<S>> = found
         .iter()
         .filter(|found| is_within(aim, material, &found.fit))
         .collect();
     within.sort_by_key(|found| {
-        let changes = reach.changes(&found.knobs, in_force);
-        (found.fit.milli(&aim.cost), changes, key(&found.knobs))
+        let changes = found.knobs.changes(in_force, &material.terms);
+        (found.fit.milli(&aim.cost), changes, found.knobs.key())
     });
     within.truncate(count);
     within
@@ -143,24 +131,25 @@ pub fn best<'a>(
 
 /// The simplest of those that cost about as little as the best, see [`super::advice::TIE`]: those that
 /// change the fewest parameters, and of these the lowest ceilings.
-pub fn simplest<'a>(
-    found: &'a [Found],
+pub fn simplest<'a, S: Candidate>(
+    found: &'a [Found<S>],
     aim: &Aim,
-    material: &Material,
+    (material, in_force): (&Material, &S),
     count: usize,
-) -> Vec<&'a Found> {
-    let in_force = &material.terms.in_force;
-    let reach = Reach::of(&material.terms.rule());
-    let Some(best) = best(found, aim, material, 1).first().copied() else {
+) -> Vec<&'a Found<S>> {
+    let Some(best) = best(found, aim, (material, in_force), 1).first().copied() else {
         return Vec::new();
     };
     let most = best.fit.milli(&aim.cost) as f64 * (1.0 + super::advice::TIE);
-    let mut near: Vec<&Found> = found
+    let mut near: Vec<&Found<S>> = found
         .iter()
         .filter(|found| is_within(aim, material, &found.fit))
         .filter(|found| found.fit.milli(&aim.cost) as f64 <= most)
         .collect();
-    near.sort_by_key(|found| (reach.changes(&found.knobs, in_force), key(&found.knobs)));
+    near.sort_by_key(|found| {
+        let changes = found.knobs.changes(in_force, &material.terms);
+        (changes, found.knobs.key())
+    });
     near.truncate(count);
     near
 }

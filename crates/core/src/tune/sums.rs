@@ -21,6 +21,11 @@ pub struct Sums {
     pub apart_ns: u64,
     /// What that is worth by their goals, in nanoseconds of CPU.
     pub worth_ns: u64,
+    /// Exits that have a price: on HLT, and of timers that end a poll in the guest. 0 where only settings of the
+    /// host are compared, since each halt exits once under all of them.
+    pub exits: u64,
+    /// IPIs between vCPUs of one guest, in the same way.
+    pub ipis: u64,
 }
 
 impl Sums {
@@ -48,6 +53,15 @@ impl Sums {
         }
     }
 
+    /// The same with its exits and IPIs, for whoever compares with a guest that polls.
+    pub fn with_exits_of(outcome: &Outcome) -> Self {
+        Self {
+            exits: outcome.exits(),
+            ipis: outcome.ipis,
+            ..Self::of_outcome(outcome)
+        }
+    }
+
     /// The same of a VM to which latency is worth so many thousandths of CPU, whatever it is to others.
     #[must_use]
     pub fn weighed(self, weight_milli: Option<u64>) -> Self {
@@ -71,6 +85,8 @@ impl Sums {
         self.halt_ns = self.halt_ns.saturating_add(other.halt_ns);
         self.apart_ns = self.apart_ns.saturating_add(other.apart_ns);
         self.worth_ns = self.worth_ns.saturating_add(other.worth_ns);
+        self.exits += other.exits;
+        self.ipis += other.ipis;
     }
 
     /// Adds parts to parts.
@@ -92,6 +108,8 @@ impl Sums {
             halt_ns: self.halt_ns.saturating_sub(earlier.halt_ns),
             apart_ns: self.apart_ns.saturating_sub(earlier.apart_ns),
             worth_ns: self.worth_ns.saturating_sub(earlier.worth_ns),
+            exits: self.exits - earlier.exits,
+            ipis: self.ipis - earlier.ipis,
         }
     }
 
@@ -109,7 +127,9 @@ impl Sums {
     pub fn milli(&self, cost: &Cost) -> u128 {
         let latency_ns = self.latency_ns.saturating_sub(self.apart_ns);
         let worth = u128::from(self.worth_ns) * u128::from(MILLI);
-        (cost.milli(self.poll_ns, self.blocks, latency_ns)).saturating_add(worth)
+        let halts = cost.milli(self.poll_ns, self.blocks, latency_ns);
+        let exits = cost.exits_milli(self.exits, self.ipis);
+        halts.saturating_add(exits).saturating_add(worth)
     }
 
     /// What a halt costs on average, in nanoseconds of CPU; 0 without halts.

@@ -1,0 +1,266 @@
+//! Which parameters of a guest's governor haltpoll serve its recorded idle periods best.
+//!
+//! The way is that of KVM's parameters ([`super::search`], [`super::advice`]): a grid on the part that fits, then
+//! around the best of it, a final on the whole capture from both starts, and the same advice. Two things differ.
+//! A poll that ends by a wake spares the exit on HLT and the IPI, so these count ([`Sums::exits`]); and nothing of
+//! the grid is played side by side, which is why a capture is thinned to fewer halts before.
+//!
+//! What the host could do for the same halts is compared by [`exits_as`]: under a setting of the host each halt exits.
+
+mod grid;
+#[cfg(test)]
+mod test;
+
+use std::collections::BTreeSet;
+
+use super::advice::{self, Final, Finalist};
+use super::candidates::Candidate;
+use super::crew::Crew;
+use super::material::{Material, Seated, Terms};
+use super::search::{self, Aim, Found};
+use super::stage;
+use super::sums::Sums;
+use crate::kvm::guest::{Params, Rule};
+use crate::policy::{self, Start};
+use crate::replay::Cost;
+use crate::replay::run::Run;
+
+/// The governor of a guest as it was when recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Governor {
+    /// Its algorithm.
+    pub rule: Rule,
+    /// Its parameters.
+    pub in_force: Params,
+}
+
+/// A setting of the governor, and from where.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry {
+    /// The algorithm.
+    pub rule: Rule,
+    /// The parameters.
+    pub params: Params,
+    /// Where limits begin.
+    pub start: Start,
+}
+
+impl Candidate for Params {
+    fn key(&self) -> [u32; 5] {
+        [
+            self.guest_halt_poll_ns,
+            self.grow_start,
+            self.grow,
+            self.shrink,
+            u32::from(!self.allow_shrink),
+        ]
+    }
+
+    fn applies(_: &Terms) -> bool {
+        true
+    }
+
+    fn is_same(&self, other: &Self, _: &Terms) -> bool {
+        // A divisor that is never used makes no difference.
+        let plain = |params: &Self| Self {
+            shrink: if params.allow_shrink {
+                params.shrink
+            } else {
+                0
+            },
+            ..*params
+        };
+        let off = |params: &Self| params.guest_halt_poll_ns == 0 && params.allow_shrink;
+        (off(self) && off(other)) || plain(self) == plain(other)
+    }
+
+    fn changes(&self, from: &Self, _: &Terms) -> u32 {
+        let differ = self.key().into_iter().zip(from.key());
+        differ.map(|(own, other)| u32::from(own != other)).sum()
+    }
+}
+
+/// Factors for times, round by round.
+const STEPS: [&[f64]; 2] = [&[0.75, 0.875, 1.125, 1.25], &[0.94, 1.06]];
+
+/// Around how many of the best, for each aim, a round looks.
+const AROUND: usize = 4;
+
+/// Looks through the grid and around the best of it, for every aim. No setting comes twice.
+pub fn search(
+    material: &Material,
+    governor: &Governor,
+    aims: &[Aim],
+    crew: &impl Crew,
+) -> Vec<Found<Params>> {
+    let in_force = &governor.in_force;
+    let fit =
+        |wanted, known: &mut _, what| fit((material, governor.rule), wanted, known, what, crew);
+    let mut known = BTreeSet::new();
+    let mut first = grid::grid(in_force);
+    first.extend([*in_force, Params::default()]);
+    let mut found = fit(first, &mut known, "grid");
+    for steps in STEPS {
+        let mut around = Vec::new();
+        for aim in aims {
+            for best in search::best(&found, aim, (material, in_force), AROUND) {
+                around.extend(grid::neighbours(&best.knobs, steps));
+            }
+        }
+        found.extend(fit(around, &mut known, "refine"));
+    }
+    found
+}
+
+fn fit(
+    (material, rule): (&Material, Rule),
+    mut wanted: Vec<Params>,
+    known: &mut BTreeSet<[u32; 5]>,
+    what: &str,
+    crew: &impl Crew,
+) -> Vec<Found<Params>> {
+    wanted.retain(|params| known.insert(params.key()));
+    let zero = |&params: &Params| Entry {
+        rule,
+        params,
+        start: Start::Zero,
+    };
+    let entries: Vec<Entry> = wanted.iter().map(zero).collect();
+    let parts = play(material, &entries, false, what, crew);
+    let found = |(knobs, parts): (Params, Vec<Sums>)| Found {
+        knobs,
+        fit: Sums::total(&parts),
+    };
+    wanted.into_iter().zip(parts).map(found).collect()
+}
+
+/// Plays the best of a search on the whole capture, from both starts.
+pub fn play_final(
+    material: &Material,
+    governor: &Governor,
+    found: &[Found<Params>],
+    aims: &[Aim],
+    crew: &impl Crew,
+) -> Final<Params> {
+    let Governor { rule, in_force } = governor;
+    let rule = *rule;
+    let mut all = vec![*in_force, Params::default()];
+    all.extend(advice::wanted(material, in_force, found, aims));
+    let entries: Vec<Entry> = (all.iter())
+        .flat_map(|&params| {
+            [Start::Zero, Start::Ceiling].map(|start| Entry {
+                rule,
+                params,
+                start,
+            })
+        })
+        .collect();
+    let sums = play(material, &entries, true, "judge", crew);
+    let finalist = |(params, pair): (&Params, &[Vec<Sums>])| Finalist {
+        knobs: *params,
+        start: Start::Zero,
+        parts: pair[0].clone(),
+        others: pair[1].clone(),
+        late: Vec::new(),
+    };
+    let mut finalists: Vec<Finalist<Params>> =
+        all.iter().zip(sums.chunks(2)).map(finalist).collect();
+    if finalists[0].is_nearer_from_ceiling(material) {
+        // Whoever is what is in force under another name has the same figures.
+        let in_force = finalists[0].knobs;
+        for finalist in &mut finalists {
+            if finalist.knobs.is_same(&in_force, &material.terms) {
+                finalist.turn();
+            }
+        }
+    }
+    let others = finalists.split_off(2);
+    let default = finalists.remove(1);
+    Final {
+        in_force: finalists.remove(0),
+        default,
+        others,
+    }
+}
+
+/// Settings that go into a piece of work.
+const TOGETHER: usize = 32;
+
+/// Plays settings on all vCPUs; gives for each the sums of each part: only the one that fits, or all.
+fn play(
+    material: &Material,
+    entries: &[Entry],
+    is_whole: bool,
+    what: &str,
+    crew: &impl Crew,
+) -> Vec<Vec<Sums>> {
+    let chunks: Vec<&[Entry]> = entries.chunks(TOGETHER).collect();
+    let seats = &material.seats;
+    let pieces = crew.each(what, seats.len() * chunks.len(), |number| {
+        let (seated, chunk) = (&seats[number / chunks.len()], chunks[number % chunks.len()]);
+        let played = |entry| play_one(material, seated, entry, is_whole);
+        chunk.iter().map(played).collect::<Vec<_>>()
+    });
+    let mut sums = vec![Vec::new(); entries.len()];
+    for (number, piece) in pieces.into_iter().enumerate() {
+        let first = (number % chunks.len()) * TOGETHER;
+        for (sums, parts) in sums[first..].iter_mut().zip(piece) {
+            Sums::add_parts(sums, &parts);
+        }
+    }
+    sums
+}
+
+fn play_one(material: &Material, seated: &Seated, entry: &Entry, is_whole: bool) -> Vec<Sums> {
+    let ends = if is_whole {
+        material.ends(seated)
+    } else {
+        vec![material.halves(seated).0.len()]
+    };
+    let mut run = run(entry);
+    // What an oracle would pay is not asked here, so any cost will do.
+    let frame = stage::frame(seated, Cost::FREE);
+    let mut from = 0;
+    let mut part = |end: usize| {
+        for sample in &seated.samples[from..end] {
+            run.step_beside(sample, &frame, None);
+        }
+        from = end;
+        Sums::with_exits_of(&run.take())
+    };
+    ends.into_iter().map(&mut part).collect()
+}
+
+/// The governor under a setting, ready to run on a CPU.
+pub(super) fn run(entry: &Entry) -> Run {
+    Run::new(policy::guest_haltpoll(
+        entry.rule,
+        entry.params,
+        entry.start,
+    ))
+}
+
+/// Parts of a setting of the host, with the exits and IPIs that its halts have then: those of a guest that never
+/// polls, part by part.
+pub fn exits_as(parts: &[Sums], never_polls: &[Sums]) -> Vec<Sums> {
+    let with = |(part, of): (&Sums, &Sums)| Sums {
+        exits: of.exits,
+        ipis: of.ipis,
+        ..*part
+    };
+    parts.iter().zip(never_polls).map(with).collect()
+}
+
+/// The parts of a guest that never polls.
+pub fn never_polls(material: &Material, rule: Rule, crew: &impl Crew) -> Vec<Sums> {
+    let off = Entry {
+        rule,
+        params: Params {
+            guest_halt_poll_ns: 0,
+            ..Params::default()
+        },
+        start: Start::Zero,
+    };
+    let mut parts = play(material, &[off], true, "judge", crew);
+    parts.pop().unwrap_or_default()
+}
