@@ -201,7 +201,8 @@ impl Laws {
 
     pub(crate) fn host_sample(&mut self, row: &HostSample) -> Result<(), Law> {
         self.holds(row.time_ns)?;
-        let whole = row.busy_ns <= row.total_ns;
+        let steal_ns = row.steal_ns.unwrap_or(0);
+        let whole = row.busy_ns <= row.total_ns && steal_ns <= row.busy_ns;
         whole.then_some(()).ok_or(Law::PartsWithinWhole)
     }
 }

@@ -7,6 +7,7 @@
 //! | [`candidates`] | from a capture's halts to the search and what it found |
 //! | [`counted`] | the same where only histograms were kept |
 //! | [`goal`] | what latency is worth, by name or number |
+//! | [`guest`] | the same for a capture of a guest, and its governor |
 //! | [`follow`] | vCPUs that no parameter of the host reaches |
 //! | [`threads`] | the search's work on all CPUs |
 //! | [`view`] | what is recommended, as data |
@@ -19,6 +20,7 @@ pub(crate) mod caps;
 pub(crate) mod counted;
 pub(crate) mod follow;
 pub(crate) mod goal;
+pub(crate) mod guest;
 pub(crate) mod rests;
 pub(crate) mod say;
 mod threads;
@@ -125,7 +127,7 @@ impl Looking {
 }
 
 /// Whether rows are missing from what was read.
-fn is_partial(opened: &Opened) -> bool {
+pub(crate) fn is_partial(opened: &Opened) -> bool {
     let mut notes = opened.capture().notes().into_iter();
     notes.any(|note| !matches!(note, Note::OutOfOrder { .. } | Note::Dropped(_)))
 }

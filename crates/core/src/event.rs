@@ -383,6 +383,9 @@ pub struct HostSample {
     pub bpf_cpu_ns: Option<u64>,
     /// Resident memory of the recorder, in bytes.
     pub recorder_rss_bytes: u64,
+    /// CPU time of all CPUs in which a hypervisor below ran something else while they had work, since boot. It is
+    /// part of `busy_ns`.
+    pub steal_ns: Option<u64>,
 }
 
 /// Events that never reached us.

@@ -26,6 +26,7 @@ pub fn read(root: &Root, kernel_cpu_ns: Option<u64>) -> Result<HostSample, RootE
         recorder_cpu_ns: clock::process_cpu_ns(),
         bpf_cpu_ns: kernel_cpu_ns,
         recorder_rss_bytes: resident_bytes(&root.text("proc/self/statm").unwrap_or_default()),
+        steal_ns: stat.steal.map(|steal| steal.saturating_mul(ns_per_tick)),
     })
 }
 
@@ -35,6 +36,7 @@ struct CpuTimes {
     cpus: u32,
     busy: u64,
     total: u64,
+    steal: Option<u64>,
 }
 
 impl CpuTimes {
@@ -60,6 +62,7 @@ impl CpuTimes {
             cpus: u32::try_from(cpus).ok()?,
             busy: total.saturating_sub(idle),
             total,
+            steal: fields.get(7).copied(),
         })
     }
 }
@@ -110,7 +113,8 @@ mod test {
             Some(CpuTimes {
                 cpus: 2,
                 busy: 28,
-                total: 132
+                total: 132,
+                steal: Some(7),
             })
         );
         for bad in ["", "cpu", "cpu  1 2 3", "cpu  a b c d"] {

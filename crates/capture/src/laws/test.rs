@@ -266,6 +266,12 @@ fn rows_of_the_other_tables() {
         ..sample
     };
     assert_eq!(laws.host_sample(&busier), Err(Law::PartsWithinWhole));
+    let stolen = |ns| HostSample {
+        steal_ns: Some(ns),
+        ..sample
+    };
+    assert_eq!(laws.host_sample(&stolen(5)), Ok(()));
+    assert_eq!(laws.host_sample(&stolen(6)), Err(Law::PartsWithinWhole));
     let early = HostSample {
         time_ns: 0,
         ..sample

@@ -41,6 +41,12 @@ pub(crate) const COLUMNS: &[Column] = &[
         Kind::U64,
         "Resident memory of the recorder.",
     ),
+    Column::nullable(
+        "steal_ns",
+        Kind::U64,
+        "not accounted, or recorded before this column",
+        "CPU time of all CPUs in which a hypervisor ran something else while they had work, since boot; part of `busy_ns`.",
+    ),
 ];
 
 impl Row for HostSample {
@@ -59,6 +65,7 @@ impl Row for HostSample {
             u64s(|s| s.recorder_cpu_ns),
             maybe_u64s(|s| s.bpf_cpu_ns),
             u64s(|s| s.recorder_rss_bytes),
+            maybe_u64s(|s| s.steal_ns),
         ]
     }
 
@@ -75,6 +82,7 @@ impl Row for HostSample {
         let recorder_cpu_ns = columns.u64s("recorder_cpu_ns")?;
         let bpf_cpu_ns = columns.maybe_u64s("bpf_cpu_ns")?;
         let recorder_rss_bytes = columns.u64s("recorder_rss_bytes")?;
+        let steal_ns = columns.later_u64s("steal_ns")?;
         let sample = |row| Self {
             time_ns: time_ns[row],
             cpus: cpus[row],
@@ -84,6 +92,7 @@ impl Row for HostSample {
             recorder_cpu_ns: recorder_cpu_ns[row],
             bpf_cpu_ns: maybe(bpf_cpu_ns, row),
             recorder_rss_bytes: recorder_rss_bytes[row],
+            steal_ns: steal_ns.and_then(|column| maybe(column, row)),
         };
         Ok((0..columns.len()).map(sample).collect())
     }

@@ -242,6 +242,7 @@ fn host_sample() -> impl Strategy<Value = HostSample> {
             recorder_cpu_ns: numbers.4,
             bpf_cpu_ns,
             recorder_rss_bytes: numbers.5,
+            steal_ns: None,
         },
     )
 }

@@ -91,9 +91,8 @@ impl Opened {
         let error = anyhow!(
             "{what} is for captures of a host, and this one is of a guest's own idle CPUs (record --guest)"
         );
-        Err(Failure::new(Exit::Unsupported, error).hint(
-            "report, verify, replay, top and diff read it; replay compares settings of haltpoll",
-        ))
+        Err(Failure::new(Exit::Unsupported, error)
+            .hint("report, verify, replay, tune, top and diff read it"))
     }
 
     /// The settings.

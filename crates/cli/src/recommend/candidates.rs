@@ -10,6 +10,7 @@ use haltwise_core::event::{Halt, WindowChange};
 use haltwise_core::ids::{VcpuId, VmIndex};
 use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::policy::Spec;
+use haltwise_core::recording::Side;
 use haltwise_core::replay::session::Survey;
 use haltwise_core::replay::{Arrivals, Cost};
 use haltwise_core::tune::advice::{self, Comparison, Final, Finalist};
@@ -21,6 +22,7 @@ use haltwise_core::tune::{Advice, Gather, Goal, Keep, Material, Terms};
 use super::caps::{self, CeilingsFor, OwnCeilings};
 use super::follow;
 use super::goal::Named;
+use super::guest;
 use super::threads::Threads;
 use crate::costs::{self, GivenCosts, Known, refused};
 use crate::exit::{Exit, Failure};
@@ -299,12 +301,18 @@ pub(crate) struct Look {
     gather: Gather,
     /// Halts of everybody, by the capture.
     rows: u64,
+    /// Halts that are kept at most.
+    most: u64,
     broken: Option<Broken>,
 }
 
 impl Look {
     pub(crate) fn new(opened: &Opened, request: &TuneRequest) -> Self {
         let rows = opened.capture().rows(Table::Halts);
+        let most = match opened.info().side {
+            Side::Host => MOST_HALTS,
+            Side::Guest => guest::MOST_PERIODS,
+        };
         Self {
             vms: request.vms.clone(),
             vetoed: follow::disabled(opened.info()),
@@ -316,9 +324,10 @@ impl Look {
                 first_ns: u64::MAX,
                 last_ns: 0,
             },
-            gathers: rows.is_some_and(|rows| rows <= MOST_HALTS),
+            gathers: rows.is_some_and(|rows| rows <= most),
             gather: Gather::new(Keep::ALL),
             rows: rows.unwrap_or(0),
+            most,
             broken: None,
         }
     }
@@ -336,12 +345,13 @@ impl Look {
             return false;
         }
         self.gathers = true;
-        let keep = Keep::at_most(MOST_HALTS, span.halts, span.length_ns());
+        let keep = Keep::at_most(self.most, span.halts, span.length_ns());
         self.gather = Gather::new(keep);
         true
     }
 
-    fn finish(self) -> Result<(Version, Survey, Gather), Failure> {
+    /// What was taken in.
+    pub(super) fn finish(self) -> Result<(Version, Survey, Gather), Failure> {
         let nobody = || Failure::new(Exit::Failed, anyhow!("the halts were not read"));
         let version = self.version.unwrap_or_else(|| Err(nobody()))?;
         if let Some(broken) = &self.broken {

@@ -15,7 +15,7 @@ use haltwise_core::tune::caps::{Cap, Costs, Group};
 use haltwise_core::tune::figures::Played;
 use haltwise_core::tune::interval::Interval;
 use haltwise_core::tune::sums::Wall;
-use haltwise_core::tune::{Advice, Sums, pareto};
+use haltwise_core::tune::{Advice, Goal, Sums, pareto};
 use haltwise_document::figures;
 
 use super::candidates::{self, Candidates, SettingRow};
@@ -336,7 +336,7 @@ figures! {
 
 figures! {
     /// Differences of two settings: own less other.
-    const COMPARISON: Comparison {
+    pub(crate) const COMPARISON: Comparison {
         /// Cost of a halt.
         cost_ns_per_halt: Interval = Record(INTERVAL, "cost_{}"),
         /// The same as a share of the other's.
@@ -428,7 +428,7 @@ pub(crate) fn view(info: &CaptureInfo, candidates: &Candidates, partial: bool) -
     let mut view = TuneResult {
         schema: super::SCHEMA,
         basis: basis(info, candidates, partial),
-        goal: goal(advice),
+        goal: goal(&advice.goal),
         vm_goals: vm_goals(info, &candidates.goals),
         verdict: follow::verdict(!is_moot, advice.verdict),
         changes: recommended.is_some(),
@@ -490,11 +490,12 @@ fn played(info: &CaptureInfo, candidates: &Candidates, reach: Reach) -> PlayedSe
     }
 }
 
-fn goal(advice: &Advice) -> TuneGoal {
+/// What was asked for.
+pub(crate) fn goal(of: &Goal) -> TuneGoal {
     TuneGoal {
-        name: advice.goal.name.clone(),
-        lambda: advice.goal.aim.cost.latency_weight_milli as f64 / 1e3,
-        max_poll_cpu_percent: advice.goal.aim.max_poll_cpu_percent,
+        name: of.name.clone(),
+        lambda: of.aim.cost.latency_weight_milli as f64 / 1e3,
+        max_poll_cpu_percent: of.aim.max_poll_cpu_percent,
     }
 }
 
@@ -516,7 +517,7 @@ fn goal_advice(candidates: &Candidates, advice: &Advice, reach: Reach) -> GoalAd
     let choice = advice.choice.as_ref().filter(|_| changes);
     let judged = choice.unwrap_or(&candidates.of.in_force).judged();
     GoalAdvice {
-        goal: goal(advice),
+        goal: goal(&advice.goal),
         verdict: say::verdict(advice.verdict),
         changes,
         setting: settings(&candidates::base(advice, &material.terms.in_force), reach),
@@ -552,17 +553,22 @@ pub(crate) fn point(candidates: &Candidates, finalist: &Finalist, reach: Reach) 
     }
 }
 
-fn rejected(setting: Settings, why: &Rejected) -> RejectedSetting {
+fn rejected(setting: Settings, of: &Rejected) -> RejectedSetting {
     RejectedSetting {
         setting,
-        why: match why {
-            Rejected::Bistable(..) => "bistable",
-            Rejected::OverFitted(..) => "over-fitted",
-            Rejected::OverLimit(_) => "over-limit",
-            Rejected::Calibrated(..) => "calibrated",
-            Rejected::WithinError(..) => "within-error",
-        },
-        text: say::rejected(why),
+        why: why(of),
+        text: say::rejected(of),
+    }
+}
+
+/// Why a setting was not taken, in a word.
+pub(crate) fn why(of: &Rejected) -> &'static str {
+    match of {
+        Rejected::Bistable(..) => "bistable",
+        Rejected::OverFitted(..) => "over-fitted",
+        Rejected::OverLimit(_) => "over-limit",
+        Rejected::Calibrated(..) => "calibrated",
+        Rejected::WithinError(..) => "within-error",
     }
 }
 

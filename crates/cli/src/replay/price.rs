@@ -11,7 +11,7 @@ use crate::number::nanos;
 use crate::time;
 
 /// What the command line says.
-#[derive(Debug, Clone, Copy, Default, clap::Args)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::Args)]
 pub(crate) struct GivenPrice {
     /// CPU time of one HLT exit, which guest polling avoids [default: calibrated, else
     /// not counted]

@@ -53,6 +53,7 @@ pub(crate) fn report(
             cpus: Some(ledger.host.cpus).filter(|cpus| *cpus > 0),
             busy_cpus: ledger.host.busy_cpus(),
             cpu_pressure: ledger.host.cpu_pressure(),
+            steal: ledger.host.steal(),
             knobs: knobs(ledger),
             vms: recording.roster.vms.len(),
             account: account_view(&ledger.total(), &host_time(recording, &listed, vcpus)),

@@ -102,6 +102,9 @@ figures! {
         pub(crate) busy_cpus: Option<f64> = Real,
         /// Share of the time in which some task waited for a CPU.
         pub(crate) cpu_pressure: Option<f64> = Share,
+        /// Of the time in which CPUs had work, the share in which a hypervisor ran something else; `null` where that
+        /// is not known.
+        pub(crate) steal: Option<f64> = Share,
         /// Settings in force.
         pub(crate) knobs: Vec<ReportedSetting> = List(ReportedSetting::FIGURES),
         /// VMs that were seen, reported here or not.

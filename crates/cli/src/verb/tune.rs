@@ -1,4 +1,5 @@
-//! `haltwise tune DIR`: which setting of KVM's parameters serves the recorded halts best.
+//! `haltwise tune DIR`: which setting of KVM's parameters serves the recorded halts best; of a guest, which of its
+//! governor's.
 
 use std::path::PathBuf;
 
@@ -16,8 +17,9 @@ use crate::recommend::candidates::{Extent, TuneRequest};
 use crate::recommend::caps::CeilingsFor;
 use crate::recommend::goal::{self, Goals};
 use crate::recommend::recommend;
+use crate::replay::price::GivenPrice;
 use crate::shown::Shown;
-use crate::tune::{plan, text};
+use crate::tune::{guest, plan, text};
 
 /// Arguments of `haltwise tune`.
 #[derive(Debug, clap::Args)]
@@ -36,6 +38,9 @@ gives a fixed threshold with bounds.
 VMs whose ceiling can be set (docs/ceilings.md) get one of their own in the plan
 where that is better by at least 2 %, and the others the parameters that are
 best for them. --ceilings all plans for VMs that are to be started so.
+
+Of a capture of a guest (record --guest) it tunes the five parameters of the
+guest's governor haltpoll instead, and compares them with polling in its host.
 
 If every VM has its own ceiling that cannot be set from outside, halt_poll_ns
 applies to none of them: no plan is written, and --plan exits with 1.
@@ -71,6 +76,8 @@ pub(crate) struct Arguments {
     arrivals: Arrivals,
     #[command(flatten)]
     costs: GivenCosts,
+    #[command(flatten)]
+    price: GivenPrice,
     /// Kernel release to tune for [default: recorded]
     #[arg(long, value_name = "VERSION")]
     kernel: Option<Version>,
@@ -84,10 +91,26 @@ pub(crate) struct Arguments {
     shown: Shown,
 }
 
+impl Arguments {
+    /// Refuses what has no meaning for the governor of a guest.
+    fn refuse_for_guest(&self) -> Result<(), Failure> {
+        let given = [
+            (self.plan.is_some(), "--plan"),
+            (self.ceiling_only, "--ceiling-only"),
+            (self.ceilings != CeilingsFor::Settable, "--ceilings"),
+        ];
+        let Some((_, option)) = given.into_iter().find(|(is_given, _)| *is_given) else {
+            return Ok(());
+        };
+        let error = anyhow!("tune: {option} is for captures of a host, and this one is of a guest");
+        Err(Failure::new(Exit::Usage, error)
+            .hint("without it tune prints the commands for the guest"))
+    }
+}
+
 /// Seeks and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let opened = Opened::open(&arguments.dir)?;
-    opened.must_be_of_host("tune")?;
     let selector = arguments.vm.as_deref();
     let vms = selector.map(|vm| select::vms(&opened.info().roster, Some(vm)));
     let request = TuneRequest {
@@ -104,6 +127,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         ceiling_only: arguments.ceiling_only,
         extent: Extent::All,
     };
+    if !opened.info().side.is_host() {
+        arguments.refuse_for_guest()?;
+        return guest::run(&opened, &request, arguments.price, &arguments.shown);
+    }
+    guest::no_prices(arguments.price)?;
     let view = recommend(&opened, &request)?.view;
     let path = arguments.plan.as_ref().filter(|_| !view.has_no_plan());
     if let Some(path) = path {

@@ -22,6 +22,7 @@ mod every;
 mod exits;
 mod explain;
 mod guest;
+mod guest_tune;
 mod hostile;
 mod import;
 mod laws;

@@ -237,6 +237,7 @@ struct Sample {
     cpu_pressure_ns: Option<u64>,
     recorder_cpu_ns: u64,
     bpf_cpu_ns: Option<u64>,
+    steal_ns: Option<u64>,
 }
 
 impl HostUse {
@@ -248,6 +249,7 @@ impl HostUse {
             cpu_pressure_ns: sample.cpu_pressure_ns,
             recorder_cpu_ns: sample.recorder_cpu_ns,
             bpf_cpu_ns: sample.bpf_cpu_ns,
+            steal_ns: sample.steal_ns,
         };
         self.fold(&Self {
             first: Some(at),
@@ -274,6 +276,15 @@ impl HostUse {
         let time = last.time_ns.checked_sub(first.time_ns).filter(|t| *t > 0)?;
         let waited = last.cpu_pressure_ns?.checked_sub(first.cpu_pressure_ns?)?;
         Some(waited as f64 / time as f64)
+    }
+
+    /// Of the time in which CPUs had work, the share in which a hypervisor ran something else; `None` where that
+    /// is not accounted, or they had none.
+    pub fn steal(&self) -> Option<f64> {
+        let (first, last) = (self.first?, self.last?);
+        let busy = last.busy_ns.checked_sub(first.busy_ns).filter(|b| *b > 0)?;
+        let steal = last.steal_ns?.checked_sub(first.steal_ns?)?;
+        Some(steal as f64 / busy as f64)
     }
 
     /// When the last sample was taken.

@@ -22,6 +22,8 @@ pub(super) fn host(page: &mut Page, report: &Report) {
     machine.extend(host.busy_cpus.map(busy));
     let pressure = |p| format!("CPU pressure {} (PSI)", share(p));
     machine.extend(host.cpu_pressure.map(pressure));
+    let steal = |s| format!("steal {} of the busy time", share(s));
+    machine.extend(host.steal.filter(|&s| s > 0.0).map(steal));
     page.wrapped("  ", &machine.join(", "), 2);
     knobs(page, &host.knobs, side);
     let account = &host.account;
@@ -61,7 +63,7 @@ pub(super) fn recommendation(page: &mut Page, report: &Report) {
         Side::Host => page.advice("  tune: ", &report.recommendation.text(), 8),
         Side::Guest => page.wrapped(
             "  ",
-            "`haltwise replay` shows what other settings of the governor haltpoll would have cost.",
+            "`haltwise tune` says whether another setting of the governor haltpoll is better, or polling in the host.",
             2,
         ),
     }

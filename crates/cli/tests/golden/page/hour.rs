@@ -92,6 +92,7 @@ fn facts(piece: u64, piece_ns: u64, each: u64) -> Facts {
         recorder_cpu_ns: piece,
         bpf_cpu_ns: None,
         recorder_rss_bytes: 1 << 20,
+        steal_ns: None,
     }];
     all
 }

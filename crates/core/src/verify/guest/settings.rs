@@ -51,6 +51,37 @@ impl Parameter {
         }
     }
 
+    /// Its value in a set of them; 1 for Y, 0 for N.
+    pub fn get(self, of: &Params) -> u32 {
+        match self {
+            Self::HaltPollNs => of.guest_halt_poll_ns,
+            Self::Grow => of.grow,
+            Self::GrowStart => of.grow_start,
+            Self::Shrink => of.shrink,
+            Self::AllowShrink => u32::from(of.allow_shrink),
+        }
+    }
+
+    /// Puts a value into a set of them.
+    pub fn put(self, of: &mut Params, value: u32) {
+        match self {
+            Self::HaltPollNs => of.guest_halt_poll_ns = value,
+            Self::Grow => of.grow = value,
+            Self::GrowStart => of.grow_start = value,
+            Self::Shrink => of.shrink = value,
+            Self::AllowShrink => of.allow_shrink = value != 0,
+        }
+    }
+
+    /// Its value as its file has it.
+    pub fn written(self, of: &Params) -> String {
+        match self {
+            Self::AllowShrink if of.allow_shrink => "Y".to_owned(),
+            Self::AllowShrink => "N".to_owned(),
+            _ => self.get(of).to_string(),
+        }
+    }
+
     /// Which one a recorded setting is, if it is one of them and can be read.
     pub fn of(knob: &Knob) -> Option<(Self, u32)> {
         let known = Self::ALL.into_iter();
@@ -67,14 +98,7 @@ impl Parameter {
 
     /// What it is when nobody sets it.
     pub fn default_value(self) -> u32 {
-        let params = Params::default();
-        match self {
-            Self::HaltPollNs => params.guest_halt_poll_ns,
-            Self::Grow => params.grow,
-            Self::GrowStart => params.grow_start,
-            Self::Shrink => params.shrink,
-            Self::AllowShrink => u32::from(params.allow_shrink),
-        }
+        self.get(&Params::default())
     }
 }
 

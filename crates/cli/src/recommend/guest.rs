@@ -1,0 +1,329 @@
+//! The recommendation for a capture of a guest: parameters of its governor haltpoll, or polling in its host instead,
+//! or nothing.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`view`] | what is recommended, as data |
+//! | [`say`] | the same in words, and how to set it |
+
+pub(crate) mod say;
+pub(crate) mod view;
+
+use haltwise_core::kvm::guest::{Params, Rule};
+use haltwise_core::kvm::{Arch, Knobs};
+use haltwise_core::replay::Cost;
+use haltwise_core::tune::advice::{self, Comparison, Final, Finalist, LEAST_GAIN};
+use haltwise_core::tune::figures::{self, Played, Subject};
+use haltwise_core::tune::guest::{self, Entry, Governor};
+use haltwise_core::tune::search::{self, Aim};
+use haltwise_core::tune::stage;
+use haltwise_core::tune::{Advice, Goal, Material, Sums, Terms};
+use haltwise_core::verify::guest::Parameter;
+
+use super::candidates::{Look, TuneRequest, arch_of, goals, idle_cpu_percent};
+use super::threads::Threads;
+use crate::costs::{self, Known, refused};
+use crate::exit::{Exit, Failure};
+use crate::reading::opened::Opened;
+use crate::reading::pass::pass;
+use crate::reading::rule;
+use crate::replay::price::{GivenPrice, Price};
+
+/// What was found.
+#[derive(Debug)]
+pub(crate) struct GuestCandidates {
+    /// The idle periods and what holds for them.
+    pub(crate) material: Material,
+    /// What is known about blocks.
+    pub(crate) known: Known,
+    /// What is known about exits and IPIs.
+    pub(crate) price: Price,
+    /// The governor and its parameters in force.
+    pub(crate) governor: Governor,
+    /// The guest's cpuidle governor, by its name.
+    pub(crate) governor_name: Option<String>,
+    /// How many settings were evaluated.
+    pub(crate) looked_at: usize,
+    /// Who came into the final.
+    pub(crate) of: Final<Params>,
+    /// The recommendation for the guest alone.
+    pub(crate) advice: Advice<Params>,
+    /// One for each goal that has a name.
+    pub(crate) others: Vec<Advice<Params>>,
+    /// The best setting of the host for the same halts.
+    pub(crate) host: OfHost,
+    /// Of the time in which the guest wanted its CPUs, polling included, the share that its host gave to others.
+    pub(crate) steal: Option<f64>,
+    /// With all figures: in force, default, the choice (if any), off, the host, in this order.
+    pub(crate) rows: Vec<(GuestRow, Played)>,
+    /// What a halt costs at the least, in nanoseconds.
+    pub(crate) least_ns: f64,
+}
+
+/// What polling in the host would do for the same halts.
+#[derive(Debug)]
+pub(crate) struct OfHost {
+    /// Its best setting.
+    pub(crate) choice: Finalist,
+    /// Its parts, with the exits of a guest that never polls.
+    pub(crate) parts: Vec<Sums>,
+    /// It less what is in force in the guest.
+    pub(crate) against_in_force: Comparison,
+    /// It less what is best in the guest.
+    pub(crate) against_guest: Comparison,
+}
+
+/// Whose figures these are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum GuestRow {
+    /// The setting in force when recorded.
+    InForce,
+    /// The governor's default.
+    Default,
+    /// The recommendation, or what came nearest to one.
+    Choice,
+    /// No polling in the guest, none in the host.
+    Off,
+    /// No polling in the guest, the best setting of the host.
+    Host,
+}
+
+/// Where to change something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Place {
+    /// Nowhere.
+    Nowhere,
+    /// In the guest.
+    Guest,
+    /// In its host.
+    Host,
+}
+
+/// From which share of stolen time on no polling in the guest is recommended. KVM on s390 stops polling for a vCPU
+/// from the same share on (`halt_poll_max_steal`, by default 10 %), where x86 has no such rule.
+pub(crate) const MOST_STEAL: f64 = 0.1;
+
+/// Idle periods that are kept at most; more are thinned by stretches of time. Each is played under about a thousand
+/// settings, 25 ns each.
+pub(super) const MOST_PERIODS: u64 = 1_000_000;
+
+/// Seeks.
+pub(crate) fn search(
+    opened: &Opened,
+    request: &TuneRequest,
+    given: GivenPrice,
+) -> Result<GuestCandidates, Failure> {
+    let mut look = Look::new(opened, request);
+    let mut again = true;
+    while again {
+        let ends = pass(opened, "reading", &mut [&mut look]);
+        again = look.ended(&ends);
+    }
+    let (version, survey, gather) = look.finish()?;
+    let Some(rule) = Rule::of(version) else {
+        let error = anyhow::anyhow!("tune: Linux {version} has no governor haltpoll");
+        return Err(Failure::new(Exit::Unsupported, error).hint("it exists since 5.4"));
+    };
+    let known = costs::know(&request.costs, &survey)?;
+    let price = Price::new(given, known.exit_cpu_ns);
+    let arch = arch_of(opened.info(), request);
+    let terms = Terms {
+        version,
+        arch,
+        // The host's: a guest does not see them.
+        in_force: Knobs::defaults(version, Arch::X86),
+        arrivals: request.arrivals,
+        elsewhere: known.elsewhere.clone(),
+        seed: request.seed,
+        ceiling_only: false,
+        weights_milli: std::collections::BTreeMap::new(),
+    };
+    let material = gather.finish(terms, survey).map_err(refused)?;
+    let (governor, governor_name) = governor(opened, rule);
+    let steal = steal(opened, &material);
+    let goals = of_guest(opened, request, (&known, &price), steal);
+    found(
+        material,
+        (known, price),
+        (governor, governor_name),
+        &goals,
+        steal,
+    )
+}
+
+/// The search itself, on what was read.
+fn found(
+    material: Material,
+    (known, price): (Known, Price),
+    (governor, governor_name): (Governor, Option<String>),
+    goals: &[Goal],
+    steal: Option<f64>,
+) -> Result<GuestCandidates, Failure> {
+    let crew = Threads::new();
+    let aims: Vec<Aim> = goals.iter().map(|goal| goal.aim).collect();
+    let found = guest::search(&material, &governor, &aims, &crew);
+    let of = guest::play_final(&material, &governor, &found, &aims, &crew);
+    let mut advices = goals
+        .iter()
+        .map(|goal| advice::advise(&material, &of, goal));
+    let Some(advice) = advices.next() else {
+        let error = anyhow::anyhow!("no goal to tune for");
+        return Err(Failure::new(Exit::Failed, error));
+    };
+    let others: Vec<_> = advices.collect();
+    let host = of_host(&material, (&of, &advice), governor.rule, &crew);
+    let (rows, least_ns) = rows(&material, (&of, &advice, &host), governor.rule, &crew)?;
+    Ok(GuestCandidates {
+        looked_at: found.len(),
+        material,
+        known,
+        price,
+        governor,
+        governor_name,
+        of,
+        advice,
+        others,
+        host,
+        steal,
+        rows,
+        least_ns,
+    })
+}
+
+impl GuestCandidates {
+    /// Where to change something: in the host, where its best setting certainly costs less than what is best in the
+    /// guest, and than what is in force.
+    pub(crate) fn place(&self) -> Place {
+        let is_less =
+            |of: &Comparison| of.cost_share.is_below_zero() && of.cost_share.value <= -LEAST_GAIN;
+        if is_less(&self.host.against_guest) && is_less(&self.host.against_in_force) {
+            return Place::Host;
+        }
+        if self.advice.verdict.changes() {
+            Place::Guest
+        } else {
+            Place::Nowhere
+        }
+    }
+
+    /// Whether the guest's CPUs are its own.
+    pub(crate) fn is_stolen_from(&self) -> bool {
+        self.steal.is_some_and(|share| share >= MOST_STEAL)
+    }
+}
+
+/// The governor as it was set; one that is not haltpoll counts as no polling.
+fn governor(opened: &Opened, rule: Rule) -> (Governor, Option<String>) {
+    let name = rule::governor(opened);
+    let mut in_force = Params::default();
+    if name.as_deref() == Some("haltpoll") {
+        for (parameter, value) in opened.info().knobs.iter().filter_map(Parameter::of) {
+            parameter.put(&mut in_force, value);
+        }
+    } else {
+        in_force.guest_halt_poll_ns = 0;
+    }
+    (Governor { rule, in_force }, name)
+}
+
+fn steal(opened: &Opened, material: &Material) -> Option<f64> {
+    let samples = &opened.host_samples().rows;
+    let (first, last) = (samples.first()?, samples.last()?);
+    let stolen_ns = last.steal_ns?.checked_sub(first.steal_ns?)?;
+    let busy_ns = last.busy_ns.checked_sub(first.busy_ns)?;
+    // A CPU that polls is idle in its kernel's accounts.
+    let polled = material.seats.iter().map(|seated| seated.recorded.poll_ns);
+    let wanted_ns = busy_ns.saturating_add(haltwise_core::stats::total(polled));
+    (wanted_ns > 0).then(|| stolen_ns as f64 / wanted_ns as f64)
+}
+
+/// The goals of all, by the prices of a guest. Where time is stolen, polling may take nothing.
+fn of_guest(
+    opened: &Opened,
+    request: &TuneRequest,
+    (known, price): (&Known, &Price),
+    steal: Option<f64>,
+) -> Vec<Goal> {
+    let idle = idle_cpu_percent(opened);
+    let mut goals = goals(request, known, idle);
+    for goal in &mut goals {
+        goal.aim.cost = price.on(goal.aim.cost);
+        if steal.is_some_and(|share| share >= MOST_STEAL) {
+            goal.aim.max_poll_cpu_percent = Some(0.0);
+        }
+    }
+    goals
+}
+
+fn of_host(
+    material: &Material,
+    (of, advice): (&Final<Params>, &Advice<Params>),
+    rule: Rule,
+    crew: &Threads,
+) -> OfHost {
+    let aim = &advice.goal.aim;
+    let aims = [*aim];
+    let found = search::search(material, &aims, crew);
+    let finals = advice::play_final(material, &found, &aims, crew);
+    let chosen = advice::advise(material, &finals, &advice.goal).choice;
+    let choice = chosen.unwrap_or(finals.in_force);
+    let parts = guest::exits_as(&choice.parts, &guest::never_polls(material, rule, crew));
+    let best = advice.choice.as_ref().filter(|_| advice.verdict.changes());
+    let blocks = parts.get(1..).unwrap_or_default();
+    let against = |guest: &Finalist<Params>| advice::compare(material, blocks, guest.blocks(), aim);
+    OfHost {
+        against_in_force: against(&of.in_force),
+        against_guest: against(best.unwrap_or(&of.in_force)),
+        choice,
+        parts,
+    }
+}
+
+type Rows = Vec<(GuestRow, Played)>;
+
+/// The rows of the table, and what a halt costs at the least.
+fn rows(
+    material: &Material,
+    (of, advice, host): (&Final<Params>, &Advice<Params>, &OfHost),
+    rule: Rule,
+    crew: &Threads,
+) -> Result<(Rows, f64), Failure> {
+    let cost: &Cost = &advice.goal.aim.cost;
+    let setting = |finalist: &Finalist<Params>| {
+        Subject::Guest(Entry {
+            rule,
+            params: finalist.knobs,
+            start: finalist.start,
+        })
+    };
+    let off = Params {
+        guest_halt_poll_ns: 0,
+        ..Params::default()
+    };
+    let off = Subject::Guest(Entry {
+        rule,
+        params: off,
+        start: haltwise_core::policy::Start::Zero,
+    });
+    let of_host = Subject::Setting(stage::Entry {
+        start: host.choice.start,
+        ..stage::Entry::new(host.choice.knobs)
+    });
+    let mut rows = vec![
+        (GuestRow::InForce, setting(&of.in_force)),
+        (GuestRow::Default, setting(&of.default)),
+    ];
+    rows.extend((advice.choice.as_ref()).map(|choice| (GuestRow::Choice, setting(choice))));
+    rows.extend([(GuestRow::Off, off), (GuestRow::Host, of_host)]);
+    let mut subjects = vec![Subject::Policy("clairvoyant".parse()?)];
+    subjects.extend(rows.iter().map(|(_, subject)| subject.clone()));
+    let mut played = figures::figures(material, &subjects, cost, crew)?.into_iter();
+    let least = played.next().map_or(0.0, |played| {
+        let outcome = played.outcome;
+        outcome.clairvoyant_milli as f64 / 1e3 / outcome.halts.max(1) as f64
+    });
+    let rows = rows.into_iter().map(|(row, _)| row).zip(played).collect();
+    Ok((rows, least))
+}

@@ -1,0 +1,192 @@
+//! What a search for a guest has to say, in words, and how to set it.
+
+use haltwise_core::kvm::guest::Params;
+use haltwise_core::tune::Sums;
+use haltwise_core::tune::advice::Verdict;
+use haltwise_core::tune::candidates::Reach;
+use haltwise_core::verify::guest::Parameter;
+
+use super::{GuestCandidates, MOST_STEAL, Place};
+use crate::number::{nanos_f64, percent, share};
+use crate::recommend::say::{change, interval, parameters, time};
+use crate::recommend::view::settings;
+
+/// Where the parameters are.
+const HALTPOLL: &str = "/sys/module/haltpoll/parameters";
+
+/// From which share of the halts on, polled in the recording and asleep in the replay or the other way round, a
+/// recommendation says so. Replays of a stock guest that left its parameters alone were off by less
+/// (`docs/guest.md`).
+const MOST_OFF: f64 = 0.1;
+
+/// A setting as a person writes it: `200 us, grow 2 from 50 us, shrink 2`, `off`.
+pub(crate) fn setting(of: &Params) -> String {
+    if of.guest_halt_poll_ns == 0 {
+        return "off".to_owned();
+    }
+    let ceiling = time(of.guest_halt_poll_ns);
+    let shrink = if of.allow_shrink {
+        format!("shrink {}", of.shrink)
+    } else {
+        "no shrink".to_owned()
+    };
+    if of.grow_start >= of.guest_halt_poll_ns {
+        return format!("{ceiling} at once, {shrink}");
+    }
+    let start = time(of.grow_start);
+    format!("{ceiling}, grow {} from {start}, {shrink}", of.grow)
+}
+
+/// The parameters in which a setting differs, as their files have them.
+pub(crate) fn beyond(from: &Params, to: &Params) -> Vec<(&'static str, String)> {
+    let all = Parameter::ALL.into_iter();
+    let differ = all.filter(|parameter| parameter.get(from) != parameter.get(to));
+    differ
+        .map(|parameter| (parameter.as_str(), parameter.written(to)))
+        .collect()
+}
+
+/// How to write by hand what differs.
+pub(crate) fn commands(from: &Params, to: &Params) -> Vec<String> {
+    let write = |(name, value)| format!("echo {value} > {HALTPOLL}/{name}");
+    beyond(from, to).into_iter().map(write).collect()
+}
+
+/// The same on the kernel's command line, from the governor's defaults on.
+pub(crate) fn command_line(of: &GuestCandidates, to: &Params) -> Vec<String> {
+    let mut all = Vec::new();
+    if of.governor_name.as_deref() != Some("haltpoll") {
+        all.push("cpuidle_haltpoll.force=Y".to_owned());
+        all.push("cpuidle.governor=haltpoll".to_owned());
+    }
+    let given = beyond(&Params::default(), to);
+    all.extend(
+        given
+            .into_iter()
+            .map(|(name, value)| format!("haltpoll.{name}={value}")),
+    );
+    all
+}
+
+/// Why this recommendation, in a sentence or two.
+pub(crate) fn reason(of: &GuestCandidates) -> String {
+    let cost = &of.advice.goal.aim.cost;
+    let in_force = of.of.in_force.judged().cost_per_halt_ns(cost);
+    match (of.place(), &of.advice.choice, &of.advice.against_in_force) {
+        (Place::Host, _, _) => {
+            let host = &of.host;
+            let blocks = host.parts.get(1..).unwrap_or_default();
+            let own = Sums::total(blocks).cost_per_halt_ns(cost);
+            let share = &host.against_in_force.cost_share;
+            let reach = Reach::of(&of.material.terms.rule());
+            format!(
+                "With no polling in the guest and {} in its host a halt costs {} instead of {}, {} ({} with 95 % \
+                 confidence). The driver haltpoll keeps the host from polling: it must not be loaded.",
+                parameters(&settings(&host.choice.knobs, reach)),
+                nanos_f64(own),
+                nanos_f64(in_force),
+                change(share.value),
+                interval(share),
+            )
+        }
+        (_, Some(choice), Some(against)) => {
+            let own = choice.judged();
+            let effect = format!(
+                "With {} a halt costs {} instead of {}, {} ({} with 95 % confidence); exits change by {}, and \
+                 polling takes {} of a CPU instead of {}.",
+                setting(&choice.knobs),
+                nanos_f64(own.cost_per_halt_ns(cost)),
+                nanos_f64(in_force),
+                change(against.cost_share.value),
+                interval(&against.cost_share),
+                exits(own.exits, of.of.in_force.judged().exits),
+                polls(of, &own),
+                polls(of, &of.of.in_force.judged()),
+            );
+            format!("{effect}{}", verdict(of))
+        }
+        _ => "No evaluated setting beats the current one on the validation half.".to_owned(),
+    }
+}
+
+fn polls(of: &GuestCandidates, sums: &Sums) -> String {
+    share(of.material.judged_wall.poll_cpu_percent(sums) / 100.0)
+}
+
+fn exits(own: u64, other: u64) -> String {
+    let sign = if own < other { "-" } else { "+" };
+    format!(
+        "{sign}{}",
+        percent(own.abs_diff(other) as f64, other as f64)
+    )
+}
+
+/// Why it is not recommended, if it is not; what else made it so.
+fn verdict(of: &GuestCandidates) -> &'static str {
+    match of.advice.verdict {
+        Verdict::Change => "",
+        Verdict::ObeyLimit if of.is_stolen_from() => {
+            " Its host gives the guest's CPU time to others: a guest should not poll there."
+        }
+        Verdict::ObeyLimit => " What is in force polls for more than it may.",
+        Verdict::NotSignificant => " The difference may be chance.",
+        Verdict::TooSmall => " That is less than the 2 % for which a change is worth it.",
+        Verdict::TooShort => " The recording is too short to tell: record for longer.",
+        Verdict::Unproven => " That depends on the calibration: prove it first.",
+        Verdict::AlreadyBest | Verdict::AllRejected | Verdict::NoPolling => {
+            " That is no better than the current setting."
+        }
+    }
+}
+
+/// What must be known beside it.
+pub(crate) fn notes(of: &GuestCandidates) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(steal) = of.steal.filter(|_| of.is_stolen_from()) {
+        notes.push(format!(
+            "The host gave {} of the time in which this guest wanted its CPUs to others (steal). From {} on no \
+             polling in the guest is recommended: KVM cannot end a guest's poll when another task wants the CPU.",
+            share(steal),
+            share(MOST_STEAL),
+        ));
+    } else if of.steal.is_none() {
+        notes.push(
+            "Steal time was not recorded: do not poll in a guest whose CPUs are overcommitted."
+                .to_owned(),
+        );
+    }
+    match of.governor_name.as_deref() {
+        Some("haltpoll") => {}
+        Some(other) => notes.push(format!(
+            "The guest's governor is {other}. What is in force was replayed as HLT at once, without a poll."
+        )),
+        None => notes.push(
+            "The guest has no cpuidle driver: it executes HLT at once. Its parameters take effect with the driver \
+             and the governor haltpoll."
+                .to_owned(),
+        ),
+    }
+    let halts = of.material.halts().max(1) as f64;
+    let recorded = of
+        .material
+        .seats
+        .iter()
+        .map(|seated| seated.recorded.blocks);
+    let replayed = Sums::total(&of.of.in_force.parts).blocks;
+    let off = replayed.abs_diff(recorded.sum()) as f64 / halts;
+    if of.governor_name.as_deref() == Some("haltpoll") && off > MOST_OFF {
+        notes.push(format!(
+            "The replay of the current setting is off by {} of the halts: its parameters changed while recording, \
+             or the recording is too short. Leave them alone and record for longer.",
+            share(off),
+        ));
+    }
+    if of.price.exit_cpu_ns.is_none() {
+        notes.push(
+            "What an exit costs is not known and counts as 0 beside the block: polling in the guest may be worth \
+             more. Measure it with `haltwise calibrate` on the host, or give --exit-cpu TIME."
+                .to_owned(),
+        );
+    }
+    notes
+}

@@ -1,0 +1,281 @@
+//! What a search for a guest says: each figure with its name, unit and meaning.
+
+use haltwise_capture::info::CaptureInfo;
+use haltwise_core::kvm::guest::Params;
+use haltwise_core::replay::Doubts;
+use haltwise_core::stats::total;
+use haltwise_core::tune::candidates::Reach;
+use haltwise_core::tune::figures::Played;
+use haltwise_core::tune::interval::Interval;
+use haltwise_core::tune::{Advice, Sums};
+use haltwise_document::figures;
+
+use super::{GuestCandidates, GuestRow, Place, say};
+use crate::costs::model::Model;
+use crate::figures::{DOUBTS, INTERVAL};
+use crate::plan::Settings;
+use crate::recommend::view::{COMPARISON, TuneGoal, goal, settings, why};
+use crate::replay::price::Price;
+
+/// Version of the JSON; documented in `docs/tune-guest-json.md`.
+const SCHEMA: u32 = 1;
+
+/// What the page of documentation says before its tables.
+#[cfg(test)]
+const ABOUT: &[&str] = &[
+    "`haltwise tune` prints this for a capture of a guest (`record --guest`); for a capture of a host it prints \
+     [another object](tune-json.md).",
+    "Times and lengths are nanoseconds, and their names end in `_ns`. What ends in `_percent` is in % of **one** CPU, for \
+     all CPUs of the guest together. What ends in `_share` is a share of the other's cost: -0.25 costs a quarter less.",
+    "A setting is an object with `guest_halt_poll_ns`, `grow`, `grow_start`, `shrink` and `allow_shrink`: the \
+     parameters of the module `haltpoll`, the last four without `guest_halt_poll_`.",
+    "A difference has `value`, `low` and `high`: the interval holds the true one in 95 of 100 repetitions. Its ends are \
+     `null` where the validation half is too short for an interval.",
+    "Figures are those of the validation half: the second half of the capture's time. Verdicts are those of \
+     [tune](tune-json.md).",
+];
+
+figures! {
+    /// The whole result.
+    pub(crate) struct GuestTuneResult {
+        /// Version of this layout: 1.
+        pub(crate) schema: u32 = Number,
+        /// `guest`.
+        pub(crate) side: &'static str = Word,
+        /// What it rests on.
+        pub(crate) basis: GuestBasis = Record(GuestBasis::FIGURES, "{}"),
+        /// What was asked for.
+        pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES, "{}"),
+        /// Where to change something: `guest` (its parameters), `host` (no polling in the guest, and the setting
+        /// `host` in its host) or `nowhere`.
+        pub(crate) place: Place = Word,
+        /// What to do in the guest, in a word.
+        pub(crate) verdict: &'static str = Word,
+        /// Why, in a sentence or two.
+        pub(crate) reason: String = Word,
+        /// What must be known beside it, each a sentence or two.
+        pub(crate) notes: Vec<String> = Words,
+        /// The setting in force when recorded.
+        pub(crate) in_force: Params = Object,
+        /// The setting to write in the guest; `null` to leave it.
+        pub(crate) recommended: Option<Params> = Object,
+        /// The best setting of KVM in the host for the same halts, if the guest does not poll; it is recommended if
+        /// `place` is `host`.
+        pub(crate) host: Settings = Object,
+        /// The best setting in the guest less what is in force.
+        pub(crate) against_in_force: Option<haltwise_core::tune::advice::Comparison> = Record(COMPARISON, "{}"),
+        /// The setting `host` less what is in force in the guest.
+        pub(crate) host_against_in_force: haltwise_core::tune::advice::Comparison = Record(COMPARISON, "{}"),
+        /// The settings that are always shown, with their figures.
+        pub(crate) rows: Vec<GuestFigures> = List(GuestFigures::FIGURES),
+        /// A recommendation for each goal that has a name, in the guest alone.
+        pub(crate) goals: Vec<GuestGoalAdvice> = List(GuestGoalAdvice::FIGURES),
+        /// Candidates that looked better and were not taken.
+        pub(crate) rejected: Vec<RejectedParams> = List(RejectedParams::FIGURES),
+        /// How to write by hand what differs from `in_force`.
+        pub(crate) commands: Vec<String> = Words,
+        /// The same on the guest's kernel command line.
+        pub(crate) command_line: Vec<String> = Words,
+    }
+
+    /// What the figures rest on.
+    pub(crate) struct GuestBasis {
+        #[serde(flatten)]
+        pub(crate) model: Model = Flat(Model::FIGURES),
+        #[serde(flatten)]
+        pub(crate) price: Price = Flat(Price::FIGURES),
+        /// The guest's cpuidle governor; what is not haltpoll counts as no polling.
+        pub(crate) governor: Option<String> = Name,
+        /// How many settings were evaluated.
+        pub(crate) looked_at: usize = Count,
+        /// Idle periods that were evaluated.
+        pub(crate) halts: u64 = Count,
+        /// Of them, those of the validation half.
+        pub(crate) judged_halts: u64 = Count,
+        /// Time of the validation half.
+        pub(crate) judged_ns: u64 = Nanos,
+        /// Periods that entered HLT, as recorded.
+        pub(crate) blocks_recorded: u64 = Count,
+        /// The same as the replay of the setting in force has them: the nearer, the better.
+        pub(crate) blocks_replayed: u64 = Count,
+        /// Of the time in which the guest wanted its CPUs, polling included, the share that its host gave to others;
+        /// `null` where that was not recorded.
+        pub(crate) steal: Option<f64> = Share,
+        /// Validated periods on which an assumption rests, under the setting in force.
+        pub(crate) doubts: Doubts = Record(DOUBTS, "{}"),
+        /// Periods left out by stretches of time, because there were too many to play.
+        pub(crate) skipped: u64 = Count,
+        /// Events lost while recording.
+        pub(crate) lost: u64 = Count,
+        /// The capture is cut or damaged.
+        pub(crate) partial: bool = Flag,
+    }
+
+    /// A setting that is always shown, on the validation half; also a line of CSV.
+    #[derive(Clone)]
+    pub(crate) struct GuestFigures {
+        /// `in-force`, `default`, `choice`, `off` (neither guest nor host polls), or `host` (its best setting polls in the host).
+        pub(crate) row: GuestRow = Word "second half",
+        /// Polling.
+        pub(crate) poll_cpu_percent: f64 = CpuPercent "polling",
+        /// Exits by HLT, and by timers that end a poll in the guest.
+        pub(crate) exits_per_s: f64 = PerSecond "exits/s",
+        /// IPIs that had to be sent.
+        pub(crate) ipis_per_s: f64 = PerSecond "IPIs/s",
+        /// Mean wake-up latency over all halts, 0 for those that did not sleep.
+        pub(crate) latency_mean_ns: f64 = MeanNanos "latency",
+        /// Its 99th percentile over all halts.
+        pub(crate) latency_p99_ns: u64 = Nanos "p99",
+        /// Cost of a halt: polling, switching, exits, IPIs, and the wake-up latency times `lambda`.
+        pub(crate) cost_ns_per_halt: f64 = MeanNanos "per halt",
+        /// The same over the oracle's.
+        pub(crate) ratio: Option<f64> = Real "x oracle",
+    }
+
+    /// A setting that looked better and was not taken.
+    pub(crate) struct RejectedParams {
+        /// The setting.
+        pub(crate) setting: Params = Object,
+        /// Why, in a word, as in [tune](tune-json.md).
+        pub(crate) why: &'static str = Word,
+        /// The same in words, with figures.
+        pub(crate) text: String = Word,
+    }
+
+    /// A recommendation in a line.
+    pub(crate) struct GuestGoalAdvice {
+        /// For what.
+        pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES, "{}"),
+        /// What to do, in a word.
+        pub(crate) verdict: &'static str = Word,
+        /// Whether a setting is to be written.
+        pub(crate) changes: bool = Flag,
+        /// The setting that stands afterwards.
+        pub(crate) setting: Params = Object,
+        /// Polling under it.
+        pub(crate) poll_cpu_percent: f64 = CpuPercent "polling",
+        /// Mean wake-up latency under it.
+        pub(crate) latency_mean_ns: f64 = MeanNanos "latency",
+        /// What it changes of the cost, as a share of the cost in force; `null` where nothing changes.
+        pub(crate) cost_share: Option<Interval> = Record(INTERVAL, "{}"),
+    }
+}
+
+/// Puts it together.
+pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestTuneResult {
+    let (advice, in_force) = (&of.advice, of.governor.in_force);
+    let place = of.place();
+    let recommended = match (place, &advice.choice) {
+        (Place::Guest, Some(choice)) => Some(choice.knobs),
+        (Place::Host, _) if in_force.guest_halt_poll_ns > 0 => Some(Params {
+            guest_halt_poll_ns: 0,
+            allow_shrink: true,
+            ..in_force
+        }),
+        _ => None,
+    };
+    let rejected = |(setting, why_not): &(Params, _)| RejectedParams {
+        setting: *setting,
+        why: why(why_not),
+        text: crate::recommend::say::rejected(why_not),
+    };
+    GuestTuneResult {
+        schema: SCHEMA,
+        side: "guest",
+        basis: basis(info, of, partial),
+        goal: goal(&advice.goal),
+        place,
+        verdict: crate::recommend::say::verdict(advice.verdict),
+        reason: say::reason(of),
+        notes: say::notes(of),
+        in_force,
+        recommended,
+        host: settings(&of.host.choice.knobs, Reach::of(&of.material.terms.rule())),
+        against_in_force: advice.against_in_force,
+        host_against_in_force: of.host.against_in_force,
+        rows: of.rows.iter().map(|row| figures(of, row)).collect(),
+        goals: of
+            .others
+            .iter()
+            .map(|advice| in_short(of, advice))
+            .collect(),
+        rejected: advice.rejected.iter().map(rejected).collect(),
+        commands: recommended.map_or_else(Vec::new, |to| say::commands(&in_force, &to)),
+        command_line: recommended.map_or_else(Vec::new, |to| say::command_line(of, &to)),
+    }
+}
+
+fn figures(of: &GuestCandidates, (row, played): &(GuestRow, Played)) -> GuestFigures {
+    let Played { outcome, sums } = played;
+    let wall = &of.material.judged_wall;
+    let cost_ns_per_halt = sums.cost_per_halt_ns(&of.advice.goal.aim.cost);
+    let per_s = |count: u64| count as f64 / (wall.under(sums) / 1e9);
+    GuestFigures {
+        row: *row,
+        poll_cpu_percent: wall.poll_cpu_percent(sums),
+        exits_per_s: per_s(sums.exits),
+        ipis_per_s: per_s(sums.ipis),
+        latency_mean_ns: sums.latency_mean_ns(),
+        latency_p99_ns: outcome.latency.percentile(0.99).unwrap_or(0),
+        cost_ns_per_halt,
+        ratio: (of.least_ns > 0.0).then(|| cost_ns_per_halt / of.least_ns),
+    }
+}
+
+fn in_short(of: &GuestCandidates, advice: &Advice<Params>) -> GuestGoalAdvice {
+    let changes = advice.verdict.changes();
+    let choice = advice.choice.as_ref().filter(|_| changes);
+    let stands = choice.unwrap_or(&of.of.in_force);
+    let judged = stands.judged();
+    GuestGoalAdvice {
+        goal: goal(&advice.goal),
+        verdict: crate::recommend::say::verdict(advice.verdict),
+        changes,
+        setting: stands.knobs,
+        poll_cpu_percent: of.material.judged_wall.poll_cpu_percent(&judged),
+        latency_mean_ns: judged.latency_mean_ns(),
+        cost_share: (advice.against_in_force.as_ref())
+            .filter(|_| changes)
+            .map(|against| against.cost_share),
+    }
+}
+
+fn basis(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestBasis {
+    let (material, terms) = (&of.material, &of.material.terms);
+    let recorded = material.seats.iter().map(|seated| seated.recorded.blocks);
+    let doubts = of.rows.first().map(|(_, played)| played.outcome.doubts);
+    GuestBasis {
+        model: Model::new(
+            info,
+            [terms.version.to_string(), terms.arch.to_string()],
+            Vec::new(),
+            &of.known,
+            terms.arrivals,
+        ),
+        price: of.price,
+        governor: of.governor_name.clone(),
+        looked_at: of.looked_at,
+        halts: material.halts(),
+        judged_halts: of.of.in_force.judged().halts,
+        judged_ns: material.judged_wall.span_ns,
+        blocks_recorded: recorded.sum(),
+        blocks_replayed: Sums::total(&of.of.in_force.parts).blocks,
+        steal: of.steal,
+        doubts: doubts.unwrap_or_default(),
+        skipped: material.skipped,
+        lost: total(info.lost.values()),
+        partial,
+    }
+}
+
+#[cfg(test)]
+#[test]
+fn what_is_published_is_what_is_declared() {
+    use haltwise_document::Figures;
+    crate::figures::test::is_published(
+        "tune-guest",
+        "The recommendation for a guest as JSON",
+        ABOUT,
+        GuestTuneResult::FIGURES,
+    );
+}

@@ -1,0 +1,212 @@
+//! `haltwise tune` on a capture of a guest: the same page for the parameters of its governor.
+
+use haltwise_document::text::{self, Style};
+use haltwise_document::{Rows, Unit, csv};
+
+use crate::costs::words;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::number::{count, nanos, percent, share, three_digits};
+use crate::page::Page;
+use crate::reading::opened::Opened;
+use crate::recommend::candidates::TuneRequest;
+use crate::recommend::guest::say::{beyond, setting};
+use crate::recommend::guest::view::{GuestFigures, GuestTuneResult, view};
+use crate::recommend::guest::{GuestRow, Place, search};
+use crate::recommend::{is_partial, say};
+use crate::replay::price::GivenPrice;
+use crate::shown::Shown;
+
+/// Seeks and prints.
+pub(crate) fn run(
+    opened: &Opened,
+    request: &TuneRequest,
+    price: GivenPrice,
+    shown: &Shown,
+) -> Outcome {
+    let found = search(opened, request, price)?;
+    let mut view = view(opened.info(), &found, is_partial(opened));
+    shown.sort(&mut [&mut view.rows])?;
+    shown.print_text(
+        &view,
+        || csv::rows(&view.rows),
+        |style| render(&view, shown.rows(), style),
+    )?;
+    Ok(if view.basis.partial || view.basis.lost > 0 {
+        Exit::Partial
+    } else {
+        Exit::Done
+    })
+}
+
+fn render(view: &GuestTuneResult, top: usize, style: Style) -> String {
+    let mut page = Page::styled(style);
+    head(&mut page, view);
+    rows(&mut page, view, top);
+    goals(&mut page, view);
+    rejected(&mut page, view);
+    commands(&mut page, view);
+    page.heading("Basis of these figures");
+    for (what, text) in rests(view) {
+        page.wrapped(&format!("  {what:<12} "), &text, 15);
+    }
+    page.finish()
+}
+
+fn head(page: &mut Page, view: &GuestTuneResult) {
+    let name = match view.goal.name.as_str() {
+        "lambda" => format!("lambda {}", three_digits(view.goal.lambda)),
+        name => name.to_owned(),
+    };
+    page.heading(&format!("Goal {name}, in the guest"));
+    let to = view.recommended.as_ref();
+    let set = to.map(|to| beyond(&view.in_force, to));
+    let set = set.map(|all| {
+        let each = all.iter().map(|(name, value)| format!("{name} = {value}"));
+        each.collect::<Vec<_>>().join(", ")
+    });
+    let what = match (view.place, set) {
+        (Place::Guest, Some(set)) => format!("Set {set} in the guest."),
+        (Place::Host, _) => format!(
+            "Poll in the host instead: {}; unload cpuidle_haltpoll in the guest.",
+            say::parameters(&view.host)
+        ),
+        _ => "Keep the current setting.".to_owned(),
+    };
+    page.advice("  ", &what, 2);
+    page.gap();
+    page.wrapped("  ", &view.reason, 2);
+    for text in &view.notes {
+        page.gap();
+        page.warning("  ! ", text, 4);
+    }
+}
+
+fn rows(page: &mut Page, view: &GuestTuneResult, top: usize) {
+    page.gap();
+    let name = |row: &GuestFigures| match row.row {
+        GuestRow::InForce => "current",
+        GuestRow::Default => "default",
+        GuestRow::Choice if view.place == Place::Guest => "recommended",
+        GuestRow::Choice => "best found",
+        GuestRow::Off => "off",
+        GuestRow::Host => "host polls",
+    };
+    let table = Rows::new("Settings", &view.rows, top)
+        .with("second half", Unit::Word, |row| name(row).to_owned())
+        .show(&["poll_cpu_percent", "exits_per_s", "ipis_per_s"])
+        .show(&["latency_mean_ns", "latency_p99_ns", "cost_ns_per_halt"])
+        .show(&["ratio"])
+        .spare(&["ipis_per_s", "latency_p99_ns"]);
+    text::table(page, &table.finish());
+}
+
+fn goals(page: &mut Page, view: &GuestTuneResult) {
+    page.gap();
+    let table = Rows::new("Goals", &view.goals, view.goals.len())
+        .with("goal", Unit::Word, |advice| {
+            let is_asked = advice.goal.name == view.goal.name;
+            format!("{}{}", advice.goal.name, if is_asked { "*" } else { "" })
+        })
+        .with("setting in the guest", Unit::Word, |advice| {
+            if advice.changes {
+                setting(&advice.setting)
+            } else {
+                "no change".to_owned()
+            }
+        })
+        .show(&["poll_cpu_percent", "latency_mean_ns"])
+        .with("cost", Unit::Shown, |advice| {
+            let cost = advice.cost_share.as_ref();
+            cost.map(|cost| say::change(cost.value))
+        });
+    text::table(page, &table.finish());
+}
+
+fn rejected(page: &mut Page, view: &GuestTuneResult) {
+    if view.rejected.is_empty() {
+        return;
+    }
+    page.heading("Rejected candidates");
+    for of in &view.rejected {
+        let text = format!("{}: {}", setting(&of.setting), of.text);
+        page.wrapped("  ", &text, 4);
+    }
+}
+
+fn commands(page: &mut Page, view: &GuestTuneResult) {
+    if view.commands.is_empty() {
+        return;
+    }
+    page.heading("To apply it, in the guest");
+    for command in &view.commands {
+        page.line(&format!("  {command}"));
+    }
+    if !view.command_line.is_empty() {
+        page.wrapped("  ", "or for every boot, on its kernel's command line:", 2);
+        for argument in &view.command_line {
+            page.line(&format!("  {argument}"));
+        }
+    }
+}
+
+fn rests(view: &GuestTuneResult) -> Vec<(&'static str, String)> {
+    let basis = &view.basis;
+    let model = &basis.model;
+    let cost = words::cost(
+        model.switch_cpu_ns,
+        model.switch_cpu_source,
+        view.goal.lambda,
+    );
+    let of = |blocks: u64| percent(blocks as f64, basis.halts as f64);
+    let mut said = vec![
+        ("cost", cost),
+        ("HLT exits", basis.price.words()),
+        (
+            "halts",
+            format!(
+                "{}, of them {} in the validation half, {}; {} settings evaluated",
+                count(basis.halts),
+                count(basis.judged_halts),
+                nanos(basis.judged_ns),
+                basis.looked_at,
+            ),
+        ),
+        (
+            "replay",
+            format!(
+                "with the current setting {} of the halts enter HLT in the replay, {} in the recording",
+                of(basis.blocks_replayed),
+                of(basis.blocks_recorded),
+            ),
+        ),
+        ("arrivals", words::arrivals(model.arrivals)),
+        (
+            "algorithm",
+            format!(
+                "governor haltpoll of Linux {}; the host as KVM of the same version",
+                model.kernel
+            ),
+        ),
+    ];
+    said.extend(basis.steal.map(|steal| ("steal", share(steal))));
+    if basis.skipped > 0 {
+        let text = format!("{} left out by stretches of time", count(basis.skipped));
+        said.push(("skipped", text));
+    }
+    if basis.partial {
+        let text = "rows are missing or damaged; see `haltwise report`";
+        said.push(("partial", text.to_owned()));
+    }
+    said
+}
+
+/// Refuses prices of exits where they decide nothing.
+pub(crate) fn no_prices(price: GivenPrice) -> Result<(), Failure> {
+    if price == GivenPrice::default() {
+        return Ok(());
+    }
+    let error = anyhow::anyhow!(
+        "--exit-cpu and --ipi-cpu are for captures of a guest: under every setting of a host each halt exits"
+    );
+    Err(Failure::new(Exit::Usage, error))
+}
