@@ -4,6 +4,7 @@
 
 pub(crate) mod doubts;
 pub(crate) mod model;
+pub(crate) mod price;
 pub(crate) mod words;
 
 use std::path::{Path, PathBuf};

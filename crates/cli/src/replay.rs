@@ -6,7 +6,6 @@ pub(crate) mod build;
 mod guest;
 pub(crate) mod page;
 pub(crate) mod play;
-pub(crate) mod price;
 pub(crate) mod quicker;
 pub(crate) mod shortened;
 mod sums;

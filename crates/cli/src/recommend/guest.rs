@@ -22,12 +22,12 @@ use haltwise_core::verify::guest::Parameter;
 
 use super::candidates::{Look, TuneRequest, arch_of, goals, idle_cpu_percent};
 use super::threads::Threads;
+use crate::costs::price::{GivenPrice, Price};
 use crate::costs::{self, Known, refused};
 use crate::exit::{Exit, Failure};
 use crate::reading::opened::Opened;
 use crate::reading::pass::pass;
 use crate::reading::rule;
-use crate::replay::price::{GivenPrice, Price};
 
 /// What was found.
 #[derive(Debug)]

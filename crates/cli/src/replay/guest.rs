@@ -1,8 +1,8 @@
 //! What a policy of the guest is worth, in words: what it spares, from which price of an exit it costs less
 //! than polling in the host, and how far it polled on where other tasks wanted the CPU.
 
-use super::price::Price;
 use super::view::{GuestPolling, HaltCosts, HaltGroup, PlayedPolicy};
+use crate::costs::price::Price;
 use crate::number::{count, nanos_f64, percent};
 
 /// What there is to say; `None` of a policy of the host.

@@ -6,10 +6,10 @@ use std::borrow::Borrow;
 use haltwise_core::replay::Doubts;
 use haltwise_document::{Document, Prose, Rows, Unit, Untrusted, prose};
 
-use super::price::Price;
 use super::view::{HaltCosts, HaltGroup, PlayedPolicy, Replay, ReplayLine};
 use super::{guest, quicker};
 use crate::costs::doubts::{Doubt, of_halts};
+use crate::costs::price::Price;
 use crate::costs::words;
 use crate::number::{count, nanos, percent};
 use crate::words::plural;

@@ -9,7 +9,7 @@ use haltwise_core::policy::{Setting, Spec, Start};
 use haltwise_core::replay::session::{Plan, SeatResult, Session, SessionError, Survey};
 use haltwise_core::replay::{Arrivals, Cost};
 
-use super::price::{GivenPrice, Price};
+use crate::costs::price::{GivenPrice, Price};
 use crate::costs::{self, GivenCosts, Known, refused};
 use crate::exit::{Exit, Failure};
 use crate::reading::knobs::knobs_of;

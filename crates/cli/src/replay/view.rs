@@ -5,8 +5,8 @@ use haltwise_core::replay::Doubts;
 use haltwise_document::figures;
 
 use crate::costs::model::Model;
+use crate::costs::price::Price;
 use crate::figures::DOUBTS;
-use crate::replay::price::Price;
 
 /// What the page of documentation says before its tables.
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use haltwise_document::text::{self, Style};
 use haltwise_document::{Rows, Unit, csv};
 
+use crate::costs::price::GivenPrice;
 use crate::costs::words;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::number::{count, nanos, percent, share, three_digits};
@@ -13,7 +14,6 @@ use crate::recommend::guest::say::{beyond, setting};
 use crate::recommend::guest::view::{GuestFigures, GuestTuneResult, view};
 use crate::recommend::guest::{GuestRow, Place, search};
 use crate::recommend::{is_partial, say};
-use crate::replay::price::GivenPrice;
 use crate::shown::Shown;
 
 /// Seeks and prints.

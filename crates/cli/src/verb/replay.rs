@@ -12,13 +12,13 @@ use haltwise_document::{Document, csv};
 
 use crate::costs::GivenCosts;
 use crate::costs::model::arrivals;
+use crate::costs::price::GivenPrice;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reading::opened::Opened;
 use crate::reading::rule;
 use crate::recommend::goal::Weight;
 use crate::replay::build::Subject;
 use crate::replay::play::{self, ReplayRequest};
-use crate::replay::price::GivenPrice;
 use crate::replay::shortened::Shortened;
 use crate::replay::view::HaltGroup;
 use crate::replay::{build, page};

@@ -10,6 +10,7 @@ use haltwise_document::csv;
 
 use crate::costs::GivenCosts;
 use crate::costs::model::arrivals;
+use crate::costs::price::GivenPrice;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reading::opened::Opened;
 use crate::reading::select;
@@ -17,7 +18,6 @@ use crate::recommend::candidates::{Extent, TuneRequest};
 use crate::recommend::caps::CeilingsFor;
 use crate::recommend::goal::{self, Goals};
 use crate::recommend::recommend;
-use crate::replay::price::GivenPrice;
 use crate::shown::Shown;
 use crate::tune::{guest, plan, text};
 

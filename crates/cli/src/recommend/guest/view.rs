@@ -12,10 +12,10 @@ use haltwise_document::figures;
 
 use super::{GuestCandidates, GuestRow, Place, say};
 use crate::costs::model::Model;
+use crate::costs::price::Price;
 use crate::figures::{DOUBTS, INTERVAL};
 use crate::plan::Settings;
 use crate::recommend::view::{COMPARISON, TuneGoal, goal, settings, why};
-use crate::replay::price::Price;
 
 /// Version of the JSON; documented in `docs/tune-guest-json.md`.
 const SCHEMA: u32 = 1;
