@@ -4,6 +4,7 @@ use super::cost::Cost;
 use super::sample::Sample;
 use crate::event::{Halt, WakeSource};
 use crate::hist::LogHist;
+use crate::recording::Side;
 
 /// On how many halts an assumption rests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
@@ -119,13 +120,16 @@ impl Outcome {
         self
     }
 
-    /// Adds a halt as it was recorded. `sample` is what a replay takes of it.
-    pub fn add_recorded(&mut self, halt: &Halt, sample: &Sample) {
+    /// Adds a halt as it was recorded, in a host or in a guest. `sample` is what a replay takes of it.
+    pub fn add_recorded(&mut self, halt: &Halt, sample: &Sample, side: Side) {
         let poll_ns = halt.poll_ns.unwrap_or(0);
         self.poll_unknown += u64::from(halt.poll_ns.is_none());
         self.halts += 1;
-        self.hlt_exits += 1;
-        self.ipis += u64::from(halt.wake == WakeSource::Ipi);
+        // Of a guest only what entered HLT left it; a timer that ends its poll is an exit, too.
+        let exits = halt.waited || side.is_host();
+        self.hlt_exits += u64::from(exits);
+        self.timer_exits += u64::from(!exits && halt.wake == WakeSource::Timer);
+        self.ipis += u64::from(exits && halt.wake == WakeSource::Ipi);
         let may_poll = halt.window_ns.is_some_and(|window| window > 0);
         if halt.has_polled().unwrap_or(may_poll) {
             self.polls += 1;

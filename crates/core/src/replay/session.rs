@@ -19,6 +19,7 @@ use crate::event::Halt;
 use crate::hist::LogHist;
 use crate::ids::{Tid, VcpuId, VmIndex};
 use crate::policy::{Setting, Spec, SpecError, Start};
+use crate::recording::Side;
 
 /// Whose halts these are: a vCPU, or a thread that could not be placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -295,6 +296,8 @@ struct Player {
     last_start_ns: u64,
     last_end_ns: u64,
     out_of_order: u64,
+    /// Where its halts were recorded.
+    side: Side,
 }
 
 /// The second pass.
@@ -346,7 +349,7 @@ impl<F: Fn(&Halt) -> Setting> Session<F> {
         player.last_end_ns = player.last_end_ns.max(halt.end_ns());
         let sample = Sample::new(halt, &player.table, player.turn);
         player.turn += 1;
-        player.recorded.add_recorded(halt, &sample);
+        player.recorded.add_recorded(halt, &sample, player.side);
         player.gaps.record(sample.gap_ns);
         let frame = Frame {
             table: &player.table,
@@ -407,6 +410,7 @@ impl Player {
             twins: played,
             quicker: quicker?,
             recorded: Outcome::default(),
+            side: base.side,
             gaps: LogHist::default(),
             turn: 0,
             first_ns: first.start_ns,
