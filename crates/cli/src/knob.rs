@@ -25,7 +25,7 @@ pub(crate) const SCHEMA: u32 = 1;
 
 /// A parameter's value now.
 pub(crate) fn value(root: &Root, parameter: Parameter) -> Option<u32> {
-    root.number(parameter.path()).ok()
+    parameter.value(&root.value(parameter.path()).ok()?).ok()
 }
 
 /// Who is asking: the command line, printable and short.

@@ -25,6 +25,7 @@ pub(crate) fn render(view: &Applied, width: usize) -> String {
         let what = if view.done { "Set" } else { "Would set" };
         let whom = match view.scope {
             "vm" | "both" => "",
+            "guest" => ", for all CPUs of this guest",
             _ => ", for the whole host (every VM without its own ceiling)",
         };
         page.wrapped("", &format!("{what}{whom}:"), 2);

@@ -1,6 +1,6 @@
 //! What apply says, as data: the JSON of `--json`.
 
-use haltwise_host::knob::{CutOff, Foreign, Proposal, Target};
+use haltwise_host::knob::{CutOff, Foreign, Parameter, Proposal, Target};
 use haltwise_host::root::Root;
 use serde::Serialize;
 
@@ -65,6 +65,10 @@ impl PlanView {
 fn scope(proposal: &Proposal) -> &'static str {
     let of_vm = proposal.targets().any(Target::is_ceiling);
     let of_host = proposal.targets().any(|it| !it.is_ceiling());
+    let parameters = || proposal.targets().filter_map(Target::parameter);
+    if parameters().next().is_some() && parameters().all(Parameter::is_of_guest) && !of_vm {
+        return "guest";
+    }
     match (of_vm, of_host) {
         (true, true) => "both",
         (true, false) => "vm",

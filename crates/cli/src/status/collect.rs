@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use haltwise_capture::info::Clock;
 use haltwise_core::kvm::Knobs;
+use haltwise_core::kvm::guest::Params;
 use haltwise_host::knob::{
     Baseline, Foreign, Held, JOURNAL, KnobError, Parameter, Snapshot, Target,
 };
@@ -33,7 +34,7 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
     let knob = |parameter: Parameter| {
         let target = Target::Parameter(parameter);
         let value = crate::knob::value(root, parameter);
-        let default = defaults.map(|it| default(&it, parameter));
+        let default = default(defaults.as_ref(), parameter);
         let ours = baseline.get(target).filter(|_| !is_foreign(target));
         KnobView {
             name: parameter.name(),
@@ -60,7 +61,10 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
         schema: SCHEMA,
         kernel: kernel.to_string(),
         // The ceiling first, as people think of it.
-        knobs: Parameter::ALL.into_iter().rev().map(knob).collect(),
+        knobs: (Parameter::ALL.into_iter().rev())
+            .filter(|it| !it.is_of_guest() || crate::knob::value(root, *it).is_some())
+            .map(knob)
+            .collect(),
         steps: steps(root, &baseline, &foreign),
         persisted: persisted
             .map(|(parameter, value)| Persisted {
@@ -133,11 +137,18 @@ fn journal(root: &Root, look: &Result<Snapshot, String>) -> Journal {
     }
 }
 
-fn default(knobs: &Knobs, parameter: Parameter) -> u32 {
+/// What a parameter is when it was never set; of KVM's, on this kernel, if that is known.
+fn default(kvm: Option<&Knobs>, parameter: Parameter) -> Option<u32> {
+    let guest = Params::default();
     match parameter {
-        Parameter::HaltPollNs => knobs.halt_poll_ns,
-        Parameter::Grow => knobs.grow,
-        Parameter::GrowStart => knobs.grow_start,
-        Parameter::Shrink => knobs.shrink,
+        Parameter::HaltPollNs => Some(kvm?.halt_poll_ns),
+        Parameter::Grow => Some(kvm?.grow),
+        Parameter::GrowStart => Some(kvm?.grow_start),
+        Parameter::Shrink => Some(kvm?.shrink),
+        Parameter::GuestHaltPollNs => Some(guest.guest_halt_poll_ns),
+        Parameter::GuestGrow => Some(guest.grow),
+        Parameter::GuestGrowStart => Some(guest.grow_start),
+        Parameter::GuestShrink => Some(guest.shrink),
+        Parameter::GuestAllowShrink => Some(u32::from(guest.allow_shrink)),
     }
 }

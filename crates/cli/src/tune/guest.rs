@@ -138,6 +138,15 @@ fn commands(page: &mut Page, view: &GuestTuneResult) {
         return;
     }
     page.heading("To apply it, in the guest");
+    let apply = view.apply.as_deref().unwrap_or_default();
+    let mut lines = apply.split(" --set ").peekable();
+    let mut before = "  ";
+    while let Some(line) = lines.next() {
+        let more = if lines.peek().is_some() { " \\" } else { "" };
+        page.line(&format!("{before}{line}{more}"));
+        before = "      --set ";
+    }
+    page.line("  or, without undo:");
     for command in &view.commands {
         page.line(&format!("  {command}"));
     }

@@ -59,7 +59,7 @@ pub(super) fn propose(
         let found = machine::wanted(root, target, value)?;
         let foreign = baseline.foreign(target, found.text());
         proposal.taken_over.extend(foreign);
-        let new = Some(value.to_string());
+        let new = Some(target.written(value));
         if found.value == new && !found.follows {
             proposal.already.push((target, value));
         } else {

@@ -190,10 +190,10 @@ impl Baseline {
                 _ => None,
             };
             let values = held.before.iter().chain(&held.ours).chain(set);
-            let is_number = |value: &String| value.parse::<u32>().is_ok();
-            if held.before.is_none() || !values.into_iter().all(is_number) {
-                let name = held.target.name();
-                return Err(format!("has a value of {name} that is no number"));
+            let target = held.target;
+            if held.before.is_none() || !values.into_iter().all(|it| target.can_be(it)) {
+                let name = target.name();
+                return Err(format!("has a value of {name} that it cannot be"));
             }
         }
         Ok(())
@@ -340,13 +340,13 @@ impl Files {
         found: Option<&str>,
         boot: &str,
     ) -> Option<Held> {
-        let found = found.and_then(|found| found.parse().ok());
+        let found = found.and_then(|found| parameter.value(found).ok());
         let mut set = self.texts.iter().filter_map(|file| file.get(&parameter));
         let value = set
             .find(|value| Some(**value) == found)
             .or(self.present.get(&parameter))?;
         Some(Held {
-            ours: Some(value.to_string()),
+            ours: Some(parameter.written(*value)),
             intent: None,
             left: false,
             boot: boot.to_owned(),

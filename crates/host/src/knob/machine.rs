@@ -33,10 +33,25 @@ pub(super) fn read(root: &Root, target: Target) -> Result<Found, KnobError> {
 }
 
 fn parameter(root: &Root, parameter: Parameter) -> Result<Option<String>, KnobError> {
-    match root.number::<u32>(parameter.path()) {
-        Ok(value) => Ok(Some(value.to_string())),
+    let read = if parameter == Parameter::GuestAllowShrink {
+        flag(root, parameter.path())
+    } else {
+        let number = root.number::<u32>(parameter.path());
+        number.map(|value| value.to_string())
+    };
+    match read {
+        Ok(value) => Ok(Some(value)),
         Err(error) if error.is_absent() => Ok(None),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Y or N.
+fn flag(root: &Root, path: &str) -> Result<String, RootError> {
+    let value = root.value(path)?;
+    match value.as_str() {
+        "Y" | "N" => Ok(value),
+        _ => Err(root.malformed(path, &value, "Y or N")),
     }
 }
 
@@ -136,12 +151,14 @@ pub(super) fn form(root: &Root, file: BootFile) -> Result<Form, KnobError> {
 /// What is there now, where it has the wanted value or may be changed by somebody.
 pub(super) fn wanted(root: &Root, target: Target, value: u32) -> Result<Found, KnobError> {
     let found = match target {
-        Target::Parameter(_) if !params::kvm_is_loaded(root) => return Err(KnobError::NoKvm),
+        Target::Parameter(it) if !it.is_of_guest() && !params::kvm_is_loaded(root) => {
+            return Err(KnobError::NoKvm);
+        }
         _ => read(root, target)?,
     };
     match (target, &found.value) {
         (Target::Parameter(parameter), None) => return Err(KnobError::Absent(parameter)),
-        (Target::Parameter(parameter), Some(now)) if *now != value.to_string() => {
+        (Target::Parameter(parameter), Some(now)) if *now != parameter.written(value) => {
             is_writable(root, parameter)?;
         }
         (Target::Ceiling(vm), None) => return Err(CeilingError::Gone(vm.pid).into()),

@@ -1,6 +1,8 @@
 //! The parameters that can be written, and the values that they take.
 //!
-//! All four are `unsigned int` of module `kvm` (`virt/kvm/kvm_main.c`): live, and for the whole host.
+//! Four are `unsigned int` of module `kvm` (`virt/kvm/kvm_main.c`): live, and for the whole host. Five are of the
+//! guest's governor, module `haltpoll` (`drivers/cpuidle/governors/haltpoll.c`): four `unsigned int`, and
+//! `guest_halt_poll_allow_shrink`, a `bool`, of which 1 and 0 are written as Y and N.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +10,8 @@ use std::str::FromStr;
 use haltwise_core::units::{DurationParseError, Nanos};
 use serde::{Deserialize, Serialize};
 
-/// One of KVM's four parameters of the polling window, under the name that the kernel gives it.
+/// One of KVM's four parameters of the polling window, or of the guest governor's five, under the name that the kernel
+/// gives it.
 ///
 /// The order is the one in which they are written: the ceiling last, so that no window grows by the
 /// old factors under the new ceiling.
@@ -27,6 +30,21 @@ pub enum Parameter {
     /// `halt_poll_ns`: the ceiling, in nanoseconds, of every VM that has none of its own.
     #[serde(rename = "halt_poll_ns")]
     HaltPollNs,
+    /// `guest_halt_poll_grow`: the factor by which a limit grows.
+    #[serde(rename = "guest_halt_poll_grow")]
+    GuestGrow,
+    /// `guest_halt_poll_grow_start`: the first limit above 0, in nanoseconds.
+    #[serde(rename = "guest_halt_poll_grow_start")]
+    GuestGrowStart,
+    /// `guest_halt_poll_shrink`: the divisor by which a limit shrinks, 0 for at once to 0.
+    #[serde(rename = "guest_halt_poll_shrink")]
+    GuestShrink,
+    /// `guest_halt_poll_allow_shrink`: whether a limit shrinks, 1 or 0.
+    #[serde(rename = "guest_halt_poll_allow_shrink")]
+    GuestAllowShrink,
+    /// `guest_halt_poll_ns`: the ceiling of the limit, in nanoseconds.
+    #[serde(rename = "guest_halt_poll_ns")]
+    GuestHaltPollNs,
 }
 
 /// Why a text is no value for a parameter, or names none.
@@ -35,8 +53,9 @@ pub enum Parameter {
 pub enum ValueError {
     /// There is no such parameter.
     #[error(
-        "`{0}` is not a halt polling parameter of KVM; these are halt_poll_ns, halt_poll_ns_grow, \
-         halt_poll_ns_grow_start and halt_poll_ns_shrink"
+        "`{0}` is not a halt polling parameter; of KVM these are halt_poll_ns, halt_poll_ns_grow, \
+         halt_poll_ns_grow_start and halt_poll_ns_shrink, and in a guest guest_halt_poll_ns, _grow, _grow_start, \
+         _shrink and _allow_shrink"
     )]
     Name(String),
     /// Below 0.
@@ -70,6 +89,14 @@ pub enum ValueError {
         /// What it is.
         kind: &'static str,
     },
+    /// Neither yes nor no.
+    #[error("{parameter} cannot be `{text}`: it is Y or N")]
+    NoFlag {
+        /// The parameter.
+        parameter: Parameter,
+        /// The text.
+        text: String,
+    },
     /// No time.
     #[error("{parameter} cannot be `{text}`; it takes nanoseconds (80000) or a time (80us)")]
     NoTime {
@@ -84,8 +111,21 @@ pub enum ValueError {
 }
 
 impl Parameter {
-    /// All four, in the order in which they are written.
-    pub const ALL: [Self; 4] = [Self::Grow, Self::GrowStart, Self::Shrink, Self::HaltPollNs];
+    /// All of them, in the order in which they are written.
+    pub const ALL: [Self; 9] = [
+        Self::Grow,
+        Self::GrowStart,
+        Self::Shrink,
+        Self::HaltPollNs,
+        Self::GuestGrow,
+        Self::GuestGrowStart,
+        Self::GuestShrink,
+        Self::GuestAllowShrink,
+        Self::GuestHaltPollNs,
+    ];
+
+    /// Those of KVM.
+    pub const KVM: [Self; 4] = [Self::Grow, Self::GrowStart, Self::Shrink, Self::HaltPollNs];
 
     /// The kernel's name for it.
     pub const fn name(self) -> &'static str {
@@ -94,7 +134,33 @@ impl Parameter {
             Self::Grow => "halt_poll_ns_grow",
             Self::GrowStart => "halt_poll_ns_grow_start",
             Self::Shrink => "halt_poll_ns_shrink",
+            Self::GuestHaltPollNs => "guest_halt_poll_ns",
+            Self::GuestGrow => "guest_halt_poll_grow",
+            Self::GuestGrowStart => "guest_halt_poll_grow_start",
+            Self::GuestShrink => "guest_halt_poll_shrink",
+            Self::GuestAllowShrink => "guest_halt_poll_allow_shrink",
         }
+    }
+
+    /// The module that has it.
+    pub const fn module(self) -> &'static str {
+        if self.is_of_guest() {
+            "haltpoll"
+        } else {
+            "kvm"
+        }
+    }
+
+    /// Whether it is one of the guest's governor.
+    pub const fn is_of_guest(self) -> bool {
+        matches!(
+            self,
+            Self::GuestGrow
+                | Self::GuestGrowStart
+                | Self::GuestShrink
+                | Self::GuestAllowShrink
+                | Self::GuestHaltPollNs
+        )
     }
 
     /// Its file, below a [`crate::root::Root`].
@@ -104,12 +170,20 @@ impl Parameter {
             Self::Grow => "sys/module/kvm/parameters/halt_poll_ns_grow",
             Self::GrowStart => "sys/module/kvm/parameters/halt_poll_ns_grow_start",
             Self::Shrink => "sys/module/kvm/parameters/halt_poll_ns_shrink",
+            Self::GuestHaltPollNs => "sys/module/haltpoll/parameters/guest_halt_poll_ns",
+            Self::GuestGrow => "sys/module/haltpoll/parameters/guest_halt_poll_grow",
+            Self::GuestGrowStart => "sys/module/haltpoll/parameters/guest_halt_poll_grow_start",
+            Self::GuestShrink => "sys/module/haltpoll/parameters/guest_halt_poll_shrink",
+            Self::GuestAllowShrink => "sys/module/haltpoll/parameters/guest_halt_poll_allow_shrink",
         }
     }
 
     /// Whether it is a time in nanoseconds, and not a factor or divisor.
     pub const fn is_time(self) -> bool {
-        matches!(self, Self::HaltPollNs | Self::GrowStart)
+        matches!(
+            self,
+            Self::HaltPollNs | Self::GrowStart | Self::GuestHaltPollNs | Self::GuestGrowStart
+        )
     }
 
     /// The first kernel that lets it be written while it runs.
@@ -118,6 +192,11 @@ impl Parameter {
             Self::HaltPollNs => "4.0",
             Self::Grow | Self::Shrink => "4.6",
             Self::GrowStart => "5.1",
+            Self::GuestGrow
+            | Self::GuestGrowStart
+            | Self::GuestShrink
+            | Self::GuestAllowShrink
+            | Self::GuestHaltPollNs => "5.4",
         }
     }
 
@@ -125,15 +204,29 @@ impl Parameter {
     pub fn value(self, text: &str) -> Result<u32, ValueError> {
         let text = text.trim();
         let own = || text.to_owned();
+        if self == Self::GuestAllowShrink {
+            return match text {
+                "Y" | "y" | "1" => Ok(1),
+                "N" | "n" | "0" => Ok(0),
+                _ => Err(ValueError::NoFlag {
+                    parameter: self,
+                    text: own(),
+                }),
+            };
+        }
         if text.starts_with('-') {
             return Err(ValueError::Negative {
                 parameter: self,
                 text: own(),
                 zero: match self {
-                    Self::HaltPollNs => "0 disables polling",
+                    Self::HaltPollNs | Self::GuestHaltPollNs => "0 disables polling",
                     Self::Grow => "0 keeps windows from growing",
                     Self::GrowStart => "0 starts at what halt_poll_ns_grow makes of 0",
                     Self::Shrink => "0 takes a window to 0 at once",
+                    Self::GuestGrow => "0 and 1 stay at guest_halt_poll_grow_start",
+                    Self::GuestGrowStart => "0 starts at what guest_halt_poll_grow makes of 0",
+                    Self::GuestShrink => "0 takes a limit to 0 at once",
+                    Self::GuestAllowShrink => "N keeps a limit from shrinking",
                 },
             });
         }
@@ -145,7 +238,7 @@ impl Parameter {
             return text.parse().map_err(|_| large());
         }
         if !self.is_time() {
-            let kind = if self == Self::Grow {
+            let kind = if matches!(self, Self::Grow | Self::GuestGrow) {
                 "factor"
             } else {
                 "divisor"
@@ -163,6 +256,17 @@ impl Parameter {
                 text: own(),
                 source,
             }),
+        }
+    }
+}
+
+impl Parameter {
+    /// A value as its file has it.
+    pub fn written(self, value: u32) -> String {
+        match (self, value) {
+            (Self::GuestAllowShrink, 0) => "N".to_owned(),
+            (Self::GuestAllowShrink, _) => "Y".to_owned(),
+            _ => value.to_string(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What makes a setting outlast a boot: the text of two small files.
 //!
-//! `modprobe.d` gives module `kvm` its options when it is loaded. It does nothing where `kvm` is built
+//! `modprobe.d` gives the modules `kvm` and `haltpoll` their options when they are loaded. It does nothing where `kvm` is built
 //! into the kernel, or is loaded from an initramfs that was made before. `tmpfiles.d` writes through
 //! sysfs during boot (a `w` line, which is skipped where there is no such file). So both are written,
 //! and both say the same.
@@ -14,6 +14,9 @@ use crate::root::Root;
 
 /// Values by parameter.
 pub(super) type Values = BTreeMap<Parameter, u32>;
+
+/// The modules whose options are written.
+const MODULES: [&str; 2] = ["kvm", "haltpoll"];
 
 const HEAD: &str = "# Written by haltwise; see `haltwise status` and `haltwise undo`.\n";
 
@@ -35,14 +38,23 @@ impl BootFile {
         // Formatting into a String cannot fail.
         match self {
             Self::Modprobe => {
-                text.push_str("options kvm");
-                for (parameter, value) in values {
-                    let _ = write!(text, " {parameter}={value}");
+                for module in MODULES {
+                    let mut own = (values.iter())
+                        .filter(|(parameter, _)| parameter.module() == module)
+                        .peekable();
+                    if own.peek().is_none() {
+                        continue;
+                    }
+                    let _ = write!(text, "options {module}");
+                    for (parameter, value) in own {
+                        let _ = write!(text, " {parameter}={}", parameter.written(*value));
+                    }
+                    text.push('\n');
                 }
-                text.push('\n');
             }
             Self::Tmpfiles => {
                 for (parameter, value) in values {
+                    let value = parameter.written(*value);
                     let _ = writeln!(text, "w /{} - - - - {value}", parameter.path());
                 }
             }
@@ -58,18 +70,22 @@ impl BootFile {
     /// The values in a text of ours; none in one that is not.
     pub(super) fn values(self, text: &str) -> Values {
         let lines = text.strip_prefix(HEAD).unwrap_or_default().lines();
-        let read = |name: &str, value: &str| Some((name.parse().ok()?, value.parse().ok()?));
+        let read = |module: &str, name: &str, value: &str| {
+            let parameter: Parameter = name.parse().ok()?;
+            let value = parameter.value(value).ok()?;
+            (parameter.module() == module).then_some((parameter, value))
+        };
         match self {
             Self::Modprobe => lines
-                .filter_map(|line| line.strip_prefix("options kvm "))
-                .flat_map(str::split_whitespace)
-                .filter_map(|pair| pair.split_once('='))
-                .filter_map(|(name, value)| read(name, value))
+                .filter_map(|line| line.strip_prefix("options ")?.split_once(' '))
+                .flat_map(|(module, rest)| rest.split_whitespace().map(move |pair| (module, pair)))
+                .filter_map(|(module, pair)| Some((module, pair.split_once('=')?)))
+                .filter_map(|(module, (name, value))| read(module, name, value))
                 .collect(),
             Self::Tmpfiles => lines
-                .filter_map(|line| line.strip_prefix("w /sys/module/kvm/parameters/"))
-                .filter_map(|rest| rest.split_once(" - - - - "))
-                .filter_map(|(name, value)| read(name, value))
+                .filter_map(|line| line.strip_prefix("w /sys/module/")?.split_once(" - - - - "))
+                .filter_map(|(path, value)| Some((path.split_once("/parameters/")?, value)))
+                .filter_map(|((module, name), value)| read(module, name, value))
                 .collect(),
         }
     }
@@ -115,8 +131,8 @@ pub fn rivals(root: &Root, values: &BTreeMap<Parameter, u32>) -> Vec<Rival> {
         let Ok(parameter) = name.parse::<Parameter>() else {
             return;
         };
-        let ours = values.get(&parameter).map(u32::to_string);
-        if ours.is_some_and(|ours| ours != value) {
+        let ours = values.get(&parameter).copied();
+        if ours.is_some_and(|ours| parameter.value(value) != Ok(ours)) {
             found.push(Rival {
                 place: place.to_owned(),
                 parameter,
@@ -127,7 +143,8 @@ pub fn rivals(root: &Root, values: &BTreeMap<Parameter, u32>) -> Vec<Rival> {
     for (place, text) in later(root, &MODPROBE) {
         for line in text.lines() {
             let mut words = line.split_whitespace();
-            if (words.next(), words.next()) == (Some("options"), Some("kvm")) {
+            let is_options = words.next() == Some("options");
+            if is_options && words.next().is_some_and(|module| MODULES.contains(&module)) {
                 for (name, value) in words.filter_map(|word| word.split_once('=')) {
                     note(&place, name, value);
                 }
@@ -139,7 +156,11 @@ pub fn rivals(root: &Root, values: &BTreeMap<Parameter, u32>) -> Vec<Rival> {
             let words: Vec<&str> = line.split_whitespace().collect();
             let name = words
                 .get(1)
-                .and_then(|path| path.strip_prefix("/sys/module/kvm/parameters/"));
+                .and_then(|path| {
+                    path.strip_prefix("/sys/module/")?
+                        .split_once("/parameters/")
+                })
+                .map(|(_, name)| name);
             if let (Some(name), Some(value)) = (name, words.get(6))
                 && words[0].starts_with('w')
             {
@@ -149,7 +170,9 @@ pub fn rivals(root: &Root, values: &BTreeMap<Parameter, u32>) -> Vec<Rival> {
     }
     let line = std::fs::read_to_string(root.path("proc/cmdline")).unwrap_or_default();
     for word in line.split_whitespace() {
-        if let Some((name, value)) = word.strip_prefix("kvm.").and_then(|it| it.split_once('=')) {
+        let option = word.split_once('.');
+        let option = option.filter(|(module, _)| MODULES.contains(module));
+        if let Some((name, value)) = option.and_then(|(_, it)| it.split_once('=')) {
             note("the kernel's command line", name, value);
         }
     }

@@ -114,6 +114,23 @@ impl Target {
         }
     }
 
+    /// A number as it is written there.
+    pub fn written(self, value: u32) -> String {
+        match self {
+            Self::Parameter(parameter) => parameter.written(value),
+            Self::File(_) | Self::Ceiling(_) => value.to_string(),
+        }
+    }
+
+    /// Whether a text is what it can be: the one way in which its file has a number, or Y or N.
+    pub(super) fn can_be(self, text: &str) -> bool {
+        let number = match self {
+            Self::Parameter(parameter) => parameter.value(text).ok(),
+            Self::File(_) | Self::Ceiling(_) => text.parse().ok(),
+        };
+        number.is_some_and(|number| self.written(number) == text)
+    }
+
     /// The boot file, if it is one.
     pub const fn file(self) -> Option<BootFile> {
         match self {

@@ -172,7 +172,7 @@ impl Writer {
     /// A parameter that has its value already, and that a boot file sets from now on or that is taken over:
     /// what it is now is what undo leaves.
     fn keep(&mut self, target: Target, value: u32) {
-        let value = Some(value.to_string());
+        let value = Some(target.written(value));
         let new = self.held(&Change::plain(target, value.clone(), value.clone()));
         let held = self.baseline.entry(target, || new.clone());
         if held.left

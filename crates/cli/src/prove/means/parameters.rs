@@ -33,12 +33,13 @@ pub(crate) struct Parameters {
     touched: bool,
 }
 
+/// One of KVM's; a guest's own are not proved from its host.
 fn value(knobs: &Knobs, parameter: Parameter) -> u32 {
     match parameter {
         Parameter::Grow => knobs.grow,
         Parameter::GrowStart => knobs.grow_start,
         Parameter::Shrink => knobs.shrink,
-        Parameter::HaltPollNs => knobs.halt_poll_ns,
+        _ => knobs.halt_poll_ns,
     }
 }
 
@@ -51,7 +52,7 @@ fn changed(sides: &Sides) -> Vec<Parameter> {
     // Where each VM has a ceiling of its own, nobody follows halt_poll_ns.
     let is_followed =
         |parameter: &Parameter| *parameter != Parameter::HaltPollNs || !sides.scopes.are_all_vms;
-    Parameter::ALL
+    Parameter::KVM
         .into_iter()
         .filter(is_followed)
         .filter(differs)

@@ -46,6 +46,13 @@ pub(crate) fn beyond(from: &Params, to: &Params) -> Vec<(&'static str, String)> 
         .collect()
 }
 
+/// The command that sets what differs through haltwise, in the guest.
+pub(crate) fn apply(from: &Params, to: &Params) -> Option<String> {
+    let set = |(name, value)| format!(" --set {name}={value}");
+    let each: String = beyond(from, to).into_iter().map(set).collect();
+    (!each.is_empty()).then(|| format!("haltwise apply{each} --yes"))
+}
+
 /// How to write by hand what differs.
 pub(crate) fn commands(from: &Params, to: &Params) -> Vec<String> {
     let write = |(name, value)| format!("echo {value} > {HALTPOLL}/{name}");

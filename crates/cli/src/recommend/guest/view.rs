@@ -72,7 +72,9 @@ figures! {
         pub(crate) goals: Vec<GuestGoalAdvice> = List(GuestGoalAdvice::FIGURES),
         /// Candidates that looked better and were not taken.
         pub(crate) rejected: Vec<RejectedParams> = List(RejectedParams::FIGURES),
-        /// How to write by hand what differs from `in_force`.
+        /// How to set what differs from `in_force`, in the guest; `null` where nothing does.
+        pub(crate) apply: Option<String> = Word,
+        /// How to write it by hand.
         pub(crate) commands: Vec<String> = Words,
         /// The same on the guest's kernel command line.
         pub(crate) command_line: Vec<String> = Words,
@@ -200,6 +202,7 @@ pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> G
             .map(|advice| in_short(of, advice))
             .collect(),
         rejected: advice.rejected.iter().map(rejected).collect(),
+        apply: recommended.and_then(|to| say::apply(&in_force, &to)),
         commands: recommended.map_or_else(Vec::new, |to| say::commands(&in_force, &to)),
         command_line: recommended.map_or_else(Vec::new, |to| say::command_line(of, &to)),
     }

@@ -7,6 +7,7 @@ fn said(wanted: &[(Parameter, u32)]) -> String {
         Parameter::HaltPollNs => Some(200_000),
         Parameter::GrowStart => Some(10_000),
         Parameter::Grow | Parameter::Shrink => Some(2),
+        _ => None,
     })
     .join("\n")
 }

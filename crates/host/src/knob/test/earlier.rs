@@ -52,7 +52,7 @@ impl Case {
     }
 
     fn is_undone(&self, world: &World) {
-        let parameters = Parameter::ALL.map(|it| (it, world.get(it)));
+        let parameters = Parameter::KVM.map(|it| (it, world.get(it)));
         let files = BootFile::ALL.map(|it| (it, world.file(it)));
         let found = State {
             parameters: parameters.into(),

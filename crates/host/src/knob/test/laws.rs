@@ -30,8 +30,11 @@ fn ours() -> impl Strategy<Value = u32> {
     (1_u32..60).prop_map(|value| value * 1_000 + 1)
 }
 
+/// All that hold any number; `steps` has the one that is Y or N.
 fn parameter() -> impl Strategy<Value = Parameter> {
-    prop::sample::select(Parameter::ALL.to_vec())
+    let all = Parameter::ALL.into_iter();
+    let numbers = all.filter(|it| *it != Parameter::GuestAllowShrink);
+    prop::sample::select(numbers.collect::<Vec<_>>())
 }
 
 fn fault() -> impl Strategy<Value = Option<Fault>> {
@@ -76,7 +79,7 @@ fn event() -> impl Strategy<Value = Event> {
 /// What others did last, as far as it should still be there.
 #[derive(Debug, Default)]
 struct Others {
-    parameters: [Option<u32>; 4],
+    parameters: [Option<u32>; 9],
     /// Whether they did, and the text if they left one.
     files: [(bool, Option<String>); 2],
     /// Of VMs that run.
@@ -131,7 +134,7 @@ fn happen(world: &mut World, others: &mut Others, at: usize, event: Event) {
         }
         Event::Reboot => {
             world.reboot();
-            others.parameters = [None; 4];
+            others.parameters = [None; 9];
             others.ceilings = [None; VMS as usize];
             Ok(())
         }

@@ -148,12 +148,12 @@ fn what_a_file_repeats_is_undone_after_a_boot() {
     more.persist = true;
     world.apply(&more, None).unwrap();
     world.reboot();
-    assert_eq!(world.values(), [3, 10_000, 2, 80_000]);
+    assert_eq!(world.values()[..4], [3, 10_000, 2, 80_000]);
     // Set since by somebody else, while our file would set it at boot.
     world.set(Parameter::Grow, 7);
     let undone = world.undo(None).unwrap();
     assert!(undone.is_partial());
-    assert_eq!(world.values(), [7, 10_000, 0, 200_000]);
+    assert_eq!(world.values()[..4], [7, 10_000, 0, 200_000]);
     assert_eq!(world.file(BootFile::Modprobe), None);
     world.reboot();
     assert_eq!(world.values(), AT_BOOT);
@@ -285,7 +285,7 @@ fn a_damaged_baseline_stops_everything_and_says_where() {
         (
             "\"80000\"",
             "\"80000x\"",
-            "has a value of halt_poll_ns that is no number",
+            "has a value of halt_poll_ns that it cannot be",
         ),
         ("\"80000\",", "\"80000\"", "at line"),
         ("\"schema\": 1", "\"schema\": 2", "has schema 2, not 1"),
@@ -464,4 +464,38 @@ fn a_writer_returns_to_an_earlier_baseline() {
     assert_eq!((world.get(CEILING), world.get(Parameter::Shrink)), (7, 0));
     drop(writer);
     assert!(world.undo(None).unwrap().is_partial());
+}
+
+#[test]
+fn the_governor_of_a_guest_is_set_kept_and_restored() {
+    let mut world = World::new();
+    let kvm = world.path("sys/module/kvm");
+    let shrink = world.path(Parameter::GuestAllowShrink.path());
+    let mut wanted = request(&[
+        (Parameter::GuestHaltPollNs, 750_000),
+        (Parameter::GuestAllowShrink, 0),
+        (CEILING, 80_000),
+    ]);
+    wanted.persist = true;
+    world.apply(&wanted, None).unwrap();
+    assert_eq!(fs::read_to_string(&shrink).unwrap().trim(), "N");
+    let modprobe = world.file(BootFile::Modprobe).unwrap();
+    assert!(modprobe.contains("options kvm halt_poll_ns=80000\noptions haltpoll "));
+    assert!(modprobe.contains("guest_halt_poll_allow_shrink=N"));
+    world.reboot();
+    assert_eq!(world.get(Parameter::GuestHaltPollNs), 750_000);
+    assert_eq!(world.get(Parameter::GuestAllowShrink), 0);
+    world.undo_whole();
+    assert_eq!(world.values(), AT_BOOT);
+    assert_eq!(world.file(BootFile::Modprobe), None);
+    // A guest has no KVM of its own.
+    fs::remove_dir_all(kvm).unwrap();
+    let wanted = request(&[(Parameter::GuestAllowShrink, 0)]);
+    world.apply(&wanted, None).unwrap();
+    fs::write(&shrink, "maybe").unwrap();
+    let error = world.undo(None).unwrap_err();
+    assert!(error.to_string().contains("Y or N"), "{error}");
+    fs::write(&shrink, "Y").unwrap();
+    let taken_back = world.apply(&wanted, None);
+    assert!(taken_back.is_err(), "it was modified externally");
 }

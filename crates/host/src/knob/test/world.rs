@@ -10,7 +10,7 @@ use crate::knob::*;
 use crate::root::Root;
 
 /// What the parameters are after a boot, in the order of [`Parameter::ALL`].
-pub(super) const AT_BOOT: [u32; 4] = [2, 10_000, 0, 200_000];
+pub(super) const AT_BOOT: [u32; 9] = [2, 10_000, 0, 200_000, 2, 50_000, 2, 1, 200_000];
 
 /// VMs of the one VMM.
 pub(super) const VMS: u32 = 2;
@@ -41,6 +41,7 @@ impl World {
         for below in [
             "proc/sys/kernel/random",
             "sys/module/kvm/parameters",
+            "sys/module/haltpoll/parameters",
             "etc/modprobe.d",
             "etc/tmpfiles.d",
         ] {
@@ -78,10 +79,16 @@ impl World {
         let modprobe = self.file(BootFile::Modprobe).unwrap_or_default();
         for line in modprobe.lines().filter(|line| !line.starts_with('#')) {
             let words: Vec<&str> = line.split(' ').collect();
-            assert_eq!(words[..2], ["options", "kvm"]);
+            assert_eq!(words[0], "options");
             for pair in &words[2..] {
                 let (name, value) = pair.split_once('=').unwrap();
-                self.set(name.parse().unwrap(), value.parse().unwrap());
+                let parameter: Parameter = name.parse().unwrap();
+                assert!(
+                    parameter
+                        .path()
+                        .starts_with(&format!("sys/module/{}/", words[1]))
+                );
+                self.set(parameter, parameter.value(value).unwrap());
             }
         }
         let tmpfiles = self.file(BootFile::Tmpfiles).unwrap_or_default();
@@ -109,15 +116,16 @@ impl World {
     }
 
     pub(super) fn set(&self, parameter: Parameter, value: u32) {
-        fs::write(self.path(parameter.path()), format!("{value}\n")).unwrap();
+        let text = parameter.written(value) + "\n";
+        fs::write(self.path(parameter.path()), text).unwrap();
     }
 
     pub(super) fn get(&self, parameter: Parameter) -> u32 {
         let text = fs::read_to_string(self.path(parameter.path())).unwrap();
-        text.trim().parse().unwrap()
+        parameter.value(&text).unwrap()
     }
 
-    pub(super) fn values(&self) -> [u32; 4] {
+    pub(super) fn values(&self) -> [u32; 9] {
         Parameter::ALL.map(|parameter| self.get(parameter))
     }
 
