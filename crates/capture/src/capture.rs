@@ -5,6 +5,7 @@
 mod joined;
 
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -408,7 +409,9 @@ fn is_being_written(directory: &Path) -> bool {
 fn copy_of_info(directory: &Path, error: &CaptureReadError) -> Option<(CaptureInfo, Intact)> {
     let gone = matches!(
         error,
-        CaptureReadError::NotACapture { .. } | CaptureReadError::Json { .. }
+        CaptureReadError::NotACapture { .. }
+            | CaptureReadError::Json { .. }
+            | CaptureReadError::InfoChanged { .. }
     );
     let copy = gone.then(|| read_info(directory, spare::NAME).ok())?;
     copy.filter(|(copy, intact)| copy.state == State::Recording && *intact != Intact::No)
@@ -417,11 +420,6 @@ fn copy_of_info(directory: &Path, error: &CaptureReadError) -> Option<(CaptureIn
 /// Reads `capture.json`, or another file of its form.
 fn read_info(directory: &Path, name: &str) -> Result<(CaptureInfo, Intact), CaptureReadError> {
     let path = directory.join(name);
-    let io = |source| CaptureReadError::Io {
-        act: "read",
-        path: path.clone(),
-        source,
-    };
     let file = match files::open_member(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && directory.is_dir() => {
@@ -429,7 +427,24 @@ fn read_info(directory: &Path, name: &str) -> Result<(CaptureInfo, Intact), Capt
                 path: directory.to_owned(),
             });
         }
-        Err(source) => return Err(io(source)),
+        Err(source) => {
+            let act = "read";
+            return Err(CaptureReadError::Io { act, path, source });
+        }
+    };
+    info_of(&file, path, name)
+}
+
+/// The same of an open file.
+pub(crate) fn info_of(
+    file: &File,
+    path: PathBuf,
+    name: &str,
+) -> Result<(CaptureInfo, Intact), CaptureReadError> {
+    let io = |source| CaptureReadError::Io {
+        act: "read",
+        path: path.clone(),
+        source,
     };
     let bytes = file.metadata().map_err(io)?.len();
     if bytes > MAX_BYTES {
@@ -438,13 +453,15 @@ fn read_info(directory: &Path, name: &str) -> Result<(CaptureInfo, Intact), Capt
     }
     let mut text = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut text).map_err(io)?;
-    // The copy has blanks behind it, and zeros where a loss of power took those.
+    // The copy has blanks behind it, and zeros where a loss of power took those: both belong to no other file.
     let used = text.iter().rposition(|byte| !matches!(byte, b' ' | 0));
-    text.truncate(used.map_or(0, |last| last + 1));
-    let info = info::parse(&text).map_err(|error| match error {
+    let used = &text[..used.map_or(0, |last| last + 1)];
+    let intact = info::intact(if name == spare::NAME { used } else { &text });
+    let info = info::parse(used).map_err(|error| match error {
         ParseError::Json(source) => CaptureReadError::Json { path, source },
+        ParseError::Schema(_) if intact == Intact::No => CaptureReadError::InfoChanged { path },
         ParseError::Schema(0) => CaptureReadError::NoSuchSchema { path, found: 0 },
         ParseError::Schema(found) => CaptureReadError::NewerSchema { path, found },
     })?;
-    Ok((info, info::intact(&text)))
+    Ok((info, intact))
 }

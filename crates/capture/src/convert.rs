@@ -15,7 +15,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
 
 use crate::batches::Batches;
-use crate::capture::{self, Capture};
+use crate::capture::Capture;
 use crate::error::CaptureWriteError;
 use crate::files::Directory;
 use crate::info::{CaptureInfo, Cut, State, TableSize};
@@ -34,10 +34,10 @@ use crate::tables::{Row, batch_of};
 pub fn convert(directory: &Path) -> Result<Summary, CaptureWriteError> {
     let capture = Capture::open_one(directory)?.as_stored();
     let mut info = capture.info().clone();
-    if info.state == State::Complete {
-        return Ok(summary(directory, &info));
-    }
     let ours = Directory::open(directory).map_err(|source| io("write", directory, source))?;
+    if info.state == State::Complete {
+        return Ok(summary(&ours, &info));
+    }
     let path = directory.join(Table::Halts.stream_file());
     let lock = match ours.read(&Table::Halts.stream_file()) {
         Ok(file) => Some(file),
@@ -125,12 +125,13 @@ pub(crate) fn settle(
         let removed = directory.remove(&name);
         removed.map_err(|source| io("remove", &directory.path().join(name), source))?;
     }
-    Ok(summary(directory.path(), info))
+    Ok(summary(directory, info))
 }
 
-fn summary(directory: &Path, info: &CaptureInfo) -> Summary {
+fn summary(directory: &Directory, info: &CaptureInfo) -> Summary {
     Summary {
-        directory: directory.to_owned(),
+        directory: directory.path().to_owned(),
+        id: directory.id(),
         tables: info.tables.clone(),
         halts_out_of_order: info.halts_out_of_order,
         lost: info.lost.clone(),
@@ -151,12 +152,19 @@ fn convert_table(
     table: Table,
     places: Option<&[Place]>,
 ) -> Result<Option<Written>, CaptureWriteError> {
-    let Some(path) = capture::file_of(directory.path(), table, State::Recording) else {
-        return Ok(None);
-    };
+    // By the descriptor alone: the directory's path may lead elsewhere by now.
     let (parquet, stream) = (table.parquet_file(), table.stream_file());
-    let is_done = path == directory.path().join(&parquet);
-    let file = directory.read(if is_done { &parquet } else { &stream });
+    let has = |name: &str| {
+        let found = directory.has(name);
+        found.map_err(|source| io("look at", &directory.path().join(name), source))
+    };
+    let is_done = has(&parquet)?;
+    if !is_done && !has(&stream)? {
+        return Ok(None);
+    }
+    let name = if is_done { &parquet } else { &stream };
+    let path = directory.path().join(name);
+    let file = directory.read(name);
     let file = file.map_err(|source| io("open", &path, source))?;
     if is_done {
         let sums = Sums::of_file(&file).map_err(|source| io("read", &path, source))?;
@@ -276,5 +284,61 @@ fn io(act: &'static str, path: &Path, source: std::io::Error) -> CaptureWriteErr
         act,
         path: PathBuf::from(path),
         source,
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use std::fs;
+
+    use haltwise_core::recording::Rung;
+    use haltwise_core::verify::carried::Carried;
+
+    use super::*;
+    use crate::files::Directory;
+    use crate::found::keep_carried;
+    use crate::info::{Clock, example};
+    use crate::recording::Recording;
+
+    fn recorded(path: &Path) -> (Directory, CaptureInfo) {
+        let recording = Recording::create(path, example(Clock::new(5, 7), Rung::Bpf)).unwrap();
+        let info = recording.info().clone();
+        drop(recording);
+        (Directory::open(path).unwrap(), info)
+    }
+
+    #[test]
+    fn a_capture_is_finished_where_it_is_and_not_where_its_path_leads_by_now() {
+        let dir = tempfile::tempdir().unwrap();
+        let (path, moved) = (dir.path().join("cap"), dir.path().join("moved"));
+        let (ours, mut info) = recorded(&path);
+        fs::rename(&path, &moved).unwrap();
+        fs::create_dir(&path).unwrap();
+        let made = complete(&ours, &mut info, None).unwrap();
+        for table in Table::STREAMED.into_iter().filter(|it| !it.is_optional()) {
+            assert!(made.tables.contains_key(table.as_str()), "{table} is lost");
+            assert!(moved.join(table.parquet_file()).exists(), "{table}");
+        }
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_is_found_out_is_kept_in_no_other_capture() {
+        let dir = tempfile::tempdir().unwrap();
+        let [one, other] = ["one", "other"].map(|name| {
+            let path = dir.path().join(name);
+            let (ours, mut info) = recorded(&path);
+            complete(&ours, &mut info, None).unwrap();
+            (path, ours)
+        });
+        let before = fs::read(other.0.join("capture.json")).unwrap();
+        let kept = keep_carried(&other.0, one.1.id(), Carried::default());
+        assert!(
+            matches!(kept, Err(CaptureWriteError::Removed { .. })),
+            "{kept:?}"
+        );
+        assert_eq!(fs::read(other.0.join("capture.json")).unwrap(), before);
+        keep_carried(&other.0, other.1.id(), Carried::default()).unwrap();
+        assert_ne!(fs::read(other.0.join("capture.json")).unwrap(), before);
     }
 }

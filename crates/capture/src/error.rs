@@ -48,6 +48,12 @@ pub enum CaptureReadError {
         #[source]
         source: serde_json::Error,
     },
+    /// `capture.json` names a schema that is not read here, and is not as it was written.
+    #[error("read {path}: its bytes do not match their checksum")]
+    InfoChanged {
+        /// The file.
+        path: PathBuf,
+    },
     /// `capture.json` is larger than any recorder writes.
     #[error("read {path}: it has {bytes} bytes, and at most {limit} are read")]
     JsonTooLarge {

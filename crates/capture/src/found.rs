@@ -4,24 +4,35 @@ use std::path::Path;
 
 use haltwise_core::verify::carried::Carried;
 
-use crate::capture::Capture;
+use crate::capture::info_of;
 use crate::error::CaptureWriteError;
 use crate::files::Directory;
-use crate::info::State;
+use crate::files::directory::DirectoryId;
+use crate::info::{FILE, State};
 use crate::recording::write_info;
 
-/// Keeps which changes of later kernels the recorded one carries. A capture that is not complete is left as
-/// it is: its halts are not all there.
-pub fn keep_carried(directory: &Path, carried: Carried) -> Result<(), CaptureWriteError> {
-    let mut info = Capture::open_one(directory)?.info().clone();
+/// Keeps which changes of later kernels the recorded one carries, where the path still leads to what was recorded. A
+/// capture that is not complete is left as it is: its halts are not all there.
+pub fn keep_carried(
+    directory: &Path,
+    recorded: DirectoryId,
+    carried: Carried,
+) -> Result<(), CaptureWriteError> {
+    let io = |act, source| CaptureWriteError::Io {
+        act,
+        path: directory.to_owned(),
+        source,
+    };
+    let ours = Directory::open(directory).map_err(|source| io("write", source))?;
+    if ours.id() != recorded {
+        let path = directory.to_owned();
+        return Err(CaptureWriteError::Removed { path });
+    }
+    let file = ours.read(FILE).map_err(|source| io("read", source))?;
+    let (mut info, _) = info_of(&file, directory.join(FILE), FILE)?;
     if info.state != State::Complete {
         return Ok(());
     }
-    let ours = Directory::open(directory).map_err(|source| CaptureWriteError::Io {
-        act: "write",
-        path: directory.to_owned(),
-        source,
-    })?;
     info.carried = Some(carried);
     write_info(&ours, &info)
 }

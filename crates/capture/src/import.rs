@@ -48,6 +48,7 @@ use self::line::About;
 use self::lines::{Line, Lines};
 use self::places::Settled;
 use self::reading::{Reading, Sign};
+use crate::files::directory::DirectoryId;
 use crate::info::{CaptureInfo, Clock, Ended, Host, Tool};
 use crate::recording::{Ending, Recording};
 
@@ -65,6 +66,8 @@ const HOPELESS_BYTES: u64 = 64 << 20;
 pub struct Imported {
     /// The capture.
     pub directory: PathBuf,
+    /// Which one that is.
+    pub id: Option<DirectoryId>,
     /// Bytes read.
     pub bytes_read: u64,
     /// Lines read.
@@ -242,7 +245,7 @@ impl Writing {
         } = self.reading.places.settle();
         let missing = missing::of(&self.reading, &doubts);
         let skipped = self.reading.tally.skipped().clone();
-        let mut bytes_written = 0;
+        let (mut bytes_written, mut id) = (0, None);
         if let Some(mut recording) = self.recording.take() {
             recording.set_roster(&roster)?;
             recording.set_missing(&missing)?;
@@ -266,10 +269,12 @@ impl Writing {
                 overhead: None,
             };
             let summary = recording.finish_placed(ending, &places)?;
+            id = Some(summary.id);
             bytes_written = summary.tables.values().map(|table| table.bytes).sum();
         }
         let text = &self.reading.text;
         Ok(Imported {
+            id,
             bytes_read,
             lines,
             events: self.reading.tally.events,

@@ -24,6 +24,7 @@ use self::backlog::{Backlog, Waited, wait};
 use crate::convert::{self, Place};
 use crate::error::CaptureWriteError;
 use crate::files::Directory;
+use crate::files::directory::DirectoryId;
 use crate::files::disk::Asked;
 use crate::info::{self, CaptureInfo, Ended, FILE, SCHEMA, State, TableSize};
 use crate::spare::{self, Spare};
@@ -132,6 +133,8 @@ pub struct Ending {
 pub struct Summary {
     /// The directory.
     pub directory: PathBuf,
+    /// Which one that is, whatever its path leads to by now.
+    pub id: DirectoryId,
     /// Rows and bytes of each table, by its name.
     pub tables: BTreeMap<String, TableSize>,
     /// Halts that stand after a later halt of the same vCPU.
@@ -504,6 +507,11 @@ impl Recording {
         // `self.halts` keeps the lock until the end.
         let completed = convert::complete(&self.directory, &mut self.info.clone(), places);
         let source = match completed {
+            // It was written, below the descriptor, but nobody finds it where it should be.
+            Ok(_) if self.is_gone() => {
+                let path = self.directory.path().to_owned();
+                return Err(CaptureWriteError::Removed { path });
+            }
             Ok(summary) => return Ok(summary),
             Err(source) if self.is_gone() => return Err(source),
             Err(source) => source,
@@ -539,6 +547,7 @@ impl Recording {
     fn summary(&self) -> Summary {
         Summary {
             directory: self.directory.path().to_owned(),
+            id: self.directory.id(),
             tables: self.streams().map(TableStream::size).collect(),
             halts_out_of_order: self.info.halts_out_of_order,
             lost: self.info.lost.clone(),

@@ -15,7 +15,7 @@ pub(crate) enum Exit {
     Unsupported,
     /// Not permitted.
     Denied,
-    /// Done, but data was lost, or the result is partial.
+    /// Data was lost, is damaged or incomplete. There is a result, unless the damage leaves nothing to say.
     Partial,
     /// As the recorded command ended: its own exit status, which scripts ask for.
     Command(u8),

@@ -58,7 +58,9 @@ pub(crate) fn run(file: &Path, output: &Path, told: GivenSettings, json: bool) -
     );
     drop(progress);
     let imported = imported.map_err(|error| explain::importing(error, file, interrupt.came()))?;
-    rule::keep(output);
+    if let Some(id) = imported.id {
+        rule::keep(output, id);
+    }
     let summary = Summary::of(&imported);
     for line in summary.skipped() {
         terminal::say(&line);

@@ -66,7 +66,7 @@ use crate::exit::Exit;
 
 EXIT CODES
   0 done   1 failed   2 usage   3 unsupported host   4 not permitted
-  5 done, but data was lost or is incomplete"
+  5 data was lost, is damaged or incomplete"
 )]
 struct Cli {
     /// The command [default: now]

@@ -18,6 +18,10 @@ const OURS: Mode = Mode::RWXU;
 /// Permissions of files that we make in them.
 const FILE: Mode = Mode::RUSR.union(Mode::WUSR);
 
+/// Which directory it is, whatever its name: device and inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DirectoryId(u64, u64);
+
 /// A directory of ours, below which nobody else makes names.
 #[derive(Debug)]
 pub struct Directory {
@@ -96,6 +100,11 @@ impl Directory {
         Ok(rustix::fs::unlinkat(CWD, &path, AtFlags::REMOVEDIR)?)
     }
 
+    /// Which it is, whatever becomes of its name.
+    pub fn id(&self) -> DirectoryId {
+        DirectoryId(self.identity.0, self.identity.1)
+    }
+
     /// Its path, for people.
     pub fn path(&self) -> &Path {
         &self.path
@@ -118,6 +127,12 @@ impl Directory {
         self.ask(|disk| disk.look())?;
         let found = rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW);
         Ok(if_found(found)? == Some(identity(file)?))
+    }
+
+    /// Whether there is a name below it.
+    pub fn has(&self, name: &str) -> io::Result<bool> {
+        let found = rustix::fs::statat(&self.descriptor, name, AtFlags::SYMLINK_NOFOLLOW);
+        Ok(if_found(found)?.is_some())
     }
 
     /// Creates a file that is not there, for writing.

@@ -86,7 +86,13 @@ fn what_is_no_capture_says_so() {
 fn a_newer_schema_is_refused_and_new_fields_are_not() {
     let dir = complete();
     let path = dir.path().join("capture.json");
-    let text = fs::read_to_string(&path).unwrap();
+    let sealed = fs::read_to_string(&path).unwrap();
+    fs::write(&path, sealed.replace("\"schema\": 1", "\"schema\": 2")).unwrap();
+    assert!(open_error(dir.path()).contains("do not match their checksum"));
+    // What writes another schema has its own checksum, or none.
+    let mut json: serde_json::Value = serde_json::from_str(&sealed).unwrap();
+    json.as_object_mut().unwrap().remove("crc32").unwrap();
+    let text = serde_json::to_string_pretty(&json).unwrap();
     fs::write(&path, text.replace("\"schema\": 1", "\"schema\": 2")).unwrap();
     let error = open_error(dir.path());
     assert!(

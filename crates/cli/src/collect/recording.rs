@@ -152,7 +152,7 @@ pub(crate) fn record_if(
     if let Some(failure) = &summary.unfinished {
         terminal::complain(failure);
     } else if wanted.side.is_host() && wanted.mode.keeps_halts() && wanted.ring.is_none() {
-        rule::keep(&wanted.output);
+        rule::keep(&wanted.output, summary.id);
     }
     Ok(Some(Recorded { summary, command }))
 }

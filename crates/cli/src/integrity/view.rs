@@ -16,7 +16,8 @@ use super::SCHEMA;
 #[cfg(test)]
 const CHECK: &[&str] = &[
     "Every file is read from end to end and compared with its checksums ([the capture format](capture-format.md)). \
-     The exit code is 0 if `whole` is true, else 5; 1 if `capture.json` cannot be read.",
+     The exit code is 0 if `whole` is true, else 5. Where `capture.json` itself is damaged beyond reading there is an error \
+     instead of a document, with the same exit code.",
     "`null` means not known. It never means zero.",
     "Verdicts: `whole`, as it was written, by its checksums; `no-checksums`, readable from end to end, but damage \
      that can still be decoded would not be found; `rewritten` by another program: likewise; `torn`, its last bytes \

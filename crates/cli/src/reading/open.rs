@@ -44,10 +44,25 @@ fn about(error: &CaptureReadError) -> (Exit, Option<&'static str>) {
             Some("the capture is fine; read it with the haltwise that wrote it, or a newer one")
         }
         CaptureReadError::Io { .. } => None,
+        CaptureReadError::Json { .. }
+        | CaptureReadError::InfoChanged { .. }
+        | CaptureReadError::JsonTooLarge { .. }
+        | CaptureReadError::NoSuchSchema { .. } => Some(
+            "capture.json was cut or changed after it was written; other programs may read the tables",
+        ),
         _ => Some("the file was cut or changed after it was written; the other tables may be read"),
     };
-    let denied = matches!(error, CaptureReadError::Io { source, .. }
-        if source.kind() == std::io::ErrorKind::PermissionDenied);
-    let exit = if denied { Exit::Denied } else { Exit::Failed };
+    let exit = match error {
+        CaptureReadError::Io { source, .. }
+            if source.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            Exit::Denied
+        }
+        CaptureReadError::NotACapture { .. }
+        | CaptureReadError::Ring { .. }
+        | CaptureReadError::Io { .. }
+        | CaptureReadError::NewerSchema { .. } => Exit::Failed,
+        _ => Exit::Partial,
+    };
     (exit, hint)
 }

@@ -8,6 +8,7 @@ mod over_time;
 use std::path::Path;
 
 use anyhow::anyhow;
+use haltwise_capture::files::directory::DirectoryId;
 use haltwise_capture::found;
 use haltwise_capture::info::CaptureInfo;
 use haltwise_capture::table::Table;
@@ -180,8 +181,8 @@ fn kept(info: &CaptureInfo, given: &GivenHost, setup: &Setup) -> Option<Carried>
 
 /// Finds out what the kernel of a complete capture carries of later ones, and keeps it there. Nothing
 /// where its number leaves nothing open.
-pub(crate) fn keep(directory: &Path) {
-    if let Err(failure) = find_and_keep(directory) {
+pub(crate) fn keep(directory: &Path, recorded: DirectoryId) {
+    if let Err(failure) = find_and_keep(directory, recorded) {
         terminal::say(&format!(
             "note: the backports found in this kernel are not stored: {:#}",
             failure.error
@@ -189,14 +190,14 @@ pub(crate) fn keep(directory: &Path) {
     }
 }
 
-fn find_and_keep(directory: &Path) -> Result<(), Failure> {
+fn find_and_keep(directory: &Path, recorded: DirectoryId) -> Result<(), Failure> {
     let opened = Opened::open(directory)?;
     // Where nothing can be held against a rule, nothing is found either.
     let none = GivenHost::default();
     let Some(carried) = setup(&opened, &none).ok().and_then(|setup| setup.carried) else {
         return Ok(());
     };
-    found::keep_carried(directory, carried)?;
+    found::keep_carried(directory, recorded, carried)?;
     Ok(())
 }
 

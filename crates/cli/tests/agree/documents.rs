@@ -39,7 +39,7 @@ type Error = Box<dyn std::error::Error>;
 /// What a verb prints; nothing where it cannot do that with the capture, which it says on stderr.
 fn said(command: &mut Command) -> Result<Option<Vec<u8>>, Error> {
     let output = command.output()?;
-    // 5: told with losses.
+    // 5: told with losses, or damaged beyond reading.
     let told = matches!(output.status.code(), Some(0 | 5));
     Ok(told.then_some(output.stdout))
 }
@@ -50,7 +50,7 @@ fn page(haltwise: &Path, capture: &Path) -> Result<Option<Value>, Error> {
     let file = dir.path().join("page.html");
     let mut command = Command::new(haltwise);
     command.args(["report", "--html"]).arg(&file).arg(capture);
-    if said(&mut command)?.is_none() {
+    if said(&mut command)?.is_none() || !file.exists() {
         return Ok(None);
     }
     let html = std::fs::read_to_string(&file)?;
@@ -72,8 +72,8 @@ impl Documents {
             let mut command = Command::new(haltwise);
             command.arg(verb).args(options).arg("--json").arg(capture);
             let said = said(&mut command).and_then(|said| match said {
-                Some(text) => Ok(Some(serde_json::from_slice(&text)?)),
-                None => Ok(None),
+                Some(text) if !text.is_empty() => Ok(Some(serde_json::from_slice(&text)?)),
+                _ => Ok(None),
             });
             documents.keep(verb, said);
         }

@@ -61,7 +61,10 @@ fn a_capture_of_a_newer_schema() {
     let dir = capture("transactional");
     let path = dir.path().join("cap/capture.json");
     let json = fs::read_to_string(&path).unwrap();
-    fs::write(&path, json.replacen("\"schema\": 1", "\"schema\": 99", 1)).unwrap();
+    let mut json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    json["schema"] = 99.into();
+    json.as_object_mut().unwrap().remove("crc32");
+    fs::write(&path, json.to_string()).unwrap();
     let (code, out, err) = haltwise(dir.path(), &["report", "cap"]);
     assert_eq!((code, out.as_str()), (1, ""));
     assert!(
@@ -71,16 +74,64 @@ fn a_capture_of_a_newer_schema() {
     assert!(err.contains("\nhint: "), "{err}");
 }
 
+/// What is done to the bytes of a file.
+type Damage = fn(&mut Vec<u8>);
+
+/// `capture.json` as no recorder leaves it, and what is said of that.
+const DAMAGED: [(Damage, &str); 6] = [
+    (|bytes| bytes.truncate(bytes.len() / 2), "EOF while parsing"),
+    (Vec::clear, "EOF while parsing"),
+    (|bytes| bytes.fill(0), "EOF while parsing"),
+    (|bytes| bytes.extend(b"junk"), "trailing characters"),
+    (
+        |bytes| bytes.splice(.., *b"\x7fELF junk").for_each(drop),
+        "expected value",
+    ),
+    (
+        |bytes| {
+            let text = String::from_utf8(bytes.clone()).unwrap();
+            *bytes = text.replacen("\"schema\": 1", "\"schema\": 3", 1).into();
+        },
+        "do not match their checksum",
+    ),
+];
+
 #[test]
-fn a_capture_whose_description_is_no_json() {
-    let dir = capture("transactional");
-    cut_file(&dir.path().join("cap/capture.json"), |n| n / 2);
-    let (code, _, err) = haltwise(dir.path(), &["report", "cap"]);
-    assert_eq!(code, 1);
-    assert!(
-        err.starts_with("error: read cap/capture.json: EOF while parsing"),
-        "{err}"
-    );
+fn a_capture_whose_description_is_damaged_beyond_reading() {
+    for (harm, what) in DAMAGED {
+        let dir = capture("transactional");
+        let path = dir.path().join("cap/capture.json");
+        let mut bytes = fs::read(&path).unwrap();
+        harm(&mut bytes);
+        fs::write(&path, bytes).unwrap();
+        for verb in ["report", "check", "tune", "repair"] {
+            let words = [
+                &[verb, "cap"][..],
+                &["-o", "new"][usize::from(verb != "repair") * 2..],
+            ];
+            let (code, out, err) = haltwise(dir.path(), &words.concat());
+            assert_eq!((code, out.as_str()), (5, ""), "{verb}: {err}");
+            assert!(err.starts_with("error: read cap/capture.json: "), "{err}");
+            assert!(err.contains(what) && err.contains("\nhint: "), "{err}");
+        }
+    }
+}
+
+#[test]
+fn what_follows_a_whole_description_is_damage() {
+    for more in [&[0; 3][..], &[0; 5000], b" ", b"   \0 ", b"\n\n"] {
+        let dir = capture("transactional");
+        let path = dir.path().join("cap/capture.json");
+        let bytes = [&fs::read(&path).unwrap(), more].concat();
+        fs::write(&path, bytes).unwrap();
+        let (code, out, err) = haltwise(dir.path(), &["check", "cap", "--json"]);
+        assert_eq!(code, 5, "{more:?}: {out}{err}");
+        let checked: serde_json::Value = serde_json::from_str(&out).unwrap();
+        assert_eq!(checked["capture_json"], "damaged", "{more:?}");
+        let (code, out, _) = haltwise(dir.path(), &["report", "cap"]);
+        assert_eq!(code, 5, "{more:?}");
+        assert!(out.contains("capture.json"), "{more:?}: {out}");
+    }
 }
 
 #[test]
@@ -92,7 +143,7 @@ fn a_description_cannot_steer_the_terminal_through_an_error() {
     info["mode"] = "\u{1b}[2J\u{9b}31m\nhint: run this".into();
     fs::write(&path, info.to_string()).unwrap();
     let (code, _, err) = haltwise(dir.path(), &["report", "cap"]);
-    assert_eq!(code, 1);
+    assert_eq!(code, 5);
     let steers = |c: char| c.is_control() && c != '\n';
     assert!(!err.contains(steers), "{err:?}");
     assert!(!err.contains("\nhint: run this"), "{err:?}");
@@ -103,7 +154,7 @@ fn the_table_of_halts_is_truncated() {
     let dir = capture("transactional");
     cut_file(&dir.path().join("cap/halts.parquet"), |n| n / 2);
     let (code, out, err) = haltwise(dir.path(), &["report", "cap"]);
-    assert_eq!((code, out.as_str()), (1, ""));
+    assert_eq!((code, out.as_str()), (5, ""));
     assert!(
         err.starts_with("error: read table halts: cap/halts.parquet: "),
         "{err}"

@@ -1,6 +1,7 @@
 //! However a recording ends, what was recorded is kept and nothing stays attached.
 
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -178,7 +179,7 @@ fn killed_at_any_moment_a_recording_is_read_and_repaired() {
 }
 
 /// What a recorder says, and with which code, once something was done to its capture.
-fn told_after(bench: &Bench, harm: impl Fn(&std::path::Path)) -> (Option<i32>, String) {
+fn told_after(bench: &Bench, harm: impl Fn(&Path)) -> (Option<i32>, String) {
     let (lab, recorder) = recorder(bench);
     harm(&bench.path("capture"));
     // It is noticed within a flush, and nobody has to end it.
@@ -190,7 +191,7 @@ fn told_after(bench: &Bench, harm: impl Fn(&std::path::Path)) -> (Option<i32>, S
 #[test]
 fn a_capture_that_is_removed_or_moved_while_it_is_recorded_ends_it() {
     for harm in [
-        (|path| std::fs::remove_dir_all(path).unwrap()) as fn(&std::path::Path),
+        (|path| std::fs::remove_dir_all(path).unwrap()) as fn(&Path),
         |path| std::fs::rename(path, path.with_file_name("elsewhere")).unwrap(),
         |path| std::fs::remove_file(path.join("halts.arrows")).unwrap(),
         |path| {
@@ -203,6 +204,88 @@ fn a_capture_that_is_removed_or_moved_while_it_is_recorded_ends_it() {
         assert_eq!(code, Some(1), "{said}");
         assert!(said.contains("removed, moved or replaced"), "{said}");
     }
+}
+
+/// What a directory of root's holds, with the names and bytes of its files.
+fn held(dir: &Path) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(dir).unwrap().map(Result::unwrap);
+    let mut files: Vec<_> = entries
+        .map(|entry| {
+            let name = entry.file_name().into_string().unwrap();
+            (name, std::fs::read(entry.path()).unwrap())
+        })
+        .collect();
+    files.sort();
+    files
+}
+
+/// Somebody else's shell, who owns the directory above the capture; it is ended with its group.
+fn by_another(dir: &Path, script: &str) -> Running {
+    Running::start(
+        Command::new("setpriv")
+            .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+            .args(["sh", "-c", script])
+            .current_dir(dir)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null()),
+    )
+}
+
+/// Root records below a directory of another, who puts others in the capture's place all the time: links to a capture
+/// of root's and directories of his own. What root has elsewhere stays as it is, and a capture that is said to
+/// have been recorded is whole.
+#[test]
+fn nothing_is_written_elsewhere_when_another_replaces_the_directory_of_a_recording() {
+    let Some(bench) = Bench::set_up() else { return };
+    let tries = tries(6);
+    let victims = bench.path("victims");
+    bench.record(&[], &["pingpong", "--rounds", "100"]);
+    std::fs::create_dir(&victims).unwrap();
+    std::fs::rename(bench.path("capture"), victims.join("cap")).unwrap();
+    let before = held(&victims.join("cap"));
+    let lab = bench.keep_halting("fixed:200us", &[]);
+    let open = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(bench.path("."), open).unwrap();
+    let swaps = [
+        // The capture's own name, and that of a directory above it.
+        "mv a/cap a/away; ln -s $V/cap a/cap; rm a/cap; mkdir a/cap; rmdir a/cap; mv a/away a/cap",
+        "mv a away; ln -s $V a; rm a; mv away a",
+    ];
+    let (mut failures, mut noticed) = (Vec::new(), 0);
+    let mut random = SplitMix64(1402);
+    for number in 0..tries {
+        let dir = bench.path(&format!("foreign-{number}"));
+        std::fs::create_dir_all(dir.join("a")).unwrap();
+        for of in [dir.clone(), dir.join("a")] {
+            chown(of, Some(65_534), Some(65_534)).unwrap();
+        }
+        let swap = swaps[usize::try_from(number % 2).unwrap()];
+        let swap = swap.replace("$V", victims.to_str().unwrap());
+        let wait = random.below(1_200);
+        let (seconds, millis) = (wait / 1000, wait % 1000);
+        let script = format!(
+            "until [ -d a/cap ]; do :; done; sleep {seconds}.{millis:03}; while :; do {swap}; done"
+        );
+        let another = by_another(&dir, &script);
+        let recorder = Command::new(haltwise())
+            .args(["record", "--duration", "1s", "-o"])
+            .arg(dir.join("a/cap"))
+            .output()
+            .unwrap();
+        another.end(Signal::KILL);
+        if held(&victims.join("cap")) != before {
+            failures.push(format!("{number}: written elsewhere: {}", told(&recorder)));
+            break;
+        }
+        match recorder.status.code() {
+            Some(0 | 5) => {}
+            Some(1) => noticed += 1,
+            _ => failures.push(format!("{number}: {}", told(&recorder))),
+        }
+    }
+    lab.end(Signal::TERM);
+    println!("{noticed} of {tries} recordings ended by it");
+    judge("directories replaced while recorded", tries, &failures);
 }
 
 #[test]

@@ -395,6 +395,7 @@ impl Session {
         let bytes = written.tables.values().map(|table| table.bytes).sum();
         Ok(Summary {
             output: self.output,
+            id: written.id,
             ended_by,
             rung: self.collector.rung(),
             seconds: end_ns.saturating_sub(self.start_ns) as f64 / 1e9,

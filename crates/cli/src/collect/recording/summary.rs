@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use haltwise_capture::files::directory::DirectoryId;
 use haltwise_core::recording::{Overhead, Rung};
 use haltwise_core::units::Nanos;
 use serde::Serialize;
@@ -35,6 +36,9 @@ impl Started {
 #[derive(Debug, Serialize)]
 pub(crate) struct Summary {
     pub(crate) output: PathBuf,
+    /// Which directory that was.
+    #[serde(skip)]
+    pub(crate) id: DirectoryId,
     pub(crate) ended_by: String,
     pub(crate) rung: Rung,
     pub(crate) seconds: f64,
