@@ -11,6 +11,7 @@ mod explained;
 mod inside;
 mod interrupts;
 mod text;
+mod tuned;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -188,6 +189,7 @@ pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path, depth: Dept
         "inside",
         &inside::judge(&run.out_dir.join("inside"), binaries),
     );
+    wrong += tell("tuned", &tuned::judge(&run.out_dir.join("tuned"), binaries));
     say::note(&format!("all within {}", say::seconds(run.elapsed)));
     if wrong > 0 || run.exit_code != 0 {
         bail!(
@@ -413,6 +415,7 @@ fn script(phases: &[Phase], depth: Depth) -> String {
         );
     }
     let _ = writeln!(text, "inside {HALTPOLL} {}", inside::load(depth));
+    let _ = writeln!(text, "tuned {HALTPOLL} {}", tuned::loads(depth));
     text.push_str("settings web1\n");
     text.push_str("for vm in web1 web2 unstarted; do qmp $vm quit >/dev/null; done\n");
     text.push_str("wait\nexit $failed\n");
@@ -466,6 +469,7 @@ fn with_haltwise(kernel: &Kernel, binaries: &Binaries) -> Result<Vec<u8>> {
         include_bytes!("linux_guest/inside.sh").to_vec(),
     );
     root.file("sets", include_bytes!("linux_guest/sets").to_vec());
+    root.file("loads", include_bytes!("linux_guest/loads").to_vec());
     root.archive()
 }
 

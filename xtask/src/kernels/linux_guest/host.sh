@@ -170,6 +170,16 @@ END
     qmp "$2" stop >/dev/null
 }
 
+# Has `tune` choose inside the guest for one load after the other.
+tuned() { # VM, how many loads
+    mkdir /out/tuned
+    qmp "$1" cont >/dev/null
+    guest "$1" "sh /inside.sh tuned $2" >/out/tuned/said
+    guest "$1" 'tar -c -C /run/tuned .' | tar -x -C /out/tuned || fail "tuned: no results: $(cat /out/tuned/said)"
+    [ ! -e /out/tuned/failed ] || fail "tuned: $(cat /out/tuned/failed)"
+    qmp "$1" stop >/dev/null
+}
+
 # Records inside the guest what its CPUs poll and halt. KVM's counters are read while it stands still.
 inside() { # VM, size of each load
     mkdir /out/inside

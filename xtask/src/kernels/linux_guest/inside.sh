@@ -25,6 +25,30 @@ load() {
     guest-tool timer 1500 "$(($1 / 3))" >/dev/null
 }
 
+# The defaults, without limits that grew under what was set before: these would shrink with long idle times only.
+start_over() {
+    set_all 0 2 50000 0 Y
+    sleep 0.5
+    set_all 200000 2 50000 2 Y
+}
+
+# Each load under the defaults, then under what `tune` recommends for it. The commands that it prints are run as they are.
+tuned() { # how many loads
+    number=0
+    head -n "$1" /loads | while read -r load; do
+        number=$((number + 1))
+        into=$out/$number
+        mkdir $into
+        echo "$load" >$into/load
+        start_over
+        haltwise record --guest --buffer 4 -o $into/default -- sh -c "$load" >$into/said 2>&1 || return 1
+        haltwise tune --json $into/default >$into/tune.json 2>>$into/said || return 1
+        haltwise tune $into/default | sed -n 's/^  echo/echo/p' >$into/commands
+        sh -e $into/commands >>$into/said 2>&1 || return 1
+        haltwise record --guest --buffer 4 -o $into/tuned -- sh -c "$load" >>$into/said 2>&1 || return 1
+    done
+}
+
 # While it is recorded.
 under_sets() { # size of each load
     counters >$out/before
@@ -42,6 +66,12 @@ under_sets() { # size of each load
 
 case $1 in
 under-sets) under_sets "$2" ;;
+tuned)
+    out=/run/tuned
+    mkdir $out
+    tuned "$2" || echo "load $(cat $out/*/load | tail -1): $(cat $out/*/said | tail -3)" >$out/failed
+    start_over
+    ;;
 *)
     counters >/run/first
     mkdir $out
