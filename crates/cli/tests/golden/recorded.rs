@@ -6,8 +6,9 @@
 //! `poller`, and `pingpong` on the CPU of a `poller` that never gives it away. Under `--linux-guest --thorough`: a
 //! stock Linux guest under a stock QEMU (`xtask/src/kernels/linux_guest/explained.rs`), beside a second one that is
 //! paused and whose cpuidle driver is haltpoll; and `inside`, what that second one recorded of itself under twelve sets
-//! of parameters (`inside.rs` there; docs/guest.md shows it). On Linux 6.18: `pingpong --gap fixed:125us --cap 200us`, and `poller
-//! --guest-poll fixed:always`. Never made anew by these tests.
+//! of parameters (`inside.rs` there; docs/guest.md shows it). On Linux 6.18: `pingpong --gap fixed:125us --cap 200us`, `poller
+//! --guest-poll fixed:always`, and a stock QEMU 7.2 whose guest kicks a virtio device without ioeventfd and with it
+//! (`tests/live/devices.rs`). Never made anew by these tests.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -17,7 +18,7 @@ use serde_json::Value;
 use super::{compare, fits, haltwise, home};
 
 /// A capture, and the rules that fire on it.
-const CAPTURES: [(&str, &[&str]); 14] = [
+const CAPTURES: [(&str, &[&str]); 16] = [
     ("windows", &["windows-without-stimer"]),
     ("windows-128hz", &["windows-without-stimer"]),
     ("polled", &["port-polling"]),
@@ -39,6 +40,8 @@ const CAPTURES: [(&str, &[&str]); 14] = [
     ("unseen", &["unseen-polling"]),
     // guest-never-halts fires too, and its remedy is withheld: no other task wants the CPU.
     ("never-halts", &["guest-veto"]),
+    ("kicked", &["vmm-devices"]),
+    ("kicked-ioeventfd", &[]),
 ];
 
 fn json(arguments: &[&str]) -> Value {

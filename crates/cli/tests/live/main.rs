@@ -15,6 +15,7 @@ mod causes;
 mod ceilings;
 mod command;
 mod crowd;
+mod devices;
 #[path = "../agree/documents.rs"]
 mod documents;
 mod ends;

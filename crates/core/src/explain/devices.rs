@@ -10,8 +10,8 @@ use super::evidence::{Evidence, Guest, tally};
 use super::remedy::{Does, Remedy};
 use super::say::{nanos, rate, took};
 use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
-use crate::exit::Kind;
 use crate::exit::account::Account as ExitAccount;
+use crate::exit::{Kind, SubKey};
 
 pub(super) const RULE: Rule = Rule {
     id: "vmm-devices",
@@ -28,7 +28,11 @@ const BLOCKS_NS: u64 = 20_000;
 const DEVICE_PORTS: u64 = 0x400;
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    evidence.each_exits(of_guest)
+    if evidence.tells(SubKey::Mmio) {
+        evidence.each_about(SubKey::Mmio, of_guest)
+    } else {
+        evidence.each_exits(of_guest)
+    }
 }
 
 fn of_guest(guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
@@ -44,15 +48,18 @@ fn of_guest(guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
         return None;
     }
     let has = |is: bool| if is { "yes" } else { "no" };
+    let each = match each_ns {
+        0 => String::new(),
+        ns => format!(", {} each", nanos(ns)),
+    };
     Some(Found {
         who: guest.whole(),
         signature: format!(
-            "{} writes to ports and device memory, {}; they {}, {} each. QEMU: ioeventfd off {}, iothreads \
-             {}, vhost {}.",
+            "{} writes to ports and device memory, {}; they {}{each}. QEMU: ioeventfd off {}, iothreads {}, vhost \
+             {}.",
             accesses.count,
             rate(per_s),
             took(&accesses),
-            nanos(each_ns),
             has(machine.no_ioeventfd),
             machine.iothreads,
             has(machine.vhost),
