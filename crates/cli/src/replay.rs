@@ -1,5 +1,5 @@
 //! The replay of a capture under other policies: [`play`] reads and plays, [`sums`] adds up, [`shortened`] keeps what a
-//! table shows of many VMs, [`price`] says what an exit costs, [`guest`] what polling in the guest is worth, [`quicker`]
+//! table shows of many VMs, [`guest`] says what polling in the guest is worth, [`quicker`]
 //! what shorter wake-ups would change; [`view`] declares the figures, [`build`] computes them, [`page`] shows them.
 
 pub(crate) mod build;

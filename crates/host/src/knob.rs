@@ -1,11 +1,12 @@
-//! The only writer of settings: KVM's four parameters of halt polling, now and at boot.
+//! The only writer of settings: KVM's four parameters of halt polling, and the five of a guest's governor, now and at
+//! boot.
 //!
 //! What was there before is on disk before anything is set, so that it can be restored: after a crash, and
 //! after a boot. What was modified externally since is left alone.
 //!
 //! | module | holds |
 //! |---|---|
-//! | `parameter` | the four parameters and the values they take |
+//! | `parameter` | the parameters and the values they take |
 //! | `target` | what can be set: parameters and boot files; a change of it |
 //! | `advice` | values that are allowed and likely to be a slip or to cost |
 //! | `baseline` | what is set and what was there before; what a crash or a boot made of it |

@@ -13,6 +13,9 @@ use crate::root::{Root, RootError};
 /// Where KVM's module parameters are, for texts that tell people what to type.
 pub const KVM: &str = "/sys/module/kvm/parameters";
 
+/// Where those of the guest's governor are.
+pub const HALTPOLL: &str = "/sys/module/haltpoll/parameters";
+
 /// A file that holds one setting.
 #[derive(Debug)]
 struct Source {

@@ -5,14 +5,12 @@ use haltwise_core::tune::Sums;
 use haltwise_core::tune::advice::Verdict;
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::verify::guest::Parameter;
+use haltwise_host::params::HALTPOLL;
 
 use super::{GuestCandidates, MOST_STEAL, Place};
 use crate::number::{nanos_f64, percent, share};
 use crate::recommend::say::{change, interval, parameters, time};
 use crate::recommend::view::settings;
-
-/// Where the parameters are.
-const HALTPOLL: &str = "/sys/module/haltpoll/parameters";
 
 /// From which share of the halts on, polled in the recording and asleep in the replay or the other way round, a
 /// recommendation says so. Replays of a stock guest that left its parameters alone were off by less
