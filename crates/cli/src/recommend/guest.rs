@@ -13,8 +13,9 @@ use haltwise_core::kvm::guest::{Params, Rule};
 use haltwise_core::kvm::{Arch, Knobs};
 use haltwise_core::replay::Cost;
 use haltwise_core::tune::advice::{self, Comparison, Final, Finalist, LEAST_GAIN};
+use haltwise_core::tune::candidates::Candidate;
 use haltwise_core::tune::figures::{self, Played, Subject};
-use haltwise_core::tune::guest::{self, Entry, Governor};
+use haltwise_core::tune::guest::{self, Entry, Governor, Limits};
 use haltwise_core::tune::search::{self, Aim};
 use haltwise_core::tune::stage;
 use haltwise_core::tune::{Advice, Goal, Material, Sums, Terms};
@@ -106,10 +107,10 @@ pub(crate) enum Place {
 pub(crate) const MOST_STEAL: f64 = 0.1;
 
 /// Idle periods that are kept at most; more are thinned by stretches of time. Each is played under about a thousand
-/// settings, 25 ns each.
+/// settings, one by one.
 pub(super) const MOST_PERIODS: u64 = 1_000_000;
 
-/// Seeks.
+/// Searches the settings, and advises.
 pub(crate) fn search(
     opened: &Opened,
     request: &TuneRequest,
@@ -291,32 +292,43 @@ fn rows(
     crew: &Threads,
 ) -> Result<(Rows, f64), Failure> {
     let cost: &Cost = &advice.goal.aim.cost;
-    let setting = |finalist: &Finalist<Params>| {
+    let setting = |params, limits| {
         Subject::Guest(Entry {
             rule,
-            params: finalist.knobs,
-            start: finalist.start,
+            params,
+            limits,
         })
     };
     let off = Params {
         guest_halt_poll_ns: 0,
         ..Params::default()
     };
-    let off = Subject::Guest(Entry {
-        rule,
-        params: off,
-        start: haltwise_core::policy::Start::Zero,
-    });
     let of_host = Subject::Setting(stage::Entry {
         start: host.choice.start,
         ..stage::Entry::new(host.choice.knobs)
     });
+    let is_default = of
+        .default
+        .knobs
+        .is_same(&of.in_force.knobs, &material.terms);
+    let default_limits = if is_default {
+        Limits::Recorded
+    } else {
+        Limits::Zero
+    };
     let mut rows = vec![
-        (GuestRow::InForce, setting(&of.in_force)),
-        (GuestRow::Default, setting(&of.default)),
+        (
+            GuestRow::InForce,
+            setting(of.in_force.knobs, Limits::Recorded),
+        ),
+        (GuestRow::Default, setting(of.default.knobs, default_limits)),
     ];
-    rows.extend((advice.choice.as_ref()).map(|choice| (GuestRow::Choice, setting(choice))));
-    rows.extend([(GuestRow::Off, off), (GuestRow::Host, of_host)]);
+    let choice = advice.choice.as_ref();
+    rows.extend(choice.map(|choice| (GuestRow::Choice, setting(choice.knobs, Limits::Zero))));
+    rows.extend([
+        (GuestRow::Off, setting(off, Limits::Zero)),
+        (GuestRow::Host, of_host),
+    ]);
     let mut subjects = vec![Subject::Policy("clairvoyant".parse()?)];
     subjects.extend(rows.iter().map(|(_, subject)| subject.clone()));
     let mut played = figures::figures(material, &subjects, cost, crew)?.into_iter();

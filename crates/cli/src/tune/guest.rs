@@ -16,7 +16,7 @@ use crate::recommend::guest::{GuestRow, Place, search};
 use crate::recommend::{is_partial, say};
 use crate::shown::Shown;
 
-/// Seeks and prints.
+/// Searches and prints.
 pub(crate) fn run(
     opened: &Opened,
     request: &TuneRequest,
@@ -133,19 +133,31 @@ fn rejected(page: &mut Page, view: &GuestTuneResult) {
     }
 }
 
-fn commands(page: &mut Page, view: &GuestTuneResult) {
-    if view.commands.is_empty() {
-        return;
-    }
-    page.heading("To apply it, in the guest");
-    let apply = view.apply.as_deref().unwrap_or_default();
-    let mut lines = apply.split(" --set ").peekable();
+/// A command, each of its settings on a line of its own.
+fn command(page: &mut Page, text: &str) {
+    let mut lines = text.split(" --set ").peekable();
     let mut before = "  ";
     while let Some(line) = lines.next() {
         let more = if lines.peek().is_some() { " \\" } else { "" };
         page.line(&format!("{before}{line}{more}"));
         before = "      --set ";
     }
+}
+
+fn commands(page: &mut Page, view: &GuestTuneResult) {
+    if let Some((on_host, in_guest)) = view.host_commands.split_last() {
+        page.heading("To apply it");
+        for text in in_guest {
+            page.line(&format!("  {text}  # in the guest"));
+        }
+        command(page, &format!("{on_host}  # on the host"));
+        return;
+    }
+    if view.commands.is_empty() {
+        return;
+    }
+    page.heading("To apply it, in the guest");
+    command(page, view.apply.as_deref().unwrap_or_default());
     page.line("  or, without undo:");
     for command in &view.commands {
         page.line(&format!("  {command}"));

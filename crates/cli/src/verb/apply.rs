@@ -43,8 +43,8 @@ Exits with 5 if a parameter was set but does not apply to a running VM, or if a
 ceiling of the plan was not set (its VM does not run, or its VMM cannot be
 asked), with 3 if this kernel does not have the parameter or it is read-only.
 
-In a guest, the parameters of its governor haltpoll are set, kept and restored in
-the same way: guest_halt_poll_ns, guest_halt_poll_grow and the others."
+In a guest, the parameters of its governor haltpoll are set, kept and restored
+in the same way: guest_halt_poll_ns, guest_halt_poll_grow and the others."
 )]
 pub(crate) struct Arguments {
     /// Plan written by `haltwise tune --plan`

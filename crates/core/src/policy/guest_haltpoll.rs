@@ -11,7 +11,7 @@
 //! over-committed hosts: it polls whether or not somebody else wants the CPU. Source:
 //! [`crate::kvm::guest`].
 
-use super::{Ask, Entry, Policy, Seen, Side, Start};
+use super::{Ask, Entry, Policy, Seen, Side};
 use crate::kvm::Version;
 use crate::kvm::guest::{Last, Params, Rule};
 
@@ -41,16 +41,17 @@ pub(super) const ENTRY: Entry = Entry {
                 .word("allow_shrink", &may_shrink, "Y or N")?
                 .unwrap_or(default.allow_shrink),
         };
-        Ok(guest_haltpoll(rule, params, setting.start))
+        let limit_ns = setting.start.window(params.guest_halt_poll_ns);
+        Ok(guest_haltpoll(rule, params, limit_ns))
     },
 };
 
-/// The governor under these parameters.
-pub fn guest_haltpoll(rule: Rule, params: Params, start: Start) -> Box<dyn Policy> {
+/// The governor under these parameters, from this limit on.
+pub fn guest_haltpoll(rule: Rule, params: Params, limit_ns: u32) -> Box<dyn Policy> {
     Box::new(GuestHaltpoll {
         rule,
         params,
-        limit_ns: start.window(params.guest_halt_poll_ns),
+        limit_ns,
     })
 }
 

@@ -57,7 +57,7 @@ impl<S> Finalist<S> {
     }
 
     /// The other start is the one that counts.
-    pub(super) fn turn(&mut self) {
+    fn turn(&mut self) {
         std::mem::swap(&mut self.parts, &mut self.others);
         self.start = match self.start {
             Start::Zero => Start::Ceiling,
@@ -66,7 +66,7 @@ impl<S> Finalist<S> {
     }
 
     /// Whether as many halts as recorded sleep from the other start, rather than from this one.
-    pub(super) fn is_nearer_from_ceiling(&self, material: &Material) -> bool {
+    fn is_nearer_from_ceiling(&self, material: &Material) -> bool {
         let recorded = material.seats.iter().map(|seated| seated.recorded.blocks);
         let recorded: u64 = recorded.sum();
         let off = |parts: &[Sums]| Sums::total(parts).blocks.abs_diff(recorded);

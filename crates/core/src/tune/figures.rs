@@ -219,7 +219,7 @@ fn build(
 ) -> Result<Run, SpecError> {
     match subject {
         Subject::Setting(entry) => stage::kvm(&material.terms, seated, entry),
-        Subject::Guest(entry) => Ok(guest::run(entry)),
+        Subject::Guest(entry) => Ok(guest::run(entry, seated)),
         Subject::Policy(spec) => {
             let in_force = Entry {
                 ceilings: stage::CeilingsOf::Recorded,

@@ -68,6 +68,7 @@ struct Taken {
     /// The ceiling at the first halt, and whether it is its VM's own.
     ceiling_ns: Option<u32>,
     is_own: bool,
+    first_window_ns: Option<u32>,
 }
 
 /// A halt whose wake-up latency is to be taken from a table.
@@ -168,6 +169,7 @@ impl Taken {
             owed: Vec::new(),
             ceiling_ns: first.ceiling_ns,
             is_own: first.ceiling_source == CeilingSource::Cap,
+            first_window_ns: first.window_ns,
         }
     }
 
@@ -204,6 +206,7 @@ impl Taken {
             follow: survey.follow(seat, terms.arrivals),
             ceiling_ns: self.ceiling_ns.unwrap_or(terms.in_force.halt_poll_ns),
             own_ceiling_ns: own,
+            first_window_ns: self.first_window_ns,
             weight_milli: (seat.vm).and_then(|vm| terms.weights_milli.get(&vm).copied()),
             recorded: self.recorded,
         })

@@ -34,7 +34,7 @@ pub struct Governor {
     pub in_force: Params,
 }
 
-/// A setting of the governor, and from where.
+/// A setting of the governor, and where limits begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry {
     /// The algorithm.
@@ -42,7 +42,30 @@ pub struct Entry {
     /// The parameters.
     pub params: Params,
     /// Where limits begin.
-    pub start: Start,
+    pub limits: Limits,
+}
+
+/// Where the limits of CPUs begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Limits {
+    /// At 0, as a new CPU's does.
+    Zero,
+    /// At `guest_halt_poll_ns`.
+    Ceiling,
+    /// Where they were when the recording began: a limit outlives a change of the parameters. At 0 where that was not
+    /// recorded.
+    Recorded,
+}
+
+impl Limits {
+    /// The limit of a CPU's first idle period, in nanoseconds.
+    fn limit_ns(self, params: &Params, seated: &Seated) -> u32 {
+        match self {
+            Self::Zero => 0,
+            Self::Ceiling => params.guest_halt_poll_ns,
+            Self::Recorded => seated.first_window_ns.unwrap_or(0),
+        }
+    }
 }
 
 impl Candidate for Params {
@@ -123,7 +146,7 @@ fn fit(
     let zero = |&params: &Params| Entry {
         rule,
         params,
-        start: Start::Zero,
+        limits: Limits::Zero,
     };
     let entries: Vec<Entry> = wanted.iter().map(zero).collect();
     let parts = play(material, &entries, false, what, crew);
@@ -146,15 +169,17 @@ pub fn play_final(
     let rule = *rule;
     let mut all = vec![*in_force, Params::default()];
     all.extend(advice::wanted(material, in_force, found, aims));
-    let entries: Vec<Entry> = (all.iter())
-        .flat_map(|&params| {
-            [Start::Zero, Start::Ceiling].map(|start| Entry {
-                rule,
-                params,
-                start,
-            })
-        })
-        .collect();
+    let entry = |params, limits| Entry {
+        rule,
+        params,
+        limits,
+    };
+    // What is in force goes on from where it was.
+    let pair = |(at, &params): (usize, &Params)| match at {
+        0 => [Limits::Recorded, Limits::Ceiling].map(|limits| entry(params, limits)),
+        _ => [Limits::Zero, Limits::Ceiling].map(|limits| entry(params, limits)),
+    };
+    let entries: Vec<Entry> = all.iter().enumerate().flat_map(pair).collect();
     let sums = play(material, &entries, true, "judge", crew);
     let finalist = |(params, pair): (&Params, &[Vec<Sums>])| Finalist {
         knobs: *params,
@@ -163,15 +188,14 @@ pub fn play_final(
         others: pair[1].clone(),
         late: Vec::new(),
     };
-    let mut finalists: Vec<Finalist<Params>> =
-        all.iter().zip(sums.chunks(2)).map(finalist).collect();
-    if finalists[0].is_nearer_from_ceiling(material) {
-        // Whoever is what is in force under another name has the same figures.
-        let in_force = finalists[0].knobs;
-        for finalist in &mut finalists {
-            if finalist.knobs.is_same(&in_force, &material.terms) {
-                finalist.turn();
-            }
+    let finalists = all.iter().zip(sums.chunks(2)).map(finalist);
+    let mut finalists: Vec<Finalist<Params>> = finalists.collect();
+    // Whoever is what is in force under another name has the same figures.
+    let (first, rest) = finalists.split_at_mut(1);
+    for finalist in rest {
+        if finalist.knobs.is_same(&first[0].knobs, &material.terms) {
+            finalist.parts.clone_from(&first[0].parts);
+            finalist.others.clone_from(&first[0].others);
         }
     }
     let others = finalists.split_off(2);
@@ -217,7 +241,7 @@ fn play_one(material: &Material, seated: &Seated, entry: &Entry, is_whole: bool)
     } else {
         vec![material.halves(seated).0.len()]
     };
-    let mut run = run(entry);
+    let mut run = run(entry, seated);
     // What an oracle would pay is not asked here, so any cost will do.
     let frame = stage::frame(seated, Cost::FREE);
     let mut from = 0;
@@ -232,12 +256,9 @@ fn play_one(material: &Material, seated: &Seated, entry: &Entry, is_whole: bool)
 }
 
 /// The governor under a setting, ready to run on a CPU.
-pub(super) fn run(entry: &Entry) -> Run {
-    Run::new(policy::guest_haltpoll(
-        entry.rule,
-        entry.params,
-        entry.start,
-    ))
+pub(super) fn run(entry: &Entry, seated: &Seated) -> Run {
+    let limit_ns = entry.limits.limit_ns(&entry.params, seated);
+    Run::new(policy::guest_haltpoll(entry.rule, entry.params, limit_ns))
 }
 
 /// Parts of a setting of the host, with the exits and IPIs that its halts have then: those of a guest that never
@@ -259,7 +280,7 @@ pub fn never_polls(material: &Material, rule: Rule, crew: &impl Crew) -> Vec<Sum
             guest_halt_poll_ns: 0,
             ..Params::default()
         },
-        start: Start::Zero,
+        limits: Limits::Zero,
     };
     let mut parts = play(material, &[off], true, "judge", crew);
     parts.pop().unwrap_or_default()

@@ -82,6 +82,8 @@ pub struct Seated {
     pub own_ceiling_ns: Option<u32>,
     /// What latency is worth to its VM, if that has a goal of its own.
     pub weight_milli: Option<u64>,
+    /// The window of its first halt, where that was recorded: of a CPU of a guest, its limit.
+    pub first_window_ns: Option<u32>,
     /// What was recorded.
     pub recorded: Recorded,
 }

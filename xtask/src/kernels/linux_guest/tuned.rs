@@ -135,12 +135,9 @@ fn load(dir: &Path, binaries: &Binaries) -> Result<Load> {
     let tuned = std::fs::read(dir.join("tune.json"))?;
     let tuned: Tuned = serde_json::from_slice(&tuned).context("understand haltwise tune")?;
     let row = |name: &str| tuned.rows.iter().find(|row| row.name == name);
-    let chosen = match tuned.place.as_str() {
-        "guest" => row("choice"),
-        // Its host does not follow here.
-        "host" => row("off"),
-        _ => row("in-force"),
-    };
+    // Nothing is set where its host should poll instead.
+    let is_set = tuned.place == "guest";
+    let chosen = row(if is_set { "choice" } else { "in-force" });
     let (current, chosen) = row("in-force").zip(chosen).context("no such row")?;
     let each = [
         measured(&dir.join("default"), binaries)?,

@@ -9,7 +9,8 @@ use haltwise_host::params::HALTPOLL;
 
 use super::{GuestCandidates, MOST_STEAL, Place};
 use crate::number::{nanos_f64, percent, share};
-use crate::recommend::say::{change, interval, parameters, time};
+use crate::plan::Settings;
+use crate::recommend::say::{apply as apply_on_host, change, interval, parameters, time};
 use crate::recommend::view::settings;
 
 /// From which share of the halts on, polled in the recording and asleep in the replay or the other way round, a
@@ -49,6 +50,16 @@ pub(crate) fn apply(from: &Params, to: &Params) -> Option<String> {
     let set = |(name, value)| format!(" --set {name}={value}");
     let each: String = beyond(from, to).into_iter().map(set).collect();
     (!each.is_empty()).then(|| format!("haltwise apply{each} --yes"))
+}
+
+/// How to have the host poll instead: the driver haltpoll keeps it from that as long as it is loaded.
+pub(crate) fn host_commands(of: &GuestCandidates, host: &Settings) -> Vec<String> {
+    if of.place() != Place::Host {
+        return Vec::new();
+    }
+    let is_loaded = of.governor_name.as_deref() == Some("haltpoll");
+    let unload = is_loaded.then(|| "modprobe -r cpuidle_haltpoll".to_owned());
+    unload.into_iter().chain([apply_on_host(host)]).collect()
 }
 
 /// How to write by hand what differs.

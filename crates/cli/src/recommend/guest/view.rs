@@ -57,11 +57,13 @@ figures! {
         pub(crate) notes: Vec<String> = Words,
         /// The setting in force when recorded.
         pub(crate) in_force: Params = Object,
-        /// The setting to write in the guest; `null` to leave it.
+        /// The setting to write in the guest; `null` to leave it, or if `place` is not `guest`.
         pub(crate) recommended: Option<Params> = Object,
         /// The best setting of KVM in the host for the same halts, if the guest does not poll; it is recommended if
         /// `place` is `host`.
         pub(crate) host: Settings = Object,
+        /// How to have the host poll, if `place` is `host`: what is run in the guest, then on the host.
+        pub(crate) host_commands: Vec<String> = Words,
         /// The best setting in the guest less what is in force.
         pub(crate) against_in_force: Option<haltwise_core::tune::advice::Comparison> = Record(COMPARISON, "{}"),
         /// The setting `host` less what is in force in the guest.
@@ -167,15 +169,9 @@ figures! {
 pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestTuneResult {
     let (advice, in_force) = (&of.advice, of.governor.in_force);
     let place = of.place();
-    let recommended = match (place, &advice.choice) {
-        (Place::Guest, Some(choice)) => Some(choice.knobs),
-        (Place::Host, _) if in_force.guest_halt_poll_ns > 0 => Some(Params {
-            guest_halt_poll_ns: 0,
-            allow_shrink: true,
-            ..in_force
-        }),
-        _ => None,
-    };
+    let choice = advice.choice.as_ref().filter(|_| place == Place::Guest);
+    let recommended = choice.map(|choice| choice.knobs);
+    let host = settings(&of.host.choice.knobs, Reach::of(&of.material.terms.rule()));
     let rejected = |(setting, why_not): &(Params, _)| RejectedParams {
         setting: *setting,
         why: why(why_not),
@@ -192,7 +188,8 @@ pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> G
         notes: say::notes(of),
         in_force,
         recommended,
-        host: settings(&of.host.choice.knobs, Reach::of(&of.material.terms.rule())),
+        host_commands: say::host_commands(of, &host),
+        host,
         against_in_force: advice.against_in_force,
         host_against_in_force: of.host.against_in_force,
         rows: of.rows.iter().map(|row| figures(of, row)).collect(),

@@ -10,7 +10,7 @@ const CEILINGS_NS: [u32; 20] = [
     400_000, 500_000, 750_000, 1_000_000, 1_500_000, 2_000_000, 3_000_000, 5_000_000, LONGEST_NS,
 ];
 
-/// No ceiling is sought above this, in nanoseconds.
+/// No ceiling above this is evaluated, in nanoseconds.
 pub(super) const LONGEST_NS: u32 = 10_000_000;
 
 /// First limits of the grid in nanoseconds; the ceiling itself comes to them.

@@ -169,7 +169,7 @@ proptest! {
     ) {
         let material = material("exp:60us", 600);
         let params = Params { guest_halt_poll_ns: max, grow, grow_start, shrink, allow_shrink };
-        let entry = Entry { rule: governor(params).rule, params, start: Start::Zero };
+        let entry = Entry { rule: governor(params).rule, params, limits: Limits::Zero };
         let spec: Spec = format!(
             "guest-haltpoll:max={max}ns,grow={grow},grow_start={grow_start}ns,shrink={shrink},\
              allow_shrink={},kernel={VERSION}",
@@ -181,4 +181,23 @@ proptest! {
         prop_assert_eq!(&played[0], &played[1]);
         prop_assert_eq!(Sums::total(&parts[0][1..]), played[0].sums);
     }
+}
+
+/// A limit that an earlier, longer ceiling left behind goes on where it was: what is in force is replayed so.
+#[test]
+fn what_is_in_force_goes_on_from_the_limits_that_were_recorded() {
+    let mut material = material("fixed:300us", 400);
+    let in_force = Params {
+        allow_shrink: false,
+        ..Params::default()
+    };
+    let governor = governor(in_force);
+    let blocks = |material: &Material| {
+        let of = play_final(material, &governor, &[], &[], &Alone);
+        Sums::total(&of.in_force.parts).blocks
+    };
+    // Sleeps of 300 us are longer than the ceiling: a limit of 0 does not grow.
+    assert_eq!(blocks(&material), 400);
+    material.seats[0].first_window_ns = Some(500_000);
+    assert_eq!(blocks(&material), 0);
 }
