@@ -15,7 +15,7 @@ use super::attach::{Attached, attach, explain};
 use super::cost::Cost;
 use super::counts::{CountsReader, Seen};
 use super::exits::ExitCounter;
-use super::missed::{Missed, lost_by};
+use super::missed::{Missed, OF_KVM, lost_by};
 use super::places::Places;
 use super::program::Programs;
 use super::record::{RawHalt, SIZE as HALT_SIZE};
@@ -101,7 +101,7 @@ impl BpfCollector {
             walk_took_ns: 0,
             last_losses_ns: 0,
             lost_before: [0; LOST_CAUSES],
-            missed: Missed::default(),
+            missed: Missed::new(&OF_KVM),
         };
         let now = clock::monotonic_ns();
         collector.refresh_param();

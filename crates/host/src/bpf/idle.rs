@@ -26,7 +26,7 @@ use self::skel::{IdleProgs, IdleSkel, IdleSkelBuilder};
 use super::attach::{explain, hush_libbpf};
 use super::cost::Cost;
 use super::links::Links;
-use super::missed::lost_by;
+use super::missed::{Missed, OF_IDLE, lost_by};
 use super::program::Programs;
 use crate::clock;
 use crate::collector::{CollectError, CollectOptions, Collector, Counting};
@@ -53,6 +53,7 @@ pub struct IdleCollector {
     device: Device,
     cost: Cost,
     lost_before: u64,
+    missed: Missed,
 }
 
 impl std::fmt::Debug for IdleCollector {
@@ -99,6 +100,7 @@ impl IdleCollector {
             device,
             cost: Cost::default(),
             lost_before: 0,
+            missed: Missed::new(&OF_IDLE),
         };
         collector.tick_cost(clock::monotonic_ns());
         Ok(collector)
@@ -143,6 +145,8 @@ impl IdleCollector {
             });
             self.lost_before = total;
         }
+        let programs = Self::programs(&self.skel.progs, self.device);
+        facts.lost.extend(self.missed.lost(now_ns, &programs));
         Ok(())
     }
 

@@ -11,8 +11,8 @@ use super::attach::explain;
 use super::program::{ExitPrograms, Programs, misses};
 use crate::collector::CollectError;
 
-/// What each count of misses is of.
-const PLACES: [&str; 5] = [
+/// What each count of misses is of, where KVM's halts are recorded.
+pub(super) const OF_KVM: [&str; 5] = [
     "halts: runs of kvm_vcpu_wakeup's program that the kernel left out",
     "grow and shrink: runs of kvm_halt_poll_ns's program that the kernel left out",
     "wake-ups: runs of sched_waking's program that the kernel left out",
@@ -20,8 +20,17 @@ const PLACES: [&str; 5] = [
     "exits: runs of programs that the kernel left out",
 ];
 
+/// The same where idle CPUs are.
+pub(super) const OF_IDLE: [&str; 5] = [
+    "idle periods: runs of cpu_idle's program that the kernel left out",
+    "grow and shrink: runs of guest_halt_poll_ns's program that the kernel left out",
+    "wakes: runs of sched_wake_idle_without_ipi's program that the kernel left out",
+    "what woke: runs of programs of interrupts and timers that the kernel left out",
+    "exits: runs of programs that the kernel left out",
+];
+
 /// Misses of each kind, ever.
-type Misses = [u64; PLACES.len()];
+type Misses = [u64; OF_KVM.len()];
 
 /// How often the programs could not hand something over, on all CPUs, by a cause of their map of losses.
 pub(super) fn lost_by(map: &impl MapCore, cause: u32) -> Result<u64, CollectError> {
@@ -36,12 +45,19 @@ pub(super) fn lost_by(map: &impl MapCore, cause: u32) -> Result<u64, CollectErro
 }
 
 /// The misses that were told already.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Missed {
+    places: &'static [&'static str; OF_KVM.len()],
     told: Misses,
 }
 
 impl Missed {
+    /// None yet; `places` are what they are of.
+    pub(super) fn new(places: &'static [&'static str; OF_KVM.len()]) -> Self {
+        let told = Misses::default();
+        Self { places, told }
+    }
+
     /// What was missed since the last call.
     pub(super) fn lost(&mut self, now_ns: u64, programs: &Programs<'_>) -> Vec<Lost> {
         self.since(now_ns, all(programs))
@@ -49,11 +65,11 @@ impl Missed {
 
     fn since(&mut self, now_ns: u64, now: Misses) -> Vec<Lost> {
         let before = std::mem::replace(&mut self.told, now);
-        let counts = now.into_iter().zip(before).zip(PLACES);
+        let counts = now.into_iter().zip(before).zip(self.places);
         let lost = counts.map(|((now, before), place)| Lost {
             time_ns: now_ns,
             count: now.saturating_sub(before),
-            place: place.to_owned(),
+            place: (*place).to_owned(),
         });
         lost.filter(|lost| lost.count > 0).collect()
     }
@@ -76,13 +92,13 @@ mod test {
 
     #[test]
     fn every_miss_is_told_once_with_what_it_is_of() {
-        let mut missed = Missed::default();
+        let mut missed = Missed::new(&OF_KVM);
         let mut told = |time_ns, misses| {
             let lost = missed.since(time_ns, misses).into_iter();
             lost.map(|lost| (lost.time_ns, lost.count, lost.place))
                 .collect::<Vec<_>>()
         };
-        let place = |nth: usize| PLACES[nth].to_owned();
+        let place = |nth: usize| OF_KVM[nth].to_owned();
         assert_eq!(told(1, [0; 5]), []);
         assert_eq!(
             told(2, [3, 0, 1, 0, 0]),
