@@ -388,7 +388,7 @@ fn script(phases: &[Phase], depth: Depth) -> String {
     text.push_str(
         "echo 5000000 >/sys/module/kvm/parameters/halt_poll_ns\n\
          mkdir /wrapped\nln -s /bin/haltwise-exec /wrapped/qemu-system-x86_64\n\
-         launch web1 '' /wrapped/qemu-system-x86_64 192 initramfs\n\
+         launch web1 '' /wrapped/qemu-system-x86_64 384 initramfs\n\
          launch web2 'cpuidle_haltpoll.force=1 cpuidle.governor=haltpoll' qemu-system-x86_64 384 with-haltwise\n\
          wait_for web1\nwait_for web2\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n",
     );

@@ -18,7 +18,7 @@ use serde_json::Value;
 use super::{compare, fits, haltwise, home};
 
 /// A capture, and the rules that fire on it.
-const CAPTURES: [(&str, &[&str]); 16] = [
+const CAPTURES: [(&str, &[&str]); 17] = [
     ("windows", &["windows-without-stimer"]),
     ("windows-128hz", &["windows-without-stimer"]),
     ("polled", &["port-polling"]),
@@ -32,6 +32,15 @@ const CAPTURES: [(&str, &[&str]); 16] = [
         &["guest-veto", "over-committed-polling", "qemu-hpet"],
     ),
     ("no-hpet", &["guest-veto"]),
+    (
+        "faults",
+        &[
+            "ceiling-above-1ms",
+            "guest-page-faults",
+            "guest-veto",
+            "over-committed-polling",
+        ],
+    ),
     ("huge-pages", &["guest-veto"]),
     (
         "timers",

@@ -51,9 +51,9 @@ const NO_HUGE_PAGES: &str = "echo never >/sys/kernel/mm/transparent_hugepage/ena
 const HUGE_PAGES: &str = "echo always >/sys/kernel/mm/transparent_hugepage/enabled";
 
 /// Memory that neither the guest nor its host has touched yet: the second load goes beyond the first.
-const MEMORY: &str = "dd if=/dev/zero of=/run/memory bs=1M count=40 2>/dev/null; rm /run/memory";
+const MEMORY: &str = "dd if=/dev/zero of=/run/memory bs=1M count=110 2>/dev/null; rm /run/memory";
 const MORE_MEMORY: &str =
-    "dd if=/dev/zero of=/run/memory bs=1M count=76 2>/dev/null; rm /run/memory";
+    "dd if=/dev/zero of=/run/memory bs=1M count=180 2>/dev/null; rm /run/memory";
 
 const TIMERS: &str = "guest-tool timer 1 3000 & guest-tool timer 1 3000; wait";
 
