@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use anyhow::anyhow;
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_document::csv;
 
-use crate::exit::{Exit, Outcome};
+use crate::exit::{Exit, Failure, Outcome};
 use crate::html;
 use crate::html::content::{self, PageRequest};
 use crate::number::count;
@@ -114,9 +115,12 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     let (recording, ends) = load::load(&opened, over_time, &mut [looking.sink()])?;
     looking.go_on(&opened, &ends);
-    let recommended = opened
-        .must_be_of_host("tune")
-        .and_then(|()| looking.recommend(&opened, &request));
+    let recommended = if opened.info().side.is_host() {
+        looking.recommend(&opened, &request)
+    } else {
+        let error = anyhow!("of a guest `haltwise tune` has the recommendation");
+        Err(Failure::new(Exit::Unsupported, error))
+    };
     let summary = Recommendation::of(&recommended);
     let wanted = |vm: &Vm| wanted.contains(&vm.index);
     let mut report = build::report(&recording, wanted, summary, extent);

@@ -60,6 +60,10 @@ const LEAST: f64 = 0.1;
 /// times, which are not judged here.
 pub(super) fn judge(dir: &Path, binaries: &Binaries) -> Found {
     let mut found = Found::default();
+    if dir.join("without-governor").exists() {
+        "this kernel has no governor haltpoll".clone_into(&mut found.summary);
+        return found;
+    }
     let mut loads = Vec::new();
     for number in 1.. {
         let dir = dir.join(number.to_string());
