@@ -171,10 +171,10 @@ END
 }
 
 # Has `tune` choose inside the guest for one load after the other.
-tuned() { # VM, how many loads
+tuned() { # VM
     mkdir /out/tuned
     qmp "$1" cont >/dev/null
-    guest "$1" "sh /inside.sh tuned $2" >/out/tuned/said
+    guest "$1" "sh /inside.sh tuned" >/out/tuned/said
     guest "$1" 'tar -c -C /run/tuned .' | tar -x -C /out/tuned || fail "tuned: no results: $(cat /out/tuned/said)"
     [ ! -e /out/tuned/failed ] || fail "tuned: $(cat /out/tuned/failed)"
     qmp "$1" stop >/dev/null

@@ -33,7 +33,7 @@ start_over() {
 }
 
 # Each load under the defaults, then under what `tune` recommends for it. What it prints is run as it is, and undone.
-tuned() { # how many loads
+tuned() {
     # Debian's 6.1 is built without the governor.
     [ -d $params ] || {
         touch $out/without-governor
@@ -41,7 +41,7 @@ tuned() { # how many loads
     }
     mkdir -p /var/lib
     number=0
-    head -n "$1" /loads | while read -r load; do
+    while read -r load; do
         number=$((number + 1))
         into=$out/$number
         mkdir $into
@@ -55,7 +55,7 @@ tuned() { # how many loads
         haltwise record --guest --buffer 4 -o $into/tuned -- sh -c "$load" >>$into/said 2>&1 || return 1
         [ ! -s $into/command ] || haltwise undo >>$into/said 2>&1 || return 1
         [ "$(cat $params/*)" = "$defaults" ] || return 1
-    done
+    done </loads
 }
 
 # While it is recorded.
@@ -78,7 +78,7 @@ under-sets) under_sets "$2" ;;
 tuned)
     out=/run/tuned
     mkdir $out
-    tuned "$2" || echo "load $(cat $out/*/load | tail -1): $(cat $out/*/said | tail -3)" >$out/failed
+    tuned || echo "load $(cat $out/*/load | tail -1): $(cat $out/*/said | tail -3)" >$out/failed
     [ ! -d $params ] || start_over
     ;;
 *)
