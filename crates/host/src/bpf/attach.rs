@@ -14,11 +14,17 @@ use crate::collector::{CollectError, CollectOptions};
 use crate::support::rights;
 
 /// What loading and attaching BPF programs lacks where it is not permitted.
-fn lacking(may_load: bool) -> &'static str {
-    if may_load {
-        "more locked memory (RLIMIT_MEMLOCK, which CAP_SYS_RESOURCE raises), or a kernel that is not locked down"
-    } else {
-        "root, or CAP_BPF and CAP_PERFMON"
+fn lacking(may_load: bool, is_filtered: bool) -> &'static str {
+    match (may_load, is_filtered) {
+        (false, _) => "root, or CAP_BPF and CAP_PERFMON",
+        (true, true) => {
+            "a seccomp profile that allows bpf() with CAP_BPF; in a container: --security-opt seccomp=unconfined"
+        }
+        // Since Linux 5.11 the memory of BPF counts for the cgroup instead.
+        (true, false) => {
+            "a kernel that is not locked down; before Linux 5.11 more locked memory (RLIMIT_MEMLOCK, which \
+             CAP_SYS_RESOURCE raises)"
+        }
     }
 }
 
@@ -47,7 +53,7 @@ pub(super) fn explain(what: &str, error: &libbpf_rs::Error) -> CollectError {
         )),
         ErrorKind::PermissionDenied => CollectError::Denied {
             what: what.to_owned(),
-            need: lacking(rights::may_load_now()),
+            need: lacking(rights::may_load_now(), rights::is_filtered_now()),
         },
         ErrorKind::NotFound | ErrorKind::Unsupported => CollectError::Unsupported {
             what: what.to_owned(),

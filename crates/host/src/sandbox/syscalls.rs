@@ -96,11 +96,12 @@ mod filter {
 
     /// What no recorder calls once it is attached: it neither changes the machine, nor becomes somebody else, nor
     /// writes into other processes, nor speaks to a network.
-    const NEVER: [libc::c_long; 63] = [
+    const NEVER: [libc::c_long; 64] = [
         libc::SYS_ptrace,
         libc::SYS_process_vm_readv,
         libc::SYS_process_vm_writev,
         libc::SYS_kcmp,
+        libc::SYS_pidfd_getfd,
         libc::SYS_init_module,
         libc::SYS_finit_module,
         libc::SYS_delete_module,
@@ -162,6 +163,25 @@ mod filter {
         libc::SYS_shmget,
     ];
 
+    /// The bit of a call by x32, a second way into most calls of x86-64 (`arch/x86/include/uapi/asm/unistd.h`).
+    #[cfg(target_arch = "x86_64")]
+    const X32: libc::c_long = 0x4000_0000;
+
+    /// Calls that have other numbers by x32: `execve`, `ptrace`, `kexec_load`, `process_vm_readv`, `process_vm_writev` and
+    /// `execveat` (`arch/x86/entry/syscalls/syscall_64.tbl`).
+    #[cfg(target_arch = "x86_64")]
+    const OF_X32: [libc::c_long; 6] = [520, 521, 528, 539, 540, 545];
+
+    /// The same calls by the other ways in.
+    #[cfg(target_arch = "x86_64")]
+    fn other_ways(rules: &mut BTreeMap<i64, Vec<SeccompRule>>) {
+        let same: Vec<_> = rules.keys().copied().chain(OF_X32).collect();
+        rules.extend(same.into_iter().map(|call| (call | X32, Vec::new())));
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn other_ways(_: &mut BTreeMap<i64, Vec<SeccompRule>>) {}
+
     pub(in super::super) fn recorder(may_start: bool, may_ask: bool) -> io::Result<()> {
         let mut rules = listed(&NEVER);
         if !may_ask {
@@ -170,6 +190,7 @@ mod filter {
         if !may_start {
             rules.extend(listed(&[libc::SYS_execve, libc::SYS_execveat]));
         }
+        other_ways(&mut rules);
         let refused = SeccompAction::Errno(libc::EPERM.cast_unsigned());
         install(rules, SeccompAction::Allow, refused)
     }
@@ -238,5 +259,35 @@ mod filter {
             return false;
         };
         matches!(refusal.raw_os_error(), Some(libc::ENOSYS | libc::EINVAL))
+    }
+}
+
+#[cfg(test)]
+#[cfg(target_arch = "x86_64")]
+mod test {
+    use std::net::UdpSocket;
+    use std::process::Command;
+
+    use rustix::io::Errno;
+
+    /// A filter is the thread's that installs it, and for good.
+    fn filtered(may_start: bool) -> (Result<(), Errno>, bool, bool) {
+        let thread = std::thread::spawn(move || {
+            rustix::thread::set_no_new_privs(true).unwrap();
+            super::recorder(may_start, false).unwrap();
+            let root = rustix::process::chroot("/nowhere");
+            let speaks = UdpSocket::bind("127.0.0.1:0").is_ok();
+            (root, speaks, Command::new("true").status().is_ok())
+        });
+        thread.join().unwrap()
+    }
+
+    #[test]
+    fn a_recorder_cannot_call_what_is_listed() {
+        assert_eq!(filtered(false), (Err(Errno::PERM), false, false));
+        let (root, speaks, starts) = filtered(true);
+        assert_eq!((root, speaks), (Err(Errno::PERM), false));
+        assert!(starts);
+        assert!(UdpSocket::bind("127.0.0.1:0").is_ok());
     }
 }

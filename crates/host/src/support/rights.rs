@@ -80,6 +80,8 @@ impl Capability {
     }
 }
 
+const STATUS: &str = "proc/self/status";
+
 /// Whether this very process may trace the kernel now.
 pub(crate) fn may_trace_now() -> bool {
     holds(CapabilitySet::PERFMON) || holds(CapabilitySet::SYS_ADMIN)
@@ -88,6 +90,12 @@ pub(crate) fn may_trace_now() -> bool {
 /// Whether it may load BPF programs.
 pub(crate) fn may_load_now() -> bool {
     holds(CapabilitySet::BPF | CapabilitySet::PERFMON) || holds(CapabilitySet::SYS_ADMIN)
+}
+
+/// Whether a filter of system calls (seccomp) stands over it, as container engines install one.
+pub(crate) fn is_filtered_now() -> bool {
+    let status = Root::host().text(STATUS);
+    status.is_ok_and(|status| is_filtered(&status))
 }
 
 fn holds(wanted: CapabilitySet) -> bool {
@@ -107,10 +115,9 @@ pub struct Rights {
 impl Rights {
     /// Reads them.
     pub fn read(root: &Root) -> Result<Self, RootError> {
-        const PATH: &str = "proc/self/status";
-        let status = root.text(PATH)?;
+        let status = root.text(STATUS)?;
         let effective = effective(&status)
-            .ok_or_else(|| root.malformed(PATH, &status, "a status with CapEff"))?;
+            .ok_or_else(|| root.malformed(STATUS, &status, "a status with CapEff"))?;
         let paranoid = match root.number("proc/sys/kernel/perf_event_paranoid") {
             Ok(level) => Some(level),
             Err(error) if error.is_absent() => None,
@@ -153,6 +160,14 @@ fn effective(status: &str) -> Option<u64> {
     u64::from_str_radix(line.trim(), 16).ok()
 }
 
+/// `SECCOMP_MODE_FILTER` in `include/uapi/linux/seccomp.h` is 2.
+fn is_filtered(status: &str) -> bool {
+    let mut modes = status
+        .lines()
+        .filter_map(|line| line.strip_prefix("Seccomp:"));
+    modes.any(|mode| mode.trim() == "2")
+}
+
 #[cfg(test)]
 mod test {
     use super::*;
@@ -171,6 +186,16 @@ mod test {
         assert_eq!(effective(status), Some(0x1ff_feff_ffff));
         for bad in ["", "CapEff:", "CapEff:\tzz", "CapPrm:\t1"] {
             assert_eq!(effective(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_container_engines_filter_is_seen() {
+        assert!(is_filtered(
+            "CapEff:\t0\nSeccomp:\t2\nSeccomp_filters:\t1\n"
+        ));
+        for without in ["", "Seccomp:\t0\nSeccomp_filters:\t0\n", "Seccomp:\t1\n"] {
+            assert!(!is_filtered(without), "{without}");
         }
     }
 
