@@ -117,7 +117,7 @@ fn persist(
         }
         if old != new {
             let old_form = match &old {
-                Some(text) if !file.is_ours(text) => Some(machine::form(root, file)?),
+                Some(text) if !file.is_ours(text) => Some(machine::kept_form(root, file, text)?),
                 _ => None,
             };
             proposal.changes.push(Change {

@@ -9,6 +9,7 @@ use rustix::fs::OFlags;
 
 use super::disk::{self, Disk};
 use super::error::KnobError;
+use super::own;
 use super::parameter::{Parameter, ValueError};
 use super::target::{BootFile, Change, Form, Found, Target};
 use crate::ceiling::{CeilingError, Governed, Governor};
@@ -119,8 +120,34 @@ fn file(root: &Root, boot_file: BootFile) -> Result<Option<String>, KnobError> {
     })
 }
 
+/// How a file of somebody else lies there, if undo may bring it back.
+pub(super) fn kept_form(root: &Root, file: BootFile, text: &str) -> Result<Form, KnobError> {
+    let form = form(root, file)?;
+    restorable(root, file, text, &form).map_err(|why| {
+        let path = root.path(file.path());
+        KnobError::NotText { path, why }
+    })?;
+    Ok(form)
+}
+
+/// What undo brings back of somebody else sets options and does nothing else, and nobody but root can have written
+/// it: whatever a baseline says, no command gets into a boot file by it.
+fn restorable(root: &Root, file: BootFile, text: &str, form: &Form) -> Result<(), &'static str> {
+    if !file.sets_options_alone(text) {
+        return Err("it does more than set options");
+    }
+    let Some(link) = &form.link else {
+        let is_safe = form.mode & 0o7022 == 0;
+        return is_safe.then_some(()).ok_or("others may write it");
+    };
+    let path = root.path(file.path());
+    let leads_to = path.parent().map(|directory| directory.join(link));
+    let metadata = leads_to.and_then(|path| fs::metadata(path).ok());
+    own::is_ours(&metadata.ok_or("its link leads nowhere")?)
+}
+
 /// How a file lies there.
-pub(super) fn form(root: &Root, file: BootFile) -> Result<Form, KnobError> {
+fn form(root: &Root, file: BootFile) -> Result<Form, KnobError> {
     let path = root.path(file.path());
     let look = || -> io::Result<Form> {
         let metadata = path.symlink_metadata()?;
@@ -189,7 +216,10 @@ pub(super) fn write(root: &Root, disk: &mut Disk, change: &Change) -> Result<(),
         (Target::File(file), Some(text)) => {
             let path = root.path(file.path());
             let form = change.new_form.as_ref();
-            if form.is_none() && !file.is_ours(text) {
+            let may_lie_there = form.map_or(file.is_ours(text), |form| {
+                restorable(root, file, text, form).is_ok()
+            });
+            if !may_lie_there {
                 return Err(KnobError::Forged { path });
             }
             disk.replace(&path, text, 0o644, form)?;

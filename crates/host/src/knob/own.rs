@@ -23,7 +23,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Whether nobody but root and us can have written this.
-fn is_ours(metadata: &Metadata) -> Result<(), &'static str> {
+pub(super) fn is_ours(metadata: &Metadata) -> Result<(), &'static str> {
     let us = rustix::process::geteuid().as_raw();
     if ![0, us].contains(&metadata.uid()) {
         return Err("it is owned by another user");

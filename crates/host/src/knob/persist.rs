@@ -67,6 +67,22 @@ impl BootFile {
         self.text(&self.values(text)) == text
     }
 
+    /// Whether a text sets options alone, whoever wrote it: no command, alias or file of another kind.
+    pub(super) fn sets_options_alone(self, text: &str) -> bool {
+        text.lines().all(|line| {
+            let mut words = line.split_whitespace();
+            match (self, words.next()) {
+                (_, None) => true,
+                (_, Some(first)) if first.starts_with('#') => true,
+                (Self::Modprobe, first) => first == Some("options"),
+                (Self::Tmpfiles, first) => {
+                    let path = words.next().unwrap_or_default();
+                    first == Some("w") && path.starts_with("/sys/") && !path.contains("..")
+                }
+            }
+        })
+    }
+
     /// The values in a text of ours; none in one that is not.
     pub(super) fn values(self, text: &str) -> Values {
         let lines = text.strip_prefix(HEAD).unwrap_or_default().lines();
@@ -113,14 +129,20 @@ pub struct Rival {
 
 /// Where `modprobe.d` lies: a file in one hides those of its name in the next; all others are read in the
 /// order of their names (modprobe.d(5)).
-const MODPROBE: [&str; 4] = [
+const MODPROBE: [&str; 5] = [
     "etc/modprobe.d",
     "run/modprobe.d",
+    "usr/local/lib/modprobe.d",
     "usr/lib/modprobe.d",
     "lib/modprobe.d",
 ];
 /// The same of `tmpfiles.d` (tmpfiles.d(5)).
-const TMPFILES: [&str; 3] = ["etc/tmpfiles.d", "run/tmpfiles.d", "usr/lib/tmpfiles.d"];
+const TMPFILES: [&str; 4] = [
+    "etc/tmpfiles.d",
+    "run/tmpfiles.d",
+    "usr/local/lib/tmpfiles.d",
+    "usr/lib/tmpfiles.d",
+];
 
 /// Who sets the same parameters to something else at boot, and wins: options of files that are read after
 /// ours, and the kernel's command line, which modprobe puts behind all options.

@@ -48,6 +48,13 @@ fn slips_and_costs_are_told() {
     }
 }
 
+/// Guides name milliseconds for a guest's governor; a slip of the unit is one there, too.
+#[test]
+fn a_guest_polls_for_longer() {
+    assert_eq!(said(&[(Parameter::GuestHaltPollNs, 2_400_000)]), "");
+    assert!(said(&[(Parameter::GuestHaltPollNs, 80)]).contains("is 80us meant?"));
+}
+
 #[test]
 fn values_set_together_are_judged_together() {
     let both = [

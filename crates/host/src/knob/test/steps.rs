@@ -1,7 +1,7 @@
 //! Steps one by one: order, refusals, reboots, what is left to others.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
 use super::world::{AT_BOOT, World, request};
 use crate::knob::*;
@@ -359,6 +359,15 @@ fn a_boot_file_of_somebody_else_gets_back_its_mode_and_its_link() {
     world.undo_whole();
     let mode = fs::metadata(&path).unwrap().permissions().mode() & 0o7777;
     assert_eq!(mode, 0o640);
+    // Only root gives files away.
+    let group = 12_345;
+    if rustix::process::geteuid().is_root() {
+        std::os::unix::fs::chown(&path, None, Some(group)).unwrap();
+        world.apply(&wanted, None).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().gid(), 0);
+        world.undo_whole();
+        assert_eq!(fs::metadata(&path).unwrap().gid(), group);
+    }
     let elsewhere = world.path("etc/kvm-options");
     fs::rename(&path, &elsewhere).unwrap();
     std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
@@ -387,6 +396,73 @@ fn a_forged_baseline_writes_nothing_to_boot_files() {
     assert!(matches!(error, KnobError::Forged { .. }), "{error}");
     let text = world.file(BootFile::Modprobe).unwrap();
     assert!(!text.contains("install"), "{text}");
+}
+
+/// The same where the baseline says that the file was somebody else's.
+#[test]
+fn a_forged_file_of_somebody_else_is_not_restored() {
+    let world = World::new();
+    world.set_file(BootFile::Modprobe, Some("options kvm ignore_msrs=1\n"));
+    let mut wanted = request(&[(CEILING, 80_000)]);
+    wanted.persist = true;
+    wanted.take_over = true;
+    world.apply(&wanted, None).unwrap();
+    let elsewhere = world.path("etc/evil");
+    fs::write(&elsewhere, "install kvm /bin/sh -c evil\n").unwrap();
+    fs::set_permissions(&elsewhere, fs::Permissions::from_mode(0o666)).unwrap();
+    let link = |to: &str| Some(to.to_owned());
+    for (text, mode, leads_to) in [
+        ("install kvm /bin/sh -c evil\n", 0o644, None),
+        ("options kvm a=1\nalias kvm evil\n", 0o644, None),
+        ("options kvm a=1\n", 0o666, None),
+        ("options kvm a=1\n", 0o4755, None),
+        ("options kvm a=1\n", 0o777, link("../evil")),
+        ("options kvm a=1\n", 0o777, link("../nowhere")),
+    ] {
+        let mut writer = Writer::open(&world.root(), "haltwise undo", None).unwrap();
+        let mut reversal = writer.reversal(false).unwrap();
+        for change in &mut reversal.steps[0].changes {
+            if change.target == Target::File(BootFile::Modprobe) {
+                let form = change.new_form.as_mut().unwrap();
+                (form.mode, form.link) = (mode, leads_to.clone());
+                change.new = Some(text.to_owned());
+            }
+        }
+        let error = writer.undo(&reversal).unwrap_err();
+        assert!(matches!(error, KnobError::Forged { .. }), "{text}: {error}");
+        let now = world.file(BootFile::Modprobe).unwrap();
+        assert!(now.contains("halt_poll_ns=80000"), "{now}");
+    }
+}
+
+#[test]
+fn what_undo_could_not_restore_is_not_taken_over() {
+    let mut wanted = request(&[(CEILING, 80_000)]);
+    wanted.persist = true;
+    wanted.take_over = true;
+    let world = World::new();
+    let text = "options kvm a=1\ninstall kvm /bin/true\n";
+    world.set_file(BootFile::Modprobe, Some(text));
+    let error = world.apply(&wanted, None).unwrap_err().to_string();
+    assert!(error.contains("it does more than set options"), "{error}");
+    assert_eq!(world.file(BootFile::Modprobe).unwrap(), text);
+    let tmpfiles = [
+        (
+            "w /sys/module/kvm/parameters/halt_poll_ns - - - - 1\n",
+            true,
+        ),
+        ("# one\n\nw /sys/kernel/mm/x - - - - 1\n", true),
+        ("w /etc/shadow - - - - 1\n", false),
+        ("w /sys/../etc/shadow - - - - 1\n", false),
+        ("f /sys/module/x - - - - 1\n", false),
+    ];
+    for (text, is_harmless) in tmpfiles {
+        assert_eq!(
+            BootFile::Tmpfiles.sets_options_alone(text),
+            is_harmless,
+            "{text}"
+        );
+    }
 }
 
 #[test]
