@@ -266,7 +266,9 @@ pub enum CaptureWriteError {
         source: serde_json::Error,
     },
     /// Somebody is still recording into it.
-    #[error("convert capture {path}: a recorder is still writing to it")]
+    #[error(
+        "convert capture {path}: a recorder is still writing to it, or another process has locked it"
+    )]
     StillRecording {
         /// The directory.
         path: PathBuf,

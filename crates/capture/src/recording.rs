@@ -165,16 +165,29 @@ impl Recording {
         durability: Durability,
         asked: Asked,
     ) -> Result<Self, CaptureWriteError> {
-        let io = |act, source| CaptureWriteError::Io {
-            act,
+        let ours = Directory::make(directory).map_err(|source| CaptureWriteError::Io {
+            act: "create",
             path: directory.to_owned(),
             source,
-        };
-        let ours = Directory::make(directory).map_err(|source| io("create", source))?;
-        let ours = ours.asking(asked).durable(durability != Durability::Never);
-        if !ours.is_empty().map_err(|source| io("list", source))? {
+        })?;
+        Self::create_in(ours.asking(asked), info, durability)
+    }
+
+    /// The same, in a directory that is open.
+    pub fn create_in(
+        ours: Directory,
+        info: CaptureInfo,
+        durability: Durability,
+    ) -> Result<Self, CaptureWriteError> {
+        let ours = ours.durable(durability != Durability::Never);
+        let is_empty = ours.is_empty().map_err(|source| CaptureWriteError::Io {
+            act: "list",
+            path: ours.path().to_owned(),
+            source,
+        })?;
+        if !is_empty {
             return Err(CaptureWriteError::NotEmpty {
-                path: directory.to_owned(),
+                path: ours.path().to_owned(),
             });
         }
         let started = Self::start_in(&ours, info);

@@ -105,8 +105,13 @@ impl Segment {
     pub fn of(ring: &Path, number: u64) -> Self {
         Self {
             number,
-            path: ring.join(format!("{SEGMENT}{number:06}")),
+            path: ring.join(name(number)),
         }
+    }
+
+    /// What its directory is called.
+    pub fn name(&self) -> String {
+        name(self.number)
     }
 
     /// Bytes of its files.
@@ -114,6 +119,10 @@ impl Segment {
         let files = list(&self.path).unwrap_or_default();
         files.iter().map(|(_, bytes)| bytes).sum()
     }
+}
+
+fn name(number: u64) -> String {
+    format!("{SEGMENT}{number:06}")
 }
 
 impl RingInfo {

@@ -386,6 +386,11 @@ pub struct HostSample {
     /// CPU time of all CPUs in which a hypervisor below ran something else while they had work, since boot. It is
     /// part of `busy_ns`.
     pub steal_ns: Option<u64>,
+    /// Time that CPUs stood still, all of them together, since boot: all states of cpuidle but `POLL`. Looked at every
+    /// ten seconds, at the beginning and at the end.
+    pub idle_ns: Option<u64>,
+    /// Energy that CPU packages used since the recording began, in microjoules (RAPL); at the same times.
+    pub package_uj: Option<u64>,
 }
 
 /// Events that never reached us.

@@ -27,6 +27,8 @@ pub fn read(root: &Root, kernel_cpu_ns: Option<u64>) -> Result<HostSample, RootE
         bpf_cpu_ns: kernel_cpu_ns,
         recorder_rss_bytes: resident_bytes(&root.text("proc/self/statm").unwrap_or_default()),
         steal_ns: stat.steal.map(|steal| steal.saturating_mul(ns_per_tick)),
+        idle_ns: None,
+        package_uj: None,
     })
 }
 

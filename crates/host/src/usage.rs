@@ -3,7 +3,9 @@
 //! All are counters that only grow; what matters is the difference of two readings. A host that does
 //! not keep one of them gives [`RootError`], never zero.
 
+use haltwise_core::event::HostSample;
 use haltwise_core::ids::Tid;
+use haltwise_core::recording::Missing;
 
 use crate::root::{Root, RootError};
 
@@ -110,6 +112,52 @@ pub fn energy_uj(before: &[Package], after: &[Package]) -> Option<u64> {
     (before.len() == after.len()).then_some(sum)
 }
 
+/// Counters that are files of each CPU and package, too many to read with every sample.
+#[derive(Debug, Default)]
+pub struct Slow {
+    looked_ns: Option<u64>,
+    packages: Vec<Package>,
+    used_uj: u64,
+}
+
+/// Between two looks at them: a counter of energy begins again within the hour.
+const LOOK_NS: u64 = 10_000_000_000;
+
+impl Slow {
+    /// Adds them to a sample if it is time, or this is the last one. What a host does not keep stays unknown.
+    pub fn fill(&mut self, root: &Root, sample: &mut HostSample, is_last: bool) {
+        let since = self
+            .looked_ns
+            .map(|looked_ns| sample.time_ns.saturating_sub(looked_ns));
+        if !is_last && since.is_some_and(|since| since < LOOK_NS) {
+            return;
+        }
+        let is_first = self.looked_ns.is_none();
+        self.looked_ns = Some(sample.time_ns);
+        sample.idle_ns = idle(root).ok().map(|idle| idle.idle_ns);
+        let Ok(now) = packages(root) else { return };
+        if !is_first {
+            let Some(used_uj) = energy_uj(&self.packages, &now) else {
+                return;
+            };
+            self.used_uj = self.used_uj.saturating_add(used_uj);
+        }
+        self.packages = now;
+        sample.package_uj = Some(self.used_uj);
+    }
+}
+
+/// Which of them a host does not keep, and why.
+pub fn missing(root: &Root) -> Vec<Missing> {
+    let one = |field: &str, error: RootError| Missing {
+        field: field.to_owned(),
+        reason: error.to_string(),
+    };
+    let idle = idle(root).err().map(|error| one("idle_ns", error));
+    let energy = packages(root).err().map(|error| one("package_uj", error));
+    idle.into_iter().chain(energy).collect()
+}
+
 /// The numbers of the entries of a folder that are a word and a number.
 fn numbered(root: &Root, folder: &str, word: &str) -> Result<Vec<u32>, RootError> {
     let mut numbers: Vec<u32> = root
@@ -175,6 +223,38 @@ mod test {
         assert_eq!(energy_uj(&before, &after[..1]), None);
         after[0].package = 9;
         assert_eq!(energy_uj(&before, &after), None);
+    }
+
+    #[test]
+    fn slow_counters_are_read_at_the_ends_and_every_ten_seconds() {
+        let zone = "sys/class/powercap/intel-rapl:0";
+        let cpu = "sys/devices/system/cpu/cpu0/cpuidle/state1";
+        let (dir, root) = made_up(&[
+            (&format!("{zone}/energy_uj"), "90\n"),
+            (&format!("{zone}/max_energy_range_uj"), "100\n"),
+            (&format!("{cpu}/name"), "C1\n"),
+            (&format!("{cpu}/time"), "7\n"),
+        ]);
+        let mut slow = Slow::default();
+        let mut at = |seconds: u64, energy: &str, is_last| {
+            std::fs::write(dir.path().join(zone).join("energy_uj"), energy).unwrap();
+            let time_ns = seconds * 1_000_000_000;
+            let mut sample = HostSample {
+                time_ns,
+                ..HostSample::default()
+            };
+            slow.fill(&root, &mut sample, is_last);
+            (sample.idle_ns, sample.package_uj)
+        };
+        assert_eq!(at(5, "90", false), (Some(7_000), Some(0)));
+        assert_eq!(at(14, "95", false), (None, None));
+        // It began again: 10 to its end and 4 more.
+        assert_eq!(at(15, "4", false), (Some(7_000), Some(14)));
+        assert_eq!(at(16, "10", true), (Some(7_000), Some(20)));
+        assert!(missing(&root).is_empty());
+        let (_dir, bare) = made_up(&[("sys/devices/system/cpu/cpu0/online", "1\n")]);
+        let fields: Vec<String> = missing(&bare).into_iter().map(|it| it.field).collect();
+        assert_eq!(fields, ["idle_ns", "package_uj"]);
     }
 
     #[test]

@@ -17,6 +17,11 @@ use super::{Refused, identity, kind};
 const OURS: Mode = Mode::RWXU;
 /// Permissions of files that we make in them.
 const FILE: Mode = Mode::RUSR.union(Mode::WUSR);
+/// How a directory is opened: never through a link.
+const WARY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
 
 /// Which directory it is, whatever its name: device and inode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +51,22 @@ impl Directory {
         {
             return Err(Refused::NoDirectory(kind(&found)).into());
         }
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let descriptor = rustix::fs::openat(CWD, without_slash(path), flags, Mode::empty())?;
+        let descriptor = rustix::fs::openat(CWD, without_slash(path), WARY, Mode::empty())?;
+        Self::opened(descriptor, path.to_owned())
+    }
+
+    /// Makes a directory below it that is not there.
+    pub fn make_in(&self, name: &str) -> io::Result<Self> {
+        rustix::fs::mkdirat(&self.descriptor, name, OURS)?;
+        let made = rustix::fs::openat(&self.descriptor, name, WARY, Mode::empty())?;
+        give(&made, self.files_of);
+        Ok(Self {
+            made: true,
+            ..Self::opened(made, self.path.join(name))?
+        })
+    }
+
+    fn opened(descriptor: OwnedFd, path: PathBuf) -> io::Result<Self> {
         let found = rustix::fs::fstat(&descriptor)?;
         let writer = Writer::us();
         writer.must_own(found.st_uid, found.st_mode)?;
@@ -56,7 +75,7 @@ impl Directory {
             gid: found.st_gid,
         };
         Ok(Self {
-            path: path.to_owned(),
+            path,
             identity: identity(&descriptor)?,
             descriptor,
             files_of: writer.is_for(owner.uid).then_some(owner),
@@ -221,6 +240,26 @@ impl Directory {
             Err(error) => Err(error.into()),
         }
     }
+
+    /// Removes a directory below it with the files in it, if it is there. One that holds directories stays.
+    pub fn remove_directory(&self, name: &str) -> io::Result<()> {
+        let below = match rustix::fs::openat(&self.descriptor, name, WARY, Mode::empty()) {
+            Err(Errno::NOENT) => return Ok(()),
+            opened => opened?,
+        };
+        for entry in rustix::fs::Dir::read_from(&below)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            if !matches!(name.to_bytes(), b"." | b"..") {
+                rustix::fs::unlinkat(&below, name, AtFlags::empty())?;
+            }
+        }
+        Ok(rustix::fs::unlinkat(
+            &self.descriptor,
+            name,
+            AtFlags::REMOVEDIR,
+        )?)
+    }
 }
 
 /// The name under which a file is written before it takes its place.
@@ -247,8 +286,7 @@ fn make_one(path: &Path) -> io::Result<()> {
     if writer.by.is_none() {
         return Ok(());
     }
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let made = rustix::fs::openat(CWD, &path, flags, Mode::empty())?;
+    let made = rustix::fs::openat(CWD, &path, WARY, Mode::empty())?;
     // Where others may rename, it could be another by now: only an empty one of ours is given away.
     if rustix::fs::fstat(&made)?.st_uid == writer.us.uid && holds_nothing(&made)? {
         give(&made, writer.by);

@@ -268,6 +268,8 @@ fn rows_of_the_other_tables() {
     assert_eq!(laws.host_sample(&busier), Err(Law::PartsWithinWhole));
     let stolen = |ns| HostSample {
         steal_ns: Some(ns),
+        idle_ns: Some(ns),
+        package_uj: Some(ns),
         ..sample
     };
     assert_eq!(laws.host_sample(&stolen(5)), Ok(()));

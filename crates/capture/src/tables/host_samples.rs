@@ -47,6 +47,19 @@ pub(crate) const COLUMNS: &[Column] = &[
         "not accounted, or recorded before this column",
         "CPU time of all CPUs in which a hypervisor ran something else while they had work, since boot; part of `busy_ns`.",
     ),
+    Column::nullable(
+        "idle_ns",
+        Kind::U64,
+        "no cpuidle, not looked at in this row, or recorded before this column",
+        "Time that CPUs stood still, all of them together, since boot: all states of cpuidle but `POLL`. Looked at every \
+         10 s, at the beginning and at the end.",
+    ),
+    Column::nullable(
+        "package_uj",
+        Kind::U64,
+        "no RAPL, not looked at in this row, or recorded before this column",
+        "Energy that CPU packages used since the recording began, in microjoules.",
+    ),
 ];
 
 impl Row for HostSample {
@@ -66,6 +79,8 @@ impl Row for HostSample {
             maybe_u64s(|s| s.bpf_cpu_ns),
             u64s(|s| s.recorder_rss_bytes),
             maybe_u64s(|s| s.steal_ns),
+            maybe_u64s(|s| s.idle_ns),
+            maybe_u64s(|s| s.package_uj),
         ]
     }
 
@@ -83,6 +98,8 @@ impl Row for HostSample {
         let bpf_cpu_ns = columns.maybe_u64s("bpf_cpu_ns")?;
         let recorder_rss_bytes = columns.u64s("recorder_rss_bytes")?;
         let steal_ns = columns.later_u64s("steal_ns")?;
+        let idle_ns = columns.later_u64s("idle_ns")?;
+        let package_uj = columns.later_u64s("package_uj")?;
         let sample = |row| Self {
             time_ns: time_ns[row],
             cpus: cpus[row],
@@ -93,6 +110,8 @@ impl Row for HostSample {
             bpf_cpu_ns: maybe(bpf_cpu_ns, row),
             recorder_rss_bytes: recorder_rss_bytes[row],
             steal_ns: steal_ns.and_then(|column| maybe(column, row)),
+            idle_ns: idle_ns.and_then(|column| maybe(column, row)),
+            package_uj: package_uj.and_then(|column| maybe(column, row)),
         };
         Ok((0..columns.len()).map(sample).collect())
     }

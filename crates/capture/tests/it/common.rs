@@ -243,6 +243,8 @@ fn host_sample() -> impl Strategy<Value = HostSample> {
             bpf_cpu_ns,
             recorder_rss_bytes: numbers.5,
             steal_ns: None,
+            idle_ns: None,
+            package_uj: None,
         },
     )
 }

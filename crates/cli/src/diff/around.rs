@@ -20,6 +20,9 @@ const SAME_LENGTH: f64 = 0.05;
 /// CPUs busy beside each other that differ by less than this are as good as the same.
 const SAME_CPUS: f64 = 0.1;
 
+/// Powers that differ by less than this share are as good as the same.
+const SAME_POWER: f64 = 0.05;
+
 /// Shares of time in which some task waited for a CPU: the same.
 const SAME_PRESSURE: f64 = 0.1;
 
@@ -53,6 +56,13 @@ pub(crate) fn circumstances(a: &Side<'_>, b: &Side<'_>, pairing: &Pairing) -> Ve
         say("length", nanos(length(a)), nanos(length(b)));
     }
     let busy = |side: &Side<'_>| side.recording.ledger.host.busy_cpus();
+    let power = |side: &Side<'_>| side.recording.ledger.host.package_watts();
+    if let (Some(one), Some(other)) = (power(a), power(b))
+        && (one - other).abs() >= SAME_POWER * one.max(other)
+    {
+        let watts = |of| format!("{} W", three_digits(of));
+        say("CPU packages", watts(one), watts(other));
+    }
     if let (Some(one), Some(other)) = (busy(a), busy(b))
         && (one - other).abs() >= SAME_CPUS
     {

@@ -54,6 +54,8 @@ pub(crate) fn report(
             busy_cpus: ledger.host.busy_cpus(),
             cpu_pressure: ledger.host.cpu_pressure(),
             steal: ledger.host.steal(),
+            awake_cpus: ledger.host.awake_cpus(),
+            package_watts: ledger.host.package_watts(),
             knobs: knobs(ledger),
             vms: recording.roster.vms.len(),
             account: account_view(&ledger.total(), &host_time(recording, &listed, vcpus)),

@@ -102,9 +102,13 @@ figures! {
         pub(crate) busy_cpus: Option<f64> = Real,
         /// Share of the time in which some task waited for a CPU.
         pub(crate) cpu_pressure: Option<f64> = Share,
-        /// Of the time in which CPUs had work, the share in which a hypervisor ran something else; `null` where that
-        /// is not known.
+        /// Share of all CPU time in which a hypervisor ran something else while there was work, as `top` shows it
+        /// (`st`); `null` where that is not known.
         pub(crate) steal: Option<f64> = Share,
+        /// CPUs that did not stand still on average, polling ones included (C0), as cpuidle counts; `null` where it does not.
+        pub(crate) awake_cpus: Option<f64> = Real,
+        /// Power of the CPU packages in watts (RAPL); `null` where the host has none.
+        pub(crate) package_watts: Option<f64> = Real,
         /// Settings in force.
         pub(crate) knobs: Vec<ReportedSetting> = List(ReportedSetting::FIGURES),
         /// VMs that were seen, reported here or not.

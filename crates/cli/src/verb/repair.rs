@@ -95,7 +95,7 @@ fn failure(error: CaptureWriteError) -> Failure {
     match error {
         CaptureWriteError::Read(error) => explain(error),
         CaptureWriteError::StillRecording { .. } => Failure::new(Exit::Failed, error)
-            .hint("end the recording first: Ctrl-C, or SIGTERM to its process"),
+            .hint("end the recording first: Ctrl-C, or SIGTERM to its process; `lslocks` lists who holds a lock"),
         other => Failure::from(other),
     }
 }

@@ -222,6 +222,43 @@ pub struct HostUse {
     pub cpus: u32,
     /// Resident memory of the recorder, at most, in bytes.
     pub recorder_rss_bytes: u64,
+    /// What is looked at less often, at the first look at each and the last.
+    idle: Ends,
+    energy: Ends,
+}
+
+/// A counter with its time, when it was first read and last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Ends {
+    first: Option<(u64, u64)>,
+    last: Option<(u64, u64)>,
+}
+
+impl Ends {
+    fn at(time_ns: u64, counter: Option<u64>) -> Self {
+        let read = counter.map(|counter| (time_ns, counter));
+        Self {
+            first: read,
+            last: read,
+        }
+    }
+
+    /// How much it grew in which time.
+    fn grown(&self) -> Option<(u64, u64)> {
+        let ((from_ns, before), (to_ns, after)) = (self.first?, self.last?);
+        let time_ns = to_ns.checked_sub(from_ns).filter(|ns| *ns > 0)?;
+        Some((after.checked_sub(before)?, time_ns))
+    }
+}
+
+impl Fold for Ends {
+    fn fold(&mut self, other: &Self) {
+        self.first = match (self.first, other.first) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        self.last = self.last.max(other.last);
+    }
 }
 
 /// A sample's running counters, in an order in which samples can be compared.
@@ -256,7 +293,22 @@ impl HostUse {
             last: Some(at),
             cpus: sample.cpus,
             recorder_rss_bytes: sample.recorder_rss_bytes,
+            idle: Ends::at(sample.time_ns, sample.idle_ns),
+            energy: Ends::at(sample.time_ns, sample.package_uj),
         });
+    }
+
+    /// CPUs that did not stand still, polling ones included (C0), on average.
+    pub fn awake_cpus(&self) -> Option<f64> {
+        let (idle_ns, time_ns) = self.idle.grown()?;
+        let cpus = f64::from(self.cpus);
+        Some((cpus - idle_ns as f64 / time_ns as f64).clamp(0.0, cpus))
+    }
+
+    /// Power of the CPU packages, in watts.
+    pub fn package_watts(&self) -> Option<f64> {
+        let (used_uj, time_ns) = self.energy.grown()?;
+        Some(used_uj as f64 * 1e3 / time_ns as f64)
     }
 
     /// CPUs busy on average, of all CPUs; `None` of fewer than two samples.
@@ -278,13 +330,16 @@ impl HostUse {
         Some(waited as f64 / time as f64)
     }
 
-    /// Of the time in which CPUs had work, the share in which a hypervisor ran something else; `None` where that
-    /// is not accounted, or they had none.
+    /// Share of all CPU time in which a hypervisor ran something else while there was work, as `top` shows it (`st`);
+    /// `None` where that is not accounted.
     pub fn steal(&self) -> Option<f64> {
         let (first, last) = (self.first?, self.last?);
-        let busy = last.busy_ns.checked_sub(first.busy_ns).filter(|b| *b > 0)?;
+        let total = last
+            .total_ns
+            .checked_sub(first.total_ns)
+            .filter(|t| *t > 0)?;
         let steal = last.steal_ns?.checked_sub(first.steal_ns?)?;
-        Some(steal as f64 / busy as f64)
+        Some(steal as f64 / total as f64)
     }
 
     /// When the last sample was taken.
@@ -312,5 +367,7 @@ impl Fold for HostUse {
         self.last = self.last.max(other.last);
         self.cpus = self.cpus.max(other.cpus);
         self.recorder_rss_bytes = self.recorder_rss_bytes.max(other.recorder_rss_bytes);
+        self.idle.fold(&other.idle);
+        self.energy.fold(&other.energy);
     }
 }

@@ -1,8 +1,9 @@
 //! Boundary tables of the account. Its laws are in `tests/account_laws.rs`.
 
+use super::ledger::Ledger;
 use super::within::Interval;
 use super::*;
-use crate::event::{Observable, Paused, Vm};
+use crate::event::{HostSample, Observable, Paused, Vm};
 use crate::ids::{Pid, VmIndex, VmKey, VmmKind};
 
 /// The example of [`Halt`]: window 50 us, interrupt after 70 us, awake 30 us later.
@@ -347,4 +348,33 @@ fn every_ceiling_is_told_with_the_halts_that_it_governed() {
         .map(|(c, s)| (c.ns, s.count))
         .collect();
     assert_eq!(rows, [(50_000, 1), (200_000, 2)]);
+}
+
+#[test]
+fn steal_is_of_all_cpu_time_and_unknown_where_a_sample_lacks_it() {
+    let sample = |time_ns, busy_ns, total_ns, steal_ns| HostSample {
+        time_ns,
+        cpus: 4,
+        busy_ns,
+        total_ns,
+        cpu_pressure_ns: None,
+        recorder_cpu_ns: 0,
+        bpf_cpu_ns: None,
+        recorder_rss_bytes: 0,
+        steal_ns,
+        idle_ns: None,
+        package_uj: None,
+    };
+    let between = |first: HostSample, last: HostSample| {
+        let mut ledger = Ledger::default();
+        for one in [first, last] {
+            ledger.host(&one);
+        }
+        ledger.host
+    };
+    let begin = sample(0, 100, 1_000, Some(40));
+    let used = between(begin, sample(100, 200, 1_400, Some(80)));
+    assert_eq!((used.steal(), used.busy_cpus()), (Some(0.1), Some(1.0)));
+    assert_eq!(between(begin, sample(100, 200, 1_400, None)).steal(), None);
+    assert_eq!(between(begin, begin).steal(), None);
 }

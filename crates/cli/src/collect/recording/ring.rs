@@ -1,7 +1,7 @@
 //! A recording that may go on for ever: segments, each a capture, of which the oldest are dropped.
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use anyhow::{Context, anyhow};
 use haltwise_capture::capture::Capture;
 use haltwise_capture::error::CaptureWriteError;
 use haltwise_capture::files::Directory;
-use haltwise_capture::files::directory::remove_all;
+use haltwise_capture::info::CaptureInfo;
 use haltwise_capture::note::Note;
-use haltwise_capture::recording::{Ending, Recording, Summary};
+use haltwise_capture::recording::{Durability, Ending, Recording, Summary};
 use haltwise_capture::ring::{Dropped, Kept, RingInfo, Segment, all_segments};
 use haltwise_host::clock;
 use serde::Serialize;
@@ -96,7 +96,9 @@ impl Ring {
         let mut kept = VecDeque::new();
         for segment in segments {
             if segment.number < info.oldest {
-                remove_all(&segment.path).with_context(context)?;
+                directory
+                    .remove_directory(&segment.name())
+                    .with_context(context)?;
             } else {
                 kept.push_back(Kept::read(segment));
             }
@@ -113,14 +115,42 @@ impl Ring {
         })
     }
 
-    /// Where the segment that is written goes.
-    pub(super) fn current(&self) -> &Path {
-        &self.current.path
+    /// Begins the segment that is written.
+    pub(super) fn create_current(
+        &self,
+        info: CaptureInfo,
+        durability: Durability,
+    ) -> Result<Recording, CaptureWriteError> {
+        self.create(&self.current, info, durability)
     }
 
-    /// Where the one after it will go.
-    pub(super) fn next(&self) -> PathBuf {
-        Segment::of(self.directory.path(), self.current.number.saturating_add(1)).path
+    /// Begins the one after it.
+    pub(super) fn create_next(
+        &self,
+        info: CaptureInfo,
+        durability: Durability,
+    ) -> Result<Recording, CaptureWriteError> {
+        self.create(&self.next(), info, durability)
+    }
+
+    /// By the ring's descriptor: its name may lead elsewhere by now.
+    fn create(
+        &self,
+        segment: &Segment,
+        info: CaptureInfo,
+        durability: Durability,
+    ) -> Result<Recording, CaptureWriteError> {
+        let made = self.directory.make_in(&segment.name());
+        let made = made.map_err(|source| CaptureWriteError::Io {
+            act: "create",
+            path: segment.path.clone(),
+            source,
+        })?;
+        Recording::create_in(made, info, durability)
+    }
+
+    fn next(&self) -> Segment {
+        Segment::of(self.directory.path(), self.current.number.saturating_add(1))
     }
 
     /// Whether the segment is long enough, or large enough.
@@ -141,7 +171,7 @@ impl Ring {
     pub(super) fn turn(&mut self, last: Recording, ending: Ending, now_ns: u64) {
         let thread = std::thread::spawn(move || last.finish(ending));
         self.ending.push_back((self.current.number, thread));
-        self.current = Segment::of(self.directory.path(), self.current.number.saturating_add(1));
+        self.current = self.next();
         self.began_ns = now_ns;
     }
 
@@ -202,9 +232,9 @@ impl Ring {
             info.write(&self.directory)?;
             self.info = info;
             kept_bytes = kept_bytes.saturating_sub(oldest.bytes);
-            let gone = oldest.segment.path.clone();
+            let gone = oldest.segment.name();
             self.kept.pop_front();
-            remove_all(&gone)?;
+            self.directory.remove_directory(&gone)?;
         }
         Ok(())
     }
@@ -248,8 +278,12 @@ impl RingSummary {
 fn has_room(path: &Path) -> bool {
     rustix::fs::statvfs(path).map_or(true, |found| {
         let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
-        bytes(found.f_bavail) >= FREE_BYTES.min(bytes(found.f_blocks) / FREE_SHARE)
+        is_enough(bytes(found.f_bavail), bytes(found.f_blocks))
     })
+}
+
+fn is_enough(free_bytes: u64, all_bytes: u64) -> bool {
+    free_bytes >= FREE_BYTES.min(all_bytes / FREE_SHARE)
 }
 
 /// `2G`, `500M`, `1048576`: bytes, in powers of 1024.
@@ -279,6 +313,21 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
 #[cfg(test)]
 mod test {
     use super::*;
+
+    #[test]
+    fn a_twentieth_is_left_free_and_a_gibibyte_is_enough() {
+        let (gib, tib) = (1 << 30, 1 << 40);
+        for (free, all, is_room) in [
+            (gib, tib, true),
+            (gib - 1, tib, false),
+            (gib, 20 * gib, true),
+            (gib / 2, 10 * gib, true),
+            (gib / 2 - 1, 10 * gib, false),
+            (0, 0, true),
+        ] {
+            assert_eq!(is_enough(free, all), is_room, "{free} of {all}");
+        }
+    }
 
     #[test]
     fn sizes_are_powers_of_1024() {

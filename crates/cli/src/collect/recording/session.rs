@@ -13,6 +13,7 @@ use haltwise_host::collector::Collector;
 use haltwise_host::params::{self, Look, Watch};
 use haltwise_host::profile::Profiler;
 use haltwise_host::root::Root;
+use haltwise_host::usage::Slow;
 use haltwise_host::{clock, host_sample, sandbox};
 
 use super::child::Child;
@@ -59,6 +60,7 @@ pub(crate) struct Session {
     exits: u64,
     lost: BTreeMap<String, u64>,
     peak_rss: u64,
+    slow: Slow,
     /// CPU time that the recorder had used when recording began.
     cpu_before_ns: u64,
     output: std::path::PathBuf,
@@ -89,6 +91,7 @@ impl Session {
             root,
             pending: Facts::default(),
             roster,
+            slow: Slow::default(),
             vms_dropped: 0,
             no_command: started.no_command,
             start_ns: started.start_ns,
@@ -170,7 +173,7 @@ impl Session {
         if now.saturating_sub(self.last_sample_ns) >= SAMPLE_NS {
             self.last_sample_ns = now;
             self.last_look_ns = now;
-            self.sample();
+            self.sample(false);
         } else if now.saturating_sub(self.last_look_ns) >= LOOK_NS {
             self.last_look_ns = now;
             self.look(Look::Window(self.recording.info().side));
@@ -202,7 +205,7 @@ impl Session {
         info.clock = Clock::new(now_ns, clock::wall_ns());
         info.knobs = params::read(&self.root, now_ns).unwrap_or_default();
         info.roster = stored(self.collector.roster(), self.no_command);
-        let next = match Recording::create_with(&ring.next(), info, self.durability) {
+        let next = match ring.create_next(info, self.durability) {
             Ok(next) => next,
             Err(error) => {
                 ring.put_off(now_ns);
@@ -250,8 +253,9 @@ impl Session {
     }
 
     /// Host state and changed settings. What cannot be read now may be next time.
-    fn sample(&mut self) {
-        if let Ok(sample) = host_sample::read(&self.root, self.kernel_cpu_ns()) {
+    fn sample(&mut self, is_last: bool) {
+        if let Ok(mut sample) = host_sample::read(&self.root, self.kernel_cpu_ns()) {
+            self.slow.fill(&self.root, &mut sample, is_last);
             self.peak_rss = self.peak_rss.max(sample.recorder_rss_bytes);
             self.pending.host.push(sample);
         }
@@ -351,11 +355,11 @@ impl Session {
                 .map_err(explain)?;
         }
         self.collector.stop(&mut self.pending).map_err(explain)?;
-        self.sample();
+        self.sample(true);
         let cost = self.pending.host.last().copied().unwrap_or_default();
         self.flush()?;
         let overhead = self.overhead_since(cost);
-        let missing = missing(&*self.collector, self.profiler.as_ref());
+        let missing = missing(&*self.collector, self.profiler.as_ref(), &self.root);
         self.recording.set_missing(&missing)?;
         Ok((end_ns, overhead))
     }

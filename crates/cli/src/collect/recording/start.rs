@@ -8,11 +8,11 @@ use haltwise_capture::info::{CaptureInfo, Clock, Tool};
 use haltwise_capture::recording::{Durability, Recording};
 use haltwise_core::event::Vm;
 use haltwise_core::recording::{Missing, Roster, Rung, Side};
-use haltwise_host::clock;
 use haltwise_host::collector::{CollectOptions, Collector};
 use haltwise_host::params::{Look, Watch};
 use haltwise_host::profile::Profiler;
 use haltwise_host::root::Root;
+use haltwise_host::{clock, usage};
 
 use super::RecordingRequest;
 use super::ring::Ring;
@@ -94,13 +94,15 @@ pub(crate) fn start(
         info.command = words.collect();
     }
     info.side = wanted.side;
-    info.missing = missing(&*collector, profiler.as_ref());
+    info.missing = missing(&*collector, profiler.as_ref(), root);
     info.profile = profiler.as_ref().map(Profiler::recorded);
     info.exits = exits.map(|exits| exits.recorded);
     info.knobs = first_knobs;
     info.roster = stored(collector.roster(), wanted.no_command);
-    let output = ring.as_ref().map_or(wanted.output.as_path(), Ring::current);
-    let recording = Recording::create_with(output, info, wanted.durability)?;
+    let recording = match &ring {
+        Some(ring) => ring.create_current(info, wanted.durability)?,
+        None => Recording::create_with(&wanted.output, info, wanted.durability)?,
+    };
     Ok(Started {
         collector,
         profiler,
@@ -124,7 +126,11 @@ pub(super) fn stored(roster: &Roster, no_command: bool) -> Roster {
 }
 
 /// What this recording cannot hold.
-pub(super) fn missing(collector: &dyn Collector, profiler: Option<&Profiler>) -> Vec<Missing> {
+pub(super) fn missing(
+    collector: &dyn Collector,
+    profiler: Option<&Profiler>,
+    root: &Root,
+) -> Vec<Missing> {
     let mut missing = collector.missing();
     missing.extend(
         profiler
@@ -133,5 +139,6 @@ pub(super) fn missing(collector: &dyn Collector, profiler: Option<&Profiler>) ->
             .iter()
             .cloned(),
     );
+    missing.extend(usage::missing(root));
     missing
 }

@@ -22,7 +22,11 @@ pub(super) fn host(page: &mut Page, report: &Report) {
     machine.extend(host.busy_cpus.map(busy));
     let pressure = |p| format!("CPU pressure {} (PSI)", share(p));
     machine.extend(host.cpu_pressure.map(pressure));
-    let steal = |s| format!("steal {} of the busy time", share(s));
+    let steal = |s| format!("steal {}", share(s));
+    let awake = |cpus| format!("{} awake (C0)", three_digits(cpus));
+    machine.extend(host.awake_cpus.map(awake));
+    let power = |watts| format!("CPU packages {} W", three_digits(watts));
+    machine.extend(host.package_watts.map(power));
     machine.extend(host.steal.filter(|&s| s > 0.0).map(steal));
     page.wrapped("  ", &machine.join(", "), 2);
     knobs(page, &host.knobs, side);
