@@ -10,6 +10,7 @@
 //! | [`contention`] | whether other tasks want the CPUs |
 //! | [`cost`] | what findings cost, in one unit, and from when on they are shown |
 //! | [`remedy`] | what can be done, and the guards that keep a remedy from doing harm |
+//! | [`terms`] | what a remedy costs, and when it does harm, in words |
 //! | [`registry`] | all rules |
 //!
 //! A share counts as evidence with its interval ([`crate::stats::Share`]): a rule asks whether it is above a
@@ -41,9 +42,11 @@ pub mod remedy;
 mod say;
 mod sched_ext;
 mod shrink_zero;
+pub mod terms;
 mod tick_storm;
 mod timer_exits;
 mod unseen_polling;
+mod vmm_threads;
 
 use serde::Serialize;
 

@@ -104,7 +104,16 @@ fn block(page: &mut Page, nth: usize, alike: &[&RuleFinding]) {
     page.wrapped("  who        ", &who_of(finding), 13);
     page.wrapped("  seen       ", &harmless(&finding.signature), 13);
     page.wrapped("  cause      ", &finding.cause, 13);
-    page.advice("  remedy     ", &finding.remedy, 13);
+    for (nth, remedy) in finding.remedies.iter().enumerate() {
+        let label = if nth == 0 {
+            "  remedy     "
+        } else {
+            "  or         "
+        };
+        page.advice(label, &remedy.text, 13);
+        page.wrapped("  price      ", remedy.price, 13);
+        page.wrapped("  harm       ", remedy.harm, 13);
+    }
     page.wrapped("  cost       ", &cost(finding.cost.as_ref()), 13);
     page.wrapped("  certainty  ", finding.sure.as_str(), 13);
     let source = format!("{} ({})", finding.source, finding.rule);

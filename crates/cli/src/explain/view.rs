@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use haltwise_core::explain::cost::{Cost, Gain, Of, SHOWN_FROM_NS_PER_S};
 use haltwise_core::explain::evidence::Evidence;
 use haltwise_core::explain::registry::RULES;
-use haltwise_core::explain::remedy::Advised;
+use haltwise_core::explain::remedy::{Advised, Remedy};
 use haltwise_core::explain::{Blind, Finding, Small, Sure, Who, Withheld, explain};
 use haltwise_core::ids::VmIndex;
 use haltwise_core::recording::{Mode, Roster};
@@ -86,6 +86,8 @@ figures! {
         pub(crate) cause: String = Name,
         /// What to do: a command or a setting; several are separated by ` Or: `.
         pub(crate) remedy: String = Name,
+        /// The same one by one, each with what it costs and when it does harm.
+        pub(crate) remedies: Vec<RemedyTerms> = List(RemedyTerms::FIGURES),
         /// What was spent on the cause, the most that a remedy can save; `null` where that cannot be computed.
         pub(crate) cost: Option<FindingCost> = Record(FindingCost::FIGURES, "{}"),
         /// The same as one number, the larger of the two by `lambda`.
@@ -95,6 +97,16 @@ figures! {
         pub(crate) sure: Sure = Word,
         /// Where cause and thresholds come from.
         pub(crate) source: &'static str = Word,
+    }
+
+    /// Something that can be done.
+    pub(crate) struct RemedyTerms {
+        /// A command or a setting, in a sentence.
+        pub(crate) text: String = Name,
+        /// What it costs.
+        pub(crate) price: &'static str = Word,
+        /// When it does harm.
+        pub(crate) harm: &'static str = Word,
     }
 
     /// What a finding costs.
@@ -242,7 +254,8 @@ fn cost_view(cost: Cost, lambda: f64) -> FindingCost {
 fn finding_view(roster: &Roster, finding: Finding, lambda: f64) -> RuleFinding {
     let Finding { rule, found } = finding;
     let (vm, vm_name, vcpus) = named(roster, &found.who);
-    let remedies: Vec<String> = found.remedies.into_iter().map(|it| it.text).collect();
+    let remedies: Vec<_> = found.remedies.into_iter().map(remedy_view).collect();
+    let texts: Vec<&str> = remedies.iter().map(|it| it.text.as_str()).collect();
     RuleFinding {
         rule: rule.id,
         title: rule.title,
@@ -251,11 +264,20 @@ fn finding_view(roster: &Roster, finding: Finding, lambda: f64) -> RuleFinding {
         vcpus,
         signature: found.signature,
         cause: found.cause,
-        remedy: remedies.join(" Or: "),
+        remedy: texts.join(" Or: "),
+        remedies,
         cost: found.cost.map(|cost| cost_view(cost, lambda)),
         gain: found.cost.map(|cost| cost.gain(lambda)),
         sure: found.sure,
         source: rule.source,
+    }
+}
+
+fn remedy_view(remedy: Remedy) -> RemedyTerms {
+    RemedyTerms {
+        text: remedy.text,
+        price: remedy.terms.price(),
+        harm: remedy.terms.harm(),
     }
 }
 

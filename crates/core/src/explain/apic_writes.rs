@@ -9,6 +9,7 @@ use super::cost::Cost;
 use super::evidence::{Evidence, Guest, exits_of, tally};
 use super::remedy::{Does, Remedy};
 use super::say::{percent, rate};
+use super::terms::{MODULE_RELOADED, Terms};
 use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
 use crate::exit::account::Account as ExitAccount;
 use crate::exit::{Cause, Isa, Kind, SubKey};
@@ -30,6 +31,12 @@ const MSR: [(Isa, u32); 2] = [(Isa::Vmx, 32), (Isa::Svm, 0x7c)];
 /// x2APIC registers: 0x800 and the register's offset over 16 (`APIC_EOI` 0xb0, `APIC_ICR` 0x300).
 const EOI: u64 = 0x80b;
 const ICR: u64 = 0x830;
+
+/// Of a PIT that does not make up for lost ticks.
+const NO_REINJECTION: Terms = Terms::new(
+    "It holds from the VM's next start; ticks that come while the vCPU does not run are lost.",
+    "A guest that keeps its time by counting ticks of the PIT: its clock falls behind.",
+);
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits))
@@ -85,11 +92,13 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
             Remedy::new(
                 LOADS,
                 "Load kvm_intel with `enable_apicv=1`, or kvm_amd with `avic=1`, where the CPU has it.",
+                MODULE_RELOADED,
             ),
             Remedy::new(
                 Does::SparesExits,
                 "Remove what inhibits it for this VM: a PIT that reinjects lost ticks inhibits AVIC \
                  (QEMU `-global kvm-pit.lost_tick_policy=discard`).",
+                NO_REINJECTION,
             ),
         ],
         cost: Some(Cost::cpu(guest.per_s(time_ns))),

@@ -9,6 +9,7 @@ use super::cost::Cost;
 use super::evidence::{Evidence, Guest, tally};
 use super::remedy::{Does, Remedy};
 use super::say::{nanos, rate, took};
+use super::terms::Terms;
 use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
 use crate::exit::account::Account as ExitAccount;
 use crate::exit::{Kind, SubKey};
@@ -26,6 +27,12 @@ const BLOCKS_NS: u64 = 20_000;
 
 /// Ports below are those of the PC's own devices (console, timers), which no ioeventfd and no thread would serve.
 const DEVICE_PORTS: u64 = 0x400;
+
+/// Of threads for devices.
+const TERMS: Terms = Terms::new(
+    "These threads take CPU time of their own, and a kick reaches its device a switch later.",
+    "Overcommitted hosts, where the vCPUs compete with these threads for CPUs.",
+);
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     if evidence.tells(SubKey::Mmio) {
@@ -69,8 +76,8 @@ fn of_guest(guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
         remedies: vec![Remedy::new(
             Does::SparesExits,
             "Leave ioeventfd on (no `ioeventfd=off`); give disks a thread (`-object iothread,id=io1`, \
-             `iothread=io1`; libvirt `<iothreads>`), and the network vhost (`vhost=on`). These threads take \
-             CPU time of their own: on overcommitted hosts the vCPUs compete with them.",
+             `iothread=io1`; libvirt `<iothreads>`), and the network vhost (`vhost=on`).",
+            TERMS,
         )],
         cost: (accesses.time_ns() > 0).then(|| Cost::cpu(guest.per_s(accesses.time_ns()))),
         sure: if machine.no_ioeventfd {

@@ -12,6 +12,7 @@ use super::cost::Cost;
 use super::evidence::{Evidence, Guest};
 use super::remedy::{Does, Remedy};
 use super::say::{percent, rate, took};
+use super::terms::Terms;
 use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
 use crate::exit::account::{Account as ExitAccount, Tally};
 use crate::exit::{Kind, SubKey};
@@ -36,6 +37,12 @@ const PAGE: u64 = 4096;
 
 /// The VGA window, in pages.
 const VGA: std::ops::RangeInclusive<u64> = 0xa0..=0xbf;
+
+/// Of another display.
+const TERMS: Terms = Terms::new(
+    "It holds from the VM's next start; a frame buffer takes host memory of the size of the screen.",
+    "A guest without a driver for it shows no picture; a serial console exits for each character.",
+);
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     evidence.each_about(SubKey::Mmio, |guest, exits| of_guest(guest, exits))
@@ -116,6 +123,7 @@ fn of_guest(guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
             Does::SparesExits,
             "A linear frame buffer or virtio-gpu: QEMU `-device virtio-vga`; in the guest a graphics \
              driver in place of VGA text mode, or a serial console.",
+            TERMS,
         )],
         cost: (time_ns > 0).then(|| Cost::cpu(guest.per_s(time_ns))),
         sure: if run.is_vga() {

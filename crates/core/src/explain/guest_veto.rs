@@ -12,6 +12,7 @@ use super::contention::Contention;
 use super::evidence::{Evidence, Guest};
 use super::remedy::{Does, Lever, Remedy, WITHOUT_HALTPOLL};
 use super::say::{nanos, percent, rate};
+use super::terms::{HOST_POLLS_FOR_GUEST, Terms};
 use super::{Found, Judgement, Rule, Sure, Who};
 
 pub(super) const RULE: Rule = Rule {
@@ -25,6 +26,13 @@ pub(super) const RULE: Rule = Rule {
     ],
     look,
 };
+
+/// Of leaving it as it is.
+const TERMS: Terms = Terms::new(
+    "None beyond what the guest's polling takes, up to guest_halt_poll_ns for each halt.",
+    "Where other tasks want the CPUs: a guest that polls does not give its CPU up, and the host cannot see that it \
+     is idle.",
+);
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     let listed = evidence.guests.iter().flat_map(|guest| &guest.seats);
@@ -70,7 +78,11 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
             " Where it polls, it keeps its CPU from others: KVM cannot preempt a poll of the guest.",
         );
         found.sure = Sure::Possible;
-        found.remedies = vec![Remedy::new(Does::GuestPollsLess, WITHOUT_HALTPOLL)];
+        found.remedies = vec![Remedy::new(
+            Does::GuestPollsLess,
+            WITHOUT_HALTPOLL,
+            HOST_POLLS_FOR_GUEST,
+        )];
     } else if let Some(too_soon) = too_soon {
         found.signature = format!(
             "{signature}; {} of these halts slept although the wake came within {}, the median wake-up \
@@ -91,6 +103,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
             Does::Nothing,
             "Nothing, where the guest's polling is wanted: its parameter guest_halt_poll_ns says how \
              long it polls.",
+            TERMS,
         )];
     }
     Some(found)

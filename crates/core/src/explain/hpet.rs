@@ -10,6 +10,7 @@ use super::cost::Cost;
 use super::evidence::{Evidence, Guest};
 use super::remedy::{Does, Remedy};
 use super::say::{percent, rate};
+use super::terms::Terms;
 use super::{Found, Judgement, Rule, Sure};
 use crate::event::WakeSource;
 use crate::ids::VmmKind;
@@ -35,6 +36,12 @@ const RESTS: f64 = 0.8;
 /// The main thread's work for devices ends in an interrupt: as many device wakes as this share of its own
 /// wake-ups explain them.
 const EXPLAINED: f64 = 0.5;
+
+/// Of a machine without an HPET.
+const TERMS: Terms = Terms::new(
+    "It holds from the VM's next start; a guest with kvm-clock, an invariant TSC or Hyper-V's clock misses nothing.",
+    "An old guest whose only good clock is the HPET: it falls back to the ACPI PM timer, whose every reading exits.",
+);
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     let qemu = || {
@@ -88,9 +95,8 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
         remedies: vec![Remedy::new(
             Does::SparesVmm,
             "QEMU: `-machine hpet=off`; libvirt: `<timer name='hpet' present='no'/>` in `<clock>`; Proxmox \
-             VE: `args: -machine hpet=off`. It holds from the VM's next start. A guest with kvm-clock, an \
-             invariant TSC or Hyper-V's clock misses nothing; an old one whose only good clock is the HPET \
-             falls back to the ACPI PM timer, whose every reading exits.",
+             VE: `args: -machine hpet=off`.",
+            TERMS,
         )],
         cost: Some(Cost::cpu(cpu_ns)),
         sure: if is_periodic && told {

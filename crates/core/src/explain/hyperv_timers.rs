@@ -14,6 +14,7 @@ use super::cost::Cost;
 use super::evidence::{Evidence, Guest, exits_of, tally};
 use super::remedy::{Does, Remedy};
 use super::say::{rate, took};
+use super::terms::HYPERV;
 use super::{Found, Judgement, Rule, Sure, tick_storm};
 use crate::exit::account::Account as ExitAccount;
 use crate::exit::{Cause, Isa, Kind, SubKey};
@@ -103,6 +104,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
             Does::ForWindows,
             "QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer`; libvirt `<vpindex/>`, `<synic/>`, \
              `<stimer/>` with state='on', and `<timer name='hypervclock' present='yes'/>`.",
+            HYPERV,
         )],
         cost: Some(Cost::cpu(guest.per_s(awake))),
         sure: if told { Sure::Likely } else { Sure::Possible },

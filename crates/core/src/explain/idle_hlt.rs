@@ -6,6 +6,7 @@
 
 use super::evidence::Evidence;
 use super::remedy::{Does, Remedy};
+use super::terms::NOTHING_DONE;
 use super::{Found, Judgement, Rule, Sure, Who};
 
 pub(super) const RULE: Rule = Rule {
@@ -31,6 +32,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
         remedies: vec![Remedy::new(
             Does::Nothing,
             "Nothing. Compare with recordings of processors without it by time halted, not by halts.",
+            NOTHING_DONE,
         )],
         cost: None,
         sure: Sure::Certain,

@@ -10,6 +10,7 @@ use super::cost::{Cost, EXIT_NS, switches_ns};
 use super::evidence::{Evidence, Guest, Seat, gaps_within, wake_share};
 use super::remedy::{Does, Remedy};
 use super::say::{nanos, percent, rate};
+use super::terms::Terms;
 use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
 use crate::account::Account;
 use crate::event::WakeSource;
@@ -31,6 +32,12 @@ const EXITS: f64 = 2.0;
 
 /// Share of the wakes.
 const MOSTLY: f64 = 0.5;
+
+/// Of polling in the guest.
+const TERMS: Terms = Terms::new(
+    "CPU time: the guest polls up to guest_halt_poll_ns for each halt, which its host sees as work.",
+    "Where other tasks want the CPUs: KVM does not preempt a poll of the guest for them as it does its own.",
+);
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     let wakes = |account: &Account| account.unknown.wake;
@@ -82,6 +89,7 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
                 "In a Linux guest on x86 (5.4 or later): `modprobe cpuidle-haltpoll force=Y`, or QEMU \
                  `-cpu host,kvm-hint-dedicated=on`; `haltwise replay DIR --policy guest-haltpoll` \
                  shows what it would have cost.",
+                TERMS,
             )
             .taking(Cost::cpu(guest.per_s(polls_ns))),
         ],

@@ -7,6 +7,7 @@
 use super::evidence::{Evidence, Guest};
 use super::remedy::{Does, Remedy};
 use super::say::{nanos, percent};
+use super::terms::HOST_POLLS_FOR_GUEST;
 use super::{Found, Judgement, Rule, Sure};
 use crate::event::Observable;
 
@@ -61,7 +62,8 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
         remedies: vec![Remedy::new(
             Does::GuestPollsLess,
             "Look in the guest: where `top` shows it idle, it polls. Boot it without `idle=poll`, or lower \
-             guest_halt_poll_ns; its wake-ups then take an exit and a switch longer.",
+             guest_halt_poll_ns.",
+            HOST_POLLS_FOR_GUEST,
         )],
         cost: None,
         sure: Sure::Possible,

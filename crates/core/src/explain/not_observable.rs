@@ -9,6 +9,7 @@
 use super::evidence::{Evidence, Guest};
 use super::remedy::{Does, Remedy};
 use super::say::nanos;
+use super::terms::Terms;
 use super::{Found, Judgement, Rule, Sure};
 use crate::event::Observable;
 
@@ -26,6 +27,18 @@ const LONG_NS: u64 = 1_000_000_000;
 /// Share of its time that a vCPU at rest inside the guest does not spend in exits: a tick of 1 ms whose
 /// handling takes 50 us is half of that.
 const BUSY: f64 = 0.1;
+
+/// Of halts that exit.
+const TRAPPED: Terms = Terms::new(
+    "Each halt exits, and its wake-up takes an interrupt of the host and a switch; it holds from the VM's next start.",
+    "A VM on CPUs of its own that is bought for its latency.",
+);
+
+/// Of interrupt controllers in the kernel.
+const IN_KERNEL: Terms = Terms::new(
+    "It holds from the VM's next start, and the VM no longer migrates to where QEMU emulates them.",
+    "A VM whose virtual IOMMU remaps interrupts: it needs `kernel-irqchip=split`.",
+);
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     let found = evidence.each(of_guest);
@@ -59,6 +72,7 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
         remedies: vec![Remedy::new(
             Does::TrapsHalts,
             "QEMU: `-overcommit cpu-pm=off`; libvirt: no `<cpu-pm/>`.",
+            TRAPPED,
         )],
         cost: None,
         sure,
@@ -75,6 +89,7 @@ fn of_guest(guest: &Guest<'_>) -> Option<Found> {
             remedies: vec![Remedy::new(
                 Does::SparesExits,
                 "Have KVM emulate the interrupt controllers: QEMU `-machine kernel-irqchip=on`.",
+                IN_KERNEL,
             )],
             ..found
         });

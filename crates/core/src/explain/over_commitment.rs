@@ -10,6 +10,7 @@ use super::cost::{Cost, SHOWN_FROM_NS_PER_S};
 use super::evidence::{Evidence, Guest};
 use super::remedy::{Does, Lever, Remedy};
 use super::say::{nanos, percent};
+use super::terms::FEWER_VCPUS;
 use super::{Found, HABIT, Judgement, Rule, Sure};
 use crate::account::Account;
 
@@ -68,6 +69,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>) -> Option<Found> {
     let mut remedies = vec![Remedy::new(
         Does::SparesCpus,
         "Fewer vCPUs on these CPUs, or more CPUs for them.",
+        FEWER_VCPUS,
     )];
     if polled_ns >= SHOWN_FROM_NS_PER_S {
         let met = guest.per_s(account.successful_polls);

@@ -2,14 +2,20 @@
 //!
 //! Each fault of a guest page maps one page of the host: 4 kB, or 2 MB where huge pages serve. A guest that
 //! touches memory for the first time, or whose pages are scanned, migrated or taken back, faults once for each.
+//!
+//! An access to an emulated device faults too: on AMD each of them is a nested page fault, on Intel the first to
+//! a page is an EPT violation (those after it are EPT misconfigurations). They are taken off, with their time, by
+//! the accesses that were recorded within such exits.
 
 use super::cost::Cost;
 use super::evidence::{Evidence, Guest, exits_of, tally};
 use super::remedy::{Does, Remedy};
-use super::say::{percent, rate, took};
+use super::say::{nanos, percent, rate};
+use super::terms::Terms;
 use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
 use crate::exit::account::Account as ExitAccount;
-use crate::exit::{Isa, Kind};
+use crate::exit::{Isa, Kind, SubKey};
+use crate::ids::VmmKind;
 
 pub(super) const RULE: Rule = Rule {
     id: "guest-page-faults",
@@ -22,17 +28,73 @@ pub(super) const RULE: Rule = Rule {
 /// `EPT_VIOLATION`, `NPF`.
 const FAULTS: [(Isa, u32); 2] = [(Isa::Vmx, 48), (Isa::Svm, 0x400)];
 
+/// Of huge pages for those that ask for them.
+const ASKED: Terms = Terms::new(
+    "A guest that touches its memory in parts takes whole huge pages, which the kernel has to find or compact.",
+    "Where the faults come from KSM, ballooning or a migration that is under way it does no good: all of them \
+     split huge pages.",
+);
+
+/// Of huge pages for every process.
+const ALWAYS: Terms = Terms::new(
+    "Every process of the host gets huge pages: what is touched in parts takes more memory, and the kernel \
+     compacts memory for it.",
+    "Where programs on this host advise against huge pages, as databases do: their latency and memory use grow.",
+);
+
+/// Of a look at what there is, and of huge pages in shared memory.
+const SHARED: Terms = Terms::new(
+    "A read of smaps holds the VMM's mmap lock while it walks its memory; shared memory that is touched in parts \
+     takes whole huge pages.",
+    "Where memory is short: shmem_enabled applies to each program that asks for huge pages of shared memory.",
+);
+
+/// Of hugetlbfs.
+const RESERVED: Terms = Terms::new(
+    "It holds from the VM's next start; all of its memory is reserved, in huge pages that the host has to have \
+     free, and cannot be overcommitted, swapped or merged.",
+    "Where the host overcommits its memory: what one VM reserves is missing for the others.",
+);
+
 fn look(evidence: &Evidence<'_>) -> Judgement {
     evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits))
 }
 
-fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
-    let faults = exits_of(exits, &FAULTS);
-    // AMD's faults are those of emulated devices too.
-    let mmio = tally(exits, |cause| {
-        matches!(cause.kind, Kind::MmioRead | Kind::MmioWrite)
+/// Faults of guest memory, without those of emulated devices.
+struct Faults {
+    count: u64,
+    time_ns: u64,
+    /// Those of devices, taken off; `None` where they were not recorded and may be among them.
+    of_devices: Option<u64>,
+}
+
+fn faults(evidence: &Evidence<'_>, exits: &ExitAccount) -> Faults {
+    let all = exits_of(exits, &FAULTS);
+    let accesses = tally(exits, |cause| {
+        let is_fault = (cause.reason).is_some_and(|reason| FAULTS.contains(&(cause.isa, reason)));
+        is_fault && matches!(cause.kind, Kind::MmioRead | Kind::MmioWrite)
     });
-    let per_s = guest.per_s(faults.count.saturating_sub(mmio.count));
+    // The first access of an exit has the exit's time, the others have none.
+    let timed = accesses.handling_ns.count();
+    let devices = if timed > 0 { timed } else { accesses.count }.min(all.count);
+    // Times that are not known: as long as the mean. A fault that a device serves takes longer, so that what is
+    // left is an upper bound.
+    let mean_ns = all.time_ns().checked_div(all.count).unwrap_or(0);
+    let of_devices_ns = match accesses.time_ns() {
+        0 => mean_ns.saturating_mul(devices),
+        ns => ns,
+    };
+    let may_be_among = exits.isa() == Some(Isa::Svm) && !evidence.tells(SubKey::Mmio);
+    Faults {
+        count: all.count - devices,
+        time_ns: all.time_ns().saturating_sub(of_devices_ns),
+        of_devices: (!may_be_among).then_some(devices),
+    }
+}
+
+fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> Option<Found> {
+    let faults = faults(evidence, exits);
+    let per_s = guest.per_s(faults.count);
     let thp = evidence.setting("transparent_hugepage");
     let machine = guest.vm.machine.as_ref();
     let has_huge = thp.is_some_and(|it| it.contains("[always]"));
@@ -41,32 +103,78 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
         return None;
     }
     let all_ns = exits.total().exits.time_ns().max(1);
+    let took = match faults.time_ns {
+        0 => "have no known time".to_owned(),
+        ns => format!("took {}", nanos(ns)),
+    };
+    let devices = match faults.of_devices {
+        None => {
+            "; accesses to emulated devices are among them (`haltwise record --exits=mmio` separates them)"
+                .to_owned()
+        }
+        Some(0) => String::new(),
+        Some(count) => format!("; {count} more were accesses to emulated devices"),
+    };
     Some(Found {
         who: guest.whole(),
         signature: format!(
-            "{} faults of guest memory, {}; they {}, {} of the time of all exits but halts; transparent \
-             huge pages: {}.",
+            "{} faults of guest memory, {}; they {took}, {} of the time of all exits but halts{devices}; \
+             transparent huge pages: {}.",
             faults.count,
             rate(per_s),
-            took(&faults),
-            percent(faults.time_ns() as f64 / all_ns as f64),
+            percent(faults.time_ns as f64 / all_ns as f64),
             thp.unwrap_or("not known"),
         ),
         cause: "Guest memory is mapped page by page of 4 kB as it is touched, or is mapped again because the \
                 host moved, scanned or took back its pages (KSM, NUMA balancing, ballooning, migration)."
             .to_owned(),
-        remedies: vec![Remedy::new(
-            Does::SparesVmm,
-            "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled` (QEMU asks for huge pages), or \
-             hugetlbfs for the VM: libvirt `<memoryBacking><hugepages/>`. With hugetlbfs its memory is \
-             reserved and cannot be overcommitted or merged. It does no good where the faults come from \
-             KSM, ballooning or a migration that is under way.",
-        )],
-        cost: Some(Cost::cpu(guest.per_s(faults.time_ns()))),
-        // QEMU asks by madvise: then the faults have another cause more often than not.
+        remedies: remedies(thp, guest.vm.vmm),
+        cost: Some(Cost::cpu(guest.per_s(faults.time_ns))),
+        // Where a VMM has asked for huge pages, the faults have another cause more often than not.
         sure: match thp {
-            Some(it) if it.contains("[never]") => Sure::Likely,
+            Some(it) if it.contains("[never]") && faults.of_devices.is_some() => Sure::Likely,
             _ => Sure::Possible,
         },
     })
+}
+
+/// QEMU (`ram_block_add`) and Cloud Hypervisor (`thp=on`) ask for huge pages for the memory of their guests.
+fn asks(vmm: VmmKind) -> bool {
+    matches!(vmm, VmmKind::Qemu | VmmKind::CloudHypervisor)
+}
+
+/// What is left to do under this setting.
+fn remedies(thp: Option<&str>, vmm: VmmKind) -> Vec<Remedy> {
+    let by_request = thp.is_some_and(|it| it.contains("[madvise]"));
+    let (text, terms) = match (by_request, asks(vmm)) {
+        (false, true) => (
+            "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled`: this VMM asks for huge pages.",
+            ASKED,
+        ),
+        (false, false) => (
+            "`echo madvise > /sys/kernel/mm/transparent_hugepage/enabled` where this VMM asks for huge pages \
+             (MADV_HUGEPAGE).",
+            ASKED,
+        ),
+        (true, true) => (
+            "Compare AnonHugePages with Rss of the guest's memory in /proc/PID/smaps: this VMM asks for huge \
+             pages, and for private memory the setting gives them. Where most of it is huge, look for what \
+             maps it again: KSM, NUMA balancing, ballooning, migration. Shared memory (memfd, /dev/shm, for \
+             vhost-user or virtiofsd) has a setting of its own: `echo advise > \
+             /sys/kernel/mm/transparent_hugepage/shmem_enabled`.",
+            SHARED,
+        ),
+        (true, false) => (
+            "`echo always > /sys/kernel/mm/transparent_hugepage/enabled` where this VMM does not ask for huge \
+             pages (AnonHugePages of its guest's memory in /proc/PID/smaps stays 0).",
+            ALWAYS,
+        ),
+    };
+    let reserved = "hugetlbfs for the VM: QEMU `-mem-path /dev/hugepages`; libvirt \
+                    `<memoryBacking><hugepages/>`; Cloud Hypervisor `--memory hugepages=on`; Firecracker \
+                    `huge_pages` in its machine-config.";
+    vec![
+        Remedy::new(Does::SparesVmm, text, terms),
+        Remedy::new(Does::SparesVmm, reserved, RESERVED),
+    ]
 }

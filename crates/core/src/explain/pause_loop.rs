@@ -9,6 +9,7 @@ use super::cost::Cost;
 use super::evidence::{Evidence, Guest, exits_of};
 use super::remedy::{Does, Remedy};
 use super::say::{percent, rate};
+use super::terms::{FEWER_VCPUS, MODULE_RELOADED, Terms};
 use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
 use crate::exit::Isa;
 use crate::exit::account::Account as ExitAccount;
@@ -23,6 +24,12 @@ pub(super) const RULE: Rule = Rule {
 
 /// `PAUSE_INSTRUCTION`, `pause`.
 const PAUSE: [(Isa, u32); 2] = [(Isa::Vmx, 40), (Isa::Svm, 0x77)];
+
+/// Of looking for the lock.
+const LOOKED_FOR: Terms = Terms::new(
+    "The guest's own CPU time while it is traced.",
+    "A guest that is near its limit: events of a contended lock are many, and tracing each slows it down.",
+);
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     evidence.each_exits(|guest, exits| of_guest(evidence, guest, exits))
@@ -61,6 +68,7 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
                 Does::SparesCpus,
                 "Fewer vCPUs, or pin them to CPUs of their own; leave `kvm-pv-unhalt` on, so that waiters \
                  halt instead of spinning.",
+                FEWER_VCPUS,
             )]
         } else {
             vec![
@@ -68,10 +76,12 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
                     Does::NoPauseExits,
                     "Load kvm_intel with `ple_gap=0`, or kvm_amd with `pause_filter_count=0`: this host \
                      has CPUs to spare for vCPUs that spin.",
+                    MODULE_RELOADED,
                 ),
                 Remedy::new(
                     Does::SparesExits,
                     "In the guest, look for the lock (`perf lock`).",
+                    LOOKED_FOR,
                 ),
             ]
         },

@@ -10,6 +10,7 @@ use super::evidence::{Evidence, Guest};
 use super::hyperv_timers::{self, is_clock};
 use super::remedy::{Does, Remedy};
 use super::say::{percent, rate, took};
+use super::terms::{HYPERV, Terms};
 use super::{Found, Judgement, Rule, STORM_PER_S, Sure};
 use crate::exit::account::{Account as ExitAccount, Tally};
 use crate::exit::{Kind, SubKey};
@@ -26,6 +27,19 @@ pub(super) const RULE: Rule = Rule {
 
 /// Share of all port accesses.
 const DOMINANT: f64 = 0.5;
+
+/// Of another clocksource.
+const CLOCK: Terms = Terms::new(
+    "None while it runs; a guest that is told on its command line has to boot again.",
+    "The TSC, where the host's is not invariant or the VM migrates to a host with another frequency that it does not \
+     scale to.",
+);
+
+/// Of another device.
+const DEVICE: Terms = Terms::new(
+    "It holds from the VM's next start, and the guest needs a driver for the other device.",
+    "A guest without that driver, and firmware or a boot loader that knows the old device alone.",
+);
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     evidence.each_about(SubKey::Pio, |guest, exits| of_guest(evidence, guest, exits))
@@ -100,11 +114,20 @@ fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, exits: &ExitAccount) -> 
                 Remedy::new(
                     Does::ForLinux,
                     "Linux guest: kvm-clock or the TSC as its clocksource.",
+                    CLOCK,
                 ),
-                Remedy::new(Does::ForWindows, "Windows guest: QEMU `-cpu host,hv-time`."),
+                Remedy::new(
+                    Does::ForWindows,
+                    "Windows guest: QEMU `-cpu host,hv-time`.",
+                    HYPERV,
+                ),
             ]
         } else {
-            vec![Remedy::new(Does::SparesExits, format!("Use {instead}."))]
+            vec![Remedy::new(
+                Does::SparesExits,
+                format!("Use {instead}."),
+                DEVICE,
+            )]
         },
         cost: (tally.time_ns() > 0).then(|| Cost::cpu(guest.per_s(tally.time_ns()))),
         sure: if whose == "an emulated device" {

@@ -5,6 +5,7 @@ use super::{
     apic_writes, break_even, devices, framebuffer, guest_veto, high_ceiling, hpet, hyperv_timers,
     idle_hlt, ipi_storm, lock_out, never_halts, not_observable, over_commitment, page_faults,
     pause_loop, port_polling, sched_ext, shrink_zero, tick_storm, timer_exits, unseen_polling,
+    vmm_threads,
 };
 
 /// Every rule, in the order in which those that could not judge are listed.
@@ -27,6 +28,7 @@ pub const RULES: &[Rule] = &[
     never_halts::RULE,
     hpet::RULE,
     devices::RULE,
+    vmm_threads::RULE,
     timer_exits::RULE,
     page_faults::RULE,
     sched_ext::RULE,

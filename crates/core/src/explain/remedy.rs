@@ -2,8 +2,8 @@
 //!
 //! A remedy says of which kind it is ([`Does`]) and what it takes ([`Remedy::takes`]). By these two
 //! [`Remedy::guarded`] decides on the evidence whether it may be given, in one place for all rules: a rule
-//! cannot give a remedy without a kind, and declares in [`super::Rule::remedies`] which kinds it may give. A
-//! law over all rules holds that none is given on evidence that makes it harmful.
+//! cannot give a remedy without a kind and without its [`Terms`], price and harm, and declares in
+//! [`super::Rule::remedies`] which kinds it may give. A law over all rules holds that none is given on evidence that makes it harmful.
 //!
 //! | kind | does harm where |
 //! |---|---|
@@ -14,6 +14,7 @@
 //! | [`Does::GuestPollsLess`] | nobody else wants the CPUs, or it is not known that somebody does |
 //! | [`Does::TrapsHalts`] | nobody else wants the CPUs: an exit and a wake-up for each halt, for nothing |
 //! | [`Does::NoPauseExits`], [`Does::HaltsInGuest`] | other tasks want the CPU, or it is not known that none does |
+//! | [`Does::WaitsForTimers`] | other tasks want the CPU |
 //! | [`Does::ForWindows`] | the guest uses KVM's paravirtual interface, which Windows does not |
 //! | [`Does::ForLinux`] | the guest uses Hyper-V's interface, which a Linux guest of KVM does not |
 //! | [`Does::LoadsModule`] | the module has that setting already: loading it again stops every VM for nothing |
@@ -23,6 +24,7 @@ use super::contention::Contention;
 use super::cost::Cost;
 use super::evidence::{Evidence, Guest};
 use super::say::percent;
+use super::terms::{HOST_POLLS_FOR_GUEST, HOST_POLLS_LESS, HOST_POLLS_MORE, Terms};
 use super::{Found, Who};
 use crate::account::Account;
 use crate::account::seen::Fold;
@@ -54,6 +56,8 @@ pub enum Does {
     GuestPollsLess,
     /// Halts stay inside the guest.
     HaltsInGuest,
+    /// KVM waits busily for a guest's timer that it let expire early.
+    WaitsForTimers,
     /// The guest, or a device of it, exits less.
     SparesExits,
     /// The VMM, or the kernel on its behalf, does less for the guest.
@@ -104,6 +108,8 @@ pub struct Remedy {
     pub does: Does,
     /// A command, or a setting, in a sentence.
     pub text: String,
+    /// What it costs, and when it does harm.
+    pub terms: Terms,
     /// What it takes, as far as the recording tells: CPU time that somebody then polls, or latency that
     /// polls no longer spare.
     pub takes: Cost,
@@ -144,11 +150,12 @@ pub(super) const WITHOUT_HALTPOLL: &str = "Boot the guest without `cpuidle_haltp
      cpuidle_haltpoll` does it while it runs. Debian's kernels have it built in.";
 
 impl Remedy {
-    /// One that takes nothing.
-    pub fn new(does: Does, text: impl Into<String>) -> Self {
+    /// One that takes nothing that a recording would tell.
+    pub fn new(does: Does, text: impl Into<String>, terms: Terms) -> Self {
         Self {
             does,
             text: text.into(),
+            terms,
             takes: Cost::default(),
         }
     }
@@ -190,7 +197,12 @@ impl Remedy {
             }
             (Lever::Guest, _) => WITHOUT_HALTPOLL.to_owned(),
         };
-        Self::new(does, text)
+        let terms = match lever {
+            Lever::Guest => HOST_POLLS_FOR_GUEST,
+            _ if more => HOST_POLLS_MORE,
+            _ => HOST_POLLS_LESS,
+        };
+        Self::new(does, text, terms)
     }
 
     /// Whether it may be given for what was found.
@@ -208,7 +220,7 @@ impl Remedy {
             Does::HostPollsLess(lever) => {
                 contradicts(lever, evidence.advised, false).unwrap_or(Guarded::Given)
             }
-            Does::GuestPolls => self.takes_cpu(evidence, &seen),
+            Does::GuestPolls | Does::WaitsForTimers => self.takes_cpu(evidence, &seen),
             Does::TrapsHalts => match seen.contention(evidence) {
                 Contention::Wanted(_) => Guarded::Given,
                 Contention::Unknown => Guarded::Doubtful(CPUS),

@@ -7,6 +7,7 @@
 use super::evidence::Evidence;
 use super::remedy::{Does, Remedy};
 use super::say::percent;
+use super::terms::Terms;
 use super::{Found, Judgement, Rule, Sure, Who};
 
 pub(super) const RULE: Rule = Rule {
@@ -16,6 +17,11 @@ pub(super) const RULE: Rule = Rule {
     remedies: &[Does::Nothing],
     look,
 };
+
+const TERMS: Terms = Terms::new(
+    "None, where nothing is done; with a lower halt_poll_ns wake-ups that polls met take a sleep and its wake-up.",
+    "Leaving it as it is does harm where CPU pressure is high: tasks then wait for as long as vCPUs poll.",
+);
 
 /// The setting that says so, as `/sys/kernel/sched_ext/state` has it.
 const STATE: &str = "sched_ext.state";
@@ -44,6 +50,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
             Does::Nothing,
             "Nothing, if CPU pressure (PSI) is low. Where tasks wait, judge by that and not by preempted \
              polls; a lower halt_poll_ns gives CPUs back sooner.",
+            TERMS,
         )],
         cost: None,
         sure: Sure::Certain,

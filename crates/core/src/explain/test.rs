@@ -166,7 +166,17 @@ impl Bench {
     }
 
     /// Exits of the VM: what, which reason, which sub-key, how many, and how long each takes.
-    fn exits(mut self, keys: &[SubKey], rows: &[(Kind, u32, Option<u64>, u64, u64)]) -> Self {
+    fn exits(self, keys: &[SubKey], rows: &[(Kind, u32, Option<u64>, u64, u64)]) -> Self {
+        self.exits_on(Isa::Vmx, keys, rows)
+    }
+
+    /// The same with another instruction set.
+    fn exits_on(
+        mut self,
+        isa: Isa,
+        keys: &[SubKey],
+        rows: &[(Kind, u32, Option<u64>, u64, u64)],
+    ) -> Self {
         let mut account = ExitAccount::new(By::Reason, 0);
         for &(kind, reason, sub, count, each_ns) in rows {
             let mut handling_ns = LogHist::default();
@@ -179,7 +189,7 @@ impl Bench {
                 tid: Tid(100),
                 cause: Cause {
                     kind,
-                    isa: Isa::Vmx,
+                    isa,
                     reason: Some(reason),
                     sub,
                 },

@@ -9,6 +9,7 @@ use super::cost::{Cost, switches_ns};
 use super::evidence::{Evidence, Guest, wake_share};
 use super::remedy::{Does, Remedy};
 use super::say::{nanos, percent, rate};
+use super::terms::{HYPERV, Terms};
 use super::{Found, Judgement, Rule, Sure, hyperv_timers};
 use crate::account::Account;
 use crate::event::WakeSource;
@@ -35,15 +36,17 @@ const EITHER: &[Does] = &[Does::ForLinux, Does::ForWindows];
 
 /// What to do about a tick of such a guest.
 fn remedy(guest: Does) -> Remedy {
-    let text = if guest == Does::ForLinux {
-        "Linux guest: boot it with `nohz=on`, without `nohz=off` or `highres=off`, and a kernel with \
-         CONFIG_NO_HZ_IDLE."
+    let (text, terms) = if guest == Does::ForLinux {
+        let text = "Linux guest: boot it with `nohz=on`, without `nohz=off` or `highres=off`, and a kernel with \
+         CONFIG_NO_HZ_IDLE.";
+        (text, TICKLESS)
     } else {
-        "Windows guest: QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer`, libvirt `<timer \
+        let text = "Windows guest: QEMU `-cpu host,hv-time,hv-vpindex,hv-synic,hv-stimer`, libvirt `<timer \
          name='hypervclock' present='yes'/>` with `<synic/>` and `<stimer/>`; `powercfg /energy` in \
-         the guest lists who requests a 1 ms timer."
+         the guest lists who requests a 1 ms timer.";
+        (text, HYPERV)
     };
-    Remedy::new(guest, text)
+    Remedy::new(guest, text, terms)
 }
 
 /// Linux: the choices of `kernel/Kconfig.hz`. Windows: 15.625 ms at rest is 64 Hz, 1 ms if a program
@@ -116,6 +119,12 @@ const PERIOD: f64 = 0.6;
 /// The ninth tenth of the gaps over the first: two buckets of a histogram that knows values to an
 /// eighth of an octave are a factor of 1.27 apart at the most, and work in between takes its share.
 const STEADY: f64 = 1.5;
+
+/// Of a guest without a tick while it is idle.
+const TICKLESS: Terms = Terms::new(
+    "A restart of the guest; each time that it goes idle it then sets its timer again, which may exit.",
+    "A guest that goes idle more often than it ticked, or whose timing was tuned to a tick that never stops.",
+);
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
     let wakes = |account: &Account| account.unknown.wake;

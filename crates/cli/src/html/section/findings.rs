@@ -92,17 +92,24 @@ fn small(content: &Content) -> Option<Element> {
 fn one(finding: &RuleFinding) -> Element {
     let heading = el("h3").with(finding.title);
     let sure = el("span").class("chip").with(finding.sure.as_str());
-    let rows = [
+    let seen = [
         ("who", short_enough(&who_of(finding))),
         ("seen", short_enough(&finding.signature)),
         ("cause", finding.cause.clone()),
-        ("remedy", finding.remedy.clone()),
+    ];
+    let remedies = finding.remedies.iter().enumerate().flat_map(|(nth, it)| {
+        [
+            (if nth == 0 { "remedy" } else { "or" }, it.text.clone()),
+            ("price", it.price.to_owned()),
+            ("harm", it.harm.to_owned()),
+        ]
+    });
+    let cost = [
         ("cost", cost(finding.cost.as_ref())),
         ("source", format!("{} ({})", finding.source, finding.rule)),
     ];
-    let rows = rows
-        .into_iter()
-        .flat_map(|(what, text)| [el("dt").with(what), el("dd").with(prose(&text))]);
+    let rows = seen.into_iter().chain(remedies).chain(cost);
+    let rows = rows.flat_map(|(what, text)| [el("dt").with(what), el("dd").with(prose(&text))]);
     el("article")
         .class("finding")
         .with(el("div").class("finding-head").with(heading).with(sure))

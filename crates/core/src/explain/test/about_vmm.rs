@@ -198,6 +198,65 @@ fn memory_that_is_mapped_page_by_page() {
     assert_eq!(reserved.says(id), None);
 }
 
+/// What is in force already is no remedy.
+#[test]
+fn huge_pages_by_request_are_not_advised_where_they_are_in_force() {
+    let id = "guest-page-faults";
+    let of = |pages: &str, vmm| {
+        let mut bench = Bench::calm(1).load(LOAD).exits(&SubKey::ALL, &[FAULT]);
+        bench.roster.vms[0].vmm = vmm;
+        let bench = bench.param("transparent_hugepage", pages);
+        bench.finding(id).unwrap().found.remedies[0].text.clone()
+    };
+    let (never, by_request) = ("always madvise [never]", "always [madvise] never");
+    for vmm in [VmmKind::Qemu, VmmKind::Firecracker] {
+        assert!(of(never, vmm).contains("echo madvise"), "{vmm:?}");
+        assert!(!of(by_request, vmm).contains("echo madvise"), "{vmm:?}");
+    }
+    assert!(of(by_request, VmmKind::Qemu).contains("AnonHugePages"));
+    assert!(of(by_request, VmmKind::Firecracker).contains("echo always"));
+}
+
+/// AMD: an access to an emulated device is a nested page fault as well.
+#[test]
+fn faults_of_devices_are_no_faults_of_memory() {
+    let id = "guest-page-faults";
+    let fault = (Kind::Exit, 0x400, None, 50_000, 5_000);
+    let access = |count, each| (Kind::MmioWrite, 0x400, Some(0xfe00_3000), count, each);
+    let of = |isa, keys: &[SubKey], rows: &[_]| {
+        let bench = Bench::calm(1).load(LOAD).exits_on(isa, keys, rows);
+        bench.param("transparent_hugepage", "always madvise [never]")
+    };
+    let all = &SubKey::ALL[..];
+    let alone = of(Isa::Svm, all, &[fault]);
+    assert_eq!(alone.says(id), Some(Sure::Likely));
+    assert!((alone.cost(id) - 25e6).abs() < 1e6, "{}", alone.cost(id));
+    let with = of(Isa::Svm, all, &[fault, access(20_000, 8_000)]);
+    let signature = with.finding(id).unwrap().found.signature;
+    let start = "30000 faults of guest memory, 3003/s";
+    assert!(signature.starts_with(start), "{signature}");
+    assert!(
+        signature.contains("20000 more were accesses"),
+        "{signature}"
+    );
+    assert!((with.cost(id) - 9e6).abs() < 1e6, "{}", with.cost(id));
+    // Of accesses whose time is not known: as long as the mean.
+    let untimed = of(Isa::Svm, all, &[fault, access(20_000, 0)]);
+    assert!(untimed.cost(id) < 16e6, "{}", untimed.cost(id));
+    let most = of(Isa::Svm, all, &[fault, access(45_000, 5_000)]);
+    assert_eq!(most.says(id), None, "500 faults of memory in a second");
+    // Not recorded: they may be among them.
+    let unknown = of(Isa::Svm, &[], &[fault]);
+    assert_eq!(unknown.says(id), Some(Sure::Possible));
+    let signature = unknown.finding(id).unwrap().found.signature;
+    assert!(signature.contains("--exits=mmio"), "{signature}");
+    // Intel's are misconfigurations, and not among its faults.
+    let intel = (Kind::MmioWrite, 49, Some(0xfe00_3000), 45_000, 5_000);
+    let ept = (Kind::Exit, 48, None, 50_000, 5_000);
+    let beside = of(Isa::Vmx, all, &[ept, intel]);
+    assert!((beside.cost(id) - 25e6).abs() < 1e6, "{}", beside.cost(id));
+}
+
 pub(super) const DEADLINE: (Kind, u32, Option<u64>, u64, u64) =
     (Kind::MsrWrite, 32, Some(0x6e0), 20_000, 2_000);
 
@@ -220,6 +279,99 @@ fn timers_that_exit() {
     let told = of(&[DEADLINE]).param("nohz_full", "2-3");
     let signature = told.finding(id).unwrap().found.signature;
     assert!(signature.contains("nohz_full CPUs 2-3"), "{signature}");
+}
+
+pub(super) const ADVANCE: &str = "kvm.lapic_timer_advance";
+
+/// It spares no exit, and is on where nobody switched it off.
+#[test]
+fn timers_are_advanced_where_that_was_off() {
+    let id = "timer-exits";
+    let of = |value: &str, row| {
+        let bench = Bench::calm(1).load(LOAD).exits(&SubKey::ALL, &[row]);
+        bench.param(ADVANCE, value)
+    };
+    let says = |value: &str| {
+        let found = of(value, DEADLINE).finding(id).unwrap().found;
+        found.remedies.get(1).map(|remedy| remedy.text.clone())
+    };
+    let (number, switch) = (says("0").unwrap(), says("N").unwrap());
+    assert!(number.contains("echo -1 > /sys/module/kvm"), "{number}");
+    assert!(switch.contains("read-only") && switch.contains("without an exit less"));
+    for on in ["-1", "Y", "1000"] {
+        assert_eq!(says(on), None, "{on}");
+    }
+    // Other modes of the timer are not advanced.
+    let periodic = (Kind::MsrWrite, 32, Some(0x838), 20_000, 2_000);
+    assert_eq!(of("0", periodic).gives(id), [Does::HaltsInGuest]);
+}
+
+/// QEMU with an iothread that takes this share of a CPU.
+pub(super) fn polling(name: &str, share: f64, load: Load) -> Bench {
+    let cpu_ns = parts(10 * SECOND, share);
+    let threads = Threads {
+        others_cpu_ns: Some(cpu_ns + 1_000),
+        busiest: Some(name.into()),
+        busiest_cpu_ns: Some(cpu_ns),
+        ..threads(10, 1_000)
+    };
+    let machine = Machine {
+        iothreads: 1,
+        ..Machine::default()
+    };
+    with(Bench::calm(1).load(load), threads, machine)
+}
+
+#[test]
+fn threads_that_poll_for_a_guest_at_rest() {
+    let id = "vmm-threads";
+    let bench = polling("IO io1", 0.9, RESTING);
+    assert_eq!(bench.says(id), Some(Sure::Likely));
+    assert!((bench.cost(id) - 0.9e9).abs() < 1e6, "{}", bench.cost(id));
+    let text = |name| {
+        let found = polling(name, 0.9, RESTING).finding(id).unwrap().found;
+        found.remedies[0].text.clone()
+    };
+    assert!(text("IO io1").contains("poll-max-ns 0"));
+    assert!(text("vhost-4711").contains("poll-us="));
+    // QEMU without names for its threads has an iothread by its command line.
+    let unnamed = polling("qemu-kvm", 0.9, RESTING);
+    assert_eq!(unnamed.says(id), Some(Sure::Possible));
+    assert!(text("qemu-kvm").contains("poll-max-ns 0"));
+    assert_eq!(polling("IO io1", 0.19, RESTING).says(id), None);
+    assert_eq!(polling("live_migration", 0.9, RESTING).says(id), None);
+    let works = Load {
+        gap_ns: 400_000,
+        ..LOAD
+    };
+    assert_eq!(polling("IO io1", 0.9, works).says(id), None);
+    // 4000 wakes in a second by devices explain 42 % of a CPU.
+    let served = |share| {
+        let fed = Load {
+            count: 40_000,
+            period_ns: 250_000,
+            gap_ns: 220_000,
+            latency_ns: 10_000,
+            ..LOAD
+        };
+        polling("IO io1", share, fed)
+    };
+    assert_eq!(served(0.6).says(id), None);
+    assert_eq!(served(0.9).says(id), Some(Sure::Likely));
+    assert!((served(0.9).cost(id) / 0.478e9 - 1.0).abs() < 0.01);
+    let lacks = Bench::calm(1).load(RESTING).lacks(id).unwrap();
+    assert_eq!(lacks, "the VMM's other threads were not recorded");
+}
+
+/// No CPU time is counted by both: the main thread's is of one rule, that of all others of the other.
+#[test]
+fn a_main_thread_and_threads_of_devices_are_told_apart() {
+    assert_eq!(pulsed(RESTING).says("vmm-threads"), None);
+    assert_eq!(polling("IO io1", 0.9, RESTING).says("qemu-hpet"), None);
+    let mut busy = pulsed(RESTING);
+    busy.roster.vms[0].threads = Some(threads(10_000, 9 * SECOND));
+    assert_eq!(busy.says("vmm-threads"), None);
+    assert!(busy.says("qemu-hpet").is_some());
 }
 
 /// Kicks that take 60 us each.

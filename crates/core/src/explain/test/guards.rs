@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::super::remedy::Lever;
-use super::about_vmm::{DEADLINE, FAULT, KICK, RESTING, THROUGH, kicked, pulsed, with};
+use super::about_vmm::{
+    ADVANCE, DEADLINE, FAULT, KICK, RESTING, THROUGH, kicked, polling, pulsed, with,
+};
 use super::*;
 use crate::kvm::Knobs;
 use crate::vmm::{Machine, Threads};
@@ -272,7 +274,6 @@ fn about_the_vmm() -> Vec<Case> {
         )
     };
     let pages = |value: &str| told(calm(LOAD), &[FAULT]).param("transparent_hugepage", value);
-    let timers = |bench| told(bench, &[DEADLINE]);
     let scx = |state: &str| calm(LOAD).param("sched_ext.state", state);
     let idle_hlt = |value: &str| calm(LOAD).param("cpu.idle_hlt", value);
     let threaded = Machine {
@@ -296,12 +297,6 @@ fn about_the_vmm() -> Vec<Case> {
             kicked(threaded, KICK),
         ),
         case(
-            "timer-exits",
-            Does::HaltsInGuest,
-            timers(calm(LOAD)),
-            timers(pressed(LOAD)),
-        ),
-        case(
             "guest-page-faults",
             Does::SparesVmm,
             pages("always madvise [never]"),
@@ -309,6 +304,30 @@ fn about_the_vmm() -> Vec<Case> {
         ),
         case("sched-ext", Does::Nothing, scx("enabled"), scx("disabled")),
         case("amd-idle-hlt", Does::Nothing, idle_hlt("Y"), idle_hlt("N")),
+    ]
+}
+
+fn about_timers_and_threads() -> Vec<Case> {
+    let timers = |bench| told(bench, &[DEADLINE]);
+    vec![
+        case(
+            "timer-exits",
+            Does::HaltsInGuest,
+            timers(calm(LOAD)),
+            timers(pressed(LOAD)),
+        ),
+        case(
+            "timer-exits",
+            Does::WaitsForTimers,
+            timers(calm(LOAD)).param(ADVANCE, "N"),
+            timers(pressed(LOAD)).param(ADVANCE, "N"),
+        ),
+        case(
+            "vmm-threads",
+            Does::SparesVmm,
+            polling("IO io1", 0.9, RESTING),
+            polling("IO io1", 0.1, RESTING),
+        ),
     ]
 }
 
@@ -321,6 +340,7 @@ fn all() -> Vec<Case> {
         about_clocks(),
         about_exits(),
         about_the_vmm(),
+        about_timers_and_threads(),
     ];
     parts.into_iter().flatten().collect()
 }
@@ -358,6 +378,25 @@ fn every_remedy_is_given_somewhere_and_elsewhere_must_not_be() {
         tried, declared,
         "each kind that a rule declares has its case"
     );
+}
+
+/// Not one for all: a price that fits every remedy says nothing.
+#[test]
+fn every_remedy_has_its_price_and_when_it_does_harm() {
+    let mut prices: BTreeSet<&str> = BTreeSet::new();
+    for Case {
+        rule, does, given, ..
+    } in all()
+    {
+        let found = given.finding(rule).unwrap().found;
+        for remedy in found.remedies.iter().filter(|it| it.does == does) {
+            let (price, harm) = (remedy.terms.price(), remedy.terms.harm());
+            assert_ne!(price, harm, "{rule}, {does:?}");
+            assert!(!remedy.text.contains(price), "{rule}, {does:?}: said twice");
+            prices.insert(price);
+        }
+    }
+    assert!(prices.len() > 15, "{prices:#?}");
 }
 
 /// Three spinning VMs on two CPUs, and a guest whose vCPUs wake each other: 98 of 100 polls were preempted

@@ -86,7 +86,10 @@ proptest::proptest! {
                 prop_assert!(finding.rule.remedies.contains(&remedy.does), "{finding:?}");
             }
             let remedies = found.remedies.iter().map(|remedy| &remedy.text);
-            for text in remedies.chain([&found.signature, &found.cause]) {
+            let terms = found.remedies.iter().map(|remedy| remedy.terms);
+            let terms = terms.flat_map(|terms| [terms.price(), terms.harm()]);
+            let texts = remedies.chain([&found.signature, &found.cause]).map(String::as_str);
+            for text in texts.chain(terms) {
                 prop_assert!(text.ends_with(['.', ';']) && !text.contains("  "), "{text}");
             }
             let alike = |it: &&Finding| it.rule.id == finding.rule.id && it.found == *found;
@@ -126,7 +129,10 @@ proptest::proptest! {
             for remedy in &finding.found.remedies {
                 let takes = matches!(
                     remedy.does,
-                    Does::HostPollsMore(_) | Does::GuestPolls | Does::NoPauseExits
+                    Does::HostPollsMore(_)
+                        | Does::GuestPolls
+                        | Does::NoPauseExits
+                        | Does::WaitsForTimers
                 );
                 prop_assert!(!takes, "{finding:?}");
             }

@@ -1,0 +1,105 @@
+//! What a remedy costs, and where it does harm: no remedy is given without both.
+
+/// The price of a remedy, and when it does harm, each in sentences. Neither can be left empty: a constant of this
+/// type does not compile then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    price: &'static str,
+    harm: &'static str,
+}
+
+impl Terms {
+    /// Both of them.
+    ///
+    /// # Panics
+    ///
+    /// If one of them is not a sentence.
+    pub const fn new(price: &'static str, harm: &'static str) -> Self {
+        assert!(
+            is_sentence(price),
+            "a remedy's price is a sentence, with a full stop"
+        );
+        assert!(
+            is_sentence(harm),
+            "when a remedy does harm is a sentence, with a full stop"
+        );
+        Self { price, harm }
+    }
+
+    /// What it costs.
+    pub fn price(&self) -> &'static str {
+        self.price
+    }
+
+    /// When it does harm.
+    pub fn harm(&self) -> &'static str {
+        self.harm
+    }
+}
+
+/// More than a word, with a full stop at its end.
+const fn is_sentence(text: &str) -> bool {
+    match text.as_bytes() {
+        [first, .., last] => text.len() > 5 && *first != b' ' && *last == b'.',
+        _ => false,
+    }
+}
+
+/// The host polls more.
+pub(super) const HOST_POLLS_MORE: Terms = Terms::new(
+    "CPU time and power of the host: a poll that fails takes the whole window, and then the vCPU sleeps all the \
+     same.",
+    "Where the CPUs have no time to spare, or a vCPU's hyperthread sibling or the turbo frequency is wanted by \
+     others.",
+);
+
+/// The host polls less.
+pub(super) const HOST_POLLS_LESS: Terms = Terms::new(
+    "Latency: wake-ups that polls met until now take a sleep and its wake-up.",
+    "A guest whose replies come within the window: each of them gets later.",
+);
+
+/// The guest stops to poll for itself, and leaves that to the host.
+pub(super) const HOST_POLLS_FOR_GUEST: Terms = Terms::new(
+    "A restart of the guest, or the removal of a module; each halt then exits.",
+    "A guest on CPUs of its own that wakes within its guest_halt_poll_ns: its wake-ups take an exit and an \
+     interrupt longer.",
+);
+
+/// Nothing is done.
+pub(super) const NOTHING_DONE: Terms = Terms::new(
+    "None: nothing is changed.",
+    "None, as long as what is read from the recording takes it into account.",
+);
+
+/// Fewer vCPUs, or more CPUs for them.
+pub(super) const FEWER_VCPUS: Terms = Terms::new(
+    "The CPUs that are added, or another host for the VMs that leave; a VM with fewer vCPUs has less throughput at \
+     its peak.",
+    "A VM that needs all of its vCPUs at once gets slower, and CPUs of another NUMA node make its memory remote.",
+);
+
+/// KVM's vendor module is loaded again.
+pub(super) const MODULE_RELOADED: Terms = Terms::new(
+    "All VMs of the host have to stop, or move to another host, while the module is loaded again.",
+    "Where VMs must not stop, or where the parameter was set otherwise because of a processor erratum.",
+);
+
+/// Hyper-V's interface.
+pub(super) const HYPERV: Terms = Terms::new(
+    "It holds from the VM's next start, and every host to which the VM may migrate has to offer the same.",
+    "A Linux guest: it then uses Hyper-V's interface in place of KVM's.",
+);
+
+#[cfg(test)]
+mod test {
+    use super::is_sentence;
+
+    #[test]
+    fn neither_price_nor_harm_can_be_left_out() {
+        for empty in ["", ".", "None", " None.", "-."] {
+            assert!(!is_sentence(empty), "{empty:?}");
+        }
+        assert!(is_sentence("None: nothing is changed."));
+    }
+}

@@ -1,0 +1,156 @@
+//! Threads of a VMM that run no vCPU and take CPU time while the guest rests: they poll.
+//!
+//! An iothread of QEMU polls for up to poll-max-ns after each event before it sleeps, a worker of vhost-net for up
+//! to its busy loop's limit (`poll-us`). With limits that reach from one event to the next they take a CPU each, for
+//! a guest that has hardly anything to do. The main thread is `qemu-hpet`'s. A worker of vhost is a thread of the
+//! VMM since Linux 6.4; the process of a vhost-user device (DPDK, SPDK, virtiofsd) is not, and no recording shows it.
+
+use super::cost::Cost;
+use super::evidence::{Evidence, Guest};
+use super::remedy::{Does, Remedy};
+use super::say::{percent, rate};
+use super::terms::Terms;
+use super::{Found, Judgement, Rule, Sure};
+use crate::event::{Observable, WakeSource};
+
+pub(super) const RULE: Rule = Rule {
+    id: "vmm-threads",
+    title: "threads of the VMM that take CPU time while the guest rests",
+    source: "iothread.c and util/aio-posix.c of QEMU; vhost_net_busy_poll in drivers/vhost/net.c, 441abde4cd84",
+    remedies: &[Does::SparesVmm],
+    look,
+};
+
+/// These threads take at least this much of a CPU beyond what wake-ups of the guest explain. With QEMU's default
+/// limit a thread needs 6100 events in a second to poll for so long, and at most two of them belong to one wake-up.
+const MUCH: f64 = 0.2;
+
+/// The guest rests: its vCPUs are halted for this share of the time, as in `qemu-hpet`.
+const RESTS: f64 = 0.8;
+
+/// What a wake-up of the guest by a device explains: two events, the guest's kick and the completion, after each of
+/// which an iothread polls for up to 32.768 us (`IOTHREAD_POLL_MAX_NS_DEFAULT`), and 20 us of work for each, from
+/// which on `vmm-devices` calls an access blocking.
+const WAKE_NS: f64 = 2.0 * (32_768.0 + 20_000.0);
+
+/// Threads whose work is not for devices: migration, displays, and requests that block (QEMU's thread pool).
+const OTHERS: [&str; 7] = [
+    "live_migration",
+    "mig/",
+    "multifd",
+    "return path",
+    "vnc_worker",
+    "SPICE Worker",
+    "worker",
+];
+
+const IOTHREAD: Terms = Terms::new(
+    "Latency: a request then waits until the thread has woken, as long as a wake-up takes on this host.",
+    "Fast disks (NVMe) with few requests in flight: their throughput falls.",
+);
+
+const VHOST: Terms = Terms::new(
+    "Latency: a packet then waits until the worker has woken; it holds from the VM's next start.",
+    "Guests that exchange small packets at a high rate: each then takes a kick and an interrupt.",
+);
+
+const UNNAMED: Terms = Terms::new(
+    "CPU time of a recording with samples; a device that waits for events answers a wake-up later.",
+    "Recordings whose wake-up latencies are to be compared: sampling wakes idle CPUs and changes them.",
+);
+
+fn look(evidence: &Evidence<'_>) -> Judgement {
+    let unknown = evidence.guests.is_empty()
+        || evidence.guests.iter().any(|guest| {
+            let threads = guest.vm.threads.as_ref();
+            threads.and_then(|it| it.others_cpu_ns).is_none()
+        });
+    Judgement {
+        found: evidence.each(of_guest),
+        blind: unknown.then(|| "the VMM's other threads were not recorded".to_owned()),
+    }
+}
+
+/// What polls.
+#[derive(Clone, Copy)]
+enum Poller {
+    Iothread,
+    Vhost,
+    Unknown,
+}
+
+/// What polls, by the thread's name and the VMM's command line, and how sure that is; `None` where its work is not
+/// for devices.
+fn poller(guest: &Guest<'_>, name: &str) -> Option<(Poller, Sure)> {
+    let machine = guest.vm.machine.as_ref();
+    let has_iothread = machine.is_some_and(|machine| machine.iothreads > 0);
+    match name {
+        _ if OTHERS.iter().any(|other| name.starts_with(other)) => None,
+        _ if name.starts_with("IO ") => Some((Poller::Iothread, Sure::Likely)),
+        _ if name.starts_with("vhost-") => Some((Poller::Vhost, Sure::Likely)),
+        // Without debug-threads=on QEMU's threads all have its own name.
+        _ if has_iothread => Some((Poller::Iothread, Sure::Possible)),
+        _ => Some((Poller::Unknown, Sure::Possible)),
+    }
+}
+
+fn of_guest(guest: &Guest<'_>) -> Option<Found> {
+    let threads = guest.vm.threads.as_ref()?;
+    // The main thread's time is qemu-hpet's.
+    let others_ns = threads.others_cpu_ns?.saturating_sub(threads.main_cpu_ns);
+    let cpu_ns = threads.per_s(others_ns);
+    let account = &guest.account;
+    let vcpus = guest.seats.len().max(1) as f64;
+    let rests = guest.per_s(account.halted_ns()) / 1e9 / vcpus;
+    let by = |source: WakeSource| account.wakes[usize::from(source.code())];
+    let known = by(WakeSource::Timer).saturating_add(by(WakeSource::Ipi));
+    // A wake whose source is not known may be a device's.
+    let device = guest.per_s(account.halts.saturating_sub(known));
+    let beyond_ns = cpu_ns - device * WAKE_NS;
+    if beyond_ns < MUCH * 1e9 || rests < RESTS || guest.vm.observable != Observable::Yes {
+        return None;
+    }
+    let name = threads.busiest.as_deref().unwrap_or_default();
+    let (poller, sure) = poller(guest, name)?;
+    let busiest = match (name, threads.busiest_cpu_ns) {
+        ("", _) | (_, None) => String::new(),
+        (name, Some(ns)) => format!(", of which `{name}` {}", percent(threads.per_s(ns) / 1e9)),
+    };
+    Some(Found {
+        who: guest.whole(),
+        signature: format!(
+            "The VMM's threads beside vCPUs and the main thread took {} of a CPU{busiest}; the vCPUs were halted \
+             {} of the time, and devices woke them {}.",
+            percent(cpu_ns / 1e9),
+            percent(rests.min(1.0)),
+            rate(device),
+        ),
+        cause: "A thread that serves devices polls for the guest's next request, or for the device's next reply, in \
+                place of a sleep; the guest sends few. No setting of halt polling changes that."
+            .to_owned(),
+        remedies: vec![remedy(poller)],
+        cost: Some(Cost::cpu(beyond_ns)),
+        sure,
+    })
+}
+
+fn remedy(poller: Poller) -> Remedy {
+    let (text, terms) = match poller {
+        Poller::Iothread => (
+            "QEMU's monitor: `qom-set /objects/ID poll-max-ns 0`, where `info iothreads` lists ID; for good \
+             `-object iothread,id=ID,poll-max-ns=0`. libvirt: `virsh iothreadset VM N --poll-max-ns 0 --live`.",
+            IOTHREAD,
+        ),
+        Poller::Vhost => (
+            "QEMU: `-netdev tap,vhost=on` without `poll-us=`, so that vhost-net's busy loop (busyloop_timeout) is \
+             off; or fewer queues (`queues=`).",
+            VHOST,
+        ),
+        Poller::Unknown => (
+            "See what the thread does: `haltwise record --profile`, then `haltwise profile`; then have that device \
+             wait for events in place of polling (interrupt mode), or give it fewer queues.",
+            UNNAMED,
+        ),
+    };
+    Remedy::new(Does::SparesVmm, text, terms)
+}
