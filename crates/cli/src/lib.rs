@@ -59,6 +59,7 @@ use crate::exit::Exit;
     max_term_width = 80,
     after_help = "EXAMPLES
   haltwise                                 what polling costs here
+  haltwise --for 1m --json                 the same from a minute, as JSON
   haltwise doctor                          what can be recorded on this host
   haltwise record -o cap --duration 10s    record the halts of all VMs
   haltwise report cap                      a summary of the halts
@@ -68,10 +69,13 @@ EXIT CODES
   0 done   1 failed   2 usage   3 unsupported host   4 not permitted
   5 data was lost, is damaged or incomplete"
 )]
+#[command(args_conflicts_with_subcommands = true)]
 struct Cli {
     /// The command [default: now]
     #[command(subcommand)]
     verb: Option<verb::Verb>,
+    #[command(flatten)]
+    asked: verb::now::Asked,
 }
 
 /// The program.
@@ -91,7 +95,7 @@ pub fn run() -> ExitCode {
     };
     let outcome = match cli.verb {
         Some(verb) => verb.run(),
-        None => verb::now::run_without_a_word(),
+        None => verb::now::record(&cli.asked),
     };
     match outcome {
         Ok(exit) => exit.into(),
@@ -104,12 +108,12 @@ pub fn run() -> ExitCode {
 
 /// Help and version go to stdout and are no error; the rest is a wrong command line.
 fn usage(error: &clap::Error) -> ExitCode {
-    let exit = if error.use_stderr() {
-        Exit::Usage
-    } else {
-        Exit::Done
-    };
+    if error.use_stderr() {
+        // It repeats the arguments, which a shell may have taken from names of files.
+        terminal::say(error.render().to_string().trim_end());
+        return Exit::Usage.into();
+    }
     // A reader of help that went away is no error either.
     drop(error.print());
-    exit.into()
+    Exit::Done.into()
 }

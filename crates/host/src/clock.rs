@@ -21,6 +21,11 @@ pub fn of_ticks(ticks: u64) -> u64 {
     ticks.saturating_mul(TICK_NS).saturating_sub(suspended)
 }
 
+/// So many clock ticks as a length of time.
+pub(crate) fn ticks_long(ticks: u64) -> u64 {
+    ticks.saturating_mul(TICK_NS)
+}
+
 /// CPU time that this process has used, all its threads together.
 pub fn process_cpu_ns() -> u64 {
     nanoseconds(clock_gettime(ClockId::ProcessCPUTime))

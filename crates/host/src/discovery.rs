@@ -22,6 +22,7 @@ mod libvirt;
 mod living;
 mod machine;
 mod name;
+mod outside;
 mod pauses;
 mod qemu;
 mod roster;
@@ -44,6 +45,7 @@ use crate::root::{Root, RootError};
 
 pub(crate) use self::living::Living;
 pub use self::name::{LONGEST_NAME, printable};
+pub use self::outside::{OutsideTime, OutsideVmm, outside};
 pub(crate) use self::pauses::Pauses;
 pub use self::roster::{RosterBuilder, VmLabel};
 pub use self::running::{VcpuThreads, is_in_kvm_run, settled};

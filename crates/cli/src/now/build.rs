@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use haltwise_core::ids::VmIndex;
 use haltwise_core::tune::advice::Comparison;
 use haltwise_core::tune::interval::Interval;
 
@@ -14,6 +15,7 @@ use crate::plan::Settings;
 use crate::reading::opened::Opened;
 use crate::reading::select;
 use crate::recommend::candidates::{Extent, SettingRow, TuneRequest};
+use crate::recommend::follow;
 use crate::recommend::goal::Named;
 use crate::recommend::view::{HaltFigures, PlayedSettings};
 use crate::recommend::{Looking, Recommendation, Recommended, say};
@@ -65,6 +67,7 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(Answer, bool), Fail
         poll_cpu_percent: polling.all,
         failed_cpu_percent: polling.failed,
         vms: polling.worst,
+        own_ceilings: own_ceilings(&opened, &picked),
         settings: made.map_or_else(Vec::new, settings),
         verdict: made.map(|made| made.view.verdict),
         advice: advice(&recommended, &report.recommendation),
@@ -74,6 +77,11 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(Answer, bool), Fail
         prove: made.and_then(prove),
     };
     Ok((view, is_partial))
+}
+
+fn own_ceilings(opened: &Opened, picked: &BTreeSet<VmIndex>) -> usize {
+    let own = follow::own(opened.info()).into_iter().map(|(vm, _)| vm);
+    own.collect::<BTreeSet<_>>().intersection(picked).count()
 }
 
 /// Polling in % of one CPU.

@@ -7,6 +7,9 @@ use crate::figures::Source;
 use crate::number::{nanos, share, three_digits};
 use crate::words::plural;
 
+/// VMs that are named without a recording.
+const NAMED: usize = 3;
+
 /// Lays it out.
 pub(crate) fn document(view: &Answer) -> Document {
     let mut document = Document::new();
@@ -28,8 +31,7 @@ pub(crate) fn document(view: &Answer) -> Document {
         document.command("prove", prove);
     }
     if let Some(capture) = &view.capture {
-        let rest = ", for haltwise report, tune and explain";
-        document.fact("capture", prose![Untrusted::from(capture), rest]);
+        document.fact("capture", Untrusted::from(capture));
     }
     if let Some(source) = &view.recording {
         source.note(&mut document, "halts");
@@ -62,6 +64,15 @@ fn recorded(document: &mut Document, source: &Source, view: &Answer) {
     if !view.settings.is_empty() {
         document.table(settings(&view.settings));
     }
+    if view.own_ceilings > 0 {
+        document.fact(
+            "ceilings",
+            format!(
+                "own in {} of {} VMs (KVM_CAP_HALT_POLL): halt_poll_ns does not apply",
+                view.own_ceilings, source.vms
+            ),
+        );
+    }
 }
 
 fn outside(document: &mut Document, of: &UnrecordedHost) {
@@ -73,18 +84,34 @@ fn outside(document: &mut Document, of: &UnrecordedHost) {
     }
     document.fact("KVM", parameters);
     let mut vms = Prose::default();
-    for (nth, name) in of.names.iter().enumerate() {
+    for (nth, vm) in of.vms.iter().take(NAMED).enumerate() {
         let comma = if nth == 0 { "" } else { ", " };
-        vms.extend(prose![comma, Untrusted::from(name)]);
+        let time = vm.cpu_percent.zip(vm.kernel_cpu_percent);
+        let time = time.map_or_else(String::new, |(all, kernel)| {
+            format!(" {}, {} in the kernel", cpus(all), cpus(kernel))
+        });
+        vms.extend(prose![comma, Untrusted::from(&vm.name), time]);
     }
-    if of.names.is_empty() {
-        vms.extend(prose!["none found"]);
+    match of.vms.len() {
+        0 => vms.extend(prose!["none found"]),
+        all if all > NAMED => vms.extend(prose![format!(" and {} more", all - NAMED)]),
+        _ => {}
     }
     if of.hidden_processes > 0 {
         let hidden = plural(of.hidden_processes as u64, "process");
         vms.extend(prose![format!("; {hidden} may not be looked into")]);
     }
     document.fact("VMs", vms);
+    if let Some(busy) = of.busy_cpus {
+        let waited = of.cpu_pressure.map_or_else(String::new, |waited| {
+            format!("; tasks waited for a CPU {} of the time", share(waited))
+        });
+        document.fact("CPUs", format!("{} busy{waited}", three_digits(busy)));
+        document.note(
+            "Time in the kernel is exits, halt polling and I/O; a recording separates them."
+                .to_owned(),
+        );
+    }
 }
 
 fn cpus(percent: f64) -> String {
@@ -140,9 +167,8 @@ fn also(finding: &CostlyFinding) -> Prose {
         || Prose::from("the host"),
         |name| Prose::from(Untrusted::from(name)),
     );
-    let cost = finding
-        .cpu_percent
-        .map_or_else(String::new, |cost| format!(", at most {}", cpus(cost)));
+    let cost = finding.cpu_percent.filter(|cost| *cost > 0.0);
+    let cost = cost.map_or_else(String::new, |cost| format!(", up to {}", cpus(cost)));
     let mut text = prose![format!("{} (", finding.title)];
     text.extend(whom);
     text.extend(prose![format!("{cost})")]);

@@ -36,6 +36,8 @@ figures! {
         pub(crate) failed_cpu_percent: Option<f64> = CpuPercent,
         /// The VMs that poll most, at most three.
         pub(crate) vms: Vec<PollingVm> = List(PollingVm::FIGURES),
+        /// VMs with a ceiling of their own (`KVM_CAP_HALT_POLL`), for which `halt_poll_ns` means nothing.
+        pub(crate) own_ceilings: usize = Count,
         /// The current setting, then no polling and the recommended setting where they differ from it; empty where
         /// nothing can be replayed.
         pub(crate) settings: Vec<ComparedSetting> = List(ComparedSetting::FIGURES),
@@ -57,10 +59,28 @@ figures! {
     pub(crate) struct UnrecordedHost {
         /// KVM's parameters of halt polling.
         pub(crate) parameters: Vec<ParameterValue> = List(ParameterValue::FIGURES),
-        /// Names of the VMs that were found.
-        pub(crate) names: Vec<String> = Words,
+        /// Processes that run VMs, or look like it by the names of their threads, most CPU time first.
+        pub(crate) vms: Vec<UnrecordedVm> = List(UnrecordedVm::FIGURES),
         /// Processes that may not be looked into: any of them may run a VM.
         pub(crate) hidden_processes: usize = Count,
+        /// CPUs busy on average, over a second; `null` where no VM was found.
+        pub(crate) busy_cpus: Option<f64> = Real,
+        /// Share of that second in which some task waited for a CPU.
+        pub(crate) cpu_pressure: Option<f64> = Share,
+    }
+
+    /// A process as everybody sees it: its CPU time over a second, in ticks of 10 ms or so.
+    pub(crate) struct UnrecordedVm {
+        /// Its VM's name.
+        pub(crate) name: String = Name,
+        /// Its number.
+        pub(crate) pid: u32 = Number,
+        /// CPU time; `null` of a process that came or went.
+        pub(crate) cpu_percent: Option<f64> = CpuPercent,
+        /// Of that, in the guest.
+        pub(crate) guest_cpu_percent: Option<f64> = CpuPercent,
+        /// Of that, in the kernel: exits, halt polling and I/O, which only a recording separates.
+        pub(crate) kernel_cpu_percent: Option<f64> = CpuPercent,
     }
 
     /// A parameter.

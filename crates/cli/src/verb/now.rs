@@ -1,6 +1,6 @@
 //! `haltwise now`, and `haltwise` without a verb: ten seconds, and the answer.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use haltwise_core::units::Nanos;
@@ -26,7 +26,7 @@ kept, and named. `haltwise` without a command does the same. Where no VM runs, \
 it says so at once.",
     after_help = "EXAMPLES
   haltwise                     the answer, from ten seconds
-  haltwise now --for 1m        from a minute
+  haltwise --for 1m --json     from a minute, as JSON
   haltwise now --vm web-1      of one VM
   haltwise now cap             from a capture that exists
   haltwise now --json | jq -r .apply
@@ -38,6 +38,13 @@ pub(crate) struct Arguments {
     /// Answer from this capture instead of recording one
     #[arg(value_name = "DIR", conflicts_with = "duration")]
     dir: Option<PathBuf>,
+    #[command(flatten)]
+    asked: Asked,
+}
+
+/// What is asked, with a verb or without.
+#[derive(Debug, Args)]
+pub(crate) struct Asked {
     /// How long to record [default: 10s]
     #[arg(long = "for", value_name = "TIME", value_parser = time::duration)]
     duration: Option<Nanos>,
@@ -56,17 +63,25 @@ const LONG_ENOUGH: Nanos = Nanos(10_000_000_000);
 
 /// Answers.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
-    let dir = match &arguments.dir {
-        Some(dir) => Some(dir.clone()),
-        None => recorded(arguments)?,
-    };
-    let Some(dir) = dir else {
-        let advice = "No KVM virtual machine runs here: there is nothing to record.";
-        show(arguments, &outside::view(&Root::host(), advice.to_owned())?)?;
-        return Ok(Exit::Done);
-    };
-    let (view, is_partial) = build::build(&dir, arguments.vm.as_deref())?;
-    show(arguments, &view)?;
+    match &arguments.dir {
+        Some(dir) => answer(&arguments.asked, dir),
+        None => record(&arguments.asked),
+    }
+}
+
+/// Answers from a recording of its own.
+pub(crate) fn record(asked: &Asked) -> Outcome {
+    if let Some(dir) = recorded(asked)? {
+        return answer(asked, &dir);
+    }
+    let advice = "No KVM virtual machine runs here: there is nothing to record.";
+    show(asked, &outside::view(&Root::host(), advice.to_owned())?)?;
+    Ok(Exit::Done)
+}
+
+fn answer(asked: &Asked, dir: &Path) -> Outcome {
+    let (view, is_partial) = build::build(dir, asked.vm.as_deref())?;
+    show(asked, &view)?;
     Ok(if is_partial {
         Exit::Partial
     } else {
@@ -74,36 +89,25 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     })
 }
 
-fn show(arguments: &Arguments, view: &Answer) -> Result<(), Failure> {
-    if arguments.json {
+fn show(asked: &Asked, view: &Answer) -> Result<(), Failure> {
+    if asked.json {
         terminal::print_json(view)
     } else {
-        terminal::document(&page::document(view), arguments.width.columns())
+        terminal::document(&page::document(view), asked.width.columns())
     }
 }
 
 /// Records into a directory of its own; `None` where no VM runs.
-fn recorded(arguments: &Arguments) -> Result<Option<PathBuf>, Failure> {
-    let Nanos(ns) = arguments.duration.unwrap_or(LONG_ENOUGH);
-    let wanted = RecordingRequest::brief(arguments.vm.as_deref(), ns, None);
+fn recorded(asked: &Asked) -> Result<Option<PathBuf>, Failure> {
+    let Nanos(ns) = asked.duration.unwrap_or(LONG_ENOUGH);
+    let wanted = RecordingRequest::brief(asked.vm.as_deref(), ns, None);
     match recording::record_if(&wanted, |roster| !roster.vms.is_empty()) {
         Ok(recorded) => Ok(recorded.map(|_| wanted.output)),
         Err(failure) if failure.exit == Exit::Denied => {
             let advice = "Recording is not permitted: run `sudo haltwise`.".to_owned();
-            show(arguments, &outside::view(&Root::host(), advice)?)?;
+            show(asked, &outside::view(&Root::host(), advice)?)?;
             Err(failure.hint("run `sudo haltwise`; `haltwise doctor` says which rights it takes"))
         }
         Err(failure) => Err(failure),
     }
-}
-
-/// Answers as where nothing is said on the command line.
-pub(crate) fn run_without_a_word() -> Outcome {
-    run(&Arguments {
-        dir: None,
-        duration: None,
-        vm: None,
-        json: false,
-        width: Width::default(),
-    })
 }

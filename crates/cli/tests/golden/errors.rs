@@ -44,6 +44,33 @@ fn a_directory_that_is_not_there() {
     );
 }
 
+/// The kernel ends a process that writes beyond its limit, unless it says that it will look at errors.
+#[test]
+fn a_limit_on_file_size_is_an_error() {
+    let dir = capture("transactional");
+    let script = "ulimit -f 1; exec \"$0\" report cap --html page.html";
+    let output = Command::new("sh")
+        .args(["-c", script, env!("CARGO_BIN_EXE_haltwise")])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("File too large"), "{said}");
+    assert!(!dir.path().join("page.html").exists());
+}
+
+/// A shell may take arguments from names of files, which anybody may have made.
+#[test]
+fn an_argument_does_not_steer_the_terminal() {
+    let dir = tempfile::tempdir().unwrap();
+    for word in ["\u{1b}]0;evil\u{7}", "--\u{1b}[31mno"] {
+        let (code, out, err) = haltwise(dir.path(), &["report", word, "more"]);
+        assert_eq!((code, out.as_str()), (2, ""));
+        assert!(!err.contains('\u{1b}') && !err.contains('\u{7}'), "{err:?}");
+    }
+}
+
 #[test]
 fn a_directory_that_is_no_capture() {
     let dir = tempfile::tempdir().unwrap();

@@ -2,6 +2,7 @@
 //! their time to others.
 
 use std::path::Path;
+use std::process::Command;
 
 use haltwise_capture::recording::Recording;
 use haltwise_core::event::{Facts, HostSample, Knob, KnobScope, WakeSource};
@@ -9,7 +10,7 @@ use haltwise_core::recording::Side;
 use serde_json::Value;
 
 use super::guest::Guest;
-use super::{START_NS, haltwise, info_of, scenarios};
+use super::{START_NS, haltwise, home, info_of, scenarios};
 
 const LENGTH_NS: u64 = 400_000_000;
 
@@ -50,6 +51,8 @@ fn write(dir: &Path, governor: &str, busy: f64, steal: f64) {
                 busy_ns: part(busy).unwrap(),
                 total_ns: part(1.0).unwrap(),
                 steal_ns: part(steal),
+                idle_ns: None,
+                package_uj: None,
                 ..HostSample::default()
             }
         })
@@ -95,7 +98,7 @@ fn no_guest_polls_whose_host_gives_its_time_to_others() {
     let view = in_home("haltpoll", 0.4, 0.1, &["--exit-cpu", "5us"]);
     assert_ne!(view["place"], "guest", "{view:#}");
     assert_eq!(view["recommended"], Value::Null);
-    let steal = view["basis"]["steal"].as_f64().unwrap();
+    let steal = view["basis"]["stolen_of_wanted"].as_f64().unwrap();
     assert!((0.24..0.26).contains(&steal), "{steal}");
     assert!(view["notes"][0].as_str().unwrap().contains("steal"));
 }
@@ -128,4 +131,56 @@ fn the_price_of_an_exit_decides_where_to_poll() {
     };
     assert!(gap(&free) < gap(&dear));
     assert_eq!(dear["place"], "guest");
+}
+
+/// By CPU time alone the host's polls are cheaper in this recording: its driver must go, or they are off.
+#[test]
+fn where_the_host_should_poll_the_guests_driver_is_unloaded() {
+    let arguments = ["tune", "--goal", "density", "recorded/inside"];
+    let view = haltwise(&home(), &[&arguments[..], &["--json"]].concat()).0;
+    let view: Value = serde_json::from_str(&view).unwrap();
+    assert_eq!(
+        (&view["place"], &view["recommended"]),
+        (&"host".into(), &Value::Null)
+    );
+    let commands = view["host_commands"].as_array().unwrap();
+    assert_eq!(commands[0], "modprobe -r cpuidle_haltpoll");
+    let host = commands[1].as_str().unwrap();
+    assert!(
+        host.starts_with("haltwise apply --set halt_poll_ns"),
+        "{host}"
+    );
+    let text = haltwise(&home(), &arguments).0;
+    assert!(
+        text.contains("modprobe -r cpuidle_haltpoll  # in the guest"),
+        "{text}"
+    );
+    assert!(
+        text.contains("--yes  # on the host") && !text.contains("echo "),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_has_no_meaning_there_is_refused() {
+    let refused = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_haltwise"));
+        let output = command.arg("tune").args(arguments).current_dir(home());
+        let output = output.output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for option in [
+        &["--plan", "p.json"][..],
+        &["--ceiling-only"],
+        &["--ceilings", "all"],
+    ] {
+        let said = refused(&[&["recorded/inside"], option].concat());
+        assert!(said.contains("this one is of a guest"), "{said}");
+    }
+    let said = refused(&["recorded/windows", "--exit-cpu", "2us"]);
+    assert!(
+        said.contains("under every setting of a host each halt exits"),
+        "{said}"
+    );
 }

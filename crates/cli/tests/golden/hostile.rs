@@ -55,6 +55,9 @@ fn a_capture_of_fifos_links_and_devices_is_refused_by_every_verb() {
         "tune",
         "top --once",
         "diff cap",
+        "check",
+        "repair -o new",
+        "now",
     ];
     let makes: [(&str, Make); 3] = [
         ("a FIFO", fifo),
@@ -126,6 +129,17 @@ fn an_import_takes_a_pipe_and_no_device_and_ends_by_a_signal() {
     let said = String::from_utf8_lossy(&taken.stderr);
     assert_eq!(taken.status.code(), Some(0), "{said}");
     assert!(dir.path().join("cap/halts.parquet").exists());
+}
+
+#[test]
+fn a_plan_that_is_a_fifo_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    fifo(&dir.path().join("plan"));
+    for words in [&["apply", "plan"][..], &["prove", "--plan", "plan"]] {
+        let (code, said) = haltwise(dir.path(), words);
+        assert!([1, 2].contains(&code), "{words:?}: {code} {said}");
+        assert!(said.contains("a FIFO"), "{said}");
+    }
 }
 
 #[test]

@@ -106,6 +106,8 @@ fn sample(at_ns: u64, busy: f64, pressure: f64) -> HostSample {
         bpf_cpu_ns: Some(part(0.002)),
         recorder_rss_bytes: 23 << 20,
         steal_ns: None,
+        idle_ns: None,
+        package_uj: None,
     }
 }
 

@@ -54,17 +54,19 @@ fn path(text: &str) -> Option<&str> {
 
 fn read(path: &str) -> Cgroup {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-    let scope = parts
-        .iter()
-        .position(|part| part.strip_suffix(".scope").is_some());
+    // Kubernetes may itself run in a container (kind), or below a root of its own (`--cgroup-root`).
+    let is_kubernetes = parts.iter().any(|part| part.contains("kubepods"));
+    let is_scope = |part: &&str| part.strip_suffix(".scope").is_some();
+    let scope = if is_kubernetes {
+        parts.iter().rposition(is_scope)
+    } else {
+        parts.iter().position(is_scope)
+    };
     let kept = &parts[..scope.map_or(parts.len(), |at| at + 1)];
     let vmid = kept.windows(2).find_map(|pair| {
         let number = pair[1].strip_suffix(".scope")?;
         (pair[0] == "qemu.slice" && is_vmid(number)).then(|| number.to_owned())
     });
-    let is_kubernetes = kept
-        .first()
-        .is_some_and(|part| part.starts_with("kubepods"));
     let pod_uid = kept
         .iter()
         .filter(|_| is_kubernetes)
@@ -107,6 +109,13 @@ mod test {
             "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{}.slice/cri-containerd-{container}.scope\n",
             POD.replace('-', "_")
         );
+        let in_kind = format!(
+            "0::/system.slice/docker-{container}.scope/kubelet.slice/kubelet-kubepods.slice/\
+             kubelet-kubepods-pod{}.slice/cri-containerd-{container}.scope\n",
+            POD.replace('-', "_")
+        );
+        let kind_path = in_kind.trim_start_matches("0::").trim();
+        let kind_path = printable_within(kind_path, LONGEST).unwrap();
         let cgroupfs = format!("0::/kubepods/besteffort/pod{POD}/{container}\n");
         for (text, path, vmid, pod) in [
             (
@@ -145,6 +154,7 @@ mod test {
                 None,
                 Some(POD),
             ),
+            (&in_kind, &kind_path, None, Some(POD)),
             (
                 &cgroupfs,
                 cgroupfs.trim_start_matches("0::").trim(),

@@ -71,7 +71,7 @@ mod test {
     #[test]
     fn an_instance_has_the_name_that_its_owner_gave() {
         let (_dir, root) = made_up(&[(FILE, STATUS)]);
-        let found = domain(&root, Pid(4211), "instance-00000a1b");
+        let found = domain(&root, Pid(110), "instance-00000a1b");
         assert_eq!(found.instance.as_deref(), Some("shop-frontend"));
         assert_eq!(found.uuid.as_deref(), Some(UUID));
     }
@@ -83,7 +83,7 @@ mod test {
             domain(&root, Pid(4212), "instance-00000a1b"),
             Domain::default()
         );
-        assert_eq!(domain(&root, Pid(4211), "other"), Domain::default());
+        assert_eq!(domain(&root, Pid(110), "other"), Domain::default());
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod test {
             "",
             "./instance-00000a1b",
         ] {
-            assert_eq!(domain(&root, Pid(4211), name), Domain::default(), "{name}");
+            assert_eq!(domain(&root, Pid(110), name), Domain::default(), "{name}");
         }
     }
 
@@ -107,11 +107,11 @@ mod test {
         for text in [
             "",
             "<",
-            "<domain pid='4211'><name>x</name></domain>",
-            "<domstatus pid='4211'/>",
+            "<domain pid='110'><name>x</name></domain>",
+            "<domstatus pid='110'/>",
             bomb,
         ] {
-            assert_eq!(read(text, Pid(4211)), None, "{text}");
+            assert_eq!(read(text, Pid(110)), None, "{text}");
         }
         let deep = "<a>".repeat(100_000);
         assert_eq!(read(&deep, Pid(1)), None);

@@ -93,6 +93,8 @@ fn facts(piece: u64, piece_ns: u64, each: u64) -> Facts {
         bpf_cpu_ns: None,
         recorder_rss_bytes: 1 << 20,
         steal_ns: None,
+        idle_ns: None,
+        package_uj: None,
     }];
     all
 }

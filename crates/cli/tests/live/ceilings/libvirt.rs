@@ -3,6 +3,10 @@
 
 use std::fs;
 use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use haltwise_capture::capture::Capture;
+use serde_json::Value;
 
 use super::super::bench::{Bench, Running, haltwise, told};
 use super::{Host, doctor, in_kernel_by, library};
@@ -11,7 +15,7 @@ const DOMAIN: &str = "of-libvirt";
 
 /// Programs that it takes, and their packages in Debian.
 const TOOLS: [(&str, &str); 4] = [
-    ("libvirtd", "libvirt-daemon"),
+    ("libvirtd", "libvirt-daemon-system"),
     ("virsh", "libvirt-clients"),
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("unshare", "util-linux"),
@@ -49,6 +53,31 @@ fn start(bench: &Bench, link: &std::path::Path) -> Running {
     )
 }
 
+/// By the one that libvirt gave it.
+fn is_known_by_its_uuid(bench: &Bench, vm: &Value) {
+    let mut uuid = String::new();
+    // libvirt is asked after the VM is there.
+    for _ in 0..200 {
+        uuid = fs::read_to_string(bench.path("uuid")).unwrap_or_default();
+        if uuid.ends_with('\n') {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    assert_eq!(vm["identity"]["uuid"], uuid.trim(), "{vm}");
+    let output = Command::new(haltwise())
+        .args(["record", "--duration", "1s", "--vm", uuid.trim(), "-o"])
+        .arg(bench.path("by-uuid"))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", told(&output));
+    let capture = Capture::open(&bench.path("by-uuid")).unwrap();
+    let names: Vec<&str> = (capture.info().roster.vms.iter())
+        .map(|vm| vm.name.as_str())
+        .collect();
+    assert_eq!(names, [DOMAIN]);
+}
+
 #[test]
 fn a_domain_of_libvirt_by_the_wrapper() {
     let Some(bench) = Bench::set_up() else {
@@ -71,6 +100,7 @@ fn a_domain_of_libvirt_by_the_wrapper() {
     Bench::wait_for(DOMAIN);
     let vm = doctor(|vm| vm["name"] == DOMAIN);
     assert_eq!(vm["ceiling_settable"], true, "{vm}");
+    is_known_by_its_uuid(&bench, &vm);
     assert_eq!(host.set(DOMAIN, "0").0, Some(0));
     assert_eq!(in_kernel_by(DOMAIN), [(0, "own-cap".to_owned())]);
     assert_eq!(host.run(&["undo"]).0, Some(0));

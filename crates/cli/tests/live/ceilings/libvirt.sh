@@ -44,6 +44,7 @@ cat >"$out/domain.xml" <<XML
 </domain>
 XML
 ask create --paused "$out/domain.xml" >/dev/null
+ask domuuid "$domain" >"$out/uuid"
 read -r _ || true
 ask domstate "$domain" >"$out/state"
 ask destroy "$domain" >/dev/null

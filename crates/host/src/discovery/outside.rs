@@ -1,0 +1,120 @@
+//! VMMs as everybody sees them: by the names of their threads, with the CPU time that the kernel shows of every
+//! process.
+//!
+//! Descriptors of KVM are shown to root and the process's user alone. What is found here looks like a VMM, and no more is
+//! said of it.
+
+use haltwise_core::ids::{Pid, Tid, VmmKind};
+
+use super::arguments::Arguments;
+use super::{comm_of, fallback_name, identity, threads, vmm};
+use crate::clock;
+use crate::root::Root;
+
+/// A process that looks like a VMM.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutsideVmm {
+    /// The process.
+    pub pid: Pid,
+    /// What its command line and its cgroup call the VM; else the process's name and number.
+    pub name: String,
+    /// Its CPU time since it started.
+    pub time: OutsideTime,
+}
+
+/// CPU time of a process, as `/proc/PID/stat` has it: ticks of 10 ms or so, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OutsideTime {
+    /// In its guests.
+    pub guest_ns: u64,
+    /// In the kernel: exits, halt polling, and what its other threads call.
+    pub kernel_ns: u64,
+    /// In its own program.
+    pub user_ns: u64,
+}
+
+/// All of them, by process number. A process that has no thread with a vCPU's name and was never in a guest is none.
+pub fn outside(root: &Root) -> Vec<OutsideVmm> {
+    let pids = root.numbers("proc").unwrap_or_default();
+    pids.into_iter()
+        .filter_map(|pid| look(root, Pid(pid)))
+        .collect()
+}
+
+fn look(root: &Root, pid: Pid) -> Option<OutsideVmm> {
+    let comm = comm_of(root, Tid(pid.0)).ok()?;
+    let bytes = root.bytes(format!("proc/{pid}/cmdline"));
+    let arguments = Arguments::parse(&bytes.unwrap_or_default());
+    let vmm = vmm::recognise(arguments.program().into_iter().chain([comm.as_str()]));
+    let time = time(&root.text(format!("proc/{pid}/stat")).ok()?)?;
+    let has_vcpus = || threads(root, pid, vmm.vcpu).is_ok_and(|threads| !threads.is_empty());
+    if time.guest_ns == 0 && !(vmm.kind != VmmKind::Other && has_vcpus()) {
+        return None;
+    }
+    let named = identity::of(root, pid, vmm, &arguments);
+    Some(OutsideVmm {
+        pid,
+        name: named.name.unwrap_or_else(|| fallback_name(&comm, pid)),
+        time,
+    })
+}
+
+/// Fields 14, 15 and 43 of `/proc/PID/stat` (`proc_pid_stat(5)`): user time contains guest time.
+fn time(stat: &str) -> Option<OutsideTime> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let ticks = |field: usize| fields.get(field - 3)?.parse().ok().map(clock::ticks_long);
+    let (user, kernel) = (ticks(14)?, ticks(15)?);
+    let guest = ticks(43).unwrap_or(0);
+    Some(OutsideTime {
+        guest_ns: guest,
+        kernel_ns: kernel,
+        user_ns: user.saturating_sub(guest),
+    })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::root::made_up;
+
+    fn stat(comm: &str, user: u64, kernel: u64, guest: u64) -> String {
+        let zeros = vec!["0"; 27].join(" ");
+        format!(
+            "7 ({comm}) S 1 1 1 0 -1 0 0 0 0 0 {user} {kernel} {zeros} {guest} 0 0 0 0 0 0 0 0 0\n"
+        )
+    }
+
+    #[test]
+    fn a_vmm_is_known_by_its_threads_or_by_its_guests_time() {
+        let tick = clock::ticks_long(1);
+        let (qemu, other) = (stat("qemu-system-x86", 50, 30, 20), stat("vmm", 9, 1, 9));
+        let plain = stat("bash", 70, 20, 0);
+        let (_dir, root) = made_up(&[
+            ("proc/7/comm", "qemu-system-x86\n"),
+            (
+                "proc/7/cmdline",
+                "/usr/bin/qemu-system-x86_64\0-name\0guest=web-1\0",
+            ),
+            ("proc/7/stat", &qemu),
+            ("proc/7/task/7/comm", "qemu-system-x86\n"),
+            ("proc/7/task/8/comm", "CPU 0/KVM\n"),
+            ("proc/9/comm", "vmm\n"),
+            ("proc/9/stat", &other),
+            ("proc/11/comm", "bash\n"),
+            ("proc/11/stat", &plain),
+            ("proc/12/comm", "qemu-system-x86\n"),
+            ("proc/12/stat", &stat("qemu-system-x86", 5, 5, 0)),
+            ("proc/12/task/12/comm", "qemu-system-x86\n"),
+        ]);
+        let found = outside(&root);
+        let names: Vec<&str> = found.iter().map(|vmm| vmm.name.as_str()).collect();
+        assert_eq!(names, ["web-1", "vmm-9"]);
+        let expected = OutsideTime {
+            guest_ns: 20 * tick,
+            kernel_ns: 30 * tick,
+            user_ns: 30 * tick,
+        };
+        assert_eq!(found[0].time, expected);
+    }
+}
