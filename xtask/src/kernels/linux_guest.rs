@@ -416,6 +416,7 @@ fn script(phases: &[Phase], depth: Depth) -> String {
             "{before}\n{function} {name} {vm} '{record}' '{inside}' '{outside}' ''"
         );
     }
+    let _ = writeln!(text, "specified {HALTPOLL}");
     let _ = writeln!(text, "inside {HALTPOLL} {}", inside::load(depth));
     if depth == Depth::Thorough {
         let _ = writeln!(text, "tuned {HALTPOLL}");
@@ -460,7 +461,10 @@ fn guest(kernel: &Kernel, binaries: &Binaries) -> Result<Initramfs> {
     root.program("bin/busybox", &busybox)?;
     root.program("bin/guest-tool", &binaries.guest_tool)?;
     root.file("init", include_bytes!("linux_guest/guest.sh").to_vec());
-    root.modules(kernel, &["virtio_pci", "virtio_net", "virtio_blk"])?;
+    root.modules(
+        kernel,
+        &["virtio_pci", "virtio_net", "virtio_blk", "qemu_fw_cfg"],
+    )?;
     Ok(root)
 }
 
@@ -471,6 +475,10 @@ fn with_haltwise(kernel: &Kernel, binaries: &Binaries) -> Result<Vec<u8>> {
     root.file(
         "inside.sh",
         include_bytes!("linux_guest/inside.sh").to_vec(),
+    );
+    root.file(
+        "haltwise-haltpoll",
+        include_bytes!("../../../contrib/guest/haltwise-haltpoll").to_vec(),
     );
     root.file("sets", include_bytes!("linux_guest/sets").to_vec());
     root.file("loads", include_bytes!("linux_guest/loads").to_vec());

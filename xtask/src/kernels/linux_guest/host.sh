@@ -27,6 +27,7 @@ launch() { # VM, options of its kernel, QEMU, memory in MiB, its root
         -serial "file:/out/$1.console" -qmp "unix:/run/$1.qmp,server=on,wait=off" \
         -netdev "tap,id=n0,ifname=tap$number,script=no,downscript=no,vhost=on" \
         -device virtio-net-pci,netdev=n0,romfile= \
+        -fw_cfg "name=opt/org.haltwise/haltpoll,string=guest_halt_poll_ns=750000 guest_halt_poll_grow=4" \
         -drive "id=d0,file=/run/$1.disk,format=raw,if=none" -device virtio-blk-pci,drive=d0 \
         2>"/out/$1.qemu" &
 }
@@ -177,6 +178,24 @@ tuned() { # VM
     guest "$1" "sh /inside.sh tuned" >/out/tuned/said
     guest "$1" 'tar -c -C /run/tuned .' | tar -x -C /out/tuned || fail "tuned: no results: $(cat /out/tuned/said)"
     [ ! -e /out/tuned/failed ] || fail "tuned: $(cat /out/tuned/failed)"
+    qmp "$1" stop >/dev/null
+}
+
+# Has the guest set what its host specifies by fw_cfg, and restore it.
+specified() { # VM
+    qmp "$1" cont >/dev/null
+    said=$(guest "$1" '
+        cd /sys/module/haltpoll/parameters 2>/dev/null || { echo no governor; exit; }
+        all() { echo "$(cat guest_halt_poll_ns) $(cat guest_halt_poll_grow)"; }
+        before=$(all)
+        sh /haltwise-haltpoll start >/run/specified 2>&1
+        meanwhile=$(all)
+        sh /haltwise-haltpoll stop
+        [ "$(all)" = "$before" ] && echo "$meanwhile" || echo "restored $(all), not $before: $(cat /run/specified)"')
+    case $said in
+    '750000 4' | 'no governor') say "fw_cfg: $said" ;;
+    *) fail "fw_cfg: $said" ;;
+    esac
     qmp "$1" stop >/dev/null
 }
 
