@@ -113,7 +113,7 @@ fn documentation() -> Result<()> {
 
 /// Every crate that others can have packs: its manifest is whole, and each dependency has a version. What it builds
 /// to is the workspace's own; compiling it once more would find no other fault, in many minutes.
-fn packages() -> Result<()> {
+pub(crate) fn packages() -> Result<()> {
     let args = [
         "package",
         "--workspace",

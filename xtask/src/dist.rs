@@ -21,6 +21,12 @@ use crate::{repo, say, tool};
 /// What programs are built for.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
+const STATIC: &str = "-C target-feature=+crt-static";
+
+/// The crate getrandom looks its function up by `dlsym`, which finds nothing in a static program, and would need
+/// /dev/urandom then, which a container FROM scratch may lack.
+const SYSTEM_CALL: &str = r#"--cfg getrandom_backend="linux_getrandom""#;
+
 /// What `cargo xtask dist` takes.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
@@ -109,7 +115,7 @@ fn build() -> Result<PathBuf> {
     let mut cargo = tool::cargo(&root);
     cargo
         .args(build)
-        .env("RUSTFLAGS", "-C target-feature=+crt-static")
+        .env("RUSTFLAGS", format!("{STATIC} {SYSTEM_CALL}"))
         .env("LIBBPF_SYS_LIBRARY_PATH", libraries);
     tool::run(&mut cargo)?;
     Ok(repo::target_dir().join(TARGET).join("dist"))

@@ -1,10 +1,11 @@
 //! What is handed out, in user spaces that have nothing of ours and none of our tools: the .deb installed, run,
-//! upgraded, removed and purged in Debian 11, 12 and 13, the archive's program run there, and the .rpm asked by rpm's
+//! asked beside a VM, upgraded, removed and purged in Debian 11, 12 and 13, the archive's program run there, and the .rpm asked by rpm's
 //! own tools.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -76,6 +77,7 @@ fn in_root(package: &Package, out: &Path, dir: &Path, host: &Path) -> Result<()>
         doctor.contains("What can be recorded here"),
         "haltwise doctor says {doctor}"
     );
+    answer(out, host)?;
     inside(host, "dpkg -i /newer.deb >/dev/null")?;
     let installed = inside(host, "dpkg-query -W -f '${Version}' haltwise")?;
     ensure!(installed == newer, "{installed} is installed, not {newer}");
@@ -87,6 +89,35 @@ fn in_root(package: &Package, out: &Path, dir: &Path, host: &Path) -> Result<()>
     if !left.is_empty() {
         bail!("after the purge there is still {left:?}");
     }
+    Ok(())
+}
+
+/// What a newcomer types, beside a VM: `haltwise` and nothing else. Without /dev, as in a container FROM scratch.
+fn answer(out: &Path, host: &Path) -> Result<()> {
+    if !Path::new("/dev/kvm").exists() {
+        say::skipped("the first answer: no /dev/kvm");
+        return Ok(());
+    }
+    let lab = out.join("tree/haltwise-lab/usr/bin/haltwise-lab");
+    let run = ["run", "pingpong", "--gap", "fixed:200us", "--duration"];
+    let mut vm = Command::new(lab);
+    vm.args(run).args(["1m", "--name", "first"]);
+    let mut vm = vm.stdout(Stdio::null()).spawn().context("start a VM")?;
+    let began = Instant::now();
+    let said = inside(
+        host,
+        "mount -t proc proc /proc; mount -t sysfs sysfs /sys; mkdir /kept; mv /dev /away; \
+         TMPDIR=/kept haltwise; mv /away /dev; umount /sys /proc; rm -r /kept",
+    );
+    let elapsed = began.elapsed();
+    drop(vm.kill());
+    vm.wait().context("wait for the VM")?;
+    let said = said?;
+    ensure!(
+        said.contains("VM in ") && said.contains("advice: "),
+        "haltwise says {said}"
+    );
+    say::note(&format!("haltwise answered in {}", say::seconds(elapsed)));
     Ok(())
 }
 
