@@ -31,7 +31,12 @@ use crate::terminal;
 const BUFFER: usize = 1 << 20;
 
 /// Imports a text, wholly or not at all.
-pub(crate) fn run(file: &Path, output: &Path, told: GivenSettings, json: bool) -> Outcome {
+pub(crate) fn run(
+    file: &Path,
+    output: &Path,
+    (told, command): (GivenSettings, Vec<String>),
+    json: bool,
+) -> Outcome {
     let interrupt = Interrupt::watch()?;
     let source = Source::open(file, &interrupt).map_err(explain::opening)?;
     let size = source.size();
@@ -41,12 +46,11 @@ pub(crate) fn run(file: &Path, output: &Path, told: GivenSettings, json: bool) -
         name: "haltwise".into(),
         version: env!("CARGO_PKG_VERSION").into(),
     };
-    let command = std::env::args_os().map(|arg| arg.to_string_lossy().into_owned());
     let imported = import::import(
         BufReader::with_capacity(BUFFER, source),
         output,
         told,
-        (tool, command.collect()),
+        (tool, command),
         |now| {
             let elapsed = Duration::from_nanos(clock::monotonic_ns().saturating_sub(start_ns));
             progress.show(elapsed, || summary::so_far(now, size));

@@ -14,6 +14,7 @@ pub(crate) mod text;
 pub(crate) mod view;
 pub(crate) mod watching;
 
+use haltwise_core::kvm::Knobs;
 use haltwise_host::knob::Parameter;
 use haltwise_host::root::Root;
 
@@ -26,6 +27,17 @@ pub(crate) const SCHEMA: u32 = 1;
 /// A parameter's value now.
 pub(crate) fn value(root: &Root, parameter: Parameter) -> Option<u32> {
     parameter.value(&root.value(parameter.path()).ok()?).ok()
+}
+
+/// Its value in a set of KVM's; `None` of a guest's.
+pub(crate) fn of_kvm(knobs: &Knobs, parameter: Parameter) -> Option<u32> {
+    match parameter {
+        Parameter::HaltPollNs => Some(knobs.halt_poll_ns),
+        Parameter::Grow => Some(knobs.grow),
+        Parameter::GrowStart => Some(knobs.grow_start),
+        Parameter::Shrink => Some(knobs.shrink),
+        _ => None,
+    }
 }
 
 /// Who is asking: the command line, printable and short.

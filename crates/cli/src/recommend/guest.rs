@@ -54,7 +54,7 @@ pub(crate) struct GuestCandidates {
     /// The best setting of the host for the same halts.
     pub(crate) host: OfHost,
     /// Of the time in which the guest wanted its CPUs, polling included, the share that its host gave to others.
-    pub(crate) steal: Option<f64>,
+    pub(crate) stolen_of_wanted: Option<f64>,
     /// With all figures: in force, default, the choice (if any), off, the host, in this order.
     pub(crate) rows: Vec<(GuestRow, Played)>,
     /// What a halt costs at the least, in nanoseconds.
@@ -143,14 +143,14 @@ pub(crate) fn search(
     };
     let material = gather.finish(terms, survey).map_err(refused)?;
     let (governor, governor_name) = governor(opened, rule);
-    let steal = steal(opened, &material);
-    let goals = of_guest(opened, request, (&known, &price), steal);
+    let stolen_of_wanted = stolen_of_wanted(opened, &material);
+    let goals = of_guest(opened, request, (&known, &price), stolen_of_wanted);
     found(
         material,
         (known, price),
         (governor, governor_name),
         &goals,
-        steal,
+        stolen_of_wanted,
     )
 }
 
@@ -160,7 +160,7 @@ fn found(
     (known, price): (Known, Price),
     (governor, governor_name): (Governor, Option<String>),
     goals: &[Goal],
-    steal: Option<f64>,
+    stolen_of_wanted: Option<f64>,
 ) -> Result<GuestCandidates, Failure> {
     let crew = Threads::new();
     let aims: Vec<Aim> = goals.iter().map(|goal| goal.aim).collect();
@@ -187,7 +187,7 @@ fn found(
         advice,
         others,
         host,
-        steal,
+        stolen_of_wanted,
         rows,
         least_ns,
     })
@@ -209,10 +209,14 @@ impl GuestCandidates {
         }
     }
 
-    /// Whether the guest's CPUs are its own.
+    /// Whether its host gives too much of the guest's time to others.
     pub(crate) fn is_stolen_from(&self) -> bool {
-        self.steal.is_some_and(|share| share >= MOST_STEAL)
+        is_stolen(self.stolen_of_wanted)
     }
+}
+
+fn is_stolen(of_wanted: Option<f64>) -> bool {
+    of_wanted.is_some_and(|share| share >= MOST_STEAL)
 }
 
 /// The governor as it was set; one that is not haltpoll counts as no polling.
@@ -229,7 +233,7 @@ fn governor(opened: &Opened, rule: Rule) -> (Governor, Option<String>) {
     (Governor { rule, in_force }, name)
 }
 
-fn steal(opened: &Opened, material: &Material) -> Option<f64> {
+fn stolen_of_wanted(opened: &Opened, material: &Material) -> Option<f64> {
     let samples = &opened.host_samples().rows;
     let (first, last) = (samples.first()?, samples.last()?);
     let stolen_ns = last.steal_ns?.checked_sub(first.steal_ns?)?;
@@ -245,13 +249,13 @@ fn of_guest(
     opened: &Opened,
     request: &TuneRequest,
     (known, price): (&Known, &Price),
-    steal: Option<f64>,
+    stolen_of_wanted: Option<f64>,
 ) -> Vec<Goal> {
     let idle = idle_cpu_percent(opened);
     let mut goals = goals(request, known, idle);
     for goal in &mut goals {
         goal.aim.cost = price.on(goal.aim.cost);
-        if steal.is_some_and(|share| share >= MOST_STEAL) {
+        if is_stolen(stolen_of_wanted) {
             goal.aim.max_poll_cpu_percent = Some(0.0);
         }
     }
@@ -292,7 +296,14 @@ fn rows(
     crew: &Threads,
 ) -> Result<(Rows, f64), Failure> {
     let cost: &Cost = &advice.goal.aim.cost;
-    let setting = |params, limits| {
+    // As in the final: what is in force goes on from where it was, under whatever name.
+    let setting = |params: Params| {
+        let is_in_force = params.is_same(&of.in_force.knobs, &material.terms);
+        let limits = if is_in_force {
+            Limits::Recorded
+        } else {
+            Limits::Zero
+        };
         Subject::Guest(Entry {
             rule,
             params,
@@ -307,28 +318,13 @@ fn rows(
         start: host.choice.start,
         ..stage::Entry::new(host.choice.knobs)
     });
-    let is_default = of
-        .default
-        .knobs
-        .is_same(&of.in_force.knobs, &material.terms);
-    let default_limits = if is_default {
-        Limits::Recorded
-    } else {
-        Limits::Zero
-    };
     let mut rows = vec![
-        (
-            GuestRow::InForce,
-            setting(of.in_force.knobs, Limits::Recorded),
-        ),
-        (GuestRow::Default, setting(of.default.knobs, default_limits)),
+        (GuestRow::InForce, setting(of.in_force.knobs)),
+        (GuestRow::Default, setting(of.default.knobs)),
     ];
     let choice = advice.choice.as_ref();
-    rows.extend(choice.map(|choice| (GuestRow::Choice, setting(choice.knobs, Limits::Zero))));
-    rows.extend([
-        (GuestRow::Off, setting(off, Limits::Zero)),
-        (GuestRow::Host, of_host),
-    ]);
+    rows.extend(choice.map(|choice| (GuestRow::Choice, setting(choice.knobs))));
+    rows.extend([(GuestRow::Off, setting(off)), (GuestRow::Host, of_host)]);
     let mut subjects = vec![Subject::Policy("clairvoyant".parse()?)];
     subjects.extend(rows.iter().map(|(_, subject)| subject.clone()));
     let mut played = figures::figures(material, &subjects, cost, crew)?.into_iter();

@@ -8,7 +8,7 @@ use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::interval::Interval;
 
 use super::candidates::Candidates;
-use super::view::settings;
+use super::view::{TuneGoal, settings};
 use crate::number::{nanos_f64, share, three_digits};
 use crate::plan::Settings;
 
@@ -25,6 +25,18 @@ pub(crate) fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Unproven => "unproven",
         Verdict::NoPolling => "no-polling",
     }
+}
+
+/// A goal and its limit: `balanced`, `lambda 3.00, polling at most 2.00 % of a CPU`.
+pub(crate) fn goal(of: &TuneGoal) -> String {
+    let name = match of.name.as_str() {
+        "lambda" => format!("lambda {}", three_digits(of.lambda)),
+        name => name.to_owned(),
+    };
+    let limit = of.max_poll_cpu_percent.map_or_else(String::new, |max| {
+        format!(", polling at most {} of a CPU", share(max / 100.0))
+    });
+    name + &limit
 }
 
 /// A time as a person writes it: exact, without naughts that say nothing.

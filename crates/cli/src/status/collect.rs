@@ -141,14 +141,11 @@ fn journal(root: &Root, look: &Result<Snapshot, String>) -> Journal {
 fn default(kvm: Option<&Knobs>, parameter: Parameter) -> Option<u32> {
     let guest = Params::default();
     match parameter {
-        Parameter::HaltPollNs => Some(kvm?.halt_poll_ns),
-        Parameter::Grow => Some(kvm?.grow),
-        Parameter::GrowStart => Some(kvm?.grow_start),
-        Parameter::Shrink => Some(kvm?.shrink),
         Parameter::GuestHaltPollNs => Some(guest.guest_halt_poll_ns),
         Parameter::GuestGrow => Some(guest.grow),
         Parameter::GuestGrowStart => Some(guest.grow_start),
         Parameter::GuestShrink => Some(guest.shrink),
         Parameter::GuestAllowShrink => Some(u32::from(guest.allow_shrink)),
+        _ => crate::knob::of_kvm(kvm?, parameter),
     }
 }

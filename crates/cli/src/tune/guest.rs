@@ -6,7 +6,7 @@ use haltwise_document::{Rows, Unit, csv};
 use crate::costs::price::GivenPrice;
 use crate::costs::words;
 use crate::exit::{Exit, Failure, Outcome};
-use crate::number::{count, nanos, percent, share, three_digits};
+use crate::number::{count, nanos, percent, share};
 use crate::page::Page;
 use crate::reading::opened::Opened;
 use crate::recommend::candidates::TuneRequest;
@@ -53,11 +53,7 @@ fn render(view: &GuestTuneResult, top: usize, style: Style) -> String {
 }
 
 fn head(page: &mut Page, view: &GuestTuneResult) {
-    let name = match view.goal.name.as_str() {
-        "lambda" => format!("lambda {}", three_digits(view.goal.lambda)),
-        name => name.to_owned(),
-    };
-    page.heading(&format!("Goal {name}, in the guest"));
+    page.heading(&format!("Goal {}, in the guest", say::goal(&view.goal)));
     let to = view.recommended.as_ref();
     let set = to.map(|to| beyond(&view.in_force, to));
     let set = set.map(|all| {
@@ -209,7 +205,10 @@ fn rests(view: &GuestTuneResult) -> Vec<(&'static str, String)> {
             ),
         ),
     ];
-    said.extend(basis.steal.map(|steal| ("steal", share(steal))));
+    said.extend(basis.stolen_of_wanted.map(|stolen| {
+        let text = "of the time in which the guest wanted its CPUs, polling included";
+        ("steal", format!("{} {text}", share(stolen)))
+    }));
     if basis.skipped > 0 {
         let text = format!("{} left out by stretches of time", count(basis.skipped));
         said.push(("skipped", text));

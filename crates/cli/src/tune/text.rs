@@ -4,7 +4,7 @@ use haltwise_document::text::{self, Style};
 use haltwise_document::{Rows, Unit};
 
 use super::plot::{self, Mark};
-use crate::number::{nanos_f64, share, three_digits};
+use crate::number::{nanos_f64, share};
 use crate::page::{Page, harmless};
 use crate::recommend::candidates::SettingRow;
 use crate::recommend::rests::rests;
@@ -42,15 +42,7 @@ pub(crate) fn render(
 }
 
 fn head(page: &mut Page, view: &TuneResult) {
-    let goal = &view.goal;
-    let name = match goal.name.as_str() {
-        "lambda" => format!("lambda {}", three_digits(goal.lambda)),
-        name => name.to_owned(),
-    };
-    let limit = goal.max_poll_cpu_percent.map_or_else(String::new, |max| {
-        format!(", polling at most {} of a CPU", share(max / 100.0))
-    });
-    page.heading(&format!("Goal {name}{limit}"));
+    page.heading(&format!("Goal {}", say::goal(&view.goal)));
     let what = match &view.recommended {
         _ if view.ceilings().is_some() => with_ceilings(view),
         Some(setting) if view.has_no_plan() => format!(

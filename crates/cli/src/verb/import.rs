@@ -48,6 +48,9 @@ pub(crate) struct Arguments {
     /// says, else unknown]
     #[arg(long, value_name = "RELEASE", value_parser = kernel)]
     kernel: Option<String>,
+    /// Do not store this command line in the capture
+    #[arg(long)]
+    no_command: bool,
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
@@ -77,5 +80,12 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         vm_max_halt_poll_ns: given.cap,
         kernel_release: arguments.kernel,
     };
-    import::run(&arguments.file, &arguments.output, told, arguments.json)
+    let command = if arguments.no_command {
+        Vec::new()
+    } else {
+        let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
+        words.collect()
+    };
+    let (file, output) = (&arguments.file, &arguments.output);
+    import::run(file, output, (told, command), arguments.json)
 }

@@ -1,9 +1,11 @@
 //! `haltwise tune DIR`: which setting of KVM's parameters serves the recorded halts best; of a guest, which of its
 //! governor's.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use haltwise_core::ids::VmIndex;
 use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::replay::Arrivals;
 use haltwise_document::csv;
@@ -16,7 +18,7 @@ use crate::reading::opened::Opened;
 use crate::reading::select;
 use crate::recommend::candidates::{Extent, TuneRequest};
 use crate::recommend::caps::CeilingsFor;
-use crate::recommend::goal::{self, Goals};
+use crate::recommend::goal::{self, Goals, Named};
 use crate::recommend::recommend;
 use crate::shown::Shown;
 use crate::tune::{guest, plan, text};
@@ -93,11 +95,12 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     /// Refuses what has no meaning for the governor of a guest.
-    fn refuse_for_guest(&self) -> Result<(), Failure> {
+    fn refuse_for_guest(&self, goals: &BTreeMap<VmIndex, Named>) -> Result<(), Failure> {
         let given = [
             (self.plan.is_some(), "--plan"),
             (self.ceiling_only, "--ceiling-only"),
             (self.ceilings != CeilingsFor::Settable, "--ceilings"),
+            (!goals.is_empty(), "--goal VM=GOAL"),
         ];
         let Some((_, option)) = given.into_iter().find(|(is_given, _)| *is_given) else {
             return Ok(());
@@ -128,7 +131,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         extent: Extent::All,
     };
     if !opened.info().side.is_host() {
-        arguments.refuse_for_guest()?;
+        arguments.refuse_for_guest(&request.goals)?;
         return guest::run(&opened, &request, arguments.price, &arguments.shown);
     }
     guest::no_prices(arguments.price)?;

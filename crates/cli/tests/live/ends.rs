@@ -1,7 +1,7 @@
 //! However a recording ends, what was recorded is kept and nothing stays attached.
 
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -207,14 +207,17 @@ fn a_capture_that_is_removed_or_moved_while_it_is_recorded_ends_it() {
 }
 
 /// What a directory of root's holds, with the names and bytes of its files.
-fn held(dir: &Path) -> Vec<(String, Vec<u8>)> {
-    let entries = std::fs::read_dir(dir).unwrap().map(Result::unwrap);
-    let mut files: Vec<_> = entries
-        .map(|entry| {
-            let name = entry.file_name().into_string().unwrap();
-            (name, std::fs::read(entry.path()).unwrap())
-        })
-        .collect();
+fn held(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(dir).unwrap().map(Result::unwrap) {
+        let path = entry.path();
+        if entry.file_type().unwrap().is_dir() {
+            files.extend(held(&path));
+        } else {
+            let bytes = std::fs::read(&path).unwrap();
+            files.push((path, bytes));
+        }
+    }
     files.sort();
     files
 }
@@ -242,13 +245,15 @@ fn nothing_is_written_elsewhere_when_another_replaces_the_directory_of_a_recordi
     bench.record(&[], &["pingpong", "--rounds", "100"]);
     std::fs::create_dir(&victims).unwrap();
     std::fs::rename(bench.path("capture"), victims.join("cap")).unwrap();
-    let before = held(&victims.join("cap"));
+    bench.record(&["--keep", "1m"], &["pingpong", "--rounds", "100"]);
+    std::fs::rename(bench.path("capture"), victims.join("ring")).unwrap();
+    let before = held(&victims);
     let lab = bench.keep_halting("fixed:200us", &[]);
     let open = std::fs::Permissions::from_mode(0o755);
     std::fs::set_permissions(bench.path("."), open).unwrap();
     let swaps = [
         // The capture's own name, and that of a directory above it.
-        "mv a/cap a/away; ln -s $V/cap a/cap; rm a/cap; mkdir a/cap; rmdir a/cap; mv a/away a/cap",
+        "mv a/$C a/away; ln -s $V/$C a/$C; rm a/$C; mkdir a/$C; rmdir a/$C; mv a/away a/$C",
         "mv a away; ln -s $V a; rm a; mv away a",
     ];
     let (mut failures, mut noticed) = (Vec::new(), 0);
@@ -260,20 +265,28 @@ fn nothing_is_written_elsewhere_when_another_replaces_the_directory_of_a_recordi
             chown(of, Some(65_534), Some(65_534)).unwrap();
         }
         let swap = swaps[usize::try_from(number % 2).unwrap()];
+        // Of a ring, whose segments are made and removed all the time, every third.
+        let (name, options): (_, &[&str]) = match number % 3 {
+            2 => ("ring", &["--duration", "4s", "--keep", "1s"]),
+            _ => ("cap", &["--duration", "1s"]),
+        };
         let swap = swap.replace("$V", victims.to_str().unwrap());
+        let swap = swap.replace("$C", name);
         let wait = random.below(1_200);
         let (seconds, millis) = (wait / 1000, wait % 1000);
         let script = format!(
-            "until [ -d a/cap ]; do :; done; sleep {seconds}.{millis:03}; while :; do {swap}; done"
+            "until [ -d a/{name} ]; do :; done; sleep {seconds}.{millis:03}; while :; do {swap}; done"
         );
         let another = by_another(&dir, &script);
         let recorder = Command::new(haltwise())
-            .args(["record", "--duration", "1s", "-o"])
-            .arg(dir.join("a/cap"))
+            .arg("record")
+            .args(options)
+            .arg("-o")
+            .arg(dir.join("a").join(name))
             .output()
             .unwrap();
         another.end(Signal::KILL);
-        if held(&victims.join("cap")) != before {
+        if held(&victims) != before {
             failures.push(format!("{number}: written elsewhere: {}", told(&recorder)));
             break;
         }

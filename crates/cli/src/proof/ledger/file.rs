@@ -30,12 +30,16 @@ const PAUSE: Duration = Duration::from_millis(50);
 
 /// Adds a proof. Two at once wait for each other, but not for ever: whoever may read the file may lock it.
 pub(crate) fn append(path: &Path, entry: &Entry) -> anyhow::Result<()> {
+    append_within(path, entry, PATIENCE)
+}
+
+fn append_within(path: &Path, entry: &Entry, patience: Duration) -> anyhow::Result<()> {
     let mut line = serde_json::to_vec(entry)?;
     line.push(b'\n');
     let context = || format!("write {}", path.display());
     let mut file = output::append(path).with_context(context)?;
     // Released when the file is closed.
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + patience;
     while rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         if Instant::now() >= until {
             bail!("lock {}: another process holds it", path.display());

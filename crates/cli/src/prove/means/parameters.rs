@@ -10,6 +10,7 @@ use haltwise_host::root::Root;
 
 use super::Sides;
 use crate::exit::{Exit, Failure};
+use crate::knob::of_kvm;
 
 /// Whom the journal names.
 const WHO: &str = "haltwise prove";
@@ -33,21 +34,11 @@ pub(crate) struct Parameters {
     touched: bool,
 }
 
-/// One of KVM's; a guest's own are not proved from its host.
-fn value(knobs: &Knobs, parameter: Parameter) -> u32 {
-    match parameter {
-        Parameter::Grow => knobs.grow,
-        Parameter::GrowStart => knobs.grow_start,
-        Parameter::Shrink => knobs.shrink,
-        _ => knobs.halt_poll_ns,
-    }
-}
-
 /// The parameters that either setting changes.
 fn changed(sides: &Sides) -> Vec<Parameter> {
     let differs = |parameter: &Parameter| {
-        let now = value(&sides.in_force, *parameter);
-        value(&sides.a, *parameter) != now || value(&sides.b, *parameter) != now
+        let now = of_kvm(&sides.in_force, *parameter);
+        of_kvm(&sides.a, *parameter) != now || of_kvm(&sides.b, *parameter) != now
     };
     // Where each VM has a ceiling of its own, nobody follows halt_poll_ns.
     let is_followed =
@@ -62,10 +53,13 @@ fn changed(sides: &Sides) -> Vec<Parameter> {
 /// What would be written, for those who did not say --yes.
 pub(super) fn refusal(sides: &Sides) -> Failure {
     let one = |parameter: Parameter| {
-        let [now, a, b] = [sides.in_force, sides.a, sides.b].map(|knobs| value(&knobs, parameter));
-        format!("{parameter} to {a} and {b} alternately (now {now})")
+        let of = |knobs| of_kvm(knobs, parameter);
+        let (now, a, b) = (of(&sides.in_force)?, of(&sides.a)?, of(&sides.b)?);
+        Some(format!(
+            "{parameter} to {a} and {b} alternately (now {now})"
+        ))
     };
-    let all: Vec<String> = changed(sides).into_iter().map(one).collect();
+    let all: Vec<String> = changed(sides).into_iter().filter_map(one).collect();
     let host = if all.is_empty() {
         String::new()
     } else {
@@ -122,9 +116,9 @@ impl Parameters {
 
     fn request(&self, sides: &Sides, is_b: bool) -> Request {
         let knobs = sides.under(is_b);
-        let pair = |parameter: &Parameter| (*parameter, value(&knobs, *parameter));
+        let pair = |parameter: &Parameter| Some((*parameter, of_kvm(&knobs, *parameter)?));
         Request {
-            parameters: self.names.iter().map(pair).collect(),
+            parameters: self.names.iter().filter_map(pair).collect(),
             ceilings: sides.scopes.request(sides.a.halt_poll_ns, is_b),
             ..Request::default()
         }
@@ -154,11 +148,13 @@ impl Parameters {
         let already = proposal.already.iter();
         let already = already.filter_map(|(target, found)| Some((target.parameter()?, *found)));
         let mut found = already.chain(old);
-        let theirs = found.find(|(parameter, found)| *found != value(&expected, *parameter));
-        let Some((parameter, found)) = theirs else {
+        let theirs = found.find_map(|(parameter, found)| {
+            let was = of_kvm(&expected, parameter)?;
+            (found != was).then_some((parameter, found, was))
+        });
+        let Some((parameter, found, was)) = theirs else {
             return Ok(());
         };
-        let was = value(&expected, parameter);
         let error = anyhow!(
             "{parameter} was modified externally to {found} (it was {was}) and is left alone"
         );

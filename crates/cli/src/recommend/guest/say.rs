@@ -9,6 +9,7 @@ use haltwise_host::params::HALTPOLL;
 
 use super::{GuestCandidates, MOST_STEAL, Place};
 use crate::number::{nanos_f64, percent, share};
+use crate::page::harmless;
 use crate::plan::Settings;
 use crate::recommend::say::{apply as apply_on_host, change, interval, parameters, time};
 use crate::recommend::view::settings;
@@ -158,14 +159,14 @@ fn verdict(of: &GuestCandidates) -> &'static str {
 /// What must be known beside it.
 pub(crate) fn notes(of: &GuestCandidates) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(steal) = of.steal.filter(|_| of.is_stolen_from()) {
+    if let Some(steal) = of.stolen_of_wanted.filter(|_| of.is_stolen_from()) {
         notes.push(format!(
             "The host gave {} of the time in which this guest wanted its CPUs to others (steal). From {} on no \
              polling in the guest is recommended: KVM cannot end a guest's poll when another task wants the CPU.",
             share(steal),
             share(MOST_STEAL),
         ));
-    } else if of.steal.is_none() {
+    } else if of.stolen_of_wanted.is_none() {
         notes.push(
             "Steal time was not recorded: do not poll in a guest whose CPUs are overcommitted."
                 .to_owned(),
@@ -174,7 +175,8 @@ pub(crate) fn notes(of: &GuestCandidates) -> Vec<String> {
     match of.governor_name.as_deref() {
         Some("haltpoll") => {}
         Some(other) => notes.push(format!(
-            "The guest's governor is {other}. What is in force was replayed as HLT at once, without a poll."
+            "The guest's governor is {}. What is in force was replayed as HLT at once, without a poll.",
+            harmless(other),
         )),
         None => notes.push(
             "The guest has no cpuidle driver: it executes HLT at once. Its parameters take effect with the driver \

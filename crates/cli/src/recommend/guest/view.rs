@@ -104,7 +104,7 @@ figures! {
         pub(crate) blocks_replayed: u64 = Count,
         /// Of the time in which the guest wanted its CPUs, polling included, the share that its host gave to others;
         /// `null` where that was not recorded.
-        pub(crate) steal: Option<f64> = Share,
+        pub(crate) stolen_of_wanted: Option<f64> = Share,
         /// Validated periods on which an assumption rests, under the setting in force.
         pub(crate) doubts: Doubts = Record(DOUBTS, "{}"),
         /// Periods left out by stretches of time, because there were too many to play.
@@ -260,7 +260,7 @@ fn basis(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestBasis 
         judged_ns: material.judged_wall.span_ns,
         blocks_recorded: recorded.sum(),
         blocks_replayed: Sums::total(&of.of.in_force.parts).blocks,
-        steal: of.steal,
+        stolen_of_wanted: of.stolen_of_wanted,
         doubts: doubts.unwrap_or_default(),
         skipped: material.skipped,
         lost: total(info.lost.values()),

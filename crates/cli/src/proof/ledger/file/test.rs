@@ -70,6 +70,23 @@ fn what_was_added_is_read_back_in_order() {
     assert_eq!((lines.entries.as_slice(), lines.unread), (&entries[..], 0));
 }
 
+/// Whoever may read a file may lock it: nobody waits for that for ever, and what is there stays.
+#[test]
+fn a_locked_ledger_is_waited_for_and_then_left() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("ledger.jsonl");
+    append(&path, &entry(1.0, 1.0, true)).unwrap();
+    let before = fs::read(&path).unwrap();
+    let held = File::open(&path).unwrap();
+    rustix::fs::flock(&held, FlockOperation::LockExclusive).unwrap();
+    let error = append_within(&path, &entry(2.0, 2.0, true), Duration::ZERO).unwrap_err();
+    assert!(error.to_string().ends_with("another process holds it"));
+    assert_eq!(fs::read(&path).unwrap(), before);
+    drop(held);
+    append_within(&path, &entry(2.0, 2.0, true), Duration::ZERO).unwrap();
+    assert_eq!(read(&path).unwrap().entries.len(), 2);
+}
+
 /// The law of the file: cut it anywhere, add one more, and nothing is lost but the line that was cut.
 #[test]
 fn a_crash_at_any_byte_costs_at_most_the_last_line() {

@@ -23,9 +23,9 @@ impl World {
             dir: tempfile::tempdir().unwrap(),
         };
         world.write("proc/sys/kernel/random/boot_id", "one");
-        for parameter in Parameter::ALL {
+        for parameter in Parameter::KVM {
             let file = format!("sys/module/kvm/parameters/{parameter}");
-            world.write(&file, &value(&IN_FORCE, parameter).to_string());
+            world.write(&file, &of_kvm(&IN_FORCE, parameter).unwrap().to_string());
         }
         world
     }
