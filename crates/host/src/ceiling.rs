@@ -330,10 +330,14 @@ fn socket_number(root: &Root, pid: Pid) -> Result<i32, CeilingError> {
         error if error.is_denied() => CeilingError::Denied(pid),
         error => gone(error, pid),
     })?;
-    let mut other = None;
+    let (mut other, mut is_closed) = (None, false);
     for number in numbers {
-        let Ok(link) = root.link(format!("{directory}/{number}")) else {
-            continue;
+        let link = match root.link(format!("{directory}/{number}")) {
+            Ok(link) => link,
+            Err(error) => {
+                is_closed |= error.is_denied();
+                continue;
+            }
         };
         match sign::read(&link) {
             Some((VERSION, fd)) => return Ok(fd),
@@ -343,6 +347,7 @@ fn socket_number(root: &Root, pid: Pid) -> Result<i32, CeilingError> {
     }
     Err(match other {
         Some(found) => CeilingError::Version { pid, found },
+        None if is_closed => CeilingError::Denied(pid),
         None => CeilingError::Absent(pid),
     })
 }

@@ -108,6 +108,11 @@ fn needed(root: &Root, duties: Duties<'_>) -> Result<CapabilitySet, SandboxError
     if duties.opens_events && root.number::<i32>(PARANOID).is_ok_and(|level| level > 2) {
         kept |= CapabilitySet::SYS_ADMIN;
     }
+    let held = rustix::thread::capabilities(None).map_err(because("capabilities"))?;
+    if duties.sets_ceilings && !held.permitted.contains(CapabilitySet::SYS_PTRACE) {
+        // A process is open then only to one that has all its capabilities (security/commoncap.c).
+        kept |= held.permitted;
+    }
     if !duties.writes.iter().all(|directory| is_ours(directory)) {
         kept |= capabilities::to_write_for_another();
     }

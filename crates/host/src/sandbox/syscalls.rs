@@ -96,12 +96,11 @@ mod filter {
 
     /// What no recorder calls once it is attached: it neither changes the machine, nor becomes somebody else, nor
     /// writes into other processes, nor speaks to a network.
-    const NEVER: [libc::c_long; 64] = [
+    const NEVER: [libc::c_long; 63] = [
         libc::SYS_ptrace,
         libc::SYS_process_vm_readv,
         libc::SYS_process_vm_writev,
         libc::SYS_kcmp,
-        libc::SYS_pidfd_getfd,
         libc::SYS_init_module,
         libc::SYS_finit_module,
         libc::SYS_delete_module,
@@ -185,7 +184,7 @@ mod filter {
     pub(in super::super) fn recorder(may_start: bool, may_ask: bool) -> io::Result<()> {
         let mut rules = listed(&NEVER);
         if !may_ask {
-            rules.extend(listed(&[libc::SYS_socketpair]));
+            rules.extend(listed(&[libc::SYS_socketpair, libc::SYS_pidfd_getfd]));
         }
         if !may_start {
             rules.extend(listed(&[libc::SYS_execve, libc::SYS_execveat]));
@@ -269,12 +268,17 @@ mod test {
     use std::process::Command;
 
     use rustix::io::Errno;
+    use rustix::process::{PidfdFlags, PidfdGetfdFlags};
 
     /// A filter is the thread's that installs it, and for good.
-    fn filtered(may_start: bool) -> (Result<(), Errno>, bool, bool) {
+    fn filtered(may_start: bool, may_ask: bool) -> (Result<(), Errno>, bool, bool) {
         let thread = std::thread::spawn(move || {
             rustix::thread::set_no_new_privs(true).unwrap();
-            super::recorder(may_start, false).unwrap();
+            super::recorder(may_start, may_ask).unwrap();
+            let us = rustix::process::getpid();
+            let us = rustix::process::pidfd_open(us, PidfdFlags::empty()).unwrap();
+            let asks = rustix::process::pidfd_getfd(&us, 0, PidfdGetfdFlags::empty()).is_ok();
+            assert_eq!(asks, may_ask);
             let root = rustix::process::chroot("/nowhere");
             let speaks = UdpSocket::bind("127.0.0.1:0").is_ok();
             (root, speaks, Command::new("true").status().is_ok())
@@ -284,8 +288,8 @@ mod test {
 
     #[test]
     fn a_recorder_cannot_call_what_is_listed() {
-        assert_eq!(filtered(false), (Err(Errno::PERM), false, false));
-        let (root, speaks, starts) = filtered(true);
+        assert_eq!(filtered(false, false), (Err(Errno::PERM), false, false));
+        let (root, speaks, starts) = filtered(true, true);
         assert_eq!((root, speaks), (Err(Errno::PERM), false));
         assert!(starts);
         assert!(UdpSocket::bind("127.0.0.1:0").is_ok());
