@@ -8,6 +8,7 @@
 //! A process that ends while it is read is skipped: that is normal. One that we may not look into is
 //! counted in [`Scan::denied`]: there may be VMs that nobody sees.
 
+mod agent;
 mod arguments;
 mod cgroup;
 mod cloud_hypervisor;
@@ -43,6 +44,7 @@ use self::arguments::Arguments;
 use crate::ceiling::sign;
 use crate::root::{Root, RootError};
 
+pub(crate) use self::agent::{AgentChannel, agent_channel};
 pub(crate) use self::living::Living;
 pub use self::name::{LONGEST_NAME, printable};
 pub use self::outside::{OutsideTime, OutsideVmm, outside};

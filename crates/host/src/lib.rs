@@ -18,6 +18,7 @@
 //! | [`knob`] | the only writer: parameters set, journaled and undone |
 //! | [`params`] | the settings in force, and what changed |
 //! | [`companion`] | processes that a recorder starts beside itself |
+//! | [`guest_agent`] | parameters in a Linux guest, by its QEMU guest agent |
 //! | [`host_sample`] | how busy the host is, and what the recorder takes of it |
 //! | [`sandbox`] | what a process gives up before it touches what others may have written |
 //! | [`support`] | which sources this host allows, and the traps of its kernel |
@@ -37,6 +38,7 @@ pub mod discovery;
 pub mod exits;
 #[doc(hidden)]
 pub mod fuzz;
+pub mod guest_agent;
 pub mod host_sample;
 pub mod knob;
 pub mod params;

@@ -3,6 +3,8 @@
 //! Names come from `-name guest=NAME,…` or `-name NAME,…`, where `,,` stands for a comma. Threads are
 //! named `CPU 0/KVM`, but only under `-name …,debug-threads=on` (libvirt sets it).
 
+use std::collections::BTreeMap;
+
 use haltwise_core::ids::VcpuId;
 
 use super::arguments::Arguments;
@@ -45,6 +47,65 @@ pub(super) fn uuid(arguments: &Arguments) -> Option<String> {
 /// Proxmox VE's number of the VM, for which its QEMU has an option.
 pub(super) fn vmid(arguments: &Arguments) -> Option<String> {
     option(arguments, "id").map(str::to_owned)
+}
+
+/// The name of the agent's port in a guest.
+const AGENT: &str = "org.qemu.guest_agent.0";
+
+/// The port of the guest's agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct AgentPort {
+    /// The path of the socket that it leads to, if that has one.
+    pub(super) path: Option<String>,
+}
+
+/// The port of the guest's agent, where there is one: `-device virtserialport,chardev=ID,name=…` with its `-chardev`.
+pub(super) fn agent_port(arguments: &Arguments) -> Option<AgentPort> {
+    let mut devices = every(arguments, "device").filter_map(properties);
+    let id = devices.find_map(|device| {
+        let of = |name: &str| device.get(name).map(String::as_str);
+        let is_it = of("driver") == Some("virtserialport") && of("name") == Some(AGENT);
+        is_it.then(|| of("chardev").map(str::to_owned))?
+    })?;
+    let mut chardevs = every(arguments, "chardev").filter_map(properties);
+    let chardev = chardevs.find(|chardev| chardev.get("id") == Some(&id));
+    let is_socket = |it: &Properties| it.get("driver").is_some_and(|kind| kind == "socket");
+    let chardev = chardev.filter(is_socket);
+    Some(AgentPort {
+        path: chardev.and_then(|mut it| it.remove("path")),
+    })
+}
+
+type Properties = BTreeMap<String, String>;
+
+/// What an option says, as `KIND,NAME=VALUE,…` or as JSON; the kind is `driver`.
+fn properties(text: &str) -> Option<Properties> {
+    if text.starts_with('{') {
+        let object: BTreeMap<String, serde_json::Value> = serde_json::from_str(text).ok()?;
+        let texts = object.into_iter().filter_map(|(name, value)| match value {
+            serde_json::Value::String(value) => Some((name, value)),
+            _ => None,
+        });
+        return Some(texts.collect());
+    }
+    let mut found = Properties::new();
+    for (at, part) in split_at_commas(text).into_iter().enumerate() {
+        match part.split_once('=') {
+            Some((name, value)) => found.insert(name.to_owned(), value.to_owned()),
+            None if at == 0 => found.insert("driver".to_owned(), part),
+            None => None,
+        };
+    }
+    Some(found)
+}
+
+/// All values of an option, in either spelling.
+fn every<'a>(arguments: &'a Arguments, name: &str) -> impl Iterator<Item = &'a str> {
+    let spelled = [format!("-{name}"), format!("--{name}")];
+    arguments.pairs().filter_map(move |(option, value)| {
+        let is_it = spelled.iter().any(|it| it == option);
+        is_it.then_some(value)
+    })
 }
 
 /// The vCPU that a thread of this name runs.
@@ -106,6 +167,32 @@ mod test {
         ] {
             let arguments = Arguments::parse(line);
             assert_eq!(uuid(&arguments).as_deref(), Some("c0ffee"));
+        }
+    }
+
+    #[test]
+    fn ports_of_agents() {
+        let port = |words: &[&str]| {
+            let line = format!("/usr/bin/kvm\0{}\0", words.join("\0"));
+            agent_port(&Arguments::parse(line.as_bytes())).map(|port| port.path)
+        };
+        let chardev = "socket,path=/run/qemu-server/100.qga,server=on,wait=off,id=qga0";
+        let device = "virtserialport,chardev=qga0,name=org.qemu.guest_agent.0";
+        let path = Some(Some("/run/qemu-server/100.qga".to_owned()));
+        assert_eq!(port(&["-chardev", chardev, "-device", device]), path);
+        assert_eq!(port(&["--device", device, "--chardev", chardev]), path);
+        let json = r#"{"driver":"virtserialport","bus":"b.0","nr":1,"chardev":"qga0","name":"org.qemu.guest_agent.0"}"#;
+        assert_eq!(port(&["-chardev", chardev, "-device", json]), path);
+        // As libvirt hands it over.
+        let fd = "socket,id=qga0,fd=35,server=on,wait=off";
+        assert_eq!(port(&["-chardev", fd, "-device", device]), Some(None));
+        assert_eq!(port(&["-device", device]), Some(None));
+        let comma = "socket,id=qga0,path=/run/a,,b=c";
+        let path = Some(Some("/run/a,b=c".to_owned()));
+        assert_eq!(port(&["-chardev", comma, "-device", device]), path);
+        let other = "virtserialport,chardev=qga0,name=com.redhat.spice.0";
+        for words in [&["-chardev", chardev][..], &["-device", other], &["-device"], &["-device", "{"]] {
+            assert_eq!(port(words), None, "{words:?}");
         }
     }
 

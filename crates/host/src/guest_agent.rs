@@ -1,0 +1,283 @@
+//! The parameters of the governor haltpoll in a Linux guest, read and set from its host through the QEMU guest agent.
+//!
+//! A guest is not trusted, and neither is its agent: replies are bounded in length and time, and only a number, Y or N
+//! ever comes out of one. Text of an agent stands in errors alone, cut and made printable. Five commands are used:
+//! `guest-info`, `guest-file-open`, `-read`, `-write` and `-close`, after `guest-sync-delimited`; never `guest-exec`.
+//!
+//! | module | holds |
+//! |---|---|
+//! | `reply` | what an agent may answer |
+//! | `socket` | QEMU's socket of the agent |
+//! | `virsh` | libvirt, which holds that socket of its domains |
+//! | `sessions` | one conversation with each agent, and which of them are silent |
+
+mod reply;
+mod sessions;
+mod socket;
+mod virsh;
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use haltwise_core::ids::{Pid, VmKey};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use self::reply::{Handle, Info, Piece};
+use self::socket::Socket;
+use self::virsh::Virsh;
+use crate::discovery::{AgentChannel, agent_channel, key_of};
+use crate::knob::Parameter;
+use crate::root::{Root, RootError};
+
+pub(crate) use self::sessions::Sessions;
+
+/// How long an agent may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// No value of a parameter is longer, in bytes.
+const LONGEST_VALUE: usize = 64;
+/// The commands without which nothing can be read or set.
+const NEEDED: [&str; 4] = [
+    "guest-file-open",
+    "guest-file-read",
+    "guest-file-write",
+    "guest-file-close",
+];
+
+/// Why a parameter in a guest could not be read or set.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AgentError {
+    /// The process has ended, or its number is another's.
+    #[error("ask the guest agent of pid {0}: the VM has ended")]
+    Gone(Pid),
+    /// The VMM is not QEMU.
+    #[error("ask the guest agent of pid {0}: its VMM is not QEMU")]
+    NotQemu(Pid),
+    /// QEMU was started without the agent's port.
+    #[error("ask the guest agent of pid {0}: its QEMU has no port org.qemu.guest_agent.0")]
+    NoPort(Pid),
+    /// The port leads to something that cannot be connected to.
+    #[error(
+        "ask the guest agent of pid {0}: its port is not a socket with a path, and libvirt does not list the VM"
+    )]
+    NoPath(Pid),
+    /// The socket belongs to another process.
+    #[error(
+        "ask the guest agent of pid {pid}: the socket on its command line belongs to pid {found}"
+    )]
+    OtherOwner {
+        /// The VMM.
+        pid: Pid,
+        /// Who listens there.
+        found: i32,
+    },
+    /// The socket cannot be connected to, or broke.
+    #[error("{what} of pid {pid}")]
+    Failed {
+        /// Which step.
+        what: &'static str,
+        /// The VMM.
+        pid: Pid,
+        /// What the kernel said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// No answer in time.
+    #[error(
+        "ask the guest agent of pid {0}: the guest's agent did not answer within 5 s: is qemu-guest-agent running in \
+         the guest?"
+    )]
+    Silent(Pid),
+    /// What came is no answer.
+    #[error("ask the guest agent of pid {pid}: {why}")]
+    Malformed {
+        /// The VMM.
+        pid: Pid,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// The agent does not permit what is needed.
+    #[error(
+        "ask the guest agent of pid {pid}: the agent does not permit {command}: its setting --block-rpcs or \
+         --allow-rpcs (older: --blacklist; BLACKLIST_RPC or FILTER_RPC_ARGS in /etc/sysconfig/qemu-ga) denies it"
+    )]
+    Disabled {
+        /// The VMM.
+        pid: Pid,
+        /// The first command that is denied.
+        command: &'static str,
+    },
+    /// The agent, or libvirt, answered with an error.
+    #[error("{command} in the guest of pid {pid}: {text}")]
+    Refused {
+        /// The VMM.
+        pid: Pid,
+        /// The command.
+        command: &'static str,
+        /// What was answered, cut and printable.
+        text: String,
+    },
+    /// The guest has no such parameter.
+    #[error(
+        "read {parameter} in the guest of pid {pid}: the guest has no such parameter (its kernel has no governor \
+         haltpoll): {text}"
+    )]
+    Absent {
+        /// The VMM.
+        pid: Pid,
+        /// The parameter.
+        parameter: Parameter,
+        /// What was answered, cut and printable.
+        text: String,
+    },
+    /// A file of the process could not be read.
+    #[error(transparent)]
+    Read(#[from] RootError),
+}
+
+/// A conversation with the agent of one guest.
+#[derive(Debug)]
+pub(crate) struct GuestAgent {
+    root: Root,
+    key: VmKey,
+    line: Line,
+}
+
+#[derive(Debug)]
+enum Line {
+    Socket(Socket),
+    Virsh(Virsh),
+}
+
+impl GuestAgent {
+    /// Finds the agent of a VM that runs, and asks it what it permits.
+    pub(crate) fn of(root: &Root, vm: VmKey) -> Result<Self, AgentError> {
+        let pid = vm.pid;
+        is_running(root, vm)?;
+        let line = match agent_channel(root, pid)? {
+            AgentChannel::Socket(path) => Line::Socket(Socket::connect(&path, pid)?),
+            AgentChannel::Libvirt(uuid) => Line::Virsh(Virsh::new("virsh", uuid, pid)),
+            AgentChannel::Closed => return Err(AgentError::NoPath(pid)),
+            AgentChannel::Absent => return Err(AgentError::NoPort(pid)),
+            AgentChannel::OtherVmm => return Err(AgentError::NotQemu(pid)),
+        };
+        let mut agent = Self {
+            root: root.clone(),
+            key: vm,
+            line,
+        };
+        agent.permits()?;
+        Ok(agent)
+    }
+
+    fn permits(&mut self) -> Result<(), AgentError> {
+        let info: Info = self.ask("guest-info", None)?;
+        let pid = self.key.pid;
+        match NEEDED.into_iter().find(|command| !info.permits(command)) {
+            Some(command) => Err(AgentError::Disabled { pid, command }),
+            None => Ok(()),
+        }
+    }
+
+    /// The value of a parameter, as the kernel writes it.
+    pub(crate) fn read(&mut self, parameter: Parameter) -> Result<String, AgentError> {
+        let pid = self.key.pid;
+        let handle = self.open(parameter, "r").map_err(|error| match error {
+            AgentError::Refused { text, .. } if text.contains("No such file") => {
+                AgentError::Absent {
+                    pid,
+                    parameter,
+                    text,
+                }
+            }
+            error => error,
+        })?;
+        let arguments = json!({"handle": handle, "count": LONGEST_VALUE});
+        let piece = self.ask::<Piece>("guest-file-read", Some(arguments));
+        let closed = self.close(handle);
+        let bytes = piece?.bytes(LONGEST_VALUE);
+        closed?;
+        let why = "what it read is not a value of the parameter";
+        let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+        let text = text.ok_or(AgentError::Malformed { pid, why })?;
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        let value = parameter.value(text).ok();
+        // The one way in which the kernel writes it: nothing else of a guest's text gets any further.
+        value
+            .map(|value| parameter.written(value))
+            .filter(|written| written == text)
+            .ok_or(AgentError::Malformed { pid, why })
+    }
+
+    /// Writes a value. Whether it was taken shows when it is read.
+    pub(crate) fn write(&mut self, parameter: Parameter, value: &str) -> Result<(), AgentError> {
+        let text = format!("{value}\n");
+        let handle = self.open(parameter, "w")?;
+        let arguments = json!({"handle": handle, "buf-b64": STANDARD.encode(&text)});
+        let written = self.ask::<Value>("guest-file-write", Some(arguments));
+        // The agent buffers: the kernel's refusal comes with the close.
+        let closed = self.close(handle);
+        written?;
+        closed
+    }
+
+    fn open(&mut self, parameter: Parameter, mode: &str) -> Result<Handle, AgentError> {
+        let path = format!("/{}", parameter.path());
+        self.ask(
+            "guest-file-open",
+            Some(json!({"path": path, "mode": mode})),
+        )
+    }
+
+    fn close(&mut self, handle: Handle) -> Result<(), AgentError> {
+        let arguments = json!({ "handle": handle });
+        self.ask::<Value>("guest-file-close", Some(arguments))
+            .map(drop)
+    }
+
+    /// One command and its answer.
+    fn ask<T: DeserializeOwned>(
+        &mut self,
+        command: &'static str,
+        arguments: Option<Value>,
+    ) -> Result<T, AgentError> {
+        is_running(&self.root, self.key)?;
+        let mut request = json!({ "execute": command });
+        if let Some(arguments) = arguments {
+            request["arguments"] = arguments;
+        }
+        let pid = self.key.pid;
+        let asked = match &mut self.line {
+            Line::Socket(socket) => socket.ask(&request.to_string()),
+            Line::Virsh(virsh) => virsh.ask(command, &request.to_string()),
+        };
+        let bytes = match asked {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                // A VM that ends while it is asked has ended, whatever came first.
+                is_running(&self.root, self.key)?;
+                return Err(error);
+            }
+        };
+        match reply::read(&bytes) {
+            Ok(returned) => Ok(returned),
+            Err(reply::Wrong::Form(why)) => Err(AgentError::Malformed { pid, why }),
+            Err(reply::Wrong::Refused(text)) => Err(AgentError::Refused { pid, command, text }),
+        }
+    }
+}
+
+/// Whether the process is still the one that was meant.
+fn is_running(root: &Root, vm: VmKey) -> Result<(), AgentError> {
+    match key_of(root, vm.pid) {
+        Ok(now) if now.start_ticks == vm.start_ticks => Ok(()),
+        Ok(_) => Err(AgentError::Gone(vm.pid)),
+        Err(error) if error.is_absent() => Err(AgentError::Gone(vm.pid)),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod test;

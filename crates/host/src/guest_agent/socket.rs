@@ -1,0 +1,180 @@
+//! QEMU's socket of the agent: requests and answers are lines of JSON, in order, each within a time limit.
+
+use std::ffi::OsString;
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use haltwise_core::ids::Pid;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
+
+use super::{AgentError, PATIENCE, reply};
+use crate::clock;
+use crate::root::Root;
+
+/// No answer is longer, in bytes: `guest-info` of QEMU 7.2 has 4 KiB.
+const LONGEST: usize = 256 << 10;
+/// Before the answer to `guest-sync-delimited`, and nowhere else in JSON.
+const SENTINEL: u8 = 0xff;
+/// What `guest-sync-delimited` may name: an `int` in old agents.
+const LARGEST_ID: u64 = 0x7fff_ffff;
+
+/// A connection to the agent.
+#[derive(Debug)]
+pub(super) struct Socket {
+    stream: UnixStream,
+    pid: Pid,
+    /// Received, and not used yet.
+    held: Vec<u8>,
+    patience: Duration,
+}
+
+impl Socket {
+    /// Connects, and finds the start of the answers: an agent may still have one for whoever was connected before.
+    pub(super) fn connect(path: &Path, pid: Pid) -> Result<Self, AgentError> {
+        Self::connect_within(path, pid, PATIENCE)
+    }
+
+    pub(super) fn connect_within(
+        path: &Path,
+        pid: Pid,
+        patience: Duration,
+    ) -> Result<Self, AgentError> {
+        let stream = connect(path, patience).map_err(|source| match source {
+            // Another client is connected, and the queue is full.
+            Errno::AGAIN => AgentError::Silent(pid),
+            source => AgentError::Failed {
+                what: "connect to the guest agent",
+                pid,
+                source: source.into(),
+            },
+        })?;
+        let owner = sockopt::socket_peercred(&stream).map_err(|source| AgentError::Failed {
+            what: "look whose socket is the one of the guest agent",
+            pid,
+            source: source.into(),
+        })?;
+        // A command line may name any socket, and we may connect to all of them.
+        let found = owner.pid.as_raw_nonzero().get();
+        if u32::try_from(found).ok() != Some(pid.0) {
+            return Err(AgentError::OtherOwner { pid, found });
+        }
+        let mut socket = Self {
+            stream,
+            pid,
+            held: Vec::new(),
+            patience,
+        };
+        socket.synchronise()?;
+        Ok(socket)
+    }
+
+    fn synchronise(&mut self) -> Result<(), AgentError> {
+        let until = Instant::now() + self.patience;
+        let id = clock::monotonic_ns() & LARGEST_ID;
+        let request = serde_json::json!({"execute": "guest-sync-delimited", "arguments": {"id": id}});
+        let mut bytes = vec![SENTINEL];
+        bytes.extend_from_slice(format!("{request}\n").as_bytes());
+        self.send(&bytes, until)?;
+        loop {
+            self.take(SENTINEL, until)?;
+            let line = self.take(b'\n', until)?;
+            let start = line.iter().rposition(|byte| *byte == SENTINEL);
+            let line = &line[start.map_or(0, |at| at + 1)..];
+            if reply::read::<u64>(line) == Ok(id) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// One request and the line that answers it.
+    pub(super) fn ask(&mut self, request: &str) -> Result<Vec<u8>, AgentError> {
+        let until = Instant::now() + self.patience;
+        self.send(format!("{request}\n").as_bytes(), until)?;
+        self.take(b'\n', until)
+    }
+
+    fn send(&mut self, mut bytes: &[u8], until: Instant) -> Result<(), AgentError> {
+        while !bytes.is_empty() {
+            let rest = self.rest(until)?;
+            let sent = self.stream.set_write_timeout(Some(rest));
+            match sent.and_then(|()| self.stream.write(bytes)) {
+                Ok(sent) => bytes = bytes.get(sent..).unwrap_or_default(),
+                Err(error) => self.failed("write to the guest agent", error)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// What comes before the next such byte, which is dropped.
+    fn take(&mut self, end: u8, until: Instant) -> Result<Vec<u8>, AgentError> {
+        let mut looked = 0;
+        loop {
+            let new = self.held.get(looked..).unwrap_or_default();
+            if let Some(at) = new.iter().position(|byte| *byte == end) {
+                let rest = self.held.split_off(looked + at + 1);
+                let mut taken = std::mem::replace(&mut self.held, rest);
+                taken.pop();
+                return Ok(taken);
+            }
+            looked = self.held.len();
+            if looked > LONGEST {
+                let why = "its answer is longer than 256 KiB";
+                return Err(AgentError::Malformed { pid: self.pid, why });
+            }
+            let rest = self.rest(until)?;
+            let mut piece = [0; 4096];
+            let read = self.stream.set_read_timeout(Some(rest));
+            match read.and_then(|()| self.stream.read(&mut piece)) {
+                Ok(0) => {
+                    let source = io::Error::from(ErrorKind::UnexpectedEof);
+                    self.failed("read from the guest agent", source)?;
+                }
+                Ok(read) => self.held.extend_from_slice(&piece[..read]),
+                Err(error) => self.failed("read from the guest agent", error)?,
+            }
+        }
+    }
+
+    /// The time that is left; a time limit of 0 would be none.
+    fn rest(&self, until: Instant) -> Result<Duration, AgentError> {
+        let rest = until.saturating_duration_since(Instant::now());
+        if rest.is_zero() {
+            return Err(AgentError::Silent(self.pid));
+        }
+        Ok(rest)
+    }
+
+    /// Nothing, if it is to be tried again until the time is over.
+    fn failed(&self, what: &'static str, source: io::Error) -> Result<(), AgentError> {
+        let pid = self.pid;
+        match source.kind() {
+            ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted => Ok(()),
+            _ => Err(AgentError::Failed { what, pid, source }),
+        }
+    }
+}
+
+/// Connects by the socket's directory: a path through `/proc/PID/root` may be longer than an address can be.
+fn connect(path: &Path, patience: Duration) -> Result<UnixStream, Errno> {
+    let (directory, name) = path.parent().zip(path.file_name()).ok_or(Errno::INVAL)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(directory, flags, Mode::empty())?;
+    let mut address = OsString::from(format!("proc/self/fd/{}/", directory.as_raw_fd()));
+    address.push(name);
+    let address = SocketAddrUnix::new(Root::host().path(address))?;
+    let socket = rustix::net::socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // Also how long a connect waits.
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(patience))?;
+    rustix::net::connect(&socket, &address)?;
+    Ok(UnixStream::from(socket))
+}
