@@ -21,6 +21,7 @@ use self::view::{Applied, PlanView};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::knob::ceilings::{self, Unset};
 use crate::knob::explain::explain;
+use crate::knob::guests;
 use crate::knob::view::name_of;
 use crate::knob::watching::VmView;
 use crate::knob::{value, vms, watching, who};
@@ -53,6 +54,8 @@ pub(crate) enum Source {
     Set(Vec<(Parameter, u32)>),
     /// The ceiling of VMs, in nanoseconds.
     Ceiling(Vec<VmSelector>, u32),
+    /// Parameters in the guests of VMs.
+    Guest(Vec<VmSelector>, Vec<(Parameter, u32)>),
 }
 
 /// Does it, or says what it would do.
@@ -68,6 +71,9 @@ pub(crate) fn run(options: &ApplyOptions) -> Outcome {
         Source::Ceiling(vms, ns) => {
             request.ceilings = ceilings::of_vms(&options.root, vms, *ns)?;
         }
+        Source::Guest(vms, parameters) => {
+            request.guests = guests::of_vms(&options.root, vms, parameters)?;
+        }
         Source::Plan(path) => {
             let read = Plan::read(path)?;
             request.parameters = parameters(&read)?;
@@ -78,6 +84,9 @@ pub(crate) fn run(options: &ApplyOptions) -> Outcome {
     let root = &options.root;
     let mut warnings = plan.as_ref().map_or_else(Vec::new, |it| suits(root, it));
     warnings.extend(knob::advice(&request.parameters, |it| value(root, it)));
+    if let Source::Guest(_, parameters) = &options.source {
+        warnings.extend(knob::advice(parameters, |_| None));
+    }
     warnings.extend(overruled(root, &request));
     let planned = plan.as_ref().map(PlanView::of);
     let mut view = if options.yes {

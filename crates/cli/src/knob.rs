@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | [`ceilings`] | which VMs are meant, and which can be given a ceiling |
+//! | [`guests`] | in which guests parameters are set |
 //! | [`mod@explain`] | what to do about refusals |
 //! | [`watching`] | whether the VMs that run follow |
 //! | [`view`] | changes as data |
@@ -10,6 +11,7 @@
 
 pub(crate) mod ceilings;
 pub(crate) mod explain;
+pub(crate) mod guests;
 pub(crate) mod text;
 pub(crate) mod view;
 pub(crate) mod watching;

@@ -51,7 +51,7 @@ pub use self::parameter::{Parameter, ValueError};
 pub use self::persist::{Rival, rivals};
 pub use self::snapshot::Snapshot;
 pub use self::store::{BASELINE, JOURNAL, JournalSize};
-pub use self::target::{BootFile, Change, Form, Target};
+pub use self::target::{BootFile, Change, Form, InGuest, Target};
 pub use self::undo::{Left, Reversal, UndoneStep, Why};
 pub use self::writer::Writer;
 

@@ -18,7 +18,7 @@ pub(crate) struct Applied {
     pub(crate) done: bool,
     /// Number of the apply that did it; `null` if there was nothing to do, or nothing was done.
     pub(crate) step: Option<u64>,
-    /// `host`: for every VM without a ceiling of its own; `vm`: the ceilings of VMs; `both`.
+    /// `host`: for every VM without a ceiling of its own; `vm`: the ceilings of VMs, or in their guests; `both`.
     pub(crate) scope: &'static str,
     pub(crate) turns: Vec<ChangeView>,
     /// What has the wanted value already.
@@ -63,8 +63,8 @@ impl PlanView {
 }
 
 fn scope(proposal: &Proposal) -> &'static str {
-    let of_vm = proposal.targets().any(Target::is_ceiling);
-    let of_host = proposal.targets().any(|it| !it.is_ceiling());
+    let of_vm = proposal.targets().any(Target::is_of_vm);
+    let of_host = proposal.targets().any(|it| !it.is_of_vm());
     let parameters = || proposal.targets().filter_map(Target::parameter);
     if parameters().next().is_some() && parameters().all(Parameter::is_of_guest) && !of_vm {
         return "guest";

@@ -1,6 +1,7 @@
 //! What to do about a refusal, and the exit code that belongs to it.
 
 use haltwise_host::ceiling::CeilingError;
+use haltwise_host::guest_agent::AgentError;
 use haltwise_host::knob::KnobError;
 
 use crate::exit::{Exit, Failure};
@@ -65,6 +66,7 @@ pub(crate) fn explain(error: KnobError) -> Failure {
             ),
         ),
         KnobError::Ceiling(error) => ceiling(error),
+        KnobError::Agent(error) => agent(error),
         KnobError::Nothing => (
             Exit::Failed,
             Some("`haltwise status` shows the settings in force"),
@@ -73,6 +75,35 @@ pub(crate) fn explain(error: KnobError) -> Failure {
     };
     let failure = Failure::new(exit, error);
     hint.into_iter().fold(failure, Failure::hint)
+}
+
+/// The same for a parameter in a guest.
+fn agent(error: &AgentError) -> (Exit, Option<&'static str>) {
+    match error {
+        AgentError::Disabled { .. } => (
+            Exit::Unsupported,
+            Some(
+                "permit guest-file-open, -read, -write and -close in the guest, and restart its agent; or, \
+                 without the agent, hand the settings to the guest by fw_cfg (docs/guest.md, \"From the \
+                 host without an agent\"), or run haltwise in the guest",
+            ),
+        ),
+        AgentError::NotQemu(_) | AgentError::NoPort(_) | AgentError::NoPath(_) => (
+            Exit::Unsupported,
+            Some("docs/guest.md says how to give a VM an agent, and how to do without one"),
+        ),
+        AgentError::Absent { .. } => (
+            Exit::Unsupported,
+            Some("load cpuidle_haltpoll in the guest; its kernel needs the governor haltpoll"),
+        ),
+        AgentError::Read(error) if error.is_denied() => (Exit::Denied, Some("run it as root")),
+        AgentError::Failed { source, .. }
+            if source.kind() == std::io::ErrorKind::PermissionDenied =>
+        {
+            (Exit::Denied, Some("run it as root"))
+        }
+        _ => (Exit::Failed, None),
+    }
 }
 
 /// The same for a VM's ceiling.

@@ -13,8 +13,10 @@ pub(crate) fn changes(page: &mut Page, changes: &[ChangeView]) {
     let mut rows = Vec::new();
     for change in changes.iter().filter(|change| !is_file(change)) {
         let text = |value: &Option<String>| value.as_deref().unwrap_or("-").to_owned();
-        let is_time = change.name.ends_with("_ns")
-            || change.name.ends_with("_start")
+        // Of a parameter in a guest, the first word.
+        let first = change.name.split(' ').next().unwrap_or_default();
+        let is_time = first.ends_with("_ns")
+            || first.ends_with("_start")
             || change.name.starts_with("ceiling of ");
         let time = |value: &Option<String>| {
             let ns = value.as_ref()?.parse().ok().filter(|_| is_time)?;

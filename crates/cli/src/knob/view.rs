@@ -1,5 +1,6 @@
 //! Changes as data, in the JSON of `apply`, `undo` and `status`.
 
+use haltwise_core::ids::VmKey;
 use haltwise_host::discovery;
 use haltwise_host::knob::{Change, CutOff, Left, Outcome, Target, Why};
 use haltwise_host::root::Root;
@@ -8,7 +9,7 @@ use serde::Serialize;
 /// A change of one target.
 #[derive(Debug, Serialize)]
 pub(crate) struct ChangeView {
-    /// A parameter's name, the path of a boot file, or whose ceiling it is.
+    /// A parameter's name, in which guest if it is in one, the path of a boot file, or whose ceiling it is.
     pub(crate) name: String,
     /// What it was: a number, a file's text, or `null` where there was none.
     pub(crate) old: Option<String>,
@@ -46,14 +47,20 @@ pub(crate) struct CutOffChange {
 
 /// What a target is called; a VM by its name, as long as it is there.
 pub(crate) fn name_of(root: &Root, target: Target) -> String {
-    let Target::Ceiling(vm) = target else {
+    let vm = target.vm();
+    let found = vm.and_then(|vm| discovery::identify(root, vm.pid).filter(|it| is_process_of(it.key, vm)));
+    let Some(name) = found.map(|it| format!("{} (pid {})", it.name, it.pid())) else {
         return target.name();
     };
-    let name = discovery::identify(root, vm.pid).map(|it| it.name);
-    name.map_or_else(
-        || target.name(),
-        |name| format!("ceiling of {name} (pid {})", vm.pid),
-    )
+    match target {
+        Target::Guest(it) => format!("{} in {name}", it.parameter),
+        _ => format!("ceiling of {name}"),
+    }
+}
+
+/// Whether a process runs a VM; a process may run several.
+fn is_process_of(process: VmKey, vm: VmKey) -> bool {
+    (process.pid, process.start_ticks) == (vm.pid, vm.start_ticks)
 }
 
 impl ChangeView {

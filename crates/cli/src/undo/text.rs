@@ -27,7 +27,7 @@ pub(crate) fn render(undone: &Undone, width: usize) -> String {
     page.line(if !undone.done {
         "Nothing was changed."
     } else if left().any(|left| left.why == "no-answer") {
-        "All else of haltwise is undone; undo again once that VMM answers."
+        "All else of haltwise is undone; undo again once it answers."
     } else {
         "No setting of haltwise is in force."
     });
@@ -43,7 +43,11 @@ fn left(page: &mut Page, step: &StepView) {
         let why = match left.why {
             "theirs" => "left alone: modified externally",
             "ended" => "is gone: the VM has ended",
-            "no-answer" => "left as it is: the VMM does not answer",
+            "no-answer" if left.name.starts_with("ceiling of ") => {
+                "left as it is: the VMM does not answer"
+            }
+            "no-answer" => "left as it is: the agent in the guest does not answer",
+            _ if left.name.contains(" in ") => "already restored, or reset by a boot of the guest",
             _ => "already reset by a reboot or a reload of KVM",
         };
         page.wrapped("  ", &format!("{}{found} {why}", harmless(&left.name)), 4);

@@ -25,7 +25,10 @@ externally since haltwise set it is left alone unless --take-over is given.
 
 With --vm and --ceiling, sets the halt polling ceiling of one VM \
 (KVM_CAP_HALT_POLL), which then no longer follows halt_poll_ns. That takes a VMM \
-that was started with libhaltwise_preload.so, or has haltwise-governor built in.",
+that was started with libhaltwise_preload.so, or has haltwise-governor built in.
+
+With --vm and --set, on a host, sets the parameters of the governor haltpoll in \
+the Linux guest of a QEMU VM, through its QEMU guest agent (docs/guest.md).",
     after_help = "EXAMPLES
   haltwise apply plan.json                        print what it would change
   haltwise apply plan.json --yes                  apply it
@@ -33,6 +36,8 @@ that was started with libhaltwise_preload.so, or has haltwise-governor built in.
   haltwise apply --set halt_poll_ns=0 --yes       disable polling
   haltwise apply --set halt_poll_ns=80us --persist --yes
   haltwise apply --vm web1 --ceiling 0 --yes      no polling for one VM
+  haltwise apply --vm web1 --set guest_halt_poll_ns=750us --yes
+                                                  in the guest, by its agent
   haltwise apply plan.json --yes --follow         also for VMs that come later
 
 A plan that has ceilings sets them together with the parameters, for the VMs of
@@ -51,15 +56,16 @@ pub(crate) struct Arguments {
     #[arg(value_name = "PLAN", required_unless_present_any = ["set", "ceiling"])]
     plan: Option<PathBuf>,
     /// Parameter and value, for example `halt_poll_ns=80us`; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "plan")]
+    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "plan", group = "of_vm")]
     set: Vec<String>,
-    /// VM whose ceiling is set, by name, process or another of its names; may be repeated
-    #[arg(long = "vm", value_name = "VM", requires = "ceiling")]
+    /// VM whose ceiling or guest is set, by name, process or another of its names; may be repeated
+    #[arg(long = "vm", value_name = "VM", requires = "of_vm", conflicts_with = "plan")]
     vms: Vec<VmSelector>,
     /// Ceiling of these VMs: a time, or nanoseconds; 0 disables polling
     #[arg(
         long,
         value_name = "TIME",
+        group = "of_vm",
         requires = "vms",
         conflicts_with_all = ["plan", "set", "persist"]
     )]
@@ -91,7 +97,12 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     let source = match (arguments.plan, &arguments.ceiling) {
         (Some(path), _) => Source::Plan(path),
-        (None, None) => Source::Set(settings(&arguments.set)?),
+        (None, None) if arguments.vms.is_empty() => Source::Set(settings(&arguments.set)?),
+        (None, None) => {
+            let settings = settings(&arguments.set)?;
+            may_be_set_in_a_guest(&settings, arguments.persist)?;
+            Source::Guest(arguments.vms, settings)
+        }
         (None, Some(text)) => {
             let usage = |error| Failure::new(Exit::Usage, anyhow::Error::new(error));
             let ns = Parameter::HaltPollNs.value(text).map_err(usage)?;
@@ -108,6 +119,24 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         root: root(arguments.root),
         fault: fault(arguments.die_before),
     })
+}
+
+/// Refuses what cannot be set in a guest from its host.
+fn may_be_set_in_a_guest(settings: &[(Parameter, u32)], persist: bool) -> Result<(), Failure> {
+    let usage = |error: anyhow::Error| Failure::new(Exit::Usage, error);
+    let mut others = settings.iter().map(|(parameter, _)| parameter);
+    if let Some(other) = others.find(|parameter| !parameter.is_of_guest()) {
+        let error = anyhow::anyhow!("--set {other}: with --vm only guest_halt_poll_* can be set");
+        return Err(usage(error).hint("--ceiling sets the ceiling of one VM in its host"));
+    }
+    if persist {
+        let error = anyhow::anyhow!("--persist: not in a guest from its host");
+        return Err(usage(error).hint(
+            "hand the settings to the guest at each start by fw_cfg and its unit: docs/guest.md, \
+             \"From the host without an agent\"; or run haltwise in the guest",
+        ));
+    }
+    Ok(())
 }
 
 /// Reads `NAME=VALUE` texts; a parameter that comes twice is an error.

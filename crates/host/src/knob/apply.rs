@@ -7,7 +7,8 @@ use super::error::{Foreign, KnobError};
 use super::machine;
 use super::parameter::Parameter;
 use super::persist::{self, Values};
-use super::target::{BootFile, Change, Target};
+use super::target::{BootFile, Change, InGuest, Target};
+use crate::guest_agent::Sessions;
 use crate::root::Root;
 
 /// What somebody wants to have.
@@ -17,6 +18,8 @@ pub struct Request {
     pub parameters: Vec<(Parameter, u32)>,
     /// VMs and the ceilings that they should have, in nanoseconds.
     pub ceilings: Vec<(VmKey, u32)>,
+    /// Parameters of the governor haltpoll in the guests of VMs, and their values.
+    pub guests: Vec<(InGuest, u32)>,
     /// To be set at boot, too.
     pub persist: bool,
     /// Also what was modified externally.
@@ -39,6 +42,7 @@ pub struct Proposal {
 /// modified externally and is not to be taken over.
 pub(super) fn propose(
     root: &Root,
+    agents: &Sessions,
     baseline: &Baseline,
     request: &Request,
 ) -> Result<Proposal, KnobError> {
@@ -46,7 +50,9 @@ pub(super) fn propose(
     let parameters = parameters.map(|(parameter, value)| (Target::Parameter(*parameter), *value));
     let ceilings = request.ceilings.iter();
     let ceilings = ceilings.map(|(vm, value)| (Target::Ceiling(*vm), *value));
-    let mut wanted: Vec<(Target, u32)> = parameters.chain(ceilings).collect();
+    let guests = request.guests.iter();
+    let guests = guests.map(|(it, value)| (Target::Guest(*it), *value));
+    let mut wanted: Vec<(Target, u32)> = parameters.chain(ceilings).chain(guests).collect();
     // Ceilings first: a VM that gets its own never follows the new halt_poll_ns.
     wanted.sort_unstable_by_key(|(target, value)| (!target.is_ceiling(), *target, *value));
     let mut proposal = Proposal {
@@ -56,7 +62,7 @@ pub(super) fn propose(
         takes_over: Vec::new(),
     };
     for (target, value) in wanted {
-        let found = machine::wanted(root, target, value)?;
+        let found = machine::wanted(root, agents, target, value)?;
         let foreign = baseline.foreign(target, found.text());
         proposal.taken_over.extend(foreign);
         let new = Some(target.written(value));
@@ -67,7 +73,7 @@ pub(super) fn propose(
         }
     }
     if request.persist {
-        persist(root, baseline, request, &mut proposal)?;
+        persist(root, agents, baseline, request, &mut proposal)?;
     }
     if !proposal.taken_over.is_empty() && !request.take_over {
         return Err(KnobError::Theirs(proposal.taken_over));
@@ -80,6 +86,7 @@ pub(super) fn propose(
 /// Adds the boot files.
 fn persist(
     root: &Root,
+    agents: &Sessions,
     baseline: &Baseline,
     request: &Request,
     proposal: &mut Proposal,
@@ -91,7 +98,7 @@ fn persist(
     let mut found = Vec::new();
     for file in files {
         let target = Target::File(file);
-        found.push((file, target, machine::read(root, target)?.value));
+        found.push((file, target, machine::read(root, agents, target)?.value));
     }
     // What a file said that somebody else has changed since is not ours to say again.
     let is_ours = |(_, target, text): &(BootFile, Target, Option<String>)| {

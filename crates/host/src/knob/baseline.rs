@@ -98,7 +98,7 @@ pub(super) struct Settled {
     pub(super) baseline: Baseline,
     /// What was cut off.
     pub(super) cut_off: Option<CutOff>,
-    /// Parameters that a boot has reset, and ceilings of VMs that have ended.
+    /// Parameters that a boot has reset, and what was set of VMs that have ended.
     pub(super) gone: Vec<Held>,
 }
 
@@ -167,7 +167,7 @@ impl Baseline {
                 let is_restored = held.ours == held.before && held.intent.is_none() && !held.left;
                 !is_restored || persisted.contains_key(&parameter)
             }
-            Target::Ceiling(_) => {
+            Target::Ceiling(_) | Target::Guest(_) => {
                 let is_set = held.ours != held.before || held.followed;
                 is_set || held.intent.is_some() || held.left
             }
@@ -214,9 +214,12 @@ pub(super) fn settle(
     };
     settled.baseline.held.clear();
     for held in &baseline.held {
-        let found = match read(held.target) {
-            // Nothing is known of it until its VMM answers.
-            Err(KnobError::Ceiling(_)) => {
+        // Numbers of processes begin again with a boot.
+        let is_past = matches!(held.target, Target::Guest(_)) && held.boot != boot;
+        let look = |target| (!is_past).then(|| read(target));
+        let found = match look(held.target).unwrap_or_else(|| Ok(Found::default())) {
+            // Nothing is known of it until its VMM, or the agent in its guest, answers.
+            Err(KnobError::Ceiling(_) | KnobError::Agent(_)) => {
                 settled.baseline.held.push(held.clone());
                 continue;
             }
@@ -224,7 +227,7 @@ pub(super) fn settle(
         };
         let (kept, outcome) = match held.target {
             // It has ended, or another VM that follows halt_poll_ns stands in its place.
-            Target::Ceiling(_) if found.value.is_none() || found.follows => {
+            Target::Ceiling(_) | Target::Guest(_) if found.value.is_none() || found.follows => {
                 settled
                     .gone
                     .extend(held.ours.is_some().then(|| held.clone()));

@@ -8,6 +8,7 @@ use super::disk::DiskError;
 use super::parameter::{Parameter, ValueError};
 use super::target::Target;
 use crate::ceiling::CeilingError;
+use crate::guest_agent::AgentError;
 use crate::root::RootError;
 
 /// Why a setting was not changed, or the baseline not read.
@@ -132,6 +133,9 @@ pub enum KnobError {
     /// A VM's ceiling could not be read or set.
     #[error(transparent)]
     Ceiling(#[from] CeilingError),
+    /// A parameter in a guest could not be read or set.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
     /// Nothing is set.
     #[error("undo: haltwise has set nothing that is in force")]
     Nothing,
@@ -158,7 +162,11 @@ impl KnobError {
         let gone = |error: &CeilingError| {
             matches!(error, CeilingError::Gone(_) | CeilingError::NoVm { .. })
         };
-        matches!(self, Self::Ceiling(error) if gone(error))
+        match self {
+            Self::Ceiling(error) => gone(error),
+            Self::Agent(error) => matches!(error, AgentError::Gone(_)),
+            _ => false,
+        }
     }
 
     /// Another haltwise changes settings of this host.
@@ -172,7 +180,7 @@ impl fmt::Display for Foreign {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.target.name();
         let (step, who) = (self.step, &self.who);
-        if self.target.parameter().is_none() {
+        if self.target.file().is_some() || self.target.is_ceiling() {
             return write!(f, "{name} is not as apply {step} (`{who}`) left it");
         }
         let text = |value: &Option<String>| value.clone().unwrap_or_else(|| "absent".to_owned());

@@ -11,8 +11,9 @@ use super::disk::{self, Disk};
 use super::error::KnobError;
 use super::own;
 use super::parameter::{Parameter, ValueError};
-use super::target::{BootFile, Change, Form, Found, Target};
+use super::target::{BootFile, Change, Form, Found, InGuest, Target};
 use crate::ceiling::{CeilingError, Governed, Governor};
+use crate::guest_agent::{AgentError, Sessions};
 use crate::params;
 use crate::root::{Root, RootError};
 
@@ -25,11 +26,16 @@ pub(super) fn boot(root: &Root) -> Result<String, KnobError> {
 }
 
 /// What something is now.
-pub(super) fn read(root: &Root, target: Target) -> Result<Found, KnobError> {
+pub(super) fn read(
+    root: &Root,
+    agents: &Sessions,
+    target: Target,
+) -> Result<Found, KnobError> {
     match target {
         Target::Parameter(parameter) => Ok(self::parameter(root, parameter)?.into()),
         Target::File(boot_file) => Ok(file(root, boot_file)?.into()),
         Target::Ceiling(vm) => ceiling(root, vm),
+        Target::Guest(InGuest { vm, parameter }) => Ok(agents.read(root, vm, parameter)?.into()),
     }
 }
 
@@ -175,20 +181,34 @@ fn form(root: &Root, file: BootFile) -> Result<Form, KnobError> {
     })
 }
 
+/// That a VM which is not found has ended.
+pub(super) fn ended(target: Target) -> Result<(), KnobError> {
+    match target {
+        Target::Ceiling(vm) => Err(CeilingError::Gone(vm.pid).into()),
+        Target::Guest(it) => Err(AgentError::Gone(it.vm.pid).into()),
+        Target::Parameter(_) | Target::File(_) => Ok(()),
+    }
+}
+
 /// What is there now, where it has the wanted value or may be changed by somebody.
-pub(super) fn wanted(root: &Root, target: Target, value: u32) -> Result<Found, KnobError> {
+pub(super) fn wanted(
+    root: &Root,
+    agents: &Sessions,
+    target: Target,
+    value: u32,
+) -> Result<Found, KnobError> {
     let found = match target {
         Target::Parameter(it) if !it.is_of_guest() && !params::kvm_is_loaded(root) => {
             return Err(KnobError::NoKvm);
         }
-        _ => read(root, target)?,
+        _ => read(root, agents, target)?,
     };
     match (target, &found.value) {
         (Target::Parameter(parameter), None) => return Err(KnobError::Absent(parameter)),
         (Target::Parameter(parameter), Some(now)) if *now != parameter.written(value) => {
             is_writable(root, parameter)?;
         }
-        (Target::Ceiling(vm), None) => return Err(CeilingError::Gone(vm.pid).into()),
+        (target, None) => ended(target)?,
         _ => {}
     }
     Ok(found)
@@ -208,7 +228,12 @@ fn is_writable(root: &Root, parameter: Parameter) -> Result<(), KnobError> {
 }
 
 /// Makes a change, and looks whether it was taken.
-pub(super) fn write(root: &Root, disk: &mut Disk, change: &Change) -> Result<(), KnobError> {
+pub(super) fn write(
+    root: &Root,
+    agents: &Sessions,
+    disk: &mut Disk,
+    change: &Change,
+) -> Result<(), KnobError> {
     match (change.target, &change.new) {
         (Target::Parameter(parameter), Some(value)) => {
             disk.set(&root.path(parameter.path()), value)?;
@@ -228,8 +253,12 @@ pub(super) fn write(root: &Root, disk: &mut Disk, change: &Change) -> Result<(),
             disk.set_outside(&root.path(format!("proc/{}", vm.pid)))?;
             set_ceiling(root, vm, value)?;
         }
-        // Neither can be taken away; no baseline says so.
-        (Target::Parameter(_) | Target::Ceiling(_), None) => return Ok(()),
+        (Target::Guest(InGuest { vm, parameter }), Some(value)) => {
+            disk.set_outside(&root.path(format!("proc/{}", vm.pid)))?;
+            agents.write(root, vm, parameter, value)?;
+        }
+        // None of these can be taken away; no baseline says so.
+        (Target::Parameter(_) | Target::Ceiling(_) | Target::Guest(_), None) => return Ok(()),
         (Target::File(file), None) => disk.remove(&root.path(file.path()))?,
     }
     // What a link leads to is not ours, and may have changed since.
@@ -237,7 +266,7 @@ pub(super) fn write(root: &Root, disk: &mut Disk, change: &Change) -> Result<(),
     if form.is_some_and(|form| form.link.is_some()) {
         return Ok(());
     }
-    let found = read(root, change.target)?;
+    let found = read(root, agents, change.target)?;
     if found.value == change.new && !found.follows {
         return Ok(());
     }

@@ -7,6 +7,7 @@ use super::machine;
 use super::store::{JournalSize, Stored};
 use super::target::Target;
 use super::undo::{self, Reversal};
+use crate::guest_agent::Sessions;
 use crate::root::Root;
 
 /// What is set.
@@ -18,9 +19,10 @@ pub struct Snapshot {
     pub journal: JournalSize,
     /// A change that was cut off, and what became of it by what can be seen.
     pub cut_off: Option<CutOff>,
-    /// Parameters that a boot has reset, and ceilings of VMs that have ended.
+    /// Parameters that a boot has reset, and what was set of VMs that have ended.
     gone: Vec<Held>,
     root: Root,
+    agents: Sessions,
 }
 
 impl Snapshot {
@@ -29,25 +31,27 @@ impl Snapshot {
         let Some(stored) = Stored::look(root)? else {
             return Ok(None);
         };
+        let agents = Sessions::default();
         let boot = machine::boot(root)?;
-        let settled = settle(&stored.baseline, &boot, |it| machine::read(root, it))?;
+        let settled = settle(&stored.baseline, &boot, |it| machine::read(root, &agents, it))?;
         Ok(Some(Self {
             baseline: settled.baseline,
             journal: stored.journal,
             cut_off: settled.cut_off,
             gone: settled.gone,
             root: root.clone(),
+            agents,
         }))
     }
 
     /// Looks what a request would come to.
     pub fn propose(&self, request: &Request) -> Result<Proposal, KnobError> {
-        apply::propose(&self.root, &self.baseline, request)
+        apply::propose(&self.root, &self.agents, &self.baseline, request)
     }
 
     /// Looks what undoing would come to.
     pub fn reversal(&self, take_over: bool) -> Result<Reversal, KnobError> {
-        let read = |target| machine::read(&self.root, target);
+        let read = |target| machine::read(&self.root, &self.agents, target);
         undo::propose(&self.baseline, &self.gone, take_over, read)
     }
 
@@ -55,8 +59,8 @@ impl Snapshot {
     pub fn foreign(&self) -> Result<Vec<Foreign>, KnobError> {
         let targets = self.baseline.held.iter().map(|held| held.target);
         let foreign = targets.map(|target: Target| {
-            let found = match machine::read(&self.root, target) {
-                Err(KnobError::Ceiling(_)) => return Ok(None),
+            let found = match machine::read(&self.root, &self.agents, target) {
+                Err(KnobError::Ceiling(_) | KnobError::Agent(_)) => return Ok(None),
                 found => found?,
             };
             Ok(self.baseline.foreign(target, found.text()))

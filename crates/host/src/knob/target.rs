@@ -15,6 +15,18 @@ pub enum Target {
     File(BootFile),
     /// The ceiling of a VM (`KVM_CAP_HALT_POLL`), as long as the VM lives.
     Ceiling(VmKey),
+    /// A parameter of the governor haltpoll in the guest of a VM, as long as the VM lives.
+    Guest(InGuest),
+}
+
+/// A parameter in the guest of a VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InGuest {
+    /// The VM.
+    pub vm: VmKey,
+    /// One of the guest's governor.
+    pub parameter: Parameter,
 }
 
 /// The files that set parameters at boot.
@@ -106,18 +118,33 @@ impl Target {
         matches!(self, Self::Ceiling(_))
     }
 
-    /// The parameter, if it is one.
+    /// Whether it is of one VM, and ends with it.
+    pub const fn is_of_vm(self) -> bool {
+        matches!(self, Self::Ceiling(_) | Self::Guest(_))
+    }
+
+    /// The VM, if it is of one.
+    pub const fn vm(self) -> Option<VmKey> {
+        match self {
+            Self::Ceiling(vm) | Self::Guest(InGuest { vm, .. }) => Some(vm),
+            Self::Parameter(_) | Self::File(_) => None,
+        }
+    }
+
+    /// The parameter of this machine, if it is one.
     pub const fn parameter(self) -> Option<Parameter> {
         match self {
             Self::Parameter(parameter) => Some(parameter),
-            Self::File(_) | Self::Ceiling(_) => None,
+            Self::File(_) | Self::Ceiling(_) | Self::Guest(_) => None,
         }
     }
 
     /// A number as it is written there.
     pub fn written(self, value: u32) -> String {
         match self {
-            Self::Parameter(parameter) => parameter.written(value),
+            Self::Parameter(parameter) | Self::Guest(InGuest { parameter, .. }) => {
+                parameter.written(value)
+            }
             Self::File(_) | Self::Ceiling(_) => value.to_string(),
         }
     }
@@ -125,7 +152,10 @@ impl Target {
     /// Whether a text is what it can be: the one way in which its file has a number, or Y or N.
     pub(super) fn can_be(self, text: &str) -> bool {
         let number = match self {
-            Self::Parameter(parameter) => parameter.value(text).ok(),
+            Self::Guest(it) if !it.parameter.is_of_guest() => None,
+            Self::Parameter(parameter) | Self::Guest(InGuest { parameter, .. }) => {
+                parameter.value(text).ok()
+            }
             Self::File(_) | Self::Ceiling(_) => text.parse().ok(),
         };
         number.is_some_and(|number| self.written(number) == text)
@@ -134,7 +164,7 @@ impl Target {
     /// The boot file, if it is one.
     pub const fn file(self) -> Option<BootFile> {
         match self {
-            Self::Parameter(_) | Self::Ceiling(_) => None,
+            Self::Parameter(_) | Self::Ceiling(_) | Self::Guest(_) => None,
             Self::File(file) => Some(file),
         }
     }
@@ -145,6 +175,7 @@ impl Target {
             Self::Parameter(parameter) => parameter.name().to_owned(),
             Self::File(file) => format!("/{}", file.path()),
             Self::Ceiling(vm) => format!("ceiling of pid {}", vm.pid),
+            Self::Guest(it) => format!("{} in the guest of pid {}", it.parameter, it.vm.pid),
         }
     }
 }

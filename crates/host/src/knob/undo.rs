@@ -44,11 +44,11 @@ pub struct Left {
 pub enum Why {
     /// It was modified externally.
     Theirs,
-    /// The host was booted since, or KVM loaded anew, which reset it.
+    /// The machine was booted since, or KVM loaded anew, which reset it.
     Rebooted,
     /// Its VM has ended.
     Ended,
-    /// Its VMM does not answer; the next undo tries again.
+    /// Its VMM, or the agent in its guest, does not answer; the next undo tries again.
     NoAnswer,
 }
 
@@ -76,14 +76,14 @@ pub(super) fn propose(
     for held in baseline.held.iter().rev() {
         let target = held.target;
         let found = match read(target) {
-            Err(KnobError::Ceiling(_)) => {
+            Err(KnobError::Ceiling(_) | KnobError::Agent(_)) => {
                 let (found, why) = (None, Why::NoAnswer);
                 step(held, None, Some(Left { target, found, why }));
                 continue;
             }
             found => found?,
         };
-        match left_for(baseline, target, &found, take_over) {
+        match left_for(baseline, held, &found, take_over) {
             // An undo before has said so.
             Some(Why::Theirs) if held.left => {}
             Some(why) => {
@@ -106,7 +106,7 @@ pub(super) fn propose(
     for held in gone.iter().rev() {
         let target = held.target;
         let (found, why) = match target {
-            Target::Ceiling(_) => (None, Why::Ended),
+            Target::Ceiling(_) | Target::Guest(_) => (None, Why::Ended),
             _ => (read(target)?.value, Why::Rebooted),
         };
         step(held, None, Some(Left { target, found, why }));
@@ -119,10 +119,13 @@ pub(super) fn propose(
 }
 
 /// Why a target with this value is not restored, if it is not.
-fn left_for(baseline: &Baseline, target: Target, found: &Found, take_over: bool) -> Option<Why> {
+fn left_for(baseline: &Baseline, held: &Held, found: &Found, take_over: bool) -> Option<Why> {
+    let target = held.target;
     let module_gone = found.value.is_none() && target.file().is_none();
     let foreign = baseline.foreign(target, found.text()).is_some();
-    if module_gone {
+    // Its guest has booted, or another has restored it.
+    let is_reset = matches!(target, Target::Guest(_)) && found.value == held.before;
+    if module_gone || (foreign && is_reset) {
         Some(Why::Rebooted)
     } else {
         (foreign && !take_over).then_some(Why::Theirs)

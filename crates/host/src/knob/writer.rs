@@ -13,14 +13,15 @@ use super::parameter::Parameter;
 use super::store::{Act, By, Store};
 use super::target::{Change, Target};
 use super::undo::{self, Reversal, Why};
-use crate::ceiling::CeilingError;
 use crate::clock;
+use crate::guest_agent::Sessions;
 use crate::root::Root;
 
 /// Holds the lock and changes settings. One for a host at a time.
 #[derive(Debug)]
 pub struct Writer {
     root: Root,
+    agents: Sessions,
     disk: Disk,
     by: By,
     store: Store,
@@ -45,6 +46,7 @@ impl Writer {
         let (store, stored) = Store::open(root, &mut disk)?;
         let mut writer = Self {
             root: root.clone(),
+            agents: Sessions::default(),
             disk,
             by,
             store,
@@ -60,7 +62,7 @@ impl Writer {
     /// Finds out what became of what was cut off. That this cannot be recorded (a full disk) is no reason not
     /// to undo: an apply records before it sets anything, an undo afterwards says that it could not.
     fn settle(&mut self, is_on_disk: bool) -> Result<(), KnobError> {
-        let read = |target| machine::read(&self.root, target);
+        let read = |target| machine::read(&self.root, &self.agents, target);
         let settled = settle(&self.baseline, &self.by.boot, read)?;
         let before = std::mem::replace(&mut self.baseline, settled.baseline);
         self.cut_off = settled.cut_off;
@@ -107,7 +109,7 @@ impl Writer {
         &self.baseline
     }
 
-    /// Ceilings that were not set, because their VMs have ended since it was looked.
+    /// Ceilings, and parameters in guests, that were not set because their VMs have ended since it was looked.
     pub fn ended(&self) -> &[Target] {
         &self.ended
     }
@@ -119,7 +121,7 @@ impl Writer {
 
     /// Looks what a request comes to.
     pub fn propose(&self, request: &Request) -> Result<Proposal, KnobError> {
-        apply::propose(&self.root, &self.baseline, request)
+        apply::propose(&self.root, &self.agents, &self.baseline, request)
     }
 
     /// Does it; gives the number of the apply, `None` if there was nothing to do.
@@ -226,21 +228,21 @@ impl Writer {
 
     fn change(&mut self, change: &Change) -> Result<(), KnobError> {
         // It may have been modified since we looked.
-        let found = machine::read(&self.root, change.target)?;
-        if let (Target::Ceiling(vm), None) = (change.target, &found.value) {
-            return Err(CeilingError::Gone(vm.pid).into());
+        let found = machine::read(&self.root, &self.agents, change.target)?;
+        if found.value.is_none() {
+            machine::ended(change.target)?;
         }
         if (&found.value, found.follows) != (&change.old, change.follows) {
             return Err(KnobError::Meanwhile {
                 name: change.target.name(),
             });
         }
-        machine::write(&self.root, &mut self.disk, change)
+        machine::write(&self.root, &self.agents, &mut self.disk, change)
     }
 
     /// Looks what undoing comes to.
     pub fn reversal(&self, take_over: bool) -> Result<Reversal, KnobError> {
-        let read = |target| machine::read(&self.root, target);
+        let read = |target| machine::read(&self.root, &self.agents, target);
         undo::propose(&self.baseline, &self.gone, take_over, read)
     }
 
@@ -315,8 +317,8 @@ impl Writer {
             let before = |held: &Held| held.before.clone();
             let expected = now.map(ours).or_else(|| was.map(before)).flatten();
             let wanted = was.map(ours).or_else(|| now.map(before)).flatten();
-            let found = machine::read(&self.root, target)?;
-            if target.is_ceiling() && (found.value.is_none() || found.follows) {
+            let found = machine::read(&self.root, &self.agents, target)?;
+            if target.is_of_vm() && (found.value.is_none() || found.follows) {
                 self.baseline.forget(target);
             } else if found.value == expected {
                 changes.push(Change::plain(target, found, wanted));
