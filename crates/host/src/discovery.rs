@@ -46,6 +46,7 @@ use crate::root::{Root, RootError};
 
 pub(crate) use self::agent::{AgentChannel, agent_channel};
 pub(crate) use self::living::Living;
+pub(crate) use self::name::printable_within;
 pub use self::name::{LONGEST_NAME, printable};
 pub use self::outside::{OutsideTime, OutsideVmm, outside};
 pub(crate) use self::pauses::Pauses;

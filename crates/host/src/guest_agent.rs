@@ -225,10 +225,7 @@ impl GuestAgent {
 
     fn open(&mut self, parameter: Parameter, mode: &str) -> Result<Handle, AgentError> {
         let path = format!("/{}", parameter.path());
-        self.ask(
-            "guest-file-open",
-            Some(json!({"path": path, "mode": mode})),
-        )
+        self.ask("guest-file-open", Some(json!({"path": path, "mode": mode})))
     }
 
     fn close(&mut self, handle: Handle) -> Result<(), AgentError> {
@@ -280,4 +277,4 @@ fn is_running(root: &Root, vm: VmKey) -> Result<(), AgentError> {
 }
 
 #[cfg(test)]
-mod test;
+pub(crate) mod test;

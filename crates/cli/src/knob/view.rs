@@ -48,7 +48,8 @@ pub(crate) struct CutOffChange {
 /// What a target is called; a VM by its name, as long as it is there.
 pub(crate) fn name_of(root: &Root, target: Target) -> String {
     let vm = target.vm();
-    let found = vm.and_then(|vm| discovery::identify(root, vm.pid).filter(|it| is_process_of(it.key, vm)));
+    let found =
+        vm.and_then(|vm| discovery::identify(root, vm.pid).filter(|it| is_process_of(it.key, vm)));
     let Some(name) = found.map(|it| format!("{} (pid {})", it.name, it.pid())) else {
         return target.name();
     };

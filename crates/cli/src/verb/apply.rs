@@ -56,10 +56,20 @@ pub(crate) struct Arguments {
     #[arg(value_name = "PLAN", required_unless_present_any = ["set", "ceiling"])]
     plan: Option<PathBuf>,
     /// Parameter and value, for example `halt_poll_ns=80us`; may be repeated
-    #[arg(long, value_name = "NAME=VALUE", conflicts_with = "plan", group = "of_vm")]
+    #[arg(
+        long,
+        value_name = "NAME=VALUE",
+        conflicts_with = "plan",
+        group = "of_vm"
+    )]
     set: Vec<String>,
     /// VM whose ceiling or guest is set, by name, process or another of its names; may be repeated
-    #[arg(long = "vm", value_name = "VM", requires = "of_vm", conflicts_with = "plan")]
+    #[arg(
+        long = "vm",
+        value_name = "VM",
+        requires = "of_vm",
+        conflicts_with = "plan"
+    )]
     vms: Vec<VmSelector>,
     /// Ceiling of these VMs: a time, or nanoseconds; 0 disables polling
     #[arg(

@@ -13,7 +13,7 @@ pub fn printable(text: &str) -> Option<String> {
 }
 
 /// The same with another bound.
-pub(super) fn printable_within(text: &str, longest: usize) -> Option<String> {
+pub(crate) fn printable_within(text: &str, longest: usize) -> Option<String> {
     let mut characters = text
         .trim()
         .chars()

@@ -191,7 +191,12 @@ mod test {
         let path = Some(Some("/run/a,b=c".to_owned()));
         assert_eq!(port(&["-chardev", comma, "-device", device]), path);
         let other = "virtserialport,chardev=qga0,name=com.redhat.spice.0";
-        for words in [&["-chardev", chardev][..], &["-device", other], &["-device"], &["-device", "{"]] {
+        for words in [
+            &["-chardev", chardev][..],
+            &["-device", other],
+            &["-device"],
+            &["-device", "{"],
+        ] {
             assert_eq!(port(words), None, "{words:?}");
         }
     }

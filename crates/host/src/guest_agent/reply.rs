@@ -5,7 +5,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::discovery::printable;
+use crate::discovery::printable_within;
+
+/// More of an error is not shown, in characters.
+const LONGEST_TEXT: usize = 240;
 
 /// The number of an open file in the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,15 +64,19 @@ pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Wrong> {
         Envelope {
             error: Some(failure),
             ..
-        } => Err(Wrong::Refused(
-            printable(&failure.desc).unwrap_or_else(|| "an error without text".to_owned()),
-        )),
+        } => Err(Wrong::Refused(shown(&failure.desc))),
         Envelope {
             returned: Some(returned),
             ..
         } => Ok(returned),
         _ => Err(Wrong::Form("its reply has neither a result nor an error")),
     }
+}
+
+/// What an agent or virsh said, so that it can be printed.
+pub(super) fn shown(text: &str) -> String {
+    let text = printable_within(text, LONGEST_TEXT);
+    text.unwrap_or_else(|| "an error without text".to_owned())
 }
 
 impl Info {

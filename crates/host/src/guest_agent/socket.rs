@@ -76,7 +76,8 @@ impl Socket {
     fn synchronise(&mut self) -> Result<(), AgentError> {
         let until = Instant::now() + self.patience;
         let id = clock::monotonic_ns() & LARGEST_ID;
-        let request = serde_json::json!({"execute": "guest-sync-delimited", "arguments": {"id": id}});
+        let request =
+            serde_json::json!({"execute": "guest-sync-delimited", "arguments": {"id": id}});
         let mut bytes = vec![SENTINEL];
         bytes.extend_from_slice(format!("{request}\n").as_bytes());
         self.send(&bytes, until)?;

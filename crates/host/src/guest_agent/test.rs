@@ -1,1 +1,219 @@
+//! Agents that answer, that do not, and that answer anything.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
+pub(crate) mod fake;
+
+use std::time::Instant;
+
+use proptest::prelude::*;
+
+use self::fake::{FakeAgent, Mood};
+use super::*;
+
+const CEILING: Parameter = Parameter::GuestHaltPollNs;
+
+fn key() -> VmKey {
+    VmKey {
+        pid: Pid(std::process::id()),
+        start_ticks: 7,
+        ordinal: 0,
+    }
+}
+
+fn made() -> (tempfile::TempDir, Root, FakeAgent) {
+    let dir = tempfile::tempdir().unwrap();
+    let agent = FakeAgent::start(dir.path(), key());
+    let root = Root::at(dir.path());
+    (dir, root, agent)
+}
+
+fn refusal(root: &Root) -> String {
+    let sessions = Sessions::default();
+    let read = sessions.read(root, key(), CEILING);
+    let error = read.and_then(|_| sessions.write(root, key(), CEILING, "1"));
+    error.unwrap_err().to_string()
+}
+
+#[test]
+fn a_value_is_read_written_and_read_again() {
+    let (_dir, root, agent) = made();
+    let sessions = Sessions::default();
+    let read = |parameter| sessions.read(&root, key(), parameter).unwrap().unwrap();
+    assert_eq!(read(CEILING), "200000");
+    assert_eq!(read(Parameter::GuestAllowShrink), "Y");
+    sessions.write(&root, key(), CEILING, "750000").unwrap();
+    assert_eq!(read(CEILING), "750000");
+    assert_eq!(agent.value(CEILING), "750000");
+    let asked = agent.asked();
+    let count = |name: &str| asked.iter().filter(|it| *it == name).count();
+    assert_eq!((count("guest-sync-delimited"), count("guest-info")), (1, 1));
+    assert_eq!(count("guest-file-open"), count("guest-file-close"));
+    let absent = sessions.read(&root, key(), Parameter::GuestShrink);
+    let absent = absent.unwrap_err().to_string();
+    assert!(
+        absent.contains("the guest has no such parameter"),
+        "{absent}"
+    );
+}
+
+#[test]
+fn an_agent_that_denies_files_is_named_with_its_setting() {
+    let (_dir, root, agent) = made();
+    agent.is(Mood::Denied);
+    let denied = refusal(&root);
+    for part in [
+        "guest-file-open",
+        "--block-rpcs",
+        "--allow-rpcs",
+        "BLACKLIST_RPC",
+        "/etc/sysconfig/qemu-ga",
+    ] {
+        assert!(denied.contains(part), "{denied}");
+    }
+    assert!(!agent.asked().contains(&"guest-file-open".to_owned()));
+}
+
+#[test]
+fn an_agent_that_is_silent_is_waited_for_once() {
+    let (_dir, root, agent) = made();
+    agent.is(Mood::Silent);
+    let sessions = Sessions::default();
+    let begin = Instant::now();
+    for _ in 0..3 {
+        let error = sessions.read(&root, key(), CEILING).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("did not answer within 5 s: is qemu-guest-agent running"),
+            "{text}"
+        );
+    }
+    let took = begin.elapsed();
+    assert!(took >= PATIENCE && took < 2 * PATIENCE, "{took:?}");
+}
+
+#[test]
+fn a_vm_that_has_ended_and_a_socket_of_another_are_not_asked() {
+    let (dir, root, agent) = made();
+    let later = VmKey {
+        start_ticks: 8,
+        ..key()
+    };
+    let sessions = Sessions::default();
+    assert_eq!(sessions.read(&root, later, CEILING).unwrap(), None);
+    let gone = VmKey {
+        pid: Pid(1),
+        ..key()
+    };
+    assert_eq!(sessions.read(&root, gone, CEILING).unwrap(), None);
+    // Another VMM's command line names the same socket.
+    let theirs = VmKey {
+        pid: Pid(1),
+        start_ticks: 1,
+        ordinal: 0,
+    };
+    std::fs::remove_file(dir.path().join("qga.sock")).unwrap();
+    let other = FakeAgent::start(dir.path(), theirs);
+    let error = sessions.read(&root, theirs, CEILING).unwrap_err();
+    assert!(matches!(error, AgentError::OtherOwner { .. }), "{error}");
+    assert_eq!((agent.asked().len(), other.asked().len()), (0, 0));
+}
+
+/// Each is an error that can be printed, within the time limit, and none is believed.
+#[test]
+fn hostile_answers_are_errors() {
+    let deep = "[".repeat(200_000).into_bytes();
+    let long = vec![b' '; 300 << 10];
+    let of_read = |text: &str| {
+        let text = STANDARD.encode(text);
+        format!(r#"{{"return":{{"count":9,"buf-b64":"{text}","eof":true}}}}"#).into_bytes()
+    };
+    let cases = [
+        ("guest-info", deep.clone()),
+        ("guest-info", long),
+        ("guest-info", b"{}".to_vec()),
+        ("guest-info", b"null".to_vec()),
+        (
+            "guest-info",
+            br#"{"return":{"supported_commands":7}}"#.to_vec(),
+        ),
+        (
+            "guest-info",
+            b"{\"error\":{\"class\":\"X\",\"desc\":\"\\u001b[2J\\nroot# \\u202e\"}}".to_vec(),
+        ),
+        ("guest-file-open", br#"{"return":"1000"}"#.to_vec()),
+        ("guest-file-open", br#"{"return":1e400}"#.to_vec()),
+        (
+            "guest-file-read",
+            br#"{"return":{"count":-1,"buf-b64":"%%%%","eof":true}}"#.to_vec(),
+        ),
+        ("guest-file-read", of_read("\u{1b}[2J")),
+        ("guest-file-read", of_read("80us\n")),
+        ("guest-file-read", of_read("007\n")),
+        ("guest-file-read", of_read("4294967296\n")),
+        ("guest-file-read", of_read(&"1".repeat(100))),
+        ("guest-file-close", deep),
+    ];
+    for (command, bytes) in cases {
+        let (_dir, root, agent) = made();
+        agent.is(Mood::Says(command, bytes));
+        let text = refusal(&root);
+        assert!(
+            text.chars().all(|c| !c.is_control() && c != '\u{202e}'),
+            "{text:?}"
+        );
+        assert!(text.len() < 1_000, "{text}");
+    }
+}
+
+#[test]
+fn virsh_is_given_the_uuid_and_ended_when_it_is_late() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let program = |text: &str| {
+        let path = dir.path().join("virsh");
+        std::fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o700)).unwrap();
+        path.display().to_string()
+    };
+    let ask = |text: &str| {
+        let virsh = Virsh::new(&program(text), "u-u".to_owned(), Pid(7));
+        let virsh = virsh.within(Duration::from_millis(500));
+        virsh.ask("guest-info", "{}")
+    };
+    let line = "-c qemu:///system qemu-agent-command --timeout 5 u-u {}\n";
+    assert_eq!(ask("echo \"$*\"").unwrap(), line.as_bytes());
+    let error = ask("echo 'error: Guest agent is not \u{1b}connected' >&2; exit 1").unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("Guest agent is not") && !text.contains('\u{1b}'),
+        "{text:?}"
+    );
+    assert!(matches!(ask("exec sleep 60"), Err(AgentError::Silent(_))));
+    assert!(matches!(
+        ask("yes"),
+        Err(AgentError::Refused { .. } | AgentError::Silent(_))
+    ));
+}
+
+proptest! {
+    /// Any bytes, and any text in the places of an answer: no panic, and nothing that cannot be printed.
+    #[test]
+    fn any_answer_is_read_or_refused(bytes: Vec<u8>, text: String, depth in 0_usize..300) {
+        let nested = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        let answers = [
+            bytes,
+            json!({"error": {"desc": text}}).to_string().into_bytes(),
+            json!({"return": {"buf-b64": text}}).to_string().into_bytes(),
+            format!(r#"{{"return":{nested}}}"#).into_bytes(),
+        ];
+        for answer in answers {
+            if let Err(reply::Wrong::Refused(text)) = reply::read::<Info>(&answer) {
+                prop_assert!(text.chars().all(|c| !c.is_control()), "{:?}", text);
+            }
+            let piece = reply::read::<Piece>(&answer).ok();
+            let read = piece.and_then(|piece| piece.bytes(LONGEST_VALUE));
+            prop_assert!(read.is_none_or(|bytes| bytes.len() <= LONGEST_VALUE));
+            let _handle = reply::read::<Handle>(&answer);
+        }
+    }
+}

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use haltwise_core::ids::Pid;
 
-use super::{AgentError, PATIENCE};
-use crate::discovery::printable;
+use super::{AgentError, PATIENCE, reply};
 
 /// More is not read of what virsh prints, in bytes.
 const LONGEST: u64 = 256 << 10;
@@ -74,8 +73,7 @@ impl Virsh {
             return Ok(said.unwrap_or_default());
         }
         let text = String::from_utf8_lossy(&complained.unwrap_or_default()).into_owned();
-        let text = printable(text.trim_start_matches("error: ").trim());
-        let text = text.unwrap_or_else(|| "virsh failed without a message".to_owned());
+        let text = reply::shown(text.trim_start_matches("error: "));
         Err(AgentError::Refused { pid, command, text })
     }
 }

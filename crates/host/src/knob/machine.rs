@@ -26,11 +26,7 @@ pub(super) fn boot(root: &Root) -> Result<String, KnobError> {
 }
 
 /// What something is now.
-pub(super) fn read(
-    root: &Root,
-    agents: &Sessions,
-    target: Target,
-) -> Result<Found, KnobError> {
+pub(super) fn read(root: &Root, agents: &Sessions, target: Target) -> Result<Found, KnobError> {
     match target {
         Target::Parameter(parameter) => Ok(self::parameter(root, parameter)?.into()),
         Target::File(boot_file) => Ok(file(root, boot_file)?.into()),

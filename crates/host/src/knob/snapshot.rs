@@ -33,7 +33,9 @@ impl Snapshot {
         };
         let agents = Sessions::default();
         let boot = machine::boot(root)?;
-        let settled = settle(&stored.baseline, &boot, |it| machine::read(root, &agents, it))?;
+        let settled = settle(&stored.baseline, &boot, |it| {
+            machine::read(root, &agents, it)
+        })?;
         Ok(Some(Self {
             baseline: settled.baseline,
             journal: stored.journal,

@@ -2,6 +2,7 @@
 
 mod ceilings;
 mod earlier;
+mod guests;
 mod laws;
 mod steps;
 mod vmm;

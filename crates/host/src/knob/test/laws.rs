@@ -50,6 +50,7 @@ fn request() -> impl Strategy<Value = Request> {
     });
     (both, prop::bool::weighted(0.3), any::<bool>()).prop_map(
         |((parameters, ceilings), persist, take_over)| Request {
+            guests: Vec::new(),
             persist: persist && !parameters.is_empty(),
             parameters: parameters.into_iter().collect(),
             // By the order of the VMs; whose they are is known when it happens.
@@ -232,6 +233,7 @@ fn undoing_leaves_nothing_of_ours_and_everything_of_others() {
 fn a_cut_at_every_effect_is_undone() {
     let world = World::new();
     let request = Request {
+        guests: Vec::new(),
         parameters: vec![(Parameter::HaltPollNs, 80_001), (Parameter::Shrink, 2_001)],
         ceilings: (0..VMS).map(|vm| (key(vm, 1), 1_001)).collect(),
         persist: true,

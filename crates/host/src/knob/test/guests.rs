@@ -1,0 +1,223 @@
+//! Parameters in the guest of a VM, set from the host: journaled, undone and settled as every other target.
+
+use std::fs;
+
+use haltwise_core::ids::{Pid, VmKey};
+
+use super::world::AT_BOOT;
+use crate::guest_agent::test::fake::{FakeAgent, Mood};
+use crate::knob::*;
+use crate::root::Root;
+
+const CEILING: Parameter = Parameter::GuestHaltPollNs;
+const GROW: Parameter = Parameter::GuestGrow;
+
+struct Guest {
+    dir: tempfile::TempDir,
+    agent: FakeAgent,
+}
+
+fn vm() -> VmKey {
+    VmKey {
+        pid: Pid(std::process::id()),
+        start_ticks: 7,
+        ordinal: 0,
+    }
+}
+
+impl Guest {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = |below: &str| dir.path().join(below);
+        for below in ["proc/sys/kernel/random", "sys/module/kvm/parameters"] {
+            fs::create_dir_all(path(below)).unwrap();
+        }
+        fs::write(path("proc/sys/kernel/random/boot_id"), "boot-1\n").unwrap();
+        for (parameter, value) in Parameter::KVM.into_iter().zip(AT_BOOT) {
+            fs::write(path(parameter.path()), format!("{value}\n")).unwrap();
+        }
+        let agent = FakeAgent::start(dir.path(), vm());
+        Self { dir, agent }
+    }
+
+    fn root(&self) -> Root {
+        Root::at(self.dir.path())
+    }
+
+    fn writer(&self) -> Writer {
+        Writer::open(&self.root(), "haltwise apply", None).unwrap()
+    }
+
+    fn apply(&self, values: &[(Parameter, u32)]) -> Result<Option<u64>, KnobError> {
+        let mut writer = self.writer();
+        let proposal = writer.propose(&request(values))?;
+        writer.apply(&proposal)
+    }
+
+    fn undo(&self) -> Result<Reversal, KnobError> {
+        let mut writer = self.writer();
+        let reversal = writer.reversal(false)?;
+        writer.undo(&reversal)?;
+        Ok(reversal)
+    }
+}
+
+fn request(values: &[(Parameter, u32)]) -> Request {
+    let guests = values.iter().map(|(parameter, value)| {
+        let parameter = *parameter;
+        (
+            InGuest {
+                vm: vm(),
+                parameter,
+            },
+            *value,
+        )
+    });
+    Request {
+        guests: guests.collect(),
+        ..Request::default()
+    }
+}
+
+fn why(undone: &Reversal) -> Vec<Why> {
+    let left = undone.steps.iter().flat_map(|step| &step.left);
+    left.map(|left| left.why).collect()
+}
+
+#[test]
+fn it_is_set_and_undone() {
+    let guest = Guest::new();
+    assert_eq!(
+        guest.apply(&[(CEILING, 750_000), (GROW, 4)]).unwrap(),
+        Some(1)
+    );
+    assert_eq!(
+        (
+            guest.agent.value(CEILING).as_str(),
+            guest.agent.value(GROW).as_str()
+        ),
+        ("750000", "4")
+    );
+    assert_eq!(guest.apply(&[(CEILING, 750_000)]).unwrap(), None);
+    let look = Snapshot::read(&guest.root()).unwrap().unwrap();
+    assert_eq!(look.baseline.held.len(), 2);
+    assert_eq!(look.foreign().unwrap(), []);
+    drop(look);
+    assert_eq!(why(&guest.undo().unwrap()), []);
+    assert_eq!(
+        (
+            guest.agent.value(CEILING).as_str(),
+            guest.agent.value(GROW).as_str()
+        ),
+        ("200000", "2")
+    );
+    assert!(matches!(guest.undo(), Err(KnobError::Nothing)));
+}
+
+#[test]
+fn a_look_writes_nothing() {
+    let guest = Guest::new();
+    let look = Snapshot::read(&guest.root()).unwrap().unwrap();
+    let proposal = look.propose(&request(&[(CEILING, 1)])).unwrap();
+    assert_eq!(proposal.changes[0].old.as_deref(), Some("200000"));
+    assert!(!guest.agent.asked().contains(&"guest-file-write".to_owned()));
+}
+
+#[test]
+fn what_was_modified_since_is_left() {
+    let guest = Guest::new();
+    let mut writer = guest.writer();
+    let proposal = writer.propose(&request(&[(CEILING, 1)])).unwrap();
+    guest.agent.set(CEILING, "9\n");
+    let error = writer.apply(&proposal).unwrap_err();
+    assert!(matches!(error, KnobError::Meanwhile { .. }), "{error}");
+    let guest = Guest::new();
+    guest.apply(&[(CEILING, 5)]).unwrap();
+    guest.agent.set(CEILING, "9\n");
+    let refused = guest.apply(&[(CEILING, 6)]).unwrap_err().to_string();
+    assert!(refused.contains("is 9, and apply"), "{refused}");
+    assert_eq!(why(&guest.undo().unwrap()), [Why::Theirs]);
+    assert_eq!(guest.agent.value(CEILING), "9");
+}
+
+/// The guest has booted: what was there before is there again.
+#[test]
+fn what_is_restored_already_is_no_foreign_value() {
+    let guest = Guest::new();
+    guest.apply(&[(CEILING, 5)]).unwrap();
+    guest.agent.set(CEILING, "200000\n");
+    let undone = guest.undo().unwrap();
+    assert_eq!(
+        (why(&undone), undone.is_partial()),
+        (vec![Why::Rebooted], false)
+    );
+    assert!(matches!(guest.undo(), Err(KnobError::Nothing)));
+}
+
+#[test]
+fn a_guest_that_does_not_confirm_is_an_error() {
+    let guest = Guest::new();
+    guest.agent.is(Mood::Lying);
+    let error = guest.apply(&[(CEILING, 5)]).unwrap_err();
+    assert!(matches!(error, KnobError::NotTaken { .. }), "{error}");
+    guest.agent.is(Mood::Good);
+    assert!(matches!(guest.undo(), Err(KnobError::Nothing)));
+}
+
+#[test]
+fn a_vm_that_has_ended_is_settled() {
+    for boots in [false, true] {
+        let guest = Guest::new();
+        guest.apply(&[(CEILING, 5)]).unwrap();
+        if boots {
+            let path = guest.dir.path().join("proc/sys/kernel/random/boot_id");
+            fs::write(path, "boot-2\n").unwrap();
+        } else {
+            let process = format!("proc/{}", vm().pid);
+            fs::remove_dir_all(guest.dir.path().join(process)).unwrap();
+        }
+        assert_eq!(why(&guest.undo().unwrap()), [Why::Ended]);
+        assert!(matches!(guest.undo(), Err(KnobError::Nothing)));
+        assert_eq!(guest.agent.value(CEILING), "5");
+    }
+}
+
+#[test]
+fn an_agent_that_denies_keeps_its_entry_until_it_permits() {
+    let guest = Guest::new();
+    guest.apply(&[(CEILING, 5)]).unwrap();
+    guest.agent.is(Mood::Denied);
+    let undone = guest.undo().unwrap();
+    assert_eq!(
+        (why(&undone), undone.is_partial()),
+        (vec![Why::NoAnswer], true)
+    );
+    guest.agent.is(Mood::Good);
+    assert_eq!(why(&guest.undo().unwrap()), []);
+    assert_eq!(guest.agent.value(CEILING), "200000");
+}
+
+/// Before whichever effect it ends: the next undo leaves the value from before.
+#[test]
+fn an_apply_that_is_cut_off_is_undone() {
+    for before in 1.. {
+        let guest = Guest::new();
+        let fault = Fault::Stop { before, torn: 3 };
+        let opened = Writer::open(&guest.root(), "haltwise apply", Some(fault));
+        let applied = opened.and_then(|mut writer| {
+            let proposal = writer.propose(&request(&[(CEILING, 5), (GROW, 4)]))?;
+            writer.apply(&proposal)
+        });
+        let _nothing_to_undo = guest.undo();
+        assert_eq!(
+            guest.agent.value(CEILING),
+            "200000",
+            "before effect {before}"
+        );
+        assert_eq!(guest.agent.value(GROW), "2", "before effect {before}");
+        if applied.is_ok() {
+            assert!(before > 8, "{before}");
+            return;
+        }
+    }
+}
