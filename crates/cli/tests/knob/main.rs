@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test")]
 
 mod document;
+mod guest;
 mod races;
 #[path = "../agree/tries.rs"]
 mod tries;
