@@ -56,7 +56,7 @@ struct Failure {
     desc: String,
 }
 
-/// Reads one answer. serde_json refuses what is nested more than 128 deep.
+/// Reads one answer. `serde_json` refuses what is nested more than 128 deep.
 pub(super) fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Wrong> {
     let envelope: Envelope<T> = serde_json::from_slice(bytes)
         .map_err(|_| Wrong::Form("what it answered is not a reply to the command"))?;
