@@ -14,6 +14,7 @@
 //! vCPU's state off the CPU and puts it back. So these are the least that a vCPU's sleep costs.
 
 mod pair;
+pub mod prices;
 
 use haltwise_core::replay::calibration::SCHEMA;
 use haltwise_core::replay::calibration::written::{Samples, Sleeper, Written, of_repetitions};
@@ -108,6 +109,8 @@ pub fn measure(plan: &Plan, is_over: impl Fn() -> bool) -> std::io::Result<Writt
         switch_cpu_ns: Samples::over(&classes, |samples| &samples.switch_cpu),
         waker_cpu_ns: Samples::over(&classes, |samples| &samples.waker_cpu),
         exit_cpu_ns: None,
+        timer_write_cpu_ns: None,
+        ipi_cpu_ns: None,
         polled_round_trip_ns: None,
         notes: notes(plan, repetitions, &classes),
     })

@@ -150,6 +150,8 @@ pub fn calibrate(
         switch_cpu_ns: Samples::over(&classes, |samples| &samples.switch_cpu),
         waker_cpu_ns: Samples::over(&classes, |samples| &samples.waker_cpu),
         exit_cpu_ns: median_estimate(&exits),
+        timer_write_cpu_ns: None,
+        ipi_cpu_ns: None,
         polled_round_trip_ns: median_estimate(&round_trips),
         notes: notes(plan, repetitions, &classes),
     })
@@ -363,6 +365,8 @@ mod test {
             switch_cpu_ns: median_estimate(&samples.switch_cpu),
             waker_cpu_ns: None,
             exit_cpu_ns: median_estimate(&[1_400.0; 6]),
+            timer_write_cpu_ns: None,
+            ipi_cpu_ns: None,
             polled_round_trip_ns: None,
             notes: Vec::new(),
         };

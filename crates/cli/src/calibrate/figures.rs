@@ -68,8 +68,15 @@ figures! {
         switch_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
         /// The same of the waker.
         waker_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
-        /// CPU time of one exit that KVM handles by itself; `null` of threads.
+        /// CPU time of one exit that KVM handles by itself: CPUID less an empty loop. Of `vcpu` that of the host's
+        /// guests; of `thread` that of the guest in which it was measured, `null` where CPUID reports no hypervisor.
         exit_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        /// CPU time of one write of the CPU's timer, in a guest: a timer armed 100 us ahead and disarmed, less one armed
+        /// an hour ahead and disarmed, by two. `null` of vCPUs.
+        timer_write_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
+        /// CPU time that an IPI takes its sender, in a guest: a signal to a thread that runs on the other CPU, less one
+        /// that it has blocked. Without the receiver's interrupt. `null` of vCPUs.
+        ipi_cpu_ns: Option<Estimate> = Record(ESTIMATE, "*"),
         /// From signal to answer where every poll succeeds; `null` of threads.
         polled_round_trip_ns: Option<Estimate> = Record(ESTIMATE, "*"),
         /// What could not be measured, and why.

@@ -41,6 +41,7 @@ pub(crate) fn document(found: &Written, is_of_kvm: bool) -> Document {
     );
     document.fact("CPU of a block and wake-up", interval(found.switch_cpu_ns));
     document.fact("the same for the waker", interval(found.waker_cpu_ns));
+    prices(&mut document, found);
     if !is_of_kvm {
         document.fact(
             "of a vCPU",
@@ -51,6 +52,20 @@ pub(crate) fn document(found: &Written, is_of_kvm: bool) -> Document {
         document.note(note.clone());
     }
     document
+}
+
+/// In a guest; elsewhere a note says why there are none.
+fn prices(document: &mut Document, found: &Written) {
+    let all = [
+        ("CPU of an exit", found.exit_cpu_ns),
+        ("of a timer write", found.timer_write_cpu_ns),
+        ("of sending an IPI", found.ipi_cpu_ns),
+    ];
+    if all.iter().any(|(_, price)| price.is_some()) {
+        for (what, price) in all {
+            document.fact(what, interval(price));
+        }
+    }
 }
 
 fn row(class: &GapClass) -> SleepLength {

@@ -158,6 +158,8 @@ mod test {
             switch_cpu_ns: median_estimate(&[3_000.0; 6]),
             waker_cpu_ns: None,
             exit_cpu_ns: None,
+            timer_write_cpu_ns: None,
+            ipi_cpu_ns: None,
             polled_round_trip_ns: None,
             notes: Vec::new(),
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::Args;
-use haltwise_host::wakeup::{self, Plan};
+use haltwise_host::wakeup::{self, Plan, prices};
 
 use crate::calibrate::{page, recorded};
 use crate::collect::interrupt::Interrupt;
@@ -67,6 +67,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             Failure::new(Exit::Failed, error).hint("name CPUs that this process may use")
         })?;
     let is_partial = !found.notes.is_empty();
+    if interrupt.came().is_none() {
+        prices::add(&mut found, &plan);
+    }
     if let Some(recorded) = &recorded {
         recorded::add(&mut found, recorded);
     }

@@ -153,7 +153,7 @@ fn rounds(sent: &[[u64; 2]], woken: &[Woken]) -> Vec<Round> {
 }
 
 /// Keeps the calling thread on one CPU.
-fn pin(cpu: u32) -> io::Result<()> {
+pub(super) fn pin(cpu: u32) -> io::Result<()> {
     let mut set = CpuSet::new();
     let index = usize::try_from(cpu).unwrap_or(usize::MAX);
     if index >= CpuSet::MAX_CPU {

@@ -129,6 +129,8 @@ mod test {
             switch_cpu_ns: estimate,
             waker_cpu_ns: None,
             exit_cpu_ns: estimate,
+            timer_write_cpu_ns: None,
+            ipi_cpu_ns: None,
             polled_round_trip_ns: estimate,
             notes: vec!["short".to_owned()],
         });

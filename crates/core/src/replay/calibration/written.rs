@@ -41,6 +41,12 @@ pub struct Written {
     /// CPU of one exit that KVM handles by itself.
     #[serde(default)]
     pub exit_cpu_ns: Option<Estimate>,
+    /// CPU of one write of the timer, in a guest.
+    #[serde(default)]
+    pub timer_write_cpu_ns: Option<Estimate>,
+    /// CPU that an IPI takes its sender, in a guest.
+    #[serde(default)]
+    pub ipi_cpu_ns: Option<Estimate>,
     /// Signal to answer of plain `pingpong` when the poll succeeds.
     pub polled_round_trip_ns: Option<Estimate>,
     /// What could not be measured, and why.
