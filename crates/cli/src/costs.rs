@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use haltwise_capture::files;
-use haltwise_core::replay::calibration::Calibration;
+use haltwise_core::recording::Side;
+use haltwise_core::replay::calibration::{Calibration, Prices};
 use haltwise_core::replay::cost::Assumed;
 use haltwise_core::replay::latency::Latencies;
 use haltwise_core::replay::session::{SessionError, Survey};
@@ -46,8 +47,8 @@ pub(crate) struct Known {
     pub(crate) source: Source,
     /// Wake-up latencies measured another time.
     pub(crate) elsewhere: Option<Latencies>,
-    /// CPU time of one exit, where it was calibrated.
-    pub(crate) exit_cpu_ns: Option<u64>,
+    /// The calibration, which says what exits and IPIs cost.
+    pub(crate) calibration: Option<Calibration>,
 }
 
 /// What the command line says of costs.
@@ -79,8 +80,7 @@ pub(crate) fn of_latency(given: &GivenCosts, shortest_ns: Option<u64>) -> Result
         elsewhere.add(0, latency_ns);
     }
     let elsewhere = (!elsewhere.is_empty()).then_some(elsewhere);
-    let exit_cpu_ns = calibration.as_ref().and_then(Calibration::exit_cpu_ns);
-    let calibrated = calibration.and_then(|calibration| calibration.switch_cpu());
+    let calibrated = calibration.as_ref().and_then(Calibration::switch_cpu);
     let shortest = shortest_ns.or_else(|| elsewhere.as_ref()?.shortest_sleeps_ns());
     let mut switch_cpu_ends_ns = None;
     let (switch_cpu_ns, source) = match (given.switch_cpu, calibrated, shortest) {
@@ -97,8 +97,16 @@ pub(crate) fn of_latency(given: &GivenCosts, shortest_ns: Option<u64>) -> Result
         switch_cpu_ends_ns,
         source,
         elsewhere,
-        exit_cpu_ns,
+        calibration,
     })
+}
+
+impl Known {
+    /// What was calibrated of exits and IPIs, for a capture of that side.
+    pub(crate) fn prices(&self, recorded: Side) -> Prices {
+        let calibration = self.calibration.as_ref();
+        calibration.map_or_else(Prices::default, |it| it.prices(recorded))
+    }
 }
 
 fn assumed(shortest_ns: u64) -> (u64, Source) {

@@ -373,7 +373,8 @@ mod test {
         let json = serde_json::to_string(&written).unwrap();
         let read: calibration::Calibration = serde_json::from_str(&json).unwrap();
         assert_eq!(read.switch_cpu().map(|of| of.ns), Some(16_000));
-        assert_eq!(read.exit_cpu_ns(), Some(1_400));
+        let prices = read.prices(haltwise_core::recording::Side::Host);
+        assert_eq!((prices.exit_cpu_ns, prices.ipi_cpu_ns), (Some(1_400), None));
         let mut latencies = Latencies::default();
         latencies.add(30_000, 22_000);
         assert_eq!(read.latencies(), latencies);

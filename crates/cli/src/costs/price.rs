@@ -2,6 +2,7 @@
 //! a CPU that delivers interrupts by itself and a host that is a VM.
 
 use haltwise_core::replay::Cost;
+use haltwise_core::replay::calibration::Prices;
 use haltwise_core::units::Nanos;
 use haltwise_document::figures;
 
@@ -17,8 +18,8 @@ pub(crate) struct GivenPrice {
     /// not counted]
     #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
     exit_cpu: Option<Nanos>,
-    /// CPU time that an IPI costs the sending vCPU [default: one exit; 0 where the CPU
-    /// delivers it]
+    /// CPU time that an IPI costs the sending vCPU [default: calibrated in the guest,
+    /// else one exit; 0 where the CPU delivers it]
     #[arg(long, value_name = "TIME", value_parser = time::nanoseconds)]
     ipi_cpu: Option<Nanos>,
 }
@@ -32,7 +33,8 @@ figures! {
         pub(crate) exit_cpu_ns: Option<u64> = Nanos,
         /// Where that comes from: `given` or `calibrated`.
         pub(crate) exit_cpu_source: Option<Source> = Word,
-        /// What an IPI between vCPUs of one guest costs its sender: that of an exit, unless given.
+        /// What an IPI between vCPUs of one guest costs its sender: given, or calibrated in the guest, else that of an
+        /// exit.
         pub(crate) ipi_cpu_ns: Option<u64> = Nanos,
         /// Where that comes from.
         pub(crate) ipi_cpu_source: Option<Source> = Word,
@@ -41,11 +43,13 @@ figures! {
 
 impl Price {
     /// What is given comes before what was calibrated.
-    pub(crate) fn new(given: GivenPrice, calibrated_ns: Option<u64>) -> Self {
-        let by_user = |Nanos(ns)| (ns, Source::Given);
-        let exit = given.exit_cpu.map(by_user);
-        let exit = exit.or(calibrated_ns.map(|ns| (ns, Source::Calibrated)));
-        let ipi = given.ipi_cpu.map(by_user).or(exit);
+    pub(crate) fn new(given: GivenPrice, calibrated: Prices) -> Self {
+        let first = |given: Option<Nanos>, calibrated_ns: Option<u64>| {
+            let given = given.map(|Nanos(ns)| (ns, Source::Given));
+            given.or(calibrated_ns.map(|ns| (ns, Source::Calibrated)))
+        };
+        let exit = first(given.exit_cpu, calibrated.exit_cpu_ns);
+        let ipi = first(given.ipi_cpu, calibrated.ipi_cpu_ns).or(exit);
         Self {
             exit_cpu_ns: exit.map(|(ns, _)| ns),
             exit_cpu_source: exit.map(|(_, source)| source),
@@ -102,29 +106,47 @@ mod test {
             ipi_cpu: ipi.map(Nanos),
         };
         let (given, calibrated) = (Some(Source::Given), Some(Source::Calibrated));
+        let in_guest = (Some(4), calibrated);
         for (told, calibrated_ns, exit, ipi) in [
-            (told(None, None), None, (None, None), (None, None)),
+            (told(None, None), [None, None], (None, None), (None, None)),
             (
                 told(None, None),
-                Some(9),
+                [Some(9), None],
                 (Some(9), calibrated),
                 (Some(9), calibrated),
             ),
             (
                 told(Some(5), None),
-                Some(9),
+                [Some(9), None],
                 (Some(5), given),
                 (Some(5), given),
             ),
             (
                 told(None, Some(0)),
-                Some(9),
+                [Some(9), Some(4)],
                 (Some(9), calibrated),
                 (Some(0), given),
             ),
-            (told(None, Some(3)), None, (None, None), (Some(3), given)),
+            (
+                told(None, Some(3)),
+                [None; 2],
+                (None, None),
+                (Some(3), given),
+            ),
+            (
+                told(Some(5), None),
+                [Some(9), Some(4)],
+                (Some(5), given),
+                in_guest,
+            ),
+            (told(None, None), [None, Some(4)], (None, None), in_guest),
         ] {
-            let price = Price::new(told, calibrated_ns);
+            let [exit_cpu_ns, ipi_cpu_ns] = calibrated_ns;
+            let calibrated = Prices {
+                exit_cpu_ns,
+                ipi_cpu_ns,
+            };
+            let price = Price::new(told, calibrated);
             assert_eq!((price.exit_cpu_ns, price.exit_cpu_source), exit);
             assert_eq!((price.ipi_cpu_ns, price.ipi_cpu_source), ipi);
             assert_eq!(price.words().contains("unknown"), exit.0.is_none());

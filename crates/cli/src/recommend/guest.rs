@@ -128,7 +128,7 @@ pub(crate) fn search(
         return Err(Failure::new(Exit::Unsupported, error).hint("it exists since 5.4"));
     };
     let known = costs::know(&request.costs, &survey)?;
-    let price = Price::new(given, known.exit_cpu_ns);
+    let price = Price::new(given, known.prices(opened.info().side));
     let arch = arch_of(opened.info(), request);
     let terms = Terms {
         version,

@@ -84,7 +84,7 @@ pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, 
         return Err(Failure::new(Exit::Failed, error).hint("`haltwise report` says why"));
     }
     let known = costs::know(&request.costs, &survey)?;
-    let price = Price::new(request.price, known.exit_cpu_ns);
+    let price = Price::new(request.price, known.prices(info.side));
     let cost = price.on(Cost {
         switch_cpu_ns: known.switch_cpu_ns,
         latency_weight_milli: request.latency_weight_milli,

@@ -20,7 +20,8 @@ Two threads, each on a CPU of its own, wake each other after gaps of different \
 lengths: the wake-up latency by length of sleep, and the CPU time of a block \
 and wake-up. A vCPU's sleep costs more, since KVM takes its state off the CPU \
 and puts it back. With a capture of this host, what its sleeps took longer is \
-added to every length. Does not change any setting. Measure while two CPUs \
+added to every length. In a guest on x86 it also measures what an exit, a \
+write of the timer and an IPI cost, for captures of this guest. Does not change any setting. Measure while two CPUs \
 are idle.",
     after_help = "EXAMPLES
   haltwise calibrate                        print the costs

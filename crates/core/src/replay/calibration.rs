@@ -5,17 +5,20 @@ pub mod written;
 
 use serde::Deserialize;
 
+use self::written::Sleeper;
 use super::latency::Latencies;
+use crate::recording::Side;
 
 /// Version of the shape, for who writes it and who reads it.
 pub const SCHEMA: u32 = 1;
 
 /// A calibration of this [`SCHEMA`]: another does not deserialize.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct Calibration {
     switch_cpu: Option<SwitchCpu>,
-    exit_cpu_ns: Option<u64>,
+    sleeper: Sleeper,
+    prices: Prices,
     points: Vec<(u64, u64)>,
 }
 
@@ -28,6 +31,15 @@ pub struct SwitchCpu {
     pub ends_ns: [u64; 2],
 }
 
+/// What an exit and what comes of it cost, as it was measured, in nanoseconds of CPU; `None` where it was not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Prices {
+    /// One exit that KVM handles by itself.
+    pub exit_cpu_ns: Option<u64>,
+    /// An IPI, of its sender.
+    pub ipi_cpu_ns: Option<u64>,
+}
+
 /// A calibration that another version of us has written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it has schema {0}; this haltwise reads {SCHEMA}")]
@@ -36,11 +48,15 @@ pub struct OtherSchema(u32);
 #[derive(Debug, Deserialize)]
 struct Written {
     schema: u32,
+    #[serde(default)]
+    sleeper: Sleeper,
     classes: Vec<Class>,
     switch_cpu_ns: Option<Estimated>,
     /// Calibrations made before exits were measured lack it.
     #[serde(default)]
     exit_cpu_ns: Option<Estimated>,
+    #[serde(default)]
+    ipi_cpu_ns: Option<Estimated>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -101,10 +117,15 @@ impl TryFrom<Written> for Calibration {
         if written.schema != SCHEMA {
             return Err(OtherSchema(written.schema));
         }
+        let price = |of: Option<Estimated>| of.and_then(|median| median.latency_ns());
         let point = |class: &Class| Some((class.gap_ns, class.wake_latency_ns?.latency_ns()?));
         Ok(Self {
             switch_cpu: written.switch_cpu_ns.and_then(|median| median.switch_cpu()),
-            exit_cpu_ns: written.exit_cpu_ns.and_then(|median| median.latency_ns()),
+            sleeper: written.sleeper,
+            prices: Prices {
+                exit_cpu_ns: price(written.exit_cpu_ns),
+                ipi_cpu_ns: price(written.ipi_cpu_ns),
+            },
             points: written.classes.iter().filter_map(point).collect(),
         })
     }
@@ -116,9 +137,13 @@ impl Calibration {
         self.switch_cpu
     }
 
-    /// CPU time of one exit that KVM handles by itself, in nanoseconds; `None` where that was not measured.
-    pub fn exit_cpu_ns(&self) -> Option<u64> {
-        self.exit_cpu_ns
+    /// What an exit and an IPI cost the recorded guest, or a guest of the recorded host. A vCPU was one of the host's.
+    /// Threads measure their own machine, as a guest: on a host that is one itself, these are not its guests' prices.
+    pub fn prices(&self, recorded: Side) -> Prices {
+        match (recorded, self.sleeper) {
+            (Side::Host, Sleeper::Thread) => Prices::default(),
+            (Side::Guest, _) | (Side::Host, Sleeper::Vcpu) => self.prices,
+        }
     }
 
     /// Wake-up latencies by length of sleep; empty where nothing could be measured, and without those whose
@@ -167,15 +192,39 @@ mod test {
             assert_eq!(table.at(class_of(noisy_or_nothing), 0), (22_001, true));
         }
         let nothing = read(r#"{"schema": 1, "classes": [], "switch_cpu_ns": null}"#).unwrap();
-        assert_eq!((nothing.switch_cpu(), nothing.exit_cpu_ns()), (None, None));
-        let exit = read(r#"{"schema": 1, "classes": [], "exit_cpu_ns": {"median": 1400.4}}"#);
-        assert_eq!(exit.unwrap().exit_cpu_ns(), Some(1_400));
+        assert_eq!(nothing.switch_cpu(), None);
+        assert_eq!(nothing.prices(Side::Guest), Prices::default());
         assert!(nothing.latencies().is_empty());
         let below = read(r#"{"schema": 1, "classes": [], "switch_cpu_ns": {"median": -3.0}}"#);
         assert_eq!(below.unwrap().switch_cpu(), None);
         let alone = r#"{"schema": 1, "classes": [], "switch_cpu_ns": {"median": 10.0}}"#;
         let ends_ns = read(alone).unwrap().switch_cpu().unwrap().ends_ns;
         assert_eq!(ends_ns, [10, 10], "a file without intervals");
+    }
+
+    #[test]
+    fn what_threads_measure_as_a_guest_is_no_price_of_guests_of_that_machine() {
+        let before = read(r#"{"schema": 1, "classes": [], "exit_cpu_ns": {"median": 1400.4}}"#);
+        let of_vcpu = Prices {
+            exit_cpu_ns: Some(1_400),
+            ipi_cpu_ns: None,
+        };
+        let before = before.unwrap();
+        assert_eq!(before.prices(Side::Host), of_vcpu);
+        assert_eq!(before.prices(Side::Guest), of_vcpu);
+        let inside = read(
+            r#"{"schema": 1, "sleeper": "thread", "classes": [], "exit_cpu_ns": {"median": 3572.8, "high": 3577.7},
+                "timer_write_cpu_ns": {"median": 5253}, "ipi_cpu_ns": {"median": 4642.0, "low": 4627, "high": 4667}}"#,
+        )
+        .unwrap();
+        let own = Prices {
+            exit_cpu_ns: Some(3_573),
+            ipi_cpu_ns: Some(4_642),
+        };
+        assert_eq!(inside.prices(Side::Guest), own);
+        assert_eq!(inside.prices(Side::Host), Prices::default());
+        let noisy = r#"{"schema": 1, "classes": [], "ipi_cpu_ns": {"median": 100.0, "low": 3, "high": 201}}"#;
+        assert_eq!(read(noisy).unwrap().prices(Side::Guest), Prices::default());
     }
 
     #[test]

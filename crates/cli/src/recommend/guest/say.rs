@@ -202,7 +202,7 @@ pub(crate) fn notes(of: &GuestCandidates) -> Vec<String> {
     if of.price.exit_cpu_ns.is_none() {
         notes.push(
             "What an exit costs is not known and counts as 0 beside the block: polling in the guest may be worth \
-             more. Measure it with `haltwise calibrate` on the host, or give --exit-cpu TIME."
+             more. Measure it with `haltwise calibrate` in the guest or on the host, or give --exit-cpu TIME."
                 .to_owned(),
         );
     }
