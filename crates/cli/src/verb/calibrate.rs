@@ -28,6 +28,8 @@ are idle.",
   haltwise calibrate --json > cal.json      for --calibration of other commands
   haltwise calibrate cap --json > cal.json  with the sleeps of a capture
 
+In a guest on x86 it also measures what an exit, a write of the timer and an
+IPI cost. tune and replay take exit and IPI for captures of this guest.
 Exits with 5 if polls were preempted or it was interrupted, so that less was
 measured than planned."
 )]

@@ -72,10 +72,10 @@ fn times(sender: u32, receiver: u32) -> io::Result<Vec<u64>> {
         let times = sending
             .join()
             .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
-        let received = receiving
+        let ended = receiving
             .join()
             .unwrap_or_else(|_| Err(io::ErrorKind::Other.into()));
-        received.and(times)
+        ended.and(times)
     });
     drop(handled);
     times

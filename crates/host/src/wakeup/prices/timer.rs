@@ -33,13 +33,16 @@ const NEAR: Itimerspec = in_time(0, 100_000);
 const FAR: Itimerspec = in_time(3_600, 0);
 const DISARMED: Itimerspec = in_time(0, 0);
 
-const fn in_time(tv_sec: i64, tv_nsec: i64) -> Itimerspec {
+const fn in_time(seconds: i64, nanoseconds: i64) -> Itimerspec {
     Itimerspec {
         it_interval: Timespec {
             tv_sec: 0,
             tv_nsec: 0,
         },
-        it_value: Timespec { tv_sec, tv_nsec },
+        it_value: Timespec {
+            tv_sec: seconds,
+            tv_nsec: nanoseconds,
+        },
     }
 }
 
@@ -65,7 +68,7 @@ pub(super) fn price(cpu: u32) -> Priced {
 
 fn repetition() -> io::Result<Option<f64>> {
     let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
-    let timed = |when: &Itimerspec| -> io::Result<u64> {
+    let took = |when: &Itimerspec| -> io::Result<u64> {
         let before_ns = clock::monotonic_ns();
         timerfd_settime(&timer, TimerfdTimerFlags::empty(), when)?;
         timerfd_settime(&timer, TimerfdTimerFlags::empty(), &DISARMED)?;
@@ -73,8 +76,8 @@ fn repetition() -> io::Result<Option<f64>> {
     };
     let (mut near, mut far) = (Vec::with_capacity(PAIRS), Vec::with_capacity(PAIRS));
     for _ in 0..PAIRS {
-        near.push(timed(&NEAR)?);
-        far.push(timed(&FAR)?);
+        near.push(took(&NEAR)?);
+        far.push(took(&FAR)?);
     }
     Ok(difference(&near, &far, WRITES))
 }
