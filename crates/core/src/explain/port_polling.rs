@@ -30,7 +30,7 @@ const DOMINANT: f64 = 0.5;
 
 /// Of another clocksource.
 const CLOCK: Terms = Terms::new(
-    "None while it runs; a guest that is told on its command line has to boot again.",
+    "None while it runs; a guest that has it on its command line has to boot again.",
     "The TSC, where the host's is not invariant or the VM migrates to a host with another frequency that it does not \
      scale to.",
 );
