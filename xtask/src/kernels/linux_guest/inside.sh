@@ -66,6 +66,8 @@ under_sets() { # size of each load
             # shellcheck disable=SC2086
             set_all $set
             load "$1"
+            # The recorder looks at parameters every 100 ms: a set that comes and goes unseen cannot be verified.
+            sleep 0.3
         done </sets
     else
         load "$1"
