@@ -9,6 +9,7 @@ use crate::exits;
 use crate::tracefs::EventFormat;
 
 pub use crate::discovery::fuzz::cmdline;
+pub use crate::guest_agent::fuzz::agent_reply;
 pub use crate::knob::fuzz::baseline;
 pub use crate::perf::fuzz::{decode, perf_record};
 pub use crate::profile::fuzz::sample;

@@ -6,11 +6,13 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | `fuzz` | the entry point of the fuzz target |
 //! | `reply` | what an agent may answer |
 //! | `socket` | QEMU's socket of the agent |
 //! | `virsh` | libvirt, which holds that socket of its domains |
 //! | `sessions` | one conversation with each agent, and which of them are silent |
 
+pub(crate) mod fuzz;
 mod reply;
 mod sessions;
 mod socket;
@@ -35,8 +37,12 @@ pub(crate) use self::sessions::Sessions;
 
 /// How long an agent may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// No value of a parameter is longer, in bytes.
+/// No value of a parameter is longer, in bytes, and neither is the name of a boot.
 const LONGEST_VALUE: usize = 64;
+/// A new one at each boot of a Linux guest (random(4)).
+const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
+/// Its length, in characters: a UUID.
+const BOOT_ID_LENGTH: usize = 36;
 /// The commands without which nothing can be read or set.
 const NEEDED: [&str; 4] = [
     "guest-file-open",
@@ -143,6 +149,16 @@ pub(crate) struct GuestAgent {
     root: Root,
     key: VmKey,
     line: Line,
+    boot: Option<String>,
+}
+
+/// A parameter in a guest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Its value, as the kernel writes it.
+    pub(crate) value: String,
+    /// The guest's boot; `None` where its agent does not read that out.
+    pub(crate) boot: Option<String>,
 }
 
 #[derive(Debug)]
@@ -167,8 +183,10 @@ impl GuestAgent {
             root: root.clone(),
             key: vm,
             line,
+            boot: None,
         };
         agent.permits()?;
+        agent.boot = agent.boot_id()?;
         Ok(agent)
     }
 
@@ -181,40 +199,62 @@ impl GuestAgent {
         }
     }
 
-    /// The value of a parameter, as the kernel writes it.
-    pub(crate) fn read(&mut self, parameter: Parameter) -> Result<String, AgentError> {
-        let pid = self.key.pid;
-        let handle = self.open(parameter, "r").map_err(|error| match error {
-            AgentError::Refused { text, .. } if text.contains("No such file") => {
-                AgentError::Absent {
-                    pid,
-                    parameter,
-                    text,
-                }
-            }
-            error => error,
-        })?;
+    /// The name of the guest's boot, if it says one: an agent may be kept from that file alone.
+    fn boot_id(&mut self) -> Result<Option<String>, AgentError> {
+        let text = match self.read_file(BOOT_ID) {
+            Ok(text) => text,
+            Err(AgentError::Refused { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let is_uuid = |text: &String| {
+            let mut bytes = text.bytes();
+            text.len() == BOOT_ID_LENGTH && bytes.all(|it| it.is_ascii_hexdigit() || it == b'-')
+        };
+        Ok(text.filter(is_uuid))
+    }
+
+    /// A file's one line, if it is text and short.
+    fn read_file(&mut self, path: &str) -> Result<Option<String>, AgentError> {
+        let handle = self.open(path, "r")?;
         let arguments = json!({"handle": handle, "count": LONGEST_VALUE});
         let piece = self.ask::<Piece>("guest-file-read", Some(arguments));
         let closed = self.close(handle);
         let bytes = piece?.bytes(LONGEST_VALUE);
         closed?;
-        let why = "what it read is not a value of the parameter";
         let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+        Ok(text.map(|text| text.strip_suffix('\n').unwrap_or(&text).to_owned()))
+    }
+
+    /// A parameter, and in which boot of the guest.
+    pub(crate) fn read(&mut self, parameter: Parameter) -> Result<Seen, AgentError> {
+        let pid = self.key.pid;
+        let text = self
+            .read_file(&path_of(parameter))
+            .map_err(|error| match error {
+                AgentError::Refused { text, .. } if text.contains("No such file") => {
+                    AgentError::Absent {
+                        pid,
+                        parameter,
+                        text,
+                    }
+                }
+                error => error,
+            })?;
+        let why = "what it read is not a value of the parameter";
         let text = text.ok_or(AgentError::Malformed { pid, why })?;
-        let text = text.strip_suffix('\n').unwrap_or(&text);
-        let value = parameter.value(text).ok();
+        let value = parameter.value(&text).ok();
         // The one way in which the kernel writes it: nothing else of a guest's text gets any further.
-        value
-            .map(|value| parameter.written(value))
-            .filter(|written| written == text)
-            .ok_or(AgentError::Malformed { pid, why })
+        let written = value.map(|value| parameter.written(value));
+        let value = written.filter(|written| *written == text);
+        let value = value.ok_or(AgentError::Malformed { pid, why })?;
+        let boot = self.boot.clone();
+        Ok(Seen { value, boot })
     }
 
     /// Writes a value. Whether it was taken shows when it is read.
     pub(crate) fn write(&mut self, parameter: Parameter, value: &str) -> Result<(), AgentError> {
         let text = format!("{value}\n");
-        let handle = self.open(parameter, "w")?;
+        let handle = self.open(&path_of(parameter), "w")?;
         let arguments = json!({"handle": handle, "buf-b64": STANDARD.encode(&text)});
         let written = self.ask::<Value>("guest-file-write", Some(arguments));
         // The agent buffers: the kernel's refusal comes with the close.
@@ -223,8 +263,7 @@ impl GuestAgent {
         closed
     }
 
-    fn open(&mut self, parameter: Parameter, mode: &str) -> Result<Handle, AgentError> {
-        let path = format!("/{}", parameter.path());
+    fn open(&mut self, path: &str, mode: &str) -> Result<Handle, AgentError> {
         self.ask("guest-file-open", Some(json!({"path": path, "mode": mode})))
     }
 
@@ -264,6 +303,10 @@ impl GuestAgent {
             Err(reply::Wrong::Refused(text)) => Err(AgentError::Refused { pid, command, text }),
         }
     }
+}
+
+fn path_of(parameter: Parameter) -> String {
+    format!("/{}", parameter.path())
 }
 
 /// Whether the process is still the one that was meant.

@@ -39,6 +39,11 @@ fn host_cmdline_smoke() {
 }
 
 #[test]
+fn host_agent_reply_smoke() {
+    smoke::run("host_agent_reply", fuzz::agent_reply, 2_000);
+}
+
+#[test]
 fn host_sample_smoke() {
     smoke::run("host_sample", fuzz::sample, 2_000);
 }

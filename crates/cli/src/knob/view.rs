@@ -23,8 +23,10 @@ pub(crate) struct ChangeView {
 pub(crate) struct LeftView {
     pub(crate) name: String,
     pub(crate) found: Option<String>,
-    /// `theirs`, `rebooted`, `ended` or `no-answer`.
+    /// `theirs`, `rebooted`, `guest-booted`, `ended` or `no-answer`.
     pub(crate) why: &'static str,
+    /// What was said where there is no answer.
+    pub(crate) said: Option<String>,
 }
 
 /// An apply or undo that was cut off, and what became of it.
@@ -83,9 +85,11 @@ impl LeftView {
             why: match left.why {
                 Why::Theirs => "theirs",
                 Why::Rebooted => "rebooted",
+                Why::GuestBooted => "guest-booted",
                 Why::Ended => "ended",
                 Why::NoAnswer => "no-answer",
             },
+            said: left.said.clone(),
         }
     }
 }

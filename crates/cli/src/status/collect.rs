@@ -11,7 +11,7 @@ use haltwise_host::knob::{
 use haltwise_host::root::{Root, RootError};
 use haltwise_host::support::KernelRelease;
 
-use super::view::{Journal, KnobView, Persisted, Status, StepView};
+use super::view::{Journal, KnobView, Persisted, Status, StepView, UnknownView};
 use crate::exit::Failure;
 use crate::knob::explain::explain;
 use crate::knob::view::{ChangeView, CutOffView, name_of};
@@ -28,6 +28,7 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
         Ok(look) => look.foreign().map_err(explain)?,
         Err(_) => Vec::new(),
     };
+    let unknown = look.as_ref().map_or_else(|_| Vec::new(), Snapshot::unknown);
     let defaults =
         watching::kernel(&kernel.text).map(|(version, arch)| Knobs::defaults(version, arch));
     let is_foreign = |target| foreign.iter().any(|it| it.target == target);
@@ -65,7 +66,7 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
             .filter(|it| !it.is_of_guest() || crate::knob::value(root, *it).is_some())
             .map(knob)
             .collect(),
-        steps: steps(root, &baseline, &foreign),
+        steps: steps(root, &baseline, &foreign, &unknown),
         persisted: persisted
             .map(|(parameter, value)| Persisted {
                 name: parameter.name(),
@@ -94,7 +95,12 @@ fn look(root: &Root) -> Result<Result<Snapshot, String>, Failure> {
 }
 
 /// What is held, by the apply that set it last, newest first.
-fn steps(root: &Root, baseline: &Baseline, foreign: &[Foreign]) -> Vec<StepView> {
+fn steps(
+    root: &Root,
+    baseline: &Baseline,
+    foreign: &[Foreign],
+    unknown: &[(Target, String)],
+) -> Vec<StepView> {
     let mut by_step: BTreeMap<u64, Vec<&Held>> = BTreeMap::new();
     for held in &baseline.held {
         by_step.entry(held.step).or_default().push(held);
@@ -102,7 +108,17 @@ fn steps(root: &Root, baseline: &Baseline, foreign: &[Foreign]) -> Vec<StepView>
     let is_foreign = |held: &&&Held| foreign.iter().any(|it| it.target == held.target);
     let step = |(number, held): (u64, Vec<&Held>)| {
         let newest = held.first()?;
-        let counts = held.iter().filter(|held| !is_foreign(held));
+        let why_unknown = |held: &Held| unknown.iter().find(|it| it.0 == held.target);
+        let known = held.iter().filter(|held| why_unknown(held).is_none());
+        let counts = known.filter(|held| !is_foreign(held));
+        let unknown = held.iter().filter_map(|held| {
+            Some(UnknownView {
+                name: name_of(root, held.target),
+                old: held.before.clone(),
+                set: held.ours.clone(),
+                why: why_unknown(held)?.1.clone(),
+            })
+        });
         let change = |held: &&Held| ChangeView {
             name: name_of(root, held.target),
             old: held.before.clone(),
@@ -114,6 +130,7 @@ fn steps(root: &Root, baseline: &Baseline, foreign: &[Foreign]) -> Vec<StepView>
             time: Clock::new(0, newest.unix_ns).start_utc,
             who: newest.who.clone(),
             turns: counts.map(change).collect(),
+            unknown: unknown.collect(),
             gone: (held.iter().filter(is_foreign))
                 .map(|held| name_of(root, held.target))
                 .collect(),

@@ -75,6 +75,12 @@ fn step(page: &mut Page, step: &StepView) {
     page.line(&format!("  Apply {}, {}{lasts}", step.step, step.time));
     page.wrapped("    by: ", &harmless(&step.who), 8);
     changes(page, &step.turns);
+    for it in &step.unknown {
+        let set = it.set.as_deref().unwrap_or("-");
+        let (name, why) = (harmless(&it.name), harmless(&it.why));
+        let text = format!("{name}: not known, last set to {set}: {why}");
+        page.wrapped("  ", &text, 4);
+    }
     for name in &step.gone {
         page.line(&format!("  {} was modified externally", harmless(name)));
     }

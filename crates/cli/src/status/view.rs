@@ -46,12 +46,26 @@ pub(crate) struct StepView {
     pub(crate) who: String,
     /// What it was before the first apply, and what it was set to.
     pub(crate) turns: Vec<ChangeView>,
+    /// What was set and cannot be read now.
+    pub(crate) unknown: Vec<UnknownView>,
     /// What was modified externally since.
     pub(crate) gone: Vec<String>,
     /// It wrote boot files.
     pub(crate) persists: bool,
     /// The command that restores what was before.
     pub(crate) undo: String,
+}
+
+/// What a VMM, or the agent in a guest, does not say the value of.
+#[derive(Debug, Serialize)]
+pub(crate) struct UnknownView {
+    pub(crate) name: String,
+    /// What it was before the first apply.
+    pub(crate) old: Option<String>,
+    /// What it was set to last.
+    pub(crate) set: Option<String>,
+    /// Why its value is not known.
+    pub(crate) why: String,
 }
 
 /// A value set at boot.

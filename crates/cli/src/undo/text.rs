@@ -27,7 +27,7 @@ pub(crate) fn render(undone: &Undone, width: usize) -> String {
     page.line(if !undone.done {
         "Nothing was changed."
     } else if left().any(|left| left.why == "no-answer") {
-        "All else of haltwise is undone; undo again once it answers."
+        "All else of haltwise is undone; undo again once it answers and permits it."
     } else {
         "No setting of haltwise is in force."
     });
@@ -46,10 +46,16 @@ fn left(page: &mut Page, step: &StepView) {
             "no-answer" if left.name.starts_with("ceiling of ") => {
                 "left as it is: the VMM does not answer"
             }
-            "no-answer" => "left as it is: the agent in the guest does not answer",
+            "no-answer" => "left as it is",
+            "guest-booted" => "left alone: the guest has booted since",
             _ if left.name.contains(" in ") => "already restored, or reset by a boot of the guest",
             _ => "already reset by a reboot or a reload of KVM",
         };
-        page.wrapped("  ", &format!("{}{found} {why}", harmless(&left.name)), 4);
+        let said = match &left.said {
+            Some(said) if !left.name.starts_with("ceiling of ") => format!(": {}", harmless(said)),
+            _ => String::new(),
+        };
+        let text = format!("{}{found} {why}{said}", harmless(&left.name));
+        page.wrapped("  ", &text, 4);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use haltwise_core::ids::VmKey;
 
-use super::{AgentError, GuestAgent};
+use super::{AgentError, GuestAgent, Seen};
 use crate::knob::Parameter;
 use crate::root::Root;
 
@@ -20,13 +20,13 @@ enum Session {
 }
 
 impl Sessions {
-    /// The value of a parameter in a guest; `None` if the VM has ended.
+    /// A parameter in a guest; `None` if the VM has ended.
     pub(crate) fn read(
         &self,
         root: &Root,
         vm: VmKey,
         parameter: Parameter,
-    ) -> Result<Option<String>, AgentError> {
+    ) -> Result<Option<Seen>, AgentError> {
         match self.with(root, vm, |agent| agent.read(parameter)) {
             Err(AgentError::Gone(_)) => Ok(None),
             read => read.map(Some),

@@ -38,7 +38,11 @@ fn refusal(root: &Root) -> String {
 fn a_value_is_read_written_and_read_again() {
     let (_dir, root, agent) = made();
     let sessions = Sessions::default();
-    let read = |parameter| sessions.read(&root, key(), parameter).unwrap().unwrap();
+    let read = |parameter| {
+        let seen = sessions.read(&root, key(), parameter).unwrap().unwrap();
+        assert_eq!(seen.boot.as_deref(), Some(fake::BOOTS[0]));
+        seen.value
+    };
     assert_eq!(read(CEILING), "200000");
     assert_eq!(read(Parameter::GuestAllowShrink), "Y");
     sessions.write(&root, key(), CEILING, "750000").unwrap();

@@ -41,6 +41,9 @@ pub struct Held {
     /// The VM had no ceiling of its own before the first apply, and followed `halt_poll_ns`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub followed: bool,
+    /// The boot of the guest that it is in, as the guest named it; nothing where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) guest_boot: Option<String>,
     /// What was about to be written.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) intent: Option<Intent>,
@@ -98,8 +101,16 @@ pub(super) struct Settled {
     pub(super) baseline: Baseline,
     /// What was cut off.
     pub(super) cut_off: Option<CutOff>,
-    /// Parameters that a boot has reset, and what was set of VMs that have ended.
+    /// Parameters that a boot has reset, of the host or of a guest, and what was set of VMs that have ended.
     pub(super) gone: Vec<Held>,
+}
+
+impl Held {
+    /// Whether the guest that it is in has booted since it was set, as far as both are known.
+    pub(super) fn is_of_earlier_boot(&self, found: &Found) -> bool {
+        let boots = self.guest_boot.as_ref().zip(found.guest_boot.as_ref());
+        boots.is_some_and(|(set_in, now)| set_in != now)
+    }
 }
 
 impl Default for Baseline {
@@ -226,8 +237,10 @@ pub(super) fn settle(
             found => found?,
         };
         let (kept, outcome) = match held.target {
-            // It has ended, or another VM that follows halt_poll_ns stands in its place.
-            Target::Ceiling(_) | Target::Guest(_) if found.value.is_none() || found.follows => {
+            // It has ended, or its guest has booted, or another VM that follows halt_poll_ns stands in its place.
+            Target::Ceiling(_) | Target::Guest(_)
+                if found.value.is_none() || found.follows || held.is_of_earlier_boot(&found) =>
+            {
                 settled
                     .gone
                     .extend(held.ours.is_some().then(|| held.clone()));

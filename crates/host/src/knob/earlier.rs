@@ -118,6 +118,7 @@ impl Folded {
                         before: turn.old.clone(),
                         before_form: turn.old_form.clone(),
                         ours: None,
+                        guest_boot: None,
                         intent: None,
                         left: false,
                         boot: boot.clone(),

@@ -169,6 +169,21 @@ impl KnobError {
         }
     }
 
+    /// Itself and what it comes from, in one line.
+    pub(super) fn with_sources(&self) -> String {
+        let mut text = self.to_string();
+        let mut source = std::error::Error::source(self);
+        while let Some(error) = source {
+            // A transparent error has said it.
+            let said = error.to_string();
+            if !text.ends_with(&said) {
+                text = format!("{text}: {said}");
+            }
+            source = error.source();
+        }
+        text
+    }
+
     /// Another haltwise changes settings of this host.
     pub fn busy(root: &crate::root::Root) -> Self {
         let path = root.path(super::JOURNAL);
@@ -193,11 +208,15 @@ impl fmt::Display for Foreign {
 }
 
 fn several(all: &[Foreign]) -> String {
+    // Another module's parameters, and those in a guest, have nothing to do with kvm.
+    let is_of_kvm = |it: &Foreign| matches!(it.target, Target::Parameter(it) if !it.is_of_guest());
+    let reloaded = if all.iter().any(is_of_kvm) {
+        ", or module kvm was reloaded"
+    } else {
+        ""
+    };
     let all: Vec<String> = all.iter().map(ToString::to_string).collect();
-    format!(
-        "{}: modified externally, or module kvm was reloaded",
-        all.join("; ")
-    )
+    format!("{}: modified externally{reloaded}", all.join("; "))
 }
 
 impl From<DiskError> for KnobError {

@@ -66,6 +66,7 @@ fn ceiling(root: &Root, vm: VmKey) -> Result<Found, KnobError> {
     let own = governed.ceiling_ns.map(|ns| ns.to_string());
     Ok(Found {
         follows: own.is_none(),
+        guest_boot: None,
         value: match own {
             Some(ns) => Some(ns),
             None => parameter(root, Parameter::HaltPollNs)?,

@@ -57,6 +57,22 @@ impl Snapshot {
         undo::propose(&self.baseline, &self.gone, take_over, read)
     }
 
+    /// What haltwise set and whose value is not known: its VMM, or the agent in its guest, does not say. With what it
+    /// said instead.
+    pub fn unknown(&self) -> Vec<(Target, String)> {
+        let targets = self.baseline.held.iter().map(|held| held.target);
+        let unknown =
+            targets.filter_map(
+                |target| match machine::read(&self.root, &self.agents, target) {
+                    Err(error @ (KnobError::Ceiling(_) | KnobError::Agent(_))) => {
+                        Some((target, error.with_sources()))
+                    }
+                    _ => None,
+                },
+            );
+        unknown.collect()
+    }
+
     /// What haltwise set and was modified externally since.
     pub fn foreign(&self) -> Result<Vec<Foreign>, KnobError> {
         let targets = self.baseline.held.iter().map(|held| held.target);

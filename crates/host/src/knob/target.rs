@@ -4,6 +4,7 @@ use haltwise_core::ids::VmKey;
 use serde::{Deserialize, Serialize};
 
 use super::parameter::Parameter;
+use crate::guest_agent::Seen;
 
 /// Something that haltwise sets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -61,6 +62,8 @@ pub(super) struct Found {
     pub(super) value: Option<String>,
     /// It is a VM without a ceiling of its own: the value is that of `halt_poll_ns`.
     pub(super) follows: bool,
+    /// The boot of the guest that it is in, where that is known.
+    pub(super) guest_boot: Option<String>,
 }
 
 /// A change of one target.
@@ -75,6 +78,9 @@ pub struct Change {
     /// The VM has no ceiling of its own before: `old` is the value of `halt_poll_ns`, which it follows.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub follows: bool,
+    /// The boot of the guest that it is in.
+    #[serde(skip)]
+    pub(super) guest_boot: Option<String>,
     /// Mode and owner of the file before, where it is not ours.
     #[serde(skip)]
     pub(super) old_form: Option<Form>,
@@ -91,6 +97,7 @@ impl Change {
             target,
             old: old.value,
             follows: old.follows,
+            guest_boot: old.guest_boot,
             new,
             old_form: None,
             new_form: None,
@@ -100,8 +107,22 @@ impl Change {
 
 impl From<Option<String>> for Found {
     fn from(value: Option<String>) -> Self {
-        let follows = false;
-        Self { value, follows }
+        Self {
+            value,
+            ..Self::default()
+        }
+    }
+}
+
+impl From<Option<Seen>> for Found {
+    fn from(seen: Option<Seen>) -> Self {
+        let seen = seen.map(|seen| (seen.value, seen.boot));
+        let (value, guest_boot) = seen.unzip();
+        Self {
+            value,
+            follows: false,
+            guest_boot: guest_boot.flatten(),
+        }
     }
 }
 

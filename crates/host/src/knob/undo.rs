@@ -37,6 +37,8 @@ pub struct Left {
     pub found: Option<String>,
     /// Why.
     pub why: Why,
+    /// What was said where there is no answer.
+    pub said: Option<String>,
 }
 
 /// Why something is left as it is.
@@ -46,9 +48,11 @@ pub enum Why {
     Theirs,
     /// The machine was booted since, or KVM loaded anew, which reset it.
     Rebooted,
+    /// Its guest has booted since, which reset it.
+    GuestBooted,
     /// Its VM has ended.
     Ended,
-    /// Its VMM, or the agent in its guest, does not answer; the next undo tries again.
+    /// Its VMM, or the agent in its guest, does not answer, or denies it; the next undo tries again.
     NoAnswer,
 }
 
@@ -76,9 +80,12 @@ pub(super) fn propose(
     for held in baseline.held.iter().rev() {
         let target = held.target;
         let found = match read(target) {
-            Err(KnobError::Ceiling(_) | KnobError::Agent(_)) => {
-                let (found, why) = (None, Why::NoAnswer);
-                step(held, None, Some(Left { target, found, why }));
+            Err(error @ (KnobError::Ceiling(_) | KnobError::Agent(_))) => {
+                let left = Left {
+                    said: Some(error.with_sources()),
+                    ..Left::new(target, None, Why::NoAnswer)
+                };
+                step(held, None, Some(left));
                 continue;
             }
             found => found?,
@@ -87,8 +94,7 @@ pub(super) fn propose(
             // An undo before has said so.
             Some(Why::Theirs) if held.left => {}
             Some(why) => {
-                let found = found.value;
-                step(held, None, Some(Left { target, found, why }));
+                step(held, None, Some(Left::new(target, found.value, why)));
             }
             None => {
                 let before = match &parameter {
@@ -106,10 +112,14 @@ pub(super) fn propose(
     for held in gone.iter().rev() {
         let target = held.target;
         let (found, why) = match target {
-            Target::Ceiling(_) | Target::Guest(_) => (None, Why::Ended),
+            Target::Guest(_) => match read(target) {
+                Ok(found) if held.is_of_earlier_boot(&found) => (found.value, Why::GuestBooted),
+                _ => (None, Why::Ended),
+            },
+            Target::Ceiling(_) => (None, Why::Ended),
             _ => (read(target)?.value, Why::Rebooted),
         };
-        step(held, None, Some(Left { target, found, why }));
+        step(held, None, Some(Left::new(target, found, why)));
     }
     if steps.is_empty() {
         return Err(KnobError::Nothing);
@@ -123,7 +133,7 @@ fn left_for(baseline: &Baseline, held: &Held, found: &Found, take_over: bool) ->
     let target = held.target;
     let module_gone = found.value.is_none() && target.file().is_none();
     let foreign = baseline.foreign(target, found.text()).is_some();
-    // Its guest has booted, or another has restored it.
+    // Its guest has booted, in which boot it does not say, or another has restored it.
     let is_reset = matches!(target, Target::Guest(_)) && found.value == held.before;
     if module_gone || (foreign && is_reset) {
         Some(Why::Rebooted)
@@ -143,6 +153,18 @@ fn halt_poll_ns_after(
     let is_restored = baseline.foreign(target, found.text()).is_none() || take_over;
     let held = baseline.get(target).filter(|_| is_restored);
     Ok(held.map_or(found.value, |held| held.before.clone()))
+}
+
+impl Left {
+    const fn new(target: Target, found: Option<String>, why: Why) -> Self {
+        let said = None;
+        Self {
+            target,
+            found,
+            why,
+            said,
+        }
+    }
 }
 
 impl Reversal {

@@ -140,6 +140,7 @@ impl Writer {
             held.intent = change.new.clone().map(Intent::Set);
             (held.step, held.who) = (new.step, new.who);
             (held.unix_ns, held.boot) = (new.unix_ns, new.boot);
+            held.guest_boot = new.guest_boot;
         }
         let changes = proposal.changes.as_slice();
         let act = Act::Apply { step, changes };
@@ -162,6 +163,7 @@ impl Writer {
             followed: change.follows,
             before_form: change.old_form.clone(),
             ours: None,
+            guest_boot: change.guest_boot.clone(),
             intent: None,
             left: false,
             boot: self.by.boot.clone(),
@@ -285,7 +287,9 @@ impl Writer {
                         held.left = true;
                     }
                 }
-                Why::Theirs | Why::Rebooted | Why::Ended => self.baseline.forget(left.target),
+                Why::Theirs | Why::Rebooted | Why::GuestBooted | Why::Ended => {
+                    self.baseline.forget(left.target);
+                }
                 Why::NoAnswer => {}
             }
         }

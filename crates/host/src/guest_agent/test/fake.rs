@@ -15,6 +15,12 @@ use serde_json::{Value, json};
 
 use crate::knob::Parameter;
 
+/// Names of the guest's boots.
+pub(crate) const BOOTS: [&str; 2] = [
+    "0d4b3f6c-6f4a-4d4c-9a55-0f6a2b1c7e10",
+    "7be1c0de-21d5-4f0e-8c3b-5a9d84e2f311",
+];
+
 /// How it behaves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Mood {
@@ -61,9 +67,10 @@ impl FakeAgent {
             (Parameter::GuestAllowShrink, "Y\n"),
         ];
         let values = values.map(|(it, value)| (format!("/{}", it.path()), value.to_owned()));
+        let boot = (super::BOOT_ID.to_owned(), format!("{}\n", BOOTS[0]));
         let agent = Self(Arc::new(Mutex::new(State {
             mood: Mood::Good,
-            values: values.into(),
+            values: values.into_iter().chain([boot]).collect(),
             asked: Vec::new(),
         })));
         let serving = agent.clone();
@@ -88,6 +95,14 @@ impl FakeAgent {
     pub(crate) fn set(&self, parameter: Parameter, value: &str) {
         let path = format!("/{}", parameter.path());
         self.0.lock().unwrap().values.insert(path, value.to_owned());
+    }
+
+    /// The guest says that its boot is this one, or cannot say.
+    pub(crate) fn boots(&self, boot: Option<&str>) {
+        let values = &mut self.0.lock().unwrap().values;
+        values.remove(super::BOOT_ID);
+        let boot = boot.map(|boot| (super::BOOT_ID.to_owned(), format!("{boot}\n")));
+        values.extend(boot);
     }
 
     pub(crate) fn asked(&self) -> Vec<String> {

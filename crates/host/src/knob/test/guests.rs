@@ -5,7 +5,7 @@ use std::fs;
 use haltwise_core::ids::{Pid, VmKey};
 
 use super::world::AT_BOOT;
-use crate::guest_agent::test::fake::{FakeAgent, Mood};
+use crate::guest_agent::test::fake::{BOOTS, FakeAgent, Mood};
 use crate::knob::*;
 use crate::root::Root;
 
@@ -136,14 +136,48 @@ fn what_was_modified_since_is_left() {
     guest.agent.set(CEILING, "9\n");
     let refused = guest.apply(&[(CEILING, 6)]).unwrap_err().to_string();
     assert!(refused.contains("is 9, and apply"), "{refused}");
+    assert!(!refused.contains("module kvm"), "{refused}");
     assert_eq!(why(&guest.undo().unwrap()), [Why::Theirs]);
     assert_eq!(guest.agent.value(CEILING), "9");
 }
 
-/// The guest has booted: what was there before is there again.
+/// Whatever its values are now: by the name of its boot.
+#[test]
+fn a_guest_that_has_booted_since_is_left_alone() {
+    for value in ["200000\n", "9\n", "5\n"] {
+        let guest = Guest::new();
+        guest.apply(&[(CEILING, 5)]).unwrap();
+        guest.agent.boots(Some(BOOTS[1]));
+        guest.agent.set(CEILING, value);
+        let look = Snapshot::read(&guest.root()).unwrap().unwrap();
+        assert_eq!(
+            (look.baseline.held.len(), look.foreign().unwrap()),
+            (0, vec![])
+        );
+        drop(look);
+        let undone = guest.undo().unwrap();
+        assert_eq!(
+            (why(&undone), undone.is_partial()),
+            (vec![Why::GuestBooted], false)
+        );
+        assert!(matches!(guest.undo(), Err(KnobError::Nothing)));
+        assert_eq!(guest.agent.value(CEILING), value.trim());
+    }
+    // What is there then is what the next apply starts from.
+    let guest = Guest::new();
+    guest.apply(&[(CEILING, 5)]).unwrap();
+    guest.agent.boots(Some(BOOTS[1]));
+    guest.agent.set(CEILING, "9\n");
+    guest.apply(&[(CEILING, 6)]).unwrap();
+    assert_eq!(why(&guest.undo().unwrap()), []);
+    assert_eq!(guest.agent.value(CEILING), "9");
+}
+
+/// The guest has booted, and its agent does not say which boot it is: what was there before is there again.
 #[test]
 fn what_is_restored_already_is_no_foreign_value() {
     let guest = Guest::new();
+    guest.agent.boots(None);
     guest.apply(&[(CEILING, 5)]).unwrap();
     guest.agent.set(CEILING, "200000\n");
     let undone = guest.undo().unwrap();
@@ -192,7 +226,13 @@ fn an_agent_that_denies_keeps_its_entry_until_it_permits() {
         (why(&undone), undone.is_partial()),
         (vec![Why::NoAnswer], true)
     );
+    let said = undone.steps[0].left[0].said.as_deref().unwrap();
+    assert!(said.contains("does not permit guest-file-open"), "{said}");
+    let look = Snapshot::read(&guest.root()).unwrap().unwrap();
+    assert_eq!(look.unknown().len(), 1);
     guest.agent.is(Mood::Good);
+    assert_eq!(look.unknown(), []);
+    drop(look);
     assert_eq!(why(&guest.undo().unwrap()), []);
     assert_eq!(guest.agent.value(CEILING), "200000");
 }
