@@ -387,6 +387,7 @@ fn ask<T: DeserializeOwned>(binaries: &Binaries, verb: &[&str], capture: &Path) 
 /// What the emulated host runs.
 fn script(phases: &[Phase], depth: Depth) -> String {
     let mut text = String::from(include_str!("linux_guest/host.sh"));
+    text.push_str(include_str!("linux_guest/agent.sh"));
     text.push_str(
         "echo 5000000 >/sys/module/kvm/parameters/halt_poll_ns\n\
          mkdir /wrapped\nln -s /bin/haltwise-exec /wrapped/qemu-system-x86_64\n\
@@ -416,7 +417,7 @@ fn script(phases: &[Phase], depth: Depth) -> String {
             "{before}\n{function} {name} {vm} '{record}' '{inside}' '{outside}' ''"
         );
     }
-    let _ = writeln!(text, "specified {HALTPOLL}");
+    let _ = writeln!(text, "specified {HALTPOLL}\nagent {HALTPOLL}");
     let _ = writeln!(text, "inside {HALTPOLL} {}", inside::load(depth));
     if depth == Depth::Thorough {
         let _ = writeln!(text, "tuned {HALTPOLL}");
@@ -463,7 +464,13 @@ fn guest(kernel: &Kernel, binaries: &Binaries) -> Result<Initramfs> {
     root.file("init", include_bytes!("linux_guest/guest.sh").to_vec());
     root.modules(
         kernel,
-        &["virtio_pci", "virtio_net", "virtio_blk", "qemu_fw_cfg"],
+        &[
+            "virtio_pci",
+            "virtio_net",
+            "virtio_blk",
+            "virtio_console",
+            "qemu_fw_cfg",
+        ],
     )?;
     Ok(root)
 }
@@ -472,6 +479,10 @@ fn guest(kernel: &Kernel, binaries: &Binaries) -> Result<Initramfs> {
 fn with_haltwise(kernel: &Kernel, binaries: &Binaries) -> Result<Vec<u8>> {
     let mut root = guest(kernel, binaries)?;
     root.program("bin/haltwise", &binaries.haltwise)?;
+    match tool::find("qemu-ga") {
+        Some(agent) => root.program("bin/qemu-ga", &agent)?,
+        None => say::skipped(&format!("{NAME}: agent: qemu-ga is not installed")),
+    }
     root.file(
         "inside.sh",
         include_bytes!("linux_guest/inside.sh").to_vec(),

@@ -28,6 +28,8 @@ launch() { # VM, options of its kernel, QEMU, memory in MiB, its root
         -netdev "tap,id=n0,ifname=tap$number,script=no,downscript=no,vhost=on" \
         -device virtio-net-pci,netdev=n0,romfile= \
         -fw_cfg "name=opt/org.haltwise/haltpoll,string=guest_halt_poll_ns=750000 guest_halt_poll_grow=4" \
+        -chardev "socket,path=/run/$1.agent,server=on,wait=off,id=agent" -device virtio-serial-pci \
+        -device virtserialport,chardev=agent,name=org.qemu.guest_agent.0 \
         -drive "id=d0,file=/run/$1.disk,format=raw,if=none" -device virtio-blk-pci,drive=d0 \
         2>"/out/$1.qemu" &
 }
