@@ -3,9 +3,9 @@
 //!
 //! | file | measures |
 //! |---|---|
-//! | [`exit`] | CPUID, which always exits to the hypervisor, less an empty loop |
-//! | [`timer`] | a timer that becomes the next of its CPU and is disarmed, less one that is far off |
-//! | [`ipi`] | a signal to a thread that runs on the other CPU, less one that it has blocked |
+//! | `exit` | CPUID, which always exits to the hypervisor, less an empty loop |
+//! | `timer` | a timer that becomes the next of its CPU and is disarmed, less one that is far off |
+//! | `ipi` | a signal to a thread that runs on the other CPU, less one that it has blocked |
 //! | `signal` | the signals of that |
 //!
 //! Each repetition does both of a pair in turn, and gives one value: the difference of their medians. A price is the
