@@ -5,11 +5,13 @@
 //! | file | holds |
 //! |---|---|
 //! | [`load`] | from a capture to what the rules look at |
+//! | [`told`] | what `tune` says beside it, of KVM's parameters or of a guest |
 //! | [`view`] | what they say: each figure with its name, unit and meaning |
 //! | [`text`] | the same on a screen |
 
 pub(crate) mod load;
 pub(crate) mod text;
+pub(crate) mod told;
 pub(crate) mod view;
 
 /// Version of the JSON; documented in `docs/explain-json.md`.

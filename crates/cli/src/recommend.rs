@@ -30,6 +30,7 @@ pub(crate) mod whatif;
 use haltwise_capture::note::Note;
 use haltwise_core::explain::remedy::Advised;
 use haltwise_core::kvm::Knobs;
+use haltwise_core::kvm::guest::Params;
 use haltwise_core::tune::candidates::Reach;
 use haltwise_core::tune::interval::Interval;
 use serde::Serialize;
@@ -42,6 +43,8 @@ use crate::number::three_digits;
 use crate::plan::Settings;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{PassEnds, Sink, pass};
+use crate::recommend::guest::Place;
+use crate::recommend::guest::view::GuestTuneResult;
 
 /// Version of the JSON; documented in `docs/tune-json.md`.
 pub(crate) const SCHEMA: u32 = 1;
@@ -146,11 +149,52 @@ pub(crate) fn recommend(opened: &Opened, request: &TuneRequest) -> Result<Recomm
 pub(crate) enum Recommendation {
     /// There is one.
     Made(Box<InShort>),
+    /// There is one for a guest.
+    InGuest(Box<GuestInShort>),
     /// There is none.
     None {
         /// Why not.
         why_not: String,
     },
+}
+
+/// What it says for a guest that recorded itself: fields of `docs/tune-guest-json.md`.
+#[derive(Debug, Serialize)]
+pub(crate) struct GuestInShort {
+    side: &'static str,
+    goal: TuneGoal,
+    place: Place,
+    verdict: &'static str,
+    reason: String,
+    notes: Vec<String>,
+    in_force: Params,
+    recommended: Option<Params>,
+    host: Settings,
+}
+
+impl GuestInShort {
+    pub(crate) fn of(view: &GuestTuneResult) -> Self {
+        Self {
+            side: view.side,
+            goal: view.goal.clone(),
+            place: view.place,
+            verdict: view.verdict,
+            reason: view.reason.clone(),
+            notes: view.notes.clone(),
+            in_force: view.in_force,
+            recommended: view.recommended,
+            host: view.host,
+        }
+    }
+
+    fn what(&self) -> String {
+        guest::say::what(
+            self.place,
+            &self.in_force,
+            self.recommended.as_ref(),
+            &self.host,
+        )
+    }
 }
 
 /// What it says.
@@ -191,19 +235,28 @@ impl Recommendation {
     pub(crate) fn text(&self) -> String {
         let told = match self {
             Self::Made(told) => told,
+            Self::InGuest(told) => {
+                let goal = goal_of(&told.goal);
+                let what = told.what();
+                return format!("{} ({goal}). {}", what.trim_end_matches('.'), told.reason);
+            }
             Self::None { why_not } => {
                 return format!("No setting can be recommended: {why_not}.");
             }
         };
-        let goal = match told.goal.name.as_str() {
-            "lambda" => format!("lambda {}", three_digits(told.goal.lambda)),
-            name => format!("goal {name}"),
-        };
+        let goal = goal_of(&told.goal);
         let what = match &told.recommended {
             Some(setting) => format!("Set {}", say::parameters(&setting.beyond(&told.in_force))),
             None => "Leave KVM's parameters as they are".to_owned(),
         };
         format!("{what} ({goal}). {}", told.reason)
+    }
+}
+
+fn goal_of(goal: &TuneGoal) -> String {
+    match goal.name.as_str() {
+        "lambda" => format!("lambda {}", three_digits(goal.lambda)),
+        name => format!("goal {name}"),
     }
 }
 

@@ -11,6 +11,7 @@
 //! | [`cost`] | what findings cost, in one unit, and from when on they are shown |
 //! | [`remedy`] | what can be done, and the guards that keep a remedy from doing harm |
 //! | [`terms`] | what a remedy costs, and when it does harm, in words |
+//! | [`in_guest`] | the rules for a guest that recorded itself, and what they look at |
 //! | [`registry`] | all rules |
 //!
 //! A share counts as evidence with its interval ([`crate::stats::Share`]): a rule asks whether it is above a
@@ -29,6 +30,7 @@ mod high_ceiling;
 mod hpet;
 mod hyperv_timers;
 mod idle_hlt;
+pub mod in_guest;
 mod ipi_storm;
 mod lock_out;
 mod never_halts;
@@ -233,7 +235,7 @@ pub struct Explained {
 pub fn explain(evidence: &Evidence<'_>) -> Explained {
     let mut explained = Explained::default();
     let mut by_rule: Vec<Vec<Finding>> = Vec::new();
-    for rule in registry::RULES {
+    for rule in registry::of(evidence) {
         let Judgement { found, blind } = (rule.look)(evidence);
         let blind = blind.map(|reason| Blind { rule, reason });
         explained.blind.extend(blind);

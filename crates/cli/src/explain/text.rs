@@ -1,9 +1,10 @@
 //! The view on a screen: a block for each finding, then what must not be done, what costs little, and what
 //! could not be judged.
 
+use haltwise_core::recording::Side;
 use haltwise_document::text::Style;
 
-use super::view::{Explanation, FindingCost, RuleFinding, WithheldRemedy};
+use super::view::{ExplainedRecording, Explanation, FindingCost, RuleFinding, WithheldRemedy};
 use crate::number::{count, nanos, nanos_f64, share, three_digits};
 use crate::page::{Page, harmless};
 use crate::words::{self, plural};
@@ -27,7 +28,10 @@ pub(crate) fn render(view: &Explanation, top: usize, style: Style) -> String {
     }
     withheld(&mut page, view);
     small(&mut page, view);
-    page.heading("KVM's parameters");
+    page.heading(match view.recording.side {
+        Side::Host => "KVM's parameters",
+        Side::Guest => "haltpoll's parameters, or KVM's in the host",
+    });
     page.advice("  ", &view.recommendation.text(), 2);
     not_judged(&mut page, view);
     closing(&mut page, view);
@@ -41,7 +45,7 @@ fn opening(page: &mut Page, view: &Explanation) {
         &format!(
             "{} of {} in {}, Linux {}, recorded by {}",
             plural(recording.halts, "halt"),
-            plural(recording.source.vms as u64, "VM"),
+            whose(recording),
             nanos(recording.source.duration_ns),
             harmless(&recording.source.kernel),
             recording.source.rung,
@@ -63,6 +67,14 @@ fn opening(page: &mut Page, view: &Explanation) {
         ),
     };
     page.wrapped("  ", &text, 2);
+}
+
+/// Whose halts: of VMs, or of this guest's own CPUs.
+fn whose(recording: &ExplainedRecording) -> String {
+    match recording.side {
+        Side::Host => plural(recording.source.vms as u64, "VM"),
+        Side::Guest => "this guest".to_owned(),
+    }
 }
 
 /// What there is all the same, where nothing stands out.
@@ -278,8 +290,12 @@ fn closing(page: &mut Page, view: &Explanation) {
             &format!(
                 "The cost is what the cause takes, an upper bound of what a remedy can save. Findings \
                  are sorted by it, with 1 ns of wake-up latency counted as {} of CPU time (--goal). \
-                 Use replay, tune and prove to see what a setting of KVM saves.",
-                three_digits(view.lambda)
+                 {}",
+                three_digits(view.lambda),
+                match view.recording.side {
+                    Side::Host => "Use replay, tune and prove to see what a setting of KVM saves.",
+                    Side::Guest => "Use replay and tune to see what a setting of haltpoll saves.",
+                }
             ),
             0,
         );

@@ -4,18 +4,18 @@ use std::collections::BTreeSet;
 
 use haltwise_core::explain::cost::{Cost, Gain, Of, SHOWN_FROM_NS_PER_S};
 use haltwise_core::explain::evidence::Evidence;
-use haltwise_core::explain::registry::RULES;
-use haltwise_core::explain::remedy::{Advised, Remedy};
+use haltwise_core::explain::registry;
+use haltwise_core::explain::remedy::Remedy;
 use haltwise_core::explain::{Blind, Finding, Small, Sure, Who, Withheld, explain};
 use haltwise_core::ids::VmIndex;
-use haltwise_core::recording::{Mode, Roster};
+use haltwise_core::recording::{Mode, Roster, Side};
 use haltwise_document::figures;
 
 use super::SCHEMA;
 use super::load::Loaded;
-use crate::exit::Failure;
+use super::told::Told;
 use crate::figures::Source;
-use crate::recommend::{Recommendation, Recommended};
+use crate::recommend::Recommendation;
 
 /// What the page of documentation says before its tables.
 #[cfg(test)]
@@ -36,7 +36,8 @@ figures! {
         /// Nanoseconds of CPU that a nanosecond of wake-up latency is worth, by the goal.
         pub(crate) lambda: f64 = Real,
         /// What [`tune`](tune-json.md) recommends for KVM's parameters by the same goal; fields as in
-        /// [the report](report-json.md).
+        /// [the report](report-json.md). For a guest that recorded itself, `side`, `goal`, `place`, `verdict`, `reason`,
+        /// `notes`, `in_force`, `recommended` and `host` of [its own](tune-guest-json.md).
         pub(crate) recommendation: Recommendation = Object,
         /// How many rules were asked.
         pub(crate) rules: usize = Count,
@@ -58,6 +59,8 @@ figures! {
         /// `vms` are those that were asked about.
         #[serde(flatten)]
         pub(crate) source: Source = Flat(Source::FIGURES),
+        /// `host`, or `guest`: a guest that recorded its own idle CPUs, which are its one VM.
+        pub(crate) side: Side = Word,
         /// Whether each halt is a row (`full`), or halts were counted.
         pub(crate) mode: Mode = Word,
         /// Halts of these VMs.
@@ -181,14 +184,9 @@ figures! {
     }
 }
 
-/// Asks all rules about these VMs. A nanosecond of latency is worth `lambda` of CPU; `recommended` is what
-/// `tune` says of KVM's parameters by the same goal.
-pub(crate) fn view(
-    loaded: &Loaded,
-    vms: &[VmIndex],
-    lambda: f64,
-    recommended: &Result<Recommended, Failure>,
-) -> Explanation {
+/// Asks all rules about these VMs. A nanosecond of latency is worth `lambda` of CPU; `told` is what `tune` says by
+/// the same goal.
+pub(crate) fn view(loaded: &Loaded, vms: &[VmIndex], lambda: f64, told: Told) -> Explanation {
     let recording = &loaded.recording;
     let vms: BTreeSet<VmIndex> = vms.iter().copied().collect();
     let evidence = Evidence::new(
@@ -199,7 +197,8 @@ pub(crate) fn view(
         |vm| vms.contains(&vm),
     )
     .weighing(lambda)
-    .advised((recommended.as_ref()).map_or(Advised::NotAsked, Recommended::advised));
+    .advised(told.advised)
+    .in_guest(told.in_guest);
     let explained = explain(&evidence);
     let halts = evidence.guests.iter().map(|guest| guest.account.halts);
     Explanation {
@@ -209,14 +208,15 @@ pub(crate) fn view(
                 vms: evidence.guests.len(),
                 ..Source::of(recording)
             },
+            side: recording.side,
             mode: recording.mode,
             halts: halts.fold(0, u64::saturating_add),
             unplaced: recording.ledger.unplaced().halts,
             has_exits: loaded.exits.is_some(),
         },
         lambda,
-        recommendation: Recommendation::of(recommended),
-        rules: RULES.len(),
+        recommendation: told.recommendation,
+        rules: registry::of(&evidence).len(),
         findings: explained
             .findings
             .into_iter()

@@ -154,7 +154,8 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     let recommended = looking.recommend(&opened, &asked);
     let profile = profile_of(&opened, &recording, only.as_deref())?;
     let lambda = Named::Balanced.weight_milli() as f64 / 1e3;
-    let findings = crate::explain::view::view(&loaded, &vms, lambda, &recommended);
+    let told = crate::explain::told::Told::of_host(&recommended);
+    let findings = crate::explain::view::view(&loaded, &vms, lambda, told);
     let recording = loaded.recording;
     let summary = Recommendation::of(&recommended);
     let report = report::build::report(

@@ -54,7 +54,8 @@ pub(crate) fn build(dir: &Path, vm: Option<&str>) -> Result<(Answer, bool), Fail
         report::build::Extent::Table,
     );
     let lambda = Named::Balanced.weight_milli() as f64 / 1e3;
-    let explained = explain::view::view(&loaded, &vms, lambda, &recommended);
+    let told = explain::told::Told::of_host(&recommended);
+    let explained = explain::view::view(&loaded, &vms, lambda, told);
     let is_partial = report.recording.lost > 0 || recording.is_partial();
     let polling = Polling::of(&report);
     let made = recommended.as_ref().ok();

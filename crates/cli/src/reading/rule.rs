@@ -26,7 +26,7 @@ use crate::exit::{Exit, Failure};
 use crate::reading::given::GivenParameters;
 use crate::terminal;
 
-pub(crate) use self::guest::{GuestSetup, governor, guest_setup};
+pub(crate) use self::guest::{GuestSetup, governor, guest_setup, in_force};
 
 /// What the command line says of the recorded host.
 #[derive(Debug, Default, clap::Args)]

@@ -9,6 +9,7 @@
 pub(crate) mod say;
 pub(crate) mod view;
 
+use haltwise_core::explain::in_guest::MOST_STEAL;
 use haltwise_core::kvm::guest::{Params, Rule};
 use haltwise_core::kvm::{Arch, Knobs};
 use haltwise_core::replay::Cost;
@@ -19,7 +20,6 @@ use haltwise_core::tune::guest::{self, Entry, Governor, Limits};
 use haltwise_core::tune::search::{self, Aim};
 use haltwise_core::tune::stage;
 use haltwise_core::tune::{Advice, Goal, Material, Sums, Terms};
-use haltwise_core::verify::guest::Parameter;
 
 use super::candidates::{Look, TuneRequest, arch_of, goals, idle_cpu_percent};
 use super::threads::Threads;
@@ -101,10 +101,6 @@ pub(crate) enum Place {
     /// In its host.
     Host,
 }
-
-/// From which share of stolen time on no polling in the guest is recommended. KVM on s390 stops polling for a vCPU
-/// from the same share on (`halt_poll_max_steal`, by default 10 %), where x86 has no such rule.
-pub(crate) const MOST_STEAL: f64 = 0.1;
 
 /// Idle periods that are kept at most; more are thinned by stretches of time. Each is played under about a thousand
 /// settings, one by one.
@@ -224,9 +220,7 @@ fn governor(opened: &Opened, rule: Rule) -> (Governor, Option<String>) {
     let name = rule::governor(opened);
     let mut in_force = Params::default();
     if name.as_deref() == Some("haltpoll") {
-        for (parameter, value) in opened.info().knobs.iter().filter_map(Parameter::of) {
-            parameter.put(&mut in_force, value);
-        }
+        in_force = rule::in_force(opened);
     } else {
         in_force.guest_halt_poll_ns = 0;
     }
@@ -234,13 +228,19 @@ fn governor(opened: &Opened, rule: Rule) -> (Governor, Option<String>) {
 }
 
 fn stolen_of_wanted(opened: &Opened, material: &Material) -> Option<f64> {
+    // A CPU that polls is idle in its kernel's accounts.
+    let polled = material.seats.iter().map(|seated| seated.recorded.poll_ns);
+    stolen(opened, haltwise_core::stats::total(polled))
+}
+
+/// Of the time in which the guest wanted its CPUs, polls of this length included, the share that its host gave to
+/// others.
+pub(crate) fn stolen(opened: &Opened, polled_ns: u64) -> Option<f64> {
     let samples = &opened.host_samples().rows;
     let (first, last) = (samples.first()?, samples.last()?);
     let stolen_ns = last.steal_ns?.checked_sub(first.steal_ns?)?;
     let busy_ns = last.busy_ns.checked_sub(first.busy_ns)?;
-    // A CPU that polls is idle in its kernel's accounts.
-    let polled = material.seats.iter().map(|seated| seated.recorded.poll_ns);
-    let wanted_ns = busy_ns.saturating_add(haltwise_core::stats::total(polled));
+    let wanted_ns = busy_ns.saturating_add(polled_ns);
     (wanted_ns > 0).then(|| stolen_ns as f64 / wanted_ns as f64)
 }
 

@@ -10,7 +10,7 @@ use crate::number::{count, nanos, percent, share};
 use crate::page::Page;
 use crate::reading::opened::Opened;
 use crate::recommend::candidates::TuneRequest;
-use crate::recommend::guest::say::{beyond, setting};
+use crate::recommend::guest::say::{setting, what};
 use crate::recommend::guest::view::{GuestFigures, GuestTuneResult, view};
 use crate::recommend::guest::{GuestRow, Place, search};
 use crate::recommend::{is_partial, say};
@@ -55,19 +55,7 @@ fn render(view: &GuestTuneResult, top: usize, style: Style) -> String {
 fn head(page: &mut Page, view: &GuestTuneResult) {
     page.heading(&format!("Goal {}, in the guest", say::goal(&view.goal)));
     let to = view.recommended.as_ref();
-    let set = to.map(|to| beyond(&view.in_force, to));
-    let set = set.map(|all| {
-        let each = all.iter().map(|(name, value)| format!("{name} = {value}"));
-        each.collect::<Vec<_>>().join(", ")
-    });
-    let what = match (view.place, set) {
-        (Place::Guest, Some(set)) => format!("Set {set} in the guest."),
-        (Place::Host, _) => format!(
-            "Poll in the host instead: {}; unload cpuidle_haltpoll in the guest.",
-            say::parameters(&view.host)
-        ),
-        _ => "Keep the current setting.".to_owned(),
-    };
+    let what = what(view.place, &view.in_force, to, &view.host);
     page.advice("  ", &what, 2);
     page.gap();
     page.wrapped("  ", &view.reason, 2);

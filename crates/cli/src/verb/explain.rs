@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use haltwise_document::csv;
 
 use crate::exit::{Exit, Outcome};
+use crate::explain::told::Told;
 use crate::explain::{load, text, view};
 use crate::reading::opened::Opened;
 use crate::reading::select;
@@ -44,15 +45,22 @@ pub(crate) struct Arguments {
 /// Explains.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let opened = Opened::open(&arguments.dir)?;
-    opened.must_be_of_host("explain")?;
     let vms = select::vms(&opened.info().roster, arguments.vm.as_deref())?;
     let only = arguments.vm.as_ref().map(|_| vms.clone());
     let request = TuneRequest::of_goal(arguments.weight.named(), only);
-    let mut looking = Looking::new(&opened, &request);
-    let (loaded, ends) = load::load(&opened, &mut [looking.sink()])?;
-    looking.go_on(&opened, &ends);
-    let recommended = looking.recommend(&opened, &request);
-    let mut view = view::view(&loaded, &vms, arguments.weight.lambda(), &recommended);
+    let (loaded, told) = if opened.info().side.is_host() {
+        let mut looking = Looking::new(&opened, &request);
+        let (loaded, ends) = load::load(&opened, &mut [looking.sink()])?;
+        looking.go_on(&opened, &ends);
+        let recommended = looking.recommend(&opened, &request);
+        (loaded, Told::of_host(&recommended))
+    } else {
+        let (loaded, _) = load::load(&opened, &mut [])?;
+        let polled_ns = loaded.recording.ledger.total().poll_ns().unwrap_or(0);
+        let (told, _) = Told::of_guest(&opened, &request, polled_ns);
+        (loaded, told)
+    };
+    let mut view = view::view(&loaded, &vms, arguments.weight.lambda(), told);
     let shown = &arguments.shown;
     shown.sort(&mut [&mut view.findings])?;
     shown.print_text(

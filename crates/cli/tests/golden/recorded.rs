@@ -155,9 +155,12 @@ fn what_a_guest_recorded_of_itself_is_read_as_a_guests() {
     let played = replayed["host"]["played"].as_array().unwrap();
     let in_guest = played.iter().filter(|it| it["side"] == "guest").count();
     assert!(in_guest >= 7, "{in_guest}");
-    for (arguments, expected) in [
-        (&["explain", "recorded/inside"][..], 3),
-        (&["diff", "recorded/inside", "recorded/windows"], 2),
+    let explained = json(&["explain", "--json", "recorded/inside"]);
+    assert_eq!(explained["recording"]["side"], "guest");
+    assert_eq!(explained["recommendation"]["place"], "guest");
+    for arguments in [
+        &["diff", "recorded/inside", "recorded/windows"][..],
+        &["report", "--html", "/dev/full", "recorded/inside"],
     ] {
         let mut refused = Command::new(env!("CARGO_BIN_EXE_haltwise"));
         let output = refused
@@ -165,6 +168,7 @@ fn what_a_guest_recorded_of_itself_is_read_as_a_guests() {
             .current_dir(home())
             .output()
             .unwrap();
+        let expected = if arguments[0] == "diff" { 2 } else { 3 };
         assert_eq!(output.status.code(), Some(expected), "{arguments:?}");
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(said.contains("of a guest's own idle CPUs"), "{said}");

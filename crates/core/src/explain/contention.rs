@@ -25,7 +25,12 @@ pub enum Contention {
 impl Contention {
     /// As seen by these vCPUs. Their own polls tell of the CPUs that they ran on; where those are too few,
     /// all polls and the time for which tasks waited tell of the host.
+    ///
+    /// A guest that recorded itself sees its host by steal alone: its own tasks end its polls.
     pub fn of(evidence: &Evidence<'_>, account: &Account) -> Self {
+        if let Some(inside) = &evidence.in_guest {
+            return inside.contention();
+        }
         if let Some(own) = account.preempted() {
             if own.is_from(HABIT) {
                 return Self::Wanted(preempted(own.share, "these vCPUs"));

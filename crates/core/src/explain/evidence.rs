@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::in_guest::InGuest;
 use super::remedy::Advised;
 use super::{Found, Judgement, Who};
 use crate::account::Account;
@@ -45,6 +46,8 @@ pub struct Evidence<'a> {
     pub weight: f64,
     /// What `tune` recommends by the same halts.
     pub advised: Advised,
+    /// What is known of a guest that recorded itself; `None` for a host.
+    pub in_guest: Option<InGuest>,
 }
 
 /// A VM.
@@ -98,6 +101,7 @@ impl<'a> Evidence<'a> {
             total: ledger.total(),
             weight: BALANCED,
             advised: Advised::NotAsked,
+            in_guest: None,
         }
     }
 
@@ -111,6 +115,12 @@ impl<'a> Evidence<'a> {
     #[must_use]
     pub fn advised(self, advised: Advised) -> Self {
         Self { advised, ..self }
+    }
+
+    /// The same of a guest that recorded itself.
+    #[must_use]
+    pub fn in_guest(self, in_guest: Option<InGuest>) -> Self {
+        Self { in_guest, ..self }
     }
 
     /// A setting of the host.

@@ -81,12 +81,12 @@ fn governed(guest: &Guest<'_>, source: CeilingSource) -> Account {
     by_it.map(|(_, account)| account).unwrap_or_default()
 }
 
-/// Time of these polls after their first millisecond, and how many lasted longer.
-fn beyond(polls: &LogHist) -> (u64, u64) {
+/// Time of these polls after their first `limit_ns`, and how many lasted longer.
+pub(super) fn beyond(polls: &LogHist, limit_ns: u64) -> (u64, u64) {
     polls
         .used()
         .fold((0, 0), |(ns, longer): (u64, u64), (bucket, count)| {
-            let over = bucket_low(bucket).saturating_sub(LIMIT_NS);
+            let over = bucket_low(bucket).saturating_sub(limit_ns);
             let these = if over > 0 { count } else { 0 };
             let over_ns = count.saturating_mul(over);
             (ns.saturating_add(over_ns), longer.saturating_add(these))
@@ -100,8 +100,8 @@ fn finding(
     lever: Lever,
     account: &Account,
 ) -> Found {
-    let (met_ns, met) = beyond(&account.poll_success_ns);
-    let (failed_ns, _) = beyond(&account.poll_fail_ns);
+    let (met_ns, met) = beyond(&account.poll_success_ns, LIMIT_NS);
+    let (failed_ns, _) = beyond(&account.poll_fail_ns, LIMIT_NS);
     let over = met_ns.saturating_add(failed_ns);
     let ns_per_s = interval.per_s(over);
     // Each of those that met their wake spared one sleep.

@@ -1,6 +1,7 @@
-//! All rules there are: a line each.
+//! All rules there are: a line each. Those for a guest that recorded itself are [`in_guest::RULES`].
 
-use super::Rule;
+use super::evidence::Evidence;
+use super::{Rule, in_guest};
 use super::{
     apic_writes, break_even, devices, framebuffer, guest_veto, high_ceiling, hpet, hyperv_timers,
     idle_hlt, ipi_storm, lock_out, never_halts, not_observable, over_commitment, page_faults,
@@ -34,3 +35,12 @@ pub const RULES: &[Rule] = &[
     sched_ext::RULE,
     idle_hlt::RULE,
 ];
+
+/// The rules that are asked of a recording.
+pub fn of(evidence: &Evidence<'_>) -> &'static [Rule] {
+    if evidence.in_guest.is_some() {
+        in_guest::RULES
+    } else {
+        RULES
+    }
+}

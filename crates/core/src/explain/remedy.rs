@@ -10,8 +10,8 @@
 //! | any | what it takes is worth at least what the finding costs, both by the goal's weight |
 //! | [`Does::HostPollsMore`] | other tasks want the CPU, or the CPUs are not idle enough; the guest disabled host polling; `tune` recommends otherwise |
 //! | [`Does::HostPollsLess`] | polling pays (what the polls spare counts as taken); `tune` recommends otherwise |
-//! | [`Does::GuestPolls`] | other tasks want the CPU, which a guest that polls does not give up, or the CPUs are not idle enough |
-//! | [`Does::GuestPollsLess`] | nobody else wants the CPUs, or it is not known that somebody does |
+//! | [`Does::GuestPolls`] | other tasks want the CPU, which a guest that polls does not give up, or the CPUs are not idle enough; `tune` recommends otherwise for a guest that recorded itself |
+//! | [`Does::GuestPollsLess`] | nobody else wants the CPUs, or it is not known that somebody does; for a guest that recorded itself, where polling pays or `tune` recommends otherwise |
 //! | [`Does::TrapsHalts`] | nobody else wants the CPUs: an exit and a wake-up for each halt, for nothing |
 //! | [`Does::NoPauseExits`], [`Does::HaltsInGuest`] | other tasks want the CPU, or it is not known that none does |
 //! | [`Does::WaitsForTimers`] | other tasks want the CPU |
@@ -220,7 +220,10 @@ impl Remedy {
             Does::HostPollsLess(lever) => {
                 contradicts(lever, evidence.advised, false).unwrap_or(Guarded::Given)
             }
-            Does::GuestPolls | Does::WaitsForTimers => self.takes_cpu(evidence, &seen),
+            Does::GuestPolls => {
+                in_guest(evidence, true).unwrap_or_else(|| self.takes_cpu(evidence, &seen))
+            }
+            Does::WaitsForTimers => self.takes_cpu(evidence, &seen),
             Does::TrapsHalts => match seen.contention(evidence) {
                 Contention::Wanted(_) => Guarded::Given,
                 Contention::Unknown => Guarded::Doubtful(CPUS),
@@ -229,6 +232,10 @@ impl Remedy {
                      nothing",
                 ),
             },
+            // Of a guest that recorded itself it is known what its polls spare.
+            Does::GuestPollsLess if evidence.in_guest.is_some() => {
+                in_guest(evidence, false).unwrap_or(Guarded::Given)
+            }
             Does::GuestPollsLess => match seen.contention(evidence) {
                 Contention::Wanted(_) => Guarded::Given,
                 Contention::Unknown => harms("whether other tasks use the CPUs was not recorded"),
@@ -290,6 +297,11 @@ const CPUS: &str = "other tasks use these CPUs";
 
 fn harms(why: impl Into<String>) -> Guarded {
     Guarded::Harms(why.into())
+}
+
+/// Whether `tune` recommends something else for a guest that recorded itself.
+fn in_guest(evidence: &Evidence<'_>, more: bool) -> Option<Guarded> {
+    evidence.in_guest.as_ref()?.contradicts(more)
 }
 
 /// Whether `tune` recommends something else than more, or less, polling.

@@ -59,6 +59,20 @@ pub(super) const HOST_POLLS_LESS: Terms = Terms::new(
     "A guest whose replies come within the window: each of them gets later.",
 );
 
+/// The guest polls more before it executes HLT.
+pub(super) const GUEST_POLLS_MORE: Terms = Terms::new(
+    "CPU time and power: a poll that ends by its limit takes the whole limit, and then the CPU executes HLT all the \
+     same. The host sees the vCPU as busy.",
+    "Where the host has other work for the CPU (steal): it cannot end a guest's poll, as it ends its own.",
+);
+
+/// The guest polls less before it executes HLT.
+pub(super) const GUEST_POLLS_LESS: Terms = Terms::new(
+    "Latency: wakes that polls caught until now take an exit, and the wake-up of a vCPU.",
+    "A guest on CPUs of its own whose tasks wake each other within the limit: each wake gets later, and needs an \
+     IPI.",
+);
+
 /// The guest stops to poll for itself, and leaves that to the host.
 pub(super) const HOST_POLLS_FOR_GUEST: Terms = Terms::new(
     "A restart of the guest, or the removal of a module; each halt then exits.",

@@ -1,6 +1,7 @@
 //! Every rule: a recording on which it fires, and the nearest one on which it stays silent.
 
 mod about_exits;
+mod about_guests;
 mod about_halts;
 mod about_vmm;
 mod guards;
@@ -9,6 +10,7 @@ mod laws;
 use std::collections::BTreeMap;
 
 use super::evidence::{Evidence, ExitsSeen};
+use super::in_guest::{self, InGuest};
 use super::registry::RULES;
 use super::remedy::{Advised, Does};
 use super::{Explained, Finding, Sure, explain};
@@ -36,6 +38,8 @@ struct Bench {
     /// What a nanosecond of latency is worth.
     weight: f64,
     advised: Advised,
+    /// For a guest that recorded itself.
+    in_guest: Option<InGuest>,
 }
 
 /// Halts of one vCPU, all alike.
@@ -103,6 +107,7 @@ impl Bench {
             told: 0,
             weight: 1.0,
             advised: Advised::NotAsked,
+            in_guest: None,
         };
         bench.param("halt_poll_ns", "200000")
     }
@@ -220,13 +225,15 @@ impl Bench {
         let exits = self.exits.as_ref();
         let evidence = Evidence::new(&self.roster, &self.ledger, exits, interval, |_| true)
             .weighing(self.weight)
-            .advised(self.advised);
+            .advised(self.advised)
+            .in_guest(self.in_guest.clone());
         explain(&evidence)
     }
 
     /// What a rule found.
     fn finding(&self, id: &str) -> Option<Finding> {
-        assert!(RULES.iter().any(|rule| rule.id == id), "no rule {id}");
+        let mut known = RULES.iter().chain(in_guest::RULES);
+        assert!(known.any(|rule| rule.id == id), "no rule {id}");
         let findings = self.explain().findings;
         findings.into_iter().find(|it| it.rule.id == id)
     }

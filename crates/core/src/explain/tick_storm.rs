@@ -135,7 +135,7 @@ fn look(evidence: &Evidence<'_>) -> Judgement {
     // What the guest's exits say more exactly is not said twice.
     let guests = guests.filter(|guest| !hyperv_timers::explains(evidence, guest));
     let each = guests.flat_map(|guest| {
-        let of_tick = |tick| of_guest(guest, tick);
+        let of_tick = |tick| of_guest(evidence, guest, tick);
         TICKS.iter().filter_map(of_tick).collect::<Vec<_>>()
     });
     each.collect::<Vec<_>>().into()
@@ -189,7 +189,9 @@ pub(super) fn ticks(account: &Account) -> bool {
 }
 
 /// The vCPUs of a guest that tick at this rate.
-fn of_guest(guest: &Guest<'_>, wanted: &Tick) -> Option<Found> {
+fn of_guest(evidence: &Evidence<'_>, guest: &Guest<'_>, wanted: &Tick) -> Option<Found> {
+    // A guest that recorded itself runs Linux.
+    let may = |it: &Does| evidence.in_guest.is_none() || *it == Does::ForLinux;
     let at_rate = |account: &Account| tick(account).filter(|(tick, _)| std::ptr::eq(*tick, wanted));
     let (who, account) = guest.gather(|_, account| at_rate(account).is_some())?;
     let rates = guest.seats.iter().filter_map(|seat| at_rate(seat.account?));
@@ -208,7 +210,9 @@ fn of_guest(guest: &Guest<'_>, wanted: &Tick) -> Option<Found> {
             "{}: the guest keeps ticking while it is idle.",
             capital(tick.whose)
         ),
-        remedies: tick.kept_by.iter().copied().map(remedy).collect(),
+        remedies: (tick.kept_by.iter().copied().filter(may))
+            .map(remedy)
+            .collect(),
         cost: Some(Cost::cpu(guest.per_s(awake_ns(&account)))),
         // Halts alone tell the rate and not the device; a rate with ticks lost not even that.
         sure: if per_s >= tick.hz * (1.0 - ABOVE) {

@@ -1,5 +1,6 @@
 //! What a search for a guest has to say, in words, and how to set it.
 
+use haltwise_core::explain::in_guest::MOST_STEAL;
 use haltwise_core::kvm::guest::Params;
 use haltwise_core::tune::Sums;
 use haltwise_core::tune::advice::Verdict;
@@ -7,7 +8,7 @@ use haltwise_core::tune::candidates::Reach;
 use haltwise_core::verify::guest::Parameter;
 use haltwise_host::params::HALTPOLL;
 
-use super::{GuestCandidates, MOST_STEAL, Place};
+use super::{GuestCandidates, Place};
 use crate::number::{nanos_f64, percent, share};
 use crate::page::harmless;
 use crate::plan::Settings;
@@ -51,6 +52,28 @@ pub(crate) fn apply(from: &Params, to: &Params) -> Option<String> {
     let set = |(name, value)| format!(" --set {name}={value}");
     let each: String = beyond(from, to).into_iter().map(set).collect();
     (!each.is_empty()).then(|| format!("haltwise apply{each} --yes"))
+}
+
+/// What to do, in a sentence.
+pub(crate) fn what(
+    place: Place,
+    in_force: &Params,
+    to: Option<&Params>,
+    host: &Settings,
+) -> String {
+    let set = to.map(|to| {
+        let all = beyond(in_force, to).into_iter();
+        let each = all.map(|(name, value)| format!("{name} = {value}"));
+        each.collect::<Vec<_>>().join(", ")
+    });
+    match (place, set) {
+        (Place::Guest, Some(set)) => format!("Set {set} in the guest."),
+        (Place::Host, _) => format!(
+            "Poll in the host instead: {}; unload cpuidle_haltpoll in the guest.",
+            parameters(host)
+        ),
+        _ => "Keep the current setting.".to_owned(),
+    }
 }
 
 /// How to have the host poll instead: the driver haltpoll keeps it from that as long as it is loaded.

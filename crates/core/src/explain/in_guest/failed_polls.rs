@@ -1,0 +1,63 @@
+//! Polls in the guest that end by their limit, with HLT after them.
+//!
+//! Such a poll spares nothing: the exit and the wake-up follow all the same. From a fifth of the polls on it is a
+//! habit of the load. What it costs is their time; what successful polls spare counts as taken by the remedy.
+
+use super::super::cost::Cost;
+use super::super::evidence::{Evidence, Guest};
+use super::super::say::{nanos, percent};
+use super::super::{Found, HABIT, Judgement, Rule, Sure};
+use super::{InGuest, of};
+use crate::account::Account;
+use crate::explain::remedy::Does;
+use crate::stats::Share;
+
+pub(super) const RULE: Rule = Rule {
+    id: "guest-failed-polls",
+    title: "polls in the guest that end in HLT all the same",
+    source: "haltpoll_select in drivers/cpuidle/governors/haltpoll.c",
+    remedies: &[Does::GuestPollsLess],
+    look,
+};
+
+fn look(evidence: &Evidence<'_>) -> Judgement {
+    let polls = |account: &Account| account.unknown.poll_ns;
+    if let Some(unfit) = evidence.unfit(polls, "which idle periods polled was not recorded") {
+        return unfit;
+    }
+    let Some(inside) = of(evidence) else {
+        return Judgement::default();
+    };
+    evidence.each(|guest| of_guest(inside, guest)).into()
+}
+
+fn failed(account: &Account) -> Option<Share> {
+    let failed = account.polled.saturating_sub(account.successful_polls);
+    Share::of(failed, account.polled)
+}
+
+fn of_guest(inside: &InGuest, guest: &Guest<'_>) -> Option<Found> {
+    let (who, account) =
+        guest.gather(|_, account| failed(account).is_some_and(|share| share.is_from(HABIT)))?;
+    let failed_ns = guest.per_s(account.poll_fail_ns.sum());
+    let latency = account.wake_latency_ns.percentile(0.5);
+    let met = guest.per_s(account.successful_polls);
+    let spared = met * latency.unwrap_or(0) as f64;
+    Some(Found {
+        signature: format!(
+            "{} of {} polls ended by their limit and entered HLT; they took {} of a CPU, {} each (median).",
+            percent(failed(&account).map_or(0.0, |share| share.share)),
+            account.polled,
+            percent(failed_ns / 1e9),
+            nanos(account.poll_fail_ns.percentile(0.5).unwrap_or(0)),
+        ),
+        cause:
+            "The next wake comes later than the limit: the CPU polls, and then exits to the host \
+                nevertheless."
+                .to_owned(),
+        remedies: vec![inside.polling(false).taking(Cost::latency(spared))],
+        cost: Some(Cost::cpu(failed_ns)),
+        sure: Sure::Certain,
+        who,
+    })
+}

@@ -1,0 +1,74 @@
+//! Entries into HLT although the wake came sooner than a wake-up takes.
+//!
+//! The break-even is that of [`super::super::break_even`], by the guest's own wake-up latency: from when an IPI
+//! was sent, or a timer was due, to the end of the period. A poll would have spared the exit as well, which is not
+//! in the cost here, so that it is rather low.
+
+use super::super::break_even::slept_too_soon;
+use super::super::evidence::{Evidence, Guest};
+use super::super::say::{nanos, percent, rate};
+use super::super::{Found, Judgement, Rule, Sure};
+use super::{InGuest, of};
+use crate::account::Account;
+use crate::explain::remedy::Does;
+
+pub(super) const RULE: Rule = Rule {
+    id: "guest-hlt-below-break-even",
+    title: "HLT entries shorter than a wake-up takes",
+    source: "ski rental: Karlin and others, SOSP 1991; drivers/cpuidle/governors/haltpoll.c",
+    remedies: &[Does::GuestPolls],
+    look,
+};
+
+fn look(evidence: &Evidence<'_>) -> Judgement {
+    let polls = |account: &Account| account.unknown.poll_ns;
+    if let Some(unfit) = evidence.unfit(polls, "which idle periods polled was not recorded") {
+        return unfit;
+    }
+    let Some(inside) = of(evidence) else {
+        return Judgement::default();
+    };
+    let contention = inside.contention();
+    if let super::Contention::Wanted(why) = contention {
+        return Judgement::blind(format!(
+            "{why}: wake-up latencies include that wait and do not show what HLT costs"
+        ));
+    }
+    evidence.each(|guest| of_guest(inside, guest)).into()
+}
+
+fn of_guest(inside: &InGuest, guest: &Guest<'_>) -> Option<Found> {
+    let (who, account) = guest.gather(|_, account| {
+        account.poll_known.saturating_mul(2) >= account.halts
+            && slept_too_soon(account).is_some_and(|it| it.is_habit())
+    })?;
+    let too_soon = slept_too_soon(&account)?;
+    let in_force = match inside.params {
+        None => "the governor is not haltpoll".to_owned(),
+        Some(params) if params.guest_halt_poll_ns == 0 => "guest_halt_poll_ns is 0".to_owned(),
+        Some(params) => format!(
+            "guest_halt_poll_ns is {}",
+            nanos(params.guest_halt_poll_ns.into())
+        ),
+    };
+    Some(Found {
+        signature: format!(
+            "{} of {} idle periods entered HLT although the wake came within {}, the median wake-up \
+             latency: {}; {in_force}.",
+            percent(too_soon.share.map_or(0.0, |share| share.share)),
+            account.halts,
+            nanos(too_soon.break_even_ns),
+            rate(guest.per_s(too_soon.slept)),
+        ),
+        cause:
+            "Each of them took an exit to the host and longer to wake up than it would have polled."
+                .to_owned(),
+        remedies: vec![inside.polling(true).taking(too_soon.takes(guest))],
+        cost: Some(too_soon.cost(guest)),
+        sure: match inside.params {
+            Some(params) if params.guest_halt_poll_ns > 0 => Sure::Likely,
+            _ => Sure::Certain,
+        },
+        who,
+    })
+}

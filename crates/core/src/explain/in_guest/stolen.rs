@@ -1,0 +1,50 @@
+//! A guest that polls while its host gives its CPU time to others.
+//!
+//! KVM ends a poll of its own when another task wants the CPU (`kvm_vcpu_can_poll`); of a guest's poll it knows
+//! nothing, and the vCPU looks busy to the host's scheduler. What it costs is the time polled, which somebody else
+//! waited for.
+
+use super::super::contention::Contention;
+use super::super::cost::Cost;
+use super::super::evidence::{Evidence, Guest};
+use super::super::say::percent;
+use super::super::{Found, Judgement, Rule, Sure};
+use super::{InGuest, of};
+use crate::explain::remedy::Does;
+
+pub(super) const RULE: Rule = Rule {
+    id: "guest-polls-stolen-time",
+    title: "polling in a guest whose CPU time is stolen",
+    source: "halt_poll_max_steal in arch/s390/kvm; kvm_vcpu_can_poll in include/linux/kvm_host.h",
+    remedies: &[Does::GuestPollsLess],
+    look,
+};
+
+fn look(evidence: &Evidence<'_>) -> Judgement {
+    let Some(inside) = of(evidence) else {
+        return Judgement::default();
+    };
+    match inside.contention() {
+        Contention::Unknown => Judgement::blind("steal time was not recorded"),
+        Contention::Free => Judgement::default(),
+        Contention::Wanted(why) => evidence.each(|guest| of_guest(inside, &why, guest)).into(),
+    }
+}
+
+fn of_guest(inside: &InGuest, why: &str, guest: &Guest<'_>) -> Option<Found> {
+    let (who, account) = guest.gather(|_, account| account.polled > 0)?;
+    let polled_ns = guest.per_s(account.poll_ns()?);
+    Some(Found {
+        signature: format!(
+            "Polling took {} of a CPU, and {why}.",
+            percent(polled_ns / 1e9)
+        ),
+        cause: "The host is overcommitted, and it cannot end a poll of the guest when another task wants \
+                the CPU."
+            .to_owned(),
+        remedies: vec![inside.polling(false)],
+        cost: Some(Cost::cpu(polled_ns)),
+        sure: Sure::Certain,
+        who,
+    })
+}

@@ -1,0 +1,233 @@
+//! Rules for a guest that recorded itself.
+
+use super::*;
+use crate::explain::in_guest::{AdvisedInGuest, InGuest, MOST_STEAL, RULES as OF_GUEST};
+use crate::kvm::guest::Params;
+
+/// Some ten microseconds asleep, a wake-up of thirty.
+const SHORT: Load = Load {
+    gap_ns: 10_000,
+    latency_ns: 30_000,
+    wake: WakeSource::Ipi,
+    ..LOAD
+};
+
+/// Polls of 200 us that end by their limit.
+const FAILS: Load = Load {
+    gap_ns: 500_000,
+    window_ns: 200_000,
+    wake: WakeSource::Ipi,
+    ..LOAD
+};
+
+/// Polls of 600 us that catch their wake.
+const CATCHES: Load = Load {
+    gap_ns: 600_000,
+    window_ns: 700_000,
+    wake: WakeSource::Ipi,
+    ..LOAD
+};
+
+fn of(load: Load, inside: InGuest) -> Bench {
+    let mut bench = Bench::calm(1).load(load);
+    bench.in_guest = Some(inside);
+    bench
+}
+
+fn haltpoll() -> InGuest {
+    InGuest {
+        params: Some(Params::default()),
+        stolen_of_wanted: Some(0.0),
+        advised: AdvisedInGuest::NotAsked,
+    }
+}
+
+fn set(ceiling_ns: u32) -> InGuest {
+    InGuest {
+        advised: AdvisedInGuest::Set {
+            ceiling_ns,
+            how: "`haltwise apply` in the guest".to_owned(),
+        },
+        ..haltpoll()
+    }
+}
+
+fn host() -> InGuest {
+    InGuest {
+        advised: AdvisedInGuest::Host {
+            how: "`haltwise apply` on the host".to_owned(),
+        },
+        ..haltpoll()
+    }
+}
+
+fn stolen(share: f64) -> InGuest {
+    InGuest {
+        stolen_of_wanted: Some(share),
+        ..haltpoll()
+    }
+}
+
+#[test]
+fn rules_of_a_host_are_not_asked_of_a_guest() {
+    let bench = of(SHORT, haltpoll());
+    let explained = bench.explain();
+    let ids: Vec<&str> = OF_GUEST.iter().map(|rule| rule.id).collect();
+    let asked = explained.findings.iter().map(|it| it.rule.id);
+    let asked = asked.chain(explained.blind.iter().map(|it| it.rule.id));
+    for id in asked {
+        assert!(ids.contains(&id), "{id}");
+    }
+    // On a host the same halts are another rule's.
+    assert!(
+        Bench::calm(1)
+            .load(SHORT)
+            .says("hlt-below-break-even")
+            .is_some()
+    );
+    assert_eq!(bench.says("hlt-below-break-even"), None);
+}
+
+#[test]
+fn short_entries_into_hlt_are_polled_unless_tune_says_otherwise() {
+    let id = "guest-hlt-below-break-even";
+    assert_eq!(of(SHORT, haltpoll()).says(id), Some(Sure::Likely));
+    let menu = InGuest {
+        params: None,
+        ..haltpoll()
+    };
+    assert_eq!(of(SHORT, menu).says(id), Some(Sure::Certain));
+    // Longer asleep than a wake-up takes.
+    let longer = Load {
+        gap_ns: 100_000,
+        ..SHORT
+    };
+    assert_eq!(of(longer, haltpoll()).says(id), None);
+    let more = of(SHORT, set(400_000));
+    assert_eq!(more.gives(id), [Does::GuestPolls]);
+    let text = more.finding(id).unwrap().found.remedies.remove(0).text;
+    assert_eq!(text, "`haltwise apply` in the guest, as tune recommends.");
+    for (inside, why) in [
+        (set(100_000), "guest_halt_poll_ns=100000 instead of 200000"),
+        (host(), "polling in the host instead"),
+        (
+            InGuest {
+                advised: AdvisedInGuest::Leave,
+                ..haltpoll()
+            },
+            "no significantly better setting",
+        ),
+    ] {
+        let withheld = of(SHORT, inside).withholds(id).unwrap();
+        assert!(withheld.contains(why), "{withheld}");
+    }
+    let doubtful = InGuest {
+        stolen_of_wanted: None,
+        ..haltpoll()
+    };
+    assert_eq!(of(SHORT, doubtful).says(id), Some(Sure::Likely));
+    let wanted = of(SHORT, stolen(MOST_STEAL)).lacks(id).unwrap();
+    assert!(wanted.contains("(steal)"), "{wanted}");
+}
+
+#[test]
+fn polls_that_fail_are_given_up_unless_what_they_spare_is_worth_more() {
+    let id = "guest-failed-polls";
+    let fails = of(FAILS, haltpoll());
+    assert_eq!(fails.gives(id), [Does::GuestPollsLess]);
+    // A fifth of a CPU: 200 us of each millisecond.
+    assert!((fails.cost(id) / 1e9 - 0.2).abs() < 0.001);
+    assert_eq!(of(FAILS, host()).gives(id), [Does::GuestPollsLess]);
+    assert!(of(FAILS, set(400_000)).withholds(id).is_some());
+    assert_eq!(of(CATCHES, haltpoll()).says(id), None);
+    // Three of four catch their wake, and each spares 5 ms.
+    let pays = Load {
+        cut_each: 4,
+        window_ns: 200_000,
+        gap_ns: 100_000,
+        latency_ns: 800_000,
+        ..FAILS
+    };
+    let why = of(pays, haltpoll()).withholds(id).unwrap();
+    assert!(why.contains("by the goal it costs"), "{why}");
+}
+
+#[test]
+fn polling_while_time_is_stolen_is_found_from_the_limit_on() {
+    let id = "guest-polls-stolen-time";
+    assert_eq!(of(CATCHES, stolen(0.1)).says(id), Some(Sure::Certain));
+    assert_eq!(of(CATCHES, stolen(0.099)).says(id), None);
+    assert_eq!(of(SHORT, stolen(0.5)).says(id), None, "it did not poll");
+    let unknown = InGuest {
+        stolen_of_wanted: None,
+        ..haltpoll()
+    };
+    let lacks = of(CATCHES, unknown).lacks(id);
+    assert_eq!(lacks.as_deref(), Some("steal time was not recorded"));
+}
+
+#[test]
+fn a_limit_that_stays_is_found_where_nothing_shrinks_it() {
+    let id = "guest-limit-stays";
+    let no_shrink = |guest_halt_poll_ns| InGuest {
+        params: Some(Params {
+            guest_halt_poll_ns,
+            allow_shrink: false,
+            ..Params::default()
+        }),
+        ..haltpoll()
+    };
+    let bench = of(CATCHES, no_shrink(200_000));
+    assert_eq!(bench.gives(id), [Does::GuestPollsLess]);
+    // 200 us beyond the 400 us of each millisecond, less what a bucket holds.
+    let share = bench.cost(id) / 1e9;
+    assert!((0.1..=0.2).contains(&share), "{share}");
+    assert_eq!(of(CATCHES, no_shrink(400_000)).says(id), None);
+    assert_eq!(of(CATCHES, haltpoll()).says(id), None, "it may shrink");
+}
+
+#[test]
+fn a_linux_guest_that_ticks_is_given_no_remedy_of_windows() {
+    let ticks = Load {
+        gap_ns: 900_000,
+        wake: WakeSource::Timer,
+        ..LOAD
+    };
+    assert_eq!(of(ticks, haltpoll()).gives("tick-storm"), [Does::ForLinux]);
+    let on_host = Bench::calm(1).load(ticks).gives("tick-storm");
+    assert!(on_host.contains(&Does::ForWindows), "{on_host:?}");
+}
+
+/// Each kind that a rule declares is given by one of the tests above.
+#[test]
+fn what_rules_of_a_guest_declare_they_give() {
+    let cases = [
+        of(SHORT, haltpoll()),
+        of(FAILS, haltpoll()),
+        of(CATCHES, stolen(0.2)),
+        of(
+            CATCHES,
+            InGuest {
+                params: Some(Params {
+                    allow_shrink: false,
+                    ..Params::default()
+                }),
+                ..haltpoll()
+            },
+        ),
+        of(
+            Load {
+                gap_ns: 900_000,
+                wake: WakeSource::Timer,
+                ..LOAD
+            },
+            haltpoll(),
+        ),
+    ];
+    for (rule, case) in OF_GUEST.iter().zip(&cases) {
+        for does in case.gives(rule.id) {
+            assert!(rule.remedies.contains(&does), "{}: {does:?}", rule.id);
+        }
+        assert!(!case.gives(rule.id).is_empty(), "{}", rule.id);
+    }
+}
