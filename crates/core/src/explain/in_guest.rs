@@ -1,7 +1,7 @@
 //! A guest that recorded its own idle CPUs (`record --guest`): what its rules look at beside its halts.
 //!
 //! Its halts are idle periods, its polls those of cpuidle, and a halt that waits is an entry into HLT. Rules
-//! about KVM's settings have nothing to look at there; these have, and [`super::tick_storm`].
+//! about KVM's settings have nothing to look at there; these have, and `tick_storm`.
 
 mod failed_polls;
 mod limit_stays;
@@ -84,14 +84,13 @@ impl InGuest {
     /// Whether `tune` recommends something else than more, or less, polling in the guest.
     pub(super) fn contradicts(&self, more: bool) -> Option<Guarded> {
         let says = match &self.advised {
-            AdvisedInGuest::NotAsked => None,
             AdvisedInGuest::Leave => Some(
                 "tune finds no significantly better setting on the same idle periods".to_owned(),
             ),
             AdvisedInGuest::Host { .. } if more => {
                 Some("tune recommends polling in the host instead".to_owned())
             }
-            AdvisedInGuest::Host { .. } => None,
+            AdvisedInGuest::NotAsked | AdvisedInGuest::Host { .. } => None,
             AdvisedInGuest::Set { ceiling_ns, .. } => {
                 let from = self.ceiling_ns();
                 let other_way = if more {
