@@ -144,7 +144,7 @@ pub(crate) fn recommend(opened: &Opened, request: &TuneRequest) -> Result<Recomm
 }
 
 /// A recommendation in short, as every verb's JSON has it: see `docs/tune-json.md`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
 pub(crate) enum Recommendation {
     /// There is one.
@@ -159,7 +159,7 @@ pub(crate) enum Recommendation {
 }
 
 /// What it says for a guest that recorded itself: fields of `docs/tune-guest-json.md`.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct GuestInShort {
     side: &'static str,
     goal: TuneGoal,
@@ -198,7 +198,7 @@ impl GuestInShort {
 }
 
 /// What it says.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub(crate) struct InShort {
     /// For what.
     pub(crate) goal: TuneGoal,

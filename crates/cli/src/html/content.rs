@@ -15,6 +15,7 @@ use crate::diff::load::{ExitsSeen, HaltsSeen, Side};
 use crate::exit::Failure;
 use crate::exits::load::Taking;
 use crate::explain::load::ByVm;
+use crate::explain::told::Told;
 use crate::ledger;
 use crate::ledger::summary::Summary;
 use crate::proof::{self, Proof};
@@ -25,9 +26,10 @@ use crate::reading::recording::Recording;
 use crate::reading::select;
 use crate::recommend::candidates::{Candidates, Extent, SettingRow, TuneRequest};
 use crate::recommend::goal::Named;
+use crate::recommend::guest::view::GuestTuneResult;
 use crate::recommend::view::{HaltFigures, TuneResult};
 use crate::recommend::whatif::WhatIf;
-use crate::recommend::{Looking, Recommendation, Recommended, why_not};
+use crate::recommend::{Looking, Recommended, why_not};
 use crate::report::view::Report;
 use crate::{diff, exits, profile, report};
 
@@ -59,8 +61,10 @@ pub(crate) struct Content {
     pub(crate) recording: Recording,
     /// What `report` says.
     pub(crate) report: Report,
-    /// What `tune` says, or why it says nothing.
+    /// What `tune` says of KVM's parameters, or why it says nothing.
     pub(crate) advice: Result<Advice, String>,
+    /// What it says of a guest that recorded itself.
+    pub(crate) in_guest: Option<GuestTuneResult>,
     /// What `explain` says.
     pub(crate) findings: crate::explain::view::Explanation,
     /// What `exits` says, where exits were recorded.
@@ -118,17 +122,16 @@ impl Content {
 /// Reads and computes everything, in two passes over the capture and one over its exits.
 pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     let opened = Opened::open(request.dir)?;
-    opened.must_be_of_host("the page")?;
     let vms = select::vms(&opened.info().roster, request.vm)?;
     let only = request.vm.map(|_| vms.clone());
     let asked = asked(request, only.clone());
-    let mut looking = Looking::new(&opened, &asked);
+    // What is tuned of a guest has its own search.
+    let is_of_host = opened.info().side.is_host();
+    let mut looking = is_of_host.then(|| Looking::new(&opened, &asked));
     let mut halts_seen = HaltsSeen::default();
-    let (recording, ends) = load::load(
-        &opened,
-        OverTime::Vcpus,
-        &mut [looking.sink(), &mut halts_seen],
-    )?;
+    let mut sinks: Vec<&mut dyn Sink> = vec![&mut halts_seen];
+    sinks.extend(looking.as_mut().map(Looking::sink));
+    let (recording, ends) = load::load(&opened, OverTime::Vcpus, &mut sinks)?;
     let mut exits_seen = ExitsSeen::new(&opened);
     let exits = exits_of(&opened, &recording, only.as_deref(), &mut exits_seen)?;
     let by_vm = exits.by_vm;
@@ -142,29 +145,34 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
     let begun = begun.transpose()?;
     let mut in_a = begun.as_ref().map(Begun::summing_a);
     let mut sampling = Sampling::new(&recording, only.as_deref());
-    let again = looking.ended(&ends);
+    let is_again = looking.as_mut().is_some_and(|looking| looking.ended(&ends));
+    let mut again = looking.as_mut().filter(|_| is_again);
     let mut sinks: Vec<&mut dyn Sink> = vec![&mut sampling];
     sinks.extend(in_a.as_mut().map(|in_a| in_a as &mut dyn Sink));
-    sinks.extend(again.then(|| looking.sink()));
+    sinks.extend(again.as_mut().map(|looking| looking.sink()));
     let second = pass(&opened, "choosing halts for the timeline", &mut sinks);
-    if again {
+    if let Some(looking) = again {
         looking.go_on(&opened, &second);
     }
     let (sampled, overview) = sampling.finish(&recording, &second)?;
-    let recommended = looking.recommend(&opened, &asked);
+    let polled_ns = recording.ledger.total().poll_ns().unwrap_or(0);
+    let Tuned {
+        told,
+        advice,
+        candidates,
+        in_guest,
+    } = tuned(&opened, &asked, looking, polled_ns);
     let profile = profile_of(&opened, &recording, only.as_deref())?;
     let lambda = Named::Balanced.weight_milli() as f64 / 1e3;
-    let told = crate::explain::told::Told::of_host(&recommended);
+    let summary = told.recommendation.clone();
     let findings = crate::explain::view::view(&loaded, &vms, lambda, told);
     let recording = loaded.recording;
-    let summary = Recommendation::of(&recommended);
     let report = report::build::report(
         &recording,
         |vm| vms.contains(&vm.index),
         summary,
         report::build::Extent::Whole,
     );
-    let (advice, candidates) = advice(recommended);
     let whatif = candidates.as_ref().map(WhatIf::of);
     Ok(Content {
         dir: request.dir.display().to_string(),
@@ -176,6 +184,7 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
         recording,
         report,
         advice,
+        in_guest,
         findings,
         whatif,
         sampled,
@@ -197,12 +206,36 @@ fn asked(request: &PageRequest<'_>, only: Option<Vec<VmIndex>>) -> TuneRequest {
 }
 
 /// What to set, and the search that found it.
-fn advice(
-    recommended: Result<Recommended, Failure>,
-) -> (Result<Advice, String>, Option<Candidates>) {
-    match recommended {
+struct Tuned {
+    told: Told,
+    advice: Result<Advice, String>,
+    candidates: Option<Candidates>,
+    in_guest: Option<GuestTuneResult>,
+}
+
+fn tuned(opened: &Opened, asked: &TuneRequest, looking: Option<Looking>, polled_ns: u64) -> Tuned {
+    let Some(looking) = looking else {
+        let (told, tuned) = Told::of_guest(opened, asked, polled_ns);
+        let why_not = tuned.as_ref().err().map(why_not);
+        let of_host = "this capture is of a guest, not of its host".to_owned();
+        return Tuned {
+            told,
+            advice: Err(why_not.unwrap_or(of_host)),
+            candidates: None,
+            in_guest: tuned.ok(),
+        };
+    };
+    let recommended = looking.recommend(opened, asked);
+    let told = Told::of_host(&recommended);
+    let (advice, candidates) = match recommended {
         Ok(Recommended { view, candidates }) => (Ok(Advice { tuned: view }), candidates),
         Err(failure) => (Err(why_not(&failure)), None),
+    };
+    Tuned {
+        told,
+        advice,
+        candidates,
+        in_guest: None,
     }
 }
 

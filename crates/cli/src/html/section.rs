@@ -23,6 +23,7 @@ use crate::number::{count, nanos};
 use crate::report::view::Report;
 use crate::words::plural;
 
+use haltwise_core::recording::Side;
 use haltwise_core::stats::total;
 
 pub(crate) use data::data;
@@ -113,10 +114,11 @@ pub(crate) fn all(content: &Content) -> Markup {
 fn head(content: &Content) -> Element {
     let (report, recording) = (&content.report, &content.report.recording);
     let host = &report.host;
-    let title = el("p")
-        .class("title")
-        .with("Halts of virtual machines on ")
-        .with(name(&host.name));
+    let of = match recording.side {
+        Side::Host => "Halts of virtual machines on ",
+        Side::Guest => "Idle periods of the CPUs of the guest ",
+    };
+    let title = el("p").class("title").with(of).with(name(&host.name));
     let mut facts = Markup::none();
     if let Some(utc) = &recording.started_utc {
         facts.push(el("li").with(time(utc)));

@@ -90,6 +90,20 @@ pub(crate) enum GuestRow {
     Host,
 }
 
+impl GuestRow {
+    /// The words for it; the choice is a recommendation if it is to be set.
+    pub(crate) fn name(self, is_set: bool) -> &'static str {
+        match self {
+            Self::InForce => "current",
+            Self::Default => "default",
+            Self::Choice if is_set => "recommended",
+            Self::Choice => "best found",
+            Self::Off => "off",
+            Self::Host => "host polls",
+        }
+    }
+}
+
 /// Where to change something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -12,7 +12,7 @@ use crate::reading::opened::Opened;
 use crate::recommend::candidates::TuneRequest;
 use crate::recommend::guest::say::{setting, what};
 use crate::recommend::guest::view::{GuestFigures, GuestTuneResult, view};
-use crate::recommend::guest::{GuestRow, Place, search};
+use crate::recommend::guest::{Place, search};
 use crate::recommend::{is_partial, say};
 use crate::shown::Shown;
 
@@ -67,14 +67,8 @@ fn head(page: &mut Page, view: &GuestTuneResult) {
 
 fn rows(page: &mut Page, view: &GuestTuneResult, top: usize) {
     page.gap();
-    let name = |row: &GuestFigures| match row.row {
-        GuestRow::InForce => "current",
-        GuestRow::Default => "default",
-        GuestRow::Choice if view.place == Place::Guest => "recommended",
-        GuestRow::Choice => "best found",
-        GuestRow::Off => "off",
-        GuestRow::Host => "host polls",
-    };
+    let is_set = view.place == Place::Guest;
+    let name = |row: &GuestFigures| row.row.name(is_set);
     let table = Rows::new("Settings", &view.rows, top)
         .with("second half", Unit::Word, |row| name(row).to_owned())
         .show(&["poll_cpu_percent", "exits_per_s", "ipis_per_s"])

@@ -127,6 +127,12 @@ fn wishes(dir: &Path) -> Vec<Wish> {
         wish("exits", at("exits"), &[], &with_exits),
         wish("software", at("software"), &[], &with_exits),
         wish("seldom", at("seldom"), &[], &PLAYED),
+        wish(
+            "in-guest",
+            home().join("recorded/inside"),
+            &[],
+            &["account", "vms", "timeline"],
+        ),
         wish("often", at("often"), &[], &PLAYED),
         wish("profile", at("profile"), &[], &with_profile),
         wish(

@@ -189,6 +189,7 @@ fn settings(content: &Content) -> Option<Element> {
             (Is::Number, "changes while recording"),
         ],
     );
+    let side = content.report.recording.side;
     for knob in knobs {
         let vm = |index: u32| {
             let vms = content.recording.roster.vms.iter();
@@ -198,6 +199,7 @@ fn settings(content: &Content) -> Option<Element> {
         };
         let of = match (knob.scope, knob.vm) {
             ("vm", Some(index)) => vm(index),
+            _ if !side.is_host() => "the guest".into(),
             ("guest-of-other", _) => "this host as a guest of another".into(),
             _ => "the host".into(),
         };

@@ -1,6 +1,7 @@
 //! The first screen: what was found and what to do, in two or three sentences, the figures that matter,
 //! the commands, and the numbers behind each word.
 
+mod in_guest;
 mod words;
 
 use self::words::{LinkedNumber, Words};
@@ -35,6 +36,7 @@ pub(super) fn first(content: &Content) -> Element {
         }
         section = section.with(other_goals(advice)).with(others(advice));
     }
+    let section = section.with(content.in_guest.as_ref().map(in_guest::to_do));
     section.with(behind(&told))
 }
 

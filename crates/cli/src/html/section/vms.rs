@@ -3,6 +3,7 @@
 
 use haltwise_core::account::Account;
 use haltwise_core::ids::VmIndex;
+use haltwise_core::recording::Side;
 
 use super::account::{parts, row, table};
 use super::{details, note, p};
@@ -85,7 +86,10 @@ fn one(content: &Content, vm: &ReportedVm, is_open: bool) -> Element {
 
 fn body(content: &Content, vm: &ReportedVm) -> Markup {
     let account = &vm.account;
-    let which = format!("{}, pid {}, ceiling {}.", vm.vmm, vm.pid, ceilings(vm));
+    let which = match content.report.recording.side {
+        Side::Host => format!("{}, pid {}, ceiling {}.", vm.vmm, vm.pid, ceilings(vm)),
+        Side::Guest => "The CPUs of this guest.".to_owned(),
+    };
     let mut out = Markup::none().and(el("p").class("which").with(which));
     if let Some(reason) = &vm.not_observable {
         out.push(p(format!(

@@ -221,7 +221,7 @@ fn without_halts(content: &Content) -> Option<Markup> {
              nothing can be replayed here. The recommendation above rests on bounds."
                 .to_owned()
         }
-        Err(why) if content.report.host.account.halts > 0 => {
+        Err(why) if content.report.host.account.halts > 0 && content.in_guest.is_none() => {
             format!("Replay is not possible: {}.", short(why))
         }
         _ => return None,

@@ -1,5 +1,6 @@
 //! The sentences of the first screen, and the numbers in them.
 
+use super::in_guest;
 use crate::html::content::{Advice, Content};
 use crate::html::markup::{Markup, el, name, prose};
 use crate::number::{nanos, nanos_f64, share, three_digits};
@@ -8,6 +9,7 @@ use crate::recommend::follow;
 use crate::recommend::say;
 use crate::recommend::view::{HaltFigures, PlayedSettings};
 use crate::report::view::{AccountFigures, Report, ReportedVm};
+use haltwise_core::recording::Side;
 
 /// What the first screen says.
 pub(super) struct Words {
@@ -64,6 +66,11 @@ pub(super) fn words(content: &Content) -> Words {
     let mut sentences = vec![found(&content.report, &mut told)];
     let title = match &content.advice {
         _ if content.report.host.account.halts == 0 => Markup::text("No halt was seen"),
+        _ if content.in_guest.is_some() => {
+            let tuned = content.in_guest.as_ref();
+            sentences.extend(tuned.map(in_guest::reason));
+            tuned.map_or_else(Markup::none, |tuned| Markup::text(&in_guest::title(tuned)))
+        }
         Err(why) => {
             sentences.push(prose(&format!("No setting can be recommended: {why}.")));
             "No setting can be recommended from this capture".into()
@@ -112,7 +119,7 @@ fn found(report: &Report, told: &mut Vec<LinkedNumber>) -> Markup {
                 account.poll.ns.map_or_else(String::new, nanos),
                 nanos(account.span_ns)
             ),
-            whence: "counted by KVM for each halt".to_owned(),
+            whence: counted(report).to_owned(),
             place: place.clone(),
         };
         out.push("Polling burns ");
@@ -125,7 +132,7 @@ fn found(report: &Report, told: &mut Vec<LinkedNumber>) -> Markup {
             id: "most",
             value: cpus(vm.account.poll.cpu_percent.unwrap_or(0.0)),
             what: "CPU time polled by the VM that polls most".to_owned(),
-            whence: "counted by KVM for each halt".to_owned(),
+            whence: counted(report).to_owned(),
             place: format!("vm-{}", vm.index),
         };
         let part = vm.account.poll.cpu_percent.unwrap_or(0.0) / percent;
@@ -144,14 +151,26 @@ fn found(report: &Report, told: &mut Vec<LinkedNumber>) -> Markup {
         out.push(")");
     }
     if percent > 0.0 {
-        out.push(caught(account, &place, told));
+        out.push(caught((account, counted(report)), &place, told));
     }
     out.push(".");
     out
 }
 
+/// Who counted halts and polls.
+fn counted(report: &Report) -> &'static str {
+    match report.recording.side {
+        Side::Host => "counted by KVM for each halt",
+        Side::Guest => "counted by the guest's cpuidle for each idle period",
+    }
+}
+
 /// Which share of the wake-ups polling shortens, and by what.
-fn caught(account: &AccountFigures, place: &str, told: &mut Vec<LinkedNumber>) -> Markup {
+fn caught(
+    (account, by): (&AccountFigures, &str),
+    place: &str,
+    told: &mut Vec<LinkedNumber>,
+) -> Markup {
     let part = account.poll.successful as f64 / account.halts.max(1) as f64;
     let shortened = LinkedNumber {
         id: "caught",
@@ -160,7 +179,7 @@ fn caught(account: &AccountFigures, place: &str, told: &mut Vec<LinkedNumber>) -
             "halts that a poll ended, {} of {}: the vCPU went on at once and did not sleep",
             account.poll.successful, account.halts
         ),
-        whence: "counted by KVM".to_owned(),
+        whence: by.to_owned(),
         place: place.to_owned(),
     };
     let out = Markup::text(" and shortens ");
