@@ -97,8 +97,14 @@ fn what_only_a_host_has_is_refused_of_a_guest() {
         .output()
         .unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
-    let output = Command::new(haltwise())
+    let explained = Command::new(haltwise())
         .arg("explain")
+        .arg(&capture)
+        .output()
+        .unwrap();
+    assert_eq!(explained.status.code(), Some(0), "{}", told(&explained));
+    let output = Command::new(haltwise())
+        .arg("calibrate")
         .arg(&capture)
         .output()
         .unwrap();
