@@ -67,6 +67,7 @@ mod dynamic;
 mod event_nic;
 mod exitless_timer;
 mod guest_halt_poll;
+mod guest_poll_shared;
 mod pic_in_kernel;
 mod poll_sweep;
 mod poll_time;

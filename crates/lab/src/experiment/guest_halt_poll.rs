@@ -16,7 +16,7 @@ use super::{
 use crate::clock::HostWait;
 use crate::guest::{Guest, Peer};
 use crate::guest_poll::GuestPoll;
-use crate::load::LoadError;
+use crate::load::{Load, LoadError};
 use crate::outcome::Outcome;
 use crate::run::{RunError, run};
 
@@ -37,45 +37,7 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
             "commit: to a vCPU that polls, a sender may spare the IPI",
         ],
     },
-    figures: &[
-        Figure::new("answers", "1/s", Better::More, "pieces of work done"),
-        Figure::new(
-            "latency",
-            "us",
-            Better::Less,
-            "work given to answer, median (between vCPUs: mean time of a hop)",
-        ),
-        Figure::new(
-            "hlt-exits",
-            "",
-            Better::Less,
-            "HLT exits for each piece of work",
-        ),
-        Figure::new(
-            "interrupts",
-            "",
-            Better::Less,
-            "interrupts or IPIs sent for each piece of work",
-        ),
-        Figure::new(
-            "cpu",
-            "us",
-            Better::Less,
-            "CPU of the vCPU threads for each piece of work",
-        ),
-        Figure::new(
-            "host-polled",
-            "us",
-            Better::Neither,
-            "of that, polling by the host",
-        ),
-        Figure::new(
-            "switches",
-            "",
-            Better::Less,
-            "voluntary context switches for each piece of work",
-        ),
-    ],
+    figures: FIGURES,
     variants,
     effects: || Effect::claims(EFFECTS),
     integrity: Vec::new,
@@ -83,6 +45,47 @@ pub(super) const EXPERIMENT: Experiment = Experiment {
     run: run_one,
     conclude,
 };
+
+/// What is measured of each piece of work.
+pub(super) const FIGURES: &[Figure] = &[
+    Figure::new("answers", "1/s", Better::More, "pieces of work done"),
+    Figure::new(
+        "latency",
+        "us",
+        Better::Less,
+        "work given to answer, median (between vCPUs: mean time of a hop)",
+    ),
+    Figure::new(
+        "hlt-exits",
+        "",
+        Better::Less,
+        "HLT exits for each piece of work",
+    ),
+    Figure::new(
+        "interrupts",
+        "",
+        Better::Less,
+        "interrupts or IPIs sent for each piece of work",
+    ),
+    Figure::new(
+        "cpu",
+        "us",
+        Better::Less,
+        "CPU of the vCPU threads for each piece of work",
+    ),
+    Figure::new(
+        "host-polled",
+        "us",
+        Better::Neither,
+        "of that, polling by the host",
+    ),
+    Figure::new(
+        "switches",
+        "",
+        Better::Less,
+        "voluntary context switches for each piece of work",
+    ),
+];
 
 const REQUESTS: &str = "requests";
 const MIX: &str = "Android-like mix";
@@ -169,13 +172,12 @@ fn variants() -> Vec<Variant> {
 fn run_one(trial: &Trial<'_>) -> Result<Block, RunError> {
     let group = GROUPS[trial.variant / WHO.len()];
     let (_, guest, host) = WHO[trial.variant % WHO.len()];
-    let vcpus = if group == RING { 2 } else { 1 };
-    let mut load = account::load(trial, "guest-halt-poll", vcpus, HostWait::Spin);
-    load.guest = Guest::Poller(if group == RING {
+    let peer = if group == RING {
         Peer::Ring
     } else {
         Peer::Host
-    });
+    };
+    let mut load = load(trial, "guest-halt-poll", peer, (guest, host))?;
     match group {
         RING => load.vcpu_cpus = vec![trial.vcpu_cpu(), trial.host_cpu()],
         MIX => {
@@ -184,13 +186,27 @@ fn run_one(trial: &Trial<'_>) -> Result<Block, RunError> {
         }
         _ => load.rhythm.spec = "exp:40us".parse().map_err(LoadError::from)?,
     }
-    load.guest_poll = guest.parse::<GuestPoll>().map_err(LoadError::from)?;
-    load.guest_poll.host_polls = host.is_some();
-    load.vm_max_halt_poll_ns = Some(HaltPollNs(host.unwrap_or(200_000)));
     Ok(block_of(&run(&load, &trial.interrupt)?.outcome))
 }
 
-fn block_of(outcome: &Outcome) -> Block {
+/// The guest `poller` with work of this peer: its rule, and the host's ceiling if the host may poll for it.
+pub(super) fn load(
+    trial: &Trial<'_>,
+    experiment: &'static str,
+    peer: Peer,
+    (guest, host): (&str, Option<u32>),
+) -> Result<Load, RunError> {
+    let vcpus = if peer == Peer::Ring { 2 } else { 1 };
+    let mut load = account::load(trial, experiment, vcpus, HostWait::Spin);
+    load.guest = Guest::Poller(peer);
+    load.guest_poll = guest.parse::<GuestPoll>().map_err(LoadError::from)?;
+    load.guest_poll.host_polls = host.is_some();
+    load.vm_max_halt_poll_ns = Some(HaltPollNs(host.unwrap_or(200_000)));
+    Ok(load)
+}
+
+/// The figures of a run.
+pub(super) fn block_of(outcome: &Outcome) -> Block {
     let account = Account::of(outcome);
     let polls = outcome
         .vms

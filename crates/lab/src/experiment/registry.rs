@@ -1,8 +1,9 @@
 //! All experiments there are: a line each, in the order of the sources.
 
 use super::{
-    Experiment, async_block, dynamic, event_nic, exitless_timer, guest_halt_poll, pic_in_kernel,
-    poll_sweep, poll_time, resource_isolation, shared_framebuffer, smart_idle_poll,
+    Experiment, async_block, dynamic, event_nic, exitless_timer, guest_halt_poll,
+    guest_poll_shared, pic_in_kernel, poll_sweep, poll_time, resource_isolation,
+    shared_framebuffer, smart_idle_poll,
 };
 
 /// Every experiment.
@@ -11,6 +12,7 @@ pub const EXPERIMENTS: &[Experiment] = &[
     dynamic::EXPERIMENT,
     poll_time::EXPERIMENT,
     guest_halt_poll::EXPERIMENT,
+    guest_poll_shared::EXPERIMENT,
     smart_idle_poll::EXPERIMENT,
     exitless_timer::EXPERIMENT,
     pic_in_kernel::EXPERIMENT,
