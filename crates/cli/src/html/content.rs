@@ -155,17 +155,11 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
         looking.go_on(&opened, &second);
     }
     let (sampled, overview) = sampling.finish(&recording, &second)?;
-    let polled_ns = recording.ledger.total().poll_ns().unwrap_or(0);
-    let Tuned {
-        told,
-        advice,
-        candidates,
-        in_guest,
-    } = tuned(&opened, &asked, looking, polled_ns);
+    let tuned = tuned(&opened, &asked, looking, &recording);
     let profile = profile_of(&opened, &recording, only.as_deref())?;
     let lambda = Named::Balanced.weight_milli() as f64 / 1e3;
-    let summary = told.recommendation.clone();
-    let findings = crate::explain::view::view(&loaded, &vms, lambda, told);
+    let summary = tuned.told.recommendation.clone();
+    let findings = crate::explain::view::view(&loaded, &vms, lambda, tuned.told);
     let recording = loaded.recording;
     let report = report::build::report(
         &recording,
@@ -173,7 +167,6 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
         summary,
         report::build::Extent::Whole,
     );
-    let whatif = candidates.as_ref().map(WhatIf::of);
     Ok(Content {
         dir: request.dir.display().to_string(),
         exits: exits.shown,
@@ -183,10 +176,10 @@ pub(crate) fn content(request: &PageRequest<'_>) -> Result<Content, Failure> {
         ledger: request.ledger.map(ledger::summary_of).transpose()?,
         recording,
         report,
-        advice,
-        in_guest,
+        advice: tuned.advice,
+        in_guest: tuned.in_guest,
         findings,
-        whatif,
+        whatif: tuned.candidates.as_ref().map(WhatIf::of),
         sampled,
         overview,
     })
@@ -213,8 +206,14 @@ struct Tuned {
     in_guest: Option<GuestTuneResult>,
 }
 
-fn tuned(opened: &Opened, asked: &TuneRequest, looking: Option<Looking>, polled_ns: u64) -> Tuned {
+fn tuned(
+    opened: &Opened,
+    asked: &TuneRequest,
+    looking: Option<Looking>,
+    recording: &Recording,
+) -> Tuned {
     let Some(looking) = looking else {
+        let polled_ns = recording.ledger.total().poll_ns().unwrap_or(0);
         let (told, tuned) = Told::of_guest(opened, asked, polled_ns);
         let why_not = tuned.as_ref().err().map(why_not);
         let of_host = "this capture is of a guest, not of its host".to_owned();
