@@ -13,7 +13,8 @@ use super::evidence::Evidence;
 use super::remedy::{Does, Guarded, Remedy};
 use super::say::percent;
 use super::terms::{GUEST_POLLS_LESS, GUEST_POLLS_MORE};
-use super::{Rule, tick_storm};
+use super::{Judgement, Rule, tick_storm};
+use crate::account::Account;
 use crate::kvm::guest::Params;
 
 /// Every rule for such a recording, in the order in which those that could not judge are listed.
@@ -139,4 +140,16 @@ impl InGuest {
 /// What is known of the guest; `None` for a recording of a host, of which these rules are not asked.
 fn of<'e>(evidence: &'e Evidence<'_>) -> Option<&'e InGuest> {
     evidence.in_guest.as_ref()
+}
+
+/// Asks such a guest about its polls; blind where they were not recorded.
+fn of_polls<'a>(
+    evidence: &Evidence<'a>,
+    look: impl Fn(&InGuest, &Evidence<'a>) -> Judgement,
+) -> Judgement {
+    let polls = |account: &Account| account.unknown.poll_ns;
+    if let Some(unfit) = evidence.unfit(polls, "which idle periods polled was not recorded") {
+        return unfit;
+    }
+    of(evidence).map_or_else(Judgement::default, |inside| look(inside, evidence))
 }

@@ -7,7 +7,7 @@ use super::super::cost::Cost;
 use super::super::evidence::{Evidence, Guest};
 use super::super::say::{nanos, percent};
 use super::super::{Found, HABIT, Judgement, Rule, Sure};
-use super::{InGuest, of};
+use super::{InGuest, of_polls};
 use crate::account::Account;
 use crate::explain::remedy::Does;
 use crate::stats::Share;
@@ -21,14 +21,9 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    let polls = |account: &Account| account.unknown.poll_ns;
-    if let Some(unfit) = evidence.unfit(polls, "which idle periods polled was not recorded") {
-        return unfit;
-    }
-    let Some(inside) = of(evidence) else {
-        return Judgement::default();
-    };
-    evidence.each(|guest| of_guest(inside, guest)).into()
+    of_polls(evidence, |inside, guests| {
+        guests.each(|guest| of_guest(inside, guest)).into()
+    })
 }
 
 fn failed(account: &Account) -> Option<Share> {

@@ -5,11 +5,11 @@
 //! in the cost here, so that it is rather low.
 
 use super::super::break_even::slept_too_soon;
+use super::super::contention::Contention;
 use super::super::evidence::{Evidence, Guest};
 use super::super::say::{nanos, percent, rate};
 use super::super::{Found, Judgement, Rule, Sure};
-use super::{InGuest, of};
-use crate::account::Account;
+use super::{InGuest, of_polls};
 use crate::explain::remedy::Does;
 
 pub(super) const RULE: Rule = Rule {
@@ -21,20 +21,12 @@ pub(super) const RULE: Rule = Rule {
 };
 
 fn look(evidence: &Evidence<'_>) -> Judgement {
-    let polls = |account: &Account| account.unknown.poll_ns;
-    if let Some(unfit) = evidence.unfit(polls, "which idle periods polled was not recorded") {
-        return unfit;
-    }
-    let Some(inside) = of(evidence) else {
-        return Judgement::default();
-    };
-    let contention = inside.contention();
-    if let super::Contention::Wanted(why) = contention {
-        return Judgement::blind(format!(
+    of_polls(evidence, |inside, guests| match inside.contention() {
+        Contention::Wanted(why) => Judgement::blind(format!(
             "{why}: wake-up latencies include that wait and do not show what HLT costs"
-        ));
-    }
-    evidence.each(|guest| of_guest(inside, guest)).into()
+        )),
+        _ => guests.each(|guest| of_guest(inside, guest)).into(),
+    })
 }
 
 fn of_guest(inside: &InGuest, guest: &Guest<'_>) -> Option<Found> {
