@@ -35,6 +35,12 @@ pub enum Unit {
     PerSecond,
     /// In percent of one CPU: several CPUs are more than 100.
     CpuPercent,
+    /// Bytes.
+    Bytes,
+    /// Microjoules.
+    Microjoules,
+    /// A histogram of times ([`crate::openmetrics::Buckets`]).
+    Buckets,
     /// An amount whose unit another field of the result names.
     Amount,
     /// A number that identifies something.
@@ -93,7 +99,8 @@ impl Unit {
     /// Whether columns of it stand at the right.
     pub fn is_number(self) -> bool {
         use Unit::{
-            Amount, Count, CpuPercent, MeanNanos, Nanos, Number, PerSecond, Real, Share, Shown,
+            Amount, Bytes, Count, CpuPercent, MeanNanos, Microjoules, Nanos, Number, PerSecond,
+            Real, Share, Shown,
         };
         matches!(
             self,
@@ -103,6 +110,8 @@ impl Unit {
                 | Share
                 | PerSecond
                 | CpuPercent
+                | Bytes
+                | Microjoules
                 | Amount
                 | Number
                 | Real

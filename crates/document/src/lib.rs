@@ -7,6 +7,7 @@
 //! | [`block`] | documents: headings, prose, facts, tables, bars, notes; untrusted text |
 //! | [`table`] | tables of declared figures |
 //! | [`text`], [`html`], [`csv`], [`markdown`] | documents and tables for each medium |
+//! | [`openmetrics`] | figures as metrics for Prometheus |
 //! | [`schema`] | JSON Schema and the page of documentation of declared figures |
 //! | [`number`], [`page`], [`chart`] | numbers, lines and bars of text |
 //!
@@ -21,6 +22,7 @@ pub mod figure;
 pub mod html;
 pub mod markdown;
 pub mod number;
+pub mod openmetrics;
 pub mod page;
 pub mod schema;
 pub mod table;

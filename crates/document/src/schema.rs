@@ -31,9 +31,12 @@ fn object(figures: &[Figure]) -> Value {
 
 fn property(figure: &Figure) -> Value {
     let mut schema = match figure.unit {
-        Unit::Count | Unit::Nanos | Unit::Amount | Unit::Number => {
-            json!({ "type": "integer", "minimum": 0 })
-        }
+        Unit::Count
+        | Unit::Nanos
+        | Unit::Amount
+        | Unit::Number
+        | Unit::Bytes
+        | Unit::Microjoules => json!({ "type": "integer", "minimum": 0 }),
         Unit::MeanNanos | Unit::Share | Unit::PerSecond | Unit::CpuPercent => {
             json!({ "type": "number", "minimum": 0 })
         }
@@ -41,7 +44,7 @@ fn property(figure: &Figure) -> Value {
         Unit::Flag => json!({ "type": "boolean" }),
         Unit::Word | Unit::Name | Unit::Shown | Unit::Drawn => json!({ "type": "string" }),
         Unit::Words => json!({ "type": "array" }),
-        Unit::Object => json!({ "type": "object" }),
+        Unit::Object | Unit::Buckets => json!({ "type": "object" }),
         Unit::Record(inner, _) | Unit::Flat(inner) => object(inner),
         Unit::List(inner) => json!({ "type": "array", "items": object(inner) }),
     };
@@ -75,6 +78,8 @@ fn unit(unit: Unit) -> Option<&'static str> {
         Unit::Share => Some("0 to 1"),
         Unit::PerSecond => Some("1/s"),
         Unit::CpuPercent => Some("% of one CPU"),
+        Unit::Bytes => Some("bytes"),
+        Unit::Microjoules => Some("uJ"),
         Unit::Count => Some("count"),
         _ => None,
     }
@@ -89,6 +94,7 @@ fn kind(figure: &Figure) -> String {
         Unit::Flag => "true or false",
         Unit::Word | Unit::Name => "text",
         Unit::Words => "list",
+        Unit::Buckets => "histogram",
         Unit::Record(..) | Unit::Flat(_) | Unit::Object => "object",
         Unit::List(_) => "list of objects",
         other => unit(other).unwrap_or_default(),

@@ -1,0 +1,81 @@
+//! What tells series of one metric apart.
+
+use std::rc::Rc;
+
+use serde_json::Value;
+
+use crate::figure::{Figures, leaves};
+
+/// Labels: names of ours, values of anybody.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Labels {
+    all: Vec<(&'static str, String)>,
+}
+
+impl Labels {
+    /// None.
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// The figures of a result, each a label of its name; what is not known is none.
+    pub fn of<R: Figures>(result: &R) -> Self {
+        let json = serde_json::to_value(result).unwrap_or_default();
+        let mut labels = Self::none();
+        for leaf in leaves(R::FIGURES) {
+            match leaf.of(&json) {
+                Value::Null => {}
+                Value::String(text) => labels.put(leaf.figure.name, text),
+                other => labels.put(leaf.figure.name, &other.to_string()),
+            }
+        }
+        labels
+    }
+
+    /// One more.
+    #[must_use]
+    pub fn and(&self, name: &'static str, value: &str) -> Self {
+        let mut more = self.clone();
+        more.put(name, value);
+        more
+    }
+
+    /// An empty label is none for those who read it.
+    fn put(&mut self, name: &'static str, value: &str) {
+        if !value.is_empty() {
+            self.all.retain(|(known, _)| *known != name);
+            self.all.push((name, escaped(value)));
+        }
+    }
+
+    /// As they stand between braces.
+    pub(super) fn text(&self) -> Rc<str> {
+        let mut text = String::new();
+        for (name, value) in &self.all {
+            if !text.is_empty() {
+                text.push(',');
+            }
+            text.push_str(name);
+            text.push_str("=\"");
+            text.push_str(value);
+            text.push('"');
+        }
+        text.into()
+    }
+}
+
+/// A value as it stands between quotes. Control characters become U+FFFD: readers of the formats differ in what they
+/// take NUL for.
+fn escaped(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    for c in value.chars() {
+        match c {
+            '\\' => text.push_str("\\\\"),
+            '"' => text.push_str("\\\""),
+            '\n' => text.push_str("\\n"),
+            c if c.is_control() => text.push(char::REPLACEMENT_CHARACTER),
+            c => text.push(c),
+        }
+    }
+    text
+}
