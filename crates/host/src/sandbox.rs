@@ -45,6 +45,8 @@ pub struct Duties<'a> {
     pub opens_events: bool,
     /// It asks VMMs to set ceilings, with a socket for each reply.
     pub sets_ceilings: bool,
+    /// It accepts connections on a socket that listens already.
+    pub serves: bool,
 }
 
 /// Why a process kept what it was to give up.
@@ -74,7 +76,7 @@ pub fn recorder(root: &Root, duties: Duties<'_>) -> Result<(), SandboxError> {
     };
     give_up_all_but(kept)?;
     rustix::thread::set_no_new_privs(true).map_err(because("new privileges"))?;
-    syscalls::recorder(duties.names_functions, duties.sets_ceilings)
+    syscalls::recorder(duties.names_functions, duties.sets_ceilings, duties.serves)
         .map_err(because("system calls"))?;
     mounted
 }

@@ -117,6 +117,7 @@ impl Watcher {
             ends_command: starts,
             opens_events: self.collector.rung() == Rung::Tracepoints,
             sets_ceilings,
+            serves: false,
         };
         attach::say_kept(if starts {
             sandbox::starter(&self.root, duties)

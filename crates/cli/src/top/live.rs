@@ -134,6 +134,7 @@ impl Live {
             ends_command: false,
             opens_events: self.collector.rung() == Rung::Tracepoints,
             sets_ceilings: false,
+            serves: false,
         };
         attach::say_kept(sandbox::recorder(&self.root, duties));
     }

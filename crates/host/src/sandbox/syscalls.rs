@@ -21,7 +21,11 @@ mod filter {
         Ok(())
     }
 
-    pub(in super::super) fn recorder(_may_start: bool, _may_ask: bool) -> io::Result<()> {
+    pub(in super::super) fn recorder(
+        _may_start: bool,
+        _may_ask: bool,
+        _may_serve: bool,
+    ) -> io::Result<()> {
         Ok(())
     }
 }
@@ -96,7 +100,7 @@ mod filter {
 
     /// What no recorder calls once it is attached: it neither changes the machine, nor becomes somebody else, nor
     /// writes into other processes, nor speaks to a network.
-    const NEVER: [libc::c_long; 63] = [
+    const NEVER: [libc::c_long; 61] = [
         libc::SYS_ptrace,
         libc::SYS_process_vm_readv,
         libc::SYS_process_vm_writev,
@@ -155,8 +159,6 @@ mod filter {
         libc::SYS_connect,
         libc::SYS_bind,
         libc::SYS_listen,
-        libc::SYS_accept,
-        libc::SYS_accept4,
         libc::SYS_msgget,
         libc::SYS_semget,
         libc::SYS_shmget,
@@ -181,10 +183,17 @@ mod filter {
     #[cfg(not(target_arch = "x86_64"))]
     fn other_ways(_: &mut BTreeMap<i64, Vec<SeccompRule>>) {}
 
-    pub(in super::super) fn recorder(may_start: bool, may_ask: bool) -> io::Result<()> {
+    pub(in super::super) fn recorder(
+        may_start: bool,
+        may_ask: bool,
+        may_serve: bool,
+    ) -> io::Result<()> {
         let mut rules = listed(&NEVER);
         if !may_ask {
             rules.extend(listed(&[libc::SYS_socketpair, libc::SYS_pidfd_getfd]));
+        }
+        if !may_serve {
+            rules.extend(listed(&[libc::SYS_accept, libc::SYS_accept4]));
         }
         if !may_start {
             rules.extend(listed(&[libc::SYS_execve, libc::SYS_execveat]));
@@ -264,7 +273,7 @@ mod filter {
 #[cfg(test)]
 #[cfg(target_arch = "x86_64")]
 mod test {
-    use std::net::UdpSocket;
+    use std::net::{TcpListener, TcpStream, UdpSocket};
     use std::process::Command;
 
     use rustix::io::Errno;
@@ -272,9 +281,12 @@ mod test {
 
     /// A filter is the thread's that installs it, and for good.
     fn filtered(may_start: bool, may_ask: bool) -> (Result<(), Errno>, bool, bool) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let thread = std::thread::spawn(move || {
             rustix::thread::set_no_new_privs(true).unwrap();
-            super::recorder(may_start, may_ask).unwrap();
+            super::recorder(may_start, may_ask, may_start).unwrap();
+            assert_eq!(listener.accept().is_ok(), may_start);
             let us = rustix::process::getpid();
             let us = rustix::process::pidfd_open(us, PidfdFlags::empty()).unwrap();
             let asks = rustix::process::pidfd_getfd(&us, 0, PidfdGetfdFlags::empty()).is_ok();

@@ -119,6 +119,7 @@ impl Session {
             ends_command,
             opens_events: self.profiler.is_some() || self.collector.rung() == Rung::Tracepoints,
             sets_ceilings: false,
+            serves: false,
         };
         attach::say_kept(sandbox::recorder(&self.root, duties));
     }
