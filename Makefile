@@ -12,6 +12,7 @@ to := $(DESTDIR)$(PREFIX)
 man := $(to)/share/man/man1
 doc := $(to)/share/doc/haltwise
 unit := $(to)/lib/systemd/system
+units := haltwise-record.service haltwise-metrics.service
 # For VMMs: docs/ceilings.md.
 lib := $(to)/lib/haltwise
 preloaded := haltwise-exec libhaltwise_preload.so
@@ -48,9 +49,11 @@ install: ## Install haltwise below PREFIX (/usr/local), with manual pages and co
 		mkdir -p $$(dirname $(to)/$${it#*:}) && \
 		$(to)/bin/haltwise completions $${it%%:*} >$(to)/$${it#*:} || exit 1; \
 	done
-	install -d $(unit)
-	sed 's|@BIN@|$(PREFIX)/bin|' contrib/haltwise-record.service >$(unit)/haltwise-record.service
-	chmod 644 $(unit)/haltwise-record.service
+	install -d $(unit) $(to)/share/haltwise
+	@for it in $(units); do \
+		sed 's|@BIN@|$(PREFIX)/bin|' contrib/$$it >$(unit)/$$it && chmod 644 $(unit)/$$it || exit 1; \
+	done
+	install -m 644 contrib/prometheus/haltwise.rules.yml contrib/grafana/haltwise.json $(to)/share/haltwise
 	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE $(doc)
 
 # Its manual pages are those that it would write: others may begin with its name.
@@ -58,8 +61,8 @@ uninstall: ## Remove what make install installed
 	@pages=$$(mktemp -d) && $(to)/bin/haltwise man --dir $$pages && \
 		(cd $$pages && ls) | while read page; do rm -f $(man)/$$page; done; rm -r $$pages
 	rm -f $(foreach it,$(completions),$(to)/$(lastword $(subst :, ,$(it)))) $(to)/bin/haltwise
-	rm -f $(unit)/haltwise-record.service
-	rm -rf $(doc) $(lib)
+	rm -f $(foreach it,$(units),$(unit)/$(it))
+	rm -rf $(doc) $(lib) $(to)/share/haltwise
 
 dist: setup-build ## Make the archive, the .deb and the .rpm of a static program: target/packages
 	cargo xtask dist

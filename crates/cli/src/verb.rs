@@ -11,6 +11,7 @@ mod explain;
 mod import;
 mod ledger;
 mod man;
+mod metrics;
 pub(crate) mod now;
 mod profile;
 mod prove;
@@ -40,6 +41,8 @@ pub(crate) enum Verb {
     Record(record::Arguments),
     /// Show the cost of halts live, or step through a capture
     Top(top::Arguments),
+    /// Serve the halts of all VMs as metrics for Prometheus
+    Metrics(Box<metrics::Arguments>),
     /// Convert ftrace, perf or trace-cmd output to a capture
     Import(import::Arguments),
     /// Check a capture for damage
@@ -91,6 +94,7 @@ impl Verb {
             Self::Now(arguments) => now::run(&arguments),
             Self::Record(arguments) => record::run(arguments),
             Self::Top(arguments) => top::run(arguments),
+            Self::Metrics(arguments) => metrics::run(*arguments),
             Self::Import(arguments) => import::run(arguments),
             Self::Check(arguments) => check::run(&arguments),
             Self::Repair(arguments) => repair::run(&arguments),

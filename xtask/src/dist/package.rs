@@ -150,13 +150,13 @@ const MAINTAINER: &str = "The haltwise authors <haltwise@maintainers.invalid>";
 
 /// Ends the service before its program goes; it is not enabled unless somebody did that.
 const STOP: &str = "#!/bin/sh\nset -e\nif [ \"$1\" = remove ] && [ -d /run/systemd/system ]; then\n    \
-                    systemctl disable --now haltwise-record.service || true\nfi\n";
+                    systemctl disable --now haltwise-record.service haltwise-metrics.service || true\nfi\n";
 
 /// The licences of what a program contains.
 const THIRD: &str = "THIRD-PARTY-LICENSES";
 
 /// What only haltwise has.
-const SHARED: &str = "/usr/lib/haltwise/*\n/usr/lib/systemd/system/*\n/usr/share/man/man1/*\n/usr/share/bash-completion/completions/*\n\
+const SHARED: &str = "/usr/lib/haltwise/*\n/usr/lib/systemd/system/*\n/usr/share/haltwise/*\n/usr/share/man/man1/*\n/usr/share/bash-completion/completions/*\n\
                       /usr/share/fish/vendor_completions.d/*\n/usr/share/zsh/site-functions/*\n";
 
 const COPYRIGHT: &str = "haltwise: MIT or Apache-2.0, at your choice; its BPF programs: MIT or GPL-2.0.\n\

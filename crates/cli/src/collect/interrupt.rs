@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP end a recording cleanly.
+//! SIGINT, SIGTERM and SIGHUP end a recording cleanly; to a daemon, SIGHUP says that its configuration has changed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -20,6 +20,7 @@ pub(crate) fn outlive_file_size_limit() {
 #[derive(Debug)]
 pub(crate) struct Interrupt {
     signal: Arc<AtomicUsize>,
+    reload: Arc<AtomicBool>,
 }
 
 const WATCHED: [(i32, usize, &str); 3] = [
@@ -36,7 +37,29 @@ impl Interrupt {
             signal_hook::flag::register_usize(number, Arc::clone(&signal), code)
                 .with_context(|| format!("watch for {name}"))?;
         }
-        Ok(Self { signal })
+        Ok(Self {
+            signal,
+            reload: Arc::default(),
+        })
+    }
+
+    /// The same for a daemon: SIGHUP does not end it, see [`Interrupt::takes_reload`].
+    #[expect(dead_code, reason = "the pilot reads its configuration again")]
+    pub(crate) fn of_daemon() -> anyhow::Result<Self> {
+        let signal = Arc::new(AtomicUsize::new(0));
+        for (number, code, name) in WATCHED.into_iter().filter(|(number, ..)| *number != SIGHUP) {
+            signal_hook::flag::register_usize(number, Arc::clone(&signal), code)
+                .with_context(|| format!("watch for {name}"))?;
+        }
+        let reload = Arc::new(AtomicBool::new(false));
+        signal_hook::flag::register(SIGHUP, Arc::clone(&reload)).context("watch for SIGHUP")?;
+        Ok(Self { signal, reload })
+    }
+
+    /// Whether SIGHUP came to a daemon since this was last asked.
+    #[expect(dead_code, reason = "the pilot reads its configuration again")]
+    pub(crate) fn takes_reload(&self) -> bool {
+        self.reload.swap(false, Ordering::Relaxed)
     }
 
     /// The name of the signal that came, if one did.

@@ -338,6 +338,7 @@ fn help_is_as_committed_and_ends_with_examples() {
         "man",
         "now",
         "calibrate",
+        "metrics",
     ] {
         let mut arguments: Vec<&str> = vec![verb, "--help"];
         arguments.retain(|argument| !argument.is_empty());

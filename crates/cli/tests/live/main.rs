@@ -26,6 +26,7 @@ mod foreign_library;
 mod halt_loop;
 mod idle;
 mod interval;
+mod metrics;
 mod now;
 mod piped;
 mod plans;

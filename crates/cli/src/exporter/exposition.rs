@@ -1,0 +1,81 @@
+//! What is served: who adds metrics, rendered when somebody asks, with what that cost.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use haltwise_document::openmetrics::{Format, Kind, Labels, Metrics};
+use haltwise_host::clock;
+
+use super::figures::Scrapes;
+
+/// The most series where no other number is specified.
+pub(crate) const MOST_SERIES: usize = 10_000;
+
+/// Adds metrics.
+type Adds = Box<dyn Fn(&mut Metrics) + Send + Sync>;
+
+/// The metrics of this process.
+pub(crate) struct Exposition {
+    most_series: usize,
+    adds: Vec<Adds>,
+    cost: Mutex<Scrapes>,
+}
+
+impl fmt::Debug for Exposition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let most = self.most_series;
+        write!(f, "Exposition({most} series)")
+    }
+}
+
+impl Exposition {
+    /// Nothing yet but its own cost, and room for so many series of VMs.
+    pub(crate) fn new(most_series: usize) -> Self {
+        Self {
+            most_series,
+            adds: Vec::new(),
+            cost: Mutex::default(),
+        }
+    }
+
+    /// Also shows what this adds.
+    #[must_use]
+    pub(crate) fn with(mut self, add: impl Fn(&mut Metrics) + Send + Sync + 'static) -> Self {
+        self.adds.push(Box::new(add));
+        self
+    }
+
+    /// The text of this moment. What this very text costs is in the next.
+    pub(crate) fn render(&self, format: Format) -> String {
+        let before_ns = clock::thread_cpu_ns();
+        let mut metrics = Metrics::new(self.most_series);
+        self.adds.iter().for_each(|add| add(&mut metrics));
+        let mut cost = *self.cost();
+        cost.series = metrics.series() as u64;
+        cost.left_out_series = (cost.left_out_series).saturating_add(metrics.left_out() as u64);
+        metrics.add(Kind::Counter, PREFIX, &Labels::none(), &cost.counters());
+        metrics.add(Kind::Gauge, PREFIX, &Labels::none(), &cost.gauges());
+        let text = metrics.render(format);
+        cost.renders = cost.renders.saturating_add(1);
+        cost.render_cpu_ns =
+            (cost.render_cpu_ns).saturating_add(clock::thread_cpu_ns().saturating_sub(before_ns));
+        let mut known = self.cost();
+        // Requests that were refused meanwhile are counted there.
+        cost.refused_requests = known.refused_requests;
+        *known = cost;
+        text
+    }
+
+    /// A request was refused, or did not come in time.
+    pub(super) fn refused(&self) {
+        let mut cost = self.cost();
+        cost.refused_requests = cost.refused_requests.saturating_add(1);
+    }
+
+    fn cost(&self) -> MutexGuard<'_, Scrapes> {
+        self.cost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What metrics of this program itself begin with.
+pub(super) const PREFIX: &str = "haltwise_exporter";

@@ -1,0 +1,272 @@
+//! docs/metrics.md against the declarations, and what contrib/ asks for against docs/metrics.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use haltwise_document::Figures as _;
+use haltwise_document::figure::{Figure, leaves};
+use haltwise_document::openmetrics::{Declared, Format, Kind, declared};
+
+use super::figures::{
+    BuildNames, CostState, CostTotals, ExitTotals, HaltTotals, HostState, HostTotals, LostTotals,
+    MissingNames, Parameter, ScrapeState, ScrapeTotals, VmLabels, VmNames, VmState, WakeTotals,
+};
+use super::test::exposition;
+
+/// Metrics of one kind: their section, what they begin with, their labels, their declarations.
+type Listed = (
+    &'static str,
+    &'static str,
+    &'static str,
+    Kind,
+    &'static [Figure],
+);
+
+const OF_VMS: &str = "vm, uuid, pid";
+
+const LISTED: &[Listed] = &[
+    (
+        "VMs",
+        "haltwise_vm",
+        OF_VMS,
+        Kind::Counter,
+        HaltTotals::FIGURES,
+    ),
+    (
+        "VMs",
+        "haltwise_vm",
+        "vm, uuid, pid, source",
+        Kind::Counter,
+        WakeTotals::FIGURES,
+    ),
+    (
+        "VMs",
+        "haltwise_vm",
+        "vm, uuid, pid, reason",
+        Kind::Counter,
+        ExitTotals::FIGURES,
+    ),
+    ("VMs", "haltwise_vm", OF_VMS, Kind::Gauge, VmState::FIGURES),
+    (
+        "The host",
+        "haltwise_host",
+        "",
+        Kind::Counter,
+        HaltTotals::FIGURES,
+    ),
+    (
+        "The host",
+        "haltwise_host",
+        "source",
+        Kind::Counter,
+        WakeTotals::FIGURES,
+    ),
+    (
+        "The host",
+        "haltwise_host",
+        "",
+        Kind::Counter,
+        HostTotals::FIGURES,
+    ),
+    (
+        "The host",
+        "haltwise_host",
+        "",
+        Kind::Gauge,
+        HostState::FIGURES,
+    ),
+    (
+        "The host",
+        "haltwise_kvm",
+        "parameter",
+        Kind::Gauge,
+        Parameter::FIGURES,
+    ),
+    (
+        "haltwise itself",
+        "haltwise",
+        "place",
+        Kind::Counter,
+        LostTotals::FIGURES,
+    ),
+    (
+        "haltwise itself",
+        "haltwise_exporter",
+        "",
+        Kind::Counter,
+        CostTotals::FIGURES,
+    ),
+    (
+        "haltwise itself",
+        "haltwise_exporter",
+        "",
+        Kind::Gauge,
+        CostState::FIGURES,
+    ),
+    (
+        "haltwise itself",
+        "haltwise_exporter",
+        "",
+        Kind::Counter,
+        ScrapeTotals::FIGURES,
+    ),
+    (
+        "haltwise itself",
+        "haltwise_exporter",
+        "",
+        Kind::Gauge,
+        ScrapeState::FIGURES,
+    ),
+];
+
+/// Labels, with what they are about.
+const NAMES: &[(&str, &[Figure])] = &[
+    ("Labels of VMs", VmLabels::FIGURES),
+    ("haltwise_vm_info", VmNames::FIGURES),
+    ("haltwise_build_info", BuildNames::FIGURES),
+    ("haltwise_missing_info", MissingNames::FIGURES),
+];
+
+const OPENING: &str = "# Metrics
+
+`haltwise metrics` serves these on `http://127.0.0.1:9477/metrics` (`--listen`), as OpenMetrics 1.0 or in Prometheus' text
+format, whichever the client accepts; `--textfile FILE` writes them for the textfile collector of node_exporter; `--once`
+prints them. This page is made from the program's declarations.
+
+* Counters count from the start of haltwise, or from when a VM was first seen; those of the host's CPUs from its boot.
+* What is not known has no sample: without a source of wake-up latencies (`--mode stats`) there is no
+  `haltwise_vm_wake_latency_seconds`, and of a VM whose halts cannot be observed there is `haltwise_vm_observable` 0 and no count.
+* A VM that has ended is shown for two minutes more, so that the last of its counts is scraped.
+* Bounds of histograms are powers of two of nanoseconds, where KVM's own buckets end, too; a time that equals a bound to
+  the nanosecond is counted above it.
+* Beyond `--max-series` whole VMs are left out, the last seen first, and counted in
+  `haltwise_exporter_left_out_series_total`; the totals of the host have all VMs.
+* `pid` is there only where another VM has the same name and UUID. The host's name is `instance`, from Prometheus.
+* Only loopback and unix sockets are listened on: there is no authentication, and the names of VMs are no secret to who
+  may connect. Requests are limited to 8 KiB, 5 s and 16 connections at a time; a `Host` header that is not this host is
+  refused, so that no page in a browser can read them.
+
+[contrib/prometheus/haltwise.rules.yml](../contrib/prometheus/haltwise.rules.yml) has recording and alert rules,
+[contrib/grafana/haltwise.json](../contrib/grafana/haltwise.json) a dashboard,
+[contrib/haltwise-metrics.service](../contrib/haltwise-metrics.service) the unit of systemd.
+";
+
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|")
+}
+
+/// All metrics with their labels, by section in the order of the list.
+fn all() -> Vec<(&'static str, &'static str, Declared)> {
+    let of = |(section, prefix, labels, kind, figures): &Listed| {
+        let (section, labels) = (*section, *labels);
+        let metrics = leaves(figures).into_iter();
+        let metrics = metrics.filter_map(|leaf| declared(*kind, prefix, &leaf));
+        metrics
+            .map(move |it| (section, labels, it))
+            .collect::<Vec<_>>()
+    };
+    LISTED.iter().flat_map(of).collect()
+}
+
+fn page() -> String {
+    let mut page = OPENING.to_owned();
+    let mut last = "";
+    for (section, labels, metric) in all() {
+        if section != last {
+            let _ = write!(
+                page,
+                "\n## {section}\n\n| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n"
+            );
+            last = section;
+        }
+        let (name, kind) = (metric.sample(), metric.kind.as_str());
+        let _ = writeln!(
+            page,
+            "| `{name}` | {kind} | {labels} | {} |",
+            cell(metric.help)
+        );
+    }
+    for (name, figures) in NAMES {
+        let title = name
+            .strip_suffix("_info")
+            .map_or((*name).to_owned(), |_| format!("`{name}`"));
+        let _ = write!(page, "\n## {title}\n\n| label | meaning |\n| --- | --- |\n");
+        for leaf in leaves(figures) {
+            let _ = writeln!(
+                page,
+                "| `{}` | {} |",
+                leaf.figure.name,
+                cell(leaf.figure.meaning())
+            );
+        }
+    }
+    page
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// `UPDATE_GOLDEN=1 cargo test -p haltwise --lib published` makes the page.
+#[test]
+fn the_page_of_metrics_is_as_declared() {
+    let path = repository().join("docs/metrics.md");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(&path, page()).unwrap();
+    }
+    let published = fs::read_to_string(&path).unwrap_or_default();
+    assert!(published == page(), "docs/metrics.md is not as declared");
+}
+
+/// What is served is declared, with the same kind and meaning.
+#[test]
+fn what_is_served_is_on_the_page() {
+    let listed: BTreeMap<String, Declared> = all()
+        .into_iter()
+        .map(|(_, _, metric)| (metric.name.clone(), metric))
+        .collect();
+    let text = exposition().render(Format::OpenMetrics);
+    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+    let mut served = 0;
+    for (name, kind) in types.map(|line| line.split_once(' ').unwrap()) {
+        if kind == "info" {
+            let known = NAMES.iter().any(|(it, _)| *it == format!("{name}_info"));
+            assert!(known, "{name}");
+            continue;
+        }
+        let metric = listed.get(name).unwrap_or_else(|| panic!("{name}"));
+        assert_eq!(metric.kind.as_str(), kind, "{name}");
+        served += 1;
+    }
+    assert!(served > 30, "{served}");
+}
+
+/// Words that begin as our metrics do.
+fn mentioned(text: &str) -> BTreeSet<String> {
+    let is_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
+    let words = text.split(|c| !is_of_word(c));
+    let ours = words.filter(|word| word.starts_with("haltwise_"));
+    ours.map(str::to_owned).collect()
+}
+
+/// Rules and panels ask for nothing that is not served.
+#[test]
+fn contrib_asks_for_metrics_that_there_are() {
+    let mut there: BTreeSet<String> = NAMES.iter().map(|(name, _)| (*name).to_owned()).collect();
+    for (_, _, metric) in all() {
+        let name = metric.sample();
+        if metric.kind == Kind::Histogram {
+            there.extend(["bucket", "sum", "count"].map(|end| format!("{name}_{end}")));
+        }
+        there.insert(name);
+    }
+    for file in ["prometheus/haltwise.rules.yml", "grafana/haltwise.json"] {
+        let text = fs::read_to_string(repository().join("contrib").join(file)).unwrap();
+        let asked = mentioned(&text);
+        assert!(asked.len() > 8, "{file}");
+        let strange: Vec<_> = asked.difference(&there).collect();
+        assert!(strange.is_empty(), "{file}: {strange:?}");
+    }
+}

@@ -1,0 +1,250 @@
+//! What the exporter shows of made-up VMs, in the eyes of those who read it.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use haltwise_core::event::{Facts, Halt, HaltCounts, Knob, KnobScope, Lost, Observable, Vm};
+use haltwise_core::identity::Identity;
+use haltwise_core::ids::{Pid, VcpuId, VmIndex, VmKey};
+use haltwise_core::recording::{Missing, Roster};
+use haltwise_document::openmetrics::{Format, Metrics};
+
+use super::address::Address;
+use super::exposition::Exposition;
+use super::figures::BuildNames;
+use super::watched::{KEPT_NS, Watched};
+
+fn watched() -> Watched {
+    let text = str::to_owned;
+    let build = BuildNames {
+        version: text("0.1.0"),
+        source: text("bpf"),
+        mode: text("counts"),
+        host: text("host \"1\""),
+        kernel: text("6.1"),
+    };
+    let missing = vec![Missing {
+        field: text("package_uj"),
+        reason: text("/sys: no such file\nor directory"),
+    }];
+    Watched::new(build, missing, None)
+}
+
+fn vm(index: u32, name: &str) -> Vm {
+    Vm {
+        index: VmIndex(index),
+        key: VmKey {
+            pid: Pid(100 + index),
+            start_ticks: 1,
+            ordinal: 0,
+        },
+        name: name.to_owned(),
+        identity: Identity {
+            uuid: Some("6f1d2c3a-0b4e-4c5d-8e7f-a1b2c3d4e5f6".to_owned()),
+            ..Identity::default()
+        },
+        ..Vm::default()
+    }
+}
+
+fn counts(vm: u32, halts: u64) -> HaltCounts {
+    let mut counts = HaltCounts {
+        time_ns: 2_000,
+        interval_ns: 1_000,
+        vm: Some(VmIndex(vm)),
+        vcpu: Some(VcpuId(0)),
+        ..HaltCounts::default()
+    };
+    for at in 0..halts {
+        counts.count(&Halt {
+            halt_ns: 90_000,
+            waited: true,
+            poll_ns: Some(50_000),
+            window_ns: Some(50_000),
+            wake_latency_ns: Some(20_000 + at),
+            ..Halt::default()
+        });
+    }
+    counts
+}
+
+fn fed() -> Watched {
+    let mut watched = watched();
+    let roster = Roster {
+        vms: vec![
+            vm(0, "web\\\"1\n# EOF"),
+            vm(1, "alike"),
+            vm(2, "alike"),
+            Vm {
+                observable: Observable::No("no irqchip".to_owned()),
+                ..vm(3, "hidden")
+            },
+        ],
+        vcpus: Vec::new(),
+    };
+    let facts = Facts {
+        counts: vec![counts(0, 10), counts(1, 3), counts(2, 4)],
+        lost: vec![Lost {
+            time_ns: 1,
+            count: 5,
+            place: "ring buffer full".to_owned(),
+        }],
+        ..Facts::default()
+    };
+    watched.facts(&facts, &roster, 3_000);
+    watched.knobs(&[Knob {
+        time_ns: 1,
+        name: "halt_poll_ns".to_owned(),
+        scope: KnobScope::Host,
+        value: "200000".to_owned(),
+    }]);
+    watched
+}
+
+pub(super) fn exposition() -> Exposition {
+    let watched = std::sync::Mutex::new(fed());
+    Exposition::new(1_000).with(move |metrics| watched.lock().unwrap().add_to(metrics))
+}
+
+#[test]
+fn vms_alike_in_name_and_uuid_are_told_apart_and_hidden_ones_have_no_zeros() {
+    let text = exposition().render(Format::Prometheus);
+    let uuid = "uuid=\"6f1d2c3a-0b4e-4c5d-8e7f-a1b2c3d4e5f6\"";
+    for line in [
+        format!("haltwise_vm_halts_total{{vm=\"web\\\\\\\"1\\n# EOF\",{uuid}}} 10\n"),
+        format!("haltwise_vm_halts_total{{vm=\"alike\",{uuid}}} 3\n"),
+        format!("haltwise_vm_halts_total{{vm=\"alike\",{uuid},pid=\"102\"}} 4\n"),
+        format!("haltwise_vm_poll_fail_seconds_total{{vm=\"alike\",{uuid}}} 0.00015\n"),
+        format!("haltwise_vm_observable{{vm=\"hidden\",{uuid}}} 0\n"),
+        format!(
+            "haltwise_vm_wake_latency_seconds_bucket{{vm=\"alike\",{uuid},le=\"1.6384e-05\"}} 0\n"
+        ),
+        format!(
+            "haltwise_vm_wake_latency_seconds_bucket{{vm=\"alike\",{uuid},le=\"3.2768e-05\"}} 3\n"
+        ),
+        "haltwise_host_halts_total 17\n".to_owned(),
+        "haltwise_kvm_parameter{parameter=\"halt_poll_ns\"} 200000\n".to_owned(),
+        "haltwise_lost_events_total{place=\"ring buffer full\"} 5\n".to_owned(),
+    ] {
+        assert!(text.contains(&line), "{line}\n{text}");
+    }
+    assert!(!text.contains("haltwise_vm_halts_total{vm=\"hidden\""));
+}
+
+#[test]
+fn a_vm_that_ended_is_shown_a_while_and_stays_in_the_totals() {
+    let mut watched = fed();
+    let mut ended = Roster {
+        vms: vec![Vm {
+            to_ns: Some(4_000),
+            ..vm(1, "alike")
+        }],
+        vcpus: Vec::new(),
+    };
+    let text = |watched: &Watched| {
+        let mut metrics = Metrics::new(1_000);
+        watched.add_to(&mut metrics);
+        metrics.render(Format::Prometheus)
+    };
+    watched.facts(&Facts::default(), &ended, 5_000);
+    let shown = text(&watched);
+    assert!(shown.contains("haltwise_vm_halts_total{vm=\"alike\""));
+    assert!(
+        !shown.contains("haltwise_vm_observable{"),
+        "it is not there now"
+    );
+    ended.vms[0].to_ns = Some(4_000);
+    watched.facts(&Facts::default(), &ended, 4_000 + KEPT_NS);
+    let gone = text(&watched);
+    assert!(!gone.contains("haltwise_vm_halts_total{"));
+    assert!(gone.contains("haltwise_host_halts_total 17\n"));
+}
+
+#[test]
+fn what_does_not_fit_is_counted() {
+    let watched = std::sync::Mutex::new(fed());
+    let small = Exposition::new(90).with(move |metrics| watched.lock().unwrap().add_to(metrics));
+    let text = small.render(Format::Prometheus);
+    let series = text.lines().filter(|it| !it.starts_with('#')).count();
+    assert!(series < 100, "{series}");
+    assert!(!text.contains("left_out_series_total 0\n"), "{text}");
+    assert!(text.contains("haltwise_host_halts_total 17\n"));
+}
+
+#[test]
+fn only_this_machine_is_listened_to() {
+    for good in [
+        "127.0.0.1:9477",
+        "[::1]:0",
+        "localhost:80",
+        "unix:/run/x",
+        "127.3.2.1:1",
+    ] {
+        assert!(good.parse::<Address>().is_ok(), "{good}");
+    }
+    for bad in [
+        "0.0.0.0:9477",
+        "[::]:1",
+        "10.0.0.1:80",
+        "example.com:80",
+        "unix:x",
+        "unix:/",
+        "9477",
+        "",
+    ] {
+        assert!(bad.parse::<Address>().is_err(), "{bad}");
+    }
+    let why = "0.0.0.0:9477".parse::<Address>().unwrap_err();
+    assert!(why.contains("without authentication"), "{why}");
+}
+
+/// Gives a program a text; what it prints, or `None` where it is not installed.
+fn checked(program: &str, arguments: &[&str], text: &str) -> Option<(bool, String)> {
+    let command = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn();
+    let mut child = command.ok()?;
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    let done = child.wait_with_output().unwrap();
+    let said = [done.stdout, done.stderr].concat();
+    Some((
+        done.status.success(),
+        String::from_utf8_lossy(&said).into_owned(),
+    ))
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "a test that cannot run here says why")]
+fn promtool_finds_nothing_to_say() {
+    let text = exposition().render(Format::Prometheus);
+    match checked("promtool", &["check", "metrics"], &text) {
+        Some((good, said)) => assert!(good && said.is_empty(), "{said}{text}"),
+        None => println!("skipped: promtool is not installed (package prometheus)"),
+    }
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "a test that cannot run here says why")]
+fn the_reference_parser_of_openmetrics_reads_it() {
+    const READ: &str = "import sys\n\
+        try:\n    from prometheus_client.openmetrics.parser import text_string_to_metric_families as read\n\
+        except ImportError:\n    print('absent'); sys.exit(0)\n\
+        print(sum(len(f.samples) for f in read(sys.stdin.read())))\n";
+    let text = exposition().render(Format::OpenMetrics);
+    let samples = text.lines().filter(|it| !it.starts_with('#')).count();
+    match checked("python3", &["-c", READ], &text) {
+        Some((true, said)) if said.trim() == "absent" => {
+            println!("skipped: python's prometheus_client is not installed");
+        }
+        Some((good, said)) => assert!(good && said.trim() == samples.to_string(), "{said}{text}"),
+        None => println!("skipped: python3 is not installed"),
+    }
+}
