@@ -118,6 +118,7 @@ pub(crate) fn packages() -> Result<()> {
         "package",
         "--workspace",
         "--exclude=xtask",
+        "--exclude=haltwise-python",
         "--no-verify",
         "--allow-dirty",
         "--quiet",

@@ -11,6 +11,7 @@ mod dist;
 mod fuzz;
 mod kernels;
 mod page;
+mod python;
 mod repo;
 mod say;
 mod test_run;
@@ -43,6 +44,8 @@ enum Task {
     Fuzz(fuzz::Args),
     /// See that the fuzz targets work
     FuzzSmoke,
+    /// Build the Python package and run its tests
+    Python,
     /// Check the rules that no compiler knows
     Tidy,
 }
@@ -69,6 +72,7 @@ fn run(task: Task) -> Result<()> {
         Task::FuzzSmoke => fuzz::smoke(),
         Task::Bench(bench) => bench::run(&bench),
         Task::Kernels(args) => kernels::run(&args),
+        Task::Python => python::run(),
         Task::Tidy => tidy::run(),
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, bail};
 
-use crate::{check, kernels, repo, say, tool};
+use crate::{check, kernels, python, repo, say, tool};
 
 /// What `cargo xtask test` takes.
 #[derive(Debug, Clone, Copy, Default, clap::Args)]
@@ -55,6 +55,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
     })];
     step("packages of crates.io");
     outcome.push(check::packages());
+    step("Python package");
+    outcome.push(python::run());
     if !args.no_kernels {
         step("stock kernels under emulation");
         let left = LAST_BOOT.saturating_sub(began.elapsed());

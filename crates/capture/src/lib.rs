@@ -10,6 +10,7 @@
 //! | [`capture`] | reading: [`capture::Capture`] |
 //! | [`ring`] | a directory of captures, of which the oldest are dropped |
 //! | [`rows`] | the rows of a table: [`rows::Rows`] |
+//! | [`arrow`] | the same as Arrow record batches |
 //! | [`convert`] | from streams to Parquet, also of a capture that was cut |
 //! | [`check`] | whether a capture is whole |
 //! | [`repair`] | a capture of all that can be read of a damaged one |
@@ -32,6 +33,7 @@
 #![forbid(unsafe_code)]
 
 pub mod archive;
+pub mod arrow;
 mod batches;
 pub mod capture;
 pub mod check;

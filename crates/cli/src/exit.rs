@@ -21,17 +21,24 @@ pub(crate) enum Exit {
     Command(u8),
 }
 
+impl Exit {
+    /// Its number.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Unsupported => 3,
+            Self::Denied => 4,
+            Self::Partial => 5,
+            Self::Command(status) => status,
+        }
+    }
+}
+
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(match exit {
-            Exit::Done => 0,
-            Exit::Failed => 1,
-            Exit::Usage => 2,
-            Exit::Unsupported => 3,
-            Exit::Denied => 4,
-            Exit::Partial => 5,
-            Exit::Command(status) => status,
-        })
+        Self::from(exit.code())
     }
 }
 

@@ -1,9 +1,10 @@
 //! haltwise: finds out what halts cost the virtual machines of a host.
 //!
-//! This file wires; each verb is a file under `verb/`. It is a library so that a fuzzer can call it: nothing else is
-//! meant to.
+//! This file wires; each verb is a file under `verb/`. It is a library for the Python package, which calls [`answer`],
+//! and for a fuzzer.
 #![forbid(unsafe_code)]
 
+pub mod answer;
 mod apply;
 mod calibrate;
 mod collect;

@@ -4,6 +4,8 @@ use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
+use crate::terminal::kept;
+
 /// Nothing is shown of work shorter than this.
 const QUIET: Duration = Duration::from_secs(2);
 /// Between two updates.
@@ -31,7 +33,7 @@ impl Progress {
         Self {
             total,
             shown_at: None,
-            on_terminal: io::stderr().is_terminal(),
+            on_terminal: io::stderr().is_terminal() && !kept::is_on(),
         }
     }
 

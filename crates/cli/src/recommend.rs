@@ -23,7 +23,7 @@ pub(crate) mod goal;
 pub(crate) mod guest;
 pub(crate) mod rests;
 pub(crate) mod say;
-mod threads;
+pub(crate) mod threads;
 pub(crate) mod view;
 pub(crate) mod whatif;
 

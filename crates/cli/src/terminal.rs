@@ -6,6 +6,8 @@
 //! A reader that goes away (`haltwise report … | head`) is not an error. Nothing depends on colour: headings
 //! and notes have one on a terminal, unless `NO_COLOR` is set; clap colours help by the same rule.
 
+pub(crate) mod kept;
+
 use std::borrow::Cow;
 use std::io::{self, BufWriter, IsTerminal, Write};
 
@@ -116,6 +118,12 @@ pub(crate) fn json(result: &impl Serialize) -> serde_json::Result<String> {
 
 /// Prints a result as JSON. It goes out piece by piece: that of many VMs is far larger than what it is made of.
 pub(crate) fn print_json(result: &impl Serialize) -> Result<(), Failure> {
+    if kept::is_on() {
+        let mut bytes = Vec::new();
+        let outcome = write_json(result, &mut bytes);
+        kept::print(&bytes);
+        return written(outcome);
+    }
     written(write_json(result, BufWriter::new(io::stdout().lock())))
 }
 
@@ -162,6 +170,9 @@ pub(crate) fn page(width: usize, text: impl FnOnce(Style) -> String) -> Result<(
 
 /// Prints a result that need not be text.
 pub(crate) fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
+    if kept::print(bytes) {
+        return Ok(());
+    }
     let mut stdout = io::stdout().lock();
     written(stdout.write_all(bytes).and_then(|()| stdout.flush()))
 }
@@ -179,14 +190,28 @@ fn written(result: io::Result<()>) -> Result<(), Failure> {
 
 /// Says something about the work, on stderr. Errors are ignored: there is nobody to tell.
 pub(crate) fn say(text: &str) {
-    let mut stderr = io::stderr().lock();
-    drop(writeln!(stderr, "{}", escaped(text, |_| "?".to_owned())));
+    let text = escaped(text, |_| "?".to_owned());
+    if kept::say(&text) {
+        return;
+    }
+    drop(writeln!(io::stderr().lock(), "{text}"));
+}
+
+/// What failed, as one text whose further lines begin with blanks.
+pub(crate) fn error_text(failure: &Failure) -> String {
+    let error = format!("{:#}", failure.error).replace('\n', "\n  ");
+    harmless(&error)
+}
+
+/// A text without anything that steers a terminal.
+pub(crate) fn harmless(text: &str) -> String {
+    escaped(text, |_| "?".to_owned()).into_owned()
 }
 
 /// Prints an error and what to do about it. A line of the error's own begins with blanks, so that it can
 /// pose as nothing else.
 pub(crate) fn complain(failure: &Failure) {
-    let error = format!("{:#}", failure.error).replace('\n', "\n  ");
+    let error = error_text(failure);
     say(&format!("error: {error}"));
     if let Some(hint) = &failure.hint {
         say(&format!("hint: {hint}"));

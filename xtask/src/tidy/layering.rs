@@ -3,7 +3,7 @@
 use super::{Finding, Repo, Source};
 
 /// Our crates, with those of ours that each may depend on.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 11] = [
     ("crates/core", &[]),
     ("crates/capture", &["haltwise-core"]),
     ("crates/document", &[]),
@@ -21,6 +21,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
             "haltwise-host",
         ],
     ),
+    ("python", &["haltwise", "haltwise-capture"]),
     ("xtask", &["haltwise-core"]),
 ];
 

@@ -1,5 +1,6 @@
 //! The search's work, done by as many threads as there are CPUs.
 
+use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -7,6 +8,19 @@ use std::thread;
 use haltwise_core::tune::Crew;
 
 use crate::progress::{Progress, elapsed};
+
+thread_local! {
+    /// As many as whoever asks from this thread may have; 0 for one for each CPU.
+    static MOST: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Does work whose searches have so many threads at most; 0 for one for each CPU.
+pub(crate) fn at_most<T>(threads: usize, work: impl FnOnce() -> T) -> T {
+    let before = MOST.replace(threads);
+    let done = work();
+    MOST.set(before);
+    done
+}
 
 /// Threads, and a line that says how far they are.
 #[derive(Debug)]
@@ -16,10 +30,15 @@ pub(super) struct Threads {
 }
 
 impl Threads {
-    /// One for each CPU that this process may use.
+    /// One for each CPU that this process may use, unless the caller is to have fewer.
     pub(super) fn new() -> Self {
+        let cpus = thread::available_parallelism().map_or(1, usize::from);
+        let count = match MOST.get() {
+            0 => cpus,
+            most => most.min(cpus),
+        };
         Self {
-            count: thread::available_parallelism().map_or(1, usize::from),
+            count,
             progress: Mutex::new(Progress::start(None)),
         }
     }

@@ -1,0 +1,116 @@
+"""A fleet's captures on Spark: which captures there are, their accounts, and whether KVM's algorithm explains them.
+
+A row is a capture. Spark lists and fetches the files from whatever file system it knows and hands the rows out; in each
+task ``mapInArrow`` runs the code of the program in this package, which must be installed on the workers. Nothing here
+reads a file on the driver, so that local mode and a cluster run the same code.
+
+One ``spark-submit`` does it for a directory of captures::
+
+    spark-submit --master 'local[*]' "$(python -m haltwise.spark --path)" accounts hdfs:///captures -o hdfs:///accounts
+"""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from haltwise import tasks
+
+#: Bytes of captures that Spark hands to a task at a time, at least one capture.
+_BATCH_BYTES = 64 << 20
+
+#: Files of a capture, and archives of whole ones (``haltwise record -o -``).
+_FILES = "{capture.json,*.parquet,*.arrows,*.tar}"
+
+
+def captures(
+    spark: SparkSession,
+    paths: Union[str, Sequence[str]],
+    *,
+    fetch: Optional[bool] = None,
+    partitions: Optional[int] = None,
+) -> DataFrame:
+    """The captures below these directories, at any depth: a row each, with the column ``capture``, its path.
+
+    ``fetch`` has Spark read the files and carry them to the tasks, in the column ``files``; this is what all file
+    systems need but one that every worker has mounted. By default it is done unless the path is of scheme ``file``.
+    Archives (``*.tar``) are always carried. ``partitions`` is the number of tasks (by default four for each CPU).
+    """
+    paths = [paths] if isinstance(paths, str) else list(paths)
+    # Settings of ours are for our queries alone.
+    session = spark.newSession()
+    session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_BATCH_BYTES))
+    files = (
+        session.read.format("binaryFile")
+        .option("recursiveFileLookup", "true")
+        .option("pathGlobFilter", _FILES)
+        .load(paths)
+        .withColumn("name", F.element_at(F.split("path", "/"), -1))
+    )
+    is_archive = F.col("name").endswith(".tar")
+    above = F.regexp_replace("path", "/[^/]*$", "")
+    files = files.withColumn("capture", F.when(is_archive, F.col("path")).otherwise(above))
+    is_mounted = F.col("path").startswith("file:") if fetch is None else F.lit(not fetch)
+    content = F.when(is_mounted & ~is_archive, F.lit(None)).otherwise(F.col("content"))
+    one = F.struct(F.col("name").alias("name"), content.alias("content"))
+    is_capture = F.max(is_archive | (F.col("name") == "capture.json"))
+    parts = partitions or 4 * spark.sparkContext.defaultParallelism
+    return (
+        files.groupBy("capture")
+        .agg(F.collect_list(one).alias("files"), is_capture.alias("is_capture"))
+        .where("is_capture")
+        .select("capture", "files")
+        .repartition(parts)
+    )
+
+
+def accounts(frame: DataFrame) -> DataFrame:
+    """Where the halted time of each VM goes: rows by capture and VM, of whole numbers that add up.
+
+    A capture that cannot be read has one row, with ``error`` and without a VM; ``notes`` is what must be known about a
+    capture that can.
+    """
+    return _mapped(frame, tasks.ACCOUNTS, ("report", {}))
+
+
+def verify(frame: DataFrame, **options: Any) -> DataFrame:
+    """Check each capture against KVM's halt polling algorithm: a row each, with halts ``checked`` and ``differences``.
+
+    Options are those of :meth:`haltwise.Capture.verify`.
+    """
+    return _mapped(frame, tasks.VERIFIED, ("verify", options))
+
+
+def answers(frame: DataFrame, verb: str, **options: Any) -> DataFrame:
+    """What any verb that reads a capture prints with ``--json``: a row each, with the JSON as text in ``answer``."""
+    return _mapped(frame, tasks.ANSWERS, (verb, options))
+
+
+def _mapped(frame: DataFrame, kind: tasks.Kind, asked: Tuple[str, Dict[str, Any]]) -> DataFrame:
+    return frame.mapInArrow(tasks.Task(kind.name, *asked), kind.schema)
+
+
+def main(words: Optional[Iterable[str]] = None) -> None:
+    """What ``spark-submit`` runs."""
+    import argparse
+
+    parser = argparse.ArgumentParser(prog="haltwise.spark", description=__doc__.splitlines()[0])
+    parser.add_argument("--path", action="version", version=__file__, help="print this file's path, for spark-submit")
+    parser.add_argument("what", choices=["captures", "accounts", "verify"])
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="directories of captures")
+    parser.add_argument("-o", "--output", metavar="PATH", help="write Parquet there, instead of printing rows")
+    given = parser.parse_args(None if words is None else list(words))
+    spark = SparkSession.builder.appName(f"haltwise {given.what}").getOrCreate()
+    frame = captures(spark, given.paths)
+    jobs = {"captures": lambda it: it.select("capture"), "accounts": accounts, "verify": verify}
+    result = jobs[given.what](frame)
+    if given.output:
+        result.write.parquet(given.output)
+    else:
+        result.show(1000, truncate=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+//! The native half of the Python package `haltwise`: captures, their tables as Arrow streams, and answers of verbs.
+//!
+//! It holds no logic of its own: rows come from `haltwise-capture`, results from the verbs themselves
+//! ([`haltwise::answer`]). What is Python (types, errors, Spark) lies in `haltwise/`.
+#![forbid(unsafe_code)]
+#![cfg(feature = "extension")]
+
+mod capture;
+mod refusal;
+mod table;
+
+use pyo3::prelude::*;
+
+/// Functions and classes behind the package `haltwise`.
+#[pymodule]
+mod _native {
+    #[pymodule_export]
+    use crate::capture::{NativeCapture, answer, pack, unpack};
+    #[pymodule_export]
+    use crate::table::Table;
+}

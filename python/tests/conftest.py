@@ -1,0 +1,49 @@
+"""What tests share: the program that is built with the package, and captures."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+CAPTURES = ROOT / "crates/cli/tests/golden/captures"
+NAMES = sorted(path.name for path in CAPTURES.iterdir())
+
+
+@pytest.fixture
+def captures():
+    """The captures of the golden tests, which are made from seeds."""
+    return CAPTURES
+
+
+@pytest.fixture(scope="session")
+def fleet():
+    """Captures of many seeded hosts (the example `seeded_captures` of haltwise-capture)."""
+    return pathlib.Path(os.environ["HALTWISE_FLEET"])
+
+
+@pytest.fixture(scope="session")
+def program():
+    """Has the program answer a command line: its exit code, stdout and stderr."""
+
+    def run(*words):
+        done = subprocess.run([os.environ["HALTWISE_PROGRAM"], *map(str, words)], capture_output=True, text=True)
+        return done.returncode, done.stdout, done.stderr
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def answer_of(program):
+    """What the program prints with --json, or its error and hint."""
+
+    def run(*words):
+        code, out, said = program(*words, "--json")
+        # A verb may print a result and end with an error, where the result says nothing.
+        if "error: " in said:
+            return code, None, said
+        return code, json.loads(out), said
+
+    return run

@@ -1,0 +1,107 @@
+"""Spark: a plain loop, SQL over the tables and Spark's tasks give the same sums, to the unit."""
+
+import os
+import shutil
+import signal
+
+import pytest
+
+if not shutil.which("java"):
+    pytest.skip("java is not installed", allow_module_level=True)
+
+import duckdb
+
+import haltwise
+from haltwise import spark as fleet_of, tasks
+
+SUMS = ["halts", "halted_ns", "poll_success_ns", "poll_fail_ns", "sleep_ns", "polls_failed"]
+
+
+@pytest.fixture(scope="module")
+def spark():
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2,4]").appName("haltwise tests")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def looped(fleet):
+    """The sums of a plain loop."""
+    rows = []
+    for path in sorted(fleet.iterdir()):
+        rows += tasks.ACCOUNTS.rows(haltwise.open(path).account())
+    return [sum(row[name] for row in rows) for name in SUMS]
+
+
+def sums(frame):
+    rows = frame.collect()
+    assert not [row.error for row in rows if row.error]
+    return [sum(row[name] for row in rows) for name in SUMS]
+
+
+def test_spark_sums_what_a_loop_sums(spark, fleet, looped):
+    assert sums(fleet_of.accounts(fleet_of.captures(spark, str(fleet)))) == looped
+
+
+def test_sql_sums_what_a_loop_sums(fleet, looped):
+    halts, halted = 0, 0
+    for path in sorted(fleet.iterdir()):
+        table = haltwise.open(path).table("halts")
+        counted = duckdb.sql("SELECT count(*), sum(halt_ns)::BIGINT FROM table").fetchall()[0]
+        halts, halted = halts + counted[0], halted + counted[1]
+    assert [halts, halted] == looped[:2]
+
+
+def test_files_that_spark_carries_give_the_same(spark, fleet, looped, tmp_path):
+    few = sorted(fleet.iterdir())[:3]
+    shutil.copytree(few[0], tmp_path / "deep" / "down" / few[0].name)
+    shutil.copytree(few[1], tmp_path / few[1].name)
+    (tmp_path / "packed.tar").write_bytes(haltwise.open(few[2]).pack())
+    (tmp_path / "no-capture").mkdir()
+    (tmp_path / "no-capture" / "other.parquet").write_bytes(b"")
+    here = fleet_of.captures(spark, [str(path) for path in few])
+    carried = fleet_of.captures(spark, str(tmp_path), fetch=True)
+    assert carried.count() == 3
+    assert sums(fleet_of.accounts(carried)) == sums(fleet_of.accounts(here))
+
+
+def test_a_capture_that_cannot_be_read_costs_no_other(spark, fleet, tmp_path):
+    shutil.copytree(sorted(fleet.iterdir())[0], tmp_path / "good")
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "capture.json").write_text("{")
+    rows = fleet_of.verify(fleet_of.captures(spark, str(tmp_path))).collect()
+    good, bad = (next(row for row in rows if row.capture.endswith(name)) for name in ("good", "bad"))
+    assert good.error is None and good.checked > 0 and good.differences == 0
+    assert bad.checked is None and "capture.json" in bad.error
+
+
+def test_a_worker_that_is_killed_changes_nothing(spark, fleet, looped, tmp_path):
+    marker = str(tmp_path / "killed")
+    task = tasks.Task("accounts", "report", {})
+
+    def killed_once(batches):
+        for number, batch in enumerate(task(batches)):
+            if number == 1 and not os.path.exists(marker):
+                open(marker, "x").close()
+                os.kill(os.getpid(), signal.SIGKILL)
+            yield batch
+
+    captures = fleet_of.captures(spark, str(fleet), partitions=2)
+    assert sums(captures.mapInArrow(killed_once, tasks.ACCOUNTS.schema)) == looped
+    assert os.path.exists(marker)
+
+
+def test_the_command_line_writes_parquet(spark, fleet, looped, tmp_path):
+    fleet_of.main(["accounts", str(fleet), "-o", str(tmp_path / "out")])
+    assert sums(spark.read.parquet(str(tmp_path / "out"))) == looped

@@ -1,0 +1,171 @@
+//! `cargo xtask python`: builds the Python package as a wheel, installs it in an environment of its own in the build
+//! directory, and runs its tests. What is missing on this machine is `skipped: reason`.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::{repo, say, tool};
+
+/// What the tests need from PyPI.
+const NEEDED: &str = "python/tests/requirements.txt";
+
+/// Seeded captures: so many hosts, and halts of each VM.
+const FLEET: [&str; 2] = ["12", "300"];
+
+/// Builds and tests.
+pub(crate) fn run() -> Result<()> {
+    let root = repo::root();
+    let home = repo::target_dir().join("python");
+    let Some(environment) = environment(&root, &home)? else {
+        return Ok(());
+    };
+    lint(&root, &environment)?;
+    let wheel = wheel(&root, &home, &environment)?;
+    let pip = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--force-reinstall",
+    ];
+    tool::run(environment.python().args(pip).arg(wheel))?;
+    if tool::find("java").is_none() {
+        say::skipped("Spark: java is not installed");
+    }
+    let program = ["build", "--quiet", "-p", "haltwise", "--bin", "haltwise"];
+    tool::run(tool::cargo(&root).args(program))?;
+    let fleet = fleet(&root, &home)?;
+    let tests = [
+        "-m",
+        "pytest",
+        "-q",
+        "-rs",
+        "-p",
+        "no:cacheprovider",
+        "--durations=5",
+        ".",
+    ];
+    let mut pytest = environment.python();
+    pytest.current_dir(root.join("python/tests")).args(tests);
+    pytest.arg("--basetemp").arg(home.join("tmp"));
+    pytest.env("HALTWISE_FLEET", fleet);
+    pytest.env(
+        "HALTWISE_PROGRAM",
+        repo::target_dir().join("debug/haltwise"),
+    );
+    tool::run(pytest.env("PYTHONDONTWRITEBYTECODE", "1"))
+}
+
+/// Python with what the tests need.
+#[derive(Debug)]
+struct Environment(PathBuf);
+
+impl Environment {
+    fn program(&self, name: &str) -> Command {
+        Command::new(self.0.join("bin").join(name))
+    }
+
+    fn python(&self) -> Command {
+        let mut python = self.program("python");
+        // Spark's workers run what is run here.
+        python.env("PYSPARK_PYTHON", self.0.join("bin/python"));
+        python
+    }
+}
+
+/// Makes the environment, or brings it up to date. `None`, after `skipped: reason`, where this machine lacks Python or
+/// a registry.
+fn environment(root: &Path, home: &Path) -> Result<Option<Environment>> {
+    let missing = |what: &str| {
+        say::skipped(&format!("the Python package: {what} (tools/setup)"));
+        Ok(None)
+    };
+    let Some(python) = tool::find("python3") else {
+        return missing("python3 is not installed");
+    };
+    if tool::ask(Command::new(&python).args(["-c", "import venv, ensurepip"])).is_err() {
+        return missing("python3-venv is not installed");
+    }
+    let environment = Environment(home.join("venv"));
+    let needed = std::fs::read_to_string(root.join(NEEDED)).context("read what tests need")?;
+    let stamp = environment.0.join("installed.txt");
+    if std::fs::read_to_string(&stamp).is_ok_and(|installed| installed == needed) {
+        return Ok(Some(environment));
+    }
+    tool::ask(
+        Command::new(python)
+            .args(["-m", "venv"])
+            .arg(&environment.0),
+    )?;
+    let install = ["-m", "pip", "install", "--quiet", "--requirement"];
+    let installed = tool::ask(environment.python().args(install).arg(root.join(NEEDED)));
+    if let Err(error) = installed {
+        say::skipped(&format!("the Python package: {error:#}"));
+        return Ok(None);
+    }
+    std::fs::write(stamp, needed).context("note what is installed")?;
+    Ok(Some(environment))
+}
+
+/// Lints and types of the package: clippy without its feature sees an empty crate.
+fn lint(root: &Path, environment: &Environment) -> Result<()> {
+    let clippy = [
+        "clippy",
+        "--quiet",
+        "-p",
+        "haltwise-python",
+        "--features=extension",
+    ];
+    tool::run(
+        tool::cargo(root)
+            .args(clippy)
+            .args(["--", "-D", "warnings"]),
+    )?;
+    let mypy = ["--no-incremental", "--strict", "python/haltwise"];
+    let mut mypy_run = environment.program("mypy");
+    tool::run(mypy_run.current_dir(root).args(mypy))
+}
+
+/// Builds the wheel.
+fn wheel(root: &Path, home: &Path, environment: &Environment) -> Result<PathBuf> {
+    let wheels = home.join("wheels");
+    drop(std::fs::remove_dir_all(&wheels));
+    let mut maturin = environment.program("maturin");
+    maturin.current_dir(root.join("python"));
+    maturin.args([
+        "build",
+        "--quiet",
+        "--profile",
+        "dev",
+        "--auditwheel",
+        "skip",
+        "--out",
+    ]);
+    maturin
+        .arg(&wheels)
+        .arg("--interpreter")
+        .arg(environment.0.join("bin/python"));
+    tool::run(&mut maturin)?;
+    let built = std::fs::read_dir(&wheels).context("list wheels")?.next();
+    Ok(built.context("maturin has built no wheel")??.path())
+}
+
+/// Captures of seeded hosts.
+fn fleet(root: &Path, home: &Path) -> Result<PathBuf> {
+    let fleet = home.join("fleet");
+    drop(std::fs::remove_dir_all(&fleet));
+    let example = [
+        "run",
+        "--quiet",
+        "-p",
+        "haltwise-capture",
+        "--example",
+        "seeded_captures",
+        "--",
+    ];
+    tool::run(tool::cargo(root).args(example).arg(&fleet).args(FLEET))?;
+    Ok(fleet)
+}
