@@ -65,7 +65,8 @@ class Capture:
     @property
     def info(self) -> Result:
         """``capture.json``: who recorded what, where and how (``docs/capture-format.md``)."""
-        return json.loads(self._native.info())
+        info: Result = json.loads(self._native.info())
+        return info
 
     def tables(self) -> Dict[str, _native.Table]:
         """The tables by name, in the order of ``docs/capture-format.md``."""
@@ -215,4 +216,5 @@ def answer(verb: str, path: str, *, threads: int = 0, **options: Any) -> Result:
     if exit_code == _PARTIAL:
         notes = "; ".join(said) or "data was lost, is damaged or incomplete; the result says what is missing"
         warnings.warn(f"{verb} {path}: {notes}", DamageWarning, stacklevel=4)
-    return json.loads(text)
+    answered: Result = json.loads(text)
+    return answered

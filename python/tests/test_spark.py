@@ -57,8 +57,8 @@ def test_spark_sums_what_a_loop_sums(spark, fleet, looped):
 def test_sql_sums_what_a_loop_sums(fleet, looped):
     halts, halted = 0, 0
     for path in sorted(fleet.iterdir()):
-        table = haltwise.open(path).table("halts")
-        counted = duckdb.sql("SELECT count(*), sum(halt_ns)::BIGINT FROM table").fetchall()[0]
+        rows = haltwise.open(path).table("halts")
+        counted = duckdb.sql("SELECT count(*), sum(halt_ns)::BIGINT FROM rows").fetchall()[0]
         halts, halted = halts + counted[0], halted + counted[1]
     assert [halts, halted] == looped[:2]
 

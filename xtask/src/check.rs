@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 
-use crate::{fuzz, page, repo, say, test_run, tidy, tool};
+use crate::{fuzz, page, python, repo, say, test_run, tidy, tool};
 
 /// What `cargo xtask check` takes.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -26,6 +26,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     step("the page's script and style", page::lint)?;
     step("BPF programs", bpf)?;
     step("clippy", clippy)?;
+    step("clippy of the Python package", python::clippy)?;
     step("documentation", documentation)?;
     step("packages of crates", packages)?;
     if args.fuzz {

@@ -21,7 +21,7 @@ pub(crate) fn run() -> Result<()> {
     let Some(environment) = environment(&root, &home)? else {
         return Ok(());
     };
-    lint(&root, &environment)?;
+    types(&root, &environment)?;
     let wheel = wheel(&root, &home, &environment)?;
     let pip = [
         "-m",
@@ -110,23 +110,18 @@ fn environment(root: &Path, home: &Path) -> Result<Option<Environment>> {
     Ok(Some(environment))
 }
 
-/// Lints and types of the package: clippy without its feature sees an empty crate.
-fn lint(root: &Path, environment: &Environment) -> Result<()> {
-    let clippy = [
-        "clippy",
-        "--quiet",
-        "-p",
-        "haltwise-python",
-        "--features=extension",
-    ];
-    tool::run(
-        tool::cargo(root)
-            .args(clippy)
-            .args(["--", "-D", "warnings"]),
-    )?;
-    let mypy = ["--no-incremental", "--strict", "python/haltwise"];
-    let mut mypy_run = environment.program("mypy");
-    tool::run(mypy_run.current_dir(root).args(mypy))
+/// Lints of the native half: without its feature the crate is empty. Needs no Python.
+pub(crate) fn clippy() -> Result<()> {
+    let package = ["clippy", "-p", "haltwise-python", "--features=extension"];
+    let mut clippy = tool::cargo(&repo::root());
+    tool::run(clippy.args(package).args(["--", "-D", "warnings"]))
+}
+
+/// Types of the other half.
+fn types(root: &Path, environment: &Environment) -> Result<()> {
+    let mypy = ["--no-incremental", "--strict", "haltwise"];
+    let mut checked = environment.program("mypy");
+    tool::run(checked.current_dir(root.join("python")).args(mypy))
 }
 
 /// Builds the wheel.
@@ -135,11 +130,12 @@ fn wheel(root: &Path, home: &Path, environment: &Environment) -> Result<PathBuf>
     drop(std::fs::remove_dir_all(&wheels));
     let mut maturin = environment.program("maturin");
     maturin.current_dir(root.join("python"));
+    // Other features of what both use make this build share nothing with the workspace's: it is to be soon.
     maturin.args([
         "build",
         "--quiet",
         "--profile",
-        "dev",
+        "demo",
         "--auditwheel",
         "skip",
         "--out",
