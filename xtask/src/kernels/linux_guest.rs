@@ -187,7 +187,7 @@ pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path, depth: Dept
     );
     wrong += tell(
         "inside",
-        &inside::judge(&run.out_dir.join("inside"), binaries),
+        &inside::judge(&run.out_dir.join("inside"), binaries, depth),
     );
     if depth == Depth::Thorough {
         wrong += tell("tuned", &tuned::judge(&run.out_dir.join("tuned"), binaries));

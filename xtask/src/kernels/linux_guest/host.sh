@@ -201,13 +201,18 @@ specified() { # VM
     qmp "$1" stop >/dev/null
 }
 
-# Records inside the guest what its CPUs poll and halt. KVM's counters are read while it stands still.
+# Records inside the guest what its CPUs poll and halt, and beside it its halts in KVM. KVM's counters are read while it
+# stands still.
 inside() { # VM, size of each load
     mkdir /out/inside
     counters "$1" >/out/inside/kvm.before
-    qmp "$1" cont >/dev/null
-    guest "$1" "sh /inside.sh $2" >/out/inside/said
-    qmp "$1" stop >/dev/null
+    cat >/run/inside.sh <<END
+guest-tool qmp /run/$1.qmp cont >/dev/null
+echo 'sh /inside.sh $2' | nc $(address_of "$1") 7 >/out/inside/said
+guest-tool qmp /run/$1.qmp stop >/dev/null
+END
+    haltwise record --rung bpf --vm "$1" --json -o /out/inside/host -- sh /run/inside.sh >/out/inside/host.json \
+        2>/out/inside/host.err || fail "inside: record of the host returned $?: $(cat /out/inside/host.err)"
     counters "$1" >/out/inside/kvm.after
     qmp "$1" cont >/dev/null
     guest "$1" 'tar -c -C /run/inside .' | tar -x -C /out/inside || fail "inside: no results: $(cat /out/inside/said)"

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
-# What is recorded inside the Linux guest: its own idle CPUs, under sets of its governor's parameters. The kernel's own
-# counters of cpuidle are read before and after.
+# What is recorded inside the Linux guest: its own idle CPUs, under sets of its governor's parameters, then by the other
+# sources. The kernel's own counters of cpuidle are read before and after.
 out=/run/inside
 params=/sys/module/haltpoll/parameters
 
@@ -75,8 +75,24 @@ under_sets() { # size of each load
     counters >$out/after
 }
 
+# One load, recorded by another source.
+by_source() { # name, size of the load, arguments of record
+    into=$out/$1
+    mkdir $into
+    counters >$into/first
+    # shellcheck disable=SC2086
+    haltwise record --guest $3 --buffer 4 --json -o $into/capture -- sh /inside.sh once "$into" "$2" \
+        >$into/record.json 2>$into/record.err || echo "record --guest $3 returned $?: $(cat $into/record.err)" >$out/failed
+    counters >$into/last
+}
+
 case $1 in
 under-sets) under_sets "$2" ;;
+once)
+    counters >"$2/before"
+    load "$3"
+    counters >"$2/after"
+    ;;
 tuned)
     out=/run/tuned
     mkdir $out
@@ -91,5 +107,8 @@ tuned)
     haltwise record --guest --buffer 4 --json -o $out/capture -- sh /inside.sh under-sets "$1" \
         >$out/record.json 2>$out/record.err || echo "record --guest returned $?: $(cat $out/record.err)" >$out/failed
     counters >$out/last
+    [ ! -d $params ] || start_over
+    by_source tracepoints 400 "--source tracepoints"
+    by_source stats 60 "--mode stats --interval 200ms"
     ;;
 esac
