@@ -10,7 +10,9 @@ use std::io::{BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use haltwise_core::event::{Halt, HaltCounts, HostSample, Knob, Lost, Vcpu, Vm, WindowChange};
+use haltwise_core::event::{
+    Halt, HaltCounts, HostSample, IdleState, Knob, Lost, Vcpu, Vm, WindowChange,
+};
 use haltwise_core::exit::Exits;
 use haltwise_core::profile::{Frame, Sample, Stack, Thread};
 
@@ -202,6 +204,11 @@ impl Capture {
 
     /// The host's own state.
     pub fn host_samples(&self) -> Result<Rows<HostSample>, CaptureReadError> {
+        self.table()
+    }
+
+    /// The states of its CPUs' idle time. None where there is no cpuidle.
+    pub fn idle_states(&self) -> Result<Rows<IdleState>, CaptureReadError> {
         self.table()
     }
 

@@ -5,7 +5,7 @@
 use std::io::Cursor;
 use std::path::PathBuf;
 
-use haltwise_core::event::{Halt, HaltCounts, HostSample, Knob, Lost, WindowChange};
+use haltwise_core::event::{Halt, HaltCounts, HostSample, IdleState, Knob, Lost, WindowChange};
 use haltwise_core::exit::Exits;
 use haltwise_core::profile::{Frame, Sample, Stack, Thread};
 
@@ -32,6 +32,7 @@ pub fn stream(bytes: &[u8]) -> u64 {
         + rows::<HaltCounts>(bytes)
         + rows::<Knob>(bytes)
         + rows::<HostSample>(bytes)
+        + rows::<IdleState>(bytes)
         + rows::<Lost>(bytes)
         + rows::<Exits>(bytes)
         + rows::<Frame>(bytes)

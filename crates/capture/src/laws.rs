@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use haltwise_core::event::{HostSample, WindowChange};
+use haltwise_core::event::{HostSample, IdleState, WindowChange};
 use haltwise_core::exit::Exits;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::profile::Sample;
@@ -197,6 +197,10 @@ impl Laws {
     pub(crate) fn sample(&mut self, row: &Sample) -> Result<(), Law> {
         self.holds(row.time_ns)?;
         self.knows(row.vm)
+    }
+
+    pub(crate) fn idle_state(&mut self, row: &IdleState) -> Result<(), Law> {
+        self.holds(row.time_ns)
     }
 
     pub(crate) fn host_sample(&mut self, row: &HostSample) -> Result<(), Law> {

@@ -14,7 +14,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use haltwise_core::event::{Facts, Halt, HaltCounts, HostSample, Knob, Lost, WindowChange};
+use haltwise_core::event::{
+    Facts, Halt, HaltCounts, HostSample, IdleState, Knob, Lost, WindowChange,
+};
 use haltwise_core::exit::Exits;
 use haltwise_core::ids::{Tid, VcpuId, VmIndex};
 use haltwise_core::profile::{Frame, Rows, Sample, Stack, Thread};
@@ -30,6 +32,7 @@ use crate::info::{self, CaptureInfo, Ended, FILE, SCHEMA, State, TableSize};
 use crate::spare::{self, Spare};
 use crate::stream::TableStream;
 use crate::table::Table;
+use crate::tables::Row;
 
 /// A capture that is being written.
 ///
@@ -44,6 +47,8 @@ pub struct Recording {
     knobs: TableStream,
     host: TableStream,
     lost: TableStream,
+    /// Made with the first row, where there is cpuidle.
+    idle_states: Option<TableStream>,
     /// Made with the first exits.
     exits: Option<TableStream>,
     /// Made with the first samples: frames, stacks, threads, samples.
@@ -228,6 +233,7 @@ impl Recording {
             knobs,
             host,
             lost,
+            idle_states: None,
             exits: None,
             profile: None,
             directory,
@@ -319,6 +325,7 @@ impl Recording {
             wait(Some(&mut self.host), &mut waiting.host, &facts.host, now),
         ];
         self.take_waits(waits, &mut failures);
+        failures.push(self.write_idle_states(&facts.idle_states, now));
         failures.push(self.write_exits(&facts.exits, now));
         failures.push(self.write_profile(&facts.profile, now));
         // Last, so that it holds what the tables before have lost.
@@ -342,7 +349,8 @@ impl Recording {
             &mut self.host,
             &mut self.lost,
         ];
-        let streams = always.into_iter().chain(&mut self.exits);
+        let optional = self.idle_states.iter_mut().chain(&mut self.exits);
+        let streams = always.into_iter().chain(optional);
         let mut streams = streams.chain(self.profile.iter_mut().flatten());
         streams.try_for_each(TableStream::sync)?;
         if self.has_new_names {
@@ -405,19 +413,26 @@ impl Recording {
         wait(Some(&mut self.lost), waiting, &lost, now).failed
     }
 
+    /// Not every machine has cpuidle: a recording without these rows has no table of them either.
+    fn write_idle_states(&mut self, rows: &[IdleState], now: bool) -> Option<CaptureWriteError> {
+        let waiting = &mut self.backlog.waiting.idle_states;
+        let has_rows = !(rows.is_empty() && waiting.is_empty());
+        let made = make::<IdleState>(&mut self.idle_states, has_rows, &self.directory);
+        self.has_new_names |= matches!(made, Ok(true));
+        let waited = wait(self.idle_states.as_mut(), waiting, rows, now);
+        self.refuse(Table::IdleStates, waited.dropped);
+        made.err().or(waited.failed)
+    }
+
     /// Few recordings hold exits: those that do not have no table of them either.
     fn write_exits(&mut self, rows: &[Exits], now: bool) -> Option<CaptureWriteError> {
         let waiting = &mut self.backlog.waiting.exits;
-        let mut failed = None;
-        if self.exits.is_none() && !(rows.is_empty() && waiting.is_empty()) {
-            match TableStream::create::<Exits>(&self.directory) {
-                Ok(stream) => (self.exits, self.has_new_names) = (Some(stream), true),
-                Err(error) => failed = Some(error),
-            }
-        }
+        let has_rows = !(rows.is_empty() && waiting.is_empty());
+        let made = make::<Exits>(&mut self.exits, has_rows, &self.directory);
+        self.has_new_names |= matches!(made, Ok(true));
         let waited = wait(self.exits.as_mut(), waiting, rows, now);
         self.refuse(Table::Exits, waited.dropped);
-        failed.or(waited.failed)
+        made.err().or(waited.failed)
     }
 
     /// What samples point to goes first, so that a capture that was cut holds it too.
@@ -552,7 +567,8 @@ impl Recording {
             &self.host,
             &self.lost,
         ];
-        let streams = always.into_iter().chain(&self.exits);
+        let optional = self.idle_states.iter().chain(&self.exits);
+        let streams = always.into_iter().chain(optional);
         streams.chain(self.profile.iter().flatten())
     }
 
@@ -606,6 +622,7 @@ impl Recording {
         let waiting = std::mem::take(&mut self.backlog.waiting);
         self.refuse(Table::Knobs, waiting.knobs.len());
         self.refuse(Table::HostSamples, waiting.host.len());
+        self.refuse(Table::IdleStates, waiting.idle_states.len());
         self.refuse(Table::Exits, waiting.exits.len());
         self.refuse(Table::SampleFrames, waiting.profile.frames.len());
         self.refuse(Table::SampleStacks, waiting.profile.stacks.len());
@@ -629,6 +646,19 @@ fn remove_all(directory: &Directory) -> std::io::Result<()> {
     directory.remove(spare::NAME)?;
     directory.remove(FILE)?;
     directory.unmake()
+}
+
+/// Makes a table's stream if it has rows and there is none yet; says whether it did.
+fn make<R: Row>(
+    stream: &mut Option<TableStream>,
+    has_rows: bool,
+    directory: &Directory,
+) -> Result<bool, CaptureWriteError> {
+    if stream.is_some() || !has_rows {
+        return Ok(false);
+    }
+    *stream = Some(TableStream::create::<R>(directory)?);
+    Ok(true)
 }
 
 /// All or none: what is made of them is removed again.

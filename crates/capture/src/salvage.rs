@@ -259,6 +259,9 @@ macro_rules! of_table {
             $crate::table::Table::HostSamples => {
                 $function::<haltwise_core::event::HostSample> $arguments
             }
+            $crate::table::Table::IdleStates => {
+                $function::<haltwise_core::event::IdleState> $arguments
+            }
             $crate::table::Table::Lost => $function::<haltwise_core::event::Lost> $arguments,
             $crate::table::Table::Vms => $function::<haltwise_core::event::Vm> $arguments,
             $crate::table::Table::Vcpus => $function::<haltwise_core::event::Vcpu> $arguments,

@@ -24,6 +24,8 @@ pub enum Table {
     Knobs,
     /// The host's own state.
     HostSamples,
+    /// The states of its CPUs' idle time.
+    IdleStates,
     /// Events that never reached the recorder.
     Lost,
     /// VMs that were seen.
@@ -44,12 +46,13 @@ pub enum Table {
 
 impl Table {
     /// All of them, in the order in which they are written.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Halts,
         Self::WindowChanges,
         Self::HaltCounts,
         Self::Knobs,
         Self::HostSamples,
+        Self::IdleStates,
         Self::Lost,
         Self::Vms,
         Self::Vcpus,
@@ -61,12 +64,13 @@ impl Table {
     ];
 
     /// The tables that grow while recording, each as a stream. The others come from the roster.
-    pub const STREAMED: [Self; 11] = [
+    pub const STREAMED: [Self; 12] = [
         Self::Halts,
         Self::WindowChanges,
         Self::HaltCounts,
         Self::Knobs,
         Self::HostSamples,
+        Self::IdleStates,
         Self::Lost,
         Self::Exits,
         Self::SampleFrames,
@@ -79,7 +83,8 @@ impl Table {
     pub fn is_optional(self) -> bool {
         matches!(
             self,
-            Self::Exits
+            Self::IdleStates
+                | Self::Exits
                 | Self::SampleFrames
                 | Self::SampleStacks
                 | Self::SampleThreads
@@ -95,6 +100,7 @@ impl Table {
             Self::HaltCounts => "halt_counts",
             Self::Knobs => "knobs",
             Self::HostSamples => "host_samples",
+            Self::IdleStates => "idle_states",
             Self::Lost => "lost",
             Self::Vms => "vms",
             Self::Vcpus => "vcpus",
@@ -124,6 +130,7 @@ impl Table {
             Self::HaltCounts => tables::halt_counts::COLUMNS,
             Self::Knobs => tables::knobs::COLUMNS,
             Self::HostSamples => tables::host_samples::COLUMNS,
+            Self::IdleStates => tables::idle_states::COLUMNS,
             Self::Lost => tables::lost::COLUMNS,
             Self::Vms => tables::vms::COLUMNS,
             Self::Vcpus => tables::vcpus::COLUMNS,

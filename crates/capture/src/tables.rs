@@ -16,6 +16,7 @@ pub(crate) mod exits;
 pub(crate) mod halt_counts;
 pub(crate) mod halts;
 pub(crate) mod host_samples;
+pub(crate) mod idle_states;
 pub(crate) mod knobs;
 pub(crate) mod lost;
 pub(crate) mod samples;

@@ -11,9 +11,11 @@
 //! | [`series`] | windows and polling over time, in slots that widen by themselves |
 //! | [`seen`] | ceilings, settings, losses: small tables that cannot grow without end |
 //! | [`within`] | what of it lies within the time in which somebody was watched |
+//! | [`idle`] | how long the CPUs were in each state of cpuidle |
 //! | [`ledger`] | the accounts of all vCPUs, and what the host says of itself |
 //! | [`worth`] | what polling cost here and what it spared |
 
+pub mod idle;
 pub mod ledger;
 pub mod parts;
 pub mod seen;

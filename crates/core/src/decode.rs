@@ -17,6 +17,7 @@
 
 mod ceiling;
 pub mod group;
+pub mod idle;
 mod order;
 mod thread;
 pub mod waker;

@@ -391,6 +391,34 @@ pub struct HostSample {
     pub idle_ns: Option<u64>,
     /// Energy that CPU packages used since the recording began, in microjoules (RAPL); at the same times.
     pub package_uj: Option<u64>,
+    /// Cycles that CPUs ran since the recording began, all of them together (`PERF_COUNT_HW_CPU_CYCLES`, which stands
+    /// still with the CPU); at the same times.
+    pub cycles: Option<u64>,
+    /// Instructions that they retired.
+    pub instructions: Option<u64>,
+}
+
+/// A state of cpuidle, of all CPUs together, since boot. Looked at when [`HostSample::idle_ns`] is.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct IdleState {
+    /// When.
+    pub time_ns: u64,
+    /// Its number, from the shallowest on.
+    pub state: u32,
+    /// What its driver calls it, for example `POLL`, `C1E`.
+    pub name: String,
+    /// How its driver describes it.
+    pub description: String,
+    /// CPUs that have it.
+    pub cpus: u32,
+    /// How often it was entered.
+    pub entries: u64,
+    /// Time spent in it.
+    pub residency_ns: u64,
+    /// Entries that ended before the state's target residency, while a shallower one was to be had.
+    pub above: Option<u64>,
+    /// Entries that lasted long enough for the next deeper state.
+    pub below: Option<u64>,
 }
 
 /// Events that never reached us.
@@ -502,6 +530,8 @@ pub struct Facts {
     pub knobs: Vec<Knob>,
     /// The host's own state.
     pub host: Vec<HostSample>,
+    /// The states of its CPUs' idle time.
+    pub idle_states: Vec<IdleState>,
     /// Losses.
     pub lost: Vec<Lost>,
     /// Exits, counted per vCPU, cause and interval.
@@ -518,6 +548,7 @@ impl Facts {
             && self.counts.is_empty()
             && self.knobs.is_empty()
             && self.host.is_empty()
+            && self.idle_states.is_empty()
             && self.lost.is_empty()
             && self.exits.is_empty()
             && self.profile.is_empty()

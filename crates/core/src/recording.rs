@@ -17,6 +17,8 @@ pub enum Rung {
     Bpf,
     /// Tracepoints through perf events.
     Tracepoints,
+    /// cpuidle's own counters of this machine's CPUs.
+    Cpuidle,
     /// A recording of another tool.
     Import,
 }
@@ -27,6 +29,7 @@ impl Rung {
         match self {
             Self::Bpf => "bpf",
             Self::Tracepoints => "tracepoints",
+            Self::Cpuidle => "cpuidle",
             Self::Import => "import",
         }
     }
@@ -59,8 +62,8 @@ pub enum Mode {
     Full,
     /// Histograms only, kept in the kernel by our programs.
     Counts,
-    /// KVM's own counters and histograms (`struct kvm_vcpu_stat_generic`), read once an interval: nothing
-    /// of ours runs when a vCPU halts.
+    /// KVM's own counters and histograms (`struct kvm_vcpu_stat_generic`), or cpuidle's counters in a guest, read once
+    /// an interval: nothing of ours runs when a vCPU halts.
     Stats,
 }
 
@@ -92,12 +95,12 @@ impl FromStr for Rung {
     type Err = UnknownName;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::Bpf, Self::Tracepoints]
+        [Self::Bpf, Self::Tracepoints, Self::Cpuidle]
             .into_iter()
             .find(|rung| rung.as_str() == text)
             .ok_or_else(|| UnknownName {
                 given: text.to_owned(),
-                known: "bpf, tracepoints",
+                known: "bpf, tracepoints, cpuidle",
             })
     }
 }

@@ -107,7 +107,7 @@ prop_compose! {
     ) -> HostSample {
         HostSample {
             time_ns, cpus: 2, busy_ns, total_ns, cpu_pressure_ns, recorder_cpu_ns,
-            bpf_cpu_ns: None, recorder_rss_bytes, steal_ns: None, idle_ns: None, package_uj: None,
+            bpf_cpu_ns: None, recorder_rss_bytes, steal_ns: None, idle_ns: None, package_uj: None, cycles: None, instructions: None,
         }
     }
 }

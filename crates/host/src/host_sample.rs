@@ -29,6 +29,8 @@ pub fn read(root: &Root, kernel_cpu_ns: Option<u64>) -> Result<HostSample, RootE
         steal_ns: stat.steal.map(|steal| steal.saturating_mul(ns_per_tick)),
         idle_ns: None,
         package_uj: None,
+        cycles: None,
+        instructions: None,
     })
 }
 

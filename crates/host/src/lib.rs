@@ -13,12 +13,15 @@
 //! | [`exits`] | what to record of exits, and what the kernel calls its reasons |
 //! | [`profile`] | samples of the threads of VMMs |
 //! | [`root`] | where `/proc`, `/sys` and `/dev` are; reads with errors that name the path |
+//! | [`cpuidle`] | what cpuidle has counted, for a guest's own recording |
 //! | `cpus` | which CPUs this machine has |
+//! | [`cycles`] | cycles and instructions that the CPUs' PMUs count |
 //! | [`discovery`] | which VMs run here, their names and threads, the roster |
 //! | [`knob`] | the only writer: parameters set, journaled and undone |
 //! | [`params`] | the settings in force, and what changed |
 //! | [`companion`] | processes that a recorder starts beside itself |
 //! | [`guest_agent`] | parameters in a Linux guest, by its QEMU guest agent |
+//! | `idle` | this machine and its own idle CPUs |
 //! | [`host_sample`] | how busy the host is, and what the recorder takes of it |
 //! | [`sandbox`] | what a process gives up before it touches what others may have written |
 //! | [`support`] | which sources this host allows, and the traps of its kernel |
@@ -33,13 +36,16 @@ pub mod clock;
 pub mod collector;
 pub mod command;
 pub mod companion;
+pub mod cpuidle;
 mod cpus;
+pub mod cycles;
 pub mod discovery;
 pub mod exits;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod guest_agent;
 pub mod host_sample;
+mod idle;
 pub mod knob;
 pub mod params;
 pub mod perf;

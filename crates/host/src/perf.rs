@@ -9,10 +9,13 @@
 //! `open` and `ring` do the I/O; `record`, `events`, `counts` and `filter` are pure, as is what order
 //! and meaning come from: [`haltwise_core::decode`]. `collector` joins them.
 //!
+//! `idle` records this machine's own idle CPUs by the same means (`record --guest`).
+//!
 //! What this source cannot see is named by [`Collector::missing`](crate::collector::Collector::missing):
 //! ceilings of single VMs before a clamp shows them, wake sources of halts that only polled, guests
 //! that switched host polling off.
 
+mod buffer;
 pub(crate) mod collector;
 mod counts;
 mod events;
@@ -20,6 +23,7 @@ pub(crate) mod explain;
 mod filter;
 #[doc(hidden)]
 pub mod fuzz;
+mod idle;
 mod limits;
 pub(crate) mod open;
 mod places;
@@ -29,3 +33,4 @@ mod recorded;
 mod ring;
 
 pub use self::collector::PerfCollector;
+pub use self::idle::IdlePerfCollector;

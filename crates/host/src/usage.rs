@@ -3,10 +3,15 @@
 //! All are counters that only grow; what matters is the difference of two readings. A host that does
 //! not keep one of them gives [`RootError`], never zero.
 
-use haltwise_core::event::HostSample;
+use std::collections::BTreeMap;
+
+use haltwise_core::event::{Facts, HostSample, IdleState};
 use haltwise_core::ids::Tid;
 use haltwise_core::recording::Missing;
 
+use crate::collector::CollectError;
+use crate::cycles::{Counted, Cycles};
+use crate::discovery::printable;
 use crate::root::{Root, RootError};
 
 /// CPU time that a thread has used, in nanoseconds.
@@ -34,31 +39,99 @@ pub struct Idle {
 /// The state named `POLL` does not count: the CPU spins in it (`drivers/cpuidle/poll_state.c`). The time
 /// of a state is added when it is left (`cpuidle_enter_state`), in microseconds.
 pub fn idle(root: &Root) -> Result<Idle, RootError> {
-    let folder = "sys/devices/system/cpu";
     let mut idle = Idle {
         cpus: 0,
         idle_ns: 0,
     };
-    for cpu in numbered(root, folder, "cpu")? {
-        let folder = format!("{folder}/cpu{cpu}/cpuidle");
-        let states = match numbered(root, &folder, "state") {
-            Err(error) if error.is_absent() => continue,
-            states => states?,
-        };
+    for cpu in cpus_with_cpuidle(root)? {
         idle.cpus += 1;
-        for state in states {
-            let state = format!("{folder}/state{state}");
-            if root.value(format!("{state}/name"))? != "POLL" {
-                let us: u64 = root.number(format!("{state}/time"))?;
+        for (_, folder) in states_of(root, cpu)? {
+            if root.value(format!("{folder}/name"))? != POLL {
+                let us: u64 = root.number(format!("{folder}/time"))?;
                 idle.idle_ns = idle.idle_ns.saturating_add(us.saturating_mul(1_000));
             }
         }
     }
-    if idle.cpus == 0 {
-        let path = root.path(format!("{folder}/cpu0/cpuidle"));
+    Ok(idle)
+}
+
+/// The state in which a CPU spins.
+pub(crate) const POLL: &str = "POLL";
+
+/// Reads every state of cpuidle, of all CPUs together. States of one number and name are one: CPUs of several kinds
+/// may have others.
+pub fn idle_states(root: &Root, time_ns: u64) -> Result<Vec<IdleState>, RootError> {
+    let mut states: BTreeMap<(u32, String), IdleState> = BTreeMap::new();
+    for cpu in cpus_with_cpuidle(root)? {
+        for (_, state) in states_of_cpu(root, cpu)? {
+            let key = (state.state, state.name.clone());
+            let sum = states.entry(key).or_insert_with(|| IdleState {
+                time_ns,
+                state: state.state,
+                name: state.name.clone(),
+                description: state.description.clone(),
+                above: Some(0),
+                below: Some(0),
+                ..IdleState::default()
+            });
+            let both = |one: Option<u64>, other: Option<u64>| Some(one?.saturating_add(other?));
+            sum.cpus += 1;
+            sum.entries = sum.entries.saturating_add(state.entries);
+            sum.residency_ns = sum.residency_ns.saturating_add(state.residency_ns);
+            sum.above = both(sum.above, state.above);
+            sum.below = both(sum.below, state.below);
+        }
+    }
+    Ok(states.into_values().collect())
+}
+
+/// The states of one CPU, with their folders' numbers.
+pub(crate) fn states_of_cpu(root: &Root, cpu: u32) -> Result<Vec<(u32, IdleState)>, RootError> {
+    let states = states_of(root, cpu)?.into_iter();
+    let read = |(number, folder): (u32, String)| {
+        let us: u64 = root.number(format!("{folder}/time"))?;
+        let state = IdleState {
+            time_ns: 0,
+            state: number,
+            name: printed(root, &format!("{folder}/name"))?,
+            description: printed(root, &format!("{folder}/desc")).unwrap_or_default(),
+            cpus: 1,
+            entries: root.number(format!("{folder}/usage"))?,
+            residency_ns: us.saturating_mul(1_000),
+            above: root.number(format!("{folder}/above")).ok(),
+            below: root.number(format!("{folder}/below")).ok(),
+        };
+        Ok((number, state))
+    };
+    states.map(read).collect()
+}
+
+/// A driver's own text.
+fn printed(root: &Root, file: &str) -> Result<String, RootError> {
+    let text = root.value(file)?;
+    Ok(printable(&text).unwrap_or_default())
+}
+
+const CPUS: &str = "sys/devices/system/cpu";
+
+/// CPUs of which cpuidle keeps statistics; an error where there is none.
+pub(crate) fn cpus_with_cpuidle(root: &Root) -> Result<Vec<u32>, RootError> {
+    let mut cpus = numbered(root, CPUS, "cpu")?;
+    cpus.retain(|cpu| root.exists(format!("{CPUS}/cpu{cpu}/cpuidle/state0")));
+    if cpus.is_empty() {
+        let path = root.path(format!("{CPUS}/cpu0/cpuidle"));
         return Err(RootError::Absent { path });
     }
-    Ok(idle)
+    Ok(cpus)
+}
+
+/// The states of a CPU by number, each with its folder.
+fn states_of(root: &Root, cpu: u32) -> Result<Vec<(u32, String)>, RootError> {
+    let folder = format!("{CPUS}/cpu{cpu}/cpuidle");
+    let states = numbered(root, &folder, "state")?.into_iter();
+    Ok(states
+        .map(|state| (state, format!("{folder}/state{state}")))
+        .collect())
 }
 
 /// Energy that a package has used, as RAPL counts it.
@@ -112,50 +185,97 @@ pub fn energy_uj(before: &[Package], after: &[Package]) -> Option<u64> {
     (before.len() == after.len()).then_some(sum)
 }
 
-/// Counters that are files of each CPU and package, too many to read with every sample.
-#[derive(Debug, Default)]
+/// Counters of each CPU and package, too many to read with every sample.
+#[derive(Debug)]
 pub struct Slow {
     looked_ns: Option<u64>,
     packages: Vec<Package>,
     used_uj: u64,
+    cycles: Result<Cycles, CollectError>,
+    /// What had been counted at the first look.
+    counted: Option<Counted>,
 }
 
 /// Between two looks at them: a counter of energy begins again within the hour.
 const LOOK_NS: u64 = 10_000_000_000;
 
 impl Slow {
-    /// Adds them to a sample if it is time, or this is the last one. What a host does not keep stays unknown.
-    pub fn fill(&mut self, root: &Root, sample: &mut HostSample, is_last: bool) {
+    /// Opens what has to be opened for it, while that is permitted.
+    pub fn open(root: &Root) -> Self {
+        Self::with(Cycles::open(root))
+    }
+
+    fn with(cycles: Result<Cycles, CollectError>) -> Self {
+        Self {
+            looked_ns: None,
+            packages: Vec::new(),
+            used_uj: 0,
+            cycles,
+            counted: None,
+        }
+    }
+
+    /// Adds a sample to the facts, with these counters if it is time, or this is the last one. What a host does not
+    /// keep stays unknown.
+    pub fn add(&mut self, root: &Root, mut sample: HostSample, is_last: bool, facts: &mut Facts) {
         let since = self
             .looked_ns
             .map(|looked_ns| sample.time_ns.saturating_sub(looked_ns));
-        if !is_last && since.is_some_and(|since| since < LOOK_NS) {
-            return;
+        if is_last || since.is_none_or(|since| since >= LOOK_NS) {
+            self.looked_ns = Some(sample.time_ns);
+            let states = idle_states(root, sample.time_ns).ok();
+            sample.idle_ns = states.as_deref().map(stood_still_ns);
+            facts.idle_states.extend(states.into_iter().flatten());
+            sample.package_uj = self.used_uj(root);
+            let counted = self.counted();
+            sample.cycles = counted.map(|counted| counted.cycles);
+            sample.instructions = counted.and_then(|counted| counted.instructions);
         }
-        let is_first = self.looked_ns.is_none();
-        self.looked_ns = Some(sample.time_ns);
-        sample.idle_ns = idle(root).ok().map(|idle| idle.idle_ns);
-        let Ok(now) = packages(root) else { return };
-        if !is_first {
-            let Some(used_uj) = energy_uj(&self.packages, &now) else {
-                return;
-            };
+        facts.host.push(sample);
+    }
+
+    /// Energy used since the first look.
+    fn used_uj(&mut self, root: &Root) -> Option<u64> {
+        let now = packages(root).ok()?;
+        if !self.packages.is_empty() {
+            let used_uj = energy_uj(&self.packages, &now)?;
             self.used_uj = self.used_uj.saturating_add(used_uj);
         }
         self.packages = now;
-        sample.package_uj = Some(self.used_uj);
+        Some(self.used_uj)
+    }
+
+    /// What was counted since the first look.
+    fn counted(&mut self) -> Option<Counted> {
+        let now = self.cycles.as_mut().ok()?.read().ok()?;
+        let first = *self.counted.get_or_insert(now);
+        Some(Counted {
+            cycles: now.cycles.saturating_sub(first.cycles),
+            instructions: now
+                .instructions
+                .zip(first.instructions)
+                .map(|(now, first)| now.saturating_sub(first)),
+        })
+    }
+
+    /// Which of these a host does not keep, and why.
+    pub fn missing(&self, root: &Root) -> Vec<Missing> {
+        let one = |field: &str, error: RootError| Missing {
+            field: field.to_owned(),
+            reason: error.to_string(),
+        };
+        let idle = cpus_with_cpuidle(root).err();
+        let idle = idle.map(|error| one("idle_ns, idle_states", error));
+        let energy = packages(root).err().map(|error| one("package_uj", error));
+        let cycles = Cycles::missing(&self.cycles);
+        idle.into_iter().chain(energy).chain(cycles).collect()
     }
 }
 
-/// Which of them a host does not keep, and why.
-pub fn missing(root: &Root) -> Vec<Missing> {
-    let one = |field: &str, error: RootError| Missing {
-        field: field.to_owned(),
-        reason: error.to_string(),
-    };
-    let idle = idle(root).err().map(|error| one("idle_ns", error));
-    let energy = packages(root).err().map(|error| one("package_uj", error));
-    idle.into_iter().chain(energy).collect()
+/// The time in all states in which a CPU stands still.
+fn stood_still_ns(states: &[IdleState]) -> u64 {
+    let still = states.iter().filter(|state| state.name != POLL);
+    still.fold(0, |sum, state| sum.saturating_add(state.residency_ns))
 }
 
 /// The numbers of the entries of a folder that are a word and a number.
@@ -188,6 +308,8 @@ mod test {
             (&format!("{cpu}/cpu1/cpuidle/state1/time"), "1\n"),
             (&format!("{cpu}/cpu2/online"), "0\n"),
             (&format!("{cpu}/cpuidle/current_driver"), "none\n"),
+            (&format!("{cpu}/cpu1/cpuidle/state0/name"), "POLL\n"),
+            (&format!("{cpu}/cpu1/cpuidle/state0/time"), "1\n"),
         ]);
         let expected = Idle {
             cpus: 2,
@@ -225,36 +347,98 @@ mod test {
         assert_eq!(energy_uj(&before, &after), None);
     }
 
+    /// A CPU's state of cpuidle, as files.
+    fn state(cpu: u32, number: u32, name: &str, entries: &str, us: &str) -> Vec<(String, String)> {
+        let folder = format!("{CPUS}/cpu{cpu}/cpuidle/state{number}");
+        let files = [
+            ("name", name),
+            ("desc", "as made up"),
+            ("usage", entries),
+            ("time", us),
+        ];
+        let files = files.map(|(file, text)| (format!("{folder}/{file}"), format!("{text}\n")));
+        files.to_vec()
+    }
+
+    fn made_of(files: &[(String, String)]) -> (tempfile::TempDir, Root) {
+        let files: Vec<_> = files
+            .iter()
+            .map(|(path, text)| (&**path, &**text))
+            .collect();
+        made_up(&files)
+    }
+
+    #[test]
+    fn states_of_all_cpus_are_summed_up_by_number_and_name() {
+        let mut files = state(0, 0, "POLL", "5", "10");
+        files.extend(state(0, 1, "C1", "7", "100"));
+        files.extend(state(1, 0, "POLL", "1", "2"));
+        files.extend(state(1, 1, "WFI", "3", "30"));
+        let above = format!("{CPUS}/cpu0/cpuidle/state1/above");
+        files.push((above, "4\n".to_owned()));
+        let (_dir, root) = made_of(&files);
+        let states = idle_states(&root, 9).unwrap();
+        let seen: Vec<_> = states
+            .iter()
+            .map(|it| {
+                (
+                    it.state,
+                    &*it.name,
+                    it.cpus,
+                    it.entries,
+                    it.residency_ns,
+                    it.above,
+                )
+            })
+            .collect();
+        let expected = [
+            (0, "POLL", 2, 6, 12_000, None),
+            (1, "C1", 1, 7, 100_000, Some(4)),
+            (1, "WFI", 1, 3, 30_000, None),
+        ];
+        assert_eq!(seen, expected);
+        assert_eq!(states[0].description, "as made up");
+        assert_eq!(stood_still_ns(&states), idle(&root).unwrap().idle_ns);
+    }
+
     #[test]
     fn slow_counters_are_read_at_the_ends_and_every_ten_seconds() {
         let zone = "sys/class/powercap/intel-rapl:0";
-        let cpu = "sys/devices/system/cpu/cpu0/cpuidle/state1";
-        let (dir, root) = made_up(&[
-            (&format!("{zone}/energy_uj"), "90\n"),
-            (&format!("{zone}/max_energy_range_uj"), "100\n"),
-            (&format!("{cpu}/name"), "C1\n"),
-            (&format!("{cpu}/time"), "7\n"),
-        ]);
-        let mut slow = Slow::default();
+        let mut files = state(0, 0, "C1", "2", "7");
+        files.push((format!("{zone}/energy_uj"), "90\n".to_owned()));
+        files.push((format!("{zone}/max_energy_range_uj"), "100\n".to_owned()));
+        let (dir, root) = made_of(&files);
+        let none = || {
+            let what = "count".to_owned();
+            Err(CollectError::Unsupported { what, source: None })
+        };
+        let mut slow = Slow::with(none());
+        let mut facts = Facts::default();
         let mut at = |seconds: u64, energy: &str, is_last| {
             std::fs::write(dir.path().join(zone).join("energy_uj"), energy).unwrap();
             let time_ns = seconds * 1_000_000_000;
-            let mut sample = HostSample {
+            let sample = HostSample {
                 time_ns,
                 ..HostSample::default()
             };
-            slow.fill(&root, &mut sample, is_last);
-            (sample.idle_ns, sample.package_uj)
+            slow.add(&root, sample, is_last, &mut facts);
+            let sample = facts.host.last().unwrap();
+            assert_eq!((sample.cycles, sample.instructions), (None, None));
+            (sample.idle_ns, sample.package_uj, facts.idle_states.len())
         };
-        assert_eq!(at(5, "90", false), (Some(7_000), Some(0)));
-        assert_eq!(at(14, "95", false), (None, None));
+        assert_eq!(at(5, "90", false), (Some(7_000), Some(0), 1));
+        assert_eq!(at(14, "95", false), (None, None, 1));
         // It began again: 10 to its end and 4 more.
-        assert_eq!(at(15, "4", false), (Some(7_000), Some(14)));
-        assert_eq!(at(16, "10", true), (Some(7_000), Some(20)));
-        assert!(missing(&root).is_empty());
+        assert_eq!(at(15, "4", false), (Some(7_000), Some(14), 2));
+        assert_eq!(at(16, "10", true), (Some(7_000), Some(20), 3));
+        let named = |root: &Root| {
+            let missing = Slow::with(none()).missing(root);
+            missing.into_iter().map(|it| it.field).collect::<Vec<_>>()
+        };
+        assert_eq!(named(&root), ["cycles, instructions"]);
         let (_dir, bare) = made_up(&[("sys/devices/system/cpu/cpu0/online", "1\n")]);
-        let fields: Vec<String> = missing(&bare).into_iter().map(|it| it.field).collect();
-        assert_eq!(fields, ["idle_ns", "package_uj"]);
+        let all = ["idle_ns, idle_states", "package_uj", "cycles, instructions"];
+        assert_eq!(named(&bare), all);
     }
 
     #[test]

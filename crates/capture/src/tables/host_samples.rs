@@ -60,6 +60,19 @@ pub(crate) const COLUMNS: &[Column] = &[
         "no RAPL, not looked at in this row, or recorded before this column",
         "Energy that CPU packages used since the recording began, in microjoules.",
     ),
+    Column::nullable(
+        "cycles",
+        Kind::U64,
+        "no PMU or not permitted, not looked at in this row, or recorded before this column",
+        "Cycles that CPUs ran since the recording began, all of them together (perf's `cycles`, which stand still with the \
+         CPU). Looked at like `idle_ns`.",
+    ),
+    Column::nullable(
+        "instructions",
+        Kind::U64,
+        "the same",
+        "Instructions that CPUs retired since the recording began.",
+    ),
 ];
 
 impl Row for HostSample {
@@ -81,6 +94,8 @@ impl Row for HostSample {
             maybe_u64s(|s| s.steal_ns),
             maybe_u64s(|s| s.idle_ns),
             maybe_u64s(|s| s.package_uj),
+            maybe_u64s(|s| s.cycles),
+            maybe_u64s(|s| s.instructions),
         ]
     }
 
@@ -100,6 +115,8 @@ impl Row for HostSample {
         let steal_ns = columns.later_u64s("steal_ns")?;
         let idle_ns = columns.later_u64s("idle_ns")?;
         let package_uj = columns.later_u64s("package_uj")?;
+        let cycles = columns.later_u64s("cycles")?;
+        let instructions = columns.later_u64s("instructions")?;
         let sample = |row| Self {
             time_ns: time_ns[row],
             cpus: cpus[row],
@@ -112,6 +129,8 @@ impl Row for HostSample {
             steal_ns: steal_ns.and_then(|column| maybe(column, row)),
             idle_ns: idle_ns.and_then(|column| maybe(column, row)),
             package_uj: package_uj.and_then(|column| maybe(column, row)),
+            cycles: cycles.and_then(|column| maybe(column, row)),
+            instructions: instructions.and_then(|column| maybe(column, row)),
         };
         Ok((0..columns.len()).map(sample).collect())
     }

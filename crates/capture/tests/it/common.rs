@@ -8,8 +8,8 @@ use haltwise_capture::info::{CaptureInfo, Clock, Ended, Host, Tool};
 use haltwise_capture::recording::Ending;
 use haltwise_capture::rows::Rows;
 use haltwise_core::event::{
-    CeilingSource, Facts, Halt, HaltCounts, HostSample, Knob, KnobScope, Lost, WakeSource,
-    WindowCall, WindowChange,
+    CeilingSource, Facts, Halt, HaltCounts, HostSample, IdleState, Knob, KnobScope, Lost,
+    WakeSource, WindowCall, WindowChange,
 };
 use haltwise_core::exit::{Cause, Exits, Isa, Kind};
 use haltwise_core::hist::LogHist;
@@ -84,6 +84,7 @@ pub(crate) fn read_all(capture: &Capture) -> Facts {
         counts: all(capture.halt_counts()),
         knobs: all(capture.knobs()),
         host: all(capture.host_samples()),
+        idle_states: all(capture.idle_states()),
         lost: all(capture.lost()),
         exits: all(capture.exits()),
         profile: profile::Rows {
@@ -231,6 +232,8 @@ fn host_sample() -> impl Strategy<Value = HostSample> {
         number(),
         number(),
         number(),
+        option::of(number()),
+        option::of(number()),
     );
     (numbers, option::of(number()), option::of(number())).prop_map(
         |(numbers, cpu_pressure_ns, bpf_cpu_ns)| HostSample {
@@ -245,6 +248,26 @@ fn host_sample() -> impl Strategy<Value = HostSample> {
             steal_ns: None,
             idle_ns: None,
             package_uj: None,
+            cycles: numbers.6,
+            instructions: numbers.7,
+        },
+    )
+}
+
+fn idle_state() -> impl Strategy<Value = IdleState> {
+    let numbers = (number(), any::<u32>(), any::<u32>(), number(), number());
+    let maybe = (option::of(number()), option::of(number()));
+    (numbers, any::<[String; 2]>(), maybe).prop_map(
+        |((time_ns, state, cpus, entries, residency_ns), [name, description], maybe)| IdleState {
+            time_ns,
+            state,
+            name,
+            description,
+            cpus,
+            entries,
+            residency_ns,
+            above: maybe.0,
+            below: maybe.1,
         },
     )
 }
@@ -362,17 +385,19 @@ pub(crate) fn facts() -> impl Strategy<Value = Facts> {
         prop::collection::vec(counts(), 0..4),
         prop::collection::vec(knob(), 0..4),
         prop::collection::vec(host_sample(), 0..3),
+        prop::collection::vec(idle_state(), 0..3),
         prop::collection::vec(lost(), 0..3),
         prop::collection::vec(exits(), 0..4),
         samples(),
     )
         .prop_map(
-            |(halts, windows, counts, knobs, host, lost, exits, profile)| Facts {
+            |(halts, windows, counts, knobs, host, idle_states, lost, exits, profile)| Facts {
                 halts,
                 windows,
                 counts,
                 knobs,
                 host,
+                idle_states,
                 lost,
                 exits,
                 profile,

@@ -46,6 +46,7 @@ fn read(dir: &Path) -> Result<Read, CaptureReadError> {
             counts: all(capture.halt_counts())?,
             knobs: all(capture.knobs())?,
             host: all(capture.host_samples())?,
+            idle_states: all(capture.idle_states())?,
             lost: all(capture.lost())?,
             exits: all(capture.exits())?,
             profile: profile::Rows {

@@ -6,8 +6,8 @@ use std::process::Command;
 
 use haltwise_capture::recording::Recording;
 use haltwise_core::event::{
-    CeilingSource, Facts, Halt, HaltCounts, HostSample, Knob, KnobScope, Lost, Observable, Vcpu,
-    Vm, WakeSource, WindowCall, WindowChange,
+    CeilingSource, Facts, Halt, HaltCounts, HostSample, IdleState, Knob, KnobScope, Lost,
+    Observable, Vcpu, Vm, WakeSource, WindowCall, WindowChange,
 };
 use haltwise_core::exit::{Cause, Exits, Isa, Kind};
 use haltwise_core::hist::LogHist;
@@ -61,6 +61,7 @@ fn facts() -> Facts {
             value: "200000".into(),
         }],
         host: vec![HostSample::default()],
+        idle_states: vec![IdleState::default()],
         lost: vec![Lost {
             time_ns: 1,
             count: 2,

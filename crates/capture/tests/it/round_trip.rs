@@ -20,6 +20,7 @@ fn joined(flushes: &[Facts]) -> Facts {
         all.counts.extend(flush.counts);
         all.knobs.extend(flush.knobs);
         all.host.extend(flush.host);
+        all.idle_states.extend(flush.idle_states);
         all.lost.extend(flush.lost);
         all.exits.extend(flush.exits);
         all.profile.frames.extend(flush.profile.frames);

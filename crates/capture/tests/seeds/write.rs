@@ -15,8 +15,8 @@ use haltwise_capture::info::{CaptureInfo, Clock, Ended, Host, Tool};
 use haltwise_capture::recording::{Ending, Recording};
 use haltwise_capture::table::Table;
 use haltwise_core::event::{
-    CeilingSource, Facts, Halt, HaltCounts, HostSample, Knob, KnobScope, Lost, Observable, Vcpu,
-    Vm, WakeSource, WindowCall, WindowChange,
+    CeilingSource, Facts, Halt, HaltCounts, HostSample, IdleState, Knob, KnobScope, Lost,
+    Observable, Vcpu, Vm, WakeSource, WindowCall, WindowChange,
 };
 use haltwise_core::exit::{Cause, Exits, Isa, Kind};
 use haltwise_core::hist::LogHist;
@@ -222,6 +222,14 @@ fn profile(from: u64) -> Rows {
 }
 
 /// Ten halts from this number on, and a little of everything else.
+fn polling(time_ns: u64) -> IdleState {
+    IdleState {
+        time_ns,
+        name: "POLL".into(),
+        ..IdleState::default()
+    }
+}
+
 fn facts(from: u64) -> Facts {
     let halt = |i: u64| Halt {
         start_ns: 1_000_000_000 + 20_000 * i,
@@ -283,6 +291,7 @@ fn facts(from: u64) -> Facts {
             cpus: 2,
             ..HostSample::default()
         }],
+        idle_states: vec![polling(time_ns)],
         lost: vec![Lost {
             time_ns,
             count: 3,

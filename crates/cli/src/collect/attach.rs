@@ -3,11 +3,12 @@
 use anyhow::{Context, anyhow};
 use haltwise_capture::info::Host;
 use haltwise_core::ids::Pid;
-use haltwise_core::recording::Rung;
+use haltwise_core::recording::{Mode, Rung};
 use haltwise_host::bpf::{BpfCollector, IdleCollector};
 use haltwise_host::collector::{CollectError, CollectOptions, Collector};
+use haltwise_host::cpuidle::CpuidleCollector;
 use haltwise_host::discovery::VmSelector;
-use haltwise_host::perf::PerfCollector;
+use haltwise_host::perf::{IdlePerfCollector, PerfCollector};
 use haltwise_host::root::Root;
 use haltwise_host::sandbox::SandboxError;
 use haltwise_host::{discovery, host_sample, params};
@@ -59,20 +60,63 @@ pub(crate) fn attach(
     options: &CollectOptions,
     root: &Root,
 ) -> Result<Box<dyn Collector>, Failure> {
+    if rung == Some(Rung::Cpuidle) {
+        let error =
+            anyhow!("--source cpuidle: it counts this machine's own idle CPUs, not its VMs");
+        return Err(Failure::new(Exit::Usage, error).hint("in a guest, add --guest --mode stats"));
+    }
     let bpf = || Ok(Box::new(BpfCollector::start(options.clone(), root.clone())?) as _);
     let tracepoints = || Ok(Box::new(PerfCollector::start(options.clone(), root.clone())?) as _);
     choose(rung, bpf, tracepoints)
 }
 
-/// The source of this machine's own idle CPUs.
+/// The source of this machine's own idle CPUs, and the mode in which it records: where neither BPF nor tracepoints
+/// work, what cpuidle has counted is left.
 pub(crate) fn attach_idle(
+    rung: Option<Rung>,
     options: &CollectOptions,
     root: &Root,
-) -> Result<Box<dyn Collector>, Failure> {
-    match IdleCollector::start(options, root.clone()) {
-        Ok(collector) => Ok(Box::new(collector)),
-        Err(error) => Err(explain(error)),
+) -> Result<(Box<dyn Collector>, Mode), Failure> {
+    let counters = || -> Attached {
+        let mode = Mode::Stats;
+        let options = CollectOptions {
+            mode,
+            ..options.clone()
+        };
+        Ok(Box::new(CpuidleCollector::start(&options, root.clone())?))
+    };
+    match (options.mode, rung) {
+        (Mode::Stats, None | Some(Rung::Cpuidle)) => {
+            let collector = counters().map_err(explain)?;
+            return Ok((collector, Mode::Stats));
+        }
+        (Mode::Full, None | Some(Rung::Bpf | Rung::Tracepoints)) => {}
+        _ => return Err(no_such_idle(options.mode)),
     }
+    let bpf = || Ok(Box::new(IdleCollector::start(options, root.clone())?) as _);
+    let tracepoints = || Ok(Box::new(IdlePerfCollector::start(options, root.clone())?) as _);
+    let failure = match choose(rung, bpf, tracepoints) {
+        Ok(collector) => return Ok((collector, Mode::Full)),
+        Err(failure) => failure,
+    };
+    match counters() {
+        Ok(collector) if rung.is_none() => {
+            terminal::say(&format!(
+                "note: {:#}; recording what cpuidle counts, as with --mode stats",
+                failure.error
+            ));
+            Ok((collector, Mode::Stats))
+        }
+        _ => Err(failure),
+    }
+}
+
+/// Idle CPUs are recorded one by one, or as cpuidle counts them.
+fn no_such_idle(mode: Mode) -> Failure {
+    let error = anyhow!("--guest: this source does not record idle CPUs in {mode} mode");
+    Failure::new(Exit::Usage, error).hint(
+        "--mode full records each idle period, by --source bpf or tracepoints; --mode stats what cpuidle counts",
+    )
 }
 
 type Attached = Result<Box<dyn Collector>, CollectError>;

@@ -1,9 +1,10 @@
 //! Differences in setup: where, with what, under which settings, for how long. A difference
 //! of figures may come from any of these.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use haltwise_core::account::Account;
+use haltwise_core::account::ledger::HostUse;
 use haltwise_core::account::seen::Fold;
 use haltwise_core::event::KnobScope;
 use haltwise_core::stats::total;
@@ -11,7 +12,7 @@ use haltwise_core::stats::total;
 use super::load::{Side, fields};
 use super::pair::{Pair, Pairing, Whose};
 use super::view::Circumstance;
-use crate::number::{count, nanos, percent, share, three_digits};
+use crate::number::{count, nanos, percent, scaled, share, three_digits};
 use crate::words::{ceiling_source, plural};
 
 /// Lengths that differ by less than this share are as good as the same.
@@ -22,6 +23,12 @@ const SAME_CPUS: f64 = 0.1;
 
 /// Powers that differ by less than this share are as good as the same.
 const SAME_POWER: f64 = 0.05;
+
+/// Rates of cycles that differ by less than this share are as good as the same.
+const SAME_CYCLES: f64 = 0.05;
+
+/// Shares of the CPUs' time in a state of cpuidle that differ by less than this are as good as the same.
+const SAME_RESIDENCY: f64 = 0.05;
 
 /// Shares of time in which some task waited for a CPU: the same.
 const SAME_PRESSURE: f64 = 0.1;
@@ -55,19 +62,8 @@ pub(crate) fn circumstances(a: &Side<'_>, b: &Side<'_>, pairing: &Pairing) -> Ve
     if (long - short) as f64 > SAME_LENGTH * long as f64 {
         say("length", nanos(length(a)), nanos(length(b)));
     }
-    let busy = |side: &Side<'_>| side.recording.ledger.host.busy_cpus();
-    let power = |side: &Side<'_>| side.recording.ledger.host.package_watts();
-    if let (Some(one), Some(other)) = (power(a), power(b))
-        && (one - other).abs() >= SAME_POWER * one.max(other)
-    {
-        let watts = |of| format!("{} W", three_digits(of));
-        say("CPU packages", watts(one), watts(other));
-    }
-    if let (Some(one), Some(other)) = (busy(a), busy(b))
-        && (one - other).abs() >= SAME_CPUS
-    {
-        say("CPUs busy", three_digits(one), three_digits(other));
-    }
+    machine(&mut all, a, b);
+    let mut say = |what: &str, a: String, b: String| differ(&mut all, what, a, b);
     let pressure = |side: &Side<'_>| side.recording.ledger.host.cpu_pressure();
     if let (Some(one), Some(other)) = (pressure(a), pressure(b))
         && (one - other).abs() >= SAME_PRESSURE
@@ -91,6 +87,53 @@ pub(crate) fn circumstances(a: &Side<'_>, b: &Side<'_>, pairing: &Pairing) -> Ve
     };
     say("capture", whole(a).to_owned(), whole(b).to_owned());
     all
+}
+
+/// What the CPUs of the machine did meanwhile.
+fn machine(all: &mut Vec<Circumstance>, a: &Side<'_>, b: &Side<'_>) {
+    let [one, other] = [a, b].map(|side| &side.recording.ledger.host);
+    let mut say = |what: &str, both: Option<(f64, f64)>, least: Least, text: fn(f64) -> String| {
+        if let Some((one, other)) = both.filter(|both| least.is_reached(*both)) {
+            differ(all, what, text(one), text(other));
+        }
+    };
+    let both = |of: fn(&HostUse) -> Option<f64>| of(one).zip(of(other));
+    let watts = |watts| format!("{} W", three_digits(watts));
+    let power = both(HostUse::package_watts);
+    say("CPU packages", power, Least::Share(SAME_POWER), watts);
+    let cycles = both(HostUse::cycles_per_s);
+    say("cycles/s", cycles, Least::Share(SAME_CYCLES), scaled);
+    let busy = both(HostUse::busy_cpus);
+    say("CPUs busy", busy, Least::By(SAME_CPUS), three_digits);
+    let states = |side: &Side<'_>| -> BTreeMap<(u32, String), f64> {
+        let used = side.recording.ledger.idle_states.used();
+        used.map(|it| ((it.state, it.name.to_owned()), it.share()))
+            .collect()
+    };
+    let (ours, theirs) = (states(a), states(b));
+    for (key, time) in &ours {
+        let what = format!("CPU time in {}", key.1);
+        let both = theirs.get(key).map(|other| (*time, *other));
+        say(&what, both, Least::By(SAME_RESIDENCY), share);
+    }
+}
+
+/// By how much two figures must differ to be worth a line.
+#[derive(Debug, Clone, Copy)]
+enum Least {
+    By(f64),
+    /// Of the larger one.
+    Share(f64),
+}
+
+impl Least {
+    fn is_reached(self, (one, other): (f64, f64)) -> bool {
+        let least = match self {
+            Self::By(least) => least,
+            Self::Share(share) => share * one.max(other),
+        };
+        (one - other).abs() >= least && one.max(other) > 0.0
+    }
 }
 
 fn differ(all: &mut Vec<Circumstance>, what: &str, a: String, b: String) {

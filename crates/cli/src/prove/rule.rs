@@ -24,7 +24,7 @@ pub(super) fn carried(
         arch,
         sight: match rung {
             Rung::Bpf => Sight::Vcpu,
-            Rung::Tracepoints | Rung::Import => Sight::Calls,
+            Rung::Tracepoints | Rung::Cpuidle | Rung::Import => Sight::Calls,
         },
         settings: Settings::fixed(knobs),
         cap: None,

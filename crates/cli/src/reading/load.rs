@@ -140,6 +140,9 @@ fn read_tables(
     }
     let samples = opened.host_samples();
     samples.rows.iter().for_each(|sample| ledger.host(sample));
+    let states = opened.idle_states();
+    let rows = states.rows.iter();
+    rows.for_each(|state| ledger.idle_state(state));
     let lost = opened.lost();
     lost.rows.iter().for_each(|lost| ledger.lost(lost));
     let tables = [
@@ -148,6 +151,7 @@ fn read_tables(
         (false, ends.broken(Table::WindowChanges)),
         (false, opened.knobs().broken.as_ref()),
         (false, samples.broken.as_ref()),
+        (false, states.broken.as_ref()),
         (false, lost.broken.as_ref()),
     ];
     let broken = tables.into_iter();

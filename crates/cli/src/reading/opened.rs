@@ -11,7 +11,7 @@ use haltwise_capture::capture::Capture;
 use haltwise_capture::error::CaptureReadError;
 use haltwise_capture::info::CaptureInfo;
 use haltwise_capture::rows::Rows;
-use haltwise_core::event::{HostSample, Knob, Lost};
+use haltwise_core::event::{HostSample, IdleState, Knob, Lost};
 
 use super::open::explain;
 use super::place::Place;
@@ -29,6 +29,7 @@ pub(crate) struct Opened {
     knobs: OnceCell<Kept<Knob>>,
     lost: OnceCell<Kept<Lost>>,
     host_samples: OnceCell<Kept<HostSample>>,
+    idle_states: OnceCell<Kept<IdleState>>,
 }
 
 /// The rows of a table up to the first that cannot be read, and why that cannot.
@@ -65,6 +66,7 @@ impl Opened {
             knobs: OnceCell::new(),
             lost: OnceCell::new(),
             host_samples: OnceCell::new(),
+            idle_states: OnceCell::new(),
         })
     }
 
@@ -109,6 +111,12 @@ impl Opened {
     pub(crate) fn host_samples(&self) -> &Kept<HostSample> {
         let read = || Kept::read(self.capture.host_samples());
         self.host_samples.get_or_init(read)
+    }
+
+    /// The states of its CPUs' idle time.
+    pub(crate) fn idle_states(&self) -> &Kept<IdleState> {
+        let read = || Kept::read(self.capture.idle_states());
+        self.idle_states.get_or_init(read)
     }
 
     /// Events lost, by place: the totals if the recording has ended, else the losses noted so far; none where

@@ -26,7 +26,7 @@ use crate::exit::{Exit, Failure};
 use crate::reading::given::GivenParameters;
 use crate::terminal;
 
-pub(crate) use self::guest::{GuestSetup, governor, guest_setup, in_force};
+pub(crate) use self::guest::{GuestSetup, governor, guest_setup, in_force, must_keep_periods};
 
 /// What the command line says of the recorded host.
 #[derive(Debug, Default, clap::Args)]
@@ -139,7 +139,7 @@ fn prepare(opened: &Opened, given: &GivenHost) -> Result<(Setup, Option<Tried>),
             arch,
             sight: match info.rung {
                 Rung::Bpf => Sight::Vcpu,
-                Rung::Tracepoints | Rung::Import => Sight::Calls,
+                Rung::Tracepoints | Rung::Cpuidle | Rung::Import => Sight::Calls,
             },
             settings,
             cap: given.parameters.cap,

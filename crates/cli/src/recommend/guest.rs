@@ -126,6 +126,7 @@ pub(crate) fn search(
     request: &TuneRequest,
     given: GivenPrice,
 ) -> Result<GuestCandidates, Failure> {
+    rule::must_keep_periods(opened, "tune")?;
     let mut look = Look::new(opened, request);
     let mut again = true;
     while again {

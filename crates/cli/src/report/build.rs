@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use haltwise_core::account::idle::StateUse;
 use haltwise_core::account::ledger::Ledger;
 use haltwise_core::account::parts::Parts;
 use haltwise_core::account::seen::Span;
@@ -15,8 +16,8 @@ use haltwise_core::ids::{VcpuId, VmIndex};
 use super::SCHEMA;
 use super::view::{
     AccountFigures, CeilingFigures, GapBucket, PollBar, PollFigures, Report, ReportedHost,
-    ReportedLoss, ReportedRecording, ReportedSetting, ReportedVcpu, ReportedVm, UnknownFigures,
-    WakeCounts, WindowFigures, WindowSlot,
+    ReportedIdleState, ReportedLoss, ReportedRecording, ReportedSetting, ReportedVcpu, ReportedVm,
+    UnknownFigures, WakeCounts, WindowFigures, WindowSlot,
 };
 use crate::reading::recording::Recording;
 
@@ -56,6 +57,9 @@ pub(crate) fn report(
             steal: ledger.host.steal(),
             awake_cpus: ledger.host.awake_cpus(),
             package_watts: ledger.host.package_watts(),
+            cycles_per_s: ledger.host.cycles_per_s(),
+            instructions_per_cycle: ledger.host.instructions_per_cycle(),
+            idle_states: ledger.idle_states.used().map(idle_state).collect(),
             knobs: knobs(ledger),
             vms: recording.roster.vms.len(),
             account: account_view(&ledger.total(), &host_time(recording, &listed, vcpus)),
@@ -80,6 +84,22 @@ impl Extent {
             account.window.slots = Vec::new();
         }
         account
+    }
+}
+
+fn idle_state(used: StateUse<'_>) -> ReportedIdleState {
+    ReportedIdleState {
+        state: used.state,
+        name: used.name.to_owned(),
+        description: used.description.to_owned(),
+        cpus: used.cpus,
+        entries: used.entries,
+        entries_per_s: used.entries_per_s(),
+        residency_ns: used.residency_ns,
+        share: used.share(),
+        mean_ns: used.residency_ns.checked_div(used.entries),
+        above: used.above,
+        below: used.below,
     }
 }
 

@@ -8,10 +8,14 @@ use crate::report::view::{Report, ReportedVm, UnknownFigures};
 use crate::words::{capitalised, plural, some};
 
 /// How exact figures are that do not count.
-fn accuracy(mode: Mode) -> &'static str {
+fn accuracy(mode: Mode, rung: Rung) -> &'static str {
     match mode {
         Mode::Full => "percentiles within 12.5 %, maxima exact",
         Mode::Counts => "percentiles and maxima within 12.5 %",
+        Mode::Stats if rung == Rung::Cpuidle => {
+            "entries into states and times there exact; cpuidle keeps no histograms, so that there are no percentiles; \
+             sleep and wake-up latency are one figure, shown as unknown"
+        }
         Mode::Stats => {
             "sums exact; KVM's histograms have power-of-two buckets, so percentiles and maxima may be \
              off by a factor of two; sleep and wake-up latency are one figure, shown as unknown"
@@ -63,7 +67,7 @@ pub(crate) fn recorded(report: &Report, most: usize) -> Document {
         document.fact("missing", text);
     }
     document.fact("recording cost", cost(report));
-    document.fact("accuracy", accuracy(recording.mode));
+    document.fact("accuracy", accuracy(recording.mode, recording.rung));
     document
 }
 
@@ -163,7 +167,7 @@ pub(crate) fn paused(vm: &ReportedVm, report: &Report) -> Option<String> {
     // Where KVM cannot be asked for it.
     let or_its_vmm = match report.recording.rung {
         Rung::Bpf => "",
-        Rung::Tracepoints | Rung::Import => ", or its VMM handles HLT itself",
+        Rung::Tracepoints | Rung::Cpuidle | Rung::Import => ", or its VMM handles HLT itself",
     };
     Some(format!(
         "It {how_long}: none of its vCPUs was in KVM_RUN (paused, not started, or stopped after an \

@@ -52,7 +52,7 @@ figures! {
 
     /// How the facts were obtained, and what is missing from them.
     pub(crate) struct ReportedRecording {
-        /// Where the facts come from: `bpf`, `tracepoints` or `import`.
+        /// Where the facts come from: `bpf`, `tracepoints`, `cpuidle` or `import`.
         pub(crate) rung: Rung = Word,
         /// Whose halts they are: `host`, of the host's VMs, or `guest`, of the idle CPUs of the machine that was recorded
         /// (`record --guest`): then the one VM is that machine.
@@ -109,12 +109,47 @@ figures! {
         pub(crate) awake_cpus: Option<f64> = Real,
         /// Power of the CPU packages in watts (RAPL); `null` where the host has none.
         pub(crate) package_watts: Option<f64> = Real,
+        /// Cycles per second, of all CPUs together (perf's `cycles`, which stand still with the CPU); `null` where the
+        /// host has no PMU that may be read: `missing` has the reason.
+        pub(crate) cycles_per_s: Option<f64> = Real,
+        /// Instructions for each of these; `null` where they are not counted.
+        pub(crate) instructions_per_cycle: Option<f64> = Real,
+        /// The states of the CPUs' idle time, as cpuidle counts them, the shallowest first; empty where it does not:
+        /// `missing` has the reason.
+        pub(crate) idle_states: Vec<ReportedIdleState> = List(ReportedIdleState::FIGURES),
         /// Settings in force.
         pub(crate) knobs: Vec<ReportedSetting> = List(ReportedSetting::FIGURES),
         /// VMs that were seen, reported here or not.
         pub(crate) vms: usize = Count,
         /// All halts, placed or not.
         pub(crate) account: AccountFigures = Record(AccountFigures::FIGURES, "{}"),
+    }
+
+    /// A state of cpuidle, all CPUs together, between its first and last reading.
+    pub(crate) struct ReportedIdleState {
+        /// Its number.
+        pub(crate) state: u32 = Number "state",
+        /// What its driver calls it.
+        pub(crate) name: String = Name "name",
+        /// How its driver describes it.
+        pub(crate) description: String = Name "description",
+        /// CPUs that have it.
+        pub(crate) cpus: u32 = Count,
+        /// How often it was entered.
+        pub(crate) entries: u64 = Count,
+        /// The same per second.
+        pub(crate) entries_per_s: f64 = PerSecond "entries/s",
+        /// Time spent in it.
+        pub(crate) residency_ns: u64 = Nanos,
+        /// Its share of the CPUs' time.
+        pub(crate) share: f64 = Share "time",
+        /// Mean time of an entry; `null` where there was none.
+        pub(crate) mean_ns: Option<u64> = Nanos "each",
+        /// Entries that ended before the state's target residency, while a shallower one was enabled (`above`); `null`
+        /// where this kernel does not count them.
+        pub(crate) above: Option<u64> = Count,
+        /// Entries that lasted long enough for the next deeper state (`below`).
+        pub(crate) below: Option<u64> = Count,
     }
 
     /// A setting in force.

@@ -48,6 +48,7 @@ recorded it.",
   haltwise record -o cap --exits=msr,pio        also exits, by MSR and port
   haltwise record -o cap --exits --profile 997hz    also samples of CPU time
   haltwise record -o cap --guest                in a guest: its own idle CPUs
+  haltwise record -o cap --guest --mode stats   ... as cpuidle counts them
   haltwise record -o ring --keep 24h --max-size 2G  the last day, always
   ssh host haltwise record -o - --duration 10s | haltwise report -"
 )]
@@ -80,16 +81,18 @@ pub(crate) struct Arguments {
     max_size: Option<u64>,
     /// Record the idle CPUs of this machine, a Linux guest or bare metal, instead
     /// of the halts of its VMs
-    #[arg(long, conflicts_with_all = ["vms", "rung", "exits", "profile"])]
+    #[arg(long, conflicts_with_all = ["vms", "exits", "profile"])]
     guest: bool,
     /// Only this VM, by a name, UUID, VMID or PID; may be repeated [default: all]
     #[arg(long = "vm", value_name = "PID|NAME")]
     vms: Vec<VmSelector>,
-    /// Source of events: bpf or tracepoints [default: the best available]
+    /// Source of events: bpf or tracepoints; with --guest also cpuidle [default: the
+    /// best available]
     #[arg(long = "source", alias = "rung", value_name = "SOURCE")]
     rung: Option<Rung>,
     /// What to record: full (a row for each halt), counts (histograms for each
-    /// interval), or stats (KVM's own statistics; runs no code when a vCPU halts)
+    /// interval), or stats (KVM's own statistics, or with --guest cpuidle's; runs no
+    /// code when a vCPU halts)
     #[arg(long, default_value = "full")]
     mode: Mode,
     /// Interval of the rows in counts and stats mode
@@ -189,10 +192,6 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
             return Err(Failure::new(Exit::Usage, error));
         }
         return piped::run();
-    }
-    if arguments.guest && arguments.mode != Mode::Full {
-        let error = anyhow::anyhow!("--guest: idle CPUs are recorded in full mode only");
-        return Err(Failure::new(Exit::Usage, error).hint("leave out --mode"));
     }
     recording::run(&RecordingRequest {
         output: arguments.output,

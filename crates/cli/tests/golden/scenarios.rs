@@ -108,6 +108,8 @@ fn sample(at_ns: u64, busy: f64, pressure: f64) -> HostSample {
         steal_ns: None,
         idle_ns: None,
         package_uj: None,
+        cycles: None,
+        instructions: None,
     }
 }
 

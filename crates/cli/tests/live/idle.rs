@@ -1,9 +1,12 @@
 //! This machine's own idle CPUs, recorded while it sleeps and wakes: against the kernel's own counters of cpuidle, and
 //! against its governor's rule. Nothing of the machine is changed.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use haltwise_capture::capture::Capture;
+use haltwise_core::event::Halt;
 use serde_json::Value;
 
 use crate::bench::{Bench, haltwise, told};
@@ -111,7 +114,15 @@ fn what_only_a_host_has_is_refused_of_a_guest() {
     let said = told(&output);
     assert!(said.contains("of a guest's own idle CPUs"), "{said}");
     assert_eq!(output.status.code(), Some(3), "{said}");
-    for options in [&["--mode", "counts"][..], &["--exits"], &["--vm", "1"]] {
+    let other_source = &["--mode", "stats", "--source", "bpf"][..];
+    let other_mode = &["--source", "cpuidle"][..];
+    for options in [
+        &["--mode", "counts"][..],
+        &["--exits"],
+        &["--vm", "1"],
+        other_source,
+        other_mode,
+    ] {
         let output = Command::new(haltwise())
             .args(["record", "--guest", "-o"])
             .arg(bench.path("none"))
@@ -121,4 +132,128 @@ fn what_only_a_host_has_is_refused_of_a_guest() {
         assert_eq!(output.status.code(), Some(2), "{}", told(&output));
         assert!(!bench.path("none").exists(), "{options:?}");
     }
+}
+
+/// The periods of each CPU, in order.
+fn periods(capture: &Path) -> BTreeMap<u32, Vec<Halt>> {
+    let mut cpus = BTreeMap::<u32, Vec<Halt>>::new();
+    for halt in Capture::open(capture).unwrap().halts().unwrap() {
+        let halt = halt.unwrap();
+        cpus.entry(halt.vcpu.unwrap().0).or_default().push(halt);
+    }
+    cpus
+}
+
+/// The stretch of `theirs` that is nearest to `ours` in time, period by period.
+fn nearest<'a>(ours: &[Halt], theirs: &'a [Halt]) -> &'a [Halt] {
+    let apart = |stretch: &[Halt]| -> u128 {
+        let both = ours.iter().zip(stretch);
+        both.map(|(one, other)| u128::from(one.start_ns.abs_diff(other.start_ns)))
+            .sum()
+    };
+    theirs
+        .windows(ours.len())
+        .min_by_key(|it| apart(it))
+        .unwrap()
+}
+
+/// Two recorders of the same idle CPUs, one by BPF within the time of one by tracepoints, see the same periods in the same
+/// order: each polls and halts alike, under the same limit, woken by the same.
+#[test]
+fn both_sources_record_the_same_periods() {
+    let Some(bench) = Bench::set_up() else { return };
+    let [by_bpf, by_tracepoints] = ["bpf", "tracepoints"].map(|source| bench.path(source));
+    let load = "for n in $(seq 100); do sleep 0.005; done";
+    let output = Command::new(haltwise())
+        .args(["record", "--guest", "--source", "tracepoints", "-o"])
+        .arg(&by_tracepoints)
+        .arg("--")
+        .arg(haltwise())
+        .args(["record", "--guest", "--source", "bpf", "-o"])
+        .arg(&by_bpf)
+        .args(["--", "sh", "-c", load])
+        .output()
+        .unwrap();
+    if told(&output).contains("not offered by this kernel") {
+        println!("skipped: {}", told(&output));
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let report = json(&["report", "--json"], &by_tracepoints, 0);
+    assert_eq!(report["recording"]["rung"], "tracepoints");
+    assert_eq!(report["recording"]["lost"], 0, "{}", report["recording"]);
+    let (ours, theirs) = (periods(&by_bpf), periods(&by_tracepoints));
+    let (mut seen, mut woken_alike) = (0, 0);
+    for (cpu, ours) in &ours {
+        let theirs = nearest(ours, &theirs[cpu]);
+        for (one, other) in ours.iter().zip(theirs) {
+            let kind = |halt: &Halt| (halt.waited, halt.polled);
+            assert_eq!(kind(one), kind(other), "{one:?} {other:?}");
+            if let (Some(one), Some(other)) = (one.window_ns, other.window_ns) {
+                assert_eq!(one, other, "CPU {cpu}");
+            }
+            seen += 1;
+            woken_alike += usize::from(one.wake == other.wake);
+        }
+        let apart = ours.iter().zip(theirs);
+        let apart = apart.map(|(one, other)| one.halt_ns.abs_diff(other.halt_ns));
+        println!(
+            "CPU {cpu}: lengths at most {} ns apart",
+            apart.max().unwrap_or(0)
+        );
+    }
+    if seen < 50 {
+        println!("skipped: other work leaves this machine no idle time");
+        return;
+    }
+    assert!(woken_alike * 100 >= seen * 99, "{woken_alike} of {seen}");
+}
+
+/// What cpuidle's counters became is what was recorded of them: within what they grew by around the recording.
+#[test]
+fn what_cpuidle_counts_is_recorded_without_running_code_when_a_cpu_is_idle() {
+    let Some(bench) = Bench::set_up() else { return };
+    let capture = bench.path("stats");
+    let before = cpuidle();
+    let output = Command::new(haltwise())
+        .args([
+            "record",
+            "--guest",
+            "--mode",
+            "stats",
+            "--interval",
+            "100ms",
+        ])
+        .args(["--duration", "500ms", "-o"])
+        .arg(&capture)
+        .output()
+        .unwrap();
+    let after = cpuidle();
+    let Some((before, after)) = before.zip(after) else {
+        // Without cpuidle there is nothing to read, and that is said.
+        let said = told(&output);
+        assert_eq!(output.status.code(), Some(3), "{said}");
+        assert!(said.contains("cpuidle"), "{said}");
+        println!("skipped: this kernel has no cpuidle: its counters");
+        return;
+    };
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let report = json(&["report", "--json"], &capture, 0);
+    assert_eq!(report["recording"]["rung"], "cpuidle");
+    let states = report["host"]["idle_states"].as_array().unwrap();
+    let sum = |field: &str| {
+        states
+            .iter()
+            .filter_map(|it| it[field].as_u64())
+            .sum::<u64>()
+    };
+    let counted = (after.0 - before.0, after.1 - before.1);
+    assert!(sum("entries") <= counted.0, "{states:?} {counted:?}");
+    assert!(
+        sum("residency_ns") <= counted.1 * 1_000,
+        "{states:?} {counted:?}"
+    );
+    // No single periods: nothing can be replayed.
+    json(&["verify", "--json"], &capture, 1);
+    json(&["tune", "--json"], &capture, 1);
 }

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::Account;
-use super::seen::{Bounded, Fold, Newest, Span};
+use super::idle::IdleStates;
+use super::seen::{Bounded, Ends, Fold, Newest, Span};
 use super::series::Series;
-use crate::event::{Facts, Halt, HaltCounts, HostSample, Knob, KnobScope, Lost, WindowChange};
+use crate::event::{
+    Facts, Halt, HaltCounts, HostSample, IdleState, Knob, KnobScope, Lost, WindowChange,
+};
 use crate::ids::{VcpuId, VmIndex};
 
 /// Settings told apart; a host has a dozen.
@@ -52,6 +55,8 @@ pub struct Ledger {
     pub lost: Bounded<String, Span, LOSSES>,
     /// The host's state and the recorder's cost.
     pub host: HostUse,
+    /// The states of the CPUs' idle time.
+    pub idle_states: IdleStates,
 }
 
 impl Ledger {
@@ -107,6 +112,11 @@ impl Ledger {
         self.host.sample(sample);
     }
 
+    /// Adds what a state of cpuidle had counted.
+    pub fn idle_state(&mut self, state: &IdleState) {
+        self.idle_states.see(state);
+    }
+
     /// Adds a loss.
     pub fn lost(&mut self, lost: &Lost) {
         let at = Span::of_one(lost.time_ns).times(lost.count);
@@ -120,6 +130,8 @@ impl Ledger {
         facts.counts.iter().for_each(|counts| self.counts(counts));
         facts.knobs.iter().for_each(|knob| self.knob(knob));
         facts.host.iter().for_each(|sample| self.host(sample));
+        let states = facts.idle_states.iter();
+        states.for_each(|state| self.idle_state(state));
         facts.lost.iter().for_each(|lost| self.lost(lost));
     }
 
@@ -210,6 +222,7 @@ impl Fold for Ledger {
         self.knobs.fold(&other.knobs);
         self.lost.fold(&other.lost);
         self.host.fold(&other.host);
+        self.idle_states.fold(&other.idle_states);
     }
 }
 
@@ -225,40 +238,8 @@ pub struct HostUse {
     /// What is looked at less often, at the first look at each and the last.
     idle: Ends,
     energy: Ends,
-}
-
-/// A counter with its time, when it was first read and last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Ends {
-    first: Option<(u64, u64)>,
-    last: Option<(u64, u64)>,
-}
-
-impl Ends {
-    fn at(time_ns: u64, counter: Option<u64>) -> Self {
-        let read = counter.map(|counter| (time_ns, counter));
-        Self {
-            first: read,
-            last: read,
-        }
-    }
-
-    /// How much it grew in which time.
-    fn grown(&self) -> Option<(u64, u64)> {
-        let ((from_ns, before), (to_ns, after)) = (self.first?, self.last?);
-        let time_ns = to_ns.checked_sub(from_ns).filter(|ns| *ns > 0)?;
-        Some((after.checked_sub(before)?, time_ns))
-    }
-}
-
-impl Fold for Ends {
-    fn fold(&mut self, other: &Self) {
-        self.first = match (self.first, other.first) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        self.last = self.last.max(other.last);
-    }
+    cycles: Ends,
+    instructions: Ends,
 }
 
 /// A sample's running counters, in an order in which samples can be compared.
@@ -295,6 +276,8 @@ impl HostUse {
             recorder_rss_bytes: sample.recorder_rss_bytes,
             idle: Ends::at(sample.time_ns, sample.idle_ns),
             energy: Ends::at(sample.time_ns, sample.package_uj),
+            cycles: Ends::at(sample.time_ns, sample.cycles),
+            instructions: Ends::at(sample.time_ns, sample.instructions),
         });
     }
 
@@ -309,6 +292,19 @@ impl HostUse {
     pub fn package_watts(&self) -> Option<f64> {
         let (used_uj, time_ns) = self.energy.grown()?;
         Some(used_uj as f64 * 1e3 / time_ns as f64)
+    }
+
+    /// Cycles that CPUs ran per second, all of them together.
+    pub fn cycles_per_s(&self) -> Option<f64> {
+        let (cycles, time_ns) = self.cycles.grown()?;
+        Some(cycles as f64 * 1e9 / time_ns as f64)
+    }
+
+    /// Instructions for each of these cycles.
+    pub fn instructions_per_cycle(&self) -> Option<f64> {
+        let (cycles, _) = self.cycles.grown().filter(|(cycles, _)| *cycles > 0)?;
+        let (instructions, _) = self.instructions.grown()?;
+        Some(instructions as f64 / cycles as f64)
     }
 
     /// CPUs busy on average, of all CPUs; `None` of fewer than two samples.
@@ -369,5 +365,7 @@ impl Fold for HostUse {
         self.recorder_rss_bytes = self.recorder_rss_bytes.max(other.recorder_rss_bytes);
         self.idle.fold(&other.idle);
         self.energy.fold(&other.energy);
+        self.cycles.fold(&other.cycles);
+        self.instructions.fold(&other.instructions);
     }
 }

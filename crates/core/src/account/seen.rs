@@ -92,6 +92,40 @@ impl<T: Ord + Clone> Fold for Newest<T> {
     }
 }
 
+/// A counter with its time, when it was first read and last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Ends {
+    first: Option<(u64, u64)>,
+    last: Option<(u64, u64)>,
+}
+
+impl Ends {
+    pub(super) fn at(time_ns: u64, counter: Option<u64>) -> Self {
+        let read = counter.map(|counter| (time_ns, counter));
+        Self {
+            first: read,
+            last: read,
+        }
+    }
+
+    /// How much it grew in which time.
+    pub(super) fn grown(&self) -> Option<(u64, u64)> {
+        let ((from_ns, before), (to_ns, after)) = (self.first?, self.last?);
+        let time_ns = to_ns.checked_sub(from_ns).filter(|ns| *ns > 0)?;
+        Some((after.checked_sub(before)?, time_ns))
+    }
+}
+
+impl Fold for Ends {
+    fn fold(&mut self, other: &Self) {
+        self.first = match (self.first, other.first) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        };
+        self.last = self.last.max(other.last);
+    }
+}
+
 /// A table of at most `LIMIT` rows: those of the smallest keys; all others are one row, `rest`.
 ///
 /// That choice, unlike "the first" or "the most frequent", does not depend on the order in which

@@ -364,6 +364,8 @@ fn steal_is_of_all_cpu_time_and_unknown_where_a_sample_lacks_it() {
         steal_ns,
         idle_ns: None,
         package_uj: None,
+        cycles: None,
+        instructions: None,
     };
     let between = |first: HostSample, last: HostSample| {
         let mut ledger = Ledger::default();

@@ -8,19 +8,17 @@ mod record;
 mod skel;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
 use std::rc::Rc;
 
-use haltwise_core::event::{CeilingSource, Facts, Lost};
-use haltwise_core::identity::Identity;
-use haltwise_core::ids::{Tid, VcpuId, VmKey, VmmKind};
+use haltwise_core::decode::idle::Period;
+use haltwise_core::event::{Facts, Lost};
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{OpenObject, ProgramMut, RingBuffer, RingBufferBuilder};
 
-use self::record::{RawIdle, SIZE};
+use self::record::SIZE;
 use self::skel::types::idle_lost_cause;
 use self::skel::{IdleProgs, IdleSkel, IdleSkelBuilder};
 use super::attach::{explain, hush_libbpf};
@@ -29,9 +27,9 @@ use super::links::Links;
 use super::missed::{Missed, OF_IDLE, lost_by};
 use super::program::Programs;
 use crate::clock;
-use crate::collector::{CollectError, CollectOptions, Collector, Counting};
+use crate::collector::{CollectError, CollectOptions, Collector};
 use crate::cpus;
-use crate::discovery::{RosterBuilder, VmLabel, printable};
+use crate::idle::{Machine, polls_in_state_0};
 use crate::root::Root;
 
 pub use self::record::fuzz_idle;
@@ -42,13 +40,7 @@ pub struct IdleCollector {
     links: Links,
     ring: RingBuffer<'static>,
     drained: Rc<RefCell<Drained>>,
-    root: Root,
-    roster: RosterBuilder,
-    /// The governor is haltpoll: it has a ceiling.
-    has_ceiling: bool,
-    /// When the last period of each CPU ended.
-    ends: BTreeMap<u32, u64>,
-    counting: Counting,
+    machine: Machine,
     missing: Vec<Missing>,
     device: Device,
     cost: Cost,
@@ -68,7 +60,7 @@ impl std::fmt::Debug for IdleCollector {
 /// What the ring's callback leaves behind.
 #[derive(Debug, Default)]
 struct Drained {
-    periods: Vec<RawIdle>,
+    periods: Vec<Period>,
     short: Option<usize>,
 }
 
@@ -91,11 +83,7 @@ impl IdleCollector {
             links,
             ring,
             drained,
-            roster: roster(&root, &cpus),
-            has_ceiling: governor(&root).as_deref() == Some("haltpoll"),
-            root,
-            ends: BTreeMap::new(),
-            counting: Counting::default(),
+            machine: Machine::new(root, &cpus),
             missing,
             device,
             cost: Cost::default(),
@@ -115,23 +103,11 @@ impl IdleCollector {
             let expected = SIZE;
             return Err(CollectError::Record { got, expected });
         }
-        let ceiling_ns = self.ceiling_ns();
+        let ceiling_ns = self.machine.ceiling_ns();
         for period in &drained.periods {
-            let last = self.ends.entry(period.cpu).or_default();
-            let halt = period.halt(*last, ceiling_ns);
-            *last = halt.end_ns();
-            if self.counting.holds(period.end_ns) {
-                facts.halts.push(halt);
-                facts.windows.extend(period.window_change(halt.end_ns()));
-            }
+            self.machine.take(period, ceiling_ns, facts);
         }
         Ok(())
-    }
-
-    /// `guest_halt_poll_ns`, which binds the governor haltpoll alone.
-    fn ceiling_ns(&self) -> Option<u32> {
-        let path = "sys/module/haltpoll/parameters/guest_halt_poll_ns";
-        self.has_ceiling.then(|| self.root.number(path).ok())?
     }
 
     fn drain_lost(&mut self, facts: &mut Facts, now_ns: u64) -> Result<(), CollectError> {
@@ -171,45 +147,6 @@ impl IdleCollector {
         let programs = Self::programs(&self.skel.progs, self.device);
         self.cost.tick(now_ns, &programs);
     }
-}
-
-/// Whether cpuidle's first state polls.
-fn polls_in_state_0(root: &Root) -> bool {
-    let name = root.value("sys/devices/system/cpu/cpu0/cpuidle/state0/name");
-    name.is_ok_and(|name| name == "POLL")
-}
-
-fn governor(root: &Root) -> Option<String> {
-    let path = "sys/devices/system/cpu/cpuidle/current_governor_ro";
-    root.value(path).ok()
-}
-
-/// One VM, which is this machine; its vCPUs are the CPUs that are online, each with its number in place of a thread's:
-/// the idle tasks of all CPUs have the thread number 0.
-fn roster(root: &Root, cpus: &[u32]) -> RosterBuilder {
-    let mut roster = RosterBuilder::default();
-    let name = root.value("proc/sys/kernel/hostname").ok();
-    let name = name.and_then(|name| printable(&name));
-    let vm = roster.vm(VmKey::default(), || VmLabel {
-        name: name.unwrap_or_else(|| "guest".to_owned()),
-        identity: Identity::default(),
-        machine: None,
-        vmm: VmmKind::Other,
-        ceiling_settable: None,
-    });
-    let ceiling = root.number("sys/module/haltpoll/parameters/guest_halt_poll_ns");
-    let ceiling = ceiling
-        .ok()
-        .filter(|_| governor(root).as_deref() == Some("haltpoll"));
-    for cpu in cpus {
-        let row = roster.vcpu(vm, VcpuId(*cpu), Tid(*cpu));
-        row.ceiling_ns = ceiling;
-        row.ceiling_source = match ceiling {
-            Some(_) => CeilingSource::Param,
-            None => CeilingSource::Unknown,
-        };
-    }
-    roster
 }
 
 /// Whether the programs can read cpuidle's own numbers.
@@ -400,7 +337,7 @@ fn ring(
     builder
         .add(&skel.maps.periods, move |bytes| {
             let mut drained = into.borrow_mut();
-            match RawIdle::decode(bytes) {
+            match record::decode(bytes) {
                 Some(period) => drained.periods.push(period),
                 None => drained.short = Some(bytes.len()),
             }
@@ -418,7 +355,7 @@ impl Collector for IdleCollector {
     }
 
     fn confine(&mut self) {
-        self.cost.hand_over(&self.root);
+        self.cost.hand_over(self.machine.root());
     }
 
     fn drain(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
@@ -434,18 +371,17 @@ impl Collector for IdleCollector {
         let began_ns = clock::monotonic_ns();
         self.drain_ring(&mut before)?;
         self.drain_lost(&mut before, began_ns)?;
-        self.counting.began_ns = began_ns;
-        self.roster.begin(began_ns);
+        self.machine.begin(began_ns);
         Ok(began_ns)
     }
 
     fn end(&mut self, facts: &mut Facts) -> Result<u64, CollectError> {
-        if let Some(ended_ns) = self.counting.ended_ns {
+        if let Some(ended_ns) = self.machine.counting.ended_ns {
             return Ok(ended_ns);
         }
         self.drain_ring(facts)?;
         let ended_ns = clock::monotonic_ns();
-        self.counting.ended_ns = Some(ended_ns);
+        self.machine.counting.ended_ns = Some(ended_ns);
         Ok(ended_ns)
     }
 
@@ -465,7 +401,7 @@ impl Collector for IdleCollector {
     }
 
     fn roster(&self) -> &Roster {
-        self.roster.roster()
+        self.machine.roster()
     }
 
     fn missing(&self) -> Vec<Missing> {

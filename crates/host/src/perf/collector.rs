@@ -359,7 +359,7 @@ fn interval_ns(options: &CollectOptions) -> u64 {
     u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX)
 }
 
-fn push_lost(facts: &mut Facts, time_ns: u64, count: u64, place: &str) {
+pub(super) fn push_lost(facts: &mut Facts, time_ns: u64, count: u64, place: &str) {
     if count > 0 {
         facts.lost.push(Lost {
             time_ns,
@@ -370,7 +370,7 @@ fn push_lost(facts: &mut Facts, time_ns: u64, count: u64, place: &str) {
 }
 
 /// A CPU's share of the buffer, a power of two between 512 KiB and 16 MiB.
-fn ring_bytes(total: u32, cpus: usize) -> usize {
+pub(super) fn ring_bytes(total: u32, cpus: usize) -> usize {
     let share = usize::try_from(total).unwrap_or(0) / cpus.max(1);
     share
         .checked_next_power_of_two()

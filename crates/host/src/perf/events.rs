@@ -252,14 +252,16 @@ impl Switch {
     }
 }
 
-fn note(field: &str, reason: &str) -> Missing {
+/// What a recording lacks without an event.
+pub(super) fn note(field: &str, reason: &str) -> Missing {
     Missing {
         field: field.to_owned(),
         reason: reason.to_owned(),
     }
 }
 
-fn number(format: &EventFormat, field: &str) -> Result<Field, CollectError> {
+/// A field that holds one number.
+pub(super) fn number(format: &EventFormat, field: &str) -> Result<Field, CollectError> {
     format.number(field).map_err(|error| unsupported(&error))
 }
 

@@ -59,7 +59,7 @@ pub(super) fn explain(cpu: u32, source: io::Error) -> CollectError {
 }
 
 fn explain_to(cpu: u32, source: io::Error, may_trace: bool) -> CollectError {
-    let what = format!("open KVM's tracepoints on CPU {cpu}");
+    let what = format!("open tracepoints on CPU {cpu}");
     if is_errno(&source, Errno::PERM) || is_errno(&source, Errno::ACCESS) {
         CollectError::Denied {
             what,
@@ -100,19 +100,19 @@ mod test {
     fn each_refusal_says_what_it_takes() {
         assert_eq!(
             told(Errno::ACCESS),
-            "open KVM's tracepoints on CPU 3: not permitted (needs CAP_PERFMON)"
+            "open tracepoints on CPU 3: not permitted (needs CAP_PERFMON)"
         );
         // The right is there: its ring may not lock as much memory.
         assert_eq!(
             explain_to(3, Errno::PERM.into(), true).to_string(),
-            "open KVM's tracepoints on CPU 3: not permitted (needs more locked memory: CAP_IPC_LOCK, or a larger \
+            "open tracepoints on CPU 3: not permitted (needs more locked memory: CAP_IPC_LOCK, or a larger \
              kernel.perf_event_mlock_kb)"
         );
         assert_eq!(
             told(Errno::OPNOTSUPP),
-            "open KVM's tracepoints on CPU 3: not offered by this kernel"
+            "open tracepoints on CPU 3: not offered by this kernel"
         );
-        assert_eq!(told(Errno::MFILE), "open KVM's tracepoints on CPU 3");
+        assert_eq!(told(Errno::MFILE), "open tracepoints on CPU 3");
         assert!(is_gone(&Errno::NODEV.into()));
     }
 }

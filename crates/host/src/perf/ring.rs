@@ -1,20 +1,20 @@
-//! The ring of one CPU, and the events that write to it.
+//! The ring of one CPU, and the events of KVM and the scheduler that write to it.
 
 use std::{fmt, io};
 
 use haltwise_core::ids::{Pid, Tid};
-use perf_event::{Counter, Sampler};
+use perf_event::Counter;
 
+use super::buffer::{Buffer, Given};
 use super::events::{Events, Filter, Seen, SeenWhat};
-use super::record::{self, Record};
 use super::{events, filter, open};
 
-/// One CPU's events. The first owns the ring, the others write into it too.
+/// One CPU's events.
 pub(super) struct Ring {
     cpu: u32,
     bytes: usize,
-    owner: Sampler,
-    unfiltered: Vec<Counter>,
+    /// KVM's, which are not filtered.
+    buffer: Buffer,
     filtered: Vec<Counter>,
     /// What the filtered events before these had counted.
     retired: u64,
@@ -46,25 +46,13 @@ impl fmt::Debug for Ring {
 impl Ring {
     /// Opens the events that are not filtered, disabled.
     pub(super) fn open(events: &Events, cpu: u32, bytes: usize) -> io::Result<Self> {
-        let mut ids = events
-            .to_open()
-            .into_iter()
-            .filter(|(_, by)| *by == Filter::None);
-        let (first, _) = ids
-            .next()
-            .ok_or_else(|| io::Error::other("no event to open"))?;
-        let owner = open::tracepoint(first, cpu, bytes)?.sampled(bytes)?;
-        let mut unfiltered = Vec::new();
-        for (id, _) in ids {
-            let counter = open::tracepoint(id, cpu, bytes)?;
-            open::share_ring(&counter, &owner)?;
-            unfiltered.push(counter);
-        }
+        let ids = events.to_open();
+        let unfiltered = ids.iter().filter(|(_, by)| *by == Filter::None);
+        let unfiltered: Vec<_> = unfiltered.map(|(id, _)| (*id, None)).collect();
         Ok(Self {
             cpu,
             bytes,
-            owner,
-            unfiltered,
+            buffer: Buffer::open(&unfiltered, cpu, bytes)?,
             filtered: Vec::new(),
             retired: 0,
             tally: Tally::default(),
@@ -74,16 +62,13 @@ impl Ring {
     /// Begins to record. The event that ends a halt comes last, so that no halt is seen whose other
     /// events were not.
     pub(super) fn enable(&mut self) -> io::Result<()> {
-        for counter in &mut self.unfiltered {
-            counter.enable()?;
-        }
-        self.owner.enable()
+        self.buffer.enable()
     }
 
     /// Ends recording. What is in the ring stays readable.
     pub(super) fn disable(&mut self) -> io::Result<()> {
-        let mut result = self.owner.disable();
-        for counter in self.unfiltered.iter_mut().chain(&mut self.filtered) {
+        let mut result = self.buffer.disable();
+        for counter in &mut self.filtered {
             result = result.and(counter.disable());
         }
         result
@@ -106,7 +91,7 @@ impl Ring {
             };
             let mut counter = open::tracepoint(id, self.cpu, self.bytes)?;
             open::set_filter(&counter, &filter)?;
-            open::share_ring(&counter, &self.owner)?;
+            open::share_ring(&counter, self.buffer.owner())?;
             counter.enable()?;
             fresh.push(counter);
         }
@@ -119,36 +104,24 @@ impl Ring {
 
     /// Reads what is in the ring.
     pub(super) fn read(&mut self, events: &Events, mut sink: impl FnMut(Seen)) {
-        while let Some(record) = self.owner.next_record() {
-            let body = record.to_contiguous();
-            let seen = match record::parse(record.ty(), &body) {
-                Some(Record::Sample { pid, time_ns, raw }) => events.parse(raw).map(|what| {
-                    match what {
-                        SeenWhat::Waking { .. } | SeenWhat::Slept { .. } => self.tally.sched += 1,
-                        _ => self.tally.kvm += 1,
-                    }
-                    Seen {
-                        time_ns,
-                        pid: Pid(pid),
-                        what,
-                    }
-                }),
-                Some(Record::Lost { count, time_ns }) => {
-                    self.tally.lost = self.tally.lost.saturating_add(count);
-                    Some(Seen {
-                        time_ns,
-                        pid: Pid(0),
-                        what: SeenWhat::Gap,
-                    })
-                }
-                Some(Record::Other) => continue,
-                None => None,
+        let tally = &mut self.tally;
+        self.buffer.read(|time_ns, given| {
+            let (pid, what) = match given {
+                Given::Event { pid, raw } => (pid, events.parse(raw)),
+                Given::Gap => (0, Some(SeenWhat::Gap)),
             };
-            match seen {
-                Some(seen) => sink(seen),
-                None => self.tally.unreadable += 1,
+            let Some(what) = what else { return false };
+            match what {
+                SeenWhat::Waking { .. } | SeenWhat::Slept { .. } => tally.sched += 1,
+                SeenWhat::Gap => {}
+                _ => tally.kvm += 1,
             }
-        }
+            let pid = Pid(pid);
+            sink(Seen { time_ns, pid, what });
+            true
+        });
+        let losses = self.buffer.losses();
+        (self.tally.lost, self.tally.unreadable) = (losses.lost, losses.unreadable);
     }
 
     /// What was read so far.
@@ -159,18 +132,11 @@ impl Ring {
     /// How many events the kernel counted that were neither read nor told as lost: KVM's and the
     /// scheduler's. Only meaningful when recording has ended and the ring is empty.
     pub(super) fn unaccounted(&mut self) -> io::Result<(u64, u64)> {
-        let sum = |counters: &mut [Counter]| -> io::Result<u64> {
-            let mut sum = 0_u64;
-            for counter in counters {
-                sum = sum.saturating_add(counter.read()?);
-            }
-            Ok(sum)
-        };
-        let kvm = self
-            .owner
-            .read()?
-            .saturating_add(sum(&mut self.unfiltered)?);
-        let sched = self.retired.saturating_add(sum(&mut self.filtered)?);
+        let kvm = self.buffer.counted()?;
+        let mut sched = self.retired;
+        for counter in &mut self.filtered {
+            sched = sched.saturating_add(counter.read()?);
+        }
         let Tally {
             kvm: kvm_read,
             sched: sched_read,

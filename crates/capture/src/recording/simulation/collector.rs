@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use haltwise_core::event::{
-    Facts, Halt, HaltCounts, HostSample, Knob, KnobScope, Lost, Observable, Vcpu, Vm, WakeSource,
-    WindowChange,
+    Facts, Halt, HaltCounts, HostSample, IdleState, Knob, KnobScope, Lost, Observable, Vcpu, Vm,
+    WakeSource, WindowChange,
 };
 use haltwise_core::exit::{Cause, Exits, Isa, Kind};
 use haltwise_core::hist::LogHist;
@@ -236,6 +236,13 @@ impl Collector {
             ..HostSample::default()
         });
         if self.chance(4) {
+            facts.idle_states.push(IdleState {
+                time_ns,
+                entries: self.number(1_000),
+                ..IdleState::default()
+            });
+        }
+        if self.chance(4) {
             facts.knobs.push(Knob {
                 time_ns,
                 name: "halt_poll_ns".into(),
@@ -261,6 +268,7 @@ impl Collector {
         told.counts.extend_from_slice(&facts.counts);
         told.knobs.extend_from_slice(&facts.knobs);
         told.host.extend_from_slice(&facts.host);
+        told.idle_states.extend_from_slice(&facts.idle_states);
         told.lost.extend_from_slice(&facts.lost);
         told.exits.extend_from_slice(&facts.exits);
         let profile = &facts.profile;

@@ -41,6 +41,7 @@ fn read(capture: &Capture) -> (Facts, bool) {
         counts: readable(capture.halt_counts(), &mut whole),
         knobs: readable(capture.knobs(), &mut whole),
         host: readable(capture.host_samples(), &mut whole),
+        idle_states: readable(capture.idle_states(), &mut whole),
         lost: readable(capture.lost(), &mut whole),
         exits: readable(capture.exits(), &mut whole),
         profile: profile::Rows {
@@ -144,6 +145,11 @@ fn exact(world: &World, capture: &Capture, read: &Facts) {
         ("window_changes", told.windows.len(), read.windows.len()),
         ("knobs", told.knobs.len(), read.knobs.len()),
         ("host_samples", told.host.len(), read.host.len()),
+        (
+            "idle_states",
+            told.idle_states.len(),
+            read.idle_states.len(),
+        ),
         ("exits", told.exits.len(), read.exits.len()),
         (
             "sample_frames",

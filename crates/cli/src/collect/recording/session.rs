@@ -91,7 +91,7 @@ impl Session {
             root,
             pending: Facts::default(),
             roster,
-            slow: Slow::default(),
+            slow: started.slow,
             vms_dropped: 0,
             no_command: started.no_command,
             start_ns: started.start_ns,
@@ -255,10 +255,15 @@ impl Session {
 
     /// Host state and changed settings. What cannot be read now may be next time.
     fn sample(&mut self, is_last: bool) {
-        if let Ok(mut sample) = host_sample::read(&self.root, self.kernel_cpu_ns()) {
-            self.slow.fill(&self.root, &mut sample, is_last);
+        if let Ok(sample) = host_sample::read(&self.root, self.kernel_cpu_ns()) {
             self.peak_rss = self.peak_rss.max(sample.recorder_rss_bytes);
-            self.pending.host.push(sample);
+            let Self {
+                slow,
+                root,
+                pending,
+                ..
+            } = self;
+            slow.add(root, sample, is_last, pending);
         }
         self.look(Look::All);
     }
@@ -360,7 +365,12 @@ impl Session {
         let cost = self.pending.host.last().copied().unwrap_or_default();
         self.flush()?;
         let overhead = self.overhead_since(cost);
-        let missing = missing(&*self.collector, self.profiler.as_ref(), &self.root);
+        let missing = missing(
+            &*self.collector,
+            self.profiler.as_ref(),
+            &self.slow,
+            &self.root,
+        );
         self.recording.set_missing(&missing)?;
         Ok((end_ns, overhead))
     }

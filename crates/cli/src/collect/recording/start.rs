@@ -8,11 +8,12 @@ use haltwise_capture::info::{CaptureInfo, Clock, Tool};
 use haltwise_capture::recording::{Durability, Recording};
 use haltwise_core::event::Vm;
 use haltwise_core::recording::{Missing, Roster, Rung, Side};
+use haltwise_host::clock;
 use haltwise_host::collector::{CollectOptions, Collector};
 use haltwise_host::params::{Look, Watch};
 use haltwise_host::profile::Profiler;
 use haltwise_host::root::Root;
-use haltwise_host::{clock, usage};
+use haltwise_host::usage::Slow;
 
 use super::RecordingRequest;
 use super::ring::Ring;
@@ -25,6 +26,7 @@ pub(crate) struct Started {
     pub(crate) profiler: Option<Profiler>,
     pub(crate) recording: Recording,
     pub(crate) knobs: Watch,
+    pub(crate) slow: Slow,
     pub(crate) start_ns: u64,
     pub(crate) output: std::path::PathBuf,
     pub(crate) ring: Option<Ring>,
@@ -69,9 +71,9 @@ pub(crate) fn start(
     };
     // Only that source counts exits: without it there is nothing to fall back to.
     let source = exits.as_ref().map_or(wanted.rung, |_| Some(Rung::Bpf));
-    let mut collector = match wanted.side {
-        Side::Host => attach(source, &options, root)?,
-        Side::Guest => attach_idle(&options, root)?,
+    let (mut collector, mode) = match wanted.side {
+        Side::Host => (attach(source, &options, root)?, wanted.mode),
+        Side::Guest => attach_idle(source, &options, root)?,
     };
     let profile = wanted.profile.as_ref();
     let profiler = profile
@@ -81,6 +83,7 @@ pub(crate) fn start(
     let first_knobs = knobs
         .changes(root, Look::All, clock::monotonic_ns)
         .context("read the settings")?;
+    let slow = Slow::open(root);
     // All is in place: the recording begins here.
     let start_ns = collector.begin().map_err(explain)?;
     let tool = Tool {
@@ -88,13 +91,13 @@ pub(crate) fn start(
         version: env!("CARGO_PKG_VERSION").into(),
     };
     let times = Clock::new(start_ns, clock::wall_ns());
-    let mut info = CaptureInfo::new(tool, this_host(root), times, collector.rung(), wanted.mode);
+    let mut info = CaptureInfo::new(tool, this_host(root), times, collector.rung(), mode);
     if !wanted.no_command {
         let words = std::env::args_os().map(|word| word.to_string_lossy().into_owned());
         info.command = words.collect();
     }
     info.side = wanted.side;
-    info.missing = missing(&*collector, profiler.as_ref(), root);
+    info.missing = missing(&*collector, profiler.as_ref(), &slow, root);
     info.profile = profiler.as_ref().map(Profiler::recorded);
     info.exits = exits.map(|exits| exits.recorded);
     info.knobs = first_knobs;
@@ -108,6 +111,7 @@ pub(crate) fn start(
         profiler,
         recording,
         knobs,
+        slow,
         start_ns,
         output: wanted.output.clone(),
         ring,
@@ -129,6 +133,7 @@ pub(super) fn stored(roster: &Roster, no_command: bool) -> Roster {
 pub(super) fn missing(
     collector: &dyn Collector,
     profiler: Option<&Profiler>,
+    slow: &Slow,
     root: &Root,
 ) -> Vec<Missing> {
     let mut missing = collector.missing();
@@ -139,6 +144,6 @@ pub(super) fn missing(
             .iter()
             .cloned(),
     );
-    missing.extend(usage::missing(root));
+    missing.extend(slow.missing(root));
     missing
 }

@@ -37,8 +37,23 @@ pub(crate) fn in_force(opened: &Opened) -> guest::Params {
     params
 }
 
+/// Refuses a guest's capture that has no single idle periods: cpuidle's counters give no distribution of idle times,
+/// so that nothing bounds what another limit would have done.
+pub(crate) fn must_keep_periods(opened: &Opened, verb: &str) -> Result<(), Failure> {
+    let mode = opened.info().mode;
+    if mode.keeps_halts() {
+        return Ok(());
+    }
+    let error = anyhow!(
+        "{verb}: this capture of a guest has sums of cpuidle's counters (--mode {mode}), and no single idle periods"
+    );
+    Err(Failure::new(Exit::Failed, error)
+        .hint("record with `haltwise record --guest` as root: --mode full is the default"))
+}
+
 /// Puts together what the idle periods of a guest are held against.
 pub(crate) fn guest_setup(opened: &Opened, given: &GivenHost) -> Result<GuestSetup, Failure> {
+    must_keep_periods(opened, "verify")?;
     let of_kvm = given.parameters.all().iter().any(Option::is_some);
     if of_kvm || given.parameters.cap.is_some() || !given.backports.is_empty() {
         let error =

@@ -4,7 +4,7 @@ use haltwise_core::recording::Side;
 
 use crate::number::{count, maybe_nanos, nanos, scaled, share, three_digits};
 use crate::page::{Page, Stands, harmless};
-use crate::report::view::{AccountFigures, Report, ReportedSetting};
+use crate::report::view::{AccountFigures, Report, ReportedIdleState, ReportedSetting};
 use crate::words::plural;
 
 /// Shows the host.
@@ -27,8 +27,13 @@ pub(super) fn host(page: &mut Page, report: &Report) {
     machine.extend(host.awake_cpus.map(awake));
     let power = |watts| format!("CPU packages {} W", three_digits(watts));
     machine.extend(host.package_watts.map(power));
+    let cycles = |rate| format!("{} cycles/s", scaled(rate));
+    machine.extend(host.cycles_per_s.map(cycles));
+    let each = |ipc| format!("{} instructions/cycle", three_digits(ipc));
+    machine.extend(host.instructions_per_cycle.map(each));
     machine.extend(host.steal.filter(|&s| s > 0.0).map(steal));
     page.wrapped("  ", &machine.join(", "), 2);
+    idle_states(page, &host.idle_states);
     knobs(page, &host.knobs, side);
     let account = &host.account;
     let cpus_polling = account.poll.ns.map(|ns| {
@@ -57,6 +62,24 @@ pub(super) fn host(page: &mut Page, report: &Report) {
         let shown = report.vms.len();
         let text = format!("Below: {shown} of these VMs; the figures above cover all of them.");
         page.wrapped("  ", &text, 2);
+    }
+}
+
+/// States of cpuidle in which the CPUs were at all, each with its share of their time.
+fn idle_states(page: &mut Page, states: &[ReportedIdleState]) {
+    let used = states.iter().filter(|state| state.entries > 0);
+    let each = |state: &ReportedIdleState| {
+        format!(
+            "{} {} ({}/s, {} each)",
+            harmless(&state.name),
+            share(state.share),
+            scaled(state.entries_per_s),
+            maybe_nanos(state.mean_ns),
+        )
+    };
+    let used: Vec<String> = used.map(each).collect();
+    if !used.is_empty() {
+        page.wrapped("  cpuidle: ", &used.join(", "), 11);
     }
 }
 

@@ -95,6 +95,8 @@ fn facts(piece: u64, piece_ns: u64, each: u64) -> Facts {
         steal_ns: None,
         idle_ns: None,
         package_uj: None,
+        cycles: None,
+        instructions: None,
     }];
     all
 }

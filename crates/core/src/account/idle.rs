@@ -1,0 +1,172 @@
+//! How long and how often the CPUs were in each state of cpuidle.
+
+use super::seen::{Bounded, Ends, Fold, Newest};
+use crate::event::IdleState;
+
+/// States told apart; a machine has at most ten of each kind of its CPUs.
+const STATES: usize = 64;
+
+/// All states, by number and name.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct IdleStates(Bounded<(u32, String), StateSeen, STATES>);
+
+/// What was read of a state, first and last.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct StateSeen {
+    /// CPUs that have it, and its description.
+    last: Newest<(u32, String)>,
+    entries: Ends,
+    residency: Ends,
+    above: Ends,
+    below: Ends,
+}
+
+/// A state between its first reading and its last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StateUse<'a> {
+    /// Its number.
+    pub state: u32,
+    /// Its name.
+    pub name: &'a str,
+    /// Its driver's description.
+    pub description: &'a str,
+    /// CPUs that have it.
+    pub cpus: u32,
+    /// The time between the readings.
+    pub time_ns: u64,
+    /// How often it was entered, by all CPUs together.
+    pub entries: u64,
+    /// How long they were in it, all together.
+    pub residency_ns: u64,
+    /// Entries that were too short for it, see [`IdleState::above`].
+    pub above: Option<u64>,
+    /// Entries that were long enough for the next deeper one.
+    pub below: Option<u64>,
+}
+
+impl StateUse<'_> {
+    /// The share of its CPUs' time that was spent in it.
+    pub fn share(&self) -> f64 {
+        let available_ns = self.time_ns as f64 * f64::from(self.cpus.max(1));
+        (self.residency_ns as f64 / available_ns).clamp(0.0, 1.0)
+    }
+
+    /// Entries per second, by all CPUs together.
+    pub fn entries_per_s(&self) -> f64 {
+        self.entries as f64 * 1e9 / self.time_ns as f64
+    }
+}
+
+impl IdleStates {
+    /// Adds a reading.
+    pub(super) fn see(&mut self, read: &IdleState) {
+        let mut seen = StateSeen {
+            last: Newest::default(),
+            entries: Ends::at(read.time_ns, Some(read.entries)),
+            residency: Ends::at(read.time_ns, Some(read.residency_ns)),
+            above: Ends::at(read.time_ns, read.above),
+            below: Ends::at(read.time_ns, read.below),
+        };
+        let known = (read.cpus, read.description.clone());
+        seen.last.see(read.time_ns, known);
+        self.0.add((read.state, read.name.clone()), &seen);
+    }
+
+    /// The states of which there are two readings, the shallowest first. A counter that has shrunk (a CPU went
+    /// offline) leaves its state out.
+    pub fn used(&self) -> impl Iterator<Item = StateUse<'_>> {
+        self.0.rows().filter_map(|((state, name), seen)| {
+            let (cpus, description) = seen.last.value()?;
+            let (entries, time_ns) = seen.entries.grown()?;
+            let grown = |ends: &Ends| ends.grown().map(|(count, _)| count);
+            Some(StateUse {
+                state: *state,
+                name,
+                description,
+                cpus: *cpus,
+                time_ns,
+                entries,
+                residency_ns: grown(&seen.residency)?,
+                above: grown(&seen.above),
+                below: grown(&seen.below),
+            })
+        })
+    }
+}
+
+impl Fold for IdleStates {
+    fn fold(&mut self, other: &Self) {
+        self.0.fold(&other.0);
+    }
+}
+
+impl Fold for StateSeen {
+    fn fold(&mut self, other: &Self) {
+        self.last.fold(&other.last);
+        self.entries.fold(&other.entries);
+        self.residency.fold(&other.residency);
+        self.above.fold(&other.above);
+        self.below.fold(&other.below);
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn read(time_ns: u64, state: u32, name: &str, entries: u64, residency_ns: u64) -> IdleState {
+        IdleState {
+            time_ns,
+            state,
+            name: name.to_owned(),
+            description: format!("the state {name}"),
+            cpus: 2,
+            entries,
+            residency_ns,
+            above: Some(entries / 10),
+            below: None,
+        }
+    }
+
+    /// Whatever is read in between and in whatever order, a state's use is what its counters grew by.
+    #[test]
+    fn a_state_was_used_by_what_its_counters_grew() {
+        let readings = [
+            read(1_000, 1, "C1", 100, 5_000),
+            read(2_000, 1, "C1", 150, 5_400),
+            read(3_000, 1, "C1", 300, 6_000),
+            read(1_000, 0, "POLL", 7, 70),
+            read(3_000, 0, "POLL", 7, 70),
+        ];
+        let mut forwards = IdleStates::default();
+        for it in &readings {
+            forwards.see(it);
+        }
+        let mut backwards = IdleStates::default();
+        for it in readings.iter().rev() {
+            backwards.see(it);
+        }
+        assert_eq!(forwards, backwards);
+        let used: Vec<_> = forwards.used().collect();
+        let names: Vec<_> = used.iter().map(|it| it.name).collect();
+        assert_eq!(names, ["POLL", "C1"]);
+        let c1 = used[1];
+        assert_eq!(
+            (c1.entries, c1.residency_ns, c1.time_ns),
+            (200, 1_000, 2_000)
+        );
+        assert_eq!((c1.above, c1.below), (Some(20), None));
+        assert!((c1.share() - 0.25).abs() < 1e-12);
+        assert!((c1.entries_per_s() - 1e8).abs() < 1e-3);
+        assert_eq!((used[0].entries, used[0].residency_ns), (0, 0));
+    }
+
+    #[test]
+    fn a_state_that_was_read_once_or_counts_backwards_is_not_known() {
+        let mut states = IdleStates::default();
+        states.see(&read(1_000, 0, "POLL", 7, 70));
+        states.see(&read(1_000, 1, "C1", 9, 90));
+        states.see(&read(2_000, 1, "C1", 3, 30));
+        assert_eq!(states.used().count(), 0);
+    }
+}

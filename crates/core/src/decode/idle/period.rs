@@ -1,0 +1,222 @@
+//! An idle period of a CPU, and the halt that it is.
+
+use crate::event::{CeilingSource, Halt, WakeSource, WindowCall, WindowChange};
+use crate::ids::{Tid, VcpuId, VmIndex};
+
+/// The VM that this machine is: the only one of its capture.
+pub const THIS_VM: VmIndex = VmIndex(0);
+
+/// A call of grow or shrink of the governor haltpoll.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LimitChange {
+    /// Grow (true) or shrink.
+    pub grow: bool,
+    /// The limit before.
+    pub old_ns: u32,
+    /// The limit after.
+    pub new_ns: u32,
+}
+
+/// One idle period of a CPU: the polling state, if it was entered, and the state after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Period {
+    /// Which CPU.
+    pub cpu: u32,
+    /// When the first state was entered.
+    pub start_ns: u64,
+    /// When the last one was left.
+    pub end_ns: u64,
+    /// Time in the polling state.
+    pub poll_ns: u64,
+    /// Time in the other.
+    pub halt_ns: u64,
+    /// The polling state was entered.
+    pub polled: bool,
+    /// Another state was entered, after it or at once.
+    pub halted: bool,
+    /// It is known which part of the time was in which of the two.
+    pub told_apart: bool,
+    /// The governor's limit when it began.
+    pub limit_ns: Option<u32>,
+    /// And when the next one began.
+    pub limit_next_ns: Option<u32>,
+    /// The governor's call of grow or shrink.
+    pub change: Option<LimitChange>,
+    /// What ended it.
+    pub wake: WakeSource,
+    /// When that was due or was sent.
+    pub wake_ns: Option<u64>,
+}
+
+impl Period {
+    fn call(&self) -> WindowCall {
+        match self.change {
+            None => WindowCall::None,
+            Some(change) if change.grow => WindowCall::Grow,
+            Some(_) => WindowCall::Shrink,
+        }
+    }
+
+    /// From when what ended it was due or sent; 0 of a poll, which looks all the time.
+    fn wake_latency_ns(&self) -> Option<u64> {
+        if !self.halted {
+            return Some(0);
+        }
+        // A timer that was due later, or an interrupt that was sent before, is not what ended it.
+        let since_halt = self.end_ns.saturating_sub(self.halt_ns);
+        let known = (self.wake_ns).filter(|at| (since_halt..=self.end_ns).contains(at));
+        known.map(|at| self.end_ns - at)
+    }
+
+    /// The period as a halt: see `docs/guest.md` for what each field is in a guest.
+    ///
+    /// `not_before_ns`: when the CPU's last one ended. cpuidle's clock and ours differ by some parts in a million.
+    /// `ceiling_ns`: `guest_halt_poll_ns`, where the governor has one.
+    pub fn halt(&self, not_before_ns: u64, ceiling_ns: Option<u32>) -> Halt {
+        Halt {
+            start_ns: self.start_ns.max(not_before_ns),
+            halt_ns: self.poll_ns.saturating_add(self.halt_ns),
+            vm: Some(THIS_VM),
+            vcpu: Some(VcpuId(self.cpu)),
+            tid: Tid(self.cpu),
+            waited: self.halted,
+            valid: true,
+            window_ns: self.limit_ns,
+            window_next_ns: self.limit_next_ns,
+            ceiling_ns,
+            ceiling_source: match ceiling_ns {
+                Some(_) => CeilingSource::Param,
+                None => CeilingSource::Unknown,
+            },
+            change: self.call(),
+            // Of a poll alone, any clock is near enough; where a halt follows, it must be known which part was which.
+            poll_ns: (self.told_apart || !self.polled || !self.halted).then_some(self.poll_ns),
+            polled: Some(self.polled),
+            wake_latency_ns: self.wake_latency_ns(),
+            wake: self.wake,
+            poll_cut: false,
+        }
+    }
+
+    /// The call of grow or shrink that the period made, which ended then, where there was one.
+    pub fn window_change(&self, end_ns: u64) -> Option<WindowChange> {
+        self.change.map(|change| WindowChange {
+            time_ns: end_ns,
+            vm: Some(THIS_VM),
+            vcpu: Some(VcpuId(self.cpu)),
+            tid: Tid(self.cpu),
+            grow: change.grow,
+            old_ns: change.old_ns,
+            new_ns: change.new_ns,
+        })
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn period() -> Period {
+        Period {
+            cpu: 3,
+            start_ns: 1_000_000,
+            end_ns: 1_300_000,
+            poll_ns: 50_000,
+            halt_ns: 250_000,
+            polled: true,
+            halted: true,
+            told_apart: true,
+            limit_ns: Some(50_000),
+            limit_next_ns: Some(100_000),
+            change: Some(LimitChange {
+                grow: true,
+                old_ns: 50_000,
+                new_ns: 100_000,
+            }),
+            wake: WakeSource::Timer,
+            wake_ns: Some(1_280_000),
+        }
+    }
+
+    #[test]
+    fn a_poll_and_the_halt_after_it_are_one_period() {
+        let period = period();
+        let halt = period.halt(0, Some(200_000));
+        assert_eq!((halt.start_ns, halt.end_ns()), (1_000_000, 1_300_000));
+        assert_eq!((halt.vcpu, halt.tid), (Some(VcpuId(3)), Tid(3)));
+        assert_eq!(
+            (halt.polled, halt.poll_ns, halt.waited),
+            (Some(true), Some(50_000), true)
+        );
+        assert_eq!(
+            (halt.wake, halt.wake_latency_ns),
+            (WakeSource::Timer, Some(20_000))
+        );
+        assert_eq!(
+            (halt.window_ns, halt.window_next_ns, halt.change),
+            (Some(50_000), Some(100_000), WindowCall::Grow)
+        );
+        let change = period.window_change(halt.end_ns()).unwrap();
+        assert_eq!(
+            (change.grow, change.old_ns, change.new_ns, change.time_ns),
+            (true, 50_000, 100_000, 1_300_000)
+        );
+    }
+
+    #[test]
+    fn a_poll_that_was_met_has_no_latency() {
+        let met = Period {
+            halted: false,
+            halt_ns: 0,
+            change: None,
+            ..period()
+        };
+        let halt = met.halt(0, None);
+        assert_eq!((halt.waited, halt.wake_latency_ns), (false, Some(0)));
+        assert_eq!(halt.ceiling_source, CeilingSource::Unknown);
+        assert_eq!(met.window_change(1), None);
+    }
+
+    #[test]
+    fn a_wake_outside_the_halt_is_not_what_ended_it() {
+        for (wake_ns, latency) in [
+            (None, None),
+            (Some(1_049_999), None),
+            (Some(1_050_000), Some(250_000)),
+            (Some(1_300_000), Some(0)),
+            (Some(1_300_001), None),
+        ] {
+            let period = Period {
+                wake_ns,
+                ..period()
+            };
+            assert_eq!(period.halt(0, None).wake_latency_ns, latency, "{wake_ns:?}");
+        }
+    }
+
+    #[test]
+    fn a_residency_that_cpuidle_did_not_keep_leaves_the_time_polled_unknown() {
+        let both = Period {
+            told_apart: false,
+            ..period()
+        };
+        assert_eq!(both.halt(0, None).poll_ns, None);
+        let polled = Period {
+            halted: false,
+            halt_ns: 0,
+            ..both
+        };
+        assert_eq!(polled.halt(0, None).poll_ns, Some(50_000));
+        let halted = Period {
+            polled: false,
+            poll_ns: 0,
+            ..both
+        };
+        assert_eq!(halted.halt(0, None).poll_ns, Some(0));
+    }
+
+    #[test]
+    fn periods_of_a_cpu_do_not_overlap() {
+        assert_eq!(period().halt(1_000_500, None).start_ns, 1_000_500);
+    }
+}

@@ -1,0 +1,376 @@
+//! What cpuidle itself has counted of this machine's CPUs, read once an interval (`haltwise record --guest --mode stats`).
+//!
+//! Nothing of ours runs when a CPU is idle, and it takes no rights: the files are everybody's. cpuidle counts entries into
+//! each state and the time there. It counts neither idle periods nor what ended them, and keeps no histograms, so that
+//! rows have sums alone.
+
+use std::collections::BTreeMap;
+
+use haltwise_core::decode::idle::THIS_VM;
+use haltwise_core::event::{Facts, HaltCounts, WakeSource};
+use haltwise_core::hist::LogHist;
+use haltwise_core::ids::{Tid, VcpuId};
+use haltwise_core::recording::{Missing, Mode, Roster, Rung};
+
+use crate::clock;
+use crate::collector::{CollectError, CollectOptions, Collector};
+use crate::idle::{Machine, governor};
+use crate::root::{Root, RootError};
+use crate::usage::{POLL, cpus_with_cpuidle, states_of_cpu};
+
+/// Reads cpuidle's counters.
+#[derive(Debug)]
+pub struct CpuidleCollector {
+    machine: Machine,
+    cpus: Vec<u32>,
+    interval_ns: u64,
+    /// What was read last, by CPU.
+    before: BTreeMap<u32, Counters>,
+    /// When that was.
+    last_ns: u64,
+    follows: Follows,
+}
+
+/// What cpuidle counted of a CPU, in the state that polls and in all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Counters {
+    polls: u64,
+    poll_ns: u64,
+    halts: u64,
+    halt_ns: u64,
+}
+
+/// How a halt and a poll make an idle period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Follows {
+    /// The governor haltpoll halts after each poll that ends by its limit, and polls before each halt but where its
+    /// limit is 0: of polls and halts, the fewer are a part of the others' periods.
+    Haltpoll,
+    /// Others choose anew: each entry counts as a period.
+    Other,
+}
+
+impl CpuidleCollector {
+    /// Reads the counters for the first time.
+    pub fn start(options: &CollectOptions, root: Root) -> Result<Self, CollectError> {
+        if options.mode != Mode::Stats {
+            return Err(CollectError::Unsupported {
+                what: format!("read cpuidle's counters in {} mode", options.mode),
+                source: None,
+            });
+        }
+        let cpus = cpus_with_cpuidle(&root).map_err(explain)?;
+        let follows = match governor(&root).as_deref() {
+            Some("haltpoll") => Follows::Haltpoll,
+            _ => Follows::Other,
+        };
+        let mut collector = Self {
+            machine: Machine::new(root, &cpus),
+            cpus,
+            interval_ns: u64::try_from(options.interval.as_nanos()).unwrap_or(u64::MAX),
+            before: BTreeMap::new(),
+            last_ns: clock::monotonic_ns(),
+            follows,
+        };
+        collector.before = collector.read()?;
+        Ok(collector)
+    }
+
+    fn read(&self) -> Result<BTreeMap<u32, Counters>, CollectError> {
+        let mut all = BTreeMap::new();
+        for &cpu in &self.cpus {
+            match states_of_cpu(self.machine.root(), cpu) {
+                Ok(states) => {
+                    all.insert(cpu, Counters::of(&states));
+                }
+                // It went offline, and takes its counters with it.
+                Err(error) if error.is_absent() => {}
+                Err(error) => return Err(explain(error)),
+            }
+        }
+        Ok(all)
+    }
+
+    /// One row for each CPU that was idle since the last reading.
+    fn take_rows(&mut self, facts: &mut Facts) -> Result<u64, CollectError> {
+        let read = self.read()?;
+        let now_ns = clock::monotonic_ns();
+        let interval_ns = now_ns.saturating_sub(self.last_ns);
+        for (&cpu, counters) in &read {
+            let before = self.before.get(&cpu).copied().unwrap_or_default();
+            let row = counters.since(before).row(self.follows);
+            if row.halts > 0 {
+                facts.counts.push(HaltCounts {
+                    time_ns: now_ns,
+                    interval_ns,
+                    vm: Some(THIS_VM),
+                    vcpu: Some(VcpuId(cpu)),
+                    tid: Tid(cpu),
+                    ..row
+                });
+            }
+        }
+        self.before = read;
+        self.last_ns = now_ns;
+        Ok(now_ns)
+    }
+}
+
+impl Counters {
+    fn of(states: &[(u32, haltwise_core::event::IdleState)]) -> Self {
+        let mut counters = Self::default();
+        for (_, state) in states {
+            let (entries, ns) = if state.name == POLL {
+                (&mut counters.polls, &mut counters.poll_ns)
+            } else {
+                (&mut counters.halts, &mut counters.halt_ns)
+            };
+            *entries = entries.saturating_add(state.entries);
+            *ns = ns.saturating_add(state.residency_ns);
+        }
+        counters
+    }
+
+    /// What came since. All of it where a counter has shrunk: the CPU was offline meanwhile.
+    fn since(self, before: Self) -> Self {
+        let grown = || {
+            Some(Self {
+                polls: self.polls.checked_sub(before.polls)?,
+                poll_ns: self.poll_ns.checked_sub(before.poll_ns)?,
+                halts: self.halts.checked_sub(before.halts)?,
+                halt_ns: self.halt_ns.checked_sub(before.halt_ns)?,
+            })
+        };
+        grown().unwrap_or(self)
+    }
+
+    /// As counts of idle periods. The time of all polls is divided between those that failed and those that did not by
+    /// their numbers: at one limit the failed ones take longer, so that theirs is the least that they took.
+    fn row(self, follows: Follows) -> HaltCounts {
+        let (periods, failed) = match follows {
+            Follows::Haltpoll => (self.polls.max(self.halts), self.polls.min(self.halts)),
+            Follows::Other => (self.polls.saturating_add(self.halts), 0),
+        };
+        let share = u128::from(self.poll_ns) * u128::from(failed);
+        let fail_ns = share.checked_div(u128::from(self.polls)).unwrap_or(0);
+        let fail_ns = u64::try_from(fail_ns).unwrap_or(self.poll_ns);
+        let mut wakes = [0; 5];
+        wakes[usize::from(WakeSource::Unknown.code())] = periods;
+        HaltCounts {
+            halts: periods,
+            waited: self.halts,
+            poll_known: Some(periods),
+            polled: Some(self.polls),
+            successful_polls: Some(self.polls - failed),
+            wakes,
+            halt_ns: sum_alone(self.poll_ns.saturating_add(self.halt_ns)),
+            poll_success_ns: sum_alone(self.poll_ns - fail_ns),
+            poll_fail_ns: sum_alone(fail_ns),
+            ..HaltCounts::default()
+        }
+    }
+}
+
+/// Times of which nobody knows the distribution: their sum, and no counts.
+fn sum_alone(ns: u64) -> LogHist {
+    LogHist::from_parts(Vec::new(), ns, 0).unwrap_or_default()
+}
+
+fn explain(error: RootError) -> CollectError {
+    if error.is_absent() {
+        return CollectError::Unsupported {
+            what: format!("read cpuidle's counters: {error}"),
+            source: None,
+        };
+    }
+    let path = error.path().to_owned();
+    CollectError::Read {
+        path,
+        source: std::io::Error::other(error),
+    }
+}
+
+impl Collector for CpuidleCollector {
+    fn rung(&self) -> Rung {
+        Rung::Cpuidle
+    }
+
+    fn drain(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
+        if clock::monotonic_ns().saturating_sub(self.last_ns) >= self.interval_ns {
+            self.take_rows(facts)?;
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, at_most: std::time::Duration) -> Result<(), CollectError> {
+        std::thread::sleep(at_most);
+        Ok(())
+    }
+
+    fn begin(&mut self) -> Result<u64, CollectError> {
+        self.before = self.read()?;
+        self.last_ns = clock::monotonic_ns();
+        self.machine.begin(self.last_ns);
+        Ok(self.last_ns)
+    }
+
+    fn end(&mut self, facts: &mut Facts) -> Result<u64, CollectError> {
+        if let Some(ended_ns) = self.machine.counting.ended_ns {
+            return Ok(ended_ns);
+        }
+        let ended_ns = self.take_rows(facts)?;
+        self.machine.counting.ended_ns = Some(ended_ns);
+        Ok(ended_ns)
+    }
+
+    fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
+        self.end(facts).map(drop)
+    }
+
+    /// This machine is always there.
+    fn forget_ended(&mut self, _: u64) -> usize {
+        0
+    }
+
+    fn roster(&self) -> &Roster {
+        self.machine.roster()
+    }
+
+    fn missing(&self) -> Vec<Missing> {
+        let periods = match self.follows {
+            Follows::Haltpoll => {
+                "cpuidle counts entries into states: of polls and halts of an interval the more numerous are taken for \
+                 its idle periods, the least that there were"
+            }
+            Follows::Other => {
+                "cpuidle counts entries into states: each is taken for an idle period, also a halt after a poll"
+            }
+        };
+        let all = [
+            ("halts", periods),
+            (
+                "halt_ns, gap_ns",
+                "cpuidle keeps sums of times and no histograms",
+            ),
+            (
+                "poll_fail_ns",
+                "cpuidle sums up all polls: their time is divided between failed and successful ones by their numbers, so \
+                 that the failed ones took at least that",
+            ),
+            (
+                "wake, wake_latency_ns, window_ns",
+                "cpuidle does not count what ended idle periods, and does not report limits",
+            ),
+        ];
+        let missing = all.into_iter().map(|(field, reason)| Missing {
+            field: field.to_owned(),
+            reason: reason.to_owned(),
+        });
+        missing.collect()
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::root::made_up;
+
+    fn counters(polls: u64, poll_ns: u64, halts: u64, halt_ns: u64) -> Counters {
+        Counters {
+            polls,
+            poll_ns,
+            halts,
+            halt_ns,
+        }
+    }
+
+    #[test]
+    fn under_haltpoll_the_fewer_are_part_of_the_others_periods() {
+        // Ten polls, of which four ended by their limit.
+        let row = counters(10, 1_000, 4, 8_000).row(Follows::Haltpoll);
+        assert_eq!((row.halts, row.waited), (10, 4));
+        assert_eq!((row.polled, row.successful_polls), (Some(10), Some(6)));
+        assert_eq!(
+            (row.poll_fail_ns.sum(), row.poll_success_ns.sum()),
+            (400, 600)
+        );
+        assert_eq!((row.halt_ns.sum(), row.halt_ns.count()), (9_000, 0));
+        // Without a limit it halts at once.
+        let row = counters(0, 0, 4, 8_000).row(Follows::Haltpoll);
+        assert_eq!((row.halts, row.waited, row.polled), (4, 4, Some(0)));
+        let row = counters(10, 1_000, 4, 8_000).row(Follows::Other);
+        assert_eq!((row.halts, row.successful_polls), (14, Some(10)));
+        assert_eq!(row.poll_fail_ns.sum(), 0);
+    }
+
+    proptest! {
+        /// No part exceeds its whole, and no time is lost.
+        #[test]
+        fn rows_are_lawful(numbers in any::<[u32; 4]>(), haltpoll in any::<bool>()) {
+            let [polls, poll_ns, halts, halt_ns] = numbers.map(u64::from);
+            // Without an entry there is no time.
+            let read = counters(polls, if polls > 0 { poll_ns } else { 0 }, halts, halt_ns);
+            let row = read.row(if haltpoll { Follows::Haltpoll } else { Follows::Other });
+            prop_assert!(row.waited <= row.halts);
+            prop_assert!(row.polls() <= row.halts && row.polls_met() <= row.polls());
+            prop_assert_eq!(row.poll_fail_ns.sum() + row.poll_success_ns.sum(), read.poll_ns);
+            prop_assert_eq!(row.halt_ns.sum(), read.poll_ns + read.halt_ns);
+        }
+    }
+
+    #[test]
+    fn a_recording_has_what_the_counters_grew_by() {
+        let cpuidle = "sys/devices/system/cpu/cpu0/cpuidle";
+        let (dir, root) = made_up(&[
+            (
+                "sys/devices/system/cpu/cpuidle/current_governor_ro",
+                "haltpoll\n",
+            ),
+            ("proc/sys/kernel/hostname", "web\n"),
+            (&format!("{cpuidle}/state0/name"), "POLL\n"),
+            (&format!("{cpuidle}/state0/usage"), "100\n"),
+            (&format!("{cpuidle}/state0/time"), "5000\n"),
+            (&format!("{cpuidle}/state1/name"), "haltpoll idle\n"),
+            (&format!("{cpuidle}/state1/usage"), "50\n"),
+            (&format!("{cpuidle}/state1/time"), "90000\n"),
+        ]);
+        let options = CollectOptions {
+            mode: Mode::Stats,
+            ..CollectOptions::default()
+        };
+        let mut collector = CpuidleCollector::start(&options, root).unwrap();
+        assert_eq!(collector.roster().vms[0].name, "web");
+        collector.begin().unwrap();
+        let set = |file: &str, text: &str| {
+            std::fs::write(dir.path().join(cpuidle).join(file), text).unwrap();
+        };
+        set("state0/usage", "103\n");
+        set("state0/time", "5030\n");
+        set("state1/usage", "51\n");
+        set("state1/time", "90100\n");
+        let mut facts = Facts::default();
+        let ended_ns = collector.end(&mut facts).unwrap();
+        collector.stop(&mut facts).unwrap();
+        let [row] = &facts.counts[..] else {
+            panic!("{:?}", facts.counts)
+        };
+        assert_eq!((row.time_ns, row.vcpu), (ended_ns, Some(VcpuId(0))));
+        assert_eq!((row.halts, row.waited, row.polled), (3, 1, Some(3)));
+        assert_eq!(row.halt_ns.sum(), 130_000);
+        assert_eq!(row.poll_fail_ns.sum(), 10_000);
+    }
+
+    #[test]
+    fn a_machine_without_cpuidle_is_refused() {
+        let (_dir, root) = made_up(&[("sys/devices/system/cpu/cpu0/online", "1\n")]);
+        let options = CollectOptions {
+            mode: Mode::Stats,
+            ..CollectOptions::default()
+        };
+        let error = CpuidleCollector::start(&options, root).unwrap_err();
+        assert!(matches!(error, CollectError::Unsupported { .. }), "{error}");
+        assert!(error.to_string().contains("cpu0/cpuidle"), "{error}");
+    }
+}

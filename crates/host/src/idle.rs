@@ -1,0 +1,111 @@
+//! This machine and its own idle CPUs, as all sources of `haltwise record --guest` see them: who is in the roster, which
+//! ceiling is in force, which periods count.
+
+use std::collections::BTreeMap;
+
+use haltwise_core::decode::idle::{Period, THIS_VM};
+use haltwise_core::event::{CeilingSource, Facts};
+use haltwise_core::identity::Identity;
+use haltwise_core::ids::{Tid, VcpuId, VmKey, VmmKind};
+use haltwise_core::recording::Roster;
+
+use crate::collector::Counting;
+use crate::discovery::{RosterBuilder, VmLabel, printable};
+use crate::root::Root;
+
+/// This machine: the one VM of the capture, whose vCPUs are its CPUs.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    root: Root,
+    roster: RosterBuilder,
+    /// The governor is haltpoll: it has a ceiling.
+    has_ceiling: bool,
+    /// When the last period of each CPU ended.
+    ends: BTreeMap<u32, u64>,
+    pub(crate) counting: Counting,
+}
+
+impl Machine {
+    /// With these CPUs.
+    pub(crate) fn new(root: Root, cpus: &[u32]) -> Self {
+        let has_ceiling = governor(&root).as_deref() == Some("haltpoll");
+        let mut machine = Self {
+            root,
+            roster: RosterBuilder::default(),
+            has_ceiling,
+            ends: BTreeMap::new(),
+            counting: Counting::default(),
+        };
+        machine.enter(cpus);
+        machine
+    }
+
+    /// Puts the machine into the roster; its CPUs each with its number in place of a thread's: the idle tasks of all
+    /// CPUs have the thread number 0.
+    fn enter(&mut self, cpus: &[u32]) {
+        let name = self.root.value("proc/sys/kernel/hostname").ok();
+        let name = name.and_then(|name| printable(&name));
+        let vm = self.roster.vm(VmKey::default(), || VmLabel {
+            name: name.unwrap_or_else(|| "guest".to_owned()),
+            identity: Identity::default(),
+            machine: None,
+            vmm: VmmKind::Other,
+            ceiling_settable: None,
+        });
+        debug_assert_eq!(vm, THIS_VM);
+        let ceiling_ns = self.ceiling_ns();
+        for cpu in cpus {
+            let row = self.roster.vcpu(vm, VcpuId(*cpu), Tid(*cpu));
+            row.ceiling_ns = ceiling_ns;
+            row.ceiling_source = match ceiling_ns {
+                Some(_) => CeilingSource::Param,
+                None => CeilingSource::Unknown,
+            };
+        }
+    }
+
+    /// Where its files are.
+    pub(crate) fn root(&self) -> &Root {
+        &self.root
+    }
+
+    /// Who is there.
+    pub(crate) fn roster(&self) -> &Roster {
+        self.roster.roster()
+    }
+
+    /// `guest_halt_poll_ns`, which binds the governor haltpoll alone.
+    pub(crate) fn ceiling_ns(&self) -> Option<u32> {
+        let path = "sys/module/haltpoll/parameters/guest_halt_poll_ns";
+        self.has_ceiling.then(|| self.root.number(path).ok())?
+    }
+
+    /// Takes a period, under the ceiling in force, as the facts that it is.
+    pub(crate) fn take(&mut self, period: &Period, ceiling_ns: Option<u32>, facts: &mut Facts) {
+        let last = self.ends.entry(period.cpu).or_default();
+        let halt = period.halt(*last, ceiling_ns);
+        *last = halt.end_ns();
+        if self.counting.holds(period.end_ns) {
+            facts.halts.push(halt);
+            facts.windows.extend(period.window_change(halt.end_ns()));
+        }
+    }
+
+    /// Periods count from now on.
+    pub(crate) fn begin(&mut self, now_ns: u64) {
+        self.counting.began_ns = now_ns;
+        self.roster.begin(now_ns);
+    }
+}
+
+/// Whether cpuidle's first state polls.
+pub(crate) fn polls_in_state_0(root: &Root) -> bool {
+    let name = root.value("sys/devices/system/cpu/cpu0/cpuidle/state0/name");
+    name.is_ok_and(|name| name == "POLL")
+}
+
+/// cpuidle's governor.
+pub(crate) fn governor(root: &Root) -> Option<String> {
+    let path = "sys/devices/system/cpu/cpuidle/current_governor_ro";
+    root.value(path).ok()
+}

@@ -1,0 +1,128 @@
+//! The ring of one CPU, and the tracepoints that write to it for as long as it is there.
+
+use std::{fmt, io};
+
+use perf_event::{Counter, Sampler};
+
+use super::open;
+use super::record::{self, Record};
+
+/// One CPU's tracepoints. The first owns the ring, the others write into it too.
+pub(super) struct Buffer {
+    owner: Sampler,
+    others: Vec<Counter>,
+    losses: Losses,
+}
+
+/// What was not read from a ring.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Losses {
+    /// Events of which the kernel said that they were lost.
+    pub(super) lost: u64,
+    /// Records that could not be read: a fault of ours or of the kernel.
+    pub(super) unreadable: u64,
+}
+
+/// What a ring gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Given<'a> {
+    /// A tracepoint fired.
+    Event {
+        /// The process that ran.
+        pid: u32,
+        /// The event's own bytes.
+        raw: &'a [u8],
+    },
+    /// Events were lost.
+    Gap,
+}
+
+impl fmt::Debug for Buffer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer")
+            .field("events", &(self.others.len() + 1))
+            .field("losses", &self.losses)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Buffer {
+    /// Opens tracepoints by their numbers, each with its filter, disabled.
+    pub(super) fn open(ids: &[(u64, Option<&str>)], cpu: u32, bytes: usize) -> io::Result<Self> {
+        let counter = |id, filter: Option<&str>| {
+            let counter = open::tracepoint(id, cpu, bytes)?;
+            filter.map_or(Ok(()), |filter| open::set_filter(&counter, filter))?;
+            Ok::<_, io::Error>(counter)
+        };
+        let Some((&(first, filter), rest)) = ids.split_first() else {
+            return Err(io::Error::other("no event to open"));
+        };
+        let owner = counter(first, filter)?.sampled(bytes)?;
+        let mut others = Vec::new();
+        for &(id, filter) in rest {
+            let counter = counter(id, filter)?;
+            open::share_ring(&counter, &owner)?;
+            others.push(counter);
+        }
+        Ok(Self {
+            owner,
+            others,
+            losses: Losses::default(),
+        })
+    }
+
+    /// The event that owns the ring.
+    pub(super) fn owner(&self) -> &Sampler {
+        &self.owner
+    }
+
+    /// Begins to record. The first event comes last, so that nothing of it is seen whose other events were not.
+    pub(super) fn enable(&mut self) -> io::Result<()> {
+        for counter in &mut self.others {
+            counter.enable()?;
+        }
+        self.owner.enable()
+    }
+
+    /// Ends recording. What is in the ring stays readable.
+    pub(super) fn disable(&mut self) -> io::Result<()> {
+        let mut result = self.owner.disable();
+        for counter in &mut self.others {
+            result = result.and(counter.disable());
+        }
+        result
+    }
+
+    /// Reads what is in the ring, with its times. `take` says whether it has understood.
+    pub(super) fn read(&mut self, mut take: impl FnMut(u64, Given<'_>) -> bool) {
+        while let Some(record) = self.owner.next_record() {
+            let body = record.to_contiguous();
+            let understood = match record::parse(record.ty(), &body) {
+                Some(Record::Sample { pid, time_ns, raw }) => {
+                    take(time_ns, Given::Event { pid, raw })
+                }
+                Some(Record::Lost { count, time_ns }) => {
+                    self.losses.lost = self.losses.lost.saturating_add(count);
+                    take(time_ns, Given::Gap)
+                }
+                Some(Record::Other) => true,
+                None => false,
+            };
+            self.losses.unreadable += u64::from(!understood);
+        }
+    }
+
+    /// What was not read so far.
+    pub(super) fn losses(&self) -> Losses {
+        self.losses
+    }
+
+    /// How many events the kernel counted.
+    pub(super) fn counted(&mut self) -> io::Result<u64> {
+        let mut sum = self.owner.read()?;
+        for counter in &mut self.others {
+            sum = sum.saturating_add(counter.read()?);
+        }
+        Ok(sum)
+    }
+}
