@@ -25,6 +25,7 @@ mod knob;
 mod ledger;
 mod metrics;
 mod now;
+mod pilot;
 mod plan;
 mod profile;
 mod progress;

@@ -25,6 +25,7 @@
 //! | [`kvm`] | the reference model: what KVM and the guest's governor do with a halt, kernel by kernel |
 //! | [`verify`] | recorded halts, held against the reference model |
 //! | [`tune`] | which setting serves recorded halts best |
+//! | [`pilot`] | which setting serves each VM now, decided all the time |
 //!
 //! Later modules stand on these in this order: `kvm -> policy -> replay -> tune -> pilot`.
 #![forbid(unsafe_code)]
@@ -41,6 +42,7 @@ pub mod hist;
 pub mod identity;
 pub mod ids;
 pub mod kvm;
+pub mod pilot;
 pub mod policy;
 pub mod profile;
 pub mod prove;

@@ -19,6 +19,7 @@
 //! | `apply`, `undo` | what either would do |
 //! | `writer` | does it |
 //! | `snapshot` | what is set, for whoever may only look |
+//! | `state` | what the pilot keeps |
 //! | [`effect`] | whether running VMs follow, found out by watching them |
 //!
 //! `docs/journal.md` describes the files. Every path lies below a [`crate::root::Root`].
@@ -37,6 +38,7 @@ mod own;
 mod parameter;
 mod persist;
 mod snapshot;
+mod state;
 mod store;
 mod target;
 mod undo;
@@ -50,6 +52,7 @@ pub use self::error::{Foreign, KnobError};
 pub use self::parameter::{Parameter, ValueError};
 pub use self::persist::{Rival, rivals};
 pub use self::snapshot::Snapshot;
+pub use self::state::{PILOT, keep, kept};
 pub use self::store::{BASELINE, JOURNAL, JournalSize};
 pub use self::target::{BootFile, Change, Form, InGuest, Target};
 pub use self::undo::{Left, Reversal, UndoneStep, Why};

@@ -16,6 +16,7 @@ use crate::exit::Failure;
 use crate::knob::explain::explain;
 use crate::knob::view::{ChangeView, CutOffView, name_of};
 use crate::knob::{SCHEMA, watching};
+use crate::pilot::kept;
 
 /// Collects everything.
 pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
@@ -77,6 +78,7 @@ pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {
         vms: vms.rows,
         vms_unwatched: vms.unwatched,
         journal: journal(root, &look),
+        pilot: kept::status(root),
     })
 }
 

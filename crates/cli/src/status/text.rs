@@ -4,6 +4,7 @@ use super::view::{KnobView, Status, StepView};
 use crate::knob::text::{changes, page_cut_off, vms};
 use crate::number::nanos;
 use crate::page::{Page, Stands, harmless};
+use crate::pilot::status::{PilotStatus, PilotVm};
 use crate::words::plural;
 
 /// Lays it out.
@@ -44,6 +45,9 @@ pub(crate) fn render(status: &Status, width: usize) -> String {
         page.line("  None was found.");
     }
     vms(&mut page, &status.vms, status.vms_unwatched.as_deref());
+    if let Some(it) = &status.pilot {
+        pilot(&mut page, it);
+    }
     journal(&mut page, status);
     page.finish()
 }
@@ -110,4 +114,40 @@ fn journal(page: &mut Page, status: &Status) {
     if let Some(open) = &journal.open {
         page_cut_off(page, open);
     }
+}
+
+fn pilot(page: &mut Page, pilot: &PilotStatus) {
+    page.heading("Pilot");
+    let text = format!(
+        "pid {}, mode {}, goal {}; state of {}",
+        pilot.pid,
+        harmless(&pilot.mode),
+        harmless(&pilot.goal),
+        harmless(&pilot.written_utc)
+    );
+    page.wrapped("  ", &text, 4);
+    let mut rows = vec![
+        ["vm", "ceiling", "found", "state", "since"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    rows.extend(pilot.vms.iter().map(pilot_row));
+    page.table(2, &[Stands::Left; 5], &rows);
+    for vm in &pilot.vms {
+        page.wrapped(&format!("  {}: ", harmless(&vm.vm)), &harmless(&vm.why), 4);
+    }
+    for guard in pilot.guards.iter().filter(|it| it.holds) {
+        page.wrapped("  It may not act: ", &harmless(&guard.why), 4);
+    }
+}
+
+fn pilot_row(vm: &PilotVm) -> Vec<String> {
+    let time = |ns: Option<u64>| ns.map_or_else(|| "-".to_owned(), nanos);
+    vec![
+        harmless(&vm.vm),
+        time(vm.ceiling_ns),
+        time(vm.found_ns),
+        harmless(&vm.state),
+        harmless(&vm.since_utc),
+    ]
 }

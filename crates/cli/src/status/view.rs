@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::knob::view::{ChangeView, CutOffView};
 use crate::knob::watching::VmView;
+use crate::pilot::status::PilotStatus;
 
 /// Everything.
 #[derive(Debug, Serialize)]
@@ -21,6 +22,8 @@ pub(crate) struct Status {
     /// Why VMs were not looked at.
     pub(crate) vms_unwatched: Option<String>,
     pub(crate) journal: Journal,
+    /// What `haltwise pilot` said last; `null` if none has run.
+    pub(crate) pilot: Option<PilotStatus>,
 }
 
 /// A parameter.

@@ -16,7 +16,7 @@ pub const DRAWS: usize = 2_000;
 pub const FEWEST_BLOCKS: usize = 8;
 
 /// A figure and the interval that holds the true one in 95 of 100 repetitions.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Interval {
     /// As measured on all blocks.
     pub value: f64,

@@ -88,6 +88,11 @@ pub(super) fn open(path: &Path, options: &mut OpenOptions) -> Result<File, KnobE
     Ok(file)
 }
 
+/// The same to read it.
+pub(super) fn open_to_read(path: &Path) -> Result<File, KnobError> {
+    open(path, OpenOptions::new().read(true))
+}
+
 /// Takes away what others may do with a file of an earlier version's making.
 pub(super) fn close_to_others(path: &Path, file: &File) -> Result<(), KnobError> {
     let failed = |source| DiskError {

@@ -1,0 +1,83 @@
+//! What a configuration gives: goals, and what the pilot may do. Nothing else is asked of a user.
+
+use serde::{Deserialize, Serialize};
+
+/// What latency is worth to a VM.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Goal {
+    /// `density`, `balanced`, `latency`, or `lambda` for a number of the user's own.
+    pub name: String,
+    /// What a nanosecond of wake-up latency is worth, in thousandths of a nanosecond of CPU.
+    pub weight_milli: u64,
+}
+
+impl Default for Goal {
+    /// Both count the same.
+    fn default() -> Self {
+        Self {
+            name: "balanced".to_owned(),
+            weight_milli: 1_000,
+        }
+    }
+}
+
+/// The goal of VMs whose name is like a pattern.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GoalOfVms {
+    /// A name of the VM, or a pattern with `*` and `?`.
+    pub pattern: String,
+    /// Their goal; `None`: the pilot leaves them alone.
+    pub goal: Option<Goal>,
+}
+
+/// The goals of all VMs.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Goals {
+    /// Of VMs that no pattern fits.
+    pub of_all: Goal,
+    /// By pattern; the first that fits counts.
+    pub of_vms: Vec<GoalOfVms>,
+}
+
+impl Goals {
+    /// The goal of a VM with these names; `None` where the pilot is to leave it alone. `fits` compares a name with
+    /// a pattern.
+    pub fn of(&self, names: &[&str], fits: impl Fn(&str, &str) -> bool) -> Option<&Goal> {
+        let is_its = |it: &&GoalOfVms| names.iter().any(|name| fits(name, &it.pattern));
+        match self.of_vms.iter().find(is_its) {
+            Some(its) => its.goal.as_ref(),
+            None => Some(&self.of_all),
+        }
+    }
+}
+
+/// What the pilot may do. The defaults are those of a host where nobody says more than the goal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// It may change settings; if not, it says what it would do.
+    pub may_act: bool,
+    /// It may set ceilings of VMs.
+    pub ceilings: bool,
+    /// It may set the host's parameters.
+    pub parameters: bool,
+    /// The most that polling may take, in % of one CPU for all VMs together.
+    pub max_poll_cpu_percent: Option<f64>,
+    /// The highest ceiling that it may set, in nanoseconds.
+    pub max_ceiling_ns: u32,
+}
+
+/// The highest ceiling that `tune` looks at: a poll of 2 ms is longer than any wake-up that it could save
+/// (`tune::candidates`).
+const HIGHEST_NS: u32 = 2_000_000;
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            may_act: false,
+            ceilings: true,
+            parameters: true,
+            max_poll_cpu_percent: None,
+            max_ceiling_ns: HIGHEST_NS,
+        }
+    }
+}

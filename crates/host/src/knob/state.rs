@@ -1,0 +1,73 @@
+//! What the pilot keeps: a file of ours beside the journal, replaced as a whole.
+//!
+//! It sets nothing and nothing is undone from it; what was set stands in the baseline.
+
+use std::io::Read;
+
+use super::disk::{Disk, DiskError};
+use super::error::KnobError;
+use super::own;
+use crate::root::Root;
+
+/// Where it lies, below a [`Root`].
+pub const PILOT: &str = "var/lib/haltwise/pilot.json";
+
+/// It is not read further than this, in bytes: some ten thousand VMs.
+const LONGEST: u64 = 16 << 20;
+
+/// What was kept last; `None` if nothing was.
+///
+/// # Errors
+/// If it cannot be read, or others than root and us may have written it.
+pub fn kept(root: &Root) -> Result<Option<String>, KnobError> {
+    let path = root.path(PILOT);
+    // A directory that is closed to us is no sign that nothing is in it.
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        _ => {}
+    }
+    let file = own::open_to_read(&path)?;
+    let mut text = String::new();
+    file.take(LONGEST)
+        .read_to_string(&mut text)
+        .map_err(|source| DiskError {
+            what: "read",
+            path,
+            source,
+        })?;
+    Ok(Some(text))
+}
+
+/// Keeps this instead: it is on the disk when this returns.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn keep(root: &Root, text: &str) -> Result<(), KnobError> {
+    let path = root.path(PILOT);
+    own::make_directory_of(&path)?;
+    Ok(Disk::default().replace(&path, text, 0o600, None)?)
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn what_is_kept_is_read_and_a_link_is_not_followed() {
+        let (directory, root) = crate::root::made_up(&[]);
+        assert_eq!(kept(&root).unwrap(), None);
+        for text in ["one", "another"] {
+            keep(&root, text).unwrap();
+            assert_eq!(kept(&root).unwrap().as_deref(), Some(text));
+        }
+        let elsewhere = directory.path().join("elsewhere");
+        std::fs::write(&elsewhere, "theirs").unwrap();
+        let path = root.path(PILOT);
+        std::fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &path).unwrap();
+        assert!(matches!(kept(&root), Err(KnobError::Untrusted { .. })));
+        keep(&root, "ours").unwrap();
+        assert_eq!(kept(&root).unwrap().as_deref(), Some("ours"));
+        assert_eq!(std::fs::read_to_string(&elsewhere).unwrap(), "theirs");
+    }
+}
