@@ -121,6 +121,12 @@ const LISTED: &[Listed] = &[
     ),
 ];
 
+/// What the pilot adds, in a section of its own.
+fn of_pilot() -> impl Iterator<Item = Listed> {
+    let listed = crate::pilot::metrics::LISTED.into_iter();
+    listed.map(|(labels, prefix, kind, figures)| ("The pilot", prefix, labels, kind, figures))
+}
+
 /// Labels, with what they are about.
 const NAMES: &[(&str, &[Figure])] = &[
     ("Labels of VMs", VmLabels::FIGURES),
@@ -167,7 +173,8 @@ fn all() -> Vec<(&'static str, &'static str, Declared)> {
             .map(move |it| (section, labels, it))
             .collect::<Vec<_>>()
     };
-    LISTED.iter().flat_map(of).collect()
+    let pilot: Vec<Listed> = of_pilot().collect();
+    LISTED.iter().chain(&pilot).flat_map(of).collect()
 }
 
 fn page() -> String {

@@ -1,0 +1,113 @@
+//! What is read of a configuration, and what is refused where.
+
+use proptest::prelude::*;
+
+use super::*;
+
+#[test]
+fn the_file_in_the_package_is_the_default() {
+    let text = include_str!("../../../../../contrib/pilot.toml");
+    assert_eq!(parse(text), Ok(Config::default()));
+    assert_eq!(parse(""), Ok(Config::default()));
+    // What is commented out there is valid, too.
+    let all: String = text
+        .lines()
+        .filter(|line| !line.starts_with("#weight"))
+        .map(|line| match line.strip_prefix('#') {
+            Some(rest) if !rest.starts_with(' ') => format!("{rest}\n"),
+            _ => format!("{line}\n"),
+        })
+        .collect();
+    let config = parse(&all).unwrap();
+    assert_eq!(config.goals.of_vms.len(), 2);
+    assert_eq!(config.goals.of_vms[1].goal, None);
+    assert_eq!(config.metrics, Some(Address::default()));
+    assert_eq!(config.limits.max_poll_cpu_percent, Some(50.0));
+}
+
+#[test]
+fn a_mistake_has_its_line_and_column() {
+    for (text, line, column, what) in [
+        ("act = maybe", 1, 7, ""),
+        (
+            "goal = \"fast\"",
+            1,
+            8,
+            "unknown goal `fast`: possible are density, balanced, latency",
+        ),
+        (
+            "\nact = true\ngaol = \"latency\"",
+            3,
+            1,
+            "unknown field `gaol`",
+        ),
+        (
+            "goal = \"latency\"\nweight = 2",
+            2,
+            10,
+            "exclude each other",
+        ),
+        ("weight = -1", 1, 10, "from 0 to 1000000"),
+        ("[[vm]]\nname = \"a\"", 1, 1, "goal, weight and leave_alone"),
+        ("[[vm]]\ngoal = \"latency\"", 1, 1, "missing field `name`"),
+        ("[[vm]]\nname = \"\"\ngoal = \"latency\"", 2, 8, "a name"),
+        (
+            "[limits]\nmax_ceiling_ns = 3000000",
+            2,
+            18,
+            "from 0 to 2000000",
+        ),
+        (
+            "[limits]\n  max_poll_cpu_percent = nan",
+            2,
+            26,
+            "percent of one CPU",
+        ),
+        ("[metrics]\nlisten = \"0.0.0.0:80\"", 2, 10, "loopback"),
+        ("[metrics]\ntextfile = \"x.prom\"", 2, 12, "absolute path"),
+        (
+            "# \u{e4}\n[metrics]\nmax_series = \"\u{e4}\"",
+            3,
+            14,
+            "invalid type",
+        ),
+        ("act = true\nact = true", 2, 1, "duplicate key"),
+    ] {
+        let mistake = parse(text).unwrap_err();
+        assert_eq!(
+            (mistake.line, mistake.column),
+            (line, column),
+            "{text}: {mistake}"
+        );
+        assert!(mistake.what.contains(what), "{text}: {mistake}");
+    }
+}
+
+#[test]
+fn a_file_that_others_can_write_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("pilot.toml");
+    std::fs::write(&path, "act = true\n").unwrap();
+    let mode =
+        |mode| std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+    mode(0o644);
+    assert!(read(&path).unwrap().limits.may_act);
+    mode(0o666);
+    let refused = format!("{:#}", read(&path).unwrap_err().error);
+    assert!(refused.contains("mode 666"), "{refused}");
+    let absent = read(&dir.path().join("none.toml")).unwrap_err();
+    assert!(format!("{:#}", absent.error).contains("none.toml"));
+}
+
+proptest! {
+    /// Whatever the text is, it is read or refused at a place within it.
+    #[test]
+    fn a_mistake_lies_within_the_text(text in "[a-z\\[\\]=\"\\n #.0-9ä]{0,60}") {
+        if let Err(mistake) = parse(&text) {
+            prop_assert!(mistake.line <= text.matches('\n').count() + 1, "{mistake}");
+            let line = text.split('\n').nth(mistake.line - 1).unwrap();
+            prop_assert!(mistake.column <= line.chars().count() + 1, "{mistake}");
+        }
+    }
+}

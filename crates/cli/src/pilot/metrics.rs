@@ -1,0 +1,194 @@
+//! What the pilot says of itself, as metrics: the same figures as in its status.
+
+use haltwise_core::tune::interval::Interval;
+use haltwise_document::openmetrics::{Kind, Labels, Metrics};
+use haltwise_document::{Figure, Figures as _, figures};
+
+use super::status::{PilotDecisions, PilotGuard, PilotStatus, PilotVm};
+
+const PILOT: &str = "haltwise_pilot";
+const VM: &str = "haltwise_pilot_vm";
+
+/// All states of a VM, as [`PilotVm::state`] has them.
+const STATES: [&str; 7] = [
+    "watching",
+    "trial",
+    "kept",
+    "back-off",
+    "hands-off",
+    "not-settable",
+    "no-data",
+];
+
+figures! {
+    /// A VM, as the process of its VMM: it joins `vmm_pid` of `haltwise_vm_info`.
+    pub(crate) struct VmLabels {
+        /// Its name.
+        vm: String = Name,
+        /// The process of its VMM.
+        vmm_pid: String = Word,
+        /// Its goal; `excluded` where the pilot leaves it alone.
+        goal: String = Name,
+    }
+
+    /// A VM now.
+    pub(crate) struct VmNow {
+        /// The ceiling that the pilot found.
+        found_ns: Option<u64> = Nanos,
+        /// Where it observes: the ceiling that it would set.
+        would_set_ns: Option<u64> = Nanos,
+        /// Change of the cost of a halt as predicted before it was tried.
+        predicted_share: Option<f64> = Share,
+        /// The same, as measured in on and off periods.
+        measured_share: Option<f64> = Share,
+        /// CPU time (with latency by the goal) saved since the pilot started: measured where it acts, predicted where it observes.
+        saved_ns: Option<f64> = MeanNanos,
+        /// Lower end of the interval of that.
+        saved_low_ns: Option<f64> = MeanNanos,
+        /// Upper end of it.
+        saved_high_ns: Option<f64> = MeanNanos,
+        /// Cost since the pilot started against that of the setting found; above 0 is worse.
+        regret_share: Option<f64> = Share,
+    }
+
+    /// The state of a VM, in the label `state`.
+    pub(crate) struct StateNow {
+        /// 1 for the state that the VM is in.
+        state: u64 = Number,
+    }
+
+    /// Decisions of one kind, in the label `kind`.
+    pub(crate) struct KindTotals {
+        /// Decisions: would_set, tried, kept, went_back, restored, hands_off, failed.
+        decisions: u64 = Count,
+    }
+
+    /// A guard, in the label `guard`.
+    pub(crate) struct GuardNow {
+        /// Whether it keeps the pilot from acting.
+        guard_holds: bool = Flag,
+        /// What it looks at, in its own unit.
+        guard_value: Option<f64> = Real,
+        /// From which value on it holds.
+        guard_limit: Option<f64> = Real,
+    }
+
+    /// The pilot, counted since it started.
+    pub(crate) struct PilotTotals {
+        /// Trials that measured a prediction.
+        trials: u64 = Count,
+        /// Readings that could not be true, and were dropped.
+        dropped_readings: u64 = Count,
+    }
+
+    /// The pilot now.
+    pub(crate) struct PilotNow {
+        /// Whether it may change settings, and does not only observe.
+        may_act: bool = Flag,
+        /// Halts that it holds in memory.
+        held_halts: u64 = Count,
+        /// Half of its predictions were off by at most so much of a halt's cost.
+        error_p50_share: Option<f64> = Share,
+        /// Nine in ten were.
+        error_p90_share: Option<f64> = Share,
+    }
+}
+
+/// Metrics, as docs/metrics.md lists them: labels, kind, what they begin with, declarations.
+#[cfg(test)]
+pub(crate) const LISTED: [(&str, &str, Kind, &[Figure]); 6] = [
+    ("vm, vmm_pid, goal", VM, Kind::Gauge, VmNow::FIGURES),
+    (
+        "vm, vmm_pid, goal, state",
+        VM,
+        Kind::Gauge,
+        StateNow::FIGURES,
+    ),
+    ("kind", PILOT, Kind::Counter, KindTotals::FIGURES),
+    ("guard", PILOT, Kind::Gauge, GuardNow::FIGURES),
+    ("", PILOT, Kind::Counter, PilotTotals::FIGURES),
+    ("", PILOT, Kind::Gauge, PilotNow::FIGURES),
+];
+
+/// Adds all of it.
+pub(crate) fn add(metrics: &mut Metrics, status: &PilotStatus) {
+    let none = Labels::none();
+    let totals = PilotTotals {
+        trials: status.errors.trials,
+        dropped_readings: status.own.readings_dropped,
+    };
+    metrics.add(Kind::Counter, PILOT, &none, &totals);
+    let now = PilotNow {
+        may_act: status.mode == "act",
+        held_halts: status.own.halts_held,
+        error_p50_share: status.errors.p50,
+        error_p90_share: status.errors.p90,
+    };
+    metrics.add(Kind::Gauge, PILOT, &none, &now);
+    for (kind, decisions) in by_kind(&status.decisions) {
+        let labels = none.and("kind", kind);
+        metrics.add(Kind::Counter, PILOT, &labels, &KindTotals { decisions });
+    }
+    for guard in &status.guards {
+        let labels = none.and("guard", &guard.guard);
+        metrics.add(Kind::Gauge, PILOT, &labels, &of_guard(guard));
+    }
+    for vm in &status.vms {
+        metrics.subject(|metrics| of_vm(metrics, vm));
+    }
+}
+
+fn by_kind(decisions: &PilotDecisions) -> [(&'static str, u64); 7] {
+    let PilotDecisions {
+        would_set,
+        tried,
+        kept,
+        went_back,
+        restored,
+        hands_off,
+        failed,
+    } = *decisions;
+    [
+        ("would_set", would_set),
+        ("tried", tried),
+        ("kept", kept),
+        ("went_back", went_back),
+        ("restored", restored),
+        ("hands_off", hands_off),
+        ("failed", failed),
+    ]
+}
+
+fn of_guard(guard: &PilotGuard) -> GuardNow {
+    GuardNow {
+        guard_holds: guard.holds,
+        guard_value: guard.value,
+        guard_limit: guard.limit,
+    }
+}
+
+fn of_vm(metrics: &mut Metrics, vm: &PilotVm) {
+    let labels = Labels::of(&VmLabels {
+        vm: vm.vm.clone(),
+        vmm_pid: vm.pid.to_string(),
+        goal: vm.goal.clone(),
+    });
+    let value = |it: &Option<Interval>| it.as_ref().map(|it| it.value);
+    let saved = vm.saved_ns.as_ref();
+    let now = VmNow {
+        found_ns: vm.found_ns,
+        would_set_ns: vm.would_set_ns,
+        predicted_share: value(&vm.predicted),
+        measured_share: value(&vm.measured),
+        saved_ns: value(&vm.saved_ns),
+        saved_low_ns: saved.map(|it| it.low).filter(|low| low.is_finite()),
+        saved_high_ns: saved.map(|it| it.high).filter(|high| high.is_finite()),
+        regret_share: vm.regret,
+    };
+    metrics.add(Kind::Gauge, VM, &labels, &now);
+    for state in STATES {
+        let labels = labels.and("state", state);
+        let state = u64::from(state == vm.state);
+        metrics.add(Kind::Gauge, VM, &labels, &StateNow { state });
+    }
+}
