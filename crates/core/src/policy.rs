@@ -11,17 +11,22 @@ pub mod spec;
 
 mod budget;
 mod clairvoyant;
+mod cpu_pm;
+mod cpuidle;
 mod fixed;
 mod guest_haltpoll;
+mod idle_poll;
 mod kvm;
 mod learned;
 mod learned_by_class;
 mod list_v3;
 mod list_v4;
+mod menu;
 mod off;
 mod share;
 mod ski_rental;
 mod smart_idle_poll;
+mod teo;
 mod timer_aware;
 mod toggle;
 
@@ -104,6 +109,12 @@ pub trait Policy: State + std::fmt::Debug + Send {
     /// Who does the polling.
     fn side(&self) -> Side {
         Side::Host
+    }
+
+    /// How long its idle CPU takes to wake, in nanoseconds, where it sleeps while it stays the guest's: its window takes
+    /// the CPU from the host as polling does, but is no polling. `None` of a policy that polls.
+    fn sleeps_in_guest(&self) -> Option<u64> {
+        None
     }
 }
 

@@ -87,7 +87,7 @@ pub(crate) struct Arguments {
 const FIRST_LOOK: [&str; 5] = ["off", "kvm", "kvm:knobs=default", "learned", "clairvoyant"];
 
 /// The same for a guest: its governor as it was set is the first, see [`guest_policy`].
-const FIRST_LOOK_GUEST: [&str; 8] = [
+const FIRST_LOOK_GUEST: [&str; 12] = [
     "guest-haltpoll:max=50us,grow_start=10us",
     "guest-haltpoll:max=100us",
     "guest-haltpoll",
@@ -95,6 +95,10 @@ const FIRST_LOOK_GUEST: [&str; 8] = [
     "guest-haltpoll:max=1ms",
     "guest-haltpoll:max=2400us,grow_start=2400us",
     "smart-idle-poll",
+    "menu",
+    "teo",
+    "idle-poll",
+    "cpu-pm",
     "clairvoyant",
 ];
 

@@ -16,7 +16,13 @@
 //! * While its driver has a CPU online, the host's polling for it is off, see
 //!   [`super::no_poll::x86`].
 //!
+//! The general governors that a guest may have instead are in [`menu`] and [`teo`].
+//!
 //! Left out: the driver's states always number two, so the check for none (up to 6.12) is not here.
+
+pub mod cpuidle;
+pub mod menu;
+pub mod teo;
 
 use serde::{Deserialize, Serialize};
 

@@ -3,8 +3,8 @@
 use super::spec::{Args, SpecError};
 use super::{Policy, Setting};
 use super::{
-    budget, clairvoyant, fixed, guest_haltpoll, kvm, learned, learned_by_class, list_v3, list_v4,
-    off, share, ski_rental, smart_idle_poll, timer_aware, toggle,
+    budget, clairvoyant, cpu_pm, fixed, guest_haltpoll, idle_poll, kvm, learned, learned_by_class,
+    list_v3, list_v4, menu, off, share, ski_rental, smart_idle_poll, teo, timer_aware, toggle,
 };
 
 /// Makes a policy for one vCPU out of its arguments.
@@ -32,6 +32,10 @@ pub const POLICIES: &[Entry] = &[
     list_v3::ENTRY,
     list_v4::ENTRY,
     guest_haltpoll::ENTRY,
+    menu::ENTRY,
+    teo::ENTRY,
+    idle_poll::ENTRY,
+    cpu_pm::ENTRY,
     smart_idle_poll::ENTRY,
     ski_rental::ENTRY,
     learned::ENTRY,

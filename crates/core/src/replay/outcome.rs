@@ -50,7 +50,7 @@ pub struct Outcome {
     pub successful_polls: u64,
     /// Halts that slept: two context switches each.
     pub blocks: u64,
-    /// Time polled.
+    /// Time polled; of a guest that sleeps on a CPU of its own (`cpu-pm`) the time for which it kept the CPU.
     pub poll_ns: u64,
     /// Of it, by polls that did not end in a wake.
     pub poll_fail_ns: u64,

@@ -161,7 +161,10 @@ impl Run {
             Side::Guest => self.policy.window(&ask),
         };
         let mut played = play(gap_ns, window_ns, sample, frame.table, turn);
-        played.latency_ns = of_hundred(played.latency_ns, self.wake_percent);
+        played.latency_ns = match self.policy.sleeps_in_guest() {
+            Some(own_ns) if !played.waited => own_ns,
+            _ => of_hundred(played.latency_ns, self.wake_percent),
+        };
         let halt_ns = gap_ns.saturating_add(played.latency_ns);
         self.policy.learn(&Seen {
             halt_ns,
@@ -183,10 +186,11 @@ impl Run {
         let success = window_ns > 0 && !played.waited;
         let is_guests = self.policy.side() == Side::Guest;
         let in_guest = success && is_guests;
+        let polls = self.policy.sleeps_in_guest().is_none();
         let outcome = &mut self.outcome;
         outcome.halts += 1;
-        outcome.polls += u64::from(window_ns > 0);
-        outcome.successful_polls += u64::from(success);
+        outcome.polls += u64::from(polls && window_ns > 0);
+        outcome.successful_polls += u64::from(polls && success);
         outcome.hlt_exits += u64::from(!in_guest);
         outcome.timer_exits += u64::from(in_guest && sample.wake == WakeSource::Timer);
         outcome.ipis += u64::from(!in_guest && sample.wake == WakeSource::Ipi);
@@ -202,6 +206,8 @@ impl Run {
             outcome.blocks += 1;
             add(&mut outcome.poll_fail_ns, played.poll_ns);
             add(&mut outcome.sleep_ns, gap_ns.saturating_sub(played.poll_ns));
+        } else if !polls {
+            add(&mut outcome.sleep_ns, gap_ns);
         }
         let doubts = &mut outcome.doubts;
         doubts.poll_cut += u64::from(!is_guests && sample.cut_ns != u64::MAX);

@@ -220,14 +220,22 @@ fn build(
     match subject {
         Subject::Setting(entry) => stage::kvm(&material.terms, seated, entry),
         Subject::Guest(entry) => Ok(guest::run(entry, seated)),
-        Subject::Policy(spec) => {
-            let in_force = Entry {
-                ceilings: stage::CeilingsOf::Recorded,
-                ..Entry::new(material.terms.in_force)
-            };
-            let break_even_ns = cost.break_even_ns(seated.table.median(0));
-            let setting = stage::setting(&material.terms, seated, &in_force, break_even_ns);
-            Ok(Run::new(spec.build(&setting)?))
-        }
+        Subject::Policy(spec) => policy(material, seated, spec, cost),
     }
+}
+
+/// A policy on a vCPU, built upon the setting in force.
+pub(super) fn policy(
+    material: &Material,
+    seated: &Seated,
+    spec: &Spec,
+    cost: &Cost,
+) -> Result<Run, SpecError> {
+    let in_force = Entry {
+        ceilings: stage::CeilingsOf::Recorded,
+        ..Entry::new(material.terms.in_force)
+    };
+    let break_even_ns = cost.break_even_ns(seated.table.median(0));
+    let setting = stage::setting(&material.terms, seated, &in_force, break_even_ns);
+    Ok(Run::new(spec.build(&setting)?))
 }

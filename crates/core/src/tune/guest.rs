@@ -16,12 +16,13 @@ use std::collections::BTreeSet;
 use super::advice::{self, Final, Finalist};
 use super::candidates::Candidate;
 use super::crew::Crew;
+use super::figures;
 use super::material::{Material, Seated, Terms};
 use super::search::{self, Aim, Found};
 use super::stage;
 use super::sums::Sums;
 use crate::kvm::guest::{Params, Rule};
-use crate::policy::{self, Start};
+use crate::policy::{self, Spec, SpecError, Start};
 use crate::replay::Cost;
 use crate::replay::run::Run;
 
@@ -241,7 +242,29 @@ fn play_one(material: &Material, seated: &Seated, entry: &Entry, is_whole: bool)
     } else {
         vec![material.halves(seated).0.len()]
     };
-    let mut run = run(entry, seated);
+    parts(seated, ends, run(entry, seated))
+}
+
+/// Another policy on all vCPUs, part by part: the part that fits, then the judging blocks.
+pub fn parts_of(
+    material: &Material,
+    spec: &Spec,
+    crew: &impl Crew,
+) -> Result<Vec<Sums>, SpecError> {
+    let seats = &material.seats;
+    let pieces = crew.each("evaluating settings", seats.len(), |number| {
+        let seated = &seats[number];
+        let run = figures::policy(material, seated, spec, &Cost::FREE)?;
+        Ok(parts(seated, material.ends(seated), run))
+    });
+    let mut sums = Vec::new();
+    for piece in pieces {
+        Sums::add_parts(&mut sums, &piece?);
+    }
+    Ok(sums)
+}
+
+fn parts(seated: &Seated, ends: Vec<usize>, mut run: Run) -> Vec<Sums> {
     // What an oracle would pay is not asked here, so any cost will do.
     let frame = stage::frame(seated, Cost::FREE);
     let mut from = 0;

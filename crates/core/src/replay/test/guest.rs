@@ -5,10 +5,14 @@ use proptest::prelude::*;
 use super::*;
 use crate::policy::Side;
 
-const GUESTS: [&str; 3] = [
+const GUESTS: [&str; 7] = [
     "guest-haltpoll",
     "smart-idle-poll",
     "guest-haltpoll:max=1ms,shrink=0",
+    "menu",
+    "teo",
+    "idle-poll",
+    "cpu-pm",
 ];
 
 /// What comes of samples under a policy, from no window.
@@ -115,6 +119,55 @@ fn a_poll_in_the_guest_spares_the_exit_and_the_ipi() {
         (1, 300, 1)
     );
     assert_eq!((host.hlt_exits, host.timer_exits, host.ipis), (600, 0, 300));
+}
+
+#[test]
+fn a_guest_that_keeps_its_cpu_exits_for_timers_alone() {
+    let mut halts = slept(vec![700 * US; 300], 30 * US, WakeSource::Ipi);
+    halts.extend(slept(vec![900 * US; 300], 30 * US, WakeSource::Timer));
+    let (samples, table) = samples_of(&halts);
+    for (policy, latency_ns, polls) in [("idle-poll", 0, 600), ("cpu-pm", 2 * US, 0)] {
+        let outcome = outcome_of(policy, &samples, &table, Cost::FREE);
+        assert_eq!(
+            (outcome.hlt_exits, outcome.timer_exits, outcome.ipis),
+            (0, 300, 0)
+        );
+        assert_eq!((outcome.blocks, outcome.polls), (0, polls), "{policy}");
+        assert_eq!(outcome.latency_ns, 600 * latency_ns, "{policy}");
+        // The host loses all of the idle time to both, and only one of them burns it.
+        let idle_ns = 300 * 1_600 * US;
+        assert_eq!(outcome.poll_ns, idle_ns, "{policy}");
+        assert_eq!(outcome.sleep_ns, if polls > 0 { 0 } else { idle_ns });
+    }
+}
+
+#[test]
+fn governors_that_choose_by_length_cost_what_hlt_at_once_costs() {
+    let halts = slept(vec![20 * US; 300], 30 * US, WakeSource::Ipi);
+    let (samples, table) = samples_of(&halts);
+    let off = outcome_of("off", &samples, &table, Cost::FREE);
+    for policy in ["menu", "teo", "teo:kernel=6.6"] {
+        let outcome = outcome_of(policy, &samples, &table, Cost::FREE);
+        assert_eq!(outcome, off, "{policy}");
+    }
+    // Its memory is all zeros at first, and these are about alike.
+    let first = outcome_of("menu:kernel=6.1", &samples, &table, Cost::FREE);
+    assert_eq!((first.polls, first.hlt_exits), (1, 299));
+    // Below a microsecond they poll, where the kernel lets a prediction of 0 do so.
+    let halts = slept(vec![700; 300], 30, WakeSource::Ipi);
+    let (samples, table) = samples_of(&halts);
+    for (policy, polls) in [
+        ("menu:kernel=6.1", true),
+        ("menu:kernel=6.12", false),
+        ("teo", true),
+    ] {
+        let outcome = outcome_of(policy, &samples, &table, Cost::FREE);
+        assert_eq!(
+            outcome.successful_polls > 250,
+            polls,
+            "{policy}: {outcome:?}"
+        );
+    }
 }
 
 proptest! {
