@@ -34,6 +34,8 @@ pub(crate) enum Source {
     Assumed,
     /// That would be more than any hardware needs, so it is bounded.
     Bounded,
+    /// The captures of the guest and its host, matched by time.
+    Joined,
 }
 
 /// What is known about blocks, beside what the capture tells.

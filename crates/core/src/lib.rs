@@ -41,6 +41,7 @@ pub mod fuzz;
 pub mod hist;
 pub mod identity;
 pub mod ids;
+pub mod join;
 pub mod kvm;
 pub mod pilot;
 pub mod policy;

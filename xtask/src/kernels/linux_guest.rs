@@ -10,6 +10,7 @@ mod documents;
 mod explained;
 mod inside;
 mod interrupts;
+mod joined;
 mod text;
 mod tuned;
 
@@ -189,6 +190,7 @@ pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path, depth: Dept
         "inside",
         &inside::judge(&run.out_dir.join("inside"), binaries, depth),
     );
+    wrong += tell("joined", &joined::judge(&run.out_dir, binaries));
     if depth == Depth::Thorough {
         wrong += tell("tuned", &tuned::judge(&run.out_dir.join("tuned"), binaries));
     }
@@ -420,6 +422,7 @@ fn script(phases: &[Phase], depth: Depth) -> String {
     let _ = writeln!(text, "specified {HALTPOLL}\nagent {HALTPOLL}");
     let _ = writeln!(text, "inside {HALTPOLL} {}", inside::load(depth));
     if depth == Depth::Thorough {
+        let _ = writeln!(text, "joined {HALTPOLL} {}", joined::LOAD);
         let _ = writeln!(text, "tuned {HALTPOLL}");
     }
     text.push_str("settings web1\n");

@@ -31,7 +31,8 @@ figures! {
         /// CPU time of one exit on HLT and the entry after it: given, or calibrated (an exit on CPUID: the least
         /// that one on HLT takes); `null` where it is not known, and it counts as 0. Nothing is assumed.
         pub(crate) exit_cpu_ns: Option<u64> = Nanos,
-        /// Where that comes from: `given` or `calibrated`.
+        /// Where that comes from: `given`, `calibrated`, or `joined` (an entry into HLT in the guest less its halt on the
+        /// host, of two captures that were matched).
         pub(crate) exit_cpu_source: Option<Source> = Word,
         /// What an IPI between vCPUs of one guest costs its sender: given, or calibrated in the guest, else that of an
         /// exit.
@@ -55,6 +56,21 @@ impl Price {
             exit_cpu_source: exit.map(|(_, source)| source),
             ipi_cpu_ns: ipi.map(|(ns, _)| ns),
             ipi_cpu_source: ipi.map(|(_, source)| source),
+        }
+    }
+
+    /// With what two captures that were matched tell of an exit, where nothing better is known.
+    #[must_use]
+    pub(crate) fn or_joined(self, exit_ns: Option<u64>) -> Self {
+        let Some(ns) = exit_ns.filter(|_| self.exit_cpu_ns.is_none()) else {
+            return self;
+        };
+        let joined = Some(Source::Joined);
+        Self {
+            exit_cpu_ns: Some(ns),
+            exit_cpu_source: joined,
+            ipi_cpu_ns: self.ipi_cpu_ns.or(Some(ns)),
+            ipi_cpu_source: self.ipi_cpu_source.or(joined),
         }
     }
 

@@ -10,6 +10,7 @@ pub(crate) fn source(of: Source) -> &'static str {
     match of {
         Source::Calibrated => "as calibrated",
         Source::Given => "as given",
+        Source::Joined => "by the two captures: a stay in HLT less its halt",
         Source::Assumed => {
             "assumed: half the wake-up latency of the shortest sleeps; measure it with \
              `haltwise calibrate`"

@@ -39,7 +39,7 @@ impl Told {
         request: &TuneRequest,
         polled_ns: u64,
     ) -> (Self, Result<GuestTuneResult, Failure>) {
-        let tuned = search(opened, request, GivenPrice::default())
+        let tuned = search(opened, request, GivenPrice::default(), None)
             .map(|found| view(opened.info(), &found, is_partial(opened)));
         let is_haltpoll = rule::governor(opened).as_deref() == Some("haltpoll");
         let in_guest = InGuest {

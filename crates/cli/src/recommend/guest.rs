@@ -3,24 +3,29 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | [`joined`] | the host's capture, matched by time |
 //! | [`view`] | what is recommended, as data |
 //! | [`say`] | the same in words, and how to set it |
 
+pub(crate) mod joined;
 pub(crate) mod say;
 pub(crate) mod view;
 
 use haltwise_core::explain::in_guest::MOST_STEAL;
-use haltwise_core::kvm::guest::{Params, Rule};
-use haltwise_core::kvm::{Arch, Knobs};
+use haltwise_core::kvm::guest::{Params, Rule, teo};
+use haltwise_core::kvm::{Arch, Backports, Knobs, Version};
+use haltwise_core::policy::Start;
 use haltwise_core::replay::Cost;
 use haltwise_core::tune::advice::{self, Comparison, Final, Finalist, LEAST_GAIN};
 use haltwise_core::tune::candidates::Candidate;
 use haltwise_core::tune::figures::{self, Played, Subject};
 use haltwise_core::tune::guest::{self, Entry, Governor, Limits};
+use haltwise_core::tune::material::Seated;
 use haltwise_core::tune::search::{self, Aim};
 use haltwise_core::tune::stage;
 use haltwise_core::tune::{Advice, Goal, Material, Sums, Terms};
 
+use self::joined::Joined;
 use super::candidates::{Look, TuneRequest, arch_of, goals, idle_cpu_percent};
 use super::threads::Threads;
 use crate::costs::price::{GivenPrice, Price};
@@ -53,9 +58,11 @@ pub(crate) struct GuestCandidates {
     pub(crate) others: Vec<Advice<Params>>,
     /// The best setting of the host for the same halts.
     pub(crate) host: OfHost,
-    /// Of the time in which the guest wanted its CPUs, polling included, the share that its host gave to others.
-    pub(crate) stolen_of_wanted: Option<f64>,
-    /// With all figures: in force, default, the choice (if any), off, the host, in this order.
+    /// The guest with a CPU of its own, less the best of what the guest and the host can do.
+    pub(crate) cpu_pm: Comparison,
+    /// Who shares the host with it.
+    pub(crate) shared: Others,
+    /// With all figures: in force, default, the choice (if any), off, the host, the others, in this order.
     pub(crate) rows: Vec<(GuestRow, Played)>,
     /// What a halt costs at the least, in nanoseconds.
     pub(crate) least_ns: f64,
@@ -88,6 +95,14 @@ pub(crate) enum GuestRow {
     Off,
     /// No polling in the guest, the best setting of the host.
     Host,
+    /// cpuidle's governor menu.
+    Menu,
+    /// cpuidle's governor teo.
+    Teo,
+    /// A guest booted with `idle=poll`.
+    IdlePoll,
+    /// A guest whose HLT and MWAIT do not exit.
+    CpuPm,
 }
 
 impl GuestRow {
@@ -100,6 +115,10 @@ impl GuestRow {
             Self::Choice => "best found",
             Self::Off => "off",
             Self::Host => "host polls",
+            Self::Menu => "menu",
+            Self::Teo => "teo",
+            Self::IdlePoll => "idle=poll",
+            Self::CpuPm => "cpu-pm",
         }
     }
 }
@@ -114,6 +133,8 @@ pub(crate) enum Place {
     Guest,
     /// In its host.
     Host,
+    /// In the VM's definition: the guest keeps its CPU while it is idle.
+    CpuPm,
 }
 
 /// Idle periods that are kept at most; more are thinned by stretches of time. Each is played under about a thousand
@@ -125,6 +146,7 @@ pub(crate) fn search(
     opened: &Opened,
     request: &TuneRequest,
     given: GivenPrice,
+    joined: Option<Joined>,
 ) -> Result<GuestCandidates, Failure> {
     rule::must_keep_periods(opened, "tune")?;
     let mut look = Look::new(opened, request);
@@ -138,8 +160,13 @@ pub(crate) fn search(
         let error = anyhow::anyhow!("tune: Linux {version} has no governor haltpoll");
         return Err(Failure::new(Exit::Unsupported, error).hint("it exists since 5.4"));
     };
-    let known = costs::know(&request.costs, &survey)?;
+    // Its host knows better what a block takes there.
+    let known = match &joined {
+        Some(joined) => joined.known.clone(),
+        None => costs::know(&request.costs, &survey)?,
+    };
     let price = Price::new(given, known.prices(opened.info().side));
+    let price = price.or_joined(joined.as_ref().map(|joined| joined.join.exit_ns));
     let arch = arch_of(opened.info(), request);
     let terms = Terms {
         version,
@@ -152,17 +179,46 @@ pub(crate) fn search(
         ceiling_only: false,
         weights_milli: std::collections::BTreeMap::new(),
     };
+    let terms = joined::terms(terms, joined.as_ref());
     let material = gather.finish(terms, survey).map_err(refused)?;
-    let (governor, governor_name) = governor(opened, rule);
-    let stolen_of_wanted = stolen_of_wanted(opened, &material);
-    let goals = of_guest(opened, request, (&known, &price), stolen_of_wanted);
-    found(
-        material,
-        (known, price),
-        (governor, governor_name),
-        &goals,
-        stolen_of_wanted,
-    )
+    let governor = governor(opened, rule);
+    let others = Others {
+        stolen_of_wanted: stolen_of_wanted(opened, &material),
+        joined,
+    };
+    let goals = of_guest(opened, request, (&known, &price), &others);
+    found(material, (known, price), governor, &goals, others)
+}
+
+/// What is known of those who share the host with the guest.
+#[derive(Debug)]
+pub(crate) struct Others {
+    /// Of the time in which the guest wanted its CPUs, polling included, the share that its host gave to others.
+    pub(crate) stolen_of_wanted: Option<f64>,
+    /// What its host recorded at the same time.
+    pub(crate) joined: Option<Joined>,
+}
+
+impl Others {
+    /// Whether they want its CPUs too much for a guest that polls: KVM cannot end its polls.
+    pub(crate) fn want_its_cpus(&self) -> bool {
+        self.is_stolen_from() || self.joined.as_ref().is_some_and(Joined::is_contended)
+    }
+
+    /// Whether its host gives too much of the guest's time to them.
+    pub(crate) fn is_stolen_from(&self) -> bool {
+        self.stolen_of_wanted
+            .is_some_and(|share| share >= MOST_STEAL)
+    }
+
+    /// Whether it is known that they do not want its CPUs.
+    pub(crate) fn leave_its_cpus(&self) -> bool {
+        let is_known = match &self.joined {
+            Some(joined) => joined.is_free(),
+            None => self.stolen_of_wanted.is_some(),
+        };
+        is_known && !self.want_its_cpus()
+    }
 }
 
 /// The search itself, on what was read.
@@ -171,12 +227,16 @@ fn found(
     (known, price): (Known, Price),
     (governor, governor_name): (Governor, Option<String>),
     goals: &[Goal],
-    stolen_of_wanted: Option<f64>,
+    shared: Others,
 ) -> Result<GuestCandidates, Failure> {
     let crew = Threads::new();
     let aims: Vec<Aim> = goals.iter().map(|goal| goal.aim).collect();
     let found = guest::search(&material, &governor, &aims, &crew);
-    let of = guest::play_final(&material, &governor, &found, &aims, &crew);
+    let mut of = guest::play_final(&material, &governor, &found, &aims, &crew);
+    let host_polls = polling_host(&shared, &governor);
+    if let Some(knobs) = host_polls {
+        in_force_on_host(&material, &mut of, knobs, governor.rule, &crew);
+    }
     let mut advices = goals
         .iter()
         .map(|goal| advice::advise(&material, &of, goal));
@@ -186,7 +246,9 @@ fn found(
     };
     let others: Vec<_> = advices.collect();
     let host = of_host(&material, (&of, &advice), governor.rule, &crew);
-    let (rows, least_ns) = rows(&material, (&of, &advice, &host), governor.rule, &crew)?;
+    let cpu_pm = of_cpu_pm(&material, (&of, &advice, &host), &crew)?;
+    let all = (&of, &advice, &host);
+    let (rows, least_ns) = rows(&material, all, (governor.rule, host_polls), &crew)?;
     Ok(GuestCandidates {
         looked_at: found.len(),
         material,
@@ -198,7 +260,8 @@ fn found(
         advice,
         others,
         host,
-        stolen_of_wanted,
+        cpu_pm,
+        shared,
         rows,
         least_ns,
     })
@@ -207,10 +270,13 @@ fn found(
 impl GuestCandidates {
     /// Where to change something: in the host, where its best setting certainly costs less than what is best in the
     /// guest, and than what is in force.
+    ///
+    /// A guest that keeps its CPU is recommended only if nobody else wants that CPU, and that is known.
     pub(crate) fn place(&self) -> Place {
-        let is_less =
-            |of: &Comparison| of.cost_share.is_below_zero() && of.cost_share.value <= -LEAST_GAIN;
-        if is_less(&self.host.against_guest) && is_less(&self.host.against_in_force) {
+        if self.cpu_pm_costs_less() && self.shared.leave_its_cpus() {
+            return Place::CpuPm;
+        }
+        if self.host.costs_less() {
             return Place::Host;
         }
         if self.advice.verdict.changes() {
@@ -220,14 +286,63 @@ impl GuestCandidates {
         }
     }
 
-    /// Whether its host gives too much of the guest's time to others.
-    pub(crate) fn is_stolen_from(&self) -> bool {
-        is_stolen(self.stolen_of_wanted)
+    /// Whether a guest that keeps its CPU certainly costs less than all else.
+    pub(crate) fn cpu_pm_costs_less(&self) -> bool {
+        is_less(&self.cpu_pm)
     }
 }
 
-fn is_stolen(of_wanted: Option<f64>) -> bool {
-    of_wanted.is_some_and(|share| share >= MOST_STEAL)
+/// Certainly, and by enough for a change.
+fn is_less(of: &Comparison) -> bool {
+    of.cost_share.is_below_zero() && of.cost_share.value <= -LEAST_GAIN
+}
+
+impl OfHost {
+    /// Whether polling in the host certainly costs less than what is best in the guest, and than what is in force.
+    fn costs_less(&self) -> bool {
+        is_less(&self.against_guest) && is_less(&self.against_in_force)
+    }
+}
+
+/// What else a guest may do with its idle CPUs. Its kernel's governors are those of its version.
+fn alternatives(version: Version) -> Vec<(GuestRow, String)> {
+    let kernel = version.with(Backports::NONE);
+    let mut all = vec![(GuestRow::Menu, format!("menu:kernel={kernel}"))];
+    if teo::Rule::of(version).is_some() {
+        all.push((GuestRow::Teo, format!("teo:kernel={kernel}")));
+    }
+    all.push((GuestRow::IdlePoll, "idle-poll".to_owned()));
+    all.push((GuestRow::CpuPm, CPU_PM.to_owned()));
+    all
+}
+
+/// The host's setting, where it polls for a guest that does not: that is what is in force then.
+fn polling_host(shared: &Others, governor: &Governor) -> Option<Knobs> {
+    let joined = shared.joined.as_ref()?;
+    let polls = joined.host_polls() && governor.in_force.guest_halt_poll_ns == 0;
+    polls.then(|| joined.in_force())
+}
+
+/// Takes the host's polling for what is in force.
+fn in_force_on_host(
+    material: &Material,
+    of: &mut Final<Params>,
+    knobs: Knobs,
+    rule: Rule,
+    crew: &Threads,
+) {
+    let seats: Vec<&Seated> = material.seats.iter().collect();
+    let entries = [Start::Zero, Start::Ceiling].map(|start| stage::Entry {
+        start,
+        ..stage::Entry::new(knobs)
+    });
+    let part = stage::Part::Whole;
+    let played = stage::play(material, &seats, &entries, part, "judge", crew);
+    let exits = guest::never_polls(material, rule, crew);
+    let mut played = played.iter().map(|parts| guest::exits_as(parts, &exits));
+    if let (Some(zero), Some(ceiling)) = (played.next(), played.next()) {
+        (of.in_force.parts, of.in_force.others) = (zero, ceiling);
+    }
 }
 
 /// The governor as it was set; one that is not haltpoll counts as no polling.
@@ -259,18 +374,18 @@ pub(crate) fn stolen(opened: &Opened, polled_ns: u64) -> Option<f64> {
     (wanted_ns > 0).then(|| stolen_ns as f64 / wanted_ns as f64)
 }
 
-/// The goals of all, by the prices of a guest. Where time is stolen, polling may take nothing.
+/// The goals of all, by the prices of a guest. Where others want its CPUs, polling may take nothing.
 fn of_guest(
     opened: &Opened,
     request: &TuneRequest,
     (known, price): (&Known, &Price),
-    stolen_of_wanted: Option<f64>,
+    shared: &Others,
 ) -> Vec<Goal> {
     let idle = idle_cpu_percent(opened);
     let mut goals = goals(request, known, idle);
     for goal in &mut goals {
         goal.aim.cost = price.on(goal.aim.cost);
-        if is_stolen(stolen_of_wanted) {
+        if shared.want_its_cpus() {
             goal.aim.max_poll_cpu_percent = Some(0.0);
         }
     }
@@ -301,13 +416,36 @@ fn of_host(
     }
 }
 
+/// A guest that keeps its CPU, less the best of what the guest and the host can do. Where polling is limited it
+/// takes more than it may, and is not asked for.
+fn of_cpu_pm(
+    material: &Material,
+    (of, advice, host): (&Final<Params>, &Advice<Params>, &OfHost),
+    crew: &Threads,
+) -> Result<Comparison, Failure> {
+    let aim = &advice.goal.aim;
+    let parts = guest::parts_of(material, &CPU_PM.parse()?, crew)?;
+    let best = advice.choice.as_ref().filter(|_| advice.verdict.changes());
+    let guest = best.unwrap_or(&of.in_force);
+    let blocks = if host.costs_less() {
+        host.parts.get(1..).unwrap_or_default()
+    } else {
+        guest.blocks()
+    };
+    let own = parts.get(1..).unwrap_or_default();
+    Ok(advice::compare(material, own, blocks, aim))
+}
+
+/// The policy of a guest that keeps its CPU.
+const CPU_PM: &str = "cpu-pm";
+
 type Rows = Vec<(GuestRow, Played)>;
 
 /// The rows of the table, and what a halt costs at the least.
 fn rows(
     material: &Material,
     (of, advice, host): (&Final<Params>, &Advice<Params>, &OfHost),
-    rule: Rule,
+    (rule, host_polls): (Rule, Option<Knobs>),
     crew: &Threads,
 ) -> Result<(Rows, f64), Failure> {
     let cost: &Cost = &advice.goal.aim.cost;
@@ -333,13 +471,20 @@ fn rows(
         start: host.choice.start,
         ..stage::Entry::new(host.choice.knobs)
     });
+    let in_force = match host_polls {
+        Some(knobs) => Subject::Setting(stage::Entry::new(knobs)),
+        None => setting(of.in_force.knobs),
+    };
     let mut rows = vec![
-        (GuestRow::InForce, setting(of.in_force.knobs)),
+        (GuestRow::InForce, in_force),
         (GuestRow::Default, setting(of.default.knobs)),
     ];
     let choice = advice.choice.as_ref();
     rows.extend(choice.map(|choice| (GuestRow::Choice, setting(choice.knobs))));
     rows.extend([(GuestRow::Off, setting(off)), (GuestRow::Host, of_host)]);
+    for (row, text) in alternatives(material.terms.version) {
+        rows.push((row, Subject::Policy(text.parse()?)));
+    }
     let mut subjects = vec![Subject::Policy("clairvoyant".parse()?)];
     subjects.extend(rows.iter().map(|(_, subject)| subject.clone()));
     let mut played = figures::figures(material, &subjects, cost, crew)?.into_iter();

@@ -7,10 +7,11 @@ use crate::costs::price::GivenPrice;
 use crate::costs::words;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::number::{count, nanos, percent, share};
-use crate::page::Page;
+use crate::page::{Page, harmless};
 use crate::reading::opened::Opened;
 use crate::recommend::candidates::TuneRequest;
-use crate::recommend::guest::say::{setting, what};
+use crate::recommend::guest::joined::{self, Beside, JoinFigures};
+use crate::recommend::guest::say::{CPU_PM, setting, what};
 use crate::recommend::guest::view::{GuestFigures, GuestTuneResult, view};
 use crate::recommend::guest::{Place, search};
 use crate::recommend::{is_partial, say};
@@ -21,9 +22,11 @@ pub(crate) fn run(
     opened: &Opened,
     request: &TuneRequest,
     price: GivenPrice,
+    beside: Option<&Beside<'_>>,
     shown: &Shown,
 ) -> Outcome {
-    let found = search(opened, request, price)?;
+    let joined = beside.map(|beside| joined::read(opened, beside, &request.costs));
+    let found = search(opened, request, price, joined.transpose()?)?;
     let mut view = view(opened.info(), &found, is_partial(opened));
     shown.sort(&mut [&mut view.rows])?;
     shown.print_text(
@@ -71,10 +74,10 @@ fn rows(page: &mut Page, view: &GuestTuneResult, top: usize) {
     let name = |row: &GuestFigures| row.row.name(is_set);
     let table = Rows::new("Settings", &view.rows, top)
         .with("second half", Unit::Word, |row| name(row).to_owned())
-        .show(&["poll_cpu_percent", "exits_per_s", "ipis_per_s"])
-        .show(&["latency_mean_ns", "latency_p99_ns", "cost_ns_per_halt"])
-        .show(&["ratio"])
-        .spare(&["ipis_per_s", "latency_p99_ns"]);
+        .show(&["poll_cpu_percent", "host_cpu_percent", "exits_per_s"])
+        .show(&["ipis_per_s", "latency_mean_ns", "latency_p99_ns"])
+        .show(&["cost_ns_per_halt", "ratio"])
+        .spare(&["latency_p99_ns", "poll_cpu_percent", "ipis_per_s"]);
     text::table(page, &table.finish());
 }
 
@@ -123,6 +126,13 @@ fn command(page: &mut Page, text: &str) {
 }
 
 fn commands(page: &mut Page, view: &GuestTuneResult) {
+    if view.place == Place::CpuPm {
+        page.heading("To apply it, in the VM's definition");
+        for line in CPU_PM {
+            page.line(&format!("  {line}"));
+        }
+        return;
+    }
     if let Some((on_host, in_guest)) = view.host_commands.split_last() {
         page.heading("To apply it");
         for text in in_guest {
@@ -187,6 +197,7 @@ fn rests(view: &GuestTuneResult) -> Vec<(&'static str, String)> {
             ),
         ),
     ];
+    said.extend(view.join.iter().flat_map(of_join));
     said.extend(basis.stolen_of_wanted.map(|stolen| {
         let text = "of the time in which the guest wanted its CPUs, polling included";
         ("steal", format!("{} {text}", share(stolen)))
@@ -200,6 +211,42 @@ fn rests(view: &GuestTuneResult) -> Vec<(&'static str, String)> {
         said.push(("partial", text.to_owned()));
     }
     said
+}
+
+/// How the two captures belong together, and what the host's says.
+fn of_join(join: &JoinFigures) -> [(&'static str, String); 2] {
+    let host = &join.host;
+    let cpus = join.cpus.iter();
+    let cpus: Vec<String> = cpus
+        .map(|it| format!("{} is vCPU {}", it.cpu, it.vcpu))
+        .collect();
+    let matched = format!(
+        "{} of {} entries into HLT hold a halt of VM {} on the host, {} were woken before it, {} agree; CPU {}; half of \
+         the halts begin within {} of the expected moment, 99 % within {}; the clocks drift by {:.1} ppm",
+        count(join.matched),
+        count(join.hlts),
+        harmless(&join.vm),
+        count(join.without_halt),
+        share(join.consistent_share),
+        cpus.join(", "),
+        nanos(join.residual_p50_ns),
+        nanos(join.residual_p99_ns),
+        join.clock_drift_ppm,
+    );
+    let known = |of: Option<f64>| of.map_or_else(|| "not known".to_owned(), share);
+    let polling = match host.halt_poll_ns {
+        _ if host.guest_disabled => "the guest disabled host polling".to_owned(),
+        Some(ns) => format!("polls up to {}", nanos(u64::from(ns))),
+        None => "polling not known".to_owned(),
+    };
+    let load = format!(
+        "{} vCPUs on {} CPUs, CPU pressure {}, polls preempted {}; {polling}",
+        count(host.vcpus),
+        host.cpus,
+        known(host.cpu_pressure),
+        known(host.polls_preempted),
+    );
+    [("join", matched), ("host", load)]
 }
 
 /// Refuses prices of exits where they decide nothing.

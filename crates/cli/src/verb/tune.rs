@@ -19,6 +19,7 @@ use crate::reading::select;
 use crate::recommend::candidates::{Extent, TuneRequest};
 use crate::recommend::caps::CeilingsFor;
 use crate::recommend::goal::{self, Goals, Named};
+use crate::recommend::guest::joined::Beside;
 use crate::recommend::recommend;
 use crate::shown::Shown;
 use crate::tune::{guest, plan, text};
@@ -31,6 +32,7 @@ use crate::tune::{guest, plan, text};
   haltwise tune cap --lambda 3 --calibration cal.json
   haltwise tune cap --plan plan.json && haltwise apply plan.json
   haltwise tune cap --goal web=latency --goal batch=density --plan plan.json
+  haltwise tune guest --host host                    both captures of one VM
   haltwise tune cap --vm web-1 --json | jq '.played.front'
 
 Settings are chosen on the first half of the capture and evaluated on the second
@@ -42,7 +44,10 @@ where that is better by at least 2 %, and the others the parameters that are
 best for them. --ceilings all plans for VMs that are to be started so.
 
 Of a capture of a guest (record --guest) it tunes the five parameters of the
-guest's governor haltpoll instead, and compares them with polling in its host.
+guest's governor haltpoll instead, and compares them with polling in its host,
+other governors, idle=poll and cpu-pm. --host gives the capture that its host
+recorded meanwhile: the two are matched by time, and prices and load are the
+host's.
 
 If every VM has its own ceiling that cannot be set from outside, halt_poll_ns
 applies to none of them: no plan is written, and --plan exits with 1.
@@ -57,8 +62,11 @@ pub(crate) struct Arguments {
     /// Limit of the CPU time spent polling, in % of one CPU, all vCPUs together
     #[arg(long, value_name = "SHARE", value_parser = goal::percent)]
     max_poll_cpu: Option<f64>,
+    /// Capture of the guest's host, recorded at the same time
+    #[arg(long, value_name = "DIR")]
+    host: Option<PathBuf>,
     /// Only this VM, by a name, UUID, VMID or PID; parameters still apply to all
-    /// VMs
+    /// VMs. With --host: the VM of the host that the guest is
     #[arg(long, value_name = "NAME|PID")]
     vm: Option<String>,
     /// Write the recommendation as a plan for `haltwise apply` (docs/plan-json.md)
@@ -114,7 +122,8 @@ impl Arguments {
 /// Seeks and prints.
 pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let opened = Opened::open(&arguments.dir)?;
-    let selector = arguments.vm.as_deref();
+    let host = arguments.host.as_deref().map(Opened::open).transpose()?;
+    let selector = arguments.vm.as_deref().filter(|_| host.is_none());
     let vms = selector.map(|vm| select::vms(&opened.info().roster, Some(vm)));
     let request = TuneRequest {
         weight: arguments.goals.of_all()?,
@@ -132,7 +141,20 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     };
     if !opened.info().side.is_host() {
         arguments.refuse_for_guest(&request.goals)?;
-        return guest::run(&opened, &request, arguments.price, &arguments.shown);
+        let vm = arguments.vm.as_deref();
+        let beside = host.as_ref().map(|host| Beside { host, vm });
+        return guest::run(
+            &opened,
+            &request,
+            arguments.price,
+            beside.as_ref(),
+            &arguments.shown,
+        );
+    }
+    if host.is_some() {
+        let error = anyhow!("tune: --host is for captures of a guest, and this one is of a host");
+        return Err(Failure::new(Exit::Usage, error)
+            .hint("give the guest's capture first: haltwise tune GUEST --host HOST"));
     }
     guest::no_prices(arguments.price)?;
     let view = recommend(&opened, &request)?.view;

@@ -25,6 +25,7 @@ mod guest;
 mod guest_tune;
 mod hostile;
 mod import;
+mod joined;
 mod laws;
 mod many;
 mod mutants;

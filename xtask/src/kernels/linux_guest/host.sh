@@ -219,3 +219,20 @@ END
     [ ! -e /out/inside/failed ] || fail "inside: $(cat /out/inside/failed)"
     qmp "$1" stop >/dev/null
 }
+
+# One load after the other inside, each recorded there; the host records all the while, so that the halts of both can be
+# matched.
+joined() { # VM, size of each load, governors
+    mkdir /out/joined
+    cat >/run/joined.sh <<END
+guest-tool qmp /run/$1.qmp cont >/dev/null
+echo 'sh /inside.sh joined $2 $3' | nc $(address_of "$1") 7 >/out/joined/said
+guest-tool qmp /run/$1.qmp stop >/dev/null
+END
+    haltwise record --rung bpf --exits -o /out/joined/host -- sh /run/joined.sh >/run/said 2>&1 \
+        || fail "record of the host: $(cat /run/said)"
+    qmp "$1" cont >/dev/null
+    guest "$1" 'tar -c -C /run/joined .' | tar -x -C /out/joined || fail "joined: no results: $(cat /out/joined/said)"
+    [ ! -e /out/joined/failed ] || fail "joined: $(cat /out/joined/failed)"
+    qmp "$1" stop >/dev/null
+}

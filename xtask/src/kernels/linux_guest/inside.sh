@@ -86,12 +86,37 @@ by_source() { # name, size of the load, arguments of record
     counters >$into/last
 }
 
+# The same load as the guest is, then under other governors, by name.
+joined() { # size, governors
+    governor=/sys/devices/system/cpu/cpuidle/current_governor
+    was=$(cat $governor) size=$1
+    shift
+    for name in guest "$@"; do
+        [ $name = guest ] || echo $name >$governor 2>/dev/null || continue
+        [ $name != guest ] || [ ! -d $params ] || start_over
+        haltwise record --guest --buffer 4 -o $out/$name -- sh /inside.sh load "$size" >>$out/said 2>&1 || return 1
+        cat $governor >$out/$name.governor
+    done
+    echo "$was" >$governor 2>/dev/null
+    # What the governors choose between.
+    (cd /sys/devices/system/cpu && grep . cpuidle/current_driver cpuidle/available_governors \
+        cpu0/cpuidle/state*/name cpu0/cpuidle/state*/latency cpu0/cpuidle/state*/residency) >$out/states 2>/dev/null
+    return 0
+}
+
 case $1 in
 under-sets) under_sets "$2" ;;
 once)
     counters >"$2/before"
     load "$3"
     counters >"$2/after"
+    ;;
+load) load "$2" ;;
+joined)
+    out=/run/joined
+    mkdir $out
+    shift
+    joined "$@" || echo "$(tail -3 $out/said)" >$out/failed
     ;;
 tuned)
     out=/run/tuned

@@ -1,5 +1,6 @@
 //! What a search for a guest has to say, in words, and how to set it.
 
+use haltwise_core::explain::contention::Contention;
 use haltwise_core::explain::in_guest::MOST_STEAL;
 use haltwise_core::kvm::guest::Params;
 use haltwise_core::tune::Sums;
@@ -14,6 +15,12 @@ use crate::page::harmless;
 use crate::plan::Settings;
 use crate::recommend::say::{apply as apply_on_host, change, interval, parameters, time};
 use crate::recommend::view::settings;
+
+/// How a VM gets HLT and MWAIT without exits: QEMU's option, and how libvirt passes it on (`qemu:commandline`).
+pub(crate) const CPU_PM: [&str; 2] = [
+    "-overcommit cpu-pm=on  # QEMU",
+    "<qemu:arg value='-overcommit'/><qemu:arg value='cpu-pm=on'/>  # libvirt",
+];
 
 /// From which share of the halts on, polled in the recording and asleep in the replay or the other way round, a
 /// recommendation says so. In an emulated machine eight of ten loads of a stock guest were off by less than 0.06, the
@@ -72,6 +79,9 @@ pub(crate) fn what(
             "Poll in the host instead: {}; unload cpuidle_haltpoll in the guest.",
             parameters(host)
         ),
+        (Place::CpuPm, _) => {
+            "Give the VM CPUs of its own, and HLT and MWAIT without exits (cpu-pm).".to_owned()
+        }
         _ => "Keep the current setting.".to_owned(),
     }
 }
@@ -129,6 +139,16 @@ pub(crate) fn reason(of: &GuestCandidates) -> String {
                 interval(share),
             )
         }
+        (Place::CpuPm, _, _) => {
+            let share = &of.cpu_pm.cost_share;
+            format!(
+                "Without exits on HLT and MWAIT a halt costs {} ({} with 95 % confidence) than with the best setting of \
+                 guest and host. All of the guest's idle time is lost to the host then, and no tool on the host \
+                 can see the guest idle.",
+                change(share.value),
+                interval(share),
+            )
+        }
         (_, Some(choice), Some(against)) => {
             let own = choice.judged();
             let effect = format!(
@@ -165,7 +185,7 @@ fn exits(own: u64, other: u64) -> String {
 fn verdict(of: &GuestCandidates) -> &'static str {
     match of.advice.verdict {
         Verdict::Change => "",
-        Verdict::ObeyLimit if of.is_stolen_from() => {
+        Verdict::ObeyLimit if of.shared.want_its_cpus() => {
             " Its host gives the guest's CPU time to others: a guest should not poll there."
         }
         Verdict::ObeyLimit => " What is in force polls for more than it may.",
@@ -182,18 +202,36 @@ fn verdict(of: &GuestCandidates) -> &'static str {
 /// What must be known beside it.
 pub(crate) fn notes(of: &GuestCandidates) -> Vec<String> {
     let mut notes = Vec::new();
-    if let Some(steal) = of.stolen_of_wanted.filter(|_| of.is_stolen_from()) {
+    if let Some(Contention::Wanted(how)) = of.shared.joined.as_ref().map(|it| &it.contention) {
+        notes.push(format!(
+            "The host gives this VM's CPUs to others: {how}. No polling in the guest is recommended: KVM cannot end a \
+             guest's poll when another task wants the CPU."
+        ));
+    }
+    let stolen = of.shared.stolen_of_wanted;
+    if let Some(steal) = stolen.filter(|_| of.shared.is_stolen_from()) {
         notes.push(format!(
             "The host gave {} of the time in which this guest wanted its CPUs to others (steal). From {} on no \
              polling in the guest is recommended: KVM cannot end a guest's poll when another task wants the CPU.",
             share(steal),
             share(MOST_STEAL),
         ));
-    } else if of.stolen_of_wanted.is_none() {
+    } else if stolen.is_none() && of.shared.joined.is_none() {
         notes.push(
             "Steal time was not recorded: do not poll in a guest whose CPUs are overcommitted."
                 .to_owned(),
         );
+    }
+    if of.cpu_pm_costs_less() && !of.shared.leave_its_cpus() {
+        let why = if of.shared.want_its_cpus() {
+            "others want its CPUs"
+        } else {
+            "it is not known that nobody else wants its CPUs"
+        };
+        notes.push(format!(
+            "HLT and MWAIT without exits (cpu-pm=on) would cost {} than the best of the above; not recommended: {why}.",
+            change(of.cpu_pm.cost_share.value),
+        ));
     }
     match of.governor_name.as_deref() {
         Some("haltpoll") => {}

@@ -10,6 +10,7 @@ use haltwise_core::tune::interval::Interval;
 use haltwise_core::tune::{Advice, Sums};
 use haltwise_document::figures;
 
+use super::joined::JoinFigures;
 use super::{GuestCandidates, GuestRow, Place, say};
 use crate::costs::model::Model;
 use crate::costs::price::Price;
@@ -44,10 +45,12 @@ figures! {
         pub(crate) side: &'static str = Word,
         /// What it rests on.
         pub(crate) basis: GuestBasis = Record(GuestBasis::FIGURES, "{}"),
+        /// How it was matched with its host's capture, and what that says; `null` without `--host`.
+        pub(crate) join: Option<JoinFigures> = Record(JoinFigures::FIGURES, "{}"),
         /// What was asked for.
         pub(crate) goal: TuneGoal = Record(TuneGoal::FIGURES, "{}"),
         /// Where to change something: `guest` (its parameters), `host` (no polling in the guest, and the setting
-        /// `host` in its host) or `nowhere`.
+        /// `host` in its host), `cpu-pm` (the VM's definition: HLT and MWAIT without exits) or `nowhere`.
         pub(crate) place: Place = Word,
         /// What to do in the guest, in a word.
         pub(crate) verdict: &'static str = Word,
@@ -68,6 +71,9 @@ figures! {
         pub(crate) against_in_force: Option<haltwise_core::tune::advice::Comparison> = Record(COMPARISON, "{}"),
         /// The setting `host` less what is in force in the guest.
         pub(crate) host_against_in_force: haltwise_core::tune::advice::Comparison = Record(COMPARISON, "{}"),
+        /// The row `cpu-pm` less the best of guest and host. It is recommended only if it costs less and steal is known to
+        /// be low.
+        pub(crate) cpu_pm_against_best: haltwise_core::tune::advice::Comparison = Record(COMPARISON, "{}"),
         /// The settings that are always shown, with their figures.
         pub(crate) rows: Vec<GuestFigures> = List(GuestFigures::FIGURES),
         /// A recommendation for each goal that has a name, in the guest alone.
@@ -118,10 +124,14 @@ figures! {
     /// A setting that is always shown, on the validation half; also a line of CSV.
     #[derive(Clone)]
     pub(crate) struct GuestFigures {
-        /// `in-force`, `default`, `choice`, `off` (neither guest nor host polls), or `host` (its best setting polls in the host).
+        /// `in-force`, `default`, `choice`, `off` (neither guest nor host polls), `host` (its best setting polls in the
+        /// host), or what else a guest may do: `menu`, `teo` (other governors), `idle-poll` (`idle=poll`), `cpu-pm`.
         pub(crate) row: GuestRow = Word "second half",
-        /// Polling.
+        /// Polling; for `cpu-pm` the idle time in which the guest keeps its CPUs.
         pub(crate) poll_cpu_percent: f64 = CpuPercent "polling",
+        /// CPU time that the host loses while the guest is idle: that, switches, exits and IPIs, as far as their prices
+        /// are known.
+        pub(crate) host_cpu_percent: f64 = CpuPercent "host CPU",
         /// Exits by HLT, and by timers that end a poll in the guest.
         pub(crate) exits_per_s: f64 = PerSecond "exits/s",
         /// IPIs that had to be sent.
@@ -181,6 +191,7 @@ pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> G
         schema: SCHEMA,
         side: "guest",
         basis: basis(info, of, partial),
+        join: of.shared.joined.as_ref().map(JoinFigures::of),
         goal: goal(&advice.goal),
         place,
         verdict: crate::recommend::say::verdict(advice.verdict),
@@ -192,6 +203,7 @@ pub(crate) fn view(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> G
         host,
         against_in_force: advice.against_in_force,
         host_against_in_force: of.host.against_in_force,
+        cpu_pm_against_best: of.cpu_pm,
         rows: of.rows.iter().map(|row| figures(of, row)).collect(),
         goals: of
             .others
@@ -213,6 +225,7 @@ fn figures(of: &GuestCandidates, (row, played): &(GuestRow, Played)) -> GuestFig
     GuestFigures {
         row: *row,
         poll_cpu_percent: wall.poll_cpu_percent(sums),
+        host_cpu_percent: host_cpu_percent(of, sums),
         exits_per_s: per_s(sums.exits),
         ipis_per_s: per_s(sums.ipis),
         latency_mean_ns: sums.latency_mean_ns(),
@@ -220,6 +233,14 @@ fn figures(of: &GuestCandidates, (row, played): &(GuestRow, Played)) -> GuestFig
         cost_ns_per_halt,
         ratio: (of.least_ns > 0.0).then(|| cost_ns_per_halt / of.least_ns),
     }
+}
+
+/// What the host loses, in % of one CPU.
+fn host_cpu_percent(of: &GuestCandidates, sums: &Sums) -> f64 {
+    let cost = &of.advice.goal.aim.cost;
+    let idle_ns = cost.cpu_ns(sums.poll_ns, sums.blocks, sums.halt_ns) as f64;
+    let exits_ns = cost.exits_milli(sums.exits, sums.ipis) as f64 / 1e3;
+    100.0 * (idle_ns + exits_ns) / of.material.judged_wall.under(sums).max(1.0)
 }
 
 fn in_short(of: &GuestCandidates, advice: &Advice<Params>) -> GuestGoalAdvice {
@@ -260,7 +281,7 @@ fn basis(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestBasis 
         judged_ns: material.judged_wall.span_ns,
         blocks_recorded: recorded.sum(),
         blocks_replayed: Sums::total(&of.of.in_force.parts).blocks,
-        stolen_of_wanted: of.stolen_of_wanted,
+        stolen_of_wanted: of.shared.stolen_of_wanted,
         doubts: doubts.unwrap_or_default(),
         skipped: material.skipped,
         lost: total(info.lost.values()),

@@ -1,0 +1,365 @@
+//! The capture of the guest's host, matched with the guest's own by time: what an exit and a block cost, who else
+//! wants the CPUs, and whether the host polls.
+
+use std::collections::BTreeMap;
+
+use anyhow::anyhow;
+use haltwise_capture::table::Table;
+use haltwise_core::event::{Halt, Vcpu, WindowChange};
+use haltwise_core::explain::contention::Contention;
+use haltwise_core::explain::evidence::Evidence;
+use haltwise_core::ids::VmIndex;
+use haltwise_core::join::{self, Join, Lanes, Refused, Span};
+use haltwise_core::kvm::{Arch, Knobs, Version};
+use haltwise_core::replay::session::Survey;
+use haltwise_core::tune::Terms;
+use haltwise_document::figures;
+
+use crate::costs::{self, GivenCosts, Known};
+use crate::exit::{Exit, Failure};
+use crate::page::harmless;
+use crate::reading::knobs::knobs_of;
+use crate::reading::load::{OverTime, load};
+use crate::reading::opened::Opened;
+use crate::reading::pass::{PassEnds, Sink, pass};
+use crate::reading::select;
+
+/// The host's capture, and which of its VMs the guest is, if that is said.
+#[derive(Debug)]
+pub(crate) struct Beside<'a> {
+    pub(crate) host: &'a Opened,
+    pub(crate) vm: Option<&'a str>,
+}
+
+/// What the match and the host's capture say.
+#[derive(Debug)]
+pub(crate) struct Joined {
+    /// How the two belong together.
+    pub(crate) join: Join,
+    /// The VM's name on its host.
+    pub(crate) vm: String,
+    /// What is known of blocks by the VM's halts on the host.
+    pub(crate) known: Known,
+    /// Whether other tasks want the CPUs.
+    pub(crate) contention: Contention,
+    /// The same, in figures.
+    pub(crate) load: HostLoad,
+    /// The host's settings.
+    pub(crate) knobs: Knobs,
+}
+
+figures! {
+    /// The host's load while it recorded.
+    #[derive(Clone, Copy, PartialEq)]
+    pub(crate) struct HostLoad {
+        /// CPUs of the host.
+        pub(crate) cpus: u32 = Count,
+        /// vCPUs of all its VMs that were seen.
+        pub(crate) vcpus: u64 = Count,
+        /// Share of the time in which some task waited for a CPU (PSI); `null` where that was not recorded.
+        pub(crate) cpu_pressure: Option<f64> = Share,
+        /// Of the polls for this VM's vCPUs, those that another task ended; `null` of too few polls.
+        pub(crate) polls_preempted: Option<f64> = Share,
+        /// Whether the host gives the VM's CPUs to others too much for a guest that polls or keeps its CPUs: `null`
+        /// where neither is known.
+        pub(crate) contended: Option<bool> = Flag,
+        /// The ceiling of the host's polling for this VM, when last looked at.
+        pub(crate) halt_poll_ns: Option<u32> = Nanos,
+        /// The guest has switched host polling off (`MSR_KVM_POLL_CONTROL`), on some of its vCPUs at least.
+        pub(crate) guest_disabled: bool = Flag,
+    }
+
+    /// A CPU of the guest, and the vCPU that it is.
+    pub(crate) struct JoinedCpu {
+        /// The guest's number.
+        pub(crate) cpu: u32 = Number,
+        /// KVM's.
+        pub(crate) vcpu: u32 = Number,
+        /// Its entries into HLT while both recorded.
+        pub(crate) hlts: u64 = Count,
+        /// Of them, those that hold a halt of the host.
+        pub(crate) matched: u64 = Count,
+        /// Of them, those in which no halt began or ended: the vCPU was woken before KVM halted it.
+        pub(crate) without_halt: u64 = Count,
+        /// The vCPU's halts on the host from the first of these to the last.
+        pub(crate) halts: u64 = Count,
+        /// Of them, those that lie in an entry into HLT.
+        pub(crate) halts_matched: u64 = Count,
+    }
+
+    /// How the two captures belong together, and what the host's says.
+    pub(crate) struct JoinFigures {
+        /// The VM on its host.
+        pub(crate) vm: String = Name,
+        /// CPU by CPU.
+        pub(crate) cpus: Vec<JoinedCpu> = List(JoinedCpu::FIGURES),
+        /// Entries into HLT while both recorded.
+        pub(crate) hlts: u64 = Count,
+        /// Of them, those that hold a halt of the host.
+        pub(crate) matched: u64 = Count,
+        /// Of them, those in which no halt began or ended.
+        pub(crate) without_halt: u64 = Count,
+        /// The share that is one of both: nothing contradicts the match.
+        pub(crate) consistent_share: f64 = Share,
+        /// The share of first halts that begin when expected under wrong offsets: chance.
+        pub(crate) by_chance_share: f64 = Share,
+        /// For how long both recorded.
+        pub(crate) overlap_ns: u64 = Nanos,
+        /// The host's clock less the guest's, in nanoseconds, with the way from HLT to KVM's halt; negative if the host
+        /// booted later.
+        pub(crate) clock_offset_ns: i64 = Number,
+        /// By how many millionths the host's clock runs faster.
+        pub(crate) clock_drift_ppm: f64 = Real,
+        /// How far from the expected moment the first halt of an entry into HLT begins: the median.
+        pub(crate) residual_p50_ns: u64 = Nanos,
+        /// 99 of 100 are at most this.
+        pub(crate) residual_p99_ns: u64 = Nanos,
+        /// By how much an entry into HLT lasts longer than its halts, the lower quartile: exit and entry. A wait for the CPU
+        /// adds to it.
+        pub(crate) exit_ns: u64 = Nanos,
+        /// The host's load.
+        pub(crate) host: HostLoad = Record(HostLoad::FIGURES, "{}"),
+    }
+}
+
+impl JoinFigures {
+    pub(super) fn of(joined: &Joined) -> Self {
+        let join = &joined.join;
+        let cpu = |pair: &join::Pair| JoinedCpu {
+            cpu: pair.cpu,
+            vcpu: pair.vcpu,
+            hlts: pair.hlts,
+            matched: pair.matched,
+            without_halt: pair.without_halt,
+            halts: pair.halts,
+            halts_matched: pair.halts_matched,
+        };
+        Self {
+            vm: joined.vm.clone(),
+            cpus: join.pairs.iter().map(cpu).collect(),
+            hlts: join.hlts(),
+            matched: join.matched(),
+            without_halt: join.without_halt(),
+            consistent_share: join.share(),
+            by_chance_share: join.by_chance,
+            overlap_ns: join.overlap_ns,
+            clock_offset_ns: join.offset_ns,
+            clock_drift_ppm: join.drift_ppm,
+            residual_p50_ns: join.residual_p50_ns,
+            residual_p99_ns: join.residual_p99_ns,
+            exit_ns: join.exit_ns,
+            host: joined.load,
+        }
+    }
+}
+
+impl Joined {
+    /// Whether others want the VM's CPUs.
+    pub(crate) fn is_contended(&self) -> bool {
+        self.contention.is_wanted()
+    }
+
+    /// Whether it is known that nobody else does: none waits, and each vCPU could have a CPU of its own.
+    pub(crate) fn is_free(&self) -> bool {
+        self.contention == Contention::Free && self.load.vcpus <= u64::from(self.load.cpus)
+    }
+
+    /// Whether the host polls for this VM.
+    pub(crate) fn host_polls(&self) -> bool {
+        self.load.halt_poll_ns.is_some_and(|ns| ns > 0) && !self.load.guest_disabled
+    }
+
+    /// The host's parameters with this VM's ceiling.
+    pub(crate) fn in_force(&self) -> Knobs {
+        Knobs {
+            halt_poll_ns: self.load.halt_poll_ns.unwrap_or(self.knobs.halt_poll_ns),
+            ..self.knobs
+        }
+    }
+}
+
+/// Stays in HLT of a guest, or halts on a host, by VM.
+struct Stays {
+    in_guest: bool,
+    vms: BTreeMap<VmIndex, Lanes>,
+}
+
+impl Sink for Stays {
+    fn wants(&self, table: Table) -> bool {
+        table == Table::Halts
+    }
+
+    fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
+        let (Some(vm), Some(vcpu)) = (halt.vm, halt.vcpu) else {
+            return;
+        };
+        if self.in_guest && !halt.waited {
+            return;
+        }
+        // A guest polls before it enters HLT; to its host that is no halt yet.
+        let before_ns = halt.poll_ns.unwrap_or(0).min(halt.halt_ns);
+        let before_ns = if self.in_guest { before_ns } else { 0 };
+        let span = Span {
+            start_ns: halt.start_ns.saturating_add(before_ns),
+            length_ns: halt.halt_ns - before_ns,
+        };
+        let lanes = self.vms.entry(vm).or_default();
+        lanes.entry(vcpu.0).or_default().push(span);
+    }
+}
+
+/// What wake-ups of one VM take.
+struct OfVm {
+    vm: VmIndex,
+    survey: Survey,
+}
+
+impl Sink for OfVm {
+    fn wants(&self, table: Table) -> bool {
+        table == Table::Halts
+    }
+
+    fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
+        if halt.vm == Some(self.vm) {
+            self.survey.halt(halt);
+        }
+    }
+}
+
+fn stays(opened: &Opened, in_guest: bool) -> Result<BTreeMap<VmIndex, Lanes>, Failure> {
+    let vms = BTreeMap::new();
+    let mut stays = Stays { in_guest, vms };
+    let ends: PassEnds = pass(opened, "reading", &mut [&mut stays]);
+    ends.opened(Table::Halts)?;
+    for lane in stays.vms.values_mut().flat_map(BTreeMap::values_mut) {
+        lane.sort_by_key(|span| span.start_ns);
+    }
+    Ok(stays.vms)
+}
+
+/// Matches the guest's capture with its host's.
+pub(crate) fn read(
+    guest: &Opened,
+    beside: &Beside<'_>,
+    given: &GivenCosts,
+) -> Result<Joined, Failure> {
+    let host = beside.host;
+    if !host.info().side.is_host() {
+        let error =
+            anyhow!("tune: --host is for the capture of a host, and this one is of a guest");
+        return Err(Failure::new(Exit::Usage, error));
+    }
+    let own: Vec<Lanes> = stays(guest, true)?.into_values().collect();
+    let [own] = &own[..] else {
+        return Err(refused(guest, host, Refused::TooFew(0)));
+    };
+    let wanted = select::vms(&host.info().roster, beside.vm)?;
+    let (vm, join) =
+        nearest(own, stays(host, false)?, &wanted).map_err(|error| refused(guest, host, error))?;
+    let (recording, _) = load(host, OverTime::Vcpus, &mut [])?;
+    let mut of_vm = OfVm {
+        vm,
+        survey: Survey::default(),
+    };
+    pass(host, "reading", &mut [&mut of_vm]);
+    let evidence = Evidence::new(
+        &recording.roster,
+        &recording.ledger,
+        None,
+        recording.interval(),
+        |index| index == vm,
+    );
+    let account = recording.ledger.vm(vm);
+    let contention = Contention::of(&evidence, &account);
+    let samples = host.host_samples();
+    let load = HostLoad {
+        cpus: samples.rows.last().map_or(0, |sample| sample.cpus),
+        vcpus: recording.roster.vcpus.len() as u64,
+        cpu_pressure: recording.ledger.host.cpu_pressure(),
+        polls_preempted: account.preempted().map(|share| share.share),
+        contended: match contention {
+            Contention::Wanted(_) => Some(true),
+            Contention::Free => Some(false),
+            Contention::Unknown => None,
+        },
+        ..of_vcpus(&recording.roster.vcpus, vm)
+    };
+    let version = host.info().host.kernel_release.parse();
+    let (knobs, _) = knobs_of(
+        &host.info().knobs,
+        version.unwrap_or(Version::LAST_READ),
+        Arch::X86,
+    );
+    let named = recording.roster.vms.iter().find(|it| it.index == vm);
+    Ok(Joined {
+        join,
+        vm: named.map_or_else(String::new, |vm| vm.name.clone()),
+        known: costs::know(given, &of_vm.survey)?,
+        contention,
+        load,
+        knobs,
+    })
+}
+
+/// What the roster tells of a VM's vCPUs.
+fn of_vcpus(vcpus: &[Vcpu], vm: VmIndex) -> HostLoad {
+    let own = vcpus.iter().filter(|vcpu| vcpu.vm == vm);
+    HostLoad {
+        cpus: 0,
+        vcpus: 0,
+        cpu_pressure: None,
+        polls_preempted: None,
+        contended: None,
+        halt_poll_ns: own.clone().filter_map(|vcpu| vcpu.ceiling_ns).max(),
+        guest_disabled: own.clone().any(|vcpu| vcpu.guest_veto == Some(true)),
+    }
+}
+
+/// The VM that matches best.
+fn nearest(
+    own: &Lanes,
+    mut vms: BTreeMap<VmIndex, Lanes>,
+    wanted: &[VmIndex],
+) -> Result<(VmIndex, Join), Refused> {
+    vms.retain(|vm, _| wanted.contains(vm));
+    let (mut best, mut why) = (None::<(VmIndex, Join)>, Refused::TooFew(0));
+    for (vm, lanes) in vms {
+        match join::join(own, &lanes) {
+            Ok(join)
+                if best
+                    .as_ref()
+                    .is_none_or(|(_, best)| join.share() > best.share()) =>
+            {
+                best = Some((vm, join));
+            }
+            Ok(_) => {}
+            // What is wrong with a VM that halts says more.
+            Err(Refused::TooFew(_)) if !matches!(why, Refused::TooFew(_)) => {}
+            Err(refused) => why = refused,
+        }
+    }
+    best.ok_or(why)
+}
+
+fn refused(guest: &Opened, host: &Opened, why: Refused) -> Failure {
+    let error = anyhow!(
+        "tune: {} and {} are not matched as recordings of one VM at the same time: {why}",
+        harmless(&guest.named().display().to_string()),
+        harmless(&host.named().display().to_string()),
+    );
+    Failure::new(Exit::Failed, error).hint(
+        "start `haltwise record` on the host and `haltwise record --guest` in the guest, and let both run \
+         together for some seconds with load that is not strictly periodic",
+    )
+}
+
+/// What holds for the guest's halts on this host.
+pub(super) fn terms(terms: Terms, joined: Option<&Joined>) -> Terms {
+    match joined {
+        Some(joined) => Terms {
+            in_force: joined.in_force(),
+            ..terms
+        },
+        None => terms,
+    }
+}
