@@ -5,7 +5,9 @@ use std::fmt;
 
 use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
-use haltwise_core::event::{Halt, HaltCounts, HostSample, Knob, Lost, Vcpu, Vm, WindowChange};
+use haltwise_core::event::{
+    Halt, HaltCounts, HostSample, IdleState, Knob, Lost, Vcpu, Vm, WindowChange,
+};
 use haltwise_core::exit::Exits;
 use haltwise_core::profile::{Frame, Sample, Stack, Thread};
 
@@ -51,6 +53,7 @@ impl Capture {
             Table::HaltCounts => of_rows::<HaltCounts>(self.halt_counts()?),
             Table::Knobs => of_rows::<Knob>(self.knobs()?),
             Table::HostSamples => of_rows::<HostSample>(self.host_samples()?),
+            Table::IdleStates => of_rows::<IdleState>(self.idle_states()?),
             Table::Lost => of_rows::<Lost>(self.lost()?),
             Table::Vms => of_rows::<Vm>(self.vms()?),
             Table::Vcpus => of_rows::<Vcpu>(self.vcpus()?),
