@@ -46,7 +46,7 @@ best for them. --ceilings all plans for VMs that are to be started so.
 Of a capture of a guest (record --guest) it tunes the five parameters of the
 guest's governor haltpoll instead, and compares them with polling in its host,
 other governors, idle=poll and cpu-pm. --host gives the capture that its host
-recorded meanwhile: the two are matched by time, and prices and load are the
+recorded at that time: the two are matched by time, and prices and load are the
 host's.
 
 If every VM has its own ceiling that cannot be set from outside, halt_poll_ns

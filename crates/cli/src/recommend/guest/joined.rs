@@ -159,7 +159,7 @@ impl Joined {
         self.contention.is_wanted()
     }
 
-    /// Whether it is known that nobody else does: none waits, and each vCPU could have a CPU of its own.
+    /// Whether it is known that they do not: none waits, and each vCPU could have a CPU of its own.
     pub(crate) fn is_free(&self) -> bool {
         self.contention == Contention::Free && self.load.vcpus <= u64::from(self.load.cpus)
     }

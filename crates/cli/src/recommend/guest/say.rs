@@ -226,7 +226,7 @@ pub(crate) fn notes(of: &GuestCandidates) -> Vec<String> {
         let why = if of.shared.want_its_cpus() {
             "others want its CPUs"
         } else {
-            "it is not known that nobody else wants its CPUs"
+            "it is not known whether others want its CPUs"
         };
         notes.push(format!(
             "HLT and MWAIT without exits (cpu-pm=on) would cost {} than the best of the above; not recommended: {why}.",
