@@ -186,9 +186,9 @@ impl Counting {
         Ok(Self {
             watched: Arc::new(Mutex::new(Watched::new(build, missing, names))),
             collector,
-            root,
             watch: Watch::default(),
-            slow: Slow::default(),
+            slow: Slow::open(&root),
+            root,
             began_ns,
             sampled_ns: 0,
         })
@@ -253,8 +253,11 @@ impl Counting {
         let sample = host_sample::read(&self.root, kernel_cpu_ns);
         let mut watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
         watched.knobs(&knobs.unwrap_or_default());
-        if let Ok(mut sample) = sample {
-            self.slow.fill(&self.root, &mut sample, false);
+        let mut facts = Facts::default();
+        if let Ok(sample) = sample {
+            self.slow.add(&self.root, sample, false, &mut facts);
+        }
+        for sample in facts.host {
             watched.host(sample, self.collector.added_ns_per_halt());
         }
     }

@@ -1,8 +1,10 @@
 //! What the pilot says of itself, as metrics: the same figures as in its status.
 
 use haltwise_core::tune::interval::Interval;
+use haltwise_document::figures;
 use haltwise_document::openmetrics::{Kind, Labels, Metrics};
-use haltwise_document::{Figure, Figures as _, figures};
+#[cfg(test)]
+use haltwise_document::{Figure, Figures as _};
 
 use super::status::{PilotDecisions, PilotGuard, PilotStatus, PilotVm};
 
