@@ -13,8 +13,9 @@ use crate::kernels::witness::Found;
 /// which an emulator stumbles now and then, so that only thorough runs do.
 pub(super) const LOAD: &str = "240 menu";
 
-/// Of the entries into HLT, the share that the host's halts must not contradict.
-const CONSISTENT: f64 = 0.99;
+/// Entries into HLT of a hundred that the host's halts may contradict, and some more where both begin and end.
+const CONTRADICTED: u64 = 1;
+const EDGE: u64 = 5;
 
 /// How far apart the shares of idle periods that poll may be, replayed and recorded. The governor looks at the next timer
 /// before the way to HLT, which an emulated machine takes long for; a capture has what is left at its end.
@@ -82,7 +83,8 @@ fn judge_all(out_dir: &Path, binaries: &Binaries, found: &mut Found) -> Result<(
             bail!("{name}: tune --host has no join");
         };
         let agree = join.matched + join.without_halt;
-        if (agree as f64) < CONSISTENT * join.hlts as f64 || join.residual_p50_ns == 0 {
+        let contradicted = join.hlts.saturating_sub(agree);
+        if contradicted > join.hlts * CONTRADICTED / 100 + EDGE || join.residual_p50_ns == 0 {
             found.disagreements.push(format!("{name}: {join:?}"));
         }
         said.push(format!("{name}: {join:?}"));
