@@ -42,6 +42,17 @@ pub(crate) fn of_kvm(knobs: &Knobs, parameter: Parameter) -> Option<u32> {
     }
 }
 
+/// The same, to set it.
+pub(crate) fn of_kvm_mut(knobs: &mut Knobs, parameter: Parameter) -> Option<&mut u32> {
+    match parameter {
+        Parameter::HaltPollNs => Some(&mut knobs.halt_poll_ns),
+        Parameter::Grow => Some(&mut knobs.grow),
+        Parameter::GrowStart => Some(&mut knobs.grow_start),
+        Parameter::Shrink => Some(&mut knobs.shrink),
+        _ => None,
+    }
+}
+
 /// Who is asking: the command line, printable and short.
 pub(crate) fn who() -> String {
     let words: Vec<String> = std::env::args_os()

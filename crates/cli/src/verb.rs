@@ -13,6 +13,7 @@ mod ledger;
 mod man;
 mod metrics;
 pub(crate) mod now;
+mod pilot;
 mod profile;
 mod prove;
 mod record;
@@ -75,6 +76,8 @@ pub(crate) enum Verb {
     Apply(apply::Arguments),
     /// Restore the settings from before apply
     Undo(undo::Arguments),
+    /// Decide all the time which setting serves each VM
+    Pilot(Box<pilot::Arguments>),
     /// Show the settings, who set them, and which VMs they apply to
     Status(status::Arguments),
     /// Check what haltwise can record on this host
@@ -111,6 +114,7 @@ impl Verb {
             Self::Ledger(arguments) => ledger::run(&arguments),
             Self::Apply(arguments) => apply::run(arguments),
             Self::Undo(arguments) => undo::run(arguments),
+            Self::Pilot(arguments) => pilot::run(*arguments),
             Self::Status(arguments) => status::run(arguments),
             Self::Doctor(arguments) => doctor::run(&arguments),
             Self::Version(arguments) => version::run(&arguments, REPORT_SCHEMA),

@@ -122,7 +122,7 @@ figures! {
         pub(crate) went_back: u64 = Count,
         /// A guard or another load made it restore what it had found.
         pub(crate) restored: u64 = Count,
-        /// Somebody else set what it had set, and it leaves that alone.
+        /// What it had set was modified externally, and it leaves that alone.
         pub(crate) hands_off: u64 = Count,
         /// A change was refused or failed.
         pub(crate) failed: u64 = Count,

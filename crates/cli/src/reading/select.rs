@@ -61,7 +61,7 @@ pub(crate) fn is_pattern(roster: &Roster, text: &str) -> bool {
 }
 
 /// Whether a text is like a pattern. Takes as many steps as one text is long times the other, at most.
-fn fits(text: &str, pattern: &str) -> bool {
+pub(crate) fn fits(text: &str, pattern: &str) -> bool {
     let (text, pattern): (Vec<char>, Vec<char>) =
         (text.chars().collect(), pattern.chars().collect());
     let (mut at, mut of) = (0, 0);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::anyhow;
 use haltwise_core::ids::VmIndex;
+use haltwise_core::pilot;
 use haltwise_core::recording::Roster;
 
 use crate::exit::{Exit, Failure};
@@ -109,6 +110,24 @@ impl Goals {
             (None, _, Some(milli)) => Ok(("lambda".to_owned(), milli)),
             (None, _, None) => Ok(Named::Balanced.named()),
         }
+    }
+
+    /// The goals as patterns, for VMs that come: those that name a VM outrank patterns.
+    pub(crate) fn of_patterns(&self) -> Result<pilot::Goals, Failure> {
+        let named = |(name, weight_milli)| pilot::Goal { name, weight_milli };
+        let of_vms = self.goals.iter().filter_map(|it| {
+            Some(pilot::GoalOfVms {
+                pattern: it.vm.clone()?,
+                goal: Some(named(it.goal.named())),
+            })
+        });
+        let is_pattern = |it: &pilot::GoalOfVms| it.pattern.contains(['*', '?']);
+        let (patterns, mut of_vms): (Vec<_>, Vec<_>) = of_vms.partition(is_pattern);
+        of_vms.extend(patterns);
+        Ok(pilot::Goals {
+            of_all: named(self.of_all()?),
+            of_vms,
+        })
     }
 
     /// The goals of single VMs: of VMs that are named, then by patterns, of which the first counts. Fails if one is

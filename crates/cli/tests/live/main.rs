@@ -28,6 +28,7 @@ mod idle;
 mod interval;
 mod metrics;
 mod now;
+mod pilot;
 mod piped;
 mod plans;
 mod presence;

@@ -158,7 +158,7 @@ pub struct Foreign {
 
 impl KnobError {
     /// Whether the VM that was to be changed is not there any more.
-    pub(super) fn is_of_ended(&self) -> bool {
+    pub fn is_of_ended(&self) -> bool {
         let gone = |error: &CeilingError| {
             matches!(error, CeilingError::Gone(_) | CeilingError::NoVm { .. })
         };

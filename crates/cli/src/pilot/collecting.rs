@@ -1,0 +1,180 @@
+//! Full facts of some VMs, for as long as the pilot wants them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use haltwise_core::event::{Facts, Halt};
+use haltwise_core::ids::{Pid, VmIndex, VmKey};
+use haltwise_core::pilot::decision::Wanted;
+use haltwise_core::pilot::replayed::Stretch;
+use haltwise_host::clock;
+use haltwise_host::collector::{CollectOptions, Collector};
+use haltwise_host::root::Root;
+
+use crate::collect::attach::{attach, explain};
+use crate::exit::Failure;
+
+/// Between two drains.
+pub(crate) const DRAIN: Duration = Duration::from_millis(20);
+
+/// What came of a collection, VM by VM.
+pub(crate) type Collected = Vec<(VmKey, Option<Stretch>)>;
+
+/// Records one stretch after the other; stays attached as long as the next is of the same VMs.
+#[derive(Debug)]
+pub(crate) struct Collecting {
+    root: Root,
+    attached: Option<(Vec<Pid>, Box<dyn Collector>)>,
+    running: Option<Running>,
+    lost: u64,
+    kernel_cpu_ns: u64,
+    added_ns: Option<f64>,
+}
+
+#[derive(Debug)]
+struct Running {
+    wanted: Wanted,
+    from_ns: u64,
+    until_ns: u64,
+    halts: Vec<Halt>,
+}
+
+impl Collecting {
+    pub(crate) fn new(root: &Root) -> Self {
+        Self {
+            root: root.clone(),
+            attached: None,
+            running: None,
+            lost: 0,
+            kernel_cpu_ns: 0,
+            added_ns: None,
+        }
+    }
+
+    /// Whether a stretch is being recorded.
+    pub(crate) fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Events lost.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// CPU time of the programs in the kernel so far.
+    pub(crate) fn kernel_cpu_ns(&self) -> u64 {
+        let now = self
+            .attached
+            .as_ref()
+            .and_then(|(_, it)| it.kernel_cpu_ns());
+        self.kernel_cpu_ns + now.unwrap_or(0)
+    }
+
+    /// Begins a stretch, attaching where that is needed.
+    pub(crate) fn start(&mut self, wanted: &Wanted) -> Result<(), Failure> {
+        let mut pids: Vec<Pid> = wanted.vms.iter().map(|vm| vm.pid).collect();
+        pids.sort_unstable();
+        pids.dedup();
+        if self.attached.as_ref().is_none_or(|(of, _)| *of != pids) {
+            self.detach();
+            let options = CollectOptions {
+                vms: pids.clone(),
+                ..CollectOptions::default()
+            };
+            let mut collector = attach(None, &options, &self.root)?;
+            collector.begin().map_err(explain)?;
+            self.attached = Some((pids, collector));
+        }
+        let from_ns = clock::monotonic_ns().saturating_add(wanted.skip_ns);
+        self.running = Some(Running {
+            from_ns,
+            until_ns: from_ns.saturating_add(wanted.length_ns),
+            wanted: wanted.clone(),
+            halts: Vec::new(),
+        });
+        Ok(())
+    }
+
+    /// Lets go of what is attached, where no stretch is being recorded.
+    pub(crate) fn detach(&mut self) {
+        self.running = None;
+        if let Some((_, collector)) = self.attached.take() {
+            self.kernel_cpu_ns += collector.kernel_cpu_ns().unwrap_or(0);
+        }
+    }
+
+    /// Ends the stretch that is being recorded, and what came of it is nothing.
+    pub(crate) fn abandon(&mut self) {
+        self.running = None;
+    }
+
+    /// Takes in what was recorded; gives the stretch when it is over.
+    pub(crate) fn drain(&mut self) -> Result<Option<Collected>, Failure> {
+        let (Some((_, collector)), Some(running)) = (&mut self.attached, &mut self.running) else {
+            return Ok(None);
+        };
+        let mut facts = Facts::default();
+        collector.drain(&mut facts).map_err(explain)?;
+        self.lost += facts.lost.iter().map(|lost| lost.count).sum::<u64>();
+        let counts = |halt: &Halt| (running.from_ns..running.until_ns).contains(&halt.end_ns());
+        running.halts.extend(facts.halts.into_iter().filter(counts));
+        // What the kernel hands over last may lie in another CPU's buffer until the next drain.
+        let late_ns = u64::try_from(2 * DRAIN.as_nanos()).unwrap_or(0);
+        let now_ns = clock::monotonic_ns();
+        let most = running
+            .wanted
+            .most_halts
+            .saturating_mul(running.wanted.vms.len());
+        if running.halts.len() >= most {
+            running.until_ns = running
+                .until_ns
+                .min(now_ns.saturating_sub(late_ns).max(running.from_ns + 1));
+        }
+        if now_ns < running.until_ns.saturating_add(late_ns) {
+            return Ok(None);
+        }
+        let keys: BTreeMap<VmIndex, VmKey> = collector
+            .roster()
+            .vms
+            .iter()
+            .map(|vm| (vm.index, vm.key))
+            .collect();
+        self.added_ns = collector.added_ns_per_halt().or(self.added_ns);
+        Ok(self.running.take().map(|running| running.finish(&keys)))
+    }
+}
+
+impl Running {
+    fn finish(self, keys: &BTreeMap<VmIndex, VmKey>) -> Collected {
+        let mut by_vm: BTreeMap<VmKey, Vec<Halt>> = BTreeMap::new();
+        let inside = self
+            .halts
+            .into_iter()
+            .filter(|halt| halt.end_ns() < self.until_ns);
+        for halt in inside {
+            if let Some(key) = halt.vm.and_then(|vm| keys.get(&vm)) {
+                by_vm.entry(*key).or_default().push(halt);
+            }
+        }
+        let (began_ns, span_ns) = (self.from_ns, self.until_ns - self.from_ns);
+        let stretch = |halts| Stretch {
+            began_ns,
+            span_ns,
+            halts,
+        };
+        let of = |vm: VmKey| (vm, by_vm.remove(&vm).map(stretch));
+        self.wanted.vms.into_iter().map(of).collect()
+    }
+}
+
+/// Whether a VM's guest lets its host poll on no vCPU: halts under a window that never polled
+/// (`MSR_KVM_POLL_CONTROL`, as the guest's haltpoll governor writes it).
+pub(crate) fn is_vetoed(stretch: &Stretch) -> bool {
+    let could = || {
+        stretch
+            .halts
+            .iter()
+            .filter(|halt| halt.window_ns.is_some_and(|ns| ns > 0))
+    };
+    could().count() >= 100 && could().all(|halt| halt.polled == Some(false))
+}

@@ -1,0 +1,296 @@
+//! Readings for the pilot: the host, its VMs and their ceilings, what KVM counted, and what the journal has.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use haltwise_core::event::{Facts, HaltCounts, HostSample, Vm};
+use haltwise_core::ids::{Pid, VmKey};
+use haltwise_core::kvm::Knobs;
+use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Seen, VmSeen};
+use haltwise_core::pilot::{Goal, Goals};
+use haltwise_core::recording::Mode;
+use haltwise_host::ceiling::Governor;
+use haltwise_host::collector::{CollectError, CollectOptions, Collector};
+use haltwise_host::knob::{Baseline, Parameter, Snapshot, Target};
+use haltwise_host::root::Root;
+use haltwise_host::{clock, host_sample, params};
+
+use crate::collect::attach::{attach, explain};
+use crate::exit::Failure;
+use crate::knob::{self, watching};
+use crate::reading::select;
+
+/// Between two counts.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
+
+/// VMs that ended before so long are forgotten, so that the pilot does not grow with every VM that ever ran.
+const FORGET: Duration = Duration::from_secs(60);
+
+/// Who set something, in the journal, where it was the pilot.
+const WHO: &str = "haltwise pilot";
+
+/// Reads the machine.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    root: Root,
+    collector: Box<dyn Collector>,
+    counts: BTreeMap<VmKey, Counts>,
+    before: Option<HostSample>,
+    host: HostSeen,
+    /// VMs whose guest lets its host poll on no vCPU, as their facts show.
+    vetoed: BTreeSet<VmKey>,
+    lost: u64,
+}
+
+impl Machine {
+    /// Attaches the cheapest source of counts that works here.
+    pub(crate) fn attach(root: &Root) -> Result<Self, Failure> {
+        let options = |mode| CollectOptions {
+            mode,
+            interval: INTERVAL,
+            ..CollectOptions::default()
+        };
+        let stats = haltwise_host::bpf::BpfCollector::start(options(Mode::Stats), root.clone());
+        let mut collector: Box<dyn Collector> = match stats {
+            Ok(collector) => Box::new(collector),
+            Err(
+                CollectError::NoHistograms
+                | CollectError::NotInEvents
+                | CollectError::Unsupported { .. },
+            ) => attach(None, &options(Mode::Counts), root)?,
+            Err(error) => return Err(explain(error)),
+        };
+        collector.begin().map_err(explain)?;
+        Ok(Self {
+            root: root.clone(),
+            collector,
+            counts: BTreeMap::new(),
+            before: None,
+            host: HostSeen::default(),
+            vetoed: BTreeSet::new(),
+            lost: 0,
+        })
+    }
+
+    /// Takes in what was counted; gives the facts for whoever else wants them.
+    pub(crate) fn drain(&mut self) -> Result<Facts, Failure> {
+        let mut facts = Facts::default();
+        self.collector.drain(&mut facts).map_err(explain)?;
+        let keys: BTreeMap<_, _> = self
+            .collector
+            .roster()
+            .vms
+            .iter()
+            .map(|vm| (vm.index, vm.key))
+            .collect();
+        for row in &facts.counts {
+            if let Some(key) = row.vm.and_then(|vm| keys.get(&vm)) {
+                add(self.counts.entry(*key).or_default(), row);
+            }
+        }
+        self.lost += facts.lost.iter().map(|lost| lost.count).sum::<u64>();
+        Ok(facts)
+    }
+
+    /// Events lost.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// CPU time of the programs in the kernel.
+    pub(crate) fn kernel_cpu_ns(&self) -> Option<u64> {
+        self.collector.kernel_cpu_ns()
+    }
+
+    /// Facts show whether a VM's guest lets its host poll.
+    pub(crate) fn veto(&mut self, vm: VmKey, is_vetoed: bool) {
+        if is_vetoed {
+            self.vetoed.insert(vm);
+        } else {
+            self.vetoed.remove(&vm);
+        }
+    }
+
+    /// A reading; with `counted`, the counts since the last that had them.
+    pub(crate) fn read(&mut self, goals: &Goals, only: &[String], counted: bool) -> Seen {
+        let baseline = self.baseline();
+        if counted {
+            self.host();
+        }
+        self.host.knobs = watching::knobs(&self.root);
+        self.host.is_writable = is_writable(&self.root);
+        self.host.held = self
+            .host
+            .knobs
+            .and_then(|knobs| held_parameters(&baseline, knobs));
+        let mut counts = if counted {
+            std::mem::take(&mut self.counts)
+        } else {
+            BTreeMap::new()
+        };
+        let ceilings = self.ceilings();
+        let roster = self.collector.roster();
+        let living = roster.vms.iter().filter(|vm| vm.to_ns.is_none());
+        let vms = living.map(|vm| VmSeen {
+            key: vm.key,
+            name: vm.name.clone(),
+            vcpus: roster
+                .vcpus
+                .iter()
+                .filter(|vcpu| vcpu.vm == vm.index)
+                .count() as u64,
+            goal: goal(goals, only, vm),
+            ceiling: ceilings
+                .get(&vm.key)
+                .copied()
+                .unwrap_or(Ceiling::Fixed(None)),
+            held: held_ceiling(&baseline, vm.key),
+            polls_itself: self.vetoed.contains(&vm.key),
+            counts: counts.remove(&vm.key),
+        });
+        let vms: Vec<VmSeen> = vms.filter(|vm| vm.vcpus > 0).collect();
+        self.vetoed
+            .retain(|key| vms.iter().any(|vm| vm.key == *key));
+        let forget = u64::try_from(FORGET.as_nanos()).unwrap_or(u64::MAX);
+        self.collector
+            .forget_ended(clock::monotonic_ns().saturating_sub(forget));
+        Seen {
+            host: self.host.clone(),
+            vms,
+            counted,
+        }
+    }
+
+    /// What the journal has; nothing where it cannot be read just now.
+    fn baseline(&self) -> Baseline {
+        match Snapshot::read(&self.root) {
+            Ok(Some(snapshot)) => snapshot.baseline,
+            Ok(None) | Err(_) => Baseline::default(),
+        }
+    }
+
+    /// How busy the host was since this was read last.
+    fn host(&mut self) {
+        self.host.sched_ext = params::read(&self.root, 0).is_ok_and(|knobs| {
+            knobs
+                .iter()
+                .any(|it| it.name == "sched_ext.state" && it.value == "enabled")
+        });
+        let Ok(now) = host_sample::read(&self.root, None) else {
+            (self.host.busy_cpus, self.host.cpu_pressure) = (None, None);
+            return;
+        };
+        self.host.cpus = now.cpus;
+        if let Some(before) = self.before.replace(now) {
+            let wall_ns = now.time_ns.saturating_sub(before.time_ns).max(1) as f64;
+            let total_ns = now.total_ns.saturating_sub(before.total_ns).max(1) as f64;
+            let busy_ns = now.busy_ns.saturating_sub(before.busy_ns) as f64;
+            self.host.busy_cpus = Some(f64::from(now.cpus) * (busy_ns / total_ns).min(1.0));
+            let pressure = now.cpu_pressure_ns.zip(before.cpu_pressure_ns);
+            self.host.cpu_pressure =
+                pressure.map(|(now, before)| now.saturating_sub(before) as f64 / wall_ns);
+        }
+    }
+
+    /// The ceilings of VMs that can be given one, asked of each VMM.
+    fn ceilings(&self) -> BTreeMap<VmKey, Ceiling> {
+        let living = self
+            .collector
+            .roster()
+            .vms
+            .iter()
+            .filter(|vm| vm.to_ns.is_none());
+        let pids: BTreeSet<Pid> = living.map(|vm| vm.key.pid).collect();
+        let mut ceilings = BTreeMap::new();
+        for pid in pids {
+            let Ok(governor) = Governor::of(&self.root, pid) else {
+                continue;
+            };
+            let Ok(mut vms) = governor.vms() else {
+                continue;
+            };
+            vms.sort_by_key(|vm| vm.fd);
+            for (ordinal, vm) in (0..).zip(vms) {
+                let key = VmKey {
+                    ordinal,
+                    ..governor.key()
+                };
+                ceilings.insert(key, vm.ceiling_ns.map_or(Ceiling::Follows, Ceiling::Own));
+            }
+        }
+        ceilings
+    }
+}
+
+fn names(vm: &Vm) -> Vec<&str> {
+    let others = vm.identity.names().into_iter().filter_map(|(_, name)| name);
+    std::iter::once(&*vm.name).chain(others).collect()
+}
+
+/// The goal of a VM; `None` where it is left alone.
+fn goal(goals: &Goals, only: &[String], vm: &Vm) -> Option<Goal> {
+    let names = names(vm);
+    let is_like = |it: &String| {
+        *it == vm.key.pid.to_string() || names.iter().any(|name| select::fits(name, it))
+    };
+    let is_meant = only.is_empty() || only.iter().any(is_like);
+    goals.of(&names, select::fits).filter(|_| is_meant).cloned()
+}
+
+fn add(sum: &mut Counts, row: &HaltCounts) {
+    sum.interval_ns = sum.interval_ns.max(row.interval_ns);
+    sum.halts += row.halts;
+    sum.blocks += row.waited;
+    let failed_ns = row.poll_fail_ns.sum();
+    sum.failed_poll_ns = sum.failed_poll_ns.saturating_add(failed_ns);
+    sum.poll_ns = sum
+        .poll_ns
+        .saturating_add(failed_ns)
+        .saturating_add(row.poll_success_ns.sum());
+    sum.halt_ns = sum.halt_ns.saturating_add(row.halt_ns.sum());
+}
+
+/// Whether KVM's parameters can be written here, by their mode.
+fn is_writable(root: &Root) -> bool {
+    let path = root.path(Parameter::HaltPollNs.path());
+    let metadata = std::fs::metadata(path);
+    metadata.is_ok_and(|it| std::os::unix::fs::PermissionsExt::mode(&it.permissions()) & 0o222 != 0)
+}
+
+/// What the pilot has set of a VM, by the journal.
+fn held_ceiling(baseline: &Baseline, vm: VmKey) -> Option<Held<u32>> {
+    let held = baseline
+        .get(Target::Ceiling(vm))
+        .filter(|held| held.who.starts_with(WHO))?;
+    Some(Held {
+        before: held.before.as_ref()?.parse().ok()?,
+        ours: held.ours.as_ref()?.parse().ok()?,
+    })
+}
+
+/// The same of the host's parameters: what it has not set is as it is now.
+fn held_parameters(baseline: &Baseline, now: Knobs) -> Option<Held<Knobs>> {
+    let mut held = Held {
+        before: now,
+        ours: now,
+    };
+    let mut is_any = false;
+    for parameter in [
+        Parameter::HaltPollNs,
+        Parameter::Grow,
+        Parameter::GrowStart,
+        Parameter::Shrink,
+    ] {
+        let of = baseline.get(Target::Parameter(parameter));
+        let Some(of) = of.filter(|of| of.who.starts_with(WHO)) else {
+            continue;
+        };
+        is_any = true;
+        for (knobs, text) in [(&mut held.before, &of.before), (&mut held.ours, &of.ours)] {
+            if let Some(value) = text.as_ref().and_then(|text| text.parse().ok()) {
+                *knob::of_kvm_mut(knobs, parameter)? = value;
+            }
+        }
+    }
+    is_any.then_some(held)
+}

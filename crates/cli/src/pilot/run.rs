@@ -1,0 +1,336 @@
+//! The pilot at work: reads, collects, decides, sets, and says so.
+
+use std::time::{Duration, Instant};
+
+use haltwise_core::kvm::{Arch, Rule, Version};
+use haltwise_core::pilot::decision::Decision;
+use haltwise_core::pilot::input::Scope;
+use haltwise_core::pilot::memory::Memory;
+use haltwise_core::pilot::replayed::Replayed;
+use haltwise_core::pilot::{Goals, Limits, Pilot, Setup};
+use haltwise_core::replay::calibration::{Calibration, SwitchCpu};
+use haltwise_core::replay::latency::Latencies;
+use haltwise_core::units::Nanos;
+use haltwise_host::root::Root;
+use haltwise_host::support::KernelRelease;
+use haltwise_host::{clock, host_sample};
+
+use super::collecting::{Collecting, DRAIN, is_vetoed};
+use super::kept::{self, Kept};
+use super::machine::{INTERVAL, Machine};
+use super::status::{PilotCost, PilotStatus, SCHEMA};
+use super::{acting, say};
+use crate::collect::attach::check_kvm;
+use crate::collect::interrupt::Interrupt;
+use crate::costs::{self, GivenCosts};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::knob::watching;
+use crate::terminal;
+
+/// Between two turns while nothing is recorded.
+const TURN: Duration = Duration::from_millis(250);
+
+/// The state on disk is no older than this.
+const KEEP: Duration = Duration::from_secs(60);
+
+/// CPU time that recording adds to a halt, where it was not measured: the median of two hosts (`docs/cost.md`).
+const RECORDING_NS: f64 = 1_000.0;
+
+/// What the command line, or a configuration, says.
+#[derive(Debug)]
+pub(crate) struct PilotOptions {
+    pub(crate) goals: Goals,
+    pub(crate) limits: Limits,
+    /// Only VMs like one of these, if there are any.
+    pub(crate) only: Vec<String>,
+    pub(crate) costs: GivenCosts,
+    pub(crate) take_over: bool,
+    /// It ends after so long.
+    pub(crate) duration: Option<Duration>,
+    /// It ends when it has looked at each VM often enough to say what it would do.
+    pub(crate) dry_run: bool,
+    pub(crate) seed: u64,
+    pub(crate) json: bool,
+    pub(crate) root: Root,
+}
+
+/// The pilot and what it needs.
+struct Running<'a> {
+    options: &'a PilotOptions,
+    pilot: Pilot<Replayed>,
+    machine: Machine,
+    collecting: Collecting,
+    began: Instant,
+    started_utc: String,
+    cpu_before_ns: u64,
+    last_decision: Option<String>,
+    kept_at: Option<Instant>,
+    is_kept: bool,
+}
+
+/// Flies until it is told to stop.
+pub(crate) fn run(options: &PilotOptions) -> Outcome {
+    let root = &options.root;
+    check_kvm(root)?;
+    let interrupt = Interrupt::watch()?;
+    let mut running = Running::start(options)?;
+    terminal::say(&running.greeting());
+    let ended = running.turns(&interrupt);
+    let stopped = running.stop();
+    if options.json {
+        terminal::print_json(&running.status())?;
+    }
+    ended.and(stopped)?;
+    Ok(Exit::Done)
+}
+
+/// What replays start from: what was calibrated or given, else nothing.
+fn evidence(options: &PilotOptions, kernel: (Version, Arch)) -> Result<Replayed, Failure> {
+    let calibration = costs::calibration(&options.costs)?;
+    let calibration = calibration.as_ref();
+    let given = options.costs.switch_cpu.map(|Nanos(ns)| SwitchCpu {
+        ns,
+        ends_ns: [ns, ns],
+    });
+    let mut latencies = calibration.map_or_else(Latencies::default, Calibration::latencies);
+    if let Some(Nanos(latency_ns)) = options.costs.wake_latency {
+        latencies.add(0, latency_ns);
+    }
+    let switch_cpu = given.or_else(|| calibration.and_then(Calibration::switch_cpu));
+    Ok(Replayed::new(kernel, switch_cpu, latencies, options.seed))
+}
+
+impl<'a> Running<'a> {
+    fn start(options: &'a PilotOptions) -> Result<Self, Failure> {
+        let root = &options.root;
+        let release = KernelRelease::read(root)?;
+        let unknown = || {
+            let error = anyhow::anyhow!(
+                "decide on settings: the halt polling of Linux {release} is not known"
+            );
+            Failure::new(Exit::Unsupported, error)
+        };
+        let (version, arch) = watching::kernel(&release.text).ok_or_else(unknown)?;
+        let evidence = evidence(options, (version, arch))?;
+        let mut pilot = Pilot::new(Setup {
+            evidence,
+            rule: Rule::of(version, arch),
+            limits: options.limits.clone(),
+            memory: kept::read(root).map(|kept| kept.memory).unwrap_or_default(),
+            recording_ns_per_halt: RECORDING_NS,
+            seed: options.seed,
+        });
+        if options.take_over {
+            pilot.ask_again();
+        }
+        Ok(Self {
+            options,
+            pilot,
+            machine: Machine::attach(root)?,
+            collecting: Collecting::new(root),
+            began: Instant::now(),
+            started_utc: say::utc(),
+            cpu_before_ns: clock::process_cpu_ns(),
+            last_decision: None,
+            kept_at: None,
+            is_kept: true,
+        })
+    }
+
+    fn greeting(&self) -> String {
+        let goal = &self.options.goals.of_all.name;
+        let what = if self.options.limits.may_act {
+            "It tries settings, keeps what is measured to help, and records each change in the journal (haltwise undo)."
+        } else {
+            "It observes and changes nothing; --act lets it change settings."
+        };
+        format!("Pilot, goal {goal}. {what} Ctrl-C ends it.")
+    }
+
+    fn turns(&mut self, interrupt: &Interrupt) -> Result<(), Failure> {
+        let mut next_step = self.began;
+        let mut is_first = true;
+        loop {
+            if interrupt.came().is_some() {
+                return Ok(());
+            }
+            if self
+                .options
+                .duration
+                .is_some_and(|most| self.began.elapsed() >= most)
+            {
+                return Ok(());
+            }
+            self.collect()?;
+            drop(self.machine.drain()?);
+            if Instant::now() >= next_step {
+                next_step += INTERVAL;
+                let seen = self
+                    .machine
+                    .read(&self.options.goals, &self.options.only, !is_first);
+                is_first = false;
+                let decisions = self.pilot.step(clock::monotonic_ns(), seen);
+                self.carry_out(decisions)?;
+                self.keep(false);
+            }
+            if self.options.dry_run && self.has_looked() {
+                return Ok(());
+            }
+            std::thread::sleep(if self.collecting.is_running() {
+                DRAIN
+            } else {
+                TURN
+            });
+        }
+    }
+
+    /// Whether there is an answer for each VM that can have one.
+    fn has_looked(&self) -> bool {
+        let standing = self.pilot.standing();
+        self.began.elapsed() >= 3 * INTERVAL
+            && !standing.vms.is_empty()
+            && (standing.vms.iter()).all(|vm| vm.scope.is_none() || vm.latency_mean_ns.is_some())
+    }
+
+    /// Records what the pilot wants to know.
+    fn collect(&mut self) -> Result<(), Failure> {
+        if let Some(facts) = self.collecting.drain()? {
+            for (vm, stretch) in &facts {
+                if let Some(stretch) = stretch {
+                    self.machine.veto(*vm, is_vetoed(stretch));
+                }
+            }
+            let decisions = self.pilot.facts(clock::monotonic_ns(), facts);
+            self.carry_out(decisions)?;
+        }
+        match self.pilot.wanted() {
+            None if self.collecting.is_running() => self.collecting.abandon(),
+            Some(wanted) if !self.collecting.is_running() => {
+                let wanted = wanted.clone();
+                self.collecting.start(&wanted)?;
+            }
+            None => self.collecting.detach(),
+            Some(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Makes the changes that were decided, one after the other, and says what was decided.
+    fn carry_out(&mut self, decisions: Vec<Decision>) -> Result<(), Failure> {
+        let mut decisions: std::collections::VecDeque<Decision> = decisions.into();
+        while let Some(decision) = decisions.pop_front() {
+            if !decision.kind.is_period() {
+                self.say(&decision)?;
+                // Before anything is set: who comes after a crash knows that a trial was under way.
+                self.keep(true);
+            }
+            let Some(change) = decision
+                .change
+                .filter(|_| decision.is_made && self.options.limits.may_act)
+            else {
+                continue;
+            };
+            let made = acting::make(&self.options.root, &decision, change);
+            if let Err(refused) = &made {
+                terminal::say(&format!(
+                    "warning: {}: not set: {refused:?}",
+                    decision.kind.as_str()
+                ));
+            }
+            let more = self.pilot.made(clock::monotonic_ns(), &decision, made);
+            decisions.extend(more);
+            if !decision.kind.is_period() {
+                self.keep(true);
+            }
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, decision: &Decision) -> Result<(), Failure> {
+        let standing = self.pilot.standing();
+        let is_it =
+            |vm: &&haltwise_core::pilot::standing::OfVm| Scope::Vm(vm.key) == decision.scope;
+        let name = standing.vms.iter().find(is_it).map_or("", |vm| &vm.name);
+        let line = say::line(decision, name);
+        self.last_decision = Some(line.clone());
+        if self.options.json {
+            terminal::say(&line);
+            return Ok(());
+        }
+        terminal::print(&format!("{line}\n"))
+    }
+
+    /// Stops as people expect: what is kept stays, and what is only tried goes.
+    fn stop(&mut self) -> Result<(), Failure> {
+        self.collecting.detach();
+        let decisions = self.pilot.stop();
+        self.carry_out(decisions)?;
+        self.keep(true);
+        Ok(())
+    }
+
+    /// Keeps the state on disk, now or when it is due.
+    fn keep(&mut self, now: bool) {
+        let is_due = self.kept_at.is_none_or(|at| at.elapsed() >= KEEP);
+        if !now && !is_due {
+            return;
+        }
+        self.kept_at = Some(Instant::now());
+        let kept = Kept {
+            status: self.status(),
+            memory: self.memory(),
+        };
+        let done = kept::keep(&self.options.root, &kept);
+        if let (Err(error), true) = (&done, self.is_kept) {
+            terminal::say(&format!(
+                "warning: the pilot's state was not written: {error:#}"
+            ));
+        }
+        self.is_kept = done.is_ok();
+    }
+
+    fn memory(&self) -> Memory {
+        self.pilot.memory()
+    }
+
+    /// All that it says of itself.
+    pub(crate) fn status(&self) -> PilotStatus {
+        let standing = self.pilot.standing();
+        let running = self.began.elapsed();
+        let process_cpu_ns = clock::process_cpu_ns().saturating_sub(self.cpu_before_ns);
+        let kernel_cpu_ns = self
+            .machine
+            .kernel_cpu_ns()
+            .map(|ns| ns + self.collecting.kernel_cpu_ns());
+        let cpu_ns = process_cpu_ns + kernel_cpu_ns.unwrap_or(0);
+        let memory = host_sample::read(&self.options.root, None).ok();
+        PilotStatus {
+            schema: SCHEMA,
+            pid: std::process::id(),
+            mode: if self.options.limits.may_act {
+                "act"
+            } else {
+                "observe"
+            }
+            .to_owned(),
+            started_utc: self.started_utc.clone(),
+            written_utc: say::utc(),
+            running_ns: u64::try_from(running.as_nanos()).unwrap_or(u64::MAX),
+            goal: self.options.goals.of_all.name.clone(),
+            last_decision: self.last_decision.clone(),
+            vms: standing.vms.iter().map(say::vm).collect(),
+            guards: standing.guards.iter().map(say::guard).collect(),
+            decisions: say::decisions(&standing),
+            own: PilotCost {
+                cpu_percent: 100.0 * cpu_ns as f64 / running.as_nanos().max(1) as f64,
+                process_cpu_ns,
+                kernel_cpu_ns,
+                memory_bytes: memory.map(|host| host.recorder_rss_bytes),
+                halts_held: standing.halts_held as u64,
+                lost: self.machine.lost() + self.collecting.lost(),
+                readings_dropped: standing.dropped,
+            },
+            errors: say::errors(&standing),
+        }
+    }
+}

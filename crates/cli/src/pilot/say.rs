@@ -1,0 +1,153 @@
+//! The pilot's decisions as lines of a log, and its state as figures.
+
+use haltwise_capture::info::Clock;
+use haltwise_core::pilot::decision::{Decision, Kind};
+use haltwise_core::pilot::guards;
+use haltwise_core::pilot::input::Scope;
+use haltwise_core::pilot::standing::{OfVm, Standing};
+use haltwise_core::tune::interval::Interval;
+use haltwise_host::clock;
+
+use super::status::{PilotDecisions, PilotErrors, PilotGuard, PilotVm};
+use crate::number::nanos;
+use crate::page::harmless;
+
+/// Now, as people write it.
+pub(crate) fn utc() -> String {
+    of_ago(0)
+}
+
+fn of_ago(ago_ns: u64) -> String {
+    Clock::new(0, clock::wall_ns().saturating_sub(ago_ns)).start_utc
+}
+
+/// One line for a decision: what, why, what is expected, what was measured, and how it is undone.
+pub(crate) fn line(decision: &Decision, name: &str) -> String {
+    let who = match decision.scope {
+        Scope::Vm(vm) => format!("VM {} (pid {})", harmless(name), vm.pid),
+        Scope::Host => "the host's parameters".to_owned(),
+    };
+    let mut line = format!("{}: {who}", decision.kind.as_str());
+    if let Some(change) = decision.change.filter(|change| change.from != change.to) {
+        line.push_str(&format!(
+            ": halt_poll_ns {} -> {}",
+            nanos(change.from.halt_poll_ns.into()),
+            nanos(change.to.halt_poll_ns.into())
+        ));
+        for (name, from, to) in [
+            ("grow", change.from.grow, change.to.grow),
+            ("grow_start", change.from.grow_start, change.to.grow_start),
+            ("shrink", change.from.shrink, change.to.shrink),
+        ] {
+            if from != to {
+                line.push_str(&format!(", {name} {from} -> {to}"));
+            }
+        }
+    }
+    line.push_str(&format!("; {}", harmless(&decision.why)));
+    if let Some(gain) = decision.expected {
+        line.push_str(&format!("; expected {}", change(&opposite(gain))));
+    }
+    if let Some(measured) = &decision.measured {
+        line.push_str(&format!("; measured {}", change(measured)));
+    }
+    if decision.is_made || decision.kind == Kind::Try {
+        line.push_str("; undo: haltwise undo");
+    }
+    line
+}
+
+fn opposite(gain: Interval) -> Interval {
+    Interval {
+        value: -gain.value,
+        low: -gain.high,
+        high: -gain.low,
+    }
+}
+
+/// A change of the cost of a halt, with its interval.
+fn change(of: &Interval) -> String {
+    let percent = |share: f64| format!("{:+.0} %", share * 100.0);
+    format!(
+        "{} ({} to {})",
+        percent(of.value),
+        percent(of.low),
+        percent(of.high)
+    )
+}
+
+fn finite(of: Interval) -> Option<Interval> {
+    of.is_known().then_some(of)
+}
+
+/// A VM as it stands.
+pub(crate) fn vm(of: &OfVm) -> PilotVm {
+    let second = |ns: u64| of.counts.map(|counts| 100.0 * counts.per_s(ns) / 1e9);
+    PilotVm {
+        vm: of.name.clone(),
+        pid: of.key.pid.0,
+        vcpus: of.vcpus,
+        goal: of
+            .goal
+            .as_ref()
+            .map_or_else(|| "excluded".to_owned(), |goal| goal.name.clone()),
+        state: of.state.to_owned(),
+        ceiling_ns: of.ceiling_ns.map(u64::from),
+        found_ns: of.found_ns.map(u64::from),
+        since_utc: of_ago(of.for_ns),
+        why: of.why.clone(),
+        would_set_ns: of.would_set_ns.map(u64::from),
+        predicted: of.predicted.and_then(finite),
+        measured: of.measured.and_then(finite),
+        saved_ns: of.saved_ns.and_then(finite),
+        regret: of.regret,
+        halts_per_s: of.counts.map(|counts| counts.per_s(counts.halts)),
+        poll_cpu_percent: of.counts.and_then(|counts| second(counts.poll_ns)),
+        failed_poll_cpu_percent: of.counts.and_then(|counts| second(counts.failed_poll_ns)),
+        latency_mean_ns: of.latency_mean_ns.map(whole),
+        phase_ns: of.phase_ns,
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a latency: not negative; the cast saturates"
+)]
+fn whole(ns: f64) -> u64 {
+    ns.round() as u64
+}
+
+/// A guard as it stands.
+pub(crate) fn guard(of: &guards::Standing) -> PilotGuard {
+    PilotGuard {
+        guard: of.guard.as_str().to_owned(),
+        holds: of.holds,
+        value: of.value,
+        limit: of.limit,
+        why: of.why(),
+    }
+}
+
+/// Decisions by kind.
+pub(crate) fn decisions(of: &Standing) -> PilotDecisions {
+    let count = |kind| of.decided.get(&kind).copied().unwrap_or(0);
+    PilotDecisions {
+        would_set: count(Kind::WouldSet),
+        tried: count(Kind::Try),
+        kept: count(Kind::Keep) + count(Kind::Again),
+        went_back: count(Kind::GoBack),
+        restored: count(Kind::Restore),
+        hands_off: count(Kind::HandsOff),
+        failed: of.failed,
+    }
+}
+
+/// How far predictions were off.
+pub(crate) fn errors(of: &Standing) -> PilotErrors {
+    PilotErrors {
+        trials: of.errors.trials() as u64,
+        p50: of.errors.percentile(0.5),
+        p90: of.errors.percentile(0.9),
+    }
+}

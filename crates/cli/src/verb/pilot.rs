@@ -1,0 +1,103 @@
+//! `haltwise pilot`: the command line; the work is in [`crate::pilot`].
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use haltwise_core::pilot::Limits;
+use haltwise_core::units::Nanos;
+
+use super::root::root;
+use crate::costs::{self, GivenCosts};
+use crate::exit::Outcome;
+use crate::pilot::run::{self, PilotOptions};
+use crate::recommend::goal::{Goals, percent};
+use crate::time;
+
+/// Arguments of `haltwise pilot`.
+#[derive(Debug, clap::Args)]
+#[command(
+    long_about = "Decide all the time which setting serves each VM
+
+Every 10 s KVM's counters of each VM are read, and of one VM in turn all halts are \
+recorded for 3 s and replayed under every setting that can be set: ceilings of VMs \
+whose VMM can be asked, and the host's parameters for all others. A line is printed \
+for each decision: what, why, what is expected, what was measured.
+
+It observes: it prints what it would do, and counts what that would have saved. \
+With --act it tries a setting in random on and off periods on one VM, keeps it \
+only if the measurement agrees, and goes back otherwise. Each change is recorded \
+in the journal before it is made; `haltwise undo` restores everything. What is \
+modified externally is left alone from then on.",
+    after_help = "EXAMPLES
+  haltwise pilot                                observe, with goal balanced
+  haltwise pilot --goal density --goal 'db-*=latency'
+  haltwise pilot --dry-run --json               look once, and print the state
+  haltwise pilot --act                          try and keep settings
+  haltwise status                               what it does, and what it saved
+
+It ends with SIGINT or SIGTERM: what is kept stays in force, what is only tried is \
+restored."
+)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the command line's own switches"
+)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    goals: Goals,
+    /// Only this VM, by a name, UUID, VMID or PID, or all whose name is like a pattern with * and
+    /// ?; may be repeated [default: all]
+    #[arg(long = "vm", value_name = "VM")]
+    only: Vec<String>,
+    /// Change nothing; print what it would do (the default)
+    #[arg(long, conflicts_with = "act")]
+    observe: bool,
+    /// Try settings, and keep those that are measured to help
+    #[arg(long)]
+    act: bool,
+    /// Change nothing, and end after a look at each VM
+    #[arg(long, conflicts_with = "act")]
+    dry_run: bool,
+    /// Also set what was modified externally since the pilot set it
+    #[arg(long)]
+    take_over: bool,
+    /// Limit polling to this share of one CPU, for all VMs together
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    max_poll_cpu: Option<f64>,
+    #[command(flatten)]
+    costs: GivenCosts,
+    /// End after this time
+    #[arg(long = "for", value_name = "TIME", value_parser = time::duration)]
+    duration: Option<Nanos>,
+    /// Seed of the order of periods
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Print the state as JSON at the end (see docs/pilot-json.md)
+    #[arg(long)]
+    json: bool,
+    /// Directory that holds /sys, /proc, /etc and /var, to try it out [default: /]
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+}
+
+/// Runs it.
+pub(crate) fn run(arguments: Arguments) -> Outcome {
+    // Before anything is attached: a calibration that cannot be used is refused at once.
+    costs::calibration(&arguments.costs)?;
+    run::run(&PilotOptions {
+        goals: arguments.goals.of_patterns()?,
+        limits: Limits {
+            may_act: arguments.act,
+            max_poll_cpu_percent: arguments.max_poll_cpu,
+            ..Limits::default()
+        },
+        only: arguments.only,
+        costs: arguments.costs,
+        take_over: arguments.take_over,
+        duration: arguments.duration.map(|Nanos(ns)| Duration::from_nanos(ns)),
+        dry_run: arguments.dry_run,
+        seed: arguments.seed,
+        json: arguments.json,
+        root: root(arguments.root),
+    })
+}

@@ -1,0 +1,118 @@
+//! What the pilot decides: an action with its reason, its expected effect and its inverse.
+
+use super::input::Scope;
+use crate::ids::VmKey;
+use crate::kvm::Knobs;
+use crate::tune::interval::Interval;
+
+/// What kind of decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// It observes, and would try a setting.
+    WouldSet,
+    /// A trial begins.
+    Try,
+    /// A period of a trial under the setting tried.
+    On,
+    /// A period of a trial under the one before.
+    Off,
+    /// The trial measured the gain: the setting is kept.
+    Keep,
+    /// The trial did not: the one before is restored.
+    GoBack,
+    /// A setting that was proven in a phase like this is set again.
+    Again,
+    /// What was found is restored.
+    Restore,
+    /// Somebody else set it: it is theirs from now on.
+    HandsOff,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::WouldSet,
+        Self::Try,
+        Self::On,
+        Self::Off,
+        Self::Keep,
+        Self::GoBack,
+        Self::Again,
+        Self::Restore,
+        Self::HandsOff,
+    ];
+
+    /// Its name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::WouldSet => "would-try",
+            Self::Try => "try",
+            Self::On => "on",
+            Self::Off => "off",
+            Self::Keep => "keep",
+            Self::GoBack => "go-back",
+            Self::Again => "again",
+            Self::Restore => "restore",
+            Self::HandsOff => "hands-off",
+        }
+    }
+
+    /// Whether it is one of many within a trial.
+    pub fn is_period(self) -> bool {
+        matches!(self, Self::On | Self::Off)
+    }
+}
+
+/// A change of a setting, and its inverse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Change {
+    /// What is in force.
+    pub from: Knobs,
+    /// What is to be.
+    pub to: Knobs,
+}
+
+/// A decision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// Of what kind.
+    pub kind: Kind,
+    /// About which target.
+    pub scope: Scope,
+    /// What is to be changed, if anything is; for one that only observes, what would be.
+    pub change: Option<Change>,
+    /// Whether it is to be made.
+    pub is_made: bool,
+    /// Why.
+    pub why: String,
+    /// Change of the cost of a halt, as a share, as predicted.
+    pub expected: Option<Interval>,
+    /// The same as measured.
+    pub measured: Option<Interval>,
+    /// What undoing restores.
+    pub found: Knobs,
+}
+
+/// Why a change was not made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// Somebody else has set it since.
+    Theirs,
+    /// The VM has ended.
+    Ended,
+    /// Anything else, in words.
+    Failed(String),
+}
+
+/// Facts that are wanted next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// Of these VMs.
+    pub vms: Vec<VmKey>,
+    /// After so long.
+    pub skip_ns: u64,
+    /// For so long.
+    pub length_ns: u64,
+    /// No more halts of one VM are kept than this.
+    pub most_halts: usize,
+}

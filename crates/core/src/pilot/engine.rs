@@ -1,0 +1,398 @@
+//! The pilot: readings and facts in, decisions out.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`readings`] | who is there, what is in force, and whether somebody else has set it |
+//! | [`consider`] | what to do about each target, and what keeps from it |
+//! | [`periods`] | trials, period by period |
+//!
+//! It has a clock of its own, which goes on by what the caller's does and by no more than a minute at a time: no step
+//! of a clock is time in which nothing was seen.
+
+mod consider;
+mod periods;
+mod readings;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::decision::{Change, Decision, Kind, Refusal, Wanted};
+use super::errors::Errors;
+use super::evidence::{Evidence, OfVm, Question};
+use super::goals::Limits;
+use super::guards::Standing;
+use super::input::{Scope, Seen};
+use super::member::{CHUNKS, Member};
+use super::memory::Memory;
+use super::unit::{State, Unit};
+use crate::ids::VmKey;
+use crate::kvm::Rule;
+
+/// The clock goes on by this at most between two readings.
+const LONGEST_STEP_NS: u64 = 60_000_000_000;
+
+/// Its own clock begins here, so that what was before has a time.
+const BEGIN_NS: u64 = 86_400_000_000_000;
+
+/// Length of a look at a VM: some seconds, as often as every ten.
+const LOOK_NS: u64 = 3_000_000_000;
+
+/// Halts that are held in all, some 40 MB; each VM has its part of them.
+const HALTS: usize = 262_144;
+
+/// A look takes so many halts at least, and at most: with more, an interval does not get narrower than predictions are
+/// good.
+const OF_LOOK: std::ops::RangeInclusive<usize> = 1_024..=16_384;
+
+/// What is told once.
+#[derive(Debug)]
+pub struct Setup<E> {
+    /// Whoever answers from facts.
+    pub evidence: E,
+    /// The kernel's rule.
+    pub rule: Rule,
+    /// What it may do.
+    pub limits: Limits,
+    /// What it knew when it last ran.
+    pub memory: Memory,
+    /// CPU time that recording adds to a halt, in nanoseconds.
+    pub recording_ns_per_halt: f64,
+    /// Draws the order of periods.
+    pub seed: u64,
+}
+
+/// What facts are for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Purpose {
+    Look,
+    Period(Scope),
+}
+
+/// The pilot.
+#[derive(Debug)]
+pub struct Pilot<E: Evidence> {
+    evidence: E,
+    rule: Rule,
+    limits: Limits,
+    memory: Memory,
+    errors: Errors,
+    recording_ns_per_halt: f64,
+    seed: u64,
+    trials: u64,
+    last_ns: Option<u64>,
+    now_ns: u64,
+    seen: Seen,
+    members: BTreeMap<VmKey, Member<E::Chunk>>,
+    units: BTreeMap<Scope, Unit>,
+    guards: Vec<Standing>,
+    collecting: Option<(Purpose, Wanted)>,
+    decided: BTreeMap<Kind, u64>,
+    failed: u64,
+    dropped: u64,
+}
+
+impl<E: Evidence> Pilot<E> {
+    /// Before the first reading.
+    pub fn new(setup: Setup<E>) -> Self {
+        Self {
+            evidence: setup.evidence,
+            rule: setup.rule,
+            limits: setup.limits,
+            errors: setup.memory.errors.clone(),
+            memory: setup.memory,
+            recording_ns_per_halt: setup.recording_ns_per_halt,
+            seed: setup.seed,
+            trials: 0,
+            last_ns: None,
+            now_ns: BEGIN_NS,
+            seen: Seen::default(),
+            members: BTreeMap::new(),
+            units: BTreeMap::new(),
+            guards: Vec::new(),
+            collecting: None,
+            decided: BTreeMap::new(),
+            failed: 0,
+            dropped: 0,
+        }
+    }
+
+    /// Takes a reading in, at a time of a clock that goes on while the machine runs.
+    pub fn step(&mut self, clock_ns: u64, seen: Seen) -> Vec<Decision> {
+        let stood_ns = self.advance(clock_ns);
+        if stood_ns > LONGEST_STEP_NS {
+            // Whatever was collected across such a step holds no known time.
+            self.collecting = None;
+        }
+        self.seen = seen;
+        let mut decisions = self.take_readings();
+        self.guard();
+        if self.seen.counted {
+            self.account();
+        }
+        let scopes: Vec<Scope> = self.units.keys().copied().collect();
+        for scope in scopes {
+            decisions.extend(self.consider(scope));
+        }
+        self.plan();
+        self.count(&decisions);
+        decisions
+    }
+
+    /// The facts that were wanted, VM by VM; nothing of a VM where they could not be had.
+    pub fn facts(&mut self, clock_ns: u64, facts: Vec<(VmKey, Option<E::Chunk>)>) -> Vec<Decision> {
+        self.advance(clock_ns);
+        let Some((purpose, _)) = self.collecting.take() else {
+            return Vec::new();
+        };
+        let decisions = match purpose {
+            Purpose::Look => self.look(facts),
+            Purpose::Period(scope) => self.period_is_over(scope, facts),
+        };
+        self.plan();
+        self.count(&decisions);
+        decisions
+    }
+
+    /// What came of a change.
+    pub fn made(
+        &mut self,
+        clock_ns: u64,
+        decision: &Decision,
+        made: Result<(), Refusal>,
+    ) -> Vec<Decision> {
+        self.advance(clock_ns);
+        let decisions = match made {
+            Ok(()) => self.is_made(decision),
+            Err(refusal) => self.is_refused(decision, refusal),
+        };
+        self.plan();
+        self.count(&decisions);
+        decisions
+    }
+
+    /// The facts that are to be collected now.
+    pub fn wanted(&self) -> Option<&Wanted> {
+        self.collecting.as_ref().map(|(_, wanted)| wanted)
+    }
+
+    /// Other limits hold from now on.
+    pub fn limit(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// What somebody else has set is asked about again.
+    pub fn ask_again(&mut self) {
+        for of in &mut self.memory.targets {
+            of.hands_off = false;
+        }
+        let now_ns = self.now_ns;
+        for unit in self.units.values_mut() {
+            if matches!(unit.state, State::HandsOff) {
+                unit.set = None;
+                unit.become_(State::Watching, "asked again", now_ns);
+            }
+        }
+    }
+
+    /// What is to be known after a restart.
+    pub fn memory(&self) -> Memory {
+        Memory {
+            targets: self
+                .units
+                .values()
+                .map(|unit| unit.memory(self.now_ns))
+                .collect(),
+            errors: self.errors.clone(),
+        }
+    }
+
+    /// An ordinary stop: what is kept stays, and what is only tried goes.
+    pub fn stop(&mut self) -> Vec<Decision> {
+        let scopes: Vec<Scope> = self.units.keys().copied().collect();
+        let end = |scope| self.end_trial(scope, "the pilot stops");
+        let decisions: Vec<Decision> = scopes.into_iter().flat_map(end).collect();
+        self.collecting = None;
+        self.count(&decisions);
+        decisions
+    }
+
+    /// Goes on with the caller's clock; gives by how much that went on.
+    fn advance(&mut self, clock_ns: u64) -> u64 {
+        let stood_ns = clock_ns.saturating_sub(self.last_ns.unwrap_or(clock_ns));
+        self.last_ns = Some(clock_ns);
+        self.now_ns += stood_ns.min(LONGEST_STEP_NS);
+        stood_ns
+    }
+
+    fn count(&mut self, decisions: &[Decision]) {
+        for decision in decisions {
+            *self.decided.entry(decision.kind).or_default() += 1;
+        }
+    }
+
+    /// Plans what is collected next: a period of a trial, else the look that is due.
+    fn plan(&mut self) {
+        if self.collecting.is_some() || self.units.values().any(|unit| unit.trial().is_some()) {
+            return;
+        }
+        let is_held = |vm: &VmKey| {
+            let mut units = self.units.values();
+            units.any(|unit| unit.set.is_some() && unit.members.contains(vm))
+        };
+        let ours: BTreeSet<VmKey> = self
+            .units
+            .values()
+            .flat_map(|unit| unit.members.iter().copied())
+            .collect();
+        let due = ours.into_iter().filter_map(|vm| {
+            let due_ns = self.members.get(&vm)?.due_ns(is_held(&vm));
+            (due_ns <= self.now_ns).then_some((due_ns, vm))
+        });
+        let Some((_, vm)) = due.min() else {
+            return;
+        };
+        let wanted = Wanted {
+            vms: vec![vm],
+            skip_ns: 0,
+            length_ns: LOOK_NS,
+            most_halts: self.most_halts(),
+        };
+        self.collecting = Some((Purpose::Look, wanted));
+    }
+
+    fn most_halts(&self) -> usize {
+        let each = HALTS / (self.members.len().max(1) * CHUNKS);
+        each.clamp(*OF_LOOK.start(), *OF_LOOK.end())
+    }
+
+    fn question(&self, unit: &Unit) -> Question {
+        let host = &self.seen.host;
+        let idle = host
+            .busy_cpus
+            .map(|busy| 100.0 * (f64::from(host.cpus) - busy).max(0.0));
+        Question {
+            scope: unit.scope,
+            in_force: unit.in_force(),
+            found: unit.found,
+            weight_milli: self.weight_milli(unit),
+            max_poll_cpu_percent: self.limits.max_poll_cpu_percent,
+            idle_cpu_percent: idle,
+            max_ceiling_ns: self.limits.max_ceiling_ns,
+        }
+    }
+
+    /// Of a VM its goal's, of several that of the first.
+    fn weight_milli(&self, unit: &Unit) -> u64 {
+        let mut goals = unit
+            .members
+            .iter()
+            .filter_map(|vm| self.members.get(vm)?.seen.goal.as_ref());
+        goals.next().map_or(0, |goal| goal.weight_milli)
+    }
+
+    /// A look is over: its VM's targets are weighed anew.
+    fn look(&mut self, facts: Vec<(VmKey, Option<E::Chunk>)>) -> Vec<Decision> {
+        let mut looked = BTreeSet::new();
+        for (vm, chunk) in facts {
+            if let Some(chunk) = &chunk {
+                self.evidence.learn(chunk);
+            }
+            if let Some(member) = self.members.get_mut(&vm) {
+                member.looked(chunk, self.now_ns);
+                looked.insert(vm);
+            }
+        }
+        let is_of = |unit: &&Unit| unit.members.iter().any(|vm| looked.contains(vm));
+        let scopes: Vec<Scope> = self
+            .units
+            .values()
+            .filter(is_of)
+            .map(|unit| unit.scope)
+            .collect();
+        let mut decisions = Vec::new();
+        for scope in scopes {
+            self.weigh(scope);
+            decisions.extend(self.consider(scope));
+        }
+        decisions
+    }
+
+    fn weigh(&mut self, scope: Scope) {
+        let Some(unit) = self.units.remove(&scope) else {
+            return;
+        };
+        let question = self.question(&unit);
+        let answer = self
+            .evidence
+            .weigh(&facts_of(&self.members, &unit), &question);
+        let mut unit = unit;
+        unit.is_new = true;
+        if answer.is_none() {
+            "its halts do not say what a wake-up costs: no sleep was recorded, and no calibration was given"
+                .clone_into(&mut unit.why);
+        }
+        unit.answer = answer;
+        self.units.insert(scope, unit);
+    }
+
+    pub(super) fn members(&self) -> &BTreeMap<VmKey, Member<E::Chunk>> {
+        &self.members
+    }
+
+    pub(super) fn units(&self) -> &BTreeMap<Scope, Unit> {
+        &self.units
+    }
+
+    pub(super) fn seen(&self) -> &Seen {
+        &self.seen
+    }
+
+    pub(super) fn guards(&self) -> &[Standing] {
+        &self.guards
+    }
+
+    pub(super) fn decided(&self) -> &BTreeMap<Kind, u64> {
+        &self.decided
+    }
+
+    pub(super) fn errors(&self) -> &Errors {
+        &self.errors
+    }
+
+    pub(super) fn failed(&self) -> u64 {
+        self.failed
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    pub(super) fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    fn change_to(unit: &Unit, to: crate::kvm::Knobs) -> Change {
+        Change {
+            from: unit.in_force(),
+            to,
+        }
+    }
+}
+
+/// The facts of one target.
+fn facts_of<'a, C>(members: &'a BTreeMap<VmKey, Member<C>>, unit: &Unit) -> Vec<OfVm<'a, C>> {
+    let members = unit.members.iter().filter_map(|vm| members.get(vm));
+    let members = members.filter(|member| !member.chunks.is_empty());
+    // Each VM is there for as long as the others, so that none counts for more than it halts.
+    let fewest = members.clone().map(|it| it.chunks.len()).min().unwrap_or(0);
+    members
+        .map(|member| OfVm {
+            weight_milli: member
+                .seen
+                .goal
+                .as_ref()
+                .map_or(0, |goal| goal.weight_milli),
+            vcpus: member.seen.vcpus,
+            chunks: member.chunks.iter().rev().take(fewest).rev().collect(),
+        })
+        .collect()
+}

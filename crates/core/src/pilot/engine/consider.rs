@@ -1,0 +1,272 @@
+//! What to do about each target, and what keeps from it.
+
+use super::super::decision::{Change, Decision, Kind};
+use super::super::evidence::{Answer, Choice, Evidence};
+use super::super::guards::Standing;
+use super::super::input::Scope;
+use super::super::member::Member;
+use super::super::regret::MOST;
+use super::super::trial;
+use super::super::unit::{State, Unit};
+use super::readings::is_same;
+use super::{LOOK_NS, Pilot};
+use crate::kvm::Knobs;
+use crate::tune::advice::LEAST_GAIN;
+
+/// A setting rests on so many looks at least: one may have fallen on a moment.
+const LOOKS: usize = 2;
+
+/// Changes that a trial takes at most: each of its periods, and the last word.
+const OF_TRIAL: usize = 37;
+
+impl<E: Evidence> Pilot<E> {
+    /// What to do about a target now.
+    pub(super) fn consider(&mut self, scope: Scope) -> Vec<Decision> {
+        let Some(unit) = self.units.get(&scope) else {
+            return Vec::new();
+        };
+        if let Some(to) = unit.owed {
+            return vec![self.restore(scope, to, Kind::Restore, unit.why.clone())];
+        }
+        match &unit.state {
+            State::HandsOff => Vec::new(),
+            State::Trial(_) => match self.ends_trial(unit) {
+                Some(why) => self.end_trial(scope, &why),
+                None => Vec::new(),
+            },
+            State::Kept if self.gives_up(unit).is_some() => {
+                let why = self.gives_up(unit).unwrap_or_default();
+                self.give_up(scope, why)
+            }
+            State::Watching | State::Kept | State::BackOff => self.choose(scope),
+        }
+    }
+
+    /// Whether a trial has to end before its time.
+    fn ends_trial(&self, unit: &Unit) -> Option<String> {
+        let trial = unit.trial()?;
+        if unit
+            .members
+            .iter()
+            .any(|vm| self.members.get(vm).is_none_or(|it| it.blind >= 3))
+        {
+            return Some("its VM can no longer be read".to_owned());
+        }
+        let more = trial.choice.polls_more_than(trial.from);
+        self.guard_against(unit.scope, more).map(Standing::why)
+    }
+
+    /// Whether what is kept has to go.
+    fn gives_up(&self, unit: &Unit) -> Option<String> {
+        let share = unit.regret.share();
+        if share > MOST {
+            return Some(format!(
+                "it has cost {:.1} % more than what was found, measured since the start",
+                share * 100.0
+            ));
+        }
+        if unit
+            .members
+            .iter()
+            .any(|vm| self.members.get(vm).is_some_and(Member::is_blind))
+        {
+            return Some("its VM can no longer be read".to_owned());
+        }
+        let polls_more = unit.in_force().halt_poll_ns > unit.found.halt_poll_ns;
+        if let Some(guard) = self.guard_against(unit.scope, polls_more) {
+            return Some(guard.why());
+        }
+        let answer = unit.answer.as_ref().filter(|_| unit.is_new)?;
+        let ratio = answer.found_ratio;
+        (ratio.high < 1.0 - LEAST_GAIN).then(|| {
+            let percent = (1.0 - ratio.value) * 100.0;
+            format!("the load has changed: what was found costs {percent:.0} % less now")
+        })
+    }
+
+    /// The guard that keeps from a setting, if one does.
+    fn guard_against(&self, scope: Scope, polls_more: bool) -> Option<&Standing> {
+        self.guards.iter().find(|it| {
+            let concerns = match scope {
+                Scope::Vm(_) => !it.guard.is_of_parameters(),
+                Scope::Host => true,
+            };
+            it.holds && concerns && (polls_more || !it.guard.is_of_polling())
+        })
+    }
+
+    /// Restores what was found, and backs off.
+    fn give_up(&mut self, scope: Scope, why: String) -> Vec<Decision> {
+        let trial_ns = self.trial_ns(scope);
+        let now_ns = self.now_ns;
+        let Some(unit) = self.units.get_mut(&scope) else {
+            return Vec::new();
+        };
+        unit.measured = None;
+        unit.owed = Some(unit.found);
+        let found = unit.found;
+        unit.back_off(trial_ns, why.clone(), now_ns);
+        vec![self.restore(scope, found, Kind::Restore, why)]
+    }
+
+    /// How long a trial of a target takes.
+    pub(super) fn trial_ns(&self, scope: Scope) -> u64 {
+        let answer = self.units.get(&scope).and_then(|unit| unit.answer.as_ref());
+        trial::usual_ns(trial::length_ns(
+            answer.map_or(0.0, |answer| answer.halts_per_s),
+        ))
+    }
+
+    pub(super) fn restore(&self, scope: Scope, to: Knobs, kind: Kind, why: String) -> Decision {
+        let unit = self.units.get(&scope);
+        Decision {
+            kind,
+            scope,
+            change: unit.map(|unit| Self::change_to(unit, to)),
+            is_made: true,
+            why,
+            expected: None,
+            measured: unit.and_then(|unit| unit.measured),
+            found: unit.map_or(to, |unit| unit.found),
+        }
+    }
+
+    /// Looks for a better setting than what is in force.
+    fn choose(&mut self, scope: Scope) -> Vec<Decision> {
+        let Some(mut unit) = self.units.remove(&scope) else {
+            return Vec::new();
+        };
+        let mut decisions = Vec::new();
+        if std::mem::take(&mut unit.is_new) {
+            decisions = self.choose_for(&mut unit);
+        }
+        self.units.insert(scope, unit);
+        decisions
+    }
+
+    fn choose_for(&mut self, unit: &mut Unit) -> Vec<Decision> {
+        let Some(answer) = unit.answer.clone() else {
+            return Vec::new();
+        };
+        let choice = answer
+            .choice
+            .filter(|it| !is_same(unit.scope, it.knobs, unit.in_force()));
+        let why = match choice {
+            None => Err(answer.verdict.to_owned()),
+            Some(choice) => self.may_try(unit, &answer, &choice).map(|()| choice),
+        };
+        let choice = match why {
+            Ok(choice) => choice,
+            Err(why) => {
+                unit.would = None;
+                if !matches!(unit.state, State::Kept) {
+                    unit.why = why;
+                }
+                return Vec::new();
+            }
+        };
+        unit.predicted = Some(choice.gain);
+        if self.limits.may_act {
+            self.act(unit, &answer, choice)
+        } else {
+            self.observe(unit, choice)
+        }
+    }
+
+    /// What keeps from trying a setting, in words.
+    fn may_try(&self, unit: &Unit, answer: &Answer, choice: &Choice) -> Result<(), String> {
+        if self.now_ns < unit.not_before_ns {
+            return Err("a trial has failed, and nothing is tried for a while".to_owned());
+        }
+        let looks = unit
+            .members
+            .iter()
+            .filter_map(|vm| Some(self.members.get(vm)?.chunks.len()));
+        if looks.max().unwrap_or(0) < LOOKS {
+            return Err("one look was taken; another is awaited".to_owned());
+        }
+        let polls_more = choice.polls_more_than(unit.in_force());
+        if let Some(guard) = self.guard_against(unit.scope, polls_more) {
+            return Err(guard.why());
+        }
+        let margin = self.errors.margin();
+        let sure = choice.gain.low - margin;
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        if sure < LEAST_GAIN {
+            return Err(format!(
+                "another setting would gain {} at the least, and nine in ten predictions are off by up to {}",
+                percent(choice.gain.low),
+                percent(margin)
+            ));
+        }
+        let members = unit.members.iter().filter_map(|vm| self.members.get(vm));
+        let remaining_ns = members
+            .map(|it| it.view.remaining_ns(self.now_ns))
+            .fold(0.0, f64::max);
+        let gains_ns = sure * answer.cost_per_halt_ns * answer.halts_per_s * remaining_ns / 1e9;
+        let trial_ns = trial::usual_ns(trial::length_ns(answer.halts_per_s)) as f64;
+        let price_ns = answer.halts_per_s * self.recording_ns_per_halt * trial_ns / 1e9;
+        if gains_ns <= price_ns {
+            return Err(format!(
+                "as long as this phase may last, another setting gains {:.1} ms of CPU at the least, and a trial takes \
+                 {:.1} ms",
+                gains_ns / 1e6,
+                price_ns / 1e6
+            ));
+        }
+        if self.limits.may_act {
+            self.may_change(unit, answer, choice)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What keeps from changing anything, in words.
+    fn may_change(&self, unit: &Unit, answer: &Answer, choice: &Choice) -> Result<(), String> {
+        if !unit.may_change(OF_TRIAL, self.now_ns) {
+            return Err("it was changed too often within an hour".to_owned());
+        }
+        if self.units.values().any(|other| other.trial().is_some()) {
+            return Err("another target is on trial".to_owned());
+        }
+        let period_ns = trial::length_ns(answer.halts_per_s) as f64;
+        let worst_ns = choice.worst_ns_per_s * period_ns / 1e9;
+        let allowance_ns = unit.regret.allowance_ns();
+        if worst_ns > allowance_ns {
+            return Err(format!(
+                "a period under it can cost {:.1} ms of CPU more, and no more than {:.1} ms may be lost so far (3 % of \
+                 what was found)",
+                worst_ns / 1e6,
+                allowance_ns.max(0.0) / 1e6
+            ));
+        }
+        Ok(())
+    }
+
+    fn observe(&self, unit: &mut Unit, choice: Choice) -> Vec<Decision> {
+        if unit.would == Some(choice.knobs) {
+            return Vec::new();
+        }
+        unit.would = Some(choice.knobs);
+        let why = format!("a halt would cost {:.0} % less", choice.gain.value * 100.0);
+        unit.become_(State::Watching, why.clone(), self.now_ns);
+        vec![Decision {
+            kind: Kind::WouldSet,
+            scope: unit.scope,
+            change: Some(Change {
+                from: unit.in_force(),
+                to: choice.knobs,
+            }),
+            is_made: false,
+            why,
+            expected: Some(choice.gain),
+            measured: None,
+            found: unit.found,
+        }]
+    }
+
+    /// How long a look is, for whoever tells of it.
+    pub const fn look_ns() -> u64 {
+        LOOK_NS
+    }
+}

@@ -1,0 +1,380 @@
+//! Trials, period by period, and what comes of a change.
+
+use super::super::decision::{Decision, Kind, Refusal, Wanted};
+use super::super::evidence::{Answer, Choice, Evidence};
+use super::super::input::Scope;
+use super::super::memory::Proven;
+use super::super::trial::{self, Next, Outcome, Trial};
+use super::super::unit::{State, Unit};
+use super::readings::is_same;
+use super::{Pilot, Purpose, facts_of};
+use crate::ids::VmKey;
+use crate::kvm::Knobs;
+use crate::tune::interval::Interval;
+
+/// Of a period, the first part in which the window finds its length does not count, as in `prove`.
+const WARM_UP_PART: u64 = 10;
+
+/// Halts of a period, some 60 MB: more is not kept of it.
+const OF_PERIOD: usize = 400_000;
+
+/// The load of an answer, whatever the setting: logarithms of its mean gap, and of halts in a second.
+fn load(answer: &Answer) -> [f64; 2] {
+    [
+        (answer.gap_mean_ns + 1e3).ln(),
+        (answer.halts_per_s + 1.0).ln(),
+    ]
+}
+
+fn same_interval(share: f64) -> Interval {
+    Interval {
+        value: share,
+        low: share,
+        high: share,
+    }
+}
+
+impl<E: Evidence> Pilot<E> {
+    /// Sets what was proven for such a load, or begins a trial.
+    pub(super) fn act(
+        &mut self,
+        unit: &mut Unit,
+        answer: &Answer,
+        choice: Choice,
+    ) -> Vec<Decision> {
+        let proven = unit.proven.iter().find(|it| it.is_for(load(answer)));
+        let proven = proven
+            .filter(|it| is_same(unit.scope, it.knobs, choice.knobs))
+            .copied();
+        let decision = |kind, to, is_made, why, measured| Decision {
+            kind,
+            scope: unit.scope,
+            change: Some(Self::change_to(unit, to)),
+            is_made,
+            why,
+            expected: Some(choice.gain),
+            measured,
+            found: unit.found,
+        };
+        let percent = choice.gain.value * 100.0;
+        let why = format!("a halt costs {percent:.0} % less by what was recorded");
+        if let Some(proven) = proven {
+            let why = format!("{why}, and was measured to before, under such a load");
+            return vec![decision(
+                Kind::Again,
+                proven.knobs,
+                true,
+                why,
+                Some(proven.measured),
+            )];
+        }
+        let announced = decision(Kind::Try, choice.knobs, false, why.clone(), None);
+        self.trials += 1;
+        let seed = self.seed.wrapping_add(self.trials);
+        let trial = Trial::new(
+            unit.in_force(),
+            choice,
+            answer.cost,
+            answer.halts_per_s,
+            seed,
+        );
+        unit.become_(State::Trial(Box::new(trial)), why, self.now_ns);
+        let mut decisions = vec![announced];
+        decisions.extend(self.begin_period(unit));
+        decisions
+    }
+
+    /// The change that a period begins with, if it takes one; without, its facts are wanted at once.
+    fn begin_period(&mut self, unit: &Unit) -> Option<Decision> {
+        let trial = unit.trial()?;
+        let wanted = trial.wanted();
+        if is_same(unit.scope, wanted, unit.in_force()) {
+            self.want_period(unit);
+            return None;
+        }
+        let is_on = is_same(unit.scope, wanted, trial.choice.knobs);
+        Some(Decision {
+            kind: if is_on { Kind::On } else { Kind::Off },
+            scope: unit.scope,
+            change: Some(Self::change_to(unit, wanted)),
+            is_made: true,
+            why: "a period of the trial".to_owned(),
+            expected: Some(trial.choice.gain),
+            measured: None,
+            found: unit.found,
+        })
+    }
+
+    fn want_period(&mut self, unit: &Unit) {
+        let Some(trial) = unit.trial() else {
+            return;
+        };
+        let skip_ns = trial.length_ns / WARM_UP_PART;
+        let wanted = Wanted {
+            vms: unit.members.clone(),
+            skip_ns,
+            length_ns: trial.length_ns - skip_ns,
+            most_halts: OF_PERIOD / unit.members.len().max(1),
+        };
+        self.collecting = Some((Purpose::Period(unit.scope), wanted));
+    }
+
+    /// The facts of a period are there.
+    pub(super) fn period_is_over(
+        &mut self,
+        scope: Scope,
+        facts: Vec<(VmKey, Option<E::Chunk>)>,
+    ) -> Vec<Decision> {
+        let Some(mut unit) = self.units.remove(&scope) else {
+            return Vec::new();
+        };
+        let decisions = self.take_period(&mut unit, facts);
+        self.units.insert(scope, unit);
+        decisions
+    }
+
+    fn take_period(
+        &mut self,
+        unit: &mut Unit,
+        facts: Vec<(VmKey, Option<E::Chunk>)>,
+    ) -> Vec<Decision> {
+        let Some(other) = unit.trial().map(Trial::other) else {
+            return Vec::new();
+        };
+        let measured = self.measure(unit, facts, other);
+        let State::Trial(trial) = &mut unit.state else {
+            return Vec::new();
+        };
+        let is_on = trial
+            .block()
+            .is_some_and(crate::prove::schedule::Block::is_b);
+        let measured = measured.unwrap_or_default();
+        // The part that did not count has cost as much.
+        let cost_ns = measured.cost_ns * trial.length_ns as f64
+            / (trial.length_ns - trial.length_ns / WARM_UP_PART) as f64;
+        let before = trial.before_per_halt_ns();
+        let found_ratio = unit
+            .answer
+            .as_ref()
+            .map_or(1.0, |answer| answer.found_ratio.value);
+        let per_halt = measured.cost_ns / measured.halts.max(1) as f64;
+        let ratio = match before {
+            Some(before) if is_on && per_halt > 0.0 => found_ratio * before / per_halt,
+            _ => found_ratio,
+        };
+        unit.regret.add(cost_ns, &same_interval(ratio));
+        let next = trial.take(&measured);
+        if matches!(next, Next::Period) && unit.regret.allowance_ns() < 0.0 {
+            let why = "more than 3 % of what was found would be lost".to_owned();
+            return self.go_back(unit, why, None);
+        }
+        match next {
+            Next::Period => self.begin_period(unit).into_iter().collect(),
+            Next::Keep(outcome) => self.keep(unit, outcome),
+            Next::Back(outcome, why) => self.go_back(unit, why.to_owned(), outcome),
+        }
+    }
+
+    /// A period's facts, as measured.
+    fn measure(
+        &mut self,
+        unit: &Unit,
+        facts: Vec<(VmKey, Option<E::Chunk>)>,
+        other: Knobs,
+    ) -> Option<super::super::evidence::Measured> {
+        let cost = unit.trial()?.cost;
+        // Stretches of a period stand in for the VM's own for as long as they are measured.
+        let mut kept = Vec::new();
+        for (vm, chunk) in facts {
+            if let (Some(member), Some(chunk)) = (self.members.get_mut(&vm), chunk) {
+                self.evidence.learn(&chunk);
+                kept.push((vm, std::mem::replace(&mut member.chunks, [chunk].into())));
+            }
+        }
+        let measured = self
+            .evidence
+            .measure(&facts_of(&self.members, unit), other, &cost);
+        for (vm, chunks) in kept {
+            if let Some(member) = self.members.get_mut(&vm) {
+                member.chunks = chunks;
+            }
+        }
+        measured.filter(|measured| measured.halts > 0)
+    }
+
+    fn keep(&mut self, unit: &mut Unit, outcome: Outcome) -> Vec<Decision> {
+        let Some(trial) = unit.trial().cloned() else {
+            return Vec::new();
+        };
+        self.errors_of(&outcome);
+        let to = trial.choice.knobs;
+        let measured = outcome.measured;
+        unit.measured = Some(measured);
+        unit.failed = 0;
+        if let Some(answer) = &mut unit.answer {
+            Proven {
+                load: load(answer),
+                knobs: to,
+                measured,
+            }
+            .keep(&mut unit.proven);
+            // Until the next look, what was measured holds.
+            let ratio = |share: f64| (1.0 + share).max(0.01);
+            answer.cost_per_halt_ns *= ratio(measured.value);
+            let before = answer.found_ratio.value;
+            answer.found_ratio = Interval {
+                value: before / ratio(measured.value),
+                low: before / ratio(measured.high),
+                high: before / ratio(measured.low),
+            };
+            answer.choice = None;
+        }
+        let why = format!(
+            "measured: a halt costs {:.0} % less",
+            -measured.value * 100.0
+        );
+        let change = Self::change_to(unit, to);
+        unit.become_(State::Kept, why.clone(), self.now_ns);
+        vec![Decision {
+            kind: Kind::Keep,
+            scope: unit.scope,
+            change: Some(change),
+            is_made: !is_same(unit.scope, change.from, to),
+            why,
+            expected: Some(trial.choice.gain),
+            measured: Some(measured),
+            found: unit.found,
+        }]
+        .into_iter()
+        .inspect(|_| Self::forget(&mut self.members, unit))
+        .collect()
+    }
+
+    /// What was recorded under another setting is no longer what is in force.
+    fn forget(
+        members: &mut std::collections::BTreeMap<VmKey, super::super::member::Member<E::Chunk>>,
+        unit: &Unit,
+    ) {
+        for vm in &unit.members {
+            if let Some(member) = members.get_mut(vm) {
+                member.chunks.clear();
+                member.looked_ns = None;
+            }
+        }
+    }
+
+    fn errors_of(&mut self, outcome: &Outcome) {
+        if let Some(error) = outcome.error {
+            self.errors.add(error);
+        }
+    }
+
+    /// The setting before the trial holds again.
+    fn go_back(&mut self, unit: &mut Unit, why: String, outcome: Option<Outcome>) -> Vec<Decision> {
+        let Some(trial) = unit.trial().cloned() else {
+            return Vec::new();
+        };
+        if let Some(outcome) = &outcome {
+            self.errors_of(outcome);
+        }
+        let now = unit.in_force();
+        let is_there = is_same(unit.scope, now, trial.from);
+        unit.owed = (!is_there).then_some(trial.from);
+        unit.back_off(trial::usual_ns(trial.length_ns), why.clone(), self.now_ns);
+        if is_there && !is_same(unit.scope, trial.from, unit.found) {
+            // It was kept before, and still is.
+            unit.state = State::Kept;
+        }
+        vec![Decision {
+            kind: Kind::GoBack,
+            scope: unit.scope,
+            change: Some(Self::change_to(unit, trial.from)),
+            is_made: !is_there,
+            why,
+            expected: Some(trial.choice.gain),
+            measured: outcome.map(|outcome| outcome.measured),
+            found: unit.found,
+        }]
+    }
+
+    /// Ends a trial before its time.
+    pub(super) fn end_trial(&mut self, scope: Scope, why: &str) -> Vec<Decision> {
+        if matches!(&self.collecting, Some((Purpose::Period(of), _)) if *of == scope) {
+            self.collecting = None;
+        }
+        let Some(mut unit) = self.units.remove(&scope) else {
+            return Vec::new();
+        };
+        let decisions = self.go_back(&mut unit, why.to_owned(), None);
+        self.units.insert(scope, unit);
+        decisions
+    }
+
+    /// A change is in force.
+    pub(super) fn is_made(&mut self, decision: &Decision) -> Vec<Decision> {
+        let now_ns = self.now_ns;
+        let Some(change) = decision.change else {
+            return Vec::new();
+        };
+        let Some(mut unit) = self.units.remove(&decision.scope) else {
+            return Vec::new();
+        };
+        let is_found = is_same(unit.scope, change.to, unit.found);
+        unit.set = (!is_found).then_some(change.to);
+        (unit.now, unit.owed, unit.followed) = (change.to, None, false);
+        unit.changed(now_ns);
+        for vm in &unit.members {
+            if let Some(member) = self.members.get_mut(vm) {
+                member.view.relearn();
+            }
+        }
+        match decision.kind {
+            Kind::On | Kind::Off => self.want_period(&unit),
+            Kind::Again => {
+                unit.measured = decision.measured;
+                unit.become_(State::Kept, decision.why.clone(), now_ns);
+            }
+            _ => {}
+        }
+        if matches!(unit.state, State::BackOff) && !is_found {
+            // What was kept before the trial still is.
+            unit.state = State::Kept;
+        }
+        if matches!(unit.state, State::Watching) && is_found {
+            unit.why.clone_from(&decision.why);
+        }
+        if !decision.kind.is_period() {
+            Self::forget(&mut self.members, &unit);
+            if decision.kind != Kind::Keep {
+                unit.answer = None;
+            }
+        }
+        self.units.insert(decision.scope, unit);
+        Vec::new()
+    }
+
+    /// A change was not made.
+    pub(super) fn is_refused(&mut self, decision: &Decision, refusal: Refusal) -> Vec<Decision> {
+        match refusal {
+            Refusal::Ended => Vec::new(),
+            Refusal::Theirs => {
+                let why = "it was modified externally, and is left alone".to_owned();
+                self.hands_off(decision.scope, why).into_iter().collect()
+            }
+            Refusal::Failed(why) => {
+                self.failed += 1;
+                let trial_ns = self.trial_ns(decision.scope);
+                let now_ns = self.now_ns;
+                let Some(unit) = self.units.get_mut(&decision.scope) else {
+                    return Vec::new();
+                };
+                let safe = unit.trial().map_or(unit.found, |trial| trial.from);
+                if unit.owed.is_none() {
+                    unit.owed = (!is_same(unit.scope, unit.in_force(), safe)).then_some(safe);
+                    unit.back_off(trial_ns, format!("it could not be set: {why}"), now_ns);
+                }
+                Vec::new()
+            }
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Who is there, what is in force, and whether somebody else has set it.
+
+use std::collections::BTreeSet;
+
+use super::super::decision::{Decision, Kind};
+use super::super::evidence::Evidence;
+use super::super::guards;
+use super::super::input::{Ceiling, Held, Scope, VmSeen};
+use super::super::member::Member;
+use super::super::unit::{State, Unit};
+use super::super::view::Judged;
+use super::{Pilot, Purpose};
+use crate::ids::VmKey;
+use crate::kvm::Knobs;
+
+/// Whether a target has that setting: a VM's is its ceiling alone, and the other parameters are the host's.
+pub(super) fn is_same(scope: Scope, one: Knobs, other: Knobs) -> bool {
+    match scope {
+        Scope::Vm(_) => one.halt_poll_ns == other.halt_poll_ns,
+        Scope::Host => one == other,
+    }
+}
+
+/// A target as it was read.
+struct Place {
+    scope: Scope,
+    members: Vec<VmKey>,
+    now: Knobs,
+    held: Option<Held<Knobs>>,
+}
+
+impl<E: Evidence> Pilot<E> {
+    /// Takes the reading in.
+    pub(super) fn take_readings(&mut self) -> Vec<Decision> {
+        let seen = std::mem::take(&mut self.seen);
+        let here: BTreeSet<VmKey> = seen.vms.iter().map(|vm| vm.key).collect();
+        self.members.retain(|vm, _| here.contains(vm));
+        for vm in &seen.vms {
+            let member = self.members.entry(vm.key);
+            let member = member.or_insert_with(|| Member::new(vm.clone(), self.now_ns));
+            let (is_dropped, judged) = member.take(vm, seen.counted, self.now_ns);
+            self.dropped += u64::from(is_dropped);
+            if judged == Judged::Phase {
+                self.another_phase(vm.key);
+            }
+        }
+        self.seen = seen;
+        self.place();
+        let scopes: Vec<Scope> = self.units.keys().copied().collect();
+        scopes
+            .into_iter()
+            .filter_map(|scope| self.is_theirs(scope))
+            .collect()
+    }
+
+    /// What was known of the load before counts no longer.
+    fn another_phase(&mut self, vm: VmKey) {
+        for unit in self
+            .units
+            .values_mut()
+            .filter(|unit| unit.members.contains(&vm))
+        {
+            if matches!(unit.state, State::BackOff) && unit.set.is_none() {
+                unit.not_before_ns = self.now_ns;
+            }
+        }
+    }
+
+    /// The targets that there are, each with its VMs.
+    fn places(&self, knobs: Knobs) -> Vec<Place> {
+        let with = |halt_poll_ns| Knobs {
+            halt_poll_ns,
+            ..knobs
+        };
+        let (mut places, mut follow) = (Vec::new(), Vec::new());
+        for vm in &self.seen.vms {
+            if vm.goal.is_none() || vm.polls_itself {
+                continue;
+            }
+            match vm.ceiling {
+                Ceiling::Follows | Ceiling::Own(_) if self.limits.ceilings => {
+                    let now = vm.ceiling.in_force(Some(knobs.halt_poll_ns));
+                    places.push(Place {
+                        scope: Scope::Vm(vm.key),
+                        members: vec![vm.key],
+                        now: now.map_or(knobs, with),
+                        held: vm.held.map(|held| Held {
+                            before: with(held.before),
+                            ours: with(held.ours),
+                        }),
+                    });
+                }
+                Ceiling::Own(_) => {}
+                Ceiling::Fixed(Some(ns)) if ns != knobs.halt_poll_ns => {}
+                Ceiling::Follows | Ceiling::Fixed(_) => follow.push(vm.key),
+            }
+        }
+        if self.limits.parameters && !follow.is_empty() {
+            places.push(Place {
+                scope: Scope::Host,
+                members: follow,
+                now: knobs,
+                held: self.seen.host.held,
+            });
+        }
+        places
+    }
+
+    /// Puts each VM with a goal under its target.
+    fn place(&mut self) {
+        let Some(knobs) = self.seen.host.knobs else {
+            // What is in force is not known.
+            return;
+        };
+        let places = self.places(knobs);
+        let wanted: BTreeSet<Scope> = places.iter().map(|place| place.scope).collect();
+        // The host's parameters stay ours when the last VM that follows them has gone.
+        self.units.retain(|scope, unit| {
+            let stays = *scope == Scope::Host && unit.set.is_some() && unit.trial().is_none();
+            wanted.contains(scope) || stays
+        });
+        if let Some((Purpose::Period(scope), _)) = &self.collecting
+            && !self.units.contains_key(scope)
+        {
+            self.collecting = None;
+        }
+        for place in places {
+            let (scope, now_ns) = (place.scope, self.now_ns);
+            let memory = self.memory.targets.iter().find(|of| of.scope == scope);
+            let unit = self.units.entry(scope).or_insert_with(|| {
+                let mut unit = Unit::new(scope, place.now, now_ns);
+                unit.owed = unit.adopt(memory, place.held, place.now);
+                unit
+            });
+            unit.members = place.members;
+            unit.now = place.now;
+        }
+    }
+
+    /// Whether somebody else has set a target; it is theirs from now on.
+    fn is_theirs(&mut self, scope: Scope) -> Option<Decision> {
+        let follows = |vm: &VmSeen| Scope::Vm(vm.key) == scope && vm.ceiling == Ceiling::Follows;
+        let follows = self.seen.vms.iter().any(follows);
+        let unit = self.units.get_mut(&scope)?;
+        if matches!(unit.state, State::HandsOff) {
+            return None;
+        }
+        if follows && unit.set.is_none() {
+            // It has none of its own, and takes what the host's parameter is.
+            unit.found = unit.now;
+            unit.followed = true;
+            return None;
+        }
+        // The host's other parameters may change under a ceiling of a VM.
+        if let Scope::Vm(_) = scope {
+            unit.found = Knobs {
+                halt_poll_ns: unit.found.halt_poll_ns,
+                ..unit.now
+            };
+            unit.set = unit.set.map(|set| Knobs {
+                halt_poll_ns: set.halt_poll_ns,
+                ..unit.now
+            });
+        }
+        let expected = unit.in_force();
+        let has_own = unit.followed && unit.set.is_none();
+        if is_same(scope, expected, unit.now) && !has_own {
+            return None;
+        }
+        let what = format!(
+            "halt_poll_ns is {} and was {}: it was modified externally, and is left alone",
+            unit.now.halt_poll_ns, expected.halt_poll_ns
+        );
+        self.hands_off(scope, what)
+    }
+
+    /// Leaves a target alone for good.
+    pub(super) fn hands_off(&mut self, scope: Scope, why: String) -> Option<Decision> {
+        if matches!(&self.collecting, Some((Purpose::Period(of), _)) if *of == scope) {
+            self.collecting = None;
+        }
+        let unit = self.units.get_mut(&scope)?;
+        unit.owed = None;
+        unit.become_(State::HandsOff, why.clone(), self.now_ns);
+        Some(Decision {
+            kind: Kind::HandsOff,
+            scope,
+            change: None,
+            is_made: false,
+            why,
+            expected: None,
+            measured: None,
+            found: unit.found,
+        })
+    }
+
+    /// Looks at the guards.
+    pub(super) fn guard(&mut self) {
+        let counts = self
+            .members
+            .values()
+            .filter_map(|member| member.counts.as_ref());
+        let polled: Option<f64> = counts
+            .map(|it| it.per_s(it.poll_ns) / 1e9)
+            .reduce(|a, b| a + b);
+        let budget = self.limits.max_poll_cpu_percent;
+        self.guards = guards::look(&self.seen, &self.rule, budget, polled);
+    }
+
+    /// Adds up what the time since the last counts has cost, and would have cost as found.
+    pub(super) fn account(&mut self) {
+        for unit in self.units.values_mut() {
+            let Some(answer) = &unit.answer else {
+                continue;
+            };
+            // Periods of a trial are measured one by one.
+            if unit.trial().is_some() || matches!(unit.state, State::HandsOff) {
+                continue;
+            }
+            let counts = unit
+                .members
+                .iter()
+                .filter_map(|vm| self.members.get(vm)?.counts.as_ref());
+            let halts: u64 = counts.map(|counts| counts.halts).sum();
+            let cost_ns = halts as f64 * answer.cost_per_halt_ns;
+            unit.regret.add(cost_ns, &answer.found_ratio);
+            if let (Some(choice), true) = (&answer.choice, unit.would.is_some()) {
+                unit.regret.would_save(cost_ns, &choice.gain);
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What a look at a VM's halts says: what the setting in force costs, what another would, and what the one that was
+//! found would. The engine asks through [`Evidence`], so that a simulation of years needs no halts.
+
+use super::input::Scope;
+use crate::kvm::Knobs;
+use crate::prove::figure::Figures;
+use crate::replay::Cost;
+use crate::tune::interval::Interval;
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Question {
+    /// Of which target.
+    pub scope: Scope,
+    /// In force: the host's parameters, with the VM's own ceiling as `halt_poll_ns` where it is about one.
+    pub in_force: Knobs,
+    /// The setting that the pilot found, in the same way.
+    pub found: Knobs,
+    /// What latency is worth, in thousandths of CPU.
+    pub weight_milli: u64,
+    /// The most that polling may take, in % of one CPU.
+    pub max_poll_cpu_percent: Option<f64>,
+    /// What is idle, in % of one CPU: polling can take no more than that.
+    pub idle_cpu_percent: Option<f64>,
+    /// The highest ceiling that may be set.
+    pub max_ceiling_ns: u32,
+}
+
+/// The halts of one VM.
+#[derive(Debug)]
+pub struct OfVm<'a, C> {
+    /// What latency is worth to it, in thousandths of CPU.
+    pub weight_milli: u64,
+    /// Its vCPUs.
+    pub vcpus: u64,
+    /// Stretches of full facts, oldest first.
+    pub chunks: Vec<&'a C>,
+}
+
+/// What a look says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// What things cost.
+    pub cost: Cost,
+    /// What a halt cost as recorded, in nanoseconds of CPU, with latency by the goal.
+    pub cost_per_halt_ns: f64,
+    /// Halts in a second.
+    pub halts_per_s: f64,
+    /// Mean wake-up latency of a halt, in nanoseconds.
+    pub latency_mean_ns: f64,
+    /// Mean time from a halt until its wake event, in nanoseconds: the load itself, whatever the setting.
+    pub gap_mean_ns: f64,
+    /// What the setting found would cost, as a multiple of what is in force.
+    pub found_ratio: Interval,
+    /// A better setting, if one is certain within the recorded noise.
+    pub choice: Option<Choice>,
+    /// Why there is none, or what was found, in a word.
+    pub verdict: &'static str,
+}
+
+/// A better setting.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Choice {
+    /// It.
+    pub knobs: Knobs,
+    /// By how much less a halt would cost, as a share of what it costs.
+    pub gain: Interval,
+    /// Polling in % of one CPU, and what that changes.
+    pub poll_cpu_percent: f64,
+    /// By how much polling grows, in % of one CPU; below 0 it shrinks.
+    pub more_poll_cpu_percent: f64,
+    /// The most that it can cost more than what is in force, in nanoseconds of CPU in a second, if all of the
+    /// prediction is wrong.
+    pub worst_ns_per_s: f64,
+}
+
+impl Choice {
+    /// Whether it may poll more than this: as predicted, or because its ceiling is higher, whatever the load becomes.
+    pub fn polls_more_than(&self, from: Knobs) -> bool {
+        self.more_poll_cpu_percent > 0.0 || self.knobs.halt_poll_ns > from.halt_poll_ns
+    }
+}
+
+/// What a period of a trial came to.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Measured {
+    /// As recorded.
+    pub figures: Figures,
+    /// As replayed under the other setting.
+    pub predicted: Option<Figures>,
+    /// Halts.
+    pub halts: u64,
+    /// What they cost, in nanoseconds of CPU.
+    pub cost_ns: f64,
+}
+
+/// Whoever answers.
+pub trait Evidence {
+    /// A stretch of full facts of one VM.
+    type Chunk: std::fmt::Debug;
+
+    /// Learns what a stretch says of the whole host.
+    fn learn(&mut self, chunk: &Self::Chunk);
+
+    /// How much of the budget of memory a stretch takes.
+    fn size(chunk: &Self::Chunk) -> usize;
+
+    /// What these halts say. `None` where they say nothing: there are too few, or nobody knows what a wake-up costs.
+    fn weigh(&mut self, vms: &[OfVm<'_, Self::Chunk>], question: &Question) -> Option<Answer>;
+
+    /// What a period of a trial came to, and what it would have come to under `other`.
+    fn measure(
+        &mut self,
+        vms: &[OfVm<'_, Self::Chunk>],
+        other: Knobs,
+        cost: &Cost,
+    ) -> Option<Measured>;
+}

@@ -1,0 +1,147 @@
+//! What the pilot is told: readings of the host and of its VMs.
+
+use serde::{Deserialize, Serialize};
+
+use super::goals::Goal;
+use crate::ids::VmKey;
+use crate::kvm::Knobs;
+
+/// What can be set: the ceiling of one VM, or the host's parameters for all VMs that follow them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// The ceiling of a VM.
+    Vm(VmKey),
+    /// The host's parameters.
+    Host,
+}
+
+/// A reading of the machine.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Seen {
+    /// Of the host.
+    pub host: HostSeen,
+    /// Of the VMs that run.
+    pub vms: Vec<VmSeen>,
+    /// Whether these readings hold new counts; if so, a VM without counts could not be read.
+    pub counted: bool,
+}
+
+/// The host.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct HostSeen {
+    /// Its parameters; `None` where they cannot be read.
+    pub knobs: Option<Knobs>,
+    /// They can be written.
+    pub is_writable: bool,
+    /// What this program has set of them, and what was there before, as the journal has it.
+    pub held: Option<Held<Knobs>>,
+    /// CPUs.
+    pub cpus: u32,
+    /// Of them busy, on average since the last reading.
+    pub busy_cpus: Option<f64>,
+    /// Share of the time for which some task waited for a CPU (PSI).
+    pub cpu_pressure: Option<f64>,
+    /// A scheduler of `sched_ext` runs.
+    pub sched_ext: bool,
+}
+
+/// What the journal has of a target.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Held<S> {
+    /// Before this program set it.
+    pub before: S,
+    /// What it was set to.
+    pub ours: S,
+}
+
+/// One VM.
+#[derive(Debug, Clone, PartialEq)]
+pub struct VmSeen {
+    /// Which.
+    pub key: VmKey,
+    /// Its name.
+    pub name: String,
+    /// Its vCPUs.
+    pub vcpus: u64,
+    /// Its goal; `None`: it is left alone.
+    pub goal: Option<Goal>,
+    /// Its ceiling.
+    pub ceiling: Ceiling,
+    /// What this program has set, and what was there before, as the journal has it.
+    pub held: Option<Held<u32>>,
+    /// Its guest polls by itself before it halts, or does not let its host poll: the host's ceiling decides little.
+    pub polls_itself: bool,
+    /// What was counted since the last counts.
+    pub counts: Option<Counts>,
+}
+
+/// The ceiling of a VM.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Ceiling {
+    /// It can be set, and follows `halt_poll_ns`.
+    Follows,
+    /// It can be set, and has this of its own, in nanoseconds.
+    Own(u32),
+    /// It cannot be set; this is in force, where that is known.
+    Fixed(Option<u32>),
+}
+
+impl Ceiling {
+    /// What is in force, in nanoseconds, where the parameter is this.
+    pub fn in_force(self, halt_poll_ns: Option<u32>) -> Option<u32> {
+        match self {
+            Self::Follows => halt_poll_ns,
+            Self::Own(ns) => Some(ns),
+            Self::Fixed(ns) => ns.or(halt_poll_ns),
+        }
+    }
+
+    /// Whether it can be set.
+    pub const fn is_settable(self) -> bool {
+        !matches!(self, Self::Fixed(_))
+    }
+}
+
+/// What KVM counted of a VM over a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// How long.
+    pub interval_ns: u64,
+    /// Halts that ended.
+    pub halts: u64,
+    /// Of them, those that slept.
+    pub blocks: u64,
+    /// Time polled.
+    pub poll_ns: u64,
+    /// Of it, by polls that failed.
+    pub failed_poll_ns: u64,
+    /// Whole halts.
+    pub halt_ns: u64,
+}
+
+/// No vCPU halts oftener: an exit and an entry alone take longer (1.2 us on the fastest hardware of
+/// `docs/cost.md`).
+const SHORTEST_HALT_NS: u64 = 100;
+
+/// No poll is longer: the longest ceiling that `tune` looks at.
+const LONGEST_POLL_NS: u64 = 2_000_000;
+
+impl Counts {
+    /// Whether a VM of so many vCPUs can have counted that. What cannot be is no reading.
+    pub fn is_possible(&self, vcpus: u64) -> bool {
+        let time_ns = self.interval_ns.saturating_mul(vcpus.max(1));
+        let most_poll_ns = time_ns.saturating_add(vcpus.saturating_mul(LONGEST_POLL_NS));
+        self.interval_ns > 0
+            && self.halts <= time_ns / SHORTEST_HALT_NS
+            && self.blocks <= self.halts
+            && self.poll_ns <= most_poll_ns
+            && self.failed_poll_ns <= self.poll_ns
+    }
+
+    /// A count in a second.
+    pub fn per_s(&self, count: u64) -> f64 {
+        count as f64 * 1e9 / self.interval_ns.max(1) as f64
+    }
+}

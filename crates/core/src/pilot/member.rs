@@ -1,0 +1,110 @@
+//! What is known of one VM: its readings, its views, and the full facts of it that are kept.
+
+use std::collections::VecDeque;
+
+use super::input::{Counts, VmSeen};
+use super::view::{Judged, View};
+
+/// Stretches of full facts that are kept of a VM: a phase's last minutes.
+pub(super) const CHUNKS: usize = 4;
+
+/// Between two looks at the same VM at first, and at most: a phase that goes on needs few.
+const LOOKS_NS: std::ops::RangeInclusive<u64> = 10_000_000_000..=320_000_000_000;
+
+/// While another setting than the one found is in force, its regret rests on a look no older than this.
+const HELD_NS: u64 = 60_000_000_000;
+
+/// Counts may fail to come this often in a row.
+const BLIND: u32 = 3;
+
+/// One VM.
+#[derive(Debug)]
+pub(super) struct Member<C> {
+    pub(super) seen: VmSeen,
+    pub(super) view: View,
+    pub(super) chunks: VecDeque<C>,
+    /// The last counts that could be true.
+    pub(super) counts: Option<Counts>,
+    /// Readings in a row that were missing, or could not be true.
+    pub(super) blind: u32,
+    pub(super) looked_ns: Option<u64>,
+    spacing_ns: u64,
+    /// Looks that brought nothing.
+    pub(super) empty_looks: u32,
+}
+
+impl<C> Member<C> {
+    pub(super) fn new(seen: VmSeen, now_ns: u64) -> Self {
+        Self {
+            seen,
+            view: View::new(now_ns),
+            chunks: VecDeque::new(),
+            counts: None,
+            blind: 0,
+            looked_ns: None,
+            spacing_ns: *LOOKS_NS.start(),
+            empty_looks: 0,
+        }
+    }
+
+    /// Takes a reading in; gives whether it was dropped, and what it says of the load.
+    pub(super) fn take(&mut self, seen: &VmSeen, counted: bool, now_ns: u64) -> (bool, Judged) {
+        self.seen.clone_from(seen);
+        if !counted {
+            return (false, Judged::Same);
+        }
+        let Some(counts) = seen.counts.filter(|it| it.is_possible(seen.vcpus)) else {
+            self.blind = self.blind.saturating_add(1);
+            self.counts = None;
+            return (seen.counts.is_some(), Judged::Same);
+        };
+        self.blind = 0;
+        self.counts = Some(counts);
+        let judged = self.view.take(&counts, now_ns);
+        if judged != Judged::Same {
+            self.spacing_ns = *LOOKS_NS.start();
+            self.looked_ns = None;
+        }
+        if judged == Judged::Phase {
+            // What was recorded is of another load.
+            while self.chunks.len() > 1 {
+                self.chunks.pop_front();
+            }
+        }
+        (false, judged)
+    }
+
+    /// It has not been readable for a while.
+    pub(super) fn is_blind(&self) -> bool {
+        self.blind >= BLIND || self.empty_looks >= BLIND
+    }
+
+    /// When the next look is due.
+    pub(super) fn due_ns(&self, is_held: bool) -> u64 {
+        let spacing = if is_held {
+            self.spacing_ns.min(HELD_NS)
+        } else {
+            self.spacing_ns
+        };
+        self.looked_ns
+            .map_or(0, |looked_ns| looked_ns.saturating_add(spacing))
+    }
+
+    /// A look has been taken; the next one waits longer.
+    pub(super) fn looked(&mut self, chunk: Option<C>, now_ns: u64) {
+        if self.looked_ns.is_some() && self.chunks.len() >= CHUNKS {
+            self.spacing_ns = (self.spacing_ns * 2).min(*LOOKS_NS.end());
+        }
+        self.looked_ns = Some(now_ns);
+        match chunk {
+            Some(chunk) => {
+                self.empty_looks = 0;
+                self.chunks.push_back(chunk);
+            }
+            None => self.empty_looks = self.empty_looks.saturating_add(1),
+        }
+        while self.chunks.len() > CHUNKS {
+            self.chunks.pop_front();
+        }
+    }
+}

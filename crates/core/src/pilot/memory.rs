@@ -1,0 +1,82 @@
+//! What the pilot has to know after a restart.
+
+use serde::{Deserialize, Serialize};
+
+use super::errors::Errors;
+use super::input::Scope;
+use super::regret::Regret;
+use crate::kvm::Knobs;
+use crate::tune::interval::Interval;
+
+/// All of it.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Memory {
+    /// Target by target.
+    pub targets: Vec<OfTarget>,
+    /// How far predictions were off.
+    pub errors: Errors,
+}
+
+/// Of one target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OfTarget {
+    /// Which.
+    pub scope: Scope,
+    /// The setting found.
+    pub found: Knobs,
+    /// What the pilot has set, or was about to.
+    pub set: Option<Knobs>,
+    /// A trial was under way: what was in force before.
+    pub trial_from: Option<Knobs>,
+    /// What the setting kept was measured to change.
+    pub measured: Option<Interval>,
+    /// What was lost and gained so far.
+    pub regret: Regret,
+    /// How long ago it was changed, within the last hour, in nanoseconds.
+    pub changed_ago_ns: Vec<u64>,
+    /// For how long nothing is tried.
+    pub waits_ns: u64,
+    /// How often in a row a trial has failed.
+    pub failed: u32,
+    /// Somebody else has set it since: it is left alone until asked again.
+    pub hands_off: bool,
+    /// Settings proven in earlier phases.
+    pub proven: Vec<Proven>,
+}
+
+/// A setting that was proven, and for which load.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Proven {
+    /// Logarithms of the mean gap, and of halts in a second.
+    pub load: [f64; 2],
+    /// The setting.
+    pub knobs: Knobs,
+    /// What it was measured to change, as a share.
+    pub measured: Interval,
+}
+
+/// Settings that are kept of one target.
+const PROVEN: usize = 16;
+
+/// Loads that differ by less than this factor, as a logarithm, are alike: a quarter, as much as lies between two
+/// ceilings that are looked at.
+const ALIKE: f64 = 0.25;
+
+impl Proven {
+    /// Whether it was proven for such a load.
+    pub fn is_for(&self, load: [f64; 2]) -> bool {
+        self.load
+            .iter()
+            .zip(load)
+            .all(|(own, load)| (own - load).abs() <= ALIKE)
+    }
+
+    /// Adds it; what was known of such a load goes, and the oldest where there are too many.
+    pub fn keep(self, proven: &mut Vec<Self>) {
+        proven.retain(|other| !other.is_for(self.load));
+        proven.push(self);
+        if proven.len() > PROVEN {
+            proven.remove(0);
+        }
+    }
+}

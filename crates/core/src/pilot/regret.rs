@@ -1,0 +1,77 @@
+//! What the pilot's settings have cost since it started, against the setting that it found.
+
+use serde::{Deserialize, Serialize};
+
+use crate::tune::interval::Interval;
+
+/// The most that may be lost, as a share of what the setting found would have cost: what somebody who is told "at most
+/// 3 % worse" was told.
+pub const MOST: f64 = 0.03;
+
+/// Sums in nanoseconds of CPU, with latency by the goal.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Regret {
+    /// As it was.
+    pub actual_ns: f64,
+    /// As it would have been under the setting found.
+    pub found_ns: f64,
+    /// The least and the most that it would have been.
+    pub found_ends_ns: [f64; 2],
+    /// What was saved by replay where nothing was set.
+    pub would_ns: f64,
+    /// The least and the most of that.
+    pub would_ends_ns: [f64; 2],
+}
+
+impl Regret {
+    /// A time in which halts cost so much, and would have cost so many times as much under the setting found.
+    pub fn add(&mut self, cost_ns: f64, found_ratio: &Interval) {
+        self.actual_ns += cost_ns;
+        self.found_ns += cost_ns * found_ratio.value;
+        let ends = [found_ratio.low, found_ratio.high];
+        for (sum, ratio) in self.found_ends_ns.iter_mut().zip(ends) {
+            let ratio = if ratio.is_finite() { ratio } else { 1.0 };
+            *sum += cost_ns * ratio.max(0.0);
+        }
+    }
+
+    /// A time in which nothing was set and so much would have been saved.
+    pub fn would_save(&mut self, cost_ns: f64, gain: &Interval) {
+        self.would_ns += cost_ns * gain.value;
+        for (sum, share) in self.would_ends_ns.iter_mut().zip([gain.low, gain.high]) {
+            *sum += cost_ns * if share.is_finite() { share } else { 0.0 };
+        }
+    }
+
+    /// What was lost, as a share of what the setting found would have cost; below 0 is a gain.
+    pub fn share(&self) -> f64 {
+        if self.found_ns > 0.0 {
+            self.actual_ns / self.found_ns - 1.0
+        } else {
+            0.0
+        }
+    }
+
+    /// What may still be lost, in nanoseconds.
+    pub fn allowance_ns(&self) -> f64 {
+        self.found_ns * (1.0 + MOST) - self.actual_ns
+    }
+
+    /// What was saved, in nanoseconds.
+    pub fn saved_ns(&self) -> Interval {
+        Interval {
+            value: self.found_ns - self.actual_ns,
+            low: self.found_ends_ns[0] - self.actual_ns,
+            high: self.found_ends_ns[1] - self.actual_ns,
+        }
+    }
+
+    /// What would have been saved, in nanoseconds.
+    pub fn would_saved_ns(&self) -> Interval {
+        Interval {
+            value: self.would_ns,
+            low: self.would_ends_ns[0],
+            high: self.would_ends_ns[1],
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! Answers from recorded halts, by the search and the advice of [`crate::tune`].
+
+use super::evidence::{Answer, Choice, Evidence, Measured, OfVm, Question};
+use super::input::Scope;
+use crate::event::{CeilingSource, Halt};
+use crate::ids::VmIndex;
+use crate::kvm::{Arch, Knobs, Version};
+use crate::policy::{Setting, Start};
+use crate::prove::figure::Figures;
+use crate::prove::tally::tally;
+use crate::recording::Side;
+use crate::replay::calibration::SwitchCpu;
+use crate::replay::cost::Assumed;
+use crate::replay::latency::{Latencies, class_of};
+use crate::replay::sample::sleep_and_latency_ns;
+use crate::replay::session::Survey;
+use crate::replay::{Arrivals, Cost};
+use crate::tune::advice::{self, Advice, Final, Finalist, Rejected, Verdict};
+use crate::tune::candidates::CEILINGS_NS;
+use crate::tune::interval::Interval;
+use crate::tune::material::Seated;
+use crate::tune::search::{self, Aim};
+use crate::tune::stage::{self, Entry, Part};
+use crate::tune::{Alone, Gather, Keep, Material, Sums, Terms, late};
+
+/// A stretch of full facts of one VM.
+#[derive(Debug, Clone, Default)]
+pub struct Stretch {
+    /// When it began, on the clock of the halts.
+    pub began_ns: u64,
+    /// How long it was.
+    pub span_ns: u64,
+    /// The halts that ended in it.
+    pub halts: Vec<Halt>,
+}
+
+/// Answers from recorded halts.
+#[derive(Debug)]
+pub struct Replayed {
+    version: Version,
+    arch: Arch,
+    /// CPU time of a block, as calibrated.
+    switch_cpu: Option<SwitchCpu>,
+    /// Wake-up latencies as calibrated, and those of all VMs so far.
+    elsewhere: Latencies,
+    is_calibrated: bool,
+    seed: u64,
+}
+
+/// The smallest change is taken that keeps so much of the gain. What it gives up of a gain of half the cost is a tenth
+/// of the cost, no more than what predictions are off by ([`super::errors::PRIOR`]).
+const MOST_OF_GAIN: f64 = 0.8;
+
+impl Replayed {
+    /// On this kernel, with what was calibrated.
+    pub fn new(
+        (version, arch): (Version, Arch),
+        switch_cpu: Option<SwitchCpu>,
+        calibrated: Latencies,
+        seed: u64,
+    ) -> Self {
+        Self {
+            version,
+            arch,
+            switch_cpu,
+            is_calibrated: !calibrated.is_empty(),
+            elsewhere: calibrated,
+            seed,
+        }
+    }
+
+    fn elsewhere(&self) -> Option<&Latencies> {
+        (!self.elsewhere.is_empty()).then_some(&self.elsewhere)
+    }
+
+    fn switch_cpu_ns(&self, survey: &Survey) -> Option<u64> {
+        if let Some(measured) = self.switch_cpu {
+            return Some(measured.ns);
+        }
+        let shortest = survey.shortest_sleeps_ns();
+        let shortest = shortest.or_else(|| self.elsewhere.shortest_sleeps_ns())?;
+        Some(Assumed::of_shortest_sleeps(shortest).switch_cpu_ns)
+    }
+
+    fn gather(&self, vms: &[OfVm<'_, Stretch>], question: &Question) -> Option<(Material, Aim)> {
+        let (mut survey, mut gather) = (Survey::default(), Gather::new(Keep::ALL));
+        let mut weights_milli = std::collections::BTreeMap::new();
+        for (vm, of) in (0..).map(VmIndex).zip(vms) {
+            if of.weight_milli != question.weight_milli {
+                weights_milli.insert(vm, of.weight_milli);
+            }
+            for halt in placed(vm, of, question) {
+                survey.halt(&halt);
+                gather.halt(&halt);
+            }
+        }
+        let cost = Cost {
+            switch_cpu_ns: self.switch_cpu_ns(&survey)?,
+            latency_weight_milli: question.weight_milli,
+            ..Cost::FREE
+        };
+        let terms = Terms {
+            version: self.version,
+            arch: self.arch,
+            in_force: question.in_force,
+            arrivals: Arrivals::BySource,
+            elsewhere: self.elsewhere().cloned(),
+            seed: self.seed,
+            ceiling_only: matches!(question.scope, Scope::Vm(_)),
+            weights_milli,
+        };
+        let material = gather.finish(terms, survey).ok()?;
+        let polled = material.recorded_poll_cpu_percent();
+        let aim = Aim {
+            cost,
+            switch_cpu_ends_ns: self.switch_cpu.map(|measured| measured.ends_ns),
+            max_poll_cpu_percent: question.max_poll_cpu_percent,
+            possible_poll_cpu_percent: question.idle_cpu_percent.map(|idle| idle + polled),
+        };
+        (!material.seats.is_empty()).then_some((material, aim))
+    }
+}
+
+/// The halts of a VM on a time of their own, stretch behind stretch, under the ceiling in force.
+fn placed<'a>(
+    vm: VmIndex,
+    of: &'a OfVm<'_, Stretch>,
+    question: &Question,
+) -> impl Iterator<Item = Halt> + 'a {
+    let in_force = question.in_force.halt_poll_ns;
+    let source = match question.scope {
+        Scope::Vm(_) => CeilingSource::Cap,
+        Scope::Host => CeilingSource::Param,
+    };
+    let mut from_ns = 0_u64;
+    of.chunks.iter().flat_map(move |chunk| {
+        let at_ns = from_ns;
+        from_ns = from_ns.saturating_add(chunk.span_ns);
+        chunk.halts.iter().map(move |halt| Halt {
+            start_ns: at_ns.saturating_add(halt.start_ns.saturating_sub(chunk.began_ns)),
+            vm: Some(vm),
+            ceiling_ns: Some(in_force),
+            ceiling_source: source,
+            ..*halt
+        })
+    })
+}
+
+/// Sums as recorded.
+#[derive(Debug, Default)]
+struct Recorded {
+    halts: u64,
+    cost_milli: u128,
+    latency_ns: u64,
+    longest_latency_ns: u64,
+    gap_ns: u64,
+    halt_ns: u64,
+    poll_ns: u64,
+    span_ns: u64,
+}
+
+impl Recorded {
+    fn of(vms: &[OfVm<'_, Stretch>], cost: &Cost) -> Self {
+        let mut all = Self::default();
+        for of in vms {
+            let cost = Cost {
+                latency_weight_milli: of.weight_milli,
+                ..*cost
+            };
+            let span_ns = of.chunks.iter().map(|chunk| chunk.span_ns).sum();
+            all.span_ns = all.span_ns.max(span_ns);
+            for halt in of.chunks.iter().flat_map(|chunk| &chunk.halts) {
+                let latency_ns = halt.wake_latency_ns.unwrap_or(0);
+                let poll_ns = halt.poll_ns.unwrap_or(0);
+                all.halts += 1;
+                all.cost_milli += cost.milli(poll_ns, u64::from(halt.waited), latency_ns);
+                all.latency_ns = all.latency_ns.saturating_add(latency_ns);
+                all.longest_latency_ns = all.longest_latency_ns.max(latency_ns);
+                let gap_ns = halt.halt_ns.saturating_sub(latency_ns);
+                all.gap_ns = all.gap_ns.saturating_add(gap_ns);
+                all.halt_ns = all.halt_ns.saturating_add(halt.halt_ns);
+                all.poll_ns = all.poll_ns.saturating_add(poll_ns);
+            }
+        }
+        all
+    }
+
+    fn per_halt(&self, ns: f64) -> f64 {
+        ns / self.halts.max(1) as f64
+    }
+
+    fn per_s(&self, ns: f64) -> f64 {
+        ns * 1e9 / self.span_ns.max(1) as f64
+    }
+
+    /// The most that a ceiling can cost more than what was recorded, in a second: all of it polled and nothing met, or
+    /// every halt a sleep that wakes as late as the latest, and twice as late as was calibrated.
+    fn worst_ns_per_s(&self, material: &Material, to: Knobs, cost: &Cost) -> f64 {
+        let halts_per_s = self.per_s(self.halts as f64);
+        let most_polled =
+            (self.per_s(self.halt_ns as f64)).min(halts_per_s * f64::from(to.halt_poll_ns));
+        let classes = 0..=class_of(u64::MAX);
+        let calibrated = material
+            .seats
+            .iter()
+            .flat_map(|seated| classes.clone().map(|class| seated.table.median(class)));
+        let latency_ns = late::TIMES * calibrated.max().unwrap_or(0);
+        let sleep_ns = cost.break_even_ns(latency_ns.max(self.longest_latency_ns));
+        let now = self.per_s(self.cost_milli as f64 / 1e3);
+        (most_polled + halts_per_s * sleep_ns as f64 - now).max(0.0)
+    }
+}
+
+/// Of all blocks that judge, the sums under a setting, from the start that is given.
+fn blocks(material: &Material, entry: Entry) -> Vec<Sums> {
+    let seats: Vec<&Seated> = material.seats.iter().collect();
+    let played = stage::play(material, &seats, &[entry], Part::Whole, "pilot", &Alone);
+    let mut parts = played.into_iter().next().unwrap_or_default();
+    if !parts.is_empty() {
+        parts.remove(0);
+    }
+    parts
+}
+
+/// The same from both starts: first the cheaper, then the dearer.
+fn both(material: &Material, knobs: Knobs, aim: &Aim) -> [Vec<Sums>; 2] {
+    let from = |start| {
+        blocks(
+            material,
+            Entry {
+                start,
+                ..Entry::new(knobs)
+            },
+        )
+    };
+    let [zero, ceiling] = [from(Start::Zero), from(Start::Ceiling)];
+    let milli = |blocks: &[Sums]| Sums::total(blocks).milli(&aim.cost);
+    if milli(&zero) <= milli(&ceiling) {
+        [zero, ceiling]
+    } else {
+        [ceiling, zero]
+    }
+}
+
+/// What the setting found would cost, as a multiple of what is in force: from the cheaper of both starts.
+fn found_ratio(material: &Material, of: &Final, question: &Question, aim: &Aim) -> Interval {
+    let one = |value| Interval {
+        value,
+        low: value,
+        high: value,
+    };
+    if question.found == question.in_force {
+        return one(1.0);
+    }
+    let [cheaper, _] = both(material, question.found, aim);
+    let share = advice::compare(material, &cheaper, of.in_force.blocks(), aim).cost_share;
+    Interval {
+        value: 1.0 + share.value,
+        low: 1.0 + share.low,
+        high: 1.0 + share.high,
+    }
+}
+
+/// The setting that is nearest to what is in force and keeps most of what the advised one gains, with its blocks from
+/// the dearer of both starts.
+fn nearest(
+    material: &Material,
+    of: &Final,
+    advice: &Advice,
+    question: &Question,
+) -> Option<(Knobs, Vec<Sums>)> {
+    let choice = to_prove(of, advice)?;
+    let aim = &advice.goal.aim;
+    let in_force = question.in_force.halt_poll_ns;
+    let to = choice.knobs.halt_poll_ns;
+    let gain_of = |blocks: &[Sums]| Sums::total(blocks).gain_on(&of.in_force.judged(), &aim.cost);
+    let wanted = MOST_OF_GAIN * gain_of(choice.blocks());
+    let mut between: Vec<u32> = CEILINGS_NS
+        .into_iter()
+        .filter(|ns| (in_force.min(to) + 1..in_force.max(to)).contains(ns))
+        .collect();
+    between.sort_by_key(|ns| ns.abs_diff(in_force));
+    if matches!(question.scope, Scope::Host) {
+        // Other parameters changed with it: what lies between is no smaller change.
+        between.clear();
+    }
+    let near = between.into_iter().find_map(|halt_poll_ns| {
+        let knobs = Knobs {
+            halt_poll_ns,
+            ..choice.knobs
+        };
+        let [_, dearer] = both(material, knobs, aim);
+        (gain_of(&dearer) >= wanted).then_some((knobs, dearer))
+    });
+    near.or_else(|| Some((choice.knobs, choice.blocks().to_vec())))
+}
+
+/// What is advised; where that hangs on a calibration alone, what would be better by it. `tune` says to prove that
+/// first, and a trial does.
+fn to_prove<'a>(of: &'a Final, advice: &'a Advice) -> Option<&'a Finalist> {
+    if advice.verdict.changes() {
+        return advice.choice.as_ref();
+    }
+    let hangs =
+        |why: &Rejected| matches!(why, Rejected::Calibrated(..) | Rejected::WithinError(..));
+    let mut rejected = advice.rejected.iter().filter(|(_, why)| hangs(why));
+    let (knobs, _) = rejected
+        .next()
+        .filter(|_| advice.verdict == Verdict::Unproven)?;
+    of.others.iter().find(|finalist| finalist.knobs == *knobs)
+}
+
+fn choice(
+    material: &Material,
+    of: &Final,
+    advice: &Advice,
+    question: &Question,
+    recorded: &Recorded,
+) -> Option<Choice> {
+    let (knobs, blocks) = nearest(material, of, advice, question)?;
+    if knobs.halt_poll_ns > question.max_ceiling_ns {
+        return None;
+    }
+    let aim = &advice.goal.aim;
+    let against = advice::compare(material, &blocks, of.in_force.blocks(), aim);
+    let share = against.cost_share;
+    Some(Choice {
+        knobs,
+        gain: Interval {
+            value: -share.value,
+            low: -share.high,
+            high: -share.low,
+        },
+        poll_cpu_percent: material.judged_wall.poll_cpu_percent(&Sums::total(&blocks)),
+        more_poll_cpu_percent: against.poll_cpu_percent.value,
+        worst_ns_per_s: recorded.worst_ns_per_s(material, knobs, &aim.cost),
+    })
+}
+
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Change => "a better setting was found",
+        Verdict::ObeyLimit => "polling is over its limit",
+        Verdict::AlreadyBest => "no setting is better",
+        Verdict::NotSignificant => "no setting is certainly better",
+        Verdict::TooSmall => "the best setting gains too little",
+        Verdict::TooShort => "too few halts were recorded",
+        Verdict::NoPolling => "this kernel does not poll",
+        Verdict::AllRejected => "no better setting is certain enough",
+        Verdict::Unproven => "what is better by the calibration is to be tried",
+    }
+}
+
+impl Evidence for Replayed {
+    type Chunk = Stretch;
+
+    fn learn(&mut self, chunk: &Stretch) {
+        // What was calibrated is not mixed with what other VMs slept.
+        if self.is_calibrated {
+            return;
+        }
+        let undisturbed = chunk.halts.iter().filter(|halt| !halt.poll_cut);
+        for (slept_ns, latency_ns) in undisturbed.filter_map(sleep_and_latency_ns) {
+            self.elsewhere.add(slept_ns, latency_ns);
+        }
+    }
+
+    fn size(chunk: &Stretch) -> usize {
+        chunk.halts.len()
+    }
+
+    fn weigh(&mut self, vms: &[OfVm<'_, Stretch>], question: &Question) -> Option<Answer> {
+        let (material, aim) = self.gather(vms, question)?;
+        let recorded = Recorded::of(vms, &aim.cost);
+        let found = search::search(&material, &[aim], &Alone);
+        let of = advice::play_final(&material, &found, &[aim], &Alone);
+        let goal = advice::Goal {
+            name: String::new(),
+            aim,
+        };
+        let advice = advice::advise(&material, &of, &goal);
+        Some(Answer {
+            cost: aim.cost,
+            cost_per_halt_ns: recorded.per_halt(recorded.cost_milli as f64 / 1e3),
+            halts_per_s: recorded.per_s(recorded.halts as f64),
+            latency_mean_ns: recorded.per_halt(recorded.latency_ns as f64),
+            gap_mean_ns: recorded.per_halt(recorded.gap_ns as f64),
+            found_ratio: found_ratio(&material, &of, question, &aim),
+            choice: choice(&material, &of, &advice, question, &recorded),
+            verdict: word(advice.verdict),
+        })
+    }
+
+    fn measure(
+        &mut self,
+        vms: &[OfVm<'_, Stretch>],
+        other: Knobs,
+        cost: &Cost,
+    ) -> Option<Measured> {
+        let place = |(vm, of): (VmIndex, &OfVm<'_, Stretch>)| {
+            let halts = of.chunks.iter().flat_map(|chunk| &chunk.halts);
+            halts
+                .map(|halt| Halt {
+                    vm: Some(vm),
+                    ..*halt
+                })
+                .collect::<Vec<_>>()
+        };
+        let halts: Vec<Halt> = (0..).map(VmIndex).zip(vms).flat_map(place).collect();
+        let setting = |_: &Halt| Setting {
+            version: self.version,
+            side: Side::Host,
+            arch: self.arch,
+            knobs: other,
+            ceiling_ns: other.halt_poll_ns,
+            break_even_ns: 0,
+            seed: self.seed,
+            start: Start::Zero,
+        };
+        let kvm = "kvm".parse().ok()?;
+        let tally = tally(&halts, &kvm, self.elsewhere(), setting).ok()?;
+        let figures = |of| Figures::of(of, tally.vcpus, cost);
+        Some(Measured {
+            figures: figures(&tally.recorded),
+            predicted: tally
+                .predicted
+                .as_ref()
+                .map(|played| figures(&played.from_zero)),
+            halts: tally.recorded.halts,
+            cost_ns: tally.recorded.cost_ns(cost),
+        })
+    }
+}

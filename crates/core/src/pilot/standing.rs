@@ -1,0 +1,151 @@
+//! Where the pilot stands, for whoever shows it.
+
+use std::collections::BTreeMap;
+
+use super::decision::Kind;
+use super::engine::Pilot;
+use super::errors::Errors;
+use super::evidence::Evidence;
+use super::goals::Goal;
+use super::guards::Standing as GuardStanding;
+use super::input::{Counts, Scope};
+use super::unit::{State, Unit};
+use crate::ids::VmKey;
+use crate::tune::interval::Interval;
+
+/// Where it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Standing {
+    /// VM by VM.
+    pub vms: Vec<OfVm>,
+    /// The guards.
+    pub guards: Vec<GuardStanding>,
+    /// Decisions by kind.
+    pub decided: BTreeMap<Kind, u64>,
+    /// Changes that were refused or failed.
+    pub failed: u64,
+    /// Readings that could not be true.
+    pub dropped: u64,
+    /// Halts that are held.
+    pub halts_held: usize,
+    /// How far predictions were off.
+    pub errors: Errors,
+}
+
+/// Where it stands with a VM.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OfVm {
+    /// Which.
+    pub key: VmKey,
+    /// Its name.
+    pub name: String,
+    /// Its vCPUs.
+    pub vcpus: u64,
+    /// Its goal; `None`: it is left alone.
+    pub goal: Option<Goal>,
+    /// What is set for it.
+    pub scope: Option<Scope>,
+    /// In a word.
+    pub state: &'static str,
+    /// For how long.
+    pub for_ns: u64,
+    /// Why.
+    pub why: String,
+    /// The ceiling in force, in nanoseconds.
+    pub ceiling_ns: Option<u32>,
+    /// The ceiling found.
+    pub found_ns: Option<u32>,
+    /// Where it only observes: the ceiling that it would set.
+    pub would_set_ns: Option<u32>,
+    /// Change of the cost of a halt, as a share, as predicted.
+    pub predicted: Option<Interval>,
+    /// As measured.
+    pub measured: Option<Interval>,
+    /// What was saved, or would have been, in nanoseconds.
+    pub saved_ns: Option<Interval>,
+    /// What was lost, as a share.
+    pub regret: Option<f64>,
+    /// The last counts.
+    pub counts: Option<Counts>,
+    /// Mean wake-up latency of a halt at the last look.
+    pub latency_mean_ns: Option<f64>,
+    /// How long the phase has lasted.
+    pub phase_ns: u64,
+}
+
+/// A gain as a change of the cost.
+fn change(gain: Interval) -> Interval {
+    Interval {
+        value: -gain.value,
+        low: -gain.high,
+        high: -gain.low,
+    }
+}
+
+impl<E: Evidence> Pilot<E> {
+    /// Where it stands.
+    pub fn standing(&self) -> Standing {
+        let held = self.members().values().flat_map(|member| &member.chunks);
+        Standing {
+            vms: self
+                .members()
+                .keys()
+                .filter_map(|vm| self.of_vm(*vm))
+                .collect(),
+            guards: self.guards().to_vec(),
+            decided: self.decided().clone(),
+            failed: self.failed(),
+            dropped: self.dropped(),
+            halts_held: held.map(E::size).sum(),
+            errors: self.errors().clone(),
+        }
+    }
+
+    fn of_vm(&self, vm: VmKey) -> Option<OfVm> {
+        let member = self.members().get(&vm)?;
+        let seen = &member.seen;
+        let unit = self
+            .units()
+            .values()
+            .find(|unit| unit.members.contains(&vm));
+        let param = self.seen().host.knobs.map(|knobs| knobs.halt_poll_ns);
+        let (state, why) = match unit {
+            _ if member.is_blind() => ("no-data", "it can no longer be read".to_owned()),
+            Some(unit) => (unit.state.as_str(), unit.why.clone()),
+            None if seen.goal.is_none() => {
+                ("excluded", "the configuration leaves it alone".to_owned())
+            }
+            None if seen.polls_itself => ("excluded", "its guest polls by itself".to_owned()),
+            None => ("not-settable", "its ceiling cannot be set".to_owned()),
+        };
+        let acts = |unit: &&Unit| unit.would.is_none();
+        Some(OfVm {
+            key: vm,
+            name: seen.name.clone(),
+            vcpus: seen.vcpus,
+            goal: seen.goal.clone(),
+            scope: unit.map(|unit| unit.scope),
+            state,
+            for_ns: unit.map_or(0, |unit| self.now_ns().saturating_sub(unit.since_ns)),
+            why,
+            ceiling_ns: seen.ceiling.in_force(param),
+            found_ns: unit.map(|unit| unit.found.halt_poll_ns),
+            would_set_ns: unit.and_then(|unit| Some(unit.would?.halt_poll_ns)),
+            predicted: unit.and_then(|unit| unit.predicted.map(change)),
+            measured: unit
+                .filter(|unit| matches!(unit.state, State::Kept))
+                .and_then(|unit| unit.measured),
+            saved_ns: unit.map(|unit| {
+                if acts(&unit) && unit.regret.would_ns == 0.0 {
+                    unit.regret.saved_ns()
+                } else {
+                    unit.regret.would_saved_ns()
+                }
+            }),
+            regret: unit.map(|unit| unit.regret.share()),
+            counts: member.counts,
+            latency_mean_ns: unit.and_then(|unit| Some(unit.answer.as_ref()?.latency_mean_ns)),
+            phase_ns: member.view.age_ns(self.now_ns()),
+        })
+    }
+}

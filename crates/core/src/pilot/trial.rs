@@ -1,0 +1,198 @@
+//! A setting tried in drawn periods, as `prove` does: on one target, with rounds of three periods each, one under the
+//! setting tried and two under the one before.
+
+use super::evidence::{Choice, Measured};
+use crate::kvm::Knobs;
+use crate::prove::compare::{Comparison, Round, Verdict};
+use crate::prove::figure::Figure;
+use crate::prove::predict::{Pair, Prediction};
+use crate::prove::rank::FEWEST;
+use crate::prove::schedule::{Block, draw};
+use crate::replay::Cost;
+use crate::tune::advice::LEAST_GAIN;
+use crate::tune::interval::Interval;
+
+/// Rounds after which the first look is taken, and after which there is no more. Two looks of 95 % make one of 91 % at
+/// the least; what is kept is looked at for as long as it is kept.
+const LOOKS: [usize; 2] = [FEWEST, 2 * FEWEST];
+
+/// Rounds that are drawn.
+const ROUNDS: u32 = 12;
+
+const _: () = assert!(
+    ROUNDS as usize == LOOKS[1],
+    "as many rounds are drawn as there are"
+);
+
+/// Halts that a period is to hold: a mean of so many that differ by as much as they are long is off by 3 %.
+const HALTS: f64 = 1_000.0;
+
+/// Lengths of a period: the window adapts within milliseconds, and ten seconds are what counts are taken over.
+const LENGTH_NS: std::ops::RangeInclusive<u64> = 1_000_000_000..=10_000_000_000;
+
+/// How long a period is for so many halts in a second.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "clamped"
+)]
+pub(super) fn length_ns(halts_per_s: f64) -> u64 {
+    let ns = HALTS * 1e9 / halts_per_s.max(1.0);
+    (ns as u64).clamp(*LENGTH_NS.start(), *LENGTH_NS.end())
+}
+
+/// How long it takes where the first look decides.
+pub(super) fn usual_ns(length_ns: u64) -> u64 {
+    length_ns * (LOOKS[0] * Block::ALL.len()) as u64
+}
+
+/// A trial under way.
+#[derive(Debug, Clone)]
+pub(super) struct Trial {
+    pub(super) from: Knobs,
+    pub(super) choice: Choice,
+    pub(super) cost: Cost,
+    pub(super) length_ns: u64,
+    orders: Vec<[Block; 3]>,
+    rounds: Vec<[Option<Measured>; 3]>,
+    at: usize,
+}
+
+/// What comes next.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Next {
+    /// Another period.
+    Period,
+    /// The measurement agrees.
+    Keep(Outcome),
+    /// It does not, and why.
+    Back(Option<Outcome>, &'static str),
+}
+
+/// What a trial measured.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Outcome {
+    /// Change of the cost of a halt, as a share.
+    pub(super) measured: Interval,
+    /// Predicted less measured change, as a share, where something was predicted.
+    pub(super) error: Option<f64>,
+}
+
+impl Trial {
+    pub(super) fn new(
+        from: Knobs,
+        choice: Choice,
+        cost: Cost,
+        halts_per_s: f64,
+        seed: u64,
+    ) -> Self {
+        Self {
+            from,
+            choice,
+            cost,
+            length_ns: length_ns(halts_per_s),
+            orders: draw(seed, ROUNDS),
+            rounds: Vec::new(),
+            at: 0,
+        }
+    }
+
+    /// The period that is under way.
+    pub(super) fn block(&self) -> Option<Block> {
+        let places = Block::ALL.len();
+        self.orders
+            .get(self.at / places)
+            .map(|order| order[self.at % places])
+    }
+
+    /// The setting that this period wants.
+    pub(super) fn wanted(&self) -> Knobs {
+        match self.block() {
+            Some(Block::B) => self.choice.knobs,
+            _ => self.from,
+        }
+    }
+
+    /// The one that it does not.
+    pub(super) fn other(&self) -> Knobs {
+        match self.block() {
+            Some(Block::B) => self.from,
+            _ => self.choice.knobs,
+        }
+    }
+
+    /// Mean cost of a halt under the setting before, so far, in nanoseconds.
+    pub(super) fn before_per_halt_ns(&self) -> Option<f64> {
+        let (mut halts, mut cost_ns) = (0, 0.0);
+        for round in &self.rounds {
+            for block in [Block::A, Block::Control] {
+                if let Some(measured) = &round[block as usize] {
+                    halts += measured.halts;
+                    cost_ns += measured.cost_ns;
+                }
+            }
+        }
+        (halts > 0).then(|| cost_ns / halts as f64)
+    }
+
+    /// Takes the period's measurement, and says what is next.
+    pub(super) fn take(&mut self, measured: &Measured) -> Next {
+        let Some(block) = self.block() else {
+            return self.look();
+        };
+        if self.at.is_multiple_of(Block::ALL.len()) {
+            self.rounds.push([None; 3]);
+        }
+        if let Some(round) = self.rounds.last_mut() {
+            round[block as usize] = Some(*measured);
+        }
+        self.at += 1;
+        if self.at.is_multiple_of(Block::ALL.len()) && LOOKS.contains(&self.rounds.len()) {
+            return self.look();
+        }
+        Next::Period
+    }
+
+    fn look(&self) -> Next {
+        let Some((verdict, outcome)) = self.outcome() else {
+            return Next::Back(None, "the periods held no halts");
+        };
+        match verdict {
+            Verdict::Better => Next::Keep(outcome),
+            Verdict::Worse => Next::Back(Some(outcome), "it costs more"),
+            _ if self.rounds.len() < LOOKS[1] => Next::Period,
+            Verdict::NoDifference { .. } => Next::Back(Some(outcome), "no difference was measured"),
+            _ => Next::Back(Some(outcome), "the host was too noisy to measure the gain"),
+        }
+    }
+
+    fn outcome(&self) -> Option<(Verdict, Outcome)> {
+        let figures =
+            |measured: &Option<Measured>| measured.map(|it| it.figures).unwrap_or_default();
+        let rounds = self.rounds.iter().map(|[a, b, control]| Round {
+            a: figures(a),
+            b: figures(b),
+            control: figures(control),
+        });
+        let rounds: Vec<Round> = rounds.collect();
+        let comparison = Comparison::of(Figure::Cost, &rounds)?;
+        let share = |of: f64| comparison.share_of_a(of);
+        let measured = Interval {
+            value: share(comparison.effect.estimate)?,
+            low: share(comparison.effect.low)?,
+            high: share(comparison.effect.high)?,
+        };
+        // B as replayed from A.
+        let pairs = self.rounds.iter().filter_map(|[a, b, _]| {
+            Some(Pair {
+                from: a.as_ref()?.figures,
+                predicted: a.as_ref()?.predicted?,
+                measured: b.as_ref()?.figures,
+            })
+        });
+        let prediction = Prediction::of(&comparison, &pairs.collect::<Vec<_>>());
+        let error = prediction.and_then(|it| share(it.error.estimate));
+        let outcome = Outcome { measured, error };
+        Some((comparison.verdict(LEAST_GAIN), outcome))
+    }
+}

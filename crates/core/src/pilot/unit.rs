@@ -1,0 +1,213 @@
+//! One target, what is in force there, and where it stands.
+
+use std::collections::VecDeque;
+
+use super::evidence::Answer;
+use super::input::{Held, Scope};
+use super::memory::{OfTarget, Proven};
+use super::regret::Regret;
+use super::trial::Trial;
+use crate::ids::VmKey;
+use crate::kvm::Knobs;
+use crate::tune::interval::Interval;
+
+/// Where a target stands.
+#[derive(Debug, Clone)]
+pub(super) enum State {
+    /// Looked at, as it was found.
+    Watching,
+    /// A setting is tried.
+    Trial(Box<Trial>),
+    /// A setting is kept.
+    Kept,
+    /// What was found is restored, or is to be; nothing is tried for a while.
+    BackOff,
+    /// Somebody else set it.
+    HandsOff,
+}
+
+impl State {
+    pub(super) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Watching => "watching",
+            Self::Trial(_) => "trial",
+            Self::Kept => "kept",
+            Self::BackOff => "back-off",
+            Self::HandsOff => "hands-off",
+        }
+    }
+}
+
+/// Nothing is tried for ten times as long as a failed trial took, so that no more than a tenth of the time goes into
+/// trials that fail; each further one doubles that, up to a day.
+const BACK_OFF: u64 = 10;
+const LONGEST_NS: u64 = 86_400_000_000_000;
+
+/// Changes of one target in an hour, at most: four trials of 24 to 36 periods. Each is a write of the journal that is
+/// flushed to the disk.
+const CHANGES: usize = 120;
+const HOUR_NS: u64 = 3_600_000_000_000;
+
+/// One target.
+#[derive(Debug)]
+pub(super) struct Unit {
+    pub(super) scope: Scope,
+    pub(super) members: Vec<VmKey>,
+    pub(super) found: Knobs,
+    /// What the pilot has set; `None`: nothing, or nothing any more.
+    pub(super) set: Option<Knobs>,
+    pub(super) state: State,
+    pub(super) since_ns: u64,
+    pub(super) why: String,
+    pub(super) answer: Option<Answer>,
+    pub(super) predicted: Option<Interval>,
+    pub(super) measured: Option<Interval>,
+    pub(super) would: Option<Knobs>,
+    pub(super) regret: Regret,
+    pub(super) failed: u32,
+    pub(super) not_before_ns: u64,
+    pub(super) proven: Vec<Proven>,
+    changes: VecDeque<u64>,
+    /// There is something new to consider.
+    pub(super) is_new: bool,
+    /// A setting that is to be restored, until it is.
+    pub(super) owed: Option<Knobs>,
+    /// What was read last.
+    pub(super) now: Knobs,
+    /// It was a VM without a ceiling of its own when it was read last and nothing was set.
+    pub(super) followed: bool,
+}
+
+impl Unit {
+    pub(super) fn new(scope: Scope, found: Knobs, now_ns: u64) -> Self {
+        Self {
+            scope,
+            members: Vec::new(),
+            found,
+            set: None,
+            state: State::Watching,
+            since_ns: now_ns,
+            why: "it has not been looked at yet".to_owned(),
+            answer: None,
+            predicted: None,
+            measured: None,
+            would: None,
+            regret: Regret::default(),
+            failed: 0,
+            not_before_ns: 0,
+            proven: Vec::new(),
+            changes: VecDeque::new(),
+            is_new: false,
+            owed: None,
+            now: found,
+            followed: false,
+        }
+    }
+
+    /// As an earlier run left it, and as the journal has it; `now` is in force. Gives the setting to restore, where a
+    /// trial was under way, or where nobody knows why ours is in force.
+    pub(super) fn adopt(
+        &mut self,
+        memory: Option<&OfTarget>,
+        held: Option<Held<Knobs>>,
+        now: Knobs,
+    ) -> Option<Knobs> {
+        if let Some(held) = held {
+            self.found = held.before;
+        }
+        let ours = held.map(|held| held.ours);
+        let Some(of) = memory else {
+            // Ours, and nobody knows why.
+            let is_ours = ours == Some(now) && now != self.found;
+            self.set = ours.filter(|_| is_ours);
+            return is_ours.then_some(self.found);
+        };
+        (self.found, self.regret, self.failed) = (of.found, of.regret, of.failed);
+        (self.measured, self.proven) = (of.measured, of.proven.clone());
+        let ago = of.changed_ago_ns.iter();
+        self.changes = ago.map(|ago| self.since_ns.saturating_sub(*ago)).collect();
+        self.not_before_ns = self.since_ns.saturating_add(of.waits_ns);
+        if of.hands_off {
+            self.state = State::HandsOff;
+            "it was modified externally".clone_into(&mut self.why);
+            return None;
+        }
+        let known = [of.set, ours, Some(of.found), of.trial_from];
+        if !known.contains(&Some(now)) {
+            self.set = of.set;
+            return None;
+        }
+        self.set = (now != of.found).then_some(now);
+        match of.trial_from {
+            Some(from) => (from != now).then_some(from),
+            None if self.set.is_some() && of.measured.is_some() && of.set == Some(now) => {
+                self.state = State::Kept;
+                "kept by an earlier run".clone_into(&mut self.why);
+                None
+            }
+            None => self.set.map(|_| of.found),
+        }
+    }
+
+    pub(super) fn memory(&self, now_ns: u64) -> OfTarget {
+        let ago = |at: &u64| now_ns.saturating_sub(*at);
+        let within = |ago: &u64| *ago < HOUR_NS;
+        OfTarget {
+            scope: self.scope,
+            found: self.found,
+            set: self.set,
+            trial_from: match &self.state {
+                State::Trial(trial) => Some(trial.from),
+                _ => None,
+            },
+            measured: self.measured,
+            regret: self.regret,
+            changed_ago_ns: self.changes.iter().map(ago).filter(within).collect(),
+            waits_ns: self.not_before_ns.saturating_sub(now_ns),
+            failed: self.failed,
+            hands_off: matches!(self.state, State::HandsOff),
+            proven: self.proven.clone(),
+        }
+    }
+
+    /// What is in force, as far as the pilot has to do with it.
+    pub(super) fn in_force(&self) -> Knobs {
+        self.set.unwrap_or(self.found)
+    }
+
+    pub(super) fn become_(&mut self, state: State, why: impl Into<String>, now_ns: u64) {
+        self.state = state;
+        self.why = why.into();
+        self.since_ns = now_ns;
+    }
+
+    /// Backs off, for longer each time.
+    pub(super) fn back_off(&mut self, trial_ns: u64, why: impl Into<String>, now_ns: u64) {
+        let doubled = 1_u64.checked_shl(self.failed.min(32)).unwrap_or(u64::MAX);
+        let ns = trial_ns.saturating_mul(BACK_OFF).saturating_mul(doubled);
+        self.not_before_ns = now_ns.saturating_add(ns.min(LONGEST_NS));
+        self.failed = self.failed.saturating_add(1);
+        self.become_(State::BackOff, why, now_ns);
+    }
+
+    /// Notes a change.
+    pub(super) fn changed(&mut self, now_ns: u64) {
+        self.changes.push_back(now_ns);
+        while self.changes.len() > CHANGES {
+            self.changes.pop_front();
+        }
+    }
+
+    /// Whether so many more changes within the next hour are within the limit.
+    pub(super) fn may_change(&self, more: usize, now_ns: u64) -> bool {
+        let last = |at: &&u64| now_ns.saturating_sub(**at) < HOUR_NS;
+        self.changes.iter().filter(last).count() + more <= CHANGES
+    }
+
+    pub(super) fn trial(&self) -> Option<&Trial> {
+        match &self.state {
+            State::Trial(trial) => Some(trial),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The pilot in simulated fleets: whatever happens, no guard is broken, nothing is set that the journal does not know,
+//! `undo` restores everything, regret stays within its bound, and no setting goes back and forth.
+//!
+//! A world that breaks a law prints its seed: `HALTWISE_SEED=N cargo test -p haltwise-core --test pilot` runs it alone.
+//! `HALTWISE_DAYS=N` runs so many days instead of the few of the gate.
+
+#![expect(
+    clippy::print_stdout,
+    reason = "the figures of a run are what it is for"
+)]
+#![allow(
+    clippy::unwrap_used,
+    reason = "helpers of tests, outside of test functions"
+)]
+
+mod journal;
+mod law;
+mod model;
+mod world;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use haltwise_core::pilot::decision::Kind;
+
+use self::world::World;
+
+/// Days of one world.
+const DAYS: u64 = 5;
+
+/// Days in the gate.
+const GATE: u64 = 100;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap())
+}
+
+#[test]
+fn whatever_happens_the_laws_hold() {
+    let days = number("HALTWISE_DAYS").unwrap_or(GATE);
+    let seeds = match number("HALTWISE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 1..1 + days.div_ceil(DAYS),
+    };
+    let (mut kept, mut tried, mut lives, mut lost) = (0, 0, 0, 0.0_f64);
+    let (mut actual, mut found) = (0.0, 0.0);
+    for seed in seeds {
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            let mut world = World::new(seed);
+            (0..DAYS).for_each(|_| world.day());
+            world.end();
+            world
+        }));
+        let Ok(world) = ran else {
+            panic!("HALTWISE_SEED={seed} repeats it");
+        };
+        kept += world.count(Kind::Keep) + world.count(Kind::Again);
+        tried += world.count(Kind::Try);
+        lives += world.lives;
+        lost = lost.max(world.laws.largest_loss);
+        (actual, found) = (actual + world.laws.actual, found + world.laws.found);
+    }
+    println!(
+        "{days} days, {lives} lives of the daemon: {tried} trials, {kept} kept; cost {:.1} % less than as found; the \
+         largest loss of a VM {:.1} %",
+        100.0 * (1.0 - actual / found),
+        100.0 * lost
+    );
+    assert!(kept > 0 && actual < found, "it is of use");
+}
