@@ -13,6 +13,7 @@ mod loads;
 mod loss;
 mod overhead;
 mod page;
+mod pilot;
 mod prediction;
 mod preload;
 mod run;
@@ -42,6 +43,8 @@ pub(crate) enum Bench {
     Experiments(experiments::Args),
     /// What ceilings of single VMs save over one setting, predicted and measured
     Ceilings(ceilings::Args),
+    /// What the pilot does to VMs whose loads change, and in the published case
+    Pilot(pilot::Args),
     /// What the preloaded library costs on the way of `KVM_RUN`
     Preload(preload::Args),
     /// How fast the page of `report --html` is in a browser
@@ -61,6 +64,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Exits(args) => exits::run(args),
         Bench::Experiments(args) => experiments::run(args),
         Bench::Ceilings(args) => ceilings::run(args),
+        Bench::Pilot(args) => pilot::run(args),
         Bench::Preload(args) => preload::run(args),
         Bench::Page(args) => page::run(args),
         Bench::Loss(args) => loss::run(args),

@@ -1,0 +1,133 @@
+//! What the pilot does to VMs of the lab, which can be given ceilings.
+//!
+//! [`published`] is the case that was published: two vCPUs woken each 125 us polled for all of their time. [`phases`]
+//! are four VMs whose loads change, under the kernel's default, under static ceilings, and under the pilot.
+
+mod phases;
+mod published;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+
+use super::kept::{Figures, Kept};
+use super::run::{Programs, bench};
+use crate::say;
+
+/// Options of this benchmark.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Rounds of the published case
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// Seconds of the published case
+    #[arg(long, default_value_t = 75)]
+    seconds: u64,
+    /// Seconds of each phase; 0 leaves the phases out
+    #[arg(long, default_value_t = 60)]
+    phase: u64,
+    /// Do not keep the figures under measurements/
+    #[arg(long)]
+    discard: bool,
+}
+
+const COLUMNS: [&str; 6] = ["part", "arm", "round", "vm", "figure", "value"];
+
+/// A child that ends with this.
+struct Ends(Child);
+
+impl Ends {
+    fn start(command: &mut Command) -> Result<Self> {
+        let child = command.stdout(Stdio::null()).spawn();
+        Ok(Self(child.with_context(|| format!("start {command:?}"))?))
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.id()
+    }
+}
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        // One that has ended has nothing to be killed.
+        let _killed = self.0.kill();
+        let _ended = self.0.wait();
+    }
+}
+
+/// What a block costs here, as `haltwise calibrate` measures it.
+struct Calibrated {
+    path: PathBuf,
+    switch_cpu_ns: f64,
+}
+
+impl Calibrated {
+    fn new(programs: &Programs, folder: &Path) -> Result<Self> {
+        let path = folder.join("calibration.json");
+        let output = Command::new(&programs.haltwise)
+            .args(["calibrate", "--json"])
+            .output()?;
+        std::fs::write(&path, &output.stdout)?;
+        let told: Value = serde_json::from_slice(&output.stdout).context("read the calibration")?;
+        let switch = told["switch_cpu_ns"]["median"].as_f64();
+        Ok(Self {
+            path,
+            switch_cpu_ns: switch.context("the CPU time of a block could not be measured here")?,
+        })
+    }
+}
+
+/// One row of raw figures.
+fn row(part: &str, arm: &str, round: usize, vm: &str, figure: &str, value: f64) -> Vec<String> {
+    let round = round.to_string();
+    let value = format!("{value:.3}");
+    [part, arm, &round, vm, figure, &value]
+        .map(str::to_owned)
+        .to_vec()
+}
+
+/// How many other tasks want the CPUs, as the kernel has it.
+fn load_average() -> f64 {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let first = text.split_ascii_whitespace().next();
+    first
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(f64::NAN)
+}
+
+fn wait(seconds: u64) {
+    std::thread::sleep(Duration::from_secs(seconds));
+}
+
+/// Measures.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    bench(args.discard, |programs| {
+        let folder = tempfile::tempdir().context("create a folder for the captures")?;
+        say::step("calibrate");
+        let calibrated = Calibrated::new(programs, folder.path())?;
+        let mut figures = Figures::new(format!(
+            "a block costs {:.0} ns; load average at the start {:.1}: whatever else runs takes the CPUs on which VMs \
+             would poll\n",
+            calibrated.switch_cpu_ns,
+            load_average()
+        ));
+        published::measure(programs, args, &calibrated, &mut figures)?;
+        if args.phase > 0 {
+            phases::measure(programs, args, &calibrated, folder.path(), &mut figures)?;
+        }
+        Ok(Kept {
+            name: "pilot",
+            method: "The pilot on VMs of the lab. Published: two vCPUs that are woken each 125 us +-10 %, under the \
+                     default ceiling, goal density: CPU time of the VM and polling before the pilot acts and in the \
+                     last 12 s, and what it predicted and measured. Phases: four VMs with phases (idle, ticking, \
+                     request and response at 15, 50 and 150 us, bulk), each shifted by one; what their halts cost \
+                     (goal balanced) under the default, under static ceilings, and under the pilot; from these, the \
+                     best static ceiling, the best for each VM, and the best for each VM and phase.",
+            columns: &COLUMNS,
+            figures,
+        })
+    })
+}
