@@ -238,7 +238,7 @@ impl Collector {
         if self.chance(4) {
             facts.idle_states.push(IdleState {
                 time_ns,
-                entries: self.number(1_000),
+                entries: u64::from(self.number(1_000)),
                 ..IdleState::default()
             });
         }
