@@ -14,6 +14,7 @@ use haltwise_host::knob::effect::CeilingChange;
 use haltwise_host::knob::{
     self, Baseline, Fault, KnobError, Parameter, Proposal, Request, Snapshot, Target, Writer,
 };
+use haltwise_host::params;
 use haltwise_host::root::Root;
 use haltwise_host::support::KernelRelease;
 
@@ -25,7 +26,7 @@ use crate::knob::guests;
 use crate::knob::view::name_of;
 use crate::knob::watching::VmView;
 use crate::knob::{value, vms, watching, who};
-use crate::plan::Plan;
+use crate::plan::{Plan, Scope};
 use crate::{page, terminal};
 
 /// What to do.
@@ -189,6 +190,13 @@ fn suits(root: &Root, plan: &Plan) -> Vec<String> {
     if let Some(here) = here.filter(|here| here.text != *made_on) {
         said.push(format!(
             "the plan was made under Linux {made_on}; here runs {here}"
+        ));
+    }
+    let governor = params::cpuidle_governor(root);
+    if plan.scope == Scope::Guest && governor.as_deref() != Some("haltpoll") {
+        let found = governor.map_or_else(|| "none".to_owned(), |it| page::harmless(&it));
+        said.push(format!(
+            "the cpuidle governor is not haltpoll ({found}): its parameters have no effect until it is"
         ));
     }
     for (name, before) in plan.before.named() {

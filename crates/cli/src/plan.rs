@@ -1,4 +1,5 @@
-//! The plan file: a setting of KVM's module parameters that `tune` recommends and `apply` writes.
+//! The plan file: a setting of KVM's module parameters, or of a guest's governor, that `tune` recommends and `apply`
+//! writes.
 //!
 //! `docs/plan-json.md` describes it. A plan is data: nothing here reads or writes a parameter. The
 //! reader is strict, because what it lets through is written to a kernel: a field that is missing,
@@ -7,6 +8,7 @@
 mod file;
 mod settings;
 
+use haltwise_core::recording::Side;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use settings::Settings;
@@ -14,8 +16,11 @@ pub(crate) use settings::Settings;
 /// What the field `schema` says.
 pub(crate) const SCHEMA: &str = "haltwise-plan";
 
-/// The version that is written, and the only one that is read.
+/// The version of a plan for a host.
 pub(crate) const VERSION: u32 = 1;
+
+/// That of a plan for a guest: readers of before refuse it.
+pub(crate) const VERSION_OF_GUEST: u32 = 2;
 
 /// A plan. A field that may be `null` must be there all the same.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -23,7 +28,7 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) struct Plan {
     /// [`SCHEMA`].
     pub(crate) schema: String,
-    /// [`VERSION`].
+    /// [`VERSION`] or [`VERSION_OF_GUEST`].
     pub(crate) version: u32,
     /// What made it.
     pub(crate) tool: Tool,
@@ -98,6 +103,26 @@ pub(crate) enum Scope {
     Host,
     /// The same, and ceilings of VMs.
     HostAndVms,
+    /// The guest that was recorded: parameters of its governor haltpoll.
+    Guest,
+}
+
+impl Scope {
+    /// The version of a plan that has it.
+    pub(crate) fn version(self) -> u32 {
+        match self {
+            Self::Host | Self::HostAndVms => VERSION,
+            Self::Guest => VERSION_OF_GUEST,
+        }
+    }
+
+    /// Whose parameters it has.
+    pub(crate) fn side(self) -> Side {
+        match self {
+            Self::Host | Self::HostAndVms => Side::Host,
+            Self::Guest => Side::Guest,
+        }
+    }
 }
 
 /// The ceiling that a VM shall have (`KVM_CAP_HALT_POLL`).

@@ -16,14 +16,30 @@ use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::prove::predict::Prediction;
 use haltwise_core::prove::rank::Interval;
 use haltwise_core::prove::schedule::Block;
+use haltwise_core::recording::Side;
 use haltwise_document::figures;
 use serde::Deserialize;
 
 use crate::costs::Source;
+use crate::costs::price::Price;
 use crate::exit::{Exit, Failure};
 
-/// Version of the JSON; documented in `docs/prove-json.md`.
-pub(crate) const SCHEMA: u32 = 1;
+/// Version of the JSON; documented in `docs/prove-json.md`. 2 of a guest.
+const SCHEMA: u32 = 1;
+const SCHEMA_OF_GUEST: u32 = 2;
+
+/// The version of a result of that side.
+pub(crate) fn schema(side: Side) -> u32 {
+    match side {
+        Side::Host => SCHEMA,
+        Side::Guest => SCHEMA_OF_GUEST,
+    }
+}
+
+/// Whether results of that version are read.
+pub(crate) fn is_read(schema: u64) -> bool {
+    [SCHEMA, SCHEMA_OF_GUEST].contains(&u32::try_from(schema).unwrap_or(0))
+}
 
 /// What the page of documentation says before its tables.
 #[cfg(test)]
@@ -40,6 +56,8 @@ const ABOUT: &[&str] = &[
      `latency-p50`, `latency-p99` over all halts, 0 for those that did not wait; `halts` a second; `successful-polls` \
      and `blocks` in % of halts; `awake` (C0 residency of the host's CPUs), `power` of the packages, `metric` of the \
      command.",
+    "Of a guest also `hlt-exits`, `ipis` (sent by the CPU that ended a halt), `ipis-spared` (polls that another CPU \
+     ended) and `context-switches`, each for one halt; `blocks` are those that entered HLT, and there is no `vcpu-cpu`.",
     "CSV has the figures.",
 ];
 
@@ -47,14 +65,18 @@ figures! {
     /// The whole result.
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct Proof {
-        /// Version of this layout: 1.
+        /// Version of this layout: 1, or 2 of a guest, which earlier versions cannot read.
         pub(crate) schema: u32 = Number,
+        /// Whose halts were measured: `host`, of its VMs, or `guest`, the idle periods of the machine's own CPUs.
+        #[serde(default)]
+        pub(crate) side: Side = Word,
         /// The first setting: what is measured against.
         pub(crate) a: ProvenSetting = Record(ProvenSetting::FIGURES, "{}"),
         /// The second.
         pub(crate) b: ProvenSetting = Record(ProvenSetting::FIGURES, "{}"),
         /// How they were put in force: `vm-ceiling` (by the command, for each VM), `host-parameters`,
-        /// `vm-ceilings` (of a plan), `host-parameters-and-vm-ceilings`, or `in-force` (nothing was set).
+        /// `vm-ceilings` (of a plan), `host-parameters-and-vm-ceilings`, `guest-parameters` (in the guest itself), or
+        /// `in-force` (nothing was set).
         pub(crate) means: String = Word,
         /// The words of the command of each period; empty where there was none, and with `--no-command`.
         pub(crate) command: Vec<String> = Words,
@@ -118,18 +140,33 @@ figures! {
     }
 
     /// A setting, and what it comes to.
-    #[derive(Clone, PartialEq, Eq, Deserialize)]
+    #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
     pub(crate) struct ProvenSetting {
         /// As it was given.
         pub(crate) spec: String = Name,
-        /// The ceiling.
-        pub(crate) halt_poll_ns: u32 = Nanos,
+        /// The ceiling; this and the next three `null` of a guest.
+        pub(crate) halt_poll_ns: Option<u32> = Nanos,
         /// Factor of growth.
-        pub(crate) halt_poll_ns_grow: u32 = Number,
+        pub(crate) halt_poll_ns_grow: Option<u32> = Number,
         /// First window.
-        pub(crate) halt_poll_ns_grow_start: u32 = Nanos,
+        pub(crate) halt_poll_ns_grow_start: Option<u32> = Nanos,
         /// Divisor of shrinking.
-        pub(crate) halt_poll_ns_shrink: u32 = Number,
+        pub(crate) halt_poll_ns_shrink: Option<u32> = Number,
+        /// Of a guest, the ceiling of its limits; this and the next four `null` of a host.
+        #[serde(default)]
+        pub(crate) guest_halt_poll_ns: Option<u32> = Nanos,
+        /// Factor of growth.
+        #[serde(default)]
+        pub(crate) guest_halt_poll_grow: Option<u32> = Number,
+        /// First limit.
+        #[serde(default)]
+        pub(crate) guest_halt_poll_grow_start: Option<u32> = Nanos,
+        /// Divisor of shrinking.
+        #[serde(default)]
+        pub(crate) guest_halt_poll_shrink: Option<u32> = Number,
+        /// Whether limits shrink.
+        #[serde(default)]
+        pub(crate) guest_halt_poll_allow_shrink: Option<bool> = Flag,
     }
 
     /// Where it was measured.
@@ -176,12 +213,15 @@ figures! {
         pub(crate) switch_cpu_source: Source = Word,
         /// Nanoseconds of CPU that one of latency counts as.
         pub(crate) latency_weight: f64 = Real,
+        /// Exits and IPIs of a guest; `null` of a host, whose halts exit under every setting.
+        #[serde(default)]
+        pub(crate) price: Option<Price> = Record(Price::FIGURES, "{}"),
     }
 
     /// One figure.
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct MeasuredFigure {
-        /// What it is counted in: `nanos`, `percent`, `per-second`, `watts`, `plain`.
+        /// What it is counted in: `nanos`, `percent`, `per-second`, `per-halt`, `watts`, `plain`.
         pub(crate) unit: Unit = Word,
         #[serde(flatten)]
         pub(crate) comparison: Comparison = Flat(COMPARISON),
@@ -301,11 +341,11 @@ pub(crate) fn read(file: &Path) -> Result<Proof, Failure> {
         })
         .map_err(refuse)?;
     match value.get("schema").and_then(serde_json::Value::as_u64) {
-        Some(schema) if schema == u64::from(SCHEMA) => {}
+        Some(schema) if is_read(schema) => {}
         Some(other) => {
             let file = file.display();
             return Err(refuse(anyhow!(
-                "{file} has schema {other}; this haltwise reads {SCHEMA}"
+                "{file} has schema {other}; this haltwise reads {SCHEMA} and {SCHEMA_OF_GUEST}"
             )));
         }
         None => {

@@ -3,6 +3,7 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | [`sides`] | what both settings come to, on a host or in a guest |
 //! | [`means`] | how a setting is put in force, and what was before |
 //! | [`command`] | the command of a block, and what it printed |
 //! | [`scopes`] | the VMs that a plan gives ceilings, and what came of each |
@@ -20,6 +21,7 @@ mod means;
 mod meters;
 mod rule;
 mod scopes;
+mod sides;
 pub(crate) mod text;
 mod watch;
 
@@ -27,7 +29,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use haltwise_core::prove::setting::WantedSetting as Setting;
+use haltwise_core::prove::setting::WantedPair;
 use haltwise_core::recording::Rung;
 use haltwise_document::csv;
 use haltwise_host::discovery::VmSelector;
@@ -37,6 +39,7 @@ use regex::Regex;
 use self::experiment::Experiment;
 use crate::collect::interrupt::Interrupt;
 use crate::costs::GivenCosts;
+use crate::costs::price::GivenPrice;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::plan::Plan;
 use crate::proof::{Proof, ledger};
@@ -47,9 +50,7 @@ use crate::terminal;
 #[derive(Debug)]
 pub(crate) struct ProofRequest {
     /// The two settings.
-    pub(crate) a: Setting,
-    /// The second.
-    pub(crate) b: Setting,
+    pub(crate) pair: WantedPair,
     /// Rounds of three blocks.
     pub(crate) rounds: u32,
     /// Length of a block without a command.
@@ -66,13 +67,15 @@ pub(crate) struct ProofRequest {
     pub(crate) detect: f64,
     /// What is known of costs.
     pub(crate) costs: GivenCosts,
+    /// What is known of exits and IPIs of a guest.
+    pub(crate) price: GivenPrice,
     /// Where the facts come from, if not from the best that works.
     pub(crate) rung: Option<Rung>,
     /// The plan that B is.
     pub(crate) plan: Option<Plan>,
     /// VMs, where not all.
     pub(crate) vms: Vec<VmSelector>,
-    /// The host's parameters may be written.
+    /// The machine's parameters may be written.
     pub(crate) yes: bool,
     /// Where predictions and outcomes are kept.
     pub(crate) ledger: Option<PathBuf>,
@@ -84,6 +87,16 @@ pub(crate) struct ProofRequest {
     pub(crate) no_command: bool,
 }
 
+impl ProofRequest {
+    /// Both settings as they were given.
+    fn specs(&self) -> [String; 2] {
+        match &self.pair {
+            WantedPair::Host([a, b]) => [a.to_string(), b.to_string()],
+            WantedPair::Guest([a, b]) => [a.to_string(), b.to_string()],
+        }
+    }
+}
+
 /// Measures, judges, keeps and prints.
 pub(crate) fn run(wanted: &ProofRequest) -> Outcome {
     let root = Root::host();
@@ -93,7 +106,7 @@ pub(crate) fn run(wanted: &ProofRequest) -> Outcome {
     let stopped = experiment.run(&interrupt);
     let finished = match (stopped, experiment.restore()) {
         (stopped, Ok(())) => stopped,
-        // What the host was left under matters more than why the experiment ended.
+        // What the machine was left under matters more than why the experiment ended.
         (_, Err(failure)) => Err(failure),
     };
     let measured = experiment.measured();

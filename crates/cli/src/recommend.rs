@@ -37,7 +37,9 @@ use serde::Serialize;
 
 use self::candidates::{Candidates, Look, TuneRequest};
 use self::counted::Histograms;
+use self::guest::joined::Joined;
 use self::view::{SettingPoint, TuneGoal, TuneResult};
+use crate::costs::price::GivenPrice;
 use crate::exit::Failure;
 use crate::number::three_digits;
 use crate::plan::Settings;
@@ -143,6 +145,17 @@ pub(crate) fn recommend(opened: &Opened, request: &TuneRequest) -> Result<Recomm
     looking.recommend(opened, request)
 }
 
+/// Recommends for a guest that recorded itself.
+pub(crate) fn recommend_in_guest(
+    opened: &Opened,
+    request: &TuneRequest,
+    price: GivenPrice,
+    joined: Option<Joined>,
+) -> Result<GuestTuneResult, Failure> {
+    let found = guest::search(opened, request, price, joined)?;
+    Ok(guest::view::view(opened.info(), &found, is_partial(opened)))
+}
+
 /// A recommendation in short, as every verb's JSON has it: see `docs/tune-json.md`.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
@@ -173,7 +186,7 @@ pub(crate) struct GuestInShort {
 }
 
 impl GuestInShort {
-    pub(crate) fn of(view: &GuestTuneResult) -> Self {
+    fn of(view: &GuestTuneResult) -> Self {
         Self {
             side: view.side,
             goal: view.goal.clone(),
@@ -225,6 +238,16 @@ impl Recommendation {
     pub(crate) fn of(recommended: &Result<Recommended, Failure>) -> Self {
         match recommended {
             Ok(recommended) => Self::Made(Box::new(recommended.told())),
+            Err(failure) => Self::None {
+                why_not: why_not(failure),
+            },
+        }
+    }
+
+    /// Of what [`recommend_in_guest`] gave.
+    pub(crate) fn in_guest(recommended: &Result<GuestTuneResult, Failure>) -> Self {
+        match recommended {
+            Ok(tuned) => Self::InGuest(Box::new(GuestInShort::of(tuned))),
             Err(failure) => Self::None {
                 why_not: why_not(failure),
             },

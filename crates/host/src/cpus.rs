@@ -1,5 +1,10 @@
 //! Which CPUs this machine has, as the kernel lists them under `/sys/devices/system/cpu`.
 
+use std::io;
+use std::time::Duration;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
 use crate::collector::CollectError;
 use crate::root::{Root, RootError};
 
@@ -12,6 +17,25 @@ pub(crate) fn online(root: &Root) -> Result<Vec<u32>, CollectError> {
         what: "find the CPUs".to_owned(),
         source: std::io::Error::other(error),
     })
+}
+
+/// Sleeps for so long on each CPU in turn, so that a CPU without other work enters its deepest idle state. One that this
+/// thread may not use (cpusets) is left out.
+pub fn idle_on_each(root: &Root, stay: Duration) -> io::Result<()> {
+    let cpus = listed(root, ONLINE).map_err(io::Error::other)?;
+    let before = sched_getaffinity(None)?;
+    for cpu in cpus {
+        let number = usize::try_from(cpu).unwrap_or(usize::MAX);
+        if number >= CpuSet::MAX_CPU {
+            continue;
+        }
+        let mut only = CpuSet::new();
+        only.set(number);
+        if sched_setaffinity(None, &only).is_ok() {
+            std::thread::sleep(stay);
+        }
+    }
+    Ok(sched_setaffinity(None, &before)?)
 }
 
 /// Numbers of CPUs are below this, those of CPUs that may come online as well.

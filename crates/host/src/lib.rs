@@ -37,7 +37,7 @@ pub mod collector;
 pub mod command;
 pub mod companion;
 pub mod cpuidle;
-mod cpus;
+pub mod cpus;
 pub mod cycles;
 pub mod discovery;
 pub mod exits;

@@ -194,6 +194,13 @@ pub fn kvm_is_loaded(root: &Root) -> bool {
     root.exists("sys/module/kvm")
 }
 
+/// The cpuidle governor in force; `None` without a cpuidle driver, where the kernel halts at once.
+pub fn cpuidle_governor(root: &Root) -> Option<String> {
+    let value = |file| root.value(format!("sys/devices/system/cpu/cpuidle/{file}"));
+    value("current_driver").ok().filter(|it| it != "none")?;
+    value("current_governor_ro").ok()
+}
+
 /// The module parameter `halt_poll_ns`: the ceiling of every VM without its own.
 pub fn param_halt_poll_ns(root: &Root) -> Result<u32, RootError> {
     root.number("sys/module/kvm/parameters/halt_poll_ns")
@@ -399,6 +406,24 @@ mod test {
             assert!(names.all(|name| name.starts_with(prefix)), "{side:?}");
             assert_eq!(sources.len(), count, "{side:?}");
         }
+    }
+
+    #[test]
+    fn a_governor_without_a_driver_governs_nothing() {
+        let of = |driver, governor| {
+            let (_dir, root) = made_up(&[
+                ("sys/devices/system/cpu/cpuidle/current_driver", driver),
+                (
+                    "sys/devices/system/cpu/cpuidle/current_governor_ro",
+                    governor,
+                ),
+            ]);
+            cpuidle_governor(&root)
+        };
+        assert_eq!(of("none\n", "menu\n"), None);
+        assert_eq!(of("haltpoll\n", "haltpoll\n"), Some("haltpoll".to_owned()));
+        let (_dir, root) = made_up(&[]);
+        assert_eq!(cpuidle_governor(&root), None);
     }
 
     #[test]

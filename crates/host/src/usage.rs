@@ -25,6 +25,15 @@ pub fn thread_cpu_ns(root: &Root, tid: Tid) -> Result<u64, RootError> {
     ns.ok_or_else(|| root.malformed(&file, &text, "a thread's scheduler statistics"))
 }
 
+/// Context switches of all CPUs since boot: the line `ctxt` of `/proc/stat` (`show_stat`, `fs/proc/stat.c`).
+pub fn context_switches(root: &Root) -> Result<u64, RootError> {
+    let file = "proc/stat";
+    let text = root.text(file)?;
+    let line = text.lines().find_map(|line| line.strip_prefix("ctxt "));
+    let count = line.and_then(|count| count.trim().parse().ok());
+    count.ok_or_else(|| root.malformed(file, &text, "a count of context switches"))
+}
+
 /// Time that CPUs spent idle, all of them together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Idle {

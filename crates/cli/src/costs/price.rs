@@ -5,9 +5,11 @@ use haltwise_core::replay::Cost;
 use haltwise_core::replay::calibration::Prices;
 use haltwise_core::units::Nanos;
 use haltwise_document::figures;
+use serde::Deserialize;
 
 use crate::costs::Source;
 use crate::costs::words;
+use crate::exit::{Exit, Failure};
 use crate::number::nanos;
 use crate::time;
 
@@ -26,7 +28,7 @@ pub(crate) struct GivenPrice {
 
 figures! {
     /// The prices in force.
-    #[derive(Clone, Copy, PartialEq, Eq)]
+    #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
     pub(crate) struct Price {
         /// CPU time of one exit on HLT and the entry after it: given, or calibrated (an exit on CPUID: the least
         /// that one on HLT takes); `null` where it is not known, and it counts as 0. Nothing is assumed.
@@ -40,6 +42,17 @@ figures! {
         /// Where that comes from.
         pub(crate) ipi_cpu_source: Option<Source> = Word,
     }
+}
+
+/// Refuses prices of exits where they decide nothing.
+pub(crate) fn no_prices(price: GivenPrice) -> Result<(), Failure> {
+    if price == GivenPrice::default() {
+        return Ok(());
+    }
+    let error = anyhow::anyhow!(
+        "--exit-cpu and --ipi-cpu are for a guest: under every setting of a host each halt exits"
+    );
+    Err(Failure::new(Exit::Usage, error))
 }
 
 impl Price {

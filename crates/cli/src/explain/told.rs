@@ -8,9 +8,9 @@ use crate::exit::Failure;
 use crate::reading::opened::Opened;
 use crate::reading::rule;
 use crate::recommend::candidates::TuneRequest;
-use crate::recommend::guest::view::{GuestTuneResult, view};
-use crate::recommend::guest::{Place, say, search, stolen};
-use crate::recommend::{GuestInShort, Recommendation, Recommended, is_partial, why_not};
+use crate::recommend::guest::view::GuestTuneResult;
+use crate::recommend::guest::{Place, say, stolen};
+use crate::recommend::{Recommendation, Recommended, recommend_in_guest};
 
 /// What `tune` says.
 #[derive(Debug)]
@@ -39,8 +39,7 @@ impl Told {
         request: &TuneRequest,
         polled_ns: u64,
     ) -> (Self, Result<GuestTuneResult, Failure>) {
-        let tuned = search(opened, request, GivenPrice::default(), None)
-            .map(|found| view(opened.info(), &found, is_partial(opened)));
+        let tuned = recommend_in_guest(opened, request, GivenPrice::default(), None);
         let is_haltpoll = rule::governor(opened).as_deref() == Some("haltpoll");
         let in_guest = InGuest {
             params: is_haltpoll.then(|| rule::in_force(opened)),
@@ -48,12 +47,7 @@ impl Told {
             advised: tuned.as_ref().map_or(AdvisedInGuest::NotAsked, advised),
         };
         let told = Self {
-            recommendation: match &tuned {
-                Ok(tuned) => Recommendation::InGuest(Box::new(GuestInShort::of(tuned))),
-                Err(failure) => Recommendation::None {
-                    why_not: why_not(failure),
-                },
-            },
+            recommendation: Recommendation::in_guest(&tuned),
             advised: Advised::NotAsked,
             in_guest: Some(in_guest),
         };

@@ -10,7 +10,7 @@ use haltwise_capture::files::output::{self, Readers};
 use serde::Deserialize;
 
 use super::settings::LONGEST_NS;
-use super::{Effect, Expected, Plan, PlannedCeiling, SCHEMA, Scope, VERSION};
+use super::{Effect, Expected, Plan, PlannedCeiling, SCHEMA, Scope, VERSION, VERSION_OF_GUEST};
 use crate::exit::{Exit, Failure};
 use crate::terminal;
 
@@ -59,9 +59,10 @@ impl Plan {
                 head.schema
             ));
         }
-        if head.version != VERSION {
+        if ![VERSION, VERSION_OF_GUEST].contains(&head.version) {
             return Err(anyhow!(
-                "it is of version {}; this haltwise reads version {VERSION}: make it anew with this one",
+                "it is of version {}; this haltwise reads versions {VERSION} and {VERSION_OF_GUEST}: make it anew \
+                 with this one",
                 head.version
             ));
         }
@@ -72,6 +73,7 @@ impl Plan {
 
     /// What is wrong with the values.
     fn check(&self) -> Result<(), String> {
+        self.check_scope()?;
         self.settings
             .check()
             .map_err(|what| format!("settings: {what}"))?;
@@ -92,10 +94,30 @@ impl Plan {
         }
     }
 
+    /// A host's parameters and a guest's are not in one plan.
+    fn check_scope(&self) -> Result<(), String> {
+        let (scope, version) = (self.scope, self.scope.version());
+        if self.version != version {
+            return Err(format!(
+                "scope: a plan of this scope is of version {version}"
+            ));
+        }
+        let side = scope.side();
+        for (name, of) in [("before", &self.before), ("settings", &self.settings)] {
+            if !of.are_of(side) {
+                let whose = if side.is_host() { "a guest's" } else { "KVM's" };
+                return Err(format!(
+                    "{name}: it has {whose} parameters, which are not of its scope"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     fn check_ceilings(&self) -> Result<(), String> {
-        if self.ceilings.is_empty() != (self.scope == Scope::Host) {
+        if self.ceilings.is_empty() == (self.scope == Scope::HostAndVms) {
             return Err(
-                "scope: it must be host-and-vms where ceilings has VMs, else host".to_owned(),
+                "scope: it must be host-and-vms where ceilings has VMs, and only there".to_owned(),
             );
         }
         let mut names = BTreeSet::new();

@@ -1,13 +1,16 @@
-//! Values of KVM's module parameters, under the names that `/sys/module/kvm/parameters` has.
+//! Values of module parameters, under the names that `/sys/module/kvm/parameters` has, or in a guest
+//! `/sys/module/haltpoll/parameters`.
 
+use haltwise_core::kvm::guest::Params;
+use haltwise_core::recording::Side;
 use serde::{Deserialize, Serialize};
 
-/// Some of the four module parameters that move the window. `None`: not said, or not there.
+/// Some of the four module parameters of KVM that move the window, or of the five of a guest's governor. `None`: not
+/// said, or not there.
 ///
-/// Each is an `unsigned int` in the kernel; times are nanoseconds.
+/// Each but one is an `unsigned int` in the kernel; times are nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[expect(clippy::struct_field_names, reason = "the kernel's own names")]
 pub(crate) struct Settings {
     /// The ceiling of every VM that has none of its own; 0 does not poll.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -21,6 +24,21 @@ pub(crate) struct Settings {
     /// The divisor by which a window shrinks; 0 for at once to 0. Since 4.3.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) halt_poll_ns_shrink: Option<u32>,
+    /// The ceiling of a guest's limits; 0 does not poll.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) guest_halt_poll_ns: Option<u32>,
+    /// The factor by which a limit grows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) guest_halt_poll_grow: Option<u32>,
+    /// The first limit above 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) guest_halt_poll_grow_start: Option<u32>,
+    /// The divisor by which a limit shrinks; 0 for at once to 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) guest_halt_poll_shrink: Option<u32>,
+    /// Whether limits shrink.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) guest_halt_poll_allow_shrink: Option<bool>,
 }
 
 /// The longest poll that anybody can want, in nanoseconds: a second.
@@ -39,6 +57,17 @@ impl Settings {
             ("halt_poll_ns_grow_start", self.halt_poll_ns_grow_start),
             ("halt_poll_ns_shrink", self.halt_poll_ns_shrink),
             ("halt_poll_ns", self.halt_poll_ns),
+            ("guest_halt_poll_grow", self.guest_halt_poll_grow),
+            (
+                "guest_halt_poll_grow_start",
+                self.guest_halt_poll_grow_start,
+            ),
+            ("guest_halt_poll_shrink", self.guest_halt_poll_shrink),
+            (
+                "guest_halt_poll_allow_shrink",
+                self.guest_halt_poll_allow_shrink.map(u32::from),
+            ),
+            ("guest_halt_poll_ns", self.guest_halt_poll_ns),
         ];
         all.into_iter()
             .filter_map(|(name, value)| Some((name, value?)))
@@ -51,7 +80,9 @@ impl Settings {
 
     /// The parameters of `self` that are not in `other` with the same value.
     pub(crate) fn beyond(&self, other: &Self) -> Self {
-        let differs = |own: Option<u32>, theirs| own.filter(|_| own != theirs);
+        fn differs<T: PartialEq + Copy>(own: Option<T>, theirs: Option<T>) -> Option<T> {
+            own.filter(|_| own != theirs)
+        }
         Self {
             halt_poll_ns: differs(self.halt_poll_ns, other.halt_poll_ns),
             halt_poll_ns_grow: differs(self.halt_poll_ns_grow, other.halt_poll_ns_grow),
@@ -60,7 +91,39 @@ impl Settings {
                 other.halt_poll_ns_grow_start,
             ),
             halt_poll_ns_shrink: differs(self.halt_poll_ns_shrink, other.halt_poll_ns_shrink),
+            guest_halt_poll_ns: differs(self.guest_halt_poll_ns, other.guest_halt_poll_ns),
+            guest_halt_poll_grow: differs(self.guest_halt_poll_grow, other.guest_halt_poll_grow),
+            guest_halt_poll_grow_start: differs(
+                self.guest_halt_poll_grow_start,
+                other.guest_halt_poll_grow_start,
+            ),
+            guest_halt_poll_shrink: differs(
+                self.guest_halt_poll_shrink,
+                other.guest_halt_poll_shrink,
+            ),
+            guest_halt_poll_allow_shrink: differs(
+                self.guest_halt_poll_allow_shrink,
+                other.guest_halt_poll_allow_shrink,
+            ),
         }
+    }
+
+    /// All five of a guest.
+    pub(crate) fn of_guest(params: &Params) -> Self {
+        Self {
+            guest_halt_poll_ns: Some(params.guest_halt_poll_ns),
+            guest_halt_poll_grow: Some(params.grow),
+            guest_halt_poll_grow_start: Some(params.grow_start),
+            guest_halt_poll_shrink: Some(params.shrink),
+            guest_halt_poll_allow_shrink: Some(params.allow_shrink),
+            ..Self::default()
+        }
+    }
+
+    /// Whether those that are said are all of KVM, or all of a guest.
+    pub(crate) fn are_of(&self, side: Side) -> bool {
+        let is_of_guest = |(name, _): (&str, u32)| name.starts_with("guest_");
+        self.named().all(|one| is_of_guest(one) != side.is_host())
     }
 
     /// Refuses values that are slips rather than settings: times above a second, and factors that
@@ -68,7 +131,10 @@ impl Settings {
     pub(crate) fn check(&self) -> Result<(), String> {
         for (name, value) in self.named() {
             let most = match name {
-                "halt_poll_ns" | "halt_poll_ns_grow_start" => LONGEST_NS,
+                "halt_poll_ns"
+                | "halt_poll_ns_grow_start"
+                | "guest_halt_poll_ns"
+                | "guest_halt_poll_grow_start" => LONGEST_NS,
                 _ => LARGEST_FACTOR,
             };
             if value > most {

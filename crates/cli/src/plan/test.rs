@@ -1,5 +1,7 @@
 //! Plans come back as they were written, and what is not a plan is refused by name.
 
+use haltwise_core::kvm::guest::Params;
+
 use super::*;
 use serde_json::{Value, json};
 
@@ -36,12 +38,14 @@ fn plan() -> Plan {
             halt_poll_ns_grow: Some(2),
             halt_poll_ns_grow_start: Some(10_000),
             halt_poll_ns_shrink: Some(2),
+            ..Settings::default()
         },
         settings: Settings {
             halt_poll_ns: Some(35_000),
             halt_poll_ns_grow: Some(1),
             halt_poll_ns_grow_start: Some(35_000),
             halt_poll_ns_shrink: Some(1),
+            ..Settings::default()
         },
         ceilings: Vec::new(),
         expected: Some(Expected {
@@ -64,6 +68,21 @@ fn with_ceilings() -> Plan {
             goal: "latency".to_owned(),
             lambda: 10.0,
         }],
+        ..plan()
+    }
+}
+
+fn of_guest() -> Plan {
+    let in_force = Params::default();
+    Plan {
+        version: VERSION_OF_GUEST,
+        scope: Scope::Guest,
+        before: Settings::of_guest(&in_force),
+        settings: Settings::of_guest(&Params {
+            guest_halt_poll_ns: 750_000,
+            allow_shrink: false,
+            ..in_force
+        }),
         ..plan()
     }
 }
@@ -105,7 +124,7 @@ fn a_plan_comes_back_as_it_was_written() {
         reason: "nothing better is significant".to_owned(),
         ..plan()
     };
-    for wanted in [plan(), leave, with_ceilings()] {
+    for wanted in [plan(), leave, with_ceilings(), of_guest()] {
         wanted.write(&path).unwrap();
         let read = Plan::read(&path).unwrap();
         assert_eq!(read, wanted);
@@ -187,7 +206,19 @@ fn a_field_too_many_is_refused() {
 fn values_that_no_setting_can_have_are_refused() {
     for (path, value, says) in [
         ("schema", json!("haltwise-report"), "haltwise-report"),
-        ("version", json!(2), "version 2"),
+        ("version", json!(3), "version 3"),
+        ("version", json!(2), "is of version 1"),
+        ("scope", json!("guest"), "is of version 2"),
+        (
+            "settings/guest_halt_poll_ns",
+            json!(1),
+            "settings: it has a guest's parameters",
+        ),
+        (
+            "before/guest_halt_poll_allow_shrink",
+            json!(true),
+            "before: it has a guest's parameters",
+        ),
         ("version", json!(0), "version 0"),
         ("version", json!("1"), "it is not a plan"),
         ("scope", json!("vm"), "unknown variant `vm`"),
@@ -267,6 +298,31 @@ fn what_is_no_plan_at_all_is_refused_with_a_hint() {
     assert!(format!("{:#}", failure.error).contains("No such file"));
 }
 
+/// Whoever knows version 1 alone looks at the version first, and refuses a guest's plan by it.
+#[test]
+fn a_plan_of_a_guest_is_one_that_earlier_versions_refuse() {
+    let guest = text(&of_guest());
+    assert_ne!(guest["version"], json!(VERSION));
+    let mut mixed = guest.clone();
+    mixed["settings"]["halt_poll_ns"] = json!(0);
+    assert!(refused(&mixed).contains("settings: it has KVM's parameters"));
+    let mut ceilings = guest.clone();
+    ceilings["ceilings"] = text(&with_ceilings())["ceilings"].clone();
+    assert!(refused(&ceilings).contains("host-and-vms"));
+    let mut large = guest;
+    large["settings"]["guest_halt_poll_grow_start"] = json!(u32::MAX);
+    assert!(refused(&large).contains("guest_halt_poll_grow_start is 4294967295"));
+    let named: Vec<_> = of_guest().settings.named().collect();
+    let expected = [
+        ("guest_halt_poll_grow", 2),
+        ("guest_halt_poll_grow_start", 50_000),
+        ("guest_halt_poll_shrink", 2),
+        ("guest_halt_poll_allow_shrink", 0),
+        ("guest_halt_poll_ns", 750_000),
+    ];
+    assert_eq!(named, expected);
+}
+
 #[test]
 fn parameters_come_by_the_kernels_names_and_the_ceiling_last() {
     let plan = plan();
@@ -296,6 +352,7 @@ fn the_page_describes_every_field() {
     let page = include_str!("../../../../docs/plan-json.md");
     let mut keys = Vec::new();
     collect(&text(&with_ceilings()), &mut keys);
+    collect(&text(&of_guest()), &mut keys);
     for key in &keys {
         assert!(page.contains(&format!("`{key}`")), "not described: {key}");
     }

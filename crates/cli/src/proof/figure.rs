@@ -15,6 +15,10 @@ pub(crate) fn name(figure: Figure) -> &'static str {
         Figure::Halts => "halts/s",
         Figure::SuccessfulPolls => "ended by poll",
         Figure::Blocks => "blocks",
+        Figure::HltExits => "HLT exits/halt",
+        Figure::Ipis => "IPIs/halt",
+        Figure::IpisSpared => "IPIs spared",
+        Figure::ContextSwitches => "switches/halt",
         Figure::VcpuCpu => "vCPU CPU",
         Figure::Awake => "CPUs in C0",
         Figure::Power => "power",
@@ -78,7 +82,9 @@ fn scale(unit: Unit, size: f64) -> (f64, &'static str) {
         Unit::Nanos => &[(1e9, " s"), (1e6, " ms"), (1e3, " us"), (1.0, " ns")],
         Unit::Percent => return (1.0, " %"),
         Unit::Watts => return (1.0, " W"),
-        Unit::PerSecond | Unit::Plain => &[(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")],
+        Unit::PerSecond | Unit::PerHalt | Unit::Plain => {
+            &[(1e9, " G"), (1e6, " M"), (1e3, " k"), (1.0, "")]
+        }
     };
     // 999.5 would be printed as 1000 of the smaller unit.
     let fits = |(scale, _): &&(f64, &str)| size >= 0.9995 * scale;

@@ -15,9 +15,6 @@ use self::entry::Entry;
 use super::Proof;
 use crate::terminal;
 
-/// Version of a line; documented in `docs/ledger.md`.
-pub(crate) const SCHEMA: u32 = 1;
-
 /// Where the ledger lies if nobody says otherwise: for root a place of the system, else one of the
 /// user's state. `None` where there is no home.
 pub(crate) fn usual_place() -> Option<PathBuf> {

@@ -5,25 +5,26 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use haltwise_core::event::{Halt, Vm};
+use haltwise_core::kvm::Knobs;
 use haltwise_core::policy::{Setting, Start};
 use haltwise_core::prove::schedule::{Block, draw};
 use haltwise_core::prove::tally::{Tally, tally};
-use haltwise_core::recording::{Rung, Side};
+use haltwise_core::recording::{Mode, Rung, Side};
 use haltwise_core::replay::latency::Latencies;
 use haltwise_core::replay::session::Survey;
 use haltwise_core::units::Nanos;
 use haltwise_host::collector::CollectOptions;
 use haltwise_host::discovery;
-use haltwise_host::params;
 use haltwise_host::root::Root;
 
 use super::ProofRequest;
-use super::means::{Means, Sides};
+use super::means::Means;
 use super::meters::{self, Used};
 use super::rule;
 use super::scopes::Tallies;
+use super::sides::{self, Sides};
 use super::watch::{End, Plan, Watched, Watcher};
-use crate::collect::attach::attach;
+use crate::collect::attach::{attach, attach_idle};
 use crate::collect::interrupt::Interrupt;
 use crate::costs;
 use crate::exit::{Exit, Failure};
@@ -101,11 +102,7 @@ impl<'a> Experiment<'a> {
         wanted: &'a ProofRequest,
         root: &Root,
     ) -> std::result::Result<Self, Failure> {
-        if !params::kvm_is_loaded(root) {
-            let error = anyhow!("measure halts: KVM is not loaded on this host");
-            return Err(Failure::new(Exit::Unsupported, error)
-                .hint("load it (modprobe kvm_intel or kvm_amd), or measure where the VMs run"));
-        }
+        sides::check(wanted, root)?;
         let sides = Sides::read(wanted, root)?;
         let means = Means::choose(wanted, &sides, root)?;
         // What a block costs is asked after all blocks; here, only which latencies are known already.
@@ -122,7 +119,18 @@ impl<'a> Experiment<'a> {
                 options.vms.push(selector.select(&scan.vms)?.pid());
             }
         }
-        let mut watcher = Watcher::new(attach(wanted.rung, &options, root)?, root);
+        let collector = match sides.side() {
+            Side::Host => attach(wanted.rung, &options, root)?,
+            Side::Guest => {
+                options.buffer_bytes = BUFFER_OF_GUEST;
+                let (collector, mode) = attach_idle(wanted.rung, &options, root)?;
+                if mode != Mode::Full {
+                    return Err(counted_alone());
+                }
+                collector
+            }
+        };
+        let mut watcher = Watcher::new(collector, root, sides.side());
         let mut writes = means.writes();
         let ledger = wanted.ledger.as_deref().and_then(directory_above);
         writes.extend(ledger.filter(|directory| !writes.contains(directory)));
@@ -144,20 +152,26 @@ impl<'a> Experiment<'a> {
     /// The line that says what is going on.
     pub(crate) fn greeting(&self) -> String {
         let rounds = plural(u64::from(self.wanted.rounds), "round");
-        let vms = self.watcher.collector().roster().vms.len() as u64;
+        let roster = self.watcher.collector().roster();
+        let whose = match self.sides.side() {
+            Side::Host => plural(roster.vms.len() as u64, "VM"),
+            Side::Guest => format!(
+                "the {} of this guest",
+                plural(roster.vcpus.len() as u64, "CPU")
+            ),
+        };
         let what = match (self.means.starts_vms(), self.wanted.command.is_empty()) {
             (true, _) => "of the VMs that the command starts".to_owned(),
             (false, true) => {
                 let seconds = self.wanted.duration.as_secs_f64();
-                format!("of {seconds} s each on {}", plural(vms, "VM"))
+                format!("of {seconds} s each on {whose}")
             }
-            (false, false) => format!("on {}, as long as the command runs", plural(vms, "VM")),
+            (false, false) => format!("on {whose}, as long as the command runs"),
         };
+        let [a, b] = self.wanted.specs();
         format!(
-            "Measuring {} against {}: {rounds} of 3 blocks {what}, by {}. Ctrl-C ends it and keeps \
+            "Measuring {a} against {b}: {rounds} of 3 blocks {what}, by {}. Ctrl-C ends it and keeps \
              whole rounds.",
-            self.wanted.a,
-            self.wanted.b,
             self.watcher.collector().rung(),
         )
     }
@@ -201,9 +215,9 @@ impl<'a> Experiment<'a> {
         interrupt: &Interrupt,
         mut progress: impl FnMut(),
     ) -> std::result::Result<Option<&'static str>, Failure> {
-        let knobs = self.sides.under(place.block.is_b());
+        let ceiling_ns = self.sides.ceiling_ns(place.block.is_b());
         self.means.put(&self.sides, place.block.is_b())?;
-        let command = self.means.command(&knobs);
+        let command = self.means.command(ceiling_ns);
         let plan = Plan {
             duration: self.wanted.duration,
             own_vms: self.means.starts_vms(),
@@ -224,7 +238,7 @@ impl<'a> Experiment<'a> {
             End::Command { output, .. } => output,
         };
         if watched.halts.is_empty() {
-            return Err(no_halts(&plan, &watched));
+            return Err(no_halts(self.sides.side(), &plan, &watched));
         }
         // The other source does not see a ceiling that a VM has of its own.
         let (others, all) = match self.watcher.collector().rung() {
@@ -232,7 +246,7 @@ impl<'a> Experiment<'a> {
             _ => (0, 0),
         };
         if others == all && all > 0 {
-            return Err(not_in_force(&watched.halts, knobs.halt_poll_ns));
+            return Err(not_in_force(self.sides.side(), &watched.halts, ceiling_ns));
         }
         let mut measured = self.tally(place.block, watched, &output)?;
         if others as f64 > MOST_UNDER_OTHERS * all as f64 {
@@ -257,15 +271,21 @@ impl<'a> Experiment<'a> {
             self.survey.halt(halt);
         }
         watched.notes.extend(self.learn_rule(block, &watched));
+        watched
+            .notes
+            .extend(self.above_ceiling(block, &watched.halts));
         // The rule, under what the other setting would have put in force.
-        let kvm = "kvm".parse()?;
+        let policy = self.sides.policy(!block.is_b())?;
         let setting = |halt: &Halt| {
             let given = self.given(halt, !block.is_b());
-            let (knobs, ceiling_ns) = self.means.replayed(&self.sides, !block.is_b(), halt, given);
+            let Sides { version, arch, .. } = self.sides;
+            let replayed = self.means.replayed(&self.sides, !block.is_b(), halt, given);
+            // Of a guest's host nothing is known, and its policy does not ask.
+            let (knobs, ceiling_ns) = replayed.unwrap_or((Knobs::defaults(version, arch), 0));
             Setting {
-                version: self.sides.version,
-                side: Side::Host,
-                arch: self.sides.arch,
+                version,
+                side: self.sides.side(),
+                arch,
                 knobs,
                 ceiling_ns,
                 break_even_ns: 0,
@@ -277,9 +297,9 @@ impl<'a> Experiment<'a> {
         let split = self.sides.scopes.split(self.vms(), &watched.halts);
         let mut scopes = Tallies::new();
         for (place, halts) in split {
-            scopes.insert(place, tally(&halts, &kvm, elsewhere, setting)?);
+            scopes.insert(place, tally(&halts, &policy, elsewhere, setting)?);
         }
-        let tally = tally(&watched.halts, &kvm, elsewhere, setting)?;
+        let tally = tally(&watched.halts, &policy, elsewhere, setting)?;
         let metric = match &self.wanted.metric {
             None => None,
             Some(metric) => Some(last_number(metric, output).ok_or_else(|| no_metric(output))?),
@@ -297,20 +317,38 @@ impl<'a> Experiment<'a> {
         })
     }
 
+    /// Says of a guest how many periods began with a limit above the setting's ceiling: it had grown under the other
+    /// setting, and the CPU has not halted since.
+    fn above_ceiling(&self, block: Block, halts: &[Halt]) -> Option<String> {
+        if self.sides.side().is_host() || !self.means.sets() {
+            return None;
+        }
+        let ceiling_ns = self.sides.ceiling_ns(block.is_b());
+        let limits = halts.iter().filter_map(|halt| halt.window_ns);
+        let above = limits.filter(|limit_ns| *limit_ns > ceiling_ns).count();
+        let share = above as f64 / halts.len().max(1) as f64;
+        (share > MOST_UNDER_OTHERS).then(|| {
+            format!(
+                "{} of the halts began with a limit above this setting's ceiling, which had grown before",
+                percent(above as f64, halts.len() as f64)
+            )
+        })
+    }
+
     fn vms(&self) -> &[Vm] {
         &self.watcher.collector().roster().vms
     }
 
     /// The ceiling that a side gives the VM of a halt, if a plan gives it one.
     fn given(&self, halt: &Halt, is_b: bool) -> Option<u32> {
-        let Sides { scopes, a, .. } = &self.sides;
+        let scopes = &self.sides.scopes;
         let place = scopes.place(self.vms(), halt.vm);
-        scopes.given(place, a.halt_poll_ns, is_b)
+        scopes.given(place, self.sides.ceiling_ns(false), is_b)
     }
 
     /// Halts under another ceiling than the block's, of all whose ceiling is known.
     fn under_others(&self, halts: &[Halt], block: Block) -> (usize, usize) {
-        let of_all = self.sides.under(block.is_b()).halt_poll_ns;
+        let of_all = self.sides.ceiling_ns(block.is_b());
         let known = || halts.iter().filter(|halt| halt.ceiling_ns.is_some());
         let is_other = |halt: &&Halt| {
             let wanted = self.given(halt, block.is_b()).unwrap_or(of_all);
@@ -326,7 +364,7 @@ impl<'a> Experiment<'a> {
             return None;
         }
         let Sides { version, arch, .. } = self.sides;
-        let knobs = self.means.recorded(&self.sides, block.is_b());
+        let knobs = self.means.recorded(&self.sides, block.is_b())?;
         let rung = self.watcher.collector().rung();
         let found = rule::carried((version, arch), knobs, rung, &watched.halts)?;
         self.sides.version = version.with(found);
@@ -351,7 +389,7 @@ impl<'a> Experiment<'a> {
             survey: &self.survey,
             rung: self.watcher.collector().rung().to_string(),
             ended_by: self.ended_by,
-            missing: meters::missing(&self.root),
+            missing: meters::missing(&self.root, self.sides.side()),
         }
     }
 }
@@ -390,6 +428,17 @@ impl Place {
     }
 }
 
+fn counted_alone() -> Failure {
+    let error = anyhow!(
+        "measure idle periods: neither BPF nor tracepoints record them here, and what cpuidle counts says nothing of \
+         single ones"
+    );
+    Failure::new(Exit::Unsupported, error).hint("`haltwise doctor` says what this machine offers")
+}
+
+/// A guest may have little memory, and its ring is emptied every 20 ms.
+const BUFFER_OF_GUEST: u32 = 4 << 20;
+
 /// From this share on, halts under another ceiling are told of: those that were under way while it
 /// changed are fewer.
 const MOST_UNDER_OTHERS: f64 = 0.01;
@@ -401,7 +450,7 @@ fn directory_above(file: &Path) -> Option<PathBuf> {
     Some(above.find(|directory| directory.is_dir())?.to_owned())
 }
 
-fn not_in_force(halts: &[Halt], ceiling_ns: u32) -> Failure {
+fn not_in_force(side: Side, halts: &[Halt], ceiling_ns: u32) -> Failure {
     let found = halts.iter().find_map(|halt| {
         let ceiling = nanos(u64::from(halt.ceiling_ns?));
         Some(format!(
@@ -414,6 +463,10 @@ fn not_in_force(halts: &[Halt], ceiling_ns: u32) -> Failure {
         nanos(u64::from(ceiling_ns)),
         found.unwrap_or_default()
     );
+    if !side.is_host() {
+        return Failure::new(Exit::Failed, error)
+            .hint("is another process setting guest_halt_poll_ns? `haltwise status` shows it");
+    }
     Failure::new(Exit::Failed, error).hint(
         "a VM with a ceiling of its own does not follow the host's parameter, nor does one that was \
          made under Linux 5.8 to 6.0; does the command hand {halt_poll_ns} on to the VM?",
@@ -446,8 +499,14 @@ fn command_failed(name: &str, status: std::process::ExitStatus, output: &str) ->
         .hint("the command runs once for each block and must succeed each time; try it by itself")
 }
 
-fn no_halts(plan: &Plan, watched: &Watched) -> Failure {
-    let (what, hint) = if plan.own_vms {
+fn no_halts(side: Side, plan: &Plan, watched: &Watched) -> Failure {
+    let (what, hint) = if !side.is_host() {
+        (
+            "no CPU of this guest was seen idle twice after the warm-up",
+            "an idle period is recorded when the next one of its CPU begins: is there load on all CPUs, or \
+             is the block too short?",
+        )
+    } else if plan.own_vms {
         (
             "the command started no VM that was seen to halt after the warm-up",
             "the command must start the VMs itself, as its own children, and run until they end; is \

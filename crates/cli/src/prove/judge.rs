@@ -7,13 +7,16 @@ use haltwise_core::prove::figure::{Figure, Figures};
 use haltwise_core::prove::predict::{Pair, Prediction};
 use haltwise_core::prove::rank::FEWEST;
 use haltwise_core::prove::schedule::Block;
-use haltwise_core::replay::Cost;
+use haltwise_core::recording::Side;
+use haltwise_core::replay::{Cost, Outcome};
 use haltwise_core::stats::median_estimate;
+use haltwise_host::knob::Parameter;
 
 use super::ProofRequest;
 use super::experiment::{Measured, Result};
-use super::means::Sides;
-use crate::costs;
+use super::sides::{Sides, Which};
+use crate::costs::price::Price;
+use crate::costs::{self, Known};
 use crate::exit::Failure;
 use crate::proof::{
     MeasuredBlock, MeasuredFigure, MeasuredHost, Predictions, Proof, ProofCost, ProofDesign,
@@ -26,11 +29,8 @@ pub(crate) fn view(
     measured: &Result<'_>,
 ) -> std::result::Result<Proof, Failure> {
     let known = costs::know(&wanted.costs, measured.survey)?;
-    let cost = Cost {
-        switch_cpu_ns: known.switch_cpu_ns,
-        latency_weight_milli: wanted.latency_weight_milli,
-        ..Cost::FREE
-    };
+    let side = measured.sides.side();
+    let (cost, price) = cost_of(wanted, &known, side);
     let rounds: Vec<[&Measured; 3]> = measured.rounds.iter().filter_map(|r| sorted(r)).collect();
     let table: Vec<Round> = rounds
         .iter()
@@ -51,10 +51,12 @@ pub(crate) fn view(
     let blocks = blocks(measured, &cost);
     let name = rustix::system::uname();
     let sides = measured.sides;
+    let [a, b] = wanted.specs();
     Ok(Proof {
-        schema: crate::proof::SCHEMA,
-        a: setting(&wanted.a.to_string(), sides.a),
-        b: setting(&wanted.b.to_string(), sides.b),
+        schema: crate::proof::schema(side),
+        side,
+        a: setting(a, sides, Which::A),
+        b: setting(b, sides, Which::B),
         means: measured.means.to_owned(),
         command: if wanted.no_command {
             Vec::new()
@@ -75,10 +77,15 @@ pub(crate) fn view(
             switch_cpu_ns: known.switch_cpu_ns,
             switch_cpu_source: known.source,
             latency_weight: wanted.latency_weight_milli as f64 / 1e3,
+            price,
         },
         verdict,
         predictions: predictions(&rounds, (table.as_slice(), sides), &compared, &cost),
-        scopes: (sides.scopes).proven(&rounds, &cost, (sides.a.halt_poll_ns, sides.b.halt_poll_ns)),
+        scopes: (sides.scopes).proven(
+            &rounds,
+            &cost,
+            (sides.ceiling_ns(false), sides.ceiling_ns(true)),
+        ),
         missing: missing(wanted, measured, &compared),
         figures: compared.into_iter().map(figure).collect(),
         lost: blocks.iter().map(|block| block.lost).sum(),
@@ -89,6 +96,22 @@ pub(crate) fn view(
     })
 }
 
+/// What things cost, and in a guest exits and IPIs: under every setting of a host each halt exits.
+fn cost_of(wanted: &ProofRequest, known: &Known, side: Side) -> (Cost, Option<Price>) {
+    let cost = Cost {
+        switch_cpu_ns: known.switch_cpu_ns,
+        latency_weight_milli: wanted.latency_weight_milli,
+        ..Cost::FREE
+    };
+    match side {
+        Side::Host => (cost, None),
+        Side::Guest => {
+            let price = Price::new(wanted.price, known.prices(side));
+            (price.on(cost), Some(price))
+        }
+    }
+}
+
 /// A round's blocks as A, B and control; `None` of a round that was cut short.
 fn sorted(round: &[Measured]) -> Option<[&Measured; 3]> {
     let find = |wanted| round.iter().find(|measured| measured.block == wanted);
@@ -96,13 +119,29 @@ fn sorted(round: &[Measured]) -> Option<[&Measured; 3]> {
 }
 
 fn figures(measured: &Measured, sides: &Sides, cost: &Cost) -> Figures {
-    let tally = &measured.tally;
-    let figures = Figures::of(&tally.recorded, tally.vcpus, cost);
+    let figures = of(&measured.tally.recorded, measured, sides, cost);
     by_goals(figures, measured, sides, false, cost)
+        .with(Figure::ContextSwitches, switches(measured, sides))
         .with(Figure::VcpuCpu, measured.used.vcpu_percent)
         .with(Figure::Awake, measured.used.awake_percent)
         .with(Figure::Power, measured.used.watts)
         .with(Figure::Metric, measured.metric)
+}
+
+/// Figures of recorded or replayed halts.
+fn of(outcome: &Outcome, measured: &Measured, sides: &Sides, cost: &Cost) -> Figures {
+    let figures = Figures::of(outcome, measured.tally.vcpus, cost);
+    match sides.side() {
+        Side::Host => figures,
+        Side::Guest => figures.with_exits_of(outcome),
+    }
+}
+
+/// Context switches of a guest for each of its halts.
+fn switches(measured: &Measured, sides: &Sides) -> Option<f64> {
+    let per_s = measured.used.switches_per_s?;
+    let halts_per_s = measured.tally.recorded.halts as f64 / measured.seconds;
+    (!sides.side().is_host() && halts_per_s > 0.0).then(|| per_s / halts_per_s)
 }
 
 /// With the cost of a halt by each VM's own goal, where a plan has such.
@@ -124,18 +163,24 @@ fn predicted(measured: &Measured, sides: &Sides, cost: &Cost) -> Figures {
     let tally = &measured.tally;
     let played = tally.predicted.as_ref();
     played.map_or_else(Figures::default, |played| {
-        let figures = Figures::of(&played.from_zero, tally.vcpus, cost);
+        let figures = of(&played.from_zero, measured, sides, cost);
         by_goals(figures, measured, sides, true, cost)
     })
 }
 
-fn setting(spec: &str, knobs: haltwise_core::kvm::Knobs) -> ProvenSetting {
+fn setting(spec: String, sides: &Sides, which: Which) -> ProvenSetting {
+    let of = |parameter| sides.value(which, parameter);
     ProvenSetting {
-        spec: spec.to_owned(),
-        halt_poll_ns: knobs.halt_poll_ns,
-        halt_poll_ns_grow: knobs.grow,
-        halt_poll_ns_grow_start: knobs.grow_start,
-        halt_poll_ns_shrink: knobs.shrink,
+        spec,
+        halt_poll_ns: of(Parameter::HaltPollNs),
+        halt_poll_ns_grow: of(Parameter::Grow),
+        halt_poll_ns_grow_start: of(Parameter::GrowStart),
+        halt_poll_ns_shrink: of(Parameter::Shrink),
+        guest_halt_poll_ns: of(Parameter::GuestHaltPollNs),
+        guest_halt_poll_grow: of(Parameter::GuestGrow),
+        guest_halt_poll_grow_start: of(Parameter::GuestGrowStart),
+        guest_halt_poll_shrink: of(Parameter::GuestShrink),
+        guest_halt_poll_allow_shrink: of(Parameter::GuestAllowShrink).map(|value| value != 0),
     }
 }
 
@@ -262,7 +307,8 @@ fn missing(
     compared: &[Comparison],
 ) -> BTreeMap<String, String> {
     let mut missing: BTreeMap<String, String> = BTreeMap::new();
-    for figure in Figure::ALL {
+    let side = measured.sides.side();
+    for figure in Figure::ALL.into_iter().filter(|it| it.is_of(side)) {
         if compared.iter().any(|one| one.figure == figure) {
             continue;
         }

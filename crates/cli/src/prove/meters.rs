@@ -1,10 +1,11 @@
-//! Counters of the host, read again and again during a block: time that CPUs stood still, energy, and
-//! the CPU time of threads that run vCPUs. What was used is told from where the warm-up ends, which may
+//! Counters of the machine, read again and again during a block: time that CPUs stood still, energy, context
+//! switches, and the CPU time of threads that run vCPUs. What was used is told from where the warm-up ends, which may
 //! not be known before the block has ended.
 
 use std::collections::BTreeMap;
 
 use haltwise_core::ids::Tid;
+use haltwise_core::recording::Side;
 use haltwise_host::root::{Root, RootError};
 use haltwise_host::usage::{self, Idle, Package};
 
@@ -14,6 +15,7 @@ struct Reading {
     time_ns: u64,
     idle: Option<Idle>,
     packages: Option<Vec<Package>>,
+    switches: Option<u64>,
 }
 
 /// Meters of one block.
@@ -33,6 +35,8 @@ pub(crate) struct Used {
     pub(crate) watts: Option<f64>,
     /// CPU time of vCPUs, in % of a CPU, all together.
     pub(crate) vcpu_percent: Option<f64>,
+    /// Context switches a second, of all CPUs.
+    pub(crate) switches_per_s: Option<f64>,
 }
 
 impl Meters {
@@ -42,6 +46,7 @@ impl Meters {
             time_ns,
             idle: usage::idle(root).ok(),
             packages: usage::packages(root).ok(),
+            switches: usage::context_switches(root).ok(),
         });
         for tid in tids {
             if let Ok(cpu_ns) = usage::thread_cpu_ns(root, tid) {
@@ -73,10 +78,13 @@ impl Meters {
         });
         let energy = first.packages.as_ref().zip(last.packages.as_ref());
         let energy = energy.and_then(|(before, after)| usage::energy_uj(before, after));
+        let switches = first.switches.zip(last.switches);
+        let switches = switches.and_then(|(before, after)| after.checked_sub(before));
         Used {
             awake_percent,
             watts: energy.map(|uj| uj as f64 * 1e3 / wall_ns),
             vcpu_percent,
+            switches_per_s: switches.map(|switches| switches as f64 * 1e9 / wall_ns),
         }
     }
 
@@ -95,11 +103,20 @@ impl Meters {
 }
 
 /// What cannot be read on this host, by figure, and why.
-pub(crate) fn missing(root: &Root) -> Vec<(&'static str, String)> {
+pub(crate) fn missing(root: &Root, side: Side) -> Vec<(&'static str, String)> {
     let why = |error: RootError| format!("{:#}", anyhow::Error::new(error));
     let idle = usage::idle(root).err().map(why);
     let power = usage::packages(root).err().map(why);
-    let named = [("awake", idle), ("power", power)].into_iter();
+    let switches = match side {
+        Side::Host => None,
+        Side::Guest => usage::context_switches(root).err().map(why),
+    };
+    let named = [
+        ("awake", idle),
+        ("power", power),
+        ("context-switches", switches),
+    ];
+    let named = named.into_iter();
     named
         .filter_map(|(figure, why)| Some((figure, why?)))
         .collect()
@@ -118,6 +135,7 @@ mod test {
                 energy_uj,
                 range_uj: 1_000_000,
             }]),
+            switches: Some(time_ns * 7),
         }
     }
 
@@ -143,6 +161,7 @@ mod test {
         assert_eq!(used.awake_percent, Some(75.0));
         assert_eq!(used.watts, Some(100.0));
         assert_eq!(used.vcpu_percent, Some(105.0));
+        assert_eq!(used.switches_per_s, Some(7e9));
     }
 
     #[test]

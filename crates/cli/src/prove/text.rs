@@ -5,6 +5,7 @@ mod rests;
 use haltwise_core::prove::compare::Verdict;
 use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::prove::predict::Prediction;
+use haltwise_core::recording::Side;
 use haltwise_document::text::Style;
 
 use crate::number::{nanos, three_digits};
@@ -87,9 +88,10 @@ pub(crate) fn verdict(view: &Proof) -> String {
             share(seen_from),
         ),
         Verdict::TooNoisy { noise } => format!(
-            "The host was too noisy: in the cost of a halt, A measured against itself differs by up to \
+            "The {} was too noisy: in the cost of a halt, A measured against itself differs by up to \
              {} ({}). B differs from it by {}; the limit is {} % of A. Use longer blocks, more rounds, \
-             or a quieter host.",
+             or a quieter {0}.",
+            machine(view),
             figure::value(unit, noise),
             share(noise),
             figure::value(unit, effect.estimate.abs()),
@@ -100,6 +102,14 @@ pub(crate) fn verdict(view: &Proof) -> String {
              % confidence.",
             (effect.confidence * 100.0).floor(),
         ),
+    }
+}
+
+/// What was measured.
+fn machine(view: &Proof) -> &'static str {
+    match view.side {
+        Side::Host => "host",
+        Side::Guest => "guest",
     }
 }
 

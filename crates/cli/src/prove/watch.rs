@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use haltwise_core::event::{Facts, Halt, Vm};
 use haltwise_core::ids::{Tid, VmIndex};
-use haltwise_core::recording::Rung;
+use haltwise_core::recording::{Rung, Side};
 use haltwise_host::collector::Collector;
 use haltwise_host::root::Root;
 use haltwise_host::{clock, discovery, sandbox};
@@ -33,6 +33,7 @@ const WARM_UP_PART: u64 = 10;
 pub(crate) struct Watcher {
     collector: Box<dyn Collector>,
     root: Root,
+    side: Side,
     facts: Facts,
 }
 
@@ -95,10 +96,11 @@ struct Block {
 
 impl Watcher {
     /// With a collector that is attached.
-    pub(crate) fn new(collector: Box<dyn Collector>, root: &Root) -> Self {
+    pub(crate) fn new(collector: Box<dyn Collector>, root: &Root, side: Side) -> Self {
         Self {
             collector,
             root: root.clone(),
+            side,
             facts: Facts::default(),
         }
     }
@@ -219,6 +221,8 @@ impl Watcher {
         let counts = &block.counts;
         let vcpus = self.collector.roster().vcpus.iter();
         let ours = vcpus.filter(|vcpu| counts.get(&vcpu.vm) == Some(&true));
+        // A guest's CPUs have no threads.
+        let ours = ours.filter(|_| self.side.is_host());
         let tids: BTreeSet<Tid> = ours.map(|vcpu| vcpu.tid).collect();
         block.meters.read(&self.root, now_ns, tids.into_iter());
     }

@@ -67,6 +67,7 @@ mod test {
             halt_poll_ns_grow: Some(2),
             halt_poll_ns_grow_start: Some(10_000),
             halt_poll_ns_shrink: Some(2),
+            ..Settings::default()
         };
         let ceiling = Settings {
             halt_poll_ns: Some(50_000),

@@ -318,6 +318,7 @@ mod test {
             halt_poll_ns_grow: Some(values[1]),
             halt_poll_ns_grow_start: Some(values[2]),
             halt_poll_ns_shrink: Some(values[3]),
+            ..Settings::default()
         }
     }
 

@@ -372,6 +372,7 @@ pub(crate) fn settings(knobs: &Knobs, reach: Reach) -> Settings {
         halt_poll_ns_grow: reach.adapts.then_some(knobs.grow),
         halt_poll_ns_grow_start: (reach.adapts && reach.grow_start).then_some(knobs.grow_start),
         halt_poll_ns_shrink: reach.adapts.then_some(knobs.shrink),
+        ..Settings::default()
     }
 }
 

@@ -42,7 +42,9 @@ figures! {
         /// `lambda`, `max_poll_cpu_percent`), `verdict`, `changes`, `follows`, `reason`, `in_force` and
         /// `recommended` as there; `cost_share`: what the best setting that was found changes of the cost in force,
         /// with `value`, `low` and `high`; `figures`: `setting`, `poll_cpu_percent`, `latency_mean_ns` and
-        /// `cost_ns_per_halt` of what is in force and of that setting. Where there is none: `why_not` alone.
+        /// `cost_ns_per_halt` of what is in force and of that setting. Where there is none: `why_not` alone. For a guest
+        /// that recorded itself, `side`, `goal`, `place`, `verdict`, `reason`, `notes`, `in_force`, `recommended` and
+        /// `host` of [its own](tune-guest-json.md).
         pub(crate) recommendation: Recommendation = Object,
         /// The VMs, in the order in which they were first seen; only those that `--vm` picks.
         pub(crate) vms: Vec<ReportedVm> = List(ReportedVm::FIGURES),

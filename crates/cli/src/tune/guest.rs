@@ -1,21 +1,24 @@
 //! `haltwise tune` on a capture of a guest: the same page for the parameters of its governor.
 
+use std::path::Path;
+
 use haltwise_document::text::{self, Style};
 use haltwise_document::{Rows, Unit, csv};
 
 use crate::costs::price::GivenPrice;
 use crate::costs::words;
-use crate::exit::{Exit, Failure, Outcome};
+use crate::exit::{Exit, Outcome};
 use crate::number::{count, nanos, percent, share};
 use crate::page::{Page, harmless};
 use crate::reading::opened::Opened;
 use crate::recommend::candidates::TuneRequest;
+use crate::recommend::guest::Place;
 use crate::recommend::guest::joined::{self, Beside, JoinFigures};
 use crate::recommend::guest::say::{CPU_PM, setting, what};
-use crate::recommend::guest::view::{GuestFigures, GuestTuneResult, view};
-use crate::recommend::guest::{Place, search};
-use crate::recommend::{is_partial, say};
+use crate::recommend::guest::view::{GuestFigures, GuestTuneResult};
+use crate::recommend::{recommend_in_guest, say};
 use crate::shown::Shown;
+use crate::tune::plan;
 
 /// Searches and prints.
 pub(crate) fn run(
@@ -23,16 +26,22 @@ pub(crate) fn run(
     request: &TuneRequest,
     price: GivenPrice,
     beside: Option<&Beside<'_>>,
+    plan: Option<&Path>,
     shown: &Shown,
 ) -> Outcome {
     let joined = beside.map(|beside| joined::read(opened, beside, &request.costs));
-    let found = search(opened, request, price, joined.transpose()?)?;
-    let mut view = view(opened.info(), &found, is_partial(opened));
+    let mut view = recommend_in_guest(opened, request, price, joined.transpose()?)?;
+    if let Some(path) = plan {
+        plan::guest::plan(opened.info(), &view).write(path)?;
+    }
     shown.sort(&mut [&mut view.rows])?;
     shown.print_text(
         &view,
         || csv::rows(&view.rows),
-        |style| render(&view, shown.rows(), style),
+        |style| {
+            let plan = plan.map(|path| path.display().to_string());
+            render(&view, plan.as_deref(), shown.rows(), style)
+        },
     )?;
     Ok(if view.basis.partial || view.basis.lost > 0 {
         Exit::Partial
@@ -41,13 +50,13 @@ pub(crate) fn run(
     })
 }
 
-fn render(view: &GuestTuneResult, top: usize, style: Style) -> String {
+fn render(view: &GuestTuneResult, plan: Option<&str>, top: usize, style: Style) -> String {
     let mut page = Page::styled(style);
     head(&mut page, view);
     rows(&mut page, view, top);
     goals(&mut page, view);
     rejected(&mut page, view);
-    commands(&mut page, view);
+    commands(&mut page, view, plan);
     page.heading("Basis of these figures");
     for (what, text) in rests(view) {
         page.wrapped(&format!("  {what:<12} "), &text, 15);
@@ -125,7 +134,7 @@ fn command(page: &mut Page, text: &str) {
     }
 }
 
-fn commands(page: &mut Page, view: &GuestTuneResult) {
+fn commands(page: &mut Page, view: &GuestTuneResult, plan: Option<&str>) {
     if view.place == Place::CpuPm {
         page.heading("To apply it, in the VM's definition");
         for line in CPU_PM {
@@ -145,7 +154,10 @@ fn commands(page: &mut Page, view: &GuestTuneResult) {
         return;
     }
     page.heading("To apply it, in the guest");
-    command(page, view.apply.as_deref().unwrap_or_default());
+    match plan {
+        Some(plan) => page.line(&format!("  haltwise apply {} --yes", harmless(plan))),
+        None => command(page, view.apply.as_deref().unwrap_or_default()),
+    }
     page.line("  or, without undo:");
     for command in &view.commands {
         page.line(&format!("  {command}"));
@@ -247,15 +259,4 @@ fn of_join(join: &JoinFigures) -> [(&'static str, String); 2] {
         known(host.polls_preempted),
     );
     [("join", matched), ("host", load)]
-}
-
-/// Refuses prices of exits where they decide nothing.
-pub(crate) fn no_prices(price: GivenPrice) -> Result<(), Failure> {
-    if price == GivenPrice::default() {
-        return Ok(());
-    }
-    let error = anyhow::anyhow!(
-        "--exit-cpu and --ipi-cpu are for captures of a guest: under every setting of a host each halt exits"
-    );
-    Err(Failure::new(Exit::Usage, error))
 }

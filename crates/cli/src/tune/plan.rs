@@ -1,42 +1,32 @@
-//! The plan that a recommendation comes to.
+//! The plan that a recommendation comes to; [`guest`] makes that of a guest.
+
+pub(crate) mod guest;
 
 use haltwise_capture::info::CaptureInfo;
 use haltwise_core::tune::interval::Interval as Confidence;
 
 use crate::number::nanos_f64;
 use crate::plan::{
-    Basis, Effect, Expected, Goal, Interval, Plan, PlannedCeiling, SCHEMA, Scope, Tool, VERSION,
+    Basis, Effect, Expected, Goal, Interval, Plan, PlannedCeiling, SCHEMA, Scope, Tool,
 };
 use crate::recommend::candidates::SettingRow;
-use crate::recommend::view::{HaltFigures, PlayedSettings, TuneResult, VmCeiling, VmCeilings};
+use crate::recommend::view::{
+    HaltFigures, PlayedSettings, TuneGoal, TuneResult, VmCeiling, VmCeilings,
+};
 
 /// Makes it.
 pub(crate) fn plan(info: &CaptureInfo, view: &TuneResult) -> Plan {
-    let ended = info.ended.as_ref();
+    let scope = match view.ceilings() {
+        Some(_) => Scope::HostAndVms,
+        None => Scope::Host,
+    };
     Plan {
         schema: SCHEMA.to_owned(),
-        version: VERSION,
-        tool: Tool {
-            name: "haltwise".to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        },
-        capture: Basis {
-            hostname: info.host.hostname.clone(),
-            kernel_release: info.host.kernel_release.clone(),
-            arch: info.host.arch.clone(),
-            started_unix_ns: info.clock.start_unix_ns,
-            ended_unix_ns: ended.and_then(|ended| info.clock.unix_ns(ended.time_ns)),
-            halts: view.basis.halts,
-        },
-        goal: Goal {
-            name: view.goal.name.clone(),
-            lambda: view.goal.lambda,
-            max_poll_cpu_percent: view.goal.max_poll_cpu_percent,
-        },
-        scope: match view.ceilings() {
-            Some(_) => Scope::HostAndVms,
-            None => Scope::Host,
-        },
+        version: scope.version(),
+        tool: tool(),
+        capture: basis(info, view.basis.halts),
+        goal: goal(&view.goal),
+        scope,
         before: view.in_force,
         settings: view.for_host().unwrap_or_default(),
         ceilings: (view.ceilings().into_iter())
@@ -51,6 +41,33 @@ pub(crate) fn plan(info: &CaptureInfo, view: &TuneResult) -> Plan {
             Some(own) => reason(own),
             None => view.reason.clone(),
         },
+    }
+}
+
+fn tool() -> Tool {
+    Tool {
+        name: "haltwise".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+    }
+}
+
+fn basis(info: &CaptureInfo, halts: u64) -> Basis {
+    let ended = info.ended.as_ref();
+    Basis {
+        hostname: info.host.hostname.clone(),
+        kernel_release: info.host.kernel_release.clone(),
+        arch: info.host.arch.clone(),
+        started_unix_ns: info.clock.start_unix_ns,
+        ended_unix_ns: ended.and_then(|ended| info.clock.unix_ns(ended.time_ns)),
+        halts,
+    }
+}
+
+fn goal(of: &TuneGoal) -> Goal {
+    Goal {
+        name: of.name.clone(),
+        lambda: of.lambda,
+        max_poll_cpu_percent: of.max_poll_cpu_percent,
     }
 }
 

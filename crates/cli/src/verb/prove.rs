@@ -6,15 +6,16 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use haltwise_core::prove::setting::WantedSetting as Setting;
+use haltwise_core::prove::setting::{GivenSetting, WantedPair};
 use haltwise_core::recording::Rung;
 use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
 use regex::Regex;
 
 use crate::costs::GivenCosts;
+use crate::costs::price::{GivenPrice, no_prices};
 use crate::exit::{Exit, Failure, Outcome};
-use crate::plan::Plan;
+use crate::plan::{Plan, Scope};
 use crate::proof::{self, ledger};
 use crate::prove::{self, ProofRequest};
 use crate::recommend::goal::{self, Weight};
@@ -35,7 +36,11 @@ If COMMAND contains {halt_poll_ns}, it starts the VMs itself and gives them the 
 ceiling (in ns) that replaces that word; no setting of the host is changed. \
 Otherwise the host's parameters are set, which needs --yes, and restored at the \
 end; with --plan also the ceilings of its VMs. Where each running VM has a ceiling \
-in the plan, halt_poll_ns is not set: under A each has that of A.",
+in the plan, halt_poll_ns is not set: under A each has that of A.
+
+In a Linux guest with the governor haltpoll, settings are its parameters by name. \
+They are set in this guest and restored at the end, and the idle periods of its \
+own CPUs are measured, with HLT exits, IPIs and context switches.",
     after_help = "EXAMPLES
   haltwise prove --a off --b kvm:max=50us -- \\
       haltwise-lab run pingpong --gap exp:60us --cap {halt_poll_ns}
@@ -43,24 +48,30 @@ in the plan, halt_poll_ns is not set: under A each has that of A.",
   haltwise prove --a current --b off --metric 'p99 +([0-9.]+)' --yes -- \\
       ./load.sh
   haltwise prove --plan plan.json --duration 10s --yes
+  haltwise prove --a guest_halt_poll_ns=0 \\
+      --b guest_halt_poll_ns=750us,guest_halt_poll_grow=4 --yes
   haltwise prove --from result.json        print a result saved with --json
 
-SPEC is `off`, `current`, or `kvm:max=TIME,grow=N,grow_start=TIME,shrink=N`;
-parameters that are not given keep their current values.
+SPEC is `off`, `current`, or `kvm:max=TIME,grow=N,grow_start=TIME,shrink=N`; in
+a guest guest_halt_poll_ns=TIME and _grow, _grow_start, _shrink, _allow_shrink.
+Parameters that are not given keep their current values.
 
 Exits with 5 if it was interrupted or if events were lost."
 )]
 pub(crate) struct Arguments {
     /// Setting A, the baseline [default with --plan: current]
     #[arg(long, value_name = "SPEC", required_unless_present_any = ["from", "plan"])]
-    a: Option<Setting>,
+    a: Option<GivenSetting>,
     /// Setting B
     #[arg(long, value_name = "SPEC", required_unless_present_any = ["from", "plan"])]
-    b: Option<Setting>,
+    b: Option<GivenSetting>,
     /// Setting B is this plan: its parameters, and the ceilings of its VMs. Its goals
     /// count, and --goal does not
     #[arg(long, value_name = "PLAN", conflicts_with_all = ["b", "from", "lambda"])]
     plan: Option<PathBuf>,
+    /// Measure this machine's own idle CPUs, as a guest, also where no setting says so
+    #[arg(long, conflicts_with = "from")]
+    guest: bool,
     /// Number of rounds; with 12, one may be disturbed without effect on the verdict
     #[arg(long, value_name = "N", default_value_t = 12,
           value_parser = clap::value_parser!(u32).range(2..=200))]
@@ -86,13 +97,15 @@ pub(crate) struct Arguments {
     detect: f64,
     #[command(flatten)]
     costs: GivenCosts,
+    #[command(flatten)]
+    price: GivenPrice,
     /// Only this VM, by a name, UUID, VMID or PID; may be repeated [default: all]
     #[arg(long = "vm", value_name = "PID|NAME")]
     vms: Vec<VmSelector>,
     /// Source of events: bpf or tracepoints [default: the best available]
     #[arg(long = "source", alias = "rung", value_name = "SOURCE")]
     rung: Option<Rung>,
-    /// Set the host's parameters, and restore them at the end
+    /// Set the parameters, and restore them at the end
     #[arg(long)]
     yes: bool,
     #[command(flatten)]
@@ -137,8 +150,16 @@ fn percent(text: &str) -> Result<f64, String> {
 }
 
 /// The parameters of a plan.
-fn setting(plan: &Plan) -> Result<Setting, Failure> {
+fn setting(plan: &Plan) -> Result<GivenSetting, Failure> {
     let of = plan.settings;
+    if plan.scope == Scope::Guest {
+        let said = of.named().map(|(name, value)| format!("{name}={value}"));
+        let said: Vec<String> = said.collect();
+        if said.is_empty() {
+            return Ok("current".parse()?);
+        }
+        return Ok(said.join(",").parse()?);
+    }
     let time = |name: &str, ns: Option<u32>| ns.map(|ns| format!("{name}={ns}ns"));
     let factor = |name: &str, of: Option<u32>| of.map(|of| format!("{name}={of}"));
     let said = [
@@ -166,7 +187,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     let plan = arguments.plan.as_deref().map(Plan::read).transpose()?;
     let (a, b) = match &plan {
         Some(plan) => {
-            let current = || Setting::from_str("current");
+            let current = || GivenSetting::from_str("current");
             let a = arguments.a.map_or_else(current, Ok)?;
             (Some(a), Some(setting(plan)?))
         }
@@ -175,6 +196,12 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     let (Some(a), Some(b)) = (a, b) else {
         return Err(Failure::new(Exit::Usage, anyhow!("--a and --b are needed")));
     };
+    let in_guest = arguments.guest || plan.as_ref().is_some_and(|it| it.scope == Scope::Guest);
+    let pair = WantedPair::of([a, b], in_guest)
+        .map_err(|error| Failure::new(Exit::Usage, anyhow!(error)))?;
+    if matches!(pair, WantedPair::Host(_)) {
+        no_prices(arguments.price)?;
+    }
     let kept = arguments.kept;
     let ledger = match (kept.ledger, kept.no_ledger) {
         (Some(file), _) => Some(file),
@@ -183,8 +210,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
     };
     let duration = |ns: Nanos| Duration::from_nanos(ns.0);
     prove::run(&ProofRequest {
-        a,
-        b,
+        pair,
         rounds: arguments.rounds,
         duration: duration(arguments.duration),
         warm_up: arguments.warm_up.map(duration),
@@ -196,6 +222,7 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         plan,
         detect: arguments.detect,
         costs: arguments.costs,
+        price: arguments.price,
         vms: arguments.vms,
         rung: arguments.rung,
         yes: arguments.yes,

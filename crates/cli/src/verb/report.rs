@@ -3,21 +3,22 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
 use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_document::csv;
 
-use crate::exit::{Exit, Failure, Outcome};
+use crate::costs::price::GivenPrice;
+use crate::exit::{Exit, Outcome};
 use crate::html;
 use crate::html::content::{self, PageRequest};
 use crate::number::count;
 use crate::reading::load::{self, OverTime};
 use crate::reading::opened::Opened;
+use crate::reading::pass::Sink;
 use crate::reading::select;
 use crate::recommend::candidates::TuneRequest;
 use crate::recommend::goal::Named;
-use crate::recommend::{Looking, Recommendation};
+use crate::recommend::{Looking, Recommendation, recommend_in_guest};
 use crate::report::build::{self, Extent};
 use crate::report::text::{self, Options};
 use crate::shown::Shown;
@@ -105,7 +106,9 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     let only = arguments.vm.as_ref().map(|_| wanted.clone());
     let wanted: BTreeSet<VmIndex> = wanted.into_iter().collect();
     let request = TuneRequest::of_goal(Named::Balanced.named(), only);
-    let mut looking = Looking::new(&opened, &request);
+    // What is tuned of a guest has its own search.
+    let is_of_host = opened.info().side.is_host();
+    let mut looking = is_of_host.then(|| Looking::new(&opened, &request));
     let shown = &arguments.shown;
     let detail = arguments.is_detailed(opened.info().roster.vms.len());
     let (extent, over_time) = if detail || shown.is_json() {
@@ -113,15 +116,16 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
     } else {
         (Extent::Table, OverTime::Host)
     };
-    let (recording, ends) = load::load(&opened, over_time, &mut [looking.sink()])?;
-    looking.go_on(&opened, &ends);
-    let recommended = if opened.info().side.is_host() {
-        looking.recommend(&opened, &request)
+    let mut sinks: Vec<&mut dyn Sink> = Vec::new();
+    sinks.extend(looking.as_mut().map(Looking::sink));
+    let (recording, ends) = load::load(&opened, over_time, &mut sinks)?;
+    let summary = if let Some(mut looking) = looking {
+        looking.go_on(&opened, &ends);
+        Recommendation::of(&looking.recommend(&opened, &request))
     } else {
-        let error = anyhow!("of a guest `haltwise tune` has the recommendation");
-        Err(Failure::new(Exit::Unsupported, error))
+        let price = GivenPrice::default();
+        Recommendation::in_guest(&recommend_in_guest(&opened, &request, price, None))
     };
-    let summary = Recommendation::of(&recommended);
     let wanted = |vm: &Vm| wanted.contains(&vm.index);
     let mut report = build::report(&recording, wanted, summary, extent);
     if !shown.is_json() {

@@ -12,7 +12,7 @@ use haltwise_document::csv;
 
 use crate::costs::GivenCosts;
 use crate::costs::model::arrivals;
-use crate::costs::price::GivenPrice;
+use crate::costs::price::{GivenPrice, no_prices};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::reading::opened::Opened;
 use crate::reading::select;
@@ -47,7 +47,7 @@ Of a capture of a guest (record --guest) it tunes the five parameters of the
 guest's governor haltpoll instead, and compares them with polling in its host,
 other governors, idle=poll and cpu-pm. --host gives the capture that its host
 recorded at that time: the two are matched by time, and prices and load are the
-host's.
+host's. A plan has the guest's parameters, for `haltwise apply` in the guest.
 
 If every VM has its own ceiling that cannot be set from outside, halt_poll_ns
 applies to none of them: no plan is written, and --plan exits with 1.
@@ -105,7 +105,6 @@ impl Arguments {
     /// Refuses what has no meaning for the governor of a guest.
     fn refuse_for_guest(&self, goals: &BTreeMap<VmIndex, Named>) -> Result<(), Failure> {
         let given = [
-            (self.plan.is_some(), "--plan"),
             (self.ceiling_only, "--ceiling-only"),
             (self.ceilings != CeilingsFor::Settable, "--ceilings"),
             (!goals.is_empty(), "--goal VM=GOAL"),
@@ -148,6 +147,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
             &request,
             arguments.price,
             beside.as_ref(),
+            arguments.plan.as_deref(),
             &arguments.shown,
         );
     }
@@ -156,7 +156,7 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         return Err(Failure::new(Exit::Usage, error)
             .hint("give the guest's capture first: haltwise tune GUEST --host HOST"));
     }
-    guest::no_prices(arguments.price)?;
+    no_prices(arguments.price)?;
     let view = recommend(&opened, &request)?.view;
     let path = arguments.plan.as_ref().filter(|_| !view.has_no_plan());
     if let Some(path) = path {

@@ -150,3 +150,25 @@ fn every_verb_gives_one_answer_and_one_figure_for_a_setting() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// Of a guest `explain`, `report` and the page have fields of what `tune` says, and no others.
+#[test]
+fn of_a_guest_every_verb_gives_the_answer_of_tune() {
+    let home = home();
+    let capture = "recorded/inside";
+    let tuned = said(&home, &["tune"], capture).unwrap();
+    let reported = said(&home, &["report"], capture).unwrap();
+    let short = reported["recommendation"].as_object().unwrap();
+    let names: Vec<&str> = short.keys().map(String::as_str).collect();
+    for name in ["side", "place", "verdict", "in_force", "recommended"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    assert!(!tuned["recommended"].is_null(), "{tuned:#}");
+    for (name, value) in short {
+        assert_eq!(*value, tuned[name], "{name}");
+    }
+    let explained = said(&home, &["explain"], capture).unwrap();
+    assert_eq!(explained["recommendation"], reported["recommendation"]);
+    let page = page(&home, capture);
+    assert_eq!(page["recommendation"], reported["recommendation"]);
+}

@@ -92,15 +92,33 @@ fn a_result_is_printed_as_it_was_read() {
     }
 }
 
+/// Results of versions that knew no guests have no fields of them.
+#[test]
+fn a_result_of_an_earlier_version_is_read() {
+    let now = measured("better");
+    let mut before = now.clone();
+    before.as_object_mut().unwrap().remove("side").unwrap();
+    before["cost"].as_object_mut().unwrap().remove("price");
+    for name in ["a", "b"] {
+        let setting = before[name].as_object_mut().unwrap();
+        setting.retain(|name, _| !name.starts_with("guest_"));
+        assert_eq!(setting.len(), 5);
+    }
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("result.json"), before.to_string()).unwrap();
+    let (text, _) = haltwise(dir.path(), &["prove", "--from", "result.json", "--json"]);
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), now);
+}
+
 #[test]
 fn a_file_that_is_no_result_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let newer = json!({"schema": 2}).to_string();
+    let newer = json!({"schema": 3}).to_string();
     for (text, reason) in [
         ("", "is not output of `haltwise prove --json`"),
         ("[1]", "is not output of `haltwise prove --json`"),
         ("{\"schema\": 1}", "missing field"),
-        (&newer, "has schema 2; this haltwise reads 1"),
+        (&newer, "has schema 3; this haltwise reads 1 and 2"),
     ] {
         fs::write(dir.path().join("result.json"), text).unwrap();
         let output = std::process::Command::new(env!("CARGO_BIN_EXE_haltwise"))

@@ -5,6 +5,7 @@
 
 mod document;
 mod guest;
+mod guest_plan;
 mod races;
 #[path = "../agree/tries.rs"]
 mod tries;

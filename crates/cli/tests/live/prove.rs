@@ -304,3 +304,97 @@ fn a_command_that_fails_later_keeps_the_rounds_before() {
 fn told_page(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
+
+/// The values of the governor's parameters here.
+fn haltpoll() -> Vec<(String, String)> {
+    let Ok(files) = fs::read_dir("/sys/module/haltpoll/parameters") else {
+        return Vec::new();
+    };
+    let read = |file: fs::DirEntry| {
+        let name = file.file_name().into_string().unwrap();
+        Some((name, fs::read_to_string(file.path()).ok()?))
+    };
+    let mut all: Vec<_> = files.filter_map(|file| read(file.unwrap())).collect();
+    all.sort();
+    all
+}
+
+/// Nothing is written: both settings are the one in force.
+#[test]
+fn idle_periods_of_this_machine_are_measured_under_what_is_in_force() {
+    let Some(_bench) = Bench::set_up() else {
+        return;
+    };
+    let before = haltpoll();
+    let output = Command::new(haltwise())
+        .args(["prove", "--guest", "--a", "current", "--b", "current"])
+        .args(["--rounds", "2", "--warm-up", "0", "--switch-cpu", "10us"])
+        .args(["--no-ledger", "--json", "--", "sh", "-c"])
+        .arg("for n in $(seq 60); do sleep 0.005; done")
+        .output()
+        .unwrap();
+    assert_eq!(haltpoll(), before);
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("no CPU of this guest was seen idle") {
+        println!("skipped: other work leaves this machine no idle time");
+        return;
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let result = json(&output);
+    assert_eq!(
+        (&result["schema"], &result["side"], &result["means"]),
+        (&2.into(), &"guest".into(), &"in-force".into())
+    );
+    assert_eq!(result["a"]["halt_poll_ns"], Value::Null);
+    assert!(result["a"]["guest_halt_poll_ns"].is_u64());
+    assert_eq!(result["blocks"].as_array().unwrap().len(), 6);
+    for block in result["blocks"].as_array().unwrap() {
+        let figure = |name: &str| block["figures"][name].as_f64().unwrap();
+        // Of a guest what enters HLT is a block, and each is woken by one IPI at most.
+        assert!((figure("blocks") / 100.0 - figure("hlt-exits")).abs() < 1e-9);
+        assert!(figure("ipis") + figure("ipis-spared") <= 1.0, "{block:#}");
+        assert_eq!(block["figures"]["vcpu-cpu"], Value::Null, "{block:#}");
+    }
+}
+
+/// A setting that has no effect here is refused before anything is written, and so is a pair of two machines.
+#[test]
+fn what_cannot_be_measured_in_this_guest_is_refused() {
+    let before = haltpoll();
+    let refused = |options: &[&str], code: i32, reason: &str| {
+        let output = Command::new(haltwise())
+            .args(["prove", "--no-ledger"])
+            .args(options)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(code), "{}", told(&output));
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(said.contains(reason), "{said}");
+    };
+    let guest = "guest_halt_poll_ns=1234us";
+    let host = "kvm:max=1us";
+    refused(
+        &["--a", guest, "--b", host],
+        2,
+        "both must be of the same machine",
+    );
+    refused(
+        &["--guest", "--a", "off", "--b", host],
+        2,
+        "a guest is measured",
+    );
+    refused(
+        &["--a", guest, "--b", guest, "--vm", "x"],
+        2,
+        "for a host's VMs",
+    );
+    let governor = "/sys/devices/system/cpu/cpuidle/current_governor_ro";
+    let driver = "/sys/devices/system/cpu/cpuidle/current_driver";
+    let is = |file, name: &str| fs::read_to_string(file).is_ok_and(|it| it.trim() == name);
+    if is(governor, "haltpoll") && !is(driver, "none") {
+        refused(&["--a", "off", "--b", guest], 2, "not without --yes");
+    } else {
+        refused(&["--a", "off", "--b", guest, "--yes"], 3, "have no effect");
+    }
+    assert_eq!(haltpoll(), before);
+}

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::recording::Side;
 use crate::replay::{Cost, Outcome};
 
 /// A figure of a block.
@@ -22,8 +23,16 @@ pub enum Figure {
     Halts,
     /// Polls that ended in a wake, in % of the halts.
     SuccessfulPolls,
-    /// Blocks, in % of the halts.
+    /// Blocks, in % of the halts; in a guest those that entered HLT.
     Blocks,
+    /// Exits on HLT for each halt, in a guest.
+    HltExits,
+    /// IPIs for each halt by which another CPU of the guest ended it.
+    Ipis,
+    /// Polls for each halt that another CPU of the guest ended without an IPI.
+    IpisSpared,
+    /// Context switches of all CPUs for each halt, in a guest.
+    ContextSwitches,
     /// CPU time of the threads that run vCPUs, in % of a CPU.
     VcpuCpu,
     /// CPUs of the host awake (C0 residency), in %.
@@ -35,7 +44,7 @@ pub enum Figure {
 }
 
 /// How many figures there are.
-const COUNT: usize = 12;
+const COUNT: usize = 16;
 
 impl Figure {
     /// All of them, in the order in which they are printed.
@@ -48,6 +57,10 @@ impl Figure {
         Self::Halts,
         Self::SuccessfulPolls,
         Self::Blocks,
+        Self::HltExits,
+        Self::Ipis,
+        Self::IpisSpared,
+        Self::ContextSwitches,
         Self::VcpuCpu,
         Self::Awake,
         Self::Power,
@@ -55,7 +68,7 @@ impl Figure {
     ];
 
     /// Those that a replay predicts.
-    pub const PREDICTED: [Self; 8] = [
+    pub const PREDICTED: [Self; 11] = [
         Self::Cost,
         Self::PollCpu,
         Self::LatencyMean,
@@ -64,7 +77,21 @@ impl Figure {
         Self::Halts,
         Self::SuccessfulPolls,
         Self::Blocks,
+        Self::HltExits,
+        Self::Ipis,
+        Self::IpisSpared,
     ];
+
+    /// Whether blocks on that side can have it.
+    pub fn is_of(self, side: Side) -> bool {
+        match self {
+            Self::HltExits | Self::Ipis | Self::IpisSpared | Self::ContextSwitches => {
+                !side.is_host()
+            }
+            Self::VcpuCpu => side.is_host(),
+            _ => true,
+        }
+    }
 
     /// The name in data.
     pub fn as_str(self) -> &'static str {
@@ -77,6 +104,10 @@ impl Figure {
             Self::Halts => "halts",
             Self::SuccessfulPolls => "successful-polls",
             Self::Blocks => "blocks",
+            Self::HltExits => "hlt-exits",
+            Self::Ipis => "ipis",
+            Self::IpisSpared => "ipis-spared",
+            Self::ContextSwitches => "context-switches",
             Self::VcpuCpu => "vcpu-cpu",
             Self::Awake => "awake",
             Self::Power => "power",
@@ -91,6 +122,7 @@ impl Figure {
             Self::PollCpu | Self::SuccessfulPolls | Self::Blocks | Self::VcpuCpu | Self::Awake => {
                 Unit::Percent
             }
+            Self::HltExits | Self::Ipis | Self::IpisSpared | Self::ContextSwitches => Unit::PerHalt,
             Self::Halts => Unit::PerSecond,
             Self::Power => Unit::Watts,
             Self::Metric => Unit::Plain,
@@ -108,6 +140,8 @@ pub enum Unit {
     Percent,
     /// Per second.
     PerSecond,
+    /// For each halt.
+    PerHalt,
     /// Watts.
     Watts,
     /// Whatever the command counts in.
@@ -158,5 +192,14 @@ impl Figures {
                 known(share(outcome.successful_polls)),
             )
             .with(Figure::Blocks, Some(share(outcome.blocks)))
+    }
+
+    /// The same with what a guest's polls are for: exits and IPIs.
+    #[must_use]
+    pub fn with_exits_of(self, outcome: &Outcome) -> Self {
+        let each = |n: u64| (outcome.halts > 0).then(|| n as f64 / outcome.halts as f64);
+        self.with(Figure::HltExits, each(outcome.hlt_exits))
+            .with(Figure::Ipis, each(outcome.ipis))
+            .with(Figure::IpisSpared, each(outcome.ipis_spared))
     }
 }

@@ -2,13 +2,17 @@
 //!
 //! The texts are those of policies ([`crate::policy::spec`]). Of all policies a kernel can only be put
 //! under its own rule: `kvm` with parameters, or `off`, which is that rule under a ceiling of 0. `current`
-//! and `in-force` name what is in force when the experiment begins.
+//! and `in-force` name what is in force when the experiment begins. Parameters of a guest's governor are named as their
+//! files ([`guest`]); `off` and `current` say nothing of the side, and follow the other setting.
+
+pub mod guest;
 
 use std::fmt;
 use std::str::FromStr;
 
+use self::guest::WantedParams;
 use crate::kvm::{Arch, Knobs, Version};
-use crate::policy::{Setting, Spec, SpecError};
+use crate::policy::{self, Spec, SpecError};
 use crate::units::Nanos;
 
 /// A setting that a kernel can be put under. What is `None` stays as it is in force.
@@ -37,7 +41,8 @@ pub enum SettingError {
     /// A policy that no kernel has.
     #[error(
         "`{policy}` cannot be put in force: a kernel has only its own algorithm. Give `off`, \
-         `current`, or `kvm:max=TIME,grow=N,grow_start=TIME,shrink=N`"
+         `current`, `kvm:max=TIME,grow=N,grow_start=TIME,shrink=N`, or in a guest `guest_halt_poll_ns=TIME` and \
+         the other parameters of haltpoll"
     )]
     NotKvms {
         /// Its name.
@@ -52,6 +57,123 @@ pub enum SettingError {
          VMs where it takes the VM's ceiling"
     )]
     Cap,
+    /// The governor has no such parameter.
+    #[error(
+        "`{name}` is not a parameter of the governor haltpoll; these are guest_halt_poll_ns, _grow, _grow_start, \
+         _shrink and _allow_shrink, each as NAME=VALUE, with commas between them"
+    )]
+    NoParameter {
+        /// What was given.
+        name: String,
+    },
+    /// The same parameter again.
+    #[error("{name} is given twice")]
+    Twice {
+        /// Which.
+        name: &'static str,
+    },
+    /// No value of a parameter.
+    #[error("{name} cannot be `{value}`: it takes {expected}")]
+    NoValue {
+        /// The parameter.
+        name: &'static str,
+        /// What was given.
+        value: String,
+        /// What it takes.
+        expected: &'static str,
+    },
+    /// One of a host and one of a guest.
+    #[error(
+        "`{host}` is a setting of a host and `{guest}` one of a guest: both must be of the same machine"
+    )]
+    Mixed {
+        /// The one.
+        host: String,
+        /// The other.
+        guest: String,
+    },
+    /// A host's, where a guest is measured.
+    #[error("`{host}` is a setting of a host, and a guest is measured")]
+    NotGuests {
+        /// It.
+        host: String,
+    },
+}
+
+/// A setting as it was given: of KVM, or of a guest's governor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum GivenSetting {
+    /// Of KVM, or one that says nothing of a side.
+    Kvm(WantedSetting),
+    /// Of the governor.
+    Guest(WantedParams),
+}
+
+impl FromStr for GivenSetting {
+    type Err = SettingError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if WantedParams::is_meant(text) {
+            return text.parse().map(Self::Guest);
+        }
+        text.parse().map(Self::Kvm)
+    }
+}
+
+/// Two settings of one side, A and B.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WantedPair {
+    /// Of a host.
+    Host([WantedSetting; 2]),
+    /// Of a guest.
+    Guest([WantedParams; 2]),
+}
+
+impl WantedPair {
+    /// The parameters that are named decide whose settings these are; where none are, `in_guest` does.
+    ///
+    /// # Errors
+    /// If one is of a host and the other of a guest, or one is of a host and `in_guest` says a guest.
+    pub fn of(pair: [GivenSetting; 2], in_guest: bool) -> Result<Self, SettingError> {
+        use GivenSetting::{Guest, Kvm};
+        let of_guest = |it: &WantedSetting| WantedParams::of_either(it);
+        match pair {
+            [Guest(a), Guest(b)] => Ok(Self::Guest([a, b])),
+            [Guest(a), Kvm(b)] => match of_guest(&b) {
+                Some(b) => Ok(Self::Guest([a, b])),
+                None => Err(mixed(&b, &a)),
+            },
+            [Kvm(a), Guest(b)] => match of_guest(&a) {
+                Some(a) => Ok(Self::Guest([a, b])),
+                None => Err(mixed(&a, &b)),
+            },
+            [Kvm(a), Kvm(b)] if in_guest => {
+                let of = |it: WantedSetting| {
+                    let host = it.text.clone();
+                    of_guest(&it).ok_or(SettingError::NotGuests { host })
+                };
+                Ok(Self::Guest([of(a)?, of(b)?]))
+            }
+            [Kvm(a), Kvm(b)] => Ok(Self::Host([a, b])),
+        }
+    }
+}
+
+fn mixed(host: &WantedSetting, guest: &WantedParams) -> SettingError {
+    SettingError::Mixed {
+        host: host.to_string(),
+        guest: guest.to_string(),
+    }
+}
+
+impl fmt::Display for GivenSetting {
+    /// As it was given.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Kvm(setting) => setting.fmt(f),
+            Self::Guest(params) => params.fmt(f),
+        }
+    }
 }
 
 impl FromStr for WantedSetting {
@@ -76,7 +198,11 @@ impl FromStr for WantedSetting {
             return Err(SettingError::NotKvms { policy });
         }
         // Whatever the machine, an argument is right or wrong.
-        spec.build(&Setting::upstream(Version::new(6, 12), Arch::X86, 0))?;
+        spec.build(&policy::Setting::upstream(
+            Version::new(6, 12),
+            Arch::X86,
+            0,
+        ))?;
         if spec.name() == "off" {
             wanted.halt_poll_ns = Some(0);
             return Ok(wanted);

@@ -69,6 +69,8 @@ pub struct Outcome {
     pub timer_exits: u64,
     /// IPIs that the waking vCPU of the same guest had to send: none to one that polls in the guest.
     pub ipis: u64,
+    /// Polls in the guest that a vCPU of the same guest ended: each spared an IPI.
+    pub ipis_spared: u64,
     /// Polls in the guest that went on when another task wanted the CPU. KVM does not end them.
     pub contended_polls: u64,
     /// Time over which the halts were seen, vCPU by vCPU.
@@ -102,6 +104,7 @@ impl Outcome {
         self.hlt_exits += other.hlt_exits;
         self.timer_exits += other.timer_exits;
         self.ipis += other.ipis;
+        self.ipis_spared += other.ipis_spared;
         self.contended_polls += other.contended_polls;
         add(&mut self.span_ns, other.span_ns);
         self.clairvoyant_milli = self
@@ -129,7 +132,9 @@ impl Outcome {
         let exits = halt.waited || side.is_host();
         self.hlt_exits += u64::from(exits);
         self.timer_exits += u64::from(!exits && halt.wake == WakeSource::Timer);
-        self.ipis += u64::from(exits && halt.wake == WakeSource::Ipi);
+        let is_ipi = halt.wake == WakeSource::Ipi;
+        self.ipis += u64::from(exits && is_ipi);
+        self.ipis_spared += u64::from(!exits && is_ipi);
         let may_poll = halt.window_ns.is_some_and(|window| window > 0);
         if halt.has_polled().unwrap_or(may_poll) {
             self.polls += 1;

@@ -193,7 +193,9 @@ impl Run {
         outcome.successful_polls += u64::from(polls && success);
         outcome.hlt_exits += u64::from(!in_guest);
         outcome.timer_exits += u64::from(in_guest && sample.wake == WakeSource::Timer);
-        outcome.ipis += u64::from(!in_guest && sample.wake == WakeSource::Ipi);
+        let is_ipi = sample.wake == WakeSource::Ipi;
+        outcome.ipis += u64::from(!in_guest && is_ipi);
+        outcome.ipis_spared += u64::from(in_guest && is_ipi);
         outcome.contended_polls += u64::from(is_guests && sample.cut_ns < played.poll_ns);
         add(&mut outcome.poll_ns, played.poll_ns);
         add(

@@ -89,14 +89,15 @@ impl Writer {
         self.store.log(&mut self.disk, &self.by, act)
     }
 
-    /// The directories in which setting parameters writes.
+    /// The directories in which setting parameters writes, those that are there.
     pub fn writes(&self) -> Vec<PathBuf> {
         let files = Parameter::ALL.map(Parameter::path);
         let files = files.into_iter().chain([super::JOURNAL]);
         let directories: BTreeSet<PathBuf> = files
             .filter_map(|file| Some(self.root.path(file).parent()?.to_owned()))
             .collect();
-        directories.into_iter().collect()
+        // A host has no parameters of a guest's governor, or a guest none of KVM's.
+        directories.into_iter().filter(|it| it.is_dir()).collect()
     }
 
     /// What was cut off, and what became of it.

@@ -5,19 +5,22 @@ use haltwise_core::prove::compare::Verdict;
 use haltwise_core::prove::figure::Unit;
 use haltwise_core::prove::predict::Prediction;
 use haltwise_core::prove::rank::FEWEST;
+use haltwise_core::recording::Side;
 use haltwise_document::figures;
 use haltwise_host::clock;
 use serde::Deserialize;
 
-use super::SCHEMA;
-use crate::proof::{PREDICTION, Proof, ProvenSetting};
+use crate::proof::{self, PREDICTION, Proof, ProvenSetting};
 
 figures! {
     /// One proof.
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct Entry {
-        /// Version of this shape: 1.
+        /// Version of this shape: 1, or 2 of a guest, which earlier versions leave alone.
         pub(crate) schema: u32 = Number,
+        /// Whose halts were measured: `host` or `guest`.
+        #[serde(default)]
+        pub(crate) side: Side = Word,
         /// When it was added.
         pub(crate) utc: String = Name,
         /// Where it was measured.
@@ -97,7 +100,8 @@ impl Entry {
         let mut predictions = kept("b", &told.of_b, told.bistable_b);
         predictions.extend(kept("a", &told.of_a, told.bistable_a));
         (enough && !predictions.is_empty()).then(|| Self {
-            schema: SCHEMA,
+            schema: proof::schema(view.side),
+            side: view.side,
             utc: Clock::new(0, clock::wall_ns()).start_utc,
             hostname: view.host.hostname.clone(),
             kernel: view.host.kernel.clone(),

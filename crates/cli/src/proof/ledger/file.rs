@@ -12,9 +12,9 @@ use anyhow::{Context, bail};
 use haltwise_capture::files::{self, output};
 use rustix::fs::FlockOperation;
 
-use super::SCHEMA;
 use super::entry::Entry;
 use crate::exit::{Exit, Failure};
+use crate::proof;
 
 /// What a file holds.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Lines {
     let written = bytes.split(|byte| *byte == b'\n');
     for line in written.filter(|line| !line.trim_ascii().is_empty()) {
         match serde_json::from_slice::<Entry>(line) {
-            Ok(entry) if entry.schema == SCHEMA => lines.entries.push(entry),
+            Ok(entry) if proof::is_read(entry.schema.into()) => lines.entries.push(entry),
             _ => lines.unread += 1,
         }
     }

@@ -1,16 +1,17 @@
-//! The host's own parameters, set through the only writer of settings, which records first what was there:
+//! The machine's own parameters, set through the only writer of settings, which records first what was there:
 //! `haltwise undo` restores that even if this process is killed.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::Duration;
 
-use anyhow::anyhow;
-use haltwise_core::kvm::Knobs;
+use anyhow::{Context, anyhow};
+use haltwise_host::cpus;
 use haltwise_host::knob::{Baseline, KnobError, Parameter, Proposal, Request, Writer};
 use haltwise_host::root::Root;
 
-use super::Sides;
+use super::{Sides, Which};
 use crate::exit::{Exit, Failure};
-use crate::knob::of_kvm;
 
 /// Whom the journal names.
 const WHO: &str = "haltwise prove";
@@ -19,15 +20,18 @@ const WHO: &str = "haltwise prove";
 #[derive(Debug)]
 pub(crate) struct Parameters {
     writer: Writer,
-    /// Those that either setting changes.
+    root: Root,
+    /// Those that are set: of a host those that either setting changes, of a guest all.
     names: Vec<Parameter>,
-    /// What they were when we came.
-    before: Knobs,
     /// What was recorded when we came.
     baseline: Baseline,
-    under: Option<Knobs>,
-    /// The side whose ceilings are set.
-    side: Option<bool>,
+    /// The setting of a host that is in force; `None` where nothing of ours is.
+    under: Option<Which>,
+    /// What nobody else may have changed: as we set it last, or as it was when we came.
+    expected: BTreeMap<Parameter, u32>,
+    is_of_guest: bool,
+    /// How long a CPU of a guest sleeps to leave its limit behind.
+    stay: Duration,
     /// Whether ceilings of VMs are set, and parameters.
     sets: (bool, bool),
     /// Whether anything may have been set since.
@@ -37,35 +41,58 @@ pub(crate) struct Parameters {
 /// The parameters that either setting changes.
 fn changed(sides: &Sides) -> Vec<Parameter> {
     let differs = |parameter: &Parameter| {
-        let now = of_kvm(&sides.in_force, *parameter);
-        of_kvm(&sides.a, *parameter) != now || of_kvm(&sides.b, *parameter) != now
+        let of = |which| sides.value(which, *parameter);
+        let now = of(Which::InForce);
+        of(Which::A) != now || of(Which::B) != now
     };
     // Where each VM has a ceiling of its own, nobody follows halt_poll_ns.
     let is_followed =
         |parameter: &Parameter| *parameter != Parameter::HaltPollNs || !sides.scopes.are_all_vms;
-    Parameter::KVM
-        .into_iter()
+    sides
+        .parameters()
         .filter(is_followed)
         .filter(differs)
         .collect()
 }
 
+/// The parameters of a side under a setting.
+fn values(sides: &Sides, which: Which) -> impl Iterator<Item = (Parameter, u32)> {
+    let value = move |parameter| Some((parameter, sides.value(which, parameter)?));
+    sides.parameters().filter_map(value)
+}
+
+/// Longer than any limit lasts that may have grown, up to the longest that is waited for.
+fn stay(sides: &Sides) -> Duration {
+    const LONGEST: Duration = Duration::from_millis(20);
+    let ceilings = [Which::InForce, Which::A, Which::B]
+        .map(|which| sides.value(which, Parameter::GuestHaltPollNs).unwrap_or(0));
+    let ceiling_ns = ceilings.into_iter().max().unwrap_or(0);
+    (Duration::from_nanos(ceiling_ns.into()) + Duration::from_millis(1)).min(LONGEST)
+}
+
 /// What would be written, for those who did not say --yes.
 pub(super) fn refusal(sides: &Sides) -> Failure {
     let one = |parameter: Parameter| {
-        let of = |knobs| of_kvm(knobs, parameter);
-        let (now, a, b) = (of(&sides.in_force)?, of(&sides.a)?, of(&sides.b)?);
+        let of = |which| Some(parameter.written(sides.value(which, parameter)?));
+        let (now, a, b) = (of(Which::InForce)?, of(Which::A)?, of(Which::B)?);
         Some(format!(
             "{parameter} to {a} and {b} alternately (now {now})"
         ))
     };
     let all: Vec<String> = changed(sides).into_iter().filter_map(one).collect();
+    if !sides.side().is_host() {
+        let error = anyhow!(
+            "this would set {} in this guest: not without --yes",
+            all.join(", ")
+        );
+        return Failure::new(Exit::Usage, error).hint("the current values are restored at the end");
+    }
     let host = if all.is_empty() {
         String::new()
     } else {
         format!("{} for all VMs of this host", all.join(", "))
     };
-    let ceilings = sides.scopes.alternate(sides.a.halt_poll_ns);
+    let ceilings = sides.scopes.alternate(sides.ceiling_ns(false));
     let and = if host.is_empty() || ceilings.is_empty() {
         ""
     } else {
@@ -83,13 +110,21 @@ impl Parameters {
     /// Takes the lock and looks whether both settings can be made.
     pub(super) fn take(root: &Root, sides: &Sides) -> Result<Self, Failure> {
         let writer = Writer::open(root, WHO, None).map_err(explain)?;
+        let is_of_guest = !sides.side().is_host();
+        let names = if is_of_guest {
+            sides.parameters().collect()
+        } else {
+            changed(sides)
+        };
         let parameters = Self {
             baseline: writer.baseline().clone(),
             writer,
-            names: changed(sides),
-            before: sides.in_force,
+            root: root.clone(),
+            names,
             under: None,
-            side: None,
+            expected: values(sides, Which::InForce).collect(),
+            is_of_guest,
+            stay: stay(sides),
             sets: (!sides.scopes.is_empty(), !changed(sides).is_empty()),
             touched: false,
         };
@@ -108,6 +143,7 @@ impl Parameters {
     /// The name in data.
     pub(super) fn name(&self) -> &'static str {
         match self.sets {
+            _ if self.is_of_guest => "guest-parameters",
             (true, true) => "host-parameters-and-vm-ceilings",
             (true, false) => "vm-ceilings",
             (false, _) => "host-parameters",
@@ -115,48 +151,75 @@ impl Parameters {
     }
 
     fn request(&self, sides: &Sides, is_b: bool) -> Request {
-        let knobs = sides.under(is_b);
-        let pair = |parameter: &Parameter| Some((*parameter, of_kvm(&knobs, *parameter)?));
+        let all = values(sides, Which::of(is_b));
         Request {
-            parameters: self.names.iter().filter_map(pair).collect(),
-            ceilings: sides.scopes.request(sides.a.halt_poll_ns, is_b),
+            parameters: all.filter(|(it, _)| self.names.contains(it)).collect(),
+            ceilings: sides.scopes.request(sides.ceiling_ns(false), is_b),
             ..Request::default()
         }
     }
 
-    /// Puts a setting in force.
+    /// Puts a setting in force. In a guest each block begins with limits of 0, which grew under the setting before.
     pub(super) fn put(&mut self, sides: &Sides, is_b: bool) -> Result<(), Failure> {
-        if self.side == Some(is_b) {
+        let which = Which::of(is_b);
+        if self.is_of_guest {
+            self.clear_limits()?;
+        } else if self.under == Some(which) {
             return Ok(());
         }
         let request = self.request(sides, is_b);
-        let proposal = self.writer.propose(&request).map_err(explain)?;
+        self.set(&request)?;
+        self.under = Some(which);
+        Ok(())
+    }
+
+    /// A limit moves after a stay in HLT alone, and polls that end in time keep it from that: with a ceiling of 0 and a
+    /// divisor of 0 the next stay takes it to 0, and each CPU is given one.
+    fn clear_limits(&mut self) -> Result<(), Failure> {
+        let cleared = [
+            (Parameter::GuestShrink, 0),
+            (Parameter::GuestAllowShrink, 1),
+            (Parameter::GuestHaltPollNs, 0),
+        ];
+        let request = Request {
+            parameters: cleared.to_vec(),
+            ..Request::default()
+        };
+        self.set(&request)?;
+        let slept = cpus::idle_on_each(&self.root, self.stay);
+        Ok(slept.context("let each CPU of the guest halt once")?)
+    }
+
+    fn set(&mut self, request: &Request) -> Result<(), Failure> {
+        let proposal = self.writer.propose(request).map_err(explain)?;
         self.look_for_others(&proposal)?;
         self.touched = true;
         self.writer.apply(&proposal).map_err(explain)?;
-        (self.under, self.side) = (Some(sides.under(is_b)), Some(is_b));
+        self.expected.extend(request.parameters.iter().copied());
         Ok(())
     }
 
     /// All is as we set it last, or as it was when we came, unless it was modified externally.
     fn look_for_others(&self, proposal: &Proposal) -> Result<(), Failure> {
-        let expected = self.under.unwrap_or(self.before);
         let old = proposal.changes.iter().filter_map(|change| {
-            let found = change.old.as_ref()?.parse().ok()?;
-            Some((change.target.parameter()?, found))
+            let parameter = change.target.parameter()?;
+            let found = parameter.value(change.old.as_ref()?).ok()?;
+            Some((parameter, found))
         });
         let already = proposal.already.iter();
         let already = already.filter_map(|(target, found)| Some((target.parameter()?, *found)));
         let mut found = already.chain(old);
         let theirs = found.find_map(|(parameter, found)| {
-            let was = of_kvm(&expected, parameter)?;
+            let was = *self.expected.get(&parameter)?;
             (found != was).then_some((parameter, found, was))
         });
         let Some((parameter, found, was)) = theirs else {
             return Ok(());
         };
         let error = anyhow!(
-            "{parameter} was modified externally to {found} (it was {was}) and is left alone"
+            "{parameter} was modified externally to {} (it was {}) and is left alone",
+            parameter.written(found),
+            parameter.written(was)
         );
         Err(Failure::new(Exit::Failed, error)
             .hint("measure again when nothing else changes settings"))
@@ -164,7 +227,7 @@ impl Parameters {
 
     /// Puts back what was in force before.
     pub(super) fn restore(&mut self) -> Result<(), Failure> {
-        (self.under, self.side) = (None, None);
+        self.under = None;
         if !std::mem::take(&mut self.touched) {
             return Ok(());
         }
@@ -178,7 +241,9 @@ impl Parameters {
                     .hint("`haltwise status` shows the current settings"))
             }
             Err(error) => {
-                let error = anyhow::Error::new(error).context("restore the host's parameters");
+                let whose = if self.is_of_guest { "guest" } else { "host" };
+                let context = format!("restore the {whose}'s parameters");
+                let error = anyhow::Error::new(error).context(context);
                 Err(Failure::new(Exit::Failed, error).hint("`haltwise undo` tries again"))
             }
         }
@@ -186,7 +251,7 @@ impl Parameters {
 }
 
 impl Drop for Parameters {
-    /// Whatever happens here, the host gets back what it had.
+    /// Whatever happens here, the machine gets back what it had.
     fn drop(&mut self) {
         if let Err(failure) = self.restore() {
             crate::terminal::complain(&failure);
@@ -196,6 +261,11 @@ impl Drop for Parameters {
 
 fn explain(error: KnobError) -> Failure {
     let (exit, hint) = match &error {
+        KnobError::Absent(parameter) | KnobError::ReadOnly { parameter, .. }
+            if parameter.is_of_guest() =>
+        {
+            (Exit::Unsupported, "the guest's governor must be haltpoll")
+        }
         KnobError::NoKvm | KnobError::Absent(_) | KnobError::ReadOnly { .. } => (
             Exit::Unsupported,
             "give a command that starts the VMs, with {halt_poll_ns} where it takes their ceiling",

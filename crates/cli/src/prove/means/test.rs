@@ -1,6 +1,10 @@
 //! What a replay is told of the other setting, by the way in which it is put in force.
 
+use haltwise_core::kvm::{Arch, Version};
+
 use super::*;
+use crate::prove::scopes::Scopes;
+use crate::prove::sides::{Of, Three};
 
 const IN_FORCE: Knobs = Knobs {
     halt_poll_ns: 200_000,
@@ -27,10 +31,12 @@ fn halt(ceiling_ns: u32, ceiling_source: CeilingSource) -> Halt {
 #[test]
 fn a_replay_plays_what_would_have_been_in_force() {
     let sides = Sides {
-        in_force: IN_FORCE,
+        of: Of::Host(Three {
+            in_force: IN_FORCE,
+            a: IN_FORCE,
+            b: WANTED,
+        }),
         assumed: Vec::new(),
-        a: IN_FORCE,
-        b: WANTED,
         version: Version::new(6, 12),
         arch: Arch::X86,
         scopes: Scopes::default(),
@@ -43,18 +49,24 @@ fn a_replay_plays_what_would_have_been_in_force() {
     for halt in [&by_param, &by_cap, &fixed] {
         assert_eq!(
             command.replayed(&sides, true, halt, None),
-            (IN_FORCE, 50_000)
+            Some((IN_FORCE, 50_000))
         );
     }
     // A parameter of the host does not reach a VM with a ceiling of its own.
     assert_eq!(
         host.replayed(&sides, true, &by_param, None),
-        (WANTED, 50_000)
+        Some((WANTED, 50_000))
     );
-    assert_eq!(host.replayed(&sides, true, &by_cap, None), (WANTED, 30_000));
-    assert_eq!(host.replayed(&sides, true, &fixed, None), (WANTED, 30_000));
+    assert_eq!(
+        host.replayed(&sides, true, &by_cap, None),
+        Some((WANTED, 30_000))
+    );
+    assert_eq!(
+        host.replayed(&sides, true, &fixed, None),
+        Some((WANTED, 30_000))
+    );
     assert_eq!(
         host.replayed(&sides, false, &by_cap, None),
-        (IN_FORCE, 30_000)
+        Some((IN_FORCE, 30_000))
     );
 }

@@ -1,9 +1,11 @@
 //! The last lines of a comparison: what it rests on, what is missing, what went wrong.
 
+use haltwise_core::recording::Side;
+
 use crate::costs::words;
 use crate::number::{count, nanos, three_digits};
 use crate::page::{Page, harmless};
-use crate::proof::{MeasuredBlock, Proof, figure};
+use crate::proof::{MeasuredBlock, Proof, ProvenSetting, figure};
 use crate::words::plural;
 
 /// Notes that are told one by one; more are counted.
@@ -15,7 +17,13 @@ pub(super) fn rests(page: &mut Page, view: &Proof) {
     say("rounds", &rounds(view));
     say("settings", &settings(view));
     say("cost", &cost(view));
-    say("host", &host(view));
+    say(
+        match view.side {
+            Side::Host => "host",
+            Side::Guest => "guest",
+        },
+        &host(view),
+    );
     for (figure, why) in &view.missing {
         say("missing", &format!("{figure}: {}", harmless(why)));
     }
@@ -39,7 +47,7 @@ fn rounds(view: &Proof) -> String {
     };
     format!(
         "{} of 3 blocks (A, B, A again), in an order drawn from seed {}; a block is {} and {} halts \
-         of {} (medians), {cut}",
+         {} (medians), {cut}",
         plural(design.rounds, "round"),
         design.seed,
         figure::value(
@@ -47,7 +55,10 @@ fn rounds(view: &Proof) -> String {
             design.block_seconds * 1e9
         ),
         count(to_count(design.block_halts)),
-        plural(design.vms, "VM"),
+        match view.side {
+            Side::Host => format!("of {}", plural(design.vms, "VM")),
+            Side::Guest => "of this guest's CPUs".to_owned(),
+        },
     )
 }
 
@@ -64,18 +75,10 @@ fn settings(view: &Proof) -> String {
     let how = match view.means.as_str() {
         "vm-ceiling" => "the command gave each VM its ceiling",
         "in-force" => "both are the current setting; nothing was set",
+        "guest-parameters" => "set in the guest, and restored",
         _ => "set through the host's parameters, and restored",
     };
-    let of = |setting: &crate::proof::ProvenSetting| {
-        format!(
-            "halt_poll_ns {} grow {} grow_start {} shrink {}",
-            setting.halt_poll_ns,
-            setting.halt_poll_ns_grow,
-            setting.halt_poll_ns_grow_start,
-            setting.halt_poll_ns_shrink
-        )
-    };
-    let mut text = format!("{how}. A: {}. B: {}", of(&view.a), of(&view.b));
+    let mut text = format!("{how}. A: {}. B: {}", values(&view.a), values(&view.b));
     if !view.host.knobs_assumed.is_empty() {
         let assumed = harmless(&view.host.knobs_assumed.join(", "));
         text.push_str("; not readable on this host, its kernel's default assumed: ");
@@ -84,10 +87,34 @@ fn settings(view: &Proof) -> String {
     text
 }
 
+/// What a setting comes to.
+fn values(of: &ProvenSetting) -> String {
+    let number = |name, value: Option<u32>| Some((name, value?.to_string()));
+    let shrinks = of.guest_halt_poll_allow_shrink;
+    let shrinks = shrinks.map(|it| ("allow_shrink", if it { "Y" } else { "N" }.to_owned()));
+    let all = [
+        number("halt_poll_ns", of.halt_poll_ns),
+        number("grow", of.halt_poll_ns_grow),
+        number("grow_start", of.halt_poll_ns_grow_start),
+        number("shrink", of.halt_poll_ns_shrink),
+        number("guest_halt_poll_ns", of.guest_halt_poll_ns),
+        number("grow", of.guest_halt_poll_grow),
+        number("grow_start", of.guest_halt_poll_grow_start),
+        number("shrink", of.guest_halt_poll_shrink),
+        shrinks,
+    ];
+    let all = all.into_iter().flatten();
+    let all: Vec<String> = all.map(|(name, value)| format!("{name} {value}")).collect();
+    all.join(" ")
+}
+
 fn cost(view: &Proof) -> String {
     let cost = &view.cost;
+    let exits = cost.price.map_or_else(String::new, |price| {
+        format!("; of HLT exits {}", price.words())
+    });
     format!(
-        "polling, {} of CPU time per block ({}), and 1 ns of latency counted as {} of CPU time",
+        "polling, {} of CPU time per block ({}), and 1 ns of latency counted as {} of CPU time{exits}",
         nanos(cost.switch_cpu_ns),
         words::source(cost.switch_cpu_source),
         three_digits(cost.latency_weight),

@@ -83,17 +83,10 @@ fn idle_states(page: &mut Page, states: &[ReportedIdleState]) {
     }
 }
 
-/// What `tune` recommends; of a guest, where to look.
+/// What `tune` recommends.
 pub(super) fn recommendation(page: &mut Page, report: &Report) {
     page.gap();
-    match report.recording.side {
-        Side::Host => page.advice("  tune: ", &report.recommendation.text(), 8),
-        Side::Guest => page.wrapped(
-            "  ",
-            "`haltwise tune` says whether another setting of the governor haltpoll is better, or polling in the host.",
-            2,
-        ),
-    }
+    page.advice("  tune: ", &report.recommendation.text(), 8);
 }
 
 /// The rule's four parameters in one line, then what else is set, then what changed.

@@ -2,13 +2,15 @@
 
 use crate::event::{Halt, WakeSource};
 use crate::ids::{Tid, VcpuId, VmIndex};
+use crate::kvm::guest::Params;
 use crate::kvm::{Arch, Version};
-use crate::policy::{Ask, Seen, Setting, Spec};
+use crate::policy::{Ask, Seen, Setting, Side, Spec};
 use crate::prove::compare::{Comparison, Round};
 use crate::prove::figure::{Figure, Figures};
 use crate::prove::predict::{Pair, Prediction};
+use crate::prove::setting::guest;
 use crate::prove::tally::{Tally, tally};
-use crate::replay::Cost;
+use crate::replay::{Cost, Outcome};
 use crate::workload::{GapSpec, Gaps};
 
 const COST: Cost = Cost {
@@ -21,10 +23,21 @@ fn setting(_: &Halt) -> Setting {
     Setting::upstream(Version::new(6, 12), Arch::X86, 0)
 }
 
+fn in_guest(halt: &Halt) -> Setting {
+    Setting {
+        side: Side::Guest,
+        ..setting(halt)
+    }
+}
+
 /// Halts of a vCPU under a policy: gaps that are drawn, wake-ups that all take as long.
 fn host(policy: &Spec, seed: u64) -> Vec<Halt> {
+    halts(policy, seed, WakeSource::Device)
+}
+
+fn halts(policy: &Spec, seed: u64, wake: WakeSource) -> Vec<Halt> {
     const LATENCY_NS: u64 = 20_000;
-    let mut policy = policy.build(&setting(&Halt::default())).unwrap();
+    let mut policy = policy.build(&in_guest(&Halt::default())).unwrap();
     let mut gaps = Gaps::new("exp:60us".parse::<GapSpec>().unwrap(), seed).unwrap();
     let mut now_ns = 1_000_000;
     let mut halt = |_| {
@@ -46,7 +59,7 @@ fn host(policy: &Spec, seed: u64) -> Vec<Halt> {
             window_ns: u32::try_from(window_ns).ok(),
             poll_ns: Some(gap_ns.min(window_ns)),
             wake_latency_ns: Some(latency_ns),
-            wake: WakeSource::Device,
+            wake,
             ..Halt::default()
         };
         policy.learn(&Seen {
@@ -84,7 +97,7 @@ fn on_a_host_that_does_as_the_model_says_the_prediction_is_the_measurement() {
             b: measured(&under_b),
             control: measured(&under_a),
         };
-        for figure in Figure::PREDICTED {
+        for figure in of(Side::Host) {
             let (said, is) = (predicted(&under_a).get(figure), round.b.get(figure));
             assert_eq!(said, is, "{figure:?}, seed {seed}, from A");
             let (said, is) = (predicted(&under_b).get(figure), round.a.get(figure));
@@ -97,7 +110,7 @@ fn on_a_host_that_does_as_the_model_says_the_prediction_is_the_measurement() {
             measured: round.b,
         });
     }
-    for figure in Figure::PREDICTED {
+    for figure in of(Side::Host) {
         let comparison = Comparison::of(figure, &rounds).unwrap();
         let prediction = Prediction::of(&comparison, &pairs).unwrap();
         assert!(prediction.within, "{prediction:?}");
@@ -106,6 +119,44 @@ fn on_a_host_that_does_as_the_model_says_the_prediction_is_the_measurement() {
     }
     let cost = Comparison::of(Figure::Cost, &rounds).unwrap();
     assert!(cost.effect.excludes_zero(), "{cost:?}");
+}
+
+/// Those that a replay predicts on a side.
+fn of(side: Side) -> impl Iterator<Item = Figure> {
+    let all = Figure::PREDICTED.into_iter();
+    all.filter(move |figure| figure.is_of(side))
+}
+
+/// In a guest whose governor does as the model says, exits and IPIs are predicted to the unit, and what is not sent is
+/// spared.
+#[test]
+fn in_a_guest_exits_and_ipis_are_predicted_as_measured() {
+    let off = Params {
+        guest_halt_poll_ns: 0,
+        ..Params::default()
+    };
+    let [a, b] = [off, Params::default()].map(|params| guest::policy(&params).unwrap());
+    let figures = |outcome: &Outcome| Figures::of(outcome, 1, &COST).with_exits_of(outcome);
+    for seed in 0..6 {
+        let [under_a, under_b] = [(&a, &b), (&b, &a)].map(|(own, other)| {
+            let halts = halts(own, seed, WakeSource::Ipi);
+            tally(&halts, other, None, in_guest).unwrap()
+        });
+        for (from, to) in [(&under_a, &under_b), (&under_b, &under_a)] {
+            let said = figures(&from.predicted.as_ref().unwrap().from_zero);
+            let is = figures(&to.recorded);
+            for figure in of(Side::Guest) {
+                assert_eq!(said.get(figure), is.get(figure), "{figure:?}, seed {seed}");
+                assert!(is.get(figure).is_some(), "{figure:?}");
+            }
+            let each = |figure| is.get(figure).unwrap();
+            let ipis = each(Figure::Ipis) + each(Figure::IpisSpared);
+            assert!((ipis - 1.0).abs() < 1e-9, "{ipis}");
+        }
+        let exits = |tally: &Tally| figures(&tally.recorded).get(Figure::HltExits).unwrap();
+        assert!((exits(&under_a) - 1.0).abs() < 1e-9);
+        assert!(exits(&under_b) < 0.9, "{}", exits(&under_b));
+    }
 }
 
 #[test]

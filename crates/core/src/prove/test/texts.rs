@@ -1,7 +1,10 @@
 //! The texts that name a setting: what is taken, what is refused, and why.
 
+use crate::kvm::guest::{Params, Rule};
 use crate::kvm::{Arch, Knobs, Version};
-use crate::prove::setting::{SettingError, WantedSetting};
+use crate::policy::{Ask, Seen, Setting, Side, guest_haltpoll};
+use crate::prove::setting::guest::{self, WantedParams};
+use crate::prove::setting::{GivenSetting, SettingError, WantedPair, WantedSetting};
 
 const IN_FORCE: Knobs = Knobs {
     halt_poll_ns: 123_000,
@@ -61,4 +64,131 @@ fn what_no_kernel_can_be_put_under_is_refused_with_the_reason() {
     }
     let error = "budget:2%|kvm".parse::<WantedSetting>().unwrap_err();
     assert!(matches!(error, SettingError::NotKvms { .. }), "{error}");
+}
+
+const OF_GUEST: Params = Params {
+    guest_halt_poll_ns: 123_000,
+    grow: 3,
+    grow_start: 7_000,
+    shrink: 4,
+    allow_shrink: true,
+};
+
+#[test]
+fn parameters_of_a_guest_are_named_as_their_files() {
+    for (text, [max, grow, start, shrink], allow_shrink) in [
+        ("guest_halt_poll_ns=0", [0, 3, 7_000, 4], true),
+        (
+            "guest_halt_poll_ns=750us, guest_halt_poll_grow=4",
+            [750_000, 4, 7_000, 4],
+            true,
+        ),
+        (
+            "guest_halt_poll_ns=750000,guest_halt_poll_grow_start=50us,guest_halt_poll_shrink=0",
+            [750_000, 3, 50_000, 0],
+            true,
+        ),
+        (
+            "guest_halt_poll_allow_shrink=N",
+            [123_000, 3, 7_000, 4],
+            false,
+        ),
+    ] {
+        let wanted: WantedParams = text.parse().unwrap();
+        assert_eq!(wanted.to_string(), text);
+        let params = Params {
+            guest_halt_poll_ns: max,
+            grow,
+            grow_start: start,
+            shrink,
+            allow_shrink,
+        };
+        assert_eq!(wanted.resolve(OF_GUEST), params, "{text}");
+    }
+    for (text, reason) in [
+        ("guest_halt_poll_ns", "takes nanoseconds"),
+        ("guest_halt_poll_ns=-1", "takes nanoseconds"),
+        ("guest_halt_poll_ns=5s", "4294967295 ns at most"),
+        ("guest_halt_poll_grow=2us", "a whole number"),
+        ("guest_halt_poll_allow_shrink=maybe", "Y or N"),
+        ("guest_halt_poll=1", "not a parameter of the governor"),
+        ("guest_halt_poll_ns=1,halt_poll_ns=2", "not a parameter"),
+        ("guest_halt_poll_ns=1,guest_halt_poll_ns=2", "given twice"),
+    ] {
+        let error = text.parse::<GivenSetting>().unwrap_err();
+        assert!(error.to_string().contains(reason), "{text}: {error}");
+    }
+}
+
+/// Names decide the side, `off` and `current` follow, and two sides are no pair.
+#[test]
+fn the_names_of_parameters_decide_whose_settings_a_pair_has() {
+    let pair = |a: &str, b: &str, in_guest| {
+        WantedPair::of([a.parse().unwrap(), b.parse().unwrap()], in_guest)
+    };
+    let guest = "guest_halt_poll_ns=1ms";
+    for (a, b, in_guest) in [
+        (guest, guest, false),
+        ("off", guest, false),
+        (guest, "current", false),
+        ("current", "off", true),
+    ] {
+        let Ok(WantedPair::Guest([first, second])) = pair(a, b, in_guest) else {
+            panic!("{a} {b}");
+        };
+        assert_eq!([first.to_string(), second.to_string()], [a, b]);
+        let of = |it: &WantedParams| it.resolve(OF_GUEST).guest_halt_poll_ns;
+        let expected = |text| match text {
+            "off" => 0,
+            "current" => 123_000,
+            _ => 1_000_000,
+        };
+        assert_eq!([of(&first), of(&second)], [expected(a), expected(b)]);
+    }
+    for (a, b) in [("current", "off"), ("kvm:max=1us", "off")] {
+        assert!(matches!(pair(a, b, false), Ok(WantedPair::Host(_))));
+    }
+    for (a, b) in [("kvm:max=1us", guest), (guest, "kvm:max=1us")] {
+        let error = pair(a, b, false).unwrap_err();
+        assert!(matches!(error, SettingError::Mixed { .. }), "{error}");
+    }
+    let error = pair("off", "kvm:max=1us", true).unwrap_err();
+    assert!(matches!(error, SettingError::NotGuests { .. }), "{error}");
+}
+
+proptest::proptest! {
+    /// The policy of a set of parameters is that set's: the governor under it does what the governor under them does.
+    #[test]
+    fn a_policy_has_the_parameters_that_it_was_made_of(
+        times in proptest::array::uniform2(0..2_000_000_u32),
+        factors in proptest::array::uniform2(0..10_u32),
+        allow_shrink: bool,
+        idle_ns in proptest::collection::vec(0..4_000_000_u64, 1..40),
+    ) {
+        let params = Params {
+            guest_halt_poll_ns: times[0],
+            grow_start: times[1],
+            grow: factors[0],
+            shrink: factors[1],
+            allow_shrink,
+        };
+        let version = Version::new(6, 12);
+        let setting = Setting {
+            side: Side::Guest,
+            ..Setting::upstream(version, Arch::X86, 0)
+        };
+        let mut by_text = guest::policy(&params).unwrap().build(&setting).unwrap();
+        let mut by_value = guest_haltpoll(Rule::of(version).unwrap(), params, 0);
+        for halt_ns in idle_ns {
+            let window = by_value.window(&Ask::default());
+            proptest::prop_assert_eq!(by_text.window(&Ask::default()), window);
+            let seen = Seen {
+                halt_ns,
+                poll_ns: window.min(halt_ns),
+                ..Seen::default()
+            };
+            by_text.learn(&seen);
+            by_value.learn(&seen);
+        }
+    }
 }

@@ -6,6 +6,7 @@ use haltwise_core::prove::compare::Verdict;
 use haltwise_core::prove::figure::{Figure, Unit};
 use haltwise_core::prove::predict::Prediction;
 use haltwise_core::prove::rank::Interval;
+use haltwise_core::recording::Side;
 
 use super::super::entry::Kept;
 use super::*;
@@ -15,10 +16,11 @@ use crate::proof::ProvenSetting;
 pub(crate) fn entry(predicted: f64, measured: f64, within: bool) -> Entry {
     let setting = |spec: &str, halt_poll_ns| ProvenSetting {
         spec: spec.to_owned(),
-        halt_poll_ns,
-        halt_poll_ns_grow: 2,
-        halt_poll_ns_grow_start: 10_000,
-        halt_poll_ns_shrink: 2,
+        halt_poll_ns: Some(halt_poll_ns),
+        halt_poll_ns_grow: Some(2),
+        halt_poll_ns_grow_start: Some(10_000),
+        halt_poll_ns_shrink: Some(2),
+        ..ProvenSetting::default()
     };
     let interval = |value: f64| Interval {
         estimate: value,
@@ -28,7 +30,8 @@ pub(crate) fn entry(predicted: f64, measured: f64, within: bool) -> Entry {
         rounds: 12,
     };
     Entry {
-        schema: SCHEMA,
+        schema: 1,
+        side: Side::Host,
         utc: "2026-01-01T00:00:00Z".to_owned(),
         hostname: "golden-1".to_owned(),
         kernel: "6.12.0".to_owned(),
@@ -122,7 +125,7 @@ fn a_crash_at_any_byte_costs_at_most_the_last_line() {
 #[test]
 fn lines_of_strangers_are_counted_and_hurt_nobody() {
     let good = serde_json::to_string(&entry(1.0, 1.0, true)).unwrap();
-    let newer = good.replace("\"schema\":1", "\"schema\":2");
+    let newer = good.replace("\"schema\":1", "\"schema\":3");
     let text = format!("\n  \nnull\n{{}}\n[1,2]\n{newer}\n{good}\n\u{0}\u{7f}\n{good}");
     let lines = parse(text.as_bytes());
     assert_eq!((lines.entries.len(), lines.unread), (2, 5));

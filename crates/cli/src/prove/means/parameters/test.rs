@@ -1,10 +1,15 @@
 //! In a made-up root: what is set, and that all is put back.
 
+use std::collections::BTreeMap;
 use std::fs;
 
-use haltwise_core::kvm::{Arch, Version};
+use haltwise_core::kvm::guest::Params;
+use haltwise_core::kvm::{Arch, Knobs, Version};
+use haltwise_core::prove::setting::WantedPair;
 
 use super::*;
+use crate::prove::sides::guest::Governor;
+use crate::prove::sides::{Of, Three};
 
 const IN_FORCE: Knobs = Knobs {
     halt_poll_ns: 200_000,
@@ -18,14 +23,17 @@ struct World {
 }
 
 impl World {
-    fn new() -> Self {
+    /// A host, and a guest in one, under what `sides` says is in force.
+    fn new(sides: &Sides) -> Self {
         let world = Self {
             dir: tempfile::tempdir().unwrap(),
         };
         world.write("proc/sys/kernel/random/boot_id", "one");
-        for parameter in Parameter::KVM {
-            let file = format!("sys/module/kvm/parameters/{parameter}");
-            world.write(&file, &of_kvm(&IN_FORCE, parameter).unwrap().to_string());
+        world.write("sys/devices/system/cpu/online", "0");
+        fs::create_dir_all(world.dir.path().join("sys/module/kvm")).unwrap();
+        for parameter in sides.parameters() {
+            let value = sides.value(Which::InForce, parameter).unwrap();
+            world.write(parameter.path(), &parameter.written(value));
         }
         world
     }
@@ -40,19 +48,28 @@ impl World {
         Root::at(self.dir.path())
     }
 
-    fn now(&self) -> Knobs {
-        let read = |parameter: Parameter| -> u32 {
-            let file = format!("sys/module/kvm/parameters/{parameter}");
-            let text = fs::read_to_string(self.dir.path().join(file)).unwrap();
-            text.trim().parse().unwrap()
+    /// The parameters that are there, as their files have them.
+    fn now(&self) -> BTreeMap<Parameter, String> {
+        let read = |parameter: Parameter| {
+            let text = fs::read_to_string(self.dir.path().join(parameter.path())).ok()?;
+            Some((parameter, text.trim().to_owned()))
         };
-        Knobs {
-            halt_poll_ns: read(Parameter::HaltPollNs),
-            grow: read(Parameter::Grow),
-            grow_start: read(Parameter::GrowStart),
-            shrink: read(Parameter::Shrink),
-        }
+        Parameter::ALL.into_iter().filter_map(read).collect()
     }
+
+    fn ceiling(&self, sides: &Sides) -> String {
+        let ceiling = sides.parameters().last().unwrap();
+        self.now()[&ceiling].clone()
+    }
+}
+
+/// What files have under a setting.
+fn files(sides: &Sides, which: Which) -> BTreeMap<Parameter, String> {
+    let value = |parameter: Parameter| {
+        let value = sides.value(which, parameter).unwrap();
+        (parameter, parameter.written(value))
+    };
+    sides.parameters().map(value).collect()
 }
 
 fn sides(a: &str, b: &str) -> Sides {
@@ -62,103 +79,181 @@ fn sides(a: &str, b: &str) -> Sides {
         wanted.resolve(IN_FORCE, version, arch)
     };
     Sides {
-        in_force: IN_FORCE,
+        of: Of::Host(Three {
+            in_force: IN_FORCE,
+            a: resolve(a),
+            b: resolve(b),
+        }),
         assumed: Vec::new(),
-        a: resolve(a),
-        b: resolve(b),
         version,
         arch,
         scopes: crate::prove::scopes::Scopes::default(),
     }
 }
 
+/// The same of a guest under haltpoll's defaults.
+fn of_guest(a: &str, b: &str) -> Sides {
+    let in_force = Params::default();
+    let pair = [a, b].map(|text| text.parse().unwrap());
+    let WantedPair::Guest([a, b]) = WantedPair::of(pair, true).unwrap() else {
+        panic!("a guest's");
+    };
+    Sides {
+        of: Of::Guest(Governor {
+            params: Three {
+                in_force,
+                a: a.resolve(in_force),
+                b: b.resolve(in_force),
+            },
+        }),
+        ..sides("current", "current")
+    }
+}
+
+/// A pair of either side that sets more than the ceiling.
+fn both() -> [Sides; 2] {
+    [
+        sides("off", "kvm:max=50us,shrink=0"),
+        of_guest(
+            "guest_halt_poll_ns=0",
+            "guest_halt_poll_ns=750us,guest_halt_poll_allow_shrink=N",
+        ),
+    ]
+}
+
 #[test]
 fn each_setting_is_in_force_while_it_should_be_and_none_afterwards() {
-    let world = World::new();
-    let sides = sides("current", "kvm:max=50us,shrink=0");
-    let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
-    for is_b in [false, true, true, false, true] {
-        parameters.put(&sides, is_b).unwrap();
-        assert_eq!(world.now(), sides.under(is_b));
+    for sides in both() {
+        let world = World::new(&sides);
+        let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
+        for is_b in [false, true, true, false, true] {
+            parameters.put(&sides, is_b).unwrap();
+            assert_eq!(world.now(), files(&sides, Which::of(is_b)));
+        }
+        parameters.restore().unwrap();
+        assert_eq!(world.now(), files(&sides, Which::InForce));
+        // Nothing is left for an undo.
+        drop(parameters);
+        let writer = Writer::open(&world.root(), "test", None).unwrap();
+        assert_eq!(writer.baseline().held, []);
     }
-    parameters.restore().unwrap();
-    assert_eq!(world.now(), IN_FORCE);
-    // Nothing is left for an undo.
-    drop(parameters);
-    let writer = Writer::open(&world.root(), "test", None).unwrap();
-    assert_eq!(writer.baseline().held, []);
 }
 
 #[test]
 fn what_goes_away_puts_back() {
-    let world = World::new();
-    let sides = sides("off", "kvm:max=50us");
-    let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
-    parameters.put(&sides, true).unwrap();
-    assert_eq!(world.now(), sides.b);
-    drop(parameters);
-    assert_eq!(world.now(), IN_FORCE);
+    for sides in both() {
+        let world = World::new(&sides);
+        let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
+        parameters.put(&sides, true).unwrap();
+        assert_eq!(world.now(), files(&sides, Which::B));
+        drop(parameters);
+        assert_eq!(world.now(), files(&sides, Which::InForce));
+    }
+}
+
+/// Killed at whatever moment: the journal has it, and an undo restores it to the byte.
+#[test]
+fn what_a_killed_proof_had_set_is_undone() {
+    for sides in both() {
+        let world = World::new(&sides);
+        let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
+        parameters.put(&sides, true).unwrap();
+        // Neither restored nor dropped.
+        std::mem::forget(parameters);
+        let copy = tempfile::tempdir().unwrap();
+        let status = std::process::Command::new("cp")
+            .arg("-a")
+            .arg(format!("{}/.", world.dir.path().display()))
+            .arg(copy.path())
+            .status();
+        assert!(status.unwrap().success());
+        let world = World { dir: copy };
+        let mut writer = Writer::open(&world.root(), "test", None).unwrap();
+        let reversal = writer.reversal(false).unwrap();
+        writer.undo(&reversal).unwrap();
+        assert_eq!(world.now(), files(&sides, Which::InForce));
+    }
 }
 
 #[test]
 fn what_somebody_else_sets_meanwhile_is_theirs() {
-    let world = World::new();
-    let sides = sides("off", "kvm:max=50us");
-    let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
-    parameters.put(&sides, false).unwrap();
-    world.write("sys/module/kvm/parameters/halt_poll_ns", "77");
-    let failure = parameters.put(&sides, true).unwrap_err();
-    assert_eq!(failure.exit, Exit::Failed);
-    drop(parameters);
-    assert_eq!(world.now().halt_poll_ns, 77);
+    for sides in both() {
+        let world = World::new(&sides);
+        let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
+        parameters.put(&sides, false).unwrap();
+        world.write(sides.parameters().last().unwrap().path(), "77");
+        let failure = parameters.put(&sides, true).unwrap_err();
+        assert_eq!(failure.exit, Exit::Failed);
+        drop(parameters);
+        assert_eq!(world.ceiling(&sides), "77");
+    }
 }
 
 #[test]
 fn a_change_while_nothing_of_ours_is_in_force_ends_it_too() {
     for theirs in ["77", "50000"] {
-        let world = World::new();
-        let sides = sides("current", "kvm:max=50us");
-        let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
-        parameters.put(&sides, false).unwrap();
-        world.write("sys/module/kvm/parameters/halt_poll_ns", theirs);
-        let failure = parameters.put(&sides, true).unwrap_err();
-        let text = format!("{:#}", failure.error);
-        assert!(
-            text.contains("halt_poll_ns was modified externally to")
-                && text.contains("it was 200000"),
-            "{text}"
-        );
-        drop(parameters);
-        assert_eq!(world.now().halt_poll_ns.to_string(), theirs);
+        for sides in [
+            sides("current", "kvm:max=50us"),
+            of_guest("current", "guest_halt_poll_ns=50us"),
+        ] {
+            let world = World::new(&sides);
+            let mut parameters = Parameters::take(&world.root(), &sides).unwrap();
+            parameters.put(&sides, false).unwrap();
+            world.write(sides.parameters().last().unwrap().path(), theirs);
+            let failure = parameters.put(&sides, true).unwrap_err();
+            let text = format!("{:#}", failure.error);
+            assert!(
+                text.contains("halt_poll_ns was modified externally to")
+                    && text.contains("it was 200000"),
+                "{text}"
+            );
+            drop(parameters);
+            assert_eq!(world.ceiling(&sides), theirs);
+        }
     }
 }
 
 #[test]
 fn only_what_differs_is_named_before_it_is_written() {
-    let failure = refusal(&sides("off", "kvm:max=50us,grow=4"));
-    let text = format!("{:#}", failure.error);
-    assert_eq!(failure.exit, Exit::Usage);
-    for part in [
-        "halt_poll_ns_grow to 2 and 4 alternately (now 2)",
-        "halt_poll_ns to 0 and 50000 alternately (now 200000)",
-        "--yes",
+    for (sides, whose) in [
+        (sides("off", "kvm:max=50us,grow=4"), ""),
+        (
+            of_guest(
+                "guest_halt_poll_ns=0,guest_halt_poll_grow=2",
+                "guest_halt_poll_ns=50us,guest_halt_poll_grow=4",
+            ),
+            "guest_",
+        ),
     ] {
-        assert!(text.contains(part), "{text}");
+        let failure = refusal(&sides);
+        let text = format!("{:#}", failure.error);
+        assert_eq!(failure.exit, Exit::Usage);
+        let grow = if whose.is_empty() {
+            "halt_poll_ns_grow"
+        } else {
+            "halt_poll_grow"
+        };
+        for part in [
+            &format!("{whose}{grow} to 2 and 4 alternately (now 2)"),
+            &format!("{whose}halt_poll_ns to 0 and 50000 alternately (now 200000)"),
+            "--yes",
+        ] {
+            assert!(text.contains(part), "{text}");
+        }
+        assert!(!text.contains("shrink"), "{text}");
     }
-    assert!(!text.contains("shrink"), "{text}");
 }
 
 #[test]
 fn a_parameter_that_nobody_may_write_is_refused_before_anything_is_set() {
     use std::os::unix::fs::PermissionsExt;
-    let world = World::new();
-    let file = world
-        .dir
-        .path()
-        .join("sys/module/kvm/parameters/halt_poll_ns");
-    fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
-    let sides = sides("off", "kvm:max=50us,grow=4");
-    let failure = Parameters::take(&world.root(), &sides).unwrap_err();
-    assert_eq!(failure.exit, Exit::Unsupported);
-    assert_eq!(world.now(), IN_FORCE);
+    for sides in both() {
+        let world = World::new(&sides);
+        let ceiling = sides.parameters().last().unwrap();
+        let file = world.dir.path().join(ceiling.path());
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o444)).unwrap();
+        let failure = Parameters::take(&world.root(), &sides).unwrap_err();
+        assert_eq!(failure.exit, Exit::Unsupported);
+        assert_eq!(world.now(), files(&sides, Which::InForce));
+    }
 }

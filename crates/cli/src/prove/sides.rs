@@ -1,0 +1,195 @@
+//! What both settings come to on this machine: on a host KVM's four parameters, in a guest the five of its governor.
+//!
+//! [`guest`] has what holds of a guest alone.
+
+pub(crate) mod guest;
+
+use anyhow::anyhow;
+use haltwise_core::kvm::{Arch, Knobs, Version};
+use haltwise_core::policy::Spec;
+use haltwise_core::prove::setting::{WantedPair, WantedSetting, guest as wanted};
+use haltwise_core::recording::Side;
+use haltwise_host::knob::Parameter;
+use haltwise_host::root::Root;
+use haltwise_host::{clock, params};
+
+use self::guest::Governor;
+use super::ProofRequest;
+use super::scopes::Scopes;
+use crate::exit::{Exit, Failure};
+use crate::knob::of_kvm;
+use crate::reading::knobs::knobs_of;
+
+/// What was in force at the beginning, and what the two settings come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Three<T> {
+    /// At the beginning.
+    pub(crate) in_force: T,
+    /// Under A.
+    pub(crate) a: T,
+    /// Under B.
+    pub(crate) b: T,
+}
+
+impl<T: PartialEq> Three<T> {
+    fn under(&self, is_b: bool) -> &T {
+        if is_b { &self.b } else { &self.a }
+    }
+
+    fn is_in_force(&self) -> bool {
+        self.a == self.in_force && self.b == self.in_force
+    }
+}
+
+/// Whose parameters are measured.
+#[derive(Debug, Clone)]
+pub(crate) enum Of {
+    /// KVM's, which hold for the VMs of this host.
+    Host(Three<Knobs>),
+    /// Those of this guest's governor.
+    Guest(Governor),
+}
+
+/// What both settings come to on this machine.
+#[derive(Debug, Clone)]
+pub(crate) struct Sides {
+    /// All three of them.
+    pub(crate) of: Of,
+    /// Parameters that this machine does not tell, taken at its kernel's defaults.
+    pub(crate) assumed: Vec<&'static str>,
+    /// The kernel.
+    pub(crate) version: Version,
+    /// Its port.
+    pub(crate) arch: Arch,
+    /// VMs that a plan gives ceilings.
+    pub(crate) scopes: Scopes,
+}
+
+/// Which of three.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Which {
+    InForce,
+    A,
+    B,
+}
+
+impl Sides {
+    /// Reads what is in force, and what the settings come to.
+    pub(crate) fn read(wanted: &ProofRequest, root: &Root) -> Result<Self, Failure> {
+        let name = rustix::system::uname();
+        let release = name.release().to_string_lossy();
+        let version: Version = release.parse()?;
+        let machine = name.machine().to_string_lossy();
+        let arch = Arch::of_machine(&machine).unwrap_or(Arch::X86);
+        let pair = match &wanted.pair {
+            WantedPair::Host(pair) => pair,
+            WantedPair::Guest(pair) => {
+                return Ok(Self {
+                    of: Of::Guest(Governor::read(pair, version, root)?),
+                    assumed: Vec::new(),
+                    version,
+                    arch,
+                    scopes: Scopes::default(),
+                });
+            }
+        };
+        let told = params::read(root, clock::monotonic_ns())?;
+        let (in_force, assumed) = knobs_of(&told, version, arch);
+        let scopes = match &wanted.plan {
+            Some(plan) => Scopes::of(plan, root)?,
+            None => Scopes::default(),
+        };
+        let resolve = |wanted: &WantedSetting| wanted.resolve(in_force, version, arch);
+        Ok(Self {
+            of: Of::Host(Three {
+                in_force,
+                a: resolve(&pair[0]),
+                b: resolve(&pair[1]),
+            }),
+            assumed,
+            version,
+            arch,
+            scopes,
+        })
+    }
+
+    /// Whose they are.
+    pub(crate) fn side(&self) -> Side {
+        match &self.of {
+            Of::Host(_) => Side::Host,
+            Of::Guest(_) => Side::Guest,
+        }
+    }
+
+    /// A host's parameters under a setting; a guest has none of them.
+    pub(crate) fn knobs(&self, which: Which) -> Option<&Knobs> {
+        let Of::Host(of) = &self.of else { return None };
+        Some(match which {
+            Which::InForce => &of.in_force,
+            Which::A => &of.a,
+            Which::B => &of.b,
+        })
+    }
+
+    /// The ceiling of a setting, in nanoseconds.
+    pub(crate) fn ceiling_ns(&self, is_b: bool) -> u32 {
+        match &self.of {
+            Of::Host(of) => of.under(is_b).halt_poll_ns,
+            Of::Guest(of) => of.params.under(is_b).guest_halt_poll_ns,
+        }
+    }
+
+    /// Both settings are the one in force.
+    pub(crate) fn are_in_force(&self) -> bool {
+        self.scopes.is_empty()
+            && match &self.of {
+                Of::Host(of) => of.is_in_force(),
+                Of::Guest(of) => of.params.is_in_force(),
+            }
+    }
+
+    /// The parameters of that side, in the order in which they are written.
+    pub(crate) fn parameters(&self) -> impl Iterator<Item = Parameter> + use<> {
+        let is_guest = !self.side().is_host();
+        let all = Parameter::ALL.into_iter();
+        all.filter(move |parameter| parameter.is_of_guest() == is_guest)
+    }
+
+    /// One of them under a setting.
+    pub(crate) fn value(&self, which: Which, parameter: Parameter) -> Option<u32> {
+        match &self.of {
+            Of::Host(_) => of_kvm(self.knobs(which)?, parameter),
+            Of::Guest(of) => guest::value(of.of(which), parameter),
+        }
+    }
+
+    /// The policy that plays a setting.
+    pub(crate) fn policy(&self, is_b: bool) -> Result<Spec, Failure> {
+        Ok(match &self.of {
+            Of::Host(_) => "kvm".parse()?,
+            Of::Guest(of) => wanted::policy(of.params.under(is_b))?,
+        })
+    }
+}
+
+impl Which {
+    /// A or B.
+    pub(crate) fn of(is_b: bool) -> Self {
+        if is_b { Self::B } else { Self::A }
+    }
+}
+
+/// Refuses a machine on which that side cannot be measured.
+pub(crate) fn check(wanted: &ProofRequest, root: &Root) -> Result<(), Failure> {
+    match &wanted.pair {
+        WantedPair::Guest(_) => guest::check(wanted),
+        WantedPair::Host(_) if params::kvm_is_loaded(root) => Ok(()),
+        WantedPair::Host(_) => {
+            let error = anyhow!("measure halts: KVM is not loaded on this host");
+            Err(Failure::new(Exit::Unsupported, error).hint(
+                "load it (modprobe kvm_intel or kvm_amd), or measure where the VMs run; in a guest, give \
+                 guest_halt_poll_ns=TIME, or --guest",
+            ))
+        }
+    }
+}

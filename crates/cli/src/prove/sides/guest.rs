@@ -1,0 +1,127 @@
+//! The governor of the guest that this machine is, and what can be measured of it.
+
+use anyhow::anyhow;
+use haltwise_core::kvm::Version;
+use haltwise_core::kvm::guest::{Params, Rule};
+use haltwise_core::prove::setting::guest::WantedParams;
+use haltwise_core::verify::guest as verify;
+use haltwise_host::knob::Parameter;
+use haltwise_host::root::Root;
+use haltwise_host::{clock, params};
+
+use super::{Three, Which};
+use crate::exit::{Exit, Failure};
+use crate::prove::ProofRequest;
+use crate::prove::command;
+
+/// The governor's parameters.
+#[derive(Debug, Clone)]
+pub(crate) struct Governor {
+    /// Under all three. Where another governor is in force, or none, nothing polls, whatever they are.
+    pub(crate) params: Three<Params>,
+}
+
+impl Governor {
+    /// Reads what is in force. Settings that cannot be put in force are refused.
+    pub(crate) fn read(
+        pair: &[WantedParams; 2],
+        version: Version,
+        root: &Root,
+    ) -> Result<Self, Failure> {
+        if Rule::of(version).is_none() {
+            let error = anyhow!("measure haltpoll: Linux {version} has no such governor");
+            return Err(Failure::new(Exit::Unsupported, error).hint("it exists since 5.4"));
+        }
+        let told = params::read(root, clock::monotonic_ns())?;
+        let mut in_force = Params::default();
+        for (parameter, value) in told.iter().filter_map(verify::Parameter::of) {
+            parameter.put(&mut in_force, value);
+        }
+        let governor = params::cpuidle_governor(root);
+        let is_haltpoll = governor.as_deref() == Some("haltpoll");
+        if !is_haltpoll {
+            in_force.guest_halt_poll_ns = 0;
+        }
+        let [a, b] = pair;
+        let params = Three {
+            in_force,
+            a: a.resolve(in_force),
+            b: b.resolve(in_force),
+        };
+        if !is_haltpoll && !params.is_in_force() {
+            return Err(not_haltpoll(governor.as_deref()));
+        }
+        keeps_no_limit(&params)?;
+        Ok(Self { params })
+    }
+
+    /// One of three.
+    pub(crate) fn of(&self, which: Which) -> &Params {
+        match which {
+            Which::InForce => &self.params.in_force,
+            Which::A => &self.params.a,
+            Which::B => &self.params.b,
+        }
+    }
+}
+
+fn not_haltpoll(governor: Option<&str>) -> Failure {
+    let why = match governor {
+        Some(other) => format!("its cpuidle governor is {}", crate::page::harmless(other)),
+        None => "it has no cpuidle driver".to_owned(),
+    };
+    let error =
+        anyhow!("set parameters of haltpoll in this guest: {why}, so that they have no effect");
+    Failure::new(Exit::Unsupported, error).hint(
+        "boot with cpuidle_haltpoll.force=Y cpuidle.governor=haltpoll, or measure what is in force: --guest --a \
+         current --b current",
+    )
+}
+
+/// With `guest_halt_poll_allow_shrink=N` a limit that grew under a higher ceiling stays for good: what comes after would
+/// not be measured, or not be restored.
+fn keeps_no_limit(params: &Three<Params>) -> Result<(), Failure> {
+    let all = [
+        ("A", &params.a),
+        ("B", &params.b),
+        ("the current setting", &params.in_force),
+    ];
+    for (name, kept) in all.iter().filter(|(_, it)| !it.allow_shrink) {
+        let above = all
+            .iter()
+            .find(|(_, other)| other.guest_halt_poll_ns > kept.guest_halt_poll_ns);
+        if let Some((other, _)) = above {
+            let error = anyhow!(
+                "limits that grow under {other} would stay under {name}: it has \
+                 guest_halt_poll_allow_shrink=N and a lower ceiling"
+            );
+            return Err(Failure::new(Exit::Usage, error).hint(
+                "give guest_halt_poll_allow_shrink=Y, or measure settings with the same ceiling",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// One of the parameters, by the name under which it is written.
+pub(super) fn value(params: &Params, parameter: Parameter) -> Option<u32> {
+    let mut all = verify::Parameter::ALL.into_iter();
+    let found = all.find(|it| it.as_str() == parameter.name())?;
+    Some(found.get(params))
+}
+
+/// Refuses what has no meaning in a guest.
+pub(super) fn check(wanted: &ProofRequest) -> Result<(), Failure> {
+    let given = [
+        (!wanted.vms.is_empty(), "--vm is"),
+        (
+            command::takes_ceiling(&wanted.command),
+            "{halt_poll_ns} in the command is",
+        ),
+    ];
+    let Some((_, what)) = given.into_iter().find(|(is_given, _)| *is_given) else {
+        return Ok(());
+    };
+    let error = anyhow!("{what} for a host's VMs, and this guest is measured itself");
+    Err(Failure::new(Exit::Usage, error).hint("leave it out"))
+}
