@@ -11,6 +11,7 @@ mod explained;
 mod inside;
 mod interrupts;
 mod joined;
+mod proved;
 mod text;
 mod tuned;
 
@@ -191,8 +192,9 @@ pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path, depth: Dept
         &inside::judge(&run.out_dir.join("inside"), binaries, depth),
     );
     wrong += tell("joined", &joined::judge(&run.out_dir, binaries));
+    wrong += tell("proved", &proved::judge(&run.out_dir.join("proved")));
     if depth == Depth::Thorough {
-        wrong += tell("tuned", &tuned::judge(&run.out_dir.join("tuned"), binaries));
+        wrong += tell("tuned", &tuned::judge(&run.out_dir.join("tuned")));
     }
     say::note(&format!("all within {}", say::seconds(run.elapsed)));
     if wrong > 0 || run.exit_code != 0 {
@@ -421,9 +423,10 @@ fn script(phases: &[Phase], depth: Depth) -> String {
     }
     let _ = writeln!(text, "specified {HALTPOLL}\nagent {HALTPOLL}");
     let _ = writeln!(text, "inside {HALTPOLL} {}", inside::load(depth));
+    let _ = writeln!(text, "left_inside {HALTPOLL} proved");
     if depth == Depth::Thorough {
         let _ = writeln!(text, "joined {HALTPOLL} {}", joined::LOAD);
-        let _ = writeln!(text, "tuned {HALTPOLL}");
+        let _ = writeln!(text, "left_inside {HALTPOLL} tuned");
     }
     text.push_str("settings web1\n");
     text.push_str("for vm in web1 web2 unstarted; do qmp $vm quit >/dev/null; done\n");
@@ -493,6 +496,10 @@ fn with_haltwise(kernel: &Kernel, binaries: &Binaries) -> Result<Vec<u8>> {
     root.file(
         "haltwise-haltpoll",
         include_bytes!("../../../contrib/guest/haltwise-haltpoll").to_vec(),
+    );
+    root.file(
+        "plan.json",
+        include_bytes!("linux_guest/plan.json").to_vec(),
     );
     root.file("sets", include_bytes!("linux_guest/sets").to_vec());
     root.file("loads", include_bytes!("linux_guest/loads").to_vec());

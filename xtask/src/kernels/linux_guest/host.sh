@@ -173,14 +173,16 @@ END
     qmp "$2" stop >/dev/null
 }
 
-# Has `tune` choose inside the guest for one load after the other.
-tuned() { # VM
-    mkdir /out/tuned
+# Has the guest do a part of inside.sh, and fetches what that leaves.
+left_inside() { # VM, part
+    mkdir "/out/$2"
     qmp "$1" cont >/dev/null
-    guest "$1" "sh /inside.sh tuned" >/out/tuned/said
-    guest "$1" 'tar -c -C /run/tuned .' | tar -x -C /out/tuned || fail "tuned: no results: $(cat /out/tuned/said)"
-    [ ! -e /out/tuned/failed ] || fail "tuned: $(cat /out/tuned/failed)"
+    begun=$(cut -d. -f1 /proc/uptime)
+    guest "$1" "sh /inside.sh $2" >"/out/$2/said"
+    guest "$1" "tar -c -C /run/$2 ." | tar -x -C "/out/$2" || fail "$2: no results: $(cat "/out/$2/said")"
+    [ ! -e "/out/$2/failed" ] || fail "$2: $(cat "/out/$2/failed")"
     qmp "$1" stop >/dev/null
+    say "$2: $(($(cut -d. -f1 /proc/uptime) - begun)) s"
 }
 
 # Has the guest set what its host specifies by fw_cfg, and restore it.

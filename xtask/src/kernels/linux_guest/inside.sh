@@ -32,14 +32,33 @@ start_over() {
     set_all 200000 2 50000 2 Y
 }
 
-# Each load under the defaults, then under what `tune` recommends for it. What it prints is run as it is, and undone.
-tuned() {
-    # Debian's 6.1 is built without the governor.
+# Debian's 6.1 is built without the governor.
+has_governor() {
+    mkdir -p /var/lib
     [ -d $params ] || {
         touch $out/without-governor
-        return 0
+        return 1
     }
-    mkdir -p /var/lib
+}
+
+# A plan that polls against no polling, then the plan applied and undone.
+proved() {
+    has_governor || return 0
+    start_over
+    before=$(cat $params/* | md5sum)
+    haltwise prove --a guest_halt_poll_ns=0 --plan /plan.json --rounds 2 --warm-up 0 --no-ledger --yes --json -- \
+        guest-tool pipe 60 >$out/proof.json 2>$out/said || return 1
+    [ "$(cat $params/* | md5sum)" = "$before" ] || return 1
+    haltwise apply /plan.json --yes >>$out/said 2>&1 || return 1
+    # shellcheck disable=SC2046 # in one line
+    echo $(cat $params/*) >$out/applied
+    haltwise undo >>$out/said 2>&1 || return 1
+    [ "$(cat $params/* | md5sum)" = "$before" ]
+}
+
+# Each load under the defaults, then what `tune` recommends for it proved against them.
+tuned() {
+    has_governor || return 0
     number=0
     while read -r load; do
         number=$((number + 1))
@@ -48,12 +67,11 @@ tuned() {
         echo "$load" >$into/load
         start_over
         haltwise record --guest --buffer 4 -o $into/default -- sh -c "$load" >$into/said 2>&1 || return 1
-        haltwise tune --json $into/default >$into/tune.json 2>>$into/said || return 1
-        sed -n 's/^ *"apply": "\(.*\)",$/\1/p' $into/tune.json >$into/command
+        haltwise tune --json --plan $into/plan.json $into/default >$into/tune.json 2>>$into/said || return 1
+        grep -q '"settings": {}' $into/plan.json && continue
         defaults=$(cat $params/*)
-        sh -e $into/command >>$into/said 2>&1 || return 1
-        haltwise record --guest --buffer 4 -o $into/tuned -- sh -c "$load" >>$into/said 2>&1 || return 1
-        [ ! -s $into/command ] || haltwise undo >>$into/said 2>&1 || return 1
+        haltwise prove --plan $into/plan.json --rounds 2 --warm-up 0 --no-ledger --yes --json -- sh -c "$load" \
+            >$into/proof.json 2>>$into/said || return 1
         [ "$(cat $params/*)" = "$defaults" ] || return 1
     done </loads
 }
@@ -117,6 +135,11 @@ joined)
     mkdir $out
     shift
     joined "$@" || echo "$(tail -3 $out/said)" >$out/failed
+    ;;
+proved)
+    out=/run/proved
+    mkdir $out
+    proved || echo "the guest has $(cat $params/*): $(tail -5 $out/said)" >$out/failed
     ;;
 tuned)
     out=/run/tuned

@@ -1,58 +1,33 @@
-//! What `tune` chose inside the Linux guest, against the default by measurement: each load was recorded under both. Only
-//! where checks are thorough: where BPF programs are attached again and again inside, the emulator ended early or stood
+//! What `tune` chose inside the Linux guest, against the default by measurement: its plan was proved there. Only where
+//! checks are thorough: where BPF programs are attached again and again inside, the emulator ended early or stood
 //! still in six of eight boots.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use super::Binaries;
-use crate::kernels::witness::Found;
-
-/// What we read of `haltwise replay --json`.
-#[derive(Debug, Deserialize)]
-struct Replayed {
-    host: Host,
-}
-
-#[derive(Debug, Deserialize)]
-struct Host {
-    halts: u64,
-    recorded: Costs,
-}
-
-#[derive(Debug, Clone, Copy, Deserialize)]
-struct Costs {
-    hlt_exits: u64,
-    timer_exits: u64,
-    ipis: u64,
-    poll_ns: u64,
-    cost_ns: f64,
-}
+use super::proved::{Block, Proof};
+use crate::kernels::witness::{Found, read};
 
 /// What we read of `haltwise tune --json`.
 #[derive(Debug, Deserialize)]
 struct Tuned {
     place: String,
-    rows: Vec<Row>,
 }
 
-#[derive(Debug, Deserialize)]
-struct Row {
-    #[serde(rename = "row")]
-    name: String,
-    cost_ns_per_halt: f64,
-    exits_per_s: f64,
-}
+/// Rounds of each proof; `inside.sh` asks for as many.
+const ROUNDS: usize = 2;
 
-/// A predicted change of exits that is smaller than this says nothing: a guest has other work, too.
-const LEAST: f64 = 0.1;
+/// What is counted. Costs hang on times, which are not judged here.
+const COUNTED: [&str; 3] = ["hlt-exits", "ipis", "context-switches"];
 
-/// Judges what the guest left in a folder: in nine of ten loads exits become fewer or more as predicted. Costs hang on
-/// times, which are not judged here.
-pub(super) fn judge(dir: &Path, binaries: &Binaries) -> Found {
+/// A change of a count that is smaller than this share says nothing: a guest has other work, too.
+const LEAST: f64 = 0.05;
+
+/// Judges what the guest left in a folder: in nine of ten loads what was chosen has no more exits, IPIs and context
+/// switches than the default.
+pub(super) fn judge(dir: &Path) -> Found {
     let mut found = Found::default();
     if dir.join("without-governor").exists() {
         "this kernel has no governor haltpoll".clone_into(&mut found.summary);
@@ -64,25 +39,73 @@ pub(super) fn judge(dir: &Path, binaries: &Binaries) -> Found {
         if !dir.is_dir() {
             break;
         }
-        match load(&dir, binaries) {
-            Ok(load) => loads.push(load),
+        match load(&dir) {
+            Ok((load, wrong)) => {
+                let wrong = wrong
+                    .into_iter()
+                    .map(|text| format!("load {number}: {text}"));
+                found.disagreements.extend(wrong);
+                loads.push(load);
+            }
             Err(error) => found
                 .disagreements
                 .push(format!("load {number}: {error:#}")),
         }
     }
-    let worse: Vec<&Load> = loads.iter().filter(|load| load.is_unlike()).collect();
+    let worse: Vec<&Load> = loads.iter().filter(|load| load.is_worse()).collect();
     if loads.is_empty() || worse.len() * 10 > loads.len() {
         let worse: Vec<String> = worse.iter().map(|load| load.text()).collect();
         found.disagreements.push(format!(
-            "exits of {} of {} loads changed unlike predicted: {worse:?}",
+            "more exits, IPIs or switches in {} of {} loads: {worse:?}",
             worse.len(),
             loads.len()
         ));
     }
     let texts: Vec<String> = loads.iter().map(Load::text).collect();
-    found.summary = texts.join("; ");
+    found.summary = format!(
+        "{} of {} loads at least as good: {}",
+        loads.len() - worse.len(),
+        loads.len(),
+        texts.join("; ")
+    );
     found
+}
+
+/// A count in all blocks of a load, on average.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Counted {
+    a: f64,
+    b: f64,
+    control: f64,
+    /// Of B, from the blocks under A.
+    predicted: Option<f64>,
+}
+
+impl Counted {
+    fn of(blocks: &[Block], figure: &str) -> Result<Self> {
+        let mean = |values: Vec<Option<f64>>| -> Option<f64> {
+            let values = values.into_iter().collect::<Option<Vec<f64>>>()?;
+            (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+        };
+        let of = |name: &str| {
+            let blocks = blocks.iter().filter(|block| block.block == name);
+            let counts = blocks.map(|block| block.count(figure)).collect();
+            mean(counts).with_context(|| format!("no {figure} under {name}"))
+        };
+        let under_a = blocks.iter().filter(|block| block.block == "a");
+        Ok(Self {
+            a: of("a")?,
+            b: of("b")?,
+            control: of("control")?,
+            predicted: mean(under_a.map(|block| block.predicted(figure)).collect()),
+        })
+    }
+
+    /// More than under A, and by more than A differs from itself.
+    fn is_worse(self) -> bool {
+        let noise = (self.control - self.a).abs().max(LEAST * self.a);
+        self.b > self.a + noise
+    }
 }
 
 /// A load under the default and under what was chosen.
@@ -90,89 +113,44 @@ pub(super) fn judge(dir: &Path, binaries: &Binaries) -> Found {
 struct Load {
     name: String,
     place: String,
-    /// By how much less, or more, a halt was to cost, as a share.
-    predicted: f64,
-    /// The same of exits by second.
-    exits: f64,
-    /// Cost of a halt in nanoseconds, exits, IPIs, time polled, each for one halt.
-    each: [[f64; 4]; 2],
+    /// As [`COUNTED`]; empty where nothing is set in the guest.
+    counted: Vec<Counted>,
 }
 
 impl Load {
-    /// By how much a figure of each halt changed, as a share.
-    fn change(&self, figure: usize) -> f64 {
-        self.each[1][figure] / self.each[0][figure] - 1.0
-    }
-
-    /// Whether exits became more where they were to become fewer, or the other way round.
-    fn is_unlike(&self) -> bool {
-        self.exits.abs() >= LEAST && self.exits.signum() * self.change(1) < 0.0
+    fn is_worse(&self) -> bool {
+        self.counted.iter().any(|counted| counted.is_worse())
     }
 
     fn text(&self) -> String {
-        let [was, now] = self.each;
-        format!(
-            "{} ({}): cost {:+.0} % predicted, {:+.0} % measured, exits a halt {:.2} -> {:.2}, IPIs {:.2} -> {:.2}, polled \
-             {:.0} -> {:.0} us",
-            self.name,
-            self.place,
-            100.0 * self.predicted,
-            100.0 * self.change(0),
-            was[1],
-            now[1],
-            was[2],
-            now[2],
-            was[3] / 1e3,
-            now[3] / 1e3,
-        )
+        let of = |(figure, counted): (&&str, &Counted)| {
+            let Counted { a, b, control, .. } = counted;
+            let predicted = counted.predicted;
+            let predicted = predicted.map_or(String::new(), |n| format!(", {n:.0} predicted"));
+            format!("{figure} {a:.0} ({control:.0}) -> {b:.0}{predicted}")
+        };
+        let counts: Vec<String> = COUNTED.iter().zip(&self.counted).map(of).collect();
+        format!("{} ({}): {}", self.name, self.place, counts.join(", "))
     }
 }
 
-fn load(dir: &Path, binaries: &Binaries) -> Result<Load> {
+fn load(dir: &Path) -> Result<(Load, Vec<String>)> {
     let name = std::fs::read_to_string(dir.join("load"))?;
-    let tuned = std::fs::read(dir.join("tune.json"))?;
-    let tuned: Tuned = serde_json::from_slice(&tuned).context("understand haltwise tune")?;
-    let row = |name: &str| tuned.rows.iter().find(|row| row.name == name);
-    // Nothing is set where its host should poll instead.
-    let is_set = tuned.place == "guest";
-    let chosen = row(if is_set { "choice" } else { "in-force" });
-    let (current, chosen) = row("in-force").zip(chosen).context("no such row")?;
-    let each = [
-        measured(&dir.join("default"), binaries)?,
-        measured(&dir.join("tuned"), binaries)?,
-    ];
-    Ok(Load {
+    let tuned: Tuned = read(&dir.join("tune.json"))?;
+    let mut load = Load {
         name: name.trim().to_owned(),
         place: tuned.place,
-        predicted: chosen.cost_ns_per_halt / current.cost_ns_per_halt - 1.0,
-        exits: chosen.exits_per_s / current.exits_per_s - 1.0,
-        each,
-    })
-}
-
-/// What a halt cost as recorded, by the same prices for both: the block of the emulated machine.
-fn measured(capture: &Path, binaries: &Binaries) -> Result<[f64; 4]> {
-    let output = Command::new(&binaries.haltwise)
-        .args([
-            "replay",
-            "--json",
-            "--switch-cpu",
-            "100us",
-            "--policy",
-            "off",
-        ])
-        .arg(capture)
-        .output()
-        .context("start haltwise")?;
-    let replayed: Replayed =
-        serde_json::from_slice(&output.stdout).context("understand haltwise replay")?;
-    let (halts, recorded) = (replayed.host.halts.max(1) as f64, replayed.host.recorded);
-    Ok([
-        recorded.cost_ns / halts,
-        (recorded.hlt_exits + recorded.timer_exits) as f64 / halts,
-        recorded.ipis as f64 / halts,
-        recorded.poll_ns as f64 / halts,
-    ])
+        counted: Vec::new(),
+    };
+    // Nothing is set where its host should poll instead.
+    if load.place != "guest" {
+        return Ok((load, Vec::new()));
+    }
+    let proof: Proof = read(&dir.join("proof.json"))?;
+    for figure in COUNTED {
+        load.counted.push(Counted::of(&proof.blocks, figure)?);
+    }
+    Ok((load, proof.wrong(ROUNDS)))
 }
 
 #[cfg(test)]
@@ -180,22 +158,26 @@ mod test {
     use super::*;
 
     #[test]
-    fn exits_that_change_the_other_way_are_unlike() {
-        for (exits, now, is_unlike) in [
-            (-0.5, 0.4, false),
-            (-0.5, 1.2, true),
-            (0.5, 0.8, true),
-            (-0.05, 1.2, false),
-            (0.5, 1.0, false),
+    fn more_than_the_default_and_the_noise_is_worse() {
+        for (b, control, is_worse) in [
+            (50.0, 100.0, false),
+            (104.0, 100.0, false),
+            (106.0, 100.0, true),
+            (106.0, 107.0, false),
+            (120.0, 90.0, true),
         ] {
+            let counted = Counted {
+                a: 100.0,
+                b,
+                control,
+                predicted: None,
+            };
             let load = Load {
                 name: String::new(),
                 place: "guest".to_owned(),
-                predicted: 0.0,
-                exits,
-                each: [[1.0; 4], [1.0, now, 1.0, 1.0]],
+                counted: vec![counted],
             };
-            assert_eq!(load.is_unlike(), is_unlike, "{}", load.text());
+            assert_eq!(load.is_worse(), is_worse, "{}", load.text());
         }
     }
 }
