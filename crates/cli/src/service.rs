@@ -1,4 +1,4 @@
-//! What a daemon tells systemd: that it is ready, alive, reading its configuration, ending (sd_notify(3)).
+//! What a daemon tells systemd: that it is ready, alive, reading its configuration, ending (`sd_notify(3)`).
 //!
 //! The socket is made before rights are given up, since `socket` is refused after that. Without `NOTIFY_SOCKET` all of
 //! this does nothing.
@@ -32,7 +32,7 @@ impl Notifier {
         Ok(Self {
             watchdog: every_us
                 .filter(|_| is_us && socket.is_some())
-                // Half of its time, as sd_watchdog_enabled(3) advises.
+                // Half of its time, as `sd_watchdog_enabled(3)` advises.
                 .map(|us| (us.saturating_mul(500), 0)),
             socket,
         })

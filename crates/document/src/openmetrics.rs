@@ -80,7 +80,7 @@ impl Metrics {
             let Some(declared) = declared(kind, prefix, &leaf) else {
                 continue;
             };
-            self.sample(declared, &labels, &leaf, leaf.of(&json));
+            self.sample(&declared, &labels, &leaf, leaf.of(&json));
         }
     }
 
@@ -93,7 +93,7 @@ impl Metrics {
             help,
         };
         let sample = family::Sample::One(Value::from(1), Unit::Number);
-        self.put(declared, &labels.text(), sample);
+        self.put(&declared, &labels.text(), sample);
     }
 
     /// Adds all that belongs to one subject, or nothing of it where that would be more series than there is room
@@ -108,7 +108,7 @@ impl Metrics {
         self.left_out += own.left_out;
         for family in own.families {
             for (labels, sample) in family.samples {
-                self.put(family.declared.clone(), &labels, sample);
+                self.put(&family.declared, &labels, sample);
             }
         }
     }
@@ -135,7 +135,7 @@ impl Metrics {
         text
     }
 
-    fn sample(&mut self, declared: Declared, labels: &Rc<str>, leaf: &Leaf, value: &Value) {
+    fn sample(&mut self, declared: &Declared, labels: &Rc<str>, leaf: &Leaf, value: &Value) {
         let sample = match leaf.figure.unit {
             Unit::Buckets => Buckets::from_json(value).map(family::Sample::Buckets),
             unit => value_of(value).map(|value| family::Sample::One(value, unit)),
@@ -145,18 +145,16 @@ impl Metrics {
         }
     }
 
-    fn put(&mut self, declared: Declared, labels: &Rc<str>, sample: family::Sample) {
-        let at = match self.by_name.get(&*declared.name) {
-            Some(at) => *at,
-            None => {
-                let at = self.families.len();
-                self.by_name.insert(declared.name.as_str().into(), at);
-                self.families.push(Family::new(declared.clone()));
-                at
-            }
-        };
+    fn put(&mut self, declared: &Declared, labels: &Rc<str>, sample: family::Sample) {
+        let known = self.by_name.get(&*declared.name).copied();
+        let at = known.unwrap_or_else(|| {
+            self.by_name
+                .insert(declared.name.as_str().into(), self.families.len());
+            self.families.push(Family::new(declared.clone()));
+            self.families.len() - 1
+        });
         let family = &mut self.families[at];
-        debug_assert_eq!(family.declared, declared, "two metrics have one name");
+        debug_assert_eq!(&family.declared, declared, "two metrics have one name");
         let lines = sample.lines();
         if family.declared.kind == declared.kind && family.add(labels, sample) {
             self.series += lines;

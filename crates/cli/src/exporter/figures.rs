@@ -44,9 +44,9 @@ figures! {
         pub(crate) halts: u64 = Count,
         /// Halts in which the vCPU was scheduled out: two context switches each.
         pub(crate) sleeps: u64 = Count,
-        /// Halts that polled, as KVM counts them (halt_attempted_poll).
+        /// Halts that polled, as KVM counts them (`halt_attempted_poll`).
         pub(crate) polls: Option<u64> = Count,
-        /// Polls that a wake event ended in time (halt_successful_poll).
+        /// Polls that a wake event ended in time (`halt_successful_poll`).
         pub(crate) successful_polls: Option<u64> = Count,
         /// Polls after which the vCPU slept nevertheless: CPU time without use.
         pub(crate) failed_polls: Option<u64> = Count,
@@ -70,7 +70,7 @@ figures! {
         pub(crate) wakes: u64 = Count,
     }
 
-    /// Exits of one reason, in the label `reason`; with --exits.
+    /// Exits of one reason, in the label `reason`; with `--exits`.
     pub(crate) struct ExitTotals {
         /// VM exits by reason.
         pub(crate) exits: u64 = Count,
@@ -86,13 +86,13 @@ figures! {
         pub(crate) observable: bool = Flag,
         /// Whether its VMM holds it; absent where that is not known.
         pub(crate) paused: Option<bool> = Flag,
-        /// The ceiling of its polling window: the effective halt_poll_ns.
+        /// The ceiling of its polling window: the effective `halt_poll_ns`.
         pub(crate) ceiling_ns: Option<u64> = Nanos,
-        /// Whether that ceiling is its own (KVM_CAP_HALT_POLL), and not the host's parameter.
+        /// Whether that ceiling is its own (`KVM_CAP_HALT_POLL`), and not the host's parameter.
         pub(crate) ceiling_own: Option<bool> = Flag,
         /// The largest polling window of its vCPUs.
         pub(crate) window_ns: Option<u64> = Nanos,
-        /// Its vCPUs whose guest disabled host polling (MSR_KVM_POLL_CONTROL).
+        /// Its vCPUs whose guest disabled host polling (`MSR_KVM_POLL_CONTROL`).
         pub(crate) vcpus_polling_disabled: Option<u64> = Count,
     }
 
@@ -160,7 +160,7 @@ figures! {
     pub(crate) struct CostTotals {
         /// CPU time of this process.
         pub(crate) cpu_ns: Option<u64> = Nanos,
-        /// CPU time of its BPF programs, where the kernel accounts it (kernel.bpf_stats_enabled).
+        /// CPU time of its BPF programs, where the kernel accounts it (`kernel.bpf_stats_enabled`).
         pub(crate) bpf_cpu_ns: Option<u64> = Nanos,
     }
 
@@ -182,7 +182,7 @@ figures! {
         pub(crate) render_cpu_ns: u64 = Nanos,
         /// Requests that were refused, or did not come in time.
         pub(crate) refused_requests: u64 = Count,
-        /// Series left out, in all renders: beyond --max-series, or alike in name and labels.
+        /// Series left out, in all renders: beyond `--max-series`, or alike in name and labels.
         pub(crate) left_out_series: u64 = Count,
     }
 

@@ -53,8 +53,9 @@ pub(super) fn read(bytes: &[u8]) -> Option<Asked> {
     match request.parse(bytes) {
         Ok(httparse::Status::Complete(_)) => Some(asked(&request)),
         Ok(httparse::Status::Partial) if bytes.len() < LONGEST => None,
-        Ok(httparse::Status::Partial) => Some(Asked::Refused(Refusal::TooLong)),
-        Err(httparse::Error::TooManyHeaders) => Some(Asked::Refused(Refusal::TooLong)),
+        Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => {
+            Some(Asked::Refused(Refusal::TooLong))
+        }
         Err(_) => Some(Asked::Refused(Refusal::Malformed)),
     }
 }

@@ -10,6 +10,7 @@ use super::status::{PilotDecisions, PilotGuard, PilotStatus, PilotVm};
 
 const PILOT: &str = "haltwise_pilot";
 const VM: &str = "haltwise_pilot_vm";
+const GUARD: &str = "haltwise_pilot_guard";
 
 /// All states of a VM, as [`PilotVm::state`] has them.
 const STATES: [&str; 7] = [
@@ -61,18 +62,18 @@ figures! {
 
     /// Decisions of one kind, in the label `kind`.
     pub(crate) struct KindTotals {
-        /// Decisions: would_set, tried, kept, went_back, restored, hands_off, failed.
+        /// Decisions: `would_set`, `tried`, `kept`, `went_back`, `restored`, `hands_off`, `failed`.
         decisions: u64 = Count,
     }
 
     /// A guard, in the label `guard`.
     pub(crate) struct GuardNow {
         /// Whether it keeps the pilot from acting.
-        guard_holds: bool = Flag,
+        holds: bool = Flag,
         /// What it looks at, in its own unit.
-        guard_value: Option<f64> = Real,
+        value: Option<f64> = Real,
         /// From which value on it holds.
-        guard_limit: Option<f64> = Real,
+        limit: Option<f64> = Real,
     }
 
     /// The pilot, counted since it started.
@@ -107,7 +108,7 @@ pub(crate) const LISTED: [(&str, &str, Kind, &[Figure]); 6] = [
         StateNow::FIGURES,
     ),
     ("kind", PILOT, Kind::Counter, KindTotals::FIGURES),
-    ("guard", PILOT, Kind::Gauge, GuardNow::FIGURES),
+    ("guard", GUARD, Kind::Gauge, GuardNow::FIGURES),
     ("", PILOT, Kind::Counter, PilotTotals::FIGURES),
     ("", PILOT, Kind::Gauge, PilotNow::FIGURES),
 ];
@@ -133,7 +134,7 @@ pub(crate) fn add(metrics: &mut Metrics, status: &PilotStatus) {
     }
     for guard in &status.guards {
         let labels = none.and("guard", &guard.guard);
-        metrics.add(Kind::Gauge, PILOT, &labels, &of_guard(guard));
+        metrics.add(Kind::Gauge, GUARD, &labels, &of_guard(guard));
     }
     for vm in &status.vms {
         metrics.subject(|metrics| of_vm(metrics, vm));
@@ -163,9 +164,9 @@ fn by_kind(decisions: &PilotDecisions) -> [(&'static str, u64); 7] {
 
 fn of_guard(guard: &PilotGuard) -> GuardNow {
     GuardNow {
-        guard_holds: guard.holds,
-        guard_value: guard.value,
-        guard_limit: guard.limit,
+        holds: guard.holds,
+        value: guard.value,
+        limit: guard.limit,
     }
 }
 

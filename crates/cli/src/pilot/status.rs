@@ -8,6 +8,7 @@ use serde::Deserialize;
 use crate::figures::INTERVAL;
 
 /// Version of this layout.
+#[allow(dead_code, reason = "the verb comes with the engine")]
 pub(crate) const SCHEMA: u32 = 1;
 
 /// What the page of documentation says before its tables.

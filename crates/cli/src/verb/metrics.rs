@@ -37,8 +37,8 @@ loopback addresses and unix sockets are accepted.",
   haltwise metrics --once                     print them after one interval"
 )]
 pub(crate) struct Arguments {
-    /// Address to serve on: 127.0.0.1:PORT, [::1]:PORT or unix:PATH [default:
-    /// 127.0.0.1:9477, with --textfile none]
+    /// Address to serve on: a loopback address with its port, or unix:PATH
+    /// [default: 127.0.0.1:9477, with --textfile none]
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<Address>,
     /// Also write them to this file every 15 s, for the textfile collector of
@@ -67,8 +67,7 @@ pub(crate) struct Arguments {
     /// How often counts are read from the kernel
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time::duration)]
     interval: Nanos,
-    /// The most time series of VMs; a VM beyond them is left out, and counted in
-    /// haltwise_exporter_left_out_series_total
+    /// The most time series of VMs; VMs beyond them are left out, and counted
     #[arg(long, value_name = "N", default_value_t = MOST_SERIES)]
     max_series: usize,
 }

@@ -149,11 +149,9 @@ impl Family {
         let Declared {
             name, kind, unit, ..
         } = &self.declared;
-        let help = self
-            .declared
-            .help
-            .replace('\\', "\\\\")
-            .replace('\n', "\\n");
+        // Code stands between backquotes in documents.
+        let help = self.declared.help.replace('`', "");
+        let help = help.replace('\\', "\\\\").replace('\n', "\\n");
         let (name, kind, help) = match format {
             Format::OpenMetrics => (name.clone(), kind.as_str(), help.replace('"', "\\\"")),
             // It knows no unit and no info, and a counter by the name of its samples.

@@ -75,7 +75,7 @@ fn two_vms() -> Metrics {
 
 #[test]
 fn openmetrics_has_units_and_an_end() {
-    let expected = r##"# TYPE haltwise_vm info
+    let expected = r#"# TYPE haltwise_vm info
 # HELP haltwise_vm Names.
 haltwise_vm_info{vm="web"} 1
 # TYPE haltwise_vm_halts counter
@@ -107,7 +107,7 @@ haltwise_vm_wake_latency_seconds_bucket{vm="db",le="+Inf"} 3
 haltwise_vm_wake_latency_seconds_sum{vm="db"} 2.0
 haltwise_vm_wake_latency_seconds_count{vm="db"} 3
 # EOF
-"##;
+"#;
     let metrics = two_vms();
     assert_eq!(metrics.render(Format::OpenMetrics), expected);
     assert_eq!((metrics.series(), metrics.left_out()), (18, 0));
@@ -179,6 +179,9 @@ fn hostile() -> impl Strategy<Value = String> {
     prop::collection::vec(bad, 0..8).prop_map(|parts| parts.concat())
 }
 
+/// Series of a VM in the law below.
+const EACH: usize = 9;
+
 proptest! {
     /// Whatever VMs are called, a line is a comment or one sample, a label has the name of its VM, and no two samples
     /// have the same labels.
@@ -216,7 +219,6 @@ proptest! {
                 metrics.add(Kind::Counter, "x", &labels(&vm.to_string()), &totals(1));
             });
         }
-        const EACH: usize = 9;
         prop_assert!(metrics.series() <= most);
         prop_assert_eq!(metrics.series(), vms.min(most / EACH) * EACH);
         prop_assert_eq!(metrics.series() + metrics.left_out(), vms * EACH);
