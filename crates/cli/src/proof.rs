@@ -20,9 +20,9 @@ use haltwise_core::recording::Side;
 use haltwise_document::figures;
 use serde::Deserialize;
 
-use crate::costs::Source;
-use crate::costs::price::Price;
 use crate::exit::{Exit, Failure};
+use crate::prices::Source;
+use crate::prices::price::Price;
 
 /// Version of the JSON; documented in `docs/prove-json.md`. 2 of a guest.
 const SCHEMA: u32 = 1;

@@ -38,10 +38,10 @@ use regex::Regex;
 
 use self::experiment::Experiment;
 use crate::collect::interrupt::Interrupt;
-use crate::costs::GivenCosts;
-use crate::costs::price::GivenPrice;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::plan::Plan;
+use crate::prices::GivenCosts;
+use crate::prices::price::GivenPrice;
 use crate::proof::{Proof, ledger};
 use crate::shown::Shown;
 use crate::terminal;

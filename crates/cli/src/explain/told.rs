@@ -3,8 +3,8 @@
 use haltwise_core::explain::in_guest::{AdvisedInGuest, InGuest};
 use haltwise_core::explain::remedy::Advised;
 
-use crate::costs::price::GivenPrice;
 use crate::exit::Failure;
+use crate::prices::price::GivenPrice;
 use crate::reading::opened::Opened;
 use crate::reading::rule;
 use crate::recommend::candidates::TuneRequest;

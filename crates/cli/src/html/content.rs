@@ -9,7 +9,6 @@ use haltwise_core::profile::tree::{self, Node};
 
 use super::overview::Overview;
 use super::sample::{Sampled, Sampling};
-use crate::costs::GivenCosts;
 use crate::diff::Begun;
 use crate::diff::load::{ExitsSeen, HaltsSeen, Side};
 use crate::exit::Failure;
@@ -18,6 +17,7 @@ use crate::explain::load::ByVm;
 use crate::explain::told::Told;
 use crate::ledger;
 use crate::ledger::summary::Summary;
+use crate::prices::GivenCosts;
 use crate::proof::{self, Proof};
 use crate::reading::load::{self, OverTime};
 use crate::reading::opened::Opened;

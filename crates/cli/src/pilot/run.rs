@@ -22,9 +22,9 @@ use super::status::{PilotCost, PilotStatus, SCHEMA};
 use super::{acting, say};
 use crate::collect::attach::check_kvm;
 use crate::collect::interrupt::Interrupt;
-use crate::costs::{self, GivenCosts};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::knob::watching;
+use crate::prices::{self, GivenCosts};
 use crate::terminal;
 
 /// Between two turns while nothing is recorded.
@@ -86,7 +86,7 @@ pub(crate) fn run(options: &PilotOptions) -> Outcome {
 
 /// What replays start from: what was calibrated or given, else nothing.
 fn evidence(options: &PilotOptions, kernel: (Version, Arch)) -> Result<Replayed, Failure> {
-    let calibration = costs::calibration(&options.costs)?;
+    let calibration = prices::calibration(&options.costs)?;
     let calibration = calibration.as_ref();
     let given = options.costs.switch_cpu.map(|Nanos(ns)| SwitchCpu {
         ns,

@@ -26,9 +26,9 @@ use super::sides::{self, Sides};
 use super::watch::{End, Plan, Watched, Watcher};
 use crate::collect::attach::{attach, attach_idle};
 use crate::collect::interrupt::Interrupt;
-use crate::costs;
 use crate::exit::{Exit, Failure};
 use crate::number::{nanos, percent};
+use crate::prices;
 use crate::progress::Progress;
 use crate::words::{ceiling_source, plural};
 
@@ -106,12 +106,12 @@ impl<'a> Experiment<'a> {
         let sides = Sides::read(wanted, root)?;
         let means = Means::choose(wanted, &sides, root)?;
         // What a block costs is asked after all blocks; here, only which latencies are known already.
-        costs::calibration(&wanted.costs)?;
-        let given = costs::GivenCosts {
+        prices::calibration(&wanted.costs)?;
+        let given = prices::GivenCosts {
             switch_cpu: Some(Nanos(0)),
             ..wanted.costs.clone()
         };
-        let elsewhere = costs::know(&given, &Survey::default())?.elsewhere;
+        let elsewhere = prices::know(&given, &Survey::default())?.elsewhere;
         let mut options = CollectOptions::default();
         if !wanted.vms.is_empty() {
             let scan = discovery::scan(root)?;

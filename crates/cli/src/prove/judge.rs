@@ -15,9 +15,9 @@ use haltwise_host::knob::Parameter;
 use super::ProofRequest;
 use super::experiment::{Measured, Result};
 use super::sides::{Sides, Which};
-use crate::costs::price::Price;
-use crate::costs::{self, Known};
 use crate::exit::Failure;
+use crate::prices::price::Price;
+use crate::prices::{self, Known};
 use crate::proof::{
     MeasuredBlock, MeasuredFigure, MeasuredHost, Predictions, Proof, ProofCost, ProofDesign,
     ProvenSetting,
@@ -28,7 +28,7 @@ pub(crate) fn view(
     wanted: &ProofRequest,
     measured: &Result<'_>,
 ) -> std::result::Result<Proof, Failure> {
-    let known = costs::know(&wanted.costs, measured.survey)?;
+    let known = prices::know(&wanted.costs, measured.survey)?;
     let side = measured.sides.side();
     let (cost, price) = cost_of(wanted, &known, side);
     let rounds: Vec<[&Measured; 3]> = measured.rounds.iter().filter_map(|r| sorted(r)).collect();

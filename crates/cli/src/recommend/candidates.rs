@@ -24,8 +24,8 @@ use super::follow;
 use super::goal::Named;
 use super::guest;
 use super::threads::Threads;
-use crate::costs::{self, GivenCosts, Known, refused};
 use crate::exit::{Exit, Failure};
+use crate::prices::{self, GivenCosts, Known, refused};
 use crate::reading::knobs::knobs_of;
 use crate::reading::open::explain_shared;
 use crate::reading::opened::{Broken, Opened};
@@ -152,7 +152,7 @@ pub(crate) fn search(
 ) -> Result<Candidates, Failure> {
     let info = opened.info();
     let (version, survey, gather) = look.finish()?;
-    let known = costs::know(&request.costs, &survey)?;
+    let known = prices::know(&request.costs, &survey)?;
     let arch = arch_of(info, request);
     let (in_force, knobs_assumed) = knobs_of(&info.knobs, version, arch);
     let terms = Terms {

@@ -22,12 +22,12 @@ use haltwise_document::figures;
 use super::candidates::{self, TuneRequest, arch_of, goals, idle_cpu_percent};
 use super::view::{TuneBasis, TuneGoal, TuneResult, commands, settings};
 use super::{SCHEMA, follow, say};
-use crate::costs::model::Model;
-use crate::costs::{self, Known};
 use crate::exit::{Exit, Failure};
 use crate::number::{count, nanos, nanos_f64, share};
 use crate::page::{Page, Stands};
 use crate::plan::{Effect, Expected, Interval};
+use crate::prices::model::Model;
+use crate::prices::{self, Known};
 use crate::reading::knobs::knobs_of;
 use crate::reading::open::explain_shared;
 use crate::reading::opened::{Broken, Opened};
@@ -95,14 +95,14 @@ pub(crate) fn search(
     let reach = Reach::of(&Rule::of(version, arch));
     let rows = histograms.finish()?;
     let (own_ceilings, follows) = own_ceilings(info, &rows);
-    let known = costs::of_latency(&request.costs, latency_seen_ns(&rows))?;
+    let known = prices::of_latency(&request.costs, latency_seen_ns(&rows))?;
     let (counted, late) = counted(&rows, info, &in_force, &known)?;
     let idle_cpu_percent = idle_cpu_percent(opened);
     let polls = counted.poll_ns.map_or(0.0, |ns| counted.percent(ns));
     let possible = idle_cpu_percent.map(|idle| idle + polls);
     let aim = goals(request, &known, possible)[0].aim;
     let advice = advise(&counted, late.as_ref(), reach, &in_force, &aim);
-    let advice = advice.ok_or_else(costs::nothing_known)?;
+    let advice = advice.ok_or_else(prices::nothing_known)?;
     let recommended = (advice.changes && follows).then(|| settings(&advice.knobs, reach));
     let basis = TuneBasis {
         model: Model::new(
@@ -270,7 +270,7 @@ fn counted(
         elsewhere: known.elsewhere.as_ref(),
         ..Sources::default()
     };
-    let latencies = Latencies::new(&elsewhere).ok_or_else(costs::nothing_known)?;
+    let latencies = Latencies::new(&elsewhere).ok_or_else(prices::nothing_known)?;
     // The longest that anybody may have polled.
     let ceilings = info.roster.vcpus.iter().filter_map(|vcpu| vcpu.ceiling_ns);
     let window_ns = ceilings.max().unwrap_or(in_force.halt_poll_ns);

@@ -28,9 +28,9 @@ use haltwise_core::tune::{Advice, Goal, Material, Sums, Terms};
 use self::joined::Joined;
 use super::candidates::{Look, TuneRequest, arch_of, goals, idle_cpu_percent};
 use super::threads::Threads;
-use crate::costs::price::{GivenPrice, Price};
-use crate::costs::{self, Known, refused};
 use crate::exit::{Exit, Failure};
+use crate::prices::price::{GivenPrice, Price};
+use crate::prices::{self, Known, refused};
 use crate::reading::opened::Opened;
 use crate::reading::pass::pass;
 use crate::reading::rule;
@@ -163,7 +163,7 @@ pub(crate) fn search(
     // Its host knows better what a block takes there.
     let known = match &joined {
         Some(joined) => joined.known.clone(),
-        None => costs::know(&request.costs, &survey)?,
+        None => prices::know(&request.costs, &survey)?,
     };
     let price = Price::new(given, known.prices(opened.info().side));
     let price = price.or_joined(joined.as_ref().map(|joined| joined.join.exit_ns));

@@ -4,9 +4,9 @@ use haltwise_core::replay::Doubts;
 
 use super::say;
 use super::view::{TuneBasis, TuneResult};
-use crate::costs::doubts::{CALIBRATED, of_halts};
-use crate::costs::words;
 use crate::number::{count, nanos, percent, share};
+use crate::prices::doubts::{CALIBRATED, of_halts};
+use crate::prices::words;
 use crate::words::plural;
 
 /// A word, and what is said of it; what is in backquotes is code.

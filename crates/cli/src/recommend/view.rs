@@ -24,9 +24,9 @@ use super::counted::CountedSettings;
 use super::follow;
 use super::goal::Named;
 use super::say;
-use crate::costs::model::Model;
 use crate::figures::{DOUBTS, INTERVAL};
 use crate::plan::Settings;
+use crate::prices::model::Model;
 
 /// What the page of documentation says before its tables.
 #[cfg(test)]

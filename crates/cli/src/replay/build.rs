@@ -16,7 +16,7 @@ use super::sums::{OfVm, Sum, Whose};
 use super::view::{
     GuestPolling, HaltCosts, HaltGroup, PlayedPolicy, QuickerWakes, Replay, ReplayBasis,
 };
-use crate::costs::model::Model;
+use crate::prices::model::Model;
 
 /// A policy to be played.
 #[derive(Debug)]

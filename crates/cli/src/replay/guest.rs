@@ -2,8 +2,8 @@
 //! than polling in the host, and how far it polled on where other tasks wanted the CPU.
 
 use super::view::{GuestPolling, HaltCosts, HaltGroup, PlayedPolicy};
-use crate::costs::price::Price;
 use crate::number::{count, nanos_f64, percent};
+use crate::prices::price::Price;
 
 /// What there is to say; `None` of a policy of the host.
 pub(super) fn worth(group: &HaltGroup, played: &PlayedPolicy, price: &Price) -> Option<String> {

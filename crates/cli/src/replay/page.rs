@@ -8,10 +8,10 @@ use haltwise_document::{Document, Prose, Rows, Unit, Untrusted, prose};
 
 use super::view::{HaltCosts, HaltGroup, PlayedPolicy, Replay, ReplayLine};
 use super::{guest, quicker};
-use crate::costs::doubts::{Doubt, of_halts};
-use crate::costs::price::Price;
-use crate::costs::words;
 use crate::number::{count, nanos, percent};
+use crate::prices::doubts::{Doubt, of_halts};
+use crate::prices::price::Price;
+use crate::prices::words;
 use crate::words::plural;
 
 /// Puts those VMs first that cost most.

@@ -9,9 +9,9 @@ use haltwise_core::policy::{Setting, Spec, Start};
 use haltwise_core::replay::session::{Plan, SeatResult, Session, SessionError, Survey};
 use haltwise_core::replay::{Arrivals, Cost};
 
-use crate::costs::price::{GivenPrice, Price};
-use crate::costs::{self, GivenCosts, Known, refused};
 use crate::exit::{Exit, Failure};
+use crate::prices::price::{GivenPrice, Price};
+use crate::prices::{self, GivenCosts, Known, refused};
 use crate::reading::knobs::knobs_of;
 use crate::reading::opened::Opened;
 use crate::reading::pass::{Sink, pass};
@@ -83,7 +83,7 @@ pub(crate) fn play(opened: &Opened, request: ReplayRequest) -> Result<Replayed, 
         let error = anyhow!("this capture contains no halts: nothing to replay");
         return Err(Failure::new(Exit::Failed, error).hint("`haltwise report` says why"));
     }
-    let known = costs::know(&request.costs, &survey)?;
+    let known = prices::know(&request.costs, &survey)?;
     let price = Price::new(request.price, known.prices(info.side));
     let cost = price.on(Cost {
         switch_cpu_ns: known.switch_cpu_ns,

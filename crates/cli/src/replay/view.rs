@@ -4,9 +4,9 @@ use haltwise_core::policy::Side;
 use haltwise_core::replay::Doubts;
 use haltwise_document::figures;
 
-use crate::costs::model::Model;
-use crate::costs::price::Price;
 use crate::figures::DOUBTS;
+use crate::prices::model::Model;
+use crate::prices::price::Price;
 
 /// What the page of documentation says before its tables.
 #[cfg(test)]

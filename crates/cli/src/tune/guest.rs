@@ -5,11 +5,11 @@ use std::path::Path;
 use haltwise_document::text::{self, Style};
 use haltwise_document::{Rows, Unit, csv};
 
-use crate::costs::price::GivenPrice;
-use crate::costs::words;
 use crate::exit::{Exit, Outcome};
 use crate::number::{count, nanos, percent, share};
 use crate::page::{Page, harmless};
+use crate::prices::price::GivenPrice;
+use crate::prices::words;
 use crate::reading::opened::Opened;
 use crate::recommend::candidates::TuneRequest;
 use crate::recommend::guest::Place;

@@ -7,9 +7,9 @@ use haltwise_core::pilot::Limits;
 use haltwise_core::units::Nanos;
 
 use super::root::root;
-use crate::costs::{self, GivenCosts};
 use crate::exit::Outcome;
 use crate::pilot::run::{self, PilotOptions};
+use crate::prices::{self, GivenCosts};
 use crate::recommend::goal::{Goals, percent};
 use crate::time;
 
@@ -83,7 +83,7 @@ pub(crate) struct Arguments {
 /// Runs it.
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     // Before anything is attached: a calibration that cannot be used is refused at once.
-    costs::calibration(&arguments.costs)?;
+    prices::calibration(&arguments.costs)?;
     run::run(&PilotOptions {
         goals: arguments.goals.of_patterns()?,
         limits: Limits {

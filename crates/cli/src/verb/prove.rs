@@ -12,10 +12,10 @@ use haltwise_core::units::Nanos;
 use haltwise_host::discovery::VmSelector;
 use regex::Regex;
 
-use crate::costs::GivenCosts;
-use crate::costs::price::{GivenPrice, no_prices};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::plan::{Plan, Scope};
+use crate::prices::GivenCosts;
+use crate::prices::price::{GivenPrice, no_prices};
 use crate::proof::{self, ledger};
 use crate::prove::{self, ProofRequest};
 use crate::recommend::goal::{self, Weight};

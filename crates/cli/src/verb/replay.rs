@@ -10,10 +10,10 @@ use haltwise_core::replay::Arrivals;
 use haltwise_core::verify::guest::Parameter;
 use haltwise_document::{Document, csv};
 
-use crate::costs::GivenCosts;
-use crate::costs::model::arrivals;
-use crate::costs::price::GivenPrice;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::prices::GivenCosts;
+use crate::prices::model::arrivals;
+use crate::prices::price::GivenPrice;
 use crate::reading::opened::Opened;
 use crate::reading::rule;
 use crate::recommend::goal::Weight;

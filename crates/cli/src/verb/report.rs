@@ -7,11 +7,11 @@ use haltwise_core::event::Vm;
 use haltwise_core::ids::VmIndex;
 use haltwise_document::csv;
 
-use crate::costs::price::GivenPrice;
 use crate::exit::{Exit, Outcome};
 use crate::html;
 use crate::html::content::{self, PageRequest};
 use crate::number::count;
+use crate::prices::price::GivenPrice;
 use crate::reading::load::{self, OverTime};
 use crate::reading::opened::Opened;
 use crate::reading::pass::Sink;

@@ -10,10 +10,10 @@ use haltwise_core::kvm::{Arch, Version};
 use haltwise_core::replay::Arrivals;
 use haltwise_document::csv;
 
-use crate::costs::GivenCosts;
-use crate::costs::model::arrivals;
-use crate::costs::price::{GivenPrice, no_prices};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::prices::GivenCosts;
+use crate::prices::model::arrivals;
+use crate::prices::price::{GivenPrice, no_prices};
 use crate::reading::opened::Opened;
 use crate::reading::select;
 use crate::recommend::candidates::{Extent, TuneRequest};

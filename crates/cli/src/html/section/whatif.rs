@@ -5,12 +5,12 @@ use haltwise_core::tune::candidates::Reach;
 
 use super::table::{Is, Table, cell, number};
 use super::{details, note, p};
-use crate::costs::words;
 use crate::html::chart::front::{Place, front};
 use crate::html::content::{Advice, Content};
 use crate::html::markup::{Element, Markup, el, short};
 use crate::number::{count, nanos, nanos_f64, share, three_digits};
 use crate::plan::Settings;
+use crate::prices::words;
 use crate::recommend::candidates::SettingRow;
 use crate::recommend::say;
 use crate::recommend::view::{HaltFigures, PlayedSettings, settings};

@@ -2,9 +2,9 @@
 
 use haltwise_core::recording::Side;
 
-use crate::costs::words;
 use crate::number::{count, nanos, three_digits};
 use crate::page::{Page, harmless};
+use crate::prices::words;
 use crate::proof::{MeasuredBlock, Proof, ProvenSetting, figure};
 use crate::words::plural;
 

@@ -15,9 +15,9 @@ use haltwise_core::replay::session::Survey;
 use haltwise_core::tune::Terms;
 use haltwise_document::figures;
 
-use crate::costs::{self, GivenCosts, Known};
 use crate::exit::{Exit, Failure};
 use crate::page::harmless;
+use crate::prices::{self, GivenCosts, Known};
 use crate::reading::knobs::knobs_of;
 use crate::reading::load::{OverTime, load};
 use crate::reading::opened::Opened;
@@ -294,7 +294,7 @@ pub(crate) fn read(
     Ok(Joined {
         join,
         vm: named.map_or_else(String::new, |vm| vm.name.clone()),
-        known: costs::know(given, &of_vm.survey)?,
+        known: prices::know(given, &of_vm.survey)?,
         contention,
         load,
         knobs,

@@ -12,10 +12,10 @@ use haltwise_document::figures;
 
 use super::joined::JoinFigures;
 use super::{GuestCandidates, GuestRow, Place, say};
-use crate::costs::model::Model;
-use crate::costs::price::Price;
 use crate::figures::{DOUBTS, INTERVAL};
 use crate::plan::Settings;
+use crate::prices::model::Model;
+use crate::prices::price::Price;
 use crate::recommend::view::{COMPARISON, TuneGoal, goal, settings, why};
 
 /// Version of the JSON; documented in `docs/tune-guest-json.md`.

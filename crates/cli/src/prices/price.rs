@@ -7,10 +7,10 @@ use haltwise_core::units::Nanos;
 use haltwise_document::figures;
 use serde::Deserialize;
 
-use crate::costs::Source;
-use crate::costs::words;
 use crate::exit::{Exit, Failure};
 use crate::number::nanos;
+use crate::prices::Source;
+use crate::prices::words;
 use crate::time;
 
 /// What the command line says.
