@@ -28,7 +28,9 @@ pub(super) struct Proof {
 #[derive(Debug, Deserialize)]
 pub(super) struct Block {
     round: usize,
-    pub(super) block: String,
+    /// `a`, `b` or `control`.
+    #[serde(rename = "block")]
+    pub(super) under: String,
     halts: u64,
     lost: u64,
     figures: BTreeMap<String, f64>,
@@ -89,7 +91,7 @@ fn judge_all(dir: &Path, found: &mut Found) -> Result<()> {
     for round in 1..=ROUNDS {
         let of = |name: &str, figure: &str| {
             let mut blocks = proof.blocks.iter();
-            let block = blocks.find(|block| block.round == round && block.block == name);
+            let block = blocks.find(|block| block.round == round && block.under == name);
             block.and_then(|block| block.count(figure))
         };
         let exits = |name| of(name, "hlt-exits").with_context(|| format!("no block {name}"));

@@ -88,11 +88,11 @@ impl Counted {
             (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
         };
         let of = |name: &str| {
-            let blocks = blocks.iter().filter(|block| block.block == name);
+            let blocks = blocks.iter().filter(|block| block.under == name);
             let counts = blocks.map(|block| block.count(figure)).collect();
             mean(counts).with_context(|| format!("no {figure} under {name}"))
         };
-        let under_a = blocks.iter().filter(|block| block.block == "a");
+        let under_a = blocks.iter().filter(|block| block.under == "a");
         Ok(Self {
             a: of("a")?,
             b: of("b")?,
