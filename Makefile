@@ -1,7 +1,7 @@
 # What people type. The work is done by cargo and by `cargo xtask`; this file only puts set-up first.
 
 .DEFAULT_GOAL := build
-.PHONY: help setup build install uninstall dist demo test check bench clean
+.PHONY: help setup build install uninstall dist demo demo-fleet test check bench clean
 
 # Where `make install` puts things. Packagers set DESTDIR, and BUILT where they built elsewhere.
 PREFIX ?= /usr/local
@@ -12,7 +12,7 @@ to := $(DESTDIR)$(PREFIX)
 man := $(to)/share/man/man1
 doc := $(to)/share/doc/haltwise
 unit := $(to)/lib/systemd/system
-units := haltwise-record.service haltwise-metrics.service
+units := haltwise-record.service haltwise-metrics.service haltwise-costs.service haltwise-costs.timer
 # For VMMs: docs/ceilings.md.
 lib := $(to)/lib/haltwise
 preloaded := haltwise-exec libhaltwise_preload.so
@@ -23,7 +23,7 @@ completions := \
 	zsh:share/zsh/site-functions/_haltwise
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## Install the packages that are missing, for tests too, or say which
 	@tools/setup
@@ -50,7 +50,7 @@ install: ## Install haltwise below PREFIX (/usr/local), with manual pages and co
 		$(to)/bin/haltwise completions $${it%%:*} >$(to)/$${it#*:} || exit 1; \
 	done
 	install -d $(unit) $(to)/share/haltwise
-	@for it in $(units); do \
+	@umask 022; for it in $(units); do \
 		sed 's|@BIN@|$(PREFIX)/bin|' contrib/$$it >$(unit)/$$it && chmod 644 $(unit)/$$it || exit 1; \
 	done
 	install -m 644 contrib/prometheus/haltwise.rules.yml contrib/grafana/haltwise.json $(to)/share/haltwise
@@ -61,7 +61,7 @@ uninstall: ## Remove what make install installed
 	@pages=$$(mktemp -d) && $(to)/bin/haltwise man --dir $$pages && \
 		(cd $$pages && ls) | while read page; do rm -f $(man)/$$page; done; rm -r $$pages
 	rm -f $(foreach it,$(completions),$(to)/$(lastword $(subst :, ,$(it)))) $(to)/bin/haltwise
-	rm -f $(foreach it,$(units),$(unit)/$(it))
+	rm -f $(addprefix $(unit)/,$(units))
 	rm -rf $(doc) $(lib) $(to)/share/haltwise
 
 dist: setup-build ## Make the archive, the .deb and the .rpm of a static program: target/packages
@@ -71,6 +71,10 @@ dist: setup-build ## Make the archive, the .deb and the .rpm of a static program
 demo: setup-demo ## Boot a lab VM, predict what another ceiling would do to it, and measure that
 	cargo build --profile demo -p xtask -p haltwise -p haltwise-lab
 	@$${CARGO_TARGET_DIR:-target}/demo/xtask demo
+
+demo-fleet: setup-build ## Say what a fleet of made-up hosts should set, and show its page
+	cargo build --profile demo -p xtask
+	@$${CARGO_TARGET_DIR:-target}/demo/xtask demo --fleet
 
 test: setup ## Run all tests, in stock kernels too
 	cargo xtask test

@@ -8,6 +8,7 @@ mod cell;
 mod edge;
 mod exits;
 mod experiments;
+mod fleet;
 mod kept;
 mod loads;
 mod loss;
@@ -49,6 +50,8 @@ pub(crate) enum Bench {
     Preload(preload::Args),
     /// How fast the page of `report --html` is in a browser
     Page(page::Args),
+    /// How fast costs tables of a fleet are added up, beside DuckDB
+    Fleet(fleet::Args),
     /// Losses at the highest rate of halts that this machine can make
     Loss(loss::Args),
 }
@@ -67,6 +70,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         Bench::Pilot(args) => pilot::run(args),
         Bench::Preload(args) => preload::run(args),
         Bench::Page(args) => page::run(args),
+        Bench::Fleet(args) => fleet::run(args),
         Bench::Loss(args) => loss::run(args),
     }
 }

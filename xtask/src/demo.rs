@@ -6,6 +6,7 @@
 //! emulation, with that kernel's own parameters, and the demo says so.
 
 mod emulated;
+mod fleet;
 mod here;
 mod screen;
 mod shell;
@@ -26,10 +27,16 @@ pub(crate) struct Args {
     /// Use a stock kernel under emulation although this machine could do it itself
     #[arg(long)]
     emulated: bool,
+    /// Show what a fleet should set instead, from made-up hosts
+    #[arg(long, conflicts_with = "emulated")]
+    fleet: bool,
 }
 
 /// Runs the demo.
 pub(crate) fn run(args: Args) -> Result<()> {
+    if args.fleet {
+        return fleet::run();
+    }
     say::step("building haltwise and the lab");
     let mut build = tool::cargo(&repo::root());
     build.args(["build", "--profile=demo"]);

@@ -26,7 +26,7 @@ use std::fs::{self, File, Metadata};
 use std::io::{self, Read as _};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags};
 
@@ -98,6 +98,19 @@ pub fn names(directory: &Path) -> io::Result<Vec<String>> {
         }
     }
     Ok(names)
+}
+
+/// What is in a directory that is no link or device: paths, and whether they are directories.
+pub fn entries(directory: &Path) -> io::Result<Vec<(PathBuf, bool)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() || kind.is_file() {
+            found.push((entry.path(), kind.is_dir()));
+        }
+    }
+    Ok(found)
 }
 
 /// Reads a regular file that somebody named.

@@ -337,7 +337,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<CaptureInfo, ParseError> {
 }
 
 /// A time as RFC 3339 in UTC, to the millisecond.
-pub(crate) fn rfc3339(unix_ns: u64) -> String {
+pub fn rfc3339(unix_ns: u64) -> String {
     let (seconds, millis) = (unix_ns / 1_000_000_000, unix_ns / 1_000_000 % 1000);
     let (days, second) = (seconds / 86_400, seconds % 86_400);
     // Days to date, by eras of 400 years that start on 1 March (Hinnant, `civil_from_days`).

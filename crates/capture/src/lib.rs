@@ -15,6 +15,7 @@
 //! | [`check`] | whether a capture is whole |
 //! | [`repair`] | a capture of all that can be read of a damaged one |
 //! | [`salvage`] | what is damaged in a table |
+//! | [`costs`] | costs tables: what every setting would cost, as sums |
 //! | [`import`] | recordings of other tools as captures |
 //! | [`archive`] | a capture as one stream: a tar archive |
 //! | [`found`] | what is found out from a complete capture, and kept in it |
@@ -40,6 +41,7 @@ pub mod check;
 mod columns;
 pub mod contain;
 pub mod convert;
+pub mod costs;
 pub mod error;
 pub mod files;
 mod footer;

@@ -49,16 +49,25 @@ pub(crate) fn properties(
     table: Table,
     info: &CaptureInfo,
 ) -> Result<WriterProperties, ParquetError> {
+    properties_of(table.columns(), row_group_rows(table), about(table, info))
+}
+
+/// The same of any columns, in row groups of so many rows, with what the file says of itself.
+pub(crate) fn properties_of(
+    columns: &[Column],
+    row_group_rows: usize,
+    about: Vec<KeyValue>,
+) -> Result<WriterProperties, ParquetError> {
     let mut properties = WriterProperties::builder()
         .set_writer_version(WriterVersion::PARQUET_1_0)
         .set_compression(Compression::ZSTD(ZstdLevel::try_new(ZSTD_LEVEL)?))
         .set_data_page_size_limit(PAGE_BYTES)
         .set_dictionary_page_size_limit(PAGE_BYTES)
         .set_data_page_row_count_limit(PAGE_ROWS)
-        .set_max_row_group_row_count(Some(row_group_rows(table)))
-        .set_key_value_metadata(Some(about(table, info)))
+        .set_max_row_group_row_count(Some(row_group_rows))
+        .set_key_value_metadata(Some(about))
         .set_created_by(format!("haltwise {}", env!("CARGO_PKG_VERSION")));
-    for column in table.columns().iter().filter(|column| is_delta(column)) {
+    for column in columns.iter().filter(|column| is_delta(column)) {
         let path = ColumnPath::from(column.name);
         properties = properties
             .set_column_dictionary_enabled(path.clone(), false)
@@ -120,6 +129,17 @@ pub(crate) fn check_texts(batch: &RecordBatch) -> Result<(), ParquetError> {
     Ok(())
 }
 
+/// What is read of a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wanted<'a> {
+    /// The columns; others are not decoded.
+    pub(crate) columns: &'a [Column],
+    /// Texts are read as dictionaries too.
+    pub(crate) texts_by_key: bool,
+    /// Rows that are decoded at once.
+    pub(crate) batch_rows: usize,
+}
+
 /// Opens the Parquet form of a table, from a row group on.
 pub(crate) fn open<R: ChunkReader + 'static>(
     table: Table,
@@ -127,30 +147,45 @@ pub(crate) fn open<R: ChunkReader + 'static>(
     from: usize,
 ) -> Result<ParquetRecordBatchReader, ParquetError> {
     let metadata = footer::read(&reader)?;
-    check_codecs(table, &metadata)?;
+    let wanted = Wanted {
+        columns: table.columns(),
+        texts_by_key: false,
+        batch_rows: table.batch_rows().min(BATCH_ROWS),
+    };
+    open_wanted(&wanted, reader, metadata, from)
+}
+
+/// Opens these columns of a file with this footer, from a row group on.
+pub(crate) fn open_wanted<R: ChunkReader + 'static>(
+    of: &Wanted<'_>,
+    reader: R,
+    metadata: Arc<ParquetMetaData>,
+    from: usize,
+) -> Result<ParquetRecordBatchReader, ParquetError> {
+    check_codecs(of.columns, &metadata)?;
     // The Arrow schema that a writer may have put into the file is not trusted: the types come
     // from Parquet's own schema, and names are read as dictionaries.
     let options = || ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let found = ArrowReaderMetadata::try_new(Arc::clone(&metadata), options())?;
-    let schema = with_dictionaries(table, found.schema());
-    let wanted = wanted(table, &schema)?;
+    let schema = with_dictionaries(of, found.schema());
+    let wanted = wanted(of, &schema)?;
     let metadata = ArrowReaderMetadata::try_new(metadata, options().with_schema(Arc::new(schema)))?;
     let groups = (from..metadata.metadata().num_row_groups()).collect();
     let roots = ProjectionMask::roots(metadata.parquet_schema(), wanted);
     ParquetRecordBatchReaderBuilder::new_with_metadata(Pages::new(reader), metadata)
         .with_projection(roots)
         .with_row_groups(groups)
-        .with_batch_size(table.batch_rows().min(BATCH_ROWS))
+        .with_batch_size(of.batch_rows)
         .build()
 }
 
 /// Refuses columns that are packed as nothing here unpacks, by the name of that codec: tools that rewrite a
 /// table choose their own, most of them Snappy.
-fn check_codecs(table: Table, metadata: &ParquetMetaData) -> Result<(), ParquetError> {
+fn check_codecs(columns: &[Column], metadata: &ParquetMetaData) -> Result<(), ParquetError> {
     let groups = metadata.row_groups().iter();
     for column in groups.flat_map(RowGroupMetaData::columns) {
         let name = column.column_path().parts().first();
-        let is_ours = |name: &String| table.columns().iter().any(|c| c.name == *name);
+        let is_ours = |name: &String| columns.iter().any(|c| c.name == *name);
         let Some(name) = name.filter(|name| is_ours(name)) else {
             continue;
         };
@@ -191,10 +226,10 @@ pub(crate) fn row_groups<R: ChunkReader>(reader: &R) -> Result<Vec<u64>, Parquet
 
 /// The columns found that are ours, by place. Others are not decoded; nor are lists in the place of
 /// plain values, of which one row may claim any number.
-fn wanted(table: Table, found: &Schema) -> Result<Vec<usize>, ParquetError> {
+fn wanted(of: &Wanted<'_>, found: &Schema) -> Result<Vec<usize>, ParquetError> {
     let mut wanted = Vec::new();
     for (place, field) in found.fields().iter().enumerate() {
-        let ours = table.columns().iter().find(|c| c.name == field.name());
+        let ours = of.columns.iter().find(|c| c.name == field.name());
         let Some(column) = ours else { continue };
         if field.data_type().is_nested() && column.kind != Kind::Numbers {
             let (name, kind) = (column.name, column.kind.as_str());
@@ -207,10 +242,11 @@ fn wanted(table: Table, found: &Schema) -> Result<Vec<usize>, ParquetError> {
 }
 
 /// The schema found, with our columns of names as dictionaries.
-fn with_dictionaries(table: Table, found: &Schema) -> Schema {
+fn with_dictionaries(of: &Wanted<'_>, found: &Schema) -> Schema {
     let is_name = |field: &Field| {
-        let column = table.columns().iter().find(|c| c.name == field.name());
-        column.is_some_and(|column| column.kind == Kind::Name)
+        let column = of.columns.iter().find(|c| c.name == field.name());
+        let is_keyed = |kind| kind == Kind::Name || (of.texts_by_key && kind == Kind::Text);
+        column.is_some_and(|column| is_keyed(column.kind))
     };
     let fields: Vec<Field> = found
         .fields()

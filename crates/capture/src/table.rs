@@ -159,20 +159,7 @@ impl Table {
 
     /// The same with what each column holds, for files that are to explain themselves.
     pub(crate) fn documented_schema(self) -> SchemaRef {
-        let documented = |column: &Column| {
-            let unit = column.unit().map(|unit| ("unit", unit));
-            let null = column.null.map(|when| ("null", when));
-            let texts = [("meaning", column.meaning)]
-                .into_iter()
-                .chain(unit)
-                .chain(null);
-            let texts = texts.map(|(key, text)| (key.to_owned(), text.to_owned()));
-            column
-                .field()
-                .with_metadata(texts.collect::<BTreeMap<String, String>>())
-        };
-        let fields: Vec<Field> = self.columns().iter().map(documented).collect();
-        Arc::new(Schema::new(fields))
+        documented(self.columns())
     }
 
     /// How many rows one batch of a stream may hold, so that a batch stays a few megabytes.
@@ -184,6 +171,24 @@ impl Table {
             _ => 32 * 1024,
         }
     }
+}
+
+/// The Arrow schema of columns, each with what it holds.
+pub(crate) fn documented(columns: &[Column]) -> SchemaRef {
+    let documented = |column: &Column| {
+        let unit = column.unit().map(|unit| ("unit", unit));
+        let null = column.null.map(|when| ("null", when));
+        let texts = [("meaning", column.meaning)]
+            .into_iter()
+            .chain(unit)
+            .chain(null);
+        let texts = texts.map(|(key, text)| (key.to_owned(), text.to_owned()));
+        column
+            .field()
+            .with_metadata(texts.collect::<BTreeMap<String, String>>())
+    };
+    let fields: Vec<Field> = columns.iter().map(documented).collect();
+    Arc::new(Schema::new(fields))
 }
 
 impl fmt::Display for Table {
@@ -292,7 +297,7 @@ impl Column {
         found.next().map(|(_, unit)| unit)
     }
 
-    fn field(&self) -> Field {
+    pub(crate) fn field(&self) -> Field {
         Field::new(self.name, self.kind.data_type(), self.null.is_some())
     }
 }

@@ -7,7 +7,6 @@
 //! | [`overview`] | what vCPUs did over the whole recording, in a bounded number of steps |
 //! | [`chart`] | figures as still SVG |
 //! | [`section`] | one section of the page to a file |
-//! | [`document`] | the file: policy, style, sections, data, script |
 //! | `page/` | our style and our script, included as they are |
 //!
 //! Everything is computed here, from the capture alone. The script lays out anew what it is given, sorts, zooms,
@@ -15,7 +14,6 @@
 
 pub(crate) mod chart;
 pub(crate) mod content;
-mod document;
 pub(crate) mod overview;
 pub(crate) mod sample;
 pub(crate) mod section;
@@ -29,13 +27,14 @@ pub(crate) use haltwise_document::html::markup;
 use self::content::Content;
 use self::markup::short;
 use crate::exit::Failure;
+use crate::webpage;
 
 /// Makes the file's text.
 pub(crate) fn render(content: &Content) -> Result<String, Failure> {
     let host = short(&content.report.host.name);
     let data = section::data(content).context("write the page's data")?;
     let title = format!("haltwise report: {host}");
-    Ok(document::document(&title, section::all(content), &data))
+    Ok(webpage::document(&title, section::all(content), &data))
 }
 
 /// Writes the file.

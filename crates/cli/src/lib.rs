@@ -8,6 +8,7 @@ pub mod answer;
 mod apply;
 mod calibrate;
 mod collect;
+mod costs;
 mod diff;
 mod doctor;
 mod exit;
@@ -15,6 +16,7 @@ mod exits;
 mod explain;
 mod exporter;
 mod figures;
+mod fleet;
 #[doc(hidden)]
 pub mod fuzz;
 mod html;
@@ -45,6 +47,7 @@ mod tune;
 mod undo;
 mod verb;
 mod verify;
+mod webpage;
 mod words;
 
 use std::process::ExitCode;

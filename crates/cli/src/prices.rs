@@ -38,6 +38,19 @@ pub(crate) enum Source {
     Joined,
 }
 
+impl Source {
+    /// Its name in JSON and in tables.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Calibrated => "calibrated",
+            Self::Given => "given",
+            Self::Assumed => "assumed",
+            Self::Bounded => "bounded",
+            Self::Joined => "joined",
+        }
+    }
+}
+
 /// What is known about blocks, beside what the capture tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Known {

@@ -4,10 +4,12 @@ mod apply;
 mod calibrate;
 mod check;
 mod completions;
+mod costs;
 mod diff;
 mod doctor;
 mod exits;
 mod explain;
+mod fleet;
 mod import;
 mod ledger;
 mod man;
@@ -68,6 +70,10 @@ pub(crate) enum Verb {
     Tune(Box<tune::Arguments>),
     /// Measure what a sleep and a wake-up cost on this host
     Calibrate(calibrate::Arguments),
+    /// Write what every setting would cost each VM, as a table for fleets
+    Costs(Box<costs::Arguments>),
+    /// Say what a fleet should set, from costs tables of many hosts and days
+    Fleet(Box<fleet::Arguments>),
     /// Measure two settings alternately and compare them
     Prove(Box<prove::Arguments>),
     /// Show how accurate past predictions were
@@ -110,6 +116,8 @@ impl Verb {
             Self::Replay(arguments) => replay::run(&arguments),
             Self::Tune(arguments) => tune::run(&arguments),
             Self::Calibrate(arguments) => calibrate::run(&arguments),
+            Self::Costs(arguments) => costs::run(&arguments),
+            Self::Fleet(arguments) => fleet::run(&arguments),
             Self::Prove(arguments) => prove::run(*arguments),
             Self::Ledger(arguments) => ledger::run(&arguments),
             Self::Apply(arguments) => apply::run(arguments),

@@ -31,11 +31,13 @@
 #![forbid(unsafe_code)]
 
 pub mod account;
+pub mod costs;
 pub mod decode;
 pub mod diff;
 pub mod event;
 pub mod exit;
 pub mod explain;
+pub mod fleet;
 #[doc(hidden)]
 pub mod fuzz;
 pub mod hist;

@@ -54,4 +54,4 @@ pub use material::{Material, Terms};
 pub use sums::Sums;
 
 #[cfg(test)]
-mod test;
+pub(crate) mod test;

@@ -104,7 +104,7 @@ fn a_codec_that_is_not_read_is_named() {
         (Compression::LZ4_RAW, "LZ4_RAW"),
         (gzip, "GZIP"),
     ] {
-        let error = check_codecs(Table::Halts, &packed("halt_ns", codec)).unwrap_err();
+        let error = check_codecs(Table::Halts.columns(), &packed("halt_ns", codec)).unwrap_err();
         let what = format!(
             "column halt_ns is compressed with {name}: ZSTD and UNCOMPRESSED are read, so write the file \
              with one of these"
@@ -112,10 +112,10 @@ fn a_codec_that_is_not_read_is_named() {
         assert!(error.to_string().contains(&what), "{error}");
     }
     let plain = packed("halt_ns", Compression::UNCOMPRESSED);
-    check_codecs(Table::Halts, &plain).unwrap();
+    check_codecs(Table::Halts.columns(), &plain).unwrap();
     // Of a table that does not have such a column.
     let other = packed("halt_ns", Compression::SNAPPY);
-    check_codecs(Table::Lost, &other).unwrap();
+    check_codecs(Table::Lost.columns(), &other).unwrap();
 }
 
 #[test]

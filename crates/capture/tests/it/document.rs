@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 
+use haltwise_capture::costs;
 use haltwise_capture::info::{Repaired, SCHEMA};
 use haltwise_capture::table::Table;
+use haltwise_core::costs::{GRID, Kind, figures, grid};
 use haltwise_core::event::HaltCounts;
 use haltwise_core::hist::{BUCKETS, KERNEL_BUCKETS, bucket_low};
 use haltwise_core::recording::Side;
@@ -17,10 +19,10 @@ use crate::damage::complete;
 const DOCUMENT: &str = include_str!("../../../../docs/capture-format.md");
 
 /// The rows of each Markdown table, by the heading above it.
-fn tables() -> BTreeMap<&'static str, Vec<Vec<&'static str>>> {
+fn tables(document: &'static str) -> BTreeMap<&'static str, Vec<Vec<&'static str>>> {
     let mut tables = BTreeMap::<_, Vec<_>>::new();
     let mut heading = "";
-    for line in DOCUMENT.lines() {
+    for line in document.lines() {
         if let Some(text) = line
             .trim_start_matches('#')
             .strip_prefix(' ')
@@ -43,7 +45,7 @@ fn tables() -> BTreeMap<&'static str, Vec<Vec<&'static str>>> {
 
 #[test]
 fn the_document_and_the_code_have_the_same_columns() {
-    let documented = tables();
+    let documented = tables(DOCUMENT);
     for table in Table::ALL {
         let rows = &documented[table.as_str()];
         assert_eq!(rows[0], ["column", "type", "NULL", "meaning"], "{table}");
@@ -125,7 +127,7 @@ fn the_document_and_the_code_have_the_same_files_and_fields() {
     let mut in_code: Vec<_> = fields.as_object().unwrap().keys().cloned().collect();
     // The last field is of the text, not of what it holds.
     in_code.push("crc32".to_owned());
-    let mut in_document: Vec<_> = tables()["capture.json"][1..]
+    let mut in_document: Vec<_> = tables(DOCUMENT)["capture.json"][1..]
         .iter()
         .map(|row| row[0].trim_matches('`').to_owned())
         .collect();
@@ -133,7 +135,10 @@ fn the_document_and_the_code_have_the_same_files_and_fields() {
     in_document.sort();
     assert_eq!(in_document, in_code);
     assert!(DOCUMENT.starts_with(&format!("# The capture format, schema {SCHEMA}\n")));
-    assert_eq!(tables()["Versions"].last().unwrap()[0], SCHEMA.to_string());
+    assert_eq!(
+        tables(DOCUMENT)["Versions"].last().unwrap()[0],
+        SCHEMA.to_string()
+    );
 }
 
 #[test]
@@ -154,4 +159,35 @@ fn the_rule_of_the_buckets_is_the_documented_one() {
     ] {
         assert!(DOCUMENT.contains(&text), "{text}");
     }
+}
+
+const COSTS: &str = include_str!("../../../../docs/costs-format.md");
+
+#[test]
+fn the_document_of_costs_tables_and_the_code_have_the_same_columns_and_kinds() {
+    let documented = tables(COSTS);
+    let rows = &documented["Columns"];
+    assert_eq!(rows[0], ["column", "type", "NULL", "meaning"]);
+    let in_code = costs::COLUMNS.iter().map(|column| {
+        let name = format!("`{}`", column.name);
+        let null = column.null.unwrap_or("never");
+        [&name, column.kind.as_str(), null, column.meaning].join(" | ")
+    });
+    let in_document: Vec<_> = rows[1..].iter().map(|row| row.join(" | ")).collect();
+    assert_eq!(in_document, in_code.collect::<Vec<_>>());
+    let kinds: Vec<_> = documented["Rows"][1..]
+        .iter()
+        .map(|row| row[0].trim_matches('`'))
+        .collect();
+    assert_eq!(kinds, Kind::ALL.map(Kind::as_str));
+    let schema = costs::SCHEMA;
+    assert!(COSTS.starts_with(&format!("# Costs tables, schema {schema}\n")));
+    assert_eq!(
+        documented["Versions"].last().unwrap()[0],
+        schema.to_string()
+    );
+    let settings = grid::settings().len();
+    assert!(COSTS.contains(&format!("The grid `{GRID}` has {settings} settings")));
+    let every = format!("every {}th halt", figures::EVERY);
+    assert!(COSTS.contains(&every));
 }

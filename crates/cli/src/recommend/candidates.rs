@@ -142,7 +142,7 @@ pub(crate) enum SettingRow {
 }
 
 /// Halts that are kept in memory at most: 1.5 GB. More are thinned by stretches of time.
-const MOST_HALTS: u64 = 32_000_000;
+pub(crate) const MOST_HALTS: u64 = 32_000_000;
 
 /// Seeks in what was looked at.
 pub(crate) fn search(
@@ -211,7 +211,7 @@ pub(crate) fn search(
 }
 
 /// The port of a capture.
-pub(super) fn arch_of(info: &CaptureInfo, request: &TuneRequest) -> Arch {
+pub(crate) fn arch_of(info: &CaptureInfo, request: &TuneRequest) -> Arch {
     let recorded = || Arch::of_machine(&info.host.arch).unwrap_or(Arch::X86);
     request.arch.unwrap_or_else(recorded)
 }
@@ -264,14 +264,14 @@ pub(crate) fn base(advice: &Advice, in_force: &Knobs) -> Knobs {
 
 /// Halts, and the time from the first to the last.
 #[derive(Debug, Clone, Copy)]
-struct Span {
-    halts: u64,
-    first_ns: u64,
+pub(crate) struct Span {
+    pub(crate) halts: u64,
+    pub(crate) first_ns: u64,
     last_ns: u64,
 }
 
 impl Span {
-    fn length_ns(&self) -> u64 {
+    pub(crate) fn length_ns(&self) -> u64 {
         self.last_ns.saturating_sub(self.first_ns)
     }
 }
@@ -332,6 +332,20 @@ impl Look {
         }
     }
 
+    /// The same that keeps what was recorded of each halt, too.
+    #[must_use]
+    pub(crate) fn with_recorded(self) -> Self {
+        Self {
+            gather: self.gather.with_recorded(),
+            ..self
+        }
+    }
+
+    /// The halts that count, and their time.
+    pub(crate) fn span(&self) -> Span {
+        self.span
+    }
+
     /// A pass has ended; whether there must be another.
     pub(crate) fn ended(&mut self, ends: &PassEnds) -> bool {
         if self.broken.is_none() {
@@ -351,7 +365,7 @@ impl Look {
     }
 
     /// What was taken in.
-    pub(super) fn finish(self) -> Result<(Version, Survey, Gather), Failure> {
+    pub(crate) fn finish(self) -> Result<(Version, Survey, Gather), Failure> {
         let nobody = || Failure::new(Exit::Failed, anyhow!("the halts were not read"));
         let version = self.version.unwrap_or_else(|| Err(nobody()))?;
         if let Some(broken) = &self.broken {

@@ -24,14 +24,14 @@ pub(crate) fn at_most<T>(threads: usize, work: impl FnOnce() -> T) -> T {
 
 /// Threads, and a line that says how far they are.
 #[derive(Debug)]
-pub(super) struct Threads {
+pub(crate) struct Threads {
     count: usize,
     progress: Mutex<Progress>,
 }
 
 impl Threads {
     /// One for each CPU that this process may use, unless the caller is to have fewer.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         let count = match MOST.get() {
             0 => cpus,

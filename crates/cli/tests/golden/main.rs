@@ -13,6 +13,7 @@
 
 mod agree;
 mod check;
+mod costs_tables;
 mod diff;
 mod documented;
 #[path = "../agree/documents.rs"]
@@ -328,6 +329,8 @@ fn help_is_as_committed_and_ends_with_examples() {
         "verify",
         "replay",
         "tune",
+        "costs",
+        "fleet",
         "prove",
         "ledger",
         "apply",

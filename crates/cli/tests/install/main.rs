@@ -76,8 +76,9 @@ fn modes(host: &Path, installed: &BTreeSet<String>, theirs: &str) {
 }
 
 /// Each unit, with what stands in for a directory or an address that it would use.
-const UNITS: [(&str, &str, &str); 2] = [
+const UNITS: [(&str, &str, &str); 3] = [
     ("record", "/var/lib/haltwise/ring", "/proc/no/ring"),
+    ("costs", "/var/lib/haltwise/", "/proc/no/"),
     ("metrics", "127.0.0.1:9477", "unix:/proc/no/socket"),
 ];
 
@@ -137,6 +138,8 @@ fn what_is_installed_runs_and_goes_without_a_trace() {
         "usr/share/zsh/site-functions/_haltwise",
         "usr/lib/systemd/system/haltwise-record.service",
         "usr/lib/systemd/system/haltwise-metrics.service",
+        "usr/lib/systemd/system/haltwise-costs.service",
+        "usr/lib/systemd/system/haltwise-costs.timer",
         "usr/share/haltwise/haltwise.rules.yml",
         "usr/share/haltwise/haltwise.json",
         "usr/share/doc/haltwise/LICENSE-MIT",

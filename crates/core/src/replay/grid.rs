@@ -63,6 +63,8 @@ pub struct Tally {
     pub halts: u64,
     /// Halts that slept.
     pub blocks: u64,
+    /// Of them, those that had polled.
+    pub failed_polls: u64,
     /// Time polled.
     pub poll_ns: u64,
     /// Wake-up latency in all.
@@ -77,6 +79,7 @@ impl Tally {
         Self {
             halts: outcome.halts,
             blocks: outcome.blocks,
+            failed_polls: outcome.polls - outcome.successful_polls,
             poll_ns: outcome.poll_ns,
             latency_ns: outcome.latency_ns,
             halt_ns: outcome.halt_ns,
@@ -88,6 +91,7 @@ impl Tally {
         Self {
             halts: of(self.halts, other.halts),
             blocks: of(self.blocks, other.blocks),
+            failed_polls: of(self.failed_polls, other.failed_polls),
             poll_ns: of(self.poll_ns, other.poll_ns),
             latency_ns: of(self.latency_ns, other.latency_ns),
             halt_ns: of(self.halt_ns, other.halt_ns),

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::material::{BLOCKS, Material, Recorded, Seated, Terms};
+use super::material::{BLOCKS, Material, Recorded, RecordedPoll, Seated, Terms};
 use super::sums::Wall;
 use crate::event::{CeilingSource, Halt};
 use crate::replay::session::{Common, SessionError, Survey};
@@ -17,6 +17,7 @@ use crate::stats::total;
 #[derive(Debug)]
 pub struct Gather {
     keep: Keep,
+    keeps_recorded: bool,
     /// Boxed, since a map keeps half of its room free.
     seats: BTreeMap<Seat, Box<Taken>>,
     out_of_order: u64,
@@ -63,6 +64,7 @@ impl Keep {
 struct Taken {
     samples: Vec<Sample>,
     recorded: Recorded,
+    polls: Vec<RecordedPoll>,
     /// Halts without a wake-up latency, in order.
     owed: Vec<Owed>,
     /// The ceiling at the first halt, and whether it is its VM's own.
@@ -84,11 +86,21 @@ impl Gather {
     pub fn new(keep: Keep) -> Self {
         Self {
             keep,
+            keeps_recorded: false,
             seats: BTreeMap::new(),
             out_of_order: 0,
             skipped: 0,
             first_ns: u64::MAX,
             last_ns: 0,
+        }
+    }
+
+    /// The same that also keeps what was recorded of each halt: 4 bytes more.
+    #[must_use]
+    pub fn with_recorded(self) -> Self {
+        Self {
+            keeps_recorded: true,
+            ..self
         }
     }
 
@@ -110,6 +122,8 @@ impl Gather {
             self.out_of_order += 1;
         } else {
             taken.halt(halt);
+            let poll = self.keeps_recorded.then(|| RecordedPoll::of(halt));
+            taken.polls.extend(poll);
         }
     }
 
@@ -117,6 +131,27 @@ impl Gather {
     /// judges. `survey` has seen all halts of the capture, and goes vCPU by vCPU, as what it says comes. Fails where
     /// nobody knows what a wake-up of a vCPU costs.
     pub fn finish(self, terms: Terms, mut survey: Survey) -> Result<Material, SessionError> {
+        let common = survey.common(terms.elsewhere.as_ref());
+        self.cut(terms, |seat, taken, terms| {
+            let seated = taken.sit_down(seat, terms, &survey, &common);
+            survey.forget(seat);
+            seated
+        })
+    }
+
+    /// The same of a stretch of a capture, whose survey others need too.
+    pub fn finish_stretch(self, terms: Terms, survey: &Survey) -> Result<Material, SessionError> {
+        let common = survey.common(terms.elsewhere.as_ref());
+        self.cut(terms, |seat, taken, terms| {
+            taken.sit_down(seat, terms, survey, &common)
+        })
+    }
+
+    fn cut(
+        self,
+        terms: Terms,
+        mut sit_down: impl FnMut(Seat, Box<Taken>, &Terms) -> Result<Seated, SessionError>,
+    ) -> Result<Material, SessionError> {
         let span_ns = self.last_ns.saturating_sub(self.first_ns);
         let split_ns = self.first_ns.saturating_add(span_ns / 2);
         let judged_ns = span_ns - span_ns / 2;
@@ -127,12 +162,7 @@ impl Gather {
                 split_ns.saturating_add(u64::try_from(part).unwrap_or(u64::MAX))
             })
             .collect();
-        let common = survey.common(terms.elsewhere.as_ref());
-        let seats = self.seats.into_iter().map(|(seat, taken)| {
-            let seated = taken.sit_down(seat, &terms, &survey, &common);
-            survey.forget(seat);
-            seated
-        });
+        let seats = (self.seats.into_iter()).map(|(seat, taken)| sit_down(seat, taken, &terms));
         let seats: Vec<Seated> = seats.collect::<Result<_, _>>()?;
         let mut walls = [span_ns / 2, judged_ns].map(|span_ns| Wall {
             // A stretch that was left out takes its time with it.
@@ -166,6 +196,7 @@ impl Taken {
         Self {
             samples: Vec::new(),
             recorded: Recorded::default(),
+            polls: Vec::new(),
             owed: Vec::new(),
             ceiling_ns: first.ceiling_ns,
             is_own: first.ceiling_source == CeilingSource::Cap,
@@ -209,6 +240,7 @@ impl Taken {
             first_window_ns: self.first_window_ns,
             weight_milli: (seat.vm).and_then(|vm| terms.weights_milli.get(&vm).copied()),
             recorded: self.recorded,
+            polls: self.polls,
         })
     }
 }

@@ -86,6 +86,33 @@ pub struct Seated {
     pub first_window_ns: Option<u32>,
     /// What was recorded.
     pub recorded: Recorded,
+    /// What was recorded of each halt, where [`super::Gather::with_recorded`] has kept it; else empty.
+    pub polls: Vec<RecordedPoll>,
+}
+
+/// What was recorded of a halt beside what a replay takes of it, in little room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordedPoll(u32);
+
+impl RecordedPoll {
+    /// Longer polls are none: it is 2 s.
+    const LONGEST: u32 = u32::MAX >> 1;
+
+    /// Of a halt; a poll that nobody recorded counts as none.
+    pub fn of(halt: &Halt) -> Self {
+        let poll_ns = u32::try_from(halt.poll_ns.unwrap_or(0)).unwrap_or(u32::MAX);
+        Self(poll_ns.min(Self::LONGEST) | (u32::from(halt.waited) << 31))
+    }
+
+    /// Whether it slept.
+    pub fn waited(self) -> bool {
+        self.0 > Self::LONGEST
+    }
+
+    /// Time polled, in nanoseconds.
+    pub fn poll_ns(self) -> u64 {
+        u64::from(self.0 & Self::LONGEST)
+    }
 }
 
 /// What was recorded of a vCPU, as far as a search asks for it.
@@ -155,7 +182,7 @@ impl Material {
     }
 
     /// The halts of a vCPU that fit, and those that judge.
-    pub(super) fn halves<'a>(&self, seated: &'a Seated) -> (&'a [Sample], &'a [Sample]) {
+    pub(crate) fn halves<'a>(&self, seated: &'a Seated) -> (&'a [Sample], &'a [Sample]) {
         let fit = self.ends_ns.first().map_or(0, |ns| seated.end(*ns));
         seated.samples.split_at(fit)
     }

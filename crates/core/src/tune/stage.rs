@@ -11,7 +11,7 @@ use crate::kvm::Knobs;
 use crate::policy::{Setting, Spec, SpecError, Start};
 use crate::recording::Side;
 use crate::replay::Cost;
-use crate::replay::grid::{Choice, Grid};
+use crate::replay::grid::{Choice, Grid, Tally};
 use crate::replay::latency::Table;
 use crate::replay::run::{Frame, Run};
 
@@ -194,7 +194,7 @@ fn play_piece(
 }
 
 /// Settings on their way through the halts of one vCPU.
-enum Player {
+pub(crate) enum Player {
     /// Side by side.
     Grid(Box<Grid>),
     /// One by one, where the rule has no window that adapts.
@@ -202,7 +202,7 @@ enum Player {
 }
 
 impl Player {
-    fn new(terms: &Terms, seated: &Seated, entries: &[Entry]) -> Self {
+    pub(crate) fn new(terms: &Terms, seated: &Seated, entries: &[Entry]) -> Self {
         let choice = |entry: &Entry| Choice {
             knobs: entry.knobs,
             ceiling_ns: entry.ceiling_ns(seated),
@@ -221,12 +221,23 @@ impl Player {
 
     /// Plays on; gives the sums of all so far.
     fn play(&mut self, seated: &Seated, table: &Table, from: usize, end: usize) -> Vec<Sums> {
+        self.go(seated, table, from, end);
+        self.tallies().iter().map(Sums::of_tally).collect()
+    }
+
+    /// What came of all so far.
+    pub(crate) fn tallies(&self) -> Vec<Tally> {
+        match self {
+            Self::Grid(grid) => grid.tallies(),
+            Self::Runs(runs) => runs.iter().map(|run| Tally::of(run.outcome())).collect(),
+        }
+    }
+
+    /// Plays on.
+    pub(crate) fn go(&mut self, seated: &Seated, table: &Table, from: usize, end: usize) {
         let samples = &seated.samples[from..end];
         match self {
-            Self::Grid(grid) => {
-                grid.play(samples, table, &seated.follow);
-                grid.tallies().iter().map(Sums::of_tally).collect()
-            }
+            Self::Grid(grid) => grid.play(samples, table, &seated.follow),
             Self::Runs(runs) => {
                 // What an oracle would pay is not asked here, so any cost will do.
                 let free = Cost {
@@ -243,15 +254,13 @@ impl Player {
                         run.step(sample, &frame);
                     }
                 }
-                let sums = |run: &Run| Sums::of_outcome(run.outcome());
-                runs.iter().map(sums).collect()
             }
         }
     }
 }
 
 /// A vCPU's own terms of a replay.
-pub(super) fn frame(seated: &Seated, cost: Cost) -> Frame<'_> {
+pub(crate) fn frame(seated: &Seated, cost: Cost) -> Frame<'_> {
     Frame {
         table: &seated.table,
         cost,
@@ -267,7 +276,7 @@ pub(super) fn kvm(terms: &Terms, seated: &Seated, entry: &Entry) -> Result<Run, 
 }
 
 /// What a policy on a vCPU is built upon.
-pub(super) fn setting(
+pub(crate) fn setting(
     terms: &Terms,
     seated: &Seated,
     entry: &Entry,

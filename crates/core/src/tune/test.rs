@@ -22,13 +22,13 @@ mod laws;
 mod recommends;
 mod whatif;
 
-const COST: Cost = Cost {
+pub(crate) const COST: Cost = Cost {
     switch_cpu_ns: 10_000,
     latency_weight_milli: 1_000,
     ..Cost::FREE
 };
 
-const AIM: Aim = Aim {
+pub(crate) const AIM: Aim = Aim {
     cost: COST,
     switch_cpu_ends_ns: None,
     max_poll_cpu_percent: None,
@@ -36,7 +36,7 @@ const AIM: Aim = Aim {
 };
 
 /// Halts of one vCPU that were recorded without polling: gaps of a process, wake-ups of about 20 us.
-fn load(vm: u32, spec: &str, count: usize, seed: u64) -> Vec<Halt> {
+pub(crate) fn load(vm: u32, spec: &str, count: usize, seed: u64) -> Vec<Halt> {
     let mut gaps = Gaps::new(spec.parse().unwrap(), seed).unwrap();
     let mut draw = SplitMix64(seed);
     let mut now_ns = 1_000_000;
@@ -64,7 +64,7 @@ fn load(vm: u32, spec: &str, count: usize, seed: u64) -> Vec<Halt> {
 }
 
 /// Terms of a kernel whose setting in force is off.
-fn terms(version: &str) -> Terms {
+pub(crate) fn terms(version: &str) -> Terms {
     let version: Version = version.parse().unwrap();
     let defaults = Knobs::defaults(version, Arch::X86);
     Terms {

@@ -167,6 +167,8 @@ pub(super) struct Sums<T> {
     pub(super) polled: Row<T>,
     /// Halts that slept, but for those that sleep in every lane.
     pub(super) blocks: Row<T>,
+    /// Halts that slept after a poll.
+    pub(super) failed: Row<T>,
     /// Wake-up latency.
     pub(super) latency: Row<T>,
     /// By how much gaps were shorter than [`Ahead`] has it for all lanes.
@@ -174,14 +176,21 @@ pub(super) struct Sums<T> {
 }
 
 impl<T> Sums<T> {
-    fn rows(&self) -> [&Row<T>; 4] {
-        [&self.polled, &self.blocks, &self.latency, &self.shorter]
+    fn rows(&self) -> [&Row<T>; 5] {
+        [
+            &self.polled,
+            &self.blocks,
+            &self.failed,
+            &self.latency,
+            &self.shorter,
+        ]
     }
 
-    fn rows_mut(&mut self) -> [&mut Row<T>; 4] {
+    fn rows_mut(&mut self) -> [&mut Row<T>; 5] {
         [
             &mut self.polled,
             &mut self.blocks,
+            &mut self.failed,
             &mut self.latency,
             &mut self.shorter,
         ]
@@ -246,18 +255,19 @@ impl Group {
     }
 
     /// A lane's sums, in the order of [`Sums::rows`].
-    fn sums_of(&self, index: usize) -> [u64; 4] {
+    fn sums_of(&self, index: usize) -> [u64; 5] {
         let (some, full) = (self.sums.rows(), self.full.rows());
         std::array::from_fn(|row| full[row][index] + u64::from(some[row][index].cast_unsigned()))
     }
 
     /// A lane's figures; `apart` are those of the halts that were played elsewhere.
     pub(super) fn tally(&self, index: usize, ahead: &Ahead, apart: &Tally) -> Tally {
-        let [poll_ns, blocks, latency_ns, shorter_ns] = self.sums_of(index);
+        let [poll_ns, blocks, failed_polls, latency_ns, shorter_ns] = self.sums_of(index);
         let gap_ns = ahead.gaps_ns.wrapping_sub(shorter_ns);
         Tally {
             halts: apart.halts + ahead.halts,
             blocks: apart.blocks + blocks + self.asleep,
+            failed_polls: apart.failed_polls + failed_polls,
             poll_ns: apart.poll_ns + poll_ns,
             latency_ns: apart.latency_ns + latency_ns,
             halt_ns: apart.halt_ns + gap_ns + latency_ns,

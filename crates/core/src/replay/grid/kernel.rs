@@ -236,6 +236,7 @@ fn long<const STEPS: usize, const BINARY: bool, const DUE: bool>(
                 group.sums.shorter[index] += shorter;
             }
             group.sums.polled[index] += polls;
+            group.sums.failed[index] += i32::from(polls > 0);
             group.sums.latency[index] += latency;
             group.last[index] = latency;
             group.window[index] = shrunk::<BINARY>(group, index);
@@ -263,6 +264,7 @@ fn mixed<const STEPS: usize, const BINARY: bool, const DUE: bool>(
             let sums = &mut group.sums;
             sums.polled[index] += gap.min(polls);
             sums.blocks[index] += i32::from(slept > 0);
+            sums.failed[index] += i32::from((slept > 0) & (polls > 0));
             sums.latency[index] += latency;
             if DUE {
                 sums.shorter[index] += halt.gap - gap;
@@ -287,6 +289,7 @@ fn odd<const STEPS: usize>(groups: &mut [Group], halt: &Prepared) {
             let sums = &mut group.sums;
             sums.polled[index] += gap.min(polls);
             sums.blocks[index] += i32::from(slept > 0);
+            sums.failed[index] += i32::from((slept > 0) & (polls > 0));
             sums.latency[index] += latency;
             sums.shorter[index] += halt.gap - gap;
             group.last[index] = latency;

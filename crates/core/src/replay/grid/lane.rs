@@ -69,6 +69,7 @@ impl Lane {
         let tally = &mut self.tally;
         tally.halts += 1;
         tally.blocks += u64::from(played.waited);
+        tally.failed_polls += u64::from(played.waited && window_ns > 0);
         tally.poll_ns = tally.poll_ns.saturating_add(played.poll_ns);
         tally.latency_ns = tally.latency_ns.saturating_add(played.latency_ns);
         tally.halt_ns = tally.halt_ns.saturating_add(halt_ns);

@@ -149,6 +149,15 @@ impl<'a> Sweep<'a> {
         (self.of.halts.len() - self.reached + self.of.cut.len()) as u64
     }
 
+    /// All that sleep have polled, but for those whose polls are cut at once.
+    fn failed_polls(&self) -> u64 {
+        let at_once = self.of.cut.iter().filter(|(_, cut_ns)| *cut_ns == 0);
+        if self.at_ns == 0 {
+            return 0;
+        }
+        self.blocks() - at_once.count() as u64
+    }
+
     fn poll_fail_ns(&self) -> u64 {
         let polling = self.blocks() - self.stopped;
         self.stopped_ns
@@ -175,6 +184,7 @@ impl<'a> Sweep<'a> {
         let tally = Tally {
             halts: halts + self.of.over_at_once,
             blocks: self.blocks(),
+            failed_polls: self.failed_polls(),
             poll_ns: self.poll_ns(),
             latency_ns: self.latency_ns,
             halt_ns: self.gaps_ns.wrapping_add(self.latency_ns),

@@ -1,35 +1,45 @@
-//! The file: a head with a strict policy, our style, the sections, the data, our script.
+//! A page as one file: a head with a strict policy, our style, the sections, the data, our script.
 //!
 //! The policy names style and script by their hashes and allows nothing else: no network, no frame, no
-//! form, no style or handler in an attribute. Whatever slipped through the gate of [`super::markup`]
+//! form, no style or handler in an attribute. Whatever slipped through the gate of [`markup`](haltwise_document::html::markup)
 //! would still not run.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest, Sha256};
 
-use super::markup::{Markup, el};
+use haltwise_document::html::markup::{Markup, el};
 
 /// The page's style.
 const STYLE: &str = concat!(
-    include_str!("page/page.css"),
-    include_str!("page/charts.css")
+    include_str!("html/page/page.css"),
+    include_str!("html/page/charts.css")
 );
 
 /// The page's script, module by module: each after those that it imports.
 const MODULES: [&str; 11] = [
-    include_str!("page/number.js"),
-    include_str!("page/bytes.js"),
-    include_str!("page/dom.js"),
-    include_str!("page/sample.js"),
-    include_str!("page/front.js"),
-    include_str!("page/vmtable.js"),
-    include_str!("page/whatif.js"),
-    include_str!("page/timeline.js"),
-    include_str!("page/tables.js"),
-    include_str!("page/flame.js"),
-    include_str!("page/main.js"),
+    include_str!("html/page/number.js"),
+    include_str!("html/page/bytes.js"),
+    include_str!("html/page/dom.js"),
+    include_str!("html/page/sample.js"),
+    include_str!("html/page/front.js"),
+    include_str!("html/page/vmtable.js"),
+    include_str!("html/page/whatif.js"),
+    include_str!("html/page/timeline.js"),
+    include_str!("html/page/tables.js"),
+    include_str!("html/page/flame.js"),
+    include_str!("html/page/main.js"),
 ];
+
+/// A page that stands still: no script, no data.
+pub(crate) fn still(title: &str, body: Markup) -> String {
+    let style = Markup::ours(STYLE);
+    let policy = format!(
+        "default-src 'none'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'",
+        hash(&style)
+    );
+    file(title, policy, style, body)
+}
 
 /// Puts the file together. `data` is what the script works on.
 pub(crate) fn document(title: &str, body: Markup, data: &Markup) -> String {
@@ -40,6 +50,15 @@ pub(crate) fn document(title: &str, body: Markup, data: &Markup) -> String {
         hash(&style),
         hash(&script)
     );
+    let data = el("script")
+        .attr("type", "application/json")
+        .attr("id", "data")
+        .with(data.clone());
+    let script = el("script").attr("type", "module").with(script);
+    file(title, policy, style, body.and(data).and(script))
+}
+
+fn file(title: &str, policy: String, style: Markup, body: Markup) -> String {
     let head = Markup::none()
         .and(el("meta").attr("charset", "utf-8"))
         .and(
@@ -65,15 +84,10 @@ pub(crate) fn document(title: &str, body: Markup, data: &Markup) -> String {
         .and(el("link").attr("rel", "icon").attr("href", "data:,"))
         .and(el("title").with(title))
         .and(el("style").with(style));
-    let data = el("script")
-        .attr("type", "application/json")
-        .attr("id", "data")
-        .with(data.clone());
-    let script = el("script").attr("type", "module").with(script);
     let html = el("html")
         .attr("lang", "en")
         .with(el("head").with(head))
-        .with(el("body").with(body).with(data).with(script));
+        .with(el("body").with(body));
     format!("<!DOCTYPE html>\n{}\n", Markup::from(html).as_str())
 }
 

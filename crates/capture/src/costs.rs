@@ -1,0 +1,35 @@
+//! Costs tables on disk: what every setting of a grid would cost each VM, as sums ([`haltwise_core::costs`]).
+//!
+//! A table is one Parquet file, and many of them are a lake: `host=NAME/date=DATE/TIME.parquet`. `docs/costs-format.md`
+//! describes both; a test holds it against [`COLUMNS`].
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`columns`] | the columns |
+//! | [`write`] | rows to a file |
+//! | [`read`] | a file that anybody may have written, batch by batch |
+//! | [`batch`] | a batch as runs of rows of one VM |
+//! | [`lake`] | where files lie |
+
+pub mod batch;
+pub mod columns;
+pub mod lake;
+pub mod read;
+pub mod write;
+
+pub use batch::Batch;
+pub use columns::COLUMNS;
+pub use read::{CostsError, Reader};
+pub use write::{encode, write};
+
+/// The schema that is written, and the newest that is read.
+pub const SCHEMA: u32 = 1;
+
+/// The entry of a file's metadata that holds it.
+const SCHEMA_KEY: &str = "haltwise.costs";
+
+/// The entry that holds the name of the grid.
+const GRID_KEY: &str = "haltwise.grid";
+
+#[cfg(test)]
+mod test;

@@ -1,0 +1,417 @@
+//! A batch of a costs table, with every value checked: texts by their keys, whole numbers of any width.
+//!
+//! Rows of one VM follow each other, so that who they belong to is asked once for a run of them.
+
+use std::ops::Range;
+use std::path::Path;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int32Type, Int64Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, DictionaryArray, RecordBatch, StringArray};
+use haltwise_core::costs::figures::Sums;
+use haltwise_core::costs::table::{Host, VmOf, labels_of};
+use haltwise_core::costs::{GRID, Half, Kind};
+use haltwise_core::hist::LogHist;
+use haltwise_core::identity::Identity;
+use haltwise_core::kvm::Knobs;
+
+use super::read::CostsError;
+
+/// A batch.
+#[derive(Debug)]
+pub struct Batch<'a> {
+    rows: &'a RecordBatch,
+    at: Place<'a>,
+    texts: [Texts<'a>; TEXTS.len()],
+    numbers: [Numbers<'a>; NUMBERS.len()],
+    /// What each key of `kind` and `half` stands for.
+    kinds: Vec<Option<Kind>>,
+    halves: Vec<Option<Half>>,
+}
+
+/// Where a batch is from.
+#[derive(Debug, Clone, Copy)]
+struct Place<'a> {
+    path: &'a Path,
+    first_row: u64,
+}
+
+/// Texts that say whose a row is; then grid, kind and half.
+const TEXTS: [&str; 21] = [
+    "host",
+    "date",
+    "kernel",
+    "kernel_release",
+    "arch",
+    "cpu_model",
+    "switch_cpu_source",
+    "labels",
+    "vm",
+    "vmm",
+    "domain",
+    "uuid",
+    "vmid",
+    "pod",
+    "pod_uid",
+    "cgroup",
+    "class",
+    "goal",
+    "grid",
+    "kind",
+    "half",
+];
+
+/// How many of them do.
+const TEXTS_OF_WHOM: usize = 18;
+/// Where the names of a VM begin among them.
+const VM: usize = 8;
+const GRID_AT: usize = 18;
+const KIND: usize = 19;
+const HALF: usize = 20;
+
+/// Numbers that say whose a row is, then the setting, then the sums.
+const NUMBERS: [&str; 16] = [
+    "start_unix_ns",
+    "end_unix_ns",
+    "cpus",
+    "switch_cpu_ns",
+    "vcpus",
+    "own_ceiling_ns",
+    "halt_poll_ns",
+    "grow",
+    "grow_start_ns",
+    "shrink",
+    "halts",
+    "sleeps",
+    "failed_polls",
+    "poll_ns",
+    "latency_ns",
+    "halt_ns",
+];
+
+/// How many of them do.
+const NUMBERS_OF_WHOM: usize = 6;
+const KNOBS: usize = 6;
+const SUMS: usize = 10;
+
+/// A column of texts.
+#[derive(Debug, Clone, Copy)]
+struct Texts<'a> {
+    dictionary: &'a DictionaryArray<Int32Type>,
+    values: &'a StringArray,
+}
+
+impl<'a> Texts<'a> {
+    fn key(&self, row: usize) -> Option<usize> {
+        let key = self.dictionary.key(row)?;
+        (key < self.values.len() && self.values.is_valid(key)).then_some(key)
+    }
+
+    fn at(&self, row: usize) -> Option<&'a str> {
+        self.key(row).map(|key| self.values.value(key))
+    }
+
+    fn owned(&self, row: usize) -> Option<String> {
+        self.at(row).map(str::to_owned)
+    }
+}
+
+/// A column of whole numbers. Other programs write signed ones.
+#[derive(Debug, Clone, Copy)]
+enum Numbers<'a> {
+    U64(&'a arrow_array::UInt64Array),
+    U32(&'a arrow_array::UInt32Array),
+    I64(&'a arrow_array::Int64Array),
+    I32(&'a arrow_array::Int32Array),
+}
+
+impl<'a> Numbers<'a> {
+    fn of(array: &'a dyn Array) -> Option<Self> {
+        let u64s = array.as_primitive_opt::<UInt64Type>().map(Self::U64);
+        u64s.or_else(|| array.as_primitive_opt::<UInt32Type>().map(Self::U32))
+            .or_else(|| array.as_primitive_opt::<Int64Type>().map(Self::I64))
+            .or_else(|| array.as_primitive_opt::<Int32Type>().map(Self::I32))
+    }
+
+    /// `Err` where it is negative.
+    #[inline]
+    fn at(&self, row: usize) -> Result<Option<u64>, i64> {
+        let signed = |value: i64| u64::try_from(value).map(Some).map_err(|_| value);
+        match self {
+            Self::U64(all) => Ok(all.is_valid(row).then(|| all.value(row))),
+            Self::U32(all) => Ok(all.is_valid(row).then(|| u64::from(all.value(row)))),
+            Self::I64(all) if all.is_valid(row) => signed(all.value(row)),
+            Self::I32(all) if all.is_valid(row) => signed(i64::from(all.value(row))),
+            Self::I64(_) | Self::I32(_) => Ok(None),
+        }
+    }
+}
+
+/// The setting of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SettingOf {
+    /// What of.
+    pub kind: Kind,
+    /// The parameters, of those kinds that have them.
+    pub knobs: Option<Knobs>,
+    /// Which half of the time.
+    pub half: Half,
+}
+
+impl<'a> Batch<'a> {
+    /// Looks at the columns of a batch, whose first row has this number in its file.
+    pub fn of(batch: &'a RecordBatch, path: &'a Path, first_row: u64) -> Result<Self, CostsError> {
+        let at = Place { path, first_row };
+        let column = |name: &'static str| {
+            let found = batch.column_by_name(name);
+            found.ok_or_else(|| at.column(name, "is not there".to_owned()))
+        };
+        let mut texts = Vec::with_capacity(TEXTS.len());
+        for name in TEXTS {
+            let array = column(name)?;
+            let dictionary = array.as_dictionary_opt::<Int32Type>();
+            let found = dictionary.and_then(|dictionary| {
+                let values = dictionary.values().as_string_opt::<i32>()?;
+                Some(Texts { dictionary, values })
+            });
+            texts.push(found.ok_or_else(|| at.wrong_type(name, array, "text"))?);
+        }
+        let mut numbers = Vec::with_capacity(NUMBERS.len());
+        for name in NUMBERS {
+            let array = column(name)?;
+            let found = Numbers::of(array);
+            numbers.push(found.ok_or_else(|| at.wrong_type(name, array, "a whole number"))?);
+        }
+        let (Ok(texts), Ok(numbers)) = (texts.try_into(), numbers.try_into()) else {
+            return Err(at.column("host", "is not there".to_owned()));
+        };
+        let texts: [Texts<'a>; TEXTS.len()] = texts;
+        let words = |at: usize| {
+            let values = texts[at].values;
+            (0..values.len()).map(move |key| values.is_valid(key).then(|| values.value(key)))
+        };
+        let half = |text: &str| Half::ALL.into_iter().find(|half| half.as_str() == text);
+        Ok(Self {
+            kinds: words(KIND).map(|it| Kind::from_name(it?)).collect(),
+            halves: words(HALF).map(|it| half(it?)).collect(),
+            rows: batch,
+            at,
+            texts,
+            numbers,
+        })
+    }
+
+    /// Rows.
+    pub fn len(&self) -> usize {
+        self.rows.num_rows()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Runs of rows of one VM in one capture.
+    pub fn runs(&self) -> impl Iterator<Item = Range<usize>> {
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let first = from;
+            from = (first + 1..self.len())
+                .find(|&row| !self.is_same(first, row))
+                .unwrap_or(self.len());
+            (first < from).then_some(first..from)
+        })
+    }
+
+    fn is_same(&self, first: usize, row: usize) -> bool {
+        let texts = self.texts[..TEXTS_OF_WHOM].iter();
+        let numbers = self.numbers[..NUMBERS_OF_WHOM].iter();
+        texts
+            .map(|texts| (texts.key(first), texts.key(row)))
+            .all(|(one, other)| one == other)
+            && numbers
+                .map(|numbers| (numbers.at(first), numbers.at(row)))
+                .all(|(one, other)| one == other)
+    }
+
+    /// The capture that a row is of.
+    pub fn host(&self, row: usize) -> Result<Host, CostsError> {
+        let [
+            host,
+            date,
+            kernel,
+            release,
+            arch,
+            cpu_model,
+            source,
+            labels,
+            ..,
+        ] = &self.texts;
+        let must = |texts: &Texts<'_>, column| {
+            let text = texts.owned(row);
+            text.ok_or_else(|| {
+                self.at
+                    .value(column, row, "NULL where a value must be".to_owned())
+            })
+        };
+        Ok(Host {
+            name: must(host, "host")?,
+            date: date.owned(row),
+            start_unix_ns: self.must(0, row)?,
+            end_unix_ns: self.must(1, row)?,
+            kernel: must(kernel, "kernel")?,
+            kernel_release: must(release, "kernel_release")?,
+            arch: must(arch, "arch")?,
+            cpu_model: cpu_model.owned(row),
+            cpus: self.narrow(2, row)?.unwrap_or(0),
+            switch_cpu_ns: self.must(3, row)?,
+            switch_cpu_source: must(source, "switch_cpu_source")?,
+            labels: labels.at(row).map(labels_of).unwrap_or_default(),
+        })
+    }
+
+    /// The VM that a row is of.
+    pub fn vm(&self, row: usize) -> Result<VmOf, CostsError> {
+        let text = |at: usize| self.texts[at].owned(row);
+        let names = std::array::from_fn::<_, { Identity::KINDS }, _>(|kind| text(VM + 2 + kind));
+        Ok(VmOf {
+            name: text(VM),
+            vmm: text(VM + 1),
+            identity: Identity::from_names(names),
+            vcpus: self.narrow(4, row)?.unwrap_or(0),
+            class: text(VM + 2 + Identity::KINDS),
+            goal: text(VM + 3 + Identity::KINDS),
+            own_ceiling_ns: self.narrow(5, row)?,
+        })
+    }
+
+    /// The setting of a row; `None` where it is of another grid than ours.
+    pub fn setting(&self, row: usize) -> Result<Option<SettingOf>, CostsError> {
+        let bad = |column, at: usize| {
+            let text = self.texts[at].at(row).unwrap_or("NULL");
+            let text: String = text.chars().take(40).collect();
+            self.at
+                .value(column, row, format!("the unknown name `{text}`"))
+        };
+        if self.texts[GRID_AT].at(row) != Some(GRID) {
+            return Ok(None);
+        }
+        let key = |at: usize| self.texts[at].key(row);
+        let kind = key(KIND).and_then(|key| *self.kinds.get(key)?);
+        let half = key(HALF).and_then(|key| *self.halves.get(key)?);
+        let kind = kind.ok_or_else(|| bad("kind", KIND))?;
+        let half = half.ok_or_else(|| bad("half", HALF))?;
+        let knobs = if kind.has_knobs() {
+            let must = |at| {
+                let found = self.narrow(KNOBS + at, row)?;
+                let null = || {
+                    self.at
+                        .value(NUMBERS[KNOBS + at], row, "NULL in a setting".to_owned())
+                };
+                found.ok_or_else(null)
+            };
+            Some(Knobs {
+                halt_poll_ns: must(0)?,
+                grow: must(1)?,
+                grow_start: must(2)?,
+                shrink: must(3)?,
+            })
+        } else {
+            None
+        };
+        Ok(Some(SettingOf { kind, knobs, half }))
+    }
+
+    /// The sums of a row.
+    pub fn sums(&self, row: usize) -> Result<Sums, CostsError> {
+        let sums = Sums {
+            halts: self.must(SUMS, row)?,
+            sleeps: self.must(SUMS + 1, row)?,
+            failed_polls: self.must(SUMS + 2, row)?,
+            poll_ns: self.must(SUMS + 3, row)?,
+            latency_ns: self.must(SUMS + 4, row)?,
+            halt_ns: self.must(SUMS + 5, row)?,
+        };
+        if sums.sleeps > sums.halts || sums.failed_polls > sums.sleeps {
+            let what = format!("{} sleeps of {} halts", sums.sleeps, sums.halts);
+            return Err(self.at.value("sleeps", row, what));
+        }
+        Ok(sums)
+    }
+
+    /// The histogram of a row, where it was read.
+    pub fn latency(&self, row: usize) -> Result<LogHist, CostsError> {
+        let bad = |what: String| self.at.value("latency_hist", row, what);
+        let column = |name: &'static str| {
+            let found = self.rows.column_by_name(name);
+            found.ok_or_else(|| self.at.column(name, "is not there".to_owned()))
+        };
+        let lists = column("latency_hist")?.as_list_opt::<i32>();
+        let lists = lists.ok_or_else(|| bad("no list of whole numbers".to_owned()))?;
+        let list = lists.value(row);
+        let counts =
+            Numbers::of(&*list).ok_or_else(|| bad("no list of whole numbers".to_owned()))?;
+        let counts = (0..list.len()).map(|at| counts.at(at).ok().flatten());
+        let counts: Option<Vec<u64>> = counts.collect();
+        let number = |name| {
+            let numbers = Numbers::of(column(name)?);
+            Ok(numbers.and_then(|all| all.at(row).ok().flatten()))
+        };
+        let (sum, max) = (number("latency_sum")?, number("latency_max")?);
+        let hist = counts.zip(sum.zip(max));
+        let hist = hist.and_then(|(counts, (sum, max))| LogHist::from_parts(counts, sum, max));
+        hist.ok_or_else(|| bad("NULL, too many buckets, or counts beyond 64 bits".to_owned()))
+    }
+
+    fn must(&self, at: usize, row: usize) -> Result<u64, CostsError> {
+        let found = self.number(at, row)?;
+        found.ok_or_else(|| {
+            self.at
+                .value(NUMBERS[at], row, "NULL where a value must be".to_owned())
+        })
+    }
+
+    fn narrow(&self, at: usize, row: usize) -> Result<Option<u32>, CostsError> {
+        let Some(value) = self.number(at, row)? else {
+            return Ok(None);
+        };
+        let narrow = u32::try_from(value);
+        let too_large = |_| {
+            self.at
+                .value(NUMBERS[at], row, format!("{value} does not fit in 32 bits"))
+        };
+        narrow.map(Some).map_err(too_large)
+    }
+
+    #[inline]
+    fn number(&self, at: usize, row: usize) -> Result<Option<u64>, CostsError> {
+        let negative = |value| {
+            self.at
+                .value(NUMBERS[at], row, format!("{value} is negative"))
+        };
+        self.numbers[at].at(row).map_err(negative)
+    }
+}
+
+impl Place<'_> {
+    fn column(&self, column: &'static str, what: String) -> CostsError {
+        CostsError::Column {
+            path: self.path.to_owned(),
+            column,
+            what,
+        }
+    }
+
+    fn wrong_type(&self, column: &'static str, array: &dyn Array, wanted: &str) -> CostsError {
+        self.column(column, format!("is {}, not {wanted}", array.data_type()))
+    }
+
+    fn value(&self, column: &'static str, row: usize, what: String) -> CostsError {
+        CostsError::Value {
+            path: self.path.to_owned(),
+            column,
+            row: self.first_row.saturating_add(row as u64),
+            what,
+        }
+    }
+}

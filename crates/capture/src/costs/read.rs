@@ -1,0 +1,203 @@
+//! Reading a costs table that anybody may have written: its footer and pages are checked before they are decoded, as
+//! those of a capture are.
+
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use arrow_array::RecordBatch;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::ParquetMetaData;
+
+use super::columns::{COLUMNS, OF_HISTOGRAM};
+use super::{SCHEMA, SCHEMA_KEY};
+use crate::contain::contain;
+use crate::parquet_form::{self, Wanted};
+use crate::table::Column;
+use crate::{files, footer};
+
+/// Rows that are decoded at once.
+const BATCH_ROWS: usize = 16 * 1024;
+
+/// Why a costs table is not read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CostsError {
+    /// It cannot be opened.
+    #[error("open {path}")]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The decoder refused it.
+    #[error("read {path}")]
+    Parquet {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: ParquetError,
+    },
+    /// A decoder panicked: the bytes are such as no writer makes.
+    #[error("read {path}, after row {row}: the decoder gave up: {what}")]
+    Panicked {
+        /// The file.
+        path: PathBuf,
+        /// Rows read before.
+        row: u64,
+        /// The panic's message.
+        what: String,
+    },
+    /// It is of a later schema, or of none.
+    #[error(
+        "read {path}: it has schema {found} of costs tables; this haltwise reads up to {SCHEMA}"
+    )]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// What it has.
+        found: String,
+    },
+    /// A column is not there, or has another type.
+    #[error("read {path}: column `{column}` {what}")]
+    Column {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: &'static str,
+        /// What is wrong.
+        what: String,
+    },
+    /// A value that no writer writes.
+    #[error("read {path}: column `{column}`, row {row}: {what}")]
+    Value {
+        /// The file.
+        path: PathBuf,
+        /// The column.
+        column: &'static str,
+        /// The row, from 0.
+        row: u64,
+        /// What is wrong.
+        what: String,
+    },
+}
+
+/// Which columns are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wants {
+    /// All of them.
+    All,
+    /// All but the histogram, which takes most of a file.
+    Sums,
+}
+
+/// The batches of a costs table. Texts are dictionaries with keys of 32 bits. Stops after the first error.
+pub struct Reader {
+    path: PathBuf,
+    /// `None` when there is nothing more, or after an error.
+    decoder: Option<ParquetRecordBatchReader>,
+    rows: u64,
+}
+
+impl std::fmt::Debug for Reader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader")
+            .field("path", &self.path)
+            .field("rows", &self.rows)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Reader {
+    /// Opens a file.
+    pub fn open(path: &Path, wants: Wants) -> Result<Self, CostsError> {
+        let path = path.to_owned();
+        let file = match files::open(&path) {
+            Ok(file) => file,
+            Err(source) => return Err(CostsError::Io { path, source }),
+        };
+        let decoder = match contain(|| open(&path, file, wants)) {
+            Ok(opened) => opened?,
+            Err(what) => return Err(CostsError::Panicked { path, row: 0, what }),
+        };
+        Ok(Self {
+            path,
+            decoder: Some(decoder),
+            rows: 0,
+        })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Rows that were read.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+}
+
+fn open(path: &Path, file: File, wants: Wants) -> Result<ParquetRecordBatchReader, CostsError> {
+    let refused = |source| CostsError::Parquet {
+        path: path.to_owned(),
+        source,
+    };
+    let metadata = footer::read(&file).map_err(refused)?;
+    check_schema(path, &metadata)?;
+    let is_wanted = |column: &&Column| wants == Wants::All || !OF_HISTOGRAM.contains(&column.name);
+    let columns: Vec<Column> = COLUMNS.iter().filter(is_wanted).copied().collect();
+    let wanted = Wanted {
+        columns: &columns,
+        texts_by_key: true,
+        batch_rows: BATCH_ROWS,
+    };
+    parquet_form::open_wanted(&wanted, file, metadata, 0).map_err(refused)
+}
+
+/// A file that another program has written anew may have lost its metadata: then its columns decide.
+fn check_schema(path: &Path, metadata: &ParquetMetaData) -> Result<(), CostsError> {
+    let entries = metadata.file_metadata().key_value_metadata();
+    let mut entries = entries.into_iter().flatten();
+    let found = entries.find(|entry| entry.key == SCHEMA_KEY);
+    let Some(found) = found.and_then(|entry| entry.value.as_deref()) else {
+        return Ok(());
+    };
+    match found.parse::<u32>() {
+        Ok(schema) if (1..=SCHEMA).contains(&schema) => Ok(()),
+        _ => Err(CostsError::Schema {
+            path: path.to_owned(),
+            found: found.chars().take(20).collect(),
+        }),
+    }
+}
+
+impl Iterator for Reader {
+    type Item = Result<RecordBatch, CostsError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut decoder = self.decoder.take()?;
+        let path = || self.path.clone();
+        match contain(|| decoder.next()) {
+            Err(what) => Some(Err(CostsError::Panicked {
+                path: path(),
+                row: self.rows,
+                what,
+            })),
+            Ok(None) => None,
+            Ok(Some(Err(error))) => Some(Err(CostsError::Parquet {
+                path: path(),
+                source: ParquetError::ArrowError(error.to_string()),
+            })),
+            Ok(Some(Ok(batch))) => {
+                self.rows = self.rows.saturating_add(batch.num_rows() as u64);
+                self.decoder = Some(decoder);
+                Some(Ok(batch))
+            }
+        }
+    }
+}

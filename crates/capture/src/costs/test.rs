@@ -1,0 +1,238 @@
+//! Costs tables there and back, and files that nobody wrote so.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use haltwise_core::costs::figures::{Figures, Sums};
+use haltwise_core::costs::grid::settings;
+use haltwise_core::costs::table::{Host, Row, VmOf};
+use haltwise_core::costs::{Half, Kind};
+use haltwise_core::identity::Identity;
+use haltwise_core::workload::SplitMix64;
+
+use super::read::Wants;
+use super::*;
+
+fn host(number: u64) -> Host {
+    Host {
+        name: format!("host-{number}"),
+        date: (number > 0).then(|| "2026-11-25".to_owned()),
+        start_unix_ns: 1_795_000_000_000_000_000 + number,
+        end_unix_ns: 1_795_003_600_000_000_000,
+        kernel: "6.12".into(),
+        kernel_release: "6.12.9-amd64".into(),
+        arch: "x86".into(),
+        cpu_model: (number > 1).then(|| "Some CPU @ 3 GHz".to_owned()),
+        cpus: 64,
+        switch_cpu_ns: 3_210,
+        switch_cpu_source: "calibrated".into(),
+        labels: BTreeMap::from([("rack".to_owned(), format!("r{number}"))]),
+    }
+}
+
+fn vm(number: u64) -> VmOf {
+    VmOf {
+        name: (number > 0).then(|| format!("vm-{number}")),
+        vmm: (number > 0).then(|| "qemu".to_owned()),
+        identity: Identity {
+            uuid: (number > 1).then(|| format!("6f1d2c3a-{number}")),
+            ..Identity::default()
+        },
+        vcpus: 4,
+        class: (number > 1).then(|| "web".to_owned()),
+        goal: (number > 2).then(|| "latency".to_owned()),
+        own_ceiling_ns: (number > 2).then_some(50_000),
+    }
+}
+
+fn figures(draw: &mut SplitMix64) -> Figures {
+    let mut figures = Figures::default();
+    let halts = 1 + draw.below(1_000_000);
+    let sleeps = draw.below(halts + 1);
+    figures.sums = Sums {
+        halts,
+        sleeps,
+        failed_polls: draw.below(sleeps + 1),
+        poll_ns: draw.below(1 << 40),
+        latency_ns: draw.below(1 << 40),
+        halt_ns: draw.below(1 << 45),
+    };
+    for _ in 0..draw.below(50) {
+        figures.latency.record(draw.below(1 << 20));
+    }
+    figures
+}
+
+fn rows(seed: u64) -> Vec<Row> {
+    let mut draw = SplitMix64(seed);
+    let mut rows = Vec::new();
+    for of in 0..3 {
+        let host = Arc::new(host(of));
+        for of in 0..4 {
+            let vm = Arc::new(vm(of));
+            let grid = settings()
+                .into_iter()
+                .take(5)
+                .map(|knobs| (Kind::Grid, Some(knobs)));
+            for (kind, knobs) in [(Kind::Recorded, None)].into_iter().chain(grid) {
+                rows.extend(Half::ALL.map(|half| Row {
+                    host: Arc::clone(&host),
+                    vm: Arc::clone(&vm),
+                    kind,
+                    knobs,
+                    half,
+                    figures: figures(&mut draw),
+                }));
+            }
+        }
+    }
+    rows
+}
+
+/// All rows of a file, with their histograms.
+fn read(path: &Path) -> Result<Vec<Row>, CostsError> {
+    let mut reader = Reader::open(path, Wants::All)?;
+    let mut rows = Vec::new();
+    loop {
+        let first_row = reader.rows();
+        let Some(batch) = reader.next() else {
+            return Ok(rows);
+        };
+        let batch = batch?;
+        let batch = Batch::of(&batch, path, first_row)?;
+        for run in batch.runs() {
+            let (host, vm) = (
+                Arc::new(batch.host(run.start)?),
+                Arc::new(batch.vm(run.start)?),
+            );
+            for row in run {
+                let Some(setting) = batch.setting(row)? else {
+                    continue;
+                };
+                rows.push(Row {
+                    host: Arc::clone(&host),
+                    vm: Arc::clone(&vm),
+                    kind: setting.kind,
+                    knobs: setting.knobs,
+                    half: setting.half,
+                    figures: Figures {
+                        sums: batch.sums(row)?,
+                        latency: batch.latency(row)?,
+                    },
+                });
+            }
+        }
+    }
+}
+
+#[test]
+fn rows_come_back_as_they_were_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("costs.parquet");
+    let rows = rows(1);
+    let (written, bytes) = write(&path, rows.iter().cloned()).unwrap();
+    assert_eq!(
+        (written, bytes as u64),
+        (rows.len() as u64, fs::metadata(&path).unwrap().len())
+    );
+    assert_eq!(read(&path).unwrap(), rows);
+    write(&path, std::iter::empty()).unwrap();
+    assert_eq!(read(&path).unwrap(), []);
+}
+
+/// Whatever bytes are changed, cut or put in: an error that names the file, or rows that obey the format.
+#[test]
+fn no_file_makes_the_reader_panic() {
+    crate::contain::silence_contained_panics();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("costs.parquet");
+    let (whole, _) = encode(rows(2).into_iter()).unwrap();
+    let mut draw = SplitMix64(3);
+    let mut below = |n: usize| usize::try_from(draw.below(n as u64)).unwrap();
+    let (mut refused, mut read_through) = (0, 0);
+    for turn in 0..400 {
+        let mut bytes = whole.clone();
+        match turn % 3 {
+            0 => bytes.truncate(below(whole.len())),
+            1 => {
+                for _ in 0..=below(4) {
+                    let at = below(whole.len());
+                    bytes[at] ^= 1 << below(8);
+                }
+            }
+            _ => {
+                // The footer is where most depends on each byte.
+                let at = whole.len() - 1 - below(whole.len().min(3_000));
+                bytes[at] = u8::try_from(below(256)).unwrap();
+            }
+        }
+        fs::write(&path, &bytes).unwrap();
+        match read(&path) {
+            Err(error) => {
+                assert!(error.to_string().contains("costs.parquet"), "{error}");
+                refused += 1;
+            }
+            Ok(_) => read_through += 1,
+        }
+    }
+    assert!(
+        refused > 100 && read_through > 10,
+        "{refused} {read_through}"
+    );
+}
+
+#[test]
+fn other_schemas_and_other_files_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.parquet");
+    let (whole, _) = encode(rows(2).into_iter()).unwrap();
+    let text = b"haltwise.costs";
+    let at = whole
+        .windows(text.len())
+        .rposition(|it| it == text)
+        .unwrap();
+    let mut newer = whole;
+    // The value follows its key: a field, its length, the digit.
+    let digit = newer[at..].iter().position(|byte| *byte == b'1').unwrap();
+    newer[at + digit] = b'9';
+    fs::write(&path, &newer).unwrap();
+    let error = read(&path).unwrap_err();
+    assert!(
+        matches!(&error, CostsError::Schema { found, .. } if found == "9"),
+        "{error}"
+    );
+    fs::write(&path, b"PAR1 no table PAR1").unwrap();
+    assert!(matches!(read(&path), Err(CostsError::Parquet { .. })));
+    assert!(matches!(read(dir.path()), Err(CostsError::Io { .. })));
+}
+
+#[test]
+fn a_host_of_any_name_has_one_directory_in_a_lake() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, directory) in [
+        ("web-1.example", "host=web-1.example"),
+        ("../../etc", "host=%2E.%2F..%2Fetc"),
+        (".", "host=%2E"),
+        ("", "host=__HIVE_DEFAULT_PARTITION__"),
+        ("a=b c", "host=a%3Db%20c"),
+    ] {
+        let host = Host {
+            name: name.to_owned(),
+            start_unix_ns: 1_764_075_600_123_000_000,
+            ..host(1)
+        };
+        let (place, file) = lake::place(&host);
+        assert_eq!(place, Path::new(directory).join("date=2026-11-25"));
+        assert_eq!(file, "130000123.parquet");
+        let path = lake::make(dir.path(), &host).unwrap();
+        write(&path, rows(3).into_iter()).unwrap();
+    }
+    fs::write(dir.path().join(".hidden.parquet"), b"").unwrap();
+    fs::write(dir.path().join("other.txt"), b"").unwrap();
+    let found = lake::files(&[dir.path().to_owned(), dir.path().join("host=%2E")]).unwrap();
+    assert_eq!(found.len(), 5, "{found:?}");
+    assert!(found.is_sorted());
+    assert!(lake::files(&[dir.path().join("absent")]).is_err());
+}

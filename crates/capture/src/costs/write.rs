@@ -1,0 +1,171 @@
+//! Rows to a file, whole or not at all.
+
+use std::io;
+use std::path::Path;
+
+use arrow_array::builder::{ListBuilder, UInt64Builder};
+use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use arrow_schema::ArrowError;
+use haltwise_core::costs::GRID;
+use haltwise_core::costs::table::{Row, labels_text};
+use haltwise_core::kvm::Knobs;
+use parquet::arrow::ArrowWriter;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+
+use super::columns::{COLUMNS, schema};
+use super::{GRID_KEY, SCHEMA, SCHEMA_KEY};
+use crate::files::output::{self, Readers};
+use crate::parquet_form;
+use crate::table::number_field;
+use crate::tables::array;
+
+/// Rows that are encoded at once.
+const BATCH_ROWS: usize = 8 * 1024;
+
+/// Rows of a row group.
+const GROUP_ROWS: usize = 64 * 1024;
+
+/// Why a costs table cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CostsWriteError {
+    /// The rows cannot be put into columns.
+    #[error("encode the costs table")]
+    Encode(#[from] ArrowError),
+    /// They cannot be put into a file.
+    #[error("encode the costs table as Parquet")]
+    Parquet(#[from] ParquetError),
+    /// The file cannot be written.
+    #[error("write the costs table")]
+    Io(#[from] io::Error),
+}
+
+/// Writes a file in one step; gives how many rows and bytes.
+pub fn write(
+    path: &Path,
+    rows: impl Iterator<Item = Row>,
+) -> Result<(u64, usize), CostsWriteError> {
+    let (bytes, rows) = encode(rows)?;
+    output::write(path, &bytes, Readers::Owner)?;
+    Ok((rows, bytes.len()))
+}
+
+/// The bytes of a file, and how many rows they hold.
+pub fn encode(rows: impl Iterator<Item = Row>) -> Result<(Vec<u8>, u64), CostsWriteError> {
+    let entry = |key: &str, text: String| KeyValue::new(key.to_owned(), text);
+    let about = vec![
+        entry(SCHEMA_KEY, SCHEMA.to_string()),
+        entry(GRID_KEY, GRID.to_owned()),
+    ];
+    let properties = parquet_form::properties_of(COLUMNS, GROUP_ROWS, about)?;
+    let mut writer = ArrowWriter::try_new(Vec::new(), schema(), Some(properties))?;
+    let (mut count, mut rows) = (0, rows.peekable());
+    while rows.peek().is_some() {
+        let some: Vec<Row> = rows.by_ref().take(BATCH_ROWS).collect();
+        let batch = batch_of(&some)?;
+        parquet_form::check_texts(&batch)?;
+        writer.write(&batch)?;
+        count += some.len() as u64;
+    }
+    Ok((writer.into_inner()?, count))
+}
+
+/// Rows as a batch.
+pub fn batch_of(rows: &[Row]) -> Result<RecordBatch, ArrowError> {
+    RecordBatch::try_new(schema(), columns(rows))
+}
+
+fn columns(rows: &[Row]) -> Vec<ArrayRef> {
+    let mut columns = of_host(rows);
+    columns.extend(of_vm(rows));
+    columns.extend(of_setting(rows));
+    columns.extend(figures(rows));
+    columns
+}
+
+fn texts<'a>(rows: &'a [Row], of: impl Fn(&'a Row) -> &'a str) -> ArrayRef {
+    array(StringArray::from_iter_values(rows.iter().map(of)))
+}
+
+fn maybe_texts<'a>(rows: &'a [Row], of: impl Fn(&'a Row) -> Option<&'a str>) -> ArrayRef {
+    array(rows.iter().map(of).collect::<StringArray>())
+}
+
+fn u64s(rows: &[Row], of: impl Fn(&Row) -> u64) -> ArrayRef {
+    array(UInt64Array::from_iter_values(rows.iter().map(of)))
+}
+
+fn u32s(rows: &[Row], of: impl Fn(&Row) -> u32) -> ArrayRef {
+    array(UInt32Array::from_iter_values(rows.iter().map(of)))
+}
+
+fn of_host(rows: &[Row]) -> Vec<ArrayRef> {
+    let labels = rows.iter().map(|row| labels_text(&row.host.labels));
+    vec![
+        texts(rows, |row| &row.host.name),
+        maybe_texts(rows, |row| row.host.date.as_deref()),
+        u64s(rows, |row| row.host.start_unix_ns),
+        u64s(rows, |row| row.host.end_unix_ns),
+        texts(rows, |row| &row.host.kernel),
+        texts(rows, |row| &row.host.kernel_release),
+        texts(rows, |row| &row.host.arch),
+        maybe_texts(rows, |row| row.host.cpu_model.as_deref()),
+        u32s(rows, |row| row.host.cpus),
+        u64s(rows, |row| row.host.switch_cpu_ns),
+        texts(rows, |row| &row.host.switch_cpu_source),
+        array(labels.collect::<StringArray>()),
+    ]
+}
+
+fn of_vm(rows: &[Row]) -> Vec<ArrayRef> {
+    let mut columns = vec![
+        maybe_texts(rows, |row| row.vm.name.as_deref()),
+        maybe_texts(rows, |row| row.vm.vmm.as_deref()),
+    ];
+    let kinds = 0..haltwise_core::identity::Identity::KINDS;
+    columns.extend(kinds.map(|kind| maybe_texts(rows, |row| row.vm.identity.names()[kind].1)));
+    let own = rows.iter().map(|row| row.vm.own_ceiling_ns);
+    columns.extend([
+        u32s(rows, |row| row.vm.vcpus),
+        maybe_texts(rows, |row| row.vm.class.as_deref()),
+        maybe_texts(rows, |row| row.vm.goal.as_deref()),
+        array(own.collect::<UInt32Array>()),
+    ]);
+    columns
+}
+
+fn of_setting(rows: &[Row]) -> Vec<ArrayRef> {
+    let knobs = |of: fn(Knobs) -> u32| {
+        let each = rows.iter().map(|row| row.knobs.map(of));
+        array(each.collect::<UInt32Array>())
+    };
+    vec![
+        texts(rows, |_| GRID),
+        texts(rows, |row| row.kind.as_str()),
+        knobs(|knobs| knobs.halt_poll_ns),
+        knobs(|knobs| knobs.grow),
+        knobs(|knobs| knobs.grow_start),
+        knobs(|knobs| knobs.shrink),
+        texts(rows, |row| row.half.as_str()),
+    ]
+}
+
+fn figures(rows: &[Row]) -> Vec<ArrayRef> {
+    let mut hists = ListBuilder::new(UInt64Builder::new()).with_field(number_field());
+    for row in rows {
+        hists.values().append_slice(&row.figures.latency.counts());
+        hists.append(true);
+    }
+    vec![
+        u64s(rows, |row| row.figures.sums.halts),
+        u64s(rows, |row| row.figures.sums.sleeps),
+        u64s(rows, |row| row.figures.sums.failed_polls),
+        u64s(rows, |row| row.figures.sums.poll_ns),
+        u64s(rows, |row| row.figures.sums.latency_ns),
+        u64s(rows, |row| row.figures.sums.halt_ns),
+        array(hists.finish()),
+        u64s(rows, |row| row.figures.latency.sum()),
+        u64s(rows, |row| row.figures.latency.max()),
+    ]
+}

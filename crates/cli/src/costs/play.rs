@@ -1,0 +1,212 @@
+//! From a capture to the figures of its VMs: one pass, or two where not all halts find room in memory. Then the capture
+//! is played stretch by stretch; the figures of the stretches add up.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use haltwise_capture::table::Table;
+use haltwise_core::costs::{self, VmCosts};
+use haltwise_core::event::{Halt, WindowChange};
+use haltwise_core::ids::{VcpuId, VmIndex};
+use haltwise_core::kvm::{Arch, Version};
+use haltwise_core::policy::SpecError;
+use haltwise_core::replay::Arrivals;
+use haltwise_core::replay::session::{SessionError, Survey};
+use haltwise_core::tune::{Gather, Keep, Material, Terms};
+
+use crate::exit::{Exit, Failure};
+use crate::prices::{self, GivenCosts, Known, refused};
+use crate::reading::knobs::knobs_of;
+use crate::reading::opened::Opened;
+use crate::reading::pass::{Sink, pass};
+use crate::recommend::candidates::{Look, MOST_HALTS, Span, TuneRequest, arch_of};
+use crate::recommend::follow;
+use crate::recommend::threads::Threads;
+
+/// How halts are played.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct PlayRequest {
+    /// What the command line says of costs.
+    pub(crate) costs: GivenCosts,
+    /// Whether waking earlier makes the next gap longer.
+    pub(crate) arrivals: Arrivals,
+    /// The kernel, if not the capture's.
+    pub(crate) kernel: Option<Version>,
+    /// The architecture, if not the capture's.
+    pub(crate) arch: Option<Arch>,
+}
+
+/// What came of a capture.
+#[derive(Debug)]
+pub(crate) struct PlayedCapture {
+    /// VM by VM.
+    pub(crate) vms: Vec<VmCosts>,
+    /// The kernel whose algorithm was played.
+    pub(crate) version: Version,
+    /// Its architecture.
+    pub(crate) arch: Arch,
+    /// What a sleep costs.
+    pub(crate) known: Known,
+    /// From the first halt to the end of the last, in nanoseconds.
+    pub(crate) span_ns: u64,
+    /// Halts that began before an earlier one of their vCPU, and were left out.
+    pub(crate) out_of_order: u64,
+}
+
+/// Plays all halts of a capture under all settings.
+pub(crate) fn play(opened: &Opened, request: &PlayRequest) -> Result<PlayedCapture, Failure> {
+    opened.must_be_of_host("costs")?;
+    let info = opened.info();
+    if !info.mode.keeps_halts() {
+        let error = anyhow::anyhow!("costs: the capture contains histograms, not single halts");
+        return Err(
+            Failure::new(Exit::Failed, error).hint("record with --mode full, which is the default")
+        );
+    }
+    let tune = TuneRequest {
+        arrivals: request.arrivals,
+        costs: request.costs.clone(),
+        kernel: request.kernel,
+        arch: request.arch,
+        ..TuneRequest::of_goal(("balanced".to_owned(), 1_000), None)
+    };
+    let mut look = Look::new(opened, &tune).with_recorded();
+    let ends = pass(opened, "reading", &mut [&mut look]);
+    let is_too_long = look.ended(&ends);
+    let span = look.span();
+    let (version, survey, gather) = look.finish()?;
+    let known = prices::know(&request.costs, &survey)?;
+    let arch = arch_of(info, &tune);
+    let terms = Terms {
+        version,
+        arch,
+        in_force: knobs_of(&info.knobs, version, arch).0,
+        arrivals: request.arrivals,
+        elsewhere: known.elsewhere.clone(),
+        seed: 1,
+        ceiling_only: false,
+        weights_milli: BTreeMap::new(),
+    };
+    let mut sums = Summing {
+        switch_cpu_ns: known.switch_cpu_ns,
+        crew: Threads::new(),
+        vms: BTreeMap::new(),
+        out_of_order: 0,
+        refused: None,
+    };
+    if is_too_long {
+        let stretches = Stretches::new(opened, (terms, survey), span, sums);
+        sums = stretches.play(opened)?;
+    } else {
+        sums.add(gather.finish(terms, survey));
+    }
+    if let Some(refused) = sums.refused {
+        return Err(refused);
+    }
+    Ok(PlayedCapture {
+        vms: sums.vms.into_values().collect(),
+        version,
+        arch,
+        known,
+        span_ns: span.length_ns(),
+        out_of_order: sums.out_of_order,
+    })
+}
+
+/// What came of the stretches so far.
+#[derive(Debug)]
+struct Summing {
+    switch_cpu_ns: u64,
+    crew: Threads,
+    vms: BTreeMap<Option<VmIndex>, VmCosts>,
+    out_of_order: u64,
+    refused: Option<Failure>,
+}
+
+impl Summing {
+    fn add(&mut self, material: Result<Material, SessionError>) {
+        let played = material.map_err(refused).and_then(|material| {
+            self.out_of_order += material.out_of_order;
+            let played = costs::costs(&material, self.switch_cpu_ns, &self.crew);
+            played.map_err(|error: SpecError| Failure::from(error))
+        });
+        match played {
+            Err(failure) => self.refused = Some(failure),
+            Ok(vms) => {
+                for vm in vms {
+                    match self.vms.get_mut(&vm.vm) {
+                        Some(known) => known.add(vm),
+                        None => drop(self.vms.insert(vm.vm, vm)),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Takes halts in until a stretch of time is full, and plays that.
+#[derive(Debug)]
+struct Stretches {
+    terms: Terms,
+    survey: Survey,
+    disabled: BTreeSet<(VmIndex, VcpuId)>,
+    gather: Gather,
+    /// When the stretch ends, and how long each is.
+    end_ns: u64,
+    length_ns: u64,
+    sums: Summing,
+}
+
+impl Stretches {
+    fn new(opened: &Opened, (terms, survey): (Terms, Survey), span: Span, sums: Summing) -> Self {
+        let count = span.halts.div_ceil(MOST_HALTS).max(1);
+        let length_ns = span.length_ns().div_ceil(count).max(1);
+        Self {
+            terms,
+            survey,
+            disabled: follow::disabled(opened.info()),
+            gather: Gather::new(Keep::ALL).with_recorded(),
+            end_ns: span.first_ns.saturating_add(length_ns),
+            length_ns,
+            sums,
+        }
+    }
+
+    fn play(mut self, opened: &Opened) -> Result<Summing, Failure> {
+        let ends = pass(opened, "playing", &mut [&mut self]);
+        ends.whole(Table::Halts)?;
+        self.end();
+        Ok(self.sums)
+    }
+
+    fn end(&mut self) {
+        let gather = std::mem::replace(&mut self.gather, Gather::new(Keep::ALL).with_recorded());
+        if self.sums.refused.is_none() {
+            let material = gather.finish_stretch(self.terms.clone(), &self.survey);
+            self.sums.add(material);
+        }
+    }
+}
+
+impl Sink for Stretches {
+    fn wants(&self, table: Table) -> bool {
+        table == Table::Halts
+    }
+
+    fn halt(&mut self, halt: &Halt, _: Option<&WindowChange>) {
+        if halt
+            .vm
+            .zip(halt.vcpu)
+            .is_some_and(|seat| self.disabled.contains(&seat))
+        {
+            return;
+        }
+        if halt.start_ns >= self.end_ns {
+            self.end();
+            let ahead = (halt.start_ns - self.end_ns) / self.length_ns + 1;
+            self.end_ns = self
+                .end_ns
+                .saturating_add(ahead.saturating_mul(self.length_ns));
+        }
+        self.gather.halt(halt);
+    }
+}

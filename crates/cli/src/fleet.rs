@@ -1,0 +1,18 @@
+//! `haltwise fleet`: what many hosts should set, from their costs tables.
+//!
+//! | file | holds |
+//! |---|---|
+//! | [`load`] | from files to sums, on all CPUs |
+//! | [`view`] | the figures, declared |
+//! | [`build`] | the figures, computed |
+//! | [`page`] | what is shown of them |
+//! | [`file`] | the page for a browser |
+
+pub(crate) mod build;
+pub(crate) mod file;
+pub(crate) mod load;
+pub(crate) mod page;
+pub(crate) mod view;
+
+/// Version of the JSON; documented in `docs/fleet-json.md`.
+pub(crate) const SCHEMA: u32 = 1;

@@ -1,0 +1,177 @@
+//! The result, computed from the sums.
+
+use haltwise_core::costs::GRID;
+use haltwise_core::costs::grid::{OFF, Shape};
+use haltwise_core::fleet::answer::{self, OfCohort, Plan};
+use haltwise_core::fleet::vms::VmAnswer;
+use haltwise_core::kvm::Knobs;
+use haltwise_core::tune::interval::Interval;
+
+use super::SCHEMA;
+use super::load::LoadedFleet;
+use super::view::{
+    Assumed, FleetCohort, FleetPlan, FleetRead, FleetResult, FleetSetting, LosingVm, UnlikeHost,
+};
+use crate::number::nanos;
+
+/// What is assumed, as the command line says it.
+#[derive(Debug, Clone)]
+pub(crate) struct Assumptions {
+    /// The goal's name, and its weight in thousandths.
+    pub(crate) goal: (String, u64),
+    /// Hosts of the fleet, if not those that were read.
+    pub(crate) hosts: Option<u64>,
+    /// Watts of a CPU.
+    pub(crate) watts_per_cpu: Option<f64>,
+    /// Price of a CPU for a year.
+    pub(crate) price_per_cpu_year: Option<f64>,
+}
+
+/// Computes it.
+pub(crate) fn build(loaded: LoadedFleet, assumptions: Assumptions) -> FleetResult {
+    let LoadedFleet {
+        fleet,
+        answer,
+        files,
+        refused,
+    } = loaded;
+    let [hosts, days, captures] = fleet.counts();
+    let halts = answer.plans.first().map_or(0, |plan| plan.sums.halts);
+    let assumed = Assumed {
+        lambda: assumptions.goal.1 as f64 / 1e3,
+        goal: assumptions.goal.0,
+        hosts: assumptions.hosts.unwrap_or(hosts as u64),
+        watts_per_cpu: assumptions.watts_per_cpu,
+        price_per_cpu_year: assumptions.price_per_cpu_year,
+    };
+    let span_ns: u64 = fleet.units().values().map(|of| of.span_ns / 2).sum();
+    FleetResult {
+        schema: SCHEMA,
+        read: FleetRead {
+            tables: files,
+            rows: fleet.rows,
+            refused,
+            rows_of_other_grids: fleet.unknown,
+            grid: GRID,
+            hosts,
+            vms: answer.vms,
+            days,
+            captures,
+            halts,
+            unit: fleet.level(),
+        },
+        by: fleet.asked.by.iter().map(ToString::to_string).collect(),
+        one: setting(&answer.one),
+        verdict: answer.verdict,
+        plans: answer
+            .plans
+            .iter()
+            .map(|it| plan(it, span_ns, &assumed))
+            .collect(),
+        cohorts: answer.cohorts.iter().map(cohort).collect(),
+        with_ceiling: answer.with_ceiling,
+        losers: answer.losers,
+        losing: answer
+            .losing
+            .iter()
+            .map(|it| losing(&it.vm, it.loss))
+            .collect(),
+        unlike: answer.unlike.iter().map(unlike).collect(),
+        assumed,
+    }
+}
+
+/// A setting in few words.
+fn short(knobs: &Knobs) -> String {
+    if *knobs == OFF {
+        return "off".to_owned();
+    }
+    let ceiling = nanos(u64::from(knobs.halt_poll_ns));
+    match Shape::of(knobs) {
+        Some(Shape::Halving) => ceiling,
+        Some(Shape::Dropping) => format!("{ceiling}, shrink 0"),
+        Some(Shape::Fixed) => format!("{ceiling} fixed"),
+        Some(Shape::Toggle) => format!("{ceiling} or 0"),
+        None => format!("{ceiling}, other"),
+    }
+}
+
+fn setting(knobs: &Knobs) -> FleetSetting {
+    FleetSetting {
+        setting: short(knobs),
+        halt_poll_ns: knobs.halt_poll_ns,
+        halt_poll_ns_grow: knobs.grow,
+        halt_poll_ns_grow_start: knobs.grow_start,
+        halt_poll_ns_shrink: knobs.shrink,
+    }
+}
+
+/// So many times as much.
+fn times(interval: &Interval, factor: f64) -> Interval {
+    Interval {
+        value: interval.value * factor,
+        low: interval.low * factor,
+        high: interval.high * factor,
+    }
+}
+
+fn plan(plan: &Plan, span_ns: u64, assumed: &Assumed) -> FleetPlan {
+    let hosts = assumed.hosts as f64;
+    let cpus_saved = times(&plan.cpus_saved, hosts);
+    FleetPlan {
+        plan: plan.kind,
+        cost_per_halt_ns: plan.sums.per_halt_ns(),
+        cost_milli: plan.sums.milli.to_string(),
+        gain: plan.gain,
+        latency_mean_ns: plan.sums.latency_mean_ns(),
+        cpus: plan.sums.cpu_ns as f64 / span_ns.max(1) as f64 * hosts,
+        watts_saved: assumed.watts_per_cpu.map(|watts| watts * cpus_saved.value),
+        price_saved_per_year: assumed
+            .price_per_cpu_year
+            .map(|price| price * cpus_saved.value),
+        cpus_saved,
+    }
+}
+
+fn cohort(of: &OfCohort) -> FleetCohort {
+    FleetCohort {
+        cohort: of.cohort.name(),
+        hosts: of.hosts,
+        vms: of.vms,
+        halts: of.in_force.halts,
+        setting: setting(&of.knobs),
+        verdict: of.verdict,
+        now_per_halt_ns: of.in_force.per_halt_ns(),
+        cost_per_halt_ns: of.own.per_halt_ns(),
+        one_per_halt_ns: of.one.per_halt_ns(),
+        gain: of.gain,
+        latency_now_mean_ns: of.in_force.latency_mean_ns(),
+        latency_mean_ns: of.own.latency_mean_ns(),
+        cpus_saved_per_host: of.cpus_saved,
+    }
+}
+
+fn losing(vm: &VmAnswer, loss: f64) -> LosingVm {
+    let per_halt = |milli: u128| milli as f64 / 1e3 / vm.halts.max(1) as f64;
+    LosingVm {
+        vm: vm.name.clone().unwrap_or_default(),
+        host: vm.host.clone(),
+        cohort: vm.cohort.name(),
+        halts: vm.halts,
+        now_per_halt_ns: per_halt(vm.in_force.milli),
+        cost_per_halt_ns: per_halt(vm.of_cohort.milli),
+        loss,
+        ceiling_ns: vm.ceiling_ns,
+    }
+}
+
+fn unlike(it: &answer::Unlike) -> UnlikeHost {
+    UnlikeHost {
+        host: it.host.clone(),
+        cohort: it.cohort.name(),
+        setting: setting(&it.knobs),
+        cohort_per_halt_ns: it.of_cohort.per_halt_ns(),
+        cost_per_halt_ns: it.own.per_halt_ns(),
+        gain: it.own.gain_on(&it.of_cohort),
+    }
+}

@@ -1,0 +1,165 @@
+//! From costs tables to sums: some files at a time on all CPUs, added up in the order of their names. What cannot be read
+//! to its end counts for nothing, and is reported.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use haltwise_capture::costs::read::{CostsError, Reader, Wants};
+use haltwise_capture::costs::{Batch, lake};
+use haltwise_core::fleet::answer::{self, Answer};
+use haltwise_core::fleet::gather::Asked;
+use haltwise_core::fleet::vms::VmSums;
+use haltwise_core::fleet::{Fleet, Part};
+use haltwise_core::tune::Crew;
+
+use crate::exit::{Exit, Failure};
+use crate::recommend::threads::Threads;
+
+/// Files that are read before their sums are added up, for each CPU.
+const AT_A_TIME: usize = 32;
+
+/// What was read.
+#[derive(Debug)]
+pub(crate) struct LoadedFleet {
+    /// The sums.
+    pub(crate) fleet: Fleet,
+    /// What they say.
+    pub(crate) answer: Answer,
+    /// Files that count.
+    pub(crate) files: usize,
+    /// Files that do not, each with the reason.
+    pub(crate) refused: Vec<String>,
+}
+
+/// Reads all tables that paths name, twice: settings first, then VM by VM.
+pub(crate) fn load(paths: &[PathBuf], asked: &Asked) -> Result<LoadedFleet, Failure> {
+    let files = lake::files(paths);
+    let files = files.map_err(|(path, error)| {
+        Failure::from(anyhow::Error::new(error).context(format!("look at {}", path.display())))
+    })?;
+    if files.is_empty() {
+        let error = anyhow!("no costs table is there: no name ends in .parquet");
+        return Err(Failure::new(Exit::Failed, error)
+            .hint("`haltwise costs CAPTURE --lake DIR` writes one"));
+    }
+    let crew = Threads::new();
+    let mut refused = Vec::new();
+    let mut fleet = Fleet::new(asked.clone());
+    let mut accepted = Vec::new();
+    each(
+        &files,
+        &crew,
+        "adding up",
+        |path| sums(path, asked),
+        |path, part| {
+            let added = part.map_err(in_a_line).and_then(|part| {
+                let added = fleet.add(part);
+                added.map_err(|refused| format!("{}: {refused}", path.display()))
+            });
+            match added {
+                Ok(()) => accepted.push(path.to_owned()),
+                Err(reason) => refused.push(reason),
+            }
+        },
+    );
+    let Some(chosen) = answer::choose(&fleet) else {
+        let first = refused
+            .first()
+            .map(|it| format!(": {it}"))
+            .unwrap_or_default();
+        let error = anyhow!("no halts in {} costs tables{first}", files.len());
+        return Err(Failure::new(Exit::Partial, error));
+    };
+    let mut vms = VmSums::new(asked, fleet.level(), &chosen);
+    let level = fleet.level();
+    let of_vms = |path: &Path| vm_sums(path, VmSums::new(asked, level, &chosen));
+    let mut changed = None;
+    each(&accepted, &crew, "VM by VM", of_vms, |_, part| match part {
+        Ok(part) => vms.add(part),
+        Err(error) => changed = Some(error),
+    });
+    if let Some(error) = changed {
+        let error = anyhow::Error::new(error).context("read a table once more");
+        return Err(Failure::new(Exit::Failed, error)
+            .hint("it was changed while it was read: run this again"));
+    }
+    let answer = answer::answer(&fleet, &chosen, vms);
+    Ok(LoadedFleet {
+        answer: answer.context("choose a setting")?,
+        files: accepted.len(),
+        fleet,
+        refused,
+    })
+}
+
+fn in_a_line(error: CostsError) -> String {
+    format!("{:#}", anyhow::Error::new(error))
+}
+
+/// Reads files on all CPUs, and hands out what came of each in their order.
+fn each<T: Send>(
+    files: &[PathBuf],
+    crew: &Threads,
+    what: &str,
+    read: impl Fn(&Path) -> Result<T, CostsError> + Sync,
+    mut take: impl FnMut(&Path, Result<T, CostsError>),
+) {
+    let mut done = 0;
+    for some in files.chunks(AT_A_TIME * crew.hands()) {
+        let what = format!("{what}, {done} of {} tables", files.len());
+        let parts = crew.each(&what, some.len(), |at| read(&some[at]));
+        for (path, part) in some.iter().zip(parts) {
+            take(path, part);
+        }
+        done += some.len();
+    }
+}
+
+/// The sums of a file.
+fn sums(path: &Path, asked: &Asked) -> Result<Part, CostsError> {
+    let mut part = Part::new(asked);
+    let mut reader = Reader::open(path, Wants::Sums)?;
+    loop {
+        let first_row = reader.rows();
+        let Some(batch) = reader.next() else {
+            return Ok(part);
+        };
+        let batch = batch?;
+        let batch = Batch::of(&batch, path, first_row)?;
+        for rows in batch.runs() {
+            let (host, vm) = (batch.host(rows.start)?, batch.vm(rows.start)?);
+            let mut others = 0;
+            let mut run = part.run(&host, &vm);
+            for row in rows {
+                let Some(of) = batch.setting(row)? else {
+                    others += 1;
+                    continue;
+                };
+                run.add(of.kind, of.knobs.as_ref(), of.half, &batch.sums(row)?);
+            }
+            part.unknown += others;
+        }
+    }
+}
+
+/// The sums of a file's VMs.
+fn vm_sums(path: &Path, mut vms: VmSums) -> Result<VmSums, CostsError> {
+    let mut reader = Reader::open(path, Wants::Sums)?;
+    loop {
+        let first_row = reader.rows();
+        let Some(batch) = reader.next() else {
+            return Ok(vms);
+        };
+        let batch = batch?;
+        let batch = Batch::of(&batch, path, first_row)?;
+        for rows in batch.runs() {
+            let (host, vm) = (batch.host(rows.start)?, batch.vm(rows.start)?);
+            let mut run = vms.run(&host, &vm);
+            for row in rows {
+                if let Some(of) = batch.setting(row)? {
+                    run.add(of.kind, of.knobs.as_ref(), of.half, &batch.sums(row)?);
+                }
+            }
+        }
+    }
+}

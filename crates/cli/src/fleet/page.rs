@@ -1,0 +1,248 @@
+//! What is shown of the result.
+
+use haltwise_core::fleet::answer::PlanKind;
+use haltwise_core::fleet::choose::Verdict;
+use haltwise_core::fleet::gather::Level;
+use haltwise_core::tune::interval::Interval;
+use haltwise_document::{Document, Rows, Unit, Untrusted, prose};
+
+use super::view::{FleetCohort, FleetPlan, FleetResult};
+use crate::number::{count, share, three_digits};
+use crate::words::plural;
+
+/// Lays it out, with so many rows of each table.
+pub(crate) fn document(result: &FleetResult, top: usize) -> Document {
+    let mut document = Document::new();
+    opening(&mut document, result);
+    plans(&mut document, result);
+    cohorts(&mut document, result, top);
+    losing(&mut document, result, top);
+    unlike(&mut document, result, top);
+    notes(&mut document, result);
+    document
+}
+
+fn opening(document: &mut Document, result: &FleetResult) {
+    let read = &result.read;
+    document.heading(format!(
+        "A fleet of {}, {} on {}",
+        plural(read.hosts as u64, "host"),
+        plural(read.vms, "VM"),
+        plural(read.days as u64, "day"),
+    ));
+    let one = &result.one.setting;
+    let gain = result.plans.iter().find(|plan| plan.plan == PlanKind::One);
+    let gain = gain.map(|plan| less(&plan.gain)).unwrap_or_default();
+    document.prose(match result.verdict {
+        Verdict::Set => format!("One setting for all: {one}. A halt then costs {gain}."),
+        Verdict::Leave => format!(
+            "Leave the settings in force: the best one setting for all, {one}, gains less than 2 % ({gain})."
+        ),
+        Verdict::Uncertain => format!(
+            "The best one setting for all, {one}, may cost more: a halt then costs {gain}."
+        ),
+        Verdict::FewUnits => format!(
+            "The best one setting for all is {one} ({gain}); there are too few hosts and days to say how sure \
+             that is."
+        ),
+    });
+    if result.verdict == Verdict::Set {
+        let it = &result.one;
+        document.command(
+            "on each host",
+            format!(
+                "haltwise apply --set halt_poll_ns={} --set halt_poll_ns_grow={} --set halt_poll_ns_grow_start={} \
+                 --set halt_poll_ns_shrink={}",
+                it.halt_poll_ns,
+                it.halt_poll_ns_grow,
+                it.halt_poll_ns_grow_start,
+                it.halt_poll_ns_shrink
+            ),
+        );
+    }
+}
+
+/// `12.3 % less (11.0 to 13.1 %)`.
+fn less(gain: &Interval) -> String {
+    let percent = |of: f64| three_digits(100.0 * of);
+    let word = if gain.value < 0.0 { "more" } else { "less" };
+    let value = percent(gain.value.abs());
+    if !gain.is_known() {
+        return format!("{value} % {word}");
+    }
+    let (low, high) = (percent(gain.low), percent(gain.high));
+    format!("{value} % {word} ({low} to {high} % less with 95 % confidence)")
+}
+
+/// An interval in percent, or its value alone.
+fn range(gain: &Interval) -> String {
+    let percent = |of: f64| format!("{:.1}", 100.0 * of);
+    if !gain.is_known() {
+        return "unknown".to_owned();
+    }
+    format!("{} to {} %", percent(gain.low), percent(gain.high))
+}
+
+fn named(plan: PlanKind) -> &'static str {
+    match plan {
+        PlanKind::InForce => "in force",
+        PlanKind::Default => "kernels' defaults",
+        PlanKind::One => "one setting",
+        PlanKind::Cohorts => "by cohort",
+        PlanKind::Ceilings => "+ ceilings of VMs",
+        PlanKind::Bound => "bound (oracle)",
+    }
+}
+
+fn plans(document: &mut Document, result: &FleetResult) {
+    document.heading("What could be set");
+    let saved = |it: &FleetPlan| {
+        let value = three_digits(it.cpus_saved.value);
+        if it.plan == PlanKind::InForce {
+            "-".to_owned()
+        } else {
+            value
+        }
+    };
+    let table = Rows::new("What could be set", &result.plans, usize::MAX)
+        .with("setting", Unit::Word, |it| named(it.plan))
+        .show(&["cost_per_halt_ns"])
+        .with("less", Unit::Shown, |it| share(it.gain.value))
+        .with("interval", Unit::Shown, |it| match it.plan {
+            PlanKind::InForce => "-".to_owned(),
+            _ => range(&it.gain),
+        })
+        .show(&["latency_mean_ns"])
+        .with("CPUs", Unit::Shown, |it| three_digits(it.cpus))
+        .with("saved", Unit::Shown, saved);
+    document.table(table.finish());
+    for plan in &result.plans {
+        let watts = plan.watts_saved.map(|it| format!("{} W", three_digits(it)));
+        let price = plan
+            .price_saved_per_year
+            .map(|it| format!("{} a year", three_digits(it)));
+        let both: Vec<String> = watts.into_iter().chain(price).collect();
+        if plan.plan != PlanKind::InForce && !both.is_empty() {
+            document.fact(format!("{} saves", named(plan.plan)), both.join(", "));
+        }
+    }
+}
+
+fn verdict(of: Verdict) -> &'static str {
+    match of {
+        Verdict::Set => "set",
+        Verdict::Leave => "leave",
+        Verdict::Uncertain => "uncertain",
+        Verdict::FewUnits => "few units",
+    }
+}
+
+fn cohorts(document: &mut Document, result: &FleetResult, top: usize) {
+    document.heading(format!(
+        "By {}",
+        match &result.by[..] {
+            [] => "nothing: all VMs together".to_owned(),
+            by => by.join(" and "),
+        }
+    ));
+    let table = Rows::new("By cohort", &result.cohorts, top)
+        .show(&[
+            "cohort",
+            "vms",
+            "setting",
+            "now_per_halt_ns",
+            "cost_per_halt_ns",
+        ])
+        .with("less", Unit::Shown, |it: &FleetCohort| share(it.gain.value))
+        .with("interval", Unit::Shown, |it| range(&it.gain))
+        .with("verdict", Unit::Word, |it| verdict(it.verdict))
+        .spare(&["vms", "interval"]);
+    document.table(table.finish());
+}
+
+fn losing(document: &mut Document, result: &FleetResult, top: usize) {
+    if result.losers == 0 {
+        document
+            .prose("No VM would lose 2 % or more by the settings of cohorts that are to be set.");
+        return;
+    }
+    document.heading("VMs that would lose");
+    document.prose(format!(
+        "{} of {} would cost at least 2 % more under their cohort's setting than now.",
+        plural(result.losers, "VM"),
+        count(result.read.vms)
+    ));
+    let table = Rows::new("VMs that would lose", &result.losing, top)
+        .show(&[
+            "vm",
+            "host",
+            "cohort",
+            "now_per_halt_ns",
+            "cost_per_halt_ns",
+            "loss",
+            "ceiling_ns",
+        ])
+        .spare(&["cohort", "ceiling_ns"]);
+    document.table(table.finish());
+}
+
+fn unlike(document: &mut Document, result: &FleetResult, top: usize) {
+    if result.unlike.is_empty() {
+        return;
+    }
+    document.heading("Hosts unlike their cohort");
+    document.prose("A setting of their own would cost at least 5 % less than their cohort's.");
+    let table = Rows::new("Hosts unlike their cohort", &result.unlike, top)
+        .show(&[
+            "host",
+            "cohort",
+            "setting",
+            "cohort_per_halt_ns",
+            "cost_per_halt_ns",
+            "gain",
+        ])
+        .spare(&["cohort"]);
+    document.table(table.finish());
+}
+
+fn notes(document: &mut Document, result: &FleetResult) {
+    let (read, assumed) = (&result.read, &result.assumed);
+    document.remark(format!(
+        "Settings are chosen on the first half of each capture and evaluated on the second. 1 ns of latency counts as {} \
+         of CPU time for VMs without a goal of their own. Intervals are over {}. CPUs are those of {}, averaged \
+         over the recorded time.",
+        three_digits(assumed.lambda),
+        match read.unit {
+            Level::Host => "hosts",
+            Level::Day => "days of hosts",
+            Level::Capture => "captures",
+        },
+        plural(assumed.hosts, "host"),
+    ));
+    if let Some(watts) = assumed.watts_per_cpu {
+        let watts = three_digits(watts);
+        document.remark(format!(
+            "Assumed: a busy CPU takes {watts} W more than an idle one."
+        ));
+    }
+    if let Some(price) = assumed.price_per_cpu_year {
+        document.remark(format!(
+            "Assumed: a CPU costs {} a year.",
+            three_digits(price)
+        ));
+    }
+    if read.rows_of_other_grids > 0 {
+        document.note(format!(
+            "{} of other settings than those of the grid {} were left out.",
+            plural(read.rows_of_other_grids, "row"),
+            read.grid
+        ));
+    }
+    if !read.refused.is_empty() {
+        let refused = plural(read.refused.len() as u64, "table");
+        document.note(format!("{refused} not counted:"));
+    }
+    for reason in read.refused.iter().take(20) {
+        document.note(prose![Untrusted::from(reason)]);
+    }
+}

@@ -1,0 +1,202 @@
+//! The result: each figure with its name, unit and meaning.
+
+use haltwise_core::fleet::answer::PlanKind;
+use haltwise_core::fleet::choose::Verdict;
+use haltwise_core::fleet::gather::Level;
+use haltwise_core::tune::interval::Interval;
+use haltwise_document::figures;
+
+use crate::figures::INTERVAL;
+
+/// What the page of documentation says before its tables.
+#[cfg(test)]
+pub(crate) const ABOUT: &[&str] = &[
+    "Settings are chosen on the first half of each capture; all figures but these choices are of the second half.",
+    "Times are whole nanoseconds, and their names end in `_ns`. Shares are of 1.",
+    "Intervals hold the true figure in 95 of 100 fleets like this one (jackknife over `unit`); their ends are `null` where there are fewer than eight units.",
+    "A gain is by how much less halts cost than under the settings in force, as a share of that cost.",
+];
+
+figures! {
+    /// Everything that is said of a fleet.
+    pub(crate) struct FleetResult {
+        /// Version of this layout: 1.
+        pub(crate) schema: u32 = Number,
+        /// What was read.
+        pub(crate) read: FleetRead = Record(FleetRead::FIGURES, "{}"),
+        /// What was assumed.
+        pub(crate) assumed: Assumed = Record(Assumed::FIGURES, "{}"),
+        /// By what VMs are put together: `kernel`, `cpu`, `arch`, `host`, `vmm`, `class`, `goal`, `label:KEY`.
+        pub(crate) by: Vec<String> = Words,
+        /// The setting that is best for all hosts together.
+        pub(crate) one: FleetSetting = Record(FleetSetting::FIGURES, "{}"),
+        /// What to do with it: `set`, `leave` (it gains less than 2 %), `uncertain` (the interval of its gain contains
+        /// zero), `few-units` (there are too few hosts and days for an interval).
+        pub(crate) verdict: Verdict = Word,
+        /// What the hosts could do: `in-force`, `default`, `one` (the one setting), `cohorts` (its own for each cohort whose
+        /// verdict is `set`), `ceilings` (the same, with ceilings of their own for VMs that gain at least 2 % by them),
+        /// `bound` (the least that any policy can cost; only for goals that have names).
+        pub(crate) plans: Vec<FleetPlan> = List(FleetPlan::FIGURES),
+        /// Cohorts, what costs most first.
+        pub(crate) cohorts: Vec<FleetCohort> = List(FleetCohort::FIGURES),
+        /// VMs with a ceiling of their own in the plan `ceilings`.
+        pub(crate) with_ceiling: u64 = Count,
+        /// VMs whose halts would cost at least 2 % more under their cohort's setting than now.
+        pub(crate) losers: u64 = Count,
+        /// The thousand of them that would lose most.
+        pub(crate) losing: Vec<LosingVm> = List(LosingVm::FIGURES),
+        /// Hosts whose own best setting costs at least 5 % less than their cohort's; the thousand that lose most by it.
+        pub(crate) unlike: Vec<UnlikeHost> = List(UnlikeHost::FIGURES),
+    }
+
+    /// What was read.
+    pub(crate) struct FleetRead {
+        /// Costs tables that count.
+        pub(crate) tables: usize = Count,
+        /// Their rows.
+        pub(crate) rows: u64 = Count,
+        /// Tables that do not count, each with the reason: damaged, or counted already.
+        pub(crate) refused: Vec<String> = Words,
+        /// Rows of settings that the grid does not have, or of another grid.
+        pub(crate) rows_of_other_grids: u64 = Count,
+        /// The name of the grid.
+        pub(crate) grid: &'static str = Word,
+        /// Hosts.
+        pub(crate) hosts: usize = Count,
+        /// VMs; one that was on two hosts counts on each.
+        pub(crate) vms: u64 = Count,
+        /// Days.
+        pub(crate) days: usize = Count,
+        /// Captures.
+        pub(crate) captures: usize = Count,
+        /// Halts of the second halves.
+        pub(crate) halts: u64 = Count,
+        /// What is a unit of the intervals: `host`, or where there are fewer than eight hosts `capture`, `day` beyond 256 captures.
+        pub(crate) unit: Level = Word,
+    }
+
+    /// What was assumed beside the tables.
+    pub(crate) struct Assumed {
+        /// What latency is worth to VMs without a goal of their own: `density`, `balanced`, `latency` or `lambda`.
+        pub(crate) goal: String = Word,
+        /// The same as a number: ns of CPU time for each ns of latency.
+        pub(crate) lambda: f64 = Real,
+        /// Hosts that the figures of CPUs, power and money are for: those that were read, unless `--hosts` says otherwise.
+        pub(crate) hosts: u64 = Count,
+        /// Power of a CPU that is busy rather than idle, in watts; `null` where it was not given.
+        pub(crate) watts_per_cpu: Option<f64> = Real,
+        /// Price of a CPU for a year; `null` where it was not given.
+        pub(crate) price_per_cpu_year: Option<f64> = Real,
+    }
+
+    /// A setting.
+    pub(crate) struct FleetSetting {
+        /// In short: the ceiling, with how windows move where that is not the default since Linux 6.11.
+        pub(crate) setting: String = Word,
+        /// `halt_poll_ns`.
+        pub(crate) halt_poll_ns: u32 = Nanos,
+        /// `halt_poll_ns_grow`.
+        pub(crate) halt_poll_ns_grow: u32 = Number,
+        /// `halt_poll_ns_grow_start`.
+        pub(crate) halt_poll_ns_grow_start: u32 = Nanos,
+        /// `halt_poll_ns_shrink`.
+        pub(crate) halt_poll_ns_shrink: u32 = Number,
+    }
+
+    /// What comes of a plan.
+    pub(crate) struct FleetPlan {
+        /// Which.
+        pub(crate) plan: PlanKind = Word,
+        /// What a halt costs on average, in ns of CPU.
+        pub(crate) cost_per_halt_ns: f64 = MeanNanos "cost/halt",
+        /// The same of all halts, in thousandths of a ns of CPU: a whole number, as text since it may exceed 64 bits.
+        pub(crate) cost_milli: String = Word,
+        /// The gain.
+        pub(crate) gain: Interval = Record(INTERVAL, "gain_{}"),
+        /// Mean wake-up latency.
+        pub(crate) latency_mean_ns: f64 = MeanNanos "latency",
+        /// CPUs that are busy with polling and switching, in all hosts.
+        pub(crate) cpus: f64 = Real "CPUs",
+        /// CPUs saved in all hosts; negative if it takes more.
+        pub(crate) cpus_saved: Interval = Record(INTERVAL, "cpus_saved_{}"),
+        /// Power saved, in watts: `cpus_saved` times `watts_per_cpu`.
+        pub(crate) watts_saved: Option<f64> = Real,
+        /// Money saved in a year: `cpus_saved` times `price_per_cpu_year`.
+        pub(crate) price_saved_per_year: Option<f64> = Real,
+    }
+
+    /// A cohort.
+    pub(crate) struct FleetCohort {
+        /// What its VMs have in common.
+        pub(crate) cohort: String = Name,
+        /// Its hosts.
+        pub(crate) hosts: usize = Count,
+        /// Its VMs.
+        pub(crate) vms: u64 = Count "VMs",
+        /// Halts.
+        pub(crate) halts: u64 = Count,
+        /// The setting that is best for it.
+        #[serde(flatten)]
+        pub(crate) setting: FleetSetting = Flat(FleetSetting::FIGURES),
+        /// What to do with it, as above.
+        pub(crate) verdict: Verdict = Word,
+        /// What a halt costs now.
+        pub(crate) now_per_halt_ns: f64 = MeanNanos "now",
+        /// What it would cost.
+        pub(crate) cost_per_halt_ns: f64 = MeanNanos "then",
+        /// What it would cost under the one setting for all.
+        pub(crate) one_per_halt_ns: f64 = MeanNanos "one",
+        /// The gain.
+        pub(crate) gain: Interval = Record(INTERVAL, "gain_{}"),
+        /// Mean wake-up latency now.
+        pub(crate) latency_now_mean_ns: f64 = MeanNanos,
+        /// And then.
+        pub(crate) latency_mean_ns: f64 = MeanNanos,
+        /// CPUs saved on the average of its hosts.
+        pub(crate) cpus_saved_per_host: Interval = Record(INTERVAL, "cpus_saved_per_host_{}"),
+    }
+
+    /// A VM that would lose.
+    pub(crate) struct LosingVm {
+        /// Its name.
+        pub(crate) vm: String = Name "VM",
+        /// Its host.
+        pub(crate) host: String = Name,
+        /// Its cohort.
+        pub(crate) cohort: String = Name,
+        /// Halts.
+        pub(crate) halts: u64 = Count,
+        /// What a halt costs now.
+        pub(crate) now_per_halt_ns: f64 = MeanNanos "now",
+        /// What it would cost under its cohort's setting.
+        pub(crate) cost_per_halt_ns: f64 = MeanNanos "then",
+        /// How much more that is, as a share.
+        pub(crate) loss: f64 = Share,
+        /// The ceiling that is best for it, where that is better than its cohort's setting by at least 2 %.
+        pub(crate) ceiling_ns: Option<u32> = Nanos "own ceiling",
+    }
+
+    /// A host that is unlike its cohort.
+    pub(crate) struct UnlikeHost {
+        /// Its name.
+        pub(crate) host: String = Name,
+        /// The cohort.
+        pub(crate) cohort: String = Name,
+        /// The setting that is best for its VMs of that cohort.
+        #[serde(flatten)]
+        pub(crate) setting: FleetSetting = Flat(FleetSetting::FIGURES),
+        /// What a halt would cost under its cohort's setting.
+        pub(crate) cohort_per_halt_ns: f64 = MeanNanos "cohort's",
+        /// What it would cost under its own.
+        pub(crate) cost_per_halt_ns: f64 = MeanNanos "own",
+        /// By how much less, as a share.
+        pub(crate) gain: f64 = Share,
+    }
+}
+
+#[cfg(test)]
+#[test]
+fn what_is_published_is_what_is_declared() {
+    use haltwise_document::Figures;
+    crate::figures::test::is_published("fleet", "A fleet as JSON", ABOUT, FleetResult::FIGURES);
+}

@@ -1,0 +1,102 @@
+//! `haltwise fleet`: what many hosts should set, from their costs tables.
+
+use std::path::PathBuf;
+
+use haltwise_core::fleet::By;
+use haltwise_core::fleet::gather::Asked;
+use haltwise_document::csv;
+
+use crate::exit::{Exit, Outcome};
+use crate::fleet::build::{self, Assumptions};
+use crate::fleet::{file, load, page};
+use crate::recommend::goal::Weight;
+use crate::shown::Shown;
+use crate::terminal;
+
+/// Arguments of `haltwise fleet`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "EXAMPLES
+  haltwise fleet /srv/lake                       by kernel
+  haltwise fleet /srv/lake --by kernel,class     by kernel and class of VMs
+  haltwise fleet lake/host=a lake/host=b --by host
+  haltwise fleet lake --goal latency --html fleet.html
+  haltwise fleet lake --watts-per-cpu 4.5 --price-per-cpu-year 60 --hosts 10000
+  haltwise fleet lake --json | jq '.plans[] | {plan, gain, cpus_saved}'
+
+The tables come from `haltwise costs`, see docs/costs-format.md. Settings are
+chosen on the first half of each capture and evaluated on the second half; no
+setting of any host is changed. A cohort is of VMs with the same values of all
+that --by names. Files are added up on all CPUs; memory grows with hosts, cohorts
+and VMs, not with days.
+
+Exits with 5 if a table is damaged, or of a capture that another one has
+already; the others count.")]
+pub(crate) struct Arguments {
+    /// Costs tables, or directories with such
+    #[arg(value_name = "DIR|FILE", required = true)]
+    paths: Vec<PathBuf>,
+    /// Put VMs together by these: kernel, cpu, arch, host, vmm, class, goal, label:KEY
+    #[arg(
+        long,
+        value_name = "KEY,...",
+        value_delimiter = ',',
+        default_value = "kernel"
+    )]
+    by: Vec<By>,
+    #[command(flatten)]
+    weight: Weight,
+    /// Hosts that CPUs, power and money are computed for [default: those in the tables]
+    #[arg(long, value_name = "N")]
+    hosts: Option<u64>,
+    /// Power of a busy CPU above an idle one, for the power saved
+    #[arg(long, value_name = "W", value_parser = factor)]
+    watts_per_cpu: Option<f64>,
+    /// Price of a CPU for a year, for the money saved
+    #[arg(long, value_name = "X", value_parser = factor)]
+    price_per_cpu_year: Option<f64>,
+    /// Write the result as a page for a browser
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    #[command(flatten)]
+    shown: Shown,
+}
+
+/// Reads a factor.
+fn factor(text: &str) -> Result<f64, String> {
+    let factor = text.parse::<f64>().ok();
+    let factor = factor.filter(|factor| (0.0..=1e9).contains(factor));
+    factor.ok_or_else(|| "expected a number from 0 to 1e9".to_owned())
+}
+
+/// Adds up and prints.
+pub(crate) fn run(arguments: &Arguments) -> Outcome {
+    let goal = arguments.weight.named();
+    let asked = Asked {
+        by: arguments.by.clone(),
+        weight_milli: goal.1,
+    };
+    let loaded = load::load(&arguments.paths, &asked)?;
+    let mut result = build::build(
+        loaded,
+        Assumptions {
+            goal,
+            hosts: arguments.hosts,
+            watts_per_cpu: arguments.watts_per_cpu,
+            price_per_cpu_year: arguments.price_per_cpu_year,
+        },
+    );
+    let shown = &arguments.shown;
+    shown.sort(&mut [&mut result.cohorts, &mut result.losing, &mut result.unlike])?;
+    if let Some(path) = &arguments.html {
+        let bytes = file::write(&result, path)?;
+        terminal::say(&format!(
+            "wrote {} ({} kB)",
+            path.display(),
+            bytes.div_ceil(1000)
+        ));
+    }
+    let csv = || csv::rows(&result.cohorts);
+    shown.print(&result, csv, |top| page::document(&result, top))?;
+    let partial = !result.read.refused.is_empty() || result.read.rows_of_other_grids > 0;
+    Ok(if partial { Exit::Partial } else { Exit::Done })
+}

@@ -1,0 +1,228 @@
+//! `costs` and `fleet` on captures whose answers can be added up here: sums of tables, damage, copies, rings.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use haltwise_capture::costs::Batch;
+use haltwise_capture::costs::read::{Reader, Wants};
+use haltwise_capture::files::Directory;
+use haltwise_capture::ring::RingInfo;
+use haltwise_core::costs::{Half, Kind};
+use serde_json::Value;
+
+use super::{fits, haltwise, home, scenarios, schema, write};
+
+/// Captures of which tables are made.
+const CAPTURES: [&str; 3] = ["transactional", "fleet", "over-committed"];
+
+fn json(dir: &Path, arguments: &[&str], code: i32) -> Value {
+    let (text, found) = haltwise(dir, arguments);
+    assert_eq!(found, Some(code), "{arguments:?}: {text}");
+    serde_json::from_str(&text).unwrap()
+}
+
+/// A lake of so many hosts, each with one of the captures.
+fn lake(hosts: usize) -> tempfile::TempDir {
+    let lake = tempfile::tempdir().unwrap();
+    let path = lake.path().to_str().unwrap();
+    for host in 0..hosts {
+        let capture = format!("captures/{}", CAPTURES[host % CAPTURES.len()]);
+        let name = format!("host-{host}");
+        let label = format!("rack=r{}", host / 4);
+        let said = json(
+            &home(),
+            &[
+                "costs",
+                &capture,
+                "--lake",
+                path,
+                "--host",
+                &name,
+                "--label",
+                &label,
+                "--class",
+                "web-*=web",
+                "--json",
+            ],
+            0,
+        );
+        schema::conforms("costs", &said);
+        assert_eq!(said["tables"][0]["host"], name.as_str());
+        assert_eq!(said["tables"][0]["date"], "2026-01-01");
+    }
+    lake
+}
+
+fn tables(lake: &Path) -> Vec<PathBuf> {
+    haltwise_capture::costs::lake::files(&[lake.to_owned()]).unwrap()
+}
+
+/// Halts, polled, slept and latency of all rows of a kind on the half that validates.
+fn by_hand(files: &[PathBuf], kind: Kind) -> [u64; 4] {
+    let mut sums = [0; 4];
+    for path in files {
+        for batch in Reader::open(path, Wants::All).unwrap() {
+            let batch = batch.unwrap();
+            let batch = Batch::of(&batch, path, 0).unwrap();
+            for row in 0..batch.len() {
+                let of = batch.setting(row).unwrap().unwrap();
+                if of.kind == kind && of.half == Half::Validate {
+                    let row = batch.sums(row).unwrap();
+                    let more = [row.halts, row.poll_ns, row.sleeps, row.latency_ns];
+                    sums.iter_mut()
+                        .zip(more)
+                        .for_each(|(sum, more)| *sum += more);
+                }
+            }
+        }
+    }
+    sums
+}
+
+/// What `fleet` says are the sums of its tables, and the schema that is published holds.
+#[test]
+fn a_fleet_is_the_sum_of_its_tables() {
+    let lake = lake(9);
+    let path = lake.path().to_str().unwrap();
+    let said = json(&home(), &["fleet", path, "--goal", "density", "--json"], 0);
+    schema::conforms("fleet", &said);
+    let files = tables(lake.path());
+    assert_eq!(files.len(), 9);
+    assert_eq!(said["read"]["hosts"], 9);
+    assert_eq!(said["read"]["unit"], "host");
+    let [halts, poll_ns, sleeps, latency_ns] = by_hand(&files, Kind::InForce);
+    assert_eq!(said["read"]["halts"], halts);
+    let in_force = &said["plans"][0];
+    assert_eq!(in_force["plan"], "in-force");
+    let latency = in_force["latency_mean_ns"].as_f64().unwrap();
+    assert!((latency - latency_ns as f64 / halts as f64).abs() < 1e-6);
+    // One host was calibrated like the other: none was, and each assumes its own cost of a sleep.
+    let cost = in_force["cost_per_halt_ns"].as_f64().unwrap();
+    assert!(cost >= poll_ns as f64 / halts as f64 && sleeps > 0);
+    let recorded = by_hand(&files, Kind::Recorded);
+    assert_eq!(recorded[0], halts, "what is replayed is what was recorded");
+    // In whatever order and pieces they are named, the bytes are the same.
+    let mut named: Vec<&str> = files.iter().map(|path| path.to_str().unwrap()).collect();
+    named.reverse();
+    let arguments = [&["fleet"], &named[..], &["--goal", "density", "--json"]].concat();
+    assert_eq!(json(&home(), &arguments, 0), said);
+}
+
+#[test]
+fn a_fleet_fits_on_a_screen_and_on_a_page() {
+    let lake = lake(9);
+    let path = lake.path().to_str().unwrap();
+    for options in [
+        &["--by", "class,label:rack"][..],
+        &[
+            "--by",
+            "host",
+            "--watts-per-cpu",
+            "4",
+            "--price-per-cpu-year",
+            "50",
+        ],
+    ] {
+        let (text, code) = haltwise(&home(), &[&["fleet", path], options].concat());
+        assert_eq!(code, Some(0));
+        fits("fleet", &text).unwrap();
+        assert!(
+            text.contains("What could be set") && text.contains("in force"),
+            "{text}"
+        );
+    }
+    let (csv, _) = haltwise(&home(), &["fleet", path, "--by", "class", "--csv"]);
+    assert!(csv.starts_with("cohort,hosts,vms,"), "{csv}");
+    let page = lake.path().join("fleet.html");
+    let made = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        .args(["fleet", path, "--html", page.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(made.status.code(), Some(0), "{made:?}");
+    let html = fs::read_to_string(page).unwrap();
+    assert!(
+        html.contains("<table") && !html.contains("<script"),
+        "nothing runs on it"
+    );
+    let (_, code) = haltwise(&home(), &["fleet", path, "--sort", "halts", "--top", "1"]);
+    assert_eq!(code, Some(0));
+}
+
+/// What is damaged, or there twice, is reported by name, counts for nothing, and the rest is the same as without it.
+#[test]
+fn damaged_and_repeated_tables_are_reported_and_the_rest_counts() {
+    let lake = lake(9);
+    let path = lake.path().to_str().unwrap();
+    let whole = json(&home(), &["fleet", path, "--json"], 0);
+    let first = &tables(lake.path())[0];
+    fs::copy(first, lake.path().join("copy.parquet")).unwrap();
+    let bytes = fs::read(first).unwrap();
+    fs::write(lake.path().join("cut.parquet"), &bytes[..bytes.len() / 2]).unwrap();
+    fs::write(lake.path().join("empty.parquet"), b"").unwrap();
+    let said = json(&home(), &["fleet", path, "--json"], 5);
+    let refused: Vec<&str> = said["read"]["refused"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it.as_str().unwrap())
+        .collect();
+    assert_eq!(refused.len(), 3, "{refused:?}");
+    for (name, refused) in ["host-0", "cut.parquet", "empty.parquet"]
+        .into_iter()
+        .zip(&refused)
+    {
+        assert!(refused.contains(name), "{refused}");
+    }
+    assert_eq!(
+        (&said["plans"], &said["cohorts"]),
+        (&whole["plans"], &whole["cohorts"])
+    );
+    let alone = lake.path().join("cut.parquet");
+    let failed = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        .args(["fleet", alone.to_str().unwrap()])
+        .output()
+        .unwrap();
+    assert_eq!(failed.status.code(), Some(5), "{failed:?}");
+}
+
+/// Of a ring each segment that has ended has one table, however often it is asked for.
+#[test]
+fn the_segments_of_a_ring_are_written_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let ring = dir.path().join("ring");
+    fs::create_dir(&ring).unwrap();
+    for scenario in scenarios::all() {
+        match scenario.name {
+            "transactional" => write(scenario, &ring.join("segment-000001")),
+            "cut" => write(scenario, &ring.join("segment-000002")),
+            _ => {}
+        }
+    }
+    let info = RingInfo {
+        first: 1,
+        oldest: 1,
+        ..RingInfo::default()
+    };
+    info.write(&Directory::open(&ring).unwrap()).unwrap();
+    let [ring, lake] =
+        [ring, dir.path().join("lake")].map(|path| path.to_str().unwrap().to_owned());
+    let said = json(&home(), &["costs", &ring, "--lake", &lake, "--json"], 0);
+    let counts = |said: &Value| {
+        [
+            said["tables"].as_array().unwrap().len() as u64,
+            said["known"].as_u64().unwrap(),
+            said["recording"].as_u64().unwrap(),
+        ]
+    };
+    assert_eq!(counts(&said), [1, 0, 1]);
+    let again = json(&home(), &["costs", &ring, "--lake", &lake, "--json"], 0);
+    assert_eq!(counts(&again), [0, 1, 1]);
+    let whole = dir.path().join("whole.parquet");
+    let (text, code) = haltwise(
+        &home(),
+        &["costs", "captures/lossy", "-o", whole.to_str().unwrap()],
+    );
+    assert_eq!(code, Some(5), "events were lost: {text}");
+    fits("costs", &text).unwrap();
+}

@@ -1,0 +1,56 @@
+//! What every setting of a named grid would cost each VM, as figures that add up.
+//!
+//! A cost for any goal is `poll_ns + sleeps x switch_cpu_ns + weight x latency_ns`: linear in whole numbers that are
+//! sums over halts. So they add up over vCPUs, VMs, hosts and days, and a fleet's question needs no halt but these sums.
+//! The grid is the same for every host: a row of one host is added to the row of the same setting of another.
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`grid`] | the settings, under a name |
+//! | [`figures`] | what is summed up |
+//! | [`play`] | from the halts of a capture to the figures of each VM, setting and half |
+//! | [`table`] | these with who they belong to: a costs table |
+//! | [`seeded`] | made-up tables of a fleet of any size, for tests and benchmarks |
+//!
+//! **What adds up exactly.** Each capture is cut at half of its own time, and each vCPU's windows begin anew in each
+//! capture. The figures of several captures are therefore the sums of their figures, in any order and to the unit. Of a
+//! vCPU whose halts were cut into two captures, halts and recorded figures add up to those of one capture; replayed
+//! figures differ by what its window would have been at the cut, until both windows are equal.
+
+pub mod figures;
+pub mod grid;
+pub mod play;
+pub mod seeded;
+pub mod table;
+
+pub use figures::Figures;
+pub use grid::{GRID, Kind};
+pub use play::{VmCosts, costs};
+
+#[cfg(test)]
+mod test;
+
+/// The half of a capture's time that a figure is of.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Half {
+    /// The first: settings are chosen on it.
+    Fit,
+    /// The second: they are evaluated on it.
+    Validate,
+}
+
+impl Half {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Fit, Self::Validate];
+
+    /// Its name in tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Fit => "fit",
+            Self::Validate => "validate",
+        }
+    }
+}

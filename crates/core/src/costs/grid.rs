@@ -1,0 +1,142 @@
+//! The settings of a costs table, under a name that says which they are. A grid never changes: other settings are a grid
+//! of another name.
+
+use crate::kvm::Knobs;
+use crate::tune::candidates::{fixed, toggle};
+
+/// The name of the grid that is written.
+pub const GRID: &str = "kvm-1";
+
+/// Ceilings in nanoseconds; off comes to them.
+const CEILINGS_NS: [u32; 16] = [
+    5_000, 8_000, 12_000, 20_000, 30_000, 40_000, 50_000, 75_000, 100_000, 150_000, 200_000,
+    300_000, 400_000, 500_000, 750_000, 1_000_000,
+];
+
+/// What a row of a costs table is of.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// The halts as they were recorded.
+    Recorded,
+    /// The setting in force, replayed, with the ceiling that each VM had.
+    InForce,
+    /// The default of that kernel.
+    Default,
+    /// A setting of the grid.
+    Grid,
+    /// The least that any policy can cost where latency counts nothing.
+    OracleDensity,
+    /// The same where 1 ns of latency counts as 1 ns of CPU time.
+    OracleBalanced,
+    /// The same where it counts as 10 ns.
+    OracleLatency,
+}
+
+impl Kind {
+    /// All of them, in the order of a table.
+    pub const ALL: [Self; 7] = [
+        Self::Recorded,
+        Self::InForce,
+        Self::Default,
+        Self::Grid,
+        Self::OracleDensity,
+        Self::OracleBalanced,
+        Self::OracleLatency,
+    ];
+
+    /// The bounds, each with the weight of latency that it holds for, in thousandths.
+    pub const ORACLES: [(Self, u64); 3] = [
+        (Self::OracleDensity, 0),
+        (Self::OracleBalanced, 1_000),
+        (Self::OracleLatency, 10_000),
+    ];
+
+    /// Its name in tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Recorded => "recorded",
+            Self::InForce => "in-force",
+            Self::Default => "default",
+            Self::Grid => "grid",
+            Self::OracleDensity => "oracle-density",
+            Self::OracleBalanced => "oracle-balanced",
+            Self::OracleLatency => "oracle-latency",
+        }
+    }
+
+    /// The inverse of [`Kind::as_str`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+    }
+
+    /// Whether a row of it has parameters.
+    pub fn has_knobs(self) -> bool {
+        matches!(self, Self::InForce | Self::Default | Self::Grid)
+    }
+
+    /// The bound for a weight of latency in thousandths, if there is one.
+    pub fn oracle(weight_milli: u64) -> Option<Self> {
+        let mut all = Self::ORACLES.into_iter();
+        all.find(|(_, of)| *of == weight_milli)
+            .map(|(kind, _)| kind)
+    }
+}
+
+/// Ways in which windows grow and shrink.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Shape {
+    /// The default since 6.11: grow by two, shrink by two.
+    Halving,
+    /// The default before: grow by two, shrink to zero.
+    Dropping,
+    /// A window of one length, from the first short halt on.
+    Fixed,
+    /// The whole ceiling after a short halt, nothing after a long one.
+    Toggle,
+}
+
+impl Shape {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Halving, Self::Dropping, Self::Fixed, Self::Toggle];
+
+    /// With a ceiling.
+    pub fn with(self, ceiling_ns: u32) -> Knobs {
+        let growing = |shrink| Knobs {
+            halt_poll_ns: ceiling_ns,
+            grow: 2,
+            grow_start: crate::kvm::knobs::GROW_START,
+            shrink,
+        };
+        match self {
+            Self::Halving => growing(2),
+            Self::Dropping => growing(0),
+            Self::Fixed => fixed(ceiling_ns),
+            Self::Toggle => toggle(ceiling_ns, &growing(0)),
+        }
+    }
+
+    /// The shape of a setting of the grid; `None` of off, which has all of them.
+    pub fn of(knobs: &Knobs) -> Option<Self> {
+        let mut all = Self::ALL.into_iter();
+        all.find(|shape| knobs.halt_poll_ns > 0 && shape.with(knobs.halt_poll_ns) == *knobs)
+    }
+}
+
+/// No polling.
+pub const OFF: Knobs = Knobs {
+    halt_poll_ns: 0,
+    grow: 2,
+    grow_start: crate::kvm::knobs::GROW_START,
+    shrink: 2,
+};
+
+/// The settings of [`GRID`], in their order: off, then ceiling by ceiling, shape by shape. A kernel that lacks a
+/// parameter is played as it does without.
+pub fn settings() -> Vec<Knobs> {
+    let ceilings = CEILINGS_NS.into_iter();
+    let with = ceilings.flat_map(|ns| Shape::ALL.map(|shape| shape.with(ns)));
+    std::iter::once(OFF).chain(with).collect()
+}

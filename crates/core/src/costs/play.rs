@@ -1,0 +1,296 @@
+//! From the halts of a capture to the figures of each VM, setting and half.
+
+use std::collections::BTreeMap;
+
+use super::figures::{EVERY, Figures, Sums};
+use super::grid::{self, Kind};
+use crate::ids::VmIndex;
+use crate::kvm::Knobs;
+use crate::policy::{Spec, SpecError, Start};
+use crate::replay::Cost;
+use crate::replay::run::Run;
+use crate::tune::crew::Crew;
+use crate::tune::material::{Material, Seated};
+use crate::tune::stage::{self, CeilingsOf, Entry, Player};
+
+/// What came of a VM's halts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VmCosts {
+    /// Which; `None` of halts whose VM is not known.
+    pub vm: Option<VmIndex>,
+    /// vCPUs that halted.
+    pub vcpus: u32,
+    /// A ceiling of its own, which no module parameter reaches.
+    pub own_ceiling_ns: Option<u32>,
+    /// Setting by setting.
+    pub lines: Vec<Line>,
+}
+
+impl VmCosts {
+    /// Adds what came of other halts of the same VM, under the same settings.
+    pub fn add(&mut self, other: Self) {
+        self.vcpus = self.vcpus.max(other.vcpus);
+        self.own_ceiling_ns = self.own_ceiling_ns.or(other.own_ceiling_ns);
+        for line in other.lines {
+            let is_it = |own: &&mut Line| (own.kind, own.knobs) == (line.kind, line.knobs);
+            match self.lines.iter_mut().find(is_it) {
+                Some(own) => {
+                    for (own, more) in own.halves.iter_mut().zip(&line.halves) {
+                        own.add(more);
+                    }
+                }
+                None => self.lines.push(line),
+            }
+        }
+    }
+}
+
+/// One setting.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// What of.
+    pub kind: Kind,
+    /// The parameters, of those kinds that have them.
+    pub knobs: Option<Knobs>,
+    /// The figures of the half that fits and of the one that validates.
+    pub halves: [Figures; 2],
+}
+
+/// A setting of the table, with those of its entries that stand for each start.
+struct Wanted {
+    kind: Kind,
+    knobs: Knobs,
+    zero: usize,
+    /// From the ceiling, where the setting does what the one in force does.
+    ceiling: Option<usize>,
+}
+
+/// Plays the grid, what is in force, the default and the bounds; recorded figures are there if
+/// [`crate::tune::Gather::with_recorded`] has kept them. Fails where a policy cannot be built.
+pub fn costs(
+    material: &Material,
+    switch_cpu_ns: u64,
+    crew: &impl Crew,
+) -> Result<Vec<VmCosts>, SpecError> {
+    let (entries, wanted) = entries(material);
+    let oracle: Spec = "clairvoyant".parse()?;
+    let pieces = crew.each("evaluating settings", material.seats.len(), |at| {
+        let seated = &material.seats[at];
+        let mut of_seat = vec![recorded(material, seated)];
+        of_seat.extend(played(material, seated, &entries));
+        for (_, latency_weight_milli) in Kind::ORACLES {
+            let cost = Cost {
+                switch_cpu_ns,
+                latency_weight_milli,
+                ..Cost::FREE
+            };
+            of_seat.push(bound(material, seated, &oracle, cost)?);
+        }
+        Ok(of_seat)
+    });
+    let mut vms = BTreeMap::<Option<VmIndex>, OfVm>::new();
+    for (seated, piece) in material.seats.iter().zip(pieces) {
+        let piece: Vec<[Figures; 2]> = piece?;
+        vms.entry(seated.seat.vm).or_default().add(seated, &piece);
+    }
+    let sums: Vec<&OfVm> = vms.values().collect();
+    let from_ceiling = is_nearer_from_ceiling(material, &wanted, &sums);
+    let of_vm = |(vm, of): (Option<VmIndex>, OfVm)| VmCosts {
+        vm,
+        vcpus: of.vcpus,
+        own_ceiling_ns: of.own_ceiling_ns,
+        lines: lines(&wanted, &of.sums, from_ceiling),
+    };
+    Ok(vms.into_iter().map(of_vm).collect())
+}
+
+/// What came of a VM's vCPUs: recorded, entry by entry, bound by bound.
+#[derive(Debug, Default)]
+struct OfVm {
+    vcpus: u32,
+    own_ceiling_ns: Option<u32>,
+    sums: Vec<[Figures; 2]>,
+}
+
+impl OfVm {
+    fn add(&mut self, seated: &Seated, of_seat: &[[Figures; 2]]) {
+        self.vcpus += 1;
+        self.own_ceiling_ns = self.own_ceiling_ns.or(seated.own_ceiling_ns);
+        self.sums.resize_with(of_seat.len(), Default::default);
+        for (sums, halves) in self.sums.iter_mut().zip(of_seat) {
+            for (sum, half) in sums.iter_mut().zip(halves) {
+                sum.add(half);
+            }
+        }
+    }
+}
+
+/// All that is replayed as KVM's rule: the setting in force from both starts, then the others; and what of it is
+/// in the table.
+fn entries(material: &Material) -> (Vec<Entry>, Vec<Wanted>) {
+    let in_force = Entry {
+        ceilings: CeilingsOf::Recorded,
+        ..Entry::new(material.terms.in_force)
+    };
+    let named = [
+        (Kind::InForce, in_force),
+        (Kind::Default, Entry::new(material.terms.default_knobs())),
+    ];
+    let grid = grid::settings().into_iter();
+    let grid = grid.map(|knobs| (Kind::Grid, Entry::new(knobs)));
+    let (mut entries, mut wanted) = (Vec::new(), Vec::new());
+    for (kind, entry) in named.into_iter().chain(grid) {
+        let zero = entries.len();
+        entries.push(entry);
+        let is_same = entry.does_the_same(&in_force, material);
+        if is_same {
+            entries.push(Entry {
+                start: Start::Ceiling,
+                ..entry
+            });
+        }
+        wanted.push(Wanted {
+            kind,
+            knobs: entry.knobs,
+            zero,
+            ceiling: is_same.then_some(zero + 1),
+        });
+    }
+    (entries, wanted)
+}
+
+/// Whether as many halts as recorded sleep under the setting in force from its ceiling, rather than from no window.
+fn is_nearer_from_ceiling(material: &Material, wanted: &[Wanted], vms: &[&OfVm]) -> bool {
+    let recorded = material.seats.iter().map(|seated| seated.recorded.blocks);
+    let recorded: u64 = recorded.sum();
+    let Some((zero, ceiling)) = wanted.first().and_then(|it| Some((it.zero, it.ceiling?))) else {
+        return false;
+    };
+    let mut sleeps = [0_u64; 2];
+    for of_vm in vms {
+        for (sleeps, at) in sleeps.iter_mut().zip([zero, ceiling]) {
+            // What was recorded stands before what is replayed.
+            let halves = of_vm.sums[at + 1].iter();
+            *sleeps += halves.map(|half| half.sums.sleeps).sum::<u64>();
+        }
+    }
+    sleeps[1].abs_diff(recorded) < sleeps[0].abs_diff(recorded)
+}
+
+/// The rows of a VM out of its sums: recorded, entry by entry, bound by bound.
+fn lines(wanted: &[Wanted], sums: &[[Figures; 2]], from_ceiling: bool) -> Vec<Line> {
+    let line = |kind, knobs, at: usize| Line {
+        kind,
+        knobs,
+        halves: sums[at].clone(),
+    };
+    let mut lines = Vec::new();
+    if sums[0].iter().any(|half| half.sums.halts > 0) {
+        lines.push(line(Kind::Recorded, None, 0));
+    }
+    lines.extend(wanted.iter().map(|it| {
+        let at = it.ceiling.filter(|_| from_ceiling).unwrap_or(it.zero);
+        line(it.kind, Some(it.knobs), at + 1)
+    }));
+    let first = sums.len() - Kind::ORACLES.len();
+    let bounds = Kind::ORACLES.iter().enumerate();
+    lines.extend(bounds.map(|(n, (kind, _))| line(*kind, None, first + n)));
+    lines
+}
+
+/// The figures of a vCPU under every entry. A histogram takes every [`EVERY`]-th halt: what a tally has more after
+/// that halt than before.
+fn played(material: &Material, seated: &Seated, entries: &[Entry]) -> Vec<[Figures; 2]> {
+    let mut all: Vec<[Figures; 2]> = vec![Default::default(); entries.len()];
+    let mut player = Player::new(&material.terms, seated, entries);
+    let (fit, _) = material.halves(seated);
+    let ends = [fit.len(), seated.samples.len()];
+    let mut from = 0;
+    let mut last = player.tallies();
+    for (half, end) in ends.into_iter().enumerate() {
+        while from < end {
+            // The last of each stretch is the one that the histogram takes.
+            let next = from / EVERY * EVERY + EVERY - 1;
+            if from < next {
+                player.go(seated, &seated.table, from, next.min(end));
+            }
+            if next < end {
+                let before = player.tallies();
+                player.go(seated, &seated.table, next, next + 1);
+                let after = player.tallies();
+                for ((all, before), after) in all.iter_mut().zip(before).zip(after) {
+                    (all[half].latency).record(after.latency_ns - before.latency_ns);
+                }
+            }
+            from = (next + 1).min(end);
+        }
+        let now = player.tallies();
+        for ((all, last), now) in all.iter_mut().zip(&last).zip(&now) {
+            all[half].sums = Sums::of(now).since(&Sums::of(last));
+        }
+        last = now;
+    }
+    all
+}
+
+/// The least that a vCPU's halts can cost.
+fn bound(
+    material: &Material,
+    seated: &Seated,
+    oracle: &Spec,
+    cost: Cost,
+) -> Result<[Figures; 2], SpecError> {
+    let in_force = Entry {
+        ceilings: CeilingsOf::Recorded,
+        ..Entry::new(material.terms.in_force)
+    };
+    let break_even_ns = cost.break_even_ns(seated.table.median(0));
+    let setting = stage::setting(&material.terms, seated, &in_force, break_even_ns);
+    let mut run = Run::new(oracle.build(&setting)?);
+    let frame = stage::frame(seated, cost);
+    let (fit, _) = material.halves(seated);
+    let mut halves: [Figures; 2] = Default::default();
+    for (number, sample) in seated.samples.iter().enumerate() {
+        if number == fit.len() {
+            halves[0].sums = of_run(&mut run);
+        }
+        let before_ns = run.outcome().latency_ns;
+        run.step(sample, &frame);
+        if number % EVERY == EVERY - 1 {
+            let latency_ns = run.outcome().latency_ns - before_ns;
+            halves[usize::from(number >= fit.len())]
+                .latency
+                .record(latency_ns);
+        }
+    }
+    let last = usize::from(seated.samples.len() > fit.len());
+    halves[last].sums = of_run(&mut run);
+    Ok(halves)
+}
+
+fn of_run(run: &mut Run) -> Sums {
+    let outcome = run.take();
+    Sums::of(&crate::replay::grid::Tally::of(&outcome))
+}
+
+/// What was recorded of a vCPU's halts, where that was kept.
+fn recorded(material: &Material, seated: &Seated) -> [Figures; 2] {
+    let (fit, _) = material.halves(seated);
+    let mut halves: [Figures; 2] = Default::default();
+    let halts = seated.samples.iter().zip(&seated.polls);
+    for (number, (sample, poll)) in halts.enumerate() {
+        let figures = &mut halves[usize::from(number >= fit.len())];
+        figures.sums.add(&Sums {
+            halts: 1,
+            sleeps: u64::from(poll.waited()),
+            failed_polls: u64::from(poll.waited() && poll.poll_ns() > 0),
+            poll_ns: poll.poll_ns(),
+            latency_ns: sample.latency_ns,
+            halt_ns: sample.halt_ns,
+        });
+        if number % EVERY == EVERY - 1 {
+            figures.latency.record(sample.latency_ns);
+        }
+    }
+    halves
+}

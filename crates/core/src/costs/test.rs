@@ -1,0 +1,209 @@
+//! Laws of costs tables.
+
+use super::figures::Sums;
+use super::grid::{OFF, Shape, settings};
+use super::*;
+use crate::event::Halt;
+use crate::kvm::{Arch, Knobs, Version};
+use crate::replay::Cost;
+use crate::replay::session::Survey;
+use crate::tune::material::Seated;
+use crate::tune::search::{self, Aim, Found};
+use crate::tune::stage::{self, Entry, Part};
+use crate::tune::test::{AIM, COST, load, terms};
+use crate::tune::{Alone, Gather, Keep, Material};
+
+/// When a recording of [`vm`] ends.
+const END_NS: u64 = 200_000_000;
+
+/// Halts of a VM from 1 ms to [`END_NS`], whose wake-ups all take as long, so that one capture says the same of them as
+/// another.
+fn vm(vm: u32, spec: &str, seed: u64) -> Vec<Halt> {
+    let mut halts = load(vm, spec, 8_000, seed);
+    let mut now_ns = 1_000_000;
+    for halt in &mut halts {
+        let gap_ns = halt.halt_ns - halt.wake_latency_ns.unwrap();
+        halt.start_ns = now_ns;
+        halt.wake_latency_ns = Some(20_000);
+        halt.halt_ns = gap_ns + 20_000;
+        now_ns = halt.end_ns() + 5_000;
+    }
+    halts.retain(|halt| halt.end_ns() < END_NS - 500_000);
+    let last = Halt {
+        start_ns: END_NS - 400_000,
+        halt_ns: 400_000,
+        ..halts[0].clone()
+    };
+    halts.push(last);
+    halts
+}
+
+fn gathered(in_force: Option<Knobs>, halts: &[Halt]) -> Material {
+    let (mut survey, mut gather) = (Survey::default(), Gather::new(Keep::ALL).with_recorded());
+    for halt in halts {
+        survey.halt(halt);
+        gather.halt(halt);
+    }
+    let terms = terms("6.12");
+    let in_force = in_force.unwrap_or(terms.in_force);
+    let terms = crate::tune::Terms { in_force, ..terms };
+    gather.finish(terms, survey).unwrap()
+}
+
+fn of(material: &Material) -> Vec<VmCosts> {
+    costs(material, COST.switch_cpu_ns, &Alone).unwrap()
+}
+
+fn line<'a>(vm: &'a VmCosts, kind: Kind, knobs: Option<Knobs>) -> &'a [Figures; 2] {
+    let found = |line: &&super::play::Line| line.kind == kind && line.knobs == knobs;
+    &vm.lines.iter().find(found).unwrap().halves
+}
+
+#[test]
+fn the_grid_of_this_name_is_this_one() {
+    let all = settings();
+    assert_eq!((GRID, all.len(), all[0]), ("kvm-1", 65, OFF));
+    for (at, knobs) in all.iter().enumerate() {
+        assert!(!all[..at].contains(knobs), "{knobs:?} comes twice");
+        let shape = Shape::of(knobs).map(|shape| shape.with(knobs.halt_poll_ns));
+        assert_eq!(shape.unwrap_or(OFF), *knobs);
+    }
+    let sum: u64 = all.iter().map(|it| u64::from(it.halt_poll_ns)).sum();
+    let starts: u64 = all.iter().map(|it| u64::from(it.grow_start)).sum();
+    let rest: u32 = all.iter().map(|it| 10 * it.grow + it.shrink).sum();
+    assert_eq!(
+        (sum, starts, rest),
+        (14_560_000, 7_610_000, 1_190),
+        "a changed grid has another name"
+    );
+    for kind in Kind::ALL {
+        assert_eq!(Kind::from_name(kind.as_str()), Some(kind));
+    }
+}
+
+/// A setting's figures are those that `tune` has of it, half by half.
+#[test]
+fn the_figures_are_those_of_tune() {
+    let halts = [vm(0, "bimodal:0.7:20us:150us", 5), vm(1, "exp:60us", 6)].concat();
+    let material = gathered(
+        Some(Knobs::defaults(Version::new(6, 12), Arch::X86)),
+        &halts,
+    );
+    let entries: Vec<Entry> = settings().into_iter().map(Entry::new).collect();
+    let seats: Vec<&Seated> = material.seats.iter().collect();
+    let played = stage::play(&material, &seats, &entries, Part::Whole, "", &Alone);
+    let vms = of(&material);
+    assert_eq!(vms.len(), 2);
+    for (knobs, parts) in settings().into_iter().zip(played) {
+        let mut halves = [Sums::default(); 2];
+        for vm in &vms {
+            for (sum, half) in halves.iter_mut().zip(line(vm, Kind::Grid, Some(knobs))) {
+                sum.add(&half.sums);
+                let sampled = half.latency.count();
+                assert!(sampled.abs_diff(half.sums.halts / 17) <= 1, "{sampled}");
+            }
+        }
+        let judged = crate::tune::Sums::total(&parts[1..]);
+        for (half, tuned) in halves.iter().zip([parts[0], judged]) {
+            let found = (
+                half.halts,
+                half.sleeps,
+                half.poll_ns,
+                half.latency_ns,
+                half.halt_ns,
+            );
+            let wanted = (
+                tuned.halts,
+                tuned.blocks,
+                tuned.poll_ns,
+                tuned.latency_ns,
+                tuned.halt_ns,
+            );
+            assert_eq!(found, wanted, "{knobs:?}");
+            assert!(half.failed_polls <= half.sleeps);
+        }
+    }
+}
+
+/// The cheapest setting by sums of the costs of single captures is the one that `tune` takes, of the same settings,
+/// where these captures are one: of other VMs, over the same time.
+#[test]
+fn the_best_by_sums_is_the_best_of_all_halts_together() {
+    for seed in 0..3 {
+        let captures = [
+            vm(0, "bimodal:0.8:15us:90us", seed),
+            vm(1, "exp:45us", seed + 7),
+            vm(2, "fixed:70us", seed + 9),
+        ];
+        for weight in [0, 1_000, 10_000] {
+            let cost = Cost {
+                latency_weight_milli: weight,
+                ..COST
+            };
+            let apart: Vec<VmCosts> = (captures.iter())
+                .flat_map(|halts| of(&gathered(None, halts)))
+                .collect();
+            let sum = |knobs: &Knobs| -> u128 {
+                let each = apart.iter().map(|vm| line(vm, Kind::Grid, Some(*knobs)));
+                each.map(|halves| halves[0].sums.milli(&cost)).sum()
+            };
+            let best = settings().into_iter().min_by_key(sum).unwrap();
+            let together = gathered(None, &captures.concat());
+            let entries: Vec<Entry> = settings().into_iter().map(Entry::new).collect();
+            let seats: Vec<&Seated> = together.seats.iter().collect();
+            let played = stage::play(&together, &seats, &entries, Part::Fit, "", &Alone);
+            let found: Vec<Found> = (settings().into_iter().zip(played))
+                .map(|(knobs, parts)| Found {
+                    knobs,
+                    fit: parts[0],
+                })
+                .collect();
+            let in_force = &together.terms.in_force;
+            let aim = Aim { cost, ..AIM };
+            let tuned = search::best(&found, &aim, (&together, in_force), 1)[0];
+            assert_eq!(tuned.fit.milli(&cost), sum(&best), "{best:?} {tuned:?}");
+        }
+    }
+}
+
+/// Halts and recorded figures of a capture that was cut into two add up to those of the whole.
+#[test]
+fn what_was_recorded_adds_up_over_a_cut() {
+    let halts = vm(0, "exp:60us", 3);
+    let recorded = |halts: &[Halt]| {
+        let vms = of(&gathered(None, halts));
+        let mut sum = Sums::default();
+        for half in line(&vms[0], Kind::Recorded, None) {
+            sum.add(&half.sums);
+        }
+        sum
+    };
+    let whole = recorded(&halts);
+    assert_eq!(whole.halts, halts.len() as u64);
+    assert_eq!(whole.sleeps, whole.halts, "nobody polled");
+    for at in [500, 1_000, halts.len() / 2] {
+        let mut parts = recorded(&halts[..at]);
+        parts.add(&recorded(&halts[at..]));
+        assert_eq!(parts, whole);
+    }
+}
+
+/// No setting costs less than the bound for the same goal.
+#[test]
+fn nothing_beats_the_bounds() {
+    let material = gathered(None, &vm(0, "bimodal:0.6:25us:300us", 4));
+    let vms = of(&material);
+    for (kind, latency_weight_milli) in Kind::ORACLES {
+        let cost = Cost {
+            latency_weight_milli,
+            ..COST
+        };
+        let bound = line(&vms[0], kind, None);
+        for it in vms[0].lines.iter().filter(|line| line.knobs.is_some()) {
+            for (half, bound) in it.halves.iter().zip(bound) {
+                assert_eq!(half.sums.halts, bound.sums.halts);
+                assert!(bound.sums.milli(&cost) <= half.sums.milli(&cost), "{it:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! The sums of a cohort in a unit, setting by setting and half by half. What a sleep costs differs from host to host,
+//! and what latency is worth from VM to VM, so costs are summed up beside what they are made of.
+
+use crate::account::seen::Fold;
+use crate::costs::figures::Sums;
+use crate::costs::{Half, Kind, grid};
+use crate::kvm::Knobs;
+use crate::replay::Cost;
+
+/// The place of what was recorded.
+pub const RECORDED: usize = 0;
+/// The place of the setting in force.
+pub const IN_FORCE: usize = 1;
+/// The place of the kernel's default.
+pub const DEFAULT: usize = 2;
+/// The place of the bound for each VM's own goal.
+pub const BOUND: usize = 3;
+/// How many places stand before those of the grid.
+const NAMED: usize = 4;
+
+/// Which place each row has.
+#[derive(Debug, Clone)]
+pub struct Places {
+    grid: Vec<Knobs>,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self {
+            grid: grid::settings(),
+        }
+    }
+}
+
+impl Places {
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        NAMED + self.grid.len()
+    }
+
+    /// The place of a row; `guess` is where it may be. `None` of a setting that the grid does not have.
+    #[inline]
+    pub fn of(&self, kind: Kind, knobs: Option<&Knobs>, guess: usize) -> Option<usize> {
+        match kind {
+            Kind::Recorded => return Some(RECORDED),
+            Kind::InForce => return Some(IN_FORCE),
+            Kind::Default => return Some(DEFAULT),
+            Kind::OracleDensity | Kind::OracleBalanced | Kind::OracleLatency => return Some(BOUND),
+            Kind::Grid => {}
+        }
+        let knobs = knobs?;
+        let is_it = |place: usize| {
+            let at = place.checked_sub(NAMED)?;
+            (self.grid.get(at) == Some(knobs)).then_some(place)
+        };
+        let find = || self.grid.iter().position(|it| it == knobs);
+        is_it(guess)
+            .or_else(|| is_it(guess.max(NAMED - 1) + 1))
+            .or_else(|| find().map(|at| at + NAMED))
+    }
+
+    /// Settings of the grid with their places.
+    pub fn settings(&self) -> impl Iterator<Item = (usize, &Knobs)> {
+        let grid = self.grid.iter().enumerate();
+        grid.map(|(at, knobs)| (at + NAMED, knobs))
+    }
+
+    /// The setting at a place.
+    pub fn knobs(&self, place: usize) -> Option<Knobs> {
+        self.grid.get(place.checked_sub(NAMED)?).copied()
+    }
+
+    /// The place of a setting of the grid.
+    pub fn place(&self, knobs: &Knobs) -> Option<usize> {
+        self.of(Kind::Grid, Some(knobs), 0)
+    }
+}
+
+/// What things cost for a VM on a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    /// CPU time of one sleep and wake-up on that host, in nanoseconds.
+    pub switch_cpu_ns: u64,
+    /// What latency is worth to that VM, in thousandths of CPU.
+    pub weight_milli: u64,
+}
+
+/// Sums with their cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Costed {
+    /// Halts.
+    pub halts: u64,
+    /// Halts that slept.
+    pub sleeps: u64,
+    /// Time polled, in nanoseconds.
+    pub poll_ns: u64,
+    /// Wake-up latency in all, in nanoseconds.
+    pub latency_ns: u64,
+    /// CPU time of polling and switching, in nanoseconds.
+    pub cpu_ns: u64,
+    /// What they cost, in thousandths of a nanosecond of CPU.
+    pub milli: u128,
+}
+
+impl Costed {
+    /// With their cost.
+    #[inline]
+    pub fn of(sums: &Sums, terms: Terms) -> Self {
+        let cost = Cost {
+            switch_cpu_ns: terms.switch_cpu_ns,
+            latency_weight_milli: terms.weight_milli,
+            ..Cost::FREE
+        };
+        Self {
+            halts: sums.halts,
+            sleeps: sums.sleeps,
+            poll_ns: sums.poll_ns,
+            latency_ns: sums.latency_ns,
+            cpu_ns: sums.cpu_ns(terms.switch_cpu_ns),
+            milli: sums.milli(&cost),
+        }
+    }
+
+    /// What a halt costs on average, in nanoseconds of CPU.
+    pub fn per_halt_ns(&self) -> f64 {
+        self.milli as f64 / 1e3 / self.halts.max(1) as f64
+    }
+
+    /// Mean wake-up latency, in nanoseconds.
+    pub fn latency_mean_ns(&self) -> f64 {
+        self.latency_ns as f64 / self.halts.max(1) as f64
+    }
+
+    /// By how much less this costs than `other`, as a share of it; negative if it costs more.
+    pub fn gain_on(&self, other: &Self) -> f64 {
+        if other.milli == 0 {
+            return 0.0;
+        }
+        1.0 - self.milli as f64 / other.milli as f64
+    }
+}
+
+impl Fold for Costed {
+    #[inline]
+    fn fold(&mut self, other: &Self) {
+        self.halts = self.halts.saturating_add(other.halts);
+        self.sleeps = self.sleeps.saturating_add(other.sleeps);
+        self.poll_ns = self.poll_ns.saturating_add(other.poll_ns);
+        self.latency_ns = self.latency_ns.saturating_add(other.latency_ns);
+        self.cpu_ns = self.cpu_ns.saturating_add(other.cpu_ns);
+        self.milli = self.milli.saturating_add(other.milli);
+    }
+}
+
+/// All places, half by half.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cell(Box<[[Costed; 2]]>);
+
+impl Cell {
+    /// Empty.
+    pub fn new(places: &Places) -> Self {
+        Self(vec![[Costed::default(); 2]; places.count()].into())
+    }
+
+    /// Adds to a place.
+    #[inline]
+    pub fn add(&mut self, place: usize, half: Half, costed: &Costed) {
+        self.0[place][half as usize].fold(costed);
+    }
+
+    /// Adds another.
+    pub fn fold(&mut self, other: &Self) {
+        for (own, more) in self.0.iter_mut().zip(&other.0) {
+            own[0].fold(&more[0]);
+            own[1].fold(&more[1]);
+        }
+    }
+
+    /// A place on the half that fits.
+    pub fn fit(&self, place: usize) -> &Costed {
+        &self.0[place][0]
+    }
+
+    /// A place on the half that validates.
+    pub fn judged(&self, place: usize) -> &Costed {
+        &self.0[place][1]
+    }
+}

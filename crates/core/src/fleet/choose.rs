@@ -1,0 +1,103 @@
+//! The best setting by sums, and how sure a difference is.
+
+use super::cell::{Cell, Costed, Places};
+use crate::account::seen::Fold;
+use crate::diff::jackknife::{Estimate, Jackknife};
+use crate::diff::student;
+use crate::kvm::Knobs;
+use crate::tune::candidates::Candidate;
+use crate::tune::interval::Interval;
+
+/// A setting that gains less is not worth a change, as in [`crate::tune::advice`].
+pub const LEAST_GAIN: f64 = 0.02;
+
+/// The setting of the grid that costs least on the half that fits; of equal ones, the lowest.
+pub fn best(cell: &Cell, places: &Places) -> Option<(usize, Knobs)> {
+    let settings = places
+        .settings()
+        .filter(|(place, _)| cell.fit(*place).halts > 0);
+    let least = settings.min_by_key(|(place, knobs)| (cell.fit(*place).milli, knobs.key()));
+    least.map(|(place, knobs)| (place, *knobs))
+}
+
+/// Two settings on the same halts of a unit, on the half that validates.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Pair {
+    /// The setting.
+    pub own: Costed,
+    /// What it is compared with.
+    pub other: Costed,
+    /// How long the halves are, in nanoseconds.
+    pub span_ns: u64,
+}
+
+impl Fold for Pair {
+    fn fold(&mut self, other: &Self) {
+        self.own.fold(&other.own);
+        self.other.fold(&other.other);
+        self.span_ns = self.span_ns.saturating_add(other.span_ns);
+    }
+}
+
+impl Pair {
+    /// By how much less the setting costs, as a share.
+    pub fn gain(&self) -> Option<f64> {
+        (self.other.milli > 0).then(|| self.own.gain_on(&self.other))
+    }
+
+    /// How many CPUs it saves on a host, on average over the time.
+    pub fn cpus_saved(&self) -> Option<f64> {
+        let saved = self.other.cpu_ns as f64 - self.own.cpu_ns as f64;
+        (self.span_ns > 0).then(|| saved / self.span_ns as f64)
+    }
+}
+
+/// The interval of a figure over units that holds the true one in 95 of 100 fleets like this; without ends where there
+/// are too few units.
+pub fn interval(units: Vec<Pair>, figure: impl Fn(&Pair) -> Option<f64>) -> Interval {
+    let jackknife = Jackknife::new(units);
+    let estimate = jackknife.estimate(figure);
+    let value = estimate.map_or(0.0, |estimate| estimate.value);
+    let Some(estimate) = estimate.filter(Estimate::is_sure) else {
+        return Interval {
+            value,
+            low: f64::NEG_INFINITY,
+            high: f64::INFINITY,
+        };
+    };
+    let reach = student::quantile(0.05, estimate.worth - 1.0) * estimate.variance.sqrt();
+    Interval {
+        value,
+        low: value - reach,
+        high: value + reach,
+    }
+}
+
+/// What is to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Set it: it costs less, and not by chance.
+    Set,
+    /// Leave what is in force: the gain is below [`LEAST_GAIN`].
+    Leave,
+    /// The interval of the gain contains zero.
+    Uncertain,
+    /// There are too few units for an interval.
+    FewUnits,
+}
+
+impl Verdict {
+    /// By the gain on the half that validates.
+    pub fn of(gain: &Interval) -> Self {
+        if gain.value < LEAST_GAIN {
+            Self::Leave
+        } else if !gain.is_known() {
+            Self::FewUnits
+        } else if gain.low <= 0.0 {
+            Self::Uncertain
+        } else {
+            Self::Set
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! By what VMs are put together: what is known of their hosts, and of themselves.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::costs::table::{Host, VmOf};
+
+/// What VMs of a cohort have in common.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum By {
+    /// The kernel whose algorithm was replayed.
+    Kernel,
+    /// The CPU's name.
+    Cpu,
+    /// The architecture.
+    Arch,
+    /// The host.
+    Host,
+    /// The VMM.
+    Vmm,
+    /// The class that the operator has given.
+    Class,
+    /// The VM's goal.
+    Goal,
+    /// The value of a label of the host.
+    Label(String),
+}
+
+/// A text that names nothing to put VMs together by.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("it is none of kernel, cpu, arch, host, vmm, class, goal and label:KEY")]
+pub struct UnknownBy;
+
+impl FromStr for By {
+    type Err = UnknownBy;
+
+    fn from_str(text: &str) -> Result<Self, UnknownBy> {
+        Ok(match text {
+            "kernel" => Self::Kernel,
+            "cpu" => Self::Cpu,
+            "arch" => Self::Arch,
+            "host" => Self::Host,
+            "vmm" => Self::Vmm,
+            "class" => Self::Class,
+            "goal" => Self::Goal,
+            _ => match text.strip_prefix("label:") {
+                Some(key) if !key.is_empty() => Self::Label(key.to_owned()),
+                _ => return Err(UnknownBy),
+            },
+        })
+    }
+}
+
+impl fmt::Display for By {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Kernel => "kernel",
+            Self::Cpu => "cpu",
+            Self::Arch => "arch",
+            Self::Host => "host",
+            Self::Vmm => "vmm",
+            Self::Class => "class",
+            Self::Goal => "goal",
+            Self::Label(key) => return write!(f, "label:{key}"),
+        })
+    }
+}
+
+/// What the VMs of a cohort have in common, in the order asked for; `None` where it is not known.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub struct Cohort(pub Vec<Option<String>>);
+
+impl Cohort {
+    /// Of a VM.
+    pub fn of(by: &[By], host: &Host, vm: &VmOf) -> Self {
+        let one = |by: &By| match by {
+            By::Kernel => Some(host.kernel.clone()),
+            By::Cpu => host.cpu_model.clone(),
+            By::Arch => Some(host.arch.clone()),
+            By::Host => Some(host.name.clone()),
+            By::Vmm => vm.vmm.clone(),
+            By::Class => vm.class.clone(),
+            By::Goal => vm.goal.clone(),
+            By::Label(key) => host.labels.get(key).cloned(),
+        };
+        Self(by.iter().map(one).collect())
+    }
+
+    /// Its name: the values with a blank and a slash between them; `all` where nothing was asked for.
+    pub fn name(&self) -> String {
+        let values = self.0.iter();
+        let values = values.map(|value| value.as_deref().unwrap_or("(none)"));
+        let name = values.collect::<Vec<_>>().join(" / ");
+        if name.is_empty() {
+            "all".to_owned()
+        } else {
+            name
+        }
+    }
+}
+
+/// What latency is worth to a VM by its goal, in thousandths of CPU.
+pub fn weight_milli(goal: Option<&str>, of_all: u64) -> u64 {
+    match goal {
+        Some("density") => 0,
+        Some("balanced") => 1_000,
+        Some("latency") => 10_000,
+        _ => of_all,
+    }
+}

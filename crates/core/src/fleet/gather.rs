@@ -1,0 +1,348 @@
+//! Tables added up, in any order and to the unit.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::cell::{Cell, Costed, Places, Terms};
+use super::cohort::{By, Cohort, weight_milli};
+use crate::costs::figures::Sums;
+use crate::costs::table::{Host, VmOf};
+use crate::costs::{Half, Kind};
+use crate::kvm::Knobs;
+
+/// From so many hosts on, they are the units of the jackknife.
+pub const ENOUGH_HOSTS: usize = 8;
+
+/// Of fewer hosts single captures are, up to so many; then days.
+const MOST_CAPTURES: usize = 256;
+
+/// What is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Asked {
+    /// By what VMs are put together.
+    pub by: Vec<By>,
+    /// What latency is worth to VMs without a goal of their own, in thousandths of CPU.
+    pub weight_milli: u64,
+}
+
+/// A capture: its host, and when it was.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CaptureOf {
+    /// The host's name.
+    pub host: String,
+    /// The day; empty where it is not known.
+    pub date: String,
+    /// From when, in nanoseconds since 1970.
+    pub start_unix_ns: u64,
+    /// To when.
+    pub end_unix_ns: u64,
+}
+
+/// A file's sums.
+#[derive(Debug, Clone)]
+pub struct Part {
+    asked: Asked,
+    places: Places,
+    captures: BTreeMap<CaptureOf, OfCapture>,
+    /// Settings that the grid does not have.
+    pub unknown: u64,
+    /// Rows.
+    pub rows: u64,
+}
+
+#[derive(Debug, Clone, Default)]
+struct OfCapture {
+    vms: BTreeSet<String>,
+    cohorts: BTreeMap<Cohort, Cell>,
+}
+
+/// Whose rows follow.
+#[derive(Debug)]
+pub struct Run<'a> {
+    cell: &'a mut Cell,
+    places: &'a Places,
+    terms: Terms,
+    unknown: &'a mut u64,
+    rows: &'a mut u64,
+    last: usize,
+}
+
+impl Part {
+    /// Before the first row.
+    pub fn new(asked: &Asked) -> Self {
+        Self {
+            asked: asked.clone(),
+            places: Places::default(),
+            captures: BTreeMap::new(),
+            unknown: 0,
+            rows: 0,
+        }
+    }
+
+    /// Rows of a VM follow.
+    pub fn run(&mut self, host: &Host, vm: &VmOf) -> Run<'_> {
+        let capture = CaptureOf {
+            host: host.name.clone(),
+            date: host.date.clone().unwrap_or_default(),
+            start_unix_ns: host.start_unix_ns,
+            end_unix_ns: host.end_unix_ns.max(host.start_unix_ns),
+        };
+        let of = self.captures.entry(capture).or_default();
+        of.vms.insert(vm.key().to_owned());
+        let cohort = Cohort::of(&self.asked.by, host, vm);
+        let cell = of.cohorts.entry(cohort);
+        Run {
+            cell: cell.or_insert_with(|| Cell::new(&self.places)),
+            places: &self.places,
+            terms: Terms {
+                switch_cpu_ns: host.switch_cpu_ns,
+                weight_milli: weight_milli(vm.goal.as_deref(), self.asked.weight_milli),
+            },
+            unknown: &mut self.unknown,
+            rows: &mut self.rows,
+            last: 0,
+        }
+    }
+}
+
+impl Run<'_> {
+    /// Adds a row.
+    #[inline]
+    pub fn add(&mut self, kind: Kind, knobs: Option<&Knobs>, half: Half, sums: &Sums) {
+        *self.rows += 1;
+        let is_bound = !kind.has_knobs() && kind != Kind::Recorded;
+        if is_bound && Kind::oracle(self.terms.weight_milli) != Some(kind) {
+            return;
+        }
+        let Some(place) = self.places.of(kind, knobs, self.last) else {
+            *self.unknown += 1;
+            return;
+        };
+        self.last = place;
+        self.cell.add(place, half, &Costed::of(sums, self.terms));
+    }
+}
+
+/// What is a unit of the jackknife.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// A capture.
+    Capture,
+    /// A day of a host.
+    Day,
+    /// A host.
+    Host,
+}
+
+/// Which one: the host, and of it the day and the capture where these are units.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Unit {
+    /// The host's name.
+    pub host: String,
+    date: String,
+    start_unix_ns: u64,
+}
+
+impl Unit {
+    /// The unit of a capture.
+    pub fn of(level: Level, capture: &CaptureOf) -> Self {
+        let (day, one) = (level < Level::Host, level == Level::Capture);
+        Self {
+            host: capture.host.clone(),
+            date: if day {
+                capture.date.clone()
+            } else {
+                String::new()
+            },
+            start_unix_ns: if one { capture.start_unix_ns } else { 0 },
+        }
+    }
+
+    fn at(&self, level: Level) -> Self {
+        let (day, one) = (level < Level::Host, level == Level::Capture);
+        Self {
+            host: self.host.clone(),
+            date: if day {
+                self.date.clone()
+            } else {
+                String::new()
+            },
+            start_unix_ns: if one { self.start_unix_ns } else { 0 },
+        }
+    }
+}
+
+/// What is known of a unit.
+#[derive(Debug, Clone)]
+pub struct OfUnit {
+    /// How long its captures are, in nanoseconds.
+    pub span_ns: u64,
+    /// Its cohorts.
+    pub cohorts: BTreeMap<Cohort, Cell>,
+}
+
+/// Why a file is refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refused {
+    /// Its capture, or a part of it, is counted already.
+    #[error(
+        "host {host}: its time overlaps that of another table, of which the halts are counted already"
+    )]
+    Overlaps {
+        /// The host.
+        host: String,
+    },
+}
+
+/// The sums of all files.
+#[derive(Debug)]
+pub struct Fleet {
+    /// What is asked.
+    pub asked: Asked,
+    /// Which place each setting has.
+    pub places: Places,
+    level: Level,
+    units: BTreeMap<Unit, OfUnit>,
+    /// Of each host, from when to when it was recorded.
+    times: BTreeMap<String, BTreeMap<u64, u64>>,
+    /// Days and captures.
+    days: BTreeSet<String>,
+    captures: usize,
+    /// Rows.
+    pub rows: u64,
+    /// Settings that the grid does not have.
+    pub unknown: u64,
+}
+
+impl Fleet {
+    /// Before the first file.
+    pub fn new(asked: Asked) -> Self {
+        Self {
+            asked,
+            places: Places::default(),
+            level: Level::Capture,
+            units: BTreeMap::new(),
+            times: BTreeMap::new(),
+            days: BTreeSet::new(),
+            captures: 0,
+            rows: 0,
+            unknown: 0,
+        }
+    }
+
+    /// Adds a file, all of it or nothing. Fails where a capture of it was counted already.
+    pub fn add(&mut self, part: Part) -> Result<(), Refused> {
+        if let Some(twice) = part.captures.keys().find(|capture| self.overlaps(capture)) {
+            return Err(Refused::Overlaps {
+                host: twice.host.clone(),
+            });
+        }
+        self.rows += part.rows;
+        self.unknown += part.unknown;
+        for (capture, of) in part.captures {
+            let times = self.times.entry(capture.host.clone()).or_default();
+            times.insert(capture.start_unix_ns, capture.end_unix_ns);
+            self.days.insert(capture.date.clone());
+            self.captures += 1;
+            let unit = Unit::of(self.level, &capture);
+            let unit = self.units.entry(unit).or_insert_with(OfUnit::empty);
+            unit.span_ns += capture.end_unix_ns - capture.start_unix_ns;
+            for (cohort, cell) in of.cohorts {
+                unit.add(cohort, cell);
+            }
+        }
+        self.settle();
+        Ok(())
+    }
+
+    /// Whether a capture shares time with one that was counted. Those without a calendar are not told apart.
+    fn overlaps(&self, capture: &CaptureOf) -> bool {
+        let Some(times) = self.times.get(&capture.host) else {
+            return false;
+        };
+        let same = times.contains_key(&capture.start_unix_ns);
+        let before = times.range(..=capture.start_unix_ns).next_back();
+        let after = times.range(capture.start_unix_ns..).next();
+        same || before.is_some_and(|(_, end)| *end > capture.start_unix_ns)
+            || after.is_some_and(|(start, _)| *start < capture.end_unix_ns)
+    }
+
+    /// Larger units where there are enough: which they are depends on what was added, and not on the order.
+    fn settle(&mut self) {
+        let level = if self.times.len() >= ENOUGH_HOSTS {
+            Level::Host
+        } else if self.captures > MOST_CAPTURES {
+            Level::Day
+        } else {
+            Level::Capture
+        };
+        if level == self.level {
+            return;
+        }
+        self.level = level;
+        for (unit, of) in std::mem::take(&mut self.units) {
+            let into = self
+                .units
+                .entry(unit.at(level))
+                .or_insert_with(OfUnit::empty);
+            into.span_ns += of.span_ns;
+            for (cohort, cell) in of.cohorts {
+                into.add(cohort, cell);
+            }
+        }
+    }
+
+    /// What is a unit.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// The units, in order.
+    pub fn units(&self) -> &BTreeMap<Unit, OfUnit> {
+        &self.units
+    }
+
+    /// How many hosts, days and captures there are.
+    pub fn counts(&self) -> [usize; 3] {
+        [self.times.len(), self.days.len(), self.captures]
+    }
+
+    /// The cohorts, each with its sums.
+    pub fn cohorts(&self) -> BTreeMap<Cohort, Cell> {
+        let mut cohorts = BTreeMap::<Cohort, Cell>::new();
+        for of in self.units.values() {
+            for (cohort, cell) in &of.cohorts {
+                match cohorts.get_mut(cohort) {
+                    Some(sum) => sum.fold(cell),
+                    None => drop(cohorts.insert(cohort.clone(), cell.clone())),
+                }
+            }
+        }
+        cohorts
+    }
+
+    /// The sums of everybody.
+    pub fn total(&self) -> Cell {
+        let mut total = Cell::new(&self.places);
+        let cells = self.units.values().flat_map(|of| of.cohorts.values());
+        cells.for_each(|cell| total.fold(cell));
+        total
+    }
+}
+
+impl OfUnit {
+    fn empty() -> Self {
+        Self {
+            span_ns: 0,
+            cohorts: BTreeMap::new(),
+        }
+    }
+
+    fn add(&mut self, cohort: Cohort, cell: Cell) {
+        match self.cohorts.get_mut(&cohort) {
+            Some(sum) => sum.fold(&cell),
+            None => drop(self.cohorts.insert(cohort, cell)),
+        }
+    }
+}

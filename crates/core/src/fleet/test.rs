@@ -1,0 +1,221 @@
+//! Laws of a fleet's sums and of what is chosen by them.
+
+use std::sync::Arc;
+
+use super::answer::{PlanKind, answer, choose};
+use super::choose::{Verdict, best};
+use super::gather::{Asked, ENOUGH_HOSTS, Level, Refused};
+use super::vms::{Chosen, VmSums};
+use super::*;
+use crate::costs::seeded::{Which, table};
+use crate::costs::table::{Row, rows};
+use crate::workload::SplitMix64;
+
+fn of(host: u64, day: u64) -> Vec<Row> {
+    let (host, vms) = table(Which {
+        seed: 7,
+        host,
+        day,
+        vms: 6,
+    });
+    rows(&Arc::new(host), vms).collect()
+}
+
+fn asked(by: &[By]) -> Asked {
+    Asked {
+        by: by.to_vec(),
+        weight_milli: 1_000,
+    }
+}
+
+fn part(asked: &Asked, rows: &[Row]) -> Part {
+    let mut part = Part::new(asked);
+    for row in rows {
+        let mut run = part.run(&row.host, &row.vm);
+        run.add(row.kind, row.knobs.as_ref(), row.half, &row.figures.sums);
+    }
+    part
+}
+
+fn vm_sums(asked: &Asked, level: Level, chosen: &Chosen, rows: &[Row]) -> VmSums {
+    let mut sums = VmSums::new(asked, level, chosen);
+    for row in rows {
+        let mut run = sums.run(&row.host, &row.vm);
+        run.add(row.kind, row.knobs.as_ref(), row.half, &row.figures.sums);
+    }
+    sums
+}
+
+/// All that is said of tables that come in this order, in one text.
+fn said(asked: &Asked, tables: &[Vec<Row>]) -> (Answer, String) {
+    let mut fleet = Fleet::new(asked.clone());
+    for rows in tables {
+        fleet.add(part(asked, rows)).unwrap();
+    }
+    let chosen = choose(&fleet).unwrap();
+    let mut vms = VmSums::new(asked, fleet.level(), &chosen);
+    for rows in tables {
+        vms.add(vm_sums(asked, fleet.level(), &chosen, rows));
+    }
+    let answer = answer(&fleet, &chosen, vms).unwrap();
+    let text = format!("{:?} {:?} {answer:?}", fleet.counts(), fleet.total());
+    (answer, text)
+}
+
+fn shuffled(mut tables: Vec<Vec<Row>>, seed: u64) -> Vec<Vec<Row>> {
+    let mut draw = SplitMix64(seed);
+    for at in (1..tables.len()).rev() {
+        tables.swap(at, usize::try_from(draw.below(at as u64 + 1)).unwrap());
+    }
+    tables
+}
+
+/// Tables added up in any order, and in any parts, say the same to the last digit.
+#[test]
+fn the_order_of_tables_changes_nothing() {
+    let asked = asked(&[By::Kernel, By::Class]);
+    for (hosts, days) in [(3, 3), (ENOUGH_HOSTS as u64 + 2, 1)] {
+        let tables: Vec<Vec<Row>> = (0..hosts)
+            .flat_map(|host| (0..days).map(move |day| of(host, day)))
+            .collect();
+        let (_, first) = said(&asked, &tables);
+        for seed in 0..3 {
+            let (_, other) = said(&asked, &shuffled(tables.clone(), seed));
+            assert!(first == other, "{hosts} hosts, seed {seed}");
+        }
+        let joined = [tables.concat()];
+        assert!(said(&asked, &joined).1 == first, "all in one file");
+    }
+}
+
+/// The sums of a fleet are those of its rows, added up by hand.
+#[test]
+fn sums_are_those_of_the_rows() {
+    let asked = asked(&[]);
+    let tables: Vec<Vec<Row>> = (0..4).map(|host| of(host, 0)).collect();
+    let mut fleet = Fleet::new(asked.clone());
+    for rows in &tables {
+        fleet.add(part(&asked, rows)).unwrap();
+    }
+    let total = fleet.total();
+    for (place, knobs) in fleet.places.settings() {
+        for half in crate::costs::Half::ALL {
+            let rows = tables.iter().flatten();
+            let rows = rows.filter(|row| row.half == half && row.knobs.as_ref() == Some(knobs));
+            let rows = rows.filter(|row| row.kind == crate::costs::Kind::Grid);
+            let mut wanted = [0_u64; 3];
+            let mut milli = 0_u128;
+            for row in rows {
+                let sums = row.figures.sums;
+                wanted[0] += sums.halts;
+                wanted[1] += sums.sleeps;
+                wanted[2] += sums.latency_ns;
+                let weight = if row.vm.goal.is_some() { 10_000 } else { 1_000 };
+                milli += (u128::from(sums.poll_ns)
+                    + u128::from(sums.sleeps) * u128::from(row.host.switch_cpu_ns))
+                    * 1_000
+                    + u128::from(sums.latency_ns) * weight;
+            }
+            let found = match half {
+                crate::costs::Half::Fit => total.fit(place),
+                crate::costs::Half::Validate => total.judged(place),
+            };
+            assert_eq!([found.halts, found.sleeps, found.latency_ns], wanted);
+            assert_eq!(found.milli, milli, "{knobs:?}");
+        }
+    }
+    let (place, _) = best(&total, &fleet.places).unwrap();
+    let all = fleet.places.settings();
+    assert!(
+        all.map(|(at, _)| total.fit(at).milli)
+            .all(|it| it >= total.fit(place).milli)
+    );
+}
+
+/// More freedom costs no more on the half on which settings are chosen: one setting, one for each cohort, the bound.
+#[test]
+fn cohorts_cost_no_more_than_one_setting_where_they_are_chosen() {
+    let asked = asked(&[By::Class]);
+    let tables: Vec<Vec<Row>> = (0..10).map(|host| of(host, 0)).collect();
+    let mut fleet = Fleet::new(asked.clone());
+    for rows in &tables {
+        fleet.add(part(&asked, rows)).unwrap();
+    }
+    assert_eq!(fleet.level(), Level::Host);
+    let chosen = choose(&fleet).unwrap();
+    let one = chosen.one.unwrap();
+    let cohorts = fleet.cohorts();
+    let by_cohort: u128 = (cohorts.iter())
+        .map(|(cohort, cell)| cell.fit(chosen.cohorts[cohort]).milli)
+        .sum();
+    assert!(by_cohort <= fleet.total().fit(one).milli);
+    let (answer, _) = said(&asked, &tables);
+    let plan = |kind| answer.plans.iter().find(|plan| plan.kind == kind).unwrap();
+    let [in_force, cohorts] = [PlanKind::InForce, PlanKind::Cohorts].map(plan);
+    assert!(in_force.gain.value.abs() < 1e-12);
+    assert!(cohorts.gain.value > 0.02, "{cohorts:?}");
+    assert!(plan(PlanKind::Bound).sums.milli <= cohorts.sums.milli);
+    assert!(answer.cohorts.iter().any(|of| of.verdict == Verdict::Set));
+    let vms: u64 = answer.cohorts.iter().map(|of| of.vms).sum();
+    assert_eq!((answer.vms, vms), (60, 60));
+    assert!(plan(PlanKind::Ceilings).gain.value >= cohorts.gain.value - 0.01);
+}
+
+#[test]
+fn a_capture_that_is_there_twice_is_refused() {
+    let asked = asked(&[]);
+    let mut fleet = Fleet::new(asked.clone());
+    let rows = of(1, 0);
+    fleet.add(part(&asked, &rows)).unwrap();
+    let before = fleet.total();
+    let mut within = rows.clone();
+    for row in &mut within {
+        let mut host = (*row.host).clone();
+        host.start_unix_ns += 1_000;
+        host.end_unix_ns -= 1_000;
+        row.host = Arc::new(host);
+    }
+    for twice in [&rows, &within] {
+        let refused = fleet.add(part(&asked, twice)).unwrap_err();
+        assert!(matches!(refused, Refused::Overlaps { host } if host == "host-00001"));
+    }
+    assert_eq!(fleet.total(), before, "nothing of it is counted");
+    fleet.add(part(&asked, &of(1, 1))).unwrap();
+    fleet.add(part(&asked, &of(2, 0))).unwrap();
+}
+
+#[test]
+fn too_few_units_give_no_recommendation() {
+    let asked = asked(&[]);
+    let (answer, _) = said(&asked, &[of(1, 0), of(2, 0)]);
+    assert!(matches!(answer.verdict, Verdict::FewUnits | Verdict::Leave));
+    assert!(answer.plans.iter().all(|plan| !plan.gain.is_known()));
+}
+
+#[test]
+fn what_vms_are_put_together_by_has_names() {
+    for text in [
+        "kernel",
+        "cpu",
+        "arch",
+        "host",
+        "vmm",
+        "class",
+        "goal",
+        "label:rack",
+    ] {
+        assert_eq!(text.parse::<By>().unwrap().to_string(), text);
+    }
+    assert!("label:".parse::<By>().is_err() && "color".parse::<By>().is_err());
+    let (host, vms) = table(Which {
+        seed: 1,
+        host: 80,
+        day: 0,
+        vms: 1,
+    });
+    let by = ["label:rack", "class", "label:zone"].map(|it| it.parse().unwrap());
+    let cohort = Cohort::of(&by, &host, &vms[0].0);
+    let class = vms[0].0.class.clone().unwrap();
+    assert_eq!(cohort.name(), format!("r2 / {class} / (none)"));
+    assert_eq!(Cohort::default().name(), "all");
+}

@@ -1,0 +1,293 @@
+//! A second pass over the tables, VM by VM, when the settings are chosen: what each VM would have of them, and which
+//! ceiling would be best for it.
+
+use std::collections::BTreeMap;
+
+use super::cell::{Costed, IN_FORCE, Places, Terms};
+use super::choose::LEAST_GAIN;
+use super::cohort::{Cohort, weight_milli};
+use super::gather::{Asked, CaptureOf, Level, Unit};
+use crate::costs::figures::Sums;
+use crate::costs::grid::{OFF, Shape};
+use crate::costs::table::{Host, VmOf};
+use crate::costs::{Half, Kind};
+use crate::kvm::Knobs;
+
+/// What was chosen.
+#[derive(Debug, Clone, Default)]
+pub struct Chosen {
+    /// For all.
+    pub one: Option<usize>,
+    /// For each cohort.
+    pub cohorts: BTreeMap<Cohort, usize>,
+}
+
+/// What is kept of each VM: sums of these, slot by slot.
+const SLOT_IN_FORCE: usize = 0;
+const SLOT_ONE: usize = 1;
+const SLOT_COHORT: usize = 2;
+const SLOT_CEILINGS: usize = 3;
+
+/// The slots of a cohort: which places they hold, and the reverse.
+#[derive(Debug, Clone)]
+struct Slots {
+    /// The places of ceilings, from off on.
+    ceilings: Vec<usize>,
+    /// The slots of each place.
+    of: Vec<Vec<usize>>,
+}
+
+impl Slots {
+    fn new(places: &Places, chosen: &Chosen, cohort: &Cohort) -> Self {
+        let own = chosen.cohorts.get(cohort).or(chosen.one.as_ref()).copied();
+        let shape = own.and_then(|place| Shape::of(&places.knobs(place)?));
+        let shape = shape.unwrap_or(Shape::Halving);
+        let is_of_shape = |knobs: &Knobs| *knobs == OFF || Shape::of(knobs) == Some(shape);
+        let settings = places.settings().filter(|(_, knobs)| is_of_shape(knobs));
+        let ceilings: Vec<usize> = settings.map(|(place, _)| place).collect();
+        let mut of = vec![Vec::new(); places.count()];
+        of[IN_FORCE].push(SLOT_IN_FORCE);
+        for (slot, place) in [(SLOT_ONE, chosen.one), (SLOT_COHORT, own)] {
+            if let Some(place) = place {
+                of[place].push(slot);
+            }
+        }
+        for (at, place) in ceilings.iter().enumerate() {
+            of[*place].push(SLOT_CEILINGS + at);
+        }
+        Self { ceilings, of }
+    }
+
+    fn count(&self) -> usize {
+        SLOT_CEILINGS + self.ceilings.len()
+    }
+}
+
+/// Sums of a slot, in little room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Small {
+    /// What it costs, in thousandths of a nanosecond of CPU.
+    pub milli: u128,
+    /// CPU time of polling and switching, in nanoseconds.
+    pub cpu_ns: u64,
+    /// Wake-up latency in all, in nanoseconds.
+    pub latency_ns: u64,
+}
+
+impl Small {
+    fn add(&mut self, other: &Self) {
+        self.milli = self.milli.saturating_add(other.milli);
+        self.cpu_ns = self.cpu_ns.saturating_add(other.cpu_ns);
+        self.latency_ns = self.latency_ns.saturating_add(other.latency_ns);
+    }
+}
+
+/// A VM.
+#[derive(Debug, Clone)]
+struct OfVm {
+    name: Option<String>,
+    cohort: Cohort,
+    /// A ceiling of its own: nothing else changes it.
+    is_capped: bool,
+    units: BTreeMap<Unit, OfUnit>,
+}
+
+#[derive(Debug, Clone)]
+struct OfUnit {
+    /// Halts of the half that validates.
+    halts: u64,
+    slots: Box<[[Small; 2]]>,
+}
+
+/// The sums of VMs; of a file, or of all.
+#[derive(Debug, Clone)]
+pub struct VmSums {
+    asked: Asked,
+    level: Level,
+    places: Places,
+    chosen: Chosen,
+    slots: BTreeMap<Cohort, Slots>,
+    vms: BTreeMap<(String, String), OfVm>,
+}
+
+/// Whose rows follow.
+#[derive(Debug)]
+pub struct VmRun<'a> {
+    places: &'a Places,
+    slots: &'a Slots,
+    of: &'a mut OfUnit,
+    terms: Terms,
+    last: usize,
+}
+
+impl VmSums {
+    /// Before the first row.
+    pub fn new(asked: &Asked, level: Level, chosen: &Chosen) -> Self {
+        Self {
+            asked: asked.clone(),
+            level,
+            places: Places::default(),
+            chosen: chosen.clone(),
+            slots: BTreeMap::new(),
+            vms: BTreeMap::new(),
+        }
+    }
+
+    /// Rows of a VM follow.
+    pub fn run(&mut self, host: &Host, vm: &VmOf) -> VmRun<'_> {
+        let cohort = Cohort::of(&self.asked.by, host, vm);
+        let slots = self.slots.entry(cohort.clone());
+        let slots = slots.or_insert_with(|| Slots::new(&self.places, &self.chosen, &cohort));
+        let capture = CaptureOf {
+            host: host.name.clone(),
+            date: host.date.clone().unwrap_or_default(),
+            start_unix_ns: host.start_unix_ns,
+            end_unix_ns: host.end_unix_ns,
+        };
+        let key = (host.name.clone(), vm.key().to_owned());
+        let of = self.vms.entry(key).or_insert_with(|| OfVm {
+            name: vm.name.clone(),
+            cohort,
+            is_capped: vm.own_ceiling_ns.is_some(),
+            units: BTreeMap::new(),
+        });
+        let unit = of.units.entry(Unit::of(self.level, &capture));
+        VmRun {
+            places: &self.places,
+            of: unit.or_insert_with(|| OfUnit {
+                halts: 0,
+                slots: vec![[Small::default(); 2]; slots.count()].into(),
+            }),
+            slots,
+            terms: Terms {
+                switch_cpu_ns: host.switch_cpu_ns,
+                weight_milli: weight_milli(vm.goal.as_deref(), self.asked.weight_milli),
+            },
+            last: 0,
+        }
+    }
+
+    /// Adds the sums of another file.
+    pub fn add(&mut self, other: Self) {
+        for (cohort, slots) in other.slots {
+            self.slots.entry(cohort).or_insert(slots);
+        }
+        for (key, vm) in other.vms {
+            let Some(own) = self.vms.get_mut(&key) else {
+                self.vms.insert(key, vm);
+                continue;
+            };
+            // Of a VM whose cohort has changed, the first counts: a sum of both would be of neither.
+            if own.cohort != vm.cohort {
+                continue;
+            }
+            for (unit, more) in vm.units {
+                match own.units.get_mut(&unit) {
+                    None => drop(own.units.insert(unit, more)),
+                    Some(of) => {
+                        of.halts = of.halts.saturating_add(more.halts);
+                        for (own, more) in of.slots.iter_mut().zip(&more.slots) {
+                            own[0].add(&more[0]);
+                            own[1].add(&more[1]);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What each VM would have.
+    pub fn finish(self) -> impl Iterator<Item = VmAnswer> {
+        let Self {
+            slots, places, vms, ..
+        } = self;
+        vms.into_iter().filter_map(move |((host, _), vm)| {
+            let slots = slots.get(&vm.cohort)?;
+            Some(answer(host, vm, slots, &places))
+        })
+    }
+}
+
+impl VmRun<'_> {
+    /// Adds a row.
+    #[inline]
+    pub fn add(&mut self, kind: Kind, knobs: Option<&Knobs>, half: Half, sums: &Sums) {
+        if !matches!(kind, Kind::InForce | Kind::Grid) {
+            return;
+        }
+        let Some(place) = self.places.of(kind, knobs, self.last) else {
+            return;
+        };
+        self.last = place;
+        let slots = &self.slots.of[place];
+        if slots.is_empty() {
+            return;
+        }
+        let costed = Costed::of(sums, self.terms);
+        let small = Small {
+            milli: costed.milli,
+            cpu_ns: costed.cpu_ns,
+            latency_ns: costed.latency_ns,
+        };
+        for slot in slots {
+            self.of.slots[*slot][half as usize].add(&small);
+        }
+        if place == IN_FORCE && half == Half::Validate {
+            self.of.halts = self.of.halts.saturating_add(sums.halts);
+        }
+    }
+}
+
+/// A VM under what was chosen, on the half that validates.
+#[derive(Debug, Clone)]
+pub struct VmAnswer {
+    /// Its host.
+    pub host: String,
+    /// Its name; `None` of halts whose VM is not known.
+    pub name: Option<String>,
+    /// Its cohort.
+    pub cohort: Cohort,
+    /// Halts.
+    pub halts: u64,
+    /// Under the setting in force, the one setting, its cohort's.
+    pub in_force: Small,
+    /// Under the one setting for all.
+    pub one: Small,
+    /// Under its cohort's.
+    pub of_cohort: Small,
+    /// The ceiling of its own that is best, if one is by [`LEAST_GAIN`].
+    pub ceiling_ns: Option<u32>,
+    /// Under its ceiling, else its cohort's setting; unit by unit, with what is in force there.
+    pub with_ceiling: Vec<(Unit, Small)>,
+}
+
+fn answer(host: String, vm: OfVm, slots: &Slots, places: &Places) -> VmAnswer {
+    let sum = |slot: usize, half: usize| {
+        let mut sum = Small::default();
+        let units = vm.units.values();
+        units.for_each(|of| sum.add(&of.slots[slot][half]));
+        sum
+    };
+    let own = sum(SLOT_COHORT, 0).milli as f64;
+    let ceilings = 0..slots.ceilings.len();
+    let best = ceilings.min_by_key(|at| sum(SLOT_CEILINGS + at, 0).milli);
+    let best = best.filter(|at| {
+        let least = sum(SLOT_CEILINGS + at, 0).milli as f64;
+        !vm.is_capped && vm.name.is_some() && least < own * (1.0 - LEAST_GAIN)
+    });
+    let slot = best.map_or(SLOT_COHORT, |at| SLOT_CEILINGS + at);
+    let knobs = best.and_then(|at| places.knobs(slots.ceilings[at]));
+    VmAnswer {
+        host,
+        halts: vm.units.values().map(|of| of.halts).sum(),
+        in_force: sum(SLOT_IN_FORCE, 1),
+        one: sum(SLOT_ONE, 1),
+        of_cohort: sum(SLOT_COHORT, 1),
+        ceiling_ns: knobs.map(|knobs| knobs.halt_poll_ns),
+        with_ceiling: (vm.units.iter())
+            .map(|(unit, of)| (unit.clone(), of.slots[slot][1]))
+            .collect(),
+        name: vm.name,
+        cohort: vm.cohort,
+    }
+}
