@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::{repo, say, tool};
 
-/// What the tests need from PyPI.
+/// What the tests need from `PyPI`.
 const NEEDED: &str = "python/tests/requirements.txt";
 
 /// Seeded captures: so many hosts, and halts of each VM.

@@ -27,6 +27,7 @@ mod ledger;
 mod metrics;
 mod now;
 mod pilot;
+mod pilot_state;
 mod plan;
 mod prices;
 mod profile;

@@ -3,23 +3,18 @@
 //! | file | holds |
 //! |---|---|
 //! | [`config`] | its configuration file |
-//! | [`metrics`] | what it shows to Prometheus |
 //! | [`run`] | the loop: reads, collects, decides, sets, says |
 //! | [`machine`] | readings of the host, its VMs, their ceilings and the journal |
 //! | [`collecting`] | full facts of some VMs, when they are wanted |
 //! | [`acting`] | a change, through the journal |
 //! | [`say`] | decisions as lines of a log, the state as figures |
-//! | [`kept`] | what it keeps on disk, and who else reads that |
-//! | [`status`] | what it says of itself |
+//!
+//! What it says of itself is [`crate::pilot_state`].
 
 mod acting;
 mod collecting;
 #[expect(dead_code, reason = "the verb does not read a file yet")]
 pub(crate) mod config;
-pub(crate) mod kept;
 mod machine;
-#[expect(dead_code, reason = "the verb does not serve yet")]
-pub(crate) mod metrics;
 pub(crate) mod run;
 mod say;
-pub(crate) mod status;

@@ -230,6 +230,14 @@ fn polling(time_ns: u64) -> IdleState {
     }
 }
 
+fn sampled(time_ns: u64) -> HostSample {
+    HostSample {
+        time_ns,
+        cpus: 2,
+        ..HostSample::default()
+    }
+}
+
 fn facts(from: u64) -> Facts {
     let halt = |i: u64| Halt {
         start_ns: 1_000_000_000 + 20_000 * i,
@@ -286,11 +294,7 @@ fn facts(from: u64) -> Facts {
             knob(KnobScope::Host, "halt_poll_ns"),
             knob(KnobScope::Vm(VmIndex(0)), "max_halt_poll_ns"),
         ],
-        host: vec![HostSample {
-            time_ns,
-            cpus: 2,
-            ..HostSample::default()
-        }],
+        host: vec![sampled(time_ns)],
         idle_states: vec![polling(time_ns)],
         lost: vec![Lost {
             time_ns,

@@ -123,7 +123,7 @@ const LISTED: &[Listed] = &[
 
 /// What the pilot adds, in a section of its own.
 fn of_pilot() -> impl Iterator<Item = Listed> {
-    let listed = crate::pilot::metrics::LISTED.into_iter();
+    let listed = crate::pilot_state::metrics::LISTED.into_iter();
     listed.map(|(labels, prefix, kind, figures)| ("The pilot", prefix, labels, kind, figures))
 }
 

@@ -24,7 +24,7 @@ use crate::reading::select;
 pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
 
 /// VMs that ended before so long are forgotten, so that the pilot does not grow with every VM that ever ran.
-const FORGET: Duration = Duration::from_secs(60);
+const FORGET: Duration = Duration::from_mins(1);
 
 /// Who set something, in the journal, where it was the pilot.
 const WHO: &str = "haltwise pilot";

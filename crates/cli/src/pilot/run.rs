@@ -16,14 +16,14 @@ use haltwise_host::support::KernelRelease;
 use haltwise_host::{clock, host_sample};
 
 use super::collecting::{Collecting, DRAIN, is_vetoed};
-use super::kept::{self, Kept};
 use super::machine::{INTERVAL, Machine};
-use super::status::{PilotCost, PilotStatus, SCHEMA};
 use super::{acting, say};
 use crate::collect::attach::check_kvm;
 use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::knob::watching;
+use crate::pilot_state::kept::{self, Kept};
+use crate::pilot_state::{PilotCost, PilotStatus, SCHEMA};
 use crate::prices::{self, GivenCosts};
 use crate::terminal;
 
@@ -31,7 +31,7 @@ use crate::terminal;
 const TURN: Duration = Duration::from_millis(250);
 
 /// The state on disk is no older than this.
-const KEEP: Duration = Duration::from_secs(60);
+const KEEP: Duration = Duration::from_mins(1);
 
 /// CPU time that recording adds to a halt, where it was not measured: the median of two hosts (`docs/cost.md`).
 const RECORDING_NS: f64 = 1_000.0;

@@ -8,9 +8,9 @@ use haltwise_core::pilot::standing::{OfVm, Standing};
 use haltwise_core::tune::interval::Interval;
 use haltwise_host::clock;
 
-use super::status::{PilotDecisions, PilotErrors, PilotGuard, PilotVm};
 use crate::number::nanos;
 use crate::page::harmless;
+use crate::pilot_state::{PilotDecisions, PilotErrors, PilotGuard, PilotVm};
 
 /// Now, as people write it.
 pub(crate) fn utc() -> String {
@@ -29,27 +29,30 @@ pub(crate) fn line(decision: &Decision, name: &str) -> String {
     };
     let mut line = format!("{}: {who}", decision.kind.as_str());
     if let Some(change) = decision.change.filter(|change| change.from != change.to) {
-        line.push_str(&format!(
-            ": halt_poll_ns {} -> {}",
-            nanos(change.from.halt_poll_ns.into()),
-            nanos(change.to.halt_poll_ns.into())
-        ));
+        line += ": halt_poll_ns ";
+        line += &nanos(change.from.halt_poll_ns.into());
+        line += " -> ";
+        line += &nanos(change.to.halt_poll_ns.into());
         for (name, from, to) in [
             ("grow", change.from.grow, change.to.grow),
             ("grow_start", change.from.grow_start, change.to.grow_start),
             ("shrink", change.from.shrink, change.to.shrink),
         ] {
             if from != to {
-                line.push_str(&format!(", {name} {from} -> {to}"));
+                let moved = format!(", {name} {from} -> {to}");
+                line += &moved;
             }
         }
     }
-    line.push_str(&format!("; {}", harmless(&decision.why)));
+    line += "; ";
+    line += &harmless(&decision.why);
     if let Some(gain) = decision.expected {
-        line.push_str(&format!("; expected {}", change(&opposite(gain))));
+        line += "; expected ";
+        line += &change(&opposite(gain));
     }
     if let Some(measured) = &decision.measured {
-        line.push_str(&format!("; measured {}", change(measured)));
+        line += "; measured ";
+        line += &change(measured);
     }
     if decision.is_made || decision.kind == Kind::Try {
         line.push_str("; undo: haltwise undo");

@@ -32,12 +32,12 @@ pub(crate) fn view(
     let side = measured.sides.side();
     let (cost, price) = cost_of(wanted, &known, side);
     let rounds: Vec<[&Measured; 3]> = measured.rounds.iter().filter_map(|r| sorted(r)).collect();
-    let table: Vec<Round> = rounds
-        .iter()
+    let of = |block| figures(block, measured.sides, &cost);
+    let table: Vec<Round> = (rounds.iter())
         .map(|[a, b, control]| Round {
-            a: figures(a, measured.sides, &cost),
-            b: figures(b, measured.sides, &cost),
-            control: figures(control, measured.sides, &cost),
+            a: of(a),
+            b: of(b),
+            control: of(control),
         })
         .collect();
     let compared = Figure::ALL.into_iter();
@@ -58,14 +58,7 @@ pub(crate) fn view(
         a: setting(a, sides, Which::A),
         b: setting(b, sides, Which::B),
         means: measured.means.to_owned(),
-        command: if wanted.no_command {
-            Vec::new()
-        } else {
-            let words = wanted.command.iter();
-            words
-                .map(|word| word.to_string_lossy().into_owned())
-                .collect()
-        },
+        command: command(wanted),
         host: MeasuredHost {
             hostname: name.nodename().to_string_lossy().into_owned(),
             kernel: name.release().to_string_lossy().into_owned(),
@@ -94,6 +87,14 @@ pub(crate) fn view(
         ended_by: measured.ended_by.to_owned(),
         ledger: None,
     })
+}
+
+/// The words of the command, unless it is to be kept out of the result.
+fn command(wanted: &ProofRequest) -> Vec<String> {
+    let words = wanted.command.iter().filter(|_| !wanted.no_command);
+    words
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect()
 }
 
 /// What things cost, and in a guest exits and IPIs: under every setting of a host each halt exits.

@@ -16,7 +16,7 @@ use crate::exit::Failure;
 use crate::knob::explain::explain;
 use crate::knob::view::{ChangeView, CutOffView, name_of};
 use crate::knob::{SCHEMA, watching};
-use crate::pilot::kept;
+use crate::pilot_state::kept;
 
 /// Collects everything.
 pub(crate) fn collect(root: &Root) -> Result<Status, Failure> {

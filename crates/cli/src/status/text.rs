@@ -4,7 +4,7 @@ use super::view::{KnobView, Status, StepView};
 use crate::knob::text::{changes, page_cut_off, vms};
 use crate::number::nanos;
 use crate::page::{Page, Stands, harmless};
-use crate::pilot::status::{PilotStatus, PilotVm};
+use crate::pilot_state::{PilotStatus, PilotVm};
 use crate::words::plural;
 
 /// Lays it out.

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::knob::view::{ChangeView, CutOffView};
 use crate::knob::watching::VmView;
-use crate::pilot::status::PilotStatus;
+use crate::pilot_state::PilotStatus;
 
 /// Everything.
 #[derive(Debug, Serialize)]

@@ -85,12 +85,11 @@ pub(crate) fn run(arguments: &Arguments) -> Outcome {
         .lake
         .as_ref()
         .and_then(|_| ring::last_recording(&arguments.dir));
-    match segments {
-        Some(_) => of_ring(arguments, &mut result)?,
-        None => {
-            let opened = Opened::open(&arguments.dir)?;
-            result.tables.push(one(&opened, arguments)?);
-        }
+    if segments.is_some() {
+        of_ring(arguments, &mut result)?;
+    } else {
+        let opened = Opened::open(&arguments.dir)?;
+        result.tables.push(one(&opened, arguments)?);
     }
     let shown = &arguments.shown;
     shown.sort(&mut [&mut result.tables])?;

@@ -32,7 +32,7 @@ fn vm(vm: u32, spec: &str, seed: u64) -> Vec<Halt> {
     let last = Halt {
         start_ns: END_NS - 400_000,
         halt_ns: 400_000,
-        ..halts[0].clone()
+        ..halts[0]
     };
     halts.push(last);
     halts
@@ -54,7 +54,7 @@ fn of(material: &Material) -> Vec<VmCosts> {
     costs(material, COST.switch_cpu_ns, &Alone).unwrap()
 }
 
-fn line<'a>(vm: &'a VmCosts, kind: Kind, knobs: Option<Knobs>) -> &'a [Figures; 2] {
+fn line(vm: &VmCosts, kind: Kind, knobs: Option<Knobs>) -> &[Figures; 2] {
     let found = |line: &&super::play::Line| line.kind == kind && line.knobs == knobs;
     &vm.lines.iter().find(found).unwrap().halves
 }

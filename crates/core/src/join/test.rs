@@ -114,10 +114,12 @@ fn clocks_cpus_and_the_price_of_an_exit_are_found() {
 #[test]
 fn a_part_that_both_recorded_is_enough() {
     let (mut guest, mut host) = WORLD.record();
-    guest
-        .values_mut()
-        .for_each(|stays| drop(stays.drain(..400)));
-    host.values_mut().for_each(|halts| halts.truncate(700));
+    for stays in guest.values_mut() {
+        drop(stays.drain(..400));
+    }
+    for halts in host.values_mut() {
+        halts.truncate(700);
+    }
     let join = join(&guest, &host).unwrap();
     assert!(join.share() > 0.97, "{join:?}");
     assert!((500..=640).contains(&join.hlts()), "{join:?}");
@@ -132,7 +134,9 @@ fn what_is_of_another_time_or_another_vm_is_refused() {
         "{:?}",
         join(&guest, &other)
     );
-    host.values_mut().for_each(|halts| drop(halts.drain(..980)));
+    for halts in host.values_mut() {
+        drop(halts.drain(..980));
+    }
     assert!(join(&guest, &host).is_err());
     assert_eq!(join(&guest, &Lanes::new()), Err(Refused::TooFew(0)));
 }

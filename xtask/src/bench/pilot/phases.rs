@@ -83,9 +83,8 @@ fn say_all(figures: &mut Figures, fixed: &[Costs], pilot: &Costs) {
         .map(|(default, pilot)| (pilot.iter().sum::<f64>() - default.iter().sum::<f64>()) / 1e6)
         .collect();
     let mut line = |what: &str, value: f64| {
-        figures.summary.push_str(&format!(
-            "phases: {what:28} {value:8.1} ms of CPU in a second\n"
-        ));
+        let line = format!("phases: {what:28} {value:8.1} ms of CPU in a second\n");
+        figures.summary.push_str(&line);
     };
     line("default", default);
     line("best static ceiling", least(&total));
@@ -99,10 +98,11 @@ fn say_all(figures: &mut Figures, fixed: &[Costs], pilot: &Costs) {
             it.estimate, it.low, it.high
         )
     });
-    figures.summary.push_str(&format!(
+    let line = format!(
         "phases: the pilot saves {:.0} % of what the oracle saves{interval}\n",
         saved * 100.0
-    ));
+    );
+    figures.summary.push_str(&line);
 }
 
 fn arm(

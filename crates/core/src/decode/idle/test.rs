@@ -1,3 +1,5 @@
+//! What becomes a period of an idle CPU, and what does not.
+
 use proptest::prelude::*;
 
 use super::*;

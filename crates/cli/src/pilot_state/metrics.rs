@@ -6,7 +6,7 @@ use haltwise_document::openmetrics::{Kind, Labels, Metrics};
 #[cfg(test)]
 use haltwise_document::{Figure, Figures as _};
 
-use super::status::{PilotDecisions, PilotGuard, PilotStatus, PilotVm};
+use super::{PilotDecisions, PilotGuard, PilotStatus, PilotVm};
 
 const PILOT: &str = "haltwise_pilot";
 const VM: &str = "haltwise_pilot_vm";

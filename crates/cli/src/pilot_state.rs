@@ -1,5 +1,9 @@
 //! What the pilot says of itself: of each VM, of its guards and of its own cost. Status, metrics and the state file
-//! come of this.
+//! come of this; the pilot writes it, and other verbs read it.
+
+pub(crate) mod kept;
+#[cfg_attr(not(test), expect(dead_code, reason = "the verb does not serve yet"))]
+pub(crate) mod metrics;
 
 use haltwise_core::tune::interval::Interval;
 use haltwise_document::figures;
@@ -8,7 +12,6 @@ use serde::Deserialize;
 use crate::figures::INTERVAL;
 
 /// Version of this layout.
-#[allow(dead_code, reason = "the verb comes with the engine")]
 pub(crate) const SCHEMA: u32 = 1;
 
 /// What the page of documentation says before its tables.

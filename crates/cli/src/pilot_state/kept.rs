@@ -6,7 +6,7 @@ use haltwise_host::knob;
 use haltwise_host::root::Root;
 use serde::{Deserialize, Serialize};
 
-use super::status::PilotStatus;
+use super::PilotStatus;
 
 /// The file.
 #[derive(Debug, Serialize, Deserialize)]
