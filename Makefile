@@ -12,7 +12,7 @@ to := $(DESTDIR)$(PREFIX)
 man := $(to)/share/man/man1
 doc := $(to)/share/doc/haltwise
 unit := $(to)/lib/systemd/system
-units := haltwise-record.service haltwise-metrics.service haltwise-costs.service haltwise-costs.timer
+units := haltwise-record.service haltwise-metrics.service haltwise-pilot.service haltwise-costs.service haltwise-costs.timer
 # For VMMs: docs/ceilings.md.
 lib := $(to)/lib/haltwise
 preloaded := haltwise-exec libhaltwise_preload.so
@@ -53,7 +53,7 @@ install: ## Install haltwise below PREFIX (/usr/local), with manual pages and co
 	@umask 022; for it in $(units); do \
 		sed 's|@BIN@|$(PREFIX)/bin|' contrib/$$it >$(unit)/$$it && chmod 644 $(unit)/$$it || exit 1; \
 	done
-	install -m 644 contrib/prometheus/haltwise.rules.yml contrib/grafana/haltwise.json $(to)/share/haltwise
+	install -m 644 contrib/prometheus/haltwise.rules.yml contrib/grafana/haltwise.json contrib/pilot.toml $(to)/share/haltwise
 	install -m 644 README.md CHANGELOG.md SECURITY.md LICENSE-MIT LICENSE-APACHE $(doc)
 
 # Its manual pages are those that it would write: others may begin with its name.

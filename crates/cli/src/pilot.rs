@@ -7,14 +7,15 @@
 //! | [`machine`] | readings of the host, its VMs, their ceilings and the journal |
 //! | [`collecting`] | full facts of some VMs, when they are wanted |
 //! | [`acting`] | a change, through the journal |
+//! | [`serving`] | metrics, and what systemd is told |
 //! | [`say`] | decisions as lines of a log, the state as figures |
 //!
 //! What it says of itself is [`crate::pilot_state`].
 
 mod acting;
 mod collecting;
-#[expect(dead_code, reason = "the verb does not read a file yet")]
 pub(crate) mod config;
 mod machine;
 pub(crate) mod run;
 mod say;
+pub(crate) mod serving;

@@ -2,7 +2,6 @@
 //! come of this; the pilot writes it, and other verbs read it.
 
 pub(crate) mod kept;
-#[cfg_attr(not(test), expect(dead_code, reason = "the verb does not serve yet"))]
 pub(crate) mod metrics;
 
 use haltwise_core::tune::interval::Interval;

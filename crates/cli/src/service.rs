@@ -56,7 +56,6 @@ impl Notifier {
     }
 
     /// It reads its configuration again; [`Notifier::ready`] says that it is done.
-    #[expect(dead_code, reason = "the pilot reads its configuration again")]
     pub(crate) fn reloading(&self) {
         let us = clock::monotonic_ns() / 1_000;
         self.send(&format!("RELOADING=1\nMONOTONIC_USEC={us}"));

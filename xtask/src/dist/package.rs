@@ -150,7 +150,7 @@ const MAINTAINER: &str = "The haltwise authors <haltwise@maintainers.invalid>";
 
 /// Ends the service before its program goes; it is not enabled unless somebody did that.
 const STOP: &str = "#!/bin/sh\nset -e\nif [ \"$1\" = remove ] && [ -d /run/systemd/system ]; then\n    \
-                    systemctl disable --now haltwise-record.service haltwise-metrics.service haltwise-costs.timer || true\nfi\n";
+                    systemctl disable --now haltwise-record.service haltwise-metrics.service haltwise-pilot.service haltwise-costs.timer || true\nfi\n";
 
 /// The licences of what a program contains.
 const THIRD: &str = "THIRD-PARTY-LICENSES";

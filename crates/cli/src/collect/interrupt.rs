@@ -44,7 +44,6 @@ impl Interrupt {
     }
 
     /// The same for a daemon: SIGHUP does not end it, see [`Interrupt::takes_reload`].
-    #[expect(dead_code, reason = "the pilot reads its configuration again")]
     pub(crate) fn of_daemon() -> anyhow::Result<Self> {
         let signal = Arc::new(AtomicUsize::new(0));
         for (number, code, name) in WATCHED.into_iter().filter(|(number, ..)| *number != SIGHUP) {
@@ -57,7 +56,6 @@ impl Interrupt {
     }
 
     /// Whether SIGHUP came to a daemon since this was last asked.
-    #[expect(dead_code, reason = "the pilot reads its configuration again")]
     pub(crate) fn takes_reload(&self) -> bool {
         self.reload.swap(false, Ordering::Relaxed)
     }

@@ -1,5 +1,6 @@
 //! The pilot at work: reads, collects, decides, sets, and says so.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use haltwise_core::kvm::{Arch, Rule, Version};
@@ -16,7 +17,9 @@ use haltwise_host::support::KernelRelease;
 use haltwise_host::{clock, host_sample};
 
 use super::collecting::{Collecting, DRAIN, is_vetoed};
+use super::config;
 use super::machine::{INTERVAL, Machine};
+use super::serving::{Serving, Shown};
 use super::{acting, say};
 use crate::collect::attach::check_kvm;
 use crate::collect::interrupt::Interrupt;
@@ -41,6 +44,11 @@ const RECORDING_NS: f64 = 1_000.0;
 pub(crate) struct PilotOptions {
     pub(crate) goals: Goals,
     pub(crate) limits: Limits,
+    /// The configuration that both come from, which SIGHUP has read again.
+    pub(crate) config: Option<PathBuf>,
+    /// It changes nothing, whatever a configuration says.
+    pub(crate) only_observes: bool,
+    pub(crate) shown: Shown,
     /// Only VMs like one of these, if there are any.
     pub(crate) only: Vec<String>,
     pub(crate) costs: GivenCosts,
@@ -57,6 +65,9 @@ pub(crate) struct PilotOptions {
 /// The pilot and what it needs.
 struct Running<'a> {
     options: &'a PilotOptions,
+    goals: Goals,
+    limits: Limits,
+    serving: Serving,
     pilot: Pilot<Replayed>,
     machine: Machine,
     collecting: Collecting,
@@ -72,9 +83,13 @@ struct Running<'a> {
 pub(crate) fn run(options: &PilotOptions) -> Outcome {
     let root = &options.root;
     check_kvm(root)?;
-    let interrupt = Interrupt::watch()?;
+    let interrupt = match options.config {
+        Some(_) => Interrupt::of_daemon()?,
+        None => Interrupt::watch()?,
+    };
     let mut running = Running::start(options)?;
     terminal::say(&running.greeting());
+    running.serving.ready();
     let ended = running.turns(&interrupt);
     let stopped = running.stop();
     if options.json {
@@ -125,6 +140,9 @@ impl<'a> Running<'a> {
         }
         Ok(Self {
             options,
+            goals: options.goals.clone(),
+            limits: options.limits.clone(),
+            serving: Serving::start(&options.shown)?,
             pilot,
             machine: Machine::attach(root)?,
             collecting: Collecting::new(root),
@@ -138,8 +156,8 @@ impl<'a> Running<'a> {
     }
 
     fn greeting(&self) -> String {
-        let goal = &self.options.goals.of_all.name;
-        let what = if self.options.limits.may_act {
+        let goal = &self.goals.of_all.name;
+        let what = if self.limits.may_act {
             "It tries settings, keeps what is measured to help, and records each change in the journal (haltwise undo)."
         } else {
             "It observes and changes nothing; --act lets it change settings."
@@ -161,18 +179,23 @@ impl<'a> Running<'a> {
             {
                 return Ok(());
             }
+            if interrupt.takes_reload() {
+                self.reload();
+            }
             self.collect()?;
             drop(self.machine.drain()?);
             if Instant::now() >= next_step {
                 next_step += INTERVAL;
                 let seen = self
                     .machine
-                    .read(&self.options.goals, &self.options.only, !is_first);
+                    .read(&self.goals, &self.options.only, !is_first);
                 is_first = false;
                 let decisions = self.pilot.step(clock::monotonic_ns(), seen);
                 self.carry_out(decisions)?;
                 self.keep(false);
+                self.serving.shows(&self.status());
             }
+            self.serving.turn()?;
             if self.options.dry_run && self.has_looked() {
                 return Ok(());
             }
@@ -182,6 +205,28 @@ impl<'a> Running<'a> {
                 TURN
             });
         }
+    }
+
+    /// Reads the configuration again. One that is not understood changes nothing.
+    fn reload(&mut self) {
+        let Some(path) = &self.options.config else {
+            return;
+        };
+        self.serving.reloading();
+        match config::read(path) {
+            Ok(config) => {
+                self.goals = config.goals;
+                self.limits = config.limits;
+                self.limits.may_act &= !self.options.only_observes;
+                self.pilot.limit(self.limits.clone());
+                terminal::say(&format!("{} was read again.", path.display()));
+            }
+            Err(failure) => {
+                terminal::complain(&failure);
+                terminal::say("What was in force before stays.");
+            }
+        }
+        self.serving.ready();
     }
 
     /// Whether there is an answer for each VM that can have one.
@@ -226,7 +271,7 @@ impl<'a> Running<'a> {
             }
             let Some(change) = decision
                 .change
-                .filter(|_| decision.is_made && self.options.limits.may_act)
+                .filter(|_| decision.is_made && self.limits.may_act)
             else {
                 continue;
             };
@@ -262,6 +307,7 @@ impl<'a> Running<'a> {
 
     /// Stops as people expect: what is kept stays, and what is only tried goes.
     fn stop(&mut self) -> Result<(), Failure> {
+        self.serving.stop();
         self.collecting.detach();
         let decisions = self.pilot.stop();
         self.carry_out(decisions)?;
@@ -307,7 +353,7 @@ impl<'a> Running<'a> {
         PilotStatus {
             schema: SCHEMA,
             pid: std::process::id(),
-            mode: if self.options.limits.may_act {
+            mode: if self.limits.may_act {
                 "act"
             } else {
                 "observe"
@@ -316,7 +362,7 @@ impl<'a> Running<'a> {
             started_utc: self.started_utc.clone(),
             written_utc: say::utc(),
             running_ns: u64::try_from(running.as_nanos()).unwrap_or(u64::MAX),
-            goal: self.options.goals.of_all.name.clone(),
+            goal: self.goals.of_all.name.clone(),
             last_decision: self.last_decision.clone(),
             vms: standing.vms.iter().map(say::vm).collect(),
             guards: standing.guards.iter().map(say::guard).collect(),

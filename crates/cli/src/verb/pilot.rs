@@ -7,10 +7,14 @@ use haltwise_core::pilot::Limits;
 use haltwise_core::units::Nanos;
 
 use super::root::root;
-use crate::exit::Outcome;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::exporter::address::Address;
+use crate::pilot::config::{self, Config};
 use crate::pilot::run::{self, PilotOptions};
+use crate::pilot::serving::Shown;
 use crate::prices::{self, GivenCosts};
 use crate::recommend::goal::{Goals, percent};
+use crate::terminal;
 use crate::time;
 
 /// Arguments of `haltwise pilot`.
@@ -33,6 +37,8 @@ modified externally is left alone from then on.",
   haltwise pilot --goal density --goal 'db-*=latency'
   haltwise pilot --dry-run --json               look once, and print the state
   haltwise pilot --act                          try and keep settings
+  haltwise pilot --config /etc/haltwise/pilot.toml
+  haltwise pilot --listen 127.0.0.1:9477        and serve its state as metrics
   haltwise status                               what it does, and what it saved
 
 It ends with SIGINT or SIGTERM: what is kept stays in force, what is only tried is \
@@ -75,6 +81,20 @@ pub(crate) struct Arguments {
     /// Print the state as JSON at the end (see docs/pilot-json.md)
     #[arg(long)]
     json: bool,
+    /// Read goals, limits and where metrics are served from this file (see
+    /// contrib/pilot.toml); SIGHUP has it read again. The unit of systemd uses it
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["goals", "lambda", "act", "max_poll_cpu", "listen", "textfile"])]
+    config: Option<PathBuf>,
+    /// Check a configuration, and exit
+    #[arg(long, value_name = "FILE", conflicts_with = "config")]
+    check_config: Option<PathBuf>,
+    /// Serve the pilot's state as metrics: a loopback address with its port, or
+    /// unix:PATH
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<Address>,
+    /// Write them to this file, for the textfile collector of node_exporter
+    #[arg(long, value_name = "FILE")]
+    textfile: Option<PathBuf>,
     /// Directory that holds /sys, /proc, /etc and /var, to try it out [default: /]
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
@@ -84,12 +104,25 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> Outcome {
     // Before anything is attached: a calibration that cannot be used is refused at once.
     prices::calibration(&arguments.costs)?;
+    if let Some(path) = &arguments.check_config {
+        terminal::print(&config::check(path)?)?;
+        return Ok(Exit::Done);
+    }
+    let mut config = match &arguments.config {
+        Some(path) => config::read(path)?,
+        None => of_command_line(&arguments)?,
+    };
+    let only_observes = arguments.observe || arguments.dry_run;
+    config.limits.may_act &= !only_observes;
     run::run(&PilotOptions {
-        goals: arguments.goals.of_patterns()?,
-        limits: Limits {
-            may_act: arguments.act,
-            max_poll_cpu_percent: arguments.max_poll_cpu,
-            ..Limits::default()
+        goals: config.goals,
+        limits: config.limits,
+        config: arguments.config,
+        only_observes,
+        shown: Shown {
+            listen: config.metrics,
+            textfile: config.textfile,
+            max_series: config.max_series,
         },
         only: arguments.only,
         costs: arguments.costs,
@@ -99,5 +132,20 @@ pub(crate) fn run(arguments: Arguments) -> Outcome {
         seed: arguments.seed,
         json: arguments.json,
         root: root(arguments.root),
+    })
+}
+
+/// What the command line says, as a configuration.
+fn of_command_line(arguments: &Arguments) -> Result<Config, Failure> {
+    Ok(Config {
+        goals: arguments.goals.of_patterns()?,
+        limits: Limits {
+            may_act: arguments.act,
+            max_poll_cpu_percent: arguments.max_poll_cpu,
+            ..Limits::default()
+        },
+        metrics: arguments.listen.clone(),
+        textfile: arguments.textfile.clone(),
+        ..Config::default()
     })
 }

@@ -75,16 +75,17 @@ fn modes(host: &Path, installed: &BTreeSet<String>, theirs: &str) {
     }
 }
 
-/// Each unit, with what stands in for a directory or an address that it would use.
-const UNITS: [(&str, &str, &str); 3] = [
-    ("record", "/var/lib/haltwise/ring", "/proc/no/ring"),
-    ("costs", "/var/lib/haltwise/", "/proc/no/"),
-    ("metrics", "127.0.0.1:9477", "unix:/proc/no/socket"),
+/// Each unit, with what stands in for a directory or an address that it would use, and how it ends there.
+const UNITS: [(&str, &str, &str, i32); 4] = [
+    ("record", "/var/lib/haltwise/ring", "/proc/no/ring", 1),
+    ("costs", "/var/lib/haltwise/", "/proc/no/", 1),
+    ("metrics", "127.0.0.1:9477", "unix:/proc/no/socket", 1),
+    ("pilot", "/etc/haltwise/", "/proc/no/", 2),
 ];
 
 /// What units run is understood, and systemd has nothing to say of them.
 fn units(host: &Path, program: &Path) {
-    for (name, used, instead) in UNITS {
+    for (name, used, instead, code) in UNITS {
         let path = host.join(format!("usr/lib/systemd/system/haltwise-{name}.service"));
         let unit = fs::read_to_string(&path).unwrap();
         let mut lines = unit.lines();
@@ -94,7 +95,7 @@ fn units(host: &Path, program: &Path) {
         let words = words.replace(used, instead);
         let refused = Command::new(program).args(words.split(' ')).output();
         let refused = refused.unwrap();
-        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        assert_eq!(refused.status.code(), Some(code), "{refused:?}");
         if !has("systemd-analyze") {
             println!("skipped: systemd-analyze is not installed: {name} is not verified");
             continue;
@@ -138,6 +139,8 @@ fn what_is_installed_runs_and_goes_without_a_trace() {
         "usr/share/zsh/site-functions/_haltwise",
         "usr/lib/systemd/system/haltwise-record.service",
         "usr/lib/systemd/system/haltwise-metrics.service",
+        "usr/lib/systemd/system/haltwise-pilot.service",
+        "usr/share/haltwise/pilot.toml",
         "usr/lib/systemd/system/haltwise-costs.service",
         "usr/lib/systemd/system/haltwise-costs.timer",
         "usr/share/haltwise/haltwise.rules.yml",

@@ -19,6 +19,9 @@ const LOOKS: [usize; 2] = [FEWEST, 2 * FEWEST];
 /// Rounds that are drawn.
 const ROUNDS: u32 = 12;
 
+/// Changes that a trial makes at most: one period of each round is under the setting tried.
+pub(super) const MOST_CHANGES: usize = 2 * ROUNDS as usize + 1;
+
 const _: () = assert!(
     ROUNDS as usize == LOOKS[1],
     "as many rounds are drawn as there are"

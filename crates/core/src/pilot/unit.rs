@@ -6,7 +6,7 @@ use super::evidence::Answer;
 use super::input::{Held, Scope};
 use super::memory::{OfTarget, Proven};
 use super::regret::Regret;
-use super::trial::Trial;
+use super::trial::{MOST_CHANGES, Trial};
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
 use crate::tune::interval::Interval;
@@ -126,6 +126,11 @@ impl Unit {
         (self.measured, self.proven) = (of.measured, of.proven.clone());
         let ago = of.changed_ago_ns.iter();
         self.changes = ago.map(|ago| self.since_ns.saturating_sub(*ago)).collect();
+        if of.trial_from.is_some() {
+            // Nobody knows how many periods of that trial began after this was kept.
+            let unknown = std::iter::repeat_n(self.since_ns, MOST_CHANGES);
+            self.changes.extend(unknown);
+        }
         self.not_before_ns = self.since_ns.saturating_add(of.waits_ns);
         if of.hands_off {
             self.state = State::HandsOff;

@@ -1,0 +1,104 @@
+//! What the pilot shows beside its log: its state as metrics, and to systemd that it is alive.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use anyhow::Context;
+use haltwise_host::clock;
+
+use crate::exit::Failure;
+use crate::exporter::address::{Address, Listener};
+use crate::exporter::exposition::Exposition;
+use crate::exporter::server::Server;
+use crate::exporter::textfile::Textfile;
+use crate::pilot_state::{PilotStatus, metrics};
+use crate::service::Notifier;
+use crate::terminal;
+
+/// Where metrics are shown.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    /// Where requests come.
+    pub(crate) listen: Option<Address>,
+    /// The file that is written.
+    pub(crate) textfile: Option<PathBuf>,
+    /// The most series of VMs.
+    pub(crate) max_series: usize,
+}
+
+/// All of it at work.
+#[derive(Debug)]
+pub(super) struct Serving {
+    notifier: Notifier,
+    state: Arc<Mutex<Option<PilotStatus>>>,
+    exposition: Arc<Exposition>,
+    textfile: Option<Textfile>,
+    server: Option<Server>,
+}
+
+impl Serving {
+    /// Binds the address, and serves from now on.
+    pub(super) fn start(shown: &Shown) -> Result<Self, Failure> {
+        let notifier = Notifier::connect().context("reach systemd by NOTIFY_SOCKET")?;
+        let listener = shown.listen.as_ref().map(Listener::bind).transpose()?;
+        let textfile = shown.textfile.as_deref().map(Textfile::new).transpose()?;
+        let state: Arc<Mutex<Option<PilotStatus>>> = Arc::default();
+        let shared = Arc::clone(&state);
+        let exposition = Exposition::new(shown.max_series).with(move |rendered| {
+            let state = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(status) = &*state {
+                metrics::add(rendered, status);
+            }
+        });
+        let exposition = Arc::new(exposition);
+        if let Some(listener) = &listener {
+            terminal::say(&format!("Serving metrics on {}.", listener.address()));
+        }
+        let server = listener.map(|listener| Server::start(listener, Arc::clone(&exposition)));
+        Ok(Self {
+            server: server.transpose()?,
+            notifier,
+            state,
+            exposition,
+            textfile,
+        })
+    }
+
+    /// It works now, by the configuration that it has.
+    pub(super) fn ready(&self) {
+        self.notifier.ready();
+    }
+
+    /// It reads its configuration again.
+    pub(super) fn reloading(&self) {
+        self.notifier.reloading();
+    }
+
+    /// Its state from now on.
+    pub(super) fn shows(&self, status: &PilotStatus) {
+        if let Some(line) = &status.last_decision {
+            self.notifier.status(line);
+        }
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *state = Some(status.clone());
+    }
+
+    /// It is alive; writes the file when it is due.
+    pub(super) fn turn(&mut self) -> Result<(), Failure> {
+        self.notifier.alive();
+        let now_ns = clock::monotonic_ns();
+        match &mut self.textfile {
+            Some(textfile) => textfile.turn(&self.exposition, now_ns),
+            None => Ok(()),
+        }
+    }
+
+    /// It ends.
+    pub(super) fn stop(&mut self) {
+        self.notifier.stopping();
+        self.server = None;
+        if let Some(textfile) = self.textfile.take() {
+            textfile.remove();
+        }
+    }
+}
