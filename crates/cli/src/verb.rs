@@ -70,9 +70,9 @@ pub(crate) enum Verb {
     Tune(Box<tune::Arguments>),
     /// Measure what a sleep and a wake-up cost on this host
     Calibrate(calibrate::Arguments),
-    /// Write what every setting would cost each VM, as a table for fleets
+    /// Write what every setting would cost each VM of a capture
     Costs(Box<costs::Arguments>),
-    /// Say what a fleet should set, from costs tables of many hosts and days
+    /// Recommend settings for a fleet from costs tables
     Fleet(Box<fleet::Arguments>),
     /// Measure two settings alternately and compare them
     Prove(Box<prove::Arguments>),

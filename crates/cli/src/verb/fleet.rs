@@ -26,8 +26,8 @@ use crate::terminal;
 The tables come from `haltwise costs`, see docs/costs-format.md. Settings are
 chosen on the first half of each capture and evaluated on the second half; no
 setting of any host is changed. A cohort is of VMs with the same values of all
-that --by names. Files are added up on all CPUs; memory grows with hosts, cohorts
-and VMs, not with days.
+that --by names. Files are added up on all CPUs; memory grows with hosts,
+cohorts and VMs, not with days.
 
 Exits with 5 if a table is damaged, or of a capture that another one has
 already; the others count.")]

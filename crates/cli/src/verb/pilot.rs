@@ -41,8 +41,8 @@ modified externally is left alone from then on.",
   haltwise pilot --listen 127.0.0.1:9477        and serve its state as metrics
   haltwise status                               what it does, and what it saved
 
-It ends with SIGINT or SIGTERM: what is kept stays in force, what is only tried is \
-restored."
+It ends with SIGINT or SIGTERM: what is kept stays in force, what is only
+tried is restored."
 )]
 #[expect(
     clippy::struct_excessive_bools,

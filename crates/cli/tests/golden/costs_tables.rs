@@ -168,11 +168,9 @@ fn damaged_and_repeated_tables_are_reported_and_the_rest_counts() {
         .map(|it| it.as_str().unwrap())
         .collect();
     assert_eq!(refused.len(), 3, "{refused:?}");
-    for (name, refused) in ["host-0", "cut.parquet", "empty.parquet"]
-        .into_iter()
-        .zip(&refused)
-    {
-        assert!(refused.contains(name), "{refused}");
+    for name in ["host-0", "cut.parquet", "empty.parquet"] {
+        let is_named = refused.iter().any(|refused| refused.contains(name));
+        assert!(is_named, "{name} in {refused:?}");
     }
     assert_eq!(
         (&said["plans"], &said["cohorts"]),
