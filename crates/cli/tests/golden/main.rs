@@ -343,6 +343,7 @@ fn help_is_as_committed_and_ends_with_examples() {
         "now",
         "calibrate",
         "metrics",
+        "pilot",
     ] {
         let mut arguments: Vec<&str> = vec![verb, "--help"];
         arguments.retain(|argument| !argument.is_empty());
