@@ -41,6 +41,10 @@ const RECORDING_NS: f64 = 1_000.0;
 
 /// What the command line, or a configuration, says.
 #[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the command line's own switches"
+)]
 pub(crate) struct PilotOptions {
     pub(crate) goals: Goals,
     pub(crate) limits: Limits,

@@ -60,7 +60,7 @@ impl Bench {
     pub(crate) fn keep_halting(&self, gap: &str, options: &[&str]) -> Running {
         Running::start(
             self.lab()
-                .args(["run", "pingpong", "--duration", "30s", "--gap", gap])
+                .args(["run", "pingpong", "--duration", "180s", "--gap", gap])
                 .args(["--host-wait", "block"])
                 .args(options)
                 .stdout(Stdio::null()),

