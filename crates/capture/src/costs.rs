@@ -6,7 +6,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`columns`] | the columns |
-//! | [`write`] | rows to a file |
+//! | [`mod@write`] | rows to a file |
 //! | [`read`] | a file that anybody may have written, batch by batch |
 //! | [`batch`] | a batch as runs of rows of one VM |
 //! | [`lake`] | where files lie |

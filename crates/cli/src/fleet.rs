@@ -6,7 +6,7 @@
 //! | [`view`] | the figures, declared |
 //! | [`build`] | the figures, computed |
 //! | [`page`] | what is shown of them |
-//! | [`file`] | the page for a browser |
+//! | [`mod@file`] | the page for a browser |
 
 pub(crate) mod build;
 pub(crate) mod file;

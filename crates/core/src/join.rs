@@ -2,8 +2,8 @@
 //!
 //! Each counts on the clock of its own kernel, and neither says how far apart these are. But a guest's stay in HLT holds the
 //! halt that its host recorded: it begins before and ends after it, and little is left at both ends. So the lengths of
-//! idle periods are a fingerprint. [`vote`] has the longest stays of a stretch name all offsets under which a halt of about
-//! their length begins with them, and takes those that most agree on; [`align`] goes on from there, stay by stay,
+//! idle periods are a fingerprint. `vote` has the longest stays of a stretch name all offsets under which a halt of about
+//! their length begins with them, and takes those that most agree on; `align` goes on from there, stay by stay,
 //! and follows what the clocks drift apart. Entries vary least: after a halt a vCPU may have to wait for a CPU. An offset holds only if few other offsets do nearly as well: that is what
 //! [`Refused`] is about.
 //!

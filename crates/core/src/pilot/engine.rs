@@ -2,9 +2,9 @@
 //!
 //! | file | holds |
 //! |---|---|
-//! | [`readings`] | who is there, what is in force, and whether somebody else has set it |
-//! | [`consider`] | what to do about each target, and what keeps from it |
-//! | [`periods`] | trials, period by period |
+//! | `readings` | who is there, what is in force, and whether somebody else has set it |
+//! | `consider` | what to do about each target, and what keeps from it |
+//! | `periods` | trials, period by period |
 //!
 //! It has a clock of its own, which goes on by what the caller's does and by no more than a minute at a time: no step
 //! of a clock is time in which nothing was seen.

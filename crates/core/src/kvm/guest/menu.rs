@@ -1,7 +1,7 @@
 //! cpuidle's governor `menu` between two states, `drivers/cpuidle/governors/menu.c`.
 //!
 //! It predicts how long the CPU will be idle ([`Governor::select`], `menu_select`): the time until the next timer, corrected
-//! by how much of it earlier periods lasted (a factor for each power of ten, `which_bucket`), or the [typical](Menu::typical_us)
+//! by how much of it earlier periods lasted (a factor for each power of ten, `which_bucket`), or the typical (`typical_us`)
 //! length of the last eight, whichever is less. HLT is chosen unless that is less than HLT asks for. Both states of the
 //! driver haltpoll lie within a microsecond, so that `POLL` is left for predictions of 0 us and timers due within 1 us.
 //!
