@@ -21,7 +21,7 @@ pub(crate) struct Args {
 const LAST_BOOT: Duration = Duration::from_mins(32);
 
 /// The Python package is not begun later than this: its wheel is a build of its own.
-const LAST_WHEEL: Duration = Duration::from_mins(26);
+const LAST_WHEEL: Duration = Duration::from_mins(18);
 
 /// Tests of `tests/kernels.rs`, by how their names begin. Each part runs in all kernels before the next does, so
 /// that none is left out as a whole where time is over.

@@ -7,7 +7,7 @@
 //! | [`machine`] | readings of the host, its VMs, their ceilings and the journal |
 //! | [`collecting`] | full facts of some VMs, when they are wanted |
 //! | [`acting`] | a change, through the journal |
-//! | [`serving`] | metrics, and what systemd is told |
+//! | [`serving`] | metrics, and its state for systemd |
 //! | [`say`] | decisions as lines of a log, the state as figures |
 //!
 //! What it says of itself is [`crate::pilot_state`].

@@ -83,7 +83,7 @@ struct Running<'a> {
     is_kept: bool,
 }
 
-/// Flies until it is told to stop.
+/// Runs until a signal comes or its time is over.
 pub(crate) fn run(options: &PilotOptions) -> Outcome {
     let root = &options.root;
     check_kvm(root)?;

@@ -43,7 +43,7 @@ const HALTS: usize = 262_144;
 /// good.
 const OF_LOOK: std::ops::RangeInclusive<usize> = 1_024..=16_384;
 
-/// What is told once.
+/// What is specified once.
 #[derive(Debug)]
 pub struct Setup<E> {
     /// Whoever answers from facts.
