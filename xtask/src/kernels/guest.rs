@@ -152,9 +152,6 @@ impl Guest {
         let elapsed = started.elapsed();
         let console = console(&work.join("console"));
         if let Some(line) = trouble(&console) {
-            if let Some(sign) = corrupted_stack(&console) {
-                return Ok(Boot::Spoilt(format!("its kernel reports a {sign}")));
-            }
             bail!(
                 "the kernel reports `{line}`; the console ends:\n{}",
                 tail(&console, 60)
@@ -245,27 +242,9 @@ pub(crate) fn trouble(log: &str) -> Option<&str> {
         .find(|line| SIGNS.iter().any(|sign| line.contains(sign)) && !stall(line))
 }
 
-/// Signs of a stack that the emulator has corrupted: it may run code that the kernel is changing. A kernel that is at
-/// fault itself reports the same at each boot, and then the last one counts.
-fn corrupted_stack(log: &str) -> Option<&'static str> {
-    const SIGNS: [&str; 3] = ["double fault", "stack guard page", "corrupted stack end"];
-    SIGNS.into_iter().find(|sign| log.contains(sign))
-}
-
 #[cfg(test)]
 mod test {
     use super::*;
-
-    #[test]
-    fn only_a_corrupted_stack_may_be_the_emulators() {
-        let of_emulator =
-            "[ 1.0] traps: PANIC: double fault, error_code: 0x0\n[ 2.0] Kernel panic - not syncing";
-        assert_eq!(corrupted_stack(of_emulator), Some("double fault"));
-        assert_eq!(
-            corrupted_stack("[ 1.0] BUG: kernel NULL pointer dereference"),
-            None
-        );
-    }
 
     #[test]
     fn an_oops_is_trouble_and_a_stall_is_not() {
