@@ -69,23 +69,15 @@ fn one(page: &mut Page, block: &Block) {
                 page.wrapped(&format!("{}: ", plain(name)), &plain(words), 4);
             }
         }
-        Block::Command(name, command) => command_lines(page, name, &harmless(command)),
+        Block::Command(name, command) => {
+            page.whole_line(&format!("{name}: {}", harmless(command)));
+        }
         Block::Bar(parts) => bar(page, parts),
         Block::Folded(title, content) => {
             page.heading(&plain(title));
             blocks(page, content);
         }
         Block::Table(it) => table(page, it),
-    }
-}
-
-/// A command on one line, or with each option on a line of its own where that is too long.
-fn command_lines(page: &mut Page, name: &str, command: &str) {
-    let line = format!("{name}: {command}");
-    if line.width() <= page.width() || !command.contains(" --") {
-        page.whole_line(&line);
-    } else {
-        page.whole_line(&line.replace(" --", " \\\n    --"));
     }
 }
 
