@@ -1,4 +1,4 @@
-//! The exporter: counts this host's halts and serves them, until it is told to end.
+//! The exporter: counts this host's halts and serves them, until a signal ends it.
 //!
 //! What it shows and how it serves is [`crate::exporter`]'s; the pilot does the same beside its own work.
 
@@ -112,9 +112,6 @@ pub(crate) fn run(wanted: &Wanted) -> Outcome {
     }
     notifier.stopping();
     drop(server);
-    if let Some(textfile) = &textfile {
-        textfile.remove();
-    }
     Ok(Exit::Done)
 }
 

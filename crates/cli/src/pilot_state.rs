@@ -63,7 +63,7 @@ figures! {
         pub(crate) vcpus: u64 = Count,
         /// Its goal; `excluded` where the pilot leaves it alone.
         pub(crate) goal: String = Name,
-        /// What is going on: `watching`, `trial`, `kept`, `back-off`, `hands-off`, `not-settable`, `no-data`.
+        /// What is going on: `watching`, `trial`, `kept`, `back-off`, `hands-off`, `excluded`, `not-settable`, `no-data`.
         pub(crate) state: String = Word,
         /// The ceiling in force; `null` where it is not known.
         pub(crate) ceiling_ns: Option<u64> = Nanos,
@@ -79,10 +79,11 @@ figures! {
         pub(crate) predicted: Option<Interval> = Record(INTERVAL, "predicted_{}"),
         /// The same, as measured in drawn on and off periods.
         pub(crate) measured: Option<Interval> = Record(INTERVAL, "measured_{}"),
-        /// CPU time (with latency by the goal) saved since the pilot started, against the setting found: measured
-        /// where it acts, predicted where it observes.
+        /// CPU time (with latency by the goal) saved since the pilot first looked at the VM, by replay: of the
+        /// setting found where it acts, of the one it would set where it observes.
         pub(crate) saved_ns: Option<Interval> = Record(INTERVAL, "saved_ns_{}"),
-        /// Cost since the pilot started against that of the setting found, as a share; above 0 is worse.
+        /// Cost since the pilot first looked at the VM against that of the setting found, by replay, as a share; above
+        /// 0 is worse.
         pub(crate) regret: Option<f64> = Real,
         /// Halts in a second.
         pub(crate) halts_per_s: Option<f64> = PerSecond "halts/s",
@@ -99,7 +100,7 @@ figures! {
     /// What keeps the pilot from acting, or makes it restore what it found.
     #[derive(Clone, PartialEq, Deserialize)]
     pub(crate) struct PilotGuard {
-        /// Which: `cpu-pressure`, `polling-budget`, `over-commitment`, `free-cpus`, `change-rate`, `regret`, `kernel`,
+        /// Which: `cpu-pressure`, `polling-budget`, `over-commitment`, `free-cpus`, `kernel`,
         /// `sched-ext`, `read-only`.
         pub(crate) guard: String = Word,
         /// It keeps the pilot from acting now.

@@ -10,7 +10,7 @@
 //! |---|---|
 //! | `family` | a metric's name, unit and samples |
 //! | `buckets` | histograms of times |
-//! | `labels` | what tells series apart, escaped |
+//! | `labels` | what distinguishes series, escaped |
 //!
 //! [`figures!`]: crate::figures
 

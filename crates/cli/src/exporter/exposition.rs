@@ -52,17 +52,18 @@ impl Exposition {
         self.adds.iter().for_each(|add| add(&mut metrics));
         let mut cost = *self.cost();
         cost.series = metrics.series() as u64;
-        cost.left_out_series = (cost.left_out_series).saturating_add(metrics.left_out() as u64);
+        let left_out = metrics.left_out() as u64;
+        cost.left_out_series = (cost.left_out_series).saturating_add(left_out);
         metrics.add(Kind::Counter, PREFIX, &Labels::none(), &cost.counters());
         metrics.add(Kind::Gauge, PREFIX, &Labels::none(), &cost.gauges());
         let text = metrics.render(format);
-        cost.renders = cost.renders.saturating_add(1);
-        cost.render_cpu_ns =
-            (cost.render_cpu_ns).saturating_add(clock::thread_cpu_ns().saturating_sub(before_ns));
+        // Another thread may have rendered meanwhile: counters only ever go on.
+        let used_ns = clock::thread_cpu_ns().saturating_sub(before_ns);
         let mut known = self.cost();
-        // Requests that were refused meanwhile are counted there.
-        cost.refused_requests = known.refused_requests;
-        *known = cost;
+        known.renders = known.renders.saturating_add(1);
+        known.render_cpu_ns = known.render_cpu_ns.saturating_add(used_ns);
+        known.series = cost.series;
+        known.left_out_series = (known.left_out_series).saturating_add(left_out);
         text
     }
 

@@ -5,7 +5,7 @@ use haltwise_document::figures;
 use haltwise_document::openmetrics::Buckets;
 
 figures! {
-    /// What tells series of VMs apart.
+    /// What distinguishes series of VMs.
     #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
     pub(crate) struct VmLabels {
         /// What its operator calls it: libvirt's domain, OpenStack's display name, `NAMESPACE/NAME` of KubeVirt.

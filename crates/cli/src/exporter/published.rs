@@ -139,7 +139,8 @@ const OPENING: &str = "# Metrics
 
 `haltwise metrics` serves these on `http://127.0.0.1:9477/metrics` (`--listen`), as OpenMetrics 1.0 or in Prometheus' text
 format, whichever the client accepts; `--textfile FILE` writes them for the textfile collector of node_exporter; `--once`
-prints them. This page is made from the program's declarations.
+prints them. `haltwise pilot --listen` serves those of [the pilot](#the-pilot), and no others. This page is made from the
+program's declarations.
 
 * Counters count from the start of haltwise, or from when a VM was first seen; those of the host's CPUs from its boot.
 * What is not known has no sample: without a source of wake-up latencies (`--mode stats`) there is no

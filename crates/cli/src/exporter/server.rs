@@ -81,7 +81,9 @@ struct Serving {
 impl Serving {
     /// Waits for something to do, and does it.
     fn turn(&mut self) {
-        let is_full = self.connections.len() >= CONNECTIONS;
+        // One that asks nothing keeps nobody else out.
+        let is_full = self.connections.len() >= CONNECTIONS
+            && !self.connections.iter().any(|it| it.answer.is_empty());
         let mut waits: Vec<PollFd<'_>> = Vec::with_capacity(self.connections.len() + 1);
         for connection in &self.connections {
             waits.push(PollFd::from_borrowed_fd(
@@ -120,7 +122,20 @@ impl Serving {
             goes_on && !is_late
         });
         if !is_full && came.last() == Some(&true) {
+            self.make_room();
             self.accept(now_ns);
+        }
+    }
+
+    /// Ends the oldest connection whose request has not come, where there are too many.
+    fn make_room(&mut self) {
+        if self.connections.len() < CONNECTIONS {
+            return;
+        }
+        let idle = self.connections.iter().position(|it| it.answer.is_empty());
+        if let Some(oldest) = idle {
+            drop(self.connections.remove(oldest));
+            self.exposition.refused();
         }
     }
 

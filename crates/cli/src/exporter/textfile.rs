@@ -8,6 +8,7 @@ use haltwise_document::openmetrics::Format;
 
 use super::exposition::Exposition;
 use crate::exit::{Exit, Failure};
+use crate::terminal;
 
 /// How often it is written: as often as Prometheus looks, by its default.
 pub(crate) const EVERY_NS: u64 = 15_000_000_000;
@@ -17,6 +18,7 @@ pub(crate) const EVERY_NS: u64 = 15_000_000_000;
 pub(crate) struct Textfile {
     path: PathBuf,
     written_ns: Option<u64>,
+    has_failed: bool,
 }
 
 impl Textfile {
@@ -39,6 +41,7 @@ impl Textfile {
         Ok(Self {
             path: directory.join(path.file_name().unwrap_or_default()),
             written_ns: None,
+            has_failed: false,
         })
     }
 
@@ -47,24 +50,35 @@ impl Textfile {
         self.path.parent()
     }
 
-    /// Writes it if it is time: whole, or not at all.
+    /// Writes it if it is time: whole, or not at all. The first time must succeed; a later failure, as of a full disk,
+    /// is said once and ends nothing.
     pub(crate) fn turn(&mut self, exposition: &Exposition, now_ns: u64) -> Result<(), Failure> {
         let is_due = |at: u64| now_ns.saturating_sub(at) >= EVERY_NS;
         if !self.written_ns.is_none_or(is_due) {
             return Ok(());
         }
-        self.written_ns = Some(now_ns);
+        let is_first = self.written_ns.replace(now_ns).is_none();
         let text = exposition.render(Format::Prometheus);
-        output::write(&self.path, text.as_bytes(), Readers::Umask)
-            .with_context(|| format!("write {}", self.path.display()))
-            .map_err(|error| {
-                Failure::new(Exit::Failed, error)
-                    .hint("the directory must be writable to haltwise, and to no other user")
-            })
+        let written = output::write(&self.path, text.as_bytes(), Readers::Umask)
+            .with_context(|| format!("write {}", self.path.display()));
+        let has_failed = std::mem::replace(&mut self.has_failed, written.is_err());
+        match written {
+            Err(error) if is_first => Err(Failure::new(Exit::Failed, error)
+                .hint("the directory must be writable to haltwise, and to no other user")),
+            Err(error) => {
+                if !has_failed {
+                    terminal::say(&format!("warning: {error:#}"));
+                }
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
     }
+}
 
+impl Drop for Textfile {
     /// Removes it: node_exporter would show the last counts for ever.
-    pub(crate) fn remove(&self) {
+    fn drop(&mut self) {
         let _ = rustix::fs::unlink(&self.path);
     }
 }

@@ -27,7 +27,7 @@ use super::histogram;
 /// How long a VM that has ended is still shown: two scrapes at an interval of a minute.
 pub(crate) const KEPT_NS: u64 = 120_000_000_000;
 
-/// Places of loss told apart; sources have fewer.
+/// Places of loss that are distinguished; sources have fewer.
 const PLACES: usize = 16;
 
 const VM: &str = "haltwise_vm";

@@ -97,8 +97,6 @@ impl Serving {
     pub(super) fn stop(&mut self) {
         self.notifier.stopping();
         self.server = None;
-        if let Some(textfile) = self.textfile.take() {
-            textfile.remove();
-        }
+        self.textfile = None;
     }
 }

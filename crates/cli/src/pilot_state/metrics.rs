@@ -13,12 +13,13 @@ const VM: &str = "haltwise_pilot_vm";
 const GUARD: &str = "haltwise_pilot_guard";
 
 /// All states of a VM, as [`PilotVm::state`] has them.
-const STATES: [&str; 7] = [
+const STATES: [&str; 8] = [
     "watching",
     "trial",
     "kept",
     "back-off",
     "hands-off",
+    "excluded",
     "not-settable",
     "no-data",
 ];
@@ -44,13 +45,13 @@ figures! {
         predicted_share: Option<f64> = Share,
         /// The same, as measured in on and off periods.
         measured_share: Option<f64> = Share,
-        /// CPU time (with latency by the goal) saved since the pilot started: measured where it acts, predicted where it observes.
+        /// CPU time (with latency by the goal) saved since the pilot first looked at the VM, by replay: of the setting found where it acts, of the one it would set where it observes.
         saved_ns: Option<f64> = MeanNanos,
         /// Lower end of the interval of that.
         saved_low_ns: Option<f64> = MeanNanos,
         /// Upper end of it.
         saved_high_ns: Option<f64> = MeanNanos,
-        /// Cost since the pilot started against that of the setting found; above 0 is worse.
+        /// Cost since the pilot first looked at the VM against that of the setting found, by replay; above 0 is worse.
         regret_share: Option<f64> = Share,
     }
 

@@ -143,7 +143,7 @@ fn a_slow_or_large_request_keeps_nobody_else_from_metrics() {
         return;
     };
     let serving = exporter(&[]);
-    let slow: Vec<TcpStream> = (0..10)
+    let slow: Vec<TcpStream> = (0..20)
         .map(|_| {
             let mut stream = TcpStream::connect(serving.address).unwrap();
             stream.write_all(b"GET /met").unwrap();

@@ -1,4 +1,4 @@
-//! What tells series of one metric apart.
+//! What distinguishes series of one metric.
 
 use std::rc::Rc;
 
