@@ -9,8 +9,16 @@ use haltwise_host::root::Root;
 use crate::knob;
 
 /// Sets what a decision wants.
-pub(crate) fn make(root: &Root, decision: &Decision, change: Change) -> Result<(), Refusal> {
-    let request = request(decision.scope, change);
+pub(crate) fn make(
+    root: &Root,
+    decision: &Decision,
+    change: Change,
+    take_over: bool,
+) -> Result<(), Refusal> {
+    let request = Request {
+        take_over,
+        ..request(decision.scope, change)
+    };
     set(root, &request).map_err(|error| refusal(&error))
 }
 

@@ -15,7 +15,7 @@ use crate::collect::attach::{attach, explain};
 use crate::exit::Failure;
 
 /// Between two drains.
-pub(crate) const DRAIN: Duration = Duration::from_millis(20);
+pub(crate) const DRAIN: Duration = Duration::from_millis(100);
 
 /// What came of a collection, VM by VM.
 pub(crate) type Collected = Vec<(VmKey, Option<Stretch>)>;
@@ -28,7 +28,6 @@ pub(crate) struct Collecting {
     running: Option<Running>,
     lost: u64,
     kernel_cpu_ns: u64,
-    added_ns: Option<f64>,
 }
 
 #[derive(Debug)]
@@ -47,8 +46,14 @@ impl Collecting {
             running: None,
             lost: 0,
             kernel_cpu_ns: 0,
-            added_ns: None,
         }
+    }
+
+    /// Whether what is being recorded, if anything is, is what is wanted.
+    pub(crate) fn is_for(&self, wanted: Option<&Wanted>) -> bool {
+        self.running
+            .as_ref()
+            .is_none_or(|running| Some(&running.wanted) == wanted)
     }
 
     /// Whether a stretch is being recorded.
@@ -139,7 +144,6 @@ impl Collecting {
             .iter()
             .map(|vm| (vm.index, vm.key))
             .collect();
-        self.added_ns = collector.added_ns_per_halt().or(self.added_ns);
         Ok(self.running.take().map(|running| running.finish(&keys)))
     }
 }

@@ -1,7 +1,7 @@
 //! Readings for the pilot: the host, its VMs and their ceilings, what KVM counted, and what the journal has.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use haltwise_core::event::{Facts, HaltCounts, HostSample, Vm};
 use haltwise_core::ids::{Pid, VmKey};
@@ -26,6 +26,9 @@ pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
 /// VMs that ended before so long are forgotten, so that the pilot does not grow with every VM that ever ran.
 const FORGET: Duration = Duration::from_mins(1);
 
+/// So long after a guest was seen to keep its host from polling it is looked at again: as rarely as any VM.
+const VETO: Duration = Duration::from_secs(320);
+
 /// Who set something, in the journal, where it was the pilot.
 const WHO: &str = "haltwise pilot";
 
@@ -38,7 +41,7 @@ pub(crate) struct Machine {
     before: Option<HostSample>,
     host: HostSeen,
     /// VMs whose guest lets its host poll on no vCPU, as their facts show.
-    vetoed: BTreeSet<VmKey>,
+    vetoed: BTreeMap<VmKey, Instant>,
     lost: u64,
 }
 
@@ -67,7 +70,7 @@ impl Machine {
             counts: BTreeMap::new(),
             before: None,
             host: HostSeen::default(),
-            vetoed: BTreeSet::new(),
+            vetoed: BTreeMap::new(),
             lost: 0,
         })
     }
@@ -105,7 +108,7 @@ impl Machine {
     /// Facts show whether a VM's guest lets its host poll.
     pub(crate) fn veto(&mut self, vm: VmKey, is_vetoed: bool) {
         if is_vetoed {
-            self.vetoed.insert(vm);
+            self.vetoed.insert(vm, Instant::now());
         } else {
             self.vetoed.remove(&vm);
         }
@@ -145,12 +148,12 @@ impl Machine {
                 .copied()
                 .unwrap_or(Ceiling::Fixed(None)),
             held: held_ceiling(&baseline, vm.key),
-            polls_itself: self.vetoed.contains(&vm.key),
+            polls_itself: self.vetoed.contains_key(&vm.key),
             counts: counts.remove(&vm.key),
         });
         let vms: Vec<VmSeen> = vms.filter(|vm| vm.vcpus > 0).collect();
         self.vetoed
-            .retain(|key| vms.iter().any(|vm| vm.key == *key));
+            .retain(|key, at| at.elapsed() < VETO && vms.iter().any(|vm| vm.key == *key));
         let forget = u64::try_from(FORGET.as_nanos()).unwrap_or(u64::MAX);
         self.collector
             .forget_ended(clock::monotonic_ns().saturating_sub(forget));

@@ -1,5 +1,6 @@
 //! The pilot at work: reads, collects, decides, sets, and says so.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,7 @@ const TURN: Duration = Duration::from_millis(250);
 /// The state on disk is no older than this.
 const KEEP: Duration = Duration::from_mins(1);
 
-/// CPU time that recording adds to a halt, where it was not measured: the median of two hosts (`docs/cost.md`).
+/// CPU time that recording adds to a halt: the median of two hosts (`docs/cost.md`).
 const RECORDING_NS: f64 = 1_000.0;
 
 /// What the command line, or a configuration, says.
@@ -75,6 +76,8 @@ struct Running<'a> {
     pilot: Pilot<Replayed>,
     machine: Machine,
     collecting: Collecting,
+    /// Targets of which a first change was made.
+    taken_over: BTreeSet<Scope>,
     began: Instant,
     started_utc: String,
     cpu_before_ns: u64,
@@ -140,7 +143,7 @@ impl<'a> Running<'a> {
             seed: options.seed,
         });
         if options.take_over {
-            pilot.ask_again();
+            pilot.take_over();
         }
         Ok(Self {
             options,
@@ -150,6 +153,7 @@ impl<'a> Running<'a> {
             pilot,
             machine: Machine::attach(root)?,
             collecting: Collecting::new(root),
+            taken_over: BTreeSet::new(),
             began: Instant::now(),
             started_utc: say::utc(),
             cpu_before_ns: clock::process_cpu_ns(),
@@ -184,12 +188,13 @@ impl<'a> Running<'a> {
                 return Ok(());
             }
             if interrupt.takes_reload() {
-                self.reload();
+                self.reload()?;
             }
             self.collect()?;
             drop(self.machine.drain()?);
             if Instant::now() >= next_step {
-                next_step += INTERVAL;
+                // After a stall, the intervals missed have no counts.
+                next_step = Instant::now() + INTERVAL;
                 let seen = self
                     .machine
                     .read(&self.goals, &self.options.only, !is_first);
@@ -212,9 +217,9 @@ impl<'a> Running<'a> {
     }
 
     /// Reads the configuration again. One that is not understood changes nothing.
-    fn reload(&mut self) {
+    fn reload(&mut self) -> Result<(), Failure> {
         let Some(path) = &self.options.config else {
-            return;
+            return Ok(());
         };
         self.serving.reloading();
         match config::read(path) {
@@ -222,8 +227,9 @@ impl<'a> Running<'a> {
                 self.goals = config.goals;
                 self.limits = config.limits;
                 self.limits.may_act &= !self.options.only_observes;
-                self.pilot.limit(self.limits.clone());
                 terminal::say(&format!("{} was read again.", path.display()));
+                let decisions = self.pilot.limit(self.limits.clone());
+                self.carry_out(decisions)?;
             }
             Err(failure) => {
                 terminal::complain(&failure);
@@ -231,18 +237,22 @@ impl<'a> Running<'a> {
             }
         }
         self.serving.ready();
+        Ok(())
     }
 
     /// Whether there is an answer for each VM that can have one.
     fn has_looked(&self) -> bool {
         let standing = self.pilot.standing();
         self.began.elapsed() >= 3 * INTERVAL
-            && !standing.vms.is_empty()
-            && (standing.vms.iter()).all(|vm| vm.scope.is_none() || vm.latency_mean_ns.is_some())
+            && (standing.vms.iter()).all(|vm| vm.scope.is_none() || vm.has_been_looked_at)
     }
 
     /// Records what the pilot wants to know.
     fn collect(&mut self) -> Result<(), Failure> {
+        if !self.collecting.is_for(self.pilot.wanted()) {
+            // It spans two settings, or nobody waits for it any more.
+            self.collecting.abandon();
+        }
         if let Some(facts) = self.collecting.drain()? {
             for (vm, stretch) in &facts {
                 if let Some(stretch) = stretch {
@@ -266,20 +276,21 @@ impl<'a> Running<'a> {
 
     /// Makes the changes that were decided, one after the other, and says what was decided.
     fn carry_out(&mut self, decisions: Vec<Decision>) -> Result<(), Failure> {
+        let mut said = Ok(());
         let mut decisions: std::collections::VecDeque<Decision> = decisions.into();
         while let Some(decision) = decisions.pop_front() {
             if !decision.kind.is_period() {
-                self.say(&decision)?;
+                // A log that cannot be written keeps nothing from being restored.
+                said = said.and(self.say(&decision));
                 // Before anything is set: who comes after a crash knows that a trial was under way.
                 self.keep(true);
             }
-            let Some(change) = decision
-                .change
-                .filter(|_| decision.is_made && self.limits.may_act)
-            else {
+            let is_made = decision.is_made && (self.limits.may_act || decision.kind.restores());
+            let Some(change) = decision.change.filter(|_| is_made) else {
                 continue;
             };
-            let made = acting::make(&self.options.root, &decision, change);
+            let takes_over = self.options.take_over && self.taken_over.insert(decision.scope);
+            let made = acting::make(&self.options.root, &decision, change, takes_over);
             if let Err(refused) = &made {
                 terminal::say(&format!(
                     "warning: {}: not set: {refused:?}",
@@ -292,7 +303,7 @@ impl<'a> Running<'a> {
                 self.keep(true);
             }
         }
-        Ok(())
+        said
     }
 
     fn say(&mut self, decision: &Decision) -> Result<(), Failure> {
@@ -314,9 +325,9 @@ impl<'a> Running<'a> {
         self.serving.stop();
         self.collecting.detach();
         let decisions = self.pilot.stop();
-        self.carry_out(decisions)?;
+        let done = self.carry_out(decisions);
         self.keep(true);
-        Ok(())
+        done
     }
 
     /// Keeps the state on disk, now or when it is due.

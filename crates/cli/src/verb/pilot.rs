@@ -38,7 +38,7 @@ modified externally is left alone from then on.",
   haltwise pilot --dry-run --json               look once, and print the state
   haltwise pilot --act                          try and keep settings
   haltwise pilot --config /etc/haltwise/pilot.toml
-  haltwise pilot --listen 127.0.0.1:9477        and serve its state as metrics
+  haltwise pilot --listen 127.0.0.1:9478        and serve its state as metrics
   haltwise status                               what it does, and what it saved
 
 It ends with SIGINT or SIGTERM: what is kept stays in force, what is only

@@ -61,6 +61,11 @@ impl Kind {
     pub fn is_period(self) -> bool {
         matches!(self, Self::On | Self::Off)
     }
+
+    /// Whether it restores what was in force before: that is made also where nothing new may be set any more.
+    pub fn restores(self) -> bool {
+        matches!(self, Self::Off | Self::GoBack | Self::Restore)
+    }
 }
 
 /// A change of a setting, and its inverse.

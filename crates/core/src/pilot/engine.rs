@@ -23,7 +23,7 @@ use super::guards::Standing;
 use super::input::{Scope, Seen};
 use super::member::{CHUNKS, Member};
 use super::memory::Memory;
-use super::unit::{State, Unit};
+use super::unit::Unit;
 use crate::ids::VmKey;
 use crate::kvm::Rule;
 
@@ -88,6 +88,9 @@ pub struct Pilot<E: Evidence> {
     decided: BTreeMap<Kind, u64>,
     failed: u64,
     dropped: u64,
+    /// It was allowed to act at some time since it started: then it also restores.
+    may_restore: bool,
+    takes_over: bool,
 }
 
 impl<E: Evidence> Pilot<E> {
@@ -96,6 +99,8 @@ impl<E: Evidence> Pilot<E> {
         Self {
             evidence: setup.evidence,
             rule: setup.rule,
+            may_restore: setup.limits.may_act,
+            takes_over: false,
             limits: setup.limits,
             errors: setup.memory.errors.clone(),
             memory: setup.memory,
@@ -174,22 +179,24 @@ impl<E: Evidence> Pilot<E> {
         self.collecting.as_ref().map(|(_, wanted)| wanted)
     }
 
-    /// Other limits hold from now on.
-    pub fn limit(&mut self, limits: Limits) {
+    /// Other limits hold from now on. Where it may no longer act, trials end.
+    pub fn limit(&mut self, limits: Limits) -> Vec<Decision> {
+        let must_end = self.limits.may_act && !limits.may_act;
         self.limits = limits;
+        self.may_restore |= self.limits.may_act;
+        if !must_end {
+            return Vec::new();
+        }
+        let decisions = self.end_trials("the pilot may no longer act");
+        self.count(&decisions);
+        decisions
     }
 
-    /// What somebody else has set is asked about again.
-    pub fn ask_again(&mut self) {
+    /// Takes over what somebody else has set: that is what is found from now on.
+    pub fn take_over(&mut self) {
+        self.takes_over = true;
         for of in &mut self.memory.targets {
             of.hands_off = false;
-        }
-        let now_ns = self.now_ns;
-        for unit in self.units.values_mut() {
-            if matches!(unit.state, State::HandsOff) {
-                unit.set = None;
-                unit.become_(State::Watching, "asked again", now_ns);
-            }
         }
     }
 
@@ -207,12 +214,25 @@ impl<E: Evidence> Pilot<E> {
 
     /// An ordinary stop: what is kept stays, and what is only tried goes.
     pub fn stop(&mut self) -> Vec<Decision> {
-        let scopes: Vec<Scope> = self.units.keys().copied().collect();
-        let end = |scope| self.end_trial(scope, "the pilot stops");
-        let decisions: Vec<Decision> = scopes.into_iter().flat_map(end).collect();
+        let mut decisions = self.end_trials("the pilot stops");
+        let owed = self.units.values();
+        let owed = owed.filter_map(|unit| Some((unit.scope, unit.owed?)));
+        for (scope, to) in owed.collect::<Vec<_>>() {
+            let is_decided = decisions.iter().any(|decision| decision.scope == scope);
+            if self.may_restore && !is_decided {
+                let why = "the pilot stops".to_owned();
+                decisions.push(self.restore(scope, to, Kind::Restore, why));
+            }
+        }
         self.collecting = None;
         self.count(&decisions);
         decisions
+    }
+
+    fn end_trials(&mut self, why: &str) -> Vec<Decision> {
+        let scopes: Vec<Scope> = self.units.keys().copied().collect();
+        let end = |scope| self.end_trial(scope, why);
+        scopes.into_iter().flat_map(end).collect()
     }
 
     /// Goes on with the caller's clock; gives by how much that went on.
@@ -241,6 +261,7 @@ impl<E: Evidence> Pilot<E> {
         let ours: BTreeSet<VmKey> = self
             .units
             .values()
+            .filter(|unit| !unit.is_excluded)
             .flat_map(|unit| unit.members.iter().copied())
             .collect();
         let due = ours.into_iter().filter_map(|vm| {
@@ -356,6 +377,10 @@ impl<E: Evidence> Pilot<E> {
 
     pub(super) fn errors(&self) -> &Errors {
         &self.errors
+    }
+
+    pub(super) fn may_act(&self) -> bool {
+        self.limits.may_act
     }
 
     pub(super) fn failed(&self) -> u64 {

@@ -19,13 +19,6 @@ const KEPT: usize = 64;
 pub struct Errors(Vec<f64>);
 
 impl Errors {
-    /// What earlier proofs on this host had, the newest last.
-    pub fn new(errors: impl IntoIterator<Item = f64>) -> Self {
-        let mut new = Self::default();
-        errors.into_iter().for_each(|error| new.add(error));
-        new
-    }
-
     /// Adds one.
     pub fn add(&mut self, error: f64) {
         if error.is_finite() {

@@ -1,4 +1,4 @@
-//! What the pilot is told: readings of the host and of its VMs.
+//! Input of the pilot: readings of the host and of its VMs.
 
 use serde::{Deserialize, Serialize};
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::input::{Counts, VmSeen};
-use super::view::{Judged, View};
+use super::view::{Compared, View};
 
 /// Stretches of full facts that are kept of a VM: a phase's last minutes.
 pub(super) const CHUNKS: usize = 4;
@@ -15,7 +15,10 @@ const LOOKS_NS: std::ops::RangeInclusive<u64> = 10_000_000_000..=320_000_000_000
 const HELD_NS: u64 = 60_000_000_000;
 
 /// Counts may fail to come this often in a row.
-const BLIND: u32 = 3;
+pub(super) const BLIND: u32 = 3;
+
+/// A VM with so many halts in a second has one in a look of 3 s, but for one look of 160,000 (Poisson).
+const SURE_PER_S: f64 = 4.0;
 
 /// One VM.
 #[derive(Debug)]
@@ -48,30 +51,30 @@ impl<C> Member<C> {
     }
 
     /// Takes a reading in; gives whether it was dropped, and what it says of the load.
-    pub(super) fn take(&mut self, seen: &VmSeen, counted: bool, now_ns: u64) -> (bool, Judged) {
+    pub(super) fn take(&mut self, seen: &VmSeen, counted: bool, now_ns: u64) -> (bool, Compared) {
         self.seen.clone_from(seen);
         if !counted {
-            return (false, Judged::Same);
+            return (false, Compared::Same);
         }
         let Some(counts) = seen.counts.filter(|it| it.is_possible(seen.vcpus)) else {
             self.blind = self.blind.saturating_add(1);
             self.counts = None;
-            return (seen.counts.is_some(), Judged::Same);
+            return (seen.counts.is_some(), Compared::Same);
         };
         self.blind = 0;
         self.counts = Some(counts);
-        let judged = self.view.take(&counts, now_ns);
-        if judged != Judged::Same {
+        let compared = self.view.take(&counts, now_ns);
+        if compared != Compared::Same {
             self.spacing_ns = *LOOKS_NS.start();
             self.looked_ns = None;
         }
-        if judged == Judged::Phase {
+        if compared == Compared::Phase {
             // What was recorded is of another load.
             while self.chunks.len() > 1 {
                 self.chunks.pop_front();
             }
         }
-        (false, judged)
+        (false, compared)
     }
 
     /// It has not been readable for a while.
@@ -101,7 +104,15 @@ impl<C> Member<C> {
                 self.empty_looks = 0;
                 self.chunks.push_back(chunk);
             }
-            None => self.empty_looks = self.empty_looks.saturating_add(1),
+            None => {
+                let halts = |counts: &Counts| counts.per_s(counts.halts) >= SURE_PER_S;
+                // One that is idle, or busy, has no halt to be recorded.
+                if self.counts.as_ref().is_none_or(halts) {
+                    self.empty_looks = self.empty_looks.saturating_add(1);
+                } else {
+                    self.empty_looks = 0;
+                }
+            }
         }
         while self.chunks.len() > CHUNKS {
             self.chunks.pop_front();

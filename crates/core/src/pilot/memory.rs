@@ -26,7 +26,7 @@ pub struct OfTarget {
     pub found: Knobs,
     /// What the pilot has set, or was about to.
     pub set: Option<Knobs>,
-    /// A trial was under way: what was in force before.
+    /// A trial was under way, or a setting was not restored yet: what was in force before.
     pub trial_from: Option<Knobs>,
     /// What the setting kept was measured to change.
     pub measured: Option<Interval>,

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::tune::interval::Interval;
 
-/// The most that may be lost, as a share of what the setting found would have cost: what somebody who is told "at most
-/// 3 % worse" was told.
+/// The most that may be lost, as a share of what the setting found would have cost: the
+/// bound that docs/pilot.md states.
 pub const MOST: f64 = 0.03;
 
 /// Sums in nanoseconds of CPU, with latency by the goal.

@@ -9,6 +9,7 @@ use super::evidence::Evidence;
 use super::goals::Goal;
 use super::guards::Standing as GuardStanding;
 use super::input::{Counts, Scope};
+use super::member::Member;
 use super::unit::{State, Unit};
 use crate::ids::VmKey;
 use crate::tune::interval::Interval;
@@ -61,12 +62,14 @@ pub struct OfVm {
     pub predicted: Option<Interval>,
     /// As measured.
     pub measured: Option<Interval>,
-    /// What was saved, or would have been, in nanoseconds.
+    /// What was saved, or, where it only observes, would have been, in nanoseconds, since the target was first looked at.
     pub saved_ns: Option<Interval>,
     /// What was lost, as a share.
     pub regret: Option<f64>,
     /// The last counts.
     pub counts: Option<Counts>,
+    /// Whether its halts have been recorded, or there were none to record.
+    pub has_been_looked_at: bool,
     /// Mean wake-up latency of a halt at the last look.
     pub latency_mean_ns: Option<f64>,
     /// How long the phase has lasted.
@@ -101,13 +104,34 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
+    /// A VM's part of what was saved, by its part of the halts, so that the parts of a target add up to the whole.
+    fn saved_ns(&self, unit: &Unit, member: &Member<E::Chunk>) -> Interval {
+        let halts = |member: &Member<E::Chunk>| member.counts.map_or(0, |counts| counts.halts);
+        let members = unit.members.iter().filter_map(|vm| self.members().get(vm));
+        let all: u64 = members.map(halts).sum();
+        let part = match all {
+            0 => 1.0 / unit.members.len().max(1) as f64,
+            all => halts(member) as f64 / all as f64,
+        };
+        let saved = if self.may_act() {
+            unit.regret.saved_ns()
+        } else {
+            unit.regret.would_saved_ns()
+        };
+        Interval {
+            value: saved.value * part,
+            low: saved.low * part,
+            high: saved.high * part,
+        }
+    }
+
     fn of_vm(&self, vm: VmKey) -> Option<OfVm> {
         let member = self.members().get(&vm)?;
         let seen = &member.seen;
         let unit = self
             .units()
             .values()
-            .find(|unit| unit.members.contains(&vm));
+            .find(|unit| !unit.is_excluded && unit.members.contains(&vm));
         let param = self.seen().host.knobs.map(|knobs| knobs.halt_poll_ns);
         let (state, why) = match unit {
             _ if member.is_blind() => ("no-data", "it can no longer be read".to_owned()),
@@ -118,7 +142,6 @@ impl<E: Evidence> Pilot<E> {
             None if seen.polls_itself => ("excluded", "its guest polls by itself".to_owned()),
             None => ("not-settable", "its ceiling cannot be set".to_owned()),
         };
-        let acts = |unit: &&Unit| unit.would.is_none();
         Some(OfVm {
             key: vm,
             name: seen.name.clone(),
@@ -135,15 +158,10 @@ impl<E: Evidence> Pilot<E> {
             measured: unit
                 .filter(|unit| matches!(unit.state, State::Kept))
                 .and_then(|unit| unit.measured),
-            saved_ns: unit.map(|unit| {
-                if acts(&unit) && unit.regret.would_ns == 0.0 {
-                    unit.regret.saved_ns()
-                } else {
-                    unit.regret.would_saved_ns()
-                }
-            }),
+            saved_ns: unit.map(|unit| self.saved_ns(unit, member)),
             regret: unit.map(|unit| unit.regret.share()),
             counts: member.counts,
+            has_been_looked_at: member.looked_ns.is_some(),
             latency_mean_ns: unit.and_then(|unit| Some(unit.answer.as_ref()?.latency_mean_ns)),
             phase_ns: member.view.age_ns(self.now_ns()),
         })

@@ -68,6 +68,8 @@ pub(super) struct Unit {
     pub(super) not_before_ns: u64,
     pub(super) proven: Vec<Proven>,
     changes: VecDeque<u64>,
+    /// It is not to be set: its VMs are left alone, or the configuration forbids it.
+    pub(super) is_excluded: bool,
     /// There is something new to consider.
     pub(super) is_new: bool,
     /// A setting that is to be restored, until it is.
@@ -97,6 +99,7 @@ impl Unit {
             not_before_ns: 0,
             proven: Vec::new(),
             changes: VecDeque::new(),
+            is_excluded: false,
             is_new: false,
             owed: None,
             now: found,
@@ -163,7 +166,7 @@ impl Unit {
             set: self.set,
             trial_from: match &self.state {
                 State::Trial(trial) => Some(trial.from),
-                _ => None,
+                _ => self.owed,
             },
             measured: self.measured,
             regret: self.regret,

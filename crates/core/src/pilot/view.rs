@@ -12,7 +12,7 @@ const MINUTES_NS: f64 = 120e9;
 /// That of the view of phases, in phases: the last few count.
 const PHASES: f64 = 4.0;
 
-/// So many spreads from the mean is outside. Of intervals that differ by chance alone, one in 16,000 is (normal), and
+/// So many spreads from the mean is outside. Of intervals that differ by random variation alone, one in 16,000 is (normal), and
 /// two in a row are none in a year.
 const OUTSIDE: f64 = 4.0;
 
@@ -41,7 +41,7 @@ impl Load {
 
 /// What an interval was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Judged {
+pub(super) enum Compared {
     /// As before.
     Same,
     /// Unlike before; the next tells whether that stays.
@@ -98,7 +98,7 @@ impl View {
     }
 
     /// Takes an interval in.
-    pub(super) fn take(&mut self, counts: &Counts, now_ns: u64) -> Judged {
+    pub(super) fn take(&mut self, counts: &Counts, now_ns: u64) -> Compared {
         let load = Load::of(counts);
         if std::mem::take(&mut self.relearn) {
             self.seen = 0;
@@ -106,15 +106,15 @@ impl View {
         if self.seen > 0 && self.is_outside(load) {
             let Some((_, since_ns)) = self.unlike.take() else {
                 self.unlike = Some((load, now_ns.saturating_sub(counts.interval_ns)));
-                return Judged::Unlike;
+                return Compared::Unlike;
             };
             self.begin(since_ns);
             self.add(load, counts.interval_ns);
-            return Judged::Phase;
+            return Compared::Phase;
         }
         self.unlike = None;
         self.add(load, counts.interval_ns);
-        Judged::Same
+        Compared::Same
     }
 
     fn is_outside(&self, load: Load) -> bool {
@@ -178,14 +178,14 @@ mod test {
         let mut noisy = |halts: u64| counts(halts * (95 + draw.below(11)) / 100, 100_000);
         for _ in 0..1_000 {
             now_ns += INTERVAL_NS;
-            let judged = view.take(&noisy(20_000), now_ns);
-            assert_eq!(judged, Judged::Same);
+            let compared = view.take(&noisy(20_000), now_ns);
+            assert_eq!(compared, Compared::Same);
         }
         let began_ns = now_ns;
         now_ns += INTERVAL_NS;
-        assert_eq!(view.take(&noisy(60_000), now_ns), Judged::Unlike);
+        assert_eq!(view.take(&noisy(60_000), now_ns), Compared::Unlike);
         now_ns += INTERVAL_NS;
-        assert_eq!(view.take(&noisy(60_000), now_ns), Judged::Phase);
+        assert_eq!(view.take(&noisy(60_000), now_ns), Compared::Phase);
         assert_eq!(view.age_ns(now_ns), now_ns - began_ns);
         // Phases are known to last.
         assert!(view.remaining_ns(now_ns) > began_ns as f64 / 2.0);
@@ -197,9 +197,13 @@ mod test {
         for n in 1..=20 {
             let moment = n == 10;
             let halts = if moment { 200_000 } else { 20_000 };
-            let judged = view.take(&counts(halts, 100_000), n * INTERVAL_NS);
-            let expected = if moment { Judged::Unlike } else { Judged::Same };
-            assert_eq!(judged, expected, "{n}");
+            let compared = view.take(&counts(halts, 100_000), n * INTERVAL_NS);
+            let expected = if moment {
+                Compared::Unlike
+            } else {
+                Compared::Same
+            };
+            assert_eq!(compared, expected, "{n}");
         }
     }
 
@@ -211,8 +215,8 @@ mod test {
                 view.relearn();
             }
             let mean_ns = if n < 10 { 100_000 } else { 180_000 };
-            let judged = view.take(&counts(20_000, mean_ns), n * INTERVAL_NS);
-            assert_eq!(judged, Judged::Same, "{n}");
+            let compared = view.take(&counts(20_000, mean_ns), n * INTERVAL_NS);
+            assert_eq!(compared, Compared::Same, "{n}");
         }
         assert_eq!(view.age_ns(20 * INTERVAL_NS), 20 * INTERVAL_NS);
     }

@@ -26,6 +26,9 @@ pub(crate) struct SimVm {
     phase_until: u64,
     /// Its readings fail until then.
     blind_until: u64,
+    /// Its guest polls by itself until then, and it has been left alone for so many steps of one life.
+    own_until: u64,
+    left_alone: u32,
     pub(crate) came_ns: u64,
     /// CPU cost so far, and what it would have been as found, in nanoseconds.
     pub(crate) actual: f64,
@@ -106,6 +109,8 @@ impl World {
             load,
             phase_until,
             blind_until: 0,
+            own_until: 0,
+            left_alone: 0,
             came_ns: self.now,
             actual: 0.0,
             found: 0.0,
@@ -204,6 +209,9 @@ impl World {
             } else if fate < 12 {
                 let until = self.now + self.draw.below(20 * 60 * SECOND);
                 self.vms.get_mut(&key).unwrap().blind_until = until;
+            } else if fate < 16 {
+                let until = self.now + self.draw.below(HOUR);
+                self.vms.get_mut(&key).unwrap().own_until = until;
             }
         }
         if self.vms.len() < 4 && self.one_in(8_000) {
@@ -261,7 +269,7 @@ impl World {
                 goal: Some(Goal::default()),
                 ceiling: self.machine.ceilings[&key].map_or(Ceiling::Follows, Ceiling::Own),
                 held,
-                polls_itself: false,
+                polls_itself: vm.own_until > self.now,
                 counts: (counted && vm.blind_until <= self.now).then_some(counts),
             });
         }
@@ -285,8 +293,21 @@ impl World {
         }
         let seen = self.read(true);
         self.take(|pilot, clock| pilot.step(clock, seen));
+        self.is_let_go();
         if self.now.saturating_sub(self.saved) >= 60 * SECOND {
             self.save();
+        }
+    }
+
+    /// Of a VM that it is no longer to set it restores what was there first, within a few steps of one life.
+    fn is_let_go(&mut self) {
+        for (key, vm) in &mut self.vms {
+            let is_left = vm.own_until > self.now && self.pilot.is_some();
+            vm.left_alone = if is_left { vm.left_alone + 1 } else { 0 };
+            if vm.left_alone > 6 && !self.machine.theirs.contains_key(key) {
+                let (now, first) = (self.machine.in_force(*key), self.machine.at_first[key]);
+                assert_eq!(now, first, "{key:?} is not to be set");
+            }
         }
     }
 
@@ -396,6 +417,8 @@ impl World {
 
     /// The last word: a stop, then an undo, and everything is as it was.
     pub(crate) fn end(&mut self) {
+        // A stop may be refused or die as any change may; what was tried is then undone by the next run.
+        self.take(|pilot, _| pilot.stop());
         for (key, vm) in &self.vms {
             self.laws.ended(*key, vm, &self.machine, self.now);
         }

@@ -4,20 +4,17 @@ use super::super::decision::{Change, Decision, Kind};
 use super::super::evidence::{Answer, Choice, Evidence};
 use super::super::guards::Standing;
 use super::super::input::Scope;
-use super::super::member::Member;
+use super::super::member::{BLIND, Member};
 use super::super::regret::MOST;
 use super::super::trial;
 use super::super::unit::{State, Unit};
+use super::Pilot;
 use super::readings::is_same;
-use super::{LOOK_NS, Pilot};
 use crate::kvm::Knobs;
 use crate::tune::advice::LEAST_GAIN;
 
 /// A setting rests on so many looks at least: one may have fallen on a moment.
 const LOOKS: usize = 2;
-
-/// Changes that a trial takes at most: each of its periods, and the last word.
-const OF_TRIAL: usize = 37;
 
 impl<E: Evidence> Pilot<E> {
     /// What to do about a target now.
@@ -26,6 +23,9 @@ impl<E: Evidence> Pilot<E> {
             return Vec::new();
         };
         if let Some(to) = unit.owed {
+            if !self.may_restore {
+                return Vec::new();
+            }
             return vec![self.restore(scope, to, Kind::Restore, unit.why.clone())];
         }
         match &unit.state {
@@ -38,6 +38,7 @@ impl<E: Evidence> Pilot<E> {
                 let why = self.gives_up(unit).unwrap_or_default();
                 self.give_up(scope, why)
             }
+            _ if unit.is_excluded => Vec::new(),
             State::Watching | State::Kept | State::BackOff => self.choose(scope),
         }
     }
@@ -48,7 +49,7 @@ impl<E: Evidence> Pilot<E> {
         if unit
             .members
             .iter()
-            .any(|vm| self.members.get(vm).is_none_or(|it| it.blind >= 3))
+            .any(|vm| self.members.get(vm).is_none_or(|it| it.blind >= BLIND))
         {
             return Some("its VM can no longer be read".to_owned());
         }
@@ -61,7 +62,7 @@ impl<E: Evidence> Pilot<E> {
         let share = unit.regret.share();
         if share > MOST {
             return Some(format!(
-                "it has cost {:.1} % more than what was found, measured since the start",
+                "it has cost {:.1} % more than what was found, by replay of what was found",
                 share * 100.0
             ));
         }
@@ -223,7 +224,7 @@ impl<E: Evidence> Pilot<E> {
 
     /// What keeps from changing anything, in words.
     fn may_change(&self, unit: &Unit, answer: &Answer, choice: &Choice) -> Result<(), String> {
-        if !unit.may_change(OF_TRIAL, self.now_ns) {
+        if !unit.may_change(trial::MOST_CHANGES, self.now_ns) {
             return Err("it was changed too often within an hour".to_owned());
         }
         if self.units.values().any(|other| other.trial().is_some()) {
@@ -263,10 +264,5 @@ impl<E: Evidence> Pilot<E> {
             measured: None,
             found: unit.found,
         }]
-    }
-
-    /// How long a look is, for whoever tells of it.
-    pub const fn look_ns() -> u64 {
-        LOOK_NS
     }
 }

@@ -78,6 +78,7 @@ impl<E: Evidence> Pilot<E> {
             answer.halts_per_s,
             seed,
         );
+        unit.would = None;
         unit.become_(State::Trial(Box::new(trial)), why, self.now_ns);
         let mut decisions = vec![announced];
         decisions.extend(self.begin_period(unit));
@@ -166,12 +167,12 @@ impl<E: Evidence> Pilot<E> {
         let next = trial.take(&measured);
         if matches!(next, Next::Period) && unit.regret.allowance_ns() < 0.0 {
             let why = "more than 3 % of what was found would be lost".to_owned();
-            return self.go_back(unit, why, None);
+            return self.go_back(unit, why, None, true);
         }
         match next {
             Next::Period => self.begin_period(unit).into_iter().collect(),
             Next::Keep(outcome) => self.keep(unit, outcome),
-            Next::Back(outcome, why) => self.go_back(unit, why.to_owned(), outcome),
+            Next::Back(outcome, why) => self.go_back(unit, why.to_owned(), outcome, true),
         }
     }
 
@@ -269,8 +270,14 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
-    /// The setting before the trial holds again.
-    fn go_back(&mut self, unit: &mut Unit, why: String, outcome: Option<Outcome>) -> Vec<Decision> {
+    /// The setting before the trial holds again; `failed` where the trial speaks against the one tried.
+    fn go_back(
+        &mut self,
+        unit: &mut Unit,
+        why: String,
+        outcome: Option<Outcome>,
+        failed: bool,
+    ) -> Vec<Decision> {
         let Some(trial) = unit.trial().cloned() else {
             return Vec::new();
         };
@@ -281,6 +288,10 @@ impl<E: Evidence> Pilot<E> {
         let is_there = is_same(unit.scope, now, trial.from);
         unit.owed = (!is_there).then_some(trial.from);
         unit.back_off(trial::usual_ns(trial.length_ns), why.clone(), self.now_ns);
+        if !failed {
+            // It was not the setting that ended the trial.
+            unit.failed = unit.failed.saturating_sub(1);
+        }
         if is_there && !is_same(unit.scope, trial.from, unit.found) {
             // It was kept before, and still is.
             unit.state = State::Kept;
@@ -305,7 +316,7 @@ impl<E: Evidence> Pilot<E> {
         let Some(mut unit) = self.units.remove(&scope) else {
             return Vec::new();
         };
-        let decisions = self.go_back(&mut unit, why.to_owned(), None);
+        let decisions = self.go_back(&mut unit, why.to_owned(), None, false);
         self.units.insert(scope, unit);
         decisions
     }

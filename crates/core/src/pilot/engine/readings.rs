@@ -7,8 +7,9 @@ use super::super::evidence::Evidence;
 use super::super::guards;
 use super::super::input::{Ceiling, Held, Scope, VmSeen};
 use super::super::member::Member;
+use super::super::memory::OfTarget;
 use super::super::unit::{State, Unit};
-use super::super::view::Judged;
+use super::super::view::Compared;
 use super::{Pilot, Purpose};
 use crate::ids::VmKey;
 use crate::kvm::Knobs;
@@ -29,6 +30,17 @@ struct Place {
     held: Option<Held<Knobs>>,
 }
 
+/// Whether what is in force is neither the pilot's nor what it found.
+fn is_unknown(place: &Place, memory: Option<&OfTarget>) -> bool {
+    let held = place.held.iter().flat_map(|held| [held.ours, held.before]);
+    let kept = memory.into_iter().flat_map(|of| {
+        let set = of.set.into_iter().chain(of.trial_from);
+        set.chain([of.found])
+    });
+    let mut known = held.chain(kept);
+    !known.any(|known| is_same(place.scope, known, place.now))
+}
+
 impl<E: Evidence> Pilot<E> {
     /// Takes the reading in.
     pub(super) fn take_readings(&mut self) -> Vec<Decision> {
@@ -38,9 +50,9 @@ impl<E: Evidence> Pilot<E> {
         for vm in &seen.vms {
             let member = self.members.entry(vm.key);
             let member = member.or_insert_with(|| Member::new(vm.clone(), self.now_ns));
-            let (is_dropped, judged) = member.take(vm, seen.counted, self.now_ns);
+            let (is_dropped, compared) = member.take(vm, seen.counted, self.now_ns);
             self.dropped += u64::from(is_dropped);
-            if judged == Judged::Phase {
+            if compared == Compared::Phase {
                 self.another_phase(vm.key);
             }
         }
@@ -114,11 +126,17 @@ impl<E: Evidence> Pilot<E> {
         };
         let places = self.places(knobs);
         let wanted: BTreeSet<Scope> = places.iter().map(|place| place.scope).collect();
-        // The host's parameters stay ours when the last VM that follows them has gone.
+        // What is known of a target stays, also while it is not to be set: what is to be restored, and whose it is.
+        let here: BTreeSet<VmKey> = self.seen.vms.iter().map(|vm| vm.key).collect();
         self.units.retain(|scope, unit| {
-            let stays = *scope == Scope::Host && unit.set.is_some() && unit.trial().is_none();
-            wanted.contains(scope) || stays
+            let is_here = match scope {
+                Scope::Vm(vm) => here.contains(vm),
+                Scope::Host => true,
+            };
+            unit.is_excluded = !wanted.contains(scope);
+            is_here
         });
+        self.let_go();
         if let Some((Purpose::Period(scope), _)) = &self.collecting
             && !self.units.contains_key(scope)
         {
@@ -129,11 +147,41 @@ impl<E: Evidence> Pilot<E> {
             let memory = self.memory.targets.iter().find(|of| of.scope == scope);
             let unit = self.units.entry(scope).or_insert_with(|| {
                 let mut unit = Unit::new(scope, place.now, now_ns);
-                unit.owed = unit.adopt(memory, place.held, place.now);
+                if !(self.takes_over && is_unknown(&place, memory)) {
+                    unit.owed = unit.adopt(memory, place.held, place.now);
+                    if unit.owed.is_some() && !self.may_restore {
+                        "a setting that an earlier run tried is in force: `haltwise undo` restores"
+                            .clone_into(&mut unit.why);
+                    }
+                }
                 unit
             });
             unit.members = place.members;
             unit.now = place.now;
+        }
+    }
+
+    /// Restores what was set of targets that the pilot is no longer to set. The host's parameters stay when the last VM
+    /// that follows them has gone; a trial of them ends.
+    fn let_go(&mut self) {
+        let now_ns = self.now_ns;
+        let parameters_stay = self.limits.parameters;
+        for (scope, unit) in &mut self.units {
+            let is_trial = unit.trial().is_some();
+            let stays = *scope == Scope::Host && parameters_stay && !is_trial;
+            if !unit.is_excluded || stays || matches!(unit.state, State::HandsOff) {
+                continue;
+            }
+            let to = unit.trial().map_or(unit.found, |trial| trial.from);
+            if unit.owed.is_none() {
+                unit.owed = (!is_same(*scope, unit.in_force(), to)).then_some(to);
+            }
+            if is_trial || matches!(unit.state, State::Kept) {
+                unit.become_(State::BackOff, "the pilot is no longer to set it", now_ns);
+            }
+            if matches!(&self.collecting, Some((Purpose::Period(of), _)) if of == scope) {
+                self.collecting = None;
+            }
         }
     }
 
@@ -214,7 +262,8 @@ impl<E: Evidence> Pilot<E> {
                 continue;
             };
             // Periods of a trial are measured one by one.
-            if unit.trial().is_some() || matches!(unit.state, State::HandsOff) {
+            let is_ours = !unit.is_excluded && !matches!(unit.state, State::HandsOff);
+            if unit.trial().is_some() || !is_ours {
                 continue;
             }
             let counts = unit
