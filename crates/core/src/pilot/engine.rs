@@ -322,7 +322,8 @@ impl<E: Evidence> Pilot<E> {
                 looked.insert(vm);
             }
         }
-        let is_of = |unit: &&Unit| unit.members.iter().any(|vm| looked.contains(vm));
+        let is_of =
+            |unit: &&Unit| !unit.is_excluded && unit.members.iter().any(|vm| looked.contains(vm));
         let scopes: Vec<Scope> = self
             .units
             .values()

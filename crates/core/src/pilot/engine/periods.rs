@@ -347,8 +347,8 @@ impl<E: Evidence> Pilot<E> {
             }
             _ => {}
         }
-        if matches!(unit.state, State::BackOff) && !is_found {
-            // What was kept before the trial still is.
+        if matches!(unit.state, State::BackOff | State::Watching) && !is_found {
+            // What was kept before the trial still is, also where an earlier run began that trial.
             unit.state = State::Kept;
         }
         if matches!(unit.state, State::Watching) && is_found {

@@ -28,6 +28,7 @@ struct Place {
     members: Vec<VmKey>,
     now: Knobs,
     held: Option<Held<Knobs>>,
+    is_excluded: bool,
 }
 
 /// Whether what is in force is neither the pilot's nor what it found.
@@ -86,11 +87,10 @@ impl<E: Evidence> Pilot<E> {
         };
         let (mut places, mut follow) = (Vec::new(), Vec::new());
         for vm in &self.seen.vms {
-            if vm.goal.is_none() || vm.polls_itself {
-                continue;
-            }
+            let is_excluded = vm.goal.is_none() || vm.polls_itself;
             match vm.ceiling {
-                Ceiling::Follows | Ceiling::Own(_) if self.limits.ceilings => {
+                // Also of one that is excluded: an earlier run may have set it.
+                Ceiling::Follows | Ceiling::Own(_) if self.limits.ceilings || vm.held.is_some() => {
                     let now = vm.ceiling.in_force(Some(knobs.halt_poll_ns));
                     places.push(Place {
                         scope: Scope::Vm(vm.key),
@@ -100,8 +100,10 @@ impl<E: Evidence> Pilot<E> {
                             before: with(held.before),
                             ours: with(held.ours),
                         }),
+                        is_excluded: is_excluded || !self.limits.ceilings,
                     });
                 }
+                _ if is_excluded => {}
                 Ceiling::Own(_) => {}
                 Ceiling::Fixed(Some(ns)) if ns != knobs.halt_poll_ns => {}
                 Ceiling::Follows | Ceiling::Fixed(_) => follow.push(vm.key),
@@ -113,6 +115,7 @@ impl<E: Evidence> Pilot<E> {
                 members: follow,
                 now: knobs,
                 held: self.seen.host.held,
+                is_excluded: false,
             });
         }
         places
@@ -125,7 +128,8 @@ impl<E: Evidence> Pilot<E> {
             return;
         };
         let places = self.places(knobs);
-        let wanted: BTreeSet<Scope> = places.iter().map(|place| place.scope).collect();
+        let wanted = places.iter().filter(|place| !place.is_excluded);
+        let wanted: BTreeSet<Scope> = wanted.map(|place| place.scope).collect();
         // What is known of a target stays, also while it is not to be set: what is to be restored, and whose it is.
         let here: BTreeSet<VmKey> = self.seen.vms.iter().map(|vm| vm.key).collect();
         self.units.retain(|scope, unit| {
@@ -136,7 +140,6 @@ impl<E: Evidence> Pilot<E> {
             unit.is_excluded = !wanted.contains(scope);
             is_here
         });
-        self.let_go();
         if let Some((Purpose::Period(scope), _)) = &self.collecting
             && !self.units.contains_key(scope)
         {
@@ -158,7 +161,9 @@ impl<E: Evidence> Pilot<E> {
             });
             unit.members = place.members;
             unit.now = place.now;
+            unit.is_excluded = place.is_excluded;
         }
+        self.let_go();
     }
 
     /// Restores what was set of targets that the pilot is no longer to set. The host's parameters stay when the last VM
