@@ -123,12 +123,13 @@ impl<E: Evidence> Pilot<E> {
     /// Takes a reading in, at a time of a clock that goes on while the machine runs.
     pub fn step(&mut self, clock_ns: u64, seen: Seen) -> Vec<Decision> {
         let stood_ns = self.advance(clock_ns);
-        if stood_ns > LONGEST_STEP_NS {
-            // Whatever was collected across such a step holds no known time.
-            self.collecting = None;
-        }
         self.seen = seen;
         let mut decisions = self.take_readings();
+        if stood_ns > LONGEST_STEP_NS {
+            // Whatever was collected across such a step holds no known time, nor do periods of a trial.
+            self.collecting = None;
+            decisions.extend(self.end_trials("the pilot stood still for more than a minute"));
+        }
         self.guard();
         if self.seen.counted {
             self.account();
