@@ -136,7 +136,10 @@ impl<E: Evidence> Pilot<E> {
         }
         let scopes: Vec<Scope> = self.units.keys().copied().collect();
         for scope in scopes {
-            decisions.extend(self.consider(scope));
+            // One change of a target at a time: what has just been decided is not made yet.
+            if !decisions.iter().any(|decision| decision.scope == scope) {
+                decisions.extend(self.consider(scope));
+            }
         }
         self.plan();
         self.count(&decisions);
