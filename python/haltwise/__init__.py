@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from ._native import Table
 from .capture import Capture, open, unpacked
+from .costs import Costs, best
 from .errors import (
     DamageError,
     DamageWarning,
@@ -20,6 +21,7 @@ from .errors import (
 
 __all__ = [
     "Capture",
+    "Costs",
     "DamageError",
     "DamageWarning",
     "DeniedError",
@@ -27,6 +29,7 @@ __all__ = [
     "Table",
     "UnsupportedError",
     "UsageError",
+    "best",
     "open",
     "unpacked",
 ]

@@ -7,10 +7,13 @@ import os
 import tempfile
 import warnings
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Union
 
 from . import _native
 from .errors import DamageWarning
+
+if TYPE_CHECKING:
+    from .costs import Costs
 
 Path = Union[str, "os.PathLike[str]"]
 Result = Dict[str, Any]
@@ -176,6 +179,42 @@ class Capture:
             **(parameters or {}),
         )
 
+    def costs(
+        self,
+        output: Optional[Path] = None,
+        *,
+        host: Optional[str] = None,
+        labels: Optional[Dict[str, str]] = None,
+        classes: Optional[Dict[str, str]] = None,
+        goals: Optional[Dict[str, str]] = None,
+        arrivals: Optional[str] = None,
+        calibration: Optional[Path] = None,
+        switch_cpu: Optional[str] = None,
+        wake_latency: Optional[str] = None,
+        kernel: Optional[str] = None,
+        arch: Optional[str] = None,
+    ) -> Costs:
+        """What every setting of a grid would have cost each VM: ``haltwise costs``.
+
+        ``labels`` are of the host, ``classes`` and ``goals`` of VMs by patterns of their names. Tables of many
+        captures add up; :func:`haltwise.best` says what their hosts should set.
+        """
+        from .costs import Costs, named_options
+
+        options = named_options(
+            host=host,
+            labels=labels,
+            classes=classes,
+            goals=goals,
+            arrivals=arrivals,
+            calibration=calibration,
+            switch_cpu=switch_cpu,
+            wake_latency=wake_latency,
+            kernel=kernel,
+            arch=arch,
+        )
+        return Costs.of(self._path, output, **options)
+
     def exits(self) -> Result:
         """VM exits by reason, count and handling time: ``haltwise exits --json``."""
         return self._answer("exits")
@@ -196,7 +235,7 @@ class Capture:
         return answer(verb, self._path, **options)
 
 
-def answer(verb: str, path: str, *, threads: int = 0, **options: Any) -> Result:
+def answer(verb: str, *paths: str, threads: int = 0, **options: Any) -> Result:
     """What a verb prints with ``--json``, as Python data. Options are the verb's, with ``_`` for ``-``.
 
     ``threads`` is how many threads a search has at most; 0 for one for each CPU.
@@ -211,10 +250,10 @@ def answer(verb: str, path: str, *, threads: int = 0, **options: Any) -> Result:
             value_of = os.fspath(each) if isinstance(each, os.PathLike) else each
             words.append(option if each is True else f"{option}={value_of}")
     # A directory of this name, and not an archive on stdin.
-    words += ["--", "./-" if path == "-" else path]
+    words += ["--", *("./-" if path == "-" else path for path in paths)]
     text, exit_code, said = _native.answer(words, threads)
     if exit_code == _PARTIAL:
         notes = "; ".join(said) or "data was lost, is damaged or incomplete; the result says what is missing"
-        warnings.warn(f"{verb} {path}: {notes}", DamageWarning, stacklevel=4)
+        warnings.warn(f"{verb} {' '.join(paths)}: {notes}", DamageWarning, stacklevel=4)
     answered: Result = json.loads(text)
     return answered

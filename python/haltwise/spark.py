@@ -11,12 +11,14 @@ One ``spark-submit`` does it for a directory of captures::
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, Union
+import re
+from typing import Any, Callable, Dict, Iterable, Optional, Sequence, Tuple, Union
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from haltwise import tasks
+from haltwise.costs import named_options
 
 #: Bytes of captures that Spark hands to a task at a time, at least one capture.
 _BATCH_BYTES = 64 << 20
@@ -83,6 +85,51 @@ def verify(frame: DataFrame, **options: Any) -> DataFrame:
     return _mapped(frame, tasks.VERIFIED, ("verify", options))
 
 
+def costs(frame: DataFrame, **options: Any) -> DataFrame:
+    """The costs table of each capture: what every setting of a grid would have cost each VM, as sums that add up.
+
+    Options are those of :meth:`haltwise.Capture.costs`. A capture that cannot be read has one row, with ``error``.
+    """
+    return frame.mapInArrow(tasks.CostsTask(named_options(**options)), tasks.COSTS_SCHEMA)
+
+
+def costs_tables(spark: SparkSession, paths: Union[str, Sequence[str]]) -> DataFrame:
+    """Costs tables that ``haltwise costs --lake`` has written, in the form of :func:`costs`."""
+    paths = [paths] if isinstance(paths, str) else list(paths)
+    # Directories are named host=…/date=…, which the rows say, too.
+    read = spark.read.option("recursiveFileLookup", "true").parquet(*paths)
+    columns = [F.col(name).cast(of).alias(name) for name, of in tasks.COSTS.items()]
+    none = F.lit(None).cast("string")
+    return read.select(F.input_file_name().alias("capture"), *columns, none.alias("error"))
+
+
+def tune(costs: DataFrame, by: Union[str, Sequence[str]] = "kernel", **options: Any) -> DataFrame:
+    """What the hosts of each cohort should set, from costs tables: a row each.
+
+    ``by`` and the options are those of :func:`haltwise.best`. A cohort's rows come together in one task. Where a capture
+    could not be read, a row has its ``error``.
+    """
+    by = by.split(",") if isinstance(by, str) else list(by)
+    keys = [_key(name).alias(f"_key_{number}") for number, name in enumerate(by)]
+    named = costs.select("*", *keys)
+    groups = [f"_key_{number}" for number in range(len(by))]
+    # What keys do not need is not carried: histograms are most of a table.
+    named = named.withColumn("latency_hist", F.lit(None).cast("array<bigint>"))
+
+    def run(table: Any) -> Any:
+        return tasks.best_of(table, by, options)
+
+    grouped = named.groupBy(*groups, "error")
+    return grouped.applyInArrow(run, tasks.BEST_SCHEMA)
+
+
+def _key(name: str) -> Any:
+    """What a key of cohorts is in a costs table."""
+    if name.startswith("label:"):
+        return F.regexp_extract("labels", f"(?:^|,){re.escape(name[6:])}=([^,]*)", 1)
+    return F.col({"cpu": "cpu_model"}.get(name, name))
+
+
 def answers(frame: DataFrame, verb: str, **options: Any) -> DataFrame:
     """What any verb that reads a capture prints with ``--json``: a row each, with the JSON as text in ``answer``."""
     return _mapped(frame, tasks.ANSWERS, (verb, options))
@@ -98,13 +145,20 @@ def main(words: Optional[Iterable[str]] = None) -> None:
 
     parser = argparse.ArgumentParser(prog="haltwise.spark", description=__doc__.splitlines()[0])
     parser.add_argument("--path", action="version", version=__file__, help="print this file's path, for spark-submit")
-    parser.add_argument("what", choices=["captures", "accounts", "verify"])
+    parser.add_argument("what", choices=["captures", "accounts", "verify", "costs", "tune"])
     parser.add_argument("paths", nargs="+", metavar="PATH", help="directories of captures")
+    parser.add_argument("--by", default="kernel", help="cohorts of tune, as of haltwise fleet --by")
     parser.add_argument("-o", "--output", metavar="PATH", help="write Parquet there, instead of printing rows")
     given = parser.parse_args(None if words is None else list(words))
     spark = SparkSession.builder.appName(f"haltwise {given.what}").getOrCreate()
     frame = captures(spark, given.paths)
-    jobs = {"captures": lambda it: it.select("capture"), "accounts": accounts, "verify": verify}
+    jobs: Dict[str, Callable[[DataFrame], DataFrame]] = {
+        "captures": lambda it: it.select("capture"),
+        "accounts": accounts,
+        "verify": verify,
+        "costs": costs,
+        "tune": lambda it: tune(costs(it), given.by),
+    }
     result = jobs[given.what](frame)
     if given.output:
         result.write.parquet(given.output)

@@ -10,12 +10,14 @@ import urllib.parse
 import warnings
 from dataclasses import dataclass
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Tuple
 
 import pyarrow as pa
+import pyarrow.parquet
 
 from . import _native
-from .capture import Capture, answer
+from .capture import answer
+from .costs import Costs, best
 from .errors import Error
 
 Row = Dict[str, Any]
@@ -76,15 +78,47 @@ ANSWERS = Kind("answers", "answer string", lambda answered: [{"answer": json.dum
 
 _KINDS = {kind.name: kind for kind in (ACCOUNTS, VERIFIED, ANSWERS)}
 
-_TYPES = {"string": pa.string(), "bigint": pa.int64(), "array<string>": pa.list_(pa.string())}
+_TYPES = {
+    "string": pa.string(),
+    "bigint": pa.int64(),
+    "double": pa.float64(),
+    "array<bigint>": pa.list_(pa.int64()),
+    "array<string>": pa.list_(pa.string()),
+}
+
+#: What Spark calls the types of a costs table: it has no unsigned numbers.
+_KINDS_OF_COSTS = {"uint32": "bigint", "uint64": "bigint", "string": "string", "list of uint64": "array<bigint>"}
+
+#: Columns of a costs table.
+COSTS = {name: _KINDS_OF_COSTS[kind] for name, kind in _native.costs_columns()}
+
+#: Columns beside them: where a row is from, and why there are no others.
+COSTS_SCHEMA = "capture string, " + ", ".join(f"{name} {of}" for name, of in COSTS.items()) + ", error string"
+
+_SETTING = ["halt_poll_ns", "halt_poll_ns_grow", "halt_poll_ns_grow_start", "halt_poll_ns_shrink"]
+
+#: Columns of what is best for a cohort.
+BEST_SCHEMA = (
+    "cohort string, hosts bigint, vms bigint, halts bigint, "
+    + _numbers(_SETTING)
+    + ", verdict string, gain double, gain_low double, gain_high double, now_per_halt_ns double, "
+    "cost_per_halt_ns double, capture string, error string"
+)
 
 #: Names of a capture's files; whatever else a directory holds is not read.
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 
 
-def _schema(kind: Kind) -> pa.Schema:
-    columns = [column.strip().split(" ", 1) for column in kind.schema.split(",")]
-    return pa.schema([(name, _TYPES[of]) for name, of in columns])
+def _schema(columns: str) -> pa.Schema:
+    pairs = [column.strip().split(" ", 1) for column in columns.split(",")]
+    return pa.schema([(name, _TYPES[of]) for name, of in pairs])
+
+
+def _each(batches: Iterable[pa.RecordBatch]) -> Iterator[Tuple[str, List[Row]]]:
+    """The captures of what Spark hands over, and their files."""
+    for batch in batches:
+        for path, files in zip(batch.column("capture"), batch.column("files")):
+            yield path.as_py(), files.as_py()
 
 
 class Task:
@@ -95,11 +129,9 @@ class Task:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kind = _KINDS[self.kind]
-        schema = _schema(kind)
-        for batch in batches:
-            for path, files in zip(batch.column("capture"), batch.column("files")):
-                rows = self._rows(kind, path.as_py(), files.as_py())
-                yield pa.RecordBatch.from_pylist(rows, schema=schema)
+        schema = _schema(kind.schema)
+        for capture, files in _each(batches):
+            yield pa.RecordBatch.from_pylist(self._rows(kind, capture, files), schema=schema)
 
     def _rows(self, kind: Kind, capture: str, files: List[Row]) -> List[Row]:
         notes: List[str] = []
@@ -116,6 +148,52 @@ class Task:
         except (Error, OSError) as error:
             return [{"capture": capture, "error": str(error), "notes": notes}]
         return [{"capture": capture, "notes": notes, **row} for row in rows]
+
+
+class CostsTask:
+    """What ``mapInArrow`` runs for costs tables: captures in, their tables out."""
+
+    def __init__(self, options: Dict[str, Any]):
+        self.options = options
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        schema = _schema(COSTS_SCHEMA)
+        for capture, files in _each(batches):
+            try:
+                with warnings.catch_warnings(), _placed(capture, files) as path:
+                    # That events were lost is no reason to leave the others out.
+                    warnings.simplefilter("ignore")
+                    table = pa.table(Costs.of(path, None, threads=1, **self.options))
+            except (Error, OSError) as error:
+                row = {"capture": capture, "error": str(error)}
+                yield pa.RecordBatch.from_pylist([row], schema=schema)
+                continue
+            rows = table.num_rows
+            columns = [table.column(name).cast(schema.field(name).type) for name in COSTS]
+            columns = [pa.array([capture] * rows), *columns, pa.nulls(rows, pa.string())]
+            yield from pa.table(columns, schema=schema).to_batches()
+
+
+def best_of(table: pa.Table, by: List[str], options: Dict[str, Any]) -> pa.Table:
+    """What is best for the cohorts of some rows of costs tables."""
+    schema = _schema(BEST_SCHEMA)
+    errors = table.column("error").to_pylist()
+    if errors and errors[0] is not None:
+        rows = [{"capture": capture, "error": errors[0]} for capture in table.column("capture").to_pylist()]
+        return pa.Table.from_pylist(rows, schema=schema)
+    with tempfile.TemporaryDirectory(prefix="haltwise-") as directory:
+        path = os.path.join(directory, "costs.parquet")
+        pyarrow.parquet.write_table(table.select(list(COSTS)), path)
+        try:
+            result = best(path, by=by, threads=1, **options)
+        except Error as error:
+            return pa.Table.from_pylist([{"error": str(error)}], schema=schema)
+    return pa.Table.from_pylist([_of_cohort(cohort) for cohort in result["cohorts"]], schema=schema)
+
+
+def _of_cohort(cohort: Row) -> Row:
+    gain = cohort["gain"]
+    return {**cohort, "gain": gain["value"], "gain_low": gain["low"], "gain_high": gain["high"]}
 
 
 @contextmanager

@@ -39,7 +39,8 @@ impl NativeCapture {
     fn tables(&self) -> Vec<Table> {
         let all = table::Table::ALL.into_iter();
         let here = all.filter(|table| !table.is_optional() || self.0.rows(*table).is_some());
-        here.map(|table| Table::new(&self.0, table)).collect()
+        here.map(|table| Table::of_capture(&self.0, table))
+            .collect()
     }
 
     /// A table by its name, also one that this capture does not have: it has no rows.
@@ -47,7 +48,7 @@ impl NativeCapture {
         let mut all = table::Table::ALL.into_iter();
         let found = all.find(|table| table.as_str() == name);
         let table = found.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
-        Ok(Table::new(&self.0, table))
+        Ok(Table::of_capture(&self.0, table))
     }
 
     /// `capture.json`, as it was read.

@@ -17,5 +17,5 @@ mod _native {
     #[pymodule_export]
     use crate::capture::{NativeCapture, answer, pack, unpack};
     #[pymodule_export]
-    use crate::table::Table;
+    use crate::table::{Table, costs_columns};
 }

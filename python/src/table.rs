@@ -1,16 +1,21 @@
-//! A table of a capture: what gives its rows by the Arrow C stream interface.
+//! Tables: those of a capture, and costs tables. They give their rows by the Arrow C stream interface.
 
+use std::collections::BTreeMap;
 use std::ffi::CStr;
+use std::path::PathBuf;
 
+use arrow_array::RecordBatchReader;
 use arrow_array::ffi::FFI_ArrowSchema;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use haltwise_capture::capture::Capture;
-use haltwise_capture::table;
+use haltwise_capture::costs;
+use haltwise_capture::table::{self, Column};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
 
 use crate::refusal::exception;
+use haltwise::answer::{self, Refusal};
 
 /// The name by which Arrow's consumers know a stream.
 const STREAM: &CStr = c"arrow_array_stream";
@@ -18,48 +23,77 @@ const STREAM: &CStr = c"arrow_array_stream";
 /// The same of a schema.
 const SCHEMA: &CStr = c"arrow_schema";
 
-/// A table of a capture. Anything that takes Arrow streams reads it: pyarrow, Polars, DuckDB, pandas.
+/// A table of a capture, or of costs. Anything that takes Arrow streams reads it: pyarrow, Polars, DuckDB, pandas.
 #[pyclass(frozen, module = "haltwise")]
 #[derive(Debug)]
-pub(crate) struct Table {
-    capture: Capture,
-    table: table::Table,
+pub(crate) struct Table(Source);
+
+#[derive(Debug)]
+enum Source {
+    Capture(Box<Capture>, table::Table),
+    Costs(PathBuf),
 }
 
 impl Table {
-    pub(crate) fn new(capture: &Capture, table: table::Table) -> Self {
-        Self {
-            capture: capture.clone(),
-            table,
+    /// A table of a capture.
+    pub(crate) fn of_capture(capture: &Capture, table: table::Table) -> Self {
+        Self(Source::Capture(Box::new(capture.clone()), table))
+    }
+
+    fn columns(&self) -> &'static [Column] {
+        match &self.0 {
+            Source::Capture(_, table) => table.columns(),
+            Source::Costs(_) => costs::COLUMNS,
         }
+    }
+
+    fn batches(&self) -> Result<Box<dyn RecordBatchReader + Send>, Refusal> {
+        Ok(match &self.0 {
+            Source::Capture(capture, table) => {
+                let batches = capture.record_batches(*table);
+                Box::new(batches.map_err(answer::refusal)?)
+            }
+            Source::Costs(path) => Box::new(answer::costs_table(path)?),
+        })
     }
 }
 
 #[pymethods]
 impl Table {
+    /// The costs table of a file.
+    #[staticmethod]
+    fn of_costs(path: PathBuf) -> Self {
+        Self(Source::Costs(path))
+    }
+
     /// Its name.
     #[getter]
     fn name(&self) -> &'static str {
-        self.table.as_str()
+        match &self.0 {
+            Source::Capture(_, table) => table.as_str(),
+            Source::Costs(_) => "costs",
+        }
     }
 
-    /// Rows by its file; None if that cannot be read. Rows that no recording can hold are left out when it is read.
+    /// Rows by its file; None if that is not known before it is read. Rows that no recording can hold are left out then.
     #[getter]
     fn num_rows(&self) -> Option<u64> {
-        self.capture.rows(self.table)
+        match &self.0 {
+            Source::Capture(capture, table) => capture.rows(*table),
+            Source::Costs(_) => None,
+        }
     }
 
     /// Names of its columns, in order.
     #[getter]
     fn column_names(&self) -> Vec<&'static str> {
-        let columns = self.table.columns().iter();
-        columns.map(|column| column.name).collect()
+        self.columns().iter().map(|column| column.name).collect()
     }
 
     /// What each column holds, by name.
     #[getter]
-    fn meanings(&self) -> std::collections::BTreeMap<&'static str, &'static str> {
-        let columns = self.table.columns().iter();
+    fn meanings(&self) -> BTreeMap<&'static str, &'static str> {
+        let columns = self.columns().iter();
         columns
             .map(|column| (column.name, column.meaning))
             .collect()
@@ -74,23 +108,34 @@ impl Table {
         requested_schema: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyCapsule>> {
         drop(requested_schema);
-        let batches = py.detach(|| self.capture.record_batches(self.table));
-        let batches = batches.map_err(|error| exception(haltwise::answer::refusal(error)))?;
-        let stream = FFI_ArrowArrayStream::new(Box::new(batches));
+        let batches = py.detach(|| self.batches()).map_err(exception)?;
+        let stream = FFI_ArrowArrayStream::new(batches);
         PyCapsule::new_with_value(py, stream, STREAM)
     }
 
     /// The schema alone.
     fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
-        let schema = FFI_ArrowSchema::try_from(self.table.arrow_schema().as_ref())
+        let schema = match &self.0 {
+            Source::Capture(_, table) => table.arrow_schema(),
+            Source::Costs(_) => self.batches().map_err(exception)?.schema(),
+        };
+        let schema = FFI_ArrowSchema::try_from(schema.as_ref())
             .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
         PyCapsule::new_with_value(py, schema, SCHEMA)
     }
 
     fn __repr__(&self) -> String {
-        let rows = self
-            .num_rows()
-            .map_or("?".to_owned(), |rows| rows.to_string());
-        format!("<haltwise.Table {}: {rows} rows>", self.table)
+        let rows = self.num_rows();
+        let rows = rows.map_or(String::new(), |rows| format!(": {rows} rows"));
+        format!("<haltwise.Table {}{rows}>", self.name())
     }
+}
+
+/// Columns of a costs table, and what each is.
+#[pyfunction]
+pub(crate) fn costs_columns() -> Vec<(&'static str, &'static str)> {
+    let columns = costs::COLUMNS.iter();
+    columns
+        .map(|column| (column.name, column.kind.as_str()))
+        .collect()
 }

@@ -47,3 +47,18 @@ def answer_of(program):
         return code, json.loads(out), said
 
     return run
+
+
+#: Classes of the VMs of the fleet, by patterns of their names.
+CLASSES = {"web-*": "web", "db-*": "db"}
+
+
+@pytest.fixture(scope="session")
+def lake(fleet, program, tmp_path_factory):
+    """The costs tables of the fleet, as the program writes them."""
+    lake = tmp_path_factory.mktemp("lake")
+    classes = [f"--class={name}={of}" for name, of in CLASSES.items()]
+    for path in sorted(fleet.iterdir()):
+        code, _, said = program("costs", path, "--lake", lake, *classes)
+        assert code == 0, said
+    return lake

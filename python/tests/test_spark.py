@@ -12,6 +12,7 @@ if not shutil.which("java"):
 import duckdb
 
 import haltwise
+from conftest import CLASSES
 from haltwise import spark as fleet_of, tasks
 
 SUMS = ["halts", "halted_ns", "poll_success_ns", "poll_fail_ns", "sleep_ns", "polls_failed"]
@@ -105,3 +106,18 @@ def test_a_worker_that_is_killed_changes_nothing(spark, fleet, looped, tmp_path)
 def test_the_command_line_writes_parquet(spark, fleet, looped, tmp_path):
     fleet_of.main(["accounts", str(fleet), "-o", str(tmp_path / "out")])
     assert sums(spark.read.parquet(str(tmp_path / "out"))) == looped
+
+
+def settings_of(cohorts):
+    names = ["halt_poll_ns", "halt_poll_ns_grow", "halt_poll_ns_grow_start", "halt_poll_ns_shrink", "halts"]
+    return {cohort["cohort"]: [cohort[name] for name in [*names, "now_per_halt_ns"]] for cohort in cohorts}
+
+
+def test_a_cohort_has_the_setting_that_the_program_gives_it(spark, fleet, lake):
+    expected = settings_of(haltwise.best(lake, by="kernel,class")["cohorts"])
+    assert len(expected) > 2
+    tables = fleet_of.costs(fleet_of.captures(spark, str(fleet)), classes=CLASSES)
+    for costs in (tables, fleet_of.costs_tables(spark, str(lake))):
+        rows = fleet_of.tune(costs, "kernel,class").collect()
+        assert not [row.error for row in rows if row.error]
+        assert settings_of(rows) == expected

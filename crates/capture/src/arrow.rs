@@ -1,7 +1,8 @@
 //! The tables of a capture as Arrow record batches, for other programs: the rows that every verb reads, with the
-//! meaning of each column in the schema.
+//! meaning of each column in the schema. Costs tables likewise.
 
 use std::fmt;
+use std::path::Path;
 
 use arrow_array::{RecordBatch, RecordBatchOptions, RecordBatchReader};
 use arrow_schema::{ArrowError, SchemaRef};
@@ -12,6 +13,8 @@ use haltwise_core::exit::Exits;
 use haltwise_core::profile::{Frame, Sample, Stack, Thread};
 
 use crate::capture::Capture;
+use crate::costs::read::Wants;
+use crate::costs::{CostsError, Reader};
 use crate::error::{CaptureReadError, with_sources};
 use crate::rows::Rows;
 use crate::table::Table;
@@ -30,6 +33,22 @@ impl fmt::Debug for RecordBatches {
         f.debug_struct("RecordBatches")
             .field("schema", &self.schema)
             .finish_non_exhaustive()
+    }
+}
+
+impl RecordBatches {
+    /// Those of a costs table; its texts are dictionaries.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or is of a later schema.
+    pub fn of_costs(path: &Path) -> Result<Self, CostsError> {
+        let mut reader = Reader::open(path, Wants::All)?;
+        let schema = reader.schema();
+        let next = move || Some(reader.next()?.map_err(|error| in_words(&error)));
+        Ok(Self {
+            schema,
+            next: Box::new(next),
+        })
     }
 }
 
@@ -72,10 +91,7 @@ fn of_rows<R: Row + Send + 'static>(mut rows: Rows<R>) -> RecordBatches {
     let next = move || {
         let rows = match rows.next_batch()? {
             Ok(rows) => rows,
-            Err(error) => {
-                let error = std::io::Error::other(with_sources(&error));
-                return Some(Err(ArrowError::ExternalError(Box::new(error))));
-            }
+            Err(error) => return Some(Err(in_words(&error))),
         };
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         let columns = R::encode(&rows);
@@ -89,6 +105,12 @@ fn of_rows<R: Row + Send + 'static>(mut rows: Rows<R>) -> RecordBatches {
         schema,
         next: Box::new(next),
     }
+}
+
+/// An error for who reads Arrow streams: they see its text alone.
+fn in_words(error: &dyn std::error::Error) -> ArrowError {
+    let error = std::io::Error::other(with_sources(error));
+    ArrowError::ExternalError(Box::new(error))
 }
 
 impl Iterator for RecordBatches {

@@ -1,7 +1,7 @@
 //! What a verb answers, in the process of a program that links this library: the Python package. The verbs are those
 //! of the command line, with its options, checks and words; nothing is printed.
 //!
-//! Only verbs that read captures: none of them changes the machine.
+//! Only verbs that read captures and costs tables: none of them changes the machine.
 
 use std::ffi::OsString;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::Once;
 
 use clap::Parser as _;
+use haltwise_capture::arrow::RecordBatches;
 use haltwise_capture::capture::Capture;
 use haltwise_capture::error::CaptureReadError;
 
@@ -95,6 +96,14 @@ pub fn refusal(error: CaptureReadError) -> Refusal {
     explain(error).into()
 }
 
+/// The rows of a costs table, as `haltwise costs` wrote it.
+///
+/// # Errors
+/// Where it cannot be opened, or is of a later schema.
+pub fn costs_table(path: &Path) -> Result<RecordBatches, Refusal> {
+    contained(|| Ok(RecordBatches::of_costs(path).map_err(Failure::from)?))
+}
+
 /// What `capture.json` says, as JSON.
 ///
 /// # Errors
@@ -123,6 +132,8 @@ fn is_reader(verb: &Verb) -> bool {
             | Verb::Verify(_)
             | Verb::Replay(_)
             | Verb::Tune(_)
+            | Verb::Costs(_)
+            | Verb::Fleet(_)
     )
 }
 

@@ -4,8 +4,10 @@
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use arrow_array::RecordBatch;
+use arrow_array::{RecordBatch, RecordBatchReader};
+use arrow_schema::{Schema, SchemaRef};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReader;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaData;
@@ -139,6 +141,12 @@ impl Reader {
     /// Rows that were read.
     pub fn rows(&self) -> u64 {
         self.rows
+    }
+
+    /// The schema of its batches; after the last one, that of none.
+    pub(crate) fn schema(&self) -> SchemaRef {
+        let decoder = self.decoder.as_ref();
+        decoder.map_or_else(|| Arc::new(Schema::empty()), RecordBatchReader::schema)
     }
 }
 
