@@ -183,7 +183,7 @@ def best_of(table: pa.Table, by: List[str], options: Dict[str, Any]) -> pa.Table
         return pa.Table.from_pylist(rows, schema=schema)
     with tempfile.TemporaryDirectory(prefix="haltwise-") as directory:
         path = os.path.join(directory, "costs.parquet")
-        pyarrow.parquet.write_table(table.select(list(COSTS)), path)
+        pyarrow.parquet.write_table(table.select(list(COSTS)), path, compression="zstd")
         try:
             result = best(path, by=by, threads=1, **options)
         except Error as error:

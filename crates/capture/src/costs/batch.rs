@@ -348,6 +348,9 @@ impl<'a> Batch<'a> {
         };
         let lists = column("latency_hist")?.as_list_opt::<i32>();
         let lists = lists.ok_or_else(|| bad("no list of whole numbers".to_owned()))?;
+        if lists.is_null(row) {
+            return Err(bad("NULL".to_owned()));
+        }
         let list = lists.value(row);
         let counts =
             Numbers::of(&*list).ok_or_else(|| bad("no list of whole numbers".to_owned()))?;

@@ -18,7 +18,7 @@ pub(crate) struct GivenNames {
     /// Name of the host in the table [default: recorded]
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
-    /// Label of the host, for `fleet --by KEY`; may be repeated
+    /// Label of the host, for `fleet --by label:KEY`; may be repeated
     #[arg(long = "label", value_name = "KEY=VALUE", value_parser = pair)]
     labels: Vec<(String, String)>,
     /// Class of the VMs whose name is like a pattern with * and ?, as in

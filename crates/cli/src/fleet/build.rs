@@ -44,7 +44,7 @@ pub(crate) fn build(loaded: LoadedFleet, assumptions: Assumptions) -> FleetResul
         watts_per_cpu: assumptions.watts_per_cpu,
         price_per_cpu_year: assumptions.price_per_cpu_year,
     };
-    let span_ns: u64 = fleet.units().values().map(|of| of.span_ns / 2).sum();
+    let span_ns = haltwise_core::stats::total(fleet.units().values().map(|of| of.span_ns / 2));
     FleetResult {
         schema: SCHEMA,
         read: FleetRead {

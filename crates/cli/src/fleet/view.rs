@@ -41,7 +41,7 @@ figures! {
         pub(crate) cohorts: Vec<FleetCohort> = List(FleetCohort::FIGURES),
         /// VMs with a ceiling of their own in the plan `ceilings`.
         pub(crate) with_ceiling: u64 = Count,
-        /// VMs whose halts would cost at least 2 % more under their cohort's setting than now.
+        /// VMs whose halts would cost at least 2 % more under their cohort's setting than now, of cohorts whose verdict is `set`.
         pub(crate) losers: u64 = Count,
         /// The thousand of them that would lose most.
         pub(crate) losing: Vec<LosingVm> = List(LosingVm::FIGURES),

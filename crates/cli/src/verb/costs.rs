@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, anyhow};
 use haltwise_capture::costs::{lake, write};
-use haltwise_capture::info::State;
+use haltwise_capture::note::Note;
 use haltwise_capture::ring;
 use haltwise_core::costs::{GRID, grid, table};
 use haltwise_core::kvm::{Arch, Version};
@@ -117,7 +117,7 @@ fn of_ring(arguments: &Arguments, result: &mut CostsResult) -> Result<(), Failur
                 continue;
             }
         };
-        if opened.info().state == State::Recording {
+        if opened.capture().notes().contains(&Note::StillRecording) {
             result.recording += 1;
             continue;
         }
@@ -161,6 +161,12 @@ fn one(opened: &Opened, arguments: &Arguments) -> Result<WrittenTable, Failure> 
     let halts = vms.iter().filter_map(|(_, costs)| costs.lines.first());
     let halts = halts.flat_map(|line| line.halves.iter().map(|half| half.sums.halts));
     let halts = total(halts);
+    if arguments.lake.is_some() && host.start_unix_ns == 0 {
+        let error = anyhow!(
+            "the calendar time of the capture is not known, by which a lake names its tables"
+        );
+        return Err(Failure::new(Exit::Failed, error).hint("write it with -o FILE"));
+    }
     let path = match (&arguments.output, &arguments.lake) {
         (_, Some(lake)) => lake::make(lake, &host)
             .with_context(|| format!("make a directory in {}", lake.display()))?,

@@ -30,7 +30,7 @@ that --by names. Files are added up on all CPUs; memory grows with hosts,
 cohorts and VMs, not with days.
 
 Exits with 5 if a table is damaged, or of a capture that another one has
-already; the others count.")]
+already, or has rows of another grid; the rest counts.")]
 pub(crate) struct Arguments {
     /// Costs tables, or directories with such
     #[arg(value_name = "DIR|FILE", required = true)]

@@ -91,7 +91,7 @@ pub fn labels_text(labels: &BTreeMap<String, String>) -> Option<String> {
 
 /// The inverse of [`labels_text`]; what is no `key=value` is left out.
 pub fn labels_of(text: &str) -> BTreeMap<String, String> {
-    let each = text.split(',').filter_map(|label| label.split_once('='));
+    let each = text.split(',').filter_map(|label| label.rsplit_once('='));
     each.map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect()
 }

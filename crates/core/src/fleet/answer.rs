@@ -198,8 +198,10 @@ impl VmsSeen {
         let is_set = is_set.contains(&vm.cohort);
         self.vms += u64::from(vm.name.is_some());
         *self.by_cohort.entry(vm.cohort.clone()).or_default() += u64::from(vm.name.is_some());
-        self.with_ceiling += u64::from(vm.ceiling_ns.is_some());
-        for (unit, small) in &vm.with_ceiling {
+        self.with_ceiling += u64::from(is_set && vm.ceiling_ns.is_some());
+        for (unit, [then, now]) in &vm.with_ceiling {
+            // Where nothing is to be set for a cohort, what is in force stays.
+            let small = if is_set { then } else { now };
             let sum = self.with_ceilings.entry(unit.clone()).or_default();
             sum.milli = sum.milli.saturating_add(small.milli);
             sum.cpu_ns = sum.cpu_ns.saturating_add(small.cpu_ns);

@@ -1,6 +1,6 @@
 //! The best setting by sums, and how sure a difference is.
 
-use super::cell::{Cell, Costed, Places};
+use super::cell::{Cell, Costed, IN_FORCE, Places};
 use crate::account::seen::Fold;
 use crate::diff::jackknife::{Estimate, Jackknife};
 use crate::diff::student;
@@ -13,9 +13,11 @@ pub const LEAST_GAIN: f64 = 0.02;
 
 /// The setting of the grid that costs least on the half that fits; of equal ones, the lowest.
 pub fn best(cell: &Cell, places: &Places) -> Option<(usize, Knobs)> {
+    // A setting of which rows are missing, or repeated, is of other halts.
+    let halts = cell.fit(IN_FORCE).halts;
     let settings = places
         .settings()
-        .filter(|(place, _)| cell.fit(*place).halts > 0);
+        .filter(|(place, _)| halts > 0 && cell.fit(*place).halts == halts);
     let least = settings.min_by_key(|(place, knobs)| (cell.fit(*place).milli, knobs.key()));
     least.map(|(place, knobs)| (place, *knobs))
 }
@@ -77,7 +79,7 @@ pub fn interval(units: Vec<Pair>, figure: impl Fn(&Pair) -> Option<f64>) -> Inte
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Set it: it costs less, and not by chance.
+    /// Set it: it costs less, by more than random variation.
     Set,
     /// Leave what is in force: the gain is below [`LEAST_GAIN`].
     Leave,

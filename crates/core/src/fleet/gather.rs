@@ -247,7 +247,8 @@ impl Fleet {
             self.captures += 1;
             let unit = Unit::of(self.level, &capture);
             let unit = self.units.entry(unit).or_insert_with(OfUnit::empty);
-            unit.span_ns += capture.end_unix_ns - capture.start_unix_ns;
+            let span_ns = capture.end_unix_ns - capture.start_unix_ns;
+            unit.span_ns = unit.span_ns.saturating_add(span_ns);
             for (cohort, cell) in of.cohorts {
                 unit.add(cohort, cell);
             }
@@ -256,7 +257,8 @@ impl Fleet {
         Ok(())
     }
 
-    /// Whether a capture shares time with one that was counted. Those without a calendar are not told apart.
+    /// Whether a capture shares time with one that was counted. Those without a calendar time all begin at 0: the second is
+    /// refused.
     fn overlaps(&self, capture: &CaptureOf) -> bool {
         let Some(times) = self.times.get(&capture.host) else {
             return false;
@@ -286,7 +288,7 @@ impl Fleet {
                 .units
                 .entry(unit.at(level))
                 .or_insert_with(OfUnit::empty);
-            into.span_ns += of.span_ns;
+            into.span_ns = into.span_ns.saturating_add(of.span_ns);
             for (cohort, cell) in of.cohorts {
                 into.add(cohort, cell);
             }

@@ -107,7 +107,7 @@ pub struct VmSums {
     places: Places,
     chosen: Chosen,
     slots: BTreeMap<Cohort, Slots>,
-    vms: BTreeMap<(String, String), OfVm>,
+    vms: BTreeMap<(String, String, Cohort), OfVm>,
 }
 
 /// Whose rows follow.
@@ -144,13 +144,14 @@ impl VmSums {
             start_unix_ns: host.start_unix_ns,
             end_unix_ns: host.end_unix_ns,
         };
-        let key = (host.name.clone(), vm.key().to_owned());
+        let key = (host.name.clone(), vm.key().to_owned(), cohort.clone());
         let of = self.vms.entry(key).or_insert_with(|| OfVm {
             name: vm.name.clone(),
             cohort,
-            is_capped: vm.own_ceiling_ns.is_some(),
+            is_capped: false,
             units: BTreeMap::new(),
         });
+        of.is_capped |= vm.own_ceiling_ns.is_some();
         let unit = of.units.entry(Unit::of(self.level, &capture));
         VmRun {
             places: &self.places,
@@ -177,10 +178,7 @@ impl VmSums {
                 self.vms.insert(key, vm);
                 continue;
             };
-            // Of a VM whose cohort has changed, the first counts: a sum of both would be of neither.
-            if own.cohort != vm.cohort {
-                continue;
-            }
+            own.is_capped |= vm.is_capped;
             for (unit, more) in vm.units {
                 match own.units.get_mut(&unit) {
                     None => drop(own.units.insert(unit, more)),
@@ -201,7 +199,7 @@ impl VmSums {
         let Self {
             slots, places, vms, ..
         } = self;
-        vms.into_iter().filter_map(move |((host, _), vm)| {
+        vms.into_iter().filter_map(move |((host, ..), vm)| {
             let slots = slots.get(&vm.cohort)?;
             Some(answer(host, vm, slots, &places))
         })
@@ -258,7 +256,7 @@ pub struct VmAnswer {
     /// The ceiling of its own that is best, if one is by [`LEAST_GAIN`].
     pub ceiling_ns: Option<u32>,
     /// Under its ceiling, else its cohort's setting; unit by unit, with what is in force there.
-    pub with_ceiling: Vec<(Unit, Small)>,
+    pub with_ceiling: Vec<(Unit, [Small; 2])>,
 }
 
 fn answer(host: String, vm: OfVm, slots: &Slots, places: &Places) -> VmAnswer {
@@ -279,13 +277,16 @@ fn answer(host: String, vm: OfVm, slots: &Slots, places: &Places) -> VmAnswer {
     let knobs = best.and_then(|at| places.knobs(slots.ceilings[at]));
     VmAnswer {
         host,
-        halts: vm.units.values().map(|of| of.halts).sum(),
+        halts: crate::stats::total(vm.units.values().map(|of| of.halts)),
         in_force: sum(SLOT_IN_FORCE, 1),
         one: sum(SLOT_ONE, 1),
         of_cohort: sum(SLOT_COHORT, 1),
         ceiling_ns: knobs.map(|knobs| knobs.halt_poll_ns),
         with_ceiling: (vm.units.iter())
-            .map(|(unit, of)| (unit.clone(), of.slots[slot][1]))
+            .map(|(unit, of)| {
+                let both = [slot, SLOT_IN_FORCE].map(|slot| of.slots[slot][1]);
+                (unit.clone(), both)
+            })
             .collect(),
         name: vm.name,
         cohort: vm.cohort,
