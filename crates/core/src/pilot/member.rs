@@ -99,20 +99,15 @@ impl<C> Member<C> {
             self.spacing_ns = (self.spacing_ns * 2).min(*LOOKS_NS.end());
         }
         self.looked_ns = Some(now_ns);
-        match chunk {
-            Some(chunk) => {
-                self.empty_looks = 0;
-                self.chunks.push_back(chunk);
-            }
-            None => {
-                let halts = |counts: &Counts| counts.per_s(counts.halts) >= SURE_PER_S;
-                // One that is idle, or busy, has no halt to be recorded.
-                if self.counts.as_ref().is_none_or(halts) {
-                    self.empty_looks = self.empty_looks.saturating_add(1);
-                } else {
-                    self.empty_looks = 0;
-                }
-            }
+        let halts = |counts: &Counts| counts.per_s(counts.halts) >= SURE_PER_S;
+        if let Some(chunk) = chunk {
+            self.empty_looks = 0;
+            self.chunks.push_back(chunk);
+        } else if self.counts.as_ref().is_none_or(halts) {
+            self.empty_looks = self.empty_looks.saturating_add(1);
+        } else {
+            // One that is idle, or busy, has no halt to be recorded.
+            self.empty_looks = 0;
         }
         while self.chunks.len() > CHUNKS {
             self.chunks.pop_front();
