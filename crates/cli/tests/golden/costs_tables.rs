@@ -226,6 +226,18 @@ fn the_segments_of_a_ring_are_written_once() {
     assert_eq!(counts(&said), [2, 0, 0]);
     let again = json(&home(), &["costs", &ring, "--lake", &lake, "--json"], 0);
     assert_eq!(counts(&again), [0, 2, 0]);
+    // A lake names its tables by time: without one they would be written over each other.
+    let timeless = dir.path().join("ring/segment-000001");
+    let info = timeless.join("capture.json");
+    let text = fs::read_to_string(&info).unwrap();
+    fs::write(&info, text.replace("1767225600000000000", "0")).unwrap();
+    let timeless = timeless.to_str().unwrap();
+    let refused = Command::new(env!("CARGO_BIN_EXE_haltwise"))
+        .args(["costs", timeless, "--lake", &lake])
+        .output()
+        .unwrap();
+    assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("the calendar time"));
     let whole = dir.path().join("whole.parquet");
     let (text, code) = haltwise(
         &home(),

@@ -207,3 +207,13 @@ fn nothing_beats_the_bounds() {
         }
     }
 }
+
+#[test]
+fn labels_are_read_as_they_were_written() {
+    let labels = [("a", "b"), ("a=b", "c"), ("rack", "")];
+    let labels: std::collections::BTreeMap<String, String> = labels
+        .map(|(key, value)| (key.to_owned(), value.to_owned()))
+        .into();
+    let text = table::labels_text(&labels).unwrap();
+    assert_eq!(table::labels_of(&text), labels);
+}

@@ -55,7 +55,7 @@ pub struct OfCohort {
     pub cohort: Cohort,
     /// Its hosts.
     pub hosts: usize,
-    /// Its VMs; each on each host.
+    /// Its VMs; each on each host, and in each cohort it was in.
     pub vms: u64,
     /// The setting that is best on the half that fits.
     pub knobs: Knobs,
@@ -108,7 +108,7 @@ pub struct Answer {
     pub plans: Vec<Plan>,
     /// What cost most first.
     pub cohorts: Vec<OfCohort>,
-    /// VMs, each on each host.
+    /// VMs, each on each host and in each cohort it was in.
     pub vms: u64,
     /// VMs with a ceiling of their own in [`PlanKind::Ceilings`].
     pub with_ceiling: u64,

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use super::answer::{PlanKind, answer, choose};
+use super::cell::IN_FORCE;
 use super::choose::{Verdict, best};
 use super::gather::{Asked, ENOUGH_HOSTS, Level, Refused};
 use super::vms::{Chosen, VmSums};
 use super::*;
 use crate::costs::seeded::{Which, table};
-use crate::costs::table::{Row, rows};
+use crate::costs::table::{Host, Row, rows};
 use crate::workload::SplitMix64;
 
 fn of(host: u64, day: u64) -> Vec<Row> {
@@ -190,6 +191,83 @@ fn too_few_units_give_no_recommendation() {
     let (answer, _) = said(&asked, &[of(1, 0), of(2, 0)]);
     assert!(matches!(answer.verdict, Verdict::FewUnits | Verdict::Leave));
     assert!(answer.plans.iter().all(|plan| !plan.gain.is_known()));
+    // Where nothing is to be set, ceilings of VMs are those in force.
+    let plan = |kind| answer.plans.iter().find(|plan| plan.kind == kind).unwrap();
+    let [cohorts, ceilings] = [PlanKind::Cohorts, PlanKind::Ceilings].map(plan);
+    assert_eq!(ceilings.sums.milli, cohorts.sums.milli);
+    assert_eq!(answer.with_ceiling, 0);
+}
+
+/// What VMs cost adds up to what the fleet costs, also where the cohort of a VM changes from one day to the next.
+#[test]
+fn a_vm_is_counted_in_each_cohort_it_was_in() {
+    let asked = asked(&[By::Kernel]);
+    let upgraded = |mut rows: Vec<Row>| {
+        for row in &mut rows {
+            let host = Host {
+                kernel: "6.99.0".to_owned(),
+                ..(*row.host).clone()
+            };
+            row.host = Arc::new(host);
+        }
+        rows
+    };
+    let tables = [of(1, 0), upgraded(of(1, 1)), of(2, 0)];
+    let mut fleet = Fleet::new(asked.clone());
+    for rows in &tables {
+        fleet.add(part(&asked, rows)).unwrap();
+    }
+    let chosen = choose(&fleet).unwrap();
+    // Both ways in which sums come together: in one file, and file by file.
+    let joined = vm_sums(&asked, fleet.level(), &chosen, &tables.concat());
+    let mut apart = VmSums::new(&asked, fleet.level(), &chosen);
+    for rows in &tables {
+        apart.add(vm_sums(&asked, fleet.level(), &chosen, rows));
+    }
+    let wanted = fleet.total().judged(IN_FORCE).milli;
+    for sums in [joined, apart] {
+        let found: u128 = sums.finish().map(|vm| vm.in_force.milli).sum();
+        assert_eq!(found, wanted);
+    }
+}
+
+#[test]
+fn a_setting_of_which_a_row_is_missing_is_not_chosen() {
+    let asked = asked(&[]);
+    let mut tables: Vec<Vec<Row>> = (0..3).map(|host| of(host, 0)).collect();
+    let chosen = |tables: &[Vec<Row>]| {
+        let mut fleet = Fleet::new(asked.clone());
+        for rows in tables {
+            fleet.add(part(&asked, rows)).unwrap();
+        }
+        let (_, knobs) = best(&fleet.total(), &fleet.places).unwrap();
+        knobs
+    };
+    let least = chosen(&tables);
+    let is_of = |row: &Row| row.kind == crate::costs::Kind::Grid && row.knobs == Some(least);
+    let missing = tables[0].iter().position(is_of).unwrap();
+    tables[0].remove(missing);
+    assert_ne!(chosen(&tables), least);
+}
+
+#[test]
+fn times_beyond_64_bits_saturate() {
+    let asked = asked(&[]);
+    let mut fleet = Fleet::new(asked.clone());
+    for host in 0..ENOUGH_HOSTS as u64 + 1 {
+        let mut rows = of(host, 0);
+        for row in &mut rows {
+            let host = Host {
+                name: "host".to_owned() + &row.host.name[row.host.name.len() - 2..],
+                start_unix_ns: 0,
+                end_unix_ns: u64::MAX,
+                ..(*row.host).clone()
+            };
+            row.host = Arc::new(host);
+        }
+        fleet.add(part(&asked, &rows)).unwrap();
+    }
+    assert!(fleet.units().values().all(|of| of.span_ns == u64::MAX));
 }
 
 #[test]
