@@ -82,8 +82,7 @@ impl Serving {
     /// Waits for something to do, and does it.
     fn turn(&mut self) {
         // One that asks nothing keeps nobody else out.
-        let is_full = self.connections.len() >= CONNECTIONS
-            && !self.connections.iter().any(|it| it.answer.is_empty());
+        let is_full = self.connections.len() >= CONNECTIONS && self.oldest_idle().is_none();
         let mut waits: Vec<PollFd<'_>> = Vec::with_capacity(self.connections.len() + 1);
         for connection in &self.connections {
             waits.push(PollFd::from_borrowed_fd(
@@ -127,13 +126,16 @@ impl Serving {
         }
     }
 
+    fn oldest_idle(&self) -> Option<usize> {
+        self.connections.iter().position(|it| it.answer.is_empty())
+    }
+
     /// Ends the oldest connection whose request has not come, where there are too many.
     fn make_room(&mut self) {
         if self.connections.len() < CONNECTIONS {
             return;
         }
-        let idle = self.connections.iter().position(|it| it.answer.is_empty());
-        if let Some(oldest) = idle {
+        if let Some(oldest) = self.oldest_idle() {
             drop(self.connections.remove(oldest));
             self.exposition.refused();
         }

@@ -18,6 +18,8 @@ pub(crate) const EVERY_NS: u64 = 15_000_000_000;
 pub(crate) struct Textfile {
     path: PathBuf,
     written_ns: Option<u64>,
+    /// It was written by this program, and may be removed.
+    is_ours: bool,
     has_failed: bool,
 }
 
@@ -41,6 +43,7 @@ impl Textfile {
         Ok(Self {
             path: directory.join(path.file_name().unwrap_or_default()),
             written_ns: None,
+            is_ours: false,
             has_failed: false,
         })
     }
@@ -51,19 +54,19 @@ impl Textfile {
     }
 
     /// Writes it if it is time: whole, or not at all. The first time must succeed; a later failure, as of a full disk,
-    /// is said once and ends nothing.
+    /// is reported once and ends nothing.
     pub(crate) fn turn(&mut self, exposition: &Exposition, now_ns: u64) -> Result<(), Failure> {
         let is_due = |at: u64| now_ns.saturating_sub(at) >= EVERY_NS;
         if !self.written_ns.is_none_or(is_due) {
             return Ok(());
         }
-        let is_first = self.written_ns.replace(now_ns).is_none();
+        self.written_ns = Some(now_ns);
         let text = exposition.render(Format::Prometheus);
         let written = output::write(&self.path, text.as_bytes(), Readers::Umask)
             .with_context(|| format!("write {}", self.path.display()));
         let has_failed = std::mem::replace(&mut self.has_failed, written.is_err());
         match written {
-            Err(error) if is_first => Err(Failure::new(Exit::Failed, error)
+            Err(error) if !self.is_ours => Err(Failure::new(Exit::Failed, error)
                 .hint("the directory must be writable to haltwise, and to no other user")),
             Err(error) => {
                 if !has_failed {
@@ -71,7 +74,10 @@ impl Textfile {
                 }
                 Ok(())
             }
-            Ok(()) => Ok(()),
+            Ok(()) => {
+                self.is_ours = true;
+                Ok(())
+            }
         }
     }
 }
@@ -79,6 +85,8 @@ impl Textfile {
 impl Drop for Textfile {
     /// Removes it: node_exporter would show the last counts for ever.
     fn drop(&mut self) {
-        let _ = rustix::fs::unlink(&self.path);
+        if self.is_ours {
+            let _ = rustix::fs::unlink(&self.path);
+        }
     }
 }
