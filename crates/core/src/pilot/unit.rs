@@ -193,8 +193,13 @@ impl Unit {
     pub(super) fn back_off(&mut self, trial_ns: u64, why: impl Into<String>, now_ns: u64) {
         let doubled = 1_u64.checked_shl(self.failed.min(32)).unwrap_or(u64::MAX);
         let ns = trial_ns.saturating_mul(BACK_OFF).saturating_mul(doubled);
-        self.not_before_ns = now_ns.saturating_add(ns.min(LONGEST_NS));
         self.failed = self.failed.saturating_add(1);
+        self.wait(ns.min(LONGEST_NS), why, now_ns);
+    }
+
+    /// Tries nothing for so long; nothing speaks against the setting that was tried.
+    pub(super) fn wait(&mut self, ns: u64, why: impl Into<String>, now_ns: u64) {
+        self.not_before_ns = now_ns.saturating_add(ns);
         self.become_(State::BackOff, why, now_ns);
     }
 

@@ -20,6 +20,8 @@ const SETTLED: usize = 24;
 #[derive(Debug, Default)]
 pub(crate) struct Laws {
     host: HostSeen,
+    /// Whether the pilot may act; otherwise it only restores.
+    pub(crate) may_act: bool,
     changes: BTreeMap<Scope, VecDeque<u64>>,
     settled: BTreeMap<Scope, VecDeque<u64>>,
     left: BTreeMap<Scope, u64>,
@@ -64,6 +66,10 @@ impl Laws {
         assert!(
             !self.left.contains_key(&decision.scope),
             "it is theirs: {decision:?}"
+        );
+        assert!(
+            self.may_act || matches!(decision.kind, Kind::GoBack | Kind::Restore),
+            "it may not act: {decision:?}"
         );
         let raises = change.to.halt_poll_ns > change.from.halt_poll_ns;
         let is_new = matches!(decision.kind, Kind::On | Kind::Again | Kind::Try);

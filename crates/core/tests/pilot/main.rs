@@ -16,6 +16,7 @@
 mod journal;
 mod law;
 mod model;
+mod takes_over;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

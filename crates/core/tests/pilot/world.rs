@@ -153,6 +153,7 @@ impl World {
         self.lives += 1;
         self.machine.settle();
         self.collecting = None;
+        self.laws.may_act = true;
         self.pilot = Some(Pilot::new(Setup {
             evidence: Modelled {
                 bias: self.bias,
@@ -227,8 +228,21 @@ impl World {
             0 => self.clock += self.draw.below(3 * HOUR),
             1 => self.clock -= self.draw.below(20 * SECOND),
             2 | 3 => self.pilot = None,
+            4 | 5 => self.reload(),
             _ => {}
         }
+    }
+
+    /// A configuration that is read again forbids to act, or allows it again; the next life may.
+    fn reload(&mut self) {
+        self.laws.may_act = !self.laws.may_act;
+        let may_act = self.laws.may_act;
+        self.take(|pilot, _| {
+            pilot.limit(Limits {
+                may_act,
+                ..Limits::default()
+            })
+        });
     }
 
     fn goes(&mut self, key: VmKey) {

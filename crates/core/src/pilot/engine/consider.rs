@@ -250,7 +250,10 @@ impl<E: Evidence> Pilot<E> {
         }
         unit.would = Some(choice.knobs);
         let why = format!("a halt would cost {:.0} % less", choice.gain.value * 100.0);
-        unit.become_(State::Watching, why.clone(), self.now_ns);
+        if !matches!(unit.state, State::Kept) {
+            // What was kept while it might act stays so, and is given up where it has to be.
+            unit.become_(State::Watching, why.clone(), self.now_ns);
+        }
         vec![Decision {
             kind: Kind::WouldSet,
             scope: unit.scope,

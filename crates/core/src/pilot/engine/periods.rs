@@ -287,10 +287,11 @@ impl<E: Evidence> Pilot<E> {
         let now = unit.in_force();
         let is_there = is_same(unit.scope, now, trial.from);
         unit.owed = (!is_there).then_some(trial.from);
-        unit.back_off(trial::usual_ns(trial.length_ns), why.clone(), self.now_ns);
-        if !failed {
-            // It was not the setting that ended the trial.
-            unit.failed = unit.failed.saturating_sub(1);
+        let trial_ns = trial::usual_ns(trial.length_ns);
+        if failed {
+            unit.back_off(trial_ns, why.clone(), self.now_ns);
+        } else {
+            unit.wait(trial_ns, why.clone(), self.now_ns);
         }
         if is_there && !is_same(unit.scope, trial.from, unit.found) {
             // It was kept before, and still is.
@@ -310,9 +311,7 @@ impl<E: Evidence> Pilot<E> {
 
     /// Ends a trial before its time.
     pub(super) fn end_trial(&mut self, scope: Scope, why: &str) -> Vec<Decision> {
-        if matches!(&self.collecting, Some((Purpose::Period(of), _)) if *of == scope) {
-            self.collecting = None;
-        }
+        self.drop_period(scope);
         let Some(mut unit) = self.units.remove(&scope) else {
             return Vec::new();
         };

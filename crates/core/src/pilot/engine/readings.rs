@@ -60,10 +60,11 @@ impl<E: Evidence> Pilot<E> {
         self.seen = seen;
         self.place();
         let scopes: Vec<Scope> = self.units.keys().copied().collect();
-        scopes
-            .into_iter()
-            .filter_map(|scope| self.is_theirs(scope))
-            .collect()
+        let theirs = scopes.into_iter();
+        let mut decisions: Vec<Decision> =
+            theirs.filter_map(|scope| self.is_theirs(scope)).collect();
+        decisions.extend(self.let_go());
+        decisions
     }
 
     /// What was known of the load before counts no longer.
@@ -128,17 +129,15 @@ impl<E: Evidence> Pilot<E> {
             return;
         };
         let places = self.places(knobs);
-        let wanted = places.iter().filter(|place| !place.is_excluded);
-        let wanted: BTreeSet<Scope> = wanted.map(|place| place.scope).collect();
         // What is known of a target stays, also while it is not to be set: what is to be restored, and whose it is.
         let here: BTreeSet<VmKey> = self.seen.vms.iter().map(|vm| vm.key).collect();
         self.units.retain(|scope, unit| {
-            let is_here = match scope {
+            // Where it has a place, that says so.
+            unit.is_excluded = true;
+            match scope {
                 Scope::Vm(vm) => here.contains(vm),
                 Scope::Host => true,
-            };
-            unit.is_excluded = !wanted.contains(scope);
-            is_here
+            }
         });
         if let Some((Purpose::Period(scope), _)) = &self.collecting
             && !self.units.contains_key(scope)
@@ -163,30 +162,36 @@ impl<E: Evidence> Pilot<E> {
             unit.now = place.now;
             unit.is_excluded = place.is_excluded;
         }
-        self.let_go();
     }
 
     /// Restores what was set of targets that the pilot is no longer to set. The host's parameters stay when the last VM
     /// that follows them has gone; a trial of them ends.
-    fn let_go(&mut self) {
-        let now_ns = self.now_ns;
-        let parameters_stay = self.limits.parameters;
-        for (scope, unit) in &mut self.units {
-            let is_trial = unit.trial().is_some();
-            let stays = *scope == Scope::Host && parameters_stay && !is_trial;
-            if !unit.is_excluded || stays || matches!(unit.state, State::HandsOff) {
+    fn let_go(&mut self) -> Vec<Decision> {
+        let why = "the pilot is no longer to set it";
+        let excluded = self.units.values().filter(|unit| unit.is_excluded);
+        let excluded: Vec<Scope> = excluded.map(|unit| unit.scope).collect();
+        let (now_ns, parameters_stay) = (self.now_ns, self.limits.parameters);
+        let mut decisions = Vec::new();
+        for scope in excluded {
+            decisions.extend(self.end_trial(scope, why));
+            let Some(unit) = self.units.get_mut(&scope) else {
+                continue;
+            };
+            let stays = scope == Scope::Host && parameters_stay;
+            let is_theirs = matches!(unit.state, State::HandsOff);
+            if stays || is_theirs || unit.set.is_none() || unit.owed.is_some() {
                 continue;
             }
-            let to = unit.trial().map_or(unit.found, |trial| trial.from);
-            if unit.owed.is_none() {
-                unit.owed = (!is_same(*scope, unit.in_force(), to)).then_some(to);
-            }
-            if is_trial || matches!(unit.state, State::Kept) {
-                unit.become_(State::BackOff, "the pilot is no longer to set it", now_ns);
-            }
-            if matches!(&self.collecting, Some((Purpose::Period(of), _)) if of == scope) {
-                self.collecting = None;
-            }
+            unit.owed = Some(unit.found);
+            unit.become_(State::BackOff, why, now_ns);
+        }
+        decisions
+    }
+
+    /// No period of a target is recorded any more.
+    pub(super) fn drop_period(&mut self, scope: Scope) {
+        if matches!(&self.collecting, Some((Purpose::Period(of), _)) if *of == scope) {
+            self.collecting = None;
         }
     }
 
@@ -229,9 +234,7 @@ impl<E: Evidence> Pilot<E> {
 
     /// Leaves a target alone for good.
     pub(super) fn hands_off(&mut self, scope: Scope, why: String) -> Option<Decision> {
-        if matches!(&self.collecting, Some((Purpose::Period(of), _)) if *of == scope) {
-            self.collecting = None;
-        }
+        self.drop_period(scope);
         let unit = self.units.get_mut(&scope)?;
         unit.owed = None;
         unit.become_(State::HandsOff, why.clone(), self.now_ns);
