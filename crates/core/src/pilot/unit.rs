@@ -146,15 +146,16 @@ impl Unit {
             return None;
         }
         self.set = (now != of.found).then_some(now);
-        match of.trial_from {
-            Some(from) => (from != now).then_some(from),
-            None if self.set.is_some() && of.measured.is_some() && of.set == Some(now) => {
-                self.state = State::Kept;
-                "kept by an earlier run".clone_into(&mut self.why);
-                None
-            }
-            None => self.set.map(|_| of.found),
+        let to = match of.trial_from {
+            Some(from) => from,
+            None if of.measured.is_some() && of.set == Some(now) => now,
+            None => of.found,
+        };
+        if to == now && self.set.is_some() {
+            self.state = State::Kept;
+            "kept by an earlier run".clone_into(&mut self.why);
         }
+        (to != now).then_some(to)
     }
 
     pub(super) fn memory(&self, now_ns: u64) -> OfTarget {

@@ -34,12 +34,12 @@ impl<E: Evidence> Pilot<E> {
                 Some(why) => self.end_trial(scope, &why),
                 None => Vec::new(),
             },
-            State::Kept if self.gives_up(unit).is_some() => {
-                let why = self.gives_up(unit).unwrap_or_default();
-                self.give_up(scope, why)
-            }
-            _ if unit.is_excluded => Vec::new(),
-            State::Watching | State::Kept | State::BackOff => self.choose(scope),
+            // Whatever it is called: what was set is watched for as long as it is in force.
+            State::Watching | State::Kept | State::BackOff => match self.gives_up(unit) {
+                Some(why) => self.give_up(scope, why),
+                None if unit.is_excluded => Vec::new(),
+                None => self.choose(scope),
+            },
         }
     }
 
@@ -57,8 +57,9 @@ impl<E: Evidence> Pilot<E> {
         self.guard_against(unit.scope, more).map(Standing::why)
     }
 
-    /// Whether what is kept has to go.
+    /// Whether what was set has to go.
     fn gives_up(&self, unit: &Unit) -> Option<String> {
+        unit.set?;
         let share = unit.regret.share();
         if share > MOST {
             return Some(format!(
