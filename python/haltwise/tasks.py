@@ -6,7 +6,6 @@ import json
 import os
 import re
 import tempfile
-import urllib.parse
 import warnings
 from dataclasses import dataclass
 from contextlib import contextmanager
@@ -200,7 +199,8 @@ def _of_cohort(cohort: Row) -> Row:
 def _placed(capture: str, files: List[Row]) -> Iterator[str]:
     """The directory of a capture on this machine: its own, or a temporary one with the files that Spark carried."""
     if all(file["content"] is None for file in files):
-        yield urllib.parse.unquote(urllib.parse.urlsplit(capture).path)
+        # As Hadoop writes a path: nothing in it is encoded.
+        yield re.sub(r"^file:(//(?=/))?", "", capture)
         return
     with tempfile.TemporaryDirectory(prefix="haltwise-") as directory:
         path = os.path.join(directory, "capture")

@@ -121,3 +121,11 @@ def test_a_cohort_has_the_setting_that_the_program_gives_it(spark, fleet, lake):
         rows = fleet_of.tune(costs, "kernel,class").collect()
         assert not [row.error for row in rows if row.error]
         assert settings_of(rows) == expected
+
+
+def test_directories_are_called_whatever_they_are_called(spark, fleet, tmp_path):
+    path = tmp_path / "run#1 a%20b"
+    shutil.copytree(sorted(fleet.iterdir())[0], path / "host")
+    frame = fleet_of.accounts(fleet_of.captures(spark, str(path)))
+    rows = frame.collect()
+    assert rows and not [row.error for row in rows if row.error]
