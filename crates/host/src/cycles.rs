@@ -63,13 +63,17 @@ impl Cycles {
             let cycles = match counter(first, cpu) {
                 Ok(counter) => counter,
                 // It went offline in between.
-                Err(error) if is_gone(&error) && opened.len() + 1 < cpus.len() => continue,
+                Err(error) if is_gone(&error) => continue,
                 Err(error) => return Err(explain(error)),
             };
             opened.push(OnCpu {
                 cycles,
                 instructions: counter(second, cpu).ok(),
             });
+        }
+        if opened.is_empty() {
+            // A sum over none would be a measurement of 0.
+            return Err(explain(Errno::NODEV.into()));
         }
         Ok(Self { cpus: opened })
     }

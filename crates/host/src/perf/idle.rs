@@ -138,6 +138,8 @@ impl IdlePerfCollector {
             Seen::Send { cpu } => (cpu, Did::Send),
             Seen::Switch => (on, Did::Switch),
             Seen::Gap => {
+                // A timer that was armed anew meanwhile would seem to expire late.
+                self.timers = Timers::default();
                 self.decoder.forget();
                 return None;
             }
