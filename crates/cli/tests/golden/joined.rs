@@ -30,21 +30,25 @@ fn a_guest_and_its_host_are_matched_by_time() {
             "{guest}: {join:#}"
         );
         assert!(
-            join["by_chance_share"].as_f64() < Some(0.3),
+            join["by_chance_share"]
+                .as_f64()
+                .is_some_and(|share| share < 0.3),
             "{guest}: {join:#}"
         );
+        assert_eq!(join["cpus"].as_array().unwrap().len(), 2, "{guest}");
         for cpu in join["cpus"].as_array().unwrap() {
             assert_eq!(cpu["cpu"], cpu["vcpu"], "{guest}");
         }
         // The price of an exit is what the match tells, unless it is given.
         assert_eq!(view["basis"]["exit_cpu_ns"], join["exit_ns"]);
+        assert!(join["exit_ns"].as_u64() > Some(0), "{guest}: {join:#}");
         assert_eq!(view["basis"]["exit_cpu_source"], "joined");
         let given = joined(guest, &["--exit-cpu", "3us"]);
         assert_eq!(given["basis"]["exit_cpu_ns"], 3_000);
         offsets.push(join["clock_offset_ns"].as_i64().unwrap());
     }
     // One clock in the guest, one in the host.
-    assert!((offsets[0] - offsets[1]).abs() < 5_000_000, "{offsets:?}");
+    assert!((offsets[0] - offsets[1]).abs() < 200_000, "{offsets:?}");
 }
 
 /// Which VM it is may be said; another one, another host's and a guest's capture are refused.

@@ -254,7 +254,7 @@ fn a_setting_of_which_a_row_is_missing_is_not_chosen() {
 fn times_beyond_64_bits_saturate() {
     let asked = asked(&[]);
     let mut fleet = Fleet::new(asked.clone());
-    for host in 0..ENOUGH_HOSTS as u64 + 1 {
+    for host in 0..=ENOUGH_HOSTS as u64 {
         let mut rows = of(host, 0);
         for row in &mut rows {
             let host = Host {
