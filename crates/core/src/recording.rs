@@ -140,6 +140,16 @@ pub struct Missing {
     pub reason: String,
 }
 
+impl Missing {
+    /// A field, and why it is missing.
+    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            reason: reason.into(),
+        }
+    }
+}
+
 /// What the recorder itself cost.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Overhead {

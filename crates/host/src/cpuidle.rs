@@ -262,10 +262,9 @@ impl Collector for CpuidleCollector {
                 "cpuidle does not count what ended idle periods, and does not report limits",
             ),
         ];
-        let missing = all.into_iter().map(|(field, reason)| Missing {
-            field: field.to_owned(),
-            reason: reason.to_owned(),
-        });
+        let missing = all
+            .into_iter()
+            .map(|(field, reason)| Missing::new(field, reason));
         missing.collect()
     }
 }

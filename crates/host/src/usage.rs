@@ -269,10 +269,7 @@ impl Slow {
 
     /// Which of these a host does not keep, and why.
     pub fn missing(&self, root: &Root) -> Vec<Missing> {
-        let one = |field: &str, error: RootError| Missing {
-            field: field.to_owned(),
-            reason: error.to_string(),
-        };
+        let one = |field: &str, error: RootError| Missing::new(field, error.to_string());
         let idle = cpus_with_cpuidle(root).err();
         let idle = idle.map(|error| one("idle_ns, idle_states", error));
         let energy = packages(root).err().map(|error| one("package_uj", error));

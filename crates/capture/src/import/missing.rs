@@ -58,10 +58,7 @@ pub(super) fn names(reading: &Reading) -> String {
 
 fn windows(text: &TextFacts, told: &GivenSettings, missing: &mut Vec<Missing>) {
     let mut say = |field: &str, reason: &str| {
-        missing.push(Missing {
-            field: field.to_owned(),
-            reason: reason.to_owned(),
-        });
+        missing.push(Missing::new(field, reason));
     };
     if text.window_calls == 0 {
         say(
@@ -91,10 +88,7 @@ fn windows(text: &TextFacts, told: &GivenSettings, missing: &mut Vec<Missing>) {
 
 fn sched(text: &TextFacts, missing: &mut Vec<Missing>) {
     let mut say = |field: &str, reason: &str| {
-        missing.push(Missing {
-            field: field.to_owned(),
-            reason: reason.to_owned(),
-        });
+        missing.push(Missing::new(field, reason));
     };
     if !text.saw(Sign::Wakings) {
         say(
@@ -152,9 +146,6 @@ fn places(doubts: &BTreeSet<Doubt>, missing: &mut Vec<Missing>) {
                  threads, or by their order",
             ),
         };
-        missing.push(Missing {
-            field: field.to_owned(),
-            reason: reason.to_owned(),
-        });
+        missing.push(Missing::new(field, reason));
     }
 }

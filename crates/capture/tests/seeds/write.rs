@@ -126,10 +126,7 @@ fn info() -> CaptureInfo {
     let clock = Clock::new(1_000_000_000, 1_735_689_600_000_000_000);
     let mut info = CaptureInfo::new(tool, host, clock, Rung::Bpf, Mode::Full);
     info.command = vec!["haltwise".into(), "record".into()];
-    info.missing = vec![Missing {
-        field: "poll_ns".into(),
-        reason: "no such statistic".into(),
-    }];
+    info.missing = vec![Missing::new("poll_ns", "no such statistic")];
     info.knobs = facts(0).knobs;
     info.roster = roster();
     info

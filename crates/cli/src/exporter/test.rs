@@ -23,10 +23,10 @@ fn watched() -> Watched {
         host: text("host \"1\""),
         kernel: text("6.1"),
     };
-    let missing = vec![Missing {
-        field: text("package_uj"),
-        reason: text("/sys: no such file\nor directory"),
-    }];
+    let missing = vec![Missing::new(
+        text("package_uj"),
+        text("/sys: no such file\nor directory"),
+    )];
     Watched::new(build, missing, None)
 }
 

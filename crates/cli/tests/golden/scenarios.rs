@@ -314,10 +314,7 @@ fn kvm_stats() -> Scenario {
         counts.wake_latency_ns = LogHist::default();
     }
     scenario.missing = ["wake_latency_ns", "wake", "poll_cut"]
-        .map(|field| Missing {
-            field: field.to_owned(),
-            reason: "not in KVM's statistics".to_owned(),
-        })
+        .map(|field| Missing::new(field, "not in KVM's statistics"))
         .to_vec();
     scenario
 }
@@ -370,10 +367,7 @@ fn tracepoints() -> Scenario {
         ("poll_ns", "not reported by tracepoints"),
     ];
     scenario.missing = missing
-        .map(|(field, reason)| Missing {
-            field: field.to_owned(),
-            reason: reason.to_owned(),
-        })
+        .map(|(field, reason)| Missing::new(field, reason))
         .to_vec();
     for (n, halt) in scenario.facts.halts.iter_mut().enumerate() {
         halt.window_ns = None;

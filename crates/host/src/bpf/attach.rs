@@ -285,10 +285,7 @@ impl Attached {
         }
         let mut missing = Vec::new();
         let mut note = |field: &str, reason: &str| {
-            missing.push(Missing {
-                field: field.to_owned(),
-                reason: reason.to_owned(),
-            });
+            missing.push(Missing::new(field, reason));
         };
         if !has(kernel_support::SUPPORT_POLL_STATS) {
             note(

@@ -392,10 +392,7 @@ fn not_kept(mode: Mode) -> Vec<Missing> {
             ),
         ],
     };
-    let missing = |(field, reason): &(&str, &str)| Missing {
-        field: (*field).to_owned(),
-        reason: (*reason).to_owned(),
-    };
+    let missing = |(field, reason): &(&str, &str)| Missing::new(*field, *reason);
     fields.iter().map(missing).collect()
 }
 

@@ -294,19 +294,17 @@ fn attach(
     device: Device,
 ) -> Result<(Links, Vec<Missing>), CollectError> {
     let mut links = Links::none();
-    let mut missing = vec![Missing {
-        field: "wake_latency_ns".to_owned(),
-        reason: "a guest does not see when a device's interrupt reached its host: the wake-up latency of \
-                 halts that devices ended is unknown"
-            .to_owned(),
-    }];
+    let mut missing = vec![Missing::new(
+        "wake_latency_ns",
+        "a guest does not see when a device's interrupt reached its host: the wake-up latency of \
+                 halts that devices ended is unknown",
+    )];
     if device == Device::Unknown {
-        missing.push(Missing {
-            field: "window_ns".to_owned(),
-            reason: "cpuidle's limits and residencies are unknown: this kernel does not say where \
-                     cpuidle_devices is (CONFIG_KALLSYMS_ALL)"
-                .to_owned(),
-        });
+        missing.push(Missing::new(
+            "window_ns",
+            "cpuidle's limits and residencies are unknown: this kernel does not say where \
+                     cpuidle_devices is (CONFIG_KALLSYMS_ALL)",
+        ));
     }
     for (program, tracepoint, field, without_it) in optional(progs, device) {
         match program.attach() {

@@ -117,7 +117,7 @@ impl Events {
             .event("kvm", "kvm_vcpu_wakeup")
             .map_err(explain_tracefs)?;
         if wakeup.number("valid").is_err() {
-            missing.push(note(
+            missing.push(Missing::new(
                 "valid",
                 "kvm_vcpu_wakeup has no such field before 4.7",
             ));
@@ -126,9 +126,9 @@ impl Events {
             |system: &str, name: &str, fields: &str| match tracefs.event(system, name) {
                 Ok(format) => Ok(Some(format)),
                 Err(TracefsError::NoEvent { event }) => {
-                    missing.push(note(
+                    missing.push(Missing::new(
                         fields,
-                        &format!("this kernel has no tracepoint {event}"),
+                        format!("this kernel has no tracepoint {event}"),
                     ));
                     Ok(None)
                 }
@@ -249,14 +249,6 @@ impl Switch {
             prev_pid: number(format, "prev_pid")?,
             prev_state: number(format, "prev_state")?,
         })
-    }
-}
-
-/// What a recording lacks without an event.
-pub(super) fn note(field: &str, reason: &str) -> Missing {
-    Missing {
-        field: field.to_owned(),
-        reason: reason.to_owned(),
     }
 }
 

@@ -207,10 +207,9 @@ fn of_every_kernel(root: &Root) -> Vec<Missing> {
              follows a poll, with no task between, counts as the same period",
         ));
     }
-    let missing = all.into_iter().map(|(field, reason)| Missing {
-        field: field.to_owned(),
-        reason: reason.to_owned(),
-    });
+    let missing = all
+        .into_iter()
+        .map(|(field, reason)| Missing::new(field, reason));
     missing.collect()
 }
 

@@ -35,19 +35,17 @@ pub(super) fn of_every_kernel() -> Vec<Missing> {
         ),
     ]
     .into_iter()
-    .map(|(field, reason)| Missing {
-        field: field.to_owned(),
-        reason: reason.to_owned(),
-    })
+    .map(|(field, reason)| Missing::new(field, reason))
     .collect()
 }
 
 /// What a PID namespace of our own hides.
 pub(super) fn of_namespace(rights: Rights) -> Option<Missing> {
-    (!rights.initial_pid_namespace).then(|| Missing {
-        field: "tid".to_owned(),
-        reason: "we run in a PID namespace of our own: threads have the numbers of the host's, \
-                 and wake-ups are seen only of threads that halted before"
-            .to_owned(),
+    (!rights.initial_pid_namespace).then(|| {
+        Missing::new(
+            "tid",
+            "we run in a PID namespace of our own: threads have the numbers of the host's, \
+                 and wake-ups are seen only of threads that halted before",
+        )
     })
 }

@@ -70,20 +70,18 @@ impl Profiler {
         };
         let exits_told = filter.is_some() && exit_threads.is_some();
         if !exits_told {
-            missing.push(Missing {
-                field: "samples.reason".to_owned(),
-                reason: "exits were not recorded: the exit of a sample is known by its stack alone"
-                    .to_owned(),
-            });
+            missing.push(Missing::new(
+                "samples.reason",
+                "exits were not recorded: the exit of a sample is known by its stack alone",
+            ));
         }
         let symbols = Symbols::load(root);
         if !symbols.knows_kernel() {
-            missing.push(Missing {
-                field: "sample_frames.symbol".to_owned(),
-                reason: "functions of the kernel have no names: /proc/kallsyms cannot be read or \
-                         hides its addresses (kernel.kptr_restrict)"
-                    .to_owned(),
-            });
+            missing.push(Missing::new(
+                "sample_frames.symbol",
+                "functions of the kernel have no names: /proc/kallsyms cannot be read or \
+                         hides its addresses (kernel.kptr_restrict)",
+            ));
         }
         let mut profiler = Self {
             root: root.clone(),

@@ -71,7 +71,7 @@ pub fn fuzz_idle(bytes: &[u8]) -> Option<(Halt, Option<WindowChange>)> {
 mod test {
     use super::*;
 
-    /// A record as the kernel side writes it.
+    /// A record as the kernel side writes it; no two fields are equal, so that each is read from its own place.
     fn bytes(flags: &[idle_flag], wake_ns: u64) -> Vec<u8> {
         let mut bytes = vec![0; SIZE];
         let mut put = |offset: usize, value: &[u8]| {
@@ -89,18 +89,18 @@ mod test {
         put(offset_of!(idle_record, halt_ns), &250_000_u64.to_ne_bytes());
         put(offset_of!(idle_record, wake_ns), &wake_ns.to_ne_bytes());
         put(offset_of!(idle_record, cpu), &3_u32.to_ne_bytes());
-        put(offset_of!(idle_record, limit_ns), &50_000_u32.to_ne_bytes());
+        put(offset_of!(idle_record, limit_ns), &60_000_u32.to_ne_bytes());
         put(
             offset_of!(idle_record, limit_next_ns),
-            &100_000_u32.to_ne_bytes(),
+            &120_000_u32.to_ne_bytes(),
         );
         put(
             offset_of!(idle_record, change_old_ns),
-            &50_000_u32.to_ne_bytes(),
+            &70_000_u32.to_ne_bytes(),
         );
         put(
             offset_of!(idle_record, change_new_ns),
-            &100_000_u32.to_ne_bytes(),
+            &130_000_u32.to_ne_bytes(),
         );
         let flags = flags.iter().fold(0, |all, flag| all | flag.0);
         put(offset_of!(idle_record, flags), &flags.to_ne_bytes());
@@ -129,12 +129,12 @@ mod test {
             polled: true,
             halted: true,
             told_apart: true,
-            limit_ns: Some(50_000),
-            limit_next_ns: Some(100_000),
+            limit_ns: Some(60_000),
+            limit_next_ns: Some(120_000),
             change: Some(LimitChange {
                 grow: true,
-                old_ns: 50_000,
-                new_ns: 100_000,
+                old_ns: 70_000,
+                new_ns: 130_000,
             }),
             wake: WakeSource::Timer,
             wake_ns: Some(1_280_000),

@@ -4,7 +4,7 @@ use haltwise_core::decode::idle::LimitChange;
 use haltwise_core::event::WakeSource;
 use haltwise_core::recording::Missing;
 
-use super::super::events::{note, number};
+use super::super::events::number;
 use super::super::explain::explain_tracefs;
 use crate::collector::CollectError;
 use crate::tracefs::{EventFormat, Field, Tracefs, TracefsError};
@@ -187,9 +187,9 @@ impl Events {
         for (system, name, kind, field, without_it) in OPTIONAL {
             match format(system, name) {
                 Ok(format) => events.add(kind, &format)?,
-                Err(TracefsError::NoEvent { event }) => missing.push(note(
+                Err(TracefsError::NoEvent { event }) => missing.push(Missing::new(
                     field,
-                    &format!("{without_it}: this kernel has no tracepoint {event}"),
+                    format!("{without_it}: this kernel has no tracepoint {event}"),
                 )),
                 Err(error) => return Err(explain_tracefs(error)),
             }
