@@ -54,8 +54,8 @@ const ABOUT: &[&str] = &[
      the host was too noisy.",
     "Figures: `cost` of a halt; `poll-cpu` and `vcpu-cpu` in % of a CPU for all vCPUs together; `latency-mean`, \
      `latency-p50`, `latency-p99` over all halts, 0 for those that did not wait; `halts` a second; `successful-polls` \
-     and `blocks` in % of halts; `awake` (C0 residency of the host's CPUs), `power` of the packages, `metric` of the \
-     command.",
+     and `blocks` in % of halts; `awake` (C0 residency of the host's CPUs), `cycles` of all CPUs a second, `power` of \
+     the packages, `metric` of the command.",
     "Of a guest also `hlt-exits`, `ipis` (sent by the CPU that ended a halt), `ipis-spared` (polls that another CPU \
      ended) and `context-switches`, each for one halt; `blocks` are those that entered HLT, and there is no `vcpu-cpu`.",
     "CSV has the figures.",

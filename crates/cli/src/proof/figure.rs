@@ -21,6 +21,7 @@ pub(crate) fn name(figure: Figure) -> &'static str {
         Figure::ContextSwitches => "switches/halt",
         Figure::VcpuCpu => "vCPU CPU",
         Figure::Awake => "CPUs in C0",
+        Figure::Cycles => "cycles/s",
         Figure::Power => "power",
         Figure::Metric => "metric",
     }

@@ -389,7 +389,7 @@ impl<'a> Experiment<'a> {
             survey: &self.survey,
             rung: self.watcher.collector().rung().to_string(),
             ended_by: self.ended_by,
-            missing: meters::missing(&self.root, self.sides.side()),
+            missing: meters::missing(&self.root, self.sides.side(), self.watcher.cycles()),
         }
     }
 }

@@ -121,10 +121,11 @@ fn sorted(round: &[Measured]) -> Option<[&Measured; 3]> {
 
 fn figures(measured: &Measured, sides: &Sides, cost: &Cost) -> Figures {
     let figures = of(&measured.tally.recorded, measured, sides, cost);
-    by_goals(figures, measured, sides, false, cost)
+    by_goals(&figures, measured, sides, false, cost)
         .with(Figure::ContextSwitches, switches(measured, sides))
         .with(Figure::VcpuCpu, measured.used.vcpu_percent)
         .with(Figure::Awake, measured.used.awake_percent)
+        .with(Figure::Cycles, measured.used.cycles_per_s)
         .with(Figure::Power, measured.used.watts)
         .with(Figure::Metric, measured.metric)
 }
@@ -147,14 +148,14 @@ fn switches(measured: &Measured, sides: &Sides) -> Option<f64> {
 
 /// With the cost of a halt by each VM's own goal, where a plan has such.
 fn by_goals(
-    figures: Figures,
+    figures: &Figures,
     measured: &Measured,
     sides: &Sides,
     predicted: bool,
     cost: &Cost,
 ) -> Figures {
     if measured.scopes.is_empty() {
-        return figures;
+        return *figures;
     }
     let mixed = sides.scopes.mixed(&measured.scopes, predicted, cost);
     figures.with(Figure::Cost, mixed)
@@ -165,7 +166,7 @@ fn predicted(measured: &Measured, sides: &Sides, cost: &Cost) -> Figures {
     let played = tally.predicted.as_ref();
     played.map_or_else(Figures::default, |played| {
         let figures = of(&played.from_zero, measured, sides, cost);
-        by_goals(figures, measured, sides, true, cost)
+        by_goals(&figures, measured, sides, true, cost)
     })
 }
 

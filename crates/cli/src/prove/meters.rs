@@ -1,4 +1,4 @@
-//! Counters of the machine, read again and again during a block: time that CPUs stood still, energy, context
+//! Counters of the machine, read again and again during a block: time that CPUs stood still, energy, cycles, context
 //! switches, and the CPU time of threads that run vCPUs. What was used is told from where the warm-up ends, which may
 //! not be known before the block has ended.
 
@@ -6,8 +6,13 @@ use std::collections::BTreeMap;
 
 use haltwise_core::ids::Tid;
 use haltwise_core::recording::Side;
+use haltwise_host::collector::CollectError;
+use haltwise_host::cycles::Cycles;
 use haltwise_host::root::{Root, RootError};
 use haltwise_host::usage::{self, Idle, Package};
+
+/// Between two readings of the CPUs' PMUs, which interrupt each CPU.
+const CYCLES_NS: u64 = 1_000_000_000;
 
 /// A reading of the host.
 #[derive(Debug)]
@@ -22,6 +27,8 @@ struct Reading {
 #[derive(Debug, Default)]
 pub(crate) struct Meters {
     host: Vec<Reading>,
+    /// When cycles were read, in nanoseconds, and how many had been counted.
+    cycles: Vec<(u64, u64)>,
     /// Of each thread: when, and the CPU time it had used, both in nanoseconds.
     threads: BTreeMap<Tid, Vec<(u64, u64)>>,
 }
@@ -31,6 +38,8 @@ pub(crate) struct Meters {
 pub(crate) struct Used {
     /// CPUs awake, in %.
     pub(crate) awake_percent: Option<f64>,
+    /// Cycles a second, of all CPUs.
+    pub(crate) cycles_per_s: Option<f64>,
     /// In watts.
     pub(crate) watts: Option<f64>,
     /// CPU time of vCPUs, in % of a CPU, all together.
@@ -55,16 +64,32 @@ impl Meters {
         }
     }
 
+    /// Reads the CPUs' PMUs, if it is time to.
+    pub(crate) fn count(&mut self, cycles: &mut Cycles, time_ns: u64, is_last: bool) {
+        let last_ns = self.cycles.last().map(|(time_ns, _)| *time_ns);
+        let is_time = last_ns.is_none_or(|last_ns| time_ns.saturating_sub(last_ns) >= CYCLES_NS);
+        if (is_time || is_last)
+            && let Ok(counted) = cycles.read()
+        {
+            self.cycles.push((time_ns, counted.cycles));
+        }
+    }
+
     /// What was used from `since_ns` to the last reading.
     pub(crate) fn used(&self, since_ns: u64) -> Used {
         let vcpu_percent = self.vcpu_percent(since_ns);
+        let cycles_per_s = rate(&self.cycles, since_ns).map(|per_ns| per_ns * 1e9);
         let counted = self.host.iter().find(|reading| reading.time_ns >= since_ns);
         let (Some(first), Some(last)) = (counted, self.host.last()) else {
-            return Used::default();
+            return Used {
+                cycles_per_s,
+                ..Used::default()
+            };
         };
         let wall_ns = last.time_ns.saturating_sub(first.time_ns) as f64;
         if wall_ns <= 0.0 {
             return Used {
+                cycles_per_s,
                 vcpu_percent,
                 ..Used::default()
             };
@@ -84,26 +109,36 @@ impl Meters {
             awake_percent,
             watts: energy.map(|uj| uj as f64 * 1e3 / wall_ns),
             vcpu_percent,
+            cycles_per_s,
             switches_per_s: switches.map(|switches| switches as f64 * 1e9 / wall_ns),
         }
     }
 
     /// Each thread over the time that it was seen for.
     fn vcpu_percent(&self, since_ns: u64) -> Option<f64> {
-        let share = |seen: &Vec<(u64, u64)>| {
-            let (from_ns, before_ns) = seen.iter().find(|(time_ns, _)| *time_ns >= since_ns)?;
-            let (to_ns, after_ns) = seen.last()?;
-            let seen_ns = to_ns.saturating_sub(*from_ns);
-            let used_ns = after_ns.saturating_sub(*before_ns);
-            (seen_ns > 0).then(|| 100.0 * used_ns as f64 / seen_ns as f64)
-        };
-        let shares: Vec<f64> = self.threads.values().filter_map(share).collect();
+        let threads = self.threads.values();
+        let rates = threads.filter_map(|seen| rate(seen, since_ns));
+        let shares: Vec<f64> = rates.map(|rate| 100.0 * rate).collect();
         (!shares.is_empty()).then(|| shares.iter().sum())
     }
 }
 
+/// By how much a counter grew in each nanosecond from its first reading since then to the last: readings are the time and
+/// the count.
+fn rate(seen: &[(u64, u64)], since_ns: u64) -> Option<f64> {
+    let (from_ns, before) = seen.iter().find(|(time_ns, _)| *time_ns >= since_ns)?;
+    let (to_ns, after) = seen.last()?;
+    let seen_ns = to_ns.saturating_sub(*from_ns);
+    let grown = after.saturating_sub(*before);
+    (seen_ns > 0).then(|| grown as f64 / seen_ns as f64)
+}
+
 /// What cannot be read on this host, by figure, and why.
-pub(crate) fn missing(root: &Root, side: Side) -> Vec<(&'static str, String)> {
+pub(crate) fn missing(
+    root: &Root,
+    side: Side,
+    cycles: &Result<Cycles, CollectError>,
+) -> Vec<(&'static str, String)> {
     let why = |error: RootError| format!("{:#}", anyhow::Error::new(error));
     let idle = usage::idle(root).err().map(why);
     let power = usage::packages(root).err().map(why);
@@ -111,8 +146,10 @@ pub(crate) fn missing(root: &Root, side: Side) -> Vec<(&'static str, String)> {
         Side::Host => None,
         Side::Guest => usage::context_switches(root).err().map(why),
     };
+    let cycles = cycles.as_ref().err().map(ToString::to_string);
     let named = [
         ("awake", idle),
+        ("cycles", cycles),
         ("power", power),
         ("context-switches", switches),
     ];
@@ -148,6 +185,7 @@ mod test {
                 reading(200, 250, 17),
                 reading(300, 300, 27),
             ],
+            cycles: vec![(0, 0), (100, 1_000), (200, 1_600), (300, 1_800)],
             threads: BTreeMap::new(),
         };
         meters
@@ -160,6 +198,7 @@ mod test {
         // 100 of 400 ns idle; 20 uJ in 200 ns; 5 % and 100 % of a CPU.
         assert_eq!(used.awake_percent, Some(75.0));
         assert_eq!(used.watts, Some(100.0));
+        assert_eq!(used.cycles_per_s, Some(4e9));
         assert_eq!(used.vcpu_percent, Some(105.0));
         assert_eq!(used.switches_per_s, Some(7e9));
     }
@@ -169,6 +208,7 @@ mod test {
         assert_eq!(Meters::default().used(0), Used::default());
         let meters = Meters {
             host: vec![reading(100, 0, 0)],
+            cycles: vec![(100, 5)],
             threads: BTreeMap::from([(Tid(1), vec![(100, 5)])]),
         };
         assert_eq!(meters.used(0), Used::default());

@@ -9,7 +9,8 @@ use std::time::Duration;
 use haltwise_core::event::{Facts, Halt, Vm};
 use haltwise_core::ids::{Tid, VmIndex};
 use haltwise_core::recording::{Rung, Side};
-use haltwise_host::collector::Collector;
+use haltwise_host::collector::{CollectError, Collector};
+use haltwise_host::cycles::Cycles;
 use haltwise_host::root::Root;
 use haltwise_host::{clock, discovery, sandbox};
 use rustix::process::{Pid, getpgid};
@@ -34,6 +35,7 @@ pub(crate) struct Watcher {
     collector: Box<dyn Collector>,
     root: Root,
     side: Side,
+    cycles: Result<Cycles, CollectError>,
     facts: Facts,
 }
 
@@ -101,8 +103,14 @@ impl Watcher {
             collector,
             root: root.clone(),
             side,
+            cycles: Cycles::open(root),
             facts: Facts::default(),
         }
+    }
+
+    /// Counters of the CPUs' cycles, or why there are none.
+    pub(crate) fn cycles(&self) -> &Result<Cycles, CollectError> {
+        &self.cycles
     }
 
     /// Where the facts come from.
@@ -148,6 +156,7 @@ impl Watcher {
             self.drain()?;
             let now_ns = clock::monotonic_ns();
             self.look(&mut block, plan, group, now_ns);
+            self.count(&mut block, now_ns, false);
             if let Some(signal) = interrupt.came() {
                 return Ok((End::Signal(signal), Watched::default()));
             }
@@ -172,6 +181,7 @@ impl Watcher {
             std::thread::sleep(rest.min(DRAIN));
         };
         let ended_ns = clock::monotonic_ns();
+        self.count(&mut block, ended_ns, true);
         // What the kernel handed over last may lie in another CPU's buffer until the next drain.
         std::thread::sleep(DRAIN);
         self.drain()?;
@@ -225,6 +235,12 @@ impl Watcher {
         let ours = ours.filter(|_| self.side.is_host());
         let tids: BTreeSet<Tid> = ours.map(|vcpu| vcpu.tid).collect();
         block.meters.read(&self.root, now_ns, tids.into_iter());
+    }
+
+    fn count(&mut self, block: &mut Block, now_ns: u64, is_last: bool) {
+        if let Ok(cycles) = &mut self.cycles {
+            block.meters.count(cycles, now_ns, is_last);
+        }
     }
 
     /// Cuts the warm-up off, and what belongs to others.

@@ -37,6 +37,8 @@ pub enum Figure {
     VcpuCpu,
     /// CPUs of the host awake (C0 residency), in %.
     Awake,
+    /// Cycles of all CPUs a second, as their PMUs count them.
+    Cycles,
     /// Power drawn by the CPU packages, in watts.
     Power,
     /// The command's own figure.
@@ -44,7 +46,7 @@ pub enum Figure {
 }
 
 /// How many figures there are.
-const COUNT: usize = 16;
+const COUNT: usize = 17;
 
 impl Figure {
     /// All of them, in the order in which they are printed.
@@ -63,6 +65,7 @@ impl Figure {
         Self::ContextSwitches,
         Self::VcpuCpu,
         Self::Awake,
+        Self::Cycles,
         Self::Power,
         Self::Metric,
     ];
@@ -110,6 +113,7 @@ impl Figure {
             Self::ContextSwitches => "context-switches",
             Self::VcpuCpu => "vcpu-cpu",
             Self::Awake => "awake",
+            Self::Cycles => "cycles",
             Self::Power => "power",
             Self::Metric => "metric",
         }
@@ -123,7 +127,7 @@ impl Figure {
                 Unit::Percent
             }
             Self::HltExits | Self::Ipis | Self::IpisSpared | Self::ContextSwitches => Unit::PerHalt,
-            Self::Halts => Unit::PerSecond,
+            Self::Halts | Self::Cycles => Unit::PerSecond,
             Self::Power => Unit::Watts,
             Self::Metric => Unit::Plain,
         }
