@@ -76,8 +76,8 @@ pub struct Join {
     /// By how much a stay is longer than its halts, in nanoseconds: what the exit on HLT and the entry after it take, as
     /// the guest sees it. The lower quartile, since a wait for the CPU adds to it.
     pub exit_ns: u64,
-    /// The share of the stays whose first halt begins when expected under offsets that are certainly wrong: what chance
-    /// does here.
+    /// The share of the stays whose first halt begins when expected under offsets that are certainly wrong: matches by
+    /// chance.
     pub by_chance: f64,
 }
 

@@ -44,6 +44,8 @@ pub(crate) struct GuestCandidates {
     pub(crate) known: Known,
     /// What is known about exits and IPIs.
     pub(crate) price: Price,
+    /// The guest's kernel.
+    pub(crate) version: Version,
     /// The governor and its parameters in force.
     pub(crate) governor: Governor,
     /// The guest's cpuidle governor, by its name.
@@ -52,6 +54,8 @@ pub(crate) struct GuestCandidates {
     pub(crate) looked_at: usize,
     /// Who came into the final.
     pub(crate) of: Final<Params>,
+    /// Entries into HLT as the replay of the guest's own setting has them, whether its host polls or not.
+    pub(crate) hlts_replayed: u64,
     /// The recommendation for the guest alone.
     pub(crate) advice: Advice<Params>,
     /// One for each goal that has a name.
@@ -182,12 +186,13 @@ pub(crate) fn search(
     let terms = joined::terms(terms, joined.as_ref());
     let material = gather.finish(terms, survey).map_err(refused)?;
     let governor = governor(opened, rule);
+    let kernel = (version, governor);
     let others = Others {
         stolen_of_wanted: stolen_of_wanted(opened, &material),
         joined,
     };
     let goals = of_guest(opened, request, (&known, &price), &others);
-    found(material, (known, price), governor, &goals, others)
+    found(material, (known, price), kernel, &goals, others)
 }
 
 /// What is known of those who share the host with the guest.
@@ -225,7 +230,7 @@ impl Others {
 fn found(
     material: Material,
     (known, price): (Known, Price),
-    (governor, governor_name): (Governor, Option<String>),
+    (version, (governor, governor_name)): (Version, (Governor, Option<String>)),
     goals: &[Goal],
     shared: Others,
 ) -> Result<GuestCandidates, Failure> {
@@ -233,6 +238,7 @@ fn found(
     let aims: Vec<Aim> = goals.iter().map(|goal| goal.aim).collect();
     let found = guest::search(&material, &governor, &aims, &crew);
     let mut of = guest::play_final(&material, &governor, &found, &aims, &crew);
+    let hlts_replayed = Sums::total(&of.in_force.parts).blocks;
     let host_polls = polling_host(&shared, &governor);
     if let Some(knobs) = host_polls {
         in_force_on_host(&material, &mut of, knobs, governor.rule, &crew);
@@ -248,14 +254,16 @@ fn found(
     let host = of_host(&material, (&of, &advice), governor.rule, &crew);
     let cpu_pm = of_cpu_pm(&material, (&of, &advice, &host), &crew)?;
     let all = (&of, &advice, &host);
-    let (rows, least_ns) = rows(&material, all, (governor.rule, host_polls), &crew)?;
+    let (rows, least_ns) = rows(&material, all, (version, governor.rule, host_polls), &crew)?;
     Ok(GuestCandidates {
         looked_at: found.len(),
         material,
         known,
         price,
+        version,
         governor,
         governor_name,
+        hlts_replayed,
         of,
         advice,
         others,
@@ -445,7 +453,7 @@ type Rows = Vec<(GuestRow, Played)>;
 fn rows(
     material: &Material,
     (of, advice, host): (&Final<Params>, &Advice<Params>, &OfHost),
-    (rule, host_polls): (Rule, Option<Knobs>),
+    (version, rule, host_polls): (Version, Rule, Option<Knobs>),
     crew: &Threads,
 ) -> Result<(Rows, f64), Failure> {
     let cost: &Cost = &advice.goal.aim.cost;
@@ -482,7 +490,7 @@ fn rows(
     let choice = advice.choice.as_ref();
     rows.extend(choice.map(|choice| (GuestRow::Choice, setting(choice.knobs))));
     rows.extend([(GuestRow::Off, setting(off)), (GuestRow::Host, of_host)]);
-    for (row, text) in alternatives(material.terms.version) {
+    for (row, text) in alternatives(version) {
         rows.push((row, Subject::Policy(text.parse()?)));
     }
     let mut subjects = vec![Subject::Policy("clairvoyant".parse()?)];

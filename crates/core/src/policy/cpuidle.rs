@@ -1,4 +1,4 @@
-//! What the policies of cpuidle's general governors share: the driver's two states, and what a governor hears.
+//! What the policies of cpuidle's general governors share: the driver's two states, and what a governor knows.
 
 use super::spec::{Args, SpecError};
 use super::{Ask, Policy, Seen, Setting, Side};

@@ -1,7 +1,7 @@
 //! `menu:hz=250`: cpuidle's governor menu in a guest with the driver haltpoll, in front of a host that does not poll.
 //!
 //! `residency` and `exit_latency` are those of HLT (1 us both), `hz` is the guest's tick, a sixteenth of which is the limit of
-//! a poll. Of the next timer it hears where a timer ended the idle period; one that did not is taken to be 4 ms away.
+//! a poll. The next timer is known where a timer ended the idle period; else it is taken to be 4 ms away.
 //! It chooses HLT nearly always: a prediction of less than a microsecond is rare. So it costs what `off` costs, with idle
 //! times that short excepted. Source: [`crate::kvm::guest::menu`].
 

@@ -1,6 +1,6 @@
 //! `teo:hz=250`: cpuidle's governor teo in a guest with the driver haltpoll, in front of a host that does not poll.
 //!
-//! Keys are those of `menu`. Of the next timer it hears where a timer ended the idle period, else it knows of none.
+//! Keys are those of `menu`. The next timer is known where a timer ended the idle period; else there is none.
 //! It polls where most idle periods last less than a microsecond, and chooses HLT otherwise. Source:
 //! [`crate::kvm::guest::teo`].
 

@@ -46,6 +46,8 @@ pub(crate) struct Joined {
     pub(crate) load: HostLoad,
     /// The host's settings.
     pub(crate) knobs: Knobs,
+    /// Its kernel, if its version was understood.
+    pub(crate) version: Option<Version>,
 }
 
 figures! {
@@ -284,7 +286,7 @@ pub(crate) fn read(
         },
         ..of_vcpus(&recording.roster.vcpus, vm)
     };
-    let version = host.info().host.kernel_release.parse();
+    let version = host.info().host.kernel_release.parse().ok();
     let (knobs, _) = knobs_of(
         &host.info().knobs,
         version.unwrap_or(Version::LAST_READ),
@@ -298,6 +300,7 @@ pub(crate) fn read(
         contention,
         load,
         knobs,
+        version,
     })
 }
 
@@ -357,6 +360,8 @@ fn refused(guest: &Opened, host: &Opened, why: Refused) -> Failure {
 pub(super) fn terms(terms: Terms, joined: Option<&Joined>) -> Terms {
     match joined {
         Some(joined) => Terms {
+            // KVM's algorithm is that of the kernel which runs it.
+            version: joined.version.unwrap_or(terms.version),
             in_force: joined.in_force(),
             ..terms
         },

@@ -251,8 +251,7 @@ pub(crate) fn notes(of: &GuestCandidates) -> Vec<String> {
         .seats
         .iter()
         .map(|seated| seated.recorded.blocks);
-    let replayed = Sums::total(&of.of.in_force.parts).blocks;
-    let off = replayed.abs_diff(recorded.sum()) as f64 / halts;
+    let off = of.hlts_replayed.abs_diff(recorded.sum()) as f64 / halts;
     if of.governor_name.as_deref() == Some("haltpoll") && off > MOST_OFF {
         notes.push(format!(
             "The replay of the current setting is off by {} of the halts: its parameters changed while recording, \

@@ -106,7 +106,7 @@ figures! {
         pub(crate) judged_ns: u64 = Nanos,
         /// Periods that entered HLT, as recorded.
         pub(crate) blocks_recorded: u64 = Count,
-        /// The same as the replay of the setting in force has them: the nearer, the better.
+        /// The same as the replay of the guest's own setting has them: the nearer, the better.
         pub(crate) blocks_replayed: u64 = Count,
         /// Of the time in which the guest wanted its CPUs, polling included, the share that its host gave to others;
         /// `null` where that was not recorded.
@@ -268,7 +268,7 @@ fn basis(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestBasis 
     GuestBasis {
         model: Model::new(
             info,
-            [terms.version.to_string(), terms.arch.to_string()],
+            [of.version.to_string(), terms.arch.to_string()],
             Vec::new(),
             &of.known,
             terms.arrivals,
@@ -280,7 +280,7 @@ fn basis(info: &CaptureInfo, of: &GuestCandidates, partial: bool) -> GuestBasis 
         judged_halts: of.of.in_force.judged().halts,
         judged_ns: material.judged_wall.span_ns,
         blocks_recorded: recorded.sum(),
-        blocks_replayed: Sums::total(&of.of.in_force.parts).blocks,
+        blocks_replayed: of.hlts_replayed,
         stolen_of_wanted: of.shared.stolen_of_wanted,
         doubts: doubts.unwrap_or_default(),
         skipped: material.skipped,
