@@ -86,6 +86,15 @@ pub(crate) fn fetch_release(release: &str, packages: &[&str], home: &Path) -> Re
     fetch_from(&uri, release, packages, home)
 }
 
+/// The same of the release that is installed. What is unpacked is not installed: no service of it starts.
+///
+/// # Errors
+/// As for backports.
+pub(crate) fn fetch_own_release(packages: &[&str], home: &Path) -> Result<()> {
+    let (uri, release) = archive()?;
+    fetch_from(&uri, &release, packages, home)
+}
+
 /// The archive and the release of the Debian that is installed.
 fn archive() -> Result<(String, String)> {
     asked("the release of Debian", || {

@@ -388,7 +388,8 @@ fn ask<T: DeserializeOwned>(binaries: &Binaries, verb: &[&str], capture: &Path) 
         .with_context(|| format!("understand haltwise {}", verb.join(" ")))
 }
 
-/// What the emulated host runs.
+/// What the emulated host runs. The guest that records itself is booted with `nopvspin`: a vCPU that waits for a
+/// paravirtual spinlock executes HLT, which is no idle period and which cpuidle does not count.
 fn script(phases: &[Phase], depth: Depth) -> String {
     let mut text = String::from(include_str!("linux_guest/host.sh"));
     text.push_str(include_str!("linux_guest/agent.sh"));
@@ -396,7 +397,7 @@ fn script(phases: &[Phase], depth: Depth) -> String {
         "echo 5000000 >/sys/module/kvm/parameters/halt_poll_ns\n\
          mkdir /wrapped\nln -s /bin/haltwise-exec /wrapped/qemu-system-x86_64\n\
          launch web1 '' /wrapped/qemu-system-x86_64 384 initramfs\n\
-         launch web2 'cpuidle_haltpoll.force=1 cpuidle.governor=haltpoll' qemu-system-x86_64 384 with-haltwise\n\
+         launch web2 'nopvspin cpuidle_haltpoll.force=1 cpuidle.governor=haltpoll' qemu-system-x86_64 384 with-haltwise\n\
          wait_for web1\nwait_for web2\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n",
     );
     for phase in phases {
@@ -485,9 +486,9 @@ fn guest(kernel: &Kernel, binaries: &Binaries) -> Result<Initramfs> {
 fn with_haltwise(kernel: &Kernel, binaries: &Binaries) -> Result<Vec<u8>> {
     let mut root = guest(kernel, binaries)?;
     root.program("bin/haltwise", &binaries.haltwise)?;
-    match tool::find("qemu-ga") {
-        Some(agent) => root.program("bin/qemu-ga", &agent)?,
-        None => say::skipped(&format!("{NAME}: agent: qemu-ga is not installed")),
+    match guest_agent() {
+        Ok(agent) => root.program("bin/qemu-ga", &agent)?,
+        Err(error) => say::skipped(&format!("{NAME}: agent: {error:#}")),
     }
     root.file(
         "inside.sh",
@@ -504,6 +505,19 @@ fn with_haltwise(kernel: &Kernel, binaries: &Binaries) -> Result<Vec<u8>> {
     root.file("sets", include_bytes!("linux_guest/sets").to_vec());
     root.file("loads", include_bytes!("linux_guest/loads").to_vec());
     root.archive()
+}
+
+/// Debian's qemu-ga: the installed one, or one that is fetched and only unpacked.
+fn guest_agent() -> Result<PathBuf> {
+    if let Some(installed) = tool::find("qemu-ga") {
+        return Ok(installed);
+    }
+    let home = super::cache().join("qemu-guest-agent");
+    let program = home.join("usr/sbin/qemu-ga");
+    if !program.is_file() {
+        super::deb::fetch_own_release(&["qemu-guest-agent"], &home)?;
+    }
+    Ok(program)
 }
 
 /// Where QEMU keeps its own files.

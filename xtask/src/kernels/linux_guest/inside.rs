@@ -18,7 +18,7 @@ use crate::tool;
 pub(super) fn load(depth: Depth) -> u64 {
     match depth {
         Depth::Quick => 60,
-        Depth::Thorough => 10_000,
+        Depth::Thorough => 16_000,
     }
 }
 
@@ -73,7 +73,7 @@ const EDGE: u64 = 10;
 /// Their time: the clock that is read with the counters ticks by 10 ms, and a CPU may be idle for some of these.
 const EDGE_NS: u64 = 60_000_000;
 /// HLT exits while the guest was not asked yet, or no longer: its network and its shells.
-const AROUND: u64 = 250;
+const AROUND: u64 = 50;
 
 /// Periods that must verify where checks are thorough.
 const MANY: u64 = 100_000;
@@ -111,19 +111,14 @@ fn judge_all(dir: &Path, binaries: &Binaries, depth: Depth, found: &mut Found) -
     let halted: u64 = halted.map(|(_, stay)| stay.entered).sum();
     let kvm = Counters::between(&dir.join("kvm.before"), &dir.join("kvm.after"))?;
     let exits = kvm.sum("halt_exits");
-    if exits.abs_diff(halted) > halted / 1_000 + AROUND {
+    let too_few = exits + halted / 100 + EDGE < halted;
+    if too_few || exits > halted + halted / 1_000 + AROUND {
         found.disagreements.push(format!(
             "the guest entered HLT {halted} times, KVM counted {exits} exits"
         ));
     }
-    let beside = judge_host(&dir.join("host"), binaries, found, |cpu| {
-        let stay = |stays: &Stays| stays.get(&(cpu, false)).copied().unwrap_or_default();
-        let outside = stay(&whole).since(stay(&between(&kept)));
-        (stay(&recorded).entered, outside.entered)
-    })?;
-    found.summary = format!(
-        "governor {governor}, {halted} times HLT in the guest, {exits} in KVM; {verified}; {beside}"
-    );
+    found.summary =
+        format!("governor {governor}, {halted} times HLT in the guest, {exits} in KVM; {verified}");
     Ok(())
 }
 
@@ -159,7 +154,6 @@ struct ReportedVcpu {
 
 #[derive(Debug, Deserialize)]
 struct ReportedAccount {
-    halts: u64,
     waits: u64,
     halted_ns: u64,
     poll: ReportedPoll,
@@ -169,38 +163,6 @@ struct ReportedAccount {
 struct ReportedPoll {
     polled: u64,
     ns: Option<u64>,
-}
-
-/// The host's recording of the same stretch: the halts of each vCPU are the entries into HLT that its guest recorded, and
-/// those that its guest's cpuidle counted before and after.
-fn judge_host(
-    capture: &Path,
-    binaries: &Binaries,
-    found: &mut Found,
-    of_guest: impl Fn(u32) -> (u64, u64),
-) -> Result<String> {
-    let report: Reported = super::ask(binaries, &["report", "--json"], capture)?;
-    let mut said = Vec::new();
-    for vcpu in report.vms.iter().flat_map(|vm| &vm.vcpus) {
-        let (recorded, outside) = of_guest(vcpu.id);
-        let (halts, entered) = (vcpu.account.halts, recorded + outside);
-        if halts.abs_diff(entered) > entered / 1_000 + AROUND {
-            found.disagreements.push(format!(
-                "vCPU {}: {halts} halts recorded in the host; in the guest {recorded} recorded and {outside} around them",
-                vcpu.id
-            ));
-        }
-        said.push(format!("{halts} to {entered}"));
-    }
-    if said.is_empty() {
-        found
-            .disagreements
-            .push("the host recorded no vCPU".to_owned());
-    }
-    Ok(format!(
-        "halts by vCPU in the host to HLT in the guest: {}",
-        said.join(", ")
-    ))
 }
 
 /// What another source recorded, beside cpuidle's own counters.
