@@ -175,6 +175,18 @@ pub(crate) struct RunArgs {
     /// phases:20us*200:3ms*50, trace:FILE [default: by guest]
     #[arg(long, value_name = "SPEC")]
     pub(crate) gap: Option<GapSpec>,
+    /// Change the time between wake-ups of each VM while it runs: to these, in turn and again and again
+    /// (fixed:20ms,exp:60us); tick and timed guests only
+    #[arg(
+        long,
+        value_name = "SPEC",
+        value_delimiter = ',',
+        conflicts_with = "gap"
+    )]
+    pub(crate) gaps: Vec<GapSpec>,
+    /// How long each of --gaps lasts
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "gaps")]
+    pub(crate) gaps_every: Nanos,
     /// Seed of the gaps; each further vCPU (timer guests: VM) takes the next seed
     #[arg(long, default_value_t = 1, value_name = "N")]
     pub(crate) seed: u64,
@@ -292,6 +304,8 @@ impl RunArgs {
         load.vm_max_halt_poll_ns = self.cap.map(|cap| cap.0);
         load.caps = self.caps.iter().map(|cap| cap.0).collect();
         load.caps_every = self.caps_every;
+        load.gaps.clone_from(&self.gaps);
+        load.gaps_every = self.gaps_every;
         load.halt_policy = self.halt_loop.clone().map(HaltPolicy::here);
         load.guest_poll = self.guest_poll.clone().unwrap_or_default();
         load.guest_poll.host_polls = self.host_polls_too;

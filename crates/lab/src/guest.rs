@@ -216,6 +216,15 @@ impl Guest {
         self == Self::Poller(Peer::Ring)
     }
 
+    /// Whether it takes its deadlines from the table of deltas, one after the other.
+    pub fn has_deadlines(self) -> bool {
+        match self {
+            Self::Tick(timer) => timer == Timer::TscDeadline,
+            Self::Timed(clock) => clock != Clock::Pit,
+            _ => false,
+        }
+    }
+
     /// Whether the PIT wakes it.
     pub fn has_pit(self) -> bool {
         matches!(

@@ -66,6 +66,7 @@ pub mod stats_fd;
 pub mod tally;
 pub mod thread_stats;
 pub mod tsc;
+mod turns;
 pub mod vcpu;
 pub mod vcpu_counts;
 pub mod vm;

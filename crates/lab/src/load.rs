@@ -64,6 +64,10 @@ pub struct Load {
     pub caps: Vec<HaltPollNs>,
     /// How long each of these lasts.
     pub caps_every: Nanos,
+    /// Gaps that each VM has while it runs, in turn and again and again, in place of `rhythm`'s.
+    pub gaps: Vec<GapSpec>,
+    /// How long each of these lasts.
+    pub gaps_every: Nanos,
     /// CPUs that vCPU threads are pinned to, in turn; not pinned if empty.
     pub vcpu_cpus: Vec<u32>,
     /// CPU that the host's own threads are pinned to.
@@ -118,6 +122,9 @@ pub enum LoadError {
         /// The longest.
         high: Nanos,
     },
+    /// Gaps that are read once.
+    #[error("`{0}` does not read its gaps while it runs: `tick` and the timed guests do")]
+    GapsInTurn(Guest),
     /// A guest that cannot do without a local APIC.
     #[error("`{0}` needs a local APIC: a halt loop in the VMM runs `pingpong` only")]
     NeedsApic(Guest),
@@ -162,6 +169,8 @@ impl Load {
             vm_max_halt_poll_ns: None,
             caps: Vec::new(),
             caps_every: Nanos(100_000_000),
+            gaps: Vec::new(),
+            gaps_every: Nanos(1_000_000_000),
             vcpu_cpus: Vec::new(),
             host_cpu: None,
             name: "lab".to_owned(),
@@ -214,6 +223,9 @@ impl Load {
             policy.halt_loop()?;
         }
         self.rhythm.gaps(0)?;
+        if !self.gaps.is_empty() && !guest.has_deadlines() {
+            return Err(LoadError::GapsInTurn(guest));
+        }
         self.period().map(|_| ())
     }
 
@@ -271,7 +283,21 @@ impl Load {
 
     /// Timer deltas of a VM in TSC ticks, at least one.
     pub fn ticks(&self, vm: u32, tsc_khz: u32) -> Result<Vec<u64>, GapSpecError> {
-        let mut gaps = self.rhythm.gaps(vm)?;
+        self.ticks_of(&self.rhythm.spec, vm, tsc_khz)
+    }
+
+    /// The same by another process of gaps.
+    pub(crate) fn ticks_of(
+        &self,
+        spec: &GapSpec,
+        vm: u32,
+        tsc_khz: u32,
+    ) -> Result<Vec<u64>, GapSpecError> {
+        let rhythm = Rhythm {
+            spec: spec.clone(),
+            ..self.rhythm.clone()
+        };
+        let mut gaps = rhythm.gaps(vm)?;
         let ticks = |gap: Nanos| {
             let ticks = u128::from(gap.0) * u128::from(tsc_khz) / 1_000_000;
             u64::try_from(ticks).unwrap_or(u64::MAX).max(1)
@@ -302,6 +328,22 @@ mod test {
             assert!(matches!(load.check(), Err(LoadError::Period { .. })));
             load.rhythm.spec = "exp:1ms".parse().unwrap();
             assert!(matches!(load.check(), Err(LoadError::NotFixed(_))));
+        }
+    }
+
+    #[test]
+    fn gaps_in_turn_are_for_guests_that_read_them_while_they_run() {
+        for guest in Guest::ALL {
+            let load = Load {
+                gaps: vec!["exp:1ms".parse().unwrap()],
+                ..Load::new(guest)
+            };
+            let expected = if guest.has_deadlines() {
+                Ok(())
+            } else {
+                Err(LoadError::GapsInTurn(guest))
+            };
+            assert_eq!(load.check(), expected, "{guest}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::{Ordering, fence};
 use std::thread::JoinHandle;
 
 use haltwise_core::ids::{Tid, VcpuId};
-use haltwise_core::units::{HaltPollNs, Nanos};
+use haltwise_core::units::Nanos;
 
 use crate::clock;
 use crate::drive::{Ending, Round, drive};
@@ -18,6 +18,7 @@ use crate::memory::{GuestMemory, MemoryError, counter, mailbox, param};
 use crate::outcome::EndedBy;
 use crate::run::{RunError, io_step};
 use crate::stats_fd::{Stats, StatsFd};
+use crate::turns::Turns;
 use crate::vcpu::{Ends, Vcpu, VcpuEnd, VcpuThread};
 use crate::vm::{Lines, Vm};
 
@@ -41,6 +42,8 @@ struct RunningVcpu {
 /// A VM and its vCPUs while they run.
 struct RunningVm {
     vm: Vm,
+    /// The tables of `gaps` of its load.
+    tables: Vec<Vec<u64>>,
     before: Option<Stats>,
     vcpus: Vec<RunningVcpu>,
 }
@@ -92,10 +95,14 @@ impl<'a> Running<'a> {
     /// Nothing runs yet.
     pub(crate) fn new(load: &'a Load, vms: Vec<Vm>) -> Result<Self, RunError> {
         let failed = || io_step("create an eventfd");
-        let vms = vms.into_iter().map(|vm| {
+        let vms = vms.into_iter().zip(0..).map(|(vm, index)| {
             let before = read(vm.stats.as_ref())?;
-            let vcpus = Vec::new();
-            Ok(RunningVm { vm, before, vcpus })
+            Ok(RunningVm {
+                before,
+                tables: tables(load, index, &vm)?,
+                vcpus: Vec::new(),
+                vm,
+            })
         });
         Ok(Self {
             load,
@@ -205,13 +212,22 @@ impl<'a> Running<'a> {
         let timeout = self.load.timeout.0;
         let (mut drivers, mut vcpus) = (0, 0);
         let mut look_again = clock::now_ns().saturating_add(timeout);
-        let mut caps = Caps::of(self.load);
+        let mut caps = Turns::new(self.load.caps.len(), self.load.caps_every);
+        let mut gaps = Turns::new(self.load.gaps.len(), self.load.gaps_every);
         loop {
             let now = clock::now_ns();
             if now >= until {
                 return Ok(EndedBy::Duration);
             }
-            let next_cap = caps.turn(&self.vms, now)?;
+            if let Some(turn) = caps.due(now) {
+                let cap = self.load.caps[turn];
+                self.vms.iter().try_for_each(|it| it.vm.set_cap(cap))?;
+            }
+            if let Some(turn) = gaps.due(now) {
+                let mut vms = self.vms.iter();
+                vms.try_for_each(|it| it.vm.memory.set_table(&it.tables[turn]))?;
+            }
+            let next_turn = caps.next_ns().min(gaps.next_ns());
             if now >= look_again {
                 self.check_progress()?;
                 look_again = now.saturating_add(timeout);
@@ -223,7 +239,7 @@ impl<'a> Running<'a> {
             ];
             let [interrupted, ..] = clock::wait_any(
                 files,
-                Some(Nanos(until.min(look_again).min(next_cap) - now)),
+                Some(Nanos(until.min(look_again).min(next_turn) - now)),
             )
             .map_err(io_step("wait for the run's end"))?;
             let taken = io_step("read an eventfd");
@@ -272,7 +288,10 @@ impl<'a> Running<'a> {
         // The files of the vCPUs close as soon as their threads are joined.
         linger().map_err(io_step("linger"))?;
         let mut vms = Vec::new();
-        for RunningVm { vm, before, vcpus } in self.vms {
+        for RunningVm {
+            vm, before, vcpus, ..
+        } in self.vms
+        {
             let vcpus = vcpus.into_iter().map(|vcpu| gather(&vm, vcpu));
             let vcpus = vcpus.collect::<Result<_, _>>()?;
             let stats = change(vm.stats.as_ref(), before.as_ref())?;
@@ -351,37 +370,17 @@ fn waker(
     }
 }
 
-/// The ceilings that VMs are given while they run.
-struct Caps<'a> {
-    turns: std::iter::Cycle<std::slice::Iter<'a, HaltPollNs>>,
-    every_ns: u64,
-    next_ns: u64,
-}
-
-impl<'a> Caps<'a> {
-    fn of(load: &'a Load) -> Self {
-        Self {
-            turns: load.caps.iter().cycle(),
-            // Of two changes at once only the second could be seen.
-            every_ns: load.caps_every.0.max(1),
-            next_ns: 0,
-        }
-    }
-
-    /// Gives every VM its next ceiling if it is time; says when it is again.
-    fn turn(&mut self, vms: &[RunningVm], now_ns: u64) -> Result<u64, RunError> {
-        if now_ns < self.next_ns {
-            return Ok(self.next_ns);
-        }
-        let Some(cap) = self.turns.next() else {
-            return Ok(u64::MAX);
-        };
-        for vm in vms {
-            vm.vm.set_cap(*cap)?;
-        }
-        self.next_ns = now_ns.saturating_add(self.every_ns);
-        Ok(self.next_ns)
-    }
+/// Timer deltas for each of the gaps that a VM has in turn.
+fn tables(load: &Load, index: u32, vm: &Vm) -> Result<Vec<Vec<u64>>, RunError> {
+    let Some(vcpu) = vm.vcpus.first().filter(|_| !load.gaps.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let tsc_khz = vcpu.tsc_khz().map_err(|source| RunError::Vcpu {
+        vm: vm.config.name.clone(),
+        source,
+    })?;
+    let table = |spec| Ok(load.ticks_of(spec, index, tsc_khz)?);
+    load.gaps.iter().map(table).collect()
 }
 
 fn gather(vm: &Vm, vcpu: RunningVcpu) -> Result<EndedVcpu, RunError> {

@@ -26,9 +26,12 @@ pub(crate) struct Args {
     /// Seconds of the published case
     #[arg(long, default_value_t = 75)]
     seconds: u64,
-    /// Seconds of each phase; 0 leaves the phases out
-    #[arg(long, default_value_t = 60)]
+    /// Seconds of each of six phases under the pilot; 0 leaves the phases out
+    #[arg(long, default_value_t = 200)]
     phase: u64,
+    /// Seconds of each phase under a static setting, which needs no time to decide
+    #[arg(long, default_value_t = 15)]
+    static_phase: u64,
     /// Do not keep the figures under measurements/
     #[arg(long)]
     discard: bool,

@@ -35,6 +35,19 @@ fn every_guest_halts_exactly_as_often_as_it_says() {
 }
 
 #[test]
+fn gaps_in_turn_are_each_in_force_for_a_while() {
+    if !kvm() {
+        return;
+    }
+    let outcome =
+        run("tick --gaps fixed:20ms,fixed:1ms --gaps-every 200ms --duration 1200ms --vcpus 2");
+    for vcpu in vcpus(&outcome) {
+        // The one alone makes 60, the other 1,200.
+        assert!((61..1_200).contains(&vcpu.halts), "{}", vcpu.halts);
+    }
+}
+
+#[test]
 fn exits_come_in_the_promised_primes() {
     if !kvm() {
         return;

@@ -1,7 +1,8 @@
 //! Four VMs whose loads change, under the kernel's default, under static ceilings, and under the pilot.
 
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use haltwise_core::prove::rank::Interval;
@@ -12,17 +13,20 @@ use super::super::run::Programs;
 use super::{Args, Calibrated, Ends, row};
 use crate::say;
 
-/// Gaps in nanoseconds: idle, ticking, request and response at 15, 50 and 150 us, bulk.
-const LOADS: [(&str, u64); 6] = [
-    ("idle", 20_000_000),
-    ("ticking", 4_000_000),
-    ("rr-15us", 15_000),
-    ("rr-50us", 50_000),
-    ("rr-150us", 150_000),
-    ("bulk", 5_000),
+/// Times between wake-ups: idle, ticking, request and response at 15, 50 and 150 us, bulk.
+const LOADS: [(&str, &str); 6] = [
+    ("idle", "20ms"),
+    ("ticking", "4ms"),
+    ("rr-15us", "15us"),
+    ("rr-50us", "50us"),
+    ("rr-150us", "150us"),
+    ("bulk", "5us"),
 ];
 
 const VMS: usize = 4;
+
+/// Left out at both ends of each phase: VMs do not begin at the very same moment, and a recorder needs its time.
+const EDGE: Duration = Duration::from_secs(2);
 
 /// The kernel's default, then static ceilings.
 const STATIC: [Option<&str>; 5] = [None, Some("0"), Some("30us"), Some("80us"), Some("400us")];
@@ -43,14 +47,36 @@ pub(super) fn measure(
             "phases under {}",
             ceiling.unwrap_or("the default")
         ));
-        let costs = arm(programs, args, calibrated, folder, ceiling, false)?;
+        let of = Arm {
+            programs,
+            calibrated,
+            folder,
+            seconds: args.static_phase,
+        };
+        let costs = of.fixed(ceiling)?;
         keep(figures, ceiling.unwrap_or("default"), &costs);
         fixed.push(costs);
     }
     say::step("phases under the pilot");
-    let pilot = arm(programs, args, calibrated, folder, None, true)?;
+    let of = Arm {
+        programs,
+        calibrated,
+        folder,
+        seconds: args.phase,
+    };
+    let (pilot, own_percent) = of.under_pilot()?;
     keep(figures, "pilot", &pilot);
     say_all(figures, &fixed, &pilot);
+    figures.rows.push(row(
+        "phases",
+        "pilot",
+        0,
+        "all",
+        "pilot_cpu_percent",
+        own_percent,
+    ));
+    let line = format!("phases: the pilot itself takes {own_percent:.2} % of a CPU\n");
+    figures.summary.push_str(&line);
     Ok(())
 }
 
@@ -105,109 +131,126 @@ fn say_all(figures: &mut Figures, fixed: &[Costs], pilot: &Costs) {
     figures.summary.push_str(&line);
 }
 
-fn arm(
-    programs: &Programs,
-    args: &Args,
-    calibrated: &Calibrated,
-    folder: &Path,
-    ceiling: Option<&str>,
-    with_pilot: bool,
-) -> Result<Costs> {
-    let vms: Result<Vec<Ends>> = (0..VMS)
-        .map(|vm| start(programs, args, vm, ceiling))
-        .collect();
-    let vms = vms?;
-    let pilot = with_pilot
-        .then(|| pilot(programs, calibrated))
-        .transpose()?;
-    let mut costs = Costs::new();
-    for slice in 0..LOADS.len() {
-        let capture = folder.join(format!(
-            "{}-{with_pilot}-{slice}",
-            ceiling.unwrap_or("default")
-        ));
-        costs.push(of_slice(programs, args, calibrated, &capture)?);
+/// One setting for all phases.
+struct Arm<'a> {
+    programs: &'a Programs,
+    calibrated: &'a Calibrated,
+    folder: &'a Path,
+    /// Of each phase.
+    seconds: u64,
+}
+
+impl Arm<'_> {
+    /// Costs under the kernel's default, or a ceiling.
+    fn fixed(&self, ceiling: Option<&str>) -> Result<Costs> {
+        let (began, vms) = (Instant::now(), self.vms(ceiling)?);
+        let costs = self.slices(began, ceiling.unwrap_or("default"));
+        drop(vms);
+        costs
     }
-    if let Some(mut pilot) = pilot {
-        let _killed = Command::new("kill")
+
+    /// Costs under the pilot, and what it takes itself, in % of a CPU.
+    fn under_pilot(&self) -> Result<(Costs, f64)> {
+        let (began, vms) = (Instant::now(), self.vms(None)?);
+        let pilot = Command::new(&self.programs.haltwise)
+            .args([
+                "pilot",
+                "--act",
+                "--vm",
+                "phased-*",
+                "--json",
+                "--calibration",
+            ])
+            .arg(&self.calibrated.path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("start the pilot")?;
+        let costs = self.slices(began, "pilot");
+        // It ends as it does for people, and says what it was.
+        let asked = Command::new("kill")
             .args(["-TERM", &pilot.id().to_string()])
-            .status();
-        let _ended = pilot.wait();
+            .status()?;
+        if !asked.success() {
+            bail!("the pilot ended early");
+        }
+        let output = pilot.wait_with_output()?;
+        drop(vms);
+        let told: Value =
+            serde_json::from_slice(&output.stdout).context("read the pilot's state")?;
+        let own_percent = told["own"]["cpu_percent"].as_f64();
+        Ok((costs?, own_percent.context("the pilot knows its own cost")?))
     }
-    drop(vms);
-    Ok(costs)
-}
 
-fn start(programs: &Programs, args: &Args, vm: usize, ceiling: Option<&str>) -> Result<Ends> {
-    let parts = (0..LOADS.len()).map(|phase| {
-        let (_, gap_ns) = LOADS[(phase + vm) % LOADS.len()];
-        format!("{gap_ns}ns*{}", args.phase * 1_000_000_000 / gap_ns)
-    });
-    let gaps = format!("phases:{}", parts.collect::<Vec<_>>().join(":"));
-    let mut command = Command::new(&programs.lab);
-    command.args([
-        "run",
-        "tick",
-        "--name",
-        &format!("phased-{vm}"),
-        "--gap",
-        &gaps,
-    ]);
-    command.args(["--duration", "3600s"]);
-    if let Some(ceiling) = ceiling {
-        command.args(["--cap", ceiling]);
+    fn vms(&self, ceiling: Option<&str>) -> Result<Vec<Ends>> {
+        (0..VMS).map(|vm| self.vm(vm, ceiling)).collect()
     }
-    Ends::start(&mut command)
-}
 
-fn pilot(programs: &Programs, calibrated: &Calibrated) -> Result<Child> {
-    let mut command = Command::new(&programs.haltwise);
-    command.args(["pilot", "--act", "--vm", "phased-*", "--calibration"]);
-    command.arg(&calibrated.path).stdout(Stdio::null());
-    command.spawn().context("start the pilot")
-}
-
-/// What a slice cost, VM by VM.
-fn of_slice(
-    programs: &Programs,
-    args: &Args,
-    calibrated: &Calibrated,
-    capture: &Path,
-) -> Result<[f64; VMS]> {
-    let record = Command::new(&programs.haltwise)
-        .args([
-            "record",
-            "--mode",
-            "counts",
-            "--duration",
-            &format!("{}s", args.phase),
-            "-o",
-        ])
-        .arg(capture)
-        .stderr(Stdio::null())
-        .stdout(Stdio::null())
-        .status()?;
-    if !matches!(record.code(), Some(0 | 5)) {
-        bail!("haltwise record ended with {record}");
+    /// One VM, whose loads begin one later than those of the VM before.
+    fn vm(&self, vm: usize, ceiling: Option<&str>) -> Result<Ends> {
+        let gaps = (0..LOADS.len()).map(|phase| {
+            let (_, gap) = LOADS[(phase + vm) % LOADS.len()];
+            format!("fixed:{gap}")
+        });
+        let gaps = gaps.collect::<Vec<_>>().join(",");
+        let mut command = Command::new(&self.programs.lab);
+        let name = format!("phased-{vm}");
+        command.args(["run", "tick", "--name", &name, "--gaps", &gaps]);
+        let every = format!("{}s", self.seconds);
+        command.args(["--gaps-every", &every, "--duration", "7200s"]);
+        if let Some(ceiling) = ceiling {
+            command.args(["--cap", ceiling]);
+        }
+        Ends::start(&mut command)
     }
-    let report = Command::new(&programs.haltwise)
-        .arg("report")
-        .arg(capture)
-        .arg("--json")
-        .output()?;
-    let told: Value = serde_json::from_slice(&report.stdout).context("read the report")?;
-    let vms = told["vms"].as_array().context("the report lists VMs")?;
-    let mut costs = [0.0; VMS];
-    for (number, cost) in costs.iter_mut().enumerate() {
-        let name = format!("phased-{number}");
-        let of = vms.iter().find(|vm| vm["name"] == name.as_str());
-        let account = &of.with_context(|| format!("{name} was recorded"))?["account"];
+
+    /// What each slice cost, of VMs that began then.
+    fn slices(&self, began: Instant, name: &str) -> Result<Costs> {
+        let slices = 0..u32::try_from(LOADS.len())?;
+        let one = |slice| {
+            let begins = began + Duration::from_secs(self.seconds) * slice + EDGE;
+            std::thread::sleep(begins.saturating_duration_since(Instant::now()));
+            self.slice(&self.folder.join(format!("{name}-{slice}")))
+        };
+        slices.map(one).collect()
+    }
+
+    /// What the slice costs that is under way, VM by VM.
+    fn slice(&self, capture: &Path) -> Result<[f64; VMS]> {
+        let recorded = Duration::from_secs(self.seconds).saturating_sub(2 * EDGE);
+        let record = Command::new(&self.programs.haltwise)
+            .args(["record", "--mode", "counts", "--duration"])
+            .args([&format!("{}s", recorded.as_secs()), "-o"])
+            .arg(capture)
+            .stderr(Stdio::null())
+            .stdout(Stdio::null())
+            .status()?;
+        if !matches!(record.code(), Some(0 | 5)) {
+            bail!("haltwise record ended with {record}");
+        }
+        let report = Command::new(&self.programs.haltwise)
+            .arg("report")
+            .arg(capture)
+            .arg("--json")
+            .output()?;
+        let told: Value = serde_json::from_slice(&report.stdout).context("read the report")?;
+        let vms = told["vms"].as_array().context("the report lists VMs")?;
+        let mut costs = [0.0; VMS];
+        for (number, cost) in costs.iter_mut().enumerate() {
+            let name = format!("phased-{number}");
+            let of = vms.iter().find(|vm| vm["name"] == name.as_str());
+            let account = &of.with_context(|| format!("{name} was recorded"))?["account"];
+            *cost = self.cost(account) / recorded.as_secs_f64();
+        }
+        Ok(costs)
+    }
+
+    /// What the halts of an account cost by the goal `balanced`, in nanoseconds of CPU.
+    fn cost(&self, account: &Value) -> f64 {
         let number = |of: &Value| of.as_f64().unwrap_or(0.0);
         let parts = &account["parts"];
         let slept = number(&account["halts"]) - number(&account["poll"]["successful"]);
         let cpu = number(&parts["poll_success_ns"]) + number(&parts["poll_fail_ns"]);
         let latency = number(&parts["wake_latency_ns"]);
-        *cost = (cpu + slept.max(0.0) * calibrated.switch_cpu_ns + latency) / args.phase as f64;
+        cpu + slept.max(0.0) * self.calibrated.switch_cpu_ns + latency
     }
-    Ok(costs)
 }
