@@ -29,7 +29,7 @@ const LEAST: f64 = 0.05;
 const MOST: f64 = 0.25;
 
 /// Loads for which something must be set, so that the comparison is one.
-const LEAST_MEASURED: usize = 3;
+const LEAST_MEASURED: usize = 2;
 
 /// Judges what the guest left in a folder: in nine of ten loads what was chosen has no more exits, IPIs and context
 /// switches than the default.
@@ -108,10 +108,11 @@ impl Counted {
         })
     }
 
-    /// More than under A, and by more than A differs from itself, up to a limit.
+    /// More than under A, and by more than A differs from itself, up to a limit, and than a count so small does by itself.
     fn is_worse(self) -> bool {
-        let noise = (self.control - self.a).abs();
-        self.b > self.a + noise.clamp(LEAST * self.a, MOST * self.a)
+        let between = (self.control - self.a).abs();
+        let between = between.clamp(LEAST * self.a, MOST * self.a);
+        self.b > self.a + between.max(2.0 * self.a.sqrt())
     }
 }
 
@@ -166,17 +167,19 @@ mod test {
 
     #[test]
     fn more_than_the_default_and_the_noise_is_worse() {
-        for (b, control, is_worse) in [
-            (50.0, 100.0, false),
-            (104.0, 100.0, false),
-            (106.0, 100.0, true),
-            (106.0, 107.0, false),
-            (120.0, 90.0, true),
-            (124.0, 60.0, false),
-            (126.0, 60.0, true),
+        for (a, b, control, is_worse) in [
+            (10_000.0, 5_000.0, 10_000.0, false),
+            (10_000.0, 10_400.0, 10_000.0, false),
+            (10_000.0, 10_600.0, 10_000.0, true),
+            (10_000.0, 10_600.0, 10_700.0, false),
+            (10_000.0, 12_000.0, 9_000.0, true),
+            (10_000.0, 12_400.0, 6_000.0, false),
+            (10_000.0, 12_600.0, 6_000.0, true),
+            (20.0, 24.0, 18.0, false),
+            (20.0, 30.0, 18.0, true),
         ] {
             let counted = Counted {
-                a: 100.0,
+                a,
                 b,
                 control,
                 predicted: None,
