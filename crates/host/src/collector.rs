@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use haltwise_core::event::Facts;
+use haltwise_core::ids::Pid;
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 
 use crate::exits::ExitOptions;
@@ -25,6 +26,17 @@ pub trait Collector: std::fmt::Debug {
     /// Rights are about to be dropped (`sandbox`): what takes more than those of a recorder goes to a process of
     /// its own.
     fn confine(&mut self) {}
+
+    /// Counts events of these VMs alone from now on, with what is attached already; `false` of a source that has to be
+    /// attached anew for others.
+    fn turn_to(&mut self, _vms: &[Pid]) -> Result<bool, CollectError> {
+        Ok(false)
+    }
+
+    /// Counts nothing until it is turned to VMs again; `false` of a source that goes on meanwhile.
+    fn rest(&mut self) -> Result<bool, CollectError> {
+        Ok(false)
+    }
 
     /// Waits for at most so long: less if its buffer may be full before, or if something came that wants to
     /// be looked at soon.
@@ -96,7 +108,7 @@ pub struct CollectOptions {
     /// One record for each halt, or counts only.
     pub mode: Mode,
     /// The VMs wanted, by process; empty for all.
-    pub vms: Vec<haltwise_core::ids::Pid>,
+    pub vms: Vec<Pid>,
     /// Length of an interval in counts mode.
     pub interval: Duration,
     /// Size of the buffer between kernel and recorder, in bytes (a power of two).

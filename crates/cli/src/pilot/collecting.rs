@@ -20,14 +20,25 @@ pub(crate) const DRAIN: Duration = Duration::from_millis(100);
 /// What came of a collection, VM by VM.
 pub(crate) type Collected = Vec<(VmKey, Option<Stretch>)>;
 
-/// Records one stretch after the other; stays attached as long as the next is of the same VMs.
+/// VMs that ended before so long are forgotten.
+const FORGET_NS: u64 = 60_000_000_000;
+
+/// Records one stretch after the other. Its programs are loaded once, which takes more CPU time than a stretch, and are
+/// turned to the VMs of the next.
 #[derive(Debug)]
 pub(crate) struct Collecting {
     root: Root,
-    attached: Option<(Vec<Pid>, Box<dyn Collector>)>,
+    attached: Option<Attached>,
     running: Option<Running>,
     lost: u64,
     kernel_cpu_ns: u64,
+}
+
+/// A collector, and the VMs that it records, if it does.
+#[derive(Debug)]
+struct Attached {
+    pids: Option<Vec<Pid>>,
+    collector: Box<dyn Collector>,
 }
 
 #[derive(Debug)]
@@ -68,10 +79,8 @@ impl Collecting {
 
     /// CPU time of the programs in the kernel so far.
     pub(crate) fn kernel_cpu_ns(&self) -> u64 {
-        let now = self
-            .attached
-            .as_ref()
-            .and_then(|(_, it)| it.kernel_cpu_ns());
+        let attached = self.attached.as_ref();
+        let now = attached.and_then(|it| it.collector.kernel_cpu_ns());
         self.kernel_cpu_ns + now.unwrap_or(0)
     }
 
@@ -80,16 +89,7 @@ impl Collecting {
         let mut pids: Vec<Pid> = wanted.vms.iter().map(|vm| vm.pid).collect();
         pids.sort_unstable();
         pids.dedup();
-        if self.attached.as_ref().is_none_or(|(of, _)| *of != pids) {
-            self.detach();
-            let options = CollectOptions {
-                vms: pids.clone(),
-                ..CollectOptions::default()
-            };
-            let mut collector = attach(None, &options, &self.root)?;
-            collector.begin().map_err(explain)?;
-            self.attached = Some((pids, collector));
-        }
+        self.turn_to(pids)?;
         let from_ns = clock::monotonic_ns().saturating_add(wanted.skip_ns);
         self.running = Some(Running {
             from_ns,
@@ -100,10 +100,51 @@ impl Collecting {
         Ok(())
     }
 
-    /// Lets go of what is attached, where no stretch is being recorded.
+    /// Records these VMs, attaching where that is needed.
+    fn turn_to(&mut self, pids: Vec<Pid>) -> Result<(), Failure> {
+        if let Some(attached) = &mut self.attached {
+            if attached.pids.as_ref() == Some(&pids) {
+                return Ok(());
+            }
+            let collector = &mut attached.collector;
+            if collector.turn_to(&pids).map_err(explain)? {
+                let before_ns = clock::monotonic_ns().saturating_sub(FORGET_NS);
+                collector.forget_ended(before_ns);
+                collector.begin().map_err(explain)?;
+                attached.pids = Some(pids);
+                return Ok(());
+            }
+        }
+        self.detach();
+        let options = CollectOptions {
+            vms: pids.clone(),
+            ..CollectOptions::default()
+        };
+        let mut collector = attach(None, &options, &self.root)?;
+        collector.begin().map_err(explain)?;
+        self.attached = Some(Attached {
+            pids: Some(pids),
+            collector,
+        });
+        Ok(())
+    }
+
+    /// Records nothing until the next stretch.
+    pub(crate) fn rest(&mut self) -> Result<(), Failure> {
+        self.running = None;
+        let Some(attached) = &mut self.attached else {
+            return Ok(());
+        };
+        if attached.pids.take().is_some() && !attached.collector.rest().map_err(explain)? {
+            self.detach();
+        }
+        Ok(())
+    }
+
+    /// Lets go of what is attached.
     pub(crate) fn detach(&mut self) {
         self.running = None;
-        if let Some((_, collector)) = self.attached.take() {
+        if let Some(Attached { collector, .. }) = self.attached.take() {
             self.kernel_cpu_ns += collector.kernel_cpu_ns().unwrap_or(0);
         }
     }
@@ -115,9 +156,10 @@ impl Collecting {
 
     /// Takes in what was recorded; gives the stretch when it is over.
     pub(crate) fn drain(&mut self) -> Result<Option<Collected>, Failure> {
-        let (Some((_, collector)), Some(running)) = (&mut self.attached, &mut self.running) else {
+        let (Some(attached), Some(running)) = (&mut self.attached, &mut self.running) else {
             return Ok(None);
         };
+        let collector = &mut attached.collector;
         let mut facts = Facts::default();
         collector.drain(&mut facts).map_err(explain)?;
         self.lost += facts.lost.iter().map(|lost| lost.count).sum::<u64>();

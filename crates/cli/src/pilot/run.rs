@@ -268,7 +268,7 @@ impl<'a> Running<'a> {
                 let wanted = wanted.clone();
                 self.collecting.start(&wanted)?;
             }
-            None => self.collecting.detach(),
+            None => self.collecting.rest()?,
             Some(_) => {}
         }
         Ok(())

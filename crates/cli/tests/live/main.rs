@@ -40,5 +40,6 @@ mod tmux;
 mod top;
 #[path = "../agree/tries.rs"]
 mod tries;
+mod turns;
 mod verify;
 mod witnesses;

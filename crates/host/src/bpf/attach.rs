@@ -2,6 +2,7 @@
 
 use std::mem::MaybeUninit;
 
+use haltwise_core::ids::Pid;
 use haltwise_core::recording::{Missing, Mode};
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{ErrorKind, Link, MapCore, MapFlags, OpenObject, ProgramMut};
@@ -115,7 +116,8 @@ fn choose_programs(open: &mut OpenCollectorSkel<'_>, stats: bool) {
 pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError> {
     hush_libbpf();
     // libbpf-rs wants the object's place to outlive the skeleton. It is a few words, and a process
-    // makes one or two collectors in its life: leaking it is simpler than a self-reference.
+    // makes one or two collectors in its life (one that records again and again turns it to other VMs):
+    // leaking it is simpler than a self-reference.
     let place: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = CollectorSkelBuilder::default()
         .open(place)
@@ -155,12 +157,6 @@ pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError>
     let skel = open
         .load()
         .map_err(|error| explain("load the BPF programs", &error))?;
-    for pid in &options.vms {
-        skel.maps
-            .wanted
-            .update(&pid.0.to_ne_bytes(), &[1], MapFlags::ANY)
-            .map_err(|error| explain("note the VMs wanted", &error))?;
-    }
     let walk = skel
         .progs
         .walk_vcpus
@@ -172,6 +168,7 @@ pub(super) fn attach(options: &CollectOptions) -> Result<Attached, CollectError>
         walk,
         missing: Vec::new(),
     };
+    attached.want(&[], &options.vms)?;
     if stats {
         attached.attach_last_stats();
     } else {
@@ -219,6 +216,30 @@ fn optional<'a>(
 }
 
 impl Attached {
+    /// Halts of these VMs are wanted, and of those no more.
+    fn want(&self, no_more: &[Pid], vms: &[Pid]) -> Result<(), CollectError> {
+        let wanted = &self.skel.maps.wanted;
+        let failed = |error| explain("note the VMs wanted", &error);
+        for pid in no_more {
+            wanted.delete(&pid.0.to_ne_bytes()).map_err(failed)?;
+        }
+        for pid in vms {
+            let key = pid.0.to_ne_bytes();
+            wanted.update(&key, &[1], MapFlags::ANY).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Begins another recording, of these VMs, with the programs that are loaded.
+    pub(super) fn turn(&mut self, from: &[Pid], to: &[Pid]) -> Result<(), CollectError> {
+        self.links.detach();
+        self.want(from, to)?;
+        if let Some(settings) = self.skel.maps.bss_data.as_deref_mut() {
+            settings.turn = settings.turn.wrapping_add(1);
+        }
+        self.attach_tracepoints()
+    }
+
     fn attach_tracepoints(&mut self) -> Result<(), CollectError> {
         let progs = &self.skel.progs;
         let mut links = Links::none();

@@ -39,21 +39,27 @@ static __always_inline struct vcpu_thread *this_thread(void)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
 	struct vcpu_thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-	struct vcpu_thread *walked_thread;
+	struct vcpu_thread *known;
 	__u32 tid = task->pid;
+	__u32 zero = 0;
 
-	if (thread)
+	if (thread && thread->turn == turn)
 		return thread;
 	if (!is_wanted(task->tgid))
 		return NULL;
-	thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!thread)
+		thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread) {
 		count_lost(LOST_THREADS_FULL);
 		return NULL;
 	}
-	walked_thread = bpf_map_lookup_elem(&walked, &tid);
-	if (walked_thread)
-		*thread = *walked_thread;
+	/* What an earlier recording knew is no more so: nobody saw what came between. */
+	known = bpf_map_lookup_elem(&walked, &tid);
+	if (!known || known->turn != turn)
+		known = bpf_map_lookup_elem(&no_thread, &zero);
+	if (known)
+		*thread = *known;
+	thread->turn = turn;
 	return thread;
 }
 

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use haltwise_core::event::{Facts, Lost};
+use haltwise_core::ids::Pid;
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 use rustix::event::epoll;
@@ -438,6 +439,30 @@ impl Collector for BpfCollector {
         }
         self.tick_cost(now);
         Ok(())
+    }
+
+    fn turn_to(&mut self, vms: &[Pid]) -> Result<bool, CollectError> {
+        let is_filtered = !self.options.vms.is_empty() && !vms.is_empty();
+        if self.options.mode != Mode::Full || self.exits.is_some() || !is_filtered {
+            return Ok(false);
+        }
+        self.rest()?;
+        self.attached.turn(&self.options.vms, vms)?;
+        self.options.vms = vms.to_vec();
+        let now = clock::monotonic_ns();
+        self.refresh_param();
+        self.walk(now)?;
+        Ok(true)
+    }
+
+    fn rest(&mut self) -> Result<bool, CollectError> {
+        if self.options.mode != Mode::Full {
+            return Ok(false);
+        }
+        self.detach();
+        // What is left in the ring belongs to nobody.
+        self.drain_ring(&mut Facts::default(), clock::monotonic_ns())?;
+        Ok(true)
     }
 
     /// A thread's first halt ends it: its VM may be gone soon, and has to be placed before.

@@ -17,6 +17,9 @@ bool param_known = false;
 /* Since when every kvm_vcpu_wakeup is seen; 0 while it is not known. */
 __u64 wakeups_since_ns = 0;
 
+/* Which recording this is, of several with the same programs: what is known of a thread is of one. */
+__u32 turn = 0;
+
 /* What the running kernel offers, as the walk finds out: enum kernel_support. */
 __u32 support = 0;
 
@@ -44,6 +47,7 @@ struct vcpu_thread {
 	__u64 apic; /* its struct kvm_lapic, 0 if there is none */
 	__u64 apic_regs; /* and that one's register page */
 	__u32 vcpu_id;
+	__u32 turn; /* the recording that all this is of */
 	/* as after the last halt */
 	struct poll_stats polls;
 	__u32 window_ns;

@@ -79,16 +79,18 @@ static __always_inline void learn_thread(struct kvm_vcpu *vcpu, const struct vcp
 	__u32 zero = 0;
 	void *none;
 
-	if (bpf_map_lookup_elem(&walked, &record->tid))
+	fresh = bpf_map_lookup_elem(&walked, &record->tid);
+	if (fresh && fresh->turn == turn)
 		return;
 	none = bpf_map_lookup_elem(&no_thread, &zero);
 	if (!none)
 		return;
-	if (bpf_map_update_elem(&walked, &record->tid, none, BPF_NOEXIST))
+	if (bpf_map_update_elem(&walked, &record->tid, none, BPF_ANY))
 		count_lost(LOST_THREADS_FULL);
 	fresh = bpf_map_lookup_elem(&walked, &record->tid);
 	if (!fresh)
 		return;
+	fresh->turn = turn;
 	fresh->window_ns = record->window_ns;
 	fresh->window_known = true;
 	fresh->stats_known = read_poll_stats(vcpu, &fresh->polls);

@@ -1,0 +1,86 @@
+//! A collector that records one VM after the other with the programs that it has: each halt is of the VM that was meant,
+//! began while it was meant, and knows nothing of what nobody saw between.
+
+use std::time::Duration;
+
+use haltwise_core::event::Facts;
+use haltwise_core::ids::{Pid, VmIndex};
+use haltwise_host::bpf::BpfCollector;
+use haltwise_host::collector::{CollectOptions, Collector};
+use haltwise_host::root::Root;
+
+use super::bench::{Bench, Running};
+
+fn ticking(bench: &Bench, name: &str) -> (Running, Pid) {
+    let mut lab = bench.lab();
+    lab.args(["run", "tick", "--name", name, "--vcpus", "2"])
+        .args(["--gap", "exp:300us", "--cap", "100us"])
+        .args(["--duration", "60s", "--timeout", "60s"])
+        .stdout(std::process::Stdio::null());
+    let vm = Running::start(&mut lab);
+    Bench::wait_for(name);
+    let pid = Pid(vm.id());
+    (vm, pid)
+}
+
+/// Halts of a while.
+fn collect(collector: &mut BpfCollector) -> Facts {
+    let began_ns = collector.begin().unwrap();
+    let mut facts = Facts::default();
+    for _ in 0..10 {
+        std::thread::sleep(Duration::from_millis(30));
+        collector.drain(&mut facts).unwrap();
+    }
+    for halt in &facts.halts {
+        assert!(halt.end_ns() >= began_ns, "{halt:?}");
+        let polled_ns = halt.poll_ns.unwrap_or(0);
+        assert!(polled_ns <= halt.halt_ns, "polled for longer: {halt:?}");
+    }
+    assert!(facts.halts.len() > 50, "{}", facts.halts.len());
+    facts
+}
+
+fn are_of(collector: &BpfCollector, facts: &Facts, pid: Pid) {
+    let of = |vm: Option<VmIndex>| {
+        let vms = &collector.roster().vms;
+        vm.and_then(|vm| Some(vms.iter().find(|it| it.index == vm)?.key.pid))
+    };
+    for halt in &facts.halts {
+        assert_eq!(of(halt.vm), Some(pid), "{halt:?}");
+    }
+}
+
+#[test]
+fn one_vm_after_the_other_is_recorded_by_the_same_programs() {
+    let Some(bench) = Bench::set_up() else { return };
+    let (_one, first) = ticking(&bench, "turn-1");
+    let (_other, second) = ticking(&bench, "turn-2");
+    let options = CollectOptions {
+        vms: vec![first],
+        ..CollectOptions::default()
+    };
+    let mut collector = BpfCollector::start(options, Root::host()).unwrap();
+    let facts = collect(&mut collector);
+    are_of(&collector, &facts, first);
+    // Also back to a VM that halted thousands of times while nobody looked.
+    for pid in [second, first, second] {
+        assert!(collector.rest().unwrap());
+        std::thread::sleep(Duration::from_millis(100));
+        let mut between = Facts::default();
+        collector.drain(&mut between).unwrap();
+        assert_eq!(between.halts.len(), 0, "it rests");
+        assert!(collector.turn_to(&[pid]).unwrap());
+        let facts = collect(&mut collector);
+        are_of(&collector, &facts, pid);
+        let known = facts.halts.iter().filter(|halt| halt.poll_ns.is_some());
+        assert!(
+            known.count() * 10 > facts.halts.len() * 9,
+            "polls are known"
+        );
+        assert!(facts.lost.is_empty(), "{:?}", facts.lost);
+    }
+    assert!(
+        !collector.turn_to(&[]).unwrap(),
+        "all VMs take other programs"
+    );
+}
