@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::event::Vm;
 
 /// What a VM is called beside its name. `None` where it has no such name, or that is not known.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Identity {
     /// The name that its VMM was given, where its operator knows it by another.

@@ -50,7 +50,7 @@ pub mod thresholds;
 mod twins;
 
 pub use arrivals::Arrivals;
-pub use cost::Cost;
+pub use cost::{Cost, GoalName};
 pub use outcome::{Doubts, Outcome};
 pub use sample::Sample;
 pub use session::{Seat, Session};

@@ -20,6 +20,7 @@ use crate::reading::opened::Opened;
 use crate::reading::pass::{Sink, pass};
 use crate::recommend::candidates::{Look, MOST_HALTS, Span, TuneRequest, arch_of};
 use crate::recommend::follow;
+use crate::recommend::goal::Named;
 use crate::recommend::threads::Threads;
 
 /// How halts are played.
@@ -67,7 +68,7 @@ pub(crate) fn play(opened: &Opened, request: &PlayRequest) -> Result<PlayedCaptu
         costs: request.costs.clone(),
         kernel: request.kernel,
         arch: request.arch,
-        ..TuneRequest::of_goal(("balanced".to_owned(), 1_000), None)
+        ..TuneRequest::of_goal(Named::Balanced.named(), None)
     };
     let mut look = Look::new(opened, &tune).with_recorded();
     let ends = pass(opened, "reading", &mut [&mut look]);

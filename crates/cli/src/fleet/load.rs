@@ -1,9 +1,11 @@
 //! From costs tables to sums: some files at a time on all CPUs, added up in the order of their names. What cannot be read
 //! to its end counts for nothing, and is reported.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use haltwise_capture::costs::batch::SettingOf;
 use haltwise_capture::costs::read::{CostsError, Reader, Wants};
 use haltwise_capture::costs::{Batch, lake};
 use haltwise_core::fleet::answer::{self, Answer};
@@ -118,6 +120,7 @@ fn each<T: Send>(
 /// The sums of a file.
 fn sums(path: &Path, asked: &Asked) -> Result<Part, CostsError> {
     let mut part = Part::new(asked);
+    let mut settings = Vec::new();
     let mut reader = Reader::open(path, Wants::Sums)?;
     loop {
         let first_row = reader.rows();
@@ -128,22 +131,38 @@ fn sums(path: &Path, asked: &Asked) -> Result<Part, CostsError> {
         let batch = Batch::of(&batch, path, first_row)?;
         for rows in batch.runs() {
             let (host, vm) = (batch.host(rows.start)?, batch.vm(rows.start)?);
-            let mut others = 0;
-            let mut run = part.run(&host, &vm);
-            for row in rows {
-                let Some(of) = batch.setting(row)? else {
-                    others += 1;
-                    continue;
-                };
-                run.add(of.kind, of.knobs.as_ref(), of.half, &batch.sums(row)?);
+            part.unknown += of_grid(&batch, rows, &mut settings)?;
+            if settings.is_empty() {
+                continue;
             }
-            part.unknown += others;
+            let mut run = part.run(&host, &vm);
+            for (row, of) in &settings {
+                run.add(of.kind, of.knobs.as_ref(), of.half, &batch.sums(*row)?);
+            }
         }
     }
 }
 
+/// The settings of rows of our grid, with the rows; gives how many are of another one.
+fn of_grid(
+    batch: &Batch<'_>,
+    rows: Range<usize>,
+    settings: &mut Vec<(usize, SettingOf)>,
+) -> Result<u64, CostsError> {
+    settings.clear();
+    let mut others = 0;
+    for row in rows {
+        match batch.setting(row)? {
+            Some(setting) => settings.push((row, setting)),
+            None => others += 1,
+        }
+    }
+    Ok(others)
+}
+
 /// The sums of a file's VMs.
 fn vm_sums(path: &Path, mut vms: VmSums) -> Result<VmSums, CostsError> {
+    let mut settings = Vec::new();
     let mut reader = Reader::open(path, Wants::Sums)?;
     loop {
         let first_row = reader.rows();
@@ -154,11 +173,13 @@ fn vm_sums(path: &Path, mut vms: VmSums) -> Result<VmSums, CostsError> {
         let batch = Batch::of(&batch, path, first_row)?;
         for rows in batch.runs() {
             let (host, vm) = (batch.host(rows.start)?, batch.vm(rows.start)?);
+            of_grid(&batch, rows, &mut settings)?;
+            if settings.is_empty() {
+                continue;
+            }
             let mut run = vms.run(&host, &vm);
-            for row in rows {
-                if let Some(of) = batch.setting(row)? {
-                    run.add(of.kind, of.knobs.as_ref(), of.half, &batch.sums(row)?);
-                }
+            for (row, of) in &settings {
+                run.add(of.kind, of.knobs.as_ref(), of.half, &batch.sums(*row)?);
             }
         }
     }

@@ -138,13 +138,7 @@ fn verdict(of: Verdict) -> &'static str {
 }
 
 fn cohorts(document: &mut Document, result: &FleetResult, top: usize) {
-    document.heading(format!(
-        "By {}",
-        match &result.by[..] {
-            [] => "nothing: all VMs together".to_owned(),
-            by => by.join(" and "),
-        }
-    ));
+    document.heading(format!("By {}", result.by.join(" and ")));
     let table = Rows::new("By cohort", &result.cohorts, top)
         .show(&[
             "cohort",

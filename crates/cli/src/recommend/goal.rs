@@ -6,6 +6,7 @@ use anyhow::anyhow;
 use haltwise_core::ids::VmIndex;
 use haltwise_core::pilot;
 use haltwise_core::recording::Roster;
+use haltwise_core::replay::GoalName;
 
 use crate::exit::{Exit, Failure};
 use crate::page::harmless;
@@ -26,13 +27,17 @@ impl Named {
     /// All of them, in the order in which they are shown.
     pub(crate) const ALL: [Self; 3] = [Self::Density, Self::Balanced, Self::Latency];
 
+    fn goal(self) -> GoalName {
+        match self {
+            Self::Density => GoalName::Density,
+            Self::Balanced => GoalName::Balanced,
+            Self::Latency => GoalName::Latency,
+        }
+    }
+
     /// What latency is worth, in thousandths of CPU.
     pub(crate) fn weight_milli(self) -> u64 {
-        match self {
-            Self::Density => 0,
-            Self::Balanced => 1_000,
-            Self::Latency => 10_000,
-        }
+        self.goal().weight_milli()
     }
 
     /// Name and weight.
@@ -42,11 +47,7 @@ impl Named {
 
     /// The name.
     pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Density => "density",
-            Self::Balanced => "balanced",
-            Self::Latency => "latency",
-        }
+        self.goal().as_str()
     }
 }
 

@@ -25,7 +25,7 @@ impl Figures {
 }
 
 /// The same without the histogram: all that a cost depends on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize)]
 pub struct Sums {
     /// Halts.
     pub halts: u64,

@@ -2,6 +2,7 @@
 //! of another name.
 
 use crate::kvm::Knobs;
+use crate::replay::GoalName;
 use crate::tune::candidates::{fixed, toggle};
 
 /// The name of the grid that is written.
@@ -49,9 +50,9 @@ impl Kind {
 
     /// The bounds, each with the weight of latency that it holds for, in thousandths.
     pub const ORACLES: [(Self, u64); 3] = [
-        (Self::OracleDensity, 0),
-        (Self::OracleBalanced, 1_000),
-        (Self::OracleLatency, 10_000),
+        (Self::OracleDensity, GoalName::Density.weight_milli()),
+        (Self::OracleBalanced, GoalName::Balanced.weight_milli()),
+        (Self::OracleLatency, GoalName::Latency.weight_milli()),
     ];
 
     /// Its name in tables.
@@ -123,6 +124,17 @@ impl Shape {
         let mut all = Self::ALL.into_iter();
         all.find(|shape| knobs.halt_poll_ns > 0 && shape.with(knobs.halt_poll_ns) == *knobs)
     }
+}
+
+/// Whether a VM's own ceiling (`KVM_CAP_HALT_POLL`) makes `wanted` of a host's setting: the ceiling moves, the other
+/// parameters stay the host's. `grow_start` is of no account where the ceiling is below it and windows go to 0 when they
+/// shrink.
+pub fn is_made_by_cap(host: &Knobs, wanted: &Knobs) -> bool {
+    let rest = |knobs: &Knobs| (knobs.grow, knobs.grow_start, knobs.shrink);
+    let is_toggle = |knobs: &Knobs| Shape::of(knobs) == Some(Shape::Toggle);
+    *wanted == OFF
+        || rest(wanted) == rest(host)
+        || (is_toggle(host) && is_toggle(wanted) && wanted.halt_poll_ns < host.halt_poll_ns)
 }
 
 /// No polling.

@@ -39,7 +39,7 @@ pub struct Host {
 }
 
 /// A VM, or the halts that belong to none that is known.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct VmOf {
     /// Its name; `None` of halts whose VM is not known.
     pub name: Option<String>,

@@ -1,17 +1,18 @@
 //! Laws of costs tables.
 
 use super::figures::Sums;
-use super::grid::{OFF, Shape, settings};
+use super::grid::{OFF, Shape, is_made_by_cap, settings};
 use super::*;
 use crate::event::Halt;
-use crate::kvm::{Arch, Knobs, Version};
-use crate::replay::Cost;
+use crate::kvm::{Arch, Knobs, Observed, Rule, Version};
 use crate::replay::session::Survey;
+use crate::replay::{Cost, GoalName};
 use crate::tune::material::Seated;
 use crate::tune::search::{self, Aim, Found};
 use crate::tune::stage::{self, Entry, Part};
 use crate::tune::test::{AIM, COST, load, terms};
 use crate::tune::{Alone, Gather, Keep, Material};
+use crate::workload::SplitMix64;
 
 /// When a recording of [`vm`] ends.
 const END_NS: u64 = 200_000_000;
@@ -81,6 +82,57 @@ fn the_grid_of_this_name_is_this_one() {
     }
 }
 
+/// The windows of random halts under a host's parameters and a ceiling.
+fn windows(rule: &Rule, knobs: &Knobs, ceiling: u32) -> Vec<u32> {
+    let mut draw = SplitMix64(u64::from(ceiling));
+    let (mut window, mut all) = (0, Vec::new());
+    for _ in 0..2_000 {
+        window = rule.entry(window, ceiling);
+        all.push(window);
+        let long = draw.below(4) == 0;
+        let halt_ns = draw.below(if long { 3_000_000 } else { 60_000 });
+        let observed = Observed {
+            halt_ns,
+            valid: true,
+            allowed: true,
+        };
+        window = rule.after(knobs, ceiling, window, observed).window;
+    }
+    all
+}
+
+/// What a VM's own ceiling is taken to make of a host's setting is what it makes of it, and nothing else is.
+#[test]
+fn a_ceiling_makes_the_settings_that_it_is_taken_to_make() {
+    let mut taken = 0;
+    for kernel in ["5.13", "6.0", "6.1", "6.12", "7.2"] {
+        let rule = Rule::of(kernel.parse().unwrap(), Arch::X86);
+        assert!(rule.takes_caps(), "{kernel}");
+        for host in settings() {
+            for wanted in settings() {
+                let ceiling = wanted.halt_poll_ns;
+                let is_the_same =
+                    windows(&rule, &host, ceiling) == windows(&rule, &wanted, ceiling);
+                if is_made_by_cap(&host, &wanted) {
+                    assert!(is_the_same, "{kernel}: {host:?} {wanted:?}");
+                    taken += u32::from(wanted != OFF && wanted != host);
+                }
+            }
+        }
+        // A window of one length needs its `grow_start`, where shrinking below that is to 0.
+        let [host, wanted] = [100_000, 20_000].map(|ns| Shape::Fixed.with(ns));
+        let all = [host, wanted].map(|knobs| windows(&rule, &knobs, wanted.halt_poll_ns));
+        assert_eq!(all[0] != all[1], rule.shrink_floor, "{kernel}");
+        assert!(!is_made_by_cap(&host, &wanted));
+    }
+    // Both that shrink from 10 us on, from each ceiling to each; all or nothing to each that is lower.
+    assert_eq!(taken, 5 * (2 * 16 * 15 + 16 + 16 * 15 / 2));
+    for kernel in ["4.19", "5.7", "5.8", "5.12"] {
+        let rule = Rule::of(kernel.parse().unwrap(), Arch::X86);
+        assert!(!rule.takes_caps(), "{kernel}");
+    }
+}
+
 /// A setting's figures are those that `tune` has of it, half by half.
 #[test]
 fn the_figures_are_those_of_tune() {
@@ -135,7 +187,7 @@ fn the_best_by_sums_is_the_best_of_all_halts_together() {
             vm(1, "exp:45us", seed + 7),
             vm(2, "fixed:70us", seed + 9),
         ];
-        for weight in [0, 1_000, 10_000] {
+        for weight in GoalName::ALL.map(GoalName::weight_milli) {
             let cost = Cost {
                 latency_weight_milli: weight,
                 ..COST
@@ -166,6 +218,83 @@ fn the_best_by_sums_is_the_best_of_all_halts_together() {
     }
 }
 
+/// The setting that is cheapest by sums of captures is the one that `tune` takes where these captures are laid end to end:
+/// the first half of each, then the second of each, so that both choose by the same halts. Windows that start again in each
+/// capture are all that is different.
+#[test]
+fn the_best_by_sums_is_the_best_of_captures_laid_end_to_end() {
+    for seed in 0..3 {
+        // Short and long halts of each: a window that was left open or shut soon is what it would have been.
+        let captures: Vec<Vec<Halt>> = ["bimodal:0.8:15us:90us", "exp:45us", "exp:120us"]
+            .iter()
+            .zip(seed..)
+            .map(|(spec, seed)| vm(0, spec, seed))
+            .collect();
+        let apart: Vec<VmCosts> = (captures.iter())
+            .flat_map(|halts| of(&gathered(None, halts)))
+            .collect();
+        let laid = gathered(None, &laid_end_to_end(&captures));
+        let entries: Vec<Entry> = settings().into_iter().map(Entry::new).collect();
+        let seats: Vec<&Seated> = laid.seats.iter().collect();
+        let played = stage::play(&laid, &seats, &entries, Part::Fit, "", &Alone);
+        let found: Vec<Found> = (settings().into_iter().zip(played))
+            .map(|(knobs, parts)| Found {
+                knobs,
+                fit: parts[0],
+            })
+            .collect();
+        for goal in GoalName::ALL {
+            let cost = Cost {
+                latency_weight_milli: goal.weight_milli(),
+                ..COST
+            };
+            let sum = |knobs: &Knobs| -> u128 {
+                let each = apart.iter().map(|vm| line(vm, Kind::Grid, Some(*knobs)));
+                each.map(|halves| halves[0].sums.milli(&cost)).sum()
+            };
+            for of in &found {
+                let (laid, apart) = (of.fit.milli(&cost) as f64, sum(&of.knobs) as f64);
+                assert!((laid / apart - 1.0).abs() < 0.02, "{of:?}: {laid} {apart}");
+            }
+            let best = settings().into_iter().min_by_key(sum).unwrap();
+            let aim = Aim { cost, ..AIM };
+            let in_force = &laid.terms.in_force;
+            let tuned = search::best(&found, &aim, (&laid, in_force), 1)[0];
+            // Ceilings above all halts do the same.
+            assert_eq!(sum(&tuned.knobs), sum(&best), "{goal:?}, seed {seed}");
+        }
+    }
+}
+
+/// The halts of one vCPU in several captures as those of one: first halves, then second halves.
+fn laid_end_to_end(captures: &[Vec<Halt>]) -> Vec<Halt> {
+    let cut_ns = |halts: &[Halt]| {
+        let (first, last) = (halts[0].start_ns, halts[halts.len() - 1].end_ns());
+        (first, first + (last - first) / 2, last)
+    };
+    let mut laid = Vec::new();
+    let mut now_ns = 0;
+    for is_first in [true, false] {
+        for halts in captures {
+            let (first_ns, half_ns, last_ns) = cut_ns(halts);
+            let (from_ns, to_ns) = if is_first {
+                (first_ns, half_ns)
+            } else {
+                (half_ns, last_ns)
+            };
+            let of_half = halts
+                .iter()
+                .filter(|halt| (halt.start_ns < half_ns) == is_first);
+            laid.extend(of_half.map(|halt| Halt {
+                start_ns: halt.start_ns - from_ns + now_ns,
+                ..*halt
+            }));
+            now_ns += to_ns - from_ns;
+        }
+    }
+    laid
+}
+
 /// Halts and recorded figures of a capture that was cut into two add up to those of the whole.
 #[test]
 fn what_was_recorded_adds_up_over_a_cut() {
@@ -186,6 +315,22 @@ fn what_was_recorded_adds_up_over_a_cut() {
         parts.add(&recorded(&halts[at..]));
         assert_eq!(parts, whole);
     }
+}
+
+/// Figures of stretches of a capture add up; its vCPUs do not.
+#[test]
+fn figures_of_stretches_add_up_and_vcpus_do_not() {
+    let halts = vm(0, "exp:60us", 3);
+    let (one, other) = halts.split_at(1_000);
+    let [mut sum, other] = [one, other].map(|halts| of(&gathered(None, halts)).remove(0));
+    let wanted = line(&sum, Kind::Default, sum.lines[2].knobs)[0].sums.halts
+        + line(&other, Kind::Default, sum.lines[2].knobs)[0]
+            .sums
+            .halts;
+    sum.add(other);
+    let knobs = sum.lines[2].knobs;
+    assert_eq!(line(&sum, Kind::Default, knobs)[0].sums.halts, wanted);
+    assert_eq!(sum.vcpus, 1);
 }
 
 /// No setting costs less than the bound for the same goal.

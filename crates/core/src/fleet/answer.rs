@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::cell::{BOUND, Cell, Costed, DEFAULT, IN_FORCE};
-use super::choose::{LEAST_GAIN, Pair, Verdict, best, interval};
+use super::choose::{Pair, Verdict, best, interval};
 use super::cohort::Cohort;
 use super::gather::{Fleet, OfUnit, Unit};
 use super::vms::{Chosen, Small, VmAnswer, VmSums};
 use crate::account::seen::Fold;
 use crate::kvm::Knobs;
+use crate::tune::advice::LEAST_GAIN;
 use crate::tune::interval::Interval;
 
 /// VMs and hosts that are named at most.

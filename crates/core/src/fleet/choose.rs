@@ -5,11 +5,9 @@ use crate::account::seen::Fold;
 use crate::diff::jackknife::{Estimate, Jackknife};
 use crate::diff::student;
 use crate::kvm::Knobs;
+use crate::tune::advice::LEAST_GAIN;
 use crate::tune::candidates::Candidate;
 use crate::tune::interval::Interval;
-
-/// A setting that gains less is not worth a change, as in [`crate::tune::advice`].
-pub const LEAST_GAIN: f64 = 0.02;
 
 /// The setting of the grid that costs least on the half that fits; of equal ones, the lowest.
 pub fn best(cell: &Cell, places: &Places) -> Option<(usize, Knobs)> {

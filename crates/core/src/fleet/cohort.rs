@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::costs::table::{Host, VmOf};
+use crate::replay::GoalName;
 
 /// What VMs of a cohort have in common.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -101,10 +102,6 @@ impl Cohort {
 
 /// What latency is worth to a VM by its goal, in thousandths of CPU.
 pub fn weight_milli(goal: Option<&str>, of_all: u64) -> u64 {
-    match goal {
-        Some("density") => 0,
-        Some("balanced") => 1_000,
-        Some("latency") => 10_000,
-        _ => of_all,
-    }
+    let goal = goal.and_then(GoalName::from_name);
+    goal.map_or(of_all, GoalName::weight_milli)
 }

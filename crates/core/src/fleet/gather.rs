@@ -1,12 +1,13 @@
 //! Tables added up, in any order and to the unit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
 
 use super::cell::{Cell, Costed, Places, Terms};
 use super::cohort::{By, Cohort, weight_milli};
 use crate::costs::figures::Sums;
 use crate::costs::table::{Host, VmOf};
-use crate::costs::{Half, Kind};
+use crate::costs::{GRID, Half, Kind};
 use crate::kvm::Knobs;
 
 /// From so many hosts on, they are the units of the jackknife.
@@ -25,7 +26,7 @@ pub struct Asked {
 }
 
 /// A capture: its host, and when it was.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CaptureOf {
     /// The host's name.
     pub host: String,
@@ -47,6 +48,7 @@ pub struct Part {
     pub unknown: u64,
     /// Rows.
     pub rows: u64,
+    seen: RowsSeen,
 }
 
 #[derive(Debug, Clone, Default)]
@@ -58,12 +60,45 @@ struct OfCapture {
 /// Whose rows follow.
 #[derive(Debug)]
 pub struct Run<'a> {
+    host: &'a str,
     cell: &'a mut Cell,
     places: &'a Places,
     terms: Terms,
     unknown: &'a mut u64,
     rows: &'a mut u64,
+    seen: &'a mut RowsSeen,
+    /// The host and the VM, as far as [`RowsSeen`] has hashed them.
+    whose: DefaultHasher,
     last: usize,
+}
+
+/// Rows that a file has had, by a hash of all that is in them: the same sums of the same VM under the same setting are the
+/// same halts. Two VMs of one name have other sums.
+#[derive(Debug, Clone, Default)]
+struct RowsSeen {
+    hashes: HashSet<u64, BuildHasherDefault<Hashed>>,
+    /// The host of a row that came twice.
+    twice: Option<String>,
+}
+
+/// Hashes are hashed already.
+#[derive(Debug, Default)]
+struct Hashed(u64);
+
+impl Hasher for Hashed {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
 }
 
 impl Part {
@@ -75,22 +110,26 @@ impl Part {
             captures: BTreeMap::new(),
             unknown: 0,
             rows: 0,
+            seen: RowsSeen::default(),
         }
     }
 
-    /// Rows of a VM follow.
-    pub fn run(&mut self, host: &Host, vm: &VmOf) -> Run<'_> {
+    /// Rows of a VM follow, at least one.
+    pub fn run<'a>(&'a mut self, host: &'a Host, vm: &VmOf) -> Run<'a> {
         let capture = CaptureOf {
             host: host.name.clone(),
             date: host.date.clone().unwrap_or_default(),
             start_unix_ns: host.start_unix_ns,
             end_unix_ns: host.end_unix_ns.max(host.start_unix_ns),
         };
+        let mut whose = DefaultHasher::new();
+        (&capture, vm).hash(&mut whose);
         let of = self.captures.entry(capture).or_default();
         of.vms.insert(vm.key().to_owned());
         let cohort = Cohort::of(&self.asked.by, host, vm);
         let cell = of.cohorts.entry(cohort);
         Run {
+            host: &host.name,
             cell: cell.or_insert_with(|| Cell::new(&self.places)),
             places: &self.places,
             terms: Terms {
@@ -99,6 +138,8 @@ impl Part {
             },
             unknown: &mut self.unknown,
             rows: &mut self.rows,
+            seen: &mut self.seen,
+            whose,
             last: 0,
         }
     }
@@ -109,6 +150,7 @@ impl Run<'_> {
     #[inline]
     pub fn add(&mut self, kind: Kind, knobs: Option<&Knobs>, half: Half, sums: &Sums) {
         *self.rows += 1;
+        self.see(kind, knobs, half, sums);
         let is_bound = !kind.has_knobs() && kind != Kind::Recorded;
         if is_bound && Kind::oracle(self.terms.weight_milli) != Some(kind) {
             return;
@@ -119,6 +161,19 @@ impl Run<'_> {
         };
         self.last = place;
         self.cell.add(place, half, &Costed::of(sums, self.terms));
+    }
+
+    /// Notes a row. Those without halts add nothing, and may be alike.
+    #[inline]
+    fn see(&mut self, kind: Kind, knobs: Option<&Knobs>, half: Half, sums: &Sums) {
+        if sums.halts == 0 {
+            return;
+        }
+        let mut row = self.whose.clone();
+        (kind, knobs, half, sums).hash(&mut row);
+        if !self.seen.hashes.insert(row.finish()) {
+            self.seen.twice = Some(self.host.to_owned());
+        }
     }
 }
 
@@ -146,29 +201,23 @@ pub struct Unit {
 impl Unit {
     /// The unit of a capture.
     pub fn of(level: Level, capture: &CaptureOf) -> Self {
-        let (day, one) = (level < Level::Host, level == Level::Capture);
         Self {
             host: capture.host.clone(),
-            date: if day {
-                capture.date.clone()
-            } else {
-                String::new()
-            },
-            start_unix_ns: if one { capture.start_unix_ns } else { 0 },
+            date: capture.date.clone(),
+            start_unix_ns: capture.start_unix_ns,
         }
+        .at(level)
     }
 
-    fn at(&self, level: Level) -> Self {
-        let (day, one) = (level < Level::Host, level == Level::Capture);
-        Self {
-            host: self.host.clone(),
-            date: if day {
-                self.date.clone()
-            } else {
-                String::new()
-            },
-            start_unix_ns: if one { self.start_unix_ns } else { 0 },
+    /// The same of a level that is not below its own.
+    fn at(mut self, level: Level) -> Self {
+        if level == Level::Host {
+            self.date.clear();
         }
+        if level > Level::Capture {
+            self.start_unix_ns = 0;
+        }
+        self
     }
 }
 
@@ -193,6 +242,68 @@ pub enum Refused {
         /// The host.
         host: String,
     },
+    /// A row is in it more than once.
+    #[error("host {host}: a row is in the table more than once")]
+    Twice {
+        /// The host.
+        host: String,
+    },
+    /// All of its rows are of other settings.
+    #[error("none of its {rows} rows is of the grid {GRID}")]
+    OtherGrid {
+        /// Rows.
+        rows: u64,
+    },
+}
+
+/// From when to when captures were, by the time at which they began.
+#[derive(Debug, Clone, Default)]
+struct Times(BTreeMap<u64, u64>);
+
+impl Times {
+    /// Whether a capture shares time with one that is here. Those without a calendar time all begin at 0: the second is
+    /// refused.
+    fn overlaps(&self, capture: &CaptureOf) -> bool {
+        let same = self.0.contains_key(&capture.start_unix_ns);
+        let before = self.0.range(..=capture.start_unix_ns).next_back();
+        let after = self.0.range(capture.start_unix_ns..).next();
+        same || before.is_some_and(|(_, end)| *end > capture.start_unix_ns)
+            || after.is_some_and(|(start, _)| *start < capture.end_unix_ns)
+    }
+
+    fn insert(&mut self, capture: &CaptureOf) {
+        self.0.insert(capture.start_unix_ns, capture.end_unix_ns);
+    }
+}
+
+impl Part {
+    /// Why nothing of it counts, whatever else was counted.
+    fn check(&self) -> Result<(), Refused> {
+        if let Some(host) = &self.seen.twice {
+            return Err(Refused::Twice { host: host.clone() });
+        }
+        if self.captures.is_empty() && self.unknown > 0 {
+            let rows = self.unknown;
+            return Err(Refused::OtherGrid { rows });
+        }
+        let mut times = BTreeMap::<&str, Times>::new();
+        for capture in self.captures.keys() {
+            let times = times.entry(&capture.host).or_default();
+            if times.overlaps(capture) {
+                return Err(Refused::overlaps(capture));
+            }
+            times.insert(capture);
+        }
+        Ok(())
+    }
+}
+
+impl Refused {
+    fn overlaps(capture: &CaptureOf) -> Self {
+        Self::Overlaps {
+            host: capture.host.clone(),
+        }
+    }
 }
 
 /// The sums of all files.
@@ -205,7 +316,7 @@ pub struct Fleet {
     level: Level,
     units: BTreeMap<Unit, OfUnit>,
     /// Of each host, from when to when it was recorded.
-    times: BTreeMap<String, BTreeMap<u64, u64>>,
+    times: BTreeMap<String, Times>,
     /// Days and captures.
     days: BTreeSet<String>,
     captures: usize,
@@ -231,18 +342,18 @@ impl Fleet {
         }
     }
 
-    /// Adds a file, all of it or nothing. Fails where a capture of it was counted already.
+    /// Adds a file, all of it or nothing. Fails where halts of it are counted already, here or in the file, and where it has
+    /// no row of the grid.
     pub fn add(&mut self, part: Part) -> Result<(), Refused> {
+        part.check()?;
         if let Some(twice) = part.captures.keys().find(|capture| self.overlaps(capture)) {
-            return Err(Refused::Overlaps {
-                host: twice.host.clone(),
-            });
+            return Err(Refused::overlaps(twice));
         }
         self.rows += part.rows;
         self.unknown += part.unknown;
         for (capture, of) in part.captures {
             let times = self.times.entry(capture.host.clone()).or_default();
-            times.insert(capture.start_unix_ns, capture.end_unix_ns);
+            times.insert(&capture);
             self.days.insert(capture.date.clone());
             self.captures += 1;
             let unit = Unit::of(self.level, &capture);
@@ -257,17 +368,10 @@ impl Fleet {
         Ok(())
     }
 
-    /// Whether a capture shares time with one that was counted. Those without a calendar time all begin at 0: the second is
-    /// refused.
+    /// Whether a capture shares time with one that was counted.
     fn overlaps(&self, capture: &CaptureOf) -> bool {
-        let Some(times) = self.times.get(&capture.host) else {
-            return false;
-        };
-        let same = times.contains_key(&capture.start_unix_ns);
-        let before = times.range(..=capture.start_unix_ns).next_back();
-        let after = times.range(capture.start_unix_ns..).next();
-        same || before.is_some_and(|(_, end)| *end > capture.start_unix_ns)
-            || after.is_some_and(|(start, _)| *start < capture.end_unix_ns)
+        let times = self.times.get(&capture.host);
+        times.is_some_and(|times| times.overlaps(capture))
     }
 
     /// Larger units where there are enough: which they are depends on what was added, and not on the order.

@@ -8,6 +8,8 @@ use super::choose::{Verdict, best};
 use super::gather::{Asked, ENOUGH_HOSTS, Level, Refused};
 use super::vms::{Chosen, VmSums};
 use super::*;
+use crate::costs::figures::Sums;
+use crate::costs::grid::Shape;
 use crate::costs::seeded::{Which, table};
 use crate::costs::table::{Host, Row, rows};
 use crate::workload::SplitMix64;
@@ -180,16 +182,126 @@ fn a_capture_that_is_there_twice_is_refused() {
         let refused = fleet.add(part(&asked, twice)).unwrap_err();
         assert!(matches!(refused, Refused::Overlaps { host } if host == "host-00001"));
     }
+    // In one file with another one, too, and where one is of twice the time, in whatever order.
+    for rows in [[of(3, 0), within.clone()].concat(), [within, rows].concat()] {
+        fleet.add(part(&asked, &rows)).unwrap_err();
+    }
     assert_eq!(fleet.total(), before, "nothing of it is counted");
     fleet.add(part(&asked, &of(1, 1))).unwrap();
     fleet.add(part(&asked, &of(2, 0))).unwrap();
+}
+
+/// Captures of one file may be of the same halts as little as those of several files.
+#[test]
+fn a_file_whose_captures_overlap_is_refused() {
+    let asked = asked(&[]);
+    let mut later = of(1, 0);
+    for row in &mut later {
+        let mut host = (*row.host).clone();
+        host.start_unix_ns += 1_000;
+        // That it names another day says nothing.
+        host.date = Some("2020-01-01".to_owned());
+        row.host = Arc::new(host);
+    }
+    let mut fleet = Fleet::new(asked.clone());
+    let refused = fleet.add(part(&asked, &[of(1, 0), later].concat()));
+    assert!(matches!(refused, Err(Refused::Overlaps { host }) if host == "host-00001"));
+    assert_eq!(fleet.counts(), [0; 3]);
+    let apart = [of(1, 0), of(1, 1), of(2, 0)].concat();
+    fleet.add(part(&asked, &apart)).unwrap();
+    assert_eq!(fleet.counts(), [2, 2, 3]);
+}
+
+/// A row that is there twice, wherever, refuses its file; two VMs of one name do not.
+#[test]
+fn a_file_with_a_row_twice_is_refused() {
+    let asked = asked(&[]);
+    let rows = of(1, 0);
+    for (at, to) in [(0, 1), (17, 400), (rows.len() - 1, 0)] {
+        let mut rows = rows.clone();
+        rows.insert(to, rows[at].clone());
+        let mut fleet = Fleet::new(asked.clone());
+        let refused = fleet.add(part(&asked, &rows));
+        assert!(
+            matches!(refused, Err(Refused::Twice { host }) if host == "host-00001"),
+            "row {at}"
+        );
+        assert_eq!(fleet.counts(), [0; 3]);
+    }
+    let first = Arc::clone(&rows[0].vm);
+    let mut alike = rows.clone();
+    for row in &mut alike {
+        row.vm = Arc::clone(&first);
+    }
+    let mut fleet = Fleet::new(asked.clone());
+    fleet.add(part(&asked, &alike)).unwrap();
+    // A VM that did not halt has the same sums under all settings and in each of its lives.
+    let mut idle = [rows.clone(), rows].concat();
+    for row in &mut idle {
+        row.figures.sums = Sums::default();
+    }
+    let mut fleet = Fleet::new(asked.clone());
+    fleet.add(part(&asked, &idle)).unwrap();
+}
+
+#[test]
+fn a_file_of_another_grid_alone_is_refused() {
+    let asked = asked(&[]);
+    let mut other = Part::new(&asked);
+    other.unknown = 3;
+    let mut fleet = Fleet::new(asked);
+    let refused = fleet.add(other);
+    assert!(matches!(refused, Err(Refused::OtherGrid { rows: 3 })));
+    assert_eq!((fleet.counts(), fleet.unknown), ([0; 3], 0));
+}
+
+/// Where the cohort's setting has windows of one length, ceilings of VMs do not make those of another length; on kernels whose
+/// growth a ceiling does not cap, they make none.
+#[test]
+fn a_vm_gets_a_ceiling_only_where_that_makes_the_setting() {
+    let asked = asked(&[]);
+    let tables: Vec<Vec<Row>> = (0..10).map(|host| of(host, 0)).collect();
+    let mut fleet = Fleet::new(asked.clone());
+    for rows in &tables {
+        fleet.add(part(&asked, rows)).unwrap();
+    }
+    let with_ceilings = |shape: Shape, kernel: Option<&str>| {
+        let place = fleet.places.place(&shape.with(100_000));
+        let chosen = Chosen {
+            one: place,
+            cohorts: [(Cohort::default(), place.unwrap())].into(),
+        };
+        let mut rows = tables.concat();
+        for row in &mut rows {
+            let mut host = (*row.host).clone();
+            host.kernel = kernel.map_or(host.kernel, str::to_owned);
+            row.host = Arc::new(host);
+        }
+        let vms = vm_sums(&asked, fleet.level(), &chosen, &rows).finish();
+        let ceilings: Vec<u32> = vms.filter_map(|vm| vm.ceiling_ns).collect();
+        ceilings
+    };
+    let halving = with_ceilings(Shape::Halving, None);
+    let fixed = with_ceilings(Shape::Fixed, None);
+    let toggle = with_ceilings(Shape::Toggle, None);
+    assert!(halving.iter().any(|ns| *ns > 100_000), "{halving:?}");
+    assert!(fixed.iter().all(|ns| *ns == 0), "{fixed:?}");
+    assert!(toggle.iter().any(|ns| *ns > 0) && toggle.iter().all(|ns| *ns < 100_000));
+    for kernel in ["5.10", "not a kernel"] {
+        assert!(with_ceilings(Shape::Halving, Some(kernel)).is_empty());
+    }
 }
 
 #[test]
 fn too_few_units_give_no_recommendation() {
     let asked = asked(&[]);
     let (answer, _) = said(&asked, &[of(1, 0), of(2, 0)]);
-    assert!(matches!(answer.verdict, Verdict::FewUnits | Verdict::Leave));
+    assert_eq!(answer.verdict, Verdict::FewUnits);
+    let one = &answer.plans[PlanKind::One as usize];
+    assert!(
+        one.kind == PlanKind::One && one.gain.value > 0.02,
+        "{one:?}"
+    );
     assert!(answer.plans.iter().all(|plan| !plan.gain.is_known()));
     // Where nothing is to be set, ceilings of VMs are those in force.
     let plan = |kind| answer.plans.iter().find(|plan| plan.kind == kind).unwrap();

@@ -4,14 +4,14 @@
 use std::collections::BTreeMap;
 
 use super::cell::{Costed, IN_FORCE, Places, Terms};
-use super::choose::LEAST_GAIN;
 use super::cohort::{Cohort, weight_milli};
 use super::gather::{Asked, CaptureOf, Level, Unit};
 use crate::costs::figures::Sums;
-use crate::costs::grid::{OFF, Shape};
+use crate::costs::grid::is_made_by_cap;
 use crate::costs::table::{Host, VmOf};
 use crate::costs::{Half, Kind};
-use crate::kvm::Knobs;
+use crate::kvm::{Arch, Knobs, Rule, Version};
+use crate::tune::advice::LEAST_GAIN;
 
 /// What was chosen.
 #[derive(Debug, Clone, Default)]
@@ -31,7 +31,7 @@ const SLOT_CEILINGS: usize = 3;
 /// The slots of a cohort: which places they hold, and the reverse.
 #[derive(Debug, Clone)]
 struct Slots {
-    /// The places of ceilings, from off on.
+    /// The places of what ceilings make of the cohort's setting, from off on.
     ceilings: Vec<usize>,
     /// The slots of each place.
     of: Vec<Vec<usize>>,
@@ -40,10 +40,9 @@ struct Slots {
 impl Slots {
     fn new(places: &Places, chosen: &Chosen, cohort: &Cohort) -> Self {
         let own = chosen.cohorts.get(cohort).or(chosen.one.as_ref()).copied();
-        let shape = own.and_then(|place| Shape::of(&places.knobs(place)?));
-        let shape = shape.unwrap_or(Shape::Halving);
-        let is_of_shape = |knobs: &Knobs| *knobs == OFF || Shape::of(knobs) == Some(shape);
-        let settings = places.settings().filter(|(_, knobs)| is_of_shape(knobs));
+        let host = own.and_then(|place| places.knobs(place));
+        let is_made = |wanted: &Knobs| host.is_some_and(|host| is_made_by_cap(&host, wanted));
+        let settings = places.settings().filter(|(_, knobs)| is_made(knobs));
         let ceilings: Vec<usize> = settings.map(|(place, _)| place).collect();
         let mut of = vec![Vec::new(); places.count()];
         of[IN_FORCE].push(SLOT_IN_FORCE);
@@ -87,8 +86,8 @@ impl Small {
 struct OfVm {
     name: Option<String>,
     cohort: Cohort,
-    /// A ceiling of its own: nothing else changes it.
-    is_capped: bool,
+    /// It gets no ceiling: it has one, or its kernel plays none as a parameter of that value.
+    keeps_ceiling: bool,
     units: BTreeMap<Unit, OfUnit>,
 }
 
@@ -148,10 +147,10 @@ impl VmSums {
         let of = self.vms.entry(key).or_insert_with(|| OfVm {
             name: vm.name.clone(),
             cohort,
-            is_capped: false,
+            keeps_ceiling: false,
             units: BTreeMap::new(),
         });
-        of.is_capped |= vm.own_ceiling_ns.is_some();
+        of.keeps_ceiling |= vm.own_ceiling_ns.is_some() || !takes_caps(host);
         let unit = of.units.entry(Unit::of(self.level, &capture));
         VmRun {
             places: &self.places,
@@ -178,7 +177,7 @@ impl VmSums {
                 self.vms.insert(key, vm);
                 continue;
             };
-            own.is_capped |= vm.is_capped;
+            own.keeps_ceiling |= vm.keeps_ceiling;
             for (unit, more) in vm.units {
                 match own.units.get_mut(&unit) {
                     None => drop(own.units.insert(unit, more)),
@@ -259,6 +258,16 @@ pub struct VmAnswer {
     pub with_ceiling: Vec<(Unit, [Small; 2])>,
 }
 
+/// Whether a VM's own ceiling does on that host what the parameter of the same value does.
+fn takes_caps(host: &Host) -> bool {
+    let rule = || {
+        let version: Version = host.kernel.parse().ok()?;
+        let arch: Arch = host.arch.parse().ok()?;
+        Some(Rule::of(version, arch))
+    };
+    rule().is_some_and(|rule| rule.takes_caps())
+}
+
 fn answer(host: String, vm: OfVm, slots: &Slots, places: &Places) -> VmAnswer {
     let sum = |slot: usize, half: usize| {
         let mut sum = Small::default();
@@ -271,7 +280,7 @@ fn answer(host: String, vm: OfVm, slots: &Slots, places: &Places) -> VmAnswer {
     let best = ceilings.min_by_key(|at| sum(SLOT_CEILINGS + at, 0).milli);
     let best = best.filter(|at| {
         let least = sum(SLOT_CEILINGS + at, 0).milli as f64;
-        !vm.is_capped && vm.name.is_some() && least < own * (1.0 - LEAST_GAIN)
+        !vm.keeps_ceiling && vm.name.is_some() && least < own * (1.0 - LEAST_GAIN)
     });
     let slot = best.map_or(SLOT_COHORT, |at| SLOT_CEILINGS + at);
     let knobs = best.and_then(|at| places.knobs(slots.ceilings[at]));

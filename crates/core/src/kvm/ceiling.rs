@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::rule::Rule;
+use super::rule::{Clamp, GrowthCap, Rule};
 use crate::event::CeilingSource;
 
 /// Where KVM takes a VM's ceiling from.
@@ -58,6 +58,13 @@ impl Rule {
             CeilingRule::SnapshotOrCap => cap.unwrap_or(snapshot),
             CeilingRule::CapElseParam => cap.unwrap_or(param),
         }
+    }
+
+    /// Whether a VM's own value moves windows as a parameter of that value does. From 5.8 to 5.12 growth is capped at the
+    /// parameter all the same.
+    pub fn takes_caps(&self) -> bool {
+        let is_clamped = self.clamp == Clamp::AtEntry || self.growth_cap == GrowthCap::Ceiling;
+        self.ceiling != CeilingRule::Param && is_clamped
     }
 }
 

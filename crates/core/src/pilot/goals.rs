@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::replay::GoalName;
+
 /// What latency is worth to a VM.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Goal {
@@ -15,8 +17,8 @@ impl Default for Goal {
     /// Both count the same.
     fn default() -> Self {
         Self {
-            name: "balanced".to_owned(),
-            weight_milli: 1_000,
+            name: GoalName::Balanced.as_str().to_owned(),
+            weight_milli: GoalName::Balanced.weight_milli(),
         }
     }
 }

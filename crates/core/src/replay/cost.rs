@@ -10,6 +10,45 @@
 /// The scale of [`Cost::latency_weight_milli`].
 pub const MILLI: u64 = 1_000;
 
+/// The weights that have names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum GoalName {
+    /// Only CPU time counts.
+    Density,
+    /// 1 ns of latency counts as 1 ns of CPU time.
+    Balanced,
+    /// 1 ns of latency counts as 10 ns of CPU time.
+    Latency,
+}
+
+impl GoalName {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 3] = [Self::Density, Self::Balanced, Self::Latency];
+
+    /// What latency is worth, in thousandths of CPU.
+    pub const fn weight_milli(self) -> u64 {
+        match self {
+            Self::Density => 0,
+            Self::Balanced => MILLI,
+            Self::Latency => 10 * MILLI,
+        }
+    }
+
+    /// The name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Density => "density",
+            Self::Balanced => "balanced",
+            Self::Latency => "latency",
+        }
+    }
+
+    /// The inverse of [`GoalName::as_str`].
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|goal| goal.as_str() == name)
+    }
+}
+
 /// CPU time of one block and wake is never assumed to be more than this, in nanoseconds. It is three times
 /// the upper end of the worst class of the kept calibration (31.9 us after sleeps of 10 ms, with cold caches, in
 /// a guest that is virtualised in software: measurements/2026-11-21-vm-calibrate): no hardware that runs KVM
