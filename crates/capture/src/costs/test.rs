@@ -148,10 +148,11 @@ fn no_file_makes_the_reader_panic() {
     crate::contain::silence_contained_panics();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("costs.parquet");
-    let (whole, _) = encode(rows(2).into_iter()).unwrap();
+    let written = rows(2);
+    let (whole, _) = encode(written.iter().cloned()).unwrap();
     let mut draw = SplitMix64(3);
     let mut below = |n: usize| usize::try_from(draw.below(n as u64)).unwrap();
-    let (mut refused, mut read_through) = (0, 0);
+    let (mut refused, mut read_through, mut unchanged) = (0, 0, 0);
     for turn in 0..400 {
         let mut bytes = whole.clone();
         match turn % 3 {
@@ -174,13 +175,47 @@ fn no_file_makes_the_reader_panic() {
                 assert!(error.to_string().contains("costs.parquet"), "{error}");
                 refused += 1;
             }
-            Ok(_) => read_through += 1,
+            Ok(found) => {
+                assert!(found.len() <= written.len());
+                for row in &found {
+                    let sums = &row.figures.sums;
+                    assert!(sums.failed_polls <= sums.sleeps && sums.sleeps <= sums.halts);
+                    assert_eq!(row.knobs.is_some(), row.kind.has_knobs());
+                }
+                read_through += 1;
+                unchanged += u32::from(found == written);
+            }
         }
     }
     assert!(
-        refused > 100 && read_through > 10,
-        "{refused} {read_through}"
+        refused > 100 && unchanged > 10 && read_through > unchanged,
+        "{refused} {read_through} {unchanged}"
     );
+}
+
+/// Sums that no halts have are an error with their place, and so is a setting without its parameters.
+#[test]
+fn rows_that_no_halts_have_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("costs.parquet");
+    let whole = rows(2);
+    let refused = |column: &str, change: fn(&mut Row)| {
+        let mut rows = whole.clone();
+        change(&mut rows[11]);
+        write(&path, rows.into_iter()).unwrap();
+        let error = read(&path).unwrap_err();
+        assert!(
+            matches!(&error, CostsError::Value { column: found, row: 11, .. } if *found == column),
+            "{error}"
+        );
+    };
+    refused("sleeps", |row| {
+        row.figures.sums.sleeps = row.figures.sums.halts + 1;
+    });
+    refused("sleeps", |row| {
+        row.figures.sums.failed_polls = row.figures.sums.sleeps + 1;
+    });
+    refused("halt_poll_ns", |row| row.knobs = None);
 }
 
 #[test]
