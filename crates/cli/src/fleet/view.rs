@@ -34,7 +34,8 @@ figures! {
         /// zero), `few-units` (there are too few hosts and days for an interval).
         pub(crate) verdict: Verdict = Word,
         /// What the hosts could do: `in-force`, `default`, `one` (the one setting), `cohorts` (its own for each cohort whose
-        /// verdict is `set`), `ceilings` (the same, with ceilings of their own for VMs that gain at least 2 % by them),
+        /// verdict is `set`), `ceilings` (the same, with ceilings of their own for VMs that gain at least 2 % by them; such as
+        /// `KVM_CAP_HALT_POLL` makes of the cohort's setting),
         /// `bound` (the least that any policy can cost; only for goals that have names).
         pub(crate) plans: Vec<FleetPlan> = List(FleetPlan::FIGURES),
         /// Cohorts, what costs most first.
@@ -55,9 +56,10 @@ figures! {
         pub(crate) tables: usize = Count,
         /// Their rows.
         pub(crate) rows: u64 = Count,
-        /// Tables that do not count, each with the reason: damaged, or counted already.
+        /// Tables that do not count, each with the reason: damaged, counted already, with a row more than once, or of another
+        /// grid.
         pub(crate) refused: Vec<String> = Words,
-        /// Rows of settings that the grid does not have, or of another grid.
+        /// Rows of settings that the grid does not have, or of another grid, in tables that count.
         pub(crate) rows_of_other_grids: u64 = Count,
         /// The name of the grid.
         pub(crate) grid: &'static str = Word,
@@ -172,7 +174,8 @@ figures! {
         pub(crate) cost_per_halt_ns: f64 = MeanNanos "then",
         /// How much more that is, as a share.
         pub(crate) loss: f64 = Share,
-        /// The ceiling that is best for it, where that is better than its cohort's setting by at least 2 %.
+        /// The ceiling that is best for it, where that is better than its cohort's setting by at least 2 %; `null` also where its
+        /// kernel has no ceilings of VMs, or it has one already.
         pub(crate) ceiling_ns: Option<u32> = Nanos "own ceiling",
     }
 
