@@ -12,6 +12,7 @@ One ``spark-submit`` does it for a directory of captures::
 from __future__ import annotations
 
 import re
+from functools import reduce
 from typing import Any, Callable, Dict, Iterable, Optional, Sequence, Tuple, Union
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,7 +25,10 @@ from haltwise.costs import named_options
 _BATCH_BYTES = 64 << 20
 
 #: Files of a capture, and archives of whole ones (``haltwise record -o -``).
-_FILES = "{capture.json,*.parquet,*.arrows,*.tar}"
+_FILES, _ARCHIVES = "{capture.json,*.parquet,*.arrows}", "*.tar"
+
+#: Bytes of a capture that Spark carries at most: it becomes a value of one row, which has to be smaller than 2 GiB.
+_MOST_BYTES = 2_000_000_000
 
 
 def captures(
@@ -38,34 +42,70 @@ def captures(
 
     ``fetch`` has Spark read the files and carry them to the tasks, in the column ``files``; this is what all file
     systems need but one that every worker has mounted. By default it is done unless the path is of scheme ``file``.
-    Archives (``*.tar``) are always carried. ``partitions`` is the number of tasks (by default four for each CPU).
+    Archives (``*.tar``) are always carried. A capture of more than 2 GB is not carried: it has an ``error`` in place of
+    results. ``partitions`` is the number of tasks (by default four for each CPU).
     """
     paths = [paths] if isinstance(paths, str) else list(paths)
     # Settings of ours are for our queries alone.
     session = spark.newSession()
     session.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(_BATCH_BYTES))
+    mounted = [path for path in paths if (_is_mounted(spark, path) if fetch is None else not fetch)]
+    others = [path for path in paths if path not in mounted]
+    frames = [_carried(session, paths, _ARCHIVES)]
+    if mounted:
+        frames.append(_listed(session, mounted))
+    if others:
+        frames.append(_carried(session, others, _FILES))
+    parts = partitions or 4 * spark.sparkContext.defaultParallelism
+    return reduce(DataFrame.union, frames).repartition(parts)
+
+
+def _is_mounted(spark: SparkSession, path: str) -> bool:
+    """Whether a path is one of the machine's own file system, as Hadoop is configured."""
+    context: Any = spark.sparkContext
+    system = context._jvm.org.apache.hadoop.fs.Path(path).getFileSystem(context._jsc.hadoopConfiguration())
+    return str(system.getScheme()) == "file"
+
+
+def _files(session: SparkSession, paths: Sequence[str], names: str) -> DataFrame:
+    """Files of captures, each with the path of its capture. Spark reads a file only where its content is asked for."""
     files = (
         session.read.format("binaryFile")
         .option("recursiveFileLookup", "true")
-        .option("pathGlobFilter", _FILES)
-        .load(paths)
+        .option("pathGlobFilter", names)
+        .load(list(paths))
         .withColumn("name", F.element_at(F.split("path", "/"), -1))
     )
-    is_archive = F.col("name").endswith(".tar")
     above = F.regexp_replace("path", "/[^/]*$", "")
-    files = files.withColumn("capture", F.when(is_archive, F.col("path")).otherwise(above))
-    is_mounted = F.col("path").startswith("file:") if fetch is None else F.lit(not fetch)
-    content = F.when(is_mounted & ~is_archive, F.lit(None)).otherwise(F.col("content"))
-    one = F.struct(F.col("name").alias("name"), content.alias("content"))
-    is_capture = F.max(is_archive | (F.col("name") == "capture.json"))
-    parts = partitions or 4 * spark.sparkContext.defaultParallelism
-    return (
-        files.groupBy("capture")
-        .agg(F.collect_list(one).alias("files"), is_capture.alias("is_capture"))
-        .where("is_capture")
-        .select("capture", "files")
-        .repartition(parts)
-    )
+    return files.withColumn("capture", F.col("path") if names == _ARCHIVES else above)
+
+
+def _by_capture(files: DataFrame, *columns: Any) -> DataFrame:
+    """Rows by capture of what is one."""
+    is_capture = F.max(F.col("name").endswith(".tar") | (F.col("name") == "capture.json"))
+    return files.groupBy("capture").agg(*columns, is_capture.alias("is_capture")).where("is_capture")
+
+
+def _collected(content: Any) -> Any:
+    return F.collect_list(F.struct(F.col("name").alias("name"), content.alias("content"))).alias("files")
+
+
+def _listed(session: SparkSession, paths: Sequence[str]) -> DataFrame:
+    """Captures that tasks read where they are."""
+    listed = _by_capture(_files(session, paths, _FILES), _collected(F.lit(None).cast("binary")))
+    return listed.select("capture", "files", F.lit(None).cast("bigint").alias("too_large"))
+
+
+def _carried(session: SparkSession, paths: Sequence[str], names: str) -> DataFrame:
+    """Captures that Spark carries to the tasks, and those that are too large for that."""
+    sizes = _by_capture(_files(session, paths, names), F.sum("length").alias("bytes"))
+    small = F.broadcast(sizes.where(F.col("bytes") <= _MOST_BYTES).select("capture"))
+    # Of larger files Spark looks at the length alone.
+    files = _files(session, paths, names).where(F.col("length") <= _MOST_BYTES)
+    carried = _by_capture(files.join(small, "capture", "left_semi"), _collected(F.col("content")))
+    none = F.array().cast("array<struct<name:string,content:binary>>").alias("files")
+    too_large = sizes.where(F.col("bytes") > _MOST_BYTES).select("capture", none, F.col("bytes").alias("too_large"))
+    return carried.select("capture", "files", F.lit(None).cast("bigint").alias("too_large")).union(too_large)
 
 
 def accounts(frame: DataFrame) -> DataFrame:
@@ -161,7 +201,8 @@ def main(words: Optional[Iterable[str]] = None) -> None:
     }
     result = jobs[given.what](frame)
     if given.output:
-        result.write.parquet(given.output)
+        # What `haltwise fleet` reads: Spark itself would take Snappy.
+        result.write.option("compression", "zstd").parquet(given.output)
     else:
         result.show(1000, truncate=False)
 

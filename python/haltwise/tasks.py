@@ -9,7 +9,7 @@ import tempfile
 import warnings
 from dataclasses import dataclass
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -113,11 +113,21 @@ def _schema(columns: str) -> pa.Schema:
     return pa.schema([(name, _TYPES[of]) for name, of in pairs])
 
 
-def _each(batches: Iterable[pa.RecordBatch]) -> Iterator[Tuple[str, List[Row]]]:
+@dataclass(frozen=True)
+class Carried:
+    """A capture as Spark hands it over: its files, with their contents if it carries them."""
+
+    path: str
+    files: List[Row]
+    #: Its bytes, if they are too many to be carried.
+    too_large: Optional[int]
+
+
+def _each(batches: Iterable[pa.RecordBatch]) -> Iterator[Carried]:
     """The captures of what Spark hands over, and their files."""
     for batch in batches:
-        for path, files in zip(batch.column("capture"), batch.column("files")):
-            yield path.as_py(), files.as_py()
+        for path, files, too_large in zip(*(batch.column(name) for name in ("capture", "files", "too_large"))):
+            yield Carried(path.as_py(), files.as_py(), too_large.as_py())
 
 
 class Task:
@@ -129,15 +139,16 @@ class Task:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         kind = _KINDS[self.kind]
         schema = _schema(kind.schema)
-        for capture, files in _each(batches):
-            yield pa.RecordBatch.from_pylist(self._rows(kind, capture, files), schema=schema)
+        for carried in _each(batches):
+            yield pa.RecordBatch.from_pylist(self._rows(kind, carried), schema=schema)
 
-    def _rows(self, kind: Kind, capture: str, files: List[Row]) -> List[Row]:
+    def _rows(self, kind: Kind, carried: Carried) -> List[Row]:
+        capture = carried.path
         notes: List[str] = []
         try:
             with warnings.catch_warnings(record=True) as warned:
                 warnings.simplefilter("always")
-                with _placed(capture, files) as path:
+                with _placed(carried) as path:
                     # Spark has a task for each CPU already.
                     answered = answer(self.verb, path, threads=1, **self.options)
                     notes = _native.NativeCapture(path).notes()
@@ -157,9 +168,10 @@ class CostsTask:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         schema = _schema(COSTS_SCHEMA)
-        for capture, files in _each(batches):
+        for carried in _each(batches):
+            capture = carried.path
             try:
-                with warnings.catch_warnings(), _placed(capture, files) as path:
+                with warnings.catch_warnings(), _placed(carried) as path:
                     # That events were lost is no reason to leave the others out.
                     warnings.simplefilter("ignore")
                     table = pa.table(Costs.of(path, None, threads=1, **self.options))
@@ -196,8 +208,14 @@ def _of_cohort(cohort: Row) -> Row:
 
 
 @contextmanager
-def _placed(capture: str, files: List[Row]) -> Iterator[str]:
+def _placed(carried: Carried) -> Iterator[str]:
     """The directory of a capture on this machine: its own, or a temporary one with the files that Spark carried."""
+    capture, files = carried.path, carried.files
+    if carried.too_large is not None:
+        raise OSError(
+            f"the capture has {carried.too_large:,} bytes, and Spark carries no more than 2 GB of one: mount its file "
+            "system on all workers and name it with fetch=False, or record in segments (`haltwise record --keep`)"
+        )
     if all(file["content"] is None for file in files):
         # As Hadoop writes a path: nothing in it is encoded.
         yield re.sub(r"^file:(//(?=/))?", "", capture)

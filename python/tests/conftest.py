@@ -1,5 +1,6 @@
 """What tests share: the program that is built with the package, and captures."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -47,6 +48,27 @@ def answer_of(program):
         return code, json.loads(out), said
 
     return run
+
+
+@contextlib.contextmanager
+def spark_session(master):
+    """A session of Spark in this process."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master(master).appName("haltwise tests")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+    }
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 #: Classes of the VMs of the fleet, by patterns of their names.

@@ -12,7 +12,7 @@ if not shutil.which("java"):
 import duckdb
 
 import haltwise
-from conftest import CLASSES
+from conftest import CLASSES, spark_session
 from haltwise import spark as fleet_of, tasks
 
 SUMS = ["halts", "halted_ns", "poll_success_ns", "poll_fail_ns", "sleep_ns", "polls_failed"]
@@ -20,20 +20,9 @@ SUMS = ["halts", "halted_ns", "poll_success_ns", "poll_fail_ns", "sleep_ns", "po
 
 @pytest.fixture(scope="module")
 def spark():
-    from pyspark.sql import SparkSession
-
-    builder = SparkSession.builder.master("local[2,4]").appName("haltwise tests")
-    settings = {
-        "spark.ui.enabled": "false",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-    }
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    yield session
-    session.stop()
+    # A task may fail three times.
+    with spark_session("local[2,4]") as session:
+        yield session
 
 
 @pytest.fixture(scope="module")
@@ -103,9 +92,33 @@ def test_a_worker_that_is_killed_changes_nothing(spark, fleet, looped, tmp_path)
     assert os.path.exists(marker)
 
 
+def test_a_capture_that_is_too_large_to_be_carried_is_an_error_of_its_own(spark, fleet, tmp_path):
+    shutil.copytree(sorted(fleet.iterdir())[0], tmp_path / "good")
+    shutil.copytree(sorted(fleet.iterdir())[1], tmp_path / "large")
+    with open(tmp_path / "large" / "samples.parquet", "xb") as file:
+        # All hole: nothing is written, and nothing must read it.
+        file.truncate(3 << 30)
+    for of in (fleet_of.accounts, fleet_of.costs):
+        rows = of(fleet_of.captures(spark, str(tmp_path), fetch=True)).collect()
+        large = [row for row in rows if row.capture.endswith("large")]
+        assert len(large) == 1 and "2 GB" in large[0].error, large
+        assert {row.error for row in rows if row.capture.endswith("good")} == {None}
+    # Where it lies, it is read like any other: its table has no footer, which is what is said then.
+    rows = fleet_of.answers(fleet_of.captures(spark, str(tmp_path)), "check").collect()
+    assert len(rows) == 2 and not any("2 GB" in (row.error or "") for row in rows)
+
+
 def test_the_command_line_writes_parquet(spark, fleet, looped, tmp_path):
     fleet_of.main(["accounts", str(fleet), "-o", str(tmp_path / "out")])
     assert sums(spark.read.parquet(str(tmp_path / "out"))) == looped
+
+
+def test_the_program_reads_costs_that_spark_wrote(spark, fleet, tmp_path):
+    capture = sorted(fleet.iterdir())[0]
+    fleet_of.main(["costs", str(capture), "-o", str(tmp_path / "spark")])
+    own = haltwise.open(capture).costs()
+    ours, theirs = (haltwise.best(path) for path in (own.path, tmp_path / "spark"))
+    assert theirs["plans"] == ours["plans"] and theirs["read"]["rows"] == ours["read"]["rows"] > 0
 
 
 def settings_of(cohorts):
