@@ -1,9 +1,9 @@
-"""One fleet, several ways: a plain loop, DuckDB over the tables, Spark with one and with two tasks at a time.
+"""The costs of a fleet's captures, three ways: a plain loop, Spark with one and with two tasks at a time.
 
-    python fleet.py DIR            the same sums by each way, and how long each took
-    python fleet.py DIR --spark N  Spark alone, with N tasks at a time
+    python fleet.py DIR ROUNDS         a line of JSON for each way and round: the sums, and how long they took
+    python fleet.py DIR --spark N      Spark alone, with N tasks at a time
 
-`cargo run --release -p haltwise-capture --example seeded_captures -- DIR 200 20000` makes the captures.
+`cargo xtask bench spark` makes the captures, runs this, and keeps what it prints.
 """
 
 import json
@@ -12,64 +12,57 @@ import sys
 import time
 from pathlib import Path
 
-import haltwise
-from haltwise import tasks
+import pyarrow
+import pyarrow.compute
 
-SUMS = ["halts", "halted_ns", "poll_success_ns", "poll_fail_ns", "polls_failed"]
+from haltwise.costs import Costs
 
-
-def sums(rows):
-    return {name: sum(row[name] for row in rows) for name in SUMS}
+SUMS = ["halts", "sleeps", "failed_polls", "poll_ns", "latency_ns", "halt_ns"]
 
 
 def looped(fleet):
-    return sums([row for path in fleet for row in tasks.ACCOUNTS.rows(haltwise.open(path).account())])
-
-
-def queried(fleet):
-    import duckdb
-
-    query = (
-        "SELECT count(*), sum(halt_ns), sum(poll_ns) FILTER (NOT waited), sum(poll_ns) FILTER (waited AND poll_ns > 0), "
-        "count(*) FILTER (waited AND poll_ns > 0) FROM halts"
-    )
-    total = [0] * len(SUMS)
+    sums = dict.fromkeys(SUMS, 0)
     for path in fleet:
-        halts = haltwise.open(path).table("halts")
-        total = [before + int(more or 0) for before, more in zip(total, duckdb.sql(query).fetchall()[0])]
-    return dict(zip(SUMS, total))
+        table = pyarrow.table(Costs.of(str(path), None, threads=1))
+        for name in SUMS:
+            sums[name] += pyarrow.compute.sum(table.column(name)).as_py()
+    return sums
 
 
 def sparked(directory, tasks_at_a_time):
     from pyspark.sql import SparkSession
+    from pyspark.sql import functions as F
 
     from haltwise import spark as fleet
 
-    session = SparkSession.builder.master(f"local[{tasks_at_a_time}]").config("spark.ui.enabled", "false").getOrCreate()
+    builder = SparkSession.builder.master(f"local[{tasks_at_a_time}]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.sql.shuffle.partitions", "4").getOrCreate()
+
+    def costs(path):
+        frame = fleet.costs(fleet.captures(session, str(path), partitions=16))
+        return frame.agg(*(F.sum(name).alias(name) for name in SUMS)).collect()[0].asDict()
+
     # The virtual machine and the workers are started before the clock is.
-    fleet.accounts(fleet.captures(session, str(directory / "host-000"))).collect()
+    costs(directory / "host-000")
     began = time.monotonic()
-    rows = fleet.accounts(fleet.captures(session, str(directory), partitions=16)).collect()
-    return {"sums": sums(rows), "seconds": time.monotonic() - began}
+    sums = costs(directory)
+    return {"sums": sums, "seconds": time.monotonic() - began}
 
 
 def main():
     directory = Path(sys.argv[1])
-    if "--spark" in sys.argv:
+    if sys.argv[2] == "--spark":
         print(json.dumps(sparked(directory, int(sys.argv[3]))))
         return
     fleet = sorted(directory.iterdir())
-    found = {}
-    for name, way in [("loop", looped), ("DuckDB", queried)]:
+    for number in range(int(sys.argv[2])):
         began = time.monotonic()
-        found[name] = {"sums": way(fleet), "seconds": time.monotonic() - began}
-    for count in ["1", "2"]:
-        line = [sys.executable, __file__, sys.argv[1], "--spark", count]
-        said = subprocess.run(line, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
-        found[f"Spark local[{count}]"] = json.loads(said)
-    for name, one in found.items():
-        print(f"{name:15} {one['seconds']:7.1f} s  {one['sums']}")
-    assert all(one["sums"] == found["loop"]["sums"] for one in found.values()), "sums differ"
+        one = {"sums": looped(fleet), "seconds": time.monotonic() - began}
+        print(json.dumps({"round": number + 1, "way": "loop", **one}))
+        for count in ["1", "2"]:
+            line = [sys.executable, __file__, sys.argv[1], "--spark", count]
+            said = subprocess.run(line, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
+            print(json.dumps({"round": number + 1, "way": f"local[{count}]", **json.loads(said)}))
 
 
 if __name__ == "__main__":

@@ -12,26 +12,15 @@ use crate::{repo, say, tool};
 const NEEDED: &str = "python/tests/requirements.txt";
 
 /// Seeded captures: so many hosts, and halts of each VM.
-const FLEET: [&str; 2] = ["12", "300"];
+const FLEET: [&str; 2] = ["200", "300"];
 
 /// Builds and tests.
 pub(crate) fn run() -> Result<()> {
     let root = repo::root();
-    let home = repo::target_dir().join("python");
-    let Some(environment) = environment(&root, &home)? else {
+    let home = home();
+    let Some(environment) = installed(&root, &home, types)? else {
         return Ok(());
     };
-    types(&root, &environment)?;
-    let wheel = wheel(&root, &home, &environment)?;
-    let pip = [
-        "-m",
-        "pip",
-        "install",
-        "--quiet",
-        "--no-deps",
-        "--force-reinstall",
-    ];
-    tool::run(environment.python().args(pip).arg(wheel))?;
     if tool::find("java").is_none() {
         say::skipped("Spark: java is not installed");
     }
@@ -59,16 +48,45 @@ pub(crate) fn run() -> Result<()> {
     tool::run(pytest.env("PYTHONDONTWRITEBYTECODE", "1"))
 }
 
+/// Where all of it lies.
+pub(crate) fn home() -> PathBuf {
+    repo::target_dir().join("python")
+}
+
+/// The environment with the package in it. `None`, after `skipped: reason`, as of [`environment`].
+pub(crate) fn installed(
+    root: &Path,
+    home: &Path,
+    before: impl FnOnce(&Path, &Environment) -> Result<()>,
+) -> Result<Option<Environment>> {
+    let Some(environment) = environment(root, home)? else {
+        return Ok(None);
+    };
+    before(root, &environment)?;
+    let wheel = wheel(root, home, &environment)?;
+    let pip = [
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--no-deps",
+        "--force-reinstall",
+    ];
+    tool::run(environment.python().args(pip).arg(wheel))?;
+    Ok(Some(environment))
+}
+
 /// Python with what the tests need.
 #[derive(Debug)]
-struct Environment(PathBuf);
+pub(crate) struct Environment(PathBuf);
 
 impl Environment {
     fn program(&self, name: &str) -> Command {
         Command::new(self.0.join("bin").join(name))
     }
 
-    fn python(&self) -> Command {
+    /// The interpreter.
+    pub(crate) fn python(&self) -> Command {
         let mut python = self.program("python");
         // Spark's workers run what is run here.
         python.env("PYSPARK_PYTHON", self.0.join("bin/python"));
