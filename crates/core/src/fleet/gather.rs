@@ -1,7 +1,7 @@
 //! Tables added up, in any order and to the unit.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::hash::{BuildHasherDefault, DefaultHasher, Hash, Hasher};
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::cell::{Cell, Costed, Places, Terms};
 use super::cohort::{By, Cohort, weight_milli};
@@ -60,7 +60,6 @@ struct OfCapture {
 /// Whose rows follow.
 #[derive(Debug)]
 pub struct Run<'a> {
-    host: &'a str,
     cell: &'a mut Cell,
     places: &'a Places,
     terms: Terms,
@@ -76,28 +75,31 @@ pub struct Run<'a> {
 /// same halts. Two VMs of one name have other sums.
 #[derive(Debug, Clone, Default)]
 struct RowsSeen {
-    hashes: HashSet<u64, BuildHasherDefault<Hashed>>,
-    /// The host of a row that came twice.
-    twice: Option<String>,
+    /// Each with the number of its host.
+    hashes: Vec<(u64, u32)>,
+    hosts: Vec<String>,
 }
 
-/// Hashes are hashed already.
-#[derive(Debug, Default)]
-struct Hashed(u64);
-
-impl Hasher for Hashed {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+impl RowsSeen {
+    /// Rows of a host follow.
+    fn begin(&mut self, host: &str) {
+        if self.hosts.last().is_none_or(|last| last != host) {
+            self.hosts.push(host.to_owned());
         }
     }
 
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
+    fn add(&mut self, hash: u64) {
+        let host = u32::try_from(self.hosts.len().saturating_sub(1)).unwrap_or(u32::MAX);
+        self.hashes.push((hash, host));
+    }
+
+    /// The host of a row that came twice.
+    fn twice(&self) -> Option<&str> {
+        let mut hashes = self.hashes.clone();
+        hashes.sort_unstable();
+        let twice = hashes.windows(2).find(|pair| pair[0].0 == pair[1].0)?;
+        let host = usize::try_from(twice[1].1).ok()?;
+        self.hosts.get(host).map(String::as_str)
     }
 }
 
@@ -122,6 +124,7 @@ impl Part {
             start_unix_ns: host.start_unix_ns,
             end_unix_ns: host.end_unix_ns.max(host.start_unix_ns),
         };
+        self.seen.begin(&host.name);
         let mut whose = DefaultHasher::new();
         (&capture, vm).hash(&mut whose);
         let of = self.captures.entry(capture).or_default();
@@ -129,7 +132,6 @@ impl Part {
         let cohort = Cohort::of(&self.asked.by, host, vm);
         let cell = of.cohorts.entry(cohort);
         Run {
-            host: &host.name,
             cell: cell.or_insert_with(|| Cell::new(&self.places)),
             places: &self.places,
             terms: Terms {
@@ -171,9 +173,7 @@ impl Run<'_> {
         }
         let mut row = self.whose.clone();
         (kind, knobs, half, sums).hash(&mut row);
-        if !self.seen.hashes.insert(row.finish()) {
-            self.seen.twice = Some(self.host.to_owned());
-        }
+        self.seen.add(row.finish());
     }
 }
 
@@ -279,8 +279,9 @@ impl Times {
 impl Part {
     /// Why nothing of it counts, whatever else was counted.
     fn check(&self) -> Result<(), Refused> {
-        if let Some(host) = &self.seen.twice {
-            return Err(Refused::Twice { host: host.clone() });
+        if let Some(host) = self.seen.twice() {
+            let host = host.to_owned();
+            return Err(Refused::Twice { host });
         }
         if self.captures.is_empty() && self.unknown > 0 {
             let rows = self.unknown;
