@@ -28,6 +28,7 @@ pub(crate) struct Args {
 /// The same question in SQL: the cheapest setting by sums of the first halves, and what it costs on the second.
 const DUCKDB: &str = r#"
 import duckdb, json, resource, sys, time
+duckdb.sql("SET enable_progress_bar = false")
 start = time.time()
 sql = """
 WITH costs AS (
@@ -39,7 +40,7 @@ SELECT f.h, f.g, f.s, f.k, v.milli::VARCHAR, f.milli::VARCHAR
 FROM costs f JOIN costs v USING (h, g, s, k)
 WHERE f.half = 'fit' AND v.half = 'validate' ORDER BY f.milli LIMIT 1
 """
-row = duckdb.sql(sql % sys.argv[1]).fetchone()
+row = duckdb.sql(sql % sys.argv[1]).fetchall()[0]
 print(json.dumps({"row": row, "seconds": time.time() - start, "version": duckdb.__version__,
   "peak_kb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}))
 "#;
