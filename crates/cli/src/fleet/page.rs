@@ -104,7 +104,7 @@ fn plans(document: &mut Document, result: &FleetResult) {
             value
         }
     };
-    let table = Rows::new("What could be set", &result.plans, usize::MAX)
+    let table = Rows::new("Settings", &result.plans, usize::MAX)
         .with("setting", Unit::Word, |it| named(it.plan))
         .show(&["cost_per_halt_ns"])
         .with("less", Unit::Shown, |it| share(it.gain.value))
