@@ -1,7 +1,9 @@
-"""The costs of a fleet's captures, three ways: a plain loop, Spark with one and with two tasks at a time.
+"""The costs of a fleet's captures, four ways: a plain loop, two of them at once with half of the captures each, Spark with
+one and with two tasks at a time.
 
     python fleet.py DIR ROUNDS         a line of JSON for each way and round: the sums, and how long they took
     python fleet.py DIR --spark N      Spark alone, with N tasks at a time
+    python fleet.py DIR --half N       the loop alone, over every second capture from the Nth on
 
 `cargo xtask bench spark` makes the captures, runs this, and keeps what it prints.
 """
@@ -27,6 +29,19 @@ def looped(fleet):
         for name in SUMS:
             sums[name] += pyarrow.compute.sum(table.column(name)).as_py()
     return sums
+
+
+def halved(directory):
+    """What two processes at once gain on this machine, whatever runs in them."""
+    line = [sys.executable, __file__, directory, "--half"]
+    halves = [subprocess.Popen([*line, str(half)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for half in range(2)]
+    for half in halves:
+        half.stdout.readline()
+    began = time.monotonic()
+    said = [half.communicate("go\n")[0] for half in halves]
+    seconds = time.monotonic() - began
+    sums = [json.loads(text) for text in said]
+    return {"sums": {name: sum(of[name] for of in sums) for name in SUMS}, "seconds": seconds}
 
 
 def sparked(directory, tasks_at_a_time):
@@ -55,10 +70,16 @@ def main():
         print(json.dumps(sparked(directory, int(sys.argv[3]))))
         return
     fleet = sorted(directory.iterdir())
+    if sys.argv[2] == "--half":
+        print("ready", flush=True)
+        sys.stdin.readline()
+        print(json.dumps(looped(fleet[int(sys.argv[3]) :: 2])))
+        return
     for number in range(int(sys.argv[2])):
         began = time.monotonic()
         one = {"sums": looped(fleet), "seconds": time.monotonic() - began}
         print(json.dumps({"round": number + 1, "way": "loop", **one}))
+        print(json.dumps({"round": number + 1, "way": "two loops", **halved(sys.argv[1])}))
         for count in ["1", "2"]:
             line = [sys.executable, __file__, sys.argv[1], "--spark", count]
             said = subprocess.run(line, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout

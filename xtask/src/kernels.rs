@@ -24,6 +24,7 @@ use anyhow::{Context, Result, bail};
 use crate::{repo, say, tool};
 use deb::{Kernel, SERIES, Series};
 use guest::{Guest, GuestRun};
+use linux_guest::piloted;
 use witness::Found;
 
 /// What `cargo xtask kernels` takes.
@@ -48,8 +49,8 @@ pub(crate) struct Args {
     /// Only this part of the checks [default: all]
     #[arg(long, value_enum)]
     part: Option<Part>,
-    /// Only the checks with a stock QEMU and a stock Linux guest; with --thorough in all kernels, and with rules of
-    /// `explain`
+    /// Only the checks with a stock QEMU and a stock Linux guest; with --thorough in all kernels, with rules of `explain`,
+    /// and with the pilot
     #[arg(long, conflicts_with = "part")]
     linux_guest: bool,
     /// Run only checks whose name contains this text
@@ -140,7 +141,8 @@ fn check(kernel: &Kernel, binaries: &Binaries, args: &Args, work: &Path) -> Resu
     let mut own = Vec::from(exits::OWN);
     own.retain(|(name, _)| !args.brief && is_in(Part::Rest) && wanted(&[name]));
     let linux = is_in(Part::LinuxGuest) && wanted(&[linux_guest::NAME]);
-    if !witnesses && !rules && !knobs && own.is_empty() && !linux {
+    let piloted = args.linux_guest && args.thorough && wanted(&[piloted::NAME]);
+    if !witnesses && !rules && !knobs && own.is_empty() && !linux && !piloted {
         bail!("no check is named like `{}`", filter.unwrap_or_default());
     }
     let depth = if args.thorough {
@@ -165,6 +167,9 @@ fn check(kernel: &Kernel, binaries: &Binaries, args: &Args, work: &Path) -> Resu
     let with_linux = linux && (!args.thorough || args.linux_guest);
     if with_linux && has_time(linux_guest::NAME) {
         linux_guest::run(kernel, binaries, work, depth)?;
+    }
+    if piloted {
+        piloted::run(kernel, binaries, work)?;
     }
     if rules {
         rule::run(kernel, binaries, filter, depth, work)?;

@@ -1,8 +1,10 @@
 //! What the pilot does to VMs of the lab, which can be given ceilings.
 //!
 //! [`published`] is the case that was published: two vCPUs woken each 125 us polled for all of their time. [`phases`]
-//! are four VMs whose loads change, under the kernel's default, under static ceilings, and under the pilot.
+//! are four VMs whose loads change, under the kernel's default, under static ceilings, and under the pilot. [`own`] is what it
+//! takes itself beside fifty vCPUs.
 
+mod own;
 mod phases;
 mod published;
 
@@ -32,6 +34,12 @@ pub(crate) struct Args {
     /// Seconds of each phase under a static setting, which needs no time to decide
     #[arg(long, default_value_t = 15)]
     static_phase: u64,
+    /// Seconds for which its own cost is measured beside 25 VMs of two vCPUs; 0 leaves that out
+    #[arg(long, default_value_t = 0)]
+    own: u64,
+    /// Between two halts of each of their vCPUs
+    #[arg(long, default_value = "uniform:2ms:3ms")]
+    own_gap: String,
     /// Do not keep the figures under measurements/
     #[arg(long)]
     discard: bool,
@@ -117,6 +125,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             calibrated.switch_cpu_ns,
             load_average()
         ));
+        if args.own > 0 {
+            own::measure(programs, args, &mut figures)?;
+        }
         published::measure(programs, args, &calibrated, &mut figures)?;
         if args.phase > 0 {
             phases::measure(programs, args, &calibrated, folder.path(), &mut figures)?;
@@ -128,7 +139,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                      last 12 s, and what it predicted and measured. Phases: four VMs with phases (idle, ticking, \
                      request and response at 15, 50 and 150 us, bulk), each shifted by one; what their halts cost \
                      (goal balanced) under the default, under static ceilings, and under the pilot; from these, the \
-                     best static ceiling, the best for each VM, and the best for each VM and phase.",
+                     best static ceiling, the best for each VM, and the best for each VM and phase. Own: what the pilot takes while it observes 25 VMs of two \
+                     vCPUs, minute by minute.",
             columns: &COLUMNS,
             figures,
         })

@@ -11,6 +11,7 @@ mod explained;
 mod inside;
 mod interrupts;
 mod joined;
+pub(super) mod piloted;
 mod proved;
 mod text;
 mod tuned;

@@ -1,0 +1,225 @@
+//! The pilot on VMs of a stock QEMU: it sets a VM's ceiling and the host's parameters, leaves alone what others write, and is
+//! killed at its steps; undo restores what was there, to the byte. `piloted.sh` judges values and exit codes, what
+//! documents say is judged here.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+use super::super::deb::Kernel;
+use super::super::witness::{Found, read};
+use super::super::{Binaries, tell};
+use crate::say;
+
+/// The check's name.
+pub(in crate::kernels) const NAME: &str = "piloted";
+
+/// A trial of 18 periods takes a minute, and there are some twenty.
+const LIMIT: Duration = Duration::from_mins(45);
+
+/// The ceiling under which VMs are found, in nanoseconds.
+const CEILING_NS: u32 = 5_000_000;
+
+/// The VM whose QEMU was started by haltwise-exec, and the one that follows the host's parameters.
+const VMS: [&str; 2] = ["web1", "web2"];
+
+/// When the pilot is killed in a trial, in seconds after it said what it tries.
+const MOMENTS: [&str; 5] = ["0.3", "1.1", "2.3", "4.7", "9.1"];
+
+#[derive(Debug, Deserialize)]
+struct Status {
+    steps: Vec<serde_json::Value>,
+    theirs: Vec<serde_json::Value>,
+    vms: Vec<Vm>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Vm {
+    name: String,
+    ceiling_ns: Option<u32>,
+}
+
+impl Status {
+    fn ceiling_of(&self, vm: &str) -> Option<u32> {
+        let of = self.vms.iter().find(|it| it.name == vm);
+        of.and_then(|it| it.ceiling_ns)
+    }
+}
+
+/// What the pilot says at its end.
+#[derive(Debug, Deserialize)]
+struct Pilot {
+    vms: Vec<Piloted>,
+    decisions: Decisions,
+}
+
+#[derive(Debug, Deserialize)]
+struct Decisions {
+    kept: u64,
+    hands_off: u64,
+    failed: u64,
+}
+
+#[derive(Debug, Deserialize)]
+struct Piloted {
+    vm: String,
+    state: String,
+    predicted: Option<Interval>,
+    measured: Option<Interval>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Interval {
+    value: f64,
+}
+
+/// Runs it in one boot.
+pub(in crate::kernels) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<()> {
+    let firmware = match super::firmware() {
+        Ok(firmware) => firmware,
+        Err(error) => {
+            say::skipped(&format!("{NAME}: {error:#}"));
+            return Ok(());
+        }
+    };
+    let work = work.join(NAME);
+    std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
+    let host = super::host(kernel, binaries, &firmware)?.script(&script());
+    let run = host.run_patiently(&work, LIMIT)?;
+    let said = run.console.lines();
+    for line in said.filter_map(|line| line.split_once("check:")) {
+        say::note(line.1.trim());
+    }
+    let wrong = tell(NAME, &judge(&run.out_dir.join("piloted")));
+    say::note(&format!("all within {}", say::seconds(run.elapsed)));
+    if wrong > 0 || run.exit_code != 0 {
+        bail!(
+            "{wrong} disagreements, and the script returned {}; see {}",
+            run.exit_code,
+            work.display()
+        );
+    }
+    Ok(())
+}
+
+fn script() -> String {
+    let mut text = String::from(include_str!("host.sh"));
+    // Formatting into a String cannot fail.
+    let _ = writeln!(
+        text,
+        "echo {CEILING_NS} >/sys/module/kvm/parameters/halt_poll_ns"
+    );
+    text.push_str(
+        "mkdir /wrapped\nln -s /bin/haltwise-exec /wrapped/qemu-system-x86_64\n\
+         launch web1 '' /wrapped/qemu-system-x86_64 384 initramfs\n\
+         launch web2 '' qemu-system-x86_64 384 initramfs\n\
+         wait_for web1\nwait_for web2\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n",
+    );
+    text.push_str(include_str!("piloted.sh"));
+    for vm in VMS {
+        let _ = writeln!(text, "piloted {vm} '{}'", MOMENTS.join(" "));
+    }
+    text.push_str("for vm in web1 web2; do qmp $vm quit >/dev/null; done\nwait\nexit $failed\n");
+    text
+}
+
+/// What is left after each step.
+fn judge(dir: &Path) -> Found {
+    let mut found = Found::default();
+    for vm in VMS {
+        if let Err(error) = judge_vm(dir, vm, &mut found) {
+            found.disagreements.push(format!("{vm}: {error:#}"));
+        }
+    }
+    found
+}
+
+fn judge_vm(dir: &Path, vm: &str, found: &mut Found) -> Result<()> {
+    let mut steps: Vec<String> = ["began", "said", "set", "keep", "kept"]
+        .map(str::to_owned)
+        .into();
+    steps.extend(MOMENTS.map(|seconds| format!("at-{seconds}")));
+    let mut in_force = 0;
+    for step in &steps {
+        let path = |what: &str| dir.join(format!("{step}-{vm}.{what}"));
+        let status: Status = read(&path("status"))?;
+        if !status.steps.is_empty()
+            || !status.theirs.is_empty()
+            || VMS
+                .iter()
+                .any(|vm| status.ceiling_of(vm) != Some(CEILING_NS))
+        {
+            let text = format!("{step} {vm}: after undo: {status:?}");
+            found.disagreements.push(text);
+        }
+        in_force += u64::from(is_set(&path("left")));
+    }
+    if in_force < 2 {
+        let text = format!("{vm}: only {in_force} kills found a setting in force");
+        found.disagreements.push(text);
+    }
+    let kept: Status = read(&dir.join(format!("kept-{vm}.kept")))?;
+    let pilot: Pilot = read(&dir.join(format!("kept-{vm}.json")))?;
+    let of_vm = pilot.vms.iter().find(|it| it.vm == vm);
+    let of_vm = of_vm.context("the pilot does not know it")?;
+    let [Some(predicted), Some(measured)] = [&of_vm.predicted, &of_vm.measured] else {
+        bail!("kept without a prediction or a measurement: {of_vm:?}");
+    };
+    let ceiling_ns = kept.ceiling_of(vm);
+    let _ = write!(
+        found.summary,
+        "{vm}: {} kills, {in_force} of them with a setting in force; kept {ceiling_ns:?} ns, predicted {:+.0} %, measured {:+.0} %; ",
+        steps.len() - 1,
+        100.0 * predicted.value,
+        100.0 * measured.value,
+    );
+    let is_kept = of_vm.state == "kept" && pilot.decisions.kept > 0 && pilot.decisions.failed == 0;
+    if !is_kept || ceiling_ns.is_none_or(|ns| ns >= CEILING_NS) || measured.value > -0.02 {
+        found
+            .disagreements
+            .push(format!("{vm}: {pilot:?}, {kept:?}"));
+    }
+    if vm == VMS[1] {
+        let foreign: Pilot = read(&dir.join("foreign.json"))?;
+        if foreign.decisions.hands_off == 0 {
+            found.disagreements.push(format!("foreign: {foreign:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// Whether a baseline that a killed pilot left names what it set.
+fn is_set(baseline: &Path) -> bool {
+    #[derive(Deserialize)]
+    struct Baseline {
+        held: Vec<serde_json::Value>,
+    }
+    read(baseline).is_ok_and(|baseline: Baseline| !baseline.held.is_empty())
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn the_script_is_a_shell_script() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("script");
+        std::fs::write(&path, script()).unwrap();
+        crate::tool::ask(std::process::Command::new("sh").arg("-n").arg(&path)).unwrap();
+    }
+
+    #[test]
+    fn a_baseline_without_entries_is_nothing_set() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("left");
+        assert!(!is_set(&path));
+        std::fs::write(&path, r#"{"schema": 1, "held": []}"#).unwrap();
+        assert!(!is_set(&path));
+        std::fs::write(&path, r#"{"schema": 1, "held": [{"ours": "0"}]}"#).unwrap();
+        assert!(is_set(&path));
+    }
+}
