@@ -9,6 +9,8 @@ bytes() { (cd $params && od -An -tx1 halt_poll_ns halt_poll_ns_grow halt_poll_ns
 pilot() { # name of the step, VM, more options
     step=/out/piloted/$1 vm=$2
     shift 2
+    # A pilot that finds that the one before it died in a trial waits before it tries again.
+    rm -f /var/lib/haltwise/pilot.json
     haltwise pilot --act --goal density --wake-latency 30us --switch-cpu 10us --vm "$vm" --json "$@" >"$step.json" \
         2>"$step.log" &
     pilot=$!
@@ -19,7 +21,7 @@ until_said() { # kind of decision
     until grep -q "^$1: " "$step.log"; do
         tenths=$((tenths + 1))
         if [ $tenths -gt 1800 ] || ! kill -0 $pilot 2>/dev/null; then
-            fail "$step: no $1: $(tail -3 "$step.log")"
+            fail "$step: no $1: $(tail -3 "$step.log") $(haltwise status | tail -12)"
             return
         fi
         sleep 0.1
@@ -47,7 +49,8 @@ tried_for() { # seconds
 }
 
 undone() { # what the parameter must be then
-    haltwise undo >"$step.undo" 2>&1 || fail "$step: undo returned $?: $(cat "$step.undo")"
+    haltwise undo >"$step.undo" 2>&1 || grep -q 'nothing that is in force' "$step.undo" \
+        || fail "$step: undo: $(cat "$step.undo")"
     [ "$(cat $ceiling)" = "$1" ] || fail "$step: undo left halt_poll_ns $(cat $ceiling), not $1"
     [ "$1" != "$was" ] || [ "$(bytes)" = "$before" ] || fail "$step: undo left $(bytes), not $before"
     haltwise status --json >"$step.status" 2>/run/said || fail "$step: status: $(cat /run/said)"
