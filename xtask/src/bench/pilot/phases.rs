@@ -129,6 +129,35 @@ fn say_all(figures: &mut Figures, fixed: &[Costs], pilot: &Costs) {
         saved * 100.0
     );
     figures.summary.push_str(&line);
+    by_load(figures, fixed, pilot);
+}
+
+/// Costs of each load, of the VMs that have it in turn.
+fn by_load(figures: &mut Figures, fixed: &[Costs], pilot: &Costs) {
+    figures
+        .summary
+        .push_str("phases: load       default    oracle     pilot, ms of CPU in a second; pilot against default\n");
+    for (load, (name, _)) in LOADS.iter().enumerate() {
+        let cells: Vec<(usize, usize)> = (0..pilot.len())
+            .flat_map(|slice| (0..VMS).map(move |vm| (slice, vm)))
+            .filter(|(slice, vm)| (slice + vm) % LOADS.len() == load)
+            .collect();
+        let mean = |of: &dyn Fn(usize, usize) -> f64| {
+            let sum: f64 = cells.iter().map(|(slice, vm)| of(*slice, *vm)).sum();
+            sum / cells.len().max(1) as f64 / 1e6
+        };
+        let default = mean(&|slice, vm| fixed[0][slice][vm]);
+        let least = |slice: usize, vm: usize| {
+            let all = fixed.iter().map(|costs| costs[slice][vm]);
+            all.fold(f64::INFINITY, f64::min)
+        };
+        let (oracle, own) = (mean(&least), mean(&|slice, vm| pilot[slice][vm]));
+        let line = format!(
+            "phases: {name:<9} {default:9.1} {oracle:9.1} {own:9.1} {:+6.1} %\n",
+            100.0 * (own / default - 1.0)
+        );
+        figures.summary.push_str(&line);
+    }
 }
 
 /// One setting for all phases.
