@@ -5,6 +5,7 @@
 //! | [`config`] | its configuration file |
 //! | [`run`] | the loop: reads, collects, decides, sets, says |
 //! | [`machine`] | readings of the host, its VMs, their ceilings and the journal |
+//! | [`vetoes`] | guests that keep their host from polling |
 //! | [`collecting`] | full facts of some VMs, when they are wanted |
 //! | [`acting`] | a change, through the journal |
 //! | [`serving`] | metrics, and its state for systemd |
@@ -19,3 +20,4 @@ mod machine;
 pub(crate) mod run;
 mod say;
 pub(crate) mod serving;
+mod vetoes;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use haltwise_core::event::{Facts, HaltCounts, HostSample, Vm};
-use haltwise_core::ids::{Pid, VmKey};
+use haltwise_core::ids::{Pid, VmIndex, VmKey};
 use haltwise_core::kvm::Knobs;
 use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Seen, VmSeen};
 use haltwise_core::pilot::{Goal, Goals};
@@ -15,6 +15,7 @@ use haltwise_host::knob::{Baseline, Parameter, Snapshot, Target};
 use haltwise_host::root::Root;
 use haltwise_host::{clock, host_sample, params};
 
+use super::vetoes::Vetoes;
 use crate::collect::attach::{attach, explain};
 use crate::exit::Failure;
 use crate::knob::{self, watching};
@@ -25,9 +26,6 @@ pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
 
 /// VMs that ended before so long are forgotten, so that the pilot does not grow with every VM that ever ran.
 const FORGET: Duration = Duration::from_mins(1);
-
-/// So long after a guest was seen to keep its host from polling it is looked at again: as rarely as any VM.
-const VETO: Duration = Duration::from_secs(320);
 
 /// Who set something, in the journal, where it was the pilot.
 const WHO: &str = "haltwise pilot";
@@ -40,8 +38,7 @@ pub(crate) struct Machine {
     counts: BTreeMap<VmKey, Counts>,
     before: Option<HostSample>,
     host: HostSeen,
-    /// VMs whose guest lets its host poll on no vCPU, as their facts show.
-    vetoed: BTreeMap<VmKey, Instant>,
+    vetoes: Vetoes,
     lost: u64,
 }
 
@@ -70,7 +67,7 @@ impl Machine {
             counts: BTreeMap::new(),
             before: None,
             host: HostSeen::default(),
-            vetoed: BTreeMap::new(),
+            vetoes: Vetoes::default(),
             lost: 0,
         })
     }
@@ -107,11 +104,7 @@ impl Machine {
 
     /// Facts show whether a VM's guest lets its host poll.
     pub(crate) fn veto(&mut self, vm: VmKey, is_vetoed: bool) {
-        if is_vetoed {
-            self.vetoed.insert(vm, Instant::now());
-        } else {
-            self.vetoed.remove(&vm);
-        }
+        self.vetoes.note(vm, is_vetoed, Instant::now());
     }
 
     /// A reading; with `counted`, the counts since the last that had them.
@@ -132,28 +125,25 @@ impl Machine {
             BTreeMap::new()
         };
         let ceilings = self.ceilings();
-        let roster = self.collector.roster();
+        let (roster, now) = (self.collector.roster(), Instant::now());
         let living = roster.vms.iter().filter(|vm| vm.to_ns.is_none());
+        let vcpus = |vm: VmIndex| roster.vcpus.iter().filter(move |vcpu| vcpu.vm == vm);
         let vms = living.map(|vm| VmSeen {
             key: vm.key,
             name: vm.name.clone(),
-            vcpus: roster
-                .vcpus
-                .iter()
-                .filter(|vcpu| vcpu.vm == vm.index)
-                .count() as u64,
+            vcpus: vcpus(vm.index).count() as u64,
             goal: goal(goals, only, vm),
             ceiling: ceilings
                 .get(&vm.key)
                 .copied()
                 .unwrap_or(Ceiling::Fixed(None)),
             held: held_ceiling(&baseline, vm.key),
-            polls_itself: self.vetoed.contains_key(&vm.key),
+            polls_itself: self.vetoes.holds(vm.key, vcpus(vm.index), now),
             counts: counts.remove(&vm.key),
         });
         let vms: Vec<VmSeen> = vms.filter(|vm| vm.vcpus > 0).collect();
-        self.vetoed
-            .retain(|key, at| at.elapsed() < VETO && vms.iter().any(|vm| vm.key == *key));
+        let is_here = |key: &VmKey| vms.iter().any(|vm| vm.key == *key);
+        self.vetoes.forget(is_here, now);
         let forget = u64::try_from(FORGET.as_nanos()).unwrap_or(u64::MAX);
         self.collector
             .forget_ended(clock::monotonic_ns().saturating_sub(forget));
