@@ -388,6 +388,10 @@ impl<E: Evidence> Pilot<E> {
         self.limits.may_act
     }
 
+    pub(super) fn may_restore(&self) -> bool {
+        self.may_restore
+    }
+
     pub(super) fn failed(&self) -> u64 {
         self.failed
     }

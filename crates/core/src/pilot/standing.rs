@@ -135,6 +135,10 @@ impl<E: Evidence> Pilot<E> {
         let param = self.seen().host.knobs.map(|knobs| knobs.halt_poll_ns);
         let (state, why) = match unit {
             _ if member.is_blind() => ("no-data", "it can no longer be read".to_owned()),
+            Some(unit) if unit.owed.is_some() && !self.may_restore() => {
+                let why = format!("{}: `haltwise undo` restores", unit.why);
+                (unit.state.as_str(), why)
+            }
             Some(unit) => (unit.state.as_str(), unit.why.clone()),
             None if seen.goal.is_none() => {
                 ("excluded", "the configuration leaves it alone".to_owned())

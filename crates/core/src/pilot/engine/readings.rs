@@ -151,9 +151,8 @@ impl<E: Evidence> Pilot<E> {
                 let mut unit = Unit::new(scope, place.now, now_ns);
                 if !(self.takes_over && is_unknown(&place, memory)) {
                     unit.owed = unit.adopt(memory, place.held, place.now);
-                    if unit.owed.is_some() && !self.may_restore {
-                        "a setting that an earlier run tried is in force: `haltwise undo` restores"
-                            .clone_into(&mut unit.why);
+                    if unit.owed.is_some() {
+                        "an earlier run tried it, and did not keep it".clone_into(&mut unit.why);
                     }
                 }
                 unit
