@@ -9,6 +9,8 @@ use serde_json::Value;
 use super::bench::{Bench, Running, haltwise};
 use super::ceilings::{Host, in_kernel_by};
 
+mod daemon;
+
 /// A VM that is woken each 125 us polls for all of its halts under a ceiling of 200 us.
 fn woken(bench: &Bench, name: &str) -> Running {
     let mut lab = bench.lab();

@@ -1,0 +1,427 @@
+//! The pilot as its unit runs it: with a configuration that is read again, beside people who write, over ends and
+//! starts. KVM's parameters are files of the test's own; the VM and its halts are real.
+//!
+//! What an earlier run has left is made by `apply` under the pilot's name and by a first run of the pilot, so that no
+//! test depends on what halts are measured to cost here.
+
+use std::fs::{self, Permissions};
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::{Bench, Host, Running, haltwise};
+/// The host's parameters, and no ceiling of a VM.
+const PARAMETERS: &str = "[limits]\nceilings = false\n";
+
+/// Several intervals of the pilot, on a host whose CPUs others want too.
+const LONG: Duration = Duration::from_secs(90);
+
+/// A VM, and a host that is made up around it.
+struct Scene {
+    host: Host,
+    name: &'static str,
+    _vm: Running,
+    _bench: Bench,
+}
+
+impl Scene {
+    /// With a VM that halts.
+    fn set(name: &'static str) -> Option<Self> {
+        Self::of(name, &["tick", "--gap", "fixed:1ms"])
+    }
+
+    fn of(name: &'static str, guest: &[&str]) -> Option<Self> {
+        let bench = Bench::set_up()?;
+        let mut lab = bench.lab();
+        lab.arg("run")
+            .args(guest)
+            .args(["--name", name, "--duration", "300s", "--timeout", "300s"])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let vm = Running::start(&mut lab);
+        Bench::wait_for(name);
+        Some(Self {
+            host: Host::new(),
+            name,
+            _vm: vm,
+            _bench: bench,
+        })
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.host.0.path().join(name)
+    }
+
+    fn configure(&self, text: &str) {
+        let path = self.path("pilot.toml");
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
+    }
+
+    fn write(&self, ns: u64) {
+        let path = self.path("sys/module/kvm/parameters/halt_poll_ns");
+        fs::write(path, format!("{ns}\n")).unwrap();
+    }
+
+    fn pilot(&self, more: &[&str]) -> Daemon {
+        let mut command = Command::new(haltwise());
+        command
+            .args(["pilot", "--vm", self.name, "--json", "--root"])
+            .arg(self.host.0.path())
+            .args(more)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Daemon::start(command)
+    }
+
+    /// The same by the configuration.
+    fn daemon(&self, more: &[&str]) -> Daemon {
+        let path = self.path("pilot.toml");
+        let mut line = vec!["--config", path.to_str().unwrap()];
+        line.extend(more);
+        self.pilot(&line)
+    }
+
+    /// What the pilot has kept on disk.
+    fn kept(&self) -> Value {
+        let text = fs::read_to_string(self.path("var/lib/haltwise/pilot.json"));
+        text.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
+    }
+
+    /// Waits until the daemon has kept a state like this.
+    fn wait_for(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        until(what, || {
+            let kept = self.kept();
+            let vms = kept["status"]["vms"].as_array()?.iter();
+            vms.filter(|vm| vm["vm"] == self.name)
+                .find(|vm| is_it(vm))
+                .cloned()
+        })
+    }
+
+    /// An earlier run has put 80 us in force: as the journal and its own state have it.
+    fn left_by_an_earlier_run(&self, is_kept: bool) {
+        let applied = Command::new(haltwise())
+            .arg0("haltwise pilot")
+            .args(["apply", "--set", "halt_poll_ns=80us", "--yes", "--root"])
+            .arg(self.host.0.path())
+            .output()
+            .unwrap();
+        assert!(applied.status.success(), "{applied:?}");
+        self.configure(PARAMETERS);
+        let first = self.daemon(&["--for", "1s"]);
+        assert_eq!(first.end_by_itself()["decisions"]["restored"], 0);
+        assert_eq!(self.host.ceiling(), 80_000, "it only observes");
+        let mut kept = self.kept();
+        let target = &mut kept["memory"]["targets"][0];
+        assert_eq!(target["scope"], "host");
+        assert_eq!(
+            target["trial_from"]["halt_poll_ns"], 200_000,
+            "it is to be restored"
+        );
+        if is_kept {
+            target["trial_from"] = Value::Null;
+            target["measured"] = json!({"value": -0.2, "low": -0.25, "high": -0.15});
+            fs::write(self.path("var/lib/haltwise/pilot.json"), kept.to_string()).unwrap();
+        }
+    }
+}
+
+/// The pilot, and what it says.
+struct Daemon {
+    running: Running,
+    lines: Receiver<String>,
+    said: Vec<String>,
+}
+
+impl Daemon {
+    /// Once it is at work.
+    fn start(mut command: Command) -> Self {
+        let mut running = Running::start(&mut command);
+        let (send, lines) = channel();
+        let stderr = BufReader::new(running.stderr());
+        std::thread::spawn(move || {
+            let lines = stderr.lines().map_while(Result::ok);
+            lines.for_each(|line| drop(send.send(line)));
+        });
+        let mut daemon = Self {
+            running,
+            lines,
+            said: Vec::new(),
+        };
+        daemon.says("Pilot, goal ");
+        daemon
+    }
+
+    /// Waits for a line that has this.
+    fn says(&mut self, what: &str) -> String {
+        loop {
+            let Ok(line) = self.lines.recv_timeout(LONG) else {
+                panic!("never said: {what}; it said {:?}", self.said);
+            };
+            self.said.push(line.clone());
+            if line.contains(what) {
+                return line;
+            }
+        }
+    }
+
+    fn reload(&mut self) {
+        self.running.signal(Signal::HUP);
+    }
+
+    /// Its state at the end.
+    fn end(self) -> Value {
+        self.running.signal(Signal::TERM);
+        self.end_by_itself()
+    }
+
+    fn end_by_itself(self) -> Value {
+        let output = self.running.output();
+        let said: Vec<String> = self.said.into_iter().chain(self.lines).collect();
+        assert!(output.status.success(), "{said:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+}
+
+/// Asks until there is an answer.
+fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+    let pause = Duration::from_millis(100);
+    for _ in 0..LONG.as_millis() / pause.as_millis() {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        std::thread::sleep(pause);
+    }
+    panic!("never: {what}");
+}
+
+/// What it serves.
+fn metrics(socket: &PathBuf) -> Option<String> {
+    let mut stream = UnixStream::connect(socket).ok()?;
+    write!(stream, "GET /metrics HTTP/1.0\r\n\r\n").ok()?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).ok()?;
+    Some(answer)
+}
+
+#[test]
+fn a_configuration_is_read_again_and_a_mistake_in_it_changes_nothing() {
+    let Some(scene) = Scene::set("reloaded") else {
+        return;
+    };
+    let socket = scene.path("metrics.sock");
+    let metrics_table = format!("[metrics]\nlisten = \"unix:{}\"\n", socket.display());
+    scene.configure(&format!("goal = \"balanced\"\n{metrics_table}"));
+    let mut daemon = scene.daemon(&[]);
+    let serves = |goal: &str| {
+        let label = format!("goal=\"{goal}\"");
+        let is_its = |line: &&str| line.contains("vm=\"reloaded\"") && line.contains(&label);
+        until(goal, || {
+            metrics(&socket)?.lines().find(is_its).map(str::to_owned)
+        });
+    };
+    serves("balanced");
+    scene.configure(&format!("goal = \"density\"\n{metrics_table}"));
+    daemon.reload();
+    daemon.says("pilot.toml was read again.");
+    serves("density");
+    for (text, mistake) in [
+        (
+            "act = true\n  goal = \"fast\"\n",
+            "line 2, column 10: unknown goal `fast`",
+        ),
+        ("goal = \"latency\"\nact = maybe\n", "line 2, column 7: "),
+    ] {
+        scene.configure(text);
+        daemon.reload();
+        daemon.says(mistake);
+        daemon.says("What was in force before stays.");
+    }
+    // Who else can write it could have root set anything.
+    scene.configure("act = true\ngoal = \"latency\"\n");
+    fs::set_permissions(scene.path("pilot.toml"), Permissions::from_mode(0o666)).unwrap();
+    daemon.reload();
+    daemon.says("can change it");
+    daemon.says("What was in force before stays.");
+    serves("density");
+    let status = daemon.end();
+    assert_eq!(
+        (&status["goal"], &status["mode"]),
+        (&json!("density"), &json!("observe"))
+    );
+    assert!(!socket.exists(), "its socket goes with it");
+}
+
+/// An ordinary stop keeps what is kept, and so does a word that it may not act any more.
+#[test]
+fn what_is_kept_stays_over_a_reload_that_forbids_to_act_and_over_a_stop() {
+    let Some(scene) = Scene::set("keeping") else {
+        return;
+    };
+    scene.left_by_an_earlier_run(true);
+    scene.configure(&format!("act = true\n{PARAMETERS}"));
+    let mut daemon = scene.daemon(&[]);
+    let vm = scene.wait_for("kept", |vm| vm["state"] == "kept");
+    assert_eq!(vm["why"], "kept by an earlier run");
+    assert_eq!(
+        (&vm["found_ns"], &vm["ceiling_ns"]),
+        (&json!(200_000), &json!(80_000))
+    );
+    scene.configure(PARAMETERS);
+    daemon.reload();
+    daemon.says("was read again");
+    let status = daemon.end();
+    assert_eq!(status["mode"], "observe");
+    assert_eq!(status["decisions"]["restored"], 0, "{status}");
+    assert_eq!(scene.host.ceiling(), 80_000);
+    // The next run knows it, whether it may act or not.
+    let daemon = scene.daemon(&[]);
+    let status = daemon.end();
+    assert_eq!(
+        status["vms"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|vm| vm["vm"] == "keeping")
+            .unwrap()["state"],
+        "kept"
+    );
+    let (code, said) = scene.host.run(&["undo"]);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(scene.host.ceiling(), 200_000);
+}
+
+#[test]
+fn what_it_is_no_longer_to_set_is_restored() {
+    let Some(scene) = Scene::set("let-go") else {
+        return;
+    };
+    scene.left_by_an_earlier_run(true);
+    scene.configure(&format!("act = true\n{PARAMETERS}"));
+    let mut daemon = scene.daemon(&[]);
+    scene.wait_for("kept", |vm| vm["state"] == "kept");
+    scene.configure("[limits]\nceilings = false\nparameters = false\n");
+    daemon.reload();
+    let line = daemon.says("restore: ");
+    assert!(
+        line.contains("the host's parameters: halt_poll_ns 80.0 us -> 200 us"),
+        "{line}"
+    );
+    assert!(line.contains("the pilot is no longer to set it"), "{line}");
+    until("restored", || {
+        (scene.host.ceiling() == 200_000).then_some(())
+    });
+    assert_eq!(daemon.end()["decisions"]["restored"], 1);
+}
+
+/// What an earlier run only tried stays while the pilot observes, and is restored once a reload lets it act.
+#[test]
+fn what_was_only_tried_is_restored_once_it_may_act() {
+    let Some(scene) = Scene::set("was-tried") else {
+        return;
+    };
+    scene.left_by_an_earlier_run(false);
+    let mut daemon = scene.daemon(&[]);
+    scene.wait_for("told", |vm| {
+        vm["why"].as_str().unwrap().contains("haltwise undo")
+    });
+    assert_eq!(scene.host.ceiling(), 80_000);
+    scene.configure(&format!("act = true\n{PARAMETERS}"));
+    daemon.reload();
+    let line = daemon.says("restore: ");
+    assert!(
+        line.contains("halt_poll_ns 80.0 us -> 200 us; an earlier run tried it"),
+        "{line}"
+    );
+    until("restored", || {
+        (scene.host.ceiling() == 200_000).then_some(())
+    });
+    assert_eq!(daemon.end()["mode"], "act");
+}
+
+/// Somebody else's write is theirs, over restarts, until the pilot is told to take it over.
+#[test]
+fn somebody_else_s_write_is_left_alone_until_it_is_taken_over() {
+    let Some(scene) = Scene::set("theirs") else {
+        return;
+    };
+    scene.left_by_an_earlier_run(true);
+    scene.configure(&format!("act = true\n{PARAMETERS}"));
+    let mut daemon = scene.daemon(&[]);
+    scene.wait_for("kept", |vm| vm["state"] == "kept");
+    scene.write(145_000);
+    let line = daemon.says("hands-off: ");
+    assert!(
+        line.contains("halt_poll_ns is 145000 and was 80000: it was modified externally"),
+        "{line}"
+    );
+    // It can write its own value back: it is theirs all the same.
+    scene.write(80_000);
+    let status = daemon.end();
+    assert_eq!(status["decisions"]["hands_off"], 1);
+    scene.write(145_000);
+    let daemon = scene.daemon(&[]);
+    let vm = scene.wait_for("hands off", |vm| vm["state"] == "hands-off");
+    assert_eq!(vm["ceiling_ns"], 145_000);
+    drop(daemon.end());
+    assert_eq!(scene.host.ceiling(), 145_000);
+    let daemon = scene.daemon(&["--take-over"]);
+    let vm = scene.wait_for("taken over", |vm| vm["state"] == "watching");
+    assert_eq!(vm["found_ns"], 145_000);
+    assert_eq!(daemon.end()["decisions"]["restored"], 0);
+    assert_eq!(scene.host.ceiling(), 145_000);
+}
+
+/// A look at each VM, an answer, and nothing set, whatever the configuration says.
+#[test]
+fn a_dry_run_ends_by_itself_and_leaves_everything() {
+    let Some(scene) = Scene::set("dry") else {
+        return;
+    };
+    scene.configure(&format!("act = true\n{PARAMETERS}"));
+    let daemon = scene.daemon(&[
+        "--dry-run",
+        "--wake-latency",
+        "30us",
+        "--switch-cpu",
+        "10us",
+    ]);
+    let status = daemon.end_by_itself();
+    assert_eq!(status["mode"], "observe");
+    let mut vms = status["vms"].as_array().unwrap().iter();
+    let vm = vms.find(|vm| vm["vm"] == "dry").unwrap();
+    assert_eq!(vm["state"], "watching");
+    assert!(vm["latency_mean_ns"].is_u64(), "it was looked at: {vm}");
+    assert_eq!(status["decisions"]["tried"], 0);
+    assert_eq!(scene.host.ceiling(), 200_000);
+    assert!(!scene.path("var/lib/haltwise/journal").exists());
+}
+
+/// A guest that forbids its host to poll is left alone from the first reading on.
+#[test]
+fn a_guest_that_forbids_host_polling_is_left_alone() {
+    let Some(scene) = Scene::of("forbids", &["poller", "--gap", "fixed:2ms"]) else {
+        return;
+    };
+    // Its first act is to write the MSR.
+    until("forbidden", || {
+        let status = Command::new(haltwise()).args(["status", "--json"]).output();
+        let told: Value = serde_json::from_slice(&status.unwrap().stdout).unwrap();
+        let mut vms = told["vms"].as_array().unwrap().iter();
+        vms.any(|vm| vm["name"] == "forbids" && vm["effect"] == "guest-disabled")
+            .then_some(())
+    });
+    let daemon = scene.pilot(&["--act"]);
+    let vm = scene.wait_for("excluded", |vm| vm["state"] == "excluded");
+    assert_eq!(vm["why"], "its guest polls by itself");
+    assert_eq!(daemon.end()["decisions"]["tried"], 0);
+}
