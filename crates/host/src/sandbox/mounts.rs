@@ -34,6 +34,7 @@ const RECURSIVE: libc::c_uint = 0x8000;
 
 /// Makes all mounts read-only for this process and its children to come, but for some directories.
 pub(super) fn read_only_but(outputs: &[PathBuf]) -> io::Result<()> {
+    let outputs = outermost(outputs)?;
     #[expect(
         deprecated,
         reason = "what is unsafe about it are tables of descriptors, which stay shared"
@@ -53,11 +54,11 @@ pub(super) fn read_only_but(outputs: &[PathBuf]) -> io::Result<()> {
     };
     // First of all: the next mount must not be one of the host's.
     set(Path::new("/"), RECURSIVE, &slave)?;
-    for output in outputs {
+    for output in &outputs {
         mount_bind(output, output)?;
     }
     set(Path::new("/"), RECURSIVE, &read_only)?;
-    for output in outputs {
+    for output in &outputs {
         set(output, 0, &writable)?;
     }
     // A name without a slash in front leads to where we were, below the mounts made here. Where that has no name any
@@ -66,6 +67,21 @@ pub(super) fn read_only_but(outputs: &[PathBuf]) -> io::Result<()> {
         std::env::set_current_dir(here)?;
     }
     Ok(())
+}
+
+/// Those of them that lie in no other: a mount of one would hide that of another inside it, which could then not be
+/// made writable.
+fn outermost(outputs: &[PathBuf]) -> io::Result<Vec<PathBuf>> {
+    let there = outputs.iter().map(std::fs::canonicalize);
+    let mut there: Vec<PathBuf> = there.collect::<Result<_, _>>()?;
+    there.sort_unstable();
+    let mut outermost: Vec<PathBuf> = Vec::new();
+    for path in there {
+        if !outermost.last().is_some_and(|last| path.starts_with(last)) {
+            outermost.push(path);
+        }
+    }
+    Ok(outermost)
 }
 
 fn set(path: &Path, flags: libc::c_uint, attributes: &Attributes) -> io::Result<()> {
@@ -86,5 +102,31 @@ fn set(path: &Path, flags: libc::c_uint, attributes: &Attributes) -> io::Result<
         Ok(())
     } else {
         Err(io::Error::last_os_error())
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn an_output_within_another_is_none_of_its_own() {
+        let here = tempfile::tempdir().unwrap();
+        let here = std::fs::canonicalize(here.path()).unwrap();
+        let of = |name: &str| {
+            let path = here.join(name);
+            std::fs::create_dir_all(&path).unwrap();
+            path
+        };
+        let [outer, inner, other] = ["a", "a/b/c", "a-b"].map(of);
+        std::os::unix::fs::symlink(&outer, here.join("link")).unwrap();
+        let link = here.join("link");
+        let all = [inner.clone(), link, other.clone(), outer.clone()];
+        assert_eq!(outermost(&all).unwrap(), [outer, other.clone()]);
+        assert_eq!(
+            outermost(&[inner.clone(), other.clone()]).unwrap(),
+            [inner, other]
+        );
+        outermost(&[here.join("none")]).unwrap_err();
     }
 }
