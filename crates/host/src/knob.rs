@@ -52,11 +52,11 @@ pub use self::error::{Foreign, KnobError};
 pub use self::parameter::{Parameter, ValueError};
 pub use self::persist::{Rival, rivals};
 pub use self::snapshot::Snapshot;
-pub use self::state::{PILOT, keep, kept};
+pub use self::state::{PILOT, keep, kept, make_place};
 pub use self::store::{BASELINE, JOURNAL, JournalSize};
 pub use self::target::{BootFile, Change, Form, InGuest, Target};
 pub use self::undo::{Left, Reversal, UndoneStep, Why};
-pub use self::writer::Writer;
+pub use self::writer::{Writer, writes};
 
 #[cfg(test)]
 mod test;

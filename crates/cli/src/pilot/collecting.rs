@@ -7,6 +7,7 @@ use haltwise_core::event::{Facts, Halt};
 use haltwise_core::ids::{Pid, VmIndex, VmKey};
 use haltwise_core::pilot::decision::Wanted;
 use haltwise_core::pilot::replayed::Stretch;
+use haltwise_core::recording::Rung;
 use haltwise_host::clock;
 use haltwise_host::collector::{CollectOptions, Collector};
 use haltwise_host::root::Root;
@@ -50,14 +51,29 @@ struct Running {
 }
 
 impl Collecting {
-    pub(crate) fn new(root: &Root) -> Self {
-        Self {
+    /// Loads the programs, as long as that is permitted, and records nothing yet.
+    pub(crate) fn prepare(root: &Root) -> Result<Self, Failure> {
+        let mut collecting = Self {
             root: root.clone(),
             attached: None,
             running: None,
             lost: 0,
             kernel_cpu_ns: 0,
-        }
+        };
+        // This process has no VM: the programs are there to be turned to others.
+        collecting.turn_to(vec![Pid(std::process::id())])?;
+        collecting.rest()?;
+        Ok(collecting)
+    }
+
+    /// Rights are about to be dropped; gives whether perf events will be opened.
+    pub(crate) fn confine(&mut self) -> bool {
+        let Some(attached) = &mut self.attached else {
+            // Of tracepoints, events are opened for each stretch.
+            return true;
+        };
+        attached.collector.confine();
+        attached.collector.rung() == Rung::Tracepoints
     }
 
     /// Whether what is being recorded, if anything is, is what is wanted.

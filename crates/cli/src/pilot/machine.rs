@@ -8,7 +8,7 @@ use haltwise_core::ids::{Pid, VmIndex, VmKey};
 use haltwise_core::kvm::Knobs;
 use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Seen, VmSeen};
 use haltwise_core::pilot::{Goal, Goals};
-use haltwise_core::recording::Mode;
+use haltwise_core::recording::{Mode, Rung};
 use haltwise_host::ceiling::Governor;
 use haltwise_host::collector::{CollectError, CollectOptions, Collector};
 use haltwise_host::knob::{Baseline, Parameter, Snapshot, Target};
@@ -70,6 +70,12 @@ impl Machine {
             vetoes: Vetoes::default(),
             lost: 0,
         })
+    }
+
+    /// Rights are about to be dropped; gives whether perf events will be opened.
+    pub(crate) fn confine(&mut self) -> bool {
+        self.collector.confine();
+        self.collector.rung() == Rung::Tracepoints
     }
 
     /// Takes in what was counted; gives the facts for whoever else wants them.

@@ -13,7 +13,9 @@ use haltwise_core::pilot::{Goals, Limits, Pilot, Setup};
 use haltwise_core::replay::calibration::{Calibration, SwitchCpu};
 use haltwise_core::replay::latency::Latencies;
 use haltwise_core::units::Nanos;
+use haltwise_host::knob::{self, Parameter};
 use haltwise_host::root::Root;
+use haltwise_host::sandbox::{self, Duties};
 use haltwise_host::support::KernelRelease;
 use haltwise_host::{clock, host_sample};
 
@@ -22,7 +24,7 @@ use super::config;
 use super::machine::{INTERVAL, Machine};
 use super::serving::{Serving, Shown};
 use super::{acting, say};
-use crate::collect::attach::check_kvm;
+use crate::collect::attach::{self, check_kvm};
 use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::knob::watching;
@@ -95,6 +97,8 @@ pub(crate) fn run(options: &PilotOptions) -> Outcome {
         None => Interrupt::watch()?,
     };
     let mut running = Running::start(options)?;
+    running.confine();
+    running.serving.serve()?;
     terminal::say(&running.greeting());
     running.serving.ready();
     let ended = running.turns(&interrupt);
@@ -149,10 +153,10 @@ impl<'a> Running<'a> {
             options,
             goals: options.goals.clone(),
             limits: options.limits.clone(),
-            serving: Serving::start(&options.shown)?,
+            serving: Serving::bind(&options.shown)?,
             pilot,
             machine: Machine::attach(root)?,
-            collecting: Collecting::new(root),
+            collecting: Collecting::prepare(root)?,
             taken_over: BTreeSet::new(),
             began: Instant::now(),
             started_utc: say::utc(),
@@ -161,6 +165,37 @@ impl<'a> Running<'a> {
             kept_at: None,
             is_kept: true,
         })
+    }
+
+    /// Gives up the rights that neither recording nor setting takes. It goes on without that too, and says so.
+    fn confine(&mut self) {
+        let root = &self.options.root;
+        let parameters: &[Parameter] = if self.may_come_to_act() {
+            &Parameter::KVM
+        } else {
+            &[]
+        };
+        // Where it cannot be made, keeping the state will say so.
+        let _made = knob::make_place(root);
+        let mut writes = knob::writes(root, parameters);
+        let shown = self.serving.writes().filter(|it| !writes.contains(it));
+        writes.extend(shown.collect::<Vec<_>>());
+        let opens_events = [self.machine.confine(), self.collecting.confine()];
+        let duties = Duties {
+            writes: &writes,
+            names_functions: false,
+            ends_command: false,
+            opens_events: opens_events.contains(&true),
+            sets_ceilings: true,
+            serves: self.serving.listens(),
+        };
+        attach::say_kept(sandbox::recorder(root, duties));
+    }
+
+    /// Whether it may act, or a configuration may say so later.
+    fn may_come_to_act(&self) -> bool {
+        let options = self.options;
+        options.limits.may_act || (options.config.is_some() && !options.only_observes)
     }
 
     fn greeting(&self) -> String {

@@ -33,12 +33,13 @@ pub(super) struct Serving {
     state: Arc<Mutex<Option<PilotStatus>>>,
     exposition: Arc<Exposition>,
     textfile: Option<Textfile>,
+    listener: Option<Listener>,
     server: Option<Server>,
 }
 
 impl Serving {
-    /// Binds the address, and serves from now on.
-    pub(super) fn start(shown: &Shown) -> Result<Self, Failure> {
+    /// Binds the address: `serve` answers.
+    pub(super) fn bind(shown: &Shown) -> Result<Self, Failure> {
         let notifier = Notifier::connect().context("reach systemd by NOTIFY_SOCKET")?;
         let listener = shown.listen.as_ref().map(Listener::bind).transpose()?;
         let textfile = shown.textfile.as_deref().map(Textfile::new).transpose()?;
@@ -50,18 +51,38 @@ impl Serving {
                 metrics::add(rendered, status);
             }
         });
-        let exposition = Arc::new(exposition);
-        if let Some(listener) = &listener {
-            terminal::say(&format!("Serving metrics on {}.", listener.address()));
-        }
-        let server = listener.map(|listener| Server::start(listener, Arc::clone(&exposition)));
         Ok(Self {
-            server: server.transpose()?,
             notifier,
             state,
-            exposition,
+            exposition: Arc::new(exposition),
             textfile,
+            listener,
+            server: None,
         })
+    }
+
+    /// Where it writes.
+    pub(super) fn writes(&self) -> impl Iterator<Item = PathBuf> {
+        let directories = [
+            self.listener.as_ref().and_then(Listener::directory),
+            self.textfile.as_ref().and_then(Textfile::directory),
+        ];
+        directories.into_iter().flatten().map(PathBuf::from)
+    }
+
+    /// Whether connections will be accepted.
+    pub(super) fn listens(&self) -> bool {
+        self.listener.is_some()
+    }
+
+    /// Answers from now on, in a thread that has the rights that are left.
+    pub(super) fn serve(&mut self) -> Result<(), Failure> {
+        let Some(listener) = self.listener.take() else {
+            return Ok(());
+        };
+        terminal::say(&format!("Serving metrics on {}.", listener.address()));
+        self.server = Some(Server::start(listener, Arc::clone(&self.exposition))?);
+        Ok(())
     }
 
     /// It works now, by the configuration that it has.
@@ -97,6 +118,7 @@ impl Serving {
     pub(super) fn stop(&mut self) {
         self.notifier.stopping();
         self.server = None;
+        self.listener = None;
         self.textfile = None;
     }
 }

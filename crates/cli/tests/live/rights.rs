@@ -19,8 +19,11 @@ const PERFMON: u64 = 1 << 38;
 const BPF: u64 = 1 << 39;
 const CHECKPOINT_RESTORE: u64 = 1 << 40;
 
+/// What a recorder keeps at the least.
+pub(crate) const ALWAYS: u64 = PERFMON | BPF | IPC_LOCK | SYS_PTRACE | DAC_READ_SEARCH;
+
 /// A line of a file that tells of a process or thread.
-fn line(path: &str, field: &str) -> String {
+pub(crate) fn line(path: &str, field: &str) -> String {
     let text = fs::read_to_string(path).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(field));
     line.unwrap().trim_start_matches(':').trim().to_owned()
@@ -37,13 +40,13 @@ fn wait_until_confined(process: u32) {
 }
 
 /// Before Linux 5.9 a recorder keeps `CAP_SYS_ADMIN` instead of others.
-fn kernel_has_them() -> bool {
+pub(crate) fn kernel_has_them() -> bool {
     let last = fs::read_to_string("/proc/sys/kernel/cap_last_cap").unwrap();
     last.trim().parse::<u32>().unwrap() >= 40
 }
 
 /// The status files of its threads.
-fn tasks(process: u32) -> Vec<String> {
+pub(crate) fn tasks(process: u32) -> Vec<String> {
     let tasks = fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let status = |task: std::io::Result<fs::DirEntry>| {
         let status = task.unwrap().path().join("status");
@@ -53,7 +56,7 @@ fn tasks(process: u32) -> Vec<String> {
 }
 
 /// No thread has a capability beyond these.
-fn assert_holds(process: u32, kept: u64, name: &str) {
+pub(crate) fn assert_holds(process: u32, kept: u64, name: &str) {
     for task in tasks(process) {
         for set in ["CapEff", "CapPrm"] {
             let held = u64::from_str_radix(&line(&task, set), 16).unwrap();
@@ -63,7 +66,7 @@ fn assert_holds(process: u32, kept: u64, name: &str) {
 }
 
 /// Where it can write.
-fn writable(process: u32) -> Vec<PathBuf> {
+pub(crate) fn writable(process: u32) -> Vec<PathBuf> {
     let mounts = fs::read_to_string(format!("/proc/{process}/mountinfo")).unwrap();
     let writable = mounts.lines().filter_map(|line| {
         let mut words = line.split(' ').skip(4);
@@ -81,12 +84,11 @@ fn a_recorder_keeps_the_rights_that_it_needs() {
         return;
     }
     let lab = bench.keep_halting("fixed:200us", &["--name", "watched"]);
-    let always = PERFMON | BPF | IPC_LOCK | SYS_PTRACE | DAC_READ_SEARCH;
     for (name, options, kept) in [
-        ("halts", &[][..], always),
-        ("samples", &["--profile"], always | CHECKPOINT_RESTORE),
-        ("counts", &["--mode", "counts"], always),
-        ("tracepoints", &["--rung", "tracepoints"], always),
+        ("halts", &[][..], ALWAYS),
+        ("samples", &["--profile"], ALWAYS | CHECKPOINT_RESTORE),
+        ("counts", &["--mode", "counts"], ALWAYS),
+        ("tracepoints", &["--rung", "tracepoints"], ALWAYS),
     ] {
         let recorder = bench.recorder(name, options);
         let process = recorder.id();
@@ -120,7 +122,6 @@ fn what_watches_and_measures_keeps_the_rights_that_it_needs() {
     }
     let lab = bench.keep_halting("fixed:200us", &["--name", "looked-at"]);
     Bench::wait_for("looked-at");
-    let always = PERFMON | BPF | IPC_LOCK | SYS_PTRACE | DAC_READ_SEARCH;
     let ledger = bench.path("ledger.jsonl");
     let kept = fs::canonicalize(bench.dir.path()).unwrap();
     for (words, writes) in [
@@ -150,7 +151,7 @@ fn what_watches_and_measures_keeps_the_rights_that_it_needs() {
         );
         let (process, name) = (running.id(), words[0]);
         wait_until_confined(process);
-        assert_holds(process, always, name);
+        assert_holds(process, ALWAYS, name);
         for task in tasks(process) {
             assert_eq!(line(&task, "NoNewPrivs"), "1", "{name}");
             assert_eq!(line(&task, "Seccomp"), "2", "{name}");
@@ -192,8 +193,7 @@ fn the_command_of_a_proof_has_the_rights_that_the_proof_gave_up() {
         is_there()
     });
     assert!(began);
-    let always = PERFMON | BPF | IPC_LOCK | SYS_PTRACE | DAC_READ_SEARCH;
-    assert_holds(prove.id(), always | KILL, "prove");
+    assert_holds(prove.id(), ALWAYS | KILL, "prove");
     let (own, commands) = ("/proc/self/status", said.to_str().unwrap());
     for set in ["CapEff", "CapPrm", "NoNewPrivs", "Seccomp"] {
         assert_eq!(line(own, set), line(commands, set), "{set}");

@@ -38,13 +38,21 @@ pub fn kept(root: &Root) -> Result<Option<String>, KnobError> {
     Ok(Some(text))
 }
 
+/// Makes the directory of this and of the journal, where it is not there yet.
+///
+/// # Errors
+/// If it cannot be made, or others than root and us may write in it.
+pub fn make_place(root: &Root) -> Result<(), KnobError> {
+    own::make_directory_of(&root.path(PILOT))
+}
+
 /// Keeps this instead: it is on the disk when this returns.
 ///
 /// # Errors
 /// If it cannot be written.
 pub fn keep(root: &Root, text: &str) -> Result<(), KnobError> {
     let path = root.path(PILOT);
-    own::make_directory_of(&path)?;
+    make_place(root)?;
     Ok(Disk::default().replace(&path, text, 0o600, None)?)
 }
 

@@ -91,13 +91,7 @@ impl Writer {
 
     /// The directories in which setting parameters writes, those that are there.
     pub fn writes(&self) -> Vec<PathBuf> {
-        let files = Parameter::ALL.map(Parameter::path);
-        let files = files.into_iter().chain([super::JOURNAL]);
-        let directories: BTreeSet<PathBuf> = files
-            .filter_map(|file| Some(self.root.path(file).parent()?.to_owned()))
-            .collect();
-        // A host has no parameters of a guest's governor, or a guest none of KVM's.
-        directories.into_iter().filter(|it| it.is_dir()).collect()
+        writes(&self.root, &Parameter::ALL)
     }
 
     /// What was cut off, and what became of it.
@@ -350,4 +344,15 @@ impl Writer {
         self.store.write(&mut self.disk, &self.baseline)?;
         Ok(foreign)
     }
+}
+
+/// The directories in which setting these parameters writes, those that are there: theirs and the journal's.
+pub fn writes(root: &Root, parameters: &[Parameter]) -> Vec<PathBuf> {
+    let files = parameters.iter().map(|parameter| parameter.path());
+    let files = files.chain([super::JOURNAL]);
+    let directories: BTreeSet<PathBuf> = files
+        .filter_map(|file| Some(root.path(file).parent()?.to_owned()))
+        .collect();
+    // A host has no parameters of a guest's governor, or a guest none of KVM's.
+    directories.into_iter().filter(|it| it.is_dir()).collect()
 }

@@ -18,6 +18,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{Bench, Host, Running, haltwise};
+use crate::rights;
 /// The host's parameters, and no ceiling of a VM.
 const PARAMETERS: &str = "[limits]\nceilings = false\n";
 
@@ -188,6 +189,10 @@ impl Daemon {
         let output = self.running.output();
         let said: Vec<String> = self.said.into_iter().chain(self.lines).collect();
         assert!(output.status.success(), "{said:?}");
+        assert!(
+            !said.iter().any(|line| line.contains("keeps rights")),
+            "{said:?}"
+        );
         serde_json::from_slice(&output.stdout).unwrap()
     }
 }
@@ -424,4 +429,46 @@ fn a_guest_that_forbids_host_polling_is_left_alone() {
     let vm = scene.wait_for("excluded", |vm| vm["state"] == "excluded");
     assert_eq!(vm["why"], "its guest polls by itself");
     assert_eq!(daemon.end()["decisions"]["tried"], 0);
+}
+
+/// It keeps what it takes to look at VMs, to ask their VMMs and to record: it writes its state, and KVM's parameters
+/// only where it may come to act.
+#[test]
+fn it_keeps_the_rights_that_it_needs() {
+    if !rights::kernel_has_them() {
+        println!("skipped: this kernel has no CAP_BPF");
+        return;
+    }
+    let Some(scene) = Scene::set("rights") else {
+        return;
+    };
+    let socket = scene.path("run");
+    fs::create_dir(&socket).unwrap();
+    let listen = format!("unix:{}", socket.join("socket").display());
+    let here = fs::canonicalize(scene.host.0.path()).unwrap();
+    let [state, parameters] = ["var/lib/haltwise", "sys/module/kvm/parameters"];
+    scene.configure("act = false\n");
+    let config = scene.path("pilot.toml");
+    let config = ["--config", config.to_str().unwrap()];
+    for (more, writes) in [
+        (&[][..], vec![state]),
+        (&["--listen", &listen], vec!["run", state]),
+        (&["--act"], vec![parameters, state]),
+        (&config, vec![parameters, state]),
+        (&[config[0], config[1], "--observe"], vec![state]),
+    ] {
+        let daemon = scene.pilot(more);
+        let process = daemon.running.id();
+        rights::assert_holds(process, rights::ALWAYS, "pilot");
+        let tasks = rights::tasks(process);
+        assert_eq!(tasks.len(), if more.contains(&"--listen") { 2 } else { 1 });
+        for task in tasks {
+            assert_eq!(rights::line(&task, "NoNewPrivs"), "1", "{more:?}");
+            assert_eq!(rights::line(&task, "Seccomp"), "2", "{more:?}");
+        }
+        let writes: Vec<PathBuf> = writes.iter().map(|name| here.join(name)).collect();
+        assert_eq!(rights::writable(process), writes, "{more:?}");
+        drop(daemon.end());
+        assert!(!socket.join("socket").exists());
+    }
 }
