@@ -13,6 +13,7 @@
     reason = "helpers of tests, outside of test functions"
 )]
 
+mod held;
 mod journal;
 mod law;
 mod model;

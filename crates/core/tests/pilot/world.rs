@@ -16,7 +16,7 @@ use super::law::Laws;
 use super::model::{Chunk, Load, Modelled};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
-const STEP: u64 = 10 * SECOND;
+pub(crate) const STEP: u64 = 10 * SECOND;
 const HOUR: u64 = 3_600 * SECOND;
 
 /// One VM.
@@ -451,7 +451,7 @@ impl World {
     }
 }
 
-fn counts(load: &Load, ceiling_ns: u32, noise: f64, lies: bool) -> Counts {
+pub(crate) fn counts(load: &Load, ceiling_ns: u32, noise: f64, lies: bool) -> Counts {
     let (poll_ns, _) = load.cost_ns(ceiling_ns);
     let halts = load.halts_per_s * noise * 10.0;
     #[expect(
