@@ -17,7 +17,7 @@ mod vote;
 
 use std::collections::BTreeMap;
 
-use align::{Aligned, Anchor};
+use align::{Aligned, Anchor, Near};
 
 /// A stay in HLT as the guest recorded it, or a halt as its host did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -135,12 +135,25 @@ const LEAST_NEAR: f64 = 0.5;
 const LEAST_LEAD: f64 = 0.2;
 
 /// An offset that is tried, with what it comes to around where it was found.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 struct Tried {
     cpu: u32,
     vcpu: u32,
     anchor: Anchor,
-    share: f64,
+    near: Near,
+}
+
+impl Tried {
+    fn new(guest: &Lanes, host: &Lanes, (cpu, vcpu): (u32, u32), anchor: Anchor) -> Self {
+        let aligned = align::align(&guest[&cpu], &host[&vcpu], anchor, AROUND);
+        let anchor = aligned.anchor(anchor);
+        Self {
+            cpu,
+            vcpu,
+            anchor,
+            near: aligned.near(anchor),
+        }
+    }
 }
 
 /// Matches the stays in HLT of a guest's CPUs with the halts of a VM's vCPUs.
@@ -151,22 +164,40 @@ pub fn join(guest: &Lanes, host: &Lanes) -> Result<Join, Refused> {
         return Err(Refused::TooFew(least));
     }
     let mut tried = try_all(guest, host);
-    tried.sort_by(|a, b| b.share.total_cmp(&a.share));
-    let Some(&best) = tried.first() else {
+    let shares = tried.iter().map(|it| it.near.share());
+    let most = shares.fold(0.0, f64::max);
+    let Some(within_ns) = precision(&tried) else {
+        return Err(Refused::NoOffset(most));
+    };
+    tried.sort_by(|a, b| {
+        let [a, b] = [a, b].map(|it| it.near.within(within_ns));
+        b.total_cmp(&a)
+    });
+    let Some(best) = tried.first() else {
         return Err(Refused::NoOffset(0.0));
     };
     let apart = |other: &&Tried| {
         (other.anchor.offset_ns - best.anchor.offset_ns).abs() > SAME_NS
             && (other.anchor.at_ns - best.anchor.at_ns).abs() < NEAR_NS
     };
-    let second = tried.iter().find(apart).map_or(0.0, |other| other.share);
-    if best.share < LEAST_NEAR {
-        return Err(Refused::NoOffset(best.share));
+    let share = best.near.within(within_ns);
+    let second = tried.iter().find(apart);
+    let second = second.map_or(0.0, |other| other.near.within(within_ns));
+    if share < LEAST_NEAR {
+        return Err(Refused::NoOffset(share));
     }
-    if best.share - second < LEAST_LEAD {
-        return Err(Refused::Ambiguous(best.share, second));
+    if share - second < LEAST_LEAD {
+        return Err(Refused::Ambiguous(share, second));
     }
-    whole(guest, host, best)
+    whole(guest, host, best, within_ns)
+}
+
+/// How near to the expected moment halts begin under the offset under which they begin nearest. A wrong offset is followed
+/// with as much patience as its halts take, and where they are dense it meets one at nearly every stay: not so near.
+fn precision(tried: &[Tried]) -> Option<i128> {
+    let likely = tried.iter().filter(|it| it.near.share() >= LEAST_NEAR);
+    let nearest = likely.map(|it| it.near.median_ns()).min()?;
+    Some(align::tolerance(nearest))
 }
 
 /// Offsets nearer than this are the same one; anchors nearer than this name the same stretch: between them clocks do not
@@ -188,14 +219,7 @@ fn try_all(guest: &Lanes, host: &Lanes) -> Vec<Tried> {
             let by_length = vote::ByLength::new(halts);
             for stretch in &stretches {
                 for anchor in by_length.offsets(stretch) {
-                    let aligned = align::align(stays, halts, anchor, AROUND);
-                    let anchor = aligned.anchor(anchor);
-                    tried.push(Tried {
-                        cpu,
-                        vcpu,
-                        anchor,
-                        share: aligned.share_near(anchor),
-                    });
+                    tried.push(Tried::new(guest, host, (cpu, vcpu), anchor));
                 }
             }
         }
@@ -204,7 +228,7 @@ fn try_all(guest: &Lanes, host: &Lanes) -> Vec<Tried> {
 }
 
 /// Everything under the offset that was found.
-fn whole(guest: &Lanes, host: &Lanes, best: Tried) -> Result<Join, Refused> {
+fn whole(guest: &Lanes, host: &Lanes, best: &Tried, within_ns: i128) -> Result<Join, Refused> {
     let mut free: Vec<u32> = host.keys().copied().collect();
     let mut cpus: Vec<u32> = guest.keys().copied().collect();
     cpus.sort_by_key(|cpu| *cpu != best.cpu);
@@ -224,13 +248,14 @@ fn whole(guest: &Lanes, host: &Lanes, best: Tried) -> Result<Join, Refused> {
         all.push(aligned);
     }
     pairs.sort_by_key(|pair| pair.cpu);
-    let join = sum_up(pairs, &all, by_chance(guest, host, best));
+    let join = sum_up(pairs, &all, by_chance(guest, host, best, within_ns));
     let matched = join.matched() as f64 / join.hlts().max(1) as f64;
     if join.share() < LEAST_SHARE || matched < LEAST_MATCHED {
         return Err(Refused::NoOffset(matched.min(join.share())));
     }
-    if best.share - join.by_chance < LEAST_LEAD {
-        return Err(Refused::Ambiguous(best.share, join.by_chance));
+    let share = best.near.within(within_ns);
+    if share - join.by_chance < LEAST_LEAD {
+        return Err(Refused::Ambiguous(share, join.by_chance));
     }
     Ok(join)
 }
@@ -239,14 +264,15 @@ fn whole(guest: &Lanes, host: &Lanes, best: Tried) -> Result<Join, Refused> {
 const SHIFTS_NS: [i128; 4] = [-7_300_000, 5_770_000, 13_430_000, -19_170_000];
 
 /// The best that a wrong offset does.
-fn by_chance(guest: &Lanes, host: &Lanes, best: Tried) -> f64 {
+fn by_chance(guest: &Lanes, host: &Lanes, best: &Tried, within_ns: i128) -> f64 {
     let (stays, halts) = (&guest[&best.cpu], &host[&best.vcpu]);
     let share = |shift_ns: i128| {
         let anchor = Anchor {
             offset_ns: best.anchor.offset_ns + shift_ns,
             ..best.anchor
         };
-        align::align(stays, halts, anchor, AROUND).share_near(anchor)
+        let aligned = align::align(stays, halts, anchor, AROUND);
+        aligned.near(anchor).within(within_ns)
     };
     SHIFTS_NS.into_iter().map(share).fold(0.0, f64::max)
 }

@@ -26,6 +26,38 @@ pub(super) struct Matched {
     pub(super) halts: u64,
 }
 
+/// Of the stays that were tried, those whose first halt begins when it is expected to, and how far from that.
+#[derive(Debug, Clone)]
+pub(super) struct Near {
+    /// From the nearest on.
+    residuals_ns: Vec<i128>,
+    hlts: u64,
+}
+
+impl Near {
+    /// The share of them, by the tolerance that they were matched with.
+    pub(super) fn share(&self) -> f64 {
+        self.residuals_ns.len() as f64 / self.hlts.max(1) as f64
+    }
+
+    /// The share of those that begin within this of when they are expected.
+    pub(super) fn within(&self, ns: i128) -> f64 {
+        let within = self
+            .residuals_ns
+            .partition_point(|residual| *residual <= ns);
+        within as f64 / self.hlts.max(1) as f64
+    }
+
+    pub(super) fn median_ns(&self) -> i128 {
+        at(&self.residuals_ns, 50)
+    }
+}
+
+/// How far from the expected moment a halt may begin, where they usually are so far.
+pub(super) fn tolerance(usually_ns: i128) -> i128 {
+    (8 * usually_ns).max(LEAST_NS)
+}
+
 /// What came of an offset.
 #[derive(Debug, Default)]
 pub(super) struct Aligned {
@@ -48,11 +80,17 @@ impl Aligned {
         near.count() as f64 / self.hlts.max(1) as f64
     }
 
-    /// The share of those that stayed near where they began: an offset that was followed to another one is that one.
-    pub(super) fn share_near(&self, anchor: Anchor) -> f64 {
+    /// Those that stayed near where they began: an offset that was followed to another one is that one.
+    pub(super) fn near(&self, anchor: Anchor) -> Near {
         let near =
             |it: &&Matched| it.is_near && (it.offset_ns - anchor.offset_ns).abs() < super::SAME_NS;
-        self.matched.iter().filter(near).count() as f64 / self.hlts.max(1) as f64
+        let near = self.matched.iter().filter(near);
+        let mut residuals_ns: Vec<i128> = near.map(|it| it.residual_ns.abs()).collect();
+        residuals_ns.sort_unstable();
+        Near {
+            residuals_ns,
+            hlts: self.hlts,
+        }
     }
 
     /// Halts from the first that a stay holds to the last.
@@ -160,7 +198,7 @@ impl Walk<'_> {
         }
         self.aligned.hlts += 1;
         let slewed_ns = (start_ns - track.last_ns).abs() / SLEW;
-        let near_ns = (8 * track.scale_ns).max(LEAST_NS).max(slewed_ns);
+        let near_ns = tolerance(track.scale_ns).max(slewed_ns);
         let near_ns = near_ns.min(MOST_NS);
         // A halt ends within its stay, before the next one begins.
         let next = self.stays.get(number + 1);
