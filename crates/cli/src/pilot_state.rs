@@ -71,8 +71,15 @@ figures! {
         pub(crate) found_ns: Option<u64> = Nanos "found",
         /// Since when it is in this state.
         pub(crate) since_utc: String = Name "since",
+        /// For how long; `null` in what an earlier version wrote.
+        pub(crate) state_ns: Option<u64> = Nanos,
         /// Why.
         pub(crate) why: String = Name,
+        /// What was decided last since the pilot started, periods of trials apart: `would-try`, `try`, `keep`, `go-back`, `again`,
+        /// `restore`, `hands-off`.
+        pub(crate) decision: Option<String> = Word,
+        /// How long ago that was.
+        pub(crate) decision_ago_ns: Option<u64> = Nanos,
         /// Where it observes: the ceiling that it would set.
         pub(crate) would_set_ns: Option<u64> = Nanos "would set",
         /// Change of the cost of a halt, as a share, as predicted before it was tried.

@@ -142,7 +142,7 @@ impl<'a> Running<'a> {
             evidence,
             rule: Rule::of(version, arch),
             limits: options.limits.clone(),
-            memory: kept::read(root).map(|kept| kept.memory).unwrap_or_default(),
+            memory: kept::memory(root).unwrap_or_default(),
             recording_ns_per_halt: RECORDING_NS,
             seed: options.seed,
         });

@@ -26,11 +26,14 @@ pub(crate) struct Shown {
     pub(crate) max_series: usize,
 }
 
+/// Its state, and when it was that.
+type State = Option<(PilotStatus, u64)>;
+
 /// All of it at work.
 #[derive(Debug)]
 pub(super) struct Serving {
     notifier: Notifier,
-    state: Arc<Mutex<Option<PilotStatus>>>,
+    state: Arc<Mutex<State>>,
     exposition: Arc<Exposition>,
     textfile: Option<Textfile>,
     listener: Option<Listener>,
@@ -43,12 +46,13 @@ impl Serving {
         let notifier = Notifier::connect().context("reach systemd by NOTIFY_SOCKET")?;
         let listener = shown.listen.as_ref().map(Listener::bind).transpose()?;
         let textfile = shown.textfile.as_deref().map(Textfile::new).transpose()?;
-        let state: Arc<Mutex<Option<PilotStatus>>> = Arc::default();
+        let state: Arc<Mutex<State>> = Arc::default();
         let shared = Arc::clone(&state);
         let exposition = Exposition::new(shown.max_series).with(move |rendered| {
             let state = shared.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(status) = &*state {
-                metrics::add(rendered, status);
+            if let Some((status, at_ns)) = &*state {
+                let age_ns = clock::monotonic_ns().saturating_sub(*at_ns);
+                metrics::add(rendered, status, age_ns);
             }
         });
         Ok(Self {
@@ -101,7 +105,7 @@ impl Serving {
             self.notifier.status(line);
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = Some(status.clone());
+        *state = Some((status.clone(), clock::monotonic_ns()));
     }
 
     /// It is alive; writes the file when it is due.

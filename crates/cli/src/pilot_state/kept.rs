@@ -4,12 +4,14 @@
 use haltwise_core::pilot::memory::Memory;
 use haltwise_host::knob;
 use haltwise_host::root::Root;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::PilotStatus;
 
 /// The file.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 pub(crate) struct Kept {
     /// What it says of itself.
     pub(crate) status: PilotStatus,
@@ -17,17 +19,38 @@ pub(crate) struct Kept {
     pub(crate) memory: Memory,
 }
 
-/// What was kept last; `None` if none has run here, or a newer one wrote the file.
-pub(crate) fn read(root: &Root) -> Option<Kept> {
-    serde_json::from_str(&knob::kept(root).ok()??).ok()
+/// A part of what was kept last; `None` if none has run here, or another version has written it otherwise. Each part is
+/// read by itself: another layout of the status does not lose what a restart needs.
+fn read<T: DeserializeOwned>(root: &Root, part: &str) -> Option<T> {
+    let text = knob::kept(root).ok()??;
+    let mut kept: Value = serde_json::from_str(&text).ok()?;
+    serde_json::from_value(kept.get_mut(part)?.take()).ok()
 }
 
 /// What the pilot said last.
 pub(crate) fn status(root: &Root) -> Option<PilotStatus> {
-    read(root).map(|kept| kept.status)
+    read(root, "status")
+}
+
+/// What it has to know after a restart.
+pub(crate) fn memory(root: &Root) -> Option<Memory> {
+    read(root, "memory")
 }
 
 /// Keeps this instead.
 pub(crate) fn keep(root: &Root, kept: &Kept) -> anyhow::Result<()> {
     Ok(knob::keep(root, &serde_json::to_string(kept)?)?)
+}
+
+#[cfg(test)]
+#[test]
+fn another_layout_of_the_status_loses_no_memory() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = Root::at(directory.path());
+    assert!(memory(&root).is_none());
+    let memory_json = serde_json::to_string(&Memory::default()).unwrap();
+    let text = format!("{{\"status\": {{\"schema\": 2}}, \"memory\": {memory_json}}}");
+    knob::keep(&root, &text).unwrap();
+    assert_eq!(status(&root), None);
+    assert_eq!(memory(&root), Some(Memory::default()));
 }

@@ -37,22 +37,40 @@ figures! {
 
     /// A VM now.
     pub(crate) struct VmNow {
+        /// The ceiling in force.
+        ceiling_ns: Option<u64> = Nanos,
         /// The ceiling that the pilot found.
         found_ns: Option<u64> = Nanos,
         /// Where it observes: the ceiling that it would set.
         would_set_ns: Option<u64> = Nanos,
         /// Change of the cost of a halt as predicted before it was tried.
         predicted_share: Option<f64> = Share,
-        /// The same, as measured in on and off periods.
+        /// Lower end of the interval of the predicted change.
+        predicted_low_share: Option<f64> = Share,
+        /// Upper end of the interval of the predicted change.
+        predicted_high_share: Option<f64> = Share,
+        /// Change of the cost of a halt as measured in on and off periods.
         measured_share: Option<f64> = Share,
+        /// Lower end of the interval of the measured change.
+        measured_low_share: Option<f64> = Share,
+        /// Upper end of the interval of the measured change.
+        measured_high_share: Option<f64> = Share,
         /// CPU time (with latency by the goal) saved since the pilot first looked at the VM, by replay: of the setting found where it acts, of the one it would set where it observes.
         saved_ns: Option<f64> = MeanNanos,
-        /// Lower end of the interval of that.
+        /// Lower end of the interval of what was saved.
         saved_low_ns: Option<f64> = MeanNanos,
-        /// Upper end of it.
+        /// Upper end of the interval of what was saved.
         saved_high_ns: Option<f64> = MeanNanos,
         /// Cost since the pilot first looked at the VM against that of the setting found, by replay; above 0 is worse.
         regret_share: Option<f64> = Share,
+        /// For how long it has been in its state.
+        state_age_ns: Option<u64> = Nanos,
+    }
+
+    /// The last decision about a VM, of the kind in the label `kind`.
+    pub(crate) struct DecisionNow {
+        /// How long ago the last decision about the VM was, periods of trials apart; the label has its kind.
+        decision_age_ns: Option<u64> = Nanos,
     }
 
     /// The state of a VM, in the label `state`.
@@ -83,6 +101,12 @@ figures! {
         trials: u64 = Count,
         /// Readings that could not be true, and were dropped.
         dropped_readings: u64 = Count,
+        /// Events lost.
+        lost_events: u64 = Count,
+        /// CPU time of this process.
+        cpu_ns: u64 = Nanos,
+        /// CPU time of its BPF programs, where the kernel accounts it (`kernel.bpf_stats_enabled`).
+        bpf_cpu_ns: Option<u64> = Nanos,
     }
 
     /// The pilot now.
@@ -91,6 +115,10 @@ figures! {
         may_act: bool = Flag,
         /// Halts that it holds in memory.
         held_halts: u64 = Count,
+        /// Resident memory of this process.
+        resident_bytes: Option<u64> = Bytes,
+        /// Age of this state: it is renewed every 10 s.
+        age_ns: u64 = Nanos,
         /// Half of its predictions were off by at most so much of a halt's cost.
         error_p50_share: Option<f64> = Share,
         /// Nine in ten were.
@@ -100,7 +128,7 @@ figures! {
 
 /// Metrics, as docs/metrics.md lists them: labels, kind, what they begin with, declarations.
 #[cfg(test)]
-pub(crate) const LISTED: [(&str, &str, Kind, &[Figure]); 6] = [
+pub(crate) const LISTED: [(&str, &str, Kind, &[Figure]); 7] = [
     ("vm, vmm_pid, goal", VM, Kind::Gauge, VmNow::FIGURES),
     (
         "vm, vmm_pid, goal, state",
@@ -108,23 +136,34 @@ pub(crate) const LISTED: [(&str, &str, Kind, &[Figure]); 6] = [
         Kind::Gauge,
         StateNow::FIGURES,
     ),
+    (
+        "vm, vmm_pid, goal, kind",
+        VM,
+        Kind::Gauge,
+        DecisionNow::FIGURES,
+    ),
     ("kind", PILOT, Kind::Counter, KindTotals::FIGURES),
     ("guard", GUARD, Kind::Gauge, GuardNow::FIGURES),
     ("", PILOT, Kind::Counter, PilotTotals::FIGURES),
     ("", PILOT, Kind::Gauge, PilotNow::FIGURES),
 ];
 
-/// Adds all of it.
-pub(crate) fn add(metrics: &mut Metrics, status: &PilotStatus) {
+/// Adds all of it, of so long ago.
+pub(crate) fn add(metrics: &mut Metrics, status: &PilotStatus, age_ns: u64) {
     let none = Labels::none();
     let totals = PilotTotals {
         trials: status.errors.trials,
         dropped_readings: status.own.readings_dropped,
+        lost_events: status.own.lost,
+        cpu_ns: status.own.process_cpu_ns,
+        bpf_cpu_ns: status.own.kernel_cpu_ns,
     };
     metrics.add(Kind::Counter, PILOT, &none, &totals);
     let now = PilotNow {
         may_act: status.mode == "act",
         held_halts: status.own.halts_held,
+        resident_bytes: status.own.memory_bytes,
+        age_ns,
         error_p50_share: status.errors.p50,
         error_p90_share: status.errors.p90,
     };
@@ -177,22 +216,41 @@ fn of_vm(metrics: &mut Metrics, vm: &PilotVm) {
         vmm_pid: vm.pid.to_string(),
         goal: vm.goal.clone(),
     });
-    let value = |it: &Option<Interval>| it.as_ref().map(|it| it.value);
-    let saved = vm.saved_ns.as_ref();
+    let [predicted, measured, saved] =
+        [&vm.predicted, &vm.measured, &vm.saved_ns].map(|it| ends(it.as_ref()));
     let now = VmNow {
+        ceiling_ns: vm.ceiling_ns,
         found_ns: vm.found_ns,
         would_set_ns: vm.would_set_ns,
-        predicted_share: value(&vm.predicted),
-        measured_share: value(&vm.measured),
-        saved_ns: value(&vm.saved_ns),
-        saved_low_ns: saved.map(|it| it.low).filter(|low| low.is_finite()),
-        saved_high_ns: saved.map(|it| it.high).filter(|high| high.is_finite()),
+        predicted_share: predicted[0],
+        predicted_low_share: predicted[1],
+        predicted_high_share: predicted[2],
+        measured_share: measured[0],
+        measured_low_share: measured[1],
+        measured_high_share: measured[2],
+        saved_ns: saved[0],
+        saved_low_ns: saved[1],
+        saved_high_ns: saved[2],
         regret_share: vm.regret,
+        state_age_ns: vm.state_ns,
     };
     metrics.add(Kind::Gauge, VM, &labels, &now);
+    if let Some(kind) = &vm.decision {
+        let decision = DecisionNow {
+            decision_age_ns: vm.decision_ago_ns,
+        };
+        metrics.add(Kind::Gauge, VM, &labels.and("kind", kind), &decision);
+    }
     for state in STATES {
         let labels = labels.and("state", state);
         let state = u64::from(state == vm.state);
         metrics.add(Kind::Gauge, VM, &labels, &StateNow { state });
     }
+}
+
+/// The value of an interval and its ends; an end that nothing bounds is not known.
+fn ends(of: Option<&Interval>) -> [Option<f64>; 3] {
+    of.map_or([None; 3], |it| {
+        [it.value, it.low, it.high].map(|end| end.is_finite().then_some(end))
+    })
 }

@@ -10,9 +10,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::bench::{Bench, Counted, Running, counted, haltwise, told};
+use crate::pilot::daemon::{PARAMETERS, Scene};
 
 /// An exporter that serves, and where.
 struct Exporter {
@@ -197,14 +198,16 @@ fn contrib(file: &str) -> PathBuf {
     root.join("contrib").join(file).canonicalize().unwrap()
 }
 
-/// A Prometheus that scrapes an exporter and has our rules, and where it is asked.
-fn prometheus(bench: &Bench, exporter: SocketAddr) -> Option<(Running, SocketAddr)> {
+/// A Prometheus that scrapes these and has our rules, and where it is asked.
+fn prometheus(bench: &Bench, scraped: &[SocketAddr]) -> Option<(Running, SocketAddr)> {
     let rules = contrib("prometheus/haltwise.rules.yml");
+    let targets: Vec<String> = scraped.iter().map(|it| format!("\"{it}\"")).collect();
     let config = format!(
         "global: {{ scrape_interval: 500ms, evaluation_interval: 500ms }}\n\
          rule_files: [\"{}\"]\n\
-         scrape_configs:\n  - job_name: haltwise\n    static_configs: [{{ targets: [\"{exporter}\"] }}]\n",
-        rules.display()
+         scrape_configs:\n  - job_name: haltwise\n    static_configs: [{{ targets: [{}] }}]\n",
+        rules.display(),
+        targets.join(", ")
     );
     let path = bench.path("prometheus.yml");
     fs::write(&path, config).unwrap();
@@ -272,19 +275,11 @@ fn queries() -> Vec<String> {
     targets.map(filled).collect()
 }
 
-#[test]
-fn a_real_prometheus_answers_every_panel_and_evaluates_every_rule() {
-    let Some(bench) = Bench::set_up() else { return };
-    let serving = exporter(&[]);
-    let Some((running, address)) = prometheus(&bench, serving.address) else {
-        return;
-    };
-    let _halting = bench.keep_halting("bimodal:0.7:20us:2ms", &["--name", "watched"]);
-    let all = queries();
-    assert!(all.len() > 20, "{}", all.len());
-    for expression in &all {
+/// Asks for these until each has an answer about the VM of the test.
+fn answers(prometheus: SocketAddr, expressions: &[String]) {
+    for expression in expressions {
         until(expression, || {
-            let series = query(address, expression);
+            let series = query(prometheus, expression);
             let is_number = |it: &Value| it["value"][1] != "NaN";
             // Other tests run VMs, too: a quantile of one that did not wake is no number.
             let is_ours =
@@ -293,8 +288,37 @@ fn a_real_prometheus_answers_every_panel_and_evaluates_every_rule() {
             (ours.peek().is_some() && ours.all(is_number)).then_some(())
         });
     }
+}
+
+#[test]
+fn a_real_prometheus_answers_every_panel_and_evaluates_every_rule() {
+    let gaps = ["pingpong", "--gap", "bimodal:0.7:20us:2ms"];
+    let Some(scene) = Scene::of("watched", &gaps) else {
+        return;
+    };
+    let bench = &scene.bench;
+    let serving = exporter(&[]);
+    // A pilot with a setting that is kept, and trials that were measured.
+    scene.left_by_an_earlier_run(true);
+    scene.remember("errors", &json!([0.05, 0.1]));
+    let listens = "[metrics]\nlisten = \"127.0.0.1:0\"\n";
+    scene.configure(&format!("act = true\n{PARAMETERS}{listens}"));
+    let pilot = scene.daemon(&[]);
+    let Some((running, address)) = prometheus(bench, &[serving.address, pilot.address()]) else {
+        return;
+    };
+    let all = queries();
+    assert!(all.len() > 40, "{}", all.len());
+    let (of_decisions, others): (Vec<String>, Vec<String>) = all
+        .into_iter()
+        .partition(|it| it.contains("decision_age_seconds"));
+    answers(address, &others);
+    scene.write(145_000);
+    answers(address, &of_decisions);
+    let hands_off = "haltwise_pilot_vm_state{vm=\"watched\", state=\"hands-off\"} == 1";
+    answers(address, &[hands_off.to_owned()]);
     let up = query(address, "sum(up{job=\"haltwise\"})");
-    assert_eq!(up[0]["value"][1], "1", "scrapes fail");
+    assert_eq!(up[0]["value"][1], "2", "scrapes fail");
     until("the rules were evaluated", || {
         let body = get(address, "/api/v1/rules", "");
         let answer: Value = serde_json::from_str(&body).unwrap();

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::bench::{Bench, Running, haltwise};
 use super::ceilings::{Host, in_kernel_by};
 
-mod daemon;
+pub(crate) mod daemon;
 
 /// A VM that is woken each 125 us polls for all of its halts under a ceiling of 200 us.
 fn woken(bench: &Bench, name: &str) -> Running {

@@ -250,6 +250,10 @@ impl<E: Evidence> Pilot<E> {
     fn count(&mut self, decisions: &[Decision]) {
         for decision in decisions {
             *self.decided.entry(decision.kind).or_default() += 1;
+            let unit = self.units.get_mut(&decision.scope);
+            if let Some(unit) = unit.filter(|_| !decision.kind.is_period()) {
+                unit.decided = Some((decision.kind, self.now_ns));
+            }
         }
     }
 

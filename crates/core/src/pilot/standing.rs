@@ -52,6 +52,8 @@ pub struct OfVm {
     pub for_ns: u64,
     /// Why.
     pub why: String,
+    /// What was decided of it last since the start, periods of trials apart, and how long ago.
+    pub decided: Option<(Kind, u64)>,
     /// The ceiling in force, in nanoseconds.
     pub ceiling_ns: Option<u32>,
     /// The ceiling found.
@@ -155,6 +157,10 @@ impl<E: Evidence> Pilot<E> {
             state,
             for_ns: unit.map_or(0, |unit| self.now_ns().saturating_sub(unit.since_ns)),
             why,
+            decided: unit.and_then(|unit| {
+                let (kind, at_ns) = unit.decided?;
+                Some((kind, self.now_ns().saturating_sub(at_ns)))
+            }),
             ceiling_ns: seen.ceiling.in_force(param),
             found_ns: unit.map(|unit| unit.found.halt_poll_ns),
             would_set_ns: unit.and_then(|unit| Some(unit.would?.halt_poll_ns)),

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::decision::Kind;
 use super::evidence::Answer;
 use super::input::{Held, Scope};
 use super::memory::{OfTarget, Proven};
@@ -67,6 +68,8 @@ pub(super) struct Unit {
     pub(super) failed: u32,
     pub(super) not_before_ns: u64,
     pub(super) proven: Vec<Proven>,
+    /// What was decided last, periods of trials apart, and when.
+    pub(super) decided: Option<(Kind, u64)>,
     changes: VecDeque<u64>,
     /// It is not to be set: its VMs are left alone, or the configuration forbids it.
     pub(super) is_excluded: bool,
@@ -98,6 +101,7 @@ impl Unit {
             failed: 0,
             not_before_ns: 0,
             proven: Vec::new(),
+            decided: None,
             changes: VecDeque::new(),
             is_excluded: false,
             is_new: false,

@@ -6,6 +6,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
@@ -20,17 +21,17 @@ use serde_json::{Value, json};
 use super::{Bench, Host, Running, haltwise};
 use crate::rights;
 /// The host's parameters, and no ceiling of a VM.
-const PARAMETERS: &str = "[limits]\nceilings = false\n";
+pub(crate) const PARAMETERS: &str = "[limits]\nceilings = false\n";
 
 /// Several intervals of the pilot, on a host whose CPUs others want too.
 const LONG: Duration = Duration::from_secs(90);
 
 /// A VM, and a host that is made up around it.
-struct Scene {
+pub(crate) struct Scene {
     host: Host,
     name: &'static str,
     _vm: Running,
-    _bench: Bench,
+    pub(crate) bench: Bench,
 }
 
 impl Scene {
@@ -39,7 +40,7 @@ impl Scene {
         Self::of(name, &["tick", "--gap", "fixed:1ms"])
     }
 
-    fn of(name: &'static str, guest: &[&str]) -> Option<Self> {
+    pub(crate) fn of(name: &'static str, guest: &[&str]) -> Option<Self> {
         let bench = Bench::set_up()?;
         let mut lab = bench.lab();
         lab.arg("run")
@@ -53,7 +54,7 @@ impl Scene {
             host: Host::new(),
             name,
             _vm: vm,
-            _bench: bench,
+            bench,
         })
     }
 
@@ -61,13 +62,13 @@ impl Scene {
         self.host.0.path().join(name)
     }
 
-    fn configure(&self, text: &str) {
+    pub(crate) fn configure(&self, text: &str) {
         let path = self.path("pilot.toml");
         fs::write(&path, text).unwrap();
         fs::set_permissions(path, Permissions::from_mode(0o644)).unwrap();
     }
 
-    fn write(&self, ns: u64) {
+    pub(crate) fn write(&self, ns: u64) {
         let path = self.path("sys/module/kvm/parameters/halt_poll_ns");
         fs::write(path, format!("{ns}\n")).unwrap();
     }
@@ -84,7 +85,7 @@ impl Scene {
     }
 
     /// The same by the configuration.
-    fn daemon(&self, more: &[&str]) -> Daemon {
+    pub(crate) fn daemon(&self, more: &[&str]) -> Daemon {
         let path = self.path("pilot.toml");
         let mut line = vec!["--config", path.to_str().unwrap()];
         line.extend(more);
@@ -109,7 +110,7 @@ impl Scene {
     }
 
     /// An earlier run has put 80 us in force: as the journal and its own state have it.
-    fn left_by_an_earlier_run(&self, is_kept: bool) {
+    pub(crate) fn left_by_an_earlier_run(&self, is_kept: bool) {
         let applied = Command::new(haltwise())
             .arg0("haltwise pilot")
             .args(["apply", "--set", "halt_poll_ns=80us", "--yes", "--root"])
@@ -131,13 +132,25 @@ impl Scene {
         if is_kept {
             target["trial_from"] = Value::Null;
             target["measured"] = json!({"value": -0.2, "low": -0.25, "high": -0.15});
-            fs::write(self.path("var/lib/haltwise/pilot.json"), kept.to_string()).unwrap();
+            self.keep(&kept);
         }
+    }
+
+    fn keep(&self, kept: &Value) {
+        let path = self.path("var/lib/haltwise/pilot.json");
+        fs::write(path, kept.to_string()).unwrap();
+    }
+
+    /// A part of what the next run knows of earlier ones.
+    pub(crate) fn remember(&self, part: &str, value: &Value) {
+        let mut kept = self.kept();
+        kept["memory"][part] = value.clone();
+        self.keep(&kept);
     }
 }
 
 /// The pilot, and what it says.
-struct Daemon {
+pub(crate) struct Daemon {
     running: Running,
     lines: Receiver<String>,
     said: Vec<String>,
@@ -173,6 +186,14 @@ impl Daemon {
                 return line;
             }
         }
+    }
+
+    /// Where it serves its state.
+    pub(crate) fn address(&self) -> SocketAddr {
+        let mut said = self.said.iter();
+        let url = said.find_map(|line| line.split_once("http://"));
+        let (address, _) = url.unwrap().1.split_once('/').unwrap();
+        address.parse().unwrap()
     }
 
     fn reload(&mut self) {
