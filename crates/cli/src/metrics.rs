@@ -10,7 +10,7 @@ use anyhow::Context;
 use haltwise_core::event::Facts;
 use haltwise_core::recording::{Mode, Rung};
 use haltwise_document::openmetrics::Format;
-use haltwise_host::collector::{CollectOptions, Collector};
+use haltwise_host::collector::Collector;
 use haltwise_host::discovery::VmSelector;
 use haltwise_host::params::{Look, Watch};
 use haltwise_host::root::Root;
@@ -20,6 +20,7 @@ use haltwise_host::{clock, host_sample, sandbox};
 use crate::collect::attach::{self, explain};
 use crate::collect::exits::ExitsWanted;
 use crate::collect::interrupt::Interrupt;
+use crate::collect::watching::{ToWatch, Watching};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::exporter::address::{Address, Listener};
 use crate::exporter::exposition::Exposition;
@@ -151,21 +152,21 @@ const SAMPLE_NS: u64 = 1_000_000_000;
 
 impl Counting {
     fn attach(wanted: &Wanted, root: Root) -> Result<Self, Failure> {
-        attach::check_kvm(&root)?;
-        let exits = wanted.exits.as_ref();
-        let exits = exits
-            .map(|exits| exits.settle(wanted.rung, &root))
-            .transpose()?;
-        let options = CollectOptions {
+        let Watching {
+            collector,
+            exits,
+            began_ns,
+            missing,
+            ..
+        } = ToWatch {
+            vms: &wanted.vms,
+            rung: wanted.rung,
             mode: wanted.mode,
-            vms: attach::select(&wanted.vms, &root)?,
+            each_halt_of_tracepoints: false,
             interval: wanted.interval,
-            exits: exits.as_ref().map(|exits| exits.options.clone()),
-            ..CollectOptions::default()
-        };
-        let rung = exits.as_ref().map_or(wanted.rung, |_| Some(Rung::Bpf));
-        let mut collector = attach::attach(rung, &options, &root)?;
-        let began_ns = collector.begin().map_err(explain)?;
+            exits: wanted.exits.as_ref(),
+        }
+        .begin(&root)?;
         let host = attach::this_host(&root);
         let build = BuildNames {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -174,12 +175,7 @@ impl Counting {
             host: host.hostname.unwrap_or_default(),
             kernel: host.kernel_release,
         };
-        let mut missing = collector.missing();
-        if collector.rung() == Rung::Bpf {
-            // The walk over the vCPUs reads both.
-            missing.retain(|it| it.field != "window_ns" && it.field != "ceiling_ns");
-        }
-        let names = exits.map(|exits| exits.recorded.names());
+        let names = exits.map(|exits| exits.names());
         Ok(Self {
             watched: Arc::new(Mutex::new(Watched::new(build, missing, names))),
             collector,

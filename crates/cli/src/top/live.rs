@@ -14,7 +14,7 @@ use haltwise_core::account::seen::Fold;
 use haltwise_core::event::{Facts, HostSample, KnobScope, Paused, Vcpu, Vm};
 use haltwise_core::ids::{Pid, VmIndex};
 use haltwise_core::recording::{Mode, Rung};
-use haltwise_host::collector::{CollectOptions, Collector};
+use haltwise_host::collector::Collector;
 use haltwise_host::discovery::{VmSelector, threads_of};
 use haltwise_host::params::{Look, Watch};
 use haltwise_host::root::Root;
@@ -24,6 +24,7 @@ use super::origin::Origin;
 use super::step::{Around, Losses, Step};
 use crate::collect::attach::{self, explain};
 use crate::collect::exits::ExitsWanted;
+use crate::collect::watching::{ToWatch, Watching};
 use crate::exit::Failure;
 
 /// Between two drains when every halt comes one by one.
@@ -66,33 +67,22 @@ impl Live {
     /// Attaches.
     pub(crate) fn attach(wanted: &LiveRequest) -> Result<(Self, Origin), Failure> {
         let root = Root::host();
-        attach::check_kvm(&root)?;
-        let exits = wanted.exits.as_ref();
-        let exits = exits
-            .map(|exits| exits.settle(wanted.rung, &root))
-            .transpose()?;
-        let mut options = CollectOptions {
+        let Watching {
+            collector,
+            options,
+            exits,
+            began_ns: start_ns,
+            missing,
+        } = ToWatch {
+            vms: &wanted.vms,
+            rung: wanted.rung,
             mode: wanted.mode,
-            vms: attach::select(&wanted.vms, &root)?,
+            each_halt_of_tracepoints: true,
             interval: wanted.interval,
-            exits: exits.as_ref().map(|exits| exits.options.clone()),
-            ..CollectOptions::default()
-        };
-        let rung = exits.as_ref().map_or(wanted.rung, |_| Some(Rung::Bpf));
-        let mut collector = attach::attach(rung, &options, &root)?;
-        if collector.rung() != Rung::Bpf && options.mode == Mode::Counts {
-            // Every halt comes to us there anyway; counted in intervals of its own it comes late.
-            options.mode = Mode::Full;
-            drop(collector);
-            collector = attach::attach(Some(Rung::Tracepoints), &options, &root)?;
+            exits: wanted.exits.as_ref(),
         }
-        let start_ns = collector.begin().map_err(explain)?;
+        .begin(&root)?;
         let host = attach::this_host(&root);
-        let mut missing = collector.missing();
-        if collector.rung() == Rung::Bpf {
-            // They are told by the walk over the vCPUs.
-            missing.retain(|m| m.field != "window_ns" && m.field != "ceiling_ns");
-        }
         let origin = Origin {
             capture: None,
             hostname: host.hostname.unwrap_or_else(|| "unnamed".to_owned()),
@@ -100,7 +90,7 @@ impl Live {
             rung: collector.rung(),
             mode: options.mode,
             clock: Clock::new(start_ns, clock::wall_ns()),
-            names: exits.map(|exits| exits.recorded.names()),
+            names: exits.map(|exits| exits.names()),
             missing,
             notes: Vec::new(),
             partial: false,

@@ -1,0 +1,80 @@
+//! What watches this host and keeps no capture: `top` and `metrics`.
+
+use std::time::Duration;
+
+use haltwise_core::exit::Recorded;
+use haltwise_core::recording::{Missing, Mode, Rung};
+use haltwise_host::collector::{CollectOptions, Collector};
+use haltwise_host::discovery::VmSelector;
+use haltwise_host::root::Root;
+
+use super::attach::{self, explain};
+use super::exits::ExitsWanted;
+use crate::exit::Failure;
+
+/// What to watch.
+#[derive(Debug)]
+pub(crate) struct ToWatch<'a> {
+    /// Only these VMs; empty for all.
+    pub(crate) vms: &'a [VmSelector],
+    /// The source of the facts, or the best that works.
+    pub(crate) rung: Option<Rung>,
+    /// Counts, or every halt.
+    pub(crate) mode: Mode,
+    /// Every halt where counts come of tracepoints: each comes to us there anyway, and counts of intervals of its own
+    /// come late.
+    pub(crate) each_halt_of_tracepoints: bool,
+    /// Length of an interval.
+    pub(crate) interval: Duration,
+    /// Exits too.
+    pub(crate) exits: Option<&'a ExitsWanted>,
+}
+
+/// A collector that has begun.
+pub(crate) struct Watching {
+    pub(crate) collector: Box<dyn Collector>,
+    /// How it counts, and of whom.
+    pub(crate) options: CollectOptions,
+    /// What is counted of exits.
+    pub(crate) exits: Option<Recorded>,
+    pub(crate) began_ns: u64,
+    /// What it does not know.
+    pub(crate) missing: Vec<Missing>,
+}
+
+impl ToWatch<'_> {
+    /// Attaches the source and begins.
+    pub(crate) fn begin(&self, root: &Root) -> Result<Watching, Failure> {
+        attach::check_kvm(root)?;
+        let exits = self.exits.map(|exits| exits.settle(self.rung, root));
+        let exits = exits.transpose()?;
+        let mut options = CollectOptions {
+            mode: self.mode,
+            vms: attach::select(self.vms, root)?,
+            interval: self.interval,
+            exits: exits.as_ref().map(|exits| exits.options.clone()),
+            ..CollectOptions::default()
+        };
+        let rung = exits.as_ref().map_or(self.rung, |_| Some(Rung::Bpf));
+        let mut collector = attach::attach(rung, &options, root)?;
+        let counts_elsewhere = collector.rung() != Rung::Bpf && options.mode == Mode::Counts;
+        if self.each_halt_of_tracepoints && counts_elsewhere {
+            options.mode = Mode::Full;
+            drop(collector);
+            collector = attach::attach(Some(Rung::Tracepoints), &options, root)?;
+        }
+        let began_ns = collector.begin().map_err(explain)?;
+        let mut missing = collector.missing();
+        if collector.rung() == Rung::Bpf {
+            // The walk over the vCPUs reads both.
+            missing.retain(|it| it.field != "window_ns" && it.field != "ceiling_ns");
+        }
+        Ok(Watching {
+            collector,
+            options,
+            exits: exits.map(|exits| exits.recorded),
+            began_ns,
+            missing,
+        })
+    }
+}
