@@ -1,5 +1,15 @@
 //! Numbers as people read them: a unit, and three digits that count.
 
+/// A figure that is not negative, rounded to a whole number; what no number is, is 0.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "not negative; the cast saturates"
+)]
+pub fn whole(of: f64) -> u64 {
+    of.round() as u64
+}
+
 /// `740 ns`, `5.71 us`, `30.6 us`, `1.20 ms`, `45.0 s`.
 pub fn nanos(ns: u64) -> String {
     let (value, unit) = match ns {
@@ -16,14 +26,9 @@ pub fn maybe_nanos(ns: Option<u64>) -> String {
     ns.map_or_else(|| "-".to_owned(), nanos)
 }
 
-/// A time that was computed, in whole nanoseconds.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the cast saturates, and a negative time is printed as 0"
-)]
+/// A time that was computed, in whole nanoseconds; a negative one is printed as 0.
 pub fn nanos_f64(ns: f64) -> String {
-    nanos(ns.round() as u64)
+    nanos(whole(ns))
 }
 
 /// `41.2 k`, `740`, `1.20 M`: three digits that count, in steps of a thousand.

@@ -11,6 +11,7 @@ use super::view::{Answer, ComparedSetting, CostlyFinding, PollingVm, SCHEMA};
 use crate::exit::Failure;
 use crate::explain;
 use crate::figures::Source;
+use crate::number::whole;
 use crate::plan::Settings;
 use crate::reading::opened::Opened;
 use crate::reading::select;
@@ -179,15 +180,6 @@ fn row(
         latency_mean_high_ns: latency(|of| of.high),
         latency_p99_ns: of.latency_p99_ns,
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a latency: not negative; the cast saturates"
-)]
-fn whole(ns: f64) -> u64 {
-    ns.round() as u64
 }
 
 /// What to do about KVM's parameters. What a change does stands in the table.

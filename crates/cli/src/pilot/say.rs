@@ -8,7 +8,7 @@ use haltwise_core::pilot::standing::{OfVm, Standing};
 use haltwise_core::tune::interval::Interval;
 use haltwise_host::clock;
 
-use crate::number::nanos;
+use crate::number::{nanos, whole};
 use crate::page::harmless;
 use crate::pilot_state::{PilotDecisions, PilotErrors, PilotGuard, PilotVm};
 
@@ -113,15 +113,6 @@ pub(crate) fn vm(of: &OfVm) -> PilotVm {
         latency_mean_ns: of.latency_mean_ns.map(whole),
         phase_ns: of.phase_ns,
     }
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a latency: not negative; the cast saturates"
-)]
-fn whole(ns: f64) -> u64 {
-    ns.round() as u64
 }
 
 /// A guard as it stands.

@@ -9,6 +9,7 @@ use haltwise_core::recording::Roster;
 use haltwise_core::replay::GoalName;
 
 use crate::exit::{Exit, Failure};
+use crate::number::whole;
 use crate::page::harmless;
 use crate::reading::select;
 
@@ -177,13 +178,8 @@ fn goal(text: &str) -> Result<GoalFor, String> {
 }
 
 /// A weight in thousandths.
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "in 0..=1e9"
-)]
 pub(crate) fn milli(lambda: f64) -> u64 {
-    (lambda * 1e3).round() as u64
+    whole(lambda * 1e3)
 }
 
 /// Reads a weight: nanoseconds of CPU for one of latency; gives thousandths.

@@ -12,6 +12,7 @@ use super::RecordingRequest;
 use super::ring::RingSummary;
 use super::start::Started;
 use crate::exit::Failure;
+use crate::number::whole;
 use crate::terminal;
 
 impl Started {
@@ -137,13 +138,13 @@ impl Summary {
         ];
         let each = each
             .into_iter()
-            .filter_map(|(added, what)| Some(format!("{} per {what}", Nanos(round(added?)))));
+            .filter_map(|(added, what)| Some(format!("{} per {what}", Nanos(whole(added?)))));
         let programs = match each.collect::<Vec<_>>().join(", ") {
             none if none.is_empty() => none,
             each => format!("; BPF programs {each}"),
         };
         let sampling = match self.ns_per_sample {
-            Some(each) => format!("; {} per sample", Nanos(round(each))),
+            Some(each) => format!("; {} per sample", Nanos(whole(each))),
             None => String::new(),
         };
         format!(
@@ -156,13 +157,4 @@ impl Summary {
 /// `1 VM`, `2 VMs`.
 fn counted(count: usize, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a time per halt: not negative and far below 2^63; the cast saturates"
-)]
-fn round(ns: f64) -> u64 {
-    ns.round() as u64
 }

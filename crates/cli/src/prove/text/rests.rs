@@ -2,7 +2,7 @@
 
 use haltwise_core::recording::Side;
 
-use crate::number::{count, nanos, three_digits};
+use crate::number::{count, nanos, three_digits, whole};
 use crate::page::{Page, harmless};
 use crate::prices::words;
 use crate::proof::{MeasuredBlock, Proof, ProvenSetting, figure};
@@ -54,21 +54,12 @@ fn rounds(view: &Proof) -> String {
             haltwise_core::prove::figure::Unit::Nanos,
             design.block_seconds * 1e9
         ),
-        count(to_count(design.block_halts)),
+        count(whole(design.block_halts)),
         match view.side {
             Side::Host => format!("of {}", plural(design.vms, "VM")),
             Side::Guest => "of this guest's CPUs".to_owned(),
         },
     )
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a count that was made a float; the cast saturates"
-)]
-fn to_count(halts: f64) -> u64 {
-    halts.round() as u64
 }
 
 fn settings(view: &Proof) -> String {

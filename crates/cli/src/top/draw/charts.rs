@@ -6,7 +6,7 @@ use ratatui::style::Style;
 
 use super::pen::{Pen, Theme, columns};
 use crate::chart::{bar, sparkline};
-use crate::number::{nanos, scaled, share};
+use crate::number::{nanos, scaled, share, whole};
 use crate::top::figures::{cpus, per_s};
 use crate::top::model::Model;
 use crate::top::rows::Key;
@@ -231,13 +231,4 @@ pub(super) fn time_bar(model: &Model, pen: &mut Pen<'_>, y: u16) {
     let done = bar('=', at, last.saturating_sub(first), usize::from(room));
     pen.within(x, y, room, &done, Theme::strong());
     pen.text(x + room, y, &end, Theme::faint());
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rate or a share, not negative; the cast saturates"
-)]
-fn whole(value: f64) -> u64 {
-    value.round() as u64
 }
