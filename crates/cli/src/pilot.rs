@@ -5,6 +5,7 @@
 //! | [`config`] | its configuration file |
 //! | [`run`] | the loop: reads, collects, decides, sets, says |
 //! | [`machine`] | readings of the host, its VMs, their ceilings and the journal |
+//! | [`earlier`] | how far predictions were off in earlier proofs |
 //! | [`vetoes`] | guests that keep their host from polling |
 //! | [`collecting`] | full facts of some VMs, when they are wanted |
 //! | [`acting`] | a change, through the journal |
@@ -16,6 +17,7 @@
 mod acting;
 mod collecting;
 pub(crate) mod config;
+mod earlier;
 mod machine;
 pub(crate) mod run;
 mod say;

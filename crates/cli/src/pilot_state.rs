@@ -163,6 +163,8 @@ figures! {
     pub(crate) struct PilotErrors {
         /// Trials that measured a prediction.
         pub(crate) trials: u64 = Count,
+        /// Proofs on this host that did before the start, as the ledger has them; `null` in what an earlier version wrote.
+        pub(crate) proofs: Option<u64> = Count,
         /// Half of them were off by at most so much.
         pub(crate) p50: Option<f64> = Real,
         /// Nine in ten. Decisions count with this.

@@ -23,7 +23,7 @@ use super::collecting::{Collecting, DRAIN, is_vetoed};
 use super::config;
 use super::machine::{INTERVAL, Machine};
 use super::serving::{Serving, Shown};
-use super::{acting, say};
+use super::{acting, earlier, say};
 use crate::collect::attach::{self, check_kvm};
 use crate::collect::interrupt::Interrupt;
 use crate::exit::{Exit, Failure, Outcome};
@@ -143,6 +143,7 @@ impl<'a> Running<'a> {
             rule: Rule::of(version, arch),
             limits: options.limits.clone(),
             memory: kept::memory(root).unwrap_or_default(),
+            proofs: earlier::errors(root),
             recording_ns_per_halt: RECORDING_NS,
             seed: options.seed,
         });

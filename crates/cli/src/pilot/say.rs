@@ -143,7 +143,8 @@ pub(crate) fn decisions(of: &Standing) -> PilotDecisions {
 /// How far predictions were off.
 pub(crate) fn errors(of: &Standing) -> PilotErrors {
     PilotErrors {
-        trials: of.errors.trials() as u64,
+        trials: of.trials as u64,
+        proofs: Some(of.proofs as u64),
         p50: of.errors.percentile(0.5),
         p90: of.errors.percentile(0.9),
     }

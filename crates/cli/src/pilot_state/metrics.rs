@@ -113,6 +113,8 @@ figures! {
     pub(crate) struct PilotNow {
         /// Whether it may change settings, and does not only observe.
         may_act: bool = Flag,
+        /// Proofs on this host that measured a prediction before the start, as the ledger has them.
+        proofs: Option<u64> = Count,
         /// Halts that it holds in memory.
         held_halts: u64 = Count,
         /// Resident memory of this process.
@@ -161,6 +163,7 @@ pub(crate) fn add(metrics: &mut Metrics, status: &PilotStatus, age_ns: u64) {
     metrics.add(Kind::Counter, PILOT, &none, &totals);
     let now = PilotNow {
         may_act: status.mode == "act",
+        proofs: status.errors.proofs,
         held_halts: status.own.halts_held,
         resident_bytes: status.own.memory_bytes,
         age_ns,

@@ -54,6 +54,8 @@ pub struct Setup<E> {
     pub limits: Limits,
     /// What it knew when it last ran.
     pub memory: Memory,
+    /// How far predictions were off in earlier proofs on this host.
+    pub proofs: Errors,
     /// CPU time that recording adds to a halt, in nanoseconds.
     pub recording_ns_per_halt: f64,
     /// Draws the order of periods.
@@ -74,6 +76,8 @@ pub struct Pilot<E: Evidence> {
     rule: Rule,
     limits: Limits,
     memory: Memory,
+    /// Of proofs, and of trials of its own.
+    proofs: Errors,
     errors: Errors,
     recording_ns_per_halt: f64,
     seed: u64,
@@ -102,6 +106,7 @@ impl<E: Evidence> Pilot<E> {
             may_restore: setup.limits.may_act,
             takes_over: false,
             limits: setup.limits,
+            proofs: setup.proofs,
             errors: setup.memory.errors.clone(),
             memory: setup.memory,
             recording_ns_per_halt: setup.recording_ns_per_halt,
@@ -384,8 +389,17 @@ impl<E: Evidence> Pilot<E> {
         &self.decided
     }
 
-    pub(super) fn errors(&self) -> &Errors {
-        &self.errors
+    /// All that were measured here.
+    pub(super) fn errors(&self) -> Errors {
+        self.proofs.and(&self.errors)
+    }
+
+    pub(super) fn proofs(&self) -> usize {
+        self.proofs.count()
+    }
+
+    pub(super) fn trials(&self) -> usize {
+        self.errors.count()
     }
 
     pub(super) fn may_act(&self) -> bool {

@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::percentile_of_sorted;
 
-/// Until enough trials have been measured here, nine in ten predictions are taken to be off by this at most: of 36
+/// Until enough predictions have been measured here, by trials or by `prove`, nine in ten predictions are taken to be off by this at most: of 36
 /// recommended ceilings, 34 came within 10 % of the best of a sweep (`docs/predictions.md`).
 pub const PRIOR: f64 = 0.1;
 
-/// So many trials replace the prior: a 90th percentile of fewer is their largest, or beyond it.
+/// So many measured predictions replace the prior: a 90th percentile of fewer is their largest, or beyond it.
 const ENOUGH: usize = 10;
 
-/// Trials that are kept.
+/// Errors that are kept.
 const KEPT: usize = 64;
 
 /// Errors of predictions, as shares.
@@ -30,8 +30,16 @@ impl Errors {
     }
 
     /// How many there are.
-    pub fn trials(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.0.len()
+    }
+
+    /// These and later ones: where they are too many, the earliest go.
+    #[must_use]
+    pub fn and(&self, later: &Self) -> Self {
+        let mut all = self.clone();
+        later.0.iter().for_each(|error| all.add(*error));
+        all
     }
 
     /// At most so many of them are so large.
@@ -44,10 +52,39 @@ impl Errors {
     /// What a predicted gain has to exceed: nine in ten predictions were off by at most this.
     pub fn margin(&self) -> f64 {
         let own = self.percentile(0.9).unwrap_or(0.0);
-        if self.trials() < ENOUGH {
+        if self.count() < ENOUGH {
             own.max(PRIOR)
         } else {
             own
         }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    fn errors(error: f64, count: usize) -> Errors {
+        let mut errors = Errors::default();
+        (0..count).for_each(|_| errors.add(error));
+        errors
+    }
+
+    #[test]
+    fn ten_measured_predictions_replace_the_prior_whoever_measured_them() {
+        let none = Errors::default();
+        assert!((none.margin() - PRIOR).abs() < 1e-9);
+        // Fewer, or worse ones, make it no smaller.
+        assert!((errors(0.01, 9).margin() - PRIOR).abs() < 1e-9);
+        assert!((errors(0.3, 2).margin() - 0.3).abs() < 1e-9);
+        let proofs = errors(-0.01, 6);
+        let both = proofs.and(&errors(0.02, 4));
+        assert_eq!(both.count(), 10);
+        assert!((both.margin() - 0.02).abs() < 1e-9, "{both:?}");
+        // Trials displace what proofs measured before.
+        let late = errors(0.3, KEPT).and(&errors(0.02, KEPT));
+        assert_eq!(late.count(), KEPT);
+        assert!((late.margin() - 0.02).abs() < 1e-9);
+        assert_eq!(errors(f64::NAN, 3), none, "what is no number is none");
     }
 }

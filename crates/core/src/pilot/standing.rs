@@ -29,8 +29,12 @@ pub struct Standing {
     pub dropped: u64,
     /// Halts that are held.
     pub halts_held: usize,
-    /// How far predictions were off.
+    /// How far predictions were off, in proofs and in trials.
     pub errors: Errors,
+    /// Of those, how many were measured by proofs, and by trials.
+    pub proofs: usize,
+    /// See `proofs`.
+    pub trials: usize,
 }
 
 /// Where it stands with a VM.
@@ -102,7 +106,9 @@ impl<E: Evidence> Pilot<E> {
             failed: self.failed(),
             dropped: self.dropped(),
             halts_held: held.map(E::size).sum(),
-            errors: self.errors().clone(),
+            errors: self.errors(),
+            proofs: self.proofs(),
+            trials: self.trials(),
         }
     }
 

@@ -7,6 +7,7 @@ use haltwise_core::event::{CeilingSource, Halt};
 use haltwise_core::ids::{Pid, VmKey};
 use haltwise_core::kvm::{Arch, Knobs, Rule, Version};
 use haltwise_core::pilot::decision::Decision;
+use haltwise_core::pilot::errors::Errors;
 use haltwise_core::pilot::evidence::{Answer, Evidence, Measured, OfVm, Question};
 use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Scope, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
@@ -116,6 +117,7 @@ impl Fleet {
                     ..Limits::default()
                 },
                 memory: Memory::default(),
+                proofs: Errors::default(),
                 recording_ns_per_halt: 1_000.0,
                 seed,
             }),

@@ -3,6 +3,7 @@
 use haltwise_core::ids::{Pid, VmKey};
 use haltwise_core::kvm::{Arch, Knobs, Rule, Version};
 use haltwise_core::pilot::decision::Kind;
+use haltwise_core::pilot::errors::Errors;
 use haltwise_core::pilot::input::{Ceiling, Held, HostSeen, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
 use haltwise_core::pilot::{Goal, Limits, Pilot, Setup};
@@ -28,6 +29,7 @@ fn pilot(memory: Memory) -> Pilot<Modelled> {
             ..Limits::default()
         },
         memory,
+        proofs: Errors::default(),
         recording_ns_per_halt: 1_000.0,
         seed: 1,
     })

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use haltwise_core::ids::{Pid, VmKey};
 use haltwise_core::kvm::{Arch, Knobs, Rule, Version};
 use haltwise_core::pilot::decision::{Decision, Kind, Refusal, Wanted};
+use haltwise_core::pilot::errors::Errors;
 use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Scope, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
 use haltwise_core::pilot::{Goal, Limits, Pilot, Setup};
@@ -165,6 +166,7 @@ impl World {
                 ..Limits::default()
             },
             memory: self.disk.clone(),
+            proofs: Errors::default(),
             recording_ns_per_halt: 1_000.0,
             seed: self.draw.next_u64(),
         }));

@@ -407,13 +407,29 @@ fn somebody_else_s_write_is_left_alone_until_it_is_taken_over() {
     assert_eq!(scene.host.ceiling(), 145_000);
 }
 
-/// A look at each VM, an answer, and nothing set, whatever the configuration says.
+/// Proofs that others have made, as if here.
+fn proofs_of_here() -> String {
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/golden/prove/ledger.jsonl"
+    );
+    let here = rustix::system::uname();
+    let here = here.nodename().to_str().unwrap();
+    let lines = fs::read_to_string(path).unwrap();
+    lines.replace("\"golden-1\"", &json!(here).to_string())
+}
+
+/// A look at each VM, an answer, and nothing set, whatever the configuration says. It counts with what proofs measured
+/// here before.
 #[test]
 fn a_dry_run_ends_by_itself_and_leaves_everything() {
     let Some(scene) = Scene::set("dry") else {
         return;
     };
     scene.configure(&format!("act = true\n{PARAMETERS}"));
+    let ledger = scene.path("var/lib/haltwise/ledger.jsonl");
+    fs::create_dir_all(ledger.parent().unwrap()).unwrap();
+    fs::write(ledger, proofs_of_here()).unwrap();
     let daemon = scene.daemon(&[
         "--dry-run",
         "--wake-latency",
@@ -428,6 +444,10 @@ fn a_dry_run_ends_by_itself_and_leaves_everything() {
     assert_eq!(vm["state"], "watching");
     assert!(vm["latency_mean_ns"].is_u64(), "it was looked at: {vm}");
     assert_eq!(status["decisions"]["tried"], 0);
+    let errors = &status["errors"];
+    assert_eq!(errors["trials"], 0);
+    assert!(errors["proofs"].as_u64().unwrap() > 1, "{errors}");
+    assert!(errors["p90"].as_f64().unwrap() > 0.0, "{errors}");
     assert_eq!(scene.host.ceiling(), 200_000);
     assert!(!scene.path("var/lib/haltwise/journal").exists());
 }

@@ -191,7 +191,7 @@ impl<E: Evidence> Pilot<E> {
         if let Some(guard) = self.guard_against(unit.scope, polls_more) {
             return Err(guard.why());
         }
-        let margin = self.errors.margin();
+        let margin = self.errors().margin();
         let sure = choice.gain.low - margin;
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         if sure < LEAST_GAIN {
