@@ -235,6 +235,10 @@ impl<'a> Running<'a> {
                     .machine
                     .read(&self.goals, &self.options.only, !is_first);
                 is_first = false;
+                self.taken_over.retain(|scope| match scope {
+                    Scope::Vm(key) => seen.vms.iter().any(|vm| vm.key == *key),
+                    Scope::Host => true,
+                });
                 let decisions = self.pilot.step(clock::monotonic_ns(), seen);
                 self.carry_out(decisions)?;
                 self.keep(false);

@@ -316,7 +316,8 @@ fn a_real_prometheus_answers_every_panel_and_evaluates_every_rule() {
     scene.write(145_000);
     answers(address, &of_decisions);
     let hands_off = "haltwise_pilot_vm_state{vm=\"watched\", state=\"hands-off\"} == 1";
-    answers(address, &[hands_off.to_owned()]);
+    let alert = "ALERTS{alertname=\"HaltwisePilotHandsOff\", vm=\"watched\"}";
+    answers(address, &[hands_off, alert].map(str::to_owned));
     let up = query(address, "sum(up{job=\"haltwise\"})");
     assert_eq!(up[0]["value"][1], "2", "scrapes fail");
     until("the rules were evaluated", || {
