@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{Bench, Host, Running, haltwise};
+use super::{Bench, Host, Running, haltwise, in_kernel_by};
 use crate::rights;
 /// The host's parameters, and no ceiling of a VM.
 pub(crate) const PARAMETERS: &str = "[limits]\nceilings = false\n";
@@ -372,6 +372,33 @@ fn what_was_only_tried_is_restored_once_it_may_act() {
         (scene.host.ceiling() == 200_000).then_some(())
     });
     assert_eq!(daemon.end()["mode"], "act");
+}
+
+/// The same of a ceiling: with the rights that are left it still asks a VMM.
+#[test]
+fn a_ceiling_that_was_only_tried_is_restored() {
+    let Some(scene) = Scene::set("ceiling-tried") else {
+        return;
+    };
+    let applied = Command::new(haltwise())
+        .arg0("haltwise pilot")
+        .args(["apply", "--vm", scene.name, "--ceiling", "80us", "--yes"])
+        .arg("--root")
+        .arg(scene.host.0.path())
+        .output()
+        .unwrap();
+    assert!(applied.status.success(), "{applied:?}");
+    assert_eq!(in_kernel_by(scene.name)[0].0, 80_000);
+    let mut daemon = scene.pilot(&["--act"]);
+    let line = daemon.says("restore: ");
+    assert!(
+        line.contains("VM ceiling-tried (pid ") && line.contains("halt_poll_ns 80.0 us -> 200 us"),
+        "{line}"
+    );
+    until("restored", || {
+        (in_kernel_by(scene.name)[0].0 == 200_000).then_some(())
+    });
+    assert_eq!(daemon.end()["decisions"]["failed"], 0);
 }
 
 /// Somebody else's write is theirs, over restarts, until the pilot is told to take it over.
