@@ -38,7 +38,10 @@ def halved(directory):
     for half in halves:
         half.stdout.readline()
     began = time.monotonic()
-    said = [half.communicate("go\n")[0] for half in halves]
+    for half in halves:
+        half.stdin.write("go\n")
+        half.stdin.flush()
+    said = [half.communicate()[0] for half in halves]
     seconds = time.monotonic() - began
     sums = [json.loads(text) for text in said]
     return {"sums": {name: sum(of[name] for of in sums) for name in SUMS}, "seconds": seconds}
@@ -54,7 +57,7 @@ def sparked(directory, tasks_at_a_time):
     session = builder.config("spark.sql.shuffle.partitions", "4").getOrCreate()
 
     def costs(path):
-        frame = fleet.costs(fleet.captures(session, str(path), partitions=16))
+        frame = fleet.costs(fleet.captures(session, str(path), partitions=64))
         return frame.agg(*(F.sum(name).alias(name) for name in SUMS)).collect()[0].asDict()
 
     # The virtual machine and the workers are started before the clock is.
