@@ -165,12 +165,15 @@ fn check(kernel: &Kernel, binaries: &Binaries, args: &Args, work: &Path) -> Resu
     }
     // Of the deep checks of the rule it is no part.
     let with_linux = linux && (!args.thorough || args.linux_guest);
-    if with_linux && has_time(linux_guest::NAME) {
-        linux_guest::run(kernel, binaries, work, depth)?;
-    }
+    let recorded = if with_linux && has_time(linux_guest::NAME) {
+        linux_guest::run(kernel, binaries, work, depth)
+    } else {
+        Ok(())
+    };
     if piloted {
         piloted::run(kernel, binaries, work)?;
     }
+    recorded?;
     if rules {
         rule::run(kernel, binaries, filter, depth, work)?;
     }

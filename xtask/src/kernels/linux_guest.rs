@@ -25,7 +25,7 @@ use anyhow::{Context, Result, bail};
 use serde::de::DeserializeOwned;
 
 use super::deb::Kernel;
-use super::guest::Guest;
+use super::guest::{Guest, GuestRun};
 use super::initramfs::Initramfs;
 use super::rule::Depth;
 use super::witness::{Found, read};
@@ -159,22 +159,11 @@ fn phases(depth: Depth) -> Vec<Phase> {
 
 /// Runs all phases in one boot.
 pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path, depth: Depth) -> Result<()> {
-    let firmware = match firmware() {
-        Ok(firmware) => firmware,
-        Err(error) => {
-            say::skipped(&format!("{NAME}: {error:#}"));
-            return Ok(());
-        }
-    };
-    let work = work.join(NAME);
-    std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
     let phases = phases(depth);
-    let host = host(kernel, binaries, &firmware)?.script(&script(&phases, depth));
-    let run = host.run_patiently(&work, limit(depth))?;
-    let said = run.console.lines();
-    for line in said.filter_map(|line| line.split_once("check:")) {
-        say::note(line.1.trim());
-    }
+    let script = script(&phases, depth);
+    let Some((run, work)) = boot(kernel, binaries, work, (NAME, limit(depth)), &script)? else {
+        return Ok(());
+    };
     let mut wrong = 0;
     for phase in &phases {
         let dir = run.out_dir.join(phase.name);
@@ -197,6 +186,38 @@ pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path, depth: Dept
     if depth == Depth::Thorough {
         wrong += tell("tuned", &tuned::judge(&run.out_dir.join("tuned")));
     }
+    ended(&run, wrong, &work)
+}
+
+/// Boots the emulated host with this script, and passes on what it says; gives where its results are. `None` where QEMU's own
+/// files are missing.
+fn boot(
+    kernel: &Kernel,
+    binaries: &Binaries,
+    work: &Path,
+    (name, limit): (&str, Duration),
+    script: &str,
+) -> Result<Option<(GuestRun, PathBuf)>> {
+    let firmware = match firmware() {
+        Ok(firmware) => firmware,
+        Err(error) => {
+            say::skipped(&format!("{name}: {error:#}"));
+            return Ok(None);
+        }
+    };
+    let work = work.join(name);
+    std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
+    let host = host(kernel, binaries, &firmware)?.script(script);
+    let run = host.run_patiently(&work, limit)?;
+    let said = run.console.lines();
+    for line in said.filter_map(|line| line.split_once("check:")) {
+        say::note(line.1.trim());
+    }
+    Ok(Some((run, work)))
+}
+
+/// Fails where something was wrong.
+fn ended(run: &GuestRun, wrong: usize, work: &Path) -> Result<()> {
     say::note(&format!("all within {}", say::seconds(run.elapsed)));
     if wrong > 0 || run.exit_code != 0 {
         bail!(
@@ -389,18 +410,30 @@ fn ask<T: DeserializeOwned>(binaries: &Binaries, verb: &[&str], capture: &Path) 
         .with_context(|| format!("understand haltwise {}", verb.join(" ")))
 }
 
+/// The ceiling under which VMs run, in nanoseconds.
+const CEILING_NS: u32 = 5_000_000;
+
+/// Two VMs that stand still: one whose QEMU is started by haltwise-exec, and one with these options of its kernel and this
+/// root.
+fn launched(options: &str, root: &str) -> String {
+    format!(
+        "echo {CEILING_NS} >/sys/module/kvm/parameters/halt_poll_ns\n\
+         mkdir /wrapped\nln -s /bin/haltwise-exec /wrapped/qemu-system-x86_64\n\
+         launch web1 '' /wrapped/qemu-system-x86_64 384 initramfs\n\
+         launch web2 '{options}' qemu-system-x86_64 384 {root}\n\
+         wait_for web1\nwait_for web2\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n"
+    )
+}
+
 /// What the emulated host runs. The guest that records itself is booted with `nopvspin`: a vCPU that waits for a
 /// paravirtual spinlock executes HLT, which is no idle period and which cpuidle does not count.
 fn script(phases: &[Phase], depth: Depth) -> String {
     let mut text = String::from(include_str!("linux_guest/host.sh"));
     text.push_str(include_str!("linux_guest/agent.sh"));
-    text.push_str(
-        "echo 5000000 >/sys/module/kvm/parameters/halt_poll_ns\n\
-         mkdir /wrapped\nln -s /bin/haltwise-exec /wrapped/qemu-system-x86_64\n\
-         launch web1 '' /wrapped/qemu-system-x86_64 384 initramfs\n\
-         launch web2 'nopvspin cpuidle_haltpoll.force=1 cpuidle.governor=haltpoll' qemu-system-x86_64 384 with-haltwise\n\
-         wait_for web1\nwait_for web2\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n",
-    );
+    text.push_str(&launched(
+        "nopvspin cpuidle_haltpoll.force=1 cpuidle.governor=haltpoll",
+        "with-haltwise",
+    ));
     for phase in phases {
         let Phase {
             name,

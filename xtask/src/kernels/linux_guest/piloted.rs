@@ -12,16 +12,13 @@ use serde::Deserialize;
 use super::super::deb::Kernel;
 use super::super::witness::{Found, read};
 use super::super::{Binaries, tell};
-use crate::say;
+use super::CEILING_NS;
 
 /// The check's name.
 pub(in crate::kernels) const NAME: &str = "piloted";
 
 /// A trial of 18 periods takes a minute, and there are some twenty.
 const LIMIT: Duration = Duration::from_mins(45);
-
-/// The ceiling under which VMs are found, in nanoseconds.
-const CEILING_NS: u32 = 5_000_000;
 
 /// The VM whose QEMU was started by haltwise-exec, and the one that follows the host's parameters.
 const VMS: [&str; 2] = ["web1", "web2"];
@@ -78,48 +75,20 @@ struct Interval {
 
 /// Runs it in one boot.
 pub(in crate::kernels) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<()> {
-    let firmware = match super::firmware() {
-        Ok(firmware) => firmware,
-        Err(error) => {
-            say::skipped(&format!("{NAME}: {error:#}"));
-            return Ok(());
-        }
+    let boot = super::boot(kernel, binaries, work, (NAME, LIMIT), &script())?;
+    let Some((run, work)) = boot else {
+        return Ok(());
     };
-    let work = work.join(NAME);
-    std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
-    let host = super::host(kernel, binaries, &firmware)?.script(&script());
-    let run = host.run_patiently(&work, LIMIT)?;
-    let said = run.console.lines();
-    for line in said.filter_map(|line| line.split_once("check:")) {
-        say::note(line.1.trim());
-    }
     let wrong = tell(NAME, &judge(&run.out_dir.join("piloted")));
-    say::note(&format!("all within {}", say::seconds(run.elapsed)));
-    if wrong > 0 || run.exit_code != 0 {
-        bail!(
-            "{wrong} disagreements, and the script returned {}; see {}",
-            run.exit_code,
-            work.display()
-        );
-    }
-    Ok(())
+    super::ended(&run, wrong, &work)
 }
 
 fn script() -> String {
     let mut text = String::from(include_str!("host.sh"));
-    // Formatting into a String cannot fail.
-    let _ = writeln!(
-        text,
-        "echo {CEILING_NS} >/sys/module/kvm/parameters/halt_poll_ns"
-    );
-    text.push_str(
-        "mkdir /wrapped\nln -s /bin/haltwise-exec /wrapped/qemu-system-x86_64\n\
-         launch web1 '' /wrapped/qemu-system-x86_64 384 initramfs\n\
-         launch web2 '' qemu-system-x86_64 384 initramfs\n\
-         wait_for web1\nwait_for web2\nqmp web1 stop >/dev/null\nqmp web2 stop >/dev/null\n",
-    );
+    text.push_str(&super::launched("", "initramfs"));
     text.push_str(include_str!("piloted.sh"));
     for vm in VMS {
+        // Formatting into a String cannot fail.
         let _ = writeln!(text, "piloted {vm} '{}'", MOMENTS.join(" "));
     }
     text.push_str("for vm in web1 web2; do qmp $vm quit >/dev/null; done\nwait\nexit $failed\n");

@@ -76,7 +76,7 @@ kept() { # VM
     undone "$was"
 }
 
-# What somebody else sets is left alone, by the pilot and by undo, until it is asked to take over.
+# What was modified externally is left alone, by the pilot and by undo, until --take-over.
 foreign() { # VM
     pilot foreign "$1"
     until_set

@@ -98,6 +98,13 @@ impl Scene {
         text.map_or(Value::Null, |text| serde_json::from_str(&text).unwrap())
     }
 
+    /// Waits until the host has the ceiling that the pilot found.
+    fn wait_until_restored(&self) {
+        until("restored", || {
+            (self.host.ceiling() == 200_000).then_some(())
+        });
+    }
+
     /// Waits until the daemon has kept a state like this.
     fn wait_for(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         until(what, || {
@@ -343,9 +350,7 @@ fn what_it_is_no_longer_to_set_is_restored() {
         "{line}"
     );
     assert!(line.contains("the pilot is no longer to set it"), "{line}");
-    until("restored", || {
-        (scene.host.ceiling() == 200_000).then_some(())
-    });
+    scene.wait_until_restored();
     assert_eq!(daemon.end()["decisions"]["restored"], 1);
 }
 
@@ -368,9 +373,7 @@ fn what_was_only_tried_is_restored_once_it_may_act() {
         line.contains("halt_poll_ns 80.0 us -> 200 us; an earlier run tried it"),
         "{line}"
     );
-    until("restored", || {
-        (scene.host.ceiling() == 200_000).then_some(())
-    });
+    scene.wait_until_restored();
     assert_eq!(daemon.end()["mode"], "act");
 }
 
@@ -401,9 +404,9 @@ fn a_ceiling_that_was_only_tried_is_restored() {
     assert_eq!(daemon.end()["decisions"]["failed"], 0);
 }
 
-/// Somebody else's write is theirs, over restarts, until the pilot is told to take it over.
+/// What was modified externally is left alone, over restarts, until --take-over.
 #[test]
-fn somebody_else_s_write_is_left_alone_until_it_is_taken_over() {
+fn a_value_modified_externally_is_left_alone_until_take_over() {
     let Some(scene) = Scene::set("theirs") else {
         return;
     };
