@@ -61,11 +61,12 @@ impl World {
             let mut now_ns = BEGIN_NS;
             let (mut stays, mut halts) = (Vec::new(), Vec::new());
             for _ in 0..self.stays {
-                now_ns += 5_000 + draw.below(if self.is_regular { 20_000 } else { 80_000 });
+                let busy_ns = if self.is_regular { 400_000 } else { 5_000 };
+                now_ns += busy_ns + draw.below(80_000);
                 let half = |draw: &mut SplitMix64| self.exit_ns / 2 + draw.below(self.exit_ns + 1);
                 let (before_ns, after_ns) = (half(&mut draw), half(&mut draw));
                 let slept_ns = if self.is_regular {
-                    350_000 + draw.below(60_000)
+                    2_000_000 + draw.below(100_000)
                 } else {
                     Self::length_ns(&mut draw)
                 };
