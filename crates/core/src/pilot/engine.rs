@@ -75,6 +75,7 @@ pub struct Pilot<E: Evidence> {
     evidence: E,
     rule: Rule,
     limits: Limits,
+    /// Of earlier runs: targets without a unit so far.
     memory: Memory,
     /// Of proofs, and of trials of its own.
     proofs: Errors,
@@ -212,10 +213,9 @@ impl<E: Evidence> Pilot<E> {
     /// What is to be known after a restart.
     pub fn memory(&self) -> Memory {
         Memory {
-            targets: self
-                .units
-                .values()
+            targets: (self.units.values())
                 .map(|unit| unit.memory(self.now_ns))
+                .chain(self.memory.targets.iter().cloned())
                 .collect(),
             errors: self.errors.clone(),
         }

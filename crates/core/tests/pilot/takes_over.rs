@@ -75,6 +75,8 @@ fn what_somebody_else_has_set_is_taken_over_only_where_that_is_asked_for() {
     assert_eq!(decisions[0].kind, Kind::HandsOff);
     // Also after a restart.
     let memory = leaves.memory();
+    // A run that ends before its first reading forgets nothing.
+    assert_eq!(pilot(memory.clone()).memory(), memory);
     let mut leaves = pilot(memory.clone());
     assert_eq!(leaves.step(0, seen()), []);
     assert_eq!(leaves.standing().vms[0].state, "hands-off");

@@ -105,11 +105,14 @@ impl Scene {
         });
     }
 
-    /// Waits until the daemon has kept a state like this.
-    fn wait_for(&self, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+    /// Waits until this daemon, and not one before it, has kept a state like this.
+    fn wait_for(&self, daemon: &Daemon, what: &str, is_it: impl Fn(&Value) -> bool) -> Value {
         until(what, || {
-            let kept = self.kept();
-            let vms = kept["status"]["vms"].as_array()?.iter();
+            let status = &self.kept()["status"];
+            if status["pid"] != daemon.running.id() {
+                return None;
+            }
+            let vms = status["vms"].as_array()?.iter();
             vms.filter(|vm| vm["vm"] == self.name)
                 .find(|vm| is_it(vm))
                 .cloned()
@@ -303,7 +306,7 @@ fn what_is_kept_stays_over_a_reload_that_forbids_to_act_and_over_a_stop() {
     scene.left_by_an_earlier_run(true);
     scene.configure(&format!("act = true\n{PARAMETERS}"));
     let mut daemon = scene.daemon(&[]);
-    let vm = scene.wait_for("kept", |vm| vm["state"] == "kept");
+    let vm = scene.wait_for(&daemon, "kept", |vm| vm["state"] == "kept");
     assert_eq!(vm["why"], "kept by an earlier run");
     assert_eq!(
         (&vm["found_ns"], &vm["ceiling_ns"]),
@@ -316,18 +319,12 @@ fn what_is_kept_stays_over_a_reload_that_forbids_to_act_and_over_a_stop() {
     assert_eq!(status["mode"], "observe");
     assert_eq!(status["decisions"]["restored"], 0, "{status}");
     assert_eq!(scene.host.ceiling(), 80_000);
+    // So does a run that ends before it has looked at anything.
+    drop(scene.daemon(&[]).end());
     // The next run knows it, whether it may act or not.
     let daemon = scene.daemon(&[]);
-    let status = daemon.end();
-    assert_eq!(
-        status["vms"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .find(|vm| vm["vm"] == "keeping")
-            .unwrap()["state"],
-        "kept"
-    );
+    scene.wait_for(&daemon, "kept", |vm| vm["state"] == "kept");
+    drop(daemon.end());
     let (code, said) = scene.host.run(&["undo"]);
     assert_eq!(code, Some(0), "{said}");
     assert_eq!(scene.host.ceiling(), 200_000);
@@ -341,7 +338,7 @@ fn what_it_is_no_longer_to_set_is_restored() {
     scene.left_by_an_earlier_run(true);
     scene.configure(&format!("act = true\n{PARAMETERS}"));
     let mut daemon = scene.daemon(&[]);
-    scene.wait_for("kept", |vm| vm["state"] == "kept");
+    scene.wait_for(&daemon, "kept", |vm| vm["state"] == "kept");
     scene.configure("[limits]\nceilings = false\nparameters = false\n");
     daemon.reload();
     let line = daemon.says("restore: ");
@@ -362,7 +359,7 @@ fn what_was_only_tried_is_restored_once_it_may_act() {
     };
     scene.left_by_an_earlier_run(false);
     let mut daemon = scene.daemon(&[]);
-    scene.wait_for("told", |vm| {
+    scene.wait_for(&daemon, "told", |vm| {
         vm["why"].as_str().unwrap().contains("haltwise undo")
     });
     assert_eq!(scene.host.ceiling(), 80_000);
@@ -413,7 +410,7 @@ fn a_value_modified_externally_is_left_alone_until_take_over() {
     scene.left_by_an_earlier_run(true);
     scene.configure(&format!("act = true\n{PARAMETERS}"));
     let mut daemon = scene.daemon(&[]);
-    scene.wait_for("kept", |vm| vm["state"] == "kept");
+    scene.wait_for(&daemon, "kept", |vm| vm["state"] == "kept");
     scene.write(145_000);
     let line = daemon.says("hands-off: ");
     assert!(
@@ -426,12 +423,12 @@ fn a_value_modified_externally_is_left_alone_until_take_over() {
     assert_eq!(status["decisions"]["hands_off"], 1);
     scene.write(145_000);
     let daemon = scene.daemon(&[]);
-    let vm = scene.wait_for("hands off", |vm| vm["state"] == "hands-off");
+    let vm = scene.wait_for(&daemon, "hands off", |vm| vm["state"] == "hands-off");
     assert_eq!(vm["ceiling_ns"], 145_000);
     drop(daemon.end());
     assert_eq!(scene.host.ceiling(), 145_000);
     let daemon = scene.daemon(&["--take-over"]);
-    let vm = scene.wait_for("taken over", |vm| vm["state"] == "watching");
+    let vm = scene.wait_for(&daemon, "taken over", |vm| vm["state"] == "watching");
     assert_eq!(vm["found_ns"], 145_000);
     assert_eq!(daemon.end()["decisions"]["restored"], 0);
     assert_eq!(scene.host.ceiling(), 145_000);
@@ -497,7 +494,7 @@ fn a_guest_that_forbids_host_polling_is_left_alone() {
             .then_some(())
     });
     let daemon = scene.pilot(&["--act"]);
-    let vm = scene.wait_for("excluded", |vm| vm["state"] == "excluded");
+    let vm = scene.wait_for(&daemon, "excluded", |vm| vm["state"] == "excluded");
     assert_eq!(vm["why"], "its guest polls by itself");
     assert_eq!(daemon.end()["decisions"]["tried"], 0);
 }

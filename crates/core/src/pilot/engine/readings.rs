@@ -131,13 +131,15 @@ impl<E: Evidence> Pilot<E> {
         let places = self.places(knobs);
         // What is known of a target stays, also while it is not to be set: what is to be restored, and whose it is.
         let here: BTreeSet<VmKey> = self.seen.vms.iter().map(|vm| vm.key).collect();
+        let is_here = |scope: &Scope| match scope {
+            Scope::Vm(vm) => here.contains(vm),
+            Scope::Host => true,
+        };
+        self.memory.targets.retain(|of| is_here(&of.scope));
         self.units.retain(|scope, unit| {
             // Where it has a place, that says so.
             unit.is_excluded = true;
-            match scope {
-                Scope::Vm(vm) => here.contains(vm),
-                Scope::Host => true,
-            }
+            is_here(scope)
         });
         if let Some((Purpose::Period(scope), _)) = &self.collecting
             && !self.units.contains_key(scope)
@@ -146,8 +148,10 @@ impl<E: Evidence> Pilot<E> {
         }
         for place in places {
             let (scope, now_ns) = (place.scope, self.now_ns);
-            let memory = self.memory.targets.iter().find(|of| of.scope == scope);
+            let of_earlier = &mut self.memory.targets;
             let unit = self.units.entry(scope).or_insert_with(|| {
+                let memory = of_earlier.extract_if(.., |of| of.scope == scope).next();
+                let memory = memory.as_ref();
                 let mut unit = Unit::new(scope, place.now, now_ns);
                 if !(self.takes_over && is_unknown(&place, memory)) {
                     unit.owed = unit.adopt(memory, place.held, place.now);
