@@ -54,7 +54,7 @@ const RESULTS: &str = "init: results are on the disk";
 /// How often a boot that the emulator spoilt is tried in all.
 const TRIES: usize = 3;
 
-/// What a script returns where a VM inside stands still before its first word.
+/// What a script returns where a VM inside stands still before its first word, or its guest panics.
 pub(crate) const STOOD_STILL: i32 = 75;
 
 impl Guest {
@@ -178,7 +178,9 @@ impl Guest {
         let exit_code = fetch(work, &out_dir)
             .with_context(|| format!("the console ends:\n{}", tail(&console, 60)))?;
         if exit_code == STOOD_STILL {
-            return Ok(Boot::Spoilt("a VM inside it stands still".to_owned()));
+            return Ok(Boot::Spoilt(
+                "a VM inside it stands still, or its guest panics".to_owned(),
+            ));
         }
         Ok(Boot::Whole(GuestRun {
             console,

@@ -464,7 +464,9 @@ fn script(phases: &[Phase], depth: Depth) -> String {
         let _ = writeln!(text, "left_inside {HALTPOLL} tuned");
     }
     text.push_str("settings web1\n");
-    text.push_str("for vm in web1 web2 unstarted; do qmp $vm quit >/dev/null; done\n");
+    text.push_str(
+        "touch /run/over; for vm in web1 web2 unstarted; do qmp $vm quit >/dev/null; done\n",
+    );
     text.push_str("wait\nexit $failed\n");
     text
 }

@@ -21,8 +21,25 @@ launch() { # VM, options of its kernel, QEMU, memory in MiB, its root
     ip addr add "10.9.$number.1/24" dev "tap$number"
     ip link set "tap$number" up
     dd if=/dev/zero of="/run/$1.disk" bs=1M count=4 2>/dev/null
+    while vm "$@"; do sleep 1; done &
+}
+
+# A VM ends where its guest panics. All that waits for its answer waits for a connection that nobody closes.
+trap 'exit "$(cat /run/ended)"' TERM
+ended() { # VM
+    say "$1 ended by itself: $(tail -3 "/out/$1.console") $(cat "/out/$1.qemu")"
+    # As STOOD_STILL.
+    grep -q 'Kernel panic' "/out/$1.console" && echo 75 >/run/ended || echo 1 >/run/ended
+    kill $$
+    while kill -0 $$; do
+        killall -q nc
+        sleep 1
+    done
+}
+
+vm() { # as launch; whether it is to be started again, since the emulator had it reset before its first word
     "$3" -name "guest=$1,debug-threads=on" -machine q35,accel=kvm -cpu host -smp 2 -m "$4" \
-        -nodefaults -display none -L /firmware -kernel /guest/kernel -initrd "/guest/$5" \
+        -nodefaults -display none -no-reboot -L /firmware -kernel /guest/kernel -initrd "/guest/$5" \
         -append "console=ttyS0 quiet panic=-1 tsc=reliable iomem=relaxed address=$(address_of "$1") $2" \
         -serial "file:/out/$1.console" -qmp "unix:/run/$1.qmp,server=on,wait=off" \
         -netdev "tap,id=n0,ifname=tap$number,script=no,downscript=no,vhost=on" \
@@ -31,7 +48,12 @@ launch() { # VM, options of its kernel, QEMU, memory in MiB, its root
         -chardev "socket,path=/run/$1.agent,server=on,wait=off,id=agent" -device virtio-serial-pci \
         -device virtserialport,chardev=agent,name=org.qemu.guest_agent.0 \
         -drive "id=d0,file=/run/$1.disk,format=raw,if=none" -device virtio-blk-pci,drive=d0 \
-        2>"/out/$1.qemu" &
+        2>"/out/$1.qemu"
+    [ ! -e /run/over ] || return 1
+    if grep -q 'guest: up' "/out/$1.console"; then
+        ended "$1"
+        return 1
+    fi
 }
 
 wait_for() { # VM: until its first process has come so far

@@ -91,7 +91,7 @@ fn script() -> String {
         // Formatting into a String cannot fail.
         let _ = writeln!(text, "piloted {vm} '{}'", MOMENTS.join(" "));
     }
-    text.push_str("for vm in web1 web2; do qmp $vm quit >/dev/null; done\nwait\nexit $failed\n");
+    text.push_str("touch /run/over; for vm in web1 web2; do qmp $vm quit >/dev/null; done\nwait\nexit $failed\n");
     text
 }
 
