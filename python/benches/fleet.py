@@ -57,7 +57,7 @@ def sparked(directory, tasks_at_a_time):
     session = builder.config("spark.sql.shuffle.partitions", "4").getOrCreate()
 
     def costs(path):
-        frame = fleet.costs(fleet.captures(session, str(path), partitions=64))
+        frame = fleet.costs(fleet.captures(session, str(path), partitions=32))
         return frame.agg(*(F.sum(name).alias(name) for name in SUMS)).collect()[0].asDict()
 
     # The virtual machine and the workers are started before the clock is.

@@ -10,6 +10,7 @@
 //! | [`evidence`] | what is asked of facts |
 //! | [`replayed`] | the answers, by replaying recorded halts under every setting that can be reached |
 //! | `view` | decayed views of a load, which tell a phase from noise |
+//! | `budget` | what looks may cost |
 //! | `member`, `unit` | what is known of a VM, and where a target stands |
 //! | [`guards`] | what keeps it from acting |
 //! | `trial` | drawn periods under a setting and under the one before |
@@ -23,6 +24,7 @@
 //! (`tune`'s 2 %), and in the time for which the phase may go on it has to exceed what a trial takes. Of what keeps most
 //! of the gain, the smallest change is taken. Then it is tried in drawn periods, and kept only if they agree.
 
+mod budget;
 pub mod decision;
 pub mod engine;
 pub mod errors;

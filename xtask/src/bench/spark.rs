@@ -1,9 +1,12 @@
 //! How much faster Spark plays the captures of a fleet with two tasks at a time than with one, beside plain loops. All
 //! have to find the same sums, to the unit.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, ensure};
 use haltwise_core::stats::percentile_of_sorted;
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::kept::{Figures, Kept};
 use crate::{python, repo, say, tool};
@@ -17,6 +20,9 @@ pub(crate) struct Args {
     /// Halts of each VM; a capture has one to three
     #[arg(long, default_value_t = 5_000)]
     halts: u64,
+    /// Captures that are there already, in place of making some
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["captures", "halts"])]
+    from: Option<PathBuf>,
     /// Rounds; in each, all ways one after the other
     #[arg(long, default_value_t = 3)]
     rounds: u32,
@@ -39,19 +45,17 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let Some(environment) = python::installed(&root, &python::home(), |_, _| Ok(()))? else {
         return Ok(());
     };
-    let folder = tempfile::tempdir_in(repo::target_dir())?;
-    say::step(&format!("make {} captures", args.captures));
-    let mut made = tool::cargo(&root);
-    made.args(["run", "--quiet", "--profile=demo", "-p", "haltwise-capture"]);
-    made.args(["--example", "seeded_captures", "--"])
-        .arg(folder.path())
-        .args([args.captures.to_string(), args.halts.to_string()]);
-    tool::run(&mut made)?;
+    let made = match args.from {
+        Some(_) => None,
+        None => Some(captures(args)?),
+    };
+    let folder = args.from.as_deref().or(made.as_ref().map(|it| it.path()));
+    let folder = folder.context("there are no captures")?;
     say::step(&format!("{} rounds", args.rounds));
     let mut script = environment.python();
     script
         .arg(root.join("python/benches/fleet.py"))
-        .arg(folder.path())
+        .arg(folder)
         .arg(args.rounds.to_string());
     let said = tool::ask(&mut script)?;
     let rounds = said.lines().map(serde_json::from_str);
@@ -88,6 +92,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         kept.write()?;
     }
     Ok(())
+}
+
+fn captures(args: &Args) -> Result<TempDir> {
+    let folder = tempfile::tempdir_in(repo::target_dir())?;
+    say::step(&format!("make {} captures", args.captures));
+    let mut made = tool::cargo(&repo::root());
+    made.args(["run", "--quiet", "--profile=demo", "-p", "haltwise-capture"]);
+    made.args(["--example", "seeded_captures", "--"])
+        .arg(folder.path())
+        .args([args.captures.to_string(), args.halts.to_string()]);
+    tool::run(&mut made)?;
+    Ok(folder)
 }
 
 /// Medians, and how much faster two tasks are than one, round by round.

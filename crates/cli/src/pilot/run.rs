@@ -231,9 +231,10 @@ impl<'a> Running<'a> {
             if Instant::now() >= next_step {
                 // After a stall, the intervals missed have no counts.
                 next_step = Instant::now() + INTERVAL;
-                let seen = self
+                let mut seen = self
                     .machine
                     .read(&self.goals, &self.options.only, !is_first);
+                seen.host.own_cpu_ns = self.process_cpu_ns() + self.kernel_cpu_ns().unwrap_or(0);
                 is_first = false;
                 self.taken_over.retain(|scope| match scope {
                     Scope::Vm(key) => seen.vms.iter().any(|vm| vm.key == *key),
@@ -390,6 +391,16 @@ impl<'a> Running<'a> {
         self.is_kept = done.is_ok();
     }
 
+    fn process_cpu_ns(&self) -> u64 {
+        clock::process_cpu_ns().saturating_sub(self.cpu_before_ns)
+    }
+
+    /// Of its programs in the kernel, where that is known.
+    fn kernel_cpu_ns(&self) -> Option<u64> {
+        let of_counts = self.machine.kernel_cpu_ns()?;
+        Some(of_counts + self.collecting.kernel_cpu_ns())
+    }
+
     fn memory(&self) -> Memory {
         self.pilot.memory()
     }
@@ -398,11 +409,7 @@ impl<'a> Running<'a> {
     pub(crate) fn status(&self) -> PilotStatus {
         let standing = self.pilot.standing();
         let running = self.began.elapsed();
-        let process_cpu_ns = clock::process_cpu_ns().saturating_sub(self.cpu_before_ns);
-        let kernel_cpu_ns = self
-            .machine
-            .kernel_cpu_ns()
-            .map(|ns| ns + self.collecting.kernel_cpu_ns());
+        let (process_cpu_ns, kernel_cpu_ns) = (self.process_cpu_ns(), self.kernel_cpu_ns());
         let cpu_ns = process_cpu_ns + kernel_cpu_ns.unwrap_or(0);
         let memory = host_sample::read(&self.options.root, None).ok();
         PilotStatus {

@@ -15,6 +15,7 @@ mod readings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::budget::Budget;
 use super::decision::{Change, Decision, Kind, Refusal, Wanted};
 use super::errors::Errors;
 use super::evidence::{Evidence, OfVm, Question};
@@ -36,8 +37,8 @@ const BEGIN_NS: u64 = 86_400_000_000_000;
 /// Length of a look at a VM: some seconds, as often as every ten.
 const LOOK_NS: u64 = 3_000_000_000;
 
-/// Halts that are held in all, some 40 MB; each VM has its part of them.
-const HALTS: usize = 262_144;
+/// Halts that are held in all, some 20 MB; each VM has its part of them.
+const HALTS: usize = 131_072;
 
 /// A look takes so many halts at least, and at most: with more, an interval does not get narrower than predictions are
 /// good.
@@ -89,6 +90,7 @@ pub struct Pilot<E: Evidence> {
     members: BTreeMap<VmKey, Member<E::Chunk>>,
     units: BTreeMap<Scope, Unit>,
     guards: Vec<Standing>,
+    budget: Budget,
     collecting: Option<(Purpose, Wanted)>,
     decided: BTreeMap<Kind, u64>,
     failed: u64,
@@ -119,6 +121,7 @@ impl<E: Evidence> Pilot<E> {
             members: BTreeMap::new(),
             units: BTreeMap::new(),
             guards: Vec::new(),
+            budget: Budget::default(),
             collecting: None,
             decided: BTreeMap::new(),
             failed: 0,
@@ -129,6 +132,8 @@ impl<E: Evidence> Pilot<E> {
     /// Takes a reading in, at a time of a clock that goes on while the machine runs.
     pub fn step(&mut self, clock_ns: u64, seen: Seen) -> Vec<Decision> {
         let stood_ns = self.advance(clock_ns);
+        let is_on_trial = self.is_on_trial();
+        (self.budget).take(self.now_ns, seen.host.own_cpu_ns, is_on_trial);
         self.seen = seen;
         let mut decisions = self.take_readings();
         if stood_ns > LONGEST_STEP_NS {
@@ -264,7 +269,7 @@ impl<E: Evidence> Pilot<E> {
 
     /// Plans what is collected next: a period of a trial, else the look that is due.
     fn plan(&mut self) {
-        if self.collecting.is_some() || self.units.values().any(|unit| unit.trial().is_some()) {
+        if self.collecting.is_some() || self.is_on_trial() || !self.budget.allows(self.now_ns) {
             return;
         }
         let is_held = |vm: &VmKey| {
@@ -291,6 +296,11 @@ impl<E: Evidence> Pilot<E> {
             most_halts: self.most_halts(),
         };
         self.collecting = Some((Purpose::Look, wanted));
+        self.budget.look(self.now_ns);
+    }
+
+    fn is_on_trial(&self) -> bool {
+        self.units.values().any(|unit| unit.trial().is_some())
     }
 
     fn most_halts(&self) -> usize {
@@ -335,14 +345,12 @@ impl<E: Evidence> Pilot<E> {
                 looked.insert(vm);
             }
         }
-        let is_of =
-            |unit: &&Unit| !unit.is_excluded && unit.members.iter().any(|vm| looked.contains(vm));
-        let scopes: Vec<Scope> = self
-            .units
-            .values()
-            .filter(is_of)
-            .map(|unit| unit.scope)
-            .collect();
+        let units = self.units.values_mut();
+        let due = units.filter_map(|unit| {
+            let is_looked = unit.members.iter().any(|vm| looked.contains(vm));
+            (!unit.is_excluded && is_looked && unit.looked()).then_some(unit.scope)
+        });
+        let scopes: Vec<Scope> = due.collect();
         let mut decisions = Vec::new();
         for scope in scopes {
             self.weigh(scope);

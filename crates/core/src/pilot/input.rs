@@ -44,6 +44,8 @@ pub struct HostSeen {
     pub cpu_pressure: Option<f64>,
     /// A scheduler of `sched_ext` runs.
     pub sched_ext: bool,
+    /// CPU time that this program has taken since it started, with its programs in the kernel.
+    pub own_cpu_ns: u64,
 }
 
 /// What the journal has of a target.

@@ -49,6 +49,9 @@ const LONGEST_NS: u64 = 86_400_000_000_000;
 const CHANGES: usize = 120;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
+/// A target of several VMs is weighed anew when one in so many of them was looked at.
+const OF_MEMBERS: usize = 8;
+
 /// One target.
 #[derive(Debug)]
 pub(super) struct Unit {
@@ -73,6 +76,8 @@ pub(super) struct Unit {
     changes: VecDeque<u64>,
     /// It is not to be set: its VMs are left alone, or the configuration forbids it.
     pub(super) is_excluded: bool,
+    /// Looks at its VMs that its answer does not rest on yet.
+    looks: usize,
     /// There is something new to consider.
     pub(super) is_new: bool,
     /// A setting that is to be restored, until it is.
@@ -104,6 +109,7 @@ impl Unit {
             decided: None,
             changes: VecDeque::new(),
             is_excluded: false,
+            looks: 0,
             is_new: false,
             owed: None,
             now: found,
@@ -160,6 +166,16 @@ impl Unit {
             "kept by an earlier run".clone_into(&mut self.why);
         }
         (to != now).then_some(to)
+    }
+
+    /// One of its VMs has been looked at; gives whether it is to be weighed anew, which plays the halts of all its VMs.
+    pub(super) fn looked(&mut self) -> bool {
+        self.looks += 1;
+        let is_due = self.answer.is_none() || self.looks * OF_MEMBERS >= self.members.len();
+        if is_due {
+            self.looks = 0;
+        }
+        is_due
     }
 
     pub(super) fn memory(&self, now_ns: u64) -> OfTarget {
@@ -226,6 +242,57 @@ impl Unit {
         match &self.state {
             State::Trial(trial) => Some(trial),
             _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::ids::Pid;
+
+    const KNOBS: Knobs = Knobs {
+        halt_poll_ns: 200_000,
+        grow: 2,
+        grow_start: 10_000,
+        shrink: 0,
+    };
+
+    fn answer() -> Answer {
+        Answer {
+            cost: crate::replay::Cost::FREE,
+            cost_per_halt_ns: 1.0,
+            halts_per_s: 1.0,
+            latency_mean_ns: 1.0,
+            gap_mean_ns: 1.0,
+            found_ratio: Interval {
+                value: 1.0,
+                low: 1.0,
+                high: 1.0,
+            },
+            choice: None,
+            verdict: "no setting is better",
+        }
+    }
+
+    /// How often a target of so many VMs is weighed in a hundred looks.
+    fn weighed(members: u32) -> usize {
+        let mut unit = Unit::new(Scope::Host, KNOBS, 0);
+        let vm = |pid| VmKey {
+            pid: Pid(pid),
+            start_ticks: 1,
+            ordinal: 0,
+        };
+        unit.members = (0..members).map(vm).collect();
+        assert!(unit.looked(), "there is no answer yet");
+        unit.answer = Some(answer());
+        (0..100).filter(|_| unit.looked()).count()
+    }
+
+    #[test]
+    fn a_target_of_many_vms_is_weighed_once_an_eighth_of_them_was_looked_at() {
+        for (members, times) in [(1, 100), (8, 100), (9, 50), (25, 25), (800, 1)] {
+            assert_eq!(weighed(members), times, "{members} VMs");
         }
     }
 }

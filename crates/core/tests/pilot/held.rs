@@ -270,7 +270,7 @@ fn what_it_holds_of_fifty_vcpus_does_not_grow() {
             of[1],
             of[2]
         );
-        assert!(standing.halts_held <= 262_144, "{of:?}");
+        assert!(standing.halts_held <= 131_072, "{of:?}");
         assert_eq!(standing.vms.len(), VMS as usize);
         held.push(of);
     }

@@ -55,6 +55,9 @@ pub(crate) struct World {
     pub(crate) laws: Laws,
     pub(crate) lives: u64,
     bias: f64,
+    /// CPU time that a look takes, and that this life of the daemon has taken.
+    look_ns: u64,
+    own_cpu_ns: u64,
 }
 
 impl World {
@@ -82,6 +85,9 @@ impl World {
             laws: Laws::default(),
             lives: 0,
             bias,
+            // Where it is dear, looks are seldom.
+            look_ns: [0, 30_000_000, 300_000_000][usize::try_from(seed % 3).unwrap()],
+            own_cpu_ns: 0,
         };
         for _ in 0..=world.draw.below(3) {
             world.comes();
@@ -152,6 +158,7 @@ impl World {
             return;
         }
         self.lives += 1;
+        self.own_cpu_ns = 0;
         self.machine.settle();
         self.collecting = None;
         self.laws.may_act = true;
@@ -298,6 +305,7 @@ impl World {
             busy_cpus: Some(2.0),
             cpu_pressure: Some(if is_pressed { 0.4 } else { 0.01 }),
             sched_ext: self.now < self.sched_ext_until,
+            own_cpu_ns: self.own_cpu_ns,
         };
         self.laws.read(&host);
         Seen { host, vms, counted }
@@ -350,6 +358,7 @@ impl World {
             (*key, chunk)
         });
         let facts: Vec<_> = facts.collect();
+        self.own_cpu_ns += self.look_ns;
         self.take(|pilot, clock| pilot.facts(clock, facts));
     }
 

@@ -319,7 +319,15 @@ impl BpfCollector {
         }
     }
 
+    /// Whether a program runs on events: KVM's own counters are read by programs that somebody calls.
+    fn has_programs(&self) -> bool {
+        self.options.mode != Mode::Stats || self.exits.is_some()
+    }
+
     fn tick_cost(&mut self, now_ns: u64) {
+        if !self.has_programs() {
+            return;
+        }
         let programs = Self::programs(&self.attached, self.exits.as_ref());
         self.cost.tick(now_ns, &programs);
     }
@@ -452,6 +460,7 @@ impl Collector for BpfCollector {
         let now = clock::monotonic_ns();
         self.refresh_param();
         self.walk(now)?;
+        self.tick_cost(now);
         Ok(true)
     }
 
@@ -459,9 +468,12 @@ impl Collector for BpfCollector {
         if self.options.mode != Mode::Full {
             return Ok(false);
         }
+        let now = clock::monotonic_ns();
+        let programs = Self::programs(&self.attached, self.exits.as_ref());
+        self.cost.rest(now, &programs);
         self.detach();
         // What is left in the ring belongs to nobody.
-        self.drain_ring(&mut Facts::default(), clock::monotonic_ns())?;
+        self.drain_ring(&mut Facts::default(), now)?;
         Ok(true)
     }
 
@@ -529,7 +541,7 @@ impl Collector for BpfCollector {
     fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
         let now = clock::monotonic_ns();
         let programs = Self::programs(&self.attached, self.exits.as_ref());
-        self.cost.end_sample(now, &programs);
+        self.cost.rest(now, &programs);
         self.end(facts)?;
         self.detach();
         if let Some(exits) = &mut self.exits {
@@ -561,6 +573,9 @@ impl Collector for BpfCollector {
     }
 
     fn kernel_cpu_ns(&self) -> Option<u64> {
+        if !self.has_programs() {
+            return Some(0);
+        }
         self.cost.total_ns(clock::monotonic_ns())
     }
 

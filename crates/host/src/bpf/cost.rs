@@ -2,7 +2,8 @@
 //!
 //! The kernel times BPF programs only while somebody asks for it, and that costs a little itself
 //! (two looks at the clock for each run). So it is asked for in short samples: for
-//! 0.2 s after attaching and then once in every four seconds.
+//! 0.2 s after attaching and then once in every four seconds. A recorder that rests has nothing attached, and takes
+//! nothing meanwhile.
 #![allow(
     unsafe_code,
     reason = "bpf_enable_stats has no safe wrapper in libbpf-rs"
@@ -44,7 +45,9 @@ pub(super) struct Cost {
     next_ns: u64,
     sampled: AllRuns,
     sampled_ns: u64,
-    first_ns: Option<u64>,
+    /// Since when the programs are attached, and for how long they were before.
+    attached_since_ns: Option<u64>,
+    attached_ns: u64,
 }
 
 impl Cost {
@@ -56,12 +59,12 @@ impl Cost {
 
     /// Starts and ends samples as their time comes.
     pub(super) fn tick(&mut self, now_ns: u64, programs: &Programs<'_>) {
-        let first = *self.first_ns.get_or_insert(now_ns);
+        let since_ns = *self.attached_since_ns.get_or_insert(now_ns);
         if self.timing.is_some() {
             if now_ns.saturating_sub(self.sample_start_ns) >= SAMPLE_NS {
                 self.end_sample(now_ns, programs);
             }
-        } else if now_ns >= self.next_ns.max(first) {
+        } else if now_ns >= self.next_ns.max(since_ns) {
             self.next_ns = now_ns + PERIOD_NS;
             self.sample_start_ns = now_ns;
             self.timing = self.timer.begin();
@@ -69,8 +72,15 @@ impl Cost {
         }
     }
 
+    /// The programs are about to be detached; the next tick says that they are attached again.
+    pub(super) fn rest(&mut self, now_ns: u64, programs: &Programs<'_>) {
+        self.end_sample(now_ns, programs);
+        let since_ns = self.attached_since_ns.take();
+        self.attached_ns += since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
+    }
+
     /// Ends a sample under way.
-    pub(super) fn end_sample(&mut self, now_ns: u64, programs: &Programs<'_>) {
+    fn end_sample(&mut self, now_ns: u64, programs: &Programs<'_>) {
         let Some(timing) = self.timing.take() else {
             return;
         };
@@ -109,16 +119,18 @@ impl Cost {
         (exits > 0).then(|| all as f64 / exits as f64)
     }
 
-    /// CPU time of all programs since the first tick: the samples, stretched to the whole time.
+    /// CPU time of all programs: the samples, stretched to the time for which they were attached.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "a product of non-negative numbers far below 2^63; the cast saturates"
     )]
     pub(super) fn total_ns(&self, now_ns: u64) -> Option<u64> {
-        let elapsed = now_ns.saturating_sub(self.first_ns?);
+        let since_ns = self.attached_since_ns;
+        let attached_ns =
+            self.attached_ns + since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
         (self.sampled_ns > 0).then(|| {
-            (self.sampled.time_ns() as f64 * elapsed as f64 / self.sampled_ns as f64) as u64
+            (self.sampled.time_ns() as f64 * attached_ns as f64 / self.sampled_ns as f64) as u64
         })
     }
 }

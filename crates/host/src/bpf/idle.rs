@@ -386,7 +386,7 @@ impl Collector for IdleCollector {
     fn stop(&mut self, facts: &mut Facts) -> Result<(), CollectError> {
         let now_ns = clock::monotonic_ns();
         let programs = Self::programs(&self.skel.progs, self.device);
-        self.cost.end_sample(now_ns, &programs);
+        self.cost.rest(now_ns, &programs);
         self.end(facts)?;
         self.links.detach();
         self.drain_ring(facts)?;

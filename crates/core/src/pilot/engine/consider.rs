@@ -228,7 +228,7 @@ impl<E: Evidence> Pilot<E> {
         if !unit.may_change(trial::MOST_CHANGES, self.now_ns) {
             return Err("it was changed too often within an hour".to_owned());
         }
-        if self.units.values().any(|other| other.trial().is_some()) {
+        if self.is_on_trial() {
             return Err("another target is on trial".to_owned());
         }
         let period_ns = trial::length_ns(answer.halts_per_s) as f64;

@@ -1,0 +1,104 @@
+//! What looks may cost: a share of one CPU, and what was saved of it.
+
+/// Of one CPU. Written down, not measured: fifty vCPUs that halt 2,000 times a second take hundreds of times as much for
+/// waking up alone, so that a gain of a thousandth repays it.
+const SHARE: f64 = 0.002;
+
+/// At first, and at most: some hundred looks, so that a host of 25 VMs is known within minutes.
+const MOST_NS: f64 = 5e9;
+
+/// However little is left, there is a look as often as this: on a host of very many VMs, reading their counts alone can
+/// take more than the share.
+const ALWAYS_NS: u64 = 60_000_000_000;
+
+/// What is left of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Budget {
+    left_ns: f64,
+    /// The time of the last reading, and what this program had taken by then.
+    last: Option<(u64, u64)>,
+    looked_ns: Option<u64>,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self {
+            left_ns: MOST_NS,
+            last: None,
+            looked_ns: None,
+        }
+    }
+}
+
+impl Budget {
+    /// Takes in what this program has taken so far, in nanoseconds of CPU time. What trials take is weighed against what
+    /// they can gain, and does not count here.
+    pub(super) fn take(&mut self, now_ns: u64, own_cpu_ns: u64, is_on_trial: bool) {
+        if let Some((before_ns, own_before_ns)) = self.last.replace((now_ns, own_cpu_ns)) {
+            let earned = SHARE * now_ns.saturating_sub(before_ns) as f64;
+            let taken = own_cpu_ns.saturating_sub(own_before_ns) as f64;
+            self.left_ns += earned - if is_on_trial { 0.0 } else { taken };
+            self.left_ns = self.left_ns.min(MOST_NS);
+        }
+    }
+
+    /// Whether there may be another look now.
+    pub(super) fn allows(&self, now_ns: u64) -> bool {
+        let since_ns = |at| now_ns.saturating_sub(at);
+        self.left_ns > 0.0 || self.looked_ns.is_none_or(|at| since_ns(at) >= ALWAYS_NS)
+    }
+
+    /// A look begins.
+    pub(super) fn look(&mut self, now_ns: u64) {
+        self.looked_ns = Some(now_ns);
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// Looks of 0.1 s of CPU time each, as often as they are allowed, for so many seconds.
+    fn looks(seconds: u64, is_on_trial: bool) -> u64 {
+        let (mut budget, mut own, mut looks) = (Budget::default(), 0, 0);
+        for second in 0..seconds {
+            let now = second * SECOND;
+            budget.take(now, own, is_on_trial);
+            if budget.allows(now) {
+                budget.look(now);
+                looks += 1;
+                own += SECOND / 10;
+            }
+        }
+        looks
+    }
+
+    #[test]
+    fn over_time_looks_take_the_share_and_what_was_saved() {
+        // 5 s, and 2 ms in each second.
+        for seconds in [1_000, 10_000, 100_000] {
+            let may = (5.0 + 0.002 * seconds as f64) / 0.1;
+            let did = looks(seconds, false) as f64;
+            assert!((may - 1.0..=may + 2.0).contains(&did), "{did} of {may}");
+        }
+        assert_eq!(looks(1_000, true), 1_000, "trials do not count");
+    }
+
+    #[test]
+    fn one_a_minute_is_always_allowed() {
+        let mut budget = Budget::default();
+        let mut looks = 0;
+        for second in 0..3_600 {
+            let now = second * SECOND;
+            // Readings alone take a twentieth of a CPU.
+            budget.take(now, second * SECOND / 20, false);
+            if budget.allows(now) {
+                budget.look(now);
+                looks += u64::from(second >= 600);
+            }
+        }
+        assert_eq!(looks, 50);
+    }
+}
