@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         Some(_) => None,
         None => Some(captures(args)?),
     };
-    let folder = args.from.as_deref().or(made.as_ref().map(|it| it.path()));
+    let folder = args.from.as_deref().or(made.as_ref().map(TempDir::path));
     let folder = folder.context("there are no captures")?;
     say::step(&format!("{} rounds", args.rounds));
     let mut script = environment.python();

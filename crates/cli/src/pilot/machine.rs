@@ -24,6 +24,9 @@ use crate::reading::select;
 /// Between two counts.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
 
+/// Counts that are asked for each interval are there each time, however late the one before was.
+const LEAST: Duration = Duration::from_secs(9);
+
 /// VMs that ended before so long are forgotten, so that the pilot does not grow with every VM that ever ran.
 const FORGET: Duration = Duration::from_mins(1);
 
@@ -35,6 +38,7 @@ const WHO: &str = "haltwise pilot";
 pub(crate) struct Machine {
     root: Root,
     collector: Box<dyn Collector>,
+    has_events: bool,
     counts: BTreeMap<VmKey, Counts>,
     before: Option<HostSample>,
     host: HostSeen,
@@ -47,10 +51,11 @@ impl Machine {
     pub(crate) fn attach(root: &Root) -> Result<Self, Failure> {
         let options = |mode| CollectOptions {
             mode,
-            interval: INTERVAL,
+            interval: LEAST,
             ..CollectOptions::default()
         };
         let stats = haltwise_host::bpf::BpfCollector::start(options(Mode::Stats), root.clone());
+        let has_events = stats.is_err();
         let mut collector: Box<dyn Collector> = match stats {
             Ok(collector) => Box::new(collector),
             Err(
@@ -64,6 +69,7 @@ impl Machine {
         Ok(Self {
             root: root.clone(),
             collector,
+            has_events,
             counts: BTreeMap::new(),
             before: None,
             host: HostSeen::default(),
@@ -76,6 +82,11 @@ impl Machine {
     pub(crate) fn confine(&mut self) -> bool {
         self.collector.confine();
         self.collector.rung() == Rung::Tracepoints
+    }
+
+    /// Whether its source hands over events, which are to be taken in before their buffers are full. KVM's own counters wait.
+    pub(crate) fn has_events(&self) -> bool {
+        self.has_events
     }
 
     /// Takes in what was counted; gives the facts for whoever else wants them.

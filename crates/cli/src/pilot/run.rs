@@ -227,8 +227,11 @@ impl<'a> Running<'a> {
                 self.reload()?;
             }
             self.collect()?;
-            drop(self.machine.drain()?);
-            if Instant::now() >= next_step {
+            let is_due = Instant::now() >= next_step;
+            if is_due || self.machine.has_events() {
+                drop(self.machine.drain()?);
+            }
+            if is_due {
                 // After a stall, the intervals missed have no counts.
                 next_step = Instant::now() + INTERVAL;
                 let mut seen = self
