@@ -1,8 +1,6 @@
 //! How much faster Spark plays the captures of a fleet with two tasks at a time than with one, beside plain loops. All
 //! have to find the same sums, to the unit.
 
-use std::path::PathBuf;
-
 use anyhow::{Context, Result, ensure};
 use haltwise_core::stats::percentile_of_sorted;
 use serde_json::Value;
@@ -20,9 +18,6 @@ pub(crate) struct Args {
     /// Halts of each VM; a capture has one to three
     #[arg(long, default_value_t = 5_000)]
     halts: u64,
-    /// Captures that are there already, in place of making some
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["captures", "halts"])]
-    from: Option<PathBuf>,
     /// Rounds; in each, all ways one after the other
     #[arg(long, default_value_t = 3)]
     rounds: u32,
@@ -45,17 +40,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let Some(environment) = python::installed(&root, &python::home(), |_, _| Ok(()))? else {
         return Ok(());
     };
-    let made = match args.from {
-        Some(_) => None,
-        None => Some(captures(args)?),
-    };
-    let folder = args.from.as_deref().or(made.as_ref().map(TempDir::path));
-    let folder = folder.context("there are no captures")?;
+    let folder = captures(args)?;
     say::step(&format!("{} rounds", args.rounds));
     let mut script = environment.python();
     script
         .arg(root.join("python/benches/fleet.py"))
-        .arg(folder)
+        .arg(folder.path())
         .arg(args.rounds.to_string());
     let said = tool::ask(&mut script)?;
     let rounds = said.lines().map(serde_json::from_str);

@@ -24,7 +24,7 @@ use crate::reading::select;
 /// Between two counts.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Counts that are asked for each interval are there each time, however late the one before was.
+/// KVM's own counters are read once an interval, when at least this has passed: the reading before may have come late.
 const LEAST: Duration = Duration::from_secs(9);
 
 /// VMs that ended before so long are forgotten, so that the pilot does not grow with every VM that ever ran.
@@ -49,12 +49,13 @@ pub(crate) struct Machine {
 impl Machine {
     /// Attaches the cheapest source of counts that works here.
     pub(crate) fn attach(root: &Root) -> Result<Self, Failure> {
-        let options = |mode| CollectOptions {
+        let options = |mode, interval| CollectOptions {
             mode,
-            interval: LEAST,
+            interval,
             ..CollectOptions::default()
         };
-        let stats = haltwise_host::bpf::BpfCollector::start(options(Mode::Stats), root.clone());
+        let of_stats = options(Mode::Stats, LEAST);
+        let stats = haltwise_host::bpf::BpfCollector::start(of_stats, root.clone());
         let has_events = stats.is_err();
         let mut collector: Box<dyn Collector> = match stats {
             Ok(collector) => Box::new(collector),
@@ -62,7 +63,7 @@ impl Machine {
                 CollectError::NoHistograms
                 | CollectError::NotInEvents
                 | CollectError::Unsupported { .. },
-            ) => attach(None, &options(Mode::Counts), root)?,
+            ) => attach(None, &options(Mode::Counts, INTERVAL), root)?,
             Err(error) => return Err(explain(error)),
         };
         collector.begin().map_err(explain)?;

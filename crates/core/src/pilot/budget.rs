@@ -1,10 +1,11 @@
 //! What looks may cost: a share of one CPU, and what was saved of it.
 
-/// Of one CPU. Written down, not measured: fifty vCPUs that halt 2,000 times a second take hundreds of times as much for
-/// waking up alone, so that a gain of a thousandth repays it.
+/// Of one CPU. Written down, not measured: fifty vCPUs that halt 2,000 times a second and sleep take a hundred times as
+/// much for that alone, at 2 us each, so that a gain of a hundredth repays it.
 const SHARE: f64 = 0.002;
 
-/// At first, and at most: some hundred looks, so that a host of 25 VMs is known within minutes.
+/// At first, and at most: some seventy looks beside 25 VMs (`cargo xtask bench pilot --own`), so that these are known within
+/// minutes.
 const MOST_NS: f64 = 5e9;
 
 /// However little is left, there is a look as often as this: on a host of very many VMs, reading their counts alone can

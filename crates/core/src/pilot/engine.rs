@@ -23,7 +23,7 @@ use super::goals::Limits;
 use super::guards::Standing;
 use super::input::{Scope, Seen};
 use super::member::{CHUNKS, Member};
-use super::memory::Memory;
+use super::memory::{Memory, OfTarget};
 use super::unit::Unit;
 use crate::ids::VmKey;
 use crate::kvm::Rule;
@@ -76,8 +76,8 @@ pub struct Pilot<E: Evidence> {
     evidence: E,
     rule: Rule,
     limits: Limits,
-    /// Of earlier runs: targets without a unit so far.
-    memory: Memory,
+    /// What earlier runs knew of targets that have no unit so far.
+    earlier: Vec<OfTarget>,
     /// Of proofs, and of trials of its own.
     proofs: Errors,
     errors: Errors,
@@ -110,8 +110,8 @@ impl<E: Evidence> Pilot<E> {
             takes_over: false,
             limits: setup.limits,
             proofs: setup.proofs,
-            errors: setup.memory.errors.clone(),
-            memory: setup.memory,
+            errors: setup.memory.errors,
+            earlier: setup.memory.targets,
             recording_ns_per_halt: setup.recording_ns_per_halt,
             seed: setup.seed,
             trials: 0,
@@ -133,7 +133,8 @@ impl<E: Evidence> Pilot<E> {
     pub fn step(&mut self, clock_ns: u64, seen: Seen) -> Vec<Decision> {
         let stood_ns = self.advance(clock_ns);
         let is_on_trial = self.is_on_trial();
-        (self.budget).take(self.now_ns, seen.host.own_cpu_ns, is_on_trial);
+        self.budget
+            .take(self.now_ns, seen.host.own_cpu_ns, is_on_trial);
         self.seen = seen;
         let mut decisions = self.take_readings();
         if stood_ns > LONGEST_STEP_NS {
@@ -210,7 +211,7 @@ impl<E: Evidence> Pilot<E> {
     /// Takes over what somebody else has set: that is what is found from now on.
     pub fn take_over(&mut self) {
         self.takes_over = true;
-        for of in &mut self.memory.targets {
+        for of in &mut self.earlier {
             of.hands_off = false;
         }
     }
@@ -220,7 +221,7 @@ impl<E: Evidence> Pilot<E> {
         Memory {
             targets: (self.units.values())
                 .map(|unit| unit.memory(self.now_ns))
-                .chain(self.memory.targets.iter().cloned())
+                .chain(self.earlier.iter().cloned())
                 .collect(),
             errors: self.errors.clone(),
         }

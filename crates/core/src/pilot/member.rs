@@ -11,7 +11,8 @@ pub(super) const CHUNKS: usize = 4;
 /// Between two looks at the same VM at first, and at most: a phase that goes on needs few.
 const LOOKS_NS: std::ops::RangeInclusive<u64> = 10_000_000_000..=320_000_000_000;
 
-/// While another setting than the one found is in force, its regret rests on a look no older than this.
+/// While another setting than the one found is in force, its regret rests on a look no older than this, as long as the
+/// budget of looks lasts.
 const HELD_NS: u64 = 60_000_000_000;
 
 /// Counts may fail to come this often in a row.

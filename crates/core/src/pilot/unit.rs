@@ -49,7 +49,7 @@ const LONGEST_NS: u64 = 86_400_000_000_000;
 const CHANGES: usize = 120;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-/// A target of several VMs is weighed anew when one in so many of them was looked at.
+/// A target of several VMs is weighed anew when one in so many of them was looked at: that plays the halts of all.
 const OF_MEMBERS: usize = 8;
 
 /// One target.
@@ -250,13 +250,7 @@ impl Unit {
 mod test {
     use super::*;
     use crate::ids::Pid;
-
-    const KNOBS: Knobs = Knobs {
-        halt_poll_ns: 200_000,
-        grow: 2,
-        grow_start: 10_000,
-        shrink: 0,
-    };
+    use crate::kvm::{Arch, Version};
 
     fn answer() -> Answer {
         Answer {
@@ -277,7 +271,11 @@ mod test {
 
     /// How often a target of so many VMs is weighed in a hundred looks.
     fn weighed(members: u32) -> usize {
-        let mut unit = Unit::new(Scope::Host, KNOBS, 0);
+        let mut unit = Unit::new(
+            Scope::Host,
+            Knobs::defaults(Version::new(6, 12), Arch::X86),
+            0,
+        );
         let vm = |pid| VmKey {
             pid: Pid(pid),
             start_ticks: 1,

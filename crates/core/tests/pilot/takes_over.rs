@@ -76,7 +76,15 @@ fn what_somebody_else_has_set_is_taken_over_only_where_that_is_asked_for() {
     // Also after a restart.
     let memory = leaves.memory();
     // A run that ends before its first reading forgets nothing.
-    assert_eq!(pilot(memory.clone()).memory(), memory);
+    let mut ends = pilot(memory.clone());
+    assert_eq!(ends.memory(), memory);
+    // Of a VM that has gone there is nothing to know.
+    let gone = Seen {
+        vms: Vec::new(),
+        ..seen()
+    };
+    assert_eq!(ends.step(0, gone), []);
+    assert_eq!(ends.memory().targets, []);
     let mut leaves = pilot(memory.clone());
     assert_eq!(leaves.step(0, seen()), []);
     assert_eq!(leaves.standing().vms[0].state, "hands-off");

@@ -75,8 +75,13 @@ impl Cost {
     /// The programs are about to be detached; the next tick says that they are attached again.
     pub(super) fn rest(&mut self, now_ns: u64, programs: &Programs<'_>) {
         self.end_sample(now_ns, programs);
-        let since_ns = self.attached_since_ns.take();
-        self.attached_ns += since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
+        self.attached_ns = self.attached_ns(now_ns);
+        self.attached_since_ns = None;
+    }
+
+    fn attached_ns(&self, now_ns: u64) -> u64 {
+        let since_ns = self.attached_since_ns.unwrap_or(now_ns);
+        self.attached_ns + now_ns.saturating_sub(since_ns)
     }
 
     /// Ends a sample under way.
@@ -126,12 +131,9 @@ impl Cost {
         reason = "a product of non-negative numbers far below 2^63; the cast saturates"
     )]
     pub(super) fn total_ns(&self, now_ns: u64) -> Option<u64> {
-        let since_ns = self.attached_since_ns;
-        let attached_ns =
-            self.attached_ns + since_ns.map_or(0, |since_ns| now_ns.saturating_sub(since_ns));
-        (self.sampled_ns > 0).then(|| {
-            (self.sampled.time_ns() as f64 * attached_ns as f64 / self.sampled_ns as f64) as u64
-        })
+        let attached_ns = self.attached_ns(now_ns) as f64;
+        (self.sampled_ns > 0)
+            .then(|| (self.sampled.time_ns() as f64 * attached_ns / self.sampled_ns as f64) as u64)
     }
 }
 
@@ -185,4 +187,35 @@ fn sum(programs: &[BorrowedFd<'_>]) -> Runs {
         sum.add(run_count(*program));
     }
     sum
+}
+
+#[cfg(test)]
+mod test {
+    use std::os::fd::AsFd as _;
+
+    use super::*;
+
+    #[test]
+    fn programs_that_are_not_attached_take_nothing() {
+        let input = std::io::stdin();
+        let programs = Programs {
+            halt: input.as_fd(),
+            window: input.as_fd(),
+            waking: input.as_fd(),
+            others: Vec::new(),
+            exits: None,
+        };
+        let mut cost = Cost {
+            sampled_ns: 100,
+            attached_since_ns: Some(1_000),
+            ..Cost::default()
+        };
+        cost.sampled.halt.time_ns = 5;
+        assert_eq!(cost.total_ns(3_000), Some(100), "a twentieth of the time");
+        cost.rest(3_000, &programs);
+        assert_eq!(cost.total_ns(1_000_000), Some(100));
+        cost.rest(1_000_000, &programs);
+        cost.attached_since_ns = Some(2_000_000);
+        assert_eq!(cost.total_ns(2_001_000), Some(150));
+    }
 }

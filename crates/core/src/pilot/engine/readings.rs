@@ -135,7 +135,7 @@ impl<E: Evidence> Pilot<E> {
             Scope::Vm(vm) => here.contains(vm),
             Scope::Host => true,
         };
-        self.memory.targets.retain(|of| is_here(&of.scope));
+        self.earlier.retain(|of| is_here(&of.scope));
         self.units.retain(|scope, unit| {
             // Where it has a place, that says so.
             unit.is_excluded = true;
@@ -148,9 +148,9 @@ impl<E: Evidence> Pilot<E> {
         }
         for place in places {
             let (scope, now_ns) = (place.scope, self.now_ns);
-            let of_earlier = &mut self.memory.targets;
+            let earlier = &mut self.earlier;
             let unit = self.units.entry(scope).or_insert_with(|| {
-                let memory = of_earlier.extract_if(.., |of| of.scope == scope).next();
+                let memory = earlier.extract_if(.., |of| of.scope == scope).next();
                 let memory = memory.as_ref();
                 let mut unit = Unit::new(scope, place.now, now_ns);
                 if !(self.takes_over && is_unknown(&place, memory)) {
