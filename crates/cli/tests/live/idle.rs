@@ -144,17 +144,10 @@ fn periods(capture: &Path) -> BTreeMap<u32, Vec<Halt>> {
     cpus
 }
 
-/// The stretch of `theirs` that is nearest to `ours` in time, period by period.
-fn nearest<'a>(ours: &[Halt], theirs: &'a [Halt]) -> &'a [Halt] {
-    let apart = |stretch: &[Halt]| -> u128 {
-        let both = ours.iter().zip(stretch);
-        both.map(|(one, other)| u128::from(one.start_ns.abs_diff(other.start_ns)))
-            .sum()
-    };
-    theirs
-        .windows(ours.len())
-        .min_by_key(|it| apart(it))
-        .unwrap()
+/// The period of `theirs` that began nearest to `one`.
+fn nearest<'a>(one: &Halt, theirs: &'a [Halt]) -> &'a Halt {
+    let apart = |other: &&Halt| one.start_ns.abs_diff(other.start_ns);
+    theirs.iter().min_by_key(apart).unwrap()
 }
 
 /// Two recorders of the same idle CPUs, one by BPF within the time of one by tracepoints, see the same periods in the same
@@ -178,51 +171,58 @@ fn both_sources_record_the_same_periods() {
         println!("skipped: {}", told(&output));
         return;
     }
-    let (mut ours, theirs) = (periods(&by_bpf), periods(&by_tracepoints));
-    // A kernel can stop giving perf the events of a CPU's idle task: `perf stat -a -A -e power:cpu_idle` counts none there
-    // either. Then the recording must report the loss, and the other CPUs must agree.
-    let unseen = ours.keys().filter(|cpu| !theirs.contains_key(cpu));
-    let unseen: Vec<u32> = unseen.copied().collect();
-    let code = if unseen.is_empty() { 0 } else { 5 };
-    assert_eq!(output.status.code(), Some(code), "{}", told(&output));
-    let report = json(&["report", "--json"], &by_tracepoints, code);
+    // A kernel can count an event and not give it to perf, now and then one, or all of a CPU's idle task (`perf stat -a -A
+    // -e power:cpu_idle` counts none there either). Then the recording must report the loss, and the rest must agree.
+    let report = json(
+        &["report", "--json"],
+        &by_tracepoints,
+        output.status.code().unwrap(),
+    );
     assert_eq!(report["recording"]["rung"], "tracepoints");
     let lost = report["recording"]["lost"].as_u64().unwrap();
-    assert_eq!(lost > 0, code == 5, "{}", report["recording"]);
+    let code = if lost > 0 { 5 } else { 0 };
+    assert_eq!(output.status.code(), Some(code), "{}", told(&output));
+    let (mut ours, theirs) = (periods(&by_bpf), periods(&by_tracepoints));
+    let unseen = ours.keys().filter(|cpu| !theirs.contains_key(cpu));
+    let unseen: Vec<u32> = unseen.copied().collect();
     if !unseen.is_empty() {
+        assert!(
+            lost > 0,
+            "no loss reported, but nothing recorded of CPUs {unseen:?}"
+        );
         println!(
             "skipped: perf sees no idle period of CPUs {unseen:?} here, as the recording says"
         );
     }
     ours.retain(|cpu, _| theirs.contains_key(cpu));
-    if ours.is_empty() {
-        println!("skipped: perf sees no idle period on any CPU");
-        return;
-    }
-    let (mut seen, mut woken_alike) = (0, 0);
+    let (mut seen, mut unlike, mut woken_alike) = (0_u64, 0_u64, 0_u64);
     for (cpu, ours) in &ours {
-        let theirs = nearest(ours, &theirs[cpu]);
-        for (one, other) in ours.iter().zip(theirs) {
+        for one in ours {
+            let other = nearest(one, &theirs[cpu]);
             let kind = |halt: &Halt| (halt.waited, halt.polled);
-            assert_eq!(kind(one), kind(other), "{one:?} {other:?}");
-            if let (Some(one), Some(other)) = (one.window_ns, other.window_ns) {
-                assert_eq!(one, other, "CPU {cpu}");
+            let limits = one.window_ns.zip(other.window_ns);
+            if kind(one) != kind(other) || limits.is_some_and(|(one, other)| one != other) {
+                println!("CPU {cpu}: {one:?} by BPF, {other:?} by tracepoints");
+                unlike += 1;
             }
             seen += 1;
-            woken_alike += usize::from(one.wake == other.wake);
+            woken_alike += u64::from(one.wake == other.wake);
         }
-        let apart = ours.iter().zip(theirs);
-        let apart = apart.map(|(one, other)| one.halt_ns.abs_diff(other.halt_ns));
-        println!(
-            "CPU {cpu}: lengths at most {} ns apart",
-            apart.max().unwrap_or(0)
-        );
     }
     if seen < 50 {
         println!("skipped: other work leaves this machine no idle time");
         return;
     }
-    assert!(woken_alike * 100 >= seen * 99, "{woken_alike} of {seen}");
+    // An event that is lost changes the period that it belongs to and the one after it.
+    let explained = if lost > 0 { 2 * lost.min(seen / 50) } else { 0 };
+    assert!(
+        unlike <= explained,
+        "{unlike} of {seen} with {lost} events lost"
+    );
+    assert!(
+        woken_alike * 100 >= seen * 99 - explained * 100,
+        "{woken_alike} of {seen}"
+    );
 }
 
 /// What cpuidle's counters became is what was recorded of them: within what they grew by around the recording.

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use haltwise_core::decode::Order;
 use haltwise_core::decode::idle::{Did, IdleDecoder, IdleEvent};
-use haltwise_core::event::{Facts, Lost};
+use haltwise_core::event::Facts;
 use haltwise_core::recording::{Missing, Mode, Roster, Rung};
 
 use self::events::{Events, Seen};
@@ -176,7 +176,12 @@ impl IdlePerfCollector {
             let known = read.saturating_add(lost).saturating_add(unreadable);
             unaccounted += counted.saturating_sub(known);
         }
-        push_lost(facts, now_ns, unaccounted, Lost::SCHED);
+        push_lost(
+            facts,
+            now_ns,
+            unaccounted,
+            "event of an idle CPU counted but not recorded",
+        );
         Ok(())
     }
 }
