@@ -62,7 +62,8 @@ pub(crate) fn explain(error: KnobError) -> Failure {
         KnobError::Unrecorded(_) => (
             Exit::Failed,
             Some(
-                "make room; until it is recorded, the restored values look modified externally (--take-over)",
+                "make room and undo again, which records it; until then `haltwise status` shows the restored values as \
+                 modified externally",
             ),
         ),
         KnobError::Ceiling(error) => ceiling(error),

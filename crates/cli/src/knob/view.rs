@@ -84,6 +84,7 @@ impl LeftView {
             found: left.found.clone(),
             why: match left.why {
                 Why::Theirs => "theirs",
+                Why::Restored => "restored",
                 Why::Rebooted => "rebooted",
                 Why::GuestBooted => "guest-booted",
                 Why::Ended => "ended",

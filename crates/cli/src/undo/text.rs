@@ -42,6 +42,7 @@ fn left(page: &mut Page, step: &StepView) {
         };
         let why = match left.why {
             "theirs" => "left alone: modified externally",
+            "restored" => "already restored",
             "ended" => "is gone: the VM has ended",
             "no-answer" if left.name.starts_with("ceiling of ") => {
                 "left as it is: the VMM does not answer"

@@ -308,18 +308,34 @@ pub fn compare(material: &Material, own: &[Sums], other: &[Sums], aim: &Aim) -> 
         };
         scaled.poll_cpu_percent(sums)
     };
-    let costs = |figure: fn(&Sums, &Sums, &Cost) -> f64| {
-        let by = |cost: Cost| bootstrap(own, other, seed, |a, b| figure(a, b, &cost));
-        aim.ends()
-            .fold(by(aim.cost), |whole, end| whole.out_to(&by(end)))
+    // As calibrated, and at both ends of the calibration's interval: the same again where there is none.
+    let mut ends = aim.ends();
+    let mut end = || ends.next().unwrap_or(aim.cost);
+    let costs = [aim.cost, end(), end()];
+    let figures = |a: &Sums, b: &Sums| {
+        let [ns, low_ns, high_ns] =
+            costs.map(|cost| a.cost_per_halt_ns(&cost) - b.cost_per_halt_ns(&cost));
+        let [share, low, high] = costs.map(|cost| -a.gain_on(b, &cost));
+        let latency_ns = a.latency_mean_ns() - b.latency_mean_ns();
+        let poll_percent = poll(a) - poll(b);
+        [
+            ns,
+            low_ns,
+            high_ns,
+            share,
+            low,
+            high,
+            poll_percent,
+            latency_ns,
+        ]
     };
+    let [ns, low_ns, high_ns, share, low, high, poll, latency] =
+        bootstrap(own, other, seed, figures);
     Comparison {
-        cost_ns_per_halt: costs(|a, b, cost| a.cost_per_halt_ns(cost) - b.cost_per_halt_ns(cost)),
-        cost_share: costs(|a, b, cost| -a.gain_on(b, cost)),
-        poll_cpu_percent: bootstrap(own, other, seed, |a, b| poll(a) - poll(b)),
-        latency_mean_ns: bootstrap(own, other, seed, |a, b| {
-            a.latency_mean_ns() - b.latency_mean_ns()
-        }),
+        cost_ns_per_halt: ns.out_to(&low_ns).out_to(&high_ns),
+        cost_share: share.out_to(&low).out_to(&high),
+        poll_cpu_percent: poll,
+        latency_mean_ns: latency,
     }
 }
 

@@ -48,44 +48,49 @@ impl Interval {
     }
 }
 
-/// The interval of a figure of two settings, over the same blocks. `seed` draws the blocks.
-pub fn bootstrap(
+/// The intervals of figures of two settings, over the same blocks. `seed` draws the blocks, the same for all figures.
+pub fn bootstrap<const N: usize>(
     own: &[Sums],
     other: &[Sums],
     seed: u64,
-    figure: impl Fn(&Sums, &Sums) -> f64,
-) -> Interval {
-    let value = figure(&Sums::total(own), &Sums::total(other));
+    figures: impl Fn(&Sums, &Sums) -> [f64; N],
+) -> [Interval; N] {
+    let values = figures(&Sums::total(own), &Sums::total(other));
     let full: Vec<(&Sums, &Sums)> = own
         .iter()
         .zip(other)
         .filter(|(own, _)| own.halts > 0)
         .collect();
     if full.len() < FEWEST_BLOCKS {
-        return Interval {
+        return values.map(|value| Interval {
             value,
             low: f64::NEG_INFINITY,
             high: f64::INFINITY,
-        };
+        });
     }
     let mut draw = SplitMix64(seed);
-    let mut drawn: Vec<f64> = (0..DRAWS)
-        .map(|_| {
-            let (mut sum, mut others) = (Sums::default(), Sums::default());
-            for _ in 0..full.len() {
-                let index = usize::try_from(draw.below(full.len() as u64)).unwrap_or(0);
-                let (own, other) = full[index];
-                sum.add(own);
-                others.add(other);
-            }
-            figure(&sum, &others)
-        })
-        .collect();
-    drawn.sort_by(f64::total_cmp);
-    let at = |share| percentile_of_sorted(&drawn, share).unwrap_or(value);
-    Interval {
-        value,
-        low: at(0.025),
-        high: at(0.975),
+    let mut drawn = [(); N].map(|()| Vec::with_capacity(DRAWS));
+    for _ in 0..DRAWS {
+        let (mut sum, mut others) = (Sums::default(), Sums::default());
+        for _ in 0..full.len() {
+            let index = usize::try_from(draw.below(full.len() as u64)).unwrap_or(0);
+            let (own, other) = full[index];
+            sum.add(own);
+            others.add(other);
+        }
+        for (drawn, value) in drawn.iter_mut().zip(figures(&sum, &others)) {
+            drawn.push(value);
+        }
     }
+    let mut intervals = values.map(|value| Interval {
+        value,
+        low: value,
+        high: value,
+    });
+    for (interval, drawn) in intervals.iter_mut().zip(&mut drawn) {
+        drawn.sort_by(f64::total_cmp);
+        let at = |share| percentile_of_sorted(drawn, share).unwrap_or(interval.value);
+        (interval.low, interval.high) = (at(0.025), at(0.975));
+    }
+    intervals
 }

@@ -46,6 +46,8 @@ pub struct Left {
 pub enum Why {
     /// It was modified externally.
     Theirs,
+    /// It has its value from before already: restored by hand, or by an undo that a full disk kept from recording that.
+    Restored,
     /// The machine was booted since, or KVM loaded anew, which reset it.
     Rebooted,
     /// Its guest has booted since, which reset it.
@@ -133,10 +135,17 @@ fn left_for(baseline: &Baseline, held: &Held, found: &Found, take_over: bool) ->
     let target = held.target;
     let module_gone = found.value.is_none() && target.file().is_none();
     let foreign = baseline.foreign(target, found.text()).is_some();
-    // Its guest has booted, in which boot it does not say, or another has restored it.
-    let is_reset = matches!(target, Target::Guest(_)) && found.value == held.before;
-    if module_gone || (foreign && is_reset) {
+    let is_restored = foreign && found.value == held.before && !held.followed;
+    if module_gone {
         Some(Why::Rebooted)
+    } else if is_restored {
+        // A guest may have booted, and not say in which boot it is.
+        let is_in_guest = matches!(target, Target::Guest(_));
+        Some(if is_in_guest {
+            Why::Rebooted
+        } else {
+            Why::Restored
+        })
     } else {
         (foreign && !take_over).then_some(Why::Theirs)
     }

@@ -282,7 +282,7 @@ impl Writer {
                         held.left = true;
                     }
                 }
-                Why::Theirs | Why::Rebooted | Why::GuestBooted | Why::Ended => {
+                Why::Theirs | Why::Restored | Why::Rebooted | Why::GuestBooted | Why::Ended => {
                     self.baseline.forget(left.target);
                 }
                 Why::NoAnswer => {}

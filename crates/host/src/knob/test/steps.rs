@@ -175,8 +175,12 @@ fn a_full_disk_keeps_nothing_from_being_undone() {
     assert!(matches!(error, KnobError::Unrecorded(_)), "{error}");
     assert_eq!(world.values(), AT_BOOT);
     fs::remove_dir(&in_the_way).unwrap();
-    assert!(world.undo(None).is_ok());
+    let again = world.undo(None).unwrap();
+    assert_eq!(again.steps[0].left[0].why, Why::Restored);
+    assert!(!again.is_partial(), "nothing is left that is set");
     assert_eq!(world.values(), AT_BOOT);
+    let error = world.undo(None).unwrap_err();
+    assert!(matches!(error, KnobError::Nothing), "{error}");
     // Nor where an apply was cut off after its write, and that cannot be recorded either.
     let world = World::new();
     let in_the_way = world.path("var/lib/haltwise/baseline.haltwise-new");
