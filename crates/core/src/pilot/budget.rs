@@ -1,8 +1,12 @@
-//! What looks may cost: a share of one CPU, and what was saved of it.
+//! What looks may cost: a share of one CPU, what was left of it before, and a part of what is gained.
 
 /// Of one CPU. Written down, not measured: fifty vCPUs that halt 2,000 times a second and sleep take a hundred times as
 /// much for that alone, at 2 us each, so that a gain of a hundredth repays it.
 const SHARE: f64 = 0.002;
+
+/// Of what the settings in force gain over those found, so much may go into looks that watch them: a loss of the same part
+/// of the gain.
+const OF_GAIN: f64 = 0.01;
 
 /// At first, and at most: some seventy looks beside 25 VMs (`cargo xtask bench pilot --own`), so that these are known within
 /// minutes.
@@ -18,6 +22,8 @@ pub(super) struct Budget {
     left_ns: f64,
     /// The time of the last reading, and what this program had taken by then.
     last: Option<(u64, u64)>,
+    /// What was gained by then.
+    gained_ns: f64,
     looked_ns: Option<u64>,
 }
 
@@ -26,17 +32,20 @@ impl Default for Budget {
         Self {
             left_ns: MOST_NS,
             last: None,
+            gained_ns: 0.0,
             looked_ns: None,
         }
     }
 }
 
 impl Budget {
-    /// Takes in what this program has taken so far, in nanoseconds of CPU time. What trials take is weighed against what
-    /// they can gain, and does not count here.
-    pub(super) fn take(&mut self, now_ns: u64, own_cpu_ns: u64, is_on_trial: bool) {
+    /// Takes in what this program has taken so far, and what its settings have gained, in nanoseconds of CPU time. What
+    /// trials take is weighed against what they can gain, and does not count here.
+    pub(super) fn take(&mut self, now_ns: u64, own_cpu_ns: u64, gained_ns: f64, is_on_trial: bool) {
+        let gained_ns = gained_ns - std::mem::replace(&mut self.gained_ns, gained_ns);
         if let Some((before_ns, own_before_ns)) = self.last.replace((now_ns, own_cpu_ns)) {
-            let earned = SHARE * now_ns.saturating_sub(before_ns) as f64;
+            let earned =
+                SHARE * now_ns.saturating_sub(before_ns) as f64 + OF_GAIN * gained_ns.max(0.0);
             let taken = own_cpu_ns.saturating_sub(own_before_ns) as f64;
             self.left_ns += earned - if is_on_trial { 0.0 } else { taken };
             self.left_ns = self.left_ns.min(MOST_NS);
@@ -61,12 +70,14 @@ mod test {
 
     const SECOND: u64 = 1_000_000_000;
 
-    /// Looks of 0.1 s of CPU time each, as often as they are allowed, for so many seconds.
-    fn looks(seconds: u64, is_on_trial: bool) -> u64 {
+    /// Looks of 0.1 s of CPU time each, as often as they are allowed, for so many seconds, in each of which settings gain so
+    /// much.
+    fn looks(seconds: u64, gain: f64, is_on_trial: bool) -> u64 {
         let (mut budget, mut own, mut looks) = (Budget::default(), 0, 0);
         for second in 0..seconds {
             let now = second * SECOND;
-            budget.take(now, own, is_on_trial);
+            let gained = gain * now as f64;
+            budget.take(now, own, gained, is_on_trial);
             if budget.allows(now) {
                 budget.look(now);
                 looks += 1;
@@ -78,13 +89,15 @@ mod test {
 
     #[test]
     fn over_time_looks_take_the_share_and_what_was_saved() {
-        // 5 s, and 2 ms in each second.
-        for seconds in [1_000, 10_000, 100_000] {
-            let may = (5.0 + 0.002 * seconds as f64) / 0.1;
-            let did = looks(seconds, false) as f64;
-            assert!((may - 1.0..=may + 2.0).contains(&did), "{did} of {may}");
+        // 5 s, and in each second 2 ms and a hundredth of the gain.
+        for (gain, each) in [(0.0, 0.002), (0.5, 0.007), (-0.5, 0.002)] {
+            for seconds in [1_000, 10_000, 100_000] {
+                let may = (5.0 + each * seconds as f64) / 0.1;
+                let did = looks(seconds, gain, false) as f64;
+                assert!((may - 1.0..=may + 2.0).contains(&did), "{did} of {may}");
+            }
         }
-        assert_eq!(looks(1_000, true), 1_000, "trials do not count");
+        assert_eq!(looks(1_000, 0.0, true), 1_000, "trials do not count");
     }
 
     #[test]
@@ -94,7 +107,7 @@ mod test {
         for second in 0..3_600 {
             let now = second * SECOND;
             // Readings alone take a twentieth of a CPU.
-            budget.take(now, second * SECOND / 20, false);
+            budget.take(now, second * SECOND / 20, 0.0, false);
             if budget.allows(now) {
                 budget.look(now);
                 looks += u64::from(second >= 600);

@@ -133,8 +133,9 @@ impl<E: Evidence> Pilot<E> {
     pub fn step(&mut self, clock_ns: u64, seen: Seen) -> Vec<Decision> {
         let stood_ns = self.advance(clock_ns);
         let is_on_trial = self.is_on_trial();
+        let own_cpu_ns = seen.host.own_cpu_ns;
         self.budget
-            .take(self.now_ns, seen.host.own_cpu_ns, is_on_trial);
+            .take(self.now_ns, own_cpu_ns, self.gained_ns(), is_on_trial);
         self.seen = seen;
         let mut decisions = self.take_readings();
         if stood_ns > LONGEST_STEP_NS {
@@ -298,6 +299,12 @@ impl<E: Evidence> Pilot<E> {
         };
         self.collecting = Some((Purpose::Look, wanted));
         self.budget.look(self.now_ns);
+    }
+
+    /// What the settings that were put in force have gained in all, by replay of those found.
+    fn gained_ns(&self) -> f64 {
+        let units = self.units.values();
+        units.map(|unit| unit.regret.saved_ns().value).sum()
     }
 
     fn is_on_trial(&self) -> bool {

@@ -103,6 +103,10 @@ impl<C> Member<C> {
         let halts = |counts: &Counts| counts.per_s(counts.halts) >= SURE_PER_S;
         if let Some(chunk) = chunk {
             self.empty_looks = 0;
+            if self.view.is_unlike() {
+                // Looks before that are of another load, or this one is of a moment: they do not belong together.
+                self.chunks.clear();
+            }
             self.chunks.push_back(chunk);
         } else if self.counts.as_ref().is_none_or(halts) {
             self.empty_looks = self.empty_looks.saturating_add(1);

@@ -149,10 +149,11 @@ fn placed<'a>(
 /// Sums as recorded.
 #[derive(Debug, Default)]
 struct Recorded {
+    vcpus: u64,
     halts: u64,
+    sleeps: u64,
     cost_milli: u128,
     latency_ns: u64,
-    longest_latency_ns: u64,
     gap_ns: u64,
     halt_ns: u64,
     poll_ns: u64,
@@ -169,13 +170,14 @@ impl Recorded {
             };
             let span_ns = of.chunks.iter().map(|chunk| chunk.span_ns).sum();
             all.span_ns = all.span_ns.max(span_ns);
+            all.vcpus += of.vcpus.max(1);
             for halt in of.chunks.iter().flat_map(|chunk| &chunk.halts) {
                 let latency_ns = halt.wake_latency_ns.unwrap_or(0);
                 let poll_ns = halt.poll_ns.unwrap_or(0);
                 all.halts += 1;
+                all.sleeps += u64::from(halt.waited);
                 all.cost_milli += cost.milli(poll_ns, u64::from(halt.waited), latency_ns);
                 all.latency_ns = all.latency_ns.saturating_add(latency_ns);
-                all.longest_latency_ns = all.longest_latency_ns.max(latency_ns);
                 let gap_ns = halt.halt_ns.saturating_sub(latency_ns);
                 all.gap_ns = all.gap_ns.saturating_add(gap_ns);
                 all.halt_ns = all.halt_ns.saturating_add(halt.halt_ns);
@@ -193,21 +195,26 @@ impl Recorded {
         ns * 1e9 / self.span_ns.max(1) as f64
     }
 
-    /// The most that a ceiling can cost more than what was recorded, in a second: all of it polled and nothing met, or
-    /// every halt a sleep that wakes as late as the latest, and twice as late as was calibrated.
+    /// The most that a ceiling can cost more than what was recorded, in a second: each halt polls for all of it and meets
+    /// nothing, then sleeps, and wakes twice as late as the latest class of sleeps was calibrated, or as sleeps were
+    /// recorded. (The latest of all wake-ups is one that others delayed, and no measure of thousands.) A vCPU that wakes
+    /// so late halts less often.
     fn worst_ns_per_s(&self, material: &Material, to: Knobs, cost: &Cost) -> f64 {
-        let halts_per_s = self.per_s(self.halts as f64);
-        let most_polled =
-            (self.per_s(self.halt_ns as f64)).min(halts_per_s * f64::from(to.halt_poll_ns));
         let classes = 0..=class_of(u64::MAX);
         let calibrated = material
             .seats
             .iter()
             .flat_map(|seated| classes.clone().map(|class| seated.table.median(class)));
-        let latency_ns = late::TIMES * calibrated.max().unwrap_or(0);
-        let sleep_ns = cost.break_even_ns(latency_ns.max(self.longest_latency_ns));
-        let now = self.per_s(self.cost_milli as f64 / 1e3);
-        (most_polled + halts_per_s * sleep_ns as f64 - now).max(0.0)
+        let recorded_ns = self.latency_ns.checked_div(self.sleeps).unwrap_or(0);
+        let latency_ns = late::TIMES * calibrated.max().unwrap_or(0).max(recorded_ns);
+        let most_polled_ns = (self.per_halt(self.halt_ns as f64)).min(f64::from(to.halt_poll_ns));
+        let worst_ns = most_polled_ns + cost.break_even_ns(latency_ns) as f64;
+        let more_ns = worst_ns - self.per_halt(self.cost_milli as f64 / 1e3);
+        let later_ns = latency_ns as f64 - self.per_halt(self.latency_ns as f64);
+        let halts_per_s = self.per_s(self.halts as f64);
+        let of_each = halts_per_s / self.vcpus.max(1) as f64;
+        let slower = 1.0 + of_each * later_ns.max(0.0) / 1e9;
+        (halts_per_s / slower * more_ns).max(0.0)
     }
 }
 

@@ -78,7 +78,7 @@ pub(super) struct Unit {
     pub(super) is_excluded: bool,
     /// Looks at its VMs that its answer does not rest on yet.
     looks: usize,
-    /// There is something new to consider.
+    /// The answer is to be considered.
     pub(super) is_new: bool,
     /// A setting that is to be restored, until it is.
     pub(super) owed: Option<Knobs>,

@@ -84,6 +84,11 @@ impl View {
         self.unlike = None;
     }
 
+    /// Whether the last interval was unlike those before, and the next is to tell whether that stays.
+    pub(super) fn is_unlike(&self) -> bool {
+        self.unlike.is_some()
+    }
+
     /// How long this phase has lasted.
     pub(super) fn age_ns(&self, now_ns: u64) -> u64 {
         now_ns.saturating_sub(self.since_ns)

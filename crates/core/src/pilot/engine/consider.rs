@@ -139,7 +139,7 @@ impl<E: Evidence> Pilot<E> {
             return Vec::new();
         };
         let mut decisions = Vec::new();
-        if std::mem::take(&mut unit.is_new) {
+        if unit.is_new {
             decisions = self.choose_for(&mut unit);
         }
         self.units.insert(scope, unit);
@@ -153,6 +153,8 @@ impl<E: Evidence> Pilot<E> {
         let choice = answer
             .choice
             .filter(|it| !is_same(unit.scope, it.knobs, unit.in_force()));
+        // A choice that has to wait is considered again until it can be tried, or the load changes.
+        unit.is_new = choice.is_some() && self.limits.may_act;
         let why = match choice {
             None => Err(answer.verdict.to_owned()),
             Some(choice) => self.may_try(unit, &answer, &choice).map(|()| choice),

@@ -46,6 +46,7 @@ impl<E: Evidence> Pilot<E> {
         let proven = proven
             .filter(|it| is_same(unit.scope, it.knobs, choice.knobs))
             .copied();
+        unit.is_new = false;
         let decision = |kind, to, is_made, why, measured| Decision {
             kind,
             scope: unit.scope,

@@ -53,8 +53,8 @@ impl<E: Evidence> Pilot<E> {
             let member = member.or_insert_with(|| Member::new(vm.clone(), self.now_ns));
             let (is_dropped, compared) = member.take(vm, seen.counted, self.now_ns);
             self.dropped += u64::from(is_dropped);
-            if compared == Compared::Phase {
-                self.another_phase(vm.key);
+            if compared != Compared::Same {
+                self.is_unlike(vm.key, compared);
             }
         }
         self.seen = seen;
@@ -68,13 +68,17 @@ impl<E: Evidence> Pilot<E> {
     }
 
     /// What was known of the load before counts no longer.
-    fn another_phase(&mut self, vm: VmKey) {
+    fn is_unlike(&mut self, vm: VmKey, compared: Compared) {
         for unit in self
             .units
             .values_mut()
             .filter(|unit| unit.members.contains(&vm))
         {
-            if matches!(unit.state, State::BackOff) && unit.set.is_none() {
+            unit.is_new = false;
+            if compared == Compared::Phase
+                && matches!(unit.state, State::BackOff)
+                && unit.set.is_none()
+            {
                 unit.not_before_ns = self.now_ns;
             }
         }
