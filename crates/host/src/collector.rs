@@ -38,6 +38,12 @@ pub trait Collector: std::fmt::Debug {
         Ok(false)
     }
 
+    /// In a mode of counts, the end of the last interval that was handed over, on `CLOCK_MONOTONIC`: a vCPU without a
+    /// row had no halt in it.
+    fn counted_to_ns(&self) -> Option<u64> {
+        None
+    }
+
     /// Waits for at most so long: less if its buffer may be full before, or if something came that wants to
     /// be looked at soon.
     fn wait(&mut self, at_most: Duration) -> Result<(), CollectError> {

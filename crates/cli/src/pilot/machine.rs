@@ -40,6 +40,9 @@ pub(crate) struct Machine {
     collector: Box<dyn Collector>,
     has_events: bool,
     counts: BTreeMap<VmKey, Counts>,
+    /// Until when halts were counted, and how much of that is new since the last reading.
+    counted_to_ns: Option<u64>,
+    new_ns: u64,
     before: Option<HostSample>,
     host: HostSeen,
     vetoes: Vetoes,
@@ -72,6 +75,8 @@ impl Machine {
             collector,
             has_events,
             counts: BTreeMap::new(),
+            counted_to_ns: None,
+            new_ns: 0,
             before: None,
             host: HostSeen::default(),
             vetoes: Vetoes::default(),
@@ -94,6 +99,11 @@ impl Machine {
     pub(crate) fn drain(&mut self) -> Result<Facts, Failure> {
         let mut facts = Facts::default();
         self.collector.drain(&mut facts).map_err(explain)?;
+        let counted_to_ns = self.collector.counted_to_ns();
+        if let Some((from, to)) = self.counted_to_ns.zip(counted_to_ns) {
+            self.new_ns += to.saturating_sub(from);
+        }
+        self.counted_to_ns = counted_to_ns;
         let keys: BTreeMap<_, _> = self
             .collector
             .roster()
@@ -142,6 +152,16 @@ impl Machine {
         } else {
             BTreeMap::new()
         };
+        // Who did not halt has no row.
+        let new_ns = if counted {
+            std::mem::take(&mut self.new_ns)
+        } else {
+            0
+        };
+        let none = (new_ns > 0).then(|| Counts {
+            interval_ns: new_ns,
+            ..Counts::default()
+        });
         let ceilings = self.ceilings();
         let (roster, now) = (self.collector.roster(), Instant::now());
         let living = roster.vms.iter().filter(|vm| vm.to_ns.is_none());
@@ -157,7 +177,7 @@ impl Machine {
                 .unwrap_or(Ceiling::Fixed(None)),
             held: held_ceiling(&baseline, vm.key),
             polls_itself: self.vetoes.holds(vm.key, vcpus(vm.index), now),
-            counts: counts.remove(&vm.key),
+            counts: counts.remove(&vm.key).or(none),
         });
         let vms: Vec<VmSeen> = vms.filter(|vm| vm.vcpus > 0).collect();
         let is_here = |key: &VmKey| vms.iter().any(|vm| vm.key == *key);

@@ -49,13 +49,17 @@ impl Errors {
         percentile_of_sorted(&sorted, share)
     }
 
-    /// What a predicted gain has to exceed: nine in ten predictions were off by at most this.
+    /// What a predicted gain has to exceed: nine in ten predictions were off by at most this. Those that are missing from
+    /// enough are taken to be off by the prior: one bad prediction, of the first two, is not nine in ten.
     pub fn margin(&self) -> f64 {
-        let own = self.percentile(0.9).unwrap_or(0.0);
-        if self.count() < ENOUGH {
-            own.max(PRIOR)
+        let missing = ENOUGH.saturating_sub(self.count());
+        let mut all = self.clone();
+        (0..missing).for_each(|_| all.add(PRIOR));
+        let of_all = all.percentile(0.9).unwrap_or(PRIOR);
+        if missing > 0 {
+            of_all.max(PRIOR)
         } else {
-            own
+            of_all
         }
     }
 }
@@ -77,6 +81,9 @@ mod test {
         // Fewer, or worse ones, make it no smaller.
         assert!((errors(0.01, 9).margin() - PRIOR).abs() < 1e-9);
         assert!((errors(0.3, 2).margin() - 0.3).abs() < 1e-9);
+        // One of the first two says little of nine in ten.
+        let one = errors(0.3, 1).and(&errors(0.05, 1)).margin();
+        assert!((one - PRIOR).abs() < 1e-9, "{one}");
         let proofs = errors(-0.01, 6);
         let both = proofs.and(&errors(0.02, 4));
         assert_eq!(both.count(), 10);

@@ -151,7 +151,8 @@ fn placed<'a>(
 struct Recorded {
     vcpus: u64,
     halts: u64,
-    sleeps: u64,
+    /// Wake-up latencies of those that slept.
+    latencies_ns: Vec<u64>,
     cost_milli: u128,
     latency_ns: u64,
     gap_ns: u64,
@@ -175,7 +176,8 @@ impl Recorded {
                 let latency_ns = halt.wake_latency_ns.unwrap_or(0);
                 let poll_ns = halt.poll_ns.unwrap_or(0);
                 all.halts += 1;
-                all.sleeps += u64::from(halt.waited);
+                all.latencies_ns
+                    .extend(halt.wake_latency_ns.filter(|_| halt.waited));
                 all.cost_milli += cost.milli(poll_ns, u64::from(halt.waited), latency_ns);
                 all.latency_ns = all.latency_ns.saturating_add(latency_ns);
                 let gap_ns = halt.halt_ns.saturating_sub(latency_ns);
@@ -196,16 +198,18 @@ impl Recorded {
     }
 
     /// The most that a ceiling can cost more than what was recorded, in a second: each halt polls for all of it and meets
-    /// nothing, then sleeps, and wakes twice as late as the latest class of sleeps was calibrated, or as sleeps were
-    /// recorded. (The latest of all wake-ups is one that others delayed, and no measure of thousands.) A vCPU that wakes
-    /// so late halts less often.
+    /// nothing, then sleeps, and wakes twice as late as the latest class of sleeps was calibrated, or as half of the sleeps
+    /// recorded did. (The latest of all wake-ups is one that others delayed, and no measure of thousands.) A vCPU that
+    /// wakes so late halts less often.
     fn worst_ns_per_s(&self, material: &Material, to: Knobs, cost: &Cost) -> f64 {
         let classes = 0..=class_of(u64::MAX);
         let calibrated = material
             .seats
             .iter()
             .flat_map(|seated| classes.clone().map(|class| seated.table.median(class)));
-        let recorded_ns = self.latency_ns.checked_div(self.sleeps).unwrap_or(0);
+        let mut sorted = self.latencies_ns.clone();
+        sorted.sort_unstable();
+        let recorded_ns = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
         let latency_ns = late::TIMES * calibrated.max().unwrap_or(0).max(recorded_ns);
         let most_polled_ns = (self.per_halt(self.halt_ns as f64)).min(f64::from(to.halt_poll_ns));
         let worst_ns = most_polled_ns + cost.break_even_ns(latency_ns) as f64;

@@ -425,11 +425,7 @@ impl Collector for BpfCollector {
         }
         self.drain_ring(facts, now)?;
         self.places.look(facts, now);
-        let since = match self.options.mode {
-            Mode::Full => None,
-            Mode::Counts => self.counts.interval_start_ns(),
-            Mode::Stats => self.stats.interval_start_ns(),
-        };
+        let since = self.counted_to_ns();
         let since = since.map_or(0, |since| now.saturating_sub(since));
         if Duration::from_nanos(since) >= self.options.interval {
             match self.options.mode {
@@ -447,6 +443,14 @@ impl Collector for BpfCollector {
         }
         self.tick_cost(now);
         Ok(())
+    }
+
+    fn counted_to_ns(&self) -> Option<u64> {
+        match self.options.mode {
+            Mode::Full => None,
+            Mode::Counts => self.counts.interval_start_ns(),
+            Mode::Stats => self.stats.interval_start_ns(),
+        }
     }
 
     fn turn_to(&mut self, vms: &[Pid]) -> Result<bool, CollectError> {

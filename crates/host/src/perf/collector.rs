@@ -348,6 +348,10 @@ impl Collector for PerfCollector {
         self.places.roster()
     }
 
+    fn counted_to_ns(&self) -> Option<u64> {
+        (self.options.mode == Mode::Counts).then(|| self.counts.interval_start_ns())
+    }
+
     fn missing(&self) -> Vec<Missing> {
         let mut missing = self.missing.clone();
         missing.extend(self.places.missing());

@@ -34,6 +34,11 @@ impl Counts {
         }
     }
 
+    /// When the interval under way began.
+    pub(super) fn interval_start_ns(&self) -> u64 {
+        self.began_ns
+    }
+
     /// All events before `now_ns` were added: ends the interval if it is over.
     pub(super) fn advance(&mut self, now_ns: u64, out: &mut Vec<HaltCounts>) {
         let since = now_ns.saturating_sub(self.began_ns);

@@ -447,18 +447,27 @@ fn proofs_of_here() -> String {
 }
 
 /// A look at each VM, an answer, and nothing set, whatever the configuration says. It counts with what proofs measured
-/// here before.
+/// here before. A VM that is busy all the time, and never halts, can be read like the others.
 #[test]
 fn a_dry_run_ends_by_itself_and_leaves_everything() {
     let Some(scene) = Scene::set("dry") else {
         return;
     };
     scene.configure(&format!("act = true\n{PARAMETERS}"));
+    let mut busy = scene.bench.lab();
+    busy.args(["run", "tick", "--gap", "fixed:1us", "--name", "dry-busy"])
+        .args(["--duration", "300s", "--timeout", "300s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let _busy = Running::start(&mut busy);
+    Bench::wait_for("dry-busy");
     let ledger = scene.path("var/lib/haltwise/ledger.jsonl");
     fs::create_dir_all(ledger.parent().unwrap()).unwrap();
     fs::write(ledger, proofs_of_here()).unwrap();
     let daemon = scene.daemon(&[
         "--dry-run",
+        "--vm",
+        "dry-busy",
         "--wake-latency",
         "30us",
         "--switch-cpu",
@@ -466,9 +475,13 @@ fn a_dry_run_ends_by_itself_and_leaves_everything() {
     ]);
     let status = daemon.end_by_itself();
     assert_eq!(status["mode"], "observe");
-    let mut vms = status["vms"].as_array().unwrap().iter();
-    let vm = vms.find(|vm| vm["vm"] == "dry").unwrap();
+    let of = |name: &str| {
+        let mut vms = status["vms"].as_array().unwrap().iter();
+        vms.find(|vm| vm["vm"] == name).unwrap()
+    };
+    let (vm, busy) = (of("dry"), of("dry-busy"));
     assert_eq!(vm["state"], "watching");
+    assert_ne!(busy["state"], "no-data", "{busy}");
     assert!(vm["latency_mean_ns"].is_u64(), "it was looked at: {vm}");
     assert_eq!(status["decisions"]["tried"], 0);
     let errors = &status["errors"];
