@@ -481,7 +481,7 @@ fn a_dry_run_ends_by_itself_and_leaves_everything() {
     };
     let (vm, busy) = (of("dry"), of("dry-busy"));
     assert_eq!(vm["state"], "watching");
-    assert_ne!(busy["state"], "no-data", "{busy}");
+    assert!(busy["halts_per_s"].is_number(), "it was counted: {busy}");
     assert!(vm["latency_mean_ns"].is_u64(), "it was looked at: {vm}");
     assert_eq!(status["decisions"]["tried"], 0);
     let errors = &status["errors"];
