@@ -144,10 +144,30 @@ fn periods(capture: &Path) -> BTreeMap<u32, Vec<Halt>> {
     cpus
 }
 
-/// The period of `theirs` that began nearest to `one`.
-fn nearest<'a>(one: &Halt, theirs: &'a [Halt]) -> &'a Halt {
-    let apart = |other: &&Halt| one.start_ns.abs_diff(other.start_ns);
-    theirs.iter().min_by_key(apart).unwrap()
+/// How many periods were seen, differ, and were woken alike.
+#[derive(Default)]
+struct Compared {
+    seen: u64,
+    unlike: u64,
+    woken_alike: u64,
+}
+
+impl Compared {
+    /// Each period of a CPU with that of `theirs` which began nearest to it.
+    fn add(&mut self, cpu: u32, ours: &[Halt], theirs: &[Halt]) {
+        for one in ours {
+            let apart = |other: &&Halt| one.start_ns.abs_diff(other.start_ns);
+            let other = theirs.iter().min_by_key(apart).unwrap();
+            let kind = |halt: &Halt| (halt.waited, halt.polled);
+            let limits = one.window_ns.zip(other.window_ns);
+            if kind(one) != kind(other) || limits.is_some_and(|(one, other)| one != other) {
+                println!("CPU {cpu}: {one:?} by BPF, {other:?} by tracepoints");
+                self.unlike += 1;
+            }
+            self.seen += 1;
+            self.woken_alike += u64::from(one.wake == other.wake);
+        }
+    }
 }
 
 /// Two recorders of the same idle CPUs, one by BPF within the time of one by tracepoints, see the same periods in the same
@@ -195,20 +215,15 @@ fn both_sources_record_the_same_periods() {
         );
     }
     ours.retain(|cpu, _| theirs.contains_key(cpu));
-    let (mut seen, mut unlike, mut woken_alike) = (0_u64, 0_u64, 0_u64);
+    let mut all = Compared::default();
     for (cpu, ours) in &ours {
-        for one in ours {
-            let other = nearest(one, &theirs[cpu]);
-            let kind = |halt: &Halt| (halt.waited, halt.polled);
-            let limits = one.window_ns.zip(other.window_ns);
-            if kind(one) != kind(other) || limits.is_some_and(|(one, other)| one != other) {
-                println!("CPU {cpu}: {one:?} by BPF, {other:?} by tracepoints");
-                unlike += 1;
-            }
-            seen += 1;
-            woken_alike += u64::from(one.wake == other.wake);
-        }
+        all.add(*cpu, ours, &theirs[cpu]);
     }
+    let Compared {
+        seen,
+        unlike,
+        woken_alike,
+    } = all;
     if seen < 50 {
         println!("skipped: other work leaves this machine no idle time");
         return;
