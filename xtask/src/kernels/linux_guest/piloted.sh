@@ -111,8 +111,7 @@ full() { # VM
     haltwise undo >"$step.undo" 2>&1
     [ "$(bytes)" = "$before" ] || fail "$step: undo on a full disk left $(bytes), not $before: $(cat "$step.undo")"
     rm /var/lib/haltwise/fill
-    # What was restored and not recorded looks modified externally, once.
-    haltwise undo >"$step.undo" 2>&1
+    # What was restored, and could not be recorded, is recorded now.
     undone "$was"
     umount /var/lib/haltwise
 }
