@@ -40,9 +40,8 @@ pub(crate) struct Machine {
     collector: Box<dyn Collector>,
     has_events: bool,
     counts: BTreeMap<VmKey, Counts>,
-    /// Until when halts were counted, and how much of that is new since the last reading.
+    /// Until when halts had been counted at the last reading.
     counted_to_ns: Option<u64>,
-    new_ns: u64,
     before: Option<HostSample>,
     host: HostSeen,
     vetoes: Vetoes,
@@ -76,7 +75,6 @@ impl Machine {
             has_events,
             counts: BTreeMap::new(),
             counted_to_ns: None,
-            new_ns: 0,
             before: None,
             host: HostSeen::default(),
             vetoes: Vetoes::default(),
@@ -99,11 +97,6 @@ impl Machine {
     pub(crate) fn drain(&mut self) -> Result<Facts, Failure> {
         let mut facts = Facts::default();
         self.collector.drain(&mut facts).map_err(explain)?;
-        let counted_to_ns = self.collector.counted_to_ns();
-        if let Some((from, to)) = self.counted_to_ns.zip(counted_to_ns) {
-            self.new_ns += to.saturating_sub(from);
-        }
-        self.counted_to_ns = counted_to_ns;
         let keys: BTreeMap<_, _> = self
             .collector
             .roster()
@@ -153,12 +146,11 @@ impl Machine {
             BTreeMap::new()
         };
         // Who did not halt has no row.
-        let new_ns = if counted {
-            std::mem::take(&mut self.new_ns)
-        } else {
-            0
-        };
-        let none = (new_ns > 0).then(|| Counts {
+        let to_ns = self.collector.counted_to_ns();
+        let from_ns = std::mem::replace(&mut self.counted_to_ns, to_ns);
+        let both = from_ns.zip(to_ns);
+        let new_ns = both.map_or(0, |(from_ns, to_ns)| to_ns.saturating_sub(from_ns));
+        let none = (counted && new_ns > 0).then(|| Counts {
             interval_ns: new_ns,
             ..Counts::default()
         });

@@ -201,16 +201,11 @@ impl Recorded {
     /// nothing, then sleeps, and wakes twice as late as the latest class of sleeps was calibrated, or as half of the sleeps
     /// recorded did. (The latest of all wake-ups is one that others delayed, and no measure of thousands.) A vCPU that
     /// wakes so late halts less often.
-    fn worst_ns_per_s(&self, material: &Material, to: Knobs, cost: &Cost) -> f64 {
-        let classes = 0..=class_of(u64::MAX);
-        let calibrated = material
-            .seats
-            .iter()
-            .flat_map(|seated| classes.clone().map(|class| seated.table.median(class)));
+    fn worst_ns_per_s(&self, calibrated_ns: u64, to: Knobs, cost: &Cost) -> f64 {
         let mut sorted = self.latencies_ns.clone();
         sorted.sort_unstable();
         let recorded_ns = sorted.get(sorted.len() / 2).copied().unwrap_or(0);
-        let latency_ns = late::TIMES * calibrated.max().unwrap_or(0).max(recorded_ns);
+        let latency_ns = late::TIMES * calibrated_ns.max(recorded_ns);
         let most_polled_ns = (self.per_halt(self.halt_ns as f64)).min(f64::from(to.halt_poll_ns));
         let worst_ns = most_polled_ns + cost.break_even_ns(latency_ns) as f64;
         let more_ns = worst_ns - self.per_halt(self.cost_milli as f64 / 1e3);
@@ -220,6 +215,15 @@ impl Recorded {
         let slower = 1.0 + of_each * later_ns.max(0.0) / 1e9;
         (halts_per_s / slower * more_ns).max(0.0)
     }
+}
+
+/// The latest class of sleeps, as calibrated.
+fn latest_ns(material: &Material) -> u64 {
+    let classes = 0..=class_of(u64::MAX);
+    let seats = material.seats.iter();
+    let calibrated =
+        seats.flat_map(|seated| classes.clone().map(|class| seated.table.median(class)));
+    calibrated.max().unwrap_or(0)
 }
 
 /// Of all blocks that judge, the sums under a setting, from the start that is given.
@@ -344,7 +348,7 @@ fn choice(
         },
         poll_cpu_percent: material.judged_wall.poll_cpu_percent(&Sums::total(&blocks)),
         more_poll_cpu_percent: against.poll_cpu_percent.value,
-        worst_ns_per_s: recorded.worst_ns_per_s(material, knobs, &aim.cost),
+        worst_ns_per_s: recorded.worst_ns_per_s(latest_ns(material), knobs, &aim.cost),
     })
 }
 
@@ -440,5 +444,43 @@ impl Evidence for Replayed {
             halts: tally.recorded.halts,
             cost_ns: tally.recorded.cost_ns(cost),
         })
+    }
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    /// Of a vCPU that polls for 50 us 14,000 times a second, with three sleeps, one of which somebody delayed.
+    fn recorded(longest_ns: u64) -> Recorded {
+        Recorded {
+            vcpus: 1,
+            halts: 14_000,
+            latencies_ns: vec![20_000, longest_ns, 20_000],
+            cost_milli: 14_000 * 50_000 * 1_000,
+            halt_ns: 14_000 * 50_000,
+            span_ns: 1_000_000_000,
+            ..Recorded::default()
+        }
+    }
+
+    /// What a trial may cost at the most hangs on no single wake-up, and is less than the vCPU can be late in that time.
+    #[test]
+    fn the_worst_is_no_latest_wake_up_at_every_halt() {
+        let off = Knobs {
+            halt_poll_ns: 0,
+            ..Knobs::defaults(Version::new(6, 12), Arch::X86)
+        };
+        let cost = Cost {
+            switch_cpu_ns: 5_000,
+            latency_weight_milli: 1_000,
+            ..Cost::FREE
+        };
+        let worst = |longest_ns| recorded(longest_ns).worst_ns_per_s(30_000, off, &cost);
+        // Twice 30 us late and the switch, 15 us more than the poll, at 14,000 / (1 + 14,000 * 60 us) halts a second.
+        let expected = 15_000.0 * 14_000.0 / 1.84;
+        assert!((worst(20_000) - expected).abs() < 1.0, "{}", worst(20_000));
+        assert!((worst(900_000) - expected).abs() < 1.0);
+        assert!(worst(20_000) > 0.0 && worst(20_000) < 1e9);
     }
 }
