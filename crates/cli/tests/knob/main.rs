@@ -211,6 +211,26 @@ fn what_others_set_is_theirs() {
     assert_eq!(host.parameter("halt_poll_ns_grow"), "2");
 }
 
+/// As after an undo that a full disk kept from recording: nothing is left to restore, and nothing was left alone.
+#[test]
+fn what_is_restored_already() {
+    let host = Host::new("6.12.8-golden");
+    transcript(
+        "restored",
+        &host,
+        &[
+            "apply --set halt_poll_ns=80us --yes",
+            &format!("{CEILING} 200000"),
+            "undo --json",
+            "apply --set halt_poll_ns=80us --yes",
+            &format!("{CEILING} 200000"),
+            "undo",
+            "undo",
+        ],
+    );
+    assert_eq!(host.parameter("halt_poll_ns"), "200000");
+}
+
 #[test]
 fn a_plan_of_tune() {
     let host = Host::new("6.12.8-golden");
