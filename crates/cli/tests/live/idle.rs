@@ -234,11 +234,8 @@ fn both_sources_record_the_same_periods() {
     }
     // An event that is lost changes the period that it belongs to and the one after it; where a whole CPU is missing, its
     // events are those lost.
-    let explained = if unseen.is_empty() {
-        2 * lost.min(seen / 50)
-    } else {
-        0
-    };
+    let of_others = if unseen.is_empty() { lost } else { 0 };
+    let explained = 2 * of_others.min(seen / 50);
     assert!(
         unlike <= explained,
         "{unlike} of {seen} with {lost} events lost"
