@@ -33,6 +33,20 @@ end() { # processes
         wrong "VM $pid does not end:" "$(cd "/proc/$pid/task" && head -n 20 */comm */syscall */stack)"
     done
 }
+# Records until each VM has halted: the emulator may withhold an interrupt for more than a second.
+record_of_both() { # name
+    tries=0
+    while [ $tries -lt 4 ]; do
+        tries=$((tries + 1))
+        rm -rf "/out/knob/$1"
+        haltwise record --rung bpf --duration 1s -o "/out/knob/$1" >/dev/null 2>&1 || wrong "record returned $?"
+        run "$1.json" 0 report "/out/knob/$1" --json
+        # Ceilings of all, of two VMs, and of their vCPUs.
+        [ "$(grep -c '"ceilings": \[$' "/out/knob/$1.json")" = 5 ] && return
+        echo "knob: a VM did not halt, try $tries"
+    done
+    wrong "a VM does not halt:" "$(head -n 20 /proc/[0-9]*/task/*/stack | grep -B 2 -A 12 kvm)"
+}
 values() {
     cat $P/halt_poll_ns $P/halt_poll_ns_grow $P/halt_poll_ns_grow_start $P/halt_poll_ns_shrink
 }
@@ -130,13 +144,11 @@ END
 run plan-apply.json 0 apply /run/plan.json --yes --json
 is halt_poll_ns 90000 "a plan"
 is halt_poll_ns_grow 4 "a plan"
-haltwise record --rung bpf --duration 1s -o /out/knob/planned >/dev/null 2>&1 || wrong "record returned $?"
+record_of_both planned
 run plan-again.json 0 apply /run/plan.json --yes --json
 run plan-undo.json 0 undo --json
 [ "$(values)" = "$before" ] || wrong "after undo of a plan parameters are $(values), and were $before"
-haltwise record --rung bpf --duration 1s -o /out/knob/unplanned >/dev/null 2>&1 || wrong "record returned $?"
-run planned.json 0 report /out/knob/planned --json
-run unplanned.json 0 report /out/knob/unplanned --json
+record_of_both unplanned
 run plan-nothing 1 undo
 # shellcheck disable=SC2086
 end $vms
