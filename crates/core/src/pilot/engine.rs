@@ -269,24 +269,27 @@ impl<E: Evidence> Pilot<E> {
         }
     }
 
-    /// Plans what is collected next: a period of a trial, else the look that is due.
+    /// Plans the look that is due; a trial has its own periods.
     fn plan(&mut self) {
-        if self.collecting.is_some() || self.is_on_trial() || !self.budget.allows(self.now_ns) {
+        if !self.is_on_trial() {
+            self.plan_look(false);
+        }
+    }
+
+    /// Plans the look that is due and may be taken, if there is one; of all VMs, or of those for which something was set.
+    fn plan_look(&mut self, only_held: bool) {
+        if self.collecting.is_some() || !self.budget.allows(self.now_ns) {
             return;
         }
-        let is_held = |vm: &VmKey| {
-            let mut units = self.units.values();
-            units.any(|unit| unit.set.is_some() && unit.members.contains(vm))
-        };
-        let ours: BTreeSet<VmKey> = self
-            .units
-            .values()
-            .filter(|unit| !unit.is_excluded)
+        let units = || self.units.values().filter(|unit| !unit.is_excluded);
+        let held: BTreeSet<VmKey> = (units().filter(|unit| unit.set.is_some()))
             .flat_map(|unit| unit.members.iter().copied())
             .collect();
-        let due = ours.into_iter().filter_map(|vm| {
-            let due_ns = self.members.get(&vm)?.due_ns(is_held(&vm));
-            (due_ns <= self.now_ns).then_some((due_ns, vm))
+        let all = units().flat_map(|unit| unit.members.iter().copied());
+        let due = all.filter_map(|vm| {
+            let is_held = held.contains(&vm);
+            let due_ns = self.members.get(&vm)?.due_ns(is_held);
+            (due_ns <= self.now_ns && (is_held || !only_held)).then_some((due_ns, vm))
         });
         let Some((_, vm)) = due.min() else {
             return;
@@ -364,6 +367,7 @@ impl<E: Evidence> Pilot<E> {
             self.weigh(scope);
             decisions.extend(self.consider(scope));
         }
+        decisions.extend(self.go_on(&decisions));
         decisions
     }
 

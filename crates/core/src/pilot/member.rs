@@ -119,3 +119,48 @@ impl<C> Member<C> {
         }
     }
 }
+
+#[cfg(test)]
+mod test {
+    use super::*;
+    use crate::ids::{Pid, VmKey};
+    use crate::pilot::input::Ceiling;
+
+    const STEP_NS: u64 = 10_000_000_000;
+
+    fn seen(halts: u64) -> VmSeen {
+        VmSeen {
+            key: VmKey {
+                pid: Pid(1),
+                start_ticks: 1,
+                ordinal: 0,
+            },
+            name: String::new(),
+            vcpus: 1,
+            goal: None,
+            ceiling: Ceiling::Fixed(None),
+            held: None,
+            polls_itself: false,
+            counts: Some(Counts {
+                interval_ns: STEP_NS,
+                halts,
+                blocks: halts,
+                poll_ns: 0,
+                failed_poll_ns: 0,
+                halt_ns: halts * 10_000,
+            }),
+        }
+    }
+
+    #[test]
+    fn a_look_after_counts_that_are_unlike_drops_those_before() {
+        let mut member = Member::new(seen(10_000), 0);
+        let readings = [10_000, 10_000, 10_000, 10_000, 100_000];
+        for (at, halts) in (1_u64..).zip(readings) {
+            let now_ns = at * STEP_NS;
+            member.take(&seen(halts), true, now_ns);
+            member.looked(Some(halts), now_ns);
+        }
+        assert_eq!(member.chunks, [100_000]);
+    }
+}

@@ -1,6 +1,8 @@
-//! Answers from recorded halts, by the search and the advice of [`crate::tune`].
+//! Answers from recorded halts, by the search and the advice of [`crate::tune`]; [`choose`] takes one of the settings.
 
-use super::evidence::{Answer, Choice, Evidence, Measured, OfVm, Question};
+mod choose;
+
+use super::evidence::{Answer, Evidence, Measured, OfVm, Question};
 use super::input::Scope;
 use crate::event::{CeilingSource, Halt};
 use crate::ids::VmIndex;
@@ -15,8 +17,7 @@ use crate::replay::latency::{Latencies, class_of};
 use crate::replay::sample::sleep_and_latency_ns;
 use crate::replay::session::Survey;
 use crate::replay::{Arrivals, Cost};
-use crate::tune::advice::{self, Advice, Final, Finalist, Rejected, Verdict};
-use crate::tune::candidates::CEILINGS_NS;
+use crate::tune::advice::{self, Final, Verdict};
 use crate::tune::interval::Interval;
 use crate::tune::material::Seated;
 use crate::tune::search::{self, Aim};
@@ -46,10 +47,6 @@ pub struct Replayed {
     is_calibrated: bool,
     seed: u64,
 }
-
-/// The smallest change is taken that keeps so much of the gain. What it gives up of a gain of half the cost is a tenth
-/// of the cost, no more than what predictions are off by ([`super::errors::PRIOR`]).
-const MOST_OF_GAIN: f64 = 0.8;
 
 impl Replayed {
     /// On this kernel, with what was calibrated.
@@ -276,82 +273,6 @@ fn found_ratio(material: &Material, of: &Final, question: &Question, aim: &Aim) 
     }
 }
 
-/// The setting that is nearest to what is in force and keeps most of what the advised one gains, with its blocks from
-/// the dearer of both starts.
-fn nearest(
-    material: &Material,
-    of: &Final,
-    advice: &Advice,
-    question: &Question,
-) -> Option<(Knobs, Vec<Sums>)> {
-    let choice = to_prove(of, advice)?;
-    let aim = &advice.goal.aim;
-    let in_force = question.in_force.halt_poll_ns;
-    let to = choice.knobs.halt_poll_ns;
-    let gain_of = |blocks: &[Sums]| Sums::total(blocks).gain_on(&of.in_force.judged(), &aim.cost);
-    let wanted = MOST_OF_GAIN * gain_of(choice.blocks());
-    let mut between: Vec<u32> = CEILINGS_NS
-        .into_iter()
-        .filter(|ns| (in_force.min(to) + 1..in_force.max(to)).contains(ns))
-        .collect();
-    between.sort_by_key(|ns| ns.abs_diff(in_force));
-    if matches!(question.scope, Scope::Host) {
-        // Other parameters changed with it: what lies between is no smaller change.
-        between.clear();
-    }
-    let near = between.into_iter().find_map(|halt_poll_ns| {
-        let knobs = Knobs {
-            halt_poll_ns,
-            ..choice.knobs
-        };
-        let [_, dearer] = both(material, knobs, aim);
-        (gain_of(&dearer) >= wanted).then_some((knobs, dearer))
-    });
-    near.or_else(|| Some((choice.knobs, choice.blocks().to_vec())))
-}
-
-/// What is advised; where that hangs on a calibration alone, what would be better by it. `tune` says to prove that
-/// first, and a trial does.
-fn to_prove<'a>(of: &'a Final, advice: &'a Advice) -> Option<&'a Finalist> {
-    if advice.verdict.changes() {
-        return advice.choice.as_ref();
-    }
-    let hangs =
-        |why: &Rejected| matches!(why, Rejected::Calibrated(..) | Rejected::WithinError(..));
-    let mut rejected = advice.rejected.iter().filter(|(_, why)| hangs(why));
-    let (knobs, _) = rejected
-        .next()
-        .filter(|_| advice.verdict == Verdict::Unproven)?;
-    of.others.iter().find(|finalist| finalist.knobs == *knobs)
-}
-
-fn choice(
-    material: &Material,
-    of: &Final,
-    advice: &Advice,
-    question: &Question,
-    recorded: &Recorded,
-) -> Option<Choice> {
-    let (knobs, blocks) = nearest(material, of, advice, question)?;
-    if knobs.halt_poll_ns > question.max_ceiling_ns {
-        return None;
-    }
-    let aim = &advice.goal.aim;
-    let against = advice::compare(material, &blocks, of.in_force.blocks(), aim);
-    let share = against.cost_share;
-    Some(Choice {
-        knobs,
-        gain: Interval {
-            value: -share.value,
-            low: -share.high,
-            high: -share.low,
-        },
-        poll_cpu_percent: material.judged_wall.poll_cpu_percent(&Sums::total(&blocks)),
-        more_poll_cpu_percent: against.poll_cpu_percent.value,
-        worst_ns_per_s: recorded.worst_ns_per_s(latest_ns(material), knobs, &aim.cost),
-    })
-}
-
 fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Change => "a better setting was found",
@@ -401,7 +322,7 @@ impl Evidence for Replayed {
             latency_mean_ns: recorded.per_halt(recorded.latency_ns as f64),
             gap_mean_ns: recorded.per_halt(recorded.gap_ns as f64),
             found_ratio: found_ratio(&material, &of, question, &aim),
-            choice: choice(&material, &of, &advice, question, &recorded),
+            choice: choose::choice(&material, &of, &advice, question, &recorded),
             verdict: word(advice.verdict),
         })
     }

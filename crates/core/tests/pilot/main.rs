@@ -16,6 +16,7 @@
 mod held;
 mod journal;
 mod law;
+mod looks;
 mod model;
 mod takes_over;
 mod world;

@@ -107,6 +107,31 @@ impl<E: Evidence> Pilot<E> {
         })
     }
 
+    /// Begins the next period. Before it, a VM is looked at for which something was set and whose load may have changed,
+    /// unless the setting on trial is in force.
+    fn next_period(&mut self, unit: &Unit, is_on: bool) -> Vec<Decision> {
+        if !is_on {
+            self.plan_look(true);
+        }
+        if self.collecting.is_some() {
+            return Vec::new();
+        }
+        self.begin_period(unit).into_iter().collect()
+    }
+
+    /// Goes on with a trial that has waited for a look; one that has just begun has decided how.
+    pub(super) fn go_on(&mut self, decisions: &[Decision]) -> Option<Decision> {
+        let waits = |unit: &&Unit| unit.trial().is_some();
+        let scope = self.units.values().find(waits)?.scope;
+        if self.collecting.is_some() || decisions.iter().any(|it| it.scope == scope) {
+            return None;
+        }
+        let unit = self.units.remove(&scope)?;
+        let decision = self.begin_period(&unit);
+        self.units.insert(scope, unit);
+        decision
+    }
+
     fn want_period(&mut self, unit: &Unit) {
         let Some(trial) = unit.trial() else {
             return;
@@ -171,7 +196,7 @@ impl<E: Evidence> Pilot<E> {
             return self.go_back(unit, why, None, true);
         }
         match next {
-            Next::Period => self.begin_period(unit).into_iter().collect(),
+            Next::Period => self.next_period(unit, is_on),
             Next::Keep(outcome) => self.keep(unit, outcome),
             Next::Back(outcome, why) => self.go_back(unit, why.to_owned(), outcome, true),
         }

@@ -1,0 +1,123 @@
+//! Which setting is to be tried, of those that were played.
+
+use super::super::evidence::{Choice, Question};
+use super::super::input::Scope;
+use super::{Recorded, both, latest_ns};
+use crate::kvm::Knobs;
+use crate::tune::advice::{self, Advice, Final, Finalist, LEAST_GAIN, Rejected, Verdict};
+use crate::tune::candidates::CEILINGS_NS;
+use crate::tune::interval::Interval;
+use crate::tune::{Material, Sums};
+
+/// The smallest change is taken that keeps so much of the gain. What it gives up of a gain of half the cost is a tenth
+/// of the cost, no more than what predictions are off by ([`super::super::errors::PRIOR`]).
+const MOST_OF_GAIN: f64 = 0.8;
+
+/// The setting that is nearest to what is in force and keeps most of what the advised one gains, with its blocks from
+/// the dearer of both starts.
+fn nearest(
+    material: &Material,
+    of: &Final,
+    advice: &Advice,
+    question: &Question,
+) -> Option<(Knobs, Vec<Sums>)> {
+    let choice = to_prove(of, advice)?;
+    let aim = &advice.goal.aim;
+    let gain_of = |blocks: &[Sums]| Sums::total(blocks).gain_on(&of.in_force.judged(), &aim.cost);
+    let polls = |blocks: &[Sums]| material.judged_wall.poll_cpu_percent(&Sums::total(blocks));
+    let most = aim.max_poll_cpu_percent.unwrap_or(f64::INFINITY);
+    let between = between(choice.knobs, question).into_iter().map(|knobs| {
+        let [_, dearer] = both(material, knobs, aim);
+        (gain_of(&dearer), (knobs, dearer))
+    });
+    let between = between.filter(|(_, (_, blocks))| polls(blocks) <= most);
+    let advised = (choice.knobs, choice.blocks().to_vec());
+    let gain = gain_of(choice.blocks());
+    let path = between.chain(std::iter::once((gain, advised.clone())));
+    first_off_edge(path, MOST_OF_GAIN * gain).or(Some(advised))
+}
+
+/// The settings between what is in force and this, the nearest to what is in force first.
+fn between(to: Knobs, question: &Question) -> Vec<Knobs> {
+    if matches!(question.scope, Scope::Host) {
+        // Other parameters changed with it: what lies between is no smaller change.
+        return Vec::new();
+    }
+    let (from, ns) = (question.in_force.halt_poll_ns, to.halt_poll_ns);
+    let mut between: Vec<u32> = CEILINGS_NS
+        .into_iter()
+        .filter(|it| (from.min(ns) + 1..from.max(ns)).contains(it))
+        .collect();
+    between.sort_by_key(|it| it.abs_diff(from));
+    let knobs = |halt_poll_ns| Knobs { halt_poll_ns, ..to };
+    between.into_iter().map(knobs).collect()
+}
+
+/// Of settings with their gains, the first that gains enough; the one after it where that gains [`LEAST_GAIN`] more. A
+/// setting next to a better one lies where halts just miss it, and misses more or fewer of them when it is tried:
+/// timers expire later while a vCPU sleeps than while it polls, which halts recorded while it polled cannot show.
+fn first_off_edge<T>(mut path: impl Iterator<Item = (f64, T)>, enough: f64) -> Option<T> {
+    let (gain, first) = path.find(|(gain, _)| *gain >= enough)?;
+    let next = path.next().filter(|(next, _)| next - gain >= LEAST_GAIN);
+    Some(next.map_or(first, |(_, next)| next))
+}
+
+/// What is advised; where that hangs on a calibration alone, what would be better by it. `tune` says to prove that
+/// first, and a trial does.
+fn to_prove<'a>(of: &'a Final, advice: &'a Advice) -> Option<&'a Finalist> {
+    if advice.verdict.changes() {
+        return advice.choice.as_ref();
+    }
+    let hangs =
+        |why: &Rejected| matches!(why, Rejected::Calibrated(..) | Rejected::WithinError(..));
+    let mut rejected = advice.rejected.iter().filter(|(_, why)| hangs(why));
+    let (knobs, _) = rejected
+        .next()
+        .filter(|_| advice.verdict == Verdict::Unproven)?;
+    of.others.iter().find(|finalist| finalist.knobs == *knobs)
+}
+
+pub(super) fn choice(
+    material: &Material,
+    of: &Final,
+    advice: &Advice,
+    question: &Question,
+    recorded: &Recorded,
+) -> Option<Choice> {
+    let (knobs, blocks) = nearest(material, of, advice, question)?;
+    if knobs.halt_poll_ns > question.max_ceiling_ns {
+        return None;
+    }
+    let aim = &advice.goal.aim;
+    let against = advice::compare(material, &blocks, of.in_force.blocks(), aim);
+    let share = against.cost_share;
+    Some(Choice {
+        knobs,
+        gain: Interval {
+            value: -share.value,
+            low: -share.high,
+            high: -share.low,
+        },
+        poll_cpu_percent: material.judged_wall.poll_cpu_percent(&Sums::total(&blocks)),
+        more_poll_cpu_percent: against.poll_cpu_percent.value,
+        worst_ns_per_s: recorded.worst_ns_per_s(latest_ns(material), knobs, &aim.cost),
+    })
+}
+
+#[cfg(test)]
+mod test {
+    use super::*;
+
+    #[test]
+    fn the_first_that_gains_enough_is_taken_or_the_next_where_a_step_gains_more() {
+        let taken = |gains: &[f64], enough| {
+            let path = gains.iter().copied().zip(0..);
+            first_off_edge(path, enough)
+        };
+        assert_eq!(taken(&[0.1, 0.75, 0.76, 0.9], 0.72), Some(1));
+        assert_eq!(taken(&[0.1, 0.75, 0.89, 0.9], 0.72), Some(2));
+        assert_eq!(taken(&[0.1, 0.75, 0.7, 0.9], 0.72), Some(1));
+        assert_eq!(taken(&[0.1, 0.9], 0.72), Some(1));
+        assert_eq!(taken(&[-0.5], -0.4), None);
+    }
+}
