@@ -1,12 +1,15 @@
 //! What the pilot does to VMs of the lab, which can be given ceilings.
 //!
 //! [`published`] is the case that was published: two vCPUs woken each 125 us polled for all of their time. [`phases`]
-//! are four VMs whose loads change, under the kernel's default, under static ceilings, and under the pilot. [`own`] is what it
-//! takes itself beside fifty vCPUs.
+//! are four VMs whose loads change, under the kernel's default, under static ceilings, and under the pilot. [`stable`] is
+//! what it chooses for each load while nothing changes, against these ceilings. [`own`] is what it takes itself beside fifty
+//! vCPUs.
 
 mod own;
+mod parts;
 mod phases;
 mod published;
+mod stable;
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -34,6 +37,15 @@ pub(crate) struct Args {
     /// Seconds of each phase under a static setting, which needs no time to decide
     #[arg(long, default_value_t = 15)]
     static_phase: u64,
+    /// Goals for which the phases are run [default: density, balanced and latency]
+    #[arg(long, value_delimiter = ',')]
+    goals: Vec<String>,
+    /// Seconds in which the pilot decides for each load and goal while nothing changes; 0 leaves that out
+    #[arg(long, default_value_t = 75)]
+    stable: u64,
+    /// Rounds in which what it chose is measured against other ceilings
+    #[arg(long, default_value_t = 12)]
+    stable_rounds: u32,
     /// Seconds for which its own cost is measured beside 25 VMs of two vCPUs; 0 leaves that out
     #[arg(long, default_value_t = 0)]
     own: u64,
@@ -91,6 +103,32 @@ impl Calibrated {
     }
 }
 
+/// The state of earlier runs of the pilot, which is put aside for as long as this lasts.
+struct StateAside(Option<PathBuf>);
+
+const STATE: &str = "/var/lib/haltwise/pilot.json";
+
+impl StateAside {
+    fn new() -> Result<Self> {
+        let aside = PathBuf::from(format!("{STATE}.aside"));
+        if !Path::new(STATE).exists() {
+            return Ok(Self(None));
+        }
+        std::fs::rename(STATE, &aside).context("put the pilot's state aside")?;
+        Ok(Self(Some(aside)))
+    }
+}
+
+impl Drop for StateAside {
+    fn drop(&mut self) {
+        // Without one there is nothing to restore, and none to remove where the pilot did not run.
+        let _restored = match &self.0 {
+            Some(aside) => std::fs::rename(aside, STATE),
+            None => std::fs::remove_file(STATE),
+        };
+    }
+}
+
 /// One row of raw figures.
 fn row(part: &str, arm: &str, round: usize, vm: &str, figure: &str, value: f64) -> Vec<String> {
     let round = round.to_string();
@@ -117,6 +155,7 @@ fn wait(seconds: u64) {
 pub(crate) fn run(args: &Args) -> Result<()> {
     bench(args.discard, |programs| {
         let folder = tempfile::tempdir().context("create a folder for the captures")?;
+        let _aside = StateAside::new()?;
         say::step("calibrate");
         let calibrated = Calibrated::new(programs, folder.path())?;
         let mut figures = Figures::new(format!(
@@ -129,6 +168,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             own::measure(programs, args, &mut figures)?;
         }
         published::measure(programs, args, &calibrated, &mut figures)?;
+        if args.stable > 0 {
+            stable::measure(programs, args, &calibrated, folder.path(), &mut figures)?;
+        }
         if args.phase > 0 {
             phases::measure(programs, args, &calibrated, folder.path(), &mut figures)?;
         }
@@ -136,11 +178,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             name: "pilot",
             method: "The pilot on VMs of the lab. Published: two vCPUs that are woken each 125 us +-10 %, under the \
                      default ceiling, goal density: CPU time of the VM and polling before the pilot acts and in the \
-                     last 12 s, and what it predicted and measured. Phases: four VMs with phases (idle, ticking, \
-                     request and response at 15, 50 and 150 us, bulk), each shifted by one; what their halts cost \
-                     (goal balanced) under the default, under static ceilings, and under the pilot; from these, the \
-                     best static ceiling, the best for each VM, and the best for each VM and phase. Own: what the pilot takes while it observes 25 VMs of two \
-                     vCPUs, minute by minute.",
+                     last 12 s, and what it predicted and measured. Stable: each load of the phases for itself; what the \
+                     pilot chose, against the ceiling found and the best of a sweep, second by second in a drawn order: \
+                     difference of the cost of a halt (median of Walsh averages, 95 %). Phases: four VMs with phases \
+                     (idle, ticking, request and response at 15, 50 and 150 us, bulk), each shifted by one; what their \
+                     halts cost in a second, by each goal, under the default, under static ceilings, and under the pilot; \
+                     from these, the best static ceiling, the best for each VM, and the best for each VM and phase. Own: \
+                     what the pilot takes while it observes 25 VMs of two vCPUs, minute by minute. The pilot begins \
+                     without the state of an earlier run.",
             columns: &COLUMNS,
             figures,
         })

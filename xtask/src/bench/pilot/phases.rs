@@ -10,11 +10,12 @@ use serde_json::Value;
 
 use super::super::kept::Figures;
 use super::super::run::Programs;
+use super::parts::{GOALS, Parts};
 use super::{Args, Calibrated, Ends, row};
 use crate::say;
 
 /// Times between wake-ups: idle, ticking, request and response at 15, 50 and 150 us, bulk.
-const LOADS: [(&str, &str); 6] = [
+pub(super) const LOADS: [(&str, &str); 6] = [
     ("idle", "20ms"),
     ("ticking", "4ms"),
     ("rr-15us", "15us"),
@@ -31,7 +32,10 @@ const EDGE: Duration = Duration::from_secs(2);
 /// The kernel's default, then static ceilings.
 const STATIC: [Option<&str>; 5] = [None, Some("0"), Some("30us"), Some("80us"), Some("400us")];
 
-/// What halts cost in a second, slice by slice and VM by VM, in nanoseconds of CPU.
+/// What halts consisted of, slice by slice and VM by VM.
+type Slices = Vec<[Parts; VMS]>;
+
+/// What they cost in a second, in nanoseconds of CPU.
 type Costs = Vec<[f64; VMS]>;
 
 pub(super) fn measure(
@@ -41,52 +45,58 @@ pub(super) fn measure(
     folder: &Path,
     figures: &mut Figures,
 ) -> Result<()> {
-    let mut fixed = Vec::new();
-    for ceiling in STATIC {
-        say::step(&format!(
-            "phases under {}",
-            ceiling.unwrap_or("the default")
-        ));
-        let of = Arm {
-            programs,
-            calibrated,
-            folder,
-            seconds: args.static_phase,
-        };
-        let costs = of.fixed(ceiling)?;
-        keep(figures, ceiling.unwrap_or("default"), &costs);
-        fixed.push(costs);
-    }
-    say::step("phases under the pilot");
-    let of = Arm {
+    let arm = |seconds| Arm {
         programs,
         calibrated,
         folder,
-        seconds: args.phase,
+        seconds,
     };
-    let (pilot, own_percent) = of.under_pilot()?;
-    keep(figures, "pilot", &pilot);
-    say_all(figures, &fixed, &pilot);
-    figures.rows.push(row(
-        "phases",
-        "pilot",
-        0,
-        "all",
-        "pilot_cpu_percent",
-        own_percent,
-    ));
-    let line = format!("phases: the pilot itself takes {own_percent:.2} % of a CPU\n");
-    figures.summary.push_str(&line);
+    let mut fixed = Vec::new();
+    for ceiling in STATIC {
+        let name = ceiling.unwrap_or("default");
+        say::step(&format!("phases under ceiling {name}"));
+        fixed.push(arm(args.static_phase).fixed(ceiling)?);
+    }
+    for (goal, weight) in GOALS {
+        if !args.goals.is_empty() && !args.goals.iter().any(|wanted| wanted == goal) {
+            continue;
+        }
+        say::step(&format!("phases under the pilot, goal {goal}"));
+        let (pilot, own_percent) = arm(args.phase).under_pilot(goal)?;
+        let costs = |slices: &Slices| -> Costs {
+            let of =
+                |parts: &Parts| parts.cost_ns(calibrated.switch_cpu_ns, weight) / parts.seconds;
+            slices.iter().map(|vms| vms.each_ref().map(of)).collect()
+        };
+        let fixed: Vec<Costs> = fixed.iter().map(costs).collect();
+        let pilot = costs(&pilot);
+        for (ceiling, costs) in STATIC.iter().zip(&fixed) {
+            keep(figures, goal, ceiling.unwrap_or("default"), costs);
+        }
+        keep(figures, goal, "pilot", &pilot);
+        let head = format!("phases, goal {goal}\n");
+        figures.summary.push_str(&head);
+        say_all(figures, &fixed, &pilot);
+        let row = row(
+            "phases",
+            &format!("{goal} pilot"),
+            0,
+            "all",
+            "pilot_cpu_percent",
+            own_percent,
+        );
+        let line = format!("phases: the pilot itself takes {own_percent:.2} % of a CPU");
+        figures.add(row, &line);
+    }
     Ok(())
 }
 
-fn keep(figures: &mut Figures, arm: &str, costs: &Costs) {
+fn keep(figures: &mut Figures, goal: &str, arm: &str, costs: &Costs) {
     for (slice, vms) in costs.iter().enumerate() {
         for (vm, cost) in vms.iter().enumerate() {
-            let name = format!("phased-{vm}");
-            figures
-                .rows
-                .push(row("phases", arm, slice, &name, "cost_ns_per_s", *cost));
+            let (arm, name) = (format!("{goal} {arm}"), format!("phased-{vm}"));
+            let row = row("phases", &arm, slice, &name, "cost_ns_per_s", *cost);
+            figures.rows.push(row);
         }
     }
 }
@@ -170,31 +180,25 @@ struct Arm<'a> {
 }
 
 impl Arm<'_> {
-    /// Costs under the kernel's default, or a ceiling.
-    fn fixed(&self, ceiling: Option<&str>) -> Result<Costs> {
+    /// Under the kernel's default, or a ceiling.
+    fn fixed(&self, ceiling: Option<&str>) -> Result<Slices> {
         let (began, vms) = (Instant::now(), self.vms(ceiling)?);
-        let costs = self.slices(began, ceiling.unwrap_or("default"));
+        let slices = self.slices(began, ceiling.unwrap_or("default"));
         drop(vms);
-        costs
+        slices
     }
 
-    /// Costs under the pilot, and what it takes itself, in % of a CPU.
-    fn under_pilot(&self) -> Result<(Costs, f64)> {
+    /// Under the pilot, and what it takes itself, in % of a CPU.
+    fn under_pilot(&self, goal: &str) -> Result<(Slices, f64)> {
         let (began, vms) = (Instant::now(), self.vms(None)?);
         let pilot = Command::new(&self.programs.haltwise)
-            .args([
-                "pilot",
-                "--act",
-                "--vm",
-                "phased-*",
-                "--json",
-                "--calibration",
-            ])
+            .args(["pilot", "--act", "--vm", "phased-*", "--json"])
+            .args(["--goal", goal, "--calibration"])
             .arg(&self.calibrated.path)
             .stdout(Stdio::piped())
             .spawn()
             .context("start the pilot")?;
-        let costs = self.slices(began, "pilot");
+        let slices = self.slices(began, goal);
         // It ends as it does for people, and says what it was.
         let asked = Command::new("kill")
             .args(["-TERM", &pilot.id().to_string()])
@@ -207,7 +211,10 @@ impl Arm<'_> {
         let told: Value =
             serde_json::from_slice(&output.stdout).context("read the pilot's state")?;
         let own_percent = told["own"]["cpu_percent"].as_f64();
-        Ok((costs?, own_percent.context("the pilot knows its own cost")?))
+        Ok((
+            slices?,
+            own_percent.context("the pilot knows its own cost")?,
+        ))
     }
 
     fn vms(&self, ceiling: Option<&str>) -> Result<Vec<Ends>> {
@@ -232,54 +239,17 @@ impl Arm<'_> {
         Ends::start(&mut command)
     }
 
-    /// What each slice cost, of VMs that began then.
-    fn slices(&self, began: Instant, name: &str) -> Result<Costs> {
-        let slices = 0..u32::try_from(LOADS.len())?;
+    /// Each slice, of VMs that began then.
+    fn slices(&self, began: Instant, name: &str) -> Result<Slices> {
+        let names: Vec<String> = (0..VMS).map(|vm| format!("phased-{vm}")).collect();
+        let recorded = Duration::from_secs(self.seconds).saturating_sub(2 * EDGE);
         let one = |slice| {
             let begins = began + Duration::from_secs(self.seconds) * slice + EDGE;
             std::thread::sleep(begins.saturating_duration_since(Instant::now()));
-            self.slice(&self.folder.join(format!("{name}-{slice}")))
+            let capture = self.folder.join(format!("{name}-{slice}"));
+            let parts = Parts::record(self.programs, recorded.as_secs(), &capture, &names)?;
+            parts.try_into().ok().context("each VM has its parts")
         };
-        slices.map(one).collect()
-    }
-
-    /// What the slice costs that is under way, VM by VM.
-    fn slice(&self, capture: &Path) -> Result<[f64; VMS]> {
-        let recorded = Duration::from_secs(self.seconds).saturating_sub(2 * EDGE);
-        let record = Command::new(&self.programs.haltwise)
-            .args(["record", "--mode", "counts", "--duration"])
-            .args([&format!("{}s", recorded.as_secs()), "-o"])
-            .arg(capture)
-            .stderr(Stdio::null())
-            .stdout(Stdio::null())
-            .status()?;
-        if !matches!(record.code(), Some(0 | 5)) {
-            bail!("haltwise record ended with {record}");
-        }
-        let report = Command::new(&self.programs.haltwise)
-            .arg("report")
-            .arg(capture)
-            .arg("--json")
-            .output()?;
-        let told: Value = serde_json::from_slice(&report.stdout).context("read the report")?;
-        let vms = told["vms"].as_array().context("the report lists VMs")?;
-        let mut costs = [0.0; VMS];
-        for (number, cost) in costs.iter_mut().enumerate() {
-            let name = format!("phased-{number}");
-            let of = vms.iter().find(|vm| vm["name"] == name.as_str());
-            let account = &of.with_context(|| format!("{name} was recorded"))?["account"];
-            *cost = self.cost(account) / recorded.as_secs_f64();
-        }
-        Ok(costs)
-    }
-
-    /// What the halts of an account cost by the goal `balanced`, in nanoseconds of CPU.
-    fn cost(&self, account: &Value) -> f64 {
-        let number = |of: &Value| of.as_f64().unwrap_or(0.0);
-        let parts = &account["parts"];
-        let slept = number(&account["halts"]) - number(&account["poll"]["successful"]);
-        let cpu = number(&parts["poll_success_ns"]) + number(&parts["poll_fail_ns"]);
-        let latency = number(&parts["wake_latency_ns"]);
-        cpu + slept.max(0.0) * self.calibrated.switch_cpu_ns + latency
+        (0..u32::try_from(LOADS.len())?).map(one).collect()
     }
 }
