@@ -14,6 +14,7 @@ mod profile;
 mod qemu;
 mod rule;
 mod scenario;
+mod units;
 mod witness;
 
 use std::path::{Path, PathBuf};
@@ -65,7 +66,7 @@ enum Part {
     Witnesses,
     /// KVM's rule under a grid of settings
     Rule,
-    /// Settings that are applied and undone, and exits
+    /// Settings that are applied and undone, exits, and our units under systemd
     Rest,
     /// A stock Linux guest under QEMU, against KVM's own counters; its ceiling
     LinuxGuest,
@@ -139,6 +140,7 @@ fn check(kernel: &Kernel, binaries: &Binaries, args: &Args, work: &Path) -> Resu
     let rules = is_in(Part::Rule) && wanted(&rule::names());
     let knobs = is_in(Part::Rest) && wanted(&[knob::NAME]);
     let mut own = Vec::from(exits::OWN);
+    own.push((units::NAME, units::run));
     own.retain(|(name, _)| !args.brief && is_in(Part::Rest) && wanted(&[name]));
     let linux = is_in(Part::LinuxGuest) && wanted(&[linux_guest::NAME]);
     let piloted = args.linux_guest && args.thorough && wanted(&[piloted::NAME]);

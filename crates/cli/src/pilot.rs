@@ -9,6 +9,7 @@
 //! | [`vetoes`] | guests that keep their host from polling |
 //! | [`collecting`] | full facts of some VMs, when they are wanted |
 //! | [`acting`] | a change, through the journal |
+//! | [`keeping`] | when its state is kept on disk |
 //! | [`serving`] | metrics, and its state for systemd |
 //! | [`say`] | decisions as lines of a log, the state as figures |
 //!
@@ -18,6 +19,7 @@ mod acting;
 mod collecting;
 pub(crate) mod config;
 mod earlier;
+mod keeping;
 mod machine;
 pub(crate) mod run;
 mod say;

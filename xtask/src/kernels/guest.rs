@@ -64,6 +64,7 @@ impl Guest {
         let mut root = Initramfs::default();
         root.program("bin/busybox", &busybox)?;
         root.file("init", include_bytes!("init.sh").to_vec());
+        root.file("finish", include_bytes!("finish.sh").to_vec());
         Ok(Self {
             emulator,
             kernel,

@@ -21,6 +21,7 @@ use haltwise_host::{clock, host_sample};
 
 use super::collecting::{Collecting, DRAIN, is_vetoed};
 use super::config;
+use super::keeping::Keeping;
 use super::machine::{INTERVAL, Machine};
 use super::serving::{Serving, Shown};
 use super::{acting, earlier, say};
@@ -35,9 +36,6 @@ use crate::terminal;
 
 /// Between two turns while nothing is recorded.
 const TURN: Duration = Duration::from_millis(250);
-
-/// The state on disk is no older than this.
-const KEEP: Duration = Duration::from_mins(1);
 
 /// CPU time that recording adds to a halt: the median of two hosts (`docs/cost.md`).
 const RECORDING_NS: f64 = 1_000.0;
@@ -84,8 +82,7 @@ struct Running<'a> {
     started_utc: String,
     cpu_before_ns: u64,
     last_decision: Option<String>,
-    kept_at: Option<Instant>,
-    is_kept: bool,
+    keeping: Keeping,
 }
 
 /// Runs until a signal comes or its time is over.
@@ -163,8 +160,7 @@ impl<'a> Running<'a> {
             started_utc: say::utc(),
             cpu_before_ns: clock::process_cpu_ns(),
             last_decision: None,
-            kept_at: None,
-            is_kept: true,
+            keeping: Keeping::default(),
         })
     }
 
@@ -245,8 +241,11 @@ impl<'a> Running<'a> {
                 });
                 let decisions = self.pilot.step(clock::monotonic_ns(), seen);
                 self.carry_out(decisions)?;
-                self.keep(false);
-                self.serving.shows(&self.status());
+                let status = self.status();
+                self.serving.shows(&status);
+                if self.keeping.is_due(&status) {
+                    self.keep();
+                }
             }
             self.serving.turn()?;
             if self.options.dry_run && self.has_looked() {
@@ -274,6 +273,8 @@ impl<'a> Running<'a> {
                 terminal::say(&format!("{} was read again.", path.display()));
                 let decisions = self.pilot.limit(self.limits.clone());
                 self.carry_out(decisions)?;
+                // Who asked for it sees that it holds.
+                self.keep();
             }
             Err(failure) => {
                 terminal::complain(&failure);
@@ -327,7 +328,7 @@ impl<'a> Running<'a> {
                 // A log that cannot be written keeps nothing from being restored.
                 said = said.and(self.say(&decision));
                 // Before anything is set: who comes after a crash knows that a trial was under way.
-                self.keep(true);
+                self.keep();
             }
             let is_made = decision.is_made && (self.limits.may_act || decision.kind.restores());
             let Some(change) = decision.change.filter(|_| is_made) else {
@@ -344,7 +345,7 @@ impl<'a> Running<'a> {
             let more = self.pilot.made(clock::monotonic_ns(), &decision, made);
             decisions.extend(more);
             if !decision.kind.is_period() {
-                self.keep(true);
+                self.keep();
             }
         }
         said
@@ -370,28 +371,17 @@ impl<'a> Running<'a> {
         self.collecting.detach();
         let decisions = self.pilot.stop();
         let done = self.carry_out(decisions);
-        self.keep(true);
+        self.keep();
         done
     }
 
-    /// Keeps the state on disk, now or when it is due.
-    fn keep(&mut self, now: bool) {
-        let is_due = self.kept_at.is_none_or(|at| at.elapsed() >= KEEP);
-        if !now && !is_due {
-            return;
-        }
-        self.kept_at = Some(Instant::now());
+    /// Keeps the state on disk.
+    fn keep(&mut self) {
         let kept = Kept {
             status: self.status(),
             memory: self.memory(),
         };
-        let done = kept::keep(&self.options.root, &kept);
-        if let (Err(error), true) = (&done, self.is_kept) {
-            terminal::say(&format!(
-                "warning: the pilot's state was not written: {error:#}"
-            ));
-        }
-        self.is_kept = done.is_ok();
+        self.keeping.keep(&self.options.root, &kept);
     }
 
     fn process_cpu_ns(&self) -> u64 {

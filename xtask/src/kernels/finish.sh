@@ -1,0 +1,9 @@
+# Runs /script, and writes what it left in /out to the disk as a tar archive. Then the guest powers off.
+cd /out
+sh /script
+echo $? >/out/exit_code
+dmesg >/out/dmesg
+sync
+tar -c -f /dev/vda -C /out . && echo "init: results are on the disk"
+sync
+poweroff -f

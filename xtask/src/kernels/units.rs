@@ -1,0 +1,88 @@
+//! Our units under a systemd of this machine, which is the first process of a guest: `units/script.sh` judges.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+
+use super::deb::Kernel;
+use super::{Binaries, LIMIT};
+use crate::{repo, say, tool};
+
+/// The check's name.
+pub(super) const NAME: &str = "units";
+
+const SCRIPT: &str = include_str!("units/script.sh");
+
+/// The units, as contrib has them.
+const UNITS: [&str; 4] = [
+    "haltwise-pilot.service",
+    "haltwise-record.service",
+    "haltwise-metrics.service",
+    "haltwise-costs.service",
+];
+
+/// What services wait for by default: there is nothing more to start here.
+const TARGETS: [&str; 4] = ["sysinit", "basic", "network", "shutdown"];
+
+/// Runs the script after systemd has started, and ends the guest.
+const CHECK: &str = "[Unit]
+DefaultDependencies=no
+[Service]
+Type=oneshot
+ExecStart=/bin/sh /finish
+StandardOutput=tty
+StandardError=tty
+TTYPath=/dev/ttyS0
+";
+
+const SYSTEMD: &str = "/lib/systemd/systemd";
+
+/// Runs them in one boot.
+pub(super) fn run(kernel: &Kernel, binaries: &Binaries, work: &Path) -> Result<()> {
+    let (systemd, systemctl) = (Path::new(SYSTEMD), tool::find("systemctl"));
+    let (true, Some(systemctl)) = (systemd.exists(), systemctl) else {
+        say::skipped("units: systemd is not installed");
+        return Ok(());
+    };
+    let work = work.join(NAME);
+    std::fs::create_dir_all(&work).with_context(|| format!("create {}", work.display()))?;
+    let mut guest = binaries
+        .guest(kernel)?
+        .file(systemd, SYSTEMD)?
+        .file(&systemctl, "bin/systemctl")?
+        .bytes("etc/passwd", b"root:x:0:0:root:/:/bin/sh\n".to_vec())
+        .bytes("etc/group", b"root:x:0:\n".to_vec())
+        .bytes(
+            "etc/machine-id",
+            b"0123456789abcdef0123456789abcdef\n".to_vec(),
+        )
+        .bytes("etc/systemd/system/check.service", CHECK.into());
+    for target in TARGETS {
+        let path = format!("etc/systemd/system/{target}.target");
+        guest = guest.bytes(&path, b"[Unit]\nDefaultDependencies=no\n".to_vec());
+    }
+    let contrib = repo::root().join("contrib");
+    for unit in UNITS {
+        let path = contrib.join(unit);
+        let text = std::fs::read_to_string(&path);
+        let text = text.with_context(|| format!("read {}", path.display()))?;
+        let place = format!("etc/systemd/system/{unit}");
+        guest = guest.bytes(&place, text.replace("@BIN@", "/bin").into());
+    }
+    let guest = guest
+        .file(&contrib.join("pilot.toml"), "etc/haltwise/pilot.toml")?
+        .script(SCRIPT);
+    let run = guest.run_patiently(&work, 2 * LIMIT)?;
+    let said = run.console.lines();
+    for line in said.filter_map(|line| line.strip_prefix("check:")) {
+        say::note(line.trim());
+    }
+    if run.exit_code != 0 {
+        bail!("{NAME}: see {}", work.join("console").display());
+    }
+    say::note(&format!(
+        "{NAME:<13} started, confined, reloaded, watched, killed, acted, recorded, within {}",
+        say::seconds(run.elapsed)
+    ));
+    Ok(())
+}
