@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 75)]
     stable: u64,
     /// Rounds in which what it chose is measured against other ceilings
-    #[arg(long, default_value_t = 12)]
+    #[arg(long, default_value_t = 16)]
     stable_rounds: u32,
     /// Seconds for which its own cost is measured beside 25 VMs of two vCPUs; 0 leaves that out
     #[arg(long, default_value_t = 0)]
@@ -179,7 +179,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             method: "The pilot on VMs of the lab. Published: two vCPUs that are woken each 125 us +-10 %, under the \
                      default ceiling, goal density: CPU time of the VM and polling before the pilot acts and in the \
                      last 12 s, and what it predicted and measured. Stable: each load of the phases for itself; what the \
-                     pilot chose, against the ceiling found and the best of a sweep, second by second in a drawn order: \
+                     pilot chose, against the ceiling found, and against the best of a sweep in rounds that did not \
+                     choose that, second by second in a drawn order: \
                      difference of the cost of a halt (median of Walsh averages, 95 %). Phases: four VMs with phases \
                      (idle, ticking, request and response at 15, 50 and 150 us, bulk), each shifted by one; what their \
                      halts cost in a second, by each goal, under the default, under static ceilings, and under the pilot; \

@@ -42,6 +42,9 @@ fn left(page: &mut Page, step: &StepView) {
         };
         let why = match left.why {
             "theirs" => "left alone: modified externally",
+            "restored" if left.name.contains(" in ") => {
+                "already restored, or reset by a boot of the guest"
+            }
             "restored" => "already restored",
             "ended" => "is gone: the VM has ended",
             "no-answer" if left.name.starts_with("ceiling of ") => {
@@ -49,7 +52,6 @@ fn left(page: &mut Page, step: &StepView) {
             }
             "no-answer" => "left as it is",
             "guest-booted" => "left alone: the guest has booted since",
-            _ if left.name.contains(" in ") => "already restored, or reset by a boot of the guest",
             _ => "already reset by a reboot or a reload of KVM",
         };
         let said = match &left.said {

@@ -46,7 +46,8 @@ pub struct Left {
 pub enum Why {
     /// It was modified externally.
     Theirs,
-    /// It has its value from before already: restored by hand, or by an undo that a full disk kept from recording that.
+    /// It has its value from before already: restored by hand, by an undo that a full disk kept from recording that, or by a
+    /// boot of a guest that does not say in which boot it is.
     Restored,
     /// The machine was booted since, or KVM loaded anew, which reset it.
     Rebooted,
@@ -139,13 +140,7 @@ fn left_for(baseline: &Baseline, held: &Held, found: &Found, take_over: bool) ->
     if module_gone {
         Some(Why::Rebooted)
     } else if is_restored {
-        // A guest may have booted, and not say in which boot it is.
-        let is_in_guest = matches!(target, Target::Guest(_));
-        Some(if is_in_guest {
-            Why::Rebooted
-        } else {
-            Why::Restored
-        })
+        Some(Why::Restored)
     } else {
         (foreign && !take_over).then_some(Why::Theirs)
     }

@@ -183,7 +183,7 @@ fn what_is_restored_already_is_no_foreign_value() {
     let undone = guest.undo().unwrap();
     assert_eq!(
         (why(&undone), undone.is_partial()),
-        (vec![Why::Rebooted], false)
+        (vec![Why::Restored], false)
     );
     assert!(matches!(guest.undo(), Err(KnobError::Nothing)));
 }
