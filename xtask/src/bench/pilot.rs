@@ -183,7 +183,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                      choose that, second by second in a drawn order: \
                      difference of the cost of a halt (median of Walsh averages, 95 %). Phases: four VMs with phases \
                      (idle, ticking, request and response at 15, 50 and 150 us, bulk), each shifted by one; what their \
-                     halts cost in a second, by each goal, under the default, under static ceilings, and under the pilot; \
+                     halts cost in a second (for as many halts as under the default), by each goal, under the default, under static ceilings, and under the pilot; \
                      from these, the best static ceiling, the best for each VM, and the best for each VM and phase. Own: \
                      what the pilot takes while it observes 25 VMs of two vCPUs, minute by minute. The pilot begins \
                      without the state of an earlier run.",

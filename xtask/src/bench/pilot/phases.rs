@@ -35,7 +35,7 @@ const STATIC: [Option<&str>; 5] = [None, Some("0"), Some("30us"), Some("80us"), 
 /// What halts consisted of, slice by slice and VM by VM.
 type Slices = Vec<[Parts; VMS]>;
 
-/// What they cost in a second, in nanoseconds of CPU.
+/// What they cost in a second, in nanoseconds of CPU, by [`of_same_work`].
 type Costs = Vec<[f64; VMS]>;
 
 pub(super) fn measure(
@@ -63,10 +63,9 @@ pub(super) fn measure(
         }
         say::step(&format!("phases under the pilot, goal {goal}"));
         let (pilot, own_percent) = arm(args.phase).under_pilot(goal)?;
-        let costs = |slices: &Slices| -> Costs {
-            let of =
-                |parts: &Parts| parts.cost_ns(calibrated.switch_cpu_ns, weight) / parts.seconds;
-            slices.iter().map(|vms| vms.each_ref().map(of)).collect()
+        let costs = |slices: &Slices| {
+            let of = |parts: &Parts| parts.cost_ns(calibrated.switch_cpu_ns, weight);
+            of_same_work(slices, fixed.first().unwrap_or(slices), &of)
         };
         let fixed: Vec<Costs> = fixed.iter().map(costs).collect();
         let pilot = costs(&pilot);
@@ -89,6 +88,22 @@ pub(super) fn measure(
         figures.add(row, &line);
     }
     Ok(())
+}
+
+/// What as many halts cost in a second as there were under the default: a VM that waits less for others halts more often,
+/// which costs more and is no loss.
+fn of_same_work(slices: &Slices, default: &Slices, cost: &dyn Fn(&Parts) -> f64) -> Costs {
+    let of = |(parts, default): (&Parts, &Parts)| {
+        cost(parts) / parts.halts.max(1.0) * default.halts / default.seconds
+    };
+    let slice = |(vms, default): (&[Parts; VMS], &[Parts; VMS])| {
+        let mut costs = [0.0; VMS];
+        for (to, both) in costs.iter_mut().zip(vms.iter().zip(default)) {
+            *to = of(both);
+        }
+        costs
+    };
+    slices.iter().zip(default).map(slice).collect()
 }
 
 fn keep(figures: &mut Figures, goal: &str, arm: &str, costs: &Costs) {
@@ -157,6 +172,10 @@ fn by_load(figures: &mut Figures, fixed: &[Costs], pilot: &Costs) {
             sum / cells.len().max(1) as f64 / 1e6
         };
         let default = mean(&|slice, vm| fixed[0][slice][vm]);
+        if default == 0.0 {
+            // It never halts.
+            continue;
+        }
         let least = |slice: usize, vm: usize| {
             let all = fixed.iter().map(|costs| costs[slice][vm]);
             all.fold(f64::INFINITY, f64::min)
