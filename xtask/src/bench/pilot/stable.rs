@@ -231,13 +231,13 @@ fn tell(
     };
     let best = measured.best(cost).unwrap_or(found);
     let costs = |at: usize| measured.costs(at, cost);
-    let measures = |at: usize| costs(at).into_iter().skip(1).step_by(2).collect::<Vec<_>>();
+    let others = |at: usize| costs(at).into_iter().skip(1).step_by(2).collect::<Vec<_>>();
     let line = format!(
         "stable: {load:<9} {goal:<8} {:>7} {:>9}       {:<29} {} at {} ns; {}, {:.2} % of a CPU",
         choice.found_ns,
         choice.chosen_ns,
         against(&costs(chosen), &costs(found)),
-        against(&measures(chosen), &measures(best)),
+        against(&others(chosen), &others(best)),
         measured.ceilings_ns[best],
         choice.state,
         choice.own_percent,
