@@ -16,6 +16,10 @@ use crate::tune::interval::Interval;
 /// the least; what is kept is looked at for as long as it is kept.
 const LOOKS: [usize; 2] = [FEWEST, 2 * FEWEST];
 
+/// Halts in a second that differ by a factor of 1.5 (as a logarithm) are another load, as in readings of which there are few
+/// ([`super::view`]).
+const OTHER: f64 = 0.4;
+
 /// Rounds that are drawn.
 const ROUNDS: u32 = 12;
 
@@ -59,6 +63,10 @@ pub(super) struct Trial {
     orders: Vec<[Block; 3]>,
     rounds: Vec<[Option<Measured>; 3]>,
     at: usize,
+    /// Of the load that it began with.
+    halts_per_s: f64,
+    /// Periods under the setting before, in a row, whose load was another.
+    unlike: u32,
 }
 
 /// What comes next.
@@ -97,6 +105,8 @@ impl Trial {
             orders: draw(seed, ROUNDS),
             rounds: Vec::new(),
             at: 0,
+            halts_per_s,
+            unlike: 0,
         }
     }
 
@@ -136,6 +146,16 @@ impl Trial {
             }
         }
         (halts > 0).then(|| cost_ns / halts as f64)
+    }
+
+    /// Whether two periods under the setting before, one after the other, had another load than the trial began with: what
+    /// it measures says nothing of that. `recorded_ns` is the part of a period that was.
+    pub(super) fn has_another_load(&mut self, measured: &Measured, recorded_ns: u64) -> bool {
+        let per_s = measured.halts as f64 * 1e9 / recorded_ns.max(1) as f64;
+        // One halt in a second more or less is no other load.
+        let off = ((per_s + 1.0) / (self.halts_per_s + 1.0)).ln().abs();
+        self.unlike = if off > OTHER { self.unlike + 1 } else { 0 };
+        self.unlike >= 2
     }
 
     /// Takes the period's measurement, and says what is next.

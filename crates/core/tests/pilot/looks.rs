@@ -259,3 +259,19 @@ fn a_choice_that_had_to_wait_is_made_when_nothing_keeps_from_it_any_more() {
     host.until(Event::Decided(vm, Kind::Try));
     assert_eq!(host.looks(), looks, "by what is known already");
 }
+
+#[test]
+fn a_trial_ends_when_the_load_of_its_vm_changes() {
+    let mut host = Host::new();
+    let vm = host.comes(TICKING, FOUND_NS);
+    let began = host.until(Event::Decided(vm, Kind::Try));
+    // Both settings cost it the same, nearly.
+    host.vm(vm).load = Load {
+        halts_per_s: 20.0,
+        ..TICKING
+    };
+    let ended = host.until(Event::Decided(vm, Kind::GoBack));
+    // A round of 10 s for each period holds two under the setting before; with the one before and after it, four periods.
+    assert!(ended <= began + 50 * SECOND, "{:?}", host.events);
+    assert_eq!(host.vm(vm).ceiling_ns, FOUND_NS);
+}

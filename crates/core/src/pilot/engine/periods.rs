@@ -190,7 +190,14 @@ impl<E: Evidence> Pilot<E> {
             _ => found_ratio,
         };
         unit.regret.add(cost_ns, &same_interval(ratio));
+        let recorded_ns = trial.length_ns - trial.length_ns / WARM_UP_PART;
+        let changed = !is_on && trial.has_another_load(&measured, recorded_ns);
         let next = trial.take(&measured);
+        if changed {
+            Self::forget(&mut self.members, unit);
+            let why = "the load has changed".to_owned();
+            return self.go_back(unit, why, None, false);
+        }
         if matches!(next, Next::Period) && unit.regret.allowance_ns() < 0.0 {
             let why = "more than 3 % of what was found would be lost".to_owned();
             return self.go_back(unit, why, None, true);
