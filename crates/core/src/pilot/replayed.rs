@@ -1,4 +1,4 @@
-//! Answers from recorded halts, by the search and the advice of [`crate::tune`]; [`choose`] takes one of the settings.
+//! Answers from recorded halts, by the search and the advice of [`crate::tune`]; `choose` takes one of the settings.
 
 mod choose;
 
