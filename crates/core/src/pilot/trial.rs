@@ -2,6 +2,7 @@
 //! setting tried and two under the one before.
 
 use super::evidence::{Choice, Measured};
+use super::view::OUTSIDE_EARLY;
 use crate::kvm::Knobs;
 use crate::prove::compare::{Comparison, Round, Verdict};
 use crate::prove::figure::Figure;
@@ -16,9 +17,8 @@ use crate::tune::interval::Interval;
 /// the least; what is kept is looked at for as long as it is kept.
 const LOOKS: [usize; 2] = [FEWEST, 2 * FEWEST];
 
-/// Halts in a second that differ by a factor of 1.5 (as a logarithm) are another load, as in readings of which there are few
-/// ([`super::view`]).
-const OTHER: f64 = 0.4;
+/// Of a period, the first part in which the window finds its length does not count, as in `prove`.
+const WARM_UP_PART: u64 = 10;
 
 /// Rounds that are drawn.
 const ROUNDS: u32 = 12;
@@ -65,8 +65,6 @@ pub(super) struct Trial {
     at: usize,
     /// Of the load that it began with.
     halts_per_s: f64,
-    /// Periods under the setting before, in a row, whose load was another.
-    unlike: u32,
 }
 
 /// What comes next.
@@ -74,6 +72,8 @@ pub(super) struct Trial {
 pub(super) enum Next {
     /// Another period.
     Period,
+    /// Its load is another one now.
+    Changed,
     /// The measurement agrees.
     Keep(Outcome),
     /// It does not, and why.
@@ -106,7 +106,6 @@ impl Trial {
             rounds: Vec::new(),
             at: 0,
             halts_per_s,
-            unlike: 0,
         }
     }
 
@@ -148,14 +147,31 @@ impl Trial {
         (halts > 0).then(|| cost_ns / halts as f64)
     }
 
-    /// Whether two periods under the setting before, one after the other, had another load than the trial began with: what
-    /// it measures says nothing of that. `recorded_ns` is the part of a period that was.
-    pub(super) fn has_another_load(&mut self, measured: &Measured, recorded_ns: u64) -> bool {
-        let per_s = measured.halts as f64 * 1e9 / recorded_ns.max(1) as f64;
-        // One halt in a second more or less is no other load.
-        let off = ((per_s + 1.0) / (self.halts_per_s + 1.0)).ln().abs();
-        self.unlike = if off > OTHER { self.unlike + 1 } else { 0 };
-        self.unlike >= 2
+    /// The part of each period that does not count, and the one that does.
+    pub(super) fn parts_ns(&self) -> [u64; 2] {
+        let skip_ns = self.length_ns / WARM_UP_PART;
+        [skip_ns, self.length_ns - skip_ns]
+    }
+
+    /// Whether the last two periods under the setting before had another load than the trial began with: what it measures says
+    /// nothing of that.
+    fn has_another_load(&self) -> bool {
+        let [_, recorded_ns] = self.parts_ns();
+        let is_unlike = |measured: &Option<Measured>| {
+            let halts = measured.map_or(0, |it| it.halts);
+            let per_s = halts as f64 * 1e9 / recorded_ns.max(1) as f64;
+            // One halt in a second more or less is no other load.
+            ((per_s + 1.0) / (self.halts_per_s + 1.0)).ln().abs() > OUTSIDE_EARLY
+        };
+        let periods = self.orders.iter().zip(&self.rounds);
+        let done =
+            periods.flat_map(|(order, round)| order.map(|block| (block, &round[block as usize])));
+        let before: Vec<_> = done
+            .take(self.at)
+            .filter(|(block, _)| !block.is_b())
+            .map(|(_, measured)| is_unlike(measured))
+            .collect();
+        before.ends_with(&[true, true])
     }
 
     /// Takes the period's measurement, and says what is next.
@@ -170,6 +186,9 @@ impl Trial {
             round[block as usize] = Some(*measured);
         }
         self.at += 1;
+        if self.has_another_load() {
+            return Next::Changed;
+        }
         if self.at.is_multiple_of(Block::ALL.len()) && LOOKS.contains(&self.rounds.len()) {
             return self.look();
         }

@@ -24,7 +24,7 @@ const LEAST_SPREAD: f64 = 0.05;
 const ENOUGH: u32 = 3;
 
 /// With fewer, a factor of 1.5 is outside.
-const OUTSIDE_EARLY: f64 = 0.4;
+pub(super) const OUTSIDE_EARLY: f64 = 0.4;
 
 /// What an interval says of the load.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -12,9 +12,6 @@ use crate::ids::VmKey;
 use crate::kvm::Knobs;
 use crate::tune::interval::Interval;
 
-/// Of a period, the first part in which the window finds its length does not count, as in `prove`.
-const WARM_UP_PART: u64 = 10;
-
 /// Halts of a period, some 60 MB: more is not kept of it.
 const OF_PERIOD: usize = 400_000;
 
@@ -136,11 +133,11 @@ impl<E: Evidence> Pilot<E> {
         let Some(trial) = unit.trial() else {
             return;
         };
-        let skip_ns = trial.length_ns / WARM_UP_PART;
+        let [skip_ns, length_ns] = trial.parts_ns();
         let wanted = Wanted {
             vms: unit.members.clone(),
             skip_ns,
-            length_ns: trial.length_ns - skip_ns,
+            length_ns,
             most_halts: OF_PERIOD / unit.members.len().max(1),
         };
         self.collecting = Some((Purpose::Period(unit.scope), wanted));
@@ -177,8 +174,8 @@ impl<E: Evidence> Pilot<E> {
             .is_some_and(crate::prove::schedule::Block::is_b);
         let measured = measured.unwrap_or_default();
         // The part that did not count has cost as much.
-        let cost_ns = measured.cost_ns * trial.length_ns as f64
-            / (trial.length_ns - trial.length_ns / WARM_UP_PART) as f64;
+        let [_, recorded_ns] = trial.parts_ns();
+        let cost_ns = measured.cost_ns * trial.length_ns as f64 / recorded_ns as f64;
         let before = trial.before_per_halt_ns();
         let found_ratio = unit
             .answer
@@ -190,20 +187,17 @@ impl<E: Evidence> Pilot<E> {
             _ => found_ratio,
         };
         unit.regret.add(cost_ns, &same_interval(ratio));
-        let recorded_ns = trial.length_ns - trial.length_ns / WARM_UP_PART;
-        let changed = !is_on && trial.has_another_load(&measured, recorded_ns);
         let next = trial.take(&measured);
-        if changed {
-            Self::forget(&mut self.members, unit);
-            let why = "the load has changed".to_owned();
-            return self.go_back(unit, why, None, false);
-        }
         if matches!(next, Next::Period) && unit.regret.allowance_ns() < 0.0 {
             let why = "more than 3 % of what was found would be lost".to_owned();
             return self.go_back(unit, why, None, true);
         }
         match next {
             Next::Period => self.next_period(unit, is_on),
+            Next::Changed => {
+                Self::forget(&mut self.members, unit);
+                self.go_back(unit, "the load has changed".to_owned(), None, false)
+            }
             Next::Keep(outcome) => self.keep(unit, outcome),
             Next::Back(outcome, why) => self.go_back(unit, why.to_owned(), outcome, true),
         }
