@@ -1,4 +1,4 @@
-//! When the pilot's state is kept on disk: as soon as what it says of a VM has changed, and each minute.
+//! When the pilot's state is kept on disk: when a VM's state or ceiling has changed, and each minute.
 
 use std::time::{Duration, Instant};
 
@@ -11,14 +11,16 @@ use crate::terminal;
 /// The state on disk is no older than this.
 const OLDEST: Duration = Duration::from_mins(1);
 
-/// What it said of a VM, by the process of its VMM and its name.
+/// What people wait to see of a VM. Reasons are not part of it: those of a choice that waits hold figures of the moment, and
+/// each write goes to the disk.
 #[derive(Debug, PartialEq, Eq)]
 struct Said {
     pid: u32,
     vm: String,
     state: String,
-    why: String,
     ceiling_ns: Option<u64>,
+    would_set_ns: Option<u64>,
+    has_been_looked_at: bool,
 }
 
 /// Keeps the state.
@@ -34,14 +36,15 @@ fn said(status: &PilotStatus) -> Vec<Said> {
         pid: vm.pid,
         vm: vm.vm.clone(),
         state: vm.state.clone(),
-        why: vm.why.clone(),
         ceiling_ns: vm.ceiling_ns,
+        would_set_ns: vm.would_set_ns,
+        has_been_looked_at: vm.latency_mean_ns.is_some(),
     });
     of.collect()
 }
 
 impl Keeping {
-    /// Whether this is to be kept: each write goes to the disk.
+    /// Whether this is to be kept.
     pub(super) fn is_due(&self, status: &PilotStatus) -> bool {
         self.at.is_none_or(|at| at.elapsed() >= OLDEST) || self.said != said(status)
     }

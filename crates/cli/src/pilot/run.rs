@@ -244,7 +244,7 @@ impl<'a> Running<'a> {
                 let status = self.status();
                 self.serving.shows(&status);
                 if self.keeping.is_due(&status) {
-                    self.keep();
+                    self.keep_as(status);
                 }
             }
             self.serving.turn()?;
@@ -377,10 +377,12 @@ impl<'a> Running<'a> {
 
     /// Keeps the state on disk.
     fn keep(&mut self) {
-        let kept = Kept {
-            status: self.status(),
-            memory: self.memory(),
-        };
+        self.keep_as(self.status());
+    }
+
+    fn keep_as(&mut self, status: PilotStatus) {
+        let memory = self.memory();
+        let kept = Kept { status, memory };
         self.keeping.keep(&self.options.root, &kept);
     }
 

@@ -5,19 +5,18 @@ use std::fmt::{self, Write as _};
 
 use haltwise_core::event::{CeilingSource, Halt};
 use haltwise_core::ids::{Pid, VmKey};
-use haltwise_core::kvm::{Arch, Knobs, Rule, Version};
+use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::pilot::decision::Decision;
-use haltwise_core::pilot::errors::Errors;
 use haltwise_core::pilot::evidence::{Answer, Evidence, Measured, OfVm, Question};
 use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Scope, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
 use haltwise_core::pilot::replayed::{Replayed, Stretch};
-use haltwise_core::pilot::{Goal, Limits, Pilot, Setup};
+use haltwise_core::pilot::{Goal, Pilot};
 use haltwise_core::replay::Cost;
 use haltwise_core::replay::latency::Latencies;
 use haltwise_core::workload::SplitMix64;
 
-use super::model::{Chunk, Load, Modelled};
+use super::model::{Chunk, Load, Modelled, setup};
 use super::world::{SECOND, STEP, counts};
 
 const VMS: u32 = 25;
@@ -109,18 +108,7 @@ impl Fleet {
             now: 0,
             next_pid: 100,
             vms: BTreeMap::new(),
-            pilot: Pilot::new(Setup {
-                evidence,
-                rule: Rule::of(Version::new(6, 12), Arch::X86),
-                limits: Limits {
-                    may_act: true,
-                    ..Limits::default()
-                },
-                memory: Memory::default(),
-                proofs: Errors::default(),
-                recording_ns_per_halt: 1_000.0,
-                seed,
-            }),
+            pilot: Pilot::new(setup(evidence, Memory::default(), seed)),
         };
         (0..VMS).for_each(|_| fleet.comes());
         fleet

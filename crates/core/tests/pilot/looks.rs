@@ -4,20 +4,19 @@
 use std::collections::VecDeque;
 
 use haltwise_core::ids::{Pid, VmKey};
-use haltwise_core::kvm::{Arch, Knobs, Rule, Version};
+use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::pilot::decision::{Decision, Kind};
-use haltwise_core::pilot::errors::Errors;
 use haltwise_core::pilot::input::{Ceiling, Held, HostSeen, Scope, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
-use haltwise_core::pilot::{Goal, Limits, Pilot, Setup};
+use haltwise_core::pilot::{Goal, Pilot};
 use haltwise_core::workload::SplitMix64;
 
-use super::model::{Chunk, Load, Modelled};
+use super::model::{Chunk, Load, Modelled, setup};
 use super::world::{SECOND, STEP, counts};
 
 const FOUND_NS: u32 = 200_000;
 
-/// Polled for in vain under the ceiling found, or nearly so: best without polling.
+/// A poll of that length costs more than a block: best without polling.
 const EACH_150_US: Load = Load {
     halts_per_s: 4_500.0,
     gap_ns: 150_000.0,
@@ -28,7 +27,7 @@ const TICKING: Load = Load {
     gap_ns: 3_900_000.0,
     is_fixed: true,
 };
-/// Best polled for.
+/// A poll of that length costs less than a block: best polled.
 const EACH_15_US: Load = Load {
     halts_per_s: 12_000.0,
     gap_ns: 15_000.0,
@@ -49,7 +48,7 @@ enum Event {
     Decided(VmKey, Kind),
 }
 
-/// A host that does as it is told.
+/// A host on which each change is made.
 struct Host {
     now: u64,
     vms: Vec<Vm>,
@@ -63,27 +62,17 @@ struct Host {
 
 impl Host {
     fn new() -> Self {
+        let evidence = Modelled {
+            bias: 0.0,
+            seed: SplitMix64(1),
+        };
         Self {
             now: 0,
             vms: Vec::new(),
             cpu_pressure: 0.01,
             look_ns: 0,
             own_cpu_ns: 0,
-            pilot: Pilot::new(Setup {
-                evidence: Modelled {
-                    bias: 0.0,
-                    seed: SplitMix64(1),
-                },
-                rule: Rule::of(Version::new(6, 12), Arch::X86),
-                limits: Limits {
-                    may_act: true,
-                    ..Limits::default()
-                },
-                memory: Memory::default(),
-                proofs: Errors::default(),
-                recording_ns_per_halt: 1_000.0,
-                seed: 1,
-            }),
+            pilot: Pilot::new(setup(evidence, Memory::default(), 1)),
             events: Vec::new(),
         }
     }

@@ -1,7 +1,10 @@
 //! Loads, what they cost under a ceiling, and evidence that may be wrong.
 
-use haltwise_core::kvm::Knobs;
+use haltwise_core::kvm::{Arch, Knobs, Rule, Version};
+use haltwise_core::pilot::errors::Errors;
 use haltwise_core::pilot::evidence::{Answer, Choice, Evidence, Measured, OfVm, Question};
+use haltwise_core::pilot::memory::Memory;
+use haltwise_core::pilot::{Limits, Setup};
 use haltwise_core::prove::figure::{Figure, Figures};
 use haltwise_core::replay::Cost;
 use haltwise_core::tune::candidates::CEILINGS_NS;
@@ -18,6 +21,22 @@ pub(crate) const COST: Cost = Cost {
     latency_weight_milli: 1_000,
     ..Cost::FREE
 };
+
+/// A pilot that may act, on a kernel that has all.
+pub(crate) fn setup<E>(evidence: E, memory: Memory, seed: u64) -> Setup<E> {
+    Setup {
+        evidence,
+        rule: Rule::of(Version::new(6, 12), Arch::X86),
+        limits: Limits {
+            may_act: true,
+            ..Limits::default()
+        },
+        memory,
+        proofs: Errors::default(),
+        recording_ns_per_halt: 1_000.0,
+        seed,
+    }
+}
 
 /// A load.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,15 +1,14 @@
 //! What somebody else has set is left alone, until the pilot is to take it over.
 
 use haltwise_core::ids::{Pid, VmKey};
-use haltwise_core::kvm::{Arch, Knobs, Rule, Version};
+use haltwise_core::kvm::Knobs;
 use haltwise_core::pilot::decision::Kind;
-use haltwise_core::pilot::errors::Errors;
 use haltwise_core::pilot::input::{Ceiling, Held, HostSeen, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
-use haltwise_core::pilot::{Goal, Limits, Pilot, Setup};
+use haltwise_core::pilot::{Goal, Pilot};
 use haltwise_core::workload::SplitMix64;
 
-use super::model::Modelled;
+use super::model::{Modelled, setup};
 
 const VM: VmKey = VmKey {
     pid: Pid(7),
@@ -18,21 +17,11 @@ const VM: VmKey = VmKey {
 };
 
 fn pilot(memory: Memory) -> Pilot<Modelled> {
-    Pilot::new(Setup {
-        evidence: Modelled {
-            bias: 0.1,
-            seed: SplitMix64(1),
-        },
-        rule: Rule::of(Version::new(6, 12), Arch::X86),
-        limits: Limits {
-            may_act: true,
-            ..Limits::default()
-        },
-        memory,
-        proofs: Errors::default(),
-        recording_ns_per_halt: 1_000.0,
-        seed: 1,
-    })
+    let evidence = Modelled {
+        bias: 0.1,
+        seed: SplitMix64(1),
+    };
+    Pilot::new(setup(evidence, memory, 1))
 }
 
 /// The journal has that an earlier run set 5 us in place of 200 us; now 145 us are in force.

@@ -4,17 +4,16 @@
 use std::collections::BTreeMap;
 
 use haltwise_core::ids::{Pid, VmKey};
-use haltwise_core::kvm::{Arch, Knobs, Rule, Version};
+use haltwise_core::kvm::{Arch, Knobs, Version};
 use haltwise_core::pilot::decision::{Decision, Kind, Refusal, Wanted};
-use haltwise_core::pilot::errors::Errors;
 use haltwise_core::pilot::input::{Ceiling, Counts, Held, HostSeen, Scope, Seen, VmSeen};
 use haltwise_core::pilot::memory::Memory;
-use haltwise_core::pilot::{Goal, Limits, Pilot, Setup};
+use haltwise_core::pilot::{Goal, Limits, Pilot};
 use haltwise_core::workload::SplitMix64;
 
 use super::journal::{Death, Machine};
 use super::law::Laws;
-use super::model::{Chunk, Load, Modelled};
+use super::model::{Chunk, Load, Modelled, setup};
 
 pub(crate) const SECOND: u64 = 1_000_000_000;
 pub(crate) const STEP: u64 = 10 * SECOND;
@@ -162,21 +161,12 @@ impl World {
         self.machine.settle();
         self.collecting = None;
         self.laws.may_act = true;
-        self.pilot = Some(Pilot::new(Setup {
-            evidence: Modelled {
-                bias: self.bias,
-                seed: SplitMix64(self.draw.next_u64()),
-            },
-            rule: Rule::of(Version::new(6, 12), Arch::X86),
-            limits: Limits {
-                may_act: true,
-                ..Limits::default()
-            },
-            memory: self.disk.clone(),
-            proofs: Errors::default(),
-            recording_ns_per_halt: 1_000.0,
-            seed: self.draw.next_u64(),
-        }));
+        let evidence = Modelled {
+            bias: self.bias,
+            seed: SplitMix64(self.draw.next_u64()),
+        };
+        let setup = setup(evidence, self.disk.clone(), self.draw.next_u64());
+        self.pilot = Some(Pilot::new(setup));
         let seen = self.read(false);
         self.take(|pilot, clock| pilot.step(clock, seen));
     }
