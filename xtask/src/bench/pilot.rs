@@ -37,8 +37,8 @@ pub(crate) struct Args {
     /// Seconds of each phase under a static setting, which needs no time to decide
     #[arg(long, default_value_t = 15)]
     static_phase: u64,
-    /// Goals for which the phases are run [default: density, balanced and latency]
-    #[arg(long, value_delimiter = ',')]
+    /// Goals for which the phases are run [default: all]
+    #[arg(long, value_delimiter = ',', value_parser = parts::GOALS.map(|(goal, _)| goal))]
     goals: Vec<String>,
     /// Seconds in which the pilot decides for each load and goal while nothing changes; 0 leaves that out
     #[arg(long, default_value_t = 75)]
@@ -101,6 +101,17 @@ impl Calibrated {
             switch_cpu_ns: switch.context("the CPU time of a block could not be measured here")?,
         })
     }
+
+    /// A pilot that may act, with this calibration; it prints its state at the end.
+    fn pilot(&self, programs: &Programs, vm: &str, goal: &str) -> Command {
+        let mut pilot = Command::new(&programs.haltwise);
+        pilot
+            .args(["pilot", "--act", "--json", "--vm", vm, "--goal", goal])
+            .arg("--calibration")
+            .arg(&self.path)
+            .stdout(Stdio::piped());
+        pilot
+    }
 }
 
 /// The state of earlier runs of the pilot, which is put aside for as long as this lasts.
@@ -111,6 +122,10 @@ const STATE: &str = "/var/lib/haltwise/pilot.json";
 impl StateAside {
     fn new() -> Result<Self> {
         let aside = PathBuf::from(format!("{STATE}.aside"));
+        if aside.exists() {
+            // A benchmark that was killed left it there; what lies in its place is the benchmark's own.
+            return Ok(Self(Some(aside)));
+        }
         if !Path::new(STATE).exists() {
             return Ok(Self(None));
         }
@@ -180,8 +195,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                      default ceiling, goal density: CPU time of the VM and polling before the pilot acts and in the \
                      last 12 s, and what it predicted and measured. Stable: each load of the phases for itself; what the \
                      pilot chose, against the ceiling found, and against the best of a sweep in rounds that did not \
-                     choose that, second by second in a drawn order: \
-                     difference of the cost of a halt (median of Walsh averages, 95 %). Phases: four VMs with phases \
+                     choose that, second by second in a drawn order: difference of the cost of a halt (median of Walsh averages, 95 %). Phases: four VMs with phases \
                      (idle, ticking, request and response at 15, 50 and 150 us, bulk), each shifted by one; what their \
                      halts cost in a second (for as many halts as under the default), by each goal, under the default, under static ceilings, and under the pilot; \
                      from these, the best static ceiling, the best for each VM, and the best for each VM and phase. Own: \

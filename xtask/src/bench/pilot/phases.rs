@@ -1,7 +1,7 @@
 //! Four VMs whose loads change, under the kernel's default, under static ceilings, and under the pilot.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -210,11 +210,9 @@ impl Arm<'_> {
     /// Under the pilot, and what it takes itself, in % of a CPU.
     fn under_pilot(&self, goal: &str) -> Result<(Slices, f64)> {
         let (began, vms) = (Instant::now(), self.vms(None)?);
-        let pilot = Command::new(&self.programs.haltwise)
-            .args(["pilot", "--act", "--vm", "phased-*", "--json"])
-            .args(["--goal", goal, "--calibration"])
-            .arg(&self.calibrated.path)
-            .stdout(Stdio::piped())
+        let pilot = self
+            .calibrated
+            .pilot(self.programs, "phased-*", goal)
             .spawn()
             .context("start the pilot")?;
         let slices = self.slices(began, goal);

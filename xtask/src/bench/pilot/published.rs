@@ -1,7 +1,7 @@
 //! Two vCPUs that are woken each 125 us, +-10 %, under a ceiling of 200 us: polling takes all of their time, and finds
 //! nothing that a sleep would miss by more than its wake-up.
 
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -74,19 +74,9 @@ fn one(programs: &Programs, args: &Args, calibrated: &Calibrated) -> Result<Roun
             .args(["--gap", "uniform:112500ns:137500ns", "--duration", "3600s"]),
     )?;
     super::wait(2);
-    let pilot = Command::new(&programs.haltwise)
-        .args([
-            "pilot",
-            "--act",
-            "--vm",
-            "published",
-            "--goal",
-            "density",
-            "--json",
-        ])
-        .args(["--for", &format!("{}s", args.seconds), "--calibration"])
-        .arg(&calibrated.path)
-        .stdout(Stdio::piped())
+    let pilot = calibrated
+        .pilot(programs, "published", "density")
+        .args(["--for", &format!("{}s", args.seconds)])
         .spawn()
         .context("start the pilot")?;
     let mut series = Vec::new();

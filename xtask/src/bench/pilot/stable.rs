@@ -86,10 +86,9 @@ fn choose(
     let name = format!("{load}-{goal}");
     let vm = start(programs, &name, gap)?;
     super::wait(2);
-    let output = Command::new(&programs.haltwise)
-        .args(["pilot", "--act", "--json", "--vm", &name, "--goal", goal])
-        .args(["--for", &format!("{}s", args.stable), "--calibration"])
-        .arg(&calibrated.path)
+    let output = calibrated
+        .pilot(programs, &name, goal)
+        .args(["--for", &format!("{}s", args.stable)])
         .output()
         .context("run the pilot")?;
     drop(vm);

@@ -34,8 +34,8 @@ until_is() { # what, command that comes to succeed
 names_vm() { # port, file of the last answer
     echo "wget -q -O /out/$2 http://127.0.0.1:$1/metrics && grep -q '^haltwise_.*vm=\"web1\"' /out/$2"
 }
-# After it died it is started again, with another process, for this result.
-restarts() { # process before, result
+# After it died it is started again, with another process.
+restarts() { # process before, what ended it
     until_is "a restart after $2" \
         "[ \"\$(systemctl show -P SubState haltwise-pilot)\" = running ] && [ \"\$(systemctl show -P MainPID haltwise-pilot)\" != $1 ]" \
         || details haltwise-pilot
@@ -94,16 +94,18 @@ restarts "$second" signal
 stops $pilot
 [ ! -e /var/lib/haltwise/journal ] || wrong "it has set something while it observed"
 
-# Allowed to act, it sets a ceiling or the parameters of this kernel; undo restores them.
+# Allowed to act, it sets the ceiling of the VM; undo restores it.
 parameters=/sys/module/kvm/parameters
 sed -i 's/^act = .*/act = true/' /etc/haltwise/pilot.toml
 # Each halt is polled for: emulated, it lasts some ms.
 echo 5000000 >$parameters/halt_poll_ns
 before=$(cat $parameters/halt_poll_ns*)
 starts $pilot
-until_is "a setting that it tries" "[ -e /var/lib/haltwise/journal ]" || wrong "$(haltwise status)"
+until_is "a ceiling that it tries" "grep -q '\"ceiling\"' /var/lib/haltwise/baseline.json 2>/dev/null" || wrong "$(haltwise status)"
 stops $pilot
-haltwise undo >/out/undo 2>&1
+haltwise undo >/out/undo 2>&1 || wrong "undo returned $?: $(cat /out/undo)"
+haltwise status --json >/out/status.json
+grep -q '"ceiling_ns": 5000000' /out/status.json || wrong "after undo: $(haltwise status)"
 [ "$(cat $parameters/halt_poll_ns*)" = "$before" ] || wrong "after undo: $(cat $parameters/halt_poll_ns*)"
 
 # The recorder, its metrics, and costs of what it recorded.
