@@ -1,4 +1,5 @@
-//! Four VMs whose loads change, under the kernel's default, under static ceilings, and under the pilot.
+//! Four VMs whose loads change, under the kernel's default, under static ceilings, under the best of these for each VM and
+//! phase (the oracle), and under the pilot.
 
 use std::path::Path;
 use std::process::Command;
@@ -61,21 +62,24 @@ pub(super) fn measure(
         if !args.goals.is_empty() && !args.goals.iter().any(|wanted| wanted == goal) {
             continue;
         }
-        say::step(&format!("phases under the pilot, goal {goal}"));
-        let (pilot, own_percent) = arm(args.phase).under_pilot(goal)?;
         let costs = |slices: &Slices| {
             let of = |parts: &Parts| parts.cost_ns(calibrated.switch_cpu_ns, weight);
             of_same_work(slices, fixed.first().unwrap_or(slices), &of)
         };
-        let fixed: Vec<Costs> = fixed.iter().map(costs).collect();
-        let pilot = costs(&pilot);
-        for (ceiling, costs) in STATIC.iter().zip(&fixed) {
+        let swept: Vec<Costs> = fixed.iter().map(costs).collect();
+        say::step(&format!("phases under the oracle, goal {goal}"));
+        let oracle = arm(args.static_phase).under_oracle(goal, &swept)?;
+        say::step(&format!("phases under the pilot, goal {goal}"));
+        let (pilot, own_percent) = arm(args.phase).under_pilot(goal)?;
+        let (oracle, pilot) = (costs(&oracle), costs(&pilot));
+        for (ceiling, costs) in STATIC.iter().zip(&swept) {
             keep(figures, goal, ceiling.unwrap_or("default"), costs);
         }
+        keep(figures, goal, "oracle", &oracle);
         keep(figures, goal, "pilot", &pilot);
         let head = format!("phases, goal {goal}\n");
         figures.summary.push_str(&head);
-        say_all(figures, &fixed, &pilot);
+        say_all(figures, &swept, &oracle, &pilot);
         let row = row(
             "phases",
             &format!("{goal} pilot"),
@@ -109,7 +113,7 @@ fn of_same_work(slices: &Slices, default: &Slices, cost: &dyn Fn(&Parts) -> f64)
 fn keep(figures: &mut Figures, goal: &str, arm: &str, costs: &Costs) {
     for (slice, vms) in costs.iter().enumerate() {
         for (vm, cost) in vms.iter().enumerate() {
-            let (arm, name) = (format!("{goal} {arm}"), format!("phased-{vm}"));
+            let (arm, name) = (format!("{goal} {arm}"), name(vm));
             let row = row("phases", &arm, slice, &name, "cost_ns_per_s", *cost);
             figures.rows.push(row);
         }
@@ -117,19 +121,14 @@ fn keep(figures: &mut Figures, goal: &str, arm: &str, costs: &Costs) {
 }
 
 /// All costs, in ms of CPU in a second.
-fn say_all(figures: &mut Figures, fixed: &[Costs], pilot: &Costs) {
+fn say_all(figures: &mut Figures, fixed: &[Costs], oracle: &Costs, pilot: &Costs) {
     let total =
         |costs: &Costs| costs.iter().flatten().sum::<f64>() / costs.len().max(1) as f64 / 1e6;
     let least = |of: &dyn Fn(&Costs) -> f64| fixed.iter().map(of).fold(f64::INFINITY, f64::min);
     let of_vm = |costs: &Costs, vm: usize| costs.iter().map(|slice| slice[vm]).sum::<f64>();
     let slices = pilot.len().max(1) as f64;
     let by_vm: f64 = (0..VMS).map(|vm| least(&|costs| of_vm(costs, vm))).sum();
-    let by_phase: f64 = (0..pilot.len())
-        .flat_map(|slice| (0..VMS).map(move |vm| (slice, vm)))
-        .map(|(slice, vm)| least(&|costs| costs[slice][vm]))
-        .sum();
-    let [default, own] = [&fixed[0], pilot].map(total);
-    let oracle = by_phase / slices / 1e6;
+    let [default, best, own] = [&fixed[0], oracle, pilot].map(total);
     let differ: Vec<f64> = (fixed[0].iter().zip(pilot))
         .map(|(default, pilot)| (pilot.iter().sum::<f64>() - default.iter().sum::<f64>()) / 1e6)
         .collect();
@@ -140,9 +139,9 @@ fn say_all(figures: &mut Figures, fixed: &[Costs], pilot: &Costs) {
     line("default", default);
     line("best static ceiling", least(&total));
     line("best static for each VM", by_vm / slices / 1e6);
-    line("best for each VM and phase", oracle);
+    line("oracle", best);
     line("pilot", own);
-    let saved = (default - own) / (default - oracle);
+    let saved = (default - own) / (default - best);
     let interval = Interval::of(&differ).map_or_else(String::new, |it| {
         format!(
             "; pilot less default, slice by slice: {:+.1} ({:+.1} to {:+.1})",
@@ -154,11 +153,11 @@ fn say_all(figures: &mut Figures, fixed: &[Costs], pilot: &Costs) {
         saved * 100.0
     );
     figures.summary.push_str(&line);
-    by_load(figures, fixed, pilot);
+    by_load(figures, &fixed[0], oracle, pilot);
 }
 
 /// Costs of each load, of the VMs that have it in turn.
-fn by_load(figures: &mut Figures, fixed: &[Costs], pilot: &Costs) {
+fn by_load(figures: &mut Figures, default: &Costs, oracle: &Costs, pilot: &Costs) {
     figures
         .summary
         .push_str("phases: load       default    oracle     pilot, ms of CPU in a second; pilot against default\n");
@@ -167,20 +166,15 @@ fn by_load(figures: &mut Figures, fixed: &[Costs], pilot: &Costs) {
             .flat_map(|slice| (0..VMS).map(move |vm| (slice, vm)))
             .filter(|(slice, vm)| (slice + vm) % LOADS.len() == load)
             .collect();
-        let mean = |of: &dyn Fn(usize, usize) -> f64| {
-            let sum: f64 = cells.iter().map(|(slice, vm)| of(*slice, *vm)).sum();
+        let mean = |costs: &Costs| {
+            let sum: f64 = cells.iter().map(|(slice, vm)| costs[*slice][*vm]).sum();
             sum / cells.len().max(1) as f64 / 1e6
         };
-        let default = mean(&|slice, vm| fixed[0][slice][vm]);
+        let [default, oracle, own] = [default, oracle, pilot].map(mean);
         if default == 0.0 {
             // It never halts.
             continue;
         }
-        let least = |slice: usize, vm: usize| {
-            let all = fixed.iter().map(|costs| costs[slice][vm]);
-            all.fold(f64::INFINITY, f64::min)
-        };
-        let (oracle, own) = (mean(&least), mean(&|slice, vm| pilot[slice][vm]));
         let line = format!(
             "phases: {name:<9} {default:9.1} {oracle:9.1} {own:9.1} {:+6.1} %\n",
             100.0 * (own / default - 1.0)
@@ -205,6 +199,24 @@ impl Arm<'_> {
         let slices = self.slices(began, ceiling.unwrap_or("default"));
         drop(vms);
         slices
+    }
+
+    /// Each VM in each phase under the ceiling of the sweep that was best for it.
+    fn under_oracle(&self, goal: &str, swept: &[Costs]) -> Result<Slices> {
+        let one = |slice: usize| {
+            let best = |vm: usize| {
+                let costs = swept.iter().map(|costs| costs[slice][vm]);
+                let least = STATIC.iter().zip(costs).min_by(|a, b| a.1.total_cmp(&b.1));
+                least.and_then(|(ceiling, _)| *ceiling)
+            };
+            let began = Instant::now();
+            let start = |vm| self.vm(vm, &[load(slice, vm)], best(vm));
+            let vms = (0..VMS).map(start).collect::<Result<Vec<Ends>>>()?;
+            let parts = self.slice(began, &format!("{goal}-oracle-{slice}"));
+            drop(vms);
+            parts
+        };
+        (0..LOADS.len()).map(one).collect()
     }
 
     /// Under the pilot, and what it takes itself, in % of a CPU.
@@ -235,19 +247,19 @@ impl Arm<'_> {
     }
 
     fn vms(&self, ceiling: Option<&str>) -> Result<Vec<Ends>> {
-        (0..VMS).map(|vm| self.vm(vm, ceiling)).collect()
+        let vm = |vm| {
+            let gaps: Vec<_> = (0..LOADS.len()).map(|slice| load(slice, vm)).collect();
+            self.vm(vm, &gaps, ceiling)
+        };
+        (0..VMS).map(vm).collect()
     }
 
-    /// One VM, whose loads begin one later than those of the VM before.
-    fn vm(&self, vm: usize, ceiling: Option<&str>) -> Result<Ends> {
-        let gaps = (0..LOADS.len()).map(|phase| {
-            let (_, gap) = LOADS[(phase + vm) % LOADS.len()];
-            format!("fixed:{gap}")
-        });
-        let gaps = gaps.collect::<Vec<_>>().join(",");
+    /// One VM, with these times between wake-ups one after the other.
+    fn vm(&self, vm: usize, gaps: &[&str], ceiling: Option<&str>) -> Result<Ends> {
+        let gaps: Vec<_> = gaps.iter().map(|gap| format!("fixed:{gap}")).collect();
         let mut command = Command::new(&self.programs.lab);
-        let name = format!("phased-{vm}");
-        command.args(["run", "tick", "--name", &name, "--gaps", &gaps]);
+        command.args(["run", "tick", "--name", &name(vm)]);
+        command.args(["--gaps", &gaps.join(",")]);
         let every = format!("{}s", self.seconds);
         command.args(["--gaps-every", &every, "--duration", "7200s"]);
         if let Some(ceiling) = ceiling {
@@ -257,16 +269,31 @@ impl Arm<'_> {
     }
 
     /// Each slice, of VMs that began then.
-    fn slices(&self, began: Instant, name: &str) -> Result<Slices> {
-        let names: Vec<String> = (0..VMS).map(|vm| format!("phased-{vm}")).collect();
-        let recorded = Duration::from_secs(self.seconds).saturating_sub(2 * EDGE);
+    fn slices(&self, began: Instant, arm: &str) -> Result<Slices> {
         let one = |slice| {
-            let begins = began + Duration::from_secs(self.seconds) * slice + EDGE;
-            std::thread::sleep(begins.saturating_duration_since(Instant::now()));
-            let capture = self.folder.join(format!("{name}-{slice}"));
-            let parts = Parts::record(self.programs, recorded.as_secs(), &capture, &names)?;
-            parts.try_into().ok().context("each VM has its parts")
+            let begins = began + Duration::from_secs(self.seconds) * slice;
+            self.slice(begins, &format!("{arm}-{slice}"))
         };
         (0..u32::try_from(LOADS.len())?).map(one).collect()
     }
+
+    /// One slice, from its begin on, its edges left out.
+    fn slice(&self, begins: Instant, capture: &str) -> Result<[Parts; VMS]> {
+        let begins = begins + EDGE;
+        std::thread::sleep(begins.saturating_duration_since(Instant::now()));
+        let recorded = Duration::from_secs(self.seconds).saturating_sub(2 * EDGE);
+        let names: Vec<String> = (0..VMS).map(name).collect();
+        let capture = self.folder.join(capture);
+        let parts = Parts::record(self.programs, recorded.as_secs(), &capture, &names)?;
+        parts.try_into().ok().context("each VM has its parts")
+    }
+}
+
+fn name(vm: usize) -> String {
+    format!("phased-{vm}")
+}
+
+/// Time between wake-ups of a VM in a slice: loads of a VM begin one later than those of the VM before.
+fn load(slice: usize, vm: usize) -> &'static str {
+    LOADS[(slice + vm) % LOADS.len()].1
 }
